@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use common::pages::page_after;
@@ -26,11 +26,6 @@ pub(crate) fn experiment_of(dir: &Path, warmup: u32, measure: u32) {
 
 /// Side B delays every confirm, by more than a full machine does.
 pub(crate) const SLOW: [&str; 2] = ["--b-set", "fault=[{ kind = \"slow-ack\", at = \"0s\", delay = \"200ms\" }]"];
-
-/// The only folder of runs in pairs.
-fn pairs_folder(dir: &Path) -> Option<PathBuf> {
-    folder_with(dir, "pairs.json")
-}
 
 fn pairs(folder: &Path) -> Value {
     read_json(&folder.join("pairs.json"))
@@ -56,7 +51,7 @@ fn a_change_is_found_in_runs_that_are_made_in_turns() {
     assert_eq!(found["b"]["runs"].as_array().map(Vec::len), Some(5));
 
     // Every line says which run it is, and the order is that of the seed.
-    let pairs_dir = pairs_folder(dir).expect("a folder");
+    let pairs_dir = folder_with(dir, "pairs.json").expect("a folder");
     let kept = pairs(&pairs_dir);
     let sides: Vec<&str> =
         kept["runs"].as_array().expect("runs").iter().map(|run| run["side"].as_str().expect("a side")).collect();
@@ -93,10 +88,10 @@ fn runs_that_were_killed_are_gone_on_with_and_none_is_lost() {
     experiment(dir);
     let all = ["ab", "turns.toml", "--pairs", "3", "--aa", "--quiet"];
     let mut child = bellows(dir, &all).spawn().expect("bellows");
-    let done = || pairs_folder(dir).map(|it| made(&it)).unwrap_or_default();
+    let done = || folder_with(dir, "pairs.json").map(|it| made(&it)).unwrap_or_default();
     wait_for("three runs", || done().len() >= 3);
     let before = done();
-    let pairs_dir = pairs_folder(dir).expect("a folder");
+    let pairs_dir = folder_with(dir, "pairs.json").expect("a folder");
     let name = pairs_dir.file_name().unwrap().to_string_lossy().into_owned();
     let suffix = name.rsplit('-').next().expect("a suffix");
     // While it goes on, nobody else adds runs, which would disturb those of both.
@@ -127,7 +122,7 @@ fn a_run_that_had_ended_when_the_command_was_killed_is_not_made_again() {
     experiment(dir);
     let all = ["ab", "turns.toml", "--pairs", "2", "--aa", "--quiet"];
     run(dir, &all);
-    let pairs_dir = pairs_folder(dir).expect("a folder");
+    let pairs_dir = folder_with(dir, "pairs.json").expect("a folder");
     let before = made(&pairs_dir);
     // As if it had been killed between the end of its last run and the note of it.
     let mut kept = pairs(&pairs_dir);
@@ -155,7 +150,7 @@ fn sides_that_differ_in_hidden_words_are_not_the_same() {
         run(dir, &[&all[..], more].concat())
     };
     ab("two", &[]).prints_not(["against itself"]);
-    let pairs_dir = pairs_folder(dir).expect("a folder");
+    let pairs_dir = folder_with(dir, "pairs.json").expect("a folder");
     let kept = pairs(&pairs_dir);
     assert_eq!(kept["a"], kept["b"], "as the record shows them");
     let name = pairs_dir.to_str().expect("a name");
@@ -174,7 +169,7 @@ fn looks_that_were_fixed_keep_their_level_whoever_goes_on() {
     let wide = ["--margin", "100%", "--latency-margin", "100%", "--until-decided"];
     let first = run(dir, &[&line[..], &short, &wide].concat());
     assert!(matches!(first.code(), Some(0 | 3 | 4)), "{first:#?}");
-    let pairs_dir = pairs_folder(dir).expect("a folder");
+    let pairs_dir = folder_with(dir, "pairs.json").expect("a folder");
     let decided = || read_json(&pairs_dir.join("comparison.json"));
     let level = decided()["level"].as_f64().expect("a level");
     assert_eq!(decided()["looks"], serde_json::json!([5, 7]));
@@ -226,7 +221,7 @@ fn too_few_pairs_say_so_at_once_and_may_become_more() {
     let p50 = few.printed();
     let p50 = figure(&p50, "ack response p50");
     assert_eq!((p50["decision"].as_str(), &p50["needed"]), (Some("undecided"), &Value::Null));
-    let folder = pairs_folder(dir).expect("a folder");
+    let folder = folder_with(dir, "pairs.json").expect("a folder");
     let before = made(&folder);
     let name = folder.file_name().and_then(|it| it.to_str()).expect("a name");
     let more = ab(&["--pairs", "5", "--resume", name]).ends(3);
@@ -256,7 +251,7 @@ fn a_comparison_has_a_page_and_files_for_ci_servers() {
     }
 
     // The page lies beside the runs, is named at the end, and made again.
-    let pairs_dir = pairs_folder(dir).expect("a folder");
+    let pairs_dir = folder_with(dir, "pairs.json").expect("a folder");
     let page = pairs_dir.join("report.html");
     let last = ended.stdout.lines().last().unwrap_or_default();
     assert_eq!(last, format!("page: {}", page.display()), "{}", ended.stdout);

@@ -5,7 +5,7 @@ use crate::ab::{SLOW, experiment_of};
 use crate::common;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use common::{bellows, folder, folder_with, read_json, run, wait_for};
 use serde_json::Value;
@@ -15,11 +15,6 @@ const OVER: [&str; 4] = ["--over", "load.0.message-size=12,2000", "--over", "loa
 
 fn experiment(dir: &Path) {
     experiment_of(dir, 100, 400);
-}
-
-/// The only folder with a matrix.
-fn matrix_folder(dir: &Path) -> Option<PathBuf> {
-    folder_with(dir, "matrix.json")
 }
 
 /// The ids of the runs of each cell.
@@ -99,7 +94,7 @@ fn decisions(of: &Value) -> Vec<(Value, Vec<(Value, Value)>)> {
 
 /// The folder alone leads to equal decisions, and its pages are made again.
 fn again(dir: &Path, found: &Value) {
-    let folder = matrix_folder(dir).expect("a folder");
+    let folder = folder_with(dir, "matrix.json").expect("a folder");
     let path = folder.to_str().expect("a name");
     let again = run(dir, &["ab", path, "--json"]).ends(3).printed();
     assert_eq!(decisions(&again), decisions(found));
@@ -132,12 +127,12 @@ fn cells_that_were_killed_are_gone_on_with_and_no_run_is_made_twice() {
     let all = ["ab", "turns.toml", "--pairs", "2", "--aa", "--quiet"];
     let all = [&all[..], &OVER].concat();
     let mut child = bellows(dir, &all).spawn().expect("bellows");
-    let done = || matrix_folder(dir).map(|it| made(&it)).unwrap_or_default();
+    let done = || folder_with(dir, "matrix.json").map(|it| made(&it)).unwrap_or_default();
     wait_for("five runs", || done().iter().map(Vec::len).sum::<usize>() >= 5);
     let before = done();
     child.kill().expect("killed");
     child.wait().expect("ended");
-    let folder = matrix_folder(dir).expect("a folder");
+    let folder = folder_with(dir, "matrix.json").expect("a folder");
     let name = folder.to_string_lossy().into_owned();
     let suffix = name.rsplit('-').next().expect("a suffix");
     let other = ["ab", "turns.toml", "--aa", "--resume", suffix];
@@ -175,5 +170,5 @@ fn what_makes_no_matrix_says_why_before_anything_runs() {
     ab(&["--over", &format!("load.0.rate={}", many.join(","))]).assert_error(2, &["101 cells", "100 are the most"]);
     let nothing = run(dir, &["ab", "turns.toml"]);
     nothing.assert_error(2, &["A and B are the same"]);
-    assert!(matrix_folder(dir).is_none(), "nothing was begun");
+    assert!(folder_with(dir, "matrix.json").is_none(), "nothing was begun");
 }

@@ -104,8 +104,7 @@ fn holds(bytes: &[u8], part: &str) -> bool {
 fn perf_test(dir: &Path, url: &str, line: &str) -> Ended {
     let mut args = vec!["perf-test", "-h", url];
     args.extend(line.split_whitespace());
-    let ended = run(dir, &args).ok();
-    ended
+    run(dir, &args).ok()
 }
 
 /// The summary of the only run of a folder of its own.

@@ -65,14 +65,8 @@ fn refused_logins_are_counted_exactly_and_a_stall_counts_for_all_that_were_due()
 
     run(dir, &["runs"]).prints(["cycles"]);
     run(dir, &["runs", "report", "last"]).assert_ok();
-    let log = fs::read_to_string(only(&dir.join("runs")).join("latency.hlog"));
-    let log = log.expect("histograms");
+    let log = fs::read_to_string(common::only_run(dir).join("latency.hlog")).expect("histograms");
     testkit::assert_has(&log, ["Tag=warmup_cycle,", "Tag=cycle,", "Tag=log_in,", "Tag=close,"]);
-}
-
-fn only(runs: &Path) -> std::path::PathBuf {
-    let mut found = fs::read_dir(runs).expect("runs").flatten();
-    found.next().expect("a run").path()
 }
 
 #[test]
@@ -129,8 +123,7 @@ fn connections_come_and_go_beside_messages() {
     // Whenever the last cycle began: requested and achieved are of the same cycles as the counts.
     let achieved = churn["requested"]["achieved"].as_f64().expect("a share");
     assert!((achieved - 1.0).abs() < 1e-9, "{churn:#}");
-    let series = only(&dir.join("runs")).join("series.jsonl");
-    let series = fs::read_to_string(series).expect("a series");
+    let series = fs::read_to_string(common::only_run(dir).join("series.jsonl")).expect("a series");
     let both = series.lines().filter(|line| {
         let point: Value = serde_json::from_str(line).expect("JSON");
         point["counters"]["sent"].as_u64() > Some(400) && point["scenarios"]["churn"]["begun"].as_u64() > Some(10)

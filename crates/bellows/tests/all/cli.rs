@@ -227,15 +227,9 @@ fn completions_and_manual_cover_every_command() {
 fn completed(dir: &std::path::Path, shell: &str, words: &[&str]) -> String {
     let mut args = vec!["--", "bellows"];
     args.extend(words);
-    let ended = start(
-        bellows(dir, &args)
-            .env("BELLOWS_COMPLETE", shell)
-            .env("_CLAP_IFS", "\n")
-            .env("_CLAP_COMPLETE_INDEX", words.len().to_string()),
-    )
-    .end()
-    .ok();
-    ended.stdout
+    let mut command = bellows(dir, &args);
+    command.env("BELLOWS_COMPLETE", shell).env("_CLAP_IFS", "\n").env("_CLAP_COMPLETE_INDEX", words.len().to_string());
+    start(command).end().ok().stdout
 }
 
 #[test]
@@ -482,8 +476,7 @@ fn long_help_goes_through_the_pager_of_a_terminal() {
             .env("SHELL", "/bin/sh")
             .env("PAGER", pager)
             .stdin(Stdio::null());
-        let ended = start(command).end().ok();
-        ended.stdout
+        start(command).end().ok().stdout
     };
     let paged = shown("sed s/^/page:/");
     assert!(paged.starts_with("page:"), "{paged}");

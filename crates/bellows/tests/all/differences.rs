@@ -32,8 +32,7 @@ fn before_and_after() -> common::Folder {
 
 fn json(dir: &Path, args: &[&str]) -> Value {
     let args: Vec<&str> = [&["diff"], args, &["--json", "--limit", "100000"]].concat();
-    let ended = run(dir, &args);
-    ended.json()
+    run(dir, &args).json()
 }
 
 fn rows(told: &Value) -> &Vec<Value> {

@@ -11,8 +11,7 @@ use stacks::Profile;
 
 /// The output of a `bellows` that succeeds.
 fn printed(dir: &Path, args: &[&str]) -> String {
-    let ended = common::run(dir, args).ok();
-    ended.stdout
+    common::run(dir, args).ok().stdout
 }
 
 #[test]

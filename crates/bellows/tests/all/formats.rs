@@ -242,8 +242,7 @@ fn what_the_first_field_of_folded_text_is_can_be_said() {
     fs::write(dir.join("x.folded"), "handle;parse 300\nhandle;write 100\n").unwrap();
     let top = |args: &[&str]| {
         let words = [&["top", "x.folded", "--sort", "total"], args].concat();
-        let ended = run(dir, &words).ok();
-        ended.stdout
+        run(dir, &words).ok().stdout
     };
     let (inferred, function) = (top(&[]), top(&["--first-field", "function"]));
     let is_root = |table: &str| {

@@ -39,7 +39,7 @@ fn encoded(password: &str) -> String {
     password.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
-fn assert_hidden(password: &str, dir: &Path, ended: &Ended, line: &[String]) {
+fn assert_hidden(password: &str, dir: &Path, ended: &Ended, line: &[&str]) {
     let left = left(dir, ended);
     for secret in ["s3cret", password, encoded(password).as_str()] {
         assert!(!left.contains(secret), "{secret:?} of {line:?} is in {left}");
@@ -85,15 +85,14 @@ fn no_command_repeats_a_password_that_it_cannot_use() {
                 }
                 let ended = run(dir, line);
                 assert_ne!(ended.code(), Some(0), "{line:?}");
-                let line: Vec<String> = line.iter().map(|word| (*word).to_owned()).collect();
-                assert_hidden(password, dir, &ended, &line);
+                assert_hidden(password, dir, &ended, line);
             }
             let mut client =
                 bellows(dir, &["client", "--oauth2-uri", &oauth2, "--oauth2-client-id", "x", "--url", "amqp://h"]);
             client.env("BELLOWS_OAUTH2_CLIENT_SECRET", password);
             let ended = start(client).end();
             assert_ne!(ended.code(), Some(0));
-            assert_hidden(password, dir, &ended, &[oauth2]);
+            assert_hidden(password, dir, &ended, &[&oauth2]);
         }
     }
 }

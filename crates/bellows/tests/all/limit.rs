@@ -3,10 +3,10 @@
 use crate::common;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use common::{bellows, folder, run};
+use common::{bellows, folder, folder_with, run};
 use serde_json::Value;
 
 /// A consumer that takes 2,000 messages a second and holds few, so that the limit is known.
@@ -21,11 +21,6 @@ fn by_itself() -> MutexGuard<'static, ()> {
 
 fn experiment(dir: &Path) {
     fs::write(dir.join("known.toml"), LOAD).expect("an experiment");
-}
-
-/// The only folder of trials.
-fn trials_folder(dir: &Path) -> Option<PathBuf> {
-    common::folder_with(dir, "limit.json")
 }
 
 fn trials(folder: &Path) -> Vec<Value> {
@@ -64,7 +59,7 @@ fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
     assert!(sent.is_some_and(|it| (it - rate).abs() < rate * 0.02), "{sent:?} {rate}");
 
     // Page, list and report know the folder.
-    let kept = trials_folder(dir).expect("a folder");
+    let kept = folder_with(dir, "limit.json").expect("a folder");
     let page = fs::read_to_string(kept.join("report.html")).expect("a page");
     assert!(page.contains("data-page=\"limit\""));
     fs::remove_file(kept.join("report.html")).expect("removed");
@@ -83,16 +78,16 @@ fn a_search_that_was_stopped_goes_on_and_makes_no_trial_twice() {
     let dir = &*folder();
     experiment(dir);
     let search = common::start(bellows(dir, &[&SEARCH[..], &["--json"]].concat()));
-    let made = || trials_folder(dir).map_or(0, |folder| trials(&folder).len());
+    let made = || folder_with(dir, "limit.json").map_or(0, |folder| trials(&folder).len());
     common::wait_for("a second trial", || made() >= 2);
-    let folder = trials_folder(dir).expect("a folder").display().to_string();
+    let folder = folder_with(dir, "limit.json").expect("a folder").display().to_string();
     run(dir, &[&SEARCH[..], &["--resume", &folder]].concat()).assert_error(1, &["another bellows"]);
     search.signal("INT");
     let stopped = search.end().ends(130);
     assert!(stopped.stderr.contains("--resume"), "{}", stopped.stderr);
     let told = stopped.printed()["trials"].as_array().map(Vec::len);
     assert!(told >= Some(2), "one object: {}", stopped.stdout);
-    let kept = trials_folder(dir).expect("a folder");
+    let kept = folder_with(dir, "limit.json").expect("a folder");
     let before = trials(&kept);
     assert!(before.len() >= 2, "{}", before.len());
     run(dir, &["runs", "history", "known"])
@@ -142,7 +137,7 @@ fn what_cannot_be_searched_is_refused_with_a_remedy() {
         assert!(ended.stderr.contains(says), "{arguments:?}: {}", ended.stderr);
         assert!(matches!(ended.code(), Some(1 | 2)), "{arguments:?}");
     }
-    assert_eq!(trials_folder(dir), None, "nothing is left of what is refused");
+    assert_eq!(folder_with(dir, "limit.json"), None, "nothing is left of what is refused");
 }
 
 #[test]
@@ -163,11 +158,11 @@ fn throughputs_of_numbers_of_clients_are_fitted_and_gone_on_with() {
     assert_eq!(made["scale"]["runs"].as_array().map(Vec::len), Some(4));
     let alone = law["alone"]["value"].as_f64().expect("a throughput");
     assert!((1_000.0..=4_000.0).contains(&alone), "{law:#}");
-    let page = common::page(&trials_folder(dir).expect("a folder").join("report.html"));
+    let page = common::page(&folder_with(dir, "limit.json").expect("a folder").join("report.html"));
     assert_eq!(page["scale"]["noun"], "consumers");
 
     // Gone on with, only the further number is run, also where it is smaller than all others.
-    let folder = trials_folder(dir).expect("a folder");
+    let folder = folder_with(dir, "limit.json").expect("a folder");
     let resumed = [scale("1,2,3,4,5"), vec!["--resume".to_owned(), folder.display().to_string()]].concat();
     let ended = run(dir, &resumed).ends(0);
     assert_eq!(ended.printed()["scale"]["runs"].as_array().map(Vec::len), Some(5));

@@ -4,8 +4,6 @@
 use crate::common;
 use crate::common::managed;
 
-use std::fs;
-
 use common::{bellows, folder, run, start};
 use serde_json::Value;
 
@@ -46,10 +44,7 @@ fn numbers_of_producers_of_a_real_broker_are_fitted_and_told() {
     assert_eq!(ended.code(), Some(code), "{no_peak}: {}", ended.stderr);
 
     // The page says the same.
-    let kept = fs::read_dir(dir.join(common::RUNS)).expect("runs");
-    let mut kept = kept.flatten().map(|it| it.path());
-    let kept = kept.find(|it| it.join("limit.json").is_file());
-    let kept = kept.expect("a folder");
+    let kept = common::folder_with(dir, "limit.json").expect("a folder");
     let page = common::page(&kept.join("report.html"));
     let told: Vec<&str> =
         page["scale"]["explained"].as_array().expect("sentences").iter().filter_map(Value::as_str).collect();

@@ -48,6 +48,17 @@ fn dashboard_expressions() -> Vec<String> {
     all.collect()
 }
 
+/// Host and port of a run's page, once it has written them into this file.
+fn page_of(said: &Path) -> String {
+    let page = || {
+        let said = fs::read_to_string(said).expect("a file");
+        let line = said.lines().find_map(|line| line.strip_prefix("metrics: http://"));
+        line.and_then(|url| url.strip_suffix("/metrics")).map(str::to_owned)
+    };
+    wait_for("the page", || page().is_some());
+    page().expect("a page")
+}
+
 /// The load of these tests: 2,000 messages a second for five seconds.
 fn load<'a>(address: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let mut all = common::words("client queue://demo --rate 2000 --duration 5 --json --max-pending 500 --url");
@@ -72,16 +83,10 @@ fn prometheus_scrapes_what_the_run_recorded() {
     command.stdout(Stdio::piped());
     command.stderr(fs::File::create(&said).expect("a file"));
     let started = command.spawn().expect("bellows");
-    let page = || {
-        let said = fs::read_to_string(&said).expect("a file");
-        let line = said.lines().find_map(|line| line.strip_prefix("metrics: http://"));
-        line.and_then(|url| url.strip_suffix("/metrics")).map(str::to_owned)
-    };
-    wait_for("the page", || page().is_some());
+    let page = page_of(&said);
     let config = format!(
         "global: {{scrape_interval: 500ms, scrape_timeout: 400ms}}\n\
-         scrape_configs:\n- job_name: bellows\n  static_configs: [{{targets: ['{}']}}]\n",
-        page().unwrap_or_default(),
+         scrape_configs:\n- job_name: bellows\n  static_configs: [{{targets: ['{page}']}}]\n"
     );
     fs::write(dir.join("prometheus.yml"), config).expect("a file");
     let port = free_port();
@@ -255,15 +260,10 @@ fn a_scrapes_gauges_stay_beside_its_rates() {
     command.stdout(Stdio::null());
     command.stderr(fs::File::create(&said).expect("a file"));
     let mut started = command.spawn().expect("bellows");
-    let port = || {
-        let said = fs::read_to_string(&said).expect("a file");
-        let line = said.lines().find_map(|line| line.strip_prefix("metrics: http://"))?;
-        line.strip_suffix("/metrics")?.rsplit_once(':')?.1.parse().ok()
-    };
-    wait_for("the page", || port().is_some());
+    let page = page_of(&said);
+    let port: u16 = page.rsplit(':').next().and_then(|it| it.parse().ok()).expect("a port");
     let all = ["bellows_page_jobs", "bellows_page_depth", "bellows_page_scrape_time"];
     let lacks = |page: &str| all.iter().any(|name| !page.contains(name));
-    let port = port().expect("a port");
     wait_for("a rate", || ask(port, "GET", "/metrics").is_some_and(|page| page.contains(all[0])));
     for _ in 0..10 {
         let page = ask(port, "GET", "/metrics").expect("a page");

@@ -2,8 +2,6 @@
 
 use crate::common;
 
-use std::path::Path;
-
 use archive::{ObserverEffect, RunReader};
 use common::{RUNS, folder, run};
 use stacks::Profile;
@@ -20,12 +18,6 @@ fn observed<'a>(more: &[&'a str]) -> Vec<&'a str> {
     all
 }
 
-fn the_only_run(dir: &Path) -> RunReader {
-    let mut runs = std::fs::read_dir(dir.join(RUNS)).expect("runs").flatten();
-    let run = runs.next().expect("a run").path();
-    RunReader::open(&run).expect("a readable run")
-}
-
 fn effect_of(run: &RunReader) -> Option<ObserverEffect> {
     let summary = run.record.summary.as_ref().expect("a summary");
     if summary.profiles.is_empty() {
@@ -39,7 +31,7 @@ fn effect_of(run: &RunReader) -> Option<ObserverEffect> {
 fn samples_come_from_the_blocks_with_profiling_and_their_cost_is_told() {
     let dir = &*folder();
     let ended = run(dir, &observed(&["--freq", "9999", "--set", "phases.measure=8s"])).ok();
-    let of = the_only_run(dir);
+    let of = RunReader::open(&common::only_run(dir)).expect("a readable run");
     let Some(effect) = effect_of(&of) else {
         testkit::skip!("this user may not profile");
     };

@@ -12,8 +12,7 @@ const PRODUCER: &str = "producer queue://q --rate 100 --warmup 200ms --duration 
 
 /// Runs a command line to its end and reads its JSON object.
 fn object(command: Command) -> Value {
-    let ended = start(command).end();
-    ended.json()
+    start(command).end().json()
 }
 
 #[test]
@@ -82,8 +81,7 @@ fn a_generator_with_a_core_of_its_own_is_no_lack_of_cores() {
         .env("BELLOWS_RUNS", common::RUNS)
         .stdin(Stdio::null());
     let summary = object(command);
-    let run = common::only_run(dir);
-    let record = common::read_json(&run.join("run.json"));
+    let record = common::record(dir);
     assert_eq!(record["hardware"]["cores"], cores, "{:#}", record["hardware"]);
     assert_eq!(summary["verdict"]["evidence"]["cores"], 1);
     for warning in summary["warnings"].as_array().expect("warnings") {

@@ -92,8 +92,7 @@ fn run_until(url: &str, until: Option<&str>, text: &str) -> Value {
          [profile]\nevents = []\n"
     );
     std::fs::write(&file, format!("{head}{settings}{text}")).expect("write");
-    let ended = common::run(dir.path(), &["run", "workloads.toml", "--json", "--quiet"]);
-    ended.json()
+    common::run(dir.path(), &["run", "workloads.toml", "--json", "--quiet"]).json()
 }
 
 #[test]

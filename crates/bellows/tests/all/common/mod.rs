@@ -206,9 +206,7 @@ pub(crate) fn run<S: AsRef<std::ffi::OsStr>>(dir: &Path, args: &[S]) -> Ended {
 
 /// All figures of the last run, as `runs show -v` prints them.
 pub(crate) fn figures(dir: &Path) -> String {
-    let shown = run(dir, &["runs", "show", "-v", "last"]);
-    shown.assert_ok();
-    shown.stdout
+    run(dir, &["runs", "show", "-v", "last"]).ok().stdout
 }
 
 fn collect(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String> {

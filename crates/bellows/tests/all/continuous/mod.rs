@@ -15,7 +15,7 @@ use serde_json::Value;
 use stacks::Profile;
 use testkit::ChildGuard;
 
-use common::{DEADLINE, Ended, RUNS, Started};
+use common::{Ended, RUNS, Started, wait_for};
 
 /// A program that uses a third of a core, under a name of its own.
 struct Busy(ChildGuard);
@@ -94,14 +94,6 @@ fn periods(dir: &Path) -> Vec<(PathBuf, RunRecord)> {
     all
 }
 
-fn wait_for(what: &str, mut until: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !until() {
-        assert!(started.elapsed() < DEADLINE, "no {what}");
-        thread::sleep(Duration::from_millis(50));
-    }
-}
-
 fn ended_periods(dir: &Path) -> usize {
     let all = periods(dir);
     all.iter().filter(|(_, it)| it.state != RunState::Running).count()
@@ -109,8 +101,7 @@ fn ended_periods(dir: &Path) -> usize {
 
 fn stop(started: Started) -> Ended {
     started.signal("TERM");
-    let ended = started.end().ok();
-    ended
+    started.end().ok()
 }
 
 #[test]
