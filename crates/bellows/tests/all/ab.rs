@@ -9,9 +9,11 @@ use common::pages::page_after;
 use common::{bellows, figure, folder, folder_with, read_json, run, wait_for};
 use serde_json::Value;
 
-/// Short runs against the embedded broker.
-fn experiment(dir: &Path) {
-    experiment_of(dir, 200, 600);
+/// A folder with an experiment of short runs against the embedded broker.
+fn experiment() -> common::Folder {
+    let dir = folder();
+    experiment_of(&dir, 200, 600);
+    dir
 }
 
 /// Runs of so many milliseconds of warm-up, and measured ones.
@@ -39,8 +41,7 @@ fn made(folder: &Path) -> Vec<String> {
 
 #[test]
 fn a_change_is_found_in_runs_that_are_made_in_turns() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let all = ["ab", "turns.toml", "--pairs", "5", "--seed", "3", "--json"];
     let ended = run(dir, &[&all[..], &SLOW].concat()).ends(3);
     let found = ended.printed();
@@ -84,8 +85,7 @@ fn a_change_is_found_in_runs_that_are_made_in_turns() {
 
 #[test]
 fn runs_that_were_killed_are_gone_on_with_and_none_is_lost() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let all = ["ab", "turns.toml", "--pairs", "3", "--aa", "--quiet"];
     let mut child = bellows(dir, &all).spawn().expect("bellows");
     let done = || folder_with(dir, "pairs.json").map(|it| made(&it)).unwrap_or_default();
@@ -118,8 +118,7 @@ fn runs_that_were_killed_are_gone_on_with_and_none_is_lost() {
 
 #[test]
 fn a_run_that_had_ended_when_the_command_was_killed_is_not_made_again() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let all = ["ab", "turns.toml", "--pairs", "2", "--aa", "--quiet"];
     run(dir, &all);
     let pairs_dir = folder_with(dir, "pairs.json").expect("a folder");
@@ -137,8 +136,7 @@ fn a_run_that_had_ended_when_the_command_was_killed_is_not_made_again() {
 /// Values that the record hides may differ, and cannot be compared later.
 #[test]
 fn sides_that_differ_in_hidden_words_are_not_the_same() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let command = |password: &str| format!(r#"command=["sh", "-c", "sleep 60", "--password", "{password}"]"#);
     let path = dir.join("turns.toml");
     let text = std::fs::read_to_string(&path).expect("an experiment");
@@ -161,8 +159,7 @@ fn sides_that_differ_in_hidden_words_are_not_the_same() {
 
 #[test]
 fn looks_that_were_fixed_keep_their_level_whoever_goes_on() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let short = ["--set", "phases.warmup=50ms", "--set", "phases.measure=150ms"];
     let line = ["ab", "turns.toml", "--aa", "--pairs", "7", "--quiet"];
     // Whatever is measured lies within such margins.
@@ -185,8 +182,7 @@ fn looks_that_were_fixed_keep_their_level_whoever_goes_on() {
 
 #[test]
 fn what_makes_no_sense_says_why() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let ab = |more: &[&str]| run(dir, &[&["ab", "turns.toml"], more].concat());
     ab(&[]).assert_error(2, &["the same"]);
     ab(&["--aa", "--set", "phases.measure=0s"]).assert_error(2, &["an end"]);
@@ -212,8 +208,7 @@ fn what_makes_no_sense_says_why() {
 /// Fewer than five pairs prove nothing: adding some is no second look.
 #[test]
 fn too_few_pairs_say_so_at_once_and_may_become_more() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let ab = |more: &[&str]| run(dir, &[&["ab", "turns.toml", "--json"], &SLOW[..], more].concat());
     let few = ab(&["--pairs", "2", "--seed", "3"]);
     let told = few.stderr.find("2 pairs cannot prove a change; use at least 5");
@@ -234,8 +229,7 @@ fn too_few_pairs_say_so_at_once_and_may_become_more() {
 
 #[test]
 fn a_comparison_has_a_page_and_files_for_ci_servers() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let all = ["ab", "turns.toml", "--pairs", "2", "--quiet"];
     let files = ["--junit", "ab.xml", "--markdown", "ab.md", "--go-bench", "ab.txt", "-o", "ab.html"];
     let ended = run(dir, &[&all[..], &SLOW, &files].concat());
@@ -304,8 +298,7 @@ fn a_job_that_fails_leaves_no_older_result() {
 
 #[test]
 fn the_time_of_scraped_pages_is_compared() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let [fast, slow] = [5, 60].map(|ms| page_after(Duration::from_millis(ms)));
     let mut text = std::fs::read_to_string(dir.join("turns.toml")).expect("an experiment");
     text += &format!("[[scrape]]\nname = \"per-object\"\nurl = \"{fast}\"\nevery = \"100ms\"\n");

@@ -13,8 +13,10 @@ use serde_json::Value;
 /// Four cells.
 const OVER: [&str; 4] = ["--over", "load.0.message-size=12,2000", "--over", "load.0.producers=1,2"];
 
-fn experiment(dir: &Path) {
-    experiment_of(dir, 100, 400);
+fn experiment() -> common::Folder {
+    let dir = folder();
+    experiment_of(&dir, 100, 400);
+    dir
 }
 
 /// The ids of the runs of each cell.
@@ -32,8 +34,7 @@ fn made(folder: &Path) -> Vec<Vec<String>> {
 
 #[test]
 fn every_cell_is_a_comparison_and_all_are_decided_together() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let ab = ["ab", "turns.toml", "--pairs", "5", "--seed", "3"];
     let files = ["--junit", "ab.xml", "--markdown", "ab.md", "--go-bench", "ab.txt", "-o", "ab.html", "--json"];
     let ended = run(dir, &[&ab[..], &SLOW, &OVER, &files].concat()).ends(3);
@@ -122,8 +123,7 @@ fn again(dir: &Path, found: &Value) {
 
 #[test]
 fn cells_that_were_killed_are_gone_on_with_and_no_run_is_made_twice() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let all = ["ab", "turns.toml", "--pairs", "2", "--aa", "--quiet"];
     let all = [&all[..], &OVER].concat();
     let mut child = bellows(dir, &all).spawn().expect("bellows");
@@ -152,8 +152,7 @@ fn cells_that_were_killed_are_gone_on_with_and_no_run_is_made_twice() {
 
 #[test]
 fn what_makes_no_matrix_says_why_before_anything_runs() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let ab = |more: &[&str]| run(dir, &[&["ab", "turns.toml", "--aa"], more].concat());
     for (more, why) in [
         (&["--over", "load.0.message-size"][..], "has no values"),

@@ -288,8 +288,7 @@ fn artemis_is_loaded_over_amqp_1_0() {
         ("artemis-durable-topics", 2, ["--set", "load.0.rate=2000"]),
     ] {
         let experiment = ["run", name, "--json", "--quiet"];
-        let ended = run_artemis(dir, &[&experiment[..], &lengths, &settings].concat()).ok();
-        let summary: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+        let summary = run_artemis(dir, &[&experiment[..], &lengths, &settings].concat()).json();
         let messages = &summary["scenarios"]["messages"];
         let total = |key: &str| messages[key]["total"].as_u64().expect("a number");
         let sent = total("sent");

@@ -26,8 +26,7 @@ fn a_change_is_found_between_two_runs_and_others_are_left_out() {
         ids.push(id);
     }
     fs::write(dir.join("slow.toml"), format!("{text}{slow}")).expect("an experiment");
-    let ended = run(dir, &["runs", "history", "nightly", "--json"]);
-    let found = ended.json();
+    let found = run(dir, &["runs", "history", "nightly", "--json"]).json();
     assert_eq!(found["runs"].as_array().map(Vec::len), Some(11), "{found:#}");
     let figures = found["figures"].as_array().expect("figures");
     let p50 = figures.iter().find(|it| it["name"] == "ack response p50");

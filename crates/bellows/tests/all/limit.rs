@@ -19,8 +19,10 @@ fn by_itself() -> MutexGuard<'static, ()> {
     SEARCHES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn experiment(dir: &Path) {
+fn experiment() -> common::Folder {
+    let dir = folder();
     fs::write(dir.join("known.toml"), LOAD).expect("an experiment");
+    dir
 }
 
 fn trials(folder: &Path) -> Vec<Value> {
@@ -34,8 +36,7 @@ const SEARCH: [&str; 8] = ["limit", "known.toml", "--from", "920", "--precision"
 #[ignore = "a search of many runs: make prove"]
 fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
     let _alone = by_itself();
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let set = ["--set", "load.0.message-size=300"];
     let limit = run(dir, &[&SEARCH[..], &["--require", "lost = 0", "--json"], &set].concat()).ends(0).printed();
     let end = |name: &str| limit["found"][name].as_f64().expect("a rate");
@@ -75,8 +76,7 @@ fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
 #[test]
 fn a_search_that_was_stopped_goes_on_and_makes_no_trial_twice() {
     let _alone = by_itself();
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let search = common::start(bellows(dir, &[&SEARCH[..], &["--json"]].concat()));
     let made = || folder_with(dir, "limit.json").map_or(0, |folder| trials(&folder).len());
     common::wait_for("a second trial", || made() >= 2);
@@ -106,8 +106,7 @@ fn a_search_that_was_stopped_goes_on_and_makes_no_trial_twice() {
 #[test]
 fn an_end_that_is_not_found_is_said_and_told_by_the_code() {
     let _alone = by_itself();
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let few = ["--trials", "1", "--set", "phases.measure=300ms"];
     let search = |more: &[&str]| {
         // Where others have the cores, a trial tells nothing, and says so.
@@ -122,8 +121,7 @@ fn an_end_that_is_not_found_is_said_and_told_by_the_code() {
 
 #[test]
 fn what_cannot_be_searched_is_refused_with_a_remedy() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     for (arguments, says) in [
         (&["--set", "load.0.think-time=1s"][..], "the rate is fixed"),
         (&["--set", "load.0.producers=0"], "sends no messages"),
@@ -143,8 +141,7 @@ fn what_cannot_be_searched_is_refused_with_a_remedy() {
 #[test]
 #[ignore = "a search of many runs: make prove"]
 fn throughputs_of_numbers_of_clients_are_fitted_and_gone_on_with() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     // A consumer takes 2,000 messages a second, whatever the machine does meanwhile: they scale in proportion.
     let scale = |numbers: &str| {
         let key = format!("load.0.consumers={numbers}");

@@ -140,8 +140,7 @@ fn a_run_outlives_its_tokens_and_ends_with_the_last() {
     let (few, granted_few) = endpoint(2, FORM);
     let (renewed, expired) = (run(kept.path(), &many), run(cut.path(), &few));
 
-    let ended = renewed.end();
-    let object = ended.json();
+    let object = renewed.end().json();
     let messages = &object["scenarios"]["messages"];
     assert_eq!(messages["ledger"]["lost"], 0, "{object:#}");
     let received = messages["received"]["total"].as_u64().expect("received");

@@ -63,10 +63,7 @@ fn always() -> SocketAddr {
 fn a_probe_says_nothing_of_messages() {
     let dir = &*folder();
     let url = format!("http://user:secret@{}/metrics", always());
-    let probe = |url: &str| {
-        let ran = run(dir, &["probe", url, "--every", "50ms", "--duration", "1", "--json", "--quiet"]).ok();
-        serde_json::from_str::<Value>(&ran.stdout).expect("JSON")
-    };
+    let probe = |url: &str| run(dir, &["probe", url, "--every", "50ms", "--duration", "1", "--json", "--quiet"]).json();
     let objects = [probe(&url), probe(&url)];
     for object in &objects {
         common::schema::assert_valid(object);

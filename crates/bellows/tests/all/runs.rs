@@ -124,8 +124,8 @@ fn the_schema_describes_all_that_a_warning_may_have() {
 #[test]
 fn with_json_everything_else_goes_to_standard_error() {
     let dir = &*folder();
-    let ended = run(dir, &demo(&["--json"])).ok();
-    assert!(serde_json::from_str::<Value>(&ended.stdout).is_ok(), "{}", ended.stdout);
+    let ended = run(dir, &demo(&["--json"]));
+    ended.json();
     ended.says([" s  measure  sent ", "\ndemo  ", "\nreport "]);
 }
 
@@ -152,8 +152,7 @@ fn client_producer_and_consumer_count_the_same_messages() {
     let base = ["queue://Q", "--url", &broker.url, "--message-count", "500", "--json", "--quiet"];
     let with = |command: &str, more: &[&str]| {
         let args: Vec<&str> = [command].iter().chain(&base).chain(more).copied().collect();
-        let ended = run(dir, &args).ok();
-        serde_json::from_str::<Value>(&ended.stdout).expect("one JSON object")
+        run(dir, &args).json()
     };
     let client = with("client", &["--max-pending", "50", "--no-archive"]);
     let messages = &client["scenarios"]["messages"];

@@ -36,10 +36,9 @@ fn the_work_of_two_queues_is_told_apart() {
     let figures = common::figures(dir);
     assert!(figures.contains("whose work: "), "{figures}");
     let rows = |by: &str| {
-        let ended = common::run(dir, &["top", "last", "--by", by, "--json", "--limit", "1000"]).ok();
-        let rows: Vec<Value> = serde_json::from_str(&ended.stdout).expect("rows");
+        let rows = common::run(dir, &["top", "last", "--by", by, "--json", "--limit", "1000"]).json();
         move |of: &str| {
-            let row = rows.iter().find(|row| row["of"] == of);
+            let row = rows.as_array().expect("rows").iter().find(|row| row["of"] == of);
             row.and_then(|row| row["share"].as_f64()).unwrap_or(0.0)
         }
     };
