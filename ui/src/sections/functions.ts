@@ -219,10 +219,8 @@ class LanguageTable {
     const wanted = hits ? all.filter(({ frame }) => frame !== null && hits[frame]) : all;
     const most = all.reduce((top, row) => Math.max(top, row.total), 0);
     const { sum } = analysis.weights;
-    fill(
-      this.body,
-      wanted.slice(0, this.limit).map((row) => this.row(row, most, sum, dark)),
-    );
+    const shown = wanted.slice(0, this.limit).map((row) => this.row(row, most, sum, dark));
+    fill(this.body, shown);
     fillMore(this.more, wanted.length, this.limit, 'row', () => {
       this.limit += FURTHER;
       this.draw(analysis, zoom, hits, dark);

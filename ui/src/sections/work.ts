@@ -123,10 +123,8 @@ export class WorkTable {
     const rows = split(this.profile, analysis.work, this.store.state.by);
     const most = rows.reduce((top, row) => Math.max(top, row.weight), 0);
     const { sum } = analysis.weights;
-    fill(
-      this.body,
-      rows.slice(0, this.limit).map((row) => this.row(row, sum, most)),
-    );
+    const shown = rows.slice(0, this.limit).map((row) => this.row(row, sum, most));
+    fill(this.body, shown);
     const rest = rows.length - this.limit;
     const label = `${grouped(Math.min(rest, FURTHER))} more of ${grouped(rows.length)}`;
     const show = (): void => {
