@@ -48,14 +48,10 @@ export function lead(view: ComparisonView): HTMLElement {
 
 /** Both sides in a line each, and in which keys their experiments differ. */
 export function sides(view: About): HTMLElement {
-  const side = (name: 'A' | 'B', of: SideView): HTMLElement =>
-    h(
-      'p',
-      {},
-      h('b', { class: `side-name ${name.toLowerCase()}` }, name),
-      ` ${of.told}`,
-      of.left_out.length > 0 ? `; ${counted(of.left_out.length, 'run')} left out` : null,
-    );
+  const side = (name: 'A' | 'B', of: SideView): HTMLElement => {
+    const left = of.left_out.length > 0 ? `; ${counted(of.left_out.length, 'run')} left out` : null;
+    return h('p', {}, h('b', { class: `side-name ${name.toLowerCase()}` }, name), ` ${of.told}`, left);
+  };
   const differ = view.differences.map(({ key, a, b }) => {
     const [from, to] = [h('span', { class: 'a' }, a ?? 'none'), h('span', { class: 'b' }, b ?? 'none')];
     return h('li', {}, h('code', {}, key), ' ', from, ' → ', to);

@@ -184,11 +184,8 @@ export function overTime(view: ComparisonView): View | null {
     };
     list.push(new Panel(spec(of, index), shared, () => index === panels.length - 1));
   });
-  const body = h(
-    'div',
-    { class: 'panels' },
-    list.map((panel) => panel.element),
-  );
+  const elements = list.map((panel) => panel.element);
+  const body = h('div', { class: 'panels' }, elements);
   const element = section(
     'time',
     'Over time',
@@ -261,15 +258,12 @@ export function bothCurves(view: ComparisonView): View | null {
     }));
   if (all.length === 0) return null;
   const banded = view.curves.some((of) => SIDES.some((side) => interval(of[side]) !== null));
+  const charts = all.map(({ chart }) => chart.element);
   const element = section(
     'latency',
     'How latency is distributed',
     `strong: geometric mean of the runs at each percentile${banded ? ', shaded: its 95 % interval over the runs' : '; fewer than 3 runs of a side tell no interval'}, faint: each run; both axes logarithmic; dashed: fewer than 10 samples of a run lie beyond`,
-    h(
-      'div',
-      { class: 'charts' },
-      all.map(({ chart }) => chart.element),
-    ),
+    h('div', { class: 'charts' }, charts),
     later('Table', () => curveTable(view)),
   );
   const draw = (): void => {

@@ -149,15 +149,12 @@ function valueTable(view: ComparisonView): HTMLElement {
 export function everyRun(view: ComparisonView): HTMLElement | null {
   if (view.figures.length === 0) return null;
   const runs = view.a.runs.length + view.b.runs.length;
+  const cards = view.figures.map((row) => chart(view, row));
   return section(
     'runs',
     'Every run',
     `${counted(runs, 'run')}, a dot each, in the order in which they were made${view.paired ? '; a line joins a pair' : ''}; bar: geometric mean; each chart has its own axis, which does not begin at 0`,
-    h(
-      'div',
-      { class: 'cards' },
-      view.figures.map((row) => chart(view, row)),
-    ),
+    h('div', { class: 'cards' }, cards),
     later('Values of every run', () => valueTable(view)),
   );
 }

@@ -163,27 +163,13 @@ export type Head = string | { number: string };
 export function table(caption: string, heads: readonly Head[], rows: readonly (readonly Child[])[]): HTMLTableElement {
   const names = heads.map((it) => (typeof it === 'string' ? it : it.number));
   const kinds = heads.map((it) => (typeof it === 'string' ? null : 'num'));
-  const row = (cells: readonly Child[]): HTMLElement =>
-    h(
-      'tr',
-      {},
-      cells.map((cell, i) => h('td', { class: kinds[i] }, cell)),
-    );
-  return h(
-    'table',
-    {},
-    h('caption', {}, caption),
-    h(
-      'thead',
-      {},
-      h(
-        'tr',
-        {},
-        names.map((name, i) => columnHead(name, kinds[i])),
-      ),
-    ),
-    h('tbody', {}, rows.map(row)),
-  );
+  const head = names.map((name, i) => columnHead(name, kinds[i]));
+  const row = (of: readonly Child[]): HTMLElement => {
+    const cells = of.map((cell, i) => h('td', { class: kinds[i] }, cell));
+    return h('tr', {}, cells);
+  };
+  const body = h('tbody', {}, rows.map(row));
+  return h('table', {}, h('caption', {}, caption), h('thead', {}, h('tr', {}, head)), body);
 }
 
 /** The head of a column, of a kind such as `num`. */

@@ -90,15 +90,11 @@ export function limitSheet(view: LimitView): Sheet {
   const { scale } = view;
   const chart = scale ? clientsCurve(scale, view.headline) : curve(view);
   const explained = scale ? scale.explained : [view.asked, view.knee_text].filter(Boolean);
+  const further = explained.map((text) => h('p', { class: 'headline explained' }, text));
   const main = h(
     'main',
     { class: 'comparison rates' },
-    h(
-      'div',
-      { class: 'lead' },
-      h('p', { class: 'headline' }, view.headline),
-      explained.map((text) => h('p', { class: 'headline explained' }, text)),
-    ),
+    h('div', { class: 'lead' }, h('p', { class: 'headline' }, view.headline), further),
     chart?.element ?? null,
     next(view),
     scale ? clientsTable(scale, view.notes) : trials(view),

@@ -352,12 +352,8 @@ function drawDifference(element: HTMLElement, difference: Difference, dark: bool
 function cost(run: RunView): HTMLElement | null {
   const [first, ...more] = run.cost_of_profiling;
   if (first === undefined) return null;
-  const list = h(
-    'ul',
-    {},
-    more.map((sentence) => h('li', {}, sentence)),
-  );
-  return h('details', { class: 'cost facts' }, h('summary', {}, first), list);
+  const items = more.map((sentence) => h('li', {}, sentence));
+  return h('details', { class: 'cost facts' }, h('summary', {}, first), h('ul', {}, items));
 }
 
 /** What is known of patterns in the stacks, each with its source; null where there is none. */

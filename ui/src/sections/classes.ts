@@ -76,15 +76,10 @@ export class ClassBar {
     const rest = sum - shown.reduce((all, it) => all + it.weight, 0);
     const empty = h('div', { class: 'empty' });
     empty.style.flexGrow = String(rest);
-    fill(
-      this.bar,
-      parts.map((it) => it.segment),
-      rest > 0 && empty,
-    );
-    fill(
-      this.legend,
-      parts.map((it) => it.item),
-    );
+    const segments = parts.map((it) => it.segment);
+    const items = parts.map((it) => it.item);
+    fill(this.bar, segments, rest > 0 && empty);
+    fill(this.legend, items);
     const again = key ? this.keys.indexOf(key) : -1;
     if (again >= 0) this.legend.children[again]!.querySelector('button')!.focus();
   }

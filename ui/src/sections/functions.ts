@@ -12,6 +12,7 @@ import type { Change } from '../flame/difference';
 import type { LanguageRow } from '../flame/language';
 import type { LineRow } from '../flame/lines';
 import { remarkOn } from '../flame/remarks';
+import { rowButton } from './work';
 
 /** Opens the menu of a function at a place of the window. */
 type Menu = (frame: number, x: number, y: number) => void;
@@ -188,26 +189,12 @@ function nameCell(profile: Profile, store: Store, frame: number, dark: boolean):
   const remark = remarkOn(profile, frame);
   const selected = store.state.frame === frame;
   const color = frameColor(k, shadeKey(k, name, where), dark, profile.event_kind);
-  return h(
-    'td',
-    { class: 'name', title: [where ? `${name} in ${where}` : name, remark].filter((it) => it !== '').join('. ') },
-    h(
-      'div',
-      { class: 'cell' },
-      swatch(color),
-      h(
-        'button',
-        {
-          type: 'button',
-          'aria-pressed': selected ? 'true' : 'false',
-          'aria-label': name.length > LONGEST ? name : null,
-          onclick: () => store.set({ frame: selected ? null : frame }, true),
-        },
-        breakable(shortened(name, LONGEST)),
-      ),
-      h('span', { class: where.length > SHORT ? 'module' : 'module short' }, where),
-    ),
-  );
+  const choose = (): void => store.set({ frame: selected ? null : frame }, true);
+  const label = name.length > LONGEST ? name : null;
+  const own = rowButton(selected, label, choose, breakable(shortened(name, LONGEST)));
+  const behind = h('span', { class: where.length > SHORT ? 'module' : 'module short' }, where);
+  const title = [where ? `${name} in ${where}` : name, remark].filter((it) => it !== '').join('. ');
+  return h('td', { class: 'name', title }, h('div', { class: 'cell' }, swatch(color), own, behind));
 }
 
 /** The functions of the language with the native code below them, and the classes of all other samples. */
@@ -232,10 +219,8 @@ class LanguageTable {
     const wanted = hits ? all.filter(({ frame }) => frame !== null && hits[frame]) : all;
     const most = all.reduce((top, row) => Math.max(top, row.total), 0);
     const { sum } = analysis.weights;
-    fill(
-      this.body,
-      wanted.slice(0, this.limit).map((row) => this.row(row, most, sum, dark)),
-    );
+    const shown = wanted.slice(0, this.limit).map((row) => this.row(row, most, sum, dark));
+    fill(this.body, shown);
     fillMore(this.more, wanted.length, this.limit, 'row', () => {
       this.limit += FURTHER;
       this.draw(analysis, zoom, hits, dark);

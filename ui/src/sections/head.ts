@@ -41,12 +41,8 @@ export function masthead(run: RunView): HTMLElement[] {
 /** What people say of the run; null where nobody said anything. */
 export function remark(run: RunView): HTMLElement | null {
   if (!run.remark && run.tags.length === 0) return null;
-  return h(
-    'p',
-    { class: 'remark' },
-    run.remark,
-    run.tags.map((tag) => h('span', { class: 'tag' }, tag)),
-  );
+  const tags = run.tags.map((tag) => h('span', { class: 'tag' }, tag));
+  return h('p', { class: 'remark' }, run.remark, tags);
 }
 
 /** Letters of a name in the sentence where there is room: 64 of a queue's behind what it is. */
@@ -76,14 +72,11 @@ export function fitNames(main: HTMLElement): void {
 /** The sentence; where the run failed, why. */
 export function headline(run: RunView): HTMLElement {
   const why = run.error && [run.error.cause, run.error.value].filter(Boolean).join(': ');
+  const sentence = run.headline.map(({ text, code, whole }) => (code ? h('code', { title: whole }, text) : text));
   return h(
     'div',
     { class: 'lead' },
-    h(
-      'p',
-      { class: 'headline' },
-      run.headline.map(({ text, code, whole }) => (code ? h('code', { title: whole }, text) : text)),
-    ),
+    h('p', { class: 'headline' }, sentence),
     run.error ? h('p', { class: 'failure' }, h('b', {}, 'The run failed:'), ` ${why}`) : null,
     run.error?.help ? h('p', { class: 'failure help' }, run.error.help) : null,
     run.error?.log ? h('pre', { class: 'failure log' }, run.error.log) : null,

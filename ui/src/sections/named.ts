@@ -109,25 +109,15 @@ export function namedMenu(run: RunView, store: Store): HTMLElement | null {
     const rest = panels.filter((it) => it !== id);
     store.set({ panels: rest.length < panels.length ? rest : [...panels, id] }, true);
   };
-  const draw = (): void =>
-    fill(
-      element,
-      sources.map((source) =>
-        h(
-          'p',
-          {},
-          h('span', { class: 'hint' }, `${visible(source)}:`),
-          run.named
-            .filter((it) => it.source === source)
-            .map((it) =>
-              button(visible(it.name), () => turn(idOf(it)), {
-                class: 'quiet',
-                'aria-pressed': String(isShown(it, store.state.panels)),
-              }),
-            ),
-        ),
-      ),
-    );
+  const one = (it: NamedPanel): HTMLElement => {
+    const state = { class: 'quiet', 'aria-pressed': String(isShown(it, store.state.panels)) };
+    return button(visible(it.name), () => turn(idOf(it)), state);
+  };
+  const row = (source: string): HTMLElement => {
+    const own = run.named.filter((it) => it.source === source).map(one);
+    return h('p', {}, h('span', { class: 'hint' }, `${visible(source)}:`), own);
+  };
+  const draw = (): void => fill(element, sources.map(row));
   store.on(['panels'], () => {
     const focused = [...element.querySelectorAll('button')].indexOf(document.activeElement as HTMLButtonElement);
     draw();

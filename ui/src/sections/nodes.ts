@@ -9,15 +9,10 @@ export function nodeTable(run: RunView): HTMLElement | null {
   const { nodes } = run.figures;
   if (nodes.length === 0) return null;
   const most = Math.max(...nodes.map((it) => it.cpu_cores));
-  const rows = nodes.map((it) =>
-    h(
-      'tr',
-      {},
-      h('th', { scope: 'row' }, `node ${it.node}`),
-      cores(it, most),
-      h('td', { class: 'num', title: `${it.rss_mb} MB, resident` }, megabytes(it.rss_mb)),
-    ),
-  );
+  const rows = nodes.map((it) => {
+    const memory = h('td', { class: 'num', title: `${it.rss_mb} MB, resident` }, megabytes(it.rss_mb));
+    return h('tr', {}, h('th', { scope: 'row' }, `node ${it.node}`), cores(it, most), memory);
+  });
   const heads = [columnHead('node'), columnHead('CPU', 'num'), columnHead('memory, peak', 'num')];
   return tableOf('latencies nodes', 'What each node used in the measured phase', heads, h('tbody', {}, rows));
 }

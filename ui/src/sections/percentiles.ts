@@ -134,6 +134,10 @@ export function percentiles(page: Page, store: Store): View | null {
     fill(rows, summaryTable(run, figures, window !== null));
   };
   store.on(['window'], draw);
+  const boxOf = (group: (typeof all)[number]): HTMLElement => {
+    const elements = group.charts.map(({ chart }) => chart.element);
+    return h('div', { class: group.alone ? 'multiples' : 'charts' }, elements);
+  };
   const element = section(
     'latency',
     'How latency is distributed',
@@ -147,13 +151,7 @@ export function percentiles(page: Page, store: Store): View | null {
         button('CSV', () => save(`${run.id}-percentiles.csv`, curveCsv(run, curves), 'text/csv')),
       ),
     ],
-    all.map((group) =>
-      h(
-        'div',
-        { class: group.alone ? 'multiples' : 'charts' },
-        group.charts.map(({ chart }) => chart.element),
-      ),
-    ),
+    all.map(boxOf),
     h(
       'p',
       { class: 'hint' },

@@ -84,11 +84,9 @@ export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSumm
 /** Why operations failed; null where none did. */
 export function failures(run: RunView, name: string, scenario: ScenarioSummary): HTMLElement | null {
   if (scenario.failures.length === 0) return null;
-  return h(
-    'ul',
-    { class: 'hint' },
-    scenario.failures.map((f) => h('li', {}, `${whose(run, name)}${grouped(f.count)} failed: ${f.reason}`)),
-  );
+  const own = whose(run, name);
+  const items = scenario.failures.map((f) => h('li', {}, `${own}${grouped(f.count)} failed: ${f.reason}`));
+  return h('ul', { class: 'hint' }, items);
 }
 
 /** A rate under the crosshair. */

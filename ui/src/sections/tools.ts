@@ -169,14 +169,10 @@ function functionCsv(analysis: Analysis, store: Store): string {
 export function filters(analysis: Analysis, store: Store): { element: HTMLElement; draw(): void } {
   const { names } = analysis.profile;
   const element = h('p', { class: 'filters', role: 'group', 'aria-label': 'Filters' });
-  const chip = (lead: string, frame: number, undo: () => void): HTMLElement =>
-    h(
-      'span',
-      {},
-      `${lead} `,
-      h('b', { class: 'code' }, names[frame]!),
-      button('×', undo, { class: 'quiet', 'aria-label': `${lead} ${names[frame]!}: take back` }),
-    );
+  const chip = (lead: string, frame: number, undo: () => void): HTMLElement => {
+    const back = button('×', undo, { class: 'quiet', 'aria-label': `${lead} ${names[frame]!}: take back` });
+    return h('span', {}, `${lead} `, h('b', { class: 'code' }, names[frame]!), back);
+  };
   return {
     element,
     draw: () => {

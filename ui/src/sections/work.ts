@@ -1,7 +1,7 @@
 // Whose work it is: the node's Erlang processes by their part of the window. A row shows its part of the graph.
 
 import type { Profile } from '../core/data';
-import { barCell, button, choice, columnHead, fill, h, tableOf } from '../core/dom';
+import { barCell, button, type Child, choice, columnHead, fill, h, tableOf } from '../core/dom';
 import { grouped, percent, shortened } from '../core/format';
 import type { SplitBy, Store } from '../core/state';
 import { amount } from '../core/units';
@@ -13,6 +13,12 @@ const STEP = 8;
 const FURTHER = 50;
 /** Letters of a name: two lines, or three on a phone. */
 const LONGEST = 64;
+/** A button in a row that chooses it; with a label where what it shows is shortened. */
+export function rowButton(selected: boolean, label: string | null, choose: () => void, shown: Child | Child[]): Child {
+  const state = { 'aria-pressed': selected ? 'true' : 'false', 'aria-label': label, onclick: choose };
+  return h('button', { type: 'button', ...state }, shown);
+}
+
 /** Whose work something is. The key tells it from all others, whatever the broker calls them; the label is for people. */
 interface Whose {
   key: string;
@@ -117,10 +123,8 @@ export class WorkTable {
     const rows = split(this.profile, analysis.work, this.store.state.by);
     const most = rows.reduce((top, row) => Math.max(top, row.weight), 0);
     const { sum } = analysis.weights;
-    fill(
-      this.body,
-      rows.slice(0, this.limit).map((row) => this.row(row, sum, most)),
-    );
+    const shown = rows.slice(0, this.limit).map((row) => this.row(row, sum, most));
+    fill(this.body, shown);
     const rest = rows.length - this.limit;
     const label = `${grouped(Math.min(rest, FURTHER))} more of ${grouped(rows.length)}`;
     const show = (): void => {
@@ -134,29 +138,12 @@ export class WorkTable {
     const selected = this.store.state.who === row.key;
     const title = `${amount(this.profile, row.weight)} of ${amount(this.profile, sum)}`;
     const detail = row.processes > 1 ? `${grouped(row.processes)} processes` : row.id;
-    return h(
-      'tr',
-      { class: selected ? 'selected' : null },
-      barCell(title, percent(sum > 0 ? row.weight / sum : 0), row.weight, most),
-      h(
-        'td',
-        { class: 'name', title: `${row.label} ${detail}` },
-        h(
-          'div',
-          { class: 'cell' },
-          h(
-            'button',
-            {
-              type: 'button',
-              'aria-pressed': selected ? 'true' : 'false',
-              'aria-label': row.label.length > LONGEST ? row.label : null,
-              onclick: () => this.store.set({ who: selected ? '' : row.key, zoom: null }, true),
-            },
-            shortened(row.label, LONGEST),
-          ),
-          h('span', { class: 'module' }, row.label.includes(detail) ? '' : detail),
-        ),
-      ),
-    );
+    const bar = barCell(title, percent(sum > 0 ? row.weight / sum : 0), row.weight, most);
+    const choose = (): void => this.store.set({ who: selected ? '' : row.key, zoom: null }, true);
+    const label = row.label.length > LONGEST ? row.label : null;
+    const own = rowButton(selected, label, choose, shortened(row.label, LONGEST));
+    const behind = h('span', { class: 'module' }, row.label.includes(detail) ? '' : detail);
+    const name = h('td', { class: 'name', title: `${row.label} ${detail}` }, h('div', { class: 'cell' }, own, behind));
+    return h('tr', { class: selected ? 'selected' : null }, bar, name);
   }
 }

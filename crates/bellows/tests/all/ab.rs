@@ -2,16 +2,18 @@
 
 use crate::common;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use common::pages::page_after;
 use common::{bellows, figure, folder, folder_with, read_json, run, wait_for};
 use serde_json::Value;
 
-/// Short runs against the embedded broker.
-fn experiment(dir: &Path) {
-    experiment_of(dir, 200, 600);
+/// A folder with an experiment of short runs against the embedded broker.
+fn experiment() -> common::Folder {
+    let dir = folder();
+    experiment_of(&dir, 200, 600);
+    dir
 }
 
 /// Runs of so many milliseconds of warm-up, and measured ones.
@@ -27,11 +29,6 @@ pub(crate) fn experiment_of(dir: &Path, warmup: u32, measure: u32) {
 /// Side B delays every confirm, by more than a full machine does.
 pub(crate) const SLOW: [&str; 2] = ["--b-set", "fault=[{ kind = \"slow-ack\", at = \"0s\", delay = \"200ms\" }]"];
 
-/// The only folder of runs in pairs.
-fn pairs_folder(dir: &Path) -> Option<PathBuf> {
-    folder_with(dir, "pairs.json")
-}
-
 fn pairs(folder: &Path) -> Value {
     read_json(&folder.join("pairs.json"))
 }
@@ -44,11 +41,9 @@ fn made(folder: &Path) -> Vec<String> {
 
 #[test]
 fn a_change_is_found_in_runs_that_are_made_in_turns() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let all = ["ab", "turns.toml", "--pairs", "5", "--seed", "3", "--json"];
-    let ended = run(dir, &[&all[..], &SLOW].concat());
-    assert_eq!(ended.code(), Some(3), "worse: {}", ended.stderr);
+    let ended = run(dir, &[&all[..], &SLOW].concat()).ends(3);
     let found = ended.printed();
     let p50 = figure(&found, "ack response p50");
     assert_eq!(p50["decision"], "changed", "{p50:#}");
@@ -57,7 +52,7 @@ fn a_change_is_found_in_runs_that_are_made_in_turns() {
     assert_eq!(found["b"]["runs"].as_array().map(Vec::len), Some(5));
 
     // Every line says which run it is, and the order is that of the seed.
-    let pairs_dir = pairs_folder(dir).expect("a folder");
+    let pairs_dir = folder_with(dir, "pairs.json").expect("a folder");
     let kept = pairs(&pairs_dir);
     let sides: Vec<&str> =
         kept["runs"].as_array().expect("runs").iter().map(|run| run["side"].as_str().expect("a side")).collect();
@@ -82,8 +77,7 @@ fn a_change_is_found_in_runs_that_are_made_in_turns() {
         &b[4],
     ];
     let again = run(dir, &named).printed();
-    let tagged = run(dir, &["runs", "--filter", "tag=side-a"]);
-    assert!(tagged.stdout.contains("pair-5"), "{}", tagged.stdout);
+    run(dir, &["runs", "--filter", "tag=side-a"]).prints(["pair-5"]);
     assert_eq!(figure(&again, "ack response p50"), p50);
     let stored = std::fs::read(pairs_dir.join("comparison.json")).expect("comparison.json");
     assert_eq!(serde_json::from_slice::<Value>(&stored).expect("JSON"), found);
@@ -91,19 +85,17 @@ fn a_change_is_found_in_runs_that_are_made_in_turns() {
 
 #[test]
 fn runs_that_were_killed_are_gone_on_with_and_none_is_lost() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let all = ["ab", "turns.toml", "--pairs", "3", "--aa", "--quiet"];
     let mut child = bellows(dir, &all).spawn().expect("bellows");
-    let done = || pairs_folder(dir).map(|it| made(&it)).unwrap_or_default();
+    let done = || folder_with(dir, "pairs.json").map(|it| made(&it)).unwrap_or_default();
     wait_for("three runs", || done().len() >= 3);
     let before = done();
-    let pairs_dir = pairs_folder(dir).expect("a folder");
+    let pairs_dir = folder_with(dir, "pairs.json").expect("a folder");
     let name = pairs_dir.file_name().unwrap().to_string_lossy().into_owned();
     let suffix = name.rsplit('-').next().expect("a suffix");
     // While it goes on, nobody else adds runs, which would disturb those of both.
-    let second = run(dir, &[&all[..], &["--resume", suffix]].concat());
-    second.assert_error(1, &["another bellows"]);
+    run(dir, &[&all[..], &["--resume", suffix]].concat()).assert_error(1, &["another bellows"]);
     child.kill().expect("killed");
     child.wait().expect("ended");
     let before = match made(&pairs_dir) {
@@ -126,11 +118,10 @@ fn runs_that_were_killed_are_gone_on_with_and_none_is_lost() {
 
 #[test]
 fn a_run_that_had_ended_when_the_command_was_killed_is_not_made_again() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let all = ["ab", "turns.toml", "--pairs", "2", "--aa", "--quiet"];
     run(dir, &all);
-    let pairs_dir = pairs_folder(dir).expect("a folder");
+    let pairs_dir = folder_with(dir, "pairs.json").expect("a folder");
     let before = made(&pairs_dir);
     // As if it had been killed between the end of its last run and the note of it.
     let mut kept = pairs(&pairs_dir);
@@ -145,43 +136,37 @@ fn a_run_that_had_ended_when_the_command_was_killed_is_not_made_again() {
 /// Values that the record hides may differ, and cannot be compared later.
 #[test]
 fn sides_that_differ_in_hidden_words_are_not_the_same() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let command = |password: &str| format!(r#"command=["sh", "-c", "sleep 60", "--password", "{password}"]"#);
     let path = dir.join("turns.toml");
     let text = std::fs::read_to_string(&path).expect("an experiment");
-    let load = format!("kind = \"command\"\n{}", command("one"));
-    let text = text.replace("rate = 2000", &load);
+    let text = text.replace("rate = 2000", &format!("kind = \"command\"\n{}", command("one")));
     std::fs::write(&path, text).expect("written");
     let ab = |password: &str, more: &[&str]| {
         let set = format!("load.0.{}", command(password));
         let all = ["ab", "turns.toml", "--pairs", "2", "--quiet", "--b-set", &set];
         run(dir, &[&all[..], more].concat())
     };
-    let ended = ab("two", &[]);
-    assert!(!ended.stdout.contains("against itself"), "{ended:#?}");
-    let pairs_dir = pairs_folder(dir).expect("a folder");
+    ab("two", &[]).prints_not(["against itself"]);
+    let pairs_dir = folder_with(dir, "pairs.json").expect("a folder");
     let kept = pairs(&pairs_dir);
     assert_eq!(kept["a"], kept["b"], "as the record shows them");
     let name = pairs_dir.to_str().expect("a name");
     for password in ["two", "three"] {
-        let resumed = ab(password, &["--resume", name]);
-        resumed.assert_error(2, &["hides (***)"]);
-        assert!(resumed.stderr.contains("without --resume"), "{resumed:#?}");
+        ab(password, &["--resume", name]).assert_error(2, &["hides (***)"]).says(["without --resume"]);
     }
 }
 
 #[test]
 fn looks_that_were_fixed_keep_their_level_whoever_goes_on() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let short = ["--set", "phases.warmup=50ms", "--set", "phases.measure=150ms"];
     let line = ["ab", "turns.toml", "--aa", "--pairs", "7", "--quiet"];
     // Whatever is measured lies within such margins.
     let wide = ["--margin", "100%", "--latency-margin", "100%", "--until-decided"];
     let first = run(dir, &[&line[..], &short, &wide].concat());
     assert!(matches!(first.code(), Some(0 | 3 | 4)), "{first:#?}");
-    let pairs_dir = pairs_folder(dir).expect("a folder");
+    let pairs_dir = folder_with(dir, "pairs.json").expect("a folder");
     let decided = || read_json(&pairs_dir.join("comparison.json"));
     let level = decided()["level"].as_f64().expect("a level");
     assert_eq!(decided()["looks"], serde_json::json!([5, 7]));
@@ -197,16 +182,13 @@ fn looks_that_were_fixed_keep_their_level_whoever_goes_on() {
 
 #[test]
 fn what_makes_no_sense_says_why() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let ab = |more: &[&str]| run(dir, &[&["ab", "turns.toml"], more].concat());
     ab(&[]).assert_error(2, &["the same"]);
     ab(&["--aa", "--set", "phases.measure=0s"]).assert_error(2, &["an end"]);
     ab(&["--aa", "--resume", "none"]).assert_error(1, &["none"]);
-    let both = ab(&["--aa", "--b-set", "load.0.rate=1"]);
-    assert_eq!(both.code(), Some(2), "{}", both.stderr);
-    let one = ab(&["--aa", "--pairs", "1"]);
-    assert_eq!(one.code(), Some(2), "{}", one.stderr);
+    ab(&["--aa", "--b-set", "load.0.rate=1"]).ends(2);
+    ab(&["--aa", "--pairs", "1"]).ends(2);
     // What would fail at the end, or with the first run of side B.
     for (more, said) in [
         (&["--aa", "-o", "none/x.html"][..], "none/x.html"),
@@ -226,8 +208,7 @@ fn what_makes_no_sense_says_why() {
 /// Fewer than five pairs prove nothing: adding some is no second look.
 #[test]
 fn too_few_pairs_say_so_at_once_and_may_become_more() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let ab = |more: &[&str]| run(dir, &[&["ab", "turns.toml", "--json"], &SLOW[..], more].concat());
     let few = ab(&["--pairs", "2", "--seed", "3"]);
     let told = few.stderr.find("2 pairs cannot prove a change; use at least 5");
@@ -235,11 +216,10 @@ fn too_few_pairs_say_so_at_once_and_may_become_more() {
     let p50 = few.printed();
     let p50 = figure(&p50, "ack response p50");
     assert_eq!((p50["decision"].as_str(), &p50["needed"]), (Some("undecided"), &Value::Null));
-    let folder = pairs_folder(dir).expect("a folder");
+    let folder = folder_with(dir, "pairs.json").expect("a folder");
     let before = made(&folder);
     let name = folder.file_name().and_then(|it| it.to_str()).expect("a name");
-    let more = ab(&["--pairs", "5", "--resume", name]);
-    assert_eq!(more.code(), Some(3), "{}", more.stderr);
+    let more = ab(&["--pairs", "5", "--resume", name]).ends(3);
     assert_eq!(figure(&more.printed(), "ack response p50")["decision"], "changed");
     let after = made(&folder);
     assert!(after.starts_with(&before) && after.len() >= 10, "{after:?}");
@@ -249,8 +229,7 @@ fn too_few_pairs_say_so_at_once_and_may_become_more() {
 
 #[test]
 fn a_comparison_has_a_page_and_files_for_ci_servers() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let all = ["ab", "turns.toml", "--pairs", "2", "--quiet"];
     let files = ["--junit", "ab.xml", "--markdown", "ab.md", "--go-bench", "ab.txt", "-o", "ab.html"];
     let ended = run(dir, &[&all[..], &SLOW, &files].concat());
@@ -266,15 +245,14 @@ fn a_comparison_has_a_page_and_files_for_ci_servers() {
     }
 
     // The page lies beside the runs, is named at the end, and made again.
-    let pairs_dir = pairs_folder(dir).expect("a folder");
+    let pairs_dir = folder_with(dir, "pairs.json").expect("a folder");
     let page = pairs_dir.join("report.html");
     let last = ended.stdout.lines().last().unwrap_or_default();
     assert_eq!(last, format!("page: {}", page.display()), "{}", ended.stdout);
     let before = std::fs::read(&page).expect("a page");
     std::fs::remove_file(&page).expect("removed");
     let folder = pairs_dir.to_str().expect("a name");
-    let again = run(dir, &["runs", "report", folder]);
-    again.assert_ok();
+    let again = run(dir, &["runs", "report", folder]).ok();
     assert_eq!(again.stdout.trim(), page.to_str().expect("a name"));
     assert_eq!(std::fs::read(&page).expect("a page"), before);
     // Its name's end is enough, and another file may be named.
@@ -287,15 +265,11 @@ fn a_comparison_has_a_page_and_files_for_ci_servers() {
     std::fs::remove_file(pairs_dir.join("comparison.json")).expect("removed");
     let undecided = run(dir, &["runs", "report", folder]);
     undecided.assert_error(1, &["comparison.json"]);
-    for part in ["two pairs", "--resume"] {
-        assert!(undecided.stderr.contains(part), "{undecided:#?}");
-    }
+    undecided.says(["two pairs", "--resume"]);
 
     // A folder of this name is not taken for the experiment that is called so.
     std::fs::rename(&pairs_dir, dir.join("demo")).expect("renamed");
-    let both = run(dir, &["ab", "demo"]);
-    both.assert_error(2, &["A and B are the same"]);
-    assert!(both.stderr.contains("a folder of runs in turns"), "{both:#?}");
+    run(dir, &["ab", "demo"]).assert_error(2, &["A and B are the same"]).says(["a folder of runs in turns"]);
 }
 
 /// Runs that broke off before all were made are an error for CI servers, also where they are compared once more.
@@ -317,16 +291,14 @@ fn a_job_that_fails_leaves_no_older_result() {
     let text = "name = \"none\"\n[broker]\nkind = \"rabbitmq\"\nroot = \"/nowhere\"\n[phases]\nmeasure = \
                 \"1s\"\n[[load]]\n";
     std::fs::write(dir.join("none.toml"), text).expect("an experiment");
-    let all = ["ab", "none.toml", "--aa", "--pairs", "2", "--junit", "ab.xml", "--quiet"];
-    assert_eq!(run(dir, &all).code(), Some(1));
+    assert_eq!(run(dir, &["ab", "none.toml", "--aa", "--pairs", "2", "--junit", "ab.xml", "--quiet"]).code(), Some(1));
     let left = std::fs::read_to_string(dir.join("ab.xml")).expect("a file");
     assert!(left.contains("errors=\"1\"") && !left.contains("all passed"), "{left}");
 }
 
 #[test]
 fn the_time_of_scraped_pages_is_compared() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let [fast, slow] = [5, 60].map(|ms| page_after(Duration::from_millis(ms)));
     let mut text = std::fs::read_to_string(dir.join("turns.toml")).expect("an experiment");
     text += &format!("[[scrape]]\nname = \"per-object\"\nurl = \"{fast}\"\nevery = \"100ms\"\n");

@@ -14,9 +14,7 @@ const IGNORED: &str = "BELLOWS_PAIRS is not set: make prove";
 /// A classic queue behind a fanout exchange, at full speed.
 const BEHIND_AN_EXCHANGE: &str = r#"
 name = "behind-an-exchange"
-[phases]
-warmup = "1s"
-measure = "3s"
+phases = { warmup = "1s", measure = "3s" }
 [[load]]
 destination = "queue://known"
 exchange = { name = "known", type = "fanout", durable = true }
@@ -28,9 +26,7 @@ message-size = 100
 /// One queue, behind the default exchange.
 const PLAIN: &str = r#"
 name = "plain"
-[phases]
-warmup = "1s"
-measure = "3s"
+phases = { warmup = "1s", measure = "3s" }
 [[load]]
 destination = "queue://known"
 max-pending = 1000
@@ -42,10 +38,7 @@ message-size = 100
 /// Producers who wait for nothing: flow control alone slows them down.
 const UNCONFIRMED: &str = r#"
 name = "unconfirmed"
-[phases]
-warmup = "1s"
-measure = "3s"
-drain = "1s"
+phases = { warmup = "1s", measure = "3s", drain = "1s" }
 [[load]]
 destination = "queue://known"
 producers = 4
@@ -76,8 +69,7 @@ fn found_of(dir: &Path, pairs: &str, experiment: &str, further: &[&str]) -> Valu
     std::fs::write(dir.join("known.toml"), experiment).expect("a file");
     let mut args = vec!["ab", "known.toml", "--pairs", pairs, "--json", "--quiet"];
     args.extend(further);
-    let ended = start(bellows(dir, &args)).end_of_long();
-    let found = ended.printed();
+    let found = start(bellows(dir, &args)).end_of_long().printed();
     println!("{further:?}: {}", told(&found));
     found
 }
@@ -157,9 +149,9 @@ fn a_thousand_further_bindings_are_found_in_the_routing() {
 #[test]
 #[ignore = "make prove: minutes"]
 fn flow_control_that_is_off_is_found_in_flow_control() {
-    let dir = folder();
+    let dir = &*folder();
     let off = r#"broker.advanced="[{rabbit, [{credit_flow_default_credit, {0, 0}}]}].""#;
-    let Some(found) = found(dir.path(), UNCONFIRMED, &["--b-set", off]) else {
+    let Some(found) = found(dir, UNCONFIRMED, &["--b-set", off]) else {
         testkit::skip!("{IGNORED}");
     };
     // Nobody holds producers back, so that messages pile up in the mailboxes of channels and of the queue.
@@ -171,9 +163,9 @@ fn flow_control_that_is_off_is_found_in_flow_control() {
 #[test]
 #[ignore = "make prove: minutes"]
 fn a_scheduler_fewer_is_found_in_waking_and_waiting() {
-    let dir = folder();
+    let dir = &*folder();
     let one = ["--a-set", "broker.schedulers=2", "--b-set", "broker.schedulers=1"];
-    let Some(found) = found_of_many(dir.path(), &one) else {
+    let Some(found) = found_of_many(dir, &one) else {
         testkit::skip!("{IGNORED}");
     };
     // Its CPU as a whole spreads by more than that from run to run, where virtual machines share the processor.
@@ -185,12 +177,12 @@ fn a_scheduler_fewer_is_found_in_waking_and_waiting() {
 #[test]
 #[ignore = "make prove: minutes"]
 fn a_queue_of_one_message_is_found_in_dropping() {
-    let dir = folder();
+    let dir = &*folder();
     // Consumers would take most messages before they are dropped.
     let published = PLAIN.replace("prefetch = 200\nack = 100", "consumers = 0");
     let short =
         ["--a-set", "load.0.arguments={x-max-length=1000000000}", "--b-set", "load.0.arguments={x-max-length=1}"];
-    let Some(found) = found(dir.path(), &published, &short) else {
+    let Some(found) = found(dir, &published, &short) else {
         testkit::skip!("{IGNORED}");
     };
     let dropping = [proven(&found, "drop"), proven(&found, "rabbit_amqqueue_process:maybe_drop_head")].concat();
@@ -200,8 +192,8 @@ fn a_queue_of_one_message_is_found_in_dropping() {
 #[test]
 #[ignore = "make prove: minutes"]
 fn a_broker_against_itself_has_not_changed() {
-    let dir = folder();
-    let Some(found) = found_of_many(dir.path(), &["--aa"]) else {
+    let dir = &*folder();
+    let Some(found) = found_of_many(dir, &["--aa"]) else {
         testkit::skip!("{IGNORED}");
     };
     for figure in found["figures"].as_array().expect("figures") {

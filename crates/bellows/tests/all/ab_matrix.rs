@@ -5,7 +5,7 @@ use crate::ab::{SLOW, experiment_of};
 use crate::common;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use common::{bellows, folder, folder_with, read_json, run, wait_for};
 use serde_json::Value;
@@ -13,13 +13,10 @@ use serde_json::Value;
 /// Four cells.
 const OVER: [&str; 4] = ["--over", "load.0.message-size=12,2000", "--over", "load.0.producers=1,2"];
 
-fn experiment(dir: &Path) {
-    experiment_of(dir, 100, 400);
-}
-
-/// The only folder with a matrix.
-fn matrix_folder(dir: &Path) -> Option<PathBuf> {
-    folder_with(dir, "matrix.json")
+fn experiment() -> common::Folder {
+    let dir = folder();
+    experiment_of(&dir, 100, 400);
+    dir
 }
 
 /// The ids of the runs of each cell.
@@ -37,12 +34,10 @@ fn made(folder: &Path) -> Vec<Vec<String>> {
 
 #[test]
 fn every_cell_is_a_comparison_and_all_are_decided_together() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let ab = ["ab", "turns.toml", "--pairs", "5", "--seed", "3"];
     let files = ["--junit", "ab.xml", "--markdown", "ab.md", "--go-bench", "ab.txt", "-o", "ab.html", "--json"];
-    let ended = run(dir, &[&ab[..], &SLOW, &OVER, &files].concat());
-    assert_eq!(ended.code(), Some(3), "worse: {}", ended.stderr);
+    let ended = run(dir, &[&ab[..], &SLOW, &OVER, &files].concat()).ends(3);
     let found = ended.printed();
     assert_eq!(found["keys"][0]["key"], "load.0.message-size");
     let cells = found["cells"].as_array().expect("cells");
@@ -100,16 +95,15 @@ fn decisions(of: &Value) -> Vec<(Value, Vec<(Value, Value)>)> {
 
 /// The folder alone leads to equal decisions, and its pages are made again.
 fn again(dir: &Path, found: &Value) {
-    let folder = matrix_folder(dir).expect("a folder");
+    let folder = folder_with(dir, "matrix.json").expect("a folder");
     let path = folder.to_str().expect("a name");
-    let again = run(dir, &["ab", path, "--json"]);
-    assert_eq!(again.code(), Some(3), "{}", again.stderr);
-    let again = again.printed();
+    let again = run(dir, &["ab", path, "--json"]).ends(3).printed();
     assert_eq!(decisions(&again), decisions(found));
     let table = run(dir, &["ab", path.rsplit('-').next().expect("an end"), "--verbose"]);
-    for part in ["B is worse in ", "message-size (rows) by producers (columns)\n", "\nbroker cpu\n  12 / 1 "] {
-        assert!(table.stdout.contains(part), "{part}: {}", table.stdout);
-    }
+    testkit::assert_has(
+        &table.stdout,
+        ["B is worse in ", "message-size (rows) by producers (columns)\n", "\nbroker cpu\n  12 / 1 "],
+    );
     for cell in found["cells"].as_array().expect("cells") {
         let cell = folder.join(cell["folder"].as_str().expect("a name"));
         assert!(read_json(&cell.join("comparison.json"))["figures"].is_array());
@@ -123,25 +117,22 @@ fn again(dir: &Path, found: &Value) {
 
     // A cell can be looked at by itself, and its runs are listed with all others.
     let cell = folder.join("cell-1-12-1");
-    let alone = run(dir, &["ab", cell.to_str().expect("a name"), "--verbose"]);
-    assert!(alone.stdout.contains("ack response p50"), "{}", alone.stdout);
-    let tagged = run(dir, &["runs", "--filter", "tag=cell-4"]);
-    assert!(tagged.stdout.contains("pair-5"), "{}", tagged.stdout);
+    run(dir, &["ab", cell.to_str().expect("a name"), "--verbose"]).prints(["ack response p50"]);
+    run(dir, &["runs", "--filter", "tag=cell-4"]).prints(["pair-5"]);
 }
 
 #[test]
 fn cells_that_were_killed_are_gone_on_with_and_no_run_is_made_twice() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let all = ["ab", "turns.toml", "--pairs", "2", "--aa", "--quiet"];
     let all = [&all[..], &OVER].concat();
     let mut child = bellows(dir, &all).spawn().expect("bellows");
-    let done = || matrix_folder(dir).map(|it| made(&it)).unwrap_or_default();
+    let done = || folder_with(dir, "matrix.json").map(|it| made(&it)).unwrap_or_default();
     wait_for("five runs", || done().iter().map(Vec::len).sum::<usize>() >= 5);
     let before = done();
     child.kill().expect("killed");
     child.wait().expect("ended");
-    let folder = matrix_folder(dir).expect("a folder");
+    let folder = folder_with(dir, "matrix.json").expect("a folder");
     let name = folder.to_string_lossy().into_owned();
     let suffix = name.rsplit('-').next().expect("a suffix");
     let other = ["ab", "turns.toml", "--aa", "--resume", suffix];
@@ -161,8 +152,7 @@ fn cells_that_were_killed_are_gone_on_with_and_no_run_is_made_twice() {
 
 #[test]
 fn what_makes_no_matrix_says_why_before_anything_runs() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let ab = |more: &[&str]| run(dir, &[&["ab", "turns.toml", "--aa"], more].concat());
     for (more, why) in [
         (&["--over", "load.0.message-size"][..], "has no values"),
@@ -176,9 +166,8 @@ fn what_makes_no_matrix_says_why_before_anything_runs() {
         ab(more).assert_error(2, &[why]);
     }
     let many: Vec<String> = (1..=101).map(|n| n.to_string()).collect();
-    let many = format!("load.0.rate={}", many.join(","));
-    ab(&["--over", &many]).assert_error(2, &["101 cells", "100 are the most"]);
+    ab(&["--over", &format!("load.0.rate={}", many.join(","))]).assert_error(2, &["101 cells", "100 are the most"]);
     let nothing = run(dir, &["ab", "turns.toml"]);
     nothing.assert_error(2, &["A and B are the same"]);
-    assert!(matrix_folder(dir).is_none(), "nothing was begun");
+    assert!(folder_with(dir, "matrix.json").is_none(), "nothing was begun");
 }

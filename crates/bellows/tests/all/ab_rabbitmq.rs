@@ -58,8 +58,7 @@ fn a_module_that_got_slower_is_found_and_named() {
         "ab classic-in-out --b-patch ebin --pairs {pairs} --set phases.warmup=500ms --set phases.measure=2s --set \
          profile.frequency=4999 --flame route.svg --json"
     );
-    let args = common::words(&line);
-    let ended = start(bellows(dir, &args)).end_of_long();
+    let ended = start(bellows(dir, &common::words(&line))).end_of_long();
     let found = ended.printed();
     let cpu = figure(&found, "broker cpu");
     assert!(cpu["change"].as_f64() > Some(0.1), "{cpu:#}");

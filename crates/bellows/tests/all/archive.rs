@@ -28,9 +28,7 @@ fn list(dir: &Path, more: &[&str]) -> Vec<Value> {
 }
 
 fn refuses(dir: &Path, args: &[&str], part: &str) {
-    let ended = run(dir, args);
-    assert_eq!(ended.code(), Some(2), "{ended:?}");
-    assert!(ended.stderr.contains(part), "{part:?} in {ended:?}");
+    run(dir, args).ends(2).says([part]);
 }
 
 #[test]
@@ -56,27 +54,25 @@ fn runs_are_labelled_found_shown_and_removed() {
 
     let tagged = all[1]["id"].as_str().expect("an id");
     let suffix = &tagged[tagged.len() - 4..];
-    let table = run(dir, &["runs"]);
-    assert!(table.stdout.contains("  #base #nightly; note: the first\n"), "{}", table.stdout);
-    assert!(table.stdout.contains(&format!("demo-{suffix} ")), "{}", table.stdout);
+    run(dir, &["runs"]).prints(["  #base #nightly; note: the first\n", &format!("demo-{suffix} ")]);
 
     let noted = run(dir, &["runs", "note", suffix, "new disk"]);
     assert_eq!(noted.stdout, format!("{tagged}: #base #nightly; note: new disk\n"));
-    let shown = run(dir, &["runs", "show", suffix]);
-    for part in [tagged, "#base #nightly; note: new disk", "ack response", "report.html"] {
-        assert!(shown.stdout.contains(part), "{part:?} in {}", shown.stdout);
-    }
+    run(dir, &["runs", "show", suffix]).prints([
+        tagged,
+        "#base #nightly; note: new disk",
+        "ack response",
+        "report.html",
+    ]);
     refuses(dir, &["runs", "tag", suffix, "two words"], "letters, digits and");
 
     run(dir, &["runs", "rm", suffix]).assert_error(2, &["has a tag", "nothing was removed"]);
-    let dry = run(dir, &["runs", "prune", "--keep", "0", "--dry-run"]);
-    assert!(dry.stdout.contains("1 run would be removed"), "{}", dry.stdout);
+    run(dir, &["runs", "prune", "--keep", "0", "--dry-run"]).prints(["1 run would be removed"]);
     assert_eq!(list(dir, &[]).len(), 2);
     refuses(dir, &["runs", "prune"], "--keep");
     run(dir, &["runs", "prune", "--older-than", "30d"]).assert_ok();
     assert_eq!(list(dir, &[]).len(), 2);
-    let pruned = run(dir, &["runs", "prune", "--keep", "0"]);
-    assert!(pruned.stdout.contains("1 run removed, "), "{}", pruned.stdout);
+    run(dir, &["runs", "prune", "--keep", "0"]).prints(["1 run removed, "]);
     let removed = run(dir, &["runs", "tag", "last", "base", "nightly", "--remove"]);
     assert_eq!(removed.stdout, format!("{tagged}: note: new disk\n"));
     run(dir, &["runs", "rm", "last"]).assert_ok();
@@ -86,14 +82,12 @@ fn runs_are_labelled_found_shown_and_removed() {
 #[test]
 fn a_run_that_goes_on_is_not_removed() {
     let dir = &*folder();
-    let args = ["demo", "--no-profile", "--set", "phases.measure=60s"];
-    let going = start(bellows(dir, &args));
+    let going = start(bellows(dir, &["demo", "--no-profile", "--set", "phases.measure=60s"]));
     wait_for("run", || fs::read_dir(dir.join(RUNS)).is_ok_and(|runs| runs.count() == 1));
     let listed = list(dir, &[]);
     assert_eq!(listed[0]["active"], true);
     run(dir, &["runs", "rm", "last"]).assert_error(1, &["has not ended"]);
-    let pruned = run(dir, &["runs", "prune", "--keep", "0"]);
-    assert!(pruned.stdout.contains("0 runs removed"), "{}", pruned.stdout);
+    run(dir, &["runs", "prune", "--keep", "0"]).prints(["0 runs removed"]);
     going.signal("KILL");
     going.end();
     assert!(only_run(dir).is_dir());
@@ -103,33 +97,29 @@ fn a_run_that_goes_on_is_not_removed() {
 
 #[test]
 fn runs_lie_in_the_data_folder_unless_one_is_named() {
-    let dir = folder();
-    let mut command = bellows(dir.path(), &SHORT);
-    command.env_remove("BELLOWS_RUNS").env("XDG_DATA_HOME", dir.path());
-    start(command).end().assert_ok();
-    let kept = dir.path().join("bellows").join("runs");
+    let dir = &*folder();
+    start(bellows(dir, &SHORT).env_remove("BELLOWS_RUNS").env("XDG_DATA_HOME", dir)).end().assert_ok();
+    let kept = dir.join("bellows").join("runs");
     assert_eq!(fs::read_dir(&kept).expect("runs").count(), 1);
-    let mut doctor = bellows(dir.path(), &["doctor", "--json"]);
-    doctor.env_remove("BELLOWS_RUNS").env("XDG_DATA_HOME", dir.path());
-    let told = start(doctor).end().stdout;
+    let told =
+        start(bellows(dir, &["doctor", "--json"]).env_remove("BELLOWS_RUNS").env("XDG_DATA_HOME", dir)).end().stdout;
     let place = format!("in {}", kept.display());
     assert!(told.contains(&place), "{place} in {told}");
 }
 
 #[test]
 fn last_is_for_profiles_the_last_run_that_has_one() {
-    let dir = folder();
-    run(dir.path(), &SHORT).assert_ok();
-    run(dir.path(), &["top", "last"]).assert_error(1, &["none of 1 run in", "has a profile"]);
-    let profiled = ["demo", "--quiet", "--set", "phases.warmup=0s", "--set", "phases.measure=1s"];
-    run(dir.path(), &profiled).assert_ok();
+    let dir = &*folder();
+    run(dir, &SHORT).assert_ok();
+    run(dir, &["top", "last"]).assert_error(1, &["none of 1 run in", "has a profile"]);
+    run(dir, &["demo", "--quiet", "--set", "phases.warmup=0s", "--set", "phases.measure=1s"]).assert_ok();
     // A later run without samples does not hide it.
-    run(dir.path(), &SHORT).assert_ok();
-    let stopped = dir.path().join(RUNS).join("2099-01-01T00-00-00Z-stopped-aaaa");
+    run(dir, &SHORT).assert_ok();
+    let stopped = dir.join(RUNS).join("2099-01-01T00-00-00Z-stopped-aaaa");
     fs::create_dir(&stopped).expect("folder");
     fs::write(stopped.join("series.jsonl"), "").expect("series");
     fs::write(stopped.join("cpu.stacks"), "").expect("stacks");
-    let ended = run(dir.path(), &["top", "last"]);
+    let ended = run(dir, &["top", "last"]);
     if ended.stderr.contains("none of 4 runs in") {
         testkit::skip!("this user may not profile");
     }

@@ -19,18 +19,8 @@ fn nothing_is_left(dir: &Path) {
 }
 
 #[test]
-fn nobody_listens() {
-    let dir = folder();
-    let port = common::free_port();
-    let url = format!("amqp://127.0.0.1:{port}");
-    client(dir.path(), &url, &[]).assert_error(1, &["cannot connect to amqp://guest@127.0.0.1", "refused"]);
-    nothing_is_left(dir.path());
-}
-
-#[test]
 fn with_json_an_error_is_an_object_with_cause_value_and_remedy() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     let wrong = format!("amqp://guest:s3cret@{}", broker.address());
     let many = u32::MAX.to_string();
     for (code, cause, url, args) in [
@@ -38,86 +28,59 @@ fn with_json_an_error_is_an_object_with_cause_value_and_remedy() {
         (2, "", &broker.url, &["--json", "--rate", "-1"]),
         (2, "", &broker.url, &["--json", "--num-destinations", &many]),
     ] {
-        let ended = client(dir.path(), url, args);
-        assert_eq!(ended.code(), Some(code), "{ended:#?}");
+        let ended = client(dir, url, args).ends(code);
         let told = ended.printed();
         let field = |name: &str| told["error"][name].as_str().unwrap().to_owned();
         assert!(field("cause").starts_with(cause), "{told}");
         assert!(!field("value").is_empty() && !field("help").is_empty(), "{told}");
-        assert!(!ended.stdout.contains("s3cret"), "{told}");
-        assert!(ended.stderr.contains("error: "), "people read it too");
+        ended.prints_not(["s3cret"]).says(["error: "]);
     }
-    nothing_is_left(dir.path());
+    nothing_is_left(dir);
 }
 
 #[test]
-fn the_host_does_not_exist() {
-    let dir = folder();
-    client(dir.path(), "amqp://no-such-host.invalid", &[])
-        .assert_error(1, &["cannot connect to amqp://guest@no-such-host.invalid"]);
-    nothing_is_left(dir.path());
-}
-
-#[test]
-fn the_password_is_wrong() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
-    let url = format!("amqp://guest:wrong@{}", broker.address());
-    let ended = client(dir.path(), &url, &[]);
-    ended.assert_error(1, &["cannot log in to amqp://guest@", "ACCESS_REFUSED", "403"]);
-    assert!(!ended.stderr.contains("wrong"), "{ended:?}");
-    nothing_is_left(dir.path());
-}
-
-#[test]
-fn the_virtual_host_does_not_exist() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
-    let ended = client(dir.path(), &format!("{}/nowhere", broker.url), &[]);
-    ended.assert_error(1, &["/nowhere", "NOT_ALLOWED", "530"]);
-    nothing_is_left(dir.path());
-}
-
-#[test]
-fn the_server_sends_garbage() {
-    let dir = folder();
-    let address = server_that_says(b"HTTP/1.1 400 Bad Request\r\n\r\n");
-    client(dir.path(), &format!("amqp://{address}"), &[]).assert_error(1, &["HTTP"]);
-    let address = server_that_says(&[0xde, 0xad, 0xbe, 0xef, 0xde, 0xad, 0xbe, 0xef, 0xff, 0xff]);
-    client(dir.path(), &format!("amqp://{address}"), &[])
-        .assert_error(1, &["does not speak AMQP 0-9-1", "offset 0", "de ad be ef"]);
-    nothing_is_left(dir.path());
-}
-
-#[test]
-fn the_server_sends_half_a_frame_and_hangs() {
-    let dir = folder();
-    // The header of a method frame on channel 0 that announces 500 bytes, and ten of them.
-    let address = server_that_says(&[1, 0, 0, 0, 0, 1, 0xf4, 0, 10, 0, 10, 0, 9, 0, 0, 0, 0]);
-    client(dir.path(), &format!("amqp://{address}"), &[])
-        .assert_error(1, &["no answer from amqp://guest@", "within 10.", "17 bytes"]);
-    nothing_is_left(dir.path());
-}
-
-#[test]
-fn the_queue_exists_with_other_arguments() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
-    client(dir.path(), &broker.url, &["--no-archive"]).assert_ok();
-    client(dir.path(), &broker.url, &["--queue-args", "x-max-length=5"])
-        .assert_error(1, &["declare", "\"Q\"", "PRECONDITION_FAILED", "406"]);
-    nothing_is_left(dir.path());
+fn a_server_that_is_away_or_refuses_or_misbehaves_is_told() {
+    let (broker, dir) = &common::broker_in_folder();
+    client(dir, &broker.url, &["--no-declare"]).assert_error(1, &["NOT_FOUND", "404"]);
+    client(dir, &broker.url, &["--no-archive"]).assert_ok();
+    let says = |greeting: &'static [u8]| format!("amqp://{}", server_that_says(greeting));
+    for (url, more, parts) in [
+        (
+            format!("amqp://127.0.0.1:{}", common::free_port()),
+            &[] as &[&str],
+            &["cannot connect to amqp://guest@127.0.0.1", "refused"] as &[&str],
+        ),
+        ("amqp://no-such-host.invalid".into(), &[], &["cannot connect to amqp://guest@no-such-host.invalid"]),
+        (
+            format!("amqp://guest:s3cret@{}", broker.address()),
+            &[],
+            &["cannot log in to amqp://guest@", "ACCESS_REFUSED", "403"],
+        ),
+        (format!("{}/nowhere", broker.url), &[], &["/nowhere", "NOT_ALLOWED", "530"]),
+        (says(b"HTTP/1.1 400 Bad Request\r\n\r\n"), &[], &["HTTP"]),
+        (
+            says(&[0xde, 0xad, 0xbe, 0xef, 0xde, 0xad, 0xbe, 0xef, 0xff, 0xff]),
+            &[],
+            &["does not speak AMQP 0-9-1", "offset 0", "de ad be ef"],
+        ),
+        // The header of a method frame on channel 0 that announces 500 bytes, and ten of them.
+        (
+            says(&[1, 0, 0, 0, 0, 1, 0xf4, 0, 10, 0, 10, 0, 9, 0, 0, 0, 0]),
+            &[],
+            &["no answer from amqp://guest@", "within 10.", "17 bytes"],
+        ),
+        (broker.url.clone(), &["--queue-args", "x-max-length=5"], &["declare", "\"Q\"", "PRECONDITION_FAILED", "406"]),
+    ] {
+        client(dir, &url, more).assert_error(1, parts).says_not(["s3cret"]);
+        nothing_is_left(dir);
+    }
 }
 
 /// A load that cannot run leaves the queues that it would have emptied.
 #[test]
 fn a_load_that_is_refused_has_emptied_no_queue() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
-    let on = |more: &[&str]| {
-        let base = ["--url", &broker.url, "--no-archive", "--quiet"];
-        run(dir.path(), &[more, &base].concat())
-    };
+    let (broker, dir) = &common::broker_in_folder();
+    let on = |more: &[&str]| run(dir, &[more, &["--url", &broker.url, "--no-archive", "--quiet"]].concat());
     on(&["producer", "queue://kept", "--message-count", "5"]).assert_ok();
     let limited = ["queue://limited", "--queue-args", "x-max-length=5"];
     on(&[&["producer", "--message-count", "1"], &limited[..]].concat()).assert_ok();
@@ -126,30 +89,20 @@ fn a_load_that_is_refused_has_emptied_no_queue() {
     let channels = ["--producers", "3000", "--shared-connections", "1"];
     on(&[&["producer", "queue://kept", "--duration", "1", "--purge"], &channels[..]].concat())
         .assert_error(2, &["cannot share a connection", "channels"]);
-    let ended = on(&["consumer", "queue://kept", "--duration", "1", "--json"]);
-    let summary = ended.json();
+    let summary = on(&["consumer", "queue://kept", "--duration", "1", "--json"]).json();
     assert_eq!(summary["scenarios"]["messages"]["received"]["total"], 5, "{summary}");
 }
 
 #[test]
-fn the_queue_must_exist_and_does_not() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
-    client(dir.path(), &broker.url, &["--no-declare"]).assert_error(1, &["NOT_FOUND", "404"]);
-}
-
-#[test]
 fn the_broker_is_killed_in_the_middle() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
-    let args = ["client", "--url", &broker.url, "--rate", "500", "--duration", "50", "--quiet"];
-    let client = start(bellows(dir.path(), &args));
-    wait_for("recorded second", || seconds_recorded(dir.path()) >= 2);
+    let (broker, dir) = &common::broker_in_folder();
+    let client = start(bellows(dir, &["client", "--url", &broker.url, "--rate", "500", "--duration", "50", "--quiet"]));
+    wait_for("recorded second", || seconds_recorded(dir) >= 2);
     common::signal(broker.child.id(), "KILL");
     let ended = client.end();
     ended.assert_error(1, &["lost the connection to amqp://guest@"]);
     assert!(ended.stdout.contains("client  failed: "), "{ended:#?}");
-    let record = fs::read_to_string(only_run(dir.path()).join("run.json")).unwrap();
+    let record = fs::read_to_string(only_run(dir).join("run.json")).unwrap();
     assert!(record.contains("\"failed\""), "{record}");
     let record: serde_json::Value = serde_json::from_str(&record).unwrap();
     assert_eq!(record["problem"], record["summary"]["error"]);
@@ -166,40 +119,38 @@ fn the_broker_is_killed_in_the_middle() {
 /// Nothing is started, and no load applied, for output that could never be written or used.
 #[test]
 fn what_cannot_work_is_refused_before_the_start() {
-    let dir = folder();
+    let dir = &*folder();
     for args in [
         &["client", "--hdr", "no/such/folder.hlog"] as &[&str],
         &["client", "--hdr", "."],
         &["run", "rated", "--set", "load.0.source-addresses=[\"192.0.2.1\"]"],
         &["churn", "connections", "--source-addresses", "192.0.2.1"],
     ] {
-        let ended = run(dir.path(), args);
+        let ended = run(dir, args);
         let code = ended.code().unwrap_or_default();
         ended.assert_error(code, &["cannot "]);
         assert!(matches!(code, 1 | 2), "{ended:#?}");
-        for step in ["starting", "connecting"] {
-            assert!(!ended.stderr.contains(step), "{ended:#?}");
-        }
+        ended.says_not(["starting", "connecting"]);
     }
-    nothing_is_left(dir.path());
+    nothing_is_left(dir);
 }
 
 #[test]
 fn there_is_no_such_process() {
-    let dir = folder();
-    run(dir.path(), &["record", "--pid", "4194304", "--duration", "1"]).assert_error(1, &["4194304"]);
-    run(dir.path(), &["record", "--name", "no-such-program", "--duration", "1"]).assert_error(1, &["no-such-program"]);
-    nothing_is_left(dir.path());
+    let dir = &*folder();
+    run(dir, &["record", "--pid", "4194304", "--duration", "1"]).assert_error(1, &["4194304"]);
+    run(dir, &["record", "--name", "no-such-program", "--duration", "1"]).assert_error(1, &["no-such-program"]);
+    nothing_is_left(dir);
 }
 
 #[test]
 fn the_process_dies_while_it_is_profiled() {
-    let dir = folder();
+    let dir = &*folder();
     let mut busy = Command::new("sh");
     busy.args(["-c", "while :; do :; done"]).stdin(Stdio::null());
     let mut busy = busy.spawn().unwrap();
     let pid = busy.id().to_string();
-    let recording = start(bellows(dir.path(), &["record", "--pid", &pid, "--duration", "50"]));
+    let recording = start(bellows(dir, &["record", "--pid", &pid, "--duration", "50"]));
     std::thread::sleep(std::time::Duration::from_millis(1500));
     busy.kill().unwrap();
     busy.wait().unwrap();
@@ -217,23 +168,21 @@ fn the_process_dies_while_it_is_profiled() {
 
 #[test]
 fn the_disk_is_full() {
-    let dir = folder();
-    let Some(disk) = SmallDisk::mount(&dir.path().join("disk")) else {
+    let dir = &*folder();
+    let Some(disk) = SmallDisk::mount(&dir.join("disk")) else {
         testkit::skip!("mounting a small disk (tmpfs) takes root");
     };
-    let broker = Broker::start(dir.path());
+    let broker = Broker::start(dir);
     let runs = disk.0.join("runs");
     let line = format!("client --url {} --rate 500 --duration 3 --quiet --runs {}", broker.url, runs.display());
     let args = common::words(&line);
     // Room for the first file and nothing more.
     fs::write(disk.0.join("filler"), vec![0; 44 << 10]).unwrap();
-    let ended = start(bellows(dir.path(), &args)).end();
-    assert!(!ended.stderr.contains("panicked"), "{ended:#?}");
-    assert!(ended.stdout.contains("\nmessages "), "the numbers are lost: {ended:#?}");
+    let ended = run(dir, &args);
+    ended.says_not(["panicked"]).prints(["\nmessages "]);
     ended.assert_error(1, &["report.html", "No space left on device"]);
     // Nothing half-written: what is there can be read.
-    let listed = run(dir.path(), &["runs", "--runs", runs.to_str().unwrap()]);
-    listed.assert_ok();
+    run(dir, &["runs", "--runs", runs.to_str().unwrap()]).assert_ok();
 }
 
 /// 64 KiB that can be filled, unmounted when dropped.

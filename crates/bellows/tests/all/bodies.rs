@@ -75,8 +75,7 @@ impl Getter {
 
     fn send(&mut self, channel: u8, method: [u8; 2], fields: &[u8]) {
         let head = [&[1, 0, channel][..], &long(fields.len() + 4)].concat();
-        let method = [0, method[0], 0, method[1]];
-        self.write(&[&head[..], &method, fields, b"\xCE"].concat());
+        self.write(&[&head[..], &[0, method[0], 0, method[1]], fields, b"\xCE"].concat());
     }
 
     fn write(&mut self, bytes: &[u8]) {
@@ -105,28 +104,26 @@ fn holds(bytes: &[u8], part: &str) -> bool {
 fn perf_test(dir: &Path, url: &str, line: &str) -> Ended {
     let mut args = vec!["perf-test", "-h", url];
     args.extend(line.split_whitespace());
-    let ended = run(dir, &args);
-    ended.assert_ok();
-    ended
+    run(dir, &args).ok()
 }
 
 /// The summary of the only run of a folder of its own.
 fn summary(url: &str, line: &str) -> serde_json::Value {
-    let dir = folder();
-    perf_test(dir.path(), url, line);
-    let json = common::record(dir.path());
+    let dir = &*folder();
+    perf_test(dir, url, line);
+    let json = common::record(dir);
     json["summary"]["scenarios"]["messages"].clone()
 }
 
 #[test]
 fn bodies_arrive_as_they_are_at_any_client() {
     testkit::needs_rabbitmq!();
-    let dir = folder();
+    let dir = &*folder();
     let node = managed::shared_node();
     let url = node.url();
 
-    json_is_json(dir.path(), &url);
-    files_are_files(dir.path(), &url);
+    json_is_json(dir, &url);
+    files_are_files(dir, &url);
     the_ledger_is_kept(&url);
     exclusive_queues_have_names(&url);
     consumers_start_slowly(&url);
@@ -135,8 +132,7 @@ fn bodies_arrive_as_they_are_at_any_client() {
 
 fn json_is_json(dir: &Path, url: &str) {
     for (line, size, different) in [("-s 700 -bc 7", 700, 7..8), ("-bfc 1", 12, 2..50)] {
-        let line = format!("-jb {line} -C 50 -c 10 -y 0 -u json -ad false -mp tenant=blue");
-        perf_test(dir, url, &line);
+        perf_test(dir, url, &format!("-jb {line} -C 50 -c 10 -y 0 -u json -ad false -mp tenant=blue"));
         let got = Getter::connect(url).all("json");
         assert_eq!(got.len(), 50);
         for (properties, body) in &got {

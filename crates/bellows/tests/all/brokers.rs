@@ -17,6 +17,8 @@ use session::{NoObserver, RunOptions, RunOutcome};
 #[derive(Debug)]
 struct Toy {
     process: Managed,
+    /// A cluster that loses its majority with a node, and stalls from then on.
+    is_cluster: bool,
     identity: Identity,
     endpoint: load::Endpoint,
 }
@@ -28,19 +30,15 @@ impl Toy {
         let workspace = Workspace::new("Toy", Some(parent), 1_000_000)?;
         let [port] = free_ports()?;
         let launch = Launch {
-            product: "Toy",
-            program: BELLOWS.into(),
-            arguments: ["broker", "--listen", &format!("127.0.0.1:{port}")].map(Into::into).into(),
             environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
             process_name: "bellows",
             probes: vec![Probe { port, answers: accepts }],
-            reason: log::tail,
-            start_timeout: Duration::from_secs(30),
-            guard: vec![BELLOWS.into(), guardian::SUBCOMMAND.into()],
+            ..launch(BELLOWS, &["broker", "--listen", &format!("127.0.0.1:{port}")])
         };
         let mut waiting = Waiting { progress: &mut |_| {}, cancelled: &|| false };
         Ok(Self {
             process: workspace.start(launch, "starting a toy", &mut waiting)?,
+            is_cluster: false,
             identity: Identity { kind: "toy", product: "Toy", version: Some("1.2.3".to_owned()), runtime: None },
             endpoint: load::Endpoint::new("127.0.0.1", port),
         })
@@ -48,6 +46,21 @@ impl Toy {
 
     fn pid(&self) -> u32 {
         self.process.pid().expect("it runs")
+    }
+}
+
+/// A program as a toy, which never answers.
+fn launch(program: &str, arguments: &[&str]) -> Launch {
+    Launch {
+        product: "Toy",
+        program: program.into(),
+        arguments: arguments.iter().map(Into::into).collect(),
+        environment: Vec::new(),
+        process_name: "",
+        probes: vec![Probe { port: 1, answers: |_| false }],
+        reason: log::tail,
+        start_timeout: Duration::from_secs(30),
+        guard: vec![BELLOWS.into(), guardian::SUBCOMMAND.into()],
     }
 }
 
@@ -61,11 +74,15 @@ impl Broker for Toy {
     }
 
     fn processes(&self) -> Processes {
-        Processes::started(self.process.pid())
+        let further = self.is_cluster.then_some(None).into_iter().collect();
+        Processes { further, ..Processes::started(self.process.pid()) }
     }
 
     fn inject(&mut self, _node: usize, fault: Fault) -> Result<(), BrokerError> {
-        self.process.inject(fault)
+        self.process.inject(match fault {
+            Fault::Kill if self.is_cluster => Fault::Pause,
+            other => other,
+        })
     }
 
     fn logs(&self, lines: usize) -> String {
@@ -111,12 +128,8 @@ fn is_running(pid: u32) -> bool {
 }
 
 const FAULTS: &str = r#"
-[phases]
-warmup = "300ms"
-measure = "5s"
-drain = "2s"
-[profile]
-events = []
+phases = { warmup = "300ms", measure = "5s", drain = "2s" }
+profile.events = []
 [[fault]]
 at = "500ms"
 kind = "stop"
@@ -171,12 +184,8 @@ fn said(outcome: &RunOutcome) -> String {
 }
 
 const FOR_GOOD: &str = r#"
-[phases]
-warmup = "300ms"
-measure = "3s"
-drain = "1s"
-[profile]
-events = []
+phases = { warmup = "300ms", measure = "3s", drain = "1s" }
+profile.events = []
 [[fault]]
 at = "500ms"
 kind = "kill"
@@ -208,43 +217,12 @@ fn a_broker_that_is_killed_for_good_ends_the_run_in_words_and_not_as_an_error() 
     Box::new(toy).stop().expect("its end");
 }
 
-/// A cluster that loses its majority with a node, and stalls from then on.
-#[derive(Debug)]
-struct Minority(Toy);
-
-impl Broker for Minority {
-    fn identity(&self) -> &Identity {
-        self.0.identity()
-    }
-
-    fn endpoint(&self) -> &load::Endpoint {
-        self.0.endpoint()
-    }
-
-    fn processes(&self) -> Processes {
-        Processes { further: vec![None], ..self.0.processes() }
-    }
-
-    fn inject(&mut self, node: usize, fault: Fault) -> Result<(), BrokerError> {
-        self.0.inject(node, if fault == Fault::Kill { Fault::Pause } else { fault })
-    }
-
-    fn logs(&self, lines: usize) -> String {
-        self.0.logs(lines)
-    }
-
-    fn stop(self: Box<Self>) -> Result<(), BrokerError> {
-        Box::new(self.0).stop()
-    }
-}
-
 #[test]
 fn a_cluster_that_never_confirms_after_a_fault_is_told_so_in_summary_and_verdict() {
     let (parent, runs) = (folder(), folder());
-    let mut cluster = Minority(Toy::start(parent.path()).expect("a toy"));
-    let node = "kind = \"kill\"\nnode = 1";
-    let text = FOR_GOOD.replace("kind = \"kill\"", node);
-    let text = format!("[broker]\nkind = \"rabbitmq\"\nnodes = 2\n{text}");
+    let mut cluster = Toy { is_cluster: true, ..Toy::start(parent.path()).expect("a toy") };
+    let text = FOR_GOOD.replace("kind = \"kill\"", "kind = \"kill\"\nnode = 1");
+    let text = format!("broker = {{ kind = \"rabbitmq\", nodes = 2 }}\n{text}");
     let outcome = run_on(&mut cluster, &experiment(&text), runs.path());
     let summary = outcome.record.summary.as_ref().expect("a summary");
     let fault = &summary.faults[0];
@@ -276,17 +254,7 @@ fn a_broker_whose_guardian_was_killed_is_removed_all_the_same() {
 fn a_broker_that_ends_instead_of_starting_says_why_and_leaves_nothing() {
     let parent = folder();
     let workspace = Workspace::new("Toy", Some(parent.path()), 1_000_000).expect("room");
-    let launch = Launch {
-        product: "Toy",
-        program: "/bin/sh".into(),
-        arguments: ["-c", "echo no licence; exit 7"].map(Into::into).into(),
-        environment: Vec::new(),
-        process_name: "",
-        probes: vec![Probe { port: 1, answers: |_| false }],
-        reason: log::tail,
-        start_timeout: Duration::from_secs(30),
-        guard: vec![BELLOWS.into(), guardian::SUBCOMMAND.into()],
-    };
+    let launch = launch("/bin/sh", &["-c", "echo no licence; exit 7"]);
     let mut told = Vec::new();
     let mut waiting = Waiting {
         progress: &mut |progress| match progress {
@@ -305,11 +273,8 @@ fn a_broker_that_ends_instead_of_starting_says_why_and_leaves_nothing() {
 }
 
 const SHORT: &str = r#"
-[phases]
-warmup = "200ms"
-measure = "1s"
-[profile]
-events = []
+phases = { warmup = "200ms", measure = "1s" }
+profile.events = []
 [[load]]
 destination = "queue://twice"
 rate = 200
@@ -343,15 +308,12 @@ fn a_rabbitmq_that_is_started_once_serves_two_runs() {
 }
 
 const SECURED: &str = r#"
+phases = { warmup = "200ms", measure = "1s" }
+profile.events = []
 [broker]
 kind = "embedded"
 tls = true
 auth = "external"
-[phases]
-warmup = "200ms"
-measure = "1s"
-[profile]
-events = []
 [[load]]
 destination = "queue://secured"
 rate = 500
@@ -363,9 +325,7 @@ fn an_experiment_loads_the_embedded_broker_over_tls_and_its_keys_are_gone_then()
     let (dir, keys) = (folder(), folder());
     fs::write(dir.path().join("secured.toml"), SECURED).expect("file");
     let arguments = ["run", "secured.toml", "--json", "--quiet"];
-    let mut command = common::bellows(dir.path(), &arguments);
-    command.env("TMPDIR", keys.path());
-    let ended = common::start(command).end();
+    let ended = common::start(common::bellows(dir.path(), &arguments).env("TMPDIR", keys.path())).end();
     let summary = ended.json();
     let messages = &summary["scenarios"]["messages"];
     assert!(messages["received"]["total"].as_u64() > Some(400), "{summary:#}");

@@ -6,19 +6,14 @@ use crate::common::managed;
 use std::fs;
 use std::path::Path;
 
-use common::{Broker, bellows, folder, run, start};
+use common::{bellows, folder, run, start};
 use serde_json::Value;
 
 const REFUSED: &str = r#"
 name = "refused"
-[broker]
-kind = "embedded"
-[phases]
-warmup = "200ms"
-measure = "1500ms"
-drain = "3s"
-[profile]
-events = []
+broker.kind = "embedded"
+phases = { warmup = "200ms", measure = "1500ms", drain = "3s" }
+profile.events = []
 [[fault]]
 at = "300ms"
 kind = "refuse-login"
@@ -41,10 +36,9 @@ fn object(text: &str) -> Value {
 
 #[test]
 fn refused_logins_are_counted_exactly_and_a_stall_counts_for_all_that_were_due() {
-    let dir = folder();
-    fs::write(dir.path().join("refused.toml"), REFUSED).expect("file");
-    let ended = run(dir.path(), &["run", "refused.toml", "--json", "--quiet"]);
-    ended.assert_ok();
+    let dir = &*folder();
+    fs::write(dir.join("refused.toml"), REFUSED).expect("file");
+    let ended = run(dir, &["run", "refused.toml", "--json", "--quiet"]).ok();
     let object = object(&ended.stdout);
     let churn = &object["scenarios"]["churn"];
     let refused = &object["faults"].as_array().expect("faults").iter();
@@ -69,48 +63,33 @@ fn refused_logins_are_counted_exactly_and_a_stall_counts_for_all_that_were_due()
     let codes = object["warnings"].as_array().expect("warnings").iter();
     assert!(codes.clone().any(|w| w["code"] == "cycles_failed"));
 
-    let listed = run(dir.path(), &["runs"]);
-    assert!(listed.stdout.contains("cycles"), "{listed:?}");
-    let report = run(dir.path(), &["runs", "report", "last"]);
-    report.assert_ok();
-    let log = fs::read_to_string(only(&dir.path().join("runs")).join("latency.hlog"));
-    let log = log.expect("histograms");
-    for tag in ["Tag=warmup_cycle,", "Tag=cycle,", "Tag=log_in,", "Tag=close,"] {
-        assert!(log.contains(tag), "{tag}");
-    }
-}
-
-fn only(runs: &Path) -> std::path::PathBuf {
-    let mut found = fs::read_dir(runs).expect("runs").flatten();
-    found.next().expect("a run").path()
+    run(dir, &["runs"]).prints(["cycles"]);
+    run(dir, &["runs", "report", "last"]).assert_ok();
+    let log = fs::read_to_string(common::only_run(dir).join("latency.hlog")).expect("histograms");
+    testkit::assert_has(&log, ["Tag=warmup_cycle,", "Tag=cycle,", "Tag=log_in,", "Tag=close,"]);
 }
 
 #[test]
 fn a_killed_churn_leaves_a_readable_folder() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     let args = ["churn", "connections", "--url", &broker.url, "--rate", "100", "--duration", "60"];
-    let churn = start(bellows(dir.path(), &args));
-    common::wait_for("recorded second", || common::seconds_recorded(dir.path()) >= 2);
+    let churn = start(bellows(dir, &args));
+    common::wait_for("recorded second", || common::seconds_recorded(dir) >= 2);
     churn.signal("KILL");
     let _ = churn.end();
-    let listed = run(dir.path(), &["runs"]);
-    assert!(listed.stdout.contains("unfinished"), "{listed:?}");
-    let report = run(dir.path(), &["runs", "report", "last"]);
-    report.assert_ok();
-    let page = fs::read_to_string(dir.path().join(report.stdout.trim_end())).expect("page");
-    assert!(page.contains("connections per second opened and closed"), "the headline");
-    assert!(page.contains("<th>log in</th>"), "the steps");
+    run(dir, &["runs"]).prints(["unfinished"]);
+    let report = run(dir, &["runs", "report", "last"]).ok();
+    let page = fs::read_to_string(dir.join(report.stdout.trim_end())).expect("page");
+    testkit::assert_has(&page, ["connections per second opened and closed", "<th>log in</th>"]);
 }
 
 #[test]
 fn a_broker_that_refuses_every_login_is_an_error_and_leaves_no_folder() {
-    let dir = folder();
+    let dir = &*folder();
     let text = REFUSED.replace("count = 37\n", "").replace("at = \"300ms\"\n", "");
-    fs::write(dir.path().join("all.toml"), text).expect("file");
-    let ended = run(dir.path(), &["run", "all.toml", "--quiet"]);
-    ended.assert_error(1, &["ACCESS_REFUSED"]);
-    let left = fs::read_dir(dir.path().join("runs")).map_or(0, Iterator::count);
+    fs::write(dir.join("all.toml"), text).expect("file");
+    run(dir, &["run", "all.toml", "--quiet"]).assert_error(1, &["ACCESS_REFUSED"]);
+    let left = fs::read_dir(dir.join("runs")).map_or(0, Iterator::count);
     assert_eq!(left, 0);
 }
 
@@ -118,7 +97,7 @@ fn a_broker_that_refuses_every_login_is_an_error_and_leaves_no_folder() {
 #[test]
 fn connections_come_and_go_beside_messages() {
     testkit::needs_rabbitmq!();
-    let dir = folder();
+    let dir = &*folder();
     let shared = managed::shared_node();
     let node = shared.options();
     let mut line = common::words(
@@ -126,8 +105,7 @@ fn connections_come_and_go_beside_messages() {
          --json --quiet",
     );
     line.extend(node.iter().map(String::as_str));
-    let ended = run(dir.path(), &line);
-    ended.assert_ok();
+    let ended = run(dir, &line).ok();
     let object = object(&ended.stdout);
     let messages = &object["scenarios"]["messages"];
     let churn = &object["scenarios"]["churn"];
@@ -145,8 +123,7 @@ fn connections_come_and_go_beside_messages() {
     // Whenever the last cycle began: requested and achieved are of the same cycles as the counts.
     let achieved = churn["requested"]["achieved"].as_f64().expect("a share");
     assert!((achieved - 1.0).abs() < 1e-9, "{churn:#}");
-    let series = only(&dir.path().join("runs")).join("series.jsonl");
-    let series = fs::read_to_string(series).expect("a series");
+    let series = fs::read_to_string(common::only_run(dir).join("series.jsonl")).expect("a series");
     let both = series.lines().filter(|line| {
         let point: Value = serde_json::from_str(line).expect("JSON");
         point["counters"]["sent"].as_u64() > Some(400) && point["scenarios"]["churn"]["begun"].as_u64() > Some(10)
@@ -158,7 +135,7 @@ fn connections_come_and_go_beside_messages() {
 #[test]
 fn rabbitmq_ends_every_cycle_in_order() {
     testkit::needs_rabbitmq!();
-    let dir = folder();
+    let dir = &*folder();
     let shared = managed::shared_node();
     let node = shared.options();
     for (kind, step) in [("connections", "log_in"), ("queues", "declare")] {
@@ -168,8 +145,7 @@ fn rabbitmq_ends_every_cycle_in_order() {
         );
         let mut line = common::words(&line);
         line.extend(node.iter().map(String::as_str));
-        let ended = run(dir.path(), &line);
-        ended.assert_ok();
+        let ended = run(dir, &line).ok();
         let object = object(&ended.stdout);
         let churn = &object["scenarios"]["churn"];
         let count = |key: &str| churn[key].as_u64().expect("a count");
@@ -181,7 +157,7 @@ fn rabbitmq_ends_every_cycle_in_order() {
         assert!(object["verdict"].is_object());
         let copied = object["profiles"][0]["copied_share"].as_f64();
         if step == "log_in" && copied.is_some_and(|share| share > 0.5) {
-            roles_of_what_has_ended(dir.path());
+            roles_of_what_has_ended(dir);
         }
     }
 }
@@ -196,7 +172,5 @@ fn roles_of_what_has_ended(dir: &Path) {
     assert!(connections["share"].as_f64() > Some(0.05), "{connections}");
     let from_stacks = connections["from_stacks"].as_u64();
     assert!(from_stacks > Some(20), "{connections}");
-    let table = run(dir, &["top", "last", "--by", "role"]);
-    let note = "known by their stacks alone";
-    assert!(table.stdout.contains(note), "{}", table.stdout);
+    run(dir, &["top", "last", "--by", "role"]).prints(["known by their stacks alone"]);
 }

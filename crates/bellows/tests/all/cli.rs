@@ -19,36 +19,32 @@ scheduler;[unknown] 10
 
 #[test]
 fn every_command_explains_itself_with_an_example() {
-    let dir = folder();
+    let dir = &*folder();
     for command in words(COMMANDS) {
         for flag in ["--help", "-h"] {
             if (command, flag) == ("perf-test", "-h") {
                 // PerfTest's -h is the broker's address.
                 continue;
             }
-            let help = run(dir.path(), &[command, flag]);
-            help.assert_ok();
-            let example = format!("  bellows {command}");
-            assert!(help.stdout.contains("Examples:\n"), "{command} {flag}: {}", help.stdout);
-            assert!(help.stdout.contains(&example), "{command} {flag}: {}", help.stdout);
+            let help = run(dir, &[command, flag]).ok();
+            help.prints(["Examples:\n", &format!("  bellows {command}")]);
             let widest = help.stdout.lines().map(|l| l.chars().count()).max();
             assert!(widest <= Some(100), "{command} {flag} wraps at 100 columns: {}", help.stdout);
         }
     }
-    let help = run(dir.path(), &["--help"]);
+    let help = run(dir, &["--help"]);
     for command in words(COMMANDS) {
         let about = help.stdout.lines().find(|l| l.trim_start().starts_with(&format!("{command} ")));
         assert!(about.is_some(), "{command} is not listed:\n{}", help.stdout);
     }
-    assert!(!help.stdout.contains("__guard"));
-    assert!(help.stdout.contains("3 a requirement was missed"), "{help:?}");
-    let version = run(dir.path(), &["--version"]);
+    help.prints_not(["__guard"]).prints(["3 a requirement was missed"]);
+    let version = run(dir, &["--version"]);
     assert!(version.stdout.starts_with("bellows 0."), "{version:?}");
 }
 
 #[test]
 fn wrong_usage_ends_with_2_and_leaves_nothing() {
-    let dir = folder();
+    let dir = &*folder();
     for args in [
         &["bogus"] as &[&str],
         &[],
@@ -77,57 +73,52 @@ fn wrong_usage_ends_with_2_and_leaves_nothing() {
         &["run", "no-such-experiment"],
         &["run", "missing.toml"],
     ] {
-        let ended = run(dir.path(), args);
-        assert_eq!(ended.code(), Some(2), "{args:?}: {ended:#?}");
+        let ended = run(dir, args).ends(2);
         assert!(ended.stdout.is_empty() && !ended.stderr.contains("panicked"), "{ended:#?}");
     }
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "something was left");
+    assert_eq!(fs::read_dir(dir).unwrap().count(), 0, "something was left");
 }
 
 #[test]
 fn an_unknown_key_is_named_with_its_line_and_the_nearest_known_one() {
-    let dir = folder();
+    let dir = &*folder();
     let file = "name = \"x\"\n\n[[load]]\ndestination = \"queue://q\"\nmax-pendign = 5\n";
-    fs::write(dir.path().join("mine.toml"), file).unwrap();
-    let ended = run(dir.path(), &["run", "mine.toml"]);
-    ended.assert_error(2, &["mine.toml:5", "\"max-pendign\""]);
-    assert!(ended.stderr.contains("help: did you mean \"max-pending\"?"), "{}", ended.stderr);
+    fs::write(dir.join("mine.toml"), file).unwrap();
+    run(dir, &["run", "mine.toml"])
+        .assert_error(2, &["mine.toml:5", "\"max-pendign\""])
+        .says(["help: did you mean \"max-pending\"?"]);
 
-    let ended = run(dir.path(), &["run", "embedded", "--set", "load.0.raet=5"]);
-    ended.assert_error(2, &["--set load.0.raet=5", "\"raet\""]);
-    assert!(ended.stderr.contains("\"rate\""), "{}", ended.stderr);
+    run(dir, &["run", "embedded", "--set", "load.0.raet=5"])
+        .assert_error(2, &["--set load.0.raet=5", "\"raet\""])
+        .says(["\"rate\""]);
 
-    let ended = run(dir.path(), &["run", "stream-publsh"]);
-    ended.assert_error(2, &["stream-publsh"]);
-    assert!(ended.stderr.contains("\"stream-publish\""), "{}", ended.stderr);
+    run(dir, &["run", "stream-publsh"]).assert_error(2, &["stream-publsh"]).says(["\"stream-publish\""]);
 }
 
 #[test]
 fn the_experiments_are_listed() {
-    let dir = folder();
-    let ended = run(dir.path(), &["run", "--list"]);
-    ended.assert_ok();
+    let dir = &*folder();
+    let ended = run(dir, &["run", "--list"]).ok();
     assert!(ended.stdout.lines().any(|l| l.starts_with("stream-publish ")), "{}", ended.stdout);
 }
 
 #[test]
 fn profiles_of_other_tools_make_tables_and_flame_graphs() {
-    let dir = folder();
-    fs::write(dir.path().join("x.folded"), FOLDED).unwrap();
-    let table = run(dir.path(), &["top", "x.folded", "--sort", "total", "--limit", "1"]);
-    table.assert_ok();
-    assert!(table.stdout.contains("90.00  "), "{}", table.stdout);
-    assert!(table.stdout.contains("$rabbit_channel:handle_method/3"), "{}", table.stdout);
-    assert!(table.stdout.contains("unknown share 10.00 %"), "{}", table.stdout);
+    let dir = &*folder();
+    fs::write(dir.join("x.folded"), FOLDED).unwrap();
+    run(dir, &["top", "x.folded", "--sort", "total", "--limit", "1"]).ok().prints([
+        "90.00  ",
+        "$rabbit_channel:handle_method/3",
+        "unknown share 10.00 %",
+    ]);
 
-    let json = run(dir.path(), &["top", "x.folded", "--grep", r"^\$ets\w*:", "--json"]);
-    let rows = json.json();
+    let rows = run(dir, &["top", "x.folded", "--grep", r"^\$ets\w*:", "--json"]).json();
     assert_eq!(rows["functions"][0]["function"], "$ets:select/2");
     assert_eq!(rows["functions"].as_array().map(Vec::len), Some(1));
     let language = &rows["language_functions"];
     assert_eq!(language[0]["function"], "$ets:select/2");
     assert_eq!(language[0]["classes"][0]["class"], "erlang_code");
-    let language = run(dir.path(), &["top", "x.folded"]).stdout;
+    let language = run(dir, &["top", "x.folded"]).stdout;
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let lines: Vec<String> = language.lines().take(4).map(words).collect();
     let expected = [
@@ -137,49 +128,45 @@ fn profiles_of_other_tools_make_tables_and_flame_graphs() {
         "10.00 10.0 code without a name",
     ];
     assert_eq!(lines, expected, "{language}");
-    let raw = run(dir.path(), &["top", "x.folded", "--raw"]).stdout;
+    let raw = run(dir, &["top", "x.folded", "--raw"]).stdout;
     assert!(raw.contains("self %"), "{raw}");
 
-    let flame = run(dir.path(), &["flame", "x.folded", "-o", "x.svg", "--title", "a title"]);
-    flame.assert_ok();
+    let flame = run(dir, &["flame", "x.folded", "-o", "x.svg", "--title", "a title"]).ok();
     assert_eq!(flame.stdout, "x.svg\n");
-    let svg = fs::read_to_string(dir.path().join("x.svg")).unwrap();
+    let svg = fs::read_to_string(dir.join("x.svg")).unwrap();
     assert!(svg.contains("a title") && svg.contains("$rabbit_exchange:route/2"));
-    let piped = run(dir.path(), &["flame", "x.folded", "-o", "-"]);
+    let piped = run(dir, &["flame", "x.folded", "-o", "-"]);
     assert!(piped.stdout.trim_end().ends_with("</svg>"), "{}", piped.stdout.len());
 
     // A profile may come through a pipe.
     let shell = std::process::Command::new("bash")
         .args(["-c", "\"$0\" top <(cat x.folded)", env!("CARGO_BIN_EXE_bellows")])
-        .current_dir(dir.path())
+        .current_dir(dir)
         .output()
         .expect("bash");
     assert!(shell.status.success(), "{shell:?}");
     // What is no plain file stays what it is.
-    let stdout = run(dir.path(), &["flame", "x.folded", "-o", "/dev/stdout"]);
+    let stdout = run(dir, &["flame", "x.folded", "-o", "/dev/stdout"]);
     assert_eq!(stdout.stdout, piped.stdout);
-    run(dir.path(), &["flame", "x.folded", "-o", "/dev/null"]).assert_ok();
-    std::os::unix::fs::symlink("x.svg", dir.path().join("link.svg")).expect("link");
-    fs::write(dir.path().join("x.svg"), "old").expect("file");
-    run(dir.path(), &["flame", "x.folded", "-o", "link.svg"]).assert_ok();
-    let drawn = fs::read_to_string(dir.path().join("x.svg")).expect("drawn");
+    run(dir, &["flame", "x.folded", "-o", "/dev/null"]).assert_ok();
+    std::os::unix::fs::symlink("x.svg", dir.join("link.svg")).expect("link");
+    fs::write(dir.join("x.svg"), "old").expect("file");
+    run(dir, &["flame", "x.folded", "-o", "link.svg"]).assert_ok();
+    let drawn = fs::read_to_string(dir.join("x.svg")).expect("drawn");
     assert!(drawn.contains("</svg>"), "{drawn}");
-    let unwritable = run(dir.path(), &["flame", "x.folded", "-o", "no/such/x.svg"]);
-    unwritable.assert_error(1, &["cannot write no/such/x.svg", "No such file"]);
-    let empty = run(dir.path(), &["flame", "x.folded", "--from", "5", "--to", "6"]);
+    run(dir, &["flame", "x.folded", "-o", "no/such/x.svg"])
+        .assert_error(1, &["cannot write no/such/x.svg", "No such file"]);
+    let empty = run(dir, &["flame", "x.folded", "--from", "5", "--to", "6"]);
     empty.assert_error(1, &["no sample of x.folded lies between 5 s and 6 s"]);
-    let late = run(dir.path(), &["top", "x.folded", "--from", "900"]);
-    late.assert_error(1, &["no sample of x.folded lies after 900 s"]);
-    let nobody = run(dir.path(), &["record"]);
-    assert_eq!(nobody.code(), Some(2));
-    assert!(nobody.stderr.contains("--pid <PID>|--name <NAME>"), "{nobody:?}");
-    run(dir.path(), &["top", "x.folded", "--from", "6", "--to", "5"])
+    run(dir, &["top", "x.folded", "--from", "900"]).assert_error(1, &["no sample of x.folded lies after 900 s"]);
+    run(dir, &["record"]).ends(2).says(["--pid <PID>|--name <NAME>"]);
+    run(dir, &["top", "x.folded", "--from", "6", "--to", "5"])
         .assert_error(2, &["the window from 6 s to 5 s is empty"]);
 }
 
 #[test]
 fn runs_that_are_not_there_are_named() {
-    let dir = folder();
+    let dir = &*folder();
     for args in [
         &["top"] as &[&str],
         &["top", "last"],
@@ -188,30 +175,26 @@ fn runs_that_are_not_there_are_named() {
         &["runs", "show"],
         &["runs", "report"],
     ] {
-        run(dir.path(), args).assert_error(1, &["there is no run in runs"]);
+        run(dir, args).assert_error(1, &["there is no run in runs"]);
     }
-    run(dir.path(), &["runs", "report", "7k2q"]).assert_error(1, &["no run or file is named \"7k2q\""]);
-    let none = run(dir.path(), &["runs"]);
-    none.assert_ok();
-    assert!(none.stdout.contains("no runs in runs"), "{none:?}");
-    let json = run(dir.path(), &["runs", "--json"]);
+    run(dir, &["runs", "report", "7k2q"]).assert_error(1, &["no run or file is named \"7k2q\""]);
+    run(dir, &["runs"]).ok().prints(["no runs in runs"]);
+    let json = run(dir, &["runs", "--json"]);
     assert_eq!(json.stdout, "[]\n");
-    fs::create_dir_all(dir.path().join("empty")).unwrap();
-    run(dir.path(), &["runs", "report", "empty"]).assert_error(1, &["empty is not a run"]);
-    fs::write(dir.path().join("junk.folded"), [0xff, 0, 1, 2]).unwrap();
-    run(dir.path(), &["top", "junk.folded"]).assert_error(1, &["junk.folded"]);
+    fs::create_dir_all(dir.join("empty")).unwrap();
+    run(dir, &["runs", "report", "empty"]).assert_error(1, &["empty is not a run"]);
+    fs::write(dir.join("junk.folded"), [0xff, 0, 1, 2]).unwrap();
+    run(dir, &["top", "junk.folded"]).assert_error(1, &["junk.folded"]);
 }
 
 #[test]
 fn the_doctor_sees_this_machine() {
-    let dir = folder();
-    let ended = run(dir.path(), &["doctor"]);
-    ended.assert_ok();
+    let dir = &*folder();
+    let ended = run(dir, &["doctor"]).ok();
     assert!(ended.stdout.contains(" checks: "), "{}", ended.stdout);
     let widest = ended.stdout.lines().map(|l| l.chars().count()).max();
     assert!(widest <= Some(100), "{}", ended.stdout);
-    let json = run(dir.path(), &["doctor", "--json"]);
-    let checks = json.printed();
+    let checks = run(dir, &["doctor", "--json"]).printed();
     assert!(checks.as_array().is_some_and(|c| c.len() >= 5), "{checks}");
 }
 
@@ -220,22 +203,20 @@ const SHELLS: [&str; 5] = ["bash", "zsh", "fish", "elvish", "powershell"];
 
 #[test]
 fn completions_and_manual_cover_every_command() {
-    let dir = folder();
+    let dir = &*folder();
     for shell in SHELLS {
-        let ended = run(dir.path(), &["completions", shell]);
-        ended.assert_ok();
-        assert!(ended.stdout.contains("BELLOWS_COMPLETE"), "{shell}");
-        let commands = completed(dir.path(), shell, &[""]);
+        run(dir, &["completions", shell]).ok().prints(["BELLOWS_COMPLETE"]);
+        let commands = completed(dir, shell, &[""]);
         for command in words(COMMANDS) {
             assert!(commands.contains(command), "{shell} {command}: {commands}");
         }
         assert!(!commands.contains("__guard"), "{shell}: {commands}");
     }
-    let page = run(dir.path(), &["man"]);
+    let page = run(dir, &["man"]);
     assert!(page.stdout.contains(".TH bellows"), "{page:?}");
-    run(dir.path(), &["man", "--out", "man1"]).assert_ok();
-    assert!(dir.path().join("man1/bellows-client.1").is_file());
-    for page in fs::read_dir(dir.path().join("man1")).unwrap().flatten() {
+    run(dir, &["man", "--out", "man1"]).assert_ok();
+    assert!(dir.join("man1/bellows-client.1").is_file());
+    for page in fs::read_dir(dir.join("man1")).unwrap().flatten() {
         let text = fs::read_to_string(page.path()).unwrap();
         let leaks = text.contains("__guard") || page.path().to_string_lossy().contains("guard");
         assert!(!leaks, "{page:?}");
@@ -248,19 +229,16 @@ fn completed(dir: &std::path::Path, shell: &str, words: &[&str]) -> String {
     args.extend(words);
     let mut command = bellows(dir, &args);
     command.env("BELLOWS_COMPLETE", shell).env("_CLAP_IFS", "\n").env("_CLAP_COMPLETE_INDEX", words.len().to_string());
-    let ended = start(command).end();
-    ended.assert_ok();
-    ended.stdout
+    start(command).end().ok().stdout
 }
 
 #[test]
 fn shells_complete_experiments_runs_and_the_options_of_perf_test() {
-    let dir = folder();
-    fs::write(dir.path().join("mine.toml"), "").unwrap();
-    let broker = Broker::start(dir.path());
-    let args = ["client", "--url", &broker.url, "--message-count", "10", "--quiet"];
-    run(dir.path(), &args).assert_ok();
-    let id = common::only_run(dir.path());
+    let dir = &*folder();
+    fs::write(dir.join("mine.toml"), "").unwrap();
+    let broker = Broker::start(dir);
+    run(dir, &["client", "--url", &broker.url, "--message-count", "10", "--quiet"]).assert_ok();
+    let id = common::only_run(dir);
     let id = id.file_name().unwrap().to_str().unwrap();
     let (_, short) = id.split_once("Z-").unwrap();
     for shell in SHELLS {
@@ -279,7 +257,7 @@ fn shells_complete_experiments_runs_and_the_options_of_perf_test() {
             (&["perf-test", "--prod"], "--producers"),
             (&["perf-test", "-x", "1", "--cons"], "--consumers"),
         ] {
-            let all = completed(dir.path(), shell, words);
+            let all = completed(dir, shell, words);
             let found = all.lines().any(|line| line.trim().starts_with(offered));
             assert!(found, "{shell} {words:?}: {all}");
         }
@@ -300,15 +278,15 @@ fn shells_complete_experiments_runs_and_the_options_of_perf_test() {
 #[test]
 fn zsh_completes_from_the_first_time_on() {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_bellows"));
-    let dir = folder();
-    let script = run(dir.path(), &["completions", "zsh"]);
-    fs::write(dir.path().join("_bellows"), script.stdout).unwrap();
+    let dir = &*folder();
+    let script = run(dir, &["completions", "zsh"]);
+    fs::write(dir.join("_bellows"), script.stdout).unwrap();
     let mut zsh = std::process::Command::new("zsh");
     let line = "compdef() {}; _describe() { print -l ${(P)argv[-1]} }; fpath=(. $fpath); autoload -U _bellows; \
                 words=(bellows run str); CURRENT=3; _bellows; print again; _bellows";
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{path}", program.parent().unwrap().display());
-    zsh.args(["-fc", line]).current_dir(dir.path()).env("PATH", path);
+    zsh.args(["-fc", line]).current_dir(dir).env("PATH", path);
     let Ok(ended) = zsh.output() else {
         testkit::skip!("zsh is not installed: apt-get install zsh");
     };
@@ -320,14 +298,13 @@ fn zsh_completes_from_the_first_time_on() {
 
 #[test]
 fn an_error_about_the_command_line_is_json_where_everything_is() {
-    let dir = folder();
+    let dir = &*folder();
     for args in [
         &["client", "--json", "--rate", "fast"] as &[&str],
         &["run", "--json"],
         &["demo", "--json", "--no-such-option"],
     ] {
-        let ended = run(dir.path(), args);
-        assert_eq!(ended.code(), Some(2), "{ended:?}");
+        let ended = run(dir, args).ends(2);
         let value = ended.printed();
         let cause = value["error"]["cause"].as_str().unwrap();
         assert!(!cause.is_empty() && !cause.contains("error:"), "{value}");
@@ -335,16 +312,16 @@ fn an_error_about_the_command_line_is_json_where_everything_is() {
         assert!(ended.stderr.starts_with("error: "), "{ended:?}");
     }
     // These have their own, which takes a file.
-    let ended = run(dir.path(), &["artemis", "perf", "client", "--json"]);
+    let ended = run(dir, &["artemis", "perf", "client", "--json"]);
     assert_eq!((ended.code(), ended.stdout.as_str()), (Some(2), ""), "{ended:?}");
 }
 
 #[test]
 fn a_closed_pipe_ends_it_quietly() {
-    let dir = folder();
-    fs::write(dir.path().join("x.folded"), FOLDED).unwrap();
+    let dir = &*folder();
+    fs::write(dir.join("x.folded"), FOLDED).unwrap();
     for args in [&["--help"] as &[&str], &["completions", "bash"], &["top", "x.folded"], &["doctor"]] {
-        let mut command = bellows(dir.path(), args);
+        let mut command = bellows(dir, args);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
         let mut stderr = String::new();
@@ -356,43 +333,40 @@ fn a_closed_pipe_ends_it_quietly() {
 
 #[test]
 fn the_broker_says_when_it_is_ready_and_ends_with_its_signals() {
-    let dir = folder();
+    let dir = &*folder();
     for name in ["INT", "TERM"] {
-        let broker = start(bellows(dir.path(), &["broker", "--listen", "127.0.0.1:0"]));
+        let broker = start(bellows(dir, &["broker", "--listen", "127.0.0.1:0"]));
         // It says so at once; the signal must find its handlers in place.
         std::thread::sleep(std::time::Duration::from_millis(500));
         broker.signal(name);
-        let ended = broker.end();
-        ended.assert_ok();
+        let ended = broker.end().ok();
         assert!(ended.stdout.starts_with("ready amqp://127.0.0.1:"), "{ended:?}");
         assert!(ended.stderr.contains("nothing survives"), "{ended:?}");
     }
-    let broker = Broker::start(dir.path());
-    run(dir.path(), &["broker", "--listen", broker.address()]).assert_error(1, &["cannot listen on", broker.address()]);
+    let broker = Broker::start(dir);
+    run(dir, &["broker", "--listen", broker.address()]).assert_error(1, &["cannot listen on", broker.address()]);
 }
 
 #[test]
 fn a_machine_that_was_never_calibrated_says_how_to() {
-    let dir = folder();
-    let mut command = bellows(dir.path(), &["doctor", "--calibrate", "--show"]);
-    command.env("XDG_DATA_HOME", dir.path());
-    let ended = start(command).end();
-    ended.assert_error(1, &["nothing is kept for this machine"]);
-    assert!(ended.stderr.contains("help: run `bellows doctor --calibrate`"), "{ended:#?}");
+    let dir = &*folder();
+    start(bellows(dir, &["doctor", "--calibrate", "--show"]).env("XDG_DATA_HOME", dir))
+        .end()
+        .assert_error(1, &["nothing is kept for this machine"])
+        .says(["help: run `bellows doctor --calibrate`"]);
 }
 
 /// A broker that confirms late holds a closed loop back, and an open one keeps its rate.
 #[test]
 fn a_requested_rate_is_an_open_loop() {
-    let dir = folder();
-    let faults = dir.path().join("slow.toml");
+    let dir = &*folder();
+    let faults = dir.join("slow.toml");
     fs::write(&faults, "[[fault]]\nkind = \"slow-ack\"\ndelay = \"100ms\"\n").unwrap();
-    let broker = Broker::with(dir.path(), &["--faults", &faults.to_string_lossy()]);
+    let broker = Broker::with(dir, &["--faults", &faults.to_string_lossy()]);
     let sent = |more: &[&str]| {
         let base = ["client", "--consumers", "0", "--url", &broker.url, "--no-archive", "--json", "--quiet"];
         let args: Vec<&str> = base.iter().chain(more).copied().collect();
-        let ended = run(dir.path(), &args);
-        let summary = ended.json();
+        let summary = run(dir, &args).json();
         summary["scenarios"]["messages"]["sent"]["rate"].as_f64().unwrap()
     };
     let open = sent(&["--rate", "0.3k", "--duration", "2"]);
@@ -401,7 +375,7 @@ fn a_requested_rate_is_an_open_loop() {
     assert!(open > 200.0, "{open}");
     let closed = sent(&["--rate", "300", "--max-pending", "1", "--duration", "2"]);
     assert!(closed < 20.0, "{closed}");
-    let help = run(dir.path(), &["artemis", "perf", "producer", "--help"]);
+    let help = run(dir, &["artemis", "perf", "producer", "--help"]);
     let option = help.stdout.split("--max-pending").nth(1).unwrap_or_default();
     assert!(option.split("--").next().unwrap_or_default().contains("[default: 1]"), "{option}");
 }
@@ -413,15 +387,14 @@ const TIERS: [&str; 4] = ["invalid: ", "caution: ", "note: ", "! "];
 /// do not happen.
 #[test]
 fn a_warning_is_told_once_and_the_verdict_that_it_names_is_there() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     let (url, rate) = (broker.url.as_str(), "50000000");
     let ours = ["client", "queue://once", "--url", url, "--rate", rate, "--duration", "1", "--warmup", "0"];
     let perf_test = ["perf-test", "-h", url, "-r", rate, "-z", "1"];
     let artemis =
         ["artemis", "perf", "client", "--url", url, "--rate", rate, "--duration", "1", "--warmup", "0", "queue://once"];
     for args in [ours.as_slice(), &perf_test, &artemis] {
-        let ended = run(dir.path(), args);
+        let ended = run(dir, args);
         // A rate that is not met is no failure of the run.
         ended.assert_ok();
         let text = format!("{}{}", ended.stdout, ended.stderr);
@@ -439,43 +412,40 @@ fn a_warning_is_told_once_and_the_verdict_that_it_names_is_there() {
 /// Copying a built-in experiment took a checkout.
 #[test]
 fn an_experiment_is_printed_as_it_is_or_as_options_change_it() {
-    let dir = folder();
+    let dir = &*folder();
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/demo.toml");
     let own = fs::read_to_string(file).unwrap();
-    let printed = run(dir.path(), &["run", "demo", "--print"]);
-    printed.assert_ok();
+    let printed = run(dir, &["run", "demo", "--print"]).ok();
     assert_eq!(printed.stdout, own);
-    fs::write(dir.path().join("own.toml"), &own).unwrap();
+    fs::write(dir.join("own.toml"), &own).unwrap();
     let args = ["run", "own.toml", "--print", "--rate", "5", "--duration", "2s"];
-    let changed = run(dir.path(), &[&args[..], &["--require", "lost = 0"]].concat());
-    changed.assert_ok();
+    let changed = run(dir, &[&args[..], &["--require", "lost = 0"]].concat()).ok();
     let read = experiment::Experiment::from_toml(&changed.stdout, "printed").unwrap();
     assert_eq!(read.load[0].rate.map(|rate| rate.get()), Some(5.0));
     assert_eq!(read.phases.measure.to_string(), "2s");
     assert_eq!(read.require[0].that.to_string(), "lost = 0");
-    assert!(!dir.path().join(common::RUNS).exists());
+    assert!(!dir.join(common::RUNS).exists());
 }
 
 #[test]
 fn a_report_is_opened_or_named() {
-    let dir = folder();
+    let dir = &*folder();
     let args = ["demo", "--no-profile", "--quiet", "--set", "phases.warmup=0s"];
     let args = [&args[..], &["--rate", "100", "--duration", "300ms"]].concat();
-    run(dir.path(), &args).assert_ok();
-    let kept = common::only_run(dir.path());
-    let record = common::record(dir.path());
+    run(dir, &args).assert_ok();
+    let kept = common::only_run(dir);
+    let record = common::record(dir);
     assert_eq!(record["experiment"]["load"][0]["rate"], 100.0);
     assert_eq!(record["experiment"]["phases"]["measure"], "300ms");
     let page = kept.join("report.html");
     fs::remove_file(&page).unwrap();
     let open = |browser: Option<&str>| {
-        let mut command = bellows(dir.path(), &["open"]);
+        let mut command = bellows(dir, &["open"]);
         for name in ["BROWSER", "DISPLAY", "WAYLAND_DISPLAY"] {
             command.env_remove(name);
         }
         command.envs(browser.map(|it| ("BROWSER", it)));
-        let ended = start(command).end();
-        ended.assert_ok();
+        let ended = start(command).end().ok();
         assert!(ended.stdout.contains("report.html\n"), "{ended:?}");
         ended
     };
@@ -484,43 +454,38 @@ fn a_report_is_opened_or_named() {
     assert!(named.stderr.contains("BROWSER names no browser"), "{named:?}");
     let opened = open(Some("no-such-browser:echo opened %s > opened"));
     assert_eq!(opened.stderr, "");
-    let shown = fs::read_to_string(dir.path().join("opened")).unwrap();
+    let shown = fs::read_to_string(dir.join("opened")).unwrap();
     assert!(shown.starts_with("opened /"), "{shown}");
     for broken in ["/nonexistent/browser", "false"] {
-        let failed = open(Some(broken));
-        assert!(failed.stderr.contains("not opened: "), "{failed:?}");
+        open(Some(broken)).says(["not opened: "]);
     }
 }
 
 /// A page of help is longer than a screen, and its beginning was gone.
 #[test]
 fn long_help_goes_through_the_pager_of_a_terminal() {
-    let dir = folder();
+    let dir = &*folder();
     let shown = |pager: &str| {
         let program = env!("CARGO_BIN_EXE_bellows");
         let inside = format!("stty cols 80 rows 20; exec {program} help limit");
         let mut command = std::process::Command::new("script");
         command
             .args(["--quiet", "--return", "--command", &inside, "/dev/null"])
-            .current_dir(dir.path())
+            .current_dir(dir)
             .env("TERM", "xterm-256color")
             .env("SHELL", "/bin/sh")
             .env("PAGER", pager)
             .stdin(Stdio::null());
-        let ended = start(command).end();
-        ended.assert_ok();
-        ended.stdout
+        start(command).end().ok().stdout
     };
     let paged = shown("sed s/^/page:/");
     assert!(paged.starts_with("page:"), "{paged}");
-    fs::write(dir.path().join("no-program"), "").unwrap();
+    fs::write(dir.join("no-program"), "").unwrap();
     for plain in ["", "no-such-pager-at-all", "./no-program"] {
         let text = shown(plain);
         assert!(text.contains("Usage:") && !text.contains("page:"), "{text}");
     }
     // Left early.
     assert!(!shown("head -n 3").is_empty());
-    let found = run(dir.path(), &["help", "p99"]);
-    found.assert_ok();
-    assert!(found.stdout.contains("bellows help requirements"), "{found:?}");
+    run(dir, &["help", "p99"]).ok().prints(["bellows help requirements"]);
 }

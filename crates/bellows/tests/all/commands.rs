@@ -58,9 +58,7 @@ fn programs_run_until_the_measured_phase_ends_and_count_as_the_generator() {
     // The first ends after the second, and stands before it.
     let busy = "['sh', '-c', 'trap \"times; sleep 0.3; exit 3\" TERM; echo at {host}:{port} of {url}; while :; do :; \
                 done']";
-    let silent = "['sleep', '600']";
-    let ended = run(dir, &experiment(&[busy, silent]));
-    ended.assert_ok();
+    let ended = run(dir, &experiment(&[busy, "['sleep', '600']"])).ok();
     let folder = common::only_run(dir);
     let said = log(&folder, "load-0.log");
     assert!(said.starts_with("at 127.0.0.1:"), "{said}");
@@ -85,9 +83,7 @@ fn programs_run_until_the_measured_phase_ends_and_count_as_the_generator() {
         "the busy program's time counts: {client:?} of {used} s"
     );
     // What bellows has no figures of is not shown as none.
-    assert!(ended.stdout.contains("2 programs for 2 s"), "{ended:#?}");
-    assert!(ended.stdout.contains("load-0.log"), "{ended:#?}");
-    assert!(!ended.stdout.contains("msg/s"), "{ended:#?}");
+    ended.prints(["2 programs for 2 s", "load-0.log"]).prints_not(["msg/s"]);
 }
 
 #[test]
@@ -106,15 +102,14 @@ fn a_program_that_fails_or_does_nothing_fails_the_run() {
         (experiment(&["['no-such-program']"]), 1, ["no-such-program cannot be started", "PATH", ""]),
         (experiment(&["['/etc/passwd']"]), 1, ["/etc/passwd cannot be started", "ermission denied", ""]),
     ] {
-        let dir = common::folder();
-        let ended = run(dir.path(), &load);
-        assert_eq!(ended.code(), Some(code), "{ended:#?}");
+        let dir = &*common::folder();
+        let ended = run(dir, &load).ends(code);
         let said = ended.stdout.clone() + &ended.stderr;
         for part in parts {
             assert!(said.contains(part), "{part:?} {ended:#?}");
         }
         if parts[1] == "exit status 7" {
-            let record = record(&common::only_run(dir.path()));
+            let record = record(&common::only_run(dir));
             let status = &record["summary"]["programs"][0]["status"];
             assert_eq!(status, "exit status 7");
             let printed = &record["problem"]["log"];
@@ -127,19 +122,16 @@ fn a_program_that_fails_or_does_nothing_fails_the_run() {
 
 #[test]
 fn a_program_that_ends_in_order_ends_the_run() {
-    let dir = common::folder();
+    let dir = &*common::folder();
     // The first leads a process group, and has a child go on in its place.
-    let loads = ["['setsid', 'sleep', '2.3']", "['sleep', '1.2']"];
-    let ended = run(dir.path(), &experiment(&loads));
-    ended.assert_ok();
+    let ended = run(dir, &experiment(&["['setsid', 'sleep', '2.3']", "['sleep', '1.2']"])).ok();
     assert!(ended.stdout.contains("exit status 0"), "{ended:#?}");
     // It is whole, and says that it is short.
     let said = "note: the load ended by itself after ";
-    let figures = common::figures(dir.path());
+    let figures = common::figures(dir);
     assert!(figures.contains(said), "{figures}");
-    let said = "note: the program of load 1 ended by itself after ";
-    assert!(figures.contains(said), "{figures}");
-    let record = record(&common::only_run(dir.path()));
+    assert!(figures.contains("note: the program of load 1 ended by itself after "), "{figures}");
+    let record = record(&common::only_run(dir));
     assert_eq!(record["state"], "complete");
     assert_eq!(record["summary"]["programs"][0]["status"], "exit status 0");
     let command = serde_json::json!(["sleep", "1.2"]);
@@ -149,8 +141,7 @@ fn a_program_that_ends_in_order_ends_the_run() {
 #[test]
 fn a_load_that_is_stopped_in_its_drain_is_not_whole() {
     let dir = &*common::folder();
-    let load = "trap 'echo $$ > asked' TERM; while :; do sleep 0.1; done";
-    let started = start(dir, &script(load));
+    let started = start(dir, &script("trap 'echo $$ > asked' TERM; while :; do sleep 0.1; done"));
     number(dir.join("asked"));
     started.signal("INT");
     let ended = started.end();
@@ -163,8 +154,7 @@ fn a_program_that_floods_and_does_not_want_to_end_is_bounded_and_killed() {
     let dir = &*common::folder();
     let flood = "trap '' TERM; (trap '' TERM; exec sleep 600) & echo $! > child; echo first; while :; do echo \
                  yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done";
-    let ended = run(dir, &script(flood));
-    ended.assert_ok();
+    let ended = run(dir, &script(flood)).ok();
     assert!(ended.took < Duration::from_secs(40), "{:?}", ended.took);
     let folder = common::only_run(dir);
     let said = log(&folder, "load-0.log");
@@ -201,8 +191,7 @@ fn what_a_shell_has_started_says_its_last_words() {
     assert_eq!(log(dir, "zombies"), "");
     let programs = &record(&folder)["summary"]["programs"];
     assert_eq!(programs[0]["status"], "asked to end: signal 15");
-    let stayed = "exit status 0; its child processes did not end and were killed";
-    assert_eq!(programs[1]["status"], stayed);
+    assert_eq!(programs[1]["status"], "exit status 0; its child processes did not end and were killed");
     assert!(is_gone(number(dir.join("child"))));
 }
 
@@ -258,8 +247,7 @@ fn artemis_runs_under_its_own_load_and_its_profile_is_whole() {
     }
     let dir = &*common::folder();
     let lengths = ["phases.warmup=8s", "phases.measure=6s"];
-    let ended = run_artemis(dir, &["run", "artemis-perf", "--set", lengths[0], "--set", lengths[1]]);
-    ended.assert_ok();
+    let ended = run_artemis(dir, &["run", "artemis-perf", "--set", lengths[0], "--set", lengths[1]]).ok();
     let folder = common::only_run(dir);
     let record = record(&folder);
     let broker = record["versions"]["broker"].as_str().expect("a broker");
@@ -293,16 +281,14 @@ fn artemis_is_loaded_over_amqp_1_0() {
     if artemis().is_none() {
         testkit::skip!("no Artemis; scripts/setup artemis");
     }
-    let dir = common::folder();
+    let dir = &*common::folder();
     let lengths = ["--set", "phases.warmup=1s", "--set", "phases.measure=3s", "--set", "profile.events=[]"];
     for (name, of_each, settings) in [
         ("artemis-one-to-one", 1, ["--set", "load.0.max-pending=100"]),
         ("artemis-durable-topics", 2, ["--set", "load.0.rate=2000"]),
     ] {
         let experiment = ["run", name, "--json", "--quiet"];
-        let ended = run_artemis(dir.path(), &[&experiment[..], &lengths, &settings].concat());
-        ended.assert_ok();
-        let summary: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+        let summary = run_artemis(dir, &[&experiment[..], &lengths, &settings].concat()).json();
         let messages = &summary["scenarios"]["messages"];
         let total = |key: &str| messages[key]["total"].as_u64().expect("a number");
         let sent = total("sent");
@@ -320,30 +306,29 @@ fn artemis_own_command_lines_load_artemis() {
     if artemis().is_none() {
         testkit::skip!("no Artemis; scripts/setup artemis");
     }
-    let dir = common::folder();
+    let dir = &*common::folder();
     let command = format!(
         "load.0.command=['{}', 'artemis', 'perf', 'client', '--url', 'tcp://{{host}}:{{port}}', '--max-pending', '99', \
          '--runs', 'inner', 'queue://TEST_QUEUE']",
         env!("CARGO_BIN_EXE_bellows")
     );
     let lengths = ["--set", "phases.warmup=1s", "--set", "phases.measure=3s", "--set", "profile.events=[]"];
-    let ended = run_artemis(&dir, &[&["run", "artemis-perf", "--set", &command][..], &lengths].concat());
-    ended.assert_ok();
-    let said = log(&common::only_run(&dir), "load-0.log");
+    run_artemis(dir, &[&["run", "artemis-perf", "--set", &command][..], &lengths].concat()).assert_ok();
+    let said = log(&common::only_run(dir), "load-0.log");
     assert!(said.contains("AMQP 1.0 is used instead") && said.contains("--- received:"), "{said}");
 }
 
 #[test]
 fn an_artemis_that_does_not_start_says_why_and_leaves_nothing() {
     let dir = &*common::folder();
-    let nowhere = run_artemis(dir, &["run", "artemis-perf", "--set", "broker.root=nowhere"]);
-    nowhere.assert_error(1, &["no ActiveMQ Artemis found", "nowhere/lib"]);
+    run_artemis(dir, &["run", "artemis-perf", "--set", "broker.root=nowhere"])
+        .assert_error(1, &["no ActiveMQ Artemis found", "nowhere/lib"]);
     if artemis().is_none() {
         testkit::skip!("no Artemis; scripts/setup artemis");
     }
-    let refused = run_artemis(dir, &["run", "artemis-perf", "--set", "broker.java-args=['-XX:NoSuchOption']"]);
-    refused.assert_error(1, &["ActiveMQ Artemis ended while it started"]);
-    assert!(refused.stderr.contains("NoSuchOption"), "{refused:#?}");
+    run_artemis(dir, &["run", "artemis-perf", "--set", "broker.java-args=['-XX:NoSuchOption']"])
+        .assert_error(1, &["ActiveMQ Artemis ended while it started"])
+        .says(["NoSuchOption"]);
     assert_eq!(brokers_left(dir), 0);
     assert!(!dir.join(common::RUNS).exists(), "no run was made");
 }

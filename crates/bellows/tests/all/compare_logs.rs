@@ -40,9 +40,7 @@ fn logs_of_both_sides_are_compared_as_runs_are() {
         "b5.hlog",
     ];
     let args = [&["ab"], &sides[..], &["--unit", "ns", "--json", "-o", "page.html", "--junit", "x.xml"]].concat();
-    let ended = run(dir, &args);
-    assert_eq!(ended.code(), Some(3), "{}{}", ended.stdout, ended.stderr);
-    let found = ended.printed();
+    let found = run(dir, &args).ends(3).printed();
     let names: Vec<&str> =
         (found["figures"].as_array().expect("figures").iter()).filter_map(|it| it["name"].as_str()).collect();
     assert_eq!(names, ["ping rate", "ping p50", "ping p90", "ping p99", "ping p99.9", "ping max"]);
@@ -54,18 +52,14 @@ fn logs_of_both_sides_are_compared_as_runs_are() {
     let change = figure(&found, "ping p50")["change"].as_f64().expect("a change");
     assert!((0.45..0.55).contains(&change), "{change}");
     let remarks = found["remarks"].to_string();
-    for part in ["10 logs read as nanoseconds: from --unit", "B alone has other: left out"] {
-        assert!(remarks.contains(part), "{part}: {remarks}");
-    }
+    testkit::assert_has(&remarks, ["10 logs read as nanoseconds: from --unit", "B alone has other: left out"]);
     let page = std::fs::read_to_string(dir.join("page.html")).expect("a page");
     assert!(page.contains("data-page=\"comparison\""));
     assert!(std::fs::read_to_string(dir.join("x.xml")).expect("a file").contains("ping p99"));
 
     let same = run(dir, &["ab", "a1.hlog", "a2.hlog", "--with", "a3.hlog", "a4.hlog", "--level", "0.1%"]);
     assert!(matches!(same.code(), Some(0 | 4)), "{}", same.stdout);
-    assert!(!same.stdout.contains("changed, "), "{}", same.stdout);
-    assert!(same.stdout.contains("A: 2 logs: a1.hlog, a2.hlog"), "{}", same.stdout);
-    assert!(same.stdout.contains("4 logs read as nanoseconds: an assumption"), "{}", same.stdout);
+    same.prints_not(["changed, "]).prints(["A: 2 logs: a1.hlog, a2.hlog", "4 logs read as nanoseconds: an assumption"]);
 }
 
 #[test]
@@ -74,8 +68,7 @@ fn a_log_alone_knows_its_own_quantiles_and_decides_nothing() {
     log(dir, "a.hlog", 60, 100.0, &[""]);
     log(dir, "b.hlog", 60, 300.0, &[""]);
     log(dir, "short.hlog", 20, 100.0, &[""]);
-    let found = run(dir, &["ab", "a.hlog", "--with", "b.hlog", "--json"]);
-    assert_eq!(found.code(), Some(4), "{}{}", found.stdout, found.stderr);
+    let found = run(dir, &["ab", "a.hlog", "--with", "b.hlog", "--json"]).ends(4);
     let json = found.printed();
     for of in json["figures"].as_array().expect("figures") {
         assert_eq!(of["decision"], "undecided", "{of:#}");
@@ -141,9 +134,7 @@ fn what_is_refused_says_why() {
     refused(&["a.hlog", "--with", "last"], 2, &["mixed with runs", "last is none"]);
     refused(&["a.hlog", "--with", "b.hlog", "--flame", "x.svg"], 2, &["--flame"]);
     refused(&["x", "--with", "y", "--unit", "us"], 2, &["--unit is for histogram logs"]);
-    let unknown = run(dir, &["ab", "a.hlog", "--with", "b.hlog", "--unit", "h"]);
-    assert_eq!(unknown.code(), Some(2), "{unknown:#?}");
-    assert!(unknown.stderr.contains("ns, us, ms"), "{unknown:#?}");
+    run(dir, &["ab", "a.hlog", "--with", "b.hlog", "--unit", "h"]).ends(2).says(["ns, us, ms"]);
     assert!(!dir.join("x.svg").exists());
 }
 
@@ -175,8 +166,7 @@ fn logs_that_java_wrote_have_the_percentiles_that_histogram_log_processor_prints
         .map(|it| if it.starts_with('-') { (*it).to_owned() } else { format!("{it}/untagged.hlog") })
         .collect();
     let sides: Vec<&str> = sides.iter().map(String::as_str).collect();
-    let ended = run(dir, &[&["ab"], &sides[..], &["--json", "--unit", "us"]].concat());
-    let json = ended.printed();
+    let json = run(dir, &[&["ab"], &sides[..], &["--json", "--unit", "us"]].concat()).printed();
     let mut compared_values = 0;
     for (side, at, file) in [("a", 1, sides[1]), ("b", 0, sides[3])] {
         let processor = "org.HdrHistogram.HistogramLogProcessor";

@@ -32,15 +32,13 @@ fn one_process_opens_ten_thousand_connections() {
          --json --no-archive",
         broker.url
     );
-    let args = common::words(&line);
-    let load = common::start(common::bellows(dir.path(), &args));
+    let load = common::start(common::bellows(dir.path(), &common::words(&line)));
     let pid = load.child.id();
     common::wait_for("connections", || open_files(pid) >= 10_000);
     // Well into the load.
     std::thread::sleep(Duration::from_secs(2));
     let each = resident_bytes(pid) / 10_000;
-    let ended = load.end();
-    let summary = ended.json();
+    let summary = load.end().json();
     let messages = &summary["scenarios"]["messages"];
     assert_eq!(messages["ledger"]["lost"].as_u64(), Some(0), "{summary:#}");
     let sent = messages["sent"]["total"].as_u64().expect("sent");

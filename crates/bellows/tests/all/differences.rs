@@ -32,8 +32,7 @@ fn before_and_after() -> common::Folder {
 
 fn json(dir: &Path, args: &[&str]) -> Value {
     let args: Vec<&str> = [&["diff"], args, &["--json", "--limit", "100000"]].concat();
-    let ended = run(dir, &args);
-    ended.json()
+    run(dir, &args).json()
 }
 
 fn rows(told: &Value) -> &Vec<Value> {
@@ -48,13 +47,9 @@ fn sum(told: &Value, side: &str) -> f64 {
 #[test]
 fn of_a_folder_with_several_profiles_it_is_said_which_one_is_shown() {
     let dir = before_and_after();
-    let told = run(dir.path(), &["top", "."]);
-    told.assert_ok();
-    assert!(told.stderr.contains("it is a; there, too: b"), "{told:#?}");
+    run(dir.path(), &["top", "."]).ok().says(["it is a; there, too: b"]);
     fs::remove_file(dir.path().join("b.folded")).expect("removed");
-    let alone = run(dir.path(), &["top", "."]);
-    alone.assert_ok();
-    assert!(!alone.stderr.contains("there, too"), "{alone:#?}");
+    run(dir.path(), &["top", "."]).ok().says_not(["there, too"]);
 }
 
 #[test]
@@ -64,8 +59,7 @@ fn of_a_profile_beside_itself_it_is_said() {
     fs::copy(dir.join("a.folded"), dir.join("copy.folded")).expect("a copy");
     for (b, is_same) in [("a.folded", true), ("copy.folded", true), ("b.folded", false)] {
         for form in [&[][..], &["--json"], &["-o", "-"]] {
-            let ended = run(dir, &[&["diff", "a.folded", b], form].concat());
-            ended.assert_ok();
+            let ended = run(dir, &[&["diff", "a.folded", b], form].concat()).ok();
             let said = ended.stderr.matches("A and B are the same profile").count();
             assert_eq!(said, usize::from(is_same), "{ended:#?}");
         }
@@ -76,17 +70,13 @@ fn of_a_profile_beside_itself_it_is_said() {
 fn two_files_make_a_table_a_picture_and_text() {
     let dir = before_and_after();
     let dir = dir.path();
-    let table = run(dir, &["diff", "a.folded", "b.folded"]);
-    table.assert_ok();
+    let table = run(dir, &["diff", "a.folded", "b.folded"]).ok();
     let lines: Vec<&str> = table.stdout.lines().collect();
     let ets = "30.00  15.50  -14.50";
     assert!(lines[1].contains("60.00  75.00  +15.00"), "{table:#?}");
     assert!(lines[1..5].iter().any(|line| line.contains(ets)), "{table:#?}");
-    for part in ["A: a.folded, a weight of 1,000", "B: b.folded, a weight of 2,000"] {
-        assert!(table.stdout.contains(part), "{table:#?}");
-    }
-    let raw = run(dir, &["diff", "a.folded", "b.folded", "--raw"]);
-    assert!(raw.stdout.contains("60.00     75.00  +15.00"), "{raw:#?}");
+    table.prints(["A: a.folded, a weight of 1,000", "B: b.folded, a weight of 2,000"]);
+    run(dir, &["diff", "a.folded", "b.folded", "--raw"]).prints(["60.00     75.00  +15.00"]);
 
     let told = json(dir, &["a.folded", "b.folded"]);
     let first = &rows(&told)[0];
@@ -101,8 +91,7 @@ fn two_files_make_a_table_a_picture_and_text() {
     let names: Vec<_> = rows(&modules).iter().map(|row| &row["function"]).collect();
     assert!(names.iter().any(|name| *name == "rabbit_queue"), "{names:?}");
 
-    let drawn = run(dir, &["diff", "a.folded", "b.folded", "-o", "d.svg"]);
-    drawn.assert_ok();
+    let drawn = run(dir, &["diff", "a.folded", "b.folded", "-o", "d.svg"]).ok();
     assert_eq!(drawn.stdout, "d.svg\n");
     let svg = fs::read_to_string(dir.join("d.svg")).expect("an image");
     for part in [
@@ -113,8 +102,7 @@ fn two_files_make_a_table_a_picture_and_text() {
     ] {
         assert!(svg.contains(part), "{part:?} in {svg}");
     }
-    let widths_of_a = ["diff", "a.folded", "b.folded", "-o", "-", "--widths", "a"];
-    let piped = run(dir, &widths_of_a).stdout;
+    let piped = run(dir, &["diff", "a.folded", "b.folded", "-o", "-", "--widths", "a"]).stdout;
     assert!(piped.contains("only in B (9.50 % of B") && piped.ends_with("</svg>"));
 
     run(dir, &["diff", "a.folded", "b.folded", "-o", "d.folded"]).assert_ok();
@@ -160,8 +148,7 @@ fn what_cannot_be_compared_is_refused_with_cause_and_remedy() {
     run(dir, &files).assert_error(1, &["different events", "cpu and page-faults"]);
     run(dir, &[&files[..], &["-o", "d.svg"]].concat()).assert_error(1, &["different events"]);
     assert!(!dir.join("d.svg").exists(), "a refused picture was written");
-    let forced = run(dir, &[&files[..], &["--force"]].concat());
-    forced.assert_ok();
+    let forced = run(dir, &[&files[..], &["--force"]].concat()).ok();
     assert!(forced.stdout.contains("forced: ") && forced.stdout.contains("(cpu and page-faults)"));
     run(dir, &[&files[..], &["--force", "-o", "d.svg"]].concat()).assert_ok();
     let svg = fs::read_to_string(dir.join("d.svg")).expect("an image");
@@ -180,8 +167,7 @@ fn what_cannot_be_compared_is_refused_with_cause_and_remedy() {
 fn a_window_stands_beside_the_rest_of_the_measured_phase() {
     let dir = &*folder();
     fs::write(dir.join("rates.toml"), crate::seconds::EXPERIMENT).expect("write");
-    let ended = run(dir, &["run", "rates.toml"]);
-    ended.assert_ok();
+    let ended = run(dir, &["run", "rates.toml"]).ok();
     let folder = dir.join(ended.report());
     let folder = folder.parent().expect("a folder");
     let Ok(whole) = Profile::open(folder) else {
@@ -206,11 +192,11 @@ fn a_window_stands_beside_the_rest_of_the_measured_phase() {
     let told = json(dir, &["last", "--from", &from, "--to", &to]);
     assert_eq!((&told["b"]["weight"], &told["a"]["weight"]), (&window.into(), &rest.into()));
     assert!((sum(&told, "a") - 1.0).abs() < 1e-9 && (sum(&told, "b") - 1.0).abs() < 1e-9);
-    let text = run(dir, &["diff", "last", "--where", "sent rate > 4000", "--by", "class"]);
-    text.assert_ok();
-    for part in [", the rest, ", " seconds in which sent rate > 4000, ", "class"] {
-        assert!(text.stdout.contains(part), "{part:?} in {text:#?}");
-    }
+    run(dir, &["diff", "last", "--where", "sent rate > 4000", "--by", "class"]).ok().prints([
+        ", the rest, ",
+        " seconds in which sent rate > 4000, ",
+        "class",
+    ]);
     run(dir, &["diff", "last", "--where", "sent rate > 4000", "-o", "fast.svg"]).assert_ok();
     let svg = fs::read_to_string(dir.join("fast.svg")).expect("an image");
     assert!(svg.contains("seconds in which sent rate &gt; 4000"), "{svg:.900}");

@@ -13,16 +13,8 @@ fn an_attached_node_is_asked_by_its_cookie() {
     testkit::needs_rabbitmq!();
     let dir = &*common::folder();
     let node = managed::shared_node();
-    let erlang = node.erlang();
-    let (_, port) = erlang.address.as_ref().expect("an address");
-    let (name, port) = (erlang.node.to_string(), port.to_string());
-    // It works where its files are.
-    let home = node.folder().to_owned();
-    let cookie = home.join(".erlang.cookie").display().to_string();
-    let info = ["erlang", "info", &name, "--port", &port, "--cookie-file", &cookie, "--json"];
-    let info = common::run(dir, &info);
-    info.assert_ok();
-    let info = info.printed();
+    let [name, _, port, _, cookie] = node.access(None);
+    let info = node.inspect(dir, "info", &["--json"]).json();
     assert_eq!(info["rabbitmq"], node.version(), "{info:#}");
     assert_eq!(info["bellows_modules"], Value::Array(Vec::new()), "{info:#}");
     let url = node.url();
@@ -30,9 +22,7 @@ fn an_attached_node_is_asked_by_its_cookie() {
         "client queue://asked --url {url} --node {name} --node-port {port} --cookie-file {cookie} --duration 1 \
          --max-pending 10 --quiet"
     );
-    let arguments = common::words(&line);
-    let ended = common::run(dir, &arguments);
-    ended.assert_ok();
+    common::run(dir, &common::words(&line)).assert_ok();
     let record = common::record(dir);
     let queue = &record["topology"]["queues"][0];
     assert_eq!((&queue["name"], &queue["consumers"]), (&"asked".into(), &1.into()), "{record:#}");

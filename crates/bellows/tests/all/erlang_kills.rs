@@ -63,15 +63,6 @@ impl Scenery {
         Self { rabbit, load, dir, witness }
     }
 
-    /// The options by which the node is reached at this port.
-    fn access(&self, port: u16) -> [String; 5] {
-        let node = self.rabbit.erlang().node.to_string();
-        let home = self.rabbit.folder();
-        let cookie = home.join(".erlang.cookie").display().to_string();
-        let port = port.to_string();
-        [node, "--port".into(), port, "--cookie-file".into(), cookie]
-    }
-
     fn port(&self) -> u16 {
         let access = self.rabbit.erlang();
         access.address.expect("an address").1
@@ -79,7 +70,7 @@ impl Scenery {
 
     /// A command at the node by way of this port, for this long; how it failed where it did not last.
     fn look(&self, arguments: &[&str], port: u16, delay: Duration, then: impl FnOnce()) -> Option<String> {
-        let access = self.access(port);
+        let access = self.rabbit.access(Some(port));
         let mut all = vec!["erlang", arguments[0]];
         all.extend(access.iter().map(String::as_str));
         all.extend(&arguments[1..]);

@@ -9,9 +9,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use archive::{ERLANG_MEMORY, NamedSeries, read_named_series};
-use common::{bellows, folder, only_run, signal, start};
+use common::{bellows, folder, only_run, start, stop_for};
 use erlang::alloc::{NodeMemory, node_memory};
-use erlang::term::as_atom;
 use erlang::{Helper, Node};
 
 /// Largest relative difference of two sides that are read at two times and in two ways.
@@ -21,32 +20,17 @@ const STOPPED: Duration = Duration::from_secs(7);
 
 /// An experiment with this node, attached.
 fn experiment(dir: &Path, rabbit: &SharedNode) {
-    let access = rabbit.erlang();
-    let node = Node::connect(&access).expect("a connection");
-    let cookie = node.call("erlang", "get_cookie", vec![]).expect("a cookie");
-    std::fs::write(dir.join("cookie"), as_atom(&cookie).expect("an atom")).expect("a file");
-    let (url, name) = (rabbit.url(), &access.node);
-    let (_, port) = access.address.expect("an address");
     let text = format!(
         r#"
 name = "both-sides"
-[broker]
-kind = "attach"
-url = "{url}"
-node = "{name}"
-node-port = {port}
-cookie-file = "cookie"
-memory-every = "250ms"
-[phases]
-warmup = "0s"
-measure = "20s"
-drain = "10s"
-[profile]
-events = []
+phases = {{ warmup = "0s", measure = "20s", drain = "10s" }}
+profile.events = []
+{}memory-every = "250ms"
 [[load]]
 destination = "queue://memory"
 rate = 50
-"#
+"#,
+        rabbit.broker()
     );
     std::fs::write(dir.join("m.toml"), text).expect("a file");
 }
@@ -113,12 +97,12 @@ fn parts_add_up(all: &[NamedSeries]) {
 #[test]
 fn both_sides_are_series_of_a_run_with_a_gap_while_the_node_stands_still() {
     testkit::needs_rabbitmq!();
-    let dir = folder();
+    let dir = &*folder();
     let rabbit = managed::shared_node();
-    experiment(dir.path(), &rabbit);
-    let run = start(bellows(dir.path(), &["run", "m.toml"]));
+    experiment(dir, &rabbit);
+    let run = start(bellows(dir, &["run", "m.toml"]));
     common::wait_for("the run's folder", || {
-        std::fs::read_dir(dir.path().join("runs")).is_ok_and(|mut it| it.next().is_some())
+        std::fs::read_dir(dir.join("runs")).is_ok_and(|mut it| it.next().is_some())
     });
     std::thread::sleep(Duration::from_secs(5));
     let node = Node::connect(&rabbit.erlang()).expect("a connection");
@@ -127,12 +111,10 @@ fn both_sides_are_series_of_a_run_with_a_gap_while_the_node_stands_still() {
     let asked_at = measure::wall_clock_unix_ns();
     helper.close().expect("a clean node");
     std::thread::sleep(Duration::from_secs(2));
-    signal(rabbit.pid(), "STOP");
-    std::thread::sleep(STOPPED);
-    signal(rabbit.pid(), "CONT");
+    stop_for(rabbit.pid(), STOPPED);
     run.end_of_long().assert_ok();
 
-    let folder = only_run(dir.path());
+    let folder = only_run(dir);
     let all = read_named_series(&folder).expect("series");
     let record = common::read_json(&folder.join("run.json"));
     let origin = record["origin_unix_ns"].as_u64().expect("a time");
@@ -144,7 +126,5 @@ fn both_sides_are_series_of_a_run_with_a_gap_while_the_node_stands_still() {
     let long: Vec<f64> = gaps.filter(|gap| *gap > STOPPED.as_secs_f64() - 1.0).collect();
     assert!(matches!(long.as_slice(), [gap] if *gap < STOPPED.as_secs_f64() + 6.0), "{times:?}");
     let events = record["events"].to_string();
-    for said in ["cannot be read: ", "is read again", "readings, each in "] {
-        assert!(events.contains(said), "{said}: {events}");
-    }
+    testkit::assert_has(&events, ["cannot be read: ", "is read again", "readings, each in "]);
 }

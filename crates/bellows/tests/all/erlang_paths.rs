@@ -7,29 +7,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::{Ended, ask_for_queues, folder, run};
+use common::{ask_for_queues, folder, run};
 use erlang::Node;
 use erlang::term::as_int;
 use serde_json::Value;
 
 const ROOT: &str = "rabbit_mgmt_wm_queues:to_json/2";
-
-/// The options by which the node is reached.
-fn access(rabbit: &SharedNode) -> [String; 5] {
-    let erlang = rabbit.erlang();
-    let (_, port) = erlang.address.as_ref().expect("an address");
-    let home = rabbit.folder();
-    let cookie = home.join(".erlang.cookie").display().to_string();
-    [erlang.node.to_string(), "--port".to_owned(), port.to_string(), "--cookie-file".to_owned(), cookie]
-}
-
-fn erlang(dir: &Path, rabbit: &SharedNode, command: &str, arguments: &[&str]) -> Ended {
-    let access = access(rabbit);
-    let mut all = vec!["erlang", command];
-    all.extend(access.iter().map(String::as_str));
-    all.extend(arguments);
-    run(dir, &all)
-}
 
 #[test]
 fn the_management_api_is_followed_into_the_processes_that_it_asks() {
@@ -38,8 +21,7 @@ fn the_management_api_is_followed_into_the_processes_that_it_asks() {
     let rabbit = managed::shared_node();
     let port = rabbit.management();
     let url = format!("http://127.0.0.1:{port}");
-    let file = ["topology", "generate", "--queues", "50", "-o", "d.json"];
-    run(dir, &file).assert_ok();
+    run(dir, &["topology", "generate", "--queues", "50", "-o", "d.json"]).assert_ok();
     run(dir, &["topology", "apply", "d.json", "--management", &url]).assert_ok();
     let (stop, told) = (AtomicBool::new(false), AtomicU64::new(0));
     let followed = std::thread::scope(|scope| {
@@ -50,11 +32,11 @@ fn the_management_api_is_followed_into_the_processes_that_it_asks() {
             }
         });
         let arguments = ["--root", ROOT, "--for", "8", "-o", "path.folded", "--waits", "--json"];
-        let followed = erlang(dir, &rabbit, "calls", &arguments);
+        let followed = rabbit.inspect(dir, "calls", &arguments);
         stop.store(true, Ordering::Relaxed);
         followed
-    });
-    let followed = followed.json();
+    })
+    .json();
     assert!(told.load(Ordering::Relaxed) > 0, "the API was asked");
     api_calls_are_followed(&followed, dir);
     a_function_is_timed(dir, &rabbit);
@@ -79,8 +61,7 @@ fn api_calls_are_followed(followed: &Value, dir: &Path) {
 
 fn a_function_is_timed(dir: &Path, rabbit: &SharedNode) {
     let call = "rabbit_amqqueue:list(<<\"/\">>)";
-    let arguments = [call, "--times", "50", "--json", "-o", "time.svg"];
-    let timed = erlang(dir, rabbit, "time", &arguments).json();
+    let timed = rabbit.inspect(dir, "time", &[call, "--times", "50", "--json", "-o", "time.svg"]).json();
     assert_eq!(timed["times"]["calls"], 50, "{timed:#}");
     assert!(timed["first_ns"].as_u64() > Some(0), "{timed:#}");
     assert!(timed["collected"]["words_per_call"].as_u64() > Some(50), "{timed:#}");
@@ -90,9 +71,9 @@ fn a_function_is_timed(dir: &Path, rabbit: &SharedNode) {
     let picture = std::fs::read_to_string(dir.join("time.svg")).expect("a picture");
     assert!(picture.contains("rabbit_amqqueue:list/1"), "{picture}");
     // Names are checked there, and nothing else than a call of terms is made.
-    erlang(dir, rabbit, "time", &["rabbit_amqqueue:no(1)"]).assert_error(1, &["no such function"]);
+    rabbit.inspect(dir, "time", &["rabbit_amqqueue:no(1)"]).assert_error(1, &["no such function"]);
     let nested = ["rabbit_amqqueue:list(erlang:halt())"];
-    erlang(dir, rabbit, "time", &nested).assert_error(1, &["not a call of a function with terms"]);
+    rabbit.inspect(dir, "time", &nested).assert_error(1, &["not a call of a function with terms"]);
 }
 
 fn nothing_is_left(node: &Node) {

@@ -54,9 +54,7 @@ impl ErlangNode {
         let mut all = vec!["erlang", what, &self.name, "--port", &self.port];
         all.extend(["--timeout", "2s"]);
         all.extend(more);
-        let mut command = bellows(dir, &all);
-        command.env("BELLOWS_ERLANG_COOKIE", "secret");
-        start(command)
+        start(bellows(dir, &all).env("BELLOWS_ERLANG_COOKIE", "secret"))
     }
 
     fn signal(&self, name: &str) {
@@ -67,8 +65,7 @@ impl ErlangNode {
     fn left(&self, dir: &Path) -> Vec<Value> {
         let until = Instant::now() + Duration::from_secs(30);
         loop {
-            let info = self.command(dir, "info", &["--json"]).end();
-            let info = info.json();
+            let info = self.command(dir, "info", &["--json"]).end().json();
             let left = info["bellows_modules"].as_array().expect("modules").clone();
             if left.is_empty() || Instant::now() >= until {
                 return left;
@@ -147,8 +144,7 @@ fn a_node_that_hangs_is_told_within_the_time_out() {
 }
 
 fn told(ended: &Ended) {
-    ended.assert_error(1, &["no longer answers", "no answer for 2s"]);
-    assert!(ended.stderr.contains("--timeout"), "{ended:#?}");
+    ended.assert_error(1, &["no longer answers", "no answer for 2s"]).says(["--timeout"]);
 }
 
 #[test]
@@ -218,8 +214,7 @@ fn top_tells_of_a_node_that_hangs_between_its_windows() {
         .env("TERM", "xterm")
         .env("BELLOWS_ERLANG_COOKIE", "secret")
         .stdin(std::process::Stdio::piped());
-    let ended = hangs(&node, start(shell));
-    assert_eq!(ended.code(), Some(1), "{ended:#?}");
+    let ended = hangs(&node, start(shell)).ends(1);
     // The terminal is as it was before: the usual screen, with a cursor.
     let (screen, after) = ended.stdout.rsplit_once("\u{1b}[?1049l").expect("a screen of its own");
     assert!(screen.contains("lists:sort") || screen.contains("reductions"), "{screen}");
@@ -243,8 +238,7 @@ fn hangs(node: &ErlangNode, started: Started) -> Ended {
 fn what_was_measured_is_shown_where_the_node_undoes_it_too_late() {
     let dir = &*folder();
     let node = ErlangNode::start(dir);
-    let options = ["lists:sort/1", "--json", "--limit", "100000", "--for", "4s"];
-    let started = node.command(dir, "trace", &options);
+    let started = node.command(dir, "trace", &["lists:sort/1", "--json", "--limit", "100000", "--for", "4s"]);
     // All is set up by then, and nothing undone yet.
     thread::sleep(Duration::from_secs(2));
     std::fs::write(dir.join(BUSY), "").expect("a file");
@@ -257,9 +251,7 @@ fn what_was_measured_is_shown_where_the_node_undoes_it_too_late() {
     let said = format!("{} has not confirmed the clean-up", node.name);
     let remedy = format!("`bellows erlang info {}` shows what is left", node.name);
     assert_eq!(ended.code(), Some(1), "{ended:#?}");
-    for text in [&said, "no answer in 60s: it is busy", &remedy] {
-        assert!(ended.stderr.contains(text), "{text}: {ended:#?}");
-    }
+    ended.says([&said, "no answer in 60s: it is busy", &remedy]);
     // It does so by itself when it can.
     std::fs::remove_file(dir.join(BUSY)).expect("the file");
     assert_eq!(node.left(dir), Vec::<Value>::new());

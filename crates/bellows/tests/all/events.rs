@@ -11,15 +11,13 @@ use stacks::Profile;
 
 /// The output of a `bellows` that succeeds.
 fn printed(dir: &Path, args: &[&str]) -> String {
-    let ended = common::start(common::bellows(dir, args)).end();
-    ended.assert_ok();
-    ended.stdout
+    common::run(dir, args).ok().stdout
 }
 
 #[test]
 fn a_broker_is_sampled_by_several_events_at_once() {
     testkit::needs_rabbitmq!();
-    let dir = common::folder();
+    let dir = &*common::folder();
     let shared = managed::shared_node();
     let broker = shared.broker();
     let experiment = format!(
@@ -27,10 +25,9 @@ fn a_broker_is_sampled_by_several_events_at_once() {
          measure = \"4s\"\n[profile]\nevents = [\"cpu\", \"off-cpu\", \"page-faults\", \"no:such_event\"]\n\
          [[load]]\ndestination = \"queue://orders\"\nrate = 3000\nmax-pending = 1000\n"
     );
-    fs::write(dir.path().join("events.toml"), experiment).expect("write");
-    let ended = common::start(common::bellows(dir.path(), &["run", "events.toml"])).end();
-    ended.assert_ok();
-    let folder = dir.path().join(ended.report());
+    fs::write(dir.join("events.toml"), experiment).expect("write");
+    let ended = common::run(dir, &["run", "events.toml"]).ok();
+    let folder = dir.join(ended.report());
     let folder = folder.parent().expect("run folder");
     let record = common::read_json(&folder.join("run.json"));
     let profiles = record["summary"]["profiles"].as_array().expect("profiles");
@@ -50,7 +47,7 @@ fn a_broker_is_sampled_by_several_events_at_once() {
     let missing = told.iter().find(|text| text.contains("no:such_event"));
     let missing = missing.unwrap_or_else(|| panic!("{told:#?}"));
     assert!(missing.contains("no profile of no:such_event"), "{missing}");
-    let figures = common::figures(dir.path());
+    let figures = common::figures(dir);
     for event in ["cpu", "off-cpu", "page-faults"] {
         for extension in ["stacks", "folded", "svg"] {
             let length = fs::metadata(folder.join(format!("{event}.{extension}")));
@@ -69,7 +66,7 @@ fn a_broker_is_sampled_by_several_events_at_once() {
     // Threads of a node mostly wait.
     let waited = profiles.get(1).and_then(|it| it["weight"].as_u64());
     assert!(waited > Some(4_000_000_000), "{waited:?}");
-    the_commands_take_the_event_that_is_named(dir.path());
+    the_commands_take_the_event_that_is_named(dir);
 }
 
 fn the_commands_take_the_event_that_is_named(dir: &Path) {
@@ -82,14 +79,12 @@ fn the_commands_take_the_event_that_is_named(dir: &Path) {
     let faults = top(&["--event", "page-faults"]);
     assert!(faults.contains("faults"), "{faults}");
     printed(dir, &["flame", "last", "--event", "off-cpu", "-o", "waits.svg"]);
-    let args = ["top", "last", "--event", "brk"];
-    let none = common::start(common::bellows(dir, &args)).end();
-    none.assert_error(1, &["brk"]);
+    common::run(dir, &["top", "last", "--event", "brk"]).assert_error(1, &["brk"]);
 }
 
 #[test]
 fn an_unknown_event_is_refused_with_those_that_are_known() {
-    let dir = common::folder();
+    let dir = &*common::folder();
     let known = "cpu, off-cpu, context-switches, page-faults";
     for args in [
         &["record", "--pid", "1", "--event", "nmap"][..],
@@ -97,21 +92,18 @@ fn an_unknown_event_is_refused_with_those_that_are_known() {
         &["run", "demo", "--event", "nmap"],
         &["run", "demo", "--set", "profile.events=[\"nmap\"]"],
     ] {
-        let ended = common::start(common::bellows(dir.path(), args)).end();
-        assert_eq!(ended.code(), Some(2), "{ended:#?}");
+        let ended = common::run(dir, args).ends(2);
         let told = ["nmap", known].iter().all(|it| ended.stderr.contains(it));
         assert!(told, "{}", ended.stderr);
     }
-    let twice = ["run", "demo", "--event", "cpu", "--event", "cpu"];
-    let ended = common::start(common::bellows(dir.path(), &twice)).end();
-    ended.assert_error(2, &["twice"]);
+    common::run(dir, &["run", "demo", "--event", "cpu", "--event", "cpu"]).assert_error(2, &["twice"]);
 }
 
 /// A node as others start it: no flag has its JIT tell names, and it keeps no frame pointers.
 #[test]
 fn a_node_without_perf_support_has_names_and_whole_stacks() {
     testkit::needs_rabbitmq!();
-    let dir = common::folder();
+    let dir = &*common::folder();
     let config = Config {
         guard: managed::guard(),
         // The last one holds.
@@ -122,16 +114,15 @@ fn a_node_without_perf_support_has_names_and_whole_stacks() {
     let (pid, url) = (node.pid().to_string(), node.url());
     let load = "producer queue://q --queue-type stream --rate 8000 --max-pending 500 --duration 7 --quiet --url";
     let load: Vec<&str> = load.split(' ').chain([url.as_str()]).collect();
-    let load = common::start(common::bellows(dir.path(), &load));
-    let arguments = ["record", "--pid", &pid, "--duration", "4", "--quiet"];
-    let ended = common::run(dir.path(), &arguments);
+    let load = common::start(common::bellows(dir, &load));
+    let ended = common::run(dir, &["record", "--pid", &pid, "--duration", "4", "--quiet"]);
     load.end().assert_ok();
     assert!(!Path::new(&format!("/tmp/perf-{pid}.map")).exists());
     if ended.stderr.contains("perf_event") {
         testkit::skip!("this user may not profile: {}", ended.stderr);
     }
     ended.assert_ok();
-    let stacks = dir.path().join(ended.report()).with_file_name("cpu.stacks");
+    let stacks = dir.join(ended.report()).with_file_name("cpu.stacks");
     let profile = Profile::open(stacks).expect("stacks");
     let summary = profile.summary(3);
     if summary.copied_share < 0.5 {

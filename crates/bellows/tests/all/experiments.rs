@@ -33,8 +33,7 @@ fn run(experiment: &str, further: &[&str]) -> Ran {
     let folder = common::folder();
     let short = ["--set", "phases.warmup=2s", "--set", "phases.measure=5s"];
     let args = [&["run", experiment][..], &short, further].concat();
-    let ended = common::start(common::bellows(folder.path(), &args)).end();
-    ended.assert_ok();
+    let ended = common::run(folder.path(), &args).ok();
     let dir = folder.path().join(ended.report());
     let dir = dir.parent().expect("a folder").to_owned();
     let record = common::read_json(&dir.join("run.json"));
@@ -113,21 +112,18 @@ fn queues_are_filled_before_the_run() {
         ];
         let args = args.iter().flat_map(|it| it.iter().copied());
         let args: Vec<&str> = args.collect();
-        common::start(common::bellows(folder.path(), &args)).end()
+        common::run(folder.path(), &args)
     };
-    let ended = run(&[]);
-    ended.assert_ok();
+    let ended = run(&[]).ok();
     assert!(ended.stderr.contains("with 5,000 messages"), "{ended:#?}");
     let record = common::read_json(&folder.path().join(ended.report()).with_file_name("run.json"));
     assert_eq!(record["summary"]["scenarios"]["messages"]["received"]["total"], 5000);
     assert!(record["summary"]["scenarios"]["messages"]["ledger"].is_null());
-    let ended = run(&["--set", "load.0.producers=1", "--set", "load.0.rate=100"]);
-    ended.assert_ok();
+    let ended = run(&["--set", "load.0.producers=1", "--set", "load.0.rate=100"]).ok();
     let record = common::read_json(&folder.path().join(ended.report()).with_file_name("run.json"));
     assert_eq!(record["summary"]["scenarios"]["messages"]["ledger"]["foreign"], 0, "{record:#}");
 
-    let args = ["--set", "load.0.destination=topic://news"];
-    run(&args).assert_error(2, &["load.0.fill", "before its consumers exist"]);
+    run(&["--set", "load.0.destination=topic://news"]).assert_error(2, &["load.0.fill", "before its consumers exist"]);
     let exchange = "load.0.exchange={name=\"ex\",type=\"direct\"}";
     run(&["--set", exchange]).assert_error(2, &["load.0.fill", "chooses between several queues"]);
     let nowhere = ["--set", exchange, "--set", "load.0.bind=false", "--set", "load.0.num-destinations=1"];
@@ -136,8 +132,7 @@ fn queues_are_filled_before_the_run() {
     assert!(nowhere.stderr.contains("reached no queue"), "{nowhere:#?}");
     run(&["--set", "load.0.purge=true"]).assert_error(2, &["load.0.purge = true would remove the messages of fill"]);
     // The broker keeps ten of each queue and refuses the others.
-    let limits = "load.0.arguments={x-max-length = 10, x-overflow = \"reject-publish\"}";
-    let refused = run(&["--set", limits]);
+    let refused = run(&["--set", "load.0.arguments={x-max-length = 10, x-overflow = \"reject-publish\"}"]);
     assert_ne!(refused.code(), Some(0), "{refused:#?}");
     assert!(refused.stderr.contains(" prepared messages"), "{refused:#?}");
 }

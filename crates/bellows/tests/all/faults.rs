@@ -9,14 +9,9 @@ use std::process::Stdio;
 use common::{bellows, folder, run};
 
 const EXPERIMENT: &str = r#"
-[broker]
-kind = "embedded"
-[phases]
-warmup = "300ms"
-measure = "1200ms"
-drain = "3s"
-[profile]
-events = []
+broker.kind = "embedded"
+phases = { warmup = "300ms", measure = "1200ms", drain = "3s" }
+profile.events = []
 [[fault]]
 kind = "lose"
 every = 50
@@ -41,10 +36,9 @@ recover = "5ms-10ms"
 
 #[test]
 fn an_experiment_reports_what_was_injected_beside_the_ledger() {
-    let dir = folder();
-    fs::write(dir.path().join("faulty.toml"), EXPERIMENT).expect("file");
-    let ended = run(dir.path(), &["run", "faulty.toml", "--json", "--quiet"]);
-    let object = ended.json();
+    let dir = &*folder();
+    fs::write(dir.join("faulty.toml"), EXPERIMENT).expect("file");
+    let object = run(dir, &["run", "faulty.toml", "--json", "--quiet"]).json();
     let messages = &object["scenarios"]["messages"];
     let fault = |kind: &str| common::named(&object["faults"], "kind", kind);
     assert_eq!(fault("lose")["count"], messages["ledger"]["lost"]);
@@ -62,23 +56,21 @@ fn an_experiment_reports_what_was_injected_beside_the_ledger() {
     let distance = stall["t"].as_f64().unwrap_or(0.0) - fault("drop")["t"].as_f64().unwrap_or(0.0);
     assert!((distance - 0.2).abs() < 0.15, "{distance} s between them");
 
-    run(dir.path(), &["run", "faulty.toml"]);
-    let figures = common::figures(dir.path());
-    assert!(figures.contains("stall at "), "{figures}");
-    assert!(figures.contains("duplicate at "), "{figures}");
+    run(dir, &["run", "faulty.toml"]);
+    let figures = common::figures(dir);
+    testkit::assert_has(&figures, ["stall at ", "duplicate at "]);
 }
 
 #[test]
 fn the_broker_alone_prints_what_it_did() {
-    let dir = folder();
-    let script = "[[fault]]\nkind = \"refuse-login\"\ncount = 1\n";
-    fs::write(dir.path().join("faults.toml"), script).expect("file");
+    let dir = &*folder();
+    fs::write(dir.join("faults.toml"), "[[fault]]\nkind = \"refuse-login\"\ncount = 1\n").expect("file");
     let broker = ["broker", "--listen", "127.0.0.1:0", "--faults", "faults.toml"];
-    let mut child = bellows(dir.path(), &broker).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("bellows");
+    let mut child = bellows(dir, &broker).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("bellows");
     let mut lines = BufReader::new(child.stdout.take().expect("stdout")).lines();
     let ready = lines.next().expect("a line").expect("text");
     let url = ready.strip_prefix("ready ").expect("ready").to_owned();
-    let refused = run(dir.path(), &["client", "queue://q", "--url", &url, "--duration", "1"]);
+    let refused = run(dir, &["client", "queue://q", "--url", &url, "--duration", "1"]);
     assert!(refused.stderr.contains("403"), "{refused:?}");
     common::signal(child.id(), "TERM");
     let rest: Vec<String> = lines.map_while(Result::ok).collect();
@@ -86,8 +78,6 @@ fn the_broker_alone_prints_what_it_did() {
     assert_eq!(rest.len(), 2, "{rest:?}");
     assert!(rest[0].starts_with("refuse-login: 1 hit"), "{rest:?}");
 
-    let wrong = "[[fault]]\nkind = \"lose\"\nevry = 2\n";
-    fs::write(dir.path().join("faults.toml"), wrong).expect("file");
-    let refused = run(dir.path(), &["broker", "--faults", "faults.toml"]);
-    assert!(refused.stderr.contains("faults.toml:3"), "{refused:?}");
+    fs::write(dir.join("faults.toml"), "[[fault]]\nkind = \"lose\"\nevry = 2\n").expect("file");
+    run(dir, &["broker", "--faults", "faults.toml"]).says(["faults.toml:3"]);
 }

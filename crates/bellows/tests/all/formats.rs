@@ -83,7 +83,7 @@ fn fold_writes_the_bytes_of_the_perl_script() {
     let Some(script) = script() else {
         testkit::skip!("no stackcollapse-perf.pl on the path; it is in github.com/brendangregg/FlameGraph");
     };
-    let dir = folder();
+    let dir = &*folder();
     let flags = [
         "",
         "--all",
@@ -100,10 +100,10 @@ fn fold_writes_the_bytes_of_the_perl_script() {
             0 => known.to_vec(),
             seed => random_script(&mut Random::new(seed)).into_bytes(),
         };
-        fs::write(dir.path().join("script.txt"), &text).unwrap();
+        fs::write(dir.join("script.txt"), &text).unwrap();
         let flags = &common::words(flags[seed as usize % flags.len()]);
-        let wanted = perl(dir.path(), &script, flags);
-        let ours = fold(dir.path(), flags, "script.txt");
+        let wanted = perl(dir, &script, flags);
+        let ours = fold(dir, flags, "script.txt");
         assert_eq!(ours.stdout, wanted, "seed {seed}, {flags:?}\n{}", String::from_utf8_lossy(&text));
         if wanted.is_empty() {
             ours.assert_error(1, &["no sample"]);
@@ -126,8 +126,8 @@ fn program(dir: &Path) -> Option<PathBuf> {
 #[test]
 #[ignore = "needs stackcollapse-perf.pl on the path: make prove"]
 fn inlined_functions_are_told_as_the_perl_script_tells_them() {
-    let dir = folder();
-    let (Some(script), Some(program)) = (script(), program(dir.path())) else {
+    let dir = &*folder();
+    let (Some(script), Some(program)) = (script(), program(dir)) else {
         testkit::skip!("no stackcollapse-perf.pl on the path, or no C compiler");
     };
     let symbols = Command::new("nm").arg(&program).output().expect("nm").stdout;
@@ -142,10 +142,10 @@ fn inlined_functions_are_told_as_the_perl_script_tells_them() {
         text += &format!("\t7f00{address:08x} main+{offset:#x} ({path})\n");
     }
     text += "\t10 gone+0x1 (/no/such/file)\n\n";
-    fs::write(dir.path().join("script.txt"), text).unwrap();
+    fs::write(dir.join("script.txt"), text).unwrap();
     for flags in [&["--inline"][..], &["--inline", "--context"]] {
-        let wanted = perl(dir.path(), &script, flags);
-        let ours = fold(dir.path(), flags, "script.txt");
+        let wanted = perl(dir, &script, flags);
+        let ours = fold(dir, flags, "script.txt");
         assert_eq!(ours.stdout, wanted);
         assert!(ours.stdout.contains("outer"), "{}", ours.stdout);
     }
@@ -153,72 +153,63 @@ fn inlined_functions_are_told_as_the_perl_script_tells_them() {
 
 #[test]
 fn an_event_of_a_file_is_chosen_as_it_is_called_there() {
-    let dir = folder();
+    let dir = &*folder();
     let events = ["cycles", "dTLB-load-misses", "cpu_atom/cycles/P"];
     let samples = events
         .iter()
         .enumerate()
         .map(|(at, event)| format!("app 12 1.{at}: 10 {event}: \n\t7f00 of_{at}+0x1 (/opt/app)\n\n"));
-    fs::write(dir.path().join("x.txt"), samples.collect::<String>()).unwrap();
+    fs::write(dir.join("x.txt"), samples.collect::<String>()).unwrap();
     for (at, event) in events.into_iter().enumerate() {
-        let args = ["top", "x.txt", "--event", event];
-        let shown = run(dir.path(), &args);
-        shown.assert_ok();
-        assert!(shown.stdout.contains(&format!("of_{at}")), "{}", shown.stdout);
+        run(dir, &["top", "x.txt", "--event", event]).ok().prints([&format!("of_{at}")]);
     }
-    let args = ["top", "x.txt", "--event", "mmap"];
-    run(dir.path(), &args).assert_error(1, &["cycles (1)"]);
+    run(dir, &["top", "x.txt", "--event", "mmap"]).assert_error(1, &["cycles (1)"]);
 }
 
 #[test]
 fn fold_reads_pipes_and_packed_files_and_says_what_is_wrong() {
-    let dir = folder();
+    let dir = &*folder();
     let text = include_str!("../../../stacks/src/tests/perf-script.txt");
-    fs::write(dir.path().join("script.txt"), text).unwrap();
-    let plain = fold(dir.path(), &[], "script.txt");
-    plain.assert_ok();
+    fs::write(dir.join("script.txt"), text).unwrap();
+    let plain = fold(dir, &[], "script.txt").ok();
     assert!(plain.stderr.contains("cpu-clock"), "the other event is told: {}", plain.stderr);
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(text.as_bytes()).unwrap();
-    fs::write(dir.path().join("script.gz"), gzip.finish().unwrap()).unwrap();
-    assert_eq!(fold(dir.path(), &[], "script.gz").stdout, plain.stdout);
-    let mut child = bellows(dir.path(), &["fold"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    fs::write(dir.join("script.gz"), gzip.finish().unwrap()).unwrap();
+    assert_eq!(fold(dir, &[], "script.gz").stdout, plain.stdout);
+    let mut child = bellows(dir, &["fold"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     let piped = child.wait_with_output().unwrap();
     assert_eq!(String::from_utf8_lossy(&piped.stdout), plain.stdout);
-    fs::write(dir.path().join("x.folded"), "a;b 3\n").unwrap();
-    fold(dir.path(), &[], "x.folded").assert_error(1, &["no sample"]);
-    fold(dir.path(), &[], "none.txt").assert_error(1, &["cannot read none.txt"]);
-    let line = "   app 700 1.5: 9 cpu-clock: 4011aa f+0x1 (/opt/app)\n";
-    fs::write(dir.path().join("bare.txt"), line).unwrap();
-    let bare = fold(dir.path(), &[], "bare.txt");
-    bare.assert_error(1, &["1 sample without a stack"]);
-    assert!(bare.stderr.contains("perf record -g"), "{}", bare.stderr);
+    fs::write(dir.join("x.folded"), "a;b 3\n").unwrap();
+    fold(dir, &[], "x.folded").assert_error(1, &["no sample"]);
+    fold(dir, &[], "none.txt").assert_error(1, &["cannot read none.txt"]);
+    fs::write(dir.join("bare.txt"), "   app 700 1.5: 9 cpu-clock: 4011aa f+0x1 (/opt/app)\n").unwrap();
+    fold(dir, &[], "bare.txt").assert_error(1, &["1 sample without a stack"]).says(["perf record -g"]);
     let picture = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\n";
-    fs::write(dir.path().join("pic.png"), picture).unwrap();
-    let picture = fold(dir.path(), &[], "pic.png");
+    fs::write(dir.join("pic.png"), picture).unwrap();
+    let picture = fold(dir, &[], "pic.png");
     picture.assert_error(1, &["looks like binary data"]);
     assert!(picture.stdout.is_empty(), "{}", picture.stdout);
-    fs::write(dir.path().join("load.jfr"), b"FLR\0\0\x02\0\0").unwrap();
-    let of_java = fold(dir.path(), &[], "load.jfr");
+    fs::write(dir.join("load.jfr"), b"FLR\0\0\x02\0\0").unwrap();
+    let of_java = fold(dir, &[], "load.jfr");
     of_java.assert_error(1, &["flight recorder"]);
     // Without a name for the file, it is one of the usual name, and other options have no meaning.
     let to_file = ["flame", "script.txt", "--format", "stackcollapse"];
-    run(dir.path(), &to_file).assert_ok();
-    let written = fs::read_to_string(dir.path().join("cpu.folded")).unwrap();
+    run(dir, &to_file).assert_ok();
+    let written = fs::read_to_string(dir.join("cpu.folded")).unwrap();
     assert_eq!(written, plain.stdout);
     for (more, why) in [(["--from", "1"], "whole texts"), (["--title", "x"], "heading")] {
-        run(dir.path(), &[&to_file[..], &more].concat()).assert_error(2, &[why]);
+        run(dir, &[&to_file[..], &more].concat()).assert_error(2, &[why]);
     }
-    run(dir.path(), &["flame", "x.folded", "--tid"]).assert_error(2, &["--format stackcollapse"]);
-    let command = "bellows flame load.jfr --format folded -o -";
-    assert!(of_java.stderr.contains(command), "{}", of_java.stderr);
+    run(dir, &["flame", "x.folded", "--tid"]).assert_error(2, &["--format stackcollapse"]);
+    assert!(of_java.stderr.contains("bellows flame load.jfr --format folded -o -"), "{}", of_java.stderr);
 }
 
 #[test]
 fn profiles_are_written_by_the_end_of_the_name_or_by_format() {
-    let dir = folder();
-    fs::write(dir.path().join("x.folded"), "t;main;a 3\nt;main;b 2\n").unwrap();
+    let dir = &*folder();
+    fs::write(dir.join("x.folded"), "t;main;a 3\nt;main;b 2\n").unwrap();
     for (file, starts) in [
         ("x.speedscope.json", &b"{\"$schema\""[..]),
         ("x.profile.json.gz", &[0x1f, 0x8b]),
@@ -227,38 +218,31 @@ fn profiles_are_written_by_the_end_of_the_name_or_by_format() {
         ("x.svg", b"<?xml"),
         ("picture", b"<?xml"),
     ] {
-        let made = run(dir.path(), &["flame", "x.folded", "-o", file]);
-        made.assert_ok();
+        let made = run(dir, &["flame", "x.folded", "-o", file]).ok();
         assert_eq!(made.stdout, format!("{file}\n"));
-        let bytes = fs::read(dir.path().join(file)).unwrap();
+        let bytes = fs::read(dir.join(file)).unwrap();
         assert!(bytes.starts_with(starts), "{file}");
     }
-    let named = run(dir.path(), &["flame", "x.folded", "--format", "speedscope", "-o", "-"]);
+    let named = run(dir, &["flame", "x.folded", "--format", "speedscope", "-o", "-"]);
     assert!(named.stdout.starts_with("{\"$schema\""), "{}", named.stdout);
-    let usual = run(dir.path(), &["flame", "x.folded", "--format", "pprof"]);
+    let usual = run(dir, &["flame", "x.folded", "--format", "pprof"]);
     assert_eq!(usual.stdout, "cpu.pb.gz\n");
-    let table = run(dir.path(), &["top", "cpu.pb.gz", "--json"]);
-    let rows = table.printed();
+    let rows = run(dir, &["top", "cpu.pb.gz", "--json"]).printed();
     assert_eq!(rows["functions"][0]["function"], "a");
     // A name that means nothing, or what is only read.
-    run(dir.path(), &["flame", "x.folded", "-o", "x.json"]).assert_error(2, &["x.json tells no format by its end"]);
-    run(dir.path(), &["flame", "x.folded", "-o", "x.stacks"]).assert_error(2, &["read and not written"]);
-    assert!(!dir.path().join("x.json").exists());
-    let help = run(dir.path(), &["flame", "--help"]);
-    for name in ["svg", "pprof", "folded", "speedscope", "firefox"] {
-        assert!(help.stdout.contains(name), "{name}: {}", help.stdout);
-    }
+    run(dir, &["flame", "x.folded", "-o", "x.json"]).assert_error(2, &["x.json tells no format by its end"]);
+    run(dir, &["flame", "x.folded", "-o", "x.stacks"]).assert_error(2, &["read and not written"]);
+    assert!(!dir.join("x.json").exists());
+    run(dir, &["flame", "--help"]).prints(["svg", "pprof", "folded", "speedscope", "firefox"]);
 }
 
 #[test]
 fn what_the_first_field_of_folded_text_is_can_be_said() {
-    let dir = folder();
-    fs::write(dir.path().join("x.folded"), "handle;parse 300\nhandle;write 100\n").unwrap();
+    let dir = &*folder();
+    fs::write(dir.join("x.folded"), "handle;parse 300\nhandle;write 100\n").unwrap();
     let top = |args: &[&str]| {
         let words = [&["top", "x.folded", "--sort", "total"], args].concat();
-        let ended = run(dir.path(), &words);
-        ended.assert_ok();
-        ended.stdout
+        run(dir, &words).ok().stdout
     };
     let (inferred, function) = (top(&[]), top(&["--first-field", "function"]));
     let is_root = |table: &str| {
@@ -271,46 +255,42 @@ fn what_the_first_field_of_folded_text_is_can_be_said() {
     assert!(!function.contains("--first-field"), "{function}");
     let thread = top(&["--first-field", "thread"]);
     assert!(!thread.contains("handle"), "{thread}");
-    let same = ["diff", "x.folded", "x.folded", "--first-field", "thread"];
-    run(dir.path(), &same).assert_ok();
+    run(dir, &["diff", "x.folded", "x.folded", "--first-field", "thread"]).assert_ok();
 }
 
 /// A foreign link must not lead to another's file, and files that were read or recorded stay.
 #[test]
 fn a_file_that_nobody_named_harms_no_other() {
-    let dir = folder();
-    let at = |name: &str| dir.path().join(name);
+    let dir = &*folder();
+    let at = |name: &str| dir.join(name);
     fs::write(at("x.folded"), "a;b 3\n").unwrap();
     fs::write(at("victim"), "precious").unwrap();
     std::os::unix::fs::symlink(at("victim"), at("cpu.svg")).unwrap();
-    run(dir.path(), &["flame", "x.folded"]).assert_ok();
+    run(dir, &["flame", "x.folded"]).assert_ok();
     assert_eq!(fs::read_to_string(at("victim")).unwrap(), "precious");
     assert!(fs::symlink_metadata(at("cpu.svg")).unwrap().is_file());
 
     let precious = "# precious\na;b 3\n";
     fs::write(at("cpu.folded"), precious).unwrap();
     let words = ["flame", "cpu.folded", "--format", "folded"];
-    run(dir.path(), &words).assert_error(2, &["would replace the profile"]);
-    let words = ["flame", "cpu.folded", "-o", "./cpu.folded"];
-    run(dir.path(), &words).assert_error(2, &["would replace the profile"]);
+    run(dir, &words).assert_error(2, &["would replace the profile"]);
+    run(dir, &["flame", "cpu.folded", "-o", "./cpu.folded"]).assert_error(2, &["would replace the profile"]);
     assert_eq!(fs::read_to_string(at("cpu.folded")).unwrap(), precious);
     fs::write(at("run.json"), "{}").unwrap();
-    run(dir.path(), &["flame", "x.folded"]).assert_error(2, &["a file of the recording"]);
+    run(dir, &["flame", "x.folded"]).assert_error(2, &["a file of the recording"]);
 }
 
 #[test]
 fn the_text_of_perf_makes_tables_and_flame_graphs() {
-    let dir = folder();
+    let dir = &*folder();
     let text = include_str!("../../../stacks/src/tests/perf-script.txt");
-    fs::write(dir.path().join("script.txt"), text).unwrap();
-    let table = run(dir.path(), &["top", "script.txt", "--raw", "--limit", "3"]);
-    table.assert_ok();
-    assert!(table.stdout.contains("tcp_sendmsg"), "{}", table.stdout);
-    run(dir.path(), &["flame", "script.txt", "-o", "cpu.svg"]).assert_ok();
-    let svg = fs::read_to_string(dir.path().join("cpu.svg")).unwrap();
+    fs::write(dir.join("script.txt"), text).unwrap();
+    run(dir, &["top", "script.txt", "--raw", "--limit", "3"]).ok().prints(["tcp_sendmsg"]);
+    run(dir, &["flame", "script.txt", "-o", "cpu.svg"]).assert_ok();
+    let svg = fs::read_to_string(dir.join("cpu.svg")).unwrap();
     assert!(svg.contains("$rabbit_exchange:route/2"));
-    fs::write(dir.path().join("x.html"), "<html>").unwrap();
-    run(dir.path(), &["top", "x.html"]).assert_error(1, &["it looks like HTML or an image"]);
+    fs::write(dir.join("x.html"), "<html>").unwrap();
+    run(dir, &["top", "x.html"]).assert_error(1, &["it looks like HTML or an image"]);
 }
 
 /// A program that spends its time below known functions, with frame pointers and without.
@@ -387,32 +367,27 @@ fn without_decoration(name: &str) -> &str {
 
 #[test]
 fn recordings_give_the_stacks_that_perf_gives() {
-    let dir = folder();
+    let dir = &*folder();
     let modes: [(&str, &[&str], &[&str]); 2] = [
         ("frame_pointers", &["-fno-omit-frame-pointer"], &["-g"]),
         ("dwarf", &["-fomit-frame-pointer"], &["--call-graph", "dwarf"]),
     ];
     for (name, build, mode) in modes {
-        let Some(file) = recorded(dir.path(), name, build, mode) else {
+        let Some(file) = recorded(dir, name, build, mode) else {
             testkit::skip!("no perf, no C compiler, or perf may not record (kernel.perf_event_paranoid)");
         };
-        let script = Command::new("perf")
-            .args(["script", "-i"])
-            .arg(&file)
-            .current_dir(dir.path())
-            .output()
-            .expect("perf script");
-        fs::write(dir.path().join("script.txt"), &script.stdout).unwrap();
-        let theirs = fold(dir.path(), &[], "script.txt");
+        let script =
+            Command::new("perf").args(["script", "-i"]).arg(&file).current_dir(dir).output().expect("perf script");
+        fs::write(dir.join("script.txt"), &script.stdout).unwrap();
+        let theirs = fold(dir, &[], "script.txt");
         let file = file.to_str().unwrap();
-        let ours = run(dir.path(), &["flame", file, "--format", "folded", "-o", "-"]);
-        ours.assert_ok();
+        let ours = run(dir, &["flame", file, "--format", "folded", "-o", "-"]).ok();
         let (theirs, ours) = (by_stack(&theirs.stdout), by_stack(&ours.stdout));
         assert_eq!(ours, theirs, "{name}");
         assert!(ours.keys().any(|stack| stack.ends_with(";spin")), "{ours:?}");
         // The text gives the same again.
-        let read = run(dir.path(), &["flame", "script.txt", "--format", "folded", "-o", "-"]);
+        let read = run(dir, &["flame", "script.txt", "--format", "folded", "-o", "-"]);
         assert_eq!(by_stack(&read.stdout), theirs, "{name}");
-        run(dir.path(), &["top", file]).assert_ok();
+        run(dir, &["top", file]).assert_ok();
     }
 }

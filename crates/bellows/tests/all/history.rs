@@ -17,8 +17,7 @@ fn a_change_is_found_between_two_runs_and_others_are_left_out() {
     // A fault is part of an experiment; the broker's configuration is not of the load, and may differ.
     let mut ids = Vec::new();
     for number in 0..11 {
-        let ended = run(dir, &["run", "fast.toml", "--quiet", "--json"]);
-        let summary = ended.json();
+        let summary = run(dir, &["run", "fast.toml", "--quiet", "--json"]).json();
         let kept = summary["run_dir"].as_str().expect("a folder").to_owned();
         let id = kept.rsplit('/').next().expect("a name").to_owned();
         // As a slower broker would have it from the sixth run on, whatever this machine did.
@@ -27,8 +26,7 @@ fn a_change_is_found_between_two_runs_and_others_are_left_out() {
         ids.push(id);
     }
     fs::write(dir.join("slow.toml"), format!("{text}{slow}")).expect("an experiment");
-    let ended = run(dir, &["runs", "history", "nightly", "--json"]);
-    let found = ended.json();
+    let found = run(dir, &["runs", "history", "nightly", "--json"]).json();
     assert_eq!(found["runs"].as_array().map(Vec::len), Some(11), "{found:#}");
     let figures = found["figures"].as_array().expect("figures");
     let p50 = figures.iter().find(|it| it["name"] == "ack response p50");
@@ -39,14 +37,11 @@ fn a_change_is_found_between_two_runs_and_others_are_left_out() {
 
     // The newest run decides: of another load, it is alone.
     run(dir, &["run", "slow.toml", "--quiet"]).assert_ok();
-    let ended = run(dir, &["runs", "history", "nightly"]);
-    ended.assert_ok();
-    assert!(ended.stdout.contains("11 runs left out"), "{}", ended.stdout);
-    let filtered = run(dir, &["runs", "history", "nightly", "--filter", "tag=none"]);
-    filtered.assert_error(1, &["no run of \"nightly\""]);
-    let none = run(dir, &["runs", "history", "other"]);
-    none.assert_error(1, &["no run of \"other\""]);
-    assert!(none.stderr.contains("there are runs of nightly"), "{}", none.stderr);
+    run(dir, &["runs", "history", "nightly"]).ok().prints(["11 runs left out"]);
+    run(dir, &["runs", "history", "nightly", "--filter", "tag=none"]).assert_error(1, &["no run of \"nightly\""]);
+    run(dir, &["runs", "history", "other"])
+        .assert_error(1, &["no run of \"other\""])
+        .says(["there are runs of nightly"]);
 }
 
 /// Has all percentiles of a run's answers be this long.

@@ -39,7 +39,7 @@ fn encoded(password: &str) -> String {
     password.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
-fn assert_hidden(password: &str, dir: &Path, ended: &Ended, line: &[String]) {
+fn assert_hidden(password: &str, dir: &Path, ended: &Ended, line: &[&str]) {
     let left = left(dir, ended);
     for secret in ["s3cret", password, encoded(password).as_str()] {
         assert!(!left.contains(secret), "{secret:?} of {line:?} is in {left}");
@@ -56,12 +56,12 @@ fn no_command_repeats_a_password_that_it_cannot_use() {
         let behind = is_last.then(|| encoded(password));
         for written in [password.clone()].into_iter().chain(behind) {
             let url = format!("amqp://me:{written}@127.0.0.1:1/v");
-            let dir = folder();
+            let dir = &*folder();
             let file = format!(
                 "name = 'x'\n[broker]\nkind = 'attach'\nurl = {}\n[[load]]\ndestination = 'queue://x'\n",
                 toml_text(&url)
             );
-            fs::write(dir.path().join("x.toml"), file).expect("file");
+            fs::write(dir.join("x.toml"), file).expect("file");
             let set = format!("broker.url={}", toml_text(&url));
             let hostless = format!("amqp://me:{written}");
             let oauth2 = format!("http://me:{written}@127.0.0.1:1/token");
@@ -83,19 +83,16 @@ fn no_command_repeats_a_password_that_it_cannot_use() {
                 if line.last() == Some(&hostless.as_str()) && written.contains('@') {
                     continue;
                 }
-                let ended = run(dir.path(), line);
+                let ended = run(dir, line);
                 assert_ne!(ended.code(), Some(0), "{line:?}");
-                let line: Vec<String> = line.iter().map(|word| (*word).to_owned()).collect();
-                assert_hidden(password, dir.path(), &ended, &line);
+                assert_hidden(password, dir, &ended, line);
             }
-            let mut client = bellows(
-                dir.path(),
-                &["client", "--oauth2-uri", &oauth2, "--oauth2-client-id", "x", "--url", "amqp://h"],
-            );
+            let mut client =
+                bellows(dir, &["client", "--oauth2-uri", &oauth2, "--oauth2-client-id", "x", "--url", "amqp://h"]);
             client.env("BELLOWS_OAUTH2_CLIENT_SECRET", password);
             let ended = start(client).end();
             assert_ne!(ended.code(), Some(0));
-            assert_hidden(password, dir.path(), &ended, &[oauth2]);
+            assert_hidden(password, dir, &ended, &[&oauth2]);
         }
     }
 }
@@ -122,10 +119,9 @@ fn no_file_of_a_run_holds_a_secret() {
         &["artemis", "perf", "client", "--url", &url, "--password=guest", "--rate", "100", "--duration", "1"],
     ];
     for line in lines {
-        let dir = folder();
-        let ended = run(dir.path(), line);
-        ended.assert_ok();
-        let left = left(dir.path(), &ended);
+        let dir = &*folder();
+        let ended = run(dir, line).ok();
+        let left = left(dir, &ended);
         assert!(!left.contains("s3cret") && !left.contains("guest:guest"), "{line:?}");
         assert!(!left.contains("\"guest\""), "{line:?}: a password stands in the command");
     }
@@ -133,15 +129,15 @@ fn no_file_of_a_run_holds_a_secret() {
 
 #[test]
 fn a_foreign_archive_neither_hangs_nor_moves_the_cursor() {
-    let dir = folder();
-    let runs = dir.path().join("runs");
+    let dir = &*folder();
+    let runs = dir.join("runs");
     for name in ["a-pipe", "a-device", "escapes"] {
         fs::create_dir_all(runs.join(name)).expect("folder");
     }
     let made = Command::new("mkfifo").arg(runs.join("a-pipe/run.json")).status();
     assert!(made.is_ok_and(|made| made.success()));
     std::os::unix::fs::symlink("/dev/zero", runs.join("a-device/run.json")).expect("link");
-    let broker = Broker::start(dir.path());
+    let broker = Broker::start(dir);
     let made = folder();
     let args = ["client", "queue://x", "--url", &broker.url, "--rate", "100", "--duration", "1", "--quiet"];
     run(made.path(), &args).assert_ok();
@@ -154,7 +150,7 @@ fn a_foreign_archive_neither_hangs_nor_moves_the_cursor() {
     record["summary"]["broker"]["version"] = bad.into();
     fs::write(runs.join("escapes/run.json"), record.to_string()).expect("record");
     for args in [&["runs"][..], &["runs", "--json"], &["runs", "report", "a-pipe"], &["top", "escapes"]] {
-        let ended = run(dir.path(), args);
+        let ended = run(dir, args);
         assert!(ended.took.as_secs() < 20, "{args:?}: {ended:?}");
         let told = ended.stdout + &ended.stderr;
         let obeyed = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
@@ -172,7 +168,7 @@ fn ctrl_c_at_the_question_for_a_secret_leaves_a_terminal_that_echoes() {
     if Command::new("script").arg("--version").output().is_err() {
         testkit::skip!("script (util-linux) is not installed");
     }
-    let dir = folder();
+    let dir = &*folder();
     let line = format!(
         "trap : INT; {} client --oauth2-uri http://127.0.0.1:1/ --oauth2-client-id x; stty -a",
         env!("CARGO_BIN_EXE_bellows")
@@ -180,7 +176,7 @@ fn ctrl_c_at_the_question_for_a_secret_leaves_a_terminal_that_echoes() {
     let mut script = Command::new("script");
     script
         .args(["-q", "-e", "-c", &line, "/dev/null"])
-        .current_dir(dir.path())
+        .current_dir(dir)
         .env_remove("BELLOWS_OAUTH2_CLIENT_SECRET")
         .env("SHELL", "/bin/sh")
         .stdin(Stdio::piped())

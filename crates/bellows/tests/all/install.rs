@@ -20,8 +20,8 @@ fn install(dir: &Path, binary: &str) -> Output {
 
 #[test]
 fn binary_manual_and_completions_are_installed_and_work() {
-    let dir = folder();
-    let prefix = dir.path().join("a prefix");
+    let dir = &*folder();
+    let prefix = dir.join("a prefix");
     let output = install(&prefix, env!("CARGO_BIN_EXE_bellows"));
     assert!(output.status.success(), "{output:#?}");
     let installed = prefix.join("bin/bellows");
@@ -64,28 +64,28 @@ fn a_tilde_that_no_shell_expanded_is_the_home_folder() {
 
 #[test]
 fn a_missing_binary_is_told_in_one_line() {
-    let dir = folder();
-    let output = install(dir.path(), "/nonexistent/bellows");
+    let dir = &*folder();
+    let output = install(dir, "/nonexistent/bellows");
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),
         "install: there is no /nonexistent/bellows: make build makes it\n"
     );
-    assert_eq!(fs::read_dir(dir.path()).expect("folder").count(), 0);
+    assert_eq!(fs::read_dir(dir).expect("folder").count(), 0);
 }
 
 /// The one command by which ordinary users profile is the same everywhere, and done where it is asked for.
 #[test]
 fn capabilities_are_given_where_they_are_asked_for() {
     const SETCAP: &str = "setcap cap_bpf,cap_perfmon,cap_syslog+ep ";
-    let dir = folder();
-    let programs = dir.path().join("programs");
+    let dir = &*folder();
+    let programs = dir.join("programs");
     fs::create_dir(&programs).expect("folder");
     let setcap = programs.join("setcap");
     fs::write(&setcap, "#!/bin/sh\necho \"setcap $*\" >> \"${0%/*}/given\"\n").expect("setcap");
     fs::set_permissions(&setcap, fs::Permissions::from_mode(0o755)).expect("mode");
     let path = std::env::var("PATH").unwrap_or_default();
-    let prefix = dir.path().join("a prefix");
+    let prefix = dir.join("a prefix");
     let install = |wanted: &str| {
         let mut install = Command::new(root().join("scripts/install"));
         install.arg(&prefix).arg(env!("CARGO_BIN_EXE_bellows"));
@@ -114,13 +114,13 @@ fn capabilities_are_given_where_they_are_asked_for() {
 /// A package is staged below DESTDIR. Without cargo, as for root, the existing build is installed.
 #[test]
 fn make_installs_below_prefix_and_destdir() {
-    let dir = folder();
-    let programs = dir.path().join("programs");
+    let dir = &*folder();
+    let programs = dir.join("programs");
     fs::create_dir(&programs).expect("folder");
     for name in ["bash", "sh", "env", "install", "mkdir"] {
         symlink(Path::new("/usr/bin").join(name), programs.join(name)).expect("link");
     }
-    let stage = dir.path().join("stage");
+    let stage = dir.join("stage");
     let output = Command::new("/usr/bin/make")
         .arg("install")
         .arg(format!("BELLOWS={}", env!("CARGO_BIN_EXE_bellows")))

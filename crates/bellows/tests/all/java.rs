@@ -93,8 +93,7 @@ fn a_recording_of_the_flight_recorder_is_read_as_the_jdk_reads_it() {
     if !recorded(dir) {
         testkit::skip!("no JDK: apt-get install default-jdk-headless");
     }
-    let folded = run(dir, &["flame", "busy.jfr", "--format", "folded", "-o", "-"]);
-    folded.assert_ok();
+    let folded = run(dir, &["flame", "busy.jfr", "--format", "folded", "-o", "-"]).ok();
     // What starts the JVM is not told the same way by both: hidden classes have numbers.
     let ours = folded.stdout.lines().filter(|line| line.starts_with("worker <1>;")).map(|line| {
         let (stack, count) = line.rsplit_once(' ').expect("a count");
@@ -111,8 +110,7 @@ fn a_recording_of_the_flight_recorder_is_read_as_the_jdk_reads_it() {
         row.map_or(0.0, |row| row["total"].as_f64().expect("a share"))
     };
     let by_line = ["top", "busy.jfr", "--by", "line", "--json", "--limit", "100000"];
-    let by_line = run(dir, &by_line);
-    let by_line = by_line.printed();
+    let by_line = run(dir, &by_line).printed();
     let own = by_line.as_array().expect("rows").iter().filter_map(|row| {
         let name = row["function"].as_str().expect("a name");
         let samples = row["samples"].as_u64().expect("a count");

@@ -3,10 +3,10 @@
 use crate::common;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use common::{bellows, folder, run};
+use common::{bellows, folder, folder_with, run};
 use serde_json::Value;
 
 /// A consumer that takes 2,000 messages a second and holds few, so that the limit is known.
@@ -19,13 +19,10 @@ fn by_itself() -> MutexGuard<'static, ()> {
     SEARCHES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn experiment(dir: &Path) {
+fn experiment() -> common::Folder {
+    let dir = folder();
     fs::write(dir.join("known.toml"), LOAD).expect("an experiment");
-}
-
-/// The only folder of trials.
-fn trials_folder(dir: &Path) -> Option<PathBuf> {
-    common::folder_with(dir, "limit.json")
+    dir
 }
 
 fn trials(folder: &Path) -> Vec<Value> {
@@ -39,12 +36,9 @@ const SEARCH: [&str; 8] = ["limit", "known.toml", "--from", "920", "--precision"
 #[ignore = "a search of many runs: make prove"]
 fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
     let _alone = by_itself();
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let set = ["--set", "load.0.message-size=300"];
-    let ended = run(dir, &[&SEARCH[..], &["--require", "lost = 0", "--json"], &set].concat());
-    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
-    let limit = ended.printed();
+    let limit = run(dir, &[&SEARCH[..], &["--require", "lost = 0", "--json"], &set].concat()).ends(0).printed();
     let end = |name: &str| limit["found"][name].as_f64().expect("a rate");
     let (low, high) = (end("low"), end("high"));
     assert!((1_500.0..=1_900.0).contains(&low), "{low} {limit:#}");
@@ -61,19 +55,17 @@ fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
     let command = calm["command"].as_str().expect("a command line");
     assert!(command.contains("--set load.0.message-size=300 "), "what was tried: {command}");
     let arguments: Vec<&str> = command.split(' ').skip(1).collect();
-    let ended = run(dir, &[&arguments[..], &["--json", "--quiet"]].concat());
-    assert_eq!(ended.code(), Some(0), "{command}: {}", ended.stderr);
+    let ended = run(dir, &[&arguments[..], &["--json", "--quiet"]].concat()).ends(0);
     let sent = ended.printed()["scenarios"]["messages"]["sent"]["rate"].as_f64();
     assert!(sent.is_some_and(|it| (it - rate).abs() < rate * 0.02), "{sent:?} {rate}");
 
     // Page, list and report know the folder.
-    let kept = trials_folder(dir).expect("a folder");
+    let kept = folder_with(dir, "limit.json").expect("a folder");
     let page = fs::read_to_string(kept.join("report.html")).expect("a page");
     assert!(page.contains("data-page=\"limit\""));
     fs::remove_file(kept.join("report.html")).expect("removed");
     let name = kept.file_name().expect("a name").to_string_lossy().into_owned();
-    let ended = run(dir, &["runs", "report", &name]);
-    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+    run(dir, &["runs", "report", &name]).ends(0);
     assert!(kept.join("report.html").is_file());
     let listed = run(dir, &["runs", "--json"]);
     let count = trials(&kept).len() + 1;
@@ -84,33 +76,28 @@ fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
 #[test]
 fn a_search_that_was_stopped_goes_on_and_makes_no_trial_twice() {
     let _alone = by_itself();
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let search = common::start(bellows(dir, &[&SEARCH[..], &["--json"]].concat()));
-    let made = || trials_folder(dir).map_or(0, |folder| trials(&folder).len());
+    let made = || folder_with(dir, "limit.json").map_or(0, |folder| trials(&folder).len());
     common::wait_for("a second trial", || made() >= 2);
-    let folder = trials_folder(dir).expect("a folder").display().to_string();
-    let second = run(dir, &[&SEARCH[..], &["--resume", &folder]].concat());
-    second.assert_error(1, &["another bellows"]);
+    let folder = folder_with(dir, "limit.json").expect("a folder").display().to_string();
+    run(dir, &[&SEARCH[..], &["--resume", &folder]].concat()).assert_error(1, &["another bellows"]);
     search.signal("INT");
-    let stopped = search.end();
-    assert_eq!(stopped.code(), Some(130), "{}", stopped.stderr);
+    let stopped = search.end().ends(130);
     assert!(stopped.stderr.contains("--resume"), "{}", stopped.stderr);
     let told = stopped.printed()["trials"].as_array().map(Vec::len);
     assert!(told >= Some(2), "one object: {}", stopped.stdout);
-    let kept = trials_folder(dir).expect("a folder");
+    let kept = folder_with(dir, "limit.json").expect("a folder");
     let before = trials(&kept);
     assert!(before.len() >= 2, "{}", before.len());
-    let history = run(dir, &["runs", "history", "known"]);
-    history.assert_error(1, &["no run of \"known\" counts"]);
-    assert!(history.stderr.contains("trials of `limit` left out"), "{}", history.stderr);
+    run(dir, &["runs", "history", "known"])
+        .assert_error(1, &["no run of \"known\" counts"])
+        .says(["trials of `limit` left out"]);
 
     let name = kept.file_name().expect("a name").to_string_lossy().into_owned();
     let suffix = name.rsplit('-').next().expect("a part");
-    let other = run(dir, &["limit", "known.toml", "--from", "500", "--resume", suffix]);
-    assert_eq!(other.code(), Some(2), "{}", other.stderr);
-    let ended = run(dir, &[&SEARCH[..], &["--resume", suffix, "--json"]].concat());
-    assert_eq!(ended.code(), Some(0), "{}{}", ended.stdout, ended.stderr);
+    run(dir, &["limit", "known.toml", "--from", "500", "--resume", suffix]).ends(2);
+    run(dir, &[&SEARCH[..], &["--resume", suffix, "--json"]].concat()).ends(0);
     let after = trials(&kept);
     assert_eq!(after[..before.len()], before[..]);
     assert!(after.len() > before.len());
@@ -119,8 +106,7 @@ fn a_search_that_was_stopped_goes_on_and_makes_no_trial_twice() {
 #[test]
 fn an_end_that_is_not_found_is_said_and_told_by_the_code() {
     let _alone = by_itself();
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     let few = ["--trials", "1", "--set", "phases.measure=300ms"];
     let search = |more: &[&str]| {
         // Where others have the cores, a trial tells nothing, and says so.
@@ -129,17 +115,13 @@ fn an_end_that_is_not_found_is_said_and_told_by_the_code() {
         let mut told = tries.filter(|ended| !ended.stdout.contains(unclear));
         told.next().expect("a machine that is not full for a second")
     };
-    let ended = search(&[]);
-    assert_eq!(ended.code(), Some(4), "{}", ended.stderr);
-    assert!(ended.stdout.contains("no higher rate failed"), "{}", ended.stdout);
-    let ended = search(&["--strict"]);
-    assert_eq!(ended.code(), Some(5), "{}", ended.stderr);
+    search(&[]).ends(4).prints(["no higher rate failed"]);
+    search(&["--strict"]).ends(5);
 }
 
 #[test]
 fn what_cannot_be_searched_is_refused_with_a_remedy() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     for (arguments, says) in [
         (&["--set", "load.0.think-time=1s"][..], "the rate is fixed"),
         (&["--set", "load.0.producers=0"], "sends no messages"),
@@ -153,14 +135,13 @@ fn what_cannot_be_searched_is_refused_with_a_remedy() {
         assert!(ended.stderr.contains(says), "{arguments:?}: {}", ended.stderr);
         assert!(matches!(ended.code(), Some(1 | 2)), "{arguments:?}");
     }
-    assert_eq!(trials_folder(dir), None, "nothing is left of what is refused");
+    assert_eq!(folder_with(dir, "limit.json"), None, "nothing is left of what is refused");
 }
 
 #[test]
 #[ignore = "a search of many runs: make prove"]
 fn throughputs_of_numbers_of_clients_are_fitted_and_gone_on_with() {
-    let dir = &*folder();
-    experiment(dir);
+    let dir = &*experiment();
     // A consumer takes 2,000 messages a second, whatever the machine does meanwhile: they scale in proportion.
     let scale = |numbers: &str| {
         let key = format!("load.0.consumers={numbers}");
@@ -168,26 +149,21 @@ fn throughputs_of_numbers_of_clients_are_fitted_and_gone_on_with() {
         let line = ["limit", "known.toml", "--scale", &key, "--confirm", "1", "--json", "--quiet"];
         [&line[..], &set[..]].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
-    let ended = run(dir, &scale("1,2,3"));
-    ended.assert_error(2, &["4 to 50 different numbers"]);
-    let ended = run(dir, &scale("2,3,4,5"));
-    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
-    let made = ended.printed();
+    run(dir, &scale("1,2,3")).assert_error(2, &["4 to 50 different numbers"]);
+    let made = run(dir, &scale("2,3,4,5")).ends(0).printed();
     let law = &made["scale"]["law"];
     assert_eq!(made["scale"]["runs"].as_array().map(Vec::len), Some(4));
     let alone = law["alone"]["value"].as_f64().expect("a throughput");
     assert!((1_000.0..=4_000.0).contains(&alone), "{law:#}");
-    let page = common::page(&trials_folder(dir).expect("a folder").join("report.html"));
+    let page = common::page(&folder_with(dir, "limit.json").expect("a folder").join("report.html"));
     assert_eq!(page["scale"]["noun"], "consumers");
 
     // Gone on with, only the further number is run, also where it is smaller than all others.
-    let folder = trials_folder(dir).expect("a folder");
+    let folder = folder_with(dir, "limit.json").expect("a folder");
     let resumed = [scale("1,2,3,4,5"), vec!["--resume".to_owned(), folder.display().to_string()]].concat();
-    let ended = run(dir, &resumed);
-    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+    let ended = run(dir, &resumed).ends(0);
     assert_eq!(ended.printed()["scale"]["runs"].as_array().map(Vec::len), Some(5));
-    let ended = run(dir, &["runs".as_ref(), "report".as_ref(), folder.as_os_str(), "--redact".as_ref()]);
-    ended.assert_ok();
+    run(dir, &["runs".as_ref(), "report".as_ref(), folder.as_os_str(), "--redact".as_ref()]).assert_ok();
     let page = common::page(&folder.join("report-redacted.html"));
     assert_eq!(page["name"], "experiment-1");
 }

@@ -4,8 +4,6 @@
 use crate::common;
 use crate::common::managed;
 
-use std::fs;
-
 use common::{bellows, folder, run, start};
 use serde_json::Value;
 
@@ -21,9 +19,7 @@ fn numbers_of_producers_of_a_real_broker_are_fitted_and_told() {
     );
     let shared = managed::shared_node();
     let node = shared.options();
-    let mut command = bellows(dir, &args);
-    command.args(node);
-    let ended = start(command).end_of_long();
+    let ended = start(bellows(dir, &args).args(node)).end_of_long();
     let found = ended.printed();
     let scale = &found["scale"];
     let runs = scale["runs"].as_array().expect("runs");
@@ -48,10 +44,7 @@ fn numbers_of_producers_of_a_real_broker_are_fitted_and_told() {
     assert_eq!(ended.code(), Some(code), "{no_peak}: {}", ended.stderr);
 
     // The page says the same.
-    let kept = fs::read_dir(dir.join(common::RUNS)).expect("runs");
-    let mut kept = kept.flatten().map(|it| it.path());
-    let kept = kept.find(|it| it.join("limit.json").is_file());
-    let kept = kept.expect("a folder");
+    let kept = common::folder_with(dir, "limit.json").expect("a folder");
     let page = common::page(&kept.join("report.html"));
     let told: Vec<&str> =
         page["scale"]["explained"].as_array().expect("sentences").iter().filter_map(Value::as_str).collect();
@@ -59,8 +52,7 @@ fn numbers_of_producers_of_a_real_broker_are_fitted_and_told() {
     assert_eq!(told.contains("peaks at"), peak, "{told}");
     assert!(peak || told.contains("no peak") || told.contains("never pass less"), "{told}");
     assert_eq!(page["scale"]["law"]["peak"].is_number(), peak);
-    let ended = run(dir, &["runs".as_ref(), "report".as_ref(), kept.as_os_str(), "--redact".as_ref()]);
-    ended.assert_ok();
+    run(dir, &["runs".as_ref(), "report".as_ref(), kept.as_os_str(), "--redact".as_ref()]).assert_ok();
     let page = common::page(&kept.join("report-redacted.html"));
     assert_eq!(page["scale"]["runs"].as_array().map(Vec::len), Some(4));
 }

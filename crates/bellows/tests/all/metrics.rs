@@ -5,31 +5,22 @@ use crate::common;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::pages::answer;
 use common::{Broker, bellows, folder, free_port, listener, only_run, start, wait_for};
 use serde_json::Value;
+use testkit::ChildGuard;
 
 /// A server of Debian's that ends with the test.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Server {
-    fn start(dir: &Path, program: &str, args: &[&str]) -> Self {
-        let log = fs::File::create(dir.join("server.log")).expect("a log");
-        let mut command = Command::new(program);
-        command.args(args).current_dir(dir).stdin(Stdio::null());
-        command.stdout(log.try_clone().expect("a log")).stderr(log);
-        Self(command.spawn().expect(program))
-    }
+fn server(dir: &Path, program: &str, args: &[&str]) -> ChildGuard {
+    let log = fs::File::create(dir.join("server.log")).expect("a log");
+    let mut command = Command::new(program);
+    command.args(args).current_dir(dir).stdin(Stdio::null());
+    command.stdout(log.try_clone().expect("a log")).stderr(log);
+    ChildGuard(command.spawn().expect(program))
 }
 
 fn is_installed(program: &str) -> bool {
@@ -38,8 +29,7 @@ fn is_installed(program: &str) -> bool {
 
 /// The body of an answer with status 200.
 fn ask(port: u16, method: &str, target: &str) -> Option<String> {
-    let request = format!("{method} {target} HTTP/1.0");
-    let answer = common::ask_page(port, &request, "Content-Length: 0\r\n").ok()?;
+    let answer = common::ask_page(port, &format!("{method} {target} HTTP/1.0"), "Content-Length: 0\r\n").ok()?;
     let (head, body) = answer.split_once("\r\n\r\n")?;
     head.contains(" 200 ").then(|| body.to_owned())
 }
@@ -58,6 +48,17 @@ fn dashboard_expressions() -> Vec<String> {
     all.collect()
 }
 
+/// Host and port of a run's page, once it has written them into this file.
+fn page_of(said: &Path) -> String {
+    let page = || {
+        let said = fs::read_to_string(said).expect("a file");
+        let line = said.lines().find_map(|line| line.strip_prefix("metrics: http://"));
+        line.and_then(|url| url.strip_suffix("/metrics")).map(str::to_owned)
+    };
+    wait_for("the page", || page().is_some());
+    page().expect("a page")
+}
+
 /// The load of these tests: 2,000 messages a second for five seconds.
 fn load<'a>(address: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let mut all = common::words("client queue://demo --rate 2000 --duration 5 --json --max-pending 500 --url");
@@ -71,34 +72,26 @@ fn prometheus_scrapes_what_the_run_recorded() {
     if !is_installed("prometheus") {
         testkit::skip!("no prometheus; apt-get install prometheus");
     }
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     let mut load = load(&broker.url, &["--metrics", "0"]);
     load.retain(|word| *word != "5");
     let at = load.iter().position(|word| *word == "--duration").expect("an option");
     load.insert(at + 1, "15");
     // Where the page is, is said on standard error.
-    let said = dir.path().join("said");
-    let mut command = bellows(dir.path(), &load);
+    let said = dir.join("said");
+    let mut command = bellows(dir, &load);
     command.stdout(Stdio::piped());
     command.stderr(fs::File::create(&said).expect("a file"));
     let started = command.spawn().expect("bellows");
-    let page = || {
-        let said = fs::read_to_string(&said).expect("a file");
-        let line = said.lines().find_map(|line| line.strip_prefix("metrics: http://"));
-        line.and_then(|url| url.strip_suffix("/metrics")).map(str::to_owned)
-    };
-    wait_for("the page", || page().is_some());
+    let page = page_of(&said);
     let config = format!(
         "global: {{scrape_interval: 500ms, scrape_timeout: 400ms}}\n\
-         scrape_configs:\n- job_name: bellows\n  static_configs: [{{targets: ['{}']}}]\n",
-        page().unwrap_or_default(),
+         scrape_configs:\n- job_name: bellows\n  static_configs: [{{targets: ['{page}']}}]\n"
     );
-    fs::write(dir.path().join("prometheus.yml"), config).expect("a file");
+    fs::write(dir.join("prometheus.yml"), config).expect("a file");
     let port = free_port();
     let listen = format!("--web.listen-address=127.0.0.1:{port}");
-    let _server =
-        Server::start(dir.path(), "prometheus", &["--config.file=prometheus.yml", "--storage.tsdb.path=data", &listen]);
+    let _server = server(dir, "prometheus", &["--config.file=prometheus.yml", "--storage.tsdb.path=data", &listen]);
     wait_for("Prometheus", || ask(port, "GET", "/-/ready").is_some());
     let query = |text: &str| {
         let answer = ask(port, "GET", &format!("/api/v1/query?query={text}"))?;
@@ -151,13 +144,12 @@ fn influxdb_is_sent_every_message_that_was_counted() {
         at("wal"),
     );
     fs::write(dir.path().join("influx.conf"), config).expect("a file");
-    let _server = Server::start(dir.path(), "influxd", &["-config", "influx.conf"]);
+    let _server = server(dir.path(), "influxd", &["-config", "influx.conf"]);
     wait_for("InfluxDB", || ask(port, "GET", "/query?q=SHOW%20DATABASES").is_some());
     ask(port, "POST", "/query?q=CREATE%20DATABASE%20load").expect("a database");
     let broker = Broker::start(dir.path());
     let to = format!("http://127.0.0.1:{port}/write?db=load");
-    let ended = start(bellows(dir.path(), &load(&broker.url, &["--metrics-to", &to]))).end();
-    ended.assert_ok();
+    let ended = start(bellows(dir.path(), &load(&broker.url, &["--metrics-to", &to]))).end().ok();
     let summary = json(&ended.stdout);
     let messages = &summary["scenarios"]["messages"];
     let query = |text: &str| {
@@ -185,12 +177,7 @@ fn refusing(status: &'static str) -> (String, std::sync::mpsc::Receiver<String>)
             let mut request = Vec::new();
             let _ = stream.read_to_end(&mut request);
             let _ = tell.send(String::from_utf8_lossy(&request).into_owned());
-            let said = "you sent sesame";
-            let _ = write!(
-                stream,
-                "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{said}",
-                said.len()
-            );
+            let _ = stream.write_all(answer(status, "you sent sesame").as_bytes());
         }
     });
     (format!("http://{address}/v1/metrics"), told)
@@ -198,20 +185,17 @@ fn refusing(status: &'static str) -> (String, std::sync::mpsc::Receiver<String>)
 
 #[test]
 fn a_server_that_refuses_is_told_of_once_and_its_token_never() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     let (to, told) = refusing("401 Unauthorized");
-    let mut command = bellows(dir.path(), &load(&broker.url, &["--metrics-to", &to]));
-    command.env("BELLOWS_METRICS_TOKEN", "sesame");
-    let ended = start(command).end();
-    ended.assert_ok();
+    let ended = start(bellows(dir, &load(&broker.url, &["--metrics-to", &to])).env("BELLOWS_METRICS_TOKEN", "sesame"))
+        .end()
+        .ok();
     let first = told.recv_timeout(Duration::from_secs(1)).expect("a request");
     assert!(first.to_lowercase().contains("authorization: bearer sesame"), "{first}");
     let refusals = ended.stderr.matches("401 Unauthorized").count();
     assert_eq!(refusals, 1, "{}", ended.stderr);
-    assert!(ended.stderr.contains("BELLOWS_METRICS_TOKEN"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("were not sent"), "{}", ended.stderr);
-    let run = only_run(dir.path());
+    ended.says(["BELLOWS_METRICS_TOKEN", "were not sent"]);
+    let run = only_run(dir);
     let mut kept = ended.stderr + &ended.stdout;
     for file in fs::read_dir(&run).expect("a run").flatten() {
         kept += &String::from_utf8_lossy(&fs::read(file.path()).expect("a file"));
@@ -221,23 +205,21 @@ fn a_server_that_refuses_is_told_of_once_and_its_token_never() {
 
 #[test]
 fn addresses_that_make_no_sense_are_refused_and_a_server_that_is_silent_delays_nothing() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     let refuse = |more: &[&str], part: &str| {
-        let ended = start(bellows(dir.path(), &load(&broker.url, more))).end();
-        ended.assert_error(2, &[part]);
+        start(bellows(dir, &load(&broker.url, more))).end().assert_error(2, &[part]);
     };
     refuse(&["--metrics-to", "http://127.0.0.1:1/"], "its path names no protocol");
     refuse(&["--metrics-to", "http://u:geheim@127.0.0.1/v1/metrics"], "it contains a password");
     // Taken by the broker.
-    let ended = start(bellows(dir.path(), &load(&broker.url, &["--metrics", broker.address()]))).end();
-    ended.assert_error(1, &["cannot serve metrics"]);
+    start(bellows(dir, &load(&broker.url, &["--metrics", broker.address()])))
+        .end()
+        .assert_error(1, &["cannot serve metrics"]);
 
     let (_silent, address) = listener();
     let to = format!("http://{address}/v1/metrics");
     let begun = Instant::now();
-    let ended = start(bellows(dir.path(), &load(&broker.url, &["--metrics-to", &to]))).end();
-    ended.assert_ok();
+    let ended = start(bellows(dir, &load(&broker.url, &["--metrics-to", &to]))).end().ok();
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     assert!(ended.stderr.contains("were not sent"), "{}", ended.stderr);
 }
@@ -263,30 +245,25 @@ fn page_of_both() -> String {
 
 #[test]
 fn a_scrapes_gauges_stay_beside_its_rates() {
-    let dir = folder();
+    let dir = &*folder();
     let text = format!(
         "name = \"both\"\n[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\
          [phases]\nwarmup = \"100ms\"\nmeasure = \"5s\"\ndrain = \"2s\"\n[[load]]\nrate = 100\n\
          [[scrape]]\nurl = \"{}\"\nname = \"page\"\nevery = \"500ms\"\nselect = [\"jobs\", \"depth\"]\n",
         page_of_both()
     );
-    fs::write(dir.path().join("both.toml"), text).expect("a file");
+    fs::write(dir.join("both.toml"), text).expect("a file");
     let (to, told) = refusing("200 OK");
     let to = to.replace("/v1/metrics", "/write?db=load");
-    let said = dir.path().join("said");
-    let mut command = bellows(dir.path(), &["run", "both.toml", "--metrics", "0", "--metrics-to", &to]);
+    let said = dir.join("said");
+    let mut command = bellows(dir, &["run", "both.toml", "--metrics", "0", "--metrics-to", &to]);
     command.stdout(Stdio::null());
     command.stderr(fs::File::create(&said).expect("a file"));
     let mut started = command.spawn().expect("bellows");
-    let port = || {
-        let said = fs::read_to_string(&said).expect("a file");
-        let line = said.lines().find_map(|line| line.strip_prefix("metrics: http://"))?;
-        line.strip_suffix("/metrics")?.rsplit_once(':')?.1.parse().ok()
-    };
-    wait_for("the page", || port().is_some());
+    let page = page_of(&said);
+    let port: u16 = page.rsplit(':').next().and_then(|it| it.parse().ok()).expect("a port");
     let all = ["bellows_page_jobs", "bellows_page_depth", "bellows_page_scrape_time"];
     let lacks = |page: &str| all.iter().any(|name| !page.contains(name));
-    let port = port().expect("a port");
     wait_for("a rate", || ask(port, "GET", "/metrics").is_some_and(|page| page.contains(all[0])));
     for _ in 0..10 {
         let page = ask(port, "GET", "/metrics").expect("a page");
@@ -303,26 +280,24 @@ fn a_scrapes_gauges_stay_beside_its_rates() {
 /// A server that restarts while it is scraped or probed has another process afterwards.
 #[test]
 fn a_server_that_returns_as_another_process_has_used_cpu() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     let port = free_port();
     let address = format!("127.0.0.1:{port}");
     let serve = |seconds: &str| {
         let load = load(&broker.url, &["--metrics", &address]).into_iter();
         let load: Vec<&str> = load.map(|it| if it == "5" { seconds } else { it }).collect();
-        let mut command = bellows(dir.path(), &load);
+        let mut command = bellows(dir, &load);
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        command.spawn().map(Server).expect("bellows")
+        command.spawn().map(ChildGuard).expect("bellows")
     };
     let is_there = || ask(port, "GET", "/metrics").is_some();
     let mut first = serve("2");
     wait_for("the page", is_there);
     let url = format!("http://{address}/metrics");
     let args = ["scrape", &url, "--every", "100ms", "--for", "6", "--json"];
-    let scraped = start(bellows(dir.path(), &args));
-    let args = ["probe", &url, "--every", "100ms", "--duration", "6", "--json"];
-    let probed = start(bellows(dir.path(), &args));
-    first.0.wait().expect("its end");
+    let scraped = start(bellows(dir, &args));
+    let probed = start(bellows(dir, &["probe", &url, "--every", "100ms", "--duration", "6", "--json"]));
+    first.wait().expect("its end");
     thread::sleep(Duration::from_millis(800));
     let second = serve("60");
     let (scraped, probed) = (scraped.end(), probed.end());
@@ -335,8 +310,7 @@ fn a_server_that_returns_as_another_process_has_used_cpu() {
     // Messages were sent meanwhile: the two have used milliseconds for each page.
     assert!(page["server_cpu_ns"].as_u64() > Some(100_000), "{page:#}");
     probed.assert_ok();
-    let again = "requests are answered again, after ";
-    assert!(probed.stderr.contains(again), "{probed:?}");
+    assert!(probed.stderr.contains("requests are answered again, after "), "{probed:?}");
     let object = probed.printed();
     let cpu = object["cpu_cores"]["broker"].as_f64();
     assert!(cpu > Some(0.0) && cpu < Some(2.0), "{object:#}");

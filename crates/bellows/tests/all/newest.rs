@@ -19,17 +19,16 @@ const IGNORED: &str = "no directory with the newest RabbitMQ: scripts/setup test
 fn experiment(root: &Path, text: &str) -> common::Folder {
     let folder = common::folder();
     let text = text.replace("ROOT", &format!("{:?}", root.display().to_string()));
-    fs::write(folder.path().join("newest.toml"), text).expect("write");
+    fs::write(folder.join("newest.toml"), text).expect("write");
     folder
 }
 
-/// On a node of its own.
-const OWN: &str = "[broker]\nkind = \"rabbitmq\"\nroot = ROOT\n";
+/// A node of its own, with mirrored queues.
+const MIRRORED: &str = "[broker]\nkind = \"rabbitmq\"\nroot = ROOT\n[[broker.policy]]\npattern = \"^m\"\n\
+    definition = { ha-mode = \"all\" }\n";
 
 const ONE: &str = r#"
-[phases]
-warmup = "500ms"
-measure = "4s"
+phases = { warmup = "500ms", measure = "4s" }
 [[load]]
 destination = "queue://one"
 rate = 2000
@@ -38,41 +37,31 @@ message-size = 100
 
 #[test]
 fn it_is_loaded_and_profiled_with_whole_stacks() {
-    if newest_root().is_none() {
+    let Some(node) = newest_node() else {
         testkit::skip!("{IGNORED}");
-    }
-    let node = newest_node();
-    let folder = experiment(Path::new(""), &format!("{}{ONE}", node.broker()));
-    let args = ["run", "newest.toml", "--json", "--quiet"];
-    let ended = common::run(folder.path(), &args);
+    };
+    let folder = experiment(Path::new(""), &format!("{ONE}{}", node.broker()));
+    let ended = common::run(&folder, &["run", "newest.toml", "--json", "--quiet"]);
     if ended.stderr.contains("perf_event") {
         testkit::skip!("this user may not profile: {}", ended.stderr);
     }
     let summary = ended.json();
     assert_eq!(summary["broker"]["version"], node.version(), "{summary:#}");
     assert_eq!(summary["scenarios"]["messages"]["ledger"]["lost"], 0, "{summary:#}");
-    let record = common::record(folder.path());
+    let record = common::record(&folder);
     assert_eq!(record["topology"]["queues"][0]["name"], "one", "{record:#}");
     let profile = &summary["profiles"][0];
     let complete = profile["complete_share"].as_f64().expect("a share");
     let unknown = profile["unknown_share"].as_f64().expect("a share");
     assert!(complete > 0.97 && unknown < 0.01, "{profile:#}");
     // Functions of Erlang, and of the emulator, whose build may have no names of its own.
-    let rows = common::run(folder.path(), &["top", "last", "--raw", "--limit", "300"]);
-    rows.assert_ok();
-    for name in ["rabbit_channel:", "beam.smp"] {
-        assert!(rows.stdout.contains(name), "no {name} in {}", rows.stdout);
-    }
+    common::run(&folder, &["top", "last", "--raw", "--limit", "300"]).ok().prints(["rabbit_channel:", "beam.smp"]);
 }
 
 /// Loads over AMQP 1.0; each ends by its count.
 const AMQP10: &str = r#"
-[phases]
-warmup = "0s"
-measure = "0s"
-drain = "20s"
-[profile]
-events = []
+phases = { warmup = "0s", measure = "0s", drain = "20s" }
+profile.events = []
 [[load]]
 protocol = "amqp10"
 destination = "queue://ten"
@@ -82,10 +71,8 @@ LOAD
 
 /// The summary of a load over AMQP 1.0, and of its ledger how many messages were sent, confirmed and delivered.
 fn over_amqp10(node: &SharedNode, load: &str) -> (Value, [Option<u64>; 3]) {
-    let text = format!("{}{}", node.broker(), AMQP10.replace("LOAD", load));
-    let folder = experiment(Path::new(""), &text);
-    let args = ["run", "newest.toml", "--json", "--quiet"];
-    let summary = common::run(folder.path(), &args).json();
+    let folder = experiment(Path::new(""), &format!("{}{}", AMQP10.replace("LOAD", load), node.broker()));
+    let summary = common::run(&folder, &["run", "newest.toml", "--json", "--quiet"]).json();
     let messages = &summary["scenarios"]["messages"];
     for fault in ["lost", "duplicated", "reordered", "corrupt", "unconfirmed"] {
         let count = &messages["ledger"][fault];
@@ -98,10 +85,9 @@ fn over_amqp10(node: &SharedNode, load: &str) -> (Value, [Option<u64>; 3]) {
 /// Messages are confirmed and received once each, whatever their size and settlement.
 #[test]
 fn it_is_loaded_over_amqp_1_0() {
-    if newest_root().is_none() {
+    let Some(node) = newest_node() else {
         testkit::skip!("{IGNORED}");
-    }
-    let node = newest_node();
+    };
     for load in [
         "message-count = 5000\nmax-pending = 1000\nmessage-size = 100",
         "message-count = 3000\nrate = 1500\nmessage-size = 100\nprefetch = 1",
@@ -137,27 +123,20 @@ fn it_is_loaded_over_amqp_1_0() {
 /// A missing queue, and a broker that does not speak the protocol.
 #[test]
 fn what_amqp_1_0_cannot_reach_is_told() {
-    if newest_root().is_none() {
+    let Some(node) = newest_node() else {
         testkit::skip!("{IGNORED}");
-    }
-    let node = newest_node();
-    let text = AMQP10.replace("LOAD", "declare = false");
-    let folder = experiment(Path::new(""), &format!("{}{text}", node.broker()));
-    let ended = common::run(folder.path(), &["run", "newest.toml"]);
-    ended.assert_error(1, &["/queues/ten", "amqp:not-found"]);
-    assert!(ended.stderr.contains("declare the queue"), "{}", ended.stderr);
-    let text = AMQP10.replace("LOAD", "commit-every = 10");
-    let folder = experiment(Path::new(""), &format!("{}{text}", node.broker()));
-    let ended = common::run(folder.path(), &["run", "newest.toml"]);
-    ended.assert_error(2, &["transactions: not over AMQP 1.0", "commit-every"]);
+    };
+    let refused = |load: &str| {
+        let folder = experiment(Path::new(""), &format!("{}{}", AMQP10.replace("LOAD", load), node.broker()));
+        common::run(&folder, &["run", "newest.toml"])
+    };
+    refused("declare = false").assert_error(1, &["/queues/ten", "amqp:not-found"]).says(["declare the queue"]);
+    refused("commit-every = 10").assert_error(2, &["transactions: not over AMQP 1.0", "commit-every"]);
 }
 
 const REFUSED: &str = r#"
-[phases]
-warmup = "0s"
-measure = "2s"
-[profile]
-events = []
+phases = { warmup = "0s", measure = "2s" }
+profile.events = []
 [[load]]
 destination = "queue://transient"
 durable = false
@@ -169,41 +148,33 @@ delete = true
 /// Features that RabbitMQ removes step by step: transient queues are refused on this node, as one day by default.
 #[test]
 fn what_it_no_longer_permits_is_replaced_and_told() {
-    if newest_root().is_none() {
+    let Some(node) = newest_node() else {
         testkit::skip!("{IGNORED}");
-    }
-    let node = newest_node();
-    let folder = experiment(Path::new(""), &format!("{}{REFUSED}", node.broker()));
-    let args = ["run", "newest.toml", "--json", "--quiet"];
-    let summary = common::run(folder.path(), &args).json();
+    };
+    let folder = experiment(Path::new(""), &format!("{REFUSED}{}", node.broker()));
+    let summary = common::run(&folder, &["run", "newest.toml", "--json", "--quiet"]).json();
     let messages = &summary["scenarios"]["messages"];
     assert_eq!(messages["ledger"]["lost"], 0, "{summary:#}");
     let counts = ["sent", "received"].map(|it| messages[it]["total"].as_u64());
     assert!(counts[0] > Some(900) && counts[0] == counts[1], "{summary:#}");
     let told = common::named(&summary["warnings"], "code", "not_permitted");
     assert_eq!(told["values"]["feature"], "transient_nonexcl_queues");
-    let record = common::record(folder.path());
+    let record = common::record(&folder);
     assert_eq!(record["topology"]["queues"][0]["durable"], true, "{record:#}");
 
     // As an old command line has them.
     let old = ["perf-test", "--uri", &node.url(), "-z", "1", "-r", "200", "-u", "old"];
-    let ended = common::run(folder.path(), &old);
-    ended.assert_ok();
-    assert!(ended.stdout.contains("received: "), "{ended:#?}");
+    common::run(&folder, &old).ok().prints(["received: "]);
 }
 
 const CLUSTER: &str = r#"
 name = "newest"
+phases = { warmup = "500ms", measure = "12s", drain = "30s" }
+profile.events = []
 [broker]
 kind = "rabbitmq"
 root = ROOT
 nodes = 3
-[phases]
-warmup = "500ms"
-measure = "12s"
-drain = "30s"
-[profile]
-events = []
 [[fault]]
 at = "500ms"
 kind = "kill"
@@ -232,7 +203,7 @@ fn three_nodes_are_one_cluster_and_one_of_them_may_be_killed() {
     };
     let folder = experiment(&root, CLUSTER);
     let args = ["run", "newest.toml", "--json", "--quiet"];
-    let summary = common::start(common::bellows(folder.path(), &args)).end_of_long().json();
+    let summary = common::start(common::bellows(&folder, &args)).end_of_long().json();
     assert_eq!(summary["scenarios"]["messages"]["ledger"]["lost"], 0, "{summary:#}");
     let nodes = summary["nodes"].as_array().expect("nodes");
     assert_eq!(nodes.len(), 3, "{summary:#}");
@@ -246,25 +217,21 @@ fn mirrored_queues_are_refused_before_anything_is_started() {
     let Some(root) = newest_root() else {
         testkit::skip!("{IGNORED}");
     };
-    let policy = "[[broker.policy]]\npattern = \"^m\"\ndefinition = { ha-mode = \"all\" }\n[phases]";
-    let folder = experiment(&root, &format!("{OWN}{}", ONE.replace("[phases]", policy)));
-    let ended = common::run(folder.path(), &["run", "newest.toml"]);
-    ended.assert_error(1, &["no classic mirrored queues", "ha-mode"]);
-    assert!(ended.stderr.contains("quorum"), "{}", ended.stderr);
-    assert!(!ended.stderr.contains("starting"), "{}", ended.stderr);
+    let folder = experiment(&root, &format!("{ONE}{MIRRORED}"));
+    common::run(&folder, &["run", "newest.toml"])
+        .assert_error(1, &["no classic mirrored queues", "ha-mode"])
+        .says(["quorum"])
+        .says_not(["starting"]);
 }
 
 const PREPARED: &str = r#"
 name = "prepared"
+phases = { warmup = "0s", measure = "1s" }
+profile.events = []
 [broker]
 kind = "rabbitmq"
 data = "prepare"
 data-dir = "kept"
-[phases]
-warmup = "0s"
-measure = "1s"
-[profile]
-events = []
 [[prepare]]
 destination = "queue://log"
 queue-type = "stream"
@@ -287,41 +254,29 @@ fn a_copy_of_data_that_rabbitmq_does_not_upgrade_is_refused_with_its_own_reason(
         testkit::skip!("the machine's RabbitMQ is not 3.10.8, of which 4 is no upgrade");
     }
     let folder = experiment(&root, PREPARED);
-    let side = format!("rabbitmq@{}", root.display());
-    let args = ["ab", "newest.toml", "--pairs", "2", "--b", &side];
-    let ended = common::start(common::bellows(folder.path(), &args)).end_of_long();
-    ended.assert_error(1, &["RabbitMQ 4.", "does not start on a copy", "RabbitMQ 3.10.8"]);
-    assert!(ended.stderr.contains("feature flag"), "{}", ended.stderr);
+    let args = ["ab", "newest.toml", "--pairs", "2", "--b", &format!("rabbitmq@{}", root.display())];
+    common::start(common::bellows(&folder, &args))
+        .end_of_long()
+        .assert_error(1, &["RabbitMQ 4.", "does not start on a copy", "RabbitMQ 3.10.8"])
+        .says(["feature flag"]);
     // By itself it prepares its own, and begins with that.
     let args = ["run", "newest.toml", "--broker-root", &root.display().to_string(), "--json", "--quiet"];
-    let summary = common::start(common::bellows(folder.path(), &args)).end_of_long().json();
+    let summary = common::start(common::bellows(&folder, &args)).end_of_long().json();
     assert_eq!(summary["scenarios"]["messages"]["received"]["total"], 1000, "{summary:#}");
 }
 
 /// A release with trace sessions answers bellows' requests, and keeps nothing of them.
 #[test]
 fn its_erlang_node_is_asked_and_keeps_nothing() {
-    if newest_root().is_none() {
+    let Some(node) = newest_node() else {
         testkit::skip!("{IGNORED}");
-    }
-    let node = newest_node();
+    };
     let dir = &*common::folder();
-    let access = node.erlang();
-    let (name, port) = (access.node.to_string(), access.address.expect("a port").1);
-    let cookie = node.cookie_file().display().to_string();
     let url = node.url();
     let line =
         format!("client queue://asked --rate 300 --max-pending 50 --duration 600 --url {url} --quiet --no-archive");
     let load = common::start(common::bellows(dir, &common::words(&line)));
-    let ask = |command: &str, arguments: &[&str]| {
-        let port = port.to_string();
-        let mut all = vec!["erlang", command, &name];
-        all.extend_from_slice(arguments);
-        all.extend(["--port", &port, "--cookie-file", &cookie]);
-        let ended = common::run(dir, &all);
-        ended.assert_ok();
-        ended
-    };
+    let ask = |command: &str, arguments: &[&str]| node.inspect(dir, command, arguments).ok();
     let before = traces(&node);
     let queues = || ask("queues", &["--fresh", "5s", "--json"]).json();
     common::wait_for("the load's consumer", || queues()["rows"][0]["consumers"] == 1);
@@ -333,8 +288,7 @@ fn its_erlang_node_is_asked_and_keeps_nothing() {
     }
     let alloc = ask("alloc", &["--for", "200ms"]).stdout;
     assert!(alloc.contains("eheap_alloc") && alloc.contains("resident (RSS)"), "{alloc}");
-    let options = ["rabbit_channel:handle_method/3", "--limit", "3", "--returns", "--durations"];
-    let trace = ask("trace", &options).stdout;
+    let trace = ask("trace", &["rabbit_channel:handle_method/3", "--limit", "3", "--returns", "--durations"]).stdout;
     assert!(trace.contains("rabbit_channel:handle_method("), "{trace}");
     let modules = ["rabbit_channel", "rabbit_amqqueue_process", "--for", "2s"];
     let svg = ["-o", "calls.svg"];
@@ -343,8 +297,7 @@ fn its_erlang_node_is_asked_and_keeps_nothing() {
     let drawn = fs::read_to_string(dir.join("calls.svg")).expect("a picture");
     assert!(drawn.contains("rabbit_channel"), "{drawn}");
     let memory = ask("memory", &modules).stdout;
-    assert!(memory.contains("rabbit_channel:handle_method/3"), "{memory}");
-    assert!(memory.contains("words/call"), "{memory}");
+    testkit::assert_has(&memory, ["rabbit_channel:handle_method/3", "words/call"]);
 
     let info = ask("info", &["--json"]).json();
     assert_eq!(info["rabbitmq"], node.version(), "{info:#}");
@@ -401,8 +354,7 @@ fn assert_profiled(command: &[&str], file: &str, source: &str, function: &str) {
         let mut lines = BufReader::new(node.stdout.take().expect("output")).lines();
         let is_ready = lines.any(|line| line.is_ok_and(|it| it == "@ready"));
         let pid = node.id().to_string();
-        let record = ["record", "--pid", &pid, "--duration", "1", "--json", "--quiet"];
-        let ended = common::run(folder.path(), &record);
+        let ended = common::run(&folder, &["record", "--pid", &pid, "--duration", "1", "--json", "--quiet"]);
         node.kill().expect("it runs");
         node.wait().expect("its end");
         // The JIT leaves its map there.
@@ -416,8 +368,7 @@ fn assert_profiled(command: &[&str], file: &str, source: &str, function: &str) {
         let complete = profile["complete_share"].as_f64().expect("a share");
         let unknown = profile["unknown_share"].as_f64().expect("a share");
         assert!(complete > 0.97 && unknown < 0.01, "{flags}: {profile:#}");
-        let top = ["top", "last", "--sort", "total", "--grep", function, "--json"];
-        let rows = common::run(folder.path(), &top).json();
+        let rows = common::run(&folder, &["top", "last", "--sort", "total", "--grep", function, "--json"]).json();
         let share = rows["functions"][0]["total"].as_f64().expect("a share");
         assert!(share > 0.9, "{flags}: {function} {share} in {rows:#}");
     }
@@ -434,8 +385,7 @@ fn a_plain_program_of_its_erlang_is_profiled_with_whole_stacks() {
 
 #[test]
 fn a_program_of_elixir_is_profiled_with_whole_stacks() {
-    let run = "Code.eval_file(System.get_env(\"FOLDER\") <> \"/busy.exs\")";
-    let elixir = ["/usr/bin/elixir", "-e", run];
+    let elixir = ["/usr/bin/elixir", "-e", "Code.eval_file(System.get_env(\"FOLDER\") <> \"/busy.exs\")"];
     let source = include_str!("newest/busy.exs");
     assert_profiled(&elixir, "busy.exs", source, r"^\$'?Elixir\.Busy'?:loop/2$");
 }

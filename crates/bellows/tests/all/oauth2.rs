@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use brokers::rabbitmq::{Config, RabbitMq};
+use common::pages::answer;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -30,17 +31,13 @@ const ADVANCED: &str = r#"[{rabbit, [{channel_tick_interval, 1000}]}, {rabbitmq_
 
 const EXPERIMENT: &str = r#"
 name = "tokens"
+phases = { warmup = "1s", measure = "10s", drain = "3s" }
+profile.events = []
 [broker]
 plugins = ["rabbitmq_auth_backend_oauth2"]
 config.auth_backends.1 = "rabbit_auth_backend_oauth2"
 advanced = """ADVANCED"""
 oauth2 = { uri = "URI", client-id = "perf", scopes = ["rabbitmq.write:*/*"] }
-[phases]
-warmup = "1s"
-measure = "10s"
-drain = "3s"
-[profile]
-events = []
 [[load]]
 destination = "queue://tokens"
 rate = 200
@@ -112,15 +109,12 @@ fn endpoint(most: usize, client: &'static str) -> (String, Arc<AtomicUsize>) {
             reader.read_exact(&mut form).expect("the form");
             all += &String::from_utf8(form).expect("text");
             let is_granted = all.contains(client) && count.load(Ordering::Relaxed) < most;
-            let (status, body) = if is_granted {
+            let answer = if is_granted {
                 count.fetch_add(1, Ordering::Relaxed);
-                (200, json!({"access_token": token(), "expires_in": LIFE}))
+                answer("200 X", &json!({"access_token": token(), "expires_in": LIFE}).to_string())
             } else {
-                (401, json!({"error": "invalid_client"}))
+                answer("401 X", &json!({"error": "invalid_client"}).to_string())
             };
-            let body = body.to_string();
-            let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n", body.len());
-            let answer = format!("{head}Connection: close\r\n\r\n{body}");
             reader.get_mut().write_all(answer.as_bytes()).expect("answer");
         }
     });
@@ -130,9 +124,10 @@ fn endpoint(most: usize, client: &'static str) -> (String, Arc<AtomicUsize>) {
 fn run(dir: &Path, uri: &str) -> common::Started {
     let text = EXPERIMENT.replace("URI", uri).replace("ADVANCED", ADVANCED);
     std::fs::write(dir.join("tokens.toml"), text).expect("file");
-    let mut command = common::bellows(dir, &["run", "tokens.toml", "--json", "--quiet"]);
-    command.env("BELLOWS_OAUTH2_CLIENT_SECRET", "s3cret");
-    common::start(command)
+    common::start(
+        common::bellows(dir, &["run", "tokens.toml", "--json", "--quiet"])
+            .env("BELLOWS_OAUTH2_CLIENT_SECRET", "s3cret"),
+    )
 }
 
 #[test]
@@ -145,8 +140,7 @@ fn a_run_outlives_its_tokens_and_ends_with_the_last() {
     let (few, granted_few) = endpoint(2, FORM);
     let (renewed, expired) = (run(kept.path(), &many), run(cut.path(), &few));
 
-    let ended = renewed.end();
-    let object = ended.json();
+    let object = renewed.end().json();
     let messages = &object["scenarios"]["messages"];
     assert_eq!(messages["ledger"]["lost"], 0, "{object:#}");
     let received = messages["received"]["total"].as_u64().expect("received");
@@ -154,8 +148,7 @@ fn a_run_outlives_its_tokens_and_ends_with_the_last() {
     let lives = granted.load(Ordering::Relaxed);
     assert!(lives >= 4, "only {lives} tokens in 11 s");
 
-    let ended = expired.end();
-    assert_eq!(ended.code(), Some(1), "{ended:#?}");
+    let ended = expired.end().ends(1);
     assert_eq!(granted_few.load(Ordering::Relaxed), 2);
     assert!(ended.stderr.contains("403"), "{ended:#?}");
 
@@ -164,9 +157,7 @@ fn a_run_outlives_its_tokens_and_ends_with_the_last() {
         for file in std::fs::read_dir(run).expect("run").flatten() {
             let bytes = std::fs::read(file.path()).unwrap_or_default();
             let text = String::from_utf8_lossy(&bytes);
-            for secret in ["s3cret", "eyJhbGciOi"] {
-                assert!(!text.contains(secret), "{secret} in {:?}", file.path());
-            }
+            testkit::assert_lacks(&text, ["s3cret", "eyJhbGciOi"]);
         }
     }
 }
@@ -175,7 +166,7 @@ fn a_run_outlives_its_tokens_and_ends_with_the_last() {
 #[ignore = "a start of its own, and lifetimes of tokens: make prove"]
 fn perf_test_logs_in_with_tokens() {
     testkit::needs_rabbitmq!();
-    let dir = common::folder();
+    let dir = &*common::folder();
     let by_tokens = ("auth_backends.1", "rabbit_auth_backend_oauth2");
     let config = Config {
         guard: managed::guard(),
@@ -189,35 +180,31 @@ fn perf_test_logs_in_with_tokens() {
     let url = node.url();
     let perf_test = |seconds: &str, more: &[&str]| {
         let usual = ["perf-test", "-h", &url, "-u", "tokens", "-z", seconds, "-r", "200"];
-        common::run(dir.path(), &[&usual[..], more].concat())
+        common::run(dir, &[&usual[..], more].concat())
     };
-    let endpoint = ["-o2uri", &uri, "-o2id", "perf", "-o2sec", "s3cret", "-o2p", "orgId=1"];
-    let ended = perf_test("10", &endpoint);
-    ended.assert_ok();
-    assert!(ended.stdout.contains("receiving rate avg: "), "{ended:#?}");
+    perf_test("10", &["-o2uri", &uri, "-o2id", "perf", "-o2sec", "s3cret", "-o2p", "orgId=1"])
+        .ok()
+        .prints(["receiving rate avg: "]);
     let lives = granted.load(Ordering::Relaxed);
     assert!(lives >= 3, "only {lives} tokens in 10 s");
 
     // Neither the URL's login nor another secret will do.
     perf_test("1", &[]).assert_error(1, &["ACCESS_REFUSED"]);
     let wrong = ["-o2uri", &uri, "-o2id", "perf", "-o2sec", "wr0ng"];
-    let ended = perf_test("1", &wrong);
-    ended.assert_error(1, &["no token from", "invalid_client"]);
-    assert!(!ended.stderr.contains("wr0ng"), "{ended:#?}");
+    perf_test("1", &wrong).assert_error(1, &["no token from", "invalid_client"]).says_not(["wr0ng"]);
 }
 
 #[test]
 fn plugins_that_are_not_there_are_named() {
     testkit::needs_rabbitmq!();
-    let dir = common::folder();
+    let dir = &*common::folder();
     let plugins = |name: &str| {
         let text = format!("name = \"x\"\nbroker.plugins = [\"{name}\"]\n[[load]]\ndestination = \"queue://x\"\n");
-        std::fs::write(dir.path().join("x.toml"), text).expect("file");
-        common::run(dir.path(), &["run", "x.toml"])
+        std::fs::write(dir.join("x.toml"), text).expect("file");
+        common::run(dir, &["run", "x.toml"])
     };
-    let ended = plugins("rabbitmq_auth_backend_oauth");
-    ended.assert_error(1, &["lacks a plugin", "rabbitmq_auth_backend_oauth\""]);
-    assert!(ended.stderr.contains("rabbitmq_auth_backend_oauth2"), "{ended:?}");
-    let ended = plugins("no name");
-    ended.assert_error(2, &["is not the name of a plugin"]);
+    plugins("rabbitmq_auth_backend_oauth")
+        .assert_error(1, &["lacks a plugin", "rabbitmq_auth_backend_oauth\""])
+        .says(["rabbitmq_auth_backend_oauth2"]);
+    plugins("no name").assert_error(2, &["is not the name of a plugin"]);
 }

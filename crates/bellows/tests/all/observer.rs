@@ -2,8 +2,6 @@
 
 use crate::common;
 
-use std::path::Path;
-
 use archive::{ObserverEffect, RunReader};
 use common::{RUNS, folder, run};
 use stacks::Profile;
@@ -20,12 +18,6 @@ fn observed<'a>(more: &[&'a str]) -> Vec<&'a str> {
     all
 }
 
-fn the_only_run(dir: &Path) -> RunReader {
-    let mut runs = std::fs::read_dir(dir.join(RUNS)).expect("runs").flatten();
-    let run = runs.next().expect("a run").path();
-    RunReader::open(&run).expect("a readable run")
-}
-
 fn effect_of(run: &RunReader) -> Option<ObserverEffect> {
     let summary = run.record.summary.as_ref().expect("a summary");
     if summary.profiles.is_empty() {
@@ -37,10 +29,9 @@ fn effect_of(run: &RunReader) -> Option<ObserverEffect> {
 #[test]
 #[ignore = "a measurement of many blocks: make prove"]
 fn samples_come_from_the_blocks_with_profiling_and_their_cost_is_told() {
-    let dir = folder();
-    let ended = run(dir.path(), &observed(&["--freq", "9999", "--set", "phases.measure=8s"]));
-    ended.assert_ok();
-    let of = the_only_run(dir.path());
+    let dir = &*folder();
+    let ended = run(dir, &observed(&["--freq", "9999", "--set", "phases.measure=8s"])).ok();
+    let of = RunReader::open(&common::only_run(dir)).expect("a readable run");
     let Some(effect) = effect_of(&of) else {
         testkit::skip!("this user may not profile");
     };
@@ -77,12 +68,10 @@ fn samples_come_from_the_blocks_with_profiling_and_their_cost_is_told() {
     let covered = summary.profiles[0].cpu_share.expect("a share of CPU time");
     assert!(covered > 0.6, "{covered} of the CPU time was sampled");
 
-    let said = common::figures(dir.path());
+    let said = common::figures(dir);
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    for part in ["what profiling cost", "the rate was as requested", "pairs of 0.50 s blocks"] {
-        assert!(said.contains(part), "{part} is not in {said}");
-    }
-    let page = std::fs::read_to_string(dir.path().join(ended.report())).expect("a report");
+    testkit::assert_has(&said, ["what profiling cost", "the rate was as requested", "pairs of 0.50 s blocks"]);
+    let page = std::fs::read_to_string(dir.join(ended.report())).expect("a report");
     assert!(page.len() > 10_000);
 }
 
@@ -90,8 +79,7 @@ fn samples_come_from_the_blocks_with_profiling_and_their_cost_is_told() {
 fn each_event_is_a_row_of_a_table() {
     let dir = folder();
     let more = ["--event", "cpu,page-faults", "--json", "--set", "phases.measure=3s", "--set", "load.0.rate=3000"];
-    let ended = run(dir.path(), &observed(&more));
-    let table = ended.json();
+    let table = run(dir.path(), &observed(&more)).json();
     assert_eq!(table["schema"], "bellows.observer/1");
     let rows = table["rows"].as_array().expect("rows");
     let named: Vec<_> = rows.iter().map(|row| row["event"].as_str()).collect();
@@ -106,7 +94,7 @@ fn each_event_is_a_row_of_a_table() {
 
 #[test]
 fn blocks_that_tell_nothing_are_refused() {
-    let dir = folder();
+    let dir = &*folder();
     let refused = [
         (&["--no-profile"][..], "nothing is sampled"),
         (&["--event", "malloc-held"], "would count as held"),
@@ -116,9 +104,8 @@ fn blocks_that_tell_nothing_are_refused() {
         (&["--event", "cpu,off-cpu", "--repeat", "3"], "neither repeated nor judged"),
     ];
     for (more, why) in refused {
-        run(dir.path(), &observed(more)).assert_error(2, &[why]);
+        run(dir, &observed(more)).assert_error(2, &[why]);
     }
-    let several = ["run", "demo", "--freq", "99,999"];
-    run(dir.path(), &several).assert_error(2, &["several frequencies"]);
-    assert!(!dir.path().join(RUNS).exists(), "nothing was run");
+    run(dir, &["run", "demo", "--freq", "99,999"]).assert_error(2, &["several frequencies"]);
+    assert!(!dir.join(RUNS).exists(), "nothing was run");
 }

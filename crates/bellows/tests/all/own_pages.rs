@@ -9,14 +9,9 @@ use common::{folder, run};
 /// The queue page beside the management API, with a restart of the node in between.
 const EXPERIMENT: &str = r#"
 name = "pages"
-[broker]
-kind = "rabbitmq"
-[profile]
-events = []
-[phases]
-warmup = "0s"
-measure = "30s"
-drain = "5s"
+broker.kind = "rabbitmq"
+phases = { warmup = "0s", measure = "30s", drain = "5s" }
+profile.events = []
 [[load]]
 destination = "queue://orders"
 num-destinations = 20
@@ -42,10 +37,9 @@ for = "500ms"
 #[ignore = "a start and a restart of its own: make prove"]
 fn a_page_of_queues_answers_before_and_after_a_restart_of_the_node() {
     testkit::needs_rabbitmq!();
-    let dir = folder();
-    std::fs::write(dir.path().join("pages.toml"), EXPERIMENT).expect("a file");
-    let ran = run(dir.path(), &["run", "pages.toml", "--json", "--quiet"]);
-    let summary = ran.json();
+    let dir = &*folder();
+    std::fs::write(dir.join("pages.toml"), EXPERIMENT).expect("a file");
+    let summary = run(dir, &["run", "pages.toml", "--json", "--quiet"]).json();
     let counts = |probe: &str| {
         let counts = &summary["scenarios"][probe];
         let count = |what: &str| {
@@ -91,8 +85,7 @@ pub(crate) fn the_brokers_own_page_is_scraped_and_anothers_is_told(dir: &Path, r
         page["is_of_broker"] == true
     };
     assert!(is_of_broker("/metrics/per-object") && !is_of_broker("other"));
-    let told = format!("page other is served by process {} ", std::process::id());
-    assert!(stderr.contains(&told), "{stderr}");
+    assert!(stderr.contains(&format!("page other is served by process {} ", std::process::id())), "{stderr}");
     // The run says which page that was, and its report can be given to others, who do not hear what else runs here.
     assert_eq!(record["experiment"]["scrape"][0]["url"], "/metrics/per-object");
     let report = run_dir.display().to_string();
@@ -108,7 +101,7 @@ pub(crate) fn the_brokers_own_page_is_scraped_and_anothers_is_told(dir: &Path, r
 
 #[test]
 fn a_page_that_no_broker_has_is_refused_before_anything_starts() {
-    let dir = folder();
+    let dir = &*folder();
     let load = "[[load]]\nrate = 1\n[phases]\nmeasure = \"1s\"\n";
     for (broker, probe, said) in [
         ("kind = \"embedded\"", "page = \"queues\"", "Erlang node"),
@@ -118,8 +111,7 @@ fn a_page_that_no_broker_has_is_refused_before_anything_starts() {
         ("kind = \"rabbitmq\"", "page = \"nodes\"", "unknown value"),
     ] {
         let text = format!("[broker]\n{broker}\n{load}[[probe]]\n{probe}\n");
-        std::fs::write(dir.path().join("wrong.toml"), text).expect("a file");
-        let ran = run(dir.path(), &["run", "wrong.toml"]);
-        ran.assert_error(2, &[said]);
+        std::fs::write(dir.join("wrong.toml"), text).expect("a file");
+        run(dir, &["run", "wrong.toml"]).assert_error(2, &[said]);
     }
 }

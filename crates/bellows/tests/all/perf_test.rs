@@ -85,33 +85,30 @@ fn perf_test(dir: &Path, url: &str, line: &str) -> Ended {
 
 #[test]
 fn lines_are_those_of_perf_test() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     for (file, line) in [
         ("default.txt", "-d one -r 500 -z 2"),
         ("compact.txt", "-d one -r 500 -z 2 -c 50 -f mandatory -mf compact"),
         ("slow.txt", "-d one -z 2 -r 0.5 -y 1 -c 5"),
         ("producer.txt", "-d one -y 0 -z 2 -r 5 -u q1"),
     ] {
-        let ended = perf_test(dir.path(), &broker.url, line);
-        ended.assert_ok();
+        let ended = perf_test(dir, &broker.url, line).ok();
         assert_eq!(shape(&ended.stdout), shape(&recorded(file)), "{line}");
         let report = ended.stderr.lines().last().and_then(|l| l.strip_prefix("report: "));
         let report = report.unwrap_or_else(|| panic!("no report: {ended:#?}"));
-        assert!(dir.path().join(report).exists(), "{report}");
+        assert!(dir.join(report).exists(), "{report}");
     }
 }
 
 #[test]
 fn the_csv_file_is_that_of_perf_test_with_columns_at_the_end() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     for (file, line) in [
         ("confirms.csv", "-d one -r 500 -z 2 -c 50 -f mandatory -o out.csv"),
         ("producer.csv", "-d one -y 0 -z 2 -r 5 -u q1 -o out.csv"),
     ] {
-        perf_test(dir.path(), &broker.url, line).assert_ok();
-        let csv = fs::read_to_string(dir.path().join("out.csv")).expect("csv");
+        perf_test(dir, &broker.url, line).assert_ok();
+        let csv = fs::read_to_string(dir.join("out.csv")).expect("csv");
         let recorded = recorded(file);
         let (ours, theirs) = (csv.lines().next(), recorded.lines().next());
         let header = ours.and_then(|ours| ours.strip_prefix(theirs.unwrap_or_default()));
@@ -134,12 +131,10 @@ fn the_csv_file_is_that_of_perf_test_with_columns_at_the_end() {
 /// after 2 s. Its prefetch has no limit, so that the messages wait in the client.
 #[test]
 fn a_slow_consumer_receives_what_perf_tests_does() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     for slow in ["-R 200", "-R 200 -a", "-L 5000", "-L 5000 -a"] {
         let line = format!("-x 1 -y 1 -r 1000 {slow} -z 2 -st 0 -ad true -u slow-{}", slow.len());
-        let ended = perf_test(dir.path(), &broker.url, &line);
-        ended.assert_ok();
+        let ended = perf_test(dir, &broker.url, &line).ok();
         let number = |text: &str| -> u64 {
             let pattern = Regex::new(text).expect("a pattern");
             let found = pattern.captures(&ended.stdout);
@@ -156,11 +151,8 @@ fn a_slow_consumer_receives_what_perf_tests_does() {
 /// Messages are sent at once, and received in 2 s of simulated work: PerfTest's averages are of that time.
 #[test]
 fn averages_of_counted_messages_last_until_they_were_worked_on() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
-    let line = "-x 1 -y 1 -C 500 -L 4000 -ad true -u counted";
-    let ended = perf_test(dir.path(), &broker.url, line);
-    ended.assert_ok();
+    let (broker, dir) = &common::broker_in_folder();
+    let ended = perf_test(dir, &broker.url, "-x 1 -y 1 -C 500 -L 4000 -ad true -u counted").ok();
     for what in ["sending", "receiving"] {
         let rest = ended.stdout.split(&format!("{what} rate avg: ")).nth(1);
         let rate = rest.and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
@@ -168,7 +160,7 @@ fn averages_of_counted_messages_last_until_they_were_worked_on() {
         assert!(rate.is_some_and(|rate| rate > 0.0 && rate <= 251.0), "{what}: {ended:#?}");
     }
     // The report's are each over its own time, which the console's averages have in common.
-    let json = common::record(dir.path());
+    let json = common::record(dir);
     let summary = &json["summary"]["scenarios"]["messages"];
     let seconds = |name: &str| summary["lasted"][name].as_f64().expect(name);
     let rate = |name: &str| summary[name]["rate"].as_f64().expect(name);
@@ -192,18 +184,16 @@ fn what_consumers_do_not_have_at_the_end_is_told() {
         ("-u a,b -C 50", "not received: at least ", received),
         ("-u three -C 50 -D 50", "", ""),
     ] {
-        let dir = folder();
-        let line = format!("-x 1 -y 1 -L 100000 -ad true -st 0 {line}");
-        let ended = perf_test(dir.path(), &broker.url, &line);
-        ended.assert_ok();
+        let dir = &*folder();
+        let ended = perf_test(dir, &broker.url, &format!("-x 1 -y 1 -L 100000 -ad true -st 0 {line}")).ok();
         match told {
-            "" => assert_eq!(totals(dir.path()), (50, 50), "{ended:#?}"),
+            "" => assert_eq!(totals(dir), (50, 50), "{ended:#?}"),
             told => assert!(ended.stderr.contains(told), "{ended:#?}"),
         }
         let is_told = ended.stderr.contains("not received: ");
         assert_eq!(is_told, !told.is_empty(), "{ended:#?}");
         // The record and the report say it, too, and the terminal once.
-        let json = common::record(dir.path());
+        let json = common::record(dir);
         let warnings = json["summary"]["warnings"].as_array().expect("a list");
         let mut codes = warnings.iter().filter_map(|it| it["code"].as_str());
         let is_code = |it: &str| it == received || it == outstanding;
@@ -214,16 +204,13 @@ fn what_consumers_do_not_have_at_the_end_is_told() {
 
 #[test]
 fn counts_and_sequences_are_each_clients() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
-    let line = "-d n -C 100 -D 50 -c 10 -x 3 -y 6 -qp q-%02d -qpf 1 -qpt 3 -ms";
-    let ended = perf_test(dir.path(), &broker.url, line);
-    ended.assert_ok();
+    let (broker, dir) = &common::broker_in_folder();
+    let ended = perf_test(dir, &broker.url, "-d n -C 100 -D 50 -c 10 -x 3 -y 6 -qp q-%02d -qpf 1 -qpt 3 -ms").ok();
     let starting = ended.stdout.lines().filter(|l| l.contains(" starting "));
     assert_eq!(starting.count(), 2 * (3 + 6));
     let stopped = "test stopped (Producer reached message limit [3], Consumer reached message limit [6])";
     assert!(ended.stdout.contains(stopped), "{}", ended.stdout);
-    let json = common::record(dir.path());
+    let json = common::record(dir);
     assert_eq!(json["summary"]["scenarios"]["messages"]["sent"]["total"], 300);
     assert_eq!(json["summary"]["scenarios"]["messages"]["received"]["total"], 300);
     let load = &json["experiment"]["load"][0];
@@ -264,34 +251,28 @@ fn workloads_do_what_they_do_in_perf_test() {
     let broker_dir = folder();
     let broker = Broker::start(broker_dir.path());
     for (line, sent, received) in WORKLOADS {
-        let dir = folder();
-        let ended = perf_test(dir.path(), &broker.url, &format!("-d w {line}"));
-        ended.assert_ok();
+        let dir = &*folder();
+        let ended = perf_test(dir, &broker.url, &format!("-d w {line}")).ok();
         shape(&ended.stdout);
-        assert_eq!(totals(dir.path()), (sent, received), "{line}: {ended:#?}");
+        assert_eq!(totals(dir), (sent, received), "{line}: {ended:#?}");
     }
 }
 
 #[test]
 fn an_interval_in_which_nothing_moves_has_a_line() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
-    let ended = perf_test(dir.path(), &broker.url, "-d idle -x 0 -u empty -z 2");
-    ended.assert_ok();
+    let (broker, dir) = &common::broker_in_folder();
+    let ended = perf_test(dir, &broker.url, "-d idle -x 0 -u empty -z 2").ok();
     let idle = ended.stdout.lines().filter(|l| l.contains("received: 0 msg/s"));
     assert_eq!(idle.count(), 2, "{}", ended.stdout);
 }
 
 #[test]
 fn ctrl_c_ends_a_test_in_order() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
-    let args = ["perf-test", "-h", &broker.url, "-r", "100"];
-    let started = common::start(common::bellows(dir.path(), &args));
+    let (broker, dir) = &common::broker_in_folder();
+    let started = common::start(common::bellows(dir, &["perf-test", "-h", &broker.url, "-r", "100"]));
     std::thread::sleep(std::time::Duration::from_millis(1_500));
     started.signal("INT");
-    let ended = started.end();
-    ended.assert_ok();
+    let ended = started.end().ok();
     assert!(ended.stdout.contains("\ntest stopped\nid: test-"), "{ended:#?}");
     let rate = ended.stdout.split("sending rate avg: ").nth(1);
     let rate = rate.and_then(|rest| rest.split(' ').next()?.parse::<u32>().ok());
@@ -301,7 +282,7 @@ fn ctrl_c_ends_a_test_in_order() {
 
 #[test]
 fn errors_are_never_ignored() {
-    let dir = folder();
+    let dir = &*folder();
     let nobody = "amqp://127.0.0.1:1";
     for (line, code, parts) in [
         ("--flush", 2, &["--flush"] as &[&str]),
@@ -327,18 +308,16 @@ fn errors_are_never_ignored() {
         ("-z 1", 1, &["127.0.0.1:1"]),
         ("-z 1 -o no/such/folder.csv", 1, &["no/such/folder.csv"]),
     ] {
-        perf_test(dir.path(), nobody, line).assert_error(code, parts);
+        perf_test(dir, nobody, line).assert_error(code, parts);
     }
-    let unknown = perf_test(dir.path(), nobody, "--autoak");
-    unknown.assert_error(2, &["--autoak"]);
-    assert!(unknown.stderr.contains("-a/--autoack"), "{unknown:#?}");
-    let left = fs::read_dir(dir.path().join("runs")).map_or(0, Iterator::count);
+    perf_test(dir, nobody, "--autoak").assert_error(2, &["--autoak"]).says(["-a/--autoack"]);
+    let left = fs::read_dir(dir.join("runs")).map_or(0, Iterator::count);
     assert_eq!(left, 0, "a run folder is left");
 }
 
 #[test]
 fn help_and_versions_are_printed() {
-    let dir = folder();
+    let dir = &*folder();
     for (flag, part) in [
         ("--help", " -x,--producers <arg>"),
         ("-?", " -x,--producers <arg>"),
@@ -346,9 +325,7 @@ fn help_and_versions_are_printed() {
         ("-env", "  PRODUCERS "),
         ("-v", "bellows 0."),
     ] {
-        let ended = run(dir.path(), &["perf-test", flag]);
-        ended.assert_ok();
-        assert!(ended.stdout.contains(part), "{flag}: {}", ended.stdout);
+        run(dir, &["perf-test", flag]).ok().prints([part]);
     }
 }
 
@@ -368,10 +345,11 @@ fn the_command_lines_of_the_flame_graph_article_and_workloads_run_on_rabbitmq() 
     for (line, total) in [(publish, "sent"), (consume, "received")] {
         let mut args = vec!["perf-test"];
         args.extend(line.split_whitespace());
-        let mut command = common::bellows(dir.path(), &args);
-        command.env("URI", node.url()).env("BELLOWS_RUNS", dir.path().join(total));
-        let ended = common::start(command).end();
-        ended.assert_ok();
+        let ended = common::start(
+            common::bellows(dir.path(), &args).env("URI", node.url()).env("BELLOWS_RUNS", dir.path().join(total)),
+        )
+        .end()
+        .ok();
         assert!(ended.stderr.contains("from the environment: URI"), "{ended:#?}");
         let run = fs::read_dir(dir.path().join(total)).expect("runs").flatten().next();
         let json = common::read_json(&run.expect("a run").path().join("run.json"));
@@ -390,11 +368,10 @@ fn the_command_lines_of_the_flame_graph_article_and_workloads_run_on_rabbitmq() 
         ("-C 20 -u polled -po -pi 1", 20, 20),
         ("-C 50 -u p -mp priority=5,tenant=blue -qa x-max-priority=9 -ew empty", 50, 50),
     ] {
-        let dir = folder();
-        let ended = perf_test(dir.path(), &node.url(), line);
-        ended.assert_ok();
+        let dir = &*folder();
+        let ended = perf_test(dir, &node.url(), line).ok();
         shape(&ended.stdout);
-        assert_eq!(totals(dir.path()), (sent, received), "{line}: {ended:#?}");
+        assert_eq!(totals(dir), (sent, received), "{line}: {ended:#?}");
     }
 }
 

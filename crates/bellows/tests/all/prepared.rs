@@ -15,16 +15,12 @@ const KEPT: &str = "kept";
 /// A backlog in a stream and in a durable queue, 50 empty queues, and consumers that read the stream.
 const EXPERIMENT: &str = r#"
 name = "prepared"
+phases = { warmup = "0s", measure = "2s", drain = "1s" }
+profile.events = []
 [broker]
 kind = "rabbitmq"
 data = "prepare"
 data-dir = "kept"
-[phases]
-warmup = "0s"
-measure = "2s"
-drain = "1s"
-[profile]
-events = []
 [[prepare]]
 destination = "queue://log"
 queue-type = "stream"
@@ -97,8 +93,7 @@ fn runs_begin_with_copies_of_what_was_prepared_once() {
     testkit::needs_rabbitmq!();
     let dir = &*folder();
     experiment(dir, EXPERIMENT);
-    let twice = start(bellows(dir, &["run", "prepared.toml", "--repeat", "2"])).end_of_long();
-    twice.assert_ok();
+    let twice = start(bellows(dir, &["run", "prepared.toml", "--repeat", "2"])).end_of_long().ok();
     let told = |what: &str| twice.stderr.matches(what).count();
     assert_eq!(told("later runs start from copies\n"), 1, "{}", twice.stderr);
     assert_eq!(told("a copy of prepared data"), 2, "{}", twice.stderr);
@@ -123,8 +118,7 @@ fn runs_begin_with_copies_of_what_was_prepared_once() {
     }
 
     assert!(before == files(&original), "the original has changed");
-    let removed = run(dir, &["runs", "data", "--dir", KEPT, "--remove", key]);
-    removed.assert_ok();
+    run(dir, &["runs", "data", "--dir", KEPT, "--remove", key]).assert_ok();
     assert_eq!(fs::read_dir(dir.join(KEPT)).expect("the folder").count(), 0);
 }
 
@@ -182,9 +176,7 @@ fn data_that_is_half_filled_when_bellows_is_killed_is_prepared_anew() {
     let ended = killed.end();
     assert_eq!(ended.code(), None, "{ended:#?}");
     assert_eq!(kept(dir), Vec::<Value>::new(), "half of it counts as nothing");
-    let again = start(bellows(dir, &["run", "prepared.toml"])).end_of_long();
-    again.assert_ok();
-    assert!(again.stderr.contains("preparing the data of"), "{}", again.stderr);
+    start(bellows(dir, &["run", "prepared.toml"])).end_of_long().ok().says(["preparing the data of"]);
     let [data] = &kept(dir)[..] else {
         panic!("{:?}", kept(dir));
     };
@@ -208,13 +200,9 @@ fn what_cannot_be_kept_is_refused_before_anything_is_started() {
         ("prepare.1.rate=5", ["prepare.1.rate", "no effect"]),
         ("broker.kind=embedded", ["broker.data", "no effect"]),
     ] {
-        let refused = run(dir, &["run", "prepared.toml", "--set", change]);
-        refused.assert_error(2, &parts);
+        run(dir, &["run", "prepared.toml", "--set", change]).assert_error(2, &parts);
     }
     assert!(!dir.join(KEPT).exists());
-    let none = run(dir, &["runs", "data", "--dir", KEPT]);
-    none.assert_ok();
-    assert!(none.stdout.contains("no prepared data"), "{none:#?}");
-    let unknown = run(dir, &["runs", "data", "--dir", KEPT, "--remove", "0123"]);
-    unknown.assert_error(1, &["no prepared data 0123", KEPT]);
+    run(dir, &["runs", "data", "--dir", KEPT]).ok().prints(["no prepared data"]);
+    run(dir, &["runs", "data", "--dir", KEPT, "--remove", "0123"]).assert_error(1, &["no prepared data 0123", KEPT]);
 }

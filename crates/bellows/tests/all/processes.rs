@@ -12,19 +12,17 @@ const PRODUCER: &str = "producer queue://q --rate 100 --warmup 200ms --duration 
 
 /// Runs a command line to its end and reads its JSON object.
 fn object(command: Command) -> Value {
-    let ended = start(command).end();
-    ended.json()
+    start(command).end().json()
 }
 
 #[test]
 fn of_two_brokers_on_one_port_ours_is_watched() {
-    let dir = folder();
-    let first = Broker::start(dir.path());
+    let dir = &*folder();
+    let first = Broker::start(dir);
     let port = first.url.rsplit(':').next().expect("a port");
-    let second = Broker::start_at(dir.path(), &format!("127.0.0.2:{port}"));
+    let second = Broker::start_at(dir, &format!("127.0.0.2:{port}"));
     for broker in [&first, &second] {
-        let line = format!("{PRODUCER} --url {}", broker.url);
-        let summary = object(bellows(dir.path(), &common::words(&line)));
+        let summary = object(bellows(dir, &common::words(&format!("{PRODUCER} --url {}", broker.url))));
         assert_eq!(summary["broker"]["pid"], broker.child.id(), "{summary:#}");
         assert!(summary["scenarios"]["messages"]["cpu_us_each"]["broker"].is_number(), "{summary:#}");
     }
@@ -41,8 +39,8 @@ fn cpu_seconds(pid: u32) -> f64 {
 /// Groups on brokers of their own: all CPU against all messages. One broker's alone would be a wrong number about it.
 #[test]
 fn the_cpu_of_all_loaded_brokers_counts() {
-    let dir = folder();
-    let brokers = [Broker::start(dir.path()), Broker::start(dir.path())];
+    let dir = &*folder();
+    let brokers = [Broker::start(dir), Broker::start(dir)];
     let group = |broker: &Broker, rate: u32| {
         format!(
             "[[load]]\ndestination = \"queue://q\"\nproducers = 1\nconsumers = 1\nrate = {rate}\n\
@@ -53,10 +51,10 @@ fn the_cpu_of_all_loaded_brokers_counts() {
     let groups = [group(&brokers[0], 10), group(&brokers[1], 20_000)].concat();
     let head = "name = \"two\"\n[broker]\nkind = \"attach\"\n[phases]\nwarmup = \"0s\"\nmeasure = \"2s\"\n\
                 drain = \"1s\"\n[profile]\nevents = []\n";
-    std::fs::write(dir.path().join("two.toml"), [head, &groups].concat()).expect("a file");
+    std::fs::write(dir.join("two.toml"), [head, &groups].concat()).expect("a file");
     let used = || brokers.iter().map(|broker| cpu_seconds(broker.child.id())).sum::<f64>();
     let before = used();
-    let summary = object(bellows(dir.path(), &["run", "two.toml", "--json", "--quiet"]));
+    let summary = object(bellows(dir, &["run", "two.toml", "--json", "--quiet"]));
     let total = used() - before;
     let each = summary["scenarios"]["messages"]["cpu_us_each"]["broker"].as_f64();
     let each = each.expect("both processes are known");
@@ -73,19 +71,17 @@ fn a_generator_with_a_core_of_its_own_is_no_lack_of_cores() {
     if cores < 2 || !has_taskset {
         testkit::skip!("it takes two cores, and taskset (util-linux)");
     }
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     let mut command = Command::new("taskset");
     command
         .args(["-c", "1", env!("CARGO_BIN_EXE_bellows")])
         .args(PRODUCER.split_whitespace())
         .args(["--url", &broker.url])
-        .current_dir(dir.path())
+        .current_dir(dir)
         .env("BELLOWS_RUNS", common::RUNS)
         .stdin(Stdio::null());
     let summary = object(command);
-    let run = common::only_run(dir.path());
-    let record = common::read_json(&run.join("run.json"));
+    let record = common::record(dir);
     assert_eq!(record["hardware"]["cores"], cores, "{:#}", record["hardware"]);
     assert_eq!(summary["verdict"]["evidence"]["cores"], 1);
     for warning in summary["warnings"].as_array().expect("warnings") {
@@ -129,15 +125,15 @@ fn assert_recorded(ended: &Ended, pid: u32) {
 /// `timeout` has our arguments among its own, the name with them.
 #[test]
 fn a_wrapper_is_not_what_is_recorded() {
-    let dir = folder();
+    let dir = &*folder();
     let name = format!("a-node-{}@host", std::process::id());
-    let broker = busy(dir.path(), "beam.smp", &["beam", "-sname", &name]);
+    let broker = busy(dir, "beam.smp", &["beam", "-sname", &name]);
     let pid = broker.id();
     let mut command = Command::new("timeout");
     command
         .args(["50", env!("CARGO_BIN_EXE_bellows"), "record", "--name", &name])
         .args(["--duration", "1", "--json", "--quiet"])
-        .current_dir(dir.path())
+        .current_dir(dir)
         .env("BELLOWS_RUNS", common::RUNS)
         .stdin(Stdio::null());
     let ended = start(command).end();
@@ -148,14 +144,13 @@ fn a_wrapper_is_not_what_is_recorded() {
 /// Each way of naming one of several processes; an ambiguous name lists what tells them apart.
 #[test]
 fn several_processes_of_one_name_are_told_apart() {
-    let dir = folder();
+    let dir = &*folder();
     let me = std::process::id();
     let program = format!("twin-{me}");
-    std::fs::copy(env!("CARGO_BIN_EXE_bellows"), dir.path().join(&program)).expect("a copy");
-    let brokers = [(), ()].map(|()| Broker::of(dir.path(), &dir.path().join(&program)));
-    let ended = run(dir.path(), &["record", "--name", &program, "--json"]);
-    ended.assert_error(1, &["2 processes are called", &program]);
-    assert!(ended.stderr.contains("--pid N"), "{ended:#?}");
+    std::fs::copy(env!("CARGO_BIN_EXE_bellows"), dir.join(&program)).expect("a copy");
+    let brokers = [(), ()].map(|()| Broker::of(dir, &dir.join(&program)));
+    let ended = run(dir, &["record", "--name", &program, "--json"]);
+    ended.assert_error(1, &["2 processes are called", &program]).says(["--pid N"]);
     let lines: Vec<&str> = ended.stderr.lines().collect();
     let heads = lines.iter().position(|line| line.contains("pid  "));
     let heads = heads.unwrap_or_else(|| panic!("no table: {ended:#?}"));
@@ -179,13 +174,12 @@ fn several_processes_of_one_name_are_told_apart() {
     let nodes = [format!("left-{me}"), format!("right-{me}@there")];
     let busy = nodes.each_ref().map(|node| {
         let flag = if node.contains('@') { "-name" } else { "-sname" };
-        busy(dir.path(), "beam.smp", &["beam", flag, node])
+        busy(dir, "beam.smp", &["beam", flag, node])
     });
     let pids = busy.each_ref().map(Child::id);
     let mut outcomes = Vec::new();
     for name in [nodes[0].clone(), nodes[1].clone(), format!("right-{me}")] {
-        let arguments = ["record", "--name", &name, "--duration", "1", "--json", "--quiet"];
-        outcomes.push(run(dir.path(), &arguments));
+        outcomes.push(run(dir, &["record", "--name", &name, "--duration", "1", "--json", "--quiet"]));
     }
     end(busy.into());
     for (ended, pid) in outcomes.iter().zip([pids[0], pids[1], pids[1]]) {
@@ -201,7 +195,7 @@ fn a_node_that_only_epmd_knows_is_found() {
     if !has("erl") || !has("epmd") {
         testkit::skip!("erl and epmd are not installed: apt-get install erlang-base");
     }
-    let dir = folder();
+    let dir = &*folder();
     let port = common::free_port().to_string();
     let mut epmd = Command::new("epmd");
     let epmd = epmd.args(["-port", &port, "-address", "127.0.0.1"]);
@@ -215,16 +209,14 @@ fn a_node_that_only_epmd_knows_is_found() {
     let node = Command::new("erl")
         .args(["-noshell", "-start_epmd", "false", "-eval", &script])
         .env("ERL_EPMD_PORT", &port)
-        .env("HOME", dir.path())
+        .env("HOME", dir)
         .stdin(Stdio::null())
         .spawn()
         .expect("erl");
     let pid = node.id();
     let record = || {
         let arguments = ["record", "--name", &name, "--duration", "1", "--json", "--quiet"];
-        let mut command = bellows(dir.path(), &arguments);
-        command.env("ERL_EPMD_PORT", &port);
-        start(command).end()
+        start(bellows(dir, &arguments).env("ERL_EPMD_PORT", &port)).end()
     };
     // It registers itself when it is ready.
     let mut ended = record();
@@ -233,7 +225,7 @@ fn a_node_that_only_epmd_knows_is_found() {
         std::thread::sleep(std::time::Duration::from_millis(100));
         ended = record();
     }
-    assert_looked_into_by_its_name(dir.path(), &port);
+    assert_looked_into_by_its_name(dir, &port);
     end(vec![node, epmd]);
     assert_recorded(&ended, pid);
 }
@@ -250,10 +242,12 @@ fn assert_looked_into_by_its_name(dir: &Path, epmd: &str) {
         .spawn()
         .expect("erl");
     let look = || {
-        let mut command = bellows(dir, &["erlang", "info", &name, "--json"]);
-        command.env("ERL_EPMD_PORT", epmd);
-        command.env("BELLOWS_ERLANG_COOKIE", "secret");
-        start(command).end()
+        start(
+            bellows(dir, &["erlang", "info", &name, "--json"])
+                .env("ERL_EPMD_PORT", epmd)
+                .env("BELLOWS_ERLANG_COOKIE", "secret"),
+        )
+        .end()
     };
     let mut ended = look();
     let begun = std::time::Instant::now();
@@ -268,27 +262,23 @@ fn assert_looked_into_by_its_name(dir: &Path, epmd: &str) {
 
 #[test]
 fn a_process_without_cpu_time_has_no_profile() {
-    let dir = folder();
+    let dir = &*folder();
     let mut idle = Command::new("sleep").arg("60").spawn().expect("sleep");
     let pid = idle.id().to_string();
     // It has started once it sleeps.
     std::thread::sleep(std::time::Duration::from_millis(500));
-    let ended = run(dir.path(), &["record", "--pid", &pid, "--duration", "1"]);
-    let arguments = ["record", "--pid", &pid, "--duration", "1", "--json"];
-    let json = run(dir.path(), &arguments);
+    let ended = run(dir, &["record", "--pid", &pid, "--duration", "1"]);
+    let json = run(dir, &["record", "--pid", &pid, "--duration", "1", "--json"]);
     idle.kill().expect("kill");
     idle.wait().expect("wait");
     if ended.stderr.contains("perf_event") {
         testkit::skip!("this user may not profile: {}", ended.stderr);
     }
-    ended.assert_error(1, &["no samples", "used no CPU"]);
-    assert!(ended.stderr.contains("while it works"), "{ended:?}");
+    ended.assert_error(1, &["no samples", "used no CPU"]).says(["while it works"]);
     assert_eq!(json.code(), Some(1), "{json:#?}");
     let error = json.printed();
     let cause = error["error"]["cause"].as_str().expect("a cause");
     assert!(cause.contains("no samples"), "{cause}");
-    let top = run(dir.path(), &["top", "last"]);
-    top.assert_error(1, &["has a profile with samples"]);
-    let flame = run(dir.path(), &["flame", "last", "--from", "1"]);
-    flame.assert_error(1, &["has a profile with samples"]);
+    run(dir, &["top", "last"]).assert_error(1, &["has a profile with samples"]);
+    run(dir, &["flame", "last", "--from", "1"]).assert_error(1, &["has a profile with samples"]);
 }

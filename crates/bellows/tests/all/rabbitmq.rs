@@ -20,7 +20,7 @@ fn client(dir: &std::path::Path, url: &str, args: &[&str]) -> common::Started {
 #[test]
 fn run_counts_what_rabbitmq_counts_for_every_queue_type() {
     testkit::needs_rabbitmq!();
-    let dir = tempfile::tempdir().expect("folder");
+    let dir = &*common::folder();
     let node = managed::shared_node();
     for kind in ["classic", "quorum", "stream"] {
         let queue = format!("queue://counted-{kind}");
@@ -28,10 +28,7 @@ fn run_counts_what_rabbitmq_counts_for_every_queue_type() {
             "{queue} --queue-type {kind} --persistent --max-pending 500 --rate 2000 --message-size 12 --warmup 500ms \
              --duration 1"
         );
-        let args = common::words(&line);
-        let ended = client(dir.path(), &node.url(), &args).end();
-        ended.assert_ok();
-        let summary = ended.printed();
+        let summary = client(dir, &node.url(), &common::words(&line)).end().json();
         let messages = &summary["scenarios"]["messages"];
         let sent = messages["sent"]["total"].as_u64().expect("sent");
         assert!(sent > 1_000, "{kind}: only {sent} sent");
@@ -40,22 +37,18 @@ fn run_counts_what_rabbitmq_counts_for_every_queue_type() {
         assert!(broker > 0.5, "{kind}: the broker's CPU was not seen: {broker} us a message");
         // Quorum queues and streams report their length with a delay of a few seconds.
         let name = format!("counted-{kind}");
-        let mut counted = None;
-        for _ in 0..20 {
-            counted = node.messages(&name);
-            if counted == Some(sent) {
-                break;
-            }
+        let is_counted = (0..20).any(|_| {
             thread::sleep(Duration::from_millis(500));
-        }
-        assert_eq!(counted, Some(sent), "{kind}: RabbitMQ counts otherwise");
+            node.messages(&name) == Some(sent)
+        });
+        assert!(is_counted, "{kind}: RabbitMQ counts otherwise");
     }
 }
 
 #[test]
 fn a_node_is_recorded_by_its_name() {
     testkit::needs_rabbitmq!();
-    let dir = tempfile::tempdir().expect("folder");
+    let dir = &*common::folder();
     let node = managed::shared_node();
     let line = fs::read(format!("/proc/{}/cmdline", node.pid())).expect("its command line");
     let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
@@ -64,9 +57,8 @@ fn a_node_is_recorded_by_its_name() {
     let (short, _) = full.split_once('@').expect("a host");
     for name in [full.as_str(), short] {
         let load = ["--rate", "1000", "--duration", "4"];
-        let load = client(dir.path(), &node.url(), &load);
-        let arguments = ["record", "--name", name, "--duration", "1", "--json", "--quiet"];
-        let ended = common::run(dir.path(), &arguments);
+        let load = client(dir, &node.url(), &load);
+        let ended = common::run(dir, &["record", "--name", name, "--duration", "1", "--json", "--quiet"]);
         load.end().assert_ok();
         if ended.stderr.contains("perf_event") {
             testkit::skip!("this user may not profile: {}", ended.stderr);
@@ -79,8 +71,7 @@ fn a_node_is_recorded_by_its_name() {
 /// Queues, exchanges and bindings of a node, as JSON.
 fn objects_of(dir: &std::path::Path, node: &SharedNode) -> String {
     let api = format!("http://127.0.0.1:{}", node.management());
-    let ended = common::run(dir, &["topology", "export", "--management", &api]);
-    ended.assert_ok();
+    let ended = common::run(dir, &["topology", "export", "--management", &api]).ok();
     assert!(ended.stdout.contains("\"queues\""), "{ended:?}");
     ended.stdout
 }
@@ -89,30 +80,25 @@ fn objects_of(dir: &std::path::Path, node: &SharedNode) -> String {
 #[test]
 fn a_client_cleans_up_what_it_declared() {
     testkit::needs_rabbitmq!();
-    let dir = tempfile::tempdir().expect("folder");
+    let dir = &*common::folder();
     let node = managed::shared_node();
-    let before = client(dir.path(), &node.url(), &["queue://a", "--message-count", "50"]).end();
-    before.assert_ok();
+    client(dir, &node.url(), &["queue://a", "--message-count", "50"]).end().assert_ok();
     let other = ["queue://a", "--queue-args", "x-max-length=5"];
     let unbound = ["--exchange", "unbound", "--delete"];
-    let refused = client(dir.path(), &node.url(), &[other, unbound].concat());
-    refused.end().assert_error(1, &["x-max-length"]);
-    let objects = objects_of(dir.path(), &node);
+    client(dir, &node.url(), &[other, unbound].concat()).end().assert_error(1, &["x-max-length"]);
+    let objects = objects_of(dir, &node);
     assert!(!objects.contains("\"unbound\""), "{objects}");
     let line = format!(
         "client queue://a queue://b --url {} --exchange both --exchange-type fanout --routing-key any --purge --delete \
          --message-count 100 --no-ledger --json --quiet",
         node.url()
     );
-    let arguments = common::words(&line);
-    let ended = common::run(dir.path(), &arguments);
-    ended.assert_ok();
-    let summary = ended.printed();
+    let summary = common::run(dir, &common::words(&line)).json();
     let messages = &summary["scenarios"]["messages"];
     let sent = messages["sent"]["total"].as_u64().expect("a number");
     // Each queue has a copy, and none of the fifty.
     assert_eq!(messages["received"]["total"].as_u64(), Some(2 * sent), "{summary:#}");
-    let objects = objects_of(dir.path(), &node);
+    let objects = objects_of(dir, &node);
     for name in ["a", "b", "both"] {
         assert!(!objects.contains(&format!("{name:?}")), "{name}: {objects}");
     }
@@ -121,7 +107,7 @@ fn a_client_cleans_up_what_it_declared() {
 #[test]
 fn the_ledger_of_a_clean_run_is_clean_for_every_queue_type() {
     testkit::needs_rabbitmq!();
-    let dir = tempfile::tempdir().expect("folder");
+    let dir = &*common::folder();
     let node = managed::shared_node();
     for kind in ["classic", "quorum", "stream"] {
         let line = format!(
@@ -130,10 +116,7 @@ fn the_ledger_of_a_clean_run_is_clean_for_every_queue_type() {
              --no-archive",
             node.url()
         );
-        let args: Vec<&str> = line.split(' ').collect();
-        let ended = common::start(common::bellows(dir.path(), &args)).end();
-        ended.assert_ok();
-        let summary = ended.printed();
+        let summary = common::run(dir, &common::words(&line)).json();
         let messages = &summary["scenarios"]["messages"];
         let sent = messages["sent"]["total"].as_u64().expect("sent");
         // Every subscriber of a stream gets every message.
@@ -152,18 +135,14 @@ fn the_ledger_of_a_clean_run_is_clean_for_every_queue_type() {
 #[test]
 fn a_stall_of_the_broker_shows_in_ack_response_and_not_in_send_ack() {
     testkit::needs_rabbitmq!();
-    let dir = tempfile::tempdir().expect("folder");
+    let dir = &*common::folder();
     let node = managed::shared_node();
     let args = common::words("queue://stalled --rate 1000 --max-pending 10 --message-size 64 --warmup 1 --duration 4");
-    let load = client(dir.path(), &node.url(), &args);
+    let load = client(dir, &node.url(), &args);
     // In the middle of the measured phase, whenever within it that is.
     thread::sleep(Duration::from_millis(2_500));
-    common::signal(node.pid(), "STOP");
-    thread::sleep(Duration::from_millis(500));
-    common::signal(node.pid(), "CONT");
-    let ended = load.end();
-    ended.assert_ok();
-    let summary = ended.printed();
+    common::stop_for(node.pid(), Duration::from_millis(500));
+    let summary = load.end().json();
     let of = |metric: &str, key: &str| {
         summary["scenarios"]["messages"]["latency"][metric][key].as_u64().unwrap_or_else(|| panic!("{metric} {key}"))
     };
@@ -189,15 +168,14 @@ fn a_start_says_how_long_it_took(told: &str) {
 #[test]
 fn the_main_job_leaves_a_whole_folder_and_no_broker() {
     testkit::needs_rabbitmq!();
-    let dir = tempfile::tempdir().expect("folder");
+    let dir = &*common::folder();
     let args = common::words(
         "run stream-publish --set phases.warmup=1s --set phases.measure=3s --set \
          broker.env.PLUGIN_PASSWORD=s3cret-in-env",
     );
-    let ended = common::start(common::bellows(dir.path(), &args)).end();
-    ended.assert_ok();
+    let ended = common::run(dir, &args).ok();
     a_start_says_how_long_it_took(&ended.stderr);
-    let report = dir.path().join(ended.report());
+    let report = dir.join(ended.report());
     let folder = report.parent().expect("run folder");
     let files = "run.json series.jsonl latency.hlog cpu.stacks profile.pb.gz cpu.folded cpu.svg report.html";
     for file in common::words(files) {
@@ -224,31 +202,23 @@ fn the_main_job_leaves_a_whole_folder_and_no_broker() {
     let record = common::read_json(&folder.join("run.json"));
     let pid = record["summary"]["broker"]["pid"].as_u64().expect("pid");
     // A killed process stays in the table until its memory is torn down and its parent has looked.
-    let entry = format!("/proc/{pid}");
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while std::path::Path::new(&entry).exists() {
-        assert!(Instant::now() < deadline, "the broker still runs");
-        thread::sleep(Duration::from_millis(20));
-    }
+    common::wait_for("end of the broker", || !std::path::Path::new(&format!("/proc/{pid}")).exists());
     assert_eq!(record["topology"]["queues"][0]["type"], "stream");
-    work::what_is_known_of_stacks_is_told(dir.path(), &ended, folder, &record);
+    work::what_is_known_of_stacks_is_told(dir, &ended, folder, &record);
 }
 
 #[test]
 fn the_topology_has_the_consumers_that_were_there_under_load() {
     testkit::needs_rabbitmq!();
-    let dir = common::folder();
+    let dir = &*common::folder();
     let shared = managed::shared_node();
     let broker = shared.broker();
     let experiment = format!(
         r#"
 name = "seen"
+phases = {{ warmup = "200ms", measure = "1500ms" }}
+profile.events = []
 {broker}
-[phases]
-warmup = "200ms"
-measure = "1500ms"
-[profile]
-events = []
 [[load]]
 destination = "queue://seen"
 rate = 500
@@ -256,10 +226,9 @@ consumers = 2
 max-pending = 100
 "#
     );
-    fs::write(dir.path().join("seen.toml"), experiment).expect("write");
-    let ended = common::start(common::bellows(dir.path(), &["run", "seen.toml"])).end();
-    ended.assert_ok();
-    let report = dir.path().join(ended.report());
+    fs::write(dir.join("seen.toml"), experiment).expect("write");
+    let ended = common::run(dir, &["run", "seen.toml"]).ok();
+    let report = dir.join(ended.report());
     let record = common::read_json(&report.with_file_name("run.json"));
     let queue = &record["topology"]["queues"][0];
     assert_eq!((&queue["name"], &queue["consumers"]), (&"seen".into(), &2.into()));
@@ -267,29 +236,21 @@ max-pending = 100
 
 /// A run of a few seconds in which RabbitMQ is killed and started again.
 fn summary_of_a_crash(loads: &str) -> Value {
-    let dir = common::folder();
+    let dir = &*common::folder();
     let experiment = format!(
         r#"
 name = "crash"
-[broker]
-kind = "rabbitmq"
-[phases]
-warmup = "500ms"
-measure = "24s"
-drain = "15s"
-[profile]
-events = []
+broker.kind = "rabbitmq"
+phases = {{ warmup = "500ms", measure = "24s", drain = "15s" }}
+profile.events = []
 [[fault]]
 at = "1500ms"
 kind = "kill"
 for = "500ms"
 {loads}"#
     );
-    fs::write(dir.path().join("crash.toml"), experiment).expect("write");
-    let args = ["run", "crash.toml", "--json", "--quiet"];
-    let ended = common::start(common::bellows(dir.path(), &args)).end();
-    ended.assert_ok();
-    let summary = ended.printed();
+    fs::write(dir.join("crash.toml"), experiment).expect("write");
+    let summary = common::run(dir, &["run", "crash.toml", "--json", "--quiet"]).json();
     let fault = &summary["faults"][0];
     let back = fault["back_s"].as_f64().expect("it comes back");
     let first = fault["first_confirm_s"].as_f64().expect("a confirm");
@@ -378,8 +339,8 @@ fn remains_of(bellows: u32) -> Vec<String> {
 
 /// Starts a run, and sends it signals once its RabbitMQ is on the way.
 fn interrupted_while_rabbitmq_starts(signals: &[&str]) -> common::Ended {
-    let dir = common::folder();
-    let run = common::start(common::bellows(dir.path(), &["run", "stream-publish"]));
+    let dir = &*common::folder();
+    let run = common::start(common::bellows(dir, &["run", "stream-publish"]));
     let pid = run.child.id();
     // From the guardian on the node's end is certain; what is only planned, the next start would clear away.
     let is_guarded = |state: &String| state.contains("\"guard\":{");
@@ -394,15 +355,14 @@ fn interrupted_while_rabbitmq_starts(signals: &[&str]) -> common::Ended {
     let ended = run.end();
     assert!(asked.elapsed() < Duration::from_secs(3), "{ended:#?}");
     common::wait_for("end of the node", || remains_of(pid).is_empty());
-    assert!(!dir.path().join("runs").exists(), "nothing was measured");
+    assert!(!dir.join("runs").exists(), "nothing was measured");
     ended
 }
 
 #[test]
 fn a_signal_while_rabbitmq_starts_is_heeded_at_once() {
     testkit::needs_rabbitmq!();
-    let ended = interrupted_while_rabbitmq_starts(&["INT"]);
-    assert_eq!(ended.code(), Some(130), "{ended:#?}");
+    let ended = interrupted_while_rabbitmq_starts(&["INT"]).ends(130);
     let told = ended.stderr.ends_with("stopped in start: nothing measured\n");
     assert!(told && !ended.stderr.contains("error:"), "{ended:#?}");
     let ended = interrupted_while_rabbitmq_starts(&["TERM", "INT"]);

@@ -44,8 +44,7 @@ fn no_name_of_a_run_over_rabbitmq_remains() {
     let probes = "[[probe]]\nname = \"orders-api\"\nurl = \"/api/queues/%2F/secret-orders0\"\nevery = \"500ms\"\n\
                   [[scrape]]\nurl = \"http://localhost:1/metrics\"\nname = \"stealth-scrape\"\nevery = \"1s\"\n";
     experiment(dir, &managed::shared_node().broker(), probes);
-    let line = ["run", "payroll-merger.toml", "--tag", "hush-tag", "--note", "open sesame", "--quiet"];
-    run(dir, &line).assert_ok();
+    run(dir, &["run", "payroll-merger.toml", "--tag", "hush-tag", "--note", "open sesame", "--quiet"]).assert_ok();
     let plain = common::only_run(dir);
     let whole = fs::read(plain.join("run.json")).expect("a record");
     let whole = String::from_utf8_lossy(&whole).to_lowercase();

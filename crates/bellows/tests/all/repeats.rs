@@ -32,30 +32,28 @@ fn repeats(report: &Path) -> Value {
 
 #[test]
 fn repeated_runs_say_how_far_their_figures_spread() {
-    let dir = folder();
-    let ended = run(dir.path(), &short(&["--repeat", "3", "--quiet", "--junit", "out.xml"]));
-    ended.assert_ok();
+    let dir = &*folder();
+    let ended = run(dir, &short(&["--repeat", "3", "--quiet", "--junit", "out.xml"])).ok();
     // The summary alone.
-    assert!(!ended.stdout.contains("run 1 of 3"), "{ended:?}");
-    assert!(ended.stdout.contains("3 runs of demo\n"), "{ended:?}");
-    assert_eq!(runs(dir.path()).len(), 3);
-    let junit = fs::read_to_string(dir.path().join("out.xml")).expect("JUnit");
+    ended.prints_not(["run 1 of 3"]).prints(["3 runs of demo\n"]);
+    assert_eq!(runs(dir).len(), 3);
+    let junit = fs::read_to_string(dir.join("out.xml")).expect("JUnit");
     assert!(junit.contains("tests=\"3\"") && junit.contains("run 3: the run"), "{junit}");
 
     // The last run's folder holds what they say together, computed from each run's own summary.
-    let found = repeats(&dir.path().join(ended.report()));
+    let found = repeats(&dir.join(ended.report()));
     let sent = found["figures"].as_array().expect("figures").iter().find(|it| it["name"] == "sent rate");
     let sent = sent.expect("the rate");
     let rate = |run: &Value| {
-        let record = common::read_json(&dir.path().join(RUNS).join(run["id"].as_str().expect("id")).join("run.json"));
+        let record = common::read_json(&dir.join(RUNS).join(run["id"].as_str().expect("id")).join("run.json"));
         record["summary"]["scenarios"]["messages"]["sent"]["rate"].as_f64().expect("a rate")
     };
     let rates: Vec<f64> = found["runs"].as_array().expect("runs").iter().map(rate).collect();
     let values: Vec<f64> = sent["values"].as_array().expect("values").iter().filter_map(Value::as_f64).collect();
     assert_eq!(values, rates);
-    run(dir.path(), &["runs", "prune", "--keep", "1"]).assert_ok();
-    run(dir.path(), &["runs", "rm", "last"]).assert_ok();
-    assert_eq!(runs(dir.path()).len(), 0, "repeats.json goes with its run");
+    run(dir, &["runs", "prune", "--keep", "1"]).assert_ok();
+    run(dir, &["runs", "rm", "last"]).assert_ok();
+    assert_eq!(runs(dir).len(), 0, "repeats.json goes with its run");
     let mean = rates.iter().sum::<f64>() / 3.0;
     assert!((sent["mean"].as_f64().expect("mean") - mean).abs() < 1e-6 * mean);
     assert!(sent["interval"].is_array(), "{sent}");
@@ -63,11 +61,10 @@ fn repeated_runs_say_how_far_their_figures_spread() {
 
 #[test]
 fn repeated_runs_say_what_became_of_their_requirements() {
-    let dir = folder();
+    let dir = &*folder();
     let more =
         ["--repeat=2", "--require=sent rate <= 1", "--require=sent rate >= 1", "--require=end-to-end p99.999 <= 1h"];
-    let ended = run(dir.path(), &short(&more));
-    assert_eq!(ended.code(), Some(3), "{ended:?}");
+    let ended = run(dir, &short(&more)).ends(3);
     let said = |text: &str| assert!(ended.stdout.contains(text), "{text:?} in {}", ended.stdout);
     said("run 1 of 2: 1 of 3 requirements missed, sent rate ");
     said("run 2 of 2: 1 of 3 requirements missed, ");
@@ -80,8 +77,8 @@ fn repeated_runs_say_what_became_of_their_requirements() {
 
 #[test]
 fn repeats_are_one_object_for_machines() {
-    let dir = folder();
-    let ended = run(dir.path(), &short(&["--repeat", "2", "--json", "--require", "sent rate <= 1"]));
+    let dir = &*folder();
+    let ended = run(dir, &short(&["--repeat", "2", "--json", "--require", "sent rate <= 1"]));
     // One that missed what was required decides.
     assert_eq!(ended.code(), Some(3), "{ended:?}");
     let object = ended.printed();
@@ -97,28 +94,28 @@ fn repeats_are_one_object_for_machines() {
     assert!(object["figures"][0]["interval"].is_null(), "two runs have no interval");
     // Lines about single runs stand beside the object, or nowhere.
     assert!(ended.stderr.contains("run 1 of 2: "), "{ended:?}");
-    let quiet = run(dir.path(), &short(&["--repeat", "2", "--json", "--quiet"]));
+    let quiet = run(dir, &short(&["--repeat", "2", "--json", "--quiet"]));
     assert_eq!(quiet.json()["schema"], "bellows.repeats/1");
     assert!(!quiet.stderr.contains("run 1 of 2"), "{quiet:?}");
 }
 
 #[test]
 fn a_run_that_is_stopped_ends_the_series_and_does_not_count() {
-    let dir = folder();
-    let started = start(bellows(dir.path(), &short(&["--repeat", "20", "--quiet"])));
-    let series = |path: &str| fs::read_to_string(dir.path().join(RUNS).join(path).join("series.jsonl"));
+    let dir = &*folder();
+    let started = start(bellows(dir, &short(&["--repeat", "20", "--quiet"])));
+    let series = |path: &str| fs::read_to_string(dir.join(RUNS).join(path).join("series.jsonl"));
     wait_for("a second run in progress", || {
-        dir.path().join(RUNS).exists()
-            && runs(dir.path()).len() == 2
-            && runs(dir.path()).iter().all(|id| series(id).is_ok_and(|text| !text.is_empty()))
+        dir.join(RUNS).exists()
+            && runs(dir).len() == 2
+            && runs(dir).iter().all(|id| series(id).is_ok_and(|text| !text.is_empty()))
     });
     started.signal("INT");
     let ended: Ended = started.end();
     assert!(ended.took < common::DEADLINE / 2, "{ended:?}");
-    let count = runs(dir.path()).len();
+    let count = runs(dir).len();
     assert!(count < 20, "{ended:?}");
     assert!(ended.stdout.contains("of 20 runs of demo ended as planned"), "{ended:?}");
-    let found = repeats(&dir.path().join(ended.report()));
+    let found = repeats(&dir.join(ended.report()));
     assert_eq!(found["requested"], 20);
     assert_eq!(found["runs"].as_array().map(Vec::len), Some(count));
 }
@@ -131,8 +128,7 @@ fn a_stop_before_a_run_is_complete_says_what_was_stopped() {
     let started = start(bellows(dir.path(), &args));
     wait_for("a recorded second", || common::seconds_recorded(dir.path()) >= 1);
     started.signal("INT");
-    let ended: Ended = started.end();
-    assert_eq!(ended.code(), Some(130), "{ended:#?}");
+    let ended: Ended = started.end().ends(130);
     let run = common::only_run(dir.path());
     let said =
         format!("stopped in run 1 of 3: no run was completed; what it measured until then is in {}\n", run.display());
@@ -140,26 +136,22 @@ fn a_stop_before_a_run_is_complete_says_what_was_stopped() {
     assert!(!ended.stdout.contains("mean"), "{ended:#?}");
 
     let warming = short(&["--repeat", "3", "--json", "--set", "phases.warmup=60s"]);
-    let dir = folder();
-    let started = start(bellows(dir.path(), &warming));
-    wait_for("a recorded second", || common::seconds_recorded(dir.path()) >= 1);
+    let dir = &*folder();
+    let started = start(bellows(dir, &warming));
+    wait_for("a recorded second", || common::seconds_recorded(dir) >= 1);
     started.signal("INT");
-    let ended: Ended = started.end();
-    assert_eq!(ended.code(), Some(130), "{ended:#?}");
-    let said = "stopped in warm-up of run 1 of 3: nothing measured\n";
-    assert!(ended.stderr.ends_with(said), "{ended:#?}");
+    let ended: Ended = started.end().ends(130);
+    assert!(ended.stderr.ends_with("stopped in warm-up of run 1 of 3: nothing measured\n"), "{ended:#?}");
     let value = ended.printed();
     assert_eq!(value["error"]["cause"], "stopped in warm-up of run 1 of 3");
 }
 
 #[test]
 fn how_often_is_a_number_from_one_to_a_thousand() {
-    let dir = folder();
+    let dir = &*folder();
     for wrong in ["0", "-1", "1001", "many"] {
-        let ended = run(dir.path(), &["demo", "--repeat", wrong]);
-        assert_eq!(ended.code(), Some(2), "{wrong}: {ended:?}");
-        assert!(ended.stderr.contains("--repeat"), "{ended:?}");
+        run(dir, &["demo", "--repeat", wrong]).ends(2).says(["--repeat"]);
     }
     let endless = ["client", "--repeat", "2", "--url", "amqp://127.0.0.1:1"];
-    run(dir.path(), &endless).assert_error(2, &["--repeat 2", "end by themselves"]);
+    run(dir, &endless).assert_error(2, &["--repeat 2", "end by themselves"]);
 }

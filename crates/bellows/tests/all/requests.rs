@@ -63,12 +63,7 @@ fn always() -> SocketAddr {
 fn a_probe_says_nothing_of_messages() {
     let dir = &*folder();
     let url = format!("http://user:secret@{}/metrics", always());
-    let probe = |url: &str| {
-        let args = ["probe", url, "--every", "50ms", "--duration", "1", "--json", "--quiet"];
-        let ran = run(dir, &args);
-        ran.assert_ok();
-        serde_json::from_str::<Value>(&ran.stdout).expect("JSON")
-    };
+    let probe = |url: &str| run(dir, &["probe", url, "--every", "50ms", "--duration", "1", "--json", "--quiet"]).json();
     let objects = [probe(&url), probe(&url)];
     for object in &objects {
         common::schema::assert_valid(object);
@@ -83,12 +78,10 @@ fn a_probe_says_nothing_of_messages() {
         let name = Path::new(&it).file_name().expect("a name");
         name.to_string_lossy().into_owned()
     });
-    let listed = run(dir, &["runs"]);
-    listed.assert_ok();
+    let listed = run(dir, &["runs"]).ok();
     let complete = listed.stdout.matches(" complete ").count();
     assert_eq!(complete, 2, "{}", listed.stdout);
-    let history = run(dir, &["runs", "history", "probe"]);
-    history.assert_ok();
+    run(dir, &["runs", "history", "probe"]).assert_ok();
     let compared = run(dir, &["ab", &ids[0], "--with", &ids[1], "--verbose"]);
     assert!(matches!(compared.code(), Some(0 | 3 | 4)), "{compared:?}");
     assert!(compared.stdout.contains("response p50"), "{compared:?}");
@@ -100,12 +93,11 @@ fn a_probe_says_nothing_of_messages() {
 /// A page is worth scraping while its broker starts again.
 #[test]
 fn a_page_that_is_away_for_a_while_is_scraped_on() {
-    let dir = folder();
+    let dir = &*folder();
     let address = server((Duration::from_millis(1_200), Duration::from_millis(2_700)));
     let url = format!("http://{address}/metrics");
     let args = ["scrape", &url, "--every", "250ms", "--for", "5", "--select", "jobs_total", "--select", "depth"];
-    let ran = run(dir.path(), &args);
-    ran.assert_ok();
+    let ran = run(dir, &args).ok();
     let lines: Vec<&str> = ran.stdout.lines().filter(|it| it.contains(" s  measure  ")).collect();
     assert!((4..=6).contains(&lines.len()), "{ran:?}");
     // The time of the measurement, the page and its series, a rate where it is a counter; no line goes on for ever.
@@ -119,8 +111,7 @@ fn a_page_that_is_away_for_a_while_is_scraped_on() {
     let told = |part: &str| ran.stderr.lines().filter(|line| line.contains(part)).count();
     assert_eq!(told("was not answered"), 1, "once, and not for each request: {ran:?}");
     assert_eq!(told("a page again, after "), 1, "{ran:?}");
-    let json = run(dir.path(), &["scrape", &url, "--json", "--quiet", "--select", "depth"]);
-    let object = json.json();
+    let object = run(dir, &["scrape", &url, "--json", "--quiet", "--select", "depth"]).json();
     let selected = &object["scrapes"][0]["selected"][0];
     assert_eq!(selected["series"], "depth{queue=\"orders\"}", "{object:#}");
 }
@@ -134,13 +125,11 @@ fn refusals_are_no_measure_of_what_an_answer_costs() {
         for stream in refused.incoming().flatten() {
             let heads = BufReader::new(&stream).lines().map_while(Result::ok);
             let _ = heads.take_while(|line| !line.is_empty()).count();
-            let answer = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno";
-            let _ = (&stream).write_all(answer.as_bytes());
+            let _ = (&stream).write_all(common::pages::answer("401 Unauthorized", "no").as_bytes());
         }
     });
     let url = format!("http://{address}/");
-    let args = ["probe", &url, "--every", "50ms", "--duration", "1", "--json"];
-    let probed = run(dir.path(), &args);
+    let probed = run(dir.path(), &["probe", &url, "--every", "50ms", "--duration", "1", "--json"]);
     let object = probed.printed();
     let probe = &object["scenarios"]["probe"];
     assert!(probe["probe_status_4xx"].as_u64() >= Some(10), "{object:#}");
@@ -148,9 +137,7 @@ fn refusals_are_no_measure_of_what_an_answer_costs() {
     assert!(!probed.stderr.contains("CPU per request"), "{probed:?}");
     let scraped = run(dir.path(), &["scrape", &url, "--every", "100ms", "--for", "1"]);
     scraped.assert_error(1, &["401"]);
-    for part in ["/request", "B/s"] {
-        assert!(!scraped.stdout.contains(part), "{scraped:?}");
-    }
+    scraped.prints_not(["/request", "B/s"]);
 }
 
 /// A server that answers at once for a second, and then not before two and a half have passed since its first request.
@@ -175,13 +162,12 @@ fn server_that_stops() -> SocketAddr {
 /// Most of those that were begun were answered at once; the others are half of all.
 #[test]
 fn requests_that_were_never_begun_count_in_what_is_required_of_a_probe() {
-    let dir = folder();
+    let dir = &*folder();
     let url = format!("http://{}/", server_that_stops());
     let begin = Instant::now();
     let required = ["--require", "response p90 < 100ms", "--require", "from send p50 <= 400ms"];
     let line = format!("probe {url} --every 10ms --max-open 1 --duration 2 --json");
-    let probed = run(dir.path(), &[&common::words(&line)[..], &required].concat());
-    assert_eq!(probed.code(), Some(3), "{probed:?}");
+    let probed = run(dir, &[&common::words(&line)[..], &required].concat()).ends(3);
     let object = probed.printed();
     let probe = &object["scenarios"]["probe"];
     let count = |name: &str| probe[name].as_u64().expect("a count");

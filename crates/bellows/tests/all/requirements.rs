@@ -10,47 +10,39 @@ const SHORT: [&str; 8] =
     ["demo", "--no-profile", "--set", "phases.warmup=0s", "--set", "phases.measure=1s", "--set", "load.0.rate=2000"];
 
 fn demo(more: &[&str]) -> common::Ended {
-    let dir = folder();
+    let dir = &*folder();
     let args: Vec<&str> = SHORT.iter().chain(more).copied().collect();
-    run(dir.path(), &args)
+    run(dir, &args)
 }
 
 #[test]
 fn the_exit_code_says_whether_the_requirements_were_met() {
-    let met = demo(&["--require", "lost = 0", "--require", "sent rate >= 1k"]);
-    met.assert_ok();
-    assert!(!met.stdout.contains("MISSED"), "{}", met.stdout);
+    demo(&["--require", "lost = 0", "--require", "sent rate >= 1k"]).ok().prints_not(["MISSED"]);
 
-    let missed = demo(&["--require=end-to-end p50 >= 1h", "--require", "lost = 0"]);
-    assert_eq!(missed.code(), Some(3), "{missed:?}");
+    let missed = demo(&["--require=end-to-end p50 >= 1h", "--require", "lost = 0"]).ends(3);
     assert!(missed.stdout.contains("end-to-end p50 >= 1h: "), "{}", missed.stdout);
 
     // 2,000 messages have too few beyond the 99.99th percentile.
-    let unknown = demo(&["--require", "end-to-end p99.99 < 1h"]);
-    assert_eq!(unknown.code(), Some(4), "{unknown:?}");
-    assert!(unknown.stdout.contains("end-to-end p99.99 < 1h: inconclusive"), "{}", unknown.stdout);
+    demo(&["--require", "end-to-end p99.99 < 1h"]).ends(4).prints(["end-to-end p99.99 < 1h: inconclusive"]);
     // What was missed counts more than what cannot be told; the old name has the opposite sense.
-    let both = demo(&["--require", "end-to-end p99.99 < 1h", "--fail-if", "sent rate > 1"]);
-    assert_eq!(both.code(), Some(3), "{both:?}");
-    assert!(both.stdout.contains("MISSED"), "{both:?}");
-    assert!(both.stdout.contains("sent rate <= 1: "), "{both:?}");
+    demo(&["--require", "end-to-end p99.99 < 1h", "--fail-if", "sent rate > 1"])
+        .ends(3)
+        .prints(["MISSED", "sent rate <= 1: "]);
 }
 
 #[test]
 fn requirements_stand_in_files_json_and_junit() {
-    let dir = folder();
+    let dir = &*folder();
     let text = "[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\
                 [phases]\nwarmup = \"0s\"\nmeasure = \"500ms\"\n\
                 [[load]]\ndestination = \"queue://q\"\nrate = \"1k\"\n\
                 [[require]]\nthat = \"lost = 0\"\n[[require]]\nthat = \"stalls < 0\"\n";
-    fs::write(dir.path().join("held.toml"), text).expect("file");
-    let ended = run(dir.path(), &["run", "held.toml", "--json", "--quiet", "--junit", "out.xml"]);
-    assert_eq!(ended.code(), Some(3), "{ended:?}");
-    let summary = ended.printed();
+    fs::write(dir.join("held.toml"), text).expect("file");
+    let summary = run(dir, &["run", "held.toml", "--json", "--quiet", "--junit", "out.xml"]).ends(3).printed();
     assert_eq!(summary["requirements"][0]["met"], true, "{summary:#}");
     assert_eq!(summary["requirements"][1]["met"], false, "{summary:#}");
     common::schema::assert_valid(&summary);
-    let xml = fs::read_to_string(dir.path().join("out.xml")).expect("out.xml");
+    let xml = fs::read_to_string(dir.join("out.xml")).expect("out.xml");
     for part in [
         "<testsuite name=\"run\"",
         "tests=\"3\" failures=\"1\" errors=\"0\"",
@@ -66,47 +58,41 @@ fn requirements_stand_in_files_json_and_junit() {
 /// A CI server must not see the green file of an earlier run.
 #[test]
 fn a_run_that_measures_nothing_passes_nothing() {
-    let dir = folder();
-    fs::write(dir.path().join("old.xml"), "<testsuite/>").expect("file");
-    let closed = "amqp://127.0.0.1:1";
-    let args = ["client", "queue://q", "--url", closed, "--require", "lost = 0"];
+    let dir = &*folder();
+    fs::write(dir.join("old.xml"), "<testsuite/>").expect("file");
+    let args = ["client", "queue://q", "--url", "amqp://127.0.0.1:1", "--require", "lost = 0"];
     let args: Vec<&str> = args.into_iter().chain(["--junit", "old.xml"]).collect();
-    run(dir.path(), &args).assert_error(1, &["127.0.0.1:1"]);
-    let xml = fs::read_to_string(dir.path().join("old.xml")).expect("old.xml");
+    run(dir, &args).assert_error(1, &["127.0.0.1:1"]);
+    let xml = fs::read_to_string(dir.join("old.xml")).expect("old.xml");
     // The CI server shows the cause and the remedy, which were on standard error only.
     assert!(xml.contains("errors=\"1\"") && !xml.contains("it has not ended"), "{xml}");
     assert!(xml.contains("127.0.0.1:1"), "{xml}");
 
     let args =
         ["demo", "--no-profile", "--set", "phases.warmup=30s", "--require", "stalls <= 99", "--junit", "stopped.xml"];
-    let started = start(bellows(dir.path(), &args));
-    wait_for("second", || seconds_recorded(dir.path()) > 0);
+    let started = start(bellows(dir, &args));
+    wait_for("second", || seconds_recorded(dir) > 0);
     started.signal("INT");
-    let ended = started.end();
-    assert_eq!(ended.code(), Some(130), "{ended:?}");
-    assert!(ended.stderr.contains("stopped in warm-up: nothing measured"), "{ended:?}");
-    let xml = fs::read_to_string(dir.path().join("stopped.xml")).expect("stopped.xml");
+    started.end().ends(130).says(["stopped in warm-up: nothing measured"]);
+    let xml = fs::read_to_string(dir.join("stopped.xml")).expect("stopped.xml");
     assert!(xml.contains("<error message=\"stopped in warm-up: nothing measured"), "{xml}");
 
-    let nowhere = ["demo", "--junit", "/nonexistent/x.xml"];
-    let refused = run(dir.path(), &nowhere);
+    let refused = run(dir, &["demo", "--junit", "/nonexistent/x.xml"]);
     refused.assert_error(1, &["/nonexistent/x.xml"]);
     assert_eq!(refused.stdout, "");
 }
 
 #[test]
 fn what_cannot_be_required_is_refused() {
-    let dir = folder();
+    let dir = &*folder();
     for (condition, part) in [
         ("p99 < 20ms", "is not a quantity"),
         ("end-to-end p99 < 20", "with its unit"),
         ("lost", "compares nothing"),
         ("lost", "\"lost = 0\""),
     ] {
-        let ended = run(dir.path(), &["demo", "--require", condition]);
-        assert_eq!(ended.code(), Some(2), "{ended:?}");
-        assert!(ended.stderr.contains(part), "{ended:?}");
+        run(dir, &["demo", "--require", condition]).ends(2).says([part]);
     }
     let args = ["demo", "--no-profile", "--require", "connect time p99 < 1s"];
-    run(dir.path(), &args).assert_error(2, &["no latency called \"connect time\""]);
+    run(dir, &args).assert_error(2, &["no latency called \"connect time\""]);
 }

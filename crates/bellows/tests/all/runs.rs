@@ -22,12 +22,10 @@ fn demo<'a>(more: &[&'a str]) -> Vec<&'a str> {
 /// A run that was kept elsewhere is not the last one.
 #[test]
 fn the_next_command_names_a_run_that_is_kept_elsewhere() {
-    let dir = folder();
+    let dir = &*folder();
     let next = |text: &str| text.rsplit("next").next().unwrap_or_default().to_owned();
-    let usual = run(dir.path(), &demo(&[]));
-    usual.assert_ok();
-    let elsewhere = run(dir.path(), &demo(&["--runs", "my runs"]));
-    elsewhere.assert_ok();
+    let usual = run(dir, &demo(&[])).ok();
+    let elsewhere = run(dir, &demo(&["--runs", "my runs"])).ok();
     let run_dir = elsewhere.report();
     let run_dir = run_dir.parent().and_then(Path::to_str).expect("a folder");
     let (_, id) = run_dir.split_once("my runs/").expect("its folder");
@@ -35,24 +33,20 @@ fn the_next_command_names_a_run_that_is_kept_elsewhere() {
     assert!(next(&elsewhere.stdout).contains(&name), "{elsewhere:#?}");
     assert!(!next(&usual.stdout).contains("runs/20"), "{usual:#?}");
     for args in [&["runs", "show", run_dir][..], &["runs", "show", "last", "--runs", "my runs"]] {
-        let shown = run(dir.path(), args);
+        let shown = run(dir, args);
         assert!(next(&shown.stdout).contains(&name), "{shown:#?}");
     }
-    let shown = run(dir.path(), &["runs", "show"]);
-    assert!(!shown.stdout.contains("my runs"), "{shown:#?}");
+    run(dir, &["runs", "show"]).prints_not(["my runs"]);
 }
 
 #[test]
 fn the_demo_ends_by_naming_its_report() {
-    let dir = folder();
-    let ended = run(dir.path(), &demo(&[]));
-    ended.assert_ok();
+    let dir = &*folder();
+    let ended = run(dir, &demo(&[])).ok();
     let report = ended.report();
-    let html = fs::read_to_string(dir.path().join(&report)).expect("report");
+    let html = fs::read_to_string(dir.join(&report)).expect("report");
     assert!(html.contains("<!doctype html>") || html.contains("<!DOCTYPE html>"));
-    for part in [" s  warm-up  sent ", " s  measure  sent ", "\ndemo  "] {
-        assert!(ended.stdout.contains(part), "{part:?} is missing: {}", ended.stdout);
-    }
+    ended.prints([" s  warm-up  sent ", " s  measure  sent ", "\ndemo  "]);
     assert!(
         ended.stdout.lines().any(|line| line.starts_with("messages ") && line.contains(" 4,000 sent and received")),
         "{}",
@@ -60,23 +54,21 @@ fn the_demo_ends_by_naming_its_report() {
     );
     assert!(ended.stdout.contains("\nack response  "), "{}", ended.stdout);
 
-    let listed = run(dir.path(), &["runs"]);
+    let listed = run(dir, &["runs"]);
     assert!(listed.stdout.lines().nth(1).is_some_and(|l| l.contains("complete")), "{listed:?}");
     // The command that made the run is the one that makes it again.
-    let record = record(dir.path());
+    let record = record(dir);
     assert_eq!(record["command"][1], "demo");
-    let again = run(dir.path(), &["runs", "report", "last", "-o", "again.html"]);
-    again.assert_ok();
-    assert!(dir.path().join("again.html").is_file());
+    let again = run(dir, &["runs", "report", "last", "-o", "again.html"]).ok();
+    assert!(dir.join("again.html").is_file());
 }
 
 /// Calls of a C library keep no frame pointer, and of two stacks in three the callers were missing.
 #[test]
 fn stacks_of_the_embedded_broker_are_whole_without_copies() {
-    let dir = folder();
-    let ended = run(dir.path(), &demo(&["--quiet", "--set", "profile.stacks=frame-pointers"]));
-    ended.assert_ok();
-    let record = record(dir.path());
+    let dir = &*folder();
+    let ended = run(dir, &demo(&["--quiet", "--set", "profile.stacks=frame-pointers"])).ok();
+    let record = record(dir);
     let profile = &record["summary"]["profiles"][0];
     let of = |key: &str| profile[key].as_f64().unwrap_or_default();
     if of("samples") < 20.0 {
@@ -87,16 +79,15 @@ fn stacks_of_the_embedded_broker_are_whole_without_copies() {
 
 #[test]
 fn json_is_one_object_that_its_schema_describes() {
-    let dir = folder();
-    let ended = run(dir.path(), &demo(&["--json", "--quiet"]));
-    ended.assert_ok();
+    let dir = &*folder();
+    let ended = run(dir, &demo(&["--json", "--quiet"])).ok();
     assert_eq!(ended.stderr, "");
     let object = ended.printed();
     let messages = &object["scenarios"]["messages"];
     common::schema::assert_valid(&object);
     assert_eq!(messages["sent"]["total"], 4_000);
     assert_eq!(messages["received"]["total"], 4_000);
-    let record = record(dir.path());
+    let record = record(dir);
     assert_eq!(record["summary"], object, "run.json holds another summary");
 
     // The validator itself notices what is wrong.
@@ -132,20 +123,16 @@ fn the_schema_describes_all_that_a_warning_may_have() {
 
 #[test]
 fn with_json_everything_else_goes_to_standard_error() {
-    let dir = folder();
-    let ended = run(dir.path(), &demo(&["--json"]));
-    ended.assert_ok();
-    assert!(serde_json::from_str::<Value>(&ended.stdout).is_ok(), "{}", ended.stdout);
-    for part in [" s  measure  sent ", "\ndemo  ", "\nreport "] {
-        assert!(ended.stderr.contains(part), "{part:?} is missing: {}", ended.stderr);
-    }
+    let dir = &*folder();
+    let ended = run(dir, &demo(&["--json"]));
+    ended.json();
+    ended.says([" s  measure  sent ", "\ndemo  ", "\nreport "]);
 }
 
 #[test]
 fn quiet_leaves_the_summary_only() {
-    let dir = folder();
-    let ended = run(dir.path(), &demo(&["--quiet", "--no-profile"]));
-    ended.assert_ok();
+    let dir = &*folder();
+    let ended = run(dir, &demo(&["--quiet", "--no-profile"])).ok();
     assert_eq!(ended.stderr, "");
     assert!(ended.stdout.contains("demo  "), "{}", ended.stdout);
     ended.report();
@@ -153,23 +140,19 @@ fn quiet_leaves_the_summary_only() {
 
 #[test]
 fn strict_turns_warnings_into_5() {
-    let dir = folder();
+    let dir = &*folder();
     // 1,000 messages are too few for the percentiles that are printed.
-    let ended = run(dir.path(), &demo(&["--strict", "--quiet", "--set", "load.0.rate=100"]));
-    assert_eq!(ended.code(), Some(5), "{ended:#?}");
+    let ended = run(dir, &demo(&["--strict", "--quiet", "--set", "load.0.rate=100"])).ends(5);
     ended.report();
 }
 
 #[test]
 fn client_producer_and_consumer_count_the_same_messages() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     let base = ["queue://Q", "--url", &broker.url, "--message-count", "500", "--json", "--quiet"];
     let with = |command: &str, more: &[&str]| {
         let args: Vec<&str> = [command].iter().chain(&base).chain(more).copied().collect();
-        let ended = run(dir.path(), &args);
-        ended.assert_ok();
-        serde_json::from_str::<Value>(&ended.stdout).expect("one JSON object")
+        run(dir, &args).json()
     };
     let client = with("client", &["--max-pending", "50", "--no-archive"]);
     let messages = &client["scenarios"]["messages"];
@@ -180,21 +163,18 @@ fn client_producer_and_consumer_count_the_same_messages() {
     assert_eq!(producer["scenarios"]["messages"]["received"]["total"], 0);
     let consumer = with("consumer", &["--ack-every", "10", "--hdr", "out.hlog"]);
     assert_eq!(consumer["scenarios"]["messages"]["received"]["total"], 500);
-    assert!(fs::read_to_string(dir.path().join("out.hlog")).is_ok_and(|t| t.contains("end-to-end")));
-    let runs = run(dir.path(), &["runs", "--json"]);
-    let runs = runs.printed();
+    assert!(fs::read_to_string(dir.join("out.hlog")).is_ok_and(|t| t.contains("end-to-end")));
+    let runs = run(dir, &["runs", "--json"]).printed();
     assert_eq!(runs.as_array().map(Vec::len), Some(2), "--no-archive kept a run, or one is lost");
 }
 
 #[test]
 fn show_latency_and_rate_decide_what_a_line_holds() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     let lines = |more: &[&str]| {
         let base = ["client", "--url", &broker.url, "--duration", "1", "--no-archive"];
         let args: Vec<&str> = base.iter().chain(more).copied().collect();
-        let ended = run(dir.path(), &args);
-        ended.assert_ok();
+        let ended = run(dir, &args).ok();
         let end = ended.stdout.find("\nclient  ").expect("summary");
         ended.stdout[..end].to_owned()
     };
@@ -206,24 +186,21 @@ fn show_latency_and_rate_decide_what_a_line_holds() {
 
 #[test]
 fn a_password_is_neither_shown_nor_kept() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     let url = format!("amqp://guest:s3cret-in-url@{}", broker.address());
-    let args = ["client", "--url", &url, "--password", "guest", "--message-count", "10"];
-    let ended = run(dir.path(), &args);
-    ended.assert_ok();
-    let mut command = bellows(dir.path(), &["client", "--url", &broker.url, "--duration", "1"]);
+    let ended = run(dir, &["client", "--url", &url, "--password", "guest", "--message-count", "10"]).ok();
+    let mut command = bellows(dir, &["client", "--url", &broker.url, "--duration", "1"]);
     command.env("BELLOWS_PASSWORD", "s3cret-in-env");
     let refused = start(command).end();
     refused.assert_error(1, &["cannot log in to amqp://guest@", "403"]);
     let help = start({
-        let mut command = bellows(dir.path(), &["client", "--help"]);
+        let mut command = bellows(dir, &["client", "--help"]);
         command.env("BELLOWS_PASSWORD", "s3cret-in-env");
         command
     })
     .end();
     let mut texts = vec![ended.stdout, ended.stderr, refused.stdout, refused.stderr, help.stdout];
-    for file in fs::read_dir(only_run(dir.path())).expect("run").flatten() {
+    for file in fs::read_dir(only_run(dir)).expect("run").flatten() {
         texts.push(String::from_utf8_lossy(&fs::read(file.path()).expect("file")).into_owned());
     }
     for text in texts {
@@ -241,19 +218,17 @@ fn long_run(dir: &Path, url: &str) -> common::Started {
 
 #[test]
 fn a_load_with_recover_outlives_its_broker() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let dir = &*folder();
+    let broker = Broker::start(dir);
     let address = broker.address().to_owned();
     let line =
         format!("client --url {} --rate 500 --max-pending 100 --duration 4 --recover 50ms-150ms --json", broker.url);
-    let args = words(&line);
-    let client = start(bellows(dir.path(), &args));
-    wait_for("recorded second", || seconds_recorded(dir.path()) >= 1);
+    let client = start(bellows(dir, &words(&line)));
+    wait_for("recorded second", || seconds_recorded(dir) >= 1);
     drop(broker);
     std::thread::sleep(Duration::from_millis(400));
-    let _second = Broker::start_at(dir.path(), &address);
-    let ended = client.end();
-    let summary = ended.json();
+    let _second = Broker::start_at(dir, &address);
+    let summary = client.end().json();
     let messages = &summary["scenarios"]["messages"];
     let warnings = summary["warnings"].as_array().expect("warnings");
     // A machine without a free core at the end leaves some unsent, and says so.
@@ -264,7 +239,7 @@ fn a_load_with_recover_outlives_its_broker() {
     let max = messages["latency"]["ack_response"]["max_ns"].as_u64();
     assert!(max.is_some_and(|ns| ns >= 380_000_000), "{summary:#}");
     assert!(warnings.iter().any(|w| w["code"] == "connections_lost"), "{summary:#}");
-    let record = record(dir.path());
+    let record = record(dir);
     let labels = record["events"].to_string();
     assert!(labels.contains("connections reconnect") && labels.contains("are back"), "{labels}");
 }
@@ -272,16 +247,14 @@ fn a_load_with_recover_outlives_its_broker() {
 #[test]
 fn the_first_signal_ends_in_order() {
     for name in ["INT", "TERM"] {
-        let dir = folder();
-        let broker = Broker::start(dir.path());
-        let client = long_run(dir.path(), &broker.url);
+        let (broker, dir) = &common::broker_in_folder();
+        let client = long_run(dir, &broker.url);
         client.signal(name);
-        let ended = client.end();
-        ended.assert_ok();
+        let ended = client.end().ok();
         assert!(ended.took < Duration::from_secs(20), "{ended:#?}");
         assert!(ended.stdout.contains("client  stopped: "), "{ended:#?}");
         assert!(ended.report().is_file(), "{ended:#?}");
-        let record = record(dir.path());
+        let record = record(dir);
         assert_eq!(record["state"], "interrupted");
         let messages = &record["summary"]["scenarios"]["messages"];
         let (sent, received) = (&messages["sent"], &messages["received"]);
@@ -292,38 +265,34 @@ fn the_first_signal_ends_in_order() {
 /// A run without a measured phase has no percentiles, and leaves nothing.
 #[test]
 fn a_signal_before_the_measured_phase_says_that_nothing_was_measured() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     for (name, code) in [("INT", 130), ("TERM", 143)] {
         let args = ["client", "--url", &broker.url, "--warmup", "60", "--duration", "60", "--json"];
-        let client = start(bellows(dir.path(), &args));
-        wait_for("recorded second", || seconds_recorded(dir.path()) >= 1);
+        let client = start(bellows(dir, &args));
+        wait_for("recorded second", || seconds_recorded(dir) >= 1);
         client.signal(name);
-        let ended = client.end();
-        assert_eq!(ended.code(), Some(code), "{ended:#?}");
+        let ended = client.end().ends(code);
         assert!(ended.stderr.ends_with("stopped in warm-up: nothing measured\n"), "{ended:#?}");
         assert!(!ended.stderr.contains("error:"), "{ended:#?}");
         let value = ended.printed();
         assert_eq!(value["error"]["cause"], "stopped in warm-up", "{value}");
-        let left = fs::read_dir(dir.path().join(common::RUNS)).expect("the folder of runs");
+        let left = fs::read_dir(dir.join(common::RUNS)).expect("the folder of runs");
         assert_eq!(left.flatten().filter(|it| it.path().is_dir()).count(), 0);
     }
     // A broker that never answers: its start is what was stopped.
     let silent = common::server_that_says(b"");
     let url = format!("amqp://{silent}");
-    let client = start(bellows(dir.path(), &["client", "--url", &url, "--no-archive"]));
+    let client = start(bellows(dir, &["client", "--url", &url, "--no-archive"]));
     std::thread::sleep(Duration::from_millis(700));
     client.signal("INT");
-    let ended = client.end();
-    assert_eq!(ended.code(), Some(130), "{ended:#?}");
+    let ended = client.end().ends(130);
     assert!(ended.stderr.ends_with("stopped in start: nothing measured\n"), "{ended:#?}");
 }
 
 #[test]
 fn the_second_signal_ends_at_once() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
-    let client = long_run(dir.path(), &broker.url);
+    let (broker, dir) = &common::broker_in_folder();
+    let client = long_run(dir, &broker.url);
     // A stopped broker keeps the drain waiting.
     common::signal(broker.child.id(), "STOP");
     client.signal("INT");
@@ -338,28 +307,25 @@ fn the_second_signal_ends_at_once() {
 
 #[test]
 fn after_kill_9_the_folder_is_readable() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
-    let client = long_run(dir.path(), &broker.url);
+    let (broker, dir) = &common::broker_in_folder();
+    let client = long_run(dir, &broker.url);
     client.signal("KILL");
     let ended = client.end();
     assert_eq!(ended.code(), None, "{ended:?}");
-    let listed = run(dir.path(), &["runs"]);
-    assert!(listed.stdout.contains("unfinished"), "{listed:?}");
-    let report = run(dir.path(), &["runs", "report", "last"]);
-    report.assert_ok();
+    run(dir, &["runs"]).prints(["unfinished"]);
+    let report = run(dir, &["runs", "report", "last"]).ok();
     let path = report.stdout.trim_end();
-    assert!(fs::metadata(dir.path().join(path)).is_ok_and(|m| m.len() > 10_000), "{report:?}");
-    assert!(seconds_recorded(dir.path()) >= 2);
+    assert!(fs::metadata(dir.join(path)).is_ok_and(|m| m.len() > 10_000), "{report:?}");
+    assert!(seconds_recorded(dir) >= 2);
 }
 
 #[test]
 fn kill_9_leaves_no_embedded_broker_behind() {
-    let dir = folder();
+    let dir = &*folder();
     let mut args = demo(&["--no-profile"]);
     args.extend(["--set", "phases.measure=60s"]);
-    let bellows = start(bellows(dir.path(), &args));
-    wait_for("recorded second", || seconds_recorded(dir.path()) >= 1);
+    let bellows = start(bellows(dir, &args));
+    wait_for("recorded second", || seconds_recorded(dir) >= 1);
     let children = children(bellows.child.id());
     assert!(!children.is_empty(), "the embedded broker is not a child process");
     bellows.signal("KILL");
@@ -377,30 +343,28 @@ fn children(pid: u32) -> Vec<u32> {
 
 #[test]
 fn a_reader_that_goes_away_ends_the_run_quietly() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     let script = format!(
         "'{}' client --url {} --rate 500 --duration 60 2>err | head -n 3; echo ${{PIPESTATUS[0]}}",
         env!("CARGO_BIN_EXE_bellows"),
         broker.url
     );
     let mut bash = Command::new("bash");
-    bash.args(["-c", &script]).current_dir(dir.path()).env("BELLOWS_RUNS", common::RUNS).stdin(Stdio::null());
+    bash.args(["-c", &script]).current_dir(dir).env("BELLOWS_RUNS", common::RUNS).stdin(Stdio::null());
     let ended = start(bash).end();
     assert!(ended.took < Duration::from_secs(20), "{ended:#?}");
     assert!(ended.stdout.ends_with("\n0\n"), "{ended:#?}");
-    let stderr = fs::read_to_string(dir.path().join("err")).expect("err");
+    let stderr = fs::read_to_string(dir.join("err")).expect("err");
     assert!(!stderr.contains("panicked") && !stderr.contains("error:"), "{stderr}");
 }
 
 #[test]
 fn what_was_asked_for_stands_against_what_was_sent() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     let client = |more: &[&'static str]| {
         let mut args = vec!["client", "--url", &broker.url, "--json"];
         args.extend_from_slice(more);
-        run(dir.path(), &args)
+        run(dir, &args)
     };
     let line = "--schedule steps:100@1s,400@1s,arrivals=poisson --message-size 50,3000 --duration 2 --max-pending 500";
     let ended = client(&words(line));
@@ -416,28 +380,25 @@ fn what_was_asked_for_stands_against_what_was_sent() {
     let asked = |at: usize| windows[at]["requested"].as_f64().expect("a number");
     assert!((asked(0) - 100.0).abs() < 5.0 && (asked(1) - 400.0).abs() < 5.0);
     assert!(ended.stderr.contains(" requested"), "{}", ended.stderr);
-    let points = fs::read_to_string(only_run(dir.path()).join("series.jsonl")).expect("series");
+    let points = fs::read_to_string(only_run(dir).join("series.jsonl")).expect("series");
     assert!(points.contains("\"requested_rate\":"), "{points}");
 
-    let ended = client(&["--think-time", "5ms", "--message-count", "50", "--no-archive"]);
-    let object = ended.json();
+    let object = client(&["--think-time", "5ms", "--message-count", "50", "--no-archive"]).json();
     assert_eq!(object["scenarios"]["messages"]["closed_loop"], true);
     assert_eq!(object["scenarios"]["messages"]["requested"], Value::Null);
 }
 
 #[test]
 fn without_a_ledger_bodies_may_be_smaller_than_its_header() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     let args = |more: &[&'static str]| {
         let mut args = vec!["producer", "--url", &broker.url, "--message-size", "4"];
         args.extend_from_slice(&["--message-count", "20", "--json", "--no-archive"]);
         args.extend_from_slice(more);
-        run(dir.path(), &args)
+        run(dir, &args)
     };
     args(&[]).assert_error(2, &["a message of 4 bytes"]);
-    let ended = args(&["--no-ledger"]);
-    let summary = ended.json();
+    let summary = args(&["--no-ledger"]).json();
     let messages = &summary["scenarios"]["messages"];
     assert_eq!(messages["completed"]["total"], 20);
     assert_eq!(messages["ledger"], Value::Null);

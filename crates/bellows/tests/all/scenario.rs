@@ -129,14 +129,9 @@ const SCENARIOS: &[MakeScenario] = &[session::SCENARIOS[0], session::SCENARIOS[1
 
 const BESIDE: &str = r#"
 name = "toy"
-[broker]
-kind = "embedded"
-[phases]
-warmup = "0s"
-measure = "1500ms"
-drain = "2s"
-[profile]
-events = []
+broker.kind = "embedded"
+phases = { warmup = "0s", measure = "1500ms", drain = "2s" }
+profile.events = []
 [[load]]
 destination = "queue://q"
 rate = 200
@@ -147,10 +142,10 @@ rate = 100
 
 #[test]
 fn a_scenario_of_its_own_is_shown_by_everything() {
-    let dir = folder();
+    let dir = &*folder();
     let experiment = Experiment::from_toml(BESIDE, "toy.toml").expect("an experiment");
     let options = RunOptions {
-        runs_dir: Some(dir.path().join("runs")),
+        runs_dir: Some(dir.join("runs")),
         labels: archive::Labels::default(),
         command: Vec::new(),
         bellows_exe: PathBuf::from(env!("CARGO_BIN_EXE_bellows")),

@@ -63,8 +63,7 @@ fn a_function_that_got_slower_by_two_per_cent_of_the_cpu_is_found_and_named() {
         "slower.svg",
         "--json",
     ];
-    let ended = start(bellows(dir, &args)).end_of_long();
-    let found = ended.printed();
+    let found = start(bellows(dir, &args)).end_of_long().printed();
     let functions = &found["functions"];
     let named = functions["explained"].as_array().expect("explained");
     let first = named.first().unwrap_or_else(|| panic!("nothing is named: {found:#}"));
@@ -90,8 +89,7 @@ fn a_function_that_got_slower_by_two_per_cent_of_the_cpu_is_found_and_named() {
 
     // The folder decides the same again, and its page has the call paths.
     let pairs = common::folder_with(dir, "comparison-stacks.json").expect("a folder of pairs");
-    let again = run(dir, &["ab", pairs.to_str().expect("text"), "--json"]);
-    let again = again.printed();
+    let again = run(dir, &["ab", pairs.to_str().expect("text"), "--json"]).printed();
     assert_eq!(again["functions"]["explained"][0]["function"], name);
     assert!(change(&again["functions"]["broker"]).is_finite());
 }
@@ -114,7 +112,6 @@ fn a_picture_of_a_matrix_or_of_runs_without_profiles_is_refused() {
     let matrix = ["--over", "load.0.producers=1,2", "--flame", "x.svg"];
     run(dir, &[&ab[..], &matrix].concat()).assert_error(2, &["one comparison", "x.svg"]);
     let without = ["--no-profile", "--quiet", "--flame", "x.svg"];
-    let ended = run(dir, &[&ab[..], &without].concat());
-    ended.assert_error(2, &["--flame draws", "none are taken"]);
+    run(dir, &[&ab[..], &without].concat()).assert_error(2, &["--flame draws", "none are taken"]);
     assert!(!dir.join("x.svg").exists());
 }

@@ -9,7 +9,7 @@ use crate::common;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use common::{Broker, bellows, folder, start};
+use common::{bellows, start};
 
 /// Half of them send, half receive; ten queues.
 const CONNECTIONS: usize = 1_000;
@@ -105,8 +105,7 @@ fn watch(client: &mut Child, broker: u32, since: Instant, every: Duration) -> [V
 fn a_thousand_connections_for_half_an_hour_leave_memory_flat_and_no_descriptor_open() {
     let seconds = setting("SOAK_MINUTES", 30.0) * 60.0;
     let rate = setting("SOAK_RATE", 5_000.0);
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     let (serving, url) = (broker.child.id(), &broker.url);
     let before = sample(serving, Instant::now()).expect("the broker's process");
     let each = CONNECTIONS / 2 / QUEUES;
@@ -118,7 +117,7 @@ fn a_thousand_connections_for_half_an_hour_leave_memory_flat_and_no_descriptor_o
     println!("soak: bellows {line}");
     let arguments: Vec<&str> = line.split_whitespace().collect();
     let since = Instant::now();
-    let mut client = start(bellows(dir.path(), &arguments));
+    let mut client = start(bellows(dir, &arguments));
     // Nothing is judged before all connections are there, nor while they go.
     let every = Duration::from_secs_f64((seconds / 180.0).clamp(0.5, 10.0));
     let [mut own, mut theirs] = watch(&mut client.child, serving, since, every);

@@ -6,7 +6,7 @@ use crate::common;
 use std::path::Path;
 use std::time::Duration;
 
-use common::{Broker, bellows, folder, signal, start};
+use common::{Broker, bellows, folder, start, stop_for};
 use serde_json::Value;
 
 /// A broker that answers after 5 ms: something is always in flight.
@@ -23,11 +23,8 @@ fn stopped(dir: &Path, broker: &Broker, length: Duration) -> Value {
     );
     let started = start(bellows(dir, &common::words(&line)));
     std::thread::sleep(Duration::from_millis(1_000));
-    signal(broker.child.id(), "STOP");
-    std::thread::sleep(length);
-    signal(broker.child.id(), "CONT");
-    let ended = started.end();
-    ended.json()
+    stop_for(broker.child.id(), length);
+    started.end().json()
 }
 
 /// The fault in what a run reports of a stop.
@@ -47,14 +44,14 @@ fn wrong(summary: &Value, length: Duration) -> Option<String> {
 
 #[test]
 fn a_broker_that_stands_still_is_named_with_its_time() {
-    let dir = folder();
-    let faults = dir.path().join("slow.toml");
+    let dir = &*folder();
+    let faults = dir.join("slow.toml");
     std::fs::write(&faults, SCRIPT).expect("a script");
-    let broker = Broker::with(dir.path(), &["--faults", &faults.to_string_lossy()]);
+    let broker = Broker::with(dir, &["--faults", &faults.to_string_lossy()]);
     let length = Duration::from_millis(500);
     let mut last = None;
     for _ in 0..ATTEMPTS {
-        last = wrong(&stopped(dir.path(), &broker, length), length);
+        last = wrong(&stopped(dir, &broker, length), length);
         if last.is_none() {
             break;
         }
@@ -65,19 +62,15 @@ fn a_broker_that_stands_still_is_named_with_its_time() {
 /// Under churn, a stall delays cycles.
 #[test]
 fn a_stall_under_churn_is_named() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     let line = format!("churn connections --url {} --rate 100 --warmup 300ms --duration 3 --json --quiet", broker.url);
-    let words: Vec<&str> = line.split_whitespace().collect();
+    let words = common::words(&line);
     let mut last = None;
     for _ in 0..ATTEMPTS {
-        let started = start(bellows(dir.path(), &words));
+        let started = start(bellows(dir, &words));
         std::thread::sleep(Duration::from_millis(1_500));
-        signal(broker.child.id(), "STOP");
-        std::thread::sleep(Duration::from_millis(600));
-        signal(broker.child.id(), "CONT");
-        let ended = started.end();
-        let summary = ended.json();
+        stop_for(broker.child.id(), Duration::from_millis(600));
+        let summary = started.end().json();
         let stall = &summary["stalls"][0];
         let for_s = stall["for_s"].as_f64().unwrap_or(0.0);
         let cycles = stall["messages_delayed"].as_u64().unwrap_or(0);
@@ -97,22 +90,19 @@ fn a_stall_under_churn_is_named() {
 /// A broker that stops at the end and does not come back in time: work due counts with the time it has waited.
 #[test]
 fn what_has_no_answer_at_the_end_counts_with_the_time_it_has_waited() {
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let dir = &*folder();
+    let broker = Broker::start(dir);
     let text = format!(
         "[broker]\nkind = \"attach\"\nurl = \"{}\"\n[phases]\nwarmup = \"0s\"\nmeasure = \"2s\"\ndrain = \"500ms\"\n\
          [profile]\nevents = []\n\
          [[load]]\ndestination = \"queue://stalls\"\nrate = 1000\nmax-pending = 100\n",
         broker.url
     );
-    std::fs::write(dir.path().join("stops.toml"), text).expect("an experiment");
-    let started = start(bellows(dir.path(), &["run", "stops.toml", "--json", "--quiet"]));
+    std::fs::write(dir.join("stops.toml"), text).expect("an experiment");
+    let started = start(bellows(dir, &["run", "stops.toml", "--json", "--quiet"]));
     std::thread::sleep(Duration::from_millis(1_500));
-    signal(broker.child.id(), "STOP");
-    std::thread::sleep(Duration::from_millis(2_500));
-    signal(broker.child.id(), "CONT");
-    let ended = started.end();
-    let summary = ended.printed();
+    stop_for(broker.child.id(), Duration::from_millis(2_500));
+    let summary = started.end().printed();
     let messages = &summary["scenarios"]["messages"];
     let count = |value: &Value| value.as_u64().unwrap_or(0);
     let warning = common::named(&summary["warnings"], "code", "messages_unanswered");

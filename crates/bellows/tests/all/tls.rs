@@ -20,7 +20,7 @@ fn client(dir: &Path, url: &str, args: &[&str]) -> common::Ended {
     all.extend_from_slice(&["--rate", "300", "--max-pending", "100", "--json"]);
     all.push("--no-archive");
     all.extend_from_slice(args);
-    common::start(common::bellows(dir, &all)).end()
+    common::run(dir, &all)
 }
 
 fn received(ended: &common::Ended) -> u64 {
@@ -53,16 +53,15 @@ fn rabbitmq_is_loaded_over_tls_and_takes_certificates_for_logins() {
 
     let ended = client(dir.path(), &url, &["--insecure"]);
     assert!(received(&ended) > 100);
-    assert!(ended.stdout.contains("certificate_not_checked"), "{ended:#?}");
-    assert!(ended.stderr.contains("--insecure: the broker's certificate was not"));
+    ended.prints(["certificate_not_checked"]).says(["--insecure: the broker's certificate was not"]);
 
     // The machine's own authorities have never heard of it.
-    let ended = client(dir.path(), &url, &[]);
-    ended.assert_error(1, &["cannot secure", "issued by nobody who is trusted here"]);
-    assert!(ended.stderr.contains("--ca FILE"), "{ended:#?}");
+    client(dir.path(), &url, &[])
+        .assert_error(1, &["cannot secure", "issued by nobody who is trusted here"])
+        .says(["--ca FILE"]);
 
-    let ended = client(dir.path(), &url, &["--ca", &ca, "--sni", "other.example"]);
-    ended.assert_error(1, &["not for \"other.example\" but for", "localhost"]);
+    client(dir.path(), &url, &["--ca", &ca, "--sni", "other.example"])
+        .assert_error(1, &["not for \"other.example\" but for", "localhost"]);
 
     // The server's own key pair is of the authority, but no user has its name.
     let server = [
@@ -75,13 +74,10 @@ fn rabbitmq_is_loaded_over_tls_and_takes_certificates_for_logins() {
         "--key",
         &key.replace("client-key.pem", "server-key.pem"),
     ];
-    let ended = client(dir.path(), &url, &server);
-    assert_eq!(ended.code(), Some(1), "{ended:#?}");
+    client(dir.path(), &url, &server).ends(1);
 
     let wrong = plain.replace("amqp://", "amqps://");
-    let ended = client(dir.path(), &wrong, &["--ca", &ca]);
-    ended.assert_error(1, &["AMQP without TLS"]);
-    assert!(ended.stderr.contains("5671"), "{ended:#?}");
+    client(dir.path(), &wrong, &["--ca", &ca]).assert_error(1, &["AMQP without TLS"]).says(["5671"]);
     let ended = client(dir.path(), &url.replace("amqps://", "amqp://"), &[]);
     // Erlang/OTP 25 resets the connection without a word, 27 says in TLS that it does not understand.
     let told: &[&str] = if ended.stderr.contains("it speaks TLS") {
@@ -89,11 +85,9 @@ fn rabbitmq_is_loaded_over_tls_and_takes_certificates_for_logins() {
     } else {
         &["cannot connect", "could not log in"]
     };
-    ended.assert_error(1, told);
-    assert!(ended.stderr.contains("amqps"), "{ended:#?}");
+    ended.assert_error(1, told).says(["amqps"]);
 
-    let ended = client(dir.path(), &plain, &["--ca", &ca]);
-    ended.assert_error(2, &["--ca has no effect without TLS"]);
+    client(dir.path(), &plain, &["--ca", &ca]).assert_error(2, &["--ca has no effect without TLS"]);
     perf_test_does_the_same(dir.path(), &url, [&ca, &cert, &key]);
 }
 
@@ -121,12 +115,10 @@ fn perf_test_does_the_same(dir: &Path, url: &str, [ca, cert, key]: [&str; 3]) {
     let ended = perf_test(url, &[]);
     ended.assert_error(1, &["issued by nobody who is trusted here"]);
     assert!(ended.stderr.contains("--tls-ca FILE") && ended.stderr.contains("--tls-insecure"), "{ended:#?}");
-    let ended = perf_test(url, &["--tls-ca", ca, "-sni", "other.example"]);
-    ended.assert_error(1, &["not for \"other.example\" but for"]);
-    let ended = perf_test(url, &["-udsc", "--tls-ca", ca]);
-    ended.assert_error(2, &["use-default-ssl-context"]);
-    let ended = perf_test(&url.replace("amqps", "amqp"), &["--tls-ca", ca]);
-    ended.assert_error(2, &["--tls-ca has no effect without TLS"]);
+    perf_test(url, &["--tls-ca", ca, "-sni", "other.example"]).assert_error(1, &["not for \"other.example\" but for"]);
+    perf_test(url, &["-udsc", "--tls-ca", ca]).assert_error(2, &["use-default-ssl-context"]);
+    perf_test(&url.replace("amqps", "amqp"), &["--tls-ca", ca])
+        .assert_error(2, &["--tls-ca has no effect without TLS"]);
 }
 
 /// `bellows broker` with certificates of its own, used by a client that trusts no other.
@@ -150,8 +142,7 @@ fn the_embedded_broker_makes_its_own_certificates() {
     let by_name = [&by_name[..], &["--auth", "external"]].concat();
     let nobody = url.replace("amqps://", "amqps://nobody:wrong@");
     assert!(received(&client(dir.path(), &nobody, &by_name)) > 100);
-    let ended = client(dir.path(), &url, &[]);
-    ended.assert_error(1, &["issued by nobody who is trusted here"]);
+    client(dir.path(), &url, &[]).assert_error(1, &["issued by nobody who is trusted here"]);
     drop(broker.stdin.take());
     broker.wait().expect("it ends");
 
@@ -160,15 +151,14 @@ fn the_embedded_broker_makes_its_own_certificates() {
     let (mut broker, url) = start(&["--tls-make", ".", "--tls-require-cert"]);
     let after = std::fs::read(dir.path().join("ca.pem")).expect("authority");
     assert_eq!(before, after);
-    let ended = client(dir.path(), &url, &["--ca", "ca.pem"]);
-    ended.assert_error(1, &["CertificateRequired"]);
+    client(dir.path(), &url, &["--ca", "ca.pem"]).assert_error(1, &["CertificateRequired"]);
     assert!(received(&client(dir.path(), &url, &by_name)) > 100);
     drop(broker.stdin.take());
     broker.wait().expect("it ends");
 
-    let ended = common::run(dir.path(), &["broker", "--tls-listen", "127.0.0.1:0"]);
-    ended.assert_error(2, &["--tls-listen needs a certificate"]);
+    common::run(dir.path(), &["broker", "--tls-listen", "127.0.0.1:0"])
+        .assert_error(2, &["--tls-listen needs a certificate"]);
     let files = ["--tls-cert", "nowhere.pem", "--tls-key", "client-key.pem"];
-    let ended = common::run(dir.path(), &[&["broker"], &listen[..], &files].concat());
-    ended.assert_error(1, &["nowhere.pem", "No such file"]);
+    common::run(dir.path(), &[&["broker"], &listen[..], &files].concat())
+        .assert_error(1, &["nowhere.pem", "No such file"]);
 }

@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::thread;
 
+use common::pages::answer;
 use common::{bellows, folder, managed, run, start};
 use serde_json::Value;
 
@@ -27,14 +28,14 @@ fn names(dir: &Path, file: &str, section: &str) -> Vec<String> {
 #[test]
 fn queues_are_made_imported_exported_and_deleted_again() {
     testkit::needs_rabbitmq!();
-    let dir = folder();
+    let dir = &*folder();
     let node = managed::shared_node();
     let port = node.management();
     let api = format!("http://127.0.0.1:{port}");
     let user = node.url();
     let (user, password) = login(&user);
     let topology = |args: &[&str]| {
-        let mut command = bellows(dir.path(), &["topology"]);
+        let mut command = bellows(dir, &["topology"]);
         command.args(args);
         if args.first() != Some(&"generate") {
             command.args(["--management", &api, "--user", &user]);
@@ -47,83 +48,76 @@ fn queues_are_made_imported_exported_and_deleted_again() {
         common::words("generate --queues 1200 --exchange in/out --bindings 2 --exchange-type topic -o some.json");
     let generate = [&begin[..], &["--prefix", "o/ä #"]].concat();
     topology(&generate).assert_ok();
-    let applied = topology(&["apply", "some.json"]);
-    applied.assert_ok();
+    let applied = topology(&["apply", "some.json"]).ok();
     assert!(applied.stdout.starts_with("3,601 objects imported in "), "{applied:?}");
     topology(&["export", "-o", "all.json"]).assert_ok();
-    let exported = fs::metadata(dir.path().join("all.json")).expect("a file");
+    let exported = fs::metadata(dir.join("all.json")).expect("a file");
     assert_eq!(exported.permissions().mode() & 0o777, 0o600);
     for section in ["queues", "bindings"] {
-        assert_eq!(names(dir.path(), "all.json", section), names(dir.path(), "some.json", section));
+        assert_eq!(names(dir, "all.json", section), names(dir, "some.json", section));
     }
-    assert_eq!(names(dir.path(), "all.json", "exchanges"), ["in/out"]);
+    assert_eq!(names(dir, "all.json", "exchanges"), ["in/out"]);
     // What is imported twice is there once.
     topology(&["apply", "some.json", "--quiet"]).assert_ok();
     // What stands in no file stays.
     let kept = ["generate", "--queues", "1", "--prefix", "kept", "-o", "kept.json"];
     topology(&kept).assert_ok();
     topology(&["apply", "kept.json"]).assert_ok();
-    let deleted = topology(&["delete", "some.json"]);
-    deleted.assert_ok();
+    let deleted = topology(&["delete", "some.json"]).ok();
     assert!(deleted.stdout.starts_with("1,201 objects deleted in ") && deleted.stdout.ends_with(" s\n"), "{deleted:?}");
-    let gone = topology(&["delete", "some.json"]);
-    gone.assert_ok();
+    let gone = topology(&["delete", "some.json"]).ok();
     assert!(
         gone.stdout.starts_with("0 objects deleted in ") && gone.stdout.ends_with(" s; 1,201 were not there\n"),
         "{gone:?}"
     );
     topology(&["export", "-o", "left.json"]).assert_ok();
-    assert_eq!(names(dir.path(), "left.json", "queues"), ["kept0"]);
-    assert_eq!(names(dir.path(), "left.json", "exchanges"), [""; 0]);
-    assert_eq!(names(dir.path(), "left.json", "users"), std::slice::from_ref(&user));
+    assert_eq!(names(dir, "left.json", "queues"), ["kept0"]);
+    assert_eq!(names(dir, "left.json", "exchanges"), [""; 0]);
+    assert_eq!(names(dir, "left.json", "users"), std::slice::from_ref(&user));
 
     // RabbitMQ takes the line break out of a name that is to be deleted: another queue would go.
     fs::write(
-        dir.path().join("lines.json"),
+        dir.join("lines.json"),
         r#"{"queues": [{"name": "kept\n0", "vhost": "/", "durable": true, "auto_delete": false, "arguments": {}}]}"#,
     )
     .expect("a file");
     topology(&["apply", "lines.json"]).assert_ok();
     topology(&["delete", "lines.json"]).assert_error(1, &["line breaks", "kept\\n0"]);
     topology(&["export", "-o", "lines_left.json"]).assert_ok();
-    let left = names(dir.path(), "lines_left.json", "queues");
+    let left = names(dir, "lines_left.json", "queues");
     assert_eq!(left, ["kept\n0", "kept0"]);
 
     // One virtual host's, and what is wrong with objects or login.
     topology(&["export", "--vhost", "/", "-o", "one.json"]).assert_ok();
-    assert_eq!(names(dir.path(), "one.json", "queues"), left);
+    assert_eq!(names(dir, "one.json", "queues"), left);
     for args in [["export", "-o", "x.json"].as_slice(), &["apply", "one.json"], &["delete", "one.json"]] {
         let args = [args, &["--vhost", "none"]].concat();
-        let ended = topology(&args);
-        ended.assert_error(1, &["no virtual host \"none\"", "there is \"/\""]);
-        assert!(ended.stderr.contains("add_vhost"), "{ended:#?}");
+        topology(&args).assert_error(1, &["no virtual host \"none\"", "there is \"/\""]).says(["add_vhost"]);
     }
-    fs::write(dir.path().join("bad.json"), r#"{"queues": [{"name": 1, "vhost": "/"}]}"#).expect("a file");
+    fs::write(dir.join("bad.json"), r#"{"queues": [{"name": 1, "vhost": "/"}]}"#).expect("a file");
     // RabbitMQ 4.0 would take it, and never delete it again.
     topology(&["apply", "bad.json"]).assert_error(1, &["name of one of its queues is not text", "\"name\":1"]);
     // A reason that RabbitMQ writes as a list of characters.
     fs::write(
-        dir.path().join("type.json"),
+        dir.join("type.json"),
         r#"{"exchanges": [{"name": "x", "vhost": "/", "type": "nosuch", "durable": true,
             "auto_delete": false, "internal": false, "arguments": {}}]}"#,
     )
     .expect("a file");
-    let refused = topology(&["apply", "type.json"]);
-    refused.assert_error(1, &["cannot import exchanges", "unknown exchange type 'nosuch'"]);
-    let mut command = bellows(dir.path(), &["topology", "export", "--management", &api, "--user", "no"]);
-    command.env("BELLOWS_PASSWORD", "sesame");
-    let refused = start(command).end();
-    refused.assert_error(1, &["401"]);
-    assert!(!refused.stderr.contains("sesame"), "{}", refused.stderr);
+    topology(&["apply", "type.json"]).assert_error(1, &["cannot import exchanges", "unknown exchange type 'nosuch'"]);
+    let no = ["topology", "export", "--management", &api, "--user", "no"];
+    start(bellows(dir, &no).env("BELLOWS_PASSWORD", "sesame")).end().assert_error(1, &["401"]).says_not(["sesame"]);
     // The password for the API alone comes before the other, also for the usual user.
-    let mut command = bellows(dir.path(), &["topology", "export", "--management", &api]);
-    command.env("BELLOWS_PASSWORD", "guest");
-    command.env("BELLOWS_MANAGEMENT_PASSWORD", "sesame");
-    let refused = start(command).end();
+    let refused = start(
+        bellows(dir, &["topology", "export", "--management", &api])
+            .env("BELLOWS_PASSWORD", "guest")
+            .env("BELLOWS_MANAGEMENT_PASSWORD", "sesame"),
+    )
+    .end();
     refused.assert_error(1, &["401"]);
     let help = "the password in BELLOWS_MANAGEMENT_PASSWORD or BELLOWS_PASSWORD";
     assert!(refused.stderr.contains(help), "{}", refused.stderr);
-    assert!(!dir.path().join("x.json").exists());
+    assert!(!dir.join("x.json").exists());
 }
 
 /// User and password of a node's address.
@@ -138,13 +132,12 @@ fn login(url: &str) -> (String, String) {
 
 #[test]
 fn what_is_no_definitions_or_no_api_is_refused() {
-    let dir = folder();
-    fs::write(dir.path().join("text.json"), "queues").expect("a file");
-    let apply = |file: &str, url: &str| run(dir.path(), &["topology", "apply", file, "--management", url]);
+    let dir = &*folder();
+    fs::write(dir.join("text.json"), "queues").expect("a file");
+    let apply = |file: &str, url: &str| run(dir, &["topology", "apply", file, "--management", url]);
     apply("none.json", "http://127.0.0.1:1").assert_error(1, &["cannot read"]);
     apply("text.json", "http://127.0.0.1:1").assert_error(1, &["has no definitions"]);
-    let one = ["topology", "generate", "--queues", "1", "-o", "one.json"];
-    run(dir.path(), &one).assert_ok();
+    run(dir, &["topology", "generate", "--queues", "1", "-o", "one.json"]).assert_ok();
     apply("one.json", "127.0.0.1").assert_error(1, &["is not the address of a management API"]);
     apply("one.json", "http://u:geheim@127.0.0.1:1").assert_error(1, &["is not the address"]);
     apply("one.json", "http://127.0.0.1:1").assert_error(1, &["cannot import queues", "refused"]);
@@ -157,25 +150,17 @@ fn what_is_no_definitions_or_no_api_is_refused() {
         (&["export"], "the node is busy: allow more with --timeout"),
     ] {
         let args = [&["topology"], args, &["--management", &busy, "--timeout", "300ms"]].concat();
-        let ended = run(dir.path(), &args);
-        ended.assert_error(1, &["was not complete within the time-out"]);
-        assert!(ended.stderr.contains(help), "{ended:#?}");
+        run(dir, &args).assert_error(1, &["was not complete within the time-out"]).says([help]);
     }
-    let short = run(dir.path(), &["topology", "export", "--timeout", "0"]);
-    short.assert_error(2, &["--timeout 0s is too short"]);
-    let broker = common::Broker::start(dir.path());
-    let other = format!("http://{}", broker.address());
-    apply("one.json", &other).assert_error(1, &["cannot import queues"]);
-    let to_stdout = run(dir.path(), &["topology", "generate", "--queues", "3", "--type", "stream"]);
-    let made = to_stdout.json();
+    run(dir, &["topology", "export", "--timeout", "0"]).assert_error(2, &["--timeout 0s is too short"]);
+    let broker = common::Broker::start(dir);
+    apply("one.json", &format!("http://{}", broker.address())).assert_error(1, &["cannot import queues"]);
+    let made = run(dir, &["topology", "generate", "--queues", "3", "--type", "stream"]).json();
     assert_eq!(made["queues"][2]["arguments"]["x-queue-type"], "stream");
-    let thousand = ["topology", "generate", "--queues", "1k", "-o", "1k.json"];
-    run(dir.path(), &thousand).assert_ok();
-    assert_eq!(names(dir.path(), "1k.json", "queues").len(), 1_000);
+    run(dir, &["topology", "generate", "--queues", "1k", "-o", "1k.json"]).assert_ok();
+    assert_eq!(names(dir, "1k.json", "queues").len(), 1_000);
     for wrong in ["0", "2.1M", "1.0001k", "1K", "-1", "many"] {
-        let args = ["topology", "generate", &format!("--queues={wrong}")];
-        let refused = run(dir.path(), &args);
-        assert_eq!(refused.code(), Some(2), "{refused:?}");
+        let refused = run(dir, &["topology", "generate", &format!("--queues={wrong}")]).ends(2);
         let why = "it must be a whole number from 1 to 2,000,000, such as 500 or 1k";
         assert!(refused.stderr.contains(why), "{refused:?}");
     }
@@ -196,20 +181,16 @@ fn a_login_that_is_refused_is_not_repeated_and_passes_no_proxy() {
         let login = head.filter_map(|line| Some(line.split_once("Basic ")?.1.to_owned()));
         let login: String = login.collect();
         let body = format!("password swordfish9 of me:swordfish9 (Basic {login})");
-        let length = body.len();
-        let head = format!("HTTP/1.1 401 Unauthorized\r\nContent-Length: {length}\r\n\r\n");
-        stream.write_all((head + &body).as_bytes()).expect("an answer");
+        stream.write_all(answer("401 Unauthorized", &body).as_bytes()).expect("an answer");
     });
-    let url = format!("http://{address}");
-    let args = ["topology", "export", "--management", &url, "--user", "me"];
+    let args = ["topology", "export", "--management", &format!("http://{address}"), "--user", "me"];
     let mut command = bellows(dir.path(), &args);
     for name in ["NO_PROXY", "no_proxy"] {
         command.env_remove(name);
     }
     command.env("ALL_PROXY", &proxy_address);
     command.env("BELLOWS_MANAGEMENT_PASSWORD", "swordfish9");
-    let refused = start(command).end();
-    refused.assert_error(1, &["401", "password *** of me:*** (Basic ***)"]);
+    start(command).end().assert_error(1, &["401", "password *** of me:*** (Basic ***)"]);
     proxy.set_nonblocking(true).expect("a listener");
     assert!(proxy.accept().is_err(), "the proxy was asked");
 }

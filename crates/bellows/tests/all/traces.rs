@@ -30,25 +30,14 @@ fn lines(run_dir: &Value) -> Vec<Value> {
 }
 
 /// A run against a broker that is there and stays.
-fn attached(rabbit: &SharedNode, api: u16, measure: u32, trace: &str) -> String {
-    let node = rabbit.erlang();
-    let (_, node_port) = node.address.expect("its port");
+fn attached(rabbit: &SharedNode, trace: &str) -> String {
+    let broker = rabbit.broker();
     format!(
         r#"
 name = "traced"
-[broker]
-kind = "attach"
-url = "{}"
-node = "{}"
-node-port = {node_port}
-cookie-file = "{}"
-management = "http://127.0.0.1:{api}"
-[profile]
-events = []
-[phases]
-warmup = "1s"
-measure = "{measure}s"
-drain = "5s"
+phases = {{ warmup = "1s", measure = "6s", drain = "5s" }}
+profile.events = []
+{broker}
 [[load]]
 destination = "queue://orders"
 rate = 100
@@ -59,10 +48,7 @@ every = "200ms"
 [[trace]]
 name = "queues"
 {trace}
-"#,
-        rabbit.url(),
-        node.node.as_str(),
-        rabbit.cookie_file().display(),
+"#
     )
 }
 
@@ -89,15 +75,14 @@ fn assert_clean(rabbit: &SharedNode) {
 fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_node() {
     testkit::needs_rabbitmq!();
     let rabbit = managed::shared_node();
-    let api = rabbit.management();
-    let dir = folder();
-    let file = dir.path().join("traced.toml");
-    let of = |trace: &str| attached(&rabbit, api, 6, trace);
+    let dir = &*folder();
+    let file = dir.join("traced.toml");
+    let of = |trace: &str| attached(&rabbit, trace);
     // Two at one node are one trace there, and each has its own calls.
     let two =
         format!("call = \"{FUNCTION}\"\n[[trace]]\nname = \"asked\"\ncall = \"rabbit_mgmt_wm_queues:is_authorized/2\"");
     fs::write(&file, of(&two)).expect("a file");
-    let summary = run(dir.path(), &["run", "traced.toml", "--json", "--quiet"]).json();
+    let summary = run(dir, &["run", "traced.toml", "--json", "--quiet"]).json();
     let probe = &summary["scenarios"]["probe_queues"];
     let trace = &summary["scenarios"]["trace_queues"];
     // Every request that was sent in the measured phase calls the function once, a few milliseconds later.
@@ -136,7 +121,7 @@ fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_
         "call = \"{FUNCTION}\"\nlimit = 15\narguments = false\n[[require]]\nthat = \"queues call duration max < 60s\""
     );
     fs::write(&file, of(&trace)).expect("a file");
-    let ran = run(dir.path(), &["run", "traced.toml", "--json", "--quiet"]);
+    let ran = run(dir, &["run", "traced.toml", "--json", "--quiet"]);
     let summary = ran.printed();
     // What the first calls met the others need not.
     let required = &summary["requirements"][0];
@@ -160,8 +145,8 @@ fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_
     assert_clean(&rabbit);
     // What cannot be traced is told before the load begins.
     fs::write(&file, of("call = \"rabbit_nowhere:f/1\"")).expect("a file");
-    let ran = run(dir.path(), &["run", "traced.toml", "--json", "--quiet"]);
-    ran.assert_error(1, &["the node has no such module", "rabbit_nowhere"]);
+    run(dir, &["run", "traced.toml", "--json", "--quiet"])
+        .assert_error(1, &["the node has no such module", "rabbit_nowhere"]);
     assert_clean(&rabbit);
 }
 
@@ -174,12 +159,8 @@ fn node_of(log: &Path) -> Option<String> {
 
 const MANAGED: &str = r#"
 name = "looked-into"
-[profile]
-events = []
-[phases]
-warmup = "3s"
-measure = "12s"
-drain = "5s"
+phases = { warmup = "3s", measure = "12s", drain = "5s" }
+profile.events = []
 [[load]]
 destination = "queue://orders"
 rate = 200
@@ -221,20 +202,19 @@ fn started(dir: &Path) -> (common::Started, String, PathBuf) {
 #[test]
 fn looks_into_a_runs_node_stand_on_its_time_axis_and_a_budget_that_trips_is_told() {
     testkit::needs_rabbitmq!();
-    let dir = folder();
-    let (run, node, log) = started(dir.path());
+    let dir = &*folder();
+    let (run, node, log) = started(dir);
     // Whoever names it as bellows' own looks into the same.
     let short = node.split('@').next().expect("a name");
     let top = ["erlang", "top", short, "--once", "--every", "1s"];
-    start(bellows(dir.path(), &top)).end().assert_ok();
+    run(dir, &top).assert_ok();
     let counting = ["erlang", "calls", short, "lists", "--for", "60s"];
-    let counting = start(bellows(dir.path(), &counting));
+    let counting = start(bellows(dir, &counting));
     std::thread::sleep(Duration::from_secs(2));
     counting.signal("KILL");
     let _ = counting.end();
-    let ended = run.end();
-    ended.assert_ok();
-    let folder = common::only_run(dir.path());
+    let ended = run.end().ok();
+    let folder = common::only_run(dir);
     let record = common::read_json(&folder.join("run.json"));
     let looks = record["looks"].as_array().expect("looks");
     let [top, calls] = &looks[..] else {
@@ -259,12 +239,12 @@ fn looks_into_a_runs_node_stand_on_its_time_axis_and_a_budget_that_trips_is_told
     assert_eq!(tripped["values"]["limit"], "rate", "{tripped}");
     assert_eq!(summary["traces"][0]["function"], "rabbit_channel:handle_cast/2");
     let said = fs::read_to_string(log).expect("what it said");
-    own_pages::the_brokers_own_page_is_scraped_and_anothers_is_told(dir.path(), &folder, &said);
+    own_pages::the_brokers_own_page_is_scraped_and_anothers_is_told(dir, &folder, &said);
     let page = common::page(&folder.join("report.html"));
     assert_eq!(page["looks"].as_array().map(Vec::len), Some(2), "{page:#}");
     let trace = &page["traces"][0];
     assert!(trace["slowest"].as_array().is_some_and(|it| !it.is_empty()), "{trace:#}");
     assert!(trace["ended"].is_array(), "{trace:#}");
-    let figures = common::figures(dir.path());
+    let figures = common::figures(dir);
     assert!(figures.contains("traced: rabbit_channel:handle_cast/2"), "{figures}");
 }

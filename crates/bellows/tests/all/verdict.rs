@@ -5,15 +5,14 @@
 use crate::common;
 use crate::common::managed;
 
-use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use common::{Broker, bellows, folder, start};
 use serde_json::Value;
-use testkit::Link;
+use testkit::{ChildGuard, Link};
 
 /// Runs that are limited by who gets the cores cannot be beside each other.
 static MACHINE: Mutex<()> = Mutex::new(());
@@ -32,14 +31,12 @@ fn cores() -> usize {
 /// Runs a command line and reads the verdict from its JSON object.
 fn verdict(mut command: Command, dir: &Path) -> Value {
     command.env("XDG_DATA_HOME", dir);
-    let ended = start(command).end();
-    let object = ended.json();
+    let object = start(command).end().json();
     object["verdict"].clone()
 }
 
 fn produce(dir: &Path, url: &str, more: &str) -> Value {
-    let line = format!("producer queue://verdict --url {url} {COMMON} {more}");
-    verdict(bellows(dir, &common::words(&line)), dir)
+    verdict(bellows(dir, &common::words(&format!("producer queue://verdict --url {url} {COMMON} {more}"))), dir)
 }
 
 /// CPU of processes that are neither broker nor generator, in cores.
@@ -72,24 +69,9 @@ fn expect(who: &str, words: &[&str], ours: f64, run: impl Fn() -> Value) {
 }
 
 /// A process that only uses a core; on request a given one.
-struct Hog(Child);
-
-impl Hog {
-    fn start(core: Option<usize>) -> Self {
-        let mut command = match core {
-            Some(core) => on(core, "sh"),
-            None => Command::new("sh"),
-        };
-        command.args(["-c", "while :; do :; done"]);
-        Self(command.spawn().expect("a busy process"))
-    }
-}
-
-impl Drop for Hog {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn hog(core: Option<usize>) -> ChildGuard {
+    let mut command = core.map_or_else(|| Command::new("sh"), |core| on(core, "sh"));
+    ChildGuard(command.args(["-c", "while :; do :; done"]).spawn().expect("a busy process"))
 }
 
 /// A program that may run on one core only.
@@ -108,17 +90,13 @@ fn has_taskset() -> bool {
 #[test]
 fn one_message_in_flight_waits_for_its_answer() {
     let _machine = machine();
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     let line = format!(
         "producer queue://verdict --url {} --warmup 300ms --duration 1 --json --max-pending 1 \
          --message-size 64",
         broker.url
     );
-    let mut command = bellows(dir.path(), &common::words(&line));
-    command.env("XDG_DATA_HOME", dir.path());
-    let ended = start(command).end();
-    let object = ended.json();
+    let object = start(bellows(dir, &common::words(&line)).env("XDG_DATA_HOME", dir)).end().json();
     let verdict = &object["verdict"];
     let evidence = &verdict["evidence"];
     assert_eq!(evidence["in_flight_limit"], 1, "{verdict}");
@@ -128,7 +106,7 @@ fn one_message_in_flight_waits_for_its_answer() {
     assert_eq!(evidence["relay"], Value::Null, "{verdict}");
     assert!(evidence["broker"]["busiest_thread"].is_f64(), "{verdict}");
     // The terminal says the same, and why.
-    let figures = common::figures(dir.path());
+    let figures = common::figures(dir);
     let text: Vec<&str> = figures.split_whitespace().collect();
     let text = text.join(" ");
     let sentence = verdict["sentence"].as_str().expect("a sentence");
@@ -141,8 +119,8 @@ fn one_message_in_flight_waits_for_its_answer() {
 #[test]
 fn an_alarm_is_the_brokers() {
     let _machine = machine();
-    let dir = folder();
-    let broker = Broker::with(dir.path(), &["--memory-limit", "1MB"]);
+    let dir = &*folder();
+    let broker = Broker::with(dir, &["--memory-limit", "1MB"]);
     // Whoever is blocked does not get rid of what it has, however long it is given.
     let text = format!(
         "[broker]\nkind = \"attach\"\nurl = \"{}\"\n[phases]\nwarmup = \"300ms\"\nmeasure = \"1s\"\n\
@@ -150,32 +128,30 @@ fn an_alarm_is_the_brokers() {
          confirm = false\nmessage-size = 1024\narguments = {{ x-max-length = 1000000 }}\n",
         broker.url
     );
-    std::fs::write(dir.path().join("alarm.toml"), text).expect("an experiment");
+    std::fs::write(dir.join("alarm.toml"), text).expect("an experiment");
     expect("broker", &["connection.blocked"], 0.0, || {
-        let args = ["run", "alarm.toml", "--json", "--quiet"];
-        verdict(bellows(dir.path(), &args), dir.path())
+        verdict(bellows(dir, &["run", "alarm.toml", "--json", "--quiet"]), dir)
     });
 }
 
 #[test]
 fn slow_answers_are_the_brokers() {
     let _machine = machine();
-    let dir = folder();
-    let faults = dir.path().join("slow.toml");
-    let script = "[[fault]]\nkind = \"slow-ack\"\ndelay = \"25ms\"\n";
-    std::fs::write(&faults, script).expect("a script");
+    let dir = &*folder();
+    let faults = dir.join("slow.toml");
+    std::fs::write(&faults, "[[fault]]\nkind = \"slow-ack\"\ndelay = \"25ms\"\n").expect("a script");
     let faults = faults.to_string_lossy();
-    let broker = Broker::with(dir.path(), &["--faults", &faults]);
+    let broker = Broker::with(dir, &["--faults", &faults]);
     let words = ["10 in flight x 2", "waited for something other than CPU"];
-    expect("broker", &words, 0.0, || produce(dir.path(), &broker.url, "--max-pending 10 --message-size 64"));
+    expect("broker", &words, 0.0, || produce(dir, &broker.url, "--max-pending 10 --message-size 64"));
 }
 
 #[test]
 fn a_real_broker_that_gets_all_it_can_take_is_the_limit() {
     testkit::needs_rabbitmq!();
     let _machine = machine();
-    let dir = folder();
-    let file = dir.path().join("all-out.toml");
+    let dir = &*folder();
+    let file = dir.join("all-out.toml");
     let shared = managed::shared_node();
     let broker = shared.broker();
     let text = format!(
@@ -187,18 +163,16 @@ fn a_real_broker_that_gets_all_it_can_take_is_the_limit() {
     std::fs::write(&file, text).expect("an experiment");
     expect("broker", &["confirms"], 0.0, || {
         let file = file.to_string_lossy();
-        let args = ["run", &file, "--json", "--quiet"];
-        verdict(bellows(dir.path(), &args), dir.path())
+        verdict(bellows(dir, &["run", &file, "--json", "--quiet"]), dir)
     });
 }
 
 #[test]
 fn a_rate_that_is_kept_is_the_schedules() {
     let _machine = machine();
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     expect("schedule", &["the requested rate was met: ", "200 msg/s"], 0.0, || {
-        produce(dir.path(), &broker.url, "--rate 200 --max-pending 100")
+        produce(dir, &broker.url, "--rate 200 --max-pending 100")
     });
 }
 
@@ -208,13 +182,12 @@ fn a_generator_without_a_core_of_its_own_is_the_limit() {
         testkit::skip!("it takes two cores, and taskset (util-linux)");
     }
     let _machine = machine();
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     let pid = broker.child.id().to_string();
     let mut moved = Command::new("taskset");
     let moved = moved.args(["-acp", "0", &pid]).stdout(Stdio::null());
     assert!(moved.status().is_ok_and(|status| status.success()), "the broker gets a core of its own");
-    let _busy = Hog::start(Some(1));
+    let _busy = hog(Some(1));
     let words = ["event loop waited", "for a core, while other processes took"];
     expect("generator", &words, 1.0, || {
         let line =
@@ -222,8 +195,8 @@ fn a_generator_without_a_core_of_its_own_is_the_limit() {
         // The least of one core: a few per cent of it.
         let mut command = on(1, "nice");
         command.args(["-n", "15", env!("CARGO_BIN_EXE_bellows")]);
-        command.args(line.split_whitespace()).env("BELLOWS_RUNS", common::RUNS).current_dir(dir.path());
-        verdict(command, dir.path())
+        command.args(line.split_whitespace()).env("BELLOWS_RUNS", common::RUNS).current_dir(dir);
+        verdict(command, dir)
     });
 }
 
@@ -231,8 +204,7 @@ fn a_generator_without_a_core_of_its_own_is_the_limit() {
 #[test]
 fn a_generator_that_is_stopped_for_a_while_is_late_by_itself() {
     let _machine = machine();
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     let words = ["the requested rate was met", "left over 1 ms late, while bellows itself did not run (for "];
     expect("schedule", &words, 0.0, || {
         let line = format!(
@@ -240,13 +212,10 @@ fn a_generator_that_is_stopped_for_a_while_is_late_by_itself() {
              --no-archive --rate 500 --max-pending 1000",
             broker.url
         );
-        let started = start(bellows(dir.path(), &common::words(&line)));
+        let started = start(bellows(dir, &common::words(&line)));
         std::thread::sleep(Duration::from_millis(1_200));
-        started.signal("STOP");
-        std::thread::sleep(Duration::from_millis(400));
-        started.signal("CONT");
-        let ended = started.end();
-        let object = ended.json();
+        common::stop_for(started.child.id(), Duration::from_millis(400));
+        let object = started.end().json();
         let ready = &object["verdict"]["evidence"]["producers"]["ready"];
         assert!(ready.as_f64() > Some(0.1), "{:#}", object["verdict"]);
         object["verdict"].clone()
@@ -256,38 +225,35 @@ fn a_generator_that_is_stopped_for_a_while_is_late_by_itself() {
 #[test]
 fn a_machine_that_others_fill_tells_nothing() {
     let _machine = machine();
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     let hogs = cores() * 2;
-    let _busy: Vec<Hog> = (0..hogs).map(|_| Hog::start(None)).collect();
+    let _busy: Vec<ChildGuard> = (0..hogs).map(|_| hog(None)).collect();
     expect("undecided", &["other processes took"], hogs as f64, || {
-        produce(dir.path(), &broker.url, "--max-pending 2000 --message-size 64")
+        produce(dir, &broker.url, "--max-pending 2000 --message-size 64")
     });
 }
 
 #[test]
 fn a_long_way_behind_a_tunnel_is_the_networks() {
     let _machine = machine();
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     let link = Link { delay: Duration::from_millis(15), bandwidth: None };
     let near = testkit::relay(broker.address().parse().expect("address"), link).expect("relay");
     let url = format!("amqp://{near}");
     let words = ["10 in flight x 3", "back takes 3", "even without load"];
-    expect("network", &words, 0.0, || produce(dir.path(), &url, "--max-pending 10 --message-size 64"));
+    expect("network", &words, 0.0, || produce(dir, &url, "--max-pending 10 --message-size 64"));
 }
 
 #[test]
 fn a_tunnel_that_is_full_is_not_taken_for_the_broker() {
     let _machine = machine();
-    let dir = folder();
-    let broker = Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     let link = Link { delay: Duration::ZERO, bandwidth: Some(1_000_000) };
     let near = testkit::relay(broker.address().parse().expect("address"), link).expect("relay");
     let url = format!("amqp://{near}");
     let words = ["; bytes stay in", "it passes on no more"];
     expect("network", &words, 0.0, || {
-        let found = produce(dir.path(), &url, "--max-pending 500 --message-size 2000");
+        let found = produce(dir, &url, "--max-pending 500 --message-size 2000");
         assert_eq!(found["evidence"]["broker"], Value::Null, "{found}");
         assert!(found["evidence"]["relay"].is_string(), "{found}");
         found
@@ -312,17 +278,15 @@ fn a_full_link_is_the_networks() {
         testkit::skip!("no network namespace, or no tc (iproute2), for a link of our own");
     };
     let _machine = machine();
-    let dir = folder();
-    let mut file = std::fs::File::create(dir.path().join("link.toml")).expect("a file");
+    let dir = &*folder();
     let text = "[broker]\nkind = \"embedded\"\n[phases]\nwarmup = \"500ms\"\nmeasure = \"2s\"\n\
                 drain = \"1s\"\n[profile]\nevents = []\n\
                 [[load]]\ndestination = \"queue://verdict\"\nmax-pending = 500\nmessage-size = 1000\n";
-    file.write_all(text.as_bytes()).expect("written");
+    std::fs::write(dir.join("link.toml"), text).expect("a file");
     expect("network", &["the link is full"], 0.0, || {
         let bellows = env!("CARGO_BIN_EXE_bellows");
-        let script = format!("{set_up} && exec '{bellows}' run link.toml --json --quiet");
-        let mut command = own(namespaces, &script);
-        command.current_dir(dir.path()).env("BELLOWS_RUNS", common::RUNS);
-        verdict(command, dir.path())
+        let mut command = own(namespaces, &format!("{set_up} && exec '{bellows}' run link.toml --json --quiet"));
+        command.current_dir(dir).env("BELLOWS_RUNS", common::RUNS);
+        verdict(command, dir)
     });
 }

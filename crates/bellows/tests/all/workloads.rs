@@ -92,9 +92,7 @@ fn run_until(url: &str, until: Option<&str>, text: &str) -> Value {
          [profile]\nevents = []\n"
     );
     std::fs::write(&file, format!("{head}{settings}{text}")).expect("write");
-    let args = ["run", "workloads.toml", "--json", "--quiet"];
-    let ended = common::start(common::bellows(dir.path(), &args)).end();
-    ended.json()
+    common::run(dir.path(), &["run", "workloads.toml", "--json", "--quiet"]).json()
 }
 
 #[test]

@@ -7,25 +7,15 @@ use super::{Bench, common, number};
 use common::{bellows, start, wait_for};
 
 #[test]
-fn the_duration_excludes_the_warm_up() {
+fn the_duration_excludes_the_warm_up_and_none_of_its_samples_leaks_into_the_aggregate() {
     let bench = Bench::new();
-    let options = ["--warmup", "1", "--duration", "2", "--rate", "100", "--json", "j.json"];
-    bench.perf("client", &options).assert_ok();
-    let summary = bench.samples("j.json").pop().expect("summary");
-    // 300, without those of a last moment in which the machine was full; with the warm-up counted they were 200.
-    for total in ["totalSent", "totalReceived"] {
-        let messages = number(&summary[total]);
-        assert!((250..=300).contains(&messages), "{summary}");
-    }
-}
-
-#[test]
-fn no_sample_of_the_warm_up_leaks_into_the_aggregate() {
-    let bench = Bench::new();
-    let options = ["--warmup", "1", "--duration", "2", "--rate", "100", "--json", "j.json"];
-    bench.perf("client", &options).assert_ok();
+    bench.perf("client", &["--warmup", "1", "--duration", "2", "--rate", "100", "--json", "j.json"]).assert_ok();
     let mut samples = bench.samples("j.json");
     let summary = samples.pop().expect("summary");
+    // 300, without those of a last moment in which the machine was full; with the warm-up counted they were 200.
+    for total in ["totalSent", "totalReceived"] {
+        assert!((250..=300).contains(&number(&summary[total])), "{summary}");
+    }
     // Of 200, without those of a last moment in which the machine was full.
     let due = number(&summary["totalDelaySendTime"]["count"]);
     assert!((150..=200).contains(&due), "{summary}");
@@ -48,8 +38,7 @@ fn no_sample_of_the_warm_up_leaks_into_the_aggregate() {
 #[test]
 fn a_rate_below_the_number_of_producers_works() {
     let bench = Bench::new();
-    let options = ["--rate", "2", "--producers", "5", "--duration", "2", "--json", "j.json"];
-    bench.perf("client", &options).assert_ok();
+    bench.perf("client", &["--rate", "2", "--producers", "5", "--duration", "2", "--json", "j.json"]).assert_ok();
     let summary = bench.samples("j.json").pop().expect("summary");
     assert_eq!(number(&summary["totalSent"]), 4, "{summary}");
 }
@@ -60,8 +49,7 @@ fn a_lost_message_does_not_hang_the_end() {
     let thief = bench.args("consumer", &["--silent", "--duration", "60", "queue://SHARED"]);
     let thief = start(bellows(bench.dir.path(), &thief));
     thread::sleep(Duration::from_millis(500));
-    let options = ["--rate", "200", "--duration", "1", "--json", "j.json", "queue://SHARED"];
-    let client = bench.perf("client", &options);
+    let client = bench.perf("client", &["--rate", "200", "--duration", "1", "--json", "j.json", "queue://SHARED"]);
     client
         .assert_error(1, &["messages were sent and acknowledged, and did not arrive: the broker, or another consumer"]);
     assert!(client.stdout.contains("--- result:                 fail\n"), "{client:?}");
@@ -79,8 +67,7 @@ fn a_failure_ends_with_1() {
     let json = bench.file("j.json");
     wait_for("first sample", || std::fs::metadata(&json).is_ok_and(|m| m.len() > 10));
     bench.broker.child.kill().expect("kill");
-    let client = client.end();
-    assert_eq!(client.code(), Some(1), "{client:?}");
+    let client = client.end().ends(1);
     assert!(client.stdout.contains("--- result:                 fail\n"), "{client:?}");
     assert!(client.stderr.contains("error: ") && client.stderr.contains("help: "), "{client:?}");
     assert_eq!(bench.samples("j.json").pop().expect("summary")["result"], "fail");

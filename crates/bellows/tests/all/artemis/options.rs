@@ -15,7 +15,7 @@ use super::{Bench, number};
 
 #[test]
 fn what_cannot_be_done_is_refused_with_the_remedy() {
-    let dir = folder();
+    let dir = &*folder();
     for (options, parts) in [
         (&["--url", "ssl://localhost:61616?confirmationWindowSize=20000"][..], &["--url ssl://", "CORE"][..]),
         (&["--url", "amqp://me:secret@h?confirmationWindowSize=1"], &["--url has options after its ?"]),
@@ -31,7 +31,7 @@ fn what_cannot_be_done_is_refused_with_the_remedy() {
         (&["--message-size", "5"], &["--message-size 5"]),
     ] {
         let args: Vec<&str> = ["artemis", "perf", "client"].iter().chain(options).copied().collect();
-        let ended = run(dir.path(), &args);
+        let ended = run(dir, &args);
         ended.assert_error(2, parts);
         assert!(!format!("{ended:?}").contains("secret"), "{ended:?}");
     }
@@ -46,9 +46,9 @@ fn what_cannot_be_done_is_refused_with_the_remedy() {
         &["--num-connections", "1"],
     ] {
         let args: Vec<&str> = ["artemis", "perf", "client"].iter().chain(options).copied().collect();
-        assert_eq!(run(dir.path(), &args).code(), Some(2), "{options:?}");
+        assert_eq!(run(dir, &args).code(), Some(2), "{options:?}");
     }
-    assert!(fs::read_dir(dir.path()).expect("folder").next().is_none(), "nothing is left");
+    assert!(fs::read_dir(dir).expect("folder").next().is_none(), "nothing is left");
 }
 
 #[test]
@@ -60,9 +60,7 @@ fn every_producer_has_its_subscribers_on_every_topic() {
         "topic://A --durable --clientID me --shared 2 --consumers=3 --num-destinations 2 --producers 2 --message-count \
          402 topic://B --consumer-url {url} --threads 2 --persistent --max-pending 20 --json j.json"
     );
-    let options = words(&line);
-    let client = bench.perf("client", &options);
-    client.assert_ok();
+    bench.perf("client", &words(&line)).assert_ok();
     let summary = bench.samples("j.json").pop().expect("summary");
     assert_eq!(number(&summary["totalSent"]), 402, "{summary}");
     assert_eq!(number(&summary["totalReceived"]), 804, "{summary}");
@@ -101,8 +99,7 @@ fn messages_carry_what_was_asked_for() {
         "artemis perf producer --url {url} --ttl 1500 --group blue --enable-msg-id --enable-timestamp --message-count \
          3 --silent"
     );
-    let args = words(&line);
-    run(bench.dir.path(), &args).assert_ok();
+    run(bench.dir.path(), &words(&line)).assert_ok();
     let bytes = kept.lock().expect("lock").clone();
     let count = |wanted: &[u8]| bytes.windows(wanted.len()).filter(|w| w == &wanted).count();
     assert_eq!(count(b"\x0bJMSXGroupIDS\0\0\0\x04blue"), 3);
@@ -139,16 +136,14 @@ fn transactions_and_shared_connections_move_every_message() {
         // Every acknowledgement was timed, those of a commit too.
         assert_eq!(number(&summary["totalSendTime"]["count"]), 300, "{summary}");
         // What was not committed would be in the queue still.
-        let left = bench.perf("consumer", &["--duration", "1", "queue://TX"]);
-        assert!(left.stdout.contains("--- total received:            0 \n"), "{left:?}");
+        bench.perf("consumer", &["--duration", "1", "queue://TX"]).prints(["--- total received:            0 \n"]);
     }
 }
 
 #[test]
 fn silent_prints_no_block_and_verbose_says_what_is_done() {
     let bench = Bench::new();
-    let silent = bench.perf("producer", &["--silent", "--duration", "1", "--threads", "9"]);
-    silent.assert_ok();
+    let silent = bench.perf("producer", &["--silent", "--duration", "1", "--threads", "9"]).ok();
     assert_eq!(silent.stdout.lines().count(), 1, "{silent:?}");
     assert!(silent.stdout.starts_with("Connection brokerURL = amqp://guest@127.0.0.1:"));
     assert_eq!(
@@ -159,9 +154,7 @@ fn silent_prints_no_block_and_verbose_says_what_is_done() {
     // The user that logs in, whether or not the broker knows it.
     let other = bench.perf("producer", &["--silent", "--duration", "1", "--user", "somebody"]);
     assert!(other.stdout.starts_with("Connection brokerURL = amqp://somebody@127.0.0.1:"), "{other:?}");
-    let verbose = bench.perf("consumer", &["--verbose", "--message-count", "5"]);
-    verbose.assert_ok();
-    assert!(verbose.stderr.contains("connecting\n"), "{verbose:?}");
+    bench.perf("consumer", &["--verbose", "--message-count", "5"]).ok().says(["connecting\n"]);
 }
 
 fn root() -> &'static Path {
@@ -177,12 +170,11 @@ fn documented() -> BTreeSet<String> {
 
 #[test]
 fn the_page_lists_every_option_and_no_other() {
-    let dir = folder();
+    let dir = &*folder();
     let mut known = BTreeSet::from(["--tx-size".to_owned()]);
     let option = Regex::new(r"(?m)^ +(?:-\w, )?(--[A-Za-z-]+)").expect("regex");
     for tool in ["client", "producer", "consumer"] {
-        let help = run(dir.path(), &["artemis", "perf", tool, "--help"]);
-        help.assert_ok();
+        let help = run(dir, &["artemis", "perf", tool, "--help"]).ok();
         assert!(help.stdout.contains("Examples:\n"), "{help:?}");
         known.extend(option.captures_iter(&help.stdout).map(|c| c[1].to_owned()));
     }

@@ -78,11 +78,6 @@ impl SharedNode {
         self.folder.join(".erlang.cookie")
     }
 
-    /// The folder that its processes work in.
-    pub(crate) fn folder(&self) -> &Path {
-        &self.folder
-    }
-
     /// How to reach its Erlang node.
     pub(crate) fn erlang(&self) -> ConnectOptions {
         let cookie = Cookie::read(&self.cookie_file()).expect("its cookie");
@@ -97,6 +92,20 @@ impl SharedNode {
         let lines = self.settings();
         let lines: String = lines.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
         format!("[broker]\n{lines}")
+    }
+
+    /// Arguments of `bellows erlang` that reach its node, at this port or at its own.
+    pub(crate) fn access(&self, port: Option<u16>) -> [String; 5] {
+        let port = port.unwrap_or(self.address.1).to_string();
+        let cookie = self.cookie_file().display().to_string();
+        [self.name.clone(), "--port".to_owned(), port, "--cookie-file".to_owned(), cookie]
+    }
+
+    /// Runs a command of `bellows erlang` at its node.
+    pub(crate) fn inspect(&self, dir: &Path, command: &str, arguments: &[&str]) -> super::Ended {
+        let access = self.access(None);
+        let access: Vec<&str> = access.iter().map(String::as_str).collect();
+        super::run(dir, &[&["erlang", command], &access[..], arguments].concat())
     }
 
     /// The options of a command that runs on it: `--set broker.kind=attach …`.
@@ -160,9 +169,9 @@ pub(crate) fn shared_node() -> SharedNode {
     node_of("rabbitmq", root().as_deref())
 }
 
-/// The lane's node of the newest RabbitMQ in reach, which [`newest_root`] must name.
-pub(crate) fn newest_node() -> SharedNode {
-    node_of("newest", newest_root().as_deref())
+/// The lane's node of the newest RabbitMQ in reach.
+pub(crate) fn newest_node() -> Option<SharedNode> {
+    newest_root().map(|root| node_of("newest", Some(&root)))
 }
 
 /// The node that tests of this group share.

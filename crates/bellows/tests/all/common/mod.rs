@@ -5,6 +5,7 @@ pub(crate) mod managed;
 pub(crate) mod pages;
 pub(crate) mod schema;
 
+use std::borrow::BorrowMut;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use testkit::ChildGuard;
 pub(crate) use testkit::signal;
 
 /// Longer than anything here takes on a busy machine; whoever reaches it hangs.
@@ -54,7 +56,7 @@ impl Ended {
     }
 
     /// The one clear line, its remedy, the exit code, and no panic.
-    pub(crate) fn assert_error(&self, code: i32, parts: &[&str]) {
+    pub(crate) fn assert_error(&self, code: i32, parts: &[&str]) -> &Self {
         assert_eq!(self.code(), Some(code), "{self:#?}");
         let errors: Vec<_> = self.stderr.lines().filter(|l| l.starts_with("error: ")).collect();
         let [error] = errors.as_slice() else { panic!("not one error line: {self:#?}") };
@@ -63,11 +65,51 @@ impl Ended {
         }
         assert!(self.stderr.contains("\nhelp: "), "no remedy: {self:#?}");
         assert!(!self.stderr.contains("panicked"), "{self:#?}");
+        self
+    }
+
+    /// Standard error has all of these parts.
+    pub(crate) fn says<const N: usize>(&self, parts: [&str; N]) -> &Self {
+        self.all(parts, |part| self.stderr.contains(part))
+    }
+
+    /// Standard error has none of these parts.
+    pub(crate) fn says_not<const N: usize>(&self, parts: [&str; N]) -> &Self {
+        self.all(parts, |part| !self.stderr.contains(part))
+    }
+
+    /// Standard output has all of these parts.
+    pub(crate) fn prints<const N: usize>(&self, parts: [&str; N]) -> &Self {
+        self.all(parts, |part| self.stdout.contains(part))
+    }
+
+    /// Standard output has none of these parts.
+    pub(crate) fn prints_not<const N: usize>(&self, parts: [&str; N]) -> &Self {
+        self.all(parts, |part| !self.stdout.contains(part))
+    }
+
+    fn all<const N: usize>(&self, parts: [&str; N], holds: impl Fn(&str) -> bool) -> &Self {
+        for part in parts {
+            assert!(holds(part), "{part:?}: {self:#?}");
+        }
+        self
     }
 
     pub(crate) fn assert_ok(&self) {
         assert_eq!(self.code(), Some(0), "{self:#?}");
         assert!(!self.stderr.contains("panicked"), "{self:#?}");
+    }
+
+    /// A command that ended with this code.
+    pub(crate) fn ends(self, code: i32) -> Self {
+        assert_eq!(self.code(), Some(code), "{self:#?}");
+        self
+    }
+
+    /// A command that succeeded.
+    pub(crate) fn ok(self) -> Self {
+        self.assert_ok();
+        self
     }
 
     /// The JSON that a command which succeeded has printed.
@@ -103,7 +145,8 @@ pub(crate) struct Started {
     since: Instant,
 }
 
-pub(crate) fn start(mut command: Command) -> Started {
+pub(crate) fn start(mut command: impl BorrowMut<Command>) -> Started {
+    let command: &mut Command = command.borrow_mut();
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
     Started {
         stdout: collect(child.stdout.take().expect("piped")),
@@ -163,9 +206,7 @@ pub(crate) fn run<S: AsRef<std::ffi::OsStr>>(dir: &Path, args: &[S]) -> Ended {
 
 /// All figures of the last run, as `runs show -v` prints them.
 pub(crate) fn figures(dir: &Path) -> String {
-    let shown = run(dir, &["runs", "show", "-v", "last"]);
-    shown.assert_ok();
-    shown.stdout
+    run(dir, &["runs", "show", "-v", "last"]).ok().stdout
 }
 
 fn collect(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String> {
@@ -178,7 +219,7 @@ fn collect(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String> {
 
 /// `bellows broker` on a free port, gone when dropped.
 pub(crate) struct Broker {
-    pub(crate) child: Child,
+    pub(crate) child: ChildGuard,
     pub(crate) url: String,
 }
 
@@ -214,19 +255,12 @@ impl Broker {
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("read");
         let url = line.trim().strip_prefix("ready ").expect("the ready line").to_owned();
-        Self { child, url }
+        Self { child: ChildGuard(child), url }
     }
 
     /// Host and port: `127.0.0.1:PORT`.
     pub(crate) fn address(&self) -> &str {
         self.url.strip_prefix("amqp://").expect("scheme")
-    }
-}
-
-impl Drop for Broker {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -244,6 +278,13 @@ pub(crate) fn server_that_says(greeting: &'static [u8]) -> SocketAddr {
         }
     });
     address
+}
+
+/// Has a process stand still for a while.
+pub(crate) fn stop_for(pid: u32, length: Duration) {
+    signal(pid, "STOP");
+    thread::sleep(length);
+    signal(pid, "CONT");
 }
 
 /// Waits until `condition` holds.
@@ -301,6 +342,15 @@ impl Folder {
     }
 }
 
+impl<T: ?Sized> AsRef<T> for Folder
+where
+    Path: AsRef<T>,
+{
+    fn as_ref(&self) -> &T {
+        self.path().as_ref()
+    }
+}
+
 impl std::ops::Deref for Folder {
     type Target = Path;
 
@@ -311,6 +361,12 @@ impl std::ops::Deref for Folder {
 
 pub(crate) fn folder() -> Folder {
     Folder(tempfile::tempdir().expect("temporary folder"))
+}
+
+/// An embedded broker, and the folder that it and the test work in.
+pub(crate) fn broker_in_folder() -> (Broker, Folder) {
+    let dir = folder();
+    (Broker::start(&dir), dir)
 }
 
 /// The data of a page.

@@ -4,6 +4,11 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::thread;
 use std::time::Duration;
 
+/// An answer after which the server closes the connection.
+pub(crate) fn answer(status: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
+}
+
 /// The address of a server whose page takes this long. It serves until the test ends.
 pub(crate) fn page_after(pause: Duration) -> String {
     let (listener, address) = super::listener();

@@ -130,35 +130,6 @@ fn walk(block: &Block, screen: Screen, limit: Duration, silence: Silence) -> Str
     String::new()
 }
 
-/// Takes the next block.
-struct Lane<'a> {
-    blocks: &'a Mutex<VecDeque<Block>>,
-    /// Whether it begins with those that work much; lanes of both kinds share the cores best.
-    from_longest: bool,
-}
-
-impl Lane<'_> {
-    fn next(&self) -> Option<Block> {
-        let mut blocks = self.blocks.lock().expect("no walk has failed");
-        match self.from_longest {
-            true => blocks.pop_front(),
-            false => blocks.pop_back(),
-        }
-    }
-
-    /// The blocks with faults, and their faults.
-    fn walk(&self, screen: Screen, silence: Silence) -> Vec<(Block, String)> {
-        let mut wrong = Vec::new();
-        while let Some(block) = self.next() {
-            let faults = walk_one(&block, screen, silence);
-            if !faults.is_empty() {
-                wrong.push((block, faults));
-            }
-        }
-        wrong
-    }
-}
-
 fn walk_one(block: &Block, screen: Screen, silence: Silence) -> String {
     let began = Instant::now();
     let faults = walk(block, screen, LIMIT, silence);
@@ -170,15 +141,22 @@ fn walk_one(block: &Block, screen: Screen, silence: Silence) -> String {
 fn walk_blocks(blocks: Vec<Block>, screen: Screen, silence: Silence) -> String {
     let is_long = |block: &Block| LONG.iter().any(|it| block.script.contains(it));
     let (long, short): (Vec<Block>, Vec<Block>) = blocks.into_iter().partition(is_long);
-    let blocks = Mutex::new(long.into_iter().chain(short).collect());
-    let lane = |from_longest| Lane { blocks: &blocks, from_longest };
-    let wrong: Vec<(Block, String)> = thread::scope(|scope| {
-        let lanes = (0..LANES).map(|n| lane(n > 1));
-        let threads: Vec<_> = lanes.map(|lane| scope.spawn(move || lane.walk(screen, silence))).collect();
+    let blocks: Mutex<VecDeque<Block>> = Mutex::new(long.into_iter().chain(short).collect());
+    // Lanes that begin with those that work much and others that begin with the rest share the cores best.
+    let next = |n: usize| {
+        let mut blocks = blocks.lock().expect("no walk has failed");
+        if n > 1 { blocks.pop_front() } else { blocks.pop_back() }
+    };
+    let walked = |block: Block| (walk_one(&block, screen, silence), block);
+    let lane = &|n: usize| -> Vec<(String, Block)> {
+        std::iter::from_fn(|| next(n)).map(walked).filter(|(faults, _)| !faults.is_empty()).collect()
+    };
+    let wrong: Vec<(String, Block)> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..LANES).map(|n| scope.spawn(move || lane(n))).collect();
         threads.into_iter().flat_map(|it| it.join().expect("walk")).collect()
     });
     // A node that a block starts may not be up in time where others take the cores: what is wrong is wrong alone, too.
-    let again = wrong.iter().map(|(block, faults)| {
+    let again = wrong.iter().map(|(faults, block)| {
         eprintln!("once more, alone: {faults}");
         walk_one(block, screen, silence)
     });

@@ -114,14 +114,14 @@ fn it_does_what_perf_test_does_beside_it() {
 
 fn differences(row: &PlayedLine, jars: &Path) -> Option<String> {
     let play_ours = || {
-        let dir = folder();
-        let command = common::bellows(dir.path(), &["perf-test"]);
-        play(row, dir.path(), command)
+        let dir = &*folder();
+        let command = common::bellows(dir, &["perf-test"]);
+        play(row, dir, command)
     };
     let play_theirs = || {
-        let dir = folder();
-        let command = perf_test(jars, dir.path());
-        play(row, dir.path(), command)
+        let dir = &*folder();
+        let command = perf_test(jars, dir);
+        play(row, dir, command)
     };
     let (ours, theirs) = thread::scope(|scope| {
         let ours = scope.spawn(play_ours);
@@ -194,8 +194,7 @@ fn argument<'a>(line: &'a str, option: &str) -> Option<&'a str> {
 /// The sizes of the receive and the send buffer, of each connection, when there was a message.
 fn buffers(tap: &Tap) -> Vec<String> {
     common::wait_for("message", || tap.seen().of("basic.publish").next().is_some());
-    let to = format!("dport = :{}", tap.address.port());
-    let ss = Command::new("ss").args(["-tnmH", &to]).output();
+    let ss = Command::new("ss").args(["-tnmH", &format!("dport = :{}", tap.address.port())]).output();
     let text = String::from_utf8(ss.expect("ss").stdout).expect("text");
     let sizes = text.split(['(', ',', ')']).map(str::to_owned);
     sizes.filter(|size| size.starts_with("rb") || size.starts_with("tb")).collect()
