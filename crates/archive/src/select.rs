@@ -118,22 +118,6 @@ pub enum RunOrder {
     Size,
 }
 
-impl FromStr for RunOrder {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Ok(match text {
-            "time" => Self::Time,
-            "name" => Self::Name,
-            "rate" => Self::Rate,
-            "p99" => Self::P99,
-            "duration" => Self::Duration,
-            "size" => Self::Size,
-            _ => return Err("expected time, name, rate, p99, duration or size".into()),
-        })
-    }
-}
-
 /// Sorts runs that are newest first; runs that have no such value come last.
 pub fn sort_runs(entries: &mut [RunEntry], order: RunOrder) {
     let descending = |of: fn(&RunEntry) -> Option<f64>| {

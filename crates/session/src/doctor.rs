@@ -8,12 +8,14 @@ use linux::{processes, sockets};
 use measure::{Clock, wall_clock_unix_ns};
 use profile::{Access, AccessPart};
 use rustix::process::{Resource, getrlimit};
+use serde::Serialize;
 use stacks::{ProfileHeader, StacksWriter};
 
 use crate::hardware::trimmed;
 
 /// Result of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Status {
     /// No action is needed.
     Ok,
@@ -24,7 +26,7 @@ pub enum Status {
 }
 
 /// One check.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
     /// Name of the check: `perf permissions`.
     pub name: String,

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use archive::{Labels, Repeats, RunRecord};
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -166,13 +165,16 @@ pub(super) fn size(text: &str) -> Result<usize, String> {
     text.parse().map(Bytes::as_usize)
 }
 
-/// Reads one of several words; `--help` shows each with its meaning.
-pub(super) fn choice<T, const N: usize>(words: [(&'static str, &'static str); N]) -> impl TypedValueParser<Value = T>
+/// Reads one of several words, each with its value and its meaning, which `--help` shows.
+pub(super) fn choice<T, const N: usize>(words: [(&'static str, T, &'static str); N]) -> impl TypedValueParser<Value = T>
 where
-    T: FromStr<Err = String> + Clone + Send + Sync + 'static,
+    T: Copy + Send + Sync + 'static,
 {
-    let words = words.map(|(word, help)| PossibleValue::new(word).help(help));
-    PossibleValuesParser::new(words).try_map(|word| word.parse::<T>())
+    let shown = words.map(|(word, _, help)| PossibleValue::new(word).help(help));
+    PossibleValuesParser::new(shown).try_map(move |typed| {
+        let found = words.iter().find(|(word, ..)| *word == typed);
+        found.map(|(_, value, _)| *value).ok_or("it is none of these words")
+    })
 }
 
 /// The failure of a profile without samples.

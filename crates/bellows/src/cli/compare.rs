@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use archive::{ComparedMatrix, ComparedSide, Comparison, LatencyLog, LogUnit, RunFilter, RunRecord};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use measure::Problem;
 use report::view::ComparisonSource;
 use study::{
@@ -12,7 +12,7 @@ use study::{
     is_decided, read_logs,
 };
 
-use super::args::{OutputArgs, given, is_typed};
+use super::args::{OutputArgs, choice, given, is_typed};
 use super::paired::{self, ComparisonFiles, PairedFolder, done, ended};
 use super::{complete, find};
 use crate::failure::{Done, Failure};
@@ -33,8 +33,12 @@ pub(super) struct ExistingArgs {
     #[arg(long, help_heading = EXISTING)]
     paired: bool,
     /// Unit of histogram logs that do not name theirs [default: us for those of Artemis perf, else ns]
-    #[arg(long, value_name = "UNIT", value_enum, help_heading = EXISTING)]
-    unit: Option<RecordedUnit>,
+    #[arg(long, value_name = "UNIT", help_heading = EXISTING, value_parser = choice([
+        ("ns", LogUnit::Nanoseconds, "Values are nanoseconds"),
+        ("us", LogUnit::Microseconds, "Values are microseconds"),
+        ("ms", LogUnit::Milliseconds, "Values are milliseconds"),
+    ]))]
+    unit: Option<LogUnit>,
     /// Compare also what differs in machine or load, and invalid runs; the result says so
     #[arg(long, help_heading = EXISTING)]
     force: bool,
@@ -315,27 +319,6 @@ pub(super) fn is_log_name(name: &str) -> bool {
     ENDS.iter().any(|end| name.ends_with(end))
 }
 
-/// The unit that a log was recorded in.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum RecordedUnit {
-    /// Values are nanoseconds
-    Ns,
-    /// Values are microseconds
-    Us,
-    /// Values are milliseconds
-    Ms,
-}
-
-impl From<RecordedUnit> for LogUnit {
-    fn from(unit: RecordedUnit) -> Self {
-        match unit {
-            RecordedUnit::Ns => Self::Nanoseconds,
-            RecordedUnit::Us => Self::Microseconds,
-            RecordedUnit::Ms => Self::Milliseconds,
-        }
-    }
-}
-
 /// Whether the sides are logs.
 ///
 /// # Errors
@@ -357,7 +340,7 @@ fn are_logs(a: &[String], b: &[String]) -> Result<bool, Failure> {
 }
 
 /// Reads the logs of both sides.
-fn logs(a: &[String], b: &[String], unit: Option<RecordedUnit>) -> Result<(Vec<LatencyLog>, Vec<LatencyLog>), Failure> {
+fn logs(a: &[String], b: &[String], unit: Option<LogUnit>) -> Result<(Vec<LatencyLog>, Vec<LatencyLog>), Failure> {
     if b.is_empty() {
         return Err(Failure::usage("there is nothing to compare with", "--with names the logs of B"));
     }
@@ -369,6 +352,5 @@ fn logs(a: &[String], b: &[String], unit: Option<RecordedUnit>) -> Result<(Vec<L
         }
         seen.push(path);
     }
-    let unit = unit.map(LogUnit::from);
     Ok((read_logs(a, unit)?, read_logs(b, unit)?))
 }

@@ -2,7 +2,6 @@
 
 use clap::Args;
 use report::console::{self, CheckRow, CheckStatus};
-use serde::Serialize;
 use session::doctor::{Check, Status};
 
 use super::calibrate;
@@ -36,16 +35,6 @@ pub(crate) struct DoctorArgs {
     json: bool,
 }
 
-/// One check for machines.
-#[derive(Serialize)]
-struct Row<'a> {
-    name: &'a str,
-    status: &'a str,
-    observed: &'a str,
-    meaning: &'a str,
-    fix: Option<&'a str>,
-}
-
 impl DoctorArgs {
     /// Prints the checks, or the capacity. A check that fails is a finding, and no failure of the command.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
@@ -54,26 +43,12 @@ impl DoctorArgs {
         }
         let checks = session::doctor::checks();
         if self.json {
-            output::print_json(&checks.iter().map(json).collect::<Vec<_>>())?;
+            output::print_json(&checks)?;
         } else {
             let rows: Vec<CheckRow> = checks.into_iter().map(row).collect();
             output::print(&console::doctor(&rows, output::style()))?;
         }
         Ok(Done::Fine)
-    }
-}
-
-fn json(check: &Check) -> Row<'_> {
-    Row {
-        name: &check.name,
-        status: match check.status {
-            Status::Ok => "ok",
-            Status::Warn => "warn",
-            Status::Bad => "bad",
-        },
-        observed: &check.observed,
-        meaning: &check.meaning,
-        fix: check.fix.as_deref(),
     }
 }
 

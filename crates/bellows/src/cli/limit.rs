@@ -116,27 +116,26 @@ impl LimitArgs {
         }
         let required = self.require.iter().cloned();
         experiment.require.extend(required.map(|that| RequireSpec { that }));
-        if let Some(scale) = &self.scale {
-            let scale = scale_plan(scale, self.confirm).map_err(Failure::Usage)?;
-            let first = check_scale(&experiment, &scale)?;
-            let fresh = LimitTrials { scale: Some(scale), ..self.fresh(&experiment, LimitPlan::default(), &first) };
-            let (dir, trials, _lock) = self.begun(&experiment, fresh)?;
-            let scaling =
-                Scaling { output: &self.output, dir, experiment, trials, progress: RunsProgress::new(Instant::now()) };
-            return scaling.execute();
-        }
-        let (dir, trials, _lock) = self.planned(&experiment)?;
+        let fresh = match &self.scale {
+            Some(scale) => {
+                let scale = scale_plan(scale, self.confirm).map_err(Failure::Usage)?;
+                let first = check_scale(&experiment, &scale)?;
+                LimitTrials { scale: Some(scale), ..self.fresh(&experiment, LimitPlan::default(), &first) }
+            }
+            None => self.planned(&experiment)?,
+        };
+        let (dir, trials, _lock) = self.begun(&experiment, fresh)?;
         let mut search = Search { args: &self, dir, experiment, trials, progress: RunsProgress::new(Instant::now()) };
         let watched = Watched::start()?;
-        let broken = search.make_all(&watched);
+        let broken = search.make_all(&watched).err();
         search.decide();
         let told = tell_trials(&self.output, &search.dir, &search.trials);
         watched.check()?;
         after(broken, told)
     }
 
-    /// The folder and the plan: a new one, or the one to resume.
-    fn planned(&self, experiment: &Experiment) -> Result<Begun, Failure> {
+    /// A search for a rate, of which nothing has been made.
+    fn planned(&self, experiment: &Experiment) -> Result<LimitTrials, Failure> {
         let own = first_rate(experiment).map_err(Failure::Usage)?;
         let first = self.from.map_or(own, Rate::get);
         let (least, most) = (self.least.get(), self.most.get());
@@ -160,7 +159,7 @@ impl LimitArgs {
             confirmations: self.confirm,
             most_trials: self.trials,
         };
-        self.begun(experiment, self.fresh(experiment, plan, &at_first))
+        Ok(self.fresh(experiment, plan, &at_first))
     }
 
     /// A search of which nothing has been made; its experiment is the one of the first run.
@@ -209,6 +208,7 @@ impl LimitArgs {
     }
 }
 
+/// Trials at different rates, or runs with different numbers of clients, as far as they were made.
 struct Search<'a> {
     args: &'a LimitArgs,
     dir: PathBuf,
@@ -219,57 +219,71 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Makes all missing trials; returns the failure that ended this early, if any.
-    fn make_all(&mut self, watched: &Watched) -> Option<Failure> {
+    /// The rate, or number of clients, of the next trial.
+    fn next(&self) -> Option<f64> {
+        match &self.trials.scale {
+            Some(scale) => next_scale(scale).map(f64::from),
+            None => next_rate(&self.trials),
+        }
+    }
+
+    /// Makes all missing trials; the error is what ended this early.
+    fn make_all(&mut self, watched: &Watched) -> Result<(), Failure> {
         let output = &self.args.output;
-        let mut exporter = match output.metrics.start(&self.trials.name, output.quiet) {
-            Ok(exporter) => exporter,
-            Err(failure) => return Some(failure),
+        let mut exporter = match self.trials.scale {
+            Some(_) => None,
+            None => output.metrics.start(&self.trials.name, output.quiet)?,
         };
-        let mut broken = None;
-        while let Some(rate) = next_rate(&self.trials) {
-            let about = self.about(rate);
-            if let Err(failure) = self.make_one(rate, watched, exporter.as_mut()) {
-                broken = Some(match failure {
-                    // Before it was ready: what was made before is kept all the same.
-                    Failure::Stopped(_) => self.stopped(),
-                    other => other.of_one(&about),
-                });
-                break;
+        let mut made = Ok(());
+        while made.is_ok()
+            && let Some(next) = self.next()
+        {
+            let about = self.about(next);
+            made = self.make_one(next, watched, exporter.as_mut());
+            if self.trials.scale.is_none() {
+                made = made.map_err(|failure| failure.of_one(&about));
             }
-            if watched.control().is_stopping() {
-                broken = Some(self.stopped());
-                break;
-            }
+            made = watched.unless_stopped(made, || self.stopped());
         }
         metrics::finish(exporter);
-        broken
+        made
     }
 
     /// Description of the next trial, for people.
-    fn about(&self, rate: f64) -> String {
+    fn about(&self, next: f64) -> String {
+        if let Some(scale) = &self.trials.scale {
+            let clients = counted(next as u64, scale.noun().trim_end_matches('s'));
+            return format!("run {} of {}, {clients}", scale.runs.len() + 1, runs_of(scale));
+        }
         let (number, most) = (self.trials.trials.len() + 1, self.trials.plan.most_trials);
-        format!("trial {number} of at most {most}, {} msg/s", report::text::rate(rate))
+        format!("trial {number} of at most {most}, {} msg/s", report::text::rate(next))
     }
 
     fn make_one(
         &mut self,
-        rate: f64,
+        next: f64,
         watched: &Watched,
         exporter: Option<&mut session::Exporter>,
     ) -> Result<(), Failure> {
-        let left = trials_left(&self.trials);
-        let progress = self.progress.begin_of_at_most(left, Instant::now());
-        let tried = at_rate(&self.experiment, rate);
-        let about = self.about(rate);
+        let about = self.about(next);
+        let (tried, progress) = match &self.trials.scale {
+            Some(scale) => {
+                let left = runs_of(scale).saturating_sub(scale.runs.len());
+                let tried = at_scale(&self.experiment, &scale.key, next as u32).map_err(Error::from)?;
+                (tried, self.progress.begin(left, Instant::now()))
+            }
+            None => {
+                let progress = self.progress.begin_of_at_most(trials_left(&self.trials), Instant::now());
+                (at_rate(&self.experiment, next), progress)
+            }
+        };
         let shape =
             Shape { title: format!("{}, {about}", self.trials.name), progress: Some(progress), ..shape(&tried) };
         let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn Observer| {
             session::run_again_if_not_ready(&tried, options, control, observer)
         };
         let output = &self.args.output;
-        let dir = Some(self.dir.clone());
-        let carried = carry_out(output, dir, shape, watched, exporter, work)?;
+        let carried = carry_out(output, Some(self.dir.clone()), shape, watched, exporter, work)?;
         let record = carried.outcome.record;
         match record.state {
             RunState::Complete => {}
@@ -278,18 +292,27 @@ impl Search<'_> {
             _ => return Err(Failure::of_run(record)),
         }
         self.progress.end(Instant::now());
-        let trial = limit_trial(rate, &record);
-        tell_one(output, &format!("{about}: {}", outcome_text(&trial)), &record)?;
-        self.trials.trials.push(trial);
-        self.decide();
-        self.trials.write(&self.dir)?;
-        carried.report.map(|_| ())
+        if let Some(scale) = &mut self.trials.scale {
+            scale.runs.push(scale_run(next as u32, &record));
+            scale.law = scale_law(scale);
+            self.trials.write(&self.dir)?;
+            tell_one(output, &about, &record)?;
+        } else {
+            let trial = limit_trial(next, &record);
+            tell_one(output, &format!("{about}: {}", outcome_text(&trial)), &record)?;
+            self.trials.trials.push(trial);
+            self.decide();
+            self.trials.write(&self.dir)?;
+        }
+        carried.report.map(drop)
     }
 
-    /// Decides from the trials.
+    /// Decides from the trials of rates.
     fn decide(&mut self) {
-        self.trials.found = Some(found_limit(&self.trials));
-        self.trials.suggested = self.suggested();
+        if self.trials.scale.is_none() {
+            self.trials.found = Some(found_limit(&self.trials));
+            self.trials.suggested = self.suggested();
+        }
     }
 
     /// The command lines that run the experiment at a calm and at a busy rate.
@@ -312,9 +335,17 @@ impl Search<'_> {
 
     /// How to resume after a signal.
     fn stopped(&self) -> Failure {
-        let made = counted(self.trials.trials.len() as u64, "trial");
+        let made = match &self.trials.scale {
+            Some(scale) => counted(scale.runs.len() as u64, "run"),
+            None => counted(self.trials.trials.len() as u64, "trial"),
+        };
         find::stopped(&format!("stopped after {made}"), &self.dir)
     }
+}
+
+/// Number of runs of all numbers of clients.
+fn runs_of(scale: &ScaleRuns) -> usize {
+    scale.values.len() * scale.repeats as usize
 }
 
 /// The outcome of a trial, and why it did not hold: a missed requirement first. The latency of the trial's line may be
@@ -383,15 +414,6 @@ fn done_after(trials: &LimitTrials, is_strict: bool) -> Done {
     }
 }
 
-/// Runs with different numbers of clients, as far as they were made.
-struct Scaling<'a> {
-    output: &'a OutputArgs,
-    dir: PathBuf,
-    experiment: Experiment,
-    trials: LimitTrials,
-    progress: RunsProgress,
-}
-
 /// Refuses numbers of clients that the experiment cannot have, before anything is started.
 fn check_scale(experiment: &Experiment, scale: &ScaleRuns) -> Result<Experiment, Failure> {
     let mut first = None;
@@ -418,67 +440,6 @@ fn scale_as_then(
     match (&fresh.scale, least(stopped)) {
         (Some(scale), Some(least)) => Ok(at_scale(experiment, &scale.key, least).map_err(Error::from)?.to_json()),
         _ => Ok(fresh.experiment.clone()),
-    }
-}
-
-impl Scaling<'_> {
-    fn execute(mut self) -> Result<Done, Failure> {
-        let watched = Watched::start()?;
-        let broken = self.make_all(&watched).err();
-        let told = tell_trials(self.output, &self.dir, &self.trials);
-        watched.check()?;
-        after(broken, told)
-    }
-
-    fn make_all(&mut self, watched: &Watched) -> Result<(), Failure> {
-        while let Some(clients) = self.trials.scale.as_ref().and_then(next_scale) {
-            match self.make_one(clients, watched) {
-                // Before it was ready: what was made before is kept all the same.
-                Err(Failure::Stopped(_)) => return Err(self.stopped()),
-                other => other?,
-            }
-            if watched.control().is_stopping() {
-                return Err(self.stopped());
-            }
-        }
-        Ok(())
-    }
-
-    fn make_one(&mut self, clients: u32, watched: &Watched) -> Result<(), Failure> {
-        let Some(scale) = self.trials.scale.as_mut() else {
-            return Ok(());
-        };
-        let scaled = at_scale(&self.experiment, &scale.key, clients).map_err(Error::from)?;
-        let all = scale.values.len() * scale.repeats as usize;
-        let left = all.saturating_sub(scale.runs.len());
-        let progress = self.progress.begin(left, Instant::now());
-        let clients_text = counted(clients.into(), scale.noun().trim_end_matches('s'));
-        let about = format!("run {} of {all}, {clients_text}", scale.runs.len() + 1);
-        let shape =
-            Shape { title: format!("{}, {about}", self.trials.name), progress: Some(progress), ..shape(&scaled) };
-        let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn Observer| {
-            session::run_again_if_not_ready(&scaled, options, control, observer)
-        };
-        let carried = carry_out(self.output, Some(self.dir.clone()), shape, watched, None, work)?;
-        let record = carried.outcome.record;
-        match record.state {
-            RunState::Complete => {}
-            // It is made anew when somebody goes on.
-            RunState::Interrupted => return Ok(()),
-            _ => return Err(Failure::of_run(record)),
-        }
-        self.progress.end(Instant::now());
-        scale.runs.push(scale_run(clients, &record));
-        scale.law = scale_law(scale);
-        self.trials.write(&self.dir)?;
-        tell_one(self.output, &about, &record)?;
-        carried.report.map(|_| ())
-    }
-
-    /// How to resume after a signal.
-    fn stopped(&self) -> Failure {
-        let made = self.trials.scale.as_ref().map_or(0, |it| it.runs.len());
-        find::stopped(&format!("stopped after {}", counted(made as u64, "run")), &self.dir)
     }
 }
 

@@ -61,27 +61,17 @@ struct Common {
     #[arg(long)]
     no_ledger: bool,
     /// Type of the queues that are declared
-    #[arg(
-        long,
-        value_name = "TYPE",
-        default_value = QueueType::default().name(),
-        value_parser = choice::<QueueType, 3>([
-            ("classic", "One node, any kind of message"),
-            ("quorum", "Replicated by Raft"),
-            ("stream", "A replicated log"),
-        ])
-    )]
+    #[arg(long, value_name = "TYPE", default_value = QueueType::default().name(), value_parser = choice([
+        ("classic", QueueType::Classic, "One node, any kind of message"),
+        ("quorum", QueueType::Quorum, "Replicated by Raft"),
+        ("stream", QueueType::Stream, "A replicated log"),
+    ]))]
     queue_type: QueueType,
     /// Protocol of the messages
-    #[arg(
-        long,
-        value_name = "PROTOCOL",
-        default_value = "amqp091",
-        value_parser = choice::<Protocol, 2>([
-            ("amqp091", "AMQP 0.9.1"),
-            ("amqp10", "AMQP 1.0: RabbitMQ from version 4 on, ActiveMQ Artemis"),
-        ])
-    )]
+    #[arg(long, value_name = "PROTOCOL", default_value = "amqp091", value_parser = choice([
+        ("amqp091", Protocol::Amqp091, "AMQP 0.9.1"),
+        ("amqp10", Protocol::Amqp10, "AMQP 1.0: RabbitMQ from version 4 on, ActiveMQ Artemis"),
+    ]))]
     protocol: Protocol,
     /// Queue argument, such as x-max-length=1000; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = argument)]

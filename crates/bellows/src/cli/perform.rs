@@ -235,6 +235,20 @@ impl Watched {
     pub(super) fn check(&self) -> Result<(), Failure> {
         self.at_once.check()
     }
+
+    /// The end of one of several runs: `stopped` where a signal ended it, also before it was ready. What was made before
+    /// is kept all the same.
+    pub(super) fn unless_stopped(
+        &self,
+        made: Result<(), Failure>,
+        stopped: impl FnOnce() -> Failure,
+    ) -> Result<(), Failure> {
+        match made {
+            Err(Failure::Stopped(_)) => Err(stopped()),
+            Ok(()) if self.control.is_stopping() => Err(stopped()),
+            made => made,
+        }
+    }
 }
 
 /// Completed work, and its pictures.
@@ -278,16 +292,12 @@ pub(super) fn carry_out(
         Some(exporter) => work(&options, control, &mut exporter.observer(&mut show)),
         None => work(&options, control, &mut show),
     };
-    let kept = outcome.as_ref().ok().and_then(|outcome| {
-        let dir = outcome.run_dir.as_deref()?;
-        Some((dir, outcome.profiles.as_slice()))
-    });
-    let report = match kept {
-        Some((dir, profiles)) => {
+    let report = match &outcome {
+        Ok(RunOutcome { run_dir: Some(dir), profiles, .. }) => {
             show.step("writing the report");
             run_options::draw(dir, profiles).map(Some)
         }
-        None => Ok(None),
+        _ => Ok(None),
     };
     if show.close() {
         return Err(Failure::Closed);

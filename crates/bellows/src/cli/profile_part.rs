@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use archive::{PeriodRange, RunReader};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use experiment::Requirement;
 use measure::{Phase, Problem, Refused, counted, wall_clock_unix_ns};
 use report::console::{FunctionRowOf, sanitise};
 use session::Seconds;
 use stacks::{FirstField, Merge, Profile, ReadOptions, USUAL_EVENT, sampled_events};
 
-use super::args::{RunsDir, no_samples, profile_name, seconds};
+use super::args::{RunsDir, choice, no_samples, profile_name, seconds};
 use super::{complete, find};
 use crate::failure::Failure;
 use crate::{output, profile_formats};
@@ -51,19 +51,13 @@ pub(super) struct PartArgs {
     #[arg(long = "where", value_name = "CONDITION")]
     that: Option<Condition>,
     /// First field of folded text [default: a thread where the lines say so, else a function]
-    #[arg(long, value_name = "WHAT", value_enum)]
-    first_field: Option<First>,
+    #[arg(long, value_name = "WHAT", value_parser = choice([
+        ("thread", FirstField::Thread, "The name of a thread, or of its program"),
+        ("function", FirstField::Function, "A function"),
+    ]))]
+    first_field: Option<FirstField>,
     #[command(flatten)]
     runs: RunsDir,
-}
-
-/// First field of a line of folded text.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum First {
-    /// The name of a thread, or of its program
-    Thread,
-    /// A function
-    Function,
 }
 
 /// Condition on a second.
@@ -223,14 +217,7 @@ impl PartArgs {
     /// The whole profile, its name and its place.
     fn whole(&self, profile: &str) -> Result<(Profile, String, PathBuf), Failure> {
         let event = self.event.as_deref().map(|it| named(it, profile)).transpose()?;
-        let options = ReadOptions {
-            event: event.as_deref(),
-            first_field: match self.first_field {
-                None => FirstField::Inferred,
-                Some(First::Thread) => FirstField::Thread,
-                Some(First::Function) => FirstField::Function,
-            },
-        };
+        let options = ReadOptions { event: event.as_deref(), first_field: self.first_field.unwrap_or_default() };
         let (found, name, path) = selected_profile(profile, options, &self.runs.runs)?;
         if found.samples.is_empty() {
             // One with a span was read to its end.

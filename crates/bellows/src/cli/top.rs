@@ -1,13 +1,14 @@
 //! `top`: where a profile spent its time, or its other events, by function, module, thread and class, and whose work it
 //! was, by Erlang process.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::TypedValueParser;
 use regex::Regex;
 use report::console::{self, FunctionRowOf, FunctionSort, FunctionTable};
 use serde_json::json;
 use stacks::{WaitBy, WorkBy};
 
-use super::args::given;
+use super::args::{choice, given};
 use super::profile_part::{ProfileArgs, ProfilePart};
 use crate::failure::{Done, Failure};
 use crate::output;
@@ -37,15 +38,19 @@ pub(crate) struct TopArgs {
     limit: usize,
     /// Order of functions, modules or threads, largest first; `self` unless another is given; of functions it is that
     /// of --raw
-    #[arg(long)]
-    sort: Option<Sort>,
+    #[arg(long, value_parser = choice([
+        ("self", FunctionSort::SelfShare, "Share with the function at the leaf"),
+        ("total", FunctionSort::Total, "Share with the function anywhere in the stack"),
+        ("change", FunctionSort::Change, "Difference between the shares in the chosen seconds and in the rest"),
+    ]))]
+    sort: Option<FunctionSort>,
     /// Show only functions, modules or threads whose name matches
     #[arg(long, value_name = "REGEX")]
     grep: Option<Regex>,
     /// Modules or threads in place of functions, or the samples split by class, by the Erlang process that ran, or by
     /// what ended a time off CPU
-    #[arg(long, value_name = "WHAT")]
-    by: Option<By>,
+    #[arg(long, value_name = "WHAT", value_parser = rows_by())]
+    by: Option<FunctionRowOf>,
     /// All functions by name, native ones too; without, a program in Erlang, Java or Go has a table of the functions of
     /// that language, each with the native code below it, and of the classes of all other samples
     #[arg(long, conflicts_with = "by")]
@@ -55,62 +60,27 @@ pub(crate) struct TopArgs {
     json: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Sort {
-    /// Share with the function at the leaf
-    #[value(name = "self")]
-    SelfShare,
-    /// Share with the function anywhere in the stack
-    Total,
-    /// Difference between the shares in the chosen seconds and in the rest
-    Change,
-}
-
-/// Rows in place of functions.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum By {
-    /// Lines of source code: of Erlang and Go programs, and what a file of another profiler tells
-    Line,
-    /// Erlang modules, Java classes, libraries, programs, the kernel
-    Module,
-    /// Threads by what they are for: scheduler, aux
-    Thread,
-    /// The kind of work: garbage collection, allocators, scheduling, and so on
-    Class,
-    /// Each process by its name: `queue orders-7`
-    Process,
-    /// All queues, all channels, and so on
-    Role,
-    /// Connections, with all processes that work for one
-    Connection,
-    /// Virtual hosts
-    Vhost,
-    /// Why times off CPU ended: a timer, another thread, the network, a wait for a processor, and so on
-    Reason,
-    /// The threads that ended times off CPU
-    Waker,
-}
-
-impl By {
-    pub(super) const fn row(self) -> FunctionRowOf {
-        match self {
-            Self::Line => FunctionRowOf::Line,
-            Self::Module => FunctionRowOf::Module,
-            Self::Thread => FunctionRowOf::Thread,
-            Self::Class => FunctionRowOf::Class,
-            Self::Process => FunctionRowOf::Work(WorkBy::Process),
-            Self::Role => FunctionRowOf::Work(WorkBy::Role),
-            Self::Connection => FunctionRowOf::Work(WorkBy::Connection),
-            Self::Vhost => FunctionRowOf::Work(WorkBy::VirtualHost),
-            Self::Reason => FunctionRowOf::Wait(WaitBy::Reason),
-            Self::Waker => FunctionRowOf::Wait(WaitBy::Waker),
-        }
-    }
+/// Reads the kind of rows in place of functions.
+pub(super) fn rows_by() -> impl TypedValueParser<Value = FunctionRowOf> {
+    use FunctionRowOf::{Class, Line, Module, Thread, Wait, Work};
+    let reason = "Why times off CPU ended: a timer, another thread, the network, a wait for a processor, and so on";
+    choice([
+        ("line", Line, "Lines of source code: of Erlang and Go programs, and what a file of another profiler tells"),
+        ("module", Module, "Erlang modules, Java classes, libraries, programs, the kernel"),
+        ("thread", Thread, "Threads by what they are for: scheduler, aux"),
+        ("class", Class, "The kind of work: garbage collection, allocators, scheduling, and so on"),
+        ("process", Work(WorkBy::Process), "Each process by its name: `queue orders-7`"),
+        ("role", Work(WorkBy::Role), "All queues, all channels, and so on"),
+        ("connection", Work(WorkBy::Connection), "Connections, with all processes that work for one"),
+        ("vhost", Work(WorkBy::VirtualHost), "Virtual hosts"),
+        ("reason", Wait(WaitBy::Reason), reason),
+        ("waker", Wait(WaitBy::Waker), "The threads that ended times off CPU"),
+    ])
 }
 
 impl TopArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let of = self.by.map_or(FunctionRowOf::Function, By::row);
+        let of = self.by.unwrap_or_default();
         let part = self.profile.open()?.for_rows(of)?;
         let by = match of {
             FunctionRowOf::Class => None,
@@ -149,17 +119,11 @@ impl TopArgs {
     /// Prints functions, or the rows in their place.
     fn functions(&self, part: &ProfilePart, of: FunctionRowOf) -> Result<Done, Failure> {
         let only = |name: &str| self.grep.as_ref().is_none_or(|regex| regex.is_match(name));
-        let sort = match self.sort {
-            None | Some(Sort::SelfShare) => FunctionSort::SelfShare,
-            Some(Sort::Total) => FunctionSort::Total,
-            Some(Sort::Change) if part.rest.is_some() => FunctionSort::Change,
-            Some(Sort::Change) => {
-                return Err(Failure::usage(
-                    "--sort change needs a part to compare with the rest",
-                    "give --where, such as --where stall",
-                ));
-            }
-        };
+        let sort = self.sort.unwrap_or_default();
+        if sort == FunctionSort::Change && part.rest.is_none() {
+            let cause = "--sort change needs a part to compare with the rest";
+            return Err(Failure::usage(cause, "give --where, such as --where stall"));
+        }
         let table = FunctionTable {
             of,
             limit: self.limit,

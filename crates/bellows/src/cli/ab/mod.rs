@@ -4,13 +4,16 @@ mod turns;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Instant;
 
 use archive::{FolderKind, MatrixCell, MatrixKey, PairedMatrix, PairedRuns};
 use clap::{Args, value_parser};
 use experiment::Experiment;
+use report::console::RunsProgress;
 use session::Error;
 use study::LEAST_PAIRS;
 
+use self::turns::Turns;
 use super::args::{OutputArgs, given};
 use super::command_line::Assignment;
 use super::compare::{ExistingArgs, ExistingRuns, Margins, is_log_name};
@@ -130,14 +133,17 @@ impl AbArgs {
         let sides = matrix.cells.iter().map(|cell| self.sides(&both, &matrix.keys, cell));
         let sides = sides.collect::<Result<Vec<_>, Failure>>()?;
         let folder = self.planned(matrix, &sides)?;
-        turns::make(turns::Plan {
+        let turns = Turns {
+            looks: turns::looks(&folder, self.until_decided),
             folder,
             sides,
             until_decided: self.until_decided,
             margins: self.margins,
             files: self.files,
             output: self.output,
-        })
+            progress: RunsProgress::new(Instant::now()),
+        };
+        turns.execute()
     }
 
     /// The experiment whose runs are to be made; `None` where they exist. A name of both is taken for the experiment.

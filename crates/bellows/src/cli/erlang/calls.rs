@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::{Args, value_parser};
-use erlang::calls::{Accumulated, Calls, CallsOptions, Counter, Counting, ObserverCost};
+use erlang::calls::{Accumulated, Calls, CallsOptions, Counter, Counting, FunctionCost, ObserverCost, ProcessCost};
 use erlang::{Ended, FunctionPattern, Helper};
 use measure::{Nanos, Refused, count, counted};
 use report::console::{grid, named_grid, sanitise, sentence};
@@ -141,7 +141,7 @@ impl CallsArgs {
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let format = self.output.as_deref().map(Output::of_file).transpose()?;
         let output = self.output.as_deref().zip(format);
-        if self.time.is_wanted() {
+        if self.time.time {
             return self.timed(output)?.execute();
         }
         let functions = patterns(&self.functions)?;
@@ -203,7 +203,7 @@ impl CallsArgs {
 impl MemoryArgs {
     /// Counts and prints.
     pub(super) fn execute(self) -> Result<Done, Failure> {
-        if self.allocators.is_wanted() {
+        if self.allocators.allocators {
             return self.allocators.show(&self.count);
         }
         let what = Wanted { command: "erlang memory", counter: Counter::Words, bursts: 0 };
@@ -249,8 +249,7 @@ impl CountArgs {
         drop(progress);
         let calls = calls?;
         let shown = self.show(&calls, what).and_then(|()| then(&calls));
-        left(helper, shown)?;
-        Ok(Done::Fine)
+        left(helper, shown.map(|()| Done::Fine))
     }
 
     fn show(&self, calls: &Calls, what: Wanted) -> Result<(), Failure> {
@@ -335,12 +334,7 @@ fn unsampled(calls: &Calls, bursts: u16) -> Option<String> {
     ))
 }
 
-fn function_row(
-    cost: &erlang::calls::FunctionCost,
-    counter: Counter,
-    whole: u64,
-    sums: &BTreeMap<&str, Accumulated>,
-) -> Vec<String> {
+fn function_row(cost: &FunctionCost, counter: Counter, whole: u64, sums: &BTreeMap<&str, Accumulated>) -> Vec<String> {
     let share = cost.own as f64 * 100.0 / whole.max(1) as f64;
     let per_call = cost.own as f64 / cost.calls.max(1) as f64;
     let mut row = vec![cost.function.clone(), count(cost.calls), amount(cost.own, counter), format!("{share:.1}")];
@@ -398,7 +392,7 @@ fn provenance(calls: &Calls, counter: Counter) -> String {
                 1 => "one process".to_owned(),
                 many => format!("{} processes", count(many)),
             },
-            Nanos(super::paths::nanos(calls.bursts.duration)),
+            Nanos::from(calls.bursts.duration),
         );
         if let Some(tripped @ Ended::Tripped { .. }) = &calls.bursts.ended {
             text += &format!("\nThe short traces: {}.", tripped.describe());
@@ -442,18 +436,16 @@ struct CallsRows<'a> {
     unit: &'static str,
     counted_seconds: f64,
     functions: Vec<FunctionRow<'a>>,
-    processes: Vec<ProcessRow<'a>>,
+    processes: &'a [ProcessCost],
     sampled_messages: u64,
     sampled_processes: u64,
-    observer: Option<ObserverRow>,
+    observer: Option<ObserverCost>,
 }
 
 #[derive(Debug, Serialize)]
 struct FunctionRow<'a> {
-    function: &'a str,
-    calls: u64,
-    own: u64,
-    processes: u64,
+    #[serde(flatten)]
+    cost: &'a FunctionCost,
     #[serde(skip_serializing_if = "Option::is_none")]
     sampled: Option<SampledRow<'a>>,
 }
@@ -473,49 +465,19 @@ struct NeighbourRow<'a> {
     calls: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct ProcessRow<'a> {
-    pid: &'a str,
-    role: &'a str,
-    name: &'a str,
-    calls: u64,
-    own: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct ObserverRow {
-    busy_with: f64,
-    busy_without: f64,
-    reductions_per_second_with: f64,
-    reductions_per_second_without: f64,
-    spread_without: f64,
-    /// Whether the difference exceeds the node's own variation.
-    is_told: bool,
-}
-
 fn rows(calls: &Calls, counter: Counter) -> CallsRows<'_> {
     let sums = calls.tree.accumulated();
     let neighbours =
         |pairs: Vec<_>| pairs.into_iter().map(|(function, calls)| NeighbourRow { function, calls }).collect();
-    let functions = calls.functions.iter().map(|it| FunctionRow {
-        function: &it.function,
-        calls: it.calls,
-        own: it.own,
-        processes: it.processes,
-        sampled: sums.get(it.function.as_str()).map(|sum| SampledRow {
+    let functions = calls.functions.iter().map(|cost| FunctionRow {
+        cost,
+        sampled: sums.get(cost.function.as_str()).map(|sum| SampledRow {
             calls: sum.calls,
             accumulated_ns: sum.running,
             waiting_ns: sum.waiting,
-            callers: neighbours(calls.tree.callers(&it.function)),
-            callees: neighbours(calls.tree.callees(&it.function)),
+            callers: neighbours(calls.tree.callers(&cost.function)),
+            callees: neighbours(calls.tree.callees(&cost.function)),
         }),
-    });
-    let processes = calls.processes.iter().map(|it| ProcessRow {
-        pid: &it.pid,
-        role: &it.role,
-        name: &it.name,
-        calls: it.calls,
-        own: it.own,
     });
     let on = calls.blocks.iter().filter(|it| it.counted);
     CallsRows {
@@ -528,16 +490,9 @@ fn rows(calls: &Calls, counter: Counter) -> CallsRows<'_> {
         // A sum of nothing is -0.
         counted_seconds: on.map(|it| it.duration.as_secs_f64()).sum::<f64>() + 0.0,
         functions: functions.collect(),
-        processes: processes.collect(),
+        processes: &calls.processes,
         sampled_messages: calls.bursts.messages,
         sampled_processes: calls.bursts.processes,
-        observer: calls.observer_cost().map(|cost| ObserverRow {
-            busy_with: cost.busy_with,
-            busy_without: cost.busy_without,
-            reductions_per_second_with: cost.reductions_with,
-            reductions_per_second_without: cost.reductions_without,
-            spread_without: cost.spread,
-            is_told: cost.is_told,
-        }),
+        observer: calls.observer_cost(),
     }
 }

@@ -99,7 +99,7 @@ pub(super) struct BudgetArgs {
 
 impl BudgetArgs {
     pub(super) fn lasting(&self) -> Duration {
-        Duration::from_nanos(self.duration.0.0)
+        self.duration.0.into()
     }
 
     /// The limits; `time` is that of the whole.

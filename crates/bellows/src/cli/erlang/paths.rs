@@ -35,7 +35,7 @@ pub(super) struct Spread {
 impl Spread {
     /// The distribution of these durations; `None` without any.
     pub(super) fn of(durations: &[Duration]) -> Option<Self> {
-        let mut nanos: Vec<_> = durations.iter().copied().map(nanos).collect();
+        let mut nanos: Vec<_> = durations.iter().map(|it| Nanos::from(*it).0).collect();
         nanos.sort_unstable();
         let (min, max) = (*nanos.first()?, *nanos.last()?);
         let sum: u128 = nanos.iter().copied().map(u128::from).sum();
@@ -63,11 +63,6 @@ impl Spread {
     pub(super) const fn median(&self) -> Nanos {
         Nanos(self.p50_ns)
     }
-}
-
-/// A duration in nanoseconds.
-pub(super) fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Prints how long calls of each kind took.
@@ -114,7 +109,7 @@ fn about_functions(rows: &[FunctionRow<'_>], path: &Path) -> String {
         "What {} did, added up; times per call are those of a call of the function.",
         counted(path.calls.len() as u64, "followed call")
     );
-    let longest = path.durations().last().copied().map_or(0, nanos);
+    let longest = path.durations().last().map_or(0, |it| Nanos::from(*it).0);
     let longer = rows.iter().filter(|row| {
         let all = row.accumulated_ns.saturating_add(row.accumulated_waiting_ns);
         all / row.calls.max(1) > longest
@@ -236,7 +231,7 @@ fn left_out(path: &Path) -> String {
         };
     }
     let each = |it: &CountedFunction| {
-        let (calls, own) = (count(it.calls), Nanos(nanos(it.own)));
+        let (calls, own) = (count(it.calls), Nanos::from(it.own));
         format!("\n  {} ({calls}, {own})", sanitise(&it.function))
     };
     let shown: String = path.counted.iter().take(LEFT_OUT).map(each).collect();
@@ -287,8 +282,9 @@ struct CountedRow<'a> {
 
 fn counted_rows(path: &Path) -> CountedRows<'_> {
     let functions = path.counted.iter();
-    let functions =
-        functions.map(|it| CountedRow { function: &it.function, calls: it.calls, own_ns: nanos(it.own) }).collect();
+    let functions = functions
+        .map(|it| CountedRow { function: &it.function, calls: it.calls, own_ns: Nanos::from(it.own).0 })
+        .collect();
     CountedRows { calls: path.counted_calls, functions }
 }
 
@@ -371,9 +367,9 @@ impl ObserverRow {
     pub(super) fn of(effect: &ObserverEffect) -> Self {
         Self {
             followed_calls: effect.followed,
-            followed_p50_ns: nanos(effect.followed_median),
+            followed_p50_ns: Nanos::from(effect.followed_median).0,
             beside_calls: effect.beside,
-            beside_p50_ns: nanos(effect.beside_median),
+            beside_p50_ns: Nanos::from(effect.beside_median).0,
             ratio: effect.ratio(),
         }
     }
@@ -399,9 +395,9 @@ fn effect_text(effect: &ObserverEffect) -> String {
         "\nObserver effect: {} took {} (median), {} between them, of which only this function was traced, {}: {:.2} \
          times as long.{rough}\n",
         counted(effect.followed as u64, "followed call"),
-        Nanos(nanos(effect.followed_median)),
+        Nanos::from(effect.followed_median),
         counted(effect.beside as u64, "call"),
-        Nanos(nanos(effect.beside_median)),
+        Nanos::from(effect.beside_median),
         effect.ratio(),
     )
 }

@@ -99,11 +99,6 @@ impl Shared {
 /// The shortest step of a wait, after which a wish to stop is noticed.
 const STEP: Duration = Duration::from_millis(50);
 
-/// A length of time for the standard library.
-pub(super) const fn time(length: Length) -> Duration {
-    Duration::from_nanos(length.0.0)
-}
-
 /// When to look again, and how often.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repetition {
@@ -131,7 +126,7 @@ impl Repetition {
         for number in 1..=last {
             look(number, &stop)?;
             at_once.check()?;
-            due += self.every.map_or(Duration::ZERO, time);
+            due += self.every.map_or(Duration::ZERO, |it| it.0.into());
             while number < last && Instant::now() < due && !control.is_stopping() {
                 thread::sleep(STEP.min(due.saturating_duration_since(Instant::now())));
             }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use erlang::Helper;
 use erlang::queues::{CountSource, MOST_QUEUES, QueueCount, QueueCounts, QueueRequest, QueueSort, read_queues};
 use measure::{Length, Nanos, count, counted};
@@ -11,7 +11,8 @@ use report::console::{grid, sentence};
 use session::{QueuePage, serve_queues};
 
 use super::connect::{NodeArgs, left, look, started};
-use super::progress::{Repetition, time};
+use super::progress::Repetition;
+use crate::cli::args::choice;
 use crate::failure::{Done, Failure};
 use crate::{output, signals};
 
@@ -43,8 +44,12 @@ pub(crate) struct QueuesArgs {
     #[arg(long, value_name = "NAME")]
     vhost: Option<String>,
     /// Which queues come first
-    #[arg(long, value_enum, default_value_t = QueueOrder::Ready)]
-    sort: QueueOrder,
+    #[arg(long, default_value = "ready", value_parser = choice([
+        ("ready", QueueSort::Ready, "Most messages ready first"),
+        ("unacked", QueueSort::Unacked, "Most unacknowledged messages first"),
+        ("name", QueueSort::Name, "By virtual host and name"),
+    ]))]
+    sort: QueueSort,
     /// Queues at most; 20 in a table (with --every in a terminal, as many as it has rows for), 100,000 in JSON and
     /// pages if absent
     #[arg(
@@ -71,16 +76,6 @@ pub(crate) struct QueuesArgs {
     /// Print the counts as JSON; with --every, one object a line
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum QueueOrder {
-    /// Most messages ready first
-    Ready,
-    /// Most unacknowledged messages first
-    Unacked,
-    /// By virtual host and name
-    Name,
 }
 
 impl QueuesArgs {
@@ -124,23 +119,15 @@ impl QueuesArgs {
             true => self.limit.map_or(room, |limit| limit.min(room)),
             false => self.limit.unwrap_or(usual),
         };
-        QueueRequest {
-            vhost: self.vhost.clone(),
-            sort: match self.sort {
-                QueueOrder::Ready => QueueSort::Ready,
-                QueueOrder::Unacked => QueueSort::Unacked,
-                QueueOrder::Name => QueueSort::Name,
-            },
-            limit,
-            fresh: self.fresh.map(time),
-        }
+        let fresh = self.fresh.map(|it| it.0.into());
+        QueueRequest { vhost: self.vhost.clone(), sort: self.sort, limit, fresh }
     }
 
     /// Serves until stopped.
     fn serve(&self, address: &str) -> Result<Done, Failure> {
         let control = load::Control::new();
         let at_once = signals::stop_load(&control)?;
-        let shortest = self.every.map_or(SHORTEST, time);
+        let shortest = self.every.map_or(SHORTEST, |it| it.0.into());
         let options = self.node.options()?;
         started(&options)?;
         let _look = look(&options, "erlang queues --listen");

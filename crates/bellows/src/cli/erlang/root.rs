@@ -148,8 +148,7 @@ impl RootArgs {
         });
         drop(progress);
         let shown = show(&path?);
-        left(helper, shown)?;
-        Ok(Done::Fine)
+        left(helper, shown.map(|()| Done::Fine))
     }
 }
 

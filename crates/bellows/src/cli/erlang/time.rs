@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::connect::leave;
 use super::options::{CountArgs, print_neighbours};
-use super::paths::{self, PathRows, Spread, nanos};
+use super::paths::{self, PathRows, Spread};
 use super::progress::Progress;
 use super::stacks::Stacks;
 use crate::failure::{Done, Failure};
@@ -30,7 +30,7 @@ const BEYOND: Duration = Duration::from_secs(10);
 pub(super) struct TimeArgs {
     /// Call the function, which is really executed, again and again, and show how long it takes and what it calls
     #[arg(long, conflicts_with_all = ["root", "pids", "role"], help_heading = "With --time")]
-    time: bool,
+    pub(super) time: bool,
     /// Calls that are timed, after a first one
     #[arg(
         long, value_name = "N", requires = "time", default_value_t = 100,
@@ -46,13 +46,6 @@ pub(super) struct TimeArgs {
     /// Print what the first call returns, cut
     #[arg(long, requires = "time", help_heading = "With --time")]
     result: bool,
-}
-
-impl TimeArgs {
-    /// Whether a call is timed, and no functions counted.
-    pub(super) const fn is_wanted(&self) -> bool {
-        self.time
-    }
 }
 
 /// A call that is timed, and how it is shown.
@@ -78,41 +71,23 @@ struct TimeRows<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    raised: Option<RaisedRow<'a>>,
+    raised: Option<&'a Raised>,
     times: Option<Spread>,
     empty_call_ns: Option<u64>,
     reductions_per_call: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    collected: Option<CollectedRow>,
+    collected: Option<Collected>,
     #[serde(skip_serializing_if = "Option::is_none")]
     traced: Option<PathRows<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     not_traced: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
-struct RaisedRow<'a> {
-    calls: u64,
-    class: &'a str,
-    reason: &'a str,
-    stack: &'a [String],
-}
-
-#[derive(Debug, Serialize)]
-struct CollectedRow {
-    calls: u64,
-    minor_collections: u64,
-    major_collections: u64,
-    words_per_call: u64,
-}
-
 impl TimedCall<'_> {
     pub(super) fn execute(&self) -> Result<Done, Failure> {
         if self.time.traced == 0 && self.output.is_some() {
-            return Err(Failure::usage(
-                "--traced 0 leaves no stacks to write",
-                "give a number of calls, or leave out -o",
-            ));
+            let cause = "--traced 0 leaves no stacks to write";
+            return Err(Failure::usage(cause, "give a number of calls, or leave out -o"));
         }
         let timing = self.measure()?;
         match self.count.json {
@@ -219,7 +194,7 @@ impl TimedCall<'_> {
         }
         lines.extend(timing.collected.as_ref().map(collected));
         if let Some(empty) = timing.empty {
-            let empty = Nanos(nanos(empty));
+            let empty = Nanos::from(empty);
             lines.push(format!("A call that does nothing takes {empty} here, which each number contains."));
         }
         if let Some(refused) = &timing.refused {
@@ -229,28 +204,17 @@ impl TimedCall<'_> {
     }
 
     fn rows<'a>(&'a self, timing: &'a Timing) -> TimeRows<'a> {
-        let path = timing.path.as_ref();
         TimeRows {
             call: &self.call,
             ended: timing.ended.describe(),
-            first_ns: timing.first.map(nanos),
+            first_ns: timing.first.map(|it| Nanos::from(it).0),
             value: timing.value.as_deref(),
-            raised: timing.raised.as_ref().map(|raised| RaisedRow {
-                calls: raised.calls,
-                class: &raised.class,
-                reason: &raised.reason,
-                stack: &raised.stack,
-            }),
+            raised: timing.raised.as_ref(),
             times: Spread::of(&timing.times),
-            empty_call_ns: timing.empty.map(nanos),
+            empty_call_ns: timing.empty.map(|it| Nanos::from(it).0),
             reductions_per_call: timing.reductions,
-            collected: timing.collected.map(|it| CollectedRow {
-                calls: it.calls,
-                minor_collections: it.minor,
-                major_collections: it.major,
-                words_per_call: it.words,
-            }),
-            traced: path.map(|path| paths::rows(path, None)),
+            collected: timing.collected,
+            traced: timing.path.as_ref().map(|path| paths::rows(path, None)),
             not_traced: timing.refused.as_ref().map(ToString::to_string),
         }
     }

@@ -7,12 +7,12 @@ use std::time::{Duration, SystemTime};
 use clap::{Args, value_parser};
 use erlang::trace::{Call, Return, Trace, TraceEvent, TraceOptions};
 use erlang::{Ended, FunctionPattern, Helper, Node, ProcessFilter};
+use measure::Nanos;
 use report::console::sanitise;
 use serde::Serialize;
 
 use super::connect::{NodeArgs, leave};
 use super::options::{BudgetArgs, ProcessArgs};
-use super::paths::nanos;
 use super::progress::Progress;
 use crate::failure::{Done, Failure};
 use crate::{output, signals};
@@ -285,7 +285,7 @@ impl<'a> Printer<'a> {
         let index = usize::try_from(of.number).unwrap_or(usize::MAX);
         if let Some(row) = self.rows.get_mut(index) {
             row.returned = Some(ReturnRow {
-                duration_ns: nanos(of.duration),
+                duration_ns: Nanos::from(of.duration).0,
                 value: self.args.returns.then_some(of.value),
                 kind: of.kind,
             });
@@ -306,7 +306,7 @@ impl<'a> Printer<'a> {
 
     fn print_return(&mut self, of: &Return) -> Result<(), Failure> {
         let (pid, function) = self.open.remove(&of.number).unwrap_or_default();
-        let took = self.args.durations.then(|| format!(" after {}", measure::Nanos(nanos(of.duration))));
+        let took = self.args.durations.then(|| format!(" after {}", Nanos::from(of.duration)));
         let took = took.unwrap_or_default();
         let value = match (self.args.returns, of.kind.as_str()) {
             (true, "ok") => format!(" -> {}", of.value),

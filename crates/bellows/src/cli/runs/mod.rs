@@ -105,10 +105,13 @@ struct ListArgs {
     #[arg(long, value_name = "FILTER")]
     filter: Option<RunFilter>,
     /// Order of the runs
-    #[arg(long, value_name = "BY", default_value = "time", value_parser = choice::<RunOrder, 6>([
-        ("time", "Newest first"), ("name", "By name"), ("rate", "Highest rate first"),
-        ("p99", "Highest 99th percentile first"), ("duration", "Longest first"),
-        ("size", "Largest first"),
+    #[arg(long, value_name = "BY", default_value = "time", value_parser = choice([
+        ("time", RunOrder::Time, "Newest first"),
+        ("name", RunOrder::Name, "By name"),
+        ("rate", RunOrder::Rate, "Highest rate first"),
+        ("p99", RunOrder::P99, "Highest 99th percentile first"),
+        ("duration", RunOrder::Duration, "Longest first"),
+        ("size", RunOrder::Size, "Largest first"),
     ]))]
     sort: RunOrder,
     /// Print the runs as a JSON array

@@ -5,14 +5,15 @@ mod screen;
 
 use std::io::IsTerminal as _;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use erlang::Helper;
 use erlang::top::{TopRequest, TopSort, TopWindow, top};
 use measure::{Length, Nanos};
 use serde::Serialize;
 
 use super::connect::{NodeArgs, left};
-use super::progress::{Repetition, time};
+use super::progress::Repetition;
+use crate::cli::args::choice;
 use crate::failure::{Done, Failure};
 use crate::output;
 
@@ -38,8 +39,13 @@ pub(crate) struct ErlangTopArgs {
     #[command(flatten)]
     node: NodeArgs,
     /// Which processes come first
-    #[arg(long, value_enum, default_value_t = ProcessOrder::Reductions)]
-    sort: ProcessOrder,
+    #[arg(long, default_value = "reductions", value_parser = choice([
+        ("reductions", TopSort::Reductions, "Reductions in the window"),
+        ("memory", TopSort::Memory, "Memory of the process"),
+        ("messages", TopSort::Messages, "Messages that wait for the process"),
+        ("binaries", TopSort::Binaries, "Binaries that the process refers to"),
+    ]))]
+    sort: TopSort,
     /// Processes to show at most; by default 20, on a screen that is drawn again as many as it has rows for (up to 100)
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: Option<u32>,
@@ -70,29 +76,6 @@ struct TopRow<'a> {
     window: TopWindow,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ProcessOrder {
-    /// Reductions in the window
-    Reductions,
-    /// Memory of the process
-    Memory,
-    /// Messages that wait for the process
-    Messages,
-    /// Binaries that the process refers to
-    Binaries,
-}
-
-impl ProcessOrder {
-    const fn meaning(self) -> TopSort {
-        match self {
-            Self::Reductions => TopSort::Reductions,
-            Self::Memory => TopSort::Memory,
-            Self::Messages => TopSort::Messages,
-            Self::Binaries => TopSort::Binaries,
-        }
-    }
-}
-
 impl ErlangTopArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         if self.every < SHORTEST {
@@ -111,8 +94,8 @@ impl ErlangTopArgs {
 
     fn request(&self) -> TopRequest {
         TopRequest {
-            window: time(self.every),
-            sort: self.sort.meaning(),
+            window: self.every.0.into(),
+            sort: self.sort,
             limit: self.limit.unwrap_or(ROWS),
             flow: !self.no_flow,
         }

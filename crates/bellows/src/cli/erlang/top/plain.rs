@@ -1,17 +1,15 @@
 //! A window as text, and the columns that a terminal has room for.
 
-use erlang::top::{TopProcess, TopWindow};
+use erlang::top::{TopProcess, TopSort, TopWindow};
 use measure::{Nanos, count, counted};
 use report::console::{Style, grid, named_grid, sentence, width};
 use report::text::bytes;
-
-use super::ProcessOrder;
 
 /// Connections, channels and queues in flow control that are named.
 const NAMED: usize = 8;
 
 /// Processes, below the activity of the whole node.
-pub(super) fn text(window: &TopWindow, node: &str, sort: ProcessOrder, style: Style) -> String {
+pub(super) fn text(window: &TopWindow, node: &str, sort: TopSort, style: Style) -> String {
     let mut out = String::new();
     for line in summary(window, node, style.columns) {
         out += &sentence(&line, style);
@@ -39,12 +37,12 @@ pub(super) fn text(window: &TopWindow, node: &str, sort: ProcessOrder, style: St
 }
 
 /// The columns that a narrow terminal has no room for, the least useful first. The one that gives the order stays.
-const fn left_out(sort: ProcessOrder) -> &'static [usize] {
+const fn left_out(sort: TopSort) -> &'static [usize] {
     match sort {
-        ProcessOrder::Reductions => &[6, 5, 4, 3, 2],
-        ProcessOrder::Memory => &[6, 5, 4, 3, 1],
-        ProcessOrder::Messages => &[6, 5, 4, 2, 1],
-        ProcessOrder::Binaries => &[6, 5, 3, 2, 1],
+        TopSort::Reductions => &[6, 5, 4, 3, 2],
+        TopSort::Memory => &[6, 5, 4, 3, 1],
+        TopSort::Messages => &[6, 5, 4, 2, 1],
+        TopSort::Binaries => &[6, 5, 3, 2, 1],
     }
 }
 
@@ -193,7 +191,7 @@ pub(super) enum TopColumn {
     /// Role and name.
     Name,
     /// A number that processes can be put in order by.
-    Number(ProcessOrder),
+    Number(TopSort),
     /// The process' identifier.
     Pid,
     /// The function that the process is in.
@@ -204,10 +202,10 @@ impl TopColumn {
     /// All columns, from left to right: a narrow terminal omits the last ones first, and never the first.
     const ALL: [Self; 7] = [
         Self::Name,
-        Self::Number(ProcessOrder::Reductions),
-        Self::Number(ProcessOrder::Memory),
-        Self::Number(ProcessOrder::Messages),
-        Self::Number(ProcessOrder::Binaries),
+        Self::Number(TopSort::Reductions),
+        Self::Number(TopSort::Memory),
+        Self::Number(TopSort::Messages),
+        Self::Number(TopSort::Binaries),
         Self::Pid,
         Self::Function,
     ];
@@ -215,10 +213,10 @@ impl TopColumn {
     pub(super) const fn head(self) -> &'static str {
         match self {
             Self::Name => "process",
-            Self::Number(ProcessOrder::Reductions) => "reductions/s",
-            Self::Number(ProcessOrder::Memory) => "memory",
-            Self::Number(ProcessOrder::Messages) => "messages",
-            Self::Number(ProcessOrder::Binaries) => "binaries",
+            Self::Number(TopSort::Reductions) => "reductions/s",
+            Self::Number(TopSort::Memory) => "memory",
+            Self::Number(TopSort::Messages) => "messages",
+            Self::Number(TopSort::Binaries) => "binaries",
             Self::Pid => "pid",
             Self::Function => "in",
         }
@@ -239,7 +237,7 @@ impl TopColumn {
 
 /// The columns that fit, each with its width: as wide as its `longest` text, where there is room. Numbers and
 /// identifiers are never cut; names have the room before functions.
-pub(super) fn columns(width: u16, sort: ProcessOrder, longest: impl Fn(TopColumn) -> u16) -> Vec<(TopColumn, u16)> {
+pub(super) fn columns(width: u16, sort: TopSort, longest: impl Fn(TopColumn) -> u16) -> Vec<(TopColumn, u16)> {
     let mut shown = TopColumn::ALL.to_vec();
     let least = |column: TopColumn| column.least(longest(column));
     let needed = |shown: &[TopColumn]| {
@@ -337,7 +335,7 @@ mod tests {
         let node = "bellows-1234-5678@localhost";
         let style = |columns| Style { terminal: true, columns, ..Style::PLAIN };
         for (sort, kept, gone) in
-            [(ProcessOrder::Reductions, "reductions/s", "binaries"), (ProcessOrder::Binaries, "binaries", "messages")]
+            [(TopSort::Reductions, "reductions/s", "binaries"), (TopSort::Binaries, "binaries", "messages")]
         {
             let text = text(&window(), node, sort, style(80));
             assert!(text.lines().all(|line| width(line) <= 80), "{text}");
@@ -346,14 +344,14 @@ mod tests {
             assert!(head.contains(kept) && !head.contains(gone), "{text}");
             assert!(text.contains("connection 127.0.0.1:45678 ->"), "{text}");
         }
-        let whole = text(&window(), node, ProcessOrder::Reductions, Style::PLAIN);
+        let whole = text(&window(), node, TopSort::Reductions, Style::PLAIN);
         assert!(whole.contains("gen_server2:process_next_msg/1"), "{whole}");
         assert!(whole.contains("connection 127.0.0.1:45678 -> 127.0.0.1:5672"));
     }
 
     #[test]
     fn the_name_keeps_its_width_and_the_order_its_column() {
-        for sort in [ProcessOrder::Reductions, ProcessOrder::Memory, ProcessOrder::Messages, ProcessOrder::Binaries] {
+        for sort in [TopSort::Reductions, TopSort::Memory, TopSort::Messages, TopSort::Binaries] {
             for width in 1..400 {
                 let shown = columns(width, sort, |_| 14);
                 let wide = columns(width, sort, |_| 60);
@@ -378,10 +376,10 @@ mod tests {
             TopColumn::Function => 40,
             _ => 10,
         };
-        let number = |width| columns(width, ProcessOrder::Reductions, longest).len();
+        let number = |width| columns(width, TopSort::Reductions, longest).len();
         assert_eq!([60, 80, 90, 120, 140].map(number), [2, 4, 5, 6, 7]);
         // A name is not cut while there is room for it.
-        let name = |width| columns(width, ProcessOrder::Reductions, longest)[0].1;
+        let name = |width| columns(width, TopSort::Reductions, longest)[0].1;
         assert_eq!([160, 200, 250].map(name), [60, 60, 60]);
     }
 }

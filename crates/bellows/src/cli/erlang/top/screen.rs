@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use erlang::top::{TopProcess, TopRequest, TopWindow, top};
+use erlang::top::{TopProcess, TopRequest, TopSort, TopWindow, top};
 use erlang::{Error, Helper};
 use measure::count;
 use ratatui::Terminal;
@@ -24,7 +24,6 @@ use report::console::{fit, fit_apart, sanitise, width, wrap};
 use report::text::bytes;
 use signal_hook::consts::SIGINT;
 
-use super::ProcessOrder;
 use super::plain::{MARK, TopColumn, columns, is_own, summary, titles};
 use crate::failure::{Done, Failure};
 use crate::signals;
@@ -59,12 +58,7 @@ enum TopNews {
 }
 
 /// Shows windows until a key ends it, of each as many processes as have room, and `limit` at most.
-pub(super) fn show(
-    helper: &Helper,
-    request: TopRequest,
-    sort: ProcessOrder,
-    limit: Option<u32>,
-) -> Result<Done, Failure> {
+pub(super) fn show(helper: &Helper, request: TopRequest, sort: TopSort, limit: Option<u32>) -> Result<Done, Failure> {
     let (least, most) = ASKED;
     let wish = Arc::new(Mutex::new(TopRequest { limit: limit.unwrap_or(least).clamp(least, most), ..request }));
     let (tell, news) = mpsc::channel();
@@ -142,7 +136,7 @@ fn look(
 
 /// The screen's state.
 struct TopView {
-    sort: ProcessOrder,
+    sort: TopSort,
     /// Rows of processes at most.
     limit: usize,
     node: String,
@@ -188,10 +182,10 @@ impl TopView {
     /// Acts on a key; whether it ends the view.
     fn press(&mut self, key: Key) -> bool {
         match key {
-            Key::Char('r') => self.order(ProcessOrder::Reductions),
-            Key::Char('m') => self.order(ProcessOrder::Memory),
-            Key::Char('l') => self.order(ProcessOrder::Messages),
-            Key::Char('b') => self.order(ProcessOrder::Binaries),
+            Key::Char('r') => self.order(TopSort::Reductions),
+            Key::Char('m') => self.order(TopSort::Memory),
+            Key::Char('l') => self.order(TopSort::Messages),
+            Key::Char('b') => self.order(TopSort::Binaries),
             Key::Char('+') => self.window(|now| WINDOWS.into_iter().find(|it| *it > now)),
             Key::Char('-') => self.window(|now| WINDOWS.into_iter().rev().find(|it| *it < now)),
             Key::Char('?') => self.all_keys = !self.all_keys,
@@ -207,9 +201,9 @@ impl TopView {
         false
     }
 
-    fn order(&mut self, sort: ProcessOrder) {
+    fn order(&mut self, sort: TopSort) {
         self.sort = sort;
-        self.change(|request| request.sort = sort.meaning());
+        self.change(|request| request.sort = sort);
         self.arrange();
     }
 
@@ -218,10 +212,10 @@ impl TopView {
         let sort = self.sort;
         if let Some(last) = &mut self.last {
             let key = |process: &TopProcess| match sort {
-                ProcessOrder::Reductions => process.reductions_per_s as u64,
-                ProcessOrder::Memory => process.memory,
-                ProcessOrder::Messages => process.messages,
-                ProcessOrder::Binaries => process.binaries,
+                TopSort::Reductions => process.reductions_per_s as u64,
+                TopSort::Memory => process.memory,
+                TopSort::Messages => process.messages,
+                TopSort::Binaries => process.binaries,
             };
             let key = |process: &TopProcess| (key(process), process.reductions_per_s as u64);
             last.processes.retain(|process| !is_own(process));
@@ -340,10 +334,10 @@ impl TopView {
 fn text(process: &TopProcess, column: TopColumn) -> String {
     match column {
         TopColumn::Name => String::new(),
-        TopColumn::Number(ProcessOrder::Reductions) => count(process.reductions_per_s as u64),
-        TopColumn::Number(ProcessOrder::Memory) => bytes(process.memory),
-        TopColumn::Number(ProcessOrder::Messages) => count(process.messages),
-        TopColumn::Number(ProcessOrder::Binaries) => bytes(process.binaries),
+        TopColumn::Number(TopSort::Reductions) => count(process.reductions_per_s as u64),
+        TopColumn::Number(TopSort::Memory) => bytes(process.memory),
+        TopColumn::Number(TopSort::Messages) => count(process.messages),
+        TopColumn::Number(TopSort::Binaries) => bytes(process.binaries),
         TopColumn::Pid => process.pid.clone(),
         TopColumn::Function => process.function.clone(),
     }
@@ -418,7 +412,7 @@ mod tests {
     use super::*;
 
     /// The view of a window that came this long ago.
-    fn view(ago: Duration, is_paused: bool, sort: ProcessOrder) -> TopView {
+    fn view(ago: Duration, is_paused: bool, sort: TopSort) -> TopView {
         TopView {
             sort,
             limit: usize::MAX,
@@ -427,17 +421,12 @@ mod tests {
             since: Instant::now().checked_sub(ago).expect("a time"),
             is_paused,
             all_keys: false,
-            wish: Arc::new(Mutex::new(TopRequest {
-                window: Duration::from_secs(2),
-                sort: sort.meaning(),
-                limit: 10,
-                flow: true,
-            })),
+            wish: Arc::new(Mutex::new(TopRequest { window: Duration::from_secs(2), sort, limit: 10, flow: true })),
             control: load::Control::new(),
         }
     }
 
-    fn shown(width: u16, height: u16, sort: ProcessOrder) -> Vec<String> {
+    fn shown(width: u16, height: u16, sort: TopSort) -> Vec<String> {
         drawn(&view(Duration::ZERO, true, sort), width, height)
     }
 
@@ -451,7 +440,7 @@ mod tests {
 
     #[test]
     fn a_small_terminal_has_names_and_keys_that_are_not_cut() {
-        let rows = shown(80, 24, ProcessOrder::Reductions);
+        let rows = shown(80, 24, TopSort::Reductions);
         let text = rows.join("\n");
         assert!(text.contains("connection 127.0.0.1:45678"), "{text}");
         assert!(text.contains("queue orders"), "{text}");
@@ -467,7 +456,7 @@ mod tests {
         let names: Vec<&str> = names.filter_map(|row| row.split("  ").next()).collect();
         assert!(names.len() == 2 && names[0] != names[1], "{text}");
         assert!(names[0].ends_with("(1)") && names[1].ends_with("(2)") && names[0].contains(":45678"), "{text}");
-        let wide = shown(160, 24, ProcessOrder::Binaries).join("\n");
+        let wide = shown(160, 24, TopSort::Binaries).join("\n");
         for part in ["-> 127.0.0.1:5672 ", "binaries v", "gen_server2:process_next_msg/1"] {
             assert!(wide.contains(part), "{wide}");
         }
@@ -475,7 +464,7 @@ mod tests {
 
     #[test]
     fn no_more_processes_are_shown_than_were_asked_for() {
-        let mut view = view(Duration::ZERO, true, ProcessOrder::Memory);
+        let mut view = view(Duration::ZERO, true, TopSort::Memory);
         let mut processes = window().processes;
         for (process, memory) in processes.iter_mut().zip([1, 4, 3, 2]) {
             process.memory = memory;
@@ -501,7 +490,7 @@ mod tests {
 
     #[test]
     fn a_node_that_does_not_answer_is_told_as_such() {
-        let told = |ago, is_paused| view(ago, is_paused, ProcessOrder::Memory).silence();
+        let told = |ago, is_paused| view(ago, is_paused, TopSort::Memory).silence();
         let seconds = Duration::from_secs;
         assert_eq!(told(seconds(3), false), None);
         let silent = "the node has not answered for 5 s".to_owned();
@@ -513,7 +502,7 @@ mod tests {
     fn no_terminal_is_too_small_to_be_drawn_on() {
         for width in [1, 2, 7, 20, 54, 79] {
             for height in [1, 2, 9, 15] {
-                shown(width, height, ProcessOrder::Messages);
+                shown(width, height, TopSort::Messages);
             }
         }
     }
