@@ -1,6 +1,8 @@
 //! Output streams: results to standard output, progress to standard error.
 
+use std::fs::File;
 use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -84,6 +86,27 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
 pub(crate) fn print_json_line(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string(value).map_err(io::Error::from)?;
     print(&(out::harmless_json(&text).into_owned() + "\n"))
+}
+
+/// A file that is written as a run goes.
+pub(crate) struct Sheet {
+    file: File,
+    path: PathBuf,
+}
+
+impl Sheet {
+    pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
+        let file = File::create(path).map_err(|e| Failure::io("write", path, &e))?;
+        Ok(Self { file, path: path.to_owned() })
+    }
+
+    pub(crate) fn write(&mut self, text: &str) -> Result<(), Failure> {
+        self.file.write_all(text.as_bytes()).map_err(|e| self.failed(&e))
+    }
+
+    pub(crate) fn failed(&self, source: &io::Error) -> Failure {
+        Failure::io("write", &self.path, source)
+    }
 }
 
 pub(crate) fn style() -> Style {

@@ -47,11 +47,9 @@ impl Output {
                     || "tells no format by its end".to_owned(),
                     |format| format!("would be {}, which is read and not written", format.what),
                 );
-                Err(Failure::usage(
-                    format!("{name} {why}"),
-                    format!("end the name in {}, or give --format", ends.join(", ")),
-                )
-                .observed(path.display()))
+                let cause = format!("{name} {why}");
+                let help = format!("end the name in {}, or give --format", ends.join(", "));
+                Err(Failure::usage(cause, help).observed(path.display()))
             }
         }
     }

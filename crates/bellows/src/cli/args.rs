@@ -67,10 +67,8 @@ impl RequireArgs {
         if self.repeat == 1 && self.junit.is_none() && self.resolve().next().is_none() {
             return Ok(());
         }
-        Err(Failure::usage(
-            format!("{what} are runs of their own, which are neither repeated nor judged"),
-            "leave out --repeat, --require and --junit",
-        ))
+        let cause = format!("{what} are runs of their own, which are neither repeated nor judged");
+        Err(Failure::usage(cause, "leave out --repeat, --require and --junit"))
     }
 
     /// The requirements of the command line, beside the experiment's own.
@@ -184,11 +182,9 @@ pub(super) fn no_samples(profile: &str, event: EventKind) -> Failure {
         EventKind::Memory => "the event did not happen, or nothing of what it took is held",
         EventKind::OffCpu | EventKind::Other => "the event did not happen",
     };
-    Failure::failed(
-        format!("{profile} has no samples: {why} while it was sampled"),
-        "record the process while it works, or longer (`bellows record --duration`)",
-    )
-    .observed(profile)
+    let cause = format!("{profile} has no samples: {why} while it was sampled");
+    let help = "record the process while it works, or longer (`bellows record --duration`)";
+    Failure::failed(cause, help).observed(profile)
 }
 
 /// Which events are sampled.

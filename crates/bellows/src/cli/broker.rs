@@ -200,12 +200,7 @@ struct BrokerTlsArgs {
     /// Folder for an authority of its own (ca.pem) with certificates for localhost (server.pem) and
     /// for clients (client.pem, user guest) and their keys; made where it has none of them, and
     /// nothing is overwritten. It must exist
-    #[arg(
-        long,
-        value_name = "DIR",
-        requires = "tls_listen",
-        conflicts_with_all = ["tls_cert", "tls_key", "tls_ca"]
-    )]
+    #[arg(long, value_name = "DIR", requires = "tls_listen", conflicts_with_all = ["tls_cert", "tls_key", "tls_ca"])]
     tls_make: Option<PathBuf>,
     /// PEM file with the authorities of clients' certificates; who shows one may log in by it
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
@@ -228,17 +223,14 @@ impl BrokerTlsArgs {
             }
             (None, Some(certificate), Some(key)) => (certificate, key, self.tls_ca),
             _ => {
-                return Err(Failure::usage(
-                    "--tls-listen needs a certificate",
-                    "give --tls-cert FILE and --tls-key FILE, or --tls-make DIR to have one made",
-                ));
+                let cause = "--tls-listen needs a certificate";
+                let help = "give --tls-cert FILE and --tls-key FILE, or --tls-make DIR to have one made";
+                return Err(Failure::usage(cause, help));
             }
         };
         if self.tls_require_cert && authorities.is_none() {
-            return Err(Failure::usage(
-                "--tls-require-cert: nobody is said to issue clients' certificates",
-                "name their authority with --tls-ca FILE",
-            ));
+            let cause = "--tls-require-cert: nobody is said to issue clients' certificates";
+            return Err(Failure::usage(cause, "name their authority with --tls-ca FILE"));
         }
         let clients =
             authorities.map(|authorities| ClientCertificates { authorities, required: self.tls_require_cert });

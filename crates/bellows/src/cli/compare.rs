@@ -94,19 +94,15 @@ impl ExistingRuns<'_> {
         let options = ComparisonOptions { paired: self.args.paired, force: self.args.force, ..self.margins.options() };
         let are_logs = are_logs(self.a, &self.args.with)?;
         if self.args.unit.is_some() && !are_logs {
-            return Err(Failure::usage(
-                "--unit is for histogram logs",
-                "leave it out: runs know the unit of their latencies",
-            ));
+            let cause = "--unit is for histogram logs";
+            return Err(Failure::usage(cause, "leave it out: runs know the unit of their latencies"));
         }
         if self.args.with.is_empty() && !are_logs {
             return self.compare_turns(options);
         }
         if is_typed(self.output.strict, "BELLOWS_STRICT") {
-            return Err(Failure::usage(
-                "--strict asks for all planned pairs, and these runs have no plan",
-                "leave it out, or name a folder of runs in turns",
-            ));
+            let cause = "--strict asks for all planned pairs, and these runs have no plan";
+            return Err(Failure::usage(cause, "leave it out, or name a folder of runs in turns"));
         }
         if are_logs {
             return self.compare_logs(options);

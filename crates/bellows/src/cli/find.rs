@@ -323,6 +323,19 @@ fn choose<'a>(name: &str, entries: &'a [RunEntry]) -> Result<&'a RunEntry, Vec<S
 mod tests {
     use super::*;
 
+    /// A run that was not read.
+    fn entry(id: &str, tags: &[&str]) -> RunEntry {
+        let tags = tags.iter().map(|tag| tag.parse().unwrap()).collect();
+        RunEntry {
+            dir: Path::new("runs").join(id),
+            id: id.into(),
+            record: Err("not read".into()),
+            labels: Ok(archive::Labels { tags, ..archive::Labels::default() }),
+            bytes: 0,
+            active: false,
+        }
+    }
+
     /// `bellows runs report` refuses a run of another version, of which the help said that it draws what is left.
     #[test]
     fn what_helps_with_a_run_that_cannot_be_read_depends_on_why() {
@@ -347,18 +360,8 @@ mod tests {
     /// `bellows ab` took filters, and `bellows diff` did not.
     #[test]
     fn a_filter_means_the_only_run_that_it_finds() {
-        let entry = |id: &str, tag: &str| RunEntry {
-            dir: Path::new("runs").join(id),
-            id: id.into(),
-            record: Err("not read".into()),
-            labels: Ok(archive::Labels {
-                tags: std::iter::once(tag.parse().unwrap()).collect(),
-                ..archive::Labels::default()
-            }),
-            bytes: 0,
-            active: false,
-        };
-        let entries = [entry("x-demo-aaaa", "new"), entry("x-demo-bbbb", "old"), entry("x-demo-cccc", "old")];
+        let entries =
+            [("x-demo-aaaa", "new"), ("x-demo-bbbb", "old"), ("x-demo-cccc", "old")].map(|(id, tag)| entry(id, &[tag]));
         assert_eq!(choose("tag=new", &entries).map(|it| it.id.as_str()), Ok("x-demo-aaaa"));
         assert_eq!(choose("tag=old", &entries).map_err(|ids| ids.len()).err(), Some(2));
         assert_eq!(choose("tag=none", &entries).err(), Some(Vec::new()));
@@ -374,15 +377,8 @@ mod tests {
         let name = next_name(elsewhere);
         assert_eq!(name.as_deref(), Some("'my runs/x-7k2q'"));
         assert_eq!(runs_option(Path::new("-a")), " --runs ./-a");
-        let shown = shown_name(&RunEntry {
-            dir: elsewhere.to_owned(),
-            id: "x-7k2q".into(),
-            record: Err("not read".into()),
-            labels: Ok(archive::Labels::default()),
-            bytes: 0,
-            active: false,
-        });
-        assert_eq!(shown, "'my runs/x-7k2q'");
+        let run = RunEntry { dir: elsewhere.to_owned(), ..entry("x-7k2q", &[]) };
+        assert_eq!(shown_name(&run), "'my runs/x-7k2q'");
     }
 
     /// The page of a run that was still running said that it was cut off.
@@ -420,30 +416,23 @@ mod tests {
         assert_eq!(found("limit-other"), None);
     }
 
-    fn entries() -> Vec<RunEntry> {
-        ["2026-11-22T00-00-00Z-b-x2", "2026-11-21T00-00-00Z-a-x1", "2026-11-21T00-00-00Z-a-y1"]
-            .map(|id| RunEntry {
-                dir: id.into(),
-                id: id.into(),
-                record: Err("not read".into()),
-                labels: Ok(archive::Labels::default()),
-                bytes: 0,
-                active: false,
-            })
-            .into()
-    }
-
     #[test]
     fn a_run_is_found_by_either_end_of_its_id() {
-        let entries = entries();
-        let found = |name| choose(name, &entries).map(|e| e.id.as_str());
-        assert_eq!(found("last"), Ok("2026-11-22T00-00-00Z-b-x2"));
-        assert_eq!(found("a-x1"), Ok("2026-11-21T00-00-00Z-a-x1"));
-        assert_eq!(found("2026-11-22"), Ok("2026-11-22T00-00-00Z-b-x2"));
-        assert_eq!(found("2026-11-21").unwrap_err().len(), 2);
-        assert_eq!(found("b"), Ok("2026-11-22T00-00-00Z-b-x2"));
-        assert_eq!(found("a").unwrap_err().len(), 2);
-        assert!(found("zzz").unwrap_err().is_empty());
-        assert!(found("").unwrap_err().is_empty());
+        let ids @ [newest, first, _] =
+            ["2026-11-22T00-00-00Z-b-x2", "2026-11-21T00-00-00Z-a-x1", "2026-11-21T00-00-00Z-a-y1"];
+        let entries = ids.map(|id| entry(id, &[]));
+        for (name, expected) in [
+            ("last", Ok(newest)),
+            ("a-x1", Ok(first)),
+            ("2026-11-22", Ok(newest)),
+            ("2026-11-21", Err(2)),
+            ("b", Ok(newest)),
+            ("a", Err(2)),
+            ("zzz", Err(0)),
+            ("", Err(0)),
+        ] {
+            let found = choose(name, &entries).map(|it| it.id.as_str()).map_err(|ids| ids.len());
+            assert_eq!(found, expected, "{name}");
+        }
     }
 }

@@ -69,10 +69,8 @@ impl FlameArgs {
             return self.fold();
         }
         if self.collapse != CollapseArgs::default() {
-            return Err(Failure::usage(
-                "several files, and stackcollapse-perf.pl's options, are for --format stackcollapse",
-                "leave them out, or give --format stackcollapse",
-            ));
+            let cause = "several files, and stackcollapse-perf.pl's options, are for --format stackcollapse";
+            return Err(Failure::usage(cause, "leave them out, or give --format stackcollapse"));
         }
         let named = self.format.as_deref().and_then(Output::named);
         let format = match (named, &self.output) {
@@ -139,11 +137,8 @@ fn is_source(file: &Path, source: &Path) -> bool {
 }
 
 fn would_replace(file: &Path, what: &str) -> Failure {
-    Failure::usage(
-        format!("{} would replace {what}", file.display()),
-        "name another file with -o, or - for standard output",
-    )
-    .observed(file.display())
+    let cause = format!("{} would replace {what}", file.display());
+    Failure::usage(cause, "name another file with -o, or - for standard output").observed(file.display())
 }
 
 /// Names the file that was written.

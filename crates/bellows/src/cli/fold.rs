@@ -116,10 +116,9 @@ fn not_a_text(file: &Path, looks: &str, is_profile: bool) -> Failure {
 fn read(collapse: &mut Collapse, file: &Path, mut tool: Option<&mut InlinedFunctions>) -> Result<(), Failure> {
     let is_stdin = file == Path::new("-");
     if is_stdin && io::stdin().is_terminal() {
-        return Err(Failure::usage(
-            "nothing comes from a terminal",
-            "name a file, or pipe into it: `perf script | bellows flame - --format stackcollapse -o -`",
-        ));
+        let cause = "nothing comes from a terminal";
+        let help = "name a file, or pipe into it: `perf script | bellows flame - --format stackcollapse -o -`";
+        return Err(Failure::usage(cause, help));
     }
     let failed = |source: io::Error| read_problem(file, &source);
     let input: Box<dyn Read> = match is_stdin {

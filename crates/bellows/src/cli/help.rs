@@ -287,6 +287,14 @@ mod tests {
         explained(&names)
     }
 
+    /// The failure of names that mean nothing.
+    fn refused(names: &[&str]) -> measure::Problem {
+        match text(names) {
+            Err(Failure::Usage(problem)) => problem,
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// "Threshold" is the word of k6 for what `--require` is.
     #[test]
     fn thresholds_lead_to_requirements_and_pipelines() {
@@ -316,21 +324,14 @@ mod tests {
         }
         let calls = text(&["erlang", "time"]).expect("a text");
         assert!(calls.contains("Usage: bellows erlang calls"), "{calls}");
-        match text(&["runs", "prnue"]) {
-            Err(Failure::Usage(problem)) => assert!(problem.help.contains("\"prune\"")),
-            other => panic!("{other:?}"),
-        }
+        assert!(refused(&["runs", "prnue"]).help.contains("\"prune\""));
     }
 
     #[test]
     fn a_topic_has_no_parts() {
-        match text(&["run-schema", "extra"]) {
-            Err(Failure::Usage(problem)) => {
-                assert!(problem.cause.contains("the topic \"run-schema\""), "{problem}");
-                assert_eq!(problem.value, "extra");
-            }
-            other => panic!("{other:?}"),
-        }
+        let problem = refused(&["run-schema", "extra"]);
+        assert!(problem.cause.contains("the topic \"run-schema\""), "{problem}");
+        assert_eq!(problem.value, "extra");
     }
 
     /// `help limit` printed the usage alone, and the document was called otherwise.
@@ -368,10 +369,7 @@ mod tests {
         let only = only.expect("a page");
         let title: Vec<&str> = console::page_title(only.text).split(' ').collect();
         assert_eq!(text(&title), Ok(shown(only)));
-        match text(&["mesurement"]) {
-            Err(Failure::Usage(problem)) => assert!(problem.help.contains("\"measurement\"")),
-            other => panic!("{other:?}"),
-        }
+        assert!(refused(&["mesurement"]).help.contains("\"measurement\""));
     }
 
     /// A link in a document leads to another document.
@@ -397,32 +395,18 @@ mod tests {
         }
     }
 
-    /// The help of a command names its document.
+    /// The help of a command names its document, and no file that only a checkout has.
     #[test]
     fn the_help_of_a_command_names_topics_that_there_are() {
         fn look(command: &mut clap::Command) {
             let text = command.render_long_help().to_string();
+            assert!(!text.contains("docs/"), "{text}");
             for part in text.split("`bellows help ").skip(1) {
                 let (target, _) = part.split_once('`').unwrap_or((part, ""));
                 let target = target.split_whitespace().collect::<Vec<_>>().join(" ");
                 assert!(topic(&target).is_some(), "{target}: {text}");
             }
-            for below in command.get_subcommands_mut() {
-                look(below);
-            }
-        }
-        look(&mut Cli::command());
-    }
-
-    /// Texts that users of the binary read name no file of the checkout.
-    #[test]
-    fn help_names_no_file_that_only_a_checkout_has() {
-        fn look(command: &mut clap::Command) {
-            let text = command.render_long_help().to_string();
-            assert!(!text.contains("docs/"), "{text}");
-            for below in command.get_subcommands_mut() {
-                look(below);
-            }
+            command.get_subcommands_mut().for_each(look);
         }
         look(&mut Cli::command());
     }

@@ -59,10 +59,8 @@ pub(crate) struct LimitArgs {
     require: Vec<Requirement>,
     /// Vary a number of clients instead, unthrottled: load.0.producers=1,2,4,8. Fits the Universal Scalability Law to
     /// the throughputs
-    #[arg(
-        long, value_name = "KEY=N,N,N,N",
-        conflicts_with_all = ["require", "from", "least", "most", "precision", "trials"]
-    )]
+    #[arg(long, value_name = "KEY=N,N,N,N",
+          conflicts_with_all = ["require", "from", "least", "most", "precision", "trials"])]
     scale: Option<String>,
     /// First rate, in messages per second of all producers; the experiment's own where absent, else 10000
     #[arg(long, value_name = "RATE")]
@@ -109,10 +107,8 @@ impl LimitArgs {
         experiment.profile.blocks = None;
         self.changes.apply(&mut experiment)?;
         if let Some(that) = self.require.iter().find(|it| it.wants_latency_above()) {
-            return Err(Failure::usage(
-                format!("{that} has no limit: the higher the rate, the higher the latency"),
-                "write what it has to stay below, such as 'end-to-end p99 < 10ms'",
-            ));
+            let cause = format!("{that} has no limit: the higher the rate, the higher the latency");
+            return Err(Failure::usage(cause, "write what it has to stay below, such as 'end-to-end p99 < 10ms'"));
         }
         let required = self.require.iter().cloned();
         experiment.require.extend(required.map(|that| RequireSpec { that }));
@@ -140,11 +136,9 @@ impl LimitArgs {
         let first = self.from.map_or(own, Rate::get);
         let (least, most) = (self.least.get(), self.most.get());
         if !(least..=most).contains(&first) {
-            return Err(Failure::usage(
-                "the first rate lies outside of what may be tried",
-                "choose --from, --least and --most so that it lies between",
-            )
-            .observed(format!("{first} of {least} to {most}")));
+            let cause = "the first rate lies outside of what may be tried";
+            let help = "choose --from, --least and --most so that it lies between";
+            return Err(Failure::usage(cause, help).observed(format!("{first} of {least} to {most}")));
         }
         let at_first = at_rate(experiment, first);
         session::check(&at_first, session::SCENARIOS)?;
@@ -190,11 +184,9 @@ impl LimitArgs {
         let stopped = LimitTrials::read(&dir)?;
         let what = |it: &LimitTrials| (it.plan.first, it.scale.as_ref().map(|it| it.key.clone()));
         if stopped.experiment != scale_as_then(experiment, &stopped, &fresh)? || what(&stopped) != what(&fresh) {
-            return Err(Failure::usage(
-                "the stopped search was of another experiment",
-                "give the same command line as then, with --resume; or begin anew without it",
-            )
-            .observed(dir.display()));
+            let cause = "the stopped search was of another experiment";
+            let help = "give the same command line as then, with --resume; or begin anew without it";
+            return Err(Failure::usage(cause, help).observed(dir.display()));
         }
         // More trials, closer ends or further numbers are the same search gone on with.
         let runs = stopped.scale.clone().map(|it| it.runs);

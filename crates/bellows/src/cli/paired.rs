@@ -429,11 +429,9 @@ fn draw(path: &Path, of: &ComparedMatrix) -> Result<(), Failure> {
     let one = of.alone();
     let Some(stacks) = one.and_then(|it| it.stacks.as_ref()) else {
         let why = one.and_then(|it| it.no_functions.as_deref());
-        return Err(Failure::failed(
-            "there is no flame graph to draw",
-            "every run of both sides needs a CPU profile: leave out --no-profile, and see `bellows doctor`",
-        )
-        .observed(why.unwrap_or("the runs were not sampled")));
+        let cause = "there is no flame graph to draw";
+        let help = "every run of both sides needs a CPU profile: leave out --no-profile, and see `bellows doctor`";
+        return Err(Failure::failed(cause, help).observed(why.unwrap_or("the runs were not sampled")));
     };
     let picture = report::flame::comparison_svg(stacks, &format!("{}: B beside A", of.name))?;
     stacks::write_output(path, &picture).map_err(|e| Failure::io("write", path, &e))?;

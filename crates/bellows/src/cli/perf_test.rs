@@ -17,12 +17,8 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PerfTestArgs {
     /// PerfTest's options; `bellows perf-test --help` lists them
-    #[arg(
-        value_name = "OPTION",
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        add = complete::perf_test_options()
-    )]
+    #[arg(value_name = "OPTION", trailing_var_arg = true, allow_hyphen_values = true,
+          add = complete::perf_test_options())]
     args: Vec<OsString>,
 }
 

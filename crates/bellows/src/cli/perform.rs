@@ -38,11 +38,8 @@ pub(super) fn experiment(
     experiment.require.extend(require.resolve());
     experiment.validate().map_err(Error::from)?;
     if require.repeat > 1 && !experiment.ends_by_itself() {
-        return Err(Failure::usage(
-            format!("--repeat {} needs runs that end by themselves", require.repeat),
-            "give them an end, such as --duration 30s",
-        )
-        .observed(require.repeat));
+        let cause = format!("--repeat {} needs runs that end by themselves", require.repeat);
+        return Err(Failure::usage(cause, "give them an end, such as --duration 30s").observed(require.repeat));
     }
     require.write(&shape.title, &[], output.strict, None)?;
     let runs = keep.then(|| output.runs.runs.clone());

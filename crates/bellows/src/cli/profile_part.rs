@@ -107,10 +107,9 @@ impl ProfileArgs {
     pub(super) fn text(&self) -> Result<(Option<&str>, Option<&str>), Failure> {
         let part = &self.part;
         if part.has_window() || part.that.is_some() || part.first_field.is_some() {
-            return Err(Failure::usage(
-                "--format stackcollapse folds whole texts of `perf script`",
-                "leave out --from, --to, --where and --first-field, or take --format folded",
-            ));
+            let cause = "--format stackcollapse folds whole texts of `perf script`";
+            let help = "leave out --from, --to, --where and --first-field, or take --format folded";
+            return Err(Failure::usage(cause, help));
         }
         Ok((self.profile.as_deref(), part.event.as_deref()))
     }
@@ -170,11 +169,8 @@ impl PartArgs {
         let (windows, held) = condition.windows(&path)?;
         let (profile, rest) = profile.split(&windows);
         if profile.samples.is_empty() {
-            return Err(Failure::failed(
-                format!("no sample of {name} lies in {held}"),
-                "the event did not happen then, or was not sampled",
-            )
-            .observed(held));
+            let cause = format!("no sample of {name} lies in {held}");
+            return Err(Failure::failed(cause, "the event did not happen then, or was not sampled").observed(held));
         }
         let which = window.map_or_else(|| held.clone(), |window| format!("{window}, {held}"));
         Ok(ProfilePart { name, profile, rest: Some(measured(rest, &path)?), source: path, which: Some(which) })
@@ -200,11 +196,9 @@ impl PartArgs {
             return Ok((part, rest));
         }
         if !self.has_window() {
-            return Err(Failure::usage(
-                "one profile alone differs from nothing",
-                "name a second one, or a part to compare with the rest: --from and --to, or --where stall",
-            )
-            .observed(profile));
+            let cause = "one profile alone differs from nothing";
+            let help = "name a second one, or a part to compare with the rest: --from and --to, or --where stall";
+            return Err(Failure::usage(cause, help).observed(profile));
         }
         let (whole, name, source) = self.whole(profile)?;
         let mut profile = whole.clone();
@@ -235,11 +229,9 @@ impl PartArgs {
     fn cut(&self, profile: &mut Profile, name: &str) -> Result<(), Failure> {
         let (from, to) = (self.from.unwrap_or(0.0), self.to.unwrap_or(f64::INFINITY));
         if from >= to {
-            return Err(Failure::usage(
-                format!("the window from {from} s to {to} s is empty"),
-                "give --from a smaller number than --to",
-            )
-            .observed(format_args!("from {from} s to {to} s")));
+            let cause = format!("the window from {from} s to {to} s is empty");
+            let help = "give --from a smaller number than --to";
+            return Err(Failure::usage(cause, help).observed(format_args!("from {from} s to {to} s")));
         }
         let span = profile.span;
         profile.cut((from * 1e9) as u64, (to * 1e9) as u64);
@@ -307,21 +299,17 @@ fn of_run(path: &Path) -> Result<RunReader, Failure> {
     if path.is_dir() {
         return Ok(RunReader::open(path)?);
     }
-    Err(Failure::usage(
-        "--where needs a run: what was measured is not in a profile file",
-        "name the run (its folder, its id, or `last`), or give the window with --from and --to",
-    )
-    .observed(path.display()))
+    let cause = "--where needs a run: what was measured is not in a profile file";
+    let help = "name the run (its folder, its id, or `last`), or give the window with --from and --to";
+    Err(Failure::usage(cause, help).observed(path.display()))
 }
 
 fn stalls(run: &RunReader) -> Result<(Vec<(u64, u64)>, String), Failure> {
     let stalls = run.record.summary.as_ref().map(|it| it.stalls.as_slice()).unwrap_or_default();
     if stalls.is_empty() {
-        return Err(Failure::failed(
-            "nobody stood still in this run",
-            "`--where 'end-to-end p99 > 50ms'` chooses by what was measured",
-        )
-        .observed(&run.record.id));
+        let cause = "nobody stood still in this run";
+        let help = "`--where 'end-to-end p99 > 50ms'` chooses by what was measured";
+        return Err(Failure::failed(cause, help).observed(&run.record.id));
     }
     let windows = stalls.iter().map(|stall| (ns(stall.at_s), ns(stall.at_s + stall.for_s)));
     let held = match stalls {
@@ -359,11 +347,8 @@ fn seconds_of(run: &RunReader, condition: &Requirement) -> Result<(Vec<(u64, u64
 
 /// The failure of a profile of which no sample could be read.
 fn nothing_read(profile: &str, note: &str) -> Failure {
-    Failure::failed(
-        format!("{profile} has no samples that can be read: {note}"),
-        "give another file of the run, such as profile.pb.gz, or record it again",
-    )
-    .observed(profile)
+    let cause = format!("{profile} has no samples that can be read: {note}");
+    Failure::failed(cause, "give another file of the run, such as profile.pb.gz, or record it again").observed(profile)
 }
 
 /// The profile of an event, by line where lines are known, its name and its place.

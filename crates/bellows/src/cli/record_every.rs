@@ -82,17 +82,13 @@ impl EveryArgs {
     /// Records periods of this length until stopped.
     pub(super) fn execute(&self, every: Length, subjects: Subjects, output: &OutputArgs) -> Result<Done, Failure> {
         if let Some(option) = given([("--json", output.json), ("--strict", output.strict)]).next() {
-            return Err(Failure::usage(
-                format!("{option} has no effect on a recording that has no end"),
-                "leave it out; `bellows runs --json` lists the periods",
-            ));
+            let cause = format!("{option} has no effect on a recording that has no end");
+            return Err(Failure::usage(cause, "leave it out; `bellows runs --json` lists the periods"));
         }
         let labels = output.labels.resolve()?;
         if !labels.tags.is_empty() {
-            return Err(Failure::usage(
-                "--tag would keep every period for ever",
-                "give --label NAME=VALUE; `bellows runs tag` keeps single periods",
-            ));
+            let cause = "--tag would keep every period for ever";
+            return Err(Failure::usage(cause, "give --label NAME=VALUE; `bellows runs tag` keeps single periods"));
         }
         let what = ContinuousOptions {
             pid: subjects.pid,
@@ -140,10 +136,8 @@ impl EveryArgs {
         })?;
         let secret = prompt::given_secret(self.push_token_file.as_deref(), TOKEN_VARIABLE)?;
         if self.push_user.is_some() && secret.is_none() {
-            return Err(Failure::usage(
-                "--push-user needs a password",
-                format!("set {TOKEN_VARIABLE}, or name a file with --push-token-file"),
-            ));
+            let cause = "--push-user needs a password";
+            return Err(Failure::usage(cause, format!("set {TOKEN_VARIABLE}, or name a file with --push-token-file")));
         }
         Ok(Some(PushOptions { target, user: self.push_user.clone(), secret, tenant: self.push_tenant.clone() }))
     }

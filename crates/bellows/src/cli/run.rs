@@ -289,10 +289,8 @@ impl ObserverArgs {
         };
         let several = self.freq.len() > 1 || self.stacks.len() > 1;
         if !self.observer && several {
-            return Err(Failure::usage(
-                "several frequencies, or ways to unwind stacks, are several runs",
-                "name one of each, or compare what they cost with --observer",
-            ));
+            let cause = "several frequencies, or ways to unwind stacks, are several runs";
+            return Err(Failure::usage(cause, "name one of each, or compare what they cost with --observer"));
         }
         if self.observer && (several || events.len() > 1) {
             return Ok(Observed::Each(self.each(&experiment, &events)));

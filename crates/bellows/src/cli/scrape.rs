@@ -50,10 +50,8 @@ pub(crate) struct ScrapeArgs {
     #[arg(long, value_name = "SERIES")]
     select: Vec<Selector>,
     /// Selected series of a page at most
-    #[arg(
-        long, value_name = "N", default_value_t = MOST_SELECTED as u32,
-        value_parser = value_parser!(u32).range(1..=10_000)
-    )]
+    #[arg(long, value_name = "N", default_value_t = MOST_SELECTED as u32,
+          value_parser = value_parser!(u32).range(1..=10_000))]
     max_series: u32,
     /// The longest that a request may take, its page included
     #[arg(long, value_name = "DURATION", default_value = "60")]
@@ -119,10 +117,8 @@ impl ScrapeArgs {
 
     fn plans(&self) -> Result<Vec<ScrapePlan>, Failure> {
         if self.length.is_some_and(|length| length.is_zero()) {
-            return Err(Failure::usage(
-                "--duration 0 requests nothing",
-                "give a length, or leave it out for one request",
-            ));
+            let cause = "--duration 0 requests nothing";
+            return Err(Failure::usage(cause, "give a length, or leave it out for one request"));
         }
         for (option, length, shortest) in [("--every", self.every, SHORTEST), ("--timeout", self.timeout, SHORTEST)] {
             if length < shortest {

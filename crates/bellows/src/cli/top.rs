@@ -91,10 +91,9 @@ impl TopArgs {
             of => return self.functions(&part, of),
         };
         if let Some(option) = given([("--sort", self.sort.is_some()), ("--grep", self.grep.is_some())]).next() {
-            return Err(Failure::usage(
-                format!("{option} has no effect on what the samples are split by"),
-                "leave it out, or take --by module, --by thread, --by reason, --by waker or no --by",
-            ));
+            let cause = format!("{option} has no effect on what the samples are split by");
+            let help = "leave it out, or take --by module, --by thread, --by reason, --by waker or no --by";
+            return Err(Failure::usage(cause, help));
         }
         match by {
             None if self.json => output::print_json(&part.profile.class_shares())?,

@@ -106,10 +106,8 @@ struct GenerateArgs {
     #[arg(long, value_name = "N", value_parser = |text: &str| number(text, MOST_QUEUES))]
     queues: u32,
     /// Their type
-    #[arg(
-        long = "type", value_name = "TYPE", default_value = "classic",
-        value_parser = ["classic", "quorum", "stream"]
-    )]
+    #[arg(long = "type", value_name = "TYPE", default_value = "classic",
+          value_parser = ["classic", "quorum", "stream"])]
     queue_type: String,
     /// Prefix of their names; a number follows, from 0 on
     #[arg(long, value_name = "TEXT", default_value = "q-")]
@@ -121,16 +119,12 @@ struct GenerateArgs {
     #[arg(long, value_name = "NAME")]
     exchange: Option<String>,
     /// Type of that exchange
-    #[arg(
-        long, value_name = "TYPE", default_value = "direct", requires = "exchange",
-        value_parser = ["direct", "topic", "fanout", "headers"]
-    )]
+    #[arg(long, value_name = "TYPE", default_value = "direct", requires = "exchange",
+          value_parser = ["direct", "topic", "fanout", "headers"])]
     exchange_type: String,
     /// Bindings of each queue to that exchange
-    #[arg(
-        long, value_name = "N", default_value_t = 1, requires = "exchange",
-        value_parser = |text: &str| number(text, MOST_BINDINGS)
-    )]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "exchange",
+          value_parser = |text: &str| number(text, MOST_BINDINGS))]
     bindings: u32,
     /// File to write; standard output where none is named
     #[arg(short, long, value_name = "FILE")]

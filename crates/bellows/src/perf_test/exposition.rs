@@ -216,8 +216,7 @@ mod tests {
     const RECORDED: &str = include_str!("../../tests/data/perf-test/prometheus.txt");
 
     fn exposition(line: &str) -> Result<Option<Exposition>, Failure> {
-        let args: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
-        Exposition::asked(&Values::read(&args, &|_| None)?)
+        Exposition::asked(&super::super::values::tests::read(line)?)
     }
 
     /// Name and labels of every sample.

@@ -340,11 +340,9 @@ fn not_up(resolved: &ResolvedRun, missing: Option<&String>) -> Failure {
     let endpoint = missing.and_then(|url| url.parse::<load::Endpoint>().ok());
     let endpoint = endpoint.map_or_else(String::new, |endpoint| endpoint.to_string());
     let seconds = resolved.wait.as_secs();
-    Failure::failed(
-        format!("the broker at {endpoint} was not up within {seconds} s"),
-        "start it, or wait longer with -sst/--servers-startup-timeout",
-    )
-    .observed(format_args!("{seconds} s"))
+    let cause = format!("the broker at {endpoint} was not up within {seconds} s");
+    let help = "start it, or wait longer with -sst/--servers-startup-timeout";
+    Failure::failed(cause, help).observed(format_args!("{seconds} s"))
 }
 
 #[cfg(test)]
@@ -355,8 +353,7 @@ mod tests {
     use super::*;
 
     fn resolved(line: &str) -> ResolvedRun {
-        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let values = Values::read(&words, &|_| None).expect("options");
+        let values = values::tests::read(line).expect("options");
         resolved::resolve(&values, "test-1".to_owned()).expect("a test")
     }
 

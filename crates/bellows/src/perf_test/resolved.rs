@@ -104,11 +104,7 @@ pub(super) fn resolve(values: &Values, id: String) -> Result<ResolvedRun, Failur
         },
         unit: if values.has("use-millis") { Unit::Millis } else { Unit::Micros },
     };
-    let format = match values.text("metrics-format") {
-        None | Some("default") => Format::Default,
-        Some("compact") => Format::Compact,
-        Some(other) => return Err(bad("metrics-format", other, "default or compact")),
-    };
+    let format = values.choice("metrics-format", &[("default", Format::Default), ("compact", Format::Compact)])?;
     let agents = Agents::read(values)?;
     let spec = clients::producing(values, &kind, agents, LoadSpec::default())?;
     let spec = clients::consuming(values, &kind, agents, spec)?;
@@ -119,23 +115,23 @@ pub(super) fn resolve(values: &Values, id: String) -> Result<ResolvedRun, Failur
             broker: nodes::broker(values)?,
             phases: PhasesSpec {
                 warmup: clients::slow_start(values, agents)?.unwrap_or_default(),
-                measure: Length::seconds(values.whole("time", 0)?.into()),
+                measure: values.seconds("time", 0)?,
                 drain: drain(values.whole("shutdown-timeout", 5)?),
             },
             profile: ProfileSpec { events: Vec::new(), ..ProfileSpec::default() },
             ledger,
-            until: until(values)?,
+            until: values.choice("exit-when", &[("empty", StopCondition::Empty), ("idle", StopCondition::Idle)])?,
             load: vec![load],
             origin: Origin::options(OPTION_NAMES),
             ..Experiment::default()
         },
         exposition: exposition(values)?,
         lines,
-        format,
+        format: format.unwrap_or(Format::Default),
         interval: interval(values)?,
         csv: values.text("output-file").map(PathBuf::from),
         agents,
-        wait: Duration::from_secs(values.whole("servers-startup-timeout", 0)?.into()),
+        wait: values.seconds("servers-startup-timeout", 0)?.0.into(),
         enough: enough(values)?,
         notes: remarks(values),
     })
@@ -144,8 +140,7 @@ pub(super) fn resolve(values: &Values, id: String) -> Result<ResolvedRun, Failur
 fn remarks(values: &Values) -> Vec<String> {
     let mut notes = Vec::new();
     if !values.from_environment.is_empty() {
-        let names = values.from_environment.join(", ");
-        notes.push(format!("from the environment: {names}"));
+        notes.push(format!("from the environment: {}", values.from_environment.join(", ")));
     }
     for name in &values.repeated {
         notes.push(format!("{name} is given more than once: the first counts"));
@@ -211,16 +206,6 @@ fn enough(values: &Values) -> Result<usize, Failure> {
             let needed = format!("1 to {nodes}, the number of brokers");
             Err(bad("servers-up-limit", &limit.to_string(), &needed))
         }
-    }
-}
-
-/// When it ends, beside its length and counts.
-fn until(values: &Values) -> Result<Option<StopCondition>, Failure> {
-    match values.text("exit-when") {
-        None => Ok(None),
-        Some("idle") => Ok(Some(StopCondition::Idle)),
-        Some("empty") => Ok(Some(StopCondition::Empty)),
-        Some(other) => Err(bad("exit-when", other, "empty or idle")),
     }
 }
 

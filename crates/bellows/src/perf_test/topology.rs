@@ -7,6 +7,7 @@ use std::path::Path;
 use experiment::LoadSpec;
 use load::{AmqpDestination, Argument, Consumers, Declare, Exchange, QueueHandling, QueueType};
 
+use super::clients::has_flag;
 use super::values::{Values, bad, byte_capacity, formatted, key_values, seconds_of_duration};
 use crate::failure::Failure;
 
@@ -225,10 +226,8 @@ fn pattern(values: &Values) -> Result<Option<Vec<String>>, Failure> {
         (None, (None, None)) => return Ok(None),
         (Some(pattern), (Some(from), Some(to))) => (pattern, from, to),
         _ => {
-            return Err(Failure::usage(
-                "a sequence of queues is not whole",
-                "give all of -qp/--queue-pattern, -qpf and -qpt, or none",
-            ));
+            let cause = "a sequence of queues is not whole";
+            return Err(Failure::usage(cause, "give all of -qp/--queue-pattern, -qpf and -qpt, or none"));
         }
     };
     if from > to || to - from >= MOST_QUEUES {
@@ -245,11 +244,8 @@ fn from_file(path: &Path) -> Result<Vec<String>, Failure> {
     let text = std::fs::read_to_string(path).map_err(|e| Failure::io("read", path, &e))?;
     let names: Vec<_> = text.lines().map(|line| line.trim().to_owned()).collect();
     if names.iter().any(String::is_empty) || names.is_empty() {
-        return Err(Failure::usage(
-            format!("{} has a line without a queue's name", path.display()),
-            "write one name on each line",
-        )
-        .observed(path.display()));
+        let cause = format!("{} has a line without a queue's name", path.display());
+        return Err(Failure::usage(cause, "write one name on each line").observed(path.display()));
     }
     Ok(names)
 }
@@ -276,11 +272,10 @@ pub(super) fn kind(values: &Values) -> Result<Kind, Failure> {
         add("x-stream-max-segment-size-bytes", SEGMENT_BYTES);
     }
     limits(values, &mut arguments)?;
-    let persistent = values.list("flag").iter().any(|flag| flag == "persistent");
     Ok(Kind {
         queue_type,
         auto_delete: values.flag("auto-delete", true)? && !quorum && !stream,
-        persistent: persistent || quorum || stream,
+        persistent: has_flag(values, "persistent") || quorum || stream,
         arguments,
     })
 }
@@ -309,19 +304,15 @@ fn limits(values: &Values, arguments: &mut BTreeMap<String, Argument>) -> Result
             let needed = "at most 3gb, and less than -mlb/--max-length-bytes";
             return Err(bad("stream-max-segment-size-bytes", text, needed));
         }
-        let key = "x-stream-max-segment-size-bytes";
-        arguments.insert(key.into(), Argument::Integer(bytes));
+        arguments.insert("x-stream-max-segment-size-bytes".into(), Argument::Integer(bytes));
     }
     if let Some(text) = values.text("max-age") {
         let seconds = seconds_of_duration("max-age", text)?;
         arguments.insert("x-max-age".into(), Argument::Text(format!("{seconds}s")));
     }
-    match values.text("leader-locator") {
-        None => {}
-        Some(text @ ("client-local" | "balanced")) => {
-            arguments.insert("x-queue-leader-locator".into(), Argument::Text(text.to_owned()));
-        }
-        Some(text) => return Err(bad("leader-locator", text, "client-local or balanced")),
+    let locators = ["client-local", "balanced"].map(|text| (text, text));
+    if let Some(text) = values.choice("leader-locator", &locators)? {
+        arguments.insert("x-queue-leader-locator".into(), Argument::Text(text.to_owned()));
     }
     Ok(())
 }

@@ -115,10 +115,8 @@ impl AbArgs {
             return self.compare_existing();
         };
         if let Some(option) = self.existing.given() {
-            return Err(Failure::usage(
-                format!("{option} is for runs that exist, and these are to be made"),
-                "leave it out, or name existing runs, and those of B by --with",
-            ));
+            let cause = format!("{option} is for runs that exist, and these are to be made");
+            return Err(Failure::usage(cause, "leave it out, or name existing runs, and those of B by --with"));
         }
         let mut both = load(name)?;
         self.changes.apply(&mut both)?;
@@ -192,10 +190,8 @@ impl AbArgs {
             _ => ("are", "them"),
         };
         if !given.is_empty() {
-            return Err(Failure::usage(
-                format!("{} {are} for runs to be made, and these exist", given.join(", ")),
-                format!("leave {them} out, or name an experiment"),
-            ));
+            let cause = format!("{} {are} for runs to be made, and these exist", given.join(", "));
+            return Err(Failure::usage(cause, format!("leave {them} out, or name an experiment")));
         }
         let runs = ExistingRuns {
             a: &self.names,
@@ -251,16 +247,13 @@ impl AbArgs {
         }
         let has_profile = |side: &Experiment| !side.profile.events.is_empty();
         if self.files.needs_profiles() && !(has_profile(a) && has_profile(b)) {
-            return Err(Failure::usage(
-                "--flame draws what profiles differ in, and none are taken",
-                "leave out --no-profile and an empty profile.events, or --flame",
-            ));
+            let cause = "--flame draws what profiles differ in, and none are taken";
+            return Err(Failure::usage(cause, "leave out --no-profile and an empty profile.events, or --flame"));
         }
         if a == b && !self.aa {
-            return Err(Failure::usage(
-                "A and B are the same",
-                "say what differs (--b, --b-set, --b-patch), or compare A with itself: --aa",
-            ));
+            let cause = "A and B are the same";
+            let help = "say what differs (--b, --b-set, --b-patch), or compare A with itself: --aa";
+            return Err(Failure::usage(cause, help));
         }
         Ok(())
     }
@@ -394,27 +387,22 @@ fn varied_keys(given: &[Assignment], by_sides: &[String]) -> Result<Vec<MatrixKe
     for over in given {
         let key = varied_key(&over.0)?;
         if keys.iter().any(|other| other.key == key.key) {
-            return Err(Failure::usage(
-                format!("--over {}: the key is given twice", key.key),
-                format!("give all its values at once: --over {}=A,B,C", key.key),
-            ));
+            let cause = format!("--over {}: the key is given twice", key.key);
+            return Err(Failure::usage(cause, format!("give all its values at once: --over {}=A,B,C", key.key)));
         }
         if let Some(side) = by_sides.iter().find(|side| overlap(side, &key.key)) {
-            return Err(Failure::usage(
-                format!("--over {}: one side sets {side} to a value of its own", key.key),
-                "vary it with --over, which is for both sides, or let the sides differ in it; not both",
-            ));
+            let cause = format!("--over {}: one side sets {side} to a value of its own", key.key);
+            let help = "vary it with --over, which is for both sides, or let the sides differ in it; not both";
+            return Err(Failure::usage(cause, help));
         }
         keys.push(key);
     }
     let cells = keys.iter().map(|key| key.values.len());
     let cells = cells.fold(1_usize, usize::saturating_mul);
     if cells > PairedMatrix::MOST_CELLS {
-        return Err(Failure::usage(
-            format!("--over asks for {cells} cells, {} are the most", PairedMatrix::MOST_CELLS),
-            "give fewer values, or fewer keys: each combination is a comparison with all its runs",
-        )
-        .observed(cells));
+        let cause = format!("--over asks for {cells} cells, {} are the most", PairedMatrix::MOST_CELLS);
+        let help = "give fewer values, or fewer keys: each combination is a comparison with all its runs";
+        return Err(Failure::usage(cause, help).observed(cells));
     }
     Ok(keys)
 }

@@ -72,10 +72,8 @@ pub(super) struct CallsArgs {
     #[arg(value_name = "MODULE", required_unless_present = "root")]
     functions: Vec<FunctionsOrCall>,
     /// Busiest processes that are traced shortly, for accumulated time, callers and callees; 0 for none
-    #[arg(
-        long, value_name = "N", default_value_t = BURSTS, value_parser = value_parser!(u16).range(..=100),
-        conflicts_with_all = ["root", "time"]
-    )]
+    #[arg(long, value_name = "N", default_value_t = BURSTS, value_parser = value_parser!(u16).range(..=100),
+          conflicts_with_all = ["root", "time"])]
     bursts: u16,
     #[command(flatten)]
     root: RootArgs,

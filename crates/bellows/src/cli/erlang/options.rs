@@ -78,22 +78,16 @@ pub(super) struct BudgetArgs {
     #[arg(long, value_name = "DURATION", default_value = "5")]
     pub(super) duration: Length,
     /// Withdraw when so many trace messages wait on the node [default: 10000, or 50000 where a path of calls is traced]
-    #[arg(
-        long, value_name = "MESSAGES", value_parser = value_parser!(u32).range(1..=1_000_000),
-        help_heading = "Budget"
-    )]
+    #[arg(long, value_name = "MESSAGES", value_parser = value_parser!(u32).range(1..=1_000_000),
+          help_heading = "Budget")]
     max_backlog: Option<u32>,
     /// Withdraw when the node's memory rises by so many MB
-    #[arg(
-        long, value_name = "MB", default_value_t = 256,
-        value_parser = value_parser!(u32).range(1..=1_000_000), help_heading = "Budget"
-    )]
+    #[arg(long, value_name = "MB", default_value_t = 256, value_parser = value_parser!(u32).range(1..=1_000_000),
+          help_heading = "Budget")]
     max_memory: u32,
     /// Withdraw when so many more processes than before wait to run, for a second
-    #[arg(
-        long, value_name = "PROCESSES", default_value_t = 32,
-        value_parser = value_parser!(u32).range(1..=1_000_000), help_heading = "Budget"
-    )]
+    #[arg(long, value_name = "PROCESSES", default_value_t = 32, value_parser = value_parser!(u32).range(1..=1_000_000),
+          help_heading = "Budget")]
     max_run_queue: u32,
 }
 

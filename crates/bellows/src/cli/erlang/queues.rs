@@ -52,10 +52,8 @@ pub(crate) struct QueuesArgs {
     sort: QueueSort,
     /// Queues at most; 20 in a table (with --every in a terminal, as many as it has rows for), 100,000 in JSON and
     /// pages if absent
-    #[arg(
-        long, short = 'n', value_name = "N",
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUES))
-    )]
+    #[arg(long, short = 'n', value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUES)))]
     limit: Option<u32>,
     /// Time from one reading to the next, at least with --listen; one reading if absent
     #[arg(long, value_name = "DURATION")]

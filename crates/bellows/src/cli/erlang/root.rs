@@ -35,22 +35,16 @@ pub(super) struct RootArgs {
     #[arg(long, value_name = "M:F/A", value_parser = entry)]
     pub(super) root: Option<FunctionPattern>,
     /// Calls of --root after which it ends
-    #[arg(
-        long, value_name = "N", requires = "root", default_value_t = 1_000,
-        value_parser = value_parser!(u32).range(1..=100_000)
-    )]
+    #[arg(long, value_name = "N", requires = "root", default_value_t = 1_000,
+          value_parser = value_parser!(u32).range(1..=100_000))]
     max_calls: u32,
     /// Withdraw when --root is called so often in one second, as 100 or 100/s
-    #[arg(
-        long, value_name = "N/s", requires = "root", default_value = "500", value_parser = per_second,
-        help_heading = "Budget"
-    )]
+    #[arg(long, value_name = "N/s", requires = "root", default_value = "500", value_parser = per_second,
+          help_heading = "Budget")]
     rate: u32,
     /// Withdraw after so many trace messages
-    #[arg(
-        long, value_name = "MESSAGES", requires = "root", default_value_t = 5_000_000,
-        value_parser = value_parser!(u32).range(1..=100_000_000), help_heading = "Budget"
-    )]
+    #[arg(long, value_name = "MESSAGES", requires = "root", default_value_t = 5_000_000,
+          value_parser = value_parser!(u32).range(1..=100_000_000), help_heading = "Budget")]
     max_messages: u32,
 }
 

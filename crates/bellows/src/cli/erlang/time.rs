@@ -32,16 +32,12 @@ pub(super) struct TimeArgs {
     #[arg(long, conflicts_with_all = ["root", "pids", "role"], help_heading = "With --time")]
     pub(super) time: bool,
     /// Calls that are timed, after a first one
-    #[arg(
-        long, value_name = "N", requires = "time", default_value_t = 100,
-        value_parser = value_parser!(u32).range(1..=1_000_000), help_heading = "With --time"
-    )]
+    #[arg(long, value_name = "N", requires = "time", default_value_t = 100,
+          value_parser = value_parser!(u32).range(1..=1_000_000), help_heading = "With --time")]
     times: u32,
     /// Further calls that are traced, function by function; 0 for none, and none for garbage collections
-    #[arg(
-        long, value_name = "N", requires = "time", default_value_t = 5,
-        value_parser = value_parser!(u32).range(..=1_000), help_heading = "With --time"
-    )]
+    #[arg(long, value_name = "N", requires = "time", default_value_t = 5,
+          value_parser = value_parser!(u32).range(..=1_000), help_heading = "With --time")]
     traced: u32,
     /// Print what the first call returns, cut
     #[arg(long, requires = "time", help_heading = "With --time")]

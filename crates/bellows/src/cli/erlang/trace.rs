@@ -197,10 +197,8 @@ impl TraceArgs {
     fn options(&self) -> Result<TraceOptions, Failure> {
         let whole = self.functions.iter().find(|it| it.function.is_none());
         if let (Some(module), None) = (whole, self.max_calls) {
-            return Err(Failure::usage(
-                format!("{module} stands for every function of a module"),
-                "say how many calls are enough with --max-calls, or name a function",
-            ));
+            let cause = format!("{module} stands for every function of a module");
+            return Err(Failure::usage(cause, "say how many calls are enough with --max-calls, or name a function"));
         }
         Ok(TraceOptions {
             functions: self.functions.clone(),

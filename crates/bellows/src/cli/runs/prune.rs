@@ -72,11 +72,8 @@ impl RmArgs {
         let tagged = |entry: &&RunEntry| entry.labels.as_ref().is_ok_and(|l| !l.tags.is_empty());
         if let Some(tagged) = entries.iter().find(tagged).filter(|_| !self.tagged) {
             let labels = console::labels(tagged);
-            return Err(Failure::usage(
-                format!("{} has a tag, and nothing was removed", tagged.id),
-                "give --tagged to remove it all the same",
-            )
-            .observed(labels));
+            let cause = format!("{} has a tag, and nothing was removed", tagged.id);
+            return Err(Failure::usage(cause, "give --tagged to remove it all the same").observed(labels));
         }
         let checked = entries.iter().map(|entry| Removable::find(&entry.dir, self.tagged));
         let checked = checked.collect::<Result<Vec<_>, _>>()?;
