@@ -209,6 +209,16 @@ impl EventArgs {
         given([("--event", !self.events.is_empty()), ("--min-block", self.min_block.is_some())])
     }
 
+    /// How a run on a broker that runs already is profiled: not at all unless `is_profiled` or events are given.
+    pub(super) fn profile(&self, is_profiled: bool) -> ProfileSpec {
+        let mut profile = ProfileSpec::default();
+        if !is_profiled {
+            profile.events.clear();
+        }
+        self.apply(&mut profile);
+        profile
+    }
+
     /// Replaces the experiment's events by the given ones.
     pub(super) fn apply(&self, profile: &mut ProfileSpec) {
         if !self.events.is_empty() {

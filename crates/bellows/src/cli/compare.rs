@@ -12,8 +12,9 @@ use study::{
     is_decided, read_logs,
 };
 
+use super::ab::AbArgs;
 use super::args::{OutputArgs, choice, given, is_typed};
-use super::paired::{self, ComparisonFiles, PairedFolder, done, ended};
+use super::paired::{self, PairedFolder, done, ended};
 use super::{complete, find};
 use crate::failure::{Done, Failure};
 use crate::output;
@@ -54,16 +55,6 @@ impl ExistingArgs {
     }
 }
 
-/// Runs that exist, and how they are compared.
-pub(super) struct ExistingRuns<'a> {
-    /// Runs of A: paths, ids, parts of ids, folders of runs, or a filter as of `bellows runs`; or histogram logs.
-    pub(super) a: &'a [String],
-    pub(super) args: &'a ExistingArgs,
-    pub(super) margins: Margins,
-    pub(super) files: &'a ComparisonFiles,
-    pub(super) output: &'a OutputArgs,
-}
-
 /// Differences that matter, and the confidence required.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct Margins {
@@ -89,15 +80,17 @@ impl Margins {
     }
 }
 
-impl ExistingRuns<'_> {
+impl AbArgs {
+    /// Compares runs or logs that exist.
     pub(super) fn compare(&self) -> Result<Done, Failure> {
-        let options = ComparisonOptions { paired: self.args.paired, force: self.args.force, ..self.margins.options() };
-        let are_logs = are_logs(self.a, &self.args.with)?;
-        if self.args.unit.is_some() && !are_logs {
+        let options =
+            ComparisonOptions { paired: self.existing.paired, force: self.existing.force, ..self.margins.options() };
+        let are_logs = are_logs(&self.names, &self.existing.with)?;
+        if self.existing.unit.is_some() && !are_logs {
             let cause = "--unit is for histogram logs";
             return Err(Failure::usage(cause, "leave it out: runs know the unit of their latencies"));
         }
-        if self.args.with.is_empty() && !are_logs {
+        if self.existing.with.is_empty() && !are_logs {
             return self.compare_turns(options);
         }
         if is_typed(self.output.strict, "BELLOWS_STRICT") {
@@ -108,7 +101,7 @@ impl ExistingRuns<'_> {
             return self.compare_logs(options);
         }
         self.files.begin(COMPARISON)?;
-        let (a, b) = (self.named_runs(self.a)?, self.named_runs(&self.args.with)?);
+        let (a, b) = (self.named_runs(&self.names)?, self.named_runs(&self.existing.with)?);
         if let Some(twice) = a.iter().find(|run| b.iter().any(|it| it.0.id == run.0.id)) {
             return Err(Failure::usage("a run stands on both sides", "name it on one side only").observed(&twice.0.id));
         }
@@ -129,7 +122,7 @@ impl ExistingRuns<'_> {
     fn compare_logs(&self, options: ComparisonOptions) -> Result<Done, Failure> {
         self.files.check_logs()?;
         self.files.begin(COMPARISON)?;
-        let (a, b) = logs(self.a, &self.args.with, self.args.unit)?;
+        let (a, b) = logs(&self.names, &self.existing.with, self.existing.unit)?;
         let compared = compare_logs(&a, &b, options)?;
         self.tell(COMPARISON, compared, &HashMap::new(), Some((&a, &b)))
     }
@@ -154,7 +147,7 @@ impl ExistingRuns<'_> {
 
     /// Prints the decision and the first figures, as at the end of runs in turns; all figures with `--verbose`.
     fn print(&self, compared: &ComparedMatrix) -> Result<(), Failure> {
-        let OutputArgs { json, quiet, verbose, .. } = *self.output;
+        let OutputArgs { json, quiet, verbose, .. } = self.output;
         paired::print(compared, json, verbose)?;
         if !(json || quiet || verbose) {
             output::line_aside("--verbose shows all figures");
@@ -165,7 +158,7 @@ impl ExistingRuns<'_> {
     /// Compares the runs of `bellows ab` once more.
     fn compare_turns(&self, options: ComparisonOptions) -> Result<Done, Failure> {
         let help = "write `bellows ab RUN… --with RUN…`, formerly `compare`; a folder of runs in turns needs no --with";
-        let [named] = self.a else {
+        let [named] = self.names.as_slice() else {
             return Err(Failure::usage("there is nothing to compare with", help));
         };
         let Some(dir) = find::paired_folder(named, &self.output.runs.runs)? else {
@@ -181,7 +174,7 @@ impl ExistingRuns<'_> {
         let mut compared = folder.compare(&looks, options)?;
         compared.break_off(before.and_then(|it| it.broke_off.clone()));
         self.print(&compared)?;
-        folder.write_files(self.files, &compared)?;
+        folder.write_files(&self.files, &compared)?;
         let cells = folder.cell_runs();
         let is_whole = cells.iter().all(CellRuns::is_whole) || is_decided(&cells, &looks, options);
         Ok(done(&compared, self.output.strict, is_whole))

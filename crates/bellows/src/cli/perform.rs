@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use archive::{Repeats, RepeatsSummary, RunRecord, RunState, RunSummary, Tier};
 use clap::Args;
-use experiment::{Experiment, Origin, PhasesSpec, ProfileSpec};
+use experiment::{Experiment, Origin, PhasesSpec};
 use measure::{Length, Problem};
 use report::console::{self, Shape, Style};
 use session::{Error, Exporter, Observer, RunOptions, RunOutcome};
@@ -383,16 +383,11 @@ impl RunningBrokerArgs {
     /// # Errors
     /// As [`ConnectArgs::spec`].
     pub(super) fn experiment(&self, name: String, measure: Length) -> Result<Experiment, Failure> {
-        let mut profile = ProfileSpec::default();
-        if !self.profile {
-            profile.events.clear();
-        }
-        self.event.apply(&mut profile);
         Ok(Experiment {
             name,
             broker: self.connect.clone().spec()?,
             phases: PhasesSpec { warmup: self.warmup, measure, ..PhasesSpec::default() },
-            profile,
+            profile: self.event.profile(self.profile),
             origin: Origin::options(OPTION_NAMES),
             ..Experiment::default()
         })

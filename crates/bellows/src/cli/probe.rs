@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use experiment::{BrokerKind, BrokerSpec, Experiment, Origin, PhasesSpec, ProbeSpec, ProfileSpec, ScheduleSpec};
+use experiment::{BrokerKind, BrokerSpec, Experiment, Origin, PhasesSpec, ProbeSpec, ScheduleSpec};
 use load::scenario::probe::HttpUrl;
 use measure::{Length, Rate};
 
@@ -97,11 +97,6 @@ impl ProbeArgs {
     }
 
     fn experiment(&self, url: &HttpUrl) -> Experiment {
-        let mut profile = ProfileSpec::default();
-        if !self.profile {
-            profile.events.clear();
-        }
-        self.event.apply(&mut profile);
         let headers = self.headers.iter().map(|it| (it.name.clone(), it.value.expose().to_owned()));
         let host = match url.host.contains(':') {
             true => format!("[{}]", url.host),
@@ -117,7 +112,7 @@ impl ProbeArgs {
                 ..BrokerSpec::default()
             },
             phases: PhasesSpec { warmup: self.warmup, measure: self.duration, ..PhasesSpec::default() },
-            profile,
+            profile: self.event.profile(self.profile),
             probe: vec![ProbeSpec {
                 url: self.url.0.clone(),
                 every: self.every,

@@ -11,9 +11,10 @@ use report::text::bytes;
 use session::{ContinuousOptions, PeriodEnd, Told};
 use web::push::{PushOptions, PushTarget};
 
-use super::args::{OutputArgs, given};
+use super::args::given;
 use super::command_line::{self, Url};
 use super::perform::Watched;
+use super::record::RecordArgs;
 use crate::failure::{Done, Failure};
 use crate::run_options::run_options;
 use crate::{output, prompt};
@@ -56,14 +57,6 @@ pub(super) struct EveryArgs {
     push_tenant: Option<String>,
 }
 
-/// Processes to record.
-pub(super) struct Subjects {
-    pub(super) pid: Option<u32>,
-    pub(super) names: Vec<String>,
-    pub(super) profile: ProfileSpec,
-    pub(super) duration: Option<Length>,
-}
-
 /// Reads a label.
 fn label(text: &str) -> Result<(String, String), Refused> {
     let refused = |why: &str| Refused::new(why, "write it as env=prod");
@@ -80,7 +73,8 @@ fn label(text: &str) -> Result<(String, String), Refused> {
 
 impl EveryArgs {
     /// Records periods of this length until stopped.
-    pub(super) fn execute(&self, every: Length, subjects: Subjects, output: &OutputArgs) -> Result<Done, Failure> {
+    pub(super) fn execute(&self, every: Length, of: &RecordArgs, profile: ProfileSpec) -> Result<Done, Failure> {
+        let output = &of.output;
         if let Some(option) = given([("--json", output.json), ("--strict", output.strict)]).next() {
             let cause = format!("{option} has no effect on a recording that has no end");
             return Err(Failure::usage(cause, "leave it out; `bellows runs --json` lists the periods"));
@@ -91,15 +85,15 @@ impl EveryArgs {
             return Err(Failure::usage(cause, "give --label NAME=VALUE; `bellows runs tag` keeps single periods"));
         }
         let what = ContinuousOptions {
-            pid: subjects.pid,
-            names: subjects.names,
-            profile: subjects.profile,
+            pid: of.pid,
+            names: of.names.clone(),
+            profile,
             every: every.0,
             keep: self.keep.map(|keep| keep.0),
             most_bytes: self.max_space.0,
             recording: self.recording.clone().unwrap_or_default(),
             labels: self.labels.iter().cloned().collect::<BTreeMap<_, _>>(),
-            duration: subjects.duration.filter(|it| !it.is_zero()).map(|it| it.0),
+            duration: of.duration.filter(|it| !it.is_zero()).map(|it| it.0),
             push: self.push()?,
         };
         let watched = Watched::start()?;

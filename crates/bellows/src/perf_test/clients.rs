@@ -2,12 +2,12 @@
 
 use experiment::{LoadSpec, SizeSpec};
 use load::{
-    Ack, AmqpConsumers, AmqpDestination, Argument, Consumers, LatencyStep, MessageProperties, QueueType, Refusal,
-    ServiceTime, StreamOffset,
+    Ack, AmqpConsumers, Argument, Consumers, LatencyStep, MessageProperties, QueueType, Refusal, ServiceTime,
+    StreamOffset,
 };
 use measure::{Length, LengthRange, Nanos, Rate};
 
-use super::topology::{Agents, Kind};
+use super::topology::Agents;
 use super::values::{Values, bad, key_values};
 use crate::failure::Failure;
 
@@ -56,7 +56,7 @@ fn rate_is_zero(values: &Values) -> Result<bool, Failure> {
 }
 
 /// The sending side.
-pub(super) fn producing(values: &Values, kind: &Kind, agents: Agents, spec: LoadSpec) -> Result<LoadSpec, Failure> {
+pub(super) fn producing(values: &Values, agents: Agents, spec: LoadSpec) -> Result<LoadSpec, Failure> {
     let all = agents.all_producers();
     let confirm = confirm(values)?;
     let transaction = values.whole("ptxsize", 0)?;
@@ -82,7 +82,6 @@ pub(super) fn producing(values: &Values, kind: &Kind, agents: Agents, spec: Load
         commit_every: transaction,
         random_routing_keys: random_keys.then_some(cached_keys),
         message_size: size(values)?,
-        persistent: kind.persistent,
         message_count: u64::from(values.whole("pmessages", 0)?) * all as u64,
         mandatory: has_flag(values, "mandatory"),
         recover: recovery(values)?,
@@ -149,7 +148,7 @@ fn recovery(values: &Values) -> Result<Option<LengthRange>, Failure> {
 }
 
 /// The receiving side.
-pub(super) fn consuming(values: &Values, kind: &Kind, agents: Agents, spec: LoadSpec) -> Result<LoadSpec, Failure> {
+pub(super) fn consuming(values: &Values, agents: Agents, mut spec: LoadSpec) -> Result<LoadSpec, Failure> {
     let every = values.whole("multi-ack-every", 0)?;
     let (prefetch, channel_prefetch) = (limit(values, "qos")?, limit(values, "global-qos")?);
     if every > prefetch.into() && prefetch > 0 {
@@ -159,6 +158,9 @@ pub(super) fn consuming(values: &Values, kind: &Kind, agents: Agents, spec: Load
     let (arguments, stream_offset) = arguments(values)?;
     // A consumer that says where in a stream it starts reads one, however it was declared.
     let reads_stream = stream_offset.is_some() || arguments.contains_key(STREAM_OFFSET);
+    if reads_stream && values.has("predeclared") {
+        spec.queue.queue_type = QueueType::Stream;
+    }
     let refusing = if values.flag("requeue", true)? { Refusal::Requeue } else { Refusal::Discard };
     let acknowledges = !values.has("autoack");
     let all = agents.all_consumers();
@@ -173,7 +175,10 @@ pub(super) fn consuming(values: &Values, kind: &Kind, agents: Agents, spec: Load
         commit_every: if acknowledges { values.whole("ctxsize", 0)? } else { 0 },
         poll: values.has("polling").then_some(Length(Nanos::from_millis(values.whole("polling-interval", 0)?.into()))),
         service: ServiceTime {
-            rate: values.parsed::<f64>("consumer-rate", "a number")?.filter(|rate| *rate > 0.0).and_then(Rate::per_second),
+            rate: values
+                .parsed::<f64>("consumer-rate", "a number")?
+                .filter(|rate| *rate > 0.0)
+                .and_then(Rate::per_second),
             latency: latency(values)?,
         },
         start_after: values.seconds("consumer-start-delay", 0)?,
@@ -186,13 +191,6 @@ pub(super) fn consuming(values: &Values, kind: &Kind, agents: Agents, spec: Load
         start_after: match rate_is_zero(values)? {
             true => Some(Length::seconds(FOR_EVER_S)),
             false => slow_start(values, agents)?,
-        },
-        queue: AmqpDestination {
-            queue_type: match reads_stream && values.has("predeclared") {
-                true => QueueType::Stream,
-                false => kind.queue_type,
-            },
-            ..spec.queue
         },
         consumers,
         ..spec

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use experiment::{Experiment, LoadSpec, OptionNames, Origin, PhasesSpec, ProfileSpec};
+use experiment::{Experiment, OptionNames, Origin, PhasesSpec, ProfileSpec};
 use load::StopCondition;
 use measure::{Length, Nanos};
 use report::perf_test::{Columns, Lines, Unit};
@@ -106,9 +106,9 @@ pub(super) fn resolve(values: &Values, id: String) -> Result<ResolvedRun, Failur
     };
     let format = values.choice("metrics-format", &[("default", Format::Default), ("compact", Format::Compact)])?;
     let agents = Agents::read(values)?;
-    let spec = clients::producing(values, &kind, agents, LoadSpec::default())?;
-    let spec = clients::consuming(values, &kind, agents, spec)?;
-    let (load, ledger) = topology::topology(values, &kind, agents, &lines.id, spec)?;
+    let spec = clients::producing(values, agents, kind)?;
+    let spec = clients::consuming(values, agents, spec)?;
+    let (load, ledger) = topology::topology(values, agents, &lines.id, spec)?;
     Ok(ResolvedRun {
         experiment: Experiment {
             name: "perf-test".to_owned(),

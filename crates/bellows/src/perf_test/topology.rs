@@ -48,13 +48,7 @@ impl Agents {
 
 /// The load with its addresses, and whether every message can be accounted for: only where each
 /// goes to one queue that is known.
-pub(super) fn topology(
-    values: &Values,
-    kind: &Kind,
-    agents: Agents,
-    id: &str,
-    spec: LoadSpec,
-) -> Result<(LoadSpec, bool), Failure> {
+pub(super) fn topology(values: &Values, agents: Agents, id: &str, spec: LoadSpec) -> Result<(LoadSpec, bool), Failure> {
     let named = names(values)?;
     if values.has("predeclared") && named == Names::Generated && agents.consumers > 0 {
         return Err(Failure::usage("consumers of queues that exist already have no queue", "name it with -u/--queue"));
@@ -67,20 +61,17 @@ pub(super) fn topology(
     let fixed = spec.random_routing_keys.is_none() && bind;
     let mut spec = LoadSpec {
         exclusive,
+        handling: QueueHandling {
+            // A queue that was only polled never lost a last consumer.
+            delete: spec.queue.auto_delete && spec.consumers.poll.is_some(),
+            declare: if values.has("predeclared") { Declare::IfMissing } else { Declare::Always },
+            ..spec.handling
+        },
         queue: AmqpDestination {
-            queue_type: spec.queue.queue_type,
-            durable: kind.persistent,
-            arguments: kind.arguments.clone(),
-            auto_delete: kind.auto_delete,
             routing_key: key.clone().or_else(|| Some(generated_key())),
             exchange: Some(exchange),
             bind,
-        },
-        handling: QueueHandling {
-            // A queue that was only polled never lost a last consumer.
-            delete: kind.auto_delete && spec.consumers.poll.is_some(),
-            declare: if values.has("predeclared") { Declare::IfMissing } else { Declare::Always },
-            ..spec.handling
+            ..spec.queue
         },
         ..spec
     };
@@ -102,9 +93,8 @@ pub(super) fn topology(
         }
         Names::Generated => {
             let alone = agents.all_consumers() <= 1;
-            let own = own_queues(kind, &spec);
-            let spec = generated(spec, agents, id, own);
-            (spec, fixed && (alone || own))
+            let own = own_queues(&spec);
+            (generated(spec, agents, id, own), fixed && (alone || own))
         }
     })
 }
@@ -140,8 +130,8 @@ fn listed(spec: LoadSpec, agents: Agents, names: Vec<String>, exclusive: bool) -
 }
 
 /// Whether each consumer can bind a queue of its own, which is removed with it.
-fn own_queues(kind: &Kind, spec: &LoadSpec) -> bool {
-    let plain = kind.queue_type == QueueType::Classic && !kind.persistent && kind.auto_delete;
+fn own_queues(spec: &LoadSpec) -> bool {
+    let plain = spec.queue.queue_type == QueueType::Classic && !spec.queue.durable && spec.queue.auto_delete;
     spec.queue.bind && spec.consumers.poll.is_none() && plain
 }
 
@@ -183,16 +173,6 @@ enum Names {
     Listed(Vec<String>),
     /// Clients take them in turn.
     Sequence(Vec<String>),
-}
-
-/// Properties of declared queues.
-#[derive(Debug, PartialEq)]
-pub(super) struct Kind {
-    pub(super) queue_type: QueueType,
-    pub(super) auto_delete: bool,
-    /// Messages and classic queues survive a restart.
-    pub(super) persistent: bool,
-    pub(super) arguments: BTreeMap<String, Argument>,
 }
 
 /// Reads -u, -qf, -qp, -qpf and -qpt.
@@ -250,8 +230,9 @@ fn from_file(path: &Path) -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
-/// Reads -qq, -sq, -qa, -ad, -f, -mlb, -smssb, -ma and -ll.
-pub(super) fn kind(values: &Values) -> Result<Kind, Failure> {
+/// Reads -qq, -sq, -qa, -ad, -f, -mlb, -smssb, -ma and -ll: the kind of queues, and whether messages and classic queues
+/// survive a restart.
+pub(super) fn kind(values: &Values) -> Result<LoadSpec, Failure> {
     let (quorum, stream) = (values.has("quorum-queue"), values.has("stream-queue"));
     if quorum && stream {
         return Err(Failure::usage("queues cannot be quorum queues and streams", "give -qq or -sq, not both"));
@@ -272,12 +253,11 @@ pub(super) fn kind(values: &Values) -> Result<Kind, Failure> {
         add("x-stream-max-segment-size-bytes", SEGMENT_BYTES);
     }
     limits(values, &mut arguments)?;
-    Ok(Kind {
-        queue_type,
-        auto_delete: values.flag("auto-delete", true)? && !quorum && !stream,
-        persistent: has_flag(values, "persistent") || quorum || stream,
-        arguments,
-    })
+    let persistent = has_flag(values, "persistent") || quorum || stream;
+    let auto_delete = values.flag("auto-delete", true)? && !quorum && !stream;
+    let queue =
+        AmqpDestination { queue_type, auto_delete, durable: persistent, arguments, ..AmqpDestination::default() };
+    Ok(LoadSpec { persistent, queue, ..LoadSpec::default() })
 }
 
 fn take_type(arguments: &mut BTreeMap<String, Argument>) -> Result<QueueType, Failure> {

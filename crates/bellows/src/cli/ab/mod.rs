@@ -16,7 +16,7 @@ use study::LEAST_PAIRS;
 use self::turns::Turns;
 use super::args::{OutputArgs, given};
 use super::command_line::Assignment;
-use super::compare::{ExistingArgs, ExistingRuns, Margins, is_log_name};
+use super::compare::{ExistingArgs, Margins, is_log_name};
 use super::paired::{ComparisonFiles, PairedFolder};
 use super::run::{Changes, is_experiment, load};
 use super::{complete, find};
@@ -55,7 +55,7 @@ pub(crate) struct AbArgs {
     /// Experiment to run: built in, or a file (*.toml). Or existing runs of A: paths, ids, parts of ids, folders of
     /// runs, a filter as of `bellows runs` (tag=before), or HDR histogram logs
     #[arg(value_name = "EXPERIMENT|RUN", required = true, add = complete::experiments_and_runs())]
-    names: Vec<String>,
+    pub(super) names: Vec<String>,
     /// Broker of side A, what is compared with: rabbitmq, rabbitmq@DIR, artemis@DIR, embedded; the experiment's own
     /// where absent
     #[arg(long, value_name = "BROKER")]
@@ -95,15 +95,15 @@ pub(crate) struct AbArgs {
     #[arg(long, value_name = "FOLDER", conflicts_with = "seed")]
     resume: Option<String>,
     #[command(flatten)]
-    margins: Margins,
+    pub(super) margins: Margins,
     #[command(flatten)]
-    files: ComparisonFiles,
+    pub(super) files: ComparisonFiles,
     #[command(flatten)]
-    existing: ExistingArgs,
+    pub(super) existing: ExistingArgs,
     #[command(flatten)]
     changes: Changes,
     #[command(flatten)]
-    output: OutputArgs,
+    pub(super) output: OutputArgs,
 }
 
 /// Pairs where nobody says how many.
@@ -193,14 +193,7 @@ impl AbArgs {
             let cause = format!("{} {are} for runs to be made, and these exist", given.join(", "));
             return Err(Failure::usage(cause, format!("leave {them} out, or name an experiment")));
         }
-        let runs = ExistingRuns {
-            a: &self.names,
-            args: &self.existing,
-            margins: self.margins,
-            files: &self.files,
-            output: &self.output,
-        };
-        runs.compare()
+        self.compare()
     }
 
     /// Keys that a side sets for itself.

@@ -16,19 +16,11 @@ pub(super) fn text(window: &TopWindow, node: &str, sort: TopSort, style: Style) 
     }
     out.push('\n');
     let heads = "process<|reductions/s|memory|messages|binaries|pid<|in<";
-    let row = |(title, process): (String, &TopProcess)| {
-        vec![
-            title,
-            count(process.reductions_per_s as u64),
-            bytes(process.memory),
-            count(process.messages),
-            bytes(process.binaries),
-            process.pid.clone(),
-            process.function.clone(),
-        ]
+    let row = |(title, process): (String, &TopProcess)| -> Vec<String> {
+        let others = TopColumn::ALL.iter().skip(1).map(|column| column.text(process));
+        std::iter::once(title).chain(others).collect()
     };
-    let rows = titles(&window.processes).into_iter();
-    let rows = rows.zip(&window.processes).map(row);
+    let rows = titles(&window.processes).into_iter().zip(&window.processes).map(row);
     out += &named_grid(heads, LEAST_NAME, left_out(sort), rows, style);
     out.push('\n');
     let rows = window.tables.iter().take(5);
@@ -214,11 +206,20 @@ impl TopColumn {
         match self {
             Self::Name => "process",
             Self::Number(TopSort::Reductions) => "reductions/s",
-            Self::Number(TopSort::Memory) => "memory",
-            Self::Number(TopSort::Messages) => "messages",
-            Self::Number(TopSort::Binaries) => "binaries",
+            Self::Number(sort) => sort.name(),
             Self::Pid => "pid",
             Self::Function => "in",
+        }
+    }
+
+    /// A process's cell in a column other than the name's.
+    pub(super) fn text(self, process: &TopProcess) -> String {
+        match self {
+            Self::Name => String::new(),
+            Self::Number(sort @ (TopSort::Reductions | TopSort::Messages)) => count(value(process, sort)),
+            Self::Number(sort) => bytes(value(process, sort)),
+            Self::Pid => process.pid.clone(),
+            Self::Function => process.function.clone(),
         }
     }
 
@@ -232,6 +233,16 @@ impl TopColumn {
             Self::Pid => longest.max(head),
             Self::Function => longest.clamp(head, LEAST_FUNCTION),
         }
+    }
+}
+
+/// The number that processes are put in order by.
+pub(super) fn value(process: &TopProcess, sort: TopSort) -> u64 {
+    match sort {
+        TopSort::Reductions => process.reductions_per_s as u64,
+        TopSort::Memory => process.memory,
+        TopSort::Messages => process.messages,
+        TopSort::Binaries => process.binaries,
     }
 }
 

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use erlang::top::{TopProcess, TopRequest, TopSort, TopWindow, top};
 use erlang::{Error, Helper};
-use measure::count;
 use ratatui::Terminal;
 use ratatui::backend::TermionBackend;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -21,10 +20,9 @@ use ratatui::termion::screen::{AlternateScreen, IntoAlternateScreen as _};
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 use report::console::{fit, fit_apart, sanitise, width, wrap};
-use report::text::bytes;
 use signal_hook::consts::SIGINT;
 
-use super::plain::{MARK, TopColumn, columns, is_own, summary, titles};
+use super::plain::{MARK, TopColumn, columns, is_own, summary, titles, value};
 use crate::failure::{Done, Failure};
 use crate::signals;
 
@@ -211,13 +209,7 @@ impl TopView {
     fn arrange(&mut self) {
         let sort = self.sort;
         if let Some(last) = &mut self.last {
-            let key = |process: &TopProcess| match sort {
-                TopSort::Reductions => process.reductions_per_s as u64,
-                TopSort::Memory => process.memory,
-                TopSort::Messages => process.messages,
-                TopSort::Binaries => process.binaries,
-            };
-            let key = |process: &TopProcess| (key(process), process.reductions_per_s as u64);
+            let key = |process: &TopProcess| (value(process, sort), process.reductions_per_s as u64);
             last.processes.retain(|process| !is_own(process));
             last.processes.sort_by_key(|process| std::cmp::Reverse(key(process)));
         }
@@ -292,10 +284,7 @@ impl TopView {
         let processes = &window.processes[..self.limit.min(window.processes.len())];
         let titles = titles(processes).into_iter();
         let titles: Vec<String> = titles.map(|it| sanitise(&it).into_owned()).collect();
-        let of_column = |column| {
-            let texts = processes.iter().map(move |it| text(it, column));
-            texts.map(|text| sanitise(&text).into_owned())
-        };
+        let of_column = |column: TopColumn| processes.iter().map(move |it| sanitise(&column.text(it)).into_owned());
         let longest = |column: TopColumn| {
             let widest = match column {
                 TopColumn::Name => titles.iter().map(|it| width(it)).max(),
@@ -327,19 +316,6 @@ impl TopView {
         });
         let widths = columns.iter().map(|(_, width)| Constraint::Length(*width));
         Table::new(rows, widths).header(Row::new(heads).style(strong))
-    }
-}
-
-/// A process's cell in a column other than the name's.
-fn text(process: &TopProcess, column: TopColumn) -> String {
-    match column {
-        TopColumn::Name => String::new(),
-        TopColumn::Number(TopSort::Reductions) => count(process.reductions_per_s as u64),
-        TopColumn::Number(TopSort::Memory) => bytes(process.memory),
-        TopColumn::Number(TopSort::Messages) => count(process.messages),
-        TopColumn::Number(TopSort::Binaries) => bytes(process.binaries),
-        TopColumn::Pid => process.pid.clone(),
-        TopColumn::Function => process.function.clone(),
     }
 }
 
