@@ -17,7 +17,6 @@ pub(crate) enum Done {
     Invalid,
 }
 
-/// The failure of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The request itself makes no sense.
@@ -55,7 +54,6 @@ impl Failure {
         self
     }
 
-    /// A file could not be read or written.
     pub(crate) fn io(action: &str, path: &std::path::Path, source: &io::Error) -> Self {
         Self::Failed(Problem::io(action, path, source))
     }

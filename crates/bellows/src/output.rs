@@ -10,10 +10,9 @@ use archive::{Event, SeriesName, SeriesPoint};
 use measure::{Interval, Nanos, Phase};
 use report::console::{self, Live, Shape, Style, out, sanitise};
 
-use crate::failure::Failure;
+use crate::failure::{Done, Failure};
 use crate::signals;
 
-/// Writes results to standard output.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     Ok(out::results(text)?)
 }
@@ -57,7 +56,6 @@ pub(crate) fn print_in_place(text: &str, is_first: bool) -> Result<(), Failure> 
     Ok(out::results_in_place(text, rows(), is_first)?)
 }
 
-/// Writes a file's content to standard output.
 pub(crate) fn data(bytes: &[u8]) -> Result<(), Failure> {
     Ok(out::data(bytes)?)
 }
@@ -80,6 +78,16 @@ pub(crate) fn print_prose(text: &str) -> Result<(), Failure> {
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
     print(&(out::harmless_json(&text).into_owned() + "\n"))
+}
+
+/// Prints a command's result: as JSON, or as text for people.
+pub(crate) fn print_result(
+    json: bool,
+    value: &impl serde::Serialize,
+    text: impl FnOnce(Style) -> String,
+) -> Result<Done, Failure> {
+    let printed = if json { print_json(value) } else { print(&text(style())) };
+    printed.map(|()| Done::Fine)
 }
 
 /// Prints one value as JSON in a line of its own.

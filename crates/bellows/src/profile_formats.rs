@@ -8,7 +8,6 @@ use stacks::{FORMATS, Format, Heading, Profile, USUAL_EVENT, format_of_name};
 
 use crate::failure::Failure;
 
-/// Every format.
 pub(crate) fn all() -> Vec<Format> {
     let own = [report::flame::SVG, profile::PERF_DATA];
     own.into_iter().chain(FORMATS).collect()
@@ -64,7 +63,6 @@ impl Output {
         }
     }
 
-    /// The bytes of a file of this format.
     pub(crate) fn write(self, profile: Profile, heading: &Heading) -> Result<Vec<u8>, Problem> {
         let profile = if self.0.lines { profile } else { profile.without_lines() };
         self.0.write.map_or(Ok(Vec::new()), |write| write(&profile, heading))

@@ -54,7 +54,6 @@ pub(crate) fn draw(run_dir: &Path, profiles: &[Profile]) -> Result<PathBuf, Fail
     Ok(report::html::write_report(run_dir)?)
 }
 
-/// The heading of a profile's flame graph.
 pub(crate) fn heading(profile: &Profile) -> String {
     let header = &profile.header;
     let of = match header.node {

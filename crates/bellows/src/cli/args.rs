@@ -15,7 +15,6 @@ use super::metrics::MetricsArgs;
 use crate::failure::Failure;
 use crate::run_options::labels;
 
-/// How a run is shown and where it is kept.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(super) struct OutputArgs {
@@ -40,7 +39,6 @@ pub(super) struct OutputArgs {
     pub(super) metrics: MetricsArgs,
 }
 
-/// Options of requirements and repeats.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Requirements and repeats")]
 pub(super) struct RequireArgs {
@@ -97,7 +95,6 @@ impl RequireArgs {
     }
 }
 
-/// Where the runs are.
 #[derive(Clone, Debug, Args)]
 pub(super) struct RunsDir {
     /// Folder for run folders
@@ -117,7 +114,6 @@ fn runs_dir(named: OsString) -> PathBuf {
     named.into()
 }
 
-/// Options that label a run.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct LabelArgs {
     /// Note to keep with the run
@@ -152,13 +148,11 @@ pub(super) fn given<const N: usize>(options: [(&'static str, bool); N]) -> impl 
     options.into_iter().filter_map(|(option, is_given)| is_given.then_some(option))
 }
 
-/// Reads a whole number of at least 1.
 pub(super) fn from_one(text: &str) -> Result<usize, String> {
     let number = text.parse::<u32>().ok().filter(|n| *n > 0).and_then(|n| usize::try_from(n).ok());
     number.ok_or_else(|| "expected a whole number, 1 or more".into())
 }
 
-/// Reads a size for this machine's memory.
 pub(super) fn size(text: &str) -> Result<usize, String> {
     text.parse().map(Bytes::as_usize)
 }
@@ -175,7 +169,6 @@ where
     })
 }
 
-/// The failure of a profile without samples.
 pub(super) fn no_samples(profile: &str, event: EventKind) -> Failure {
     let why = match event {
         EventKind::OnCpu => "the process used no CPU",
@@ -187,7 +180,6 @@ pub(super) fn no_samples(profile: &str, event: EventKind) -> Failure {
     Failure::failed(cause, help).observed(profile)
 }
 
-/// Which events are sampled.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct EventArgs {
     /// Events to sample, each a profile of its own: cpu, off-cpu, page-faults, mmap, mmap-held, brk, malloc,
@@ -204,7 +196,6 @@ impl EventArgs {
         &self.events
     }
 
-    /// The options that were given.
     pub(super) fn given(&self) -> impl Iterator<Item = &'static str> {
         given([("--event", !self.events.is_empty()), ("--min-block", self.min_block.is_some())])
     }
@@ -247,7 +238,6 @@ pub(super) fn profile_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// A number of seconds, zero or more.
 pub(super) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),

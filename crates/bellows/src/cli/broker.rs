@@ -25,7 +25,6 @@ Examples:
   bellows broker --tls-listen 127.0.0.1:5671 --tls-make .
   bellows client queue://TEST --url amqp://127.0.0.1:5672 --duration 10";
 
-/// Options of `bellows broker`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BrokerArgs {
@@ -184,7 +183,6 @@ fn faults_text(injections: &Injections) -> String {
     text
 }
 
-/// Options of a TLS listener.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "TLS")]
 struct BrokerTlsArgs {

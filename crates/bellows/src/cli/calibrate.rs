@@ -1,7 +1,7 @@
 //! `doctor --calibrate`: the generator's capacity on this machine.
 
 use measure::{Nanos, counted};
-use report::console::{self, LoadRow, Steps, WakeRow, sentence};
+use report::console::{self, LoadRow, Steps, Style, WakeRow, sentence};
 use session::calibration::{self, Calibration, Keeping};
 
 use crate::failure::{Done, Failure};
@@ -37,21 +37,14 @@ pub(super) fn execute(show: bool, quiet: bool, json: bool) -> Result<Done, Failu
             counted(u64::from(found.cores), "core")
         ));
     }
-    match json {
-        true => output::print_json(&found)?,
-        false => output::print(&table(&found))?,
-    }
-    Ok(Done::Fine)
+    output::print_result(json, &found, |style| table(&found, style))
 }
 
 fn measure(quiet: bool) -> Result<Calibration, Failure> {
     let control = load::Control::new();
     let at_once = signals::stop_load(&control)?;
     let options = run_options(None, archive::Labels::default(), Vec::new())?;
-    let steps = match quiet {
-        true => Steps::Quiet,
-        false => Steps::new(output::style_aside()),
-    };
+    let steps = if quiet { Steps::Quiet } else { Steps::new(output::style_aside()) };
     let found = session::calibrate(&options, &control, |done, of, text| steps.at(done, of, text));
     steps.clear();
     at_once.check()?;
@@ -62,7 +55,7 @@ fn warn(text: &str) {
     output::aside(&sentence(&format!("warning: {text}"), output::style_aside()));
 }
 
-fn table(found: &Calibration) -> String {
+fn table(found: &Calibration, style: Style) -> String {
     let machine = format!(
         "bellows {} on {}, {}, {}, {}",
         found.bellows,
@@ -71,25 +64,21 @@ fn table(found: &Calibration) -> String {
         found.kernel,
         found.created
     );
-    let wakes: Vec<WakeRow> = found
+    let wakes = found
         .lateness
         .iter()
-        .map(|late| WakeRow { rate: late.rate, late: [Nanos(late.p50_ns), Nanos(late.p99_ns), Nanos(late.max_ns)] })
-        .collect();
-    let loads: Vec<LoadRow> = found
-        .points
-        .iter()
-        .map(|point| LoadRow {
-            load: point.workload_text(),
-            size: point.size,
-            connections: point.connections,
-            loops: point.threads,
-            at_least: point.at_least,
-            rate: point.rate,
-            client_ns: point.client_ns,
-            broker_ns: point.broker_ns,
-            lag: Nanos(point.loop_lag_max_ns),
-        })
-        .collect();
-    console::calibration(&machine, &wakes, &loads, output::style())
+        .map(|late| WakeRow { rate: late.rate, late: [Nanos(late.p50_ns), Nanos(late.p99_ns), Nanos(late.max_ns)] });
+    let loads = found.points.iter().map(|point| LoadRow {
+        load: point.workload_text(),
+        size: point.size,
+        connections: point.connections,
+        loops: point.threads,
+        at_least: point.at_least,
+        rate: point.rate,
+        client_ns: point.client_ns,
+        broker_ns: point.broker_ns,
+        lag: Nanos(point.loop_lag_max_ns),
+    });
+    let (wakes, loads): (Vec<_>, Vec<_>) = (wakes.collect(), loads.collect());
+    console::calibration(&machine, &wakes, &loads, style)
 }

@@ -16,7 +16,6 @@ Examples:
   bellows churn queues --max-open 20 --duration 30         # as many as the broker takes
   bellows churn connections --schedule steps:50@10s,200@10s,50@10s --duration 30";
 
-/// Options of `bellows churn`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ChurnArgs {

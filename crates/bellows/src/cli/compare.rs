@@ -12,9 +12,8 @@ use study::{
     is_decided, read_logs,
 };
 
-use super::ab::AbArgs;
 use super::args::{OutputArgs, choice, given, is_typed};
-use super::paired::{self, PairedFolder, done, ended};
+use super::paired::{self, ComparisonFiles, PairedFolder, done, ended};
 use super::{complete, find};
 use crate::failure::{Done, Failure};
 use crate::output;
@@ -24,7 +23,6 @@ const COMPARISON: &str = "comparison";
 /// Runs of one command line, all sides together.
 const MOST_RUNS: usize = 2_000;
 
-/// Options for runs that exist.
 #[derive(Debug, Args)]
 pub(super) struct ExistingArgs {
     /// Existing runs of B, compared with those of A that come first; a folder of runs in turns needs none
@@ -45,7 +43,6 @@ pub(super) struct ExistingArgs {
     force: bool,
 }
 
-/// Heading of options for runs that exist.
 const EXISTING: &str = "Existing runs";
 
 impl ExistingArgs {
@@ -53,6 +50,16 @@ impl ExistingArgs {
     pub(super) fn given(&self) -> Option<&'static str> {
         given([("--paired", self.paired), ("--unit", self.unit.is_some()), ("--force", self.force)]).next()
     }
+}
+
+/// Runs that exist, and how they are compared.
+pub(super) struct ExistingRuns<'a> {
+    /// Runs of A: paths, ids, parts of ids, folders of runs, or a filter as of `bellows runs`; or histogram logs.
+    pub(super) a: &'a [String],
+    pub(super) args: &'a ExistingArgs,
+    pub(super) margins: Margins,
+    pub(super) files: &'a ComparisonFiles,
+    pub(super) output: &'a OutputArgs,
 }
 
 /// Differences that matter, and the confidence required.
@@ -80,17 +87,15 @@ impl Margins {
     }
 }
 
-impl AbArgs {
-    /// Compares runs or logs that exist.
+impl ExistingRuns<'_> {
     pub(super) fn compare(&self) -> Result<Done, Failure> {
-        let options =
-            ComparisonOptions { paired: self.existing.paired, force: self.existing.force, ..self.margins.options() };
-        let are_logs = are_logs(&self.names, &self.existing.with)?;
-        if self.existing.unit.is_some() && !are_logs {
+        let options = ComparisonOptions { paired: self.args.paired, force: self.args.force, ..self.margins.options() };
+        let are_logs = are_logs(self.a, &self.args.with)?;
+        if self.args.unit.is_some() && !are_logs {
             let cause = "--unit is for histogram logs";
             return Err(Failure::usage(cause, "leave it out: runs know the unit of their latencies"));
         }
-        if self.existing.with.is_empty() && !are_logs {
+        if self.args.with.is_empty() && !are_logs {
             return self.compare_turns(options);
         }
         if is_typed(self.output.strict, "BELLOWS_STRICT") {
@@ -101,7 +106,7 @@ impl AbArgs {
             return self.compare_logs(options);
         }
         self.files.begin(COMPARISON)?;
-        let (a, b) = (self.named_runs(&self.names)?, self.named_runs(&self.existing.with)?);
+        let (a, b) = (self.named_runs(self.a)?, self.named_runs(&self.args.with)?);
         if let Some(twice) = a.iter().find(|run| b.iter().any(|it| it.0.id == run.0.id)) {
             return Err(Failure::usage("a run stands on both sides", "name it on one side only").observed(&twice.0.id));
         }
@@ -122,12 +127,11 @@ impl AbArgs {
     fn compare_logs(&self, options: ComparisonOptions) -> Result<Done, Failure> {
         self.files.check_logs()?;
         self.files.begin(COMPARISON)?;
-        let (a, b) = logs(&self.names, &self.existing.with, self.existing.unit)?;
+        let (a, b) = logs(self.a, &self.args.with, self.args.unit)?;
         let compared = compare_logs(&a, &b, options)?;
         self.tell(COMPARISON, compared, &HashMap::new(), Some((&a, &b)))
     }
 
-    /// Prints a comparison, and writes it to the requested files.
     fn tell(
         &self,
         name: &str,
@@ -147,7 +151,7 @@ impl AbArgs {
 
     /// Prints the decision and the first figures, as at the end of runs in turns; all figures with `--verbose`.
     fn print(&self, compared: &ComparedMatrix) -> Result<(), Failure> {
-        let OutputArgs { json, quiet, verbose, .. } = self.output;
+        let OutputArgs { json, quiet, verbose, .. } = *self.output;
         paired::print(compared, json, verbose)?;
         if !(json || quiet || verbose) {
             output::line_aside("--verbose shows all figures");
@@ -158,7 +162,7 @@ impl AbArgs {
     /// Compares the runs of `bellows ab` once more.
     fn compare_turns(&self, options: ComparisonOptions) -> Result<Done, Failure> {
         let help = "write `bellows ab RUN… --with RUN…`, formerly `compare`; a folder of runs in turns needs no --with";
-        let [named] = self.names.as_slice() else {
+        let [named] = self.a else {
             return Err(Failure::usage("there is nothing to compare with", help));
         };
         let Some(dir) = find::paired_folder(named, &self.output.runs.runs)? else {
@@ -174,7 +178,7 @@ impl AbArgs {
         let mut compared = folder.compare(&looks, options)?;
         compared.break_off(before.and_then(|it| it.broke_off.clone()));
         self.print(&compared)?;
-        folder.write_files(&self.files, &compared)?;
+        folder.write_files(self.files, &compared)?;
         let cells = folder.cell_runs();
         let is_whole = cells.iter().all(CellRuns::is_whole) || is_decided(&cells, &looks, options);
         Ok(done(&compared, self.output.strict, is_whole))
@@ -255,10 +259,7 @@ fn readable(
             runs.push((record, entry.dir));
         }
     }
-    match runs.is_empty() {
-        true => Err(unreadable.unwrap_or_else(missing)),
-        false => Ok(runs),
-    }
+    if runs.is_empty() { Err(unreadable.unwrap_or_else(missing)) } else { Ok(runs) }
 }
 
 /// Whether a path is a folder that is no run itself.
@@ -303,7 +304,6 @@ pub(super) fn level(text: &str) -> Result<f64, String> {
 /// Ends of names that are logs, also where no such file exists.
 const ENDS: [&str; 2] = [".hlog", ".hlog.gz"];
 
-/// Whether a name is that of a histogram log.
 pub(super) fn is_log_name(name: &str) -> bool {
     ENDS.iter().any(|end| name.ends_with(end))
 }
@@ -328,7 +328,6 @@ fn are_logs(a: &[String], b: &[String]) -> Result<bool, Failure> {
     }
 }
 
-/// Reads the logs of both sides.
 fn logs(a: &[String], b: &[String], unit: Option<LogUnit>) -> Result<(Vec<LatencyLog>, Vec<LatencyLog>), Failure> {
     if b.is_empty() {
         return Err(Failure::usage("there is nothing to compare with", "--with names the logs of B"));

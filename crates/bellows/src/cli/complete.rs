@@ -60,12 +60,10 @@ fn experiment_names(typed: &OsStr) -> impl Iterator<Item = CompletionCandidate> 
     starting_with(typed, named).chain(words(files.complete(typed)))
 }
 
-/// Runs of the usual folder, by their ids.
 pub(super) fn runs() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| run_ids(typed).collect())
 }
 
-/// Runs and files with a profile.
 pub(super) fn profiles() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let files = words(PathCompleter::any().complete(typed));
@@ -129,7 +127,6 @@ Examples:
   bellows man | man -l -
   bellows man --out /usr/local/share/man/man1";
 
-/// Options of `bellows completions`.
 #[derive(Debug, Args)]
 #[command(after_help = COMPLETIONS_EXAMPLES)]
 pub(crate) struct CompletionsArgs {
@@ -137,7 +134,6 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Options of `bellows man`.
 #[derive(Debug, Args)]
 #[command(after_help = MAN_EXAMPLES)]
 pub(crate) struct ManArgs {
@@ -149,8 +145,7 @@ pub(crate) struct ManArgs {
 impl CompletionsArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let script = script(self.shell)?;
-        output::print(&String::from_utf8_lossy(&script))?;
-        Ok(Done::Fine)
+        output::print(&String::from_utf8_lossy(&script)).map(|()| Done::Fine)
     }
 }
 
@@ -166,7 +161,6 @@ impl ManArgs {
         clap_mangen::Man::new(Cli::command())
             .render(&mut text)
             .map_err(|e| Failure::io("draw", Path::new("the manual page"), &e))?;
-        output::print(&String::from_utf8_lossy(&text))?;
-        Ok(Done::Fine)
+        output::print(&String::from_utf8_lossy(&text)).map(|()| Done::Fine)
     }
 }

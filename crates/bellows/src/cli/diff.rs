@@ -30,7 +30,6 @@ Examples:
 A is what is compared with, B what is compared. With one profile, B is the part that --from and --to or \
 --where choose, and A the rest of the measured phase. `bellows help diff` says what is proven.";
 
-/// Options of `bellows diff`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DiffArgs {
@@ -92,14 +91,12 @@ enum Side {
     B,
 }
 
-/// Forms of a difference in a file.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Svg,
     Folded,
 }
 
-/// The two profiles to compare.
 struct Sides {
     a: ProfilePart,
     b: ProfilePart,
@@ -140,7 +137,6 @@ impl DiffArgs {
         }
     }
 
-    /// The two sides, where they may be compared.
     fn sides(&self) -> Result<Sides, Failure> {
         let of = self.rows_of();
         let Some(b) = &self.b else {

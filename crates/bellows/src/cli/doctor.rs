@@ -17,7 +17,6 @@ Examples:
 
 --calibrate measures how much load this machine can generate, which verdicts of later runs compare with.";
 
-/// Options of `bellows doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DoctorArgs {
@@ -42,13 +41,8 @@ impl DoctorArgs {
             return calibrate::execute(self.show, self.quiet, self.json);
         }
         let checks = session::doctor::checks();
-        if self.json {
-            output::print_json(&checks)?;
-        } else {
-            let rows: Vec<CheckRow> = checks.into_iter().map(row).collect();
-            output::print(&console::doctor(&rows, output::style()))?;
-        }
-        Ok(Done::Fine)
+        let rows = || checks.iter().cloned().map(row).collect::<Vec<_>>();
+        output::print_result(self.json, &checks, |style| console::doctor(&rows(), style))
     }
 }
 

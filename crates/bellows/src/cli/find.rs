@@ -9,15 +9,11 @@ use stacks::{FORMATS, Profile};
 use crate::failure::Failure;
 use crate::output;
 
-/// Names the newest run.
 pub(super) const LAST: &str = "last";
 
 /// The option that names this folder of runs in a command that follows; empty where commands look by themselves.
 pub(super) fn runs_option(runs: &Path) -> String {
-    match is_same(runs, &archive::default_runs_dir()) {
-        true => String::new(),
-        false => format!(" --runs {}", folder_word(runs)),
-    }
+    if is_same(runs, &archive::default_runs_dir()) { String::new() } else { format!(" --runs {}", folder_word(runs)) }
 }
 
 /// The run's name in a command that follows; `None` for a run in the folder where commands look for the last one.
@@ -44,10 +40,7 @@ fn is_same(a: &Path, b: &Path) -> bool {
 /// A folder as a shell reads it back; none is taken for an option.
 pub(super) fn folder_word(dir: &Path) -> String {
     let path = dir.display().to_string();
-    match path.starts_with('-') {
-        true => shell_word(&format!("./{path}")),
-        false => shell_word(&path),
-    }
+    if path.starts_with('-') { shell_word(&format!("./{path}")) } else { shell_word(&path) }
 }
 
 /// The folder of the run that `name` means: a path, an id, a part at either end of an id that no

@@ -35,7 +35,6 @@ Examples:
 `bellows help profile-formats` says what can be read, and what each format loses. --format stackcollapse writes a line \
 per stack, `comm;root;…;leaf count`, sorted; byte for byte as FlameGraph's stackcollapse-perf.pl.";
 
-/// Options of `bellows flame`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, mut_arg("event", |arg| arg.alias("event-filter")))]
 pub(crate) struct FlameArgs {
@@ -55,7 +54,6 @@ pub(crate) struct FlameArgs {
     collapse: CollapseArgs,
 }
 
-/// The formats that are written.
 fn formats() -> Vec<PossibleValue> {
     let mut formats = Output::values();
     let help = "stacks of the text of `perf script`, as stackcollapse-perf.pl folds them";
@@ -131,7 +129,6 @@ pub(super) fn is_stdout(file: &Path) -> bool {
     STDOUT.iter().any(|name| file == Path::new(name))
 }
 
-/// Whether two names are of the same file.
 fn is_source(file: &Path, source: &Path) -> bool {
     file.exists() && file.canonicalize().ok() == source.canonicalize().ok()
 }
@@ -141,7 +138,6 @@ fn would_replace(file: &Path, what: &str) -> Failure {
     Failure::usage(cause, "name another file with -o, or - for standard output").observed(file.display())
 }
 
-/// Names the file that was written.
 pub(super) fn tell(file: &Path, written: std::io::Result<()>) -> Result<(), Failure> {
     written.map_err(|source| Problem::io("write", file, &source))?;
     output::print(&format!("{}\n", file.display()))?;

@@ -112,7 +112,6 @@ fn not_a_text(file: &Path, looks: &str, is_profile: bool) -> Failure {
     Failure::failed(format!("{} is no text of `perf script`", file.display()), help).observed(observed)
 }
 
-/// Adds the samples of a file, or of standard input.
 fn read(collapse: &mut Collapse, file: &Path, mut tool: Option<&mut InlinedFunctions>) -> Result<(), Failure> {
     let is_stdin = file == Path::new("-");
     if is_stdin && io::stdin().is_terminal() {
@@ -248,7 +247,6 @@ impl InlinedFunctions {
     }
 }
 
-/// A program's standard output.
 fn output_of(command: &mut Command) -> io::Result<Vec<u8>> {
     command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().map(|it| it.stdout)
 }
@@ -257,7 +255,6 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|window| window == part)
 }
 
-/// A line without ` (discriminator 3)`.
 fn without_discriminator(line: &[u8]) -> &[u8] {
     const MARK: &[u8] = b" (discriminator ";
     let at = line.windows(MARK.len()).position(|it| it == MARK);

@@ -43,7 +43,6 @@ macro_rules! topic {
     };
 }
 
-/// The documents by their topics.
 static TOPICS: [Topic; 36] = [
     topic!("getting-started", "getting-started.md"),
     topic!("experiments", "experiments.md"),
@@ -83,7 +82,6 @@ static TOPICS: [Topic; 36] = [
     topic!("repeats-schema", "repeats.schema.json"),
 ];
 
-/// Options of `bellows help`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct HelpArgs {
@@ -95,8 +93,7 @@ pub(crate) struct HelpArgs {
 
 impl HelpArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        output::print_paged(&explained(&self.names)?)?;
-        Ok(Done::Fine)
+        output::print_paged(&explained(&self.names)?).map(|()| Done::Fine)
     }
 }
 
@@ -143,10 +140,7 @@ fn is_schema(name: &str) -> bool {
 
 /// A document for the eye; a schema, which is for programs, as it is.
 fn shown(topic: &Topic) -> String {
-    match is_schema(topic.name) {
-        true => topic.text.to_owned(),
-        false => console::page(topic.text, topic_of, output::style()),
-    }
+    if is_schema(topic.name) { topic.text.to_owned() } else { console::page(topic.text, topic_of, output::style()) }
 }
 
 /// Part of a document that mentions words, in the order of the list.
@@ -157,7 +151,6 @@ enum MatchKind {
     Text,
 }
 
-/// A section of a document that mentions words.
 struct Match {
     topic: &'static Topic,
     heading: &'static str,
@@ -221,7 +214,6 @@ fn commands_and_topics() -> ArgValueCompleter {
     })
 }
 
-/// The topics, each with its title.
 fn topics() -> impl Iterator<Item = (String, String)> {
     TOPICS.iter().map(|Topic { name, text, .. }| {
         let title = match *name {
@@ -270,10 +262,7 @@ fn unknown(name: &str, commands: &[String]) -> Failure {
 }
 
 fn styled(text: clap::builder::StyledStr) -> String {
-    match output::style().colour {
-        true => text.ansi().to_string(),
-        false => text.to_string(),
-    }
+    if output::style().colour { text.ansi().to_string() } else { text.to_string() }
 }
 
 #[cfg(test)]

@@ -43,10 +43,8 @@ run) is invalid, 130 stopped.";
 /// The folder of a search, its trials so far, and the lock that keeps others from adding trials.
 type Begun = (PathBuf, LimitTrials, FolderLock);
 
-/// Default limit of trials.
 const MOST_TRIALS: u32 = 60;
 
-/// Options of `bellows limit`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, mut_arg("rate", |arg| arg.hide(true)))]
 pub(crate) struct LimitArgs {
@@ -90,7 +88,6 @@ pub(crate) struct LimitArgs {
     output: OutputArgs,
 }
 
-/// Reads how far apart the ends may be.
 fn precision(text: &str) -> Result<f64, String> {
     let share = percent(text)?;
     match (0.01..=1.0).contains(&share) {
@@ -241,7 +238,6 @@ impl Search<'_> {
         made
     }
 
-    /// Description of the next trial, for people.
     fn about(&self, next: f64) -> String {
         if let Some(scale) = &self.trials.scale {
             let clients = counted(next as u64, scale.noun().trim_end_matches('s'));
@@ -355,10 +351,7 @@ fn outcome_text(trial: &LimitTrial) -> String {
         LimitOutcome::Missed => format!("missed ({why})"),
         LimitOutcome::Unclear => {
             let reason = trial.unclear.as_deref().unwrap_or("the generator or others were the limit");
-            match why.is_empty() {
-                true => format!("unclear, {reason}"),
-                false => format!("unclear, {reason} ({why})"),
-            }
+            if why.is_empty() { format!("unclear, {reason}") } else { format!("unclear, {reason} ({why})") }
         }
     }
 }
@@ -374,10 +367,7 @@ fn tell_trials(output: &OutputArgs, dir: &Path, trials: &LimitTrials) -> Result<
     trials.write(dir)?;
     tell_kept(output, &report::html::write_limit(dir)?)?;
     if let Some(next) = next_trials(dir, trials).filter(|_| !output.quiet) {
-        match output.json {
-            true => output::line_aside(&next),
-            false => output::print(&format!("{next}\n"))?,
-        }
+        if output.json { output::line_aside(&next) } else { output::print(&format!("{next}\n"))? }
     }
     Ok(done_after(trials, output.strict))
 }
@@ -396,7 +386,6 @@ fn next_trials(dir: &Path, trials: &LimitTrials) -> Option<String> {
     })
 }
 
-/// The command's exit after these trials.
 fn done_after(trials: &LimitTrials, is_strict: bool) -> Done {
     let is_answered = trials.is_answered();
     match is_strict && (trials.is_invalid() || !is_answered) {

@@ -28,7 +28,6 @@ Examples:
   bellows client queue://log --consumers 0 --queue-type stream --max-pending 2000 --duration 60
   bellows client queue://TEST --producers 0 --consumers 4 --ack-every 100 --duration 60";
 
-/// Options of `bellows client`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, mut_arg("producers", or_none), mut_arg("consumers", or_none))]
 pub(crate) struct ClientArgs {
@@ -46,7 +45,6 @@ pub(crate) struct ClientArgs {
     request_reply: bool,
 }
 
-/// How long, on how many threads, and on which queues.
 #[derive(Debug, Args)]
 struct Common {
     #[command(flatten)]
@@ -97,7 +95,6 @@ struct Common {
     run: RunningBrokerArgs,
 }
 
-/// Where producers publish, and how that leads to the queues.
 #[derive(Debug, Args)]
 struct ExchangeArgs {
     /// Exchange to publish to, which the queues are bound to; declared where it is missing, but for the broker's own

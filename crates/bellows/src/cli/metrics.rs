@@ -11,7 +11,6 @@ use crate::{output, prompt};
 /// Holds the password or token of the server for metrics.
 const TOKEN_VARIABLE: &str = "BELLOWS_METRICS_TOKEN";
 
-/// Where series go.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Metrics while it runs")]
 pub(super) struct MetricsArgs {

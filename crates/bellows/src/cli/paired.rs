@@ -19,7 +19,6 @@ use super::find;
 use crate::failure::{Done, Failure};
 use crate::output;
 
-/// A folder of runs in pairs.
 #[derive(Debug)]
 pub(super) struct PairedFolder {
     pub(super) dir: PathBuf,
@@ -30,14 +29,11 @@ pub(super) struct PairedFolder {
     _lock: Option<FolderLock>,
 }
 
-/// A comparison, and the runs that were made for it.
 #[derive(Debug)]
 pub(super) struct PairedCell {
     pub(super) dir: PathBuf,
-    /// The runs so far.
     pub(super) runs: PairedRuns,
     pub(super) records: Vec<RunRecord>,
-    /// Costs of functions in each run.
     pub(super) costs: Vec<Option<FunctionCosts>>,
 }
 
@@ -101,7 +97,6 @@ impl PairedFolder {
         cell.map(|cell| PairedMatrix::label(&self.matrix.keys, &cell.values)).unwrap_or_default()
     }
 
-    /// The decision of all cells.
     pub(super) fn compare(&self, looks: &[u32], options: ComparisonOptions) -> Result<ComparedMatrix, Problem> {
         let runs = self.cell_runs();
         let decided = compare_cells(&runs, looks, options);
@@ -148,7 +143,6 @@ impl PairedFolder {
         Ok(())
     }
 
-    /// Writes the decision to the requested files.
     pub(super) fn write_files(&self, files: &ComparisonFiles, compared: &ComparedMatrix) -> Result<(), Failure> {
         files.write(compared, |beside| match (compared.alone(), self.cells.first()) {
             (Some(comparison), Some(cell)) => report::html::render_comparison(&ComparisonSource {
@@ -303,13 +297,9 @@ pub(super) fn print(compared: &ComparedMatrix, json: bool, is_whole: bool) -> Re
 
 /// Exit of a command that compared planned pairs: with --strict, fewer than planned are an error of their own.
 pub(super) fn done(compared: &ComparedMatrix, is_strict: bool, is_whole: bool) -> Done {
-    match is_strict && !is_whole {
-        true => Done::Invalid,
-        false => ended(compared),
-    }
+    if is_strict && !is_whole { Done::Invalid } else { ended(compared) }
 }
 
-/// Exit of a command that compared.
 pub(super) fn ended(compared: &ComparedMatrix) -> Done {
     match (compared.is_worse(), compared.is_undecided()) {
         (true, _) => Done::Missed,
@@ -324,7 +314,6 @@ const NO_PAGE: &str = "<!doctype html><title>bellows</title><p>Nothing is decide
 const NO_PICTURE: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"480\" height=\"40\"><text x=\"8\" \
                           y=\"24\">Nothing is decided yet: this is drawn when the runs are made.</text></svg>\n";
 
-/// Where a comparison is written to, beside the terminal.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Files")]
 pub(super) struct ComparisonFiles {

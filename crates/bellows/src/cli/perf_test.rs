@@ -12,7 +12,6 @@ Examples:
   bellows perf-test --help
   bellows perf-test -x 1 -y 2 -u throughput-test -a --id test-1 -z 30";
 
-/// Options of `bellows perf-test`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PerfTestArgs {

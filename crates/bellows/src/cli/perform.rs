@@ -19,7 +19,6 @@ use crate::output;
 use crate::run_options::{self, run_options};
 use crate::signals::{self, AtOnce};
 
-/// A run that has ended and was shown.
 #[derive(Debug)]
 pub(super) struct Performed {
     pub(super) run_dir: Option<PathBuf>,
@@ -262,7 +261,6 @@ impl CarriedOut {
         report.or(self.outcome.run_dir.as_deref())
     }
 
-    /// The run's end, as people read it.
     pub(super) fn brief(&self, summary: &RunSummary, style: Style) -> String {
         let place = self.place().map(|path| path.display().to_string());
         let run = self.outcome.run_dir.as_deref().and_then(find::next_name);
@@ -337,7 +335,6 @@ pub(super) fn after(broken: Option<Failure>, told: Result<Done, Failure>) -> Res
     }
 }
 
-/// Turns the run's state and warnings into an end.
 pub(super) fn judge(output: &OutputArgs, record: &RunRecord) -> Result<Done, Failure> {
     if record.state == RunState::Failed {
         return Err(Failure::of_run(record.clone()));

@@ -21,7 +21,6 @@ Examples:
 
 `bellows help probe` tells more.";
 
-/// Options of `bellows probe`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ProbeArgs {
@@ -98,10 +97,7 @@ impl ProbeArgs {
 
     fn experiment(&self, url: &HttpUrl) -> Experiment {
         let headers = self.headers.iter().map(|it| (it.name.clone(), it.value.expose().to_owned()));
-        let host = match url.host.contains(':') {
-            true => format!("[{}]", url.host),
-            false => url.host.clone(),
-        };
+        let host = if url.host.contains(':') { format!("[{}]", url.host) } else { url.host.clone() };
         Experiment {
             name: "probe".to_owned(),
             // The process behind this port is the one that is watched.

@@ -17,10 +17,8 @@ use super::{complete, find};
 use crate::failure::Failure;
 use crate::{output, profile_formats};
 
-/// The condition for stalls.
 const STALL: &str = "stall";
 
-/// A profile and a part of it.
 #[derive(Debug, Args)]
 pub(super) struct ProfileArgs {
     /// Run (path, id, unique start or end of its id, an experiment that ran once, a filter that one run matches, such
@@ -33,7 +31,6 @@ pub(super) struct ProfileArgs {
     part: PartArgs,
 }
 
-/// Which part of a profile.
 #[derive(Debug, Args)]
 pub(super) struct PartArgs {
     /// Event of a run with several: cpu unless another is named; of a cluster's second node cpu@1; of a file as it is
@@ -63,9 +60,7 @@ pub(super) struct PartArgs {
 /// Condition on a second.
 #[derive(Clone, Debug)]
 enum Condition {
-    /// Broker, generator or machine stood still.
     Stall,
-    /// A condition on a figure of that second.
     Figure(Box<Requirement>),
 }
 
@@ -136,7 +131,6 @@ impl ProfilePart {
         .observed(&self.name))
     }
 
-    /// Heading: the profile, and which part of it.
     pub(super) fn heading(&self) -> String {
         match &self.which {
             Some(which) => format!("{}, {which}", self.name),
@@ -294,7 +288,6 @@ fn ns(seconds: f64) -> u64 {
     (seconds.max(0.0) * 1e9) as u64
 }
 
-/// The run that a profile is of.
 fn of_run(path: &Path) -> Result<RunReader, Failure> {
     if path.is_dir() {
         return Ok(RunReader::open(path)?);
@@ -345,7 +338,6 @@ fn seconds_of(run: &RunReader, condition: &Requirement) -> Result<(Vec<(u64, u64
     Ok((found.windows, held))
 }
 
-/// The failure of a profile of which no sample could be read.
 fn nothing_read(profile: &str, note: &str) -> Failure {
     let cause = format!("{profile} has no samples that can be read: {note}");
     Failure::failed(cause, "give another file of the run, such as profile.pb.gz, or record it again").observed(profile)

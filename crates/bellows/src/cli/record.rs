@@ -10,7 +10,7 @@ use session::{RecordOptions, Stacks, Target};
 use super::args::{EventArgs, OutputArgs, no_samples};
 use super::metrics;
 use super::perform::{self, CarriedOut, Watched};
-use super::record_every::{EveryArgs, one_name};
+use super::record_every::{EveryArgs, Subjects, one_name};
 use crate::failure::{Done, Failure};
 use crate::output;
 
@@ -28,18 +28,17 @@ Examples:
 const CONTINUOUS_FREQUENCY: u32 = 49;
 const DURATION: Length = Length::seconds(30);
 
-/// Options of `bellows record`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(group = ArgGroup::new("process").args(["pid", "names"]).required(true))]
 pub(crate) struct RecordArgs {
     /// Process to profile
     #[arg(long, value_name = "PID")]
-    pub(super) pid: Option<u32>,
+    pid: Option<u32>,
     /// Process to profile, by the name of its command, executable or Erlang node (rabbit@host, or rabbit); with --every
     /// all processes of that name, and --name may be repeated
     #[arg(long = "name", value_name = "NAME")]
-    pub(super) names: Vec<String>,
+    names: Vec<String>,
     #[command(flatten)]
     event: EventArgs,
     /// Samples per second of each running thread, of events that are too many to take each [default: 999; with --every
@@ -53,16 +52,16 @@ pub(crate) struct RecordArgs {
     stacks: String,
     /// How long, in seconds (or 500ms, 2m); 0 lasts until Ctrl-C [default: 30; with --every 0]
     #[arg(long, value_name = "DURATION")]
-    pub(super) duration: Option<Length>,
+    duration: Option<Length>,
     #[command(flatten)]
     every: EveryArgs,
     #[command(flatten)]
-    pub(super) output: OutputArgs,
+    output: OutputArgs,
 }
 
 impl RecordArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let mut profile = ProfileSpec { stacks: self.stacks.clone(), ..ProfileSpec::default() };
+        let mut profile = ProfileSpec { stacks: self.stacks, ..ProfileSpec::default() };
         profile.frequency = match (self.freq, self.every.every) {
             (Some(frequency), _) => frequency,
             (None, Some(_)) => CONTINUOUS_FREQUENCY,
@@ -70,7 +69,8 @@ impl RecordArgs {
         };
         self.event.apply(&mut profile);
         if let Some(every) = self.every.every {
-            return self.every.execute(every, &self, profile);
+            let subjects = Subjects { pid: self.pid, names: self.names, profile, duration: self.duration };
+            return self.every.execute(every, subjects, &self.output);
         }
         let duration = self.duration.unwrap_or(DURATION);
         let record = RecordOptions {

@@ -11,10 +11,9 @@ use report::text::bytes;
 use session::{ContinuousOptions, PeriodEnd, Told};
 use web::push::{PushOptions, PushTarget};
 
-use super::args::given;
+use super::args::{OutputArgs, given};
 use super::command_line::{self, Url};
 use super::perform::Watched;
-use super::record::RecordArgs;
 use crate::failure::{Done, Failure};
 use crate::run_options::run_options;
 use crate::{output, prompt};
@@ -22,7 +21,6 @@ use crate::{output, prompt};
 /// Holds the password or token for the server of `--push`.
 const TOKEN_VARIABLE: &str = "BELLOWS_PUSH_TOKEN";
 
-/// How a recording goes on for days.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Continuous recording")]
 pub(super) struct EveryArgs {
@@ -57,7 +55,13 @@ pub(super) struct EveryArgs {
     push_tenant: Option<String>,
 }
 
-/// Reads a label.
+pub(super) struct Subjects {
+    pub(super) pid: Option<u32>,
+    pub(super) names: Vec<String>,
+    pub(super) profile: ProfileSpec,
+    pub(super) duration: Option<Length>,
+}
+
 fn label(text: &str) -> Result<(String, String), Refused> {
     let refused = |why: &str| Refused::new(why, "write it as env=prod");
     let (name, value) = text.split_once('=').ok_or_else(|| refused("it has no ="))?;
@@ -72,9 +76,7 @@ fn label(text: &str) -> Result<(String, String), Refused> {
 }
 
 impl EveryArgs {
-    /// Records periods of this length until stopped.
-    pub(super) fn execute(&self, every: Length, of: &RecordArgs, profile: ProfileSpec) -> Result<Done, Failure> {
-        let output = &of.output;
+    pub(super) fn execute(&self, every: Length, subjects: Subjects, output: &OutputArgs) -> Result<Done, Failure> {
         if let Some(option) = given([("--json", output.json), ("--strict", output.strict)]).next() {
             let cause = format!("{option} has no effect on a recording that has no end");
             return Err(Failure::usage(cause, "leave it out; `bellows runs --json` lists the periods"));
@@ -85,15 +87,15 @@ impl EveryArgs {
             return Err(Failure::usage(cause, "give --label NAME=VALUE; `bellows runs tag` keeps single periods"));
         }
         let what = ContinuousOptions {
-            pid: of.pid,
-            names: of.names.clone(),
-            profile,
+            pid: subjects.pid,
+            names: subjects.names,
+            profile: subjects.profile,
             every: every.0,
             keep: self.keep.map(|keep| keep.0),
             most_bytes: self.max_space.0,
             recording: self.recording.clone().unwrap_or_default(),
             labels: self.labels.iter().cloned().collect::<BTreeMap<_, _>>(),
-            duration: of.duration.filter(|it| !it.is_zero()).map(|it| it.0),
+            duration: subjects.duration.filter(|it| !it.is_zero()).map(|it| it.0),
             push: self.push()?,
         };
         let watched = Watched::start()?;

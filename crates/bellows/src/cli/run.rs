@@ -39,7 +39,6 @@ Examples:
   bellows demo --set broker.kind=rabbitmq
   bellows demo --duration 3s --json --quiet > run.json";
 
-/// Options of `bellows run`.
 #[derive(Debug, Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
@@ -66,7 +65,6 @@ pub(crate) struct RunArgs {
     output: OutputArgs,
 }
 
-/// Options of `bellows demo`.
 #[derive(Debug, Args)]
 #[command(after_help = DEMO_EXAMPLES)]
 pub(crate) struct DemoArgs {
@@ -78,7 +76,6 @@ pub(crate) struct DemoArgs {
     output: OutputArgs,
 }
 
-/// Changes to an experiment.
 #[derive(Debug, Args)]
 pub(super) struct Changes {
     /// Change a value by its path: load.0.rate=20000, phases.measure=30s. May be repeated; what
@@ -109,7 +106,6 @@ impl Changes {
         all.map(|it| web::redact::assignment(&it.0)).chain(duration)
     }
 
-    /// The options that were given on the command line.
     pub(super) fn given(&self) -> impl Iterator<Item = &'static str> {
         let own = given([
             ("--set", !self.set.is_empty()),
@@ -180,10 +176,7 @@ impl RunArgs {
         match self.observer.apply(experiment, named)? {
             Observed::Once(mut experiment) if self.print => {
                 experiment.require.extend(self.require.resolve());
-                let text = match *experiment == written {
-                    true => text,
-                    false => experiment.to_toml(),
-                };
+                let text = if *experiment == written { text } else { experiment.to_toml() };
                 output::data(text.as_bytes())?;
                 Ok(Done::Fine)
             }
@@ -244,14 +237,12 @@ fn read(name: &str) -> Result<(Experiment, String), Failure> {
 fn list() -> Result<Done, Failure> {
     let all = experiment::built_ins();
     let rows: Vec<(&str, String)> = all.iter().map(|e| (e.name, e.description())).collect();
-    output::print(&console::listed(&rows, output::style()))?;
-    Ok(Done::Fine)
+    output::print(&console::listed(&rows, output::style())).map(|()| Done::Fine)
 }
 
 /// Default length of a block.
 const BLOCK: Length = Length::seconds(1);
 
-/// How a run is profiled beside its events.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Profile")]
 struct ObserverArgs {
@@ -270,7 +261,6 @@ struct ObserverArgs {
     stacks: Vec<String>,
 }
 
-/// The experiments to run.
 enum Observed {
     Once(Box<Experiment>),
     Each(Vec<Experiment>),
@@ -283,10 +273,7 @@ impl ObserverArgs {
         if self.observer {
             profile.blocks.get_or_insert(BLOCK);
         }
-        let events = match events.is_empty() {
-            true => profile.events.clone(),
-            false => events.to_vec(),
-        };
+        let events = if events.is_empty() { profile.events.clone() } else { events.to_vec() };
         let several = self.freq.len() > 1 || self.stacks.len() > 1;
         if !self.observer && several {
             let cause = "several frequencies, or ways to unwind stacks, are several runs";
@@ -380,10 +367,7 @@ fn observer_table(experiments: &[Experiment], output: &OutputArgs) -> Result<Don
     }
     metrics::finish(exporter);
     if !found.rows.is_empty() {
-        match output.json {
-            true => output::print_json(&found)?,
-            false => output::print(&console::observer_table(&found, output::style()))?,
-        }
+        output::print_result(output.json, &found, |style| console::observer_table(&found, style))?;
     }
     watched.check()?;
     broken.map_or(Ok(done), Err)

@@ -31,7 +31,6 @@ Examples:
 
 `bellows help scrape` tells more.";
 
-/// Options of `bellows scrape`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ScrapeArgs {
@@ -76,7 +75,6 @@ pub(crate) struct ScrapeArgs {
     quiet: bool,
 }
 
-/// The results as data.
 #[derive(Serialize)]
 struct Results<'a> {
     scrapes: &'a [ScrapeSummary],
@@ -95,15 +93,12 @@ impl ScrapeArgs {
         }
         at_once.check()?;
         let summaries = summaries?;
-        if self.json {
-            output::print_json(&Results { scrapes: &summaries })?;
-        } else {
-            output::print(&console::scrapes(&rows(&summaries), &selected(&summaries), output::style()))?;
-        }
+        output::print_result(self.json, &Results { scrapes: &summaries }, |style| {
+            console::scrapes(&rows(&summaries), &selected(&summaries), style)
+        })?;
         never_came(&summaries).map_or(Ok(Done::Fine), |problem| Err(Failure::BrokeOff(problem)))
     }
 
-    /// Output during the requests.
     fn live(&self, plans: &[ScrapePlan]) -> Live {
         let about: Vec<String> = plans.iter().map(|plan| plan.url.to_string()).collect();
         let shape = Shape {
@@ -159,7 +154,6 @@ impl ScrapeArgs {
     }
 }
 
-/// Shows scrapes in progress.
 struct Show {
     live: Live,
     control: load::Control,
@@ -279,13 +273,9 @@ fn never_came(summaries: &[ScrapeSummary]) -> Option<Problem> {
     })
 }
 
-/// Why a page did not come.
 fn told(plan: &ScrapePlan, problem: &Problem) -> String {
     // A page without a name of its own is called by its address, which the cause names.
-    match problem.cause.contains(&plan.name) {
-        true => problem.to_string(),
-        false => format!("{}: {problem}", plan.name),
-    }
+    if problem.cause.contains(&plan.name) { problem.to_string() } else { format!("{}: {problem}", plan.name) }
 }
 
 fn rows(summaries: &[ScrapeSummary]) -> Vec<ScrapeRow> {

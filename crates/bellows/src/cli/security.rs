@@ -12,7 +12,6 @@ use super::command_line::Url;
 use crate::failure::Failure;
 use crate::prompt;
 
-/// Options of an `amqps://` URL.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "TLS (amqps:// URLs)")]
 pub(super) struct SecurityArgs {

@@ -27,7 +27,6 @@ Examples:
   bellows top profile.pb.gz --from 10 --to 20
   bellows top last --where 'end-to-end p99 > 50ms' --sort change";
 
-/// Options of `bellows top`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TopArgs {
@@ -103,7 +102,6 @@ impl TopArgs {
         Ok(Done::Fine)
     }
 
-    /// Prints whose work it was.
     fn work(&self, part: &ProfilePart, by: WorkBy) -> Result<(), Failure> {
         let profile = &part.profile;
         if !profile.tells_work(by) {
@@ -115,7 +113,6 @@ impl TopArgs {
         output::print(&console::work(profile, by, self.limit, output::style()))
     }
 
-    /// Prints functions, or the rows in their place.
     fn functions(&self, part: &ProfilePart, of: FunctionRowOf) -> Result<Done, Failure> {
         let only = |name: &str| self.grep.as_ref().is_none_or(|regex| regex.is_match(name));
         let sort = self.sort.unwrap_or_default();

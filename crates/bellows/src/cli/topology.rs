@@ -64,7 +64,6 @@ Examples:
   bellows topology delete queues.json --management http://broker:15672 --user admin";
 
 const SHORTEST_TIMEOUT: Length = Length(Nanos::from_millis(10));
-/// Bindings of a queue.
 const MOST_BINDINGS: u32 = 1_000;
 /// Time between two lines of progress in a pipe.
 const BETWEEN_LINES: Duration = Duration::from_secs(1);
@@ -76,7 +75,6 @@ const REMEDY: LoginRemedy = LoginRemedy {
     tag: "administrator",
 };
 
-/// Options of `bellows topology`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TopologyArgs {
@@ -131,7 +129,6 @@ struct GenerateArgs {
     output: Option<PathBuf>,
 }
 
-/// The management API, and who logs in.
 #[derive(Debug, Args)]
 struct ManagementArgs {
     /// RabbitMQ's management API
@@ -219,7 +216,6 @@ impl GenerateArgs {
     }
 }
 
-/// Writes definitions to a file, or to standard output.
 fn write(
     definitions: &Definitions,
     path: Option<&Path>,
@@ -279,7 +275,6 @@ impl ManagementArgs {
 /// Changes a broker by definitions, and reports its progress.
 type Apply = fn(&Management, &Definitions, Option<&str>, &mut dyn FnMut(Stage) -> bool) -> Result<Stage, Problem>;
 
-/// A change of a broker by definitions.
 struct Change {
     /// Past participle of the change, for messages.
     done: &'static str,
@@ -299,10 +294,7 @@ impl ApplyArgs {
         let api = self.management.connect(change.busy)?;
         let control = load::Control::new();
         let at_once = signals::stop_load(&control)?;
-        let steps = match self.quiet {
-            true => Steps::Quiet,
-            false => Steps::new(output::style_aside()),
-        };
+        let steps = if self.quiet { Steps::Quiet } else { Steps::new(output::style_aside()) };
         let (begun, mut last) = (Instant::now(), None::<Instant>);
         let mut progress = |stage: Stage| {
             let is_bar = matches!(steps, Steps::Bar(_));
@@ -331,7 +323,6 @@ impl ApplyArgs {
             1 => "; 1 was not there".to_owned(),
             many => format!("; {} were not there", count(many)),
         };
-        output::print(&format!("{objects} {done} in {seconds:.1} s{absent}\n"))?;
-        Ok(Done::Fine)
+        output::print(&format!("{objects} {done} in {seconds:.1} s{absent}\n")).map(|()| Done::Fine)
     }
 }

@@ -25,11 +25,6 @@ const BODIES: u32 = 100;
 /// PerfTest's default time-out of confirms.
 const CONFIRM_TIMEOUT_S: u32 = 30;
 
-/// Whether `-f` has this value.
-pub(super) fn has_flag(values: &Values, flag: &str) -> bool {
-    values.list("flag").iter().any(|given| given == flag)
-}
-
 /// Messages in flight, where confirms are wanted; 0 for no limit.
 pub(super) fn confirm(values: &Values) -> Result<Option<u32>, Failure> {
     let limit = values.parsed::<i32>("confirm", "a whole number; -1 is without confirms")?;
@@ -55,7 +50,6 @@ fn rate_is_zero(values: &Values) -> Result<bool, Failure> {
     Ok(rate == Some(0.0) && !other.iter().any(|long| values.has(long)))
 }
 
-/// The sending side.
 pub(super) fn producing(values: &Values, agents: Agents, spec: LoadSpec) -> Result<LoadSpec, Failure> {
     let all = agents.all_producers();
     let confirm = confirm(values)?;
@@ -83,7 +77,7 @@ pub(super) fn producing(values: &Values, agents: Agents, spec: LoadSpec) -> Resu
         random_routing_keys: random_keys.then_some(cached_keys),
         message_size: size(values)?,
         message_count: u64::from(values.whole("pmessages", 0)?) * all as u64,
-        mandatory: has_flag(values, "mandatory"),
+        mandatory: values.has_flag("mandatory"),
         recover: recovery(values)?,
         ..spec
     };
@@ -147,7 +141,6 @@ fn recovery(values: &Values) -> Result<Option<LengthRange>, Failure> {
     Ok((!values.has("disable-connection-recovery")).then_some(LengthRange { min, max }))
 }
 
-/// The receiving side.
 pub(super) fn consuming(values: &Values, agents: Agents, mut spec: LoadSpec) -> Result<LoadSpec, Failure> {
     let every = values.whole("multi-ack-every", 0)?;
     let (prefetch, channel_prefetch) = (limit(values, "qos")?, limit(values, "global-qos")?);

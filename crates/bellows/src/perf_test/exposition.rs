@@ -9,7 +9,6 @@ use measure::{Interval, Metric, Problem};
 use super::values::{Values, bad};
 use crate::failure::Failure;
 
-/// The served page and its address.
 #[derive(Debug, PartialEq)]
 pub(super) struct Exposition {
     /// Where it is served: `HOST:PORT`.

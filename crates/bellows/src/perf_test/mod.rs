@@ -56,8 +56,7 @@ pub(crate) fn execute(args: Vec<OsString>) -> Result<Done, Failure> {
     let words = args.into_iter().map(|arg| arg.into_string().map_err(not_text)).collect::<Result<Vec<_>, _>>()?;
     let values = Values::read(&words, &|name| std::env::var(name).ok())?;
     if let Some(text) = information(&values) {
-        output::print(&text)?;
-        return Ok(Done::Fine);
+        return output::print(&text).map(|()| Done::Fine);
     }
     let id = format!("test-{}", jiff::Zoned::now().strftime("%H%M%S-%3f"));
     let mut command = vec!["bellows".to_owned(), "perf-test".to_owned()];

@@ -38,7 +38,6 @@ pub(super) struct Parsed {
     only_rest: bool,
 }
 
-/// An error in a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ParseError {
     /// No option is written like this.
@@ -49,7 +48,6 @@ pub(super) enum ParseError {
     Missing(&'static Opt),
 }
 
-/// Reads a command line.
 pub(super) fn parse(args: &[String]) -> Result<Parsed, ParseError> {
     let mut parsed = Parsed::default();
     for arg in args {

@@ -62,7 +62,6 @@ const OPTION_NAMES: OptionNames = &[
     ("total-producers", "-x/--producers"),
 ];
 
-/// A test, ready to run.
 #[derive(Debug)]
 pub(super) struct ResolvedRun {
     pub(super) experiment: Experiment,
@@ -77,11 +76,9 @@ pub(super) struct ResolvedRun {
     /// Number of them that suffices.
     pub(super) enough: usize,
     pub(super) exposition: Option<Exposition>,
-    /// Notes for the user.
     pub(super) notes: Vec<String>,
 }
 
-/// The format of the console's lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     Default,
@@ -99,7 +96,7 @@ pub(super) fn resolve(values: &Values, id: String) -> Result<ResolvedRun, Failur
         columns: Columns {
             published: values.whole("producers", 1)? > 0,
             received: values.whole("consumers", 1)? > 0,
-            returned: clients::has_flag(values, "mandatory"),
+            returned: values.has_flag("mandatory"),
             confirmed: clients::confirm(values)?.is_some(),
         },
         unit: if values.has("use-millis") { Unit::Millis } else { Unit::Micros },

@@ -14,7 +14,6 @@ const SHORTEST: Nanos = Nanos::from_millis(50);
 /// An interval of the engine may be this much shorter than a second.
 const SLACK: Nanos = Nanos::from_millis(500);
 
-/// Prints the lines.
 pub(super) struct PerfTestObserver<'a> {
     of: &'a ResolvedRun,
     csv: Option<Sheet>,

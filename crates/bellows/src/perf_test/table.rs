@@ -1,6 +1,5 @@
 //! PerfTest's options as data: what the parser, `--help` and docs/perf-test.md are made from.
 
-/// The argument of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arg {
     /// No value: a switch.
@@ -39,7 +38,6 @@ impl Status {
     }
 }
 
-/// One option.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Opt {
     /// Name after one dash; empty where it has none.
@@ -70,7 +68,6 @@ pub(super) enum Shown {
 }
 
 impl Opt {
-    /// How its values may be shown.
     pub(super) fn shown(&self) -> Shown {
         match self.long {
             "uri" | "uris" | "oauth2-token-endpoint" => Shown::AsUrl,

@@ -7,11 +7,9 @@ use std::path::Path;
 use experiment::LoadSpec;
 use load::{AmqpDestination, Argument, Consumers, Declare, Exchange, QueueHandling, QueueType};
 
-use super::clients::has_flag;
 use super::values::{Values, bad, byte_capacity, formatted, key_values, seconds_of_duration};
 use crate::failure::Failure;
 
-/// Numbers of connections, and of channels of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Agents {
     pub(super) producers: usize,
@@ -253,7 +251,7 @@ pub(super) fn kind(values: &Values) -> Result<LoadSpec, Failure> {
         add("x-stream-max-segment-size-bytes", SEGMENT_BYTES);
     }
     limits(values, &mut arguments)?;
-    let persistent = has_flag(values, "persistent") || quorum || stream;
+    let persistent = values.has_flag("persistent") || quorum || stream;
     let auto_delete = values.flag("auto-delete", true)? && !quorum && !stream;
     let queue =
         AmqpDestination { queue_type, auto_delete, durable: persistent, arguments, ..AmqpDestination::default() };

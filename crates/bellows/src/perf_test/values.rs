@@ -17,7 +17,6 @@ pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// The variable with PerfTest's prefix of environment variables.
 const PREFIX: &str = "RABBITMQ_PERF_TEST_ENV_PREFIX";
 
-/// All options that were given.
 #[derive(Debug, Default)]
 pub(super) struct Values {
     given: Vec<Given>,
@@ -105,17 +104,19 @@ impl Values {
         self.given.iter().find(|given| given.option.long == long)
     }
 
-    /// Whether an option was given.
     pub(super) fn has(&self, long: &str) -> bool {
         self.find(long).is_some()
     }
 
-    /// An option's only value.
+    /// Whether `-f` has this value.
+    pub(super) fn has_flag(&self, flag: &str) -> bool {
+        self.list("flag").iter().any(|given| given == flag)
+    }
+
     pub(super) fn text(&self, long: &str) -> Option<&str> {
         self.find(long)?.values.first().map(String::as_str)
     }
 
-    /// An option's values.
     pub(super) fn list(&self, long: &str) -> &[String] {
         self.find(long).map_or(&[], |given| &given.values)
     }
@@ -145,7 +146,6 @@ impl Values {
         known.ok_or_else(|| bad(long, text, &needed()))
     }
 
-    /// A truth value.
     pub(super) fn flag(&self, long: &str, default: bool) -> Result<bool, Failure> {
         match self.text(long).map(str::to_lowercase).as_deref() {
             None => Ok(default),

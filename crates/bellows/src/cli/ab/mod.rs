@@ -16,7 +16,7 @@ use study::LEAST_PAIRS;
 use self::turns::Turns;
 use super::args::{OutputArgs, given};
 use super::command_line::Assignment;
-use super::compare::{ExistingArgs, Margins, is_log_name};
+use super::compare::{ExistingArgs, ExistingRuns, Margins, is_log_name};
 use super::paired::{ComparisonFiles, PairedFolder};
 use super::run::{Changes, is_experiment, load};
 use super::{complete, find};
@@ -48,14 +48,13 @@ command line with --resume goes on. A folder of runs in turns, and runs named wi
 another folder stands for all runs in it, and of a histogram log only latencies are known. Exit codes: 0 the same or \
 better, 3 worse, 4 inconclusive. `bellows help ab` says how it is decided.";
 
-/// Options of `bellows ab`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AbArgs {
     /// Experiment to run: built in, or a file (*.toml). Or existing runs of A: paths, ids, parts of ids, folders of
     /// runs, a filter as of `bellows runs` (tag=before), or HDR histogram logs
     #[arg(value_name = "EXPERIMENT|RUN", required = true, add = complete::experiments_and_runs())]
-    pub(super) names: Vec<String>,
+    names: Vec<String>,
     /// Broker of side A, what is compared with: rabbitmq, rabbitmq@DIR, artemis@DIR, embedded; the experiment's own
     /// where absent
     #[arg(long, value_name = "BROKER")]
@@ -95,15 +94,15 @@ pub(crate) struct AbArgs {
     #[arg(long, value_name = "FOLDER", conflicts_with = "seed")]
     resume: Option<String>,
     #[command(flatten)]
-    pub(super) margins: Margins,
+    margins: Margins,
     #[command(flatten)]
-    pub(super) files: ComparisonFiles,
+    files: ComparisonFiles,
     #[command(flatten)]
-    pub(super) existing: ExistingArgs,
+    existing: ExistingArgs,
     #[command(flatten)]
     changes: Changes,
     #[command(flatten)]
-    pub(super) output: OutputArgs,
+    output: OutputArgs,
 }
 
 /// Pairs where nobody says how many.
@@ -193,7 +192,14 @@ impl AbArgs {
             let cause = format!("{} {are} for runs to be made, and these exist", given.join(", "));
             return Err(Failure::usage(cause, format!("leave {them} out, or name an experiment")));
         }
-        self.compare()
+        let runs = ExistingRuns {
+            a: &self.names,
+            args: &self.existing,
+            margins: self.margins,
+            files: &self.files,
+            output: &self.output,
+        };
+        runs.compare()
     }
 
     /// Keys that a side sets for itself.
@@ -210,7 +216,6 @@ impl AbArgs {
         keys
     }
 
-    /// The experiments of a cell.
     fn sides(&self, both: &Experiment, keys: &[MatrixKey], cell: &MatrixCell) -> Result<Sides, Failure> {
         let mut both = both.clone();
         for (key, value) in keys.iter().zip(&cell.values) {
@@ -320,7 +325,6 @@ impl AbArgs {
     }
 }
 
-/// The experiments of both sides.
 struct Sides {
     a: Experiment,
     b: Experiment,

@@ -23,7 +23,6 @@ use crate::output;
 pub(super) struct Turns {
     /// The folder with the runs that were made before, and how many are to be made of each cell.
     pub(super) folder: PairedFolder,
-    /// The experiments of each cell.
     pub(super) sides: Vec<Sides>,
     pub(super) until_decided: bool,
     pub(super) looks: Vec<u32>,
@@ -130,7 +129,6 @@ impl Turns {
         }
     }
 
-    /// Description of the run, for people.
     fn about(&self, cell: usize, next: NextRun) -> String {
         let folder = &self.folder;
         let (pair, pairs) = (next.pair + 1, folder.matrix.pairs);

@@ -30,7 +30,6 @@ Examples:
 
 `bellows help artemis` lists every option: the same, better, or refused and why.";
 
-/// Options of `bellows artemis`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ArtemisArgs {
@@ -62,7 +61,6 @@ enum Perf {
 }
 
 impl ArtemisArgs {
-    /// Runs one of the tools.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let Tool::Perf(PerfArgs { command }) = self.tool;
         let resolved = match command {
@@ -146,7 +144,6 @@ fn missing(outcome: &session::RunOutcome, may_expire: bool) -> Option<Failure> {
 /// sums and the HDR log have them all the same.
 const WHOLE_SECOND: Nanos = Nanos::from_millis(500);
 
-/// Shows a run as Artemis does.
 struct Screen<'a> {
     of: &'a Resolved,
     control: load::Control,

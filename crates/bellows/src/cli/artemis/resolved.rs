@@ -16,7 +16,6 @@ const PREFETCH: u16 = 1_000;
 /// Smaller messages have no room for the header that latency to the consumer comes from.
 const SMALLEST_MEASURED: usize = 12;
 
-/// A command line resolved.
 #[derive(Debug)]
 pub(super) struct Resolved {
     pub(super) experiment: Experiment,
@@ -144,7 +143,6 @@ impl Common {
         consuming.fill(given, self.client_id.as_ref(), connections, self.commit_interval())
     }
 
-    /// Refuses subscriptions that cannot be made.
     fn check_subscriptions(&self, consuming: &Consuming) -> Result<(), Failure> {
         let topics = self.on.destinations.iter().all(|d| d.starts_with("topic://"));
         let mut subscribing = given([("--durable", consuming.durable), ("--shared", consuming.shared > 0)]);
@@ -258,7 +256,6 @@ fn check_url(option: &str, url: &str) -> Result<(), Failure> {
     url.parse::<Endpoint>().map(drop).map_err(|error| session::Error::from(error).into())
 }
 
-/// Refuses protocols that are not spoken here.
 fn check_protocol(option: &str, protocol: Option<&str>) -> Result<(), Failure> {
     let refuse = |what: &str| {
         Err(Failure::usage(

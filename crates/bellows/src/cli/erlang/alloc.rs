@@ -14,7 +14,6 @@ use super::progress::Repetition;
 use crate::failure::{Done, Failure};
 use crate::output;
 
-/// Options of `bellows erlang memory --allocators`.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Allocators")]
 pub(super) struct AllocatorsArgs {
@@ -32,7 +31,6 @@ pub(super) struct AllocatorsArgs {
     count: Option<u32>,
 }
 
-/// A reading as data.
 #[derive(Serialize)]
 struct AllocReading {
     #[serde(flatten)]
@@ -44,17 +42,13 @@ struct AllocReading {
 }
 
 impl AllocatorsArgs {
-    /// Reads and prints.
     pub(super) fn show(&self, of: &CountArgs) -> Result<Done, Failure> {
         let node = of.node.connect("erlang memory --allocators")?;
         let helper = Helper::load(&node)?;
         let window = of.budget.duration;
         let repetition = Repetition { every: self.every, count: self.count };
         let done = repetition.run(|number, stop| {
-            let threads = match window.is_zero() {
-                true => None,
-                false => Some(microstates(&helper, window.0.into(), stop)?),
-            };
+            let threads = if window.is_zero() { None } else { Some(microstates(&helper, window.0.into(), stop)?) };
             let memory = node_memory(&helper)?;
             let reading = AllocReading { difference: memory.difference(), memory, threads };
             if of.json {

@@ -61,7 +61,6 @@ const BLOCKS: u8 = 4;
 /// Processes that are shown.
 const PROCESSES: usize = 10;
 
-/// Options of `bellows erlang calls`.
 #[derive(Debug, Args)]
 #[command(after_help = CALLS_EXAMPLES)]
 pub(super) struct CallsArgs {
@@ -87,7 +86,6 @@ pub(super) struct CallsArgs {
     output: Option<PathBuf>,
 }
 
-/// Functions to count or trace, or a call to time.
 #[derive(Clone, Debug)]
 enum FunctionsOrCall {
     Functions(FunctionPattern),
@@ -99,10 +97,7 @@ impl FromStr for FunctionsOrCall {
     type Err = Refused;
 
     fn from_str(text: &str) -> Result<Self, Refused> {
-        match text.contains('(') {
-            true => Ok(Self::Call(text.to_owned())),
-            false => text.parse().map(Self::Functions),
-        }
+        if text.contains('(') { Ok(Self::Call(text.to_owned())) } else { text.parse().map(Self::Functions) }
     }
 }
 
@@ -118,7 +113,6 @@ fn patterns(given: &[FunctionsOrCall]) -> Result<Vec<FunctionPattern>, Failure> 
     given.iter().map(pattern).collect()
 }
 
-/// Options of `bellows erlang memory`.
 #[derive(Debug, Args)]
 #[command(
     after_help = MEMORY_EXAMPLES,
@@ -135,7 +129,6 @@ pub(super) struct MemoryArgs {
 }
 
 impl CallsArgs {
-    /// Counts and prints.
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let format = self.output.as_deref().map(Output::of_file).transpose()?;
         let output = self.output.as_deref().zip(format);
@@ -199,7 +192,6 @@ impl CallsArgs {
 }
 
 impl MemoryArgs {
-    /// Counts and prints.
     pub(super) fn execute(self) -> Result<Done, Failure> {
         if self.allocators.allocators {
             return self.allocators.show(&self.count);
@@ -300,7 +292,6 @@ impl CountArgs {
     }
 }
 
-/// The message where no call was counted.
 fn none_called(calls: &Calls) -> &'static str {
     match calls.blocks.iter().any(|block| block.counted) {
         true if !calls.loaded_anew.is_empty() => "no call of these functions was counted\n",
@@ -363,10 +354,7 @@ fn provenance(calls: &Calls, counter: Counter) -> String {
     let on = calls.blocks.iter().filter(|it| it.counted);
     // Nothing adds up to -0.
     let seconds = on.map(|it| it.duration.as_secs_f64()).sum::<f64>() + 0.0;
-    let how = match calls.loaded_anew.is_empty() {
-        true => "Exact",
-        false => "Counted, though not all",
-    };
+    let how = if calls.loaded_anew.is_empty() { "Exact" } else { "Counted, though not all" };
     let mut text = match counter {
         Counter::Time => format!(
             "{how}, over {seconds:.1} s: calls and own time (BIFs and functions that are not counted included; waits \
@@ -424,7 +412,6 @@ fn observer(cost: &ObserverCost) -> String {
     }
 }
 
-/// All results, for `--json`.
 #[derive(Debug, Serialize)]
 struct CallsRows<'a> {
     ended: String,

@@ -16,7 +16,6 @@ use crate::cli::args::given;
 use crate::failure::Failure;
 use crate::{output, prompt};
 
-/// Holds the cookie.
 const COOKIE_VARIABLE: &str = "BELLOWS_ERLANG_COOKIE";
 /// EPMD's port holds for all Erlang programs, and trusted authorities for all commands: neither was given for one node.
 const EPMD_VARIABLE: &str = "ERL_EPMD_PORT";
@@ -24,7 +23,6 @@ const CA_VARIABLE: &str = "BELLOWS_CA";
 /// Shortest time-out.
 const SHORTEST: Length = Length(Nanos::from_millis(10));
 
-/// The node, and how it is reached.
 #[derive(Clone, Debug, Args)]
 pub(super) struct NodeArgs {
     /// The node, as NAME@HOST; or the beginning of the name of one that runs here, such as rabbit
@@ -240,7 +238,6 @@ pub(super) fn started(options: &ConnectOptions) -> Result<Node, Failure> {
     Ok(node)
 }
 
-/// The node that is meant.
 #[derive(Clone, Debug)]
 enum WantedNode {
     Named(NodeName),

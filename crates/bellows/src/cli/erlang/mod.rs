@@ -32,7 +32,6 @@ Examples:
 The cookie is read from --cookie-file, BELLOWS_ERLANG_COOKIE, ~/.erlang.cookie or RabbitMQ's own file \
 (/var/lib/rabbitmq/.erlang.cookie), or asked for. `bellows help erlang` tells more.";
 
-/// Options of `bellows erlang`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ErlangArgs {

@@ -21,7 +21,6 @@ const INDENT: usize = 13;
 /// Functions whose neighbours are shown.
 const FUNCTIONS: usize = 10;
 
-/// Options of counters and their output.
 #[derive(Debug, Args)]
 pub(super) struct CountArgs {
     #[command(flatten)]
@@ -117,7 +116,6 @@ impl BudgetArgs {
     }
 }
 
-/// Which processes.
 #[derive(Clone, Debug, Args)]
 pub(super) struct ProcessArgs {
     /// Only this process, as <0.512.0> or by registered name; may be repeated [default: all]

@@ -20,7 +20,6 @@ const LONGER: usize = 3;
 /// Functions in the table of slow calls.
 const SLOW_ROWS: usize = 12;
 
-/// Distribution of call durations.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Spread {
     calls: usize,
@@ -52,7 +51,6 @@ impl Spread {
         })
     }
 
-    /// A table's row: its name and the numbers.
     fn row(&self, what: &str) -> Vec<String> {
         let times = [self.min_ns, self.p50_ns, self.p90_ns, self.p99_ns, self.max_ns, self.mean_ns];
         let mut row = vec![what.to_owned(), count(self.calls as u64)];
@@ -72,7 +70,6 @@ pub(super) fn print_spreads(head: &str, spreads: &[(&str, Spread)]) -> Result<()
     output::print(&grid(&heads, Some(0), rows, output::style()))
 }
 
-/// Cost of a function on the path.
 #[derive(Debug, Serialize)]
 pub(super) struct FunctionRow<'a> {
     pub(super) function: &'a str,
@@ -246,7 +243,6 @@ fn left_out(path: &Path) -> String {
     )
 }
 
-/// A path as data.
 #[derive(Debug, Serialize)]
 pub(super) struct PathRows<'a> {
     ended: String,
@@ -314,7 +310,6 @@ struct PerCallRow {
     accumulated_waiting_ns: u64,
 }
 
-/// All rows of a path.
 pub(super) fn rows<'a>(path: &'a Path, compared: Option<&'a Comparison>) -> PathRows<'a> {
     PathRows {
         ended: path.ended.describe(),
@@ -352,7 +347,6 @@ fn slow_row(of: &Difference) -> SlowRow<'_> {
 /// With fewer calls of either kind the ratio of medians is rough.
 const FEW: usize = 10;
 
-/// The observer effect as data.
 #[derive(Debug, Serialize)]
 pub(super) struct ObserverRow {
     followed_calls: usize,
@@ -363,7 +357,6 @@ pub(super) struct ObserverRow {
 }
 
 impl ObserverRow {
-    /// The row of a measured effect.
     pub(super) fn of(effect: &ObserverEffect) -> Self {
         Self {
             followed_calls: effect.followed,
@@ -387,10 +380,7 @@ pub(super) fn effect_line(path: &Path) -> String {
 }
 
 fn effect_text(effect: &ObserverEffect) -> String {
-    let rough = match effect.followed.min(effect.beside) < FEW {
-        true => " Of so few calls this is rough.",
-        false => "",
-    };
+    let rough = if effect.followed.min(effect.beside) < FEW { " Of so few calls this is rough." } else { "" };
     format!(
         "\nObserver effect: {} took {} (median), {} between them, of which only this function was traced, {}: {:.2} \
          times as long.{rough}\n",

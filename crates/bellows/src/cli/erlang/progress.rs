@@ -52,7 +52,6 @@ impl Progress {
         progress
     }
 
-    /// Shows the current step.
     pub(super) fn say(&self, text: &str) {
         text.clone_into(&mut self.shared.state().text);
     }
@@ -99,12 +98,10 @@ impl Shared {
 /// The shortest step of a wait, after which a wish to stop is noticed.
 const STEP: Duration = Duration::from_millis(50);
 
-/// When to look again, and how often.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repetition {
     /// Time from one look to the next; one look if absent.
     pub(super) every: Option<Length>,
-    /// Looks at most.
     pub(super) count: Option<u32>,
 }
 

@@ -34,7 +34,6 @@ Examples:
   bellows erlang queues rabbit@localhost --fresh 200ms --limit 50
   bellows erlang queues rabbit@localhost --listen 127.0.0.1:9420";
 
-/// Options of `bellows erlang queues`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct QueuesArgs {
@@ -121,7 +120,6 @@ impl QueuesArgs {
         QueueRequest { vhost: self.vhost.clone(), sort: self.sort, limit, fresh }
     }
 
-    /// Serves until stopped.
     fn serve(&self, address: &str) -> Result<Done, Failure> {
         let control = load::Control::new();
         let at_once = signals::stop_load(&control)?;

@@ -27,7 +27,6 @@ use crate::{output, signals};
 const CALLS_FOR_MANY: u64 = 30;
 const SECOND: u64 = 1_000_000_000;
 
-/// The function whose calls are followed, and how many of them.
 #[derive(Debug, Args)]
 pub(super) struct RootArgs {
     /// Follow calls of this function, MODULE:FUNCTION/ARITY, into the processes that they ask, and tell the slow ones
@@ -57,7 +56,6 @@ fn entry(text: &str) -> Result<FunctionPattern, String> {
     }
 }
 
-/// All results, for `--json`.
 #[derive(Debug, Serialize)]
 struct RootRows<'a> {
     root: String,
@@ -71,7 +69,6 @@ struct RootRows<'a> {
 }
 
 impl RootArgs {
-    /// Follows calls, and prints their paths.
     pub(super) fn execute(
         &self,
         count: &CountArgs,
@@ -96,10 +93,7 @@ impl RootArgs {
                 title: &root.to_string(),
                 subtitle: counted(path.calls.len() as u64, "call"),
                 // It was given above, where anybody reads that.
-                none: match count.json {
-                    true => &advice,
-                    false => "what is said above lets calls be followed",
-                },
+                none: if count.json { &advice } else { "what is said above lets calls be followed" },
             };
             stacks.write(file, format)
         })
@@ -182,7 +176,6 @@ fn show(path: &Path, root: &FunctionPattern, count: &CountArgs, larger: &Larger)
     Ok(())
 }
 
-/// The message where no call was seen to end.
 fn none_ended(path: &Path, root: &FunctionPattern) -> String {
     match path.begun {
         0 => format!("{root} was not called meanwhile; calls that began before are not seen\n"),

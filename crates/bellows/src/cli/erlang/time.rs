@@ -25,7 +25,6 @@ const MESSAGES: u32 = 5_000_000;
 /// Longest time of calls beside the timed ones.
 const BEYOND: Duration = Duration::from_secs(10);
 
-/// Options of `bellows erlang calls --time`.
 #[derive(Debug, Args)]
 pub(super) struct TimeArgs {
     /// Call the function, which is really executed, again and again, and show how long it takes and what it calls
@@ -44,7 +43,6 @@ pub(super) struct TimeArgs {
     result: bool,
 }
 
-/// A call that is timed, and how it is shown.
 pub(super) struct TimedCall<'a> {
     /// The call, as Erlang writes it.
     pub(super) call: String,
@@ -58,7 +56,6 @@ pub(super) struct TimedCall<'a> {
     pub(super) output: Option<(&'a Path, Output)>,
 }
 
-/// All results, for `--json`.
 #[derive(Debug, Serialize)]
 struct TimeRows<'a> {
     call: &'a str,
@@ -86,10 +83,8 @@ impl TimedCall<'_> {
             return Err(Failure::usage(cause, "give a number of calls, or leave out -o"));
         }
         let timing = self.measure()?;
-        match self.count.json {
-            true => output::print_json(&self.rows(&timing))?,
-            false => self.print(&timing)?,
-        }
+        let shown = if self.count.json { output::print_json(&self.rows(&timing)) } else { self.print(&timing) };
+        shown?;
         // What is known is printed by then, also where there is nothing to draw.
         if let (Some((file, format)), Some(path)) = (self.output, &timing.path) {
             let stacks = Stacks {

@@ -36,7 +36,6 @@ const ASK: Duration = Duration::from_secs(5);
 /// Returns of the last calls may take longer than the trace.
 const BEYOND: Duration = Duration::from_secs(30);
 
-/// Options of `bellows erlang trace`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct TraceArgs {
@@ -73,7 +72,6 @@ pub(super) struct TraceArgs {
     json: bool,
 }
 
-/// Reads `100` or `100/s`.
 pub(super) fn per_second(text: &str) -> Result<u32, String> {
     let number = text.strip_suffix("/s").unwrap_or(text);
     match number.parse() {
@@ -82,7 +80,6 @@ pub(super) fn per_second(text: &str) -> Result<u32, String> {
     }
 }
 
-/// A call, and how it returned, for `--json`.
 #[derive(Debug, Serialize)]
 struct CallRow {
     time: String,
@@ -162,10 +159,7 @@ impl TraceArgs {
         let mut progress = Some(Progress::of_time(options.budget.time, "waits for calls"));
         while trace.ended().is_none() {
             let is_over = std::time::Instant::now() >= until;
-            let events = match stopped.load(Ordering::Relaxed) || is_over {
-                true => trace.stop(),
-                false => trace.next(WAIT),
-            };
+            let events = if stopped.load(Ordering::Relaxed) || is_over { trace.stop() } else { trace.next(WAIT) };
             let events = match events {
                 Ok(events) => events,
                 // What came before is shown all the same.

@@ -20,7 +20,6 @@ The newest run decides which count: those of its machine, its load and its bello
 `limit` never count. A change is called one where a cut of the series, or a window in it, is better than those of the \
 same values in random orders. `bellows help ab` says more.";
 
-/// Options of `bellows runs history`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct HistoryArgs {
@@ -82,11 +81,7 @@ impl HistoryArgs {
         }
         let mut history = study::history(&self.name, &records, self.level);
         history.remarks.extend(self.trials(&entries));
-        match self.json {
-            true => output::print_json(&history)?,
-            false => output::print(&console::history(&history, output::style()))?,
-        }
-        Ok(Done::Fine)
+        output::print_result(self.json, &history, |style| console::history(&history, style))
     }
 
     fn matches(&self, entry: &RunEntry) -> bool {

@@ -26,7 +26,6 @@ Examples:
   bellows runs prune --keep 20 --older-than 30d --dry-run
   bellows runs data";
 
-/// Options of `bellows runs`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct RunsArgs {
@@ -36,7 +35,6 @@ pub(crate) struct RunsArgs {
     list: ListArgs,
 }
 
-/// Commands about kept runs.
 #[derive(Debug, Subcommand)]
 enum Action {
     /// List runs, as no command does
@@ -77,7 +75,6 @@ impl RunsArgs {
     }
 }
 
-/// A run that was kept.
 #[derive(Debug, Args)]
 struct RunArg {
     /// Run: path, id, unique start or end of its id, an experiment that ran once, or `last`
@@ -88,13 +85,11 @@ struct RunArg {
 }
 
 impl RunArg {
-    /// The run's entry in the archive.
     fn entry(&self) -> Result<RunEntry, Failure> {
         find::entry(&self.run, &self.runs.runs)
     }
 }
 
-/// Which runs are listed, and how.
 #[derive(Debug, Args)]
 struct ListArgs {
     /// Number of runs to show; 0 = all
@@ -121,7 +116,6 @@ struct ListArgs {
     runs: RunsDir,
 }
 
-/// One run for machines.
 #[derive(Serialize)]
 struct Row<'a> {
     id: &'a str,

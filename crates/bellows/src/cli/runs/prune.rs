@@ -15,7 +15,6 @@ use crate::cli::{complete, find};
 use crate::failure::{Done, Failure};
 use crate::output;
 
-/// Options of `bellows runs rm`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bellows runs rm 7k2q\n  bellows runs rm 7k2q x3m4 --dry-run")]
 pub(super) struct RmArgs {
@@ -32,7 +31,6 @@ pub(super) struct RmArgs {
     runs: RunsDir,
 }
 
-/// Options of `bellows runs prune`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bellows runs prune --keep 20 --dry-run\n  bellows runs prune --keep 20 --older-than \
@@ -130,12 +128,10 @@ impl Removed {
 
     /// Reports the number of runs, and the space that they took.
     fn tell(self, dry_run: bool) -> Result<Done, Failure> {
-        output::print(&console::removed(self.number, self.bytes, dry_run))?;
-        Ok(Done::Fine)
+        output::print(&console::removed(self.number, self.bytes, dry_run)).map(|()| Done::Fine)
     }
 }
 
-/// Options of `bellows runs data`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bellows runs data\n  bellows runs data --remove 3f2a9c01d4e5b678\n  bellows runs data \
@@ -155,7 +151,6 @@ pub(super) struct DataArgs {
 }
 
 impl DataArgs {
-    /// Lists kept data, or removes some.
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let folder = PreparedFolder::of(self.dir.as_deref()).map_err(Failure::Failed)?;
         let kept = folder.list().map_err(Failure::Failed)?;
@@ -197,8 +192,7 @@ fn remove_data(folder: &PreparedFolder, kept: &[PreparedData], names: &[String])
         bytes += data.bytes;
     }
     let folders = counted(number, "folder");
-    output::print(&format!("removed {folders}, {}\n", megabytes(bytes)))?;
-    Ok(Done::Fine)
+    output::print(&format!("removed {folders}, {}\n", megabytes(bytes))).map(|()| Done::Fine)
 }
 
 fn megabytes(bytes: u64) -> String {

@@ -27,7 +27,6 @@ hosts, hosts, users, nodes, addresses and paths. If one remains, no report is wr
 /// File name of a report for others in a run's folder.
 const REDACTED: &str = "report-redacted.html";
 
-/// Options of `bellows runs report`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ReportArgs {
@@ -46,7 +45,6 @@ pub(super) struct ReportArgs {
 }
 
 impl ReportArgs {
-    /// Writes the report and prints its path.
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let dir = find::to_draw(&self.run, &self.runs.runs)?;
         if self.redact {
@@ -64,8 +62,7 @@ impl ReportArgs {
                 path
             }
         };
-        output::print(&format!("{}\n", path.display()))?;
-        Ok(Done::Fine)
+        output::print(&format!("{}\n", path.display())).map(|()| Done::Fine)
     }
 }
 
@@ -85,6 +82,5 @@ fn redacted(dir: &Path, output: Option<PathBuf>) -> Result<Done, Failure> {
             output::line_aside(&format!("{why}: {}", names.join(", ")));
         }
     }
-    output::print(&format!("{}\n", path.display()))?;
-    Ok(Done::Fine)
+    output::print(&format!("{}\n", path.display())).map(|()| Done::Fine)
 }

@@ -32,7 +32,6 @@ Examples:
 
 Keys: r reductions, m memory, l message queue, b binaries; + and - the window; p pause; ? all keys; q or Esc ends.";
 
-/// Options of `bellows erlang top`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ErlangTopArgs {
@@ -66,7 +65,6 @@ pub(crate) struct ErlangTopArgs {
     json: bool,
 }
 
-/// A window for `--json`.
 #[derive(Debug, Serialize)]
 struct TopRow<'a> {
     node: &'a str,

@@ -158,10 +158,7 @@ fn rabbitmq(window: &TopWindow) -> Vec<String> {
 
 /// Processes in flow control, or blocked by an alarm.
 fn slowed(window: &TopWindow) -> String {
-    let whole = match window.flow_whole {
-        true => "",
-        false => " among those that were looked at",
-    };
+    let whole = if window.flow_whole { "" } else { " among those that were looked at" };
     if window.flow_count == 0 {
         return format!("nobody in flow control{whole}");
     }
@@ -177,16 +174,12 @@ const LEAST_FUNCTION: u16 = 24;
 /// Marks the head of the column that gives the order.
 pub(super) const MARK: &str = " v";
 
-/// A column of the live view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TopColumn {
-    /// Role and name.
     Name,
     /// A number that processes can be put in order by.
     Number(TopSort),
-    /// The process' identifier.
     Pid,
-    /// The function that the process is in.
     Function,
 }
 

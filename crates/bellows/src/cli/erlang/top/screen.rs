@@ -47,7 +47,6 @@ const ASKED: (u32, u32) = (100, 500);
 
 type TopScreen = Terminal<TermionBackend<AlternateScreen<RawTerminal<Stdout>>>>;
 
-/// Events for the drawing thread.
 enum TopNews {
     Window(Box<Result<TopWindow, Error>>),
     Key(Key),
@@ -132,7 +131,6 @@ fn look(
     }
 }
 
-/// The screen's state.
 struct TopView {
     sort: TopSort,
     /// Rows of processes at most.
@@ -309,10 +307,7 @@ impl TopView {
             let cells = columns.iter().zip(&texts);
             let cells = cells.map(|((column, width), texts)| cell(*column, &texts[row], *width));
             let row = Row::new(cells);
-            match process.flow {
-                true => row.style(strong),
-                false => row,
-            }
+            if process.flow { row.style(strong) } else { row }
         });
         let widths = columns.iter().map(|(_, width)| Constraint::Length(*width));
         Table::new(rows, widths).header(Row::new(heads).style(strong))
@@ -342,10 +337,7 @@ fn key_line(window: Duration, columns: usize) -> String {
     for left in (1..=keys.len()).rev() {
         let more = ("?", &"more".to_owned());
         let shown = keys.iter().take(left).map(|(key, _, what)| (*key, what));
-        let text = match left == keys.len() {
-            true => joined(shown),
-            false => joined(shown.chain([more])),
-        };
+        let text = if left == keys.len() { joined(shown) } else { joined(shown.chain([more])) };
         if width(&text) <= columns {
             return text;
         }
