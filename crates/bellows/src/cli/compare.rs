@@ -195,11 +195,8 @@ impl ExistingRuns<'_> {
             }
         }
         if runs.len() > MOST_RUNS {
-            return Err(Failure::Usage(Problem::new(
-                format!("more than {MOST_RUNS} runs of one side"),
-                runs.len(),
-                "choose fewer, such as by a tag",
-            )));
+            let cause = format!("more than {MOST_RUNS} runs of one side");
+            return Err(Failure::Usage(Problem::new(cause, runs.len(), "choose fewer, such as by a tag")));
         }
         Ok(runs)
     }
@@ -209,11 +206,9 @@ impl ExistingRuns<'_> {
         let path = Path::new(name);
         if is_folder_of_runs(path) {
             return readable(find::list(path)?, || {
-                Failure::failed(
-                    "the folder holds no run",
-                    "name a run folder, or a folder of them; `bellows run … --runs DIR` makes runs there",
-                )
-                .observed(path.display())
+                let cause = "the folder holds no run";
+                let help = "name a run folder, or a folder of them; `bellows run … --runs DIR` makes runs there";
+                Failure::failed(cause, help).observed(path.display())
             });
         }
         let is_filter = name.contains('=') && !path.exists();

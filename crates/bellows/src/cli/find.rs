@@ -125,11 +125,9 @@ pub(super) fn profile(name: &str, event: Option<&str>, runs: &Path) -> Result<Pa
     let with_profile = entries.iter().find(|entry| entry.has_profile() && sampled(&entry.dir));
     with_profile.map(|entry| entry.dir.clone()).ok_or_else(|| {
         let all = counted(entries.len() as u64, "run");
-        Failure::failed(
-            format!("none of {all} in {} has a profile with samples", runs.display()),
-            "make one with `bellows demo` or `bellows record`, or name the folder with --runs",
-        )
-        .observed(runs.display())
+        let cause = format!("none of {all} in {} has a profile with samples", runs.display());
+        let help = "make one with `bellows demo` or `bellows record`, or name the folder with --runs";
+        Failure::failed(cause, help).observed(runs.display())
     })
 }
 
@@ -149,11 +147,9 @@ fn among_runs(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
     let entries = list(runs)?;
     choose(name, &entries).map(|entry| entry.dir.clone()).map_err(|candidates| {
         if entries.is_empty() && name == LAST {
-            return Failure::failed(
-                format!("there is no run in {}", runs.display()),
-                "make one with `bellows demo`, or name the folder with --runs",
-            )
-            .observed(runs.display());
+            let cause = format!("there is no run in {}", runs.display());
+            let help = "make one with `bellows demo`, or name the folder with --runs";
+            return Failure::failed(cause, help).observed(runs.display());
         }
         if candidates.is_empty()
             && let Some(failure) = is_a_folder_of_runs(name, runs)
@@ -249,11 +245,8 @@ pub(super) fn stopped_folder(named: &str, runs: &Path, kind: FolderKind) -> Resu
 /// of one would be written over by the other.
 pub(super) fn kept(dir: &Path) -> Result<FolderLock, Failure> {
     FolderLock::take(dir).ok_or_else(|| {
-        Failure::failed(
-            "another bellows adds runs to this folder just now",
-            "wait until it has ended, or stop it; then go on with --resume",
-        )
-        .observed(dir.display())
+        let cause = "another bellows adds runs to this folder just now";
+        Failure::failed(cause, "wait until it has ended, or stop it; then go on with --resume").observed(dir.display())
     })
 }
 

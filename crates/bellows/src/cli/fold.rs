@@ -171,10 +171,8 @@ impl InlinedFunctions {
     fn new(context: bool) -> Result<Self, Failure> {
         let found = Command::new("addr2line").arg("--version").output();
         found.map_err(|error| {
-            Failure::failed(
-                format!("--inline needs addr2line, which cannot be started: {error}"),
-                "install binutils, or leave --inline out",
-            )
+            let cause = format!("--inline needs addr2line, which cannot be started: {error}");
+            Failure::failed(cause, "install binutils, or leave --inline out")
         })?;
         Ok(Self { context, known: HashMap::new(), symbols: HashMap::new() })
     }

@@ -332,28 +332,25 @@ pub(super) struct ComparisonFiles {
     go_bench: Option<PathBuf>,
     /// Draw the differential flame graph (.svg): CPU per message of every call path, coloured where a change is proven
     #[arg(long, value_name = "FILE")]
-    flame: Option<PathBuf>,
+    pub(super) flame: Option<PathBuf>,
 }
 
 impl ComparisonFiles {
     /// A file that has room for one comparison is none for a matrix.
     pub(super) fn check(&self, is_matrix: bool) -> Result<(), Failure> {
-        let Some(path) = self.flame.as_ref().filter(|_| is_matrix) else {
-            return Ok(());
-        };
         let cause = "--flame draws one comparison, and a matrix has one for each cell";
         let help = "the page of each cell has its own, and `bellows ab FOLDER/CELL --flame FILE` draws it";
-        Err(Failure::usage(cause, help).observed(path.display()))
+        if is_matrix { self.without_flame(cause, help) } else { Ok(()) }
     }
 
     /// Refuses to draw histogram logs, which hold no profiles.
     pub(super) fn check_logs(&self) -> Result<(), Failure> {
-        let Some(path) = &self.flame else {
-            return Ok(());
-        };
         let cause = "--flame draws profiles, and a histogram log holds none";
-        let help = "leave it out, or compare runs that were profiled";
-        Err(Failure::usage(cause, help).observed(path.display()))
+        self.without_flame(cause, "leave it out, or compare runs that were profiled")
+    }
+
+    fn without_flame(&self, cause: &str, help: &str) -> Result<(), Failure> {
+        self.flame.as_ref().map_or(Ok(()), |path| Err(Failure::usage(cause, help).observed(path.display())))
     }
 
     /// Writes that nothing is known yet, so that a job which is stopped leaves no older result, and that a file which
@@ -365,11 +362,6 @@ impl ComparisonFiles {
             }
         }
         self.formats().try_for_each(|(format, path)| write(format, path, name, None))
-    }
-
-    /// Whether a picture of the profiles is requested.
-    pub(super) const fn needs_profiles(&self) -> bool {
-        self.flame.is_some()
     }
 
     /// Writes the decision; `page` makes the page for its future folder.

@@ -170,11 +170,8 @@ fn repeatedly(
 /// The failure of repeated runs that were stopped before one of them was complete.
 fn nothing_completed(number: usize, times: u32, kept: Option<&Path>) -> Failure {
     let kept = kept.map(|dir| format!("; what it measured until then is in {}", dir.display()));
-    Failure::Stopped(Problem::new(
-        format!("stopped in run {number} of {times}"),
-        format!("no run was completed{}", kept.unwrap_or_default()),
-        "run it again",
-    ))
+    let cause = format!("stopped in run {number} of {times}");
+    Failure::Stopped(Problem::new(cause, format!("no run was completed{}", kept.unwrap_or_default()), "run it again"))
 }
 
 /// Reports one of a command's runs in one line, unless the summary alone is wanted.
@@ -195,16 +192,9 @@ fn tell_repeats(
     report: Option<&Path>,
 ) -> Result<(), Failure> {
     let place = report.map(|path| path.display().to_string());
-    let text = |style: Style| console::repeats(repeats, records, place.as_deref(), style);
-    if !output.json {
-        return output::print(&text(output::style()));
-    }
-    if !output.quiet {
-        output::aside(&text(output::style_aside()));
-    }
-    output::print_json(&RepeatsSummary {
-        repeats,
-        summaries: records.iter().filter_map(|record| record.summary.as_ref()).collect(),
+    let summaries = records.iter().filter_map(|record| record.summary.as_ref()).collect();
+    tell_result(output, &RepeatsSummary { repeats, summaries }, |style| {
+        console::repeats(repeats, records, place.as_deref(), style)
     })
 }
 
@@ -302,17 +292,25 @@ pub(super) fn carry_out(
 
 /// Prints the summary: for people, or for machines and people.
 fn tell(output: &OutputArgs, carried: &CarriedOut) -> Result<(), Failure> {
-    let Some(summary) = &carried.outcome.record.summary else {
-        return Ok(());
-    };
+    match &carried.outcome.record.summary {
+        Some(summary) => tell_result(output, summary, |style| carried.brief(summary, style)),
+        None => Ok(()),
+    }
+}
+
+/// Prints a result: its text for people, or its object, which the text goes beside.
+fn tell_result(
+    output: &OutputArgs,
+    value: &impl serde::Serialize,
+    text: impl Fn(Style) -> String,
+) -> Result<(), Failure> {
     if !output.json {
-        return output::print(&carried.brief(summary, output::style()));
+        return output::print(&text(output::style()));
     }
     if !output.quiet {
-        // Progress and summary are a courtesy here; the object is the result.
-        output::aside(&carried.brief(summary, output::style_aside()));
+        output::aside(&text(output::style_aside()));
     }
-    output::print_json(summary)
+    output::print_json(value)
 }
 
 /// Tells where the page of several runs is.

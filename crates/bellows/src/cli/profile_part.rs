@@ -321,11 +321,9 @@ fn seconds_of(run: &RunReader, condition: &Requirement) -> Result<(Vec<(u64, u64
     let told = counted(found.told as u64, "second");
     if let Some((low, high)) = found.range.filter(|_| found.windows.is_empty()) {
         let range = report::text::range(condition.unit(), low, high);
-        return Err(Failure::Failed(Problem::new(
-            format!("in none of {told} {condition} held{untold}"),
-            format!("from {range}"),
-            "choose a bound that lies between these",
-        )));
+        let cause = format!("in none of {told} {condition} held{untold}");
+        let help = "choose a bound that lies between these";
+        return Err(Failure::Failed(Problem::new(cause, format!("from {range}"), help)));
     }
     if found.windows.is_empty() {
         return Err(Failure::failed(
@@ -433,9 +431,6 @@ fn none(name: &str, range: &PeriodRange, runs: &Path, entries: &[archive::RunEnt
         ),
         [one] => (format!("no period lies in {name}"), format!("there is {one}")),
     };
-    Failure::Failed(Problem::new(
-        cause,
-        value,
-        "`bellows runs` lists them; `bellows record --name NAME --every 60s` makes them; times are UTC",
-    ))
+    let help = "`bellows runs` lists them; `bellows record --name NAME --every 60s` makes them; times are UTC";
+    Failure::Failed(Problem::new(cause, value, help))
 }

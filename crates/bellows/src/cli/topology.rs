@@ -310,11 +310,8 @@ impl ApplyArgs {
         at_once.check()?;
         let stage = changed?;
         if stage.done < stage.of {
-            return Err(Failure::Stopped(Problem::new(
-                format!("stopped after {} of {} objects", stage.done, stage.of),
-                format!("those are {done}"),
-                "run it again for the rest",
-            )));
+            let cause = format!("stopped after {} of {} objects", stage.done, stage.of);
+            return Err(Failure::Stopped(Problem::new(cause, format!("those are {done}"), "run it again for the rest")));
         }
         let seconds = begun.elapsed().as_secs_f64();
         let objects = counted(stage.done - stage.absent, "object");

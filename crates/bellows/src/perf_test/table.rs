@@ -25,19 +25,6 @@ pub(super) enum Status {
     Added,
 }
 
-impl Status {
-    /// Name in the docs.
-    #[cfg(test)]
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Same => "same",
-            Self::Better => "better",
-            Self::Refused => "refused",
-            Self::Added => "added",
-        }
-    }
-}
-
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Opt {
     /// Name after one dash; empty where it has none.

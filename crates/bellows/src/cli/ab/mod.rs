@@ -244,7 +244,7 @@ impl AbArgs {
             }
         }
         let has_profile = |side: &Experiment| !side.profile.events.is_empty();
-        if self.files.needs_profiles() && !(has_profile(a) && has_profile(b)) {
+        if self.files.flame.is_some() && !(has_profile(a) && has_profile(b)) {
             let cause = "--flame draws what profiles differ in, and none are taken";
             return Err(Failure::usage(cause, "leave out --no-profile and an empty profile.events, or --flame"));
         }

@@ -236,11 +236,9 @@ fn check_url(option: &str, url: &str) -> Result<(), Failure> {
     const ITS_OWN: [&str; 4] = ["ssl", "vm", "udp", "jgroups"];
     let core = url.split_once("://").map(|(scheme, _)| scheme).filter(|scheme| ITS_OWN.contains(scheme));
     let refuse = |what: &str| {
-        Failure::usage(
-            format!("{option} {what} leads to Artemis' CORE protocol, which is not spoken here"),
-            "give the address with amqp://: Artemis takes AMQP 1.0 on the same port (--protocol AMQP)",
-        )
-        .observed(what)
+        let cause = format!("{option} {what} leads to Artemis' CORE protocol, which is not spoken here");
+        let help = "give the address with amqp://: Artemis takes AMQP 1.0 on the same port (--protocol AMQP)";
+        Failure::usage(cause, help).observed(what)
     };
     if let Some(scheme) = core {
         return Err(refuse(&format!("{scheme}://…")));
@@ -258,11 +256,9 @@ fn check_url(option: &str, url: &str) -> Result<(), Failure> {
 
 fn check_protocol(option: &str, protocol: Option<&str>) -> Result<(), Failure> {
     let refuse = |what: &str| {
-        Err(Failure::usage(
-            format!("{option} {what}"),
-            "give AMQP, which is AMQP 1.0, or leave it out for AMQP 0.9.1, as RabbitMQ has it",
-        )
-        .observed(what))
+        let cause = format!("{option} {what}");
+        let help = "give AMQP, which is AMQP 1.0, or leave it out for AMQP 0.9.1, as RabbitMQ has it";
+        Err(Failure::usage(cause, help).observed(what))
     };
     match protocol {
         None => Ok(()),

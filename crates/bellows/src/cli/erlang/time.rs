@@ -125,22 +125,18 @@ impl TimedCall<'_> {
     /// A call whose first execution raises an exception, or does not end, has measured nothing.
     fn ended(&self, timing: &Timing) -> Result<Done, Failure> {
         if let Some(raised) = timing.raised.as_ref().filter(|_| timing.times.is_empty()) {
-            return Err(Failure::Failed(Problem::new(
-                format!("{} raises an exception", self.call),
-                sanitise(&described(raised)).into_owned(),
-                "check the function and its arguments; it was called once",
-            )));
+            let cause = format!("{} raises an exception", self.call);
+            let help = "check the function and its arguments; it was called once";
+            return Err(Failure::Failed(Problem::new(cause, sanitise(&described(raised)).into_owned(), help)));
         }
         if timing.first.is_none() {
             if timing.ended == Ended::Asked {
                 output::line_aside(&format!("stopped before {} came to its end", self.call));
                 return Ok(Done::Fine);
             }
-            return Err(Failure::Failed(Problem::new(
-                format!("{} did not come to its end", self.call),
-                timing.ended.describe(),
-                "allow more with --duration or the options of the budget",
-            )));
+            let cause = format!("{} did not come to its end", self.call);
+            let help = "allow more with --duration or the options of the budget";
+            return Err(Failure::Failed(Problem::new(cause, timing.ended.describe(), help)));
         }
         if let Ended::Tripped { .. } | Ended::Asked = timing.ended {
             output::line_aside(&timing.ended.describe());

@@ -177,11 +177,9 @@ fn remove_data(folder: &PreparedFolder, kept: &[PreparedData], names: &[String])
     let is_all = names.iter().any(|name| name == "all");
     let is_kept = |name: &&String| kept.iter().any(|data| data.key == **name);
     if let Some(unknown) = names.iter().find(|name| !is_all && !is_kept(name)) {
-        return Err(Failure::Failed(Problem::new(
-            format!("there is no prepared data {unknown}, and nothing was removed"),
-            folder.dir().display(),
-            "`bellows runs data` lists what there is",
-        )));
+        let cause = format!("there is no prepared data {unknown}, and nothing was removed");
+        let help = "`bellows runs data` lists what there is";
+        return Err(Failure::Failed(Problem::new(cause, folder.dir().display(), help)));
     }
     let meant = kept.iter().filter(|data| is_all || names.contains(&data.key));
     let (mut number, mut bytes) = (0, 0);
