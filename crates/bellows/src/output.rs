@@ -10,8 +10,7 @@ use archive::{Event, SeriesName, SeriesPoint};
 use measure::{Interval, Nanos, Phase};
 use report::console::{self, Live, Shape, Style, out, sanitise};
 
-use crate::failure::{Done, Failure};
-use crate::signals;
+use crate::{Done, Failure, signals};
 
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     Ok(out::results(text)?)

@@ -6,7 +6,7 @@ use clap::builder::PossibleValue;
 use measure::Problem;
 use stacks::{FORMATS, Format, Heading, Profile, USUAL_EVENT, format_of_name};
 
-use crate::failure::Failure;
+use crate::Failure;
 
 pub(crate) fn all() -> Vec<Format> {
     let own = [report::flame::SVG, profile::PERF_DATA];

@@ -7,7 +7,7 @@ use report::flame::{self, FlameOptions};
 use session::RunOptions;
 use stacks::Profile;
 
-use crate::failure::Failure;
+use crate::Failure;
 
 /// Options for a run by this program, which the archive remembers as `command`.
 pub(crate) fn run_options(

@@ -10,7 +10,7 @@ use measure::Problem;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::failure::Failure;
+use crate::Failure;
 
 /// Longest time of an immediate end before the process just exits. Children notice their closed pipes and clean up
 /// after themselves.

@@ -12,7 +12,7 @@ use stacks::EventKind;
 use experiment::{ProfileSpec, RequireSpec, Requirement};
 
 use super::metrics::MetricsArgs;
-use crate::failure::Failure;
+use crate::Failure;
 use crate::run_options::labels;
 
 #[derive(Debug, Args)]

@@ -14,19 +14,16 @@ use clap::Args;
 use measure::{Bytes, Nanos, Problem, Time};
 use report::console::prose;
 
-use crate::failure::{Done, Failure};
-use crate::{output, signals};
+use crate::{Done, Failure, output, signals};
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows broker
   bellows broker --listen 127.0.0.1:0 --memory-limit 2GB
   bellows broker --faults faults.toml
   bellows broker --tls-listen 127.0.0.1:5671 --tls-make .
-  bellows client queue://TEST --url amqp://127.0.0.1:5672 --duration 10";
-
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+  bellows client queue://TEST --url amqp://127.0.0.1:5672 --duration 10")]
 pub(crate) struct BrokerArgs {
     /// Address to listen on; port 0 takes a free one. Others than loopback let the network in
     #[arg(long, value_name = "ADDRESS:PORT", env = "BELLOWS_LISTEN", default_value = "127.0.0.1:5672")]

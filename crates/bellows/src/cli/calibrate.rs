@@ -4,9 +4,8 @@ use measure::{Nanos, counted};
 use report::console::{self, LoadRow, Steps, Style, WakeRow, sentence};
 use session::calibration::{self, Calibration, Keeping};
 
-use crate::failure::{Done, Failure};
 use crate::run_options::run_options;
-use crate::{output, signals};
+use crate::{Done, Failure, output, signals};
 
 /// Measures, keeps and prints the capacity, or prints the one that was kept where `show` asks for it.
 pub(super) fn execute(show: bool, quiet: bool, json: bool) -> Result<Done, Failure> {

@@ -15,8 +15,7 @@ use study::{
 use super::args::{OutputArgs, choice, given, is_typed};
 use super::paired::{self, ComparisonFiles, PairedFolder, done, ended};
 use super::{complete, find};
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
 /// Name of a comparison of which no run is known yet.
 const COMPARISON: &str = "comparison";

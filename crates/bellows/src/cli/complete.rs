@@ -9,8 +9,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathComplete
 use clap_complete::env::{CompleteEnv, Shells};
 
 use super::{Cli, find};
-use crate::failure::{Done, Failure};
-use crate::{output, perf_test};
+use crate::{Done, Failure, output, perf_test};
 
 /// Names the shell that asks for completions.
 const VARIABLE: &str = "BELLOWS_COMPLETE";
@@ -116,26 +115,22 @@ pub(super) fn starting_with(
     })
 }
 
-const COMPLETIONS_EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows completions bash > /etc/bash_completion.d/bellows
   bellows completions zsh > ~/.zfunc/_bellows
-  bellows completions fish > ~/.config/fish/completions/bellows.fish";
-
-const MAN_EXAMPLES: &str = "\
-Examples:
-  bellows man | man -l -
-  bellows man --out /usr/local/share/man/man1";
-
-#[derive(Debug, Args)]
-#[command(after_help = COMPLETIONS_EXAMPLES)]
+  bellows completions fish > ~/.config/fish/completions/bellows.fish")]
 pub(crate) struct CompletionsArgs {
     /// Shell to complete for
     shell: Shell,
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = MAN_EXAMPLES)]
+#[command(after_help = "\
+Examples:
+  bellows man | man -l -
+  bellows man --out /usr/local/share/man/man1")]
 pub(crate) struct ManArgs {
     /// Folder to write a page for every command to
     #[arg(long, value_name = "DIR")]

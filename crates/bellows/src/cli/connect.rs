@@ -8,7 +8,7 @@ use web::Secret;
 
 use super::command_line::Url;
 use super::security::SecurityArgs;
-use crate::failure::Failure;
+use crate::Failure;
 
 #[derive(Clone, Debug, Args)]
 pub(super) struct LoginArgs {

@@ -14,10 +14,10 @@ use super::args::choice;
 use super::profile_part::{PartArgs, ProfilePart};
 use super::top::{identifiers_only, no_waits, rows_by};
 use super::{complete, find, flame};
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows diff 7k2q last
   bellows diff tag=before tag=after
@@ -28,10 +28,7 @@ Examples:
   bellows diff 7k2q last -o difference.folded
 
 A is what is compared with, B what is compared. With one profile, B is the part that --from and --to or \
---where choose, and A the rest of the measured phase. `bellows help diff` says what is proven.";
-
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+--where choose, and A the rest of the measured phase. `bellows help diff` says what is proven.")]
 pub(crate) struct DiffArgs {
     /// The baseline: a run or a file, as `bellows top` takes it; the last run if absent
     #[arg(value_name = "A", default_value = find::LAST, hide_default_value = true, add = complete::profiles())]

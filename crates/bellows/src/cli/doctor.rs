@@ -5,20 +5,17 @@ use report::console::{self, CheckRow, CheckStatus};
 use session::doctor::{Check, Status};
 
 use super::calibrate;
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows doctor
   bellows doctor --json
   bellows doctor --calibrate           under a minute, on an otherwise idle machine
   bellows doctor --calibrate --show    the figures kept for this machine
 
---calibrate measures how much load this machine can generate, which verdicts of later runs compare with.";
-
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+--calibrate measures how much load this machine can generate, which verdicts of later runs compare with.")]
 pub(crate) struct DoctorArgs {
     /// Measure the generator's capacity, for the verdicts of later runs
     #[arg(long)]

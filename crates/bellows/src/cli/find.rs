@@ -6,8 +6,7 @@ use archive::{FolderKind, FolderLock, RunEntry, RunFilter, RunReader};
 use measure::{Problem, count, counted, shell_word};
 use stacks::{FORMATS, Profile};
 
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 
 pub(super) const LAST: &str = "last";
 

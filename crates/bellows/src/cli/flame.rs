@@ -9,9 +9,8 @@ use stacks::Heading;
 
 use super::fold::CollapseArgs;
 use super::profile_part::{ProfileArgs, ProfilePart};
-use crate::failure::{Done, Failure};
 use crate::profile_formats::Output;
-use crate::{output, run_options};
+use crate::{Done, Failure, output, run_options};
 
 /// Names of standard output. Opening it a second time would overwrite the first one's output.
 const STDOUT: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
@@ -20,7 +19,8 @@ const STACKCOLLAPSE: &str = "stackcollapse";
 /// File with folded text where none is named.
 const COLLAPSED: &str = "cpu.folded";
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows flame -o cpu.svg
   bellows flame last --from 10 --to 12 -o stall.svg --title 'ten to twelve'
@@ -33,10 +33,7 @@ Examples:
   bellows flame script.txt --format stackcollapse --all --tid -o - | grep beam.smp
 
 `bellows help profile-formats` says what can be read, and what each format loses. --format stackcollapse writes a line \
-per stack, `comm;root;…;leaf count`, sorted; byte for byte as FlameGraph's stackcollapse-perf.pl.";
-
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, mut_arg("event", |arg| arg.alias("event-filter")))]
+per stack, `comm;root;…;leaf count`, sorted; byte for byte as FlameGraph's stackcollapse-perf.pl.", mut_arg("event", |arg| arg.alias("event-filter")))]
 pub(crate) struct FlameArgs {
     #[command(flatten)]
     profile: ProfileArgs,

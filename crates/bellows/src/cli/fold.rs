@@ -13,8 +13,7 @@ use clap::Args;
 use measure::{Problem, counted};
 use stacks::{Beginning, Collapse, CollapseOptions, Inlined, other_than_text, read_problem, unpacked};
 
-use crate::failure::Failure;
-use crate::{output, profile_formats};
+use crate::{Failure, output, profile_formats};
 
 /// Options of `bellows flame --format stackcollapse`, by the script's names.
 #[derive(Debug, Default, PartialEq, Eq, Args)]

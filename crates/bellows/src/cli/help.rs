@@ -8,16 +8,7 @@ use clap_complete::engine::ArgValueCompleter;
 use report::console;
 
 use super::{Cli, complete, grammar, old_names};
-use crate::failure::{Done, Failure};
-use crate::{output, perf_test};
-
-const EXAMPLES: &str = "\
-Examples:
-  bellows help                       commands and topics
-  bellows help getting-started
-  bellows help limit                 the usage of a command, and its document
-  bellows help runs prune
-  bellows help p99                   the pages that mention it";
+use crate::{Done, Failure, output, perf_test};
 
 /// Two names this alike are taken for a slip of the pen (Jaro-Winkler similarity, 0 to 1).
 const ALIKE: f64 = 0.75;
@@ -83,7 +74,13 @@ static TOPICS: [Topic; 36] = [
 ];
 
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = "\
+Examples:
+  bellows help                       commands and topics
+  bellows help getting-started
+  bellows help limit                 the usage of a command, and its document
+  bellows help runs prune
+  bellows help p99                   the pages that mention it")]
 pub(crate) struct HelpArgs {
     /// Command, with its subcommand if it has any, topic, or words to search for; without one, commands and topics are
     /// listed

@@ -22,10 +22,15 @@ use super::compare::percent;
 use super::perform::{Watched, after, carry_out, shape, tell_kept, tell_one};
 use super::run::{Changes, load};
 use super::{complete, find, metrics};
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
-const EXAMPLES: &str = "\
+/// The folder of a search, its trials so far, and the lock that keeps others from adding trials.
+type Begun = (PathBuf, LimitTrials, FolderLock);
+
+const MOST_TRIALS: u32 = 60;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows limit mine.toml --require 'end-to-end p99 < 10ms' --require 'lost = 0'
   bellows limit stream-publish --duration 30s --precision 2%
@@ -38,15 +43,7 @@ does not hold, then bisected; each end of the interval is tried several times, w
 starts it. Nothing is profiled unless --event says so. Ctrl-C ends it; the same command line with --resume goes on. \
 Exit codes: 0 both ends found and confirmed (with --scale: the throughputs follow a law of the broker), 4 one is open \
 or not confirmed (they follow none), 5 under --strict in place of 4, or where a trial that held (with --scale: any \
-run) is invalid, 130 stopped.";
-
-/// The folder of a search, its trials so far, and the lock that keeps others from adding trials.
-type Begun = (PathBuf, LimitTrials, FolderLock);
-
-const MOST_TRIALS: u32 = 60;
-
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, mut_arg("rate", |arg| arg.hide(true)))]
+run) is invalid, 130 stopped.", mut_arg("rate", |arg| arg.hide(true)))]
 pub(crate) struct LimitArgs {
     /// Built-in experiment, or a file (*.toml)
     #[arg(value_name = "NAME|FILE", add = complete::experiments())]

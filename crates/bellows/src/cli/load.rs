@@ -12,7 +12,7 @@ use measure::{Length, LengthRange};
 use super::args::{choice, from_one, given};
 use super::clients::{ConsumerSide, Consuming, DestinationArgs, Producing};
 use super::perform::{self, RunningBrokerArgs};
-use crate::failure::{Done, Failure};
+use crate::{Done, Failure};
 
 const EXAMPLES: &str = "\
 Examples:

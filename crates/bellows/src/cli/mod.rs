@@ -43,8 +43,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use report::console;
 
-use crate::failure::{Done, Failure};
-use crate::{exit, output};
+use crate::{Done, Failure, exit, output};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -10,16 +10,7 @@ use clap::Args;
 
 use super::args::RunsDir;
 use super::{complete, find};
-use crate::failure::{Done, Failure};
-use crate::output;
-
-const EXAMPLES: &str = "\
-Examples:
-  bellows open
-  bellows open 7k2q
-
-The browser is the first command of BROWSER that opens it: several are parted by colons, and %s stands for the \
-report's path. Without BROWSER it is xdg-open's. The path is printed, too.";
+use crate::{Done, Failure, output};
 
 /// Browsers that end later have opened the page.
 const AT_ONCE: Duration = Duration::from_secs(1);
@@ -27,7 +18,13 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = "\
+Examples:
+  bellows open
+  bellows open 7k2q
+
+The browser is the first command of BROWSER that opens it: several are parted by colons, and %s stands for the \
+report's path. Without BROWSER it is xdg-open's. The path is printed, too.")]
 pub(crate) struct OpenArgs {
     /// Run: path, id, part at either end of its id that only it has, an experiment that ran once, or `last`; or the
     /// folder of runs in turns, or of trials

@@ -16,8 +16,7 @@ use study::{
 };
 
 use super::find;
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
 #[derive(Debug)]
 pub(super) struct PairedFolder {

@@ -5,15 +5,13 @@ use std::ffi::OsString;
 use clap::Args;
 
 use super::complete;
-use crate::failure::{Done, Failure};
-
-const EXAMPLES: &str = "\
-Examples:
-  bellows perf-test --help
-  bellows perf-test -x 1 -y 2 -u throughput-test -a --id test-1 -z 30";
+use crate::{Done, Failure};
 
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = "\
+Examples:
+  bellows perf-test --help
+  bellows perf-test -x 1 -y 2 -u throughput-test -a --id test-1 -z 30")]
 pub(crate) struct PerfTestArgs {
     /// PerfTest's options; `bellows perf-test --help` lists them
     #[arg(value_name = "OPTION", trailing_var_arg = true, allow_hyphen_values = true,

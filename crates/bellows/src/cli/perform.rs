@@ -14,10 +14,9 @@ use super::args::{EventArgs, OutputArgs, RequireArgs};
 use super::command_line::{self, OPTION_NAMES};
 use super::connect::ConnectArgs;
 use super::{find, metrics};
-use crate::failure::{Done, Failure};
-use crate::output;
 use crate::run_options::{self, run_options};
 use crate::signals::{self, AtOnce};
+use crate::{Done, Failure, output};
 
 #[derive(Debug)]
 pub(super) struct Performed {

@@ -10,19 +10,17 @@ use measure::{Length, Rate};
 use super::args::{EventArgs, OutputArgs, RequireArgs, from_one};
 use super::command_line::{Header, OPTION_NAMES, Url};
 use super::perform;
-use crate::failure::{Done, Failure};
+use crate::{Done, Failure};
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows probe 'http://localhost:15672/api/queues?columns=name,messages_ready' --user guest
   bellows probe http://localhost:8161/ --rate 50 --duration 30 --timeout 1s
   bellows probe https://localhost:15671/api/overview --ca ca.pem --bearer-file token --profile
   bellows probe http://localhost:15692/metrics --schedule ramp:from=1,to=100,over=60s --duration 60
 
-`bellows help probe` tells more.";
-
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+`bellows help probe` tells more.")]
 pub(crate) struct ProbeArgs {
     /// Where requests go: http://HOST:PORT/PATH, or https:// for TLS
     url: Url,

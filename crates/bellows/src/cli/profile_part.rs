@@ -14,8 +14,7 @@ use stacks::{FirstField, Merge, Profile, ReadOptions, USUAL_EVENT, sampled_event
 
 use super::args::{RunsDir, choice, no_samples, profile_name, seconds};
 use super::{complete, find};
-use crate::failure::Failure;
-use crate::{output, profile_formats};
+use crate::{Failure, output, profile_formats};
 
 const STALL: &str = "stall";
 

@@ -14,9 +14,8 @@ use web::push::{PushOptions, PushTarget};
 use super::args::{OutputArgs, given};
 use super::command_line::{self, Url};
 use super::perform::Watched;
-use crate::failure::{Done, Failure};
 use crate::run_options::run_options;
-use crate::{output, prompt};
+use crate::{Done, Failure, output, prompt};
 
 /// Holds the password or token for the server of `--push`.
 const TOKEN_VARIABLE: &str = "BELLOWS_PUSH_TOKEN";

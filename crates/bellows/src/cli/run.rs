@@ -17,10 +17,10 @@ use super::args::{EventArgs, OutputArgs, RequireArgs, given};
 use super::command_line::Assignment;
 use super::perform::Watched;
 use super::{complete, metrics, perform};
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
-const RUN_EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows run --list
   bellows run stream-publish
@@ -31,16 +31,7 @@ Examples:
   bellows run classic-in-out --observer --event cpu,off-cpu --freq 99,999
   bellows run classic-in-out --broker-root /opt/rabbitmq_server-4.2.1 --json > run.json
 
-`bellows help experiments` says what an experiment is, and `bellows help keys` names every key.";
-
-const DEMO_EXAMPLES: &str = "\
-Examples:
-  bellows demo
-  bellows demo --set broker.kind=rabbitmq
-  bellows demo --duration 3s --json --quiet > run.json";
-
-#[derive(Debug, Args)]
-#[command(after_help = RUN_EXAMPLES)]
+`bellows help experiments` says what an experiment is, and `bellows help keys` names every key.")]
 pub(crate) struct RunArgs {
     /// Built-in experiment, or a file (*.toml)
     #[arg(value_name = "NAME|FILE", required_unless_present = "list", add = complete::experiments())]
@@ -66,7 +57,11 @@ pub(crate) struct RunArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = DEMO_EXAMPLES)]
+#[command(after_help = "\
+Examples:
+  bellows demo
+  bellows demo --set broker.kind=rabbitmq
+  bellows demo --duration 3s --json --quiet > run.json")]
 pub(crate) struct DemoArgs {
     #[command(flatten)]
     changes: Changes,

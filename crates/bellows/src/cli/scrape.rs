@@ -13,15 +13,15 @@ use web::scrape::{
 };
 
 use super::command_line::Url;
-use crate::failure::{Done, Failure};
-use crate::{output, prompt, signals};
+use crate::{Done, Failure, output, prompt, signals};
 
 /// Holds the password, or the token where no user is given.
 const PASSWORD_VARIABLE: &str = "BELLOWS_SCRAPE_PASSWORD";
 /// Shortest interval between two requests.
 const SHORTEST: Length = Length(Nanos::from_millis(10));
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows scrape http://localhost:15692/metrics
   bellows scrape http://localhost:15692/metrics/per-object --every 2s --duration 20m
@@ -29,10 +29,7 @@ Examples:
   bellows scrape http://localhost:15692/metrics --duration 30 --select 'rabbitmq_global_*_total'
   bellows scrape http://localhost:15692/metrics/per-object --select 'sum(rabbitmq_queue_messages)'
 
-`bellows help scrape` tells more.";
-
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+`bellows help scrape` tells more.")]
 pub(crate) struct ScrapeArgs {
     /// Pages in Prometheus' text format or OpenMetrics; several are requested in the same instant
     #[arg(value_name = "URL", required = true, num_args = 1..)]

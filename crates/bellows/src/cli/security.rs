@@ -9,8 +9,7 @@ use web::Secret;
 
 use super::args::choice;
 use super::command_line::Url;
-use crate::failure::Failure;
-use crate::prompt;
+use crate::{Failure, prompt};
 
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "TLS (amqps:// URLs)")]

@@ -10,10 +10,10 @@ use stacks::{WaitBy, WorkBy};
 
 use super::args::{choice, given};
 use super::profile_part::{ProfileArgs, ProfilePart};
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows top
   bellows top last --sort total --grep '^\\$rabbit_' --limit 40
@@ -25,10 +25,7 @@ Examples:
   bellows top last --event mmap
   bellows top last --event off-cpu --by reason
   bellows top profile.pb.gz --from 10 --to 20
-  bellows top last --where 'end-to-end p99 > 50ms' --sort change";
-
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+  bellows top last --where 'end-to-end p99 > 50ms' --sort change")]
 pub(crate) struct TopArgs {
     #[command(flatten)]
     profile: ProfileArgs,

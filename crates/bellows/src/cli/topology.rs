@@ -12,56 +12,11 @@ use web::definitions::{Definitions, GenerateOptions, MOST_QUEUES, Stage};
 use web::management::{LoginRemedy, Management, ManagementOptions};
 
 use super::command_line::Url;
-use crate::failure::{Done, Failure};
-use crate::{output, prompt, signals};
-
-const EXAMPLES: &str = "\
-Examples:
-  bellows topology generate --queues 10000 -o queues.json
-  bellows topology apply queues.json
-  bellows topology export -o all.json
-  bellows topology delete queues.json
-
-`bellows help topology` tells more.";
-
-const GENERATE_EXAMPLES: &str = "\
-Examples:
-  bellows topology generate --queues 10000 -o queues.json
-  bellows topology generate --queues 1000 --exchange orders --bindings 2 -o orders.json
-  bellows topology generate --queues 100 --type quorum --prefix orders. --vhost test -o quorum.json
-  bellows topology generate --queues 5 --exchange orders --exchange-type topic";
-
-const APPLY_EXAMPLES: &str = "\
-What exists already stays as it is. The password is in BELLOWS_MANAGEMENT_PASSWORD,
-else in BELLOWS_PASSWORD.
-
-Examples:
-  bellows topology apply queues.json
-  bellows topology apply queues.json --management http://broker:15672 --user admin
-  bellows topology apply queues.json --vhost test
-  bellows topology apply queues.json --timeout 10m";
-
-const EXPORT_EXAMPLES: &str = "\
-The file holds the hashes of passwords: treat it as a secret. The password is in BELLOWS_MANAGEMENT_PASSWORD,
-else in BELLOWS_PASSWORD.
-
-Examples:
-  bellows topology export -o all.json
-  bellows topology export --vhost test -o test.json
-  bellows topology export --management https://broker:15671 --ca ca.pem --user admin -o all.json";
+use crate::{Done, Failure, output, prompt, signals};
 
 const BUSY_IMPORT: &str = "the node is busy: what was imported stays; run it again, or allow more with --timeout";
 const BUSY_DELETION: &str = "the node is busy: what was deleted is gone; run it again, or allow more with --timeout";
 const BUSY_EXPORT: &str = "the node is busy: allow more with --timeout";
-
-const DELETE_EXAMPLES: &str = "\
-Messages and bindings of the queues are deleted with them, without a question. The password is in \
-BELLOWS_MANAGEMENT_PASSWORD,
-else in BELLOWS_PASSWORD.
-
-Examples:
-  bellows topology delete queues.json
-  bellows topology delete queues.json --management http://broker:15672 --user admin";
 
 const SHORTEST_TIMEOUT: Length = Length(Nanos::from_millis(10));
 const MOST_BINDINGS: u32 = 1_000;
@@ -76,7 +31,14 @@ const REMEDY: LoginRemedy = LoginRemedy {
 };
 
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = "\
+Examples:
+  bellows topology generate --queues 10000 -o queues.json
+  bellows topology apply queues.json
+  bellows topology export -o all.json
+  bellows topology delete queues.json
+
+`bellows help topology` tells more.")]
 pub(crate) struct TopologyArgs {
     #[command(subcommand)]
     action: Action,
@@ -85,16 +47,43 @@ pub(crate) struct TopologyArgs {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Make a file of definitions: queues, and an exchange with bindings to them
-    #[command(after_help = GENERATE_EXAMPLES)]
+    #[command(after_help = "\
+Examples:
+  bellows topology generate --queues 10000 -o queues.json
+  bellows topology generate --queues 1000 --exchange orders --bindings 2 -o orders.json
+  bellows topology generate --queues 100 --type quorum --prefix orders. --vhost test -o quorum.json
+  bellows topology generate --queues 5 --exchange orders --exchange-type topic")]
     Generate(GenerateArgs),
     /// Import a file of definitions into RabbitMQ
-    #[command(after_help = APPLY_EXAMPLES)]
+    #[command(after_help = "\
+What exists already stays as it is. The password is in BELLOWS_MANAGEMENT_PASSWORD,
+else in BELLOWS_PASSWORD.
+
+Examples:
+  bellows topology apply queues.json
+  bellows topology apply queues.json --management http://broker:15672 --user admin
+  bellows topology apply queues.json --vhost test
+  bellows topology apply queues.json --timeout 10m")]
     Apply(ApplyArgs),
     /// Write RabbitMQ's definitions to a file
-    #[command(after_help = EXPORT_EXAMPLES)]
+    #[command(after_help = "\
+The file holds the hashes of passwords: treat it as a secret. The password is in BELLOWS_MANAGEMENT_PASSWORD,
+else in BELLOWS_PASSWORD.
+
+Examples:
+  bellows topology export -o all.json
+  bellows topology export --vhost test -o test.json
+  bellows topology export --management https://broker:15671 --ca ca.pem --user admin -o all.json")]
     Export(ExportArgs),
     /// Delete the queues, exchanges and policies of a file from RabbitMQ
-    #[command(after_help = DELETE_EXAMPLES)]
+    #[command(after_help = "\
+Messages and bindings of the queues are deleted with them, without a question. The password is in \
+BELLOWS_MANAGEMENT_PASSWORD,
+else in BELLOWS_PASSWORD.
+
+Examples:
+  bellows topology delete queues.json
+  bellows topology delete queues.json --management http://broker:15672 --user admin")]
     Delete(ApplyArgs),
 }
 
@@ -311,7 +300,8 @@ impl ApplyArgs {
         let stage = changed?;
         if stage.done < stage.of {
             let cause = format!("stopped after {} of {} objects", stage.done, stage.of);
-            return Err(Failure::Stopped(Problem::new(cause, format!("those are {done}"), "run it again for the rest")));
+            let value = format!("those are {done}");
+            return Err(Failure::Stopped(Problem::new(cause, value, "run it again for the rest")));
         }
         let seconds = begun.elapsed().as_secs_f64();
         let objects = counted(stage.done - stage.absent, "object");

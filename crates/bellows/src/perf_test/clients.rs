@@ -9,7 +9,7 @@ use measure::{Length, LengthRange, Nanos, Rate};
 
 use super::topology::Agents;
 use super::values::{Values, bad, key_values};
-use crate::failure::Failure;
+use crate::Failure;
 
 /// The argument of a subscription's start in a stream.
 const STREAM_OFFSET: &str = "x-stream-offset";

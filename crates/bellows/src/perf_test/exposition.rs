@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use measure::{Interval, Metric, Problem};
 
 use super::values::{Values, bad};
-use crate::failure::Failure;
+use crate::Failure;
 
 #[derive(Debug, PartialEq)]
 pub(super) struct Exposition {

@@ -27,9 +27,8 @@ use report::console;
 use report::perf_test::Sums;
 use session::RunOutcome;
 
-use crate::failure::{Done, Failure};
 use crate::run_options::{self, labels, run_options};
-use crate::{output, signals};
+use crate::{Done, Failure, output, signals};
 use exposition::Exposition;
 use resolved::{Format, ResolvedRun};
 use show::PerfTestObserver;

@@ -7,7 +7,7 @@ use load::{Allocation, Auth};
 use web::Secret;
 
 use super::values::{Values, bad, split_urls};
-use crate::failure::Failure;
+use crate::Failure;
 
 /// The addresses of `-h` or `-H`; at least one.
 pub(super) fn urls(values: &Values) -> Vec<String> {

@@ -3,64 +3,17 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use experiment::{Experiment, OptionNames, Origin, PhasesSpec, ProfileSpec};
+use experiment::{Experiment, Origin, PhasesSpec, ProfileSpec};
 use load::StopCondition;
 use measure::{Length, Nanos};
 use report::perf_test::{Columns, Lines, Unit};
 
 use super::exposition::Exposition;
+use super::table::OPTION_NAMES;
 use super::topology::{self, Agents};
 use super::values::{Values, bad};
 use super::{clients, nodes};
-use crate::failure::Failure;
-
-/// Options by the keys of an experiment that they set.
-const OPTION_NAMES: OptionNames = &[
-    ("ack", "-q/--qos"),
-    ("arguments", "-qa/--queue-args"),
-    ("broker.allocation", "-cal/--connection-allocation"),
-    ("broker.auth", "-se/--sasl-external"),
-    ("broker.ca", "--tls-ca"),
-    ("broker.cert", "--tls-cert"),
-    ("broker.frame-max", "-M/--framemax"),
-    ("broker.further-urls", "-H/--uris"),
-    ("broker.heartbeat", "-b/--heartbeat"),
-    ("broker.insecure", "--tls-insecure"),
-    ("broker.key", "--tls-key"),
-    ("broker.nagle", "-tnd/--tcp-no-delay"),
-    ("broker.oauth2", "-o2uri/--oauth2-token-endpoint"),
-    ("broker.oauth2.client-id", "-o2id/--oauth2-client-id"),
-    ("broker.oauth2.uri", "-o2uri/--oauth2-token-endpoint"),
-    ("broker.receive-buffer", "-trbs/--tcp-receive-buffer-size"),
-    ("broker.send-buffer", "-tsbs/--tcp-send-buffer-size"),
-    ("broker.sni", "-sni/--server-name-indication"),
-    ("broker.url", "-h/--uri"),
-    ("channel-prefetch", "-Q/--global-qos"),
-    ("commit-every", "-m/--ptxsize"),
-    ("consume-count", "-D/--cmessages"),
-    ("consumer-arguments", "-ca/--consumer-args"),
-    ("consumer-commit-every", "-n/--ctxsize"),
-    ("consumer-connections", "-Y/--consumer-channel-count"),
-    ("destination", "-u/--queue"),
-    ("destinations", "-u/--queue"),
-    ("headers", "-mp/--message-properties"),
-    ("max-pending", "-c/--confirm"),
-    ("message-count", "-C/--pmessages"),
-    ("message-size", "-s/--size"),
-    ("phases.measure", "-z/--time"),
-    ("poll", "-po/--polling"),
-    ("prefetch", "-q/--qos"),
-    ("producer-connections", "-X/--producer-channel-count"),
-    ("properties", "-mp/--message-properties"),
-    ("random-routing-keys", "-K/--random-routing-key"),
-    ("rate", "-r/--rate"),
-    ("recover", "-cri/--connection-recovery-interval"),
-    ("refuse", "-na/--nack"),
-    ("schedule", "-vr/--variable-rate"),
-    ("stream-offset", "-sco/--stream-consumer-offset"),
-    ("total-consumers", "-y/--consumers"),
-    ("total-producers", "-x/--producers"),
-];
+use crate::Failure;
 
 #[derive(Debug)]
 pub(super) struct ResolvedRun {

@@ -6,7 +6,7 @@ use session::Observer;
 
 use super::exposition::Served;
 use super::resolved::{Format, ResolvedRun};
-use crate::failure::Failure;
+use crate::Failure;
 use crate::output::{self, Sheet};
 
 /// Shortest rest of an interval that has a line of its own when the test ends.

@@ -8,7 +8,7 @@ use experiment::LoadSpec;
 use load::{AmqpDestination, Argument, Consumers, Declare, Exchange, QueueHandling, QueueType};
 
 use super::values::{Values, bad, byte_capacity, formatted, key_values, seconds_of_duration};
-use crate::failure::Failure;
+use crate::Failure;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Agents {

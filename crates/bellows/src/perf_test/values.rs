@@ -9,7 +9,7 @@ use measure::Length;
 
 use super::parser::{self, Given, ParseError};
 use super::table::{self, OPTIONS, Opt, Shown, Status};
-use crate::failure::Failure;
+use crate::Failure;
 
 /// The value of an environment variable.
 pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;

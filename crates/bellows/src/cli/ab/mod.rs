@@ -20,10 +20,10 @@ use super::compare::{ExistingArgs, ExistingRuns, Margins, is_log_name};
 use super::paired::{ComparisonFiles, PairedFolder};
 use super::run::{Changes, is_experiment, load};
 use super::{complete, find};
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows ab stream-publish --b rabbitmq@/opt/rabbitmq-patched
   bellows ab mine.toml --b-set broker.config.collect_statistics=fine
@@ -46,10 +46,7 @@ starts it. With --over each combination of values is a comparison of its own, a 
 and decided together: where does it help, where does it hurt? Ctrl-C ends it; what is complete is shown, and the same \
 command line with --resume goes on. A folder of runs in turns, and runs named with --with, are compared as they are: \
 another folder stands for all runs in it, and of a histogram log only latencies are known. Exit codes: 0 the same or \
-better, 3 worse, 4 inconclusive. `bellows help ab` says how it is decided.";
-
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+better, 3 worse, 4 inconclusive. `bellows help ab` says how it is decided.")]
 pub(crate) struct AbArgs {
     /// Experiment to run: built in, or a file (*.toml). Or existing runs of A: paths, ids, parts of ids, folders of
     /// runs, a filter as of `bellows runs` (tag=before), or HDR histogram logs

@@ -16,8 +16,7 @@ use super::super::paired::{self, ComparisonFiles, PairedFolder, done, has_ended,
 use super::super::perform::{Watched, after, carry_out, shape, tell_kept, tell_one};
 use super::super::{find, metrics};
 use super::Sides;
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
 /// The runs to make and how to judge them.
 pub(super) struct Turns {

@@ -6,10 +6,10 @@ use measure::Length;
 use report::artemis::Sides;
 
 use super::options::{ArtemisClientArgs, ArtemisConsumerArgs, ArtemisProducerArgs, Common, Sending};
+use crate::Failure;
 use crate::cli::args::given;
 use crate::cli::clients::Consuming;
 use crate::cli::command_line::{OPTION_NAMES, Url};
-use crate::failure::Failure;
 
 /// Artemis' consumers have a window of 1 MiB: a thousand messages of its default size.
 const PREFETCH: u16 = 1_000;

@@ -11,8 +11,7 @@ use serde::Serialize;
 use super::connect::left;
 use super::options::CountArgs;
 use super::progress::Repetition;
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Allocators")]

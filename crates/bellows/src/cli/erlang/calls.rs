@@ -20,11 +20,22 @@ use super::progress::Progress;
 use super::root::RootArgs;
 use super::stacks::Stacks;
 use super::time::{TimeArgs, TimedCall};
-use crate::failure::{Done, Failure};
 use crate::profile_formats::Output;
-use crate::{output, signals};
+use crate::{Done, Failure, output, signals};
 
-const CALLS_EXAMPLES: &str = "\
+/// The narrowest name of a function that is of use.
+const LEAST_NAME: usize = 44;
+/// Traces that saw less than one in this many of the counted calls may show something else.
+const SMALL_PART: u64 = 50;
+/// Processes that are traced shortly.
+const BURSTS: u16 = 10;
+/// Blocks with counters.
+const BLOCKS: u8 = 4;
+/// Processes that are shown.
+const PROCESSES: usize = 10;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows erlang calls rabbit@localhost exometer_slide rabbit_mgmt_db --duration 5s
   bellows erlang calls rabbit@localhost rabbit_channel rabbit_amqqueue --role channel --limit 30
@@ -40,29 +51,7 @@ Calls and own time are counted by the node itself, exactly, while the counters r
 callers and callees come from short traces of the busiest processes. With --root calls of one function are traced one \
 by one, also in the processes that they ask; functions that are called too often for that are counted alone. With \
 --time the function is really called, so name one that changes nothing; its arguments are terms, which are read and \
-not evaluated. `bellows help erlang` tells more.";
-const MEMORY_EXAMPLES: &str = "\
-Examples:
-  bellows erlang memory rabbit@localhost rabbit_channel --duration 5s
-  bellows erlang memory rabbit@localhost prometheus_text_format prometheus_model_helpers --json
-  bellows erlang memory rabbit@localhost --allocators
-  bellows erlang memory rabbit@localhost --allocators --every 10s --count 6
-
-Counting needs a node of Erlang/OTP 26 or later; --allocators does not.";
-
-/// The narrowest name of a function that is of use.
-const LEAST_NAME: usize = 44;
-/// Traces that saw less than one in this many of the counted calls may show something else.
-const SMALL_PART: u64 = 50;
-/// Processes that are traced shortly.
-const BURSTS: u16 = 10;
-/// Blocks with counters.
-const BLOCKS: u8 = 4;
-/// Processes that are shown.
-const PROCESSES: usize = 10;
-
-#[derive(Debug, Args)]
-#[command(after_help = CALLS_EXAMPLES)]
+not evaluated. `bellows help erlang` tells more.")]
 pub(super) struct CallsArgs {
     #[command(flatten)]
     count: CountArgs,
@@ -115,7 +104,14 @@ fn patterns(given: &[FunctionsOrCall]) -> Result<Vec<FunctionPattern>, Failure> 
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = MEMORY_EXAMPLES,
+    after_help = "\
+Examples:
+  bellows erlang memory rabbit@localhost rabbit_channel --duration 5s
+  bellows erlang memory rabbit@localhost prometheus_text_format prometheus_model_helpers --json
+  bellows erlang memory rabbit@localhost --allocators
+  bellows erlang memory rabbit@localhost --allocators --every 10s --count 6
+
+Counting needs a node of Erlang/OTP 26 or later; --allocators does not.",
     mut_arg("duration", |arg| arg.default_value_if("allocators", "true", "2"))
 )]
 pub(super) struct MemoryArgs {

@@ -13,8 +13,7 @@ use measure::{Length, Nanos, Problem, Refused};
 use session::Look;
 
 use crate::cli::args::given;
-use crate::failure::Failure;
-use crate::{output, prompt};
+use crate::{Failure, output, prompt};
 
 const COOKIE_VARIABLE: &str = "BELLOWS_ERLANG_COOKIE";
 /// EPMD's port holds for all Erlang programs, and trusted authorities for all commands: neither was given for one node.

@@ -9,21 +9,18 @@ use report::text::bytes;
 use serde::Serialize;
 
 use super::connect::NodeArgs;
-use crate::failure::{Done, Failure};
-use crate::output;
-
-const EXAMPLES: &str = "\
-Examples:
-  bellows erlang info rabbit@localhost
-  bellows erlang info rabbit@localhost --json
-  bellows erlang info rabbit@db1.example.org --tls --ca ca.pem --cookie-file cookie";
+use crate::{Done, Failure, output};
 
 const OURS: &str = "bellows_";
 /// Modules of ours that are named at most.
 const MOST_NAMED: usize = 20;
 
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = "\
+Examples:
+  bellows erlang info rabbit@localhost
+  bellows erlang info rabbit@localhost --json
+  bellows erlang info rabbit@db1.example.org --tls --ca ca.pem --cookie-file cookie")]
 pub(super) struct InfoArgs {
     #[command(flatten)]
     node: NodeArgs,

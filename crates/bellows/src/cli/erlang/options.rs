@@ -11,8 +11,7 @@ use measure::{Length, count};
 use report::console::{sanitise, wrap};
 
 use super::connect::NodeArgs;
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 
 /// Callers and callees that are shown of a function.
 const NEIGHBOURS: usize = 4;

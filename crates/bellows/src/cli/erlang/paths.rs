@@ -8,8 +8,7 @@ use measure::{Nanos, count, counted};
 use report::console::{grid, sanitise, sentence};
 use serde::Serialize;
 
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 
 /// Share of the additional time of slow calls below which a function is not shown.
 const LEAST_SHARE: f64 = 0.01;

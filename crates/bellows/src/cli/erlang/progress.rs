@@ -9,8 +9,7 @@ use measure::Length;
 use report::console::Steps;
 use serde::Serialize;
 
-use crate::failure::{Done, Failure};
-use crate::{output, signals};
+use crate::{Done, Failure, output, signals};
 
 /// Shortest task with a bar.
 const LEAST: Duration = Duration::from_secs(2);

@@ -13,8 +13,7 @@ use session::{QueuePage, serve_queues};
 use super::connect::{NodeArgs, left, look, started};
 use super::progress::Repetition;
 use crate::cli::args::choice;
-use crate::failure::{Done, Failure};
-use crate::{output, signals};
+use crate::{Done, Failure, output, signals};
 
 /// Rows in a terminal where nothing else is requested.
 const SHOWN: u32 = 20;
@@ -25,17 +24,15 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// How often a server's end is checked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows erlang queues rabbit@localhost
   bellows erlang queues rabbit@localhost --vhost / --sort name --limit 100
   bellows erlang queues rabbit@localhost --every 2s
   bellows erlang queues rabbit@localhost --json > queues.json
   bellows erlang queues rabbit@localhost --fresh 200ms --limit 50
-  bellows erlang queues rabbit@localhost --listen 127.0.0.1:9420";
-
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+  bellows erlang queues rabbit@localhost --listen 127.0.0.1:9420")]
 pub(crate) struct QueuesArgs {
     #[command(flatten)]
     node: NodeArgs,

@@ -18,9 +18,8 @@ use super::paths::{self, ObserverRow, PathRows, Spread};
 use super::progress::Progress;
 use super::stacks::Stacks;
 use super::trace::per_second;
-use crate::failure::{Done, Failure};
 use crate::profile_formats::Output;
-use crate::{output, signals};
+use crate::{Done, Failure, output, signals};
 
 /// Calls that must come for 15 of them to be followed: a quarter comes before, one or two are counted, and a fourth of
 /// the rest is only timed.

@@ -7,9 +7,8 @@ use erlang::calls::CallTree;
 use measure::Time;
 use stacks::{Frame, FrameKind, Heading, Profile, ProfileHeader, Sample, StackNode, Unwinding};
 
-use crate::failure::Failure;
-use crate::output;
 use crate::profile_formats::Output;
+use crate::{Failure, output};
 
 const WAITS: &str = "[waits]";
 

@@ -16,9 +16,8 @@ use super::options::{CountArgs, print_neighbours};
 use super::paths::{self, PathRows, Spread};
 use super::progress::Progress;
 use super::stacks::Stacks;
-use crate::failure::{Done, Failure};
 use crate::profile_formats::Output;
-use crate::{output, signals};
+use crate::{Done, Failure, output, signals};
 
 /// Trace messages of the traced calls.
 const MESSAGES: u32 = 5_000_000;

@@ -14,18 +14,7 @@ use serde::Serialize;
 use super::connect::{NodeArgs, leave};
 use super::options::{BudgetArgs, ProcessArgs};
 use super::progress::Progress;
-use crate::failure::{Done, Failure};
-use crate::{output, signals};
-
-const EXAMPLES: &str = "\
-Examples:
-  bellows erlang trace rabbit@localhost rabbit_mgmt_wm_queues:to_json/2 --max-calls 1 --duration 60
-  bellows erlang trace rabbit@localhost rabbit_amqqueue:declare --returns --durations
-  bellows erlang trace rabbit@localhost rabbit_channel:handle_cast/2 --role channel --rate 1000
-  bellows erlang trace rabbit@localhost lists:keyfind/3 --match '_, N, _ when N > 1' --max-calls 5
-
-It ends at the first limit that trips, and says which. Arguments and results are cut, and secrets in them \
-masked, on the node. `bellows help erlang` tells more.";
+use crate::{Done, Failure, output, signals};
 
 /// Longest wait for one answer, so that Ctrl-C is heard.
 const WAIT: Duration = Duration::from_millis(250);
@@ -37,7 +26,15 @@ const ASK: Duration = Duration::from_secs(5);
 const BEYOND: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = "\
+Examples:
+  bellows erlang trace rabbit@localhost rabbit_mgmt_wm_queues:to_json/2 --max-calls 1 --duration 60
+  bellows erlang trace rabbit@localhost rabbit_amqqueue:declare --returns --durations
+  bellows erlang trace rabbit@localhost rabbit_channel:handle_cast/2 --role channel --rate 1000
+  bellows erlang trace rabbit@localhost lists:keyfind/3 --match '_, N, _ when N > 1' --max-calls 5
+
+It ends at the first limit that trips, and says which. Arguments and results are cut, and secrets in them \
+masked, on the node. `bellows help erlang` tells more.")]
 pub(super) struct TraceArgs {
     #[command(flatten)]
     node: NodeArgs,

@@ -7,8 +7,7 @@ use measure::Metric;
 use report::console::{self, Shape};
 
 use super::{RunArg, RunsDir, complete, find};
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bellows runs show\n  bellows runs show -v last\n  bellows runs show 7k2q --json")]

@@ -7,10 +7,10 @@ use report::console;
 use super::super::args::RunsDir;
 use super::super::compare::level;
 use super::super::find;
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows runs history stream-publish
   bellows runs history stream-publish --filter 'tag=nightly' --json
@@ -18,10 +18,7 @@ Examples:
 
 The newest run decides which count: those of its machine, its load and its bellows; brokers may differ. Trials of \
 `limit` never count. A change is called one where a cut of the series, or a window in it, is better than those of the \
-same values in random orders. `bellows help ab` says more.";
-
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+same values in random orders. `bellows help ab` says more.")]
 pub(super) struct HistoryArgs {
     /// Name of the experiment, as `bellows runs` shows it
     #[arg(value_name = "EXPERIMENT")]

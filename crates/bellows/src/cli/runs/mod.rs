@@ -12,8 +12,7 @@ use serde::Serialize;
 
 use super::args::{RunsDir, choice};
 use super::{complete, find};
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
 const EXAMPLES: &str = "\
 Examples:

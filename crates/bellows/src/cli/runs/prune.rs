@@ -12,8 +12,7 @@ use session::{PreparedData, PreparedFolder};
 
 use crate::cli::args::RunsDir;
 use crate::cli::{complete, find};
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bellows runs rm 7k2q\n  bellows runs rm 7k2q x3m4 --dry-run")]

@@ -14,8 +14,7 @@ use serde::Serialize;
 use super::connect::{NodeArgs, left};
 use super::progress::Repetition;
 use crate::cli::args::choice;
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
 /// The window where nothing else is requested.
 const WINDOW: Length = Length(Nanos::from_millis(2_000));
@@ -23,17 +22,15 @@ const SHORTEST: Length = Length(Nanos::from_millis(50));
 /// Processes that are printed where nothing else is requested.
 const ROWS: u32 = 20;
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows erlang top rabbit@localhost
   bellows erlang top rabbit@localhost --sort memory --limit 50
   bellows erlang top rabbit@localhost --once --every 5s
   bellows erlang top rabbit@localhost --json --every 2s --count 10
 
-Keys: r reductions, m memory, l message queue, b binaries; + and - the window; p pause; ? all keys; q or Esc ends.";
-
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+Keys: r reductions, m memory, l message queue, b binaries; + and - the window; p pause; ? all keys; q or Esc ends.")]
 pub(crate) struct ErlangTopArgs {
     #[command(flatten)]
     node: NodeArgs,

@@ -23,8 +23,7 @@ use report::console::{fit, fit_apart, sanitise, width, wrap};
 use signal_hook::consts::SIGINT;
 
 use super::plain::{MARK, TopColumn, columns, is_own, summary, titles, value};
-use crate::failure::{Done, Failure};
-use crate::signals;
+use crate::{Done, Failure, signals};
 
 /// Windows that + and - choose from.
 const WINDOWS: [Duration; 6] = [
