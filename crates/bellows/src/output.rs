@@ -124,7 +124,6 @@ pub(crate) fn style_aside() -> Style {
     Style::of(&io::stderr())
 }
 
-/// Output during a command.
 pub(crate) fn live(shape: Shape, json: bool, quiet: bool) -> Live {
     let (out, progress) = (style(), style_aside());
     if quiet {

@@ -86,11 +86,8 @@ impl BrokerArgs {
             (None, Some(path)) => {
                 let origin = path.display().to_string();
                 let text = std::fs::read_to_string(path).map_err(|e| {
-                    Failure::Usage(Problem::new(
-                        format!("cannot read {origin}"),
-                        e,
-                        "give a file of [[fault]] entries; see `bellows help faults`",
-                    ))
+                    let help = "give a file of [[fault]] entries; see `bellows help faults`";
+                    Failure::Usage(Problem::new(format!("cannot read {origin}"), e, help))
                 })?;
                 (text, origin)
             }

@@ -46,7 +46,6 @@ pub(super) fn experiments() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| experiment_names(typed).collect())
 }
 
-/// Experiments, and runs of the usual folder.
 pub(super) fn experiments_and_runs() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| experiment_names(typed).chain(run_ids(typed)).collect())
 }

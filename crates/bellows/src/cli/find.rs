@@ -181,7 +181,6 @@ fn among_runs(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
 /// Ids of an error at most.
 const SHOWN: usize = 10;
 
-/// The newest of several ids, and how many more there are.
 fn shown_ids(ids: &[String]) -> String {
     let shown = ids.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
     match ids.len().saturating_sub(SHOWN) {

@@ -87,7 +87,6 @@ impl FlameArgs {
         write(self.output, format.usual_name(&event), &[source], &content)
     }
 
-    /// Folds the text of `perf script`.
     fn fold(self) -> Result<Done, Failure> {
         if self.title.is_some() {
             return Err(Failure::usage("folded text has no heading", "leave out --title"));

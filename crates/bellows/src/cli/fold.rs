@@ -158,7 +158,6 @@ type FileAndAddress = (Vec<u8>, Vec<u8>);
 
 /// Asks `addr2line` once for each address of a file.
 struct InlinedFunctions {
-    /// Add file and line.
     context: bool,
     known: HashMap<FileAndAddress, Option<Vec<u8>>>,
     /// Addresses of functions by file, by `nm`.
@@ -166,7 +165,6 @@ struct InlinedFunctions {
 }
 
 impl InlinedFunctions {
-    /// Looks whether `addr2line` is there.
     fn new(context: bool) -> Result<Self, Failure> {
         let found = Command::new("addr2line").arg("--version").output();
         found.map_err(|error| {

@@ -13,7 +13,6 @@ use crate::{Done, Failure, output, perf_test};
 /// Two names this alike are taken for a slip of the pen (Jaro-Winkler similarity, 0 to 1).
 const ALIKE: f64 = 0.75;
 
-/// A document that is in the binary.
 struct Topic {
     /// The name of the command that it is about, else a name of its own.
     name: &'static str,
@@ -24,7 +23,6 @@ struct Topic {
     text: &'static str,
 }
 
-/// A topic with its document, and its former name.
 macro_rules! topic {
     ($name:literal, $file:literal) => {
         topic!($name, $file, "")
@@ -154,7 +152,6 @@ struct Match {
     kind: MatchKind,
 }
 
-/// The sections that mention all of these words.
 fn search(words: &str) -> Vec<Match> {
     let mut found = Vec::new();
     for topic in TOPICS.iter().filter(|topic| !is_schema(topic.name)) {

@@ -318,7 +318,6 @@ impl Search<'_> {
         found.into_iter().flatten().map(of).collect()
     }
 
-    /// How to resume after a signal.
     fn stopped(&self) -> Failure {
         let made = match &self.trials.scale {
             Some(scale) => counted(scale.runs.len() as u64, "run"),

@@ -14,7 +14,6 @@ use crate::{Done, Failure, output};
 
 /// Browsers that end later have opened the page.
 const AT_ONCE: Duration = Duration::from_secs(1);
-/// Time between two looks at a browser.
 const POLL: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Args)]

@@ -404,7 +404,6 @@ fn write(format: ComparisonFormat, path: &Path, name: &str, of: Option<&Compared
     written.map_err(|e| Failure::io("write", path, &e))
 }
 
-/// Draws the costs of call paths on both sides.
 fn draw(path: &Path, of: &ComparedMatrix) -> Result<(), Failure> {
     let one = of.alone();
     let Some(stacks) = one.and_then(|it| it.stacks.as_ref()) else {

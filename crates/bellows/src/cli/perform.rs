@@ -183,7 +183,6 @@ pub(super) fn tell_one(output: &OutputArgs, about: &str, record: &RunRecord) -> 
     Ok(())
 }
 
-/// Prints the common result of several runs: for people, or for machines and people.
 fn tell_repeats(
     output: &OutputArgs,
     repeats: &Repeats,
@@ -236,7 +235,6 @@ impl Watched {
     }
 }
 
-/// Completed work, and its pictures.
 pub(super) struct CarriedOut {
     pub(super) outcome: RunOutcome,
     /// The report's path; `None` where nothing was kept.
@@ -289,7 +287,6 @@ pub(super) fn carry_out(
     Ok(CarriedOut { outcome: outcome?, report })
 }
 
-/// Prints the summary: for people, or for machines and people.
 fn tell(output: &OutputArgs, carried: &CarriedOut) -> Result<(), Failure> {
     match &carried.outcome.record.summary {
         Some(summary) => tell_result(output, summary, |style| carried.brief(summary, style)),
@@ -312,7 +309,6 @@ fn tell_result(
     output::print_json(value)
 }
 
-/// Tells where the page of several runs is.
 pub(super) fn tell_kept(output: &OutputArgs, page: &Path) -> Result<(), Failure> {
     let kept = format!("page: {}", page.display());
     match output.json {

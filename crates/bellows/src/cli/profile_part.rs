@@ -56,7 +56,6 @@ pub(super) struct PartArgs {
     runs: RunsDir,
 }
 
-/// Condition on a second.
 #[derive(Clone, Debug)]
 enum Condition {
     Stall,
@@ -252,7 +251,6 @@ impl PartArgs {
         Err(Failure::failed(format!("no sample of {name} lies {asked}"), remedy).observed(asked))
     }
 
-    /// The window for a heading.
     fn window(&self) -> Option<String> {
         let from = self.from.unwrap_or(0.0);
         let to = self.to.map(|to| format!("{from} s to {to} s"));

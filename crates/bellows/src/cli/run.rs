@@ -219,11 +219,8 @@ fn read(name: &str) -> Result<(Experiment, String), Failure> {
         return Ok((read, text.unwrap_or_default().to_owned()));
     }
     let text = std::fs::read_to_string(path).map_err(|source| {
-        Failure::Usage(Problem::new(
-            format!("cannot read {name}"),
-            source,
-            "`bellows run --list` lists the built-in experiments",
-        ))
+        let help = "`bellows run --list` lists the built-in experiments";
+        Failure::Usage(Problem::new(format!("cannot read {name}"), source, help))
     })?;
     let read = Experiment::from_toml(&text, name).map_err(Error::from)?;
     Ok((read, text))
@@ -235,7 +232,6 @@ fn list() -> Result<Done, Failure> {
     output::print(&console::listed(&rows, output::style())).map(|()| Done::Fine)
 }
 
-/// Default length of a block.
 const BLOCK: Length = Length::seconds(1);
 
 #[derive(Debug, Args)]

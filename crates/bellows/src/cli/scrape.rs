@@ -17,7 +17,6 @@ use crate::{Done, Failure, output, prompt, signals};
 
 /// Holds the password, or the token where no user is given.
 const PASSWORD_VARIABLE: &str = "BELLOWS_SCRAPE_PASSWORD";
-/// Shortest interval between two requests.
 const SHORTEST: Length = Length(Nanos::from_millis(10));
 
 #[derive(Debug, Args)]
@@ -256,7 +255,6 @@ fn values(plan: &ScrapePlan, scrape: &Scrape) -> Vec<(SeriesName, f64)> {
     cost.map(|it| (it.name, it.value)).chain(selected).collect()
 }
 
-/// Why pages never came, in one message.
 fn never_came(summaries: &[ScrapeSummary]) -> Option<Problem> {
     let mut missing = summaries.iter().filter(|it| it.completed == 0);
     let first = missing.next()?;

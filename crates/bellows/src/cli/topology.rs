@@ -20,7 +20,6 @@ const BUSY_EXPORT: &str = "the node is busy: allow more with --timeout";
 
 const SHORTEST_TIMEOUT: Length = Length(Nanos::from_millis(10));
 const MOST_BINDINGS: u32 = 1_000;
-/// Time between two lines of progress in a pipe.
 const BETWEEN_LINES: Duration = Duration::from_secs(1);
 
 /// Hold the password: the first that is set.

@@ -17,7 +17,6 @@ pub(super) struct Exposition {
     page: Page,
 }
 
-/// The page so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Page {
     prefix: String,

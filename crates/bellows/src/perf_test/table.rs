@@ -14,7 +14,6 @@ pub(super) enum Arg {
     Many,
 }
 
-/// Relation of an option to PerfTest's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     /// Means the same.

@@ -162,7 +162,6 @@ const LARGEST_SEGMENT: i64 = 3_000_000_000;
 /// More queues are a slip of the keyboard.
 const MOST_QUEUES: u32 = 60_000;
 
-/// The queues and how clients are assigned to them.
 #[derive(Debug, PartialEq, Eq)]
 enum Names {
     /// None was named.

@@ -167,7 +167,6 @@ impl Turns {
         Ok(done(&compared, output.strict, is_whole))
     }
 
-    /// How to resume after a signal.
     fn stopped(&self) -> Failure {
         let made: usize = self.folder.cells.iter().map(|cell| cell.records.len()).sum();
         // Others are made in place of those that do not count.

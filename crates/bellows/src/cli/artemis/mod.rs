@@ -154,7 +154,6 @@ struct Screen<'a> {
 }
 
 impl Screen<'_> {
-    /// Prints the summary and completes the files.
     fn end(mut self, success: bool, measured: &Interval) -> Result<(), Failure> {
         if let Some(trouble) = self.trouble {
             return Err(trouble);

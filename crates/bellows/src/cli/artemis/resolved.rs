@@ -216,7 +216,6 @@ impl Sending {
     }
 }
 
-/// The port of Artemis' own clients.
 const ARTEMIS_PORT: u16 = 61_616;
 
 /// Turns an address of Artemis' own clients into that of AMQP on the same port; tells whether it was one.

@@ -17,7 +17,6 @@ use crate::{Failure, output};
 const NEIGHBOURS: usize = 4;
 /// Where names begin below a function.
 const INDENT: usize = 13;
-/// Functions whose neighbours are shown.
 const FUNCTIONS: usize = 10;
 
 #[derive(Debug, Args)]

@@ -265,22 +265,7 @@ pub(super) struct PathRows<'a> {
 #[derive(Debug, Serialize)]
 struct CountedRows<'a> {
     calls: u64,
-    functions: Vec<CountedRow<'a>>,
-}
-
-#[derive(Debug, Serialize)]
-struct CountedRow<'a> {
-    function: &'a str,
-    calls: u64,
-    own_ns: u64,
-}
-
-fn counted_rows(path: &Path) -> CountedRows<'_> {
-    let functions = path.counted.iter();
-    let functions = functions
-        .map(|it| CountedRow { function: &it.function, calls: it.calls, own_ns: Nanos::from(it.own).0 })
-        .collect();
-    CountedRows { calls: path.counted_calls, functions }
+    functions: &'a [CountedFunction],
 }
 
 #[derive(Debug, Serialize)]
@@ -296,25 +281,17 @@ struct SlowRows<'a> {
 struct SlowRow<'a> {
     function: &'a str,
     longer_ns: i64,
-    slow: PerCallRow,
-    others: PerCallRow,
-}
-
-#[derive(Debug, Serialize)]
-struct PerCallRow {
-    calls: f64,
-    own_ns: u64,
-    waiting_ns: u64,
-    accumulated_ns: u64,
-    accumulated_waiting_ns: u64,
+    slow: PerCall,
+    others: PerCall,
 }
 
 pub(super) fn rows<'a>(path: &'a Path, compared: Option<&'a Comparison>) -> PathRows<'a> {
+    let counted = || CountedRows { calls: path.counted_calls, functions: &path.counted };
     PathRows {
         ended: path.ended.describe(),
         modules: &path.modules,
         left_out: &path.left_out,
-        counted: (path.counted_calls > 0).then(|| counted_rows(path)),
+        counted: (path.counted_calls > 0).then(counted),
         messages: path.messages,
         calls_begun: path.begun,
         unfinished_calls: path.unfinished,
@@ -332,15 +309,7 @@ pub(super) fn rows<'a>(path: &'a Path, compared: Option<&'a Comparison>) -> Path
 }
 
 fn slow_row(of: &Difference) -> SlowRow<'_> {
-    let per_call = |it: &PerCall| PerCallRow {
-        calls: it.calls,
-        own_ns: it.own as u64,
-        waiting_ns: it.waiting as u64,
-        accumulated_ns: it.accumulated as u64,
-        accumulated_waiting_ns: it.accumulated_waiting as u64,
-    };
-    let (slow, others) = (per_call(&of.slow), per_call(&of.rest));
-    SlowRow { function: &of.function, longer_ns: of.more() as i64, slow, others }
+    SlowRow { function: &of.function, longer_ns: of.more() as i64, slow: of.slow, others: of.rest }
 }
 
 /// With fewer calls of either kind the ratio of medians is rough.

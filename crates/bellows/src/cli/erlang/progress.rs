@@ -1,7 +1,8 @@
 //! Progress of a task: a bar on a terminal, where it lasts two seconds or more; nothing in a pipe. Commands that look
 //! again and again.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -25,14 +26,8 @@ pub(super) struct Progress {
 
 #[derive(Debug, Default)]
 struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    text: String,
-    done: bool,
+    text: Mutex<String>,
+    done: AtomicBool,
 }
 
 impl Progress {
@@ -52,15 +47,15 @@ impl Progress {
     }
 
     pub(super) fn say(&self, text: &str) {
-        text.clone_into(&mut self.shared.state().text);
+        text.clone_into(&mut self.shared.text.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.shared.state().done = true;
-        self.shared.changed.notify_all();
+        self.shared.done.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
             // It cannot panic, and the bar is only a courtesy.
             let _ = thread.join();
         }
@@ -68,22 +63,15 @@ impl Drop for Progress {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn show(&self, length: Duration) {
         let begun = Instant::now();
         let mut steps = None;
         loop {
-            let waited = self.changed.wait_timeout_while(self.state(), EVERY, |state| !state.done);
-            let text = {
-                let state = &waited.unwrap_or_else(PoisonError::into_inner).0;
-                if state.done {
-                    break;
-                }
-                state.text.clone()
-            };
+            thread::park_timeout(EVERY);
+            if self.done.load(Ordering::Relaxed) {
+                break;
+            }
+            let text = self.text.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let of = length.as_secs().max(1) as usize;
             let done = (begun.elapsed().as_secs() as usize).min(of);
             steps.get_or_insert_with(|| Steps::new(output::style_aside())).at(done, of, &text);

@@ -43,13 +43,11 @@ pub(super) struct TimeArgs {
 }
 
 pub(super) struct TimedCall<'a> {
-    /// The call, as Erlang writes it.
     pub(super) call: String,
     /// Functions to trace below the call; those that run there where none is named.
     pub(super) functions: Vec<FunctionPattern>,
     pub(super) count: &'a CountArgs,
     pub(super) time: &'a TimeArgs,
-    /// Draw the waits, too.
     pub(super) waits: bool,
     /// File for the stacks of traced calls.
     pub(super) output: Option<(&'a Path, Output)>,

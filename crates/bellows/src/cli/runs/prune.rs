@@ -108,7 +108,6 @@ impl PruneArgs {
     }
 }
 
-/// Runs that were removed, or would be.
 #[derive(Default)]
 struct Removed {
     number: u64,

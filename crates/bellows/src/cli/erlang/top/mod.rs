@@ -65,7 +65,6 @@ pub(crate) struct ErlangTopArgs {
 #[derive(Debug, Serialize)]
 struct TopRow<'a> {
     node: &'a str,
-    /// The end of the window.
     time: String,
     #[serde(flatten)]
     window: TopWindow,

@@ -261,7 +261,6 @@ impl TopView {
         lines.collect()
     }
 
-    /// The keys, and whether the view is paused.
     fn keys(&self, columns: usize) -> Vec<String> {
         let wish = self.wish.lock().unwrap_or_else(PoisonError::into_inner);
         let state = if self.is_paused { "paused; " } else { "" };
@@ -344,7 +343,6 @@ fn key_line(window: Duration, columns: usize) -> String {
     fit("? keys", columns).into_owned()
 }
 
-/// All keys, on as many lines as they need.
 fn key_lines(window: Duration, columns: usize) -> Vec<String> {
     let keys = keys(window);
     let mut keys: Vec<String> = keys.iter().map(|(key, what, _)| format!("{key} {what}")).collect();
