@@ -40,8 +40,7 @@ pub(super) fn execute(show: bool, quiet: bool, json: bool) -> Result<Done, Failu
 }
 
 fn measure(quiet: bool) -> Result<Calibration, Failure> {
-    let control = load::Control::new();
-    let at_once = signals::stop_load(&control)?;
+    let (control, at_once) = signals::stop_load()?;
     let options = run_options(None, archive::Labels::default(), Vec::new())?;
     let steps = if quiet { Steps::Quiet } else { Steps::new(output::style_aside()) };
     let found = session::calibrate(&options, &control, |done, of, text| steps.at(done, of, text));

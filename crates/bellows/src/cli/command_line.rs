@@ -358,13 +358,13 @@ mod tests {
 
     use super::*;
 
+    fn refused(line: &str) -> String {
+        let error = Cli::command().try_get_matches_from(line.split(' ')).unwrap_err();
+        readable(error).render().to_string()
+    }
+
     #[test]
     fn options_of_loads_are_keys_of_experiments() {
-        let refused = |line: &str| {
-            let words = line.split(' ').map(OsString::from);
-            let error = Cli::command().try_get_matches_from(words).unwrap_err();
-            readable(error).render().to_string()
-        };
         for (line, key) in [
             ("bellows run stream-publish --producers 5", "load.0.producers"),
             ("bellows demo --quiet --warmup=5", "phases.warmup"),
@@ -387,8 +387,7 @@ mod tests {
             ("bellows erlang memory n@h", "--allocators, which needs none"),
             ("bellows erlang calls n@h", "such as rabbit_channel"),
         ] {
-            let error = Cli::command().try_get_matches_from(line.split(' ')).unwrap_err();
-            let text = readable(error).render().to_string();
+            let text = refused(line);
             assert!(text.contains(tip), "{text}");
             assert!(!text.contains("a similar"), "{text}");
         }
@@ -530,16 +529,15 @@ mod tests {
     #[test]
     fn errors_repeat_no_secret() {
         for line in [
-            &["bellows", "client", "--pasword=s3cret"][..],
-            &["bellows", "run", "x", "amqp://me:s3cret@h"],
-            &["bellows", "client", "--rate", "amqp://me:s3cret@h"],
-            &["bellows", "client", "--duration", "amqp://me:s3cret@h"],
-            &["bellows", "client", "--schedule", "amqp://me:s3cret@h"],
-            &["bellows", "client", "--pid", "me:s3cret@h"],
-            &["bellows", "client", "--queue-type", "s3cret=s3cret"],
+            "bellows client --pasword=s3cret",
+            "bellows run x amqp://me:s3cret@h",
+            "bellows client --rate amqp://me:s3cret@h",
+            "bellows client --duration amqp://me:s3cret@h",
+            "bellows client --schedule amqp://me:s3cret@h",
+            "bellows client --pid me:s3cret@h",
+            "bellows client --queue-type s3cret=s3cret",
         ] {
-            let error = Cli::command().try_get_matches_from(line).unwrap_err();
-            let text = readable(error).render().to_string();
+            let text = refused(line);
             assert!(!text.contains("s3cret"), "{text}");
         }
     }

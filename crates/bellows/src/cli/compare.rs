@@ -224,14 +224,9 @@ impl ExistingRuns<'_> {
         let mut entries = find::list(dir)?;
         entries.retain(|entry| filter.matches(entry));
         readable(entries, || {
-            Failure::failed(
-                format!("no run in {} matches", dir.display()),
-                format!(
-                    "`bellows runs{}` lists them; `bellows run … --tag before` tags those to come",
-                    find::runs_option(dir)
-                ),
-            )
-            .observed(name)
+            let runs = find::runs_option(dir);
+            let help = format!("`bellows runs{runs}` lists them; `bellows run … --tag before` tags those to come");
+            Failure::failed(format!("no run in {} matches", dir.display()), help).observed(name)
         })
     }
 }

@@ -157,24 +157,17 @@ fn among_runs(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
         }
         if candidates.is_empty() {
             let all = counted(entries.len() as u64, "run");
-            return Failure::failed(
-                format!("no run or file is named {name:?} (looked among {all} in {})", runs.display()),
-                format!(
-                    "`bellows runs{}` lists them; a part at either end of the id is enough, the experiment's name \
-                         or a filter (tag=before) where it finds one run, or `last`",
-                    runs_option(runs)
-                ),
-            )
-            .observed(name);
+            let cause = format!("no run or file is named {name:?} (looked among {all} in {})", runs.display());
+            let help = "lists them; a part at either end of the id is enough, the experiment's name or a filter \
+                        (tag=before) where it finds one run, or `last`";
+            return Failure::failed(cause, format!("`bellows runs{}` {help}", runs_option(runs))).observed(name);
         }
-        Failure::Failed(Problem::new(
-            format!("{name:?} means {}", counted(candidates.len() as u64, "run")),
-            shown_ids(&candidates),
-            match name.contains('=') {
-                true => "give an id, or compare all of them: `bellows ab FILTER --with FILTER`",
-                false => "give more of the id",
-            },
-        ))
+        let help = match name.contains('=') {
+            true => "give an id, or compare all of them: `bellows ab FILTER --with FILTER`",
+            false => "give more of the id",
+        };
+        let cause = format!("{name:?} means {}", counted(candidates.len() as u64, "run"));
+        Failure::Failed(Problem::new(cause, shown_ids(&candidates), help))
     })
 }
 

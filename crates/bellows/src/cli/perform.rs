@@ -206,8 +206,7 @@ pub(super) struct Watched {
 impl Watched {
     /// Lets signals end the run from now on.
     pub(super) fn start() -> Result<Self, Failure> {
-        let control = load::Control::new();
-        let at_once = signals::stop_load(&control)?;
+        let (control, at_once) = signals::stop_load()?;
         Ok(Self { control, at_once })
     }
 

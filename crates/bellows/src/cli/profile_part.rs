@@ -121,12 +121,9 @@ impl ProfilePart {
         if self.profile.knows_lines() {
             return Ok(self);
         }
-        Err(Failure::failed(
-            format!("{} tells no lines of source code", self.name),
-            "they are known of Erlang functions on OTP 25 or later, of Go programs, and in recordings of Java's flight \
-             recorder and pprof files that have them; `--by module` needs none",
-        )
-        .observed(&self.name))
+        let help = "they are known of Erlang functions on OTP 25 or later, of Go programs, and in recordings of \
+                    Java's flight recorder and pprof files that have them; `--by module` needs none";
+        Err(Failure::failed(format!("{} tells no lines of source code", self.name), help).observed(&self.name))
     }
 
     pub(super) fn heading(&self) -> String {

@@ -79,8 +79,7 @@ struct Results<'a> {
 impl ScrapeArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let plans = self.plans()?;
-        let control = load::Control::new();
-        let at_once = signals::stop_load(&control)?;
+        let (control, at_once) = signals::stop_load()?;
         let length = self.length.map(|length| length.0);
         let mut show = Show::new(self.live(&plans), &plans, length, control.clone());
         let summaries = web::scrape::scrape(&plans, length, &control, &mut show);

@@ -148,19 +148,15 @@ impl TopArgs {
 
 /// The failure of a profile without the reasons that ended times off CPU.
 pub(super) fn no_waits(profile: &str) -> Failure {
-    Failure::failed(
-        format!("{profile} does not say what its threads waited for"),
-        "give a profile of the event off-cpu, which says it where it was taken by this version: `--event off-cpu`",
-    )
-    .observed(profile)
+    let help =
+        "give a profile of the event off-cpu, which says it where it was taken by this version: `--event off-cpu`";
+    Failure::failed(format!("{profile} does not say what its threads waited for"), help).observed(profile)
 }
 
 /// The failure of a profile without its processes' roles.
 pub(super) fn identifiers_only(profile: &str) -> Failure {
-    Failure::failed(
-        format!("{profile} has identifiers of its Erlang processes, not what they do"),
-        "give a run whose load has ended, when its node is asked, or its *.stacks file; they say it where bellows has \
-         started the node; `--by process` works with this one",
-    )
-    .observed(profile)
+    let help = "give a run whose load has ended, when its node is asked, or its *.stacks file; they say it where \
+                bellows has started the node; `--by process` works with this one";
+    Failure::failed(format!("{profile} has identifiers of its Erlang processes, not what they do"), help)
+        .observed(profile)
 }

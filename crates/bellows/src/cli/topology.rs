@@ -280,8 +280,7 @@ impl ApplyArgs {
         let text = fs::read(&self.file).map_err(|e| Failure::io("read", &self.file, &e))?;
         let definitions = Definitions::parse(&text, &self.file.display().to_string()).map_err(Failure::Failed)?;
         let api = self.management.connect(change.busy)?;
-        let control = load::Control::new();
-        let at_once = signals::stop_load(&control)?;
+        let (control, at_once) = signals::stop_load()?;
         let steps = if self.quiet { Steps::Quiet } else { Steps::new(output::style_aside()) };
         let (begun, mut last) = (Instant::now(), None::<Instant>);
         let mut progress = |stage: Stage| {

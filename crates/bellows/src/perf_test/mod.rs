@@ -98,8 +98,7 @@ fn run(mut resolved: ResolvedRun, command: Vec<String>) -> Result<Done, Failure>
         output::line_aside(&format!("note: {note}"));
     }
     wait_for_brokers(&mut resolved)?;
-    let control = load::Control::new();
-    let at_once = signals::stop_load(&control)?;
+    let (control, at_once) = signals::stop_load()?;
     let served = resolved.exposition.take().map(Exposition::serve).transpose()?;
     if let Some(served) = &served {
         output::line_aside(&format!("metrics: {}", served.url));

@@ -79,8 +79,7 @@ fn perform(resolved: Resolved) -> Result<Done, Failure> {
         output::line_aside(line);
     }
     output::print(&format!("Connection brokerURL = {}\n", resolved.shown_url))?;
-    let control = load::Control::new();
-    let at_once = signals::stop_load(&control)?;
+    let (control, at_once) = signals::stop_load()?;
     let command = command_line::archived(std::env::args_os());
     let options = run_options(common.runs.clone(), labels, command)?;
     let mut screen = Screen {

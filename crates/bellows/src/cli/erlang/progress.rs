@@ -99,8 +99,7 @@ impl Repetition {
         self,
         mut look: impl FnMut(u32, &dyn Fn() -> bool) -> Result<(), Failure>,
     ) -> Result<Done, Failure> {
-        let control = load::Control::new();
-        let at_once = signals::stop_load(&control)?;
+        let (control, at_once) = signals::stop_load()?;
         let stop = || control.is_stopping();
         let last = match self.every {
             Some(_) => self.count.unwrap_or(u32::MAX),

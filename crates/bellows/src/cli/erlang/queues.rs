@@ -118,8 +118,7 @@ impl QueuesArgs {
     }
 
     fn serve(&self, address: &str) -> Result<Done, Failure> {
-        let control = load::Control::new();
-        let at_once = signals::stop_load(&control)?;
+        let (control, at_once) = signals::stop_load()?;
         let shortest = self.every.map_or(SHORTEST, |it| it.0.into());
         let options = self.node.options()?;
         started(&options)?;

@@ -61,6 +61,7 @@ pub(super) fn show(helper: &Helper, request: TopRequest, sort: TopSort, limit: O
     let keys = tell.clone();
     thread::Builder::new().name("keys".to_owned()).spawn(move || read_keys(&keys))?;
     let (resume, paused) = mpsc::channel::<()>();
+    let (control, _) = signals::stop_load()?;
     let mut view = TopView {
         sort,
         limit: limit.map_or(usize::MAX, |limit| limit as usize),
@@ -70,9 +71,8 @@ pub(super) fn show(helper: &Helper, request: TopRequest, sort: TopSort, limit: O
         is_paused: false,
         all_keys: false,
         wish: Arc::clone(&wish),
-        control: load::Control::new(),
+        control,
     };
-    signals::stop_load(&view.control)?;
     let mut screen = open()?;
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
