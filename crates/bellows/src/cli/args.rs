@@ -185,17 +185,13 @@ pub(super) struct EventArgs {
     /// Events to sample, each a profile of its own: cpu, off-cpu, page-faults, mmap, mmap-held, brk, malloc,
     /// malloc-held, …, or a tracepoint such as sched:sched_process_fork. May be repeated
     #[arg(long = "event", value_name = "EVENT,…", value_parser = event, value_delimiter = ',')]
-    events: Vec<String>,
+    pub(super) events: Vec<String>,
     /// Blocked times that are shorter (100us, 5ms) are left out of off-cpu
     #[arg(long, value_name = "LENGTH")]
     min_block: Option<Length>,
 }
 
 impl EventArgs {
-    pub(super) fn named(&self) -> &[String] {
-        &self.events
-    }
-
     pub(super) fn given(&self) -> impl Iterator<Item = &'static str> {
         given([("--event", !self.events.is_empty()), ("--min-block", self.min_block.is_some())])
     }

@@ -199,7 +199,7 @@ fn tell_repeats(
 /// Work that the first SIGINT or SIGTERM stops in order, and the second at once.
 #[derive(Debug)]
 pub(super) struct Watched {
-    control: load::Control,
+    pub(super) control: load::Control,
     at_once: AtOnce,
 }
 
@@ -208,10 +208,6 @@ impl Watched {
     pub(super) fn start() -> Result<Self, Failure> {
         let (control, at_once) = signals::stop_load()?;
         Ok(Self { control, at_once })
-    }
-
-    pub(super) const fn control(&self) -> &load::Control {
-        &self.control
     }
 
     /// Fails where a second signal came.

@@ -107,7 +107,7 @@ impl EveryArgs {
             said: BTreeSet::new(),
             paused: false,
         };
-        let control = watched.control();
+        let control = &watched.control;
         let recorded = session::record_continuously(&what, &options, control, &mut |told| {
             if screen.show(told).is_err() {
                 // Nobody reads it any more.

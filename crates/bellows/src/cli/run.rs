@@ -167,7 +167,7 @@ impl RunArgs {
             experiment.broker.root = Some(root);
         }
         self.changes.apply(&mut experiment)?;
-        let named = self.changes.event.named();
+        let named = &self.changes.event.events;
         match self.observer.apply(experiment, named)? {
             Observed::Once(mut experiment) if self.print => {
                 experiment.require.extend(self.require.resolve());
@@ -352,7 +352,7 @@ fn observer_table(experiments: &[Experiment], output: &OutputArgs) -> Result<Don
             row.observer_effect.clone_from(&summary.observer_effect);
         }
         found.rows.push(row);
-        if record.state != RunState::Complete || watched.control().is_stopping() {
+        if record.state != RunState::Complete || watched.control.is_stopping() {
             break;
         }
     }

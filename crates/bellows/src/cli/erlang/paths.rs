@@ -23,7 +23,7 @@ const SLOW_ROWS: usize = 12;
 pub(super) struct Spread {
     calls: usize,
     min_ns: u64,
-    p50_ns: u64,
+    pub(super) p50_ns: u64,
     p90_ns: u64,
     p99_ns: u64,
     max_ns: u64,
@@ -55,10 +55,6 @@ impl Spread {
         let mut row = vec![what.to_owned(), count(self.calls as u64)];
         row.extend(times.map(|time| Nanos(time).to_string()));
         row
-    }
-
-    pub(super) const fn median(&self) -> Nanos {
-        Nanos(self.p50_ns)
     }
 }
 

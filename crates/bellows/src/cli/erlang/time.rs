@@ -229,8 +229,8 @@ fn traced(timing: &Timing, path: &erlang::calls::Path) -> String {
         (Some(traced), Some(timed)) => format!(
             "{} traced, {} each (median) where the timed ones took {}.\n",
             counted(path.calls.len() as u64, "call"),
-            traced.median(),
-            timed.median()
+            Nanos(traced.p50_ns),
+            Nanos(timed.p50_ns)
         ),
         _ => "No traced call came to its end.\n".to_owned(),
     };

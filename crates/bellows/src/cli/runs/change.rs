@@ -120,7 +120,7 @@ fn shape(record: &RunRecord) -> Shape {
 }
 
 fn change(run: &RunArg, how: impl FnOnce(&mut Labels)) -> Result<Done, Failure> {
-    let mut entry = run.entry()?;
+    let mut entry = find::entry(&run.run, &run.runs.runs)?;
     let mut labels = Labels::read(&entry.dir)?;
     how(&mut labels);
     labels.write(&entry.dir)?;

@@ -83,12 +83,6 @@ struct RunArg {
     runs: RunsDir,
 }
 
-impl RunArg {
-    fn entry(&self) -> Result<RunEntry, Failure> {
-        find::entry(&self.run, &self.runs.runs)
-    }
-}
-
 #[derive(Debug, Args)]
 struct ListArgs {
     /// Number of runs to show; 0 = all
