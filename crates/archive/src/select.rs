@@ -109,15 +109,6 @@ measure::named! {
     }
 }
 
-impl FromStr for RunOrder {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::ALL.into_iter().find(|order| order.name() == text);
-        known.ok_or_else(|| "expected time, name, rate, p99, duration or size".into())
-    }
-}
-
 /// Sorts runs that are newest first; runs that have no such value come last.
 pub fn sort_runs(entries: &mut [RunEntry], order: RunOrder) {
     let descending = |of: fn(&RunEntry) -> Option<f64>| {

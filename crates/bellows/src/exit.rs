@@ -15,8 +15,7 @@ use std::process::ExitCode;
 use measure::Problem;
 use report::console;
 
-use crate::failure::{Done, Failure};
-use crate::{output, signals};
+use crate::{Done, Failure, output, signals};
 
 /// Prints the failure, with `json` as an object on standard output too, and returns its exit code.
 pub(crate) fn exit_code(outcome: Result<Done, Failure>, json: bool) -> ExitCode {

@@ -17,7 +17,6 @@ pub(crate) enum Done {
     Invalid,
 }
 
-/// The failure of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The request itself makes no sense.
@@ -48,38 +47,31 @@ impl Failure {
     }
 
     /// Adds the observed value, which the cause quotes.
-    pub(crate) fn observed(self, value: impl std::fmt::Display) -> Self {
-        match self {
-            Self::Usage(problem) => Self::Usage(problem.observed(value)),
-            Self::Failed(problem) => Self::Failed(problem.observed(value)),
-            other => other,
+    pub(crate) fn observed(mut self, value: impl std::fmt::Display) -> Self {
+        if let Self::Usage(problem) | Self::Failed(problem) = &mut self {
+            problem.value = value.to_string();
         }
+        self
     }
 
-    /// A file could not be read or written.
     pub(crate) fn io(action: &str, path: &std::path::Path, source: &io::Error) -> Self {
         Self::Failed(Problem::io(action, path, source))
     }
 
     /// Names the run of several that a signal stopped.
-    pub(crate) fn in_run(self, number: u32, times: u32) -> Self {
-        match self {
-            Self::Stopped(problem) => {
-                Self::Stopped(Problem { cause: format!("{} of run {number} of {times}", problem.cause), ..problem })
-            }
-            other => other,
+    pub(crate) fn in_run(mut self, number: u32, times: u32) -> Self {
+        if let Self::Stopped(problem) = &mut self {
+            problem.cause.push_str(&format!(" of run {number} of {times}"));
         }
+        self
     }
 
     /// Begins the cause with the run of several: `pair 1 of 8, B`.
-    pub(crate) fn of_one(self, which: &str) -> Self {
-        let told = |problem: Problem| Problem { cause: format!("{which}: {}", problem.cause), ..problem };
-        match self {
-            Self::Usage(problem) => Self::Usage(told(problem)),
-            Self::Failed(problem) => Self::Failed(told(problem)),
-            Self::BrokeOff(problem) => Self::BrokeOff(told(problem)),
-            other => other,
+    pub(crate) fn of_one(mut self, which: &str) -> Self {
+        if let Self::Usage(problem) | Self::Failed(problem) | Self::BrokeOff(problem) = &mut self {
+            problem.cause.insert_str(0, &format!("{which}: "));
         }
+        self
     }
 
     /// Marks that the command's result, the only value on standard output, was printed.

@@ -16,6 +16,8 @@ mod signals;
 
 use std::process::ExitCode;
 
+use self::failure::{Done, Failure};
+
 fn main() -> ExitCode {
     if let Some(code) = cli::answer_machines() {
         return code;

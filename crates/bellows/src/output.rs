@@ -1,6 +1,8 @@
 //! Output streams: results to standard output, progress to standard error.
 
+use std::fs::File;
 use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -8,10 +10,8 @@ use archive::{Event, SeriesName, SeriesPoint};
 use measure::{Interval, Nanos, Phase};
 use report::console::{self, Live, Shape, Style, out, sanitise};
 
-use crate::failure::Failure;
-use crate::signals;
+use crate::{Done, Failure, signals};
 
-/// Writes results to standard output.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     Ok(out::results(text)?)
 }
@@ -55,7 +55,6 @@ pub(crate) fn print_in_place(text: &str, is_first: bool) -> Result<(), Failure> 
     Ok(out::results_in_place(text, rows(), is_first)?)
 }
 
-/// Writes a file's content to standard output.
 pub(crate) fn data(bytes: &[u8]) -> Result<(), Failure> {
     Ok(out::data(bytes)?)
 }
@@ -80,10 +79,41 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     print(&(out::harmless_json(&text).into_owned() + "\n"))
 }
 
+/// Prints a command's result: as JSON, or as text for people.
+pub(crate) fn print_result(
+    json: bool,
+    value: &impl serde::Serialize,
+    text: impl FnOnce(Style) -> String,
+) -> Result<Done, Failure> {
+    let printed = if json { print_json(value) } else { print(&text(style())) };
+    printed.map(|()| Done::Fine)
+}
+
 /// Prints one value as JSON in a line of its own.
 pub(crate) fn print_json_line(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string(value).map_err(io::Error::from)?;
     print(&(out::harmless_json(&text).into_owned() + "\n"))
+}
+
+/// A file that is written as a run goes.
+pub(crate) struct Sheet {
+    file: File,
+    path: PathBuf,
+}
+
+impl Sheet {
+    pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
+        let file = File::create(path).map_err(|e| Failure::io("write", path, &e))?;
+        Ok(Self { file, path: path.to_owned() })
+    }
+
+    pub(crate) fn write(&mut self, text: &str) -> Result<(), Failure> {
+        self.file.write_all(text.as_bytes()).map_err(|e| self.failed(&e))
+    }
+
+    pub(crate) fn failed(&self, source: &io::Error) -> Failure {
+        Failure::io("write", &self.path, source)
+    }
 }
 
 pub(crate) fn style() -> Style {
@@ -94,7 +124,6 @@ pub(crate) fn style_aside() -> Style {
     Style::of(&io::stderr())
 }
 
-/// Output during a command.
 pub(crate) fn live(shape: Shape, json: bool, quiet: bool) -> Live {
     let (out, progress) = (style(), style_aside());
     if quiet {

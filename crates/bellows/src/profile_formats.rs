@@ -6,9 +6,8 @@ use clap::builder::PossibleValue;
 use measure::Problem;
 use stacks::{FORMATS, Format, Heading, Profile, USUAL_EVENT, format_of_name};
 
-use crate::failure::Failure;
+use crate::Failure;
 
-/// Every format.
 pub(crate) fn all() -> Vec<Format> {
     let own = [report::flame::SVG, profile::PERF_DATA];
     own.into_iter().chain(FORMATS).collect()
@@ -47,11 +46,9 @@ impl Output {
                     || "tells no format by its end".to_owned(),
                     |format| format!("would be {}, which is read and not written", format.what),
                 );
-                Err(Failure::usage(
-                    format!("{name} {why}"),
-                    format!("end the name in {}, or give --format", ends.join(", ")),
-                )
-                .observed(path.display()))
+                let cause = format!("{name} {why}");
+                let help = format!("end the name in {}, or give --format", ends.join(", "));
+                Err(Failure::usage(cause, help).observed(path.display()))
             }
         }
     }
@@ -66,7 +63,6 @@ impl Output {
         }
     }
 
-    /// The bytes of a file of this format.
     pub(crate) fn write(self, profile: Profile, heading: &Heading) -> Result<Vec<u8>, Problem> {
         let profile = if self.0.lines { profile } else { profile.without_lines() };
         self.0.write.map_or(Ok(Vec::new()), |write| write(&profile, heading))

@@ -9,8 +9,7 @@ use measure::Problem;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use web::Secret;
 
-use crate::failure::Failure;
-use crate::signals;
+use crate::{Failure, signals};
 
 /// Bytes of a file with a secret.
 const LONGEST: u64 = 64 << 10;

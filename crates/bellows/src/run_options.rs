@@ -7,7 +7,7 @@ use report::flame::{self, FlameOptions};
 use session::RunOptions;
 use stacks::Profile;
 
-use crate::failure::Failure;
+use crate::Failure;
 
 /// Options for a run by this program, which the archive remembers as `command`.
 pub(crate) fn run_options(
@@ -54,7 +54,6 @@ pub(crate) fn draw(run_dir: &Path, profiles: &[Profile]) -> Result<PathBuf, Fail
     Ok(report::html::write_report(run_dir)?)
 }
 
-/// The heading of a profile's flame graph.
 pub(crate) fn heading(profile: &Profile) -> String {
     let header = &profile.header;
     let of = match header.node {

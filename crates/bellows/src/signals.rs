@@ -10,7 +10,7 @@ use measure::Problem;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::failure::Failure;
+use crate::Failure;
 
 /// Longest time of an immediate end before the process just exits. Children notice their closed pipes and clean up
 /// after themselves.
@@ -41,24 +41,23 @@ pub(crate) fn first_exit_code() -> u8 {
     exit_code(FIRST.load(Ordering::Relaxed))
 }
 
-/// Lets the first signal stop the load in order and the second end the process at once.
-pub(crate) fn stop_load(control: &load::Control) -> Result<AtOnce, Failure> {
+/// A load's control, by which the first signal stops it in order; the second ends the process at once.
+pub(crate) fn stop_load() -> Result<(load::Control, AtOnce), Failure> {
     IN_ORDER.store(true, Ordering::Relaxed);
-    let control = control.clone();
-    let at_once = AtOnce::default();
-    let second = at_once.clone();
+    let (control, at_once) = (load::Control::new(), AtOnce::default());
+    let (stopped, second) = (control.clone(), at_once.clone());
     let act = move |signal, count| {
         if count == 1 {
             FIRST.store(signal, Ordering::Relaxed);
-            control.stop();
+            stopped.stop();
         } else {
             second.0.store(signal, Ordering::Relaxed);
-            control.abort();
+            stopped.abort();
             thread::sleep(GRACE);
             leave(signal);
         }
     };
-    watch(&ENDINGS, act).map(|()| at_once)
+    watch(&ENDINGS, act).map(|()| (control, at_once))
 }
 
 /// A flag that the first signal sets; the second ends the process at once.

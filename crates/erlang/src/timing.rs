@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::budget::{Budget, Ended, refusal};
 use crate::calls::path::{answer, done, nanos, read};
 use crate::calls::{Path, number};
@@ -62,7 +64,7 @@ pub struct Timing {
 }
 
 /// Exceptions of calls.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Raised {
     /// Calls that ended with one.
     pub calls: u64,
@@ -75,15 +77,18 @@ pub struct Raised {
 }
 
 /// Heap activity of calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Collected {
     /// The calls whose garbage collections were counted.
     pub calls: u64,
     /// Garbage collections of the young generation.
+    #[serde(rename = "minor_collections")]
     pub minor: u64,
     /// Garbage collections of the whole heap.
+    #[serde(rename = "major_collections")]
     pub major: u64,
     /// Words allocated on the heap, per call.
+    #[serde(rename = "words_per_call")]
     pub words: u64,
 }
 

@@ -72,18 +72,6 @@ pub enum Auth {
     External,
 }
 
-impl FromStr for Auth {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "plain" => Ok(Self::Plain),
-            "external" => Ok(Self::External),
-            _ => Err(format!("{text:?} is neither plain nor external")),
-        }
-    }
-}
-
 impl Endpoint {
     /// The port of AMQP 0.9.1.
     pub const DEFAULT_PORT: u16 = 5_672;

@@ -13,7 +13,6 @@ mod schedule;
 mod sizes;
 
 use std::net::IpAddr;
-use std::str::FromStr;
 
 use measure::{Nanos, counted};
 use serde::de::Error as _;
@@ -48,18 +47,6 @@ pub enum Protocol {
     Amqp091,
     /// AMQP 1.0: RabbitMQ from version 4 on, ActiveMQ Artemis.
     Amqp10,
-}
-
-impl FromStr for Protocol {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "amqp091" => Ok(Self::Amqp091),
-            "amqp10" => Ok(Self::Amqp10),
-            _ => Err(format!("{text:?} is neither amqp091 nor amqp10")),
-        }
-    }
 }
 
 /// A whole load: who sends what to where, for how long.

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use archive::{Labels, Repeats, RunRecord};
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -13,10 +12,9 @@ use stacks::EventKind;
 use experiment::{ProfileSpec, RequireSpec, Requirement};
 
 use super::metrics::MetricsArgs;
-use crate::failure::Failure;
+use crate::Failure;
 use crate::run_options::labels;
 
-/// How a run is shown and where it is kept.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(super) struct OutputArgs {
@@ -41,7 +39,6 @@ pub(super) struct OutputArgs {
     pub(super) metrics: MetricsArgs,
 }
 
-/// Options of requirements and repeats.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Requirements and repeats")]
 pub(super) struct RequireArgs {
@@ -68,10 +65,8 @@ impl RequireArgs {
         if self.repeat == 1 && self.junit.is_none() && self.resolve().next().is_none() {
             return Ok(());
         }
-        Err(Failure::usage(
-            format!("{what} are runs of their own, which are neither repeated nor judged"),
-            "leave out --repeat, --require and --junit",
-        ))
+        let cause = format!("{what} are runs of their own, which are neither repeated nor judged");
+        Err(Failure::usage(cause, "leave out --repeat, --require and --junit"))
     }
 
     /// The requirements of the command line, beside the experiment's own.
@@ -100,7 +95,6 @@ impl RequireArgs {
     }
 }
 
-/// Where the runs are.
 #[derive(Clone, Debug, Args)]
 pub(super) struct RunsDir {
     /// Folder for run folders
@@ -120,7 +114,6 @@ fn runs_dir(named: OsString) -> PathBuf {
     named.into()
 }
 
-/// Options that label a run.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct LabelArgs {
     /// Note to keep with the run
@@ -155,60 +148,62 @@ pub(super) fn given<const N: usize>(options: [(&'static str, bool); N]) -> impl 
     options.into_iter().filter_map(|(option, is_given)| is_given.then_some(option))
 }
 
-/// Reads a whole number of at least 1.
 pub(super) fn from_one(text: &str) -> Result<usize, String> {
     let number = text.parse::<u32>().ok().filter(|n| *n > 0).and_then(|n| usize::try_from(n).ok());
     number.ok_or_else(|| "expected a whole number, 1 or more".into())
 }
 
-/// Reads a size for this machine's memory.
 pub(super) fn size(text: &str) -> Result<usize, String> {
     text.parse().map(Bytes::as_usize)
 }
 
-/// Reads one of several words; `--help` shows each with its meaning.
-pub(super) fn choice<T, const N: usize>(words: [(&'static str, &'static str); N]) -> impl TypedValueParser<Value = T>
+/// Reads one of several words, each with its value and its meaning, which `--help` shows.
+pub(super) fn choice<T, const N: usize>(words: [(&'static str, T, &'static str); N]) -> impl TypedValueParser<Value = T>
 where
-    T: FromStr<Err = String> + Clone + Send + Sync + 'static,
+    T: Copy + Send + Sync + 'static,
 {
-    let words = words.map(|(word, help)| PossibleValue::new(word).help(help));
-    PossibleValuesParser::new(words).try_map(|word| word.parse::<T>())
+    let shown = words.map(|(word, _, help)| PossibleValue::new(word).help(help));
+    PossibleValuesParser::new(shown).try_map(move |typed| {
+        let found = words.iter().find(|(word, ..)| *word == typed);
+        found.map(|(_, value, _)| *value).ok_or("it is none of these words")
+    })
 }
 
-/// The failure of a profile without samples.
 pub(super) fn no_samples(profile: &str, event: EventKind) -> Failure {
     let why = match event {
         EventKind::OnCpu => "the process used no CPU",
         EventKind::Memory => "the event did not happen, or nothing of what it took is held",
         EventKind::OffCpu | EventKind::Other => "the event did not happen",
     };
-    Failure::failed(
-        format!("{profile} has no samples: {why} while it was sampled"),
-        "record the process while it works, or longer (`bellows record --duration`)",
-    )
-    .observed(profile)
+    let cause = format!("{profile} has no samples: {why} while it was sampled");
+    let help = "record the process while it works, or longer (`bellows record --duration`)";
+    Failure::failed(cause, help).observed(profile)
 }
 
-/// Which events are sampled.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct EventArgs {
     /// Events to sample, each a profile of its own: cpu, off-cpu, page-faults, mmap, mmap-held, brk, malloc,
     /// malloc-held, …, or a tracepoint such as sched:sched_process_fork. May be repeated
     #[arg(long = "event", value_name = "EVENT,…", value_parser = event, value_delimiter = ',')]
-    events: Vec<String>,
+    pub(super) events: Vec<String>,
     /// Blocked times that are shorter (100us, 5ms) are left out of off-cpu
     #[arg(long, value_name = "LENGTH")]
     min_block: Option<Length>,
 }
 
 impl EventArgs {
-    pub(super) fn named(&self) -> &[String] {
-        &self.events
-    }
-
-    /// The options that were given.
     pub(super) fn given(&self) -> impl Iterator<Item = &'static str> {
         given([("--event", !self.events.is_empty()), ("--min-block", self.min_block.is_some())])
+    }
+
+    /// How a run on a broker that runs already is profiled: not at all unless `is_profiled` or events are given.
+    pub(super) fn profile(&self, is_profiled: bool) -> ProfileSpec {
+        let mut profile = ProfileSpec::default();
+        if !is_profiled {
+            profile.events.clear();
+        }
+        self.apply(&mut profile);
+        profile
     }
 
     /// Replaces the experiment's events by the given ones.
@@ -239,7 +234,6 @@ pub(super) fn profile_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// A number of seconds, zero or more.
 pub(super) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),

@@ -14,20 +14,16 @@ use clap::Args;
 use measure::{Bytes, Nanos, Problem, Time};
 use report::console::prose;
 
-use crate::failure::{Done, Failure};
-use crate::{output, signals};
+use crate::{Done, Failure, output, signals};
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows broker
   bellows broker --listen 127.0.0.1:0 --memory-limit 2GB
   bellows broker --faults faults.toml
   bellows broker --tls-listen 127.0.0.1:5671 --tls-make .
-  bellows client queue://TEST --url amqp://127.0.0.1:5672 --duration 10";
-
-/// Options of `bellows broker`.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+  bellows client queue://TEST --url amqp://127.0.0.1:5672 --duration 10")]
 pub(crate) struct BrokerArgs {
     /// Address to listen on; port 0 takes a free one. Others than loopback let the network in
     #[arg(long, value_name = "ADDRESS:PORT", env = "BELLOWS_LISTEN", default_value = "127.0.0.1:5672")]
@@ -90,11 +86,8 @@ impl BrokerArgs {
             (None, Some(path)) => {
                 let origin = path.display().to_string();
                 let text = std::fs::read_to_string(path).map_err(|e| {
-                    Failure::Usage(Problem::new(
-                        format!("cannot read {origin}"),
-                        e,
-                        "give a file of [[fault]] entries; see `bellows help faults`",
-                    ))
+                    let help = "give a file of [[fault]] entries; see `bellows help faults`";
+                    Failure::Usage(Problem::new(format!("cannot read {origin}"), e, help))
                 })?;
                 (text, origin)
             }
@@ -184,7 +177,6 @@ fn faults_text(injections: &Injections) -> String {
     text
 }
 
-/// Options of a TLS listener.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "TLS")]
 struct BrokerTlsArgs {
@@ -200,12 +192,7 @@ struct BrokerTlsArgs {
     /// Folder for an authority of its own (ca.pem) with certificates for localhost (server.pem) and
     /// for clients (client.pem, user guest) and their keys; made where it has none of them, and
     /// nothing is overwritten. It must exist
-    #[arg(
-        long,
-        value_name = "DIR",
-        requires = "tls_listen",
-        conflicts_with_all = ["tls_cert", "tls_key", "tls_ca"]
-    )]
+    #[arg(long, value_name = "DIR", requires = "tls_listen", conflicts_with_all = ["tls_cert", "tls_key", "tls_ca"])]
     tls_make: Option<PathBuf>,
     /// PEM file with the authorities of clients' certificates; who shows one may log in by it
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
@@ -228,17 +215,14 @@ impl BrokerTlsArgs {
             }
             (None, Some(certificate), Some(key)) => (certificate, key, self.tls_ca),
             _ => {
-                return Err(Failure::usage(
-                    "--tls-listen needs a certificate",
-                    "give --tls-cert FILE and --tls-key FILE, or --tls-make DIR to have one made",
-                ));
+                let cause = "--tls-listen needs a certificate";
+                let help = "give --tls-cert FILE and --tls-key FILE, or --tls-make DIR to have one made";
+                return Err(Failure::usage(cause, help));
             }
         };
         if self.tls_require_cert && authorities.is_none() {
-            return Err(Failure::usage(
-                "--tls-require-cert: nobody is said to issue clients' certificates",
-                "name their authority with --tls-ca FILE",
-            ));
+            let cause = "--tls-require-cert: nobody is said to issue clients' certificates";
+            return Err(Failure::usage(cause, "name their authority with --tls-ca FILE"));
         }
         let clients =
             authorities.map(|authorities| ClientCertificates { authorities, required: self.tls_require_cert });

@@ -1,13 +1,12 @@
 //! `doctor --calibrate`: the generator's capacity on this machine.
 
 use measure::{Nanos, counted};
-use report::console::{Steps, grid, sanitise, sentence};
+use report::console::{Steps, Style, grid, sanitise, sentence};
 use report::text::three_digits;
 use session::calibration::{self, Calibration, Keeping};
 
-use crate::failure::{Done, Failure};
 use crate::run_options::run_options;
-use crate::{output, signals};
+use crate::{Done, Failure, output, signals};
 
 /// Meaning of the sign before a rate.
 const LOWER_BOUND: &str = ">= the generator could do more: broker, shared cores or other processes were the limit";
@@ -41,21 +40,13 @@ pub(super) fn execute(show: bool, quiet: bool, json: bool) -> Result<Done, Failu
             counted(u64::from(found.cores), "core")
         ));
     }
-    match json {
-        true => output::print_json(&found)?,
-        false => output::print(&table(&found))?,
-    }
-    Ok(Done::Fine)
+    output::print_result(json, &found, |style| table(&found, style))
 }
 
 fn measure(quiet: bool) -> Result<Calibration, Failure> {
-    let control = load::Control::new();
-    let at_once = signals::stop_load(&control)?;
+    let (control, at_once) = signals::stop_load()?;
     let options = run_options(None, archive::Labels::default(), Vec::new())?;
-    let steps = match quiet {
-        true => Steps::Quiet,
-        false => Steps::new(output::style_aside()),
-    };
+    let steps = if quiet { Steps::Quiet } else { Steps::new(output::style_aside()) };
     let found = session::calibrate(&options, &control, |done, of, text| steps.at(done, of, text));
     steps.clear();
     at_once.check()?;
@@ -66,7 +57,7 @@ fn warn(text: &str) {
     output::aside(&sentence(&format!("warning: {text}"), output::style_aside()));
 }
 
-fn table(found: &Calibration) -> String {
+fn table(found: &Calibration, style: Style) -> String {
     let machine = format!(
         "bellows {} on {}, {}, {}, {}",
         found.bellows,
@@ -75,7 +66,6 @@ fn table(found: &Calibration) -> String {
         found.kernel,
         found.created
     );
-    let style = output::style();
     let loads = found.points.iter().map(|it| {
         let sign = if it.at_least { ">= " } else { "" };
         vec![

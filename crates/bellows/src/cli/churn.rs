@@ -7,18 +7,15 @@ use measure::{Bytes, Length, Rate};
 
 use super::args::from_one;
 use super::perform::{self, RunningBrokerArgs};
-use crate::failure::{Done, Failure};
+use crate::{Done, Failure};
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows churn connections --url amqp://localhost --rate 200 --duration 30 --profile
   bellows churn channels --rate 5000 --messages 1 --duration 30
   bellows churn queues --max-open 20 --duration 30         # as many as the broker takes
-  bellows churn connections --schedule steps:50@10s,200@10s,50@10s --duration 30";
-
-/// Options of `bellows churn`.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+  bellows churn connections --schedule steps:50@10s,200@10s,50@10s --duration 30")]
 pub(crate) struct ChurnArgs {
     #[command(subcommand)]
     kind: Kind,

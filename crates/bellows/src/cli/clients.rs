@@ -10,7 +10,6 @@ use measure::{Length, Nanos, Rate};
 use super::args::from_one;
 use super::command_line::Url;
 
-/// Destinations, and how many messages go through them.
 #[derive(Debug, Args)]
 pub(super) struct DestinationArgs {
     /// queue://NAME or topic://NAME; any number of them
@@ -30,7 +29,6 @@ pub(super) struct DestinationArgs {
     pub(super) show_latency: bool,
 }
 
-/// Options of every producer.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Producing")]
 pub(super) struct Producing {
@@ -60,7 +58,6 @@ pub(super) struct Producing {
     enable_timestamp: bool,
 }
 
-/// Options of every consumer.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Consuming")]
 pub(super) struct Consuming {
@@ -78,7 +75,6 @@ pub(super) struct Consuming {
     pub(super) shared: usize,
 }
 
-/// Where the consumers of `client` connect.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Consuming")]
 pub(super) struct ConsumerSide {

@@ -1,7 +1,6 @@
 //! The command line as the archive keeps it: made from the parsed values, in which secrets, addresses and changes of an
 //! experiment have types of their own, and not from the typed words.
 
-use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fmt;
 use std::str::FromStr;
@@ -23,19 +22,15 @@ pub(super) struct Url(pub(super) String);
 #[derive(Clone)]
 pub(super) struct Assignment(pub(super) String);
 
-impl FromStr for Url {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(Self(text.to_owned()))
+impl From<String> for Url {
+    fn from(text: String) -> Self {
+        Self(text)
     }
 }
 
-impl FromStr for Assignment {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(Self(text.to_owned()))
+impl From<String> for Assignment {
+    fn from(text: String) -> Self {
+        Self(text)
     }
 }
 
@@ -71,12 +66,6 @@ impl FromStr for Header {
 impl fmt::Debug for Header {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ***", self.name)
-    }
-}
-
-impl Header {
-    pub(super) fn shown(text: &str) -> String {
-        text.parse::<Self>().map_or_else(|_| "***".to_owned(), |header| format!("{header:?}"))
     }
 }
 
@@ -189,7 +178,7 @@ fn shown(parser: &ValueParser, value: &str) -> String {
     } else if kind == TypeId::of::<Url>() {
         web::redact::url(value)
     } else if kind == TypeId::of::<Header>() {
-        Header::shown(value)
+        value.parse::<Header>().map_or_else(|_| "***".to_owned(), |header| format!("{header:?}"))
     } else if kind == TypeId::of::<(String, load::Argument)>() {
         let (key, value) = value.split_once('=').unwrap_or_default();
         format!("{key}={}", web::redact::argument(key, value))
@@ -272,8 +261,7 @@ pub(super) fn readable(mut error: clap::Error) -> clap::Error {
     }
     if let Some(tip) = tip(&error) {
         error.remove(ContextKind::SuggestedSubcommand);
-        let tip = ContextValue::StyledStrs(vec![tip.into()]);
-        error.insert(ContextKind::Suggested, tip);
+        suggest(&mut error, tip);
     }
     let text = |error: &clap::Error, kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
@@ -297,9 +285,7 @@ pub(super) fn readable(mut error: clap::Error) -> clap::Error {
     }
     if let Some(argument) = argument.filter(|_| error.kind() == ErrorKind::UnknownArgument) {
         if let Some(key) = key_of(&error, &argument) {
-            let tip = format!("experiments have it as '--set {key}=VALUE'");
-            let tip = ContextValue::StyledStrs(vec![tip.into()]);
-            error.insert(ContextKind::Suggested, tip);
+            suggest(&mut error, format!("experiments have it as '--set {key}=VALUE'"));
         }
         let hidden = match argument.split_once('=') {
             Some((option, _)) if argument.starts_with('-') => format!("{option}=***"),
@@ -314,6 +300,10 @@ pub(super) fn readable(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::InvalidValue, ContextValue::String(hidden));
     }
     error
+}
+
+fn suggest(error: &mut clap::Error, tip: String) {
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
 }
 
 /// The key of experiments that an option of `client` sets, where it was given to a command that runs experiments.
@@ -368,13 +358,13 @@ mod tests {
 
     use super::*;
 
+    fn refused(line: &str) -> String {
+        let error = Cli::command().try_get_matches_from(line.split(' ')).unwrap_err();
+        readable(error).render().to_string()
+    }
+
     #[test]
     fn options_of_loads_are_keys_of_experiments() {
-        let refused = |line: &str| {
-            let words = line.split(' ').map(OsString::from);
-            let error = Cli::command().try_get_matches_from(words).unwrap_err();
-            readable(error).render().to_string()
-        };
         for (line, key) in [
             ("bellows run stream-publish --producers 5", "load.0.producers"),
             ("bellows demo --quiet --warmup=5", "phases.warmup"),
@@ -397,8 +387,7 @@ mod tests {
             ("bellows erlang memory n@h", "--allocators, which needs none"),
             ("bellows erlang calls n@h", "such as rabbit_channel"),
         ] {
-            let error = Cli::command().try_get_matches_from(line.split(' ')).unwrap_err();
-            let text = readable(error).render().to_string();
+            let text = refused(line);
             assert!(text.contains(tip), "{text}");
             assert!(!text.contains("a similar"), "{text}");
         }
@@ -540,16 +529,15 @@ mod tests {
     #[test]
     fn errors_repeat_no_secret() {
         for line in [
-            &["bellows", "client", "--pasword=s3cret"][..],
-            &["bellows", "run", "x", "amqp://me:s3cret@h"],
-            &["bellows", "client", "--rate", "amqp://me:s3cret@h"],
-            &["bellows", "client", "--duration", "amqp://me:s3cret@h"],
-            &["bellows", "client", "--schedule", "amqp://me:s3cret@h"],
-            &["bellows", "client", "--pid", "me:s3cret@h"],
-            &["bellows", "client", "--queue-type", "s3cret=s3cret"],
+            "bellows client --pasword=s3cret",
+            "bellows run x amqp://me:s3cret@h",
+            "bellows client --rate amqp://me:s3cret@h",
+            "bellows client --duration amqp://me:s3cret@h",
+            "bellows client --schedule amqp://me:s3cret@h",
+            "bellows client --pid me:s3cret@h",
+            "bellows client --queue-type s3cret=s3cret",
         ] {
-            let error = Cli::command().try_get_matches_from(line).unwrap_err();
-            let text = readable(error).render().to_string();
+            let text = refused(line);
             assert!(!text.contains("s3cret"), "{text}");
         }
     }

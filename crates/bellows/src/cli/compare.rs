@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use archive::{ComparedMatrix, ComparedSide, Comparison, LatencyLog, LogUnit, RunFilter, RunRecord};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use measure::Problem;
 use report::view::ComparisonSource;
 use study::{
@@ -12,18 +12,16 @@ use study::{
     is_decided, read_logs,
 };
 
-use super::args::{OutputArgs, given, is_typed};
+use super::args::{OutputArgs, choice, given, is_typed};
 use super::paired::{self, ComparisonFiles, PairedFolder, done, ended};
 use super::{complete, find};
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
 /// Name of a comparison of which no run is known yet.
 const COMPARISON: &str = "comparison";
 /// Runs of one command line, all sides together.
 const MOST_RUNS: usize = 2_000;
 
-/// Options for runs that exist.
 #[derive(Debug, Args)]
 pub(super) struct ExistingArgs {
     /// Existing runs of B, compared with those of A that come first; a folder of runs in turns needs none
@@ -33,14 +31,17 @@ pub(super) struct ExistingArgs {
     #[arg(long, help_heading = EXISTING)]
     paired: bool,
     /// Unit of histogram logs that do not name theirs [default: us for those of Artemis perf, else ns]
-    #[arg(long, value_name = "UNIT", value_enum, help_heading = EXISTING)]
-    unit: Option<RecordedUnit>,
+    #[arg(long, value_name = "UNIT", help_heading = EXISTING, value_parser = choice([
+        ("ns", LogUnit::Nanoseconds, "Values are nanoseconds"),
+        ("us", LogUnit::Microseconds, "Values are microseconds"),
+        ("ms", LogUnit::Milliseconds, "Values are milliseconds"),
+    ]))]
+    unit: Option<LogUnit>,
     /// Compare also what differs in machine or load, and invalid runs; the result says so
     #[arg(long, help_heading = EXISTING)]
     force: bool,
 }
 
-/// Heading of options for runs that exist.
 const EXISTING: &str = "Existing runs";
 
 impl ExistingArgs {
@@ -90,19 +91,15 @@ impl ExistingRuns<'_> {
         let options = ComparisonOptions { paired: self.args.paired, force: self.args.force, ..self.margins.options() };
         let are_logs = are_logs(self.a, &self.args.with)?;
         if self.args.unit.is_some() && !are_logs {
-            return Err(Failure::usage(
-                "--unit is for histogram logs",
-                "leave it out: runs know the unit of their latencies",
-            ));
+            let cause = "--unit is for histogram logs";
+            return Err(Failure::usage(cause, "leave it out: runs know the unit of their latencies"));
         }
         if self.args.with.is_empty() && !are_logs {
             return self.compare_turns(options);
         }
         if is_typed(self.output.strict, "BELLOWS_STRICT") {
-            return Err(Failure::usage(
-                "--strict asks for all planned pairs, and these runs have no plan",
-                "leave it out, or name a folder of runs in turns",
-            ));
+            let cause = "--strict asks for all planned pairs, and these runs have no plan";
+            return Err(Failure::usage(cause, "leave it out, or name a folder of runs in turns"));
         }
         if are_logs {
             return self.compare_logs(options);
@@ -134,7 +131,6 @@ impl ExistingRuns<'_> {
         self.tell(COMPARISON, compared, &HashMap::new(), Some((&a, &b)))
     }
 
-    /// Prints a comparison, and writes it to the requested files.
     fn tell(
         &self,
         name: &str,
@@ -198,11 +194,8 @@ impl ExistingRuns<'_> {
             }
         }
         if runs.len() > MOST_RUNS {
-            return Err(Failure::Usage(Problem::new(
-                format!("more than {MOST_RUNS} runs of one side"),
-                runs.len(),
-                "choose fewer, such as by a tag",
-            )));
+            let cause = format!("more than {MOST_RUNS} runs of one side");
+            return Err(Failure::Usage(Problem::new(cause, runs.len(), "choose fewer, such as by a tag")));
         }
         Ok(runs)
     }
@@ -212,11 +205,9 @@ impl ExistingRuns<'_> {
         let path = Path::new(name);
         if is_folder_of_runs(path) {
             return readable(find::list(path)?, || {
-                Failure::failed(
-                    "the folder holds no run",
-                    "name a run folder, or a folder of them; `bellows run … --runs DIR` makes runs there",
-                )
-                .observed(path.display())
+                let cause = "the folder holds no run";
+                let help = "name a run folder, or a folder of them; `bellows run … --runs DIR` makes runs there";
+                Failure::failed(cause, help).observed(path.display())
             });
         }
         let is_filter = name.contains('=') && !path.exists();
@@ -233,14 +224,9 @@ impl ExistingRuns<'_> {
         let mut entries = find::list(dir)?;
         entries.retain(|entry| filter.matches(entry));
         readable(entries, || {
-            Failure::failed(
-                format!("no run in {} matches", dir.display()),
-                format!(
-                    "`bellows runs{}` lists them; `bellows run … --tag before` tags those to come",
-                    find::runs_option(dir)
-                ),
-            )
-            .observed(name)
+            let runs = find::runs_option(dir);
+            let help = format!("`bellows runs{runs}` lists them; `bellows run … --tag before` tags those to come");
+            Failure::failed(format!("no run in {} matches", dir.display()), help).observed(name)
         })
     }
 }
@@ -262,10 +248,7 @@ fn readable(
             runs.push((record, entry.dir));
         }
     }
-    match runs.is_empty() {
-        true => Err(unreadable.unwrap_or_else(missing)),
-        false => Ok(runs),
-    }
+    if runs.is_empty() { Err(unreadable.unwrap_or_else(missing)) } else { Ok(runs) }
 }
 
 /// Whether a path is a folder that is no run itself.
@@ -310,30 +293,8 @@ pub(super) fn level(text: &str) -> Result<f64, String> {
 /// Ends of names that are logs, also where no such file exists.
 const ENDS: [&str; 2] = [".hlog", ".hlog.gz"];
 
-/// Whether a name is that of a histogram log.
 pub(super) fn is_log_name(name: &str) -> bool {
     ENDS.iter().any(|end| name.ends_with(end))
-}
-
-/// The unit that a log was recorded in.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum RecordedUnit {
-    /// Values are nanoseconds
-    Ns,
-    /// Values are microseconds
-    Us,
-    /// Values are milliseconds
-    Ms,
-}
-
-impl From<RecordedUnit> for LogUnit {
-    fn from(unit: RecordedUnit) -> Self {
-        match unit {
-            RecordedUnit::Ns => Self::Nanoseconds,
-            RecordedUnit::Us => Self::Microseconds,
-            RecordedUnit::Ms => Self::Milliseconds,
-        }
-    }
 }
 
 /// Whether the sides are logs.
@@ -356,8 +317,7 @@ fn are_logs(a: &[String], b: &[String]) -> Result<bool, Failure> {
     }
 }
 
-/// Reads the logs of both sides.
-fn logs(a: &[String], b: &[String], unit: Option<RecordedUnit>) -> Result<(Vec<LatencyLog>, Vec<LatencyLog>), Failure> {
+fn logs(a: &[String], b: &[String], unit: Option<LogUnit>) -> Result<(Vec<LatencyLog>, Vec<LatencyLog>), Failure> {
     if b.is_empty() {
         return Err(Failure::usage("there is nothing to compare with", "--with names the logs of B"));
     }
@@ -369,6 +329,5 @@ fn logs(a: &[String], b: &[String], unit: Option<RecordedUnit>) -> Result<(Vec<L
         }
         seen.push(path);
     }
-    let unit = unit.map(LogUnit::from);
     Ok((read_logs(a, unit)?, read_logs(b, unit)?))
 }

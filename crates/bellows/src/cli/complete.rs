@@ -9,8 +9,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathComplete
 use clap_complete::env::{CompleteEnv, Shells};
 
 use super::{Cli, find};
-use crate::failure::{Done, Failure};
-use crate::{output, perf_test};
+use crate::{Done, Failure, output, perf_test};
 
 /// Names the shell that asks for completions.
 const VARIABLE: &str = "BELLOWS_COMPLETE";
@@ -47,7 +46,6 @@ pub(super) fn experiments() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| experiment_names(typed).collect())
 }
 
-/// Experiments, and runs of the usual folder.
 pub(super) fn experiments_and_runs() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| experiment_names(typed).chain(run_ids(typed)).collect())
 }
@@ -60,12 +58,10 @@ fn experiment_names(typed: &OsStr) -> impl Iterator<Item = CompletionCandidate> 
     starting_with(typed, named).chain(words(files.complete(typed)))
 }
 
-/// Runs of the usual folder, by their ids.
 pub(super) fn runs() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| run_ids(typed).collect())
 }
 
-/// Runs and files with a profile.
 pub(super) fn profiles() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let files = words(PathCompleter::any().complete(typed));
@@ -118,28 +114,22 @@ pub(super) fn starting_with(
     })
 }
 
-const COMPLETIONS_EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows completions bash > /etc/bash_completion.d/bellows
   bellows completions zsh > ~/.zfunc/_bellows
-  bellows completions fish > ~/.config/fish/completions/bellows.fish";
-
-const MAN_EXAMPLES: &str = "\
-Examples:
-  bellows man | man -l -
-  bellows man --out /usr/local/share/man/man1";
-
-/// Options of `bellows completions`.
-#[derive(Debug, Args)]
-#[command(after_help = COMPLETIONS_EXAMPLES)]
+  bellows completions fish > ~/.config/fish/completions/bellows.fish")]
 pub(crate) struct CompletionsArgs {
     /// Shell to complete for
     shell: Shell,
 }
 
-/// Options of `bellows man`.
 #[derive(Debug, Args)]
-#[command(after_help = MAN_EXAMPLES)]
+#[command(after_help = "\
+Examples:
+  bellows man | man -l -
+  bellows man --out /usr/local/share/man/man1")]
 pub(crate) struct ManArgs {
     /// Folder to write a page for every command to
     #[arg(long, value_name = "DIR")]
@@ -149,8 +139,7 @@ pub(crate) struct ManArgs {
 impl CompletionsArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let script = script(self.shell)?;
-        output::print(&String::from_utf8_lossy(&script))?;
-        Ok(Done::Fine)
+        output::print(&String::from_utf8_lossy(&script)).map(|()| Done::Fine)
     }
 }
 
@@ -166,7 +155,6 @@ impl ManArgs {
         clap_mangen::Man::new(Cli::command())
             .render(&mut text)
             .map_err(|e| Failure::io("draw", Path::new("the manual page"), &e))?;
-        output::print(&String::from_utf8_lossy(&text))?;
-        Ok(Done::Fine)
+        output::print(&String::from_utf8_lossy(&text)).map(|()| Done::Fine)
     }
 }

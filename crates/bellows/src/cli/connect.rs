@@ -8,9 +8,8 @@ use web::Secret;
 
 use super::command_line::Url;
 use super::security::SecurityArgs;
-use crate::failure::Failure;
+use crate::Failure;
 
-/// Where the broker is, and who logs in.
 #[derive(Clone, Debug, Args)]
 pub(super) struct LoginArgs {
     /// The broker: amqp://USER@HOST:PORT/VHOST, or amqps:// for TLS
@@ -24,7 +23,6 @@ pub(super) struct LoginArgs {
     password: Option<Secret>,
 }
 
-/// A running broker, and how to connect to it.
 #[derive(Clone, Debug, Args)]
 pub(super) struct ConnectArgs {
     #[command(flatten)]

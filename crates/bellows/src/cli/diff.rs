@@ -10,13 +10,14 @@ use report::difference::DifferenceSide;
 use report::flame::{DifferenceOptions, difference_svg};
 use stacks::incomparable;
 
+use super::args::choice;
 use super::profile_part::{PartArgs, ProfilePart};
-use super::top::{By, identifiers_only, no_waits};
+use super::top::{identifiers_only, no_waits, rows_by};
 use super::{complete, find, flame};
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows diff 7k2q last
   bellows diff tag=before tag=after
@@ -27,11 +28,7 @@ Examples:
   bellows diff 7k2q last -o difference.folded
 
 A is what is compared with, B what is compared. With one profile, B is the part that --from and --to or \
---where choose, and A the rest of the measured phase. `bellows help diff` says what is proven.";
-
-/// Options of `bellows diff`.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+--where choose, and A the rest of the measured phase. `bellows help diff` says what is proven.")]
 pub(crate) struct DiffArgs {
     /// The baseline: a run or a file, as `bellows top` takes it; the last run if absent
     #[arg(value_name = "A", default_value = find::LAST, hide_default_value = true, add = complete::profiles())]
@@ -45,14 +42,21 @@ pub(crate) struct DiffArgs {
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
     limit: usize,
     /// Order, largest first
-    #[arg(long, value_enum, default_value_t = Sort::Change)]
-    sort: Sort,
+    #[arg(long, default_value = "change", value_parser = choice([
+        ("change", DifferenceSort::Change,
+         "How far the shares with the function at the leaf differ; what chance gives comes last"),
+        ("total-change", DifferenceSort::TotalChange,
+         "How far the shares with the function anywhere differ; what chance gives comes last"),
+        ("self", DifferenceSort::SelfShare, "The larger share with the function at the leaf"),
+        ("total", DifferenceSort::Total, "The larger share with the function anywhere"),
+    ]))]
+    sort: DifferenceSort,
     /// Show only functions, or what stands in their place, whose name matches
     #[arg(long, value_name = "REGEX")]
     grep: Option<Regex>,
     /// Rows in place of functions
-    #[arg(long, value_name = "WHAT")]
-    by: Option<By>,
+    #[arg(long, value_name = "WHAT", value_parser = rows_by())]
+    by: Option<FunctionRowOf>,
     /// All functions by name, native ones too, as --json has them; without, programs in Erlang, Java or Go have a table
     /// of the functions of that language, each with the native code below it, unless the order is that of totals
     #[arg(long, conflicts_with = "by")]
@@ -75,19 +79,6 @@ pub(crate) struct DiffArgs {
     force: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Sort {
-    /// How far the shares with the function at the leaf differ; what chance gives comes last
-    Change,
-    /// How far the shares with the function anywhere differ; what chance gives comes last
-    TotalChange,
-    /// The larger share with the function at the leaf
-    #[value(name = "self")]
-    SelfShare,
-    /// The larger share with the function anywhere
-    Total,
-}
-
 /// One of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Side {
@@ -97,14 +88,12 @@ enum Side {
     B,
 }
 
-/// Forms of a difference in a file.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Svg,
     Folded,
 }
 
-/// The two profiles to compare.
 struct Sides {
     a: ProfilePart,
     b: ProfilePart,
@@ -130,14 +119,14 @@ impl DiffArgs {
 
     /// The kind of the table's rows; a file is always of functions.
     fn rows_of(&self) -> FunctionRowOf {
-        let by = self.by.filter(|_| self.output.is_none());
-        by.map_or(FunctionRowOf::Function, By::row)
+        self.by.filter(|_| self.output.is_none()).unwrap_or_default()
     }
 
     /// The kind of rows of the printed table: functions of the language where both sides have some.
     fn shown_rows(&self, sides: &Sides) -> FunctionRowOf {
         let of = self.rows_of();
-        let is_usual = of == FunctionRowOf::Function && matches!(self.sort, Sort::Change | Sort::SelfShare);
+        let is_usual =
+            of == FunctionRowOf::Function && matches!(self.sort, DifferenceSort::Change | DifferenceSort::SelfShare);
         let has_language = |part: &ProfilePart| !part.profile.language_functions().is_empty();
         match is_usual && !self.raw && !self.json && has_language(&sides.a) && has_language(&sides.b) {
             true => FunctionRowOf::Language,
@@ -145,7 +134,6 @@ impl DiffArgs {
         }
     }
 
-    /// The two sides, where they may be compared.
     fn sides(&self) -> Result<Sides, Failure> {
         let of = self.rows_of();
         let Some(b) = &self.b else {
@@ -191,12 +179,7 @@ impl DiffArgs {
         let table = DifferenceTable {
             of,
             limit: self.limit,
-            sort: match self.sort {
-                Sort::Change => DifferenceSort::Change,
-                Sort::TotalChange => DifferenceSort::TotalChange,
-                Sort::SelfShare => DifferenceSort::SelfShare,
-                Sort::Total => DifferenceSort::Total,
-            },
+            sort: self.sort,
             only: &|name| self.grep.as_ref().is_none_or(|regex| regex.is_match(name)),
             a: side(&sides.a, &a),
             b: side(&sides.b, &b),

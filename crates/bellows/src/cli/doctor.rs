@@ -5,21 +5,17 @@ use report::console::{Style, sanitise, wrap};
 use session::doctor::{Check, Status};
 
 use super::calibrate;
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows doctor
   bellows doctor --json
   bellows doctor --calibrate           under a minute, on an otherwise idle machine
   bellows doctor --calibrate --show    the figures kept for this machine
 
---calibrate measures how much load this machine can generate, which verdicts of later runs compare with.";
-
-/// Options of `bellows doctor`.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+--calibrate measures how much load this machine can generate, which verdicts of later runs compare with.")]
 pub(crate) struct DoctorArgs {
     /// Measure the generator's capacity, for the verdicts of later runs
     #[arg(long)]
@@ -42,12 +38,7 @@ impl DoctorArgs {
             return calibrate::execute(self.show, self.quiet, self.json);
         }
         let checks = session::doctor::checks();
-        if self.json {
-            output::print_json(&checks)?;
-        } else {
-            output::print(&shown(&checks, output::style()))?;
-        }
-        Ok(Done::Fine)
+        output::print_result(self.json, &checks, |style| shown(&checks, style))
     }
 }
 

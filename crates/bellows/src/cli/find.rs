@@ -6,18 +6,13 @@ use archive::{FolderKind, FolderLock, RunEntry, RunFilter, RunReader};
 use measure::{Problem, count, counted, shell_word};
 use stacks::{FORMATS, Profile};
 
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 
-/// Names the newest run.
 pub(super) const LAST: &str = "last";
 
 /// The option that names this folder of runs in a command that follows; empty where commands look by themselves.
 pub(super) fn runs_option(runs: &Path) -> String {
-    match is_same(runs, &archive::default_runs_dir()) {
-        true => String::new(),
-        false => format!(" --runs {}", folder_word(runs)),
-    }
+    if is_same(runs, &archive::default_runs_dir()) { String::new() } else { format!(" --runs {}", folder_word(runs)) }
 }
 
 /// The run's name in a command that follows; `None` for a run in the folder where commands look for the last one.
@@ -44,10 +39,7 @@ fn is_same(a: &Path, b: &Path) -> bool {
 /// A folder as a shell reads it back; none is taken for an option.
 pub(super) fn folder_word(dir: &Path) -> String {
     let path = dir.display().to_string();
-    match path.starts_with('-') {
-        true => shell_word(&format!("./{path}")),
-        false => shell_word(&path),
-    }
+    if path.starts_with('-') { shell_word(&format!("./{path}")) } else { shell_word(&path) }
 }
 
 /// The folder of the run that `name` means: a path, an id, a part at either end of an id that no
@@ -132,11 +124,9 @@ pub(super) fn profile(name: &str, event: Option<&str>, runs: &Path) -> Result<Pa
     let with_profile = entries.iter().find(|entry| entry.has_profile() && sampled(&entry.dir));
     with_profile.map(|entry| entry.dir.clone()).ok_or_else(|| {
         let all = counted(entries.len() as u64, "run");
-        Failure::failed(
-            format!("none of {all} in {} has a profile with samples", runs.display()),
-            "make one with `bellows demo` or `bellows record`, or name the folder with --runs",
-        )
-        .observed(runs.display())
+        let cause = format!("none of {all} in {} has a profile with samples", runs.display());
+        let help = "make one with `bellows demo` or `bellows record`, or name the folder with --runs";
+        Failure::failed(cause, help).observed(runs.display())
     })
 }
 
@@ -156,11 +146,9 @@ fn among_runs(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
     let entries = list(runs)?;
     choose(name, &entries).map(|entry| entry.dir.clone()).map_err(|candidates| {
         if entries.is_empty() && name == LAST {
-            return Failure::failed(
-                format!("there is no run in {}", runs.display()),
-                "make one with `bellows demo`, or name the folder with --runs",
-            )
-            .observed(runs.display());
+            let cause = format!("there is no run in {}", runs.display());
+            let help = "make one with `bellows demo`, or name the folder with --runs";
+            return Failure::failed(cause, help).observed(runs.display());
         }
         if candidates.is_empty()
             && let Some(failure) = is_a_folder_of_runs(name, runs)
@@ -169,31 +157,23 @@ fn among_runs(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
         }
         if candidates.is_empty() {
             let all = counted(entries.len() as u64, "run");
-            return Failure::failed(
-                format!("no run or file is named {name:?} (looked among {all} in {})", runs.display()),
-                format!(
-                    "`bellows runs{}` lists them; a part at either end of the id is enough, the experiment's name \
-                         or a filter (tag=before) where it finds one run, or `last`",
-                    runs_option(runs)
-                ),
-            )
-            .observed(name);
+            let cause = format!("no run or file is named {name:?} (looked among {all} in {})", runs.display());
+            let help = "lists them; a part at either end of the id is enough, the experiment's name or a filter \
+                        (tag=before) where it finds one run, or `last`";
+            return Failure::failed(cause, format!("`bellows runs{}` {help}", runs_option(runs))).observed(name);
         }
-        Failure::Failed(Problem::new(
-            format!("{name:?} means {}", counted(candidates.len() as u64, "run")),
-            shown_ids(&candidates),
-            match name.contains('=') {
-                true => "give an id, or compare all of them: `bellows ab FILTER --with FILTER`",
-                false => "give more of the id",
-            },
-        ))
+        let help = match name.contains('=') {
+            true => "give an id, or compare all of them: `bellows ab FILTER --with FILTER`",
+            false => "give more of the id",
+        };
+        let cause = format!("{name:?} means {}", counted(candidates.len() as u64, "run"));
+        Failure::Failed(Problem::new(cause, shown_ids(&candidates), help))
     })
 }
 
 /// Ids of an error at most.
 const SHOWN: usize = 10;
 
-/// The newest of several ids, and how many more there are.
 fn shown_ids(ids: &[String]) -> String {
     let shown = ids.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
     match ids.len().saturating_sub(SHOWN) {
@@ -256,11 +236,8 @@ pub(super) fn stopped_folder(named: &str, runs: &Path, kind: FolderKind) -> Resu
 /// of one would be written over by the other.
 pub(super) fn kept(dir: &Path) -> Result<FolderLock, Failure> {
     FolderLock::take(dir).ok_or_else(|| {
-        Failure::failed(
-            "another bellows adds runs to this folder just now",
-            "wait until it has ended, or stop it; then go on with --resume",
-        )
-        .observed(dir.display())
+        let cause = "another bellows adds runs to this folder just now";
+        Failure::failed(cause, "wait until it has ended, or stop it; then go on with --resume").observed(dir.display())
     })
 }
 
@@ -323,6 +300,19 @@ fn choose<'a>(name: &str, entries: &'a [RunEntry]) -> Result<&'a RunEntry, Vec<S
 mod tests {
     use super::*;
 
+    /// A run that was not read.
+    fn entry(id: &str, tags: &[&str]) -> RunEntry {
+        let tags = tags.iter().map(|tag| tag.parse().unwrap()).collect();
+        RunEntry {
+            dir: Path::new("runs").join(id),
+            id: id.into(),
+            record: Err("not read".into()),
+            labels: Ok(archive::Labels { tags, ..archive::Labels::default() }),
+            bytes: 0,
+            active: false,
+        }
+    }
+
     /// `bellows runs report` refuses a run of another version, of which the help said that it draws what is left.
     #[test]
     fn what_helps_with_a_run_that_cannot_be_read_depends_on_why() {
@@ -347,18 +337,8 @@ mod tests {
     /// `bellows ab` took filters, and `bellows diff` did not.
     #[test]
     fn a_filter_means_the_only_run_that_it_finds() {
-        let entry = |id: &str, tag: &str| RunEntry {
-            dir: Path::new("runs").join(id),
-            id: id.into(),
-            record: Err("not read".into()),
-            labels: Ok(archive::Labels {
-                tags: std::iter::once(tag.parse().unwrap()).collect(),
-                ..archive::Labels::default()
-            }),
-            bytes: 0,
-            active: false,
-        };
-        let entries = [entry("x-demo-aaaa", "new"), entry("x-demo-bbbb", "old"), entry("x-demo-cccc", "old")];
+        let entries =
+            [("x-demo-aaaa", "new"), ("x-demo-bbbb", "old"), ("x-demo-cccc", "old")].map(|(id, tag)| entry(id, &[tag]));
         assert_eq!(choose("tag=new", &entries).map(|it| it.id.as_str()), Ok("x-demo-aaaa"));
         assert_eq!(choose("tag=old", &entries).map_err(|ids| ids.len()).err(), Some(2));
         assert_eq!(choose("tag=none", &entries).err(), Some(Vec::new()));
@@ -374,15 +354,8 @@ mod tests {
         let name = next_name(elsewhere);
         assert_eq!(name.as_deref(), Some("'my runs/x-7k2q'"));
         assert_eq!(runs_option(Path::new("-a")), " --runs ./-a");
-        let shown = shown_name(&RunEntry {
-            dir: elsewhere.to_owned(),
-            id: "x-7k2q".into(),
-            record: Err("not read".into()),
-            labels: Ok(archive::Labels::default()),
-            bytes: 0,
-            active: false,
-        });
-        assert_eq!(shown, "'my runs/x-7k2q'");
+        let run = RunEntry { dir: elsewhere.to_owned(), ..entry("x-7k2q", &[]) };
+        assert_eq!(shown_name(&run), "'my runs/x-7k2q'");
     }
 
     /// The page of a run that was still running said that it was cut off.
@@ -420,30 +393,23 @@ mod tests {
         assert_eq!(found("limit-other"), None);
     }
 
-    fn entries() -> Vec<RunEntry> {
-        ["2026-11-22T00-00-00Z-b-x2", "2026-11-21T00-00-00Z-a-x1", "2026-11-21T00-00-00Z-a-y1"]
-            .map(|id| RunEntry {
-                dir: id.into(),
-                id: id.into(),
-                record: Err("not read".into()),
-                labels: Ok(archive::Labels::default()),
-                bytes: 0,
-                active: false,
-            })
-            .into()
-    }
-
     #[test]
     fn a_run_is_found_by_either_end_of_its_id() {
-        let entries = entries();
-        let found = |name| choose(name, &entries).map(|e| e.id.as_str());
-        assert_eq!(found("last"), Ok("2026-11-22T00-00-00Z-b-x2"));
-        assert_eq!(found("a-x1"), Ok("2026-11-21T00-00-00Z-a-x1"));
-        assert_eq!(found("2026-11-22"), Ok("2026-11-22T00-00-00Z-b-x2"));
-        assert_eq!(found("2026-11-21").unwrap_err().len(), 2);
-        assert_eq!(found("b"), Ok("2026-11-22T00-00-00Z-b-x2"));
-        assert_eq!(found("a").unwrap_err().len(), 2);
-        assert!(found("zzz").unwrap_err().is_empty());
-        assert!(found("").unwrap_err().is_empty());
+        let ids @ [newest, first, _] =
+            ["2026-11-22T00-00-00Z-b-x2", "2026-11-21T00-00-00Z-a-x1", "2026-11-21T00-00-00Z-a-y1"];
+        let entries = ids.map(|id| entry(id, &[]));
+        for (name, expected) in [
+            ("last", Ok(newest)),
+            ("a-x1", Ok(first)),
+            ("2026-11-22", Ok(newest)),
+            ("2026-11-21", Err(2)),
+            ("b", Ok(newest)),
+            ("a", Err(2)),
+            ("zzz", Err(0)),
+            ("", Err(0)),
+        ] {
+            let found = choose(name, &entries).map(|it| it.id.as_str()).map_err(|ids| ids.len());
+            assert_eq!(found, expected, "{name}");
+        }
     }
 }

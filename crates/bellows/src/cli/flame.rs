@@ -9,9 +9,8 @@ use stacks::Heading;
 
 use super::fold::CollapseArgs;
 use super::profile_part::{ProfileArgs, ProfilePart};
-use crate::failure::{Done, Failure};
 use crate::profile_formats::Output;
-use crate::{output, run_options};
+use crate::{Done, Failure, output, run_options};
 
 /// Names of standard output. Opening it a second time would overwrite the first one's output.
 const STDOUT: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
@@ -20,7 +19,8 @@ const STACKCOLLAPSE: &str = "stackcollapse";
 /// File with folded text where none is named.
 const COLLAPSED: &str = "cpu.folded";
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows flame -o cpu.svg
   bellows flame last --from 10 --to 12 -o stall.svg --title 'ten to twelve'
@@ -33,11 +33,7 @@ Examples:
   bellows flame script.txt --format stackcollapse --all --tid -o - | grep beam.smp
 
 `bellows help profile-formats` says what can be read, and what each format loses. --format stackcollapse writes a line \
-per stack, `comm;root;…;leaf count`, sorted; byte for byte as FlameGraph's stackcollapse-perf.pl.";
-
-/// Options of `bellows flame`.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, mut_arg("event", |arg| arg.alias("event-filter")))]
+per stack, `comm;root;…;leaf count`, sorted; byte for byte as FlameGraph's stackcollapse-perf.pl.", mut_arg("event", |arg| arg.alias("event-filter")))]
 pub(crate) struct FlameArgs {
     #[command(flatten)]
     profile: ProfileArgs,
@@ -55,7 +51,6 @@ pub(crate) struct FlameArgs {
     collapse: CollapseArgs,
 }
 
-/// The formats that are written.
 fn formats() -> Vec<PossibleValue> {
     let mut formats = Output::values();
     let help = "stacks of the text of `perf script`, as stackcollapse-perf.pl folds them";
@@ -69,10 +64,8 @@ impl FlameArgs {
             return self.fold();
         }
         if self.collapse != CollapseArgs::default() {
-            return Err(Failure::usage(
-                "several files, and stackcollapse-perf.pl's options, are for --format stackcollapse",
-                "leave them out, or give --format stackcollapse",
-            ));
+            let cause = "several files, and stackcollapse-perf.pl's options, are for --format stackcollapse";
+            return Err(Failure::usage(cause, "leave them out, or give --format stackcollapse"));
         }
         let named = self.format.as_deref().and_then(Output::named);
         let format = match (named, &self.output) {
@@ -94,7 +87,6 @@ impl FlameArgs {
         write(self.output, format.usual_name(&event), &[source], &content)
     }
 
-    /// Folds the text of `perf script`.
     fn fold(self) -> Result<Done, Failure> {
         if self.title.is_some() {
             return Err(Failure::usage("folded text has no heading", "leave out --title"));
@@ -133,20 +125,15 @@ pub(super) fn is_stdout(file: &Path) -> bool {
     STDOUT.iter().any(|name| file == Path::new(name))
 }
 
-/// Whether two names are of the same file.
 fn is_source(file: &Path, source: &Path) -> bool {
     file.exists() && file.canonicalize().ok() == source.canonicalize().ok()
 }
 
 fn would_replace(file: &Path, what: &str) -> Failure {
-    Failure::usage(
-        format!("{} would replace {what}", file.display()),
-        "name another file with -o, or - for standard output",
-    )
-    .observed(file.display())
+    let cause = format!("{} would replace {what}", file.display());
+    Failure::usage(cause, "name another file with -o, or - for standard output").observed(file.display())
 }
 
-/// Names the file that was written.
 pub(super) fn tell(file: &Path, written: std::io::Result<()>) -> Result<(), Failure> {
     written.map_err(|source| Problem::io("write", file, &source))?;
     output::print(&format!("{}\n", file.display()))?;

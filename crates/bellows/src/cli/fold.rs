@@ -13,8 +13,7 @@ use clap::Args;
 use measure::{Problem, counted};
 use stacks::{Beginning, Collapse, CollapseOptions, Inlined, other_than_text, read_problem, unpacked};
 
-use crate::failure::Failure;
-use crate::{output, profile_formats};
+use crate::{Failure, output, profile_formats};
 
 /// Options of `bellows flame --format stackcollapse`, by the script's names.
 #[derive(Debug, Default, PartialEq, Eq, Args)]
@@ -112,14 +111,12 @@ fn not_a_text(file: &Path, looks: &str, is_profile: bool) -> Failure {
     Failure::failed(format!("{} is no text of `perf script`", file.display()), help).observed(observed)
 }
 
-/// Adds the samples of a file, or of standard input.
 fn read(collapse: &mut Collapse, file: &Path, mut tool: Option<&mut InlinedFunctions>) -> Result<(), Failure> {
     let is_stdin = file == Path::new("-");
     if is_stdin && io::stdin().is_terminal() {
-        return Err(Failure::usage(
-            "nothing comes from a terminal",
-            "name a file, or pipe into it: `perf script | bellows flame - --format stackcollapse -o -`",
-        ));
+        let cause = "nothing comes from a terminal";
+        let help = "name a file, or pipe into it: `perf script | bellows flame - --format stackcollapse -o -`";
+        return Err(Failure::usage(cause, help));
     }
     let failed = |source: io::Error| read_problem(file, &source);
     let input: Box<dyn Read> = match is_stdin {
@@ -161,7 +158,6 @@ type FileAndAddress = (Vec<u8>, Vec<u8>);
 
 /// Asks `addr2line` once for each address of a file.
 struct InlinedFunctions {
-    /// Add file and line.
     context: bool,
     known: HashMap<FileAndAddress, Option<Vec<u8>>>,
     /// Addresses of functions by file, by `nm`.
@@ -169,14 +165,11 @@ struct InlinedFunctions {
 }
 
 impl InlinedFunctions {
-    /// Looks whether `addr2line` is there.
     fn new(context: bool) -> Result<Self, Failure> {
         let found = Command::new("addr2line").arg("--version").output();
         found.map_err(|error| {
-            Failure::failed(
-                format!("--inline needs addr2line, which cannot be started: {error}"),
-                "install binutils, or leave --inline out",
-            )
+            let cause = format!("--inline needs addr2line, which cannot be started: {error}");
+            Failure::failed(cause, "install binutils, or leave --inline out")
         })?;
         Ok(Self { context, known: HashMap::new(), symbols: HashMap::new() })
     }
@@ -249,7 +242,6 @@ impl InlinedFunctions {
     }
 }
 
-/// A program's standard output.
 fn output_of(command: &mut Command) -> io::Result<Vec<u8>> {
     command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().map(|it| it.stdout)
 }
@@ -258,7 +250,6 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|window| window == part)
 }
 
-/// A line without ` (discriminator 3)`.
 fn without_discriminator(line: &[u8]) -> &[u8] {
     const MARK: &[u8] = b" (discriminator ";
     let at = line.windows(MARK.len()).position(|it| it == MARK);

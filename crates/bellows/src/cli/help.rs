@@ -8,21 +8,11 @@ use clap_complete::engine::ArgValueCompleter;
 use report::console;
 
 use super::{Cli, complete, grammar, old_names};
-use crate::failure::{Done, Failure};
-use crate::{output, perf_test};
-
-const EXAMPLES: &str = "\
-Examples:
-  bellows help                       commands and topics
-  bellows help getting-started
-  bellows help limit                 the usage of a command, and its document
-  bellows help runs prune
-  bellows help p99                   the pages that mention it";
+use crate::{Done, Failure, output, perf_test};
 
 /// Two names this alike are taken for a slip of the pen (Jaro-Winkler similarity, 0 to 1).
 const ALIKE: f64 = 0.75;
 
-/// A document that is in the binary.
 struct Topic {
     /// The name of the command that it is about, else a name of its own.
     name: &'static str,
@@ -33,7 +23,6 @@ struct Topic {
     text: &'static str,
 }
 
-/// A topic with its document, and its former name.
 macro_rules! topic {
     ($name:literal, $file:literal) => {
         topic!($name, $file, "")
@@ -43,7 +32,6 @@ macro_rules! topic {
     };
 }
 
-/// The documents by their topics.
 static TOPICS: [Topic; 36] = [
     topic!("getting-started", "getting-started.md"),
     topic!("experiments", "experiments.md"),
@@ -83,9 +71,14 @@ static TOPICS: [Topic; 36] = [
     topic!("repeats-schema", "repeats.schema.json"),
 ];
 
-/// Options of `bellows help`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = "\
+Examples:
+  bellows help                       commands and topics
+  bellows help getting-started
+  bellows help limit                 the usage of a command, and its document
+  bellows help runs prune
+  bellows help p99                   the pages that mention it")]
 pub(crate) struct HelpArgs {
     /// Command, with its subcommand if it has any, topic, or words to search for; without one, commands and topics are
     /// listed
@@ -95,8 +88,7 @@ pub(crate) struct HelpArgs {
 
 impl HelpArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        output::print_paged(&explained(&self.names)?)?;
-        Ok(Done::Fine)
+        output::print_paged(&explained(&self.names)?).map(|()| Done::Fine)
     }
 }
 
@@ -143,10 +135,7 @@ fn is_schema(name: &str) -> bool {
 
 /// A document for the eye; a schema, which is for programs, as it is.
 fn shown(topic: &Topic) -> String {
-    match is_schema(topic.name) {
-        true => topic.text.to_owned(),
-        false => console::page(topic.text, topic_of, output::style()),
-    }
+    if is_schema(topic.name) { topic.text.to_owned() } else { console::page(topic.text, topic_of, output::style()) }
 }
 
 /// Part of a document that mentions words, in the order of the list.
@@ -157,14 +146,12 @@ enum MatchKind {
     Text,
 }
 
-/// A section of a document that mentions words.
 struct Match {
     topic: &'static Topic,
     heading: &'static str,
     kind: MatchKind,
 }
 
-/// The sections that mention all of these words.
 fn search(words: &str) -> Vec<Match> {
     let mut found = Vec::new();
     for topic in TOPICS.iter().filter(|topic| !is_schema(topic.name)) {
@@ -221,7 +208,6 @@ fn commands_and_topics() -> ArgValueCompleter {
     })
 }
 
-/// The topics, each with its title.
 fn topics() -> impl Iterator<Item = (String, String)> {
     TOPICS.iter().map(|Topic { name, text, .. }| {
         let title = match *name {
@@ -270,10 +256,7 @@ fn unknown(name: &str, commands: &[String]) -> Failure {
 }
 
 fn styled(text: clap::builder::StyledStr) -> String {
-    match output::style().colour {
-        true => text.ansi().to_string(),
-        false => text.to_string(),
-    }
+    if output::style().colour { text.ansi().to_string() } else { text.to_string() }
 }
 
 #[cfg(test)]
@@ -285,6 +268,14 @@ mod tests {
     fn text(names: &[&str]) -> Result<String, Failure> {
         let names: Vec<String> = names.iter().map(|it| (*it).to_owned()).collect();
         explained(&names)
+    }
+
+    /// The failure of names that mean nothing.
+    fn refused(names: &[&str]) -> measure::Problem {
+        match text(names) {
+            Err(Failure::Usage(problem)) => problem,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// "Threshold" is the word of k6 for what `--require` is.
@@ -316,21 +307,14 @@ mod tests {
         }
         let calls = text(&["erlang", "time"]).expect("a text");
         assert!(calls.contains("Usage: bellows erlang calls"), "{calls}");
-        match text(&["runs", "prnue"]) {
-            Err(Failure::Usage(problem)) => assert!(problem.help.contains("\"prune\"")),
-            other => panic!("{other:?}"),
-        }
+        assert!(refused(&["runs", "prnue"]).help.contains("\"prune\""));
     }
 
     #[test]
     fn a_topic_has_no_parts() {
-        match text(&["run-schema", "extra"]) {
-            Err(Failure::Usage(problem)) => {
-                assert!(problem.cause.contains("the topic \"run-schema\""), "{problem}");
-                assert_eq!(problem.value, "extra");
-            }
-            other => panic!("{other:?}"),
-        }
+        let problem = refused(&["run-schema", "extra"]);
+        assert!(problem.cause.contains("the topic \"run-schema\""), "{problem}");
+        assert_eq!(problem.value, "extra");
     }
 
     /// `help limit` printed the usage alone, and the document was called otherwise.
@@ -368,10 +352,7 @@ mod tests {
         let only = only.expect("a page");
         let title: Vec<&str> = console::page_title(only.text).split(' ').collect();
         assert_eq!(text(&title), Ok(shown(only)));
-        match text(&["mesurement"]) {
-            Err(Failure::Usage(problem)) => assert!(problem.help.contains("\"measurement\"")),
-            other => panic!("{other:?}"),
-        }
+        assert!(refused(&["mesurement"]).help.contains("\"measurement\""));
     }
 
     /// A link in a document leads to another document.
@@ -397,32 +378,18 @@ mod tests {
         }
     }
 
-    /// The help of a command names its document.
+    /// The help of a command names its document, and no file that only a checkout has.
     #[test]
     fn the_help_of_a_command_names_topics_that_there_are() {
         fn look(command: &mut clap::Command) {
             let text = command.render_long_help().to_string();
+            assert!(!text.contains("docs/"), "{text}");
             for part in text.split("`bellows help ").skip(1) {
                 let (target, _) = part.split_once('`').unwrap_or((part, ""));
                 let target = target.split_whitespace().collect::<Vec<_>>().join(" ");
                 assert!(topic(&target).is_some(), "{target}: {text}");
             }
-            for below in command.get_subcommands_mut() {
-                look(below);
-            }
-        }
-        look(&mut Cli::command());
-    }
-
-    /// Texts that users of the binary read name no file of the checkout.
-    #[test]
-    fn help_names_no_file_that_only_a_checkout_has() {
-        fn look(command: &mut clap::Command) {
-            let text = command.render_long_help().to_string();
-            assert!(!text.contains("docs/"), "{text}");
-            for below in command.get_subcommands_mut() {
-                look(below);
-            }
+            command.get_subcommands_mut().for_each(look);
         }
         look(&mut Cli::command());
     }

@@ -22,10 +22,15 @@ use super::compare::percent;
 use super::perform::{Watched, after, carry_out, shape, tell_kept, tell_one};
 use super::run::{Changes, load};
 use super::{complete, find, metrics};
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
-const EXAMPLES: &str = "\
+/// The folder of a search, its trials so far, and the lock that keeps others from adding trials.
+type Begun = (PathBuf, LimitTrials, FolderLock);
+
+const MOST_TRIALS: u32 = 60;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows limit mine.toml --require 'end-to-end p99 < 10ms' --require 'lost = 0'
   bellows limit stream-publish --duration 30s --precision 2%
@@ -38,17 +43,7 @@ does not hold, then bisected; each end of the interval is tried several times, w
 starts it. Nothing is profiled unless --event says so. Ctrl-C ends it; the same command line with --resume goes on. \
 Exit codes: 0 both ends found and confirmed (with --scale: the throughputs follow a law of the broker), 4 one is open \
 or not confirmed (they follow none), 5 under --strict in place of 4, or where a trial that held (with --scale: any \
-run) is invalid, 130 stopped.";
-
-/// The folder of a search, its trials so far, and the lock that keeps others from adding trials.
-type Begun = (PathBuf, LimitTrials, FolderLock);
-
-/// Default limit of trials.
-const MOST_TRIALS: u32 = 60;
-
-/// Options of `bellows limit`.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, mut_arg("rate", |arg| arg.hide(true)))]
+run) is invalid, 130 stopped.", mut_arg("rate", |arg| arg.hide(true)))]
 pub(crate) struct LimitArgs {
     /// Built-in experiment, or a file (*.toml)
     #[arg(value_name = "NAME|FILE", add = complete::experiments())]
@@ -59,10 +54,8 @@ pub(crate) struct LimitArgs {
     require: Vec<Requirement>,
     /// Vary a number of clients instead, unthrottled: load.0.producers=1,2,4,8. Fits the Universal Scalability Law to
     /// the throughputs
-    #[arg(
-        long, value_name = "KEY=N,N,N,N",
-        conflicts_with_all = ["require", "from", "least", "most", "precision", "trials"]
-    )]
+    #[arg(long, value_name = "KEY=N,N,N,N",
+          conflicts_with_all = ["require", "from", "least", "most", "precision", "trials"])]
     scale: Option<String>,
     /// First rate, in messages per second of all producers; the experiment's own where absent, else 10000
     #[arg(long, value_name = "RATE")]
@@ -92,7 +85,6 @@ pub(crate) struct LimitArgs {
     output: OutputArgs,
 }
 
-/// Reads how far apart the ends may be.
 fn precision(text: &str) -> Result<f64, String> {
     let share = percent(text)?;
     match (0.01..=1.0).contains(&share) {
@@ -109,43 +101,38 @@ impl LimitArgs {
         experiment.profile.blocks = None;
         self.changes.apply(&mut experiment)?;
         if let Some(that) = self.require.iter().find(|it| it.wants_latency_above()) {
-            return Err(Failure::usage(
-                format!("{that} has no limit: the higher the rate, the higher the latency"),
-                "write what it has to stay below, such as 'end-to-end p99 < 10ms'",
-            ));
+            let cause = format!("{that} has no limit: the higher the rate, the higher the latency");
+            return Err(Failure::usage(cause, "write what it has to stay below, such as 'end-to-end p99 < 10ms'"));
         }
         let required = self.require.iter().cloned();
         experiment.require.extend(required.map(|that| RequireSpec { that }));
-        if let Some(scale) = &self.scale {
-            let scale = scale_plan(scale, self.confirm).map_err(Failure::Usage)?;
-            let first = check_scale(&experiment, &scale)?;
-            let fresh = LimitTrials { scale: Some(scale), ..self.fresh(&experiment, LimitPlan::default(), &first) };
-            let (dir, trials, _lock) = self.begun(&experiment, fresh)?;
-            let scaling =
-                Scaling { output: &self.output, dir, experiment, trials, progress: RunsProgress::new(Instant::now()) };
-            return scaling.execute();
-        }
-        let (dir, trials, _lock) = self.planned(&experiment)?;
+        let fresh = match &self.scale {
+            Some(scale) => {
+                let scale = scale_plan(scale, self.confirm).map_err(Failure::Usage)?;
+                let first = check_scale(&experiment, &scale)?;
+                LimitTrials { scale: Some(scale), ..self.fresh(&experiment, LimitPlan::default(), &first) }
+            }
+            None => self.planned(&experiment)?,
+        };
+        let (dir, trials, _lock) = self.begun(&experiment, fresh)?;
         let mut search = Search { args: &self, dir, experiment, trials, progress: RunsProgress::new(Instant::now()) };
         let watched = Watched::start()?;
-        let broken = search.make_all(&watched);
+        let broken = search.make_all(&watched).err();
         search.decide();
         let told = tell_trials(&self.output, &search.dir, &search.trials);
         watched.check()?;
         after(broken, told)
     }
 
-    /// The folder and the plan: a new one, or the one to resume.
-    fn planned(&self, experiment: &Experiment) -> Result<Begun, Failure> {
+    /// A search for a rate, of which nothing has been made.
+    fn planned(&self, experiment: &Experiment) -> Result<LimitTrials, Failure> {
         let own = first_rate(experiment).map_err(Failure::Usage)?;
         let first = self.from.map_or(own, Rate::get);
         let (least, most) = (self.least.get(), self.most.get());
         if !(least..=most).contains(&first) {
-            return Err(Failure::usage(
-                "the first rate lies outside of what may be tried",
-                "choose --from, --least and --most so that it lies between",
-            )
-            .observed(format!("{first} of {least} to {most}")));
+            let cause = "the first rate lies outside of what may be tried";
+            let help = "choose --from, --least and --most so that it lies between";
+            return Err(Failure::usage(cause, help).observed(format!("{first} of {least} to {most}")));
         }
         let at_first = at_rate(experiment, first);
         session::check(&at_first, session::SCENARIOS)?;
@@ -160,7 +147,7 @@ impl LimitArgs {
             confirmations: self.confirm,
             most_trials: self.trials,
         };
-        self.begun(experiment, self.fresh(experiment, plan, &at_first))
+        Ok(self.fresh(experiment, plan, &at_first))
     }
 
     /// A search of which nothing has been made; its experiment is the one of the first run.
@@ -191,11 +178,9 @@ impl LimitArgs {
         let stopped = LimitTrials::read(&dir)?;
         let what = |it: &LimitTrials| (it.plan.first, it.scale.as_ref().map(|it| it.key.clone()));
         if stopped.experiment != scale_as_then(experiment, &stopped, &fresh)? || what(&stopped) != what(&fresh) {
-            return Err(Failure::usage(
-                "the stopped search was of another experiment",
-                "give the same command line as then, with --resume; or begin anew without it",
-            )
-            .observed(dir.display()));
+            let cause = "the stopped search was of another experiment";
+            let help = "give the same command line as then, with --resume; or begin anew without it";
+            return Err(Failure::usage(cause, help).observed(dir.display()));
         }
         // More trials, closer ends or further numbers are the same search gone on with.
         let runs = stopped.scale.clone().map(|it| it.runs);
@@ -209,6 +194,7 @@ impl LimitArgs {
     }
 }
 
+/// Trials at different rates, or runs with different numbers of clients, as far as they were made.
 struct Search<'a> {
     args: &'a LimitArgs,
     dir: PathBuf,
@@ -219,57 +205,70 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Makes all missing trials; returns the failure that ended this early, if any.
-    fn make_all(&mut self, watched: &Watched) -> Option<Failure> {
-        let output = &self.args.output;
-        let mut exporter = match output.metrics.start(&self.trials.name, output.quiet) {
-            Ok(exporter) => exporter,
-            Err(failure) => return Some(failure),
-        };
-        let mut broken = None;
-        while let Some(rate) = next_rate(&self.trials) {
-            let about = self.about(rate);
-            if let Err(failure) = self.make_one(rate, watched, exporter.as_mut()) {
-                broken = Some(match failure {
-                    // Before it was ready: what was made before is kept all the same.
-                    Failure::Stopped(_) => self.stopped(),
-                    other => other.of_one(&about),
-                });
-                break;
-            }
-            if watched.control().is_stopping() {
-                broken = Some(self.stopped());
-                break;
-            }
+    /// The rate, or number of clients, of the next trial.
+    fn next(&self) -> Option<f64> {
+        match &self.trials.scale {
+            Some(scale) => next_scale(scale).map(f64::from),
+            None => next_rate(&self.trials),
         }
-        metrics::finish(exporter);
-        broken
     }
 
-    /// Description of the next trial, for people.
-    fn about(&self, rate: f64) -> String {
+    /// Makes all missing trials; the error is what ended this early.
+    fn make_all(&mut self, watched: &Watched) -> Result<(), Failure> {
+        let output = &self.args.output;
+        let mut exporter = match self.trials.scale {
+            Some(_) => None,
+            None => output.metrics.start(&self.trials.name, output.quiet)?,
+        };
+        let mut made = Ok(());
+        while made.is_ok()
+            && let Some(next) = self.next()
+        {
+            let about = self.about(next);
+            made = self.make_one(next, watched, exporter.as_mut());
+            if self.trials.scale.is_none() {
+                made = made.map_err(|failure| failure.of_one(&about));
+            }
+            made = watched.unless_stopped(made, || self.stopped());
+        }
+        metrics::finish(exporter);
+        made
+    }
+
+    fn about(&self, next: f64) -> String {
+        if let Some(scale) = &self.trials.scale {
+            let clients = counted(next as u64, scale.noun().trim_end_matches('s'));
+            return format!("run {} of {}, {clients}", scale.runs.len() + 1, runs_of(scale));
+        }
         let (number, most) = (self.trials.trials.len() + 1, self.trials.plan.most_trials);
-        format!("trial {number} of at most {most}, {} msg/s", report::text::rate(rate))
+        format!("trial {number} of at most {most}, {} msg/s", report::text::rate(next))
     }
 
     fn make_one(
         &mut self,
-        rate: f64,
+        next: f64,
         watched: &Watched,
         exporter: Option<&mut session::Exporter>,
     ) -> Result<(), Failure> {
-        let left = trials_left(&self.trials);
-        let progress = self.progress.begin_of_at_most(left, Instant::now());
-        let tried = at_rate(&self.experiment, rate);
-        let about = self.about(rate);
+        let about = self.about(next);
+        let (tried, progress) = match &self.trials.scale {
+            Some(scale) => {
+                let left = runs_of(scale).saturating_sub(scale.runs.len());
+                let tried = at_scale(&self.experiment, &scale.key, next as u32).map_err(Error::from)?;
+                (tried, self.progress.begin(left, Instant::now()))
+            }
+            None => {
+                let progress = self.progress.begin_of_at_most(trials_left(&self.trials), Instant::now());
+                (at_rate(&self.experiment, next), progress)
+            }
+        };
         let shape =
             Shape { title: format!("{}, {about}", self.trials.name), progress: Some(progress), ..shape(&tried) };
         let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn Observer| {
             session::run_again_if_not_ready(&tried, options, control, observer)
         };
         let output = &self.args.output;
-        let dir = Some(self.dir.clone());
-        let carried = carry_out(output, dir, shape, watched, exporter, work)?;
+        let carried = carry_out(output, Some(self.dir.clone()), shape, watched, exporter, work)?;
         let record = carried.outcome.record;
         match record.state {
             RunState::Complete => {}
@@ -278,18 +277,27 @@ impl Search<'_> {
             _ => return Err(Failure::of_run(record)),
         }
         self.progress.end(Instant::now());
-        let trial = limit_trial(rate, &record);
-        tell_one(output, &format!("{about}: {}", outcome_text(&trial)), &record)?;
-        self.trials.trials.push(trial);
-        self.decide();
-        self.trials.write(&self.dir)?;
-        carried.report.map(|_| ())
+        if let Some(scale) = &mut self.trials.scale {
+            scale.runs.push(scale_run(next as u32, &record));
+            scale.law = scale_law(scale);
+            self.trials.write(&self.dir)?;
+            tell_one(output, &about, &record)?;
+        } else {
+            let trial = limit_trial(next, &record);
+            tell_one(output, &format!("{about}: {}", outcome_text(&trial)), &record)?;
+            self.trials.trials.push(trial);
+            self.decide();
+            self.trials.write(&self.dir)?;
+        }
+        carried.report.map(drop)
     }
 
-    /// Decides from the trials.
+    /// Decides from the trials of rates.
     fn decide(&mut self) {
-        self.trials.found = Some(found_limit(&self.trials));
-        self.trials.suggested = self.suggested();
+        if self.trials.scale.is_none() {
+            self.trials.found = Some(found_limit(&self.trials));
+            self.trials.suggested = self.suggested();
+        }
     }
 
     /// The command lines that run the experiment at a calm and at a busy rate.
@@ -310,11 +318,18 @@ impl Search<'_> {
         found.into_iter().flatten().map(of).collect()
     }
 
-    /// How to resume after a signal.
     fn stopped(&self) -> Failure {
-        let made = counted(self.trials.trials.len() as u64, "trial");
+        let made = match &self.trials.scale {
+            Some(scale) => counted(scale.runs.len() as u64, "run"),
+            None => counted(self.trials.trials.len() as u64, "trial"),
+        };
         find::stopped(&format!("stopped after {made}"), &self.dir)
     }
+}
+
+/// Number of runs of all numbers of clients.
+fn runs_of(scale: &ScaleRuns) -> usize {
+    scale.values.len() * scale.repeats as usize
 }
 
 /// The outcome of a trial, and why it did not hold: a missed requirement first. The latency of the trial's line may be
@@ -332,10 +347,7 @@ fn outcome_text(trial: &LimitTrial) -> String {
         LimitOutcome::Missed => format!("missed ({why})"),
         LimitOutcome::Unclear => {
             let reason = trial.unclear.as_deref().unwrap_or("the generator or others were the limit");
-            match why.is_empty() {
-                true => format!("unclear, {reason}"),
-                false => format!("unclear, {reason} ({why})"),
-            }
+            if why.is_empty() { format!("unclear, {reason}") } else { format!("unclear, {reason} ({why})") }
         }
     }
 }
@@ -351,10 +363,7 @@ fn tell_trials(output: &OutputArgs, dir: &Path, trials: &LimitTrials) -> Result<
     trials.write(dir)?;
     tell_kept(output, &report::html::write_limit(dir)?)?;
     if let Some(next) = next_trials(dir, trials).filter(|_| !output.quiet) {
-        match output.json {
-            true => output::line_aside(&next),
-            false => output::print(&format!("{next}\n"))?,
-        }
+        if output.json { output::line_aside(&next) } else { output::print(&format!("{next}\n"))? }
     }
     Ok(done_after(trials, output.strict))
 }
@@ -373,7 +382,6 @@ fn next_trials(dir: &Path, trials: &LimitTrials) -> Option<String> {
     })
 }
 
-/// The command's exit after these trials.
 fn done_after(trials: &LimitTrials, is_strict: bool) -> Done {
     let is_answered = trials.is_answered();
     match is_strict && (trials.is_invalid() || !is_answered) {
@@ -381,15 +389,6 @@ fn done_after(trials: &LimitTrials, is_strict: bool) -> Done {
         false if is_answered => Done::Fine,
         false => Done::Unknown,
     }
-}
-
-/// Runs with different numbers of clients, as far as they were made.
-struct Scaling<'a> {
-    output: &'a OutputArgs,
-    dir: PathBuf,
-    experiment: Experiment,
-    trials: LimitTrials,
-    progress: RunsProgress,
 }
 
 /// Refuses numbers of clients that the experiment cannot have, before anything is started.
@@ -418,67 +417,6 @@ fn scale_as_then(
     match (&fresh.scale, least(stopped)) {
         (Some(scale), Some(least)) => Ok(at_scale(experiment, &scale.key, least).map_err(Error::from)?.to_json()),
         _ => Ok(fresh.experiment.clone()),
-    }
-}
-
-impl Scaling<'_> {
-    fn execute(mut self) -> Result<Done, Failure> {
-        let watched = Watched::start()?;
-        let broken = self.make_all(&watched).err();
-        let told = tell_trials(self.output, &self.dir, &self.trials);
-        watched.check()?;
-        after(broken, told)
-    }
-
-    fn make_all(&mut self, watched: &Watched) -> Result<(), Failure> {
-        while let Some(clients) = self.trials.scale.as_ref().and_then(next_scale) {
-            match self.make_one(clients, watched) {
-                // Before it was ready: what was made before is kept all the same.
-                Err(Failure::Stopped(_)) => return Err(self.stopped()),
-                other => other?,
-            }
-            if watched.control().is_stopping() {
-                return Err(self.stopped());
-            }
-        }
-        Ok(())
-    }
-
-    fn make_one(&mut self, clients: u32, watched: &Watched) -> Result<(), Failure> {
-        let Some(scale) = self.trials.scale.as_mut() else {
-            return Ok(());
-        };
-        let scaled = at_scale(&self.experiment, &scale.key, clients).map_err(Error::from)?;
-        let all = scale.values.len() * scale.repeats as usize;
-        let left = all.saturating_sub(scale.runs.len());
-        let progress = self.progress.begin(left, Instant::now());
-        let clients_text = counted(clients.into(), scale.noun().trim_end_matches('s'));
-        let about = format!("run {} of {all}, {clients_text}", scale.runs.len() + 1);
-        let shape =
-            Shape { title: format!("{}, {about}", self.trials.name), progress: Some(progress), ..shape(&scaled) };
-        let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn Observer| {
-            session::run_again_if_not_ready(&scaled, options, control, observer)
-        };
-        let carried = carry_out(self.output, Some(self.dir.clone()), shape, watched, None, work)?;
-        let record = carried.outcome.record;
-        match record.state {
-            RunState::Complete => {}
-            // It is made anew when somebody goes on.
-            RunState::Interrupted => return Ok(()),
-            _ => return Err(Failure::of_run(record)),
-        }
-        self.progress.end(Instant::now());
-        scale.runs.push(scale_run(clients, &record));
-        scale.law = scale_law(scale);
-        self.trials.write(&self.dir)?;
-        tell_one(self.output, &about, &record)?;
-        carried.report.map(|_| ())
-    }
-
-    /// How to resume after a signal.
-    fn stopped(&self) -> Failure {
-        let made = self.trials.scale.as_ref().map_or(0, |it| it.runs.len());
-        find::stopped(&format!("stopped after {}", counted(made as u64, "run")), &self.dir)
     }
 }
 

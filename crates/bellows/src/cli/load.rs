@@ -12,7 +12,7 @@ use measure::{Length, LengthRange};
 use super::args::{choice, from_one, given};
 use super::clients::{ConsumerSide, Consuming, DestinationArgs, Producing};
 use super::perform::{self, RunningBrokerArgs};
-use crate::failure::{Done, Failure};
+use crate::{Done, Failure};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,7 +28,6 @@ Examples:
   bellows client queue://log --consumers 0 --queue-type stream --max-pending 2000 --duration 60
   bellows client queue://TEST --producers 0 --consumers 4 --ack-every 100 --duration 60";
 
-/// Options of `bellows client`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, mut_arg("producers", or_none), mut_arg("consumers", or_none))]
 pub(crate) struct ClientArgs {
@@ -46,7 +45,6 @@ pub(crate) struct ClientArgs {
     request_reply: bool,
 }
 
-/// How long, on how many threads, and on which queues.
 #[derive(Debug, Args)]
 struct Common {
     #[command(flatten)]
@@ -61,27 +59,17 @@ struct Common {
     #[arg(long)]
     no_ledger: bool,
     /// Type of the queues that are declared
-    #[arg(
-        long,
-        value_name = "TYPE",
-        default_value = QueueType::default().name(),
-        value_parser = choice::<QueueType, 3>([
-            ("classic", "One node, any kind of message"),
-            ("quorum", "Replicated by Raft"),
-            ("stream", "A replicated log"),
-        ])
-    )]
+    #[arg(long, value_name = "TYPE", default_value = QueueType::default().name(), value_parser = choice([
+        ("classic", QueueType::Classic, "One node, any kind of message"),
+        ("quorum", QueueType::Quorum, "Replicated by Raft"),
+        ("stream", QueueType::Stream, "A replicated log"),
+    ]))]
     queue_type: QueueType,
     /// Protocol of the messages
-    #[arg(
-        long,
-        value_name = "PROTOCOL",
-        default_value = "amqp091",
-        value_parser = choice::<Protocol, 2>([
-            ("amqp091", "AMQP 0.9.1"),
-            ("amqp10", "AMQP 1.0: RabbitMQ from version 4 on, ActiveMQ Artemis"),
-        ])
-    )]
+    #[arg(long, value_name = "PROTOCOL", default_value = "amqp091", value_parser = choice([
+        ("amqp091", Protocol::Amqp091, "AMQP 0.9.1"),
+        ("amqp10", Protocol::Amqp10, "AMQP 1.0: RabbitMQ from version 4 on, ActiveMQ Artemis"),
+    ]))]
     protocol: Protocol,
     /// Queue argument, such as x-max-length=1000; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = argument)]
@@ -107,7 +95,6 @@ struct Common {
     run: RunningBrokerArgs,
 }
 
-/// Where producers publish, and how that leads to the queues.
 #[derive(Debug, Args)]
 struct ExchangeArgs {
     /// Exchange to publish to, which the queues are bound to; declared where it is missing, but for the broker's own

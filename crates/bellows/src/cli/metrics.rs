@@ -5,13 +5,11 @@ use measure::Refused;
 use session::{ExportOptions, Exporter, MetricsTarget};
 
 use super::command_line::Url;
-use crate::failure::Failure;
-use crate::{output, prompt};
+use crate::{Failure, output, prompt};
 
 /// Holds the password or token of the server for metrics.
 const TOKEN_VARIABLE: &str = "BELLOWS_METRICS_TOKEN";
 
-/// Where series go.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Metrics while it runs")]
 pub(super) struct MetricsArgs {

@@ -43,8 +43,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use report::console;
 
-use crate::failure::{Done, Failure};
-use crate::{exit, output};
+use crate::{Done, Failure, exit, output};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -188,7 +187,6 @@ impl Command {
     }
 }
 
-/// The parsed command line.
 #[derive(Debug)]
 pub(crate) struct Invocation {
     pub(crate) command: Command,
@@ -219,7 +217,6 @@ pub(crate) fn wants_json(args: impl Iterator<Item = OsString>) -> bool {
     !args.peek().is_some_and(has_its_own) && args.any(|arg| arg == "--json")
 }
 
-/// Reads the command line and the environment.
 pub(crate) fn parse() -> Result<Invocation, clap::Error> {
     let mut grammar = with_negative_numbers(grammar());
     let typed = old_names::current(std::env::args_os());
@@ -238,10 +235,7 @@ pub(crate) fn parse() -> Result<Invocation, clap::Error> {
 /// The grammar in which `--rate -1` has a value, which is refused as a rate, and not as an unknown option `-1`.
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     command
-        .mut_args(|arg| match arg.get_action().takes_values() {
-            true => arg.allow_negative_numbers(true),
-            false => arg,
-        })
+        .mut_args(|arg| if arg.get_action().takes_values() { arg.allow_negative_numbers(true) } else { arg })
         .mut_subcommands(with_negative_numbers)
 }
 

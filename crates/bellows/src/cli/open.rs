@@ -10,25 +10,20 @@ use clap::Args;
 
 use super::args::RunsDir;
 use super::{complete, find};
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
-const EXAMPLES: &str = "\
+/// Browsers that end later have opened the page.
+const AT_ONCE: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_millis(10);
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows open
   bellows open 7k2q
 
 The browser is the first command of BROWSER that opens it: several are parted by colons, and %s stands for the \
-report's path. Without BROWSER it is xdg-open's. The path is printed, too.";
-
-/// Browsers that end later have opened the page.
-const AT_ONCE: Duration = Duration::from_secs(1);
-/// Time between two looks at a browser.
-const POLL: Duration = Duration::from_millis(10);
-
-/// Options of `bellows open`.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+report's path. Without BROWSER it is xdg-open's. The path is printed, too.")]
 pub(crate) struct OpenArgs {
     /// Run: path, id, part at either end of its id that only it has, an experiment that ran once, or `last`; or the
     /// folder of runs in turns, or of trials
@@ -43,10 +38,7 @@ impl OpenArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let dir = find::to_draw(&self.run, &self.runs.runs)?;
         let page = dir.join(archive::file::REPORT);
-        let page = match page.is_file() {
-            true => page,
-            false => write_report(&dir)?,
-        };
+        let page = if page.is_file() { page } else { write_report(&dir)? };
         output::print(&format!("{}\n", page.display()))?;
         let page = page.canonicalize().unwrap_or(page);
         let browsers = browsers(|name| std::env::var(name).ok()).map_err(str::to_owned);
@@ -82,10 +74,7 @@ fn show(browsers: &str, page: &Path) -> Result<(), String> {
 /// Starts a browser, which may go on for as long as its page is read; the error says why it ended at once.
 fn start(browser: &str, page: &Path) -> Result<(), String> {
     // A pipe that it held open would keep its reader waiting.
-    let shown = |is_terminal: bool| match is_terminal {
-        true => Stdio::inherit(),
-        false => Stdio::null(),
-    };
+    let shown = |is_terminal: bool| if is_terminal { Stdio::inherit() } else { Stdio::null() };
     let mut running = Command::new("sh")
         .args(["-c", &script(browser), "sh"])
         .arg(page)
@@ -132,10 +121,7 @@ fn script(browser: &str) -> String {
         is_escaped = next == '\\' && !is_escaped && quote != Some('\'');
         script.push(next);
     }
-    match has_place {
-        true => script,
-        false => script + " \"$1\"",
-    }
+    if has_place { script } else { script + " \"$1\"" }
 }
 
 /// The commands of browsers, parted by colons, by the environment's variables.

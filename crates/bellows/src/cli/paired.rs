@@ -16,10 +16,8 @@ use study::{
 };
 
 use super::find;
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
-/// A folder of runs in pairs.
 #[derive(Debug)]
 pub(super) struct PairedFolder {
     pub(super) dir: PathBuf,
@@ -30,14 +28,11 @@ pub(super) struct PairedFolder {
     _lock: Option<FolderLock>,
 }
 
-/// A comparison, and the runs that were made for it.
 #[derive(Debug)]
 pub(super) struct PairedCell {
     pub(super) dir: PathBuf,
-    /// The runs so far.
     pub(super) runs: PairedRuns,
     pub(super) records: Vec<RunRecord>,
-    /// Costs of functions in each run.
     pub(super) costs: Vec<Option<FunctionCosts>>,
 }
 
@@ -101,7 +96,6 @@ impl PairedFolder {
         cell.map(|cell| PairedMatrix::label(&self.matrix.keys, &cell.values)).unwrap_or_default()
     }
 
-    /// The decision of all cells.
     pub(super) fn compare(&self, looks: &[u32], options: ComparisonOptions) -> Result<ComparedMatrix, Problem> {
         let runs = self.cell_runs();
         let decided = compare_cells(&runs, looks, options);
@@ -148,7 +142,6 @@ impl PairedFolder {
         Ok(())
     }
 
-    /// Writes the decision to the requested files.
     pub(super) fn write_files(&self, files: &ComparisonFiles, compared: &ComparedMatrix) -> Result<(), Failure> {
         files.write(compared, |beside| match (compared.alone(), self.cells.first()) {
             (Some(comparison), Some(cell)) => report::html::render_comparison(&ComparisonSource {
@@ -303,13 +296,9 @@ pub(super) fn print(compared: &ComparedMatrix, json: bool, is_whole: bool) -> Re
 
 /// Exit of a command that compared planned pairs: with --strict, fewer than planned are an error of their own.
 pub(super) fn done(compared: &ComparedMatrix, is_strict: bool, is_whole: bool) -> Done {
-    match is_strict && !is_whole {
-        true => Done::Invalid,
-        false => ended(compared),
-    }
+    if is_strict && !is_whole { Done::Invalid } else { ended(compared) }
 }
 
-/// Exit of a command that compared.
 pub(super) fn ended(compared: &ComparedMatrix) -> Done {
     match (compared.is_worse(), compared.is_undecided()) {
         (true, _) => Done::Missed,
@@ -324,7 +313,6 @@ const NO_PAGE: &str = "<!doctype html><title>bellows</title><p>Nothing is decide
 const NO_PICTURE: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"480\" height=\"40\"><text x=\"8\" \
                           y=\"24\">Nothing is decided yet: this is drawn when the runs are made.</text></svg>\n";
 
-/// Where a comparison is written to, beside the terminal.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Files")]
 pub(super) struct ComparisonFiles {
@@ -343,28 +331,25 @@ pub(super) struct ComparisonFiles {
     go_bench: Option<PathBuf>,
     /// Draw the differential flame graph (.svg): CPU per message of every call path, coloured where a change is proven
     #[arg(long, value_name = "FILE")]
-    flame: Option<PathBuf>,
+    pub(super) flame: Option<PathBuf>,
 }
 
 impl ComparisonFiles {
     /// A file that has room for one comparison is none for a matrix.
     pub(super) fn check(&self, is_matrix: bool) -> Result<(), Failure> {
-        let Some(path) = self.flame.as_ref().filter(|_| is_matrix) else {
-            return Ok(());
-        };
         let cause = "--flame draws one comparison, and a matrix has one for each cell";
         let help = "the page of each cell has its own, and `bellows ab FOLDER/CELL --flame FILE` draws it";
-        Err(Failure::usage(cause, help).observed(path.display()))
+        if is_matrix { self.without_flame(cause, help) } else { Ok(()) }
     }
 
     /// Refuses to draw histogram logs, which hold no profiles.
     pub(super) fn check_logs(&self) -> Result<(), Failure> {
-        let Some(path) = &self.flame else {
-            return Ok(());
-        };
         let cause = "--flame draws profiles, and a histogram log holds none";
-        let help = "leave it out, or compare runs that were profiled";
-        Err(Failure::usage(cause, help).observed(path.display()))
+        self.without_flame(cause, "leave it out, or compare runs that were profiled")
+    }
+
+    fn without_flame(&self, cause: &str, help: &str) -> Result<(), Failure> {
+        self.flame.as_ref().map_or(Ok(()), |path| Err(Failure::usage(cause, help).observed(path.display())))
     }
 
     /// Writes that nothing is known yet, so that a job which is stopped leaves no older result, and that a file which
@@ -376,11 +361,6 @@ impl ComparisonFiles {
             }
         }
         self.formats().try_for_each(|(format, path)| write(format, path, name, None))
-    }
-
-    /// Whether a picture of the profiles is requested.
-    pub(super) const fn needs_profiles(&self) -> bool {
-        self.flame.is_some()
     }
 
     /// Writes the decision; `page` makes the page for its future folder.
@@ -424,16 +404,13 @@ fn write(format: ComparisonFormat, path: &Path, name: &str, of: Option<&Compared
     written.map_err(|e| Failure::io("write", path, &e))
 }
 
-/// Draws the costs of call paths on both sides.
 fn draw(path: &Path, of: &ComparedMatrix) -> Result<(), Failure> {
     let one = of.alone();
     let Some(stacks) = one.and_then(|it| it.stacks.as_ref()) else {
         let why = one.and_then(|it| it.no_functions.as_deref());
-        return Err(Failure::failed(
-            "there is no flame graph to draw",
-            "every run of both sides needs a CPU profile: leave out --no-profile, and see `bellows doctor`",
-        )
-        .observed(why.unwrap_or("the runs were not sampled")));
+        let cause = "there is no flame graph to draw";
+        let help = "every run of both sides needs a CPU profile: leave out --no-profile, and see `bellows doctor`";
+        return Err(Failure::failed(cause, help).observed(why.unwrap_or("the runs were not sampled")));
     };
     let picture = report::flame::comparison_svg(stacks, &format!("{}: B beside A", of.name))?;
     stacks::write_output(path, &picture).map_err(|e| Failure::io("write", path, &e))?;

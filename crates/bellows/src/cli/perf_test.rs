@@ -5,24 +5,17 @@ use std::ffi::OsString;
 use clap::Args;
 
 use super::complete;
-use crate::failure::{Done, Failure};
+use crate::{Done, Failure};
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows perf-test --help
-  bellows perf-test -x 1 -y 2 -u throughput-test -a --id test-1 -z 30";
-
-/// Options of `bellows perf-test`.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+  bellows perf-test -x 1 -y 2 -u throughput-test -a --id test-1 -z 30")]
 pub(crate) struct PerfTestArgs {
     /// PerfTest's options; `bellows perf-test --help` lists them
-    #[arg(
-        value_name = "OPTION",
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        add = complete::perf_test_options()
-    )]
+    #[arg(value_name = "OPTION", trailing_var_arg = true, allow_hyphen_values = true,
+          add = complete::perf_test_options())]
     args: Vec<OsString>,
 }
 

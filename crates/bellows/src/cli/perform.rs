@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use archive::{Repeats, RepeatsSummary, RunRecord, RunState, RunSummary, Tier};
 use clap::Args;
-use experiment::{Experiment, Origin, PhasesSpec, ProfileSpec};
+use experiment::{Experiment, Origin, PhasesSpec};
 use measure::{Length, Problem};
 use report::console::{self, Shape, Style};
 use session::{Error, Exporter, Observer, RunOptions, RunOutcome};
@@ -14,12 +14,10 @@ use super::args::{EventArgs, OutputArgs, RequireArgs};
 use super::command_line::{self, OPTION_NAMES};
 use super::connect::ConnectArgs;
 use super::{find, metrics};
-use crate::failure::{Done, Failure};
-use crate::output;
 use crate::run_options::{self, run_options};
 use crate::signals::{self, AtOnce};
+use crate::{Done, Failure, output};
 
-/// A run that has ended and was shown.
 #[derive(Debug)]
 pub(super) struct Performed {
     pub(super) run_dir: Option<PathBuf>,
@@ -38,11 +36,8 @@ pub(super) fn experiment(
     experiment.require.extend(require.resolve());
     experiment.validate().map_err(Error::from)?;
     if require.repeat > 1 && !experiment.ends_by_itself() {
-        return Err(Failure::usage(
-            format!("--repeat {} needs runs that end by themselves", require.repeat),
-            "give them an end, such as --duration 30s",
-        )
-        .observed(require.repeat));
+        let cause = format!("--repeat {} needs runs that end by themselves", require.repeat);
+        return Err(Failure::usage(cause, "give them an end, such as --duration 30s").observed(require.repeat));
     }
     require.write(&shape.title, &[], output.strict, None)?;
     let runs = keep.then(|| output.runs.runs.clone());
@@ -174,11 +169,8 @@ fn repeatedly(
 /// The failure of repeated runs that were stopped before one of them was complete.
 fn nothing_completed(number: usize, times: u32, kept: Option<&Path>) -> Failure {
     let kept = kept.map(|dir| format!("; what it measured until then is in {}", dir.display()));
-    Failure::Stopped(Problem::new(
-        format!("stopped in run {number} of {times}"),
-        format!("no run was completed{}", kept.unwrap_or_default()),
-        "run it again",
-    ))
+    let cause = format!("stopped in run {number} of {times}");
+    Failure::Stopped(Problem::new(cause, format!("no run was completed{}", kept.unwrap_or_default()), "run it again"))
 }
 
 /// Reports one of a command's runs in one line, unless the summary alone is wanted.
@@ -191,7 +183,6 @@ pub(super) fn tell_one(output: &OutputArgs, about: &str, record: &RunRecord) -> 
     Ok(())
 }
 
-/// Prints the common result of several runs: for people, or for machines and people.
 fn tell_repeats(
     output: &OutputArgs,
     repeats: &Repeats,
@@ -199,45 +190,46 @@ fn tell_repeats(
     report: Option<&Path>,
 ) -> Result<(), Failure> {
     let place = report.map(|path| path.display().to_string());
-    let text = |style: Style| console::repeats(repeats, records, place.as_deref(), style);
-    if !output.json {
-        return output::print(&text(output::style()));
-    }
-    if !output.quiet {
-        output::aside(&text(output::style_aside()));
-    }
-    output::print_json(&RepeatsSummary {
-        repeats,
-        summaries: records.iter().filter_map(|record| record.summary.as_ref()).collect(),
+    let summaries = records.iter().filter_map(|record| record.summary.as_ref()).collect();
+    tell_result(output, &RepeatsSummary { repeats, summaries }, |style| {
+        console::repeats(repeats, records, place.as_deref(), style)
     })
 }
 
 /// Work that the first SIGINT or SIGTERM stops in order, and the second at once.
 #[derive(Debug)]
 pub(super) struct Watched {
-    control: load::Control,
+    pub(super) control: load::Control,
     at_once: AtOnce,
 }
 
 impl Watched {
     /// Lets signals end the run from now on.
     pub(super) fn start() -> Result<Self, Failure> {
-        let control = load::Control::new();
-        let at_once = signals::stop_load(&control)?;
+        let (control, at_once) = signals::stop_load()?;
         Ok(Self { control, at_once })
-    }
-
-    pub(super) const fn control(&self) -> &load::Control {
-        &self.control
     }
 
     /// Fails where a second signal came.
     pub(super) fn check(&self) -> Result<(), Failure> {
         self.at_once.check()
     }
+
+    /// The end of one of several runs: `stopped` where a signal ended it, also before it was ready. What was made before
+    /// is kept all the same.
+    pub(super) fn unless_stopped(
+        &self,
+        made: Result<(), Failure>,
+        stopped: impl FnOnce() -> Failure,
+    ) -> Result<(), Failure> {
+        match made {
+            Err(Failure::Stopped(_)) => Err(stopped()),
+            Ok(()) if self.control.is_stopping() => Err(stopped()),
+            made => made,
+        }
+    }
 }
 
-/// Completed work, and its pictures.
 pub(super) struct CarriedOut {
     pub(super) outcome: RunOutcome,
     /// The report's path; `None` where nothing was kept.
@@ -251,7 +243,6 @@ impl CarriedOut {
         report.or(self.outcome.run_dir.as_deref())
     }
 
-    /// The run's end, as people read it.
     pub(super) fn brief(&self, summary: &RunSummary, style: Style) -> String {
         let place = self.place().map(|path| path.display().to_string());
         let run = self.outcome.run_dir.as_deref().and_then(find::next_name);
@@ -278,16 +269,12 @@ pub(super) fn carry_out(
         Some(exporter) => work(&options, control, &mut exporter.observer(&mut show)),
         None => work(&options, control, &mut show),
     };
-    let kept = outcome.as_ref().ok().and_then(|outcome| {
-        let dir = outcome.run_dir.as_deref()?;
-        Some((dir, outcome.profiles.as_slice()))
-    });
-    let report = match kept {
-        Some((dir, profiles)) => {
+    let report = match &outcome {
+        Ok(RunOutcome { run_dir: Some(dir), profiles, .. }) => {
             show.step("writing the report");
             run_options::draw(dir, profiles).map(Some)
         }
-        None => Ok(None),
+        _ => Ok(None),
     };
     if show.close() {
         return Err(Failure::Closed);
@@ -295,22 +282,28 @@ pub(super) fn carry_out(
     Ok(CarriedOut { outcome: outcome?, report })
 }
 
-/// Prints the summary: for people, or for machines and people.
 fn tell(output: &OutputArgs, carried: &CarriedOut) -> Result<(), Failure> {
-    let Some(summary) = &carried.outcome.record.summary else {
-        return Ok(());
-    };
-    if !output.json {
-        return output::print(&carried.brief(summary, output::style()));
+    match &carried.outcome.record.summary {
+        Some(summary) => tell_result(output, summary, |style| carried.brief(summary, style)),
+        None => Ok(()),
     }
-    if !output.quiet {
-        // Progress and summary are a courtesy here; the object is the result.
-        output::aside(&carried.brief(summary, output::style_aside()));
-    }
-    output::print_json(summary)
 }
 
-/// Tells where the page of several runs is.
+/// Prints a result: its text for people, or its object, which the text goes beside.
+fn tell_result(
+    output: &OutputArgs,
+    value: &impl serde::Serialize,
+    text: impl Fn(Style) -> String,
+) -> Result<(), Failure> {
+    if !output.json {
+        return output::print(&text(output::style()));
+    }
+    if !output.quiet {
+        output::aside(&text(output::style_aside()));
+    }
+    output::print_json(value)
+}
+
 pub(super) fn tell_kept(output: &OutputArgs, page: &Path) -> Result<(), Failure> {
     let kept = format!("page: {}", page.display());
     match output.json {
@@ -330,7 +323,6 @@ pub(super) fn after(broken: Option<Failure>, told: Result<Done, Failure>) -> Res
     }
 }
 
-/// Turns the run's state and warnings into an end.
 pub(super) fn judge(output: &OutputArgs, record: &RunRecord) -> Result<Done, Failure> {
     if record.state == RunState::Failed {
         return Err(Failure::of_run(record.clone()));
@@ -376,16 +368,11 @@ impl RunningBrokerArgs {
     /// # Errors
     /// As [`ConnectArgs::spec`].
     pub(super) fn experiment(&self, name: String, measure: Length) -> Result<Experiment, Failure> {
-        let mut profile = ProfileSpec::default();
-        if !self.profile {
-            profile.events.clear();
-        }
-        self.event.apply(&mut profile);
         Ok(Experiment {
             name,
             broker: self.connect.clone().spec()?,
             phases: PhasesSpec { warmup: self.warmup, measure, ..PhasesSpec::default() },
-            profile,
+            profile: self.event.profile(self.profile),
             origin: Origin::options(OPTION_NAMES),
             ..Experiment::default()
         })

@@ -3,27 +3,24 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use experiment::{BrokerKind, BrokerSpec, Experiment, Origin, PhasesSpec, ProbeSpec, ProfileSpec, ScheduleSpec};
+use experiment::{BrokerKind, BrokerSpec, Experiment, Origin, PhasesSpec, ProbeSpec, ScheduleSpec};
 use load::scenario::probe::HttpUrl;
 use measure::{Length, Rate};
 
 use super::args::{EventArgs, OutputArgs, RequireArgs, from_one};
 use super::command_line::{Header, OPTION_NAMES, Url};
 use super::perform;
-use crate::failure::{Done, Failure};
+use crate::{Done, Failure};
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows probe 'http://localhost:15672/api/queues?columns=name,messages_ready' --user guest
   bellows probe http://localhost:8161/ --rate 50 --duration 30 --timeout 1s
   bellows probe https://localhost:15671/api/overview --ca ca.pem --bearer-file token --profile
   bellows probe http://localhost:15692/metrics --schedule ramp:from=1,to=100,over=60s --duration 60
 
-`bellows help probe` tells more.";
-
-/// Options of `bellows probe`.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+`bellows help probe` tells more.")]
 pub(crate) struct ProbeArgs {
     /// Where requests go: http://HOST:PORT/PATH, or https:// for TLS
     url: Url,
@@ -97,16 +94,8 @@ impl ProbeArgs {
     }
 
     fn experiment(&self, url: &HttpUrl) -> Experiment {
-        let mut profile = ProfileSpec::default();
-        if !self.profile {
-            profile.events.clear();
-        }
-        self.event.apply(&mut profile);
         let headers = self.headers.iter().map(|it| (it.name.clone(), it.value.expose().to_owned()));
-        let host = match url.host.contains(':') {
-            true => format!("[{}]", url.host),
-            false => url.host.clone(),
-        };
+        let host = if url.host.contains(':') { format!("[{}]", url.host) } else { url.host.clone() };
         Experiment {
             name: "probe".to_owned(),
             // The process behind this port is the one that is watched.
@@ -117,7 +106,7 @@ impl ProbeArgs {
                 ..BrokerSpec::default()
             },
             phases: PhasesSpec { warmup: self.warmup, measure: self.duration, ..PhasesSpec::default() },
-            profile,
+            profile: self.event.profile(self.profile),
             probe: vec![ProbeSpec {
                 url: self.url.0.clone(),
                 every: self.every,

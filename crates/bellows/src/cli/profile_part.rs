@@ -5,22 +5,19 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use archive::{PeriodRange, RunReader};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use experiment::Requirement;
 use measure::{Phase, Problem, Refused, counted, wall_clock_unix_ns};
 use report::console::{FunctionRowOf, sanitise};
 use session::Seconds;
 use stacks::{FirstField, Merge, Profile, ReadOptions, USUAL_EVENT, sampled_events};
 
-use super::args::{RunsDir, no_samples, profile_name, seconds};
+use super::args::{RunsDir, choice, no_samples, profile_name, seconds};
 use super::{complete, find};
-use crate::failure::Failure;
-use crate::{output, profile_formats};
+use crate::{Failure, output, profile_formats};
 
-/// The condition for stalls.
 const STALL: &str = "stall";
 
-/// A profile and a part of it.
 #[derive(Debug, Args)]
 pub(super) struct ProfileArgs {
     /// Run (path, id, unique start or end of its id, an experiment that ran once, a filter that one run matches, such
@@ -33,7 +30,6 @@ pub(super) struct ProfileArgs {
     part: PartArgs,
 }
 
-/// Which part of a profile.
 #[derive(Debug, Args)]
 pub(super) struct PartArgs {
     /// Event of a run with several: cpu unless another is named; of a cluster's second node cpu@1; of a file as it is
@@ -51,27 +47,18 @@ pub(super) struct PartArgs {
     #[arg(long = "where", value_name = "CONDITION")]
     that: Option<Condition>,
     /// First field of folded text [default: a thread where the lines say so, else a function]
-    #[arg(long, value_name = "WHAT", value_enum)]
-    first_field: Option<First>,
+    #[arg(long, value_name = "WHAT", value_parser = choice([
+        ("thread", FirstField::Thread, "The name of a thread, or of its program"),
+        ("function", FirstField::Function, "A function"),
+    ]))]
+    first_field: Option<FirstField>,
     #[command(flatten)]
     runs: RunsDir,
 }
 
-/// First field of a line of folded text.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum First {
-    /// The name of a thread, or of its program
-    Thread,
-    /// A function
-    Function,
-}
-
-/// Condition on a second.
 #[derive(Clone, Debug)]
 enum Condition {
-    /// Broker, generator or machine stood still.
     Stall,
-    /// A condition on a figure of that second.
     Figure(Box<Requirement>),
 }
 
@@ -113,10 +100,9 @@ impl ProfileArgs {
     pub(super) fn text(&self) -> Result<(Option<&str>, Option<&str>), Failure> {
         let part = &self.part;
         if part.has_window() || part.that.is_some() || part.first_field.is_some() {
-            return Err(Failure::usage(
-                "--format stackcollapse folds whole texts of `perf script`",
-                "leave out --from, --to, --where and --first-field, or take --format folded",
-            ));
+            let cause = "--format stackcollapse folds whole texts of `perf script`";
+            let help = "leave out --from, --to, --where and --first-field, or take --format folded";
+            return Err(Failure::usage(cause, help));
         }
         Ok((self.profile.as_deref(), part.event.as_deref()))
     }
@@ -135,15 +121,11 @@ impl ProfilePart {
         if self.profile.knows_lines() {
             return Ok(self);
         }
-        Err(Failure::failed(
-            format!("{} tells no lines of source code", self.name),
-            "they are known of Erlang functions on OTP 25 or later, of Go programs, and in recordings of Java's flight \
-             recorder and pprof files that have them; `--by module` needs none",
-        )
-        .observed(&self.name))
+        let help = "they are known of Erlang functions on OTP 25 or later, of Go programs, and in recordings of \
+                    Java's flight recorder and pprof files that have them; `--by module` needs none";
+        Err(Failure::failed(format!("{} tells no lines of source code", self.name), help).observed(&self.name))
     }
 
-    /// Heading: the profile, and which part of it.
     pub(super) fn heading(&self) -> String {
         match &self.which {
             Some(which) => format!("{}, {which}", self.name),
@@ -176,11 +158,8 @@ impl PartArgs {
         let (windows, held) = condition.windows(&path)?;
         let (profile, rest) = profile.split(&windows);
         if profile.samples.is_empty() {
-            return Err(Failure::failed(
-                format!("no sample of {name} lies in {held}"),
-                "the event did not happen then, or was not sampled",
-            )
-            .observed(held));
+            let cause = format!("no sample of {name} lies in {held}");
+            return Err(Failure::failed(cause, "the event did not happen then, or was not sampled").observed(held));
         }
         let which = window.map_or_else(|| held.clone(), |window| format!("{window}, {held}"));
         Ok(ProfilePart { name, profile, rest: Some(measured(rest, &path)?), source: path, which: Some(which) })
@@ -206,11 +185,9 @@ impl PartArgs {
             return Ok((part, rest));
         }
         if !self.has_window() {
-            return Err(Failure::usage(
-                "one profile alone differs from nothing",
-                "name a second one, or a part to compare with the rest: --from and --to, or --where stall",
-            )
-            .observed(profile));
+            let cause = "one profile alone differs from nothing";
+            let help = "name a second one, or a part to compare with the rest: --from and --to, or --where stall";
+            return Err(Failure::usage(cause, help).observed(profile));
         }
         let (whole, name, source) = self.whole(profile)?;
         let mut profile = whole.clone();
@@ -223,14 +200,7 @@ impl PartArgs {
     /// The whole profile, its name and its place.
     fn whole(&self, profile: &str) -> Result<(Profile, String, PathBuf), Failure> {
         let event = self.event.as_deref().map(|it| named(it, profile)).transpose()?;
-        let options = ReadOptions {
-            event: event.as_deref(),
-            first_field: match self.first_field {
-                None => FirstField::Inferred,
-                Some(First::Thread) => FirstField::Thread,
-                Some(First::Function) => FirstField::Function,
-            },
-        };
+        let options = ReadOptions { event: event.as_deref(), first_field: self.first_field.unwrap_or_default() };
         let (found, name, path) = selected_profile(profile, options, &self.runs.runs)?;
         if found.samples.is_empty() {
             // One with a span was read to its end.
@@ -248,11 +218,9 @@ impl PartArgs {
     fn cut(&self, profile: &mut Profile, name: &str) -> Result<(), Failure> {
         let (from, to) = (self.from.unwrap_or(0.0), self.to.unwrap_or(f64::INFINITY));
         if from >= to {
-            return Err(Failure::usage(
-                format!("the window from {from} s to {to} s is empty"),
-                "give --from a smaller number than --to",
-            )
-            .observed(format_args!("from {from} s to {to} s")));
+            let cause = format!("the window from {from} s to {to} s is empty");
+            let help = "give --from a smaller number than --to";
+            return Err(Failure::usage(cause, help).observed(format_args!("from {from} s to {to} s")));
         }
         let span = profile.span;
         profile.cut((from * 1e9) as u64, (to * 1e9) as u64);
@@ -280,7 +248,6 @@ impl PartArgs {
         Err(Failure::failed(format!("no sample of {name} lies {asked}"), remedy).observed(asked))
     }
 
-    /// The window for a heading.
     fn window(&self) -> Option<String> {
         let from = self.from.unwrap_or(0.0);
         let to = self.to.map(|to| format!("{from} s to {to} s"));
@@ -315,26 +282,21 @@ fn ns(seconds: f64) -> u64 {
     (seconds.max(0.0) * 1e9) as u64
 }
 
-/// The run that a profile is of.
 fn of_run(path: &Path) -> Result<RunReader, Failure> {
     if path.is_dir() {
         return Ok(RunReader::open(path)?);
     }
-    Err(Failure::usage(
-        "--where needs a run: what was measured is not in a profile file",
-        "name the run (its folder, its id, or `last`), or give the window with --from and --to",
-    )
-    .observed(path.display()))
+    let cause = "--where needs a run: what was measured is not in a profile file";
+    let help = "name the run (its folder, its id, or `last`), or give the window with --from and --to";
+    Err(Failure::usage(cause, help).observed(path.display()))
 }
 
 fn stalls(run: &RunReader) -> Result<(Vec<(u64, u64)>, String), Failure> {
     let stalls = run.record.summary.as_ref().map(|it| it.stalls.as_slice()).unwrap_or_default();
     if stalls.is_empty() {
-        return Err(Failure::failed(
-            "nobody stood still in this run",
-            "`--where 'end-to-end p99 > 50ms'` chooses by what was measured",
-        )
-        .observed(&run.record.id));
+        let cause = "nobody stood still in this run";
+        let help = "`--where 'end-to-end p99 > 50ms'` chooses by what was measured";
+        return Err(Failure::failed(cause, help).observed(&run.record.id));
     }
     let windows = stalls.iter().map(|stall| (ns(stall.at_s), ns(stall.at_s + stall.for_s)));
     let held = match stalls {
@@ -353,11 +315,9 @@ fn seconds_of(run: &RunReader, condition: &Requirement) -> Result<(Vec<(u64, u64
     let told = counted(found.told as u64, "second");
     if let Some((low, high)) = found.range.filter(|_| found.windows.is_empty()) {
         let range = report::text::range(condition.unit(), low, high);
-        return Err(Failure::Failed(Problem::new(
-            format!("in none of {told} {condition} held{untold}"),
-            format!("from {range}"),
-            "choose a bound that lies between these",
-        )));
+        let cause = format!("in none of {told} {condition} held{untold}");
+        let help = "choose a bound that lies between these";
+        return Err(Failure::Failed(Problem::new(cause, format!("from {range}"), help)));
     }
     if found.windows.is_empty() {
         return Err(Failure::failed(
@@ -370,13 +330,9 @@ fn seconds_of(run: &RunReader, condition: &Requirement) -> Result<(Vec<(u64, u64
     Ok((found.windows, held))
 }
 
-/// The failure of a profile of which no sample could be read.
 fn nothing_read(profile: &str, note: &str) -> Failure {
-    Failure::failed(
-        format!("{profile} has no samples that can be read: {note}"),
-        "give another file of the run, such as profile.pb.gz, or record it again",
-    )
-    .observed(profile)
+    let cause = format!("{profile} has no samples that can be read: {note}");
+    Failure::failed(cause, "give another file of the run, such as profile.pb.gz, or record it again").observed(profile)
 }
 
 /// The profile of an event, by line where lines are known, its name and its place.
@@ -469,9 +425,6 @@ fn none(name: &str, range: &PeriodRange, runs: &Path, entries: &[archive::RunEnt
         ),
         [one] => (format!("no period lies in {name}"), format!("there is {one}")),
     };
-    Failure::Failed(Problem::new(
-        cause,
-        value,
-        "`bellows runs` lists them; `bellows record --name NAME --every 60s` makes them; times are UTC",
-    ))
+    let help = "`bellows runs` lists them; `bellows record --name NAME --every 60s` makes them; times are UTC";
+    Failure::Failed(Problem::new(cause, value, help))
 }

@@ -11,10 +11,14 @@ use super::args::{EventArgs, OutputArgs, no_samples};
 use super::metrics;
 use super::perform::{self, CarriedOut, Watched};
 use super::record_every::{EveryArgs, Subjects, one_name};
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
-const EXAMPLES: &str = "\
+/// Samples per second of recordings of days: too few to be felt, and no divisor of work at 10 or 100 Hz.
+const CONTINUOUS_FREQUENCY: u32 = 49;
+const DURATION: Length = Length::seconds(30);
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows record --pid 4711 --duration 30
   bellows record --name beam.smp --freq 99 --duration 60
@@ -22,15 +26,7 @@ Examples:
   bellows top last
   bellows record --name beam.smp --every 60s --keep 24h --label env=prod
   bellows record --name beam.smp --every 60s --push http://127.0.0.1:4040
-  bellows top beam.smp@10:00..11:00";
-
-/// Samples per second of recordings of days: too few to be felt, and no divisor of work at 10 or 100 Hz.
-const CONTINUOUS_FREQUENCY: u32 = 49;
-const DURATION: Length = Length::seconds(30);
-
-/// Options of `bellows record`.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+  bellows top beam.smp@10:00..11:00")]
 #[command(group = ArgGroup::new("process").args(["pid", "names"]).required(true))]
 pub(crate) struct RecordArgs {
     /// Process to profile

@@ -14,14 +14,12 @@ use web::push::{PushOptions, PushTarget};
 use super::args::{OutputArgs, given};
 use super::command_line::{self, Url};
 use super::perform::Watched;
-use crate::failure::{Done, Failure};
 use crate::run_options::run_options;
-use crate::{output, prompt};
+use crate::{Done, Failure, output, prompt};
 
 /// Holds the password or token for the server of `--push`.
 const TOKEN_VARIABLE: &str = "BELLOWS_PUSH_TOKEN";
 
-/// How a recording goes on for days.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Continuous recording")]
 pub(super) struct EveryArgs {
@@ -56,7 +54,6 @@ pub(super) struct EveryArgs {
     push_tenant: Option<String>,
 }
 
-/// Processes to record.
 pub(super) struct Subjects {
     pub(super) pid: Option<u32>,
     pub(super) names: Vec<String>,
@@ -64,7 +61,6 @@ pub(super) struct Subjects {
     pub(super) duration: Option<Length>,
 }
 
-/// Reads a label.
 fn label(text: &str) -> Result<(String, String), Refused> {
     let refused = |why: &str| Refused::new(why, "write it as env=prod");
     let (name, value) = text.split_once('=').ok_or_else(|| refused("it has no ="))?;
@@ -79,20 +75,15 @@ fn label(text: &str) -> Result<(String, String), Refused> {
 }
 
 impl EveryArgs {
-    /// Records periods of this length until stopped.
     pub(super) fn execute(&self, every: Length, subjects: Subjects, output: &OutputArgs) -> Result<Done, Failure> {
         if let Some(option) = given([("--json", output.json), ("--strict", output.strict)]).next() {
-            return Err(Failure::usage(
-                format!("{option} has no effect on a recording that has no end"),
-                "leave it out; `bellows runs --json` lists the periods",
-            ));
+            let cause = format!("{option} has no effect on a recording that has no end");
+            return Err(Failure::usage(cause, "leave it out; `bellows runs --json` lists the periods"));
         }
         let labels = output.labels.resolve()?;
         if !labels.tags.is_empty() {
-            return Err(Failure::usage(
-                "--tag would keep every period for ever",
-                "give --label NAME=VALUE; `bellows runs tag` keeps single periods",
-            ));
+            let cause = "--tag would keep every period for ever";
+            return Err(Failure::usage(cause, "give --label NAME=VALUE; `bellows runs tag` keeps single periods"));
         }
         let what = ContinuousOptions {
             pid: subjects.pid,
@@ -116,7 +107,7 @@ impl EveryArgs {
             said: BTreeSet::new(),
             paused: false,
         };
-        let control = watched.control();
+        let control = &watched.control;
         let recorded = session::record_continuously(&what, &options, control, &mut |told| {
             if screen.show(told).is_err() {
                 // Nobody reads it any more.
@@ -140,10 +131,8 @@ impl EveryArgs {
         })?;
         let secret = prompt::given_secret(self.push_token_file.as_deref(), TOKEN_VARIABLE)?;
         if self.push_user.is_some() && secret.is_none() {
-            return Err(Failure::usage(
-                "--push-user needs a password",
-                format!("set {TOKEN_VARIABLE}, or name a file with --push-token-file"),
-            ));
+            let cause = "--push-user needs a password";
+            return Err(Failure::usage(cause, format!("set {TOKEN_VARIABLE}, or name a file with --push-token-file")));
         }
         Ok(Some(PushOptions { target, user: self.push_user.clone(), secret, tenant: self.push_tenant.clone() }))
     }

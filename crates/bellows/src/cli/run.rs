@@ -17,10 +17,10 @@ use super::args::{EventArgs, OutputArgs, RequireArgs, given};
 use super::command_line::Assignment;
 use super::perform::Watched;
 use super::{complete, metrics, perform};
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
-const RUN_EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows run --list
   bellows run stream-publish
@@ -31,17 +31,7 @@ Examples:
   bellows run classic-in-out --observer --event cpu,off-cpu --freq 99,999
   bellows run classic-in-out --broker-root /opt/rabbitmq_server-4.2.1 --json > run.json
 
-`bellows help experiments` says what an experiment is, and `bellows help keys` names every key.";
-
-const DEMO_EXAMPLES: &str = "\
-Examples:
-  bellows demo
-  bellows demo --set broker.kind=rabbitmq
-  bellows demo --duration 3s --json --quiet > run.json";
-
-/// Options of `bellows run`.
-#[derive(Debug, Args)]
-#[command(after_help = RUN_EXAMPLES)]
+`bellows help experiments` says what an experiment is, and `bellows help keys` names every key.")]
 pub(crate) struct RunArgs {
     /// Built-in experiment, or a file (*.toml)
     #[arg(value_name = "NAME|FILE", required_unless_present = "list", add = complete::experiments())]
@@ -66,9 +56,12 @@ pub(crate) struct RunArgs {
     output: OutputArgs,
 }
 
-/// Options of `bellows demo`.
 #[derive(Debug, Args)]
-#[command(after_help = DEMO_EXAMPLES)]
+#[command(after_help = "\
+Examples:
+  bellows demo
+  bellows demo --set broker.kind=rabbitmq
+  bellows demo --duration 3s --json --quiet > run.json")]
 pub(crate) struct DemoArgs {
     #[command(flatten)]
     changes: Changes,
@@ -78,7 +71,6 @@ pub(crate) struct DemoArgs {
     output: OutputArgs,
 }
 
-/// Changes to an experiment.
 #[derive(Debug, Args)]
 pub(super) struct Changes {
     /// Change a value by its path: load.0.rate=20000, phases.measure=30s. May be repeated; what
@@ -109,7 +101,6 @@ impl Changes {
         all.map(|it| web::redact::assignment(&it.0)).chain(duration)
     }
 
-    /// The options that were given on the command line.
     pub(super) fn given(&self) -> impl Iterator<Item = &'static str> {
         let own = given([
             ("--set", !self.set.is_empty()),
@@ -176,14 +167,11 @@ impl RunArgs {
             experiment.broker.root = Some(root);
         }
         self.changes.apply(&mut experiment)?;
-        let named = self.changes.event.named();
+        let named = &self.changes.event.events;
         match self.observer.apply(experiment, named)? {
             Observed::Once(mut experiment) if self.print => {
                 experiment.require.extend(self.require.resolve());
-                let text = match *experiment == written {
-                    true => text,
-                    false => experiment.to_toml(),
-                };
+                let text = if *experiment == written { text } else { experiment.to_toml() };
                 output::data(text.as_bytes())?;
                 Ok(Done::Fine)
             }
@@ -231,11 +219,8 @@ fn read(name: &str) -> Result<(Experiment, String), Failure> {
         return Ok((read, text.unwrap_or_default().to_owned()));
     }
     let text = std::fs::read_to_string(path).map_err(|source| {
-        Failure::Usage(Problem::new(
-            format!("cannot read {name}"),
-            source,
-            "`bellows run --list` lists the built-in experiments",
-        ))
+        let help = "`bellows run --list` lists the built-in experiments";
+        Failure::Usage(Problem::new(format!("cannot read {name}"), source, help))
     })?;
     let read = Experiment::from_toml(&text, name).map_err(Error::from)?;
     Ok((read, text))
@@ -244,14 +229,11 @@ fn read(name: &str) -> Result<(Experiment, String), Failure> {
 fn list() -> Result<Done, Failure> {
     let all = experiment::built_ins();
     let rows: Vec<(&str, String)> = all.iter().map(|e| (e.name, e.description())).collect();
-    output::print(&console::listed(&rows, output::style()))?;
-    Ok(Done::Fine)
+    output::print(&console::listed(&rows, output::style())).map(|()| Done::Fine)
 }
 
-/// Default length of a block.
 const BLOCK: Length = Length::seconds(1);
 
-/// How a run is profiled beside its events.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Profile")]
 struct ObserverArgs {
@@ -270,7 +252,6 @@ struct ObserverArgs {
     stacks: Vec<String>,
 }
 
-/// The experiments to run.
 enum Observed {
     Once(Box<Experiment>),
     Each(Vec<Experiment>),
@@ -283,16 +264,11 @@ impl ObserverArgs {
         if self.observer {
             profile.blocks.get_or_insert(BLOCK);
         }
-        let events = match events.is_empty() {
-            true => profile.events.clone(),
-            false => events.to_vec(),
-        };
+        let events = if events.is_empty() { profile.events.clone() } else { events.to_vec() };
         let several = self.freq.len() > 1 || self.stacks.len() > 1;
         if !self.observer && several {
-            return Err(Failure::usage(
-                "several frequencies, or ways to unwind stacks, are several runs",
-                "name one of each, or compare what they cost with --observer",
-            ));
+            let cause = "several frequencies, or ways to unwind stacks, are several runs";
+            return Err(Failure::usage(cause, "name one of each, or compare what they cost with --observer"));
         }
         if self.observer && (several || events.len() > 1) {
             return Ok(Observed::Each(self.each(&experiment, &events)));
@@ -376,16 +352,13 @@ fn observer_table(experiments: &[Experiment], output: &OutputArgs) -> Result<Don
             row.observer_effect.clone_from(&summary.observer_effect);
         }
         found.rows.push(row);
-        if record.state != RunState::Complete || watched.control().is_stopping() {
+        if record.state != RunState::Complete || watched.control.is_stopping() {
             break;
         }
     }
     metrics::finish(exporter);
     if !found.rows.is_empty() {
-        match output.json {
-            true => output::print_json(&found)?,
-            false => output::print(&console::observer_table(&found, output::style()))?,
-        }
+        output::print_result(output.json, &found, |style| console::observer_table(&found, style))?;
     }
     watched.check()?;
     broken.map_or(Ok(done), Err)

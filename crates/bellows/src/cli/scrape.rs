@@ -13,15 +13,14 @@ use web::scrape::{
 };
 
 use super::command_line::Url;
-use crate::failure::{Done, Failure};
-use crate::{output, prompt, signals};
+use crate::{Done, Failure, output, prompt, signals};
 
 /// Holds the password, or the token where no user is given.
 const PASSWORD_VARIABLE: &str = "BELLOWS_SCRAPE_PASSWORD";
-/// Shortest interval between two requests.
 const SHORTEST: Length = Length(Nanos::from_millis(10));
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows scrape http://localhost:15692/metrics
   bellows scrape http://localhost:15692/metrics/per-object --every 2s --duration 20m
@@ -29,11 +28,7 @@ Examples:
   bellows scrape http://localhost:15692/metrics --duration 30 --select 'rabbitmq_global_*_total'
   bellows scrape http://localhost:15692/metrics/per-object --select 'sum(rabbitmq_queue_messages)'
 
-`bellows help scrape` tells more.";
-
-/// Options of `bellows scrape`.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+`bellows help scrape` tells more.")]
 pub(crate) struct ScrapeArgs {
     /// Pages in Prometheus' text format or OpenMetrics; several are requested in the same instant
     #[arg(value_name = "URL", required = true, num_args = 1..)]
@@ -50,10 +45,8 @@ pub(crate) struct ScrapeArgs {
     #[arg(long, value_name = "SERIES")]
     select: Vec<Selector>,
     /// Selected series of a page at most
-    #[arg(
-        long, value_name = "N", default_value_t = MOST_SELECTED as u32,
-        value_parser = value_parser!(u32).range(1..=10_000)
-    )]
+    #[arg(long, value_name = "N", default_value_t = MOST_SELECTED as u32,
+          value_parser = value_parser!(u32).range(1..=10_000))]
     max_series: u32,
     /// The longest that a request may take, its page included
     #[arg(long, value_name = "DURATION", default_value = "60")]
@@ -78,7 +71,6 @@ pub(crate) struct ScrapeArgs {
     quiet: bool,
 }
 
-/// The results as data.
 #[derive(Serialize)]
 struct Results<'a> {
     scrapes: &'a [ScrapeSummary],
@@ -87,8 +79,7 @@ struct Results<'a> {
 impl ScrapeArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let plans = self.plans()?;
-        let control = load::Control::new();
-        let at_once = signals::stop_load(&control)?;
+        let (control, at_once) = signals::stop_load()?;
         let length = self.length.map(|length| length.0);
         let mut show = Show::new(self.live(&plans), &plans, length, control.clone());
         let summaries = web::scrape::scrape(&plans, length, &control, &mut show);
@@ -97,15 +88,12 @@ impl ScrapeArgs {
         }
         at_once.check()?;
         let summaries = summaries?;
-        if self.json {
-            output::print_json(&Results { scrapes: &summaries })?;
-        } else {
-            output::print(&console::scrapes(&rows(&summaries), &selected(&summaries), output::style()))?;
-        }
+        output::print_result(self.json, &Results { scrapes: &summaries }, |style| {
+            console::scrapes(&rows(&summaries), &selected(&summaries), style)
+        })?;
         never_came(&summaries).map_or(Ok(Done::Fine), |problem| Err(Failure::BrokeOff(problem)))
     }
 
-    /// Output during the requests.
     fn live(&self, plans: &[ScrapePlan]) -> Live {
         let about: Vec<String> = plans.iter().map(|plan| plan.url.to_string()).collect();
         let shape = Shape {
@@ -119,10 +107,8 @@ impl ScrapeArgs {
 
     fn plans(&self) -> Result<Vec<ScrapePlan>, Failure> {
         if self.length.is_some_and(|length| length.is_zero()) {
-            return Err(Failure::usage(
-                "--duration 0 requests nothing",
-                "give a length, or leave it out for one request",
-            ));
+            let cause = "--duration 0 requests nothing";
+            return Err(Failure::usage(cause, "give a length, or leave it out for one request"));
         }
         for (option, length, shortest) in [("--every", self.every, SHORTEST), ("--timeout", self.timeout, SHORTEST)] {
             if length < shortest {
@@ -163,7 +149,6 @@ impl ScrapeArgs {
     }
 }
 
-/// Shows scrapes in progress.
 struct Show {
     live: Live,
     control: load::Control,
@@ -269,7 +254,6 @@ fn values(plan: &ScrapePlan, scrape: &Scrape) -> Vec<(SeriesName, f64)> {
     cost.map(|it| (it.name, it.value)).chain(selected).collect()
 }
 
-/// Why pages never came, in one message.
 fn never_came(summaries: &[ScrapeSummary]) -> Option<Problem> {
     let mut missing = summaries.iter().filter(|it| it.completed == 0);
     let first = missing.next()?;
@@ -283,13 +267,9 @@ fn never_came(summaries: &[ScrapeSummary]) -> Option<Problem> {
     })
 }
 
-/// Why a page did not come.
 fn told(plan: &ScrapePlan, problem: &Problem) -> String {
     // A page without a name of its own is called by its address, which the cause names.
-    match problem.cause.contains(&plan.name) {
-        true => problem.to_string(),
-        false => format!("{}: {problem}", plan.name),
-    }
+    if problem.cause.contains(&plan.name) { problem.to_string() } else { format!("{}: {problem}", plan.name) }
 }
 
 fn rows(summaries: &[ScrapeSummary]) -> Vec<ScrapeRow> {

@@ -9,10 +9,8 @@ use web::Secret;
 
 use super::args::choice;
 use super::command_line::Url;
-use crate::failure::Failure;
-use crate::prompt;
+use crate::{Failure, prompt};
 
-/// Options of an `amqps://` URL.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "TLS (amqps:// URLs)")]
 pub(super) struct SecurityArgs {
@@ -32,15 +30,10 @@ pub(super) struct SecurityArgs {
     #[arg(long)]
     insecure: bool,
     /// How to log in
-    #[arg(
-        long,
-        value_name = "HOW",
-        default_value = "plain",
-        value_parser = choice::<Auth, 2>([
-            ("plain", "User and password"),
-            ("external", "The client's certificate (SASL EXTERNAL)"),
-        ])
-    )]
+    #[arg(long, value_name = "HOW", default_value = "plain", value_parser = choice([
+        ("plain", Auth::Plain, "User and password"),
+        ("external", Auth::External, "The client's certificate (SASL EXTERNAL)"),
+    ]))]
     auth: Auth,
     /// Log in with an access token from this endpoint (OAuth 2 client credentials). The client's
     /// secret comes from BELLOWS_OAUTH2_CLIENT_SECRET, or is asked for
@@ -56,10 +49,7 @@ pub(super) struct SecurityArgs {
 
 impl SecurityArgs {
     pub(super) fn fill(self, spec: BrokerSpec) -> Result<BrokerSpec, Failure> {
-        let oauth2 = match self.oauth2_uri {
-            None => None,
-            Some(uri) => Some(oauth2(uri.0, self.oauth2_client_id, self.oauth2_scopes)?),
-        };
+        let oauth2 = self.oauth2_uri.map(|uri| oauth2(uri.0, self.oauth2_client_id, self.oauth2_scopes)).transpose()?;
         Ok(BrokerSpec {
             ca: self.ca,
             cert: self.cert,
@@ -79,11 +69,5 @@ fn oauth2(uri: String, client: Option<String>, scopes: Vec<String>) -> Result<OA
         Some(_) => None,
         None => prompt::secret(&format!("secret of OAuth 2 client {client_id}: "))?,
     };
-    Ok(OAuth2Spec {
-        uri,
-        client_id,
-        scopes,
-        parameters: std::collections::BTreeMap::new(),
-        client_secret: client_secret.map(Secret::new),
-    })
+    Ok(OAuth2Spec { uri, client_id, scopes, client_secret: client_secret.map(Secret::new), ..OAuth2Spec::default() })
 }

@@ -1,18 +1,19 @@
 //! `top`: where a profile spent its time, or its other events, by function, module, thread and class, and whose work it
 //! was, by Erlang process.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::TypedValueParser;
 use regex::Regex;
 use report::console::{self, FunctionRowOf, FunctionSort, FunctionTable};
 use serde_json::json;
 use stacks::{WaitBy, WorkBy};
 
-use super::args::given;
+use super::args::{choice, given};
 use super::profile_part::{ProfileArgs, ProfilePart};
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows top
   bellows top last --sort total --grep '^\\$rabbit_' --limit 40
@@ -24,11 +25,7 @@ Examples:
   bellows top last --event mmap
   bellows top last --event off-cpu --by reason
   bellows top profile.pb.gz --from 10 --to 20
-  bellows top last --where 'end-to-end p99 > 50ms' --sort change";
-
-/// Options of `bellows top`.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+  bellows top last --where 'end-to-end p99 > 50ms' --sort change")]
 pub(crate) struct TopArgs {
     #[command(flatten)]
     profile: ProfileArgs,
@@ -37,15 +34,19 @@ pub(crate) struct TopArgs {
     limit: usize,
     /// Order of functions, modules or threads, largest first; `self` unless another is given; of functions it is that
     /// of --raw
-    #[arg(long)]
-    sort: Option<Sort>,
+    #[arg(long, value_parser = choice([
+        ("self", FunctionSort::SelfShare, "Share with the function at the leaf"),
+        ("total", FunctionSort::Total, "Share with the function anywhere in the stack"),
+        ("change", FunctionSort::Change, "Difference between the shares in the chosen seconds and in the rest"),
+    ]))]
+    sort: Option<FunctionSort>,
     /// Show only functions, modules or threads whose name matches
     #[arg(long, value_name = "REGEX")]
     grep: Option<Regex>,
     /// Modules or threads in place of functions, or the samples split by class, by the Erlang process that ran, or by
     /// what ended a time off CPU
-    #[arg(long, value_name = "WHAT")]
-    by: Option<By>,
+    #[arg(long, value_name = "WHAT", value_parser = rows_by())]
+    by: Option<FunctionRowOf>,
     /// All functions by name, native ones too; without, a program in Erlang, Java or Go has a table of the functions of
     /// that language, each with the native code below it, and of the classes of all other samples
     #[arg(long, conflicts_with = "by")]
@@ -55,62 +56,27 @@ pub(crate) struct TopArgs {
     json: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Sort {
-    /// Share with the function at the leaf
-    #[value(name = "self")]
-    SelfShare,
-    /// Share with the function anywhere in the stack
-    Total,
-    /// Difference between the shares in the chosen seconds and in the rest
-    Change,
-}
-
-/// Rows in place of functions.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum By {
-    /// Lines of source code: of Erlang and Go programs, and what a file of another profiler tells
-    Line,
-    /// Erlang modules, Java classes, libraries, programs, the kernel
-    Module,
-    /// Threads by what they are for: scheduler, aux
-    Thread,
-    /// The kind of work: garbage collection, allocators, scheduling, and so on
-    Class,
-    /// Each process by its name: `queue orders-7`
-    Process,
-    /// All queues, all channels, and so on
-    Role,
-    /// Connections, with all processes that work for one
-    Connection,
-    /// Virtual hosts
-    Vhost,
-    /// Why times off CPU ended: a timer, another thread, the network, a wait for a processor, and so on
-    Reason,
-    /// The threads that ended times off CPU
-    Waker,
-}
-
-impl By {
-    pub(super) const fn row(self) -> FunctionRowOf {
-        match self {
-            Self::Line => FunctionRowOf::Line,
-            Self::Module => FunctionRowOf::Module,
-            Self::Thread => FunctionRowOf::Thread,
-            Self::Class => FunctionRowOf::Class,
-            Self::Process => FunctionRowOf::Work(WorkBy::Process),
-            Self::Role => FunctionRowOf::Work(WorkBy::Role),
-            Self::Connection => FunctionRowOf::Work(WorkBy::Connection),
-            Self::Vhost => FunctionRowOf::Work(WorkBy::VirtualHost),
-            Self::Reason => FunctionRowOf::Wait(WaitBy::Reason),
-            Self::Waker => FunctionRowOf::Wait(WaitBy::Waker),
-        }
-    }
+/// Reads the kind of rows in place of functions.
+pub(super) fn rows_by() -> impl TypedValueParser<Value = FunctionRowOf> {
+    use FunctionRowOf::{Class, Line, Module, Thread, Wait, Work};
+    let reason = "Why times off CPU ended: a timer, another thread, the network, a wait for a processor, and so on";
+    choice([
+        ("line", Line, "Lines of source code: of Erlang and Go programs, and what a file of another profiler tells"),
+        ("module", Module, "Erlang modules, Java classes, libraries, programs, the kernel"),
+        ("thread", Thread, "Threads by what they are for: scheduler, aux"),
+        ("class", Class, "The kind of work: garbage collection, allocators, scheduling, and so on"),
+        ("process", Work(WorkBy::Process), "Each process by its name: `queue orders-7`"),
+        ("role", Work(WorkBy::Role), "All queues, all channels, and so on"),
+        ("connection", Work(WorkBy::Connection), "Connections, with all processes that work for one"),
+        ("vhost", Work(WorkBy::VirtualHost), "Virtual hosts"),
+        ("reason", Wait(WaitBy::Reason), reason),
+        ("waker", Wait(WaitBy::Waker), "The threads that ended times off CPU"),
+    ])
 }
 
 impl TopArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let of = self.by.map_or(FunctionRowOf::Function, By::row);
+        let of = self.by.unwrap_or_default();
         let part = self.profile.open()?.for_rows(of)?;
         let by = match of {
             FunctionRowOf::Class => None,
@@ -121,10 +87,9 @@ impl TopArgs {
             of => return self.functions(&part, of),
         };
         if let Some(option) = given([("--sort", self.sort.is_some()), ("--grep", self.grep.is_some())]).next() {
-            return Err(Failure::usage(
-                format!("{option} has no effect on what the samples are split by"),
-                "leave it out, or take --by module, --by thread, --by reason, --by waker or no --by",
-            ));
+            let cause = format!("{option} has no effect on what the samples are split by");
+            let help = "leave it out, or take --by module, --by thread, --by reason, --by waker or no --by";
+            return Err(Failure::usage(cause, help));
         }
         match by {
             None if self.json => output::print_json(&part.profile.class_shares())?,
@@ -134,7 +99,6 @@ impl TopArgs {
         Ok(Done::Fine)
     }
 
-    /// Prints whose work it was.
     fn work(&self, part: &ProfilePart, by: WorkBy) -> Result<(), Failure> {
         let profile = &part.profile;
         if !profile.tells_work(by) {
@@ -146,20 +110,13 @@ impl TopArgs {
         output::print(&console::work(profile, by, self.limit, output::style()))
     }
 
-    /// Prints functions, or the rows in their place.
     fn functions(&self, part: &ProfilePart, of: FunctionRowOf) -> Result<Done, Failure> {
         let only = |name: &str| self.grep.as_ref().is_none_or(|regex| regex.is_match(name));
-        let sort = match self.sort {
-            None | Some(Sort::SelfShare) => FunctionSort::SelfShare,
-            Some(Sort::Total) => FunctionSort::Total,
-            Some(Sort::Change) if part.rest.is_some() => FunctionSort::Change,
-            Some(Sort::Change) => {
-                return Err(Failure::usage(
-                    "--sort change needs a part to compare with the rest",
-                    "give --where, such as --where stall",
-                ));
-            }
-        };
+        let sort = self.sort.unwrap_or_default();
+        if sort == FunctionSort::Change && part.rest.is_none() {
+            let cause = "--sort change needs a part to compare with the rest";
+            return Err(Failure::usage(cause, "give --where, such as --where stall"));
+        }
         let table = FunctionTable {
             of,
             limit: self.limit,
@@ -191,19 +148,15 @@ impl TopArgs {
 
 /// The failure of a profile without the reasons that ended times off CPU.
 pub(super) fn no_waits(profile: &str) -> Failure {
-    Failure::failed(
-        format!("{profile} does not say what its threads waited for"),
-        "give a profile of the event off-cpu, which says it where it was taken by this version: `--event off-cpu`",
-    )
-    .observed(profile)
+    let help =
+        "give a profile of the event off-cpu, which says it where it was taken by this version: `--event off-cpu`";
+    Failure::failed(format!("{profile} does not say what its threads waited for"), help).observed(profile)
 }
 
 /// The failure of a profile without its processes' roles.
 pub(super) fn identifiers_only(profile: &str) -> Failure {
-    Failure::failed(
-        format!("{profile} has identifiers of its Erlang processes, not what they do"),
-        "give a run whose load has ended, when its node is asked, or its *.stacks file; they say it where bellows has \
-         started the node; `--by process` works with this one",
-    )
-    .observed(profile)
+    let help = "give a run whose load has ended, when its node is asked, or its *.stacks file; they say it where \
+                bellows has started the node; `--by process` works with this one";
+    Failure::failed(format!("{profile} has identifiers of its Erlang processes, not what they do"), help)
+        .observed(profile)
 }

@@ -12,61 +12,14 @@ use web::definitions::{Definitions, GenerateOptions, MOST_QUEUES, Stage};
 use web::management::{LoginRemedy, Management, ManagementOptions};
 
 use super::command_line::Url;
-use crate::failure::{Done, Failure};
-use crate::{output, prompt, signals};
-
-const EXAMPLES: &str = "\
-Examples:
-  bellows topology generate --queues 10000 -o queues.json
-  bellows topology apply queues.json
-  bellows topology export -o all.json
-  bellows topology delete queues.json
-
-`bellows help topology` tells more.";
-
-const GENERATE_EXAMPLES: &str = "\
-Examples:
-  bellows topology generate --queues 10000 -o queues.json
-  bellows topology generate --queues 1000 --exchange orders --bindings 2 -o orders.json
-  bellows topology generate --queues 100 --type quorum --prefix orders. --vhost test -o quorum.json
-  bellows topology generate --queues 5 --exchange orders --exchange-type topic";
-
-const APPLY_EXAMPLES: &str = "\
-What exists already stays as it is. The password is in BELLOWS_MANAGEMENT_PASSWORD,
-else in BELLOWS_PASSWORD.
-
-Examples:
-  bellows topology apply queues.json
-  bellows topology apply queues.json --management http://broker:15672 --user admin
-  bellows topology apply queues.json --vhost test
-  bellows topology apply queues.json --timeout 10m";
-
-const EXPORT_EXAMPLES: &str = "\
-The file holds the hashes of passwords: treat it as a secret. The password is in BELLOWS_MANAGEMENT_PASSWORD,
-else in BELLOWS_PASSWORD.
-
-Examples:
-  bellows topology export -o all.json
-  bellows topology export --vhost test -o test.json
-  bellows topology export --management https://broker:15671 --ca ca.pem --user admin -o all.json";
+use crate::{Done, Failure, output, prompt, signals};
 
 const BUSY_IMPORT: &str = "the node is busy: what was imported stays; run it again, or allow more with --timeout";
 const BUSY_DELETION: &str = "the node is busy: what was deleted is gone; run it again, or allow more with --timeout";
 const BUSY_EXPORT: &str = "the node is busy: allow more with --timeout";
 
-const DELETE_EXAMPLES: &str = "\
-Messages and bindings of the queues are deleted with them, without a question. The password is in \
-BELLOWS_MANAGEMENT_PASSWORD,
-else in BELLOWS_PASSWORD.
-
-Examples:
-  bellows topology delete queues.json
-  bellows topology delete queues.json --management http://broker:15672 --user admin";
-
 const SHORTEST_TIMEOUT: Length = Length(Nanos::from_millis(10));
-/// Bindings of a queue.
 const MOST_BINDINGS: u32 = 1_000;
-/// Time between two lines of progress in a pipe.
 const BETWEEN_LINES: Duration = Duration::from_secs(1);
 
 /// Hold the password: the first that is set.
@@ -76,9 +29,15 @@ const REMEDY: LoginRemedy = LoginRemedy {
     tag: "administrator",
 };
 
-/// Options of `bellows topology`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = "\
+Examples:
+  bellows topology generate --queues 10000 -o queues.json
+  bellows topology apply queues.json
+  bellows topology export -o all.json
+  bellows topology delete queues.json
+
+`bellows help topology` tells more.")]
 pub(crate) struct TopologyArgs {
     #[command(subcommand)]
     action: Action,
@@ -87,16 +46,43 @@ pub(crate) struct TopologyArgs {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Make a file of definitions: queues, and an exchange with bindings to them
-    #[command(after_help = GENERATE_EXAMPLES)]
+    #[command(after_help = "\
+Examples:
+  bellows topology generate --queues 10000 -o queues.json
+  bellows topology generate --queues 1000 --exchange orders --bindings 2 -o orders.json
+  bellows topology generate --queues 100 --type quorum --prefix orders. --vhost test -o quorum.json
+  bellows topology generate --queues 5 --exchange orders --exchange-type topic")]
     Generate(GenerateArgs),
     /// Import a file of definitions into RabbitMQ
-    #[command(after_help = APPLY_EXAMPLES)]
+    #[command(after_help = "\
+What exists already stays as it is. The password is in BELLOWS_MANAGEMENT_PASSWORD,
+else in BELLOWS_PASSWORD.
+
+Examples:
+  bellows topology apply queues.json
+  bellows topology apply queues.json --management http://broker:15672 --user admin
+  bellows topology apply queues.json --vhost test
+  bellows topology apply queues.json --timeout 10m")]
     Apply(ApplyArgs),
     /// Write RabbitMQ's definitions to a file
-    #[command(after_help = EXPORT_EXAMPLES)]
+    #[command(after_help = "\
+The file holds the hashes of passwords: treat it as a secret. The password is in BELLOWS_MANAGEMENT_PASSWORD,
+else in BELLOWS_PASSWORD.
+
+Examples:
+  bellows topology export -o all.json
+  bellows topology export --vhost test -o test.json
+  bellows topology export --management https://broker:15671 --ca ca.pem --user admin -o all.json")]
     Export(ExportArgs),
     /// Delete the queues, exchanges and policies of a file from RabbitMQ
-    #[command(after_help = DELETE_EXAMPLES)]
+    #[command(after_help = "\
+Messages and bindings of the queues are deleted with them, without a question. The password is in \
+BELLOWS_MANAGEMENT_PASSWORD,
+else in BELLOWS_PASSWORD.
+
+Examples:
+  bellows topology delete queues.json
+  bellows topology delete queues.json --management http://broker:15672 --user admin")]
     Delete(ApplyArgs),
 }
 
@@ -106,10 +92,8 @@ struct GenerateArgs {
     #[arg(long, value_name = "N", value_parser = |text: &str| number(text, MOST_QUEUES))]
     queues: u32,
     /// Their type
-    #[arg(
-        long = "type", value_name = "TYPE", default_value = "classic",
-        value_parser = ["classic", "quorum", "stream"]
-    )]
+    #[arg(long = "type", value_name = "TYPE", default_value = "classic",
+          value_parser = ["classic", "quorum", "stream"])]
     queue_type: String,
     /// Prefix of their names; a number follows, from 0 on
     #[arg(long, value_name = "TEXT", default_value = "q-")]
@@ -121,23 +105,18 @@ struct GenerateArgs {
     #[arg(long, value_name = "NAME")]
     exchange: Option<String>,
     /// Type of that exchange
-    #[arg(
-        long, value_name = "TYPE", default_value = "direct", requires = "exchange",
-        value_parser = ["direct", "topic", "fanout", "headers"]
-    )]
+    #[arg(long, value_name = "TYPE", default_value = "direct", requires = "exchange",
+          value_parser = ["direct", "topic", "fanout", "headers"])]
     exchange_type: String,
     /// Bindings of each queue to that exchange
-    #[arg(
-        long, value_name = "N", default_value_t = 1, requires = "exchange",
-        value_parser = |text: &str| number(text, MOST_BINDINGS)
-    )]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "exchange",
+          value_parser = |text: &str| number(text, MOST_BINDINGS))]
     bindings: u32,
     /// File to write; standard output where none is named
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
-/// The management API, and who logs in.
 #[derive(Debug, Args)]
 struct ManagementArgs {
     /// RabbitMQ's management API
@@ -225,7 +204,6 @@ impl GenerateArgs {
     }
 }
 
-/// Writes definitions to a file, or to standard output.
 fn write(
     definitions: &Definitions,
     path: Option<&Path>,
@@ -285,7 +263,6 @@ impl ManagementArgs {
 /// Changes a broker by definitions, and reports its progress.
 type Apply = fn(&Management, &Definitions, Option<&str>, &mut dyn FnMut(Stage) -> bool) -> Result<Stage, Problem>;
 
-/// A change of a broker by definitions.
 struct Change {
     /// Past participle of the change, for messages.
     done: &'static str,
@@ -303,12 +280,8 @@ impl ApplyArgs {
         let text = fs::read(&self.file).map_err(|e| Failure::io("read", &self.file, &e))?;
         let definitions = Definitions::parse(&text, &self.file.display().to_string()).map_err(Failure::Failed)?;
         let api = self.management.connect(change.busy)?;
-        let control = load::Control::new();
-        let at_once = signals::stop_load(&control)?;
-        let steps = match self.quiet {
-            true => Steps::Quiet,
-            false => Steps::new(output::style_aside()),
-        };
+        let (control, at_once) = signals::stop_load()?;
+        let steps = if self.quiet { Steps::Quiet } else { Steps::new(output::style_aside()) };
         let (begun, mut last) = (Instant::now(), None::<Instant>);
         let mut progress = |stage: Stage| {
             let is_bar = matches!(steps, Steps::Bar(_));
@@ -324,11 +297,9 @@ impl ApplyArgs {
         at_once.check()?;
         let stage = changed?;
         if stage.done < stage.of {
-            return Err(Failure::Stopped(Problem::new(
-                format!("stopped after {} of {} objects", stage.done, stage.of),
-                format!("those are {done}"),
-                "run it again for the rest",
-            )));
+            let cause = format!("stopped after {} of {} objects", stage.done, stage.of);
+            let value = format!("those are {done}");
+            return Err(Failure::Stopped(Problem::new(cause, value, "run it again for the rest")));
         }
         let seconds = begun.elapsed().as_secs_f64();
         let objects = counted(stage.done - stage.absent, "object");
@@ -337,7 +308,6 @@ impl ApplyArgs {
             1 => "; 1 was not there".to_owned(),
             many => format!("; {} were not there", count(many)),
         };
-        output::print(&format!("{objects} {done} in {seconds:.1} s{absent}\n"))?;
-        Ok(Done::Fine)
+        output::print(&format!("{objects} {done} in {seconds:.1} s{absent}\n")).map(|()| Done::Fine)
     }
 }

@@ -2,14 +2,14 @@
 
 use experiment::{LoadSpec, SizeSpec};
 use load::{
-    Ack, AmqpConsumers, AmqpDestination, Argument, Consumers, LatencyStep, MessageProperties, QueueType, Refusal,
-    ServiceTime, StreamOffset,
+    Ack, AmqpConsumers, Argument, Consumers, LatencyStep, MessageProperties, QueueType, Refusal, ServiceTime,
+    StreamOffset,
 };
 use measure::{Length, LengthRange, Nanos, Rate};
 
-use super::topology::{Agents, Kind};
+use super::topology::Agents;
 use super::values::{Values, bad, key_values};
-use crate::failure::Failure;
+use crate::Failure;
 
 /// The argument of a subscription's start in a stream.
 const STREAM_OFFSET: &str = "x-stream-offset";
@@ -24,11 +24,6 @@ const FIELDS: u32 = 1_000;
 const BODIES: u32 = 100;
 /// PerfTest's default time-out of confirms.
 const CONFIRM_TIMEOUT_S: u32 = 30;
-
-/// Whether `-f` has this value.
-pub(super) fn has_flag(values: &Values, flag: &str) -> bool {
-    values.list("flag").iter().any(|given| given == flag)
-}
 
 /// Messages in flight, where confirms are wanted; 0 for no limit.
 pub(super) fn confirm(values: &Values) -> Result<Option<u32>, Failure> {
@@ -55,20 +50,16 @@ fn rate_is_zero(values: &Values) -> Result<bool, Failure> {
     Ok(rate == Some(0.0) && !other.iter().any(|long| values.has(long)))
 }
 
-/// The sending side.
-pub(super) fn producing(values: &Values, kind: &Kind, agents: Agents, spec: LoadSpec) -> Result<LoadSpec, Failure> {
+pub(super) fn producing(values: &Values, agents: Agents, spec: LoadSpec) -> Result<LoadSpec, Failure> {
     let all = agents.all_producers();
     let confirm = confirm(values)?;
     let transaction = values.whole("ptxsize", 0)?;
     if transaction > 0 && confirm.is_some() {
-        return Err(Failure::usage(
-            "a channel cannot have confirms and transactions",
-            "give -c/--confirm or -m/--ptxsize",
-        ));
+        let cause = "a channel cannot have confirms and transactions";
+        return Err(Failure::usage(cause, "give -c/--confirm or -m/--ptxsize"));
     }
     let rate = rate(values)?;
-    let seconds = |long| values.whole(long, 0).map(|s| Length::seconds(s.into()));
-    let timeout = values.whole("confirm-timeout", CONFIRM_TIMEOUT_S)?;
+    let timeout = values.seconds("confirm-timeout", CONFIRM_TIMEOUT_S)?;
     let cached_keys = values.whole("routing-key-cache-size", 0)?;
     let random_keys = values.has("random-routing-key") || cached_keys > 0;
     let schedule = steps(values, "variable-rate")?.filter(|_| rate.is_none());
@@ -78,16 +69,15 @@ pub(super) fn producing(values: &Values, kind: &Kind, agents: Agents, spec: Load
         rate: rate.and_then(Rate::per_second),
         rate_per_producer: all > 0 && (rate.is_some() || schedule.is_some()),
         schedule,
-        start_delay: Some(seconds("producer-random-start-delay")?).filter(|d| !d.is_zero()),
+        start_delay: Some(values.seconds("producer-random-start-delay", 0)?).filter(|d| !d.is_zero()),
         confirm: confirm.is_some(),
         max_pending: Some(confirm.unwrap_or(0)),
-        confirm_timeout: confirm.filter(|limit| *limit > 0 && timeout > 0).map(|_| Length::seconds(timeout.into())),
+        confirm_timeout: confirm.filter(|limit| *limit > 0 && !timeout.is_zero()).map(|_| timeout),
         commit_every: transaction,
         random_routing_keys: random_keys.then_some(cached_keys),
         message_size: size(values)?,
-        persistent: kind.persistent,
         message_count: u64::from(values.whole("pmessages", 0)?) * all as u64,
-        mandatory: has_flag(values, "mandatory"),
+        mandatory: values.has_flag("mandatory"),
         recover: recovery(values)?,
         ..spec
     };
@@ -111,15 +101,13 @@ fn size(values: &Values) -> Result<SizeSpec, Failure> {
         let read = json.parse::<SizeSpec>();
         return read.map_err(|refused| Failure::usage(refused.what, "see bellows perf-test --help"));
     }
-    if let Some(sizes) = steps(values, "variable-size")? {
-        return Ok(sizes);
-    }
-    Ok(SizeSpec::fixed(size as usize))
+    Ok(steps(values, "variable-size")?.unwrap_or_else(|| SizeSpec::fixed(size as usize)))
 }
+
+const STEPS: &str = "VALUE:SECONDS, the seconds above 0, such as 100:60";
 
 /// `VALUE:SECONDS` over and over, as schedules and sizes are written.
 fn steps<T: std::str::FromStr>(values: &Values, long: &str) -> Result<Option<T>, Failure> {
-    let needed = "VALUE:SECONDS, the seconds above 0, such as 100:60";
     if !values.has(long) {
         return Ok(None);
     }
@@ -130,8 +118,7 @@ fn steps<T: std::str::FromStr>(values: &Values, long: &str) -> Result<Option<T>,
         steps.push(format!("{value}@{seconds}s"));
     }
     let written = format!("steps:{},repeat=true", steps.join(","));
-    let read = written.parse().map_err(|_| bad(long, &values.list(long).join(" "), needed));
-    read.map(Some)
+    written.parse::<T>().map(Some).map_err(|_| bad(long, &values.list(long).join(" "), STEPS))
 }
 
 fn pair(long: &str, text: &str) -> Result<(u64, u64), Failure> {
@@ -139,7 +126,7 @@ fn pair(long: &str, text: &str) -> Result<(u64, u64), Failure> {
     let parts = text.split_once(':');
     parts
         .and_then(|(value, seconds)| read(value).zip(read(seconds).filter(|s| *s > 0)))
-        .ok_or_else(|| bad(long, text, "VALUE:SECONDS, the seconds above 0, such as 100:60"))
+        .ok_or_else(|| bad(long, text, STEPS))
 }
 
 fn recovery(values: &Values) -> Result<Option<LengthRange>, Failure> {
@@ -154,8 +141,7 @@ fn recovery(values: &Values) -> Result<Option<LengthRange>, Failure> {
     Ok((!values.has("disable-connection-recovery")).then_some(LengthRange { min, max }))
 }
 
-/// The receiving side.
-pub(super) fn consuming(values: &Values, kind: &Kind, agents: Agents, spec: LoadSpec) -> Result<LoadSpec, Failure> {
+pub(super) fn consuming(values: &Values, agents: Agents, mut spec: LoadSpec) -> Result<LoadSpec, Failure> {
     let every = values.whole("multi-ack-every", 0)?;
     let (prefetch, channel_prefetch) = (limit(values, "qos")?, limit(values, "global-qos")?);
     if every > prefetch.into() && prefetch > 0 {
@@ -165,10 +151,12 @@ pub(super) fn consuming(values: &Values, kind: &Kind, agents: Agents, spec: Load
     let (arguments, stream_offset) = arguments(values)?;
     // A consumer that says where in a stream it starts reads one, however it was declared.
     let reads_stream = stream_offset.is_some() || arguments.contains_key(STREAM_OFFSET);
+    if reads_stream && values.has("predeclared") {
+        spec.queue.queue_type = QueueType::Stream;
+    }
     let refusing = if values.flag("requeue", true)? { Refusal::Requeue } else { Refusal::Discard };
     let acknowledges = !values.has("autoack");
     let all = agents.all_consumers();
-    let seconds = |seconds: u32| Length::seconds(seconds.into());
     let consumers = Consumers {
         total: Some(all),
         connections: shared(agents.consumers, agents.consumer_channels),
@@ -178,10 +166,16 @@ pub(super) fn consuming(values: &Values, kind: &Kind, agents: Agents, spec: Load
         // What the broker takes as acknowledged is neither refused nor committed.
         refuse: (values.has("nack") && acknowledges).then_some(refusing),
         commit_every: if acknowledges { values.whole("ctxsize", 0)? } else { 0 },
-        poll: poll(values)?,
-        service: service(values)?,
-        start_after: seconds(values.whole("consumer-start-delay", 0)?),
-        apart: seconds(u32::from(values.has("slow-start"))),
+        poll: values.has("polling").then_some(Length(Nanos::from_millis(values.whole("polling-interval", 0)?.into()))),
+        service: ServiceTime {
+            rate: values
+                .parsed::<f64>("consumer-rate", "a number")?
+                .filter(|rate| *rate > 0.0)
+                .and_then(Rate::per_second),
+            latency: latency(values)?,
+        },
+        start_after: values.seconds("consumer-start-delay", 0)?,
+        apart: Length::seconds(values.has("slow-start").into()),
         amqp091: AmqpConsumers { channel_prefetch, arguments, stream_offset: stream_offset.unwrap_or_default() },
         ..spec.consumers
     };
@@ -191,31 +185,14 @@ pub(super) fn consuming(values: &Values, kind: &Kind, agents: Agents, spec: Load
             true => Some(Length::seconds(FOR_EVER_S)),
             false => slow_start(values, agents)?,
         },
-        queue: AmqpDestination {
-            queue_type: match reads_stream && values.has("predeclared") {
-                true => QueueType::Stream,
-                false => kind.queue_type,
-            },
-            ..spec.queue
-        },
         consumers,
         ..spec
     })
 }
 
-fn service(values: &Values) -> Result<ServiceTime, Failure> {
-    let rate = values.parsed::<f64>("consumer-rate", "a number")?;
-    Ok(ServiceTime { rate: rate.filter(|rate| *rate > 0.0).and_then(Rate::per_second), latency: latency(values)? })
-}
-
 fn limit(values: &Values, long: &str) -> Result<u16, Failure> {
     let limit = values.whole(long, 0)?;
     u16::try_from(limit).map_err(|_| bad(long, &limit.to_string(), "at most 65535, AMQP's largest"))
-}
-
-fn poll(values: &Values) -> Result<Option<Length>, Failure> {
-    let pause = Length(Nanos::from_millis(values.whole("polling-interval", 0)?.into()));
-    Ok(values.has("polling").then_some(pause))
 }
 
 fn latency(values: &Values) -> Result<Vec<LatencyStep>, Failure> {

@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use measure::{Interval, Metric, Problem};
 
 use super::values::{Values, bad};
-use crate::failure::Failure;
+use crate::Failure;
 
-/// The served page and its address.
 #[derive(Debug, PartialEq)]
 pub(super) struct Exposition {
     /// Where it is served: `HOST:PORT`.
@@ -18,7 +17,6 @@ pub(super) struct Exposition {
     page: Page,
 }
 
-/// The page so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Page {
     prefix: String,
@@ -216,8 +214,7 @@ mod tests {
     const RECORDED: &str = include_str!("../../tests/data/perf-test/prometheus.txt");
 
     fn exposition(line: &str) -> Result<Option<Exposition>, Failure> {
-        let args: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
-        Exposition::asked(&Values::read(&args, &|_| None)?)
+        Exposition::asked(&super::super::values::tests::read(line)?)
     }
 
     /// Name and labels of every sample.

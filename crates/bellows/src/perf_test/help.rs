@@ -120,44 +120,38 @@ fn lines(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Command lines that are played beside PerfTest: options, line, and compared values.
-#[cfg(test)]
-const BESIDE: &str = include_str!("../../tests/data/perf-test/beside.tsv");
-
-/// Whether a command line about this option is played beside PerfTest.
-#[cfg(test)]
-fn is_played(option: &Opt) -> bool {
-    let rows = BESIDE.lines().filter(|row| !row.starts_with('#'));
-    let mut options = rows.flat_map(|row| row.split('\t').next().unwrap_or_default().split(' '));
-    !option.short.is_empty() && options.any(|name| name.strip_prefix('-') == Some(option.short))
-}
-
-/// The table of docs/perf-test.md.
-#[cfg(test)]
-fn markdown() -> String {
-    let mut text = String::from("| option | meaning | here | how, or why |\n| --- | --- | --- | --- |\n");
-    for option in OPTIONS {
-        let short = match option.short {
-            "" => String::new(),
-            short => format!("`-{short}` "),
-        };
-        let cell = |text: &str| text.replace('|', "\\|");
-        let _ = writeln!(
-            text,
-            "| {short}`--{}` | {} | {}{} | {} |",
-            option.long,
-            cell(option.help),
-            option.status.name(),
-            if is_played(option) { ", played" } else { "" },
-            cell(option.note)
-        );
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Command lines that are played beside PerfTest: options, line, and compared values.
+    const BESIDE: &str = include_str!("../../tests/data/perf-test/beside.tsv");
+
+    fn played() -> impl Iterator<Item = &'static str> {
+        BESIDE.lines().filter(|row| !row.starts_with('#'))
+    }
+
+    /// Whether a command line about this option is played beside PerfTest.
+    fn is_played(option: &Opt) -> bool {
+        let mut options = played().flat_map(|row| row.split('\t').next().unwrap_or_default().split(' '));
+        !option.short.is_empty() && options.any(|name| name.strip_prefix('-') == Some(option.short))
+    }
+
+    /// The table of docs/perf-test.md.
+    fn markdown() -> String {
+        let mut text = String::from("| option | meaning | here | how, or why |\n| --- | --- | --- | --- |\n");
+        for option in OPTIONS {
+            let short = match option.short {
+                "" => String::new(),
+                short => format!("`-{short}` "),
+            };
+            let cell = |text: &str| text.replace('|', "\\|");
+            let (help, note, status) = (cell(option.help), cell(option.note), format!("{:?}", option.status));
+            let (status, played) = (status.to_lowercase(), if is_played(option) { ", played" } else { "" });
+            let _ = writeln!(text, "| {short}`--{}` | {help} | {status}{played} | {note} |", option.long);
+        }
+        text
+    }
 
     #[test]
     fn the_docs_have_every_option() {
@@ -192,8 +186,7 @@ mod tests {
 
     #[test]
     fn what_is_played_is_an_option() {
-        let rows = BESIDE.lines().filter(|row| !row.starts_with('#'));
-        for row in rows {
+        for row in played() {
             let cells: Vec<_> = row.split('\t').collect();
             let [options, line, _] = cells.as_slice() else {
                 panic!("not three cells: {row}");

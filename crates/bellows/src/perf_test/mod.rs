@@ -27,9 +27,8 @@ use report::console;
 use report::perf_test::Sums;
 use session::RunOutcome;
 
-use crate::failure::{Done, Failure};
 use crate::run_options::{self, labels, run_options};
-use crate::{output, signals};
+use crate::{Done, Failure, output, signals};
 use exposition::Exposition;
 use resolved::{Format, ResolvedRun};
 use show::PerfTestObserver;
@@ -56,8 +55,7 @@ pub(crate) fn execute(args: Vec<OsString>) -> Result<Done, Failure> {
     let words = args.into_iter().map(|arg| arg.into_string().map_err(not_text)).collect::<Result<Vec<_>, _>>()?;
     let values = Values::read(&words, &|name| std::env::var(name).ok())?;
     if let Some(text) = information(&values) {
-        output::print(&text)?;
-        return Ok(Done::Fine);
+        return output::print(&text).map(|()| Done::Fine);
     }
     let id = format!("test-{}", jiff::Zoned::now().strftime("%H%M%S-%3f"));
     let mut command = vec!["bellows".to_owned(), "perf-test".to_owned()];
@@ -100,8 +98,7 @@ fn run(mut resolved: ResolvedRun, command: Vec<String>) -> Result<Done, Failure>
         output::line_aside(&format!("note: {note}"));
     }
     wait_for_brokers(&mut resolved)?;
-    let control = load::Control::new();
-    let at_once = signals::stop_load(&control)?;
+    let (control, at_once) = signals::stop_load()?;
     let served = resolved.exposition.take().map(Exposition::serve).transpose()?;
     if let Some(served) = &served {
         output::line_aside(&format!("metrics: {}", served.url));
@@ -340,11 +337,9 @@ fn not_up(resolved: &ResolvedRun, missing: Option<&String>) -> Failure {
     let endpoint = missing.and_then(|url| url.parse::<load::Endpoint>().ok());
     let endpoint = endpoint.map_or_else(String::new, |endpoint| endpoint.to_string());
     let seconds = resolved.wait.as_secs();
-    Failure::failed(
-        format!("the broker at {endpoint} was not up within {seconds} s"),
-        "start it, or wait longer with -sst/--servers-startup-timeout",
-    )
-    .observed(format_args!("{seconds} s"))
+    let cause = format!("the broker at {endpoint} was not up within {seconds} s");
+    let help = "start it, or wait longer with -sst/--servers-startup-timeout";
+    Failure::failed(cause, help).observed(format_args!("{seconds} s"))
 }
 
 #[cfg(test)]
@@ -355,8 +350,7 @@ mod tests {
     use super::*;
 
     fn resolved(line: &str) -> ResolvedRun {
-        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let values = Values::read(&words, &|_| None).expect("options");
+        let values = values::tests::read(line).expect("options");
         resolved::resolve(&values, "test-1".to_owned()).expect("a test")
     }
 

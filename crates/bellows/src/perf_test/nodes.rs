@@ -7,7 +7,7 @@ use load::{Allocation, Auth};
 use web::Secret;
 
 use super::values::{Values, bad, split_urls};
-use crate::failure::Failure;
+use crate::Failure;
 
 /// The addresses of `-h` or `-H`; at least one.
 pub(super) fn urls(values: &Values) -> Vec<String> {
@@ -23,7 +23,7 @@ pub(super) fn broker(values: &Values) -> Result<BrokerSpec, Failure> {
         kind: BrokerKind::Attach,
         url: urls.next(),
         further_urls: urls.collect(),
-        allocation: allocation(values)?,
+        allocation: values.choice("connection-allocation", &ALLOCATIONS)?.unwrap_or(Allocation::Random),
         heartbeat: Some(small(values, "heartbeat")?),
         frame_max: match values.whole("framemax", 0)? {
             0 => None,
@@ -43,13 +43,7 @@ pub(super) fn broker(values: &Values) -> Result<BrokerSpec, Failure> {
     })
 }
 
-fn allocation(values: &Values) -> Result<Allocation, Failure> {
-    match values.text("connection-allocation") {
-        None | Some("random") => Ok(Allocation::Random),
-        Some("round-robin") => Ok(Allocation::RoundRobin),
-        Some(other) => Err(bad("connection-allocation", other, "random or round-robin")),
-    }
-}
+const ALLOCATIONS: [(&str, Allocation); 2] = [("random", Allocation::Random), ("round-robin", Allocation::RoundRobin)];
 
 fn small(values: &Values, long: &str) -> Result<u16, Failure> {
     let number = values.whole(long, 0)?;
@@ -79,10 +73,7 @@ fn oauth2(values: &Values) -> Result<Option<OAuth2Spec>, Failure> {
             Some(id) => Err(bad("oauth2-client-id", id, "-o2uri/--oauth2-token-endpoint too")),
         };
     };
-    match values.text("oauth2-grant-type") {
-        None | Some("client_credentials") => {}
-        Some(other) => return Err(bad("oauth2-grant-type", other, "client_credentials")),
-    }
+    values.choice("oauth2-grant-type", &[("client_credentials", ())])?;
     let Some(client_id) = values.text("oauth2-client-id") else {
         return Err(bad("oauth2-token-endpoint", uri, "-o2id/--oauth2-client-id too"));
     };

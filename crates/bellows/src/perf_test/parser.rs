@@ -26,15 +26,18 @@ impl Given {
 }
 
 /// A command line, read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Default)]
 pub(super) struct Parsed {
     /// In the order of the command line.
     pub(super) given: Vec<Given>,
     /// Words that are neither option nor value.
     pub(super) rest: Vec<String>,
+    /// The last of `given` still takes values.
+    open: bool,
+    /// `--` was seen.
+    only_rest: bool,
 }
 
-/// An error in a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ParseError {
     /// No option is written like this.
@@ -45,27 +48,16 @@ pub(super) enum ParseError {
     Missing(&'static Opt),
 }
 
-/// Reads a command line.
 pub(super) fn parse(args: &[String]) -> Result<Parsed, ParseError> {
-    let mut parser = Parser::default();
+    let mut parsed = Parsed::default();
     for arg in args {
-        parser.word(arg)?;
+        parsed.word(arg)?;
     }
-    parser.close()?;
-    Ok(Parsed { given: parser.given, rest: parser.rest })
+    parsed.close()?;
+    Ok(parsed)
 }
 
-#[derive(Default)]
-struct Parser {
-    given: Vec<Given>,
-    rest: Vec<String>,
-    /// The last of `given` still takes values.
-    open: bool,
-    /// `--` was seen.
-    only_rest: bool,
-}
-
-impl Parser {
+impl Parsed {
     fn word(&mut self, word: &str) -> Result<(), ParseError> {
         if self.only_rest {
             self.rest.push(word.to_owned());

@@ -3,66 +3,18 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use experiment::{Experiment, LoadSpec, OptionNames, Origin, PhasesSpec, ProfileSpec};
+use experiment::{Experiment, Origin, PhasesSpec, ProfileSpec};
 use load::StopCondition;
 use measure::{Length, Nanos};
 use report::perf_test::{Columns, Lines, Unit};
 
 use super::exposition::Exposition;
+use super::table::OPTION_NAMES;
 use super::topology::{self, Agents};
 use super::values::{Values, bad};
 use super::{clients, nodes};
-use crate::failure::Failure;
+use crate::Failure;
 
-/// Options by the keys of an experiment that they set.
-const OPTION_NAMES: OptionNames = &[
-    ("ack", "-q/--qos"),
-    ("arguments", "-qa/--queue-args"),
-    ("broker.allocation", "-cal/--connection-allocation"),
-    ("broker.auth", "-se/--sasl-external"),
-    ("broker.ca", "--tls-ca"),
-    ("broker.cert", "--tls-cert"),
-    ("broker.frame-max", "-M/--framemax"),
-    ("broker.further-urls", "-H/--uris"),
-    ("broker.heartbeat", "-b/--heartbeat"),
-    ("broker.insecure", "--tls-insecure"),
-    ("broker.key", "--tls-key"),
-    ("broker.nagle", "-tnd/--tcp-no-delay"),
-    ("broker.oauth2", "-o2uri/--oauth2-token-endpoint"),
-    ("broker.oauth2.client-id", "-o2id/--oauth2-client-id"),
-    ("broker.oauth2.uri", "-o2uri/--oauth2-token-endpoint"),
-    ("broker.receive-buffer", "-trbs/--tcp-receive-buffer-size"),
-    ("broker.send-buffer", "-tsbs/--tcp-send-buffer-size"),
-    ("broker.sni", "-sni/--server-name-indication"),
-    ("broker.url", "-h/--uri"),
-    ("channel-prefetch", "-Q/--global-qos"),
-    ("commit-every", "-m/--ptxsize"),
-    ("consume-count", "-D/--cmessages"),
-    ("consumer-arguments", "-ca/--consumer-args"),
-    ("consumer-commit-every", "-n/--ctxsize"),
-    ("consumer-connections", "-Y/--consumer-channel-count"),
-    ("destination", "-u/--queue"),
-    ("destinations", "-u/--queue"),
-    ("headers", "-mp/--message-properties"),
-    ("max-pending", "-c/--confirm"),
-    ("message-count", "-C/--pmessages"),
-    ("message-size", "-s/--size"),
-    ("phases.measure", "-z/--time"),
-    ("poll", "-po/--polling"),
-    ("prefetch", "-q/--qos"),
-    ("producer-connections", "-X/--producer-channel-count"),
-    ("properties", "-mp/--message-properties"),
-    ("random-routing-keys", "-K/--random-routing-key"),
-    ("rate", "-r/--rate"),
-    ("recover", "-cri/--connection-recovery-interval"),
-    ("refuse", "-na/--nack"),
-    ("schedule", "-vr/--variable-rate"),
-    ("stream-offset", "-sco/--stream-consumer-offset"),
-    ("total-consumers", "-y/--consumers"),
-    ("total-producers", "-x/--producers"),
-];
-
-/// A test, ready to run.
 #[derive(Debug)]
 pub(super) struct ResolvedRun {
     pub(super) experiment: Experiment,
@@ -77,11 +29,9 @@ pub(super) struct ResolvedRun {
     /// Number of them that suffices.
     pub(super) enough: usize,
     pub(super) exposition: Option<Exposition>,
-    /// Notes for the user.
     pub(super) notes: Vec<String>,
 }
 
-/// The format of the console's lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     Default,
@@ -99,43 +49,39 @@ pub(super) fn resolve(values: &Values, id: String) -> Result<ResolvedRun, Failur
         columns: Columns {
             published: values.whole("producers", 1)? > 0,
             received: values.whole("consumers", 1)? > 0,
-            returned: clients::has_flag(values, "mandatory"),
+            returned: values.has_flag("mandatory"),
             confirmed: clients::confirm(values)?.is_some(),
         },
         unit: if values.has("use-millis") { Unit::Millis } else { Unit::Micros },
     };
-    let format = match values.text("metrics-format") {
-        None | Some("default") => Format::Default,
-        Some("compact") => Format::Compact,
-        Some(other) => return Err(bad("metrics-format", other, "default or compact")),
-    };
+    let format = values.choice("metrics-format", &[("default", Format::Default), ("compact", Format::Compact)])?;
     let agents = Agents::read(values)?;
-    let spec = clients::producing(values, &kind, agents, LoadSpec::default())?;
-    let spec = clients::consuming(values, &kind, agents, spec)?;
-    let (load, ledger) = topology::topology(values, &kind, agents, &lines.id, spec)?;
+    let spec = clients::producing(values, agents, kind)?;
+    let spec = clients::consuming(values, agents, spec)?;
+    let (load, ledger) = topology::topology(values, agents, &lines.id, spec)?;
     Ok(ResolvedRun {
         experiment: Experiment {
             name: "perf-test".to_owned(),
             broker: nodes::broker(values)?,
             phases: PhasesSpec {
                 warmup: clients::slow_start(values, agents)?.unwrap_or_default(),
-                measure: Length::seconds(values.whole("time", 0)?.into()),
+                measure: values.seconds("time", 0)?,
                 drain: drain(values.whole("shutdown-timeout", 5)?),
             },
             profile: ProfileSpec { events: Vec::new(), ..ProfileSpec::default() },
             ledger,
-            until: until(values)?,
+            until: values.choice("exit-when", &[("empty", StopCondition::Empty), ("idle", StopCondition::Idle)])?,
             load: vec![load],
             origin: Origin::options(OPTION_NAMES),
             ..Experiment::default()
         },
         exposition: exposition(values)?,
         lines,
-        format,
+        format: format.unwrap_or(Format::Default),
         interval: interval(values)?,
         csv: values.text("output-file").map(PathBuf::from),
         agents,
-        wait: Duration::from_secs(values.whole("servers-startup-timeout", 0)?.into()),
+        wait: values.seconds("servers-startup-timeout", 0)?.0.into(),
         enough: enough(values)?,
         notes: remarks(values),
     })
@@ -144,8 +90,7 @@ pub(super) fn resolve(values: &Values, id: String) -> Result<ResolvedRun, Failur
 fn remarks(values: &Values) -> Vec<String> {
     let mut notes = Vec::new();
     if !values.from_environment.is_empty() {
-        let names = values.from_environment.join(", ");
-        notes.push(format!("from the environment: {names}"));
+        notes.push(format!("from the environment: {}", values.from_environment.join(", ")));
     }
     for name in &values.repeated {
         notes.push(format!("{name} is given more than once: the first counts"));
@@ -211,16 +156,6 @@ fn enough(values: &Values) -> Result<usize, Failure> {
             let needed = format!("1 to {nodes}, the number of brokers");
             Err(bad("servers-up-limit", &limit.to_string(), &needed))
         }
-    }
-}
-
-/// When it ends, beside its length and counts.
-fn until(values: &Values) -> Result<Option<StopCondition>, Failure> {
-    match values.text("exit-when") {
-        None => Ok(None),
-        Some("idle") => Ok(Some(StopCondition::Idle)),
-        Some("empty") => Ok(Some(StopCondition::Empty)),
-        Some(other) => Err(bad("exit-when", other, "empty or idle")),
     }
 }
 

@@ -7,8 +7,7 @@ use measure::{Length, Rate};
 use super::*;
 
 fn read(line: &str) -> Result<ResolvedRun, Failure> {
-    let args: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
-    resolve(&Values::read(&args, &|_| None)?, "id".into())
+    resolve(&super::super::values::tests::read(line)?, "id".into())
 }
 
 fn experiment(line: &str) -> Experiment {

@@ -1,64 +1,42 @@
 //! The test's lines in progress.
 
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-
 use archive::Event;
 use measure::{Interval, Nanos, Phase, Time};
-use report::perf_test::Lines;
 use session::Observer;
 
 use super::exposition::Served;
 use super::resolved::{Format, ResolvedRun};
-use crate::failure::Failure;
-use crate::output;
+use crate::Failure;
+use crate::output::{self, Sheet};
 
 /// Shortest rest of an interval that has a line of its own when the test ends.
 const SHORTEST: Nanos = Nanos::from_millis(50);
 /// An interval of the engine may be this much shorter than a second.
 const SLACK: Nanos = Nanos::from_millis(500);
 
-/// Prints the lines.
-pub(super) struct PerfTestObserver {
-    lines: Lines,
-    format: Format,
-    every: Nanos,
-    csv: Option<Csv>,
+pub(super) struct PerfTestObserver<'a> {
+    of: &'a ResolvedRun,
+    csv: Option<Sheet>,
     served: Option<Served>,
     control: load::Control,
     /// Counts since the last line.
     since_line: Interval,
     /// Since when the test runs.
     start: Option<Time>,
-    /// Longest time of a test that goes on until its messages are received; `None` where it ends with the sending.
-    receives_until: Option<Nanos>,
     headed: bool,
     /// Why no more lines can be written.
     pub(super) failed: Option<Failure>,
 }
 
-struct Csv {
-    path: PathBuf,
-    file: File,
-}
-
-impl PerfTestObserver {
+impl<'a> PerfTestObserver<'a> {
     /// Opens the CSV file, which it empties.
-    pub(super) fn new(resolved: &ResolvedRun, served: Option<Served>, control: load::Control) -> Result<Self, Failure> {
-        Ok(Self {
-            lines: resolved.lines.clone(),
-            format: resolved.format,
-            every: resolved.interval,
-            csv: resolved.csv.as_ref().map(|path| Csv::create(path, &resolved.lines)).transpose()?,
-            served,
-            control,
-            since_line: Interval::new(),
-            start: None,
-            receives_until: receives_until(resolved),
-            headed: false,
-            failed: None,
-        })
+    pub(super) fn new(of: &'a ResolvedRun, served: Option<Served>, control: load::Control) -> Result<Self, Failure> {
+        let mut csv = of.csv.as_deref().map(Sheet::create).transpose()?;
+        if let Some(csv) = &mut csv {
+            csv.write(&(of.lines.csv_header() + "\n"))?;
+        }
+        let since_line = Interval::new();
+        Ok(Self { of, csv, served, control, since_line, start: None, headed: false, failed: None })
     }
 
     /// Prints the rest when the measured phase has ended, or the drain in a test that goes on to the last reception.
@@ -85,42 +63,28 @@ impl PerfTestObserver {
 
     /// Whether the test continues with an interval in which nothing is sent any more.
     fn receives(&self, interval: &Interval) -> bool {
-        self.start.zip(self.receives_until).is_some_and(|(start, limit)| interval.start.since(start) < limit)
+        self.start.zip(receives_until(self.of)).is_some_and(|(start, limit)| interval.start.since(start) < limit)
     }
 
     fn write(&mut self, time: Nanos) -> Result<(), Failure> {
-        let interval = &self.since_line;
+        let (interval, lines) = (&self.since_line, &self.of.lines);
         if let Some(served) = &mut self.served {
             served.update(interval);
         }
         if let Some(csv) = &mut self.csv {
-            csv.line(&self.lines.csv_line(interval, time))?;
+            csv.write(&(lines.csv_line(interval, time) + "\n"))?;
         }
-        let line = match self.format {
-            Format::Default => self.lines.default_line(interval, time),
-            Format::Compact if self.headed => self.lines.compact_line(interval, time),
-            Format::Compact => format!("{}\n{}", self.lines.compact_header(), self.lines.compact_line(interval, time)),
+        let line = match self.of.format {
+            Format::Default => lines.default_line(interval, time),
+            Format::Compact if self.headed => lines.compact_line(interval, time),
+            Format::Compact => format!("{}\n{}", lines.compact_header(), lines.compact_line(interval, time)),
         };
         self.headed = true;
         output::print(&(line + "\n"))
     }
 }
 
-impl Csv {
-    fn create(path: &Path, lines: &Lines) -> Result<Self, Failure> {
-        let file = File::create(path).map_err(|e| Failure::io("write", path, &e))?;
-        let mut csv = Self { path: path.to_owned(), file };
-        csv.line(&lines.csv_header())?;
-        Ok(csv)
-    }
-
-    fn line(&mut self, line: &str) -> Result<(), Failure> {
-        let written = self.file.write_all(format!("{line}\n").as_bytes());
-        written.map_err(|e| Failure::io("write", &self.path, &e))
-    }
-}
-
-impl Observer for PerfTestObserver {
+impl Observer for PerfTestObserver<'_> {
     fn interval(&mut self, interval: &Interval) {
         // There is a warm-up where consumers start slowly.
         if interval.phase == Phase::Drain {
@@ -134,7 +98,7 @@ impl Observer for PerfTestObserver {
             self.since_line.reset(interval.start, interval.phase);
         }
         self.since_line.merge(interval);
-        if self.since_line.length() + SLACK >= self.every {
+        if self.since_line.length() + SLACK >= self.of.interval {
             self.flush();
         }
     }
@@ -144,7 +108,8 @@ impl Observer for PerfTestObserver {
     }
 }
 
-/// Like PerfTest's, a test that counts its messages lasts until the last is received, at most for its time.
+/// Longest time of a test that, like PerfTest's, counts its messages and lasts until the last is received; `None` where
+/// it ends with the sending.
 fn receives_until(resolved: &ResolvedRun) -> Option<Nanos> {
     let loads = &resolved.experiment.load;
     let phases = &resolved.experiment.phases;
@@ -156,27 +121,18 @@ fn receives_until(resolved: &ResolvedRun) -> Option<Nanos> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{resolved, values};
     use super::*;
 
-    /// Times of the lines of a test that sends for these milliseconds each, and then receives.
-    fn lines(until: Option<Nanos>, sends: &[u64], receives: &[(u64, u64)]) -> Vec<String> {
+    /// Times of the lines, each of three seconds, of a test that sends for these milliseconds each, and then receives.
+    fn lines(options: &str, sends: &[u64], receives: &[(u64, u64)]) -> Vec<String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lines.csv");
-        let mut show = PerfTestObserver {
-            lines: Lines::default(),
-            format: Format::Default,
-            every: Nanos(3_000_000_000),
-            csv: Some(Csv::create(&path, &Lines::default()).unwrap()),
-            served: None,
-            control: load::Control::new(),
-            since_line: Interval::new(),
-            start: None,
-            receives_until: until,
-            headed: false,
-            failed: None,
-        };
+        let values = values::tests::read(&format!("-i 3 -o {} {options}", path.display())).unwrap();
+        let resolved = resolved::resolve(&values, "id".to_owned()).unwrap();
+        let mut show = PerfTestObserver::new(&resolved, None, load::Control::new()).unwrap();
         let mut at = Time(5_000_000_000);
-        let mut tell = |show: &mut PerfTestObserver, ms, phase, received| {
+        let mut tell = |show: &mut PerfTestObserver<'_>, ms, phase, received| {
             let mut interval = Interval::new();
             interval.reset(at, phase);
             at = at + Nanos::from_millis(ms);
@@ -204,17 +160,15 @@ mod tests {
     fn what_is_left_after_the_last_whole_interval_has_a_line() {
         let sends = [1_000, 1_000, 1_000, 1_000, 200];
         let receives = [(100, 1), (100, 1)];
-        assert_eq!(lines(None, &sends, &receives), ["3.000", "4.200"]);
+        assert_eq!(lines("", &sends, &receives), ["3.000", "4.200"]);
     }
 
     #[test]
     fn lines_go_on_until_the_last_message_is_received() {
         let receives = [(1_000, 2), (1_000, 0), (1_000, 1), (1_000, 1), (500, 0)];
-        let endless = Some(Nanos(u64::MAX));
-        assert_eq!(lines(endless, &[10], &receives), ["3.010", "4.510"]);
-        assert_eq!(lines(endless, &[10], &receives[..3]), ["3.010"]);
+        assert_eq!(lines("-C 1", &[10], &receives), ["3.010", "4.510"]);
+        assert_eq!(lines("-C 1", &[10], &receives[..3]), ["3.010"]);
         // Not beyond the time that the test may take.
-        let limited = Some(Nanos::from_millis(2_000));
-        assert_eq!(lines(limited, &[10], &receives), ["2.010"]);
+        assert_eq!(lines("-C 1 -z 2", &[10], &receives), ["2.010"]);
     }
 }

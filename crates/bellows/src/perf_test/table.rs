@@ -1,6 +1,7 @@
 //! PerfTest's options as data: what the parser, `--help` and docs/perf-test.md are made from.
 
-/// The argument of an option.
+use experiment::OptionNames;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arg {
     /// No value: a switch.
@@ -13,7 +14,6 @@ pub(super) enum Arg {
     Many,
 }
 
-/// Relation of an option to PerfTest's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     /// Means the same.
@@ -26,20 +26,6 @@ pub(super) enum Status {
     Added,
 }
 
-impl Status {
-    /// Name in the docs.
-    #[cfg(test)]
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Same => "same",
-            Self::Better => "better",
-            Self::Refused => "refused",
-            Self::Added => "added",
-        }
-    }
-}
-
-/// One option.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Opt {
     /// Name after one dash; empty where it has none.
@@ -70,7 +56,6 @@ pub(super) enum Shown {
 }
 
 impl Opt {
-    /// How its values may be shown.
     pub(super) fn shown(&self) -> Shown {
         match self.long {
             "uri" | "uris" | "oauth2-token-endpoint" => Shown::AsUrl,
@@ -107,12 +92,17 @@ pub(super) fn by_long(name: &str) -> Option<&'static Opt> {
 }
 
 macro_rules! options {
-    ($($status:ident $short:literal $long:literal $arg:ident $metrics:literal $help:literal $note:literal;)*) => {
+    (@name "" $long:tt) => { concat!("--", $long) };
+    (@name $short:tt $long:tt) => { concat!("-", $short, "/--", $long) };
+    ($($status:ident $short:tt $long:tt $arg:ident $metrics:literal $help:literal $note:literal
+       $(sets $($key:literal)+)?;)*) => {
         /// Every option of PerfTest 2.24, which include those of 2.22.
         pub(super) static OPTIONS: &[Opt] = &[$(Opt {
             short: $short, long: $long, arg: Arg::$arg, status: Status::$status,
             help: $help, note: $note, metrics: $metrics,
         }),*];
+        /// Options by the keys of an experiment that they set.
+        pub(super) const OPTION_NAMES: OptionNames = &[$($($(($key, options!(@name $short $long)),)+)?)*];
     };
 }
 
@@ -124,55 +114,63 @@ options! {
     Same "mh" "metrics-help" No false "show the options for metrics" "";
     Same "d" "id" One false "name of the test, in every line; default: made from the time" "";
 
-    Same "h" "uri" One false "the broker, default amqp://localhost" "";
-    Same "H" "uris" One false "the brokers, separated by commas" "a lost connection reconnects to the next";
+    Same "h" "uri" One false "the broker, default amqp://localhost" "" sets "broker.url";
+    Same "H" "uris" One false "the brokers, separated by commas" "a lost connection reconnects to the next"
+        sets "broker.further-urls";
     Same "cal" "connection-allocation" One false
-        "how connections are assigned to several brokers: random (default), round-robin" "";
+        "how connections are assigned to several brokers: random (default), round-robin" "" sets "broker.allocation";
     Same "sst" "servers-startup-timeout" One false "seconds to wait for the broker to be up, default: fail at once" "";
     Better "sul" "servers-up-limit" One false "brokers that must be up, with -sst; default: all"
         "the test has those that were up first; PerfTest 2.22 ends with an error where another one is not up";
-    Same "se" "sasl-external" No false "log in with SASL EXTERNAL" "with --tls-cert and --tls-key";
-    Same "sni" "server-name-indication" One false "server name for TLS" "one: several make no sense for one address";
+    Same "se" "sasl-external" No false "log in with SASL EXTERNAL" "with --tls-cert and --tls-key" sets "broker.auth";
+    Same "sni" "server-name-indication" One false "server name for TLS" "one: several make no sense for one address"
+        sets "broker.sni";
     Added "" "tls-ca" One false "file with the authorities that may sign the broker's certificate"
-        "default: the system's";
-    Added "" "tls-cert" One false "file with the client's certificate" "";
-    Added "" "tls-key" One false "file with the key of the client's certificate" "";
+        "default: the system's" sets "broker.ca";
+    Added "" "tls-cert" One false "file with the client's certificate" "" sets "broker.cert";
+    Added "" "tls-key" One false "file with the key of the client's certificate" "" sets "broker.key";
     Added "" "tls-insecure" No false "do not verify the broker's certificate"
-        "PerfTest never does, unless told to; here it is verified unless told not to, and every output says so";
+        "PerfTest never does, unless told to; here it is verified unless told not to, and every output says so"
+        sets "broker.insecure";
     Refused "udsc" "use-default-ssl-context" No false "use the JVM's TLS settings"
         "there is no JVM here, whose key stores it would take: amqps:// verifies with the system's certificates, \
          --tls-ca, --tls-cert and --tls-key name others";
     Better "o2uri" "oauth2-token-endpoint" One false "OAuth 2 token endpoint"
-        "tokens are renewed on all connections before they expire";
-    Same "o2id" "oauth2-client-id" One false "OAuth 2 client id" "";
+        "tokens are renewed on all connections before they expire" sets "broker.oauth2" "broker.oauth2.uri";
+    Same "o2id" "oauth2-client-id" One false "OAuth 2 client id" "" sets "broker.oauth2.client-id";
     Same "o2sec" "oauth2-client-secret" One false "OAuth 2 client secret"
         "better given as BELLOWS_OAUTH2_CLIENT_SECRET: command lines are public";
     Same "o2gr" "oauth2-grant-type" One false "OAuth 2 grant type, default client_credentials" "there is no other";
     Same "o2p" "oauth2-parameters" Many false "further parameters for the token endpoint, such as orgId=1234" "";
-    Same "b" "heartbeat" One false "heartbeat interval in seconds to ask for" "0, the default, takes the broker's";
-    Same "M" "framemax" One false "largest frame in bytes to ask for" "at most 131072, which 0, the default, means too";
-    Same "tsbs" "tcp-send-buffer-size" One false "SO_SNDBUF in bytes" "";
-    Same "trbs" "tcp-receive-buffer-size" One false "SO_RCVBUF in bytes" "";
-    Same "tnd" "tcp-no-delay" One false "TCP_NODELAY, default true" "with false, Nagle's algorithm is measured, too";
+    Same "b" "heartbeat" One false "heartbeat interval in seconds to ask for" "0, the default, takes the broker's"
+        sets "broker.heartbeat";
+    Same "M" "framemax" One false "largest frame in bytes to ask for" "at most 131072, which 0, the default, means too"
+        sets "broker.frame-max";
+    Same "tsbs" "tcp-send-buffer-size" One false "SO_SNDBUF in bytes" "" sets "broker.send-buffer";
+    Same "trbs" "tcp-receive-buffer-size" One false "SO_RCVBUF in bytes" "" sets "broker.receive-buffer";
+    Same "tnd" "tcp-no-delay" One false "TCP_NODELAY, default true" "with false, Nagle's algorithm is measured, too"
+        sets "broker.nagle";
     Better "dcr" "disable-connection-recovery" No false "end with the first connection that is lost"
         "with an error and exit code 1, where PerfTest 2.22 ends with 0";
     Better "cri" "connection-recovery-interval" One false
         "seconds before a lost connection reconnects, or a range such as 30-60; default 5"
-        "what became due during an outage is sent late and keeps its intended time";
+        "what became due during an outage is sent late and keeps its intended time" sets "recover";
 
     Same "t" "type" One false "exchange type, default direct" "direct is taken";
     Better "e" "exchange" Maybe false "exchange, default named like its type; amq.default is the default exchange"
         "amq.default works without -p, too, where PerfTest 2.22 tries to declare it, and fails";
-    Same "u" "queue" One false "queue, or several separated by commas; default: generated" "";
+    Same "u" "queue" One false "queue, or several separated by commas; default: generated" ""
+        sets "destination" "destinations";
     Same "k" "routing-key" One false "routing key, default: generated" "";
-    Same "K" "random-routing-key" No false "another routing key for every message" "";
+    Same "K" "random-routing-key" No false "another routing key for every message" "" sets "random-routing-keys";
     Same "rkcs" "routing-key-cache-size" One false "random routing keys to make in advance" "";
     Same "sb" "skip-binding-queues" No false "do not bind queues to the exchange" "";
     Same "p" "predeclared" No false "use queues that exist already" "";
     Same "E" "exclusive" No false "queues for one connection only"
         "consumers of one queue share a connection; -ew empty means idle";
     Same "ad" "auto-delete" One false "delete queues when they are used no longer, default true" "";
-    Same "qa" "queue-args" Many false "arguments of the queues, such as x-max-length=10, separated by commas" "";
+    Same "qa" "queue-args" Many false "arguments of the queues, such as x-max-length=10, separated by commas" ""
+        sets "arguments";
     Same "qq" "quorum-queue" No false "quorum queues: persistent messages, no auto-delete" "";
     Same "sq" "stream-queue" No false
         "streams: persistent messages, no auto-delete, 20 GB in segments of 500 MB, prefetch 200" "";
@@ -185,20 +183,22 @@ options! {
     Same "qpt" "queue-pattern-to" One false "last number of the sequence" "";
     Same "qf" "queue-file" One false "file with one queue name a line, used like a sequence" "";
 
-    Same "x" "producers" One false "producers, default 1; with a sequence of queues each takes the next" "";
-    Same "X" "producer-channel-count" One false "channels of each producer's connection, default 1" "";
+    Same "x" "producers" One false "producers, default 1; with a sequence of queues each takes the next" ""
+        sets "total-producers";
+    Same "X" "producer-channel-count" One false "channels of each producer's connection, default 1" ""
+        sets "producer-connections";
     Better "r" "rate" One false "messages a second of each producer, default: no limit; 0 sends nothing"
         "latencies count from the time at which a message was due, so that a stall is not left out; below 1 a second \
-         works";
+         works" sets "rate";
     Better "P" "publishing-interval" One false "seconds between two messages of each producer, 0.1 at least"
         "as -r: latencies count from when a message was due";
-    Same "vr" "variable-rate" Many false "rates with their lengths, RATE:SECONDS, over and over" "";
+    Same "vr" "variable-rate" Many false "rates with their lengths, RATE:SECONDS, over and over" "" sets "schedule";
     Same "prsd" "producer-random-start-delay" One false
         "start each producer at a random moment within this many seconds"
         "with a rate, producers are spread evenly without it";
     Same "pst" "producer-scheduler-threads" One false "threads that send by the clock"
         "no effect: there is no such pool";
-    Same "s" "size" One false "body size in bytes, default and smallest 12" "";
+    Same "s" "size" One false "body size in bytes, default and smallest 12" "" sets "message-size";
     Same "vs" "variable-size" Many false "sizes with their lengths, SIZE:SECONDS, over and over" "";
     Same "B" "body" One false "files with bodies, separated by commas"
         "sent as they are; a folder stands for its files; the header x-bellows tells messages apart";
@@ -207,19 +207,24 @@ options! {
         "exactly as long as -s says, no name twice in a body, taken in turn, the same in every test";
     Same "bfc" "body-field-count" One false "fields to make in advance for -jb, default 1000" "";
     Same "bc" "body-count" One false "bodies to make in advance for -jb, default 100" "";
-    Same "mp" "message-properties" One false "properties and headers of every message, such as priority=5" "";
+    Same "mp" "message-properties" One false "properties and headers of every message, such as priority=5" ""
+        sets "headers" "properties";
     Same "f" "flag" Many false "persistent (queues are then durable), mandatory"
         "another flag is an error, not ignored";
     Better "c" "confirm" One false
-        "unconfirmed messages allowed for each producer; 0 is no limit, default -1: no confirms" "latencies with 0 too";
+        "unconfirmed messages allowed for each producer; 0 is no limit, default -1: no confirms" "latencies with 0 too"
+        sets "max-pending";
     Better "ct" "confirm-timeout" One false "seconds to wait for confirms before giving up, default 30"
         "a message that waits longer for its answer ends the test with an error";
-    Same "m" "ptxsize" One false "messages in a producer's transaction, default 0: none" "";
+    Same "m" "ptxsize" One false "messages in a producer's transaction, default 0: none" "" sets "commit-every";
     Better "C" "pmessages" One false "messages of each producer, default 0: no limit"
-        "shared out among the producers to the last message; the end waits for messages in flight, at most -st";
+        "shared out among the producers to the last message; the end waits for messages in flight, at most -st"
+        sets "message-count";
 
-    Same "y" "consumers" One false "consumers, default 1; with a sequence of queues each takes the next" "";
-    Same "Y" "consumer-channel-count" One false "channels of each consumer's connection, default 1" "";
+    Same "y" "consumers" One false "consumers, default 1; with a sequence of queues each takes the next" ""
+        sets "total-consumers";
+    Same "Y" "consumer-channel-count" One false "channels of each consumer's connection, default 1" ""
+        sets "consumer-connections";
     Same "R" "consumer-rate" One false "messages a second that each consumer takes, default: no limit" "";
     Same "L" "consumer-latency" One false "microseconds that a consumer works on a message, default 0" "";
     Same "vl" "variable-latency" Many false "consumer latencies with their lengths, MICROSECONDS:SECONDS, over and over"
@@ -227,28 +232,31 @@ options! {
     Same "a" "autoack" No false "the broker does not wait for acknowledgements" "-A, -n and -na have no effect then";
     Better "A" "multi-ack-every" One false "messages per acknowledgement, default 0: one each"
         "what is left over is acknowledged when deliveries pause";
-    Same "q" "qos" One false "unacknowledged messages allowed for each consumer, default 0: no limit" "";
-    Same "Q" "global-qos" One false "the same for the whole channel, default 0" "";
-    Same "n" "ctxsize" One false "acknowledgements in a consumer's transaction, default 0: none" "";
-    Same "na" "nack" No false "refuse messages" "";
+    Same "q" "qos" One false "unacknowledged messages allowed for each consumer, default 0: no limit" ""
+        sets "ack" "prefetch";
+    Same "Q" "global-qos" One false "the same for the whole channel, default 0" "" sets "channel-prefetch";
+    Same "n" "ctxsize" One false "acknowledgements in a consumer's transaction, default 0: none" ""
+        sets "consumer-commit-every";
+    Same "na" "nack" No false "refuse messages" "" sets "refuse";
     Same "re" "requeue" One false "whether refused messages go back into the queue, default true" "";
-    Same "po" "polling" No false "ask for each message with basic.get" "";
+    Same "po" "polling" No false "ask for each message with basic.get" "" sets "poll";
     Same "pi" "polling-interval" One false "milliseconds between two basic.get, default 0" "";
-    Same "ca" "consumer-args" One false "arguments of the subscriptions, such as x-priority=10, separated by commas" "";
+    Same "ca" "consumer-args" One false "arguments of the subscriptions, such as x-priority=10, separated by commas" ""
+        sets "consumer-arguments";
     Same "sco" "stream-consumer-offset" One false
         "where consumers start in a stream: first, last, next (default), an offset, or a time such as \
          2026-11-21T12:00:00Z"
-        "";
+        "" sets "stream-offset";
     Same "csd" "consumer-start-delay" One false "seconds before consumers start" "";
     Same "S" "slow-start" No false "start consumers one second apart"
         "producers wait for all of them, unless there is -csd; that time is warm-up";
     Better "D" "cmessages" One false "messages of each consumer, default 0: no limit"
-        "counted for all consumers together";
+        "counted for all consumers together" sets "consume-count";
     Same "ew" "exit-when" One false
         "end when consumers are idle for a second, and with empty queues are empty, too: empty, idle"
         "once what -C asks for is sent";
 
-    Same "z" "time" One false "seconds to run, default: until it is stopped" "";
+    Same "z" "time" One false "seconds to run, default: until it is stopped" "" sets "phases.measure";
     Better "st" "shutdown-timeout" One false "seconds that the end takes at most, default 5"
         "messages in flight are awaited, and count in the latencies; where some are missing, the last second, or half \
          of one alone, is left to ask the broker what it still holds, so that lost messages are told from late ones";

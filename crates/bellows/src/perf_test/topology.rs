@@ -8,9 +8,8 @@ use experiment::LoadSpec;
 use load::{AmqpDestination, Argument, Consumers, Declare, Exchange, QueueHandling, QueueType};
 
 use super::values::{Values, bad, byte_capacity, formatted, key_values, seconds_of_duration};
-use crate::failure::Failure;
+use crate::Failure;
 
-/// Numbers of connections, and of channels of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Agents {
     pub(super) producers: usize,
@@ -47,13 +46,7 @@ impl Agents {
 
 /// The load with its addresses, and whether every message can be accounted for: only where each
 /// goes to one queue that is known.
-pub(super) fn topology(
-    values: &Values,
-    kind: &Kind,
-    agents: Agents,
-    id: &str,
-    spec: LoadSpec,
-) -> Result<(LoadSpec, bool), Failure> {
+pub(super) fn topology(values: &Values, agents: Agents, id: &str, spec: LoadSpec) -> Result<(LoadSpec, bool), Failure> {
     let named = names(values)?;
     if values.has("predeclared") && named == Names::Generated && agents.consumers > 0 {
         return Err(Failure::usage("consumers of queues that exist already have no queue", "name it with -u/--queue"));
@@ -66,20 +59,17 @@ pub(super) fn topology(
     let fixed = spec.random_routing_keys.is_none() && bind;
     let mut spec = LoadSpec {
         exclusive,
+        handling: QueueHandling {
+            // A queue that was only polled never lost a last consumer.
+            delete: spec.queue.auto_delete && spec.consumers.poll.is_some(),
+            declare: if values.has("predeclared") { Declare::IfMissing } else { Declare::Always },
+            ..spec.handling
+        },
         queue: AmqpDestination {
-            queue_type: spec.queue.queue_type,
-            durable: kind.persistent,
-            arguments: kind.arguments.clone(),
-            auto_delete: kind.auto_delete,
             routing_key: key.clone().or_else(|| Some(generated_key())),
             exchange: Some(exchange),
             bind,
-        },
-        handling: QueueHandling {
-            // A queue that was only polled never lost a last consumer.
-            delete: kind.auto_delete && spec.consumers.poll.is_some(),
-            declare: if values.has("predeclared") { Declare::IfMissing } else { Declare::Always },
-            ..spec.handling
+            ..spec.queue
         },
         ..spec
     };
@@ -101,9 +91,8 @@ pub(super) fn topology(
         }
         Names::Generated => {
             let alone = agents.all_consumers() <= 1;
-            let own = own_queues(kind, &spec);
-            let spec = generated(spec, agents, id, own);
-            (spec, fixed && (alone || own))
+            let own = own_queues(&spec);
+            (generated(spec, agents, id, own), fixed && (alone || own))
         }
     })
 }
@@ -139,8 +128,8 @@ fn listed(spec: LoadSpec, agents: Agents, names: Vec<String>, exclusive: bool) -
 }
 
 /// Whether each consumer can bind a queue of its own, which is removed with it.
-fn own_queues(kind: &Kind, spec: &LoadSpec) -> bool {
-    let plain = kind.queue_type == QueueType::Classic && !kind.persistent && kind.auto_delete;
+fn own_queues(spec: &LoadSpec) -> bool {
+    let plain = spec.queue.queue_type == QueueType::Classic && !spec.queue.durable && spec.queue.auto_delete;
     spec.queue.bind && spec.consumers.poll.is_none() && plain
 }
 
@@ -173,7 +162,6 @@ const LARGEST_SEGMENT: i64 = 3_000_000_000;
 /// More queues are a slip of the keyboard.
 const MOST_QUEUES: u32 = 60_000;
 
-/// The queues and how clients are assigned to them.
 #[derive(Debug, PartialEq, Eq)]
 enum Names {
     /// None was named.
@@ -182,16 +170,6 @@ enum Names {
     Listed(Vec<String>),
     /// Clients take them in turn.
     Sequence(Vec<String>),
-}
-
-/// Properties of declared queues.
-#[derive(Debug, PartialEq)]
-pub(super) struct Kind {
-    pub(super) queue_type: QueueType,
-    pub(super) auto_delete: bool,
-    /// Messages and classic queues survive a restart.
-    pub(super) persistent: bool,
-    pub(super) arguments: BTreeMap<String, Argument>,
 }
 
 /// Reads -u, -qf, -qp, -qpf and -qpt.
@@ -225,10 +203,8 @@ fn pattern(values: &Values) -> Result<Option<Vec<String>>, Failure> {
         (None, (None, None)) => return Ok(None),
         (Some(pattern), (Some(from), Some(to))) => (pattern, from, to),
         _ => {
-            return Err(Failure::usage(
-                "a sequence of queues is not whole",
-                "give all of -qp/--queue-pattern, -qpf and -qpt, or none",
-            ));
+            let cause = "a sequence of queues is not whole";
+            return Err(Failure::usage(cause, "give all of -qp/--queue-pattern, -qpf and -qpt, or none"));
         }
     };
     if from > to || to - from >= MOST_QUEUES {
@@ -245,17 +221,15 @@ fn from_file(path: &Path) -> Result<Vec<String>, Failure> {
     let text = std::fs::read_to_string(path).map_err(|e| Failure::io("read", path, &e))?;
     let names: Vec<_> = text.lines().map(|line| line.trim().to_owned()).collect();
     if names.iter().any(String::is_empty) || names.is_empty() {
-        return Err(Failure::usage(
-            format!("{} has a line without a queue's name", path.display()),
-            "write one name on each line",
-        )
-        .observed(path.display()));
+        let cause = format!("{} has a line without a queue's name", path.display());
+        return Err(Failure::usage(cause, "write one name on each line").observed(path.display()));
     }
     Ok(names)
 }
 
-/// Reads -qq, -sq, -qa, -ad, -f, -mlb, -smssb, -ma and -ll.
-pub(super) fn kind(values: &Values) -> Result<Kind, Failure> {
+/// Reads -qq, -sq, -qa, -ad, -f, -mlb, -smssb, -ma and -ll: the kind of queues, and whether messages and classic queues
+/// survive a restart.
+pub(super) fn kind(values: &Values) -> Result<LoadSpec, Failure> {
     let (quorum, stream) = (values.has("quorum-queue"), values.has("stream-queue"));
     if quorum && stream {
         return Err(Failure::usage("queues cannot be quorum queues and streams", "give -qq or -sq, not both"));
@@ -276,13 +250,11 @@ pub(super) fn kind(values: &Values) -> Result<Kind, Failure> {
         add("x-stream-max-segment-size-bytes", SEGMENT_BYTES);
     }
     limits(values, &mut arguments)?;
-    let persistent = values.list("flag").iter().any(|flag| flag == "persistent");
-    Ok(Kind {
-        queue_type,
-        auto_delete: values.flag("auto-delete", true)? && !quorum && !stream,
-        persistent: persistent || quorum || stream,
-        arguments,
-    })
+    let persistent = values.has_flag("persistent") || quorum || stream;
+    let auto_delete = values.flag("auto-delete", true)? && !quorum && !stream;
+    let queue =
+        AmqpDestination { queue_type, auto_delete, durable: persistent, arguments, ..AmqpDestination::default() };
+    Ok(LoadSpec { persistent, queue, ..LoadSpec::default() })
 }
 
 fn take_type(arguments: &mut BTreeMap<String, Argument>) -> Result<QueueType, Failure> {
@@ -309,19 +281,15 @@ fn limits(values: &Values, arguments: &mut BTreeMap<String, Argument>) -> Result
             let needed = "at most 3gb, and less than -mlb/--max-length-bytes";
             return Err(bad("stream-max-segment-size-bytes", text, needed));
         }
-        let key = "x-stream-max-segment-size-bytes";
-        arguments.insert(key.into(), Argument::Integer(bytes));
+        arguments.insert("x-stream-max-segment-size-bytes".into(), Argument::Integer(bytes));
     }
     if let Some(text) = values.text("max-age") {
         let seconds = seconds_of_duration("max-age", text)?;
         arguments.insert("x-max-age".into(), Argument::Text(format!("{seconds}s")));
     }
-    match values.text("leader-locator") {
-        None => {}
-        Some(text @ ("client-local" | "balanced")) => {
-            arguments.insert("x-queue-leader-locator".into(), Argument::Text(text.to_owned()));
-        }
-        Some(text) => return Err(bad("leader-locator", text, "client-local or balanced")),
+    let locators = ["client-local", "balanced"].map(|text| (text, text));
+    if let Some(text) = values.choice("leader-locator", &locators)? {
+        arguments.insert("x-queue-leader-locator".into(), Argument::Text(text.to_owned()));
     }
     Ok(())
 }

@@ -5,18 +5,17 @@ use std::str::FromStr;
 
 use jiff::{Span, SpanRelativeTo};
 use load::Argument;
+use measure::Length;
 
 use super::parser::{self, Given, ParseError};
 use super::table::{self, OPTIONS, Opt, Shown, Status};
-use crate::failure::Failure;
+use crate::Failure;
 
-/// The value of an environment variable.
 pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The variable with PerfTest's prefix of environment variables.
 const PREFIX: &str = "RABBITMQ_PERF_TEST_ENV_PREFIX";
 
-/// All options that were given.
 #[derive(Debug, Default)]
 pub(super) struct Values {
     given: Vec<Given>,
@@ -37,11 +36,9 @@ impl Values {
                 true => format!("{word:?}"),
                 false => "(not shown here, since it may be a secret's piece)".to_owned(),
             };
-            return Err(Failure::usage(
-                format!("perf-test takes no argument {word} outside of an option"),
-                "write it behind the option that it belongs to, or leave it out",
-            )
-            .observed(&word));
+            let cause = format!("perf-test takes no argument {word} outside of an option");
+            let help = "write it behind the option that it belongs to, or leave it out";
+            return Err(Failure::usage(cause, help).observed(&word));
         }
         let mut values = Self::default();
         for given in parsed.given {
@@ -56,9 +53,7 @@ impl Values {
 
     fn add(&mut self, given: Given) {
         match self.given.iter_mut().find(|g| g.option == given.option) {
-            Some(known) if given.option.arg == table::Arg::Many => {
-                known.values.extend(given.values);
-            }
+            Some(known) if given.option.arg == table::Arg::Many => known.values.extend(given.values),
             Some(known) if known.values == given.values => {}
             Some(_) => self.repeated.push(given.option.name()),
             None => self.given.push(given),
@@ -108,37 +103,48 @@ impl Values {
         self.given.iter().find(|given| given.option.long == long)
     }
 
-    /// Whether an option was given.
     pub(super) fn has(&self, long: &str) -> bool {
         self.find(long).is_some()
     }
 
-    /// An option's only value.
+    /// Whether `-f` has this value.
+    pub(super) fn has_flag(&self, flag: &str) -> bool {
+        self.list("flag").iter().any(|given| given == flag)
+    }
+
     pub(super) fn text(&self, long: &str) -> Option<&str> {
         self.find(long)?.values.first().map(String::as_str)
     }
 
-    /// An option's values.
     pub(super) fn list(&self, long: &str) -> &[String] {
         self.find(long).map_or(&[], |given| &given.values)
     }
 
     /// A value parsed from text; `needed` describes a valid one.
     pub(super) fn parsed<T: FromStr>(&self, long: &str, needed: &str) -> Result<Option<T>, Failure> {
-        let Some(text) = self.text(long) else {
-            return Ok(None);
-        };
-        let value = text.parse().map_err(|_| bad(long, text, needed))?;
-        Ok(Some(value))
+        self.text(long).map(|text| text.parse::<T>().map_err(|_| bad(long, text, needed))).transpose()
     }
 
     /// A whole number, 0 or more.
     pub(super) fn whole(&self, long: &str, default: u32) -> Result<u32, Failure> {
-        let value = self.parsed(long, "a whole number, 0 or more")?;
-        Ok(value.unwrap_or(default))
+        Ok(self.parsed::<u32>(long, "a whole number, 0 or more")?.unwrap_or(default))
     }
 
-    /// A truth value.
+    /// A whole number of seconds.
+    pub(super) fn seconds(&self, long: &str, default: u32) -> Result<Length, Failure> {
+        self.whole(long, default).map(|seconds| Length::seconds(seconds.into()))
+    }
+
+    /// One of several words by its value; `None` where the option was not given.
+    pub(super) fn choice<T: Copy>(&self, long: &str, words: &[(&str, T)]) -> Result<Option<T>, Failure> {
+        let Some(text) = self.text(long) else {
+            return Ok(None);
+        };
+        let known = words.iter().find(|(word, _)| *word == text).map(|(_, value)| Some(*value));
+        let needed = || words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(" or ");
+        known.ok_or_else(|| bad(long, text, &needed()))
+    }
+
     pub(super) fn flag(&self, long: &str, default: bool) -> Result<bool, Failure> {
         match self.text(long).map(str::to_lowercase).as_deref() {
             None => Ok(default),
@@ -168,10 +174,7 @@ fn words(given: &Given) -> Vec<String> {
 fn shown_value(option: &Opt, value: &str) -> String {
     match option.shown() {
         Shown::Whole => value.to_owned(),
-        Shown::AsUrl => {
-            let urls = split_urls(value).map(web::redact::url);
-            urls.collect::<Vec<_>>().join(",")
-        }
+        Shown::AsUrl => split_urls(value).map(web::redact::url).collect::<Vec<_>>().join(","),
         Shown::AsArguments => web::redact::arguments(value),
         Shown::Never => "***".to_owned(),
     }
@@ -302,10 +305,7 @@ pub(super) fn seconds_of_duration(option: &str, text: &str) -> Result<u64, Failu
     span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok())
         .and_then(|length| u64::try_from(length.as_secs()).ok())
         .filter(|seconds| *seconds > 0)
-        .ok_or_else(|| {
-            let needed = "an ISO 8601 duration above 0, such as PT15M or P5DT8H";
-            bad(option, text, needed)
-        })
+        .ok_or_else(|| bad(option, text, "an ISO 8601 duration above 0, such as PT15M or P5DT8H"))
 }
 
 /// `%d`, `%5d` and `%03d` with a number in their place, `%%` for a per cent sign; `None` for
@@ -327,11 +327,7 @@ pub(super) fn formatted(pattern: &str, number: u32) -> Option<String> {
             "" => 0,
             width => width.parse::<usize>().ok().filter(|n| *n <= 255)?,
         };
-        if zeros {
-            text.push_str(&format!("{number:0columns$}"));
-        } else {
-            text.push_str(&format!("{number:columns$}"));
-        }
+        text.push_str(&if zeros { format!("{number:0columns$}") } else { format!("{number:columns$}") });
         numbers += 1;
         rest = after;
     }
@@ -340,11 +336,11 @@ pub(super) fn formatted(pattern: &str, number: u32) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::nodes;
     use super::*;
 
-    fn read(line: &str) -> Result<Values, Failure> {
+    pub(in crate::perf_test) fn read(line: &str) -> Result<Values, Failure> {
         let args: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
         Values::read(&args, &|_| None)
     }
@@ -387,22 +383,9 @@ mod tests {
 
     #[test]
     fn the_archived_command_line_holds_no_secret() {
-        let args = [
-            "-h",
-            "amqp://me:s3cret,x/@h,amqps://me:s3cret@i",
-            "--oauth2-client-sec=s3cret",
-            "-o2secs3cret",
-            "-o2sec",
-            "--s3cret",
-            "-o2p",
-            "client_assertion=s3cret",
-            "s3cret=1",
-            "-x2",
-            "--consumers=3",
-            "-k",
-            "key",
-        ];
-        let args: Vec<_> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let line = "-h amqp://me:s3cret,x/@h,amqps://me:s3cret@i --oauth2-client-sec=s3cret -o2secs3cret -o2sec \
+                    --s3cret -o2p client_assertion=s3cret s3cret=1 -x2 --consumers=3 -k key";
+        let args: Vec<_> = line.split(' ').map(str::to_owned).collect();
         let kept = archived(&args).join(" ");
         assert!(!kept.contains("s3cret"), "{kept}");
         assert!(kept.starts_with("-h amqp://me@h:5672/,amqps://me@i:5671/ "), "{kept}");

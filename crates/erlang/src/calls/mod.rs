@@ -6,6 +6,8 @@ mod tree;
 use std::cmp::Ordering;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::budget::{Budget, Ended, refusal};
 use crate::error::Error;
 use crate::helper::{Helper, Worker};
@@ -76,7 +78,7 @@ pub struct Calls {
 }
 
 /// Cost of a function.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FunctionCost {
     /// Its name: `module:function/arity`.
     pub function: String,
@@ -89,7 +91,7 @@ pub struct FunctionCost {
 }
 
 /// Cost of a process in these functions.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProcessCost {
     /// Its pid.
     pub pid: String,
@@ -130,17 +132,20 @@ pub struct Bursts {
 }
 
 /// Cost of counting to the node, from blocks with and without counters.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ObserverCost {
     /// Share of the schedulers' time spent on work, with counters.
     pub busy_with: f64,
     /// Without counters.
     pub busy_without: f64,
     /// Reductions per second, with counters.
+    #[serde(rename = "reductions_per_second_with")]
     pub reductions_with: f64,
     /// Without counters.
+    #[serde(rename = "reductions_per_second_without")]
     pub reductions_without: f64,
     /// How far the blocks without counters lie apart in reductions, as a part of their mean.
+    #[serde(rename = "spread_without")]
     pub spread: f64,
     /// Whether the blocks tell the counting from what the node does by itself: reductions of blocks with and without
     /// counters differ by ranks, at a level of 1 %.

@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, SystemTime};
 
+use serde::{Serialize, Serializer};
+
 use super::tree::{CallTree, NodeCost, TreeNode, linked};
 use super::{name, number, rows};
 use crate::budget::{Budget, Ended, refusal};
@@ -52,13 +54,14 @@ pub struct Path {
 }
 
 /// A function that was left out, by the counters of the emulator.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CountedFunction {
     /// Its name.
     pub function: String,
     /// Calls of it.
     pub calls: u64,
     /// Time in itself.
+    #[serde(rename = "own_ns", serialize_with = "whole_nanos")]
     pub own: Duration,
 }
 
@@ -122,18 +125,30 @@ pub struct Difference {
 }
 
 /// Means of one call of the entry; times in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PerCall {
     /// Calls of the function.
     pub calls: f64,
     /// On a processor, in itself.
+    #[serde(rename = "own_ns", serialize_with = "whole")]
     pub own: f64,
     /// Waiting, in itself.
+    #[serde(rename = "waiting_ns", serialize_with = "whole")]
     pub waiting: f64,
     /// On a processor, with all that it calls.
+    #[serde(rename = "accumulated_ns", serialize_with = "whole")]
     pub accumulated: f64,
     /// Waiting, with all that it calls.
+    #[serde(rename = "accumulated_waiting_ns", serialize_with = "whole")]
     pub accumulated_waiting: f64,
+}
+
+fn whole<S: Serializer>(nanos: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    (*nanos as u64).serialize(serializer)
+}
+
+fn whole_nanos<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    measure::Nanos::from(*time).0.serialize(serializer)
 }
 
 impl Difference {

@@ -114,7 +114,8 @@ impl DueTimes {
                 // An exponential number of mean 1, by inversion.
                 *sum += Position::of(-random.unit(*count).ln()).0;
                 *count += 1;
-                (pacer, *start, Position(sum.saturating_mul(u128::from(pacer.producers))))
+                let position = Position(sum.saturating_mul(u128::from(pacer.producers)));
+                (pacer, *start, position)
             }
         };
         // The last bit of a root may not turn the order around.

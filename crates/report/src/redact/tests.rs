@@ -36,7 +36,8 @@ fn noted_names_are_replaced_where_they_stand_as_names() {
     let pages = &[(Label, "/metrics of node 0"), (Label, "shop of node 0"), (Label, "shop of node 1")];
     // An apostrophe in a word quotes nothing.
     let log = "look for a queue's limits and its leader, and into the broker's log";
-    let cases: [(&[(NameKind, &str)], &str, &str); 15] = [
+    type Case<'a> = (&'a [(NameKind, &'a str)], &'a str, &'a str);
+    let cases: [Case<'_>; 15] = [
         (
             orders,
             "queue orders.eu and orders in shop, ORDERS, bookshop, reorders",

@@ -184,7 +184,10 @@ pub(super) fn read_labels(
             None => {
                 spans.truncate(index);
                 let span = label_name(line, at)?;
-                if index >= MAX_LABELS { Err(LineCause::TooManyLabels) } else { span }
+                if index >= MAX_LABELS {
+                    return Err(LineCause::TooManyLabels);
+                }
+                span
             }
         };
         let (value_end, escaped) = value_end(line, span.value)?;

@@ -4,23 +4,26 @@ mod turns;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Instant;
 
 use archive::{FolderKind, MatrixCell, MatrixKey, PairedMatrix, PairedRuns};
 use clap::{Args, value_parser};
 use experiment::Experiment;
+use report::console::RunsProgress;
 use session::Error;
 use study::LEAST_PAIRS;
 
+use self::turns::Turns;
 use super::args::{OutputArgs, given};
 use super::command_line::Assignment;
 use super::compare::{ExistingArgs, ExistingRuns, Margins, is_log_name};
 use super::paired::{ComparisonFiles, PairedFolder};
 use super::run::{Changes, is_experiment, load};
 use super::{complete, find};
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows ab stream-publish --b rabbitmq@/opt/rabbitmq-patched
   bellows ab mine.toml --b-set broker.config.collect_statistics=fine
@@ -43,11 +46,7 @@ starts it. With --over each combination of values is a comparison of its own, a 
 and decided together: where does it help, where does it hurt? Ctrl-C ends it; what is complete is shown, and the same \
 command line with --resume goes on. A folder of runs in turns, and runs named with --with, are compared as they are: \
 another folder stands for all runs in it, and of a histogram log only latencies are known. Exit codes: 0 the same or \
-better, 3 worse, 4 inconclusive. `bellows help ab` says how it is decided.";
-
-/// Options of `bellows ab`.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+better, 3 worse, 4 inconclusive. `bellows help ab` says how it is decided.")]
 pub(crate) struct AbArgs {
     /// Experiment to run: built in, or a file (*.toml). Or existing runs of A: paths, ids, parts of ids, folders of
     /// runs, a filter as of `bellows runs` (tag=before), or HDR histogram logs
@@ -112,10 +111,8 @@ impl AbArgs {
             return self.compare_existing();
         };
         if let Some(option) = self.existing.given() {
-            return Err(Failure::usage(
-                format!("{option} is for runs that exist, and these are to be made"),
-                "leave it out, or name existing runs, and those of B by --with",
-            ));
+            let cause = format!("{option} is for runs that exist, and these are to be made");
+            return Err(Failure::usage(cause, "leave it out, or name existing runs, and those of B by --with"));
         }
         let mut both = load(name)?;
         self.changes.apply(&mut both)?;
@@ -130,14 +127,17 @@ impl AbArgs {
         let sides = matrix.cells.iter().map(|cell| self.sides(&both, &matrix.keys, cell));
         let sides = sides.collect::<Result<Vec<_>, Failure>>()?;
         let folder = self.planned(matrix, &sides)?;
-        turns::make(turns::Plan {
+        let turns = Turns {
+            looks: turns::looks(&folder, self.until_decided),
             folder,
             sides,
             until_decided: self.until_decided,
             margins: self.margins,
             files: self.files,
             output: self.output,
-        })
+            progress: RunsProgress::new(Instant::now()),
+        };
+        turns.execute()
     }
 
     /// The experiment whose runs are to be made; `None` where they exist. A name of both is taken for the experiment.
@@ -186,10 +186,8 @@ impl AbArgs {
             _ => ("are", "them"),
         };
         if !given.is_empty() {
-            return Err(Failure::usage(
-                format!("{} {are} for runs to be made, and these exist", given.join(", ")),
-                format!("leave {them} out, or name an experiment"),
-            ));
+            let cause = format!("{} {are} for runs to be made, and these exist", given.join(", "));
+            return Err(Failure::usage(cause, format!("leave {them} out, or name an experiment")));
         }
         let runs = ExistingRuns {
             a: &self.names,
@@ -215,7 +213,6 @@ impl AbArgs {
         keys
     }
 
-    /// The experiments of a cell.
     fn sides(&self, both: &Experiment, keys: &[MatrixKey], cell: &MatrixCell) -> Result<Sides, Failure> {
         let mut both = both.clone();
         for (key, value) in keys.iter().zip(&cell.values) {
@@ -244,17 +241,14 @@ impl AbArgs {
             }
         }
         let has_profile = |side: &Experiment| !side.profile.events.is_empty();
-        if self.files.needs_profiles() && !(has_profile(a) && has_profile(b)) {
-            return Err(Failure::usage(
-                "--flame draws what profiles differ in, and none are taken",
-                "leave out --no-profile and an empty profile.events, or --flame",
-            ));
+        if self.files.flame.is_some() && !(has_profile(a) && has_profile(b)) {
+            let cause = "--flame draws what profiles differ in, and none are taken";
+            return Err(Failure::usage(cause, "leave out --no-profile and an empty profile.events, or --flame"));
         }
         if a == b && !self.aa {
-            return Err(Failure::usage(
-                "A and B are the same",
-                "say what differs (--b, --b-set, --b-patch), or compare A with itself: --aa",
-            ));
+            let cause = "A and B are the same";
+            let help = "say what differs (--b, --b-set, --b-patch), or compare A with itself: --aa";
+            return Err(Failure::usage(cause, help));
         }
         Ok(())
     }
@@ -328,7 +322,6 @@ impl AbArgs {
     }
 }
 
-/// The experiments of both sides.
 struct Sides {
     a: Experiment,
     b: Experiment,
@@ -388,27 +381,22 @@ fn varied_keys(given: &[Assignment], by_sides: &[String]) -> Result<Vec<MatrixKe
     for over in given {
         let key = varied_key(&over.0)?;
         if keys.iter().any(|other| other.key == key.key) {
-            return Err(Failure::usage(
-                format!("--over {}: the key is given twice", key.key),
-                format!("give all its values at once: --over {}=A,B,C", key.key),
-            ));
+            let cause = format!("--over {}: the key is given twice", key.key);
+            return Err(Failure::usage(cause, format!("give all its values at once: --over {}=A,B,C", key.key)));
         }
         if let Some(side) = by_sides.iter().find(|side| overlap(side, &key.key)) {
-            return Err(Failure::usage(
-                format!("--over {}: one side sets {side} to a value of its own", key.key),
-                "vary it with --over, which is for both sides, or let the sides differ in it; not both",
-            ));
+            let cause = format!("--over {}: one side sets {side} to a value of its own", key.key);
+            let help = "vary it with --over, which is for both sides, or let the sides differ in it; not both";
+            return Err(Failure::usage(cause, help));
         }
         keys.push(key);
     }
     let cells = keys.iter().map(|key| key.values.len());
     let cells = cells.fold(1_usize, usize::saturating_mul);
     if cells > PairedMatrix::MOST_CELLS {
-        return Err(Failure::usage(
-            format!("--over asks for {cells} cells, {} are the most", PairedMatrix::MOST_CELLS),
-            "give fewer values, or fewer keys: each combination is a comparison with all its runs",
-        )
-        .observed(cells));
+        let cause = format!("--over asks for {cells} cells, {} are the most", PairedMatrix::MOST_CELLS);
+        let help = "give fewer values, or fewer keys: each combination is a comparison with all its runs";
+        return Err(Failure::usage(cause, help).observed(cells));
     }
     Ok(keys)
 }

@@ -16,86 +16,63 @@ use super::super::paired::{self, ComparisonFiles, PairedFolder, done, has_ended,
 use super::super::perform::{Watched, after, carry_out, shape, tell_kept, tell_one};
 use super::super::{find, metrics};
 use super::Sides;
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
 /// The runs to make and how to judge them.
-pub(super) struct Plan {
+pub(super) struct Turns {
     /// The folder with the runs that were made before, and how many are to be made of each cell.
     pub(super) folder: PairedFolder,
-    /// The experiments of each cell.
     pub(super) sides: Vec<Sides>,
     pub(super) until_decided: bool,
+    pub(super) looks: Vec<u32>,
     pub(super) margins: Margins,
     pub(super) files: ComparisonFiles,
     pub(super) output: OutputArgs,
-}
-
-/// Makes the missing runs, and prints the result of all.
-pub(super) fn make(plan: Plan) -> Result<Done, Failure> {
-    let mut turns = Turns::of(plan);
-    let watched = Watched::start()?;
-    let broken = turns.make_all(&watched);
-    let told = turns.tell(broken.as_ref());
-    watched.check()?;
-    after(broken, told)
-}
-
-struct Turns {
-    plan: Plan,
-    looks: Vec<u32>,
     /// Time of this command's runs.
-    progress: RunsProgress,
+    pub(super) progress: RunsProgress,
+}
+
+/// The looks at runs in turns, of which some may have been fixed by an earlier command.
+pub(super) fn looks(folder: &PairedFolder, until_decided: bool) -> Vec<u32> {
+    let before = ComparedMatrix::read(&folder.dir).ok();
+    let before = before.as_ref().and_then(|it| it.comparisons().next());
+    looks_again(folder.matrix.pairs, until_decided, before.map_or(&[], |it| &it.looks))
 }
 
 impl Turns {
-    fn of(plan: Plan) -> Self {
-        let pairs = plan.folder.matrix.pairs;
-        let before = ComparedMatrix::read(&plan.folder.dir).ok();
-        let before = before.as_ref().and_then(|it| it.comparisons().next());
-        let looks = looks_again(pairs, plan.until_decided, before.map_or(&[], |it| &it.looks));
-        Self { plan, looks, progress: RunsProgress::new(Instant::now()) }
+    /// Makes the missing runs, and prints the result of all.
+    pub(super) fn execute(mut self) -> Result<Done, Failure> {
+        let watched = Watched::start()?;
+        let broken = self.make_all(&watched).err();
+        let told = self.tell(broken.as_ref());
+        watched.check()?;
+        after(broken, told)
     }
 
-    /// Makes all missing runs; returns the failure that ended this early, if any.
-    fn make_all(&mut self, watched: &Watched) -> Option<Failure> {
-        let title = self.plan.folder.matrix.name.clone();
-        let mut exporter = match self.plan.output.metrics.start(&title, self.plan.output.quiet) {
-            Ok(exporter) => exporter,
-            Err(failure) => return Some(failure),
-        };
-        let pairs = self.plan.folder.matrix.pairs;
+    /// Makes all missing runs; the error is what ended this early.
+    fn make_all(&mut self, watched: &Watched) -> Result<(), Failure> {
+        let mut exporter = self.output.metrics.start(&self.folder.matrix.name, self.output.quiet)?;
+        let pairs = self.folder.matrix.pairs;
         if pairs < LEAST_PAIRS {
             output::line_aside(&format!("{pairs} pairs cannot prove a change; use at least {LEAST_PAIRS}"));
         }
-        let mut broken = None;
-        while let Some((cell, next)) = self.next() {
-            if self.is_decided() {
-                break;
-            }
+        let mut made = Ok(());
+        while made.is_ok()
+            && let Some((cell, next)) = self.next()
+            && !self.is_decided()
+        {
             let about = self.about(cell, next);
-            if let Err(failure) = self.make_one(cell, next, watched, exporter.as_mut()) {
-                broken = Some(match failure {
-                    // Before it was ready: what was made before is kept all the same.
-                    Failure::Stopped(_) => self.stopped(),
-                    other => other.of_one(&about),
-                });
-                break;
-            }
-            if watched.control().is_stopping() {
-                broken = Some(self.stopped());
-                break;
-            }
+            made = self.make_one(cell, next, watched, exporter.as_mut()).map_err(|failure| failure.of_one(&about));
+            made = watched.unless_stopped(made, || self.stopped());
         }
         metrics::finish(exporter);
-        broken
+        made
     }
 
     /// The cell that has its turn, and its run.
     fn next(&self) -> Option<(usize, NextRun)> {
-        let folder = &self.plan.folder;
-        let cells: Vec<_> = folder.cells.iter().map(|cell| &cell.runs).collect();
-        next_run_of(&cells, folder.matrix.seed)
+        let cells: Vec<_> = self.folder.cells.iter().map(|cell| &cell.runs).collect();
+        next_run_of(&cells, self.folder.matrix.seed)
     }
 
     fn make_one(
@@ -108,20 +85,16 @@ impl Turns {
         let about = self.about(cell, next);
         let left = self.runs_left();
         let progress = self.progress.begin(left, Instant::now());
-        let plan = &mut self.plan;
-        let is_matrix = !plan.folder.matrix.keys.is_empty();
-        let (Some(sides), Some(of)) = (plan.sides.get(cell), plan.folder.cells.get_mut(cell)) else {
+        let is_matrix = !self.folder.matrix.keys.is_empty();
+        let (Some(sides), Some(of)) = (self.sides.get(cell), self.folder.cells.get_mut(cell)) else {
             return Ok(());
         };
         let experiment = match next.side {
             ComparedSideName::A => &sides.a,
             ComparedSideName::B => &sides.b,
         };
-        let shape = Shape {
-            title: format!("{}, {about}", plan.folder.matrix.name),
-            progress: Some(progress),
-            ..shape(experiment)
-        };
+        let title = format!("{}, {about}", self.folder.matrix.name);
+        let shape = Shape { title, progress: Some(progress), ..shape(experiment) };
         let tags = tags(next, is_matrix.then_some(cell));
         let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn Observer| {
             let mut options = options.clone();
@@ -129,9 +102,9 @@ impl Turns {
             session::run_again_if_not_ready(experiment, &options, control, observer)
         };
         let dir = Some(of.dir.clone());
-        let carried = carry_out(&plan.output, dir, shape, watched, exporter, work)?;
+        let carried = carry_out(&self.output, dir, shape, watched, exporter, work)?;
         let (record, profiles) = (carried.outcome.record, carried.outcome.profiles);
-        tell_one(&plan.output, &about, &record)?;
+        tell_one(&self.output, &about, &record)?;
         if !has_ended(&record) {
             return match record.state {
                 // It is made anew when somebody goes on.
@@ -142,7 +115,7 @@ impl Turns {
         self.progress.end(Instant::now());
         let broken = (record.state != RunState::Complete).then(|| record.clone());
         of.runs.runs.push(paired_run(next, &record));
-        let anew = paired::anew(broken.is_none(), plan.until_decided);
+        let anew = paired::anew(broken.is_none(), self.until_decided);
         if let Some(told) = what_becomes(&of.runs, anew) {
             paired::hanging_aside(&format!("{about} {told}"));
         }
@@ -151,13 +124,12 @@ impl Turns {
         of.runs.write(&of.dir)?;
         match broken {
             Some(record) => Err(Failure::of_run(record)),
-            None => carried.report.map(|_| ()),
+            None => carried.report.map(drop),
         }
     }
 
-    /// Description of the run, for people.
     fn about(&self, cell: usize, next: NextRun) -> String {
-        let folder = &self.plan.folder;
+        let folder = &self.folder;
         let (pair, pairs) = (next.pair + 1, folder.matrix.pairs);
         let replaced = folder.cells.get(cell).map(|it| it.runs.made_anew()).unwrap_or_default();
         let replaced = next.pair.checked_sub(pairs).and_then(|number| replaced.get(number as usize).copied());
@@ -172,39 +144,35 @@ impl Turns {
     }
 
     fn runs_left(&self) -> usize {
-        self.plan.folder.cells.iter().map(|cell| runs_left(&cell.runs)).sum()
+        self.folder.cells.iter().map(|cell| runs_left(&cell.runs)).sum()
     }
 
     /// Whether this is a look that was fixed beforehand, and leaves nothing open.
     fn is_decided(&self) -> bool {
-        let cells = self.plan.folder.cell_runs();
-        self.plan.until_decided && is_decided(&cells, &self.looks, self.plan.margins.options())
+        self.until_decided && is_decided(&self.folder.cell_runs(), &self.looks, self.margins.options())
     }
 
     /// Prints and stores the result, with the failure that ended the runs early.
     fn tell(&self, broken: Option<&Failure>) -> Result<Done, Failure> {
-        let (folder, output) = (&self.plan.folder, &self.plan.output);
-        let options = self.plan.margins.options();
-        let mut compared = folder.compare(&self.looks, options)?;
+        let (folder, output) = (&self.folder, &self.output);
+        let mut compared = folder.compare(&self.looks, self.margins.options())?;
         compared.break_off(broken.and_then(Failure::sentence));
         // What was measured for hours is shown, whatever becomes of the files.
         paired::print(&compared, output.json, output.verbose)?;
         folder.keep(&compared)?;
         tell_kept(output, &report::html::write_comparison(&folder.dir)?)?;
         // A page elsewhere leads to those of cells, which are there now.
-        folder.write_files(&self.plan.files, &compared)?;
+        folder.write_files(&self.files, &compared)?;
         let is_whole = folder.cell_runs().iter().all(CellRuns::is_whole) || self.is_decided();
         Ok(done(&compared, output.strict, is_whole))
     }
 
-    /// How to resume after a signal.
     fn stopped(&self) -> Failure {
-        let folder = &self.plan.folder;
-        let made: usize = folder.cells.iter().map(|cell| cell.records.len()).sum();
+        let made: usize = self.folder.cells.iter().map(|cell| cell.records.len()).sum();
         // Others are made in place of those that do not count.
         let all = made + self.runs_left();
         let made = counted(made as u64, "run");
-        find::stopped(&format!("stopped after {made} of {all}"), &folder.dir)
+        find::stopped(&format!("stopped after {made} of {all}"), &self.folder.dir)
     }
 }
 

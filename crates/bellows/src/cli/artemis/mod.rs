@@ -6,22 +6,18 @@
 mod options;
 mod resolved;
 
-use std::fs::File;
-use std::io::{self, Write};
-use std::path::PathBuf;
-
 use archive::{Event, Finding, RunState, WarningCode};
 use clap::{Args, Subcommand};
 use measure::{Clock, Counters, Interval, Nanos, Phase, wall_clock_unix_ns};
-use report::artemis::{self, End, Sides};
+use report::artemis::{self, End};
 use report::console;
 
 use self::options::{ArtemisClientArgs, ArtemisConsumerArgs, ArtemisProducerArgs};
 use self::resolved::Resolved;
 use super::command_line;
-use crate::failure::{Done, Failure};
+use crate::output::{self, Sheet};
 use crate::run_options::{self, run_options};
-use crate::{output, signals};
+use crate::{Done, Failure, signals};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,7 +29,6 @@ Examples:
 
 `bellows help artemis` lists every option: the same, better, or refused and why.";
 
-/// Options of `bellows artemis`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ArtemisArgs {
@@ -65,7 +60,6 @@ enum Perf {
 }
 
 impl ArtemisArgs {
-    /// Runs one of the tools.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let Tool::Perf(PerfArgs { command }) = self.tool;
         let resolved = match command {
@@ -78,22 +72,29 @@ impl ArtemisArgs {
 }
 
 fn perform(resolved: Resolved) -> Result<Done, Failure> {
-    let experiment = &resolved.experiment;
+    let (experiment, common) = (&resolved.experiment, &resolved.common);
+    let labels = common.labels.resolve()?;
     experiment.validate().map_err(session::Error::from)?;
     for line in &resolved.notes {
         output::line_aside(line);
     }
     output::print(&format!("Connection brokerURL = {}\n", resolved.shown_url))?;
-    let control = load::Control::new();
-    let at_once = signals::stop_load(&control)?;
+    let (control, at_once) = signals::stop_load()?;
     let command = command_line::archived(std::env::args_os());
-    let options = run_options(resolved.runs.clone(), resolved.labels.clone(), command)?;
-    let mut screen = Screen::new(resolved.showing.clone(), control.clone());
+    let options = run_options(common.runs.clone(), labels, command)?;
+    let mut screen = Screen {
+        of: &resolved,
+        control: control.clone(),
+        totals: Counters::default(),
+        json: None,
+        hdr: None,
+        trouble: None,
+    };
     let outcome = session::run(experiment, &options, &control, &mut screen)?;
     let missing = missing(&outcome, resolved.may_expire);
     let failed = outcome.record.state == RunState::Failed || missing.is_some();
     screen.end(!failed, &outcome.measured)?;
-    if let Some(summary) = outcome.record.summary.as_ref().filter(|_| !resolved.showing.silent) {
+    if let Some(summary) = outcome.record.summary.as_ref().filter(|_| !common.silent) {
         output::aside(&console::remarks(summary, output::style_aside()));
     }
     if let Some(dir) = &outcome.run_dir {
@@ -137,24 +138,12 @@ fn missing(outcome: &session::RunOutcome, may_expire: bool) -> Option<Failure> {
     Some(Failure::failed(warning.text.as_str(), "see the broker's log, and whether it is low on memory or disk"))
 }
 
-/// The requested output of a run.
-#[derive(Clone, Debug)]
-struct Showing {
-    sides: Sides,
-    latencies: bool,
-    silent: bool,
-    verbose: bool,
-    json: Option<PathBuf>,
-    hdr: Option<PathBuf>,
-}
-
 /// Shorter intervals are the edge of a phase: they have no block, for no second has gone by. The
 /// sums and the HDR log have them all the same.
 const WHOLE_SECOND: Nanos = Nanos::from_millis(500);
 
-/// Shows a run as Artemis does.
-struct Screen {
-    showing: Showing,
+struct Screen<'a> {
+    of: &'a Resolved,
     control: load::Control,
     totals: Counters,
     json: Option<Samples>,
@@ -163,35 +152,34 @@ struct Screen {
     trouble: Option<Failure>,
 }
 
-impl Screen {
-    fn new(showing: Showing, control: load::Control) -> Self {
-        Self { showing, control, totals: Counters::default(), json: None, hdr: None, trouble: None }
-    }
-
-    /// Prints the summary and completes the files.
+impl Screen<'_> {
     fn end(mut self, success: bool, measured: &Interval) -> Result<(), Failure> {
         if let Some(trouble) = self.trouble {
             return Err(trouble);
         }
         let end = End { success, totals: &self.totals, measured };
-        let sides = self.showing.sides;
+        let sides = self.of.sides;
         if let Some(json) = &mut self.json {
             json.add(&artemis::summary_sample(sides, end, wall_clock_unix_ns() / 1_000_000))?;
             json.sheet.write("\n]")?;
         }
-        if self.showing.silent {
+        if self.of.common.silent {
             return Ok(());
         }
         output::print(&artemis::summary(sides, end))
     }
 
     fn open_files(&mut self) -> Result<(), Failure> {
-        if let Some(path) = self.showing.json.take() {
+        if self.json.is_none()
+            && let Some(path) = &self.of.common.json
+        {
             let mut sheet = Sheet::create(path)?;
             sheet.write("[\n")?;
             self.json = Some(Samples { sheet, count: 0 });
         }
-        if let Some(path) = self.showing.hdr.take() {
+        if self.hdr.is_none()
+            && let Some(path) = &self.of.common.hdr
+        {
             let mut sheet = Sheet::create(path)?;
             sheet.write(artemis::HDR_HEADER)?;
             self.hdr = Some(sheet);
@@ -200,7 +188,7 @@ impl Screen {
     }
 
     fn show(&mut self, interval: &Interval) -> Result<(), Failure> {
-        let sides = self.showing.sides;
+        let sides = self.of.sides;
         let end_ns = wall_clock_unix_ns().saturating_sub(Clock.now().since(interval.end).0);
         if let Some(hdr) = &mut self.hdr {
             let start_s = end_ns.saturating_sub(interval.length().0) as f64 / 1e9;
@@ -213,10 +201,10 @@ impl Screen {
         if let Some(json) = &mut self.json {
             json.add(&artemis::interval_sample(sides, interval, end_ns / 1_000_000))?;
         }
-        if self.showing.silent {
+        if self.of.common.silent {
             return Ok(());
         }
-        output::print(&artemis::block(sides, interval, self.showing.latencies))
+        output::print(&artemis::block(sides, interval, self.of.common.on.show_latency))
     }
 
     /// Ends the run in order at the first trouble with the output.
@@ -230,14 +218,14 @@ impl Screen {
     }
 
     fn say(&self, text: &str) {
-        if self.showing.verbose {
+        if self.of.common.verbose {
             // A courtesy: standard output and the files are the result.
             output::line_aside(text);
         }
     }
 }
 
-impl session::Observer for Screen {
+impl session::Observer for Screen<'_> {
     fn step(&mut self, text: &str) {
         self.say(text);
     }
@@ -272,27 +260,5 @@ impl Samples {
         let between = if self.count > 0 { ",\n" } else { "" };
         self.count += 1;
         self.sheet.write(&format!("{between}{sample}"))
-    }
-}
-
-/// A file that is written as the run goes.
-struct Sheet {
-    file: File,
-    path: PathBuf,
-}
-
-impl Sheet {
-    fn create(path: PathBuf) -> Result<Self, Failure> {
-        let file = File::create(&path).map_err(|e| Failure::io("write", &path, &e))?;
-        Ok(Self { file, path })
-    }
-
-    fn write(&mut self, text: &str) -> Result<(), Failure> {
-        let written = self.file.write_all(text.as_bytes());
-        written.map_err(|e| self.failed(&e))
-    }
-
-    fn failed(&self, source: &io::Error) -> Failure {
-        Failure::io("write", &self.path, source)
     }
 }

@@ -26,7 +26,6 @@ pub(super) struct ArtemisClientArgs {
     pub(super) consumer_protocol: Option<String>,
 }
 
-/// Options of `bellows artemis perf producer`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ArtemisProducerArgs {
@@ -36,7 +35,6 @@ pub(super) struct ArtemisProducerArgs {
     pub(super) sending: Sending,
 }
 
-/// Options of `bellows artemis perf consumer`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ArtemisConsumerArgs {
@@ -49,7 +47,6 @@ pub(super) struct ArtemisConsumerArgs {
     pub(super) num_connections: usize,
 }
 
-/// How long, against which broker, and what is printed.
 #[derive(Debug, Args)]
 pub(super) struct Common {
     #[command(flatten)]
@@ -93,7 +90,6 @@ pub(super) struct Common {
     pub(super) labels: LabelArgs,
 }
 
-/// Options of producers, with Artemis' sizes and threads.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Producing")]
 pub(super) struct Sending {

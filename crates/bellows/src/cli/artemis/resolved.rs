@@ -1,37 +1,32 @@
 //! The options resolved to an experiment; an impossible request is an error with its remedy.
 
-use std::path::PathBuf;
-
 use experiment::{Experiment, LoadSpec, Origin, PhasesSpec, ProfileSpec, SizeSpec};
 use load::{Consumers, Endpoint, Protocol};
 use measure::Length;
 use report::artemis::Sides;
 
-use super::Showing;
 use super::options::{ArtemisClientArgs, ArtemisConsumerArgs, ArtemisProducerArgs, Common, Sending};
+use crate::Failure;
 use crate::cli::args::given;
 use crate::cli::clients::Consuming;
 use crate::cli::command_line::{OPTION_NAMES, Url};
-use crate::failure::Failure;
 
 /// Artemis' consumers have a window of 1 MiB: a thousand messages of its default size.
 const PREFETCH: u16 = 1_000;
 /// Smaller messages have no room for the header that latency to the consumer comes from.
 const SMALLEST_MEASURED: usize = 12;
 
-/// A command line resolved.
 #[derive(Debug)]
 pub(super) struct Resolved {
     pub(super) experiment: Experiment,
-    pub(super) showing: Showing,
+    pub(super) common: Common,
+    pub(super) sides: Sides,
     /// Without its password.
     pub(super) shown_url: String,
     /// Sentences for standard error.
     pub(super) notes: Vec<String>,
     /// Messages may be dropped on purpose.
     pub(super) may_expire: bool,
-    pub(super) runs: Option<PathBuf>,
-    pub(super) labels: archive::Labels,
 }
 
 impl ArtemisClientArgs {
@@ -46,11 +41,9 @@ impl ArtemisClientArgs {
         common.protocol = common.protocol.or(consumer_protocol);
         if sending.message_size < SMALLEST_MEASURED {
             let size = sending.message_size;
-            return Err(Failure::usage(
-                format!("--message-size {size} leaves no room for the time that the transfer is measured by"),
-                format!("ask for {SMALLEST_MEASURED} bytes or more, or run producer and consumer apart"),
-            )
-            .observed(size));
+            let cause = format!("--message-size {size} leaves no room for the time that the transfer is measured by");
+            let help = format!("ask for {SMALLEST_MEASURED} bytes or more, or run producer and consumer apart");
+            return Err(Failure::usage(cause, help).observed(size));
         }
         common.check_subscriptions(&consuming)?;
         if let Some(url) = &mut consumer_side.consumer_url {
@@ -122,11 +115,9 @@ impl Common {
         check_url("--url", &self.login.url.0)?;
         check_protocol("--protocol", self.protocol.as_deref())?;
         if let Some(name) = &self.acceptor {
-            return Err(Failure::usage(
-                format!("--acceptor {name} names an entry of an Artemis broker's configuration"),
-                "leave it out, and give the address with --url amqp://HOST:PORT",
-            )
-            .observed(name));
+            let cause = format!("--acceptor {name} names an entry of an Artemis broker's configuration");
+            let help = "leave it out, and give the address with --url amqp://HOST:PORT";
+            return Err(Failure::usage(cause, help).observed(name));
         }
         if self.tx_size > 0 {
             notes.push("--tx-size is deprecated, please use --commit-interval".to_owned());
@@ -134,11 +125,9 @@ impl Common {
         let has_addresses = self.protocol.is_some();
         let is_refused = |name: &&String| is_fqqn(name) && !has_addresses;
         if let Some(name) = self.on.destinations.iter().find(is_refused) {
-            return Err(Failure::usage(
-                format!("{name:?} names a queue of an Artemis address, which AMQP 0.9.1 does not have"),
-                "give the queue's own name: queue://QUEUE, or use AMQP 1.0: --protocol AMQP",
-            )
-            .observed(name));
+            let cause = format!("{name:?} names a queue of an Artemis address, which AMQP 0.9.1 does not have");
+            let help = "give the queue's own name: queue://QUEUE, or use AMQP 1.0: --protocol AMQP";
+            return Err(Failure::usage(cause, help).observed(name));
         }
         Ok(notes)
     }
@@ -154,41 +143,36 @@ impl Common {
         consuming.fill(given, self.client_id.as_ref(), connections, self.commit_interval())
     }
 
-    /// Refuses subscriptions that cannot be made.
     fn check_subscriptions(&self, consuming: &Consuming) -> Result<(), Failure> {
         let topics = self.on.destinations.iter().all(|d| d.starts_with("topic://"));
         let mut subscribing = given([("--durable", consuming.durable), ("--shared", consuming.shared > 0)]);
         if let Some(option) = subscribing.next().filter(|_| !topics) {
-            return Err(Failure::usage(
-                format!("{option} is about subscriptions, and queues have none"),
-                "write topic://NAME, or leave it out: this command's queues are durable",
-            )
-            .observed(option));
+            let cause = format!("{option} is about subscriptions, and queues have none");
+            let help = "write topic://NAME, or leave it out: this command's queues are durable";
+            return Err(Failure::usage(cause, help).observed(option));
         }
         if consuming.durable && self.client_id.is_none() {
-            return Err(Failure::usage(
-                "The clientID must be set on durable subscriptions",
-                "add --clientID NAME: the subscriptions' queues are called NAME.TOPIC.0, …",
-            ));
+            let cause = "The clientID must be set on durable subscriptions";
+            let help = "add --clientID NAME: the subscriptions' queues are called NAME.TOPIC.0, …";
+            return Err(Failure::usage(cause, help));
         }
         Ok(())
     }
 
     /// Adds the options that all commands have in common to those of one.
-    fn resolve(self, asked: Experiment, sides: Sides, notes: Vec<String>) -> Result<Resolved, Failure> {
+    fn resolve(self, mut asked: Experiment, sides: Sides, notes: Vec<String>) -> Result<Resolved, Failure> {
         // It parses, or the check before would have said so.
         let mut endpoint = self.login.url.0.parse::<Endpoint>().map_err(session::Error::from)?;
         if let Some(user) = &self.login.user {
             endpoint.user.clone_from(user);
         }
         let shown_url = endpoint.to_string();
-        let mut asked = asked;
         for load in &mut asked.load {
             // Of Artemis' names, AMQP means 1.0.
             load.protocol = self.protocol.as_ref().map(|_| Protocol::Amqp10);
         }
         let experiment = Experiment {
-            broker: self.login.spec(),
+            broker: self.login.clone().spec(),
             phases: PhasesSpec {
                 warmup: Length::seconds(self.warmup.into()),
                 measure: Length::seconds(self.duration.into()),
@@ -198,22 +182,7 @@ impl Common {
             origin: Origin::options(OPTION_NAMES),
             ..asked
         };
-        Ok(Resolved {
-            experiment,
-            showing: Showing {
-                sides,
-                latencies: self.on.show_latency,
-                silent: self.silent,
-                verbose: self.verbose,
-                json: self.json,
-                hdr: self.hdr,
-            },
-            shown_url,
-            notes,
-            may_expire: false,
-            runs: self.runs,
-            labels: self.labels.resolve()?,
-        })
+        Ok(Resolved { experiment, common: self, sides, shown_url, notes, may_expire: false })
     }
 }
 
@@ -247,7 +216,6 @@ impl Sending {
     }
 }
 
-/// The port of Artemis' own clients.
 const ARTEMIS_PORT: u16 = 61_616;
 
 /// Turns an address of Artemis' own clients into that of AMQP on the same port; tells whether it was one.
@@ -267,11 +235,9 @@ fn check_url(option: &str, url: &str) -> Result<(), Failure> {
     const ITS_OWN: [&str; 4] = ["ssl", "vm", "udp", "jgroups"];
     let core = url.split_once("://").map(|(scheme, _)| scheme).filter(|scheme| ITS_OWN.contains(scheme));
     let refuse = |what: &str| {
-        Failure::usage(
-            format!("{option} {what} leads to Artemis' CORE protocol, which is not spoken here"),
-            "give the address with amqp://: Artemis takes AMQP 1.0 on the same port (--protocol AMQP)",
-        )
-        .observed(what)
+        let cause = format!("{option} {what} leads to Artemis' CORE protocol, which is not spoken here");
+        let help = "give the address with amqp://: Artemis takes AMQP 1.0 on the same port (--protocol AMQP)";
+        Failure::usage(cause, help).observed(what)
     };
     if let Some(scheme) = core {
         return Err(refuse(&format!("{scheme}://…")));
@@ -280,23 +246,18 @@ fn check_url(option: &str, url: &str) -> Result<(), Failure> {
         return Err(refuse("with a list of addresses in brackets"));
     }
     if Endpoint::has_options(url) {
-        return Err(Failure::usage(
-            format!("{option} has options after its ?, which are for Artemis' own clients"),
-            "leave out what follows the ?; acknowledgements are always requested here",
-        )
-        .observed(option));
+        let cause = format!("{option} has options after its ?, which are for Artemis' own clients");
+        let help = "leave out what follows the ?; acknowledgements are always requested here";
+        return Err(Failure::usage(cause, help).observed(option));
     }
     url.parse::<Endpoint>().map(drop).map_err(|error| session::Error::from(error).into())
 }
 
-/// Refuses protocols that are not spoken here.
 fn check_protocol(option: &str, protocol: Option<&str>) -> Result<(), Failure> {
     let refuse = |what: &str| {
-        Err(Failure::usage(
-            format!("{option} {what}"),
-            "give AMQP, which is AMQP 1.0, or leave it out for AMQP 0.9.1, as RabbitMQ has it",
-        )
-        .observed(what))
+        let cause = format!("{option} {what}");
+        let help = "give AMQP, which is AMQP 1.0, or leave it out for AMQP 0.9.1, as RabbitMQ has it";
+        Err(Failure::usage(cause, help).observed(what))
     };
     match protocol {
         None => Ok(()),

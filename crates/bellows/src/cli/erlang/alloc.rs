@@ -10,23 +10,18 @@ use serde::Serialize;
 
 use super::connect::left;
 use super::options::CountArgs;
-use super::progress::{Repetition, time};
-use crate::failure::{Done, Failure};
-use crate::output;
+use super::progress::Repetition;
+use crate::{Done, Failure, output};
 
-/// Options of `bellows erlang memory --allocators`.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Allocators")]
 pub(super) struct AllocatorsArgs {
     /// Count no functions: show allocators, memory from the VM's side and the machine's, and what threads do in a
     /// window (by default of 2 s; 0 leaves threads out)
-    #[arg(
-        long,
-        conflicts_with_all = [
-            "functions", "limit", "pids", "role", "max_backlog", "max_memory", "max_run_queue",
-        ]
-    )]
-    allocators: bool,
+    #[arg(long, conflicts_with_all = [
+        "functions", "limit", "pids", "role", "max_backlog", "max_memory", "max_run_queue",
+    ])]
+    pub(super) allocators: bool,
     /// Time from one reading to the next; one reading if absent
     #[arg(long, value_name = "DURATION", requires = "allocators")]
     every: Option<Length>,
@@ -35,7 +30,6 @@ pub(super) struct AllocatorsArgs {
     count: Option<u32>,
 }
 
-/// A reading as data.
 #[derive(Serialize)]
 struct AllocReading {
     #[serde(flatten)]
@@ -47,22 +41,13 @@ struct AllocReading {
 }
 
 impl AllocatorsArgs {
-    /// Whether allocators are shown, and no functions counted.
-    pub(super) const fn is_wanted(&self) -> bool {
-        self.allocators
-    }
-
-    /// Reads and prints.
     pub(super) fn show(&self, of: &CountArgs) -> Result<Done, Failure> {
         let node = of.node.connect("erlang memory --allocators")?;
         let helper = Helper::load(&node)?;
         let window = of.budget.duration;
         let repetition = Repetition { every: self.every, count: self.count };
         let done = repetition.run(|number, stop| {
-            let threads = match window.is_zero() {
-                true => None,
-                false => Some(microstates(&helper, time(window), stop)?),
-            };
+            let threads = if window.is_zero() { None } else { Some(microstates(&helper, window.0.into(), stop)?) };
             let memory = node_memory(&helper)?;
             let reading = AllocReading { difference: memory.difference(), memory, threads };
             if of.json {

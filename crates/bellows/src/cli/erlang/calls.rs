@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::{Args, value_parser};
-use erlang::calls::{Accumulated, Calls, CallsOptions, Counter, Counting, ObserverCost};
+use erlang::calls::{Accumulated, Calls, CallsOptions, Counter, Counting, FunctionCost, ObserverCost, ProcessCost};
 use erlang::{Ended, FunctionPattern, Helper};
 use measure::{Nanos, Refused, count, counted};
 use report::console::{grid, named_grid, sanitise, sentence};
@@ -20,11 +20,22 @@ use super::progress::Progress;
 use super::root::RootArgs;
 use super::stacks::Stacks;
 use super::time::{TimeArgs, TimedCall};
-use crate::failure::{Done, Failure};
 use crate::profile_formats::Output;
-use crate::{output, signals};
+use crate::{Done, Failure, output, signals};
 
-const CALLS_EXAMPLES: &str = "\
+/// The narrowest name of a function that is of use.
+const LEAST_NAME: usize = 44;
+/// Traces that saw less than one in this many of the counted calls may show something else.
+const SMALL_PART: u64 = 50;
+/// Processes that are traced shortly.
+const BURSTS: u16 = 10;
+/// Blocks with counters.
+const BLOCKS: u8 = 4;
+/// Processes that are shown.
+const PROCESSES: usize = 10;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows erlang calls rabbit@localhost exometer_slide rabbit_mgmt_db --duration 5s
   bellows erlang calls rabbit@localhost rabbit_channel rabbit_amqqueue --role channel --limit 30
@@ -40,30 +51,7 @@ Calls and own time are counted by the node itself, exactly, while the counters r
 callers and callees come from short traces of the busiest processes. With --root calls of one function are traced one \
 by one, also in the processes that they ask; functions that are called too often for that are counted alone. With \
 --time the function is really called, so name one that changes nothing; its arguments are terms, which are read and \
-not evaluated. `bellows help erlang` tells more.";
-const MEMORY_EXAMPLES: &str = "\
-Examples:
-  bellows erlang memory rabbit@localhost rabbit_channel --duration 5s
-  bellows erlang memory rabbit@localhost prometheus_text_format prometheus_model_helpers --json
-  bellows erlang memory rabbit@localhost --allocators
-  bellows erlang memory rabbit@localhost --allocators --every 10s --count 6
-
-Counting needs a node of Erlang/OTP 26 or later; --allocators does not.";
-
-/// The narrowest name of a function that is of use.
-const LEAST_NAME: usize = 44;
-/// Traces that saw less than one in this many of the counted calls may show something else.
-const SMALL_PART: u64 = 50;
-/// Processes that are traced shortly.
-const BURSTS: u16 = 10;
-/// Blocks with counters.
-const BLOCKS: u8 = 4;
-/// Processes that are shown.
-const PROCESSES: usize = 10;
-
-/// Options of `bellows erlang calls`.
-#[derive(Debug, Args)]
-#[command(after_help = CALLS_EXAMPLES)]
+not evaluated. `bellows help erlang` tells more.")]
 pub(super) struct CallsArgs {
     #[command(flatten)]
     count: CountArgs,
@@ -72,10 +60,8 @@ pub(super) struct CallsArgs {
     #[arg(value_name = "MODULE", required_unless_present = "root")]
     functions: Vec<FunctionsOrCall>,
     /// Busiest processes that are traced shortly, for accumulated time, callers and callees; 0 for none
-    #[arg(
-        long, value_name = "N", default_value_t = BURSTS, value_parser = value_parser!(u16).range(..=100),
-        conflicts_with_all = ["root", "time"]
-    )]
+    #[arg(long, value_name = "N", default_value_t = BURSTS, value_parser = value_parser!(u16).range(..=100),
+          conflicts_with_all = ["root", "time"])]
     bursts: u16,
     #[command(flatten)]
     root: RootArgs,
@@ -89,7 +75,6 @@ pub(super) struct CallsArgs {
     output: Option<PathBuf>,
 }
 
-/// Functions to count or trace, or a call to time.
 #[derive(Clone, Debug)]
 enum FunctionsOrCall {
     Functions(FunctionPattern),
@@ -101,10 +86,7 @@ impl FromStr for FunctionsOrCall {
     type Err = Refused;
 
     fn from_str(text: &str) -> Result<Self, Refused> {
-        match text.contains('(') {
-            true => Ok(Self::Call(text.to_owned())),
-            false => text.parse().map(Self::Functions),
-        }
+        if text.contains('(') { Ok(Self::Call(text.to_owned())) } else { text.parse().map(Self::Functions) }
     }
 }
 
@@ -120,10 +102,16 @@ fn patterns(given: &[FunctionsOrCall]) -> Result<Vec<FunctionPattern>, Failure> 
     given.iter().map(pattern).collect()
 }
 
-/// Options of `bellows erlang memory`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = MEMORY_EXAMPLES,
+    after_help = "\
+Examples:
+  bellows erlang memory rabbit@localhost rabbit_channel --duration 5s
+  bellows erlang memory rabbit@localhost prometheus_text_format prometheus_model_helpers --json
+  bellows erlang memory rabbit@localhost --allocators
+  bellows erlang memory rabbit@localhost --allocators --every 10s --count 6
+
+Counting needs a node of Erlang/OTP 26 or later; --allocators does not.",
     mut_arg("duration", |arg| arg.default_value_if("allocators", "true", "2"))
 )]
 pub(super) struct MemoryArgs {
@@ -137,11 +125,10 @@ pub(super) struct MemoryArgs {
 }
 
 impl CallsArgs {
-    /// Counts and prints.
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let format = self.output.as_deref().map(Output::of_file).transpose()?;
         let output = self.output.as_deref().zip(format);
-        if self.time.is_wanted() {
+        if self.time.time {
             return self.timed(output)?.execute();
         }
         let functions = patterns(&self.functions)?;
@@ -201,9 +188,8 @@ impl CallsArgs {
 }
 
 impl MemoryArgs {
-    /// Counts and prints.
     pub(super) fn execute(self) -> Result<Done, Failure> {
-        if self.allocators.is_wanted() {
+        if self.allocators.allocators {
             return self.allocators.show(&self.count);
         }
         let what = Wanted { command: "erlang memory", counter: Counter::Words, bursts: 0 };
@@ -249,8 +235,7 @@ impl CountArgs {
         drop(progress);
         let calls = calls?;
         let shown = self.show(&calls, what).and_then(|()| then(&calls));
-        left(helper, shown)?;
-        Ok(Done::Fine)
+        left(helper, shown.map(|()| Done::Fine))
     }
 
     fn show(&self, calls: &Calls, what: Wanted) -> Result<(), Failure> {
@@ -303,7 +288,6 @@ impl CountArgs {
     }
 }
 
-/// The message where no call was counted.
 fn none_called(calls: &Calls) -> &'static str {
     match calls.blocks.iter().any(|block| block.counted) {
         true if !calls.loaded_anew.is_empty() => "no call of these functions was counted\n",
@@ -335,12 +319,7 @@ fn unsampled(calls: &Calls, bursts: u16) -> Option<String> {
     ))
 }
 
-fn function_row(
-    cost: &erlang::calls::FunctionCost,
-    counter: Counter,
-    whole: u64,
-    sums: &BTreeMap<&str, Accumulated>,
-) -> Vec<String> {
+fn function_row(cost: &FunctionCost, counter: Counter, whole: u64, sums: &BTreeMap<&str, Accumulated>) -> Vec<String> {
     let share = cost.own as f64 * 100.0 / whole.max(1) as f64;
     let per_call = cost.own as f64 / cost.calls.max(1) as f64;
     let mut row = vec![cost.function.clone(), count(cost.calls), amount(cost.own, counter), format!("{share:.1}")];
@@ -371,10 +350,7 @@ fn provenance(calls: &Calls, counter: Counter) -> String {
     let on = calls.blocks.iter().filter(|it| it.counted);
     // Nothing adds up to -0.
     let seconds = on.map(|it| it.duration.as_secs_f64()).sum::<f64>() + 0.0;
-    let how = match calls.loaded_anew.is_empty() {
-        true => "Exact",
-        false => "Counted, though not all",
-    };
+    let how = if calls.loaded_anew.is_empty() { "Exact" } else { "Counted, though not all" };
     let mut text = match counter {
         Counter::Time => format!(
             "{how}, over {seconds:.1} s: calls and own time (BIFs and functions that are not counted included; waits \
@@ -398,7 +374,7 @@ fn provenance(calls: &Calls, counter: Counter) -> String {
                 1 => "one process".to_owned(),
                 many => format!("{} processes", count(many)),
             },
-            Nanos(super::paths::nanos(calls.bursts.duration)),
+            Nanos::from(calls.bursts.duration),
         );
         if let Some(tripped @ Ended::Tripped { .. }) = &calls.bursts.ended {
             text += &format!("\nThe short traces: {}.", tripped.describe());
@@ -432,7 +408,6 @@ fn observer(cost: &ObserverCost) -> String {
     }
 }
 
-/// All results, for `--json`.
 #[derive(Debug, Serialize)]
 struct CallsRows<'a> {
     ended: String,
@@ -442,18 +417,16 @@ struct CallsRows<'a> {
     unit: &'static str,
     counted_seconds: f64,
     functions: Vec<FunctionRow<'a>>,
-    processes: Vec<ProcessRow<'a>>,
+    processes: &'a [ProcessCost],
     sampled_messages: u64,
     sampled_processes: u64,
-    observer: Option<ObserverRow>,
+    observer: Option<ObserverCost>,
 }
 
 #[derive(Debug, Serialize)]
 struct FunctionRow<'a> {
-    function: &'a str,
-    calls: u64,
-    own: u64,
-    processes: u64,
+    #[serde(flatten)]
+    cost: &'a FunctionCost,
     #[serde(skip_serializing_if = "Option::is_none")]
     sampled: Option<SampledRow<'a>>,
 }
@@ -473,49 +446,19 @@ struct NeighbourRow<'a> {
     calls: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct ProcessRow<'a> {
-    pid: &'a str,
-    role: &'a str,
-    name: &'a str,
-    calls: u64,
-    own: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct ObserverRow {
-    busy_with: f64,
-    busy_without: f64,
-    reductions_per_second_with: f64,
-    reductions_per_second_without: f64,
-    spread_without: f64,
-    /// Whether the difference exceeds the node's own variation.
-    is_told: bool,
-}
-
 fn rows(calls: &Calls, counter: Counter) -> CallsRows<'_> {
     let sums = calls.tree.accumulated();
     let neighbours =
         |pairs: Vec<_>| pairs.into_iter().map(|(function, calls)| NeighbourRow { function, calls }).collect();
-    let functions = calls.functions.iter().map(|it| FunctionRow {
-        function: &it.function,
-        calls: it.calls,
-        own: it.own,
-        processes: it.processes,
-        sampled: sums.get(it.function.as_str()).map(|sum| SampledRow {
+    let functions = calls.functions.iter().map(|cost| FunctionRow {
+        cost,
+        sampled: sums.get(cost.function.as_str()).map(|sum| SampledRow {
             calls: sum.calls,
             accumulated_ns: sum.running,
             waiting_ns: sum.waiting,
-            callers: neighbours(calls.tree.callers(&it.function)),
-            callees: neighbours(calls.tree.callees(&it.function)),
+            callers: neighbours(calls.tree.callers(&cost.function)),
+            callees: neighbours(calls.tree.callees(&cost.function)),
         }),
-    });
-    let processes = calls.processes.iter().map(|it| ProcessRow {
-        pid: &it.pid,
-        role: &it.role,
-        name: &it.name,
-        calls: it.calls,
-        own: it.own,
     });
     let on = calls.blocks.iter().filter(|it| it.counted);
     CallsRows {
@@ -528,16 +471,9 @@ fn rows(calls: &Calls, counter: Counter) -> CallsRows<'_> {
         // A sum of nothing is -0.
         counted_seconds: on.map(|it| it.duration.as_secs_f64()).sum::<f64>() + 0.0,
         functions: functions.collect(),
-        processes: processes.collect(),
+        processes: &calls.processes,
         sampled_messages: calls.bursts.messages,
         sampled_processes: calls.bursts.processes,
-        observer: calls.observer_cost().map(|cost| ObserverRow {
-            busy_with: cost.busy_with,
-            busy_without: cost.busy_without,
-            reductions_per_second_with: cost.reductions_with,
-            reductions_per_second_without: cost.reductions_without,
-            spread_without: cost.spread,
-            is_told: cost.is_told,
-        }),
+        observer: calls.observer_cost(),
     }
 }

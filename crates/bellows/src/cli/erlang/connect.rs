@@ -13,10 +13,8 @@ use measure::{Length, Nanos, Problem, Refused};
 use session::Look;
 
 use crate::cli::args::given;
-use crate::failure::Failure;
-use crate::{output, prompt};
+use crate::{Failure, output, prompt};
 
-/// Holds the cookie.
 const COOKIE_VARIABLE: &str = "BELLOWS_ERLANG_COOKIE";
 /// EPMD's port holds for all Erlang programs, and trusted authorities for all commands: neither was given for one node.
 const EPMD_VARIABLE: &str = "ERL_EPMD_PORT";
@@ -24,7 +22,6 @@ const CA_VARIABLE: &str = "BELLOWS_CA";
 /// Shortest time-out.
 const SHORTEST: Length = Length(Nanos::from_millis(10));
 
-/// The node, and how it is reached.
 #[derive(Clone, Debug, Args)]
 pub(super) struct NodeArgs {
     /// The node, as NAME@HOST; or the beginning of the name of one that runs here, such as rabbit
@@ -50,12 +47,7 @@ pub(super) struct NodeArgs {
     #[arg(long, help_heading = "Connection")]
     tls: bool,
     /// PEM file with the authorities to trust, instead of the machine's
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = CA_VARIABLE,
-        help_heading = "Connection"
-    )]
+    #[arg(long, value_name = "FILE", env = CA_VARIABLE, help_heading = "Connection")]
     ca: Option<PathBuf>,
     /// PEM file with the client's certificate
     #[arg(long, value_name = "FILE", requires_all = ["key", "tls"], help_heading = "Connection")]
@@ -90,16 +82,15 @@ impl NodeArgs {
             let cause = format!("--timeout {} is too short", self.timeout);
             return Err(Failure::usage(cause, format!("give at least {SHORTEST}")));
         }
-        let name = match &self.node {
+        match &self.node {
             // A run says its node's whole name; no EPMD knows it.
-            WantedNode::Named(name) if self.is_started(name) => return self.started(name.as_str()),
-            WantedNode::Named(name) => name,
+            WantedNode::Named(name) if self.is_started(name) => self.started(name.as_str()),
+            WantedNode::Named(name) => self.named(name),
             WantedNode::Begins(text) => match self.found_here(text)? {
-                None => return self.started(text),
-                Some(name) => return self.named(&name),
+                None => self.started(text),
+                Some(name) => self.named(&name),
             },
-        };
-        self.named(name)
+        }
     }
 
     /// A node that bellows did not start.
@@ -120,7 +111,7 @@ impl NodeArgs {
             address: self.port.map(|port| (host.to_owned(), port)),
             epmd_port: self.epmd_port.unwrap_or(ConnectOptions::EPMD_PORT),
             tls: self.tls.then_some(tls),
-            timeout: self.timeout(),
+            timeout: self.timeout.0.into(),
         })
     }
 
@@ -129,10 +120,6 @@ impl NodeArgs {
     fn is_started(&self, name: &NodeName) -> bool {
         let started = brokers::rabbitmq::started_nodes();
         started.iter().any(|it| it.node == *name) && self.refuse_what_is_known("").is_ok()
-    }
-
-    fn timeout(&self) -> Duration {
-        Duration::from_nanos(self.timeout.0.0)
     }
 
     /// The only node of this machine with such a name, where no bellows of this user has started one.
@@ -165,7 +152,7 @@ impl NodeArgs {
         };
         let mut fitting = started.iter().filter(|it| it.node.as_str().starts_with(beginning));
         match (fitting.next(), fitting.next()) {
-            (Some(node), None) => Ok(ConnectOptions { timeout: self.timeout(), ..node.clone() }),
+            (Some(node), None) => Ok(ConnectOptions { timeout: self.timeout.0.into(), ..node.clone() }),
             (None, _) => {
                 let cause = format!("no node's name begins with {beginning}");
                 let help = "write NAME@HOST for a node whose process this user may not see, or that runs elsewhere";
@@ -250,7 +237,6 @@ pub(super) fn started(options: &ConnectOptions) -> Result<Node, Failure> {
     Ok(node)
 }
 
-/// The node that is meant.
 #[derive(Clone, Debug)]
 enum WantedNode {
     Named(NodeName),

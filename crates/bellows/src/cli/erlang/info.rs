@@ -9,23 +9,18 @@ use report::text::bytes;
 use serde::Serialize;
 
 use super::connect::NodeArgs;
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
-const EXAMPLES: &str = "\
-Examples:
-  bellows erlang info rabbit@localhost
-  bellows erlang info rabbit@localhost --json
-  bellows erlang info rabbit@db1.example.org --tls --ca ca.pem --cookie-file cookie";
-
-/// Prefix of our modules' names.
 const OURS: &str = "bellows_";
 /// Modules of ours that are named at most.
 const MOST_NAMED: usize = 20;
 
-/// Options of `bellows erlang info`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = "\
+Examples:
+  bellows erlang info rabbit@localhost
+  bellows erlang info rabbit@localhost --json
+  bellows erlang info rabbit@db1.example.org --tls --ca ca.pem --cookie-file cookie")]
 pub(super) struct InfoArgs {
     #[command(flatten)]
     node: NodeArgs,
@@ -34,7 +29,6 @@ pub(super) struct InfoArgs {
     json: bool,
 }
 
-/// Facts about a node.
 #[derive(Debug, Serialize)]
 struct Info {
     node: String,
@@ -65,11 +59,7 @@ impl InfoArgs {
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let node = self.node.connect("erlang info")?;
         let info = ask(&node)?;
-        match self.json {
-            true => output::print_json(&info)?,
-            false => output::print(&listed(&rows(&info), output::style()))?,
-        }
-        Ok(Done::Fine)
+        output::print_result(self.json, &info, |style| listed(&rows(&info), style))
     }
 }
 

@@ -16,9 +16,10 @@ mod trace;
 
 use clap::{Args, Subcommand};
 
-use crate::failure::{Done, Failure};
+use crate::{Done, Failure};
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows erlang info rabbit@localhost
   bellows erlang top rabbit@localhost
@@ -30,11 +31,7 @@ Examples:
   bellows erlang calls rabbit@localhost --time 'rabbit_amqqueue:list(<<\"/\">>)'
 
 The cookie is read from --cookie-file, BELLOWS_ERLANG_COOKIE, ~/.erlang.cookie or RabbitMQ's own file \
-(/var/lib/rabbitmq/.erlang.cookie), or asked for. `bellows help erlang` tells more.";
-
-/// Options of `bellows erlang`.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+(/var/lib/rabbitmq/.erlang.cookie), or asked for. `bellows help erlang` tells more.")]
 pub(crate) struct ErlangArgs {
     #[command(subcommand)]
     action: Action,

@@ -11,17 +11,14 @@ use measure::{Length, count};
 use report::console::{sanitise, wrap};
 
 use super::connect::NodeArgs;
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 
 /// Callers and callees that are shown of a function.
 const NEIGHBOURS: usize = 4;
 /// Where names begin below a function.
 const INDENT: usize = 13;
-/// Functions whose neighbours are shown.
 const FUNCTIONS: usize = 10;
 
-/// Options of counters and their output.
 #[derive(Debug, Args)]
 pub(super) struct CountArgs {
     #[command(flatten)]
@@ -78,28 +75,22 @@ pub(super) struct BudgetArgs {
     #[arg(long, value_name = "DURATION", default_value = "5")]
     pub(super) duration: Length,
     /// Withdraw when so many trace messages wait on the node [default: 10000, or 50000 where a path of calls is traced]
-    #[arg(
-        long, value_name = "MESSAGES", value_parser = value_parser!(u32).range(1..=1_000_000),
-        help_heading = "Budget"
-    )]
+    #[arg(long, value_name = "MESSAGES", value_parser = value_parser!(u32).range(1..=1_000_000),
+          help_heading = "Budget")]
     max_backlog: Option<u32>,
     /// Withdraw when the node's memory rises by so many MB
-    #[arg(
-        long, value_name = "MB", default_value_t = 256,
-        value_parser = value_parser!(u32).range(1..=1_000_000), help_heading = "Budget"
-    )]
+    #[arg(long, value_name = "MB", default_value_t = 256, value_parser = value_parser!(u32).range(1..=1_000_000),
+          help_heading = "Budget")]
     max_memory: u32,
     /// Withdraw when so many more processes than before wait to run, for a second
-    #[arg(
-        long, value_name = "PROCESSES", default_value_t = 32,
-        value_parser = value_parser!(u32).range(1..=1_000_000), help_heading = "Budget"
-    )]
+    #[arg(long, value_name = "PROCESSES", default_value_t = 32, value_parser = value_parser!(u32).range(1..=1_000_000),
+          help_heading = "Budget")]
     max_run_queue: u32,
 }
 
 impl BudgetArgs {
     pub(super) fn lasting(&self) -> Duration {
-        Duration::from_nanos(self.duration.0.0)
+        self.duration.0.into()
     }
 
     /// The limits; `time` is that of the whole.
@@ -123,7 +114,6 @@ impl BudgetArgs {
     }
 }
 
-/// Which processes.
 #[derive(Clone, Debug, Args)]
 pub(super) struct ProcessArgs {
     /// Only this process, as <0.512.0> or by registered name; may be repeated [default: all]

@@ -8,8 +8,7 @@ use measure::{Nanos, count, counted};
 use report::console::{grid, sanitise, sentence};
 use serde::Serialize;
 
-use crate::failure::Failure;
-use crate::output;
+use crate::{Failure, output};
 
 /// Share of the additional time of slow calls below which a function is not shown.
 const LEAST_SHARE: f64 = 0.01;
@@ -20,12 +19,11 @@ const LONGER: usize = 3;
 /// Functions in the table of slow calls.
 const SLOW_ROWS: usize = 12;
 
-/// Distribution of call durations.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Spread {
     calls: usize,
     min_ns: u64,
-    p50_ns: u64,
+    pub(super) p50_ns: u64,
     p90_ns: u64,
     p99_ns: u64,
     max_ns: u64,
@@ -35,7 +33,7 @@ pub(super) struct Spread {
 impl Spread {
     /// The distribution of these durations; `None` without any.
     pub(super) fn of(durations: &[Duration]) -> Option<Self> {
-        let mut nanos: Vec<_> = durations.iter().copied().map(nanos).collect();
+        let mut nanos: Vec<_> = durations.iter().map(|it| Nanos::from(*it).0).collect();
         nanos.sort_unstable();
         let (min, max) = (*nanos.first()?, *nanos.last()?);
         let sum: u128 = nanos.iter().copied().map(u128::from).sum();
@@ -52,22 +50,12 @@ impl Spread {
         })
     }
 
-    /// A table's row: its name and the numbers.
     fn row(&self, what: &str) -> Vec<String> {
         let times = [self.min_ns, self.p50_ns, self.p90_ns, self.p99_ns, self.max_ns, self.mean_ns];
         let mut row = vec![what.to_owned(), count(self.calls as u64)];
         row.extend(times.map(|time| Nanos(time).to_string()));
         row
     }
-
-    pub(super) const fn median(&self) -> Nanos {
-        Nanos(self.p50_ns)
-    }
-}
-
-/// A duration in nanoseconds.
-pub(super) fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Prints how long calls of each kind took.
@@ -77,7 +65,6 @@ pub(super) fn print_spreads(head: &str, spreads: &[(&str, Spread)]) -> Result<()
     output::print(&grid(&heads, Some(0), rows, output::style()))
 }
 
-/// Cost of a function on the path.
 #[derive(Debug, Serialize)]
 pub(super) struct FunctionRow<'a> {
     pub(super) function: &'a str,
@@ -114,7 +101,7 @@ fn about_functions(rows: &[FunctionRow<'_>], path: &Path) -> String {
         "What {} did, added up; times per call are those of a call of the function.",
         counted(path.calls.len() as u64, "followed call")
     );
-    let longest = path.durations().last().copied().map_or(0, nanos);
+    let longest = path.durations().last().map_or(0, |it| Nanos::from(*it).0);
     let longer = rows.iter().filter(|row| {
         let all = row.accumulated_ns.saturating_add(row.accumulated_waiting_ns);
         all / row.calls.max(1) > longest
@@ -236,7 +223,7 @@ fn left_out(path: &Path) -> String {
         };
     }
     let each = |it: &CountedFunction| {
-        let (calls, own) = (count(it.calls), Nanos(nanos(it.own)));
+        let (calls, own) = (count(it.calls), Nanos::from(it.own));
         format!("\n  {} ({calls}, {own})", sanitise(&it.function))
     };
     let shown: String = path.counted.iter().take(LEFT_OUT).map(each).collect();
@@ -251,7 +238,6 @@ fn left_out(path: &Path) -> String {
     )
 }
 
-/// A path as data.
 #[derive(Debug, Serialize)]
 pub(super) struct PathRows<'a> {
     ended: String,
@@ -275,21 +261,7 @@ pub(super) struct PathRows<'a> {
 #[derive(Debug, Serialize)]
 struct CountedRows<'a> {
     calls: u64,
-    functions: Vec<CountedRow<'a>>,
-}
-
-#[derive(Debug, Serialize)]
-struct CountedRow<'a> {
-    function: &'a str,
-    calls: u64,
-    own_ns: u64,
-}
-
-fn counted_rows(path: &Path) -> CountedRows<'_> {
-    let functions = path.counted.iter();
-    let functions =
-        functions.map(|it| CountedRow { function: &it.function, calls: it.calls, own_ns: nanos(it.own) }).collect();
-    CountedRows { calls: path.counted_calls, functions }
+    functions: &'a [CountedFunction],
 }
 
 #[derive(Debug, Serialize)]
@@ -305,26 +277,17 @@ struct SlowRows<'a> {
 struct SlowRow<'a> {
     function: &'a str,
     longer_ns: i64,
-    slow: PerCallRow,
-    others: PerCallRow,
+    slow: PerCall,
+    others: PerCall,
 }
 
-#[derive(Debug, Serialize)]
-struct PerCallRow {
-    calls: f64,
-    own_ns: u64,
-    waiting_ns: u64,
-    accumulated_ns: u64,
-    accumulated_waiting_ns: u64,
-}
-
-/// All rows of a path.
 pub(super) fn rows<'a>(path: &'a Path, compared: Option<&'a Comparison>) -> PathRows<'a> {
+    let counted = || CountedRows { calls: path.counted_calls, functions: &path.counted };
     PathRows {
         ended: path.ended.describe(),
         modules: &path.modules,
         left_out: &path.left_out,
-        counted: (path.counted_calls > 0).then(|| counted_rows(path)),
+        counted: (path.counted_calls > 0).then(counted),
         messages: path.messages,
         calls_begun: path.begun,
         unfinished_calls: path.unfinished,
@@ -342,21 +305,12 @@ pub(super) fn rows<'a>(path: &'a Path, compared: Option<&'a Comparison>) -> Path
 }
 
 fn slow_row(of: &Difference) -> SlowRow<'_> {
-    let per_call = |it: &PerCall| PerCallRow {
-        calls: it.calls,
-        own_ns: it.own as u64,
-        waiting_ns: it.waiting as u64,
-        accumulated_ns: it.accumulated as u64,
-        accumulated_waiting_ns: it.accumulated_waiting as u64,
-    };
-    let (slow, others) = (per_call(&of.slow), per_call(&of.rest));
-    SlowRow { function: &of.function, longer_ns: of.more() as i64, slow, others }
+    SlowRow { function: &of.function, longer_ns: of.more() as i64, slow: of.slow, others: of.rest }
 }
 
 /// With fewer calls of either kind the ratio of medians is rough.
 const FEW: usize = 10;
 
-/// The observer effect as data.
 #[derive(Debug, Serialize)]
 pub(super) struct ObserverRow {
     followed_calls: usize,
@@ -367,13 +321,12 @@ pub(super) struct ObserverRow {
 }
 
 impl ObserverRow {
-    /// The row of a measured effect.
     pub(super) fn of(effect: &ObserverEffect) -> Self {
         Self {
             followed_calls: effect.followed,
-            followed_p50_ns: nanos(effect.followed_median),
+            followed_p50_ns: Nanos::from(effect.followed_median).0,
             beside_calls: effect.beside,
-            beside_p50_ns: nanos(effect.beside_median),
+            beside_p50_ns: Nanos::from(effect.beside_median).0,
             ratio: effect.ratio(),
         }
     }
@@ -391,17 +344,14 @@ pub(super) fn effect_line(path: &Path) -> String {
 }
 
 fn effect_text(effect: &ObserverEffect) -> String {
-    let rough = match effect.followed.min(effect.beside) < FEW {
-        true => " Of so few calls this is rough.",
-        false => "",
-    };
+    let rough = if effect.followed.min(effect.beside) < FEW { " Of so few calls this is rough." } else { "" };
     format!(
         "\nObserver effect: {} took {} (median), {} between them, of which only this function was traced, {}: {:.2} \
          times as long.{rough}\n",
         counted(effect.followed as u64, "followed call"),
-        Nanos(nanos(effect.followed_median)),
+        Nanos::from(effect.followed_median),
         counted(effect.beside as u64, "call"),
-        Nanos(nanos(effect.beside_median)),
+        Nanos::from(effect.beside_median),
         effect.ratio(),
     )
 }

@@ -1,7 +1,8 @@
 //! Progress of a task: a bar on a terminal, where it lasts two seconds or more; nothing in a pipe. Commands that look
 //! again and again.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -9,8 +10,7 @@ use measure::Length;
 use report::console::Steps;
 use serde::Serialize;
 
-use crate::failure::{Done, Failure};
-use crate::{output, signals};
+use crate::{Done, Failure, output, signals};
 
 /// Shortest task with a bar.
 const LEAST: Duration = Duration::from_secs(2);
@@ -26,14 +26,8 @@ pub(super) struct Progress {
 
 #[derive(Debug, Default)]
 struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    text: String,
-    done: bool,
+    text: Mutex<String>,
+    done: AtomicBool,
 }
 
 impl Progress {
@@ -52,17 +46,16 @@ impl Progress {
         progress
     }
 
-    /// Shows the current step.
     pub(super) fn say(&self, text: &str) {
-        text.clone_into(&mut self.shared.state().text);
+        text.clone_into(&mut self.shared.text.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.shared.state().done = true;
-        self.shared.changed.notify_all();
+        self.shared.done.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
             // It cannot panic, and the bar is only a courtesy.
             let _ = thread.join();
         }
@@ -70,22 +63,15 @@ impl Drop for Progress {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn show(&self, length: Duration) {
         let begun = Instant::now();
         let mut steps = None;
         loop {
-            let waited = self.changed.wait_timeout_while(self.state(), EVERY, |state| !state.done);
-            let text = {
-                let state = &waited.unwrap_or_else(PoisonError::into_inner).0;
-                if state.done {
-                    break;
-                }
-                state.text.clone()
-            };
+            thread::park_timeout(EVERY);
+            if self.done.load(Ordering::Relaxed) {
+                break;
+            }
+            let text = self.text.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let of = length.as_secs().max(1) as usize;
             let done = (begun.elapsed().as_secs() as usize).min(of);
             steps.get_or_insert_with(|| Steps::new(output::style_aside())).at(done, of, &text);
@@ -99,17 +85,10 @@ impl Shared {
 /// The shortest step of a wait, after which a wish to stop is noticed.
 const STEP: Duration = Duration::from_millis(50);
 
-/// A length of time for the standard library.
-pub(super) const fn time(length: Length) -> Duration {
-    Duration::from_nanos(length.0.0)
-}
-
-/// When to look again, and how often.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repetition {
     /// Time from one look to the next; one look if absent.
     pub(super) every: Option<Length>,
-    /// Looks at most.
     pub(super) count: Option<u32>,
 }
 
@@ -120,8 +99,7 @@ impl Repetition {
         self,
         mut look: impl FnMut(u32, &dyn Fn() -> bool) -> Result<(), Failure>,
     ) -> Result<Done, Failure> {
-        let control = load::Control::new();
-        let at_once = signals::stop_load(&control)?;
+        let (control, at_once) = signals::stop_load()?;
         let stop = || control.is_stopping();
         let last = match self.every {
             Some(_) => self.count.unwrap_or(u32::MAX),
@@ -131,7 +109,7 @@ impl Repetition {
         for number in 1..=last {
             look(number, &stop)?;
             at_once.check()?;
-            due += self.every.map_or(Duration::ZERO, time);
+            due += self.every.map_or(Duration::ZERO, |it| it.0.into());
             while number < last && Instant::now() < due && !control.is_stopping() {
                 thread::sleep(STEP.min(due.saturating_duration_since(Instant::now())));
             }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use erlang::Helper;
 use erlang::queues::{CountSource, MOST_QUEUES, QueueCount, QueueCounts, QueueRequest, QueueSort, read_queues};
 use measure::{Length, Nanos, count, counted};
@@ -11,9 +11,9 @@ use report::console::{grid, sentence};
 use session::{QueuePage, serve_queues};
 
 use super::connect::{NodeArgs, left, look, started};
-use super::progress::{Repetition, time};
-use crate::failure::{Done, Failure};
-use crate::{output, signals};
+use super::progress::Repetition;
+use crate::cli::args::choice;
+use crate::{Done, Failure, output, signals};
 
 /// Rows in a terminal where nothing else is requested.
 const SHOWN: u32 = 20;
@@ -24,18 +24,15 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// How often a server's end is checked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows erlang queues rabbit@localhost
   bellows erlang queues rabbit@localhost --vhost / --sort name --limit 100
   bellows erlang queues rabbit@localhost --every 2s
   bellows erlang queues rabbit@localhost --json > queues.json
   bellows erlang queues rabbit@localhost --fresh 200ms --limit 50
-  bellows erlang queues rabbit@localhost --listen 127.0.0.1:9420";
-
-/// Options of `bellows erlang queues`.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+  bellows erlang queues rabbit@localhost --listen 127.0.0.1:9420")]
 pub(crate) struct QueuesArgs {
     #[command(flatten)]
     node: NodeArgs,
@@ -43,14 +40,16 @@ pub(crate) struct QueuesArgs {
     #[arg(long, value_name = "NAME")]
     vhost: Option<String>,
     /// Which queues come first
-    #[arg(long, value_enum, default_value_t = QueueOrder::Ready)]
-    sort: QueueOrder,
+    #[arg(long, default_value = "ready", value_parser = choice([
+        ("ready", QueueSort::Ready, "Most messages ready first"),
+        ("unacked", QueueSort::Unacked, "Most unacknowledged messages first"),
+        ("name", QueueSort::Name, "By virtual host and name"),
+    ]))]
+    sort: QueueSort,
     /// Queues at most; 20 in a table (with --every in a terminal, as many as it has rows for), 100,000 in JSON and
     /// pages if absent
-    #[arg(
-        long, short = 'n', value_name = "N",
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUES))
-    )]
+    #[arg(long, short = 'n', value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUES)))]
     limit: Option<u32>,
     /// Time from one reading to the next, at least with --listen; one reading if absent
     #[arg(long, value_name = "DURATION")]
@@ -71,16 +70,6 @@ pub(crate) struct QueuesArgs {
     /// Print the counts as JSON; with --every, one object a line
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum QueueOrder {
-    /// Most messages ready first
-    Ready,
-    /// Most unacknowledged messages first
-    Unacked,
-    /// By virtual host and name
-    Name,
 }
 
 impl QueuesArgs {
@@ -124,23 +113,13 @@ impl QueuesArgs {
             true => self.limit.map_or(room, |limit| limit.min(room)),
             false => self.limit.unwrap_or(usual),
         };
-        QueueRequest {
-            vhost: self.vhost.clone(),
-            sort: match self.sort {
-                QueueOrder::Ready => QueueSort::Ready,
-                QueueOrder::Unacked => QueueSort::Unacked,
-                QueueOrder::Name => QueueSort::Name,
-            },
-            limit,
-            fresh: self.fresh.map(time),
-        }
+        let fresh = self.fresh.map(|it| it.0.into());
+        QueueRequest { vhost: self.vhost.clone(), sort: self.sort, limit, fresh }
     }
 
-    /// Serves until stopped.
     fn serve(&self, address: &str) -> Result<Done, Failure> {
-        let control = load::Control::new();
-        let at_once = signals::stop_load(&control)?;
-        let shortest = self.every.map_or(SHORTEST, time);
+        let (control, at_once) = signals::stop_load()?;
+        let shortest = self.every.map_or(SHORTEST, |it| it.0.into());
         let options = self.node.options()?;
         started(&options)?;
         let _look = look(&options, "erlang queues --listen");

@@ -18,16 +18,14 @@ use super::paths::{self, ObserverRow, PathRows, Spread};
 use super::progress::Progress;
 use super::stacks::Stacks;
 use super::trace::per_second;
-use crate::failure::{Done, Failure};
 use crate::profile_formats::Output;
-use crate::{output, signals};
+use crate::{Done, Failure, output, signals};
 
 /// Calls that must come for 15 of them to be followed: a quarter comes before, one or two are counted, and a fourth of
 /// the rest is only timed.
 const CALLS_FOR_MANY: u64 = 30;
 const SECOND: u64 = 1_000_000_000;
 
-/// The function whose calls are followed, and how many of them.
 #[derive(Debug, Args)]
 pub(super) struct RootArgs {
     /// Follow calls of this function, MODULE:FUNCTION/ARITY, into the processes that they ask, and tell the slow ones
@@ -35,22 +33,16 @@ pub(super) struct RootArgs {
     #[arg(long, value_name = "M:F/A", value_parser = entry)]
     pub(super) root: Option<FunctionPattern>,
     /// Calls of --root after which it ends
-    #[arg(
-        long, value_name = "N", requires = "root", default_value_t = 1_000,
-        value_parser = value_parser!(u32).range(1..=100_000)
-    )]
+    #[arg(long, value_name = "N", requires = "root", default_value_t = 1_000,
+          value_parser = value_parser!(u32).range(1..=100_000))]
     max_calls: u32,
     /// Withdraw when --root is called so often in one second, as 100 or 100/s
-    #[arg(
-        long, value_name = "N/s", requires = "root", default_value = "500", value_parser = per_second,
-        help_heading = "Budget"
-    )]
+    #[arg(long, value_name = "N/s", requires = "root", default_value = "500", value_parser = per_second,
+          help_heading = "Budget")]
     rate: u32,
     /// Withdraw after so many trace messages
-    #[arg(
-        long, value_name = "MESSAGES", requires = "root", default_value_t = 5_000_000,
-        value_parser = value_parser!(u32).range(1..=100_000_000), help_heading = "Budget"
-    )]
+    #[arg(long, value_name = "MESSAGES", requires = "root", default_value_t = 5_000_000,
+          value_parser = value_parser!(u32).range(1..=100_000_000), help_heading = "Budget")]
     max_messages: u32,
 }
 
@@ -63,7 +55,6 @@ fn entry(text: &str) -> Result<FunctionPattern, String> {
     }
 }
 
-/// All results, for `--json`.
 #[derive(Debug, Serialize)]
 struct RootRows<'a> {
     root: String,
@@ -77,7 +68,6 @@ struct RootRows<'a> {
 }
 
 impl RootArgs {
-    /// Follows calls, and prints their paths.
     pub(super) fn execute(
         &self,
         count: &CountArgs,
@@ -102,10 +92,7 @@ impl RootArgs {
                 title: &root.to_string(),
                 subtitle: counted(path.calls.len() as u64, "call"),
                 // It was given above, where anybody reads that.
-                none: match count.json {
-                    true => &advice,
-                    false => "what is said above lets calls be followed",
-                },
+                none: if count.json { &advice } else { "what is said above lets calls be followed" },
             };
             stacks.write(file, format)
         })
@@ -148,8 +135,7 @@ impl RootArgs {
         });
         drop(progress);
         let shown = show(&path?);
-        left(helper, shown)?;
-        Ok(Done::Fine)
+        left(helper, shown.map(|()| Done::Fine))
     }
 }
 
@@ -189,7 +175,6 @@ fn show(path: &Path, root: &FunctionPattern, count: &CountArgs, larger: &Larger)
     Ok(())
 }
 
-/// The message where no call was seen to end.
 fn none_ended(path: &Path, root: &FunctionPattern) -> String {
     match path.begun {
         0 => format!("{root} was not called meanwhile; calls that began before are not seen\n"),

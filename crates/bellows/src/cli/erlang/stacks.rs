@@ -7,14 +7,11 @@ use erlang::calls::CallTree;
 use measure::Time;
 use stacks::{Frame, FrameKind, Heading, Profile, ProfileHeader, Sample, StackNode, Unwinding};
 
-use crate::failure::Failure;
-use crate::output;
 use crate::profile_formats::Output;
+use crate::{Failure, output};
 
-/// The frame of waits.
 const WAITS: &str = "[waits]";
 
-/// Stacks to write, and their titles.
 #[derive(Debug)]
 pub(super) struct Stacks<'a> {
     pub(super) tree: &'a CallTree,
@@ -27,7 +24,6 @@ pub(super) struct Stacks<'a> {
 }
 
 impl Stacks<'_> {
-    /// Writes them in this format.
     pub(super) fn write(self, path: &Path, format: Output) -> Result<(), Failure> {
         let profile = self.profile();
         if profile.samples.is_empty() {

@@ -13,63 +13,46 @@ use serde::Serialize;
 
 use super::connect::leave;
 use super::options::{CountArgs, print_neighbours};
-use super::paths::{self, PathRows, Spread, nanos};
+use super::paths::{self, PathRows, Spread};
 use super::progress::Progress;
 use super::stacks::Stacks;
-use crate::failure::{Done, Failure};
 use crate::profile_formats::Output;
-use crate::{output, signals};
+use crate::{Done, Failure, output, signals};
 
 /// Trace messages of the traced calls.
 const MESSAGES: u32 = 5_000_000;
 /// Longest time of calls beside the timed ones.
 const BEYOND: Duration = Duration::from_secs(10);
 
-/// Options of `bellows erlang calls --time`.
 #[derive(Debug, Args)]
 pub(super) struct TimeArgs {
     /// Call the function, which is really executed, again and again, and show how long it takes and what it calls
     #[arg(long, conflicts_with_all = ["root", "pids", "role"], help_heading = "With --time")]
-    time: bool,
+    pub(super) time: bool,
     /// Calls that are timed, after a first one
-    #[arg(
-        long, value_name = "N", requires = "time", default_value_t = 100,
-        value_parser = value_parser!(u32).range(1..=1_000_000), help_heading = "With --time"
-    )]
+    #[arg(long, value_name = "N", requires = "time", default_value_t = 100,
+          value_parser = value_parser!(u32).range(1..=1_000_000), help_heading = "With --time")]
     times: u32,
     /// Further calls that are traced, function by function; 0 for none, and none for garbage collections
-    #[arg(
-        long, value_name = "N", requires = "time", default_value_t = 5,
-        value_parser = value_parser!(u32).range(..=1_000), help_heading = "With --time"
-    )]
+    #[arg(long, value_name = "N", requires = "time", default_value_t = 5,
+          value_parser = value_parser!(u32).range(..=1_000), help_heading = "With --time")]
     traced: u32,
     /// Print what the first call returns, cut
     #[arg(long, requires = "time", help_heading = "With --time")]
     result: bool,
 }
 
-impl TimeArgs {
-    /// Whether a call is timed, and no functions counted.
-    pub(super) const fn is_wanted(&self) -> bool {
-        self.time
-    }
-}
-
-/// A call that is timed, and how it is shown.
 pub(super) struct TimedCall<'a> {
-    /// The call, as Erlang writes it.
     pub(super) call: String,
     /// Functions to trace below the call; those that run there where none is named.
     pub(super) functions: Vec<FunctionPattern>,
     pub(super) count: &'a CountArgs,
     pub(super) time: &'a TimeArgs,
-    /// Draw the waits, too.
     pub(super) waits: bool,
     /// File for the stacks of traced calls.
     pub(super) output: Option<(&'a Path, Output)>,
 }
 
-/// All results, for `--json`.
 #[derive(Debug, Serialize)]
 struct TimeRows<'a> {
     call: &'a str,
@@ -78,47 +61,27 @@ struct TimeRows<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    raised: Option<RaisedRow<'a>>,
+    raised: Option<&'a Raised>,
     times: Option<Spread>,
     empty_call_ns: Option<u64>,
     reductions_per_call: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    collected: Option<CollectedRow>,
+    collected: Option<Collected>,
     #[serde(skip_serializing_if = "Option::is_none")]
     traced: Option<PathRows<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     not_traced: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
-struct RaisedRow<'a> {
-    calls: u64,
-    class: &'a str,
-    reason: &'a str,
-    stack: &'a [String],
-}
-
-#[derive(Debug, Serialize)]
-struct CollectedRow {
-    calls: u64,
-    minor_collections: u64,
-    major_collections: u64,
-    words_per_call: u64,
-}
-
 impl TimedCall<'_> {
     pub(super) fn execute(&self) -> Result<Done, Failure> {
         if self.time.traced == 0 && self.output.is_some() {
-            return Err(Failure::usage(
-                "--traced 0 leaves no stacks to write",
-                "give a number of calls, or leave out -o",
-            ));
+            let cause = "--traced 0 leaves no stacks to write";
+            return Err(Failure::usage(cause, "give a number of calls, or leave out -o"));
         }
         let timing = self.measure()?;
-        match self.count.json {
-            true => output::print_json(&self.rows(&timing))?,
-            false => self.print(&timing)?,
-        }
+        let shown = if self.count.json { output::print_json(&self.rows(&timing)) } else { self.print(&timing) };
+        shown?;
         // What is known is printed by then, also where there is nothing to draw.
         if let (Some((file, format)), Some(path)) = (self.output, &timing.path) {
             let stacks = Stacks {
@@ -159,22 +122,18 @@ impl TimedCall<'_> {
     /// A call whose first execution raises an exception, or does not end, has measured nothing.
     fn ended(&self, timing: &Timing) -> Result<Done, Failure> {
         if let Some(raised) = timing.raised.as_ref().filter(|_| timing.times.is_empty()) {
-            return Err(Failure::Failed(Problem::new(
-                format!("{} raises an exception", self.call),
-                sanitise(&described(raised)).into_owned(),
-                "check the function and its arguments; it was called once",
-            )));
+            let cause = format!("{} raises an exception", self.call);
+            let help = "check the function and its arguments; it was called once";
+            return Err(Failure::Failed(Problem::new(cause, sanitise(&described(raised)).into_owned(), help)));
         }
         if timing.first.is_none() {
             if timing.ended == Ended::Asked {
                 output::line_aside(&format!("stopped before {} came to its end", self.call));
                 return Ok(Done::Fine);
             }
-            return Err(Failure::Failed(Problem::new(
-                format!("{} did not come to its end", self.call),
-                timing.ended.describe(),
-                "allow more with --duration or the options of the budget",
-            )));
+            let cause = format!("{} did not come to its end", self.call);
+            let help = "allow more with --duration or the options of the budget";
+            return Err(Failure::Failed(Problem::new(cause, timing.ended.describe(), help)));
         }
         if let Ended::Tripped { .. } | Ended::Asked = timing.ended {
             output::line_aside(&timing.ended.describe());
@@ -219,7 +178,7 @@ impl TimedCall<'_> {
         }
         lines.extend(timing.collected.as_ref().map(collected));
         if let Some(empty) = timing.empty {
-            let empty = Nanos(nanos(empty));
+            let empty = Nanos::from(empty);
             lines.push(format!("A call that does nothing takes {empty} here, which each number contains."));
         }
         if let Some(refused) = &timing.refused {
@@ -229,28 +188,17 @@ impl TimedCall<'_> {
     }
 
     fn rows<'a>(&'a self, timing: &'a Timing) -> TimeRows<'a> {
-        let path = timing.path.as_ref();
         TimeRows {
             call: &self.call,
             ended: timing.ended.describe(),
-            first_ns: timing.first.map(nanos),
+            first_ns: timing.first.map(|it| Nanos::from(it).0),
             value: timing.value.as_deref(),
-            raised: timing.raised.as_ref().map(|raised| RaisedRow {
-                calls: raised.calls,
-                class: &raised.class,
-                reason: &raised.reason,
-                stack: &raised.stack,
-            }),
+            raised: timing.raised.as_ref(),
             times: Spread::of(&timing.times),
-            empty_call_ns: timing.empty.map(nanos),
+            empty_call_ns: timing.empty.map(|it| Nanos::from(it).0),
             reductions_per_call: timing.reductions,
-            collected: timing.collected.map(|it| CollectedRow {
-                calls: it.calls,
-                minor_collections: it.minor,
-                major_collections: it.major,
-                words_per_call: it.words,
-            }),
-            traced: path.map(|path| paths::rows(path, None)),
+            collected: timing.collected,
+            traced: timing.path.as_ref().map(|path| paths::rows(path, None)),
             not_traced: timing.refused.as_ref().map(ToString::to_string),
         }
     }
@@ -281,8 +229,8 @@ fn traced(timing: &Timing, path: &erlang::calls::Path) -> String {
         (Some(traced), Some(timed)) => format!(
             "{} traced, {} each (median) where the timed ones took {}.\n",
             counted(path.calls.len() as u64, "call"),
-            traced.median(),
-            timed.median()
+            Nanos(traced.p50_ns),
+            Nanos(timed.p50_ns)
         ),
         _ => "No traced call came to its end.\n".to_owned(),
     };

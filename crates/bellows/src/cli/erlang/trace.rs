@@ -7,25 +7,14 @@ use std::time::{Duration, SystemTime};
 use clap::{Args, value_parser};
 use erlang::trace::{Call, Return, Trace, TraceEvent, TraceOptions};
 use erlang::{Ended, FunctionPattern, Helper, Node, ProcessFilter};
+use measure::Nanos;
 use report::console::sanitise;
 use serde::Serialize;
 
 use super::connect::{NodeArgs, leave};
 use super::options::{BudgetArgs, ProcessArgs};
-use super::paths::nanos;
 use super::progress::Progress;
-use crate::failure::{Done, Failure};
-use crate::{output, signals};
-
-const EXAMPLES: &str = "\
-Examples:
-  bellows erlang trace rabbit@localhost rabbit_mgmt_wm_queues:to_json/2 --max-calls 1 --duration 60
-  bellows erlang trace rabbit@localhost rabbit_amqqueue:declare --returns --durations
-  bellows erlang trace rabbit@localhost rabbit_channel:handle_cast/2 --role channel --rate 1000
-  bellows erlang trace rabbit@localhost lists:keyfind/3 --match '_, N, _ when N > 1' --max-calls 5
-
-It ends at the first limit that trips, and says which. Arguments and results are cut, and secrets in them \
-masked, on the node. `bellows help erlang` tells more.";
+use crate::{Done, Failure, output, signals};
 
 /// Longest wait for one answer, so that Ctrl-C is heard.
 const WAIT: Duration = Duration::from_millis(250);
@@ -36,9 +25,16 @@ const ASK: Duration = Duration::from_secs(5);
 /// Returns of the last calls may take longer than the trace.
 const BEYOND: Duration = Duration::from_secs(30);
 
-/// Options of `bellows erlang trace`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = "\
+Examples:
+  bellows erlang trace rabbit@localhost rabbit_mgmt_wm_queues:to_json/2 --max-calls 1 --duration 60
+  bellows erlang trace rabbit@localhost rabbit_amqqueue:declare --returns --durations
+  bellows erlang trace rabbit@localhost rabbit_channel:handle_cast/2 --role channel --rate 1000
+  bellows erlang trace rabbit@localhost lists:keyfind/3 --match '_, N, _ when N > 1' --max-calls 5
+
+It ends at the first limit that trips, and says which. Arguments and results are cut, and secrets in them \
+masked, on the node. `bellows help erlang` tells more.")]
 pub(super) struct TraceArgs {
     #[command(flatten)]
     node: NodeArgs,
@@ -73,7 +69,6 @@ pub(super) struct TraceArgs {
     json: bool,
 }
 
-/// Reads `100` or `100/s`.
 pub(super) fn per_second(text: &str) -> Result<u32, String> {
     let number = text.strip_suffix("/s").unwrap_or(text);
     match number.parse() {
@@ -82,7 +77,6 @@ pub(super) fn per_second(text: &str) -> Result<u32, String> {
     }
 }
 
-/// A call, and how it returned, for `--json`.
 #[derive(Debug, Serialize)]
 struct CallRow {
     time: String,
@@ -162,10 +156,7 @@ impl TraceArgs {
         let mut progress = Some(Progress::of_time(options.budget.time, "waits for calls"));
         while trace.ended().is_none() {
             let is_over = std::time::Instant::now() >= until;
-            let events = match stopped.load(Ordering::Relaxed) || is_over {
-                true => trace.stop(),
-                false => trace.next(WAIT),
-            };
+            let events = if stopped.load(Ordering::Relaxed) || is_over { trace.stop() } else { trace.next(WAIT) };
             let events = match events {
                 Ok(events) => events,
                 // What came before is shown all the same.
@@ -197,10 +188,8 @@ impl TraceArgs {
     fn options(&self) -> Result<TraceOptions, Failure> {
         let whole = self.functions.iter().find(|it| it.function.is_none());
         if let (Some(module), None) = (whole, self.max_calls) {
-            return Err(Failure::usage(
-                format!("{module} stands for every function of a module"),
-                "say how many calls are enough with --max-calls, or name a function",
-            ));
+            let cause = format!("{module} stands for every function of a module");
+            return Err(Failure::usage(cause, "say how many calls are enough with --max-calls, or name a function"));
         }
         Ok(TraceOptions {
             functions: self.functions.clone(),
@@ -285,7 +274,7 @@ impl<'a> Printer<'a> {
         let index = usize::try_from(of.number).unwrap_or(usize::MAX);
         if let Some(row) = self.rows.get_mut(index) {
             row.returned = Some(ReturnRow {
-                duration_ns: nanos(of.duration),
+                duration_ns: Nanos::from(of.duration).0,
                 value: self.args.returns.then_some(of.value),
                 kind: of.kind,
             });
@@ -306,7 +295,7 @@ impl<'a> Printer<'a> {
 
     fn print_return(&mut self, of: &Return) -> Result<(), Failure> {
         let (pid, function) = self.open.remove(&of.number).unwrap_or_default();
-        let took = self.args.durations.then(|| format!(" after {}", measure::Nanos(nanos(of.duration))));
+        let took = self.args.durations.then(|| format!(" after {}", Nanos::from(of.duration)));
         let took = took.unwrap_or_default();
         let value = match (self.args.returns, of.kind.as_str()) {
             (true, "ok") => format!(" -> {}", of.value),

@@ -7,10 +7,8 @@ use measure::Metric;
 use report::console::{self, Shape};
 
 use super::{RunArg, RunsDir, complete, find};
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
-/// Options of `bellows runs show`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bellows runs show\n  bellows runs show -v last\n  bellows runs show 7k2q --json")]
 pub(super) struct ShowArgs {
@@ -27,7 +25,6 @@ pub(super) struct ShowArgs {
     json: bool,
 }
 
-/// Options of `bellows runs tag`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bellows runs tag last baseline\n  bellows runs tag 7k2q baseline --remove")]
 pub(super) struct TagArgs {
@@ -41,7 +38,6 @@ pub(super) struct TagArgs {
     remove: bool,
 }
 
-/// Options of `bellows runs note`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bellows runs note last 'new disk'\n  bellows runs note 7k2q ''")]
 pub(super) struct NoteArgs {
@@ -59,8 +55,7 @@ impl ShowArgs {
             return Err(find::unreadable(&entry, None));
         };
         if self.json {
-            output::print_json(record)?;
-            return Ok(Done::Fine);
+            return output::print_json(record).map(|()| Done::Fine);
         }
         let (style, report) = (output::style(), entry.dir.join(archive::file::REPORT));
         let mut text = format!("run: {}\n", entry.id);
@@ -84,13 +79,11 @@ impl ShowArgs {
                 text.push_str(&format!("state: {state}, no summary was written\nfolder: {dir}\n"));
             }
         }
-        output::print(&text)?;
-        Ok(Done::Fine)
+        output::print(&text).map(|()| Done::Fine)
     }
 }
 
 impl TagArgs {
-    /// Changes the tags, and prints those that the run has now.
     pub(super) fn execute(self) -> Result<Done, Failure> {
         change(&self.run, |labels| {
             for tag in self.tags {
@@ -127,15 +120,14 @@ fn shape(record: &RunRecord) -> Shape {
 }
 
 fn change(run: &RunArg, how: impl FnOnce(&mut Labels)) -> Result<Done, Failure> {
-    let mut entry = run.entry()?;
+    let mut entry = find::entry(&run.run, &run.runs.runs)?;
     let mut labels = Labels::read(&entry.dir)?;
     how(&mut labels);
     labels.write(&entry.dir)?;
     entry.labels = Ok(labels);
     let text = console::labels(&entry);
     let text = if text.is_empty() { "no labels" } else { &text };
-    output::print(&console::sentence(&format!("{}: {text}", entry.id), output::style()))?;
-    Ok(Done::Fine)
+    output::print(&console::sentence(&format!("{}: {text}", entry.id), output::style())).map(|()| Done::Fine)
 }
 
 #[cfg(test)]

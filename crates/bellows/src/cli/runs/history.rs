@@ -7,10 +7,10 @@ use report::console;
 use super::super::args::RunsDir;
 use super::super::compare::level;
 use super::super::find;
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows runs history stream-publish
   bellows runs history stream-publish --filter 'tag=nightly' --json
@@ -18,11 +18,7 @@ Examples:
 
 The newest run decides which count: those of its machine, its load and its bellows; brokers may differ. Trials of \
 `limit` never count. A change is called one where a cut of the series, or a window in it, is better than those of the \
-same values in random orders. `bellows help ab` says more.";
-
-/// Options of `bellows runs history`.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+same values in random orders. `bellows help ab` says more.")]
 pub(super) struct HistoryArgs {
     /// Name of the experiment, as `bellows runs` shows it
     #[arg(value_name = "EXPERIMENT")]
@@ -82,11 +78,7 @@ impl HistoryArgs {
         }
         let mut history = study::history(&self.name, &records, self.level);
         history.remarks.extend(self.trials(&entries));
-        match self.json {
-            true => output::print_json(&history)?,
-            false => output::print(&console::history(&history, output::style()))?,
-        }
-        Ok(Done::Fine)
+        output::print_result(self.json, &history, |style| console::history(&history, style))
     }
 
     fn matches(&self, entry: &RunEntry) -> bool {

@@ -12,8 +12,7 @@ use serde::Serialize;
 
 use super::args::{RunsDir, choice};
 use super::{complete, find};
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,7 +25,6 @@ Examples:
   bellows runs prune --keep 20 --older-than 30d --dry-run
   bellows runs data";
 
-/// Options of `bellows runs`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct RunsArgs {
@@ -36,7 +34,6 @@ pub(crate) struct RunsArgs {
     list: ListArgs,
 }
 
-/// Commands about kept runs.
 #[derive(Debug, Subcommand)]
 enum Action {
     /// List runs, as no command does
@@ -77,7 +74,6 @@ impl RunsArgs {
     }
 }
 
-/// A run that was kept.
 #[derive(Debug, Args)]
 struct RunArg {
     /// Run: path, id, unique start or end of its id, an experiment that ran once, or `last`
@@ -87,14 +83,6 @@ struct RunArg {
     runs: RunsDir,
 }
 
-impl RunArg {
-    /// The run's entry in the archive.
-    fn entry(&self) -> Result<RunEntry, Failure> {
-        find::entry(&self.run, &self.runs.runs)
-    }
-}
-
-/// Which runs are listed, and how.
 #[derive(Debug, Args)]
 struct ListArgs {
     /// Number of runs to show; 0 = all
@@ -105,10 +93,13 @@ struct ListArgs {
     #[arg(long, value_name = "FILTER")]
     filter: Option<RunFilter>,
     /// Order of the runs
-    #[arg(long, value_name = "BY", default_value = "time", value_parser = choice::<RunOrder, 6>([
-        ("time", "Newest first"), ("name", "By name"), ("rate", "Highest rate first"),
-        ("p99", "Highest 99th percentile first"), ("duration", "Longest first"),
-        ("size", "Largest first"),
+    #[arg(long, value_name = "BY", default_value = "time", value_parser = choice([
+        ("time", RunOrder::Time, "Newest first"),
+        ("name", RunOrder::Name, "By name"),
+        ("rate", RunOrder::Rate, "Highest rate first"),
+        ("p99", RunOrder::P99, "Highest 99th percentile first"),
+        ("duration", RunOrder::Duration, "Longest first"),
+        ("size", RunOrder::Size, "Largest first"),
     ]))]
     sort: RunOrder,
     /// Print the runs as a JSON array
@@ -118,7 +109,6 @@ struct ListArgs {
     runs: RunsDir,
 }
 
-/// One run for machines.
 #[derive(Serialize)]
 struct Row<'a> {
     id: &'a str,

@@ -12,10 +12,8 @@ use session::{PreparedData, PreparedFolder};
 
 use crate::cli::args::RunsDir;
 use crate::cli::{complete, find};
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
-/// Options of `bellows runs rm`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bellows runs rm 7k2q\n  bellows runs rm 7k2q x3m4 --dry-run")]
 pub(super) struct RmArgs {
@@ -32,7 +30,6 @@ pub(super) struct RmArgs {
     runs: RunsDir,
 }
 
-/// Options of `bellows runs prune`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bellows runs prune --keep 20 --dry-run\n  bellows runs prune --keep 20 --older-than \
@@ -72,11 +69,8 @@ impl RmArgs {
         let tagged = |entry: &&RunEntry| entry.labels.as_ref().is_ok_and(|l| !l.tags.is_empty());
         if let Some(tagged) = entries.iter().find(tagged).filter(|_| !self.tagged) {
             let labels = console::labels(tagged);
-            return Err(Failure::usage(
-                format!("{} has a tag, and nothing was removed", tagged.id),
-                "give --tagged to remove it all the same",
-            )
-            .observed(labels));
+            let cause = format!("{} has a tag, and nothing was removed", tagged.id);
+            return Err(Failure::usage(cause, "give --tagged to remove it all the same").observed(labels));
         }
         let checked = entries.iter().map(|entry| Removable::find(&entry.dir, self.tagged));
         let checked = checked.collect::<Result<Vec<_>, _>>()?;
@@ -114,7 +108,6 @@ impl PruneArgs {
     }
 }
 
-/// Runs that were removed, or would be.
 #[derive(Default)]
 struct Removed {
     number: u64,
@@ -133,12 +126,10 @@ impl Removed {
 
     /// Reports the number of runs, and the space that they took.
     fn tell(self, dry_run: bool) -> Result<Done, Failure> {
-        output::print(&console::removed(self.number, self.bytes, dry_run))?;
-        Ok(Done::Fine)
+        output::print(&console::removed(self.number, self.bytes, dry_run)).map(|()| Done::Fine)
     }
 }
 
-/// Options of `bellows runs data`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bellows runs data\n  bellows runs data --remove 3f2a9c01d4e5b678\n  bellows runs data \
@@ -158,7 +149,6 @@ pub(super) struct DataArgs {
 }
 
 impl DataArgs {
-    /// Lists kept data, or removes some.
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let folder = PreparedFolder::of(self.dir.as_deref()).map_err(Failure::Failed)?;
         let kept = folder.list().map_err(Failure::Failed)?;
@@ -185,11 +175,9 @@ fn remove_data(folder: &PreparedFolder, kept: &[PreparedData], names: &[String])
     let is_all = names.iter().any(|name| name == "all");
     let is_kept = |name: &&String| kept.iter().any(|data| data.key == **name);
     if let Some(unknown) = names.iter().find(|name| !is_all && !is_kept(name)) {
-        return Err(Failure::Failed(Problem::new(
-            format!("there is no prepared data {unknown}, and nothing was removed"),
-            folder.dir().display(),
-            "`bellows runs data` lists what there is",
-        )));
+        let cause = format!("there is no prepared data {unknown}, and nothing was removed");
+        let help = "`bellows runs data` lists what there is";
+        return Err(Failure::Failed(Problem::new(cause, folder.dir().display(), help)));
     }
     let meant = kept.iter().filter(|data| is_all || names.contains(&data.key));
     let (mut number, mut bytes) = (0, 0);
@@ -200,8 +188,7 @@ fn remove_data(folder: &PreparedFolder, kept: &[PreparedData], names: &[String])
         bytes += data.bytes;
     }
     let folders = counted(number, "folder");
-    output::print(&format!("removed {folders}, {}\n", megabytes(bytes)))?;
-    Ok(Done::Fine)
+    output::print(&format!("removed {folders}, {}\n", megabytes(bytes))).map(|()| Done::Fine)
 }
 
 fn megabytes(bytes: u64) -> String {

@@ -8,10 +8,13 @@ use clap::Args;
 use super::super::args::RunsDir;
 use super::super::open::write_report;
 use super::super::{complete, find};
-use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{Done, Failure, output};
 
-const EXAMPLES: &str = "\
+/// File name of a report for others in a run's folder.
+const REDACTED: &str = "report-redacted.html";
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows runs report
   bellows runs report 7k2q -o /tmp/before.html
@@ -22,14 +25,7 @@ Of a folder of runs in turns (`bellows ab`) it is the page of their comparison, 
 trials (`bellows limit`) the page of what was found.
 
 --redact puts `queue-1`, `host-2` and the like in the place of names of queues, exchanges, routing keys, virtual \
-hosts, hosts, users, nodes, addresses and paths. If one remains, no report is written.";
-
-/// File name of a report for others in a run's folder.
-const REDACTED: &str = "report-redacted.html";
-
-/// Options of `bellows runs report`.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+hosts, hosts, users, nodes, addresses and paths. If one remains, no report is written.")]
 pub(super) struct ReportArgs {
     /// Run: path, id, unique start or end of its id, an experiment that ran once, or `last`; or the
     /// folder of runs in turns, or of trials
@@ -46,7 +42,6 @@ pub(super) struct ReportArgs {
 }
 
 impl ReportArgs {
-    /// Writes the report and prints its path.
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let dir = find::to_draw(&self.run, &self.runs.runs)?;
         if self.redact {
@@ -64,8 +59,7 @@ impl ReportArgs {
                 path
             }
         };
-        output::print(&format!("{}\n", path.display()))?;
-        Ok(Done::Fine)
+        output::print(&format!("{}\n", path.display())).map(|()| Done::Fine)
     }
 }
 
@@ -85,6 +79,5 @@ fn redacted(dir: &Path, output: Option<PathBuf>) -> Result<Done, Failure> {
             output::line_aside(&format!("{why}: {}", names.join(", ")));
         }
     }
-    output::print(&format!("{}\n", path.display()))?;
-    Ok(Done::Fine)
+    output::print(&format!("{}\n", path.display())).map(|()| Done::Fine)
 }

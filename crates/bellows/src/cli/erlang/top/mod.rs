@@ -5,16 +5,16 @@ mod screen;
 
 use std::io::IsTerminal as _;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use erlang::Helper;
 use erlang::top::{TopRequest, TopSort, TopWindow, top};
 use measure::{Length, Nanos};
 use serde::Serialize;
 
 use super::connect::{NodeArgs, left};
-use super::progress::{Repetition, time};
-use crate::failure::{Done, Failure};
-use crate::output;
+use super::progress::Repetition;
+use crate::cli::args::choice;
+use crate::{Done, Failure, output};
 
 /// The window where nothing else is requested.
 const WINDOW: Length = Length(Nanos::from_millis(2_000));
@@ -22,24 +22,26 @@ const SHORTEST: Length = Length(Nanos::from_millis(50));
 /// Processes that are printed where nothing else is requested.
 const ROWS: u32 = 20;
 
-const EXAMPLES: &str = "\
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   bellows erlang top rabbit@localhost
   bellows erlang top rabbit@localhost --sort memory --limit 50
   bellows erlang top rabbit@localhost --once --every 5s
   bellows erlang top rabbit@localhost --json --every 2s --count 10
 
-Keys: r reductions, m memory, l message queue, b binaries; + and - the window; p pause; ? all keys; q or Esc ends.";
-
-/// Options of `bellows erlang top`.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+Keys: r reductions, m memory, l message queue, b binaries; + and - the window; p pause; ? all keys; q or Esc ends.")]
 pub(crate) struct ErlangTopArgs {
     #[command(flatten)]
     node: NodeArgs,
     /// Which processes come first
-    #[arg(long, value_enum, default_value_t = ProcessOrder::Reductions)]
-    sort: ProcessOrder,
+    #[arg(long, default_value = "reductions", value_parser = choice([
+        ("reductions", TopSort::Reductions, "Reductions in the window"),
+        ("memory", TopSort::Memory, "Memory of the process"),
+        ("messages", TopSort::Messages, "Messages that wait for the process"),
+        ("binaries", TopSort::Binaries, "Binaries that the process refers to"),
+    ]))]
+    sort: TopSort,
     /// Processes to show at most; by default 20, on a screen that is drawn again as many as it has rows for (up to 100)
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: Option<u32>,
@@ -60,37 +62,12 @@ pub(crate) struct ErlangTopArgs {
     json: bool,
 }
 
-/// A window for `--json`.
 #[derive(Debug, Serialize)]
 struct TopRow<'a> {
     node: &'a str,
-    /// The end of the window.
     time: String,
     #[serde(flatten)]
     window: TopWindow,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ProcessOrder {
-    /// Reductions in the window
-    Reductions,
-    /// Memory of the process
-    Memory,
-    /// Messages that wait for the process
-    Messages,
-    /// Binaries that the process refers to
-    Binaries,
-}
-
-impl ProcessOrder {
-    const fn meaning(self) -> TopSort {
-        match self {
-            Self::Reductions => TopSort::Reductions,
-            Self::Memory => TopSort::Memory,
-            Self::Messages => TopSort::Messages,
-            Self::Binaries => TopSort::Binaries,
-        }
-    }
 }
 
 impl ErlangTopArgs {
@@ -111,8 +88,8 @@ impl ErlangTopArgs {
 
     fn request(&self) -> TopRequest {
         TopRequest {
-            window: time(self.every),
-            sort: self.sort.meaning(),
+            window: self.every.0.into(),
+            sort: self.sort,
             limit: self.limit.unwrap_or(ROWS),
             flow: !self.no_flow,
         }

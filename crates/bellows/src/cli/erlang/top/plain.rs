@@ -1,36 +1,26 @@
 //! A window as text, and the columns that a terminal has room for.
 
-use erlang::top::{TopProcess, TopWindow};
+use erlang::top::{TopProcess, TopSort, TopWindow};
 use measure::{Nanos, count, counted};
 use report::console::{Style, grid, named_grid, sentence, width};
 use report::text::bytes;
-
-use super::ProcessOrder;
 
 /// Connections, channels and queues in flow control that are named.
 const NAMED: usize = 8;
 
 /// Processes, below the activity of the whole node.
-pub(super) fn text(window: &TopWindow, node: &str, sort: ProcessOrder, style: Style) -> String {
+pub(super) fn text(window: &TopWindow, node: &str, sort: TopSort, style: Style) -> String {
     let mut out = String::new();
     for line in summary(window, node, style.columns) {
         out += &sentence(&line, style);
     }
     out.push('\n');
     let heads = "process<|reductions/s|memory|messages|binaries|pid<|in<";
-    let row = |(title, process): (String, &TopProcess)| {
-        vec![
-            title,
-            count(process.reductions_per_s as u64),
-            bytes(process.memory),
-            count(process.messages),
-            bytes(process.binaries),
-            process.pid.clone(),
-            process.function.clone(),
-        ]
+    let row = |(title, process): (String, &TopProcess)| -> Vec<String> {
+        let others = TopColumn::ALL.iter().skip(1).map(|column| column.text(process));
+        std::iter::once(title).chain(others).collect()
     };
-    let rows = titles(&window.processes).into_iter();
-    let rows = rows.zip(&window.processes).map(row);
+    let rows = titles(&window.processes).into_iter().zip(&window.processes).map(row);
     out += &named_grid(heads, LEAST_NAME, left_out(sort), rows, style);
     out.push('\n');
     let rows = window.tables.iter().take(5);
@@ -39,12 +29,12 @@ pub(super) fn text(window: &TopWindow, node: &str, sort: ProcessOrder, style: St
 }
 
 /// The columns that a narrow terminal has no room for, the least useful first. The one that gives the order stays.
-const fn left_out(sort: ProcessOrder) -> &'static [usize] {
+const fn left_out(sort: TopSort) -> &'static [usize] {
     match sort {
-        ProcessOrder::Reductions => &[6, 5, 4, 3, 2],
-        ProcessOrder::Memory => &[6, 5, 4, 3, 1],
-        ProcessOrder::Messages => &[6, 5, 4, 2, 1],
-        ProcessOrder::Binaries => &[6, 5, 3, 2, 1],
+        TopSort::Reductions => &[6, 5, 4, 3, 2],
+        TopSort::Memory => &[6, 5, 4, 3, 1],
+        TopSort::Messages => &[6, 5, 4, 2, 1],
+        TopSort::Binaries => &[6, 5, 3, 2, 1],
     }
 }
 
@@ -168,10 +158,7 @@ fn rabbitmq(window: &TopWindow) -> Vec<String> {
 
 /// Processes in flow control, or blocked by an alarm.
 fn slowed(window: &TopWindow) -> String {
-    let whole = match window.flow_whole {
-        true => "",
-        false => " among those that were looked at",
-    };
+    let whole = if window.flow_whole { "" } else { " among those that were looked at" };
     if window.flow_count == 0 {
         return format!("nobody in flow control{whole}");
     }
@@ -187,16 +174,12 @@ const LEAST_FUNCTION: u16 = 24;
 /// Marks the head of the column that gives the order.
 pub(super) const MARK: &str = " v";
 
-/// A column of the live view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TopColumn {
-    /// Role and name.
     Name,
     /// A number that processes can be put in order by.
-    Number(ProcessOrder),
-    /// The process' identifier.
+    Number(TopSort),
     Pid,
-    /// The function that the process is in.
     Function,
 }
 
@@ -204,10 +187,10 @@ impl TopColumn {
     /// All columns, from left to right: a narrow terminal omits the last ones first, and never the first.
     const ALL: [Self; 7] = [
         Self::Name,
-        Self::Number(ProcessOrder::Reductions),
-        Self::Number(ProcessOrder::Memory),
-        Self::Number(ProcessOrder::Messages),
-        Self::Number(ProcessOrder::Binaries),
+        Self::Number(TopSort::Reductions),
+        Self::Number(TopSort::Memory),
+        Self::Number(TopSort::Messages),
+        Self::Number(TopSort::Binaries),
         Self::Pid,
         Self::Function,
     ];
@@ -215,12 +198,21 @@ impl TopColumn {
     pub(super) const fn head(self) -> &'static str {
         match self {
             Self::Name => "process",
-            Self::Number(ProcessOrder::Reductions) => "reductions/s",
-            Self::Number(ProcessOrder::Memory) => "memory",
-            Self::Number(ProcessOrder::Messages) => "messages",
-            Self::Number(ProcessOrder::Binaries) => "binaries",
+            Self::Number(TopSort::Reductions) => "reductions/s",
+            Self::Number(sort) => sort.name(),
             Self::Pid => "pid",
             Self::Function => "in",
+        }
+    }
+
+    /// A process's cell in a column other than the name's.
+    pub(super) fn text(self, process: &TopProcess) -> String {
+        match self {
+            Self::Name => String::new(),
+            Self::Number(sort @ (TopSort::Reductions | TopSort::Messages)) => count(value(process, sort)),
+            Self::Number(sort) => bytes(value(process, sort)),
+            Self::Pid => process.pid.clone(),
+            Self::Function => process.function.clone(),
         }
     }
 
@@ -237,9 +229,19 @@ impl TopColumn {
     }
 }
 
+/// The number that processes are put in order by.
+pub(super) fn value(process: &TopProcess, sort: TopSort) -> u64 {
+    match sort {
+        TopSort::Reductions => process.reductions_per_s as u64,
+        TopSort::Memory => process.memory,
+        TopSort::Messages => process.messages,
+        TopSort::Binaries => process.binaries,
+    }
+}
+
 /// The columns that fit, each with its width: as wide as its `longest` text, where there is room. Numbers and
 /// identifiers are never cut; names have the room before functions.
-pub(super) fn columns(width: u16, sort: ProcessOrder, longest: impl Fn(TopColumn) -> u16) -> Vec<(TopColumn, u16)> {
+pub(super) fn columns(width: u16, sort: TopSort, longest: impl Fn(TopColumn) -> u16) -> Vec<(TopColumn, u16)> {
     let mut shown = TopColumn::ALL.to_vec();
     let least = |column: TopColumn| column.least(longest(column));
     let needed = |shown: &[TopColumn]| {
@@ -337,7 +339,7 @@ mod tests {
         let node = "bellows-1234-5678@localhost";
         let style = |columns| Style { terminal: true, columns, ..Style::PLAIN };
         for (sort, kept, gone) in
-            [(ProcessOrder::Reductions, "reductions/s", "binaries"), (ProcessOrder::Binaries, "binaries", "messages")]
+            [(TopSort::Reductions, "reductions/s", "binaries"), (TopSort::Binaries, "binaries", "messages")]
         {
             let text = text(&window(), node, sort, style(80));
             assert!(text.lines().all(|line| width(line) <= 80), "{text}");
@@ -346,14 +348,14 @@ mod tests {
             assert!(head.contains(kept) && !head.contains(gone), "{text}");
             assert!(text.contains("connection 127.0.0.1:45678 ->"), "{text}");
         }
-        let whole = text(&window(), node, ProcessOrder::Reductions, Style::PLAIN);
+        let whole = text(&window(), node, TopSort::Reductions, Style::PLAIN);
         assert!(whole.contains("gen_server2:process_next_msg/1"), "{whole}");
         assert!(whole.contains("connection 127.0.0.1:45678 -> 127.0.0.1:5672"));
     }
 
     #[test]
     fn the_name_keeps_its_width_and_the_order_its_column() {
-        for sort in [ProcessOrder::Reductions, ProcessOrder::Memory, ProcessOrder::Messages, ProcessOrder::Binaries] {
+        for sort in [TopSort::Reductions, TopSort::Memory, TopSort::Messages, TopSort::Binaries] {
             for width in 1..400 {
                 let shown = columns(width, sort, |_| 14);
                 let wide = columns(width, sort, |_| 60);
@@ -378,10 +380,10 @@ mod tests {
             TopColumn::Function => 40,
             _ => 10,
         };
-        let number = |width| columns(width, ProcessOrder::Reductions, longest).len();
+        let number = |width| columns(width, TopSort::Reductions, longest).len();
         assert_eq!([60, 80, 90, 120, 140].map(number), [2, 4, 5, 6, 7]);
         // A name is not cut while there is room for it.
-        let name = |width| columns(width, ProcessOrder::Reductions, longest)[0].1;
+        let name = |width| columns(width, TopSort::Reductions, longest)[0].1;
         assert_eq!([160, 200, 250].map(name), [60, 60, 60]);
     }
 }

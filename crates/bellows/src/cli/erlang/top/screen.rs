@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use erlang::top::{TopProcess, TopRequest, TopWindow, top};
+use erlang::top::{TopProcess, TopRequest, TopSort, TopWindow, top};
 use erlang::{Error, Helper};
-use measure::count;
 use ratatui::Terminal;
 use ratatui::backend::TermionBackend;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -21,13 +20,10 @@ use ratatui::termion::screen::{AlternateScreen, IntoAlternateScreen as _};
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 use report::console::{fit, fit_apart, sanitise, width, wrap};
-use report::text::bytes;
 use signal_hook::consts::SIGINT;
 
-use super::ProcessOrder;
-use super::plain::{MARK, TopColumn, columns, is_own, summary, titles};
-use crate::failure::{Done, Failure};
-use crate::signals;
+use super::plain::{MARK, TopColumn, columns, is_own, summary, titles, value};
+use crate::{Done, Failure, signals};
 
 /// Windows that + and - choose from.
 const WINDOWS: [Duration; 6] = [
@@ -50,7 +46,6 @@ const ASKED: (u32, u32) = (100, 500);
 
 type TopScreen = Terminal<TermionBackend<AlternateScreen<RawTerminal<Stdout>>>>;
 
-/// Events for the drawing thread.
 enum TopNews {
     Window(Box<Result<TopWindow, Error>>),
     Key(Key),
@@ -59,18 +54,14 @@ enum TopNews {
 }
 
 /// Shows windows until a key ends it, of each as many processes as have room, and `limit` at most.
-pub(super) fn show(
-    helper: &Helper,
-    request: TopRequest,
-    sort: ProcessOrder,
-    limit: Option<u32>,
-) -> Result<Done, Failure> {
+pub(super) fn show(helper: &Helper, request: TopRequest, sort: TopSort, limit: Option<u32>) -> Result<Done, Failure> {
     let (least, most) = ASKED;
     let wish = Arc::new(Mutex::new(TopRequest { limit: limit.unwrap_or(least).clamp(least, most), ..request }));
     let (tell, news) = mpsc::channel();
     let keys = tell.clone();
     thread::Builder::new().name("keys".to_owned()).spawn(move || read_keys(&keys))?;
     let (resume, paused) = mpsc::channel::<()>();
+    let (control, _) = signals::stop_load()?;
     let mut view = TopView {
         sort,
         limit: limit.map_or(usize::MAX, |limit| limit as usize),
@@ -80,9 +71,8 @@ pub(super) fn show(
         is_paused: false,
         all_keys: false,
         wish: Arc::clone(&wish),
-        control: load::Control::new(),
+        control,
     };
-    signals::stop_load(&view.control)?;
     let mut screen = open()?;
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -140,9 +130,8 @@ fn look(
     }
 }
 
-/// The screen's state.
 struct TopView {
-    sort: ProcessOrder,
+    sort: TopSort,
     /// Rows of processes at most.
     limit: usize,
     node: String,
@@ -188,10 +177,10 @@ impl TopView {
     /// Acts on a key; whether it ends the view.
     fn press(&mut self, key: Key) -> bool {
         match key {
-            Key::Char('r') => self.order(ProcessOrder::Reductions),
-            Key::Char('m') => self.order(ProcessOrder::Memory),
-            Key::Char('l') => self.order(ProcessOrder::Messages),
-            Key::Char('b') => self.order(ProcessOrder::Binaries),
+            Key::Char('r') => self.order(TopSort::Reductions),
+            Key::Char('m') => self.order(TopSort::Memory),
+            Key::Char('l') => self.order(TopSort::Messages),
+            Key::Char('b') => self.order(TopSort::Binaries),
             Key::Char('+') => self.window(|now| WINDOWS.into_iter().find(|it| *it > now)),
             Key::Char('-') => self.window(|now| WINDOWS.into_iter().rev().find(|it| *it < now)),
             Key::Char('?') => self.all_keys = !self.all_keys,
@@ -207,9 +196,9 @@ impl TopView {
         false
     }
 
-    fn order(&mut self, sort: ProcessOrder) {
+    fn order(&mut self, sort: TopSort) {
         self.sort = sort;
-        self.change(|request| request.sort = sort.meaning());
+        self.change(|request| request.sort = sort);
         self.arrange();
     }
 
@@ -217,13 +206,7 @@ impl TopView {
     fn arrange(&mut self) {
         let sort = self.sort;
         if let Some(last) = &mut self.last {
-            let key = |process: &TopProcess| match sort {
-                ProcessOrder::Reductions => process.reductions_per_s as u64,
-                ProcessOrder::Memory => process.memory,
-                ProcessOrder::Messages => process.messages,
-                ProcessOrder::Binaries => process.binaries,
-            };
-            let key = |process: &TopProcess| (key(process), process.reductions_per_s as u64);
+            let key = |process: &TopProcess| (value(process, sort), process.reductions_per_s as u64);
             last.processes.retain(|process| !is_own(process));
             last.processes.sort_by_key(|process| std::cmp::Reverse(key(process)));
         }
@@ -278,7 +261,6 @@ impl TopView {
         lines.collect()
     }
 
-    /// The keys, and whether the view is paused.
     fn keys(&self, columns: usize) -> Vec<String> {
         let wish = self.wish.lock().unwrap_or_else(PoisonError::into_inner);
         let state = if self.is_paused { "paused; " } else { "" };
@@ -298,10 +280,7 @@ impl TopView {
         let processes = &window.processes[..self.limit.min(window.processes.len())];
         let titles = titles(processes).into_iter();
         let titles: Vec<String> = titles.map(|it| sanitise(&it).into_owned()).collect();
-        let of_column = |column| {
-            let texts = processes.iter().map(move |it| text(it, column));
-            texts.map(|text| sanitise(&text).into_owned())
-        };
+        let of_column = |column: TopColumn| processes.iter().map(move |it| sanitise(&column.text(it)).into_owned());
         let longest = |column: TopColumn| {
             let widest = match column {
                 TopColumn::Name => titles.iter().map(|it| width(it)).max(),
@@ -326,26 +305,10 @@ impl TopView {
             let cells = columns.iter().zip(&texts);
             let cells = cells.map(|((column, width), texts)| cell(*column, &texts[row], *width));
             let row = Row::new(cells);
-            match process.flow {
-                true => row.style(strong),
-                false => row,
-            }
+            if process.flow { row.style(strong) } else { row }
         });
         let widths = columns.iter().map(|(_, width)| Constraint::Length(*width));
         Table::new(rows, widths).header(Row::new(heads).style(strong))
-    }
-}
-
-/// A process's cell in a column other than the name's.
-fn text(process: &TopProcess, column: TopColumn) -> String {
-    match column {
-        TopColumn::Name => String::new(),
-        TopColumn::Number(ProcessOrder::Reductions) => count(process.reductions_per_s as u64),
-        TopColumn::Number(ProcessOrder::Memory) => bytes(process.memory),
-        TopColumn::Number(ProcessOrder::Messages) => count(process.messages),
-        TopColumn::Number(ProcessOrder::Binaries) => bytes(process.binaries),
-        TopColumn::Pid => process.pid.clone(),
-        TopColumn::Function => process.function.clone(),
     }
 }
 
@@ -372,10 +335,7 @@ fn key_line(window: Duration, columns: usize) -> String {
     for left in (1..=keys.len()).rev() {
         let more = ("?", &"more".to_owned());
         let shown = keys.iter().take(left).map(|(key, _, what)| (*key, what));
-        let text = match left == keys.len() {
-            true => joined(shown),
-            false => joined(shown.chain([more])),
-        };
+        let text = if left == keys.len() { joined(shown) } else { joined(shown.chain([more])) };
         if width(&text) <= columns {
             return text;
         }
@@ -383,7 +343,6 @@ fn key_line(window: Duration, columns: usize) -> String {
     fit("? keys", columns).into_owned()
 }
 
-/// All keys, on as many lines as they need.
 fn key_lines(window: Duration, columns: usize) -> Vec<String> {
     let keys = keys(window);
     let mut keys: Vec<String> = keys.iter().map(|(key, what, _)| format!("{key} {what}")).collect();
@@ -418,7 +377,7 @@ mod tests {
     use super::*;
 
     /// The view of a window that came this long ago.
-    fn view(ago: Duration, is_paused: bool, sort: ProcessOrder) -> TopView {
+    fn view(ago: Duration, is_paused: bool, sort: TopSort) -> TopView {
         TopView {
             sort,
             limit: usize::MAX,
@@ -427,17 +386,12 @@ mod tests {
             since: Instant::now().checked_sub(ago).expect("a time"),
             is_paused,
             all_keys: false,
-            wish: Arc::new(Mutex::new(TopRequest {
-                window: Duration::from_secs(2),
-                sort: sort.meaning(),
-                limit: 10,
-                flow: true,
-            })),
+            wish: Arc::new(Mutex::new(TopRequest { window: Duration::from_secs(2), sort, limit: 10, flow: true })),
             control: load::Control::new(),
         }
     }
 
-    fn shown(width: u16, height: u16, sort: ProcessOrder) -> Vec<String> {
+    fn shown(width: u16, height: u16, sort: TopSort) -> Vec<String> {
         drawn(&view(Duration::ZERO, true, sort), width, height)
     }
 
@@ -451,7 +405,7 @@ mod tests {
 
     #[test]
     fn a_small_terminal_has_names_and_keys_that_are_not_cut() {
-        let rows = shown(80, 24, ProcessOrder::Reductions);
+        let rows = shown(80, 24, TopSort::Reductions);
         let text = rows.join("\n");
         assert!(text.contains("connection 127.0.0.1:45678"), "{text}");
         assert!(text.contains("queue orders"), "{text}");
@@ -467,7 +421,7 @@ mod tests {
         let names: Vec<&str> = names.filter_map(|row| row.split("  ").next()).collect();
         assert!(names.len() == 2 && names[0] != names[1], "{text}");
         assert!(names[0].ends_with("(1)") && names[1].ends_with("(2)") && names[0].contains(":45678"), "{text}");
-        let wide = shown(160, 24, ProcessOrder::Binaries).join("\n");
+        let wide = shown(160, 24, TopSort::Binaries).join("\n");
         for part in ["-> 127.0.0.1:5672 ", "binaries v", "gen_server2:process_next_msg/1"] {
             assert!(wide.contains(part), "{wide}");
         }
@@ -475,7 +429,7 @@ mod tests {
 
     #[test]
     fn no_more_processes_are_shown_than_were_asked_for() {
-        let mut view = view(Duration::ZERO, true, ProcessOrder::Memory);
+        let mut view = view(Duration::ZERO, true, TopSort::Memory);
         let mut processes = window().processes;
         for (process, memory) in processes.iter_mut().zip([1, 4, 3, 2]) {
             process.memory = memory;
@@ -501,7 +455,7 @@ mod tests {
 
     #[test]
     fn a_node_that_does_not_answer_is_told_as_such() {
-        let told = |ago, is_paused| view(ago, is_paused, ProcessOrder::Memory).silence();
+        let told = |ago, is_paused| view(ago, is_paused, TopSort::Memory).silence();
         let seconds = Duration::from_secs;
         assert_eq!(told(seconds(3), false), None);
         let silent = "the node has not answered for 5 s".to_owned();
@@ -513,7 +467,7 @@ mod tests {
     fn no_terminal_is_too_small_to_be_drawn_on() {
         for width in [1, 2, 7, 20, 54, 79] {
             for height in [1, 2, 9, 15] {
-                shown(width, height, ProcessOrder::Messages);
+                shown(width, height, TopSort::Messages);
             }
         }
     }
