@@ -13,8 +13,7 @@ fn places(values: &[f64], seed: u64) -> Vec<usize> {
     change_points(values, search).iter().map(|it| it.at).collect()
 }
 
-/// Values of a kind, without a change: normal, log-normal, heavy-tailed, rounded ones of which many are one, and such
-/// as most are one.
+/// Values without a change: normal, log-normal, heavy-tailed, rounded with many alike, and such as most are one.
 fn unchanged(kind: usize, count: usize, draw: &mut Draw) -> Vec<f64> {
     let mut one = || match kind {
         0 => draw.normal(),

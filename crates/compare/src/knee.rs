@@ -17,8 +17,7 @@ const SURE_LEAP: f64 = 5.0;
 /// The paper's sensitivity: how many mean distances of two rates the curve has to come back.
 const SENSITIVITY: f64 = 1.0;
 
-/// The place of the knee among the points (rate, latency), which are in the order of their rates; `None` where there is
-/// none.
+/// The place of the knee among points (rate, latency) in the order of their rates; `None` where there is none.
 pub fn knee(points: &[(f64, f64)]) -> Option<usize> {
     let is_finite = points.iter().all(|it| it.0.is_finite() && it.1.is_finite() && it.1 >= 0.0);
     let is_rising = points.windows(2).all(|it| matches!(it, [a, b] if a.0 < b.0));

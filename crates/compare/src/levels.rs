@@ -58,7 +58,6 @@ pub fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
     corrected
 }
 
-/// The indices of numbers, the smallest first.
 fn ascending(p: &[f64]) -> Vec<usize> {
     let numbers = p.iter().enumerate().filter(|(_, p)| p.is_finite());
     let mut order: Vec<(usize, f64)> = numbers.map(|(index, p)| (index, *p)).collect();

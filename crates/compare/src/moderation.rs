@@ -1,16 +1,8 @@
-//! Variances that many functions tell together (empirical Bayes).
-//!
-//! A function's cost in eight pairs of runs has a variance of seven degrees of freedom, behind a correction over
-//! hundreds of functions: that asks for 7 standard errors where a variance that is known asks for 4. All functions of a
-//! profile are counted by the same samples in the same runs, so that each tells of the others how much more than by
-//! chance of sampling runs differ: G. K. Smyth, "Linear models and empirical Bayes methods for assessing differential
-//! expression in microarray experiments", Statistical Applications in Genetics and Molecular Biology 3, 2004. As for
-//! counts of genes (S. P. Lund and others, "Detecting differential expression in RNA-sequence data using
-//! quasi-likelihood with shrunken dispersion estimates", the same 11, 2012), it is not variances that are alike but
-//! their ratios to those of sampling, and these rise with the number of samples. Functions whose runs differ by far
-//! more than the others' keep their own variance (B. Phipson and others, "Robust hyperparameter estimation protects
-//! against hypervariable genes and improves power to detect differential expression", Annals of Applied Statistics 10,
-//! 2016).
+//! Variances that many functions tell together, all of them counted by the same samples in the same runs: empirical
+//! Bayes (G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004). Not variances are alike but
+//! their ratios to those of sampling, which rise with the number of samples (S. P. Lund and others, the same 11, 2012).
+//! Functions whose runs differ by far more than the others' keep their own variance (B. Phipson and others, "Robust
+//! hyperparameter estimation", Annals of Applied Statistics 10, 2016).
 
 use statrs::distribution::{ContinuousCDF as _, FisherSnedecor};
 use statrs::function::gamma::digamma;

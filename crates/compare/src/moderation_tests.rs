@@ -9,7 +9,6 @@ use crate::{
 /// Share of the samples below which a function is no question, and samples of both sides.
 const LEAST_SHARE: f64 = 0.002;
 const LEAST_SAMPLES: f64 = 10.0;
-/// The function that changes.
 const CHANGED: usize = 1;
 
 /// An experiment that is played; deviations are of logarithms.
@@ -132,8 +131,7 @@ impl Scene {
         (sampled, is_guarded(guard, 0.05) && samples >= LEAST_SAMPLES)
     }
 
-    /// Whether the function that costs so many times as much on B is found, and whether any is: with variances of their
-    /// own, and with those that all functions tell.
+    /// Whether the function that costs so many times as much is found, and any, by own variances and by moderated ones.
     fn play(&self, draw: &mut Draw, times: f64) -> [[bool; 2]; 2] {
         let mut costs = self.costs();
         let is_odd: Vec<bool> = costs.iter().map(|_| draw.uniform() < self.own_of).collect();
@@ -172,8 +170,7 @@ impl Scene {
         [decide(&SampledDifference::floored), decide(&moderated)]
     }
 
-    /// Of all experiments, those with a false star, and those in which the change is found without and with the other
-    /// functions.
+    /// The experiments with a false star, and those that find the change without and with the other functions.
     fn shares(&self, experiments: u32) -> [f64; 3] {
         let mut draw = Draw::new(5);
         let mut found = [0; 3];

@@ -31,8 +31,7 @@ pub struct ScalePoint {
 pub struct Estimate {
     /// The value.
     pub value: f64,
-    /// By the curvature at the best fit and Student's t; `None` where the value lies at its bound, or runs are as few
-    /// as parameters.
+    /// By the curvature at the best fit and Student's t; `None` at a bound, or of as few runs as parameters.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -98,8 +97,7 @@ impl Scalability {
         (coherence > 0.0).then(|| ((1.0 - contention).max(0.0) / coherence).sqrt().max(1.0))
     }
 
-    /// Throughput lost to contention and coherence, as shares of what so many clients would have without them: the
-    /// whole, and the parts of both.
+    /// Throughput lost to contention and coherence, as shares of that without them: the whole, and both parts.
     pub fn lost(&self, clients: f64) -> [f64; 3] {
         let contention = self.contention.value * (clients - 1.0);
         let coherence = self.coherence.value * clients * (clients - 1.0);
@@ -138,7 +136,6 @@ pub fn scalability(points: &[ScalePoint]) -> Option<Scalability> {
     Some(told(&scaled, &counts, &best, scale))
 }
 
-/// A fit in which some parameters were free.
 struct Fit {
     at: [f64; 3],
     free: [bool; 3],

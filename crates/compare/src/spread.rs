@@ -6,8 +6,7 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 const LEAST_RUNS: usize = 3;
 /// Runs below which none can be told to lie apart.
 const LEAST_RUNS_APART: usize = 5;
-/// Distances from the median, in standard deviations as the median distance estimates them, beyond which a run
-/// lies apart.
+/// Distances from the median, in standard deviations as the median distance tells, beyond which a run lies apart.
 const APART: f64 = 5.0;
 /// Share of the median within which no run lies apart, however close the others are to each other.
 const CLOSE: f64 = 0.05;
@@ -56,8 +55,7 @@ pub fn spread(values: &[f64]) -> Option<Spread> {
     })
 }
 
-/// The runs, by their index, whose value lies far from the others'. None are with fewer than five values: there
-/// is no telling then who of them is the odd one.
+/// The runs, by index, whose value lies far from the others'; none of fewer than five, as nobody is the odd one there.
 pub fn apart(values: &[Option<f64>]) -> Vec<usize> {
     let known = || values.iter().flatten().copied().filter(|v| v.is_finite());
     if known().count() < LEAST_RUNS_APART {
@@ -75,7 +73,7 @@ pub fn apart(values: &[Option<f64>]) -> Vec<usize> {
     far.map(|(run, _)| run).collect()
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
     let lower = *values.get((values.len() - 1) / 2)?;

@@ -7,7 +7,6 @@ use crate::calibration::{BUSY, Calibration, Lateness, Point, Workload, workload_
 use crate::{Error, NoObserver, RunOptions};
 use experiment::{BrokerKind, BrokerSpec, Experiment, LoadSpec, PhasesSpec, ProfileSpec, SizeSpec};
 
-/// Bytes of a message.
 const SIZES: [usize; 3] = [12, 1_024, 16_384];
 /// Connections; where messages also come out again, twice as many.
 const CONNECTIONS: [usize; 2] = [1, 100];
@@ -19,7 +18,6 @@ const IN_FLIGHT: usize = 2_000;
 /// Message rates at which it is looked how late the event loop wakes: at rest, and under load.
 const RATES: [f64; 2] = [1_000.0, 50_000.0];
 
-/// A load to be measured.
 #[derive(Clone, Copy, Debug)]
 struct Job {
     workload: Workload,

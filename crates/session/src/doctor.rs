@@ -88,7 +88,6 @@ fn kept_runs() -> Check {
     }
 }
 
-/// Bytes that are free where the folder is, or will be.
 fn free_bytes(dir: &Path) -> Option<u64> {
     let there = dir.ancestors().find(|folder| folder.is_dir())?;
     let found = rustix::fs::statvfs(there).ok()?;
@@ -120,7 +119,6 @@ fn installed_brokers() -> Check {
     Check::new(NAME, Status::Warn, observed, &meaning).fix(remedies.join(", or "))
 }
 
-/// One check for every running broker.
 fn running_brokers() -> Vec<Check> {
     let check = |pid| {
         let (command, arguments) = (processes::stat(pid)?.command, processes::arguments(pid));
@@ -173,7 +171,6 @@ fn cores(cores: u32) -> Check {
     .fix("use a machine with 4 cores or more, or run the broker on another machine")
 }
 
-/// Whether this bellows is as quick as figures demand.
 fn build(is_debug: bool) -> Check {
     const NAME: &str = "build";
     if !is_debug {
@@ -317,7 +314,6 @@ fn open_files() -> Check {
 mod tests {
     use super::*;
 
-    /// No process has this number.
     const NOBODY: u32 = u32::MAX;
 
     fn check(program: &str, ports: &[u16], line: &str) -> Check {

@@ -36,7 +36,6 @@ pub(crate) fn read() -> Hardware {
     }
 }
 
-/// The clock that the kernel keeps time by.
 pub(crate) fn clock_source() -> Option<String> {
     trimmed("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 }

@@ -26,15 +26,10 @@ use experiment::{BrokerSpec, Experiment};
 const FORMAT: u32 = 2;
 /// The file that describes a folder's data.
 const DESCRIPTION: &str = "prepared.json";
-/// The node's data in a folder.
 pub(crate) const DATA: &str = "data";
-/// Bytes of a description.
 const LARGEST: u64 = 1 << 20;
-/// Digits of a name.
 const DIGITS: usize = 16;
-/// Polling interval while another bellows holds the lock.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Interval of messages about a wait.
 const TELL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Description of prepared data.
@@ -145,7 +140,6 @@ impl PreparedFolder {
         (found.key == key).then_some(found)
     }
 
-    /// The node's data of this name.
     pub(crate) fn data(&self, key: &str) -> PathBuf {
         self.dir.join(key).join(DATA)
     }
@@ -229,8 +223,7 @@ impl PreparedFolder {
         there.is_some() && file.metadata().map(of).ok() == there
     }
 
-    /// The damage of stored data: a folder that was copied in part, or files that were removed. `None` where it is
-    /// complete.
+    /// The damage of data that was copied in part, or of which files were removed; `None` where it is complete.
     pub(crate) fn damage(&self, data: &PreparedData) -> Option<String> {
         let folder = self.data(&data.key);
         let size = match brokers::folder_size(&folder, false) {

@@ -45,7 +45,6 @@ struct QueuePageState {
     held: Mutex<LastRead>,
 }
 
-/// The latest reading.
 #[derive(Debug, Default)]
 struct LastRead {
     /// `None` where the node did not answer last, until the next request.
@@ -155,7 +154,6 @@ fn pages_of(page: &QueuePage) -> Vec<(String, Box<dyn Page>)> {
 
 struct JsonPage(QueuePage);
 
-/// The JSON of the page.
 #[derive(Serialize)]
 struct QueuesAsJson<'a> {
     node: &'a str,

@@ -6,15 +6,16 @@ use testkit::Random;
 
 use super::comparison_tests::run;
 use super::*;
+use crate::example_warnings::warn;
 
 const EXPERIMENTS: u64 = 280;
 
-fn uniform(random: &mut Random) -> f64 {
+pub(crate) fn uniform(random: &mut Random) -> f64 {
     (random.below(1 << 31) as f64 + 0.5) / f64::from(1_u32 << 31)
 }
 
 /// About normal, with a deviation of 1.
-fn noise(random: &mut Random) -> f64 {
+pub(crate) fn noise(random: &mut Random) -> f64 {
     (0..12).map(|_| uniform(random)).sum::<f64>() - 6.0
 }
 
@@ -45,8 +46,7 @@ fn played(random: &mut Random, rate: f64, lost: f64, broken: u64) -> RunRecord {
         ..LedgerSummary::default()
     });
     if broken > 0 && random.one_in(broken) {
-        let warning = crate::example_warnings::example(WarningCode::BrokerGone, Tier::Invalid);
-        summary.warnings.push(warning);
+        warn(summary, WarningCode::BrokerGone, Tier::Invalid);
     }
     record
 }

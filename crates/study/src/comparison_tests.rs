@@ -3,6 +3,7 @@
 use archive::{ComparedFigure, Throughput, Versions};
 
 use super::*;
+use crate::example_warnings::{refused, warn};
 use archive::Decision;
 use measure::ledger::LedgerSummary;
 use testkit::{assert_begins, assert_ends, assert_has, assert_lacks};
@@ -49,12 +50,16 @@ pub(super) fn numbered(count: u32, change: impl Fn(u32, &mut RunSummary)) -> Vec
     (0..count).map(of).collect()
 }
 
+fn named<'c>(of: &'c Comparison, name: &str) -> Option<&'c ComparedFigure> {
+    of.figures.iter().find(|it| it.name == name)
+}
+
 fn ledger(sent: u64, lost: u64, reordered: u64) -> Option<LedgerSummary> {
     Some(LedgerSummary { exact: true, sent, lost, reordered, ..LedgerSummary::default() })
 }
 
-fn refuse(summary: &mut RunSummary, refused: u64) {
-    summary.warnings.extend((refused > 0).then(|| crate::example_warnings::refused(refused)));
+fn refuse(summary: &mut RunSummary, nacked: u64) {
+    summary.warnings.extend((nacked > 0).then(|| refused(nacked)));
 }
 
 #[test]
@@ -284,8 +289,7 @@ fn a_requested_rate_that_one_side_misses_is_a_figure_and_the_first() {
                 Some(archive::RequestedSummary { rate: 1_000.0, ..archive::RequestedSummary::default() });
             summary.messages_mut().cpu_us_each.broker = Some(20.0);
             if missed {
-                let warning = crate::example_warnings::example(WarningCode::RateNotAchieved, Tier::Caution);
-                summary.warnings.push(warning);
+                warn(summary, WarningCode::RateNotAchieved, Tier::Caution);
             }
             run
         })
@@ -345,22 +349,20 @@ fn a_side_that_loses_messages_in_every_run_is_worse() {
         numbered(6, |_, summary| {
             summary.flow_mut().ledger = ledger(1_000, lost, 0).map(|it| LedgerSummary { exact, ..it });
             if lost > 0 {
-                let warning = crate::example_warnings::example(WarningCode::MessagesLost, Tier::Invalid);
-                summary.warnings.push(warning);
+                warn(summary, WarningCode::MessagesLost, Tier::Invalid);
             }
         })
     };
     let (well, worse) = (losing(0, true), losing(3, true));
     let found = compared(&well, &worse);
-    let lost = found.figures.iter().find(|it| it.name == "lost");
-    let lost = lost.expect("a figure");
+    let lost = named(&found, "lost").expect("a figure");
     assert_eq!((lost.decision, lost.without), (Decision::Changed, (6, 0)));
     assert!(lost.is_worse() && found.b.runs.iter().all(|it| it.invalid));
     let better = compared(&worse, &well);
     assert!(!better.is_worse(), "{better:#?}");
     // Where nobody knows how many, such runs do not count, which is told of the side.
     let found = compared(&well, &losing(3, false));
-    assert!(found.figures.iter().all(|it| it.name != "lost"));
+    assert!(named(&found, "lost").is_none());
     assert!(found.figures[0].name == "invalid runs" && found.is_worse());
 }
 
@@ -378,7 +380,7 @@ fn a_side_that_receives_nothing_of_a_requested_rate_is_worse() {
     let found = compared(&well, &nothing);
     let rate = &found.figures[0];
     assert!(rate.name == "received rate" && rate.is_worse(), "{found:#?}");
-    assert!(compared(&well, &well).figures.iter().all(|it| it.name != "received rate"));
+    assert!(named(&compared(&well, &well), "received rate").is_none());
 }
 
 /// A load that is refused some by design is the same on both sides, and a few more are no change for the worse; lost
@@ -397,8 +399,8 @@ fn counts_of_what_is_by_design_have_a_margin() {
         side(counts.map(|it: f64| (it * by) as u64), 0)
     };
     let decided = |a: &[RunRecord], b: &[RunRecord], name: &str| {
-        let figure = compared(a, b).figures.into_iter().find(|it| it.name == name);
-        let figure = figure.expect("a figure");
+        let found = compared(a, b);
+        let figure = named(&found, name).expect("a figure");
         (figure.decision, figure.is_worse())
     };
     let of = |by| decided(&refused(1.0), &refused(by), "refused");
@@ -424,8 +426,7 @@ fn refused_and_reordered_messages_are_figures() {
     // Four in a hundred.
     let found = compared(&side(0, 0), &side(40, 25));
     for name in ["refused", "reordered"] {
-        let figure = found.figures.iter().find(|it| it.name == name);
-        assert!(figure.is_some_and(ComparedFigure::is_worse), "{name}: {found:#?}");
+        assert!(named(&found, name).is_some_and(ComparedFigure::is_worse), "{name}: {found:#?}");
     }
     let none = compared(&side(0, 0), &side(0, 0));
     assert!(none.figures.iter().all(|it| !Quantity::is_harm(&it.name)));

@@ -58,8 +58,7 @@ pub fn first_rate(experiment: &Experiment) -> Result<f64, Problem> {
     Ok(requested_rate(experiment)?.unwrap_or(FIRST))
 }
 
-/// The experiment at a rate of all its producers together; groups keep their proportions, and are alike where they had
-/// no rates.
+/// The experiment at a rate of all its producers; groups keep their proportions, and are alike where they had no rates.
 pub fn at_rate(experiment: &Experiment, rate: f64) -> Experiment {
     let sum: f64 = groups(experiment).filter_map(|it| group_rate(it.1)).sum();
     let groups = groups(experiment).count() as f64;
@@ -132,8 +131,7 @@ pub fn found_limit(of: &LimitTrials) -> FoundLimit {
     }
 }
 
-/// A rate with room to spare, a third of the limit, and one near it that still holds, four fifths of it. None where no
-/// rate was too high: who knows where the limit lies.
+/// A third of the limit, and four fifths, which still holds; none where no rate was too high.
 pub fn suggested_rates(found: &FoundLimit) -> Option<[(&'static str, f64); 2]> {
     let low = found.low.filter(|_| found.high.is_some());
     low.map(|low| [("calm", round_rate(low / 3.0)), ("busy", round_rate(low * 0.8))])
@@ -223,8 +221,7 @@ fn broken(warning: &Warning) -> Option<&'static str> {
     why_invalid(warning).filter(|_| is_of_rate)
 }
 
-/// Why what a run missed is unclear: it was another one than was planned, others had the machine, or the generator was
-/// what limited it. `None` where it is the broker's.
+/// Why what a run missed is unclear: faults, others on the machine, or the generator; `None` where it is the broker's.
 fn beside_the_broker(summary: &RunSummary, verdict: &Verdict) -> Option<String> {
     if summary.warnings.iter().any(is_not_as_planned) {
         return Some("faults were not made as planned".to_owned());
@@ -279,12 +276,10 @@ fn expected_rate(summary: &RunSummary) -> Option<f64> {
     known.or_else(|| (received > 0).then_some(each * flow.sent.rate))
 }
 
-/// The latency that stands for the run: the one that is asked for first, else that of the deliveries, else that of the
-/// answers.
+/// The latency that stands for the run: the first required one, else that of deliveries, else that of answers.
 fn shown_latency(summary: &RunSummary) -> (String, Option<LatencySummary>) {
     // Also one without a value: in the next trial it has some, and trials are compared.
-    let all = summary.messages().latency.iter();
-    let all = all.map(|(metric, it)| (metric.name(), it));
+    let all = summary.messages().latency.iter().map(|(metric, it)| (metric.name(), it));
     let filled: Vec<(&str, &LatencySummary)> = all.collect();
     let asked = |name: &str| {
         let name = archive::plain_name(name);
@@ -294,8 +289,7 @@ fn shown_latency(summary: &RunSummary) -> (String, Option<LatencySummary>) {
     let first = filled.iter().find(|(name, _)| asked(name));
     let received = summary.flow().received.total > 0;
     let end_to_end = || filled.iter().find(|it| received && it.0 == "end-to-end");
-    let chosen = first.or_else(end_to_end).or_else(|| filled.first());
-    match chosen {
+    match first.or_else(end_to_end).or_else(|| filled.first()) {
         Some((name, latency)) => {
             let latency = Some((*latency).clone()).filter(|it| it.count > 0);
             ((*name).to_owned(), latency)

@@ -125,7 +125,6 @@ fn names(of: &[Metric]) -> String {
     of.iter().map(|it| it.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether any log has values of a metric.
 fn has_values(logs: &[LatencyLog], metric: Metric) -> bool {
     logs.iter().filter_map(|log| tag_of(log, metric)).any(|tag| tag.count > 0)
 }
@@ -145,7 +144,6 @@ fn shared(a: &[LatencyLog], b: &[LatencyLog]) -> Result<Vec<Metric>, Problem> {
     ))
 }
 
-/// The log's part of this metric.
 fn tag_of(log: &LatencyLog, metric: Metric) -> Option<&LogTag> {
     log.tags.iter().find(|tag| tag.metric == metric)
 }

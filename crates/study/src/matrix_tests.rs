@@ -4,6 +4,7 @@ use archive::{Decision, RunState, Throughput, Versions, WarningCode};
 use testkit::Random;
 
 use super::*;
+use crate::example_warnings::{example, warn};
 
 fn cells(count: usize, pairs: u32) -> Vec<PairedRuns> {
     let seeds = 1..=count as u64;
@@ -71,8 +72,7 @@ fn normal(random: &mut Random) -> f64 {
     radius * (std::f64::consts::TAU * uniform(random)).cos()
 }
 
-/// The mean of 60 seconds with 2 % noise, each 0.7 of the one before, of a run that differs from others by 0.7 %; a
-/// logarithm.
+/// The mean of 60 seconds with 2 % noise, each 0.7 of the one before, of a run that differs by 0.7 %; a logarithm.
 fn noise(random: &mut Random) -> f64 {
     let own = 0.007 * normal(random);
     let mut second = 0.02 * normal(random);
@@ -198,7 +198,7 @@ fn pairs_that_are_all_spoiled_say_why() {
     while let Some(next) = next_run(&of) {
         let run = made(next, of.runs.len(), true);
         let mut record = record(&run.id, [0.0; 3]);
-        let mut warning = crate::example_warnings::example(WarningCode::CertificateNotChecked, Tier::Invalid);
+        let mut warning = example(WarningCode::CertificateNotChecked, Tier::Invalid);
         warning.text = "the certificate was not checked".to_owned();
         if let Some(summary) = &mut record.summary {
             summary.warnings.push(warning);
@@ -212,22 +212,18 @@ fn pairs_that_are_all_spoiled_say_why() {
     assert!(told.contains("3 of 3 runs: the certificate was not checked"), "{told}");
 }
 
-/// An experiment of five pairs in which sides spoil runs themselves, as `is_gone` says of side and pair; all runs of A
-/// are disturbed.
+/// Five pairs whose sides spoil runs themselves, as `is_gone` says; all runs of A are disturbed.
 fn spoils(is_gone: impl Fn(NextRun) -> bool) -> Result<Comparison, Problem> {
     let mut of = cells(1, 5).remove(0);
     let mut records = Vec::new();
     while let Some(next) = next_run(&of) {
         let mut record = record(&format!("run-{}", of.runs.len()), [0.0; 3]);
         let summary = record.summary.as_mut().expect("a summary");
-        let warning = match (is_gone(next), next.side) {
-            (true, _) => Some(crate::example_warnings::example(WarningCode::BrokerGone, Tier::Invalid)),
-            (false, ComparedSideName::A) => {
-                Some(crate::example_warnings::example(WarningCode::CpuSteal, Tier::Caution))
-            }
-            (false, ComparedSideName::B) => None,
-        };
-        summary.warnings.extend(warning);
+        match (is_gone(next), next.side) {
+            (true, _) => warn(summary, WarningCode::BrokerGone, Tier::Invalid),
+            (false, ComparedSideName::A) => warn(summary, WarningCode::CpuSteal, Tier::Caution),
+            (false, ComparedSideName::B) => {}
+        }
         of.runs.push(paired_run(next, &record));
         records.push(record);
     }

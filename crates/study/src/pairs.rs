@@ -167,13 +167,11 @@ impl<'a> CellRuns<'a> {
         gather(&side(|it| it.0), &side(|it| it.1), spoiled, options)
     }
 
-    /// Whether sides spoiled so many runs themselves that the pairs which count are too few for a test: runs stand for
-    /// themselves then.
+    /// Whether sides spoiled so many runs that too few pairs count for a test: runs stand for themselves then.
     fn is_apart(&self) -> bool {
         self.counted.len() < 2 && self.runs.runs.iter().any(|it| it.own)
     }
 
-    /// All runs of a side that were made, counted or not.
     fn made(&self, side: ComparedSideName) -> impl Iterator<Item = &'a RunRecord> {
         let all = self.runs.runs.iter().zip(self.records);
         all.filter_map(move |(run, record)| (run.side == side).then_some(record))
@@ -260,8 +258,7 @@ pub fn compare_cells(
     cells.collect()
 }
 
-/// Whether the last look that all cells have reached, fixed beforehand, leaves nothing open. Only the pairs up to it
-/// count for it, whatever was made since.
+/// Whether the last look that all cells have reached leaves nothing open, by the pairs up to it alone.
 pub fn is_decided(cells: &[CellRuns<'_>], looks: &[u32], options: ComparisonOptions) -> bool {
     let made = cells.iter().map(|cell| cell.counted.len()).min();
     let reached = looks.iter().map(|look| *look as usize).filter(|look| made.is_some_and(|made| *look <= made));
@@ -411,8 +408,7 @@ mod tests {
         }
     }
 
-    /// Whatever hits the runs: no more pairs are made anew than may be, no pair counts that was disturbed more than one
-    /// which was left out for that, and reasons are true.
+    /// No more pairs are made anew than may be, none counts that was disturbed more than one left out.
     #[test]
     fn pairs_are_left_out_and_made_anew_by_one_rule() {
         let mut random = Random::new(11);
@@ -485,11 +481,7 @@ mod tests {
             of.verdict.as_mut().unwrap().cause = Some(archive::Cause::OthersFillMachine);
         };
         assert!(run(1.5, waits));
-        let stolen = |of: &mut archive::RunSummary| {
-            let code = archive::WarningCode::CpuSteal;
-            of.warnings.push(crate::example_warnings::example(code, Tier::Caution));
-        };
-        assert!(run(1.5, stolen));
+        assert!(run(1.5, |of| crate::example_warnings::warn(of, archive::WarningCode::CpuSteal, Tier::Caution)));
     }
 
     /// B's broker goes in every third of its runs: these are not made until they succeed.

@@ -24,8 +24,7 @@ pub(crate) fn is_disturbed(summary: &RunSummary) -> bool {
     disturbed_by(summary).is_some()
 }
 
-/// Who had the machine's cores while a run was made, where others had: the hypervisor, or other programs. Neither side
-/// causes that.
+/// Who had the machine's cores while a run was made, where others had, which neither side causes.
 pub(crate) fn disturbed_by(summary: &RunSummary) -> Option<String> {
     let warnings = || summary.warnings.iter();
     if warnings().any(|it| it.code() == WarningCode::CpuSteal) {
@@ -126,8 +125,7 @@ pub(crate) fn spoiled_by(record: &RunRecord) -> Option<SpoiledBy> {
     (is_full && !is_disturbed(summary)).then_some(SpoiledBy::Generator)
 }
 
-/// Whether a run is known to have gone well or badly: of one that somebody stopped nobody knows, unless it had gone
-/// badly before.
+/// Whether a run is known to have gone well or badly: of one that was stopped that is known where it had gone badly.
 fn tells(record: &RunRecord) -> bool {
     let has_ended = matches!(record.state, RunState::Complete | RunState::Failed);
     has_ended || spoiled_by(record).is_some()

@@ -15,16 +15,12 @@ use self::process::Process;
 use experiment::Experiment;
 use web::redact;
 
-/// The name of the scenario in messages.
 const NAME: &str = "command";
-/// Programs are looked at this often.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// Least time that a program gets to end.
 const LEAST_DRAIN: Nanos = Nanos::from_millis(5_000);
 /// The last part of that time, in which readers need not wait for their writers any more.
 const LAST_PART: Nanos = Nanos::SECOND;
 
-/// A program, with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Program {
     /// Number of the experiment's load, from 0.
@@ -73,7 +69,6 @@ impl Program {
         names.any(|it| it == program)
     }
 
-    /// Replaces the secrets in a text.
     fn without_secrets(&self, text: String) -> String {
         self.secrets.iter().fold(text, |text, (secret, shown)| redact::without(&text, secret, shown))
     }
@@ -164,7 +159,6 @@ impl Scenario for CommandPlan {
     }
 }
 
-/// Programs that run.
 struct Running<'a> {
     sink: &'a mut dyn SliceSink,
     slice: Slice,
@@ -222,7 +216,6 @@ impl Running<'_> {
         cut.map_or(planned, |cut| cut.min(planned))
     }
 
-    /// Begins a slice, and the phase that begins with it.
     fn begin_slice(&mut self, phase: Phase, at: Time, begins_phase: bool) {
         if begins_phase && at > self.phases.start && self.slice.phase == Phase::Warmup {
             // Their guardians may tell later how they ended.
@@ -263,7 +256,6 @@ impl Running<'_> {
         }
     }
 
-    /// Whether none loads the broker any more.
     fn are_over(&self) -> bool {
         self.programs.iter().all(Process::is_over)
     }

@@ -21,9 +21,7 @@ use web::http::Login;
 use web::page_server::{Page, serve_page};
 use web::push::{PushNews, PushServer, PushTexts, Pusher};
 
-/// Where the page is.
 const PATH: &str = "/metrics";
-/// Messages about a metrics server.
 const TEXTS: PushTexts = PushTexts {
     one: "set of metrics",
     many: "sets of metrics",
@@ -141,7 +139,6 @@ fn unix_ns() -> u64 {
     since.map_or(0, |since| since.as_nanos() as u64)
 }
 
-/// The observer of an exporter.
 struct Exported<'a> {
     exporter: &'a mut Exporter,
     next: &'a mut dyn Observer,

@@ -11,10 +11,8 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::snapshot::{BOUNDS, Durations, Labels, Snapshot, Value};
 
-/// The page's media type.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Writes the page.
 pub(super) fn write(snapshot: Arc<Snapshot>, out: &mut dyn fmt::Write) -> fmt::Result {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Page(snapshot)));

@@ -71,7 +71,6 @@ impl MetricsTarget {
         &self.url
     }
 
-    /// Prefix of a token in the header.
     pub(super) const fn scheme(&self) -> &'static str {
         match self.protocol {
             Protocol::Influx => "Token",
@@ -79,7 +78,6 @@ impl MetricsTarget {
         }
     }
 
-    /// A push of all series at once.
     pub(super) fn request(&self, snapshot: &Snapshot, start_ns: u64, unix_ns: u64) -> PushRequest {
         let (content_type, body) = match self.protocol {
             Protocol::Influx => ("text/plain; charset=utf-8", influx_lines(snapshot, unix_ns)),
@@ -89,8 +87,7 @@ impl MetricsTarget {
     }
 }
 
-/// All series at one time in InfluxDB's line protocol, one `measurement,tag=value field=value nanoseconds` each. Names
-/// are those of the OpenMetrics page.
+/// InfluxDB's line protocol, `measurement,tag=value field=value nanoseconds`; names are those of the OpenMetrics page.
 fn influx_lines(snapshot: &Snapshot, unix_ns: u64) -> Vec<u8> {
     let mut out = String::new();
     for (name, family) in snapshot.families() {
@@ -111,8 +108,7 @@ fn influx_lines(snapshot: &Snapshot, unix_ns: u64) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// Tags need a value; commas, blanks and equals signs are escaped. A line cannot hold a line break, and a backslash at
-/// the end of a value would escape the next character.
+/// Tags need a value; no line break can stand in a line, and a backslash at the end would escape the next character.
 fn influx_tags(labels: &Labels, out: &mut String) {
     for (key, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
         let _ = write!(out, ",{key}=");

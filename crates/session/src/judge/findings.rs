@@ -255,7 +255,6 @@ fn of_ledger(ledger: &LedgerSummary) -> impl Iterator<Item = Warning> {
     harm.into_iter().chain(open)
 }
 
-/// Warnings about the run as a whole.
 fn of_run(e: &Facts) -> Vec<Warning> {
     let ended = &e.ended;
     let mut all = Vec::new();
@@ -339,7 +338,6 @@ fn runtime(profile: &ProfileSummary) -> &'static str {
     runtime.unwrap_or("native")
 }
 
-/// A part of the profile is missing, for this reason.
 pub(crate) fn profile_incomplete(why: &str) -> Warning {
     lacking(Tier::Caution, ProfileGap::Other { why: why.to_owned() })
 }

@@ -5,7 +5,6 @@ use experiment::Experiment;
 use load::scenario::Scenario;
 use load::{Destination, DestinationKind, Group, Owed, Plan, QueueType};
 
-/// A queue's argument: how long its messages last.
 const MESSAGE_TTL: &str = "x-message-ttl";
 
 /// Facts known before the load begins.
@@ -18,13 +17,11 @@ pub(crate) struct Planned {
     /// Deliveries due for each message by the end; `None` where some consumers take a number of them, or begin after
     /// messages that are not kept for them, or where messages expire.
     pub(crate) deliveries_due: Option<f64>,
-    /// Deliveries of messages that stood in the queues before.
     pub(crate) filled: u64,
     /// Total of messages that producers are to send; `None` where some have no such limit.
     pub(crate) messages: Option<u64>,
     pub(crate) closed_loop: bool,
     pub(crate) slow_consumers: bool,
-    /// Calibrated capacity for such a load.
     pub(crate) capacity: Option<Capacity>,
 }
 
@@ -100,7 +97,6 @@ fn gets_all(group: &Group) -> bool {
         && group.destinations.iter().all(is_owed)
 }
 
-/// Whether messages go away by themselves.
 fn expires(group: &Group) -> bool {
     let lasts = |it: &Destination| !it.amqp091.arguments.contains_key(MESSAGE_TTL);
     group.producers.properties.expiration.is_some() || !group.destinations.iter().all(lasts)

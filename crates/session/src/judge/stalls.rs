@@ -90,8 +90,7 @@ fn all_away(silences: &[Silence], connections: u64, due: impl Fn(Time, Time) -> 
     all
 }
 
-/// Silences of several event loops at the same time are one; so is that before a connection is lost with the time
-/// until it is back.
+/// Silences of several event loops at the same time are one, and so are one before a connection's loss and its absence.
 fn together<'a>(silences: impl Iterator<Item = &'a Silence>) -> Vec<Silence> {
     let mut sorted: Vec<Silence> = silences.copied().collect();
     sorted.sort_by_key(|silence| silence.from);

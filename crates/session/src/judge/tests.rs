@@ -143,8 +143,7 @@ fn a_broker_that_stopped_for_a_while_is_not_told_as_anything_else() {
     assert!(matches!(cause, Some(Cause::BrokerStalled { times: 1, .. })), "{cause:?}");
 }
 
-/// 300 msg/s into a cluster of two nodes, of which the run kills one for 11.3 s of 30; others fill the machine
-/// meanwhile.
+/// 300 msg/s into a cluster, of which the run kills a node for 11.3 s of 30; others fill the machine meanwhile.
 fn killed_node() -> Facts {
     let mut facts = waiting_for_answers();
     (facts.requested_rate, facts.sent_rate) = (Some(300.0), 190.0);
@@ -393,8 +392,7 @@ fn probe_of_slow_server(not_begun: u64) -> Facts {
     facts
 }
 
-/// A loop that had no core for a fifth of the time was called the limit, and the requests that found no room had no
-/// warning.
+/// A loop without a core for a fifth of the time was called the limit, and nothing told of requests without room.
 #[test]
 fn requests_that_wait_for_open_ones_are_limited_by_these() {
     let facts = probe_of_slow_server(28);
@@ -451,7 +449,6 @@ fn time_without_a_connection_is_among_the_reasons() {
     assert!(reasons.iter().any(|reason| reason.code == "away" && reason.decided), "{reasons:?}");
 }
 
-/// Run-queue wait in the first stall.
 fn stall_wait(facts: &Facts) -> StallWait {
     let found = judge(facts.clone()).findings;
     let mut waits = found.iter().filter_map(|it| match it.finding {
@@ -461,7 +458,6 @@ fn stall_wait(facts: &Facts) -> StallWait {
     waits.next().expect("a stall")
 }
 
-/// The longest stall, and sums of all.
 fn stood(findings: &[Warning]) -> Stood {
     let mut all = findings.iter().filter_map(|it| match it.finding {
         Finding::Stalled { stood, .. } => Some(stood),

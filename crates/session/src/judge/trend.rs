@@ -7,7 +7,6 @@
 //! large: the Theil-Sen slope (H. Theil, 1950; P. K. Sen, 1968), the median of all pairs' slopes,
 //! over the whole length must be at least a tenth of the median.
 
-/// Fewest values for a trend.
 const FEWEST: usize = 10;
 /// Two-sided 1 % of the normal distribution.
 const Z: f64 = 2.576;

@@ -11,7 +11,6 @@ use crate::judge::{LAG_NS, LAG_PART, Planned, stalls, trend};
 use crate::usage::Usage;
 
 impl Recording<'_> {
-    /// The facts of the run.
     pub(crate) fn facts(&self, outcome: &load::Outcome, usage: &Usage) -> Facts {
         let seconds = self.measured_length.as_secs_f64();
         if !self.context.loaded() {
@@ -134,7 +133,6 @@ impl Recording<'_> {
         delay.map(|it| self.measured.latencies.histogram(it)).map_or(0.0, |it| it.mean() * it.len() as f64 / 1e9)
     }
 
-    /// The share of the seconds in which the loop lag explains the latencies.
     fn lag_explains(&self) -> f64 {
         let explains = |&&(lag, p99): &&(u64, u64)| lag >= LAG_NS && p99 > 0 && lag as f64 >= p99 as f64 * LAG_PART;
         let seconds = self.seen.lag_and_p99.iter().filter(explains).count();
@@ -189,7 +187,6 @@ impl Recording<'_> {
         headline.chain(operations.map(|of| of.latency)).filter_map(too_few).collect()
     }
 
-    /// Results of the operations of each scenario that has any.
     fn churn_facts(&self, outcome: &load::Outcome) -> Vec<ChurnFacts> {
         let facts = self.context.scenarios.iter().enumerate().filter_map(|(index, scenario)| {
             let operations = scenario.operations.as_ref()?;

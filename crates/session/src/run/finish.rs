@@ -20,7 +20,6 @@ use crate::judge::judge;
 use crate::usage::{Usage, between};
 use experiment::Requirement;
 
-/// Facts known when the load has ended.
 #[derive(Debug)]
 pub(crate) struct Ending {
     pub(crate) outcome: load::Outcome,
@@ -37,7 +36,6 @@ const TOP_FUNCTIONS: usize = 20;
 const TOGETHER: Nanos = Nanos::from_millis(500);
 
 impl Recording<'_> {
-    /// Keeps the results of a program that loaded the broker.
     pub(super) fn keep_program(&mut self, program: load::ProgramEnd) {
         if let Some(writer) = &mut self.writer {
             writer.write_file(&program.log, program.output.as_bytes());
@@ -134,7 +132,6 @@ impl Recording<'_> {
         early.chain(all.map(|it| note(it.end, None))).collect()
     }
 
-    /// Outcomes of the requirements.
     fn required(&self, summary: &RunSummary, outcome: &load::Outcome) -> Vec<RequirementOutcome> {
         let unfinished = self.unfinished(outcome);
         let judge = |it: &Requirement| {
@@ -333,7 +330,6 @@ fn is_of_drain(judged: &RequirementOutcome) -> bool {
     judged.met == Some(false) && judged.that.starts_with("outstanding ")
 }
 
-/// Makes the sentences of the warnings.
 fn tell(summary: &mut RunSummary, drain_cut: bool, texts: &Texts) {
     let of_server = summary.loaded() == ScenarioRole::Server;
     for warning in &mut summary.warnings {

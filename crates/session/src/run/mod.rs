@@ -65,8 +65,7 @@ pub struct RunOptions {
     pub runs_dir: Option<PathBuf>,
     /// Labels that are kept in the run's folder.
     pub labels: Labels,
-    /// The command line that repeats the run. Its parser leaves secrets out, and apparent ones are hidden once more
-    /// before it is kept.
+    /// The command line that repeats the run, without secrets; apparent ones are hidden once more before it is kept.
     pub command: Vec<String>,
     /// The `bellows` executable, which is started again for the embedded broker and for the guardian of a managed one.
     pub bellows_exe: PathBuf,
@@ -98,11 +97,9 @@ impl Default for Texts {
 pub struct RunOutcome {
     /// The run folder, where one was kept.
     pub run_dir: Option<PathBuf>,
-    /// The content of `run.json`, always with a `summary`. Where the load broke off, `state` is `failed`, `error` says
-    /// why, and the measurements until then are present.
+    /// The content of `run.json`, with a `summary`; of a load that broke off with `error`, and what it had measured.
     pub record: RunRecord,
-    /// The measured phase as one interval with whole histograms, which also hold the drain's acknowledgements and
-    /// deliveries.
+    /// The measured phase as one interval with whole histograms, which also hold the drain's answers and deliveries.
     pub measured: Interval,
     /// Profiles of the measured phase, one per event, as in the run folder.
     pub profiles: Vec<Profile>,
@@ -333,7 +330,6 @@ impl Start {
         Self { origin: Clock.now(), unix_ns: wall_clock_unix_ns(), seed }
     }
 
-    /// The record of a run that begins.
     pub(crate) fn record(&self, name: &str, options: &RunOptions) -> RunRecord {
         let created = jiff::Timestamp::from_nanosecond(i128::from(self.unix_ns)).unwrap_or_default();
         RunRecord {
@@ -402,7 +398,6 @@ fn tried_once_more(problem: &Problem) -> String {
 struct Loaded {
     identity: Identity,
     endpoint: load::Endpoint,
-    /// Endpoints of a cluster's nodes.
     nodes: Vec<load::Endpoint>,
     /// Further processes only where they are brokers.
     processes: Processes,
@@ -422,13 +417,11 @@ impl Loaded {
         }
     }
 
-    /// Ids of all its known processes.
     fn pids(&self) -> Vec<u32> {
         let Processes { main, further, .. } = &self.processes;
         main.iter().chain(further.iter().flatten()).copied().collect()
     }
 
-    /// A reader of the broker's usage.
     fn usage(&self) -> Box<ProcUsage> {
         let Processes { main, further, .. } = &self.processes;
         let of_nodes = self.nodes.iter().map(|node| node.port);
@@ -443,7 +436,6 @@ impl Loaded {
         })
     }
 
-    /// Facts known before these scenarios begin.
     fn context(
         &self,
         scenarios: &[Box<dyn Scenario>],
@@ -502,13 +494,11 @@ impl Loaded {
         of_each.reduce(Profiling::and).unwrap_or_default()
     }
 
-    /// The number of a node, where there are several.
     fn number(&self, node: usize) -> Option<u32> {
         let node = u32::try_from(node).ok();
         node.filter(|_| self.nodes.len() > 1)
     }
 
-    /// Blocks with profiling and without, where requested.
     fn blocks(&self, spec: &ProfileSpec, seed: u64) -> Blocks {
         spec.blocks.map_or_else(Blocks::default, |length| Blocks::wanted(length.0, seed, self.usage()))
     }

@@ -144,8 +144,7 @@ impl ErlangNodes {
         names
     }
 
-    /// The nodes that the typed name means, else those whose names begin with it; a node that was started without a
-    /// host is on this machine.
+    /// The nodes that the typed name means, else those whose names begin with it; without a host it is this machine's.
     fn called(&self, typed: &str, mut known: Vec<String>) -> Vec<String> {
         let is_called = |node: &String| self.means(typed, node);
         match known.iter().any(is_called) {
@@ -177,8 +176,7 @@ impl ErlangNodes {
     }
 }
 
-/// Names in a node's command line, or else in its variable: short-lived nodes of RabbitMQ, as for starting an EPMD,
-/// have RabbitMQ's variables and a name of their own.
+/// Names in a node's command line, or else in its variable: nodes that RabbitMQ starts have that, and another name.
 fn told(arguments: &[String], variable: impl FnOnce() -> Option<String>) -> Vec<String> {
     let flags = arguments.windows(2);
     let typed = flags.filter(|pair| matches!(pair[0].as_str(), "-sname" | "-name"));

@@ -26,12 +26,10 @@ use profile::SamplingSwitch;
 use super::profiling::Profiling;
 use crate::usage::{Reading, UsageSource, between};
 
-/// Slices end when a loop next reads the clock: up to this long after a block's border they still belong to the
-/// previous block.
+/// Slices end when a loop next reads the clock: up to this long after a border they belong to the block before it.
 const SKEW: Nanos = Nanos::from_millis(20);
 /// Share of a block's counted part that its slices have to cover.
 const COVERED: f64 = 0.7;
-/// The percentile of latencies that is compared.
 const PERCENTILE: f64 = 99.0;
 
 /// Blocks of the run with and without profiling, where requested.
@@ -41,14 +39,12 @@ pub(crate) struct Blocks {
     running: Option<RunningBlocks>,
 }
 
-/// Blocks that are wanted, before the load begins.
 struct WantedBlocks {
     length: Nanos,
     seed: u64,
     usage: BlockUsage,
 }
 
-/// Blocks during the load.
 struct RunningBlocks {
     plan: BlockPlan,
     switching: Switching,
@@ -58,7 +54,6 @@ struct RunningBlocks {
 }
 
 impl Blocks {
-    /// Blocks of this length, in the order that the seed draws.
     pub(super) fn wanted(length: Nanos, seed: u64, usage: BlockUsage) -> Self {
         Self { wanted: Some(WantedBlocks { length, seed, usage }), running: None }
     }
@@ -79,8 +74,7 @@ impl Blocks {
         }
     }
 
-    /// Plans the blocks of a load whose measured phase begins at `start`, and goes through them, where they are wanted
-    /// and something is sampled.
+    /// Plans blocks from `start`, when the measured phase begins, where they are wanted and something is sampled.
     pub(super) fn begin(&mut self, start: Time, measure: Option<Nanos>, profiling: &Profiling) {
         let switches = profiling.switches();
         let Some(wanted) = self.wanted.take().filter(|_| !switches.is_empty()) else { return };
@@ -95,15 +89,13 @@ impl Blocks {
         });
     }
 
-    /// Adds a slice's counts to its block.
     pub(super) fn add(&mut self, slice: &Slice, operations: Option<Operations>) {
         if let Some(running) = &mut self.running {
             running.counts.add(slice, operations);
         }
     }
 
-    /// The cost of profiling for a load of messages, or of these operations, with a target rate or without; `None`
-    /// where there were no blocks. Times count from `origin`.
+    /// The cost of profiling for messages, or these operations, at a rate or without; times count from `origin`.
     pub(super) fn finish(
         &mut self,
         operations: Option<Operations>,
@@ -128,7 +120,6 @@ impl Blocks {
     }
 }
 
-/// Counts of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct BlockCount {
     number: u64,
@@ -143,7 +134,6 @@ struct BlockCount {
     end_to_end: Option<u64>,
 }
 
-/// Adds slices up to blocks.
 struct BlockCounts<I: Iterator<Item = PlannedBlock>> {
     blocks: Peekable<I>,
     current: BlockCount,
@@ -213,7 +203,6 @@ impl<I: Iterator<Item = PlannedBlock>> BlockCounts<I> {
         });
     }
 
-    /// Counts of the blocks that are over.
     fn finish(mut self) -> Vec<BlockCount> {
         if let Some(last) = self.blocks.next() {
             self.close(last.number);
@@ -222,7 +211,6 @@ impl<I: Iterator<Item = PlannedBlock>> BlockCounts<I> {
     }
 }
 
-/// Figures of a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct BlockFigures {
     /// Messages sent per second, or operations.
@@ -253,7 +241,6 @@ impl BlockFigures {
     }
 }
 
-/// The two blocks of a pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct MeasuredPair {
     on: BlockFigures,
@@ -338,28 +325,22 @@ const GUARD: Nanos = Nanos::from_millis(200);
 /// A block whose readings come later than this after their instants is not counted.
 const LATEST_READING: Nanos = Nanos::from_millis(50);
 
-/// The plan of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct BlockPlan {
-    /// When the measured phase begins.
     start: Time,
-    /// Length of a block.
     length: Nanos,
     /// Length of the measured phase; `None` where it has no planned end.
     measure: Option<Nanos>,
     seed: u64,
 }
 
-/// A block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PlannedBlock {
     /// Number from 0 on; 2 n and 2 n + 1 are a pair.
     number: u64,
     start: Time,
-    /// When the guard is over.
     counted_from: Time,
     end: Time,
-    /// Whether samples are taken.
     on: bool,
 }
 
@@ -411,7 +392,6 @@ impl Switching {
         self.thread.thread().unpark();
     }
 
-    /// The blocks that have ended.
     fn finish(self) -> Vec<SwitchedBlock> {
         self.stop();
         self.thread.join().unwrap_or_default()

@@ -84,8 +84,7 @@ impl PreparedInUse {
     }
 }
 
-/// Whether its messages cannot be mistaken for a run's: the compact header has no run number, and only its time
-/// distinguishes them.
+/// Whether its messages cannot be mistaken for a run's: the compact header has a time, and no run number.
 fn is_usable(found: &PreparedData, experiment: &Experiment) -> bool {
     let sends = experiment.load.iter().any(|load| load.has_producers());
     let age = (Clock.now().0 / 1_000_000_000).checked_sub(found.clock_s);

@@ -42,8 +42,7 @@ impl ScenarioContext {
         self.operations.is_none_or(|of| of.role != ScenarioRole::Watcher)
     }
 
-    /// Work due in the measured phase: operations that began, and how many of them over 1 ms late; of messages, those
-    /// sent in it.
+    /// Operations due in the measured phase that began, and how many over 1 ms late; of messages, those sent in it.
     pub(crate) fn begun_of_due(&self, outcome: &Outcome, measured: &Interval) -> (u64, u64) {
         let tally = outcome.tallies.get(self.name);
         match self.operations.as_ref().zip(tally) {
@@ -302,8 +301,7 @@ mod tests {
         measured.latencies.record(metric, Nanos::from_millis(ms));
     }
 
-    /// Requests that are due each 50 ms and find room one after the other, 400 ms each: most never begin, and the
-    /// latencies have their waits.
+    /// Requests due each 50 ms find room one after the other, 400 ms each: most never begin, and have only their waits.
     #[test]
     fn what_never_began_makes_no_answer_faster() {
         let scenario = probe();
@@ -335,8 +333,7 @@ mod tests {
         }
     }
 
-    /// Typical answer, in ms, of requests with these waits for room and for answers, in ms, and of silences, each given
-    /// by the number that waited through it.
+    /// Typical answer of requests with these waits for room and for answers, and of silences by how many waited; in ms.
     fn typical_ms(requests: &[(u64, u64)], silences: &[u64]) -> u64 {
         let scenario = probe();
         let mut measured = Interval::new();

@@ -13,8 +13,7 @@ use super::recording::Recording;
 const NAME_IT: &str = "name the broker's own process (--pid, broker.pid) if it runs here";
 
 impl Recording<'_> {
-    /// Watches the process at the other end of our connection, instead of the one that was found by its port. Does
-    /// nothing where the broker is known.
+    /// Watches the process at the other end of our connection, where the broker is not known, not the one on its port.
     pub(super) fn look_who_serves(&mut self) {
         // A broker that was started for the run, or that has already said what it is.
         if !self.context.broker.kind.is_empty() {
@@ -44,7 +43,6 @@ impl Recording<'_> {
         }
     }
 
-    /// The broker has told its product and version.
     pub(super) fn connected(&mut self, product: &str, version: &str) {
         self.look_who_serves();
         if let Some((pid, name)) = self.context.listener.proxy(product) {

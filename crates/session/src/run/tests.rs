@@ -500,8 +500,7 @@ impl Companion for Toy {
     }
 }
 
-/// A node that is killed at 11.2 s and back after two seconds, of which it is heard at the second's end, and readings
-/// that fail.
+/// A node that is killed at 11.2 s and back after two, heard of at the second's end, and readings that fail.
 #[derive(Default)]
 struct Killed(u64);
 

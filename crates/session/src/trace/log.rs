@@ -19,7 +19,6 @@ pub(crate) struct LoggedCall {
     pub(crate) call: TracedCall,
 }
 
-/// State of a trace.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TraceState {
     pub(crate) scenario: String,
@@ -32,7 +31,6 @@ pub(crate) struct TraceState {
     pub(crate) why: Option<(String, String)>,
     pub(crate) kept: u64,
     pub(crate) left_out: u64,
-    /// The slowest call of the measured phase.
     pub(crate) slowest: Option<LoggedCall>,
 }
 
@@ -46,7 +44,6 @@ struct Logged {
     calls: Vec<LoggedCall>,
     bytes: usize,
     notes: Vec<String>,
-    /// The measured phase, once it is known.
     measured: Option<(Time, Time)>,
 }
 
@@ -55,7 +52,6 @@ impl TraceLog {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a trace; its number.
     pub(super) fn add(&self, scenario: &str, function: String, node: String) -> usize {
         let mut held = self.held();
         held.traces.push(TraceState { scenario: scenario.to_owned(), function, node, ..TraceState::default() });
@@ -67,7 +63,6 @@ impl TraceLog {
         self.held().measured = Some((from, until));
     }
 
-    /// When the measured phase begins, where that is known.
     pub(super) fn measured_from(&self) -> Option<Time> {
         self.held().measured.map(|(from, _)| from)
     }
@@ -116,7 +111,6 @@ impl TraceLog {
         }
     }
 
-    /// The calls and notes since the last time.
     pub(crate) fn take(&self) -> (Vec<LoggedCall>, Vec<String>) {
         let mut held = self.held();
         (std::mem::take(&mut held.calls), std::mem::take(&mut held.notes))

@@ -198,7 +198,6 @@ fn sorted_words(line: &str) -> Vec<String> {
     words
 }
 
-/// The text of a step.
 fn step(progress: Progress<'_>) -> Option<String> {
     match progress {
         Progress::Step(text) => Some(text.to_owned()),

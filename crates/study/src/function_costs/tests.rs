@@ -183,8 +183,7 @@ fn sampled_in(file: &str, stacks: &[(&str, u64)]) -> FunctionCosts {
     FunctionCosts::of(&record, &profile).expect("costs")
 }
 
-/// Functions without a name of their own are called after a neighbour, which is another one in each build: they are no
-/// functions of one side alone.
+/// Functions without a name are called after a neighbour, another one in each build: they are not one side's alone.
 #[test]
 fn functions_without_names_are_one_where_the_builds_differ() {
     let of = |gc: &str, hash: &str, route: u64| {

@@ -26,8 +26,7 @@ fn reading(at: Time, broker_cpu: Nanos) -> Reading {
     Reading { at, broker: used(broker_cpu), client: used(Nanos(broker_cpu.0 / 2)), machine: None }
 }
 
-/// A run whose rate falls by 10 % and whose broker takes a quarter more CPU per message where samples are taken;
-/// `noise` is a factor of both for each block.
+/// Samples cost 10 % of the rate and a quarter more CPU a message; `noise` is a factor of both for each block.
 struct PlayedBlocks {
     switched: Vec<SwitchedBlock>,
     counted: Vec<BlockCount>,

@@ -9,7 +9,6 @@ use crate::usage::{Reading, UsageSource};
 use brokers::Listener;
 use testkit::ChildGuard;
 
-/// Calls that a source of usage received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Follow(u32),
@@ -35,7 +34,6 @@ impl UsageSource for Played {
     }
 }
 
-/// State of a run after some readings.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     told: Vec<Told>,
@@ -46,8 +44,7 @@ struct Seen {
     events: Vec<String>,
 }
 
-/// Looks once for each answer, while this listens on the broker's port; `kind` is empty where the broker's kind is
-/// unknown.
+/// Looks once for each answer, while this listens on the broker's port; `kind` is empty where it is unknown.
 fn look(listener: Listener, kind: &str, answers: &[Server]) -> Seen {
     let dir = tempfile::tempdir().expect("folder");
     let (mut context, record, writer) = begun(dir.path());

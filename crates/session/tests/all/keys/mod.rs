@@ -197,7 +197,6 @@ fn required(key: &Key, all: &[Key]) -> String {
     other.map_or_else(|| "required".to_owned(), |it| format!("required, or `{}`", it.name))
 }
 
-/// A key as the sources have it.
 struct Key {
     name: String,
     /// The field's type without `Option`.
@@ -215,7 +214,6 @@ fn read(file: &str) -> Value {
     serde_json::to_value(experiment).expect("JSON")
 }
 
-/// A field as the sources have it.
 struct Declared {
     attrs: Vec<Attribute>,
     ident: String,
@@ -348,7 +346,6 @@ fn key(field: &Declared, name: String) -> Key {
     Key { name, is_optional: inner.is_some(), of: inner.unwrap_or(&written).to_owned(), meaning: meaning(&field.attrs) }
 }
 
-/// The content of `#[serde(…)]`.
 fn attribute(attrs: &[Attribute]) -> String {
     let lists = attrs.iter().filter_map(|attr| match &attr.meta {
         Meta::List(list) if list.path.is_ident("serde") => Some(list.tokens.to_string()),
@@ -403,7 +400,6 @@ fn words(of: &str) -> &'static str {
     found.map_or_else(|| panic!("TYPES does not say what {of} is"), |(_, words, _)| words)
 }
 
-/// The key's default.
 fn default(table: Option<&Value>, key: &Key) -> String {
     let value = table.and_then(|table| table.get(&key.name));
     match value {
