@@ -74,8 +74,7 @@ impl ChangeSearch {
         }
         let most = median(differences).map_or(f64::INFINITY, |it| FARTHEST * DEVIATION * it);
         let bounds = (bounds.0.max(middle - most), bounds.1.min(middle + most));
-        let near = values.iter().map(|it| it.max(bounds.0).min(bounds.1));
-        Some(near.collect())
+        Some(values.iter().map(|it| it.max(bounds.0).min(bounds.1)).collect())
     }
 
     /// The fewest values in which a step can be told at this level. Those of half a series lie at one of its ends in

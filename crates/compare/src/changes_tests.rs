@@ -144,8 +144,7 @@ fn the_windows_that_so_many_values_show_follow_from_all_orders() {
         let p = as_good as f64 / all.len() as f64;
         let is_told = |level_of_each: f64| {
             let search = ChangeSearch { level: level_of_each * 2.0, ..ChangeSearch::default() };
-            let found = search.windows(12);
-            found.is_some_and(|it| (it.0..=it.1).contains(&(length as usize)))
+            search.windows(12).is_some_and(|it| (it.0..=it.1).contains(&(length as usize)))
         };
         assert!(is_told(p * 1.001) && !is_told(p * 0.999), "{length}: {p}");
     }
@@ -203,8 +202,7 @@ fn what_differs_by_less_than_the_resolution_is_equal() {
         let level = |at: usize| if at < 10 { 0.0 } else { step };
         let values = (0..20).map(|at| level(at) + jitter * (at * 7 % 5) as f64);
         let values: Vec<f64> = values.collect();
-        let found = change_points(&values, search);
-        found.iter().map(|it| it.at).collect()
+        change_points(&values, search).iter().map(|it| it.at).collect()
     };
     assert_eq!(found(1e-6, 0.0), Vec::<usize>::new());
     assert_eq!(found(5e-4, 1e-5), Vec::<usize>::new());

@@ -259,8 +259,7 @@ fn moments(values: &[f64]) -> Option<(f64, f64)> {
     // The distance from the first value keeps digits where all are alike.
     let first = *values.first()?;
     let mean = values.iter().map(|value| value - first).sum::<f64>() / n;
-    let squares = values.iter().map(|value| (value - first - mean).powi(2));
-    Some((first + mean, squares.sum::<f64>() / (n - 1.0)))
+    Some((first + mean, values.iter().map(|value| (value - first - mean).powi(2)).sum::<f64>() / (n - 1.0)))
 }
 
 fn tail(t: f64, freedom: f64) -> f64 {

@@ -202,8 +202,7 @@ fn next_rate(search: &LimitSearch, tried: &[Tried], found: &LimitInterval) -> Op
 /// The end that has too few trials; `None` where both have enough.
 fn confirmed(search: &LimitSearch, tried: &[Tried], low: f64, high: Option<f64>) -> Option<f64> {
     let lacks = |rate: f64, count: fn(&Tried) -> usize| {
-        let at = tried.iter().find(|it| it.rate == rate);
-        at.is_some_and(|it| count(it) < search.confirmations)
+        tried.iter().find(|it| it.rate == rate).is_some_and(|it| count(it) < search.confirmations)
     };
     let low = Some(low).filter(|low| lacks(*low, |it| it.held));
     low.or_else(|| high.filter(|high| lacks(*high, |it| it.missed)))

@@ -139,8 +139,7 @@ fn whatever_trials_say_the_search_ends_with_an_interval_that_is_none_the_wrong_w
         }
         let agree = |rate: f64, outcome| trials.iter().filter(|it| **it == (rate, outcome)).count();
         let low = found.low.map(|it| agree(it, TrialOutcome::Held));
-        let high = found.high.filter(|_| low.is_some());
-        let high = high.map(|it| agree(it, TrialOutcome::Missed));
+        let high = found.high.filter(|_| low.is_some()).map(|it| agree(it, TrialOutcome::Missed));
         let mut ends = low.into_iter().chain(high);
         let is_confirmed = ends.all(|it| it >= SEARCH.confirmations);
         assert!(is_confirmed || !found.is_ended, "{seed}: {found:?}");

@@ -160,8 +160,7 @@ impl Scene {
             let p = all.iter().map(|(it, tells)| if *tells { of(it).p } else { 1.0 });
             let p = benjamini_hochberg(&p.collect::<Vec<f64>>());
             let is_found = |at: usize| p[at] <= 0.05 && can_differ(self.runs);
-            let changed = asked.iter().position(|it| *it == CHANGED);
-            [changed.is_some_and(is_found), (0..p.len()).any(is_found)]
+            [asked.iter().position(|it| *it == CHANGED).is_some_and(is_found), (0..p.len()).any(is_found)]
         };
         let moderated = |it: &SampledDifference| match moderation {
             Some(moderation) => moderation.moderated(it),
@@ -209,8 +208,7 @@ fn scenes() -> Vec<Scene> {
     ];
     let runs = scenes.iter().flat_map(|it| [5, 8].map(|runs| Scene { runs, ..*it }));
     let few = [2, 3, 4].map(|runs| Scene { runs, ..p });
-    let all = runs.chain(few);
-    all.flat_map(|it| [true, false].map(|paired| Scene { paired, ..it })).collect()
+    runs.chain(few).flat_map(|it| [true, false].map(|paired| Scene { paired, ..it })).collect()
 }
 
 fn assert_level(experiments: u32) {

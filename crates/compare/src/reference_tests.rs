@@ -39,8 +39,7 @@ fn assert_close(ours: f64, theirs: &Value, what: &str) {
 }
 
 fn numbers(values: &Value) -> Vec<f64> {
-    let values = values.as_array().expect("values").iter();
-    values.map(|value| value.as_f64().expect("a number")).collect()
+    values.as_array().expect("values").iter().map(|value| value.as_f64().expect("a number")).collect()
 }
 
 #[test]
@@ -95,8 +94,7 @@ fn changes_of_a_level_are_those_of_mongodbs_e_divisive() {
     for case in cases {
         let values = numbers(&case["values"]);
         let search = crate::ChangeSearch { level: 0.01, ..crate::ChangeSearch::default() };
-        let found = crate::change_points(&values, search);
-        let places: Vec<f64> = found.iter().map(|it| it.at as f64).collect();
+        let places: Vec<f64> = crate::change_points(&values, search).iter().map(|it| it.at as f64).collect();
         let theirs = match numbers(&case["changes"]) {
             // As it was drawn: it went back nearly, and theirs finds none.
             theirs if theirs.is_empty() && values.len() == 35 => vec![15.0, 23.0],

@@ -37,14 +37,10 @@ pub fn spread(values: &[f64]) -> Option<Spread> {
     let n = runs as f64;
     // Divided first: the sum of large numbers may have no place in a float.
     let mean = values.iter().map(|v| v / n).sum::<f64>();
-    let sd = (runs > 1).then(|| {
-        let squares = values.iter().map(|v| (v - mean).powi(2) / (n - 1.0));
-        squares.sum::<f64>().sqrt()
-    });
-    let half = sd.filter(|_| runs >= LEAST_RUNS).and_then(|sd| {
-        let t = StudentsT::new(0.0, 1.0, n - 1.0).ok()?;
-        Some(t.inverse_cdf(0.975) * sd / n.sqrt())
-    });
+    let sd = (runs > 1).then(|| values.iter().map(|v| (v - mean).powi(2) / (n - 1.0)).sum::<f64>().sqrt());
+    let half = sd
+        .filter(|_| runs >= LEAST_RUNS)
+        .and_then(|sd| Some(StudentsT::new(0.0, 1.0, n - 1.0).ok()?.inverse_cdf(0.975) * sd / n.sqrt()));
     Some(Spread {
         runs,
         mean,

@@ -44,8 +44,7 @@ pub fn decide_tree(questions: &[TreeQuestion], level: f64) -> Vec<TreeAnswer> {
     let frames = questions.iter().zip(&chains.of_frame);
     frames
         .map(|(question, &chain)| {
-            let threshold = decided.of_leaf.get(chain).copied().flatten();
-            let reached = threshold.filter(|it| question.p <= *it);
+            let reached = decided.of_leaf.get(chain).copied().flatten().filter(|it| question.p <= *it);
             TreeAnswer {
                 asked: decided.opened.get(chain) == Some(&true),
                 proven: reached.is_some(),
@@ -189,10 +188,9 @@ impl<'c> Groups<'c> {
                 let part = leaves / count as f64;
                 level * part * (nodes + (here + rejected) as f64 - 1.0) / nodes
             };
-            let here = (1..=asked.len()).rev().find(|here| {
-                let passing = asked.iter().filter(|it| it.p <= threshold(it, *here));
-                passing.count() >= *here
-            });
+            let here = (1..=asked.len())
+                .rev()
+                .find(|here| asked.iter().filter(|it| it.p <= threshold(it, *here)).count() >= *here);
             let Some(here) = here else { continue };
             for it in asked.iter().filter(|it| it.p <= threshold(it, here)) {
                 if let Some(opened) = decided.opened.get_mut(it.chain) {

@@ -172,8 +172,7 @@ fn a_chain_is_one_question_and_each_of_its_frames_needs_its_own_proof() {
 fn a_tree_without_depth_is_decided_by_benjamini_and_hochberg() {
     let p = [0.001, 0.012, 0.014, 0.2, 0.9];
     let questions: Vec<TreeQuestion> = p.iter().map(|p| question(None, 1.0, *p)).collect();
-    let answers = decide_tree(&questions, 0.05);
-    let proven: Vec<bool> = answers.iter().map(|it| it.proven).collect();
+    let proven: Vec<bool> = decide_tree(&questions, 0.05).iter().map(|it| it.proven).collect();
     let flat: Vec<bool> = crate::benjamini_hochberg(&p).iter().map(|p| *p <= 0.05).collect();
     assert_eq!(proven, flat);
 }

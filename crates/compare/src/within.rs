@@ -181,8 +181,7 @@ impl Sliced {
 }
 
 fn dot(counts: &[f64], weights: &[f64]) -> f64 {
-    let products = counts.iter().zip(weights).map(|(count, by)| count * by);
-    products.sum()
+    counts.iter().zip(weights).map(|(count, by)| count * by).sum()
 }
 
 #[cfg(test)]

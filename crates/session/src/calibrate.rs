@@ -184,6 +184,5 @@ fn point(job: Job, options: &RunOptions, control: &load::Control) -> Result<Poin
 
 /// CPU that neither bellows nor its broker used.
 fn others_cores(summary: &archive::RunSummary) -> f64 {
-    let facts = summary.verdict.as_ref().map(|verdict| &verdict.facts);
-    facts.and_then(archive::Facts::other_cores).unwrap_or(0.0)
+    summary.verdict.as_ref().map(|verdict| &verdict.facts).and_then(archive::Facts::other_cores).unwrap_or(0.0)
 }

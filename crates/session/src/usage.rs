@@ -295,8 +295,7 @@ impl UsageSource for ProcUsage {
     }
 
     fn threads(&mut self) -> ThreadTimes {
-        let trees = std::iter::once(&self.broker).chain(&self.further);
-        ThreadTimes::read(trees.flat_map(ProcessTree::pids))
+        ThreadTimes::read(std::iter::once(&self.broker).chain(&self.further).flat_map(ProcessTree::pids))
     }
 
     fn activity(&mut self) -> Vec<(SeriesName, f64)> {
@@ -341,8 +340,7 @@ impl UsageSource for ProcUsage {
     }
 
     fn combined_cores(&self, machine: u32) -> Option<CombinedCores> {
-        let own = CpuLimits::of(std::process::id())?;
-        Some(own.combined(&CpuLimits::of(self.broker.root()?)?, machine))
+        Some(CpuLimits::of(std::process::id())?.combined(&CpuLimits::of(self.broker.root()?)?, machine))
     }
 
     fn generator(&mut self, pid: u32) {

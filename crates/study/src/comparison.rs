@@ -391,8 +391,7 @@ fn differing(a: &Value, b: &Value, path: &str) -> Option<(String, String)> {
 fn cut(value: &[char], differs_at: usize) -> String {
     let from = differs_at.saturating_sub(MOST_SHOWN / 2).min(value.len().saturating_sub(MOST_SHOWN));
     let shown = value.iter().skip(from).take(MOST_SHOWN);
-    let begin = value.iter().take(usize::from(from > 0));
-    let before = begin.chain((from > 0).then_some(&'…'));
+    let before = value.iter().take(usize::from(from > 0)).chain((from > 0).then_some(&'…'));
     let is_cut = from + MOST_SHOWN < value.len();
     let after = is_cut.then_some(&'…').into_iter().chain(value.last().filter(|_| is_cut));
     before.chain(shown).chain(after).collect()

@@ -140,8 +140,7 @@ fn runs_without_messages_are_compared_by_the_brokers_cpu_per_time() {
     };
     let found = |a: &[RunRecord], b: &[RunRecord]| {
         let found = compared(a, b);
-        let figures = found.figures.iter();
-        let figures: Vec<_> = figures.map(|it| (it.name.clone(), it.decision)).collect();
+        let figures: Vec<_> = found.figures.iter().map(|it| (it.name.clone(), it.decision)).collect();
         (figures, found.remarks.join("\n"))
     };
     let (figures, told) = found(&side(0.5, None), &side(0.6, None));
@@ -257,8 +256,7 @@ pub(super) fn scraping(ms: impl IntoIterator<Item = u64>, pages: u64, failed: u6
 #[test]
 fn the_time_of_pages_is_compared_by_their_names() {
     let decided = |a: &[RunRecord], b: &[RunRecord]| {
-        let figures = compared(a, b).figures.into_iter();
-        figures.map(|it| (it.is_worse(), it.name, it.decision)).collect::<Vec<_>>()
+        compared(a, b).figures.into_iter().map(|it| (it.is_worse(), it.name, it.decision)).collect::<Vec<_>>()
     };
     let named = |name: &str, is_worse| (is_worse, name.to_owned(), Decision::Changed);
     let slow = [2_000, 2_010, 1_990, 2_005, 1_995];
@@ -440,8 +438,7 @@ fn what_keeps_runs_apart_is_told_as_what_it_is() {
         for run in &mut other {
             run.experiment[key] = value.clone();
         }
-        let refused = comparison(&side, &other, ComparisonOptions::default());
-        refused.expect_err("another experiment").sentence()
+        comparison(&side, &other, ComparisonOptions::default()).expect_err("another experiment").sentence()
     };
     let longer = told("phases", json!({"measure": "30s"}));
     assert_has(&longer, ["have different lengths"]);
@@ -461,8 +458,7 @@ fn a_refusal_shows_where_two_commands_differ() {
                 run
             })
         };
-        let refused = comparison(&side(a), &side(b), ComparisonOptions::default());
-        refused.expect_err("two loads").sentence()
+        comparison(&side(a), &side(b), ComparisonOptions::default()).expect_err("two loads").sentence()
     };
     assert_has(told(&["x", "-a"], &["x", "-a", "-b"]), ["load.0.command.2 differs", "null and \"-b\""]);
     let script = |rate: &str| format!("{}--rate {rate}{}", "x ".repeat(90), " y".repeat(90));

@@ -118,8 +118,7 @@ struct ObservedFigure {
 impl ObservedFigure {
     fn new(of: Quantity, counted: &[&RunRecord], is_spoiled: &[bool]) -> Self {
         let values = counted.iter().zip(is_spoiled).map(|(run, is_spoiled)| {
-            let summary = run.summary.as_ref().filter(|_| !is_spoiled);
-            let value = summary.map(|it| of.of(it))?;
+            let value = run.summary.as_ref().filter(|_| !is_spoiled).map(|it| of.of(it))?;
             Some(value.and_then(|it| it.is_finite().then_some(it).ok_or("it is not a number")))
         });
         let values: Vec<Option<Result<f64, &str>>> = values.collect();
@@ -236,10 +235,8 @@ fn runs_for_apart(apart: &[usize], values: &[Option<f64>], search: ChangeSearch)
     if !is_amid || among != apart.len() || among < search.least {
         return None;
     }
-    let shows = |runs: &usize| {
-        let windows = search.windows(*runs);
-        windows.is_some_and(|(shortest, longest)| (shortest..=longest).contains(&among))
-    };
+    let shows =
+        |runs: &usize| search.windows(*runs).is_some_and(|(shortest, longest)| (shortest..=longest).contains(&among));
     let needed = (among..MOST_VALUES).find(shows)?;
     (needed > values.iter().flatten().count()).then_some(needed)
 }

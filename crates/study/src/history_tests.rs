@@ -311,8 +311,7 @@ fn deliveries_that_stop_or_begin_are_a_change_of_rate_and_figures() {
         };
         let runs: Vec<RunRecord> = (0..16).map(|day| delivered(day, rate(day), 1_000)).collect();
         let found = history("x", &runs, 0.05);
-        let changed = found.figures.iter().filter(|it| !it.changes.is_empty());
-        let changed: Vec<&HistoryFigure> = changed.collect();
+        let changed: Vec<&HistoryFigure> = found.figures.iter().filter(|it| !it.changes.is_empty()).collect();
         let [lacking, received] = &changed[..] else {
             panic!("{found:#?}");
         };
@@ -335,8 +334,7 @@ fn a_latency_that_rose_and_went_back_changed_twice() {
     };
     let runs: Vec<RunRecord> = (0..18).map(|day| delivered(day, around(1e3, day), slow(day))).collect();
     let found = history("x", &runs, 0.05);
-    let changes = named(&found, "end-to-end p50").changes.iter();
-    let changes: Vec<_> = changes.map(|it| (it.run, it.worse)).collect();
+    let changes: Vec<_> = named(&found, "end-to-end p50").changes.iter().map(|it| (it.run, it.worse)).collect();
     assert_eq!(changes, [(6, true), (12, false)], "{found:#?}");
 }
 

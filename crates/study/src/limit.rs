@@ -252,8 +252,7 @@ fn shortcomings(summary: &RunSummary, limited_by: LimitedBy) -> Vec<String> {
     if let Some(received) = received.filter(|it| *it < ACHIEVED) {
         why.push(format!("the backlog grew: only {} of the deliveries arrived", percent(received)));
     }
-    let broken = summary.warnings.iter().filter_map(broken);
-    why.extend(broken.map(str::to_owned));
+    why.extend(summary.warnings.iter().filter_map(broken).map(str::to_owned));
     let missed = |it: &&RequirementOutcome| it.met != Some(true);
     for slo in summary.requirements.iter().filter(missed) {
         why.push(match (&slo.why, slo.met) {
@@ -267,8 +266,7 @@ fn shortcomings(summary: &RunSummary, limited_by: LimitedBy) -> Vec<String> {
 /// Deliveries per second that what was sent should lead to; `None` where nobody receives. Where an exchange decides how
 /// many a message has, the whole run tells: it ends when all is delivered, or says what is not.
 fn expected_rate(summary: &RunSummary) -> Option<f64> {
-    let facts = summary.verdict.as_ref().map(|it| &it.facts);
-    let known = facts.and_then(|it| it.expected_rate);
+    let known = summary.verdict.as_ref().map(|it| &it.facts).and_then(|it| it.expected_rate);
     let flow = summary.flow();
     let (sent, received) = (flow.sent.total, flow.received.total);
     let outstanding = flow.ledger.as_ref().map_or(0, |it| it.outstanding);

@@ -87,8 +87,7 @@ fn limited(summary: &mut RunSummary, by: LimitedBy) {
 }
 
 fn achieved(summary: &mut RunSummary, share: f64) {
-    let requested = summary.messages_mut().requested.as_mut();
-    requested.unwrap().achieved = Some(share);
+    summary.messages_mut().requested.as_mut().unwrap().achieved = Some(share);
 }
 
 #[test]

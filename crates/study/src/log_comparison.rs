@@ -261,8 +261,7 @@ fn unit(log: &LatencyLog) -> String {
 fn units_look_mixed(a: &[LatencyLog], b: &[LatencyLog], shared: &[Metric]) -> Option<String> {
     let is_guessed = |log: &LatencyLog| matches!(log.unit_source, UnitSource::Artemis | UnitSource::Assumed);
     let median = |logs: &[LatencyLog], metric: Metric| {
-        let tags = logs.iter().filter_map(|log| tag_of(log, metric));
-        let tags = tags.filter(|tag| tag.count > 0);
+        let tags = logs.iter().filter_map(|log| tag_of(log, metric)).filter(|tag| tag.count > 0);
         let logarithms: Vec<f64> = tags.map(|tag| (tag.percentiles[0].max(1) as f64).ln()).collect();
         logarithms.iter().sum::<f64>() / logarithms.len().max(1) as f64
     };

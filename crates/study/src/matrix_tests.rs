@@ -157,10 +157,8 @@ fn a_change_in_one_cell_is_found_there() {
     let mut random = Random::new(5);
     let found = (0..20).filter(|_| {
         let cells = played(&mut random, &|cell| if cell == 4 { 0.05 } else { 0.0 });
-        let changed = cells.iter().enumerate().filter_map(|(cell, it)| {
-            let is_changed = it.as_ref().is_ok_and(has_changed);
-            is_changed.then_some(cell)
-        });
+        let changed =
+            cells.iter().enumerate().filter_map(|(cell, it)| it.as_ref().is_ok_and(has_changed).then_some(cell));
         changed.collect::<Vec<_>>() == [4]
     });
     assert!(found.count() >= 17);

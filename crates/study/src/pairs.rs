@@ -118,10 +118,7 @@ pub fn looks_again(pairs: u32, until_decided: bool, before: &[u32]) -> Vec<u32> 
 /// rounds, one of each cell, in an order that the seed draws for each round: what drifts hits all cells alike.
 pub fn next_run_of(cells: &[&PairedRuns], seed: u64) -> Option<(usize, NextRun)> {
     let open = cells.iter().enumerate().filter_map(|(cell, of)| Some((cell, next_run(of)?)));
-    open.min_by_key(|(cell, next)| {
-        let turns = turns(seed, next.pair, cells.len());
-        (next.pair, turns.iter().position(|it| it == cell))
-    })
+    open.min_by_key(|(cell, next)| (next.pair, turns(seed, next.pair, cells.len()).iter().position(|it| it == cell)))
 }
 
 /// The runs of a cell, and those of its pairs that count.

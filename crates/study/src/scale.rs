@@ -150,8 +150,7 @@ fn told_peak(of: &ScaleRuns, found: &Scalability) -> Result<f64, ScaleDoubt> {
 fn generator_from(of: &ScaleRuns) -> Option<u32> {
     let is_limited = |counts: &dyn Fn(u32) -> bool| {
         let runs = || of.runs.iter().filter(|it| counts(it.clients));
-        let limited = runs().filter(|it| it.limited_by == LimitedBy::Generator);
-        2 * limited.count() > runs().count()
+        2 * runs().filter(|it| it.limited_by == LimitedBy::Generator).count() > runs().count()
     };
     let numbers = of.runs.iter().map(|it| it.clients);
     numbers.filter(|from| is_limited(&|it| it == *from) && is_limited(&|it| it >= *from)).min()
@@ -234,8 +233,7 @@ mod tests {
             }),
             ..RunRecord::default()
         };
-        let kept = scale_run(4, &record).cautions;
-        let kept: Vec<_> = kept.iter().map(|it| (it.code(), it.tier)).collect();
+        let kept: Vec<_> = scale_run(4, &record).cautions.iter().map(|it| (it.code(), it.tier)).collect();
         assert_eq!(kept, [warnings[0], warnings[1], warnings[4]]);
         assert!(scale_run(4, &RunRecord::default()).cautions.is_empty());
     }

@@ -102,8 +102,7 @@ pub(crate) fn spoiled(record: &RunRecord) -> Option<String> {
 
 /// The warnings that take a run's numbers away.
 fn invalid(record: &RunRecord) -> impl Iterator<Item = &Warning> + Clone {
-    let all = record.summary.iter().flat_map(|it| &it.warnings);
-    all.filter(|it| compared_tier(record, it) == Tier::Invalid)
+    record.summary.iter().flat_map(|it| &it.warnings).filter(|it| compared_tier(record, it) == Tier::Invalid)
 }
 
 /// The culprit of a spoiled run, where that is evidence; `None` where it counts, or neither side is to blame.

@@ -47,8 +47,7 @@ pub(crate) fn within(compared: &mut Comparison, is_a: bool, all: &[(Metric, &Lat
             Ok(found) => {
                 for (percentile, (low, high)) in PERCENTILES.iter().zip(found) {
                     let name = plain_name(&format!("{} p{percentile}", metric.name()));
-                    let figures = compared.figures.iter_mut();
-                    let figures = figures.filter(|it| plain_name(&it.name) == name);
+                    let figures = compared.figures.iter_mut().filter(|it| plain_name(&it.name) == name);
                     for within in figures.filter_map(|it| it.within_one_run.as_mut()) {
                         let place = if is_a { &mut within.a } else { &mut within.b };
                         *place = Some((low as f64, high as f64));

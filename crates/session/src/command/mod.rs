@@ -41,8 +41,7 @@ impl Program {
         let url = endpoint.secret_url();
         let port = endpoint.port.to_string();
         let fill = |word: &String, url: &str| {
-            let word = word.replace("{url}", url).replace("{port}", &port);
-            word.replace("{host}", &endpoint.host)
+            word.replace("{url}", url).replace("{port}", &port).replace("{host}", &endpoint.host)
         };
         let (shown, hidden) = redact::words_and_secrets(command);
         let shown: Vec<String> = shown.iter().map(|it| fill(it, &redact::url(&url))).collect();

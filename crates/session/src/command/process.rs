@@ -171,8 +171,7 @@ impl Process {
     }
 
     fn running(&self) -> Vec<LoadProcess> {
-        let guardian = self.guardian.as_ref().map(Guardian::pid);
-        guardian.map(LoadProcess::below).unwrap_or_default()
+        self.guardian.as_ref().map(Guardian::pid).map(LoadProcess::below).unwrap_or_default()
     }
 
     /// Asks processes whose turn it is to end, when time or an end has changed turns: finding all takes milliseconds.
@@ -346,8 +345,7 @@ impl Output {
         let first = self.first.iter().rposition(is_end);
         let first = first.map_or(self.first.as_slice(), |end| self.first.split_at(end + 1).0);
         let last = self.last.split_at(over).1;
-        let begin = last.iter().position(is_end);
-        let last = begin.map_or(last, |end| last.split_at(end + 1).1);
+        let last = last.iter().position(is_end).map_or(last, |end| last.split_at(end + 1).1);
         let kept = first.len() + last.len();
         let left_out = self.first.len() + self.left_out + self.last.len() - kept;
         format!(
@@ -370,8 +368,7 @@ struct LoadProcess {
 
 impl LoadProcess {
     fn below(ancestor: u32) -> Vec<Self> {
-        let all = processes::descendants(ancestor).into_iter();
-        all.filter_map(Self::of).collect()
+        processes::descendants(ancestor).into_iter().filter_map(Self::of).collect()
     }
 
     fn of(pid: u32) -> Option<Self> {

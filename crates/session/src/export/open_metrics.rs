@@ -92,8 +92,7 @@ pub(super) fn suffix(unit: SeriesUnit) -> Option<String> {
 }
 
 fn buckets(durations: &Durations) -> Vec<(f64, u64)> {
-    let bounds = BOUNDS.into_iter().chain([f64::INFINITY]);
-    bounds.zip(durations.counts).collect()
+    BOUNDS.into_iter().chain([f64::INFINITY]).zip(durations.counts).collect()
 }
 
 #[cfg(test)]

@@ -139,10 +139,8 @@ fn names_are_identifiers_and_their_number_is_bounded() {
         assert_eq!(identifier(name), expected);
     }
     let mut snapshot = Snapshot::new("x");
-    let many = (0..MOST_SERIES + 5).map(|i| {
-        let name = SeriesName::new("page", "ready", SeriesUnit::Count);
-        (name.with("queue", &i.to_string()), 1.0)
-    });
+    let many = (0..MOST_SERIES + 5)
+        .map(|i| (SeriesName::new("page", "ready", SeriesUnit::Count).with("queue", &i.to_string()), 1.0));
     snapshot.tell(&many.collect::<Vec<_>>());
     assert_eq!(snapshot.series, MOST_SERIES);
     snapshot.tell(&[(SeriesName::new("page", "ready", SeriesUnit::Count), 1.0)]);

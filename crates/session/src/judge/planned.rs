@@ -46,8 +46,7 @@ impl Planned {
 }
 
 fn messages(plan: &Plan) -> Option<u64> {
-    let producing = plan.groups.iter().filter(|it| it.producer_count() > 0);
-    let all = producing.map(|it| it.producers.message_count);
+    let all = plan.groups.iter().filter(|it| it.producer_count() > 0).map(|it| it.producers.message_count);
     let all = all.reduce(|one, other| Some(one?.saturating_add(other?)))?;
     all.filter(|all| *all > 0)
 }

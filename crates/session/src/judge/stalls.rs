@@ -19,8 +19,7 @@ pub(crate) fn stalls(
 ) -> Vec<Stall> {
     let own = together(silences.iter().filter(|silence| silence.is_own));
     let away = all_away(silences, connections, due);
-    let silent = silences.iter().filter(|it| !it.is_own && !it.is_away);
-    let heard_nothing = together(silent.chain(&away));
+    let heard_nothing = together(silences.iter().filter(|it| !it.is_own && !it.is_away).chain(&away));
     let least = STALL_NS.max(typical.0.saturating_mul(STALL_ANSWERS));
     let is_brokers = |silence: &&Silence| {
         let stopped: u64 = own.iter().map(|own| overlap(own, silence).0).sum();

@@ -29,8 +29,7 @@ fn code(cause: Option<&Cause>) -> String {
 
 /// The codes besides the debug build's, which tests may be.
 fn codes(facts: &Facts) -> Vec<WarningCode> {
-    let findings = judge(facts.clone()).findings;
-    findings.iter().map(Warning::code).collect()
+    judge(facts.clone()).findings.iter().map(Warning::code).collect()
 }
 
 #[test]
@@ -707,10 +706,7 @@ fn what_the_kernels_probes_take_of_the_cpu_is_said() {
 #[test]
 fn loops_are_no_reason_where_there_are_none() {
     let mut facts = waiting_for_answers();
-    let is_said = |facts: &Facts| {
-        let reasons = verdict(facts.clone()).reasons;
-        reasons.iter().any(|reason| reason.code == "loop_busy")
-    };
+    let is_said = |facts: &Facts| verdict(facts.clone()).reasons.iter().any(|reason| reason.code == "loop_busy");
     assert!(is_said(&facts));
     facts.loops.clear();
     assert!(!is_said(&facts));

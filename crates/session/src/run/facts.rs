@@ -24,8 +24,7 @@ impl Recording<'_> {
         let rate = |count: u64| per_second(count, self.measured_length);
         let counters = &self.measured.counters;
         let first = self.first();
-        let asked = first.filter(|first| first.requested.is_some());
-        let asked = asked.map(|first| first.achieved.measured());
+        let asked = first.filter(|first| first.requested.is_some()).map(|first| first.achieved.measured());
         let (begun, late) = first.map_or((0, 0), |first| first.begun_of_due(outcome, &self.measured));
         let producers = outcome.totals.sent > 0 || self.measured.waits.producing() > Nanos::ZERO;
         let service = self.measured.latencies.histogram(Metric::SEND_ACK);

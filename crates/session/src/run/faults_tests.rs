@@ -116,8 +116,7 @@ fn told(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
         | FaultEvent::Watched
         | FaultEvent::Played(_) => 0,
     };
-    let told = events.into_iter().map(|event| (ms(&event), event));
-    told.collect()
+    events.into_iter().map(|event| (ms(&event), event)).collect()
 }
 
 /// A run's findings after these events.

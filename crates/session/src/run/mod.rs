@@ -156,16 +156,14 @@ fn check_requirements(experiment: &Experiment, scenarios: &[MakeScenario]) -> Re
     let experiment = experiment.with_addresses(&ProbedAddresses::default());
     let traced = TracedBroker::default();
     let occasion = Occasion { experiment: &experiment, endpoint: &endpoint, run_id: 0, traced: &traced };
-    let made = all_made(scenarios, &occasion)?;
-    let metrics: Vec<Metric> = made.iter().flat_map(|it| it.metrics()).collect();
+    let metrics: Vec<Metric> = all_made(scenarios, &occasion)?.iter().flat_map(|it| it.metrics()).collect();
     let mut required = experiment.require.iter();
     required.try_for_each(|spec| spec.that.check(&metrics)).map_err(Error::Usage)
 }
 
 /// The scenarios that an experiment asks for, in the order of their kinds.
 fn all_made(kinds: &[MakeScenario], occasion: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, load::Error> {
-    let made = kinds.iter().map(|make| make(occasion));
-    Ok(made.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    Ok(kinds.iter().map(|make| make(occasion)).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
 /// Refuses source addresses that are not this machine's, before anything is started.
@@ -495,8 +493,7 @@ impl Loaded {
     }
 
     fn number(&self, node: usize) -> Option<u32> {
-        let node = u32::try_from(node).ok();
-        node.filter(|_| self.nodes.len() > 1)
+        u32::try_from(node).ok().filter(|_| self.nodes.len() > 1)
     }
 
     fn blocks(&self, spec: &ProfileSpec, seed: u64) -> Blocks {

@@ -35,8 +35,7 @@ pub(super) fn name_of(pid: u32) -> Option<String> {
 pub fn nodes_called(name: &str) -> Vec<String> {
     let nodes = ErlangNodes::list();
     let pids = processes::others().into_iter();
-    let known = pids.flat_map(|pid| nodes.names_of(pid).into_iter().next());
-    nodes.called(name, known.collect())
+    nodes.called(name, pids.flat_map(|pid| nodes.names_of(pid).into_iter().next()).collect())
 }
 
 /// The one process that a name means.
@@ -63,8 +62,7 @@ pub(super) fn find(name: &str) -> Result<u32, Problem> {
 
 /// Columns that tell processes of one name apart.
 fn row(pid: u32, nodes: &ErlangNodes) -> [String; 5] {
-    let ports = sockets::listening_ports(pid);
-    let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+    let ports: Vec<String> = sockets::listening_ports(pid).iter().map(u16::to_string).collect();
     let started = ProcessId::of(pid).and_then(|id| jiff::Timestamp::try_from(id.started()).ok());
     let command = processes::stat(pid).map(|stat| stat.command);
     let or_dash = |text: Option<String>| text.filter(|it| !it.is_empty()).unwrap_or("-".into());
@@ -85,14 +83,10 @@ fn table(rows: &[[String; 5]]) -> String {
     let on_a_line = |cell: String| cell.replace(char::is_control, "\u{fffd}");
     let shown: Vec<[String; 5]> = shown.iter().map(|row| row.clone().map(on_a_line)).collect();
     let lines = std::iter::once(&heads).chain(&shown);
-    let width = |column: usize| {
-        let cells = lines.clone().map(|row| row[column].chars().count());
-        cells.max().unwrap_or(0)
-    };
+    let width = |column: usize| lines.clone().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; 5] = std::array::from_fn(width);
     let line = |row: &[String; 5]| {
-        let cells = row.iter().zip(widths);
-        let cells = cells.map(|(cell, width)| format!("{cell:width$}"));
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     let mut text: Vec<String> = lines.clone().map(line).collect();

@@ -468,8 +468,7 @@ impl SampledPart {
             Source::Sampler(sampler) => Source::Stopping(thread::spawn(move || {
                 let outcome = sampler.stop().map_err(|e| e.to_string())?;
                 // That its process has ended is told with the time at which the next one is sampled.
-                let notes = outcome.notes.into_iter();
-                let notes = notes.filter(|note| !note.contains(PROCESS_ENDED)).collect();
+                let notes = outcome.notes.into_iter().filter(|note| !note.contains(PROCESS_ENDED)).collect();
                 Ok(Outcome { notes, ..outcome })
             })),
             other => other,

@@ -447,8 +447,7 @@ impl<'a> Recording<'a> {
                     self.tcp.behind_proxy = behind.since(before, length);
                     self.tcp.held_by_proxy = connections.held_by_proxy(&behind, before, length);
                 }
-                let shortest = connections.round_trip().into_iter().chain(self.tcp.round_trip);
-                self.tcp.round_trip = shortest.min();
+                self.tcp.round_trip = connections.round_trip().into_iter().chain(self.tcp.round_trip).min();
             }
         }
     }

@@ -324,8 +324,7 @@ mod tests {
             }
             let mut outcome = Outcome::started(Time(0));
             outcome.tallies.insert(scenario.name, tally);
-            let took = scenario.operation_took(&outcome, &measured);
-            took.expect("answers").abs_diff(400_000_000)
+            scenario.operation_took(&outcome, &measured).expect("answers").abs_diff(400_000_000)
         };
         for timed_out in [0, 20, 50] {
             let off = took(timed_out);
@@ -344,8 +343,7 @@ mod tests {
         }
         let silences: Vec<Silence> =
             silences.iter().map(|waited| Silence { in_flight: *waited, ..Silence::default() }).collect();
-        let typical = scenario.typical_answer(&measured, silences.iter());
-        (typical.0 + 500_000) / 1_000_000
+        (scenario.typical_answer(&measured, silences.iter()).0 + 500_000) / 1_000_000
     }
 
     /// A server that stands still for 2 of 3.2 s, asked 20 times a second.

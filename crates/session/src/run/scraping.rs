@@ -67,8 +67,7 @@ impl Scraping {
             let name = processes::stat(pid).map_or_else(String::new, |it| it.command);
             self.foreign.push((number, pid, name));
         }
-        let first = self.nodes.keys().next().copied();
-        self.of_broker = first.filter(|_| self.nodes.len() == 1);
+        self.of_broker = self.nodes.keys().next().copied().filter(|_| self.nodes.len() == 1);
         if let Some(plan) = self.of_broker.and_then(|it| self.plans.get_mut(it)) {
             plan.jitter = Some(seed);
             self.summaries = self.plans.iter().map(ScrapeSummary::new).collect();
@@ -137,8 +136,7 @@ impl Scraping {
     fn own_fault(&self, plan: usize, origin: Time, faults: &[FaultOutcome]) -> Option<String> {
         let (sent, done) = self.last_failures.get(&plan)?;
         let [from, until] = [sent, done].map(|at| at.since(origin).as_secs_f64());
-        let fault = fault_of_node(faults, *self.nodes.get(&plan)?, from, until)?;
-        Some(format!("the run's own {}", fault.name))
+        Some(format!("the run's own {}", fault_of_node(faults, *self.nodes.get(&plan)?, from, until)?.name))
     }
 
     /// Counts requests that are known to have been due in the measured phase; at the end, all of them.

@@ -275,10 +275,7 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
     assert!(codes.contains(&WarningCode::MessagesLost));
     // What is as it is was read at the end of the second that rates are of.
     let kept = archive::read_named_series(ended.run_dir.as_deref().unwrap()).unwrap();
-    let first = |unit| {
-        let found = kept.iter().find(|it| it.name.unit == unit);
-        found.and_then(|it| it.points.first()).map(|it| it.t)
-    };
+    let first = |unit| kept.iter().find(|it| it.name.unit == unit).and_then(|it| it.points.first()).map(|it| it.t);
     assert_eq!(first(SeriesUnit::Cores), Some(0.0));
     assert_eq!(first(SeriesUnit::Bytes), Some(1.0));
     assert_eq!(heard.steps, [""; 0], "no step is announced that does not happen");
@@ -583,8 +580,7 @@ fn warnings_stand_in_one_order_whoever_tells_first() {
         let recording = recording(begun(dir.path()), Metered::default(), &mut heard);
         let warnings = of.map(|it| told[it].clone()).to_vec();
         let ended = recording.finish(Ending { warnings, ..ending(outcome(None)) });
-        let warnings = ended.record.warnings.into_iter();
-        warnings.map(|it| it.finding).collect::<Vec<_>>()
+        ended.record.warnings.into_iter().map(|it| it.finding).collect::<Vec<_>>()
     };
     let first = order([0, 1, 2]);
     for other in [[0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {

@@ -93,8 +93,7 @@ pub(crate) fn processes(
         })];
     }
     let cancelled = is_cancelled(control);
-    let nodes = 0..broker.nodes().len().max(1);
-    nodes.map(|node| broker.erlang_processes(node, &cancelled)).collect()
+    (0..broker.nodes().len().max(1)).map(|node| broker.erlang_processes(node, &cancelled)).collect()
 }
 
 /// Whether the broker gave no answer in time, or none before the run was stopped: it would not to another question.

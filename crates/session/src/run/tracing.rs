@@ -160,8 +160,7 @@ mod tests {
                 FaultOutcome { kind: "kill".into(), node: Some(node), t, for_good: true, ..FaultOutcome::default() };
             let traces = vec![ended("one@h", ""), ended("two@h", "rate")];
             let traces = tracing.explained(traces, &[kill]).into_iter();
-            let reasons = traces.filter_map(|it| Some(it.why?.0));
-            reasons.filter(|why| why.contains("own")).collect()
+            traces.filter_map(|it| Some(it.why?.0)).filter(|why| why.contains("own")).collect()
         };
         assert_eq!(of(7.9, 0), ["the run's own kill of node 0"]);
         assert!(of(8.1, 0).is_empty(), "it had ended before");

@@ -19,8 +19,7 @@ use tempfile::TempDir;
 /// The installed RabbitMQ's own folder.
 fn installed() -> PathBuf {
     let script = Path::new("/usr/lib/rabbitmq/bin/rabbitmq-server");
-    let script = script.canonicalize().unwrap();
-    script.parent().unwrap().parent().unwrap().to_owned()
+    script.canonicalize().unwrap().parent().unwrap().parent().unwrap().to_owned()
 }
 
 /// Folders without versions below `deps`, sources beside the modules, scripts among the sources.

@@ -59,8 +59,7 @@ pub(crate) fn processes_of(parent: &Path) -> Vec<u32> {
 /// Remains of nodes whose directories were in `parent`, and of the emulators `pids`.
 fn left(parent: &Path, pids: &[u32], uid: u32) -> Vec<String> {
     let mut left: Vec<String> = processes_of(parent).iter().map(|pid| format!("process {pid}")).collect();
-    let entries = fs::read_dir(parent).unwrap().flatten();
-    left.extend(entries.map(|entry| entry.path().display().to_string()));
+    left.extend(fs::read_dir(parent).unwrap().flatten().map(|entry| entry.path().display().to_string()));
     let jit = pids.iter().flat_map(|pid| [format!("/tmp/perf-{pid}.map"), format!("/tmp/jit-{pid}.dump")]);
     left.extend(jit.filter(|path| Path::new(path).exists()));
     let states = fs::read_dir(format!("/tmp/bellows-{uid}")).into_iter().flatten().flatten();
@@ -177,8 +176,7 @@ fn assert_topology(broker: &RabbitMq) {
 fn assert_processes(broker: &RabbitMq) {
     let all = broker.erlang_processes(&|| false).unwrap();
     for queue in ["plain", "safe", "log é"] {
-        let labels = all.iter().map(|it| it.label());
-        let of = labels.filter(|label| *label == format!("queue {queue}"));
+        let of = all.iter().map(|it| it.label()).filter(|label| *label == format!("queue {queue}"));
         assert_eq!(of.count(), 1, "{queue}");
     }
 }
@@ -260,8 +258,7 @@ fn two_nodes_run_side_by_side_and_leave_nothing() {
     }
     assert_eq!(own.url(), url);
     let names = |broker: &RabbitMq| {
-        let queues = broker.topology(&|| false).unwrap().queues;
-        queues.into_iter().map(|it| it.name).collect::<Vec<_>>()
+        broker.topology(&|| false).unwrap().queues.into_iter().map(|it| it.name).collect::<Vec<_>>()
     };
     assert!(names(&own).contains(&"safe".to_owned()), "{:?}", names(&own));
 

@@ -74,8 +74,7 @@ fn deepest<'c>(left: &[(&'c Candidate<'c>, f64)]) -> Option<(&'c Candidate<'c>, 
     let as_much = left.iter().filter(|it| it.1.abs() >= most * AS_MUCH);
     let (new, old): (Vec<_>, Vec<_>) = as_much.copied().partition(|it| it.0.is_new);
     let by_cost = |a: &(&Candidate<'_>, f64), b: &(&Candidate<'_>, f64)| {
-        let by_cost = a.0.size().total_cmp(&b.0.size());
-        by_cost.then_with(|| a.0.of.function.cmp(&b.0.of.function))
+        a.0.size().total_cmp(&b.0.size()).then_with(|| a.0.of.function.cmp(&b.0.of.function))
     };
     let old = old.into_iter().min_by(by_cost);
     let new = new.into_iter().max_by(by_cost);

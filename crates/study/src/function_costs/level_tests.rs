@@ -47,11 +47,9 @@ fn side(random: &mut Random, runs: u64, costs: &[f64], samples: u64) -> Vec<Opti
 
 /// Whether a function, or a frame below the root, is called changed: the root is the whole broker, a figure.
 fn is_any_proven(of: &Comparison) -> [bool; 2] {
-    let functions = of.functions.iter().flat_map(|it| &it.functions);
-    let functions = functions.filter(|it| it.function != "root");
+    let functions = of.functions.iter().flat_map(|it| &it.functions).filter(|it| it.function != "root");
     let mut own = functions.map(|it| it.own.proven || it.total.proven);
-    let frames = of.stacks.iter().flat_map(|it| &it.frames);
-    let mut frames = frames.filter(|it| it.parent.is_some());
+    let mut frames = of.stacks.iter().flat_map(|it| &it.frames).filter(|it| it.parent.is_some());
     [own.any(|it| it), frames.any(|it| it.proven)]
 }
 
@@ -123,8 +121,7 @@ fn a_function_that_costs_a_fifth_more_is_found() {
                 let (low, high) = cost.interval;
                 assert_eq!(cost.proven, low > 0.0 || high < 0.0, "{cost:?}");
             }
-            let changed = functions.iter().find(|it| it.function == "f1");
-            changed.is_some_and(|it| it.own.proven)
+            functions.iter().find(|it| it.function == "f1").is_some_and(|it| it.own.proven)
         });
         let found = found.count() as f64 / all;
         assert!(found >= 0.8, "{found} of all, paired: {paired}");

@@ -56,8 +56,7 @@ impl Renamed {
             }
         }
         for (function, met) in in_b.iter().filter(|(it, _)| !in_a.contains_key(*it)) {
-            let alike = alike.entry((base(&function.0), &function.1)).or_default();
-            alike.b.push(met.alone(function, b.len()));
+            alike.entry((base(&function.0), &function.1)).or_default().b.push(met.alone(function, b.len()));
         }
         let mut found: Vec<(&Function, &Function, f64)> = alike.values().filter_map(Alike::one).collect();
         found.sort_by(|one, other| other.2.total_cmp(&one.2).then_with(|| one.1.cmp(other.1)));
@@ -188,8 +187,7 @@ fn other_builds(a: &[&FunctionCosts], b: &[&FunctionCosts]) -> Vec<String> {
 
 /// The files of which a side runs any function.
 fn files<'c>(side: &[&'c FunctionCosts]) -> HashSet<&'c str> {
-    let functions = side.iter().flat_map(|run| run.of_build.functions.keys());
-    functions.map(|it| it.1.as_str()).collect()
+    side.iter().flat_map(|run| run.of_build.functions.keys()).map(|it| it.1.as_str()).collect()
 }
 
 /// Samples of the functions without a name of their own in all runs, by name and file.

@@ -79,8 +79,7 @@ fn a_function_that_got_dearer_is_named_and_those_whose_share_fell_are_not() {
         let proven = found.functions.iter().filter(|it| it.own.proven);
         let proven: Vec<&str> = proven.map(|it| it.function.as_str()).collect();
         assert_eq!(proven, ["one"], "{found:#?}");
-        let named = found.explained.iter();
-        let named: Vec<&str> = named.map(|it| it.function.as_str()).collect();
+        let named: Vec<&str> = found.explained.iter().map(|it| it.function.as_str()).collect();
         assert_eq!(named, ["one"], "the root explains nothing");
         assert!((found.explained[0].change - 300.0).abs() < 2.0);
         let told: f64 = found.functions.iter().map(|it| it.own.change()).sum();

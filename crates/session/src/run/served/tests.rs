@@ -186,10 +186,7 @@ fn the_profile_is_of_the_process_that_serves() {
         recording.look_who_serves();
         assert_eq!(recording.profiling.is_waiting(), is_profiled, "{server:?}");
         let stacks = std::fs::read_dir(&run).expect("the run's folder").flatten();
-        let stacks = stacks.filter(|file| {
-            let name = file.file_name();
-            name.to_string_lossy().ends_with(archive::file::STACKS)
-        });
+        let stacks = stacks.filter(|file| file.file_name().to_string_lossy().ends_with(archive::file::STACKS));
         assert_eq!(stacks.count(), usize::from(is_profiled), "{server:?}");
     }
 }

@@ -364,8 +364,7 @@ fn meaning(attrs: &[Attribute]) -> String {
         _ => None,
     });
     let text = lines.collect::<Vec<_>>().join(" ");
-    let text = text.split("  ").next().unwrap_or_default();
-    text.replace("[`", "`").replace("`]", "`").replace('|', "\\|")
+    text.split("  ").next().unwrap_or_default().replace("[`", "`").replace("`]", "`").replace('|', "\\|")
 }
 
 /// A type as it is written, without blanks.
