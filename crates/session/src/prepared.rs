@@ -144,14 +144,15 @@ impl PreparedFolder {
         self.dir.join(key).join(DATA)
     }
 
-    /// Waits until no other bellows makes this data (`shared`), or makes or uses it.
+    /// Waits until no other bellows makes this data (`shared`), or makes or uses it. The file holds the lock as long as
+    /// it lives; a killed process releases it.
     pub(crate) fn lock(
         &self,
         key: &str,
         shared: bool,
         control: &load::Control,
         observer: &mut dyn Observer,
-    ) -> Result<PreparedLock, Error> {
+    ) -> Result<File, Error> {
         let began = Instant::now();
         let mut told = Duration::ZERO;
         loop {
@@ -160,7 +161,7 @@ impl PreparedFolder {
             match taken {
                 // Whoever removed the data took the file away: nobody else would see this lock.
                 Ok(()) if !self.is_current(key, &file) => continue,
-                Ok(()) => return Ok(PreparedLock { _file: file }),
+                Ok(()) => return Ok(file),
                 Err(TryLockError::Error(error)) => Err(Problem::io("lock", &self.lock_file(key), &error))?,
                 Err(TryLockError::WouldBlock) => {}
             }
@@ -245,12 +246,6 @@ impl PreparedFolder {
     }
 }
 
-/// Tells other bellows that data is being made or used, as long as it lives; a killed process releases it.
-#[derive(Debug)]
-pub(crate) struct PreparedLock {
-    _file: File,
-}
-
 /// The name of the data that this broker makes from an experiment's filling.
 pub(crate) fn key_of(filling: &Experiment, broker: &BrokerSpec, described: &str) -> Result<String, Problem> {
     let definitions = match &broker.definitions {
@@ -298,7 +293,7 @@ mod tests {
         (dir, folder)
     }
 
-    fn lock(folder: &PreparedFolder, shared: bool) -> PreparedLock {
+    fn lock(folder: &PreparedFolder, shared: bool) -> File {
         let control = load::Control::new();
         folder.lock(KEY, shared, &control, &mut NoObserver).unwrap()
     }

@@ -209,21 +209,10 @@ pub(crate) fn cautions(summary: &RunSummary, expected: impl Fn(WarningCode) -> b
     summary.warnings.iter().filter(|it| it.tier != Tier::Note && !expected(it.code())).cloned().collect()
 }
 
-/// Whether a warning says that the run was another one than the experiment describes.
-fn is_not_as_planned(warning: &Warning) -> bool {
-    warning.code() == WarningCode::FaultsMissed && warning.tier == Tier::Invalid
-}
-
-/// A warning that forbids to call any rate of its run one that holds.
-fn broken(warning: &Warning) -> Option<&'static str> {
-    // A saturated generator says nothing of the rate.
-    let is_of_rate = warning.code() != WarningCode::GeneratorSaturated;
-    why_invalid(warning).filter(|_| is_of_rate)
-}
-
 /// Why what a run missed is unclear: faults, others on the machine, or the generator; `None` where it is the broker's.
 fn beside_the_broker(summary: &RunSummary, verdict: &Verdict) -> Option<String> {
-    if summary.warnings.iter().any(is_not_as_planned) {
+    let is_other_run = |it: &Warning| it.code() == WarningCode::FaultsMissed && it.tier == Tier::Invalid;
+    if summary.warnings.iter().any(is_other_run) {
         return Some("faults were not made as planned".to_owned());
     }
     // Consumers at a pace that was asked for are slow on any machine.
@@ -252,7 +241,9 @@ fn shortcomings(summary: &RunSummary, limited_by: LimitedBy) -> Vec<String> {
     if let Some(received) = received.filter(|it| *it < ACHIEVED) {
         why.push(format!("the backlog grew: only {} of the deliveries arrived", percent(received)));
     }
-    why.extend(summary.warnings.iter().filter_map(broken).map(str::to_owned));
+    // A saturated generator says nothing of the rate.
+    let broken = summary.warnings.iter().filter(|it| it.code() != WarningCode::GeneratorSaturated);
+    why.extend(broken.filter_map(why_invalid).map(str::to_owned));
     let missed = |it: &&RequirementOutcome| it.met != Some(true);
     for slo in summary.requirements.iter().filter(missed) {
         why.push(match (&slo.why, slo.met) {

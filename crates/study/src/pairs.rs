@@ -6,7 +6,7 @@ use measure::Problem;
 
 use crate::comparison::{Gathered, decide_together, gather};
 use crate::figures::ComparisonOptions;
-use crate::spoiled::{disturbance, is_disturbed, spoiled, spoiled_by, spoiled_runs};
+use crate::spoiled::{disturbance, disturbed_by, spoiled, spoiled_by, spoiled_runs};
 
 /// Fewer pairs than these show nothing: the exact test that guards every verdict cannot.
 pub const LEAST_PAIRS: u32 = compare::LEAST_PAIRS as u32;
@@ -90,7 +90,7 @@ pub fn paired_run(next: NextRun, record: &RunRecord) -> PairedRun {
         id: record.id.clone(),
         spoiled: spoiled(record),
         own: spoiled_by(record).is_some(),
-        disturbed: record.summary.as_ref().is_some_and(is_disturbed),
+        disturbed: record.summary.as_ref().and_then(disturbed_by).is_some(),
     }
 }
 

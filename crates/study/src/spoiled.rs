@@ -19,11 +19,6 @@ pub(crate) enum SpoiledBy {
     Generator,
 }
 
-/// Whether others had the machine's cores while a run was made.
-pub(crate) fn is_disturbed(summary: &RunSummary) -> bool {
-    disturbed_by(summary).is_some()
-}
-
 /// Who had the machine's cores while a run was made, where others had, which neither side causes.
 pub(crate) fn disturbed_by(summary: &RunSummary) -> Option<String> {
     let warnings = || summary.warnings.iter();
@@ -121,7 +116,7 @@ pub(crate) fn spoiled_by(record: &RunRecord) -> Option<SpoiledBy> {
         return Some(SpoiledBy::Side);
     }
     let is_full = warnings().any(|code| code == WarningCode::GeneratorSaturated);
-    (is_full && !is_disturbed(summary)).then_some(SpoiledBy::Generator)
+    (is_full && disturbed_by(summary).is_none()).then_some(SpoiledBy::Generator)
 }
 
 /// Whether a run is known to have gone well or badly: of one that was stopped that is known where it had gone badly.

@@ -75,7 +75,8 @@ impl Recording<'_> {
     fn ended(&self, outcome: &load::Outcome) -> Ended {
         let threads = || outcome.threads.iter();
         let censored = outcome.censored.as_deref();
-        let measured_from = outcome.phases.iter().find(|span| span.phase == Phase::Measure);
+        let of_phase = |phase| outcome.phases.iter().find(|span| span.phase == phase);
+        let (measured_from, drain) = (of_phase(Phase::Measure), of_phase(Phase::Drain));
         let counters = &self.measured.counters;
         let faults: Vec<OwnFault> = self.summary.faults.iter().filter_map(own_fault).collect();
         let for_good = self.summary.faults.iter().find(|it| it.for_good);
@@ -104,7 +105,7 @@ impl Recording<'_> {
             unsent: censored.map_or(0, |censored| censored.unsent),
             ledger: outcome.ledger,
             not_received: not_received(outcome, &self.context.planned),
-            drained_s: drained(outcome).as_secs_f64(),
+            drained_s: drain.map_or(Nanos::ZERO, |span| span.end.since(span.start)).as_secs_f64(),
             received_s: 0.0,
             completed_s: 0.0,
             stalls: self.stalls(outcome),
@@ -222,12 +223,6 @@ impl Recording<'_> {
             run_queue_wait: threads.map(|used| share(used.run_queue_wait)),
         }
     }
-}
-
-/// Time for which messages in flight were awaited.
-fn drained(outcome: &load::Outcome) -> Nanos {
-    let drain = outcome.phases.iter().find(|span| span.phase == Phase::Drain);
-    drain.map_or(Nanos::ZERO, |span| span.end.since(span.start))
 }
 
 /// Deliveries that are missing without another report, and of how many messages if a ledger knows that. Without one it

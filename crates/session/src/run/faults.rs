@@ -64,15 +64,6 @@ enum Moment {
     SendingEnded,
 }
 
-/// Profiling beside the faults.
-#[derive(Debug, Default)]
-pub(crate) struct Beside {
-    /// Whether a profile is taken, whose processes get names.
-    pub(crate) profiled: bool,
-    /// Profiling of a node that was killed and is back.
-    pub(crate) reattach: Option<Reattach>,
-}
-
 pub(super) struct Faults {
     specs: Vec<FaultSpec>,
     origin: Time,
@@ -94,7 +85,10 @@ pub(super) struct Player<'env> {
     faults: &'env [FaultSpec],
     broker: &'env mut dyn Broker,
     control: &'env load::Control,
-    beside: Beside,
+    /// Whether a profile is taken, whose processes get names.
+    profiled: bool,
+    /// Profiling of a node that was killed and is back.
+    reattach: Option<Reattach>,
     moments: Receiver<Moment>,
     tell: Sender<FaultEvent>,
     state: Option<BrokerState>,
@@ -133,7 +127,7 @@ impl Player<'_> {
     /// Asks the broker for its objects while the load's clients are connected; they wait for it.
     fn ask(&mut self) {
         if !self.is_gone {
-            self.state = Some(BrokerState::read(self.broker, self.beside.profiled, self.control));
+            self.state = Some(BrokerState::read(self.broker, self.profiled, self.control));
         }
         self.control.release();
     }
@@ -246,7 +240,7 @@ impl Player<'_> {
     /// A profile of the process that a node is now, with its number in a cluster.
     fn profile_again(&mut self, node: usize, pid: u32) -> Option<(Option<u32>, Profiling)> {
         let node = u32::try_from(node).ok().filter(|_| self.broker.nodes().len() > 1);
-        Some((node, self.beside.reattach.as_mut()?.attach(node, pid)))
+        Some((node, self.reattach.as_mut()?.attach(node, pid)))
     }
 
     fn say_failed(&self, fault: &FaultSpec, began: bool, error: &brokers::BrokerError) {
@@ -297,7 +291,8 @@ impl Faults {
         run: &RunContext,
         broker: &'env mut dyn Broker,
         control: &'env load::Control,
-        beside: Beside,
+        profiled: bool,
+        reattach: Option<Reattach>,
     ) -> (Self, Player<'env>) {
         let (begin, moments) = channel();
         let (tell, events) = channel();
@@ -313,7 +308,8 @@ impl Faults {
             away: None,
             played: None,
         };
-        let player = Player { faults: specs, broker, control, beside, moments, tell, state: None, is_gone: false };
+        let (state, is_gone) = (None, false);
+        let player = Player { faults: specs, broker, control, profiled, reattach, moments, tell, state, is_gone };
         (faults, player)
     }
 

@@ -99,8 +99,7 @@ fn told(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
     let control = load::Control::new();
     let begin = Clock.now();
     let events = thread::scope(|scope| {
-        let beside = Beside::default();
-        let (played, player) = Faults::of(faults, &context(), &mut broker, &control, beside);
+        let (played, player) = Faults::of(faults, &context(), &mut broker, &control, false, None);
         scope.spawn(|| player.run());
         played.say(Moment::Begin(begin));
         thread::sleep(Duration::from_millis(1_200));
@@ -123,7 +122,7 @@ fn told(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
 fn heard(events: impl IntoIterator<Item = (u64, FaultEvent)>) -> (Faults, Collected) {
     let (mut broker, control) = (nodes(), load::Control::new());
     let run = context();
-    let (mut faults, _player) = Faults::of(&[], &run, &mut broker, &control, Beside::default());
+    let (mut faults, _player) = Faults::of(&[], &run, &mut broker, &control, false, None);
     let mut collected = Collected::default();
     for (_, event) in events {
         faults.hear(event, &mut collected);
@@ -268,9 +267,8 @@ fn the_broker_is_asked_when_sending_has_ended_unless_a_fault_has_it_away() {
         let mut broker = nodes();
         let control = load::Control::new();
         thread::scope(|scope| {
-            let beside = Beside::default();
             let run = context();
-            let (mut played, player) = Faults::of(&faults, &run, &mut broker, &control, beside);
+            let (mut played, player) = Faults::of(&faults, &run, &mut broker, &control, false, None);
             let state = scope.spawn(|| player.run());
             played.say(Moment::Begin(Clock.now()));
             thread::sleep(Duration::from_millis(ms));

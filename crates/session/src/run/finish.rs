@@ -103,8 +103,7 @@ impl Recording<'_> {
         let texts = &self.context.texts;
         // One that was stopped before is told as that.
         let drain_cut = outcome.drain_cut && !outcome.interrupted;
-        let tell = |summary: &mut RunSummary| tell(summary, drain_cut, texts);
-        let record = close(self.writer.as_mut(), self.record, summary, texts, tell);
+        let record = close(self.writer.as_mut(), self.record, summary, texts, drain_cut);
         RunOutcome {
             run_dir: self.writer.as_ref().map(|writer| writer.dir().to_path_buf()),
             lock: self.writer.as_ref().map_or_else(RunLock::default, RunWriter::lock),
@@ -344,9 +343,9 @@ fn close(
     mut record: RunRecord,
     mut summary: RunSummary,
     texts: &Texts,
-    tell: impl Fn(&mut RunSummary),
+    drain_cut: bool,
 ) -> RunRecord {
-    tell(&mut summary);
+    tell(&mut summary, drain_cut, texts);
     if let Some(verdict) = &mut summary.verdict {
         (texts.verdict)(verdict);
     }
@@ -361,7 +360,7 @@ fn close(
         writer.write_record(&record);
         if !writer.warnings().is_empty() {
             summary.warnings.extend_from_slice(writer.warnings());
-            tell(&mut summary);
+            tell(&mut summary, drain_cut, texts);
             finish(&mut record, &summary);
             writer.write_record(&record);
         }

@@ -40,13 +40,13 @@ use crate::trace::TracedBroker;
 use crate::usage::ProcUsage;
 use crate::{Error, Observer, calibration, hardware, observer::starting};
 pub use continuous::{ContinuousOptions, PeriodEnd, Told, record_continuously};
-use faults::{Beside, Faults, node_gone};
+use faults::{Faults, node_gone};
 use finish::Ending;
 use memory::MemoryWatch;
 pub use named_process::nodes_called;
 use observer_effect::Blocks;
 use own_pages::OwnPages;
-use profiling::{Profiling, Reattach, Sampling};
+use profiling::{Profiling, Reattach};
 pub use record::{RecordOptions, Target, record};
 use recording::{Recording, RunContext};
 use scenarios::ScenarioContext;
@@ -229,8 +229,7 @@ pub fn run_on(
     let attached = writer.as_ref().filter(|_| profiled);
     let reattach = attached.map(|it| Reattach::new(start, context.profile.clone(), it.dir()));
     let (logs, looks) = (broker.follow_logs(), Looks::of(broker.directories()));
-    let beside = Beside { profiled, reattach };
-    let (faults, player) = Faults::of(&experiment.fault, &context, &mut *broker, control, beside);
+    let (faults, player) = Faults::of(&experiment.fault, &context, &mut *broker, control, profiled, reattach);
     let mut recording = Recording::new(context, record, writer, profiling, loaded.usage(), observer);
     recording.companions = vec![
         Box::new(faults),
@@ -364,8 +363,7 @@ impl Start {
         writer: &RunWriter,
     ) -> Result<Profiling, profile::Error> {
         let header = ProfileHeader { node, ..ProfileHeader::new(self.origin, self.unix_ns) };
-        let sampling = Sampling { options, dir: writer.dir(), part: 0 };
-        Profiling::attach(&sampling, pid, &header)
+        Profiling::attach(options, pid, &header, writer.dir(), 0)
     }
 }
 

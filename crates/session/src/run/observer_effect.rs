@@ -105,8 +105,7 @@ impl Blocks {
         let running = self.running.take()?;
         let switched = running.switching.finish();
         let counted = running.counts.finish();
-        let measured = MeasuredBlocks { pairs: pairs(&switched, &counted), planned: switched.len() / 2 };
-        let mut effect = measured.effect(paced);
+        let mut effect = effect(&pairs(&switched, &counted), switched.len() / 2, paced);
         effect.unit = operations.map_or("messages", |of| of.many).to_owned();
         effect.block_s = running.plan.length.as_secs_f64();
         effect.stays_in_the_way = running.stays_in_the_way;
@@ -260,60 +259,44 @@ fn pairs(switched: &[SwitchedBlock], counted: &[BlockCount]) -> Vec<MeasuredPair
     switched.chunks_exact(2).filter_map(pair).collect()
 }
 
-struct MeasuredBlocks {
-    pairs: Vec<MeasuredPair>,
-    planned: usize,
+/// The effect on each figure that all pairs tell, of so many that were planned.
+fn effect(pairs: &[MeasuredPair], planned: usize, paced: bool) -> ObserverEffect {
+    let all = || pairs.iter().flat_map(|pair| [pair.on, pair.off]);
+    let sum = |of: fn(&BlockFigures) -> f64| all().map(|it| of(&it)).sum::<f64>();
+    // CPU is per message handled: the larger of what was sent and received, as in the summary.
+    let rate: fn(&BlockFigures) -> f64 = match sum(|it| it.received_rate) > sum(|it| it.sent_rate) {
+        true => |it| it.received_rate,
+        false => |it| it.sent_rate,
+    };
+    let per_message = |cores: Option<f64>, of: &BlockFigures| Some(cores? * 1e6 / rate(of)).filter(|it| it.is_finite());
+    let end_to_end = figure(pairs, |it| it.end_to_end.map(|ns| ns as f64));
+    let ack_response = || figure(pairs, |it| it.ack_response.map(|ns| ns as f64));
+    let latency = if end_to_end.is_some() { Metric::END_TO_END } else { Metric::ACK_RESPONSE };
+    ObserverEffect {
+        guard_s: GUARD.as_secs_f64(),
+        pairs: count(pairs.len()),
+        left_out: count(planned - pairs.len()),
+        paced,
+        rate: (!paced).then(|| figure(pairs, |it| Some(rate(it)))).flatten(),
+        broker_cpu_us: figure(pairs, |it| per_message(it.broker_cores, it)),
+        client_cpu_us: figure(pairs, |it| per_message(it.client_cores, it)),
+        p99_ns: end_to_end.or_else(ack_response),
+        latency: latency.name().to_owned(),
+        ..ObserverEffect::default()
+    }
 }
 
-impl MeasuredBlocks {
-    /// The effect on each figure that all pairs tell.
-    fn effect(&self, paced: bool) -> ObserverEffect {
-        let all = || self.pairs.iter().flat_map(|pair| [pair.on, pair.off]);
-        let sum = |of: fn(&BlockFigures) -> f64| all().map(|it| of(&it)).sum::<f64>();
-        // CPU is per message handled: the larger of what was sent and received, as in the summary.
-        let rate: fn(&BlockFigures) -> f64 = match sum(|it| it.received_rate) > sum(|it| it.sent_rate) {
-            true => |it| it.received_rate,
-            false => |it| it.sent_rate,
-        };
-        let per_message =
-            |cores: Option<f64>, of: &BlockFigures| Some(cores? * 1e6 / rate(of)).filter(|it| it.is_finite());
-        let end_to_end = self.figure(|it| it.end_to_end.map(|ns| ns as f64));
-        let ack_response = || self.figure(|it| it.ack_response.map(|ns| ns as f64));
-        let latency = match end_to_end {
-            Some(_) => Metric::END_TO_END.name(),
-            None => Metric::ACK_RESPONSE.name(),
-        };
-        ObserverEffect {
-            guard_s: GUARD.as_secs_f64(),
-            pairs: count(self.pairs.len()),
-            left_out: count(self.planned - self.pairs.len()),
-            paced,
-            rate: (!paced).then(|| self.figure(|it| Some(rate(it)))).flatten(),
-            broker_cpu_us: self.figure(|it| per_message(it.broker_cores, it)),
-            client_cpu_us: self.figure(|it| per_message(it.client_cores, it)),
-            p99_ns: end_to_end.or_else(ack_response),
-            latency: latency.to_owned(),
-            ..ObserverEffect::default()
-        }
-    }
-
-    fn figure(&self, of: impl Fn(&BlockFigures) -> Option<f64>) -> Option<EffectFigure> {
-        let values = self.pairs.iter().map(|pair| Some(BlockPair { on: of(&pair.on)?, off: of(&pair.off)? }));
-        let values: Option<Vec<BlockPair>> = values.collect();
-        let effect = block_effect(&values?)?;
-        let (low, high) = effect.difference.interval(0.95);
-        let visible = effect.difference.visible(0.05);
-        let shares = [effect.difference.mean, low, high, visible].map(f64::exp_m1);
-        let [change, low, high, visible] = shares;
-        shares.iter().all(|it| it.is_finite()).then_some(EffectFigure {
-            off: effect.off,
-            change,
-            low,
-            high,
-            visible,
-            sign_flip_p: effect.sign_flip,
-        })
-    }
+fn figure(pairs: &[MeasuredPair], of: impl Fn(&BlockFigures) -> Option<f64>) -> Option<EffectFigure> {
+    let values = pairs.iter().map(|pair| Some(BlockPair { on: of(&pair.on)?, off: of(&pair.off)? }));
+    let values: Option<Vec<BlockPair>> = values.collect();
+    let effect = block_effect(&values?)?;
+    let (low, high) = effect.difference.interval(0.95);
+    let visible = effect.difference.visible(0.05);
+    let shares = [effect.difference.mean, low, high, visible].map(f64::exp_m1);
+    let [change, low, high, visible] = shares;
+    let (off, sign_flip_p) = (effect.off, effect.sign_flip);
+    let figure = EffectFigure { off, change, low, high, visible, sign_flip_p };
+    shares.iter().all(|it| it.is_finite()).then_some(figure)
 }
 
 fn count(number: usize) -> u32 {

@@ -38,15 +38,6 @@ pub(crate) struct Profiling {
     warnings: Vec<Warning>,
 }
 
-/// Profiling of a process, and the folder for it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sampling<'a> {
-    pub(crate) options: &'a [Options],
-    pub(crate) dir: &'a Path,
-    /// Number of the broker's processes sampled before this one, which replaced one of them.
-    pub(crate) part: usize,
-}
-
 /// The profile of an event, of one process, and of those that were in its place before.
 #[derive(Debug)]
 struct EventProfile {
@@ -99,10 +90,17 @@ impl Profiling {
     }
 
     /// Opens the events, switched off, and their files; those that cannot be opened have a warning, unless none can.
-    pub(crate) fn attach(sampling: &Sampling<'_>, pid: u32, header: &ProfileHeader) -> Result<Self, profile::Error> {
+    /// So many (`part`) of the broker's processes, each replaced by the next, were sampled before this one.
+    pub(crate) fn attach(
+        options: &[Options],
+        pid: u32,
+        header: &ProfileHeader,
+        dir: &Path,
+        part: usize,
+    ) -> Result<Self, profile::Error> {
         let (mut profiling, mut first_error) = (Self::default(), None);
-        for options in sampling.options {
-            match EventProfile::attach(options, pid, header.clone(), sampling) {
+        for options in options {
+            match EventProfile::attach(options, pid, header.clone(), dir, part) {
                 Ok(profile) => profiling.profiles.push(profile),
                 Err(e) => {
                     profiling.lacks(&options.event.name, &e);
@@ -283,13 +281,14 @@ impl EventProfile {
         options: &Options,
         pid: u32,
         header: ProfileHeader,
-        sampling: &Sampling<'_>,
+        dir: &Path,
+        part: usize,
     ) -> Result<Self, profile::Error> {
         let node = header.node;
         let name = ProfileHeader { event: options.event.name.clone().into_owned(), ..header.clone() };
         let name = name.name();
         let file = file::of_event(&name, file::STACKS);
-        let stacks = sampling.dir.join(match sampling.part {
+        let stacks = dir.join(match part {
             0 => file.clone(),
             // Nobody takes it for the profile of an event.
             part => format!("{file}.{part}"),
@@ -301,7 +300,7 @@ impl EventProfile {
                 name,
                 node,
                 pid,
-                file: sampling.dir.join(file),
+                file: dir.join(file),
                 part: SampledPart { stacks, source: Source::Sampler(Box::new(sampler)) },
                 earlier: Vec::new(),
                 is_held: options.event.is_held(),
@@ -535,10 +534,9 @@ impl Reattach {
     /// Samples a process from now on, a cluster's node with this number; it takes as long as preparing the profiler.
     pub(crate) fn attach(&mut self, node: Option<u32>, pid: u32) -> Profiling {
         let header = ProfileHeader { node, ..ProfileHeader::new(self.start.origin, self.start.unix_ns) };
-        let sampling = Sampling { options: &self.options, dir: &self.dir, part: self.parts };
-        self.parts += 1;
-        let mut profiling = Profiling::attach(&sampling, pid, &header)
+        let mut profiling = Profiling::attach(&self.options, pid, &header, &self.dir, self.parts)
             .unwrap_or_else(|e| Profiling::unavailable(&e.problem().sentence()));
+        self.parts += 1;
         profiling.start();
         profiling
     }

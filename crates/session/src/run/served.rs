@@ -6,7 +6,7 @@ use linux::sockets::Server;
 use measure::Nanos;
 use stacks::ProfileHeader;
 
-use super::profiling::{Profiling, Sampling};
+use super::profiling::Profiling;
 use super::recording::Recording;
 
 /// Why there is no profile, and the remedy.
@@ -92,8 +92,7 @@ impl Recording<'_> {
         // It would be written to the same file.
         self.profiling.abandon();
         let header = ProfileHeader::new(self.context.origin, self.record.origin_unix_ns);
-        let sampling = Sampling { options, dir: writer.dir(), part: 0 };
-        let profiling = Profiling::attach(&sampling, pid, &header);
+        let profiling = Profiling::attach(options, pid, &header, writer.dir(), 0);
         self.profiling = profiling.unwrap_or_else(|e| Profiling::unavailable(&e.to_string()));
         if self.context.phases.warmup == Nanos::ZERO {
             self.profiling.start();

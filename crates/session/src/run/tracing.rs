@@ -7,7 +7,7 @@ use measure::{Nanos, Time};
 
 use super::companion::{Collected, Companion, LoadEnd, Second, fault_of_node};
 use crate::Error;
-use crate::trace::{LoggedCall, TraceLog, TraceState, TracedBroker};
+use crate::trace::{TraceLog, TraceState, TracedBroker};
 use brokers::{Broker, BrokerError};
 use experiment::Experiment;
 
@@ -129,8 +129,9 @@ pub(super) fn counted_length(whole: Nanos, from: Option<Time>, ended: Option<Tim
     counted.map_or(whole, |counted| counted.min(whole))
 }
 
-fn timed(logged: LoggedCall, origin: Time) -> TracedCall {
-    TracedCall { t_ns: logged.at.since(origin).0, ..logged.call }
+/// A call by the run's clock.
+fn timed(logged: TracedCall, origin: Time) -> TracedCall {
+    TracedCall { t_ns: Time(logged.t_ns).since(origin).0, ..logged }
 }
 
 #[cfg(test)]

@@ -122,7 +122,9 @@ fn functions(a: &[RunCosts], b: &[RunCosts], decided: Option<CostChange>, test: 
     let mut all: Vec<&mut Tested> = found.iter_mut().flat_map(|it| &mut it.2).collect();
     test.decide(&mut all);
     let functions = found.into_iter().map(|(change, is_whole, [own, total])| {
-        let total = if is_whole { whole_broker(total.cost, broker) } else { total.cost };
+        // A function that is the whole broker shares the broker's decision.
+        let CostChange { a, b, .. } = total.cost;
+        let total = if is_whole { CostChange { a, b, ..broker } } else { total.cost };
         FunctionChange { own: own.cost, total, ..change }
     });
     let mut functions: Vec<FunctionChange> = functions.collect();
@@ -133,11 +135,6 @@ fn functions(a: &[RunCosts], b: &[RunCosts], decided: Option<CostChange>, test: 
         (proven_b.cmp(&proven_a)).then(change_b.total_cmp(&change_a))
     });
     Some(ComparedFunctions { broker, others: broker.change() - told, functions, ..ComparedFunctions::default() })
-}
-
-/// A function that is the whole broker shares the broker's decision.
-const fn whole_broker(cost: CostChange, broker: CostChange) -> CostChange {
-    CostChange { a: cost.a, b: cost.b, ..broker }
 }
 
 /// Share of a function's cost whose stacks are cut, on both sides together.

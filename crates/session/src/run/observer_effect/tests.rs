@@ -62,9 +62,7 @@ fn play(pairs: u64, noise: impl Fn(u64) -> f64) -> PlayedBlocks {
 }
 
 fn effect(played: &PlayedBlocks, paced: bool) -> ObserverEffect {
-    let measured =
-        MeasuredBlocks { pairs: pairs(&played.switched, &played.counted), planned: played.switched.len() / 2 };
-    measured.effect(paced)
+    super::effect(&pairs(&played.switched, &played.counted), played.switched.len() / 2, paced)
 }
 
 fn close(value: f64, expected: f64, by: f64) -> bool {

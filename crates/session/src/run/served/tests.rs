@@ -171,8 +171,7 @@ fn the_profile_is_of_the_process_that_serves() {
         let options = [profile::Options::default()];
         let header = ProfileHeader::new(context.origin, record.origin_unix_ns);
         let run = writer.as_ref().expect("an archive").dir().to_owned();
-        let sampling = Sampling { options: &options, dir: &run, part: 0 };
-        let profiling = match Profiling::attach(&sampling, port.id(), &header) {
+        let profiling = match Profiling::attach(&options, port.id(), &header, &run, 0) {
             Ok(profiling) => profiling,
             Err(error) => testkit::skip!("no process can be profiled here: {error}"),
         };
