@@ -124,8 +124,7 @@ fn series_that_are_short_equal_or_odd_have_no_change() {
 fn of_a_long_series_the_end_is_looked_at() {
     let values = series(&[(1.0, 100), (2.0, MOST_VALUES - 50), (3.0, 50)], 0.01, 3);
     let search = ChangeSearch { orders: 19, ..ChangeSearch::default() };
-    let found = change_points(&values, search);
-    assert_eq!(found.iter().map(|it| it.at).collect::<Vec<_>>(), [MOST_VALUES + 50]);
+    assert_eq!(change_points(&values, search).iter().map(|it| it.at).collect::<Vec<_>>(), [MOST_VALUES + 50]);
 }
 
 /// How many of all orders of two levels have a window as good as the best one: that is its probability.

@@ -316,11 +316,9 @@ mod tests {
             // None is a value.
             let begun = counted(&[0.0; 8], &[16.0; 8], are_pairs).unwrap();
             assert!(begun.p < 1e-4, "{begun:?}");
-            let none = counted(&[0.0; 8], &[0.0; 8], are_pairs).unwrap();
-            assert_eq!(none.p, 1.0);
+            assert_eq!(counted(&[0.0; 8], &[0.0; 8], are_pairs).unwrap().p, 1.0);
         }
-        let in_thousands = counted(&[0.0; 8], &[16.0; 8], false).unwrap().scaled(1e-3);
-        assert_eq!(in_thousands.mean, 0.016);
+        assert_eq!(counted(&[0.0; 8], &[16.0; 8], false).unwrap().scaled(1e-3).mean, 0.016);
     }
 
     #[test]

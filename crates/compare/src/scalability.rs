@@ -291,8 +291,7 @@ mod tests {
         let proven = of(coherence(0.01, 0.005), 0.1, 0.99);
         assert!((proven.told_peak(8.0).unwrap() - 9.487).abs() < 1e-3);
         assert_eq!(proven.told_peak(4.0), Err(NoPeak::FarBeyond));
-        let chance = of(coherence(0.01, -0.001), 0.1, 0.99);
-        assert_eq!(chance.told_peak(8.0), Err(NoPeak::NotProven));
+        assert_eq!(of(coherence(0.01, -0.001), 0.1, 0.99).told_peak(8.0), Err(NoPeak::NotProven));
         let unknown = Estimate { value: 0.01, interval: None };
         assert_eq!(of(unknown, 0.1, 0.99).told_peak(8.0), Err(NoPeak::NotProven));
         assert_eq!(of(Estimate::default(), 0.1, 0.99).told_peak(8.0), Err(NoPeak::NeverFalls));

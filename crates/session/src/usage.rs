@@ -535,8 +535,7 @@ pub(crate) mod tests {
         nodes.add(at(4_000), vec![used(400), used(1_000)]);
         nodes.started(&Starter { node: 1, pid: 7, at: at(3_700) });
         nodes.add(at(5_000), vec![used(500), used(1_100)]);
-        let ran = nodes.last.iter().map(|it| it.ran.0 / 1_000_000);
-        assert_eq!(ran.collect::<Vec<_>>(), [5_000, 2_900]);
+        assert_eq!(nodes.last.iter().map(|it| it.ran.0 / 1_000_000).collect::<Vec<_>>(), [5_000, 2_900]);
     }
 
     #[test]

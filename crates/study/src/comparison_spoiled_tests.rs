@@ -34,8 +34,7 @@ fn a_side_whose_broker_goes_is_never_the_same() {
         let why = &found.b.left_out[0].why;
         assert_eq!(why, "invalid: connections were lost for good");
         assert_eq!(found.b.left_out.len(), gone as usize);
-        let turned = comparison(&side(gone), &side(0), options).expect("comparable");
-        assert!(!turned.is_worse());
+        assert!(!comparison(&side(gone), &side(0), options).expect("comparable").is_worse());
     }
     // A run that broke off is its side's, too, where it broke off through it.
     let mut failed = side(0);

@@ -203,8 +203,7 @@ fn a_run_that_does_not_count_takes_its_partner_with_it() {
 fn several_bellows_are_refused_and_reasons_are_named_once() {
     let options = ComparisonOptions::default();
     let side = |bellows: &str| alike(|run| run.versions.bellows = bellows.into());
-    let told = comparison(&side("0.1"), &side("0.2"), options).expect_err("two bellows");
-    assert_has(told.sentence(), ["0.1"]);
+    assert_has(comparison(&side("0.1"), &side("0.2"), options).expect_err("two bellows").sentence(), ["0.1"]);
     let forced = ComparisonOptions { force: true, ..options };
     let forced = comparison(&side("0.1"), &side("0.2"), forced).expect("forced");
     assert_eq!(forced.forced.len(), 1, "{:?}", forced.forced);
@@ -426,8 +425,7 @@ fn refused_and_reordered_messages_are_figures() {
     for name in ["refused", "reordered"] {
         assert!(named(&found, name).is_some_and(ComparedFigure::is_worse), "{name}: {found:#?}");
     }
-    let none = compared(&side(0, 0), &side(0, 0));
-    assert!(none.figures.iter().all(|it| !Quantity::is_harm(&it.name)));
+    assert!(compared(&side(0, 0), &side(0, 0)).figures.iter().all(|it| !Quantity::is_harm(&it.name)));
 }
 
 #[test]

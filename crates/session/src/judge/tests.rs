@@ -112,8 +112,7 @@ fn a_broker_that_was_away_is_what_the_verdict_begins_with() {
     // A moment that hardly anybody felt leaves the verdict alone, and is named all the same.
     facts.ended.stalls.truncate(1);
     (facts.seconds, facts.ended.lost_connections) = (100.0, 0);
-    let found = judge(facts.clone());
-    assert_eq!(found.verdict.cause, Some(Cause::RateMet { late: None }));
+    assert_eq!(judge(facts.clone()).verdict.cause, Some(Cause::RateMet { late: None }));
     assert_eq!(codes(&facts), [WarningCode::Stalled]);
 }
 
@@ -299,8 +298,7 @@ fn a_quiet_machine_of_two_cores_has_no_finding() {
         same_machine: true,
         ..Facts::default()
     };
-    let found = judge(facts.clone());
-    assert_eq!(found.verdict.cause, Some(Cause::RateMet { late: None }));
+    assert_eq!(judge(facts.clone()).verdict.cause, Some(Cause::RateMet { late: None }));
     assert_eq!(codes(&facts), []);
 }
 

@@ -452,8 +452,7 @@ mod tests {
                         scraping.phase(phase, second(at));
                     }
                 }
-                let scraped = scraping.all_of(vec![page(second(due))]);
-                assert!(scraped.notes.is_empty());
+                assert!(scraping.all_of(vec![page(second(due))]).notes.is_empty());
                 let now = second(due) + Nanos::from_millis(3);
                 scraping.decide(Some(now));
             }

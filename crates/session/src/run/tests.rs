@@ -291,10 +291,8 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
     assert_eq!(kept.warnings, summary.warnings);
     assert_eq!(read.points.len(), 13);
     assert_eq!(read.record.phases[1].start, 2.0, "since the load began");
-    let measured = read.merged(Phase::Measure).unwrap();
-    assert_eq!(measured.histogram(Metric::ACK_RESPONSE).len(), 10_000);
-    let warmup = read.merged(Phase::Warmup).unwrap();
-    assert_eq!(warmup.histogram(Metric::ACK_RESPONSE).len(), 2_000);
+    assert_eq!(read.merged(Phase::Measure).unwrap().histogram(Metric::ACK_RESPONSE).len(), 10_000);
+    assert_eq!(read.merged(Phase::Warmup).unwrap().histogram(Metric::ACK_RESPONSE).len(), 2_000);
     let text = std::fs::read_to_string(run.join("run.json")).unwrap();
     assert!(!text.contains("s3cret"), "{text}");
 }
@@ -605,10 +603,8 @@ fn what_a_companion_collects_is_kept_in_the_order_of_the_list_and_ends_in_revers
     let ended = recording.finish(ending(outcome));
     assert_eq!(heard.events, ["one starts", "two starts", "two ends after 2", "one ends after 2"]);
     let summary = ended.record.summary.as_ref().unwrap();
-    let traces = summary.traces.iter().map(|it| it.scenario.as_str());
-    assert_eq!(traces.collect::<Vec<_>>(), ["one", "two"]);
-    let codes = summary.warnings.iter().map(Warning::code);
-    assert_eq!(codes.filter(|it| *it == WarningCode::Traced).count(), 2);
+    assert_eq!(summary.traces.iter().map(|it| it.scenario.as_str()).collect::<Vec<_>>(), ["one", "two"]);
+    assert_eq!(summary.warnings.iter().map(Warning::code).filter(|it| *it == WarningCode::Traced).count(), 2);
     let kept = archive::read_named_series(ended.run_dir.as_deref().unwrap()).unwrap();
     let kept: Vec<(&str, usize)> =
         (kept.iter()).filter(|it| it.name.name != "of nodes").map(|it| (&*it.name.name, it.points.len())).collect();

@@ -158,8 +158,7 @@ fn whole_pairs_lie_in_the_measured_phase() {
         assert_eq!(pair[0].end, pair[1].start);
         assert_eq!(pair[0].counted_from.since(pair[0].start), GUARD);
     }
-    let last = planned.last().unwrap();
-    assert_eq!(last.end, Time(15_000_000_000));
+    assert_eq!(planned.last().unwrap().end, Time(15_000_000_000));
 }
 
 struct Nothing;
