@@ -7,6 +7,7 @@ use std::{fs, io};
 
 use archive::{Capacity, data_folder};
 use load::{Guarantee, Plan, Sizes};
+use measure::counted;
 use serde::{Deserialize, Serialize};
 
 use crate::hardware;
@@ -222,8 +223,8 @@ impl Calibration {
         let mut shape = format!(
             "{}, {size} B, {}, {}",
             first.workload_text(),
-            counted(first.connections, "producer"),
-            counted(first.threads, "event loop")
+            counted(first.connections as u64, "producer"),
+            counted(first.threads as u64, "event loop")
         );
         if self.is_busy() {
             let others = self.others_cores;
@@ -249,11 +250,6 @@ impl Calibration {
         line.sort_by_key(|p| p.size);
         Some(line)
     }
-}
-
-fn counted(count: usize, what: &str) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{s}")
 }
 
 /// Seconds per message, on the line through the measured sizes: it grows evenly between two of them, as copying does.

@@ -7,7 +7,6 @@
 //! FOLDER/1f2e3d4c5b6a7988.part/           while it is being moved here; never used
 //! ```
 
-use std::fmt::Write as _;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -274,10 +273,7 @@ pub(crate) fn key_of(filling: &Experiment, broker: &BrokerSpec, described: &str)
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

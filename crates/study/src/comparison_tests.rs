@@ -6,7 +6,7 @@ use super::*;
 use crate::example_warnings::{refused, warn};
 use archive::Decision;
 use measure::ledger::LedgerSummary;
-use testkit::{assert_begins, assert_ends, assert_has, assert_lacks};
+use testkit::{assert_begins, assert_ends, assert_has, assert_lacks, only};
 
 /// Factors of runs that are alike.
 pub(super) const ALIKE: [f64; 5] = [1.0, 1.001, 0.999, 1.000_5, 0.999_5];
@@ -68,9 +68,7 @@ fn sides_differ_in_the_broker_and_are_of_one_each() {
     let side = |version: &str, schedulers, rate: f64| ALIKE.map(|it| run("x", version, schedulers, rate * it));
     let (old, new) = (side("3.10", 2, 1_000.0), side("4.0", 1, 1_200.0));
     let found = comparison(&old, &new, options).expect("comparable");
-    let [sent] = found.figures.as_slice() else {
-        panic!("{found:#?}");
-    };
+    let sent = only(&found.figures);
     assert_eq!((sent.name.as_str(), sent.decision), ("sent rate", Decision::Changed));
     assert!((sent.change - 0.2).abs() < 1e-6 && !found.is_worse());
     let mixed = [&old[..2], &new[..1]].concat();
@@ -168,9 +166,7 @@ fn a_side_that_delivers_nothing_is_not_the_same() {
     assert!(found.is_worse(), "{found:#?}");
     assert!(!compared(&none, &some).is_worse());
     let once = compared(&some, &side([1_000.0, 0.0, 1_000.0]));
-    let [sent] = once.figures.as_slice() else {
-        panic!("{once:#?}");
-    };
+    let sent = only(&once.figures);
     assert_eq!((sent.decision, sent.without), (Decision::Undecided, (0, 1)));
     assert!(once.is_undecided());
 }

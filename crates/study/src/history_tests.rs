@@ -1,5 +1,6 @@
 use archive::{Hardware, RunState, RunSummary, Throughput, Versions};
 use serde_json::json;
+use testkit::only;
 
 use super::*;
 use crate::example_warnings::warn;
@@ -54,13 +55,9 @@ fn a_change_is_found_between_its_runs_and_its_size_is_that_of_the_means() {
     runs.reverse();
     let found = history("x", &runs, 0.05);
     assert_eq!((found.runs.len(), found.left_out.len()), (20, 0));
-    let [figure] = &found.figures[..] else {
-        panic!("{found:#?}");
-    };
+    let figure = only(&found.figures);
     assert_eq!(figure.name, "received rate");
-    let [change] = &figure.changes[..] else {
-        panic!("{figure:#?}");
-    };
+    let change = only(&figure.changes);
     assert_eq!((change.run, change.worse), (9, true));
     assert_eq!(change.between, ("run-008".to_owned(), "run-009".to_owned()));
     assert!((change.change + 0.2).abs() < 0.01, "{change:?}");
@@ -100,9 +97,7 @@ fn equal_runs_change_beside_one_that_lies_apart_and_not_by_less_than_is_measured
         ..10 => 1e3,
         _ => 2e3,
     });
-    let [change] = &found[..] else {
-        panic!("{found:#?}");
-    };
+    let change = only(&found);
     assert_eq!((change.run, change.worse), (10, false), "{change:?}");
     assert!((change.change - 1.0).abs() < 1e-9, "{change:?}");
     let found = changes(&|day| if day < 10 { 1e3 } else { 1e3 + 1e-3 });
@@ -161,9 +156,7 @@ fn losses_that_begin_or_end_are_a_change() {
         }
         let found = history("x", &runs, 0.05);
         let lost = named(&found, "lost");
-        let [change] = &lost.changes[..] else {
-            panic!("{lost:#?}");
-        };
+        let change = only(&lost.changes);
         assert_eq!((change.run, change.worse), (8, begin));
         let levels = lost.levels.iter().map(|it| it.mean.round());
         assert_eq!(levels.collect::<Vec<_>>(), if begin { [0.0, 16.0] } else { [16.0, 0.0] });
@@ -186,9 +179,7 @@ fn losses_that_fall_are_told_as_a_fall_also_where_some_run_has_none() {
     }
     let found = history("x", &runs, 0.05);
     let lost = named(&found, "lost");
-    let [change] = &lost.changes[..] else {
-        panic!("{lost:#?}");
-    };
+    let change = only(&lost.changes);
     let means: Vec<f64> = lost.levels.iter().map(|it| it.mean.round()).collect();
     assert_eq!(means, [286.0, 30.0], "{lost:#?}");
     assert!(change.change < -0.8 && !change.worse, "{change:#?}");
@@ -220,9 +211,7 @@ fn runs_that_fail_through_what_is_under_load_are_a_change() {
     runs[3].state = RunState::Failed;
     runs[3].failed_by = Some(archive::FailedBy::Generator);
     let found = history("x", &runs, 0.05);
-    let [out] = &found.left_out[..] else {
-        panic!("{:#?}", found.left_out);
-    };
+    let out = only(&found.left_out);
     assert_eq!(out.why, "failed through the generator or its machine");
     let invalid = &found.figures[0];
     assert_eq!(invalid.name, "invalid runs");
@@ -402,9 +391,7 @@ fn a_change_of_cpu_is_found_in_runs_without_messages_and_told_as_per_time() {
         history("x", &runs.collect::<Vec<_>>(), 0.05)
     };
     let without = found(0);
-    let [cores] = without.figures.as_slice() else {
-        panic!("{without:#?}");
-    };
+    let cores = only(&without.figures);
     assert_eq!((cores.name.as_str(), cores.changes.len()), ("broker cores", 1));
     let told = without.remarks.join("");
     assert!(told.starts_with("no messages were counted: "), "{told}");

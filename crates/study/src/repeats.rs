@@ -63,6 +63,7 @@ fn figure(quantity: &Quantity, values: Vec<Option<f64>>) -> Option<RepeatedFigur
 #[cfg(test)]
 mod tests {
     use archive::Throughput;
+    use testkit::only;
 
     use super::*;
 
@@ -82,9 +83,7 @@ mod tests {
         ];
         let repeats = repeats("x", 5, &records);
         assert_eq!(repeats.runs.len(), 4);
-        let [sent] = &repeats.figures[..] else {
-            panic!("{repeats:?}");
-        };
+        let sent = only(&repeats.figures);
         assert_eq!(sent.name, "sent rate");
         assert_eq!(sent.values, [Some(100.0), None, Some(110.0), Some(120.0)]);
         assert_eq!((sent.mean, sent.min, sent.max), (110.0, 100.0, 120.0));

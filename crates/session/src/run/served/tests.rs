@@ -7,7 +7,7 @@ use super::*;
 use crate::run::tests::{Heard, begun};
 use crate::usage::{Reading, UsageSource};
 use brokers::Listener;
-use testkit::ChildGuard;
+use testkit::{ChildGuard, only};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
@@ -128,9 +128,7 @@ fn where_the_broker_cannot_be_seen_nobody_is_watched_in_its_place() {
     let several = Server::Processes(vec![one.id(), two.id()]);
     for server in [Server::Elsewhere, several] {
         let seen = look(found(port.id()), "", &[server.clone(), server.clone()]);
-        let [event] = seen.events.as_slice() else {
-            panic!("said once: {seen:?}");
-        };
+        let event = only(&seen.events);
         let start = format!("process {} listens on the broker's port, but", port.id());
         assert!(event.starts_with(&start) && event.ends_with(NAME_IT), "{event}");
         let expected = Seen { told: vec![Told::Leave], events: seen.events.clone(), ..Seen::default() };
