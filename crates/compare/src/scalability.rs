@@ -69,10 +69,7 @@ impl Scalability {
         self.r_squared < LEAST_EXPLAINED || self.worst_residual > MOST_OFF
     }
 
-    /// The number of clients with the highest throughput, where the runs tell it; `most` clients were tried.
-    ///
-    /// # Errors
-    /// Why they do not.
+    /// The number of clients with the highest throughput, or why the runs do not tell it; `most` clients were tried.
     pub fn told_peak(&self, most: f64) -> Result<f64, NoPeak> {
         if self.is_poor() {
             return Err(NoPeak::PoorFit);

@@ -58,10 +58,7 @@ pub enum NoInterval {
 }
 
 /// The 95 % interval of each quantile (0 to 1) within one run. `block` is the mean length of a stretch, in slices. The
-/// same seed draws the same.
-///
-/// # Errors
-/// Where the run is too short, or empty.
+/// same seed draws the same. A run that is too short, or empty, is refused.
 pub fn within_one_run(
     slices: &[ValueCounts],
     block: f64,

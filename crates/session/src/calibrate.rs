@@ -56,10 +56,7 @@ fn one_loop() -> Vec<Job> {
     all
 }
 
-/// Measures this machine. `progress` gets the number of loads done, their total, and the next one.
-///
-/// # Errors
-/// Where the embedded broker or a load could not be started, or where it was stopped.
+/// Measures this machine, unless stopped. `progress` gets the number of loads done, their total, and the next one.
 pub fn calibrate(
     options: &RunOptions,
     control: &load::Control,

@@ -156,10 +156,7 @@ pub enum Keeping {
     Quieter,
 }
 
-/// Stores the calibration for this machine, unless the stored one was taken on a less busy machine.
-///
-/// # Errors
-/// Where there is no home, or the file cannot be written.
+/// Stores the calibration for this machine, which needs a home, unless the stored one was taken on a less busy machine.
 pub fn keep(calibration: &Calibration) -> io::Result<Keeping> {
     if kept().is_some_and(|before| !replaces(calibration, &before)) {
         return Ok(Keeping::Quieter);

@@ -67,10 +67,7 @@ pub struct PreparedFolder {
 }
 
 impl PreparedFolder {
-    /// The one that is named, or `prepared` in bellows' own data folder.
-    ///
-    /// # Errors
-    /// The environment names no home.
+    /// The one that is named, or `prepared` in bellows' own data folder, for which the environment must name a home.
     pub fn of(dir: Option<&Path>) -> Result<Self, Problem> {
         let usual = || Some(archive::data_folder()?.join("prepared"));
         let none = "there is no folder for prepared data";
@@ -87,10 +84,7 @@ impl PreparedFolder {
         &self.dir
     }
 
-    /// All complete data there, by name.
-    ///
-    /// # Errors
-    /// The folder cannot be read; one that is not there holds nothing.
+    /// All complete data there, by age. A folder that is not there holds nothing.
     pub fn list(&self) -> Result<Vec<PreparedData>, Problem> {
         let entries = match fs::read_dir(&self.dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -102,10 +96,7 @@ impl PreparedFolder {
         Ok(found)
     }
 
-    /// Removes data that are not in use.
-    ///
-    /// # Errors
-    /// It is in use, or cannot be removed.
+    /// Removes data, unless it is in use.
     pub fn remove(&self, key: &str) -> Result<(), Problem> {
         let lock = self.open_lock(key)?;
         match lock.try_lock() {

@@ -58,10 +58,7 @@ struct LastRead {
 
 impl QueuePage {
     /// Pages of a node's queues, read no more often than at the shortest interval. A node that goes away and comes
-    /// back is connected to again when somebody asks.
-    ///
-    /// # Errors
-    /// The node is not reached, or takes no helper.
+    /// back is connected to again when somebody asks; at first it must be reached and take a helper.
     pub fn open(node: ConnectOptions, request: QueueRequest, shortest: Duration) -> Result<Self, Error> {
         let held = Mutex::new(LastRead { reader: Some(read_from(&node)?), ..LastRead::default() });
         Ok(Self(Arc::new(QueuePageState { node, request, shortest, held })))
@@ -72,10 +69,7 @@ impl QueuePage {
         self.held().cost
     }
 
-    /// Reads the node no more, and waits until nothing of bellows is left there.
-    ///
-    /// # Errors
-    /// The node does not answer.
+    /// Reads the node no more, and waits until it answers that nothing of bellows is left there.
     pub fn close(&self) -> Result<(), Error> {
         let mut held = self.held();
         held.is_closed = true;
@@ -135,9 +129,6 @@ fn read_from(node: &ConnectOptions) -> Result<QueueReader, Error> {
 }
 
 /// Serves the pages at an address, `HOST:PORT`, until the process ends; returns where it listens.
-///
-/// # Errors
-/// The address cannot be listened on, or no thread can be started.
 pub fn serve_queues(address: &str, page: &QueuePage) -> io::Result<SocketAddr> {
     serve_pages(address, pages_of(page))
 }

@@ -42,11 +42,8 @@ const SAME: [(fn(&RunRecord) -> String, &str, &str); 3] = [
     ),
 ];
 
-/// Compares runs of two sides. Those that are not complete, or that a warning calls invalid, are left out.
-///
-/// # Errors
-/// Where the sides must not be compared: other machines, other loads, too few runs. `force` compares what can be all
-/// the same.
+/// Compares runs of two sides. Those that are not complete, or that a warning calls invalid, are left out. Sides of
+/// other machines or loads, or of too few runs, are refused; `force` compares what can be all the same.
 pub fn comparison(a: &[RunRecord], b: &[RunRecord], options: ComparisonOptions) -> Result<Comparison, Problem> {
     let [made_a, made_b] = [a, b].map(|side| side.iter().collect::<Vec<_>>());
     let mut gathered = gather(a, b, spoiled_runs(&made_a, &made_b), options)?;

@@ -14,10 +14,8 @@ use session::ACHIEVED;
 /// The rate that is tried first where the experiment has none, messages per second.
 const FIRST: f64 = 10_000.0;
 
-/// The rate of all producers together that the experiment asks for; `None` where they are unthrottled.
-///
-/// # Errors
-/// Where nobody sends, a group's rate is decided by something else, or only some of the groups have one.
+/// The rate of all producers together that the experiment asks for; `None` where they are unthrottled. Refused where
+/// nobody sends, a group's rate is decided by something else, or only some of the groups have one.
 pub fn requested_rate(experiment: &Experiment) -> Result<Option<f64>, Problem> {
     let mut rates = Vec::new();
     for (number, load) in groups(experiment) {
@@ -50,10 +48,7 @@ pub fn requested_rate(experiment: &Experiment) -> Result<Option<f64>, Problem> {
     }
 }
 
-/// The plan of a search that begins at the experiment's own rate.
-///
-/// # Errors
-/// As [`requested_rate`].
+/// The first rate of a search: the experiment's own, as [`requested_rate`], or a usual one.
 pub fn first_rate(experiment: &Experiment) -> Result<f64, Problem> {
     Ok(requested_rate(experiment)?.unwrap_or(FIRST))
 }

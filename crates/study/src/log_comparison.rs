@@ -20,10 +20,7 @@ const MOST_VALUES: usize = 1 << 24;
 const OF_UNITS: [(f64, &str); 2] = [(1e3, "a thousand"), (1e6, "a million")];
 const NEAR: f64 = 2.0;
 
-/// Reads the logs of a side. `unit` is that of logs which do not name theirs.
-///
-/// # Errors
-/// Where one of them cannot be read, or they are too many.
+/// Reads the logs of a side, unless they are too many. `unit` is that of logs which do not name theirs.
 pub fn read_logs(paths: &[impl AsRef<Path>], unit: Option<LogUnit>) -> Result<Vec<LatencyLog>, Problem> {
     if paths.len() > MOST_LOGS {
         return Err(Problem::new(format!("more than {MOST_LOGS} logs of one side"), paths.len(), "name fewer"));
@@ -56,10 +53,7 @@ fn fits(values: usize) -> Result<(), Problem> {
     }
 }
 
-/// Compares logs of two sides.
-///
-/// # Errors
-/// Where they have no tag in common, or pairs have no partners.
+/// Compares logs of two sides, which need a tag in common, and pairs their partners.
 pub fn compare_logs(a: &[LatencyLog], b: &[LatencyLog], options: ComparisonOptions) -> Result<Comparison, Problem> {
     let shared = shared(a, b)?;
     pairs(a, b, options)?;

@@ -83,10 +83,8 @@ impl Page for Shared {
 }
 
 impl Exporter {
-    /// Begins to serve and to send the series of runs of an experiment.
-    ///
-    /// # Errors
-    /// The address cannot be listened on, or the server's options make no sense.
+    /// Begins to serve and to send the series of runs of an experiment, unless the address cannot be listened on, or
+    /// the server's options make no sense.
     pub fn start(options: &ExportOptions, experiment: &str) -> Result<Self, Error> {
         let snapshot = Shared(Arc::new(Mutex::new(Arc::new(Snapshot::new(experiment)))));
         let url = options.listen.as_ref().map(|address| {

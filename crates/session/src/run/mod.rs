@@ -108,10 +108,7 @@ pub struct RunOutcome {
 }
 
 /// Refuses experiments that fail without a broker already: one that makes no sense, a requirement about something not
-/// measured, a missing installation.
-///
-/// # Errors
-/// The first of them, with the remedy.
+/// measured, a missing installation. The first of them is told, with the remedy.
 pub fn check(experiment: &Experiment, scenarios: &[MakeScenario]) -> Result<(), Error> {
     experiment.validate()?;
     check_requirements(experiment, scenarios)?;
@@ -119,12 +116,9 @@ pub fn check(experiment: &Experiment, scenarios: &[MakeScenario]) -> Result<(), 
     Ok(brokers::check_installed(&experiment.broker)?)
 }
 
-/// Runs an experiment: starts or attaches the broker, applies load, samples and profiles, writes
-/// the archive as it goes, stops the broker. The report is drawn afterwards by the caller.
-///
-/// # Errors
-/// Where the experiment makes no sense, the broker cannot be had, or the load cannot be started;
-/// no run folder is left then. A load that breaks off later is in [`RunOutcome::record`].
+/// Runs an experiment: starts or attaches the broker, applies load, samples and profiles, writes the archive as it
+/// goes, stops the broker. Fails where the experiment makes no sense, the broker cannot be had, or the load cannot be
+/// started; no run folder is left then. A load that breaks off later is in [`RunOutcome::record`].
 pub fn run(
     experiment: &Experiment,
     options: &RunOptions,
@@ -184,9 +178,6 @@ fn check_source_addresses(experiment: &Experiment) -> Result<(), Error> {
 
 /// Runs an experiment against a broker that is there already and stays: several runs may follow each other
 /// on it. What the experiment says of how the broker is started has no effect; whether it makes sense was checked.
-///
-/// # Errors
-/// As [`run`].
 pub fn run_on(
     broker: &mut dyn Broker,
     experiment: &Experiment,
@@ -368,9 +359,6 @@ impl Start {
 }
 
 /// Like [`run`], with a second attempt where the broker did not start within its time; `observer` is told.
-///
-/// # Errors
-/// As [`run`].
 pub fn run_again_if_not_ready(
     experiment: &Experiment,
     options: &RunOptions,

@@ -41,11 +41,8 @@ pub struct RecordOptions {
     pub name: String,
 }
 
-/// Profiles a process that is already running and leaves a run folder that holds the profile and
-/// the CPU and memory of every second.
-///
-/// # Errors
-/// Where no archive is kept, the process is not there, or profiling it is not permitted.
+/// Profiles a process that is already running and leaves a run folder that holds the profile and the CPU and memory of
+/// every second. Fails where no archive is kept, the process is not there, or profiling it is not permitted.
 pub fn record(
     what: &RecordOptions,
     options: &RunOptions,

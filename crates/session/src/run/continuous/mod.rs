@@ -137,10 +137,8 @@ pub struct PeriodEnd {
     pub kept_bytes: u64,
 }
 
-/// Records until stopped, or until the process given by its id ends; returns the number of kept periods.
-///
-/// # Errors
-/// Where that makes no sense, no archive is kept, the process is not there, or profiling is not permitted.
+/// Records until stopped, or until the process given by its id ends; returns the number of kept periods. Fails where
+/// the options make no sense, no archive is kept, the process is not there, or profiling is not permitted.
 pub fn record_continuously(
     what: &ContinuousOptions,
     options: &RunOptions,
