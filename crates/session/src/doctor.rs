@@ -54,7 +54,7 @@ pub fn checks() -> Vec<Check> {
         build(cfg!(debug_assertions)),
         cores(linux::cpus::usable()),
         profiling(),
-        kernel_symbols(),
+        kernel_symbols(&fs::read_to_string("/proc/kallsyms").unwrap_or_default()),
         tracefs(),
         clock(crate::hardware::clock_source().as_deref()),
         open_files(),
@@ -251,13 +251,8 @@ fn trial() -> Result<Vec<String>, profile::Error> {
     Ok(sampler.stop()?.notes)
 }
 
-fn kernel_symbols() -> Check {
-    let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-    judge_kernel_symbols(&symbols)
-}
-
 /// Addresses that are all zero are hidden ones.
-fn judge_kernel_symbols(symbols: &str) -> Check {
+fn kernel_symbols(symbols: &str) -> Check {
     const NAME: &str = "kernel symbols";
     let named = symbols.lines().filter(|line| !line.starts_with("0000000000000000")).count();
     if named > 0 {
@@ -393,9 +388,9 @@ mod tests {
     #[test]
     fn hidden_kernel_addresses_are_recognised() {
         let hidden = "0000000000000000 T _text\n0000000000000000 t x\n";
-        assert_eq!(judge_kernel_symbols(hidden).status, Status::Warn);
-        assert_eq!(judge_kernel_symbols("").status, Status::Warn);
-        assert_eq!(judge_kernel_symbols("ffffffff81000000 T _text\n").status, Status::Ok);
+        assert_eq!(kernel_symbols(hidden).status, Status::Warn);
+        assert_eq!(kernel_symbols("").status, Status::Warn);
+        assert_eq!(kernel_symbols("ffffffff81000000 T _text\n").status, Status::Ok);
     }
 
     #[test]

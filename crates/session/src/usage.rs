@@ -100,12 +100,12 @@ pub(crate) trait UsageSource {
 pub(crate) struct ProcUsage {
     broker: ProcessTree,
     /// The broker's addresses, where a process that returns is to be found by them, and the time of the last search.
-    returns_at: (Vec<SocketAddr>, Time),
+    pub(crate) returns_at: (Vec<SocketAddr>, Time),
     further: Vec<ProcessTree>,
     /// Other programs that load the broker, and their usage at the last reading.
     generators: Vec<(ProcessTree, ProcessUse)>,
     /// The broker's ports; in a cluster one of each node.
-    ports: Vec<u16>,
+    pub(crate) ports: Vec<u16>,
     page_bytes: u64,
     activity: Activity,
     /// Usage of each node, where bellows started all of them: the first is `broker`, the others are `further`.
@@ -215,12 +215,6 @@ impl ProcUsage {
         }
     }
 
-    /// A broker that has gone is the process that listens there next.
-    pub(crate) fn returning_at(mut self, addresses: Vec<SocketAddr>) -> Self {
-        self.returns_at.0 = addresses;
-        self
-    }
-
     /// Looks for a broker that has gone, which takes longer than a reading.
     fn look_again(&mut self) {
         let (addresses, looked) = &mut self.returns_at;
@@ -249,11 +243,6 @@ impl ProcUsage {
     /// Keeps the usage of each apart: they are nodes of a cluster, and one that is away may come back.
     pub(crate) fn of_nodes(mut self) -> Self {
         self.nodes = Some(NodeUsage::default());
-        self
-    }
-
-    pub(crate) fn connected_to(mut self, ports: impl IntoIterator<Item = u16>) -> Self {
-        self.ports.extend(ports);
         self
     }
 

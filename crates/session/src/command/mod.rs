@@ -182,7 +182,7 @@ impl Running<'_> {
             self.take_ended();
             let now = Clock.now();
             self.phases.follow_stop(now);
-            if self.are_over() || self.has_failed() {
+            if self.programs.iter().all(Process::is_over) || self.has_failed() {
                 self.phases.end_load(now);
             }
             let until = self.drain_end(now, drain);
@@ -253,10 +253,6 @@ impl Running<'_> {
             error: self.error,
             ..Outcome::started(self.phases.start)
         }
-    }
-
-    fn are_over(&self) -> bool {
-        self.programs.iter().all(Process::is_over)
     }
 
     /// Whether a program has ended the load by a failure, which gives its reason once its descendants have ended, too.

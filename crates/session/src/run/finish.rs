@@ -139,7 +139,9 @@ impl Recording<'_> {
             }
             let unfinished = unfinished.or_else(|| self.cut_off(it));
             let judged = it.judge(summary, &self.measured.latencies, unfinished);
-            match unfinished.filter(|_| outcome.drain_cut && is_of_drain(&judged)) {
+            // The rest of the drain might have met it.
+            let is_of_drain = judged.met == Some(false) && judged.that.starts_with("outstanding ");
+            match unfinished.filter(|_| outcome.drain_cut && is_of_drain) {
                 Some(why) => it.unknown(why),
                 None => judged,
             }
@@ -322,11 +324,6 @@ const fn failed_by(error: &load::Error) -> FailedBy {
         load::Error::Limit(_) | load::Error::Machine { .. } => FailedBy::Generator,
         _ => FailedBy::Side,
     }
-}
-
-/// Whether the rest of the drain might have met the requirement.
-fn is_of_drain(judged: &RequirementOutcome) -> bool {
-    judged.met == Some(false) && judged.that.starts_with("outstanding ")
 }
 
 fn tell(summary: &mut RunSummary, drain_cut: bool, texts: &Texts) {

@@ -267,7 +267,7 @@ fn end_load(
         }
     };
     recording.finish_companions(&outcome);
-    if outcome.error.is_none() && recording.is_stopped_early(control) {
+    if outcome.error.is_none() && control.is_stopping() && recording.measured_length.is_zero() {
         let during = if recording.started.is_some() { "warm-up" } else { "start" };
         recording.discard();
         return Err(Error::Stopped { during });
@@ -410,10 +410,9 @@ impl Loaded {
         let Processes { main, further, .. } = &self.processes;
         let of_nodes = self.nodes.iter().map(|node| node.port);
         let one = self.nodes.is_empty().then_some(self.endpoint.port);
-        let usage = ProcUsage::new(*main)
-            .with_further(further.iter().copied().flatten())
-            .connected_to(of_nodes.chain(one))
-            .returning_at(self.processes.returns_at(&self.endpoint));
+        let mut usage = ProcUsage::new(*main).with_further(further.iter().copied().flatten());
+        usage.ports = of_nodes.chain(one).collect();
+        usage.returns_at.0 = self.processes.returns_at(&self.endpoint);
         Box::new(match self.nodes.is_empty() {
             true => usage,
             false => usage.of_nodes(),

@@ -243,11 +243,6 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// Whether somebody stopped it before anything was measured.
-    pub(super) fn is_stopped_early(&self, control: &load::Control) -> bool {
-        control.is_stopping() && self.measured_length == Nanos::ZERO
-    }
-
     pub(super) fn tell_logged(&mut self) {
         let several = self.logs.len() > 1;
         for (node, log) in self.logs.iter_mut().enumerate() {
@@ -426,7 +421,10 @@ impl<'a> Recording<'a> {
         match phase {
             Phase::Warmup => {}
             Phase::Measure => {
-                self.begin_nodes();
+                self.used.nodes_before = Some(self.usage.nodes());
+                self.used.node_peaks.clear();
+                // A node may be killed before the first interval ends.
+                self.keep_peaks_of_nodes();
                 self.used.threads_before = self.usage.threads();
                 self.tcp.connections_before = (Clock.now(), self.usage.connections());
                 if let Some((proxy, _)) = self.tcp.proxy {
@@ -576,13 +574,6 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// Notes usage when the measured phase begins, and memory: a node may be killed before the first interval ends.
-    fn begin_nodes(&mut self) {
-        self.used.nodes_before = Some(self.usage.nodes());
-        self.used.node_peaks.clear();
-        self.keep_peaks_of_nodes();
-    }
-
     fn sum_up_nodes(&mut self) {
         let now = self.usage.nodes();
         let Some(before) = self.used.nodes_before.take() else { return };
@@ -623,12 +614,6 @@ impl<'a> Recording<'a> {
         for (peak, node) in self.used.node_peaks.iter_mut().zip(&nodes) {
             *peak = node.used.rss_bytes.max(*peak);
         }
-    }
-
-    /// Begins the blocks of a load that begins at `started`, where requested.
-    fn begin_blocks(&mut self, started: Time) {
-        let phases = &self.context.phases;
-        self.blocks.begin(started + phases.warmup, phases.measure, &self.profiling);
     }
 
     /// The cost of profiling; `None` where it was not requested, or nothing was sampled.
@@ -725,7 +710,8 @@ impl load::Sink for Recording<'_> {
                 self.usage.activity();
                 self.call(|it| it.start(at));
                 self.start_profile_when_due(at);
-                self.begin_blocks(at);
+                let phases = &self.context.phases;
+                self.blocks.begin(at + phases.warmup, phases.measure, &self.profiling);
             }
             load::RunEvent::PhaseStarted { phase, at } => self.begin_phase(phase, at),
             load::RunEvent::Blocked { at, reason } => {
