@@ -102,10 +102,7 @@ impl ChangeSearch {
             return None;
         }
         let longest = values - 2 * self.least;
-        let places = |length: usize| match (self.least..=longest).contains(&length) {
-            true => longest - length + 1,
-            false => 0,
-        };
+        let places = |length: usize| if (self.least..=longest).contains(&length) { longest - length + 1 } else { 0 };
         let orders = |length: usize| {
             let factors = (0..length).map(|it| (values - it) as f64 / (length - it) as f64);
             factors.product::<f64>()
@@ -190,10 +187,7 @@ struct Window {
 
 impl Window {
     fn better(self, other: Self) -> Self {
-        match other.explained > self.explained {
-            true => other,
-            false => self,
-        }
+        if other.explained > self.explained { other } else { self }
     }
 }
 

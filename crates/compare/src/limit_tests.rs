@@ -29,10 +29,7 @@ fn search(
 }
 
 fn held(holds: bool) -> TrialOutcome {
-    match holds {
-        true => TrialOutcome::Held,
-        false => TrialOutcome::Missed,
-    }
+    if holds { TrialOutcome::Held } else { TrialOutcome::Missed }
 }
 
 #[test]

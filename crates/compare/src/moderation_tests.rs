@@ -119,10 +119,7 @@ impl Scene {
         let runs = self.runs as f64;
         let cost = a.iter().chain(&b).sum::<f64>() / runs / 2.0;
         let variance = |it: &Runs| cost * it.broker / it.samples * (1.0 - cost / it.broker).max(0.0);
-        let difference = match self.paired {
-            true => paired(&differences),
-            false => unpaired(&a, &b),
-        };
+        let difference = if self.paired { paired(&differences) } else { unpaired(&a, &b) };
         let difference = difference.expect("a difference");
         let guard = guard(&difference, self.paired.then_some(&differences[..]));
         let samples = cost * sides.map(|it| runs * it.samples / it.broker).iter().sum::<f64>();

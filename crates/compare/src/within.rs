@@ -102,10 +102,7 @@ fn resample(draw: &mut Draw, block: f64, weights: &mut [f64]) {
     let slices = weights.len() as u64;
     let mut at = 0;
     for drawn in 0..slices {
-        at = match drawn == 0 || draw.uniform() < 1.0 / block {
-            true => draw.next() % slices,
-            false => (at + 1) % slices,
-        };
+        at = if drawn == 0 || draw.uniform() < 1.0 / block { draw.next() % slices } else { (at + 1) % slices };
         if let Some(weight) = weights.get_mut(at as usize) {
             *weight += 1.0;
         }

@@ -111,10 +111,7 @@ fn interval_p_and_decision_agree() {
         let random = &mut Random::new(seed);
         let options = ComparisonOptions { level: random.of(&[0.01, 0.05, 0.2]), ..paired(random.one_in(2)) };
         let of_a = 2 + random.below(7);
-        let of_b = match options.paired {
-            true => of_a,
-            false => 2 + random.below(7),
-        };
+        let of_b = if options.paired { of_a } else { 2 + random.below(7) };
         let mut found: Vec<Undecided> = Vec::new();
         for name in ["sent rate", "end-to-end p50", "lost", "refused"] {
             let kind = FigureKind::of(&name.parse().expect("a figure"), 1e3, options);

@@ -179,10 +179,7 @@ fn a_run_that_does_not_count_takes_its_partner_with_it() {
         let rates = (0..8).map(|n| (n, 1_000.0 * 0.97_f64.powi(n as i32)));
         let noise = |n: usize| 1.0 + (n * (broken + 3) % 5) as f64 * 1e-4;
         let runs = rates.map(|(n, rate)| RunRecord {
-            state: match n == broken {
-                true => RunState::Failed,
-                false => RunState::Complete,
-            },
+            state: if n == broken { RunState::Failed } else { RunState::Complete },
             ..run(&format!("{broken}-{n}"), "3.10", 2, rate * noise(n))
         });
         runs.collect()

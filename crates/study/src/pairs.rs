@@ -429,10 +429,7 @@ mod tests {
             assert!(made - of.pairs <= of.pairs / 2, "{of:#?}");
             let counted = counted_pairs(&of, disturbance);
             let cores = |(a, b): (usize, usize)| {
-                let of_run = |at: usize| match of.runs[at].disturbed {
-                    true => disturbance(at),
-                    false => 0.0,
-                };
+                let of_run = |at: usize| if of.runs[at].disturbed { disturbance(at) } else { 0.0 };
                 of_run(a).max(of_run(b))
             };
             let most = counted.iter().map(|it| cores(*it)).fold(0.0, f64::max);

@@ -263,10 +263,7 @@ fn last_lines(output: &str) -> String {
     let shortened = |line: &str| line.chars().take(TOLD_LETTERS).collect::<String>();
     let mut lines: Vec<String> = lines.take(TOLD_LINES).map(shortened).collect();
     lines.reverse();
-    match lines.is_empty() {
-        true => "it printed nothing".to_owned(),
-        false => lines.join("\n"),
-    }
+    if lines.is_empty() { "it printed nothing".to_owned() } else { lines.join("\n") }
 }
 
 /// Makes a pipe, and a thread that keeps its output; our writing end is to be closed once the program has one.

@@ -267,7 +267,7 @@ fn end_load(
         }
     };
     recording.finish_companions(&outcome);
-    if outcome.error.is_none() && control.is_stopping() && recording.measured_length.is_zero() {
+    if outcome.error.is_none() && control.is_stopping() && recording.measured_length == measure::Nanos::ZERO {
         let during = if recording.started.is_some() { "warm-up" } else { "start" };
         recording.discard();
         return Err(Error::Stopped { during });
@@ -413,10 +413,7 @@ impl Loaded {
         let mut usage = ProcUsage::new(*main).with_further(further.iter().copied().flatten());
         usage.ports = of_nodes.chain(one).collect();
         usage.returns_at.0 = self.processes.returns_at(&self.endpoint);
-        Box::new(match self.nodes.is_empty() {
-            true => usage,
-            false => usage.of_nodes(),
-        })
+        Box::new(if self.nodes.is_empty() { usage } else { usage.of_nodes() })
     }
 
     fn context(

@@ -175,10 +175,7 @@ fn told(arguments: &[String], variable: impl FnOnce() -> Option<String>) -> Vec<
     let flags = arguments.windows(2);
     let typed = flags.filter(|pair| matches!(pair[0].as_str(), "-sname" | "-name"));
     let names: Vec<String> = typed.map(|pair| pair[1].clone()).collect();
-    match names.is_empty() {
-        true => variable().into_iter().collect(),
-        false => names,
-    }
+    if names.is_empty() { variable().into_iter().collect() } else { names }
 }
 
 /// EPMD's answer to `NAMES_REQ` (erl_dist_protocol(3)): its port in four bytes, and a line for each node.

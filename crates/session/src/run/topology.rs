@@ -15,10 +15,7 @@ const AFTER_A_STOP: Duration = Duration::from_secs(2);
 /// Whether an answer is no longer waited for: once the run is stopped, or soon where it was stopped before.
 pub(crate) fn is_cancelled(control: &load::Control) -> impl Fn() -> bool {
     let (asked, was_stopping) = (Instant::now(), control.is_stopping());
-    move || match was_stopping {
-        true => asked.elapsed() > AFTER_A_STOP,
-        false => control.is_stopping(),
-    }
+    move || if was_stopping { asked.elapsed() > AFTER_A_STOP } else { control.is_stopping() }
 }
 
 pub(crate) type NodeProcesses = Result<Vec<ErlangProcess>, BrokerError>;

@@ -112,10 +112,7 @@ impl Scenario for TracePlan {
             is_ended: false,
             is_closed: false,
         };
-        match running.begin(together)? {
-            true => Ok(running.run()),
-            false => Ok(Outcome::never_started()),
-        }
+        if running.begin(together)? { Ok(running.run()) } else { Ok(Outcome::never_started()) }
     }
 }
 

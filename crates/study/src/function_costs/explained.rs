@@ -88,10 +88,7 @@ fn deepest<'c>(left: &[(&'c Candidate<'c>, f64)]) -> Option<(&'c Candidate<'c>, 
 /// Whether a change is worth a part of the sentence.
 fn matters(change: f64, broker: &CostChange) -> bool {
     let whole = broker.change();
-    match broker.proven {
-        true => change / whole >= LEAST_PART,
-        false => change.abs() >= broker.a.max(broker.b) * LEAST_SHARE,
-    }
+    if broker.proven { change / whole >= LEAST_PART } else { change.abs() >= broker.a.max(broker.b) * LEAST_SHARE }
 }
 
 struct Candidate<'f> {
@@ -120,10 +117,7 @@ impl<'f> Candidate<'f> {
     }
 
     const fn cost(&self) -> &'f CostChange {
-        match self.is_own {
-            true => &self.of.own,
-            false => &self.of.total,
-        }
+        if self.is_own { &self.of.own } else { &self.of.total }
     }
 
     /// Its cost on the dearer side.

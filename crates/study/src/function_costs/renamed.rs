@@ -160,10 +160,7 @@ impl Names {
 
     /// The costs of a side's runs, by names that tell functions of these builds apart.
     fn costed<'c>(&self, side: &[&'c FunctionCosts]) -> Vec<&'c Costed> {
-        let of = |run: &&'c FunctionCosts| match self.other_builds.is_empty() {
-            true => &run.of_build,
-            false => &run.of_names,
-        };
+        let of = |run: &&'c FunctionCosts| if self.other_builds.is_empty() { &run.of_build } else { &run.of_names };
         side.iter().map(of).collect()
     }
 

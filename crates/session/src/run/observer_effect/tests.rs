@@ -38,10 +38,7 @@ fn play(pairs: u64, noise: impl Fn(u64) -> f64) -> PlayedBlocks {
     let mut switched = Vec::new();
     for block in blocks {
         let factor = noise(block.number);
-        let (rate, cpu_us, ms) = match block.on {
-            true => (9_000.0 * factor, 50.0, 20),
-            false => (10_000.0 * factor, 40.0, 10),
-        };
+        let (rate, cpu_us, ms) = if block.on { (9_000.0 * factor, 50.0, 20) } else { (10_000.0 * factor, 40.0, 10) };
         for tenth in 0..10 {
             // What passes in the guard belongs to nobody.
             let each = if tenth < 2 { 77 } else { (rate / 10.0) as u64 };

@@ -423,10 +423,7 @@ fn example(table: &Table, key: &Key, is_true: bool) -> String {
         (Some((_, example)), _) | (None, Some((_, _, example))) => *example,
         (None, None) => "\"stop\"",
     };
-    let example = match is_true {
-        true => "false",
-        false => example,
-    };
+    let example = if is_true { "false" } else { example };
     if example.is_empty() {
         return String::new();
     }
