@@ -129,10 +129,7 @@ impl Moderation {
         }
         let others = self.ratio(it.samples());
         // How rarely the runs of a function like the others differ by more: what is far from them does not follow them.
-        let is_like = match FisherSnedecor::new(freedom, self.freedom) {
-            Ok(fisher) => fisher.sf(own / others),
-            Err(_) => 0.0,
-        };
+        let is_like = FisherSnedecor::new(freedom, self.freedom).map_or(0.0, |fisher| fisher.sf(own / others));
         let of_others = self.freedom * is_like;
         let all = of_others + freedom;
         let ratio = ((of_others * others + freedom * own) / all).max(1.0);

@@ -89,10 +89,7 @@ pub(crate) fn spoiled(record: &RunRecord) -> Option<String> {
     let mut why: Vec<_> = invalid(record).map(why_invalid).collect();
     // A reason that has words stands for one that has none.
     why.sort_by_key(Option::is_none);
-    why.first().map(|why| match why {
-        Some(why) => format!("invalid: {why}"),
-        None => "invalid".to_owned(),
-    })
+    why.first().map(|why| why.map_or_else(|| "invalid".to_owned(), |why| format!("invalid: {why}")))
 }
 
 /// The warnings that take a run's numbers away.

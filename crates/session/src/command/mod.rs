@@ -139,10 +139,7 @@ impl Scenario for CommandPlan {
             }
             thread::sleep(POLL_INTERVAL);
         }
-        let programs = match started {
-            Some(programs) => programs,
-            None => self.start(sink)?,
-        };
+        let programs = started.map_or_else(|| self.start(sink), Ok)?;
         sink.event(RunEvent::Started { at: phases.start });
         let running = Running {
             sink,

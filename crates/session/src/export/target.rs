@@ -91,10 +91,7 @@ impl MetricsTarget {
 fn influx_lines(snapshot: &Snapshot, unix_ns: u64) -> Vec<u8> {
     let mut out = String::new();
     for (name, family) in snapshot.families() {
-        let name = match suffix(family.unit) {
-            Some(unit) => format!("{name}_{unit}"),
-            None => name.to_owned(),
-        };
+        let name = suffix(family.unit).map_or_else(|| name.to_owned(), |unit| format!("{name}_{unit}"));
         for (labels, value) in &family.members {
             // A name is letters, digits and `_`.
             out.push_str(&name);

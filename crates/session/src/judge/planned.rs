@@ -55,9 +55,8 @@ fn deliveries_each(plan: &Plan) -> Option<f64> {
     let deliveries = |group: &Group| {
         // What an exchange makes of a message is its own affair, but for one that gives it to the queue with its key.
         let fixed = group.producers.random_keys.is_none();
-        let known = |d: &Destination| match &d.amqp091.exchange {
-            Some(exchange) => fixed && exchange.kind == "direct" && d.amqp091.bind,
-            None => true,
+        let known = |d: &Destination| {
+            d.amqp091.exchange.as_ref().is_none_or(|exchange| fixed && exchange.kind == "direct" && d.amqp091.bind)
         };
         let known = group.destinations.iter().all(known);
         let each = if group.destinations.iter().all(copies) {

@@ -107,7 +107,7 @@ fn a_broker_that_was_away_is_what_the_verdict_begins_with() {
     };
     let away = away.expect("a time without a connection");
     assert_eq!((away.for_s, away.messages_delayed, *connections), (6.2, 6_200, 4));
-    let stood = stood(&found.findings);
+    let (_, stood) = stall(&found.findings);
     assert_eq!((stood.times, stood.for_s), (1, 0.6), "{stalled:?}");
     // A moment that hardly anybody felt leaves the verdict alone, and is named all the same.
     facts.ended.stalls.truncate(1);
@@ -447,17 +447,13 @@ fn time_without_a_connection_is_among_the_reasons() {
 }
 
 fn stall_wait(facts: &Facts) -> StallWait {
-    let found = judge(facts.clone()).findings;
-    let mut waits = found.iter().filter_map(|it| match it.finding {
-        Finding::Stalled { wait, .. } => Some(wait),
-        _ => None,
-    });
-    waits.next().expect("a stall")
+    stall(&judge(facts.clone()).findings).0
 }
 
-fn stood(findings: &[Warning]) -> Stood {
+/// The first stall that is told.
+fn stall(findings: &[Warning]) -> (StallWait, Stood) {
     let mut all = findings.iter().filter_map(|it| match it.finding {
-        Finding::Stalled { stood, .. } => Some(stood),
+        Finding::Stalled { wait, stood, .. } => Some((wait, stood)),
         _ => None,
     });
     all.next().expect("a stall")

@@ -124,10 +124,7 @@ pub(super) fn fault_of_node(faults: &[FaultOutcome], node: usize, from: f64, unt
 
 /// A fault as text: `kill of node 1`.
 pub(super) fn named(fault: &FaultOutcome) -> String {
-    match fault.node {
-        Some(node) => format!("{} of node {node}", fault.kind),
-        None => fault.kind.clone(),
-    }
+    fault.node.map_or_else(|| fault.kind.clone(), |node| format!("{} of node {node}", fault.kind))
 }
 
 impl Companion for Looks {

@@ -126,10 +126,8 @@ impl Recording<'_> {
 
     /// The delays of all that was due in the measured phase, seconds in all.
     fn late_s(&self) -> f64 {
-        let delay = match self.first().and_then(|first| first.operations) {
-            None => Some(Metric::SEND_DELAY),
-            Some(of) => of.scheduled.map(|it| it.wait),
-        };
+        let operations = self.first().and_then(|first| first.operations);
+        let delay = operations.map_or(Some(Metric::SEND_DELAY), |of| of.scheduled.map(|it| it.wait));
         delay.map(|it| self.measured.latencies.histogram(it)).map_or(0.0, |it| it.mean() * it.len() as f64 / 1e9)
     }
 

@@ -141,10 +141,7 @@ impl Recording<'_> {
             let judged = it.judge(summary, &self.measured.latencies, unfinished);
             // The rest of the drain might have met it.
             let is_of_drain = judged.met == Some(false) && judged.that.starts_with("outstanding ");
-            match unfinished.filter(|_| outcome.drain_cut && is_of_drain) {
-                Some(why) => it.unknown(why),
-                None => judged,
-            }
+            unfinished.filter(|_| outcome.drain_cut && is_of_drain).map_or(judged, |why| it.unknown(why))
         };
         self.context.requirements.iter().map(judge).collect()
     }

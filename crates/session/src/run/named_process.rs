@@ -156,17 +156,11 @@ impl ErlangNodes {
 
     /// Whether the typed name means this node; one that was started without a host is on this machine.
     fn means(&self, typed: &str, node: &str) -> bool {
-        let parts = |name: &str| match name.split_once('@') {
-            Some((name, host)) => (name.to_owned(), Some(host.to_owned())),
-            None => (name.to_owned(), None),
-        };
+        let parts = |name| str::split_once(name, '@').map_or((name, None), |(name, host)| (name, Some(host)));
         let ((typed, typed_host), (node, node_host)) = (parts(typed), parts(node));
         let short = |host: &str| host.split('.').next().unwrap_or_default().to_owned();
-        let is_host = |host: &str| match &node_host {
-            Some(of) => of == host,
-            None => short(&self.host) == short(host),
-        };
-        typed == node && typed_host.is_none_or(|host| is_host(&host))
+        let is_host = |host: &str| node_host.map_or_else(|| short(&self.host) == short(host), |of| of == host);
+        typed == node && typed_host.is_none_or(is_host)
     }
 }
 

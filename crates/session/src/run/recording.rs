@@ -501,10 +501,7 @@ impl<'a> Recording<'a> {
                 sent: counters.sent + completed,
                 received: counters.received,
             });
-            let headline = match operations {
-                None => [Metric::ACK_RESPONSE, Metric::END_TO_END],
-                Some(of) => [of.latency, of.latency],
-            };
+            let headline = operations.map_or([Metric::ACK_RESPONSE, Metric::END_TO_END], |of| [of.latency; 2]);
             let p99 = headline.map(|it| measure::LatencySummary::of(interval.latencies.histogram(it)).p99_ns);
             self.seen.lag_and_p99.push((interval.loop_lag_max.0, p99.into_iter().max().unwrap_or(0)));
         }

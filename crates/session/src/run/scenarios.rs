@@ -44,11 +44,8 @@ impl ScenarioContext {
 
     /// Operations due in the measured phase that began, and how many over 1 ms late; of messages, those sent in it.
     pub(crate) fn begun_of_due(&self, outcome: &Outcome, measured: &Interval) -> (u64, u64) {
-        let tally = outcome.tallies.get(self.name);
-        match self.operations.as_ref().zip(tally) {
-            None => self.begun(measured),
-            Some((of, tally)) => counts_of(of, &tally.counts),
-        }
+        let of = self.operations.as_ref().zip(outcome.tallies.get(self.name));
+        of.map_or_else(|| self.begun(measured), |(of, tally)| counts_of(of, &tally.counts))
     }
 
     /// Messages that were sent or operations that began, and how many of them over 1 ms late.
@@ -67,10 +64,8 @@ impl ScenarioContext {
         let ended = measured.counts.get(of.completed);
         let scheduled = of.scheduled.filter(|_| self.requested.is_some());
         let tally = outcome.tallies.get(self.name).zip(scheduled);
-        match tally.filter(|(tally, it)| tally.counts.get(it.not_begun) == 0) {
-            Some((tally, _)) => tally.counts.get(of.completed).min(ended),
-            None => ended,
-        }
+        let tally = tally.filter(|(tally, it)| tally.counts.get(it.not_begun) == 0);
+        tally.map_or(ended, |(tally, _)| tally.counts.get(of.completed).min(ended))
     }
 
     /// Mean time of operations from their beginning, nanoseconds. Those that never began have none, and only where some
