@@ -67,9 +67,7 @@ impl Snapshot {
 
     fn labels(&self, more: &[(&str, &str)]) -> Labels {
         let mut labels = self.common.clone();
-        for (key, value) in more {
-            labels.insert((*key).to_owned(), (*value).to_owned());
-        }
+        labels.extend(more.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
         labels
     }
 
