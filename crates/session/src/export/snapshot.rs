@@ -322,4 +322,4 @@ fn identifier(text: &str) -> String {
 
 #[cfg(test)]
 #[path = "snapshot_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -2,14 +2,15 @@ use measure::{Nanos, Time};
 
 use super::*;
 
-fn interval(ms: &[u64]) -> Interval {
+/// A second in which messages with these latencies were sent.
+pub(crate) fn interval(ms: &[u64]) -> Interval {
     let mut interval = Interval::new();
     interval.reset(Time(0), Phase::Measure);
     interval.end = Time(1_000_000_000);
     interval.counters.sent = ms.len() as u64;
     for ms in ms {
         let latency = Nanos::from_millis(*ms);
-        interval.latencies.record_n(Metric::ACK_RESPONSE, latency, 1);
+        interval.latencies.record_n(Metric::END_TO_END, latency, 1);
     }
     interval
 }

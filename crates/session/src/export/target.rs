@@ -221,12 +221,12 @@ const fn otlp_unit(unit: SeriesUnit) -> &'static str {
 #[cfg(test)]
 mod tests {
     use archive::SeriesName;
-    use measure::{Interval, Metric, Nanos, Phase, Time};
     use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
     use opentelemetry_proto::tonic::metrics::v1::metric::Data;
     use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
 
     use super::*;
+    use crate::export::snapshot::tests::interval;
 
     #[test]
     fn the_path_says_the_protocol_and_secrets_are_refused() {
@@ -263,13 +263,7 @@ mod tests {
     #[test]
     fn every_kind_has_its_form() {
         let mut snapshot = Snapshot::new("x");
-        let mut interval = Interval::new();
-        interval.reset(Time(0), Phase::Measure);
-        interval.end = Time(1_000_000_000);
-        interval.counters.sent = 7;
-        let latency = Nanos::from_millis(3);
-        interval.latencies.record_n(Metric::END_TO_END, latency, 7);
-        snapshot.add(&interval);
+        snapshot.add(&interval(&[3; 7]));
         snapshot.tell(&[(SeriesName::new("machine", "memory", SeriesUnit::Bytes), 5.0)]);
         let body = otlp_request(&snapshot, 1, 2);
         // The project's own types read it.

@@ -369,25 +369,16 @@ fn meaning(attrs: &[Attribute]) -> String {
 
 /// A type as it is written, without blanks.
 fn tokens(of: &Type) -> String {
-    match of {
-        Type::Path(path) => {
-            let parts = path.path.segments.iter().map(|segment| {
-                let arguments = match &segment.arguments {
-                    syn::PathArguments::AngleBracketed(all) => {
-                        let inner = all.args.iter().map(|argument| match argument {
-                            syn::GenericArgument::Type(inner) => tokens(inner),
-                            _ => String::new(),
-                        });
-                        format!("<{}>", inner.collect::<Vec<_>>().join(","))
-                    }
-                    _ => String::new(),
-                };
-                format!("{}{arguments}", segment.ident)
-            });
-            parts.collect::<Vec<_>>().join("::")
-        }
-        _ => String::new(),
-    }
+    let Type::Path(path) = of else { return String::new() };
+    let parts = path.path.segments.iter().map(|segment| {
+        let syn::PathArguments::AngleBracketed(all) = &segment.arguments else { return segment.ident.to_string() };
+        let inner = all.args.iter().map(|argument| match argument {
+            syn::GenericArgument::Type(inner) => tokens(inner),
+            _ => String::new(),
+        });
+        format!("{}<{}>", segment.ident, inner.collect::<Vec<_>>().join(","))
+    });
+    parts.collect::<Vec<_>>().join("::")
 }
 
 fn words(of: &str) -> &'static str {
