@@ -97,8 +97,7 @@ mod tests {
         }
     }
 
-    /// Seconds of a run that drifts and wanders: a rate of 50,000 with AR(1) noise of 2 %, 3 % less at its end, and
-    /// `effect` where profiling is on.
+    /// A run at 50,000 with AR(1) noise of 2 %, 3 % less at its end, and `effect` where profiling is on.
     fn run(seed: u64, blocks: usize, effect: f64) -> Vec<BlockPair> {
         let mut draw = Draw::new(seed.wrapping_mul(0x9E37_79B9));
         let mut noise = 0.02 * draw.normal();

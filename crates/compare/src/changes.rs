@@ -1,14 +1,11 @@
-//! Where a series of values changed its level: circular binary segmentation (A. B. Olshen and others, "Circular Binary
-//! Segmentation for the Analysis of Array-based DNA Copy Number Data", Biostatistics 5, 2004), which also finds a
-//! change that went back, with the permutation test of E-divisive, by which MongoDB finds regressions (D. Daly and
-//! others, "The Use of Change Point Detection to Identify Software Performance Regressions in a Continuous Integration
-//! System", ICPE 2020).
-//!
-//! Two questions are asked of a series: is it best divided by one cut, a step, and are the values of a window best set
-//! apart from those on both sides of it? Whether that is more than chance, the same values tell in random orders: these
-//! have no change. Then each part is asked in the same way, until none differs.
+//! Where a series of values changed its level: circular binary segmentation (A. B. Olshen and others, Biostatistics 5,
+//! 2004), which also finds a change that went back, with the permutation test of E-divisive, by which MongoDB finds
+//! regressions (D. Daly and others, ICPE 2020). Is a series best divided by one cut, a step, or are the values of a
+//! window best set apart from those on both sides of it? Whether that is more than chance, the same values tell in
+//! random orders. Then each part is asked in the same way, until none differs.
 
 use crate::order::Draw;
+use crate::spread::median;
 
 /// Values that are looked at, at most: each cut is held against many orders of them.
 pub const MOST_VALUES: usize = 600;
@@ -51,37 +48,33 @@ impl ChangeSearch {
         values >= LEAST_FOR_WINDOWS.max(3 * self.least)
     }
 
-    /// The level of each question to a part.
     fn level_of_each(&self, values: usize) -> f64 {
         self.level / if self.has_windows(values) { 2.0 } else { 1.0 }
     }
 
-    /// Random orders of so many values: of few, many are as good as a true change, so that more are needed to know how
-    /// many.
+    /// Random orders of so many values: of few, many are as good as a true change, so that more are needed.
     fn orders_of(&self, values: usize, level: f64) -> usize {
         let affordable = MOST_SHUFFLED / values.max(1) as f64;
         let wanted = (20.0 / level).min(affordable).max(2.0 / level);
         self.orders.max(wanted.ceil() as usize).min(MOST_ORDERS)
     }
 
-    /// Values of a series, of which those that lie apart count as less far: a level is the mean of these. `None` of
-    /// fewer than two.
+    /// Values of a series, those that lie apart less far: a level is the mean of these. `None` of fewer than two.
     pub fn settled(&self, values: &[f64]) -> Option<Vec<f64>> {
-        let middle = median(values)?;
+        let middle = median(values.to_vec())?;
         let neighbours = values.iter().zip(values.iter().skip(1));
         let mut differences: Vec<f64> = neighbours.map(|(a, b)| (a - b).abs()).collect();
         let one = self.resolution.max(rounding(values));
         let mut bounds = (f64::NEG_INFINITY, f64::INFINITY);
-        if median(&differences)? <= one {
+        if median(differences.clone())? <= one {
             // Half of the neighbours are equal, so that the others' scale may be that of a change or of runs that lie
             // apart: fewer runs than a level has count as the next.
             bounds = inner(values, self.least.saturating_sub(1))?;
             differences.retain(|it| *it > one);
         }
-        let most = median(&differences).map_or(f64::INFINITY, |it| FARTHEST * DEVIATION * it);
+        let most = median(differences).map_or(f64::INFINITY, |it| FARTHEST * DEVIATION * it);
         let bounds = (bounds.0.max(middle - most), bounds.1.min(middle + most));
-        let near = values.iter().map(|it| it.max(bounds.0).min(bounds.1));
-        Some(near.collect())
+        Some(values.iter().map(|it| it.max(bounds.0).min(bounds.1)).collect())
     }
 
     /// The fewest values in which a step can be told at this level. Those of half a series lie at one of its ends in
@@ -109,10 +102,7 @@ impl ChangeSearch {
             return None;
         }
         let longest = values - 2 * self.least;
-        let places = |length: usize| match (self.least..=longest).contains(&length) {
-            true => longest - length + 1,
-            false => 0,
-        };
+        let places = |length: usize| if (self.least..=longest).contains(&length) { longest - length + 1 } else { 0 };
         let orders = |length: usize| {
             let factors = (0..length).map(|it| (values - it) as f64 / (length - it) as f64);
             factors.product::<f64>()
@@ -132,8 +122,7 @@ impl ChangeSearch {
 pub struct ChangePoint {
     /// The number of the first value of the new level.
     pub at: usize,
-    /// The share of random orders in which a cut was as good, corrected for the questions: the chance of one where
-    /// nothing changed.
+    /// The share of random orders in which a cut was as good, corrected for the questions.
     pub p: f64,
 }
 
@@ -176,7 +165,7 @@ pub fn change_points(values: &[f64], search: ChangeSearch) -> Vec<ChangePoint> {
 /// Beside values that count as less far than they are, a run of one level may look like one of the other.
 fn edge(part: &[f64], known: usize, least: usize) -> usize {
     let apart = |values: &[f64]| {
-        let middle = median(values).unwrap_or_default();
+        let middle = median(values.to_vec()).unwrap_or_default();
         values.iter().map(|it| (it - middle).abs()).sum::<f64>()
     };
     let cost = |at: usize| part.split_at_checked(at).map_or(f64::INFINITY, |(a, b)| apart(a) + apart(b));
@@ -198,14 +187,10 @@ struct Window {
 
 impl Window {
     fn better(self, other: Self) -> Self {
-        match other.explained > self.explained {
-            true => other,
-            false => self,
-        }
+        if other.explained > self.explained { other } else { self }
     }
 }
 
-/// How often a window as good is found in random orders.
 struct Question {
     best: Window,
     as_good: usize,
@@ -246,9 +231,8 @@ impl Part {
         let is_asked = search.has_windows(count);
         let level = search.level_of_each(count);
         let sums = self.sums();
-        let ask = |best| Question { best, as_good: 1 };
-        let mut step = ask(best_step(&sums, search.least)?);
-        let mut window = ask(best_window(&sums, search.least, true));
+        let mut step = Question { best: best_step(&sums, search.least)?, as_good: 1 };
+        let mut window = Question { best: best_window(&sums, search.least, true), as_good: 1 };
         let orders = search.orders_of(count, level);
         // Of few orders each is taken once: this one is the first.
         let exact = Some(self.orders()).filter(|it| *it <= orders as f64);
@@ -263,7 +247,7 @@ impl Part {
             }
             match exact {
                 Some(_) => shuffled.advance(),
-                None => shuffled.shuffle(draw),
+                None => draw.shuffle(&mut shuffled.0),
             }
             let sums = shuffled.sums();
             step.ask(best_step(&sums, search.least)?);
@@ -325,13 +309,6 @@ impl Part {
         }
         values.split_at_mut(rest).1.reverse();
     }
-
-    fn shuffle(&mut self, draw: &mut Draw) {
-        for last in (1..self.0.len()).rev() {
-            let other = (draw.uniform() * (last + 1) as f64) as usize;
-            self.0.swap(last, other.min(last));
-        }
-    }
 }
 
 /// Whether a window says so much more than a step that its second end is worth it, by the modified Bayesian information
@@ -354,8 +331,7 @@ fn best_step(sums: &[f64], least: usize) -> Option<Window> {
     windows.reduce(Window::better)
 }
 
-/// The best of all windows that have enough values on either side; of `some` lengths alone, each an eighth above the
-/// one before.
+/// The best of all windows with enough values on either side; of `some` lengths, each an eighth above the one before.
 fn best_window(sums: &[f64], least: usize, some: bool) -> Window {
     let count = sums.len().saturating_sub(1);
     let next = |length: &usize| Some(length + if some { (length / 8).max(1) } else { 1 });
@@ -388,14 +364,6 @@ fn inner(values: &[f64], apart: usize) -> Option<(f64, f64)> {
 /// Values that differ by less are equal.
 fn rounding(values: &[f64]) -> f64 {
     1e-12 * values.iter().fold(0.0_f64, |most, it| most.max(it.abs()))
-}
-
-/// The middle of some values; `None` of none.
-fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let (low, high) = (sorted.get((sorted.len().max(1) - 1) / 2)?, sorted.get(sorted.len() / 2)?);
-    Some((low + high) / 2.0)
 }
 
 #[cfg(test)]

@@ -13,8 +13,7 @@ fn places(values: &[f64], seed: u64) -> Vec<usize> {
     change_points(values, search).iter().map(|it| it.at).collect()
 }
 
-/// Values of a kind, without a change: normal, log-normal, heavy-tailed, rounded ones of which many are one, and such
-/// as most are one.
+/// Values without a change: normal, log-normal, heavy-tailed, rounded with many alike, and such as most are one.
 fn unchanged(kind: usize, count: usize, draw: &mut Draw) -> Vec<f64> {
     let mut one = || match kind {
         0 => draw.normal(),
@@ -125,8 +124,7 @@ fn series_that_are_short_equal_or_odd_have_no_change() {
 fn of_a_long_series_the_end_is_looked_at() {
     let values = series(&[(1.0, 100), (2.0, MOST_VALUES - 50), (3.0, 50)], 0.01, 3);
     let search = ChangeSearch { orders: 19, ..ChangeSearch::default() };
-    let found = change_points(&values, search);
-    assert_eq!(found.iter().map(|it| it.at).collect::<Vec<_>>(), [MOST_VALUES + 50]);
+    assert_eq!(change_points(&values, search).iter().map(|it| it.at).collect::<Vec<_>>(), [MOST_VALUES + 50]);
 }
 
 /// How many of all orders of two levels have a window as good as the best one: that is its probability.
@@ -145,8 +143,7 @@ fn the_windows_that_so_many_values_show_follow_from_all_orders() {
         let p = as_good as f64 / all.len() as f64;
         let is_told = |level_of_each: f64| {
             let search = ChangeSearch { level: level_of_each * 2.0, ..ChangeSearch::default() };
-            let found = search.windows(12);
-            found.is_some_and(|it| (it.0..=it.1).contains(&(length as usize)))
+            search.windows(12).is_some_and(|it| (it.0..=it.1).contains(&(length as usize)))
         };
         assert!(is_told(p * 1.001) && !is_told(p * 0.999), "{length}: {p}");
     }
@@ -204,8 +201,7 @@ fn what_differs_by_less_than_the_resolution_is_equal() {
         let level = |at: usize| if at < 10 { 0.0 } else { step };
         let values = (0..20).map(|at| level(at) + jitter * (at * 7 % 5) as f64);
         let values: Vec<f64> = values.collect();
-        let found = change_points(&values, search);
-        found.iter().map(|it| it.at).collect()
+        change_points(&values, search).iter().map(|it| it.at).collect()
     };
     assert_eq!(found(1e-6, 0.0), Vec::<usize>::new());
     assert_eq!(found(5e-4, 1e-5), Vec::<usize>::new());

@@ -12,11 +12,9 @@ const MOST_SEPARATED: u32 = 30;
 const MOST_FLIPPED: usize = 20;
 /// Ways to divide runs among two sides up to which every one is tried: ten of each side have fewer.
 const MOST_DIVIDED: f64 = 200_000.0;
-/// Ways that are drawn where there are more.
 const DRAWN: u32 = 19_999;
 
-/// A difference with its error. Its scale is that of the values: of logarithms, a difference is the logarithm of a
-/// ratio.
+/// A difference with its error, on the scale of the values: of logarithms, it is the logarithm of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Difference {
     /// Pairs, or runs of the smaller side.
@@ -50,11 +48,8 @@ impl Difference {
         let half = quantile(0.5 + confidence / 2.0, self.freedom) * self.error;
         (self.mean - half, self.mean + half)
     }
-}
 
-impl Difference {
-    /// The interval at a level (0.05) that agrees with what was decided at it: it holds 0 where the difference is not
-    /// `proven`, whatever kept it from being.
+    /// The interval at a level (0.05) that agrees with the decision: it holds 0 where the difference is not `proven`.
     pub fn decided_interval(&self, level: f64, proven: bool) -> (f64, f64) {
         let (low, high) = self.interval(1.0 - level);
         if proven { (low, high) } else { (low.min(0.0), high.max(0.0)) }
@@ -70,8 +65,7 @@ impl Difference {
         Self { mean: self.mean * by, error: self.error * by, ..*self }
     }
 
-    /// The smallest difference that as many runs with as much noise show in four of five experiments, at a level
-    /// (0.05).
+    /// The smallest difference that such runs show in four of five experiments, at a level (0.05).
     pub fn visible(&self, level: f64) -> f64 {
         let t = quantile(1.0 - level / 2.0, self.freedom) + quantile(0.8, self.freedom);
         t * self.error
@@ -83,16 +77,14 @@ pub fn paired(differences: &[f64]) -> Option<Difference> {
     paired_from(differences, 0.0)
 }
 
-/// As [`paired`], where the values can have no smaller variance than this: that of counts, say, is their mean at least,
-/// and few counts that happen to agree show none.
+/// As [`paired`], where the variance is no smaller than this, as of counts their mean: few that agree show none.
 pub(crate) fn paired_from(differences: &[f64], floor: f64) -> Option<Difference> {
     let (mean, variance) = moments(differences)?;
     let n = differences.len() as f64;
     Difference::of(differences.len(), mean, (variance.max(floor) / n).sqrt(), n - 1.0)
 }
 
-/// The difference between runs that stand in no pairs, by Welch's test. `None` where a side has fewer than two, or what
-/// is no number.
+/// The difference between runs without pairs, by Welch's test; `None` for fewer than two, or what is no number.
 pub fn unpaired(a: &[f64], b: &[f64]) -> Option<Difference> {
     unpaired_from(a, b, [0.0; 2])
 }
@@ -131,20 +123,18 @@ pub fn sign_flip(differences: &[f64]) -> Option<f64> {
     if n == 0 || n > MOST_FLIPPED || differences.iter().any(|d| !d.is_finite()) {
         return None;
     }
-    let sum = differences.iter().sum::<f64>().abs();
     let size: f64 = differences.iter().map(|d| d.abs()).sum();
-    let least = sum - size * 1e-12;
-    // In Gray's order each flip differs from the one before in one sign.
-    let mut signs = vec![1.0; n];
+    let mut signed = differences.to_vec();
     let mut flipped: f64 = differences.iter().sum();
+    let least = flipped.abs() - size * 1e-12;
     let mut as_far = 0_u64;
     let all = 1_u64 << n;
+    // In Gray's order each flip differs from the one before in one sign.
     for step in 1..=all {
         as_far += u64::from(flipped.abs() >= least);
-        let place = step.trailing_zeros() as usize;
-        if let (Some(sign), Some(value)) = (signs.get_mut(place), differences.get(place)) {
-            flipped -= 2.0 * *sign * value;
-            *sign = -*sign;
+        if let Some(value) = signed.get_mut(step.trailing_zeros() as usize) {
+            flipped -= 2.0 * *value;
+            *value = -*value;
         }
     }
     Some(as_far as f64 / all as f64)
@@ -173,16 +163,12 @@ pub fn permuted(a: &[f64], b: &[f64]) -> Option<f64> {
     }
     let (mut draw, mut shuffled) = (Draw::new(1), all);
     let as_far = (0..DRAWN).filter(|_| {
-        for last in (1..shuffled.len()).rev() {
-            let other = (draw.uniform() * (last + 1) as f64) as usize;
-            shuffled.swap(last, other.min(last));
-        }
+        draw.shuffle(&mut shuffled);
         is_as_far(shuffled.iter().take(a.len()).sum())
     });
     Some((as_far.count() + 1) as f64 / f64::from(DRAWN + 1))
 }
 
-/// How many ways there are to choose so many of all.
 fn ways_to_choose(some: usize, all: usize) -> f64 {
     (1..=some).fold(1.0, |ways, n| ways * (all - some + n) as f64 / n as f64)
 }
@@ -204,9 +190,7 @@ fn divide(values: &[f64], some: usize, sum: f64, tell: &mut impl FnMut(f64)) {
 /// The probability that runs of two sides which are all alike divide so that what some of them have (a failure, say) is
 /// in every run of one side and in none of the other: Fisher's exact test of such a table, at most twice its one tail.
 pub fn separated(a: usize, b: usize) -> f64 {
-    // One in as many ways as there are to choose the runs of A.
-    let ways = (1..=a).fold(1.0, |ways, n| ways * (b + n) as f64 / n as f64);
-    (2.0 / ways).min(1.0)
+    (2.0 / ways_to_choose(a, a + b)).min(1.0)
 }
 
 /// The probability that runs of two sides which are all alike divide so, or less evenly: Fisher's exact test,
@@ -231,8 +215,7 @@ pub fn fisher(a: (usize, usize), b: (usize, usize)) -> f64 {
     (least..=most).map(chance).filter(|it| *it <= observed).sum::<f64>().min(1.0)
 }
 
-/// The smallest probability that [`fisher`] has of tables with these sums: which side whose runs have something does
-/// not matter to it, nor how they divide.
+/// The smallest probability that [`fisher`] has of tables with these sums.
 pub fn least_fisher(a: (usize, usize), b: (usize, usize)) -> f64 {
     let have = a.0 + b.0;
     let table = |of_a: usize| fisher((of_a, a.1), (have - of_a, b.1));
@@ -268,7 +251,6 @@ pub fn pairs_needed(deviation: f64, size: f64, level: f64) -> Option<u32> {
     Some(high)
 }
 
-/// Mean, and variance with n - 1.
 fn moments(values: &[f64]) -> Option<(f64, f64)> {
     let n = values.len() as f64;
     if values.len() < 2 || values.iter().any(|value| !value.is_finite()) {
@@ -277,11 +259,9 @@ fn moments(values: &[f64]) -> Option<(f64, f64)> {
     // The distance from the first value keeps digits where all are alike.
     let first = *values.first()?;
     let mean = values.iter().map(|value| value - first).sum::<f64>() / n;
-    let squares = values.iter().map(|value| (value - first - mean).powi(2));
-    Some((first + mean, squares.sum::<f64>() / (n - 1.0)))
+    Some((first + mean, values.iter().map(|value| (value - first - mean).powi(2)).sum::<f64>() / (n - 1.0)))
 }
 
-/// The probability of a value beyond `t` by Student's distribution.
 fn tail(t: f64, freedom: f64) -> f64 {
     match StudentsT::new(0.0, 1.0, freedom) {
         Ok(student) if freedom < AS_NORMAL => student.sf(t),
@@ -336,11 +316,9 @@ mod tests {
             // None is a value.
             let begun = counted(&[0.0; 8], &[16.0; 8], are_pairs).unwrap();
             assert!(begun.p < 1e-4, "{begun:?}");
-            let none = counted(&[0.0; 8], &[0.0; 8], are_pairs).unwrap();
-            assert_eq!(none.p, 1.0);
+            assert_eq!(counted(&[0.0; 8], &[0.0; 8], are_pairs).unwrap().p, 1.0);
         }
-        let in_thousands = counted(&[0.0; 8], &[16.0; 8], false).unwrap().scaled(1e-3);
-        assert_eq!(in_thousands.mean, 0.016);
+        assert_eq!(counted(&[0.0; 8], &[16.0; 8], false).unwrap().scaled(1e-3).mean, 0.016);
     }
 
     #[test]

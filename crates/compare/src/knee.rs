@@ -17,8 +17,7 @@ const SURE_LEAP: f64 = 5.0;
 /// The paper's sensitivity: how many mean distances of two rates the curve has to come back.
 const SENSITIVITY: f64 = 1.0;
 
-/// The place of the knee among the points (rate, latency), which are in the order of their rates; `None` where there is
-/// none.
+/// The place of the knee among points (rate, latency) in the order of their rates; `None` where there is none.
 pub fn knee(points: &[(f64, f64)]) -> Option<usize> {
     let is_finite = points.iter().all(|it| it.0.is_finite() && it.1.is_finite() && it.1 >= 0.0);
     let is_rising = points.windows(2).all(|it| matches!(it, [a, b] if a.0 < b.0));
@@ -47,8 +46,7 @@ pub fn knee(points: &[(f64, f64)]) -> Option<usize> {
 /// Whether a curve rises from its lowest rate to its highest by more than noise may.
 pub fn rises(points: &[(f64, f64)]) -> bool {
     let smooth = never_falling(&points.iter().map(|it| it.1).collect::<Vec<_>>());
-    let ends = smooth.first().zip(smooth.last());
-    ends.is_some_and(|(low, high)| is_rise(*low, *high))
+    smooth.first().zip(smooth.last()).is_some_and(|(low, high)| is_rise(*low, *high))
 }
 
 fn is_rise(low: f64, high: f64) -> bool {
@@ -148,8 +146,7 @@ mod tests {
             ([1.0, 1.0, 30.0, 900.0, 950.0], (1, 2)),
             ([1.0, 1.1, 1.2, 1.1, 1.6], (0, 0)),
         ] {
-            let rates = wall.iter().map(|it| it.0);
-            let points: Vec<_> = rates.zip(latencies).collect();
+            let points: Vec<_> = wall.iter().map(|it| it.0).zip(latencies).collect();
             assert_eq!(leap(&points), Some(step).filter(|it| it.1 > 0));
         }
         assert_eq!((leap(&[]), leap(&wall[..1])), (None, None));

@@ -43,7 +43,6 @@ fn decide(differences: &[f64], level: f64) -> Verdict {
     verdict(&found, found.p, sign_flip(differences), rules)
 }
 
-/// The share of experiments in which something holds.
 fn share(seed: u64, pairs: usize, effect: f64, holds: impl Fn(&[(Side, f64)]) -> bool) -> f64 {
     let mut draw = Draw::new(seed);
     let found = (0..EXPERIMENTS).filter(|_| {

@@ -58,7 +58,6 @@ pub fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
     corrected
 }
 
-/// The indices of numbers, the smallest first.
 fn ascending(p: &[f64]) -> Vec<usize> {
     let numbers = p.iter().enumerate().filter(|(_, p)| p.is_finite());
     let mut order: Vec<(usize, f64)> = numbers.map(|(index, p)| (index, *p)).collect();
@@ -83,8 +82,7 @@ pub fn level_of_each(looks: &[usize], level: f64) -> f64 {
     let mut smallest: Vec<f64> = repeat_with(|| {
         let differences: Vec<f64> = repeat_with(|| draw.normal()).take(most).collect();
         let seen = looks.iter().filter_map(|look| differences.get(..*look));
-        let p = seen.filter_map(|seen| Some(paired(seen)?.p));
-        p.fold(1.0, f64::min)
+        seen.filter_map(|seen| Some(paired(seen)?.p)).fold(1.0, f64::min)
     })
     .take(PLAYED)
     .collect();

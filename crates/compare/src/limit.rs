@@ -55,8 +55,7 @@ pub enum LimitStep {
 /// Between which rates the limit lies.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LimitInterval {
-    /// The highest rate that held, and below which every rate held that was tried: each in all of its trials, or in
-    /// three of four. `None` where there is none.
+    /// The highest rate below which every tried one held, in all trials or three of four; `None` where there is none.
     pub low: Option<f64>,
     /// The lowest rate that did not hold, and above which none did; `None` where there is none.
     pub high: Option<f64>,
@@ -74,7 +73,6 @@ impl LimitInterval {
     }
 }
 
-/// All trials of one rate.
 #[derive(Clone, Copy, Debug)]
 struct Tried {
     rate: f64,
@@ -113,8 +111,7 @@ pub fn limit_step(search: &LimitSearch, trials: &[(f64, TrialOutcome)]) -> Limit
     }
 }
 
-/// The most trials that a search still makes where all further ones agree: a rate holds in each of them or in none, and
-/// none holds above one that does not.
+/// The most trials that a search still makes where all further ones agree on one limit.
 pub fn most_trials_left(search: &LimitSearch, trials: &[(f64, TrialOutcome)]) -> usize {
     let found = interval(&tried(trials));
     longest_way(search, &mut trials.to_vec(), found.low.unwrap_or(0.0), found.high.unwrap_or(f64::INFINITY))
@@ -166,8 +163,7 @@ fn interval(tried: &[Tried]) -> LimitInterval {
     }
 }
 
-/// A rate whose only trial was unclear, or that does not hold although a higher one does, until more trials of it
-/// agree.
+/// A rate whose only trial was unclear, or that does not hold although a higher one does, until trials agree.
 fn again(search: &LimitSearch, tried: &[Tried]) -> Option<f64> {
     let highest = tried.iter().rev().find(|it| it.is_held());
     let is_odd = |it: &&Tried| {
@@ -206,8 +202,7 @@ fn next_rate(search: &LimitSearch, tried: &[Tried], found: &LimitInterval) -> Op
 /// The end that has too few trials; `None` where both have enough.
 fn confirmed(search: &LimitSearch, tried: &[Tried], low: f64, high: Option<f64>) -> Option<f64> {
     let lacks = |rate: f64, count: fn(&Tried) -> usize| {
-        let at = tried.iter().find(|it| it.rate == rate);
-        at.is_some_and(|it| count(it) < search.confirmations)
+        tried.iter().find(|it| it.rate == rate).is_some_and(|it| count(it) < search.confirmations)
     };
     let low = Some(low).filter(|low| lacks(*low, |it| it.held));
     low.or_else(|| high.filter(|high| lacks(*high, |it| it.missed)))

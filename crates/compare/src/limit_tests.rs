@@ -29,10 +29,7 @@ fn search(
 }
 
 fn held(holds: bool) -> TrialOutcome {
-    match holds {
-        true => TrialOutcome::Held,
-        false => TrialOutcome::Missed,
-    }
+    if holds { TrialOutcome::Held } else { TrialOutcome::Missed }
 }
 
 #[test]
@@ -91,8 +88,7 @@ fn a_generator_that_is_the_limit_leaves_the_upper_end_open() {
     assert!(trials.len() < 30, "{}", trials.len());
     // All that can be told is: the lower end held as often as was asked for.
     assert!(found.is_ended && !found.is_confirmed(), "{found:?}");
-    let held = trials.iter().filter(|it| **it == (low, TrialOutcome::Held));
-    assert_eq!(held.count(), SEARCH.confirmations);
+    assert_eq!(trials.iter().filter(|it| **it == (low, TrialOutcome::Held)).count(), SEARCH.confirmations);
 }
 
 #[test]
@@ -139,8 +135,7 @@ fn whatever_trials_say_the_search_ends_with_an_interval_that_is_none_the_wrong_w
         }
         let agree = |rate: f64, outcome| trials.iter().filter(|it| **it == (rate, outcome)).count();
         let low = found.low.map(|it| agree(it, TrialOutcome::Held));
-        let high = found.high.filter(|_| low.is_some());
-        let high = high.map(|it| agree(it, TrialOutcome::Missed));
+        let high = found.high.filter(|_| low.is_some()).map(|it| agree(it, TrialOutcome::Missed));
         let mut ends = low.into_iter().chain(high);
         let is_confirmed = ends.all(|it| it >= SEARCH.confirmations);
         assert!(is_confirmed || !found.is_ended, "{seed}: {found:?}");

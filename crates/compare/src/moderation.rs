@@ -1,16 +1,8 @@
-//! Variances that many functions tell together (empirical Bayes).
-//!
-//! A function's cost in eight pairs of runs has a variance of seven degrees of freedom, behind a correction over
-//! hundreds of functions: that asks for 7 standard errors where a variance that is known asks for 4. All functions of a
-//! profile are counted by the same samples in the same runs, so that each tells of the others how much more than by
-//! chance of sampling runs differ: G. K. Smyth, "Linear models and empirical Bayes methods for assessing differential
-//! expression in microarray experiments", Statistical Applications in Genetics and Molecular Biology 3, 2004. As for
-//! counts of genes (S. P. Lund and others, "Detecting differential expression in RNA-sequence data using
-//! quasi-likelihood with shrunken dispersion estimates", the same 11, 2012), it is not variances that are alike but
-//! their ratios to those of sampling, and these rise with the number of samples. Functions whose runs differ by far
-//! more than the others' keep their own variance (B. Phipson and others, "Robust hyperparameter estimation protects
-//! against hypervariable genes and improves power to detect differential expression", Annals of Applied Statistics 10,
-//! 2016).
+//! Variances that many functions tell together, all of them counted by the same samples in the same runs: empirical
+//! Bayes (G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004). Not variances are alike but
+//! their ratios to those of sampling, which rise with the number of samples (S. P. Lund and others, the same 11, 2012).
+//! Functions whose runs differ by far more than the others' keep their own variance (B. Phipson and others, "Robust
+//! hyperparameter estimation", Annals of Applied Statistics 10, 2016).
 
 use statrs::distribution::{ContinuousCDF as _, FisherSnedecor};
 use statrs::function::gamma::digamma;
@@ -137,10 +129,7 @@ impl Moderation {
         }
         let others = self.ratio(it.samples());
         // How rarely the runs of a function like the others differ by more: what is far from them does not follow them.
-        let is_like = match FisherSnedecor::new(freedom, self.freedom) {
-            Ok(fisher) => fisher.sf(own / others),
-            Err(_) => 0.0,
-        };
+        let is_like = FisherSnedecor::new(freedom, self.freedom).map_or(0.0, |fisher| fisher.sf(own / others));
         let of_others = self.freedom * is_like;
         let all = of_others + freedom;
         let ratio = ((of_others * others + freedom * own) / all).max(1.0);

@@ -9,7 +9,6 @@ use crate::{
 /// Share of the samples below which a function is no question, and samples of both sides.
 const LEAST_SHARE: f64 = 0.002;
 const LEAST_SAMPLES: f64 = 10.0;
-/// The function that changes.
 const CHANGED: usize = 1;
 
 /// An experiment that is played; deviations are of logarithms.
@@ -120,10 +119,7 @@ impl Scene {
         let runs = self.runs as f64;
         let cost = a.iter().chain(&b).sum::<f64>() / runs / 2.0;
         let variance = |it: &Runs| cost * it.broker / it.samples * (1.0 - cost / it.broker).max(0.0);
-        let difference = match self.paired {
-            true => paired(&differences),
-            false => unpaired(&a, &b),
-        };
+        let difference = if self.paired { paired(&differences) } else { unpaired(&a, &b) };
         let difference = difference.expect("a difference");
         let guard = guard(&difference, self.paired.then_some(&differences[..]));
         let samples = cost * sides.map(|it| runs * it.samples / it.broker).iter().sum::<f64>();
@@ -132,8 +128,7 @@ impl Scene {
         (sampled, is_guarded(guard, 0.05) && samples >= LEAST_SAMPLES)
     }
 
-    /// Whether the function that costs so many times as much on B is found, and whether any is: with variances of their
-    /// own, and with those that all functions tell.
+    /// Whether the function that costs so many times as much is found, and any, by own variances and by moderated ones.
     fn play(&self, draw: &mut Draw, times: f64) -> [[bool; 2]; 2] {
         let mut costs = self.costs();
         let is_odd: Vec<bool> = costs.iter().map(|_| draw.uniform() < self.own_of).collect();
@@ -162,8 +157,7 @@ impl Scene {
             let p = all.iter().map(|(it, tells)| if *tells { of(it).p } else { 1.0 });
             let p = benjamini_hochberg(&p.collect::<Vec<f64>>());
             let is_found = |at: usize| p[at] <= 0.05 && can_differ(self.runs);
-            let changed = asked.iter().position(|it| *it == CHANGED);
-            [changed.is_some_and(is_found), (0..p.len()).any(is_found)]
+            [asked.iter().position(|it| *it == CHANGED).is_some_and(is_found), (0..p.len()).any(is_found)]
         };
         let moderated = |it: &SampledDifference| match moderation {
             Some(moderation) => moderation.moderated(it),
@@ -172,8 +166,7 @@ impl Scene {
         [decide(&SampledDifference::floored), decide(&moderated)]
     }
 
-    /// Of all experiments, those with a false star, and those in which the change is found without and with the other
-    /// functions.
+    /// The experiments with a false star, and those that find the change without and with the other functions.
     fn shares(&self, experiments: u32) -> [f64; 3] {
         let mut draw = Draw::new(5);
         let mut found = [0; 3];
@@ -212,8 +205,7 @@ fn scenes() -> Vec<Scene> {
     ];
     let runs = scenes.iter().flat_map(|it| [5, 8].map(|runs| Scene { runs, ..*it }));
     let few = [2, 3, 4].map(|runs| Scene { runs, ..p });
-    let all = runs.chain(few);
-    all.flat_map(|it| [true, false].map(|paired| Scene { paired, ..it })).collect()
+    runs.chain(few).flat_map(|it| [true, false].map(|paired| Scene { paired, ..it })).collect()
 }
 
 fn assert_level(experiments: u32) {

@@ -37,8 +37,7 @@ pub fn order(seed: u64, pairs: usize) -> Vec<Side> {
     order
 }
 
-/// In which order the cells of a matrix have their turn in each of its rounds: another order in each round, so that
-/// nothing that comes and goes keeps step with one of them.
+/// In which order the cells of a matrix have their turn in a round: another one in each, so that nothing keeps step.
 pub fn turns(seed: u64, round: u32, cells: usize) -> Vec<usize> {
     // Not the numbers that `order` draws from the same seed.
     let mut draw = Draw::new(seed ^ (u64::from(round) + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93));
@@ -70,7 +69,13 @@ impl Draw {
         ((self.next() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
     }
 
-    /// From the standard normal distribution.
+    pub(crate) fn shuffle<T>(&mut self, values: &mut [T]) {
+        for last in (1..values.len()).rev() {
+            let other = (self.uniform() * (last + 1) as f64) as usize;
+            values.swap(last, other.min(last));
+        }
+    }
+
     pub(crate) fn normal(&mut self) -> f64 {
         let radius = (-2.0 * self.uniform().ln()).sqrt();
         radius * (std::f64::consts::TAU * self.uniform()).cos()
@@ -99,6 +104,7 @@ mod tests {
         let begin_with_a = (0..1_000).filter(|seed| order(*seed, 1)[0] == Side::A);
         assert!((430..570).contains(&begin_with_a.count()));
     }
+
     #[test]
     fn cells_stand_as_often_at_each_place_of_a_round() {
         let mut first = [0_u32; 5];

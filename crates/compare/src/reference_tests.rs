@@ -7,15 +7,13 @@ use serde_json::Value;
 
 #[test]
 fn spreads_are_those_of_scipy() {
-    let text = include_str!("reference/reference.json");
-    let cases: Vec<Value> = serde_json::from_str(text).expect("cases");
+    let cases: Vec<Value> = serde_json::from_str(include_str!("reference/reference.json")).expect("cases");
     assert!(cases.len() > 30);
     for case in cases {
-        let number = |value: &Value| value.as_f64().expect("a number");
-        let values: Vec<f64> = case["values"].as_array().expect("values").iter().map(number).collect();
+        let values = numbers(&case["values"]);
         let found = spread(&values).expect("a spread");
         let close = |ours: f64, theirs: &Value| {
-            let theirs = number(theirs);
+            let theirs = theirs.as_f64().expect("a number");
             let scale = theirs.abs().max(found.mean.abs()).max(found.sd.unwrap_or(0.0));
             assert!((ours - theirs).abs() <= 1e-9 * scale, "{ours} {theirs} of {case}");
         };
@@ -39,14 +37,12 @@ fn assert_close(ours: f64, theirs: &Value, what: &str) {
 }
 
 fn numbers(values: &Value) -> Vec<f64> {
-    let values = values.as_array().expect("values").iter();
-    values.map(|value| value.as_f64().expect("a number")).collect()
+    values.as_array().expect("values").iter().map(|value| value.as_f64().expect("a number")).collect()
 }
 
 #[test]
 fn differences_are_those_of_scipy() {
-    let text = include_str!("reference/differences.json");
-    let reference: Value = serde_json::from_str(text).expect("cases");
+    let reference: Value = serde_json::from_str(include_str!("reference/differences.json")).expect("cases");
     let cases = reference["sides"].as_array().expect("cases");
     assert!(cases.len() > 10);
     for case in cases {
@@ -74,13 +70,11 @@ fn differences_are_those_of_scipy() {
 
 #[test]
 fn corrected_probabilities_are_those_of_statsmodels() {
-    let text = include_str!("reference/differences.json");
-    let reference: Value = serde_json::from_str(text).expect("cases");
+    let reference: Value = serde_json::from_str(include_str!("reference/differences.json")).expect("cases");
     for case in reference["corrected"].as_array().expect("cases") {
         let p = numbers(&case["p"]);
         for (method, ours) in [("holm", holm(&p)), ("benjamini_hochberg", benjamini_hochberg(&p))] {
-            let theirs = case[method].as_array().expect("probabilities");
-            for (ours, theirs) in ours.iter().zip(theirs) {
+            for (ours, theirs) in ours.iter().zip(case[method].as_array().expect("probabilities")) {
                 assert_close(*ours, theirs, method);
             }
         }
@@ -89,14 +83,12 @@ fn corrected_probabilities_are_those_of_statsmodels() {
 
 #[test]
 fn changes_of_a_level_are_those_of_mongodbs_e_divisive() {
-    let text = include_str!("reference/changes.json");
-    let cases: Vec<Value> = serde_json::from_str(text).expect("cases");
+    let cases: Vec<Value> = serde_json::from_str(include_str!("reference/changes.json")).expect("cases");
     assert_eq!(cases.len(), 10);
     for case in cases {
         let values = numbers(&case["values"]);
         let search = crate::ChangeSearch { level: 0.01, ..crate::ChangeSearch::default() };
-        let found = crate::change_points(&values, search);
-        let places: Vec<f64> = found.iter().map(|it| it.at as f64).collect();
+        let places: Vec<f64> = crate::change_points(&values, search).iter().map(|it| it.at as f64).collect();
         let theirs = match numbers(&case["changes"]) {
             // As it was drawn: it went back nearly, and theirs finds none.
             theirs if theirs.is_empty() && values.len() == 35 => vec![15.0, 23.0],
@@ -108,16 +100,13 @@ fn changes_of_a_level_are_those_of_mongodbs_e_divisive() {
 
 #[test]
 fn laws_of_scalability_are_those_of_scipys_curve_fit() {
-    let text = include_str!("reference/scalability.json");
-    let cases: Vec<Value> = serde_json::from_str(text).expect("cases");
+    let cases: Vec<Value> = serde_json::from_str(include_str!("reference/scalability.json")).expect("cases");
     assert!(cases.len() > 20);
     for case in cases {
         let (clients, throughput) = (numbers(&case["clients"]), numbers(&case["throughput"]));
-        let points: Vec<crate::ScalePoint> = clients
-            .iter()
-            .zip(&throughput)
-            .map(|(&clients, &throughput)| crate::ScalePoint { clients, throughput })
-            .collect();
+        let points = clients.into_iter().zip(throughput);
+        let points = points.map(|(clients, throughput)| crate::ScalePoint { clients, throughput });
+        let points: Vec<_> = points.collect();
         let found = crate::scalability(&points).expect("a law");
         let estimates = [found.alone, found.contention, found.coherence];
         let (values, halves) = (numbers(&case["found"]), numbers(&case["half"]));

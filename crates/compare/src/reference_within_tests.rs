@@ -5,8 +5,7 @@ use crate::{ValueCounts, within_one_run};
 use serde_json::Value;
 
 fn numbers(of: &Value) -> Vec<u64> {
-    let all = of.as_array().expect("numbers").iter();
-    all.map(|it| it.as_u64().expect("a number")).collect()
+    of.as_array().expect("numbers").iter().map(|it| it.as_u64().expect("a number")).collect()
 }
 
 #[test]

@@ -31,8 +31,7 @@ pub struct ScalePoint {
 pub struct Estimate {
     /// The value.
     pub value: f64,
-    /// By the curvature at the best fit and Student's t; `None` where the value lies at its bound, or runs are as few
-    /// as parameters.
+    /// By the curvature at the best fit and Student's t; `None` at a bound, or of as few runs as parameters.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -70,10 +69,7 @@ impl Scalability {
         self.r_squared < LEAST_EXPLAINED || self.worst_residual > MOST_OFF
     }
 
-    /// The number of clients with the highest throughput, where the runs tell it; `most` clients were tried.
-    ///
-    /// # Errors
-    /// Why they do not.
+    /// The number of clients with the highest throughput, or why the runs do not tell it; `most` clients were tried.
     pub fn told_peak(&self, most: f64) -> Result<f64, NoPeak> {
         if self.is_poor() {
             return Err(NoPeak::PoorFit);
@@ -98,8 +94,7 @@ impl Scalability {
         (coherence > 0.0).then(|| ((1.0 - contention).max(0.0) / coherence).sqrt().max(1.0))
     }
 
-    /// Throughput lost to contention and coherence, as shares of what so many clients would have without them: the
-    /// whole, and the parts of both.
+    /// Throughput lost to contention and coherence, as shares of that without them: the whole, and both parts.
     pub fn lost(&self, clients: f64) -> [f64; 3] {
         let contention = self.contention.value * (clients - 1.0);
         let coherence = self.coherence.value * clients * (clients - 1.0);
@@ -138,7 +133,6 @@ pub fn scalability(points: &[ScalePoint]) -> Option<Scalability> {
     Some(told(&scaled, &counts, &best, scale))
 }
 
-/// A fit in which some parameters were free.
 struct Fit {
     at: [f64; 3],
     free: [bool; 3],
@@ -294,8 +288,7 @@ mod tests {
         let proven = of(coherence(0.01, 0.005), 0.1, 0.99);
         assert!((proven.told_peak(8.0).unwrap() - 9.487).abs() < 1e-3);
         assert_eq!(proven.told_peak(4.0), Err(NoPeak::FarBeyond));
-        let chance = of(coherence(0.01, -0.001), 0.1, 0.99);
-        assert_eq!(chance.told_peak(8.0), Err(NoPeak::NotProven));
+        assert_eq!(of(coherence(0.01, -0.001), 0.1, 0.99).told_peak(8.0), Err(NoPeak::NotProven));
         let unknown = Estimate { value: 0.01, interval: None };
         assert_eq!(of(unknown, 0.1, 0.99).told_peak(8.0), Err(NoPeak::NotProven));
         assert_eq!(of(Estimate::default(), 0.1, 0.99).told_peak(8.0), Err(NoPeak::NeverFalls));

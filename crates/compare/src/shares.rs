@@ -109,8 +109,7 @@ fn standard_error(a: PartOf, b: PartOf) -> Option<f64> {
     Some((share * (1.0 - share) * weighs * of_each).sqrt())
 }
 
-/// The smallest change of a share (0 to 1) that two sets of samples can tell; `None` where they can tell none: one is
-/// empty, or the share cannot change by so much.
+/// The smallest change of a share (0 to 1) that these samples can tell; `None` where none, or none that large exists.
 pub fn smallest_change(share: f64, a: Amount, b: Amount) -> Option<f64> {
     let (a, b) = (a.samples(), b.samples());
     let change = PROVEN * (share * (1.0 - share) * (1.0 / a + 1.0 / b)).sqrt();

@@ -6,8 +6,7 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 const LEAST_RUNS: usize = 3;
 /// Runs below which none can be told to lie apart.
 const LEAST_RUNS_APART: usize = 5;
-/// Distances from the median, in standard deviations as the median distance estimates them, beyond which a run
-/// lies apart.
+/// Distances from the median, in standard deviations as the median distance tells, beyond which a run lies apart.
 const APART: f64 = 5.0;
 /// Share of the median within which no run lies apart, however close the others are to each other.
 const CLOSE: f64 = 0.05;
@@ -38,14 +37,10 @@ pub fn spread(values: &[f64]) -> Option<Spread> {
     let n = runs as f64;
     // Divided first: the sum of large numbers may have no place in a float.
     let mean = values.iter().map(|v| v / n).sum::<f64>();
-    let sd = (runs > 1).then(|| {
-        let squares = values.iter().map(|v| (v - mean).powi(2) / (n - 1.0));
-        squares.sum::<f64>().sqrt()
-    });
-    let half = sd.filter(|_| runs >= LEAST_RUNS).and_then(|sd| {
-        let t = StudentsT::new(0.0, 1.0, n - 1.0).ok()?;
-        Some(t.inverse_cdf(0.975) * sd / n.sqrt())
-    });
+    let sd = (runs > 1).then(|| values.iter().map(|v| (v - mean).powi(2) / (n - 1.0)).sum::<f64>().sqrt());
+    let half = sd
+        .filter(|_| runs >= LEAST_RUNS)
+        .and_then(|sd| Some(StudentsT::new(0.0, 1.0, n - 1.0).ok()?.inverse_cdf(0.975) * sd / n.sqrt()));
     Some(Spread {
         runs,
         mean,
@@ -56,8 +51,7 @@ pub fn spread(values: &[f64]) -> Option<Spread> {
     })
 }
 
-/// The runs, by their index, whose value lies far from the others'. None are with fewer than five values: there
-/// is no telling then who of them is the odd one.
+/// The runs, by index, whose value lies far from the others'; none of fewer than five, as nobody is the odd one there.
 pub fn apart(values: &[Option<f64>]) -> Vec<usize> {
     let known = || values.iter().flatten().copied().filter(|v| v.is_finite());
     if known().count() < LEAST_RUNS_APART {
@@ -75,7 +69,7 @@ pub fn apart(values: &[Option<f64>]) -> Vec<usize> {
     far.map(|(run, _)| run).collect()
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
     let lower = *values.get((values.len() - 1) / 2)?;

@@ -1,14 +1,10 @@
 //! Questions that stand in a tree, such as what every frame of a flame graph costs: which of many changes are proven,
-//! where what lies below a frame is asked about only when something changed there.
-//!
-//! A frame asks two things. *Did anything change here or below?* is a group; its probability is that of Simes over all
-//! frames in it, so that two changes below it which cancel out are seen all the same. *Did the whole of this frame
-//! change?* is a leaf of the group. Groups and leaves are decided from the root down by DAGGER (Ramdas, Chen,
-//! Wainwright and Jordan, "A sequential algorithm for false discovery rate control on directed acyclic graphs",
-//! Biometrika 106, 2019, 69-86), which of a tree without depth is the method of Benjamini and Hochberg, and of any tree
-//! that of Lynch and Guo (2016): what is decided at a depth may be wrong as often as the level says, given all that was
-//! decided above it, and nothing is decided below a group in which nothing changed. The root is a group of everything:
-//! where nothing changed at all, the chance that anything is called changed is the level.
+//! where what lies below a frame is asked about only when something changed there. *Did anything change here or below?*
+//! is a group, by Simes over all frames in it, so that changes which cancel out are seen; *did the whole of this frame
+//! change?* is a leaf of it. Both are decided from the root down by DAGGER (Ramdas, Chen, Wainwright and Jordan, "A
+//! sequential algorithm for false discovery rate control on directed acyclic graphs", Biometrika 106, 2019), which of a
+//! tree without depth is the method of Benjamini and Hochberg, and of any tree that of Lynch and Guo (2016). The
+//! root is a group of everything: where nothing changed, the chance that anything is called changed is the level.
 //!
 //! A frame that hands (nearly) all of its cost to one callee asks the same as that callee; such a chain is one
 //! question, which its last frame answers.
@@ -38,8 +34,7 @@ pub struct TreeAnswer {
 /// The share of a frame's cost from which on a callee is asked the same.
 const SAME_QUESTION: f64 = 0.9;
 
-/// Decides all frames of a tree at a level: of those that are called changed, at most this share is expected to be
-/// none.
+/// Decides all frames at a level: of those that are called changed, at most this share is expected to be none.
 pub fn decide_tree(questions: &[TreeQuestion], level: f64) -> Vec<TreeAnswer> {
     let chains = Chains::of(questions);
     let groups = Groups::of(&chains);
@@ -49,8 +44,7 @@ pub fn decide_tree(questions: &[TreeQuestion], level: f64) -> Vec<TreeAnswer> {
     let frames = questions.iter().zip(&chains.of_frame);
     frames
         .map(|(question, &chain)| {
-            let threshold = decided.of_leaf.get(chain).copied().flatten();
-            let reached = threshold.filter(|it| question.p <= *it);
+            let reached = decided.of_leaf.get(chain).copied().flatten().filter(|it| question.p <= *it);
             TreeAnswer {
                 asked: decided.opened.get(chain) == Some(&true),
                 proven: reached.is_some(),
@@ -63,7 +57,6 @@ pub fn decide_tree(questions: &[TreeQuestion], level: f64) -> Vec<TreeAnswer> {
 /// Frames that ask the same, parents first.
 #[derive(Debug, Default)]
 struct Chains {
-    /// The chain of each frame.
     of_frame: Vec<usize>,
     parent: Vec<Option<usize>>,
     /// The probability of the last frame of each.
@@ -100,16 +93,13 @@ impl Chains {
 /// Chains with what is below them.
 struct Groups<'c> {
     chains: &'c Chains,
-    /// How many chains are in each group.
     size: Vec<usize>,
     depth: Vec<usize>,
-    /// The probability of each group.
     p: Vec<f64>,
     /// That of all of them.
     whole: f64,
 }
 
-/// Decisions on chains.
 #[derive(Debug)]
 struct Decided {
     opened: Vec<bool>,
@@ -159,8 +149,7 @@ impl<'c> Groups<'c> {
         Self { chains, size, depth, p, whole: simes(&mut all) }
     }
 
-    /// The questions at a depth whose group above is open: groups of that depth, and leaves of groups of the depth
-    /// above.
+    /// The questions at a depth below open groups: groups of that depth, and leaves of groups of the depth above.
     fn asked_at(&self, depth: usize, opened: &[bool]) -> Vec<Asked> {
         let is_open = |chain: Option<usize>| chain.is_none_or(|chain| opened.get(chain) == Some(&true));
         let each = self.chains.p.iter().zip(&self.chains.parent).enumerate();
@@ -170,26 +159,17 @@ impl<'c> Groups<'c> {
             let at = self.depth.get(chain).copied().unwrap_or(1);
             if at == depth && is_open(*parent) {
                 let p = self.p.get(chain).copied().unwrap_or(1.0);
-                // A group of one chain is that chain's question.
+                // A group of one chain is that chain's question. Else every chain is a leaf, and at most every one a
+                // group.
                 let is_leaf = size == 1;
-                asked.push(Asked {
-                    chain,
-                    is_leaf,
-                    p,
-                    leaves: size,
-                    nodes: if is_leaf { 1 } else { self.nodes(chain) },
-                });
+                let nodes = if is_leaf { 1 } else { 2 * size };
+                asked.push(Asked { chain, is_leaf, p, leaves: size, nodes });
             }
             if at + 1 == depth && size > 1 && is_open(Some(chain)) {
                 asked.push(Asked { chain, is_leaf: true, p: *own, leaves: 1, nodes: 1 });
             }
         }
         asked
-    }
-
-    /// Groups and leaves from a group down, as an upper bound: every chain is a leaf, and at most every one a group.
-    fn nodes(&self, chain: usize) -> usize {
-        2 * self.size.get(chain).copied().unwrap_or(1)
     }
 
     fn decide(&self, level: f64) -> Decided {
@@ -208,10 +188,9 @@ impl<'c> Groups<'c> {
                 let part = leaves / count as f64;
                 level * part * (nodes + (here + rejected) as f64 - 1.0) / nodes
             };
-            let here = (1..=asked.len()).rev().find(|here| {
-                let passing = asked.iter().filter(|it| it.p <= threshold(it, *here));
-                passing.count() >= *here
-            });
+            let here = (1..=asked.len())
+                .rev()
+                .find(|here| asked.iter().filter(|it| it.p <= threshold(it, *here)).count() >= *here);
             let Some(here) = here else { continue };
             for it in asked.iter().filter(|it| it.p <= threshold(it, here)) {
                 if let Some(opened) = decided.opened.get_mut(it.chain) {

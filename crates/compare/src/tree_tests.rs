@@ -38,8 +38,7 @@ fn tree(draw: &mut Draw) -> Vec<Played> {
     tree
 }
 
-/// Costs of frames in a run, of which the whole broker costs 1 or so: with noise that all of them share, noise that
-/// neighbours share, and that of so many samples.
+/// Costs of frames in a run of a broker at 1 or so, with noise that all, neighbours, and samples have.
 fn run(draw: &mut Draw, tree: &[Played], change: &[f64]) -> Vec<f64> {
     let machine = 1.0 + 0.03 * draw.normal();
     let mut neighbours = 0.0;
@@ -65,7 +64,6 @@ fn totals(tree: &[Played], mut costs: Vec<f64>) -> Vec<f64> {
     costs
 }
 
-/// An experiment on a tree of which B has this change.
 fn decide(draw: &mut Draw, tree: &[Played], change: &[f64]) -> Vec<TreeAnswer> {
     let none = vec![0.0; tree.len()];
     let pairs: Vec<[Vec<f64>; 2]> = (0..PAIRS).map(|_| [run(draw, tree, &none), run(draw, tree, change)]).collect();
@@ -81,7 +79,6 @@ fn decide(draw: &mut Draw, tree: &[Played], change: &[f64]) -> Vec<TreeAnswer> {
     decide_tree(&questions, 0.05)
 }
 
-/// The leaf whose share is nearest to this one.
 fn leaf(tree: &[Played], share: f64) -> usize {
     let is_leaf = |at: &usize| tree.iter().all(|it| it.parent != Some(*at));
     let leaves = (0..tree.len()).filter(is_leaf);
@@ -175,8 +172,7 @@ fn a_chain_is_one_question_and_each_of_its_frames_needs_its_own_proof() {
 fn a_tree_without_depth_is_decided_by_benjamini_and_hochberg() {
     let p = [0.001, 0.012, 0.014, 0.2, 0.9];
     let questions: Vec<TreeQuestion> = p.iter().map(|p| question(None, 1.0, *p)).collect();
-    let answers = decide_tree(&questions, 0.05);
-    let proven: Vec<bool> = answers.iter().map(|it| it.proven).collect();
+    let proven: Vec<bool> = decide_tree(&questions, 0.05).iter().map(|it| it.proven).collect();
     let flat: Vec<bool> = crate::benjamini_hochberg(&p).iter().map(|p| *p <= 0.05).collect();
     assert_eq!(proven, flat);
 }

@@ -18,16 +18,14 @@ pub enum Verdict {
     Negligible,
     /// It differs by less than the margin, if at all.
     Same,
-    /// The runs do not tell. So many pairs would tell a difference as large as the margin; `None` where that is beyond
-    /// counting.
+    /// The runs do not tell; so many pairs would tell a difference as large as the margin, `None` beyond counting.
     CannotTell {
         /// Pairs in all.
         pairs: Option<u32>,
     },
 }
 
-/// Whether so many pairs, or runs of each side, can be called different whatever they show. What cannot is no question
-/// beside others: it would take level from what can.
+/// Whether so many pairs, or runs of each side, can be called different; else it is no question, and takes no level.
 pub const fn can_differ(count: usize) -> bool {
     count >= LEAST_PAIRS
 }
@@ -66,8 +64,7 @@ pub fn guarded(p: f64, guard: Option<f64>, level: f64) -> f64 {
     }
 }
 
-/// Decides. `p` is the difference's own probability, or the one that is corrected for other questions; `guard` is
-/// that of [`guard`].
+/// Decides; `p` is the difference's own, or corrected for other questions, and `guard` that of [`guard`].
 pub fn verdict(difference: &Difference, p: f64, guard: Option<f64>, rules: Rules) -> Verdict {
     let Rules { level, own_level, margin } = rules;
     let differs = guarded(p, guard, level) <= level;

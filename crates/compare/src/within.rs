@@ -1,13 +1,8 @@
-//! How well one run knows its own quantiles: intervals by the stationary bootstrap.
-//!
-//! A run is cut into slices of a second or so, each with all values that were counted in it. Slices near each other are
-//! alike (a queue that is long stays long), so that they are not drawn one by one: each resample joins stretches of the
-//! run, whose lengths are random with a given mean, until it is as long as the run; behind the end of the run comes its
-//! beginning. What is drawn is merged, and its quantiles are taken. The middle 95 % of these are the interval.
-//! (Politis, Romano 1994: The Stationary Bootstrap. Journal of the American Statistical Association 89, 1303–1313.)
-//!
-//! Such an interval holds the quantile of the run's own stationary distribution: of a run of the same length under the
-//! same conditions. It says nothing of how far runs differ, which is why nothing is decided by it.
+//! How well one run knows its own quantiles: intervals by the stationary bootstrap (Politis, Romano 1994, Journal of
+//! the American Statistical Association 89, 1303–1313). Slices near each other are alike, so that a resample joins
+//! stretches of random length; behind the end of the run comes its beginning. The middle 95 % of the quantiles of what
+//! is drawn are the interval. It holds the quantile of the run's own stationary distribution, and says nothing of how
+//! far runs differ, which is why nothing is decided by it.
 
 use crate::order::Draw;
 
@@ -15,7 +10,6 @@ use crate::order::Draw;
 pub const LEAST_BLOCKS: f64 = 8.0;
 /// Resamples: ends of intervals are the 13th of each side.
 const RESAMPLES: usize = 500;
-/// Share of resamples on each side of the interval.
 const TAIL: f64 = 0.025;
 /// Keeps a rank from the next one where a share times a count is a whole number but for its last digit.
 const ULP: f64 = 1e-12;
@@ -64,10 +58,7 @@ pub enum NoInterval {
 }
 
 /// The 95 % interval of each quantile (0 to 1) within one run. `block` is the mean length of a stretch, in slices. The
-/// same seed draws the same.
-///
-/// # Errors
-/// Where the run is too short, or empty.
+/// same seed draws the same. A run that is too short, or empty, is refused.
 pub fn within_one_run(
     slices: &[ValueCounts],
     block: f64,
@@ -111,10 +102,7 @@ fn resample(draw: &mut Draw, block: f64, weights: &mut [f64]) {
     let slices = weights.len() as u64;
     let mut at = 0;
     for drawn in 0..slices {
-        at = match drawn == 0 || draw.uniform() < 1.0 / block {
-            true => draw.next() % slices,
-            false => (at + 1) % slices,
-        };
+        at = if drawn == 0 || draw.uniform() < 1.0 / block { draw.next() % slices } else { (at + 1) % slices };
         if let Some(weight) = weights.get_mut(at as usize) {
             *weight += 1.0;
         }
@@ -125,9 +113,7 @@ fn resample(draw: &mut Draw, block: f64, weights: &mut [f64]) {
 struct Sliced {
     /// Each slice: its values, and how many lie at or below each.
     slices: Vec<Vec<(u64, f64)>>,
-    /// How many values each slice has.
     counts: Vec<f64>,
-    /// Every value of the run, the smallest first.
     values: Vec<u64>,
     /// How many values of each slice lie at or below a value of the run, where that was asked.
     below: Vec<Option<Box<[f64]>>>,
@@ -189,8 +175,7 @@ impl Sliced {
 }
 
 fn dot(counts: &[f64], weights: &[f64]) -> f64 {
-    let products = counts.iter().zip(weights).map(|(count, by)| count * by);
-    products.sum()
+    counts.iter().zip(weights).map(|(count, by)| count * by).sum()
 }
 
 #[cfg(test)]

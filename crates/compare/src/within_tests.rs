@@ -19,8 +19,7 @@ fn run(draw: &mut Draw, slices: usize, correlation: f64) -> Vec<ValueCounts> {
     all
 }
 
-/// The share of simulated runs whose interval holds the true quantile of the stationary distribution: normal, with a
-/// variance of 2.
+/// The share of runs whose interval holds the true quantile of the stationary distribution: normal, variance 2.
 fn coverage(slices: usize, block: f64, correlation: f64) -> [f64; 3] {
     const RUNS: u64 = 100;
     let mut held = [0_u64; 3];

@@ -7,7 +7,6 @@ use crate::calibration::{BUSY, Calibration, Lateness, Point, Workload, workload_
 use crate::{Error, NoObserver, RunOptions};
 use experiment::{BrokerKind, BrokerSpec, Experiment, LoadSpec, PhasesSpec, ProfileSpec, SizeSpec};
 
-/// Bytes of a message.
 const SIZES: [usize; 3] = [12, 1_024, 16_384];
 /// Connections; where messages also come out again, twice as many.
 const CONNECTIONS: [usize; 2] = [1, 100];
@@ -19,7 +18,6 @@ const IN_FLIGHT: usize = 2_000;
 /// Message rates at which it is looked how late the event loop wakes: at rest, and under load.
 const RATES: [f64; 2] = [1_000.0, 50_000.0];
 
-/// A load to be measured.
 #[derive(Clone, Copy, Debug)]
 struct Job {
     workload: Workload,
@@ -58,10 +56,7 @@ fn one_loop() -> Vec<Job> {
     all
 }
 
-/// Measures this machine. `progress` gets the number of loads done, their total, and the next one.
-///
-/// # Errors
-/// Where the embedded broker or a load could not be started, or where it was stopped.
+/// Measures this machine, unless stopped. `progress` gets the number of loads done, their total, and the next one.
 pub fn calibrate(
     options: &RunOptions,
     control: &load::Control,
@@ -186,6 +181,5 @@ fn point(job: Job, options: &RunOptions, control: &load::Control) -> Result<Poin
 
 /// CPU that neither bellows nor its broker used.
 fn others_cores(summary: &archive::RunSummary) -> f64 {
-    let facts = summary.verdict.as_ref().map(|verdict| &verdict.facts);
-    facts.and_then(archive::Facts::other_cores).unwrap_or(0.0)
+    summary.verdict.as_ref().map(|verdict| &verdict.facts).and_then(archive::Facts::other_cores).unwrap_or(0.0)
 }

@@ -1,16 +1,13 @@
-//! The generator's capacity on this machine: short unthrottled loads against the embedded broker, kept per machine, so
-//! that a verdict can say whether a broker's rate was anywhere near the generator's.
-//!
-//! The figures are those of one event loop, and of as many as there are cores, beside an embedded broker
-//! on the same cores. They say what the generator has done here, hence "could have made"; they are no
-//! promise. Where it was not the generator that limited a load, or where other processes were busy, the
-//! figure is a lower bound, and is marked as one.
+//! The generator's capacity on this machine: short unthrottled loads against the embedded broker on the same cores,
+//! kept per machine, so that a verdict can say whether a broker's rate was anywhere near the generator's. Where it was
+//! not the generator that limited a load, or other processes were busy, the figure is marked as a lower bound.
 
 use std::path::PathBuf;
 use std::{fs, io};
 
 use archive::{Capacity, data_folder};
 use load::{Guarantee, Plan, Sizes};
+use measure::counted;
 use serde::{Deserialize, Serialize};
 
 use crate::hardware;
@@ -134,14 +131,12 @@ impl Calibration {
         self.others_cores >= BUSY
     }
 
-    /// Whether it holds for this machine and this bellows.
     fn is_of(&self, other: &Self) -> bool {
         let key = |c: &Self| (c.schema.clone(), c.bellows.clone(), c.cpu.clone(), c.cores, c.kernel.clone());
         key(self) == key(other)
     }
 }
 
-/// Most bytes of a calibration, which has some kilobytes.
 const LARGEST: u64 = 1 << 20;
 
 fn file_name(calibration: &Calibration) -> String {
@@ -161,10 +156,7 @@ pub enum Keeping {
     Quieter,
 }
 
-/// Stores the calibration for this machine, unless the stored one was taken on a less busy machine.
-///
-/// # Errors
-/// Where there is no home, or the file cannot be written.
+/// Stores the calibration for this machine, which needs a home, unless the stored one was taken on a less busy machine.
 pub fn keep(calibration: &Calibration) -> io::Result<Keeping> {
     if kept().is_some_and(|before| !replaces(calibration, &before)) {
         return Ok(Keeping::Quieter);
@@ -184,8 +176,7 @@ fn replaces(new: &Calibration, before: &Calibration) -> bool {
     !new.is_busy() || new.others_cores <= before.others_cores
 }
 
-/// The calibration of this machine and this bellows. A file that is unreadable or of another kernel counts as none:
-/// calibrating again replaces it.
+/// The calibration of this machine and this bellows; a file that is unreadable or of another kernel counts as none.
 pub fn kept() -> Option<Calibration> {
     let here = Calibration::here();
     let path = data_folder()?.join(file_name(&here));
@@ -229,8 +220,8 @@ impl Calibration {
         let mut shape = format!(
             "{}, {size} B, {}, {}",
             first.workload_text(),
-            counted(first.connections, "producer"),
-            counted(first.threads, "event loop")
+            counted(first.connections as u64, "producer"),
+            counted(first.threads as u64, "event loop")
         );
         if self.is_busy() {
             let others = self.others_cores;
@@ -240,8 +231,7 @@ impl Calibration {
         Some(Capacity { rate, shape, at_least })
     }
 
-    /// Calibrated points of a workload by size, with the nearest numbers of connections and event loops; never with
-    /// more event loops than requested.
+    /// Calibrated points by size, of the nearest numbers of connections and, at most as requested, of event loops.
     fn line(&self, workload: Workload, tls: bool, connections: usize, threads: usize) -> Option<Vec<&Point>> {
         let distance = |point: &Point| (connections as f64 / point.connections as f64).ln().abs();
         let known = |p: &&Point| p.workload == workload && p.tls == tls && p.rate > 0.0 && p.connections > 0;
@@ -259,13 +249,7 @@ impl Calibration {
     }
 }
 
-fn counted(count: usize, what: &str) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{s}")
-}
-
-/// Between two sizes the time per message is taken to grow evenly, as copying does:
-/// seconds per message of this size, on the line through the measured sizes.
+/// Seconds per message, on the line through the measured sizes: it grows evenly between two of them, as copying does.
 fn seconds_each(line: &[&Point], size: usize) -> Option<f64> {
     let each = |p: &Point| 1.0 / p.rate;
     let above = line.iter().position(|p| p.size >= size);

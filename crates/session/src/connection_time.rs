@@ -68,7 +68,6 @@ impl ConnectionCounts {
         })
     }
 
-    /// The shortest round trip of any of them.
     pub(crate) fn round_trip(&self) -> Option<Nanos> {
         let trips = self.0.values().map(|c| c.shortest_round_trip_us);
         trips.filter(|us| (1..u32::MAX).contains(us)).min().map(|shortest| Nanos(u64::from(shortest) * 1_000))

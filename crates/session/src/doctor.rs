@@ -56,7 +56,7 @@ pub fn checks() -> Vec<Check> {
         build(cfg!(debug_assertions)),
         cores(linux::cpus::usable()),
         profiling(),
-        kernel_symbols(),
+        kernel_symbols(&fs::read_to_string("/proc/kallsyms").unwrap_or_default()),
         tracefs(),
         clock(crate::hardware::clock_source().as_deref()),
         open_files(),
@@ -90,7 +90,6 @@ fn kept_runs() -> Check {
     }
 }
 
-/// Bytes that are free where the folder is, or will be.
 fn free_bytes(dir: &Path) -> Option<u64> {
     let there = dir.ancestors().find(|folder| folder.is_dir())?;
     let found = rustix::fs::statvfs(there).ok()?;
@@ -122,7 +121,6 @@ fn installed_brokers() -> Check {
     Check::new(NAME, Status::Warn, observed, &meaning).fix(remedies.join(", or "))
 }
 
-/// One check for every running broker.
 fn running_brokers() -> Vec<Check> {
     let check = |pid| {
         let (command, arguments) = (processes::stat(pid)?.command, processes::arguments(pid));
@@ -175,7 +173,6 @@ fn cores(cores: u32) -> Check {
     .fix("use a machine with 4 cores or more, or run the broker on another machine")
 }
 
-/// Whether this bellows is as quick as figures demand.
 fn build(is_debug: bool) -> Check {
     const NAME: &str = "build";
     if !is_debug {
@@ -256,13 +253,8 @@ fn trial() -> Result<Vec<String>, profile::Error> {
     Ok(sampler.stop()?.notes)
 }
 
-fn kernel_symbols() -> Check {
-    let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-    judge_kernel_symbols(&symbols)
-}
-
 /// Addresses that are all zero are hidden ones.
-fn judge_kernel_symbols(symbols: &str) -> Check {
+fn kernel_symbols(symbols: &str) -> Check {
     const NAME: &str = "kernel symbols";
     let named = symbols.lines().filter(|line| !line.starts_with("0000000000000000")).count();
     if named > 0 {
@@ -319,7 +311,6 @@ fn open_files() -> Check {
 mod tests {
     use super::*;
 
-    /// No process has this number.
     const NOBODY: u32 = u32::MAX;
 
     fn check(program: &str, ports: &[u16], line: &str) -> Check {
@@ -399,9 +390,9 @@ mod tests {
     #[test]
     fn hidden_kernel_addresses_are_recognised() {
         let hidden = "0000000000000000 T _text\n0000000000000000 t x\n";
-        assert_eq!(judge_kernel_symbols(hidden).status, Status::Warn);
-        assert_eq!(judge_kernel_symbols("").status, Status::Warn);
-        assert_eq!(judge_kernel_symbols("ffffffff81000000 T _text\n").status, Status::Ok);
+        assert_eq!(kernel_symbols(hidden).status, Status::Warn);
+        assert_eq!(kernel_symbols("").status, Status::Warn);
+        assert_eq!(kernel_symbols("ffffffff81000000 T _text\n").status, Status::Ok);
     }
 
     #[test]

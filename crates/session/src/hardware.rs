@@ -36,7 +36,6 @@ pub(crate) fn read() -> Hardware {
     }
 }
 
-/// The clock that the kernel keeps time by.
 pub(crate) fn clock_source() -> Option<String> {
     trimmed("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 }
@@ -59,10 +58,8 @@ pub(crate) fn trimmed(path: &str) -> Option<String> {
 }
 
 fn cpu_model(cpuinfo: &str) -> String {
-    let value = |key: &str| {
-        let line = cpuinfo.lines().find(|line| line.starts_with(key))?;
-        Some(line.split_once(':')?.1.trim().to_owned())
-    };
+    let value =
+        |key: &str| Some(cpuinfo.lines().find(|line| line.starts_with(key))?.split_once(':')?.1.trim().to_owned());
     // Arm names no model; its implementer and part are what there is.
     value("model name")
         .or_else(|| Some(format!("{} part {}", value("CPU implementer")?, value("CPU part")?)))

@@ -18,10 +18,8 @@ use brokers::rabbitmq::node_directory;
 const FOLDER: &str = "looks";
 /// Most records that are read of a folder, and kept of a run.
 const MOST: usize = 1_000;
-/// Bytes of one.
 const LARGEST: u64 = 4_096;
 
-/// The record of an inspection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct LookWord {
     command: String,
@@ -86,10 +84,8 @@ fn write(folder: &Path, word: &LookWord) -> io::Result<()> {
     fs::rename(&draft, folder.join(format!("{name}.json")))
 }
 
-/// Looks into the brokers of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Looks {
-    /// The directory of each node.
     directories: Vec<PathBuf>,
     known: BTreeMap<PathBuf, KnownLook>,
 }
@@ -109,8 +105,7 @@ impl KnownLook {
 }
 
 impl Looks {
-    /// Into brokers with these directories, one for each node, from now on: a broker may have been loaded before. Who
-    /// was killed then has left no end, and looks no more.
+    /// Into nodes with these directories, from now on: of an earlier load, looks that were killed have left no end.
     pub(crate) fn of(directories: Vec<PathBuf>) -> Self {
         let mut looks = Self { directories, known: BTreeMap::new() };
         looks.read();
@@ -147,7 +142,6 @@ impl Looks {
         }
     }
 
-    /// The looks into a run that began at its origin and has ended.
     pub(crate) fn spans(&self, origin: Time, end: Time) -> Vec<LookSpan> {
         let seconds = |at: Time| (i128::from(at.0) - i128::from(origin.0)) as f64 / 1e9;
         let several = self.directories.len() > 1;

@@ -7,7 +7,6 @@
 //! FOLDER/1f2e3d4c5b6a7988.part/           while it is being moved here; never used
 //! ```
 
-use std::fmt::Write as _;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -26,15 +25,10 @@ use experiment::{BrokerSpec, Experiment};
 const FORMAT: u32 = 2;
 /// The file that describes a folder's data.
 const DESCRIPTION: &str = "prepared.json";
-/// The node's data in a folder.
 pub(crate) const DATA: &str = "data";
-/// Bytes of a description.
 const LARGEST: u64 = 1 << 20;
-/// Digits of a name.
 const DIGITS: usize = 16;
-/// Polling interval while another bellows holds the lock.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Interval of messages about a wait.
 const TELL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Description of prepared data.
@@ -73,10 +67,7 @@ pub struct PreparedFolder {
 }
 
 impl PreparedFolder {
-    /// The one that is named, or `prepared` in bellows' own data folder.
-    ///
-    /// # Errors
-    /// The environment names no home.
+    /// The one that is named, or `prepared` in bellows' own data folder, for which the environment must name a home.
     pub fn of(dir: Option<&Path>) -> Result<Self, Problem> {
         let usual = || Some(archive::data_folder()?.join("prepared"));
         let none = "there is no folder for prepared data";
@@ -93,10 +84,7 @@ impl PreparedFolder {
         &self.dir
     }
 
-    /// All complete data there, by name.
-    ///
-    /// # Errors
-    /// The folder cannot be read; one that is not there holds nothing.
+    /// All complete data there, by age. A folder that is not there holds nothing.
     pub fn list(&self) -> Result<Vec<PreparedData>, Problem> {
         let entries = match fs::read_dir(&self.dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -108,10 +96,7 @@ impl PreparedFolder {
         Ok(found)
     }
 
-    /// Removes data that are not in use.
-    ///
-    /// # Errors
-    /// It is in use, or cannot be removed.
+    /// Removes data, unless it is in use.
     pub fn remove(&self, key: &str) -> Result<(), Problem> {
         let lock = self.open_lock(key)?;
         match lock.try_lock() {
@@ -145,19 +130,19 @@ impl PreparedFolder {
         (found.key == key).then_some(found)
     }
 
-    /// The node's data of this name.
     pub(crate) fn data(&self, key: &str) -> PathBuf {
         self.dir.join(key).join(DATA)
     }
 
-    /// Waits until no other bellows makes this data (`shared`), or makes or uses it.
+    /// Waits until no other bellows makes this data (`shared`), or makes or uses it. The file holds the lock as long as
+    /// it lives; a killed process releases it.
     pub(crate) fn lock(
         &self,
         key: &str,
         shared: bool,
         control: &load::Control,
         observer: &mut dyn Observer,
-    ) -> Result<PreparedLock, Error> {
+    ) -> Result<File, Error> {
         let began = Instant::now();
         let mut told = Duration::ZERO;
         loop {
@@ -166,7 +151,7 @@ impl PreparedFolder {
             match taken {
                 // Whoever removed the data took the file away: nobody else would see this lock.
                 Ok(()) if !self.is_current(key, &file) => continue,
-                Ok(()) => return Ok(PreparedLock { _file: file }),
+                Ok(()) => return Ok(file),
                 Err(TryLockError::Error(error)) => Err(Problem::io("lock", &self.lock_file(key), &error))?,
                 Err(TryLockError::WouldBlock) => {}
             }
@@ -229,8 +214,7 @@ impl PreparedFolder {
         there.is_some() && file.metadata().map(of).ok() == there
     }
 
-    /// The damage of stored data: a folder that was copied in part, or files that were removed. `None` where it is
-    /// complete.
+    /// The damage of data that was copied in part, or of which files were removed; `None` where it is complete.
     pub(crate) fn damage(&self, data: &PreparedData) -> Option<String> {
         let folder = self.data(&data.key);
         let size = match brokers::folder_size(&folder, false) {
@@ -250,12 +234,6 @@ impl PreparedFolder {
         let opened = File::options().create(true).truncate(false).write(true).open(&path);
         opened.map_err(|error| Problem::io("open", &path, &error))
     }
-}
-
-/// Tells other bellows that data is being made or used, as long as it lives; a killed process releases it.
-#[derive(Debug)]
-pub(crate) struct PreparedLock {
-    _file: File,
 }
 
 /// The name of the data that this broker makes from an experiment's filling.
@@ -286,10 +264,7 @@ pub(crate) fn key_of(filling: &Experiment, broker: &BrokerSpec, described: &str)
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -305,7 +280,7 @@ mod tests {
         (dir, folder)
     }
 
-    fn lock(folder: &PreparedFolder, shared: bool) -> PreparedLock {
+    fn lock(folder: &PreparedFolder, shared: bool) -> File {
         let control = load::Control::new();
         folder.lock(KEY, shared, &control, &mut NoObserver).unwrap()
     }

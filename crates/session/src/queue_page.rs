@@ -16,6 +16,8 @@ use web::page_server::{Page, PageServer, serve_pages};
 
 /// Where they stand in OpenMetrics.
 const METRICS_PATH: &str = "/metrics";
+const JSON: &str = "application/json";
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Cost of the pages so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -45,7 +47,6 @@ struct QueuePageState {
     held: Mutex<LastRead>,
 }
 
-/// The latest reading.
 #[derive(Debug, Default)]
 struct LastRead {
     /// `None` where the node did not answer last, until the next request.
@@ -57,10 +58,7 @@ struct LastRead {
 
 impl QueuePage {
     /// Pages of a node's queues, read no more often than at the shortest interval. A node that goes away and comes
-    /// back is connected to again when somebody asks.
-    ///
-    /// # Errors
-    /// The node is not reached, or takes no helper.
+    /// back is connected to again when somebody asks; at first it must be reached and take a helper.
     pub fn open(node: ConnectOptions, request: QueueRequest, shortest: Duration) -> Result<Self, Error> {
         let held = Mutex::new(LastRead { reader: Some(read_from(&node)?), ..LastRead::default() });
         Ok(Self(Arc::new(QueuePageState { node, request, shortest, held })))
@@ -71,10 +69,7 @@ impl QueuePage {
         self.held().cost
     }
 
-    /// Reads the node no more, and waits until nothing of bellows is left there.
-    ///
-    /// # Errors
-    /// The node does not answer.
+    /// Reads the node no more, and waits until it answers that nothing of bellows is left there.
     pub fn close(&self) -> Result<(), Error> {
         let mut held = self.held();
         held.is_closed = true;
@@ -134,9 +129,6 @@ fn read_from(node: &ConnectOptions) -> Result<QueueReader, Error> {
 }
 
 /// Serves the pages at an address, `HOST:PORT`, until the process ends; returns where it listens.
-///
-/// # Errors
-/// The address cannot be listened on, or no thread can be started.
 pub fn serve_queues(address: &str, page: &QueuePage) -> io::Result<SocketAddr> {
     serve_pages(address, pages_of(page))
 }
@@ -148,14 +140,28 @@ pub(crate) fn serve_queues_here(page: &QueuePage) -> io::Result<PageServer> {
 
 fn pages_of(page: &QueuePage) -> Vec<(String, Box<dyn Page>)> {
     vec![
-        (QUEUES_PATH.to_owned(), Box::new(JsonPage(page.clone()))),
-        (METRICS_PATH.to_owned(), Box::new(MetricsPage(page.clone()))),
+        (QUEUES_PATH.to_owned(), Box::new(CountsPage(page.clone(), JSON, QueuePage::write_json))),
+        (METRICS_PATH.to_owned(), Box::new(CountsPage(page.clone(), OPEN_METRICS, QueuePage::write_open_metrics))),
     ]
 }
 
-struct JsonPage(QueuePage);
+/// Counts in one format: its content type, and how it is written.
+struct CountsPage(QueuePage, &'static str, fn(&QueuePage, &mut dyn fmt::Write) -> fmt::Result);
 
-/// The JSON of the page.
+impl Page for CountsPage {
+    fn content_type(&self) -> &'static str {
+        self.1
+    }
+
+    fn refresh(&self) -> Result<(), String> {
+        self.0.refresh()
+    }
+
+    fn write(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        (self.2)(&self.0, out)
+    }
+}
+
 #[derive(Serialize)]
 struct QueuesAsJson<'a> {
     node: &'a str,
@@ -167,19 +173,11 @@ struct QueuesAsJson<'a> {
     cost: QueuePageCost,
 }
 
-impl Page for JsonPage {
-    fn content_type(&self) -> &'static str {
-        "application/json"
-    }
-
-    fn refresh(&self) -> Result<(), String> {
-        self.0.refresh()
-    }
-
-    fn write(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        let (ago, counts, cost) = self.0.last().ok_or(fmt::Error)?;
+impl QueuePage {
+    fn write_json(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let (ago, counts, cost) = self.last().ok_or(fmt::Error)?;
         let queues = QueuesAsJson {
-            node: self.0.0.node.node.as_str(),
+            node: self.0.node.node.as_str(),
             read_ms_ago: ago.as_millis() as u64,
             left_out: counts.left_out(),
             counts: &counts,
@@ -187,21 +185,9 @@ impl Page for JsonPage {
         };
         writeln!(out, "{}", serde_json::to_string(&queues).map_err(|_| fmt::Error)?)
     }
-}
 
-struct MetricsPage(QueuePage);
-
-impl Page for MetricsPage {
-    fn content_type(&self) -> &'static str {
-        "application/openmetrics-text; version=1.0.0; charset=utf-8"
-    }
-
-    fn refresh(&self) -> Result<(), String> {
-        self.0.refresh()
-    }
-
-    fn write(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        let (ago, counts, cost) = self.0.last().ok_or(fmt::Error)?;
+    fn write_open_metrics(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let (ago, counts, cost) = self.last().ok_or(fmt::Error)?;
         write_open_metrics(&counts, out)?;
         let family = |out: &mut dyn fmt::Write, name: &str, kind: &str, help: &str| {
             writeln!(out, "# HELP {name} {help}.\n# TYPE {name} {kind}")

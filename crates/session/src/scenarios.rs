@@ -50,8 +50,7 @@ fn probes(of: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error> {
 fn traces(of: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error> {
     let nodes = of.experiment.traced_nodes().map_err(Error::Invalid)?;
     let (warmup, measure) = (of.experiment.phases.warmup.0, of.experiment.phases.measure.0);
-    let plans = nodes.into_iter().flat_map(|it| TracePlan::all_of(it, of.traced, warmup, measure));
-    Ok(plans.map(boxed).collect())
+    Ok(nodes.into_iter().flat_map(|it| TracePlan::all_of(it, of.traced, warmup, measure)).map(boxed).collect())
 }
 
 fn boxed<S: Scenario + 'static>(scenario: S) -> Box<dyn Scenario> {

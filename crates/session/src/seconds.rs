@@ -28,9 +28,6 @@ pub struct Seconds {
 
 impl Seconds {
     /// The seconds of `run` in which `condition` held. Those of the drain are none: nothing is sent in it.
-    ///
-    /// # Errors
-    /// Where the run's histograms cannot be read.
     pub fn of(run: &RunReader, condition: &Requirement) -> Result<Self, archive::Error> {
         let mut log = run.histograms()?.peekable();
         let has_messages = run.has_messages();

@@ -20,13 +20,11 @@ const LOOK_EVERY: Nanos = Nanos::from_millis(1_000);
 /// Resource usage up to an instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Reading {
-    /// When it was taken.
     pub(crate) at: Time,
     /// The broker's process tree, where its pid is known and it lives.
     pub(crate) broker: Option<ProcessUse>,
     /// bellows itself.
     pub(crate) client: Option<ProcessUse>,
-    /// The whole machine.
     pub(crate) machine: Option<CpuTicks>,
 }
 
@@ -50,9 +48,7 @@ pub(crate) struct Killed {
 
 /// Where readings come from: the machine, or a test.
 pub(crate) trait UsageSource {
-    /// Resource usage so far.
     fn read(&mut self) -> Reading;
-    /// Usage of the broker's threads so far.
     fn threads(&mut self) -> ThreadTimes {
         ThreadTimes::default()
     }
@@ -68,11 +64,9 @@ pub(crate) trait UsageSource {
     fn activity(&mut self) -> Vec<(SeriesName, f64)> {
         Vec::new()
     }
-    /// TCP's counts for our connections to the broker so far.
     fn connections(&mut self) -> ConnectionCounts {
         ConnectionCounts::default()
     }
-    /// TCP's counts for a proxy's own connections so far.
     fn connections_behind(&mut self, _proxy: u32) -> ConnectionCounts {
         ConnectionCounts::default()
     }
@@ -106,13 +100,12 @@ pub(crate) trait UsageSource {
 pub(crate) struct ProcUsage {
     broker: ProcessTree,
     /// The broker's addresses, where a process that returns is to be found by them, and the time of the last search.
-    returns_at: (Vec<SocketAddr>, Time),
-    /// Processes of further brokers under load.
+    pub(crate) returns_at: (Vec<SocketAddr>, Time),
     further: Vec<ProcessTree>,
     /// Other programs that load the broker, and their usage at the last reading.
     generators: Vec<(ProcessTree, ProcessUse)>,
     /// The broker's ports; in a cluster one of each node.
-    ports: Vec<u16>,
+    pub(crate) ports: Vec<u16>,
     page_bytes: u64,
     activity: Activity,
     /// Usage of each node, where bellows started all of them: the first is `broker`, the others are `further`.
@@ -143,7 +136,6 @@ impl NodeUse {
     }
 }
 
-/// Usage of the nodes of a cluster.
 #[derive(Debug, Default)]
 struct NodeUsage {
     /// Usage of each at its last reading.
@@ -167,7 +159,6 @@ impl NodeUsage {
         is_any_there.then(|| all.fold(ProcessUse::default(), sum))
     }
 
-    /// Handles the kill of a node that had used this much CPU.
     fn killed(&mut self, killed: &Killed, cpu: Nanos) -> Vec<(SeriesName, f64)> {
         let since = killed.at.since(self.at);
         if let Some(node) = self.last.get_mut(killed.node) {
@@ -224,12 +215,6 @@ impl ProcUsage {
         }
     }
 
-    /// A broker that has gone is the process that listens there next.
-    pub(crate) fn returning_at(mut self, addresses: Vec<SocketAddr>) -> Self {
-        self.returns_at.0 = addresses;
-        self
-    }
-
     /// Looks for a broker that has gone, which takes longer than a reading.
     fn look_again(&mut self) {
         let (addresses, looked) = &mut self.returns_at;
@@ -258,12 +243,6 @@ impl ProcUsage {
     /// Keeps the usage of each apart: they are nodes of a cluster, and one that is away may come back.
     pub(crate) fn of_nodes(mut self) -> Self {
         self.nodes = Some(NodeUsage::default());
-        self
-    }
-
-    /// Also watches our connections to these ports.
-    pub(crate) fn connected_to(mut self, ports: impl IntoIterator<Item = u16>) -> Self {
-        self.ports.extend(ports);
         self
     }
 
@@ -305,8 +284,7 @@ impl UsageSource for ProcUsage {
     }
 
     fn threads(&mut self) -> ThreadTimes {
-        let trees = std::iter::once(&self.broker).chain(&self.further);
-        ThreadTimes::read(trees.flat_map(ProcessTree::pids))
+        ThreadTimes::read(std::iter::once(&self.broker).chain(&self.further).flat_map(ProcessTree::pids))
     }
 
     fn activity(&mut self) -> Vec<(SeriesName, f64)> {
@@ -351,8 +329,7 @@ impl UsageSource for ProcUsage {
     }
 
     fn combined_cores(&self, machine: u32) -> Option<CombinedCores> {
-        let own = CpuLimits::of(std::process::id())?;
-        Some(own.combined(&CpuLimits::of(self.broker.root()?)?, machine))
+        Some(CpuLimits::of(std::process::id())?.combined(&CpuLimits::of(self.broker.root()?)?, machine))
     }
 
     fn generator(&mut self, pid: u32) {
@@ -395,7 +372,6 @@ fn sum(one: ProcessUse, other: ProcessUse) -> ProcessUse {
     }
 }
 
-/// Usage between two readings.
 pub(crate) fn between(before: &Reading, after: &Reading) -> Usage {
     let elapsed = after.at.since(before.at);
     let process = |before: Option<ProcessUse>, after: Option<ProcessUse>| {
@@ -421,7 +397,6 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// Usage over a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Usage {
     pub(crate) broker: Option<ProcessUsage>,
@@ -434,12 +409,10 @@ pub(crate) struct Usage {
     pub(crate) cores: u32,
 }
 
-/// The source of the machine's series.
 const MACHINE: &str = "machine";
 /// The source of the series of the broker's processes, or of the process that is recorded.
 const BROKER: &str = "broker";
 
-/// Reads meters, and makes series of them.
 #[derive(Debug, Default)]
 struct Activity {
     machine: MeterRates,
@@ -448,7 +421,6 @@ struct Activity {
 }
 
 impl Activity {
-    /// Activity of the machine and these processes since the previous call.
     fn read(&mut self, pids: &[u32]) -> Vec<(SeriesName, f64)> {
         // The clock is read right beside what divides by it.
         let meters = activity::machine();
@@ -552,8 +524,7 @@ pub(crate) mod tests {
         nodes.add(at(4_000), vec![used(400), used(1_000)]);
         nodes.started(&Starter { node: 1, pid: 7, at: at(3_700) });
         nodes.add(at(5_000), vec![used(500), used(1_100)]);
-        let ran = nodes.last.iter().map(|it| it.ran.0 / 1_000_000);
-        assert_eq!(ran.collect::<Vec<_>>(), [5_000, 2_900]);
+        assert_eq!(nodes.last.iter().map(|it| it.ran.0 / 1_000_000).collect::<Vec<_>>(), [5_000, 2_900]);
     }
 
     #[test]
@@ -591,7 +562,6 @@ pub(crate) mod tests {
             rustix::process::kill_process(pid, signal).expect("a signal");
         }
 
-        /// Waits until it has used this much.
         fn use_up(&self, cpu: Nanos) {
             let mut tree = ProcessTree::of(Some(self.0.id()));
             let deadline = Clock.now() + Nanos::from_millis(20_000);

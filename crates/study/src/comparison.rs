@@ -15,24 +15,35 @@ use crate::spoiled::{spoiled, spoiled_by, spoiled_runs};
 /// Parts of an experiment in which sides may differ: they are what is compared, or say nothing of the load. A profile
 /// costs CPU: it is none of them.
 const MAY_DIFFER: [&str; 5] = ["broker", "name", "description", "require", "note"];
-/// Reasons that are named, at most.
 const MOST_REASONS: usize = 20;
 
-/// A warning about runs that hide words.
 const HIDDEN_WORDS: &str = "words of the load and the broker that are hidden (***) were not compared";
 
 /// A warning about CPU that is not per message.
 const PER_TIME: &str = "the broker's CPU is compared per time (broker cores), not per message, so a load that gets \
     more done uses more of it; costs of functions are not compared";
 
-/// Characters of a value that differs that are shown.
 const MOST_SHOWN: usize = 100;
 
-/// Compares runs of two sides. Those that are not complete, or that a warning calls invalid, are left out.
-///
-/// # Errors
-/// Where the sides must not be compared: other machines, other loads, too few runs. `force` compares what can be all
-/// the same.
+/// Texts that all runs have alike which may be compared, each with what is wrong where they differ, and the remedy.
+/// Whatever is planned, what differs there would be taken for the broker's.
+const SAME: [(fn(&RunRecord) -> String, &str, &str); 3] = [
+    (machine, "the runs were made on different machines", "compare runs of one machine"),
+    (
+        maker,
+        "the runs were made by different versions of bellows, whose own cost differs",
+        "make both sides with one version",
+    ),
+    (
+        blocks,
+        "the runs were profiled in different blocks (profile.blocks, --observer), and their figures include the cost \
+         of profiling",
+        "give both sides the same blocks",
+    ),
+];
+
+/// Compares runs of two sides. Those that are not complete, or that a warning calls invalid, are left out. Sides of
+/// other machines or loads, or of too few runs, are refused; `force` compares what can be all the same.
 pub fn comparison(a: &[RunRecord], b: &[RunRecord], options: ComparisonOptions) -> Result<Comparison, Problem> {
     let [made_a, made_b] = [a, b].map(|side| side.iter().collect::<Vec<_>>());
     let mut gathered = gather(a, b, spoiled_runs(&made_a, &made_b), options)?;
@@ -40,7 +51,6 @@ pub fn comparison(a: &[RunRecord], b: &[RunRecord], options: ComparisonOptions) 
     Ok(gathered.decided())
 }
 
-/// Two sides whose figures are not decided yet.
 pub(crate) struct Gathered {
     compared: Comparison,
     figures: Vec<Undecided>,
@@ -65,9 +75,6 @@ pub(crate) fn decide_together(mut all: Vec<Gathered>, options: ComparisonOptions
 }
 
 /// The figures of two sides with the difference of each; those that count `spoiled` runs stand first.
-///
-/// # Errors
-/// As [`comparison`].
 pub(crate) fn gather(
     a: &[RunRecord],
     b: &[RunRecord],
@@ -143,7 +150,6 @@ fn evidence(all: &[RunRecord], force: bool) -> Vec<&RunRecord> {
     all.iter().filter(tells).collect()
 }
 
-/// The runs of a side.
 struct Side<'a> {
     records: Vec<&'a RunRecord>,
     left_out: Vec<LeftOut>,
@@ -231,22 +237,16 @@ fn enough(name: &str, side: &Side<'_>, least: usize, planned: bool) -> Result<()
     ))
 }
 
-/// Why the sides must not be compared.
 pub(crate) fn incomparable(a: &[&RunRecord], b: &[&RunRecord], planned: bool) -> Vec<Problem> {
     let (Some(first), others) = (a.first(), a.iter().skip(1).chain(b)) else { return Vec::new() };
     let mut found = Vec::new();
     for other in others {
-        let (ours, theirs) = (&first.hardware, &other.hardware);
-        let machine = |it: &archive::Hardware| format!("{} with {} cores", it.cpu, it.cores);
-        if machine(ours) != machine(theirs) {
-            found.push(Problem::new(
-                "the runs were made on different machines",
-                format!("{} and {}", machine(ours), machine(theirs)),
-                "compare runs of one machine",
-            ));
+        for (text, cause, help) in SAME {
+            let (ours, theirs) = (text(first), text(other));
+            if ours != theirs {
+                found.push(Problem::new(cause, format!("{ours} and {theirs}"), help));
+            }
         }
-        found.extend(made_otherwise(first, other));
-        found.extend(profiled_otherwise(first, other));
         if planned {
             continue;
         }
@@ -316,40 +316,20 @@ pub(crate) fn elsewhere(a: &RunRecord, b: &RunRecord) -> Option<String> {
     differing(&place(a), &place(b), "broker").map(|it| it.1)
 }
 
-/// Why two runs were not made by the same bellows.
-fn made_otherwise(a: &RunRecord, b: &RunRecord) -> Option<Problem> {
-    let told = |record: &RunRecord| {
-        let mut warnings = record.summary.iter().flat_map(|it| &it.warnings);
-        let is_debug = warnings.any(|it| it.code() == WarningCode::DebugBuild);
-        let build = if is_debug { ", a debug build" } else { "" };
-        format!("bellows {}{build}", record.versions.bellows)
-    };
-    let (a, b) = (told(a), told(b));
-    (a != b).then(|| {
-        Problem::new(
-            "the runs were made by different versions of bellows, whose own cost differs",
-            format!("{a} and {b}"),
-            "make both sides with one version",
-        )
-    })
+fn machine(record: &RunRecord) -> String {
+    format!("{} with {} cores", record.hardware.cpu, record.hardware.cores)
 }
 
-/// Why the profiles of two runs do not cost the same: one has it in blocks alone. Whatever else is planned, what
-/// differs would be taken for the broker's.
-fn profiled_otherwise(a: &RunRecord, b: &RunRecord) -> Option<Problem> {
-    let blocks = |record: &RunRecord| {
-        let length = record.experiment.pointer("/profile/blocks").and_then(Value::as_str);
-        length.map_or_else(|| "no blocks".to_owned(), |it| format!("blocks of {it}"))
-    };
-    let (a, b) = (blocks(a), blocks(b));
-    (a != b).then(|| {
-        Problem::new(
-            "the runs were profiled in different blocks (profile.blocks, --observer), and their figures include \
-             the cost of profiling",
-            format!("{a} and {b}"),
-            "give both sides the same blocks",
-        )
-    })
+fn maker(record: &RunRecord) -> String {
+    let mut warnings = record.summary.iter().flat_map(|it| &it.warnings);
+    let is_debug = warnings.any(|it| it.code() == WarningCode::DebugBuild);
+    let build = if is_debug { ", a debug build" } else { "" };
+    format!("bellows {}{build}", record.versions.bellows)
+}
+
+fn blocks(record: &RunRecord) -> String {
+    let length = record.experiment.pointer("/profile/blocks").and_then(Value::as_str);
+    length.map_or_else(|| "no blocks".to_owned(), |it| format!("blocks of {it}"))
 }
 
 /// Why the runs of a side are not of one broker. One that never answered did not say its version, and is no other one
@@ -408,8 +388,7 @@ fn differing(a: &Value, b: &Value, path: &str) -> Option<(String, String)> {
 fn cut(value: &[char], differs_at: usize) -> String {
     let from = differs_at.saturating_sub(MOST_SHOWN / 2).min(value.len().saturating_sub(MOST_SHOWN));
     let shown = value.iter().skip(from).take(MOST_SHOWN);
-    let begin = value.iter().take(usize::from(from > 0));
-    let before = begin.chain((from > 0).then_some(&'…'));
+    let before = value.iter().take(usize::from(from > 0)).chain((from > 0).then_some(&'…'));
     let is_cut = from + MOST_SHOWN < value.len();
     let after = is_cut.then_some(&'…').into_iter().chain(value.last().filter(|_| is_cut));
     before.chain(shown).chain(after).collect()
@@ -428,7 +407,6 @@ pub(crate) fn stopped_rates(runs: &[&RunSummary]) -> impl Iterator<Item = Quanti
     })
 }
 
-/// Every figure that a run has.
 fn figures(a: &Side<'_>, b: &Side<'_>, options: ComparisonOptions) -> Vec<Undecided> {
     let mut quantities: Vec<Quantity> = Vec::new();
     let runs: Vec<&RunSummary> = a.summaries().chain(b.summaries()).collect();
@@ -460,7 +438,7 @@ fn figures(a: &Side<'_>, b: &Side<'_>, options: ComparisonOptions) -> Vec<Undeci
 
 #[cfg(test)]
 #[path = "comparison_level_tests.rs"]
-mod comparison_level_tests;
+pub(crate) mod comparison_level_tests;
 #[cfg(test)]
 #[path = "comparison_spoiled_tests.rs"]
 mod comparison_spoiled_tests;

@@ -6,15 +6,16 @@ use testkit::Random;
 
 use super::comparison_tests::run;
 use super::*;
+use crate::example_warnings::warn;
 
 const EXPERIMENTS: u64 = 280;
 
-fn uniform(random: &mut Random) -> f64 {
+pub(crate) fn uniform(random: &mut Random) -> f64 {
     (random.below(1 << 31) as f64 + 0.5) / f64::from(1_u32 << 31)
 }
 
 /// About normal, with a deviation of 1.
-fn noise(random: &mut Random) -> f64 {
+pub(crate) fn noise(random: &mut Random) -> f64 {
     (0..12).map(|_| uniform(random)).sum::<f64>() - 6.0
 }
 
@@ -45,8 +46,7 @@ fn played(random: &mut Random, rate: f64, lost: f64, broken: u64) -> RunRecord {
         ..LedgerSummary::default()
     });
     if broken > 0 && random.one_in(broken) {
-        let warning = crate::example_warnings::example(WarningCode::BrokerGone, Tier::Invalid);
-        summary.warnings.push(warning);
+        warn(summary, WarningCode::BrokerGone, Tier::Invalid);
     }
     record
 }
@@ -111,10 +111,7 @@ fn interval_p_and_decision_agree() {
         let random = &mut Random::new(seed);
         let options = ComparisonOptions { level: random.of(&[0.01, 0.05, 0.2]), ..paired(random.one_in(2)) };
         let of_a = 2 + random.below(7);
-        let of_b = match options.paired {
-            true => of_a,
-            false => 2 + random.below(7),
-        };
+        let of_b = if options.paired { of_a } else { 2 + random.below(7) };
         let mut found: Vec<Undecided> = Vec::new();
         for name in ["sent rate", "end-to-end p50", "lost", "refused"] {
             let kind = FigureKind::of(&name.parse().expect("a figure"), 1e3, options);

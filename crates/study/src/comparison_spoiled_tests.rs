@@ -4,12 +4,13 @@ use archive::{Decision, FailedBy};
 
 use super::comparison_tests::{ALIKE, compared, numbered, run, scraping};
 use super::*;
+use crate::example_warnings::warn;
 
 /// Runs of a side of which the first are spoiled by this warning.
 fn spoiled_side(runs: u32, spoiled: u32, code: WarningCode) -> Vec<RunRecord> {
     numbered(runs, |at, summary| {
         if at < spoiled {
-            summary.warnings.push(crate::example_warnings::example(code, Tier::Invalid));
+            warn(summary, code, Tier::Invalid);
         }
     })
 }
@@ -33,8 +34,7 @@ fn a_side_whose_broker_goes_is_never_the_same() {
         let why = &found.b.left_out[0].why;
         assert_eq!(why, "invalid: connections were lost for good");
         assert_eq!(found.b.left_out.len(), gone as usize);
-        let turned = comparison(&side(gone), &side(0), options).expect("comparable");
-        assert!(!turned.is_worse());
+        assert!(!comparison(&side(gone), &side(0), options).expect("comparable").is_worse());
     }
     // A run that broke off is its side's, too, where it broke off through it.
     let mut failed = side(0);
@@ -130,8 +130,7 @@ fn what_cannot_be_proven_takes_no_level_from_what_can() {
             third.name = "third".into();
             summary.scrapes.extend([second, third]);
             if at < gone {
-                let warning = crate::example_warnings::example(WarningCode::BrokerGone, Tier::Invalid);
-                summary.warnings.push(warning);
+                warn(summary, WarningCode::BrokerGone, Tier::Invalid);
             }
         }
         runs
@@ -163,8 +162,7 @@ fn a_generator_that_one_side_saturates_leaves_it_open_and_others_on_the_machine_
     assert!(full.decision == Decision::Undecided && found.is_undecided() && !found.is_worse());
     let mut disturbed = side(6);
     for record in &mut disturbed {
-        let steal = crate::example_warnings::example(WarningCode::CpuSteal, Tier::Caution);
-        record.summary.as_mut().expect("a summary").warnings.push(steal);
+        warn(record.summary.as_mut().expect("a summary"), WarningCode::CpuSteal, Tier::Caution);
     }
     let found = compared(&side(0), &disturbed);
     assert!(found.figures.iter().all(|it| it.of_runs.is_none()), "{found:#?}");

@@ -3,9 +3,10 @@
 use archive::{ComparedFigure, Throughput, Versions};
 
 use super::*;
+use crate::example_warnings::{refused, warn};
 use archive::Decision;
 use measure::ledger::LedgerSummary;
-use testkit::{assert_begins, assert_ends, assert_has, assert_lacks};
+use testkit::{assert_begins, assert_ends, assert_has, assert_lacks, only};
 
 /// Factors of runs that are alike.
 pub(super) const ALIKE: [f64; 5] = [1.0, 1.001, 0.999, 1.000_5, 0.999_5];
@@ -49,12 +50,16 @@ pub(super) fn numbered(count: u32, change: impl Fn(u32, &mut RunSummary)) -> Vec
     (0..count).map(of).collect()
 }
 
+fn named<'c>(of: &'c Comparison, name: &str) -> Option<&'c ComparedFigure> {
+    of.figures.iter().find(|it| it.name == name)
+}
+
 fn ledger(sent: u64, lost: u64, reordered: u64) -> Option<LedgerSummary> {
     Some(LedgerSummary { exact: true, sent, lost, reordered, ..LedgerSummary::default() })
 }
 
-fn refuse(summary: &mut RunSummary, refused: u64) {
-    summary.warnings.extend((refused > 0).then(|| crate::example_warnings::refused(refused)));
+fn refuse(summary: &mut RunSummary, nacked: u64) {
+    summary.warnings.extend((nacked > 0).then(|| refused(nacked)));
 }
 
 #[test]
@@ -63,9 +68,7 @@ fn sides_differ_in_the_broker_and_are_of_one_each() {
     let side = |version: &str, schedulers, rate: f64| ALIKE.map(|it| run("x", version, schedulers, rate * it));
     let (old, new) = (side("3.10", 2, 1_000.0), side("4.0", 1, 1_200.0));
     let found = comparison(&old, &new, options).expect("comparable");
-    let [sent] = found.figures.as_slice() else {
-        panic!("{found:#?}");
-    };
+    let sent = only(&found.figures);
     assert_eq!((sent.name.as_str(), sent.decision), ("sent rate", Decision::Changed));
     assert!((sent.change - 0.2).abs() < 1e-6 && !found.is_worse());
     let mixed = [&old[..2], &new[..1]].concat();
@@ -135,8 +138,7 @@ fn runs_without_messages_are_compared_by_the_brokers_cpu_per_time() {
     };
     let found = |a: &[RunRecord], b: &[RunRecord]| {
         let found = compared(a, b);
-        let figures = found.figures.iter();
-        let figures: Vec<_> = figures.map(|it| (it.name.clone(), it.decision)).collect();
+        let figures: Vec<_> = found.figures.iter().map(|it| (it.name.clone(), it.decision)).collect();
         (figures, found.remarks.join("\n"))
     };
     let (figures, told) = found(&side(0.5, None), &side(0.6, None));
@@ -164,9 +166,7 @@ fn a_side_that_delivers_nothing_is_not_the_same() {
     assert!(found.is_worse(), "{found:#?}");
     assert!(!compared(&none, &some).is_worse());
     let once = compared(&some, &side([1_000.0, 0.0, 1_000.0]));
-    let [sent] = once.figures.as_slice() else {
-        panic!("{once:#?}");
-    };
+    let sent = only(&once.figures);
     assert_eq!((sent.decision, sent.without), (Decision::Undecided, (0, 1)));
     assert!(once.is_undecided());
 }
@@ -179,10 +179,7 @@ fn a_run_that_does_not_count_takes_its_partner_with_it() {
         let rates = (0..8).map(|n| (n, 1_000.0 * 0.97_f64.powi(n as i32)));
         let noise = |n: usize| 1.0 + (n * (broken + 3) % 5) as f64 * 1e-4;
         let runs = rates.map(|(n, rate)| RunRecord {
-            state: match n == broken {
-                true => RunState::Failed,
-                false => RunState::Complete,
-            },
+            state: if n == broken { RunState::Failed } else { RunState::Complete },
             ..run(&format!("{broken}-{n}"), "3.10", 2, rate * noise(n))
         });
         runs.collect()
@@ -199,8 +196,7 @@ fn a_run_that_does_not_count_takes_its_partner_with_it() {
 fn several_bellows_are_refused_and_reasons_are_named_once() {
     let options = ComparisonOptions::default();
     let side = |bellows: &str| alike(|run| run.versions.bellows = bellows.into());
-    let told = comparison(&side("0.1"), &side("0.2"), options).expect_err("two bellows");
-    assert_has(told.sentence(), ["0.1"]);
+    assert_has(comparison(&side("0.1"), &side("0.2"), options).expect_err("two bellows").sentence(), ["0.1"]);
     let forced = ComparisonOptions { force: true, ..options };
     let forced = comparison(&side("0.1"), &side("0.2"), forced).expect("forced");
     assert_eq!(forced.forced.len(), 1, "{:?}", forced.forced);
@@ -252,8 +248,7 @@ pub(super) fn scraping(ms: impl IntoIterator<Item = u64>, pages: u64, failed: u6
 #[test]
 fn the_time_of_pages_is_compared_by_their_names() {
     let decided = |a: &[RunRecord], b: &[RunRecord]| {
-        let figures = compared(a, b).figures.into_iter();
-        figures.map(|it| (it.is_worse(), it.name, it.decision)).collect::<Vec<_>>()
+        compared(a, b).figures.into_iter().map(|it| (it.is_worse(), it.name, it.decision)).collect::<Vec<_>>()
     };
     let named = |name: &str, is_worse| (is_worse, name.to_owned(), Decision::Changed);
     let slow = [2_000, 2_010, 1_990, 2_005, 1_995];
@@ -284,8 +279,7 @@ fn a_requested_rate_that_one_side_misses_is_a_figure_and_the_first() {
                 Some(archive::RequestedSummary { rate: 1_000.0, ..archive::RequestedSummary::default() });
             summary.messages_mut().cpu_us_each.broker = Some(20.0);
             if missed {
-                let warning = crate::example_warnings::example(WarningCode::RateNotAchieved, Tier::Caution);
-                summary.warnings.push(warning);
+                warn(summary, WarningCode::RateNotAchieved, Tier::Caution);
             }
             run
         })
@@ -345,22 +339,20 @@ fn a_side_that_loses_messages_in_every_run_is_worse() {
         numbered(6, |_, summary| {
             summary.flow_mut().ledger = ledger(1_000, lost, 0).map(|it| LedgerSummary { exact, ..it });
             if lost > 0 {
-                let warning = crate::example_warnings::example(WarningCode::MessagesLost, Tier::Invalid);
-                summary.warnings.push(warning);
+                warn(summary, WarningCode::MessagesLost, Tier::Invalid);
             }
         })
     };
     let (well, worse) = (losing(0, true), losing(3, true));
     let found = compared(&well, &worse);
-    let lost = found.figures.iter().find(|it| it.name == "lost");
-    let lost = lost.expect("a figure");
+    let lost = named(&found, "lost").expect("a figure");
     assert_eq!((lost.decision, lost.without), (Decision::Changed, (6, 0)));
     assert!(lost.is_worse() && found.b.runs.iter().all(|it| it.invalid));
     let better = compared(&worse, &well);
     assert!(!better.is_worse(), "{better:#?}");
     // Where nobody knows how many, such runs do not count, which is told of the side.
     let found = compared(&well, &losing(3, false));
-    assert!(found.figures.iter().all(|it| it.name != "lost"));
+    assert!(named(&found, "lost").is_none());
     assert!(found.figures[0].name == "invalid runs" && found.is_worse());
 }
 
@@ -378,7 +370,7 @@ fn a_side_that_receives_nothing_of_a_requested_rate_is_worse() {
     let found = compared(&well, &nothing);
     let rate = &found.figures[0];
     assert!(rate.name == "received rate" && rate.is_worse(), "{found:#?}");
-    assert!(compared(&well, &well).figures.iter().all(|it| it.name != "received rate"));
+    assert!(named(&compared(&well, &well), "received rate").is_none());
 }
 
 /// A load that is refused some by design is the same on both sides, and a few more are no change for the worse; lost
@@ -397,8 +389,8 @@ fn counts_of_what_is_by_design_have_a_margin() {
         side(counts.map(|it: f64| (it * by) as u64), 0)
     };
     let decided = |a: &[RunRecord], b: &[RunRecord], name: &str| {
-        let figure = compared(a, b).figures.into_iter().find(|it| it.name == name);
-        let figure = figure.expect("a figure");
+        let found = compared(a, b);
+        let figure = named(&found, name).expect("a figure");
         (figure.decision, figure.is_worse())
     };
     let of = |by| decided(&refused(1.0), &refused(by), "refused");
@@ -424,11 +416,9 @@ fn refused_and_reordered_messages_are_figures() {
     // Four in a hundred.
     let found = compared(&side(0, 0), &side(40, 25));
     for name in ["refused", "reordered"] {
-        let figure = found.figures.iter().find(|it| it.name == name);
-        assert!(figure.is_some_and(ComparedFigure::is_worse), "{name}: {found:#?}");
+        assert!(named(&found, name).is_some_and(ComparedFigure::is_worse), "{name}: {found:#?}");
     }
-    let none = compared(&side(0, 0), &side(0, 0));
-    assert!(none.figures.iter().all(|it| !Quantity::is_harm(&it.name)));
+    assert!(compared(&side(0, 0), &side(0, 0)).figures.iter().all(|it| !Quantity::is_harm(&it.name)));
 }
 
 #[test]
@@ -439,8 +429,7 @@ fn what_keeps_runs_apart_is_told_as_what_it_is() {
         for run in &mut other {
             run.experiment[key] = value.clone();
         }
-        let refused = comparison(&side, &other, ComparisonOptions::default());
-        refused.expect_err("another experiment").sentence()
+        comparison(&side, &other, ComparisonOptions::default()).expect_err("another experiment").sentence()
     };
     let longer = told("phases", json!({"measure": "30s"}));
     assert_has(&longer, ["have different lengths"]);
@@ -460,8 +449,7 @@ fn a_refusal_shows_where_two_commands_differ() {
                 run
             })
         };
-        let refused = comparison(&side(a), &side(b), ComparisonOptions::default());
-        refused.expect_err("two loads").sentence()
+        comparison(&side(a), &side(b), ComparisonOptions::default()).expect_err("two loads").sentence()
     };
     assert_has(told(&["x", "-a"], &["x", "-a", "-b"]), ["load.0.command.2 differs", "null and \"-b\""]);
     let script = |rate: &str| format!("{}--rate {rate}{}", "x ".repeat(90), " y".repeat(90));

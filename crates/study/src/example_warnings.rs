@@ -1,6 +1,6 @@
 //! Warnings as runs of tests have them.
 
-use archive::{CoresUsed, Finding, MissedFaults, Tier, Warning, WarningCode};
+use archive::{CoresUsed, Finding, MissedFaults, RunSummary, Tier, Warning, WarningCode};
 
 /// One of this kind.
 pub(crate) fn example(code: WarningCode, tier: Tier) -> Warning {
@@ -46,6 +46,10 @@ pub(crate) fn example(code: WarningCode, tier: Tier) -> Warning {
         _ => panic!("no example of {code:?}"),
     };
     Warning::new(tier, finding)
+}
+
+pub(crate) fn warn(summary: &mut RunSummary, code: WarningCode, tier: Tier) {
+    summary.warnings.push(example(code, tier));
 }
 
 /// Messages that a broker refused.

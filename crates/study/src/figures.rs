@@ -39,14 +39,12 @@ impl Default for ComparisonOptions {
     }
 }
 
-/// A figure, and what is needed to decide it.
 pub(crate) struct Undecided {
     pub(crate) figure: ComparedFigure,
     /// `None` where none applies.
     test: Option<FigureTest>,
 }
 
-/// The test that decides a figure.
 #[derive(Clone, Copy)]
 enum FigureTest {
     /// The difference of the logarithms' means, and what guards it.
@@ -104,7 +102,6 @@ impl FigureTest {
     }
 }
 
-/// A figure without its values.
 pub(crate) struct FigureKind {
     pub(crate) name: String,
     pub(crate) unit: QuantityUnit,
@@ -158,18 +155,15 @@ pub(crate) fn undecided(
 ) -> Option<Undecided> {
     let whole = |values: &[Option<f64>]| values.iter().copied().collect::<Option<Vec<f64>>>();
     if let (true, Some(a), Some(b)) = (kind.is_count, whole(&a), whole(&b)) {
-        let of_counts = counts(kind, &a, &b, options);
-        if let Some(it) = of_counts {
+        if let Some(it) = counts(kind, &a, &b, options) {
             return Some(it);
         }
     } else if kind.is_count {
         // A count that some run does not know is not none: no figure is made of it.
         return None;
     }
-    let positive = |it: &f64| it.is_finite() && *it > 0.0;
-    let positive =
-        |values: Vec<Option<f64>>| -> Vec<Option<f64>> { values.into_iter().map(|it| it.filter(positive)).collect() };
-    let (a, b) = (positive(a), positive(b));
+    let positive = |it: Option<f64>| it.filter(|it| it.is_finite() && *it > 0.0);
+    let [a, b] = [a, b].map(|of| of.into_iter().map(positive).collect::<Vec<_>>());
     if a.is_empty() || b.is_empty() {
         return Some(of_one_side(kind, &a, &b));
     }
@@ -182,34 +176,37 @@ pub(crate) fn undecided(
 
 /// A figure of a side whose other one has no run that counts: it is shown, and nothing can be told of it.
 fn of_one_side(kind: &FigureKind, a: &[Option<f64>], b: &[Option<f64>]) -> Undecided {
-    let known = |of: &[Option<f64>]| of.iter().flatten().copied().collect::<Vec<f64>>();
-    let mean = |of: &[f64]| if of.is_empty() { 0.0 } else { mean(of) };
-    let values = |of: &[Option<f64>]| of.iter().map(|it| it.unwrap_or(0.0)).collect();
     Undecided::open(ComparedFigure {
-        means: (mean(&known(a)), mean(&known(b))),
+        means: (mean_of_known(a), mean_of_known(b)),
         margin: kind.margin,
-        ..kind.figure(values(a), values(b))
+        ..kind.figure(or_zero(a), or_zero(b))
     })
+}
+
+/// The geometric mean of runs that have a value; 0 where none has.
+fn mean_of_known(of: &[Option<f64>]) -> f64 {
+    let known: Vec<f64> = of.iter().flatten().copied().collect();
+    if known.is_empty() { 0.0 } else { mean(&known) }
+}
+
+fn or_zero(of: &[Option<f64>]) -> Vec<f64> {
+    of.iter().map(|it| it.unwrap_or(0.0)).collect()
 }
 
 /// A figure of which a side has one run alone: how far runs differ is not known, so that no test applies.
 fn untested(kind: &FigureKind, a: Vec<f64>, b: Vec<f64>) -> Undecided {
     let means = (mean(&a), mean(&b));
     let change = (means.1 / means.0 - 1.0).min(MOST_CHANGE);
-    Undecided {
-        figure: ComparedFigure {
-            means,
-            change,
-            interval: (change, change),
-            margin: kind.margin,
-            within_one_run: Some(WithinOneRun::default()),
-            ..kind.figure(a, b)
-        },
-        test: None,
-    }
+    Undecided::open(ComparedFigure {
+        means,
+        change,
+        interval: (change, change),
+        margin: kind.margin,
+        within_one_run: Some(WithinOneRun::default()),
+        ..kind.figure(a, b)
+    })
 }
 
-/// The geometric mean.
 fn mean(of: &[f64]) -> f64 {
     (of.iter().map(|it| it.ln()).sum::<f64>() / of.len() as f64).exp()
 }
@@ -254,10 +251,6 @@ fn counts(kind: &FigureKind, a: &[f64], b: &[f64], options: ComparisonOptions) -
 fn without(kind: &FigureKind, a: &[Option<f64>], b: &[Option<f64>]) -> Undecided {
     let missing = |of: &[Option<f64>]| of.iter().filter(|it| it.is_none()).count();
     let (of_a, of_b) = (missing(a), missing(b));
-    let mean = |of: &[Option<f64>]| {
-        let known: Vec<f64> = of.iter().flatten().copied().collect();
-        if known.is_empty() { 0.0 } else { mean(&known) }
-    };
     // Of few runs chance is enough: where every second run has none, four divide so once in eight experiments, six once
     // in thirty-two.
     let is_several = a.len().min(b.len()) > 1 && a.len() + b.len() > 5;
@@ -270,17 +263,16 @@ fn without(kind: &FigureKind, a: &[Option<f64>], b: &[Option<f64>]) -> Undecided
     let p = separated(a.len(), b.len());
     let change = apart.filter(|_| kind.more_is_better);
     let test = apart.filter(|_| !kind.more_is_better);
-    let values = |of: &[Option<f64>]| of.iter().map(|it| it.unwrap_or(0.0)).collect();
     let change_or_none = change.unwrap_or(0.0);
     Undecided {
         figure: ComparedFigure {
             without: (of_a, of_b),
-            means: (mean(a), mean(b)),
+            means: (mean_of_known(a), mean_of_known(b)),
             change: change_or_none,
             interval: (change_or_none, change_or_none),
             decision: change.map_or(Decision::Undecided, |_| Decision::Changed),
             p: test.map(|_| p),
-            ..kind.figure(values(a), values(b))
+            ..kind.figure(or_zero(a), or_zero(b))
         },
         test: test.map(|change| FigureTest::Separated {
             p,

@@ -18,7 +18,6 @@ const MOST_FIGURES: usize = 100;
 const LEAST_OF_KIND: usize = 3;
 /// Histograms keep three digits, and so many are shown: of ratios, what differs by less is one.
 const RESOLUTION: f64 = 1e-3;
-/// Figures that runs lack together are named up to so many.
 const MOST_NAMED: usize = 4;
 
 /// The history of the runs of one name, in whatever order they come. The newest decides which runs count: those of its
@@ -110,7 +109,6 @@ fn is_spoiled(record: &RunRecord) -> bool {
     spoiled_by(record) == Some(SpoiledBy::Side)
 }
 
-/// A figure, and why runs lack it.
 struct ObservedFigure {
     figure: HistoryFigure,
     /// One for each run; `None` where it has the figure or counts as spoiled.
@@ -120,8 +118,7 @@ struct ObservedFigure {
 impl ObservedFigure {
     fn new(of: Quantity, counted: &[&RunRecord], is_spoiled: &[bool]) -> Self {
         let values = counted.iter().zip(is_spoiled).map(|(run, is_spoiled)| {
-            let summary = run.summary.as_ref().filter(|_| !is_spoiled);
-            let value = summary.map(|it| of.of(it))?;
+            let value = run.summary.as_ref().filter(|_| !is_spoiled).map(|it| of.of(it))?;
             Some(value.and_then(|it| it.is_finite().then_some(it).ok_or("it is not a number")))
         });
         let values: Vec<Option<Result<f64, &str>>> = values.collect();
@@ -179,7 +176,6 @@ fn of_runs(name: String, values: Vec<Option<f64>>) -> HistoryFigure {
     HistoryFigure { name, unit: QuantityUnit::Count, of_runs: true, values, ..HistoryFigure::default() }
 }
 
-/// Whether a figure has values that differ.
 fn may_change(of: &HistoryFigure) -> bool {
     let known = of.values.iter().flatten();
     let (low, high) = known.fold((f64::INFINITY, 0.0_f64), |(low, high), it| (low.min(*it), high.max(*it)));
@@ -239,10 +235,8 @@ fn runs_for_apart(apart: &[usize], values: &[Option<f64>], search: ChangeSearch)
     if !is_amid || among != apart.len() || among < search.least {
         return None;
     }
-    let shows = |runs: &usize| {
-        let windows = search.windows(*runs);
-        windows.is_some_and(|(shortest, longest)| (shortest..=longest).contains(&among))
-    };
+    let shows =
+        |runs: &usize| search.windows(*runs).is_some_and(|(shortest, longest)| (shortest..=longest).contains(&among));
     let needed = (among..MOST_VALUES).find(shows)?;
     (needed > values.iter().flatten().count()).then_some(needed)
 }

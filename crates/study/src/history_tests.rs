@@ -1,24 +1,31 @@
-use archive::{Hardware, RunState, RunSummary, Throughput, Topology, Versions};
+use archive::{Hardware, RunState, RunSummary, Throughput, Versions};
 use serde_json::json;
+use testkit::only;
 
 use super::*;
+use crate::example_warnings::warn;
 
-/// A run of a day, of a machine with so many cores, of a broker of a version, at a rate.
-fn record(day: u32, cores: u32, broker: &str, rate: f64) -> RunRecord {
-    let hardware = Hardware { cpu: "a CPU".to_owned(), cores, ..Hardware::default() };
-    let versions = Versions { broker: Some(broker.to_owned()), ..Versions::default() };
-    let run: RunRecord = serde_json::from_value(json!({
-        "schema": RunRecord::SCHEMA, "id": format!("run-{day:03}"), "name": "x",
-        "created": format!("2026-01-01T00:{day:03}"), "command": [], "experiment": {"load": [{"rate": 5}]},
-        "versions": versions, "hardware": hardware, "seed": 1, "origin": 0, "origin_unix_ns": 0, "phases": [],
-        "events": [], "topology": Topology::default(), "state": "complete", "warnings": [],
-    }))
-    .unwrap();
+/// A run of a day, at a rate.
+fn record(day: u32, rate: f64) -> RunRecord {
     let received = Throughput { total: 100, rate };
     let mut summary = RunSummary::default();
     let flow = summary.flow_mut();
     (flow.sent, flow.received) = (received, received);
-    RunRecord { summary: Some(summary), ..run }
+    RunRecord {
+        id: format!("run-{day:03}"),
+        name: "x".to_owned(),
+        created: format!("2026-01-01T00:{day:03}"),
+        state: RunState::Complete,
+        experiment: json!({"load": [{"rate": 5}]}),
+        versions: Versions { broker: Some("4.0".to_owned()), ..Versions::default() },
+        hardware: Hardware { cpu: "a CPU".to_owned(), cores: 2, ..Hardware::default() },
+        summary: Some(summary),
+        ..RunRecord::default()
+    }
+}
+
+fn at_rates(count: u32, rate: impl Fn(u32) -> f64) -> Vec<RunRecord> {
+    (0..count).map(|day| record(day, rate(day))).collect()
 }
 
 /// Rates around a level, the same in every run of the test.
@@ -28,7 +35,7 @@ fn around(level: f64, number: u32) -> f64 {
 
 /// Runs of a broker at 1,000 messages a second.
 fn steady(count: u32) -> Vec<RunRecord> {
-    (0..count).map(|day| record(day, 2, "4.0", around(1e3, day))).collect()
+    at_rates(count, |day| around(1e3, day))
 }
 
 fn losing(run: &mut RunRecord, lost: u64) {
@@ -43,18 +50,14 @@ fn named<'a>(found: &'a History, name: &str) -> &'a HistoryFigure {
 #[test]
 fn a_change_is_found_between_its_runs_and_its_size_is_that_of_the_means() {
     let rate = |day| around(if day < 9 { 1_000.0 } else { 800.0 }, day);
-    let mut runs: Vec<RunRecord> = (0..20).map(|day| record(day, 2, "4.0", rate(day))).collect();
+    let mut runs = at_rates(20, rate);
     // Whatever order they are read in.
     runs.reverse();
     let found = history("x", &runs, 0.05);
     assert_eq!((found.runs.len(), found.left_out.len()), (20, 0));
-    let [figure] = &found.figures[..] else {
-        panic!("{found:#?}");
-    };
+    let figure = only(&found.figures);
     assert_eq!(figure.name, "received rate");
-    let [change] = &figure.changes[..] else {
-        panic!("{figure:#?}");
-    };
+    let change = only(&figure.changes);
     assert_eq!((change.run, change.worse), (9, true));
     assert_eq!(change.between, ("run-008".to_owned(), "run-009".to_owned()));
     assert!((change.change + 0.2).abs() < 0.01, "{change:?}");
@@ -68,8 +71,7 @@ fn runs_that_lie_apart_are_told_with_how_many_would_show_a_change() {
     let found = |runs: u32, of_apart: u32| {
         let apart = 4..4 + of_apart;
         let rate = |day| around(if apart.contains(&day) { 600.0 } else { 1_000.0 }, day);
-        let runs = (0..runs).map(|day| record(day, 2, "4.0", rate(day)));
-        history("x", &runs.collect::<Vec<_>>(), 0.01).figures.remove(0)
+        history("x", &at_rates(runs, rate), 0.01).figures.remove(0)
     };
     let few = found(12, 3);
     assert_eq!((few.changes.len(), &few.apart[..]), (0, &[4, 5, 6][..]));
@@ -87,9 +89,7 @@ fn runs_that_lie_apart_are_told_with_how_many_would_show_a_change() {
 #[test]
 fn equal_runs_change_beside_one_that_lies_apart_and_not_by_less_than_is_measured() {
     let changes = |rate: &dyn Fn(u32) -> f64| {
-        let runs = (0..20).map(|day| record(day, 2, "4.0", rate(day)));
-        let runs: Vec<RunRecord> = runs.collect();
-        let mut found = history("x", &runs, 0.05);
+        let mut found = history("x", &at_rates(20, rate), 0.05);
         std::mem::take(&mut found.figures[0].changes)
     };
     let found = changes(&|day| match day {
@@ -97,9 +97,7 @@ fn equal_runs_change_beside_one_that_lies_apart_and_not_by_less_than_is_measured
         ..10 => 1e3,
         _ => 2e3,
     });
-    let [change] = &found[..] else {
-        panic!("{found:#?}");
-    };
+    let change = only(&found);
     assert_eq!((change.run, change.worse), (10, false), "{change:?}");
     assert!((change.change - 1.0).abs() < 1e-9, "{change:?}");
     let found = changes(&|day| if day < 10 { 1e3 } else { 1e3 + 1e-3 });
@@ -125,7 +123,7 @@ fn runs_of_another_machine_or_load_do_not_count_and_those_of_another_broker_do()
 fn few_runs_and_none_have_a_history_without_changes() {
     assert_eq!(history("x", &[], 0.05).figures.len(), 0);
     for count in 1..6 {
-        let runs: Vec<RunRecord> = (0..count).map(|day| record(day, 2, "4.0", f64::from(day + 1))).collect();
+        let runs = at_rates(count, |day| f64::from(day + 1));
         let found = history("x", &runs, 0.05);
         assert_eq!(found.runs.len(), count as usize);
         assert!(found.figures.iter().all(|it| it.changes.is_empty() && it.levels.len() == 1));
@@ -135,7 +133,7 @@ fn few_runs_and_none_have_a_history_without_changes() {
 #[test]
 fn a_run_without_a_value_stands_in_no_level_and_shifts_none() {
     let cost = |day| around(if day < 8 { 1_000.0 } else { 700.0 }, day);
-    let mut runs: Vec<RunRecord> = (0..16).map(|day| record(day, 2, "4.0", 1e3)).collect();
+    let mut runs = at_rates(16, |_| 1e3);
     for (day, run) in (0..).zip(&mut runs) {
         let cpu = (![2, 8].contains(&day)).then(|| cost(day));
         run.summary.as_mut().unwrap().messages_mut().cpu_us_each.broker = cpu;
@@ -158,9 +156,7 @@ fn losses_that_begin_or_end_are_a_change() {
         }
         let found = history("x", &runs, 0.05);
         let lost = named(&found, "lost");
-        let [change] = &lost.changes[..] else {
-            panic!("{lost:#?}");
-        };
+        let change = only(&lost.changes);
         assert_eq!((change.run, change.worse), (8, begin));
         let levels = lost.levels.iter().map(|it| it.mean.round());
         assert_eq!(levels.collect::<Vec<_>>(), if begin { [0.0, 16.0] } else { [16.0, 0.0] });
@@ -183,9 +179,7 @@ fn losses_that_fall_are_told_as_a_fall_also_where_some_run_has_none() {
     }
     let found = history("x", &runs, 0.05);
     let lost = named(&found, "lost");
-    let [change] = &lost.changes[..] else {
-        panic!("{lost:#?}");
-    };
+    let change = only(&lost.changes);
     let means: Vec<f64> = lost.levels.iter().map(|it| it.mean.round()).collect();
     assert_eq!(means, [286.0, 30.0], "{lost:#?}");
     assert!(change.change < -0.8 && !change.worse, "{change:#?}");
@@ -196,8 +190,7 @@ fn losses_that_fall_are_told_as_a_fall_also_where_some_run_has_none() {
 fn runs_that_their_own_broker_spoils_are_a_change() {
     let mut runs = steady(14);
     for run in runs.iter_mut().skip(7) {
-        let gone = crate::example_warnings::example(WarningCode::BrokerGone, archive::Tier::Invalid);
-        run.summary.as_mut().unwrap().warnings.push(gone);
+        warn(run.summary.as_mut().unwrap(), WarningCode::BrokerGone, archive::Tier::Invalid);
     }
     let found = history("x", &runs, 0.05);
     assert_eq!((found.runs.len(), found.left_out.len()), (14, 0));
@@ -218,9 +211,7 @@ fn runs_that_fail_through_what_is_under_load_are_a_change() {
     runs[3].state = RunState::Failed;
     runs[3].failed_by = Some(archive::FailedBy::Generator);
     let found = history("x", &runs, 0.05);
-    let [out] = &found.left_out[..] else {
-        panic!("{:#?}", found.left_out);
-    };
+    let out = only(&found.left_out);
     assert_eq!(out.why, "failed through the generator or its machine");
     let invalid = &found.figures[0];
     assert_eq!(invalid.name, "invalid runs");
@@ -251,7 +242,7 @@ fn many_names_cost_no_more_than_some() {
 #[test]
 fn a_plain_change_is_found_at_the_strictest_level_too() {
     let rate = |day| around(if day < 20 { 1_000.0 } else { 500.0 }, day);
-    let runs: Vec<RunRecord> = (0..40).map(|day| record(day, 2, "4.0", rate(day))).collect();
+    let runs = at_rates(40, rate);
     for level in [0.05, 0.001, 0.000_1] {
         let found = history("x", &runs, level);
         let change = found.figures[0].changes.first();
@@ -283,7 +274,7 @@ fn runs_by_hand_are_no_experiment() {
 
 /// A run at a requested rate, that received so much of it, with a latency only where something came.
 fn delivered(day: u32, rate: f64, p50_ns: u64) -> RunRecord {
-    let mut run = record(day, 2, "4.0", rate);
+    let mut run = record(day, rate);
     let summary = run.summary.as_mut().expect("a summary");
     summary.messages_mut().requested = Some(archive::RequestedSummary::default());
     summary.flow_mut().sent.rate = around(1e3, day);
@@ -309,8 +300,7 @@ fn deliveries_that_stop_or_begin_are_a_change_of_rate_and_figures() {
         };
         let runs: Vec<RunRecord> = (0..16).map(|day| delivered(day, rate(day), 1_000)).collect();
         let found = history("x", &runs, 0.05);
-        let changed = found.figures.iter().filter(|it| !it.changes.is_empty());
-        let changed: Vec<&HistoryFigure> = changed.collect();
+        let changed: Vec<&HistoryFigure> = found.figures.iter().filter(|it| !it.changes.is_empty()).collect();
         let [lacking, received] = &changed[..] else {
             panic!("{found:#?}");
         };
@@ -333,8 +323,7 @@ fn a_latency_that_rose_and_went_back_changed_twice() {
     };
     let runs: Vec<RunRecord> = (0..18).map(|day| delivered(day, around(1e3, day), slow(day))).collect();
     let found = history("x", &runs, 0.05);
-    let changes = named(&found, "end-to-end p50").changes.iter();
-    let changes: Vec<_> = changes.map(|it| (it.run, it.worse)).collect();
+    let changes: Vec<_> = named(&found, "end-to-end p50").changes.iter().map(|it| (it.run, it.worse)).collect();
     assert_eq!(changes, [(6, true), (12, false)], "{found:#?}");
 }
 
@@ -365,8 +354,7 @@ fn runs_of_a_debug_build_count_and_are_told() {
     let mut runs = steady(12);
     assert!(!history("x", &runs, 0.05).debug_build);
     for run in runs.iter_mut().skip(2) {
-        let debug = crate::example_warnings::example(WarningCode::DebugBuild, archive::Tier::Invalid);
-        run.summary.as_mut().unwrap().warnings.push(debug);
+        warn(run.summary.as_mut().unwrap(), WarningCode::DebugBuild, archive::Tier::Invalid);
     }
     let found = history("x", &runs, 0.05);
     assert_eq!((found.runs.len(), found.left_out.len()), (10, 2));
@@ -392,7 +380,7 @@ fn figures_that_some_runs_lack_are_no_change() {
 fn a_change_of_cpu_is_found_in_runs_without_messages_and_told_as_per_time() {
     let found = |counted: u32| {
         let runs = (0..20).map(|day| {
-            let mut run = record(day, 2, "4.0", 0.0);
+            let mut run = record(day, 0.0);
             let summary = run.summary.as_mut().expect("a summary");
             let cores = around(if day < 10 { 0.5 } else { 0.7 }, day);
             summary.cpu_cores.broker = Some(cores);
@@ -403,9 +391,7 @@ fn a_change_of_cpu_is_found_in_runs_without_messages_and_told_as_per_time() {
         history("x", &runs.collect::<Vec<_>>(), 0.05)
     };
     let without = found(0);
-    let [cores] = without.figures.as_slice() else {
-        panic!("{without:#?}");
-    };
+    let cores = only(&without.figures);
     assert_eq!((cores.name.as_str(), cores.changes.len()), ("broker cores", 1));
     let told = without.remarks.join("");
     assert!(told.starts_with("no messages were counted: "), "{told}");
@@ -417,7 +403,7 @@ fn a_change_of_cpu_is_found_in_runs_without_messages_and_told_as_per_time() {
 #[test]
 fn hidden_words_are_told_as_not_compared() {
     let remarks = |word: &str| {
-        let mut runs: Vec<_> = (0..9).map(|day| record(day, 2, "4.0", 1_000.0)).collect();
+        let mut runs = at_rates(9, |_| 1_000.0);
         runs[3].experiment = json!({"load": [{"command": ["x", word]}]});
         runs[8].experiment = runs[3].experiment.clone();
         history("x", &runs, 0.05).remarks.len()

@@ -14,10 +14,8 @@ use session::ACHIEVED;
 /// The rate that is tried first where the experiment has none, messages per second.
 const FIRST: f64 = 10_000.0;
 
-/// The rate of all producers together that the experiment asks for; `None` where they are unthrottled.
-///
-/// # Errors
-/// Where nobody sends, a group's rate is decided by something else, or only some of the groups have one.
+/// The rate of all producers together that the experiment asks for; `None` where they are unthrottled. Refused where
+/// nobody sends, a group's rate is decided by something else, or only some of the groups have one.
 pub fn requested_rate(experiment: &Experiment) -> Result<Option<f64>, Problem> {
     let mut rates = Vec::new();
     for (number, load) in groups(experiment) {
@@ -50,16 +48,12 @@ pub fn requested_rate(experiment: &Experiment) -> Result<Option<f64>, Problem> {
     }
 }
 
-/// The plan of a search that begins at the experiment's own rate.
-///
-/// # Errors
-/// As [`requested_rate`].
+/// The first rate of a search: the experiment's own, as [`requested_rate`], or a usual one.
 pub fn first_rate(experiment: &Experiment) -> Result<f64, Problem> {
     Ok(requested_rate(experiment)?.unwrap_or(FIRST))
 }
 
-/// The experiment at a rate of all its producers together; groups keep their proportions, and are alike where they had
-/// no rates.
+/// The experiment at a rate of all its producers; groups keep their proportions, and are alike where they had no rates.
 pub fn at_rate(experiment: &Experiment, rate: f64) -> Experiment {
     let sum: f64 = groups(experiment).filter_map(|it| group_rate(it.1)).sum();
     let groups = groups(experiment).count() as f64;
@@ -132,8 +126,7 @@ pub fn found_limit(of: &LimitTrials) -> FoundLimit {
     }
 }
 
-/// A rate with room to spare, a third of the limit, and one near it that still holds, four fifths of it. None where no
-/// rate was too high: who knows where the limit lies.
+/// A third of the limit, and four fifths, which still holds; none where no rate was too high.
 pub fn suggested_rates(found: &FoundLimit) -> Option<[(&'static str, f64); 2]> {
     let low = found.low.filter(|_| found.high.is_some());
     low.map(|low| [("calm", round_rate(low / 3.0)), ("busy", round_rate(low * 0.8))])
@@ -211,22 +204,10 @@ pub(crate) fn cautions(summary: &RunSummary, expected: impl Fn(WarningCode) -> b
     summary.warnings.iter().filter(|it| it.tier != Tier::Note && !expected(it.code())).cloned().collect()
 }
 
-/// Whether a warning says that the run was another one than the experiment describes.
-fn is_not_as_planned(warning: &Warning) -> bool {
-    warning.code() == WarningCode::FaultsMissed && warning.tier == Tier::Invalid
-}
-
-/// A warning that forbids to call any rate of its run one that holds.
-fn broken(warning: &Warning) -> Option<&'static str> {
-    // A saturated generator says nothing of the rate.
-    let is_of_rate = warning.code() != WarningCode::GeneratorSaturated;
-    why_invalid(warning).filter(|_| is_of_rate)
-}
-
-/// Why what a run missed is unclear: it was another one than was planned, others had the machine, or the generator was
-/// what limited it. `None` where it is the broker's.
+/// Why what a run missed is unclear: faults, others on the machine, or the generator; `None` where it is the broker's.
 fn beside_the_broker(summary: &RunSummary, verdict: &Verdict) -> Option<String> {
-    if summary.warnings.iter().any(is_not_as_planned) {
+    let is_other_run = |it: &Warning| it.code() == WarningCode::FaultsMissed && it.tier == Tier::Invalid;
+    if summary.warnings.iter().any(is_other_run) {
         return Some("faults were not made as planned".to_owned());
     }
     // Consumers at a pace that was asked for are slow on any machine.
@@ -255,8 +236,9 @@ fn shortcomings(summary: &RunSummary, limited_by: LimitedBy) -> Vec<String> {
     if let Some(received) = received.filter(|it| *it < ACHIEVED) {
         why.push(format!("the backlog grew: only {} of the deliveries arrived", percent(received)));
     }
-    let broken = summary.warnings.iter().filter_map(broken);
-    why.extend(broken.map(str::to_owned));
+    // A saturated generator says nothing of the rate.
+    let broken = summary.warnings.iter().filter(|it| it.code() != WarningCode::GeneratorSaturated);
+    why.extend(broken.filter_map(why_invalid).map(str::to_owned));
     let missed = |it: &&RequirementOutcome| it.met != Some(true);
     for slo in summary.requirements.iter().filter(missed) {
         why.push(match (&slo.why, slo.met) {
@@ -270,8 +252,7 @@ fn shortcomings(summary: &RunSummary, limited_by: LimitedBy) -> Vec<String> {
 /// Deliveries per second that what was sent should lead to; `None` where nobody receives. Where an exchange decides how
 /// many a message has, the whole run tells: it ends when all is delivered, or says what is not.
 fn expected_rate(summary: &RunSummary) -> Option<f64> {
-    let facts = summary.verdict.as_ref().map(|it| &it.facts);
-    let known = facts.and_then(|it| it.expected_rate);
+    let known = summary.verdict.as_ref().map(|it| &it.facts).and_then(|it| it.expected_rate);
     let flow = summary.flow();
     let (sent, received) = (flow.sent.total, flow.received.total);
     let outstanding = flow.ledger.as_ref().map_or(0, |it| it.outstanding);
@@ -279,12 +260,10 @@ fn expected_rate(summary: &RunSummary) -> Option<f64> {
     known.or_else(|| (received > 0).then_some(each * flow.sent.rate))
 }
 
-/// The latency that stands for the run: the one that is asked for first, else that of the deliveries, else that of the
-/// answers.
+/// The latency that stands for the run: the first required one, else that of deliveries, else that of answers.
 fn shown_latency(summary: &RunSummary) -> (String, Option<LatencySummary>) {
     // Also one without a value: in the next trial it has some, and trials are compared.
-    let all = summary.messages().latency.iter();
-    let all = all.map(|(metric, it)| (metric.name(), it));
+    let all = summary.messages().latency.iter().map(|(metric, it)| (metric.name(), it));
     let filled: Vec<(&str, &LatencySummary)> = all.collect();
     let asked = |name: &str| {
         let name = archive::plain_name(name);
@@ -294,8 +273,7 @@ fn shown_latency(summary: &RunSummary) -> (String, Option<LatencySummary>) {
     let first = filled.iter().find(|(name, _)| asked(name));
     let received = summary.flow().received.total > 0;
     let end_to_end = || filled.iter().find(|it| received && it.0 == "end-to-end");
-    let chosen = first.or_else(end_to_end).or_else(|| filled.first());
-    match chosen {
+    match first.or_else(end_to_end).or_else(|| filled.first()) {
         Some((name, latency)) => {
             let latency = Some((*latency).clone()).filter(|it| it.count > 0);
             ((*name).to_owned(), latency)

@@ -1,6 +1,7 @@
 use archive::{Facts, RequestedSummary, Throughput, Verdict};
 
 use super::*;
+use crate::example_warnings::warn;
 
 fn experiment(loads: &str) -> Experiment {
     Experiment::from_toml(loads, "test").unwrap()
@@ -86,8 +87,7 @@ fn limited(summary: &mut RunSummary, by: LimitedBy) {
 }
 
 fn achieved(summary: &mut RunSummary, share: f64) {
-    let requested = summary.messages_mut().requested.as_mut();
-    requested.unwrap().achieved = Some(share);
+    summary.messages_mut().requested.as_mut().unwrap().achieved = Some(share);
 }
 
 #[test]
@@ -109,8 +109,7 @@ fn a_rate_holds_where_it_is_sent_received_and_all_that_is_asked_for_is_met() {
 fn paced_consumers_miss_a_rate_also_on_a_machine_that_others_use() {
     let stolen = |cause: Option<Cause>| {
         tried(|of| {
-            let stolen = crate::example_warnings::example(WarningCode::CpuSteal, Tier::Caution);
-            of.warnings.push(stolen);
+            warn(of, WarningCode::CpuSteal, Tier::Caution);
             of.flow_mut().received.rate = 500.0;
             of.verdict.as_mut().unwrap().cause = cause;
         })
@@ -123,29 +122,20 @@ fn paced_consumers_miss_a_rate_also_on_a_machine_that_others_use() {
 fn a_trial_that_says_nothing_of_the_broker_says_why() {
     type Change = fn(&mut RunSummary);
     let cases: [(&str, Change); 6] = [
-        ("the hypervisor took cores", |it| {
-            let stolen = crate::example_warnings::example(WarningCode::CpuSteal, Tier::Caution);
-            it.warnings.push(stolen);
-        }),
+        ("the hypervisor took cores", |it| warn(it, WarningCode::CpuSteal, Tier::Caution)),
         ("other programs had the cores", |it| {
             it.verdict.as_mut().unwrap().cause = Some(Cause::OthersFillMachine);
         }),
-        ("faults were not made as planned", |it| {
-            let missed = crate::example_warnings::example(WarningCode::FaultsMissed, Tier::Invalid);
-            it.warnings.push(missed);
-        }),
+        ("faults were not made as planned", |it| warn(it, WarningCode::FaultsMissed, Tier::Invalid)),
         ("the generator was saturated", |it| {
             limited(it, LimitedBy::Generator);
             it.verdict.as_mut().unwrap().cause = Some(Cause::GeneratorBusy);
         }),
         ("the generator waited for cores", |it| {
             limited(it, LimitedBy::Generator);
-            let cause = Cause::GeneratorLacksCores { others: None };
-            it.verdict.as_mut().unwrap().cause = Some(cause);
+            it.verdict.as_mut().unwrap().cause = Some(Cause::GeneratorLacksCores { others: None });
         }),
-        ("the generator was the limit", |it| {
-            limited(it, LimitedBy::Generator);
-        }),
+        ("the generator was the limit", |it| limited(it, LimitedBy::Generator)),
     ];
     for (said, change) in cases {
         let trial = tried(|it| {
@@ -170,7 +160,7 @@ fn a_trial_keeps_what_puts_its_numbers_in_doubt() {
         (WarningCode::TooFewCores, Tier::Caution),
         (WarningCode::TooFewSamples, Tier::Note),
     ] {
-        summary.warnings.push(crate::example_warnings::example(code, tier));
+        warn(&mut summary, code, tier);
     }
     let kept: Vec<_> = cautions(&summary, is_of_limit).iter().map(Warning::code).collect();
     assert_eq!(kept, [WarningCode::TooFewCores]);
@@ -186,11 +176,7 @@ fn no_rates_are_suggested_where_nobody_knows_the_limit() {
 
 #[test]
 fn a_rate_does_not_hold_where_the_run_must_not_be_believed() {
-    let of = |code, tier| {
-        judged(|it| {
-            it.warnings.push(crate::example_warnings::example(code, tier));
-        })
-    };
+    let of = |code, tier| judged(|it| warn(it, code, tier));
     for code in [WarningCode::MessagesLost, WarningCode::BrokerGone, WarningCode::NodeGone] {
         let (outcome, why) = of(code, Tier::Invalid);
         assert_eq!((outcome, why.len()), (LimitOutcome::Missed, 1), "{code:?}");
@@ -201,10 +187,7 @@ fn a_rate_does_not_hold_where_the_run_must_not_be_believed() {
         assert_eq!(of(code, Tier::Invalid).0, LimitOutcome::Held, "{code:?}");
     }
     assert_eq!(of(WarningCode::FaultsMissed, Tier::Caution).0, LimitOutcome::Held);
-    let mut missed = summary();
-    missed.warnings.push(crate::example_warnings::example(WarningCode::FaultsMissed, Tier::Invalid));
-    let record = RunRecord { summary: Some(missed), ..RunRecord::default() };
-    assert_eq!(limit_trial(5.0, &record).outcome, LimitOutcome::Unclear, "it was another run");
+    assert_eq!(of(WarningCode::FaultsMissed, Tier::Invalid).0, LimitOutcome::Unclear, "it was another run");
 }
 
 #[test]
@@ -225,11 +208,11 @@ fn a_generator_that_is_the_limit_makes_a_miss_unclear_and_no_more() {
 
 #[test]
 fn a_machine_that_others_had_makes_a_miss_unclear() {
-    let mut beside_others = summary();
-    beside_others.flow_mut().received.rate = 500.0;
-    beside_others.verdict.as_mut().unwrap().cause = Some(Cause::OthersFillMachine);
-    let record = RunRecord { summary: Some(beside_others), ..RunRecord::default() };
-    assert_eq!(limit_trial(1_000.0, &record).outcome, LimitOutcome::Unclear);
+    let beside_others = judged(|it| {
+        it.flow_mut().received.rate = 500.0;
+        it.verdict.as_mut().unwrap().cause = Some(Cause::OthersFillMachine);
+    });
+    assert_eq!(beside_others.0, LimitOutcome::Unclear);
 }
 
 #[test]

@@ -20,10 +20,7 @@ const MOST_VALUES: usize = 1 << 24;
 const OF_UNITS: [(f64, &str); 2] = [(1e3, "a thousand"), (1e6, "a million")];
 const NEAR: f64 = 2.0;
 
-/// Reads the logs of a side. `unit` is that of logs which do not name theirs.
-///
-/// # Errors
-/// Where one of them cannot be read, or they are too many.
+/// Reads the logs of a side, unless they are too many. `unit` is that of logs which do not name theirs.
 pub fn read_logs(paths: &[impl AsRef<Path>], unit: Option<LogUnit>) -> Result<Vec<LatencyLog>, Problem> {
     if paths.len() > MOST_LOGS {
         return Err(Problem::new(format!("more than {MOST_LOGS} logs of one side"), paths.len(), "name fewer"));
@@ -56,10 +53,7 @@ fn fits(values: usize) -> Result<(), Problem> {
     }
 }
 
-/// Compares logs of two sides.
-///
-/// # Errors
-/// Where they have no tag in common, or pairs have no partners.
+/// Compares logs of two sides, which need a tag in common, and pairs their partners.
 pub fn compare_logs(a: &[LatencyLog], b: &[LatencyLog], options: ComparisonOptions) -> Result<Comparison, Problem> {
     let shared = shared(a, b)?;
     pairs(a, b, options)?;
@@ -125,7 +119,6 @@ fn names(of: &[Metric]) -> String {
     of.iter().map(|it| it.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether any log has values of a metric.
 fn has_values(logs: &[LatencyLog], metric: Metric) -> bool {
     logs.iter().filter_map(|log| tag_of(log, metric)).any(|tag| tag.count > 0)
 }
@@ -145,7 +138,6 @@ fn shared(a: &[LatencyLog], b: &[LatencyLog]) -> Result<Vec<Metric>, Problem> {
     ))
 }
 
-/// The log's part of this metric.
 fn tag_of(log: &LatencyLog, metric: Metric) -> Option<&LogTag> {
     log.tags.iter().find(|tag| tag.metric == metric)
 }
@@ -263,8 +255,7 @@ fn unit(log: &LatencyLog) -> String {
 fn units_look_mixed(a: &[LatencyLog], b: &[LatencyLog], shared: &[Metric]) -> Option<String> {
     let is_guessed = |log: &LatencyLog| matches!(log.unit_source, UnitSource::Artemis | UnitSource::Assumed);
     let median = |logs: &[LatencyLog], metric: Metric| {
-        let tags = logs.iter().filter_map(|log| tag_of(log, metric));
-        let tags = tags.filter(|tag| tag.count > 0);
+        let tags = logs.iter().filter_map(|log| tag_of(log, metric)).filter(|tag| tag.count > 0);
         let logarithms: Vec<f64> = tags.map(|tag| (tag.percentiles[0].max(1) as f64).ln()).collect();
         logarithms.iter().sum::<f64>() / logarithms.len().max(1) as f64
     };

@@ -115,8 +115,7 @@ fn values_below_the_unit_of_a_log_can_become_worse() {
     let names = ["v", "w", "x", "y", "z"];
     let of = |value: u64| names.map(|it| same_values(it, ms, &[("ping", &[value])]));
     let found = compared(&of(0), &of(40));
-    let p50 = found.figures.iter().find(|it| it.name == "ping p50");
-    let p50 = p50.expect("a figure");
+    let p50 = found.figures.iter().find(|it| it.name == "ping p50").expect("a figure");
     assert_eq!((p50.without, p50.a[0]), ((0, 0), 500_000.0));
     assert!(p50.is_worse(), "{p50:#?}");
     let told = found.remarks.join("\n");

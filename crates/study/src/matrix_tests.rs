@@ -1,9 +1,10 @@
 //! Cells of a matrix: their runs are interleaved, and what is decided of all of them keeps one level.
 
-use archive::{Decision, RunState, Throughput, Versions, WarningCode};
+use archive::{Decision, RunState, Throughput, Versions, Warning, WarningCode};
 use testkit::Random;
 
 use super::*;
+use crate::example_warnings::{example, warn};
 
 fn cells(count: usize, pairs: u32) -> Vec<PairedRuns> {
     let seeds = 1..=count as u64;
@@ -71,8 +72,7 @@ fn normal(random: &mut Random) -> f64 {
     radius * (std::f64::consts::TAU * uniform(random)).cos()
 }
 
-/// The mean of 60 seconds with 2 % noise, each 0.7 of the one before, of a run that differs from others by 0.7 %; a
-/// logarithm.
+/// The mean of 60 seconds with 2 % noise, each 0.7 of the one before, of a run that differs by 0.7 %; a logarithm.
 fn noise(random: &mut Random) -> f64 {
     let own = 0.007 * normal(random);
     let mut second = 0.02 * normal(random);
@@ -157,10 +157,8 @@ fn a_change_in_one_cell_is_found_there() {
     let mut random = Random::new(5);
     let found = (0..20).filter(|_| {
         let cells = played(&mut random, &|cell| if cell == 4 { 0.05 } else { 0.0 });
-        let changed = cells.iter().enumerate().filter_map(|(cell, it)| {
-            let is_changed = it.as_ref().is_ok_and(has_changed);
-            is_changed.then_some(cell)
-        });
+        let changed =
+            cells.iter().enumerate().filter_map(|(cell, it)| it.as_ref().is_ok_and(has_changed).then_some(cell));
         changed.collect::<Vec<_>>() == [4]
     });
     assert!(found.count() >= 17);
@@ -191,6 +189,11 @@ fn a_cell_without_pairs_does_not_keep_the_others_from_a_decision() {
     assert!(is_decided(&cells[..1], &[6, 8], ComparisonOptions::default()));
 }
 
+/// The decision of a cell alone, looked at once all of its pairs are made.
+fn decided(of: &PairedRuns, records: &[RunRecord]) -> Result<Comparison, Problem> {
+    compare_cells(&[CellRuns::new(of, records)], &[of.pairs], ComparisonOptions::default()).remove(0)
+}
+
 #[test]
 fn pairs_that_are_all_spoiled_say_why() {
     let mut of = cells(1, 2).remove(0);
@@ -198,41 +201,32 @@ fn pairs_that_are_all_spoiled_say_why() {
     while let Some(next) = next_run(&of) {
         let run = made(next, of.runs.len(), true);
         let mut record = record(&run.id, [0.0; 3]);
-        let mut warning = crate::example_warnings::example(WarningCode::CertificateNotChecked, Tier::Invalid);
-        warning.text = "the certificate was not checked".to_owned();
-        if let Some(summary) = &mut record.summary {
-            summary.warnings.push(warning);
-        }
+        let warning = example(WarningCode::CertificateNotChecked, Tier::Invalid);
+        let text = "the certificate was not checked".to_owned();
+        record.summary.as_mut().expect("a summary").warnings.push(Warning { text, ..warning });
         records.push(record);
         of.runs.push(run);
     }
-    let cell = CellRuns::new(&of, &records);
-    let why = compare_cells(&[cell], &[2], ComparisonOptions::default()).remove(0);
-    let told = why.expect_err("nothing counts").sentence();
+    let told = decided(&of, &records).expect_err("nothing counts").sentence();
     assert!(told.contains("3 of 3 runs: the certificate was not checked"), "{told}");
 }
 
-/// An experiment of five pairs in which sides spoil runs themselves, as `is_gone` says of side and pair; all runs of A
-/// are disturbed.
+/// Five pairs whose sides spoil runs themselves, as `is_gone` says; all runs of A are disturbed.
 fn spoils(is_gone: impl Fn(NextRun) -> bool) -> Result<Comparison, Problem> {
     let mut of = cells(1, 5).remove(0);
     let mut records = Vec::new();
     while let Some(next) = next_run(&of) {
         let mut record = record(&format!("run-{}", of.runs.len()), [0.0; 3]);
         let summary = record.summary.as_mut().expect("a summary");
-        let warning = match (is_gone(next), next.side) {
-            (true, _) => Some(crate::example_warnings::example(WarningCode::BrokerGone, Tier::Invalid)),
-            (false, ComparedSideName::A) => {
-                Some(crate::example_warnings::example(WarningCode::CpuSteal, Tier::Caution))
-            }
-            (false, ComparedSideName::B) => None,
-        };
-        summary.warnings.extend(warning);
+        match (is_gone(next), next.side) {
+            (true, _) => warn(summary, WarningCode::BrokerGone, Tier::Invalid),
+            (false, ComparedSideName::A) => warn(summary, WarningCode::CpuSteal, Tier::Caution),
+            (false, ComparedSideName::B) => {}
+        }
         of.runs.push(paired_run(next, &record));
         records.push(record);
     }
-    let cell = CellRuns::new(&of, &records);
-    compare_cells(&[cell], &[5], ComparisonOptions::default()).remove(0)
+    decided(&of, &records)
 }
 
 /// How many pairs are left then, none, one or none on either side: that sides spoil their runs is the result.
@@ -258,12 +252,9 @@ fn runs_that_sides_spoil_are_counted_however_few_pairs_are_left() {
     assert_eq!(in_turns, ((3, 7), (4, 7), (4, 3), false));
     assert_eq!(told(|it| it.side == A), ((5, 5), (0, 5), (0, 5), false));
     // Without such runs, the remedy is this command's.
-    let mut few = cells(1, 5);
-    let next = next_run(&few[0]).expect("one");
-    few[0].runs.push(made(next, 0, false));
-    let first = [record("run-0", [0.0; 3])];
-    let cells = [CellRuns::new(&few[0], &first)];
-    let why = compare_cells(&cells, &[5], ComparisonOptions::default()).remove(0);
-    let help = why.expect_err("too few").help;
+    let mut few = cells(1, 5).remove(0);
+    let next = next_run(&few).expect("one");
+    few.runs.push(made(next, 0, false));
+    let help = decided(&few, &[record("run-0", [0.0; 3])]).expect_err("too few").help;
     assert!(help.contains("--resume") && !help.contains("bellows run"), "{help}");
 }

@@ -6,7 +6,7 @@ use measure::Problem;
 
 use crate::comparison::{Gathered, decide_together, gather};
 use crate::figures::ComparisonOptions;
-use crate::spoiled::{disturbance, is_disturbed, spoiled, spoiled_by, spoiled_runs};
+use crate::spoiled::{disturbance, disturbed_by, spoiled, spoiled_by, spoiled_runs};
 
 /// Fewer pairs than these show nothing: the exact test that guards every verdict cannot.
 pub const LEAST_PAIRS: u32 = compare::LEAST_PAIRS as u32;
@@ -90,7 +90,7 @@ pub fn paired_run(next: NextRun, record: &RunRecord) -> PairedRun {
         id: record.id.clone(),
         spoiled: spoiled(record),
         own: spoiled_by(record).is_some(),
-        disturbed: record.summary.as_ref().is_some_and(is_disturbed),
+        disturbed: record.summary.as_ref().and_then(disturbed_by).is_some(),
     }
 }
 
@@ -118,10 +118,7 @@ pub fn looks_again(pairs: u32, until_decided: bool, before: &[u32]) -> Vec<u32> 
 /// rounds, one of each cell, in an order that the seed draws for each round: what drifts hits all cells alike.
 pub fn next_run_of(cells: &[&PairedRuns], seed: u64) -> Option<(usize, NextRun)> {
     let open = cells.iter().enumerate().filter_map(|(cell, of)| Some((cell, next_run(of)?)));
-    open.min_by_key(|(cell, next)| {
-        let turns = turns(seed, next.pair, cells.len());
-        (next.pair, turns.iter().position(|it| it == cell))
-    })
+    open.min_by_key(|(cell, next)| (next.pair, turns(seed, next.pair, cells.len()).iter().position(|it| it == cell)))
 }
 
 /// The runs of a cell, and those of its pairs that count.
@@ -167,13 +164,11 @@ impl<'a> CellRuns<'a> {
         gather(&side(|it| it.0), &side(|it| it.1), spoiled, options)
     }
 
-    /// Whether sides spoiled so many runs themselves that the pairs which count are too few for a test: runs stand for
-    /// themselves then.
+    /// Whether sides spoiled so many runs that too few pairs count for a test: runs stand for themselves then.
     fn is_apart(&self) -> bool {
         self.counted.len() < 2 && self.runs.runs.iter().any(|it| it.own)
     }
 
-    /// All runs of a side that were made, counted or not.
     fn made(&self, side: ComparedSideName) -> impl Iterator<Item = &'a RunRecord> {
         let all = self.runs.runs.iter().zip(self.records);
         all.filter_map(move |(run, record)| (run.side == side).then_some(record))
@@ -260,8 +255,7 @@ pub fn compare_cells(
     cells.collect()
 }
 
-/// Whether the last look that all cells have reached, fixed beforehand, leaves nothing open. Only the pairs up to it
-/// count for it, whatever was made since.
+/// Whether the last look that all cells have reached leaves nothing open, by the pairs up to it alone.
 pub fn is_decided(cells: &[CellRuns<'_>], looks: &[u32], options: ComparisonOptions) -> bool {
     let made = cells.iter().map(|cell| cell.counted.len()).min();
     let reached = looks.iter().map(|look| *look as usize).filter(|look| made.is_some_and(|made| *look <= made));
@@ -411,8 +405,7 @@ mod tests {
         }
     }
 
-    /// Whatever hits the runs: no more pairs are made anew than may be, no pair counts that was disturbed more than one
-    /// which was left out for that, and reasons are true.
+    /// No more pairs are made anew than may be, none counts that was disturbed more than one left out.
     #[test]
     fn pairs_are_left_out_and_made_anew_by_one_rule() {
         let mut random = Random::new(11);
@@ -436,10 +429,7 @@ mod tests {
             assert!(made - of.pairs <= of.pairs / 2, "{of:#?}");
             let counted = counted_pairs(&of, disturbance);
             let cores = |(a, b): (usize, usize)| {
-                let of_run = |at: usize| match of.runs[at].disturbed {
-                    true => disturbance(at),
-                    false => 0.0,
-                };
+                let of_run = |at: usize| if of.runs[at].disturbed { disturbance(at) } else { 0.0 };
                 of_run(a).max(of_run(b))
             };
             let most = counted.iter().map(|it| cores(*it)).fold(0.0, f64::max);
@@ -485,11 +475,7 @@ mod tests {
             of.verdict.as_mut().unwrap().cause = Some(archive::Cause::OthersFillMachine);
         };
         assert!(run(1.5, waits));
-        let stolen = |of: &mut archive::RunSummary| {
-            let code = archive::WarningCode::CpuSteal;
-            of.warnings.push(crate::example_warnings::example(code, Tier::Caution));
-        };
-        assert!(run(1.5, stolen));
+        assert!(run(1.5, |of| crate::example_warnings::warn(of, archive::WarningCode::CpuSteal, Tier::Caution)));
     }
 
     /// B's broker goes in every third of its runs: these are not made until they succeed.

@@ -62,21 +62,15 @@ fn figure(quantity: &Quantity, values: Vec<Option<f64>>) -> Option<RepeatedFigur
 
 #[cfg(test)]
 mod tests {
-    use archive::{Hardware, Throughput, Topology, Versions};
+    use archive::Throughput;
+    use testkit::only;
 
     use super::*;
 
     fn record(state: RunState, rate: f64) -> RunRecord {
-        let run: RunRecord = serde_json::from_value(serde_json::json!({
-            "schema": RunRecord::SCHEMA, "id": format!("run-{rate}"), "name": "x", "created": "",
-            "command": [], "experiment": null, "versions": Versions::default(), "hardware": Hardware::default(),
-            "seed": 1, "origin": 0, "origin_unix_ns": 0, "phases": [], "events": [], "topology": Topology::default(),
-            "state": state, "warnings": [],
-        }))
-        .expect("a record");
         let mut summary = RunSummary::default();
         summary.flow_mut().sent = Throughput { total: 100, rate };
-        RunRecord { summary: Some(summary), ..run }
+        RunRecord { id: format!("run-{rate}"), state, summary: Some(summary), ..RunRecord::default() }
     }
 
     #[test]
@@ -89,9 +83,7 @@ mod tests {
         ];
         let repeats = repeats("x", 5, &records);
         assert_eq!(repeats.runs.len(), 4);
-        let [sent] = &repeats.figures[..] else {
-            panic!("{repeats:?}");
-        };
+        let sent = only(&repeats.figures);
         assert_eq!(sent.name, "sent rate");
         assert_eq!(sent.values, [Some(100.0), None, Some(110.0), Some(120.0)]);
         assert_eq!((sent.mean, sent.min, sent.max), (110.0, 100.0, 120.0));

@@ -12,10 +12,7 @@ use experiment::{Experiment, ExperimentError};
 const COUNTED: [&str; 6] =
     ["producers", "consumers", "total-producers", "total-consumers", "producer-connections", "consumer-connections"];
 
-/// The plan of runs with these numbers of clients, `KEY=1,2,4,8`.
-///
-/// # Errors
-/// Where it names no key that counts clients, or fewer than four numbers.
+/// The plan of runs with these numbers of clients, `KEY=1,2,4,8`: at least four, of a key that counts clients.
 pub fn scale_plan(given: &str, repeats: u32) -> Result<ScaleRuns, Problem> {
     let example = "write --scale load.0.producers=1,2,4,8";
     let problem = |cause: String, help: &str| Problem::new(cause, given, help);
@@ -45,10 +42,7 @@ pub fn scale_plan(given: &str, repeats: u32) -> Result<ScaleRuns, Problem> {
 }
 
 /// Refuses a group of clients that is not varied and whose messages count as well: the throughput is that of all
-/// groups, each as fast as it goes, so that no law of the varied ones could be told.
-///
-/// # Errors
-/// The first such group, with the remedy.
+/// groups, each as fast as it goes, so that no law of the varied ones could be told. The first one is named.
 pub fn check_one_group(experiment: &Experiment, key: &str) -> Result<(), Problem> {
     let mut parts = key.split('.');
     let varied = parts.by_ref().find(|it| *it == "load").and(parts.next());
@@ -70,10 +64,7 @@ pub fn check_one_group(experiment: &Experiment, key: &str) -> Result<(), Problem
     ))
 }
 
-/// The experiment with so many clients, each as fast as it goes.
-///
-/// # Errors
-/// Where the key is none of the experiment.
+/// The experiment with so many clients, each as fast as it goes, where it has the key.
 pub fn at_scale(experiment: &Experiment, key: &str, clients: u32) -> Result<Experiment, ExperimentError> {
     let mut scaled = experiment.clone();
     scaled.set(&format!("{key}={clients}"))?;
@@ -150,8 +141,7 @@ fn told_peak(of: &ScaleRuns, found: &Scalability) -> Result<f64, ScaleDoubt> {
 fn generator_from(of: &ScaleRuns) -> Option<u32> {
     let is_limited = |counts: &dyn Fn(u32) -> bool| {
         let runs = || of.runs.iter().filter(|it| counts(it.clients));
-        let limited = runs().filter(|it| it.limited_by == LimitedBy::Generator);
-        2 * limited.count() > runs().count()
+        2 * runs().filter(|it| it.limited_by == LimitedBy::Generator).count() > runs().count()
     };
     let numbers = of.runs.iter().map(|it| it.clients);
     numbers.filter(|from| is_limited(&|it| it == *from) && is_limited(&|it| it >= *from)).min()
@@ -234,8 +224,7 @@ mod tests {
             }),
             ..RunRecord::default()
         };
-        let kept = scale_run(4, &record).cautions;
-        let kept: Vec<_> = kept.iter().map(|it| (it.code(), it.tier)).collect();
+        let kept: Vec<_> = scale_run(4, &record).cautions.iter().map(|it| (it.code(), it.tier)).collect();
         assert_eq!(kept, [warnings[0], warnings[1], warnings[4]]);
         assert!(scale_run(4, &RunRecord::default()).cautions.is_empty());
     }

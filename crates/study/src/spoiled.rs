@@ -19,13 +19,7 @@ pub(crate) enum SpoiledBy {
     Generator,
 }
 
-/// Whether others had the machine's cores while a run was made.
-pub(crate) fn is_disturbed(summary: &RunSummary) -> bool {
-    disturbed_by(summary).is_some()
-}
-
-/// Who had the machine's cores while a run was made, where others had: the hypervisor, or other programs. Neither side
-/// causes that.
+/// Who had the machine's cores while a run was made, where others had, which neither side causes.
 pub(crate) fn disturbed_by(summary: &RunSummary) -> Option<String> {
     let warnings = || summary.warnings.iter();
     if warnings().any(|it| it.code() == WarningCode::CpuSteal) {
@@ -95,16 +89,12 @@ pub(crate) fn spoiled(record: &RunRecord) -> Option<String> {
     let mut why: Vec<_> = invalid(record).map(why_invalid).collect();
     // A reason that has words stands for one that has none.
     why.sort_by_key(Option::is_none);
-    why.first().map(|why| match why {
-        Some(why) => format!("invalid: {why}"),
-        None => "invalid".to_owned(),
-    })
+    why.first().map(|why| why.map_or_else(|| "invalid".to_owned(), |why| format!("invalid: {why}")))
 }
 
 /// The warnings that take a run's numbers away.
 fn invalid(record: &RunRecord) -> impl Iterator<Item = &Warning> + Clone {
-    let all = record.summary.iter().flat_map(|it| &it.warnings);
-    all.filter(|it| compared_tier(record, it) == Tier::Invalid)
+    record.summary.iter().flat_map(|it| &it.warnings).filter(|it| compared_tier(record, it) == Tier::Invalid)
 }
 
 /// The culprit of a spoiled run, where that is evidence; `None` where it counts, or neither side is to blame.
@@ -123,11 +113,10 @@ pub(crate) fn spoiled_by(record: &RunRecord) -> Option<SpoiledBy> {
         return Some(SpoiledBy::Side);
     }
     let is_full = warnings().any(|code| code == WarningCode::GeneratorSaturated);
-    (is_full && !is_disturbed(summary)).then_some(SpoiledBy::Generator)
+    (is_full && disturbed_by(summary).is_none()).then_some(SpoiledBy::Generator)
 }
 
-/// Whether a run is known to have gone well or badly: of one that somebody stopped nobody knows, unless it had gone
-/// badly before.
+/// Whether a run is known to have gone well or badly: of one that was stopped that is known where it had gone badly.
 fn tells(record: &RunRecord) -> bool {
     let has_ended = matches!(record.state, RunState::Complete | RunState::Failed);
     has_ended || spoiled_by(record).is_some()

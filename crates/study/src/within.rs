@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use archive::{ComparedFigure, Comparison, LatencySlices, RunBlocks, RunReader, plain_name};
+use archive::{ComparedSide, Comparison, LatencySlices, RunBlocks, RunReader, plain_name};
 use compare::{LEAST_BLOCKS, NoInterval, ValueCounts, within_one_run};
 use measure::Metric;
 
-/// The percentiles that figures are of.
 const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 /// Blocks that a run is cut into, on average, as far as they are no shorter and no longer than these seconds.
 const BLOCKS: f64 = 12.0;
@@ -18,12 +17,10 @@ const SEED: u64 = 1994;
 /// Finds the intervals within the only run of each side that has one run alone, by the folders of these runs.
 pub fn compare_within(compared: &mut Comparison, a: Option<&Path>, b: Option<&Path>) {
     for (is_a, folder) in [(true, a), (false, b)] {
-        let side = if is_a { &compared.a } else { &compared.b };
-        let (Some(folder), true) = (folder, side.within_one_run.is_some()) else {
+        let (Some(folder), true) = (folder, side(compared, is_a).within_one_run.is_some()) else {
             continue;
         };
-        let read = RunReader::open(folder).and_then(|run| run.latency_slices());
-        match read {
+        match RunReader::open(folder).and_then(|run| run.latency_slices()) {
             Ok(slices) => {
                 let all: Vec<(Metric, &LatencySlices)> = slices.iter().map(|(metric, of)| (*metric, of)).collect();
                 within(compared, is_a, &all);
@@ -42,7 +39,7 @@ pub(crate) fn within(compared: &mut Comparison, is_a: bool, all: &[(Metric, &Lat
     let seconds = seconds(longest);
     // No block is shorter than what was measured together.
     let block_s = (seconds / BLOCKS).clamp(SHORTEST_S, LONGEST_S).max(longest.width());
-    let mut none = None;
+    let (mut none, mut is_any) = (None, false);
     for (metric, of) in all {
         let slices: Vec<ValueCounts> = (of.slices().iter()).map(|slice| slice.iter().copied().collect()).collect();
         let shares = PERCENTILES.map(|it| it / 100.0);
@@ -50,42 +47,28 @@ pub(crate) fn within(compared: &mut Comparison, is_a: bool, all: &[(Metric, &Lat
             Ok(found) => {
                 for (percentile, (low, high)) in PERCENTILES.iter().zip(found) {
                     let name = plain_name(&format!("{} p{percentile}", metric.name()));
-                    let figures = compared.figures.iter_mut();
-                    for figure in figures.filter(|it| plain_name(&it.name) == name) {
-                        keep(figure, is_a, (low as f64, high as f64));
+                    let figures = compared.figures.iter_mut().filter(|it| plain_name(&it.name) == name);
+                    for within in figures.filter_map(|it| it.within_one_run.as_mut()) {
+                        let place = if is_a { &mut within.a } else { &mut within.b };
+                        *place = Some((low as f64, high as f64));
+                        is_any = true;
                     }
                 }
             }
             Err(why) => none = none.or(Some(told(why, block_s.max(of.width())))),
         }
     }
-    let side = if is_a { &compared.a } else { &compared.b };
-    let is_any = compared.figures.iter().any(|it| has(it, is_a));
-    let blocks = RunBlocks { seconds, block_s, why_not: none.filter(|_| !is_any) };
-    let blocks = side.within_one_run.as_ref().map(|_| blocks);
-    match is_a {
-        true => compared.a.within_one_run = blocks,
-        false => compared.b.within_one_run = blocks,
+    if let Some(blocks) = &mut side(compared, is_a).within_one_run {
+        *blocks = RunBlocks { seconds, block_s, why_not: none.filter(|_| !is_any) };
     }
+}
+
+const fn side(compared: &mut Comparison, is_a: bool) -> &mut ComparedSide {
+    if is_a { &mut compared.a } else { &mut compared.b }
 }
 
 fn seconds(of: &LatencySlices) -> f64 {
     of.width() * of.slices().len() as f64
-}
-
-fn keep(figure: &mut ComparedFigure, is_a: bool, interval: (f64, f64)) {
-    if let Some(within) = &mut figure.within_one_run {
-        match is_a {
-            true => within.a = Some(interval),
-            false => within.b = Some(interval),
-        }
-    }
-}
-
-fn has(figure: &ComparedFigure, is_a: bool) -> bool {
-    let within = figure.within_one_run.as_ref();
-    let side = within.and_then(|it| if is_a { it.a } else { it.b });
-    side.is_some()
 }
 
 fn told(why: NoInterval, block_s: f64) -> String {
@@ -100,8 +83,7 @@ fn told(why: NoInterval, block_s: f64) -> String {
 }
 
 fn why_not(compared: &mut Comparison, is_a: bool, why: String) {
-    let side = if is_a { &mut compared.a } else { &mut compared.b };
-    if let Some(blocks) = &mut side.within_one_run {
+    if let Some(blocks) = &mut side(compared, is_a).within_one_run {
         blocks.why_not = Some(why);
     }
 }

@@ -108,6 +108,16 @@ pub fn left_on_node(modules: &[&str]) -> String {
 /// The value of [`left_on_node`] on a clean node.
 pub const NOTHING_LEFT: &str = "[[],[],[],[],[],[]]";
 
+/// The one item of a list.
+///
+/// # Panics
+/// With the list, where it has none or several.
+#[track_caller]
+pub fn only<T: std::fmt::Debug>(list: &[T]) -> &T {
+    let [one] = list else { panic!("not one: {list:#?}") };
+    one
+}
+
 /// Asserts that a text has all of these parts.
 #[track_caller]
 pub fn assert_has<const N: usize>(text: impl AsRef<str>, parts: [&str; N]) {

@@ -15,16 +15,12 @@ use self::process::Process;
 use experiment::Experiment;
 use web::redact;
 
-/// The name of the scenario in messages.
 const NAME: &str = "command";
-/// Programs are looked at this often.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// Least time that a program gets to end.
 const LEAST_DRAIN: Nanos = Nanos::from_millis(5_000);
 /// The last part of that time, in which readers need not wait for their writers any more.
 const LAST_PART: Nanos = Nanos::SECOND;
 
-/// A program, with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Program {
     /// Number of the experiment's load, from 0.
@@ -45,8 +41,7 @@ impl Program {
         let url = endpoint.secret_url();
         let port = endpoint.port.to_string();
         let fill = |word: &String, url: &str| {
-            let word = word.replace("{url}", url).replace("{port}", &port);
-            word.replace("{host}", &endpoint.host)
+            word.replace("{url}", url).replace("{port}", &port).replace("{host}", &endpoint.host)
         };
         let (shown, hidden) = redact::words_and_secrets(command);
         let shown: Vec<String> = shown.iter().map(|it| fill(it, &redact::url(&url))).collect();
@@ -73,7 +68,6 @@ impl Program {
         names.any(|it| it == program)
     }
 
-    /// Replaces the secrets in a text.
     fn without_secrets(&self, text: String) -> String {
         self.secrets.iter().fold(text, |text, (secret, shown)| redact::without(&text, secret, shown))
     }
@@ -145,10 +139,7 @@ impl Scenario for CommandPlan {
             }
             thread::sleep(POLL_INTERVAL);
         }
-        let programs = match started {
-            Some(programs) => programs,
-            None => self.start(sink)?,
-        };
+        let programs = started.map_or_else(|| self.start(sink), Ok)?;
         sink.event(RunEvent::Started { at: phases.start });
         let running = Running {
             sink,
@@ -164,7 +155,6 @@ impl Scenario for CommandPlan {
     }
 }
 
-/// Programs that run.
 struct Running<'a> {
     sink: &'a mut dyn SliceSink,
     slice: Slice,
@@ -189,7 +179,7 @@ impl Running<'_> {
             self.take_ended();
             let now = Clock.now();
             self.phases.follow_stop(now);
-            if self.are_over() || self.has_failed() {
+            if self.programs.iter().all(Process::is_over) || self.has_failed() {
                 self.phases.end_load(now);
             }
             let until = self.drain_end(now, drain);
@@ -222,7 +212,6 @@ impl Running<'_> {
         cut.map_or(planned, |cut| cut.min(planned))
     }
 
-    /// Begins a slice, and the phase that begins with it.
     fn begin_slice(&mut self, phase: Phase, at: Time, begins_phase: bool) {
         if begins_phase && at > self.phases.start && self.slice.phase == Phase::Warmup {
             // Their guardians may tell later how they ended.
@@ -261,11 +250,6 @@ impl Running<'_> {
             error: self.error,
             ..Outcome::started(self.phases.start)
         }
-    }
-
-    /// Whether none loads the broker any more.
-    fn are_over(&self) -> bool {
-        self.programs.iter().all(Process::is_over)
     }
 
     /// Whether a program has ended the load by a failure, which gives its reason once its descendants have ended, too.

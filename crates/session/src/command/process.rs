@@ -27,7 +27,7 @@ const TOLD_LINES: usize = 2;
 const TOLD_LETTERS: usize = 200;
 /// The guardian's text for a program that succeeded.
 const SUCCESS: &str = "exit status 0";
-/// A program that ends others after a time, and the guardian's text for that.
+/// A program that ends its only child after a time, or passes signals on to it, and the guardian's text for the first.
 const TIMEOUT: &str = "timeout";
 const TIMED_OUT: &str = "exit status 124";
 
@@ -130,14 +130,12 @@ impl Process {
         self.has_left && !self.told
     }
 
-    /// Whether it and all that it has started have ended, in whatever group or session. What runs on after it is asked
-    /// to end, too: a shell ends before what it has started.
+    /// Whether it and all that it has started have ended; what runs on after it is asked to end, too.
     pub(super) fn has_ended(&mut self) -> bool {
         if !self.is_over() {
             let guardian = self.guardian.as_mut();
             self.status = match guardian.map(|it| it.listen(Duration::ZERO)) {
-                Some(Ok(Some(Message::Exited(status)))) => Some(status),
-                Some(Ok(Some(Message::Failed(reason)))) => Some(reason),
+                Some(Ok(Some(Message::Exited(status) | Message::Failed(status)))) => Some(status),
                 // Another one goes on in its place.
                 Some(Ok(Some(Message::Started(id)))) => {
                     self.id = Some(id);
@@ -172,14 +170,11 @@ impl Process {
         self.is_last = true;
     }
 
-    /// The program and its descendants that are running.
     fn running(&self) -> Vec<LoadProcess> {
-        let guardian = self.guardian.as_ref().map(Guardian::pid);
-        guardian.map(LoadProcess::below).unwrap_or_default()
+        self.guardian.as_ref().map(Guardian::pid).map(LoadProcess::below).unwrap_or_default()
     }
 
-    /// Asks processes whose turn it is to end. Turns change only with time, or when one of them has ended: finding all
-    /// takes milliseconds.
+    /// Asks processes whose turn it is to end, when time or an end has changed turns: finding all takes milliseconds.
     fn ask_to_end(&mut self) {
         let Some(guardian) = self.guardian.as_ref().map(Guardian::pid) else { return };
         let is_same = !self.alive.is_empty() && self.alive.iter().all(|id| id.is_alive());
@@ -188,18 +183,17 @@ impl Process {
         }
         // It adopts what others have left.
         let running = self.running();
-        let turn = self.ending.turn(&running, guardian, self.is_last);
-        for id in turn.ask {
+        let (ask, kill) = self.ending.turn(&running, guardian, self.is_last);
+        for id in ask {
             id.signal(Signal::TERM);
         }
-        for id in turn.kill {
+        for id in kill {
             self.has_killed |= id.signal(Signal::KILL);
         }
         self.alive = running.into_iter().map(|it| it.id).collect();
     }
 
-    /// The program's end, of one that ended by itself at this instant, and why it failed, where it did; kills all that
-    /// is left of it.
+    /// How it ended, at this instant where by itself, and why it failed, where it did; kills all that is left of it.
     pub(super) fn end(mut self, ended_at: Option<Time>) -> (ProgramEnd, Option<Problem>) {
         let stayed = (!self.has_ended() || self.has_killed) && self.is_over();
         self.told |= !self.is_over();
@@ -243,13 +237,11 @@ impl Process {
         problem
     }
 
-    /// Kills all remaining processes, and removes the directory.
     fn kill(&mut self) {
         // The next start removes what could not be removed now.
         let _ = self.workspace.end(self.guardian.take());
     }
 
-    /// The program's output, without secrets.
     fn output(&self) -> String {
         let asked = Instant::now();
         while !self.reader.is_finished() && asked.elapsed() < LAST_WORDS {
@@ -266,20 +258,15 @@ impl Drop for Process {
     }
 }
 
-/// The last lines that were printed.
 fn last_lines(output: &str) -> String {
     let lines = output.lines().rev().filter(|line| !line.trim().is_empty());
     let shortened = |line: &str| line.chars().take(TOLD_LETTERS).collect::<String>();
     let mut lines: Vec<String> = lines.take(TOLD_LINES).map(shortened).collect();
     lines.reverse();
-    match lines.is_empty() {
-        true => "it printed nothing".to_owned(),
-        false => lines.join("\n"),
-    }
+    if lines.is_empty() { "it printed nothing".to_owned() } else { lines.join("\n") }
 }
 
-/// Makes a pipe of this name, and a thread that keeps its output until all writers have closed it. Returns our writing
-/// end, which is to be closed once the program has one.
+/// Makes a pipe, and a thread that keeps its output; our writing end is to be closed once the program has one.
 fn follow(pipe: &Path, output: &Arc<Mutex<Output>>) -> io::Result<(thread::JoinHandle<()>, File)> {
     let mode = Mode::RUSR | Mode::WUSR;
     rustix::fs::mknodat(CWD, pipe, FileType::Fifo, mode, 0)?;
@@ -301,13 +288,12 @@ fn follow(pipe: &Path, output: &Arc<Mutex<Output>>) -> io::Result<(thread::JoinH
     Ok((thread, writer))
 }
 
-/// `PATH` with a folder in front.
 fn search_path(folder: Option<&Path>) -> OsString {
     let path = env::var_os("PATH").unwrap_or_default();
     env::join_paths(folder.map(Path::to_owned).into_iter().chain(env::split_paths(&path))).unwrap_or(path)
 }
 
-/// The file of a program's name: the guardian works elsewhere, with another `PATH`.
+/// The guardian works elsewhere, with another `PATH`.
 fn find(name: &str, path: &OsStr) -> Result<PathBuf, String> {
     let mut candidates: Vec<PathBuf> =
         if name.contains('/') { vec![name.into()] } else { env::split_paths(path).map(|it| it.join(name)).collect() };
@@ -356,8 +342,7 @@ impl Output {
         let first = self.first.iter().rposition(is_end);
         let first = first.map_or(self.first.as_slice(), |end| self.first.split_at(end + 1).0);
         let last = self.last.split_at(over).1;
-        let begin = last.iter().position(is_end);
-        let last = begin.map_or(last, |end| last.split_at(end + 1).1);
+        let last = last.iter().position(is_end).map_or(last, |end| last.split_at(end + 1).1);
         let kept = first.len() + last.len();
         let left_out = self.first.len() + self.left_out + self.last.len() - kept;
         format!(
@@ -369,26 +354,18 @@ impl Output {
     }
 }
 
-/// A program that passes signals on to its only child, and ends with it.
-const HANDS_ON: &str = "timeout";
-
-/// A process that runs.
 #[derive(Clone, Debug)]
 struct LoadProcess {
     id: ProcessId,
     parent: u32,
     command: String,
-    /// The pipe that it reads.
     reads: Option<processes::PipeId>,
-    /// The pipes that it may write to.
     writes: Vec<processes::PipeId>,
 }
 
 impl LoadProcess {
-    /// All descendants of this process that have not ended.
     fn below(ancestor: u32) -> Vec<Self> {
-        let all = processes::descendants(ancestor).into_iter();
-        all.filter_map(Self::of).collect()
+        processes::descendants(ancestor).into_iter().filter_map(Self::of).collect()
     }
 
     fn of(pid: u32) -> Option<Self> {
@@ -405,7 +382,7 @@ impl LoadProcess {
     /// Whether it ends by itself once this other one has.
     fn ends_after(&self, other: &Self) -> bool {
         let is_fed = self.reads.is_some_and(|it| other.writes.contains(&it));
-        let has_started = self.command == HANDS_ON && other.parent == self.id.pid;
+        let has_started = self.command == TIMEOUT && other.parent == self.id.pid;
         self.id != other.id && (is_fed || has_started)
     }
 }
@@ -420,14 +397,6 @@ struct Waiting {
     has_waited: bool,
 }
 
-/// Processes to end now.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Turn {
-    ask: Vec<ProcessId>,
-    kill: Vec<ProcessId>,
-}
-
-/// The end of a load's processes.
 #[derive(Debug, Default)]
 struct EndRequests {
     has_begun: bool,
@@ -437,11 +406,10 @@ struct EndRequests {
 }
 
 impl EndRequests {
-    /// The processes to end now: at first those that were running, later also orphans that `adopter` has inherited.
-    /// Children that a process starts after it was asked are left alone: they may print its last words. Readers end by
-    /// themselves after those that they read from. In the `last` turn all that remain are asked, and processes that
-    /// others still read from are killed, so that their readers get the rest of the pipes.
-    fn turn(&mut self, all: &[LoadProcess], adopter: u32, last: bool) -> Turn {
+    /// The processes to ask now, and to kill: at first those that were running, later also orphans that `adopter` has
+    /// inherited. Children of one that was asked may print its last words, and readers end after those that they read
+    /// from. In the `last` turn all are asked, and those that others read from are killed: their readers get the rest.
+    fn turn(&mut self, all: &[LoadProcess], adopter: u32, last: bool) -> (Vec<ProcessId>, Vec<ProcessId>) {
         for one in all {
             let is_known = self.asked.contains(&one.id) || self.waiting.iter().any(|it| it.id == one.id);
             if !is_known && (!self.has_begun || one.parent == adopter) {
@@ -467,7 +435,7 @@ impl EndRequests {
         self.asked.extend(&ask);
         let mut kill = if begins_last { self.waited_for(all) } else { Vec::new() };
         kill.retain(|id| !ask.contains(id));
-        Turn { ask, kill }
+        (ask, kill)
     }
 
     /// Processes that others wait for, were not asked, and do not wait themselves.
@@ -550,7 +518,7 @@ mod tests {
             writes: writes.map(pipe).into_iter().collect(),
         };
         let all: Vec<LoadProcess> = all.iter().map(running).collect();
-        let Turn { ask, kill } = ending.turn(&all, 1, last);
+        let (ask, kill) = ending.turn(&all, 1, last);
         let numbers = |ids: Vec<ProcessId>| ids.into_iter().map(|id| id.pid).collect();
         (numbers(ask), numbers(kill))
     }

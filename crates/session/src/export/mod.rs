@@ -21,9 +21,7 @@ use web::http::Login;
 use web::page_server::{Page, serve_page};
 use web::push::{PushNews, PushServer, PushTexts, Pusher};
 
-/// Where the page is.
 const PATH: &str = "/metrics";
-/// Messages about a metrics server.
 const TEXTS: PushTexts = PushTexts {
     one: "set of metrics",
     many: "sets of metrics",
@@ -85,10 +83,8 @@ impl Page for Shared {
 }
 
 impl Exporter {
-    /// Begins to serve and to send the series of runs of an experiment.
-    ///
-    /// # Errors
-    /// The address cannot be listened on, or the server's options make no sense.
+    /// Begins to serve and to send the series of runs of an experiment, unless the address cannot be listened on, or
+    /// the server's options make no sense.
     pub fn start(options: &ExportOptions, experiment: &str) -> Result<Self, Error> {
         let snapshot = Shared(Arc::new(Mutex::new(Arc::new(Snapshot::new(experiment)))));
         let url = options.listen.as_ref().map(|address| {
@@ -141,7 +137,6 @@ fn unix_ns() -> u64 {
     since.map_or(0, |since| since.as_nanos() as u64)
 }
 
-/// The observer of an exporter.
 struct Exported<'a> {
     exporter: &'a mut Exporter,
     next: &'a mut dyn Observer,

@@ -11,10 +11,8 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::snapshot::{BOUNDS, Durations, Labels, Snapshot, Value};
 
-/// The page's media type.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Writes the page.
 pub(super) fn write(snapshot: Arc<Snapshot>, out: &mut dyn fmt::Write) -> fmt::Result {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Page(snapshot)));
@@ -94,27 +92,20 @@ pub(super) fn suffix(unit: SeriesUnit) -> Option<String> {
 }
 
 fn buckets(durations: &Durations) -> Vec<(f64, u64)> {
-    let bounds = BOUNDS.into_iter().chain([f64::INFINITY]);
-    bounds.zip(durations.counts).collect()
+    BOUNDS.into_iter().chain([f64::INFINITY]).zip(durations.counts).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use archive::SeriesName;
-    use measure::{Interval, Metric, Nanos, Phase, Time};
 
     use super::*;
+    use crate::export::snapshot::tests::interval;
 
     #[test]
     fn a_page_has_every_kind_and_names_stay_inside_their_quotes() {
         let mut snapshot = Snapshot::new("a \"b\"\nc");
-        let mut interval = Interval::new();
-        interval.reset(Time(0), Phase::Measure);
-        interval.end = Time(1_000_000_000);
-        interval.counters.sent = 7;
-        let latency = Nanos::from_millis(3);
-        interval.latencies.record_n(Metric::END_TO_END, latency, 7);
-        snapshot.add(&interval);
+        snapshot.add(&interval(&[3; 7]));
         let hostile = SeriesName::new("page\n# EOF\n", "x\ny\\z", SeriesUnit::Bytes);
         snapshot.tell(&[(hostile.with("queue", "q\n# EOF\n\"}"), 2.5)]);
         let mut page = String::new();

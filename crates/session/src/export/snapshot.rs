@@ -20,10 +20,8 @@ const MOST_SERIES: usize = 12_000;
 /// Labels of a series, in the order of their names.
 pub(super) type Labels = BTreeMap<String, String>;
 
-/// Current value of a series.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
-    /// A current value.
     Gauge(f64),
     /// A total since the beginning of the run.
     Total(u64),
@@ -38,7 +36,6 @@ pub(super) struct Durations {
     pub(super) sum_s: f64,
 }
 
-/// Series of one name.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Family {
     pub(super) help: String,
@@ -46,10 +43,8 @@ pub(super) struct Family {
     pub(super) members: BTreeMap<Labels, Value>,
 }
 
-/// All series of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Snapshot {
-    /// Labels that all series have.
     common: Labels,
     families: BTreeMap<String, Family>,
     /// The latest series of each source of named series.
@@ -72,9 +67,7 @@ impl Snapshot {
 
     fn labels(&self, more: &[(&str, &str)]) -> Labels {
         let mut labels = self.common.clone();
-        for (key, value) in more {
-            labels.insert((*key).to_owned(), (*value).to_owned());
-        }
+        labels.extend(more.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
         labels
     }
 
@@ -103,7 +96,6 @@ impl Snapshot {
         }
     }
 
-    /// Adds an interval of the load that has ended.
     pub(super) fn add(&mut self, interval: &Interval) {
         let counters = &interval.counters;
         let messages = [
@@ -172,8 +164,7 @@ impl Snapshot {
         }
     }
 
-    /// Forgets the quantiles of latencies that the last interval lacks: while a broker stalls, the last good ones would
-    /// look as if all were well.
+    /// Forgets quantiles that the last interval lacks: while a broker stalls, old ones would look as if all were well.
     fn forget_quantiles_but(&mut self, seen: &BTreeSet<Metric>) {
         let name = quantile_name();
         let Some(family) = self.families.get(&name) else { return };
@@ -293,7 +284,6 @@ impl Durations {
         }
     }
 
-    /// The number of durations.
     pub(super) fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -332,4 +322,4 @@ fn identifier(text: &str) -> String {
 
 #[cfg(test)]
 #[path = "snapshot_tests.rs"]
-mod tests;
+pub(super) mod tests;

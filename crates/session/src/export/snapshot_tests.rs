@@ -2,14 +2,15 @@ use measure::{Nanos, Time};
 
 use super::*;
 
-fn interval(ms: &[u64]) -> Interval {
+/// A second in which messages with these latencies were sent.
+pub(crate) fn interval(ms: &[u64]) -> Interval {
     let mut interval = Interval::new();
     interval.reset(Time(0), Phase::Measure);
     interval.end = Time(1_000_000_000);
     interval.counters.sent = ms.len() as u64;
     for ms in ms {
         let latency = Nanos::from_millis(*ms);
-        interval.latencies.record_n(Metric::ACK_RESPONSE, latency, 1);
+        interval.latencies.record_n(Metric::END_TO_END, latency, 1);
     }
     interval
 }
@@ -139,10 +140,8 @@ fn names_are_identifiers_and_their_number_is_bounded() {
         assert_eq!(identifier(name), expected);
     }
     let mut snapshot = Snapshot::new("x");
-    let many = (0..MOST_SERIES + 5).map(|i| {
-        let name = SeriesName::new("page", "ready", SeriesUnit::Count);
-        (name.with("queue", &i.to_string()), 1.0)
-    });
+    let many = (0..MOST_SERIES + 5)
+        .map(|i| (SeriesName::new("page", "ready", SeriesUnit::Count).with("queue", &i.to_string()), 1.0));
     snapshot.tell(&many.collect::<Vec<_>>());
     assert_eq!(snapshot.series, MOST_SERIES);
     snapshot.tell(&[(SeriesName::new("page", "ready", SeriesUnit::Count), 1.0)]);

@@ -71,7 +71,6 @@ impl MetricsTarget {
         &self.url
     }
 
-    /// Prefix of a token in the header.
     pub(super) const fn scheme(&self) -> &'static str {
         match self.protocol {
             Protocol::Influx => "Token",
@@ -79,7 +78,6 @@ impl MetricsTarget {
         }
     }
 
-    /// A push of all series at once.
     pub(super) fn request(&self, snapshot: &Snapshot, start_ns: u64, unix_ns: u64) -> PushRequest {
         let (content_type, body) = match self.protocol {
             Protocol::Influx => ("text/plain; charset=utf-8", influx_lines(snapshot, unix_ns)),
@@ -89,15 +87,11 @@ impl MetricsTarget {
     }
 }
 
-/// All series at one time in InfluxDB's line protocol, one `measurement,tag=value field=value nanoseconds` each. Names
-/// are those of the OpenMetrics page.
+/// InfluxDB's line protocol, `measurement,tag=value field=value nanoseconds`; names are those of the OpenMetrics page.
 fn influx_lines(snapshot: &Snapshot, unix_ns: u64) -> Vec<u8> {
     let mut out = String::new();
     for (name, family) in snapshot.families() {
-        let name = match suffix(family.unit) {
-            Some(unit) => format!("{name}_{unit}"),
-            None => name.to_owned(),
-        };
+        let name = suffix(family.unit).map_or_else(|| name.to_owned(), |unit| format!("{name}_{unit}"));
         for (labels, value) in &family.members {
             // A name is letters, digits and `_`.
             out.push_str(&name);
@@ -111,8 +105,7 @@ fn influx_lines(snapshot: &Snapshot, unix_ns: u64) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// Tags need a value; commas, blanks and equals signs are escaped. A line cannot hold a line break, and a backslash at
-/// the end of a value would escape the next character.
+/// Tags need a value; no line break can stand in a line, and a backslash at the end would escape the next character.
 fn influx_tags(labels: &Labels, out: &mut String) {
     for (key, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
         let _ = write!(out, ",{key}=");
@@ -228,12 +221,12 @@ const fn otlp_unit(unit: SeriesUnit) -> &'static str {
 #[cfg(test)]
 mod tests {
     use archive::SeriesName;
-    use measure::{Interval, Metric, Nanos, Phase, Time};
     use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
     use opentelemetry_proto::tonic::metrics::v1::metric::Data;
     use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
 
     use super::*;
+    use crate::export::snapshot::tests::interval;
 
     #[test]
     fn the_path_says_the_protocol_and_secrets_are_refused() {
@@ -270,13 +263,7 @@ mod tests {
     #[test]
     fn every_kind_has_its_form() {
         let mut snapshot = Snapshot::new("x");
-        let mut interval = Interval::new();
-        interval.reset(Time(0), Phase::Measure);
-        interval.end = Time(1_000_000_000);
-        interval.counters.sent = 7;
-        let latency = Nanos::from_millis(3);
-        interval.latencies.record_n(Metric::END_TO_END, latency, 7);
-        snapshot.add(&interval);
+        snapshot.add(&interval(&[3; 7]));
         snapshot.tell(&[(SeriesName::new("machine", "memory", SeriesUnit::Bytes), 5.0)]);
         let body = otlp_request(&snapshot, 1, 2);
         // The project's own types read it.

@@ -185,51 +185,41 @@ fn of_machine(e: &Facts) -> impl Iterator<Item = Warning> {
 
 fn of_messages(e: &Facts) -> Vec<Warning> {
     let ended = &e.ended;
-    let mut all = Vec::new();
-    if let Some((times, reasons)) = &ended.blocked {
-        all.push(caution(Finding::ConnectionBlocked {
-            times: *times,
-            reasons: reasons.clone(),
-            fault: e.blocked_in_fault().map(|it| it.name.clone()),
-        }));
-    }
-    if let Some(ledger) = &ended.ledger {
-        all.extend(of_ledger(ledger));
-    }
-    if let Some((missing, sent)) = ended.not_received {
-        all.push(caution(Finding::MessagesNotReceived { missing, sent, drained_s: ended.drained_s }));
-    }
-    all.extend(of_connections(e));
-    if ended.unanswered + ended.unsent > 0 {
-        all.push(caution(Finding::MessagesUnanswered {
-            unanswered: ended.unanswered,
-            unsent: ended.unsent,
-            gone: ended.down_connections > 0,
-            for_good: ended.for_good.is_some(),
-        }));
-    }
+    let blocked = ended.blocked.clone().map(|(times, reasons)| Finding::ConnectionBlocked {
+        times,
+        reasons,
+        fault: e.blocked_in_fault().map(|it| it.name.clone()),
+    });
+    let drained_s = ended.drained_s;
+    let missing = ended.not_received.map(|(missing, sent)| Finding::MessagesNotReceived { missing, sent, drained_s });
+    let unanswered = (ended.unanswered + ended.unsent > 0).then(|| Finding::MessagesUnanswered {
+        unanswered: ended.unanswered,
+        unsent: ended.unsent,
+        gone: ended.down_connections > 0,
+        for_good: ended.for_good.is_some(),
+    });
     // Those in flight at the end have a warning of their own.
     let given_up = ended.unconfirmed.saturating_sub(ended.unanswered);
-    if ended.nacked + ended.returned + given_up > 0 {
-        all.push(caution(Finding::MessagesNotAccepted {
-            sent: ended.sent,
-            nacked: ended.nacked,
-            returned: ended.returned,
-            not_confirmed: given_up,
-            fault: e.lost_in_fault().map(|it| it.name.clone()),
-        }));
-    }
-    let failed = ended.churn.iter().filter(|churn| churn.failed > 0);
-    all.extend(failed.map(|churn| {
-        caution(Finding::CyclesFailed {
-            kind: churn.kind.clone(),
-            unit: churn.unit.clone(),
-            failed: churn.failed,
-            timed_out: churn.timed_out,
-            begun: churn.begun,
-            first_failure: churn.first_failure.clone().unwrap_or_default(),
-        })
-    }));
+    let refused = (ended.nacked + ended.returned + given_up > 0).then(|| Finding::MessagesNotAccepted {
+        sent: ended.sent,
+        nacked: ended.nacked,
+        returned: ended.returned,
+        not_confirmed: given_up,
+        fault: e.lost_in_fault().map(|it| it.name.clone()),
+    });
+    let failed = ended.churn.iter().filter(|churn| churn.failed > 0).map(|churn| Finding::CyclesFailed {
+        kind: churn.kind.clone(),
+        unit: churn.unit.clone(),
+        failed: churn.failed,
+        timed_out: churn.timed_out,
+        begun: churn.begun,
+        first_failure: churn.first_failure.clone().unwrap_or_default(),
+    });
+    let mut all = Vec::from_iter(blocked.map(caution));
+    all.extend(ended.ledger.iter().flat_map(of_ledger));
+    all.extend(missing.map(caution));
+    all.extend(of_connections(e));
+    all.extend(unanswered.into_iter().chain(refused).chain(failed).map(caution));
     all
 }
 
@@ -255,42 +245,29 @@ fn of_ledger(ledger: &LedgerSummary) -> impl Iterator<Item = Warning> {
     harm.into_iter().chain(open)
 }
 
-/// Warnings about the run as a whole.
-fn of_run(e: &Facts) -> Vec<Warning> {
+fn of_run(e: &Facts) -> impl Iterator<Item = Warning> {
     let ended = &e.ended;
-    let mut all = Vec::new();
-    if let Some(change) = ended.trend {
-        all.push(caution(Finding::NotSteadyState { change, seconds: ended.seconds }));
-    }
-    if ended.insecure {
-        all.push(Warning::new(Tier::Invalid, Finding::CertificateNotChecked {}));
-    }
-    if ended.interrupted {
-        all.push(Warning::new(Tier::Note, Finding::Interrupted { seconds: e.seconds }));
-    }
     let few = ended.too_few.iter().cloned();
     let few = few.map(|(latency, samples, percentile)| FewSamples { latency, samples, percentile });
     let latencies: Vec<FewSamples> = few.collect();
-    if !latencies.is_empty() {
-        all.push(Warning::new(Tier::Note, Finding::TooFewSamples { latencies }));
-    }
-    all
+    let all = [
+        ended.trend.map(|change| caution(Finding::NotSteadyState { change, seconds: ended.seconds })),
+        ended.insecure.then(|| Warning::new(Tier::Invalid, Finding::CertificateNotChecked {})),
+        ended.interrupted.then(|| Warning::new(Tier::Note, Finding::Interrupted { seconds: e.seconds })),
+        (!latencies.is_empty()).then(|| Warning::new(Tier::Note, Finding::TooFewSamples { latencies })),
+    ];
+    all.into_iter().flatten()
 }
 
 /// The profiler's warnings. With `each`, every event is a sample; else there is a frequency.
 pub(crate) fn profile_findings(outcome: &profile::Outcome, each: bool) -> Vec<Warning> {
-    let mut all = Vec::new();
-    if outcome.lost > 0 {
-        let samples = outcome.taken.max(outcome.samples);
-        all.push(caution(Finding::LostSamples { lost: outcome.lost, samples, each }));
-    }
-    if outcome.throttled > 0 {
-        all.push(caution(Finding::ProfilerThrottled { times: outcome.throttled }));
-    }
-    if !outcome.notes.is_empty() {
-        all.push(profile_incomplete(&outcome.notes.join("; ")));
-    }
-    all
+    let samples = outcome.taken.max(outcome.samples);
+    let all = [
+        (outcome.lost > 0).then(|| caution(Finding::LostSamples { lost: outcome.lost, samples, each })),
+        (outcome.throttled > 0).then(|| caution(Finding::ProfilerThrottled { times: outcome.throttled })),
+        (!outcome.notes.is_empty()).then(|| profile_incomplete(&outcome.notes.join("; "))),
+    ];
+    all.into_iter().flatten().collect()
 }
 
 const fn lacking(tier: Tier, gap: ProfileGap) -> Warning {
@@ -339,7 +316,6 @@ fn runtime(profile: &ProfileSummary) -> &'static str {
     runtime.unwrap_or("native")
 }
 
-/// A part of the profile is missing, for this reason.
 pub(crate) fn profile_incomplete(why: &str) -> Warning {
     lacking(Tier::Caution, ProfileGap::Other { why: why.to_owned() })
 }

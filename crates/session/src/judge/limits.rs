@@ -98,8 +98,7 @@ impl<'a> Derived<'a> {
         Conclusion::new(LimitedBy::Schedule, Cause::RateMet { late }, because)
     }
 
-    /// First finding of a run that met its rate: the broker stalled for at least a hundredth of the run, or more than a
-    /// hundredth of the messages left late.
+    /// First finding of a run that met its rate: stalls of a hundredth of it, or a hundredth of its messages late.
     pub(super) fn lateness(&self) -> Option<Lateness> {
         let e = self.e;
         if e.late_share <= LATE {
@@ -161,8 +160,7 @@ impl<'a> Derived<'a> {
         waited_s > 0.0 && waited_s >= self.e.stalled_s(self.e.stood_still(who)) * DOMINANT
     }
 
-    /// Whether other processes had that core: then they are the cause, and the stalls their effect. Not so in a fault
-    /// of the run itself.
+    /// Whether other processes had that core, which explains stalls; not so in a fault of the run itself.
     fn stalled_for_cores(&self, who: Stalled) -> bool {
         let is_own = self.e.stalled_in_faults(who);
         self.others.is_some() && !is_own && self.waited_for_cores(who)
@@ -235,8 +233,7 @@ impl<'a> Derived<'a> {
         }
     }
 
-    /// Whether producers had nothing to send for most of the time, and the time that they `lost` does not explain the
-    /// missing messages: their message counts were reached.
+    /// Whether nothing was due most of the time, and the time that was `lost` does not explain the missing messages.
     fn nothing_was_due(&self, lost: f64) -> bool {
         let e = self.e;
         let idle = e.producers.is_some_and(|time| time.schedule >= DOMINANT);
@@ -244,8 +241,7 @@ impl<'a> Derived<'a> {
         idle && lacking.is_none_or(|lacking| lost < lacking * EXPLAINS)
     }
 
-    /// The broker stalled or was away for most of the time that producers lost: other processes that took CPU meanwhile
-    /// are not the cause.
+    /// The broker stalled or was away for most of the lost time: others that took CPU meanwhile are not the cause.
     fn stood_still(&self) -> Option<Conclusion> {
         let (for_s, times, _) = self.stalls(Stalled::Broker);
         let because = ["stalls", "in_flight_full", "broker_cpu"];
@@ -297,8 +293,7 @@ impl<'a> Derived<'a> {
         Some(("stalls", usize::from(is_less)))
     }
 
-    /// Whether operations that were due waited most of the time for open ones to end, and longer than the event loop
-    /// waited for a core: with one it would have begun no more.
+    /// Whether operations waited mostly for open ones to end, and longer than the event loop for a core.
     fn waits_for_room(&self) -> bool {
         let time = self.e.producers.unwrap_or_default();
         self.e.is_churn() && time.budget >= DOMINANT.max(self.run_queue_wait)
@@ -408,8 +403,7 @@ impl<'a> Derived<'a> {
             .then(|| Conclusion::undecided(Cause::SlowEvenIdle, &["in_flight_full", "round_trip"]))
     }
 
-    /// A proxy on this machine accepts no more, or holds the awaited bytes: because the broker does not read, or by
-    /// itself.
+    /// A proxy here accepts no more, or holds the awaited bytes: by itself, or because the broker does not read.
     fn behind_proxy(&self, wait: Awaited, code: &'static str) -> Option<Conclusion> {
         let e = self.e;
         let (near, far) = e.connections.zip(e.behind_proxy)?;
@@ -457,7 +451,6 @@ impl<'a> Derived<'a> {
         (e.same_machine && used.cores >= cores * SATURATED).then_some(Busy::Cores)
     }
 
-    /// The sockets took no more.
     fn back_pressure(&self) -> Conclusion {
         let e = self.e;
         let wait = Awaited::Sockets;
@@ -486,7 +479,6 @@ impl<'a> Derived<'a> {
         }
     }
 
-    /// The broker refused more messages by flow control.
     fn credit(&self) -> Conclusion {
         let wait = Awaited::Credit;
         let waited = self.e.broker_run_queue_wait() >= RUN_QUEUE_WAIT;
@@ -498,7 +490,6 @@ impl<'a> Derived<'a> {
         Conclusion::new(LimitedBy::Broker, cause, &["no_credit", "broker_cpu"])
     }
 
-    /// The limit of deliveries.
     fn consumers(&self) -> Conclusion {
         let own = self.own_fault(self.e.ended.deliveries_behind, true);
         if let Some(conclusion) = own.or_else(|| self.lacks_cores()) {
@@ -524,7 +515,6 @@ fn explain(lacking: Lacking) -> bool {
     lacking.in_faults > 0.0 && lacking.in_faults >= lacking.all * DOMINANT
 }
 
-/// Whether the cause is run-queue wait.
 fn is_of_cores(cause: &Cause) -> bool {
     match cause {
         Cause::ConsumersBehind { why } => is_of_cores(why),

@@ -50,7 +50,6 @@ pub(crate) fn judge(facts: Facts) -> Judgement {
     Judgement { verdict, findings }
 }
 
-/// The decision, and the codes of its reasons.
 #[derive(Debug)]
 struct Conclusion {
     limited_by: LimitedBy,

@@ -5,7 +5,6 @@ use experiment::Experiment;
 use load::scenario::Scenario;
 use load::{Destination, DestinationKind, Group, Owed, Plan, QueueType};
 
-/// A queue's argument: how long its messages last.
 const MESSAGE_TTL: &str = "x-message-ttl";
 
 /// Facts known before the load begins.
@@ -18,13 +17,11 @@ pub(crate) struct Planned {
     /// Deliveries due for each message by the end; `None` where some consumers take a number of them, or begin after
     /// messages that are not kept for them, or where messages expire.
     pub(crate) deliveries_due: Option<f64>,
-    /// Deliveries of messages that stood in the queues before.
     pub(crate) filled: u64,
     /// Total of messages that producers are to send; `None` where some have no such limit.
     pub(crate) messages: Option<u64>,
     pub(crate) closed_loop: bool,
     pub(crate) slow_consumers: bool,
-    /// Calibrated capacity for such a load.
     pub(crate) capacity: Option<Capacity>,
 }
 
@@ -49,8 +46,7 @@ impl Planned {
 }
 
 fn messages(plan: &Plan) -> Option<u64> {
-    let producing = plan.groups.iter().filter(|it| it.producer_count() > 0);
-    let all = producing.map(|it| it.producers.message_count);
+    let all = plan.groups.iter().filter(|it| it.producer_count() > 0).map(|it| it.producers.message_count);
     let all = all.reduce(|one, other| Some(one?.saturating_add(other?)))?;
     all.filter(|all| *all > 0)
 }
@@ -59,9 +55,8 @@ fn deliveries_each(plan: &Plan) -> Option<f64> {
     let deliveries = |group: &Group| {
         // What an exchange makes of a message is its own affair, but for one that gives it to the queue with its key.
         let fixed = group.producers.random_keys.is_none();
-        let known = |d: &Destination| match &d.amqp091.exchange {
-            Some(exchange) => fixed && exchange.kind == "direct" && d.amqp091.bind,
-            None => true,
+        let known = |d: &Destination| {
+            d.amqp091.exchange.as_ref().is_none_or(|exchange| fixed && exchange.kind == "direct" && d.amqp091.bind)
         };
         let known = group.destinations.iter().all(known);
         let each = if group.destinations.iter().all(copies) {
@@ -100,7 +95,6 @@ fn gets_all(group: &Group) -> bool {
         && group.destinations.iter().all(is_owed)
 }
 
-/// Whether messages go away by themselves.
 fn expires(group: &Group) -> bool {
     let lasts = |it: &Destination| !it.amqp091.arguments.contains_key(MESSAGE_TTL);
     group.producers.properties.expiration.is_some() || !group.destinations.iter().all(lasts)

@@ -19,8 +19,7 @@ pub(crate) fn stalls(
 ) -> Vec<Stall> {
     let own = together(silences.iter().filter(|silence| silence.is_own));
     let away = all_away(silences, connections, due);
-    let silent = silences.iter().filter(|it| !it.is_own && !it.is_away);
-    let heard_nothing = together(silent.chain(&away));
+    let heard_nothing = together(silences.iter().filter(|it| !it.is_own && !it.is_away).chain(&away));
     let least = STALL_NS.max(typical.0.saturating_mul(STALL_ANSWERS));
     let is_brokers = |silence: &&Silence| {
         let stopped: u64 = own.iter().map(|own| overlap(own, silence).0).sum();
@@ -90,8 +89,7 @@ fn all_away(silences: &[Silence], connections: u64, due: impl Fn(Time, Time) -> 
     all
 }
 
-/// Silences of several event loops at the same time are one; so is that before a connection is lost with the time
-/// until it is back.
+/// Silences of several event loops at the same time are one, and so are one before a connection's loss and its absence.
 fn together<'a>(silences: impl Iterator<Item = &'a Silence>) -> Vec<Silence> {
     let mut sorted: Vec<Silence> = silences.copied().collect();
     sorted.sort_by_key(|silence| silence.from);

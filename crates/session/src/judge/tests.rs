@@ -29,8 +29,7 @@ fn code(cause: Option<&Cause>) -> String {
 
 /// The codes besides the debug build's, which tests may be.
 fn codes(facts: &Facts) -> Vec<WarningCode> {
-    let findings = judge(facts.clone()).findings;
-    findings.iter().map(Warning::code).collect()
+    judge(facts.clone()).findings.iter().map(Warning::code).collect()
 }
 
 #[test]
@@ -108,13 +107,12 @@ fn a_broker_that_was_away_is_what_the_verdict_begins_with() {
     };
     let away = away.expect("a time without a connection");
     assert_eq!((away.for_s, away.messages_delayed, *connections), (6.2, 6_200, 4));
-    let stood = stood(&found.findings);
+    let (_, stood) = stall(&found.findings);
     assert_eq!((stood.times, stood.for_s), (1, 0.6), "{stalled:?}");
     // A moment that hardly anybody felt leaves the verdict alone, and is named all the same.
     facts.ended.stalls.truncate(1);
     (facts.seconds, facts.ended.lost_connections) = (100.0, 0);
-    let found = judge(facts.clone());
-    assert_eq!(found.verdict.cause, Some(Cause::RateMet { late: None }));
+    assert_eq!(judge(facts.clone()).verdict.cause, Some(Cause::RateMet { late: None }));
     assert_eq!(codes(&facts), [WarningCode::Stalled]);
 }
 
@@ -143,8 +141,7 @@ fn a_broker_that_stopped_for_a_while_is_not_told_as_anything_else() {
     assert!(matches!(cause, Some(Cause::BrokerStalled { times: 1, .. })), "{cause:?}");
 }
 
-/// 300 msg/s into a cluster of two nodes, of which the run kills one for 11.3 s of 30; others fill the machine
-/// meanwhile.
+/// 300 msg/s into a cluster, of which the run kills a node for 11.3 s of 30; others fill the machine meanwhile.
 fn killed_node() -> Facts {
     let mut facts = waiting_for_answers();
     (facts.requested_rate, facts.sent_rate) = (Some(300.0), 190.0);
@@ -301,8 +298,7 @@ fn a_quiet_machine_of_two_cores_has_no_finding() {
         same_machine: true,
         ..Facts::default()
     };
-    let found = judge(facts.clone());
-    assert_eq!(found.verdict.cause, Some(Cause::RateMet { late: None }));
+    assert_eq!(judge(facts.clone()).verdict.cause, Some(Cause::RateMet { late: None }));
     assert_eq!(codes(&facts), []);
 }
 
@@ -393,8 +389,7 @@ fn probe_of_slow_server(not_begun: u64) -> Facts {
     facts
 }
 
-/// A loop that had no core for a fifth of the time was called the limit, and the requests that found no room had no
-/// warning.
+/// A loop without a core for a fifth of the time was called the limit, and nothing told of requests without room.
 #[test]
 fn requests_that_wait_for_open_ones_are_limited_by_these() {
     let facts = probe_of_slow_server(28);
@@ -451,20 +446,14 @@ fn time_without_a_connection_is_among_the_reasons() {
     assert!(reasons.iter().any(|reason| reason.code == "away" && reason.decided), "{reasons:?}");
 }
 
-/// Run-queue wait in the first stall.
 fn stall_wait(facts: &Facts) -> StallWait {
-    let found = judge(facts.clone()).findings;
-    let mut waits = found.iter().filter_map(|it| match it.finding {
-        Finding::Stalled { wait, .. } => Some(wait),
-        _ => None,
-    });
-    waits.next().expect("a stall")
+    stall(&judge(facts.clone()).findings).0
 }
 
-/// The longest stall, and sums of all.
-fn stood(findings: &[Warning]) -> Stood {
+/// The first stall that is told.
+fn stall(findings: &[Warning]) -> (StallWait, Stood) {
     let mut all = findings.iter().filter_map(|it| match it.finding {
-        Finding::Stalled { stood, .. } => Some(stood),
+        Finding::Stalled { wait, stood, .. } => Some((wait, stood)),
         _ => None,
     });
     all.next().expect("a stall")
@@ -711,10 +700,7 @@ fn what_the_kernels_probes_take_of_the_cpu_is_said() {
 #[test]
 fn loops_are_no_reason_where_there_are_none() {
     let mut facts = waiting_for_answers();
-    let is_said = |facts: &Facts| {
-        let reasons = verdict(facts.clone()).reasons;
-        reasons.iter().any(|reason| reason.code == "loop_busy")
-    };
+    let is_said = |facts: &Facts| verdict(facts.clone()).reasons.iter().any(|reason| reason.code == "loop_busy");
     assert!(is_said(&facts));
     facts.loops.clear();
     assert!(!is_said(&facts));

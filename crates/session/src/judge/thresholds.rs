@@ -24,8 +24,7 @@ pub(super) const DOMINANT: f64 = 0.5;
 pub(super) const TOGETHER: f64 = 0.65;
 /// A run that lost less than this share of its time lost nothing.
 pub(super) const LOST: f64 = 0.02;
-/// Part of the share of unsent messages that lost time must reach to explain them: a schedule may have most of them in
-/// a small part of its time.
+/// Part of the unsent share that lost time must reach to explain it: a schedule may have most in a part of its time.
 pub(super) const EXPLAINS: f64 = 0.1;
 /// An event loop that is at work for less than this share of its time holds nothing up by its work.
 pub(super) const AT_WORK: f64 = 0.1;
@@ -41,8 +40,7 @@ pub(super) const LOOPBACK_NS: u64 = 1_000_000;
 pub(super) const SLOW_IDLE_NS: u64 = 5_000_000;
 /// A receive window that is full for less than this share of the time is no limit.
 pub(super) const NOT_FULL: f64 = 0.2;
-/// Round trips under load of at least this long, nanoseconds, stand in a queue; below, the receiver may have delayed
-/// its acknowledgement (40 ms on Linux).
+/// Round trips, nanoseconds, that stand in a queue; below, the receiver may delay acknowledgements (40 ms on Linux).
 pub(super) const FULL_LINK_NS: u64 = 100_000_000;
 /// Unsent bytes of a socket from which on it waits for the link although the receiver has room.
 pub(super) const UNSENT: u64 = 16 << 10;

@@ -7,7 +7,6 @@
 //! large: the Theil-Sen slope (H. Theil, 1950; P. K. Sen, 1968), the median of all pairs' slopes,
 //! over the whole length must be at least a tenth of the median.
 
-/// Fewest values for a trend.
 const FEWEST: usize = 10;
 /// Two-sided 1 % of the normal distribution.
 const Z: f64 = 2.576;
@@ -21,7 +20,8 @@ pub(crate) fn trend(values: &[f64]) -> Option<f64> {
     if values.len() < FEWEST {
         return None;
     }
-    let values = condensed(values);
+    let group = values.len().div_ceil(MOST);
+    let values: Vec<f64> = values.chunks_exact(group).map(|chunk| chunk.iter().sum::<f64>() / group as f64).collect();
     let mut score = 0i64;
     let mut slopes = Vec::new();
     for (i, early) in values.iter().enumerate() {
@@ -40,12 +40,6 @@ pub(crate) fn trend(values: &[f64]) -> Option<f64> {
     }
     let change = median(slopes) * (n - 1.0) / median_value;
     (change.abs() >= SMALLEST).then_some(change)
-}
-
-/// Means of equally long groups, at most [`MOST`] of them.
-fn condensed(values: &[f64]) -> Vec<f64> {
-    let group = values.len().div_ceil(MOST);
-    values.chunks_exact(group).map(|chunk| chunk.iter().sum::<f64>() / group as f64).collect()
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

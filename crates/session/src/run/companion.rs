@@ -10,15 +10,13 @@ use super::profiling::Returned;
 use crate::look::{self, Looks};
 use crate::usage::{Killed, Reading, Starter};
 
-/// A part of a run beside its load. What takes time it does on threads of its own. The thread that keeps the run
-/// calls it, and keeps what it has collected.
+/// A part of a run beside its load, with threads of its own; the thread that keeps the run keeps what it collects.
 pub(crate) trait Companion {
     /// The run is about to keep an event of the load, or a second of it (`None`).
     fn before(&mut self, _event: Option<&RunEvent>) -> Collected {
         Collected::default()
     }
 
-    /// The load begins at this instant.
     fn start(&mut self, _at: Time) -> Collected {
         Collected::default()
     }
@@ -26,7 +24,6 @@ pub(crate) trait Companion {
     /// A phase begins at this instant; the run's own readings at its border are done.
     fn phase(&mut self, _phase: Phase, _at: Time) {}
 
-    /// About a second has ended.
     fn second(&mut self, _second: &Second) -> Collected {
         Collected::default()
     }
@@ -42,7 +39,6 @@ pub(crate) trait Companion {
     }
 }
 
-/// The end of a load, as companions see it.
 pub(crate) struct LoadEnd<'a> {
     pub(crate) outcome: &'a Outcome,
     pub(crate) record: &'a mut RunRecord,
@@ -62,7 +58,6 @@ pub(crate) struct Second {
 /// Results of a companion since the previous call, in the order in which they are kept.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
-    /// Nodes that are killed.
     pub(crate) killed: Vec<Killed>,
     /// Killed nodes that start again.
     pub(crate) starters: Vec<Starter>,
@@ -72,14 +67,12 @@ pub(crate) struct Collected {
     pub(crate) failed: Vec<String>,
     /// All current values of each source that has new ones.
     pub(crate) told: Vec<Vec<(SeriesName, f64)>>,
-    /// Values to be archived.
     pub(crate) rows: Vec<SeriesRow>,
     pub(crate) calls: Vec<TracedCall>,
     /// Sentences, and the moments that they belong to.
     pub(crate) events: Vec<(Time, String)>,
     /// Sentences that belong to this moment.
     pub(crate) notes: Vec<String>,
-    /// Readings that failed.
     pub(crate) unread: Vec<Unread>,
     /// All faults so far, when one of them has changed.
     pub(crate) faults: Option<Vec<FaultOutcome>>,
@@ -91,7 +84,6 @@ pub(crate) struct Collected {
 /// A failed reading. Where a fault of the run itself explains it, no other reason is reported.
 #[derive(Debug)]
 pub(crate) struct Unread {
-    /// Time of the request.
     pub(crate) asked: Time,
     /// When it was known that there is no answer.
     pub(crate) at: Time,
@@ -103,7 +95,6 @@ pub(crate) struct Unread {
     pub(crate) otherwise: String,
 }
 
-/// Values of series over one time.
 #[derive(Debug)]
 pub(crate) struct SeriesRow {
     pub(crate) since: Time,
@@ -133,10 +124,7 @@ pub(super) fn fault_of_node(faults: &[FaultOutcome], node: usize, from: f64, unt
 
 /// A fault as text: `kill of node 1`.
 pub(super) fn named(fault: &FaultOutcome) -> String {
-    match fault.node {
-        Some(node) => format!("{} of node {node}", fault.kind),
-        None => fault.kind.clone(),
-    }
+    fault.node.map_or_else(|| fault.kind.clone(), |node| format!("{} of node {node}", fault.kind))
 }
 
 impl Companion for Looks {

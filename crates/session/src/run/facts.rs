@@ -11,7 +11,6 @@ use crate::judge::{LAG_NS, LAG_PART, Planned, stalls, trend};
 use crate::usage::Usage;
 
 impl Recording<'_> {
-    /// The facts of the run.
     pub(crate) fn facts(&self, outcome: &load::Outcome, usage: &Usage) -> Facts {
         let seconds = self.measured_length.as_secs_f64();
         if !self.context.loaded() {
@@ -25,8 +24,7 @@ impl Recording<'_> {
         let rate = |count: u64| per_second(count, self.measured_length);
         let counters = &self.measured.counters;
         let first = self.first();
-        let asked = first.filter(|first| first.requested.is_some());
-        let asked = asked.map(|first| first.achieved.measured());
+        let asked = first.filter(|first| first.requested.is_some()).map(|first| first.achieved.measured());
         let (begun, late) = first.map_or((0, 0), |first| first.begun_of_due(outcome, &self.measured));
         let producers = outcome.totals.sent > 0 || self.measured.waits.producing() > Nanos::ZERO;
         let service = self.measured.latencies.histogram(Metric::SEND_ACK);
@@ -77,7 +75,8 @@ impl Recording<'_> {
     fn ended(&self, outcome: &load::Outcome) -> Ended {
         let threads = || outcome.threads.iter();
         let censored = outcome.censored.as_deref();
-        let measured_from = outcome.phases.iter().find(|span| span.phase == Phase::Measure);
+        let of_phase = |phase| outcome.phases.iter().find(|span| span.phase == phase);
+        let (measured_from, drain) = (of_phase(Phase::Measure), of_phase(Phase::Drain));
         let counters = &self.measured.counters;
         let faults: Vec<OwnFault> = self.summary.faults.iter().filter_map(own_fault).collect();
         let for_good = self.summary.faults.iter().find(|it| it.for_good);
@@ -106,7 +105,7 @@ impl Recording<'_> {
             unsent: censored.map_or(0, |censored| censored.unsent),
             ledger: outcome.ledger,
             not_received: not_received(outcome, &self.context.planned),
-            drained_s: drained(outcome).as_secs_f64(),
+            drained_s: drain.map_or(Nanos::ZERO, |span| span.end.since(span.start)).as_secs_f64(),
             received_s: 0.0,
             completed_s: 0.0,
             stalls: self.stalls(outcome),
@@ -127,14 +126,11 @@ impl Recording<'_> {
 
     /// The delays of all that was due in the measured phase, seconds in all.
     fn late_s(&self) -> f64 {
-        let delay = match self.first().and_then(|first| first.operations) {
-            None => Some(Metric::SEND_DELAY),
-            Some(of) => of.scheduled.map(|it| it.wait),
-        };
+        let operations = self.first().and_then(|first| first.operations);
+        let delay = operations.map_or(Some(Metric::SEND_DELAY), |of| of.scheduled.map(|it| it.wait));
         delay.map(|it| self.measured.latencies.histogram(it)).map_or(0.0, |it| it.mean() * it.len() as f64 / 1e9)
     }
 
-    /// The share of the seconds in which the loop lag explains the latencies.
     fn lag_explains(&self) -> f64 {
         let explains = |&&(lag, p99): &&(u64, u64)| lag >= LAG_NS && p99 > 0 && lag as f64 >= p99 as f64 * LAG_PART;
         let seconds = self.seen.lag_and_p99.iter().filter(explains).count();
@@ -189,7 +185,6 @@ impl Recording<'_> {
         headline.chain(operations.map(|of| of.latency)).filter_map(too_few).collect()
     }
 
-    /// Results of the operations of each scenario that has any.
     fn churn_facts(&self, outcome: &load::Outcome) -> Vec<ChurnFacts> {
         let facts = self.context.scenarios.iter().enumerate().filter_map(|(index, scenario)| {
             let operations = scenario.operations.as_ref()?;
@@ -226,12 +221,6 @@ impl Recording<'_> {
             run_queue_wait: threads.map(|used| share(used.run_queue_wait)),
         }
     }
-}
-
-/// Time for which messages in flight were awaited.
-fn drained(outcome: &load::Outcome) -> Nanos {
-    let drain = outcome.phases.iter().find(|span| span.phase == Phase::Drain);
-    drain.map_or(Nanos::ZERO, |span| span.end.since(span.start))
 }
 
 /// Deliveries that are missing without another report, and of how many messages if a ledger knows that. Without one it

@@ -18,17 +18,14 @@ use crate::usage::{Killed, Starter};
 use brokers::{Broker, Fault, PlayedFaults};
 use experiment::{FaultSpec, RunFault, is_for_good};
 
-/// An event of a fault.
 #[derive(Debug)]
 pub(crate) enum FaultEvent {
-    /// A fault began.
     Began {
         at: Time,
         kind: RunFault,
         node: Option<u32>,
         /// Delay after the due time.
         late: Nanos,
-        /// Planned duration.
         asked: Option<Nanos>,
         /// Whether the killed node is to stay away to the end.
         for_good: bool,
@@ -44,14 +41,7 @@ pub(crate) enum FaultEvent {
     /// The first confirm after the latest fault is awaited from now on.
     Watched,
     /// A fault could not be done, or the broker did not come back from it.
-    Failed {
-        at: Time,
-        kind: RunFault,
-        node: Option<u32>,
-        /// Whether it had begun.
-        began: bool,
-        reason: String,
-    },
+    Failed { at: Time, kind: RunFault, node: Option<u32>, began: bool, reason: String },
     /// The broker's report of the faults that it plays by itself.
     Played(Result<Option<PlayedFaults>, brokers::BrokerError>),
 }
@@ -59,8 +49,7 @@ pub(crate) enum FaultEvent {
 /// A fault that begins later than this after its time is reported: the one before it took longer.
 const LATE: Nanos = Nanos::from_millis(1_000);
 
-/// The faults that take the broker or its connections away, in the order of time, with their
-/// positions in the experiment.
+/// Faults that take the broker or its connections away, in order of time, with their positions in the experiment.
 fn outages(faults: &[FaultSpec]) -> Vec<(usize, &FaultSpec)> {
     let mut outages: Vec<_> = faults.iter().enumerate().collect();
     outages.retain(|(_, fault)| fault.kind.is_outage());
@@ -68,28 +57,15 @@ fn outages(faults: &[FaultSpec]) -> Vec<(usize, &FaultSpec)> {
     outages
 }
 
-/// Instants of the load that faults are timed by.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
-    /// The measured phase begins then.
     Begin(Time),
     /// Sending has ended, and clients are still connected.
     SendingEnded,
 }
 
-/// Profiling beside the faults.
-#[derive(Debug, Default)]
-pub(crate) struct Beside {
-    /// Whether a profile is taken, whose processes get names.
-    pub(crate) profiled: bool,
-    /// Profiling of a node that was killed and is back.
-    pub(crate) reattach: Option<Reattach>,
-}
-
-/// The faults of a run, and their outcomes.
 pub(super) struct Faults {
     specs: Vec<FaultSpec>,
-    /// When the run's time begins.
     origin: Time,
     warmup: Nanos,
     /// The operations that are confirmed; `None` for messages.
@@ -105,23 +81,23 @@ pub(super) struct Faults {
     played: Option<PlayedFaults>,
 }
 
-/// Plays faults, on another thread.
 pub(super) struct Player<'env> {
     faults: &'env [FaultSpec],
     broker: &'env mut dyn Broker,
     control: &'env load::Control,
-    beside: Beside,
+    /// Whether a profile is taken, whose processes get names.
+    profiled: bool,
+    /// Profiling of a node that was killed and is back.
+    reattach: Option<Reattach>,
     moments: Receiver<Moment>,
     tell: Sender<FaultEvent>,
-    /// The broker's state when sending had ended.
     state: Option<BrokerState>,
     /// Whether the broker was killed for good, so that it is asked nothing more.
     is_gone: bool,
 }
 
 impl Player<'_> {
-    /// Plays faults until the load has ended; a broker that is away is brought back first. Returns the broker's state
-    /// when sending had ended, where it could be asked.
+    /// Plays faults until the load has ended, and brings the broker back; its state when sending had ended.
     pub(super) fn run(mut self) -> Option<BrokerState> {
         self.play(self.faults);
         self.control.release();
@@ -151,7 +127,7 @@ impl Player<'_> {
     /// Asks the broker for its objects while the load's clients are connected; they wait for it.
     fn ask(&mut self) {
         if !self.is_gone {
-            self.state = Some(BrokerState::read(self.broker, self.beside.profiled, self.control));
+            self.state = Some(BrokerState::read(self.broker, self.profiled, self.control));
         }
         self.control.release();
     }
@@ -187,7 +163,6 @@ impl Player<'_> {
         }
     }
 
-    /// Begins a fault, and returns since when it lasts.
     fn begin_one(&mut self, due: Time, fault: &FaultSpec) -> Result<Time, brokers::BrokerError> {
         let injected = injected(fault.kind);
         let node = fault.node.unwrap_or(0) as usize;
@@ -262,11 +237,10 @@ impl Player<'_> {
         !self.broker.processes().further.is_empty()
     }
 
-    /// A profile of the process that a node is now, with its number in a cluster: the one so far ended with its
-    /// process.
+    /// A profile of the process that a node is now, with its number in a cluster.
     fn profile_again(&mut self, node: usize, pid: u32) -> Option<(Option<u32>, Profiling)> {
         let node = u32::try_from(node).ok().filter(|_| self.broker.nodes().len() > 1);
-        Some((node, self.beside.reattach.as_mut()?.attach(node, pid)))
+        Some((node, self.reattach.as_mut()?.attach(node, pid)))
     }
 
     fn say_failed(&self, fault: &FaultSpec, began: bool, error: &brokers::BrokerError) {
@@ -282,8 +256,7 @@ impl Player<'_> {
         });
     }
 
-    /// Waits; `false`: the run ends. A broker that is not away is asked for its objects meanwhile, once sending has
-    /// ended.
+    /// Waits; `false`: the run ends. Meanwhile a broker that is there is asked for its objects once sending has ended.
     fn wait_until(&mut self, at: Time, is_away: bool) -> bool {
         loop {
             let left = Duration::from(at.since(Clock.now()));
@@ -313,13 +286,13 @@ const fn injected(kind: RunFault) -> Option<(Fault, Fault)> {
 }
 
 impl Faults {
-    /// The faults of a run, and who plays them.
     pub(super) fn of<'env>(
         specs: &'env [FaultSpec],
         run: &RunContext,
         broker: &'env mut dyn Broker,
         control: &'env load::Control,
-        beside: Beside,
+        profiled: bool,
+        reattach: Option<Reattach>,
     ) -> (Self, Player<'env>) {
         let (begin, moments) = channel();
         let (tell, events) = channel();
@@ -335,7 +308,8 @@ impl Faults {
             away: None,
             played: None,
         };
-        let player = Player { faults: specs, broker, control, beside, moments, tell, state: None, is_gone: false };
+        let (state, is_gone) = (None, false);
+        let player = Player { faults: specs, broker, control, profiled, reattach, moments, tell, state, is_gone };
         (faults, player)
     }
 
@@ -346,7 +320,6 @@ impl Faults {
         }
     }
 
-    /// Events since the previous call.
     fn take(&mut self) -> Collected {
         let mut collected = Collected::default();
         while let Ok(event) = self.events.try_recv() {
@@ -359,7 +332,21 @@ impl Faults {
     fn hear(&mut self, event: FaultEvent, collected: &mut Collected) {
         let t = |at: Time| at.since(self.origin).as_secs_f64();
         match event {
-            FaultEvent::Began { .. } => self.hear_begin(&event, collected),
+            FaultEvent::Began { at, kind, node, late, asked, for_good } => {
+                self.outcomes.push(FaultOutcome {
+                    kind: kind.name().to_owned(),
+                    node,
+                    t: t(at),
+                    late_s: (late >= LATE).then(|| late.as_secs_f64()),
+                    asked_s: asked.filter(|it| it.0 > 0).map(Nanos::as_secs_f64),
+                    for_good,
+                    ..FaultOutcome::default()
+                });
+                let returns = injected(kind).filter(|_| !for_good);
+                self.away = returns.map(|_| (at, label(kind, node)));
+                let end = if for_good { " for good" } else { "" };
+                collected.events.push((at, label(kind, node) + end));
+            }
             FaultEvent::Back { at, returned } => {
                 self.away = None;
                 let last = self.outcomes.last();
@@ -395,25 +382,7 @@ impl Faults {
         }
     }
 
-    fn hear_begin(&mut self, event: &FaultEvent, collected: &mut Collected) {
-        let FaultEvent::Began { at, kind, node, late, asked, for_good } = *event else { return };
-        self.outcomes.push(FaultOutcome {
-            kind: kind.name().to_owned(),
-            node,
-            t: at.since(self.origin).as_secs_f64(),
-            late_s: (late >= LATE).then(|| late.as_secs_f64()),
-            asked_s: asked.filter(|it| it.0 > 0).map(Nanos::as_secs_f64),
-            for_good,
-            ..FaultOutcome::default()
-        });
-        let returns = injected(kind).filter(|_| !for_good);
-        self.away = returns.map(|_| (at, label(kind, node)));
-        let end = if for_good { " for good" } else { "" };
-        collected.events.push((at, label(kind, node) + end));
-    }
-
-    /// Faults that did not take place as planned: they failed, had not begun when the run ended, or began late. A
-    /// broker counts those that it plays by itself.
+    /// Faults that failed, had not begun when the run ended, or began late; a broker counts those that it plays.
     fn missed(&self, interrupted: bool) -> Option<Warning> {
         let is_injected = |fault: &&FaultSpec| injected(fault.kind).is_some();
         let planned = self.specs.iter().filter(is_injected).count();
@@ -507,7 +476,6 @@ impl Companion for Faults {
         }
     }
 
-    /// Reports how long the broker has been away.
     fn second(&mut self, _: &Second) -> Collected {
         let waiting = self.away.as_ref().map(|(since, label)| {
             (format!("{label}, waiting for its return"), Duration::from(Clock.now().since(*since)))
@@ -515,7 +483,6 @@ impl Companion for Faults {
         Collected { waiting, ..Collected::default() }
     }
 
-    /// Waits for a broker that is away.
     fn load_ended(&mut self) -> Collected {
         drop(self.tell.take());
         let mut collected = Collected::default();
@@ -546,7 +513,6 @@ pub(super) fn node_gone(broker: &dyn Broker, faults: &[FaultOutcome]) -> Option<
     (!nodes.is_empty()).then(|| Warning::new(Tier::Invalid, Finding::NodeGone { nodes }))
 }
 
-/// The target of a fault, as text.
 fn subject(node: Option<u32>) -> String {
     node.map_or_else(|| "the broker".to_owned(), |node| format!("node {node}"))
 }

@@ -95,8 +95,7 @@ fn told(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
     let control = load::Control::new();
     let begin = Clock.now();
     let events = thread::scope(|scope| {
-        let beside = Beside::default();
-        let (played, player) = Faults::of(faults, &context(), &mut broker, &control, beside);
+        let (played, player) = Faults::of(faults, &context(), &mut broker, &control, false, None);
         scope.spawn(|| player.run());
         played.say(Moment::Begin(begin));
         thread::sleep(Duration::from_millis(1_200));
@@ -112,15 +111,14 @@ fn told(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
         | FaultEvent::Watched
         | FaultEvent::Played(_) => 0,
     };
-    let told = events.into_iter().map(|event| (ms(&event), event));
-    told.collect()
+    events.into_iter().map(|event| (ms(&event), event)).collect()
 }
 
 /// A run's findings after these events.
 fn heard(events: impl IntoIterator<Item = (u64, FaultEvent)>) -> (Faults, Collected) {
     let (mut broker, control) = (nodes(), load::Control::new());
     let run = context();
-    let (mut faults, _player) = Faults::of(&[], &run, &mut broker, &control, Beside::default());
+    let (mut faults, _player) = Faults::of(&[], &run, &mut broker, &control, false, None);
     let mut collected = Collected::default();
     for (_, event) in events {
         faults.hear(event, &mut collected);
@@ -177,12 +175,10 @@ fn a_killed_node_is_followed_from_its_start_on() {
     // A kill takes a while, and its effects come before that has passed.
     assert!(u128::from(kill[1].0) < KILL.as_millis(), "{events:?}");
     let (_, collected) = heard(kill.into_iter().take(4));
-    let followed = collected.starters.iter().map(|it| (it.node, it.pid));
-    assert_eq!(followed.collect::<Vec<_>>(), [(1, 701)]);
+    assert_eq!(collected.starters.iter().map(|it| (it.node, it.pid)).collect::<Vec<_>>(), [(1, 701)]);
     assert_eq!(collected.killed.len(), 1);
     // One that only stood still is the process that it was.
-    let stop = told(&[fault(RunFault::Stop, 1, 0, 20)]);
-    assert!(!stop.iter().any(|(_, event)| matches!(event, Starts(_))));
+    assert!(!told(&[fault(RunFault::Stop, 1, 0, 20)]).iter().any(|(_, event)| matches!(event, Starts(_))));
 }
 
 /// Its usage was counted again only when the run ended.
@@ -193,8 +189,7 @@ fn a_node_that_could_not_be_killed_is_followed_as_before() {
     let events: Vec<&FaultEvent> = kill.iter().map(|(_, event)| event).collect();
     assert!(matches!(events[..], [Kills(_), Survives { .. }, Failed { .. }]), "{events:?}");
     let (faults, collected) = heard(kill);
-    let followed = collected.returned.iter().map(|it| (it.node, it.pid));
-    assert_eq!(followed.collect::<Vec<_>>(), [(GONE, SURVIVOR)]);
+    assert_eq!(collected.returned.iter().map(|it| (it.node, it.pid)).collect::<Vec<_>>(), [(GONE, SURVIVOR)]);
     // It was never away.
     assert_eq!(faults.outcomes[0].back_s, None);
 }
@@ -248,8 +243,7 @@ fn a_fault_behind_one_that_takes_longer_is_late_and_as_long_as_written() {
 #[test]
 fn a_node_that_is_gone_is_told() {
     let broker = nodes();
-    let warning = node_gone(&broker, &[]).expect("a warning");
-    assert_eq!(warning.finding, Finding::NodeGone { nodes: vec![2] });
+    assert_eq!(node_gone(&broker, &[]).expect("a warning").finding, Finding::NodeGone { nodes: vec![2] });
     let kill =
         |node: usize, for_good| FaultOutcome { node: u32::try_from(node).ok(), for_good, ..FaultOutcome::default() };
     for (fault, is_told) in [(kill(GONE, true), false), (kill(GONE, false), true), (kill(SLOW, true), true)] {
@@ -265,9 +259,8 @@ fn the_broker_is_asked_when_sending_has_ended_unless_a_fault_has_it_away() {
         let mut broker = nodes();
         let control = load::Control::new();
         thread::scope(|scope| {
-            let beside = Beside::default();
             let run = context();
-            let (mut played, player) = Faults::of(&faults, &run, &mut broker, &control, beside);
+            let (mut played, player) = Faults::of(&faults, &run, &mut broker, &control, false, None);
             let state = scope.spawn(|| player.run());
             played.say(Moment::Begin(Clock.now()));
             thread::sleep(Duration::from_millis(ms));

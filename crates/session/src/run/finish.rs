@@ -20,7 +20,6 @@ use crate::judge::judge;
 use crate::usage::{Usage, between};
 use experiment::Requirement;
 
-/// Facts known when the load has ended.
 #[derive(Debug)]
 pub(crate) struct Ending {
     pub(crate) outcome: load::Outcome,
@@ -37,7 +36,6 @@ const TOP_FUNCTIONS: usize = 20;
 const TOGETHER: Nanos = Nanos::from_millis(500);
 
 impl Recording<'_> {
-    /// Keeps the results of a program that loaded the broker.
     pub(super) fn keep_program(&mut self, program: load::ProgramEnd) {
         if let Some(writer) = &mut self.writer {
             writer.write_file(&program.log, program.output.as_bytes());
@@ -105,8 +103,7 @@ impl Recording<'_> {
         let texts = &self.context.texts;
         // One that was stopped before is told as that.
         let drain_cut = outcome.drain_cut && !outcome.interrupted;
-        let tell = |summary: &mut RunSummary| tell(summary, drain_cut, texts);
-        let record = close(self.writer.as_mut(), self.record, summary, texts, tell);
+        let record = close(self.writer.as_mut(), self.record, summary, texts, drain_cut);
         RunOutcome {
             run_dir: self.writer.as_ref().map(|writer| writer.dir().to_path_buf()),
             lock: self.writer.as_ref().map_or_else(RunLock::default, RunWriter::lock),
@@ -134,7 +131,6 @@ impl Recording<'_> {
         early.chain(all.map(|it| note(it.end, None))).collect()
     }
 
-    /// Outcomes of the requirements.
     fn required(&self, summary: &RunSummary, outcome: &load::Outcome) -> Vec<RequirementOutcome> {
         let unfinished = self.unfinished(outcome);
         let judge = |it: &Requirement| {
@@ -143,10 +139,9 @@ impl Recording<'_> {
             }
             let unfinished = unfinished.or_else(|| self.cut_off(it));
             let judged = it.judge(summary, &self.measured.latencies, unfinished);
-            match unfinished.filter(|_| outcome.drain_cut && is_of_drain(&judged)) {
-                Some(why) => it.unknown(why),
-                None => judged,
-            }
+            // The rest of the drain might have met it.
+            let is_of_drain = judged.met == Some(false) && judged.that.starts_with("outstanding ");
+            unfinished.filter(|_| outcome.drain_cut && is_of_drain).map_or(judged, |why| it.unknown(why))
         };
         self.context.requirements.iter().map(judge).collect()
     }
@@ -328,12 +323,6 @@ const fn failed_by(error: &load::Error) -> FailedBy {
     }
 }
 
-/// Whether the rest of the drain might have met the requirement.
-fn is_of_drain(judged: &RequirementOutcome) -> bool {
-    judged.met == Some(false) && judged.that.starts_with("outstanding ")
-}
-
-/// Makes the sentences of the warnings.
 fn tell(summary: &mut RunSummary, drain_cut: bool, texts: &Texts) {
     let of_server = summary.loaded() == ScenarioRole::Server;
     for warning in &mut summary.warnings {
@@ -348,9 +337,9 @@ fn close(
     mut record: RunRecord,
     mut summary: RunSummary,
     texts: &Texts,
-    tell: impl Fn(&mut RunSummary),
+    drain_cut: bool,
 ) -> RunRecord {
-    tell(&mut summary);
+    tell(&mut summary, drain_cut, texts);
     if let Some(verdict) = &mut summary.verdict {
         (texts.verdict)(verdict);
     }
@@ -365,7 +354,7 @@ fn close(
         writer.write_record(&record);
         if !writer.warnings().is_empty() {
             summary.warnings.extend_from_slice(writer.warnings());
-            tell(&mut summary);
+            tell(&mut summary, drain_cut, texts);
             finish(&mut record, &summary);
             writer.write_record(&record);
         }

@@ -20,25 +20,20 @@ pub(crate) struct Blocked {
     times: u64,
     /// The first ones, each once.
     reasons: Vec<String>,
-    /// There were others.
     more: bool,
     /// When the first ones were.
     at: Vec<Time>,
 }
 
-/// How much to report of one blocked time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Telling {
-    /// The reason.
     Reason,
     /// There may be further ones, which are only counted.
     Last,
-    /// No report.
     Nothing,
 }
 
 impl Blocked {
-    /// Notes one time.
     pub(crate) fn note(&mut self, at: Time, reason: &str) -> Telling {
         self.times += 1;
         if self.at.len() < MOST {
@@ -58,7 +53,6 @@ impl Blocked {
         }
     }
 
-    /// When publishers were blocked, as far as that is kept.
     pub(crate) fn at(&self) -> &[Time] {
         &self.at
     }
@@ -84,7 +78,6 @@ impl Blocked {
 /// Most silences: a broker that answers slowly is silent without end, and only the longest matter.
 const MOST: usize = 1_000;
 
-/// Times in which event loops heard nothing or did not run.
 #[derive(Debug, Default)]
 pub(crate) struct Silences {
     kept: Vec<Silence>,
@@ -102,7 +95,6 @@ impl Silences {
         }
     }
 
-    /// In the order in which they were told.
     pub(crate) fn all(&self) -> &[Silence] {
         &self.kept
     }
@@ -118,8 +110,7 @@ const MOST_SECONDS: usize = 86_400;
 /// A machine with less idle time than this may be full in the next second.
 const NEARLY_FULL: f64 = 0.5;
 
-/// Run-queue wait by second while the machine was full, of the broker's threads and of our own. They are read only
-/// while it is nearly so: there may be hundreds.
+/// Run-queue wait by second of the broker's threads and ours, read while the machine is nearly full: there are many.
 #[derive(Debug, Default)]
 pub(crate) struct Contention {
     /// The reading at the end of the last interval, where one was made.

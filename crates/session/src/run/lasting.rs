@@ -104,7 +104,6 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// The CPU of a measured phase.
     fn used() -> RunSummary {
         let each = PerMessage { broker: Some(1.0), client: Some(1.0) };
         let mut summary = RunSummary { cpu_cores: each, ..RunSummary::default() };

@@ -30,20 +30,16 @@ const KINDS: [&str; 6] = ["total", "processes", "ets", "binary", "code", "atom"]
 /// Threads that read the memory of nodes, and their readings.
 #[derive(Debug, Default)]
 pub(super) struct MemoryWatch {
-    /// Time between two readings.
     every: Nanos,
     readings: Option<Receiver<NodeReading>>,
     stop: Arc<AtomicBool>,
     nodes: Vec<WatchedNode>,
-    /// How to reach each node.
     options: Vec<ConnectOptions>,
 }
 
-/// A reading that takes longer holds values of moments that lie so far apart that a node which allocates differs
-/// between them.
+/// A reading that takes longer holds values of moments so far apart that a node which allocates differs between them.
 const SLOW: Duration = Duration::from_millis(50);
 
-/// The result of one reading.
 struct NodeReading {
     node: usize,
     asked: Time,
@@ -52,25 +48,19 @@ struct NodeReading {
     result: Result<MemorySides, Error>,
 }
 
-/// A node whose memory is read.
 #[derive(Debug, Default)]
 struct WatchedNode {
     name: String,
     /// Its latest values, until it fails to answer.
     latest: Vec<(SeriesName, f64)>,
-    /// Number of answers.
     answers: u64,
     /// Duration of each of the first answers.
     took: Vec<Duration>,
-    /// Readings that brought nothing.
     failed: u64,
 }
 
 impl MemoryWatch {
     /// Watches a broker's nodes, where the experiment asks for it.
-    ///
-    /// # Errors
-    /// How a node is reached cannot be read.
     pub(super) fn of(experiment: &Experiment, broker: &dyn Broker) -> Result<Self, BrokerError> {
         Ok(match experiment.broker.memory_every {
             Some(every) => Self::new(every.0, broker.erlang_nodes()?),
@@ -84,7 +74,6 @@ impl MemoryWatch {
         Self { every, readings: None, stop: Arc::default(), nodes: nodes.collect(), options }
     }
 
-    /// Rows since the previous call.
     fn take(&mut self) -> Collected {
         let readings: Vec<NodeReading> = self.readings.iter().flat_map(Receiver::try_iter).collect();
         let mut read = Collected::default();
@@ -127,8 +116,7 @@ impl MemoryWatch {
         }
     }
 
-    /// Current values of all nodes. The count of unanswered readings is always included, and makes a listener drop the
-    /// node's older values.
+    /// Current values of all nodes; the count of unanswered readings, always there, makes a listener drop older ones.
     fn told(&self) -> Vec<(SeriesName, f64)> {
         let several = self.nodes.len() > 1;
         let told = self.nodes.iter().enumerate().flat_map(|(number, node)| {
@@ -140,7 +128,6 @@ impl MemoryWatch {
 }
 
 impl Companion for MemoryWatch {
-    /// The load began: so do the readings.
     fn start(&mut self, begin: Time) -> Collected {
         let mut read = Collected::default();
         let (tell, readings) = sync_channel(MOST_WAITING);
@@ -184,7 +171,6 @@ impl Drop for MemoryWatch {
 }
 
 impl WatchedNode {
-    /// The cost of the readings.
     fn sentence(&self) -> String {
         let mut took = self.took.clone();
         took.sort_unstable();
@@ -211,7 +197,6 @@ fn nanos(duration: Duration) -> Nanos {
     Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// A thread's work.
 struct MemoryTask {
     node: usize,
     options: ConnectOptions,
@@ -240,7 +225,6 @@ impl MemoryTask {
         }
     }
 
-    /// Waits for a time; returns whether to continue.
     fn wait(&self, due: Time) -> bool {
         loop {
             if self.stop.load(Ordering::Relaxed) {

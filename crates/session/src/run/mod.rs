@@ -40,13 +40,13 @@ use crate::trace::TracedBroker;
 use crate::usage::ProcUsage;
 use crate::{Error, Observer, calibration, hardware, observer::starting};
 pub use continuous::{ContinuousOptions, PeriodEnd, Told, record_continuously};
-use faults::{Beside, Faults, node_gone};
+use faults::{Faults, node_gone};
 use finish::Ending;
 use memory::MemoryWatch;
 pub use named_process::nodes_called;
 use observer_effect::Blocks;
 use own_pages::OwnPages;
-use profiling::{Profiling, Reattach, Sampling};
+use profiling::{Profiling, Reattach};
 pub use record::{RecordOptions, Target, record};
 use recording::{Recording, RunContext};
 use scenarios::ScenarioContext;
@@ -65,8 +65,7 @@ pub struct RunOptions {
     pub runs_dir: Option<PathBuf>,
     /// Labels that are kept in the run's folder.
     pub labels: Labels,
-    /// The command line that repeats the run. Its parser leaves secrets out, and apparent ones are hidden once more
-    /// before it is kept.
+    /// The command line that repeats the run, without secrets; apparent ones are hidden once more before it is kept.
     pub command: Vec<String>,
     /// The `bellows` executable, which is started again for the embedded broker and for the guardian of a managed one.
     pub bellows_exe: PathBuf,
@@ -98,11 +97,9 @@ impl Default for Texts {
 pub struct RunOutcome {
     /// The run folder, where one was kept.
     pub run_dir: Option<PathBuf>,
-    /// The content of `run.json`, always with a `summary`. Where the load broke off, `state` is `failed`, `error` says
-    /// why, and the measurements until then are present.
+    /// The content of `run.json`, with a `summary`; of a load that broke off with `error`, and what it had measured.
     pub record: RunRecord,
-    /// The measured phase as one interval with whole histograms, which also hold the drain's acknowledgements and
-    /// deliveries.
+    /// The measured phase as one interval with whole histograms, which also hold the drain's answers and deliveries.
     pub measured: Interval,
     /// Profiles of the measured phase, one per event, as in the run folder.
     pub profiles: Vec<Profile>,
@@ -111,10 +108,7 @@ pub struct RunOutcome {
 }
 
 /// Refuses experiments that fail without a broker already: one that makes no sense, a requirement about something not
-/// measured, a missing installation.
-///
-/// # Errors
-/// The first of them, with the remedy.
+/// measured, a missing installation. The first of them is told, with the remedy.
 pub fn check(experiment: &Experiment, scenarios: &[MakeScenario]) -> Result<(), Error> {
     experiment.validate()?;
     check_requirements(experiment, scenarios)?;
@@ -122,12 +116,9 @@ pub fn check(experiment: &Experiment, scenarios: &[MakeScenario]) -> Result<(), 
     Ok(brokers::check_installed(&experiment.broker)?)
 }
 
-/// Runs an experiment: starts or attaches the broker, applies load, samples and profiles, writes
-/// the archive as it goes, stops the broker. The report is drawn afterwards by the caller.
-///
-/// # Errors
-/// Where the experiment makes no sense, the broker cannot be had, or the load cannot be started;
-/// no run folder is left then. A load that breaks off later is in [`RunOutcome::record`].
+/// Runs an experiment: starts or attaches the broker, applies load, samples and profiles, writes the archive as it
+/// goes, stops the broker. Fails where the experiment makes no sense, the broker cannot be had, or the load cannot be
+/// started; no run folder is left then. A load that breaks off later is in [`RunOutcome::record`].
 pub fn run(
     experiment: &Experiment,
     options: &RunOptions,
@@ -159,16 +150,14 @@ fn check_requirements(experiment: &Experiment, scenarios: &[MakeScenario]) -> Re
     let experiment = experiment.with_addresses(&ProbedAddresses::default());
     let traced = TracedBroker::default();
     let occasion = Occasion { experiment: &experiment, endpoint: &endpoint, run_id: 0, traced: &traced };
-    let made = all_made(scenarios, &occasion)?;
-    let metrics: Vec<Metric> = made.iter().flat_map(|it| it.metrics()).collect();
+    let metrics: Vec<Metric> = all_made(scenarios, &occasion)?.iter().flat_map(|it| it.metrics()).collect();
     let mut required = experiment.require.iter();
     required.try_for_each(|spec| spec.that.check(&metrics)).map_err(Error::Usage)
 }
 
 /// The scenarios that an experiment asks for, in the order of their kinds.
 fn all_made(kinds: &[MakeScenario], occasion: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, load::Error> {
-    let made = kinds.iter().map(|make| make(occasion));
-    Ok(made.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    Ok(kinds.iter().map(|make| make(occasion)).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
 /// Refuses source addresses that are not this machine's, before anything is started.
@@ -189,9 +178,6 @@ fn check_source_addresses(experiment: &Experiment) -> Result<(), Error> {
 
 /// Runs an experiment against a broker that is there already and stays: several runs may follow each other
 /// on it. What the experiment says of how the broker is started has no effect; whether it makes sense was checked.
-///
-/// # Errors
-/// As [`run`].
 pub fn run_on(
     broker: &mut dyn Broker,
     experiment: &Experiment,
@@ -234,8 +220,7 @@ pub fn run_on(
     let attached = writer.as_ref().filter(|_| profiled);
     let reattach = attached.map(|it| Reattach::new(start, context.profile.clone(), it.dir()));
     let (logs, looks) = (broker.follow_logs(), Looks::of(broker.directories()));
-    let beside = Beside { profiled, reattach };
-    let (faults, player) = Faults::of(&experiment.fault, &context, &mut *broker, control, beside);
+    let (faults, player) = Faults::of(&experiment.fault, &context, &mut *broker, control, profiled, reattach);
     let mut recording = Recording::new(context, record, writer, profiling, loaded.usage(), observer);
     recording.companions = vec![
         Box::new(faults),
@@ -282,7 +267,7 @@ fn end_load(
         }
     };
     recording.finish_companions(&outcome);
-    if outcome.error.is_none() && recording.is_stopped_early(control) {
+    if outcome.error.is_none() && control.is_stopping() && recording.measured_length == measure::Nanos::ZERO {
         let during = if recording.started.is_some() { "warm-up" } else { "start" };
         recording.discard();
         return Err(Error::Stopped { during });
@@ -333,7 +318,6 @@ impl Start {
         Self { origin: Clock.now(), unix_ns: wall_clock_unix_ns(), seed }
     }
 
-    /// The record of a run that begins.
     pub(crate) fn record(&self, name: &str, options: &RunOptions) -> RunRecord {
         let created = jiff::Timestamp::from_nanosecond(i128::from(self.unix_ns)).unwrap_or_default();
         RunRecord {
@@ -370,15 +354,11 @@ impl Start {
         writer: &RunWriter,
     ) -> Result<Profiling, profile::Error> {
         let header = ProfileHeader { node, ..ProfileHeader::new(self.origin, self.unix_ns) };
-        let sampling = Sampling { options, dir: writer.dir(), part: 0 };
-        Profiling::attach(&sampling, pid, &header)
+        Profiling::attach(options, pid, &header, writer.dir(), 0)
     }
 }
 
 /// Like [`run`], with a second attempt where the broker did not start within its time; `observer` is told.
-///
-/// # Errors
-/// As [`run`].
 pub fn run_again_if_not_ready(
     experiment: &Experiment,
     options: &RunOptions,
@@ -402,7 +382,6 @@ fn tried_once_more(problem: &Problem) -> String {
 struct Loaded {
     identity: Identity,
     endpoint: load::Endpoint,
-    /// Endpoints of a cluster's nodes.
     nodes: Vec<load::Endpoint>,
     /// Further processes only where they are brokers.
     processes: Processes,
@@ -422,28 +401,21 @@ impl Loaded {
         }
     }
 
-    /// Ids of all its known processes.
     fn pids(&self) -> Vec<u32> {
         let Processes { main, further, .. } = &self.processes;
         main.iter().chain(further.iter().flatten()).copied().collect()
     }
 
-    /// A reader of the broker's usage.
     fn usage(&self) -> Box<ProcUsage> {
         let Processes { main, further, .. } = &self.processes;
         let of_nodes = self.nodes.iter().map(|node| node.port);
         let one = self.nodes.is_empty().then_some(self.endpoint.port);
-        let usage = ProcUsage::new(*main)
-            .with_further(further.iter().copied().flatten())
-            .connected_to(of_nodes.chain(one))
-            .returning_at(self.processes.returns_at(&self.endpoint));
-        Box::new(match self.nodes.is_empty() {
-            true => usage,
-            false => usage.of_nodes(),
-        })
+        let mut usage = ProcUsage::new(*main).with_further(further.iter().copied().flatten());
+        usage.ports = of_nodes.chain(one).collect();
+        usage.returns_at.0 = self.processes.returns_at(&self.endpoint);
+        Box::new(if self.nodes.is_empty() { usage } else { usage.of_nodes() })
     }
 
-    /// Facts known before these scenarios begin.
     fn context(
         &self,
         scenarios: &[Box<dyn Scenario>],
@@ -502,13 +474,10 @@ impl Loaded {
         of_each.reduce(Profiling::and).unwrap_or_default()
     }
 
-    /// The number of a node, where there are several.
     fn number(&self, node: usize) -> Option<u32> {
-        let node = u32::try_from(node).ok();
-        node.filter(|_| self.nodes.len() > 1)
+        u32::try_from(node).ok().filter(|_| self.nodes.len() > 1)
     }
 
-    /// Blocks with profiling and without, where requested.
     fn blocks(&self, spec: &ProfileSpec, seed: u64) -> Blocks {
         spec.blocks.map_or_else(Blocks::default, |length| Blocks::wanted(length.0, seed, self.usage()))
     }

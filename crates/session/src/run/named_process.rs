@@ -35,8 +35,7 @@ pub(super) fn name_of(pid: u32) -> Option<String> {
 pub fn nodes_called(name: &str) -> Vec<String> {
     let nodes = ErlangNodes::list();
     let pids = processes::others().into_iter();
-    let known = pids.flat_map(|pid| nodes.names_of(pid).into_iter().next());
-    nodes.called(name, known.collect())
+    nodes.called(name, pids.flat_map(|pid| nodes.names_of(pid).into_iter().next()).collect())
 }
 
 /// The one process that a name means.
@@ -63,8 +62,7 @@ pub(super) fn find(name: &str) -> Result<u32, Problem> {
 
 /// Columns that tell processes of one name apart.
 fn row(pid: u32, nodes: &ErlangNodes) -> [String; 5] {
-    let ports = sockets::listening_ports(pid);
-    let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+    let ports: Vec<String> = sockets::listening_ports(pid).iter().map(u16::to_string).collect();
     let started = ProcessId::of(pid).and_then(|id| jiff::Timestamp::try_from(id.started()).ok());
     let command = processes::stat(pid).map(|stat| stat.command);
     let or_dash = |text: Option<String>| text.filter(|it| !it.is_empty()).unwrap_or("-".into());
@@ -85,14 +83,10 @@ fn table(rows: &[[String; 5]]) -> String {
     let on_a_line = |cell: String| cell.replace(char::is_control, "\u{fffd}");
     let shown: Vec<[String; 5]> = shown.iter().map(|row| row.clone().map(on_a_line)).collect();
     let lines = std::iter::once(&heads).chain(&shown);
-    let width = |column: usize| {
-        let cells = lines.clone().map(|row| row[column].chars().count());
-        cells.max().unwrap_or(0)
-    };
+    let width = |column: usize| lines.clone().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; 5] = std::array::from_fn(width);
     let line = |row: &[String; 5]| {
-        let cells = row.iter().zip(widths);
-        let cells = cells.map(|(cell, width)| format!("{cell:width$}"));
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     let mut text: Vec<String> = lines.clone().map(line).collect();
@@ -144,8 +138,7 @@ impl ErlangNodes {
         names
     }
 
-    /// The nodes that the typed name means, else those whose names begin with it; a node that was started without a
-    /// host is on this machine.
+    /// The nodes that the typed name means, else those whose names begin with it; without a host it is this machine's.
     fn called(&self, typed: &str, mut known: Vec<String>) -> Vec<String> {
         let is_called = |node: &String| self.means(typed, node);
         match known.iter().any(is_called) {
@@ -163,30 +156,20 @@ impl ErlangNodes {
 
     /// Whether the typed name means this node; one that was started without a host is on this machine.
     fn means(&self, typed: &str, node: &str) -> bool {
-        let parts = |name: &str| match name.split_once('@') {
-            Some((name, host)) => (name.to_owned(), Some(host.to_owned())),
-            None => (name.to_owned(), None),
-        };
+        let parts = |name| str::split_once(name, '@').map_or((name, None), |(name, host)| (name, Some(host)));
         let ((typed, typed_host), (node, node_host)) = (parts(typed), parts(node));
         let short = |host: &str| host.split('.').next().unwrap_or_default().to_owned();
-        let is_host = |host: &str| match &node_host {
-            Some(of) => of == host,
-            None => short(&self.host) == short(host),
-        };
-        typed == node && typed_host.is_none_or(|host| is_host(&host))
+        let is_host = |host: &str| node_host.map_or_else(|| short(&self.host) == short(host), |of| of == host);
+        typed == node && typed_host.is_none_or(is_host)
     }
 }
 
-/// Names in a node's command line, or else in its variable: short-lived nodes of RabbitMQ, as for starting an EPMD,
-/// have RabbitMQ's variables and a name of their own.
+/// Names in a node's command line, or else in its variable: nodes that RabbitMQ starts have that, and another name.
 fn told(arguments: &[String], variable: impl FnOnce() -> Option<String>) -> Vec<String> {
     let flags = arguments.windows(2);
     let typed = flags.filter(|pair| matches!(pair[0].as_str(), "-sname" | "-name"));
     let names: Vec<String> = typed.map(|pair| pair[1].clone()).collect();
-    match names.is_empty() {
-        true => variable().into_iter().collect(),
-        false => names,
-    }
+    if names.is_empty() { variable().into_iter().collect() } else { names }
 }
 
 /// EPMD's answer to `NAMES_REQ` (erl_dist_protocol(3)): its port in four bytes, and a line for each node.

@@ -26,12 +26,10 @@ use profile::SamplingSwitch;
 use super::profiling::Profiling;
 use crate::usage::{Reading, UsageSource, between};
 
-/// Slices end when a loop next reads the clock: up to this long after a block's border they still belong to the
-/// previous block.
+/// Slices end when a loop next reads the clock: up to this long after a border they belong to the block before it.
 const SKEW: Nanos = Nanos::from_millis(20);
 /// Share of a block's counted part that its slices have to cover.
 const COVERED: f64 = 0.7;
-/// The percentile of latencies that is compared.
 const PERCENTILE: f64 = 99.0;
 
 /// Blocks of the run with and without profiling, where requested.
@@ -41,14 +39,12 @@ pub(crate) struct Blocks {
     running: Option<RunningBlocks>,
 }
 
-/// Blocks that are wanted, before the load begins.
 struct WantedBlocks {
     length: Nanos,
     seed: u64,
     usage: BlockUsage,
 }
 
-/// Blocks during the load.
 struct RunningBlocks {
     plan: BlockPlan,
     switching: Switching,
@@ -58,7 +54,6 @@ struct RunningBlocks {
 }
 
 impl Blocks {
-    /// Blocks of this length, in the order that the seed draws.
     pub(super) fn wanted(length: Nanos, seed: u64, usage: BlockUsage) -> Self {
         Self { wanted: Some(WantedBlocks { length, seed, usage }), running: None }
     }
@@ -79,8 +74,7 @@ impl Blocks {
         }
     }
 
-    /// Plans the blocks of a load whose measured phase begins at `start`, and goes through them, where they are wanted
-    /// and something is sampled.
+    /// Plans blocks from `start`, when the measured phase begins, where they are wanted and something is sampled.
     pub(super) fn begin(&mut self, start: Time, measure: Option<Nanos>, profiling: &Profiling) {
         let switches = profiling.switches();
         let Some(wanted) = self.wanted.take().filter(|_| !switches.is_empty()) else { return };
@@ -95,15 +89,13 @@ impl Blocks {
         });
     }
 
-    /// Adds a slice's counts to its block.
     pub(super) fn add(&mut self, slice: &Slice, operations: Option<Operations>) {
         if let Some(running) = &mut self.running {
             running.counts.add(slice, operations);
         }
     }
 
-    /// The cost of profiling for a load of messages, or of these operations, with a target rate or without; `None`
-    /// where there were no blocks. Times count from `origin`.
+    /// The cost of profiling for messages, or these operations, at a rate or without; times count from `origin`.
     pub(super) fn finish(
         &mut self,
         operations: Option<Operations>,
@@ -113,8 +105,7 @@ impl Blocks {
         let running = self.running.take()?;
         let switched = running.switching.finish();
         let counted = running.counts.finish();
-        let measured = MeasuredBlocks { pairs: pairs(&switched, &counted), planned: switched.len() / 2 };
-        let mut effect = measured.effect(paced);
+        let mut effect = effect(&pairs(&switched, &counted), switched.len() / 2, paced);
         effect.unit = operations.map_or("messages", |of| of.many).to_owned();
         effect.block_s = running.plan.length.as_secs_f64();
         effect.stays_in_the_way = running.stays_in_the_way;
@@ -128,7 +119,6 @@ impl Blocks {
     }
 }
 
-/// Counts of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct BlockCount {
     number: u64,
@@ -143,7 +133,6 @@ struct BlockCount {
     end_to_end: Option<u64>,
 }
 
-/// Adds slices up to blocks.
 struct BlockCounts<I: Iterator<Item = PlannedBlock>> {
     blocks: Peekable<I>,
     current: BlockCount,
@@ -213,7 +202,6 @@ impl<I: Iterator<Item = PlannedBlock>> BlockCounts<I> {
         });
     }
 
-    /// Counts of the blocks that are over.
     fn finish(mut self) -> Vec<BlockCount> {
         if let Some(last) = self.blocks.next() {
             self.close(last.number);
@@ -222,7 +210,6 @@ impl<I: Iterator<Item = PlannedBlock>> BlockCounts<I> {
     }
 }
 
-/// Figures of a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct BlockFigures {
     /// Messages sent per second, or operations.
@@ -253,7 +240,6 @@ impl BlockFigures {
     }
 }
 
-/// The two blocks of a pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct MeasuredPair {
     on: BlockFigures,
@@ -273,60 +259,44 @@ fn pairs(switched: &[SwitchedBlock], counted: &[BlockCount]) -> Vec<MeasuredPair
     switched.chunks_exact(2).filter_map(pair).collect()
 }
 
-struct MeasuredBlocks {
-    pairs: Vec<MeasuredPair>,
-    planned: usize,
+/// The effect on each figure that all pairs tell, of so many that were planned.
+fn effect(pairs: &[MeasuredPair], planned: usize, paced: bool) -> ObserverEffect {
+    let all = || pairs.iter().flat_map(|pair| [pair.on, pair.off]);
+    let sum = |of: fn(&BlockFigures) -> f64| all().map(|it| of(&it)).sum::<f64>();
+    // CPU is per message handled: the larger of what was sent and received, as in the summary.
+    let rate: fn(&BlockFigures) -> f64 = match sum(|it| it.received_rate) > sum(|it| it.sent_rate) {
+        true => |it| it.received_rate,
+        false => |it| it.sent_rate,
+    };
+    let per_message = |cores: Option<f64>, of: &BlockFigures| Some(cores? * 1e6 / rate(of)).filter(|it| it.is_finite());
+    let end_to_end = figure(pairs, |it| it.end_to_end.map(|ns| ns as f64));
+    let ack_response = || figure(pairs, |it| it.ack_response.map(|ns| ns as f64));
+    let latency = if end_to_end.is_some() { Metric::END_TO_END } else { Metric::ACK_RESPONSE };
+    ObserverEffect {
+        guard_s: GUARD.as_secs_f64(),
+        pairs: count(pairs.len()),
+        left_out: count(planned - pairs.len()),
+        paced,
+        rate: (!paced).then(|| figure(pairs, |it| Some(rate(it)))).flatten(),
+        broker_cpu_us: figure(pairs, |it| per_message(it.broker_cores, it)),
+        client_cpu_us: figure(pairs, |it| per_message(it.client_cores, it)),
+        p99_ns: end_to_end.or_else(ack_response),
+        latency: latency.name().to_owned(),
+        ..ObserverEffect::default()
+    }
 }
 
-impl MeasuredBlocks {
-    /// The effect on each figure that all pairs tell.
-    fn effect(&self, paced: bool) -> ObserverEffect {
-        let all = || self.pairs.iter().flat_map(|pair| [pair.on, pair.off]);
-        let sum = |of: fn(&BlockFigures) -> f64| all().map(|it| of(&it)).sum::<f64>();
-        // CPU is per message handled: the larger of what was sent and received, as in the summary.
-        let rate: fn(&BlockFigures) -> f64 = match sum(|it| it.received_rate) > sum(|it| it.sent_rate) {
-            true => |it| it.received_rate,
-            false => |it| it.sent_rate,
-        };
-        let per_message =
-            |cores: Option<f64>, of: &BlockFigures| Some(cores? * 1e6 / rate(of)).filter(|it| it.is_finite());
-        let end_to_end = self.figure(|it| it.end_to_end.map(|ns| ns as f64));
-        let ack_response = || self.figure(|it| it.ack_response.map(|ns| ns as f64));
-        let latency = match end_to_end {
-            Some(_) => Metric::END_TO_END.name(),
-            None => Metric::ACK_RESPONSE.name(),
-        };
-        ObserverEffect {
-            guard_s: GUARD.as_secs_f64(),
-            pairs: count(self.pairs.len()),
-            left_out: count(self.planned - self.pairs.len()),
-            paced,
-            rate: (!paced).then(|| self.figure(|it| Some(rate(it)))).flatten(),
-            broker_cpu_us: self.figure(|it| per_message(it.broker_cores, it)),
-            client_cpu_us: self.figure(|it| per_message(it.client_cores, it)),
-            p99_ns: end_to_end.or_else(ack_response),
-            latency: latency.to_owned(),
-            ..ObserverEffect::default()
-        }
-    }
-
-    fn figure(&self, of: impl Fn(&BlockFigures) -> Option<f64>) -> Option<EffectFigure> {
-        let values = self.pairs.iter().map(|pair| Some(BlockPair { on: of(&pair.on)?, off: of(&pair.off)? }));
-        let values: Option<Vec<BlockPair>> = values.collect();
-        let effect = block_effect(&values?)?;
-        let (low, high) = effect.difference.interval(0.95);
-        let visible = effect.difference.visible(0.05);
-        let shares = [effect.difference.mean, low, high, visible].map(f64::exp_m1);
-        let [change, low, high, visible] = shares;
-        shares.iter().all(|it| it.is_finite()).then_some(EffectFigure {
-            off: effect.off,
-            change,
-            low,
-            high,
-            visible,
-            sign_flip_p: effect.sign_flip,
-        })
-    }
+fn figure(pairs: &[MeasuredPair], of: impl Fn(&BlockFigures) -> Option<f64>) -> Option<EffectFigure> {
+    let values = pairs.iter().map(|pair| Some(BlockPair { on: of(&pair.on)?, off: of(&pair.off)? }));
+    let values: Option<Vec<BlockPair>> = values.collect();
+    let effect = block_effect(&values?)?;
+    let (low, high) = effect.difference.interval(0.95);
+    let visible = effect.difference.visible(0.05);
+    let shares = [effect.difference.mean, low, high, visible].map(f64::exp_m1);
+    let [change, low, high, visible] = shares;
+    let (off, sign_flip_p) = (effect.off, effect.sign_flip);
+    let figure = EffectFigure { off, change, low, high, visible, sign_flip_p };
+    shares.iter().all(|it| it.is_finite()).then_some(figure)
 }
 
 fn count(number: usize) -> u32 {
@@ -338,28 +308,22 @@ const GUARD: Nanos = Nanos::from_millis(200);
 /// A block whose readings come later than this after their instants is not counted.
 const LATEST_READING: Nanos = Nanos::from_millis(50);
 
-/// The plan of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct BlockPlan {
-    /// When the measured phase begins.
     start: Time,
-    /// Length of a block.
     length: Nanos,
     /// Length of the measured phase; `None` where it has no planned end.
     measure: Option<Nanos>,
     seed: u64,
 }
 
-/// A block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PlannedBlock {
     /// Number from 0 on; 2 n and 2 n + 1 are a pair.
     number: u64,
     start: Time,
-    /// When the guard is over.
     counted_from: Time,
     end: Time,
-    /// Whether samples are taken.
     on: bool,
 }
 
@@ -411,7 +375,6 @@ impl Switching {
         self.thread.thread().unpark();
     }
 
-    /// The blocks that have ended.
     fn finish(self) -> Vec<SwitchedBlock> {
         self.stop();
         self.thread.join().unwrap_or_default()

@@ -25,9 +25,6 @@ struct Served {
 
 impl OwnPages {
     /// Serves the pages of the experiment's probes.
-    ///
-    /// # Errors
-    /// The broker's node is not reached, or nothing can be listened on.
     pub(super) fn start(experiment: &Experiment, broker: &dyn Broker) -> Result<Self, Error> {
         let kinds = experiment.own_pages().into_iter();
         let pages = kinds.map(|kind| match kind {

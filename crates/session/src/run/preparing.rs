@@ -1,5 +1,6 @@
 //! Prepares a broker's data once, and finds it again, for runs to begin with a copy; fills queues before a run begins.
 
+use std::fs::File;
 use std::path::Path;
 use std::time::Instant;
 
@@ -10,7 +11,7 @@ use load::{Control, Endpoint, Plan, RunEvent, Sink};
 use measure::{Clock, Counters, Interval, Nanos, Problem, wall_clock_unix_ns};
 
 use super::RunOptions;
-use crate::prepared::{self, DATA, PreparedData, PreparedFolder, PreparedLock};
+use crate::prepared::{self, DATA, PreparedData, PreparedFolder};
 use crate::{Error, Observer, observer::starting};
 use experiment::{BrokerSpec, Experiment, LoadSpec};
 
@@ -22,7 +23,7 @@ const COMPACT_CLOCK_S: u64 = 72 * 3_600;
 pub(super) struct PreparedInUse {
     pub(super) data: NodeData,
     /// Keeps others from removing it.
-    _lock: PreparedLock,
+    _lock: File,
 }
 
 /// The data that an experiment's broker begins with, prepared earlier or now. `None` where none is requested.
@@ -71,7 +72,7 @@ pub(super) fn prepare(
 }
 
 impl PreparedInUse {
-    fn of(folder: &PreparedFolder, found: &PreparedData, lock: PreparedLock) -> Self {
+    fn of(folder: &PreparedFolder, found: &PreparedData, lock: File) -> Self {
         Self {
             data: NodeData {
                 node: found.node.clone(),
@@ -84,8 +85,7 @@ impl PreparedInUse {
     }
 }
 
-/// Whether its messages cannot be mistaken for a run's: the compact header has no run number, and only its time
-/// distinguishes them.
+/// Whether its messages cannot be mistaken for a run's: the compact header has a time, and no run number.
 fn is_usable(found: &PreparedData, experiment: &Experiment) -> bool {
     let sends = experiment.load.iter().any(|load| load.has_producers());
     let age = (Clock.now().0 / 1_000_000_000).checked_sub(found.clock_s);

@@ -16,8 +16,7 @@ use stacks::{ErlangProcess, FORMATS, Merge, Profile, ProfileError, ProfileHeader
 use super::Start;
 use crate::judge::{probed, profile_findings, profile_gaps, profile_incomplete};
 
-/// Sampling begins this long before the measured phase: intervals arrive once a second, so the
-/// last chance to begin may come a second early.
+/// Sampling begins this long before the measured phase: the last chance to begin may come a second early.
 pub(crate) const LEAD: Nanos = Nanos::from_millis(1_500);
 
 /// Longest delay of the end of a part of a profile after the instant set for it: samples may wait for names.
@@ -39,43 +38,27 @@ pub(crate) struct Profiling {
     warnings: Vec<Warning>,
 }
 
-/// Profiling of a process, and the folder for it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sampling<'a> {
-    /// A profile for each.
-    pub(crate) options: &'a [Options],
-    /// Where the files are.
-    pub(crate) dir: &'a Path,
-    /// Number of the broker's processes sampled before this one, which replaced one of them.
-    pub(crate) part: usize,
-}
-
 /// The profile of an event, of one process, and of those that were in its place before.
 #[derive(Debug)]
 struct EventProfile {
     /// The profile's name, which the files carry: the event's, and in a cluster the number of the node.
     name: String,
-    /// Number of its node.
     node: Option<u32>,
-    /// Id of its current process.
     pid: u32,
     /// File of the whole profile in the end.
     file: PathBuf,
     part: SampledPart,
-    /// Parts of earlier processes.
     earlier: Vec<SampledPart>,
     /// Only memory held at the end counts: none of a process that has ended.
     is_held: bool,
 }
 
-/// The samples of one process among those of a profile.
 #[derive(Debug)]
 struct SampledPart {
     stacks: PathBuf,
     source: Source,
 }
 
-/// The writer of a profile's stacks.
 #[derive(Debug)]
 enum Source {
     /// The sampler, until it is stopped.
@@ -84,14 +67,11 @@ enum Source {
     Turning(Receiver<Outcome>),
     /// A sampler that is being stopped: its process has ended.
     Stopping(JoinHandle<Result<Outcome, String>>),
-    /// Sampling has ended.
     Ended(Outcome),
 }
 
-/// The results of profiling.
 #[derive(Debug, Default)]
 pub(crate) struct Profiled {
-    /// Profiles of the window.
     pub(crate) profiles: Vec<Profile>,
     pub(crate) warnings: Vec<Warning>,
     /// The profiler's own usage while it sampled, in cores.
@@ -99,7 +79,6 @@ pub(crate) struct Profiled {
 }
 
 impl Profiling {
-    /// No profile is wanted.
     pub(crate) fn off() -> Self {
         Self::default()
     }
@@ -110,14 +89,18 @@ impl Profiling {
         Self { warnings: vec![profile_incomplete(&why)], ..Self::default() }
     }
 
-    /// Opens the events, switched off, and their files. The header's origin must be set.
-    ///
-    /// # Errors
-    /// Not one of them can be opened. Where only some cannot, the others are taken, with a warning.
-    pub(crate) fn attach(sampling: &Sampling<'_>, pid: u32, header: &ProfileHeader) -> Result<Self, profile::Error> {
+    /// Opens the events, switched off, and their files; those that cannot be opened have a warning, unless none can.
+    /// So many (`part`) of the broker's processes, each replaced by the next, were sampled before this one.
+    pub(crate) fn attach(
+        options: &[Options],
+        pid: u32,
+        header: &ProfileHeader,
+        dir: &Path,
+        part: usize,
+    ) -> Result<Self, profile::Error> {
         let (mut profiling, mut first_error) = (Self::default(), None);
-        for options in sampling.options {
-            match EventProfile::attach(options, pid, header.clone(), sampling) {
+        for options in options {
+            match EventProfile::attach(options, pid, header.clone(), dir, part) {
                 Ok(profile) => profiling.profiles.push(profile),
                 Err(e) => {
                     profiling.lacks(&options.event.name, &e);
@@ -131,7 +114,6 @@ impl Profiling {
         }
     }
 
-    /// These profiles, and those of another process.
     pub(crate) fn and(mut self, others: Self) -> Self {
         self.profiles.extend(others.profiles);
         self.warnings.extend(others.warnings);
@@ -160,7 +142,6 @@ impl Profiling {
         self.used = used;
     }
 
-    /// Keeps why there is no profile of an event.
     fn lacks(&mut self, event: &str, error: &profile::Error) {
         let why = format!("no profile of {event}: {}", error.problem().sentence());
         self.warnings.push(profile_incomplete(&why));
@@ -201,7 +182,6 @@ impl Profiling {
         any
     }
 
-    /// Whether there is a profile to come.
     pub(crate) const fn is_on(&self) -> bool {
         !self.profiles.is_empty()
     }
@@ -211,7 +191,6 @@ impl Profiling {
         self.is_on() && self.started.is_none()
     }
 
-    /// Switches sampling on, unless it is.
     pub(crate) fn start(&mut self) {
         if !self.is_waiting() {
             return;
@@ -228,7 +207,6 @@ impl Profiling {
         }
     }
 
-    /// Switches that pause and resume sampling.
     pub(crate) fn switches(&self) -> Vec<SamplingSwitch> {
         self.samplers().map(Sampler::switch).collect()
     }
@@ -303,13 +281,14 @@ impl EventProfile {
         options: &Options,
         pid: u32,
         header: ProfileHeader,
-        sampling: &Sampling<'_>,
+        dir: &Path,
+        part: usize,
     ) -> Result<Self, profile::Error> {
         let node = header.node;
         let name = ProfileHeader { event: options.event.name.clone().into_owned(), ..header.clone() };
         let name = name.name();
         let file = file::of_event(&name, file::STACKS);
-        let stacks = sampling.dir.join(match sampling.part {
+        let stacks = dir.join(match part {
             0 => file.clone(),
             // Nobody takes it for the profile of an event.
             part => format!("{file}.{part}"),
@@ -321,7 +300,7 @@ impl EventProfile {
                 name,
                 node,
                 pid,
-                file: sampling.dir.join(file),
+                file: dir.join(file),
                 part: SampledPart { stacks, source: Source::Sampler(Box::new(sampler)) },
                 earlier: Vec::new(),
                 is_held: options.event.is_held(),
@@ -463,8 +442,7 @@ impl EventProfile {
     }
 }
 
-/// The share of CPU time that a profile of several processes stands for: no sampler has counted what one of them used
-/// before it was sampled.
+/// The share of CPU time that a profile of several processes stands for: no sampler knows what they used unsampled.
 fn share_of(profile: &Profile, used: Option<Nanos>) -> Option<f64> {
     let sampled = profile.total_weight() as f64 * profile.header.period_ns as f64;
     let used = used.filter(|it| it.0 > 0)?.0 as f64;
@@ -489,8 +467,7 @@ impl SampledPart {
             Source::Sampler(sampler) => Source::Stopping(thread::spawn(move || {
                 let outcome = sampler.stop().map_err(|e| e.to_string())?;
                 // That its process has ended is told with the time at which the next one is sampled.
-                let notes = outcome.notes.into_iter();
-                let notes = notes.filter(|note| !note.contains(PROCESS_ENDED)).collect();
+                let notes = outcome.notes.into_iter().filter(|note| !note.contains(PROCESS_ENDED)).collect();
                 Ok(Outcome { notes, ..outcome })
             })),
             other => other,
@@ -539,7 +516,6 @@ pub(crate) struct Reattach {
     parts: usize,
 }
 
-/// A node that is back as another process.
 #[derive(Debug)]
 pub(crate) struct Returned {
     pub(crate) node: usize,
@@ -555,14 +531,12 @@ impl Reattach {
         Self { start, options, dir: dir.to_owned(), parts: 1 }
     }
 
-    /// Samples a process from now on: the node with this number in a cluster. It takes as long as preparing the
-    /// profiler does.
+    /// Samples a process from now on, a cluster's node with this number; it takes as long as preparing the profiler.
     pub(crate) fn attach(&mut self, node: Option<u32>, pid: u32) -> Profiling {
         let header = ProfileHeader { node, ..ProfileHeader::new(self.start.origin, self.start.unix_ns) };
-        let sampling = Sampling { options: &self.options, dir: &self.dir, part: self.parts };
-        self.parts += 1;
-        let mut profiling = Profiling::attach(&sampling, pid, &header)
+        let mut profiling = Profiling::attach(&self.options, pid, &header, &self.dir, self.parts)
             .unwrap_or_else(|e| Profiling::unavailable(&e.problem().sentence()));
+        self.parts += 1;
         profiling.start();
         profiling
     }

@@ -17,7 +17,6 @@ use crate::usage::ProcUsage;
 use crate::{Error, Look, Observer};
 use experiment::ProfileSpec;
 
-/// Whether to stop is checked this often.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Which process to profile.
@@ -25,8 +24,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 pub enum Target {
     /// By number.
     Pid(u32),
-    /// By the name of its command or executable (`beam.smp`) or of its Erlang node (`rabbit@host`, `rabbit`);
-    /// must be only one.
+    /// By the name, of one alone, of its command or executable (`beam.smp`) or Erlang node (`rabbit@host`, `rabbit`).
     Name(String),
 }
 
@@ -43,11 +41,8 @@ pub struct RecordOptions {
     pub name: String,
 }
 
-/// Profiles a process that is already running and leaves a run folder that holds the profile and
-/// the CPU and memory of every second.
-///
-/// # Errors
-/// Where no archive is kept, the process is not there, or profiling it is not permitted.
+/// Profiles a process that is already running and leaves a run folder that holds the profile and the CPU and memory of
+/// every second. Fails where no archive is kept, the process is not there, or profiling it is not permitted.
 pub fn record(
     what: &RecordOptions,
     options: &RunOptions,
@@ -99,7 +94,6 @@ pub(super) struct Watch {
     at: Time,
     poll: Duration,
     interval: Interval,
-    /// The process has ended.
     pub(super) ended: bool,
 }
 
@@ -129,7 +123,6 @@ impl Watch {
         }
     }
 
-    /// The outcome of the recording.
     pub(super) fn outcome(&self, interrupted: bool) -> Outcome {
         Outcome {
             phases: vec![PhaseTimes { phase: Phase::Measure, start: self.from, end: self.at }],
@@ -169,7 +162,6 @@ pub(super) fn experiment(spec: &ProfileSpec, pid: u32) -> serde_json::Value {
     serde_json::json!({"profile": {"pid": pid, "events": spec.events, "frequency": spec.frequency}})
 }
 
-/// The process that is meant.
 fn find(target: &Target) -> Result<ProcessId, Error> {
     let pid = match target {
         Target::Pid(pid) => *pid,

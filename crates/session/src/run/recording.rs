@@ -55,18 +55,15 @@ pub(crate) struct RunContext {
     /// The broker's certificate is not checked.
     pub(crate) insecure: bool,
     pub(crate) planned: Planned,
-    /// Requirements of the run.
     pub(crate) requirements: Vec<Requirement>,
     pub(crate) texts: Texts,
 }
 
 impl RunContext {
-    /// Whether there is a load, so that its numbers are judged.
     pub(crate) fn loaded(&self) -> bool {
         !self.scenarios.is_empty()
     }
 
-    /// Scenarios by name, as they begin.
     pub(super) fn starts(&self) -> BTreeMap<String, ScenarioStart> {
         self.scenarios.iter().map(ScenarioContext::start).collect()
     }
@@ -105,10 +102,8 @@ pub(crate) struct Recording<'a> {
     pub(super) logs: Vec<LogFollower>,
     pub(super) usage: Box<dyn UsageSource>,
     pub(super) readings: Readings,
-    /// When the load began.
     pub(crate) started: Option<Time>,
     pub(super) tcp: TcpEvidence,
-    /// Blocks with profiling and without it.
     pub(super) blocks: Blocks,
     /// Parts of the run beside its load, in the order in which they are called.
     pub(super) companions: Vec<Box<dyn Companion>>,
@@ -136,17 +131,14 @@ pub(super) struct TcpEvidence {
     pub(super) held_by_proxy: Option<Nanos>,
 }
 
-/// CPU time and memory of the measured phase.
 #[derive(Default)]
 pub(super) struct MeasuredUse {
-    /// Usage at the beginning and the end of the measured phase.
     pub(super) between: Option<(Reading, Reading)>,
     /// Largest memory of broker and client in the measured phase, bytes.
     pub(super) peak_rss: (u64, u64),
     pub(super) threads_before: ThreadTimes,
     /// Cores that broker and bellows may use together, where they run on one machine.
     pub(super) combined_cores: Option<CombinedCores>,
-    /// Usage of the broker's threads in the measured phase.
     pub(super) broker_threads: Option<ThreadUse>,
     /// Usage of each node of a cluster up to the beginning of the measured phase.
     pub(super) nodes_before: Option<Vec<NodeUse>>,
@@ -163,19 +155,14 @@ pub(super) struct LoadEvidence {
     pub(super) lag_and_p99: Vec<(u64, u64)>,
     pub(super) seconds: Vec<WholeSecond>,
     pub(super) blocked: Blocked,
-    /// When threads of the load lost connections.
     pub(super) lost_at: Vec<Time>,
-    /// Times in which event loops heard nothing or did not run.
     pub(super) silences: Silences,
-    /// Run-queue waits while the machine was full.
     pub(super) contention: Contention,
     /// Intervals in which operations beside the first scenario were completed.
     pub(super) answered_beside: Vec<(Time, Time)>,
-    /// Features that the broker no longer permits.
     pub(super) not_permitted: Vec<Warning>,
 }
 
-/// The latest readings of usage.
 pub(super) struct Readings {
     pub(super) last: Reading,
     /// The broker's usage when it was last there: it stays used.
@@ -193,7 +180,6 @@ impl Readings {
 /// Other programs that loaded the broker, by the number of their load.
 #[derive(Default)]
 pub(super) struct OtherPrograms {
-    /// Those that have ended.
     pub(super) summaries: BTreeMap<usize, ProgramSummary>,
     /// When they ended by themselves, of those that did so before the drain.
     pub(super) ended: BTreeMap<usize, Time>,
@@ -257,12 +243,6 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// Whether somebody stopped it before anything was measured.
-    pub(super) fn is_stopped_early(&self, control: &load::Control) -> bool {
-        control.is_stopping() && self.measured_length == Nanos::ZERO
-    }
-
-    /// Reports the broker's new log lines.
     pub(super) fn tell_logged(&mut self) {
         let several = self.logs.len() > 1;
         for (node, log) in self.logs.iter_mut().enumerate() {
@@ -272,8 +252,7 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// Runs the load, and on a thread beside it the work that companions finish at its end; returns the broker's state
-    /// that they read.
+    /// Runs the load, and on a thread beside it what companions finish; returns the broker's state that these read.
     pub(super) fn run(
         self,
         scenarios: &[Box<dyn Scenario>],
@@ -294,7 +273,6 @@ impl<'a> Recording<'a> {
         })
     }
 
-    /// Ends the companions.
     pub(super) fn finish_companions(&mut self, outcome: &load::Outcome) {
         let mut companions = std::mem::take(&mut self.companions);
         for companion in &mut companions {
@@ -306,7 +284,6 @@ impl<'a> Recording<'a> {
         self.tell_events(f64::INFINITY);
     }
 
-    /// Calls each companion, and keeps its results.
     fn call(&mut self, what: impl Fn(&mut dyn Companion) -> Collected) {
         let mut companions = std::mem::take(&mut self.companions);
         for companion in &mut companions {
@@ -387,7 +364,6 @@ impl<'a> Recording<'a> {
         self.tell_unread();
     }
 
-    /// Keeps a sentence that belongs to this moment.
     pub(crate) fn note(&mut self, text: &str) {
         self.keep_event(Clock.now(), text.to_owned());
     }
@@ -412,7 +388,6 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// Keeps that a thread of the load lost connections.
     fn keep_loss(&mut self, at: Time, detail: &str) {
         if self.seen.lost_at.len() < MOST_EVENTS {
             self.seen.lost_at.push(at);
@@ -429,8 +404,7 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// Tells what happened until then, in seconds of the run, in the order of time: each thread and companion is heard
-    /// when it comes to it.
+    /// Tells what happened until then, in seconds of the run, in the order of time: each thread is heard at its own.
     pub(super) fn tell_events(&mut self, until: f64) {
         self.untold.events.sort_by(|one, other| one.t.total_cmp(&other.t));
         let told = self.untold.events.partition_point(|it| it.t <= until);
@@ -447,7 +421,10 @@ impl<'a> Recording<'a> {
         match phase {
             Phase::Warmup => {}
             Phase::Measure => {
-                self.begin_nodes();
+                self.used.nodes_before = Some(self.usage.nodes());
+                self.used.node_peaks.clear();
+                // A node may be killed before the first interval ends.
+                self.keep_peaks_of_nodes();
                 self.used.threads_before = self.usage.threads();
                 self.tcp.connections_before = (Clock.now(), self.usage.connections());
                 if let Some((proxy, _)) = self.tcp.proxy {
@@ -468,8 +445,7 @@ impl<'a> Recording<'a> {
                     self.tcp.behind_proxy = behind.since(before, length);
                     self.tcp.held_by_proxy = connections.held_by_proxy(&behind, before, length);
                 }
-                let shortest = connections.round_trip().into_iter().chain(self.tcp.round_trip);
-                self.tcp.round_trip = shortest.min();
+                self.tcp.round_trip = connections.round_trip().into_iter().chain(self.tcp.round_trip).min();
             }
         }
     }
@@ -501,7 +477,6 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// Adds a measured interval to the sums.
     fn add_measured(&mut self, interval: &Interval, before: Reading, point: &SeriesPoint) {
         if self.measured_length == Nanos::ZERO {
             self.measured.reset(interval.start, Phase::Measure);
@@ -526,10 +501,7 @@ impl<'a> Recording<'a> {
                 sent: counters.sent + completed,
                 received: counters.received,
             });
-            let headline = match operations {
-                None => [Metric::ACK_RESPONSE, Metric::END_TO_END],
-                Some(of) => [of.latency, of.latency],
-            };
+            let headline = operations.map_or([Metric::ACK_RESPONSE, Metric::END_TO_END], |of| [of.latency; 2]);
             let p99 = headline.map(|it| measure::LatencySummary::of(interval.latencies.histogram(it)).p99_ns);
             self.seen.lag_and_p99.push((interval.loop_lag_max.0, p99.into_iter().max().unwrap_or(0)));
         }
@@ -540,8 +512,7 @@ impl<'a> Recording<'a> {
         self.context.scenarios.first()
     }
 
-    /// Compares an interval's achieved work with the requested; returns the messages or operations requested of the
-    /// first scenario.
+    /// Compares achieved work with the requested; returns what was requested of the first scenario.
     fn achieve(&mut self, interval: &Interval) -> Option<f64> {
         let start = self.started.filter(|_| interval.phase != Phase::Drain)?;
         let (from, to) = (interval.start.since(start), interval.end.since(start));
@@ -600,15 +571,6 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// Notes each node's usage when the measured phase begins. Its memory counts from here on: it may be killed before
-    /// the first interval ends.
-    fn begin_nodes(&mut self) {
-        self.used.nodes_before = Some(self.usage.nodes());
-        self.used.node_peaks.clear();
-        self.keep_peaks_of_nodes();
-    }
-
-    /// Sums up each node's usage since the measured phase began.
     fn sum_up_nodes(&mut self) {
         let now = self.usage.nodes();
         let Some(before) = self.used.nodes_before.take() else { return };
@@ -628,8 +590,7 @@ impl<'a> Recording<'a> {
         self.summary.nodes = nodes.collect();
     }
 
-    /// CPU time that each node used in the measured phase, all processes that it was together; of a broker that is no
-    /// cluster the whole.
+    /// CPU time of each node in the measured phase, all its processes together; without a cluster the broker's.
     pub(super) fn cpu_of_nodes(&self) -> Vec<Option<Nanos>> {
         let nodes = &self.summary.nodes;
         if nodes.is_empty() {
@@ -644,19 +605,12 @@ impl<'a> Recording<'a> {
         cpu_s.map(|it| Some(Nanos((it * 1e9) as u64))).collect()
     }
 
-    /// Keeps the largest memory of each.
     fn keep_peaks_of_nodes(&mut self) {
         let nodes = self.usage.nodes();
         self.used.node_peaks.resize(nodes.len(), 0);
         for (peak, node) in self.used.node_peaks.iter_mut().zip(&nodes) {
             *peak = node.used.rss_bytes.max(*peak);
         }
-    }
-
-    /// Begins the blocks of a load that begins at `started`, where requested.
-    fn begin_blocks(&mut self, started: Time) {
-        let phases = &self.context.phases;
-        self.blocks.begin(started + phases.warmup, phases.measure, &self.profiling);
     }
 
     /// The cost of profiling; `None` where it was not requested, or nothing was sampled.
@@ -753,7 +707,8 @@ impl load::Sink for Recording<'_> {
                 self.usage.activity();
                 self.call(|it| it.start(at));
                 self.start_profile_when_due(at);
-                self.begin_blocks(at);
+                let phases = &self.context.phases;
+                self.blocks.begin(at + phases.warmup, phases.measure, &self.profiling);
             }
             load::RunEvent::PhaseStarted { phase, at } => self.begin_phase(phase, at),
             load::RunEvent::Blocked { at, reason } => {

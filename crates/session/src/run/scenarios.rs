@@ -42,14 +42,10 @@ impl ScenarioContext {
         self.operations.is_none_or(|of| of.role != ScenarioRole::Watcher)
     }
 
-    /// Work due in the measured phase: operations that began, and how many of them over 1 ms late; of messages, those
-    /// sent in it.
+    /// Operations due in the measured phase that began, and how many over 1 ms late; of messages, those sent in it.
     pub(crate) fn begun_of_due(&self, outcome: &Outcome, measured: &Interval) -> (u64, u64) {
-        let tally = outcome.tallies.get(self.name);
-        match self.operations.as_ref().zip(tally) {
-            None => self.begun(measured),
-            Some((of, tally)) => counts_of(of, &tally.counts),
-        }
+        let of = self.operations.as_ref().zip(outcome.tallies.get(self.name));
+        of.map_or_else(|| self.begun(measured), |(of, tally)| counts_of(of, &tally.counts))
     }
 
     /// Messages that were sent or operations that began, and how many of them over 1 ms late.
@@ -68,10 +64,8 @@ impl ScenarioContext {
         let ended = measured.counts.get(of.completed);
         let scheduled = of.scheduled.filter(|_| self.requested.is_some());
         let tally = outcome.tallies.get(self.name).zip(scheduled);
-        match tally.filter(|(tally, it)| tally.counts.get(it.not_begun) == 0) {
-            Some((tally, _)) => tally.counts.get(of.completed).min(ended),
-            None => ended,
-        }
+        let tally = tally.filter(|(tally, it)| tally.counts.get(it.not_begun) == 0);
+        tally.map_or(ended, |(tally, _)| tally.counts.get(of.completed).min(ended))
     }
 
     /// Mean time of operations from their beginning, nanoseconds. Those that never began have none, and only where some
@@ -302,8 +296,7 @@ mod tests {
         measured.latencies.record(metric, Nanos::from_millis(ms));
     }
 
-    /// Requests that are due each 50 ms and find room one after the other, 400 ms each: most never begin, and the
-    /// latencies have their waits.
+    /// Requests due each 50 ms find room one after the other, 400 ms each: most never begin, and have only their waits.
     #[test]
     fn what_never_began_makes_no_answer_faster() {
         let scenario = probe();
@@ -326,8 +319,7 @@ mod tests {
             }
             let mut outcome = Outcome::started(Time(0));
             outcome.tallies.insert(scenario.name, tally);
-            let took = scenario.operation_took(&outcome, &measured);
-            took.expect("answers").abs_diff(400_000_000)
+            scenario.operation_took(&outcome, &measured).expect("answers").abs_diff(400_000_000)
         };
         for timed_out in [0, 20, 50] {
             let off = took(timed_out);
@@ -335,8 +327,7 @@ mod tests {
         }
     }
 
-    /// Typical answer, in ms, of requests with these waits for room and for answers, in ms, and of silences, each given
-    /// by the number that waited through it.
+    /// Typical answer of requests with these waits for room and for answers, and of silences by how many waited; in ms.
     fn typical_ms(requests: &[(u64, u64)], silences: &[u64]) -> u64 {
         let scenario = probe();
         let mut measured = Interval::new();
@@ -347,8 +338,7 @@ mod tests {
         }
         let silences: Vec<Silence> =
             silences.iter().map(|waited| Silence { in_flight: *waited, ..Silence::default() }).collect();
-        let typical = scenario.typical_answer(&measured, silences.iter());
-        (typical.0 + 500_000) / 1_000_000
+        (scenario.typical_answer(&measured, silences.iter()).0 + 500_000) / 1_000_000
     }
 
     /// A server that stands still for 2 of 3.2 s, asked 20 times a second.

@@ -14,41 +14,29 @@ use web::scrape::{Scrape, ScrapePlan, ScrapeSummary, Scraper, pid_of};
 /// Longest time after a request's due time until the phase before it is known.
 const HEARD_OF: Nanos = Nanos::from_millis(10_000);
 
-/// Requests for pages beside the load, and their results.
 #[derive(Debug, Default)]
 pub(super) struct Scraping {
     plans: Vec<ScrapePlan>,
     scraper: Option<Scraper>,
     summaries: Vec<ScrapeSummary>,
-    /// When the first request was due.
     begin: Time,
     /// Begin and end of the measured phase so far: requests due in it count.
     measured: (Option<Time>, Option<Time>),
-    /// Requests of which it is unknown whether they were due in the measured phase: news of a phase comes later than a
-    /// page that was due at its beginning.
+    /// Requests that may be of the measured phase: news of a phase comes later than a page that is due with it.
     undecided: Vec<Scrape>,
-    /// Pages with a reported failure.
     told_failure: Vec<usize>,
-    /// Pages of this machine that another process than the broker serves, and that process.
-    foreign: Vec<(usize, ForeignServer)>,
+    /// Pages of this machine that another process than the broker serves, its number and its name.
+    foreign: Vec<(usize, u32, String)>,
     /// When the last request of a page that brought none was sent, and when that was known.
     last_failures: BTreeMap<usize, (Time, Time)>,
     /// Pages that a node of the broker serves, and its number.
     nodes: BTreeMap<usize, usize>,
-    /// Number of the page that the run's broker serves, if there is exactly one: the costs of several cannot be
-    /// separated.
+    /// Number of the only page that the run's broker serves: the costs of several cannot be separated.
     of_broker: Option<usize>,
     /// When its pages were requested and had been read, in the measured phase.
     flights: Vec<Flight>,
     /// CPU time of the broker in that phase.
     used: Vec<UsedCpu>,
-}
-
-/// A process that serves a page and is not the broker's.
-#[derive(Debug)]
-struct ForeignServer {
-    pid: u32,
-    name: String,
 }
 
 /// Generations that are looked at above a process.
@@ -65,8 +53,7 @@ impl Scraping {
         Self { summaries: plans.iter().map(ScrapeSummary::new).collect(), plans, ..Self::default() }
     }
 
-    /// Sets the broker's processes; descendants belong to it. Where the cost of a page can be estimated, `seed`
-    /// determines the moments of its requests.
+    /// Sets the broker's processes, with descendants; `seed` draws when a page is requested whose cost can be told.
     pub(super) fn served_by(mut self, broker: &[u32], seed: u64) -> Self {
         if broker.is_empty() {
             return self;
@@ -78,10 +65,9 @@ impl Scraping {
                 continue;
             }
             let name = processes::stat(pid).map_or_else(String::new, |it| it.command);
-            self.foreign.push((number, ForeignServer { pid, name }));
+            self.foreign.push((number, pid, name));
         }
-        let first = self.nodes.keys().next().copied();
-        self.of_broker = first.filter(|_| self.nodes.len() == 1);
+        self.of_broker = self.nodes.keys().next().copied().filter(|_| self.nodes.len() == 1);
         if let Some(plan) = self.of_broker.and_then(|it| self.plans.get_mut(it)) {
             plan.jitter = Some(seed);
             self.summaries = self.plans.iter().map(ScrapeSummary::new).collect();
@@ -97,7 +83,6 @@ impl Scraping {
         self.used.push(UsedCpu { from: before.at, to: after.at, cpu: to.cpu.saturating_sub(from.cpu) });
     }
 
-    /// Whether a request is one of the measured phase.
     fn is_measured(&self, due: Time) -> bool {
         let (begin, end) = self.measured;
         begin.is_some_and(|begin| due >= begin) && end.is_none_or(|end| due < end)
@@ -151,8 +136,7 @@ impl Scraping {
     fn own_fault(&self, plan: usize, origin: Time, faults: &[FaultOutcome]) -> Option<String> {
         let (sent, done) = self.last_failures.get(&plan)?;
         let [from, until] = [sent, done].map(|at| at.since(origin).as_secs_f64());
-        let fault = fault_of_node(faults, *self.nodes.get(&plan)?, from, until)?;
-        Some(format!("the run's own {}", fault.name))
+        Some(format!("the run's own {}", fault_of_node(faults, *self.nodes.get(&plan)?, from, until)?.name))
     }
 
     /// Counts requests that are known to have been due in the measured phase; at the end, all of them.
@@ -184,10 +168,8 @@ fn explained(mut warning: Warning, own: Option<&str>) -> Warning {
 }
 
 impl Companion for Scraping {
-    /// The load began: so do the requests.
     fn start(&mut self, at: Time) -> Collected {
-        let foreign = self.foreign.iter().filter_map(|(number, server)| {
-            let ForeignServer { pid, name } = server;
+        let foreign = self.foreign.iter().filter_map(|(number, pid, name)| {
             let page = &self.plans.get(*number)?.name;
             Some(format!("page {page} is served by process {pid} ({name}), not by the broker of this run"))
         });
@@ -238,9 +220,9 @@ impl Companion for Scraping {
             scraped.warnings.extend(summary.warnings().into_iter().map(|it| explained(it, own.as_deref())));
             pages.push(summary.page());
         }
-        for (number, server) in std::mem::take(&mut self.foreign) {
+        for (number, _, name) in std::mem::take(&mut self.foreign) {
             if let Some(page) = pages.get_mut(number) {
-                page.foreign_server = Some(server.name);
+                page.foreign_server = Some(name);
             }
         }
         if let Some(page) = self.of_broker.and_then(|plan| pages.get_mut(plan)) {
@@ -263,7 +245,6 @@ const MOST_BUSY: f64 = 0.9;
 const LEAST_VARIATION: f64 = 1e-3;
 const CONFIDENCE: f64 = 0.95;
 
-/// CPU time that was used between two instants.
 #[derive(Clone, Copy, Debug)]
 struct UsedCpu {
     from: Time,
@@ -271,21 +252,16 @@ struct UsedCpu {
     cpu: Nanos,
 }
 
-/// When a page was requested, and when it had been read.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     sent: Time,
     done: Time,
 }
 
-/// CPU time that a page costs the broker, estimated from the CPU time of each interval and the share of a page made in
-/// it. A line through `CPU time = a × length + b × pages` is fitted by least squares; a page that was in flight over
-/// several intervals is shared out among them by time, and `b` is what one costs. Intervals depend on each other, so
-/// that the interval of `b` comes from leaving out a block of them at a time (the jackknife).
-///
-/// `None` where it is not identifiable: too few pages, one in flight all the time, equally many in
-/// each interval, or a negative estimate because other work coincides with them. Both slices are in order of time, and
-/// flights do not overlap.
+/// CPU time that a page costs the broker: `b` of `CPU time = a × length + b × pages`, fitted by least squares over all
+/// intervals, among which a page is shared out by time. They depend on each other, so that its interval comes from
+/// leaving out a block of them at a time (the jackknife). `None` where it is not identifiable: too few pages, one in
+/// flight all the time, equally many in each interval, or an estimate below 0. Both slices are in order of time.
 fn page_cpu(used: &[UsedCpu], flights: &[Flight]) -> Option<PageCpu> {
     let (rows, busy) = rows(used, flights);
     let pages = flights.len();
@@ -311,7 +287,6 @@ fn page_cpu(used: &[UsedCpu], flights: &[Flight]) -> Option<PageCpu> {
     (high >= 0.0).then_some(PageCpu { seconds: whole, interval: (low, high) })
 }
 
-/// One interval.
 struct Row {
     seconds: f64,
     pages: f64,
@@ -337,7 +312,6 @@ fn rows(used: &[UsedCpu], flights: &[Flight]) -> (Vec<Row>, f64) {
     (rows.collect(), busy)
 }
 
-/// Sums for the fit.
 #[derive(Default)]
 struct Sums {
     lengths: f64,
@@ -467,8 +441,7 @@ mod tests {
         }
     }
 
-    /// The measured phase lasts from 2 to 5 s. News of a phase comes before or after the page that was due at the same
-    /// instant.
+    /// The measured phase lasts from 2 to 5 s; news of it comes before or after the page that was due at that instant.
     #[test]
     fn pages_at_the_boundaries_count_as_they_were_due_whatever_is_heard_of_first() {
         for (measure_after, drain_after) in [(0, 0), (1, 0), (0, 1), (1, 1), (2, 2)] {
@@ -479,8 +452,7 @@ mod tests {
                         scraping.phase(phase, second(at));
                     }
                 }
-                let scraped = scraping.all_of(vec![page(second(due))]);
-                assert!(scraped.notes.is_empty());
+                assert!(scraping.all_of(vec![page(second(due))]).notes.is_empty());
                 let now = second(due) + Nanos::from_millis(3);
                 scraping.decide(Some(now));
             }
@@ -541,8 +513,7 @@ mod tests {
         shares.sum()
     }
 
-    /// A page every so often that takes `takes` and costs `cost`, in two minutes of seconds with 0.8 s of other CPU
-    /// time and noise of ± 0.1 s.
+    /// A page every so often that takes so long and costs so much, in two minutes with 0.8 ± 0.1 other cores.
     fn scene(every: u64, takes: u64, cost: f64) -> (Vec<UsedCpu>, Vec<Flight>) {
         let pages = (1..).map(|page| page * every + 300);
         let flights = pages.map(|sent| Flight { sent: at(sent), done: at(sent + takes) });
@@ -577,8 +548,7 @@ mod tests {
         assert!(low < 0.0 && 0.0 < high, "{low} {high}");
     }
 
-    /// Estimate for `pages` pages of 40 ms that are `due`, while other work of the broker comes every five seconds as
-    /// they do.
+    /// Estimate for `pages` pages of 40 ms, while other work of the broker comes every five seconds as they do.
     fn beside_work(pages: u64, cost: f64, due: &dyn Fn(u64) -> u64) -> Option<PageCpu> {
         let flights = (0..pages).map(|number| Flight { sent: at(due(number)), done: at(due(number) + 40) });
         let flights: Vec<_> = flights.collect();
@@ -592,8 +562,7 @@ mod tests {
         page_cpu(&used.collect::<Vec<_>>(), &flights)
     }
 
-    /// Over 40 seeds: in how many the interval of a page without cost excludes zero, and in how many that of a cost
-    /// holds it.
+    /// In how many of 40 the interval of a page without cost excludes zero, and that of a cost holds it.
     fn claimed_and_held(pages: u64) -> (u32, u32) {
         let (mut claimed, mut held) = (0, 0);
         for seed in 0..40 {

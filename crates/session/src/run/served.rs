@@ -6,15 +6,14 @@ use linux::sockets::Server;
 use measure::Nanos;
 use stacks::ProfileHeader;
 
-use super::profiling::{Profiling, Sampling};
+use super::profiling::Profiling;
 use super::recording::Recording;
 
 /// Why there is no profile, and the remedy.
 const NAME_IT: &str = "name the broker's own process (--pid, broker.pid) if it runs here";
 
 impl Recording<'_> {
-    /// Watches the process at the other end of our connection, instead of the one that was found by its port. Does
-    /// nothing where the broker is known.
+    /// Watches the process at the other end of our connection, where the broker is not known, not the one on its port.
     pub(super) fn look_who_serves(&mut self) {
         // A broker that was started for the run, or that has already said what it is.
         if !self.context.broker.kind.is_empty() {
@@ -44,7 +43,6 @@ impl Recording<'_> {
         }
     }
 
-    /// The broker has told its product and version.
     pub(super) fn connected(&mut self, product: &str, version: &str) {
         self.look_who_serves();
         if let Some((pid, name)) = self.context.listener.proxy(product) {
@@ -94,8 +92,7 @@ impl Recording<'_> {
         // It would be written to the same file.
         self.profiling.abandon();
         let header = ProfileHeader::new(self.context.origin, self.record.origin_unix_ns);
-        let sampling = Sampling { options, dir: writer.dir(), part: 0 };
-        let profiling = Profiling::attach(&sampling, pid, &header);
+        let profiling = Profiling::attach(options, pid, &header, writer.dir(), 0);
         self.profiling = profiling.unwrap_or_else(|e| Profiling::unavailable(&e.to_string()));
         if self.context.phases.warmup == Nanos::ZERO {
             self.profiling.start();

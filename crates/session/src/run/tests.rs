@@ -275,10 +275,7 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
     assert!(codes.contains(&WarningCode::MessagesLost));
     // What is as it is was read at the end of the second that rates are of.
     let kept = archive::read_named_series(ended.run_dir.as_deref().unwrap()).unwrap();
-    let first = |unit| {
-        let found = kept.iter().find(|it| it.name.unit == unit);
-        found.and_then(|it| it.points.first()).map(|it| it.t)
-    };
+    let first = |unit| kept.iter().find(|it| it.name.unit == unit).and_then(|it| it.points.first()).map(|it| it.t);
     assert_eq!(first(SeriesUnit::Cores), Some(0.0));
     assert_eq!(first(SeriesUnit::Bytes), Some(1.0));
     assert_eq!(heard.steps, [""; 0], "no step is announced that does not happen");
@@ -294,10 +291,8 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
     assert_eq!(kept.warnings, summary.warnings);
     assert_eq!(read.points.len(), 13);
     assert_eq!(read.record.phases[1].start, 2.0, "since the load began");
-    let measured = read.merged(Phase::Measure).unwrap();
-    assert_eq!(measured.histogram(Metric::ACK_RESPONSE).len(), 10_000);
-    let warmup = read.merged(Phase::Warmup).unwrap();
-    assert_eq!(warmup.histogram(Metric::ACK_RESPONSE).len(), 2_000);
+    assert_eq!(read.merged(Phase::Measure).unwrap().histogram(Metric::ACK_RESPONSE).len(), 10_000);
+    assert_eq!(read.merged(Phase::Warmup).unwrap().histogram(Metric::ACK_RESPONSE).len(), 2_000);
     let text = std::fs::read_to_string(run.join("run.json")).unwrap();
     assert!(!text.contains("s3cret"), "{text}");
 }
@@ -500,8 +495,7 @@ impl Companion for Toy {
     }
 }
 
-/// A node that is killed at 11.2 s and back after two seconds, of which it is heard at the second's end, and readings
-/// that fail.
+/// A node that is killed at 11.2 s and back after two, heard of at the second's end, and readings that fail.
 #[derive(Default)]
 struct Killed(u64);
 
@@ -584,8 +578,7 @@ fn warnings_stand_in_one_order_whoever_tells_first() {
         let recording = recording(begun(dir.path()), Metered::default(), &mut heard);
         let warnings = of.map(|it| told[it].clone()).to_vec();
         let ended = recording.finish(Ending { warnings, ..ending(outcome(None)) });
-        let warnings = ended.record.warnings.into_iter();
-        warnings.map(|it| it.finding).collect::<Vec<_>>()
+        ended.record.warnings.into_iter().map(|it| it.finding).collect::<Vec<_>>()
     };
     let first = order([0, 1, 2]);
     for other in [[0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
@@ -610,10 +603,8 @@ fn what_a_companion_collects_is_kept_in_the_order_of_the_list_and_ends_in_revers
     let ended = recording.finish(ending(outcome));
     assert_eq!(heard.events, ["one starts", "two starts", "two ends after 2", "one ends after 2"]);
     let summary = ended.record.summary.as_ref().unwrap();
-    let traces = summary.traces.iter().map(|it| it.scenario.as_str());
-    assert_eq!(traces.collect::<Vec<_>>(), ["one", "two"]);
-    let codes = summary.warnings.iter().map(Warning::code);
-    assert_eq!(codes.filter(|it| *it == WarningCode::Traced).count(), 2);
+    assert_eq!(summary.traces.iter().map(|it| it.scenario.as_str()).collect::<Vec<_>>(), ["one", "two"]);
+    assert_eq!(summary.warnings.iter().map(Warning::code).filter(|it| *it == WarningCode::Traced).count(), 2);
     let kept = archive::read_named_series(ended.run_dir.as_deref().unwrap()).unwrap();
     let kept: Vec<(&str, usize)> =
         (kept.iter()).filter(|it| it.name.name != "of nodes").map(|it| (&*it.name.name, it.points.len())).collect();

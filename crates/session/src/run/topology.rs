@@ -12,23 +12,16 @@ use brokers::{Broker, BrokerError};
 /// Time-out of a broker's answer after the run was stopped; a healthy one takes milliseconds.
 const AFTER_A_STOP: Duration = Duration::from_secs(2);
 
-/// Whether a question that is asked now is no longer waited for: as soon as the run is stopped, or soon where it was
-/// stopped before.
+/// Whether an answer is no longer waited for: once the run is stopped, or soon where it was stopped before.
 pub(crate) fn is_cancelled(control: &load::Control) -> impl Fn() -> bool {
     let (asked, was_stopping) = (Instant::now(), control.is_stopping());
-    move || match was_stopping {
-        true => asked.elapsed() > AFTER_A_STOP,
-        false => control.is_stopping(),
-    }
+    move || if was_stopping { asked.elapsed() > AFTER_A_STOP } else { control.is_stopping() }
 }
 
-/// The Erlang processes of a node.
 pub(crate) type NodeProcesses = Result<Vec<ErlangProcess>, BrokerError>;
 
-/// The state that a broker reports.
 #[derive(Debug)]
 pub(crate) struct BrokerState {
-    /// When its topology had been read.
     pub(crate) at: Time,
     pub(crate) topology: Result<Topology, BrokerError>,
     /// Erlang processes of each node; empty without a profile whose processes need names.
@@ -83,8 +76,7 @@ fn with_left(topology: Result<Topology, BrokerError>, at: Time, left: Option<Tim
     topology.map(|topology| Topology { consumers_left: left.is_some_and(|left| at > left), ..topology })
 }
 
-/// Reads the processes of each node of a broker, unless the previous request had no answer in time, or none before the
-/// run was stopped.
+/// Reads the processes of each node, unless the previous request had no answer in time, or none before a stop.
 pub(crate) fn processes(
     broker: &dyn Broker,
     topology: &Result<Topology, BrokerError>,
@@ -98,8 +90,7 @@ pub(crate) fn processes(
         })];
     }
     let cancelled = is_cancelled(control);
-    let nodes = 0..broker.nodes().len().max(1);
-    nodes.map(|node| broker.erlang_processes(node, &cancelled)).collect()
+    (0..broker.nodes().len().max(1)).map(|node| broker.erlang_processes(node, &cancelled)).collect()
 }
 
 /// Whether the broker gave no answer in time, or none before the run was stopped: it would not to another question.

@@ -7,14 +7,11 @@ use measure::{Nanos, Time};
 
 use super::companion::{Collected, Companion, LoadEnd, Second, fault_of_node};
 use crate::Error;
-use crate::trace::{LoggedCall, TraceLog, TraceState, TracedBroker};
+use crate::trace::{TraceLog, TraceState, TracedBroker};
 use brokers::{Broker, BrokerError};
 use experiment::Experiment;
 
 /// The ways to the nodes that an experiment traces, and a log for its traces.
-///
-/// # Errors
-/// Where the cookie or address of a node cannot be read.
 pub(super) fn traced_broker(experiment: &Experiment, broker: &dyn Broker) -> Result<TracedBroker, Error> {
     let mut traced = TracedBroker::default();
     let to_trace = experiment.nodes_to_trace();
@@ -29,11 +26,9 @@ pub(super) fn traced_broker(experiment: &Experiment, broker: &dyn Broker) -> Res
     Ok(traced)
 }
 
-/// The results of a run's traces.
 #[derive(Debug, Default)]
 pub(super) struct Tracing {
     log: TraceLog,
-    /// When the run's time begins.
     origin: Time,
     /// The traced nodes: each one's name, and its number.
     nodes: BTreeMap<String, usize>,
@@ -68,7 +63,6 @@ impl Tracing {
         Collected { calls: calls.collect(), notes, ..Collected::default() }
     }
 
-    /// The summary of each trace.
     fn summaries(&self, traces: Vec<TraceState>) -> Vec<TraceSummary> {
         let seconds = |at: Time| at.since(self.origin).as_secs_f64();
         let summary = |state: TraceState| TraceSummary {
@@ -129,15 +123,15 @@ impl Companion for Tracing {
     }
 }
 
-/// The part of a measured phase of this length, begun at `from`, in which calls were counted: a trace may have ended
-/// before it did.
+/// The part of a measured phase, begun at `from`, in which calls were counted: until its trace ended.
 pub(super) fn counted_length(whole: Nanos, from: Option<Time>, ended: Option<Time>) -> Nanos {
     let counted = from.zip(ended).map(|(from, ended)| ended.since(from));
     counted.map_or(whole, |counted| counted.min(whole))
 }
 
-fn timed(logged: LoggedCall, origin: Time) -> TracedCall {
-    TracedCall { t_ns: logged.at.since(origin).0, ..logged.call }
+/// A call by the run's clock.
+fn timed(logged: TracedCall, origin: Time) -> TracedCall {
+    TracedCall { t_ns: Time(logged.t_ns).since(origin).0, ..logged }
 }
 
 #[cfg(test)]
@@ -167,8 +161,7 @@ mod tests {
                 FaultOutcome { kind: "kill".into(), node: Some(node), t, for_good: true, ..FaultOutcome::default() };
             let traces = vec![ended("one@h", ""), ended("two@h", "rate")];
             let traces = tracing.explained(traces, &[kill]).into_iter();
-            let reasons = traces.filter_map(|it| Some(it.why?.0));
-            reasons.filter(|why| why.contains("own")).collect()
+            traces.filter_map(|it| Some(it.why?.0)).filter(|why| why.contains("own")).collect()
         };
         assert_eq!(of(7.9, 0), ["the run's own kill of node 0"]);
         assert!(of(8.1, 0).is_empty(), "it had ended before");

@@ -26,7 +26,6 @@ const STEP: Nanos = Nanos::from_millis(20);
 /// A trace of a function, resolved.
 #[derive(Clone, Debug)]
 pub(crate) struct TracePlan {
-    /// All traces of its node.
     node: Arc<NodeTraces>,
     /// Number of the trace. The first one runs the thread that talks with the node.
     number: usize,
@@ -36,7 +35,6 @@ pub(crate) struct TracePlan {
 }
 
 impl TracePlan {
-    /// One plan for each trace of a node.
     pub(crate) fn all_of(its: NodeTrace, traced: &TracedBroker, warmup: Nanos, measure: Nanos) -> Vec<Self> {
         let way = traced.nodes.get(&its.node).cloned();
         let log = traced.log.clone();
@@ -114,14 +112,10 @@ impl Scenario for TracePlan {
             is_ended: false,
             is_closed: false,
         };
-        match running.begin(together)? {
-            true => Ok(running.run()),
-            false => Ok(Outcome::never_started()),
-        }
+        if running.begin(together)? { Ok(running.run()) } else { Ok(Outcome::never_started()) }
     }
 }
 
-/// A trace while the load runs.
 struct RunningTrace<'a> {
     plan: &'a TracePlan,
     control: &'a Control,
@@ -208,7 +202,6 @@ impl RunningTrace<'_> {
         }
     }
 
-    /// Reports which calls belong to the measured phase.
     fn tell_measured(&mut self) {
         let (measure_at, last) = (self.phases.measure_at, self.phases.last);
         self.counts.last = last;
@@ -310,7 +303,6 @@ struct CallCounts {
     measure_at: Time,
     /// Calls from then on are the drain's.
     last: Time,
-    /// Being filled.
     slice: Slice,
     tally: Counts,
 }
@@ -327,7 +319,6 @@ impl CallCounts {
         }
     }
 
-    /// Begins the next slice.
     fn begin(&mut self, at: Time, phase: Phase) {
         self.slice.reset(at, phase);
         if phase != Phase::Warmup {
@@ -369,7 +360,6 @@ impl CallCounts {
         OperationTally { counts: self.tally, ..OperationTally::default() }
     }
 
-    /// The slice ends then.
     fn end(&mut self, at: Time, ends_phase: bool) {
         self.slice.end = at.max(self.slice.start);
         self.slice.ends_phase = ends_phase;

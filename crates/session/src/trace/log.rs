@@ -11,15 +11,6 @@ const MOST_BYTES: usize = 32 << 20;
 /// Bytes that a line has beside its texts.
 const LINE: usize = 200;
 
-/// A call, and when it was made by this machine's clock.
-#[derive(Clone, Debug)]
-pub(crate) struct LoggedCall {
-    pub(crate) at: Time,
-    /// The call without its time.
-    pub(crate) call: TracedCall,
-}
-
-/// State of a trace.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TraceState {
     pub(crate) scenario: String,
@@ -32,8 +23,8 @@ pub(crate) struct TraceState {
     pub(crate) why: Option<(String, String)>,
     pub(crate) kept: u64,
     pub(crate) left_out: u64,
-    /// The slowest call of the measured phase.
-    pub(crate) slowest: Option<LoggedCall>,
+    /// By this machine's clock, as all calls here.
+    pub(crate) slowest: Option<TracedCall>,
 }
 
 /// Results of traces; clones share them. Comparisons of experiments ignore it.
@@ -43,10 +34,9 @@ pub(crate) struct TraceLog(Arc<Mutex<Logged>>);
 #[derive(Debug, Default)]
 struct Logged {
     traces: Vec<TraceState>,
-    calls: Vec<LoggedCall>,
+    calls: Vec<TracedCall>,
     bytes: usize,
     notes: Vec<String>,
-    /// The measured phase, once it is known.
     measured: Option<(Time, Time)>,
 }
 
@@ -55,7 +45,6 @@ impl TraceLog {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a trace; its number.
     pub(super) fn add(&self, scenario: &str, function: String, node: String) -> usize {
         let mut held = self.held();
         held.traces.push(TraceState { scenario: scenario.to_owned(), function, node, ..TraceState::default() });
@@ -67,7 +56,6 @@ impl TraceLog {
         self.held().measured = Some((from, until));
     }
 
-    /// When the measured phase begins, where that is known.
     pub(super) fn measured_from(&self) -> Option<Time> {
         self.held().measured.map(|(from, _)| from)
     }
@@ -102,8 +90,8 @@ impl TraceLog {
         let bytes = LINE + texts.map(String::len).sum::<usize>();
         let has_room = held.bytes + bytes <= MOST_BYTES;
         let Some(state) = held.traces.get_mut(trace) else { return };
-        let call = LoggedCall { at, call: TracedCall { trace: state.scenario.clone(), ..call } };
-        let is_slower = |slowest: &LoggedCall| call.call.duration_ns > slowest.call.duration_ns;
+        let call = TracedCall { trace: state.scenario.clone(), t_ns: at.0, ..call };
+        let is_slower = |slowest: &TracedCall| call.duration_ns > slowest.duration_ns;
         if is_measured && state.slowest.as_ref().is_none_or(is_slower) {
             state.slowest = Some(call.clone());
         }
@@ -116,8 +104,7 @@ impl TraceLog {
         }
     }
 
-    /// The calls and notes since the last time.
-    pub(crate) fn take(&self) -> (Vec<LoggedCall>, Vec<String>) {
+    pub(crate) fn take(&self) -> (Vec<TracedCall>, Vec<String>) {
         let mut held = self.held();
         (std::mem::take(&mut held.calls), std::mem::take(&mut held.notes))
     }
@@ -166,8 +153,7 @@ mod tests {
         }
         let state = log.traces().remove(0);
         let slowest = state.slowest.unwrap();
-        assert_eq!(slowest.call.duration_ns, Some(7));
-        assert_eq!(slowest.call.trace, "trace_slow");
+        assert_eq!((slowest.duration_ns, &*slowest.trace), (Some(7), "trace_slow"));
         assert_eq!((state.kept, state.left_out), (5 + 31, 9));
         assert_eq!(log.take().0.len(), 31);
         // The first reason for an end is the cause of the others.

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use erlang::ConnectOptions;
 
 pub(crate) use beside::TracePlan;
-pub(crate) use log::{LoggedCall, TraceLog, TraceState};
+pub(crate) use log::{TraceLog, TraceState};
 
 /// How to reach a broker's nodes for traces, by number, and the log of the traces.
 #[derive(Clone, Debug, Default)]

@@ -30,41 +30,29 @@ fn is_of(one: &OneTrace, call: &Call) -> bool {
         && arity.is_none_or(|it| it == call.arity)
 }
 
-/// Messages of the thread to a trace's scenario.
 #[derive(Debug)]
 pub(super) enum NodeNews {
-    /// The node lets itself be traced.
     Ready,
-    /// The node refuses, for this reason.
     Refused(Box<Problem>),
-    /// A call was made, or returned.
     Seen(SeenCall),
     /// Nothing is left on the node, or why that is unknown was reported.
     Closed,
 }
 
-/// A call that was seen.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SeenCall {
-    Called {
-        at: Time,
-    },
-    Returned {
-        /// When it was called.
-        called: Time,
-        took: Nanos,
-        /// An exception ended it.
-        raised: bool,
-    },
+    Called { at: Time },
+    Returned { called: Time, took: Nanos, raised: bool },
 }
 
-/// Orders to the thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Order {
-    /// Trace from now on.
     Begin,
     /// The load has ended `at`: wait for calls made before to return, no longer than `until`.
-    End { at: Time, until: Time },
+    End {
+        at: Time,
+        until: Time,
+    },
 }
 
 /// The traces of one node, which are one there.
@@ -115,26 +103,18 @@ impl NodeTraces {
         let Some(tell) = tell.unwrap_or_else(PoisonError::into_inner).take() else {
             return;
         };
-        let all = |told: fn() -> NodeNews| {
-            for one in &tell {
-                // One that has ended hears nothing.
-                let _ = one.send(told());
-            }
-        };
+        // One that has ended hears nothing.
+        let all = |told: &dyn Fn() -> NodeNews| tell.iter().for_each(|one| drop(one.send(told())));
         match self.prepare() {
             Ok((helper, clock)) => {
-                all(|| NodeNews::Ready);
+                all(&|| NodeNews::Ready);
                 self.follow(&helper, clock, &tell, orders);
                 if let Err(error) = helper.close() {
                     self.log.note(not_clean(&error));
                 }
-                all(|| NodeNews::Closed);
+                all(&|| NodeNews::Closed);
             }
-            Err(problem) => {
-                for one in &tell {
-                    let _ = one.send(NodeNews::Refused(Box::new(problem.clone())));
-                }
-            }
+            Err(problem) => all(&|| NodeNews::Refused(Box::new(problem.clone()))),
         }
     }
 
@@ -159,7 +139,6 @@ impl NodeTraces {
         Ok((helper, clock))
     }
 
-    /// Traces from one order to the next.
     fn follow(&self, helper: &Helper, clock: NodeClock, tell: &[Sender<NodeNews>], orders: &Receiver<Order>) {
         let Ok(Order::Begin) = orders.recv() else { return };
         let first = Clock.now();
@@ -204,7 +183,6 @@ fn not_clean(error: &Error) -> String {
 struct OpenCall {
     at: Time,
     call: TracedCall,
-    /// The traces that it belongs to.
     traces: Vec<usize>,
 }
 
@@ -247,8 +225,7 @@ impl CallSorter<'_> {
         }
     }
 
-    /// Whether the node ends a trace at a limit that calls before the measured phase have used up: then it is traced
-    /// again, in the measured phase.
+    /// Whether calls before the measured phase used up the node's limit: then it is traced again, in that phase.
     fn goes_on(&mut self, result: &Result<Ended, Error>, orders: &Receiver<Order>) -> bool {
         let has_more = self.left.iter().any(|left| *left > 0);
         let is_limit = matches!(result, Ok(Ended::Limit(_)));
@@ -349,14 +326,12 @@ impl CallSorter<'_> {
         }
     }
 
-    /// Keeps calls that have not returned.
     fn keep_open(&mut self) {
         let mut open: Vec<OpenCall> = self.open.drain().map(|(_, open)| open).collect();
         open.sort_by_key(|it| it.at);
         open.into_iter().for_each(|open| self.keep(open));
     }
 
-    /// Keeps calls that have not returned, and reports the end of the traces.
     fn finish(mut self, result: Result<Ended, Error>) {
         self.keep_open();
         let why = match &result {

@@ -9,7 +9,6 @@ use std::{
     process::Command,
 };
 
-use brokers::guardian;
 use brokers::{
     BrokerError,
     rabbitmq::{Config, RabbitMq},
@@ -19,8 +18,7 @@ use tempfile::TempDir;
 /// The installed RabbitMQ's own folder.
 fn installed() -> PathBuf {
     let script = Path::new("/usr/lib/rabbitmq/bin/rabbitmq-server");
-    let script = script.canonicalize().unwrap();
-    script.parent().unwrap().parent().unwrap().to_owned()
+    script.canonicalize().unwrap().parent().unwrap().parent().unwrap().to_owned()
 }
 
 /// Folders without versions below `deps`, sources beside the modules, scripts among the sources.
@@ -54,10 +52,8 @@ fn git(root: &Path, arguments: &[&str]) {
 fn start(root: &Path, parent: &Path) -> Result<RabbitMq, BrokerError> {
     let config = Config {
         root: Some(root.to_owned()),
-        parent_directory: Some(parent.to_owned()),
         plugins: vec!["rabbitmq_consistent_hash_exchange".to_owned()],
-        guard: vec![env!("CARGO_BIN_EXE_managed-helper").into(), guardian::SUBCOMMAND.into()],
-        ..Config::default()
+        ..crate::managed::config(parent)
     };
     RabbitMq::start(&config, &mut |_| {}, &|| false)
 }

@@ -59,8 +59,7 @@ pub(crate) fn processes_of(parent: &Path) -> Vec<u32> {
 /// Remains of nodes whose directories were in `parent`, and of the emulators `pids`.
 fn left(parent: &Path, pids: &[u32], uid: u32) -> Vec<String> {
     let mut left: Vec<String> = processes_of(parent).iter().map(|pid| format!("process {pid}")).collect();
-    let entries = fs::read_dir(parent).unwrap().flatten();
-    left.extend(entries.map(|entry| entry.path().display().to_string()));
+    left.extend(fs::read_dir(parent).unwrap().flatten().map(|entry| entry.path().display().to_string()));
     let jit = pids.iter().flat_map(|pid| [format!("/tmp/perf-{pid}.map"), format!("/tmp/jit-{pid}.dump")]);
     left.extend(jit.filter(|path| Path::new(path).exists()));
     let states = fs::read_dir(format!("/tmp/bellows-{uid}")).into_iter().flatten().flatten();
@@ -177,8 +176,7 @@ fn assert_topology(broker: &RabbitMq) {
 fn assert_processes(broker: &RabbitMq) {
     let all = broker.erlang_processes(&|| false).unwrap();
     for queue in ["plain", "safe", "log é"] {
-        let labels = all.iter().map(|it| it.label());
-        let of = labels.filter(|label| *label == format!("queue {queue}"));
+        let of = all.iter().map(|it| it.label()).filter(|label| *label == format!("queue {queue}"));
         assert_eq!(of.count(), 1, "{queue}");
     }
 }
@@ -198,7 +196,6 @@ fn sorted_words(line: &str) -> Vec<String> {
     words
 }
 
-/// The text of a step.
 fn step(progress: Progress<'_>) -> Option<String> {
     match progress {
         Progress::Step(text) => Some(text.to_owned()),
@@ -261,8 +258,7 @@ fn two_nodes_run_side_by_side_and_leave_nothing() {
     }
     assert_eq!(own.url(), url);
     let names = |broker: &RabbitMq| {
-        let queues = broker.topology(&|| false).unwrap().queues;
-        queues.into_iter().map(|it| it.name).collect::<Vec<_>>()
+        broker.topology(&|| false).unwrap().queues.into_iter().map(|it| it.name).collect::<Vec<_>>()
     };
     assert!(names(&own).contains(&"safe".to_owned()), "{:?}", names(&own));
 
@@ -280,11 +276,19 @@ fn two_nodes_run_side_by_side_and_leave_nothing() {
 fn a_failed_start_shows_the_log_and_leaves_nothing() {
     testkit::needs_rabbitmq!();
     let parent = TempDir::new().unwrap();
-    let nonsense = [("channel_max".to_owned(), "nonsense".to_owned())];
-    let error = start(&Config { settings: nonsense.into(), ..config(parent.path()) }).unwrap_err();
-    assert!(matches!(error, BrokerError::Exited { .. }), "{error}");
-    assert!(error.problem().log.contains("channel_max"), "{error:?}");
-    assert_eq!(left(parent.path(), &[], getuid().as_raw()), Vec::<String>::new());
+    let settings = [("channel_max".to_owned(), "nonsense".to_owned())].into();
+    let hasty = Duration::from_millis(1);
+    let own = || config(parent.path());
+    let cases: [(Config, fn(&BrokerError) -> bool, &str); 3] = [
+        (Config { settings, ..own() }, |it| matches!(it, BrokerError::Exited { .. }), "channel_max"),
+        (Config { start_timeout: hasty, ..own() }, |it| matches!(it, BrokerError::NotReady(_)), ""),
+        (Config { guard: vec!["false".into()], ..own() }, |it| matches!(it, BrokerError::Guard(_)), ""),
+    ];
+    for (config, is_so, log) in cases {
+        let error = start(&config).unwrap_err();
+        assert!(is_so(&error) && error.problem().log.contains(log), "{error:?}");
+        assert_eq!(left(parent.path(), &[], getuid().as_raw()), Vec::<String>::new());
+    }
 
     // What a Ctrl-C during the start comes to: it is heeded while the node is on its way.
     let begin = Instant::now();
@@ -292,16 +296,6 @@ fn a_failed_start_shows_the_log_and_leaves_nothing() {
     let error = RabbitMq::start(&config(parent.path()), &mut |_| {}, &unwanted).unwrap_err();
     assert!(matches!(error, BrokerError::Cancelled), "{error}");
     assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
-    assert_eq!(left(parent.path(), &[], getuid().as_raw()), Vec::<String>::new());
-
-    let hasty = Config { start_timeout: Duration::from_millis(1), ..config(parent.path()) };
-    let error = start(&hasty).unwrap_err();
-    assert!(matches!(error, BrokerError::NotReady(_)), "{error}");
-    assert_eq!(left(parent.path(), &[], getuid().as_raw()), Vec::<String>::new());
-
-    let no_guard = Config { guard: vec!["false".into()], ..config(parent.path()) };
-    let error = start(&no_guard).unwrap_err();
-    assert!(matches!(error, BrokerError::Guard(_)), "{error}");
     assert_eq!(left(parent.path(), &[], getuid().as_raw()), Vec::<String>::new());
 }
 

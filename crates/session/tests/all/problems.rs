@@ -98,8 +98,7 @@ fn of_brokers() -> Vec<Problem> {
 fn of_experiments() -> Vec<Problem> {
     let refused = |text: &str| {
         let read = Experiment::from_toml(text, "x.toml");
-        let refused = read.and_then(|experiment| experiment.validate());
-        refused.expect_err(text).problem()
+        read.and_then(|experiment| experiment.validate()).expect_err(text).problem()
     };
     vec![
         refused("name = "),
@@ -146,10 +145,8 @@ fn what_is_wrong_is_the_cause_and_what_was_observed_the_value() {
         let read = Experiment::from_toml(&with("message-size = 8"), "x.toml");
         read.map(|experiment| Experiment { origin: Origin::options(&[]), ..experiment })
     };
-    let set = |assignment| {
-        let read = Experiment::from_toml(&with(""), "x.toml");
-        read.and_then(|mut it| it.set(assignment).map(|()| it))
-    };
+    let set =
+        |assignment| Experiment::from_toml(&with(""), "x.toml").and_then(|mut it| it.set(assignment).map(|()| it));
     let size = "a message of 8 bytes has no room for producer, sequence and time";
     let rate = "a rate is a number per second above 0, such as 20000, 0.5, 2k, 1M or 10/min";
     for ((cause, value), expected) in [

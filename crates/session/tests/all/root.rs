@@ -30,8 +30,7 @@ unicode:characters_to_binary(io_lib:format("~0tp", [Said])).
 fn libraries(program: &Path) -> Vec<PathBuf> {
     let output = Command::new("ldd").arg(program).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    let words = text.split_ascii_whitespace();
-    words.filter(|word| word.starts_with('/')).map(PathBuf::from).collect()
+    text.split_ascii_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).collect()
 }
 
 /// A root directory with copies of Erlang's programs, of their loader and libraries, and a wrapper of the server as
@@ -54,8 +53,7 @@ fn make_root(root: &Path) {
 }
 
 fn name_of(pid: u32) -> String {
-    let name = fs::read_to_string(format!("/proc/{pid}/comm"));
-    name.unwrap_or_default().trim().to_owned()
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
 }
 
 #[test]

@@ -9,8 +9,7 @@ use stacks::{ShareName, ShareTree};
 use super::renamed::RunCosts;
 use super::{Test, Tested, WHOLE};
 
-/// Share of both sides' CPU from which on a frame is asked about and drawn. What is asked does not depend on what
-/// changed.
+/// Share of both sides' CPU from which on a frame is asked about and drawn, whatever changed.
 const LEAST_SHARE: f64 = 0.001;
 /// Frames that are asked about at most, the dearest first: more than anybody reads, and a picture of less than 3 MB.
 const MOST_FRAMES: usize = 3_000;
@@ -79,7 +78,6 @@ fn short(ns: f64) -> f64 {
     (ns * 1_000.0).round() / 1_000.0
 }
 
-/// The call paths of all runs as one tree.
 #[derive(Default)]
 struct Merged {
     names: Vec<ShareName>,
@@ -89,7 +87,6 @@ struct Merged {
     runs: usize,
 }
 
-/// A frame below its callers.
 struct MergedNode {
     parent: Option<u32>,
     name: u32,
@@ -144,8 +141,7 @@ impl Merged {
         next
     }
 
-    /// Leaves the frames that cost at least so much in all runs together, and no more than can be drawn; callers come
-    /// before callees.
+    /// Leaves the frames that cost so much in all runs together, and can be drawn; callers come before callees.
     fn keep_dear(&mut self, least: f64) {
         let mut dear: Vec<(usize, f64)> =
             (self.nodes.iter().map(MergedNode::sum)).enumerate().filter(|(_, sum)| *sum >= least).collect();

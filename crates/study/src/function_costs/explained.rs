@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use archive::{ComparedFrame, ComparedStacks, CostChange, ExplainedChange, FunctionChange};
 use stacks::Frame;
 
-/// Functions that are named at most.
 const MOST: usize = 3;
 /// Share of the broker's CPU from which on a function is the frame of everything.
 const MOST_SHARE: f64 = 0.5;
@@ -13,8 +12,7 @@ const MOST_SHARE: f64 = 0.5;
 const LEAST_PART: f64 = 0.05;
 /// Where the broker's change is not proven: share of its CPU below which a change is not worth the sentence.
 const LEAST_SHARE: f64 = 0.005;
-/// Share of the largest change that another function may hold and be named in its place, because it lies deeper: most
-/// of it.
+/// Share of the largest change that a deeper function has to hold to be named in its place: most of it.
 const AS_MUCH: f64 = 0.6;
 /// Share of its own change that has to be left beside functions that were named before.
 const LEAST_LEFT: f64 = 0.5;
@@ -25,8 +23,7 @@ const FAR_LESS: f64 = 0.5;
 /// Share of the dearer side's cost below which a call is not made on the other one.
 const NOT_CALLED: f64 = 0.002;
 
-/// Share of what a function costs that is called on one side alone, from which on others that its callers called on the
-/// other side alone made up for it.
+/// Share of a one-sided function's cost from which on others, called on the other side alone, made up for it.
 const REPLACED: f64 = 0.5;
 
 /// The functions that explain the broker's change, at most three, most of it first: proven, in its direction, and
@@ -77,8 +74,7 @@ fn deepest<'c>(left: &[(&'c Candidate<'c>, f64)]) -> Option<(&'c Candidate<'c>, 
     let as_much = left.iter().filter(|it| it.1.abs() >= most * AS_MUCH);
     let (new, old): (Vec<_>, Vec<_>) = as_much.copied().partition(|it| it.0.is_new);
     let by_cost = |a: &(&Candidate<'_>, f64), b: &(&Candidate<'_>, f64)| {
-        let by_cost = a.0.size().total_cmp(&b.0.size());
-        by_cost.then_with(|| a.0.of.function.cmp(&b.0.of.function))
+        a.0.size().total_cmp(&b.0.size()).then_with(|| a.0.of.function.cmp(&b.0.of.function))
     };
     let old = old.into_iter().min_by(by_cost);
     let new = new.into_iter().max_by(by_cost);
@@ -92,19 +88,13 @@ fn deepest<'c>(left: &[(&'c Candidate<'c>, f64)]) -> Option<(&'c Candidate<'c>, 
 /// Whether a change is worth a part of the sentence.
 fn matters(change: f64, broker: &CostChange) -> bool {
     let whole = broker.change();
-    match broker.proven {
-        true => change / whole >= LEAST_PART,
-        false => change.abs() >= broker.a.max(broker.b) * LEAST_SHARE,
-    }
+    if broker.proven { change / whole >= LEAST_PART } else { change.abs() >= broker.a.max(broker.b) * LEAST_SHARE }
 }
 
-/// A function that may be named.
 struct Candidate<'f> {
     of: &'f FunctionChange,
-    /// By its own cost alone: where its stacks are mostly cut, what is below it is not all that it calls; and what is
-    /// below functions without names is everything.
+    /// By its own cost alone: where its stacks are mostly cut, or it has no name, what is below it says nothing of it.
     is_own: bool,
-    /// It is called on one side alone.
     is_new: bool,
     /// For each frame whether it belongs to the function's cost.
     frames: Vec<bool>,
@@ -126,12 +116,8 @@ impl<'f> Candidate<'f> {
         (cost.proven && is_part).then_some(candidate)
     }
 
-    /// The cost that it would be named for.
     const fn cost(&self) -> &'f CostChange {
-        match self.is_own {
-            true => &self.of.own,
-            false => &self.of.total,
-        }
+        if self.is_own { &self.of.own } else { &self.of.total }
     }
 
     /// Its cost on the dearer side.
@@ -154,8 +140,7 @@ impl<'f> Candidate<'f> {
         }
     }
 
-    /// Whether most of its change lies where it is called on one side alone: then its callers have changed, and not
-    /// itself.
+    /// Whether most of its change lies where it is called on one side alone: then its callers have changed.
     fn is_called_on_one_side(&self, stacks: &ComparedStacks) -> bool {
         let frames = self.outermost.iter().filter_map(|at| stacks.frames.get(*at));
         let (mut all, mut on_one) = (0.0, 0.0);
@@ -169,8 +154,7 @@ impl<'f> Candidate<'f> {
         on_one.abs() >= all.abs() * 0.5 && on_one != 0.0
     }
 
-    /// Whether its callers called others in its place on the other side, which cost much of what it does: their callers
-    /// changed by the difference.
+    /// Whether its callers called others in its place on the other side, which cost much of what it does.
     fn has_replaced_others(&self, stacks: &ComparedStacks) -> bool {
         let frames = || (self.outermost.iter()).filter_map(|at| stacks.frames.get(*at));
         let callers: HashSet<u32> = frames().filter_map(|it| it.parent).collect();

@@ -5,19 +5,11 @@ use testkit::Random;
 
 use super::tests::{compared, run};
 use super::*;
+use crate::comparison::comparison_level_tests::{noise, uniform};
 
 /// Functions of a profile; a few are dear, and most are hardly ever sampled.
 const FUNCTIONS: usize = 60;
 const EXPERIMENTS: u64 = 140;
-
-fn uniform(random: &mut Random) -> f64 {
-    (random.below(1 << 31) as f64 + 0.5) / f64::from(1_u32 << 31)
-}
-
-/// About normal, with a deviation of 1.
-fn noise(random: &mut Random) -> f64 {
-    (0..12).map(|_| uniform(random)).sum::<f64>() - 6.0
-}
 
 /// Costs of functions: the n-th a part of 1/n.
 fn costs() -> Vec<f64> {
@@ -53,14 +45,11 @@ fn side(random: &mut Random, runs: u64, costs: &[f64], samples: u64) -> Vec<Opti
     (0..runs).map(|_| Some(sampled(random, costs, samples))).collect()
 }
 
-/// Whether the whole of a pipeline calls a function, or a frame below the root, changed. The root is the whole broker,
-/// a figure.
+/// Whether a function, or a frame below the root, is called changed: the root is the whole broker, a figure.
 fn is_any_proven(of: &Comparison) -> [bool; 2] {
-    let functions = of.functions.iter().flat_map(|it| &it.functions);
-    let functions = functions.filter(|it| it.function != "root");
+    let functions = of.functions.iter().flat_map(|it| &it.functions).filter(|it| it.function != "root");
     let mut own = functions.map(|it| it.own.proven || it.total.proven);
-    let frames = of.stacks.iter().flat_map(|it| &it.frames);
-    let mut frames = frames.filter(|it| it.parent.is_some());
+    let mut frames = of.stacks.iter().flat_map(|it| &it.frames).filter(|it| it.parent.is_some());
     [own.any(|it| it), frames.any(|it| it.proven)]
 }
 
@@ -90,8 +79,7 @@ fn of_runs_that_are_alike_few_samples_prove_nothing() {
     assert_few(frames, all, "frames");
 }
 
-/// Counts of samples vary, however alike the runs happen to be: 50 and 65 samples of a function are 1.4 standard errors
-/// apart.
+/// Counts of samples vary, however alike the runs happen to be: 50 and 65 are 1.4 standard errors apart.
 #[test]
 fn few_samples_that_agree_in_every_run_prove_nothing() {
     for paired in [false, true] {
@@ -133,8 +121,7 @@ fn a_function_that_costs_a_fifth_more_is_found() {
                 let (low, high) = cost.interval;
                 assert_eq!(cost.proven, low > 0.0 || high < 0.0, "{cost:?}");
             }
-            let changed = functions.iter().find(|it| it.function == "f1");
-            changed.is_some_and(|it| it.own.proven)
+            functions.iter().find(|it| it.function == "f1").is_some_and(|it| it.own.proven)
         });
         let found = found.count() as f64 / all;
         assert!(found >= 0.8, "{found} of all, paired: {paired}");

@@ -19,13 +19,10 @@ use stacks::{
 use super::figures::MOST_CHANGE;
 use renamed::{Names, RunCosts};
 
-/// Share of the CPU of either side from which on a function is a question of its own: what is less is lost in the
-/// sampling.
+/// Share of the CPU from which on a function is a question of its own: less is lost in the sampling.
 const LEAST_SHARE: f64 = 0.002;
-/// Share of the broker's cost in every run from which on something is the whole broker, as what all stacks begin with:
-/// its change is decided once.
+/// Share of the cost in every run from which on something is the whole broker, whose change is decided once.
 const WHOLE: f64 = 0.99;
-/// Functions that are asked about at most, the dearest first.
 const MOST_FUNCTIONS: usize = 300;
 
 /// Adds to a comparison which functions' costs changed. The costs are of its runs, in their order; `None` stands for a
@@ -52,7 +49,7 @@ pub fn compare_functions(comparison: &mut Comparison, a: &[Option<FunctionCosts>
         moderation: None,
     };
     let names = Names::of(&a, &b);
-    let (a, b) = (names.runs_of_a(&a), names.runs_of_b(&b));
+    let (a, b) = (names.runs(&a, true), names.runs(&b, false));
     test.moderation = moderation(&a, &b, test);
     let Some(mut functions) = functions(&a, &b, decided(comparison), test) else { return };
     functions.other_builds = names.other_builds;
@@ -67,7 +64,6 @@ pub fn compare_functions(comparison: &mut Comparison, a: &[Option<FunctionCosts>
     comparison.stacks = stacks;
 }
 
-/// How the runs of a side were sampled, on average.
 fn sampling(side: &[&FunctionCosts]) -> SampledSide {
     let runs = side.len().max(1) as f64;
     let broker: f64 = side.iter().map(|run| run.broker).sum();
@@ -75,8 +71,7 @@ fn sampling(side: &[&FunctionCosts]) -> SampledSide {
     SampledSide { broker: broker / runs, samples: samples as f64 / runs }
 }
 
-/// How far runs differ beyond sampling, as functions tell it together by their own costs, which have no sample in
-/// common.
+/// How far runs differ beyond sampling, by functions' own costs, which have no sample in common.
 fn moderation(a: &[RunCosts], b: &[RunCosts], test: Test) -> Option<Moderation> {
     let own = asked_about(a, b).into_iter().filter_map(|function| {
         let own = |run: &RunCosts| run.of.costs(function).own;
@@ -105,8 +100,7 @@ fn decided(comparison: &Comparison) -> Option<CostChange> {
     })
 }
 
-/// Costs of functions on both sides, and which changes are proven. The whole broker was decided before, where it is a
-/// figure.
+/// Costs of functions and which changes are proven; the whole broker's was decided before, where it is a figure.
 fn functions(a: &[RunCosts], b: &[RunCosts], decided: Option<CostChange>, test: Test) -> Option<ComparedFunctions> {
     let costs = |of: &dyn Fn(&RunCosts) -> f64| {
         let values = |side: &[RunCosts]| side.iter().map(of).collect::<Vec<f64>>();
@@ -128,7 +122,9 @@ fn functions(a: &[RunCosts], b: &[RunCosts], decided: Option<CostChange>, test: 
     let mut all: Vec<&mut Tested> = found.iter_mut().flat_map(|it| &mut it.2).collect();
     test.decide(&mut all);
     let functions = found.into_iter().map(|(change, is_whole, [own, total])| {
-        let total = if is_whole { whole_broker(total.cost, broker) } else { total.cost };
+        // A function that is the whole broker shares the broker's decision.
+        let CostChange { a, b, .. } = total.cost;
+        let total = if is_whole { CostChange { a, b, ..broker } } else { total.cost };
         FunctionChange { own: own.cost, total, ..change }
     });
     let mut functions: Vec<FunctionChange> = functions.collect();
@@ -139,11 +135,6 @@ fn functions(a: &[RunCosts], b: &[RunCosts], decided: Option<CostChange>, test: 
         (proven_b.cmp(&proven_a)).then(change_b.total_cmp(&change_a))
     });
     Some(ComparedFunctions { broker, others: broker.change() - told, functions, ..ComparedFunctions::default() })
-}
-
-/// A function that is the whole broker shares the broker's decision.
-const fn whole_broker(cost: CostChange, broker: CostChange) -> CostChange {
-    CostChange { a: cost.a, b: cost.b, ..broker }
 }
 
 /// Share of a function's cost whose stacks are cut, on both sides together.
@@ -170,8 +161,7 @@ fn asked_about<'c>(a: &'c [RunCosts], b: &'c [RunCosts]) -> Vec<&'c Function> {
     dear.into_iter().map(|(function, _)| function).collect()
 }
 
-/// Limits of the call paths that are kept of a run: far below those asked about, so that a frame which is dear in other
-/// runs is rarely missing.
+/// Limits of a run's call paths, far below those asked about: a frame that is dear in other runs is rarely missing.
 const DETAIL: ShareDetail = ShareDetail { least: 0.000_2, most: 10_000 };
 
 /// CPU per message of a run's functions.
@@ -179,8 +169,7 @@ const DETAIL: ShareDetail = ShareDetail { least: 0.000_2, most: 10_000 };
 pub struct FunctionCosts {
     /// Of the whole broker, nanoseconds per message.
     broker: f64,
-    /// With functions that have no name of their own called after their neighbours, which are the same in all runs of
-    /// one build.
+    /// With functions without a name called after their neighbours, which are the same in all runs of one build.
     of_build: Costed,
     /// With such functions of a file as one, for builds that differ.
     of_names: Costed,
@@ -189,7 +178,6 @@ pub struct FunctionCosts {
     builds: Builds,
 }
 
-/// Costs to be set against other runs.
 #[derive(Clone, Debug, Default)]
 struct Costed {
     /// By name and module.
@@ -209,11 +197,9 @@ impl Costed {
     }
 }
 
-/// Name and module.
 type Function = (String, String);
 
-/// Nanoseconds per message with a function at the leaf of the stack, anywhere on it, and anywhere on stacks that are
-/// cut.
+/// Nanoseconds per message with a function at the leaf of the stack, anywhere on it, and on stacks that are cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Costs {
     own: f64,
@@ -278,11 +264,9 @@ fn costs_of_functions(profile: &Profile, broker: f64) -> HashMap<Function, Costs
     functions
 }
 
-/// Samples of a function on both sides together, below which nothing is said of it: one more or less would change the
-/// answer.
+/// Samples of a function, below which nothing is said of it: one more or less would change the answer.
 const LEAST_SAMPLES: f64 = 10.0;
 
-/// How costs are compared.
 #[derive(Clone, Copy, Debug)]
 struct Test {
     paired: bool,
@@ -316,7 +300,6 @@ impl SampledSide {
     }
 }
 
-/// A cost whose change is not decided yet.
 #[derive(Clone, Copy, Debug)]
 struct Tested {
     cost: CostChange,
@@ -367,8 +350,7 @@ impl Test {
         Some(count(a, of_a)? + count(b, of_b)?)
     }
 
-    /// Decides questions that are asked together. What could have been seen is what one more change would have had to
-    /// be.
+    /// Decides questions together; visible is what one more change would have had to be.
     fn decide(self, all: &mut [&mut Tested]) {
         let p: Vec<f64> = all.iter().map(|it| it.p()).collect();
         for (tested, p) in all.iter_mut().zip(benjamini_hochberg(&p)) {
@@ -390,7 +372,6 @@ fn mean(of: &[f64]) -> f64 {
     of.iter().sum::<f64>() / of.len() as f64
 }
 
-/// B less A of each pair.
 fn differences(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| b - a).collect()
 }

@@ -20,14 +20,12 @@ const NEARLY_ALL: f64 = 0.8;
 /// Functions whose names on A are others than on B.
 #[derive(Default)]
 pub(super) struct Renamed {
-    /// The name on B, by that on A.
     to: HashMap<Function, Function>,
     /// All of them, the dearest first.
     pub(super) told: Vec<RenamedFunction>,
 }
 
-/// Functions that share a name but for the numbers in it: those of A alone, those of B alone, and whether there are
-/// some that both have.
+/// Functions that share a name but for its numbers: those of A and of B alone, and whether both have some.
 #[derive(Default)]
 struct Alike<'c> {
     a: Vec<Alone<'c>>,
@@ -35,7 +33,6 @@ struct Alike<'c> {
     common: bool,
 }
 
-/// A function of one side alone.
 #[derive(Clone, Copy)]
 struct Alone<'c> {
     function: &'c Function,
@@ -59,8 +56,7 @@ impl Renamed {
             }
         }
         for (function, met) in in_b.iter().filter(|(it, _)| !in_a.contains_key(*it)) {
-            let alike = alike.entry((base(&function.0), &function.1)).or_default();
-            alike.b.push(met.alone(function, b.len()));
+            alike.entry((base(&function.0), &function.1)).or_default().b.push(met.alone(function, b.len()));
         }
         let mut found: Vec<(&Function, &Function, f64)> = alike.values().filter_map(Alike::one).collect();
         found.sort_by(|one, other| other.2.total_cmp(&one.2).then_with(|| one.1.cmp(other.1)));
@@ -68,7 +64,6 @@ impl Renamed {
         Self { told: told.collect(), to: found.iter().map(|&(a, b, _)| (a.clone(), b.clone())).collect() }
     }
 
-    /// The costs of a run of A by the names of B.
     pub(super) fn renamed<'c>(&self, of: &'c Costed) -> Cow<'c, Costed> {
         if self.to.is_empty() {
             return Cow::Borrowed(of);
@@ -143,7 +138,6 @@ fn base(name: &str) -> String {
     without_copies(name).to_owned()
 }
 
-/// By which names functions are told apart.
 pub(super) struct Names {
     /// Files that have functions without a name of their own and are another build on the other side.
     pub(super) other_builds: Vec<String>,
@@ -166,28 +160,20 @@ impl Names {
 
     /// The costs of a side's runs, by names that tell functions of these builds apart.
     fn costed<'c>(&self, side: &[&'c FunctionCosts]) -> Vec<&'c Costed> {
-        let of = |run: &&'c FunctionCosts| match self.other_builds.is_empty() {
-            true => &run.of_build,
-            false => &run.of_names,
-        };
+        let of = |run: &&'c FunctionCosts| if self.other_builds.is_empty() { &run.of_build } else { &run.of_names };
         side.iter().map(of).collect()
     }
 
-    /// The costs of the runs of A.
-    pub(super) fn runs_of_a<'c>(&self, side: &[&'c FunctionCosts]) -> Vec<RunCosts<'c>> {
-        let of =
-            |(run, of): (&&FunctionCosts, &'c Costed)| RunCosts { broker: run.broker, of: self.renamed.renamed(of) };
-        side.iter().zip(self.costed(side)).map(of).collect()
-    }
-
-    /// The costs of the runs of B.
-    pub(super) fn runs_of_b<'c>(&self, side: &[&'c FunctionCosts]) -> Vec<RunCosts<'c>> {
-        let of = |(run, of): (&&FunctionCosts, &'c Costed)| RunCosts { broker: run.broker, of: Cow::Borrowed(of) };
+    /// The costs of a side's runs, which are those of A or of B, by the names of B.
+    pub(super) fn runs<'c>(&self, side: &[&'c FunctionCosts], is_a: bool) -> Vec<RunCosts<'c>> {
+        let of = |(run, of): (&&FunctionCosts, &'c Costed)| RunCosts {
+            broker: run.broker,
+            of: if is_a { self.renamed.renamed(of) } else { Cow::Borrowed(of) },
+        };
         side.iter().zip(self.costed(side)).map(of).collect()
     }
 }
 
-/// Files that are other builds on the other side.
 fn other_builds(a: &[&FunctionCosts], b: &[&FunctionCosts]) -> Vec<String> {
     // A file that one side alone runs is no other build of anything.
     let (on_a, on_b) = (files(a), files(b));
@@ -198,8 +184,7 @@ fn other_builds(a: &[&FunctionCosts], b: &[&FunctionCosts]) -> Vec<String> {
 
 /// The files of which a side runs any function.
 fn files<'c>(side: &[&'c FunctionCosts]) -> HashSet<&'c str> {
-    let functions = side.iter().flat_map(|run| run.of_build.functions.keys());
-    functions.map(|it| it.1.as_str()).collect()
+    side.iter().flat_map(|run| run.of_build.functions.keys()).map(|it| it.1.as_str()).collect()
 }
 
 /// Samples of the functions without a name of their own in all runs, by name and file.

@@ -79,8 +79,7 @@ fn a_function_that_got_dearer_is_named_and_those_whose_share_fell_are_not() {
         let proven = found.functions.iter().filter(|it| it.own.proven);
         let proven: Vec<&str> = proven.map(|it| it.function.as_str()).collect();
         assert_eq!(proven, ["one"], "{found:#?}");
-        let named = found.explained.iter();
-        let named: Vec<&str> = named.map(|it| it.function.as_str()).collect();
+        let named: Vec<&str> = found.explained.iter().map(|it| it.function.as_str()).collect();
         assert_eq!(named, ["one"], "the root explains nothing");
         assert!((found.explained[0].change - 300.0).abs() < 2.0);
         let told: f64 = found.functions.iter().map(|it| it.own.change()).sum();
@@ -101,10 +100,7 @@ fn a_root_is_decided_as_the_whole_broker_is() {
             means: (1_000.0, 1_300.0),
             interval: if proven { (0.2, 0.4) } else { (-0.1, 0.7) },
             corrected_p: Some(if proven { 0.01 } else { 0.2 }),
-            decision: match proven {
-                true => archive::Decision::Changed,
-                false => archive::Decision::Undecided,
-            },
+            decision: if proven { archive::Decision::Changed } else { archive::Decision::Undecided },
             ..archive::ComparedFigure::default()
         };
         let mut of = Comparison { paired: true, level: 0.05, figures: vec![figure], ..Comparison::default() };
@@ -124,9 +120,7 @@ fn a_root_is_decided_as_the_whole_broker_is() {
 fn one_run_without_a_profile_is_told_and_none_at_all_is_not() {
     let a = side(1000.0, &[("one", 1.0)], false);
     let mut b = a.clone();
-    if let Some(run) = b.get_mut(2) {
-        *run = None;
-    }
+    b[2] = None;
     let found = compared(&a, &b, true);
     assert!(found.functions.is_none() && found.no_functions.is_some());
     let nothing = compared(&[None, None], &[None, None], true);
@@ -135,16 +129,12 @@ fn one_run_without_a_profile_is_told_and_none_at_all_is_not() {
 
 #[test]
 fn profiles_of_other_frequencies_are_not_compared() {
-    let mut a = side(1000.0, &[("one", 1.0)], false);
-    let mut b = a.clone();
-    for run in a.iter_mut().flatten() {
-        run.summary.frequency = 4_999;
-    }
-    for run in b.iter_mut().flatten() {
-        run.summary.frequency = 999;
-    }
-    let found = compared(&a, &b, true);
-    let why = found.no_functions.expect("a reason");
+    let at = |frequency| {
+        let mut side = side(1000.0, &[("one", 1.0)], false);
+        side.iter_mut().flatten().for_each(|run| run.summary.frequency = frequency);
+        side
+    };
+    let why = compared(&at(4_999), &at(999), true).no_functions.expect("a reason");
     assert!(why.contains("4,999 Hz and 999 Hz"), "{why}");
 }
 
@@ -183,8 +173,7 @@ fn sampled_in(file: &str, stacks: &[(&str, u64)]) -> FunctionCosts {
     FunctionCosts::of(&record, &profile).expect("costs")
 }
 
-/// Functions without a name of their own are called after a neighbour, which is another one in each build: they are no
-/// functions of one side alone.
+/// Functions without a name are called after a neighbour, another one in each build: they are not one side's alone.
 #[test]
 fn functions_without_names_are_one_where_the_builds_differ() {
     let of = |gc: &str, hash: &str, route: u64| {

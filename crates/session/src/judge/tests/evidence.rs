@@ -157,7 +157,6 @@ fn is_of_faults(of: Lacking, part: f64) -> bool {
     of.in_faults > 0.0 && of.in_faults >= of.all * part
 }
 
-/// Whether a cause is lack of a core.
 fn lacks_cores(cause: &Cause) -> bool {
     let code = code(Some(cause));
     let own = ["generator_lacks_cores", "broker_lacks_cores", "stalled_for_cores"];

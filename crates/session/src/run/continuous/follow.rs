@@ -24,13 +24,11 @@ use web::push::Push;
 
 /// How long before its beginning the next period is prepared.
 const LEAD: Nanos = Nanos::from_millis(400);
-/// Whether the process lives is looked at this often.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Difference in ns between wall clock and monotonic clock above which the wall clock was set.
 const CLOCK_WAS_SET: u64 = 100_000_000;
 const DAY: u64 = 86_400_000_000_000;
 
-/// State shared by the followers of all processes.
 pub(super) struct Shared<'a> {
     pub(super) what: &'a ContinuousOptions,
     pub(super) run: &'a RunOptions,
@@ -38,11 +36,9 @@ pub(super) struct Shared<'a> {
     pub(super) keep: &'a Mutex<Keep>,
 }
 
-/// A process that is followed.
 pub(super) struct Follower<'a> {
     pub(super) shared: &'a Shared<'a>,
     pub(super) process: ProcessId,
-    /// The process's name.
     pub(super) name: String,
     pub(super) tell: Sender<Told>,
 }
@@ -57,9 +53,6 @@ struct Open {
 
 impl Follower<'_> {
     /// Records periods until the process or the recording ends.
-    ///
-    /// # Errors
-    /// The process cannot be sampled, or nothing can be written.
     pub(super) fn run(self) -> Result<(), Error> {
         let mut open = self.open(Start::now())?;
         let sampling = self.shared.what.profile.options();
@@ -125,7 +118,6 @@ impl Follower<'_> {
         Recording::new(context, record, writer, Profiling::off(), usage, observer)
     }
 
-    /// Finishes a period, and reports it.
     fn end(&self, mut recording: Recording<'_>, watch: &Watch, profiling: Profiling, end: Time) {
         let is_short = watch.ended || self.shared.control.is_stopping();
         recording.profiling = profiling;
@@ -173,7 +165,6 @@ impl Follower<'_> {
         }
     }
 
-    /// Makes the folder of the period that begins now.
     fn open(&self, start: Start) -> Result<Open, Error> {
         let what = self.shared.what;
         let has_room = self.shared.keep.lock().is_ok_and(|mut keep| keep.make_room(free));
@@ -190,8 +181,7 @@ impl Follower<'_> {
         Ok(Open { end: start.origin + until_next(start.unix_ns, what.every), start, record, writer })
     }
 
-    /// Makes the folder of the period that begins at an instant to come; none where that is not possible, which is
-    /// told.
+    /// Makes the folder of the period that begins then; where that is not possible it has none, which is told.
     fn open_next(&self, before: Start, at: Time) -> Open {
         let nominal = before.unix_ns.saturating_add(at.since(before.origin).0);
         let (now, wall) = (Clock.now(), wall_clock_unix_ns());
@@ -217,8 +207,7 @@ impl Follower<'_> {
     }
 }
 
-/// Time from a moment of the wall clock to the next period: where the length divides a day, periods begin at its
-/// multiples.
+/// Time to the next period: where the length divides a day, periods begin at its multiples.
 fn until_next(unix_ns: u64, every: Nanos) -> Nanos {
     let every = every.0.max(1);
     Nanos(if DAY.is_multiple_of(every) { every - unix_ns % every } else { every })

@@ -13,9 +13,7 @@ pub(super) const RESERVE: u64 = 64 << 20;
 #[derive(Debug)]
 pub(super) struct Keep {
     runs_dir: PathBuf,
-    /// Periods that ended longer ago go.
     age: Option<Nanos>,
-    /// Most bytes of all together.
     most_bytes: u64,
     /// By the end, nanoseconds since 1970, and the folder: its bytes.
     periods: BTreeMap<(u64, PathBuf), u64>,
@@ -48,13 +46,11 @@ impl Keep {
         Ok(keep)
     }
 
-    /// A period has ended.
     pub(super) fn add(&mut self, dir: PathBuf, end_unix_ns: u64, bytes: u64) {
         self.bytes += bytes;
         self.periods.insert((end_unix_ns, dir), bytes);
     }
 
-    /// Number of periods, and their bytes.
     pub(super) fn sum(&self) -> (usize, u64) {
         (self.periods.len(), self.bytes)
     }

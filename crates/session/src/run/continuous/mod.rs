@@ -21,15 +21,11 @@ use follow::{Follower, Shared};
 use keep::Keep;
 use web::push::{Push, PushNews, PushOptions, Pusher};
 
-/// Whether to stop is checked this often.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How often new processes are looked for while none has the name, and while some have it.
 const LOOK_EVERY: [Nanos; 2] = [Nanos::from_millis(500), Nanos::from_millis(2_000)];
-/// The shortest period.
 const SHORTEST_PERIOD: Nanos = Nanos::SECOND;
-/// Processes that are recorded at once.
 const MOST_PROCESSES: usize = 64;
-/// Processes whose refusal is remembered.
 const MOST_REFUSED: usize = 10_000;
 
 /// Options of a recording that lasts days.
@@ -141,10 +137,8 @@ pub struct PeriodEnd {
     pub kept_bytes: u64,
 }
 
-/// Records until stopped, or until the process given by its id ends; returns the number of kept periods.
-///
-/// # Errors
-/// Where that makes no sense, no archive is kept, the process is not there, or profiling is not permitted.
+/// Records until stopped, or until the process given by its id ends; returns the number of kept periods. Fails where
+/// the options make no sense, no archive is kept, the process is not there, or profiling is not permitted.
 pub fn record_continuously(
     what: &ContinuousOptions,
     options: &RunOptions,
@@ -217,12 +211,10 @@ struct Supervisor<'s, 'e, 'w> {
     watcher: &'w mut dyn FnMut(Told),
     pusher: Option<Pusher>,
     followed: BTreeMap<ProcessId, Followed<'s>>,
-    /// Processes that cannot be followed.
     refused: BTreeSet<ProcessId>,
     /// It was reported that no process has the name.
     waiting: bool,
     periods: usize,
-    /// Why the first process could not be followed.
     first_error: Option<Error>,
 }
 
@@ -271,7 +263,6 @@ impl Supervisor<'_, '_, '_> {
         }
     }
 
-    /// Follows processes that are new.
     fn look(&mut self) -> Result<(), Error> {
         let what = self.shared.what;
         let found = match what.pid {

@@ -26,8 +26,7 @@ fn reading(at: Time, broker_cpu: Nanos) -> Reading {
     Reading { at, broker: used(broker_cpu), client: used(Nanos(broker_cpu.0 / 2)), machine: None }
 }
 
-/// A run whose rate falls by 10 % and whose broker takes a quarter more CPU per message where samples are taken;
-/// `noise` is a factor of both for each block.
+/// Samples cost 10 % of the rate and a quarter more CPU a message; `noise` is a factor of both for each block.
 struct PlayedBlocks {
     switched: Vec<SwitchedBlock>,
     counted: Vec<BlockCount>,
@@ -39,10 +38,7 @@ fn play(pairs: u64, noise: impl Fn(u64) -> f64) -> PlayedBlocks {
     let mut switched = Vec::new();
     for block in blocks {
         let factor = noise(block.number);
-        let (rate, cpu_us, ms) = match block.on {
-            true => (9_000.0 * factor, 50.0, 20),
-            false => (10_000.0 * factor, 40.0, 10),
-        };
+        let (rate, cpu_us, ms) = if block.on { (9_000.0 * factor, 50.0, 20) } else { (10_000.0 * factor, 40.0, 10) };
         for tenth in 0..10 {
             // What passes in the guard belongs to nobody.
             let each = if tenth < 2 { 77 } else { (rate / 10.0) as u64 };
@@ -63,9 +59,7 @@ fn play(pairs: u64, noise: impl Fn(u64) -> f64) -> PlayedBlocks {
 }
 
 fn effect(played: &PlayedBlocks, paced: bool) -> ObserverEffect {
-    let measured =
-        MeasuredBlocks { pairs: pairs(&played.switched, &played.counted), planned: played.switched.len() / 2 };
-    measured.effect(paced)
+    super::effect(&pairs(&played.switched, &played.counted), played.switched.len() / 2, paced)
 }
 
 fn close(value: f64, expected: f64, by: f64) -> bool {
@@ -161,8 +155,7 @@ fn whole_pairs_lie_in_the_measured_phase() {
         assert_eq!(pair[0].end, pair[1].start);
         assert_eq!(pair[0].counted_from.since(pair[0].start), GUARD);
     }
-    let last = planned.last().unwrap();
-    assert_eq!(last.end, Time(15_000_000_000));
+    assert_eq!(planned.last().unwrap().end, Time(15_000_000_000));
 }
 
 struct Nothing;

@@ -7,9 +7,8 @@ use super::*;
 use crate::run::tests::{Heard, begun};
 use crate::usage::{Reading, UsageSource};
 use brokers::Listener;
-use testkit::ChildGuard;
+use testkit::{ChildGuard, only};
 
-/// Calls that a source of usage received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Follow(u32),
@@ -35,7 +34,6 @@ impl UsageSource for Played {
     }
 }
 
-/// State of a run after some readings.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     told: Vec<Told>,
@@ -46,8 +44,7 @@ struct Seen {
     events: Vec<String>,
 }
 
-/// Looks once for each answer, while this listens on the broker's port; `kind` is empty where the broker's kind is
-/// unknown.
+/// Looks once for each answer, while this listens on the broker's port; `kind` is empty where it is unknown.
 fn look(listener: Listener, kind: &str, answers: &[Server]) -> Seen {
     let dir = tempfile::tempdir().expect("folder");
     let (mut context, record, writer) = begun(dir.path());
@@ -131,9 +128,7 @@ fn where_the_broker_cannot_be_seen_nobody_is_watched_in_its_place() {
     let several = Server::Processes(vec![one.id(), two.id()]);
     for server in [Server::Elsewhere, several] {
         let seen = look(found(port.id()), "", &[server.clone(), server.clone()]);
-        let [event] = seen.events.as_slice() else {
-            panic!("said once: {seen:?}");
-        };
+        let event = only(&seen.events);
         let start = format!("process {} listens on the broker's port, but", port.id());
         assert!(event.starts_with(&start) && event.ends_with(NAME_IT), "{event}");
         let expected = Seen { told: vec![Told::Leave], events: seen.events.clone(), ..Seen::default() };
@@ -174,8 +169,7 @@ fn the_profile_is_of_the_process_that_serves() {
         let options = [profile::Options::default()];
         let header = ProfileHeader::new(context.origin, record.origin_unix_ns);
         let run = writer.as_ref().expect("an archive").dir().to_owned();
-        let sampling = Sampling { options: &options, dir: &run, part: 0 };
-        let profiling = match Profiling::attach(&sampling, port.id(), &header) {
+        let profiling = match Profiling::attach(&options, port.id(), &header, &run, 0) {
             Ok(profiling) => profiling,
             Err(error) => testkit::skip!("no process can be profiled here: {error}"),
         };
@@ -189,10 +183,7 @@ fn the_profile_is_of_the_process_that_serves() {
         recording.look_who_serves();
         assert_eq!(recording.profiling.is_waiting(), is_profiled, "{server:?}");
         let stacks = std::fs::read_dir(&run).expect("the run's folder").flatten();
-        let stacks = stacks.filter(|file| {
-            let name = file.file_name();
-            name.to_string_lossy().ends_with(archive::file::STACKS)
-        });
+        let stacks = stacks.filter(|file| file.file_name().to_string_lossy().ends_with(archive::file::STACKS));
         assert_eq!(stacks.count(), usize::from(is_profiled), "{server:?}");
     }
 }

@@ -197,7 +197,6 @@ fn required(key: &Key, all: &[Key]) -> String {
     other.map_or_else(|| "required".to_owned(), |it| format!("required, or `{}`", it.name))
 }
 
-/// A key as the sources have it.
 struct Key {
     name: String,
     /// The field's type without `Option`.
@@ -215,7 +214,6 @@ fn read(file: &str) -> Value {
     serde_json::to_value(experiment).expect("JSON")
 }
 
-/// A field as the sources have it.
 struct Declared {
     attrs: Vec<Attribute>,
     ident: String,
@@ -348,7 +346,6 @@ fn key(field: &Declared, name: String) -> Key {
     Key { name, is_optional: inner.is_some(), of: inner.unwrap_or(&written).to_owned(), meaning: meaning(&field.attrs) }
 }
 
-/// The content of `#[serde(…)]`.
 fn attribute(attrs: &[Attribute]) -> String {
     let lists = attrs.iter().filter_map(|attr| match &attr.meta {
         Meta::List(list) if list.path.is_ident("serde") => Some(list.tokens.to_string()),
@@ -367,31 +364,21 @@ fn meaning(attrs: &[Attribute]) -> String {
         _ => None,
     });
     let text = lines.collect::<Vec<_>>().join(" ");
-    let text = text.split("  ").next().unwrap_or_default();
-    text.replace("[`", "`").replace("`]", "`").replace('|', "\\|")
+    text.split("  ").next().unwrap_or_default().replace("[`", "`").replace("`]", "`").replace('|', "\\|")
 }
 
 /// A type as it is written, without blanks.
 fn tokens(of: &Type) -> String {
-    match of {
-        Type::Path(path) => {
-            let parts = path.path.segments.iter().map(|segment| {
-                let arguments = match &segment.arguments {
-                    syn::PathArguments::AngleBracketed(all) => {
-                        let inner = all.args.iter().map(|argument| match argument {
-                            syn::GenericArgument::Type(inner) => tokens(inner),
-                            _ => String::new(),
-                        });
-                        format!("<{}>", inner.collect::<Vec<_>>().join(","))
-                    }
-                    _ => String::new(),
-                };
-                format!("{}{arguments}", segment.ident)
-            });
-            parts.collect::<Vec<_>>().join("::")
-        }
-        _ => String::new(),
-    }
+    let Type::Path(path) = of else { return String::new() };
+    let parts = path.path.segments.iter().map(|segment| {
+        let syn::PathArguments::AngleBracketed(all) = &segment.arguments else { return segment.ident.to_string() };
+        let inner = all.args.iter().map(|argument| match argument {
+            syn::GenericArgument::Type(inner) => tokens(inner),
+            _ => String::new(),
+        });
+        format!("{}<{}>", segment.ident, inner.collect::<Vec<_>>().join(","))
+    });
+    parts.collect::<Vec<_>>().join("::")
 }
 
 fn words(of: &str) -> &'static str {
@@ -403,7 +390,6 @@ fn words(of: &str) -> &'static str {
     found.map_or_else(|| panic!("TYPES does not say what {of} is"), |(_, words, _)| words)
 }
 
-/// The key's default.
 fn default(table: Option<&Value>, key: &Key) -> String {
     let value = table.and_then(|table| table.get(&key.name));
     match value {
@@ -428,10 +414,7 @@ fn example(table: &Table, key: &Key, is_true: bool) -> String {
         (Some((_, example)), _) | (None, Some((_, _, example))) => *example,
         (None, None) => "\"stop\"",
     };
-    let example = match is_true {
-        true => "false",
-        false => example,
-    };
+    let example = if is_true { "false" } else { example };
     if example.is_empty() {
         return String::new();
     }
