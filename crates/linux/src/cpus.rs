@@ -60,8 +60,7 @@ pub struct CombinedCores {
 impl CpuLimits {
     /// The limits of a process; `None` where it is gone.
     pub fn of(pid: u32) -> Option<Self> {
-        let status = fs::read(format!("/proc/{pid}/status")).ok()?;
-        let status = String::from_utf8_lossy(&status);
+        let status = crate::read_lossy(format!("/proc/{pid}/status")).ok()?;
         let allowed = |line: &str| line.strip_prefix("Cpus_allowed_list:").map(cpu_list);
         let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         Some(Self {

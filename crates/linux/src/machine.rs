@@ -1,14 +1,13 @@
 //! The machine as a whole: its cores, memory, settings and CPU time.
 
 use std::fs;
-use std::path::Path;
 
 use crate::cpus::{self, UNIFIED, cpu_list, quota};
+use crate::value;
 
 /// A setting of the kernel, such as `kernel.perf_event_paranoid`.
 pub fn sysctl(name: &str) -> Option<i64> {
-    let path = Path::new("/proc/sys").join(name.replace('.', "/"));
-    fs::read_to_string(path).ok()?.trim().parse().ok()
+    fs::read_to_string(format!("/proc/sys/{}", name.replace('.', "/"))).ok()?.trim().parse().ok()
 }
 
 /// Whether this process is in a user namespace, whose root and whose capabilities are none to the kernel itself.
@@ -54,9 +53,7 @@ pub fn usable_memory_bytes() -> u64 {
 }
 
 fn total_memory(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib.saturating_mul(1024))
+    Some(value(meminfo, "MemTotal")?.saturating_mul(1024))
 }
 
 /// CPU time of the machine since it started, in ticks over all cores.

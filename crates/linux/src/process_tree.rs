@@ -11,7 +11,7 @@ use measure::{Clock, Nanos, Time};
 use nix::time::ClockId;
 use nix::unistd::Pid;
 
-use crate::processes::{self, ProcessId};
+use crate::processes::{self, ProcessId, Stat};
 
 /// Looking for new descendants takes milliseconds on a machine with many processes: at most one part
 /// in so many of the time.
@@ -136,12 +136,10 @@ impl ProcessTree {
         let mut used = ProcessUse::default();
         let (page_bytes, tick) = (self.page_bytes, self.tick);
         self.accounts.look(&mut |id| {
-            // In this order: what the process is, is known of the number that its time was read by.
-            let cpu = cpu_time(id.pid);
-            let stat = id.stat()?;
+            let (seen, stat) = Seen::now(id, tick)?;
             used.rss_bytes += stat.rss_pages.saturating_mul(page_bytes);
             used.threads = used.threads.saturating_add(stat.threads);
-            Some(Seen { parent: stat.parent, cpu, of_children: Nanos(stat.children_ticks.saturating_mul(tick.0)) })
+            Some(seen)
         });
         used.cpu = self.accounts.total;
         if ends {
@@ -161,34 +159,14 @@ impl ProcessTree {
         if newest.is_some() && newest == self.searched_up_to {
             return;
         }
-        self.accounts.join(root);
-        for (id, parent) in descendants(self.accounts.members.keys().copied().collect()) {
+        self.accounts.members.entry(root).or_default();
+        for (id, parent) in processes::descendants_of(self.accounts.members.keys().copied().collect()) {
             self.accounts.adopt(id, parent);
         }
         let now = Clock.now();
         self.next_search = now + Nanos(now.since(began).0.saturating_mul(SEARCH_SHARE));
         self.searched_up_to = newest;
     }
-}
-
-/// All that descend from these processes, with the numbers of their parents.
-fn descendants(mut tree: Vec<ProcessId>) -> Vec<(ProcessId, u32)> {
-    let all: Vec<(ProcessId, u32)> = processes::all()
-        .into_iter()
-        .filter_map(|pid| processes::stat(pid).map(|stat| (stat.id(pid), stat.parent)))
-        .collect();
-    let mut found = Vec::new();
-    let mut next = 0;
-    while let Some(parent) = tree.get(next).map(|id| id.pid) {
-        next += 1;
-        for &(id, _) in all.iter().filter(|(_, of)| *of == parent) {
-            if !tree.contains(&id) {
-                tree.push(id);
-                found.push((id, parent));
-            }
-        }
-    }
-    found
 }
 
 /// Accounts of all known processes.
@@ -216,27 +194,26 @@ struct Seen {
     of_children: Nanos,
 }
 
+impl Seen {
+    fn now(id: ProcessId, tick: Nanos) -> Option<(Self, Stat)> {
+        // In this order: what the process is, is known of the number that its time was read by.
+        let cpu = cpu_time(id.pid);
+        let stat = id.stat()?;
+        let of_children = Nanos(stat.children_ticks.saturating_mul(tick.0));
+        Some((Self { parent: stat.parent, cpu, of_children }, stat))
+    }
+}
+
 impl Accounts {
     const fn new(rounding: Nanos) -> Self {
         Self { members: BTreeMap::new(), total: Nanos::ZERO, rounding }
     }
 
-    fn join(&mut self, id: ProcessId) {
-        self.members.entry(id).or_default();
-    }
-
     /// Counts a process from now on.
     fn begin(&mut self, id: ProcessId, tick: Nanos) {
-        let Some((cpu, stat)) = cpu_time(id.pid).zip(id.stat()) else {
-            return;
-        };
-        let account = Account {
-            parent: stat.parent,
-            cpu,
-            of_children: Nanos(stat.children_ticks.saturating_mul(tick.0)),
-            owed: Nanos::ZERO,
-        };
-        self.members.insert(id, account);
+        if let Some((Seen { parent, cpu: Some(cpu), of_children }, _)) = Seen::now(id, tick) {
+            self.members.insert(id, Account { parent, cpu, of_children, owed: Nanos::ZERO });
+        }
     }
 
     fn adopt(&mut self, id: ProcessId, parent: u32) {

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
@@ -84,10 +84,8 @@ pub fn server_of_our_connections(port: u16) -> Server {
     if ours.is_empty() {
         return Server::Unknown;
     }
-    let is_other_end = |socket: &&Socket| {
-        let mut ours = ours.iter();
-        ours.any(|our| socket.local == our.remote && socket.remote == our.local)
-    };
+    let is_other_end =
+        |socket: &&Socket| ours.iter().any(|our| socket.local == our.remote && socket.remote == our.local);
     let others: BTreeSet<u64> = table.iter().filter(is_other_end).map(|socket| socket.inode).collect();
     let inodes = if others.is_empty() { in_other_networks(&ours) } else { others };
     if inodes.is_empty() {
@@ -110,11 +108,8 @@ fn in_other_networks(ours: &[Socket]) -> BTreeSet<u64> {
         if network(pid).is_none_or(|network| !seen.insert(network)) {
             continue;
         }
-        let is_other_end = |socket: &Socket| {
-            let mut ours = ours.iter().map(|our| our.local);
-            // Every namespace has the loopback addresses for itself.
-            ours.any(|our| socket.remote == our && !our.ip().is_loopback())
-        };
+        // Every namespace has the loopback addresses for itself.
+        let is_other_end = |it: &Socket| ours.iter().any(|our| it.remote == our.local && !our.local.ip().is_loopback());
         let sockets = tables(&format!("{pid}/net")).into_iter();
         found.extend(sockets.filter(is_other_end).map(|socket| socket.inode));
     }
@@ -128,7 +123,7 @@ fn owners(sockets: &BTreeSet<u64>) -> Vec<u32> {
     }
     let holds = |pid: &u32| inodes_of(*pid).iter().any(|inode| sockets.contains(inode));
     let mut pids: Vec<u32> = processes::all().into_iter().filter(holds).collect();
-    let parents: Vec<u32> = pids.clone();
+    let parents = pids.clone();
     pids.retain(|pid| processes::stat(*pid).is_none_or(|stat| !parents.contains(&stat.parent)));
     pids
 }
@@ -210,11 +205,7 @@ pub fn addresses_here(host: &str, port: u16) -> Vec<SocketAddr> {
 
 /// An address is ours where a socket can be bound to it.
 fn is_own_address(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(ip) if ip.is_loopback() || ip == Ipv4Addr::UNSPECIFIED => true,
-        IpAddr::V6(ip) if ip.is_loopback() || ip == Ipv6Addr::UNSPECIFIED => true,
-        ip => std::net::UdpSocket::bind((ip, 0)).is_ok(),
-    }
+    ip.is_loopback() || ip.is_unspecified() || std::net::UdpSocket::bind((ip, 0)).is_ok()
 }
 
 /// The kernel answers in parts of at most 32 KiB.

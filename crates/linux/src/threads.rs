@@ -6,20 +6,19 @@ use std::fs;
 
 use measure::Nanos;
 
-use crate::processes;
+use crate::{processes, read_lossy};
 
 /// The numbers of a process's threads, in ascending order; empty where it has ended.
 pub fn ids(pid: u32) -> Vec<u32> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let mut tids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let mut tids = processes::numbers_in(&format!("/proc/{pid}/task"));
     tids.sort_unstable();
     tids
 }
 
 /// A thread's name.
 pub fn name(pid: u32, tid: u32) -> Option<String> {
-    let bytes = fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
-    Some(String::from_utf8_lossy(&bytes).trim_end().to_owned())
+    let name = read_lossy(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
+    Some(name.trim_end().to_owned())
 }
 
 /// An address on the stack of a thread: where it ends, for one that waits in the kernel; where it begins, for the first

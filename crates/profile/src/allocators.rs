@@ -20,72 +20,40 @@ const MOST_PROBES: usize = 64;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Function {
     name: &'static str,
-    size: Size,
-    answer: Answer,
-}
-
-/// Where a function's arguments say how many bytes are meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Size {
-    Argument(Argument),
-    /// The first two, multiplied.
-    Product,
-    /// The second, unless the first is a null pointer: then the function hands on to `malloc`.
-    Resize,
-}
-
-/// Where a function leaves the address of what it has allocated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    Returned,
-    /// Where this argument points to; it returns 0 then.
-    Behind(Argument),
-}
-
-/// One of a function's first arguments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Argument {
-    First,
-    Second,
-    Third,
-}
-
-impl Argument {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::First => "first",
-            Self::Second => "second",
-            Self::Third => "third",
-        }
-    }
+    /// The argument by its place (`first`); `product`: the first two, multiplied; `resize`: the second, unless the
+    /// first is a null pointer, with which the function hands on to `malloc`.
+    size: &'static str,
+    /// The argument that points to where the address of what was allocated is left; then the function returns 0.
+    /// `None`: it returns that address.
+    behind: Option<&'static str>,
 }
 
 /// Functions that allocate.
 pub(crate) static ALLOCATE: [Function; 8] = [
-    function("malloc", Size::Argument(Argument::First)),
-    function("calloc", Size::Product),
-    function("realloc", Size::Resize),
-    function("aligned_alloc", Size::Argument(Argument::Second)),
-    function("memalign", Size::Argument(Argument::Second)),
-    Function { answer: Answer::Behind(Argument::First), ..function("posix_memalign", Size::Argument(Argument::Third)) },
+    function("malloc", "first"),
+    function("calloc", "product"),
+    function("realloc", "resize"),
+    function("aligned_alloc", "second"),
+    function("memalign", "second"),
+    Function { behind: Some("first"), ..function("posix_memalign", "third") },
     // Of jemalloc, for who knows the size, as Rust.
-    function("mallocx", Size::Argument(Argument::First)),
-    function("rallocx", Size::Resize),
+    function("mallocx", "first"),
+    function("rallocx", "resize"),
 ];
 
 /// Functions that free their first argument. The size is never used.
 pub(crate) static FREE: [Function; 5] = [
-    function("free", Size::Argument(Argument::First)),
+    function("free", "first"),
     // Of C23.
-    function("free_sized", Size::Argument(Argument::First)),
-    function("free_aligned_sized", Size::Argument(Argument::First)),
+    function("free_sized", "first"),
+    function("free_aligned_sized", "first"),
     // Of jemalloc.
-    function("dallocx", Size::Argument(Argument::First)),
-    function("sdallocx", Size::Argument(Argument::First)),
+    function("dallocx", "first"),
+    function("sdallocx", "first"),
 ];
 
-const fn function(name: &'static str, size: Size) -> Function {
-    Function { name, size, answer: Answer::Returned }
+const fn function(name: &'static str, size: &'static str) -> Function {
+    Function { name, size, behind: None }
 }
 
 /// A place in a file at which a program in the kernel runs.
@@ -94,8 +62,8 @@ pub(crate) struct Probe {
     /// The file, as it is seen from here.
     pub(crate) path: CString,
     pub(crate) offset: u64,
-    pub(crate) size: Size,
-    pub(crate) answer: Answer,
+    size: &'static str,
+    behind: Option<&'static str>,
     pub(crate) role: Role,
 }
 
@@ -120,17 +88,11 @@ impl Probe {
 
     /// The program that runs there (`stack_copy/kernel/probes.h`).
     pub(crate) fn program(&self) -> String {
-        let size = match self.size {
-            Size::Argument(argument) => argument.name(),
-            Size::Product => "product",
-            Size::Resize => "resize",
-        };
-        match (self.role, self.answer) {
+        let size = self.size;
+        match (self.role, self.behind) {
             (Role::Counted, _) => format!("counts_{size}"),
-            (Role::Begins, Answer::Returned) => format!("begins_{size}"),
-            (Role::Begins, Answer::Behind(argument)) => {
-                format!("begins_{size}_behind_{}", argument.name())
-            }
+            (Role::Begins, None) => format!("begins_{size}"),
+            (Role::Begins, Some(argument)) => format!("begins_{size}_behind_{argument}"),
             (Role::Returns, _) => "returns".to_owned(),
             (Role::Frees, _) => "frees".to_owned(),
         }
@@ -196,7 +158,7 @@ fn in_file(pid: u32, mapping: &Mapping, functions: &[Function]) -> Vec<Probe> {
             path: path.clone(),
             offset,
             size: function.size,
-            answer: function.answer,
+            behind: function.behind,
             role: Role::Counted,
         }));
     }

@@ -1,7 +1,7 @@
 //! Several listeners on one port, in every combination of addresses that the kernel allows.
 
 use std::io::{ErrorKind, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::Command;
 use std::thread;
@@ -13,17 +13,8 @@ use testkit::ChildGuard;
 use super::*;
 
 /// A process that holds a socket and nothing else, until dropped.
-struct Holder(ChildGuard);
-
-impl Holder {
-    fn of(socket: impl Into<OwnedFd>) -> Self {
-        let mut command = Command::new("sleep");
-        Self(ChildGuard(command.arg("60").stdin(socket.into()).spawn().unwrap()))
-    }
-
-    fn pid(&self) -> u32 {
-        self.0.id()
-    }
+fn holder(socket: impl Into<OwnedFd>) -> ChildGuard {
+    ChildGuard(Command::new("sleep").arg("60").stdin(socket.into()).spawn().unwrap())
 }
 
 /// Listens where others may listen too; on `::` for both families, as servers do.
@@ -118,9 +109,9 @@ fn of_several_listeners_on_one_port_the_right_one_is_told() {
         let to = all.iter().filter(|ip| !ip.is_unspecified());
         let to: Vec<SocketAddr> = to.map(|ip| SocketAddr::new(*ip, port)).collect();
         let reached: Vec<_> = to.iter().map(|to| reached(&listeners, *to)).collect();
-        let holders: Vec<Holder> = listeners.into_iter().map(Holder::of).collect();
+        let holders: Vec<_> = listeners.into_iter().map(holder).collect();
         for (to, reached) in to.iter().zip(reached) {
-            let expected: Vec<u32> = reached.map(|at| holders[at].pid()).into_iter().collect();
+            let expected: Vec<u32> = reached.map(|at| holders[at].id()).into_iter().collect();
             let found = settled(|| listening_on(&[*to]), &expected);
             assert_eq!(found, expected, "{to} of set {set:05b}");
         }
@@ -143,10 +134,10 @@ fn of_several_owners_of_one_address_the_one_that_serves_us_is_told() {
             listener.set_nonblocking(true).unwrap();
             listener.accept().ok()
         });
-        let mut holders: Vec<Holder> = listeners.into_iter().map(Holder::of).collect();
+        let mut holders: Vec<_> = listeners.into_iter().map(holder).collect();
         assert_eq!(settled(|| listening_on(&[to]).len(), &3), 3, "{to}");
-        holders.push(Holder::of(accepted.unwrap().0));
-        let server = Server::Processes(vec![holders[3].pid()]);
+        holders.push(holder(accepted.unwrap().0));
+        let server = Server::Processes(vec![holders[3].id()]);
         let found = settled(|| server_of_our_connections(port), &server);
         assert_eq!(found, server, "{to}");
         drop(stream);

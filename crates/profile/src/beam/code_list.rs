@@ -34,16 +34,9 @@ const ATTEMPTS: usize = 3;
 pub(crate) struct CodeList {
     /// Where the variable is.
     address: u64,
-    /// Entries by address, as they were when they were read, and what their records held.
-    known: HashMap<u64, (ListedCode, Option<Digest>)>,
+    /// Entries by address, as they were when they were read, and the hash of their records.
+    known: HashMap<u64, (ListedCode, Option<u64>)>,
 }
-
-/// The hash of a record's bytes.
-type Digest = u64;
-
-/// The emulator's memory holds no list, or one that changes all the time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoList;
 
 /// Entry of the list, and how its record begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,18 +64,14 @@ impl CodeList {
     }
 
     /// Has `take` see the modules that are new since the last time, in the order in which they were compiled; how many
-    /// records those were, whatever they held.
-    pub(crate) fn read_on(
-        &mut self,
-        memory: &impl Memory,
-        take: &mut dyn FnMut(&CompiledModule<'_>),
-    ) -> Result<usize, NoList> {
+    /// records those were, whatever they held. `None`: the memory holds no list, or one that changes all the time.
+    pub(crate) fn read_on(&mut self, memory: &impl Memory, take: &mut dyn FnMut(&CompiledModule<'_>)) -> Option<usize> {
         if self.known.len() > 2 * MOST_ENTRIES {
             self.known.clear();
         }
         let mut records = Records::of(memory);
         let mut attempts = (0..ATTEMPTS).filter_map(|_| self.new_entries(&mut records));
-        let entries = attempts.next().ok_or(NoList)?;
+        let entries = attempts.next()?;
         for &(address, entry) in entries.iter().rev() {
             // One that was taken out meanwhile may be anything.
             let record = records.read(&entry);
@@ -91,7 +80,7 @@ impl CodeList {
             }
             self.known.insert(address, (entry, record.map(digest)));
         }
-        Ok(entries.len())
+        Some(entries.len())
     }
 
     /// The entries in front of the first that is known, with their addresses; `None` where they are no list.
@@ -173,7 +162,7 @@ impl<'m, M: Memory> Records<'m, M> {
     }
 }
 
-fn digest(record: &[u8]) -> Digest {
+fn digest(record: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(record);
     hasher.finish()

@@ -13,7 +13,6 @@ mod schedulers;
 mod variables;
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 
 use linux::maps::{self, Mapping};
 
@@ -84,39 +83,20 @@ pub(crate) struct Vm {
     pub(crate) identifiers: IdentifierLayout,
 }
 
-/// Why Erlang stacks cannot be found in a BEAM.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unfamiliar {
-    /// Neither a variable nor a record of compiled code says what processes return to: it has no JIT, or is of another
-    /// release.
-    Exit,
-    /// No table of processes.
-    Processes,
-    /// No offsets that hold for all processes.
-    Process,
-    /// No offsets that hold for all schedulers.
-    Scheduler,
-}
-
-impl fmt::Display for Unfamiliar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exit => f.write_str("its record of compiled code was not found"),
-            Self::Processes => f.write_str("its table of processes was not found"),
-            Self::Process => f.write_str("the layout of its processes is unknown"),
-            Self::Scheduler => f.write_str("the layout of its schedulers is unknown"),
-        }
-    }
-}
+/// Neither a variable nor a record of compiled code says what processes return to: a BEAM has no JIT, or is of another
+/// release.
+const NO_EXIT: &str = "its record of compiled code was not found";
+const NO_TABLE: &str = "its table of processes was not found";
+const NO_PROCESS: &str = "the layout of its processes is unknown";
+const NO_SCHEDULER: &str = "the layout of its schedulers is unknown";
 
 impl Vm {
-    /// Looks into a BEAM's memory.
-    pub(crate) fn discover(memory: &impl Memory, variables: &Variables) -> Result<Self, Unfamiliar> {
-        let (normal_exit, frame_pointers) = variables.ends(memory).ok_or(Unfamiliar::Exit)?;
-        let table = variables.tables().find_map(|at| processes(memory, at));
-        let table = table.ok_or(Unfamiliar::Processes)?;
+    /// Looks into a BEAM's memory; says why its Erlang stacks cannot be found.
+    pub(crate) fn discover(memory: &impl Memory, variables: &Variables) -> Result<Self, &'static str> {
+        let (normal_exit, frame_pointers) = variables.ends(memory).ok_or(NO_EXIT)?;
+        let table = variables.tables().find_map(|at| processes(memory, at)).ok_or(NO_TABLE)?;
         let processes = table.entries;
-        let process = process_layout(memory, &processes, normal_exit).ok_or(Unfamiliar::Process)?;
+        let process = process_layout(memory, &processes, normal_exit).ok_or(NO_PROCESS)?;
         let current_process = match variables.schedulers(memory) {
             Some((ordinary, dirty)) => schedulers::current_processes(memory, ordinary, &dirty),
             None => schedulers::among(memory, &variables.cache_lines()),
@@ -125,7 +105,7 @@ impl Vm {
             process,
             frame_pointers,
             normal_exit,
-            current_process: current_process.ok_or(Unfamiliar::Scheduler)?,
+            current_process: current_process.ok_or(NO_SCHEDULER)?,
             identifiers: IdentifierLayout::of(
                 (processes.iter()).map(|entry| (entry.place, entry.identifier)),
                 table.places,

@@ -121,8 +121,7 @@ impl Build {
             (io[at - 1], io[at + 1]) = (2, i + 1);
         }
         memory.0.push((files, io));
-        let variables = Variables { exported: HashMap::new(), data: vec![(data, words)] };
-        (memory, variables)
+        (memory, Variables { data: vec![(data, words)], ..Variables::default() })
     }
 }
 
@@ -143,9 +142,7 @@ fn variables_that_are_not_exported_are_found_among_others() {
     for at in 0..30 {
         let mut other = words.clone();
         other[at] ^= 0x5555_5555_5555_5555;
-        let data = vec![(0x5200_0000, other)];
-        let exported = HashMap::new();
-        let _ = Vm::discover(&memory, &Variables { exported, data });
+        let _ = Vm::discover(&memory, &Variables { data: vec![(0x5200_0000, other)], ..Variables::default() });
     }
     for piece in 0..memory.0.len() {
         let mut missing = DEBIAN_25.hidden().0;
@@ -153,15 +150,9 @@ fn variables_that_are_not_exported_are_found_among_others() {
         let _ = Vm::discover(&missing, &variables);
     }
     for (variables, why) in [
-        (Variables::default(), Unfamiliar::Exit),
-        (
-            Variables { exported: HashMap::new(), data: vec![(0x5200_0000, words[..11].to_vec())] },
-            Unfamiliar::Processes,
-        ),
-        (
-            Variables { exported: HashMap::new(), data: vec![(0x5200_0000, words[..18].to_vec())] },
-            Unfamiliar::Scheduler,
-        ),
+        (Variables::default(), NO_EXIT),
+        (Variables { data: vec![(0x5200_0000, words[..11].to_vec())], ..Variables::default() }, NO_TABLE),
+        (Variables { data: vec![(0x5200_0000, words[..18].to_vec())], ..Variables::default() }, NO_SCHEDULER),
     ] {
         assert_eq!(Vm::discover(&memory, &variables), Err(why));
     }
@@ -199,11 +190,9 @@ fn offsets_are_found_wherever_they_are() {
 #[test]
 fn memory_that_is_no_beam_is_unfamiliar() {
     let (memory, symbols) = DEBIAN_25.memory();
-    for (name, unfamiliar) in [
-        ("beam_normal_exit", Unfamiliar::Exit),
-        ("erts_proc", Unfamiliar::Processes),
-        ("erts_no_schedulers", Unfamiliar::Scheduler),
-    ] {
+    for (name, unfamiliar) in
+        [("beam_normal_exit", NO_EXIT), ("erts_proc", NO_TABLE), ("erts_no_schedulers", NO_SCHEDULER)]
+    {
         let mut variables = symbols.clone();
         variables.exported.remove(name);
         assert_eq!(Vm::discover(&memory, &variables), Err(unfamiliar));
@@ -229,6 +218,5 @@ fn things_that_begin_alike_are_no_processes() {
             words[0] = 0x73;
         }
     }
-    let found = Vm::discover(&memory, &symbols);
-    assert_eq!(found, Err(Unfamiliar::Processes));
+    assert_eq!(Vm::discover(&memory, &symbols), Err(NO_TABLE));
 }

@@ -5,7 +5,13 @@ use std::fs::File;
 use std::io::{self, BufRead, Read as _};
 use std::os::unix::fs::FileExt as _;
 
-use perf_event_open_sys::bindings as b;
+use perf_event_open_sys::bindings::{
+    self as b, PERF_SAMPLE_ADDR as ADDR, PERF_SAMPLE_BRANCH_STACK as BRANCH_STACK, PERF_SAMPLE_CALLCHAIN as CALLCHAIN,
+    PERF_SAMPLE_CPU as CPU, PERF_SAMPLE_ID as ID, PERF_SAMPLE_IDENTIFIER as IDENTIFIER, PERF_SAMPLE_IP as IP,
+    PERF_SAMPLE_PERIOD as PERIOD, PERF_SAMPLE_RAW as RAW, PERF_SAMPLE_READ as READ, PERF_SAMPLE_REGS_USER as REGS_USER,
+    PERF_SAMPLE_STACK_USER as STACK_USER, PERF_SAMPLE_STREAM_ID as STREAM_ID, PERF_SAMPLE_TID as TID,
+    PERF_SAMPLE_TIME as TIME,
+};
 
 use super::SWAPPED;
 use crate::record::{Chain, Fields};
@@ -223,23 +229,6 @@ fn name_of(kind: u32, config: u64) -> String {
     known.map_or_else(|| format!("event {kind}/{config:#x}"), str::to_owned)
 }
 
-/// `PERF_SAMPLE_*` of a sample in the order in which its fields stand.
-const IDENTIFIER: u64 = b::PERF_SAMPLE_IDENTIFIER as u64;
-const IP: u64 = b::PERF_SAMPLE_IP as u64;
-const TID: u64 = b::PERF_SAMPLE_TID as u64;
-const TIME: u64 = b::PERF_SAMPLE_TIME as u64;
-const ADDR: u64 = b::PERF_SAMPLE_ADDR as u64;
-const ID: u64 = b::PERF_SAMPLE_ID as u64;
-const STREAM_ID: u64 = b::PERF_SAMPLE_STREAM_ID as u64;
-const CPU: u64 = b::PERF_SAMPLE_CPU as u64;
-const PERIOD: u64 = b::PERF_SAMPLE_PERIOD as u64;
-const READ: u64 = b::PERF_SAMPLE_READ as u64;
-const CALLCHAIN: u64 = b::PERF_SAMPLE_CALLCHAIN as u64;
-const RAW: u64 = b::PERF_SAMPLE_RAW as u64;
-const BRANCH_STACK: u64 = b::PERF_SAMPLE_BRANCH_STACK as u64;
-const REGS_USER: u64 = b::PERF_SAMPLE_REGS_USER as u64;
-const STACK_USER: u64 = b::PERF_SAMPLE_STACK_USER as u64;
-
 /// Flags of `perf_event_attr`, by their bit.
 const FREQUENCY: u64 = 1 << 10;
 const SAMPLE_ID_ALL: u64 = 1 << 18;
@@ -303,8 +292,8 @@ impl Attribute {
         })
     }
 
-    fn has(&self, what: u64) -> bool {
-        self.sample_type & what != 0
+    fn has(&self, what: u32) -> bool {
+        self.sample_type & u64::from(what) != 0
     }
 
     /// Whether records of both can be told apart, or need not be.
@@ -329,7 +318,7 @@ impl Attribute {
     /// When a record that is no sample was written; 0 where it does not say so.
     pub(super) fn time_of_other(&self, body: &[u8]) -> u64 {
         let fields = [TID, TIME, ID, STREAM_ID, CPU, IDENTIFIER];
-        let held = |what: &[u64]| 8 * what.iter().filter(|what| self.has(**what)).count();
+        let held = |what: &[u32]| 8 * what.iter().filter(|what| self.has(**what)).count();
         let at = body.len().checked_sub(held(&fields)).map(|at| at + held(&fields[..1]));
         let known = at.filter(|_| self.sample_id_all && self.has(TIME));
         let time = known.and_then(|at| Fields(body.get(at..)?).u64());
@@ -392,7 +381,7 @@ impl Attribute {
     }
 
     /// A field of eight bytes, where the sample has it.
-    fn word(&self, what: u64, fields: &mut Fields<'_>) -> Option<Option<u64>> {
+    fn word(&self, what: u32, fields: &mut Fields<'_>) -> Option<Option<u64>> {
         match self.has(what) {
             true => fields.u64().map(Some),
             false => Some(None),

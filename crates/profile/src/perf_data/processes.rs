@@ -203,19 +203,14 @@ impl Processes {
             }
             return Some(());
         }
-        let end = start.checked_add(length).filter(|end| *end > start)?;
-        if !executable {
-            return None;
-        }
+        let end = start.checked_add(length).filter(|end| *end > start && executable)?;
         if let Some(build) = build {
             self.builds.insert(path.clone(), build.to_vec());
         }
-        let (path, deleted) = match path.strip_suffix(" (deleted)") {
-            Some(path) => (path, true),
-            None => (path.as_str(), false),
-        };
+        let before = path.strip_suffix(" (deleted)");
+        let path = before.unwrap_or(&path);
         // Another file has this name now: its functions are none of these.
-        let deleted = deleted || !self.is_recorded(path);
+        let deleted = before.is_some() || !self.is_recorded(path);
         let mapping = Mapping {
             start,
             end,

@@ -81,7 +81,7 @@ struct Blocked {
 }
 
 /// Threads that do not run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Pairs {
     blocked: HashMap<u32, Blocked>,
     /// Wake-ups of threads that still ran, the last of each.
@@ -106,14 +106,7 @@ impl<S: SampleSource> BlockedTimes<S> {
             switches,
             wakings,
             waiting: InOrder::new(),
-            pairs: Pairs {
-                blocked: HashMap::new(),
-                early: HashMap::new(),
-                least: least.0,
-                short: 0,
-                short_ns: 0,
-                endless: 0,
-            },
+            pairs: Pairs { least: least.0, ..Pairs::default() },
             alive: Box::new(alive),
         }
     }
@@ -245,8 +238,7 @@ impl Pairs {
             )
         });
         let endless = (self.endless > 0)
-            .then(|| measure::counted(self.endless, "blocked time"))
-            .map(|it| format!("the end of {it} was lost"));
+            .then(|| format!("the end of {} was lost", measure::counted(self.endless, "blocked time")));
         let parts: Vec<String> = short.into_iter().chain(endless).collect();
         (!parts.is_empty()).then(|| parts.join("; "))
     }

@@ -10,24 +10,24 @@
 use std::ops::Range;
 
 /// Where each word stands.
-pub(super) mod offset {
-    pub(super) const IP: i16 = 0;
-    pub(super) const SP: i16 = 8;
-    pub(super) const BP: i16 = 16;
-    pub(super) const R12: i16 = 24;
-    pub(super) const PROCESS: i16 = 32;
-    pub(super) const FRAME_POINTER: i16 = 40;
-    pub(super) const STOP: i16 = 48;
-    pub(super) const NATIVE_LENGTH: i16 = 56;
-    pub(super) const ERLANG_START: i16 = 64;
-    pub(super) const ERLANG_LENGTH: i16 = 72;
-    pub(super) const IDENTIFIER: i16 = 80;
-    pub(super) const VALUE: i16 = 88;
-    pub(super) const RELEASED: i16 = 96;
-    pub(super) const TAKEN: i16 = 112;
-    pub(super) const REPLACED: i16 = 128;
-    pub(super) const REPLACED_BEFORE: i16 = 144;
-    pub(super) const BYTES: i16 = 160;
+mod offset {
+    pub(super) const IP: usize = 0;
+    pub(super) const SP: usize = 8;
+    pub(super) const BP: usize = 16;
+    pub(super) const R12: usize = 24;
+    pub(super) const PROCESS: usize = 32;
+    pub(super) const FRAME_POINTER: usize = 40;
+    pub(super) const STOP: usize = 48;
+    pub(super) const NATIVE_LENGTH: usize = 56;
+    pub(super) const ERLANG_START: usize = 64;
+    pub(super) const ERLANG_LENGTH: usize = 72;
+    pub(super) const IDENTIFIER: usize = 80;
+    pub(super) const VALUE: usize = 88;
+    pub(super) const RELEASED: usize = 96;
+    pub(super) const TAKEN: usize = 112;
+    pub(super) const REPLACED: usize = 128;
+    pub(super) const REPLACED_BEFORE: usize = 144;
+    pub(super) const BYTES: usize = 160;
 }
 
 /// Bytes of what functions return to whose return the kernel wants to hear of; behind it are instructions that it runs
@@ -125,24 +125,14 @@ impl<'a> StackCopy<'a> {
     /// Parses a record's raw part, which begins with its length in 32 bits; `None` where it is too short.
     pub(crate) fn parse(raw: &'a [u8]) -> Option<Self> {
         let (_length, raw) = raw.split_at_checked(4)?;
-        let word = |offset: i16| {
-            let at = usize::try_from(offset).ok()?;
-            let word = raw.get(at..at + 8)?;
-            word.try_into().ok().map(u64::from_ne_bytes)
-        };
-        let bytes = raw.get(usize::try_from(offset::BYTES).ok()?..)?;
+        let word = |at: usize| raw.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes);
+        let bytes = raw.get(offset::BYTES..)?;
         let length = |offset| usize::try_from(word(offset)?).ok();
         let (native, rest) = bytes.split_at_checked(length(offset::NATIVE_LENGTH)?)?;
         let erlang = rest.get(..length(offset::ERLANG_LENGTH)?)?;
         let sp = word(offset::SP)?;
-        let extent = |at: i16| {
-            let (start, length) = (word(at)?, word(at + 8)?);
-            Some(Extent { start, length })
-        };
-        let replaced = |at: i16| {
-            let (address, word) = (word(at)?, word(at + 8)?);
-            Some(ReplacedWord { address, word })
-        };
+        let extent = |at| Some(Extent { start: word(at)?, length: word(at + 8)? });
+        let replaced = |at| Some(ReplacedWord { address: word(at)?, word: word(at + 8)? });
         let replaced_returns = [replaced(offset::REPLACED)?, replaced(offset::REPLACED_BEFORE)?];
         Some(Self {
             ip: word(offset::IP)?,

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 use linux::maps::Mapping;
 use object::elf::{R_X86_64_IRELATIVE, STT_GNU_IFUNC};
-use object::read::{ReadCache, ReadRef};
+use object::read::ReadRef;
 use object::{
     Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationFlags, SectionKind, SymbolFlags,
     SymbolIndex, SymbolKind,
 };
 
 use super::Function;
-use super::files::{bias, files_of, open};
+use super::files::{bias, files_of, read_object};
 use super::go::GoFunctions;
 use super::table::{Binding, Builder, Table};
 use crate::memory::Memory;
@@ -42,17 +42,17 @@ impl ElfSymbols {
     /// or in our own root. `opened` is where the file itself is read, which differs from its name
     /// once that is deleted; `loaded` is where a process has it in its memory.
     pub(crate) fn load(opened: &Path, root: &Path, path: &str, loaded: Option<Loaded<'_>>) -> io::Result<Self> {
-        let cache = ReadCache::new(open(opened)?);
-        let file = object::File::parse(&cache).map_err(io::Error::other)?;
-        let mut builder = Builder::default();
-        add_symbols(&file, &mut builder);
-        if file.symbol_table().is_none() {
-            let mut candidates = debug_files(&file, root, path).into_iter();
-            if !candidates.any(|candidate| add_debug_file(&file, &candidate, &mut builder)) {
-                add_nameless(&file, path, loaded, &mut builder);
+        read_object(opened, |file| {
+            let mut builder = Builder::default();
+            add_symbols(file, &mut builder);
+            if file.symbol_table().is_none() {
+                let mut candidates = debug_files(file, root, path).into_iter();
+                if !candidates.any(|candidate| add_debug_file(file, &candidate, &mut builder)) {
+                    add_nameless(file, path, loaded, &mut builder);
+                }
             }
-        }
-        Ok(Self::with(&file, builder))
+            Self::with(file, builder)
+        })
     }
 
     /// Of a whole file in memory.
@@ -101,31 +101,27 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The number of a file's build, where it has one.
-pub(crate) fn build_id(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    let cache = ReadCache::new(open(path)?);
-    let file = object::File::parse(&cache).map_err(io::Error::other)?;
-    let id = file.build_id().map_err(io::Error::other)?;
-    Ok(id.map(<[u8]>::to_vec))
+/// The build id of the file at a path of this machine.
+pub(crate) fn build_id(path: &str) -> Option<Vec<u8>> {
+    read_object(path.as_ref(), |file| file.build_id().ok()?.map(<[u8]>::to_vec)).ok()?
 }
 
 /// The addresses in a process of what a mapped file exports under these names; `None` where it cannot be read.
 pub(crate) fn exported(pid: u32, mapping: &Mapping, names: &[&'static str]) -> Option<Vec<(&'static str, u64)>> {
-    let mut files = files_of(pid, mapping).into_iter();
-    files.find_map(|file| exported_by(&file, mapping, names).ok())
-}
-
-fn exported_by(path: &Path, mapping: &Mapping, names: &[&'static str]) -> io::Result<Vec<(&'static str, u64)>> {
-    let cache = ReadCache::new(open(path)?);
-    let file = object::File::parse(&cache).map_err(io::Error::other)?;
-    let bias = bias(&file, mapping).ok_or(io::ErrorKind::InvalidData)?;
-    let symbols = file.dynamic_symbols().filter(ObjectSymbol::is_definition);
-    let found = symbols.filter_map(|symbol| {
-        let name = symbol.name().ok()?;
-        let name = names.iter().find(|wanted| **wanted == name)?;
-        Some((*name, bias.wrapping_add(symbol.address())))
-    });
-    Ok(found.collect())
+    let exported = |path: PathBuf| {
+        let found = read_object(&path, |file| {
+            let bias = bias(file, mapping)?;
+            let symbols = file.dynamic_symbols().filter(ObjectSymbol::is_definition);
+            let found = symbols.filter_map(|symbol| {
+                let name = symbol.name().ok()?;
+                let name = names.iter().find(|wanted| **wanted == name)?;
+                Some((*name, bias.wrapping_add(symbol.address())))
+            });
+            Some(found.collect::<Vec<_>>())
+        });
+        found.ok()?
+    };
+    files_of(pid, mapping).into_iter().find_map(exported)
 }
 
 /// Where the mapped file can be read, and where in it the functions begin that have one of these names; `None` also
@@ -135,28 +131,21 @@ pub(crate) fn defined(
     mapping: &Mapping,
     is_wanted: &dyn Fn(&str) -> bool,
 ) -> Option<(PathBuf, Vec<(String, u64)>)> {
-    let mut files = files_of(pid, mapping).into_iter();
-    files.find_map(|file| {
-        let found = defined_by(&file, is_wanted).ok()?;
-        Some((file, found))
-    })
-}
-
-fn defined_by(path: &Path, is_wanted: &dyn Fn(&str) -> bool) -> io::Result<Vec<(String, u64)>> {
-    let cache = ReadCache::new(open(path)?);
-    let file = object::File::parse(&cache).map_err(io::Error::other)?;
-    if !file.is_64() {
-        // Their arguments are on the stack.
-        return Err(io::ErrorKind::Unsupported.into());
-    }
-    let symbols = file.dynamic_symbols().chain(file.symbols());
-    let found = symbols.filter_map(|symbol| {
-        let name = symbol.name().ok().filter(|name| is_wanted(name))?;
-        let is_code = symbol.is_definition() && symbol.kind() == SymbolKind::Text;
-        let offset = file_offset(&file, symbol.address()).filter(|_| is_code)?;
-        Some((name.to_owned(), offset))
-    });
-    Ok(found.collect())
+    let defined = |path: PathBuf| {
+        let found = read_object(&path, |file| {
+            let symbols = file.dynamic_symbols().chain(file.symbols());
+            let found = symbols.filter_map(|symbol| {
+                let name = symbol.name().ok().filter(|name| is_wanted(name))?;
+                let is_code = symbol.is_definition() && symbol.kind() == SymbolKind::Text;
+                let offset = file_offset(file, symbol.address()).filter(|_| is_code)?;
+                Some((name.to_owned(), offset))
+            });
+            // Those of 32 bits have their arguments on the stack.
+            file.is_64().then(|| found.collect::<Vec<_>>())
+        });
+        Some((path, found.ok()??))
+    };
+    files_of(pid, mapping).into_iter().find_map(defined)
 }
 
 /// Where in the file the byte at a stated address is.
@@ -255,8 +244,7 @@ fn add_plt<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, builder: &mut Builder
 fn debug_files<'d>(file: &impl Object<'d>, root: &Path, path: &str) -> Vec<PathBuf> {
     let mut inside: Vec<PathBuf> = Vec::new();
     if let Ok(Some([first, rest @ ..])) = file.build_id() {
-        let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
-        inside.push(Path::new(DEBUG_DIR).join(format!(".build-id/{first:02x}/{rest}.debug")));
+        inside.push(Path::new(DEBUG_DIR).join(format!(".build-id/{first:02x}/{}.debug", hex(rest))));
     }
     if let Ok(Some((name, _))) = file.gnu_debuglink()
         && let Ok(name) = std::str::from_utf8(name)
@@ -273,16 +261,14 @@ fn debug_files<'d>(file: &impl Object<'d>, root: &Path, path: &str) -> Vec<PathB
 
 /// Takes the symbols of a debug file if it belongs to `file`, which the build ids tell.
 fn add_debug_file<'d>(file: &impl Object<'d>, path: &Path, builder: &mut Builder) -> bool {
-    let Ok(opened) = open(path) else { return false };
-    let cache = ReadCache::new(opened);
-    let Ok(debug) = object::File::parse(&cache) else {
-        return false;
-    };
-    let same = matches!((file.build_id(), debug.build_id()), (Ok(Some(a)), Ok(Some(b))) if a == b);
-    if same {
-        add_symbols(&debug, builder);
-    }
-    same
+    let added = read_object(path, |debug| {
+        let same = matches!((file.build_id(), debug.build_id()), (Ok(Some(a)), Ok(Some(b))) if a == b);
+        if same {
+            add_symbols(debug, builder);
+        }
+        same
+    });
+    added.unwrap_or(false)
 }
 
 /// Version, and how the three parts behind it are written: a pointer of 32 bits relative to its own
@@ -360,6 +346,7 @@ mod tests {
 
     use super::*;
     use crate::memory::ProcessMemory;
+    use crate::symbols::open_file;
 
     #[inline(never)]
     fn bellows_elf_test_function(x: u64) -> u64 {
@@ -406,7 +393,7 @@ mod tests {
         for len in (0..image.len()).step_by(997) {
             let _ = ElfSymbols::of_image(&image[..len]);
         }
-        assert!(open(Path::new("/dev/null")).is_err() && open(Path::new("/tmp")).is_err());
+        assert!(open_file(Path::new("/dev/null")).is_err() && open_file(Path::new("/tmp")).is_err());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use linux::maps::{self, Mapping};
 use object::elf::PF_X;
+use object::read::ReadCache;
 use object::{Object, ObjectSegment as _, SegmentFlags};
 
 /// Where a mapped file can be read: through the process's own root directory; a deleted one through
@@ -34,6 +35,16 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
         true => Err(io::ErrorKind::FileTooLarge.into()),
         false => Err(io::ErrorKind::InvalidInput.into()),
     }
+}
+
+/// Has `read` look at the object file of a path.
+pub(super) fn read_object<T>(
+    path: &Path,
+    read: impl for<'d> FnOnce(&object::File<'d, &'d ReadCache<File>>) -> T,
+) -> io::Result<T> {
+    let cache = ReadCache::new(open(path)?);
+    let file = object::File::parse(&cache).map_err(io::Error::other)?;
+    Ok(read(&file))
 }
 
 /// The kernel maps the same image into every process, so ours serves.

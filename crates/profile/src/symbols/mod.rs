@@ -21,12 +21,12 @@ use linux::{Status, maps};
 use measure::Time;
 use stacks::{Builds, Frame, FrameKind, SourceLine};
 
-pub(crate) use self::elf::{defined, exported};
+pub(crate) use self::elf::{build_id, defined, exported};
 pub(crate) use self::files::{CodeSegments, files_of, open as open_file, vdso_image};
 pub use self::go::go_functions;
 pub(crate) use self::go::{GoCode, is_go};
 pub use self::jit::has_erlang_names;
-pub(crate) use self::recorded::{RecordedProcess, RecordedSymbols, build_id};
+pub(crate) use self::recorded::{RecordedProcess, RecordedSymbols};
 pub(crate) use self::space::{MOST_FILES, Place, Resolved, compiled_by};
 
 use self::jit::JitMap;

@@ -5,7 +5,6 @@ use linux::maps::Mapping;
 use measure::Time;
 use stacks::{Frame, FrameKind};
 
-use super::elf;
 use super::jit::JitMap;
 use super::kernel::KernelSymbols;
 use super::space::{AddressSpace, Modules};
@@ -68,9 +67,4 @@ impl RecordedProcess {
     pub(crate) fn set_jit_kind(&mut self, kind: FrameKind) {
         self.0.jit_kind = kind;
     }
-}
-
-/// The build id of the file at a path of this machine.
-pub(crate) fn build_id(path: &str) -> Option<Vec<u8>> {
-    elf::build_id(path.as_ref()).ok().flatten()
 }

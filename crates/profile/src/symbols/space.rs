@@ -136,9 +136,8 @@ impl AddressSpace {
         });
         self.mappings = mappings.collect();
         let mapped = self.mappings.iter().filter_map(|(_, module)| *module);
-        let names: Vec<&str> =
-            mapped.filter_map(|module| modules.all.get(module)).map(|module| module.name.as_str()).collect();
-        self.jit_kind = (names.iter()).fold(FrameKind::Native, |kind, name| compiled_by(kind, name));
+        let mapped = mapped.filter_map(|module| modules.all.get(module));
+        self.jit_kind = mapped.fold(FrameKind::Native, |kind, module| compiled_by(kind, &module.name));
         true
     }
 
@@ -196,8 +195,7 @@ impl AddressSpace {
 
     fn mapping_at(&self, address: u64) -> Option<&(Mapping, Option<usize>)> {
         let after = self.mappings.partition_point(|(mapping, _)| mapping.start <= address);
-        let found = self.mappings.get(after.checked_sub(1)?)?;
-        (address < found.0.end).then_some(found)
+        self.mappings.get(after.checked_sub(1)?).filter(|(mapping, _)| address < mapping.end)
     }
 }
 

@@ -204,5 +204,5 @@ fn look_into(pid: u32, emulator: &Mapping) -> Result<Vm, String> {
         ProcessMemory::open(pid).map_err(|error| format!("the memory of process {pid} cannot be read ({error})"))?;
     let exported = symbols::exported(pid, emulator, &beam::NAMES).unwrap_or_default();
     let variables = Variables::of(pid, emulator, &memory, exported);
-    Vm::discover(&memory, &variables).map_err(|why| why.to_string())
+    Vm::discover(&memory, &variables).map_err(str::to_owned)
 }

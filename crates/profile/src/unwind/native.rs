@@ -2,7 +2,6 @@
 //! every binary for exceptions (`.eh_frame`), which stripping leaves in.
 
 use std::collections::{HashMap, HashSet};
-use std::ops::Range;
 use std::sync::Arc;
 
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
@@ -37,8 +36,6 @@ pub(crate) struct NativeUnwinder {
     cache: CacheX86_64,
     /// By path and inode; nothing for a file that cannot be read.
     tables: HashMap<(Arc<str>, u64), Option<Tables>>,
-    /// Memory with code in it that is of no file, by address.
-    compiled: Vec<Range<u64>>,
     /// Mappings of a recorded process that were met, by their starts.
     met: HashSet<u64>,
 }
@@ -68,7 +65,6 @@ impl NativeUnwinder {
             unwinder: UnwinderX86_64::new(),
             cache: CacheX86_64::new(),
             tables: HashMap::new(),
-            compiled: Vec::new(),
             met: HashSet::new(),
         }
     }
@@ -87,14 +83,7 @@ impl NativeUnwinder {
             return;
         }
         self.unwinder = UnwinderX86_64::new();
-        self.compiled.clear();
-        for mapping in &maps {
-            if has_tables(mapping) {
-                self.add(mapping);
-            } else if is_filled(mapping) {
-                self.compiled.push(mapping.start..mapping.end);
-            }
-        }
+        maps.iter().filter(|it| has_tables(it)).for_each(|it| self.add(it));
         self.mappings = maps;
     }
 
@@ -118,16 +107,17 @@ impl NativeUnwinder {
 
     /// Whether a JIT compiled what is at this address.
     pub(crate) fn is_compiled(&self, address: u64) -> bool {
-        let after = self.compiled.partition_point(|range| range.start <= address);
-        let range = after.checked_sub(1).and_then(|at| self.compiled.get(at));
-        range.is_some_and(|range| address < range.end)
+        self.mapping_at(address).is_some_and(is_filled)
     }
 
     /// Whether code is known at this address.
     pub(crate) fn is_code(&self, address: u64) -> bool {
+        self.mapping_at(address).is_some_and(|it| has_tables(it) || is_filled(it))
+    }
+
+    fn mapping_at(&self, address: u64) -> Option<&Mapping> {
         let after = self.mappings.partition_point(|it| it.start <= address);
-        let mapping = after.checked_sub(1).and_then(|at| self.mappings.get(at));
-        mapping.is_some_and(|it| address < it.end && (has_tables(it) || is_filled(it)))
+        self.mappings.get(after.checked_sub(1)?).filter(|it| address < it.end)
     }
 
     /// Forgets the mappings of a recorded process: another one's follow, or it has others now.

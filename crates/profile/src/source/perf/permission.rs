@@ -24,7 +24,7 @@ fn explain(pid: u32, own: u32, owner: Option<u32>, access: &Access) -> Error {
                 None => "profile as that user or as root".to_owned(),
             },
         ),
-        (_, Some(remedy)) => (format!("{PARANOID} is {}", level(PARANOID)), remedy.to_string()),
+        (_, Some(remedy)) => (format!("{PARANOID} is {}", level(PARANOID)), remedy),
         (_, None) => (
             format!("perf_event_open is refused although {PARANOID} is {}", level(PARANOID)),
             "in a container, allow the system call: --cap-add PERFMON, or a seccomp profile with \
@@ -41,7 +41,7 @@ pub(crate) fn of_kernel(pid: u32, event: &str) -> Error {
     Error::NotPermitted {
         pid,
         reason: format!("{event} happens inside the kernel, and {PARANOID} is {}", level(PARANOID)),
-        remedy: remedy.map_or("run as root".to_owned(), |it| it.to_string()),
+        remedy: remedy.unwrap_or_else(|| "run as root".to_owned()),
     }
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn invalid(frequency: u32) -> Error {
 /// Not even the smallest ring may be locked in memory.
 pub(crate) fn locked_memory(pages: usize) -> Error {
     let name = "kernel.perf_event_mlock_kb";
-    let kb = machine::sysctl(name).map_or("unknown".to_owned(), |kb| kb.to_string());
+    let kb = level(name);
     Error::Options(Problem::new(
         format!("cannot lock a ring of {pages} pages in memory"),
         format!("{name} is {kb}, and other profilers of this user may have used it up"),

@@ -6,15 +6,15 @@ mod pclntab;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use linux::maps::{self, Mapping};
+use linux::maps;
 use object::elf::{R_AARCH64_RELATIVE, R_X86_64_RELATIVE};
-use object::read::{ReadCache, ReadRef};
+use object::read::ReadRef;
 use object::{Object as _, ObjectSection as _, RelocationFlags, SectionKind};
 use stacks::{Frame, FrameKind};
 
 use self::pclntab::Pclntab;
 use super::Function;
-use super::files::{bias, open};
+use super::files::{bias, read_object};
 
 /// The table's section, in programs that may be loaded anywhere the second.
 const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
@@ -64,19 +64,15 @@ pub(crate) struct GoCode {
 impl GoCode {
     /// That of a process; `None` where Go 1.18 or later has not linked it.
     pub(crate) fn of_process(pid: u32) -> Option<Self> {
-        let cache = ReadCache::new(open(&executable(pid)).ok()?);
-        let file = object::File::parse(&cache).ok()?;
-        let functions = GoFunctions::of(&file)?;
-        let maps = maps::maps(pid)?;
-        let covers = |mapping: &Mapping, bias| {
-            let start = functions.text.wrapping_add(bias);
-            (mapping.start..mapping.end).contains(&start)
-        };
-        let (range, bias) = maps.iter().find_map(|mapping| {
-            let bias = bias(&file, mapping)?;
-            covers(mapping, bias).then_some((mapping.start..mapping.end, bias))
-        })?;
-        Some(Self { functions, bias, range })
+        let code = read_object(&executable(pid), |file| {
+            let functions = GoFunctions::of(file)?;
+            let (range, bias) = maps::maps(pid)?.iter().find_map(|mapping| {
+                let (range, bias) = (mapping.start..mapping.end, bias(file, mapping)?);
+                range.contains(&functions.text.wrapping_add(bias)).then_some((range, bias))
+            })?;
+            Some(Self { functions, bias, range })
+        });
+        code.ok()?
     }
 
     /// Whether an address is one of code.
@@ -98,11 +94,7 @@ fn executable(pid: u32) -> PathBuf {
 
 /// Whether a process runs a Go program.
 pub(crate) fn is_go(pid: u32) -> bool {
-    let Ok(opened) = open(&executable(pid)) else {
-        return false;
-    };
-    let cache = ReadCache::new(opened);
-    object::File::parse(&cache).is_ok_and(|file| section(&file).is_some())
+    read_object(&executable(pid), |file| section(file).is_some()).unwrap_or(false)
 }
 
 /// The functions at an offset into the code of a Go program, innermost first, with the lines that they are at, by the

@@ -35,38 +35,6 @@ pub(super) struct Wanted {
     pub(super) started: Option<SystemTime>,
 }
 
-/// Why a file is not believed.
-#[derive(Debug)]
-pub(super) enum Refusal {
-    /// There is none, or it cannot be opened.
-    Missing,
-    /// A link, a pipe, a folder.
-    NoFile,
-    /// It belongs to this user, who has no business with the process.
-    Owner(u32),
-    /// It was last written before the process started.
-    Stale(SystemTime),
-}
-
-impl Refusal {
-    pub(super) fn text(&self, path: &Path, wanted: &Wanted) -> String {
-        let (path, pid) = (path.display(), wanted.pid);
-        match self {
-            Self::Missing => format!("{path} cannot be opened, so compiled code has no names"),
-            Self::NoFile => format!("{path} is not a plain file and was not read as a JIT map"),
-            Self::Owner(uid) => format!("{path} belongs to user {uid}, not to that of process {pid}, and was ignored"),
-            Self::Stale(written) => {
-                let before = wanted.started.and_then(|t| t.duration_since(*written).ok());
-                let before = Nanos::from(before.unwrap_or_default());
-                format!(
-                    "{path} was last written {before} before process {pid} started: it is the JIT \
-                     map of an earlier process of this number and was ignored"
-                )
-            }
-        }
-    }
-}
-
 /// Change of a file since the last look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
@@ -96,36 +64,46 @@ pub(super) struct MapFile {
     partial: Vec<u8>,
 }
 
-/// The file at `path`, if it is to be believed.
-pub(super) fn find(path: &Path, wanted: &Wanted) -> Result<Id, Refusal> {
-    let metadata = fs::symlink_metadata(path).map_err(|_| Refusal::Missing)?;
-    check(&metadata, wanted)?;
-    Ok((metadata.dev(), metadata.ino()))
+/// The file at `path`, `None` where there is none; the error says why it is not to be believed.
+pub(super) fn find(path: &Path, wanted: &Wanted) -> Result<Option<Id>, String> {
+    let Ok(metadata) = fs::symlink_metadata(path) else {
+        return Ok(None);
+    };
+    check(path, &metadata, wanted)?;
+    Ok(Some((metadata.dev(), metadata.ino())))
 }
 
-fn check(metadata: &Metadata, wanted: &Wanted) -> Result<(), Refusal> {
+fn check(path: &Path, metadata: &Metadata, wanted: &Wanted) -> Result<(), String> {
+    let (path, pid, uid) = (path.display(), wanted.pid, metadata.uid());
     if !metadata.is_file() {
-        return Err(Refusal::NoFile);
+        return Err(format!("{path} is not a plain file and was not read as a JIT map"));
     }
-    if !wanted.owners.contains(&metadata.uid()) {
-        return Err(Refusal::Owner(metadata.uid()));
+    if !wanted.owners.contains(&uid) {
+        return Err(format!("{path} belongs to user {uid}, not to that of process {pid}, and was ignored"));
     }
-    let started = wanted.started.and_then(|t| t.checked_sub(SLACK));
-    match (started, metadata.modified()) {
-        (Some(started), Ok(written)) if written < started => Err(Refusal::Stale(written)),
+    match (wanted.started, metadata.modified()) {
+        (Some(started), Ok(written)) if started.checked_sub(SLACK).is_some_and(|it| written < it) => {
+            let before = Nanos::from(started.duration_since(written).unwrap_or_default());
+            Err(format!(
+                "{path} was last written {before} before process {pid} started: it is the JIT \
+                 map of an earlier process of this number and was ignored"
+            ))
+        }
         _ => Ok(()),
     }
 }
 
 impl MapFile {
-    pub(super) fn open(path: &Path, wanted: &Wanted) -> Result<Self, Refusal> {
+    /// The map at `path`; the error says why it is not to be believed.
+    pub(super) fn open(path: &Path, wanted: &Wanted) -> Result<Self, String> {
         // Without NONBLOCK a pipe would wait for a writer.
         let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
         let flags = i32::try_from(flags.bits()).unwrap_or(0);
-        let file = File::options().read(true).custom_flags(flags).open(path);
-        let file = file.map_err(|_| Refusal::Missing)?;
-        let metadata = file.metadata().map_err(|_| Refusal::Missing)?;
-        check(&metadata, wanted)?;
+        let opened = File::options().read(true).custom_flags(flags).open(path);
+        let opened = opened.and_then(|file| Ok((file.metadata()?, file)));
+        let missing = |_| format!("{} cannot be opened, so compiled code has no names", path.display());
+        let (metadata, file) = opened.map_err(missing)?;
+        check(path, &metadata, wanted)?;
         Ok(Self {
             file,
             id: (metadata.dev(), metadata.ino()),

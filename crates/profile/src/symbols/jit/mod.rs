@@ -20,7 +20,7 @@ use linux::{ProcessId, Status, maps};
 use measure::Time;
 use stacks::SourceLine;
 
-use self::file::{Change, MapFile, Refusal, Wanted};
+use self::file::{Change, MapFile, Wanted};
 use self::table::JitTable;
 use self::unwritten::Unwritten;
 pub use self::unwritten::has_erlang_names;
@@ -64,15 +64,8 @@ impl JitMap {
     }
 
     fn from_candidates(candidates: Vec<PathBuf>, wanted: Wanted) -> Self {
-        Self {
-            candidates,
-            wanted,
-            file: None,
-            unwritten: None,
-            table: JitTable::default(),
-            before: None,
-            refused: None,
-        }
+        let table = JitTable::default();
+        Self { candidates, wanted, file: None, unwritten: None, table, before: None, refused: None }
     }
 
     /// The function that covered `address` at the instant `at`.
@@ -164,22 +157,22 @@ impl JitMap {
         let known = self.file.as_ref().map(MapFile::id);
         for path in &self.candidates {
             match file::find(path, &self.wanted) {
+                Ok(None) => {}
                 // Nothing to open: it is the file that is open already.
-                Ok(id) if Some(id) == known => return None,
+                Ok(id) if id == known => return None,
                 Ok(_) => match MapFile::open(path, &self.wanted) {
                     Ok(file) if known.is_some() => return Some(file),
                     Ok(file) => {
                         self.file = Some(file);
                         return None;
                     }
-                    Err(refusal) => refused = refused.or(Some((path, refusal))),
+                    Err(why) => refused = refused.or(Some(why)),
                 },
-                Err(Refusal::Missing) => {}
-                Err(refusal) => refused = refused.or(Some((path, refusal))),
+                Err(why) => refused = refused.or(Some(why)),
             }
         }
-        if let Some((path, refusal)) = refused {
-            self.refused = Some(refusal.text(path, &self.wanted));
+        if refused.is_some() {
+            self.refused = refused;
         }
         None
     }

@@ -53,12 +53,9 @@ impl Unwritten {
             }
         });
         let took = Clock.now().since(begin);
-        let rest = match self.next {
-            None => Nanos(0),
-            Some(_) => Nanos(took.0.saturating_mul(REST)),
-        };
+        let rest = self.next.map_or(Nanos(0), |_| Nanos(took.0.saturating_mul(REST)));
         self.next = Some(begin + read.map_or(rest.max(Nanos::SECOND), |_| rest));
-        read.is_ok_and(|modules| modules > 0)
+        read.is_some_and(|modules| modules > 0)
     }
 }
 
