@@ -40,7 +40,6 @@ pub(crate) fn cpu_list(text: &str) -> BTreeSet<u32> {
 /// CPU limits of one process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CpuLimits {
-    /// Processors, by number.
     cpus: BTreeSet<u32>,
     /// Cores worth of time, and the control group that allows no more.
     quota: Option<(f64, String)>,
@@ -69,7 +68,6 @@ impl CpuLimits {
         })
     }
 
-    /// Cores that the process may use at once.
     fn cores(&self) -> f64 {
         let all = self.cpus.len() as f64;
         self.quota.as_ref().map_or(all, |(quota, _)| quota.min(all))

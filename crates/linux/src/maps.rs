@@ -27,8 +27,7 @@ fn text(pid: u32) -> Option<String> {
     read_lossy(format!("/proc/{pid}/maps")).ok()
 }
 
-/// The executable mappings of a process, in the order of addresses; `None` where it has ended or
-/// they may not be read.
+/// The executable mappings of a process, in the order of addresses; `None` where it has ended or they may not be read.
 pub fn maps(pid: u32) -> Option<Vec<Mapping>> {
     // A process that has ended still shows an empty file until it is waited for.
     text(pid).filter(|text| !text.is_empty()).map(|text| parse_maps(&text))
@@ -39,7 +38,6 @@ pub fn ranges(pid: u32) -> Vec<Range<u64>> {
     text(pid).unwrap_or_default().lines().filter_map(range_of).collect()
 }
 
-/// The addresses of a line's mapping.
 fn range_of(line: &str) -> Option<Range<u64>> {
     let (start, end) = line.split_once(' ')?.0.split_once('-')?;
     Some(u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?)

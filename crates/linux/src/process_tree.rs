@@ -169,7 +169,6 @@ impl ProcessTree {
     }
 }
 
-/// Accounts of all known processes.
 #[derive(Debug)]
 struct Accounts {
     members: BTreeMap<ProcessId, Account>,
@@ -209,7 +208,6 @@ impl Accounts {
         Self { members: BTreeMap::new(), total: Nanos::ZERO, rounding }
     }
 
-    /// Counts a process from now on.
     fn begin(&mut self, id: ProcessId, tick: Nanos) {
         if let Some((Seen { parent, cpu: Some(cpu), of_children }, _)) = Seen::now(id, tick) {
             self.members.insert(id, Account { parent, cpu, of_children, owed: Nanos::ZERO });

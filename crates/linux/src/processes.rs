@@ -134,8 +134,7 @@ pub fn stack_start(pid: u32) -> Option<u64> {
     stat(pid).map(|stat| stat.stack_start).filter(|start| *start > 0)
 }
 
-/// The name may hold blanks, brackets and any other bytes: it ends at the last `)`. Field numbers as
-/// in proc(5).
+/// The name may hold blanks, brackets and any other bytes: it ends at the last `)`. Field numbers as in proc(5).
 fn parse_stat(line: &[u8]) -> Option<Stat> {
     let text = String::from_utf8_lossy(line);
     let (head, tail) = text.rsplit_once(')')?;

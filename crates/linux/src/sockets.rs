@@ -159,8 +159,7 @@ fn tables(place: &str) -> Vec<Socket> {
     tables.flat_map(|table| sockets(&table).collect::<Vec<_>>()).collect()
 }
 
-/// `sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode …`: those that listen or
-/// are connected.
+/// `sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode …`: those that listen or are connected.
 fn sockets(table: &str) -> impl Iterator<Item = Socket> {
     table.lines().skip(1).filter_map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -235,8 +234,7 @@ pub struct TcpInfo {
 }
 
 impl TcpInfo {
-    /// This process's established connections to a port, by their sockets' inodes; none where the
-    /// kernel does not tell.
+    /// This process's established connections to a port, by their sockets' inodes; none where the kernel does not tell.
     pub fn of_own_connections_to(port: u16) -> BTreeMap<u32, Self> {
         let own = inodes_of(std::process::id());
         Self::established(port, &own, |_| true)

@@ -15,15 +15,12 @@ const BPF: u64 = 1 << 39;
 /// Facts that decide a profile's access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// The effective user is root.
     is_root: bool,
     /// It is in a user namespace, which gives none of the capabilities that count here.
     in_user_namespace: bool,
     /// Its effective capabilities, a bit each.
     capabilities: u64,
-    /// `kernel.perf_event_paranoid`, as far as it can be read.
     paranoid: Option<i64>,
-    /// `kernel.kptr_restrict`, as far as it can be read.
     kptr_restrict: Option<i64>,
 }
 
@@ -133,7 +130,6 @@ fn still_there(file: PathBuf) -> PathBuf {
 
 #[cfg(test)]
 impl Access {
-    /// Of a user with these capabilities, under these settings.
     pub(crate) const fn of(is_root: bool, capabilities: u64, paranoid: i64, restrict: i64) -> Self {
         Self {
             is_root,
@@ -149,7 +145,6 @@ impl Access {
 mod tests {
     use super::*;
 
-    /// Everything that the kernel looks at.
     fn states() -> impl Iterator<Item = Access> {
         let bits = [SYSLOG, PERFMON, BPF, SYS_ADMIN];
         let sets = (0..1 << bits.len()).map(move |set: u64| {

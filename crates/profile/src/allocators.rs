@@ -28,7 +28,6 @@ pub(crate) struct Function {
     behind: Option<&'static str>,
 }
 
-/// Functions that allocate.
 pub(crate) static ALLOCATE: [Function; 8] = [
     function("malloc", "first"),
     function("calloc", "product"),
@@ -67,7 +66,6 @@ pub(crate) struct Probe {
     pub(crate) role: Role,
 }
 
-/// Purpose of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Calls or bytes are counted where the function begins.
@@ -81,7 +79,6 @@ pub(crate) enum Role {
 }
 
 impl Probe {
-    /// Whether blocks are followed by it.
     pub(crate) fn is_followed(&self) -> bool {
         self.role != Role::Counted
     }

@@ -62,7 +62,6 @@ pub(crate) struct Part {
     pub(crate) process_cpu: Nanos,
 }
 
-/// A sample without its stack.
 struct Taken {
     at: Time,
     thread: String,
@@ -86,7 +85,6 @@ pub(crate) struct Subject {
     pub(crate) period_ns: u64,
 }
 
-/// Turns records into a profile.
 pub(crate) struct Converter {
     subject: Subject,
     threads: Threads,
@@ -103,7 +101,6 @@ pub(crate) struct Converter {
     stack: Stack,
     /// Erlang processes by their index in the profile.
     processes: HashMap<ProcessId, u32>,
-    /// Where names come late.
     late: Option<LateNames>,
     /// It was noted why there are none.
     told_why_unnamed: bool,
@@ -216,7 +213,6 @@ impl Converter {
         named
     }
 
-    /// Notes that a virtual machine does not tell names, and why.
     pub(crate) fn note_unnamed(&mut self, why: &str) {
         self.told_why_unnamed = true;
         let which = match self.stacks.symbols().runtime_without_jit_map() {
@@ -226,7 +222,6 @@ impl Converter {
         self.note(&format!("{which} have no names, because {why}"));
     }
 
-    /// Takes one record of the source.
     pub(crate) fn record(&mut self, record: &Record<'_>) {
         match *record {
             Record::Sample(sample) => self.sample(&sample),
@@ -356,7 +351,6 @@ impl Converter {
         }
     }
 
-    /// The index of an Erlang process in the profile.
     fn process(&mut self, process: ProcessId) -> u32 {
         let known = self.processes.get(&process).copied();
         known.unwrap_or_else(|| {
@@ -369,7 +363,6 @@ impl Converter {
         })
     }
 
-    /// Looks for new memory with code in it.
     fn refresh_mappings(&mut self) {
         if self.stacks.refresh_mappings() {
             self.unwinder.refresh();
@@ -407,7 +400,6 @@ impl Converter {
         }
     }
 
-    /// Ends the file.
     pub(crate) fn finish(mut self, part: Part) -> Outcome {
         self.write_held_memory();
         if let Some(mut late) = self.late.take() {
@@ -450,7 +442,6 @@ impl Converter {
         end(ended, footer, outcome)
     }
 
-    /// Notes why functions have no names, where they lack them.
     fn note_lacking_names(&mut self) {
         if let Some(why) = self.stacks.symbols().refused_jit_map() {
             let why = why.to_owned();
@@ -480,7 +471,6 @@ impl Converter {
         }
     }
 
-    /// The time on the run's axis.
     pub(crate) fn since_origin(&self, at: Time) -> Nanos {
         at.since(self.origin)
     }
@@ -499,7 +489,6 @@ impl Converter {
     }
 }
 
-/// Writes the last line of a file.
 fn end(sink: StacksWriter, footer: Footer, mut outcome: Outcome) -> Outcome {
     if let Err(error) = sink.finish(footer) {
         outcome.notes.push(format!("the file of stacks is incomplete: {error}; make room on the disk"));
@@ -532,7 +521,6 @@ struct Unweighed {
     sample: Sample,
     at: Time,
     unnamed: Option<Stack>,
-    /// Bytes of its stack that were copied.
     copied: u64,
 }
 

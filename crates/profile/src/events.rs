@@ -53,7 +53,6 @@ pub(crate) enum EventSource {
 enum Pace {
     /// So many a second and thread that the frequency is not exceeded; those between are counted.
     Frequency,
-    /// Each of them.
     Each,
     /// One in about so many calls or bytes, by chance; each stands for as many.
     OneIn(u32),
@@ -192,8 +191,7 @@ impl Event {
         }
     }
 
-    /// Nanoseconds of CPU time that a weight of 1 stands for at this many samples a second; 0 where it
-    /// stands for none.
+    /// Nanoseconds of CPU time that a weight of 1 stands for at this many samples a second; 0 where it stands for none.
     pub(crate) fn period_ns(&self, frequency: u32) -> u64 {
         let period = 1_000_000_000u64.checked_div(frequency.into());
         period.filter(|_| self.kind == EventKind::OnCpu).unwrap_or_default()
@@ -210,10 +208,8 @@ impl Event {
     }
 }
 
-/// An event as this kernel knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KernelEvent {
-    /// One of its own counters: `PERF_COUNT_SW_*`.
     Software(u32),
     /// A place in its code.
     Tracepoint(Tracepoint),
@@ -271,12 +267,10 @@ impl KernelEvent {
         matches!(self, Self::Software(_))
     }
 
-    /// Whether it is a place in the kernel's code.
     pub(crate) const fn is_tracepoint(&self) -> bool {
         matches!(self, Self::Tracepoint(_))
     }
 
-    /// Whether only the copier's program can take it.
     pub(crate) const fn needs_program(&self) -> bool {
         matches!(self, Self::Probes(_) | Self::Calls(_))
     }
@@ -290,7 +284,6 @@ impl KernelEvent {
         }
     }
 
-    /// The field that its samples weigh by.
     pub(crate) const fn field(&self) -> Option<Field> {
         match self {
             Self::Software(_) | Self::Probes(_) | Self::Calls(_) => None,
@@ -373,12 +366,10 @@ static CALLS: [(SystemCall, &str); 5] = [
 ];
 
 impl SystemCall {
-    /// Number in a record.
     pub(crate) const fn number(self) -> u8 {
         self as u8
     }
 
-    /// The call of a number.
     pub(crate) fn of(number: u64) -> Option<Self> {
         let mut calls = CALLS.iter().map(|(call, _)| *call);
         calls.find(|call| u64::from(call.number()) == number)

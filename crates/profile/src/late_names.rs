@@ -22,7 +22,6 @@ const MOST_ADDRESSES: usize = 2 << 20;
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) stack: Stack,
-    /// When it was taken.
     pub(crate) at: Time,
     /// Without its stack.
     pub(crate) sample: Sample,
@@ -39,12 +38,10 @@ pub(crate) struct LateNames {
     /// The map was written and not read yet.
     written: bool,
     pause: Nanos,
-    /// When names may be asked for next.
     next: Time,
 }
 
 impl LateNames {
-    /// For a JVM that has just written its map.
     pub(crate) fn new(jvm: Arc<Jvm>) -> Self {
         Self {
             jvm,
@@ -82,7 +79,6 @@ impl LateNames {
         Ok(self.written)
     }
 
-    /// Takes the answer of the JVM.
     fn join(&mut self) -> Result<(), String> {
         let Some(request) = self.request.take() else {
             return Ok(());
@@ -114,7 +110,6 @@ impl LateNames {
         Some(self.release())
     }
 
-    /// Whether any sample waits.
     pub(crate) const fn holds_any(&self) -> bool {
         !self.held.is_empty()
     }

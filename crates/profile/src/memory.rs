@@ -23,14 +23,12 @@ pub(crate) trait Memory {
         words.iter().copied().map(u64::from_ne_bytes).collect()
     }
 
-    /// The word at an address.
     fn word(&self, address: u64) -> Option<u64> {
         let mut bytes = [0; 8];
         self.read(address, &mut bytes).then(|| u64::from_ne_bytes(bytes))
     }
 }
 
-/// The memory of a process.
 #[derive(Debug)]
 pub(crate) struct ProcessMemory(File);
 
@@ -91,7 +89,6 @@ impl<T: Ranged> Ranges<T> {
         self.0.len()
     }
 
-    /// Value whose range holds an address.
     pub(crate) fn at(&self, address: u64) -> Option<&T> {
         let (_, found) = self.0.range(..=address).next_back()?;
         (address < found.range().end).then_some(found)

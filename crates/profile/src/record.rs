@@ -16,7 +16,6 @@ const CONTEXT_FIRST: u64 = b::PERF_CONTEXT_MAX;
 const CONTEXT_KERNEL: u64 = b::PERF_CONTEXT_KERNEL;
 const CONTEXT_USER: u64 = b::PERF_CONTEXT_USER;
 
-/// A record in the kernel's own form.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RawRecord<'a> {
     /// Kind: one of `PERF_RECORD_*`.
@@ -30,30 +29,23 @@ pub(crate) struct RawRecord<'a> {
 /// A record that bears on the profile.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
-    /// The event happened.
     Sample(SampleRecord<'a>),
     /// This many records did not fit into the ring.
     Lost(u64),
     /// The kernel stops sampling for a while.
     Throttle,
-    /// A thread has a new name.
     Comm { pid: u32, tid: u32, name: &'a [u8] },
-    /// A thread or process was started.
     Fork { pid: u32, tid: u32, parent_tid: u32 },
-    /// A thread has ended.
     Exit { tid: u32 },
-    /// Executable memory was mapped.
     Mmap { pid: u32 },
     /// A thread begins to run, or ends to: another takes its processor, and it may be that it would have run on.
     Switch { tid: u32, time: u64, runs: Runs },
-    /// Anything else.
     Other,
 }
 
 /// Effect of a switch on a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Runs {
-    /// It begins to run.
     Begins,
     /// It has nothing to do, or waits.
     Ends,
@@ -64,30 +56,24 @@ pub(crate) enum Runs {
 /// Why a time off CPU ended, as far as records tell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended<'a> {
-    /// The thread was woken.
     Woken(WakeUp<'a>),
     /// It was awake, and got a processor.
     GotProcessor,
     /// It could have run all the time, and got a processor back.
     WasPreempted,
-    /// It has not ended yet.
     NotYet,
     /// Nobody saw what woke it.
     Unseen,
 }
 
-/// Who wakes a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WakeUp<'a> {
     /// The process that runs, whoever it is that an interrupt stopped.
     pub(crate) pid: u32,
-    /// The name of its thread.
     pub(crate) waker: &'a [u8],
-    /// Its kernel stack.
     pub(crate) chain: Chain<'a>,
 }
 
-/// One sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SampleRecord<'a> {
     pub(crate) pid: u32,
@@ -120,7 +106,6 @@ pub(crate) struct KeptSample {
 }
 
 impl SampleRecord<'_> {
-    /// A copy.
     pub(crate) fn keep(&self) -> KeptSample {
         KeptSample {
             tid: self.tid,
@@ -156,7 +141,6 @@ impl KeptWakeUp {
 }
 
 impl KeptSample {
-    /// The sample as it was.
     pub(crate) fn get(&self) -> SampleRecord<'_> {
         SampleRecord {
             pid: self.pid,
@@ -182,7 +166,6 @@ impl KeptSample {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chain<'a>(&'a [u8]);
 
-/// An entry of a call chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     Kernel(u64),
@@ -247,7 +230,6 @@ pub(crate) fn parse<'a>(raw: &RawRecord<'a>) -> Option<Record<'a>> {
     })
 }
 
-/// Effect of a switch, by its bits.
 const fn runs(misc: u32) -> Runs {
     if misc & b::PERF_RECORD_MISC_SWITCH_OUT == 0 {
         Runs::Begins

@@ -36,7 +36,6 @@ pub struct Sampler {
     signals: Arc<Signals>,
     state: SamplerState,
     pid: u32,
-    /// Header of its files.
     header: ProfileHeader,
     stays_in_the_way: bool,
 }
@@ -327,7 +326,6 @@ impl SamplingSwitch {
 
 #[cfg(test)]
 impl Sampler {
-    /// Whether the process has ended, which ends sampling.
     pub(crate) fn target_ended(&self) -> bool {
         self.signals.ended.load(Ordering::Acquire)
     }

@@ -13,8 +13,7 @@ use crate::unwind::Stack;
 /// The frames of an address, behind those of functions that were inlined there.
 type Frames = Arc<[u32]>;
 
-/// The frames and stacks that samples have shown so far: an address is named once and not once per
-/// sample.
+/// The frames and stacks that samples have shown so far: an address is named once and not once per sample.
 #[derive(Debug)]
 pub(crate) struct StackTable {
     symbols: Symbols,
@@ -47,7 +46,6 @@ enum Root {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) id: u32,
-    /// The stack reaches its root.
     pub(crate) complete: bool,
     /// An address in memory that a compiler fills has no name, which may yet come.
     pub(crate) unnamed: bool,
@@ -72,8 +70,7 @@ impl StackTable {
         &self.symbols
     }
 
-    /// The node of a stack that was taken at the instant `at`; an empty one is a stack of one
-    /// unknown frame.
+    /// The node of a stack that was taken at the instant `at`; an empty one is a stack of one unknown frame.
     pub(crate) fn node(&mut self, stack: &Stack, at: Time, sink: &mut StacksWriter) -> Node {
         let mut path = std::mem::take(&mut self.path);
         path.clear();

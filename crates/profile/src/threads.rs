@@ -58,7 +58,6 @@ impl Threads {
         *thread.source.get_or_insert(if own { tid } else { owner }) == owner
     }
 
-    /// The name of a thread.
     pub(crate) fn name(&mut self, tid: u32) -> &str {
         let known = self.threads.get(&tid).is_some_and(|thread| thread.name.is_some());
         if !known {
@@ -116,7 +115,6 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// The process `pid`, where it can be sampled.
     pub(crate) fn find(pid: u32) -> Result<Self, Error> {
         if !Path::new(&format!("/proc/{pid}")).exists() {
             return Err(Error::NoSuchProcess { pid });

@@ -10,7 +10,6 @@ use crate::Error;
 /// Bytes of a description that are read.
 const LONGEST_FORMAT: u64 = 64 << 10;
 
-/// A tracepoint as the kernel knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tracepoint {
     /// The number that `perf_event_attr.config` takes.

@@ -11,7 +11,6 @@ use crate::symbols::Symbols;
 /// Names of other processes that are kept.
 const MOST_NAMES: usize = 1 << 12;
 
-/// Findings about wakers so far.
 #[derive(Debug)]
 pub(crate) struct Wakers {
     /// The process whose threads are woken.
@@ -23,12 +22,10 @@ pub(crate) struct Wakers {
 }
 
 impl Wakers {
-    /// For the threads of a process.
     pub(crate) fn of(pid: u32) -> Self {
         Self { pid, clues: HashMap::new(), names: HashMap::new() }
     }
 
-    /// Why a time off CPU ended.
     pub(crate) fn wait(&mut self, ended: Ended<'_>, symbols: &Symbols) -> Wait {
         let reason = match ended {
             // Without names of the kernel's functions interrupts cannot be told from whom they interrupt.

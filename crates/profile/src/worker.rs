@@ -32,18 +32,15 @@ const PATIENCE: Nanos = Nanos::from_millis(2_000);
 /// State shared by the sampler and its thread.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    /// Wakes the thread.
     pub(crate) wake: OwnedFd,
     pub(crate) stop: AtomicBool,
     /// CPU time that the process had used at the end, known when `stop` is set; 0 where it is not known.
     pub(crate) process_cpu_ns: AtomicU64,
-    /// The process has ended.
     pub(crate) ended: AtomicBool,
     /// Nanoseconds of the clock from which on nothing that memory does counts.
     pub(crate) held_until_ns: AtomicU64,
     /// Action at an instant to come.
     pub(crate) turn: Mutex<Option<Turn>>,
-    /// Times in which nothing is sampled.
     pub(crate) pauses: Pauses,
 }
 
@@ -84,11 +81,9 @@ pub(crate) struct Turn {
     pub(crate) done: Sender<Outcome>,
 }
 
-/// State when the present part began.
 struct Begun {
     at: Time,
     own_cpu: Nanos,
-    /// CPU time that the process had used.
     process_cpu: Option<Nanos>,
     lost: u64,
     counted: Option<u64>,
@@ -165,7 +160,6 @@ impl Worker {
         self.converter.finish(part)
     }
 
-    /// State at the beginning of a part.
     fn begun(&self, at: Time, process_cpu: Option<Nanos>, paused_cpu: Nanos) -> Begun {
         Begun {
             at,
@@ -197,7 +191,6 @@ impl Worker {
         self.converter.is_settled() || Clock.now() >= turn_at + PATIENCE
     }
 
-    /// Ends one part and begins the next.
     fn turn(&mut self, turn: Turn, begun: &Begun, signals: &Signals) -> Begun {
         let process_cpu = linux::cpu_time(self.target.pid);
         let paused_cpu = signals.pauses.cpu();
@@ -210,8 +203,7 @@ impl Worker {
         self.begun(turn.at, process_cpu, paused_cpu)
     }
 
-    /// Waits for records, for the time-out, or for a word from the sampler; says whether the process
-    /// has ended.
+    /// Waits for records, for the time-out, or for a word from the sampler; says whether the process has ended.
     fn wait(&mut self, signals: &Signals, timeout: Nanos) -> bool {
         let timeout = Timespec {
             tv_sec: 0,
@@ -251,7 +243,6 @@ impl Worker {
 /// How the note ends that a process has ended while it was sampled.
 pub const PROCESS_ENDED: &str = "the profile covers it until then";
 
-/// CPU time of the calling thread.
 fn thread_cpu() -> Nanos {
     let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
     Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)

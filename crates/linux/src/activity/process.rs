@@ -27,7 +27,6 @@ struct Growth<Member> {
     sums: Vec<f64>,
 }
 
-/// Counts of a member at its last reading.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     counts: Vec<u64>,

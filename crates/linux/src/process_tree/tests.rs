@@ -10,7 +10,6 @@ use super::*;
 
 const TICK: u64 = 1_000_000;
 
-/// A process of a played machine.
 #[derive(Clone, Copy, Debug, Default)]
 struct Played {
     parent: u32,
@@ -25,7 +24,6 @@ struct Machine {
     random: Random,
     next: u32,
     live: BTreeMap<u32, Played>,
-    /// CPU time of the tree.
     truth: u64,
     /// Of that, what went where nobody can see it.
     hidden: u64,

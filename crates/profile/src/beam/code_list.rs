@@ -17,7 +17,6 @@ use super::compiled::{CompiledModule, HEAD, of_emulator};
 use super::is_pointer;
 use crate::memory::Memory;
 
-/// The variable.
 pub(crate) const CODE_LIST: &str = "__jit_debug_descriptor";
 
 const VERSION: u64 = 1;
@@ -29,10 +28,8 @@ const MOST_BYTES: usize = 256 << 20;
 /// How often a list is read before it is left for later.
 const ATTEMPTS: usize = 3;
 
-/// The list of a running emulator.
 #[derive(Debug)]
 pub(crate) struct CodeList {
-    /// Where the variable is.
     address: u64,
     /// Entries by address, as they were when they were read, and the hash of their records.
     known: HashMap<u64, (ListedCode, Option<u64>)>,
@@ -49,7 +46,6 @@ struct ListedCode {
 }
 
 impl CodeList {
-    /// The list whose variable is there.
     pub(crate) fn at(address: u64) -> Self {
         Self { address, known: HashMap::new() }
     }
@@ -153,7 +149,6 @@ impl<'m, M: Memory> Records<'m, M> {
         Self { memory, bytes: Vec::new(), left: MOST_BYTES }
     }
 
-    /// Present record of an entry.
     fn read(&mut self, entry: &ListedCode) -> Option<&[u8]> {
         self.left = self.left.checked_sub(entry.len)?;
         self.bytes.resize(entry.len, 0);

@@ -30,7 +30,6 @@ const WHOLE_HEAD: usize = 32;
 const AFTER_MODULE: usize = 6;
 const AFTER_OTHERS: usize = 2;
 
-/// The code of a module.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct CompiledModule<'a> {
     pub(crate) code: Range<u64>,

@@ -87,7 +87,6 @@ impl IdentifierLayout {
     }
 }
 
-/// A process of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ProcessId {
     term: u64,
@@ -115,7 +114,6 @@ impl fmt::Display for ProcessId {
     }
 }
 
-/// Whether a word is the identifier of a local process.
 pub(crate) fn is_identifier(word: u64) -> bool {
     word & IDENTIFIER_MASK == IDENTIFIER_TAG
 }

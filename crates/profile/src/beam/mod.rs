@@ -62,14 +62,12 @@ impl ProcessLayout {
     /// Bytes from the first field on that hold all of them.
     pub(crate) const SPAN: i16 = 128;
 
-    /// The field that comes first.
     pub(crate) fn first(&self) -> i16 {
         let fields = [self.stop, self.frame_pointer, self.heap, self.hend];
         fields.into_iter().min().unwrap_or_default()
     }
 }
 
-/// A running BEAM with a JIT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Vm {
     pub(crate) process: ProcessLayout,
@@ -79,7 +77,6 @@ pub(crate) struct Vm {
     pub(crate) normal_exit: u64,
     /// Where each scheduler writes down which process it runs.
     pub(crate) current_process: HashMap<Scheduler, u64>,
-    /// How the identifiers of processes are made up.
     pub(crate) identifiers: IdentifierLayout,
 }
 
@@ -114,16 +111,13 @@ impl Vm {
     }
 }
 
-/// An entry of the table of processes.
 struct Entry {
     place: usize,
     process: u64,
     identifier: u64,
 }
 
-/// The table of processes.
 struct Table {
-    /// Some processes of the node.
     entries: Vec<Entry>,
     /// Places that it has noted, from OTP 26 on.
     places: Option<Places>,

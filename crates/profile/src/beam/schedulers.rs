@@ -61,9 +61,8 @@ pub(super) struct Group {
     pub(super) count: u64,
 }
 
-/// Where each scheduler writes down its process: in front of its kind, its number, and its number among the
-/// dirty ones. The ordinary ones decide where in a scheduler that is; dirty ones count where it holds for all of
-/// their kind.
+/// Where each scheduler writes down its process: in front of its kind, its number, and its number among the dirty ones.
+/// The ordinary ones decide where in a scheduler that is; dirty ones count where it holds for all of their kind.
 pub(super) fn current_processes(
     memory: &impl Memory,
     ordinary: Group,

@@ -34,10 +34,8 @@ pub(crate) const NAMES: [&str; 10] = [
 /// Words of data that are searched: eight times those of OTP 29.
 const MOST_WORDS: u64 = 400_000;
 
-/// The variables of a running emulator.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Variables {
-    /// Addresses by name.
     pub(super) exported: HashMap<&'static str, u64>,
     /// Its data, each piece from an address on; none where it exports what it has.
     pub(super) data: Vec<(u64, Vec<u64>)>,
@@ -61,7 +59,6 @@ impl Variables {
         Self { exported, data }
     }
 
-    /// Where the list of compiled modules begins.
     pub(crate) fn code_list(&self, memory: &impl Memory) -> Option<u64> {
         let exported = self.exported.get(CODE_LIST).copied();
         exported.or_else(|| {

@@ -74,7 +74,6 @@ impl<T> HeldMemory<T> {
         self.blocks.end()
     }
 
-    /// Note of blocks left out.
     pub(crate) fn left_out(&mut self) -> Option<String> {
         let count = self.blocks.left_out();
         (count > 0)
@@ -90,7 +89,6 @@ fn stands_for(bytes: u64, one_in: f64) -> u64 {
     (bytes / chosen).round() as u64
 }
 
-/// The blocks that are held.
 #[derive(Debug)]
 struct Blocks<T> {
     by_number: HashMap<u64, Block<T>>,
@@ -121,7 +119,6 @@ impl<T> Blocks<T> {
         true
     }
 
-    /// A block that was taken is not followed.
     const fn leave_out(&mut self) {
         self.left_out += 1;
     }
@@ -136,7 +133,6 @@ impl<T> Blocks<T> {
         }
     }
 
-    /// Ends the account; returns the blocks held, with their bytes.
     fn end(&mut self) -> Vec<(T, u64)> {
         let blocks = std::mem::take(&mut self.by_number).into_values();
         blocks.map(|it| (it.by, it.bytes)).collect()

@@ -21,7 +21,6 @@ use rustix::process::Signal;
 
 /// A JVM answers when its threads have come to a safepoint, which takes milliseconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time in which a JVM opens its socket.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Longer answers are cut.

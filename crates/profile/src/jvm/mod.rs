@@ -85,7 +85,6 @@ impl Jvm {
         }
     }
 
-    /// Whether it still runs.
     pub(crate) fn is_alive(&self) -> bool {
         self.process.is_alive()
     }

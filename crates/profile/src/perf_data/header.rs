@@ -16,7 +16,6 @@ use perf_event_open_sys::bindings::{
 use super::SWAPPED;
 use crate::record::{Chain, Fields};
 
-/// Bytes of the header itself.
 const HEADER: u64 = 104;
 /// Bytes of the header of a file that was written to a pipe.
 const PIPE_HEADER: u64 = 16;
@@ -32,7 +31,6 @@ const SECTION: u64 = 16;
 const BUILD_ID: u32 = 2;
 const EVENT_DESC: u32 = 12;
 
-/// Header of a file.
 #[derive(Debug, Default)]
 pub(super) struct Header {
     pub(super) events: Vec<Attribute>,
@@ -115,7 +113,6 @@ impl Header {
         (!alike && !identified).then_some("its events have no ids: record one at a time")
     }
 
-    /// The event of a sample.
     pub(super) fn event_of_sample(&self, body: &[u8]) -> usize {
         let id = self.events.first().and_then(|event| event.id_in_sample(body));
         id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0)
@@ -240,7 +237,6 @@ const INSTRUCTION: u32 = 8;
 /// The registers are those of a 64-bit program (`PERF_SAMPLE_REGS_ABI_64`).
 const ABI_64: u64 = 2;
 
-/// The attributes of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Attribute {
     pub(super) kind: u32,
@@ -255,7 +251,6 @@ pub(super) struct Attribute {
     sample_id_all: bool,
 }
 
-/// A sample.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RecordedSample<'a> {
     pub(super) ip: u64,
@@ -306,7 +301,6 @@ impl Attribute {
         self.has(IDENTIFIER)
     }
 
-    /// The event's number in a sample.
     fn id_in_sample(&self, body: &[u8]) -> Option<u64> {
         if self.has(IDENTIFIER) {
             return Fields(body).u64();
@@ -325,7 +319,6 @@ impl Attribute {
         time.unwrap_or(0)
     }
 
-    /// When a sample was taken.
     pub(super) fn time_of_sample(&self, body: &[u8]) -> u64 {
         let before = [IDENTIFIER, IP, TID];
         let before = 8 * before.iter().filter(|what| self.has(**what)).count();

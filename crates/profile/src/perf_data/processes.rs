@@ -30,7 +30,6 @@ const EXECUTABLE: u32 = 4;
 /// The process that the kernel's own mappings have.
 const KERNEL: u32 = u32::MAX;
 
-/// All processes.
 pub(super) struct Processes {
     by_pid: HashMap<u32, Process>,
     threads: HashMap<u32, Thread>,
@@ -77,7 +76,6 @@ struct Thread {
 }
 
 impl Processes {
-    /// None yet.
     pub(super) fn new(builds: HashMap<String, Vec<u8>>) -> Self {
         Self {
             by_pid: HashMap::new(),
@@ -115,7 +113,6 @@ impl Processes {
         known.map_or_else(|| format!(":{tid}").into(), |it| Rc::clone(&it.name))
     }
 
-    /// Mappings that were left out, because there are too many.
     pub(super) const fn left_out(&self) -> u64 {
         self.left_out
     }
@@ -337,7 +334,6 @@ impl Processes {
         }
     }
 
-    /// Whether there is room for a process.
     fn has_room_for_process(&mut self, pid: u32) -> bool {
         self.has_room(|it| it.by_pid.len() < MOST_TASKS || it.by_pid.contains_key(&pid))
     }
@@ -363,7 +359,6 @@ impl Process {
     }
 }
 
-/// At most this many bytes.
 fn first(bytes: &[u8], most: usize) -> &[u8] {
     bytes.get(..most).unwrap_or(bytes)
 }

@@ -46,11 +46,8 @@ struct Reader<'h> {
     header: &'h Header,
     processes: Processes,
     builder: Builder,
-    /// The event that is asked for.
     wanted: Option<&'h str>,
-    /// The event whose samples are read.
     event: Option<usize>,
-    /// Samples of others.
     other_events: BTreeMap<usize, u64>,
     broken: u64,
     origin: Option<u64>,
@@ -118,7 +115,6 @@ impl<'h> Reader<'h> {
         self.header.names.get(event).map_or("", String::as_str)
     }
 
-    /// The other events, and how many samples each has.
     fn others(&self) -> String {
         let others = self.other_events.iter();
         let named = others.map(|(event, count)| format!("{} ({count})", self.name(*event)));

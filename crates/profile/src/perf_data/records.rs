@@ -23,17 +23,14 @@ const MOST_WAITING: usize = 256 << 20;
 /// Bytes that a waiting record takes beside its own.
 const OWN: usize = 64;
 
-/// A record that waits.
 struct Waiting {
     time: u64,
-    /// The event that it is of.
     event: usize,
     kind: u32,
     misc: u16,
     body: Vec<u8>,
 }
 
-/// How reading came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     Whole,

@@ -72,7 +72,6 @@ impl Wakings {
     }
 }
 
-/// A thread that does not run.
 #[derive(Debug)]
 struct Blocked {
     sample: KeptSample,
@@ -80,7 +79,6 @@ struct Blocked {
     woken: Option<KeptWakeUp>,
 }
 
-/// Threads that do not run.
 #[derive(Debug, Default)]
 struct Pairs {
     blocked: HashMap<u32, Blocked>,
@@ -137,7 +135,6 @@ impl<S: SampleSource> BlockedTimes<S> {
         })
     }
 
-    /// Takes the steps before an instant.
     fn take_until(&mut self, until: u64, take: &mut dyn FnMut(&Record<'_>)) {
         for (time, (tid, step)) in self.waiting.until(until) {
             self.pairs.step(tid, time, step, take);

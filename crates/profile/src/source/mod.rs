@@ -104,14 +104,12 @@ pub(crate) struct SamplesInOrder<S> {
 }
 
 impl<S> SamplesInOrder<S> {
-    /// Those of another source.
     pub(crate) const fn of(source: S) -> Self {
         Self { source, waiting: InOrder::new() }
     }
 }
 
 impl<S: SampleSource> SamplesInOrder<S> {
-    /// Takes what lies in the rings.
     fn gather(&mut self, take: &mut dyn FnMut(&Record<'_>)) -> Result<(), Damaged> {
         let waiting = &mut self.waiting;
         self.source.fetch(&mut |record| match record {

@@ -115,7 +115,6 @@ impl<V: Pod> KernelMap<V> {
 }
 
 impl KernelMap<i32> {
-    /// Sets an event or a program.
     pub(super) fn set_descriptor(&self, key: u32, value: BorrowedFd<'_>) -> io::Result<()> {
         self.set(key, value.as_raw_fd())
     }

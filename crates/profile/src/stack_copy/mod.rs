@@ -209,7 +209,6 @@ fn draw(number: u32, mean: u32) -> u64 {
 struct PidNamespace {
     /// Device of the file that stands for it, as the kernel has it: 12 bits of class, 20 of number.
     device: u64,
-    /// Inode of that file.
     inode: u64,
 }
 

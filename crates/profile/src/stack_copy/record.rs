@@ -66,7 +66,6 @@ impl MemoryCopy<'_> {
         word.try_into().ok().map(u64::from_ne_bytes)
     }
 
-    /// First address after it.
     pub(crate) fn end(&self) -> u64 {
         self.start.saturating_add(self.bytes.len() as u64)
     }
@@ -77,9 +76,7 @@ impl MemoryCopy<'_> {
 pub(crate) struct Transfer {
     /// Which call, by its number.
     pub(crate) call: u64,
-    /// Memory that the process frees.
     pub(crate) released: Extent,
-    /// Memory that it allocates.
     pub(crate) taken: Extent,
 }
 
@@ -156,7 +153,6 @@ impl<'a> StackCopy<'a> {
         })
     }
 
-    /// Memory freed and allocated.
     pub(crate) const fn transfer(&self) -> Transfer {
         Transfer { call: self.value, released: self.released, taken: self.taken }
     }
@@ -196,12 +192,10 @@ impl<'a> StackCopy<'a> {
         Some(start..start.saturating_add(PAGE))
     }
 
-    /// Whether the kernel has replaced a return address.
     pub(crate) const fn has_replaced_returns(&self) -> bool {
         self.replaced_returns[0].address != 0
     }
 
-    /// Whether nothing was copied.
     pub(crate) fn is_bare(&self) -> bool {
         self.len() == 0
     }

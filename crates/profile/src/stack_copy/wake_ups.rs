@@ -28,7 +28,6 @@ const THREADS: u32 = 16 << 10;
 
 const WAKER_LENGTH: usize = 16;
 
-/// The programs, loaded.
 #[derive(Debug)]
 pub(crate) struct WakeUps {
     /// By processor: the event whose ring takes the records.
@@ -50,10 +49,8 @@ pub(crate) enum Numbering {
     Inside,
 }
 
-/// Wake-up as the program reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WakeRecord<'a> {
-    /// The thread that was woken.
     pub(crate) tid: u32,
     /// The name of the thread that woke it, or that was interrupted.
     pub(crate) waker: &'a [u8],
@@ -89,7 +86,6 @@ impl WakeUps {
         })
     }
 
-    /// Where the program runs.
     pub(crate) const fn tracepoint(&self) -> Tracepoint {
         self.tracepoint
     }

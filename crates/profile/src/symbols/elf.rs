@@ -271,9 +271,8 @@ fn add_debug_file<'d>(file: &impl Object<'d>, path: &Path, builder: &mut Builder
     added.unwrap_or(false)
 }
 
-/// Version, and how the three parts behind it are written: a pointer of 32 bits relative to its own
-/// place, a count of 32 bits, and a table of pairs of 32 bits relative to the section. All linkers
-/// write it so.
+/// Version, and how the three parts behind it are written: a pointer of 32 bits relative to its own place, a count of
+/// 32 bits, and a table of pairs of 32 bits relative to the section. All linkers write it so.
 const HEADER: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 
 /// Where the functions of a stripped file begin: `.eh_frame_hdr`, a sorted table for exceptions, names the first
@@ -299,7 +298,6 @@ fn function_starts(section: &[u8], address: u64) -> Vec<u64> {
 /// The C library has fifty; a file that is none must not keep us busy.
 const MOST: usize = 1024;
 
-/// A file that a running process has mapped.
 #[derive(Clone, Copy)]
 pub(crate) struct Loaded<'a> {
     pub(crate) mapping: &'a Mapping,

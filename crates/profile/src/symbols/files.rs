@@ -10,8 +10,7 @@ use object::elf::PF_X;
 use object::read::ReadCache;
 use object::{Object, ObjectSegment as _, SegmentFlags};
 
-/// Where a mapped file can be read: through the process's own root directory; a deleted one through
-/// the mapping itself.
+/// Where a mapped file can be read: through the process's own root directory; a deleted one through the mapping itself.
 pub(crate) fn files_of(pid: u32, mapping: &Mapping) -> Vec<PathBuf> {
     let by_name = maps::in_root_of(pid, &mapping.path);
     let (start, end) = (mapping.start, mapping.end);
@@ -76,7 +75,6 @@ struct Segment {
 }
 
 impl CodeSegments {
-    /// Those of a file.
     pub(crate) fn of<'d>(file: &impl Object<'d>) -> Self {
         let is_code = |flags| match flags {
             SegmentFlags::Elf { p_flags, .. } => p_flags.contains(PF_X),

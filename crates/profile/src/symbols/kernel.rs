@@ -31,7 +31,6 @@ impl KernelSymbols {
         before.is_none() && self.table.find(address).is_some()
     }
 
-    /// The frame of an address.
     pub(crate) fn frame(&self, address: u64) -> Frame {
         match self.find(address) {
             Some((name, module)) => Frame::new(name, module, FrameKind::Kernel),
@@ -46,8 +45,7 @@ impl KernelSymbols {
     }
 }
 
-/// Lines are `ffffffffc0201000 t NAME`, with a tab and `[MODULE]` behind it for a module; only code is
-/// kept.
+/// Lines are `ffffffffc0201000 t NAME`, with a tab and `[MODULE]` behind it for a module; only code is kept.
 fn parse(input: &mut dyn BufRead) -> io::Result<Table> {
     let mut builder = Builder::default();
     let mut line = String::new();

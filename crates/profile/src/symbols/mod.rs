@@ -42,9 +42,8 @@ struct Function<'s> {
     line: Option<SourceLine>,
 }
 
-/// Names the addresses of one process and of the kernel. Loads the tables of everything that is
-/// mapped when it is made, so that nothing is read while samples come in, and what is mapped later
-/// when it is told.
+/// Names the addresses of one process and of the kernel. Loads the tables of everything that is mapped when it is made,
+/// so that nothing is read while samples come in, and what is mapped later when it is told.
 #[derive(Debug)]
 pub(crate) struct Symbols {
     pid: u32,
@@ -67,7 +66,6 @@ impl Symbols {
         symbols
     }
 
-    /// Whether the kernel hides the addresses of its functions.
     pub(crate) fn kernel_is_hidden(&self) -> bool {
         self.kernel.is_empty()
     }
@@ -84,13 +82,11 @@ impl Symbols {
         self.modules.left_out()
     }
 
-    /// Which builds the mapped files are of.
     pub(crate) fn builds(&self) -> Builds {
         self.modules.builds()
     }
 
-    /// Reads the process's mappings again; says whether they have changed. Keeps what is known
-    /// where it has ended.
+    /// Reads the process's mappings again; says whether they have changed. Keeps what is known where it has ended.
     pub(crate) fn refresh_mappings(&mut self) -> bool {
         let maps = maps::maps(self.pid);
         maps.is_some_and(|maps| self.space.set_mappings(maps, self.pid, &mut self.modules))
@@ -125,7 +121,6 @@ impl Symbols {
         jit.refused().or(full)
     }
 
-    /// The frame of an address of the kernel.
     pub(crate) fn kernel_frame(&self, address: u64) -> Frame {
         self.kernel.frame(address)
     }

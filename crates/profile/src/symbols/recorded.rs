@@ -17,7 +17,6 @@ pub(crate) struct RecordedSymbols {
     modules: Modules,
 }
 
-/// The memory of a recorded process.
 #[derive(Debug)]
 pub(crate) struct RecordedProcess(AddressSpace);
 

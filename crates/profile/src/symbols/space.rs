@@ -30,10 +30,8 @@ impl Resolved {
     }
 }
 
-/// Where an address lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// In the code of a file.
     File,
     /// In memory that a compiler fills: the answer holds until the JIT map grows.
     Jit,
@@ -69,7 +67,6 @@ impl Modules {
         self.all.len().saturating_sub(MOST_FILES)
     }
 
-    /// The builds of those that were read.
     pub(super) fn builds(&self) -> Builds {
         let mut builds = Builds::default();
         let known = self.all.iter().filter(|it| !it.symbols.build.is_empty());
@@ -108,7 +105,6 @@ impl Modules {
     }
 }
 
-/// The executable memory of one process.
 #[derive(Debug)]
 pub(super) struct AddressSpace {
     pub(super) jit: JitMap,

@@ -8,9 +8,8 @@ use stacks::Frame;
 /// A function that is farther away is of another file.
 const FARTHEST_NEIGHBOUR: u64 = 64 << 10;
 
-/// How much a name is preferred where several stand for one address, as `perf` prefers them:
-/// a sized one, then a strong one, then a global one, then the one with fewer leading underscores,
-/// then the longest.
+/// How much a name is preferred where several stand for one address, as `perf` prefers them: a sized one, then a strong
+/// one, then a global one, then the one with fewer leading underscores, then the longest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Binding {
     pub(crate) weak: bool,
@@ -34,7 +33,6 @@ pub(crate) struct Table {
     names: String,
 }
 
-/// Puts a [`Table`] together.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     table: Table,
@@ -120,7 +118,6 @@ fn text<'n>(names: &'n str, entry: &Entry) -> &'n str {
 }
 
 impl Table {
-    /// The name that covers `address`.
     pub(crate) fn find(&self, address: u64) -> Option<&str> {
         let after = self.entries.partition_point(|entry| entry.start <= address);
         let entry = self.entries.get(after.checked_sub(1)?)?;

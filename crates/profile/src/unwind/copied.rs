@@ -26,8 +26,7 @@ const ABOVE_FIRST: u64 = 64;
 /// How often the code of the kernel's probes is looked for.
 const MOST_LOOKS: u32 = 256;
 
-/// Unwinds what the program of [`StackCopier`] has copied; a sample that it left to the kernel, by
-/// frame pointers.
+/// Unwinds what the program of [`StackCopier`] has copied; a sample that it left to the kernel, by frame pointers.
 pub(super) struct CopiedStacks {
     pid: u32,
     copier: Arc<StackCopier>,
@@ -56,7 +55,6 @@ impl ProbeCode {
     }
 }
 
-/// Where code that a JIT compiled has its frames.
 enum CompiledCode {
     /// On the stacks of Erlang processes, where it is known how to find those.
     InErlangProcesses(Option<Vm>),
@@ -70,7 +68,6 @@ struct KnownThread {
     stack: ThreadStack,
     /// Its first frame was seen, so that nothing above it is copied.
     settled: bool,
-    /// How often it was told.
     told: u32,
 }
 

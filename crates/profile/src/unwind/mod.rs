@@ -1,8 +1,7 @@
 //! How a sample's stack is made whole.
 //!
-//! Unwinders that look at more than frame pointers (registers and a copy of the stack) ask for what
-//! they need in the event's attributes, or give a program that copies it, and give the same list of
-//! addresses.
+//! Unwinders that look at more than frame pointers (registers and a copy of the stack) ask for what they need in the
+//! event's attributes, or give a program that copies it, and give the same list of addresses.
 
 mod compiled;
 mod copied;
@@ -34,7 +33,6 @@ pub(crate) trait Unwinder: Send {
     /// Asks the kernel for what the unwinder needs.
     fn configure(&self, attr: &mut perf_event_attr);
 
-    /// The program that shall run at each sample, and write it.
     fn copier(&self) -> Option<Arc<StackCopier>> {
         None
     }
@@ -67,7 +65,6 @@ pub(crate) struct Stack {
     /// How many events the sample stands for, or its tracepoint's field, where the program in the kernel has written
     /// that.
     pub(crate) value: Option<u64>,
-    /// Memory freed and allocated, where the event tells.
     pub(crate) transfer: Transfer,
 }
 
@@ -77,7 +74,6 @@ const DEFAULT_MAX_STACK: i64 = 127;
 /// The kernel's own walk by frame pointers, while it takes the sample: right wherever code keeps them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FramePointers {
-    /// Longest chain.
     max_stack: u16,
 }
 

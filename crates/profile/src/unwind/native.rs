@@ -28,7 +28,6 @@ pub(crate) enum End {
     Lost,
 }
 
-/// Unwinds the native code of a process.
 pub(crate) struct NativeUnwinder {
     pid: u32,
     mappings: Vec<Mapping>,
@@ -42,7 +41,6 @@ pub(crate) struct NativeUnwinder {
 
 type Section = Arc<[u8]>;
 
-/// Unwinding tables of a file.
 #[derive(Clone)]
 struct Tables {
     segments: CodeSegments,
@@ -69,15 +67,13 @@ impl NativeUnwinder {
         }
     }
 
-    /// Reads the process's mappings again: it may have new ones. Keeps what is known where it has
-    /// ended.
+    /// Reads the process's mappings again: it may have new ones. Keeps what is known where it has ended.
     pub(super) fn refresh(&mut self) {
         if let Some(maps) = maps::maps(self.pid) {
             self.set_mappings(maps);
         }
     }
 
-    /// Takes these mappings in place of those before.
     fn set_mappings(&mut self, maps: Vec<Mapping>) {
         if maps == self.mappings {
             return;
@@ -105,7 +101,6 @@ impl NativeUnwinder {
         ));
     }
 
-    /// Whether a JIT compiled what is at this address.
     pub(crate) fn is_compiled(&self, address: u64) -> bool {
         self.mapping_at(address).is_some_and(is_filled)
     }
@@ -223,7 +218,6 @@ fn is_filled(mapping: &Mapping) -> bool {
     !has_tables(mapping) && !mapping.path.starts_with('[')
 }
 
-/// The unwind tables of a mapped file.
 fn load(pid: u32, mapping: &Mapping) -> Option<Tables> {
     if &*mapping.path == "[vdso]" {
         return tables(symbols::vdso_image()?.as_slice());

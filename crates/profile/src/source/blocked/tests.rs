@@ -87,7 +87,6 @@ fn rings_are_fetched_while_the_samples_before_are_looked_at() {
     assert!(told.iter().copied().eq(0..ALL), "{told:?}");
 }
 
-/// The threads of most tests.
 fn few() -> HashSet<u32> {
     (0..10).collect()
 }

@@ -37,7 +37,6 @@ pub(crate) struct PerfEvents {
 }
 
 impl PerfEvents {
-    /// Switches all events on.
     pub(crate) fn enable(&self) -> io::Result<()> {
         // A thread that starts while its parent's events are switched on, one after another, may inherit some of them
         // switched off for good. By the second time all parents have theirs.
@@ -57,8 +56,7 @@ impl PerfEvents {
         }
     }
 
-    /// Records that did not fit into a ring. An event that cannot be read has lost nothing that is
-    /// known.
+    /// Records that did not fit into a ring. An event that cannot be read has lost nothing that is known.
     fn lost(&self) -> u64 {
         let counted = self.fds.iter().map(|event| sys::lost(event.as_fd()));
         counted.filter_map(Result::ok).sum()
@@ -71,14 +69,12 @@ impl PerfEvents {
     }
 }
 
-/// The rings that the events write their records into.
 #[derive(Debug)]
 pub(crate) struct PerfRings {
     events: Arc<PerfEvents>,
     rings: Vec<Ring>,
 }
 
-/// The ring of one processor.
 #[derive(Debug)]
 struct Ring {
     /// A descriptor of its own, to wait on.
@@ -144,7 +140,6 @@ impl SampleSource for PerfRings {
     }
 }
 
-/// Where a program runs.
 #[derive(Clone, Debug)]
 enum TriggerPlace {
     /// A place in the kernel, in every thread of the machine.

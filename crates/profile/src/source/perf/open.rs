@@ -44,19 +44,16 @@ const LISTINGS: usize = 8;
 /// An event that never happens.
 const NO_SAMPLES: KernelEvent = KernelEvent::Software(b::PERF_COUNT_SW_DUMMY);
 
-/// Events that were opened, switched off.
 pub(crate) struct Opened {
     pub(crate) events: Arc<PerfEvents>,
     pub(crate) rings: PerfRings,
-    /// Event number to the thread that it was opened on. Threads that inherited the event report
-    /// the same number.
+    /// Event number to the thread that it was opened on. Threads that inherited the event report the same number.
     pub(crate) owners: HashMap<u64, u32>,
     /// The numbers of the events whose samples are wake-ups.
     pub(crate) wakings: HashSet<u64>,
     pub(crate) granted: Capabilities,
 }
 
-/// Permissions that the kernel grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Capabilities {
     /// Kernel frames are in the stacks.
@@ -292,7 +289,6 @@ struct Opener<'w> {
     fds: Vec<OwnedFd>,
     rings: Vec<OwnedRing>,
     owners: HashMap<u64, u32>,
-    /// Threads that events were opened on.
     opened: Vec<u32>,
     pid: u32,
 }

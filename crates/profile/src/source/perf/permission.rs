@@ -55,7 +55,6 @@ pub(crate) fn needs_program(event: &str) -> Error {
     ))
 }
 
-/// A setting as text.
 fn level(setting: &str) -> String {
     machine::sysctl(setting).map_or("unknown".to_owned(), |level| level.to_string())
 }

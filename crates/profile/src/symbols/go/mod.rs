@@ -25,7 +25,6 @@ const LARGEST: usize = 256 << 20;
 #[derive(Debug)]
 pub(super) struct GoFunctions {
     table: Pclntab,
-    /// Where the code begins.
     text: u64,
 }
 
@@ -51,13 +50,11 @@ impl GoFunctions {
     }
 }
 
-/// The code of a process that runs a Go program.
 #[derive(Debug)]
 pub(crate) struct GoCode {
     functions: GoFunctions,
     /// Difference to the file's addresses.
     bias: u64,
-    /// Where the code is.
     range: Range<u64>,
 }
 
@@ -92,7 +89,6 @@ fn executable(pid: u32) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/exe"))
 }
 
-/// Whether a process runs a Go program.
 pub(crate) fn is_go(pid: u32) -> bool {
     read_object(&executable(pid), |file| section(file).is_some()).unwrap_or(false)
 }
@@ -128,7 +124,6 @@ const MOST_POINTERS: usize = 64;
 /// begins with a pointer to `.gopclntab`.
 #[derive(Clone, Copy, Debug)]
 struct ModuleData {
-    /// Where the code begins.
     text: u64,
     /// `gofunc`: what offsets of trees of inlined calls are added to.
     trees: u64,

@@ -52,7 +52,6 @@ const NONE: u32 = u32::MAX;
 const MOST_INLINED: usize = 64;
 /// Entries of a value table that are read at most.
 const MOST_VALUES: usize = 1 << 16;
-/// Bytes of a name at most.
 const LONGEST_NAME: usize = 4096;
 
 /// Where the parts of tables are.
@@ -115,7 +114,6 @@ impl Pclntab {
         })
     }
 
-    /// Where names begin in the table.
     pub(super) const fn names_at(&self) -> u64 {
         self.names as u64
     }
@@ -251,7 +249,6 @@ impl Pclntab {
         None
     }
 
-    /// The name at an offset.
     fn name(&self, offset: Option<u32>) -> Option<String> {
         self.text(self.names.checked_add(offset? as usize)?)
     }

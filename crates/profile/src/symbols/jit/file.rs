@@ -1,5 +1,4 @@
-//! The file of a JIT map: whether it is to be believed, and what has become of it since it was
-//! last read.
+//! The file of a JIT map: whether it is to be believed, and what has become of it since it was last read.
 
 use std::fs::{self, File, Metadata};
 use std::hash::{DefaultHasher, Hasher as _};
@@ -15,8 +14,7 @@ use super::table::{JitTable, NAME_LIMIT};
 /// Longer maps are read up to here: a broken compiler must not fill our memory.
 const FILE_LIMIT: u64 = 1 << 30;
 const CHUNK: usize = 256 * 1024;
-/// File systems stamp by the kernel's tick (10 ms at most), and a process's start is known to
-/// 10 ms.
+/// File systems stamp by the kernel's tick (10 ms at most), and a process's start is known to 10 ms.
 const SLACK: Duration = Duration::from_millis(50);
 /// A reading is compared with the file again after this many times its duration, so that it costs no more than a
 /// twentieth of the profiler's thread.
@@ -35,7 +33,6 @@ pub(super) struct Wanted {
     pub(super) started: Option<SystemTime>,
 }
 
-/// Change of a file since the last look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     None,
@@ -45,7 +42,6 @@ pub(super) enum Change {
     Replaced(Time),
 }
 
-/// A map that is believed.
 #[derive(Debug)]
 pub(super) struct MapFile {
     file: File,
@@ -140,7 +136,6 @@ impl MapFile {
         self.owed = true;
     }
 
-    /// Looks at the file.
     pub(super) fn change(&mut self) -> Change {
         let Ok(metadata) = self.file.metadata() else {
             return Change::None;

@@ -1,11 +1,10 @@
 //! JIT maps: `/tmp/perf-PID.map`, where a runtime's compiler writes down what it compiled.
 //!
-//! One line per function, `START SIZE NAME`, numbers in hexadecimal. Some compilers append and
-//! never take back (the BEAM, V8): where code is thrown away and its memory used again, the later
-//! line holds. Others rewrite all of it when they are told to (`jcmd PID Compiler.perfmap`),
-//! into the same file or into one that takes its place. And `/tmp` outlives processes, whose
-//! numbers are given away again: a map that was last written before the process started is of an
-//! earlier one.
+//! One line per function, `START SIZE NAME`, numbers in hexadecimal. Some compilers append and never take back (the
+//! BEAM, V8): where code is thrown away and its memory used again, the later line holds. Others rewrite all of it when
+//! they are told to (`jcmd PID Compiler.perfmap`), into the same file or into one that takes its place. And `/tmp`
+//! outlives processes, whose numbers are given away again: a map that was last written before the process started is of
+//! an earlier one.
 //!
 //! A BEAM of OTP 25 or later keeps the same names in its memory, with lines of source code, whether or not it was told
 //! to write a map. They are read there (`unwritten`) where that is permitted.
@@ -31,15 +30,13 @@ pub(super) struct JitMap {
     /// Places to look at, the best first.
     candidates: Vec<PathBuf>,
     wanted: Wanted,
-    /// The map that is believed; kept open, so that the end of it can be read after the process
-    /// has gone.
+    /// The map that is believed; kept open, so that the end of it can be read after the process has gone.
     file: Option<MapFile>,
     /// Where names come from, in place of a file, as long as there are any.
     unwritten: Option<Unwritten>,
     table: JitTable,
     /// Map before it was replaced, and when that was.
     before: Option<(JitTable, Time)>,
-    /// Why a file at the map's place was not believed.
     refused: Option<String>,
 }
 
@@ -68,7 +65,6 @@ impl JitMap {
         Self { candidates, wanted, file: None, unwritten: None, table, before: None, refused: None }
     }
 
-    /// The function that covered `address` at the instant `at`.
     pub(super) fn find(&self, address: u64, at: Time) -> Option<&str> {
         let before = self.before.as_ref().filter(|(_, until)| at < *until);
         // What the older map does not know was compiled before the newer one was written.

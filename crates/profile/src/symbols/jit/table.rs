@@ -18,7 +18,6 @@ pub(in crate::symbols) struct JitTable {
     /// Start to (end, place and length of the name).
     ranges: BTreeMap<u64, (u64, u32, u32)>,
     names: String,
-    /// Functions were left out.
     full: bool,
     lines: LineTable,
 }
@@ -107,7 +106,6 @@ impl JitTable {
         (ip < end).then(|| self.lines.find(start, address))?
     }
 
-    /// The name that covers `address`.
     pub(in crate::symbols) fn find(&self, address: u64) -> Option<&str> {
         let (_, &(end, at, len)) = self.ranges.range(..=address).next_back()?;
         let at = at as usize;

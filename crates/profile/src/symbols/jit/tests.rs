@@ -17,7 +17,6 @@ fn map(path: &Path) -> JitMap {
     JitMap::from_candidates(vec![path.to_owned()], wanted(None))
 }
 
-/// The name now.
 fn name(map: &JitMap, address: u64) -> Option<&str> {
     map.find(address, Clock.now())
 }

@@ -16,7 +16,6 @@ use crate::memory::{Mappings, ProcessMemory};
 /// takes longest, is before samples are taken.
 const REST: u64 = 20;
 
-/// The compiled code of a running BEAM.
 #[derive(Debug)]
 pub(super) struct Unwritten {
     pid: u32,

@@ -139,8 +139,7 @@ fn deep(depth: u64) -> u64 {
     if depth == 0 { work(20_000) } else { black_box(deep(depth - 1)) + 1 }
 }
 
-/// Twelve functions that burn time of their own, each more than the one before, and calls into the
-/// kernel.
+/// Twelve functions that burn time of their own, each more than the one before, and calls into the kernel.
 mod parts {
     use std::hint::black_box;
     use std::io::Read as _;
