@@ -1,5 +1,4 @@
-//! CPU time of a process and all that descends from it: a sum that never goes back, whoever is born,
-//! ends, or is left by its parent between two looks.
+//! CPU time of a process and all that descends from it: a sum that never goes back.
 //!
 //! What a process used moves into `cutime` and `cstime` of its parent when that has waited for it
 //! (proc(5)). So a process that ends was counted already, and only what its parent's account grows by
@@ -275,10 +274,8 @@ impl Accounts {
     }
 }
 
-/// CPU time that process `pid` has used so far, all its threads, user and kernel; `None` where
-/// there is no such process. Needs no permission. `/proc/PID/stat` counts in ticks of 10 ms, too coarse for the cost of
-/// a message in a short run; the scheduler's own sum is behind the process's CPU clock (`clock_getcpuclockid(3)`),
-/// threads that have ended included.
+/// CPU time that process `pid` has used so far, all its threads, user and kernel, by the process's CPU clock
+/// (`clock_getcpuclockid(3)`): `/proc/PID/stat` counts in ticks of 10 ms. `None` where there is no such process.
 pub fn cpu_time(pid: u32) -> Option<Nanos> {
     let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0)?;
     let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(pid)).ok()?;

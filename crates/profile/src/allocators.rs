@@ -101,9 +101,6 @@ impl Probe {
 }
 
 /// Where a process allocates and gives back, so that what it allocates can be followed.
-///
-/// # Errors
-/// It has no such functions.
 pub(crate) fn find_followed(pid: u32) -> Result<Arc<[Probe]>, Error> {
     let allocate = find(pid, &ALLOCATE)?;
     // A program that was linked statically and gives nothing back has no function for it.
@@ -115,10 +112,7 @@ pub(crate) fn find_followed(pid: u32) -> Result<Arc<[Probe]>, Error> {
     Ok(frees.chain(returns).chain(begins).collect())
 }
 
-/// Where a process has these functions.
-///
-/// # Errors
-/// It has none of them.
+/// Where a process has these functions; an error where it has none of them.
 pub(crate) fn find(pid: u32, functions: &[Function]) -> Result<Arc<[Probe]>, Error> {
     let maps = maps::maps(pid).unwrap_or_default();
     let mut seen = BTreeSet::new();

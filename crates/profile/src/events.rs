@@ -166,8 +166,7 @@ impl Event {
     /// Names of events that can be sampled.
     pub fn known() -> String {
         let names: Vec<&str> = EVENTS.iter().map(|event| event.name.as_ref()).collect();
-        let names = names.join(", ");
-        format!("{names}, or a tracepoint such as sched:sched_process_fork")
+        format!("{}, or a tracepoint such as sched:sched_process_fork", names.join(", "))
     }
 
     /// Whether a frequency says how many of them become samples.
@@ -233,9 +232,6 @@ pub(crate) struct Probes {
 
 impl KernelEvent {
     /// Looks an event up, for a process.
-    ///
-    /// # Errors
-    /// As [`Tracepoint::find`] and [`allocators::find`].
     pub(crate) fn of(event: &Event, pid: u32) -> Result<Self, Error> {
         let field = match event.weight {
             Weight::Field(name) => Some(name),
@@ -246,10 +242,7 @@ impl KernelEvent {
                 places: places?,
                 by_bytes: event.weight == Weight::Requested,
                 one_in: event.one_in(),
-                exec: match event.weight {
-                    Weight::Held => exec().ok(),
-                    _ => None,
-                },
+                exec: event.is_held().then(|| Tracepoint::find(EXEC, None).ok()).flatten(),
             }))
         };
         match event.source {
@@ -286,8 +279,8 @@ impl KernelEvent {
 
     pub(crate) const fn field(&self) -> Option<Field> {
         match self {
-            Self::Software(_) | Self::Probes(_) | Self::Calls(_) => None,
             Self::Tracepoint(tracepoint) => tracepoint.field,
+            _ => None,
         }
     }
 }
@@ -324,8 +317,7 @@ impl Stacks {
 
     /// The way of this name.
     pub fn named(name: &str) -> Option<Self> {
-        let found = Self::ALL.into_iter().find(|(known, _)| *known == name);
-        found.map(|(_, stacks)| stacks)
+        Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, stacks)| stacks)
     }
 }
 
@@ -388,21 +380,8 @@ impl SystemCall {
 }
 
 /// The calls, and where this kernel tells that they are done.
-///
-/// # Errors
-/// As [`Tracepoint::find`].
-pub(crate) fn find() -> Result<Arc<[(SystemCall, Tracepoint)]>, Error> {
-    let calls = CALLS.iter();
-    let found = calls.map(|&(call, name)| Ok((call, Tracepoint::find(name, None)?)));
-    found.collect()
-}
-
-/// Where this kernel tells that a process has another program.
-///
-/// # Errors
-/// As [`Tracepoint::find`].
-pub(crate) fn exec() -> Result<Tracepoint, Error> {
-    Tracepoint::find(EXEC, None)
+fn find() -> Result<Arc<[(SystemCall, Tracepoint)]>, Error> {
+    CALLS.iter().map(|&(call, name)| Ok((call, Tracepoint::find(name, None)?))).collect()
 }
 
 #[cfg(test)]

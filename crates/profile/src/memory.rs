@@ -33,10 +33,7 @@ pub(crate) trait Memory {
 pub(crate) struct ProcessMemory(File);
 
 impl ProcessMemory {
-    /// Of the process `pid`.
-    ///
-    /// # Errors
-    /// It has ended, or may not be looked into.
+    /// That of process `pid`, unless it has ended, or may not be looked into.
     pub(crate) fn open(pid: u32) -> io::Result<Self> {
         File::open(format!("/proc/{pid}/mem")).map(Self)
     }

@@ -53,11 +53,8 @@ impl std::fmt::Debug for Sampler {
 }
 
 impl Sampler {
-    /// Opens the event on every thread of `pid`, switched off, and reads all symbols, so that
-    /// little is left to do while sampling.
-    ///
-    /// The sink's header is completed with what is known only now: event, frequency, process, and
-    /// whether kernel frames could be had. Its origin must be set.
+    /// Opens the event on every thread of `pid`, switched off, and reads all symbols, so that little is left to do while
+    /// sampling. Completes the sink's header, whose origin must be set.
     ///
     /// # Errors
     /// No such process, no permission, a limit reached: see [`Error`].
@@ -140,9 +137,8 @@ impl Sampler {
         Ok(())
     }
 
-    /// From the instant `at` on, samples go to another sink, whose origin must be set; what was sampled before is
-    /// ended in order, and the receiver hears what became of it. Sampling itself goes on. Ask for it a moment before
-    /// `at`: a turn in the past comes with the next samples. Where sampling ends before `at`, or
+    /// From the instant `at` on, samples go to another sink, whose origin must be set; the receiver hears what became of
+    /// those before. A turn in the past comes with the next samples. Where sampling ends before `at`, or
     /// [`Sampler::stay`] comes before it, the sink is left alone and the receiver hears nothing.
     pub fn turn(&self, at: Time, mut sink: StacksWriter) -> Receiver<Outcome> {
         complete(&mut sink, &self.header);

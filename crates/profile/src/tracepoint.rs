@@ -27,10 +27,7 @@ pub(crate) struct Field {
 }
 
 impl Tracepoint {
-    /// The tracepoint `category:name`, and one of its fields.
-    ///
-    /// # Errors
-    /// The kernel has none of that name, or does not show it.
+    /// The tracepoint `category:name`, and one of its fields; an error where the kernel has none, or does not show it.
     pub(crate) fn find(name: &str, field: Option<&str>) -> Result<Self, Error> {
         let events = linux::tracefs::tracepoints().map_err(|error| not_readable(name, &error))?;
         Self::find_in(&events.folder, name, field)

@@ -17,10 +17,7 @@ pub(crate) trait SampleSource: Send {
     /// says which of the others are readable.
     fn wait(&mut self, others: &[BorrowedFd<'_>], timeout: &Timespec) -> Vec<bool>;
 
-    /// Hands over the records that have come.
-    ///
-    /// # Errors
-    /// A record was damaged; those that followed it in the same ring are lost.
+    /// Hands over the records that have come. Those that followed a damaged one in the same ring are lost.
     fn fetch(&mut self, take: &mut dyn FnMut(&Record<'_>)) -> Result<(), Damaged>;
 
     /// Records lost so far, by the source's own count; 0 where it keeps none.

@@ -51,10 +51,7 @@ impl Settings {
 }
 
 impl KernelPrograms {
-    /// Makes the maps.
-    ///
-    /// # Errors
-    /// The kernel does not allow it.
+    /// Makes the maps, where the kernel allows it.
     pub(super) fn load(settings: &Settings) -> io::Result<Self> {
         if !cfg!(target_arch = "x86_64") {
             return Err(io::ErrorKind::Unsupported.into());
@@ -73,10 +70,7 @@ impl KernelPrograms {
         loader.load(OBJECT).map(Self).map_err(|it| refusal(&it))
     }
 
-    /// Loads a program, if that was not done.
-    ///
-    /// # Errors
-    /// The kernel does not allow it, or is older than 5.15.
+    /// Loads a program, if that was not done. The kernel may not allow it, or be older than 5.15.
     pub(super) fn program(&mut self, name: &str) -> io::Result<OwnedFd> {
         let program = self.0.program_mut(&format!("bellows_{name}"));
         let program = program.ok_or(io::ErrorKind::InvalidData)?;

@@ -57,10 +57,7 @@ pub(crate) struct WakeRecord<'a> {
 }
 
 impl WakeUps {
-    /// Loads the programs for the threads of process `pid`.
-    ///
-    /// # Errors
-    /// The kernel does not allow it, or does not show the tracepoint.
+    /// Loads the programs for the threads of process `pid`, where the kernel allows it and shows the tracepoint.
     pub(crate) fn load(pid: u32) -> Result<Self, Error> {
         let tracepoint = Tracepoint::find(TRACEPOINT, Some(THREAD_FIELD))?;
         let namespace = PidNamespace::of(pid);

@@ -304,13 +304,9 @@ pub(crate) struct Loaded<'a> {
     pub(crate) memory: &'a dyn Memory,
 }
 
-/// Functions that a library has in several implementations, of which it takes one for this machine when it is loaded
-/// (`IFUNC`): `memcpy` and its like. A stripped library names the function that selects, and not what it selects from.
-/// Which one it was stands in the memory of a process that has it loaded.
-///
-/// The addresses, as the file states them, of the implementations that were taken, with the function's name; several
-/// functions may share one. `starts` is where the file's functions begin, in order: what is none of them
-/// is not written yet.
+/// The implementations that a library has taken of functions with several (`IFUNC`, as `memcpy`): their addresses, as
+/// the file states them, and names. A stripped library names only what selects; the choice stands in the memory of a
+/// process that has it loaded. What is none of `starts`, the file's functions in order, is not written yet.
 fn selected<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, loaded: Loaded<'_>, starts: &[u64]) -> Vec<(u64, &'d str)> {
     let Some(bias) = bias(file, loaded.mapping) else {
         return Vec::new();

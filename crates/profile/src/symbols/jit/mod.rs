@@ -1,13 +1,9 @@
 //! JIT maps: `/tmp/perf-PID.map`, where a runtime's compiler writes down what it compiled.
 //!
 //! One line per function, `START SIZE NAME`, numbers in hexadecimal. Some compilers append and never take back (the
-//! BEAM, V8): where code is thrown away and its memory used again, the later line holds. Others rewrite all of it when
-//! they are told to (`jcmd PID Compiler.perfmap`), into the same file or into one that takes its place. And `/tmp`
-//! outlives processes, whose numbers are given away again: a map that was last written before the process started is of
-//! an earlier one.
-//!
-//! A BEAM of OTP 25 or later keeps the same names in its memory, with lines of source code, whether or not it was told
-//! to write a map. They are read there (`unwritten`) where that is permitted.
+//! BEAM, V8): the later line holds. Others rewrite all of it when they are told to (`jcmd PID Compiler.perfmap`), into
+//! the same file or into one that takes its place. A map that was last written before the process started is of an
+//! earlier one of its number. A BEAM of OTP 25 or later has the names in its memory, with lines (`unwritten`).
 
 mod file;
 mod table;
