@@ -189,7 +189,7 @@ impl Converter {
 
     fn poll_names(&mut self, late: &mut LateNames) {
         let held = match late.poll() {
-            Ok(false) => return,
+            Ok(false) => None,
             Ok(true) => late.read(|| self.stacks.reread_jit()),
             Err(why) => {
                 self.note_unnamed(&why);
@@ -197,8 +197,7 @@ impl Converter {
             }
         };
         if let Some(held) = held {
-            let named = self.write_held(held);
-            late.named(named);
+            late.named(self.write_held(held));
         }
     }
 
@@ -256,8 +255,7 @@ impl Converter {
         self.outcome.taken += 1;
         self.unwinder.unwind(sample, &mut self.stack);
         if self.subject.event.is_system_call() {
-            let is_user = |address: &Address| matches!(address, Address::User(_));
-            self.stack.addresses.retain(is_user);
+            self.stack.addresses.retain(Address::is_user);
         }
         let mut taken = Taken {
             at: Time(sample.time),
@@ -266,8 +264,7 @@ impl Converter {
             weight: self.weight(sample),
             wait: None,
         };
-        let symbols = self.stacks.symbols();
-        taken.wait = sample.ended.map(|it| self.wakers.wait(it, symbols));
+        taken.wait = sample.ended.map(|it| self.wakers.wait(it, self.stacks.symbols()));
         let stack = std::mem::take(&mut self.stack);
         if let Some(next) = self.next_part {
             if taken.at >= next {
@@ -344,23 +341,20 @@ impl Converter {
             (Weight::Blocked, _) | (Weight::Events, None) => sample.period,
             (_, Some(value)) => value,
             (Weight::Held | Weight::Calls | Weight::Requested, None) => 0,
-            (Weight::Field(_), None) => {
-                let field = self.subject.field;
-                field.and_then(|it| it.value(sample.rest)).unwrap_or(0)
-            }
+            (Weight::Field(_), None) => self.subject.field.and_then(|it| it.value(sample.rest)).unwrap_or(0),
         }
     }
 
     fn process(&mut self, process: ProcessId) -> u32 {
-        let known = self.processes.get(&process).copied();
-        known.unwrap_or_else(|| {
-            let index = self.sink.process(&ErlangProcess::unnamed(process.to_string()));
-            // A node that starts one for each request has any number of them.
-            if self.processes.len() < MOST_PROCESSES {
-                self.processes.insert(process, index);
-            }
-            index
-        })
+        if let Some(&known) = self.processes.get(&process) {
+            return known;
+        }
+        let index = self.sink.process(&ErlangProcess::unnamed(process.to_string()));
+        // A node that starts one for each request has any number of them.
+        if self.processes.len() < MOST_PROCESSES {
+            self.processes.insert(process, index);
+        }
+        index
     }
 
     fn refresh_mappings(&mut self) {
@@ -395,9 +389,8 @@ impl Converter {
         if self.subject.event.weight != Weight::Events || !self.subject.threads_only {
             return;
         }
-        if let Some(note) = counted.and_then(|counted| wrong_count(self.weight, counted)) {
-            self.note(&note);
-        }
+        let note = counted.and_then(|counted| wrong_count(self.weight, counted));
+        note.iter().for_each(|note| self.note(note));
     }
 
     pub(crate) fn finish(mut self, part: Part) -> Outcome {
@@ -443,8 +436,7 @@ impl Converter {
     }
 
     fn note_lacking_names(&mut self) {
-        if let Some(why) = self.stacks.symbols().refused_jit_map() {
-            let why = why.to_owned();
+        if let Some(why) = self.stacks.symbols().refused_jit_map().map(str::to_owned) {
             self.note(&why);
         }
         let left_out = self.stacks.symbols().files_left_out();
@@ -565,9 +557,7 @@ impl Converter {
             self.write(sample, it.at, it.unnamed.as_ref());
             self.copied = self.copied.saturating_add(it.copied);
         }
-        if let Some(left_out) = left_out {
-            self.note(&left_out);
-        }
+        left_out.iter().for_each(|it| self.note(it));
         if self.outcome.lost > 0 {
             self.note("memory freed in lost samples counts as held");
         }

@@ -18,9 +18,8 @@ const CONTEXT_USER: u64 = b::PERF_CONTEXT_USER;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RawRecord<'a> {
-    /// Kind: one of `PERF_RECORD_*`.
+    /// `PERF_RECORD_*`, and bits of `PERF_RECORD_MISC_*`.
     pub(crate) kind: u32,
-    /// Bits of `PERF_RECORD_MISC_*`.
     pub(crate) misc: u16,
     /// Everything after the header.
     pub(crate) body: &'a [u8],
@@ -34,12 +33,28 @@ pub(crate) enum Record<'a> {
     Lost(u64),
     /// The kernel stops sampling for a while.
     Throttle,
-    Comm { pid: u32, tid: u32, name: &'a [u8] },
-    Fork { pid: u32, tid: u32, parent_tid: u32 },
-    Exit { tid: u32 },
-    Mmap { pid: u32 },
+    Comm {
+        pid: u32,
+        tid: u32,
+        name: &'a [u8],
+    },
+    Fork {
+        pid: u32,
+        tid: u32,
+        parent_tid: u32,
+    },
+    Exit {
+        tid: u32,
+    },
+    Mmap {
+        pid: u32,
+    },
     /// A thread begins to run, or ends to: another takes its processor, and it may be that it would have run on.
-    Switch { tid: u32, time: u64, runs: Runs },
+    Switch {
+        tid: u32,
+        time: u64,
+        runs: Runs,
+    },
     Other,
 }
 
@@ -170,6 +185,12 @@ pub(crate) struct Chain<'a>(&'a [u8]);
 pub(crate) enum Address {
     Kernel(u64),
     User(u64),
+}
+
+impl Address {
+    pub(crate) const fn is_user(&self) -> bool {
+        matches!(self, Self::User(_))
+    }
 }
 
 impl<'a> Chain<'a> {

@@ -6,31 +6,12 @@ use std::collections::BTreeMap;
 use testkit::Random;
 
 use super::super::compiled::tests::{TWO, Written, record};
+use super::super::tests::Pieces;
 use super::*;
 
 const LIST: u64 = 0x5000_0000;
 
-/// Memory in pieces, by address.
-#[derive(Clone, Default)]
-struct Pieces(BTreeMap<u64, Vec<u8>>);
-
-impl Memory for Pieces {
-    fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
-        let piece = self.0.range(..=address).next_back();
-        let from = piece.and_then(|(start, all)| {
-            let at = usize::try_from(address - start).ok()?;
-            all.get(at..at.checked_add(bytes.len())?)
-        });
-        from.map(|from| bytes.copy_from_slice(from)).is_some()
-    }
-}
-
 impl Pieces {
-    fn write(&mut self, address: u64, words: &[u64]) {
-        let bytes = words.iter().flat_map(|it| it.to_ne_bytes());
-        self.0.insert(address, bytes.collect());
-    }
-
     fn words_at<const N: usize>(&self, address: u64) -> [u64; N] {
         words(self, address).unwrap()
     }

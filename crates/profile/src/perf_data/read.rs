@@ -163,7 +163,7 @@ impl<'h> Reader<'h> {
             };
             return (false, unwinding);
         };
-        addresses.retain(|address| matches!(address, Address::Kernel(_)));
+        addresses.retain(|address| !address.is_user());
         let rooted = self.processes.unwind(sample.pid, registers, sample.stack, addresses);
         (rooted, Unwinding::StackCopy)
     }
@@ -172,8 +172,7 @@ impl<'h> Reader<'h> {
     fn stack(&mut self, pid: u32, rooted: bool) -> (u32, bool) {
         let (mut in_kernel, mut in_user) = (false, false);
         let mut path = Vec::with_capacity(self.addresses.len());
-        let is_of_user = |address: &Address| matches!(address, Address::User(_));
-        if self.addresses.iter().any(is_of_user) {
+        if self.addresses.iter().any(Address::is_user) {
             self.frames.enter(pid, self.processes.version(pid));
         }
         for &address in &self.addresses {

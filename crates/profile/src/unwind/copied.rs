@@ -89,13 +89,8 @@ impl CopiedStacks {
                 (stack.low, stack.top) = (range.start, range.end);
             }
         }
-        for (tid, stack) in &of {
-            copier.set_thread(*tid, *stack);
-        }
-        let threads = of.into_iter().map(|(tid, stack)| {
-            let known = KnownThread { stack, ..KnownThread::default() };
-            (tid, known)
-        });
+        of.iter().for_each(|(tid, stack)| copier.set_thread(*tid, *stack));
+        let threads = of.into_iter().map(|(tid, stack)| (tid, KnownThread { stack, ..KnownThread::default() }));
         Self {
             pid,
             threads: threads.collect(),
@@ -115,10 +110,8 @@ impl CopiedStacks {
         vm: Option<Vm>,
         schedulers: impl Iterator<Item = (u32, u64)>,
     ) -> Self {
-        let threads = schedulers.map(|(tid, current_process)| {
-            let stack = ThreadStack { current_process, ..ThreadStack::default() };
-            (tid, stack)
-        });
+        let threads =
+            schedulers.map(|(tid, current_process)| (tid, ThreadStack { current_process, ..Default::default() }));
         Self { compiled: CompiledCode::InErlangProcesses(vm), ..Self::with_threads(pid, copier, threads.collect()) }
     }
 
@@ -189,16 +182,15 @@ impl Unwinder for CopiedStacks {
             return self.plain.unwind(sample, stack);
         };
         stack.addresses.clear();
-        let kernel = sample.chain.addresses();
-        let kernel = kernel.filter(|address| matches!(address, Address::Kernel(_)));
-        stack.addresses.extend(kernel);
-        stack.truncated = false;
-        stack.unwinding = Unwinding::StackCopy;
-        stack.copied = copy.len();
-        stack.value = Some(copy.value);
-        stack.transfer = copy.transfer();
-        stack.process = None;
-        stack.rooted = false;
+        stack.addresses.extend(sample.chain.addresses().filter(|address| !address.is_user()));
+        *stack = Stack {
+            addresses: std::mem::take(&mut stack.addresses),
+            unwinding: Unwinding::StackCopy,
+            copied: copy.len(),
+            value: Some(copy.value),
+            transfer: copy.transfer(),
+            ..Stack::default()
+        };
         if copy.is_bare() {
             return;
         }
@@ -266,9 +258,7 @@ fn erlang(
             addresses.truncate(before);
         }
     }
-    let on_stack = (stack.start..stack.end()).contains(&copy.sp);
-    let tops = [(on_stack, copy.sp), ((stack.start..stack.end()).contains(&copy.r12), copy.r12), (true, copy.stop)];
-    let top = tops.into_iter().find_map(|(is, top)| is.then_some(top));
-    let take = &mut |address| addresses.push(Address::User(address));
-    code.scan(stack, top.unwrap_or(copy.stop), take)
+    let on_stack = |top: &u64| (stack.start..stack.end()).contains(top);
+    let top = [copy.sp, copy.r12].into_iter().find(on_stack).unwrap_or(copy.stop);
+    code.scan(stack, top, &mut |address| addresses.push(Address::User(address)))
 }

@@ -52,11 +52,8 @@ impl Unwinder for GoStacks {
     fn unwind(&mut self, sample: &SampleRecord<'_>, stack: &mut Stack) {
         self.plain.unwind(sample, stack);
         let addresses = &mut stack.addresses;
-        let user = |address: &Address| matches!(address, Address::User(_));
-        let Some(leaf) = addresses.iter().position(user) else {
-            return;
-        };
-        if let Address::User(ip) = addresses[leaf]
+        if let Some(leaf) = addresses.iter().position(Address::is_user)
+            && let Address::User(ip) = addresses[leaf]
             && let Some(caller) = self.caller_without_frame(ip, sample.rest)
         {
             addresses.insert(leaf + 1, Address::User(caller));

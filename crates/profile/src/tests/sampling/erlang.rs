@@ -11,7 +11,9 @@ use stacks::{Profile, WorkBy};
 
 use crate::tests::sampling::child::Process;
 use crate::tests::sampling::events::{needs_tracepoints, while_doing};
-use crate::tests::sampling::{NOBODY, burn, compile, for_everybody, profile_for, refused, share};
+use crate::tests::sampling::{
+    NOBODY, assert_three_to_one, burn, compile, for_everybody, not_root, profile_for, refused, share,
+};
 
 /// Makes the JIT write its map, and chain frames.
 const MAP: &str = "+JPperf map";
@@ -76,8 +78,7 @@ pub(crate) fn cannot_copy() -> Option<String> {
     if !cfg!(target_arch = "x86_64") {
         return Some("stacks are copied on x86-64 alone".into());
     }
-    let not_root = !rustix::process::geteuid().is_root();
-    refused().or(not_root.then(|| "only root may load programs into the kernel".into()))
+    refused().or_else(|| not_root("load programs into the kernel"))
 }
 
 macro_rules! node {
@@ -115,11 +116,9 @@ fn assert_known(node: &Node) {
         ("$known:three_packs/1", "$known:one_pack/1"),
     ] {
         let (three, one) = (share(&profile, three), share(&profile, one));
-        // Four standard deviations of a share that is a count of independent samples.
         let both = (three + one) * outcome.samples as f64;
-        let error = 4.0 * (0.75f64 * 0.25 / both).sqrt();
-        let part = three / (three + one);
-        assert!(both > 20.0 && (part - 0.75).abs() < error, "{three} to {one}, not 3 to 1 within {error}");
+        assert!(both > 20.0, "{three} and {one}");
+        assert_three_to_one(three / (three + one), one / (three + one), both);
     }
     // Each caller stands at the line of its call.
     let lines = profile.by_line();
@@ -195,10 +194,7 @@ fn the_work_of_two_processes_of_the_same_code_is_told_apart() {
         let share = |id: &str| work.iter().find(|it| it.of == id).map_or(0.0, |it| it.share);
         let (three, one) = (share(three), share(one));
         assert!(three + one > 0.97, "{three} and {one} of all: {work:?}");
-        // Four standard deviations of a share that is a count of independent samples.
-        let error = 4.0 * (0.75f64 * 0.25 / outcome.samples as f64).sqrt();
-        let part = three / (three + one);
-        assert!((part - 0.75).abs() < error, "{three} to {one}, not 3 to 1 within {error}");
+        assert_three_to_one(three / (three + one), one / (three + one), outcome.samples as f64);
         // Nobody else works, and nobody who is not there.
         assert!(work.len() < 40, "{work:?}");
     }
@@ -297,23 +293,22 @@ fn in_a_container_with_its_node_the_profiler_gets_whole_stacks() {
         "tests::sampling::erlang::native_code_stands_below_the_erlang_functions_that_called_it",
         "tests::sampling::erlang::events_other_than_the_clock_have_whole_stacks_too",
     ] {
-        let mut command = testkit::or_skip!(contained());
-        command.arg(std::env::current_exe().unwrap());
-        command.args([test, "--exact", "--nocapture"]);
-        let output = command.output().unwrap();
-        let text = [output.stdout, output.stderr];
-        let text = text.map(|it| String::from_utf8_lossy(&it).into_owned());
-        assert!(output.status.success(), "{}", text.join("\n"));
-        assert!(text[0].contains("1 passed"), "{}", text.join("\n"));
+        assert_passes_in(testkit::or_skip!(contained()), test);
     }
+}
+
+/// Asserts that a test of this program passes behind a command.
+pub(crate) fn assert_passes_in(mut command: Command, test: &str) {
+    command.arg(std::env::current_exe().unwrap()).args([test, "--exact", "--nocapture"]);
+    let output = command.output().unwrap();
+    let text = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
+    assert!(output.status.success() && text[0].contains("1 passed"), "{}", text.join("\n"));
 }
 
 #[test]
 fn a_user_who_may_not_copy_gets_frame_pointers_and_is_told() {
     testkit::skip_for!(refused());
-    if !rustix::process::geteuid().is_root() {
-        testkit::skip!("only root can start a process of another user");
-    }
+    testkit::skip_for!(not_root("start a process of another user"));
     let node = testkit::or_skip!(Node::start("start", MAP, Some(NOBODY)));
     let (dir, exe) = for_everybody(NOBODY);
     let file = dir.path().join("out/cpu.stacks");

@@ -5,16 +5,13 @@ use std::time::Duration;
 
 use crate::{Error, Event, Options, Outcome, Sampler};
 use measure::{Clock, Nanos};
-use stacks::{Profile, ProfileHeader, StacksWriter};
+use stacks::Profile;
 
 use crate::tests::sampling::child::{BLOCK, Process};
-use crate::tests::sampling::{burn, refused};
+use crate::tests::sampling::{attach_with, burn, refused, sample_while};
 
 pub(crate) fn attach(pid: u32, event: &str, path: &Path) -> Result<Sampler, Error> {
-    let header = ProfileHeader::new(Clock.now(), 0);
-    let sink = StacksWriter::create(path, header).unwrap();
-    let options = Options { event: Event::named(event).unwrap(), ..Options::default() };
-    Sampler::attach(pid, &options, sink)
+    attach_with(pid, path, &Options { event: Event::named(event).unwrap(), ..Options::default() })
 }
 
 /// Profiles of some events at once, taken while something is done.
@@ -152,19 +149,9 @@ fn blocked_time_stands_below_the_function_that_waits() {
 fn shorter_blocks_are_left_out_and_told() {
     needs_tracepoints!();
     let mut child = Process::start("tasks");
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("x");
-    let sink = StacksWriter::create(&path, ProfileHeader::new(Clock.now(), 0)).unwrap();
-    let options = Options {
-        event: Event::named("off-cpu").unwrap(),
-        min_block: Nanos::from_millis(40_000),
-        ..Options::default()
-    };
-    let mut sampler = Sampler::attach(child.pid(), &options, sink).unwrap();
-    sampler.start().unwrap();
-    child.tell("sleep 3", "did");
-    let outcome = sampler.stop().unwrap();
-    let profile = Profile::open(&path).unwrap();
+    let min_block = Nanos::from_millis(40_000);
+    let options = Options { event: Event::named("off-cpu").unwrap(), min_block, ..Options::default() };
+    let (profile, outcome) = sample_while(child.pid(), &options, || drop(child.tell("sleep 3", "did")));
     assert_eq!(profile.total_weight(), 0);
     let note = profile.notes.join("; ");
     assert!(note.contains("shorter than 40.0 s left out"), "{note}");

@@ -7,7 +7,11 @@ use std::time::{Duration, Instant};
 
 use stacks::{FrameKind, Profile};
 
-use crate::tests::sampling::{NOBODY, attach, burn, compile, profile_for, refused, share};
+use crate::Options;
+
+use crate::tests::sampling::{
+    NOBODY, assert_three_to_one, attach, burn, compile, not_root, profile_for, refused, sample_while, share,
+};
 
 const FRAME_POINTERS: &str = "-XX:+PreserveFramePointer";
 
@@ -84,10 +88,7 @@ fn assert_known(profile: &Profile) {
     // The JIT's own threads work beside those of the program.
     let all = share(profile, "Known.work");
     let (three, one) = (share(profile, "Known.threeParts") / all, share(profile, "Known.onePart") / all);
-    let samples = profile.samples.len() as f64 * all;
-    // Four standard deviations of a share that is a count of independent samples.
-    let error = 4.0 * (0.75f64 * 0.25 / samples).sqrt();
-    assert!((three - 0.75).abs() < error && (one - 0.25).abs() < error, "{three} {one} +-{error}");
+    assert_three_to_one(three, one, profile.samples.len() as f64 * all);
     assert!(all > 0.9, "{all}");
     let known = profile.frames.iter().find(|it| it.name == "Known.spin");
     assert_eq!(known.unwrap().kind, FrameKind::Java);
@@ -105,15 +106,12 @@ fn java_methods_have_names_and_the_shares_that_they_burn() {
 #[test]
 fn methods_compiled_while_sampling_have_names_too() {
     let mut jvm = jvm!(FRAME_POINTERS);
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("cpu.stacks");
-    let mut sampler = attach(jvm.pid, &path).unwrap();
-    sampler.start().unwrap();
-    burn(jvm.pid, Duration::from_millis(300));
-    jvm.go_on();
-    burn(jvm.pid, Duration::from_millis(1500));
-    let outcome = sampler.stop().unwrap();
-    let profile = Profile::open(&path).unwrap();
+    let pid = jvm.pid;
+    let (profile, outcome) = sample_while(pid, &Options::default(), || {
+        burn(pid, Duration::from_millis(300));
+        jvm.go_on();
+        burn(pid, Duration::from_millis(1500));
+    });
     assert_eq!(profile.samples.len() as u64, outcome.samples);
     let summary = profile.summary(5);
     assert!(summary.unknown_share < 0.01, "{summary:?} {outcome:?}");
@@ -192,9 +190,7 @@ fn profiles_of_one_jvm_share_its_map() {
 #[test]
 fn a_jvm_of_another_user_is_asked_by_root() {
     testkit::skip_for!(refused());
-    if !rustix::process::geteuid().is_root() {
-        testkit::skip!("only root can start a process of another user");
-    }
+    testkit::skip_for!(not_root("start a process of another user"));
     let java = Command::new("java");
     let jvm = testkit::or_skip!(Jvm::start_by(java, &[FRAME_POINTERS], Some(NOBODY)));
     let (profile, outcome) = profile_for(jvm.pid, Duration::from_millis(800));

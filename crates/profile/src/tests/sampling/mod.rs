@@ -35,14 +35,23 @@ fn child() {
 }
 
 fn attach(pid: u32, path: &Path) -> Result<Sampler, Error> {
-    attach_by(pid, path, Stacks::Whole)
+    attach_with(pid, path, &Options::default())
 }
 
-fn attach_by(pid: u32, path: &Path, stacks: Stacks) -> Result<Sampler, Error> {
-    let header = ProfileHeader::new(Clock.now(), 0);
-    let sink = StacksWriter::create(path, header).unwrap();
-    let options = Options { stacks, ..Options::default() };
-    Sampler::attach(pid, &options, sink)
+fn attach_with(pid: u32, path: &Path, options: &Options) -> Result<Sampler, Error> {
+    let sink = StacksWriter::create(path, ProfileHeader::new(Clock.now(), 0)).unwrap();
+    Sampler::attach(pid, options, sink)
+}
+
+/// A profile taken while something is done.
+fn sample_while(pid: u32, options: &Options, act: impl FnOnce()) -> (Profile, Outcome) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("stacks");
+    let mut sampler = attach_with(pid, &path, options).unwrap();
+    sampler.start().unwrap();
+    act();
+    let outcome = sampler.stop().unwrap();
+    (Profile::open_with_lines(&FORMATS, &path, None).unwrap(), outcome)
 }
 
 /// Whether processes can be profiled here at all.
@@ -89,14 +98,7 @@ fn profile_for(pid: u32, cpu: Duration) -> (Profile, Outcome) {
 
 /// Profile with stacks unwound in this way.
 fn profile_by(pid: u32, cpu: Duration, stacks: Stacks) -> (Profile, Outcome) {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("cpu.stacks");
-    let mut sampler = attach_by(pid, &path, stacks).unwrap();
-    sampler.start().unwrap();
-    burn(pid, cpu);
-    let outcome = sampler.stop().unwrap();
-    let profile = Profile::open_with_lines(&FORMATS, &path, None).unwrap();
-    (profile, outcome)
+    sample_while(pid, &Options { stacks, ..Options::default() }, || burn(pid, cpu))
 }
 
 /// Waits until a process has used so much more CPU time.
@@ -116,6 +118,17 @@ fn share(profile: &Profile, name: &str) -> f64 {
     own.map(|f| f.share.total).sum()
 }
 
+/// Asserts shares of 3 and 1 parts, within four standard deviations of counts of so many independent samples.
+fn assert_three_to_one(three: f64, one: f64, samples: f64) {
+    let error = 4.0 * (0.75f64 * 0.25 / samples).sqrt();
+    assert!((three - 0.75).abs() < error && (one - 0.25).abs() < error, "{three} {one} +-{error}");
+}
+
+/// Why not, for what only root can do.
+fn not_root(what: &str) -> Option<String> {
+    (!rustix::process::geteuid().is_root()).then(|| format!("only root can {what}"))
+}
+
 #[test]
 fn functions_have_the_shares_that_they_burn() {
     testkit::skip_for!(refused());
@@ -126,10 +139,7 @@ fn functions_have_the_shares_that_they_burn() {
     let elapsed = started.elapsed().as_secs_f64();
     let burnt = linux::cpu_time(child.pid()).unwrap().saturating_sub(before);
     let samples = outcome.samples as f64;
-    // Four standard deviations of a share that is a count of independent samples.
-    let error = 4.0 * (0.75f64 * 0.25 / samples).sqrt();
-    let (three, one) = (share(&profile, "::three_parts"), share(&profile, "::one_part"));
-    assert!((three - 0.75).abs() < error && (one - 0.25).abs() < error, "{three} {one} +-{error}");
+    assert_three_to_one(share(&profile, "::three_parts"), share(&profile, "::one_part"), samples);
     assert!(share(&profile, "::work") > 0.97);
     // One sample per tick of CPU time; attaching takes some of it.
     let expected = burnt.as_secs_f64() * f64::from(FREQUENCY);
@@ -294,14 +304,10 @@ fn samples_that_nobody_fetched_are_counted_as_lost() {
     let role = format!("profiler {} 4000 {}", burner.pid(), path.display());
     let mut profiler = Process::start(&role);
     profiler.expect("started");
-    let stop = |signal| {
-        let pid = rustix::process::Pid::from_raw(profiler.pid().cast_signed()).unwrap();
-        rustix::process::kill_process(pid, signal).unwrap();
-    };
     let before = linux::cpu_time(burner.pid()).unwrap();
-    stop(Signal::STOP);
+    profiler.signal(Signal::STOP);
     burn(burner.pid(), Duration::from_millis(2500));
-    stop(Signal::CONT);
+    profiler.signal(Signal::CONT);
     burn(burner.pid(), Duration::from_millis(300));
     let burnt = linux::cpu_time(burner.pid()).unwrap().saturating_sub(before);
     let outcome = profiler.tell("stop", "outcome");
@@ -335,9 +341,7 @@ const NOBODY: u32 = 65_534;
 #[test]
 fn a_user_without_rights_gets_what_the_kernel_allows_and_the_reason() {
     testkit::skip_for!(refused());
-    if !rustix::process::geteuid().is_root() {
-        testkit::skip!("only root can become a user without rights");
-    }
+    testkit::skip_for!(not_root("become a user without rights"));
     let (dir, exe) = for_everybody(NOBODY);
     let path = dir.path().join("out/cpu.stacks");
     let role = format!("profiler 0 {FREQUENCY} {}", path.display());

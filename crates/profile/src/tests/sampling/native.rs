@@ -1,6 +1,6 @@
 //! Programs without frame pointers: one whose call tree is known, and brokers as Debian builds them.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write};
+use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,20 +11,16 @@ use crate::Stacks;
 use stacks::{FrameKind, Profile, Unwinding};
 use testkit::ChildGuard;
 
+use crate::tests::sampling::child::Process;
 use crate::tests::sampling::erlang::cannot_copy;
-use crate::tests::sampling::{compiled, profile_by, profile_for, refused, share};
+use crate::tests::sampling::{assert_three_to_one, compiled, profile_by, profile_for, refused, share};
 
 /// A program of this folder without frame pointers, sampled so long in this way.
 fn profile_of(source: &str, cpu: Duration, stacks: Stacks) -> Profile {
     let dir = tempfile::tempdir().unwrap();
     let exe = compiled(source, dir.path(), &["-O2", "-fomit-frame-pointer", "-rdynamic", "-s"]);
-    let mut child = Command::new(&exe).stdout(Stdio::piped()).spawn().unwrap();
-    let mut output = BufReader::new(child.stdout.take().unwrap());
-    let program = ChildGuard(child);
-    let mut line = String::new();
-    output.read_line(&mut line).unwrap();
-    assert_eq!(line, "@ready\n");
-    let (profile, outcome) = profile_by(program.id(), cpu, stacks);
+    let program = Process::run(Command::new(&exe));
+    let (profile, outcome) = profile_by(program.pid(), cpu, stacks);
     assert!(outcome.notes.is_empty(), "{outcome:?}");
     profile
 }
@@ -73,12 +69,8 @@ fn a_stripped_program_without_frame_pointers_has_whole_stacks_through_libraries(
     });
     let through_libc = through_libc.count() as f64 / profile.samples.len() as f64;
     assert!(through_libc > 0.99, "{through_libc}");
-    let three = share(&profile, "three_parts");
-    let one = share(&profile, "one_part");
-    // Four standard deviations of a share that is a count of independent samples.
-    let error = 4.0 * (0.75f64 * 0.25 / profile.samples.len() as f64).sqrt();
-    assert!((three - 0.75).abs() < error, "{three} +-{error}");
-    assert!((one - 0.25).abs() < error, "{one} +-{error}");
+    let (three, one) = (share(&profile, "three_parts"), share(&profile, "one_part"));
+    assert_three_to_one(three, one, profile.samples.len() as f64);
     let spin = profile.frames.iter().filter(|it| it.is_near()).count();
     assert!(spin > 0, "a static function is called after its neighbour");
 
