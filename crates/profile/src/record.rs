@@ -28,33 +28,23 @@ pub(crate) struct RawRecord<'a> {
 /// A record that bears on the profile.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
+    /// The event happened.
     Sample(SampleRecord<'a>),
     /// This many records did not fit into the ring.
     Lost(u64),
     /// The kernel stops sampling for a while.
     Throttle,
-    Comm {
-        pid: u32,
-        tid: u32,
-        name: &'a [u8],
-    },
-    Fork {
-        pid: u32,
-        tid: u32,
-        parent_tid: u32,
-    },
-    Exit {
-        tid: u32,
-    },
-    Mmap {
-        pid: u32,
-    },
+    /// A thread has a new name.
+    Comm { pid: u32, tid: u32, name: &'a [u8] },
+    /// A thread or process was started.
+    Fork { pid: u32, tid: u32, parent_tid: u32 },
+    /// A thread has ended.
+    Exit { tid: u32 },
+    /// Executable memory was mapped.
+    Mmap { pid: u32 },
     /// A thread begins to run, or ends to: another takes its processor, and it may be that it would have run on.
-    Switch {
-        tid: u32,
-        time: u64,
-        runs: Runs,
-    },
+    Switch { tid: u32, time: u64, runs: Runs },
+    /// Anything else.
     Other,
 }
 
