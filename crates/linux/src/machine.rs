@@ -23,8 +23,7 @@ fn maps_everybody(uid_map: &str) -> bool {
 
 /// Changes with every boot; empty where the kernel does not tell.
 pub fn boot_id() -> String {
-    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    id.trim().to_owned()
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
 /// The cores of the machine, as far as this process's control groups let anybody in them use them. An

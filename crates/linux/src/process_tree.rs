@@ -253,10 +253,7 @@ impl Accounts {
         let mut inherited: BTreeMap<ProcessId, Nanos> = BTreeMap::new();
         for id in gone {
             let counted = self.members.get(id).copied().unwrap_or_default();
-            let parent_of = |account: &Account| {
-                let mut members = self.members.keys();
-                members.find(|id| id.pid == account.parent).copied()
-            };
+            let parent_of = |account: &Account| self.members.keys().find(|id| id.pid == account.parent).copied();
             let mut heir = parent_of(&counted);
             // As many generations as there are members at most.
             for _ in 0..self.members.len() {

@@ -170,8 +170,7 @@ pub(crate) fn numbers_in(folder: &str) -> Vec<u32> {
 /// The number that the newest process or thread of the machine was given; while it stays the same, none
 /// has come. `None` where the kernel does not say.
 pub fn newest() -> Option<u32> {
-    let line = fs::read_to_string("/proc/loadavg").ok()?;
-    line.split_ascii_whitespace().last()?.parse().ok()
+    fs::read_to_string("/proc/loadavg").ok()?.split_ascii_whitespace().last()?.parse().ok()
 }
 
 /// A pipe, with a name or without, by the device and the number of its file.
@@ -209,8 +208,7 @@ fn pipe(descriptor: &Path, permits: Mode) -> Option<PipeId> {
 
 /// The processes that descend from `root`, without itself.
 pub fn descendants(root: u32) -> Vec<u32> {
-    let found = descendants_of(ProcessId::of(root).into_iter().collect());
-    found.into_iter().map(|(id, _)| id.pid).collect()
+    descendants_of(ProcessId::of(root).into_iter().collect()).into_iter().map(|(id, _)| id.pid).collect()
 }
 
 /// All that descend from these processes, with the numbers of their parents.
@@ -265,8 +263,7 @@ pub fn is_called(pid: u32, name: &str) -> bool {
 /// The value of a variable that a process was started with; `None` also where it may not be seen.
 pub fn environment_variable(pid: u32, name: &str) -> Option<String> {
     let bytes = fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let mut variables = bytes.split(|byte| *byte == 0);
-    variables.find_map(|variable| {
+    bytes.split(|byte| *byte == 0).find_map(|variable| {
         let value = variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
         Some(String::from_utf8_lossy(value).into_owned())
     })

@@ -142,21 +142,18 @@ pub fn listening_ports(pid: u32) -> Vec<u16> {
 /// The sockets that a process holds.
 pub fn inodes_of(pid: u32) -> BTreeSet<u64> {
     let files = fs::read_dir(format!("/proc/{pid}/fd"));
-    let files = files.into_iter().flatten().flatten();
-    files.filter_map(|file| socket_inode(&file.path())).collect()
+    files.into_iter().flatten().flatten().filter_map(|file| socket_inode(&file.path())).collect()
 }
 
 /// `socket:[12345]`, what a file descriptor's link reads.
 fn socket_inode(link: &Path) -> Option<u64> {
-    let target = fs::read_link(link).ok()?;
-    target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    fs::read_link(link).ok()?.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
 /// The TCP sockets of a process's network: `PID/net`.
 fn tables(place: &str) -> Vec<Socket> {
     let read = |name| fs::read_to_string(format!("/proc/{place}/{name}")).ok();
-    let tables = ["tcp", "tcp6"].into_iter().filter_map(read);
-    tables.flat_map(|table| sockets(&table).collect::<Vec<_>>()).collect()
+    ["tcp", "tcp6"].into_iter().filter_map(read).flat_map(|table| sockets(&table).collect::<Vec<_>>()).collect()
 }
 
 /// `sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode …`: those that listen or are connected.

@@ -147,10 +147,8 @@ mod tests {
 
     fn states() -> impl Iterator<Item = Access> {
         let bits = [SYSLOG, PERFMON, BPF, SYS_ADMIN];
-        let sets = (0..1 << bits.len()).map(move |set: u64| {
-            let chosen = (0..bits.len()).filter(|it| set >> it & 1 == 1);
-            chosen.map(|it| bits[it]).sum::<u64>()
-        });
+        let sets = (0..1 << bits.len())
+            .map(move |set: u64| (0..bits.len()).filter(|it| set >> it & 1 == 1).map(|it| bits[it]).sum::<u64>());
         sets.flat_map(|set| {
             [true, false].into_iter().flat_map(move |is_root| {
                 (-1..=4).flat_map(move |paranoid| {

@@ -157,8 +157,7 @@ fn in_file(pid: u32, mapping: &Mapping, functions: &[Function]) -> Vec<Probe> {
 }
 
 fn without_prefix(name: &str) -> &str {
-    let plain = PREFIXES.iter().find_map(|it| name.strip_prefix(it));
-    plain.unwrap_or(name)
+    PREFIXES.iter().find_map(|it| name.strip_prefix(it)).unwrap_or(name)
 }
 
 #[cfg(test)]

@@ -142,8 +142,7 @@ impl Event {
 
     /// The event of this short name, or the tracepoint (`category:name`), whether or not the kernel has it.
     pub fn named(name: &str) -> Option<Self> {
-        let known = EVENTS.iter().find(|event| event.name == name);
-        known.cloned().or_else(|| Self::tracepoint(name))
+        EVENTS.iter().find(|event| event.name == name).cloned().or_else(|| Self::tracepoint(name))
     }
 
     fn tracepoint(name: &str) -> Option<Self> {
@@ -363,8 +362,7 @@ impl SystemCall {
     }
 
     pub(crate) fn of(number: u64) -> Option<Self> {
-        let mut calls = CALLS.iter().map(|(call, _)| *call);
-        calls.find(|call| u64::from(call.number()) == number)
+        CALLS.iter().map(|(call, _)| *call).find(|call| u64::from(call.number()) == number)
     }
 
     /// The program at its end (`stack_copy/kernel/programs.c`).

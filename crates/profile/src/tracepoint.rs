@@ -41,8 +41,7 @@ impl Tracepoint {
         let invalid = || io::Error::from(io::ErrorKind::InvalidData);
         let number = number.map_err(|_| unknown(name, events, &invalid()))?;
         let find = |field: &str| {
-            let found = Field::of(&read("format")?, field);
-            found.map(Some).ok_or_else(|| {
+            Field::of(&read("format")?, field).map(Some).ok_or_else(|| {
                 Error::Options(Problem::new(
                     format!("the tracepoint {name} has no number called {field}"),
                     folder.join("format").display(),

@@ -212,10 +212,7 @@ impl Worker {
         };
         let wake = signals.wake.as_fd();
         let ended = match &self.target.pidfd {
-            Some(process) => {
-                let readable = self.source.wait(&[wake, process.as_fd()], &timeout);
-                readable.get(1) == Some(&true)
-            }
+            Some(process) => self.source.wait(&[wake, process.as_fd()], &timeout).get(1) == Some(&true),
             None => {
                 self.source.wait(&[wake], &timeout);
                 threads::ids(self.target.pid).is_empty()

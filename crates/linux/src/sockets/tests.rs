@@ -32,8 +32,7 @@ fn listen(ip: IpAddr, port: u16) -> TcpListener {
 }
 
 fn free_port() -> u16 {
-    let any = TcpListener::bind("127.0.0.1:0").unwrap();
-    any.local_addr().unwrap().port()
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn addresses() -> Vec<IpAddr> {
@@ -51,8 +50,7 @@ fn reached(listeners: &[TcpListener], to: SocketAddr) -> Option<usize> {
     let accepted = || {
         listeners.iter().position(|listener| {
             listener.set_nonblocking(true).unwrap();
-            let accepted = listener.accept();
-            accepted.is_ok_and(|(_, from)| canonical(from) == canonical(ours))
+            listener.accept().is_ok_and(|(_, from)| canonical(from) == canonical(ours))
         })
     };
     // On a busy machine the last word of the handshake comes after `connect` has returned.

@@ -55,8 +55,7 @@ impl CodeList {
         let mut records = Records::of(memory);
         let mut attempts = (0..ATTEMPTS).filter_map(|_| self.new_entries(&mut records));
         let entries = attempts.next()?;
-        let mut oldest = entries.iter().rev();
-        oldest.find_map(|(_, entry)| of_emulator(records.read(entry)?))
+        entries.iter().rev().find_map(|(_, entry)| of_emulator(records.read(entry)?))
     }
 
     /// Has `take` see the modules that are new since the last time, in the order in which they were compiled; how many

@@ -121,8 +121,7 @@ pub(super) fn of_emulator(record: &[u8]) -> Option<(u64, bool)> {
 pub fn beam_functions(record: &[u8]) -> Vec<String> {
     let module = CompiledModule::parse(record).unwrap_or_default();
     let functions = module.functions.iter();
-    let names = functions.map(|it| String::from_utf8_lossy(it.name).into_owned());
-    names.collect()
+    functions.map(|it| String::from_utf8_lossy(it.name).into_owned()).collect()
 }
 
 #[cfg(test)]

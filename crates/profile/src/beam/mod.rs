@@ -63,8 +63,7 @@ impl ProcessLayout {
     pub(crate) const SPAN: i16 = 128;
 
     pub(crate) fn first(&self) -> i16 {
-        let fields = [self.stop, self.frame_pointer, self.heap, self.hend];
-        fields.into_iter().min().unwrap_or_default()
+        [self.stop, self.frame_pointer, self.heap, self.hend].into_iter().min().unwrap_or_default()
     }
 }
 

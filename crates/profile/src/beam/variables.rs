@@ -49,8 +49,7 @@ impl Variables {
         let data = if has_all {
             Vec::new()
         } else {
-            let ranges = maps::variables(pid, emulator).into_iter();
-            let pieces = ranges.filter_map(|it| {
+            let pieces = maps::variables(pid, emulator).into_iter().filter_map(|it| {
                 let words = (it.end - it.start).min(MOST_WORDS * 8) / 8;
                 Some((it.start, memory.words(it.start, usize::try_from(words).ok()?)))
             });
@@ -60,11 +59,9 @@ impl Variables {
     }
 
     pub(crate) fn code_list(&self, memory: &impl Memory) -> Option<u64> {
-        let exported = self.exported.get(CODE_LIST).copied();
-        exported.or_else(|| {
+        self.exported.get(CODE_LIST).copied().or_else(|| {
             let mut places = self.windows(3);
-            let found = places.find(|(at, words)| code_list::begins(memory, *at, words));
-            found.map(|(at, _)| at)
+            places.find(|(at, words)| code_list::begins(memory, *at, words)).map(|(at, _)| at)
         })
     }
 
@@ -113,9 +110,6 @@ impl Variables {
 
     /// All places of the data with so many words from there on.
     fn windows(&self, count: usize) -> impl Iterator<Item = (u64, &[u64])> {
-        self.data.iter().flat_map(move |(start, words)| {
-            let places = (*start..).step_by(8);
-            places.zip(words.windows(count))
-        })
+        self.data.iter().flat_map(move |(start, words)| (*start..).step_by(8).zip(words.windows(count)))
     }
 }

@@ -134,8 +134,7 @@ impl<T> Blocks<T> {
     }
 
     fn end(&mut self) -> Vec<(T, u64)> {
-        let blocks = std::mem::take(&mut self.by_number).into_values();
-        blocks.map(|it| (it.by, it.bytes)).collect()
+        std::mem::take(&mut self.by_number).into_values().map(|it| (it.by, it.bytes)).collect()
     }
 
     /// Blocks that were not followed, since this was last asked.

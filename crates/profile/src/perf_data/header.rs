@@ -55,10 +55,7 @@ impl Header {
             }
             read => read?,
         }
-        let word = |at: usize| {
-            let word = head.get(at..at + 8).and_then(|it| it.try_into().ok());
-            word.map_or(0, u64::from_le_bytes)
-        };
+        let word = |at: usize| head.get(at..at + 8).and_then(|it| it.try_into().ok()).map_or(0, u64::from_le_bytes);
         if head.starts_with(SWAPPED) {
             return Ok(Err("it was recorded on a machine of the other byte order".into()));
         }
@@ -269,10 +266,7 @@ pub(super) struct RecordedSample<'a> {
 impl Attribute {
     /// Reads a `perf_event_attr`, of which older versions are shorter.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
-        let word = |at: usize| {
-            let word = bytes.get(at..at + 8).and_then(|it| it.try_into().ok());
-            word.map(u64::from_le_bytes)
-        };
+        let word = |at: usize| bytes.get(at..at + 8).and_then(|it| it.try_into().ok()).map(u64::from_le_bytes);
         let flags = word(40)?;
         Some(Self {
             kind: (word(0)? & u64::from(u32::MAX)) as u32,
@@ -315,15 +309,13 @@ impl Attribute {
         let held = |what: &[u32]| 8 * what.iter().filter(|what| self.has(**what)).count();
         let at = body.len().checked_sub(held(&fields)).map(|at| at + held(&fields[..1]));
         let known = at.filter(|_| self.sample_id_all && self.has(TIME));
-        let time = known.and_then(|at| Fields(body.get(at..)?).u64());
-        time.unwrap_or(0)
+        known.and_then(|at| Fields(body.get(at..)?).u64()).unwrap_or(0)
     }
 
     pub(super) fn time_of_sample(&self, body: &[u8]) -> u64 {
         let before = [IDENTIFIER, IP, TID];
         let before = 8 * before.iter().filter(|what| self.has(**what)).count();
-        let time = self.has(TIME).then(|| Fields(body.get(before..)?).u64());
-        time.flatten().unwrap_or(0)
+        self.has(TIME).then(|| Fields(body.get(before..)?).u64()).flatten().unwrap_or(0)
     }
 
     /// Reads a sample; `None` where it is shorter than it has to be.

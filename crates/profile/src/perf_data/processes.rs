@@ -109,8 +109,7 @@ impl Processes {
 
     /// Name of a thread, as `perf` prints one without a name.
     pub(super) fn name(&self, tid: u32) -> Rc<str> {
-        let known = self.threads.get(&tid);
-        known.map_or_else(|| format!(":{tid}").into(), |it| Rc::clone(&it.name))
+        self.threads.get(&tid).map_or_else(|| format!(":{tid}").into(), |it| Rc::clone(&it.name))
     }
 
     pub(super) const fn left_out(&self) -> u64 {

@@ -117,8 +117,7 @@ impl<'h> Reader<'h> {
 
     fn others(&self) -> String {
         let others = self.other_events.iter();
-        let named = others.map(|(event, count)| format!("{} ({count})", self.name(*event)));
-        named.collect::<Vec<_>>().join(", ")
+        others.map(|(event, count)| format!("{} ({count})", self.name(*event))).collect::<Vec<_>>().join(", ")
     }
 
     fn sample(&mut self, record: &RawRecord<'_>, event: usize, time: u64) {
@@ -181,8 +180,7 @@ impl<'h> Reader<'h> {
                 Address::User(_) => std::mem::replace(&mut in_user, true),
             };
             let frames = self.frames.frames(address, is_caller, || {
-                let frames = self.processes.frames(pid, address, is_caller);
-                frames.iter().map(|it| self.builder.frame(it)).collect()
+                self.processes.frames(pid, address, is_caller).iter().map(|it| self.builder.frame(it)).collect()
             });
             path.extend_from_slice(frames);
         }

@@ -132,8 +132,7 @@ fn flush(
 /// Bytes that follow a record of `perf`'s own and are not counted in its size.
 fn length_behind(kind: u32, body: &[u8]) -> u64 {
     let number = |length: usize| {
-        let bytes = body.get(..length).unwrap_or_default();
-        bytes.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte))
+        body.get(..length).unwrap_or_default().iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte))
     };
     match kind {
         AUXTRACE => number(8),

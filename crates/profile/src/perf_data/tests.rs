@@ -346,10 +346,8 @@ fn large_recordings_are_read_in_time_and_to_the_end() {
     let page = |at: u64| mapped(at << 13, (at << 13) + 0x1000, 0, "/no/such/file");
     let dwarf = copied(address, 0, address);
     let sample = sampled(7, 0, &[address, 0x2000, 0x4000]);
-    let alternating = |sample: &[u8]| {
-        let pairs = (1..20_000).map(|i| [page(i), sample.to_vec()].concat());
-        pairs.collect::<Vec<_>>().concat()
-    };
+    let alternating =
+        |sample: &[u8]| (1..20_000).map(|i| [page(i), sample.to_vec()].concat()).collect::<Vec<_>>().concat();
     let replaced = page(1).repeat(1_100_000);
     let forks: Vec<_> =
         (1..1_000).map(page).chain((100..20_100).map(|pid| task(b::PERF_RECORD_FORK, 0, [pid, 7], 0))).collect();

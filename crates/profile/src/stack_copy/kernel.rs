@@ -83,8 +83,7 @@ impl KernelPrograms {
             };
             loaded.map_err(|it| refusal(&it))?;
         }
-        let descriptor = program.fd().map_err(|it| refusal(&it))?;
-        descriptor.as_fd().try_clone_to_owned()
+        program.fd().map_err(|it| refusal(&it))?.as_fd().try_clone_to_owned()
     }
 
     /// Takes a map. Programs that are not loaded yet need it as long as it is.
@@ -103,8 +102,7 @@ impl KernelPrograms {
 
 impl<V: Pod> KernelMap<V> {
     pub(super) fn set(&self, key: u32, value: V) -> io::Result<()> {
-        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        map.insert(key, value, 0).map_err(|it| refusal(&it))
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, value, 0).map_err(|it| refusal(&it))
     }
 }
 

@@ -56,14 +56,12 @@ impl MemoryCopy<'_> {
     /// The word at an address of the process.
     pub(crate) fn word(&self, address: u64) -> Option<u64> {
         let mut replaced = self.replaced.iter().filter(|it| it.address != 0);
-        let replaced = replaced.find(|it| it.address == address);
-        replaced.map_or_else(|| self.copied_word(address), |it| Some(it.word))
+        replaced.find(|it| it.address == address).map_or_else(|| self.copied_word(address), |it| Some(it.word))
     }
 
     fn copied_word(&self, address: u64) -> Option<u64> {
         let at = usize::try_from(address.checked_sub(self.start)?).ok()?;
-        let word = self.bytes.get(at..at.checked_add(8)?)?;
-        word.try_into().ok().map(u64::from_ne_bytes)
+        self.bytes.get(at..at.checked_add(8)?)?.try_into().ok().map(u64::from_ne_bytes)
     }
 
     pub(crate) fn end(&self) -> u64 {

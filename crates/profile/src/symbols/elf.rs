@@ -111,8 +111,7 @@ pub(crate) fn exported(pid: u32, mapping: &Mapping, names: &[&'static str]) -> O
     let exported = |path: PathBuf| {
         let found = read_object(&path, |file| {
             let bias = bias(file, mapping)?;
-            let symbols = file.dynamic_symbols().filter(ObjectSymbol::is_definition);
-            let found = symbols.filter_map(|symbol| {
+            let found = file.dynamic_symbols().filter(ObjectSymbol::is_definition).filter_map(|symbol| {
                 let name = symbol.name().ok()?;
                 let name = names.iter().find(|wanted| **wanted == name)?;
                 Some((*name, bias.wrapping_add(symbol.address())))
@@ -133,8 +132,7 @@ pub(crate) fn defined(
 ) -> Option<(PathBuf, Vec<(String, u64)>)> {
     let defined = |path: PathBuf| {
         let found = read_object(&path, |file| {
-            let symbols = file.dynamic_symbols().chain(file.symbols());
-            let found = symbols.filter_map(|symbol| {
+            let found = file.dynamic_symbols().chain(file.symbols()).filter_map(|symbol| {
                 let name = symbol.name().ok().filter(|name| is_wanted(name))?;
                 let is_code = symbol.is_definition() && symbol.kind() == SymbolKind::Text;
                 let offset = file_offset(file, symbol.address()).filter(|_| is_code)?;
@@ -255,8 +253,7 @@ fn debug_files<'d>(file: &impl Object<'d>, root: &Path, path: &str) -> Vec<PathB
         inside.push(dir.join(".debug").join(name));
         inside.push(Path::new(DEBUG_DIR).join(dir).join(name));
     }
-    let roots = [root, Path::new("/")];
-    roots.iter().flat_map(|root| inside.iter().map(|path| root.join(path))).collect()
+    [root, Path::new("/")].iter().flat_map(|root| inside.iter().map(|path| root.join(path))).collect()
 }
 
 /// Takes the symbols of a debug file if it belongs to `file`, which the build ids tell.
@@ -323,8 +320,7 @@ fn selected<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, loaded: Loaded<'_>, 
     }
     let irelative = RelocationFlags::Elf { r_type: R_X86_64_IRELATIVE };
     let relocations = file.dynamic_relocations().into_iter().flatten();
-    let relocations = relocations.filter(|(_, it)| it.flags() == irelative);
-    let taken = relocations.take(MOST).filter_map(|(at, relocation)| {
+    let taken = relocations.filter(|(_, it)| it.flags() == irelative).take(MOST).filter_map(|(at, relocation)| {
         let names = selectors.get(&relocation.addend().cast_unsigned())?;
         let address = loaded.memory.word(bias.wrapping_add(at))?;
         let address = address.wrapping_sub(bias);

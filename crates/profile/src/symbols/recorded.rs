@@ -49,8 +49,7 @@ impl RecordedSymbols {
         // Their paths are ours.
         let found = mapping.map(|mapping| (mapping, self.modules.of(mapping, std::process::id())));
         let at = Time(u64::MAX);
-        let resolved = process.0.frames_in(&self.modules, found, ip, caller, at);
-        resolved.frames
+        process.0.frames_in(&self.modules, found, ip, caller, at).frames
     }
 }
 

@@ -93,8 +93,7 @@ impl Modules {
             let root = maps::in_root_of(pid, "/");
             let files = files::files_of(pid, mapping);
             let loaded = (self.memory.as_ref()).map(|memory| Loaded { mapping, memory });
-            let mut symbols = files.iter().map(|file| ElfSymbols::load(file, &root, &mapping.path, loaded));
-            symbols.find_map(Result::ok)
+            files.iter().map(|file| ElfSymbols::load(file, &root, &mapping.path, loaded)).find_map(Result::ok)
         };
         let name = mapping.path.rsplit('/').next().unwrap_or_default().to_owned();
         let kind = Frame::kind_of_module(&name);

@@ -158,8 +158,7 @@ fn demangle_cpp(symbol: &str) -> Option<String> {
     }
     let options = DemangleOptions::new().no_params().no_return_type();
     let mut text = Bounded::default();
-    let written = Symbol::new(symbol).ok()?.structured_demangle(&mut text, &options);
-    written.ok().map(|()| text.0)
+    Symbol::new(symbol).ok()?.structured_demangle(&mut text, &options).ok().map(|()| text.0)
 }
 
 /// The name of a symbol: Rust's and C++'s demangled, without hashes and argument lists; any other

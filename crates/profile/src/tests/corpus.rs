@@ -10,8 +10,7 @@ use stacks::{Collapse, CollapseOptions, FORMATS, FirstField, Input};
 fn seeds(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let files = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let seeds = files.map(|file| fs::read(file.expect("an entry").path()).expect("a seed"));
-    seeds.collect()
+    files.map(|file| fs::read(file.expect("an entry").path()).expect("a seed")).collect()
 }
 
 #[test]

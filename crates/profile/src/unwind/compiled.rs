@@ -71,8 +71,7 @@ mod tests {
 
     fn rest(own: &[u64], theirs: &[u64]) -> Vec<u64> {
         let users = |all: &[u64]| -> Vec<Address> {
-            let kernel = std::iter::once(Address::Kernel(7));
-            kernel.chain(all.iter().map(|it| Address::User(*it))).collect()
+            std::iter::once(Address::Kernel(7)).chain(all.iter().map(|it| Address::User(*it))).collect()
         };
         let mut addresses = users(own);
         add_rest(&mut addresses, users(theirs).into_iter());

@@ -222,8 +222,7 @@ fn load(pid: u32, mapping: &Mapping) -> Option<Tables> {
     if &*mapping.path == "[vdso]" {
         return tables(symbols::vdso_image()?.as_slice());
     }
-    let files = symbols::files_of(pid, mapping);
-    files.iter().find_map(|file| {
+    symbols::files_of(pid, mapping).iter().find_map(|file| {
         let cache = ReadCache::new(symbols::open_file(file).ok()?);
         tables(&cache)
     })
@@ -236,10 +235,7 @@ fn tables<'d, R: ReadRef<'d>>(data: R) -> Option<Tables> {
         let start = section.address();
         Some(start..start.checked_add(section.size())?)
     };
-    let bytes = |name| {
-        let section = file.section_by_name(name)?;
-        section.uncompressed_data().ok().map(Section::from)
-    };
+    let bytes = |name| file.section_by_name(name)?.uncompressed_data().ok().map(Section::from);
     Some(Tables {
         segments: CodeSegments::of(&file),
         sections: ExplicitModuleSectionInfo {

@@ -58,14 +58,12 @@ impl PerfEvents {
 
     /// Records that did not fit into a ring. An event that cannot be read has lost nothing that is known.
     fn lost(&self) -> u64 {
-        let counted = self.fds.iter().map(|event| sys::lost(event.as_fd()));
-        counted.filter_map(Result::ok).sum()
+        self.fds.iter().map(|event| sys::lost(event.as_fd())).filter_map(Result::ok).sum()
     }
 
     /// How often the event happened in all threads; `None` where one does not say.
     fn counted(&self) -> Option<u64> {
-        let counts = self.fds.iter().map(|event| sys::counted(event.as_fd()));
-        counts.sum::<Result<u64, _>>().ok()
+        self.fds.iter().map(|event| sys::counted(event.as_fd())).sum::<Result<u64, _>>().ok()
     }
 }
 

@@ -336,10 +336,7 @@ impl Opener<'_> {
         let places = match &self.event {
             KernelEvent::Software(_) => Vec::new(),
             KernelEvent::Tracepoint(it) => vec![TriggerPlace::Tracepoint(*it)],
-            KernelEvent::Calls(calls) => {
-                let tracepoints = calls.iter().map(|it| TriggerPlace::Tracepoint(it.1));
-                tracepoints.collect()
-            }
+            KernelEvent::Calls(calls) => calls.iter().map(|it| TriggerPlace::Tracepoint(it.1)).collect(),
             KernelEvent::Probes(probes) => {
                 let places = probes.places.iter().map(|it| self.probe(it));
                 let exec = probes.exec.map(TriggerPlace::Tracepoint);
@@ -348,8 +345,7 @@ impl Opener<'_> {
         };
         let programs = copier.programs();
         let triggers = places.into_iter().zip(programs);
-        let triggers = triggers.map(|(place, program)| self.trigger(place, program));
-        triggers.collect()
+        triggers.map(|(place, program)| self.trigger(place, program)).collect()
     }
 
     /// Opens what tells wake-ups; the numbers of the events that have them as samples.
@@ -376,8 +372,7 @@ impl Opener<'_> {
     fn trigger(&self, place: TriggerPlace, program: BorrowedFd<'_>) -> Result<OpenTrigger, Failure> {
         let program = program.try_clone_to_owned();
         let program = program.map_err(|error| self.refused(error))?;
-        let trigger = OpenTrigger::open(place, self.first_cpu(), program);
-        trigger.map_err(|error| self.refused(error))
+        OpenTrigger::open(place, self.first_cpu(), program).map_err(|error| self.refused(error))
     }
 
     fn first_cpu(&self) -> u32 {

@@ -49,8 +49,7 @@ pub(crate) fn open_probe(path: &CStr, offset: u64, returns: bool, pid: u32, cpu:
 
 /// The number of the kernel's `uprobe` events, which it tells in sysfs.
 fn probe_type() -> io::Result<u32> {
-    let text = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
-    text.trim().parse().map_err(io::Error::other)
+    std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?.trim().parse().map_err(io::Error::other)
 }
 
 /// Switches an event and all that inherited from it on.
@@ -103,10 +102,7 @@ pub(crate) fn counted(event: BorrowedFd<'_>) -> io::Result<u64> {
 fn counts(event: BorrowedFd<'_>) -> io::Result<[Option<u64>; 2]> {
     let mut answer = [0u8; 16];
     let length = rustix::io::read(event, &mut answer)?;
-    Ok([0, 8].map(|at| {
-        let word = answer.get(..length)?.get(at..at + 8)?;
-        word.try_into().ok().map(u64::from_ne_bytes)
-    }))
+    Ok([0, 8].map(|at| answer.get(..length)?.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes)))
 }
 
 fn done(result: i32) -> io::Result<()> {

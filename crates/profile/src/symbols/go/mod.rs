@@ -136,8 +136,7 @@ impl ModuleData {
         let relocated = relatives(file).filter(|(_, value)| *value == at);
         let relocated: Vec<u64> = relocated.map(|(place, _)| place).take(MOST_POINTERS).collect();
         let fixed = pointers(file, at).take(MOST_POINTERS);
-        let mut found = relocated.into_iter().chain(fixed);
-        found.find_map(|place| {
+        relocated.into_iter().chain(fixed).find_map(|place| {
             let words = words(file, place)?;
             let [first, names, ..] = words;
             let is_one = first == at && names == at.checked_add(table.names_at())?;
@@ -153,15 +152,13 @@ fn relatives<'d, R: ReadRef<'d>>(file: &object::File<'d, R>) -> impl Iterator<It
         _ => false,
     };
     let relocations = file.dynamic_relocations().into_iter().flatten();
-    let relative = relocations.filter(move |(_, it)| is_relative(it.flags()));
-    relative.map(|(at, it)| (at, it.addend().cast_unsigned()))
+    relocations.filter(move |(_, it)| is_relative(it.flags())).map(|(at, it)| (at, it.addend().cast_unsigned()))
 }
 
 /// The addresses of words that hold `value`.
 fn pointers<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, value: u64) -> impl Iterator<Item = u64> {
     let is_data = |kind| matches!(kind, SectionKind::Data | SectionKind::ReadOnlyDataWithRel);
-    let sections = file.sections().filter(move |it| is_data(it.kind()));
-    sections.flat_map(move |section| {
+    file.sections().filter(move |it| is_data(it.kind())).flat_map(move |section| {
         let (words, _) = section.data().unwrap_or_default().as_chunks::<8>();
         let start = section.address();
         let equal = (0u64..).zip(words).filter(move |(_, word)| u64::from_le_bytes(**word) == value);

@@ -162,11 +162,10 @@ fn functions_of_modules_that_are_loaded_meanwhile_have_their_own_names() {
         let summary = profile.summary(3);
         assert!(summary.unknown_share < 0.01, "{summary:?}");
         let round = |sample: &stacks::Sample| {
-            let mut stack = profile.stack(sample.stack).into_iter();
-            stack.find_map(|it| {
-                let name = it.name.strip_prefix("$late:round_")?;
-                name.split('/').next()?.parse::<u32>().ok()
-            })
+            profile
+                .stack(sample.stack)
+                .into_iter()
+                .find_map(|it| it.name.strip_prefix("$late:round_")?.split('/').next()?.parse::<u32>().ok())
         };
         let mut samples: Vec<_> = profile.samples.iter().collect();
         samples.sort_by_key(|sample| sample.t);
@@ -348,11 +347,9 @@ fn a_profiler_that_is_killed_leaves_no_program_in_the_kernel() {
 
 /// The kernel's numbers of the programs that a process holds.
 fn programs_of(pid: u32) -> BTreeSet<u32> {
-    let files = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
-    let programs = files.flatten().filter_map(|file| {
+    let programs = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap().flatten().filter_map(|file| {
         let text = std::fs::read_to_string(file.path()).ok()?;
-        let mut lines = text.lines();
-        lines.find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok())
+        text.lines().find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok())
     });
     programs.collect()
 }

@@ -35,8 +35,7 @@ pub(crate) fn while_doing<const N: usize>(pid: u32, events: [&str; N], act: impl
 /// The weight of the samples that have a function in their stack whose name ends so.
 pub(crate) fn weight_of(profile: &Profile, name: &str) -> u64 {
     let functions = profile.functions().into_iter();
-    let own = functions.filter(|it| it.share.function.ends_with(name));
-    own.map(|it| it.total_weight).sum()
+    functions.filter(|it| it.share.function.ends_with(name)).map(|it| it.total_weight).sum()
 }
 
 /// Goes on where tracepoints can be opened.

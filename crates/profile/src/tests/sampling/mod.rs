@@ -114,8 +114,7 @@ fn burn(pid: u32, cpu: Duration) {
 /// Sum of the total shares of the functions whose name ends so.
 fn share(profile: &Profile, name: &str) -> f64 {
     let functions = profile.clone().without_lines().functions().into_iter();
-    let own = functions.filter(|f| f.share.function.ends_with(name));
-    own.map(|f| f.share.total).sum()
+    functions.filter(|f| f.share.function.ends_with(name)).map(|f| f.share.total).sum()
 }
 
 /// Asserts shares of 3 and 1 parts, within four standard deviations of counts of so many independent samples.

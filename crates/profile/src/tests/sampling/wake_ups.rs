@@ -88,8 +88,7 @@ impl Waited {
     }
 
     fn sum(&self, of: impl Fn(WaitReason) -> bool) -> f64 {
-        let of = self.0.iter().filter(|((reason, _), _)| of(*reason));
-        of.map(|(_, seconds)| seconds).sum()
+        self.0.iter().filter(|((reason, _), _)| of(*reason)).map(|(_, seconds)| seconds).sum()
     }
 
     /// The share of a reason among all that ended by a wake-up which was seen: the first waits may have begun before

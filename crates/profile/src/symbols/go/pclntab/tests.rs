@@ -69,8 +69,7 @@ fn known(version: usize) -> (Vec<u8>, Vec<u8>) {
 }
 
 fn names(table: &[u8], trees: &[u8], offset: u32) -> Vec<String> {
-    let functions = super::super::go_functions(table, trees, offset).into_iter();
-    functions.map(|it| it.name).collect()
+    super::super::go_functions(table, trees, offset).into_iter().map(|it| it.name).collect()
 }
 
 #[test]
@@ -79,8 +78,7 @@ fn functions_and_what_is_inlined_have_their_lines() {
         let (table, trees) = known(version);
         let lines = |offset| -> Vec<String> {
             let functions = super::super::go_functions(&table, &trees, offset);
-            let named = functions.iter().map(|it| it.name_with_line().into_owned());
-            named.collect()
+            functions.iter().map(|it| it.name_with_line().into_owned()).collect()
         };
         assert_eq!(lines(0x10), ["main.outer a.go:7"]);
         let inlined = ["main.inner b.go:9", "main.middle a.go:7", "main.outer a.go:7"];
