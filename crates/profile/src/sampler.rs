@@ -22,7 +22,7 @@ use crate::stack_copy::WakeUps;
 use crate::stack_table::StackTable;
 use crate::symbols::Symbols;
 use crate::threads::{Target, Threads};
-use crate::unwind::{self, Chosen};
+use crate::unwind;
 use crate::worker::{Signals, Turn, Worker};
 
 const NO_FRAME_POINTERS: &str = "stacks of Java methods are cut or wrong, because the JVM keeps no frame \
@@ -66,7 +66,7 @@ impl Sampler {
         let kernel_event = KernelEvent::of(&options.event, pid)?;
         let wake_ups = (options.event.weight == Weight::Blocked).then(|| WakeUps::load(pid).map(Arc::new));
         let loaded = wake_ups.as_ref().and_then(|it| it.as_ref().ok());
-        let Chosen { mut unwinder, note } = unwind::choose(pid, options.stacks, &kernel_event, loaded.map(Arc::as_ref));
+        let (mut unwinder, note) = unwind::choose(pid, options.stacks, &kernel_event, loaded.map(Arc::as_ref));
         let opened = perf::open(pid, options, &kernel_event, unwinder.as_ref(), loaded)?;
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = wake.map_err(|e| system("make an event descriptor", e))?;

@@ -62,17 +62,18 @@ impl JitMap {
     }
 
     pub(super) fn find(&self, address: u64, at: Time) -> Option<&str> {
-        let before = self.before.as_ref().filter(|(_, until)| at < *until);
-        // What the older map does not know was compiled before the newer one was written.
-        let older = before.and_then(|(table, _)| table.find(address));
-        older.or_else(|| self.table.find(address))
+        self.tables(at).find_map(|table| table.find(address))
     }
 
     /// The line of source code of an address at the instant `at`, `caller` where it is a return address.
     pub(super) fn line(&self, ip: u64, caller: bool, at: Time) -> Option<SourceLine> {
-        let before = self.before.as_ref().filter(|(_, until)| at < *until);
-        let older = before.and_then(|(table, _)| table.line(ip, caller));
-        older.or_else(|| self.table.line(ip, caller))
+        self.tables(at).find_map(|table| table.line(ip, caller))
+    }
+
+    /// The maps that hold at an instant: what the older one does not know was compiled before the newer was written.
+    fn tables(&self, at: Time) -> impl Iterator<Item = &JitTable> {
+        let before = self.before.iter().filter(move |(_, until)| at < *until);
+        before.map(|(table, _)| table).chain([&self.table])
     }
 
     /// Whether the answer for a sample of the instant `at` may differ from that for later ones.

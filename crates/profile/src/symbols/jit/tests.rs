@@ -17,14 +17,20 @@ fn map(path: &Path) -> JitMap {
     JitMap::from_candidates(vec![path.to_owned()], wanted(None))
 }
 
+/// A folder that ends with the test, and the place of a map in it.
+fn place() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("perf-1.map");
+    (dir, path)
+}
+
 fn name(map: &JitMap, address: u64) -> Option<&str> {
     map.find(address, Clock.now())
 }
 
 #[test]
 fn a_growing_map_is_read_on_from_where_it_ended() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("perf-1.map");
+    let (dir, path) = place();
     let places = vec![dir.path().join("none"), path.clone()];
     let mut map = JitMap::from_candidates(places, wanted(None));
     assert!(!map.refresh() && !map.is_present());
@@ -41,8 +47,7 @@ fn a_growing_map_is_read_on_from_where_it_ended() {
 
 #[test]
 fn a_map_from_before_the_process_is_not_believed() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("perf-1.map");
+    let (_dir, path) = place();
     fs::write(&path, "1000 10 of_2020\n").unwrap();
     let of_2020 = SystemTime::UNIX_EPOCH + Duration::from_secs(1_590_000_000);
     File::options().write(true).open(&path).unwrap().set_modified(of_2020).unwrap();
@@ -60,8 +65,7 @@ fn a_map_from_before_the_process_is_not_believed() {
 
 #[test]
 fn a_map_of_a_stranger_is_not_believed() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("perf-1.map");
+    let (_dir, path) = place();
     fs::write(&path, "1000 10 a\n").unwrap();
     let mut wanted = wanted(None);
     wanted.owners = [u32::MAX; 3];
@@ -127,8 +131,7 @@ fn refreshes(map: &mut JitMap) -> bool {
 /// Old and new names at one address, the new file shorter, as long, and longer than the old.
 #[test]
 fn a_map_that_is_replaced_names_each_sample_by_its_time() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("perf-1.map");
+    let (_dir, path) = place();
     for way in [Way::Rewritten, Way::Overwritten, Way::Renamed] {
         for new in ["1000 10 new\n", "1000 10 new\n2000 10 xyz\n", "1000 10 new\n2000 10 xyz\n3000 10 more\n"] {
             fs::write(&path, "1000 10 old\n2000 10 xyz\n").unwrap();
@@ -152,8 +155,7 @@ fn a_map_that_is_replaced_names_each_sample_by_its_time() {
 /// Appended to, emptied, overwritten and renamed at random, a map always says what the file says.
 #[test]
 fn whatever_happens_to_a_map_it_says_what_the_file_says() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("perf-1.map");
+    let (_dir, path) = place();
     let mut random = 99u64;
     let mut next = move |below: u64| {
         random = random.wrapping_mul(6_364_136_223_846_793_005) + 1;

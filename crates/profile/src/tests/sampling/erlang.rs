@@ -1,9 +1,8 @@
 //! Erlang nodes of the system's own build, which is stripped and keeps no frame pointers.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::Outcome;
@@ -20,11 +19,9 @@ const MAP: &str = "+JPperf map";
 
 /// A node that runs `known.erl`, killed when it goes out of scope.
 struct Node {
-    child: Child,
-    /// The process of the node, which `child` may have started.
+    process: Process,
+    /// The process of the node, which the other may have started.
     pid: u32,
-    /// Output before it was ready.
-    printed: Vec<String>,
     _dir: tempfile::TempDir,
 }
 
@@ -37,7 +34,6 @@ impl Node {
 
     /// Starts it by a command that ends in `erl`.
     fn start_by(mut command: Command, function: &str, flags: &str, uid: Option<u32>) -> Result<Self, String> {
-        use std::os::unix::process::CommandExt as _;
         let dir = tempfile::tempdir().unwrap();
         compile("known.erl", Command::new("erlc").arg("-o"), dir.path())
             .map_err(|error| format!("erlc (package erlang-base): {error}"))?;
@@ -47,29 +43,16 @@ impl Node {
         command.args(flags.split_whitespace());
         command.args(["+S", "1:1", "-noshell", "-s", "known", function, "-pa"]);
         command.arg(dir.path()).env("HOME", dir.path());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        if let Some(uid) = uid {
-            command.uid(uid).gid(uid);
-        }
-        let mut child = command.spawn().map_err(|error| error.to_string())?;
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let mut printed = Vec::new();
-        for line in output.lines().map_while(Result::ok) {
-            if line == "@ready" {
-                let _dir = dir;
-                return Ok(Self { pid: child.id(), child, printed, _dir });
-            }
-            printed.push(line);
-        }
-        panic!("the node ended");
+        let process = Process::run_as(command, uid)?;
+        Ok(Self { pid: process.pid(), process, _dir: dir })
     }
 }
 
 impl Drop for Node {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", self.child.id()));
+        let _ = self.process.child.kill();
+        let _ = self.process.child.wait();
+        let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", self.process.pid()));
     }
 }
 
@@ -185,8 +168,8 @@ fn the_work_of_two_processes_of_the_same_code_is_told_apart() {
     // With frame pointers and without: who runs does not depend on how stacks are walked.
     for flags in [MAP, ""] {
         let node = node!("turns", flags);
-        let [three, one] = node.printed.as_slice() else {
-            panic!("{:?}", node.printed);
+        let [three, one] = node.process.printed.as_slice() else {
+            panic!("{:?}", node.process.printed);
         };
         let (profile, outcome) = profile_for(node.pid, Duration::from_secs(1));
         let work = profile.work_shares(WorkBy::Process, usize::MAX);
@@ -251,7 +234,7 @@ fn a_node_in_a_container_has_whole_stacks() {
     let mut command = testkit::or_skip!(contained());
     command.arg("erl");
     let mut node = testkit::or_skip!(Node::start_by(command, "start", MAP, None));
-    node.pid = child_of(node.child.id());
+    node.pid = child_of(node.pid);
     let inner = linux::Status::of(node.pid).unwrap().inner_pid;
     assert_ne!(inner, node.pid);
     let (profile, outcome) = profile_for(node.pid, Duration::from_secs(2));
@@ -268,7 +251,7 @@ fn calls_of_a_node_in_a_container_are_its_own() {
     command.arg("erl");
     let flags = format!("{MAP} +MMmcs 0");
     let mut node = testkit::or_skip!(Node::start_by(command, "pages", &flags, None));
-    node.pid = child_of(node.child.id());
+    node.pid = child_of(node.pid);
     let inner = linux::Status::of(node.pid).unwrap().inner_pid;
     // Another process outside that asks for memory, too.
     let other = node!("pages", &flags);
@@ -311,7 +294,7 @@ fn a_user_who_may_not_copy_gets_frame_pointers_and_is_told() {
     let node = testkit::or_skip!(Node::start("start", MAP, Some(NOBODY)));
     let (dir, exe) = for_everybody(NOBODY);
     let file = dir.path().join("out/cpu.stacks");
-    let role = format!("profiler {} 999 {}", node.child.id(), file.display());
+    let role = format!("profiler {} 999 {}", node.pid, file.display());
     let mut profiler = Process::start_as(&exe, &role, Some(NOBODY));
     profiler.expect("started");
     std::thread::sleep(Duration::from_millis(500));
