@@ -53,8 +53,8 @@ impl std::fmt::Debug for Sampler {
 }
 
 impl Sampler {
-    /// Opens the event on every thread of `pid`, switched off, and reads all symbols, so that little is left to do while
-    /// sampling. Completes the sink's header, whose origin must be set.
+    /// Opens the event on every thread of `pid`, switched off, and reads all symbols, so that little is left to do
+    /// while sampling. Completes the sink's header, whose origin must be set.
     ///
     /// # Errors
     /// No such process, no permission, a limit reached: see [`Error`].
@@ -137,8 +137,8 @@ impl Sampler {
         Ok(())
     }
 
-    /// From the instant `at` on, samples go to another sink, whose origin must be set; the receiver hears what became of
-    /// those before. A turn in the past comes with the next samples. Where sampling ends before `at`, or
+    /// From the instant `at` on, samples go to another sink, whose origin must be set; the receiver hears what became
+    /// of those before. A turn in the past comes with the next samples. Where sampling ends before `at`, or
     /// [`Sampler::stay`] comes before it, the sink is left alone and the receiver hears nothing.
     pub fn turn(&self, at: Time, mut sink: StacksWriter) -> Receiver<Outcome> {
         complete(&mut sink, &self.header);
@@ -260,7 +260,7 @@ fn unknown_wakers(wake_ups: &Result<Arc<WakeUps>, Error>, granted: Capabilities,
     let why = match wake_ups {
         Err(error) => error.problem().sentence(),
         Ok(_) if !granted.wake_ups => "the kernel refuses the events for it".to_owned(),
-        Ok(_) if symbols.kernel_is_hidden() => "the kernel hides the names of its functions".to_owned(),
+        Ok(_) if symbols.kernel.is_empty() => "the kernel hides the names of its functions".to_owned(),
         Ok(_) => return None,
     };
     Some(format!("wakers of threads are unknown: {why}"))
@@ -282,7 +282,7 @@ fn first_notes(options: &Options, granted: Capabilities, symbols: &Symbols) -> V
     if options.kernel && !granted.kernel {
         notes.push(permission::user_space_only());
     }
-    if granted.kernel && symbols.kernel_is_hidden() {
+    if granted.kernel && symbols.kernel.is_empty() {
         notes.push(permission::kernel_names_hidden());
     }
     notes

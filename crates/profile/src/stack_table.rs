@@ -161,7 +161,7 @@ impl StackTable {
         if let Some(&frame) = self.kernel.get(&address) {
             return frame;
         }
-        let frame = self.symbols.kernel_frame(address);
+        let frame = self.symbols.kernel.frame(address);
         let frame = self.intern(&frame, sink);
         self.kernel.insert(address, frame);
         frame

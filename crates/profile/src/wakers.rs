@@ -29,7 +29,7 @@ impl Wakers {
     pub(crate) fn wait(&mut self, ended: Ended<'_>, symbols: &Symbols) -> Wait {
         let reason = match ended {
             // Without names of the kernel's functions interrupts cannot be told from whom they interrupt.
-            Ended::Woken(_) if symbols.kernel_is_hidden() => WaitReason::Unknown,
+            Ended::Woken(_) if symbols.kernel.is_empty() => WaitReason::Unknown,
             Ended::Woken(by) => {
                 let clues = self.clues(&by, symbols);
                 return self.woken(&by, &clues);
@@ -53,7 +53,7 @@ impl Wakers {
         // All are return addresses: the instruction after the call.
         let clues = addresses.filter_map(|ip| {
             let clue = self.clues.entry(ip);
-            *clue.or_insert_with(|| rules.of(&symbols.kernel_frame(ip.saturating_sub(1))))
+            *clue.or_insert_with(|| rules.of(&symbols.kernel.frame(ip.saturating_sub(1))))
         });
         clues.collect()
     }

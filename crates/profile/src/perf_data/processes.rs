@@ -174,7 +174,7 @@ impl Processes {
             ..StackCopy::default()
         };
         let take = &mut |address| addresses.push(Address::User(address));
-        let end = (self.unwinder).unwind_recorded(&copy, &process.mappings, take);
+        let end = self.unwinder.unwind(&copy, Some(&*process.mappings), take);
         matches!(end, End::Root { .. })
     }
 

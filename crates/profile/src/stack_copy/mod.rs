@@ -191,9 +191,9 @@ fn draw(number: u32, mean: u32) -> u64 {
     if mean <= 1 { 0 } else { drawn.round() as u64 }
 }
 
-/// The pid namespace of a process, as `bpf_get_ns_current_pid_tgid` is told of it. A program inside the kernel knows the
-/// machine's own numbers of threads, and those in the namespace of the sampled thread; this process, where it or the
-/// broker is in a container, the latter alone.
+/// The pid namespace of a process, as `bpf_get_ns_current_pid_tgid` is told of it. A program inside the kernel knows
+/// the machine's own numbers of threads, and those in the namespace of the sampled thread; this process, where it or
+/// the broker is in a container, the latter alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PidNamespace {
     /// Device of the file that stands for it, as the kernel has it: 12 bits of class, 20 of number.

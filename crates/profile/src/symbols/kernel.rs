@@ -21,6 +21,7 @@ impl KernelSymbols {
         Self { table: read().unwrap_or_default() }
     }
 
+    /// Whether the kernel hides the addresses of its functions.
     pub(crate) fn is_empty(&self) -> bool {
         self.table.is_empty()
     }

@@ -19,7 +19,7 @@ use std::borrow::Cow;
 
 use linux::{Status, maps};
 use measure::Time;
-use stacks::{Builds, Frame, FrameKind, SourceLine};
+use stacks::{Builds, FrameKind, SourceLine};
 
 pub(crate) use self::elf::{build_id, defined, exported};
 pub(crate) use self::files::{CodeSegments, files_of, open as open_file, vdso_image};
@@ -47,7 +47,7 @@ struct Function<'s> {
 #[derive(Debug)]
 pub(crate) struct Symbols {
     pid: u32,
-    kernel: KernelSymbols,
+    pub(crate) kernel: KernelSymbols,
     modules: Modules,
     space: AddressSpace,
 }
@@ -64,10 +64,6 @@ impl Symbols {
         symbols.refresh_mappings();
         symbols.space.jit.refresh();
         symbols
-    }
-
-    pub(crate) fn kernel_is_hidden(&self) -> bool {
-        self.kernel.is_empty()
     }
 
     /// Whether the process runs code of a JIT without telling names.
@@ -121,10 +117,6 @@ impl Symbols {
         jit.refused().or(full)
     }
 
-    pub(crate) fn kernel_frame(&self, address: u64) -> Frame {
-        self.kernel.frame(address)
-    }
-
     /// The frames of an address of the process at the instant `at`, `caller` where it is a return
     /// address: the instruction after a call, which at the end of a function belongs to the next.
     pub(crate) fn user_frames(&self, ip: u64, caller: bool, at: Time) -> Resolved {
@@ -150,6 +142,8 @@ pub(crate) fn remedy_without_jit_map(runtime: FrameKind) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use stacks::Frame;
+
     use super::elf::ElfSymbols;
     use super::*;
 
@@ -174,7 +168,7 @@ mod tests {
             assert_eq!((frame.name.as_str(), frame.kind), ("getenv", FrameKind::Libc));
         }
         assert_eq!(symbols.user_frames(1, false, Time(0)).frames, [Frame::unknown("")]);
-        assert_eq!(symbols.kernel_frame(1), Frame::unknown("[kernel]"));
+        assert_eq!(symbols.kernel.frame(1), Frame::unknown("[kernel]"));
     }
 
     #[test]

@@ -123,7 +123,7 @@ impl CopiedStacks {
             End::Compiled { sp: copy.sp, frame: copy.bp }
         } else {
             let take = &mut |address| addresses.push(Address::User(address));
-            self.native.unwind(copy, take)
+            self.native.unwind(copy, None, take)
         };
         let end = compiled::follow(&mut self.native, copy, leaf, addresses);
         stack.rooted = matches!(end, End::Root { .. });
@@ -213,7 +213,7 @@ impl Unwinder for CopiedStacks {
             return;
         }
         let take = &mut |address| addresses.push(Address::User(address));
-        let end = self.native.unwind(&copy, take);
+        let end = self.native.unwind(&copy, None, take);
         stack.rooted = match end {
             End::Compiled { frame, .. } => erlang(vm.as_ref(), &self.native, &copy, frame, addresses),
             End::Root { .. } => true,

@@ -117,8 +117,8 @@ pub(crate) fn choose(pid: u32, stacks: Stacks, event: &KernelEvent, wake_ups: Op
     if let Some(emulator) = beam::emulator(&maps) {
         return for_beam(pid, event, emulator, wake_ups);
     }
-    // All code of Go but leaves keeps frame pointers, and has no unwind tables; its stacks are those of goroutines, which
-    // threads change for each other.
+    // All code of Go but leaves keeps frame pointers, and has no unwind tables; its stacks are those of goroutines,
+    // which threads change for each other.
     if symbols::is_go(pid) {
         return (Box::new(GoStacks::new(pid, event.field().is_some())), None);
     }

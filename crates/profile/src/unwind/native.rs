@@ -130,22 +130,14 @@ impl NativeUnwinder {
         }
     }
 
-    /// Takes the addresses of native code from the leaf up, and of the compiled code that called it.
-    pub(crate) fn unwind(&mut self, copy: &StackCopy<'_>, take: &mut dyn FnMut(u64)) -> End {
-        self.unwind_in(copy, None, take)
-    }
-
-    /// Unwinds a recorded process, whose mappings are looked at where the stack leads through them.
-    pub(crate) fn unwind_recorded(
+    /// Takes the addresses of native code from the leaf up, and of the compiled code that called it. The mappings of a
+    /// recorded process are looked at where the stack leads through them.
+    pub(crate) fn unwind(
         &mut self,
         copy: &StackCopy<'_>,
-        mappings: &Mappings,
+        recorded: Option<&Mappings>,
         take: &mut dyn FnMut(u64),
     ) -> End {
-        self.unwind_in(copy, Some(mappings), take)
-    }
-
-    fn unwind_in(&mut self, copy: &StackCopy<'_>, recorded: Option<&Mappings>, take: &mut dyn FnMut(u64)) -> End {
         let registers = UnwindRegsX86_64::new(copy.ip, copy.sp, copy.bp);
         take(copy.ip);
         let leaf = FrameAddress::from_instruction_pointer(copy.ip);

@@ -188,9 +188,7 @@ fn events_other_than_the_clock_have_whole_stacks_too() {
     needs_tracepoints!();
     let node = node!("pages", &format!("{MAP} +MMmcs 0"));
     let events = ["mmap", "mmap-bytes", "page-faults", "off-cpu"];
-    let [mmap, bytes, faults, off_cpu] = while_doing(node.pid, events, || {
-        burn(node.pid, Duration::from_secs(2));
-    });
+    let [mmap, bytes, faults, off_cpu] = while_doing(node.pid, events, || burn(node.pid, Duration::from_secs(2)));
     for (profile, outcome) in [&mmap, &bytes, &faults] {
         let summary = profile.summary(3);
         // How often a node asks for memory in two seconds is the machine's matter: 20 times where it is busy.
@@ -255,9 +253,7 @@ fn calls_of_a_node_in_a_container_are_its_own() {
     let inner = linux::Status::of(node.pid).unwrap().inner_pid;
     // Another process outside that asks for memory, too.
     let other = node!("pages", &flags);
-    let [(profile, _)] = while_doing(node.pid, ["mmap"], || {
-        burn(node.pid, Duration::from_secs(1));
-    });
+    let [(profile, _)] = while_doing(node.pid, ["mmap"], || burn(node.pid, Duration::from_secs(1)));
     drop(other);
     let _ = std::fs::remove_file(format!("/tmp/perf-{inner}.map"));
     let summary = profile.summary(3);

@@ -15,7 +15,11 @@ pub(crate) fn attach(pid: u32, event: &str, path: &Path) -> Result<Sampler, Erro
 }
 
 /// Profiles of some events at once, taken while something is done.
-pub(crate) fn while_doing<const N: usize>(pid: u32, events: [&str; N], act: impl FnOnce()) -> [(Profile, Outcome); N] {
+pub(crate) fn while_doing<T, const N: usize>(
+    pid: u32,
+    events: [&str; N],
+    act: impl FnOnce() -> T,
+) -> [(Profile, Outcome); N] {
     let dir = tempfile::tempdir().unwrap();
     let path = |event: &str| dir.path().join(event);
     let samplers = events.map(|event| attach(pid, event, &path(event)));
@@ -79,9 +83,7 @@ fn any_tracepoint_is_an_event() {
     needs_tracepoints!();
     let mut child = Process::start("tasks");
     let event = "syscalls:sys_enter_getppid";
-    let [(profile, _)] = while_doing(child.pid(), [event], || {
-        child.tell("getppid 17", "did");
-    });
+    let [(profile, _)] = while_doing(child.pid(), [event], || child.tell("getppid 17", "did"));
     assert_eq!(weight_of(&profile, "::asks_for_the_parent"), 17);
     assert_eq!(profile.header.unit, "events");
     let dir = tempfile::tempdir().unwrap();
@@ -150,7 +152,7 @@ fn shorter_blocks_are_left_out_and_told() {
     let mut child = Process::start("tasks");
     let min_block = Nanos::from_millis(40_000);
     let options = Options { event: Event::named("off-cpu").unwrap(), min_block, ..Options::default() };
-    let (profile, outcome) = sample_while(child.pid(), &options, || drop(child.tell("sleep 3", "did")));
+    let (profile, outcome) = sample_while(child.pid(), &options, || child.tell("sleep 3", "did"));
     assert_eq!(profile.total_weight(), 0);
     let note = profile.notes.join("; ");
     assert!(note.contains("shorter than 40.0 s left out"), "{note}");

@@ -56,9 +56,7 @@ fn assert_is_whole(profile: &Profile, outcome: &Outcome) {
 fn address_space_is_held_by_the_function_that_took_it() {
     needs_tracepoints!();
     let (mut child, _folder) = holds();
-    let [(held, outcome)] = while_doing(child.pid(), ["mmap-held"], || {
-        child.tell("maps", "did");
-    });
+    let [(held, outcome)] = while_doing(child.pid(), ["mmap-held"], || child.tell("maps", "did"));
     assert_is_whole(&held, &outcome);
     let page = rustix::param::page_size() as u64;
     let found = PAGES.map(|(name, _)| (name, weight_of(&held, name)));
@@ -137,9 +135,7 @@ const BYTES: [(&str, u64); 18] = [
 fn blocks_of_the_allocator_are_held_by_the_function_that_took_them() {
     testkit::skip_for!(refused());
     let (mut child, _folder) = holds();
-    let [(held, outcome)] = while_doing(child.pid(), ["malloc-held"], || {
-        child.tell("allocates", "did");
-    });
+    let [(held, outcome)] = while_doing(child.pid(), ["malloc-held"], || child.tell("allocates", "did"));
     assert_is_whole(&held, &outcome);
     let found: BTreeMap<_, _> = BYTES.iter().map(|(name, _)| (name, weight_of(&held, name))).collect();
     for (name, bytes) in BYTES {
@@ -176,9 +172,7 @@ fn what_happens_after_the_end_of_the_window_changes_nothing() {
 fn other_events_have_whole_stacks_while_blocks_are_followed() {
     testkit::skip_for!(refused());
     let (mut child, _folder) = holds();
-    let [(_, held), (cpu, _)] = while_doing(child.pid(), ["malloc-held", "cpu"], || {
-        child.tell("churns", "did");
-    });
+    let [(_, held), (cpu, _)] = while_doing(child.pid(), ["malloc-held", "cpu"], || child.tell("churns", "did"));
     // Of those that were lost it is told how many there were in all.
     assert!(held.samples == 0 && held.taken > 100, "{held:?}");
     let burns = weight_of(&cpu, "burns") as f64 / cpu.total_weight() as f64;
@@ -193,9 +187,7 @@ fn a_process_that_ends_at_once_has_whole_stacks_while_blocks_are_followed() {
     needs_tracepoints!();
     let (mut child, _folder) = holds();
     let events = ["malloc-held", "mmap-held"];
-    let [(blocks, _), (maps, _)] = while_doing(child.pid(), events, || {
-        child.tell("ends", "did");
-    });
+    let [(blocks, _), (maps, _)] = while_doing(child.pid(), events, || child.tell("ends", "did"));
     assert_eq!(weight_of(&blocks, "ends"), 60_000_000);
     assert!(weight_of(&maps, "ends") >= 60_000_000);
     assert!(maps.summary(5).complete_share > 0.95);

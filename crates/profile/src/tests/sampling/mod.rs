@@ -44,7 +44,7 @@ fn attach_with(pid: u32, path: &Path, options: &Options) -> Result<Sampler, Erro
 }
 
 /// A profile taken while something is done.
-fn sample_while(pid: u32, options: &Options, act: impl FnOnce()) -> (Profile, Outcome) {
+fn sample_while<T>(pid: u32, options: &Options, act: impl FnOnce() -> T) -> (Profile, Outcome) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("stacks");
     let mut sampler = attach_with(pid, &path, options).unwrap();

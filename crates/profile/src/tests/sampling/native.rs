@@ -30,26 +30,20 @@ fn profile_known(stacks: Stacks) -> Profile {
     profile_of("known.c", Duration::from_millis(1500), stacks)
 }
 
-/// Nothing was learnt of its thread's stack yet when these samples were taken.
 #[test]
-fn a_large_stack_is_whole_from_the_first_sample_on() {
+fn large_and_deep_stacks_are_whole() {
     testkit::skip_for!(cannot_copy());
-    let profile = profile_of("large.c", Duration::from_millis(40), Stacks::Whole);
-    let summary = profile.summary(5);
-    assert!(profile.samples.len() > 10, "{summary:?}");
-    assert!(summary.complete_share > 0.999, "{summary:?}");
-    assert!(share(&profile, "main") > 0.999, "{summary:?}");
-}
-
-/// Two thirds of what is copied at most.
-#[test]
-fn a_deep_stack_is_whole() {
-    testkit::skip_for!(cannot_copy());
-    let profile = profile_of("deep.c", Duration::from_millis(300), Stacks::Whole);
-    let summary = profile.summary(5);
-    assert!(profile.samples.len() > 50, "{summary:?}");
-    assert!(summary.complete_share > 0.99, "{summary:?}");
-    assert!(share(&profile, "main") > 0.99, "{summary:?}");
+    for (source, millis, samples, least) in [
+        // Nothing was learnt of its thread's stack yet when these samples were taken.
+        ("large.c", 40, 10, 0.999),
+        // Two thirds of what is copied at most.
+        ("deep.c", 300, 50, 0.99),
+    ] {
+        let profile = profile_of(source, Duration::from_millis(millis), Stacks::Whole);
+        let summary = profile.summary(5);
+        assert!(profile.samples.len() > samples, "{source} {summary:?}");
+        assert!(summary.complete_share > least && share(&profile, "main") > least, "{source} {summary:?}");
+    }
 }
 
 #[test]
