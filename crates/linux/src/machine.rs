@@ -114,8 +114,7 @@ mod tests {
 
     #[test]
     fn files_are_understood() {
-        let memory = total_memory("MemFree: 1 kB\nMemTotal:     2048 kB\n");
-        assert_eq!(memory, Some(2 << 20));
+        assert_eq!(total_memory("MemFree: 1 kB\nMemTotal:     2048 kB\n"), Some(2 << 20));
         assert_eq!(total_memory("MemTotal: x kB"), None);
         let ticks = CpuTicks::parse("cpu  10 20 30 400 50 6 7 80 9 9\ncpu0 1 2").unwrap();
         let expected = CpuTicks { total: 603, idle: 450, steal: 80, cores: 1 };

@@ -111,8 +111,7 @@ impl ProcessTree {
     /// Its root was killed, when it had used this; nobody has waited for it, so that no account grows by the end of its
     /// life. What the tree has used.
     pub fn killed(&mut self, cpu: Option<Nanos>) -> Nanos {
-        let root = self.root.take();
-        let account = root.and_then(|id| self.accounts.members.get(&id));
+        let account = self.root.take().and_then(|id| self.accounts.members.get(&id));
         if let (Some(cpu), Some(account)) = (cpu, account) {
             self.accounts.total += cpu.saturating_sub(account.cpu);
         }
@@ -275,8 +274,7 @@ impl Accounts {
 /// (`clock_getcpuclockid(3)`): `/proc/PID/stat` counts in ticks of 10 ms. `None` where there is no such process.
 pub fn cpu_time(pid: u32) -> Option<Nanos> {
     let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0)?;
-    let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(pid)).ok()?;
-    let time = clock.now().ok()?;
+    let time = ClockId::pid_cpu_clock_id(Pid::from_raw(pid)).ok()?.now().ok()?;
     let seconds = u64::try_from(time.tv_sec()).ok()?;
     let nanos = u64::try_from(time.tv_nsec()).ok()?;
     Some(Nanos(seconds * 1_000_000_000 + nanos))

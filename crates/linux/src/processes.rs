@@ -198,8 +198,7 @@ pub fn pipes_written(pid: u32) -> Vec<PipeId> {
 
 /// The pipe that a descriptor is an end of, where it permits this: the kernel shows that as the mode of its link.
 fn pipe(descriptor: &Path, permits: Mode) -> Option<PipeId> {
-    let link = fs::symlink_metadata(descriptor).ok()?;
-    if !Mode::from_raw_mode(link.mode()).contains(permits) {
+    if !Mode::from_raw_mode(fs::symlink_metadata(descriptor).ok()?.mode()).contains(permits) {
         return None;
     }
     let file = fs::metadata(descriptor).ok()?;
@@ -264,8 +263,7 @@ pub fn is_called(pid: u32, name: &str) -> bool {
 pub fn environment_variable(pid: u32, name: &str) -> Option<String> {
     let bytes = fs::read(format!("/proc/{pid}/environ")).ok()?;
     bytes.split(|byte| *byte == 0).find_map(|variable| {
-        let value = variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
-        Some(String::from_utf8_lossy(value).into_owned())
+        Some(String::from_utf8_lossy(variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?).into_owned())
     })
 }
 
@@ -445,8 +443,7 @@ mod tests {
         }
         std::thread::sleep(Duration::from_millis(50));
         assert_eq!(stranger.try_wait().unwrap(), None, "it lives");
-        let new = ProcessId::of(number).unwrap();
-        assert!(new.signal(Signal::KILL));
+        assert!(ProcessId::of(number).unwrap().signal(Signal::KILL));
         stranger.wait().unwrap();
     }
 
@@ -477,8 +474,7 @@ mod tests {
         assert!(soon(|| called(meant.id())));
         assert!(!called(wrapper.id()));
         assert!(!is_called(meant.id(), "word"));
-        let value = environment_variable(meant.id(), "BELLOWS_WORD");
-        assert_eq!(value.as_deref(), Some("a=b"));
+        assert_eq!(environment_variable(meant.id(), "BELLOWS_WORD").as_deref(), Some("a=b"));
         assert_eq!(environment_variable(meant.id(), "BELLOWS_WOR"), None);
         assert_eq!(user(meant.id()), user(me));
         assert!(user(me).is_some() && user(u32::MAX).is_none());

@@ -233,8 +233,7 @@ pub struct TcpInfo {
 impl TcpInfo {
     /// This process's established connections to a port, by their sockets' inodes; none where the kernel does not tell.
     pub fn of_own_connections_to(port: u16) -> BTreeMap<u32, Self> {
-        let own = inodes_of(std::process::id());
-        Self::established(port, &own, |_| true)
+        Self::established(port, &inodes_of(std::process::id()), |_| true)
     }
 
     /// The established connections of a process that listens on a port, without those that it has taken

@@ -17,8 +17,7 @@ pub fn ids(pid: u32) -> Vec<u32> {
 
 /// A thread's name.
 pub fn name(pid: u32, tid: u32) -> Option<String> {
-    let name = read_lossy(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
-    Some(name.trim_end().to_owned())
+    Some(read_lossy(format!("/proc/{pid}/task/{tid}/comm")).ok()?.trim_end().to_owned())
 }
 
 /// An address on the stack of a thread: where it ends, for one that waits in the kernel; where it begins, for the first
@@ -30,8 +29,7 @@ pub fn stack_address(pid: u32, tid: u32) -> Option<u64> {
 
 /// `CALL ARGUMENT… SP PC`, `-1 SP PC` outside of a call, or `running`.
 fn stack_pointer_in(text: &str) -> Option<u64> {
-    let pointer = text.split_ascii_whitespace().rev().nth(1)?;
-    u64::from_str_radix(pointer.strip_prefix("0x")?, 16).ok()
+    u64::from_str_radix(text.split_ascii_whitespace().rev().nth(1)?.strip_prefix("0x")?, 16).ok()
 }
 
 /// Times of the threads of some processes up to an instant.

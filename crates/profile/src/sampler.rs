@@ -95,8 +95,7 @@ impl Sampler {
         if unwinder.copier().is_some() && !granted.copies {
             unwinder = unwind::by_frame_pointers();
         }
-        let stacks = StackTable::new(symbols);
-        let mut converter = Converter::new(subject, threads, unwinder, stacks, sink);
+        let mut converter = Converter::new(subject, threads, unwinder, StackTable::new(symbols), sink);
         notes.iter().for_each(|note| converter.note(note));
         match java_names {
             Some(Ok(late)) => converter.wait_for_names(late),
@@ -127,13 +126,11 @@ impl Sampler {
         worker.converter.look_at_memory();
         let from = Clock.now();
         let process_cpu = linux::cpu_time(self.pid);
-        let enabled = self.signals.pauses.begin(&self.events);
-        enabled.map_err(|e| system("switch an event on", e))?;
+        self.signals.pauses.begin(&self.events).map_err(|e| system("switch an event on", e))?;
         let signals = Arc::clone(&self.signals);
         let thread = std::thread::Builder::new().name("profiler".into());
         let thread = thread.spawn(move || worker.run(from, process_cpu, &signals));
-        let thread = thread.map_err(|e| system("start the profiler's thread", e))?;
-        self.state = SamplerState::Running(thread);
+        self.state = SamplerState::Running(thread.map_err(|e| system("start the profiler's thread", e))?);
         Ok(())
     }
 
@@ -273,8 +270,7 @@ fn java_names(pid: u32, status: &Status) -> (Option<Result<LateNames, String>>, 
         return (None, None);
     };
     let note = (jvm.keeps_frame_pointers() == Some(false)).then(|| NO_FRAME_POINTERS.to_owned());
-    let written = jvm.write_map();
-    (Some(written.map(|_| LateNames::new(jvm))), note)
+    (Some(jvm.write_map().map(|_| LateNames::new(jvm))), note)
 }
 
 fn first_notes(options: &Options, granted: Capabilities, symbols: &Symbols) -> Vec<String> {

@@ -250,10 +250,8 @@ mod tests {
         let pid = std::process::id();
         // Nothing is mapped at these addresses, so that only the map can name them.
         let _first = OwnMap::write("1000 10 old\n1010 10 same\n");
-        let symbols = Symbols::new(pid, &Status::of(pid).unwrap(), false);
-        let mut stacks = StackTable::new(symbols);
-        let header = ProfileHeader::new(Clock.now(), 0);
-        let mut sink = StacksWriter::new(Vec::new(), header);
+        let mut stacks = StackTable::new(Symbols::new(pid, &Status::of(pid).unwrap(), false));
+        let mut sink = StacksWriter::new(Vec::new(), ProfileHeader::new(Clock.now(), 0));
         let leaf = |name: &str, sink: &mut StacksWriter| {
             let frame = sink.frame(&Frame::new(name, "[jit]", FrameKind::Native));
             sink.node(None, frame)

@@ -39,8 +39,7 @@ impl Wakers {
             Ended::NotYet => WaitReason::NotOver,
             Ended::Unseen => WaitReason::Unknown,
         };
-        let waker = String::new();
-        Wait { reason, waker }
+        Wait { reason, waker: String::new() }
     }
 
     /// Clues of the waker's kernel stack, from its leaf on.
@@ -52,8 +51,7 @@ impl Wakers {
         let rules = WaitRules::built_in();
         // All are return addresses: the instruction after the call.
         let clues = addresses.filter_map(|ip| {
-            let clue = self.clues.entry(ip);
-            *clue.or_insert_with(|| rules.of(&symbols.kernel.frame(ip.saturating_sub(1))))
+            *self.clues.entry(ip).or_insert_with(|| rules.of(&symbols.kernel.frame(ip.saturating_sub(1))))
         });
         clues.collect()
     }

@@ -160,8 +160,7 @@ fn pressure(text: &str, resource: &'static str, meters: &mut Meters) {
         }
         let waiting = format!("{resource} ({extent})");
         let labels = ("waiting for", waiting.as_str());
-        let seconds = micros.map(|micros| micros / 1e6);
-        meters.total("pressure", &[labels], Unit::Seconds, seconds);
+        meters.total("pressure", &[labels], Unit::Seconds, micros.map(|micros| micros / 1e6));
     }
 }
 

@@ -133,8 +133,7 @@ mod tests {
         let at = |ms| Time(0) + Nanos::from_millis(ms);
         let mut next = |ms, value| {
             let values = rates.next(at(ms), total(value));
-            let found = values.iter().map(|it| (it.name.name, it.is_rate, it.value));
-            found.collect::<Vec<_>>()
+            values.iter().map(|it| (it.name.name, it.is_rate, it.value)).collect::<Vec<_>>()
         };
         let level = ("memory", false, 7.0);
         assert_eq!(next(0, 1000.0), [level], "one reading says nothing of rates");

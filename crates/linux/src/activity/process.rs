@@ -120,8 +120,7 @@ fn memory(ids: &[ProcessId], meters: &mut Meters) {
     }
     // The size of the folder is their number, from Linux 6.2 on; to count them takes long where there are many.
     let open = ids.iter().filter_map(|id| {
-        let folder = fs::metadata(format!("/proc/{}/fd", id.pid)).ok()?;
-        Some(folder.st_size() as f64).filter(|files| *files > 0.0)
+        Some(fs::metadata(format!("/proc/{}/fd", id.pid)).ok()?.st_size() as f64).filter(|files| *files > 0.0)
     });
     let open: f64 = open.sum();
     meters.level("open files", &[], Unit::Things, Some(open).filter(|files| *files > 0.0));

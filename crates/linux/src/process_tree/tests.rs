@@ -156,8 +156,7 @@ fn children_that_nobody_saw_and_orphans_count() {
         assert!(Instant::now() < deadline, "the orphan's time is not counted");
         std::thread::sleep(Duration::from_millis(10));
     }
-    let orphan = ProcessId::of(spinner).unwrap();
-    assert!(orphan.signal(rustix::process::Signal::KILL));
+    assert!(ProcessId::of(spinner).unwrap().signal(rustix::process::Signal::KILL));
     let last = tree.read().unwrap().cpu;
     go();
     root.wait().unwrap();

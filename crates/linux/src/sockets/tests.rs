@@ -110,8 +110,7 @@ fn of_several_listeners_on_one_port_the_right_one_is_told() {
         let holders: Vec<_> = listeners.into_iter().map(holder).collect();
         for (to, reached) in to.iter().zip(reached) {
             let expected: Vec<u32> = reached.map(|at| holders[at].id()).into_iter().collect();
-            let found = settled(|| listening_on(&[*to]), &expected);
-            assert_eq!(found, expected, "{to} of set {set:05b}");
+            assert_eq!(settled(|| listening_on(&[*to]), &expected), expected, "{to} of set {set:05b}");
         }
     }
 }
@@ -136,8 +135,7 @@ fn of_several_owners_of_one_address_the_one_that_serves_us_is_told() {
         assert_eq!(settled(|| listening_on(&[to]).len(), &3), 3, "{to}");
         holders.push(holder(accepted.unwrap().0));
         let server = Server::Processes(vec![holders[3].id()]);
-        let found = settled(|| server_of_our_connections(port), &server);
-        assert_eq!(found, server, "{to}");
+        assert_eq!(settled(|| server_of_our_connections(port), &server), server, "{to}");
         drop(stream);
     }
 }

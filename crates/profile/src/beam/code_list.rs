@@ -151,8 +151,7 @@ impl<'m, M: Memory> Records<'m, M> {
     fn read(&mut self, entry: &ListedCode) -> Option<&[u8]> {
         self.left = self.left.checked_sub(entry.len)?;
         self.bytes.resize(entry.len, 0);
-        let whole = self.memory.read(entry.record, &mut self.bytes);
-        whole.then_some(&*self.bytes)
+        self.memory.read(entry.record, &mut self.bytes).then_some(&*self.bytes)
     }
 }
 

@@ -120,8 +120,7 @@ pub(super) fn of_emulator(record: &[u8]) -> Option<(u64, bool)> {
 /// The names of the functions in a record of the emulator's, for the fuzz target.
 pub fn beam_functions(record: &[u8]) -> Vec<String> {
     let module = CompiledModule::parse(record).unwrap_or_default();
-    let functions = module.functions.iter();
-    functions.map(|it| String::from_utf8_lossy(it.name).into_owned()).collect()
+    module.functions.iter().map(|it| String::from_utf8_lossy(it.name).into_owned()).collect()
 }
 
 #[cfg(test)]
@@ -197,8 +196,7 @@ pub(super) mod tests {
         assert_eq!(CompiledModule::parse(&long), None);
         let wrong = |address, length, start, end| {
             let name = "m:f/1";
-            let lines = 0;
-            let function = Written { start, end, name, lines };
+            let function = Written { start, end, name, lines: 0 };
             CompiledModule::parse(&record(address, length, &[function])).is_none()
         };
         assert!(!wrong(0x1000, 0x90, 0, 0x90));

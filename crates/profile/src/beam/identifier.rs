@@ -139,8 +139,7 @@ mod tests {
             (Scattered(places), 3 << 32 | (1 << 20 | 5 << 3) << 4 | 3, "<0.1048581.3>"),
             (Unknown, 0x73, "process 0x73"),
         ] {
-            let process = ProcessId::of_term(term, layout).unwrap();
-            assert_eq!(process.to_string(), wanted, "{term:x}");
+            assert_eq!(ProcessId::of_term(term, layout).unwrap().to_string(), wanted, "{term:x}");
         }
     }
 

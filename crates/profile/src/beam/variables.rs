@@ -59,10 +59,10 @@ impl Variables {
     }
 
     pub(crate) fn code_list(&self, memory: &impl Memory) -> Option<u64> {
-        self.exported.get(CODE_LIST).copied().or_else(|| {
-            let mut places = self.windows(3);
-            places.find(|(at, words)| code_list::begins(memory, *at, words)).map(|(at, _)| at)
-        })
+        self.exported
+            .get(CODE_LIST)
+            .copied()
+            .or_else(|| self.windows(3).find(|(at, words)| code_list::begins(memory, *at, words)).map(|(at, _)| at))
     }
 
     /// Return address of a process's last function, and whether frames are chained.

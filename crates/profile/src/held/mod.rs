@@ -33,8 +33,7 @@ impl<T> HeldMemory<T> {
             EventSource::AddressSpace => ToldBy::Addresses(MappedRanges::default()),
             _ => ToldBy::Numbers { one_in: event.one_in().into() },
         };
-        let blocks = Blocks::new(MOST_BLOCKS);
-        (event.weight == Weight::Held).then_some(Self { blocks, told_by })
+        (event.weight == Weight::Held).then_some(Self { blocks: Blocks::new(MOST_BLOCKS), told_by })
     }
 
     /// Looks at what the process has before its first step, where that is needed.
@@ -58,8 +57,7 @@ impl<T> HeldMemory<T> {
                     // The program could not follow it.
                     Extent { start: 0, .. } => self.blocks.leave_out(),
                     Extent { start, length } => {
-                        let stands_for = stands_for(length, *one_in);
-                        self.blocks.take(start, stands_for, by);
+                        self.blocks.take(start, stands_for(length, *one_in), by);
                     }
                 }
             }
@@ -114,8 +112,7 @@ impl<T> Blocks<T> {
             self.leave_out();
             return false;
         }
-        let by = by();
-        self.by_number.insert(number, Block { bytes, by });
+        self.by_number.insert(number, Block { bytes, by: by() });
         true
     }
 

@@ -100,8 +100,7 @@ fn connect(path: &Path, process: ProcessId, status: &Status) -> Result<UnixStrea
     if !metadata.file_type().is_socket() || ![status.uid, 0].contains(&metadata.uid()) {
         return Err(impostor());
     }
-    let flags = SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     // Connecting waits while too many others do.
     sockopt::set_socket_timeout(&socket, Timeout::Send, Some(ANSWER_TIMEOUT))?;
     match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
@@ -195,8 +194,7 @@ fn read_answer(answer: &str) -> Result<String, AttachError> {
         return Ok(text.trim().to_owned());
     }
     let why = text.lines().find(|line| !line.trim().is_empty());
-    let why = why.map_or_else(|| format!("it answered {code:?}"), |it| it.trim().to_owned());
-    Err(AttachError::Refused(why))
+    Err(AttachError::Refused(why.map_or_else(|| format!("it answered {code:?}"), |it| it.trim().to_owned())))
 }
 
 #[cfg(test)]
@@ -232,8 +230,7 @@ mod tests {
         let status = Status::of(std::process::id()).unwrap();
         let ourselves = ProcessId::of(std::process::id()).unwrap();
         assert!(connect(&path, ourselves, &status).is_ok());
-        let other = ProcessId::new(1, 0);
-        let error = connect(&path, other, &status).unwrap_err();
+        let error = connect(&path, ProcessId::new(1, 0), &status).unwrap_err();
         assert!(error.to_string().contains("another process answers"), "{error}");
         // A plain file, and nothing at all.
         let file = dir.path().join("file");

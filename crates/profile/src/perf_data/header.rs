@@ -87,8 +87,7 @@ impl Header {
             };
             let mut place = Fields(ids);
             let place = place.u64().zip(place.u64());
-            let ids = place.and_then(section).unwrap_or_default();
-            header.add(attribute, ids);
+            header.add(attribute, place.and_then(section).unwrap_or_default());
         }
         if let Some(why) = header.unreadable() {
             return Ok(Err(why.into()));

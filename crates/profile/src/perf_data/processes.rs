@@ -130,8 +130,7 @@ impl Processes {
     pub(super) fn frames(&mut self, pid: u32, address: Address, caller: bool) -> Vec<Frame> {
         match address {
             Address::Kernel(ip) => {
-                let ip = ip.saturating_sub(caller.into());
-                vec![self.symbols.kernel_frame(ip, self.kernel_text)]
+                vec![self.symbols.kernel_frame(ip.saturating_sub(caller.into()), self.kernel_text)]
             }
             Address::User(ip) => {
                 if !self.has_room_for_process(pid) {
@@ -174,8 +173,7 @@ impl Processes {
             ..StackCopy::default()
         };
         let take = &mut |address| addresses.push(Address::User(address));
-        let end = self.unwinder.unwind(&copy, Some(&*process.mappings), take);
-        matches!(end, End::Root { .. })
+        matches!(self.unwinder.unwind(&copy, Some(&*process.mappings), take), End::Root { .. })
     }
 
     fn mapped(&mut self, mut fields: Fields<'_>, misc: u16, with_file: bool) -> Option<()> {
@@ -186,8 +184,7 @@ impl Processes {
         if with_file {
             let file = fields.take(24)?;
             if misc & HAS_BUILD_ID != 0 {
-                let size = usize::from(file[0]).min(20);
-                build = file.get(4..4 + size);
+                build = file.get(4..4 + usize::from(file[0]).min(20));
             }
             let (protection, _flags) = (fields.u32()?, fields.u32()?);
             executable = protection & EXECUTABLE != 0;
@@ -259,8 +256,7 @@ impl Processes {
         if misc & EXECUTED != 0 {
             self.forget(pid);
         }
-        let name = text(first(fields.0, LONGEST_NAME));
-        self.name_thread(tid, name.into());
+        self.name_thread(tid, text(first(fields.0, LONGEST_NAME)).into());
         Some(())
     }
 

@@ -163,8 +163,7 @@ impl<'h> Reader<'h> {
             return (false, unwinding);
         };
         addresses.retain(|address| !address.is_user());
-        let rooted = self.processes.unwind(sample.pid, registers, sample.stack, addresses);
-        (rooted, Unwinding::StackCopy)
+        (self.processes.unwind(sample.pid, registers, sample.stack, addresses), Unwinding::StackCopy)
     }
 
     /// The node of the addresses, and whether it reaches a root.

@@ -78,8 +78,7 @@ pub(super) fn for_each(
             continue;
         }
         if kind >= OF_PERF {
-            let behind = length_behind(kind, &body);
-            io::copy(&mut (&mut input).take(behind), &mut io::sink())?;
+            io::copy(&mut (&mut input).take(length_behind(kind, &body)), &mut io::sink())?;
             continue;
         }
         let (event, time) = event_and_time(header, kind, &body);
@@ -94,8 +93,7 @@ pub(super) fn for_each(
             }
         }
     };
-    let rest = flush(&mut waiting, &mut bytes, u64::MAX, &mut take);
-    Ok(rest.map(|()| ending))
+    Ok(flush(&mut waiting, &mut bytes, u64::MAX, &mut take).map(|()| ending))
 }
 
 /// The event of a record, by its place in the header, and when it was written.

@@ -263,8 +263,7 @@ fn at(mut record: Vec<u8>, time: u64) -> Vec<u8> {
 
 fn task(kind: u32, misc: u16, pids: [u32; 2], time: u64) -> Vec<u8> {
     let [pid, parent] = pids;
-    let body = words(&[pair(pid, parent), pair(pid, parent), time]);
-    other(kind, misc, body, time)
+    other(kind, misc, words(&[pair(pid, parent), pair(pid, parent), time]), time)
 }
 
 /// Thread and leaf of each sample.
@@ -376,8 +375,7 @@ fn large_recordings_are_read_in_time_and_to_the_end() {
         assert_eq!(last.1, "recorded_function", "{what}");
         assert!(kind == DWARF || last.0 == "last", "{what}: {last:?}");
         let notes = profile.notes.iter();
-        let left_out = notes.filter(|it| it.contains("left out")).count();
-        assert_eq!(left_out, 0, "{what}: {:?}", profile.notes);
+        assert_eq!(notes.filter(|it| it.contains("left out")).count(), 0, "{what}: {:?}", profile.notes);
     }
 }
 
@@ -388,8 +386,7 @@ fn mappings_for_which_there_is_no_room_are_told_of() {
     let pages: Vec<_> = (1..(1 << 20) + 10).map(page).collect();
     let profile = profile_of(&[pages.concat(), code, sampled(7, 1, &[address])]);
     assert_eq!(leaves(&profile), [(":7", "[unknown]")]);
-    let told = profile.notes.iter().any(|it| it.contains("too many"));
-    assert!(told, "{:?}", profile.notes);
+    assert!(profile.notes.iter().any(|it| it.contains("too many")), "{:?}", profile.notes);
 }
 
 #[test]

@@ -67,8 +67,7 @@ impl Wakings {
             return Some((sample.tid, Step::Leaves(sample.keep())));
         }
         let record = self.numbering?.parse(sample.rest)?;
-        let woken = KeptWakeUp::of(sample, record.waker);
-        Some((record.tid, Step::IsWoken(woken)))
+        Some((record.tid, Step::IsWoken(KeptWakeUp::of(sample, record.waker))))
     }
 }
 

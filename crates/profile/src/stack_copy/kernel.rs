@@ -95,8 +95,7 @@ impl KernelPrograms {
             }
             _ => return Err(io::ErrorKind::InvalidData.into()),
         };
-        let map = HashMap::try_from(map).map_err(|it| refusal(&it))?;
-        Ok(KernelMap(Mutex::new(map)))
+        Ok(KernelMap(Mutex::new(HashMap::try_from(map).map_err(|it| refusal(&it))?)))
     }
 }
 

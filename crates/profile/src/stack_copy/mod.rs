@@ -100,8 +100,7 @@ impl StackCopier {
             KernelEvent::Probes(probes) => {
                 let places = probes.places.iter().map(Probe::program);
                 let exec = probes.exec.map(|_| SystemCall::Exec.program().to_owned());
-                let names = places.chain(exec);
-                names.map(|it| kernel.program(&it)).collect::<io::Result<_>>()?
+                places.chain(exec).map(|it| kernel.program(&it)).collect::<io::Result<_>>()?
             }
             KernelEvent::Calls(calls) => {
                 calls.iter().map(|(call, _)| kernel.program(call.program())).collect::<io::Result<_>>()?

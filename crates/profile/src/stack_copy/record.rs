@@ -225,8 +225,7 @@ mod tests {
         assert_eq!((copy.process, copy.frame_pointer, copy.stop), (5, 6, 7));
         assert_eq!((copy.identifier, copy.value), (10, 11));
         let [released, taken] = [(12, 13), (14, 15)].map(|(start, length)| Extent { start, length });
-        let call = 11;
-        assert_eq!(copy.transfer(), Transfer { call, released, taken });
+        assert_eq!(copy.transfer(), Transfer { call: 11, released, taken });
         assert_eq!((copy.native.start, copy.native.bytes.len()), (2, 16));
         assert_eq!((copy.erlang.start, copy.erlang.end()), (9, 17));
         let word = u64::from_ne_bytes([8, 9, 10, 11, 12, 13, 14, 15]);

@@ -61,8 +61,7 @@ impl WakeUps {
     pub(crate) fn load(pid: u32) -> Result<Self, Error> {
         let tracepoint = Tracepoint::find(TRACEPOINT, Some(THREAD_FIELD))?;
         let namespace = PidNamespace::of(pid);
-        let own = PidNamespace::of(std::process::id());
-        let numbering = Numbering::of(own, namespace)?;
+        let numbering = Numbering::of(PidNamespace::of(std::process::id()), namespace)?;
         let mut settings =
             Settings { entries: vec![("outputs", cpus::end()), ("asleep", THREADS)], ..Settings::default() };
         settings.number_in(namespace);

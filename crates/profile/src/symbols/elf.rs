@@ -135,8 +135,7 @@ pub(crate) fn defined(
             let found = file.dynamic_symbols().chain(file.symbols()).filter_map(|symbol| {
                 let name = symbol.name().ok().filter(|name| is_wanted(name))?;
                 let is_code = symbol.is_definition() && symbol.kind() == SymbolKind::Text;
-                let offset = file_offset(file, symbol.address()).filter(|_| is_code)?;
-                Some((name.to_owned(), offset))
+                Some((name.to_owned(), file_offset(file, symbol.address()).filter(|_| is_code)?))
             });
             // Those of 32 bits have their arguments on the stack.
             file.is_64().then(|| found.collect::<Vec<_>>())
@@ -285,10 +284,8 @@ fn function_starts(section: &[u8], address: u64) -> Vec<u64> {
     };
     let (pairs, _) = table.as_chunks::<2>();
     let count = u32::from_le_bytes(*count) as usize;
-    let starts = pairs.iter().take(count).map(|[start, _entry]| {
-        let relative = i32::from_le_bytes(*start);
-        address.wrapping_add_signed(relative.into())
-    });
+    let starts =
+        pairs.iter().take(count).map(|[start, _entry]| address.wrapping_add_signed(i32::from_le_bytes(*start).into()));
     starts.collect()
 }
 
@@ -409,8 +406,7 @@ mod tests {
 
     #[test]
     fn every_function_of_the_table_is_found() {
-        let section = section(2, &[[-0x100, 7], [0x20, 8]]);
-        assert_eq!(function_starts(&section, 0x1000), [0xf00, 0x1020]);
+        assert_eq!(function_starts(&section(2, &[[-0x100, 7], [0x20, 8]]), 0x1000), [0xf00, 0x1020]);
     }
 
     #[test]
@@ -434,8 +430,7 @@ mod tests {
         let starts = function_starts(section.data().unwrap(), section.address());
         let bias = bias(&file, mapping).unwrap();
         let found = selected(&file, Loaded { mapping, memory }, &starts).into_iter();
-        let found = found.map(|(address, name)| (bias.wrapping_add(address), name.to_owned()));
-        Some(found.collect())
+        Some(found.map(|(address, name)| (bias.wrapping_add(address), name.to_owned())).collect())
     }
 
     #[test]

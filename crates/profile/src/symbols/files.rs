@@ -100,8 +100,7 @@ impl CodeSegments {
             .filter(|it| first_page(it) <= mapping.offset && mapping.offset < it.start.saturating_add(it.size));
         let segment = mapped.max_by_key(|it| it.start)?;
         let stated = segment.address.wrapping_sub(segment.start);
-        let stated = stated.wrapping_add(mapping.offset);
-        Some(mapping.start.wrapping_sub(stated))
+        Some(mapping.start.wrapping_sub(stated.wrapping_add(mapping.offset)))
     }
 }
 

@@ -113,8 +113,7 @@ impl Symbols {
     pub(crate) fn refused_jit_map(&self) -> Option<&str> {
         const FULL: &str = "the JIT map is too long: code at its end has no name";
         let jit = &self.space.jit;
-        let full = jit.is_full().then_some(FULL);
-        jit.refused().or(full)
+        jit.refused().or(jit.is_full().then_some(FULL))
     }
 
     /// The frames of an address of the process at the instant `at`, `caller` where it is a return

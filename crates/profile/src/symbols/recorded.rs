@@ -48,8 +48,7 @@ impl RecordedSymbols {
     ) -> Vec<Frame> {
         // Their paths are ours.
         let found = mapping.map(|mapping| (mapping, self.modules.of(mapping, std::process::id())));
-        let at = Time(u64::MAX);
-        process.0.frames_in(&self.modules, found, ip, caller, at).frames
+        process.0.frames_in(&self.modules, found, ip, caller, Time(u64::MAX)).frames
     }
 }
 

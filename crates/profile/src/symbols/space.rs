@@ -174,9 +174,7 @@ impl AddressSpace {
                     FrameKind::Java => stacks::java_method(name),
                     _ => name.to_owned(),
                 };
-                let line = self.jit.line(ip, caller, at);
-                let frame = Frame::new(name, "[jit]", self.jit_kind).at_line(line);
-                (frame, Place::Jit)
+                (Frame::new(name, "[jit]", self.jit_kind).at_line(self.jit.line(ip, caller, at)), Place::Jit)
             }
             // What the kernel has put there, such as `[uprobes]`.
             (None, Some((mapping, _))) if mapping.path.starts_with('[') => {
@@ -225,8 +223,7 @@ mod tests {
                 modules.of(&none, pid);
             }
             let module = modules.of(own, pid);
-            let status = linux::Status::of(pid).unwrap();
-            let space = AddressSpace::new(JitMap::new(pid, &status));
+            let space = AddressSpace::new(JitMap::new(pid, &linux::Status::of(pid).unwrap()));
             let found = space.frames_in(&modules, Some((own, module)), at, false, Time(0));
             (found.frames, modules.left_out())
         };

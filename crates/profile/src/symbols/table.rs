@@ -47,8 +47,7 @@ impl Builder {
             return;
         };
         table.names.push_str(name);
-        let end = start.saturating_add(size);
-        table.entries.push(Entry { start, end, name: at, len, binding });
+        table.entries.push(Entry { start, end: start.saturating_add(size), name: at, len, binding });
     }
 
     /// Adds functions that begin at these addresses and have no name of their own, each as [`Frame::near`] the one with
@@ -71,10 +70,7 @@ impl Builder {
             let nearest = neighbours.min_by_key(gap);
             let size = next.min(start.saturating_add(FARTHEST_NEIGHBOUR)) - start;
             let name = match nearest.filter(|entry| gap(entry) <= FARTHEST_NEIGHBOUR) {
-                Some(nearest) => {
-                    let name = demangle(text(&table.names, nearest));
-                    Frame::near(&name, nearest.start, start)
-                }
+                Some(nearest) => Frame::near(&demangle(text(&table.names, nearest)), nearest.start, start),
                 None => Frame::near(file, 0, start),
             };
             found.push((start, size, name));

@@ -41,8 +41,7 @@ impl PerfEvents {
         // A thread that starts while its parent's events are switched on, one after another, may inherit some of them
         // switched off for good. By the second time all parents have theirs.
         for _ in 0..2 {
-            let mut events = self.fds.iter();
-            events.try_for_each(|event| sys::enable(event.as_fd()))?;
+            self.fds.iter().try_for_each(|event| sys::enable(event.as_fd()))?;
         }
         // From here on they run; what they write to is switched on already.
         self.triggers.iter().try_for_each(OpenTrigger::enable)

@@ -339,13 +339,10 @@ impl Opener<'_> {
             KernelEvent::Calls(calls) => calls.iter().map(|it| TriggerPlace::Tracepoint(it.1)).collect(),
             KernelEvent::Probes(probes) => {
                 let places = probes.places.iter().map(|it| self.probe(it));
-                let exec = probes.exec.map(TriggerPlace::Tracepoint);
-                places.chain(exec).collect()
+                places.chain(probes.exec.map(TriggerPlace::Tracepoint)).collect()
             }
         };
-        let programs = copier.programs();
-        let triggers = places.into_iter().zip(programs);
-        triggers.map(|(place, program)| self.trigger(place, program)).collect()
+        places.into_iter().zip(copier.programs()).map(|(place, program)| self.trigger(place, program)).collect()
     }
 
     /// Opens what tells wake-ups; the numbers of the events that have them as samples.
@@ -355,8 +352,7 @@ impl Opener<'_> {
         };
         let attr = waking_attributes(self.attr);
         let numbers = self.program_events(&attr, |cpu, event| wake_ups.set_output(cpu, event))?;
-        let place = TriggerPlace::Tracepoint(wake_ups.tracepoint());
-        triggers.push(self.trigger(place, wake_ups.at_waking())?);
+        triggers.push(self.trigger(TriggerPlace::Tracepoint(wake_ups.tracepoint()), wake_ups.at_waking())?);
         Ok(numbers)
     }
 
@@ -408,8 +404,7 @@ impl Opener<'_> {
                 },
             };
             if let Some(program) = self.thread_program() {
-                let set = sys::set_program(fd.as_fd(), program);
-                set.map_err(|error| self.refused(error))?;
+                sys::set_program(fd.as_fd(), program).map_err(|error| self.refused(error))?;
             }
             let id = sys::id(fd.as_fd()).map_err(|e| self.fatal("read an event's number", e))?;
             self.output(&fd, cpu)?;
@@ -431,8 +426,7 @@ impl Opener<'_> {
             Some(Errno::MFILE | Errno::NFILE) => Failure::Fatal(self.too_many_files()),
             _ => self.fatal("duplicate a descriptor", e),
         })?;
-        let polled = true;
-        self.rings.push(OwnedRing { ring: Ring { fd, map, polled }, cpu, owner: self.fds.len() });
+        self.rings.push(OwnedRing { ring: Ring { fd, map, polled: true }, cpu, owner: self.fds.len() });
         Ok(())
     }
 

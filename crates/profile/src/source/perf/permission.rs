@@ -11,8 +11,7 @@ const PARANOID: &str = "kernel.perf_event_paranoid";
 /// The kernel refused even user-space events.
 pub(crate) fn refused(pid: u32) -> Error {
     let own = rustix::process::geteuid().as_raw();
-    let owner = Status::of(pid).ok().map(|status| status.uid);
-    explain(pid, own, owner, &Access::of_this_process())
+    explain(pid, own, Status::of(pid).ok().map(|status| status.uid), &Access::of_this_process())
 }
 
 fn explain(pid: u32, own: u32, owner: Option<u32>, access: &Access) -> Error {

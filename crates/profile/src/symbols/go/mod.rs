@@ -32,8 +32,7 @@ impl GoFunctions {
     /// Those of a file; `None` where Go 1.18 or later has not linked it.
     pub(super) fn of<'d, R: ReadRef<'d>>(file: &object::File<'d, R>) -> Option<Self> {
         let section = section(file)?;
-        let bytes = section.data().ok()?;
-        let mut table = Pclntab::parse(at_most(bytes))?;
+        let mut table = Pclntab::parse(at_most(section.data().ok()?))?;
         let module = ModuleData::find(file, section.address(), &table)?;
         if let Some(trees) = bytes_from(file, module.trees) {
             table.set_trees(at_most(trees));
@@ -135,8 +134,7 @@ impl ModuleData {
         // In a program that may be loaded anywhere the file's words are 0, and relocations say what they become.
         let relocated = relatives(file).filter(|(_, value)| *value == at);
         let relocated: Vec<u64> = relocated.map(|(place, _)| place).take(MOST_POINTERS).collect();
-        let fixed = pointers(file, at).take(MOST_POINTERS);
-        relocated.into_iter().chain(fixed).find_map(|place| {
+        relocated.into_iter().chain(pointers(file, at).take(MOST_POINTERS)).find_map(|place| {
             let words = words(file, place)?;
             let [first, names, ..] = words;
             let is_one = first == at && names == at.checked_add(table.names_at())?;

@@ -263,14 +263,12 @@ impl Pclntab {
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    let word = bytes.get(at..)?.first_chunk()?;
-    Some(u32::from_le_bytes(*word))
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 /// A number of 64 bits that counts something in memory.
 fn place_at(bytes: &[u8], at: usize) -> Option<usize> {
-    let word = bytes.get(at..)?.first_chunk()?;
-    usize::try_from(u64::from_le_bytes(*word)).ok()
+    usize::try_from(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?)).ok()
 }
 
 /// A number in groups of 7 bits, lowest first; the highest bit of a byte says that more follow.

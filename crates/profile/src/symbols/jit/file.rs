@@ -126,8 +126,7 @@ impl MapFile {
     /// When a file that takes the place of `earlier` did so, on the samples' clock.
     pub(super) fn took_over(&self, earlier: &Self) -> Time {
         let written = self.file.metadata().and_then(|m| m.modified());
-        let written = written.unwrap_or_else(|_| SystemTime::now());
-        monotonic(written).clamp(earlier.looked, Clock.now())
+        monotonic(written.unwrap_or_else(|_| SystemTime::now())).clamp(earlier.looked, Clock.now())
     }
 
     /// Compares the reading with the file at the next look, however long that takes.

@@ -80,8 +80,7 @@ fn pipes_links_and_folders_are_not_opened() {
     let dir = tempfile::tempdir().unwrap();
     let (pipe, link) = (dir.path().join("pipe"), dir.path().join("link"));
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-    let kind = rustix::fs::FileType::Fifo;
-    rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, mode, 0).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     std::os::unix::fs::symlink("/proc/self/status", &link).unwrap();
     for path in [&pipe, &link, &dir.path().to_owned()] {
         assert!(MapFile::open(path, &wanted(None)).is_err());
@@ -174,8 +173,7 @@ fn whatever_happens_to_a_map_it_says_what_the_file_says() {
             1 => replace(&path, &text, Way::Overwritten),
             2 => replace(&path, &text, Way::Renamed),
             _ => {
-                let mut file = File::options().append(true).open(&path).unwrap();
-                file.write_all(text.as_bytes()).unwrap();
+                File::options().append(true).open(&path).unwrap().write_all(text.as_bytes()).unwrap();
             }
         }
         map.settle();

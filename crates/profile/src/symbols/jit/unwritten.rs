@@ -119,8 +119,7 @@ mod tests {
         }
 
         fn eval(&mut self, expression: &str) -> String {
-            let stdin = self.child.stdin.as_mut().unwrap();
-            stdin.write_all(format!("{expression}\n").as_bytes()).unwrap();
+            self.child.stdin.as_mut().unwrap().write_all(format!("{expression}\n").as_bytes()).unwrap();
             let mut line = String::new();
             self.output.read_line(&mut line).unwrap();
             line.trim().to_owned()
