@@ -95,8 +95,7 @@ impl<'a> StackTop<'a> {
     }
 
     fn word(&self, at: u64) -> Option<u64> {
-        let word = self.bytes.get(usize::try_from(at).ok()?..)?;
-        Some(u64::from_le_bytes(*word.first_chunk()?))
+        Some(u64::from_le_bytes(*self.bytes.get(usize::try_from(at).ok()?..)?.first_chunk()?))
     }
 }
 

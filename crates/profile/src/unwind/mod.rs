@@ -139,8 +139,7 @@ fn for_beam(pid: u32, event: &KernelEvent, emulator: &Mapping, wake_ups: Option<
         Err(note) => return (by_frame_pointers(), Some(note)),
     };
     let schedulers = threads::ids(pid).into_iter().filter_map(|tid| {
-        let scheduler = Scheduler::of_thread(&threads::name(pid, tid)?)?;
-        Some((tid, *vm.as_ref()?.current_process.get(&scheduler)?))
+        Some((tid, *vm.as_ref()?.current_process.get(&Scheduler::of_thread(&threads::name(pid, tid)?)?)?))
     });
     let schedulers: Vec<_> = schedulers.collect();
     let unwinder = CopiedStacks::of_beam(pid, copier, vm, schedulers.into_iter());
@@ -160,8 +159,7 @@ fn copier(
     process: Option<&ProcessLayout>,
     wake_ups: Option<&WakeUps>,
 ) -> Result<Arc<StackCopier>, String> {
-    let copier = StackCopier::load(pid, cpus::end(), event, process, wake_ups);
-    copier.map(Arc::new).map_err(|error| {
+    StackCopier::load(pid, cpus::end(), event, process, wake_ups).map(Arc::new).map_err(|error| {
         format!(
             "stacks are unwound by frame pointers alone, because the kernel does not allow \
              copying them ({error}): {}",

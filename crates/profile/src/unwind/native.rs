@@ -140,8 +140,7 @@ impl NativeUnwinder {
     ) -> End {
         let registers = UnwindRegsX86_64::new(copy.ip, copy.sp, copy.bp);
         take(copy.ip);
-        let leaf = FrameAddress::from_instruction_pointer(copy.ip);
-        self.go_on(copy, leaf, registers, recorded, take)
+        self.go_on(copy, FrameAddress::from_instruction_pointer(copy.ip), registers, recorded, take)
     }
 
     /// Unwinds from a return address on, which is taken too, with the values of `rsp` and `rbp` behind the return.
@@ -157,8 +156,7 @@ impl NativeUnwinder {
             return End::Root { sp };
         };
         take(caller);
-        let registers = UnwindRegsX86_64::new(caller, sp, bp);
-        self.go_on(copy, address, registers, None, take)
+        self.go_on(copy, address, UnwindRegsX86_64::new(caller, sp, bp), None, take)
     }
 
     fn go_on(
@@ -187,8 +185,7 @@ impl NativeUnwinder {
             };
             if is_compiled {
                 take(caller);
-                let frame = registers.bp();
-                return End::Compiled { sp, frame };
+                return End::Compiled { sp, frame: registers.bp() };
             }
             let Some(next) = FrameAddress::from_return_address(caller) else {
                 return End::Root { sp };

@@ -79,8 +79,7 @@ impl GoCode {
     /// How far the stack has grown at an address since its function was called: there stands where to return to.
     pub(crate) fn stack_size(&self, address: u64) -> Option<u64> {
         let offset = address.checked_sub(self.bias)?;
-        let offset = offset.checked_sub(self.functions.text)?;
-        self.functions.table.stack_size(offset.try_into().ok()?)
+        self.functions.table.stack_size(offset.checked_sub(self.functions.text)?.try_into().ok()?)
     }
 }
 

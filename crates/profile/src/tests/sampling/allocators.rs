@@ -31,8 +31,7 @@ fn an_allocator_that_hands_on_holds_each_block_once() {
 fn jemalloc_gives_back_by_functions_of_its_own() {
     testkit::skip_for!(refused());
     let folder = tempfile::tempdir().unwrap();
-    let exe = compiled("prefixed.c", folder.path(), &FLAGS);
-    let mut child = Process::run(Command::new(exe));
+    let mut child = Process::run(Command::new(compiled("prefixed.c", folder.path(), &FLAGS)));
     let events = ["malloc-held", "malloc-bytes"];
     let [(held, _), (bytes, _)] = while_doing(child.pid(), events, || child.tell("acts", "did"));
     let of = |name| weight_of(&held, name);

@@ -186,8 +186,7 @@ fn threads() {
         if name.starts_with("short") {
             for _ in 0..100 {
                 let builder = std::thread::Builder::new().name(name.clone());
-                let thread = builder.spawn(|| black_box(work(2_000_000))).unwrap();
-                thread.join().unwrap();
+                builder.spawn(|| black_box(work(2_000_000))).unwrap().join().unwrap();
             }
         } else {
             let spin = || loop {

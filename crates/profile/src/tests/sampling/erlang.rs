@@ -221,8 +221,7 @@ pub(crate) fn contained() -> Result<Command, &'static str> {
         command.args(["-p", "-f", "--mount-proc", "--kill-child"]);
         command
     };
-    let tried = command().arg("true").stderr(Stdio::null()).status();
-    let is_allowed = tried.is_ok_and(|it| it.success());
+    let is_allowed = command().arg("true").stderr(Stdio::null()).status().is_ok_and(|it| it.success());
     is_allowed.then(command).ok_or("no pid namespace can be made here (unshare, package util-linux)")
 }
 

@@ -30,10 +30,7 @@ pub(crate) fn while_doing<T, const N: usize>(
     act();
     let outcomes = samplers.map(|sampler| sampler.stop().unwrap());
     let mut events = events.into_iter();
-    outcomes.map(|outcome| {
-        let profile = Profile::open(path(events.next().unwrap())).unwrap();
-        (profile, outcome)
-    })
+    outcomes.map(|outcome| (Profile::open(path(events.next().unwrap())).unwrap(), outcome))
 }
 
 /// The weight of the samples that have a function in their stack whose name ends so.

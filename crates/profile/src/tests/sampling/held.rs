@@ -93,8 +93,7 @@ fn a_period_holds_what_was_taken_in_it() {
     child.tell("maps", "did");
     let header = ProfileHeader::new(Clock.now(), 0);
     let sink = StacksWriter::create(&path("second"), header).unwrap();
-    let ended = sampler.turn(Clock.now(), sink);
-    let first = ended.recv_timeout(Duration::from_secs(20)).unwrap();
+    let first = sampler.turn(Clock.now(), sink).recv_timeout(Duration::from_secs(20)).unwrap();
     child.tell("maps", "did");
     let second = sampler.stop().unwrap();
     assert!(first.samples > 0 && second.samples > 0);

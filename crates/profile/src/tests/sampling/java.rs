@@ -178,8 +178,7 @@ fn profiles_of_one_jvm_share_its_map() {
 fn a_jvm_of_another_user_is_asked_by_root() {
     testkit::skip_for!(refused());
     testkit::skip_for!(not_root("start a process of another user"));
-    let java = Command::new("java");
-    let jvm = testkit::or_skip!(Jvm::start_by(java, &[FRAME_POINTERS], Some(NOBODY)));
+    let jvm = testkit::or_skip!(Jvm::start_by(Command::new("java"), &[FRAME_POINTERS], Some(NOBODY)));
     let (profile, outcome) = profile_for(jvm.pid, Duration::from_millis(800));
     assert!(outcome.notes.is_empty(), "{outcome:?}");
     assert_known(&profile);

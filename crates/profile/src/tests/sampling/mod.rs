@@ -255,8 +255,7 @@ fn a_full_disk_is_noted_and_does_not_end_the_sampling() {
     testkit::skip_for!(refused());
     let child = Process::start("ratio");
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let header = ProfileHeader::new(Clock.now(), 0);
-    let sink = StacksWriter::new(full, header);
+    let sink = StacksWriter::new(full, ProfileHeader::new(Clock.now(), 0));
     let mut sampler = Sampler::attach(child.pid(), &Options::default(), sink).unwrap();
     sampler.start().unwrap();
     burn(child.pid(), Duration::from_millis(200));

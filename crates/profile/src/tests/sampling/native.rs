@@ -83,8 +83,7 @@ impl Broker {
     /// Starts a program of Debian's, told its port behind the arguments; why not where it is not installed.
     fn start(program: &str, arguments: &[&str]) -> Result<Self, String> {
         let places = ["/usr/sbin", "/usr/bin"].map(|place| Path::new(place).join(program));
-        let installed = places.iter().find(|place| place.exists());
-        let Some(exe) = installed else {
+        let Some(exe) = places.iter().find(|place| place.exists()) else {
             return Err(format!("no {program} (scripts/setup test installs {program})"));
         };
         let free = TcpListener::bind("127.0.0.1:0").unwrap();

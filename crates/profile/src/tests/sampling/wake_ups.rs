@@ -80,8 +80,7 @@ impl Waited {
         for sample in &profile.samples {
             if profile.threads[sample.thread as usize] == thread {
                 let wait = &profile.waits[sample.wait.unwrap() as usize];
-                let sum = waited.0.entry((wait.reason, wait.waker.clone()));
-                *sum.or_default() += sample.weight as f64 / 1e9;
+                *waited.0.entry((wait.reason, wait.waker.clone())).or_default() += sample.weight as f64 / 1e9;
             }
         }
         waited
@@ -95,8 +94,7 @@ impl Waited {
     /// the program ran.
     fn share(&self, reason: WaitReason, waker: &str) -> f64 {
         let other = [WaitReason::Processor, WaitReason::Preempted, WaitReason::NotOver, WaitReason::Unknown];
-        let of = self.0.get(&(reason, waker.to_owned()));
-        of.copied().unwrap_or(0.0) / self.sum(|it| !other.contains(&it))
+        self.0.get(&(reason, waker.to_owned())).copied().unwrap_or(0.0) / self.sum(|it| !other.contains(&it))
     }
 }
 
@@ -213,8 +211,7 @@ fn threads_that_end_while_sampling_begins_wait_no_longer() {
     for _ in 0..4 {
         let (profile, outcome) = waits.sample(Stacks::FramePointers, Duration::from_millis(600));
         let of_passer = |thread: u32| profile.threads[thread as usize] == "passer";
-        let passers = profile.samples.iter().filter(|it| of_passer(it.thread));
-        assert!(passers.count() > 500, "{outcome:?}");
+        assert!(profile.samples.iter().filter(|it| of_passer(it.thread)).count() > 500, "{outcome:?}");
         let is_lost = |note: &String| note.contains("the end was lost");
         if outcome.lost == 0 {
             assert!(!outcome.notes.iter().any(is_lost), "{outcome:?}");
