@@ -91,11 +91,9 @@ pub fn server_of_our_connections(port: u16) -> Server {
     if inodes.is_empty() {
         return Server::Elsewhere;
     }
-    match owners(&inodes) {
-        // Of another user, or not accepted yet.
-        pids if pids.is_empty() => Server::Unknown,
-        pids => Server::Processes(pids),
-    }
+    // Of another user, or not accepted yet, where there are none.
+    let pids = owners(&inodes);
+    if pids.is_empty() { Server::Unknown } else { Server::Processes(pids) }
 }
 
 /// The other ends in network namespaces that we may look into. Where a port is forwarded into one, our

@@ -50,10 +50,7 @@ impl Access {
         Self {
             is_root: rustix::process::geteuid().is_root(),
             in_user_namespace,
-            capabilities: match in_user_namespace {
-                true => 0,
-                false => status.map_or(0, |it| it.capabilities),
-            },
+            capabilities: if in_user_namespace { 0 } else { status.map_or(0, |it| it.capabilities) },
             paranoid: machine::sysctl("kernel.perf_event_paranoid"),
             kptr_restrict: machine::sysctl("kernel.kptr_restrict"),
         }

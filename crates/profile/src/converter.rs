@@ -214,10 +214,8 @@ impl Converter {
 
     pub(crate) fn note_unnamed(&mut self, why: &str) {
         self.told_why_unnamed = true;
-        let which = match self.stacks.symbols().runtime_without_jit_map() {
-            Some(_) => "Java methods",
-            None => "Java methods compiled late",
-        };
+        let is_late = self.stacks.symbols().runtime_without_jit_map().is_none();
+        let which = if is_late { "Java methods compiled late" } else { "Java methods" };
         self.note(&format!("{which} have no names, because {why}"));
     }
 

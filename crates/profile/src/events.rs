@@ -175,18 +175,12 @@ impl Event {
 
     /// Samples per second and thread that are wanted at most; 0 where each event is one.
     pub(crate) fn frequency(&self, wanted: u32) -> u32 {
-        match self.pace {
-            Pace::Frequency => wanted,
-            Pace::Each | Pace::OneIn(_) => 0,
-        }
+        if self.has_frequency() { wanted } else { 0 }
     }
 
     /// Calls or bytes between two samples where that is given; 1 elsewhere.
     pub(crate) fn one_in(&self) -> u32 {
-        match self.pace {
-            Pace::OneIn(units) => units,
-            Pace::Frequency | Pace::Each => 1,
-        }
+        if let Pace::OneIn(units) = self.pace { units } else { 1 }
     }
 
     /// Nanoseconds of CPU time that a weight of 1 stands for at this many samples a second; 0 where it stands for none.
@@ -232,10 +226,7 @@ pub(crate) struct Probes {
 impl KernelEvent {
     /// Looks an event up, for a process.
     pub(crate) fn of(event: &Event, pid: u32) -> Result<Self, Error> {
-        let field = match event.weight {
-            Weight::Field(name) => Some(name),
-            _ => None,
-        };
+        let field = if let Weight::Field(name) = event.weight { Some(name) } else { None };
         let probes = |places: Result<Arc<[Probe]>, Error>| {
             Ok(Self::Probes(Probes {
                 places: places?,
@@ -277,10 +268,7 @@ impl KernelEvent {
     }
 
     pub(crate) const fn field(&self) -> Option<Field> {
-        match self {
-            Self::Tracepoint(tracepoint) => tracepoint.field,
-            _ => None,
-        }
+        if let Self::Tracepoint(tracepoint) = self { tracepoint.field } else { None }
     }
 }
 

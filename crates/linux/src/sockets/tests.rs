@@ -121,10 +121,7 @@ fn of_several_owners_of_one_address_the_one_that_serves_us_is_told() {
     for ip in addresses() {
         let port = free_port();
         let listeners: Vec<TcpListener> = (0..3).map(|_| listen(ip, port)).collect();
-        let to = match ip {
-            ip if ip.is_unspecified() => SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
-            ip => SocketAddr::new(ip, port),
-        };
+        let to = SocketAddr::new(if ip.is_unspecified() { Ipv4Addr::LOCALHOST.into() } else { ip }, port);
         assert_eq!(server_of_our_connections(port), Server::Unknown, "no connection");
         let stream = TcpStream::connect(to).unwrap();
         let accepted = listeners.iter().find_map(|listener| {

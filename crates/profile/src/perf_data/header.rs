@@ -178,10 +178,7 @@ impl Header {
             rest = Fields(start.get(size..)?);
             let _pid = entry.u32()?;
             let number = entry.take(24)?;
-            let length = match misc & HAS_SIZE {
-                0 => 20,
-                _ => usize::from(number[20]).min(20),
-            };
+            let length = if misc & HAS_SIZE == 0 { 20 } else { usize::from(number[20]).min(20) };
             self.builds.insert(text(entry.0), number[..length].to_vec());
         }
         Some(())
@@ -366,10 +363,7 @@ impl Attribute {
 
     /// A field of eight bytes, where the sample has it.
     fn word(&self, what: u32, fields: &mut Fields<'_>) -> Option<Option<u64>> {
-        match self.has(what) {
-            true => fields.u64().map(Some),
-            false => Some(None),
-        }
+        if self.has(what) { fields.u64().map(Some) } else { Some(None) }
     }
 
     /// Counters that were read with the sample.

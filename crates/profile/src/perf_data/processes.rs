@@ -347,10 +347,7 @@ impl Processes {
 impl Process {
     /// How many mappings it does not share with another process.
     fn own_mappings(&self) -> usize {
-        match Rc::strong_count(&self.mappings) {
-            1 => self.mappings.len(),
-            _ => 0,
-        }
+        if Rc::strong_count(&self.mappings) == 1 { self.mappings.len() } else { 0 }
     }
 }
 

@@ -156,11 +156,7 @@ impl<'h> Reader<'h> {
             None => addresses.push(Address::User(sample.ip)),
         }
         let Some(registers) = sample.registers.filter(|_| !sample.stack.is_empty()) else {
-            let unwinding = match sample.chain {
-                Some(_) => Unwinding::FramePointers,
-                None => Unwinding::Missing,
-            };
-            return (false, unwinding);
+            return (false, if sample.chain.is_some() { Unwinding::FramePointers } else { Unwinding::Missing });
         };
         addresses.retain(|address| !address.is_user());
         (self.processes.unwind(sample.pid, registers, sample.stack, addresses), Unwinding::StackCopy)

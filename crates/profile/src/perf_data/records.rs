@@ -7,7 +7,7 @@ use std::io::{self, BufRead, Read as _};
 
 use perf_event_open_sys::bindings as b;
 
-use super::header::Header;
+use super::header::{Attribute, Header};
 use crate::record::RawRecord;
 
 /// Kinds of records that `perf` itself writes.
@@ -99,15 +99,9 @@ pub(super) fn for_each(
 /// The event of a record, by its place in the header, and when it was written.
 fn event_and_time(header: &Header, kind: u32, body: &[u8]) -> (usize, u64) {
     let is_sample = kind == b::PERF_RECORD_SAMPLE;
-    let event = match is_sample {
-        true => header.event_of_sample(body),
-        false => header.event_of_other(body),
-    };
-    let time = header.events.get(event).map_or(0, |it| match is_sample {
-        true => it.time_of_sample(body),
-        false => it.time_of_other(body),
-    });
-    (event, time)
+    let event = if is_sample { header.event_of_sample(body) } else { header.event_of_other(body) };
+    let time_of = |it: &Attribute| if is_sample { it.time_of_sample(body) } else { it.time_of_other(body) };
+    (event, header.events.get(event).map_or(0, time_of))
 }
 
 /// Hands on what is not newer than `until`, in the order of time.

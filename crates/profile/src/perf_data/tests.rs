@@ -322,10 +322,7 @@ fn a_parent_and_its_child_change_their_memory_each_for_itself() {
             of_process(sampled(9, 4_000, &[address]), 9, 9),
         ];
         let profile = profile_of(&records);
-        let name = |pid| match pid == changed {
-            true => ("parent", "[unknown]"),
-            false => ("parent", "recorded_function"),
-        };
+        let name = |pid| ("parent", if pid == changed { "[unknown]" } else { "recorded_function" });
         assert_eq!(leaves(&profile), [name(7), name(9)]);
     }
 }

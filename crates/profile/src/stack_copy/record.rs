@@ -159,10 +159,8 @@ impl<'a> StackCopy<'a> {
     pub(crate) fn put_back(&mut self, probes: &Range<u64>) {
         let is_there = |word: Option<u64>| word.is_some_and(|it| probes.contains(&it));
         let replaced = self.replaced_returns;
-        self.native.replaced = replaced.map(|it| match is_there(self.native.word(it.address)) {
-            true => it,
-            false => ReplacedWord::default(),
-        });
+        self.native.replaced =
+            replaced.map(|it| if is_there(self.native.word(it.address)) { it } else { ReplacedWord::default() });
         if !probes.contains(&self.ip) {
             return;
         }

@@ -130,10 +130,7 @@ impl Numbering {
     /// Parses a record's raw part, which begins with its length in 32 bits; `None` where it is too short.
     pub(crate) fn parse(self, raw: &[u8]) -> Option<WakeRecord<'_>> {
         let (_length, raw) = raw.split_at_checked(4)?;
-        let at = match self {
-            Self::OnMachine => 0,
-            Self::Inside => 8,
-        };
+        let at = if self == Self::OnMachine { 0 } else { 8 };
         let tid = raw.get(at..at + 4)?.try_into().ok()?;
         let waker = raw.get(16..16 + WAKER_LENGTH)?;
         Some(WakeRecord {

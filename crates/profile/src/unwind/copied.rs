@@ -138,10 +138,7 @@ impl CopiedStacks {
         let known = self.threads.entry(tid).or_default();
         let stack = known.stack;
         let inside = (stack.low..stack.top).contains(&sp);
-        let top = match end {
-            End::Compiled { sp, .. } | End::Root { sp } => Some(sp),
-            End::Lost => None,
-        };
+        let top = if let End::Compiled { sp, .. } | End::Root { sp } = end { Some(sp) } else { None };
         let is_known = inside && (known.settled || top.is_none());
         if is_known || known.told == MOST_STACKS {
             return;

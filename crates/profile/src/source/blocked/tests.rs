@@ -33,10 +33,7 @@ struct Filled(Vec<Record<'static>>, u64);
 
 impl Filled {
     fn put(&mut self, record: Record<'static>) {
-        match self.0.len() < ROOM {
-            true => self.0.push(record),
-            false => self.1 += 1,
-        }
+        if self.0.len() < ROOM { self.0.push(record) } else { self.1 += 1 }
     }
 
     /// A time of a thread, the `number`th.

@@ -18,10 +18,10 @@ fn explain(pid: u32, own: u32, owner: Option<u32>, access: &Access) -> Error {
     let (reason, remedy) = match (owner, access.remedy(&[AccessPart::Samples])) {
         (Some(owner), _) if own != 0 && owner != own => (
             format!("it belongs to user {owner}, and this is user {own}"),
-            match access.remedy(&AccessPart::ALL) {
-                Some(remedy) => format!("profile as that user or as root, or {remedy}"),
-                None => "profile as that user or as root".to_owned(),
-            },
+            access.remedy(&AccessPart::ALL).map_or_else(
+                || "profile as that user or as root".to_owned(),
+                |remedy| format!("profile as that user or as root, or {remedy}"),
+            ),
         ),
         (_, Some(remedy)) => (format!("{PARANOID} is {}", level(PARANOID)), remedy),
         (_, None) => (

@@ -144,10 +144,8 @@ impl ModuleData {
 
 /// The places that get an address when the file is loaded, and which, as the file states it.
 fn relatives<'d, R: ReadRef<'d>>(file: &object::File<'d, R>) -> impl Iterator<Item = (u64, u64)> {
-    let is_relative = |flags| match flags {
-        RelocationFlags::Elf { r_type } => [R_X86_64_RELATIVE, R_AARCH64_RELATIVE].contains(&r_type),
-        _ => false,
-    };
+    let known = [R_X86_64_RELATIVE, R_AARCH64_RELATIVE];
+    let is_relative = move |flags| matches!(flags, RelocationFlags::Elf { r_type } if known.contains(&r_type));
     let relocations = file.dynamic_relocations().into_iter().flatten();
     relocations.filter(move |(_, it)| is_relative(it.flags())).map(|(at, it)| (at, it.addend().cast_unsigned()))
 }
