@@ -106,20 +106,16 @@ pub(crate) fn find_followed(pid: u32) -> Result<Arc<[Probe]>, Error> {
     // A program that was linked statically and gives nothing back has no function for it.
     let free = find(pid, &FREE).unwrap_or_else(|_| Arc::new([]));
     // They are switched on in this order: whatever begins is seen to return, and what is numbered to be given back.
-    let frees = free.iter().map(|it| it.with(Role::Frees));
-    let returns = allocate.iter().map(|it| it.with(Role::Returns));
-    let begins = allocate.iter().map(|it| it.with(Role::Begins));
-    Ok(frees.chain(returns).chain(begins).collect())
+    let roles = [(&free, Role::Frees), (&allocate, Role::Returns), (&allocate, Role::Begins)];
+    Ok(roles.into_iter().flat_map(|(probes, role)| probes.iter().map(move |it| it.with(role))).collect())
 }
 
 /// Where a process has these functions; an error where it has none of them.
 pub(crate) fn find(pid: u32, functions: &[Function]) -> Result<Arc<[Probe]>, Error> {
     let maps = maps::maps(pid).unwrap_or_default();
     let mut seen = BTreeSet::new();
-    let code = maps.iter().filter(|it| maps::is_file(it));
-    let files = code.filter(|it| seen.insert(it.path.to_string()));
-    let probes = files.flat_map(|file| in_file(pid, file, functions));
-    let probes: Arc<[Probe]> = probes.take(MOST_PROBES).collect();
+    let files = maps.iter().filter(|it| maps::is_file(it) && seen.insert(it.path.to_string()));
+    let probes: Arc<[Probe]> = files.flat_map(|file| in_file(pid, file, functions)).take(MOST_PROBES).collect();
     if probes.is_empty() {
         return Err(Error::Options(Problem::new(
             format!("process {pid} has no function to count allocations at"),

@@ -76,10 +76,8 @@ impl Sampler {
         let header = header(&target, options, granted);
         complete(&mut sink, &header);
         let mut notes = first_notes(options, granted, &symbols);
-        notes.extend(note);
-        notes.extend(java_note);
-        let unknown = |wake_ups| unknown_wakers(wake_ups, granted, &symbols);
-        notes.extend(wake_ups.as_ref().and_then(unknown));
+        notes.extend(note.into_iter().chain(java_note));
+        notes.extend(wake_ups.as_ref().and_then(|it| unknown_wakers(it, granted, &symbols)));
         let threads = Threads::new(pid, &target.status.name, opened.owners.values().copied());
         let stays_in_the_way = !granted.copies && kernel_event.is_tracepoint();
         let subject = Subject {

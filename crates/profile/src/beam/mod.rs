@@ -129,9 +129,7 @@ const SIZE_WORDS: usize = 5;
 /// The table of processes: the entries that most of them are found in.
 fn processes(memory: &impl Memory, table: u64) -> Option<Table> {
     let words = memory.words(table, TABLE_WORDS);
-    let candidates = words.iter().enumerate();
-    let candidates = candidates.filter(|(_, word)| is_pointer(**word));
-    let found = candidates.map(|(at, entries)| {
+    let found = words.iter().enumerate().filter(|(_, word)| is_pointer(**word)).map(|(at, entries)| {
         // No two processes have the same identifier; other things that begin alike may.
         let mut identifiers = HashSet::new();
         let entries = memory.words(*entries, TABLE_ENTRIES).into_iter().enumerate();

@@ -55,7 +55,7 @@ impl Header {
             }
             read => read?,
         }
-        let word = |at: usize| head.get(at..at + 8).and_then(|it| it.try_into().ok()).map_or(0, u64::from_le_bytes);
+        let word = |at| word_at(&head, at).unwrap_or(0);
         if head.starts_with(SWAPPED) {
             return Ok(Err("it was recorded on a machine of the other byte order".into()));
         }
@@ -196,6 +196,10 @@ fn read_at(file: &File, at: u64, size: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
+}
+
 /// A text up to its first zero.
 pub(super) fn text(bytes: &[u8]) -> String {
     let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -262,7 +266,7 @@ pub(super) struct RecordedSample<'a> {
 impl Attribute {
     /// Reads a `perf_event_attr`, of which older versions are shorter.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
-        let word = |at: usize| bytes.get(at..at + 8).and_then(|it| it.try_into().ok()).map(u64::from_le_bytes);
+        let word = |at| word_at(bytes, at);
         let flags = word(40)?;
         Some(Self {
             kind: (word(0)? & u64::from(u32::MAX)) as u32,

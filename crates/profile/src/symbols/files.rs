@@ -77,8 +77,7 @@ struct Segment {
 impl CodeSegments {
     pub(crate) fn of<'d>(file: &impl Object<'d>) -> Self {
         let is_code = |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags.contains(PF_X));
-        let segments = file.segments().filter(|it| is_code(it.flags()));
-        let segments = segments.map(|it| {
+        let segments = file.segments().filter(|it| is_code(it.flags())).map(|it| {
             let (start, size) = it.file_range();
             Segment { start, size, address: it.address() }
         });

@@ -167,11 +167,9 @@ impl Pclntab {
     /// The line of the instruction `into` a function, whose innermost call it is of.
     fn line(&self, function: CodePlace, into: u32) -> Option<SourceLine> {
         let word = |at: usize| u32_at(&self.bytes, function.at.checked_add(at)?);
-        let number = self.value(word(LINE_OF_CODE)?, into)?;
-        let number = u32::try_from(number).ok().filter(|number| *number > 0)?;
+        let number = u32::try_from(self.value(word(LINE_OF_CODE)?, into)?).ok().filter(|number| *number > 0)?;
         let file = u32::try_from(self.value(word(FILE_OF_CODE)?, into)?).ok()?;
-        let entry = (file as usize).checked_add(word(UNIT)? as usize)?;
-        let entry = entry.checked_mul(4)?.checked_add(self.units)?;
+        let entry = (file as usize).checked_add(word(UNIT)? as usize)?.checked_mul(4)?.checked_add(self.units)?;
         let file = u32_at(&self.bytes, entry).filter(|file| *file != NONE)?;
         let file = self.text(self.files.checked_add(file as usize)?)?;
         Some(SourceLine { file, number })
@@ -222,8 +220,7 @@ impl Pclntab {
             return None;
         }
         let call = usize::try_from(self.value(table, into)?).ok()?;
-        let call = call.checked_mul(self.shape.call)?;
-        let call = call.checked_add(tree as usize)?;
+        let call = call.checked_mul(self.shape.call)?.checked_add(tree as usize)?;
         let name = u32_at(&self.trees, call.checked_add(self.shape.call_name)?);
         let site = u32_at(&self.trees, call.checked_add(self.shape.call_site)?)?;
         Some((self.name(name)?, site))
@@ -256,8 +253,7 @@ impl Pclntab {
     /// Text of the table from a place up to a zero.
     fn text(&self, start: usize) -> Option<String> {
         let bytes = self.bytes.get(start..)?;
-        let bytes = bytes.get(..LONGEST_NAME.min(bytes.len()))?;
-        let name = bytes.split(|byte| *byte == 0).next()?;
+        let name = bytes.get(..LONGEST_NAME.min(bytes.len()))?.split(|byte| *byte == 0).next()?;
         (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
     }
 }
