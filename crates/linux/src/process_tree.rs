@@ -12,8 +12,7 @@ use nix::unistd::Pid;
 
 use crate::processes::{self, ProcessId, Stat};
 
-/// Looking for new descendants takes milliseconds on a machine with many processes: at most one part
-/// in so many of the time.
+/// Looking for new descendants takes milliseconds with many processes: at most one part in so many of the time.
 const SEARCH_SHARE: u64 = 200;
 
 /// The accounts that `/proc` shows round user and system time down to a tick each.
@@ -108,8 +107,7 @@ impl ProcessTree {
         self.searched_up_to = None;
     }
 
-    /// Its root was killed, when it had used this; nobody has waited for it, so that no account grows by the end of its
-    /// life. What the tree has used.
+    /// Its root was killed when it had used this, and nobody has waited for it; what the tree has used.
     pub fn killed(&mut self, cpu: Option<Nanos>) -> Nanos {
         let account = self.root.take().and_then(|id| self.accounts.members.get(&id));
         if let (Some(cpu), Some(account)) = (cpu, account) {
@@ -124,8 +122,7 @@ impl ProcessTree {
         *self = Self::of(None);
     }
 
-    /// Use up to now; `None` once the root is gone. A root that ends has already given its memory back: then its last
-    /// reading counts.
+    /// Use up to now; `None` once the root is gone. Of a root that ends, memory is that of its last reading.
     pub fn read(&mut self) -> Option<ProcessUse> {
         let root = self.root?;
         let stat = root.stat()?;

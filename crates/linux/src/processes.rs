@@ -49,8 +49,7 @@ impl ProcessId {
         self.stat().is_some_and(|stat| !stat.ended())
     }
 
-    /// Sends a signal to this process and to no other, whoever has its number by now. `false`: it is
-    /// gone, or is not ours to signal.
+    /// Sends a signal to this very process. `false`: it is gone, or is not ours to signal.
     pub fn signal(self, signal: Signal) -> bool {
         let Some(number) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else {
             return false;
@@ -167,8 +166,7 @@ pub(crate) fn numbers_in(folder: &str) -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The number that the newest process or thread of the machine was given; while it stays the same, none
-/// has come. `None` where the kernel does not say.
+/// The number of the machine's newest process or thread: none has come while it stays. `None`: the kernel hides it.
 pub fn newest() -> Option<u32> {
     fs::read_to_string("/proc/loadavg").ok()?.split_ascii_whitespace().last()?.parse().ok()
 }

@@ -96,8 +96,7 @@ pub fn server_of_our_connections(port: u16) -> Server {
     if pids.is_empty() { Server::Unknown } else { Server::Processes(pids) }
 }
 
-/// The other ends in network namespaces that we may look into. Where a port is forwarded into one, our
-/// own address is what is left of the connection.
+/// The other ends in network namespaces that we may see: of a port that is forwarded into one, our own address is left.
 fn in_other_networks(ours: &[Socket]) -> BTreeSet<u64> {
     let network = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
     let mut seen: BTreeSet<_> = network(std::process::id()).into_iter().collect();

@@ -60,8 +60,7 @@ impl Access {
         self.capabilities & capability != 0
     }
 
-    /// Whether the kernel shows a part. `perf_event_paranoid` is taken for 2 where it cannot be read, `kptr_restrict`
-    /// for 1.
+    /// Whether the kernel shows a part. Unreadable, `perf_event_paranoid` is taken for 2 and `kptr_restrict` for 1.
     pub fn shows(&self, part: AccessPart) -> bool {
         let is_trusted = self.has(PERFMON | SYS_ADMIN);
         let paranoid = self.paranoid.unwrap_or(2);

@@ -23,8 +23,7 @@ pub(crate) struct Function {
     /// The argument by its place (`first`); `product`: the first two, multiplied; `resize`: the second, unless the
     /// first is a null pointer, with which the function hands on to `malloc`.
     size: &'static str,
-    /// The argument that points to where the address of what was allocated is left; then the function returns 0.
-    /// `None`: it returns that address.
+    /// The argument that points to the result's place, where the function returns 0; `None`: it returns the address.
     behind: Option<&'static str>,
 }
 

@@ -177,8 +177,7 @@ impl Converter {
         self.late = Some(late);
     }
 
-    /// Call it before records are fetched: names that the JIT map takes back from now on hold for
-    /// the samples that were taken before.
+    /// Call it before records are fetched: what the JIT map takes back from now on holds for the samples before.
     pub(crate) fn before_fetch(&mut self) {
         self.stacks.refresh_jit();
         if let Some(mut late) = self.late.take() {
@@ -486,8 +485,7 @@ fn end(sink: StacksWriter, footer: Footer, mut outcome: Outcome) -> Outcome {
     outcome
 }
 
-/// Note where samples of this weight in all stand for events that were `counted`; `None` where they agree to a tenth,
-/// or are too few to tell.
+/// Note where samples of this weight stand for others than the `counted` events, if they differ by a tenth of enough.
 fn wrong_count(weight: u64, counted: u64) -> Option<String> {
     let is_wrong = weight.abs_diff(counted) > counted / 10 && weight.max(counted) >= MOST_UNTOLD;
     is_wrong.then(|| {

@@ -64,8 +64,7 @@ impl LateNames {
         true
     }
 
-    /// Asks for names where some are missing; says what has become of it. `Ok(true)`: the map can be read now, by
-    /// [`LateNames::read`].
+    /// Asks for names where some are missing. `Ok(true)`: the map can be read now, by [`LateNames::read`].
     pub(crate) fn poll(&mut self) -> Result<bool, String> {
         if self.request.as_ref().is_some_and(JoinHandle::is_finished) {
             self.join()?;
@@ -100,8 +99,7 @@ impl LateNames {
         }
     }
 
-    /// Has `read` read the map, and gives back the samples that waited for it; `None` while it is being written for
-    /// somebody else.
+    /// Has `read` read the map; the samples that waited for it. `None` while it is being written for somebody else.
     pub(crate) fn read(&mut self, read: impl FnOnce()) -> Option<Vec<Held>> {
         let jvm = Arc::clone(&self.jvm);
         let _still = jvm.still_map()?;

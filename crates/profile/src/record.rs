@@ -166,8 +166,7 @@ impl KeptSample {
     }
 }
 
-/// A call chain as the kernel wrote it: addresses from the leaf up, with marks between the
-/// kernel's and the user's part.
+/// A call chain as the kernel wrote it: addresses from the leaf up, with marks between the kernel's and the user's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chain<'a>(&'a [u8]);
 

@@ -261,8 +261,7 @@ fn unknown_wakers(wake_ups: &Result<Arc<WakeUps>, Error>, granted: Capabilities,
     Some(format!("wakers of threads are unknown: {why}"))
 }
 
-/// How names of a Java virtual machine come, or why none do, and a note; has those of what was compiled so far written.
-/// Nothing where it is no such machine.
+/// How names of a Java virtual machine come, or why none do, and a note; nothing where it is no such machine.
 fn java_names(pid: u32, status: &Status) -> (Option<Result<LateNames, String>>, Option<String>) {
     let Some(jvm) = Jvm::of(pid, status) else {
         return (None, None);

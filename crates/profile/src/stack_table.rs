@@ -132,14 +132,12 @@ impl StackTable {
         }
     }
 
-    /// From now on the JIT map is read when [`StackTable::reread_jit`] is called, and at no other time: it may be half
-    /// written.
+    /// From now on the JIT map, which may be half written, is read by [`StackTable::reread_jit`] alone.
     pub(crate) fn read_jit_on_request(&mut self) {
         self.map_on_request = true;
     }
 
-    /// Reads a JIT map that was written anew. What it said before holds for samples that were taken before that, until
-    /// the next call.
+    /// Reads a JIT map that was written again. What it said before holds for earlier samples until the next call.
     pub(crate) fn reread_jit(&mut self) {
         self.symbols.settle_jit();
         if self.symbols.reread_jit() {
@@ -194,8 +192,7 @@ impl StackTable {
             Place::File => drop(self.user.insert(key, Arc::clone(&frames))),
             Place::Jit if !passing => drop(self.jit.insert(key, Arc::clone(&frames))),
             Place::Jit => {}
-            // What code without frame pointers leaves in their place can be any number: such
-            // addresses are not kept, or they would fill the memory.
+            // Code without frame pointers leaves any number there: kept, such addresses would fill the memory.
             Place::Nowhere => self.missed = true,
         }
         frames

@@ -10,8 +10,7 @@ use rustix::process::{Pid, PidfdFlags};
 
 use crate::Error;
 
-/// Threads and their names. Names come from the kernel's records; a thread that had its name before sampling began is
-/// requested at its first sample.
+/// Threads and their names, from the kernel's records; an older name is looked up at the thread's first sample.
 #[derive(Debug)]
 pub(crate) struct Threads {
     pid: u32,

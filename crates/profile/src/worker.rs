@@ -18,11 +18,9 @@ use crate::record::Record;
 use crate::source::{Damaged, SampleSource};
 use crate::threads::Target;
 
-/// Records are fetched at least this often. Ten wake-ups a second cost little, and leave each ring
-/// five times as much room as it needs.
+/// Records are fetched at least this often: ten wake-ups a second cost little, and rings hold five times as much.
 const FETCH_TIMEOUT: Nanos = Nanos::from_millis(100);
-/// The first records are fetched sooner, and each time-out after is twice as long: what the first stack of a thread
-/// tells of it makes the next ones whole.
+/// First and doubled time-outs: what the first stack of a thread tells of it makes the next ones whole.
 const FIRST_TIMEOUT: Nanos = Nanos::from_millis(5);
 /// The file is flushed and new mappings are looked for this often.
 const FLUSH_EVERY: Nanos = Nanos::SECOND;

@@ -7,8 +7,7 @@ use std::os::linux::fs::MetadataExt as _;
 use super::{Meters, Unit};
 use crate::{ProcessId, read_lossy, threads, value};
 
-/// Reading a thread takes some 20 microseconds: processes with more of them have no context switches here, rather than
-/// those of a part.
+/// Processes with more have no context switches here: reading a thread takes some 20 microseconds.
 const MOST_THREADS: usize = 500;
 /// Readings that a member may be missing from before it counts as ended; its number may be another's some time later.
 const MOST_MISSED: u32 = 10;

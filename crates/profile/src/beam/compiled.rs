@@ -55,8 +55,7 @@ pub(crate) struct CompiledLine<'a> {
 }
 
 impl<'a> CompiledModule<'a> {
-    /// Reads a record; `None` where anything in it is not as it must be, up to its length. What is said of the
-    /// emulator is a module without code.
+    /// Reads a record; `None` where anything in it is wrong, up to its length. The emulator's is a module without code.
     pub(super) fn parse(record: &'a [u8]) -> Option<Self> {
         let mut fields = Fields(record);
         let kind = fields.u32()?;

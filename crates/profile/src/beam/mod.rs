@@ -79,8 +79,7 @@ pub(crate) struct Vm {
     pub(crate) identifiers: IdentifierLayout,
 }
 
-/// Neither a variable nor a record of compiled code says what processes return to: a BEAM has no JIT, or is of another
-/// release.
+/// The BEAM has no JIT, or is of another release: nothing says what processes return to.
 const NO_EXIT: &str = "its record of compiled code was not found";
 const NO_TABLE: &str = "its table of processes was not found";
 const NO_PROCESS: &str = "the layout of its processes is unknown";
@@ -160,8 +159,7 @@ fn identifier_of(memory: &impl Memory, address: u64) -> Option<u64> {
     word.filter(|&word| is_identifier(word))
 }
 
-/// Where processes have the bounds of heap and stack. A process that is collecting garbage or
-/// starting meanwhile may not fit, so most of them decide.
+/// Where processes have the bounds of heap and stack, by most of them: some may be starting or collecting garbage.
 fn process_layout(memory: &impl Memory, processes: &[Entry], normal_exit: u64) -> Option<ProcessLayout> {
     let processes: Vec<Vec<u64>> = (processes.iter())
         .map(|entry| memory.words(entry.process, PROCESS_WORDS))

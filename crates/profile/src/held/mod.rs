@@ -79,8 +79,7 @@ impl<T> HeldMemory<T> {
     }
 }
 
-/// The bytes that a block stands for which chance has chosen, one in so many bytes: its own, and those of the blocks of
-/// its size that were not chosen.
+/// The bytes that a block stands for, chosen one in so many bytes: its own, and those of its size that were not chosen.
 fn stands_for(bytes: u64, one_in: f64) -> u64 {
     let bytes = bytes as f64;
     let chosen = -(-bytes / one_in).exp_m1();

@@ -37,8 +37,7 @@ pub(super) struct Processes {
     mappings: usize,
     /// Mappings for which there was no room.
     left_out: u64,
-    /// Processes and threads that have ended, the first one first. They are known until their room is needed: the
-    /// kernel's last samples of a thread come behind its end.
+    /// Processes and threads that ended, the first first, kept until room is needed: their last samples come behind.
     ended: VecDeque<(u32, u32)>,
     /// Numbers of builds by path, and whether the file that is there now has that number.
     builds: HashMap<String, Vec<u8>>,
@@ -145,8 +144,7 @@ impl Processes {
         }
     }
 
-    /// The version of a process's memory: the frames of its addresses hold as long as that is the same. The process is
-    /// there, even where its first thread has ended.
+    /// The version of a process's memory, as long as which its frames hold. The process is there, so it has not ended.
     pub(super) fn version(&mut self, pid: u32) -> u64 {
         let process = self.by_pid.get_mut(&pid);
         process.map_or(0, |process| {
@@ -208,8 +206,7 @@ impl Processes {
             start,
             end,
             offset,
-            // However many files had the name, there are two to be told apart: one that can be read, and one that
-            // cannot.
+            // Of all files that had the name, two are told apart: one that can be read, and one that cannot.
             inode: deleted.into(),
             path: path.into(),
             deleted,

@@ -38,8 +38,7 @@ pub(super) enum Ending {
     CutOff,
 }
 
-/// Hands each record to `take`, with its event and time. The inner error is that of `take`, or says why no more
-/// records can be read.
+/// Hands each record to `take`, with event and time. The inner error is that of `take`, or why no more can be read.
 pub(super) fn for_each(
     input: &mut dyn BufRead,
     header: &Header,

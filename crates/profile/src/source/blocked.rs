@@ -27,8 +27,7 @@ const LONGEST_PART: u64 = 100_000_000;
 const MOST_PARTS: u64 = 10_000;
 /// A thread that leaves twice within this has two events and did not run between.
 const DOUBLE: u64 = 100_000;
-/// A thread may be woken on its way off its processor, and before its stack is copied. One that was woken longer before
-/// has run on.
+/// A thread may be woken on its way off its processor; one that was woken longer before has run on.
 const ON_ITS_WAY: u64 = 100_000;
 
 #[derive(Debug)]

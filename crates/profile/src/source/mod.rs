@@ -13,8 +13,7 @@ use crate::record::{KeptSample, Record};
 
 /// A source of records: the rings of the kernel's events, or a script in a test.
 pub(crate) trait SampleSource: Send {
-    /// Waits until there are records to fetch, one of `others` is readable, or the time-out is over;
-    /// says which of the others are readable.
+    /// Waits for records, for one of `others` to be readable, or for the time-out; which of the others are readable.
     fn wait(&mut self, others: &[BorrowedFd<'_>], timeout: &Timespec) -> Vec<bool>;
 
     /// Hands over the records that have come. Those that followed a damaged one in the same ring are lost.
@@ -28,8 +27,7 @@ pub(crate) trait SampleSource: Send {
         None
     }
 
-    /// Hands over what happened before `at`, of what still goes on the part before it. Call it when a fetch has begun
-    /// after `at`.
+    /// Hands over what happened before `at`, also of what still goes on. Call it when a fetch has begun after `at`.
     fn cut(&mut self, _at: Time, _take: &mut dyn FnMut(&Record<'_>)) {}
 
     /// From `at` on nothing is sampled for a while: hands over what happened before, and forgets what still goes on,
@@ -46,8 +44,7 @@ pub(crate) trait SampleSource: Send {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Damaged;
 
-/// Rings are fetched again after so many things that were looked at: where their names are read, one may take
-/// milliseconds.
+/// Rings are fetched again after so many things were looked at, since reading names may take milliseconds.
 const FETCH_EVERY: usize = 16;
 /// Things that wait at most where more are fetched. A third of them have copies of stacks, of 57 KB at most: 40 MB.
 const MOST_WAITING: usize = 2048;

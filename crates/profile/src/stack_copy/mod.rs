@@ -26,8 +26,7 @@ pub(crate) const MOST_BLOCKS: usize = 1 << 17;
 /// Calls of an allocator that are known between their beginning and their return.
 const CALLS: u32 = 16 << 10;
 
-/// Thread as the program knows it: the bounds of its stack, and where its scheduler writes down which Erlang process it
-/// runs.
+/// Thread as the program knows it: the bounds of its stack, and where its scheduler notes the Erlang process it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ThreadStack {
     /// First address of the memory that the stack lies in.
@@ -125,8 +124,7 @@ impl StackCopier {
         self.outputs.set_descriptor(cpu, event)
     }
 
-    /// Tells the program what is known of a thread. One that there is no room for, or that has ended, is copied
-    /// by guessing.
+    /// Tells the program of a thread. One that there is no room for, or that has ended, is copied by guessing.
     pub(crate) fn set_thread(&self, tid: u32, stack: ThreadStack) {
         if let Some(number) = self.namespace.map_or(Some(tid), |_| number_inside(tid)) {
             let _ = self.threads.set(number, [stack.low, stack.top, stack.current_process]);

@@ -85,8 +85,7 @@ pub(crate) struct Extent {
     pub(crate) length: u64,
 }
 
-/// Registers and stacks of a thread at the instant of a sample. All of it comes from the memory of a
-/// foreign process: any value is possible.
+/// Registers and stacks at the instant of a sample, from a foreign process's memory: any value is possible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StackCopy<'a> {
     pub(crate) ip: u64,
@@ -103,8 +102,7 @@ pub(crate) struct StackCopy<'a> {
     pub(crate) value: u64,
     pub(crate) released: Extent,
     pub(crate) taken: Extent,
-    /// Return addresses that the kernel has replaced, so that it hears of a function's return, and before it of one
-    /// that called that function.
+    /// Return addresses that the kernel has replaced to hear of a function's return, and before it of its caller's.
     pub(crate) replaced_returns: [ReplacedWord; 2],
     /// The process's last frame, as it was when it last called the runtime.
     pub(crate) frame_pointer: u64,

@@ -123,8 +123,7 @@ pub(crate) fn exported(pid: u32, mapping: &Mapping, names: &[&'static str]) -> O
     files_of(pid, mapping).into_iter().find_map(exported)
 }
 
-/// Where the mapped file can be read, and where in it the functions begin that have one of these names; `None` also
-/// where it is not of 64 bits.
+/// Where a mapped file can be read, and where in it functions of these names begin; `None` also where it has 32 bits.
 pub(crate) fn defined(
     pid: u32,
     mapping: &Mapping,
@@ -236,8 +235,7 @@ fn add_plt<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, builder: &mut Builder
     }
 }
 
-/// Where the debug file of `file` may be, by build id and by the link inside it, in the root
-/// directory of the process and in ours.
+/// Where the debug file of `file` may be, by build id and link, in the root directory of the process and in ours.
 fn debug_files<'d>(file: &impl Object<'d>, root: &Path, path: &str) -> Vec<PathBuf> {
     let mut inside: Vec<PathBuf> = Vec::new();
     if let Ok(Some([first, rest @ ..])) = file.build_id() {

@@ -84,8 +84,7 @@ impl CodeSegments {
         Self(segments.collect())
     }
 
-    /// Difference between the addresses of a mapping and those in the file. `None` where it holds none of these
-    /// segments.
+    /// Difference between a mapping's addresses and those in the file; `None` where it holds none of these segments.
     pub(crate) fn bias(&self, mapping: &Mapping) -> Option<u64> {
         // Pages are mapped whole. What a linker packs densely shares its first page with the segment before, which is
         // mapped elsewhere, so that the last segment that begins in the page is meant.

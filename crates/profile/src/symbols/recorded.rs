@@ -37,8 +37,7 @@ impl RecordedSymbols {
         self.kernel.get_or_insert_with(load).frame(address)
     }
 
-    /// The frames of an address of a process that lies in this mapping, `caller` where it is a return address. The
-    /// mapping's file is read where it is new.
+    /// The frames of an address in this mapping, `caller` where it is a return address. A new mapping's file is read.
     pub(crate) fn user_frames(
         &mut self,
         process: &RecordedProcess,

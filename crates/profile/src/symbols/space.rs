@@ -74,8 +74,7 @@ impl Modules {
         builds
     }
 
-    /// The module of a mapping, loaded where it is new. A file that cannot be read is a module
-    /// without symbols, and so is one of too many.
+    /// The module of a mapping, loaded where it is new; without symbols where it cannot be read, or is one of too many.
     pub(super) fn of(&mut self, mapping: &Mapping, pid: u32) -> Option<usize> {
         let vdso = &*mapping.path == "[vdso]";
         if !vdso && !maps::is_file(mapping) {
@@ -119,8 +118,7 @@ impl AddressSpace {
         Self { jit, jit_kind: FrameKind::Native, mappings: Vec::new() }
     }
 
-    /// Takes the mappings of now, in the order of addresses, whose files process `pid` sees; says whether they
-    /// differ from those before.
+    /// Takes the mappings of now by address, whose files process `pid` sees; whether they differ from those before.
     pub(super) fn set_mappings(&mut self, maps: Vec<Mapping>, pid: u32, modules: &mut Modules) -> bool {
         if self.mappings.iter().map(|(mapping, _)| mapping).eq(&maps) {
             return false;

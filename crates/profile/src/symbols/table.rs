@@ -80,8 +80,7 @@ impl Builder {
         }
     }
 
-    /// Sorts, keeps the best name of each address, and gives symbols without a size the room up to
-    /// the next one, or to `limit` for the last.
+    /// Sorts, keeps each address's best name, and gives symbols without a size the room up to the next, or to `limit`.
     pub(crate) fn build(self, limit: u64) -> Table {
         let mut table = self.table;
         let names = &table.names;
@@ -157,8 +156,7 @@ fn demangle_cpp(symbol: &str) -> Option<String> {
     Symbol::new(symbol).ok()?.structured_demangle(&mut text, &options).ok().map(|()| text.0)
 }
 
-/// The name of a symbol: Rust's and C++'s demangled, without hashes and argument lists; any other
-/// as it is. Versions (`memcpy@@GLIBC_2.14`) are cut off.
+/// A symbol's name: Rust's and C++'s demangled, without hashes and arguments; versions (`memcpy@@GLIBC_2.14`) cut off.
 pub(crate) fn demangle(symbol: &str) -> String {
     // A place near a function, whose name was written out already.
     if symbol.starts_with('[') {

@@ -16,8 +16,7 @@ use crate::beam::{ProcessId, Vm};
 use crate::record::{Address, SampleRecord};
 use crate::stack_copy::{StackCopier, StackCopy, ThreadStack};
 
-/// Stacks of a thread that are looked up at most: that of one that changes them all the time, as coroutines do, is
-/// copied by guessing.
+/// Stacks of a thread that are looked up at most: one that changes them all the time is copied by guessing.
 const MOST_STACKS: u32 = 64;
 
 /// Bytes that are copied above the frames of a process's first thread.
@@ -77,8 +76,7 @@ impl CopiedStacks {
         Self::with_threads(pid, copier, HashMap::new())
     }
 
-    /// Tells the program where the threads have their stacks: those that wait show it, and what is guessed until the
-    /// first samples are looked at would cut stacks short.
+    /// Tells the program where threads that wait have their stacks: guesses would cut the first samples short.
     fn with_threads(pid: u32, copier: Arc<StackCopier>, mut of: HashMap<u32, ThreadStack>) -> Self {
         let ranges = maps::ranges(pid);
         for tid in threads::ids(pid) {
@@ -102,8 +100,7 @@ impl CopiedStacks {
         }
     }
 
-    /// For an Erlang virtual machine; `schedulers` are the threads that run Erlang processes, each with the address
-    /// where it writes down which.
+    /// For an Erlang virtual machine; `schedulers` are threads, each with where it writes down which process it runs.
     pub(super) fn of_beam(
         pid: u32,
         copier: Arc<StackCopier>,
@@ -229,8 +226,7 @@ fn stack_around(pid: u32, ranges: &[Range<u64>], address: u64) -> Option<Range<u
     Some(range.start..end)
 }
 
-/// Adds the Erlang functions from the copy of their process's stack, the last frame of which is at
-/// `frame`; whether all of them, up to the process's first.
+/// Adds the Erlang functions of the copied stack from the frame at `frame` on; whether up to the process's first.
 fn erlang(
     vm: Option<&Vm>,
     native: &NativeUnwinder,

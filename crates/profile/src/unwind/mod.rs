@@ -62,8 +62,7 @@ pub(crate) struct Stack {
     pub(crate) copied: u64,
     /// The Erlang process that the thread was running, where that is known.
     pub(crate) process: Option<ProcessId>,
-    /// How many events the sample stands for, or its tracepoint's field, where the program in the kernel has written
-    /// that.
+    /// How many events the sample stands for, or its tracepoint's field, where the program in the kernel wrote that.
     pub(crate) value: Option<u64>,
     pub(crate) transfer: Transfer,
 }

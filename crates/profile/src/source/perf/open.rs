@@ -430,8 +430,7 @@ impl Opener<'_> {
         Ok(())
     }
 
-    /// Maps a ring, a smaller one where the limit of locked memory (`kernel.perf_event_mlock_kb`
-    /// and `ulimit -l`) does not allow the size that was wanted.
+    /// Maps a ring, a smaller one where the limit of locked memory (`kernel.perf_event_mlock_kb`, `ulimit -l`) is low.
     fn map(&self, fd: &OwnedFd) -> Result<RingMap, Failure> {
         let mut pages = self.ring_pages;
         loop {

@@ -10,8 +10,7 @@ pub(crate) const HEADER: usize = 8;
 
 pub(crate) trait RingBytes {
     fn len(&self) -> usize;
-    /// Copies `out.len()` bytes from offset `at < len()` on, going round at the end. `out` is never
-    /// longer than the ring.
+    /// Copies from offset `at < len()` on, going round at the end; `out` is never longer than the ring.
     fn copy(&self, at: usize, out: &mut [u8]);
 }
 

@@ -33,8 +33,7 @@ pub(crate) fn open(attr: &perf_event_attr, tid: Option<u32>, cpu: u32) -> io::Re
 /// The bit of an event's `config` that means the function's return (`retprobe` in sysfs).
 const AT_RETURN: u64 = 1;
 
-/// Opens an event at a place in the code of a process: each time one of its threads comes by there, or, where a
-/// function begins there, each time it returns.
+/// Opens an event where threads of a process come by a place in its code, or where the function there returns.
 pub(crate) fn open_probe(path: &CStr, offset: u64, returns: bool, pid: u32, cpu: u32) -> io::Result<OwnedFd> {
     let mut attr = perf_event_attr::default();
     attr.size = size_of::<perf_event_attr>() as u32;

@@ -40,8 +40,7 @@ impl GoFunctions {
         Some(Self { table, text: module.text })
     }
 
-    /// The function at an address, behind those that were inlined there, innermost first; none where the address is
-    /// not Go's.
+    /// The function at an address behind those inlined there, innermost first; none where the address is not Go's.
     pub(super) fn functions(&self, address: u64) -> Vec<Function<'static>> {
         let offset = address.checked_sub(self.text);
         let offset = offset.and_then(|it| u32::try_from(it).ok());

@@ -38,8 +38,7 @@ const FILE_OF_CODE: usize = 20;
 const LINE_OF_CODE: usize = 24;
 const VALUE_TABLES: usize = 28;
 const UNIT: usize = 32;
-/// A function's flags, so far before its value tables, and the one of those that set the stack pointer to what no table
-/// knows.
+/// A function's flags, so far before its value tables, and that of those that set the stack pointer by themselves.
 const FLAGS_BEFORE: usize = 3;
 const SETS_STACK: u8 = 2;
 /// Which of a function's value tables tells the inlined call, and which of its data is the tree.
@@ -128,8 +127,7 @@ impl Pclntab {
         self.trees = trees.into();
     }
 
-    /// The function at an offset into the code, behind those that were inlined there, innermost first, each with the
-    /// line that it is at.
+    /// The function at an offset into the code behind those inlined there, innermost first, each with its line.
     pub(super) fn functions(&self, offset: u32) -> Vec<Function<'static>> {
         let mut found = Vec::new();
         let Some(place) = self.function_at(offset) else {

@@ -16,8 +16,7 @@ const FILE_LIMIT: u64 = 1 << 30;
 const CHUNK: usize = 256 * 1024;
 /// File systems stamp by the kernel's tick (10 ms at most), and a process's start is known to 10 ms.
 const SLACK: Duration = Duration::from_millis(50);
-/// A reading is compared with the file again after this many times its duration, so that it costs no more than a
-/// twentieth of the profiler's thread.
+/// Comparing a reading with the file rests so many times its duration: a twentieth of the profiler's thread at most.
 const REST: u64 = 20;
 
 /// Which file it is: device and inode.
@@ -159,8 +158,7 @@ impl MapFile {
         Change::Replaced(monotonic(written).clamp(looked, self.looked))
     }
 
-    /// Whether the file no longer begins with what was read of it. An answer that would take too
-    /// much time just now is owed.
+    /// Whether the file no longer begins with what was read of it; owed where it would take too much time now.
     fn differs(&mut self) -> bool {
         let begin = Clock.now();
         self.owed = begin < self.compare_at;

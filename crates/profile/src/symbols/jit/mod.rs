@@ -48,8 +48,7 @@ impl JitMap {
         Self { unwritten: Unwritten::of(pid), ..Self::from_candidates(vec![inner, outer], wanted) }
     }
 
-    /// The map that a process has left behind, which may have ended. As `perf` does, it is believed where it is
-    /// our own or root's.
+    /// The map that a process left behind, which may have ended. As in `perf`, it has to be our own or root's.
     pub(super) fn left_behind(pid: u32) -> Self {
         let ourselves = rustix::process::geteuid().as_raw();
         let wanted = Wanted { pid, owners: [ourselves, 0, ourselves], started: None };
