@@ -230,13 +230,13 @@ mod tests {
         let status = Status::of(std::process::id()).unwrap();
         let ourselves = ProcessId::of(std::process::id()).unwrap();
         assert!(connect(&path, ourselves, &status).is_ok());
-        let error = connect(&path, ProcessId::new(1, 0), &status).unwrap_err();
-        assert!(error.to_string().contains("another process answers"), "{error}");
-        // A plain file, and nothing at all.
+        // Another process, a plain file, and nothing at all.
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
-        let error = connect(&file, ourselves, &status).unwrap_err();
-        assert!(error.to_string().contains("another process answers"), "{error}");
+        for (path, process) in [(&path, ProcessId::new(1, 0)), (&file, ourselves)] {
+            let error = connect(path, process, &status).unwrap_err();
+            assert!(error.to_string().contains("another process answers"), "{error}");
+        }
         let error = connect(&dir.path().join("none"), ourselves, &status).unwrap_err();
         assert!(matches!(error, AttachError::NoSocket), "{error}");
     }

@@ -21,13 +21,8 @@ fn every_reader_reads_its_corpus() {
         };
         let mut profiles = 0;
         for seed in seeds(&format.name.replace('-', "_")) {
-            let input = &mut Input {
-                bytes: &mut &*seed,
-                packed: None,
-                file: None,
-                event: None,
-                first_field: FirstField::default(),
-            };
+            let first_field = FirstField::default();
+            let input = &mut Input { bytes: &mut &*seed, packed: None, file: None, event: None, first_field };
             let read = (reader.read)(input).expect("memory can be read");
             profiles += usize::from(read.is_ok_and(|profile| profile.is_consistent()));
         }

@@ -182,6 +182,12 @@ mod tests {
         Ok((node, unwritten.ok_or("the memory of a child cannot be read here")?))
     }
 
+    /// Reads on, however soon after the last look.
+    fn look(unwritten: &mut Unwritten, table: &mut JitTable) -> bool {
+        unwritten.next = None;
+        unwritten.read_on(table)
+    }
+
     /// Start and size in a line of a map.
     fn range(line: &str) -> (u64, u64) {
         let mut numbers = line.split(' ').map(|it| it.trim_start_matches("0x"));
@@ -204,12 +210,10 @@ mod tests {
         let names: Vec<String> = (10..20).map(|n| format!("loaded_{n}")).collect();
         for name in &names {
             load(&mut node, name);
-            unwritten.next = None;
-            assert!(unwritten.read_on(&mut table), "{name} was loaded");
+            assert!(look(&mut unwritten, &mut table), "{name} was loaded");
             assert_like_map(&table, &node);
         }
-        unwritten.next = None;
-        assert!(!unwritten.read_on(&mut table));
+        assert!(!look(&mut unwritten, &mut table));
         let text = assert_like_map(&table, &node);
         let of = |name: &String| {
             let end = format!(" $late:{name}/0");
@@ -277,13 +281,11 @@ mod tests {
         let begin = Clock.now();
         let mut changes = 0;
         while Clock.now().since(begin) < Nanos::SECOND {
-            unwritten.next = None;
-            changes += u32::from(unwritten.read_on(&mut table));
+            changes += u32::from(look(&mut unwritten, &mut table));
         }
         let stopped = "begin loader ! {stop, self()}, receive stopped -> ok end end.";
         assert_eq!(node.eval(stopped), "ok");
-        unwritten.next = None;
-        unwritten.read_on(&mut table);
+        look(&mut unwritten, &mut table);
         assert!(changes > 2, "{changes} looks found anything");
         let text = std::fs::read_to_string(node.map()).unwrap();
         let (mut others, mut last) = (JitTable::default(), None);

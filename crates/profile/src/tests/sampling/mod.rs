@@ -265,20 +265,26 @@ fn a_full_disk_is_noted_and_does_not_end_the_sampling() {
     assert!(note.contains("No space left"), "{note}");
 }
 
+/// Why a process is not sampled so often.
+fn refusal(pid: u32, frequency: u32) -> Error {
+    let sink = StacksWriter::new(Vec::new(), ProfileHeader::default());
+    Sampler::attach(pid, &Options { frequency, ..Options::default() }, sink).unwrap_err()
+}
+
 #[test]
 fn what_cannot_be_profiled_is_refused_with_the_reason() {
-    let dir = tempfile::tempdir().unwrap();
-    let error = attach((1 << 22) + 1, &dir.path().join("a")).unwrap_err();
-    assert!(error.to_string().contains("does not exist"), "{error}");
-    assert!(attach(0, &dir.path().join("b")).is_err());
-    assert!(attach(u32::MAX, &dir.path().join("c")).is_err());
-    let sink = StacksWriter::new(Vec::new(), ProfileHeader::default());
-    let options = Options { frequency: 0, ..Options::default() };
-    let error = Sampler::attach(std::process::id(), &options, sink).unwrap_err();
+    for pid in [0, u32::MAX, (1 << 22) + 1] {
+        let error = refusal(pid, FREQUENCY);
+        assert!(
+            matches!(error, Error::NoSuchProcess { .. }) && error.to_string().contains("does not exist"),
+            "{error}"
+        );
+    }
+    let error = refusal(std::process::id(), 0);
     assert!(error.to_string().contains("frequency"), "{error}");
     let kernel_thread = std::fs::read_to_string("/proc/2/status").unwrap_or_default();
     if kernel_thread.contains("kthreadd") {
-        let error = attach(2, &dir.path().join("d")).unwrap_err();
+        let error = refusal(2, FREQUENCY);
         assert!(matches!(error, Error::KernelThread { .. }), "{error}");
     }
 }
@@ -286,9 +292,7 @@ fn what_cannot_be_profiled_is_refused_with_the_reason() {
 #[test]
 fn a_frequency_beyond_the_kernels_limit_names_the_limit() {
     testkit::skip_for!(refused());
-    let sink = StacksWriter::new(Vec::new(), ProfileHeader::default());
-    let options = Options { frequency: u32::MAX, ..Options::default() };
-    let error = Sampler::attach(std::process::id(), &options, sink).unwrap_err();
+    let error = refusal(std::process::id(), u32::MAX);
     assert!(error.to_string().contains("kernel.perf_event_max_sample_rate is"), "{error}");
 }
 
