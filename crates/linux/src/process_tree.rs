@@ -243,8 +243,7 @@ impl Accounts {
         }
     }
 
-    /// CPU time of processes that are gone, by the nearest ancestor that is still there: its account of children will
-    /// have all of it. Without one, a stranger's will.
+    /// CPU time of processes that are gone, by the nearest ancestor that is left: its account of children will have it.
     fn inherited(&self, gone: &[ProcessId]) -> BTreeMap<ProcessId, Nanos> {
         let mut inherited: BTreeMap<ProcessId, Nanos> = BTreeMap::new();
         for id in gone {

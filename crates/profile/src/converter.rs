@@ -496,8 +496,7 @@ fn wrong_count(weight: u64, counted: u64) -> Option<String> {
     })
 }
 
-/// The share of a process's CPU time that samples of this weight in all stand for; `None` where the event has no
-/// period, or the process did too little to tell.
+/// The share of a process's CPU time that samples stand for; `None` without a period, or where it did too little.
 fn cpu_share(weight: u64, period_ns: u64, process_cpu: Nanos) -> Option<f64> {
     let expected = process_cpu.0.checked_div(period_ns)?;
     let share = weight as f64 * period_ns as f64 / process_cpu.0 as f64;

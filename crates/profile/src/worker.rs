@@ -97,8 +97,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Fetches records until told to stop or the process has ended, and ends the file. The process had used
-    /// `process_cpu` when sampling began.
+    /// Fetches records until told to stop or the process, which had used `process_cpu`, has ended; ends the file.
     pub(crate) fn run(mut self, from: Time, process_cpu: Option<Nanos>, signals: &Signals) -> Outcome {
         // Sampling may have gone on for a while before this thread runs: the source counts from its beginning.
         let mut begun =

@@ -70,8 +70,7 @@ impl Places {
 }
 
 impl IdentifierLayout {
-    /// Rule that holds for a node's processes, each with its place in the table and its identifier; `places` are the
-    /// table's own, from OTP 26 on.
+    /// Rule that holds for processes, by place in the table and identifier; `places` are the table's, from OTP 26 on.
     pub(super) fn of(processes: impl Iterator<Item = (usize, u64)>, places: Option<Places>) -> Self {
         // The first place is 0, as the first serial is.
         let placed: Vec<(u64, u64)> =

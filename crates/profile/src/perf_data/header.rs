@@ -45,8 +45,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Reads everything before the records; the input stands before the first one afterwards. What stands behind
-    /// them is read where the file can be read at any place.
+    /// Reads everything before the first record, and what stands behind the last where `file` can be read anywhere.
     pub(super) fn read(input: &mut dyn BufRead, file: Option<&File>) -> io::Result<Result<Self, String>> {
         let mut head = [0; HEADER as usize];
         match input.read_exact(&mut head) {

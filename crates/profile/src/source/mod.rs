@@ -70,8 +70,7 @@ impl<T> InOrder<T> {
         self.waiting.insert((time, self.arrived), thing);
     }
 
-    /// Whether the rings should be fetched once more before the next of so many things is looked at: that may take
-    /// long, and they fill meanwhile.
+    /// Whether the rings, which fill meanwhile, should be fetched before the next of so many things is looked at.
     fn wants_more(&self, looked_at: usize) -> bool {
         looked_at % FETCH_EVERY == FETCH_EVERY - 1 && self.waiting.len() < MOST_WAITING
     }

@@ -95,8 +95,7 @@ pub(crate) struct StackCopy<'a> {
     pub(crate) r12: u64,
     /// The Erlang process that the scheduler was running; 0 where there was none.
     pub(crate) process: u64,
-    /// The identifier of that process, as a term; 0 where there was none. It is known also where the process's
-    /// stack is not, as while its heap moves.
+    /// That process's identifier as a term; 0 for none. It is known also while its heap moves, and its stack is not.
     pub(crate) identifier: u64,
     /// How many events the sample stands for, or the tracepoint's field that it weighs by.
     pub(crate) value: u64,

@@ -78,8 +78,7 @@ impl ElfSymbols {
         }
     }
 
-    /// The function at `offset` of the file, behind those that are known to be inlined there, innermost first; none
-    /// where it has no name.
+    /// The function at `offset` of the file behind those inlined there, innermost first; none where it has no name.
     pub(crate) fn functions(&self, offset: u64) -> Vec<Function<'_>> {
         let Some(address) = self.address(offset) else {
             return Vec::new();

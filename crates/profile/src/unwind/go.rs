@@ -28,8 +28,7 @@ impl GoStacks {
         Self { plain: FramePointers::new(), code: GoCode::of_process(pid), has_fields }
     }
 
-    /// Where the function at `ip` returns to, where its frame is not in the chain: before it has made one, after it has
-    /// taken it down, and where it never makes one.
+    /// Where the function at `ip` returns to, while it has no frame in the chain: at its beginning, its end, or always.
     fn caller_without_frame(&self, ip: u64, rest: &[u8]) -> Option<u64> {
         let code = self.code.as_ref()?;
         let top = StackTop::parse(rest, self.has_fields)?;

@@ -202,8 +202,7 @@ impl Pclntab {
         Some((u32_at(&self.bytes, at)?, at))
     }
 
-    /// The inlined call that the instruction `into` a function is of: the name of what was called, and where in the
-    /// function the caller is.
+    /// The inlined call that an instruction of a function is of: its name, and where in the function the caller is.
     fn call_at(&self, function: CodePlace, into: u32) -> Option<(String, u32)> {
         let tables = u32_at(&self.bytes, function.at.checked_add(VALUE_TABLES)?)? as usize;
         let fixed_end = function.at.checked_add(self.shape.function)?;
