@@ -523,10 +523,6 @@ mod tests {
         assert!(status.catches(Signal::QUIT) && !status.catches(Signal::INT));
         let status = Status::parse("Name:\tkthreadd\nUid:\tx\ngarbage", 2);
         assert_eq!((status.uid, status.inner_pid, status.has_memory), (0, 2, false));
-    }
-
-    #[test]
-    fn this_process_has_a_status() {
         let pid = std::process::id();
         let status = Status::of(pid).expect("status");
         assert!(status.has_memory && status.tgid == pid);

@@ -160,10 +160,6 @@ mod tests {
         for other in ["running\n", "", "0x", "a b c", "1 0xzz 0x1"] {
             assert_eq!(stack_pointer_in(other), None, "{other}");
         }
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_nothing() {
         assert_eq!(stack_address(u32::MAX, u32::MAX), None);
         assert_eq!(ThreadTimes::read([u32::MAX]).since(&ThreadTimes::default()), None);
         assert_eq!(parse(1, ""), None);

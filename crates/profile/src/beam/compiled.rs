@@ -177,10 +177,7 @@ pub(super) mod tests {
             [(0x7f00_0000..0x7f00_0040, "m:f/1".as_bytes()), (0x7f00_0040..0x7f00_0090, "m:é/0".as_bytes()),]
         );
         assert_eq!(beam_functions(&record), ["m:f/1", "m:é/0"]);
-    }
-
-    #[test]
-    fn what_is_said_of_the_emulator_has_no_code() {
+        // What is said of the emulator has no code.
         assert_eq!(CompiledModule::parse(&[0; 32]), Some(CompiledModule::default()));
     }
 

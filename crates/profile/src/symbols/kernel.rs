@@ -79,10 +79,7 @@ mod tests {
         assert_eq!(symbols.find(0xffff_ffff_8100_0201), Some(("do_it", "[kernel]")));
         assert_eq!(symbols.find(0xffff_ffff_c020_1004), Some(("ext4_read", "[ext4]")));
         assert_eq!(symbols.find(0x1000), None);
-    }
-
-    #[test]
-    fn hidden_addresses_give_no_names() {
+        // Hidden addresses give no names.
         let text = "0000000000000000 T _stext\n0000000000000000 T do_it\n";
         assert!(parse(&mut text.as_bytes()).unwrap().is_empty());
     }
