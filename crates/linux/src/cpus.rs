@@ -40,7 +40,6 @@ pub(crate) fn cpu_list(text: &str) -> BTreeSet<u32> {
 /// CPU limits of one process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CpuLimits {
-    /// Processors, by number.
     cpus: BTreeSet<u32>,
     /// Cores worth of time, and the control group that allows no more.
     quota: Option<(f64, String)>,
@@ -60,8 +59,7 @@ pub struct CombinedCores {
 impl CpuLimits {
     /// The limits of a process; `None` where it is gone.
     pub fn of(pid: u32) -> Option<Self> {
-        let status = fs::read(format!("/proc/{pid}/status")).ok()?;
-        let status = String::from_utf8_lossy(&status);
+        let status = crate::read_lossy(format!("/proc/{pid}/status")).ok()?;
         let allowed = |line: &str| line.strip_prefix("Cpus_allowed_list:").map(cpu_list);
         let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         Some(Self {
@@ -70,7 +68,6 @@ impl CpuLimits {
         })
     }
 
-    /// Cores that the process may use at once.
     fn cores(&self) -> f64 {
         let all = self.cpus.len() as f64;
         self.quota.as_ref().map_or(all, |(quota, _)| quota.min(all))

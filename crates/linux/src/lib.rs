@@ -18,6 +18,21 @@ pub mod sockets;
 pub mod threads;
 pub mod tracefs;
 
+use std::path::Path;
+use std::{fs, io};
+
 pub use cpus::{CombinedCores, CpuLimits};
 pub use process_tree::{ProcessTree, ProcessUse, cpu_time};
 pub use processes::{ProcessId, Status};
+
+/// A file of the kernel's; what is not UTF-8 is replaced.
+fn read_lossy(path: impl AsRef<Path>) -> io::Result<String> {
+    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The number behind `key:` in a file of such lines.
+fn value(text: &str, key: &str) -> Option<u64> {
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    let (_, value) = lines.find(|(found, _)| *found == key)?;
+    value.split_ascii_whitespace().next()?.parse().ok()
+}

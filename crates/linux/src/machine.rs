@@ -1,14 +1,13 @@
 //! The machine as a whole: its cores, memory, settings and CPU time.
 
 use std::fs;
-use std::path::Path;
 
 use crate::cpus::{self, UNIFIED, cpu_list, quota};
+use crate::value;
 
 /// A setting of the kernel, such as `kernel.perf_event_paranoid`.
 pub fn sysctl(name: &str) -> Option<i64> {
-    let path = Path::new("/proc/sys").join(name.replace('.', "/"));
-    fs::read_to_string(path).ok()?.trim().parse().ok()
+    fs::read_to_string(format!("/proc/sys/{}", name.replace('.', "/"))).ok()?.trim().parse().ok()
 }
 
 /// Whether this process is in a user namespace, whose root and whose capabilities are none to the kernel itself.
@@ -24,8 +23,7 @@ fn maps_everybody(uid_map: &str) -> bool {
 
 /// Changes with every boot; empty where the kernel does not tell.
 pub fn boot_id() -> String {
-    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    id.trim().to_owned()
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
 /// The cores of the machine, as far as this process's control groups let anybody in them use them. An
@@ -54,9 +52,7 @@ pub fn usable_memory_bytes() -> u64 {
 }
 
 fn total_memory(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib.saturating_mul(1024))
+    Some(value(meminfo, "MemTotal")?.saturating_mul(1024))
 }
 
 /// CPU time of the machine since it started, in ticks over all cores.
@@ -118,8 +114,7 @@ mod tests {
 
     #[test]
     fn files_are_understood() {
-        let memory = total_memory("MemFree: 1 kB\nMemTotal:     2048 kB\n");
-        assert_eq!(memory, Some(2 << 20));
+        assert_eq!(total_memory("MemFree: 1 kB\nMemTotal:     2048 kB\n"), Some(2 << 20));
         assert_eq!(total_memory("MemTotal: x kB"), None);
         let ticks = CpuTicks::parse("cpu  10 20 30 400 50 6 7 80 9 9\ncpu0 1 2").unwrap();
         let expected = CpuTicks { total: 603, idle: 450, steal: 80, cores: 1 };

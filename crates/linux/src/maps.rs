@@ -1,9 +1,10 @@
 //! The executable memory of a process.
 
-use std::fs;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+use crate::read_lossy;
 
 /// One executable mapping of `/proc/PID/maps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,23 +23,24 @@ pub struct Mapping {
     pub deleted: bool,
 }
 
-/// The executable mappings of a process, in the order of addresses; `None` where it has ended or
-/// they may not be read.
+fn text(pid: u32) -> Option<String> {
+    read_lossy(format!("/proc/{pid}/maps")).ok()
+}
+
+/// The executable mappings of a process, in the order of addresses; `None` where it has ended or they may not be read.
 pub fn maps(pid: u32) -> Option<Vec<Mapping>> {
-    let bytes = fs::read(format!("/proc/{pid}/maps")).ok()?;
     // A process that has ended still shows an empty file until it is waited for.
-    (!bytes.is_empty()).then(|| parse_maps(&String::from_utf8_lossy(&bytes)))
+    text(pid).filter(|text| !text.is_empty()).map(|text| parse_maps(&text))
 }
 
 /// The addresses of all mappings of a process, executable or not, in ascending order; empty where they may not be read.
 pub fn ranges(pid: u32) -> Vec<Range<u64>> {
-    let text = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let ranges = text.lines().filter_map(|line| {
-        let (start, end) = line.split_once(' ')?.0.split_once('-')?;
-        Some(u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?)
-    });
-    ranges.collect()
+    text(pid).unwrap_or_default().lines().filter_map(range_of).collect()
+}
+
+fn range_of(line: &str) -> Option<Range<u64>> {
+    let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+    Some(u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?)
 }
 
 /// The one of them that an address lies in.
@@ -57,15 +59,13 @@ pub fn probe_code(pid: u32) -> Range<u64> {
 
 /// Where the heap of a process ends, which the call `brk` moves; `None` where it has none.
 pub fn heap_end(pid: u32) -> Option<u64> {
-    let text = fs::read(format!("/proc/{pid}/maps")).ok()?;
-    heap_end_in(&String::from_utf8_lossy(&text))
+    heap_end_in(&text(pid)?)
 }
 
 fn heap_end_in(text: &str) -> Option<u64> {
     // Pages with other rights than the rest are mappings of their own.
     let heap = text.lines().rfind(|line| line.ends_with(" [heap]"))?;
-    let (_, end) = heap.split_once(' ')?.0.split_once('-')?;
-    u64::from_str_radix(end, 16).ok()
+    range_of(heap).map(|heap| heap.end)
 }
 
 fn parse_maps(text: &str) -> Vec<Mapping> {
@@ -79,11 +79,7 @@ fn parse_maps(text: &str) -> Vec<Mapping> {
 /// Where a process has the variables of a file that it has mapped: what can be written of it, and the memory of no file
 /// that follows (`.bss`). Empty where that may not be read.
 pub fn variables(pid: u32, file: &Mapping) -> Vec<Range<u64>> {
-    let text = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-    variables_in(&String::from_utf8_lossy(&text), file)
-}
-
-fn variables_in(text: &str, file: &Mapping) -> Vec<Range<u64>> {
+    let text = text(pid).unwrap_or_default();
     let mut found: Vec<Range<u64>> = Vec::new();
     for (mapping, permissions) in text.lines().filter_map(parse_mapping) {
         let is_of_file = mapping.path == file.path && mapping.inode == file.inode;
@@ -98,26 +94,18 @@ fn variables_in(text: &str, file: &Mapping) -> Vec<Range<u64>> {
 /// A mapping and its permissions, of
 /// `560f081dc000-560f081f0000 r-xp 00003000 fe:00 247741                     /usr/bin/sed`
 fn parse_mapping(line: &str) -> Option<(Mapping, &str)> {
-    let mut rest = line;
-    let mut field = || {
-        let (field, after) = rest.split_once(' ').unwrap_or((rest, ""));
-        rest = after;
-        field
-    };
-    let (range, permissions, offset, _device, inode) = (field(), field(), field(), field(), field());
-    let path = rest.trim_start();
-    let (start, end) = range.split_once('-')?;
-    let (path, deleted) = match path.strip_suffix(" (deleted)") {
-        Some(path) => (path, true),
-        None => (path, false),
-    };
+    let Range { start, end } = range_of(line)?;
+    let mut fields = line.splitn(6, ' ').skip(1);
+    let mut field = || fields.next().unwrap_or_default();
+    let (permissions, offset, _device, inode, path) = (field(), field(), field(), field(), field().trim_start());
+    let deleted = path.strip_suffix(" (deleted)");
     let mapping = Mapping {
-        start: u64::from_str_radix(start, 16).ok()?,
-        end: u64::from_str_radix(end, 16).ok()?,
+        start,
+        end,
         offset: u64::from_str_radix(offset, 16).ok()?,
         inode: inode.parse().ok()?,
-        path: path.replace("\\012", "\n").into(),
-        deleted,
+        path: deleted.unwrap_or(path).replace("\\012", "\n").into(),
+        deleted: deleted.is_some(),
     };
     Some((mapping, permissions))
 }

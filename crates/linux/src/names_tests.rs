@@ -14,7 +14,7 @@ fn a_name_that_is_no_text_hides_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(OsStr::from_bytes(b"sl\xffeep\n"));
     std::fs::copy("/bin/sleep", &path).unwrap();
-    let mut child = Command::new(&path).arg("60").spawn().unwrap();
+    let child = testkit::ChildGuard(Command::new(&path).arg("60").spawn().unwrap());
     // Its loader maps the library once it runs.
     let is_whole = |maps: &[Mapping]| {
         let has = |end| maps.iter().any(|m| m.path.contains(end));
@@ -27,8 +27,6 @@ fn a_name_that_is_no_text_hides_nothing() {
         found = maps(child.id()).unwrap_or_default();
     }
     let status = Status::of(child.id());
-    child.kill().unwrap();
-    child.wait().unwrap();
     assert!(is_whole(&found), "{found:?}");
     let name = status.expect("a status").name;
     assert!(name.starts_with("sl\u{fffd}eep"), "{name}");

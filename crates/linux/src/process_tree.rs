@@ -1,5 +1,4 @@
-//! CPU time of a process and all that descends from it: a sum that never goes back, whoever is born,
-//! ends, or is left by its parent between two looks.
+//! CPU time of a process and all that descends from it: a sum that never goes back.
 //!
 //! What a process used moves into `cutime` and `cstime` of its parent when that has waited for it
 //! (proc(5)). So a process that ends was counted already, and only what its parent's account grows by
@@ -11,10 +10,9 @@ use measure::{Clock, Nanos, Time};
 use nix::time::ClockId;
 use nix::unistd::Pid;
 
-use crate::processes::{self, ProcessId};
+use crate::processes::{self, ProcessId, Stat};
 
-/// Looking for new descendants takes milliseconds on a machine with many processes: at most one part
-/// in so many of the time.
+/// Looking for new descendants takes milliseconds with many processes: at most one part in so many of the time.
 const SEARCH_SHARE: u64 = 200;
 
 /// The accounts that `/proc` shows round user and system time down to a tick each.
@@ -109,11 +107,9 @@ impl ProcessTree {
         self.searched_up_to = None;
     }
 
-    /// Its root was killed, when it had used this; nobody has waited for it, so that no account grows by the end of its
-    /// life. What the tree has used.
+    /// Its root was killed when it had used this, and nobody has waited for it; what the tree has used.
     pub fn killed(&mut self, cpu: Option<Nanos>) -> Nanos {
-        let root = self.root.take();
-        let account = root.and_then(|id| self.accounts.members.get(&id));
+        let account = self.root.take().and_then(|id| self.accounts.members.get(&id));
         if let (Some(cpu), Some(account)) = (cpu, account) {
             self.accounts.total += cpu.saturating_sub(account.cpu);
         }
@@ -126,8 +122,7 @@ impl ProcessTree {
         *self = Self::of(None);
     }
 
-    /// Use up to now; `None` once the root is gone. A root that ends has already given its memory back: then its last
-    /// reading counts.
+    /// Use up to now; `None` once the root is gone. Of a root that ends, memory is that of its last reading.
     pub fn read(&mut self) -> Option<ProcessUse> {
         let root = self.root?;
         let stat = root.stat()?;
@@ -136,12 +131,10 @@ impl ProcessTree {
         let mut used = ProcessUse::default();
         let (page_bytes, tick) = (self.page_bytes, self.tick);
         self.accounts.look(&mut |id| {
-            // In this order: what the process is, is known of the number that its time was read by.
-            let cpu = cpu_time(id.pid);
-            let stat = id.stat()?;
+            let (seen, stat) = Seen::now(id, tick)?;
             used.rss_bytes += stat.rss_pages.saturating_mul(page_bytes);
             used.threads = used.threads.saturating_add(stat.threads);
-            Some(Seen { parent: stat.parent, cpu, of_children: Nanos(stat.children_ticks.saturating_mul(tick.0)) })
+            Some(seen)
         });
         used.cpu = self.accounts.total;
         if ends {
@@ -161,8 +154,8 @@ impl ProcessTree {
         if newest.is_some() && newest == self.searched_up_to {
             return;
         }
-        self.accounts.join(root);
-        for (id, parent) in descendants(self.accounts.members.keys().copied().collect()) {
+        self.accounts.members.entry(root).or_default();
+        for (id, parent) in processes::descendants_of(self.accounts.members.keys().copied().collect()) {
             self.accounts.adopt(id, parent);
         }
         let now = Clock.now();
@@ -171,27 +164,6 @@ impl ProcessTree {
     }
 }
 
-/// All that descend from these processes, with the numbers of their parents.
-fn descendants(mut tree: Vec<ProcessId>) -> Vec<(ProcessId, u32)> {
-    let all: Vec<(ProcessId, u32)> = processes::all()
-        .into_iter()
-        .filter_map(|pid| processes::stat(pid).map(|stat| (stat.id(pid), stat.parent)))
-        .collect();
-    let mut found = Vec::new();
-    let mut next = 0;
-    while let Some(parent) = tree.get(next).map(|id| id.pid) {
-        next += 1;
-        for &(id, _) in all.iter().filter(|(_, of)| *of == parent) {
-            if !tree.contains(&id) {
-                tree.push(id);
-                found.push((id, parent));
-            }
-        }
-    }
-    found
-}
-
-/// Accounts of all known processes.
 #[derive(Debug)]
 struct Accounts {
     members: BTreeMap<ProcessId, Account>,
@@ -216,27 +188,25 @@ struct Seen {
     of_children: Nanos,
 }
 
+impl Seen {
+    fn now(id: ProcessId, tick: Nanos) -> Option<(Self, Stat)> {
+        // In this order: what the process is, is known of the number that its time was read by.
+        let cpu = cpu_time(id.pid);
+        let stat = id.stat()?;
+        let of_children = Nanos(stat.children_ticks.saturating_mul(tick.0));
+        Some((Self { parent: stat.parent, cpu, of_children }, stat))
+    }
+}
+
 impl Accounts {
     const fn new(rounding: Nanos) -> Self {
         Self { members: BTreeMap::new(), total: Nanos::ZERO, rounding }
     }
 
-    fn join(&mut self, id: ProcessId) {
-        self.members.entry(id).or_default();
-    }
-
-    /// Counts a process from now on.
     fn begin(&mut self, id: ProcessId, tick: Nanos) {
-        let Some((cpu, stat)) = cpu_time(id.pid).zip(id.stat()) else {
-            return;
-        };
-        let account = Account {
-            parent: stat.parent,
-            cpu,
-            of_children: Nanos(stat.children_ticks.saturating_mul(tick.0)),
-            owed: Nanos::ZERO,
-        };
-        self.members.insert(id, account);
+        if let Some((Seen { parent, cpu: Some(cpu), of_children }, _)) = Seen::now(id, tick) {
+            self.members.insert(id, Account { parent, cpu, of_children, owed: Nanos::ZERO });
+        }
     }
 
     fn adopt(&mut self, id: ProcessId, parent: u32) {
@@ -273,16 +243,12 @@ impl Accounts {
         }
     }
 
-    /// CPU time of processes that are gone, by the nearest ancestor that is still there: its account of children will
-    /// have all of it. Without one, a stranger's will.
+    /// CPU time of processes that are gone, by the nearest ancestor that is left: its account of children will have it.
     fn inherited(&self, gone: &[ProcessId]) -> BTreeMap<ProcessId, Nanos> {
         let mut inherited: BTreeMap<ProcessId, Nanos> = BTreeMap::new();
         for id in gone {
             let counted = self.members.get(id).copied().unwrap_or_default();
-            let parent_of = |account: &Account| {
-                let mut members = self.members.keys();
-                members.find(|id| id.pid == account.parent).copied()
-            };
+            let parent_of = |account: &Account| self.members.keys().find(|id| id.pid == account.parent).copied();
             let mut heir = parent_of(&counted);
             // As many generations as there are members at most.
             for _ in 0..self.members.len() {
@@ -300,14 +266,11 @@ impl Accounts {
     }
 }
 
-/// CPU time that process `pid` has used so far, all its threads, user and kernel; `None` where
-/// there is no such process. Needs no permission. `/proc/PID/stat` counts in ticks of 10 ms, too coarse for the cost of
-/// a message in a short run; the scheduler's own sum is behind the process's CPU clock (`clock_getcpuclockid(3)`),
-/// threads that have ended included.
+/// CPU time that process `pid` has used so far, all its threads, user and kernel, by the process's CPU clock
+/// (`clock_getcpuclockid(3)`): `/proc/PID/stat` counts in ticks of 10 ms. `None` where there is no such process.
 pub fn cpu_time(pid: u32) -> Option<Nanos> {
     let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0)?;
-    let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(pid)).ok()?;
-    let time = clock.now().ok()?;
+    let time = ClockId::pid_cpu_clock_id(Pid::from_raw(pid)).ok()?.now().ok()?;
     let seconds = u64::try_from(time.tv_sec()).ok()?;
     let nanos = u64::try_from(time.tv_nsec()).ok()?;
     Some(Nanos(seconds * 1_000_000_000 + nanos))

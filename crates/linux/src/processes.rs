@@ -12,6 +12,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_s
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use crate::read_lossy;
+
 /// A process that cannot be mistaken for a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProcessId {
@@ -47,8 +49,7 @@ impl ProcessId {
         self.stat().is_some_and(|stat| !stat.ended())
     }
 
-    /// Sends a signal to this process and to no other, whoever has its number by now. `false`: it is
-    /// gone, or is not ours to signal.
+    /// Sends a signal to this very process. `false`: it is gone, or is not ours to signal.
     pub fn signal(self, signal: Signal) -> bool {
         let Some(number) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else {
             return false;
@@ -65,11 +66,10 @@ impl ProcessId {
 
     /// Whether a signal holds all of its threads; each stops where it next would have run.
     pub fn is_stopped(self) -> bool {
-        let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.pid)) else {
-            return false;
-        };
-        let stats = threads.flatten().filter_map(|it| parse_stat(&fs::read(it.path().join("stat")).ok()?));
-        self.is_alive() && stats.into_iter().all(|it| matches!(it.state, 'T' | 't' | 'Z' | 'X'))
+        let folder = format!("/proc/{}/task", self.pid);
+        let threads = numbers_in(&folder).into_iter();
+        let mut stats = threads.filter_map(|tid| parse_stat(&fs::read(format!("{folder}/{tid}/stat")).ok()?));
+        self.is_alive() && stats.all(|it| matches!(it.state, 'T' | 't' | 'Z' | 'X'))
     }
 
     /// When it started, by the wall clock.
@@ -107,6 +107,8 @@ pub struct Stat {
     start: u64,
     /// Resident memory in pages.
     pub rss_pages: u64,
+    /// 0 where it is not shown.
+    stack_start: u64,
 }
 
 impl Stat {
@@ -128,15 +130,10 @@ pub fn stat(pid: u32) -> Option<Stat> {
 
 /// Where the stack of a process's first thread begins; `None` where it is gone or may not be looked into.
 pub fn stack_start(pid: u32) -> Option<u64> {
-    let line = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let text = String::from_utf8_lossy(&line);
-    let (_, tail) = text.rsplit_once(')')?;
-    let start = tail.split_ascii_whitespace().nth(28 - 3)?.parse().ok()?;
-    (start > 0).then_some(start)
+    stat(pid).map(|stat| stat.stack_start).filter(|start| *start > 0)
 }
 
-/// The name may hold blanks, brackets and any other bytes: it ends at the last `)`. Field numbers as
-/// in proc(5).
+/// The name may hold blanks, brackets and any other bytes: it ends at the last `)`. Field numbers as in proc(5).
 fn parse_stat(line: &[u8]) -> Option<Stat> {
     let text = String::from_utf8_lossy(line);
     let (head, tail) = text.rsplit_once(')')?;
@@ -154,20 +151,24 @@ fn parse_stat(line: &[u8]) -> Option<Stat> {
         threads: u32::try_from(field(20)?).unwrap_or(u32::MAX),
         start: field(22)?,
         rss_pages: field(24)?,
+        stack_start: field(28).unwrap_or(0),
     })
 }
 
 /// All process numbers.
 pub fn all() -> Vec<u32> {
-    let folder = fs::read_dir("/proc").into_iter().flatten().flatten();
-    folder.filter_map(|e| e.file_name().to_str()?.parse().ok()).collect()
+    numbers_in("/proc")
 }
 
-/// The number that the newest process or thread of the machine was given; while it stays the same, none
-/// has come. `None` where the kernel does not say.
+/// The entries of a folder that are called by a number.
+pub(crate) fn numbers_in(folder: &str) -> Vec<u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The number of the machine's newest process or thread: none has come while it stays. `None`: the kernel hides it.
 pub fn newest() -> Option<u32> {
-    let line = fs::read_to_string("/proc/loadavg").ok()?;
-    line.split_ascii_whitespace().last()?.parse().ok()
+    fs::read_to_string("/proc/loadavg").ok()?.split_ascii_whitespace().last()?.parse().ok()
 }
 
 /// A pipe, with a name or without, by the device and the number of its file.
@@ -195,8 +196,7 @@ pub fn pipes_written(pid: u32) -> Vec<PipeId> {
 
 /// The pipe that a descriptor is an end of, where it permits this: the kernel shows that as the mode of its link.
 fn pipe(descriptor: &Path, permits: Mode) -> Option<PipeId> {
-    let link = fs::symlink_metadata(descriptor).ok()?;
-    if !Mode::from_raw_mode(link.mode()).contains(permits) {
+    if !Mode::from_raw_mode(fs::symlink_metadata(descriptor).ok()?.mode()).contains(permits) {
         return None;
     }
     let file = fs::metadata(descriptor).ok()?;
@@ -205,14 +205,25 @@ fn pipe(descriptor: &Path, permits: Mode) -> Option<PipeId> {
 
 /// The processes that descend from `root`, without itself.
 pub fn descendants(root: u32) -> Vec<u32> {
-    let parents: Vec<(u32, u32)> = all().into_iter().filter_map(|pid| Some((pid, stat(pid)?.parent))).collect();
-    let mut tree = vec![root];
+    descendants_of(ProcessId::of(root).into_iter().collect()).into_iter().map(|(id, _)| id.pid).collect()
+}
+
+/// All that descend from these processes, with the numbers of their parents.
+pub(crate) fn descendants_of(mut tree: Vec<ProcessId>) -> Vec<(ProcessId, u32)> {
+    let parent_of = |pid| stat(pid).map(|stat| (stat.id(pid), stat.parent));
+    let all: Vec<(ProcessId, u32)> = all().into_iter().filter_map(parent_of).collect();
+    let mut found = Vec::new();
     let mut next = 0;
-    while let Some(&parent) = tree.get(next) {
-        tree.extend(parents.iter().filter(|(_, p)| *p == parent).map(|(pid, _)| *pid));
+    while let Some(parent) = tree.get(next).map(|id| id.pid) {
         next += 1;
+        for &(id, _) in all.iter().filter(|(_, of)| *of == parent) {
+            if !tree.contains(&id) {
+                tree.push(id);
+                found.push((id, parent));
+            }
+        }
     }
-    tree.split_off(1)
+    found
 }
 
 /// The arguments a process was started with; empty where they cannot be read.
@@ -249,10 +260,8 @@ pub fn is_called(pid: u32, name: &str) -> bool {
 /// The value of a variable that a process was started with; `None` also where it may not be seen.
 pub fn environment_variable(pid: u32, name: &str) -> Option<String> {
     let bytes = fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let mut variables = bytes.split(|byte| *byte == 0);
-    variables.find_map(|variable| {
-        let value = variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
-        Some(String::from_utf8_lossy(value).into_owned())
+    bytes.split(|byte| *byte == 0).find_map(|variable| {
+        Some(String::from_utf8_lossy(variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?).into_owned())
     })
 }
 
@@ -305,8 +314,7 @@ impl Status {
 
     /// Of a process or thread.
     pub fn of(pid: u32) -> io::Result<Self> {
-        let bytes = fs::read(format!("/proc/{pid}/status"))?;
-        Ok(Self::parse(&String::from_utf8_lossy(&bytes), pid))
+        read_lossy(format!("/proc/{pid}/status")).map(|text| Self::parse(&text, pid))
     }
 
     fn parse(text: &str, pid: u32) -> Self {
@@ -341,8 +349,19 @@ fn number(text: Option<&str>) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::ffi::OsStrExt as _;
+    use std::process::{Command, Stdio};
+
+    use testkit::ChildGuard;
 
     use super::*;
+
+    /// Whether something comes about within five seconds.
+    fn soon(is: impl Fn() -> bool) -> bool {
+        (0..500).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            is()
+        })
+    }
 
     #[test]
     fn names_of_any_bytes_do_not_shift_fields() {
@@ -367,7 +386,7 @@ mod tests {
         ] {
             let program = dir.path().join(std::ffi::OsStr::from_bytes(file));
             fs::copy("/bin/sleep", &program).unwrap();
-            let mut child = std::process::Command::new(&program).arg("60").spawn().unwrap();
+            let child = ChildGuard(Command::new(&program).arg("60").spawn().unwrap());
             let me = std::process::id();
             assert!(descendants(me).contains(&child.id()));
             assert_eq!(stat(child.id()).unwrap().parent, me);
@@ -375,8 +394,6 @@ mod tests {
                 let found = others().into_iter().filter(|pid| is_called(*pid, name));
                 assert_eq!(found.collect::<Vec<_>>(), [child.id()]);
             }
-            child.kill().unwrap();
-            child.wait().unwrap();
         }
     }
 
@@ -394,29 +411,19 @@ mod tests {
 
     #[test]
     fn a_paused_process_is_one_whose_threads_all_stand_still() {
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let child = ChildGuard::idle();
         let id = ProcessId::of(child.id()).unwrap();
-        let wait_for = |stopped| {
-            (0..2_000).any(|_| {
-                std::thread::sleep(Duration::from_millis(1));
-                id.is_stopped() == stopped
-            })
-        };
         assert!(!id.is_stopped());
-        assert!(id.signal(Signal::STOP) && wait_for(true), "paused");
-        assert!(id.signal(Signal::CONT) && wait_for(false), "resumed");
-        child.kill().unwrap();
-        child.wait().unwrap();
+        assert!(id.signal(Signal::STOP) && soon(|| id.is_stopped()), "paused");
+        assert!(id.signal(Signal::CONT) && soon(|| !id.is_stopped()), "resumed");
+        drop(child);
         assert!(!id.is_stopped(), "it is gone");
     }
 
     /// The kernel gives the number of a process that was killed to another one at once.
     #[test]
     fn a_number_that_is_used_again_protects_its_new_owner() {
-        let spawn = || {
-            let mut command = std::process::Command::new("sleep");
-            command.arg("60").spawn().unwrap()
-        };
+        let spawn = || Command::new("sleep").arg("60").spawn().unwrap();
         let mut victim = spawn();
         let number = victim.id();
         let id = ProcessId::of(number).unwrap();
@@ -434,8 +441,7 @@ mod tests {
         }
         std::thread::sleep(Duration::from_millis(50));
         assert_eq!(stranger.try_wait().unwrap(), None, "it lives");
-        let new = ProcessId::of(number).unwrap();
-        assert!(new.signal(Signal::KILL));
+        assert!(ProcessId::of(number).unwrap().signal(Signal::KILL));
         stranger.wait().unwrap();
     }
 
@@ -456,21 +462,17 @@ mod tests {
         let program = dir.path().join(&word);
         fs::copy("/bin/sleep", &program).unwrap();
         let start = |program: &Path, words: &[&str]| {
-            let mut command = std::process::Command::new(program);
-            command.args(words).env("BELLOWS_WORD", "a=b");
-            command.stdin(std::process::Stdio::piped()).spawn().unwrap()
+            let mut command = Command::new(program);
+            command.args(words).env("BELLOWS_WORD", "a=b").stdin(Stdio::piped());
+            ChildGuard(command.spawn().unwrap())
         };
         let mut meant = start(&program, &["60"]);
         let mut wrapper = start(Path::new("/bin/sh"), &["-c", "read line; exit", &word]);
         let called = |pid| is_called(pid, &word);
-        assert!((0..500).any(|_| {
-            std::thread::sleep(Duration::from_millis(10));
-            called(meant.id())
-        }));
+        assert!(soon(|| called(meant.id())));
         assert!(!called(wrapper.id()));
         assert!(!is_called(meant.id(), "word"));
-        let value = environment_variable(meant.id(), "BELLOWS_WORD");
-        assert_eq!(value.as_deref(), Some("a=b"));
+        assert_eq!(environment_variable(meant.id(), "BELLOWS_WORD").as_deref(), Some("a=b"));
         assert_eq!(environment_variable(meant.id(), "BELLOWS_WOR"), None);
         assert_eq!(user(meant.id()), user(me));
         assert!(user(me).is_some() && user(u32::MAX).is_none());
@@ -478,13 +480,7 @@ mod tests {
             child.kill().unwrap();
         }
         // Until somebody waits for it, a process that has ended keeps its name.
-        assert!((0..500).any(|_| {
-            std::thread::sleep(Duration::from_millis(10));
-            !called(meant.id())
-        }));
-        for child in [&mut meant, &mut wrapper] {
-            child.wait().unwrap();
-        }
+        assert!(soon(|| !called(meant.id())));
     }
 
     #[test]
@@ -495,32 +491,25 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &named, rustix::fs::FileType::Fifo, mode, 0).unwrap();
         let end = fs::File::options().read(true).write(true).open(&named).unwrap();
         let me = std::process::id();
-        for input in [std::process::Stdio::piped(), end.try_clone().unwrap().into()] {
-            let mut command = std::process::Command::new("sleep");
-            let mut child = command.arg("60").stdin(input).spawn().unwrap();
-            let read = pipe_read(child.id()).unwrap();
-            assert!(pipes_written(me).contains(&read));
-            child.kill().unwrap();
-            child.wait().unwrap();
-            assert_eq!(pipe_read(child.id()), None);
+        for input in [Stdio::piped(), end.try_clone().unwrap().into()] {
+            let child = ChildGuard(Command::new("sleep").arg("60").stdin(input).spawn().unwrap());
+            let pid = child.id();
+            assert!(pipes_written(me).contains(&pipe_read(pid).unwrap()));
+            drop(child);
+            assert_eq!(pipe_read(pid), None);
         }
     }
 
     #[test]
     fn children_are_found_until_they_end() {
-        let mut child = std::process::Command::new("sleep").arg("5").spawn().unwrap();
-        let me = std::process::id();
-        assert!(descendants(me).contains(&child.id()));
+        let child = ChildGuard::idle();
+        let (me, pid) = (std::process::id(), child.id());
+        assert!(descendants(me).contains(&pid));
         // The kernel shows no arguments while the new program is being loaded.
-        let loaded = (0..500).any(|_| {
-            std::thread::sleep(Duration::from_millis(10));
-            arguments(child.id()).last().map(String::as_str) == Some("5")
-        });
-        assert!(loaded);
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(!descendants(me).contains(&child.id()));
-        assert_eq!(stat(child.id()), None);
+        assert!(soon(|| arguments(pid).last().is_some_and(|it| it == "60")));
+        drop(child);
+        assert!(!descendants(me).contains(&pid));
+        assert_eq!(stat(pid), None);
     }
 
     #[test]
@@ -534,10 +523,6 @@ mod tests {
         assert!(status.catches(Signal::QUIT) && !status.catches(Signal::INT));
         let status = Status::parse("Name:\tkthreadd\nUid:\tx\ngarbage", 2);
         assert_eq!((status.uid, status.inner_pid, status.has_memory), (0, 2, false));
-    }
-
-    #[test]
-    fn this_process_has_a_status() {
         let pid = std::process::id();
         let status = Status::of(pid).expect("status");
         assert!(status.has_memory && status.tgid == pid);

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
@@ -84,24 +84,19 @@ pub fn server_of_our_connections(port: u16) -> Server {
     if ours.is_empty() {
         return Server::Unknown;
     }
-    let is_other_end = |socket: &&Socket| {
-        let mut ours = ours.iter();
-        ours.any(|our| socket.local == our.remote && socket.remote == our.local)
-    };
+    let is_other_end =
+        |socket: &&Socket| ours.iter().any(|our| socket.local == our.remote && socket.remote == our.local);
     let others: BTreeSet<u64> = table.iter().filter(is_other_end).map(|socket| socket.inode).collect();
     let inodes = if others.is_empty() { in_other_networks(&ours) } else { others };
     if inodes.is_empty() {
         return Server::Elsewhere;
     }
-    match owners(&inodes) {
-        // Of another user, or not accepted yet.
-        pids if pids.is_empty() => Server::Unknown,
-        pids => Server::Processes(pids),
-    }
+    // Of another user, or not accepted yet, where there are none.
+    let pids = owners(&inodes);
+    if pids.is_empty() { Server::Unknown } else { Server::Processes(pids) }
 }
 
-/// The other ends in network namespaces that we may look into. Where a port is forwarded into one, our
-/// own address is what is left of the connection.
+/// The other ends in network namespaces that we may see: of a port that is forwarded into one, our own address is left.
 fn in_other_networks(ours: &[Socket]) -> BTreeSet<u64> {
     let network = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
     let mut seen: BTreeSet<_> = network(std::process::id()).into_iter().collect();
@@ -110,11 +105,8 @@ fn in_other_networks(ours: &[Socket]) -> BTreeSet<u64> {
         if network(pid).is_none_or(|network| !seen.insert(network)) {
             continue;
         }
-        let is_other_end = |socket: &Socket| {
-            let mut ours = ours.iter().map(|our| our.local);
-            // Every namespace has the loopback addresses for itself.
-            ours.any(|our| socket.remote == our && !our.ip().is_loopback())
-        };
+        // Every namespace has the loopback addresses for itself.
+        let is_other_end = |it: &Socket| ours.iter().any(|our| it.remote == our.local && !our.local.ip().is_loopback());
         let sockets = tables(&format!("{pid}/net")).into_iter();
         found.extend(sockets.filter(is_other_end).map(|socket| socket.inode));
     }
@@ -128,7 +120,7 @@ fn owners(sockets: &BTreeSet<u64>) -> Vec<u32> {
     }
     let holds = |pid: &u32| inodes_of(*pid).iter().any(|inode| sockets.contains(inode));
     let mut pids: Vec<u32> = processes::all().into_iter().filter(holds).collect();
-    let parents: Vec<u32> = pids.clone();
+    let parents = pids.clone();
     pids.retain(|pid| processes::stat(*pid).is_none_or(|stat| !parents.contains(&stat.parent)));
     pids
 }
@@ -147,25 +139,21 @@ pub fn listening_ports(pid: u32) -> Vec<u16> {
 /// The sockets that a process holds.
 pub fn inodes_of(pid: u32) -> BTreeSet<u64> {
     let files = fs::read_dir(format!("/proc/{pid}/fd"));
-    let files = files.into_iter().flatten().flatten();
-    files.filter_map(|file| socket_inode(&file.path())).collect()
+    files.into_iter().flatten().flatten().filter_map(|file| socket_inode(&file.path())).collect()
 }
 
 /// `socket:[12345]`, what a file descriptor's link reads.
 fn socket_inode(link: &Path) -> Option<u64> {
-    let target = fs::read_link(link).ok()?;
-    target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    fs::read_link(link).ok()?.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
 /// The TCP sockets of a process's network: `PID/net`.
 fn tables(place: &str) -> Vec<Socket> {
     let read = |name| fs::read_to_string(format!("/proc/{place}/{name}")).ok();
-    let tables = ["tcp", "tcp6"].into_iter().filter_map(read);
-    tables.flat_map(|table| sockets(&table).collect::<Vec<_>>()).collect()
+    ["tcp", "tcp6"].into_iter().filter_map(read).flat_map(|table| sockets(&table).collect::<Vec<_>>()).collect()
 }
 
-/// `sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode …`: those that listen or
-/// are connected.
+/// `sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode …`: those that listen or are connected.
 fn sockets(table: &str) -> impl Iterator<Item = Socket> {
     table.lines().skip(1).filter_map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -210,11 +198,7 @@ pub fn addresses_here(host: &str, port: u16) -> Vec<SocketAddr> {
 
 /// An address is ours where a socket can be bound to it.
 fn is_own_address(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(ip) if ip.is_loopback() || ip == Ipv4Addr::UNSPECIFIED => true,
-        IpAddr::V6(ip) if ip.is_loopback() || ip == Ipv6Addr::UNSPECIFIED => true,
-        ip => std::net::UdpSocket::bind((ip, 0)).is_ok(),
-    }
+    ip.is_loopback() || ip.is_unspecified() || std::net::UdpSocket::bind((ip, 0)).is_ok()
 }
 
 /// The kernel answers in parts of at most 32 KiB.
@@ -244,11 +228,9 @@ pub struct TcpInfo {
 }
 
 impl TcpInfo {
-    /// This process's established connections to a port, by their sockets' inodes; none where the
-    /// kernel does not tell.
+    /// This process's established connections to a port, by their sockets' inodes; none where the kernel does not tell.
     pub fn of_own_connections_to(port: u16) -> BTreeMap<u32, Self> {
-        let own = inodes_of(std::process::id());
-        Self::established(port, &own, |_| true)
+        Self::established(port, &inodes_of(std::process::id()), |_| true)
     }
 
     /// The established connections of a process that listens on a port, without those that it has taken

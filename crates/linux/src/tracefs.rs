@@ -46,8 +46,7 @@ pub fn tracepoints() -> io::Result<Tracepoints> {
 fn take() -> io::Result<OwnedFd> {
     let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&context)?;
-    let read_only = MountAttrFlags::MOUNT_ATTR_RDONLY;
-    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, read_only)?)
+    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::MOUNT_ATTR_RDONLY)?)
 }
 
 #[cfg(test)]

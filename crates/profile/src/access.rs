@@ -1,6 +1,5 @@
 //! Access of this user to other programs and to the kernel, and remedies.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use linux::{Status, machine};
@@ -16,15 +15,12 @@ const BPF: u64 = 1 << 39;
 /// Facts that decide a profile's access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// The effective user is root.
     is_root: bool,
     /// It is in a user namespace, which gives none of the capabilities that count here.
     in_user_namespace: bool,
     /// Its effective capabilities, a bit each.
     capabilities: u64,
-    /// `kernel.perf_event_paranoid`, as far as it can be read.
     paranoid: Option<i64>,
-    /// `kernel.kptr_restrict`, as far as it can be read.
     kptr_restrict: Option<i64>,
 }
 
@@ -46,26 +42,6 @@ impl AccessPart {
     pub const ALL: [Self; 4] = [Self::Samples, Self::Kernel, Self::KernelNames, Self::WholeStacks];
 }
 
-/// Commands for root that let a user see more.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remedy {
-    /// The program gets its capabilities, from there.
-    capabilities: Option<Giver>,
-    /// Addresses of the kernel are shown to those who have the capability for it.
-    addresses: bool,
-}
-
-/// Sources of a program's capabilities.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Giver {
-    /// Its file has them.
-    File,
-    /// Root itself lacks them, as in a container, whose maker gives them.
-    Container,
-    /// Nothing inside a user namespace.
-    Outside,
-}
-
 impl Access {
     /// That of this process.
     pub fn of_this_process() -> Self {
@@ -74,10 +50,7 @@ impl Access {
         Self {
             is_root: rustix::process::geteuid().is_root(),
             in_user_namespace,
-            capabilities: match in_user_namespace {
-                true => 0,
-                false => status.map_or(0, |it| it.capabilities),
-            },
+            capabilities: if in_user_namespace { 0 } else { status.map_or(0, |it| it.capabilities) },
             paranoid: machine::sysctl("kernel.perf_event_paranoid"),
             kptr_restrict: machine::sysctl("kernel.kptr_restrict"),
         }
@@ -87,8 +60,7 @@ impl Access {
         self.capabilities & capability != 0
     }
 
-    /// Whether the kernel shows a part. `perf_event_paranoid` is taken for 2 where it cannot be read, `kptr_restrict`
-    /// for 1.
+    /// Whether the kernel shows a part. Unreadable, `perf_event_paranoid` is taken for 2 and `kptr_restrict` for 1.
     pub fn shows(&self, part: AccessPart) -> bool {
         let is_trusted = self.has(PERFMON | SYS_ADMIN);
         let paranoid = self.paranoid.unwrap_or(2);
@@ -103,20 +75,33 @@ impl Access {
         }
     }
 
-    /// Remedy to show these parts; `None` where the kernel shows them already.
-    pub fn remedy(&self, parts: &[AccessPart]) -> Option<Remedy> {
-        let lacks = |part: &&AccessPart| !self.shows(**part);
-        let missing: Vec<&AccessPart> = parts.iter().filter(lacks).collect();
-        let names = missing.contains(&&AccessPart::KernelNames);
-        let others = missing.iter().any(|it| **it != AccessPart::KernelNames);
-        let giver = match (self.in_user_namespace, self.is_root) {
-            (true, _) => Giver::Outside,
-            (false, true) => Giver::Container,
-            (false, false) => Giver::File,
+    /// Commands for root that show these parts to this program; `None` where the kernel shows them already.
+    pub fn remedy(&self, parts: &[AccessPart]) -> Option<String> {
+        let file = std::env::current_exe().map_or_else(|_| "bellows".into(), still_there);
+        self.remedy_for(&file, parts)
+    }
+
+    /// As [`Access::remedy`], for the program in this file.
+    fn remedy_for(&self, file: &Path, parts: &[AccessPart]) -> Option<String> {
+        let mut missing = parts.iter().filter(|part| !self.shows(**part)).peekable();
+        missing.peek()?;
+        let (names, others): (Vec<_>, Vec<_>) = missing.partition(|it| **it == AccessPart::KernelNames);
+        let capabilities = match (self.in_user_namespace, self.is_root) {
+            _ if others.is_empty() && self.has(SYSLOG) => None,
+            (true, _) => {
+                Some("run it as root outside of this user namespace, where capabilities have no effect".to_owned())
+            }
+            // Root itself lacks them, as in a container, whose maker gives them.
+            (false, true) => Some("give the container the capabilities BPF, PERFMON and SYSLOG (--cap-add)".to_owned()),
+            (false, false) => Some(format!("as root: setcap {ALL} {}", shell_word(&file.to_string_lossy()))),
         };
-        (!missing.is_empty()).then(|| Remedy {
-            capabilities: (others || !self.has(SYSLOG)).then_some(giver),
-            addresses: names && self.kptr_restrict.unwrap_or(1) > 1,
+        const ADDRESSES: &str = "sysctl kernel.kptr_restrict=1";
+        let hides_addresses = !names.is_empty() && self.kptr_restrict.unwrap_or(1) > 1;
+        Some(match (capabilities, hides_addresses) {
+            (Some(capabilities), false) => capabilities,
+            (Some(capabilities), true) => format!("{capabilities}; {ADDRESSES}"),
+            (None, true) => format!("as root: {ADDRESSES}"),
+            (None, false) => String::new(),
         })
     }
 }
@@ -127,33 +112,6 @@ pub(crate) fn copies_remedy() -> String {
     match Access::of_this_process().remedy(&AccessPart::ALL) {
         Some(remedy) => format!("{remedy}, {linux}"),
         None => format!("allow bpf in the container's seccomp profile, {linux}"),
-    }
-}
-
-impl Remedy {
-    /// The commands for the program in this file.
-    fn commands(&self, file: &Path) -> String {
-        const ADDRESSES: &str = "sysctl kernel.kptr_restrict=1";
-        let capabilities = self.capabilities.map(|giver| match giver {
-            Giver::File => format!("as root: setcap {ALL} {}", shell_word(&file.to_string_lossy())),
-            Giver::Container => "give the container the capabilities BPF, PERFMON and SYSLOG (--cap-add)".to_owned(),
-            Giver::Outside => {
-                "run it as root outside of this user namespace, where capabilities have no effect".to_owned()
-            }
-        });
-        match (capabilities, self.addresses) {
-            (Some(capabilities), false) => capabilities,
-            (Some(capabilities), true) => format!("{capabilities}; {ADDRESSES}"),
-            (None, true) => format!("as root: {ADDRESSES}"),
-            (None, false) => String::new(),
-        }
-    }
-}
-
-impl fmt::Display for Remedy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file = std::env::current_exe().map_or_else(|_| "bellows".into(), still_there);
-        f.write_str(&self.commands(&file))
     }
 }
 
@@ -168,7 +126,6 @@ fn still_there(file: PathBuf) -> PathBuf {
 
 #[cfg(test)]
 impl Access {
-    /// Of a user with these capabilities, under these settings.
     pub(crate) const fn of(is_root: bool, capabilities: u64, paranoid: i64, restrict: i64) -> Self {
         Self {
             is_root,
@@ -184,13 +141,10 @@ impl Access {
 mod tests {
     use super::*;
 
-    /// Everything that the kernel looks at.
     fn states() -> impl Iterator<Item = Access> {
         let bits = [SYSLOG, PERFMON, BPF, SYS_ADMIN];
-        let sets = (0..1 << bits.len()).map(move |set: u64| {
-            let chosen = (0..bits.len()).filter(|it| set >> it & 1 == 1);
-            chosen.map(|it| bits[it]).sum::<u64>()
-        });
+        let sets = (0..1 << bits.len())
+            .map(move |set: u64| (0..bits.len()).filter(|it| set >> it & 1 == 1).map(|it| bits[it]).sum::<u64>());
         sets.flat_map(|set| {
             [true, false].into_iter().flat_map(move |is_root| {
                 (-1..=4).flat_map(move |paranoid| {
@@ -241,12 +195,11 @@ mod tests {
             let groups = AccessPart::ALL.map(|part| vec![part]);
             for parts in groups.into_iter().chain([AccessPart::ALL.to_vec()]) {
                 let is_whole = parts.iter().all(|it| state.shows(*it));
-                let Some(remedy) = state.remedy(&parts) else {
+                let Some(commands) = state.remedy_for(Path::new("/opt/my tools/bellows"), &parts) else {
                     assert!(is_whole, "{state:?} {parts:?}");
                     continue;
                 };
-                assert!(!is_whole, "{state:?} {parts:?}: {remedy:?}");
-                let commands = remedy.commands(Path::new("/opt/my tools/bellows"));
+                assert!(!is_whole, "{state:?} {parts:?}: {commands}");
                 let done = after(&state, &commands);
                 for part in parts {
                     assert!(done.shows(part), "{state:?} {part:?}: {commands}");

@@ -20,72 +20,38 @@ const MOST_PROBES: usize = 64;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Function {
     name: &'static str,
-    size: Size,
-    answer: Answer,
+    /// The argument by its place (`first`); `product`: the first two, multiplied; `resize`: the second, unless the
+    /// first is a null pointer, with which the function hands on to `malloc`.
+    size: &'static str,
+    /// The argument that points to the result's place, where the function returns 0; `None`: it returns the address.
+    behind: Option<&'static str>,
 }
 
-/// Where a function's arguments say how many bytes are meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Size {
-    Argument(Argument),
-    /// The first two, multiplied.
-    Product,
-    /// The second, unless the first is a null pointer: then the function hands on to `malloc`.
-    Resize,
-}
-
-/// Where a function leaves the address of what it has allocated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    Returned,
-    /// Where this argument points to; it returns 0 then.
-    Behind(Argument),
-}
-
-/// One of a function's first arguments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Argument {
-    First,
-    Second,
-    Third,
-}
-
-impl Argument {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::First => "first",
-            Self::Second => "second",
-            Self::Third => "third",
-        }
-    }
-}
-
-/// Functions that allocate.
 pub(crate) static ALLOCATE: [Function; 8] = [
-    function("malloc", Size::Argument(Argument::First)),
-    function("calloc", Size::Product),
-    function("realloc", Size::Resize),
-    function("aligned_alloc", Size::Argument(Argument::Second)),
-    function("memalign", Size::Argument(Argument::Second)),
-    Function { answer: Answer::Behind(Argument::First), ..function("posix_memalign", Size::Argument(Argument::Third)) },
+    function("malloc", "first"),
+    function("calloc", "product"),
+    function("realloc", "resize"),
+    function("aligned_alloc", "second"),
+    function("memalign", "second"),
+    Function { behind: Some("first"), ..function("posix_memalign", "third") },
     // Of jemalloc, for who knows the size, as Rust.
-    function("mallocx", Size::Argument(Argument::First)),
-    function("rallocx", Size::Resize),
+    function("mallocx", "first"),
+    function("rallocx", "resize"),
 ];
 
 /// Functions that free their first argument. The size is never used.
 pub(crate) static FREE: [Function; 5] = [
-    function("free", Size::Argument(Argument::First)),
+    function("free", "first"),
     // Of C23.
-    function("free_sized", Size::Argument(Argument::First)),
-    function("free_aligned_sized", Size::Argument(Argument::First)),
+    function("free_sized", "first"),
+    function("free_aligned_sized", "first"),
     // Of jemalloc.
-    function("dallocx", Size::Argument(Argument::First)),
-    function("sdallocx", Size::Argument(Argument::First)),
+    function("dallocx", "first"),
+    function("sdallocx", "first"),
 ];
 
-const fn function(name: &'static str, size: Size) -> Function {
-    Function { name, size, answer: Answer::Returned }
+const fn function(name: &'static str, size: &'static str) -> Function {
+    Function { name, size, behind: None }
 }
 
 /// A place in a file at which a program in the kernel runs.
@@ -94,12 +60,11 @@ pub(crate) struct Probe {
     /// The file, as it is seen from here.
     pub(crate) path: CString,
     pub(crate) offset: u64,
-    pub(crate) size: Size,
-    pub(crate) answer: Answer,
+    size: &'static str,
+    behind: Option<&'static str>,
     pub(crate) role: Role,
 }
 
-/// Purpose of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Calls or bytes are counted where the function begins.
@@ -113,24 +78,17 @@ pub(crate) enum Role {
 }
 
 impl Probe {
-    /// Whether blocks are followed by it.
     pub(crate) fn is_followed(&self) -> bool {
         self.role != Role::Counted
     }
 
     /// The program that runs there (`stack_copy/kernel/probes.h`).
     pub(crate) fn program(&self) -> String {
-        let size = match self.size {
-            Size::Argument(argument) => argument.name(),
-            Size::Product => "product",
-            Size::Resize => "resize",
-        };
-        match (self.role, self.answer) {
+        let size = self.size;
+        match (self.role, self.behind) {
             (Role::Counted, _) => format!("counts_{size}"),
-            (Role::Begins, Answer::Returned) => format!("begins_{size}"),
-            (Role::Begins, Answer::Behind(argument)) => {
-                format!("begins_{size}_behind_{}", argument.name())
-            }
+            (Role::Begins, None) => format!("begins_{size}"),
+            (Role::Begins, Some(argument)) => format!("begins_{size}_behind_{argument}"),
             (Role::Returns, _) => "returns".to_owned(),
             (Role::Frees, _) => "frees".to_owned(),
         }
@@ -142,31 +100,21 @@ impl Probe {
 }
 
 /// Where a process allocates and gives back, so that what it allocates can be followed.
-///
-/// # Errors
-/// It has no such functions.
 pub(crate) fn find_followed(pid: u32) -> Result<Arc<[Probe]>, Error> {
     let allocate = find(pid, &ALLOCATE)?;
     // A program that was linked statically and gives nothing back has no function for it.
     let free = find(pid, &FREE).unwrap_or_else(|_| Arc::new([]));
     // They are switched on in this order: whatever begins is seen to return, and what is numbered to be given back.
-    let frees = free.iter().map(|it| it.with(Role::Frees));
-    let returns = allocate.iter().map(|it| it.with(Role::Returns));
-    let begins = allocate.iter().map(|it| it.with(Role::Begins));
-    Ok(frees.chain(returns).chain(begins).collect())
+    let roles = [(&free, Role::Frees), (&allocate, Role::Returns), (&allocate, Role::Begins)];
+    Ok(roles.into_iter().flat_map(|(probes, role)| probes.iter().map(move |it| it.with(role))).collect())
 }
 
-/// Where a process has these functions.
-///
-/// # Errors
-/// It has none of them.
+/// Where a process has these functions; an error where it has none of them.
 pub(crate) fn find(pid: u32, functions: &[Function]) -> Result<Arc<[Probe]>, Error> {
     let maps = maps::maps(pid).unwrap_or_default();
     let mut seen = BTreeSet::new();
-    let code = maps.iter().filter(|it| maps::is_file(it));
-    let files = code.filter(|it| seen.insert(it.path.to_string()));
-    let probes = files.flat_map(|file| in_file(pid, file, functions));
-    let probes: Arc<[Probe]> = probes.take(MOST_PROBES).collect();
+    let files = maps.iter().filter(|it| maps::is_file(it) && seen.insert(it.path.to_string()));
+    let probes: Arc<[Probe]> = files.flat_map(|file| in_file(pid, file, functions)).take(MOST_PROBES).collect();
     if probes.is_empty() {
         return Err(Error::Options(Problem::new(
             format!("process {pid} has no function to count allocations at"),
@@ -196,7 +144,7 @@ fn in_file(pid: u32, mapping: &Mapping, functions: &[Function]) -> Vec<Probe> {
             path: path.clone(),
             offset,
             size: function.size,
-            answer: function.answer,
+            behind: function.behind,
             role: Role::Counted,
         }));
     }
@@ -204,8 +152,7 @@ fn in_file(pid: u32, mapping: &Mapping, functions: &[Function]) -> Vec<Probe> {
 }
 
 fn without_prefix(name: &str) -> &str {
-    let plain = PREFIXES.iter().find_map(|it| name.strip_prefix(it));
-    plain.unwrap_or(name)
+    PREFIXES.iter().find_map(|it| name.strip_prefix(it)).unwrap_or(name)
 }
 
 #[cfg(test)]

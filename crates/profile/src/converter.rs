@@ -62,7 +62,6 @@ pub(crate) struct Part {
     pub(crate) process_cpu: Nanos,
 }
 
-/// A sample without its stack.
 struct Taken {
     at: Time,
     thread: String,
@@ -86,7 +85,6 @@ pub(crate) struct Subject {
     pub(crate) period_ns: u64,
 }
 
-/// Turns records into a profile.
 pub(crate) struct Converter {
     subject: Subject,
     threads: Threads,
@@ -103,7 +101,6 @@ pub(crate) struct Converter {
     stack: Stack,
     /// Erlang processes by their index in the profile.
     processes: HashMap<ProcessId, u32>,
-    /// Where names come late.
     late: Option<LateNames>,
     /// It was noted why there are none.
     told_why_unnamed: bool,
@@ -180,8 +177,7 @@ impl Converter {
         self.late = Some(late);
     }
 
-    /// Call it before records are fetched: names that the JIT map takes back from now on hold for
-    /// the samples that were taken before.
+    /// Call it before records are fetched: what the JIT map takes back from now on holds for the samples before.
     pub(crate) fn before_fetch(&mut self) {
         self.stacks.refresh_jit();
         if let Some(mut late) = self.late.take() {
@@ -192,7 +188,7 @@ impl Converter {
 
     fn poll_names(&mut self, late: &mut LateNames) {
         let held = match late.poll() {
-            Ok(false) => return,
+            Ok(false) => None,
             Ok(true) => late.read(|| self.stacks.reread_jit()),
             Err(why) => {
                 self.note_unnamed(&why);
@@ -200,8 +196,7 @@ impl Converter {
             }
         };
         if let Some(held) = held {
-            let named = self.write_held(held);
-            late.named(named);
+            late.named(self.write_held(held));
         }
     }
 
@@ -216,17 +211,13 @@ impl Converter {
         named
     }
 
-    /// Notes that a virtual machine does not tell names, and why.
     pub(crate) fn note_unnamed(&mut self, why: &str) {
         self.told_why_unnamed = true;
-        let which = match self.stacks.symbols().runtime_without_jit_map() {
-            Some(_) => "Java methods",
-            None => "Java methods compiled late",
-        };
+        let is_late = self.stacks.symbols().runtime_without_jit_map().is_none();
+        let which = if is_late { "Java methods compiled late" } else { "Java methods" };
         self.note(&format!("{which} have no names, because {why}"));
     }
 
-    /// Takes one record of the source.
     pub(crate) fn record(&mut self, record: &Record<'_>) {
         match *record {
             Record::Sample(sample) => self.sample(&sample),
@@ -261,8 +252,7 @@ impl Converter {
         self.outcome.taken += 1;
         self.unwinder.unwind(sample, &mut self.stack);
         if self.subject.event.is_system_call() {
-            let is_user = |address: &Address| matches!(address, Address::User(_));
-            self.stack.addresses.retain(is_user);
+            self.stack.addresses.retain(Address::is_user);
         }
         let mut taken = Taken {
             at: Time(sample.time),
@@ -271,8 +261,7 @@ impl Converter {
             weight: self.weight(sample),
             wait: None,
         };
-        let symbols = self.stacks.symbols();
-        taken.wait = sample.ended.map(|it| self.wakers.wait(it, symbols));
+        taken.wait = sample.ended.map(|it| self.wakers.wait(it, self.stacks.symbols()));
         let stack = std::mem::take(&mut self.stack);
         if let Some(next) = self.next_part {
             if taken.at >= next {
@@ -349,27 +338,22 @@ impl Converter {
             (Weight::Blocked, _) | (Weight::Events, None) => sample.period,
             (_, Some(value)) => value,
             (Weight::Held | Weight::Calls | Weight::Requested, None) => 0,
-            (Weight::Field(_), None) => {
-                let field = self.subject.field;
-                field.and_then(|it| it.value(sample.rest)).unwrap_or(0)
-            }
+            (Weight::Field(_), None) => self.subject.field.and_then(|it| it.value(sample.rest)).unwrap_or(0),
         }
     }
 
-    /// The index of an Erlang process in the profile.
     fn process(&mut self, process: ProcessId) -> u32 {
-        let known = self.processes.get(&process).copied();
-        known.unwrap_or_else(|| {
-            let index = self.sink.process(&ErlangProcess::unnamed(process.to_string()));
-            // A node that starts one for each request has any number of them.
-            if self.processes.len() < MOST_PROCESSES {
-                self.processes.insert(process, index);
-            }
-            index
-        })
+        if let Some(&known) = self.processes.get(&process) {
+            return known;
+        }
+        let index = self.sink.process(&ErlangProcess::unnamed(process.to_string()));
+        // A node that starts one for each request has any number of them.
+        if self.processes.len() < MOST_PROCESSES {
+            self.processes.insert(process, index);
+        }
+        index
     }
 
-    /// Looks for new memory with code in it.
     fn refresh_mappings(&mut self) {
         if self.stacks.refresh_mappings() {
             self.unwinder.refresh();
@@ -402,12 +386,10 @@ impl Converter {
         if self.subject.event.weight != Weight::Events || !self.subject.threads_only {
             return;
         }
-        if let Some(note) = counted.and_then(|counted| wrong_count(self.weight, counted)) {
-            self.note(&note);
-        }
+        let note = counted.and_then(|counted| wrong_count(self.weight, counted));
+        note.iter().for_each(|note| self.note(note));
     }
 
-    /// Ends the file.
     pub(crate) fn finish(mut self, part: Part) -> Outcome {
         self.write_held_memory();
         if let Some(mut late) = self.late.take() {
@@ -450,10 +432,8 @@ impl Converter {
         end(ended, footer, outcome)
     }
 
-    /// Notes why functions have no names, where they lack them.
     fn note_lacking_names(&mut self) {
-        if let Some(why) = self.stacks.symbols().refused_jit_map() {
-            let why = why.to_owned();
+        if let Some(why) = self.stacks.symbols().refused_jit_map().map(str::to_owned) {
             self.note(&why);
         }
         let left_out = self.stacks.symbols().files_left_out();
@@ -480,7 +460,6 @@ impl Converter {
         }
     }
 
-    /// The time on the run's axis.
     pub(crate) fn since_origin(&self, at: Time) -> Nanos {
         at.since(self.origin)
     }
@@ -499,7 +478,6 @@ impl Converter {
     }
 }
 
-/// Writes the last line of a file.
 fn end(sink: StacksWriter, footer: Footer, mut outcome: Outcome) -> Outcome {
     if let Err(error) = sink.finish(footer) {
         outcome.notes.push(format!("the file of stacks is incomplete: {error}; make room on the disk"));
@@ -507,8 +485,7 @@ fn end(sink: StacksWriter, footer: Footer, mut outcome: Outcome) -> Outcome {
     outcome
 }
 
-/// Note where samples of this weight in all stand for events that were `counted`; `None` where they agree to a tenth,
-/// or are too few to tell.
+/// Note where samples of this weight stand for others than the `counted` events, if they differ by a tenth of enough.
 fn wrong_count(weight: u64, counted: u64) -> Option<String> {
     let is_wrong = weight.abs_diff(counted) > counted / 10 && weight.max(counted) >= MOST_UNTOLD;
     is_wrong.then(|| {
@@ -519,8 +496,7 @@ fn wrong_count(weight: u64, counted: u64) -> Option<String> {
     })
 }
 
-/// The share of a process's CPU time that samples of this weight in all stand for; `None` where the event has no
-/// period, or the process did too little to tell.
+/// The share of a process's CPU time that samples stand for; `None` without a period, or where it did too little.
 fn cpu_share(weight: u64, period_ns: u64, process_cpu: Nanos) -> Option<f64> {
     let expected = process_cpu.0.checked_div(period_ns)?;
     let share = weight as f64 * period_ns as f64 / process_cpu.0 as f64;
@@ -532,7 +508,6 @@ struct Unweighed {
     sample: Sample,
     at: Time,
     unnamed: Option<Stack>,
-    /// Bytes of its stack that were copied.
     copied: u64,
 }
 
@@ -577,9 +552,7 @@ impl Converter {
             self.write(sample, it.at, it.unnamed.as_ref());
             self.copied = self.copied.saturating_add(it.copied);
         }
-        if let Some(left_out) = left_out {
-            self.note(&left_out);
-        }
+        left_out.iter().for_each(|it| self.note(it));
         if self.outcome.lost > 0 {
             self.note("memory freed in lost samples counts as held");
         }

@@ -53,7 +53,6 @@ pub(crate) enum EventSource {
 enum Pace {
     /// So many a second and thread that the frequency is not exceeded; those between are counted.
     Frequency,
-    /// Each of them.
     Each,
     /// One in about so many calls or bytes, by chance; each stands for as many.
     OneIn(u32),
@@ -143,8 +142,7 @@ impl Event {
 
     /// The event of this short name, or the tracepoint (`category:name`), whether or not the kernel has it.
     pub fn named(name: &str) -> Option<Self> {
-        let known = EVENTS.iter().find(|event| event.name == name);
-        known.cloned().or_else(|| Self::tracepoint(name))
+        EVENTS.iter().find(|event| event.name == name).cloned().or_else(|| Self::tracepoint(name))
     }
 
     fn tracepoint(name: &str) -> Option<Self> {
@@ -167,8 +165,7 @@ impl Event {
     /// Names of events that can be sampled.
     pub fn known() -> String {
         let names: Vec<&str> = EVENTS.iter().map(|event| event.name.as_ref()).collect();
-        let names = names.join(", ");
-        format!("{names}, or a tracepoint such as sched:sched_process_fork")
+        format!("{}, or a tracepoint such as sched:sched_process_fork", names.join(", "))
     }
 
     /// Whether a frequency says how many of them become samples.
@@ -178,22 +175,15 @@ impl Event {
 
     /// Samples per second and thread that are wanted at most; 0 where each event is one.
     pub(crate) fn frequency(&self, wanted: u32) -> u32 {
-        match self.pace {
-            Pace::Frequency => wanted,
-            Pace::Each | Pace::OneIn(_) => 0,
-        }
+        if self.has_frequency() { wanted } else { 0 }
     }
 
     /// Calls or bytes between two samples where that is given; 1 elsewhere.
     pub(crate) fn one_in(&self) -> u32 {
-        match self.pace {
-            Pace::OneIn(units) => units,
-            Pace::Frequency | Pace::Each => 1,
-        }
+        if let Pace::OneIn(units) = self.pace { units } else { 1 }
     }
 
-    /// Nanoseconds of CPU time that a weight of 1 stands for at this many samples a second; 0 where it
-    /// stands for none.
+    /// Nanoseconds of CPU time that a weight of 1 stands for at this many samples a second; 0 where it stands for none.
     pub(crate) fn period_ns(&self, frequency: u32) -> u64 {
         let period = 1_000_000_000u64.checked_div(frequency.into());
         period.filter(|_| self.kind == EventKind::OnCpu).unwrap_or_default()
@@ -210,10 +200,8 @@ impl Event {
     }
 }
 
-/// An event as this kernel knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KernelEvent {
-    /// One of its own counters: `PERF_COUNT_SW_*`.
     Software(u32),
     /// A place in its code.
     Tracepoint(Tracepoint),
@@ -237,23 +225,14 @@ pub(crate) struct Probes {
 
 impl KernelEvent {
     /// Looks an event up, for a process.
-    ///
-    /// # Errors
-    /// As [`Tracepoint::find`] and [`allocators::find`].
     pub(crate) fn of(event: &Event, pid: u32) -> Result<Self, Error> {
-        let field = match event.weight {
-            Weight::Field(name) => Some(name),
-            _ => None,
-        };
+        let field = if let Weight::Field(name) = event.weight { Some(name) } else { None };
         let probes = |places: Result<Arc<[Probe]>, Error>| {
             Ok(Self::Probes(Probes {
                 places: places?,
                 by_bytes: event.weight == Weight::Requested,
                 one_in: event.one_in(),
-                exec: match event.weight {
-                    Weight::Held => exec().ok(),
-                    _ => None,
-                },
+                exec: event.is_held().then(|| Tracepoint::find(EXEC, None).ok()).flatten(),
             }))
         };
         match event.source {
@@ -271,12 +250,10 @@ impl KernelEvent {
         matches!(self, Self::Software(_))
     }
 
-    /// Whether it is a place in the kernel's code.
     pub(crate) const fn is_tracepoint(&self) -> bool {
         matches!(self, Self::Tracepoint(_))
     }
 
-    /// Whether only the copier's program can take it.
     pub(crate) const fn needs_program(&self) -> bool {
         matches!(self, Self::Probes(_) | Self::Calls(_))
     }
@@ -290,12 +267,8 @@ impl KernelEvent {
         }
     }
 
-    /// The field that its samples weigh by.
     pub(crate) const fn field(&self) -> Option<Field> {
-        match self {
-            Self::Software(_) | Self::Probes(_) | Self::Calls(_) => None,
-            Self::Tracepoint(tracepoint) => tracepoint.field,
-        }
+        if let Self::Tracepoint(tracepoint) = self { tracepoint.field } else { None }
     }
 }
 
@@ -331,8 +304,7 @@ impl Stacks {
 
     /// The way of this name.
     pub fn named(name: &str) -> Option<Self> {
-        let found = Self::ALL.into_iter().find(|(known, _)| *known == name);
-        found.map(|(_, stacks)| stacks)
+        Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, stacks)| stacks)
     }
 }
 
@@ -373,15 +345,12 @@ static CALLS: [(SystemCall, &str); 5] = [
 ];
 
 impl SystemCall {
-    /// Number in a record.
     pub(crate) const fn number(self) -> u8 {
         self as u8
     }
 
-    /// The call of a number.
     pub(crate) fn of(number: u64) -> Option<Self> {
-        let mut calls = CALLS.iter().map(|(call, _)| *call);
-        calls.find(|call| u64::from(call.number()) == number)
+        CALLS.iter().map(|(call, _)| *call).find(|call| u64::from(call.number()) == number)
     }
 
     /// The program at its end (`stack_copy/kernel/programs.c`).
@@ -397,21 +366,8 @@ impl SystemCall {
 }
 
 /// The calls, and where this kernel tells that they are done.
-///
-/// # Errors
-/// As [`Tracepoint::find`].
-pub(crate) fn find() -> Result<Arc<[(SystemCall, Tracepoint)]>, Error> {
-    let calls = CALLS.iter();
-    let found = calls.map(|&(call, name)| Ok((call, Tracepoint::find(name, None)?)));
-    found.collect()
-}
-
-/// Where this kernel tells that a process has another program.
-///
-/// # Errors
-/// As [`Tracepoint::find`].
-pub(crate) fn exec() -> Result<Tracepoint, Error> {
-    Tracepoint::find(EXEC, None)
+fn find() -> Result<Arc<[(SystemCall, Tracepoint)]>, Error> {
+    CALLS.iter().map(|&(call, name)| Ok((call, Tracepoint::find(name, None)?))).collect()
 }
 
 #[cfg(test)]

@@ -22,7 +22,6 @@ const MOST_ADDRESSES: usize = 2 << 20;
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) stack: Stack,
-    /// When it was taken.
     pub(crate) at: Time,
     /// Without its stack.
     pub(crate) sample: Sample,
@@ -39,12 +38,10 @@ pub(crate) struct LateNames {
     /// The map was written and not read yet.
     written: bool,
     pause: Nanos,
-    /// When names may be asked for next.
     next: Time,
 }
 
 impl LateNames {
-    /// For a JVM that has just written its map.
     pub(crate) fn new(jvm: Arc<Jvm>) -> Self {
         Self {
             jvm,
@@ -67,8 +64,7 @@ impl LateNames {
         true
     }
 
-    /// Asks for names where some are missing; says what has become of it. `Ok(true)`: the map can be read now, by
-    /// [`LateNames::read`].
+    /// Asks for names where some are missing. `Ok(true)`: the map can be read now, by [`LateNames::read`].
     pub(crate) fn poll(&mut self) -> Result<bool, String> {
         if self.request.as_ref().is_some_and(JoinHandle::is_finished) {
             self.join()?;
@@ -82,7 +78,6 @@ impl LateNames {
         Ok(self.written)
     }
 
-    /// Takes the answer of the JVM.
     fn join(&mut self) -> Result<(), String> {
         let Some(request) = self.request.take() else {
             return Ok(());
@@ -104,8 +99,7 @@ impl LateNames {
         }
     }
 
-    /// Has `read` read the map, and gives back the samples that waited for it; `None` while it is being written for
-    /// somebody else.
+    /// Has `read` read the map; the samples that waited for it. `None` while it is being written for somebody else.
     pub(crate) fn read(&mut self, read: impl FnOnce()) -> Option<Vec<Held>> {
         let jvm = Arc::clone(&self.jvm);
         let _still = jvm.still_map()?;
@@ -114,7 +108,6 @@ impl LateNames {
         Some(self.release())
     }
 
-    /// Whether any sample waits.
     pub(crate) const fn holds_any(&self) -> bool {
         !self.held.is_empty()
     }

@@ -37,7 +37,7 @@ mod unwind;
 mod wakers;
 mod worker;
 
-pub use access::{Access, AccessPart, Remedy};
+pub use access::{Access, AccessPart};
 pub use beam::beam_functions;
 pub use converter::Outcome;
 pub use error::Error;

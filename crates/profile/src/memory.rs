@@ -23,22 +23,17 @@ pub(crate) trait Memory {
         words.iter().copied().map(u64::from_ne_bytes).collect()
     }
 
-    /// The word at an address.
     fn word(&self, address: u64) -> Option<u64> {
         let mut bytes = [0; 8];
         self.read(address, &mut bytes).then(|| u64::from_ne_bytes(bytes))
     }
 }
 
-/// The memory of a process.
 #[derive(Debug)]
 pub(crate) struct ProcessMemory(File);
 
 impl ProcessMemory {
-    /// Of the process `pid`.
-    ///
-    /// # Errors
-    /// It has ended, or may not be looked into.
+    /// That of process `pid`, unless it has ended, or may not be looked into.
     pub(crate) fn open(pid: u32) -> io::Result<Self> {
         File::open(format!("/proc/{pid}/mem")).map(Self)
     }
@@ -91,7 +86,6 @@ impl<T: Ranged> Ranges<T> {
         self.0.len()
     }
 
-    /// Value whose range holds an address.
     pub(crate) fn at(&self, address: u64) -> Option<&T> {
         let (_, found) = self.0.range(..=address).next_back()?;
         (address < found.range().end).then_some(found)
@@ -112,18 +106,12 @@ impl<T: Ranged> Ranges<T> {
             return Vec::new();
         }
         let Range { start, end } = range;
-        let before = self.0.range(..start).next_back();
-        let first = before.filter(|(_, it)| it.range().end > start);
-        let first = first.map(|(at, _)| *at);
-        let inside = self.0.range(start..end).map(|(at, _)| *at);
-        let overlapping: Vec<u64> = first.into_iter().chain(inside).collect();
-        let old = overlapping.into_iter().filter_map(|at| self.0.remove(&at));
-        let old: Vec<T> = old.collect();
+        let first = self.0.range(..start).next_back().filter(|(_, it)| it.range().end > start);
+        let overlapping: Vec<u64> = first.into_iter().chain(self.0.range(start..end)).map(|(at, _)| *at).collect();
+        let old: Vec<T> = overlapping.into_iter().filter_map(|at| self.0.remove(&at)).collect();
         let cut = old.into_iter().map(|old| {
             let whole = old.range();
-            let left = whole.start..start;
-            let right = end..whole.end;
-            for rest in [left, right].into_iter().filter(|it| !it.is_empty()) {
+            for rest in [whole.start..start, end..whole.end].into_iter().filter(|it| !it.is_empty()) {
                 self.0.insert(rest.start, old.part(rest));
             }
             old.part(whole.start.max(start)..whole.end.min(end))

@@ -25,7 +25,6 @@ struct PauseState {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum SamplingCourse {
-    /// It has not begun.
     #[default]
     Before,
     Sampling,
@@ -44,7 +43,6 @@ impl Pauses {
         if state.paused.is_some() { Ok(()) } else { events.enable() }
     }
 
-    /// Ends sampling for good.
     pub(crate) fn end(&self, events: &PerfEvents, process_cpu: Option<Nanos>) {
         let mut state = self.lock();
         state.course = SamplingCourse::Ended;
@@ -64,7 +62,6 @@ impl Pauses {
         state.untold.push(at);
     }
 
-    /// Switches it on again.
     pub(crate) fn resume(&self, events: &PerfEvents, process_cpu: Option<Nanos>) -> io::Result<()> {
         let mut state = self.lock();
         let is_paused = state.paused.is_some();
@@ -75,12 +72,10 @@ impl Pauses {
         }
     }
 
-    /// Whether no samples are taken.
     pub(crate) fn is_paused(&self) -> bool {
         self.lock().paused.is_some()
     }
 
-    /// CPU time of the process in pauses that have ended.
     pub(crate) fn cpu(&self) -> Nanos {
         self.lock().cpu
     }

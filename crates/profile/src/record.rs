@@ -16,12 +16,10 @@ const CONTEXT_FIRST: u64 = b::PERF_CONTEXT_MAX;
 const CONTEXT_KERNEL: u64 = b::PERF_CONTEXT_KERNEL;
 const CONTEXT_USER: u64 = b::PERF_CONTEXT_USER;
 
-/// A record in the kernel's own form.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RawRecord<'a> {
-    /// Kind: one of `PERF_RECORD_*`.
+    /// `PERF_RECORD_*`, and bits of `PERF_RECORD_MISC_*`.
     pub(crate) kind: u32,
-    /// Bits of `PERF_RECORD_MISC_*`.
     pub(crate) misc: u16,
     /// Everything after the header.
     pub(crate) body: &'a [u8],
@@ -53,7 +51,6 @@ pub(crate) enum Record<'a> {
 /// Effect of a switch on a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Runs {
-    /// It begins to run.
     Begins,
     /// It has nothing to do, or waits.
     Ends,
@@ -64,30 +61,24 @@ pub(crate) enum Runs {
 /// Why a time off CPU ended, as far as records tell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended<'a> {
-    /// The thread was woken.
     Woken(WakeUp<'a>),
     /// It was awake, and got a processor.
     GotProcessor,
     /// It could have run all the time, and got a processor back.
     WasPreempted,
-    /// It has not ended yet.
     NotYet,
     /// Nobody saw what woke it.
     Unseen,
 }
 
-/// Who wakes a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WakeUp<'a> {
     /// The process that runs, whoever it is that an interrupt stopped.
     pub(crate) pid: u32,
-    /// The name of its thread.
     pub(crate) waker: &'a [u8],
-    /// Its kernel stack.
     pub(crate) chain: Chain<'a>,
 }
 
-/// One sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SampleRecord<'a> {
     pub(crate) pid: u32,
@@ -120,7 +111,6 @@ pub(crate) struct KeptSample {
 }
 
 impl SampleRecord<'_> {
-    /// A copy.
     pub(crate) fn keep(&self) -> KeptSample {
         KeptSample {
             tid: self.tid,
@@ -156,7 +146,6 @@ impl KeptWakeUp {
 }
 
 impl KeptSample {
-    /// The sample as it was.
     pub(crate) fn get(&self) -> SampleRecord<'_> {
         SampleRecord {
             pid: self.pid,
@@ -177,16 +166,20 @@ impl KeptSample {
     }
 }
 
-/// A call chain as the kernel wrote it: addresses from the leaf up, with marks between the
-/// kernel's and the user's part.
+/// A call chain as the kernel wrote it: addresses from the leaf up, with marks between the kernel's and the user's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chain<'a>(&'a [u8]);
 
-/// An entry of a call chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     Kernel(u64),
     User(u64),
+}
+
+impl Address {
+    pub(crate) const fn is_user(&self) -> bool {
+        matches!(self, Self::User(_))
+    }
 }
 
 impl<'a> Chain<'a> {
@@ -247,7 +240,6 @@ pub(crate) fn parse<'a>(raw: &RawRecord<'a>) -> Option<Record<'a>> {
     })
 }
 
-/// Effect of a switch, by its bits.
 const fn runs(misc: u32) -> Runs {
     if misc & b::PERF_RECORD_MISC_SWITCH_OUT == 0 {
         Runs::Begins

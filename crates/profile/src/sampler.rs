@@ -22,7 +22,7 @@ use crate::stack_copy::WakeUps;
 use crate::stack_table::StackTable;
 use crate::symbols::Symbols;
 use crate::threads::{Target, Threads};
-use crate::unwind::{self, Chosen};
+use crate::unwind;
 use crate::worker::{Signals, Turn, Worker};
 
 const NO_FRAME_POINTERS: &str = "stacks of Java methods are cut or wrong, because the JVM keeps no frame \
@@ -36,7 +36,6 @@ pub struct Sampler {
     signals: Arc<Signals>,
     state: SamplerState,
     pid: u32,
-    /// Header of its files.
     header: ProfileHeader,
     stays_in_the_way: bool,
 }
@@ -54,11 +53,8 @@ impl std::fmt::Debug for Sampler {
 }
 
 impl Sampler {
-    /// Opens the event on every thread of `pid`, switched off, and reads all symbols, so that
-    /// little is left to do while sampling.
-    ///
-    /// The sink's header is completed with what is known only now: event, frequency, process, and
-    /// whether kernel frames could be had. Its origin must be set.
+    /// Opens the event on every thread of `pid`, switched off, and reads all symbols, so that little is left to do
+    /// while sampling. Completes the sink's header, whose origin must be set.
     ///
     /// # Errors
     /// No such process, no permission, a limit reached: see [`Error`].
@@ -70,7 +66,7 @@ impl Sampler {
         let kernel_event = KernelEvent::of(&options.event, pid)?;
         let wake_ups = (options.event.weight == Weight::Blocked).then(|| WakeUps::load(pid).map(Arc::new));
         let loaded = wake_ups.as_ref().and_then(|it| it.as_ref().ok());
-        let Chosen { mut unwinder, note } = unwind::choose(pid, options.stacks, &kernel_event, loaded.map(Arc::as_ref));
+        let (mut unwinder, note) = unwind::choose(pid, options.stacks, &kernel_event, loaded.map(Arc::as_ref));
         let opened = perf::open(pid, options, &kernel_event, unwinder.as_ref(), loaded)?;
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = wake.map_err(|e| system("make an event descriptor", e))?;
@@ -80,10 +76,8 @@ impl Sampler {
         let header = header(&target, options, granted);
         complete(&mut sink, &header);
         let mut notes = first_notes(options, granted, &symbols);
-        notes.extend(note);
-        notes.extend(java_note);
-        let unknown = |wake_ups| unknown_wakers(wake_ups, granted, &symbols);
-        notes.extend(wake_ups.as_ref().and_then(unknown));
+        notes.extend(note.into_iter().chain(java_note));
+        notes.extend(wake_ups.as_ref().and_then(|it| unknown_wakers(it, granted, &symbols)));
         let threads = Threads::new(pid, &target.status.name, opened.owners.values().copied());
         let stays_in_the_way = !granted.copies && kernel_event.is_tracepoint();
         let subject = Subject {
@@ -99,8 +93,7 @@ impl Sampler {
         if unwinder.copier().is_some() && !granted.copies {
             unwinder = unwind::by_frame_pointers();
         }
-        let stacks = StackTable::new(symbols);
-        let mut converter = Converter::new(subject, threads, unwinder, stacks, sink);
+        let mut converter = Converter::new(subject, threads, unwinder, StackTable::new(symbols), sink);
         notes.iter().for_each(|note| converter.note(note));
         match java_names {
             Some(Ok(late)) => converter.wait_for_names(late),
@@ -131,19 +124,16 @@ impl Sampler {
         worker.converter.look_at_memory();
         let from = Clock.now();
         let process_cpu = linux::cpu_time(self.pid);
-        let enabled = self.signals.pauses.begin(&self.events);
-        enabled.map_err(|e| system("switch an event on", e))?;
+        self.signals.pauses.begin(&self.events).map_err(|e| system("switch an event on", e))?;
         let signals = Arc::clone(&self.signals);
         let thread = std::thread::Builder::new().name("profiler".into());
         let thread = thread.spawn(move || worker.run(from, process_cpu, &signals));
-        let thread = thread.map_err(|e| system("start the profiler's thread", e))?;
-        self.state = SamplerState::Running(thread);
+        self.state = SamplerState::Running(thread.map_err(|e| system("start the profiler's thread", e))?);
         Ok(())
     }
 
-    /// From the instant `at` on, samples go to another sink, whose origin must be set; what was sampled before is
-    /// ended in order, and the receiver hears what became of it. Sampling itself goes on. Ask for it a moment before
-    /// `at`: a turn in the past comes with the next samples. Where sampling ends before `at`, or
+    /// From the instant `at` on, samples go to another sink, whose origin must be set; the receiver hears what became
+    /// of those before. A turn in the past comes with the next samples. Where sampling ends before `at`, or
     /// [`Sampler::stay`] comes before it, the sink is left alone and the receiver hears nothing.
     pub fn turn(&self, at: Time, mut sink: StacksWriter) -> Receiver<Outcome> {
         complete(&mut sink, &self.header);
@@ -265,21 +255,19 @@ fn unknown_wakers(wake_ups: &Result<Arc<WakeUps>, Error>, granted: Capabilities,
     let why = match wake_ups {
         Err(error) => error.problem().sentence(),
         Ok(_) if !granted.wake_ups => "the kernel refuses the events for it".to_owned(),
-        Ok(_) if symbols.kernel_is_hidden() => "the kernel hides the names of its functions".to_owned(),
+        Ok(_) if symbols.kernel.is_empty() => "the kernel hides the names of its functions".to_owned(),
         Ok(_) => return None,
     };
     Some(format!("wakers of threads are unknown: {why}"))
 }
 
-/// How names of a Java virtual machine come, or why none do, and a note; has those of what was compiled so far written.
-/// Nothing where it is no such machine.
+/// How names of a Java virtual machine come, or why none do, and a note; nothing where it is no such machine.
 fn java_names(pid: u32, status: &Status) -> (Option<Result<LateNames, String>>, Option<String>) {
     let Some(jvm) = Jvm::of(pid, status) else {
         return (None, None);
     };
     let note = (jvm.keeps_frame_pointers() == Some(false)).then(|| NO_FRAME_POINTERS.to_owned());
-    let written = jvm.write_map();
-    (Some(written.map(|_| LateNames::new(jvm))), note)
+    (Some(jvm.write_map().map(|_| LateNames::new(jvm))), note)
 }
 
 fn first_notes(options: &Options, granted: Capabilities, symbols: &Symbols) -> Vec<String> {
@@ -287,7 +275,7 @@ fn first_notes(options: &Options, granted: Capabilities, symbols: &Symbols) -> V
     if options.kernel && !granted.kernel {
         notes.push(permission::user_space_only());
     }
-    if granted.kernel && symbols.kernel_is_hidden() {
+    if granted.kernel && symbols.kernel.is_empty() {
         notes.push(permission::kernel_names_hidden());
     }
     notes
@@ -327,7 +315,6 @@ impl SamplingSwitch {
 
 #[cfg(test)]
 impl Sampler {
-    /// Whether the process has ended, which ends sampling.
     pub(crate) fn target_ended(&self) -> bool {
         self.signals.ended.load(Ordering::Acquire)
     }

@@ -13,8 +13,7 @@ use crate::unwind::Stack;
 /// The frames of an address, behind those of functions that were inlined there.
 type Frames = Arc<[u32]>;
 
-/// The frames and stacks that samples have shown so far: an address is named once and not once per
-/// sample.
+/// The frames and stacks that samples have shown so far: an address is named once and not once per sample.
 #[derive(Debug)]
 pub(crate) struct StackTable {
     symbols: Symbols,
@@ -47,7 +46,6 @@ enum Root {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) id: u32,
-    /// The stack reaches its root.
     pub(crate) complete: bool,
     /// An address in memory that a compiler fills has no name, which may yet come.
     pub(crate) unnamed: bool,
@@ -72,8 +70,7 @@ impl StackTable {
         &self.symbols
     }
 
-    /// The node of a stack that was taken at the instant `at`; an empty one is a stack of one
-    /// unknown frame.
+    /// The node of a stack that was taken at the instant `at`; an empty one is a stack of one unknown frame.
     pub(crate) fn node(&mut self, stack: &Stack, at: Time, sink: &mut StacksWriter) -> Node {
         let mut path = std::mem::take(&mut self.path);
         path.clear();
@@ -135,14 +132,12 @@ impl StackTable {
         }
     }
 
-    /// From now on the JIT map is read when [`StackTable::reread_jit`] is called, and at no other time: it may be half
-    /// written.
+    /// From now on the JIT map, which may be half written, is read by [`StackTable::reread_jit`] alone.
     pub(crate) fn read_jit_on_request(&mut self) {
         self.map_on_request = true;
     }
 
-    /// Reads a JIT map that was written anew. What it said before holds for samples that were taken before that, until
-    /// the next call.
+    /// Reads a JIT map that was written again. What it said before holds for earlier samples until the next call.
     pub(crate) fn reread_jit(&mut self) {
         self.symbols.settle_jit();
         if self.symbols.reread_jit() {
@@ -164,7 +159,7 @@ impl StackTable {
         if let Some(&frame) = self.kernel.get(&address) {
             return frame;
         }
-        let frame = self.symbols.kernel_frame(address);
+        let frame = self.symbols.kernel.frame(address);
         let frame = self.intern(&frame, sink);
         self.kernel.insert(address, frame);
         frame
@@ -197,8 +192,7 @@ impl StackTable {
             Place::File => drop(self.user.insert(key, Arc::clone(&frames))),
             Place::Jit if !passing => drop(self.jit.insert(key, Arc::clone(&frames))),
             Place::Jit => {}
-            // What code without frame pointers leaves in their place can be any number: such
-            // addresses are not kept, or they would fill the memory.
+            // Code without frame pointers leaves any number there: kept, such addresses would fill the memory.
             Place::Nowhere => self.missed = true,
         }
         frames
@@ -253,10 +247,8 @@ mod tests {
         let pid = std::process::id();
         // Nothing is mapped at these addresses, so that only the map can name them.
         let _first = OwnMap::write("1000 10 old\n1010 10 same\n");
-        let symbols = Symbols::new(pid, &Status::of(pid).unwrap(), false);
-        let mut stacks = StackTable::new(symbols);
-        let header = ProfileHeader::new(Clock.now(), 0);
-        let mut sink = StacksWriter::new(Vec::new(), header);
+        let mut stacks = StackTable::new(Symbols::new(pid, &Status::of(pid).unwrap(), false));
+        let mut sink = StacksWriter::new(Vec::new(), ProfileHeader::new(Clock.now(), 0));
         let leaf = |name: &str, sink: &mut StacksWriter| {
             let frame = sink.frame(&Frame::new(name, "[jit]", FrameKind::Native));
             sink.node(None, frame)

@@ -10,8 +10,7 @@ use rustix::process::{Pid, PidfdFlags};
 
 use crate::Error;
 
-/// Threads and their names. Names come from the kernel's records; a thread that had its name before sampling began is
-/// requested at its first sample.
+/// Threads and their names, from the kernel's records; an older name is looked up at the thread's first sample.
 #[derive(Debug)]
 pub(crate) struct Threads {
     pid: u32,
@@ -48,17 +47,15 @@ impl Threads {
         Self { pid, process_name: process_name.to_owned(), threads: HashMap::new(), direct }
     }
 
-    /// Whether a sample of thread `tid` by the event that was opened on `owner` counts.
-    ///
-    /// A thread that started while events were being opened may have one of its own and inherit a
-    /// second; only one of them counts. Its own comes first, else the one that spoke first.
+    /// Whether a sample of thread `tid` by the event that was opened on `owner` counts. A thread that started while
+    /// events were being opened may have one of its own and inherit a second; only one of them counts. Its own comes
+    /// first, else the one that spoke first.
     pub(crate) fn counts(&mut self, tid: u32, owner: u32) -> bool {
         let own = self.direct.binary_search(&tid).is_ok();
         let thread = self.threads.entry(tid).or_default();
         *thread.source.get_or_insert(if own { tid } else { owner }) == owner
     }
 
-    /// The name of a thread.
     pub(crate) fn name(&mut self, tid: u32) -> &str {
         let known = self.threads.get(&tid).is_some_and(|thread| thread.name.is_some());
         if !known {
@@ -116,7 +113,6 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// The process `pid`, where it can be sampled.
     pub(crate) fn find(pid: u32) -> Result<Self, Error> {
         if !Path::new(&format!("/proc/{pid}")).exists() {
             return Err(Error::NoSuchProcess { pid });

@@ -10,7 +10,6 @@ use crate::Error;
 /// Bytes of a description that are read.
 const LONGEST_FORMAT: u64 = 64 << 10;
 
-/// A tracepoint as the kernel knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tracepoint {
     /// The number that `perf_event_attr.config` takes.
@@ -28,10 +27,7 @@ pub(crate) struct Field {
 }
 
 impl Tracepoint {
-    /// The tracepoint `category:name`, and one of its fields.
-    ///
-    /// # Errors
-    /// The kernel has none of that name, or does not show it.
+    /// The tracepoint `category:name`, and one of its fields; an error where the kernel has none, or does not show it.
     pub(crate) fn find(name: &str, field: Option<&str>) -> Result<Self, Error> {
         let events = linux::tracefs::tracepoints().map_err(|error| not_readable(name, &error))?;
         Self::find_in(&events.folder, name, field)
@@ -45,8 +41,7 @@ impl Tracepoint {
         let invalid = || io::Error::from(io::ErrorKind::InvalidData);
         let number = number.map_err(|_| unknown(name, events, &invalid()))?;
         let find = |field: &str| {
-            let found = Field::of(&read("format")?, field);
-            found.map(Some).ok_or_else(|| {
+            Field::of(&read("format")?, field).map(Some).ok_or_else(|| {
                 Error::Options(Problem::new(
                     format!("the tracepoint {name} has no number called {field}"),
                     folder.join("format").display(),

@@ -11,7 +11,6 @@ use crate::symbols::Symbols;
 /// Names of other processes that are kept.
 const MOST_NAMES: usize = 1 << 12;
 
-/// Findings about wakers so far.
 #[derive(Debug)]
 pub(crate) struct Wakers {
     /// The process whose threads are woken.
@@ -23,16 +22,14 @@ pub(crate) struct Wakers {
 }
 
 impl Wakers {
-    /// For the threads of a process.
     pub(crate) fn of(pid: u32) -> Self {
         Self { pid, clues: HashMap::new(), names: HashMap::new() }
     }
 
-    /// Why a time off CPU ended.
     pub(crate) fn wait(&mut self, ended: Ended<'_>, symbols: &Symbols) -> Wait {
         let reason = match ended {
             // Without names of the kernel's functions interrupts cannot be told from whom they interrupt.
-            Ended::Woken(_) if symbols.kernel_is_hidden() => WaitReason::Unknown,
+            Ended::Woken(_) if symbols.kernel.is_empty() => WaitReason::Unknown,
             Ended::Woken(by) => {
                 let clues = self.clues(&by, symbols);
                 return self.woken(&by, &clues);
@@ -42,8 +39,7 @@ impl Wakers {
             Ended::NotYet => WaitReason::NotOver,
             Ended::Unseen => WaitReason::Unknown,
         };
-        let waker = String::new();
-        Wait { reason, waker }
+        Wait { reason, waker: String::new() }
     }
 
     /// Clues of the waker's kernel stack, from its leaf on.
@@ -55,8 +51,7 @@ impl Wakers {
         let rules = WaitRules::built_in();
         // All are return addresses: the instruction after the call.
         let clues = addresses.filter_map(|ip| {
-            let clue = self.clues.entry(ip);
-            *clue.or_insert_with(|| rules.of(&symbols.kernel_frame(ip.saturating_sub(1))))
+            *self.clues.entry(ip).or_insert_with(|| rules.of(&symbols.kernel.frame(ip.saturating_sub(1))))
         });
         clues.collect()
     }

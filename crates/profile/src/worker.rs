@@ -18,11 +18,9 @@ use crate::record::Record;
 use crate::source::{Damaged, SampleSource};
 use crate::threads::Target;
 
-/// Records are fetched at least this often. Ten wake-ups a second cost little, and leave each ring
-/// five times as much room as it needs.
+/// Records are fetched at least this often: ten wake-ups a second cost little, and rings hold five times as much.
 const FETCH_TIMEOUT: Nanos = Nanos::from_millis(100);
-/// The first records are fetched sooner, and each time-out after is twice as long: what the first stack of a thread
-/// tells of it makes the next ones whole.
+/// First and doubled time-outs: what the first stack of a thread tells of it makes the next ones whole.
 const FIRST_TIMEOUT: Nanos = Nanos::from_millis(5);
 /// The file is flushed and new mappings are looked for this often.
 const FLUSH_EVERY: Nanos = Nanos::SECOND;
@@ -32,18 +30,15 @@ const PATIENCE: Nanos = Nanos::from_millis(2_000);
 /// State shared by the sampler and its thread.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    /// Wakes the thread.
     pub(crate) wake: OwnedFd,
     pub(crate) stop: AtomicBool,
     /// CPU time that the process had used at the end, known when `stop` is set; 0 where it is not known.
     pub(crate) process_cpu_ns: AtomicU64,
-    /// The process has ended.
     pub(crate) ended: AtomicBool,
     /// Nanoseconds of the clock from which on nothing that memory does counts.
     pub(crate) held_until_ns: AtomicU64,
     /// Action at an instant to come.
     pub(crate) turn: Mutex<Option<Turn>>,
-    /// Times in which nothing is sampled.
     pub(crate) pauses: Pauses,
 }
 
@@ -84,11 +79,9 @@ pub(crate) struct Turn {
     pub(crate) done: Sender<Outcome>,
 }
 
-/// State when the present part began.
 struct Begun {
     at: Time,
     own_cpu: Nanos,
-    /// CPU time that the process had used.
     process_cpu: Option<Nanos>,
     lost: u64,
     counted: Option<u64>,
@@ -104,8 +97,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Fetches records until told to stop or the process has ended, and ends the file. The process had used
-    /// `process_cpu` when sampling began.
+    /// Fetches records until told to stop or the process, which had used `process_cpu`, has ended; ends the file.
     pub(crate) fn run(mut self, from: Time, process_cpu: Option<Nanos>, signals: &Signals) -> Outcome {
         // Sampling may have gone on for a while before this thread runs: the source counts from its beginning.
         let mut begun =
@@ -165,7 +157,6 @@ impl Worker {
         self.converter.finish(part)
     }
 
-    /// State at the beginning of a part.
     fn begun(&self, at: Time, process_cpu: Option<Nanos>, paused_cpu: Nanos) -> Begun {
         Begun {
             at,
@@ -197,7 +188,6 @@ impl Worker {
         self.converter.is_settled() || Clock.now() >= turn_at + PATIENCE
     }
 
-    /// Ends one part and begins the next.
     fn turn(&mut self, turn: Turn, begun: &Begun, signals: &Signals) -> Begun {
         let process_cpu = linux::cpu_time(self.target.pid);
         let paused_cpu = signals.pauses.cpu();
@@ -210,8 +200,7 @@ impl Worker {
         self.begun(turn.at, process_cpu, paused_cpu)
     }
 
-    /// Waits for records, for the time-out, or for a word from the sampler; says whether the process
-    /// has ended.
+    /// Waits for records, for the time-out, or for a word from the sampler; says whether the process has ended.
     fn wait(&mut self, signals: &Signals, timeout: Nanos) -> bool {
         let timeout = Timespec {
             tv_sec: 0,
@@ -220,10 +209,7 @@ impl Worker {
         };
         let wake = signals.wake.as_fd();
         let ended = match &self.target.pidfd {
-            Some(process) => {
-                let readable = self.source.wait(&[wake, process.as_fd()], &timeout);
-                readable.get(1) == Some(&true)
-            }
+            Some(process) => self.source.wait(&[wake, process.as_fd()], &timeout).get(1) == Some(&true),
             None => {
                 self.source.wait(&[wake], &timeout);
                 threads::ids(self.target.pid).is_empty()
@@ -251,7 +237,6 @@ impl Worker {
 /// How the note ends that a process has ended while it was sampled.
 pub const PROCESS_ENDED: &str = "the profile covers it until then";
 
-/// CPU time of the calling thread.
 fn thread_cpu() -> Nanos {
     let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
     Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)

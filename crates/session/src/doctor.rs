@@ -195,7 +195,7 @@ fn profiling() -> Check {
     let observed = |what: &str| format!("{what} (kernel.perf_event_paranoid = {paranoid})");
     let access = Access::of_this_process();
     let has_copies = access.shows(AccessPart::WholeStacks);
-    let remedy = access.remedy(&AccessPart::ALL).map(|it| it.to_string());
+    let remedy = access.remedy(&AccessPart::ALL);
     match trial().map(|notes| lacking(notes, remedy.as_deref(), has_copies)) {
         Ok(notes) if notes.is_empty() => Check::new(
             NAME,
@@ -235,7 +235,7 @@ fn lacking(notes: Vec<String>, remedy: Option<&str>, has_copies: bool) -> Vec<St
 
 /// The command that permits this user whole profiles.
 fn profiling_fix() -> String {
-    let remedy = Access::of_this_process().remedy(&AccessPart::ALL).map(|it| it.to_string());
+    let remedy = Access::of_this_process().remedy(&AccessPart::ALL);
     remedy.unwrap_or_else(|| "allow perf_event_open and bpf in the container's seccomp profile".to_owned())
 }
 

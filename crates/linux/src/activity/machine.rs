@@ -1,9 +1,9 @@
 //! Meters of the machine.
 
-use std::fs;
 use std::path::Path;
 
-use super::{Label, Meters, NO_LABEL, Unit};
+use super::{Meters, Unit};
+use crate::{read_lossy, value};
 
 /// Bytes of a sector in `/proc/diskstats`, whatever the device's own are.
 const SECTOR: f64 = 512.0;
@@ -13,8 +13,7 @@ const MOST_DEVICES: usize = 32;
 /// Counts of the whole machine so far, and how its memory stands now. Values that the kernel lacks are left out.
 pub fn machine() -> Meters {
     let mut meters = Meters::default();
-    let text = |path: &str| fs::read(path).map(|it| String::from_utf8_lossy(&it).into_owned());
-    let read = |path: &str| text(path).unwrap_or_default();
+    let read = |path: &str| read_lossy(path).unwrap_or_default();
     let tick = 1.0 / rustix::param::clock_ticks_per_second().max(1) as f64;
     stat(&read("/proc/stat"), tick, &mut meters);
     memory(&read("/proc/meminfo"), &mut meters);
@@ -44,10 +43,10 @@ fn stat(text: &str, tick: f64, meters: &mut Meters) {
         let at = |i: usize| fields.get(i).copied();
         match key {
             "cpu" => cpu(&at, tick, meters),
-            "ctxt" => total(meters, "context switches", NO_LABEL, Unit::Things, at(0)),
-            "processes" => total(meters, "processes started", NO_LABEL, Unit::Things, at(0)),
-            "procs_running" => level(meters, "threads", ("state", "runnable"), Unit::Things, at(0)),
-            "procs_blocked" => level(meters, "threads", ("state", "waiting for a disk"), Unit::Things, at(0)),
+            "ctxt" => meters.total("context switches", &[], Unit::Things, at(0)),
+            "processes" => meters.total("processes started", &[], Unit::Things, at(0)),
+            "procs_running" => meters.level("threads", &[("state", "runnable")], Unit::Things, at(0)),
+            "procs_blocked" => meters.level("threads", &[("state", "waiting for a disk")], Unit::Things, at(0)),
             _ => {}
         }
     }
@@ -66,18 +65,13 @@ fn cpu(at: &dyn Fn(usize) -> Option<f64>, tick: f64, meters: &mut Meters) {
         ("idle, waiting for a disk", &[4]),
     ];
     for (state, fields) in states {
-        total(meters, "CPU", ("state", state), Unit::CpuSeconds, sum(fields));
+        meters.total("CPU", &[("state", state)], Unit::CpuSeconds, sum(fields));
     }
 }
 
 /// `Key:   number kB`.
 fn memory(text: &str, meters: &mut Meters) {
-    let find = |wanted: &str| {
-        let mut lines = text.lines().filter_map(|line| line.split_once(':'));
-        let (_, value) = lines.find(|(key, _)| *key == wanted)?;
-        let kib = number(value.trim().strip_suffix("kB")?.trim())?;
-        Some(kib * 1024.0)
-    };
+    let find = |key: &str| value(text, key).map(|kib| kib as f64 * 1024.0);
     let sum = |keys: &[&str]| -> Option<f64> { keys.iter().map(|key| find(key)).sum() };
     let shared = find("Shmem").unwrap_or(0.0);
     let cached = sum(&["Cached", "Buffers"]).map(|all| (all - shared).max(0.0));
@@ -88,13 +82,13 @@ fn memory(text: &str, meters: &mut Meters) {
         ("kernel", sum(&["Slab", "KernelStack", "PageTables"])),
     ];
     for (kind, bytes) in kinds {
-        level(meters, "memory", ("kind", kind), Unit::Bytes, bytes);
+        meters.level("memory", &[("kind", kind)], Unit::Bytes, bytes);
     }
     // Beside it the kinds could not be told apart.
-    level(meters, "free memory", NO_LABEL, Unit::Bytes, find("MemFree"));
-    level(meters, "not yet written to disk", NO_LABEL, Unit::Bytes, sum(&["Dirty", "Writeback"]));
+    meters.level("free memory", &[], Unit::Bytes, find("MemFree"));
+    meters.level("not yet written to disk", &[], Unit::Bytes, sum(&["Dirty", "Writeback"]));
     let swap = find("SwapTotal").zip(find("SwapFree")).filter(|(all, _)| *all > 0.0);
-    level(meters, "swap used", NO_LABEL, Unit::Bytes, swap.map(|(all, free)| (all - free).max(0.0)));
+    meters.level("swap used", &[], Unit::Bytes, swap.map(|(all, free)| (all - free).max(0.0)));
 }
 
 /// `major minor name reads merged sectors ms writes merged sectors ms in-flight ms-busy …`.
@@ -116,7 +110,7 @@ fn disks(text: &str, is_disk: impl Fn(&str) -> bool, meters: &mut Meters) {
             }
         }
         let busy = at(9).map(|ms| ms / 1e3);
-        total(meters, "disk busy", device, Unit::Seconds, busy);
+        meters.total("disk busy", &[device], Unit::Seconds, busy);
     }
 }
 
@@ -145,9 +139,9 @@ fn paging(text: &str, page: f64, meters: &mut Meters) {
         let bytes = value.map(|pages| pages * page);
         let swapped = |direction| ("direction", direction);
         match key {
-            "pgmajfault" => total(meters, "major page faults", NO_LABEL, Unit::Things, value),
-            "pswpin" => total(meters, "swapped", swapped("in"), Unit::Bytes, bytes),
-            "pswpout" => total(meters, "swapped", swapped("out"), Unit::Bytes, bytes),
+            "pgmajfault" => meters.total("major page faults", &[], Unit::Things, value),
+            "pswpin" => meters.total("swapped", &[swapped("in")], Unit::Bytes, bytes),
+            "pswpout" => meters.total("swapped", &[swapped("out")], Unit::Bytes, bytes),
             _ => {}
         }
     }
@@ -166,25 +160,12 @@ fn pressure(text: &str, resource: &'static str, meters: &mut Meters) {
         }
         let waiting = format!("{resource} ({extent})");
         let labels = ("waiting for", waiting.as_str());
-        let seconds = micros.map(|micros| micros / 1e6);
-        total(meters, "pressure", labels, Unit::Seconds, seconds);
+        meters.total("pressure", &[labels], Unit::Seconds, micros.map(|micros| micros / 1e6));
     }
 }
 
 fn number(text: &str) -> Option<f64> {
     text.trim().parse::<u64>().ok().map(|it| it as f64)
-}
-
-fn total(meters: &mut Meters, name: &'static str, label: Label<'_>, unit: Unit, value: Option<f64>) {
-    if let Some(value) = value {
-        meters.total(name, &[label], unit, value);
-    }
-}
-
-fn level(meters: &mut Meters, name: &'static str, label: Label<'_>, unit: Unit, value: Option<f64>) {
-    if let Some(value) = value {
-        meters.level(name, label, unit, value);
-    }
 }
 
 #[cfg(test)]

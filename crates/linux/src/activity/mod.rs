@@ -49,18 +49,18 @@ pub enum Amount {
 pub struct Meters(Vec<(MeterName, Amount)>);
 
 impl Meters {
-    fn level(&mut self, name: &'static str, label: Label<'_>, unit: Unit, value: f64) {
-        self.push(name, &[label], unit, Amount::Level(value));
+    fn level(&mut self, name: &'static str, labels: &[Label<'_>], unit: Unit, value: impl Into<Option<f64>>) {
+        self.push(name, labels, unit, value.into().map(Amount::Level));
     }
 
-    fn total(&mut self, name: &'static str, labels: &[Label<'_>], unit: Unit, value: f64) {
-        self.push(name, labels, unit, Amount::Total(value));
+    fn total(&mut self, name: &'static str, labels: &[Label<'_>], unit: Unit, value: impl Into<Option<f64>>) {
+        self.push(name, labels, unit, value.into().map(Amount::Total));
     }
 
-    fn push(&mut self, name: &'static str, labels: &[Label<'_>], unit: Unit, amount: Amount) {
-        let labels = labels.iter().filter(|(key, _)| !key.is_empty());
-        let labels = labels.map(|(key, value)| (*key, (*value).to_owned())).collect();
-        self.0.push((MeterName { name, labels, unit }, amount));
+    /// Adds a meter, where it has an amount.
+    fn push(&mut self, name: &'static str, labels: &[Label<'_>], unit: Unit, amount: Option<Amount>) {
+        let labels = labels.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
+        self.0.extend(amount.map(|amount| (MeterName { name, labels, unit }, amount)));
     }
 
     /// The meters in the order in which they were read.
@@ -70,7 +70,6 @@ impl Meters {
 }
 
 type Label<'a> = (&'static str, &'a str);
-const NO_LABEL: Label<'static> = ("", "");
 
 /// A meter's level, or its total per second of elapsed time.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,7 +123,7 @@ mod tests {
     fn total(value: f64) -> Meters {
         let mut meters = Meters::default();
         meters.total("disk", &[("device", "vda")], Unit::Bytes, value);
-        meters.level("memory", NO_LABEL, Unit::Bytes, 7.0);
+        meters.level("memory", &[], Unit::Bytes, 7.0);
         meters
     }
 
@@ -134,8 +133,7 @@ mod tests {
         let at = |ms| Time(0) + Nanos::from_millis(ms);
         let mut next = |ms, value| {
             let values = rates.next(at(ms), total(value));
-            let found = values.iter().map(|it| (it.name.name, it.is_rate, it.value));
-            found.collect::<Vec<_>>()
+            values.iter().map(|it| (it.name.name, it.is_rate, it.value)).collect::<Vec<_>>()
         };
         let level = ("memory", false, 7.0);
         assert_eq!(next(0, 1000.0), [level], "one reading says nothing of rates");

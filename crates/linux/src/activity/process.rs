@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::linux::fs::MetadataExt as _;
 
-use super::{Meters, NO_LABEL, Unit};
-use crate::ProcessId;
-use crate::threads;
+use super::{Meters, Unit};
+use crate::{ProcessId, read_lossy, threads, value};
 
-/// Reading a thread takes some 20 microseconds: processes with more of them have no context switches here, rather than
-/// those of a part.
+/// Processes with more have no context switches here: reading a thread takes some 20 microseconds.
 const MOST_THREADS: usize = 500;
 /// Readings that a member may be missing from before it counts as ended; its number may be another's some time later.
 const MOST_MISSED: u32 = 10;
@@ -28,7 +26,6 @@ struct Growth<Member> {
     sums: Vec<f64>,
 }
 
-/// Counts of a member at its last reading.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     counts: Vec<u64>,
@@ -102,8 +99,7 @@ impl ProcessActivity {
 }
 
 fn status(of: &str) -> Option<String> {
-    let bytes = fs::read(format!("/proc/{of}/status")).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    read_lossy(format!("/proc/{of}/status")).ok()
 }
 
 /// Resident memory by kind, what was swapped out, threads and open files.
@@ -119,19 +115,14 @@ fn memory(ids: &[ProcessId], meters: &mut Meters) {
         }
     }
     for ((kind, _), sum) in kinds.into_iter().zip(sums) {
-        if let Some(bytes) = sum {
-            meters.level("memory", ("kind", kind), Unit::Bytes, bytes);
-        }
+        meters.level("memory", &[("kind", kind)], Unit::Bytes, sum);
     }
     // The size of the folder is their number, from Linux 6.2 on; to count them takes long where there are many.
     let open = ids.iter().filter_map(|id| {
-        let folder = fs::metadata(format!("/proc/{}/fd", id.pid)).ok()?;
-        Some(folder.st_size() as f64).filter(|files| *files > 0.0)
+        Some(fs::metadata(format!("/proc/{}/fd", id.pid)).ok()?.st_size() as f64).filter(|files| *files > 0.0)
     });
     let open: f64 = open.sum();
-    if open > 0.0 {
-        meters.level("open files", NO_LABEL, Unit::Things, open);
-    }
+    meters.level("open files", &[], Unit::Things, Some(open).filter(|files| *files > 0.0));
 }
 
 /// Minor and major faults; then bytes read from and written to disks, where they may be seen.
@@ -148,13 +139,6 @@ fn totals(id: ProcessId) -> Option<Vec<u64>> {
 fn switches(status: &str) -> Option<Vec<u64>> {
     let waited = value(status, "voluntary_ctxt_switches")?;
     Some(vec![waited, value(status, "nonvoluntary_ctxt_switches")?])
-}
-
-/// The number behind `key:`.
-fn value(text: &str, key: &str) -> Option<u64> {
-    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
-    let (_, value) = lines.find(|(found, _)| *found == key)?;
-    value.split_ascii_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Trees whose processes come and go at random, played and real.
 
+use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,6 @@ use super::*;
 
 const TICK: u64 = 1_000_000;
 
-/// A process of a played machine.
 #[derive(Clone, Copy, Debug, Default)]
 struct Played {
     parent: u32,
@@ -24,7 +24,6 @@ struct Machine {
     random: Random,
     next: u32,
     live: BTreeMap<u32, Played>,
-    /// CPU time of the tree.
     truth: u64,
     /// Of that, what went where nobody can see it.
     hidden: u64,
@@ -63,6 +62,12 @@ impl Machine {
         }
     }
 
+    fn see(&self, id: ProcessId) -> Option<Seen> {
+        let played = self.live.get(&id.pid)?;
+        let of_children = Nanos(played.of_children / TICK * TICK);
+        Some(Seen { parent: played.parent, cpu: Some(Nanos(played.cpu)), of_children })
+    }
+
     fn end(&mut self, pid: u32) {
         let ended = self.live.remove(&pid).unwrap();
         for orphan in self.live.values_mut().filter(|it| it.parent == pid) {
@@ -94,51 +99,27 @@ fn what_a_changing_tree_uses_is_counted_once() {
             }
             // Every fourth look finds who is new.
             if machine.below(4) == 0 {
-                for pid in machine.live.keys() {
-                    accounts.join(id(*pid));
-                    accounts.adopt(id(*pid), machine.live[pid].parent);
+                for (pid, played) in &machine.live {
+                    accounts.adopt(id(*pid), played.parent);
                 }
             } else {
-                accounts.join(id(2));
+                accounts.members.entry(id(2)).or_default();
             }
-            accounts.look(&mut |id| {
-                let played = machine.live.get(&id.pid)?;
-                Some(Seen {
-                    parent: played.parent,
-                    cpu: Some(Nanos(played.cpu)),
-                    of_children: Nanos(played.of_children / TICK * TICK),
-                })
-            });
+            accounts.look(&mut |id| machine.see(id));
             assert!(accounts.total >= before, "seed {seed}: it went back");
             before = accounts.total;
             // Each process that has had children may round.
             let rounding = TICK * ROUNDING_TICKS * u64::from(machine.next);
-            assert!(
-                accounts.total.0 <= machine.truth + rounding,
-                "seed {seed}: {} of {}",
-                accounts.total,
-                machine.truth
-            );
+            let (total, truth) = (accounts.total, machine.truth);
+            assert!(total.0 <= truth + rounding, "seed {seed}: {total} of {truth}");
         }
         for pid in machine.live.keys() {
-            accounts.join(id(*pid));
+            accounts.members.entry(id(*pid)).or_default();
         }
-        accounts.look(&mut |id| {
-            let played = machine.live.get(&id.pid)?;
-            Some(Seen {
-                parent: played.parent,
-                cpu: Some(Nanos(played.cpu)),
-                of_children: Nanos(played.of_children / TICK * TICK),
-            })
-        });
+        accounts.look(&mut |id| machine.see(id));
         let rounding = TICK * ROUNDING_TICKS * u64::from(machine.next);
-        assert!(
-            accounts.total.0 + machine.hidden + rounding >= machine.truth,
-            "seed {seed}: {} of {}, {} hidden",
-            accounts.total,
-            machine.truth,
-            machine.hidden
-        );
+        let (total, truth, hidden) = (accounts.total, machine.truth, machine.hidden);
+        assert!(total.0 + hidden + rounding >= truth, "seed {seed}: {total} of {truth}, {hidden} hidden");
     }
 }
 
@@ -152,10 +133,7 @@ fn children_that_nobody_saw_and_orphans_count() {
     );
     let mut root =
         Command::new("sh").args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = {
-        use std::io::BufRead as _;
-        std::io::BufReader::new(root.stdout.take().unwrap()).lines()
-    };
+    let mut lines = BufReader::new(root.stdout.take().unwrap()).lines();
     let mut hear = || lines.next().unwrap().unwrap();
     let mut stdin = root.stdin.take().unwrap();
     let mut go = || std::io::Write::write_all(&mut stdin, b"\n").unwrap();
@@ -178,8 +156,7 @@ fn children_that_nobody_saw_and_orphans_count() {
         assert!(Instant::now() < deadline, "the orphan's time is not counted");
         std::thread::sleep(Duration::from_millis(10));
     }
-    let orphan = ProcessId::of(spinner).unwrap();
-    assert!(orphan.signal(rustix::process::Signal::KILL));
+    assert!(ProcessId::of(spinner).unwrap().signal(rustix::process::Signal::KILL));
     let last = tree.read().unwrap().cpu;
     go();
     root.wait().unwrap();
@@ -190,7 +167,7 @@ fn children_that_nobody_saw_and_orphans_count() {
 /// Memory of a process between its end and its parent's notice of it.
 #[test]
 fn the_memory_of_a_process_that_ends_is_the_last_that_it_had() {
-    let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+    let mut child = testkit::ChildGuard::idle();
     let mut tree = ProcessTree::of(Some(child.id()));
     let deadline = Instant::now() + Duration::from_secs(10);
     let lived = loop {

@@ -1,7 +1,7 @@
 //! Several listeners on one port, in every combination of addresses that the kernel allows.
 
 use std::io::{ErrorKind, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::Command;
 use std::thread;
@@ -13,17 +13,8 @@ use testkit::ChildGuard;
 use super::*;
 
 /// A process that holds a socket and nothing else, until dropped.
-struct Holder(ChildGuard);
-
-impl Holder {
-    fn of(socket: impl Into<OwnedFd>) -> Self {
-        let mut command = Command::new("sleep");
-        Self(ChildGuard(command.arg("60").stdin(socket.into()).spawn().unwrap()))
-    }
-
-    fn pid(&self) -> u32 {
-        self.0.id()
-    }
+fn holder(socket: impl Into<OwnedFd>) -> ChildGuard {
+    ChildGuard(Command::new("sleep").arg("60").stdin(socket.into()).spawn().unwrap())
 }
 
 /// Listens where others may listen too; on `::` for both families, as servers do.
@@ -41,8 +32,7 @@ fn listen(ip: IpAddr, port: u16) -> TcpListener {
 }
 
 fn free_port() -> u16 {
-    let any = TcpListener::bind("127.0.0.1:0").unwrap();
-    any.local_addr().unwrap().port()
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn addresses() -> Vec<IpAddr> {
@@ -60,8 +50,7 @@ fn reached(listeners: &[TcpListener], to: SocketAddr) -> Option<usize> {
     let accepted = || {
         listeners.iter().position(|listener| {
             listener.set_nonblocking(true).unwrap();
-            let accepted = listener.accept();
-            accepted.is_ok_and(|(_, from)| canonical(from) == canonical(ours))
+            listener.accept().is_ok_and(|(_, from)| canonical(from) == canonical(ours))
         })
     };
     // On a busy machine the last word of the handshake comes after `connect` has returned.
@@ -118,11 +107,10 @@ fn of_several_listeners_on_one_port_the_right_one_is_told() {
         let to = all.iter().filter(|ip| !ip.is_unspecified());
         let to: Vec<SocketAddr> = to.map(|ip| SocketAddr::new(*ip, port)).collect();
         let reached: Vec<_> = to.iter().map(|to| reached(&listeners, *to)).collect();
-        let holders: Vec<Holder> = listeners.into_iter().map(Holder::of).collect();
+        let holders: Vec<_> = listeners.into_iter().map(holder).collect();
         for (to, reached) in to.iter().zip(reached) {
-            let expected: Vec<u32> = reached.map(|at| holders[at].pid()).into_iter().collect();
-            let found = settled(|| listening_on(&[*to]), &expected);
-            assert_eq!(found, expected, "{to} of set {set:05b}");
+            let expected: Vec<u32> = reached.map(|at| holders[at].id()).into_iter().collect();
+            assert_eq!(settled(|| listening_on(&[*to]), &expected), expected, "{to} of set {set:05b}");
         }
     }
 }
@@ -133,22 +121,18 @@ fn of_several_owners_of_one_address_the_one_that_serves_us_is_told() {
     for ip in addresses() {
         let port = free_port();
         let listeners: Vec<TcpListener> = (0..3).map(|_| listen(ip, port)).collect();
-        let to = match ip {
-            ip if ip.is_unspecified() => SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
-            ip => SocketAddr::new(ip, port),
-        };
+        let to = SocketAddr::new(if ip.is_unspecified() { Ipv4Addr::LOCALHOST.into() } else { ip }, port);
         assert_eq!(server_of_our_connections(port), Server::Unknown, "no connection");
         let stream = TcpStream::connect(to).unwrap();
         let accepted = listeners.iter().find_map(|listener| {
             listener.set_nonblocking(true).unwrap();
             listener.accept().ok()
         });
-        let mut holders: Vec<Holder> = listeners.into_iter().map(Holder::of).collect();
+        let mut holders: Vec<_> = listeners.into_iter().map(holder).collect();
         assert_eq!(settled(|| listening_on(&[to]).len(), &3), 3, "{to}");
-        holders.push(Holder::of(accepted.unwrap().0));
-        let server = Server::Processes(vec![holders[3].pid()]);
-        let found = settled(|| server_of_our_connections(port), &server);
-        assert_eq!(found, server, "{to}");
+        holders.push(holder(accepted.unwrap().0));
+        let server = Server::Processes(vec![holders[3].id()]);
+        assert_eq!(settled(|| server_of_our_connections(port), &server), server, "{to}");
         drop(stream);
     }
 }

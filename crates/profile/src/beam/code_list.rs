@@ -17,7 +17,6 @@ use super::compiled::{CompiledModule, HEAD, of_emulator};
 use super::is_pointer;
 use crate::memory::Memory;
 
-/// The variable.
 pub(crate) const CODE_LIST: &str = "__jit_debug_descriptor";
 
 const VERSION: u64 = 1;
@@ -29,21 +28,12 @@ const MOST_BYTES: usize = 256 << 20;
 /// How often a list is read before it is left for later.
 const ATTEMPTS: usize = 3;
 
-/// The list of a running emulator.
 #[derive(Debug)]
 pub(crate) struct CodeList {
-    /// Where the variable is.
     address: u64,
-    /// Entries by address, as they were when they were read, and what their records held.
-    known: HashMap<u64, (ListedCode, Option<Digest>)>,
+    /// Entries by address, as they were when they were read, and the hash of their records.
+    known: HashMap<u64, (ListedCode, Option<u64>)>,
 }
-
-/// The hash of a record's bytes.
-type Digest = u64;
-
-/// The emulator's memory holds no list, or one that changes all the time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoList;
 
 /// Entry of the list, and how its record begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +46,6 @@ struct ListedCode {
 }
 
 impl CodeList {
-    /// The list whose variable is there.
     pub(crate) fn at(address: u64) -> Self {
         Self { address, known: HashMap::new() }
     }
@@ -66,23 +55,18 @@ impl CodeList {
         let mut records = Records::of(memory);
         let mut attempts = (0..ATTEMPTS).filter_map(|_| self.new_entries(&mut records));
         let entries = attempts.next()?;
-        let mut oldest = entries.iter().rev();
-        oldest.find_map(|(_, entry)| of_emulator(records.read(entry)?))
+        entries.iter().rev().find_map(|(_, entry)| of_emulator(records.read(entry)?))
     }
 
     /// Has `take` see the modules that are new since the last time, in the order in which they were compiled; how many
-    /// records those were, whatever they held.
-    pub(crate) fn read_on(
-        &mut self,
-        memory: &impl Memory,
-        take: &mut dyn FnMut(&CompiledModule<'_>),
-    ) -> Result<usize, NoList> {
+    /// records those were, whatever they held. `None`: the memory holds no list, or one that changes all the time.
+    pub(crate) fn read_on(&mut self, memory: &impl Memory, take: &mut dyn FnMut(&CompiledModule<'_>)) -> Option<usize> {
         if self.known.len() > 2 * MOST_ENTRIES {
             self.known.clear();
         }
         let mut records = Records::of(memory);
         let mut attempts = (0..ATTEMPTS).filter_map(|_| self.new_entries(&mut records));
-        let entries = attempts.next().ok_or(NoList)?;
+        let entries = attempts.next()?;
         for &(address, entry) in entries.iter().rev() {
             // One that was taken out meanwhile may be anything.
             let record = records.read(&entry);
@@ -91,7 +75,7 @@ impl CodeList {
             }
             self.known.insert(address, (entry, record.map(digest)));
         }
-        Ok(entries.len())
+        Some(entries.len())
     }
 
     /// The entries in front of the first that is known, with their addresses; `None` where they are no list.
@@ -164,16 +148,14 @@ impl<'m, M: Memory> Records<'m, M> {
         Self { memory, bytes: Vec::new(), left: MOST_BYTES }
     }
 
-    /// Present record of an entry.
     fn read(&mut self, entry: &ListedCode) -> Option<&[u8]> {
         self.left = self.left.checked_sub(entry.len)?;
         self.bytes.resize(entry.len, 0);
-        let whole = self.memory.read(entry.record, &mut self.bytes);
-        whole.then_some(&*self.bytes)
+        self.memory.read(entry.record, &mut self.bytes).then_some(&*self.bytes)
     }
 }
 
-fn digest(record: &[u8]) -> Digest {
+fn digest(record: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(record);
     hasher.finish()

@@ -30,7 +30,6 @@ const WHOLE_HEAD: usize = 32;
 const AFTER_MODULE: usize = 6;
 const AFTER_OTHERS: usize = 2;
 
-/// The code of a module.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct CompiledModule<'a> {
     pub(crate) code: Range<u64>,
@@ -56,8 +55,7 @@ pub(crate) struct CompiledLine<'a> {
 }
 
 impl<'a> CompiledModule<'a> {
-    /// Reads a record; `None` where anything in it is not as it must be, up to its length. What is said of the
-    /// emulator is a module without code.
+    /// Reads a record; `None` where anything in it is wrong, up to its length. The emulator's is a module without code.
     pub(super) fn parse(record: &'a [u8]) -> Option<Self> {
         let mut fields = Fields(record);
         let kind = fields.u32()?;
@@ -121,9 +119,7 @@ pub(super) fn of_emulator(record: &[u8]) -> Option<(u64, bool)> {
 /// The names of the functions in a record of the emulator's, for the fuzz target.
 pub fn beam_functions(record: &[u8]) -> Vec<String> {
     let module = CompiledModule::parse(record).unwrap_or_default();
-    let functions = module.functions.iter();
-    let names = functions.map(|it| String::from_utf8_lossy(it.name).into_owned());
-    names.collect()
+    module.functions.iter().map(|it| String::from_utf8_lossy(it.name).into_owned()).collect()
 }
 
 #[cfg(test)]
@@ -181,10 +177,7 @@ pub(super) mod tests {
             [(0x7f00_0000..0x7f00_0040, "m:f/1".as_bytes()), (0x7f00_0040..0x7f00_0090, "m:é/0".as_bytes()),]
         );
         assert_eq!(beam_functions(&record), ["m:f/1", "m:é/0"]);
-    }
-
-    #[test]
-    fn what_is_said_of_the_emulator_has_no_code() {
+        // What is said of the emulator has no code.
         assert_eq!(CompiledModule::parse(&[0; 32]), Some(CompiledModule::default()));
     }
 
@@ -199,8 +192,7 @@ pub(super) mod tests {
         assert_eq!(CompiledModule::parse(&long), None);
         let wrong = |address, length, start, end| {
             let name = "m:f/1";
-            let lines = 0;
-            let function = Written { start, end, name, lines };
+            let function = Written { start, end, name, lines: 0 };
             CompiledModule::parse(&record(address, length, &[function])).is_none()
         };
         assert!(!wrong(0x1000, 0x90, 0, 0x90));

@@ -70,8 +70,7 @@ impl Places {
 }
 
 impl IdentifierLayout {
-    /// Rule that holds for a node's processes, each with its place in the table and its identifier; `places` are the
-    /// table's own, from OTP 26 on.
+    /// Rule that holds for processes, by place in the table and identifier; `places` are the table's, from OTP 26 on.
     pub(super) fn of(processes: impl Iterator<Item = (usize, u64)>, places: Option<Places>) -> Self {
         // The first place is 0, as the first serial is.
         let placed: Vec<(u64, u64)> =
@@ -87,7 +86,6 @@ impl IdentifierLayout {
     }
 }
 
-/// A process of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ProcessId {
     term: u64,
@@ -115,7 +113,6 @@ impl fmt::Display for ProcessId {
     }
 }
 
-/// Whether a word is the identifier of a local process.
 pub(crate) fn is_identifier(word: u64) -> bool {
     word & IDENTIFIER_MASK == IDENTIFIER_TAG
 }
@@ -141,8 +138,7 @@ mod tests {
             (Scattered(places), 3 << 32 | (1 << 20 | 5 << 3) << 4 | 3, "<0.1048581.3>"),
             (Unknown, 0x73, "process 0x73"),
         ] {
-            let process = ProcessId::of_term(term, layout).unwrap();
-            assert_eq!(process.to_string(), wanted, "{term:x}");
+            assert_eq!(ProcessId::of_term(term, layout).unwrap().to_string(), wanted, "{term:x}");
         }
     }
 

@@ -13,7 +13,6 @@ mod schedulers;
 mod variables;
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 
 use linux::maps::{self, Mapping};
 
@@ -63,14 +62,11 @@ impl ProcessLayout {
     /// Bytes from the first field on that hold all of them.
     pub(crate) const SPAN: i16 = 128;
 
-    /// The field that comes first.
     pub(crate) fn first(&self) -> i16 {
-        let fields = [self.stop, self.frame_pointer, self.heap, self.hend];
-        fields.into_iter().min().unwrap_or_default()
+        [self.stop, self.frame_pointer, self.heap, self.hend].into_iter().min().unwrap_or_default()
     }
 }
 
-/// A running BEAM with a JIT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Vm {
     pub(crate) process: ProcessLayout,
@@ -80,43 +76,22 @@ pub(crate) struct Vm {
     pub(crate) normal_exit: u64,
     /// Where each scheduler writes down which process it runs.
     pub(crate) current_process: HashMap<Scheduler, u64>,
-    /// How the identifiers of processes are made up.
     pub(crate) identifiers: IdentifierLayout,
 }
 
-/// Why Erlang stacks cannot be found in a BEAM.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unfamiliar {
-    /// Neither a variable nor a record of compiled code says what processes return to: it has no JIT, or is of another
-    /// release.
-    Exit,
-    /// No table of processes.
-    Processes,
-    /// No offsets that hold for all processes.
-    Process,
-    /// No offsets that hold for all schedulers.
-    Scheduler,
-}
-
-impl fmt::Display for Unfamiliar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exit => f.write_str("its record of compiled code was not found"),
-            Self::Processes => f.write_str("its table of processes was not found"),
-            Self::Process => f.write_str("the layout of its processes is unknown"),
-            Self::Scheduler => f.write_str("the layout of its schedulers is unknown"),
-        }
-    }
-}
+/// The BEAM has no JIT, or is of another release: nothing says what processes return to.
+const NO_EXIT: &str = "its record of compiled code was not found";
+const NO_TABLE: &str = "its table of processes was not found";
+const NO_PROCESS: &str = "the layout of its processes is unknown";
+const NO_SCHEDULER: &str = "the layout of its schedulers is unknown";
 
 impl Vm {
-    /// Looks into a BEAM's memory.
-    pub(crate) fn discover(memory: &impl Memory, variables: &Variables) -> Result<Self, Unfamiliar> {
-        let (normal_exit, frame_pointers) = variables.ends(memory).ok_or(Unfamiliar::Exit)?;
-        let table = variables.tables().find_map(|at| processes(memory, at));
-        let table = table.ok_or(Unfamiliar::Processes)?;
+    /// Looks into a BEAM's memory; says why its Erlang stacks cannot be found.
+    pub(crate) fn discover(memory: &impl Memory, variables: &Variables) -> Result<Self, &'static str> {
+        let (normal_exit, frame_pointers) = variables.ends(memory).ok_or(NO_EXIT)?;
+        let table = variables.tables().find_map(|at| processes(memory, at)).ok_or(NO_TABLE)?;
         let processes = table.entries;
-        let process = process_layout(memory, &processes, normal_exit).ok_or(Unfamiliar::Process)?;
+        let process = process_layout(memory, &processes, normal_exit).ok_or(NO_PROCESS)?;
         let current_process = match variables.schedulers(memory) {
             Some((ordinary, dirty)) => schedulers::current_processes(memory, ordinary, &dirty),
             None => schedulers::among(memory, &variables.cache_lines()),
@@ -125,7 +100,7 @@ impl Vm {
             process,
             frame_pointers,
             normal_exit,
-            current_process: current_process.ok_or(Unfamiliar::Scheduler)?,
+            current_process: current_process.ok_or(NO_SCHEDULER)?,
             identifiers: IdentifierLayout::of(
                 (processes.iter()).map(|entry| (entry.place, entry.identifier)),
                 table.places,
@@ -134,16 +109,13 @@ impl Vm {
     }
 }
 
-/// An entry of the table of processes.
 struct Entry {
     place: usize,
     process: u64,
     identifier: u64,
 }
 
-/// The table of processes.
 struct Table {
-    /// Some processes of the node.
     entries: Vec<Entry>,
     /// Places that it has noted, from OTP 26 on.
     places: Option<Places>,
@@ -156,9 +128,7 @@ const SIZE_WORDS: usize = 5;
 /// The table of processes: the entries that most of them are found in.
 fn processes(memory: &impl Memory, table: u64) -> Option<Table> {
     let words = memory.words(table, TABLE_WORDS);
-    let candidates = words.iter().enumerate();
-    let candidates = candidates.filter(|(_, word)| is_pointer(**word));
-    let found = candidates.map(|(at, entries)| {
+    let found = words.iter().enumerate().filter(|(_, word)| is_pointer(**word)).map(|(at, entries)| {
         // No two processes have the same identifier; other things that begin alike may.
         let mut identifiers = HashSet::new();
         let entries = memory.words(*entries, TABLE_ENTRIES).into_iter().enumerate();
@@ -189,8 +159,7 @@ fn identifier_of(memory: &impl Memory, address: u64) -> Option<u64> {
     word.filter(|&word| is_identifier(word))
 }
 
-/// Where processes have the bounds of heap and stack. A process that is collecting garbage or
-/// starting meanwhile may not fit, so most of them decide.
+/// Where processes have the bounds of heap and stack, by most of them: some may be starting or collecting garbage.
 fn process_layout(memory: &impl Memory, processes: &[Entry], normal_exit: u64) -> Option<ProcessLayout> {
     let processes: Vec<Vec<u64>> = (processes.iter())
         .map(|entry| memory.words(entry.process, PROCESS_WORDS))

@@ -48,8 +48,7 @@ impl Scheduler {
             };
             Some((number, kind))
         })?;
-        let number = number.parse().ok()?;
-        Some(Self { kind, number })
+        Some(Self { kind, number: number.parse().ok()? })
     }
 }
 
@@ -61,9 +60,8 @@ pub(super) struct Group {
     pub(super) count: u64,
 }
 
-/// Where each scheduler writes down its process: in front of its kind, its number, and its number among the
-/// dirty ones. The ordinary ones decide where in a scheduler that is; dirty ones count where it holds for all of
-/// their kind.
+/// Where each scheduler writes down its process: in front of its kind, its number, and its number among the dirty ones.
+/// The ordinary ones decide where in a scheduler that is; dirty ones count where it holds for all of their kind.
 pub(super) fn current_processes(
     memory: &impl Memory,
     ordinary: Group,
@@ -85,10 +83,7 @@ pub(super) fn current_processes(
 /// are ten unless somebody says otherwise, show where in a scheduler its number is and how large it is.
 pub(super) fn among(memory: &impl Memory, places: &[u64]) -> Option<HashMap<Scheduler, u64>> {
     use SchedulerKind::{DirtyCpu, DirtyIo, Ordinary};
-    let first = |kind, first| {
-        let count = 2;
-        Group { kind, first, count }
-    };
+    let first = |kind, first| Group { kind, first, count: 2 };
     let (at, size) = places.iter().find_map(|&place| {
         let io = first(DirtyIo, place);
         let words = memory.words(place, SCHEDULER_WORDS);
@@ -174,8 +169,7 @@ mod tests {
             ("1_aux", None),
             ("beam.smp", None),
         ] {
-            let found = Scheduler::of_thread(name).map(|it| (it.kind, it.number));
-            assert_eq!(found, wanted, "{name}");
+            assert_eq!(Scheduler::of_thread(name).map(|it| (it.kind, it.number)), wanted, "{name}");
         }
     }
 }

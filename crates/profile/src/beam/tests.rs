@@ -1,26 +1,27 @@
 //! A BEAM whose memory is made up, and others that are none.
 
+use std::collections::BTreeMap;
+
 use super::*;
 
-/// Memory in pieces.
-#[derive(Default)]
-struct Pieces(Vec<(u64, Vec<u64>)>);
+/// Memory in pieces, by address.
+#[derive(Clone, Default)]
+pub(in crate::beam) struct Pieces(pub(in crate::beam) BTreeMap<u64, Vec<u8>>);
 
 impl Memory for Pieces {
     fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
-        self.0.iter().any(|(start, words)| {
-            let Some(at) = address.checked_sub(*start) else {
-                return false;
-            };
-            let at = at as usize;
-            if at.saturating_add(bytes.len()) > 8 * words.len() {
-                return false;
-            }
-            for (at, byte) in (at..).zip(&mut *bytes) {
-                *byte = words[at / 8].to_ne_bytes()[at % 8];
-            }
-            true
-        })
+        let piece = self.0.range(..=address).next_back();
+        let from = piece.and_then(|(start, all)| {
+            let at = usize::try_from(address - start).ok()?;
+            all.get(at..at.checked_add(bytes.len())?)
+        });
+        from.map(|from| bytes.copy_from_slice(from)).is_some()
+    }
+}
+
+impl Pieces {
+    pub(in crate::beam) fn write(&mut self, address: u64, words: &[u64]) {
+        self.0.insert(address, words.iter().flat_map(|it| it.to_ne_bytes()).collect());
     }
 }
 
@@ -40,14 +41,14 @@ const DEBIAN_25: Build = Build { schedulers: 2, scheduler_words: 41_728 / 8, num
 
 impl Build {
     fn memory(&self) -> (Pieces, Variables) {
-        let mut pieces = Vec::new();
+        let mut pieces = Pieces::default();
         let (variables, table, entries) = (0x5000_0000, 0x5100_0000, 0x6000_0000);
         let schedulers = 0x7000_0000;
-        pieces.push((variables, vec![NORMAL_EXIT, 1, self.schedulers, schedulers]));
+        pieces.write(variables, &[NORMAL_EXIT, 1, self.schedulers, schedulers]);
         let mut words = vec![0; 64];
         words[9] = 0x5000_0000;
         words[24] = entries;
-        pieces.push((table, words));
+        pieces.write(table, &words);
         let mut words = vec![0; 4096];
         for i in 0..20u64 {
             let (process, heap) = (0x1_0000_0000 + i * 4096, 0x2_0000_0000 + i * 8192);
@@ -61,10 +62,10 @@ impl Build {
             fields[self.stop + 1] = hend - 16;
             fields[self.heap] = heap;
             fields[self.heap + 1] = hend;
-            pieces.push((process, fields));
-            pieces.push((hend - 16, vec![0, NORMAL_EXIT]));
+            pieces.write(process, &fields);
+            pieces.write(hend - 16, &[0, NORMAL_EXIT]);
         }
-        pieces.push((entries, words));
+        pieces.write(entries, &words);
         let mut words = vec![0; (self.scheduler_words * self.schedulers) as usize + 200];
         for i in 0..self.schedulers {
             let at = (i * self.scheduler_words + self.number) as usize;
@@ -72,7 +73,7 @@ impl Build {
             words[at + 2] = 1;
             words[at - 2] = if i == 0 { 0x1_0000_0000 } else { 0 };
         }
-        pieces.push((schedulers, words));
+        pieces.write(schedulers, &words);
         // Two dirty ones beside them, in memory of their own.
         let dirty = 0x7800_0000;
         let mut words = vec![0; (self.scheduler_words * 2) as usize + 200];
@@ -81,8 +82,8 @@ impl Build {
             words[at - 1] = 1;
             words[at + 1] = i + 1;
         }
-        pieces.push((dirty, words));
-        pieces.push((variables + 32, vec![2, dirty]));
+        pieces.write(dirty, &words);
+        pieces.write(variables + 32, &[2, dirty]);
         let symbols = [
             ("beam_normal_exit", variables),
             ("erts_frame_layout", variables + 8),
@@ -96,7 +97,7 @@ impl Build {
             ("erts_aligned_dirty_io_scheduler_data", variables + 40),
         ];
         let variables = Variables { exported: symbols.into(), data: Vec::new() };
-        (Pieces(pieces), variables)
+        (pieces, variables)
     }
 }
 
@@ -112,17 +113,16 @@ impl Build {
         words.extend([0x6000_0000, 0, 1 << 20, (1 << 20) - 1, (1 << 17) - 1, 7, 17 << 32 | 3]);
         words.extend([self.schedulers, 0x7000_0000, 2, 0x7800_0000, 3, files]);
         words.resize(200, 0);
-        memory.0.push((data, words.clone()));
-        memory.0.push((entry, vec![0, 0, record, 32]));
-        memory.0.push((record, vec![0, 1, NORMAL_EXIT, 0]));
+        memory.write(data, &words);
+        memory.write(entry, &[0, 0, record, 32]);
+        memory.write(record, &[0, 1, NORMAL_EXIT, 0]);
         let mut io = vec![0; (self.scheduler_words * 3) as usize + 200];
         for i in 0..3 {
             let at = (i * self.scheduler_words + self.number) as usize;
             (io[at - 1], io[at + 1]) = (2, i + 1);
         }
-        memory.0.push((files, io));
-        let variables = Variables { exported: HashMap::new(), data: vec![(data, words)] };
-        (memory, variables)
+        memory.write(files, &io);
+        (memory, Variables { data: vec![(data, words)], ..Variables::default() })
     }
 }
 
@@ -143,25 +143,17 @@ fn variables_that_are_not_exported_are_found_among_others() {
     for at in 0..30 {
         let mut other = words.clone();
         other[at] ^= 0x5555_5555_5555_5555;
-        let data = vec![(0x5200_0000, other)];
-        let exported = HashMap::new();
-        let _ = Vm::discover(&memory, &Variables { exported, data });
+        let _ = Vm::discover(&memory, &Variables { data: vec![(0x5200_0000, other)], ..Variables::default() });
     }
-    for piece in 0..memory.0.len() {
-        let mut missing = DEBIAN_25.hidden().0;
+    for piece in memory.0.keys() {
+        let mut missing = memory.clone();
         missing.0.remove(piece);
         let _ = Vm::discover(&missing, &variables);
     }
     for (variables, why) in [
-        (Variables::default(), Unfamiliar::Exit),
-        (
-            Variables { exported: HashMap::new(), data: vec![(0x5200_0000, words[..11].to_vec())] },
-            Unfamiliar::Processes,
-        ),
-        (
-            Variables { exported: HashMap::new(), data: vec![(0x5200_0000, words[..18].to_vec())] },
-            Unfamiliar::Scheduler,
-        ),
+        (Variables::default(), NO_EXIT),
+        (Variables { data: vec![(0x5200_0000, words[..11].to_vec())], ..Variables::default() }, NO_TABLE),
+        (Variables { data: vec![(0x5200_0000, words[..18].to_vec())], ..Variables::default() }, NO_SCHEDULER),
     ] {
         assert_eq!(Vm::discover(&memory, &variables), Err(why));
     }
@@ -199,21 +191,17 @@ fn offsets_are_found_wherever_they_are() {
 #[test]
 fn memory_that_is_no_beam_is_unfamiliar() {
     let (memory, symbols) = DEBIAN_25.memory();
-    for (name, unfamiliar) in [
-        ("beam_normal_exit", Unfamiliar::Exit),
-        ("erts_proc", Unfamiliar::Processes),
-        ("erts_no_schedulers", Unfamiliar::Scheduler),
-    ] {
+    for (name, unfamiliar) in
+        [("beam_normal_exit", NO_EXIT), ("erts_proc", NO_TABLE), ("erts_no_schedulers", NO_SCHEDULER)]
+    {
         let mut variables = symbols.clone();
         variables.exported.remove(name);
         assert_eq!(Vm::discover(&memory, &variables), Err(unfamiliar));
     }
     // Every word of it changed, and every piece of it missing.
-    for piece in 0..memory.0.len() {
-        let (mut garbled, mut missing) = (DEBIAN_25.memory().0, DEBIAN_25.memory().0);
-        for word in &mut garbled.0[piece].1 {
-            *word ^= 0x5555_5555_5555_5555;
-        }
+    for piece in memory.0.keys() {
+        let (mut garbled, mut missing) = (memory.clone(), memory.clone());
+        garbled.0.get_mut(piece).unwrap().iter_mut().for_each(|byte| *byte ^= 0x55);
         missing.0.remove(piece);
         let _ = Vm::discover(&garbled, &symbols);
         let _ = Vm::discover(&missing, &symbols);
@@ -224,11 +212,8 @@ fn memory_that_is_no_beam_is_unfamiliar() {
 #[test]
 fn things_that_begin_alike_are_no_processes() {
     let (mut memory, symbols) = DEBIAN_25.memory();
-    for (address, words) in &mut memory.0 {
-        if (0x1_0000_0000..0x2_0000_0000).contains(address) {
-            words[0] = 0x73;
-        }
+    for (_, process) in memory.0.range_mut(0x1_0000_0000..0x2_0000_0000) {
+        process[..8].copy_from_slice(&0x73u64.to_ne_bytes());
     }
-    let found = Vm::discover(&memory, &symbols);
-    assert_eq!(found, Err(Unfamiliar::Processes));
+    assert_eq!(Vm::discover(&memory, &symbols), Err(NO_TABLE));
 }

@@ -34,10 +34,8 @@ pub(crate) const NAMES: [&str; 10] = [
 /// Words of data that are searched: eight times those of OTP 29.
 const MOST_WORDS: u64 = 400_000;
 
-/// The variables of a running emulator.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Variables {
-    /// Addresses by name.
     pub(super) exported: HashMap<&'static str, u64>,
     /// Its data, each piece from an address on; none where it exports what it has.
     pub(super) data: Vec<(u64, Vec<u64>)>,
@@ -51,8 +49,7 @@ impl Variables {
         let data = if has_all {
             Vec::new()
         } else {
-            let ranges = maps::variables(pid, emulator).into_iter();
-            let pieces = ranges.filter_map(|it| {
+            let pieces = maps::variables(pid, emulator).into_iter().filter_map(|it| {
                 let words = (it.end - it.start).min(MOST_WORDS * 8) / 8;
                 Some((it.start, memory.words(it.start, usize::try_from(words).ok()?)))
             });
@@ -61,14 +58,11 @@ impl Variables {
         Self { exported, data }
     }
 
-    /// Where the list of compiled modules begins.
     pub(crate) fn code_list(&self, memory: &impl Memory) -> Option<u64> {
-        let exported = self.exported.get(CODE_LIST).copied();
-        exported.or_else(|| {
-            let mut places = self.windows(3);
-            let found = places.find(|(at, words)| code_list::begins(memory, *at, words));
-            found.map(|(at, _)| at)
-        })
+        self.exported
+            .get(CODE_LIST)
+            .copied()
+            .or_else(|| self.windows(3).find(|(at, words)| code_list::begins(memory, *at, words)).map(|(at, _)| at))
     }
 
     /// Return address of a process's last function, and whether frames are chained.
@@ -116,9 +110,6 @@ impl Variables {
 
     /// All places of the data with so many words from there on.
     fn windows(&self, count: usize) -> impl Iterator<Item = (u64, &[u64])> {
-        self.data.iter().flat_map(move |(start, words)| {
-            let places = (*start..).step_by(8);
-            places.zip(words.windows(count))
-        })
+        self.data.iter().flat_map(move |(start, words)| (*start..).step_by(8).zip(words.windows(count)))
     }
 }

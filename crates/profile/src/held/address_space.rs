@@ -15,11 +15,9 @@ pub(super) struct MappedRanges {
     ranges: Ranges<Piece>,
     /// Where the heap that `brk` moves ends; `None` where that is not known.
     heap_end: Option<u64>,
-    /// The number of the last block.
     last: u64,
 }
 
-/// A part of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Piece {
     range: Range<u64>,
@@ -111,7 +109,6 @@ const fn length(range: &Range<u64>) -> u64 {
     range.end.saturating_sub(range.start)
 }
 
-/// The pages of an extent.
 fn pages(extent: Extent) -> Range<u64> {
     extent.start..page_end(extent.start.saturating_add(extent.length))
 }

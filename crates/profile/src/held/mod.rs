@@ -33,8 +33,7 @@ impl<T> HeldMemory<T> {
             EventSource::AddressSpace => ToldBy::Addresses(MappedRanges::default()),
             _ => ToldBy::Numbers { one_in: event.one_in().into() },
         };
-        let blocks = Blocks::new(MOST_BLOCKS);
-        (event.weight == Weight::Held).then_some(Self { blocks, told_by })
+        (event.weight == Weight::Held).then_some(Self { blocks: Blocks::new(MOST_BLOCKS), told_by })
     }
 
     /// Looks at what the process has before its first step, where that is needed.
@@ -58,8 +57,7 @@ impl<T> HeldMemory<T> {
                     // The program could not follow it.
                     Extent { start: 0, .. } => self.blocks.leave_out(),
                     Extent { start, length } => {
-                        let stands_for = stands_for(length, *one_in);
-                        self.blocks.take(start, stands_for, by);
+                        self.blocks.take(start, stands_for(length, *one_in), by);
                     }
                 }
             }
@@ -74,7 +72,6 @@ impl<T> HeldMemory<T> {
         self.blocks.end()
     }
 
-    /// Note of blocks left out.
     pub(crate) fn left_out(&mut self) -> Option<String> {
         let count = self.blocks.left_out();
         (count > 0)
@@ -82,15 +79,13 @@ impl<T> HeldMemory<T> {
     }
 }
 
-/// The bytes that a block stands for which chance has chosen, one in so many bytes: its own, and those of the blocks of
-/// its size that were not chosen.
+/// The bytes that a block stands for, chosen one in so many bytes: its own, and those of its size that were not chosen.
 fn stands_for(bytes: u64, one_in: f64) -> u64 {
     let bytes = bytes as f64;
     let chosen = -(-bytes / one_in).exp_m1();
     (bytes / chosen).round() as u64
 }
 
-/// The blocks that are held.
 #[derive(Debug)]
 struct Blocks<T> {
     by_number: HashMap<u64, Block<T>>,
@@ -116,12 +111,10 @@ impl<T> Blocks<T> {
             self.leave_out();
             return false;
         }
-        let by = by();
-        self.by_number.insert(number, Block { bytes, by });
+        self.by_number.insert(number, Block { bytes, by: by() });
         true
     }
 
-    /// A block that was taken is not followed.
     const fn leave_out(&mut self) {
         self.left_out += 1;
     }
@@ -136,10 +129,8 @@ impl<T> Blocks<T> {
         }
     }
 
-    /// Ends the account; returns the blocks held, with their bytes.
     fn end(&mut self) -> Vec<(T, u64)> {
-        let blocks = std::mem::take(&mut self.by_number).into_values();
-        blocks.map(|it| (it.by, it.bytes)).collect()
+        std::mem::take(&mut self.by_number).into_values().map(|it| (it.by, it.bytes)).collect()
     }
 
     /// Blocks that were not followed, since this was last asked.

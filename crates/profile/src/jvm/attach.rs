@@ -21,7 +21,6 @@ use rustix::process::Signal;
 
 /// A JVM answers when its threads have come to a safepoint, which takes milliseconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time in which a JVM opens its socket.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Longer answers are cut.
@@ -32,50 +31,42 @@ const DISABLED: &str = "-XX:+DisableAttachMechanism";
 /// Why a JVM did not do what it was told.
 #[derive(Debug)]
 pub(super) enum AttachError {
-    /// It takes orders from its own user and from root.
-    Foreign { uid: u32 },
-    /// Its options forbid it.
-    Disabled(&'static str),
     /// It has no socket, and none appeared.
     NoSocket,
-    /// Somebody else answers at its socket.
-    Impostor,
-    /// The socket failed, or its time was over.
-    Io(io::Error),
     /// It refused, in its own words.
     Refused(String),
+    /// Anything else, in a sentence.
+    Other(String),
 }
 
 impl fmt::Display for AttachError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Foreign { uid } => {
-                write!(f, "the JVM takes commands from its user ({uid}) and root only: run bellows as one of them")
-            }
-            Self::Disabled(option) => {
-                write!(f, "the JVM was started with {option}, which disables commands: leave that out")
-            }
             Self::NoSocket => f.write_str("the JVM did not open its socket in /tmp: it hangs, or has another /tmp"),
-            Self::Impostor => f.write_str("another process answers at the JVM's socket in /tmp"),
-            Self::Io(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                f.write_str("the JVM did not answer within 5 s")
-            }
-            Self::Io(error) => write!(f, "the JVM's socket failed ({error})"),
             Self::Refused(why) => write!(f, "the JVM refused ({why})"),
+            Self::Other(why) => f.write_str(why),
         }
     }
 }
 
 impl From<Errno> for AttachError {
     fn from(error: Errno) -> Self {
-        Self::Io(error.into())
+        io::Error::from(error).into()
     }
 }
 
+/// The socket failed, or its time was over.
 impl From<io::Error> for AttachError {
     fn from(error: io::Error) -> Self {
-        Self::Io(error)
+        Self::Other(match error.kind() {
+            io::ErrorKind::WouldBlock => "the JVM did not answer within 5 s".to_owned(),
+            _ => format!("the JVM's socket failed ({error})"),
+        })
     }
+}
+
+fn impostor() -> AttachError {
+    AttachError::Other("another process answers at the JVM's socket in /tmp".to_owned())
 }
 
 /// Gives an order to the JVM `process`, opening its socket where it has none yet; its answer.
@@ -83,7 +74,10 @@ pub(super) fn order(process: ProcessId, words: [&str; 2]) -> Result<String, Atta
     let status = Status::of(process.pid)?;
     let ours = rustix::process::geteuid();
     if !ours.is_root() && ours.as_raw() != status.uid {
-        return Err(AttachError::Foreign { uid: status.uid });
+        let uid = status.uid;
+        return Err(AttachError::Other(format!(
+            "the JVM takes commands from its user ({uid}) and root only: run bellows as one of them"
+        )));
     }
     let path = in_tmp(process, &format!(".java_pid{}", status.inner_pid));
     let stream = match connect(&path, process, &status) {
@@ -104,10 +98,9 @@ pub(super) fn in_tmp(process: ProcessId, name: &str) -> PathBuf {
 fn connect(path: &Path, process: ProcessId, status: &Status) -> Result<UnixStream, AttachError> {
     let metadata = fs::symlink_metadata(path).map_err(|_| AttachError::NoSocket)?;
     if !metadata.file_type().is_socket() || ![status.uid, 0].contains(&metadata.uid()) {
-        return Err(AttachError::Impostor);
+        return Err(impostor());
     }
-    let flags = SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     // Connecting waits while too many others do.
     sockopt::set_socket_timeout(&socket, Timeout::Send, Some(ANSWER_TIMEOUT))?;
     match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
@@ -118,20 +111,23 @@ fn connect(path: &Path, process: ProcessId, status: &Status) -> Result<UnixStrea
     }
     let peer = sockopt::socket_peercred(&socket)?;
     if u32::try_from(peer.pid.as_raw_nonzero().get()) != Ok(process.pid) {
-        return Err(AttachError::Impostor);
+        return Err(impostor());
     }
     Ok(UnixStream::from(socket))
 }
 
 /// Makes the JVM open its socket.
 fn open_socket(process: ProcessId, status: &Status, socket: &Path) -> Result<(), AttachError> {
-    // Without a handler the signal ends the process (-Xrs).
-    if !status.catches(Signal::QUIT) {
-        return Err(AttachError::Disabled("-Xrs"));
-    }
-    // It would print all its stacks.
-    if linux::processes::arguments(process.pid).iter().any(|word| word == DISABLED) {
-        return Err(AttachError::Disabled(DISABLED));
+    let disabled = if status.catches(Signal::QUIT) {
+        // It would print all its stacks.
+        linux::processes::arguments(process.pid).iter().any(|word| word == DISABLED).then_some(DISABLED)
+    } else {
+        // Without a handler the signal ends the process.
+        Some("-Xrs")
+    };
+    if let Some(option) = disabled {
+        let why = format!("the JVM was started with {option}, which disables commands: leave that out");
+        return Err(AttachError::Other(why));
     }
     let _trigger = Trigger::create(process, status)?;
     if !process.signal(Signal::QUIT) {
@@ -198,8 +194,7 @@ fn read_answer(answer: &str) -> Result<String, AttachError> {
         return Ok(text.trim().to_owned());
     }
     let why = text.lines().find(|line| !line.trim().is_empty());
-    let why = why.map_or_else(|| format!("it answered {code:?}"), |it| it.trim().to_owned());
-    Err(AttachError::Refused(why))
+    Err(AttachError::Refused(why.map_or_else(|| format!("it answered {code:?}"), |it| it.trim().to_owned())))
 }
 
 #[cfg(test)]
@@ -235,14 +230,13 @@ mod tests {
         let status = Status::of(std::process::id()).unwrap();
         let ourselves = ProcessId::of(std::process::id()).unwrap();
         assert!(connect(&path, ourselves, &status).is_ok());
-        let other = ProcessId::new(1, 0);
-        let error = connect(&path, other, &status).unwrap_err();
-        assert!(matches!(error, AttachError::Impostor), "{error}");
-        // A plain file, and nothing at all.
+        // Another process, a plain file, and nothing at all.
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
-        let error = connect(&file, ourselves, &status).unwrap_err();
-        assert!(matches!(error, AttachError::Impostor), "{error}");
+        for (path, process) in [(&path, ProcessId::new(1, 0)), (&file, ourselves)] {
+            let error = connect(path, process, &status).unwrap_err();
+            assert!(error.to_string().contains("another process answers"), "{error}");
+        }
         let error = connect(&dir.path().join("none"), ourselves, &status).unwrap_err();
         assert!(matches!(error, AttachError::NoSocket), "{error}");
     }

@@ -15,8 +15,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use self::attach::AttachError;
 use crate::symbols;
 
-/// Exported by HotSpot, and by no other virtual machine that has a `libjvm.so`: to those the signal that asks for the
-/// socket means something else.
+/// Exported by HotSpot alone: other virtual machines have a `libjvm.so`, too, and take the signal for something else.
 const HOTSPOT: &str = "gHotSpotVMStructs";
 /// The option that keeps frame pointers in compiled code.
 const FRAME_POINTERS: &str = "PreserveFramePointer";
@@ -24,8 +23,7 @@ const FRAME_POINTERS: &str = "PreserveFramePointer";
 /// Those that are profiled now: several profiles of one JVM share a map.
 static PROFILED: Mutex<Vec<Weak<Jvm>>> = Mutex::new(Vec::new());
 
-/// A HotSpot virtual machine that writes maps for us. The last one to drop it removes the map, where there was none
-/// before.
+/// A HotSpot virtual machine that writes maps for us. The last to drop it removes the map, if none was there before.
 #[derive(Debug)]
 pub(crate) struct Jvm {
     process: ProcessId,
@@ -85,7 +83,6 @@ impl Jvm {
         }
     }
 
-    /// Whether it still runs.
     pub(crate) fn is_alive(&self) -> bool {
         self.process.is_alive()
     }

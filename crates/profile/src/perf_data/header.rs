@@ -5,12 +5,17 @@ use std::fs::File;
 use std::io::{self, BufRead, Read as _};
 use std::os::unix::fs::FileExt as _;
 
-use perf_event_open_sys::bindings as b;
+use perf_event_open_sys::bindings::{
+    self as b, PERF_SAMPLE_ADDR as ADDR, PERF_SAMPLE_BRANCH_STACK as BRANCH_STACK, PERF_SAMPLE_CALLCHAIN as CALLCHAIN,
+    PERF_SAMPLE_CPU as CPU, PERF_SAMPLE_ID as ID, PERF_SAMPLE_IDENTIFIER as IDENTIFIER, PERF_SAMPLE_IP as IP,
+    PERF_SAMPLE_PERIOD as PERIOD, PERF_SAMPLE_RAW as RAW, PERF_SAMPLE_READ as READ, PERF_SAMPLE_REGS_USER as REGS_USER,
+    PERF_SAMPLE_STACK_USER as STACK_USER, PERF_SAMPLE_STREAM_ID as STREAM_ID, PERF_SAMPLE_TID as TID,
+    PERF_SAMPLE_TIME as TIME,
+};
 
 use super::SWAPPED;
 use crate::record::{Chain, Fields};
 
-/// Bytes of the header itself.
 const HEADER: u64 = 104;
 /// Bytes of the header of a file that was written to a pipe.
 const PIPE_HEADER: u64 = 16;
@@ -26,7 +31,6 @@ const SECTION: u64 = 16;
 const BUILD_ID: u32 = 2;
 const EVENT_DESC: u32 = 12;
 
-/// Header of a file.
 #[derive(Debug, Default)]
 pub(super) struct Header {
     pub(super) events: Vec<Attribute>,
@@ -41,8 +45,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Reads everything before the records; the input stands before the first one afterwards. What stands behind
-    /// them is read where the file can be read at any place.
+    /// Reads everything before the first record, and what stands behind the last where `file` can be read anywhere.
     pub(super) fn read(input: &mut dyn BufRead, file: Option<&File>) -> io::Result<Result<Self, String>> {
         let mut head = [0; HEADER as usize];
         match input.read_exact(&mut head) {
@@ -51,10 +54,7 @@ impl Header {
             }
             read => read?,
         }
-        let word = |at: usize| {
-            let word = head.get(at..at + 8).and_then(|it| it.try_into().ok());
-            word.map_or(0, u64::from_le_bytes)
-        };
+        let word = |at| word_at(&head, at).unwrap_or(0);
         if head.starts_with(SWAPPED) {
             return Ok(Err("it was recorded on a machine of the other byte order".into()));
         }
@@ -86,8 +86,7 @@ impl Header {
             };
             let mut place = Fields(ids);
             let place = place.u64().zip(place.u64());
-            let ids = place.and_then(section).unwrap_or_default();
-            header.add(attribute, ids);
+            header.add(attribute, place.and_then(section).unwrap_or_default());
         }
         if let Some(why) = header.unreadable() {
             return Ok(Err(why.into()));
@@ -109,7 +108,6 @@ impl Header {
         (!alike && !identified).then_some("its events have no ids: record one at a time")
     }
 
-    /// The event of a sample.
     pub(super) fn event_of_sample(&self, body: &[u8]) -> usize {
         let id = self.events.first().and_then(|event| event.id_in_sample(body));
         id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0)
@@ -179,10 +177,7 @@ impl Header {
             rest = Fields(start.get(size..)?);
             let _pid = entry.u32()?;
             let number = entry.take(24)?;
-            let length = match misc & HAS_SIZE {
-                0 => 20,
-                _ => usize::from(number[20]).min(20),
-            };
+            let length = if misc & HAS_SIZE == 0 { 20 } else { usize::from(number[20]).min(20) };
             self.builds.insert(text(entry.0), number[..length].to_vec());
         }
         Some(())
@@ -198,6 +193,10 @@ fn read_at(file: &File, at: u64, size: u64) -> Option<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(size).ok()?];
     file.read_exact_at(&mut bytes, at).ok()?;
     Some(bytes)
+}
+
+fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
 }
 
 /// A text up to its first zero.
@@ -223,23 +222,6 @@ fn name_of(kind: u32, config: u64) -> String {
     known.map_or_else(|| format!("event {kind}/{config:#x}"), str::to_owned)
 }
 
-/// `PERF_SAMPLE_*` of a sample in the order in which its fields stand.
-const IDENTIFIER: u64 = b::PERF_SAMPLE_IDENTIFIER as u64;
-const IP: u64 = b::PERF_SAMPLE_IP as u64;
-const TID: u64 = b::PERF_SAMPLE_TID as u64;
-const TIME: u64 = b::PERF_SAMPLE_TIME as u64;
-const ADDR: u64 = b::PERF_SAMPLE_ADDR as u64;
-const ID: u64 = b::PERF_SAMPLE_ID as u64;
-const STREAM_ID: u64 = b::PERF_SAMPLE_STREAM_ID as u64;
-const CPU: u64 = b::PERF_SAMPLE_CPU as u64;
-const PERIOD: u64 = b::PERF_SAMPLE_PERIOD as u64;
-const READ: u64 = b::PERF_SAMPLE_READ as u64;
-const CALLCHAIN: u64 = b::PERF_SAMPLE_CALLCHAIN as u64;
-const RAW: u64 = b::PERF_SAMPLE_RAW as u64;
-const BRANCH_STACK: u64 = b::PERF_SAMPLE_BRANCH_STACK as u64;
-const REGS_USER: u64 = b::PERF_SAMPLE_REGS_USER as u64;
-const STACK_USER: u64 = b::PERF_SAMPLE_STACK_USER as u64;
-
 /// Flags of `perf_event_attr`, by their bit.
 const FREQUENCY: u64 = 1 << 10;
 const SAMPLE_ID_ALL: u64 = 1 << 18;
@@ -251,7 +233,6 @@ const INSTRUCTION: u32 = 8;
 /// The registers are those of a 64-bit program (`PERF_SAMPLE_REGS_ABI_64`).
 const ABI_64: u64 = 2;
 
-/// The attributes of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Attribute {
     pub(super) kind: u32,
@@ -266,7 +247,6 @@ pub(super) struct Attribute {
     sample_id_all: bool,
 }
 
-/// A sample.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RecordedSample<'a> {
     pub(super) ip: u64,
@@ -285,10 +265,7 @@ pub(super) struct RecordedSample<'a> {
 impl Attribute {
     /// Reads a `perf_event_attr`, of which older versions are shorter.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
-        let word = |at: usize| {
-            let word = bytes.get(at..at + 8).and_then(|it| it.try_into().ok());
-            word.map(u64::from_le_bytes)
-        };
+        let word = |at| word_at(bytes, at);
         let flags = word(40)?;
         Some(Self {
             kind: (word(0)? & u64::from(u32::MAX)) as u32,
@@ -303,8 +280,8 @@ impl Attribute {
         })
     }
 
-    fn has(&self, what: u64) -> bool {
-        self.sample_type & what != 0
+    fn has(&self, what: u32) -> bool {
+        self.sample_type & u64::from(what) != 0
     }
 
     /// Whether records of both can be told apart, or need not be.
@@ -317,7 +294,6 @@ impl Attribute {
         self.has(IDENTIFIER)
     }
 
-    /// The event's number in a sample.
     fn id_in_sample(&self, body: &[u8]) -> Option<u64> {
         if self.has(IDENTIFIER) {
             return Fields(body).u64();
@@ -329,19 +305,16 @@ impl Attribute {
     /// When a record that is no sample was written; 0 where it does not say so.
     pub(super) fn time_of_other(&self, body: &[u8]) -> u64 {
         let fields = [TID, TIME, ID, STREAM_ID, CPU, IDENTIFIER];
-        let held = |what: &[u64]| 8 * what.iter().filter(|what| self.has(**what)).count();
+        let held = |what: &[u32]| 8 * what.iter().filter(|what| self.has(**what)).count();
         let at = body.len().checked_sub(held(&fields)).map(|at| at + held(&fields[..1]));
         let known = at.filter(|_| self.sample_id_all && self.has(TIME));
-        let time = known.and_then(|at| Fields(body.get(at..)?).u64());
-        time.unwrap_or(0)
+        known.and_then(|at| Fields(body.get(at..)?).u64()).unwrap_or(0)
     }
 
-    /// When a sample was taken.
     pub(super) fn time_of_sample(&self, body: &[u8]) -> u64 {
         let before = [IDENTIFIER, IP, TID];
         let before = 8 * before.iter().filter(|what| self.has(**what)).count();
-        let time = self.has(TIME).then(|| Fields(body.get(before..)?).u64());
-        time.flatten().unwrap_or(0)
+        self.has(TIME).then(|| Fields(body.get(before..)?).u64()).flatten().unwrap_or(0)
     }
 
     /// Reads a sample; `None` where it is shorter than it has to be.
@@ -392,11 +365,8 @@ impl Attribute {
     }
 
     /// A field of eight bytes, where the sample has it.
-    fn word(&self, what: u64, fields: &mut Fields<'_>) -> Option<Option<u64>> {
-        match self.has(what) {
-            true => fields.u64().map(Some),
-            false => Some(None),
-        }
+    fn word(&self, what: u32, fields: &mut Fields<'_>) -> Option<Option<u64>> {
+        if self.has(what) { fields.u64().map(Some) } else { Some(None) }
     }
 
     /// Counters that were read with the sample.

@@ -30,7 +30,6 @@ const EXECUTABLE: u32 = 4;
 /// The process that the kernel's own mappings have.
 const KERNEL: u32 = u32::MAX;
 
-/// All processes.
 pub(super) struct Processes {
     by_pid: HashMap<u32, Process>,
     threads: HashMap<u32, Thread>,
@@ -38,8 +37,7 @@ pub(super) struct Processes {
     mappings: usize,
     /// Mappings for which there was no room.
     left_out: u64,
-    /// Processes and threads that have ended, the first one first. They are known until their room is needed: the
-    /// kernel's last samples of a thread come behind its end.
+    /// Processes and threads that ended, the first first, kept until room is needed: their last samples come behind.
     ended: VecDeque<(u32, u32)>,
     /// Numbers of builds by path, and whether the file that is there now has that number.
     builds: HashMap<String, Vec<u8>>,
@@ -77,7 +75,6 @@ struct Thread {
 }
 
 impl Processes {
-    /// None yet.
     pub(super) fn new(builds: HashMap<String, Vec<u8>>) -> Self {
         Self {
             by_pid: HashMap::new(),
@@ -111,11 +108,9 @@ impl Processes {
 
     /// Name of a thread, as `perf` prints one without a name.
     pub(super) fn name(&self, tid: u32) -> Rc<str> {
-        let known = self.threads.get(&tid);
-        known.map_or_else(|| format!(":{tid}").into(), |it| Rc::clone(&it.name))
+        self.threads.get(&tid).map_or_else(|| format!(":{tid}").into(), |it| Rc::clone(&it.name))
     }
 
-    /// Mappings that were left out, because there are too many.
     pub(super) const fn left_out(&self) -> u64 {
         self.left_out
     }
@@ -134,8 +129,7 @@ impl Processes {
     pub(super) fn frames(&mut self, pid: u32, address: Address, caller: bool) -> Vec<Frame> {
         match address {
             Address::Kernel(ip) => {
-                let ip = ip.saturating_sub(caller.into());
-                vec![self.symbols.kernel_frame(ip, self.kernel_text)]
+                vec![self.symbols.kernel_frame(ip.saturating_sub(caller.into()), self.kernel_text)]
             }
             Address::User(ip) => {
                 if !self.has_room_for_process(pid) {
@@ -150,8 +144,7 @@ impl Processes {
         }
     }
 
-    /// The version of a process's memory: the frames of its addresses hold as long as that is the same. The process is
-    /// there, even where its first thread has ended.
+    /// The version of a process's memory, as long as which its frames hold. The process is there, so it has not ended.
     pub(super) fn version(&mut self, pid: u32) -> u64 {
         let process = self.by_pid.get_mut(&pid);
         process.map_or(0, |process| {
@@ -178,8 +171,7 @@ impl Processes {
             ..StackCopy::default()
         };
         let take = &mut |address| addresses.push(Address::User(address));
-        let end = (self.unwinder).unwind_recorded(&copy, &process.mappings, take);
-        matches!(end, End::Root { .. })
+        matches!(self.unwinder.unwind(&copy, Some(&*process.mappings), take), End::Root { .. })
     }
 
     fn mapped(&mut self, mut fields: Fields<'_>, misc: u16, with_file: bool) -> Option<()> {
@@ -190,8 +182,7 @@ impl Processes {
         if with_file {
             let file = fields.take(24)?;
             if misc & HAS_BUILD_ID != 0 {
-                let size = usize::from(file[0]).min(20);
-                build = file.get(4..4 + size);
+                build = file.get(4..4 + usize::from(file[0]).min(20));
             }
             let (protection, _flags) = (fields.u32()?, fields.u32()?);
             executable = protection & EXECUTABLE != 0;
@@ -203,25 +194,19 @@ impl Processes {
             }
             return Some(());
         }
-        let end = start.checked_add(length).filter(|end| *end > start)?;
-        if !executable {
-            return None;
-        }
+        let end = start.checked_add(length).filter(|end| *end > start && executable)?;
         if let Some(build) = build {
             self.builds.insert(path.clone(), build.to_vec());
         }
-        let (path, deleted) = match path.strip_suffix(" (deleted)") {
-            Some(path) => (path, true),
-            None => (path.as_str(), false),
-        };
+        let before = path.strip_suffix(" (deleted)");
+        let path = before.unwrap_or(&path);
         // Another file has this name now: its functions are none of these.
-        let deleted = deleted || !self.is_recorded(path);
+        let deleted = before.is_some() || !self.is_recorded(path);
         let mapping = Mapping {
             start,
             end,
             offset,
-            // However many files had the name, there are two to be told apart: one that can be read, and one that
-            // cannot.
+            // Of all files that had the name, two are told apart: one that can be read, and one that cannot.
             inode: deleted.into(),
             path: path.into(),
             deleted,
@@ -268,8 +253,7 @@ impl Processes {
         if misc & EXECUTED != 0 {
             self.forget(pid);
         }
-        let name = text(first(fields.0, LONGEST_NAME));
-        self.name_thread(tid, name.into());
+        self.name_thread(tid, text(first(fields.0, LONGEST_NAME)).into());
         Some(())
     }
 
@@ -342,7 +326,6 @@ impl Processes {
         }
     }
 
-    /// Whether there is room for a process.
     fn has_room_for_process(&mut self, pid: u32) -> bool {
         self.has_room(|it| it.by_pid.len() < MOST_TASKS || it.by_pid.contains_key(&pid))
     }
@@ -361,14 +344,10 @@ impl Processes {
 impl Process {
     /// How many mappings it does not share with another process.
     fn own_mappings(&self) -> usize {
-        match Rc::strong_count(&self.mappings) {
-            1 => self.mappings.len(),
-            _ => 0,
-        }
+        if Rc::strong_count(&self.mappings) == 1 { self.mappings.len() } else { 0 }
     }
 }
 
-/// At most this many bytes.
 fn first(bytes: &[u8], most: usize) -> &[u8] {
     bytes.get(..most).unwrap_or(bytes)
 }

@@ -46,11 +46,8 @@ struct Reader<'h> {
     header: &'h Header,
     processes: Processes,
     builder: Builder,
-    /// The event that is asked for.
     wanted: Option<&'h str>,
-    /// The event whose samples are read.
     event: Option<usize>,
-    /// Samples of others.
     other_events: BTreeMap<usize, u64>,
     broken: u64,
     origin: Option<u64>,
@@ -118,11 +115,9 @@ impl<'h> Reader<'h> {
         self.header.names.get(event).map_or("", String::as_str)
     }
 
-    /// The other events, and how many samples each has.
     fn others(&self) -> String {
         let others = self.other_events.iter();
-        let named = others.map(|(event, count)| format!("{} ({count})", self.name(*event)));
-        named.collect::<Vec<_>>().join(", ")
+        others.map(|(event, count)| format!("{} ({count})", self.name(*event))).collect::<Vec<_>>().join(", ")
     }
 
     fn sample(&mut self, record: &RawRecord<'_>, event: usize, time: u64) {
@@ -161,23 +156,17 @@ impl<'h> Reader<'h> {
             None => addresses.push(Address::User(sample.ip)),
         }
         let Some(registers) = sample.registers.filter(|_| !sample.stack.is_empty()) else {
-            let unwinding = match sample.chain {
-                Some(_) => Unwinding::FramePointers,
-                None => Unwinding::Missing,
-            };
-            return (false, unwinding);
+            return (false, if sample.chain.is_some() { Unwinding::FramePointers } else { Unwinding::Missing });
         };
-        addresses.retain(|address| matches!(address, Address::Kernel(_)));
-        let rooted = self.processes.unwind(sample.pid, registers, sample.stack, addresses);
-        (rooted, Unwinding::StackCopy)
+        addresses.retain(|address| !address.is_user());
+        (self.processes.unwind(sample.pid, registers, sample.stack, addresses), Unwinding::StackCopy)
     }
 
     /// The node of the addresses, and whether it reaches a root.
     fn stack(&mut self, pid: u32, rooted: bool) -> (u32, bool) {
         let (mut in_kernel, mut in_user) = (false, false);
         let mut path = Vec::with_capacity(self.addresses.len());
-        let is_of_user = |address: &Address| matches!(address, Address::User(_));
-        if self.addresses.iter().any(is_of_user) {
+        if self.addresses.iter().any(Address::is_user) {
             self.frames.enter(pid, self.processes.version(pid));
         }
         for &address in &self.addresses {
@@ -186,8 +175,7 @@ impl<'h> Reader<'h> {
                 Address::User(_) => std::mem::replace(&mut in_user, true),
             };
             let frames = self.frames.frames(address, is_caller, || {
-                let frames = self.processes.frames(pid, address, is_caller);
-                frames.iter().map(|it| self.builder.frame(it)).collect()
+                self.processes.frames(pid, address, is_caller).iter().map(|it| self.builder.frame(it)).collect()
             });
             path.extend_from_slice(frames);
         }

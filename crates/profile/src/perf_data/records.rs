@@ -7,7 +7,7 @@ use std::io::{self, BufRead, Read as _};
 
 use perf_event_open_sys::bindings as b;
 
-use super::header::Header;
+use super::header::{Attribute, Header};
 use crate::record::RawRecord;
 
 /// Kinds of records that `perf` itself writes.
@@ -23,17 +23,14 @@ const MOST_WAITING: usize = 256 << 20;
 /// Bytes that a waiting record takes beside its own.
 const OWN: usize = 64;
 
-/// A record that waits.
 struct Waiting {
     time: u64,
-    /// The event that it is of.
     event: usize,
     kind: u32,
     misc: u16,
     body: Vec<u8>,
 }
 
-/// How reading came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     Whole,
@@ -41,8 +38,7 @@ pub(super) enum Ending {
     CutOff,
 }
 
-/// Hands each record to `take`, with its event and time. The inner error is that of `take`, or says why no more
-/// records can be read.
+/// Hands each record to `take`, with event and time. The inner error is that of `take`, or why no more can be read.
 pub(super) fn for_each(
     input: &mut dyn BufRead,
     header: &Header,
@@ -81,8 +77,7 @@ pub(super) fn for_each(
             continue;
         }
         if kind >= OF_PERF {
-            let behind = length_behind(kind, &body);
-            io::copy(&mut (&mut input).take(behind), &mut io::sink())?;
+            io::copy(&mut (&mut input).take(length_behind(kind, &body)), &mut io::sink())?;
             continue;
         }
         let (event, time) = event_and_time(header, kind, &body);
@@ -97,22 +92,15 @@ pub(super) fn for_each(
             }
         }
     };
-    let rest = flush(&mut waiting, &mut bytes, u64::MAX, &mut take);
-    Ok(rest.map(|()| ending))
+    Ok(flush(&mut waiting, &mut bytes, u64::MAX, &mut take).map(|()| ending))
 }
 
 /// The event of a record, by its place in the header, and when it was written.
 fn event_and_time(header: &Header, kind: u32, body: &[u8]) -> (usize, u64) {
     let is_sample = kind == b::PERF_RECORD_SAMPLE;
-    let event = match is_sample {
-        true => header.event_of_sample(body),
-        false => header.event_of_other(body),
-    };
-    let time = header.events.get(event).map_or(0, |it| match is_sample {
-        true => it.time_of_sample(body),
-        false => it.time_of_other(body),
-    });
-    (event, time)
+    let event = if is_sample { header.event_of_sample(body) } else { header.event_of_other(body) };
+    let time_of = |it: &Attribute| if is_sample { it.time_of_sample(body) } else { it.time_of_other(body) };
+    (event, header.events.get(event).map_or(0, time_of))
 }
 
 /// Hands on what is not newer than `until`, in the order of time.
@@ -135,8 +123,7 @@ fn flush(
 /// Bytes that follow a record of `perf`'s own and are not counted in its size.
 fn length_behind(kind: u32, body: &[u8]) -> u64 {
     let number = |length: usize| {
-        let bytes = body.get(..length).unwrap_or_default();
-        bytes.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte))
+        body.get(..length).unwrap_or_default().iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte))
     };
     match kind {
         AUXTRACE => number(8),

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use perf_event_open_sys::bindings as b;
-use stacks::{FirstField, FrameKind, Input, Profile, Unwinding};
+use stacks::{FirstField, FrameKind, Input, Profile, Sample, Unwinding};
 use testkit::Random;
 
 use super::PERF_DATA;
@@ -79,11 +79,24 @@ fn sampled(tid: u32, time: u64, addresses: &[u64]) -> Vec<u8> {
     record(b::PERF_RECORD_SAMPLE, 2, body)
 }
 
+/// A sample with registers that all have this value, and a copy of the stack.
+fn copied(address: u64, time: u64, register: u64) -> Vec<u8> {
+    let mut body = words(&[address, pair(7, 7), time, 3, 1, 1, CONTEXT_USER, 2]);
+    body.extend(words(&[register; 20]));
+    body.extend(words(&[64, 1, 2, 3, 4, 5, 6, 7, 8, 64]));
+    record(b::PERF_RECORD_SAMPLE, 2, body)
+}
+
 fn read(file: &[u8]) -> Result<Profile, String> {
     let reader = PERF_DATA.read.expect("a reader");
     let input =
         &mut Input { bytes: &mut &*file, packed: None, file: None, event: None, first_field: FirstField::default() };
     (reader.read)(input).expect("memory can be read")
+}
+
+/// The profile of a recording without copies of stacks.
+fn profile_of(records: &[Vec<u8>]) -> Profile {
+    read(&recording(FRAME_POINTERS, records)).expect("a profile")
 }
 
 #[inline(never)]
@@ -115,7 +128,7 @@ fn samples_get_their_names_in_the_order_of_time() {
         other(b::PERF_RECORD_LOST, 0, words(&[1, 42]), 4_100),
         other(b::PERF_RECORD_THROTTLE, 0, words(&[1, 2, 3]), 4_200),
     ];
-    let profile = read(&recording(FRAME_POINTERS, &records)).expect("a profile");
+    let profile = profile_of(&records);
     assert!(profile.is_consistent());
     let of = |at: usize| {
         let sample = profile.samples[at];
@@ -137,13 +150,9 @@ fn samples_get_their_names_in_the_order_of_time() {
 #[test]
 fn samples_without_callers_are_no_stacks() {
     let (code, address) = own_code();
-    let alone = |at: u64| {
-        let body = words(&[at, pair(7, 7), 1_000, 3, 1_001_001]);
-        record(b::PERF_RECORD_SAMPLE, 2, body)
-    };
+    let alone = record(b::PERF_RECORD_SAMPLE, 2, words(&[address, pair(7, 7), 1_000, 3, 1_001_001]));
     let flat = FRAME_POINTERS & !(b::PERF_SAMPLE_CALLCHAIN as u64);
-    let file = recording(flat, &[code, alone(address)]);
-    let profile = read(&file).expect("a profile");
+    let profile = read(&recording(flat, &[code, alone])).expect("a profile");
     let sample = profile.samples[0];
     assert_eq!((sample.complete, sample.unwinding), (false, Unwinding::Missing));
     let summary = profile.summary(0);
@@ -154,46 +163,25 @@ fn samples_without_callers_are_no_stacks() {
 fn memory_is_as_it_was_when_a_sample_was_taken() {
     let (code, address) = own_code();
     let start = address & !0xfff;
-    let forked = other(b::PERF_RECORD_FORK, 0, words(&[pair(9, 7), pair(9, 7), 2_000]), 2_000);
-    let mut in_child = sampled(9, 3_000, &[address]);
-    in_child[16..20].copy_from_slice(&9u32.to_le_bytes());
     let executed = [words(&[pair(9, 9)]), b"other\0".to_vec()].concat();
-    let mut after = sampled(9, 5_000, &[address]);
-    after[16..20].copy_from_slice(&9u32.to_le_bytes());
     let records = [
         named(7, "parent", 0),
         code,
         sampled(7, 1_000, &[address]),
-        forked,
-        in_child,
+        task(b::PERF_RECORD_FORK, 0, [9, 7], 2_000),
+        of_process(sampled(9, 3_000, &[address]), 9, 9),
         other(b::PERF_RECORD_COMM, 1 << 13, executed, 4_000),
-        after,
+        of_process(sampled(9, 5_000, &[address]), 9, 9),
         // Another file takes the place of a page of the first process.
-        mapped(start, start + 0x1000, 0, "/no/such/file"),
+        at(mapped(start, start + 0x1000, 0, "/no/such/file"), 5_500),
         sampled(7, 6_000, &[address]),
     ];
-    // That mapping has to be the last.
-    let mut records = records;
-    let length = records[7].len();
-    records[7][length - 16..length - 8].copy_from_slice(&5_500u64.to_le_bytes());
-    let profile = read(&recording(FRAME_POINTERS, &records)).expect("a profile");
-    let names: Vec<_> = (profile.samples.iter())
-        .map(|it| {
-            let leaf = profile.stack(it.stack)[0];
-            let name = leaf.name.rsplit(':').next().unwrap_or_default();
-            (profile.threads[it.thread as usize].as_str(), name, leaf.module.as_str())
-        })
-        .collect();
-    let own = names[0].2;
-    assert_eq!(
-        names,
-        [
-            ("parent", "recorded_function", own),
-            ("parent", "recorded_function", own),
-            ("other", "[unknown]", ""),
-            ("parent", "[unknown]", "file"),
-        ]
-    );
+    let profile = profile_of(&records);
+    let function = ("parent", "recorded_function");
+    assert_eq!(leaves(&profile), [function, function, ("other", "[unknown]"), ("parent", "[unknown]")]);
+    let module = |it: &Sample| profile.stack(it.stack)[0].module.clone();
+    let modules: Vec<_> = profile.samples.iter().map(module).collect();
+    assert_eq!(modules, [&*modules[0], &*modules[0], "", "file"]);
 }
 
 #[test]
@@ -224,13 +212,10 @@ fn what_cannot_be_read_is_refused_with_the_reason() {
 #[test]
 fn damaged_recordings_are_read_or_refused() {
     let (code, address) = own_code();
-    let mut dwarf = words(&[address, pair(7, 7), 2_000, 3, 1, 1, CONTEXT_USER, 2]);
-    dwarf.extend(words(&[0x1000; 20]));
-    dwarf.extend(words(&[64, 1, 2, 3, 4, 5, 6, 7, 8, 64]));
     let records = [
         named(7, "main", 0),
         code,
-        record(b::PERF_RECORD_SAMPLE, 2, dwarf),
+        copied(address, 2_000, 0x1000),
         record(FINISHED_ROUND, 0, Vec::new()),
         record(71, 0, words(&[8, 1])),
         words(&[0]),
@@ -278,20 +263,17 @@ fn at(mut record: Vec<u8>, time: u64) -> Vec<u8> {
 
 fn task(kind: u32, misc: u16, pids: [u32; 2], time: u64) -> Vec<u8> {
     let [pid, parent] = pids;
-    let body = words(&[pair(pid, parent), pair(pid, parent), time]);
-    other(kind, misc, body, time)
+    other(kind, misc, words(&[pair(pid, parent), pair(pid, parent), time]), time)
 }
 
 /// Thread and leaf of each sample.
 fn leaves(profile: &Profile) -> Vec<(&str, &str)> {
-    let samples = profile.samples.iter();
-    samples
-        .map(|it| {
-            let leaf = profile.stack(it.stack).pop().expect("a frame");
-            let name = leaf.name.rsplit(':').next().unwrap_or_default();
-            (profile.threads[it.thread as usize].as_str(), name)
-        })
-        .collect()
+    let leaf = |it: &Sample| {
+        let leaf = profile.stack(it.stack).pop().expect("a frame");
+        let name = leaf.name.rsplit(':').next().unwrap_or_default();
+        (profile.threads[it.thread as usize].as_str(), name)
+    };
+    profile.samples.iter().map(leaf).collect()
 }
 
 #[test]
@@ -309,7 +291,7 @@ fn a_number_that_is_used_again_has_nothing_of_the_process_before() {
         }
         records.push(task(fork, 0, [7, 2], 3_000));
         records.extend([4_000, 5_000].map(sample));
-        let profile = read(&recording(FRAME_POINTERS, &records)).expect("a profile");
+        let profile = profile_of(&records);
         let mut wanted = vec![("first", "recorded_function")];
         wanted.extend(ended.then_some(("first", "recorded_function")));
         wanted.extend([(":7", "[unknown]"); 2]);
@@ -322,8 +304,7 @@ fn a_number_that_is_used_again_has_nothing_of_the_process_before() {
         task(fork, 1 << 13, [9, 7], 1_000),
         of_process(sampled(9, 2_000, &[address]), 9, 9),
     ];
-    let profile = read(&recording(FRAME_POINTERS, &records)).expect("a profile");
-    assert_eq!(leaves(&profile), [("parent", "[unknown]")]);
+    assert_eq!(leaves(&profile_of(&records)), [("parent", "[unknown]")]);
 }
 
 #[test]
@@ -340,11 +321,8 @@ fn a_parent_and_its_child_change_their_memory_each_for_itself() {
             sampled(7, 3_000, &[address]),
             of_process(sampled(9, 4_000, &[address]), 9, 9),
         ];
-        let profile = read(&recording(FRAME_POINTERS, &records)).expect("a profile");
-        let name = |pid| match pid == changed {
-            true => ("parent", "[unknown]"),
-            false => ("parent", "recorded_function"),
-        };
+        let profile = profile_of(&records);
+        let name = |pid| ("parent", if pid == changed { "[unknown]" } else { "recorded_function" });
         assert_eq!(leaves(&profile), [name(7), name(9)]);
     }
 }
@@ -362,15 +340,10 @@ fn large_recordings_are_read_in_time_and_to_the_end() {
         .concat()
     };
     let page = |at: u64| mapped(at << 13, (at << 13) + 0x1000, 0, "/no/such/file");
-    let mut dwarf = words(&[address, pair(7, 7), 0, 3, 1, 1, CONTEXT_USER, 2]);
-    dwarf.extend(words(&[address; 20]));
-    dwarf.extend(words(&[64, 1, 2, 3, 4, 5, 6, 7, 8, 64]));
-    let dwarf = record(b::PERF_RECORD_SAMPLE, 2, dwarf);
+    let dwarf = copied(address, 0, address);
     let sample = sampled(7, 0, &[address, 0x2000, 0x4000]);
-    let alternating = |sample: &[u8]| {
-        let pairs = (1..20_000).map(|i| [page(i), sample.to_vec()].concat());
-        pairs.collect::<Vec<_>>().concat()
-    };
+    let alternating =
+        |sample: &[u8]| (1..20_000).map(|i| [page(i), sample.to_vec()].concat()).collect::<Vec<_>>().concat();
     let replaced = page(1).repeat(1_100_000);
     let forks: Vec<_> =
         (1..1_000).map(page).chain((100..20_100).map(|pid| task(b::PERF_RECORD_FORK, 0, [pid, 7], 0))).collect();
@@ -399,8 +372,7 @@ fn large_recordings_are_read_in_time_and_to_the_end() {
         assert_eq!(last.1, "recorded_function", "{what}");
         assert!(kind == DWARF || last.0 == "last", "{what}: {last:?}");
         let notes = profile.notes.iter();
-        let left_out = notes.filter(|it| it.contains("left out")).count();
-        assert_eq!(left_out, 0, "{what}: {:?}", profile.notes);
+        assert_eq!(notes.filter(|it| it.contains("left out")).count(), 0, "{what}: {:?}", profile.notes);
     }
 }
 
@@ -409,11 +381,9 @@ fn mappings_for_which_there_is_no_room_are_told_of() {
     let (code, address) = own_code();
     let page = |at: u64| mapped(at << 13, (at << 13) + 0x1000, 0, "/x");
     let pages: Vec<_> = (1..(1 << 20) + 10).map(page).collect();
-    let records = [pages.concat(), code, sampled(7, 1, &[address])];
-    let profile = read(&recording(FRAME_POINTERS, &records)).expect("a profile");
+    let profile = profile_of(&[pages.concat(), code, sampled(7, 1, &[address])]);
     assert_eq!(leaves(&profile), [(":7", "[unknown]")]);
-    let told = profile.notes.iter().any(|it| it.contains("too many"));
-    assert!(told, "{:?}", profile.notes);
+    assert!(profile.notes.iter().any(|it| it.contains("too many")), "{:?}", profile.notes);
 }
 
 #[test]
@@ -421,6 +391,5 @@ fn a_period_of_zero_counts_once() {
     let mut sample = sampled(7, 1, &[0x1000]);
     // Behind head, address, numbers, time and processor.
     sample[40..48].copy_from_slice(&0u64.to_le_bytes());
-    let profile = read(&recording(FRAME_POINTERS, &[sample])).expect("a profile");
-    assert_eq!(profile.total_weight(), 1);
+    assert_eq!(profile_of(&[sample]).total_weight(), 1);
 }

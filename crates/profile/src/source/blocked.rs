@@ -27,8 +27,7 @@ const LONGEST_PART: u64 = 100_000_000;
 const MOST_PARTS: u64 = 10_000;
 /// A thread that leaves twice within this has two events and did not run between.
 const DOUBLE: u64 = 100_000;
-/// A thread may be woken on its way off its processor, and before its stack is copied. One that was woken longer before
-/// has run on.
+/// A thread may be woken on its way off its processor; one that was woken longer before has run on.
 const ON_ITS_WAY: u64 = 100_000;
 
 #[derive(Debug)]
@@ -67,12 +66,10 @@ impl Wakings {
             return Some((sample.tid, Step::Leaves(sample.keep())));
         }
         let record = self.numbering?.parse(sample.rest)?;
-        let woken = KeptWakeUp::of(sample, record.waker);
-        Some((record.tid, Step::IsWoken(woken)))
+        Some((record.tid, Step::IsWoken(KeptWakeUp::of(sample, record.waker))))
     }
 }
 
-/// A thread that does not run.
 #[derive(Debug)]
 struct Blocked {
     sample: KeptSample,
@@ -80,8 +77,7 @@ struct Blocked {
     woken: Option<KeptWakeUp>,
 }
 
-/// Threads that do not run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Pairs {
     blocked: HashMap<u32, Blocked>,
     /// Wake-ups of threads that still ran, the last of each.
@@ -106,14 +102,7 @@ impl<S: SampleSource> BlockedTimes<S> {
             switches,
             wakings,
             waiting: InOrder::new(),
-            pairs: Pairs {
-                blocked: HashMap::new(),
-                early: HashMap::new(),
-                least: least.0,
-                short: 0,
-                short_ns: 0,
-                endless: 0,
-            },
+            pairs: Pairs { least: least.0, ..Pairs::default() },
             alive: Box::new(alive),
         }
     }
@@ -144,7 +133,6 @@ impl<S: SampleSource> BlockedTimes<S> {
         })
     }
 
-    /// Takes the steps before an instant.
     fn take_until(&mut self, until: u64, take: &mut dyn FnMut(&Record<'_>)) {
         for (time, (tid, step)) in self.waiting.until(until) {
             self.pairs.step(tid, time, step, take);
@@ -245,8 +233,7 @@ impl Pairs {
             )
         });
         let endless = (self.endless > 0)
-            .then(|| measure::counted(self.endless, "blocked time"))
-            .map(|it| format!("the end of {it} was lost"));
+            .then(|| format!("the end of {} was lost", measure::counted(self.endless, "blocked time")));
         let parts: Vec<String> = short.into_iter().chain(endless).collect();
         (!parts.is_empty()).then(|| parts.join("; "))
     }

@@ -13,14 +13,10 @@ use crate::record::{KeptSample, Record};
 
 /// A source of records: the rings of the kernel's events, or a script in a test.
 pub(crate) trait SampleSource: Send {
-    /// Waits until there are records to fetch, one of `others` is readable, or the time-out is over;
-    /// says which of the others are readable.
+    /// Waits for records, for one of `others` to be readable, or for the time-out; which of the others are readable.
     fn wait(&mut self, others: &[BorrowedFd<'_>], timeout: &Timespec) -> Vec<bool>;
 
-    /// Hands over the records that have come.
-    ///
-    /// # Errors
-    /// A record was damaged; those that followed it in the same ring are lost.
+    /// Hands over the records that have come. Those that followed a damaged one in the same ring are lost.
     fn fetch(&mut self, take: &mut dyn FnMut(&Record<'_>)) -> Result<(), Damaged>;
 
     /// Records lost so far, by the source's own count; 0 where it keeps none.
@@ -31,8 +27,7 @@ pub(crate) trait SampleSource: Send {
         None
     }
 
-    /// Hands over what happened before `at`, of what still goes on the part before it. Call it when a fetch has begun
-    /// after `at`.
+    /// Hands over what happened before `at`, also of what still goes on. Call it when a fetch has begun after `at`.
     fn cut(&mut self, _at: Time, _take: &mut dyn FnMut(&Record<'_>)) {}
 
     /// From `at` on nothing is sampled for a while: hands over what happened before, and forgets what still goes on,
@@ -49,8 +44,7 @@ pub(crate) trait SampleSource: Send {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Damaged;
 
-/// Rings are fetched again after so many things that were looked at: where their names are read, one may take
-/// milliseconds.
+/// Rings are fetched again after so many things were looked at, since reading names may take milliseconds.
 const FETCH_EVERY: usize = 16;
 /// Things that wait at most where more are fetched. A third of them have copies of stacks, of 57 KB at most: 40 MB.
 const MOST_WAITING: usize = 2048;
@@ -76,8 +70,7 @@ impl<T> InOrder<T> {
         self.waiting.insert((time, self.arrived), thing);
     }
 
-    /// Whether the rings should be fetched once more before the next of so many things is looked at: that may take
-    /// long, and they fill meanwhile.
+    /// Whether the rings, which fill meanwhile, should be fetched before the next of so many things is looked at.
     fn wants_more(&self, looked_at: usize) -> bool {
         looked_at % FETCH_EVERY == FETCH_EVERY - 1 && self.waiting.len() < MOST_WAITING
     }
@@ -104,14 +97,12 @@ pub(crate) struct SamplesInOrder<S> {
 }
 
 impl<S> SamplesInOrder<S> {
-    /// Those of another source.
     pub(crate) const fn of(source: S) -> Self {
         Self { source, waiting: InOrder::new() }
     }
 }
 
 impl<S: SampleSource> SamplesInOrder<S> {
-    /// Takes what lies in the rings.
     fn gather(&mut self, take: &mut dyn FnMut(&Record<'_>)) -> Result<(), Damaged> {
         let waiting = &mut self.waiting;
         self.source.fetch(&mut |record| match record {

@@ -51,10 +51,7 @@ impl Settings {
 }
 
 impl KernelPrograms {
-    /// Makes the maps.
-    ///
-    /// # Errors
-    /// The kernel does not allow it.
+    /// Makes the maps, where the kernel allows it.
     pub(super) fn load(settings: &Settings) -> io::Result<Self> {
         if !cfg!(target_arch = "x86_64") {
             return Err(io::ErrorKind::Unsupported.into());
@@ -73,10 +70,7 @@ impl KernelPrograms {
         loader.load(OBJECT).map(Self).map_err(|it| refusal(&it))
     }
 
-    /// Loads a program, if that was not done.
-    ///
-    /// # Errors
-    /// The kernel does not allow it, or is older than 5.15.
+    /// Loads a program, if that was not done. The kernel may not allow it, or be older than 5.15.
     pub(super) fn program(&mut self, name: &str) -> io::Result<OwnedFd> {
         let program = self.0.program_mut(&format!("bellows_{name}"));
         let program = program.ok_or(io::ErrorKind::InvalidData)?;
@@ -89,8 +83,7 @@ impl KernelPrograms {
             };
             loaded.map_err(|it| refusal(&it))?;
         }
-        let descriptor = program.fd().map_err(|it| refusal(&it))?;
-        descriptor.as_fd().try_clone_to_owned()
+        program.fd().map_err(|it| refusal(&it))?.as_fd().try_clone_to_owned()
     }
 
     /// Takes a map. Programs that are not loaded yet need it as long as it is.
@@ -102,20 +95,17 @@ impl KernelPrograms {
             }
             _ => return Err(io::ErrorKind::InvalidData.into()),
         };
-        let map = HashMap::try_from(map).map_err(|it| refusal(&it))?;
-        Ok(KernelMap(Mutex::new(map)))
+        Ok(KernelMap(Mutex::new(HashMap::try_from(map).map_err(|it| refusal(&it))?)))
     }
 }
 
 impl<V: Pod> KernelMap<V> {
     pub(super) fn set(&self, key: u32, value: V) -> io::Result<()> {
-        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        map.insert(key, value, 0).map_err(|it| refusal(&it))
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, value, 0).map_err(|it| refusal(&it))
     }
 }
 
 impl KernelMap<i32> {
-    /// Sets an event or a program.
     pub(super) fn set_descriptor(&self, key: u32, value: BorrowedFd<'_>) -> io::Result<()> {
         self.set(key, value.as_raw_fd())
     }

@@ -26,8 +26,7 @@ pub(crate) const MOST_BLOCKS: usize = 1 << 17;
 /// Calls of an allocator that are known between their beginning and their return.
 const CALLS: u32 = 16 << 10;
 
-/// Thread as the program knows it: the bounds of its stack, and where its scheduler writes down which Erlang process it
-/// runs.
+/// Thread as the program knows it: the bounds of its stack, and where its scheduler notes the Erlang process it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ThreadStack {
     /// First address of the memory that the stack lies in.
@@ -54,9 +53,7 @@ pub(crate) struct StackCopier {
 impl StackCopier {
     /// Loads the program for process `pid` and an event, on a machine with this many processors; `process` is where
     /// an Erlang process has its fields. Threads whose `wake_ups` are told enter their table first.
-    ///
-    /// # Errors
-    /// The kernel does not allow it, or is older than 5.15.
+    /// The kernel may not allow it, or be older than 5.15.
     pub(crate) fn load(
         pid: u32,
         cpus: u32,
@@ -102,14 +99,10 @@ impl StackCopier {
             KernelEvent::Probes(probes) => {
                 let places = probes.places.iter().map(Probe::program);
                 let exec = probes.exec.map(|_| SystemCall::Exec.program().to_owned());
-                let names = places.chain(exec);
-                let loaded: io::Result<_> = names.map(|it| kernel.program(&it)).collect();
-                loaded?
+                places.chain(exec).map(|it| kernel.program(&it)).collect::<io::Result<_>>()?
             }
             KernelEvent::Calls(calls) => {
-                let names = calls.iter().map(|(call, _)| call.program());
-                let loaded: io::Result<_> = names.map(|it| kernel.program(it)).collect();
-                loaded?
+                calls.iter().map(|(call, _)| kernel.program(call.program())).collect::<io::Result<_>>()?
             }
         };
         if let KernelEvent::Probes(probes) = event {
@@ -131,16 +124,10 @@ impl StackCopier {
         self.outputs.set_descriptor(cpu, event)
     }
 
-    /// Tells the program what is known of a thread. One that there is no room for, or that has ended, is copied
-    /// by guessing.
+    /// Tells the program of a thread. One that there is no room for, or that has ended, is copied by guessing.
     pub(crate) fn set_thread(&self, tid: u32, stack: ThreadStack) {
-        let number = match self.namespace {
-            Some(_) => number_inside(tid),
-            None => Some(tid),
-        };
-        if let Some(number) = number {
-            let words = [stack.low, stack.top, stack.current_process];
-            let _ = self.threads.set(number, words);
+        if let Some(number) = self.namespace.map_or(Some(tid), |_| number_inside(tid)) {
+            let _ = self.threads.set(number, [stack.low, stack.top, stack.current_process]);
         }
     }
 }
@@ -201,15 +188,13 @@ fn draw(number: u32, mean: u32) -> u64 {
     if mean <= 1 { 0 } else { drawn.round() as u64 }
 }
 
-/// The pid namespace of a process, as `bpf_get_ns_current_pid_tgid` is told of it. The kernel's events number threads
-/// as this process sees them; a program inside the kernel can ask for the machine's own numbers, or for those of the
-/// namespace that the sampled thread itself is in. Only the last are known to both where this process or the broker is
-/// in a container.
+/// The pid namespace of a process, as `bpf_get_ns_current_pid_tgid` is told of it. A program inside the kernel knows
+/// the machine's own numbers of threads, and those in the namespace of the sampled thread; this process, where it or
+/// the broker is in a container, the latter alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PidNamespace {
     /// Device of the file that stands for it, as the kernel has it: 12 bits of class, 20 of number.
     device: u64,
-    /// Inode of that file.
     inode: u64,
 }
 

@@ -10,24 +10,24 @@
 use std::ops::Range;
 
 /// Where each word stands.
-pub(super) mod offset {
-    pub(super) const IP: i16 = 0;
-    pub(super) const SP: i16 = 8;
-    pub(super) const BP: i16 = 16;
-    pub(super) const R12: i16 = 24;
-    pub(super) const PROCESS: i16 = 32;
-    pub(super) const FRAME_POINTER: i16 = 40;
-    pub(super) const STOP: i16 = 48;
-    pub(super) const NATIVE_LENGTH: i16 = 56;
-    pub(super) const ERLANG_START: i16 = 64;
-    pub(super) const ERLANG_LENGTH: i16 = 72;
-    pub(super) const IDENTIFIER: i16 = 80;
-    pub(super) const VALUE: i16 = 88;
-    pub(super) const RELEASED: i16 = 96;
-    pub(super) const TAKEN: i16 = 112;
-    pub(super) const REPLACED: i16 = 128;
-    pub(super) const REPLACED_BEFORE: i16 = 144;
-    pub(super) const BYTES: i16 = 160;
+mod offset {
+    pub(super) const IP: usize = 0;
+    pub(super) const SP: usize = 8;
+    pub(super) const BP: usize = 16;
+    pub(super) const R12: usize = 24;
+    pub(super) const PROCESS: usize = 32;
+    pub(super) const FRAME_POINTER: usize = 40;
+    pub(super) const STOP: usize = 48;
+    pub(super) const NATIVE_LENGTH: usize = 56;
+    pub(super) const ERLANG_START: usize = 64;
+    pub(super) const ERLANG_LENGTH: usize = 72;
+    pub(super) const IDENTIFIER: usize = 80;
+    pub(super) const VALUE: usize = 88;
+    pub(super) const RELEASED: usize = 96;
+    pub(super) const TAKEN: usize = 112;
+    pub(super) const REPLACED: usize = 128;
+    pub(super) const REPLACED_BEFORE: usize = 144;
+    pub(super) const BYTES: usize = 160;
 }
 
 /// Bytes of what functions return to whose return the kernel wants to hear of; behind it are instructions that it runs
@@ -56,17 +56,14 @@ impl MemoryCopy<'_> {
     /// The word at an address of the process.
     pub(crate) fn word(&self, address: u64) -> Option<u64> {
         let mut replaced = self.replaced.iter().filter(|it| it.address != 0);
-        let replaced = replaced.find(|it| it.address == address);
-        replaced.map_or_else(|| self.copied_word(address), |it| Some(it.word))
+        replaced.find(|it| it.address == address).map_or_else(|| self.copied_word(address), |it| Some(it.word))
     }
 
     fn copied_word(&self, address: u64) -> Option<u64> {
         let at = usize::try_from(address.checked_sub(self.start)?).ok()?;
-        let word = self.bytes.get(at..at.checked_add(8)?)?;
-        word.try_into().ok().map(u64::from_ne_bytes)
+        self.bytes.get(at..at.checked_add(8)?)?.try_into().ok().map(u64::from_ne_bytes)
     }
 
-    /// First address after it.
     pub(crate) fn end(&self) -> u64 {
         self.start.saturating_add(self.bytes.len() as u64)
     }
@@ -77,9 +74,7 @@ impl MemoryCopy<'_> {
 pub(crate) struct Transfer {
     /// Which call, by its number.
     pub(crate) call: u64,
-    /// Memory that the process frees.
     pub(crate) released: Extent,
-    /// Memory that it allocates.
     pub(crate) taken: Extent,
 }
 
@@ -90,8 +85,7 @@ pub(crate) struct Extent {
     pub(crate) length: u64,
 }
 
-/// Registers and stacks of a thread at the instant of a sample. All of it comes from the memory of a
-/// foreign process: any value is possible.
+/// Registers and stacks at the instant of a sample, from a foreign process's memory: any value is possible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StackCopy<'a> {
     pub(crate) ip: u64,
@@ -101,15 +95,13 @@ pub(crate) struct StackCopy<'a> {
     pub(crate) r12: u64,
     /// The Erlang process that the scheduler was running; 0 where there was none.
     pub(crate) process: u64,
-    /// The identifier of that process, as a term; 0 where there was none. It is known also where the process's
-    /// stack is not, as while its heap moves.
+    /// That process's identifier as a term; 0 for none. It is known also while its heap moves, and its stack is not.
     pub(crate) identifier: u64,
     /// How many events the sample stands for, or the tracepoint's field that it weighs by.
     pub(crate) value: u64,
     pub(crate) released: Extent,
     pub(crate) taken: Extent,
-    /// Return addresses that the kernel has replaced, so that it hears of a function's return, and before it of one
-    /// that called that function.
+    /// Return addresses that the kernel has replaced to hear of a function's return, and before it of its caller's.
     pub(crate) replaced_returns: [ReplacedWord; 2],
     /// The process's last frame, as it was when it last called the runtime.
     pub(crate) frame_pointer: u64,
@@ -125,24 +117,14 @@ impl<'a> StackCopy<'a> {
     /// Parses a record's raw part, which begins with its length in 32 bits; `None` where it is too short.
     pub(crate) fn parse(raw: &'a [u8]) -> Option<Self> {
         let (_length, raw) = raw.split_at_checked(4)?;
-        let word = |offset: i16| {
-            let at = usize::try_from(offset).ok()?;
-            let word = raw.get(at..at + 8)?;
-            word.try_into().ok().map(u64::from_ne_bytes)
-        };
-        let bytes = raw.get(usize::try_from(offset::BYTES).ok()?..)?;
+        let word = |at: usize| raw.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes);
+        let bytes = raw.get(offset::BYTES..)?;
         let length = |offset| usize::try_from(word(offset)?).ok();
         let (native, rest) = bytes.split_at_checked(length(offset::NATIVE_LENGTH)?)?;
         let erlang = rest.get(..length(offset::ERLANG_LENGTH)?)?;
         let sp = word(offset::SP)?;
-        let extent = |at: i16| {
-            let (start, length) = (word(at)?, word(at + 8)?);
-            Some(Extent { start, length })
-        };
-        let replaced = |at: i16| {
-            let (address, word) = (word(at)?, word(at + 8)?);
-            Some(ReplacedWord { address, word })
-        };
+        let extent = |at| Some(Extent { start: word(at)?, length: word(at + 8)? });
+        let replaced = |at| Some(ReplacedWord { address: word(at)?, word: word(at + 8)? });
         let replaced_returns = [replaced(offset::REPLACED)?, replaced(offset::REPLACED_BEFORE)?];
         Some(Self {
             ip: word(offset::IP)?,
@@ -166,7 +148,6 @@ impl<'a> StackCopy<'a> {
         })
     }
 
-    /// Memory freed and allocated.
     pub(crate) const fn transfer(&self) -> Transfer {
         Transfer { call: self.value, released: self.released, taken: self.taken }
     }
@@ -175,10 +156,8 @@ impl<'a> StackCopy<'a> {
     pub(crate) fn put_back(&mut self, probes: &Range<u64>) {
         let is_there = |word: Option<u64>| word.is_some_and(|it| probes.contains(&it));
         let replaced = self.replaced_returns;
-        self.native.replaced = replaced.map(|it| match is_there(self.native.word(it.address)) {
-            true => it,
-            false => ReplacedWord::default(),
-        });
+        self.native.replaced =
+            replaced.map(|it| if is_there(self.native.word(it.address)) { it } else { ReplacedWord::default() });
         if !probes.contains(&self.ip) {
             return;
         }
@@ -206,12 +185,10 @@ impl<'a> StackCopy<'a> {
         Some(start..start.saturating_add(PAGE))
     }
 
-    /// Whether the kernel has replaced a return address.
     pub(crate) const fn has_replaced_returns(&self) -> bool {
         self.replaced_returns[0].address != 0
     }
 
-    /// Whether nothing was copied.
     pub(crate) fn is_bare(&self) -> bool {
         self.len() == 0
     }
@@ -243,8 +220,7 @@ mod tests {
         assert_eq!((copy.process, copy.frame_pointer, copy.stop), (5, 6, 7));
         assert_eq!((copy.identifier, copy.value), (10, 11));
         let [released, taken] = [(12, 13), (14, 15)].map(|(start, length)| Extent { start, length });
-        let call = 11;
-        assert_eq!(copy.transfer(), Transfer { call, released, taken });
+        assert_eq!(copy.transfer(), Transfer { call: 11, released, taken });
         assert_eq!((copy.native.start, copy.native.bytes.len()), (2, 16));
         assert_eq!((copy.erlang.start, copy.erlang.end()), (9, 17));
         let word = u64::from_ne_bytes([8, 9, 10, 11, 12, 13, 14, 15]);

@@ -28,7 +28,6 @@ const THREADS: u32 = 16 << 10;
 
 const WAKER_LENGTH: usize = 16;
 
-/// The programs, loaded.
 #[derive(Debug)]
 pub(crate) struct WakeUps {
     /// By processor: the event whose ring takes the records.
@@ -50,25 +49,19 @@ pub(crate) enum Numbering {
     Inside,
 }
 
-/// Wake-up as the program reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WakeRecord<'a> {
-    /// The thread that was woken.
     pub(crate) tid: u32,
     /// The name of the thread that woke it, or that was interrupted.
     pub(crate) waker: &'a [u8],
 }
 
 impl WakeUps {
-    /// Loads the programs for the threads of process `pid`.
-    ///
-    /// # Errors
-    /// The kernel does not allow it, or does not show the tracepoint.
+    /// Loads the programs for the threads of process `pid`, where the kernel allows it and shows the tracepoint.
     pub(crate) fn load(pid: u32) -> Result<Self, Error> {
         let tracepoint = Tracepoint::find(TRACEPOINT, Some(THREAD_FIELD))?;
         let namespace = PidNamespace::of(pid);
-        let own = PidNamespace::of(std::process::id());
-        let numbering = Numbering::of(own, namespace)?;
+        let numbering = Numbering::of(PidNamespace::of(std::process::id()), namespace)?;
         let mut settings =
             Settings { entries: vec![("outputs", cpus::end()), ("asleep", THREADS)], ..Settings::default() };
         settings.number_in(namespace);
@@ -89,7 +82,6 @@ impl WakeUps {
         })
     }
 
-    /// Where the program runs.
     pub(crate) const fn tracepoint(&self) -> Tracepoint {
         self.tracepoint
     }
@@ -138,10 +130,7 @@ impl Numbering {
     /// Parses a record's raw part, which begins with its length in 32 bits; `None` where it is too short.
     pub(crate) fn parse(self, raw: &[u8]) -> Option<WakeRecord<'_>> {
         let (_length, raw) = raw.split_at_checked(4)?;
-        let at = match self {
-            Self::OnMachine => 0,
-            Self::Inside => 8,
-        };
+        let at = if self == Self::OnMachine { 0 } else { 8 };
         let tid = raw.get(at..at + 4)?.try_into().ok()?;
         let waker = raw.get(16..16 + WAKER_LENGTH)?;
         Some(WakeRecord {

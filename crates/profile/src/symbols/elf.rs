@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 use linux::maps::Mapping;
 use object::elf::{R_X86_64_IRELATIVE, STT_GNU_IFUNC};
-use object::read::{ReadCache, ReadRef};
+use object::read::ReadRef;
 use object::{
     Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationFlags, SectionKind, SymbolFlags,
     SymbolIndex, SymbolKind,
 };
 
 use super::Function;
-use super::files::{bias, files_of, open};
+use super::files::{bias, files_of, read_object};
 use super::go::GoFunctions;
 use super::table::{Binding, Builder, Table};
 use crate::memory::Memory;
@@ -42,17 +42,17 @@ impl ElfSymbols {
     /// or in our own root. `opened` is where the file itself is read, which differs from its name
     /// once that is deleted; `loaded` is where a process has it in its memory.
     pub(crate) fn load(opened: &Path, root: &Path, path: &str, loaded: Option<Loaded<'_>>) -> io::Result<Self> {
-        let cache = ReadCache::new(open(opened)?);
-        let file = object::File::parse(&cache).map_err(io::Error::other)?;
-        let mut builder = Builder::default();
-        add_symbols(&file, &mut builder);
-        if file.symbol_table().is_none() {
-            let mut candidates = debug_files(&file, root, path).into_iter();
-            if !candidates.any(|candidate| add_debug_file(&file, &candidate, &mut builder)) {
-                add_nameless(&file, path, loaded, &mut builder);
+        read_object(opened, |file| {
+            let mut builder = Builder::default();
+            add_symbols(file, &mut builder);
+            if file.symbol_table().is_none() {
+                let mut candidates = debug_files(file, root, path).into_iter();
+                if !candidates.any(|candidate| add_debug_file(file, &candidate, &mut builder)) {
+                    add_nameless(file, path, loaded, &mut builder);
+                }
             }
-        }
-        Ok(Self::with(&file, builder))
+            Self::with(file, builder)
+        })
     }
 
     /// Of a whole file in memory.
@@ -78,8 +78,7 @@ impl ElfSymbols {
         }
     }
 
-    /// The function at `offset` of the file, behind those that are known to be inlined there, innermost first; none
-    /// where it has no name.
+    /// The function at `offset` of the file behind those inlined there, innermost first; none where it has no name.
     pub(crate) fn functions(&self, offset: u64) -> Vec<Function<'_>> {
         let Some(address) = self.address(offset) else {
             return Vec::new();
@@ -101,62 +100,47 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The number of a file's build, where it has one.
-pub(crate) fn build_id(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    let cache = ReadCache::new(open(path)?);
-    let file = object::File::parse(&cache).map_err(io::Error::other)?;
-    let id = file.build_id().map_err(io::Error::other)?;
-    Ok(id.map(<[u8]>::to_vec))
+/// The build id of the file at a path of this machine.
+pub(crate) fn build_id(path: &str) -> Option<Vec<u8>> {
+    read_object(path.as_ref(), |file| file.build_id().ok()?.map(<[u8]>::to_vec)).ok()?
 }
 
 /// The addresses in a process of what a mapped file exports under these names; `None` where it cannot be read.
 pub(crate) fn exported(pid: u32, mapping: &Mapping, names: &[&'static str]) -> Option<Vec<(&'static str, u64)>> {
-    let mut files = files_of(pid, mapping).into_iter();
-    files.find_map(|file| exported_by(&file, mapping, names).ok())
+    let exported = |path: PathBuf| {
+        let found = read_object(&path, |file| {
+            let bias = bias(file, mapping)?;
+            let found = file.dynamic_symbols().filter(ObjectSymbol::is_definition).filter_map(|symbol| {
+                let name = symbol.name().ok()?;
+                let name = names.iter().find(|wanted| **wanted == name)?;
+                Some((*name, bias.wrapping_add(symbol.address())))
+            });
+            Some(found.collect::<Vec<_>>())
+        });
+        found.ok()?
+    };
+    files_of(pid, mapping).into_iter().find_map(exported)
 }
 
-fn exported_by(path: &Path, mapping: &Mapping, names: &[&'static str]) -> io::Result<Vec<(&'static str, u64)>> {
-    let cache = ReadCache::new(open(path)?);
-    let file = object::File::parse(&cache).map_err(io::Error::other)?;
-    let bias = bias(&file, mapping).ok_or(io::ErrorKind::InvalidData)?;
-    let symbols = file.dynamic_symbols().filter(ObjectSymbol::is_definition);
-    let found = symbols.filter_map(|symbol| {
-        let name = symbol.name().ok()?;
-        let name = names.iter().find(|wanted| **wanted == name)?;
-        Some((*name, bias.wrapping_add(symbol.address())))
-    });
-    Ok(found.collect())
-}
-
-/// Where the mapped file can be read, and where in it the functions begin that have one of these names; `None` also
-/// where it is not of 64 bits.
+/// Where a mapped file can be read, and where in it functions of these names begin; `None` also where it has 32 bits.
 pub(crate) fn defined(
     pid: u32,
     mapping: &Mapping,
     is_wanted: &dyn Fn(&str) -> bool,
 ) -> Option<(PathBuf, Vec<(String, u64)>)> {
-    let mut files = files_of(pid, mapping).into_iter();
-    files.find_map(|file| {
-        let found = defined_by(&file, is_wanted).ok()?;
-        Some((file, found))
-    })
-}
-
-fn defined_by(path: &Path, is_wanted: &dyn Fn(&str) -> bool) -> io::Result<Vec<(String, u64)>> {
-    let cache = ReadCache::new(open(path)?);
-    let file = object::File::parse(&cache).map_err(io::Error::other)?;
-    if !file.is_64() {
-        // Their arguments are on the stack.
-        return Err(io::ErrorKind::Unsupported.into());
-    }
-    let symbols = file.dynamic_symbols().chain(file.symbols());
-    let found = symbols.filter_map(|symbol| {
-        let name = symbol.name().ok().filter(|name| is_wanted(name))?;
-        let is_code = symbol.is_definition() && symbol.kind() == SymbolKind::Text;
-        let offset = file_offset(&file, symbol.address()).filter(|_| is_code)?;
-        Some((name.to_owned(), offset))
-    });
-    Ok(found.collect())
+    let defined = |path: PathBuf| {
+        let found = read_object(&path, |file| {
+            let found = file.dynamic_symbols().chain(file.symbols()).filter_map(|symbol| {
+                let name = symbol.name().ok().filter(|name| is_wanted(name))?;
+                let is_code = symbol.is_definition() && symbol.kind() == SymbolKind::Text;
+                Some((name.to_owned(), file_offset(file, symbol.address()).filter(|_| is_code)?))
+            });
+            // Those of 32 bits have their arguments on the stack.
+            file.is_64().then(|| found.collect::<Vec<_>>())
+        });
+        Some((path, found.ok()??))
+    };
+    files_of(pid, mapping).into_iter().find_map(defined)
 }
 
 /// Where in the file the byte at a stated address is.
@@ -250,13 +234,11 @@ fn add_plt<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, builder: &mut Builder
     }
 }
 
-/// Where the debug file of `file` may be, by build id and by the link inside it, in the root
-/// directory of the process and in ours.
+/// Where the debug file of `file` may be, by build id and link, in the root directory of the process and in ours.
 fn debug_files<'d>(file: &impl Object<'d>, root: &Path, path: &str) -> Vec<PathBuf> {
     let mut inside: Vec<PathBuf> = Vec::new();
     if let Ok(Some([first, rest @ ..])) = file.build_id() {
-        let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
-        inside.push(Path::new(DEBUG_DIR).join(format!(".build-id/{first:02x}/{rest}.debug")));
+        inside.push(Path::new(DEBUG_DIR).join(format!(".build-id/{first:02x}/{}.debug", hex(rest))));
     }
     if let Ok(Some((name, _))) = file.gnu_debuglink()
         && let Ok(name) = std::str::from_utf8(name)
@@ -267,27 +249,23 @@ fn debug_files<'d>(file: &impl Object<'d>, root: &Path, path: &str) -> Vec<PathB
         inside.push(dir.join(".debug").join(name));
         inside.push(Path::new(DEBUG_DIR).join(dir).join(name));
     }
-    let roots = [root, Path::new("/")];
-    roots.iter().flat_map(|root| inside.iter().map(|path| root.join(path))).collect()
+    [root, Path::new("/")].iter().flat_map(|root| inside.iter().map(|path| root.join(path))).collect()
 }
 
 /// Takes the symbols of a debug file if it belongs to `file`, which the build ids tell.
 fn add_debug_file<'d>(file: &impl Object<'d>, path: &Path, builder: &mut Builder) -> bool {
-    let Ok(opened) = open(path) else { return false };
-    let cache = ReadCache::new(opened);
-    let Ok(debug) = object::File::parse(&cache) else {
-        return false;
-    };
-    let same = matches!((file.build_id(), debug.build_id()), (Ok(Some(a)), Ok(Some(b))) if a == b);
-    if same {
-        add_symbols(&debug, builder);
-    }
-    same
+    let added = read_object(path, |debug| {
+        let same = matches!((file.build_id(), debug.build_id()), (Ok(Some(a)), Ok(Some(b))) if a == b);
+        if same {
+            add_symbols(debug, builder);
+        }
+        same
+    });
+    added.unwrap_or(false)
 }
 
-/// Version, and how the three parts behind it are written: a pointer of 32 bits relative to its own
-/// place, a count of 32 bits, and a table of pairs of 32 bits relative to the section. All linkers
-/// write it so.
+/// Version, and how the three parts behind it are written: a pointer of 32 bits relative to its own place, a count of
+/// 32 bits, and a table of pairs of 32 bits relative to the section. All linkers write it so.
 const HEADER: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 
 /// Where the functions of a stripped file begin: `.eh_frame_hdr`, a sorted table for exceptions, names the first
@@ -303,30 +281,23 @@ fn function_starts(section: &[u8], address: u64) -> Vec<u64> {
     };
     let (pairs, _) = table.as_chunks::<2>();
     let count = u32::from_le_bytes(*count) as usize;
-    let starts = pairs.iter().take(count).map(|[start, _entry]| {
-        let relative = i32::from_le_bytes(*start);
-        address.wrapping_add_signed(relative.into())
-    });
+    let starts =
+        pairs.iter().take(count).map(|[start, _entry]| address.wrapping_add_signed(i32::from_le_bytes(*start).into()));
     starts.collect()
 }
 
 /// The C library has fifty; a file that is none must not keep us busy.
 const MOST: usize = 1024;
 
-/// A file that a running process has mapped.
 #[derive(Clone, Copy)]
 pub(crate) struct Loaded<'a> {
     pub(crate) mapping: &'a Mapping,
     pub(crate) memory: &'a dyn Memory,
 }
 
-/// Functions that a library has in several implementations, of which it takes one for this machine when it is loaded
-/// (`IFUNC`): `memcpy` and its like. A stripped library names the function that selects, and not what it selects from.
-/// Which one it was stands in the memory of a process that has it loaded.
-///
-/// The addresses, as the file states them, of the implementations that were taken, with the function's name; several
-/// functions may share one. `starts` is where the file's functions begin, in order: what is none of them
-/// is not written yet.
+/// The implementations that a library has taken of functions with several (`IFUNC`, as `memcpy`): their addresses, as
+/// the file states them, and names. A stripped library names only what selects; the choice stands in the memory of a
+/// process that has it loaded. What is none of `starts`, the file's functions in order, is not written yet.
 fn selected<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, loaded: Loaded<'_>, starts: &[u64]) -> Vec<(u64, &'d str)> {
     let Some(bias) = bias(file, loaded.mapping) else {
         return Vec::new();
@@ -343,8 +314,7 @@ fn selected<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, loaded: Loaded<'_>, 
     }
     let irelative = RelocationFlags::Elf { r_type: R_X86_64_IRELATIVE };
     let relocations = file.dynamic_relocations().into_iter().flatten();
-    let relocations = relocations.filter(|(_, it)| it.flags() == irelative);
-    let taken = relocations.take(MOST).filter_map(|(at, relocation)| {
+    let taken = relocations.filter(|(_, it)| it.flags() == irelative).take(MOST).filter_map(|(at, relocation)| {
         let names = selectors.get(&relocation.addend().cast_unsigned())?;
         let address = loaded.memory.word(bias.wrapping_add(at))?;
         let address = address.wrapping_sub(bias);
@@ -360,6 +330,7 @@ mod tests {
 
     use super::*;
     use crate::memory::ProcessMemory;
+    use crate::symbols::open_file;
 
     #[inline(never)]
     fn bellows_elf_test_function(x: u64) -> u64 {
@@ -406,7 +377,7 @@ mod tests {
         for len in (0..image.len()).step_by(997) {
             let _ = ElfSymbols::of_image(&image[..len]);
         }
-        assert!(open(Path::new("/dev/null")).is_err() && open(Path::new("/tmp")).is_err());
+        assert!(open_file(Path::new("/dev/null")).is_err() && open_file(Path::new("/tmp")).is_err());
     }
 
     #[test]
@@ -431,13 +402,8 @@ mod tests {
     }
 
     #[test]
-    fn every_function_of_the_table_is_found() {
-        let section = section(2, &[[-0x100, 7], [0x20, 8]]);
-        assert_eq!(function_starts(&section, 0x1000), [0xf00, 0x1020]);
-    }
-
-    #[test]
-    fn tables_that_end_early_or_are_none_do_no_harm() {
+    fn every_function_of_a_table_is_found_and_those_that_end_early_or_are_none_do_no_harm() {
+        assert_eq!(function_starts(&section(2, &[[-0x100, 7], [0x20, 8]]), 0x1000), [0xf00, 0x1020]);
         let whole = section(u32::MAX, &[[1, 2], [3, 4]]);
         assert_eq!(function_starts(&whole, u64::MAX), [0, 2]);
         for len in 0..whole.len() {
@@ -457,8 +423,7 @@ mod tests {
         let starts = function_starts(section.data().unwrap(), section.address());
         let bias = bias(&file, mapping).unwrap();
         let found = selected(&file, Loaded { mapping, memory }, &starts).into_iter();
-        let found = found.map(|(address, name)| (bias.wrapping_add(address), name.to_owned()));
-        Some(found.collect())
+        Some(found.map(|(address, name)| (bias.wrapping_add(address), name.to_owned())).collect())
     }
 
     #[test]

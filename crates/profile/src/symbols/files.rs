@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use linux::maps::{self, Mapping};
 use object::elf::PF_X;
+use object::read::ReadCache;
 use object::{Object, ObjectSegment as _, SegmentFlags};
 
-/// Where a mapped file can be read: through the process's own root directory; a deleted one through
-/// the mapping itself.
+/// Where a mapped file can be read: through the process's own root directory; a deleted one through the mapping itself.
 pub(crate) fn files_of(pid: u32, mapping: &Mapping) -> Vec<PathBuf> {
     let by_name = maps::in_root_of(pid, &mapping.path);
     let (start, end) = (mapping.start, mapping.end);
@@ -34,6 +34,16 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
         true => Err(io::ErrorKind::FileTooLarge.into()),
         false => Err(io::ErrorKind::InvalidInput.into()),
     }
+}
+
+/// Has `read` look at the object file of a path.
+pub(super) fn read_object<T>(
+    path: &Path,
+    read: impl for<'d> FnOnce(&object::File<'d, &'d ReadCache<File>>) -> T,
+) -> io::Result<T> {
+    let cache = ReadCache::new(open(path)?);
+    let file = object::File::parse(&cache).map_err(io::Error::other)?;
+    Ok(read(&file))
 }
 
 /// The kernel maps the same image into every process, so ours serves.
@@ -65,22 +75,16 @@ struct Segment {
 }
 
 impl CodeSegments {
-    /// Those of a file.
     pub(crate) fn of<'d>(file: &impl Object<'d>) -> Self {
-        let is_code = |flags| match flags {
-            SegmentFlags::Elf { p_flags, .. } => p_flags.contains(PF_X),
-            _ => false,
-        };
-        let segments = file.segments().filter(|it| is_code(it.flags()));
-        let segments = segments.map(|it| {
+        let is_code = |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags.contains(PF_X));
+        let segments = file.segments().filter(|it| is_code(it.flags())).map(|it| {
             let (start, size) = it.file_range();
             Segment { start, size, address: it.address() }
         });
         Self(segments.collect())
     }
 
-    /// Difference between the addresses of a mapping and those in the file. `None` where it holds none of these
-    /// segments.
+    /// Difference between a mapping's addresses and those in the file; `None` where it holds none of these segments.
     pub(crate) fn bias(&self, mapping: &Mapping) -> Option<u64> {
         // Pages are mapped whole. What a linker packs densely shares its first page with the segment before, which is
         // mapped elsewhere, so that the last segment that begins in the page is meant.
@@ -91,8 +95,7 @@ impl CodeSegments {
             .filter(|it| first_page(it) <= mapping.offset && mapping.offset < it.start.saturating_add(it.size));
         let segment = mapped.max_by_key(|it| it.start)?;
         let stated = segment.address.wrapping_sub(segment.start);
-        let stated = stated.wrapping_add(mapping.offset);
-        Some(mapping.start.wrapping_sub(stated))
+        Some(mapping.start.wrapping_sub(stated.wrapping_add(mapping.offset)))
     }
 }
 

@@ -21,6 +21,7 @@ impl KernelSymbols {
         Self { table: read().unwrap_or_default() }
     }
 
+    /// Whether the kernel hides the addresses of its functions.
     pub(crate) fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
@@ -31,7 +32,6 @@ impl KernelSymbols {
         before.is_none() && self.table.find(address).is_some()
     }
 
-    /// The frame of an address.
     pub(crate) fn frame(&self, address: u64) -> Frame {
         match self.find(address) {
             Some((name, module)) => Frame::new(name, module, FrameKind::Kernel),
@@ -46,8 +46,7 @@ impl KernelSymbols {
     }
 }
 
-/// Lines are `ffffffffc0201000 t NAME`, with a tab and `[MODULE]` behind it for a module; only code is
-/// kept.
+/// Lines are `ffffffffc0201000 t NAME`, with a tab and `[MODULE]` behind it for a module; only code is kept.
 fn parse(input: &mut dyn BufRead) -> io::Result<Table> {
     let mut builder = Builder::default();
     let mut line = String::new();
@@ -80,10 +79,7 @@ mod tests {
         assert_eq!(symbols.find(0xffff_ffff_8100_0201), Some(("do_it", "[kernel]")));
         assert_eq!(symbols.find(0xffff_ffff_c020_1004), Some(("ext4_read", "[ext4]")));
         assert_eq!(symbols.find(0x1000), None);
-    }
-
-    #[test]
-    fn hidden_addresses_give_no_names() {
+        // Hidden addresses give no names.
         let text = "0000000000000000 T _stext\n0000000000000000 T do_it\n";
         assert!(parse(&mut text.as_bytes()).unwrap().is_empty());
     }

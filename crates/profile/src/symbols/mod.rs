@@ -19,14 +19,14 @@ use std::borrow::Cow;
 
 use linux::{Status, maps};
 use measure::Time;
-use stacks::{Builds, Frame, FrameKind, SourceLine};
+use stacks::{Builds, FrameKind, SourceLine};
 
-pub(crate) use self::elf::{defined, exported};
+pub(crate) use self::elf::{build_id, defined, exported};
 pub(crate) use self::files::{CodeSegments, files_of, open as open_file, vdso_image};
 pub use self::go::go_functions;
 pub(crate) use self::go::{GoCode, is_go};
 pub use self::jit::has_erlang_names;
-pub(crate) use self::recorded::{RecordedProcess, RecordedSymbols, build_id};
+pub(crate) use self::recorded::{RecordedProcess, RecordedSymbols};
 pub(crate) use self::space::{MOST_FILES, Place, Resolved, compiled_by};
 
 use self::jit::JitMap;
@@ -42,13 +42,12 @@ struct Function<'s> {
     line: Option<SourceLine>,
 }
 
-/// Names the addresses of one process and of the kernel. Loads the tables of everything that is
-/// mapped when it is made, so that nothing is read while samples come in, and what is mapped later
-/// when it is told.
+/// Names the addresses of one process and of the kernel. Loads the tables of everything that is mapped when it is made,
+/// so that nothing is read while samples come in, and what is mapped later when it is told.
 #[derive(Debug)]
 pub(crate) struct Symbols {
     pid: u32,
-    kernel: KernelSymbols,
+    pub(crate) kernel: KernelSymbols,
     modules: Modules,
     space: AddressSpace,
 }
@@ -67,11 +66,6 @@ impl Symbols {
         symbols
     }
 
-    /// Whether the kernel hides the addresses of its functions.
-    pub(crate) fn kernel_is_hidden(&self) -> bool {
-        self.kernel.is_empty()
-    }
-
     /// Whether the process runs code of a JIT without telling names.
     pub(crate) fn runtime_without_jit_map(&self) -> Option<FrameKind> {
         let space = &self.space;
@@ -84,13 +78,11 @@ impl Symbols {
         self.modules.left_out()
     }
 
-    /// Which builds the mapped files are of.
     pub(crate) fn builds(&self) -> Builds {
         self.modules.builds()
     }
 
-    /// Reads the process's mappings again; says whether they have changed. Keeps what is known
-    /// where it has ended.
+    /// Reads the process's mappings again; says whether they have changed. Keeps what is known where it has ended.
     pub(crate) fn refresh_mappings(&mut self) -> bool {
         let maps = maps::maps(self.pid);
         maps.is_some_and(|maps| self.space.set_mappings(maps, self.pid, &mut self.modules))
@@ -121,13 +113,7 @@ impl Symbols {
     pub(crate) fn refused_jit_map(&self) -> Option<&str> {
         const FULL: &str = "the JIT map is too long: code at its end has no name";
         let jit = &self.space.jit;
-        let full = jit.is_full().then_some(FULL);
-        jit.refused().or(full)
-    }
-
-    /// The frame of an address of the kernel.
-    pub(crate) fn kernel_frame(&self, address: u64) -> Frame {
-        self.kernel.frame(address)
+        jit.refused().or(jit.is_full().then_some(FULL))
     }
 
     /// The frames of an address of the process at the instant `at`, `caller` where it is a return
@@ -155,6 +141,8 @@ pub(crate) fn remedy_without_jit_map(runtime: FrameKind) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use stacks::Frame;
+
     use super::elf::ElfSymbols;
     use super::*;
 
@@ -179,7 +167,7 @@ mod tests {
             assert_eq!((frame.name.as_str(), frame.kind), ("getenv", FrameKind::Libc));
         }
         assert_eq!(symbols.user_frames(1, false, Time(0)).frames, [Frame::unknown("")]);
-        assert_eq!(symbols.kernel_frame(1), Frame::unknown("[kernel]"));
+        assert_eq!(symbols.kernel.frame(1), Frame::unknown("[kernel]"));
     }
 
     #[test]

@@ -5,7 +5,6 @@ use linux::maps::Mapping;
 use measure::Time;
 use stacks::{Frame, FrameKind};
 
-use super::elf;
 use super::jit::JitMap;
 use super::kernel::KernelSymbols;
 use super::space::{AddressSpace, Modules};
@@ -18,7 +17,6 @@ pub(crate) struct RecordedSymbols {
     modules: Modules,
 }
 
-/// The memory of a recorded process.
 #[derive(Debug)]
 pub(crate) struct RecordedProcess(AddressSpace);
 
@@ -39,8 +37,7 @@ impl RecordedSymbols {
         self.kernel.get_or_insert_with(load).frame(address)
     }
 
-    /// The frames of an address of a process that lies in this mapping, `caller` where it is a return address. The
-    /// mapping's file is read where it is new.
+    /// The frames of an address in this mapping, `caller` where it is a return address. A new mapping's file is read.
     pub(crate) fn user_frames(
         &mut self,
         process: &RecordedProcess,
@@ -50,9 +47,7 @@ impl RecordedSymbols {
     ) -> Vec<Frame> {
         // Their paths are ours.
         let found = mapping.map(|mapping| (mapping, self.modules.of(mapping, std::process::id())));
-        let at = Time(u64::MAX);
-        let resolved = process.0.frames_in(&self.modules, found, ip, caller, at);
-        resolved.frames
+        process.0.frames_in(&self.modules, found, ip, caller, Time(u64::MAX)).frames
     }
 }
 
@@ -68,9 +63,4 @@ impl RecordedProcess {
     pub(crate) fn set_jit_kind(&mut self, kind: FrameKind) {
         self.0.jit_kind = kind;
     }
-}
-
-/// The build id of the file at a path of this machine.
-pub(crate) fn build_id(path: &str) -> Option<Vec<u8>> {
-    elf::build_id(path.as_ref()).ok().flatten()
 }

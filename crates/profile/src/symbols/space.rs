@@ -30,10 +30,8 @@ impl Resolved {
     }
 }
 
-/// Where an address lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// In the code of a file.
     File,
     /// In memory that a compiler fills: the answer holds until the JIT map grows.
     Jit,
@@ -69,7 +67,6 @@ impl Modules {
         self.all.len().saturating_sub(MOST_FILES)
     }
 
-    /// The builds of those that were read.
     pub(super) fn builds(&self) -> Builds {
         let mut builds = Builds::default();
         let known = self.all.iter().filter(|it| !it.symbols.build.is_empty());
@@ -77,8 +74,7 @@ impl Modules {
         builds
     }
 
-    /// The module of a mapping, loaded where it is new. A file that cannot be read is a module
-    /// without symbols, and so is one of too many.
+    /// The module of a mapping, loaded where it is new; without symbols where it cannot be read, or is one of too many.
     pub(super) fn of(&mut self, mapping: &Mapping, pid: u32) -> Option<usize> {
         let vdso = &*mapping.path == "[vdso]";
         if !vdso && !maps::is_file(mapping) {
@@ -96,8 +92,7 @@ impl Modules {
             let root = maps::in_root_of(pid, "/");
             let files = files::files_of(pid, mapping);
             let loaded = (self.memory.as_ref()).map(|memory| Loaded { mapping, memory });
-            let mut symbols = files.iter().map(|file| ElfSymbols::load(file, &root, &mapping.path, loaded));
-            symbols.find_map(Result::ok)
+            files.iter().map(|file| ElfSymbols::load(file, &root, &mapping.path, loaded)).find_map(Result::ok)
         };
         let name = mapping.path.rsplit('/').next().unwrap_or_default().to_owned();
         let kind = Frame::kind_of_module(&name);
@@ -108,7 +103,6 @@ impl Modules {
     }
 }
 
-/// The executable memory of one process.
 #[derive(Debug)]
 pub(super) struct AddressSpace {
     pub(super) jit: JitMap,
@@ -124,8 +118,7 @@ impl AddressSpace {
         Self { jit, jit_kind: FrameKind::Native, mappings: Vec::new() }
     }
 
-    /// Takes the mappings of now, in the order of addresses, whose files process `pid` sees; says whether they
-    /// differ from those before.
+    /// Takes the mappings of now by address, whose files process `pid` sees; whether they differ from those before.
     pub(super) fn set_mappings(&mut self, maps: Vec<Mapping>, pid: u32, modules: &mut Modules) -> bool {
         if self.mappings.iter().map(|(mapping, _)| mapping).eq(&maps) {
             return false;
@@ -136,9 +129,8 @@ impl AddressSpace {
         });
         self.mappings = mappings.collect();
         let mapped = self.mappings.iter().filter_map(|(_, module)| *module);
-        let names: Vec<&str> =
-            mapped.filter_map(|module| modules.all.get(module)).map(|module| module.name.as_str()).collect();
-        self.jit_kind = (names.iter()).fold(FrameKind::Native, |kind, name| compiled_by(kind, name));
+        let mapped = mapped.filter_map(|module| modules.all.get(module));
+        self.jit_kind = mapped.fold(FrameKind::Native, |kind, module| compiled_by(kind, &module.name));
         true
     }
 
@@ -180,9 +172,7 @@ impl AddressSpace {
                     FrameKind::Java => stacks::java_method(name),
                     _ => name.to_owned(),
                 };
-                let line = self.jit.line(ip, caller, at);
-                let frame = Frame::new(name, "[jit]", self.jit_kind).at_line(line);
-                (frame, Place::Jit)
+                (Frame::new(name, "[jit]", self.jit_kind).at_line(self.jit.line(ip, caller, at)), Place::Jit)
             }
             // What the kernel has put there, such as `[uprobes]`.
             (None, Some((mapping, _))) if mapping.path.starts_with('[') => {
@@ -196,8 +186,7 @@ impl AddressSpace {
 
     fn mapping_at(&self, address: u64) -> Option<&(Mapping, Option<usize>)> {
         let after = self.mappings.partition_point(|(mapping, _)| mapping.start <= address);
-        let found = self.mappings.get(after.checked_sub(1)?)?;
-        (address < found.0.end).then_some(found)
+        self.mappings.get(after.checked_sub(1)?).filter(|(mapping, _)| address < mapping.end)
     }
 }
 
@@ -232,8 +221,7 @@ mod tests {
                 modules.of(&none, pid);
             }
             let module = modules.of(own, pid);
-            let status = linux::Status::of(pid).unwrap();
-            let space = AddressSpace::new(JitMap::new(pid, &status));
+            let space = AddressSpace::new(JitMap::new(pid, &linux::Status::of(pid).unwrap()));
             let found = space.frames_in(&modules, Some((own, module)), at, false, Time(0));
             (found.frames, modules.left_out())
         };

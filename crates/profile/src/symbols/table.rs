@@ -8,9 +8,8 @@ use stacks::Frame;
 /// A function that is farther away is of another file.
 const FARTHEST_NEIGHBOUR: u64 = 64 << 10;
 
-/// How much a name is preferred where several stand for one address, as `perf` prefers them:
-/// a sized one, then a strong one, then a global one, then the one with fewer leading underscores,
-/// then the longest.
+/// How much a name is preferred where several stand for one address, as `perf` prefers them: a sized one, then a strong
+/// one, then a global one, then the one with fewer leading underscores, then the longest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Binding {
     pub(crate) weak: bool,
@@ -34,7 +33,6 @@ pub(crate) struct Table {
     names: String,
 }
 
-/// Puts a [`Table`] together.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     table: Table,
@@ -49,8 +47,7 @@ impl Builder {
             return;
         };
         table.names.push_str(name);
-        let end = start.saturating_add(size);
-        table.entries.push(Entry { start, end, name: at, len, binding });
+        table.entries.push(Entry { start, end: start.saturating_add(size), name: at, len, binding });
     }
 
     /// Adds functions that begin at these addresses and have no name of their own, each as [`Frame::near`] the one with
@@ -73,10 +70,7 @@ impl Builder {
             let nearest = neighbours.min_by_key(gap);
             let size = next.min(start.saturating_add(FARTHEST_NEIGHBOUR)) - start;
             let name = match nearest.filter(|entry| gap(entry) <= FARTHEST_NEIGHBOUR) {
-                Some(nearest) => {
-                    let name = demangle(text(&table.names, nearest));
-                    Frame::near(&name, nearest.start, start)
-                }
+                Some(nearest) => Frame::near(&demangle(text(&table.names, nearest)), nearest.start, start),
                 None => Frame::near(file, 0, start),
             };
             found.push((start, size, name));
@@ -86,8 +80,7 @@ impl Builder {
         }
     }
 
-    /// Sorts, keeps the best name of each address, and gives symbols without a size the room up to
-    /// the next one, or to `limit` for the last.
+    /// Sorts, keeps each address's best name, and gives symbols without a size the room up to the next, or to `limit`.
     pub(crate) fn build(self, limit: u64) -> Table {
         let mut table = self.table;
         let names = &table.names;
@@ -120,7 +113,6 @@ fn text<'n>(names: &'n str, entry: &Entry) -> &'n str {
 }
 
 impl Table {
-    /// The name that covers `address`.
     pub(crate) fn find(&self, address: u64) -> Option<&str> {
         let after = self.entries.partition_point(|entry| entry.start <= address);
         let entry = self.entries.get(after.checked_sub(1)?)?;
@@ -161,12 +153,10 @@ fn demangle_cpp(symbol: &str) -> Option<String> {
     }
     let options = DemangleOptions::new().no_params().no_return_type();
     let mut text = Bounded::default();
-    let written = Symbol::new(symbol).ok()?.structured_demangle(&mut text, &options);
-    written.ok().map(|()| text.0)
+    Symbol::new(symbol).ok()?.structured_demangle(&mut text, &options).ok().map(|()| text.0)
 }
 
-/// The name of a symbol: Rust's and C++'s demangled, without hashes and argument lists; any other
-/// as it is. Versions (`memcpy@@GLIBC_2.14`) are cut off.
+/// A symbol's name: Rust's and C++'s demangled, without hashes and arguments; versions (`memcpy@@GLIBC_2.14`) cut off.
 pub(crate) fn demangle(symbol: &str) -> String {
     // A place near a function, whose name was written out already.
     if symbol.starts_with('[') {

@@ -10,8 +10,7 @@ use stacks::{Collapse, CollapseOptions, FORMATS, FirstField, Input};
 fn seeds(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let files = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let seeds = files.map(|file| fs::read(file.expect("an entry").path()).expect("a seed"));
-    seeds.collect()
+    files.map(|file| fs::read(file.expect("an entry").path()).expect("a seed")).collect()
 }
 
 #[test]
@@ -22,13 +21,8 @@ fn every_reader_reads_its_corpus() {
         };
         let mut profiles = 0;
         for seed in seeds(&format.name.replace('-', "_")) {
-            let input = &mut Input {
-                bytes: &mut &*seed,
-                packed: None,
-                file: None,
-                event: None,
-                first_field: FirstField::default(),
-            };
+            let first_field = FirstField::default();
+            let input = &mut Input { bytes: &mut &*seed, packed: None, file: None, event: None, first_field };
             let read = (reader.read)(input).expect("memory can be read");
             profiles += usize::from(read.is_ok_and(|profile| profile.is_consistent()));
         }
@@ -60,8 +54,7 @@ fn fold_folds_its_corpus() {
 #[test]
 fn an_erlang_node_names_the_functions_of_its_corpus() {
     let seeds = seeds("beam_functions").into_iter();
-    let named = seeds.map(|seed| crate::beam_functions(&seed).len());
-    assert_eq!(named.filter(|count| *count > 3).count(), 5);
+    assert_eq!(seeds.map(|seed| crate::beam_functions(&seed).len()).filter(|count| *count > 3).count(), 5);
 }
 
 #[test]

@@ -52,11 +52,9 @@ fn through_compiled(
 /// Adds what the kernel found by frame pointers alone above the last address that both have, where the copy ended
 /// before the stack did; takes all of it where it has more.
 pub(super) fn add_rest(addresses: &mut Vec<Address>, chain: impl Iterator<Item = Address>) {
-    let is_user = |address: &Address| matches!(address, Address::User(_));
-    let chain: Vec<Address> = chain.filter(is_user).collect();
-    let first = addresses.iter().position(is_user);
-    let first = first.unwrap_or(addresses.len());
-    let last = addresses.last().filter(|last| is_user(last));
+    let chain: Vec<Address> = chain.filter(Address::is_user).collect();
+    let first = addresses.iter().position(Address::is_user).unwrap_or(addresses.len());
+    let last = addresses.last().filter(|last| last.is_user());
     match last.and_then(|last| chain.iter().rposition(|it| it == last)) {
         Some(common) => addresses.extend(chain.iter().skip(common + 1)),
         None if chain.len() > addresses.len() - first => {
@@ -73,8 +71,7 @@ mod tests {
 
     fn rest(own: &[u64], theirs: &[u64]) -> Vec<u64> {
         let users = |all: &[u64]| -> Vec<Address> {
-            let kernel = std::iter::once(Address::Kernel(7));
-            kernel.chain(all.iter().map(|it| Address::User(*it))).collect()
+            std::iter::once(Address::Kernel(7)).chain(all.iter().map(|it| Address::User(*it))).collect()
         };
         let mut addresses = users(own);
         add_rest(&mut addresses, users(theirs).into_iter());

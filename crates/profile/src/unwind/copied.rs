@@ -16,8 +16,7 @@ use crate::beam::{ProcessId, Vm};
 use crate::record::{Address, SampleRecord};
 use crate::stack_copy::{StackCopier, StackCopy, ThreadStack};
 
-/// Stacks of a thread that are looked up at most: that of one that changes them all the time, as coroutines do, is
-/// copied by guessing.
+/// Stacks of a thread that are looked up at most: one that changes them all the time is copied by guessing.
 const MOST_STACKS: u32 = 64;
 
 /// Bytes that are copied above the frames of a process's first thread.
@@ -26,8 +25,7 @@ const ABOVE_FIRST: u64 = 64;
 /// How often the code of the kernel's probes is looked for.
 const MOST_LOOKS: u32 = 256;
 
-/// Unwinds what the program of [`StackCopier`] has copied; a sample that it left to the kernel, by
-/// frame pointers.
+/// Unwinds what the program of [`StackCopier`] has copied; a sample that it left to the kernel, by frame pointers.
 pub(super) struct CopiedStacks {
     pid: u32,
     copier: Arc<StackCopier>,
@@ -56,7 +54,6 @@ impl ProbeCode {
     }
 }
 
-/// Where code that a JIT compiled has its frames.
 enum CompiledCode {
     /// On the stacks of Erlang processes, where it is known how to find those.
     InErlangProcesses(Option<Vm>),
@@ -70,7 +67,6 @@ struct KnownThread {
     stack: ThreadStack,
     /// Its first frame was seen, so that nothing above it is copied.
     settled: bool,
-    /// How often it was told.
     told: u32,
 }
 
@@ -80,8 +76,7 @@ impl CopiedStacks {
         Self::with_threads(pid, copier, HashMap::new())
     }
 
-    /// Tells the program where the threads have their stacks: those that wait show it, and what is guessed until the
-    /// first samples are looked at would cut stacks short.
+    /// Tells the program where threads that wait have their stacks: guesses would cut the first samples short.
     fn with_threads(pid: u32, copier: Arc<StackCopier>, mut of: HashMap<u32, ThreadStack>) -> Self {
         let ranges = maps::ranges(pid);
         for tid in threads::ids(pid) {
@@ -92,13 +87,8 @@ impl CopiedStacks {
                 (stack.low, stack.top) = (range.start, range.end);
             }
         }
-        for (tid, stack) in &of {
-            copier.set_thread(*tid, *stack);
-        }
-        let threads = of.into_iter().map(|(tid, stack)| {
-            let known = KnownThread { stack, ..KnownThread::default() };
-            (tid, known)
-        });
+        of.iter().for_each(|(tid, stack)| copier.set_thread(*tid, *stack));
+        let threads = of.into_iter().map(|(tid, stack)| (tid, KnownThread { stack, ..KnownThread::default() }));
         Self {
             pid,
             threads: threads.collect(),
@@ -110,18 +100,15 @@ impl CopiedStacks {
         }
     }
 
-    /// For an Erlang virtual machine; `schedulers` are the threads that run Erlang processes, each with the address
-    /// where it writes down which.
+    /// For an Erlang virtual machine; `schedulers` are threads, each with where it writes down which process it runs.
     pub(super) fn of_beam(
         pid: u32,
         copier: Arc<StackCopier>,
         vm: Option<Vm>,
         schedulers: impl Iterator<Item = (u32, u64)>,
     ) -> Self {
-        let threads = schedulers.map(|(tid, current_process)| {
-            let stack = ThreadStack { current_process, ..ThreadStack::default() };
-            (tid, stack)
-        });
+        let threads =
+            schedulers.map(|(tid, current_process)| (tid, ThreadStack { current_process, ..Default::default() }));
         Self { compiled: CompiledCode::InErlangProcesses(vm), ..Self::with_threads(pid, copier, threads.collect()) }
     }
 
@@ -133,7 +120,7 @@ impl CopiedStacks {
             End::Compiled { sp: copy.sp, frame: copy.bp }
         } else {
             let take = &mut |address| addresses.push(Address::User(address));
-            self.native.unwind(copy, take)
+            self.native.unwind(copy, None, take)
         };
         let end = compiled::follow(&mut self.native, copy, leaf, addresses);
         stack.rooted = matches!(end, End::Root { .. });
@@ -148,10 +135,7 @@ impl CopiedStacks {
         let known = self.threads.entry(tid).or_default();
         let stack = known.stack;
         let inside = (stack.low..stack.top).contains(&sp);
-        let top = match end {
-            End::Compiled { sp, .. } | End::Root { sp } => Some(sp),
-            End::Lost => None,
-        };
+        let top = if let End::Compiled { sp, .. } | End::Root { sp } = end { Some(sp) } else { None };
         let is_known = inside && (known.settled || top.is_none());
         if is_known || known.told == MOST_STACKS {
             return;
@@ -192,16 +176,15 @@ impl Unwinder for CopiedStacks {
             return self.plain.unwind(sample, stack);
         };
         stack.addresses.clear();
-        let kernel = sample.chain.addresses();
-        let kernel = kernel.filter(|address| matches!(address, Address::Kernel(_)));
-        stack.addresses.extend(kernel);
-        stack.truncated = false;
-        stack.unwinding = Unwinding::StackCopy;
-        stack.copied = copy.len();
-        stack.value = Some(copy.value);
-        stack.transfer = copy.transfer();
-        stack.process = None;
-        stack.rooted = false;
+        stack.addresses.extend(sample.chain.addresses().filter(|address| !address.is_user()));
+        *stack = Stack {
+            addresses: std::mem::take(&mut stack.addresses),
+            unwinding: Unwinding::StackCopy,
+            copied: copy.len(),
+            value: Some(copy.value),
+            transfer: copy.transfer(),
+            ..Stack::default()
+        };
         if copy.is_bare() {
             return;
         }
@@ -224,7 +207,7 @@ impl Unwinder for CopiedStacks {
             return;
         }
         let take = &mut |address| addresses.push(Address::User(address));
-        let end = self.native.unwind(&copy, take);
+        let end = self.native.unwind(&copy, None, take);
         stack.rooted = match end {
             End::Compiled { frame, .. } => erlang(vm.as_ref(), &self.native, &copy, frame, addresses),
             End::Root { .. } => true,
@@ -243,8 +226,7 @@ fn stack_around(pid: u32, ranges: &[Range<u64>], address: u64) -> Option<Range<u
     Some(range.start..end)
 }
 
-/// Adds the Erlang functions from the copy of their process's stack, the last frame of which is at
-/// `frame`; whether all of them, up to the process's first.
+/// Adds the Erlang functions of the copied stack from the frame at `frame` on; whether up to the process's first.
 fn erlang(
     vm: Option<&Vm>,
     native: &NativeUnwinder,
@@ -269,9 +251,7 @@ fn erlang(
             addresses.truncate(before);
         }
     }
-    let on_stack = (stack.start..stack.end()).contains(&copy.sp);
-    let tops = [(on_stack, copy.sp), ((stack.start..stack.end()).contains(&copy.r12), copy.r12), (true, copy.stop)];
-    let top = tops.into_iter().find_map(|(is, top)| is.then_some(top));
-    let take = &mut |address| addresses.push(Address::User(address));
-    code.scan(stack, top.unwrap_or(copy.stop), take)
+    let on_stack = |top: &u64| (stack.start..stack.end()).contains(top);
+    let top = [copy.sp, copy.r12].into_iter().find(on_stack).unwrap_or(copy.stop);
+    code.scan(stack, top, &mut |address| addresses.push(Address::User(address)))
 }

@@ -30,8 +30,7 @@ impl Code<'_> {
         word & TAG == 0 && (self.is_compiled)(word)
     }
 
-    /// Follows the chain of frame pointers from `frame` on, and takes the return address of each
-    /// frame; whether it reached the root.
+    /// Follows the chain of frame pointers from `frame` on, and takes return addresses; whether it reached the root.
     pub(super) fn follow(&self, stack: &MemoryCopy<'_>, mut frame: u64, take: &mut dyn FnMut(u64)) -> bool {
         // Frames go up by two words at least, so that the copy's length bounds their number.
         while let (Some(caller), Some(address)) =

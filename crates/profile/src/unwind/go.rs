@@ -28,8 +28,7 @@ impl GoStacks {
         Self { plain: FramePointers::new(), code: GoCode::of_process(pid), has_fields }
     }
 
-    /// Where the function at `ip` returns to, where its frame is not in the chain: before it has made one, after it has
-    /// taken it down, and where it never makes one.
+    /// Where the function at `ip` returns to, while it has no frame in the chain: at its beginning, its end, or always.
     fn caller_without_frame(&self, ip: u64, rest: &[u8]) -> Option<u64> {
         let code = self.code.as_ref()?;
         let top = StackTop::parse(rest, self.has_fields)?;
@@ -52,11 +51,8 @@ impl Unwinder for GoStacks {
     fn unwind(&mut self, sample: &SampleRecord<'_>, stack: &mut Stack) {
         self.plain.unwind(sample, stack);
         let addresses = &mut stack.addresses;
-        let user = |address: &Address| matches!(address, Address::User(_));
-        let Some(leaf) = addresses.iter().position(user) else {
-            return;
-        };
-        if let Address::User(ip) = addresses[leaf]
+        if let Some(leaf) = addresses.iter().position(Address::is_user)
+            && let Address::User(ip) = addresses[leaf]
             && let Some(caller) = self.caller_without_frame(ip, sample.rest)
         {
             addresses.insert(leaf + 1, Address::User(caller));
@@ -98,8 +94,7 @@ impl<'a> StackTop<'a> {
     }
 
     fn word(&self, at: u64) -> Option<u64> {
-        let word = self.bytes.get(usize::try_from(at).ok()?..)?;
-        Some(u64::from_le_bytes(*word.first_chunk()?))
+        Some(u64::from_le_bytes(*self.bytes.get(usize::try_from(at).ok()?..)?.first_chunk()?))
     }
 }
 

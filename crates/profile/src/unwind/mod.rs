@@ -1,8 +1,7 @@
 //! How a sample's stack is made whole.
 //!
-//! Unwinders that look at more than frame pointers (registers and a copy of the stack) ask for what
-//! they need in the event's attributes, or give a program that copies it, and give the same list of
-//! addresses.
+//! Unwinders that look at more than frame pointers (registers and a copy of the stack) ask for what they need in the
+//! event's attributes, or give a program that copies it, and give the same list of addresses.
 
 mod compiled;
 mod copied;
@@ -34,7 +33,6 @@ pub(crate) trait Unwinder: Send {
     /// Asks the kernel for what the unwinder needs.
     fn configure(&self, attr: &mut perf_event_attr);
 
-    /// The program that shall run at each sample, and write it.
     fn copier(&self) -> Option<Arc<StackCopier>> {
         None
     }
@@ -64,10 +62,8 @@ pub(crate) struct Stack {
     pub(crate) copied: u64,
     /// The Erlang process that the thread was running, where that is known.
     pub(crate) process: Option<ProcessId>,
-    /// How many events the sample stands for, or its tracepoint's field, where the program in the kernel has written
-    /// that.
+    /// How many events the sample stands for, or its tracepoint's field, where the program in the kernel wrote that.
     pub(crate) value: Option<u64>,
-    /// Memory freed and allocated, where the event tells.
     pub(crate) transfer: Transfer,
 }
 
@@ -77,7 +73,6 @@ const DEFAULT_MAX_STACK: i64 = 127;
 /// The kernel's own walk by frame pointers, while it takes the sample: right wherever code keeps them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FramePointers {
-    /// Longest chain.
     max_stack: u16,
 }
 
@@ -104,10 +99,7 @@ impl Unwinder for FramePointers {
 }
 
 /// An unwinder, and what the profile's reader should know of it.
-pub(crate) struct Chosen {
-    pub(crate) unwinder: Box<dyn Unwinder>,
-    pub(crate) note: Option<String>,
-}
+pub(crate) type Chosen = (Box<dyn Unwinder>, Option<String>);
 
 /// The unwinder that needs nothing but the kernel's own walk.
 pub(crate) fn by_frame_pointers() -> Box<dyn Unwinder> {
@@ -117,18 +109,21 @@ pub(crate) fn by_frame_pointers() -> Box<dyn Unwinder> {
 /// The unwinder for a process and an event: the one that makes most stacks whole, of those that the kernel allows.
 /// Threads whose `wake_ups` are told enter their table.
 pub(crate) fn choose(pid: u32, stacks: Stacks, event: &KernelEvent, wake_ups: Option<&WakeUps>) -> Chosen {
-    let plain = Chosen { unwinder: by_frame_pointers(), note: None };
     if stacks != Stacks::Whole {
-        return plain;
+        return (by_frame_pointers(), None);
     }
     let maps = maps::maps(pid).unwrap_or_default();
-    match Runtime::of(pid, &maps) {
-        Runtime::Go => Chosen { unwinder: Box::new(GoStacks::new(pid, event.field().is_some())), ..plain },
-        Runtime::Beam(emulator) => for_beam(pid, event, emulator, wake_ups),
-        Runtime::Native => match copier(pid, event, None, wake_ups) {
-            Ok(copier) => Chosen { unwinder: Box::new(CopiedStacks::new(pid, copier)), ..plain },
-            Err(note) => Chosen { note: Some(note), ..plain },
-        },
+    if let Some(emulator) = beam::emulator(&maps) {
+        return for_beam(pid, event, emulator, wake_ups);
+    }
+    // All code of Go but leaves keeps frame pointers, and has no unwind tables; its stacks are those of goroutines,
+    // which threads change for each other.
+    if symbols::is_go(pid) {
+        return (Box::new(GoStacks::new(pid, event.field().is_some())), None);
+    }
+    match copier(pid, event, None, wake_ups) {
+        Ok(copier) => (Box::new(CopiedStacks::new(pid, copier)), None),
+        Err(note) => (by_frame_pointers(), Some(note)),
     }
 }
 
@@ -140,23 +135,20 @@ fn for_beam(pid: u32, event: &KernelEvent, emulator: &Mapping, wake_ups: Option<
     let process = vm.as_ref().map(|vm| &vm.process);
     let copier = match copier(pid, event, process, wake_ups) {
         Ok(copier) => copier,
-        Err(note) => return Chosen { unwinder: by_frame_pointers(), note: Some(note) },
+        Err(note) => return (by_frame_pointers(), Some(note)),
     };
     let schedulers = threads::ids(pid).into_iter().filter_map(|tid| {
-        let scheduler = Scheduler::of_thread(&threads::name(pid, tid)?)?;
-        Some((tid, *vm.as_ref()?.current_process.get(&scheduler)?))
+        Some((tid, *vm.as_ref()?.current_process.get(&Scheduler::of_thread(&threads::name(pid, tid)?)?)?))
     });
     let schedulers: Vec<_> = schedulers.collect();
     let unwinder = CopiedStacks::of_beam(pid, copier, vm, schedulers.into_iter());
-    Chosen {
-        unwinder: Box::new(unwinder),
-        note: unfamiliar.map(|why| {
-            format!(
-                "Erlang functions above native code are missing from stacks, because {why}: \
-                 OTP 25 to 29 with the JIT are known"
-            )
-        }),
-    }
+    let note = unfamiliar.map(|why| {
+        format!(
+            "Erlang functions above native code are missing from stacks, because {why}: \
+             OTP 25 to 29 with the JIT are known"
+        )
+    });
+    (Box::new(unwinder), note)
 }
 
 /// The program that copies stacks; what to say where there is none.
@@ -166,8 +158,7 @@ fn copier(
     process: Option<&ProcessLayout>,
     wake_ups: Option<&WakeUps>,
 ) -> Result<Arc<StackCopier>, String> {
-    let copier = StackCopier::load(pid, cpus::end(), event, process, wake_ups);
-    copier.map(Arc::new).map_err(|error| {
+    StackCopier::load(pid, cpus::end(), event, process, wake_ups).map(Arc::new).map_err(|error| {
         format!(
             "stacks are unwound by frame pointers alone, because the kernel does not allow \
              copying them ({error}): {}",
@@ -176,33 +167,11 @@ fn copier(
     })
 }
 
-/// Needs of a process's code for its stacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Runtime<'m> {
-    /// Erlang functions have stacks of their own; this is where the emulator is.
-    Beam(&'m Mapping),
-    /// All code but leaves keeps frame pointers, and has no unwind tables; its stacks are those of goroutines, which
-    /// threads change for each other.
-    Go,
-    /// Unwind tables, and frame pointers where there are none.
-    Native,
-}
-
-impl<'m> Runtime<'m> {
-    fn of(pid: u32, maps: &'m [Mapping]) -> Self {
-        match beam::emulator(maps) {
-            Some(emulator) => Self::Beam(emulator),
-            None if symbols::is_go(pid) => Self::Go,
-            None => Self::Native,
-        }
-    }
-}
-
 /// Finds the Erlang stacks of a BEAM; says why not where that fails.
 fn look_into(pid: u32, emulator: &Mapping) -> Result<Vm, String> {
     let memory =
         ProcessMemory::open(pid).map_err(|error| format!("the memory of process {pid} cannot be read ({error})"))?;
     let exported = symbols::exported(pid, emulator, &beam::NAMES).unwrap_or_default();
     let variables = Variables::of(pid, emulator, &memory, exported);
-    Vm::discover(&memory, &variables).map_err(|why| why.to_string())
+    Vm::discover(&memory, &variables).map_err(str::to_owned)
 }

@@ -2,7 +2,6 @@
 //! every binary for exceptions (`.eh_frame`), which stripping leaves in.
 
 use std::collections::{HashMap, HashSet};
-use std::ops::Range;
 use std::sync::Arc;
 
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
@@ -29,7 +28,6 @@ pub(crate) enum End {
     Lost,
 }
 
-/// Unwinds the native code of a process.
 pub(crate) struct NativeUnwinder {
     pid: u32,
     mappings: Vec<Mapping>,
@@ -37,15 +35,12 @@ pub(crate) struct NativeUnwinder {
     cache: CacheX86_64,
     /// By path and inode; nothing for a file that cannot be read.
     tables: HashMap<(Arc<str>, u64), Option<Tables>>,
-    /// Memory with code in it that is of no file, by address.
-    compiled: Vec<Range<u64>>,
     /// Mappings of a recorded process that were met, by their starts.
     met: HashSet<u64>,
 }
 
 type Section = Arc<[u8]>;
 
-/// Unwinding tables of a file.
 #[derive(Clone)]
 struct Tables {
     segments: CodeSegments,
@@ -68,33 +63,23 @@ impl NativeUnwinder {
             unwinder: UnwinderX86_64::new(),
             cache: CacheX86_64::new(),
             tables: HashMap::new(),
-            compiled: Vec::new(),
             met: HashSet::new(),
         }
     }
 
-    /// Reads the process's mappings again: it may have new ones. Keeps what is known where it has
-    /// ended.
+    /// Reads the process's mappings again: it may have new ones. Keeps what is known where it has ended.
     pub(super) fn refresh(&mut self) {
         if let Some(maps) = maps::maps(self.pid) {
             self.set_mappings(maps);
         }
     }
 
-    /// Takes these mappings in place of those before.
     fn set_mappings(&mut self, maps: Vec<Mapping>) {
         if maps == self.mappings {
             return;
         }
         self.unwinder = UnwinderX86_64::new();
-        self.compiled.clear();
-        for mapping in &maps {
-            if has_tables(mapping) {
-                self.add(mapping);
-            } else if is_filled(mapping) {
-                self.compiled.push(mapping.start..mapping.end);
-            }
-        }
+        maps.iter().filter(|it| has_tables(it)).for_each(|it| self.add(it));
         self.mappings = maps;
     }
 
@@ -116,18 +101,18 @@ impl NativeUnwinder {
         ));
     }
 
-    /// Whether a JIT compiled what is at this address.
     pub(crate) fn is_compiled(&self, address: u64) -> bool {
-        let after = self.compiled.partition_point(|range| range.start <= address);
-        let range = after.checked_sub(1).and_then(|at| self.compiled.get(at));
-        range.is_some_and(|range| address < range.end)
+        self.mapping_at(address).is_some_and(is_filled)
     }
 
     /// Whether code is known at this address.
     pub(crate) fn is_code(&self, address: u64) -> bool {
+        self.mapping_at(address).is_some_and(|it| has_tables(it) || is_filled(it))
+    }
+
+    fn mapping_at(&self, address: u64) -> Option<&Mapping> {
         let after = self.mappings.partition_point(|it| it.start <= address);
-        let mapping = after.checked_sub(1).and_then(|at| self.mappings.get(at));
-        mapping.is_some_and(|it| address < it.end && (has_tables(it) || is_filled(it)))
+        self.mappings.get(after.checked_sub(1)?).filter(|it| address < it.end)
     }
 
     /// Forgets the mappings of a recorded process: another one's follow, or it has others now.
@@ -145,26 +130,17 @@ impl NativeUnwinder {
         }
     }
 
-    /// Takes the addresses of native code from the leaf up, and of the compiled code that called it.
-    pub(crate) fn unwind(&mut self, copy: &StackCopy<'_>, take: &mut dyn FnMut(u64)) -> End {
-        self.unwind_in(copy, None, take)
-    }
-
-    /// Unwinds a recorded process, whose mappings are looked at where the stack leads through them.
-    pub(crate) fn unwind_recorded(
+    /// Takes the addresses of native code from the leaf up, and of the compiled code that called it. The mappings of a
+    /// recorded process are looked at where the stack leads through them.
+    pub(crate) fn unwind(
         &mut self,
         copy: &StackCopy<'_>,
-        mappings: &Mappings,
+        recorded: Option<&Mappings>,
         take: &mut dyn FnMut(u64),
     ) -> End {
-        self.unwind_in(copy, Some(mappings), take)
-    }
-
-    fn unwind_in(&mut self, copy: &StackCopy<'_>, recorded: Option<&Mappings>, take: &mut dyn FnMut(u64)) -> End {
         let registers = UnwindRegsX86_64::new(copy.ip, copy.sp, copy.bp);
         take(copy.ip);
-        let leaf = FrameAddress::from_instruction_pointer(copy.ip);
-        self.go_on(copy, leaf, registers, recorded, take)
+        self.go_on(copy, FrameAddress::from_instruction_pointer(copy.ip), registers, recorded, take)
     }
 
     /// Unwinds from a return address on, which is taken too, with the values of `rsp` and `rbp` behind the return.
@@ -180,8 +156,7 @@ impl NativeUnwinder {
             return End::Root { sp };
         };
         take(caller);
-        let registers = UnwindRegsX86_64::new(caller, sp, bp);
-        self.go_on(copy, address, registers, None, take)
+        self.go_on(copy, address, UnwindRegsX86_64::new(caller, sp, bp), None, take)
     }
 
     fn go_on(
@@ -210,8 +185,7 @@ impl NativeUnwinder {
             };
             if is_compiled {
                 take(caller);
-                let frame = registers.bp();
-                return End::Compiled { sp, frame };
+                return End::Compiled { sp, frame: registers.bp() };
             }
             let Some(next) = FrameAddress::from_return_address(caller) else {
                 return End::Root { sp };
@@ -233,13 +207,11 @@ fn is_filled(mapping: &Mapping) -> bool {
     !has_tables(mapping) && !mapping.path.starts_with('[')
 }
 
-/// The unwind tables of a mapped file.
 fn load(pid: u32, mapping: &Mapping) -> Option<Tables> {
     if &*mapping.path == "[vdso]" {
         return tables(symbols::vdso_image()?.as_slice());
     }
-    let files = symbols::files_of(pid, mapping);
-    files.iter().find_map(|file| {
+    symbols::files_of(pid, mapping).iter().find_map(|file| {
         let cache = ReadCache::new(symbols::open_file(file).ok()?);
         tables(&cache)
     })
@@ -252,10 +224,7 @@ fn tables<'d, R: ReadRef<'d>>(data: R) -> Option<Tables> {
         let start = section.address();
         Some(start..start.checked_add(section.size())?)
     };
-    let bytes = |name| {
-        let section = file.section_by_name(name)?;
-        section.uncompressed_data().ok().map(Section::from)
-    };
+    let bytes = |name| file.section_by_name(name)?.uncompressed_data().ok().map(Section::from);
     Some(Tables {
         segments: CodeSegments::of(&file),
         sections: ExplicitModuleSectionInfo {

@@ -33,10 +33,7 @@ struct Filled(Vec<Record<'static>>, u64);
 
 impl Filled {
     fn put(&mut self, record: Record<'static>) {
-        match self.0.len() < ROOM {
-            true => self.0.push(record),
-            false => self.1 += 1,
-        }
+        if self.0.len() < ROOM { self.0.push(record) } else { self.1 += 1 }
     }
 
     /// A time of a thread, the `number`th.
@@ -70,8 +67,7 @@ fn rings_are_fetched_while_the_samples_before_are_looked_at() {
         put.by_ref().take(count).for_each(|it| ring.put_time(it));
     };
     put_times(10);
-    let source = Arc::clone(&ring);
-    let mut source = BlockedTimes::new(source, Nanos(MS), Wakings::default(), few);
+    let mut source = BlockedTimes::new(Arc::clone(&ring), Nanos(MS), Wakings::default(), few);
     let mut told = Vec::new();
     // While one sample is looked at, two more come.
     let mut take = |record: &Record<'_>| {
@@ -87,28 +83,21 @@ fn rings_are_fetched_while_the_samples_before_are_looked_at() {
     assert!(told.iter().copied().eq(0..ALL), "{told:?}");
 }
 
-/// The threads of most tests.
 fn few() -> HashSet<u32> {
     (0..10).collect()
 }
 
+fn sample([pid, tid]: [u32; 2], time: u64, id: u64, rest: &'static [u8]) -> Record<'static> {
+    let chain = Chain::default();
+    Record::Sample(SampleRecord { pid, tid, time, id, cpu: 0, period: 1, chain, ended: None, rest })
+}
+
 fn leaves(tid: u32, time: u64) -> Record<'static> {
-    Record::Sample(SampleRecord {
-        pid: 1,
-        tid,
-        time,
-        id: 7,
-        cpu: 0,
-        period: 1,
-        chain: Chain::default(),
-        ended: None,
-        rest: &[],
-    })
+    sample([1, tid], time, 7, &[])
 }
 
 const fn back(tid: u32, time: u64) -> Record<'static> {
-    let runs = Runs::Begins;
-    Record::Switch { tid, time, runs }
+    Record::Switch { tid, time, runs: Runs::Begins }
 }
 
 const MS: u64 = 1_000_000;
@@ -203,12 +192,8 @@ fn what_is_left_out_is_told() {
 
 #[test]
 fn a_thread_with_two_events_is_counted_once_and_one_that_has_ended_not_at_all() {
-    let second = match leaves(1, 50) {
-        Record::Sample(sample) => Record::Sample(SampleRecord { id: 8, ..sample }),
-        other => other,
-    };
     let script = vec![
-        vec![leaves(1, 0), second, back(1, 2 * MS), back(1, 2 * MS + 1)],
+        vec![leaves(1, 0), sample([1, 1], 50, 8, &[]), back(1, 2 * MS), back(1, 2 * MS + 1)],
         vec![leaves(3, 4 * MS), Record::Exit { tid: 3 }],
     ];
     let (all, note) = told(script, 9 * MS);
@@ -220,17 +205,7 @@ const WAKING: u64 = 9;
 fn woken(tid: u32, time: u64) -> Record<'static> {
     // The thread in words of the same bytes, so that no memory has to last.
     const RAW: [[u8; 36]; 4] = [raw(0), raw(1), raw(2), raw(3)];
-    Record::Sample(SampleRecord {
-        pid: 77,
-        tid: 78,
-        time,
-        id: WAKING,
-        cpu: 0,
-        period: 1,
-        chain: Chain::default(),
-        ended: None,
-        rest: &RAW[tid as usize],
-    })
+    sample([77, 78], time, WAKING, &RAW[tid as usize])
 }
 
 /// A record of the program's: the thread on this machine, in its namespace, and the waker's name.
@@ -240,15 +215,17 @@ const fn raw(tid: u8) -> [u8; 36] {
     raw
 }
 
+fn wakings() -> Wakings {
+    Wakings { events: [WAKING].into(), numbering: Some(Numbering::Inside) }
+}
+
 const fn preempted(tid: u32, time: u64) -> Record<'static> {
-    let runs = Runs::IsPreempted;
-    Record::Switch { tid, time, runs }
+    Record::Switch { tid, time, runs: Runs::IsPreempted }
 }
 
 /// Begin, length and reason of each time, in milliseconds: who woke the thread, `cpu` for a wait for a processor.
 fn ended(script: Vec<Record<'static>>, end: u64) -> Vec<(u64, u64, String)> {
-    let wakings = Wakings { events: [WAKING].into(), numbering: Some(Numbering::Inside) };
-    let mut source = BlockedTimes::new(Script(vec![script]), Nanos(MS), wakings, few);
+    let mut source = BlockedTimes::new(Script(vec![script]), Nanos(MS), wakings(), few);
     let mut all = Vec::new();
     let mut take = |record: &Record<'_>| {
         if let Record::Sample(it) = record {
@@ -335,13 +312,11 @@ fn a_preempted_thread_waits_for_a_processor_whatever_wakes_it() {
 
 #[test]
 fn a_thread_that_ended_gives_nothing_to_the_next_of_its_number() {
-    let mut script = vec![leaves(1, 10 * MS), woken(1, 11 * MS), woken(2, 11 * MS)];
-    let mut source = BlockedTimes::new(
-        Script(vec![std::mem::take(&mut script), vec![Record::Exit { tid: 1 }, Record::Exit { tid: 2 }]]),
-        Nanos(MS),
-        Wakings { events: [WAKING].into(), numbering: Some(Numbering::Inside) },
-        few,
-    );
+    let script = vec![
+        vec![leaves(1, 10 * MS), woken(1, 11 * MS), woken(2, 11 * MS)],
+        vec![Record::Exit { tid: 1 }, Record::Exit { tid: 2 }],
+    ];
+    let mut source = BlockedTimes::new(Script(script), Nanos(MS), wakings(), few);
     let mut told = 0;
     let mut take = |record: &Record<'_>| told += u32::from(matches!(record, Record::Sample(_)));
     for _ in 0..2 {

@@ -37,13 +37,11 @@ pub(crate) struct PerfEvents {
 }
 
 impl PerfEvents {
-    /// Switches all events on.
     pub(crate) fn enable(&self) -> io::Result<()> {
         // A thread that starts while its parent's events are switched on, one after another, may inherit some of them
         // switched off for good. By the second time all parents have theirs.
         for _ in 0..2 {
-            let mut events = self.fds.iter();
-            events.try_for_each(|event| sys::enable(event.as_fd()))?;
+            self.fds.iter().try_for_each(|event| sys::enable(event.as_fd()))?;
         }
         // From here on they run; what they write to is switched on already.
         self.triggers.iter().try_for_each(OpenTrigger::enable)
@@ -57,28 +55,23 @@ impl PerfEvents {
         }
     }
 
-    /// Records that did not fit into a ring. An event that cannot be read has lost nothing that is
-    /// known.
+    /// Records that did not fit into a ring. An event that cannot be read has lost nothing that is known.
     fn lost(&self) -> u64 {
-        let counted = self.fds.iter().map(|event| sys::lost(event.as_fd()));
-        counted.filter_map(Result::ok).sum()
+        self.fds.iter().map(|event| sys::lost(event.as_fd())).filter_map(Result::ok).sum()
     }
 
     /// How often the event happened in all threads; `None` where one does not say.
     fn counted(&self) -> Option<u64> {
-        let counts = self.fds.iter().map(|event| sys::counted(event.as_fd()));
-        counts.sum::<Result<u64, _>>().ok()
+        self.fds.iter().map(|event| sys::counted(event.as_fd())).sum::<Result<u64, _>>().ok()
     }
 }
 
-/// The rings that the events write their records into.
 #[derive(Debug)]
 pub(crate) struct PerfRings {
     events: Arc<PerfEvents>,
     rings: Vec<Ring>,
 }
 
-/// The ring of one processor.
 #[derive(Debug)]
 struct Ring {
     /// A descriptor of its own, to wait on.
@@ -144,7 +137,6 @@ impl SampleSource for PerfRings {
     }
 }
 
-/// Where a program runs.
 #[derive(Clone, Debug)]
 enum TriggerPlace {
     /// A place in the kernel, in every thread of the machine.

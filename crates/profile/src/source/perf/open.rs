@@ -44,19 +44,16 @@ const LISTINGS: usize = 8;
 /// An event that never happens.
 const NO_SAMPLES: KernelEvent = KernelEvent::Software(b::PERF_COUNT_SW_DUMMY);
 
-/// Events that were opened, switched off.
 pub(crate) struct Opened {
     pub(crate) events: Arc<PerfEvents>,
     pub(crate) rings: PerfRings,
-    /// Event number to the thread that it was opened on. Threads that inherited the event report
-    /// the same number.
+    /// Event number to the thread that it was opened on. Threads that inherited the event report the same number.
     pub(crate) owners: HashMap<u64, u32>,
     /// The numbers of the events whose samples are wake-ups.
     pub(crate) wakings: HashSet<u64>,
     pub(crate) granted: Capabilities,
 }
 
-/// Permissions that the kernel grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Capabilities {
     /// Kernel frames are in the stacks.
@@ -292,7 +289,6 @@ struct Opener<'w> {
     fds: Vec<OwnedFd>,
     rings: Vec<OwnedRing>,
     owners: HashMap<u64, u32>,
-    /// Threads that events were opened on.
     opened: Vec<u32>,
     pid: u32,
 }
@@ -340,20 +336,13 @@ impl Opener<'_> {
         let places = match &self.event {
             KernelEvent::Software(_) => Vec::new(),
             KernelEvent::Tracepoint(it) => vec![TriggerPlace::Tracepoint(*it)],
-            KernelEvent::Calls(calls) => {
-                let tracepoints = calls.iter().map(|it| TriggerPlace::Tracepoint(it.1));
-                tracepoints.collect()
-            }
+            KernelEvent::Calls(calls) => calls.iter().map(|it| TriggerPlace::Tracepoint(it.1)).collect(),
             KernelEvent::Probes(probes) => {
                 let places = probes.places.iter().map(|it| self.probe(it));
-                let exec = probes.exec.map(TriggerPlace::Tracepoint);
-                places.chain(exec).collect()
+                places.chain(probes.exec.map(TriggerPlace::Tracepoint)).collect()
             }
         };
-        let programs = copier.programs();
-        let triggers = places.into_iter().zip(programs);
-        let triggers = triggers.map(|(place, program)| self.trigger(place, program));
-        triggers.collect()
+        places.into_iter().zip(copier.programs()).map(|(place, program)| self.trigger(place, program)).collect()
     }
 
     /// Opens what tells wake-ups; the numbers of the events that have them as samples.
@@ -363,8 +352,7 @@ impl Opener<'_> {
         };
         let attr = waking_attributes(self.attr);
         let numbers = self.program_events(&attr, |cpu, event| wake_ups.set_output(cpu, event))?;
-        let place = TriggerPlace::Tracepoint(wake_ups.tracepoint());
-        triggers.push(self.trigger(place, wake_ups.at_waking())?);
+        triggers.push(self.trigger(TriggerPlace::Tracepoint(wake_ups.tracepoint()), wake_ups.at_waking())?);
         Ok(numbers)
     }
 
@@ -380,8 +368,7 @@ impl Opener<'_> {
     fn trigger(&self, place: TriggerPlace, program: BorrowedFd<'_>) -> Result<OpenTrigger, Failure> {
         let program = program.try_clone_to_owned();
         let program = program.map_err(|error| self.refused(error))?;
-        let trigger = OpenTrigger::open(place, self.first_cpu(), program);
-        trigger.map_err(|error| self.refused(error))
+        OpenTrigger::open(place, self.first_cpu(), program).map_err(|error| self.refused(error))
     }
 
     fn first_cpu(&self) -> u32 {
@@ -417,8 +404,7 @@ impl Opener<'_> {
                 },
             };
             if let Some(program) = self.thread_program() {
-                let set = sys::set_program(fd.as_fd(), program);
-                set.map_err(|error| self.refused(error))?;
+                sys::set_program(fd.as_fd(), program).map_err(|error| self.refused(error))?;
             }
             let id = sys::id(fd.as_fd()).map_err(|e| self.fatal("read an event's number", e))?;
             self.output(&fd, cpu)?;
@@ -440,13 +426,11 @@ impl Opener<'_> {
             Some(Errno::MFILE | Errno::NFILE) => Failure::Fatal(self.too_many_files()),
             _ => self.fatal("duplicate a descriptor", e),
         })?;
-        let polled = true;
-        self.rings.push(OwnedRing { ring: Ring { fd, map, polled }, cpu, owner: self.fds.len() });
+        self.rings.push(OwnedRing { ring: Ring { fd, map, polled: true }, cpu, owner: self.fds.len() });
         Ok(())
     }
 
-    /// Maps a ring, a smaller one where the limit of locked memory (`kernel.perf_event_mlock_kb`
-    /// and `ulimit -l`) does not allow the size that was wanted.
+    /// Maps a ring, a smaller one where the limit of locked memory (`kernel.perf_event_mlock_kb`, `ulimit -l`) is low.
     fn map(&self, fd: &OwnedFd) -> Result<RingMap, Failure> {
         let mut pages = self.ring_pages;
         loop {

@@ -11,20 +11,19 @@ const PARANOID: &str = "kernel.perf_event_paranoid";
 /// The kernel refused even user-space events.
 pub(crate) fn refused(pid: u32) -> Error {
     let own = rustix::process::geteuid().as_raw();
-    let owner = Status::of(pid).ok().map(|status| status.uid);
-    explain(pid, own, owner, &Access::of_this_process())
+    explain(pid, own, Status::of(pid).ok().map(|status| status.uid), &Access::of_this_process())
 }
 
 fn explain(pid: u32, own: u32, owner: Option<u32>, access: &Access) -> Error {
     let (reason, remedy) = match (owner, access.remedy(&[AccessPart::Samples])) {
         (Some(owner), _) if own != 0 && owner != own => (
             format!("it belongs to user {owner}, and this is user {own}"),
-            match access.remedy(&AccessPart::ALL) {
-                Some(remedy) => format!("profile as that user or as root, or {remedy}"),
-                None => "profile as that user or as root".to_owned(),
-            },
+            access.remedy(&AccessPart::ALL).map_or_else(
+                || "profile as that user or as root".to_owned(),
+                |remedy| format!("profile as that user or as root, or {remedy}"),
+            ),
         ),
-        (_, Some(remedy)) => (format!("{PARANOID} is {}", level(PARANOID)), remedy.to_string()),
+        (_, Some(remedy)) => (format!("{PARANOID} is {}", level(PARANOID)), remedy),
         (_, None) => (
             format!("perf_event_open is refused although {PARANOID} is {}", level(PARANOID)),
             "in a container, allow the system call: --cap-add PERFMON, or a seccomp profile with \
@@ -41,7 +40,7 @@ pub(crate) fn of_kernel(pid: u32, event: &str) -> Error {
     Error::NotPermitted {
         pid,
         reason: format!("{event} happens inside the kernel, and {PARANOID} is {}", level(PARANOID)),
-        remedy: remedy.map_or("run as root".to_owned(), |it| it.to_string()),
+        remedy: remedy.unwrap_or_else(|| "run as root".to_owned()),
     }
 }
 
@@ -55,7 +54,6 @@ pub(crate) fn needs_program(event: &str) -> Error {
     ))
 }
 
-/// A setting as text.
 fn level(setting: &str) -> String {
     machine::sysctl(setting).map_or("unknown".to_owned(), |level| level.to_string())
 }
@@ -105,7 +103,7 @@ pub(crate) fn invalid(frequency: u32) -> Error {
 /// Not even the smallest ring may be locked in memory.
 pub(crate) fn locked_memory(pages: usize) -> Error {
     let name = "kernel.perf_event_mlock_kb";
-    let kb = machine::sysctl(name).map_or("unknown".to_owned(), |kb| kb.to_string());
+    let kb = level(name);
     Error::Options(Problem::new(
         format!("cannot lock a ring of {pages} pages in memory"),
         format!("{name} is {kb}, and other profilers of this user may have used it up"),

@@ -6,15 +6,11 @@
 
 use crate::record::RawRecord;
 
-/// Length of a record's header.
 pub(crate) const HEADER: usize = 8;
 
-/// The memory of a ring.
 pub(crate) trait RingBytes {
-    /// Its length in bytes.
     fn len(&self) -> usize;
-    /// Copies `out.len()` bytes from offset `at < len()` on, going round at the end. `out` is never
-    /// longer than the ring.
+    /// Copies from offset `at < len()` on, going round at the end; `out` is never longer than the ring.
     fn copy(&self, at: usize, out: &mut [u8]);
 }
 
@@ -23,7 +19,6 @@ pub(crate) trait RingBytes {
 pub(crate) enum Next<'a> {
     /// A record, and the tail after it.
     Record(RawRecord<'a>, u64),
-    /// Nothing is waiting.
     Empty,
     /// No record: its length is impossible. What waits must be given up.
     Damaged,

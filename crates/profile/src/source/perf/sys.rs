@@ -33,8 +33,7 @@ pub(crate) fn open(attr: &perf_event_attr, tid: Option<u32>, cpu: u32) -> io::Re
 /// The bit of an event's `config` that means the function's return (`retprobe` in sysfs).
 const AT_RETURN: u64 = 1;
 
-/// Opens an event at a place in the code of a process: each time one of its threads comes by there, or, where a
-/// function begins there, each time it returns.
+/// Opens an event where threads of a process come by a place in its code, or where the function there returns.
 pub(crate) fn open_probe(path: &CStr, offset: u64, returns: bool, pid: u32, cpu: u32) -> io::Result<OwnedFd> {
     let mut attr = perf_event_attr::default();
     attr.size = size_of::<perf_event_attr>() as u32;
@@ -49,8 +48,7 @@ pub(crate) fn open_probe(path: &CStr, offset: u64, returns: bool, pid: u32, cpu:
 
 /// The number of the kernel's `uprobe` events, which it tells in sysfs.
 fn probe_type() -> io::Result<u32> {
-    let text = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
-    text.trim().parse().map_err(io::Error::other)
+    std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?.trim().parse().map_err(io::Error::other)
 }
 
 /// Switches an event and all that inherited from it on.
@@ -103,10 +101,7 @@ pub(crate) fn counted(event: BorrowedFd<'_>) -> io::Result<u64> {
 fn counts(event: BorrowedFd<'_>) -> io::Result<[Option<u64>; 2]> {
     let mut answer = [0u8; 16];
     let length = rustix::io::read(event, &mut answer)?;
-    Ok([0, 8].map(|at| {
-        let word = answer.get(..length)?.get(at..at + 8)?;
-        word.try_into().ok().map(u64::from_ne_bytes)
-    }))
+    Ok([0, 8].map(|at| answer.get(..length)?.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes)))
 }
 
 fn done(result: i32) -> io::Result<()> {

@@ -6,15 +6,15 @@ mod pclntab;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use linux::maps::{self, Mapping};
+use linux::maps;
 use object::elf::{R_AARCH64_RELATIVE, R_X86_64_RELATIVE};
-use object::read::{ReadCache, ReadRef};
+use object::read::ReadRef;
 use object::{Object as _, ObjectSection as _, RelocationFlags, SectionKind};
 use stacks::{Frame, FrameKind};
 
 use self::pclntab::Pclntab;
 use super::Function;
-use super::files::{bias, open};
+use super::files::{bias, read_object};
 
 /// The table's section, in programs that may be loaded anywhere the second.
 const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
@@ -25,7 +25,6 @@ const LARGEST: usize = 256 << 20;
 #[derive(Debug)]
 pub(super) struct GoFunctions {
     table: Pclntab,
-    /// Where the code begins.
     text: u64,
 }
 
@@ -33,8 +32,7 @@ impl GoFunctions {
     /// Those of a file; `None` where Go 1.18 or later has not linked it.
     pub(super) fn of<'d, R: ReadRef<'d>>(file: &object::File<'d, R>) -> Option<Self> {
         let section = section(file)?;
-        let bytes = section.data().ok()?;
-        let mut table = Pclntab::parse(at_most(bytes))?;
+        let mut table = Pclntab::parse(at_most(section.data().ok()?))?;
         let module = ModuleData::find(file, section.address(), &table)?;
         if let Some(trees) = bytes_from(file, module.trees) {
             table.set_trees(at_most(trees));
@@ -42,8 +40,7 @@ impl GoFunctions {
         Some(Self { table, text: module.text })
     }
 
-    /// The function at an address, behind those that were inlined there, innermost first; none where the address is
-    /// not Go's.
+    /// The function at an address behind those inlined there, innermost first; none where the address is not Go's.
     pub(super) fn functions(&self, address: u64) -> Vec<Function<'static>> {
         let offset = address.checked_sub(self.text);
         let offset = offset.and_then(|it| u32::try_from(it).ok());
@@ -51,32 +48,26 @@ impl GoFunctions {
     }
 }
 
-/// The code of a process that runs a Go program.
 #[derive(Debug)]
 pub(crate) struct GoCode {
     functions: GoFunctions,
     /// Difference to the file's addresses.
     bias: u64,
-    /// Where the code is.
     range: Range<u64>,
 }
 
 impl GoCode {
     /// That of a process; `None` where Go 1.18 or later has not linked it.
     pub(crate) fn of_process(pid: u32) -> Option<Self> {
-        let cache = ReadCache::new(open(&executable(pid)).ok()?);
-        let file = object::File::parse(&cache).ok()?;
-        let functions = GoFunctions::of(&file)?;
-        let maps = maps::maps(pid)?;
-        let covers = |mapping: &Mapping, bias| {
-            let start = functions.text.wrapping_add(bias);
-            (mapping.start..mapping.end).contains(&start)
-        };
-        let (range, bias) = maps.iter().find_map(|mapping| {
-            let bias = bias(&file, mapping)?;
-            covers(mapping, bias).then_some((mapping.start..mapping.end, bias))
-        })?;
-        Some(Self { functions, bias, range })
+        let code = read_object(&executable(pid), |file| {
+            let functions = GoFunctions::of(file)?;
+            let (range, bias) = maps::maps(pid)?.iter().find_map(|mapping| {
+                let (range, bias) = (mapping.start..mapping.end, bias(file, mapping)?);
+                range.contains(&functions.text.wrapping_add(bias)).then_some((range, bias))
+            })?;
+            Some(Self { functions, bias, range })
+        });
+        code.ok()?
     }
 
     /// Whether an address is one of code.
@@ -87,8 +78,7 @@ impl GoCode {
     /// How far the stack has grown at an address since its function was called: there stands where to return to.
     pub(crate) fn stack_size(&self, address: u64) -> Option<u64> {
         let offset = address.checked_sub(self.bias)?;
-        let offset = offset.checked_sub(self.functions.text)?;
-        self.functions.table.stack_size(offset.try_into().ok()?)
+        self.functions.table.stack_size(offset.checked_sub(self.functions.text)?.try_into().ok()?)
     }
 }
 
@@ -96,13 +86,8 @@ fn executable(pid: u32) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/exe"))
 }
 
-/// Whether a process runs a Go program.
 pub(crate) fn is_go(pid: u32) -> bool {
-    let Ok(opened) = open(&executable(pid)) else {
-        return false;
-    };
-    let cache = ReadCache::new(opened);
-    object::File::parse(&cache).is_ok_and(|file| section(&file).is_some())
+    read_object(&executable(pid), |file| section(file).is_some()).unwrap_or(false)
 }
 
 /// The functions at an offset into the code of a Go program, innermost first, with the lines that they are at, by the
@@ -136,7 +121,6 @@ const MOST_POINTERS: usize = 64;
 /// begins with a pointer to `.gopclntab`.
 #[derive(Clone, Copy, Debug)]
 struct ModuleData {
-    /// Where the code begins.
     text: u64,
     /// `gofunc`: what offsets of trees of inlined calls are added to.
     trees: u64,
@@ -148,9 +132,7 @@ impl ModuleData {
         // In a program that may be loaded anywhere the file's words are 0, and relocations say what they become.
         let relocated = relatives(file).filter(|(_, value)| *value == at);
         let relocated: Vec<u64> = relocated.map(|(place, _)| place).take(MOST_POINTERS).collect();
-        let fixed = pointers(file, at).take(MOST_POINTERS);
-        let mut found = relocated.into_iter().chain(fixed);
-        found.find_map(|place| {
+        relocated.into_iter().chain(pointers(file, at).take(MOST_POINTERS)).find_map(|place| {
             let words = words(file, place)?;
             let [first, names, ..] = words;
             let is_one = first == at && names == at.checked_add(table.names_at())?;
@@ -161,20 +143,16 @@ impl ModuleData {
 
 /// The places that get an address when the file is loaded, and which, as the file states it.
 fn relatives<'d, R: ReadRef<'d>>(file: &object::File<'d, R>) -> impl Iterator<Item = (u64, u64)> {
-    let is_relative = |flags| match flags {
-        RelocationFlags::Elf { r_type } => [R_X86_64_RELATIVE, R_AARCH64_RELATIVE].contains(&r_type),
-        _ => false,
-    };
+    let known = [R_X86_64_RELATIVE, R_AARCH64_RELATIVE];
+    let is_relative = move |flags| matches!(flags, RelocationFlags::Elf { r_type } if known.contains(&r_type));
     let relocations = file.dynamic_relocations().into_iter().flatten();
-    let relative = relocations.filter(move |(_, it)| is_relative(it.flags()));
-    relative.map(|(at, it)| (at, it.addend().cast_unsigned()))
+    relocations.filter(move |(_, it)| is_relative(it.flags())).map(|(at, it)| (at, it.addend().cast_unsigned()))
 }
 
 /// The addresses of words that hold `value`.
 fn pointers<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, value: u64) -> impl Iterator<Item = u64> {
     let is_data = |kind| matches!(kind, SectionKind::Data | SectionKind::ReadOnlyDataWithRel);
-    let sections = file.sections().filter(move |it| is_data(it.kind()));
-    sections.flat_map(move |section| {
+    file.sections().filter(move |it| is_data(it.kind())).flat_map(move |section| {
         let (words, _) = section.data().unwrap_or_default().as_chunks::<8>();
         let start = section.address();
         let equal = (0u64..).zip(words).filter(move |(_, word)| u64::from_le_bytes(**word) == value);

@@ -38,8 +38,7 @@ const FILE_OF_CODE: usize = 20;
 const LINE_OF_CODE: usize = 24;
 const VALUE_TABLES: usize = 28;
 const UNIT: usize = 32;
-/// A function's flags, so far before its value tables, and the one of those that set the stack pointer to what no table
-/// knows.
+/// A function's flags, so far before its value tables, and that of those that set the stack pointer by themselves.
 const FLAGS_BEFORE: usize = 3;
 const SETS_STACK: u8 = 2;
 /// Which of a function's value tables tells the inlined call, and which of its data is the tree.
@@ -52,7 +51,6 @@ const NONE: u32 = u32::MAX;
 const MOST_INLINED: usize = 64;
 /// Entries of a value table that are read at most.
 const MOST_VALUES: usize = 1 << 16;
-/// Bytes of a name at most.
 const LONGEST_NAME: usize = 4096;
 
 /// Where the parts of tables are.
@@ -115,7 +113,6 @@ impl Pclntab {
         })
     }
 
-    /// Where names begin in the table.
     pub(super) const fn names_at(&self) -> u64 {
         self.names as u64
     }
@@ -130,8 +127,7 @@ impl Pclntab {
         self.trees = trees.into();
     }
 
-    /// The function at an offset into the code, behind those that were inlined there, innermost first, each with the
-    /// line that it is at.
+    /// The function at an offset into the code behind those inlined there, innermost first, each with its line.
     pub(super) fn functions(&self, offset: u32) -> Vec<Function<'static>> {
         let mut found = Vec::new();
         let Some(place) = self.function_at(offset) else {
@@ -169,11 +165,9 @@ impl Pclntab {
     /// The line of the instruction `into` a function, whose innermost call it is of.
     fn line(&self, function: CodePlace, into: u32) -> Option<SourceLine> {
         let word = |at: usize| u32_at(&self.bytes, function.at.checked_add(at)?);
-        let number = self.value(word(LINE_OF_CODE)?, into)?;
-        let number = u32::try_from(number).ok().filter(|number| *number > 0)?;
+        let number = u32::try_from(self.value(word(LINE_OF_CODE)?, into)?).ok().filter(|number| *number > 0)?;
         let file = u32::try_from(self.value(word(FILE_OF_CODE)?, into)?).ok()?;
-        let entry = (file as usize).checked_add(word(UNIT)? as usize)?;
-        let entry = entry.checked_mul(4)?.checked_add(self.units)?;
+        let entry = (file as usize).checked_add(word(UNIT)? as usize)?.checked_mul(4)?.checked_add(self.units)?;
         let file = u32_at(&self.bytes, entry).filter(|file| *file != NONE)?;
         let file = self.text(self.files.checked_add(file as usize)?)?;
         Some(SourceLine { file, number })
@@ -208,8 +202,7 @@ impl Pclntab {
         Some((u32_at(&self.bytes, at)?, at))
     }
 
-    /// The inlined call that the instruction `into` a function is of: the name of what was called, and where in the
-    /// function the caller is.
+    /// The inlined call that an instruction of a function is of: its name, and where in the function the caller is.
     fn call_at(&self, function: CodePlace, into: u32) -> Option<(String, u32)> {
         let tables = u32_at(&self.bytes, function.at.checked_add(VALUE_TABLES)?)? as usize;
         let fixed_end = function.at.checked_add(self.shape.function)?;
@@ -224,8 +217,7 @@ impl Pclntab {
             return None;
         }
         let call = usize::try_from(self.value(table, into)?).ok()?;
-        let call = call.checked_mul(self.shape.call)?;
-        let call = call.checked_add(tree as usize)?;
+        let call = call.checked_mul(self.shape.call)?.checked_add(tree as usize)?;
         let name = u32_at(&self.trees, call.checked_add(self.shape.call_name)?);
         let site = u32_at(&self.trees, call.checked_add(self.shape.call_site)?)?;
         Some((self.name(name)?, site))
@@ -251,7 +243,6 @@ impl Pclntab {
         None
     }
 
-    /// The name at an offset.
     fn name(&self, offset: Option<u32>) -> Option<String> {
         self.text(self.names.checked_add(offset? as usize)?)
     }
@@ -259,21 +250,18 @@ impl Pclntab {
     /// Text of the table from a place up to a zero.
     fn text(&self, start: usize) -> Option<String> {
         let bytes = self.bytes.get(start..)?;
-        let bytes = bytes.get(..LONGEST_NAME.min(bytes.len()))?;
-        let name = bytes.split(|byte| *byte == 0).next()?;
+        let name = bytes.get(..LONGEST_NAME.min(bytes.len()))?.split(|byte| *byte == 0).next()?;
         (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
     }
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    let word = bytes.get(at..)?.first_chunk()?;
-    Some(u32::from_le_bytes(*word))
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 /// A number of 64 bits that counts something in memory.
 fn place_at(bytes: &[u8], at: usize) -> Option<usize> {
-    let word = bytes.get(at..)?.first_chunk()?;
-    usize::try_from(u64::from_le_bytes(*word)).ok()
+    usize::try_from(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?)).ok()
 }
 
 /// A number in groups of 7 bits, lowest first; the highest bit of a byte says that more follow.

@@ -1,5 +1,4 @@
-//! The file of a JIT map: whether it is to be believed, and what has become of it since it was
-//! last read.
+//! The file of a JIT map: whether it is to be believed, and what has become of it since it was last read.
 
 use std::fs::{self, File, Metadata};
 use std::hash::{DefaultHasher, Hasher as _};
@@ -15,11 +14,9 @@ use super::table::{JitTable, NAME_LIMIT};
 /// Longer maps are read up to here: a broken compiler must not fill our memory.
 const FILE_LIMIT: u64 = 1 << 30;
 const CHUNK: usize = 256 * 1024;
-/// File systems stamp by the kernel's tick (10 ms at most), and a process's start is known to
-/// 10 ms.
+/// File systems stamp by the kernel's tick (10 ms at most), and a process's start is known to 10 ms.
 const SLACK: Duration = Duration::from_millis(50);
-/// A reading is compared with the file again after this many times its duration, so that it costs no more than a
-/// twentieth of the profiler's thread.
+/// Comparing a reading with the file rests so many times its duration: a twentieth of the profiler's thread at most.
 const REST: u64 = 20;
 
 /// Which file it is: device and inode.
@@ -35,39 +32,6 @@ pub(super) struct Wanted {
     pub(super) started: Option<SystemTime>,
 }
 
-/// Why a file is not believed.
-#[derive(Debug)]
-pub(super) enum Refusal {
-    /// There is none, or it cannot be opened.
-    Missing,
-    /// A link, a pipe, a folder.
-    NoFile,
-    /// It belongs to this user, who has no business with the process.
-    Owner(u32),
-    /// It was last written before the process started.
-    Stale(SystemTime),
-}
-
-impl Refusal {
-    pub(super) fn text(&self, path: &Path, wanted: &Wanted) -> String {
-        let (path, pid) = (path.display(), wanted.pid);
-        match self {
-            Self::Missing => format!("{path} cannot be opened, so compiled code has no names"),
-            Self::NoFile => format!("{path} is not a plain file and was not read as a JIT map"),
-            Self::Owner(uid) => format!("{path} belongs to user {uid}, not to that of process {pid}, and was ignored"),
-            Self::Stale(written) => {
-                let before = wanted.started.and_then(|t| t.duration_since(*written).ok());
-                let before = Nanos::from(before.unwrap_or_default());
-                format!(
-                    "{path} was last written {before} before process {pid} started: it is the JIT \
-                     map of an earlier process of this number and was ignored"
-                )
-            }
-        }
-    }
-}
-
-/// Change of a file since the last look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     None,
@@ -77,7 +41,6 @@ pub(super) enum Change {
     Replaced(Time),
 }
 
-/// A map that is believed.
 #[derive(Debug)]
 pub(super) struct MapFile {
     file: File,
@@ -96,36 +59,46 @@ pub(super) struct MapFile {
     partial: Vec<u8>,
 }
 
-/// The file at `path`, if it is to be believed.
-pub(super) fn find(path: &Path, wanted: &Wanted) -> Result<Id, Refusal> {
-    let metadata = fs::symlink_metadata(path).map_err(|_| Refusal::Missing)?;
-    check(&metadata, wanted)?;
-    Ok((metadata.dev(), metadata.ino()))
+/// The file at `path`, `None` where there is none; the error says why it is not to be believed.
+pub(super) fn find(path: &Path, wanted: &Wanted) -> Result<Option<Id>, String> {
+    let Ok(metadata) = fs::symlink_metadata(path) else {
+        return Ok(None);
+    };
+    check(path, &metadata, wanted)?;
+    Ok(Some((metadata.dev(), metadata.ino())))
 }
 
-fn check(metadata: &Metadata, wanted: &Wanted) -> Result<(), Refusal> {
+fn check(path: &Path, metadata: &Metadata, wanted: &Wanted) -> Result<(), String> {
+    let (path, pid, uid) = (path.display(), wanted.pid, metadata.uid());
     if !metadata.is_file() {
-        return Err(Refusal::NoFile);
+        return Err(format!("{path} is not a plain file and was not read as a JIT map"));
     }
-    if !wanted.owners.contains(&metadata.uid()) {
-        return Err(Refusal::Owner(metadata.uid()));
+    if !wanted.owners.contains(&uid) {
+        return Err(format!("{path} belongs to user {uid}, not to that of process {pid}, and was ignored"));
     }
-    let started = wanted.started.and_then(|t| t.checked_sub(SLACK));
-    match (started, metadata.modified()) {
-        (Some(started), Ok(written)) if written < started => Err(Refusal::Stale(written)),
+    match (wanted.started, metadata.modified()) {
+        (Some(started), Ok(written)) if started.checked_sub(SLACK).is_some_and(|it| written < it) => {
+            let before = Nanos::from(started.duration_since(written).unwrap_or_default());
+            Err(format!(
+                "{path} was last written {before} before process {pid} started: it is the JIT \
+                 map of an earlier process of this number and was ignored"
+            ))
+        }
         _ => Ok(()),
     }
 }
 
 impl MapFile {
-    pub(super) fn open(path: &Path, wanted: &Wanted) -> Result<Self, Refusal> {
+    /// The map at `path`; the error says why it is not to be believed.
+    pub(super) fn open(path: &Path, wanted: &Wanted) -> Result<Self, String> {
         // Without NONBLOCK a pipe would wait for a writer.
         let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
         let flags = i32::try_from(flags.bits()).unwrap_or(0);
-        let file = File::options().read(true).custom_flags(flags).open(path);
-        let file = file.map_err(|_| Refusal::Missing)?;
-        let metadata = file.metadata().map_err(|_| Refusal::Missing)?;
-        check(&metadata, wanted)?;
+        let opened = File::options().read(true).custom_flags(flags).open(path);
+        let opened = opened.and_then(|file| Ok((file.metadata()?, file)));
+        let missing = |_| format!("{} cannot be opened, so compiled code has no names", path.display());
+        let (metadata, file) = opened.map_err(missing)?;
+        check(path, &metadata, wanted)?;
         Ok(Self {
             file,
             id: (metadata.dev(), metadata.ino()),
@@ -152,8 +125,7 @@ impl MapFile {
     /// When a file that takes the place of `earlier` did so, on the samples' clock.
     pub(super) fn took_over(&self, earlier: &Self) -> Time {
         let written = self.file.metadata().and_then(|m| m.modified());
-        let written = written.unwrap_or_else(|_| SystemTime::now());
-        monotonic(written).clamp(earlier.looked, Clock.now())
+        monotonic(written.unwrap_or_else(|_| SystemTime::now())).clamp(earlier.looked, Clock.now())
     }
 
     /// Compares the reading with the file at the next look, however long that takes.
@@ -162,7 +134,6 @@ impl MapFile {
         self.owed = true;
     }
 
-    /// Looks at the file.
     pub(super) fn change(&mut self) -> Change {
         let Ok(metadata) = self.file.metadata() else {
             return Change::None;
@@ -187,8 +158,7 @@ impl MapFile {
         Change::Replaced(monotonic(written).clamp(looked, self.looked))
     }
 
-    /// Whether the file no longer begins with what was read of it. An answer that would take too
-    /// much time just now is owed.
+    /// Whether the file no longer begins with what was read of it; owed where it would take too much time now.
     fn differs(&mut self) -> bool {
         let begin = Clock.now();
         self.owed = begin < self.compare_at;

@@ -1,14 +1,9 @@
 //! JIT maps: `/tmp/perf-PID.map`, where a runtime's compiler writes down what it compiled.
 //!
-//! One line per function, `START SIZE NAME`, numbers in hexadecimal. Some compilers append and
-//! never take back (the BEAM, V8): where code is thrown away and its memory used again, the later
-//! line holds. Others rewrite all of it when they are told to (`jcmd PID Compiler.perfmap`),
-//! into the same file or into one that takes its place. And `/tmp` outlives processes, whose
-//! numbers are given away again: a map that was last written before the process started is of an
-//! earlier one.
-//!
-//! A BEAM of OTP 25 or later keeps the same names in its memory, with lines of source code, whether or not it was told
-//! to write a map. They are read there (`unwritten`) where that is permitted.
+//! One line per function, `START SIZE NAME`, numbers in hexadecimal. Some compilers append and never take back (the
+//! BEAM, V8): the later line holds. Others rewrite all of it when they are told to (`jcmd PID Compiler.perfmap`), into
+//! the same file or into one that takes its place. A map that was last written before the process started is of an
+//! earlier one of its number. A BEAM of OTP 25 or later has the names in its memory, with lines (`unwritten`).
 
 mod file;
 mod table;
@@ -20,7 +15,7 @@ use linux::{ProcessId, Status, maps};
 use measure::Time;
 use stacks::SourceLine;
 
-use self::file::{Change, MapFile, Refusal, Wanted};
+use self::file::{Change, MapFile, Wanted};
 use self::table::JitTable;
 use self::unwritten::Unwritten;
 pub use self::unwritten::has_erlang_names;
@@ -31,15 +26,13 @@ pub(super) struct JitMap {
     /// Places to look at, the best first.
     candidates: Vec<PathBuf>,
     wanted: Wanted,
-    /// The map that is believed; kept open, so that the end of it can be read after the process
-    /// has gone.
+    /// The map that is believed; kept open, so that the end of it can be read after the process has gone.
     file: Option<MapFile>,
     /// Where names come from, in place of a file, as long as there are any.
     unwritten: Option<Unwritten>,
     table: JitTable,
     /// Map before it was replaced, and when that was.
     before: Option<(JitTable, Time)>,
-    /// Why a file at the map's place was not believed.
     refused: Option<String>,
 }
 
@@ -55,8 +48,7 @@ impl JitMap {
         Self { unwritten: Unwritten::of(pid), ..Self::from_candidates(vec![inner, outer], wanted) }
     }
 
-    /// The map that a process has left behind, which may have ended. As `perf` does, it is believed where it is
-    /// our own or root's.
+    /// The map that a process left behind, which may have ended. As in `perf`, it has to be our own or root's.
     pub(super) fn left_behind(pid: u32) -> Self {
         let ourselves = rustix::process::geteuid().as_raw();
         let wanted = Wanted { pid, owners: [ourselves, 0, ourselves], started: None };
@@ -64,30 +56,23 @@ impl JitMap {
     }
 
     fn from_candidates(candidates: Vec<PathBuf>, wanted: Wanted) -> Self {
-        Self {
-            candidates,
-            wanted,
-            file: None,
-            unwritten: None,
-            table: JitTable::default(),
-            before: None,
-            refused: None,
-        }
+        let table = JitTable::default();
+        Self { candidates, wanted, file: None, unwritten: None, table, before: None, refused: None }
     }
 
-    /// The function that covered `address` at the instant `at`.
     pub(super) fn find(&self, address: u64, at: Time) -> Option<&str> {
-        let before = self.before.as_ref().filter(|(_, until)| at < *until);
-        // What the older map does not know was compiled before the newer one was written.
-        let older = before.and_then(|(table, _)| table.find(address));
-        older.or_else(|| self.table.find(address))
+        self.tables(at).find_map(|table| table.find(address))
     }
 
     /// The line of source code of an address at the instant `at`, `caller` where it is a return address.
     pub(super) fn line(&self, ip: u64, caller: bool, at: Time) -> Option<SourceLine> {
-        let before = self.before.as_ref().filter(|(_, until)| at < *until);
-        let older = before.and_then(|(table, _)| table.line(ip, caller));
-        older.or_else(|| self.table.line(ip, caller))
+        self.tables(at).find_map(|table| table.line(ip, caller))
+    }
+
+    /// The maps that hold at an instant: what the older one does not know was compiled before the newer was written.
+    fn tables(&self, at: Time) -> impl Iterator<Item = &JitTable> {
+        let before = self.before.iter().filter(move |(_, until)| at < *until);
+        before.map(|(table, _)| table).chain([&self.table])
     }
 
     /// Whether the answer for a sample of the instant `at` may differ from that for later ones.
@@ -164,22 +149,22 @@ impl JitMap {
         let known = self.file.as_ref().map(MapFile::id);
         for path in &self.candidates {
             match file::find(path, &self.wanted) {
+                Ok(None) => {}
                 // Nothing to open: it is the file that is open already.
-                Ok(id) if Some(id) == known => return None,
+                Ok(id) if id == known => return None,
                 Ok(_) => match MapFile::open(path, &self.wanted) {
                     Ok(file) if known.is_some() => return Some(file),
                     Ok(file) => {
                         self.file = Some(file);
                         return None;
                     }
-                    Err(refusal) => refused = refused.or(Some((path, refusal))),
+                    Err(why) => refused = refused.or(Some(why)),
                 },
-                Err(Refusal::Missing) => {}
-                Err(refusal) => refused = refused.or(Some((path, refusal))),
+                Err(why) => refused = refused.or(Some(why)),
             }
         }
-        if let Some((path, refusal)) = refused {
-            self.refused = Some(refusal.text(path, &self.wanted));
+        if refused.is_some() {
+            self.refused = refused;
         }
         None
     }

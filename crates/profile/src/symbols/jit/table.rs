@@ -7,8 +7,7 @@ use stacks::{Frame, SourceLine};
 
 /// Longer names are cut.
 pub(super) const NAME_LIMIT: usize = 4096;
-/// The functions of the largest maps that were seen are a tenth of these. A compiler that never ends must
-/// not fill our memory: what comes later has no name.
+/// Ten times the largest maps seen: a compiler that never ends must not fill our memory. Later code has no name.
 const RANGES_LIMIT: usize = 2_000_000;
 const NAMES_LIMIT: usize = 256 << 20;
 
@@ -18,7 +17,6 @@ pub(in crate::symbols) struct JitTable {
     /// Start to (end, place and length of the name).
     ranges: BTreeMap<u64, (u64, u32, u32)>,
     names: String,
-    /// Functions were left out.
     full: bool,
     lines: LineTable,
 }
@@ -99,15 +97,13 @@ impl JitTable {
         }
     }
 
-    /// The line of the instruction before `ip`, where `caller` says that this is a return address, or else at `ip`; in
-    /// the function that covers `ip`.
+    /// The line of the instruction at `ip`, or before it where `caller` says a return address, in the function there.
     pub(in crate::symbols) fn line(&self, ip: u64, caller: bool) -> Option<SourceLine> {
         let (&start, &(end, ..)) = self.ranges.range(..=ip).next_back()?;
         let address = ip - u64::from(caller && ip > start);
         (ip < end).then(|| self.lines.find(start, address))?
     }
 
-    /// The name that covers `address`.
     pub(in crate::symbols) fn find(&self, address: u64) -> Option<&str> {
         let (_, &(end, at, len)) = self.ranges.range(..=address).next_back()?;
         let at = at as usize;

@@ -17,15 +17,20 @@ fn map(path: &Path) -> JitMap {
     JitMap::from_candidates(vec![path.to_owned()], wanted(None))
 }
 
-/// The name now.
+/// A folder that ends with the test, and the place of a map in it.
+fn place() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("perf-1.map");
+    (dir, path)
+}
+
 fn name(map: &JitMap, address: u64) -> Option<&str> {
     map.find(address, Clock.now())
 }
 
 #[test]
 fn a_growing_map_is_read_on_from_where_it_ended() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("perf-1.map");
+    let (dir, path) = place();
     let places = vec![dir.path().join("none"), path.clone()];
     let mut map = JitMap::from_candidates(places, wanted(None));
     assert!(!map.refresh() && !map.is_present());
@@ -42,8 +47,7 @@ fn a_growing_map_is_read_on_from_where_it_ended() {
 
 #[test]
 fn a_map_from_before_the_process_is_not_believed() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("perf-1.map");
+    let (_dir, path) = place();
     fs::write(&path, "1000 10 of_2020\n").unwrap();
     let of_2020 = SystemTime::UNIX_EPOCH + Duration::from_secs(1_590_000_000);
     File::options().write(true).open(&path).unwrap().set_modified(of_2020).unwrap();
@@ -61,8 +65,7 @@ fn a_map_from_before_the_process_is_not_believed() {
 
 #[test]
 fn a_map_of_a_stranger_is_not_believed() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("perf-1.map");
+    let (_dir, path) = place();
     fs::write(&path, "1000 10 a\n").unwrap();
     let mut wanted = wanted(None);
     wanted.owners = [u32::MAX; 3];
@@ -77,8 +80,7 @@ fn pipes_links_and_folders_are_not_opened() {
     let dir = tempfile::tempdir().unwrap();
     let (pipe, link) = (dir.path().join("pipe"), dir.path().join("link"));
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-    let kind = rustix::fs::FileType::Fifo;
-    rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, mode, 0).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     std::os::unix::fs::symlink("/proc/self/status", &link).unwrap();
     for path in [&pipe, &link, &dir.path().to_owned()] {
         assert!(MapFile::open(path, &wanted(None)).is_err());
@@ -128,8 +130,7 @@ fn refreshes(map: &mut JitMap) -> bool {
 /// Old and new names at one address, the new file shorter, as long, and longer than the old.
 #[test]
 fn a_map_that_is_replaced_names_each_sample_by_its_time() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("perf-1.map");
+    let (_dir, path) = place();
     for way in [Way::Rewritten, Way::Overwritten, Way::Renamed] {
         for new in ["1000 10 new\n", "1000 10 new\n2000 10 xyz\n", "1000 10 new\n2000 10 xyz\n3000 10 more\n"] {
             fs::write(&path, "1000 10 old\n2000 10 xyz\n").unwrap();
@@ -153,8 +154,7 @@ fn a_map_that_is_replaced_names_each_sample_by_its_time() {
 /// Appended to, emptied, overwritten and renamed at random, a map always says what the file says.
 #[test]
 fn whatever_happens_to_a_map_it_says_what_the_file_says() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("perf-1.map");
+    let (_dir, path) = place();
     let mut random = 99u64;
     let mut next = move |below: u64| {
         random = random.wrapping_mul(6_364_136_223_846_793_005) + 1;
@@ -173,8 +173,7 @@ fn whatever_happens_to_a_map_it_says_what_the_file_says() {
             1 => replace(&path, &text, Way::Overwritten),
             2 => replace(&path, &text, Way::Renamed),
             _ => {
-                let mut file = File::options().append(true).open(&path).unwrap();
-                file.write_all(text.as_bytes()).unwrap();
+                File::options().append(true).open(&path).unwrap().write_all(text.as_bytes()).unwrap();
             }
         }
         map.settle();

@@ -16,7 +16,6 @@ use crate::memory::{Mappings, ProcessMemory};
 /// takes longest, is before samples are taken.
 const REST: u64 = 20;
 
-/// The compiled code of a running BEAM.
 #[derive(Debug)]
 pub(super) struct Unwritten {
     pid: u32,
@@ -53,12 +52,9 @@ impl Unwritten {
             }
         });
         let took = Clock.now().since(begin);
-        let rest = match self.next {
-            None => Nanos(0),
-            Some(_) => Nanos(took.0.saturating_mul(REST)),
-        };
+        let rest = self.next.map_or(Nanos(0), |_| Nanos(took.0.saturating_mul(REST)));
         self.next = Some(begin + read.map_or(rest.max(Nanos::SECOND), |_| rest));
-        read.is_ok_and(|modules| modules > 0)
+        read.is_some_and(|modules| modules > 0)
     }
 }
 
@@ -123,8 +119,7 @@ mod tests {
         }
 
         fn eval(&mut self, expression: &str) -> String {
-            let stdin = self.child.stdin.as_mut().unwrap();
-            stdin.write_all(format!("{expression}\n").as_bytes()).unwrap();
+            self.child.stdin.as_mut().unwrap().write_all(format!("{expression}\n").as_bytes()).unwrap();
             let mut line = String::new();
             self.output.read_line(&mut line).unwrap();
             line.trim().to_owned()
@@ -187,6 +182,12 @@ mod tests {
         Ok((node, unwritten.ok_or("the memory of a child cannot be read here")?))
     }
 
+    /// Reads on, however soon after the last look.
+    fn look(unwritten: &mut Unwritten, table: &mut JitTable) -> bool {
+        unwritten.next = None;
+        unwritten.read_on(table)
+    }
+
     /// Start and size in a line of a map.
     fn range(line: &str) -> (u64, u64) {
         let mut numbers = line.split(' ').map(|it| it.trim_start_matches("0x"));
@@ -209,12 +210,10 @@ mod tests {
         let names: Vec<String> = (10..20).map(|n| format!("loaded_{n}")).collect();
         for name in &names {
             load(&mut node, name);
-            unwritten.next = None;
-            assert!(unwritten.read_on(&mut table), "{name} was loaded");
+            assert!(look(&mut unwritten, &mut table), "{name} was loaded");
             assert_like_map(&table, &node);
         }
-        unwritten.next = None;
-        assert!(!unwritten.read_on(&mut table));
+        assert!(!look(&mut unwritten, &mut table));
         let text = assert_like_map(&table, &node);
         let of = |name: &String| {
             let end = format!(" $late:{name}/0");
@@ -282,13 +281,11 @@ mod tests {
         let begin = Clock.now();
         let mut changes = 0;
         while Clock.now().since(begin) < Nanos::SECOND {
-            unwritten.next = None;
-            changes += u32::from(unwritten.read_on(&mut table));
+            changes += u32::from(look(&mut unwritten, &mut table));
         }
         let stopped = "begin loader ! {stop, self()}, receive stopped -> ok end end.";
         assert_eq!(node.eval(stopped), "ok");
-        unwritten.next = None;
-        unwritten.read_on(&mut table);
+        look(&mut unwritten, &mut table);
         assert!(changes > 2, "{changes} looks found anything");
         let text = std::fs::read_to_string(node.map()).unwrap();
         let (mut others, mut last) = (JitTable::default(), None);

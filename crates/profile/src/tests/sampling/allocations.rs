@@ -24,9 +24,7 @@ fn allocations_are_counted_by_calls_and_by_bytes() {
     testkit::skip_for!(refused());
     let mut child = Process::start("tasks");
     let events = ["malloc", "malloc-bytes", "free"];
-    let [calls, bytes, frees] = while_doing(child.pid(), events, || {
-        child.tell(&format!("allocate {TIMES}"), "did");
-    });
+    let [calls, bytes, frees] = while_doing(child.pid(), events, || child.tell(&format!("allocate {TIMES}"), "did"));
     let units = [&calls, &bytes, &frees].map(|(profile, _)| profile.header.unit.clone());
     assert_eq!(units, ["calls", "bytes", "calls"]);
     for (profile, outcome) in [&calls, &bytes, &frees] {

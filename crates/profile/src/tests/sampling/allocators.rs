@@ -22,9 +22,7 @@ fn an_allocator_that_hands_on_holds_each_block_once() {
         command.env("LD_PRELOAD", library);
         command
     });
-    let [(held, _)] = while_doing(child.pid(), ["malloc-held"], || {
-        child.tell("regrows", "did");
-    });
+    let [(held, _)] = while_doing(child.pid(), ["malloc-held"], || child.tell("regrows", "did"));
     assert_eq!(weight_of(&held, "regrows"), 40_000_000);
 }
 
@@ -33,12 +31,9 @@ fn an_allocator_that_hands_on_holds_each_block_once() {
 fn jemalloc_gives_back_by_functions_of_its_own() {
     testkit::skip_for!(refused());
     let folder = tempfile::tempdir().unwrap();
-    let exe = compiled("prefixed.c", folder.path(), &FLAGS);
-    let mut child = Process::run(Command::new(exe));
+    let mut child = Process::run(Command::new(compiled("prefixed.c", folder.path(), &FLAGS)));
     let events = ["malloc-held", "malloc-bytes"];
-    let [(held, _), (bytes, _)] = while_doing(child.pid(), events, || {
-        child.tell("acts", "did");
-    });
+    let [(held, _), (bytes, _)] = while_doing(child.pid(), events, || child.tell("acts", "did"));
     let of = |name| weight_of(&held, name);
     let held = ["takes", "takes_with_flags", "resizes"].map(of);
     assert_eq!(held, [0, 10_000_000, 200_000_000]);

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::tests::sampling::child::Process;
-use crate::tests::sampling::{profile_for, refused, share};
+use crate::tests::sampling::{not_root, profile_for, refused, share};
 
 /// A copy of this test program in a folder of its own.
 fn copy() -> (tempfile::TempDir, PathBuf) {
@@ -24,9 +24,7 @@ fn share_of_work(process: &Process) -> f64 {
 #[test]
 fn a_program_that_was_deleted_while_it_runs_keeps_its_names() {
     testkit::skip_for!(refused());
-    if !rustix::process::geteuid().is_root() {
-        testkit::skip!("only root can open what another process has mapped");
-    }
+    testkit::skip_for!(not_root("open what another process has mapped"));
     let (_dir, exe) = copy();
     let process = Process::start_as(&exe, "ratio", None);
     std::fs::remove_file(&exe).unwrap();

@@ -14,33 +14,40 @@ const ROLE: &str = "BELLOWS_PROFILE_TEST_ROLE";
 
 /// A child process, killed when it goes out of scope.
 pub(crate) struct Process {
-    child: testkit::ChildGuard,
+    pub(crate) child: testkit::ChildGuard,
     stdin: ChildStdin,
-    stdout: BufReader<std::process::ChildStdout>,
+    pub(crate) stdout: BufReader<std::process::ChildStdout>,
+    /// Lines before those that were waited for.
+    pub(crate) printed: Vec<String>,
 }
 
 impl Process {
     /// Starts `exe`, which is this test program or a copy of it, and waits until it is ready.
     pub(crate) fn start_as(exe: &Path, role: &str, uid: Option<u32>) -> Self {
-        use std::os::unix::process::CommandExt as _;
         let mut command = Command::new(exe);
         command.args(["tests::sampling::child", "--exact", "--nocapture", "--test-threads=1"]);
         command.env(ROLE, role);
-        if let Some(uid) = uid {
-            command.uid(uid).gid(uid);
-        }
-        Self::run(command)
+        Self::run_as(command, uid).expect("start the child")
     }
 
     /// Starts any program that says what a child does, and waits until it is ready.
-    pub(crate) fn run(mut command: Command) -> Self {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("start the child");
+    pub(crate) fn run(command: Command) -> Self {
+        Self::run_as(command, None).expect("start the child")
+    }
+
+    /// Starts it as a user, if one is given.
+    pub(crate) fn run_as(mut command: Command, uid: Option<u32>) -> Result<Self, String> {
+        use std::os::unix::process::CommandExt as _;
+        if let Some(uid) = uid {
+            command.uid(uid).gid(uid);
+        }
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = child.map_err(|error| error.to_string())?;
         let stdin = child.stdin.take().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut process = Self { child: testkit::ChildGuard(child), stdin, stdout };
+        let mut process = Self { child: testkit::ChildGuard(child), stdin, stdout, printed: Vec::new() };
         process.expect("ready");
-        process
+        Ok(process)
     }
 
     pub(crate) fn start(role: &str) -> Self {
@@ -51,9 +58,13 @@ impl Process {
         self.child.id()
     }
 
+    pub(crate) fn say(&mut self, line: &str) {
+        writeln!(self.stdin, "{line}").unwrap();
+    }
+
     /// Says something to the child, and waits until it has answered.
     pub(crate) fn tell(&mut self, line: &str, answer: &str) -> String {
-        writeln!(self.stdin, "{line}").unwrap();
+        self.say(line);
         self.expect(answer)
     }
 
@@ -65,6 +76,7 @@ impl Process {
             if let Some((_, rest)) = line.split_once(&format!("@{word}")) {
                 return rest.trim().to_owned();
             }
+            self.printed.push(line.trim_end().to_owned());
             line.clear();
         }
         panic!("the child ended before it said {word}");
@@ -139,8 +151,7 @@ fn deep(depth: u64) -> u64 {
     if depth == 0 { work(20_000) } else { black_box(deep(depth - 1)) + 1 }
 }
 
-/// Twelve functions that burn time of their own, each more than the one before, and calls into the
-/// kernel.
+/// Twelve functions that burn time of their own, each more than the one before, and calls into the kernel.
 mod parts {
     use std::hint::black_box;
     use std::io::Read as _;
@@ -175,8 +186,7 @@ fn threads() {
         if name.starts_with("short") {
             for _ in 0..100 {
                 let builder = std::thread::Builder::new().name(name.clone());
-                let thread = builder.spawn(|| black_box(work(2_000_000))).unwrap();
-                thread.join().unwrap();
+                builder.spawn(|| black_box(work(2_000_000))).unwrap().join().unwrap();
             }
         } else {
             let spin = || loop {

@@ -1,9 +1,8 @@
 //! Erlang nodes of the system's own build, which is stripped and keeps no frame pointers.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::Outcome;
@@ -11,18 +10,18 @@ use stacks::{Profile, WorkBy};
 
 use crate::tests::sampling::child::Process;
 use crate::tests::sampling::events::{needs_tracepoints, while_doing};
-use crate::tests::sampling::{NOBODY, burn, compile, for_everybody, profile_for, refused, share};
+use crate::tests::sampling::{
+    NOBODY, assert_three_to_one, burn, compile, for_everybody, not_root, profile_for, refused, share,
+};
 
 /// Makes the JIT write its map, and chain frames.
 const MAP: &str = "+JPperf map";
 
 /// A node that runs `known.erl`, killed when it goes out of scope.
 struct Node {
-    child: Child,
-    /// The process of the node, which `child` may have started.
+    process: Process,
+    /// The process of the node, which the other may have started.
     pid: u32,
-    /// Output before it was ready.
-    printed: Vec<String>,
     _dir: tempfile::TempDir,
 }
 
@@ -35,7 +34,6 @@ impl Node {
 
     /// Starts it by a command that ends in `erl`.
     fn start_by(mut command: Command, function: &str, flags: &str, uid: Option<u32>) -> Result<Self, String> {
-        use std::os::unix::process::CommandExt as _;
         let dir = tempfile::tempdir().unwrap();
         compile("known.erl", Command::new("erlc").arg("-o"), dir.path())
             .map_err(|error| format!("erlc (package erlang-base): {error}"))?;
@@ -45,29 +43,16 @@ impl Node {
         command.args(flags.split_whitespace());
         command.args(["+S", "1:1", "-noshell", "-s", "known", function, "-pa"]);
         command.arg(dir.path()).env("HOME", dir.path());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        if let Some(uid) = uid {
-            command.uid(uid).gid(uid);
-        }
-        let mut child = command.spawn().map_err(|error| error.to_string())?;
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let mut printed = Vec::new();
-        for line in output.lines().map_while(Result::ok) {
-            if line == "@ready" {
-                let _dir = dir;
-                return Ok(Self { pid: child.id(), child, printed, _dir });
-            }
-            printed.push(line);
-        }
-        panic!("the node ended");
+        let process = Process::run_as(command, uid)?;
+        Ok(Self { pid: process.pid(), process, _dir: dir })
     }
 }
 
 impl Drop for Node {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", self.child.id()));
+        let _ = self.process.child.kill();
+        let _ = self.process.child.wait();
+        let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", self.process.pid()));
     }
 }
 
@@ -76,8 +61,7 @@ pub(crate) fn cannot_copy() -> Option<String> {
     if !cfg!(target_arch = "x86_64") {
         return Some("stacks are copied on x86-64 alone".into());
     }
-    let not_root = !rustix::process::geteuid().is_root();
-    refused().or(not_root.then(|| "only root may load programs into the kernel".into()))
+    refused().or_else(|| not_root("load programs into the kernel"))
 }
 
 macro_rules! node {
@@ -115,11 +99,9 @@ fn assert_known(node: &Node) {
         ("$known:three_packs/1", "$known:one_pack/1"),
     ] {
         let (three, one) = (share(&profile, three), share(&profile, one));
-        // Four standard deviations of a share that is a count of independent samples.
         let both = (three + one) * outcome.samples as f64;
-        let error = 4.0 * (0.75f64 * 0.25 / both).sqrt();
-        let part = three / (three + one);
-        assert!(both > 20.0 && (part - 0.75).abs() < error, "{three} to {one}, not 3 to 1 within {error}");
+        assert!(both > 20.0, "{three} and {one}");
+        assert_three_to_one(three / (three + one), one / (three + one), both);
     }
     // Each caller stands at the line of its call.
     let lines = profile.by_line();
@@ -163,11 +145,10 @@ fn functions_of_modules_that_are_loaded_meanwhile_have_their_own_names() {
         let summary = profile.summary(3);
         assert!(summary.unknown_share < 0.01, "{summary:?}");
         let round = |sample: &stacks::Sample| {
-            let mut stack = profile.stack(sample.stack).into_iter();
-            stack.find_map(|it| {
-                let name = it.name.strip_prefix("$late:round_")?;
-                name.split('/').next()?.parse::<u32>().ok()
-            })
+            profile
+                .stack(sample.stack)
+                .into_iter()
+                .find_map(|it| it.name.strip_prefix("$late:round_")?.split('/').next()?.parse::<u32>().ok())
         };
         let mut samples: Vec<_> = profile.samples.iter().collect();
         samples.sort_by_key(|sample| sample.t);
@@ -187,18 +168,15 @@ fn the_work_of_two_processes_of_the_same_code_is_told_apart() {
     // With frame pointers and without: who runs does not depend on how stacks are walked.
     for flags in [MAP, ""] {
         let node = node!("turns", flags);
-        let [three, one] = node.printed.as_slice() else {
-            panic!("{:?}", node.printed);
+        let [three, one] = node.process.printed.as_slice() else {
+            panic!("{:?}", node.process.printed);
         };
         let (profile, outcome) = profile_for(node.pid, Duration::from_secs(1));
         let work = profile.work_shares(WorkBy::Process, usize::MAX);
         let share = |id: &str| work.iter().find(|it| it.of == id).map_or(0.0, |it| it.share);
         let (three, one) = (share(three), share(one));
         assert!(three + one > 0.97, "{three} and {one} of all: {work:?}");
-        // Four standard deviations of a share that is a count of independent samples.
-        let error = 4.0 * (0.75f64 * 0.25 / outcome.samples as f64).sqrt();
-        let part = three / (three + one);
-        assert!((part - 0.75).abs() < error, "{three} to {one}, not 3 to 1 within {error}");
+        assert_three_to_one(three / (three + one), one / (three + one), outcome.samples as f64);
         // Nobody else works, and nobody who is not there.
         assert!(work.len() < 40, "{work:?}");
     }
@@ -210,9 +188,7 @@ fn events_other_than_the_clock_have_whole_stacks_too() {
     needs_tracepoints!();
     let node = node!("pages", &format!("{MAP} +MMmcs 0"));
     let events = ["mmap", "mmap-bytes", "page-faults", "off-cpu"];
-    let [mmap, bytes, faults, off_cpu] = while_doing(node.pid, events, || {
-        burn(node.pid, Duration::from_secs(2));
-    });
+    let [mmap, bytes, faults, off_cpu] = while_doing(node.pid, events, || burn(node.pid, Duration::from_secs(2)));
     for (profile, outcome) in [&mmap, &bytes, &faults] {
         let summary = profile.summary(3);
         // How often a node asks for memory in two seconds is the machine's matter: 20 times where it is busy.
@@ -245,8 +221,7 @@ pub(crate) fn contained() -> Result<Command, &'static str> {
         command.args(["-p", "-f", "--mount-proc", "--kill-child"]);
         command
     };
-    let tried = command().arg("true").stderr(Stdio::null()).status();
-    let is_allowed = tried.is_ok_and(|it| it.success());
+    let is_allowed = command().arg("true").stderr(Stdio::null()).status().is_ok_and(|it| it.success());
     is_allowed.then(command).ok_or("no pid namespace can be made here (unshare, package util-linux)")
 }
 
@@ -256,7 +231,7 @@ fn a_node_in_a_container_has_whole_stacks() {
     let mut command = testkit::or_skip!(contained());
     command.arg("erl");
     let mut node = testkit::or_skip!(Node::start_by(command, "start", MAP, None));
-    node.pid = child_of(node.child.id());
+    node.pid = child_of(node.pid);
     let inner = linux::Status::of(node.pid).unwrap().inner_pid;
     assert_ne!(inner, node.pid);
     let (profile, outcome) = profile_for(node.pid, Duration::from_secs(2));
@@ -273,13 +248,11 @@ fn calls_of_a_node_in_a_container_are_its_own() {
     command.arg("erl");
     let flags = format!("{MAP} +MMmcs 0");
     let mut node = testkit::or_skip!(Node::start_by(command, "pages", &flags, None));
-    node.pid = child_of(node.child.id());
+    node.pid = child_of(node.pid);
     let inner = linux::Status::of(node.pid).unwrap().inner_pid;
     // Another process outside that asks for memory, too.
     let other = node!("pages", &flags);
-    let [(profile, _)] = while_doing(node.pid, ["mmap"], || {
-        burn(node.pid, Duration::from_secs(1));
-    });
+    let [(profile, _)] = while_doing(node.pid, ["mmap"], || burn(node.pid, Duration::from_secs(1)));
     drop(other);
     let _ = std::fs::remove_file(format!("/tmp/perf-{inner}.map"));
     let summary = profile.summary(3);
@@ -297,27 +270,26 @@ fn in_a_container_with_its_node_the_profiler_gets_whole_stacks() {
         "tests::sampling::erlang::native_code_stands_below_the_erlang_functions_that_called_it",
         "tests::sampling::erlang::events_other_than_the_clock_have_whole_stacks_too",
     ] {
-        let mut command = testkit::or_skip!(contained());
-        command.arg(std::env::current_exe().unwrap());
-        command.args([test, "--exact", "--nocapture"]);
-        let output = command.output().unwrap();
-        let text = [output.stdout, output.stderr];
-        let text = text.map(|it| String::from_utf8_lossy(&it).into_owned());
-        assert!(output.status.success(), "{}", text.join("\n"));
-        assert!(text[0].contains("1 passed"), "{}", text.join("\n"));
+        assert_passes_in(testkit::or_skip!(contained()), test);
     }
+}
+
+/// Asserts that a test of this program passes behind a command.
+pub(crate) fn assert_passes_in(mut command: Command, test: &str) {
+    command.arg(std::env::current_exe().unwrap()).args([test, "--exact", "--nocapture"]);
+    let output = command.output().unwrap();
+    let text = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
+    assert!(output.status.success() && text[0].contains("1 passed"), "{}", text.join("\n"));
 }
 
 #[test]
 fn a_user_who_may_not_copy_gets_frame_pointers_and_is_told() {
     testkit::skip_for!(refused());
-    if !rustix::process::geteuid().is_root() {
-        testkit::skip!("only root can start a process of another user");
-    }
+    testkit::skip_for!(not_root("start a process of another user"));
     let node = testkit::or_skip!(Node::start("start", MAP, Some(NOBODY)));
     let (dir, exe) = for_everybody(NOBODY);
     let file = dir.path().join("out/cpu.stacks");
-    let role = format!("profiler {} 999 {}", node.child.id(), file.display());
+    let role = format!("profiler {} 999 {}", node.pid, file.display());
     let mut profiler = Process::start_as(&exe, &role, Some(NOBODY));
     profiler.expect("started");
     std::thread::sleep(Duration::from_millis(500));
@@ -353,11 +325,9 @@ fn a_profiler_that_is_killed_leaves_no_program_in_the_kernel() {
 
 /// The kernel's numbers of the programs that a process holds.
 fn programs_of(pid: u32) -> BTreeSet<u32> {
-    let files = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
-    let programs = files.flatten().filter_map(|file| {
+    let programs = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap().flatten().filter_map(|file| {
         let text = std::fs::read_to_string(file.path()).ok()?;
-        let mut lines = text.lines();
-        lines.find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok())
+        text.lines().find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok())
     });
     programs.collect()
 }

@@ -5,20 +5,21 @@ use std::time::Duration;
 
 use crate::{Error, Event, Options, Outcome, Sampler};
 use measure::{Clock, Nanos};
-use stacks::{Profile, ProfileHeader, StacksWriter};
+use stacks::Profile;
 
 use crate::tests::sampling::child::{BLOCK, Process};
-use crate::tests::sampling::{burn, refused};
+use crate::tests::sampling::{attach_with, burn, refused, sample_while};
 
 pub(crate) fn attach(pid: u32, event: &str, path: &Path) -> Result<Sampler, Error> {
-    let header = ProfileHeader::new(Clock.now(), 0);
-    let sink = StacksWriter::create(path, header).unwrap();
-    let options = Options { event: Event::named(event).unwrap(), ..Options::default() };
-    Sampler::attach(pid, &options, sink)
+    attach_with(pid, path, &Options { event: Event::named(event).unwrap(), ..Options::default() })
 }
 
 /// Profiles of some events at once, taken while something is done.
-pub(crate) fn while_doing<const N: usize>(pid: u32, events: [&str; N], act: impl FnOnce()) -> [(Profile, Outcome); N] {
+pub(crate) fn while_doing<T, const N: usize>(
+    pid: u32,
+    events: [&str; N],
+    act: impl FnOnce() -> T,
+) -> [(Profile, Outcome); N] {
     let dir = tempfile::tempdir().unwrap();
     let path = |event: &str| dir.path().join(event);
     let samplers = events.map(|event| attach(pid, event, &path(event)));
@@ -29,17 +30,13 @@ pub(crate) fn while_doing<const N: usize>(pid: u32, events: [&str; N], act: impl
     act();
     let outcomes = samplers.map(|sampler| sampler.stop().unwrap());
     let mut events = events.into_iter();
-    outcomes.map(|outcome| {
-        let profile = Profile::open(path(events.next().unwrap())).unwrap();
-        (profile, outcome)
-    })
+    outcomes.map(|outcome| (Profile::open(path(events.next().unwrap())).unwrap(), outcome))
 }
 
 /// The weight of the samples that have a function in their stack whose name ends so.
 pub(crate) fn weight_of(profile: &Profile, name: &str) -> u64 {
     let functions = profile.functions().into_iter();
-    let own = functions.filter(|it| it.share.function.ends_with(name));
-    own.map(|it| it.total_weight).sum()
+    functions.filter(|it| it.share.function.ends_with(name)).map(|it| it.total_weight).sum()
 }
 
 /// Goes on where tracepoints can be opened.
@@ -83,9 +80,7 @@ fn any_tracepoint_is_an_event() {
     needs_tracepoints!();
     let mut child = Process::start("tasks");
     let event = "syscalls:sys_enter_getppid";
-    let [(profile, _)] = while_doing(child.pid(), [event], || {
-        child.tell("getppid 17", "did");
-    });
+    let [(profile, _)] = while_doing(child.pid(), [event], || child.tell("getppid 17", "did"));
     assert_eq!(weight_of(&profile, "::asks_for_the_parent"), 17);
     assert_eq!(profile.header.unit, "events");
     let dir = tempfile::tempdir().unwrap();
@@ -152,19 +147,9 @@ fn blocked_time_stands_below_the_function_that_waits() {
 fn shorter_blocks_are_left_out_and_told() {
     needs_tracepoints!();
     let mut child = Process::start("tasks");
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("x");
-    let sink = StacksWriter::create(&path, ProfileHeader::new(Clock.now(), 0)).unwrap();
-    let options = Options {
-        event: Event::named("off-cpu").unwrap(),
-        min_block: Nanos::from_millis(40_000),
-        ..Options::default()
-    };
-    let mut sampler = Sampler::attach(child.pid(), &options, sink).unwrap();
-    sampler.start().unwrap();
-    child.tell("sleep 3", "did");
-    let outcome = sampler.stop().unwrap();
-    let profile = Profile::open(&path).unwrap();
+    let min_block = Nanos::from_millis(40_000);
+    let options = Options { event: Event::named("off-cpu").unwrap(), min_block, ..Options::default() };
+    let (profile, outcome) = sample_while(child.pid(), &options, || child.tell("sleep 3", "did"));
     assert_eq!(profile.total_weight(), 0);
     let note = profile.notes.join("; ");
     assert!(note.contains("shorter than 40.0 s left out"), "{note}");

@@ -1,20 +1,25 @@
 //! Java virtual machines.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use stacks::{FrameKind, Profile};
 
-use crate::tests::sampling::{NOBODY, attach, burn, compile, profile_for, refused, share};
+use crate::Options;
+
+use crate::tests::sampling::child::Process;
+use crate::tests::sampling::{
+    NOBODY, assert_three_to_one, attach, burn, compile, not_root, profile_for, refused, sample_while, share,
+};
 
 const FRAME_POINTERS: &str = "-XX:+PreserveFramePointer";
 
 /// A JVM that runs `Known.java`, killed when it goes out of scope.
 struct Jvm {
-    child: Child,
-    /// The process of the JVM, which `child` may have started.
+    process: Process,
+    /// The process of the JVM, which the other may have started.
     pid: u32,
     _dir: tempfile::TempDir,
 }
@@ -27,7 +32,6 @@ impl Jvm {
     /// By a command that ends in `java`, as this user or another; why not where there is no Java compiler.
     fn start_by(mut java: Command, options: &[&str], uid: Option<u32>) -> Result<Self, String> {
         use std::os::unix::fs::PermissionsExt as _;
-        use std::os::unix::process::CommandExt as _;
         // Not in /tmp, which a container has of its own.
         let dir = tempfile::tempdir_in("/var/tmp").unwrap();
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -37,33 +41,20 @@ impl Jvm {
         java.args(options);
         java.args(["-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,Known::*"]);
         java.arg("-cp").arg(dir.path()).arg("Known");
-        java.stdin(Stdio::piped()).stdout(Stdio::piped());
-        if let Some(uid) = uid {
-            java.uid(uid).gid(uid);
-        }
-        let mut child = java.spawn().map_err(|error| error.to_string())?;
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        output.read_line(&mut line).unwrap();
-        assert_eq!(line, "@ready\n");
-        child.stdout = Some(output.into_inner());
-        Ok(Self { pid: child.id(), child, _dir: dir })
+        let process = Process::run_as(java, uid)?;
+        assert_eq!(process.printed, [""; 0]);
+        Ok(Self { pid: process.pid(), process, _dir: dir })
     }
 
     fn map(&self) -> PathBuf {
         format!("/tmp/perf-{}.map", self.pid).into()
     }
-
-    /// Has it turn to methods that it has never run.
-    fn go_on(&mut self) {
-        self.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
-    }
 }
 
 impl Drop for Jvm {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.process.child.kill();
+        let _ = self.process.child.wait();
         let _ = std::fs::remove_file(self.map());
         let _ = std::fs::remove_file(format!("/tmp/.java_pid{}", self.pid));
     }
@@ -84,10 +75,7 @@ fn assert_known(profile: &Profile) {
     // The JIT's own threads work beside those of the program.
     let all = share(profile, "Known.work");
     let (three, one) = (share(profile, "Known.threeParts") / all, share(profile, "Known.onePart") / all);
-    let samples = profile.samples.len() as f64 * all;
-    // Four standard deviations of a share that is a count of independent samples.
-    let error = 4.0 * (0.75f64 * 0.25 / samples).sqrt();
-    assert!((three - 0.75).abs() < error && (one - 0.25).abs() < error, "{three} {one} +-{error}");
+    assert_three_to_one(three, one, profile.samples.len() as f64 * all);
     assert!(all > 0.9, "{all}");
     let known = profile.frames.iter().find(|it| it.name == "Known.spin");
     assert_eq!(known.unwrap().kind, FrameKind::Java);
@@ -105,15 +93,13 @@ fn java_methods_have_names_and_the_shares_that_they_burn() {
 #[test]
 fn methods_compiled_while_sampling_have_names_too() {
     let mut jvm = jvm!(FRAME_POINTERS);
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("cpu.stacks");
-    let mut sampler = attach(jvm.pid, &path).unwrap();
-    sampler.start().unwrap();
-    burn(jvm.pid, Duration::from_millis(300));
-    jvm.go_on();
-    burn(jvm.pid, Duration::from_millis(1500));
-    let outcome = sampler.stop().unwrap();
-    let profile = Profile::open(&path).unwrap();
+    let pid = jvm.pid;
+    let (profile, outcome) = sample_while(pid, &Options::default(), || {
+        burn(pid, Duration::from_millis(300));
+        // It turns to methods that it has never run.
+        jvm.process.say("");
+        burn(pid, Duration::from_millis(1500));
+    });
     assert_eq!(profile.samples.len() as u64, outcome.samples);
     let summary = profile.summary(5);
     assert!(summary.unknown_share < 0.01, "{summary:?} {outcome:?}");
@@ -152,12 +138,11 @@ fn a_jvm_that_takes_no_orders_is_left_alone() {
             Some(option) => assert!(note.contains(option), "{outcome:?}"),
             None => assert_eq!(note, ""),
         }
-        assert!(jvm.child.try_wait().unwrap().is_none(), "{options:?}");
+        assert!(jvm.process.child.try_wait().unwrap().is_none(), "{options:?}");
         assert!(!jvm.map().exists());
-        jvm.child.kill().unwrap();
+        jvm.process.kill();
         let mut rest = String::new();
-        let mut output = jvm.child.stdout.take().unwrap();
-        output.read_to_string(&mut rest).unwrap();
+        jvm.process.stdout.read_to_string(&mut rest).unwrap();
         assert_eq!(rest, "", "{options:?}");
     }
 }
@@ -192,11 +177,8 @@ fn profiles_of_one_jvm_share_its_map() {
 #[test]
 fn a_jvm_of_another_user_is_asked_by_root() {
     testkit::skip_for!(refused());
-    if !rustix::process::geteuid().is_root() {
-        testkit::skip!("only root can start a process of another user");
-    }
-    let java = Command::new("java");
-    let jvm = testkit::or_skip!(Jvm::start_by(java, &[FRAME_POINTERS], Some(NOBODY)));
+    testkit::skip_for!(not_root("start a process of another user"));
+    let jvm = testkit::or_skip!(Jvm::start_by(Command::new("java"), &[FRAME_POINTERS], Some(NOBODY)));
     let (profile, outcome) = profile_for(jvm.pid, Duration::from_millis(800));
     assert!(outcome.notes.is_empty(), "{outcome:?}");
     assert_known(&profile);
@@ -211,7 +193,7 @@ fn a_jvm_in_a_container_has_names() {
     let script = "mount -t tmpfs none /tmp && exec java \"$@\"";
     command.args(["-m", "sh", "-c", script, "java"]);
     let mut jvm = testkit::or_skip!(Jvm::start_by(command, &[FRAME_POINTERS], None));
-    jvm.pid = crate::tests::sampling::erlang::child_of(jvm.child.id());
+    jvm.pid = crate::tests::sampling::erlang::child_of(jvm.pid);
     let inner = linux::Status::of(jvm.pid).unwrap().inner_pid;
     assert_ne!(inner, jvm.pid);
     let (profile, outcome) = profile_for(jvm.pid, Duration::from_millis(800));

@@ -35,14 +35,23 @@ fn child() {
 }
 
 fn attach(pid: u32, path: &Path) -> Result<Sampler, Error> {
-    attach_by(pid, path, Stacks::Whole)
+    attach_with(pid, path, &Options::default())
 }
 
-fn attach_by(pid: u32, path: &Path, stacks: Stacks) -> Result<Sampler, Error> {
-    let header = ProfileHeader::new(Clock.now(), 0);
-    let sink = StacksWriter::create(path, header).unwrap();
-    let options = Options { stacks, ..Options::default() };
-    Sampler::attach(pid, &options, sink)
+fn attach_with(pid: u32, path: &Path, options: &Options) -> Result<Sampler, Error> {
+    let sink = StacksWriter::create(path, ProfileHeader::new(Clock.now(), 0)).unwrap();
+    Sampler::attach(pid, options, sink)
+}
+
+/// A profile taken while something is done.
+fn sample_while<T>(pid: u32, options: &Options, act: impl FnOnce() -> T) -> (Profile, Outcome) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("stacks");
+    let mut sampler = attach_with(pid, &path, options).unwrap();
+    sampler.start().unwrap();
+    act();
+    let outcome = sampler.stop().unwrap();
+    (Profile::open_with_lines(&FORMATS, &path, None).unwrap(), outcome)
 }
 
 /// Whether processes can be profiled here at all.
@@ -89,14 +98,7 @@ fn profile_for(pid: u32, cpu: Duration) -> (Profile, Outcome) {
 
 /// Profile with stacks unwound in this way.
 fn profile_by(pid: u32, cpu: Duration, stacks: Stacks) -> (Profile, Outcome) {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("cpu.stacks");
-    let mut sampler = attach_by(pid, &path, stacks).unwrap();
-    sampler.start().unwrap();
-    burn(pid, cpu);
-    let outcome = sampler.stop().unwrap();
-    let profile = Profile::open_with_lines(&FORMATS, &path, None).unwrap();
-    (profile, outcome)
+    sample_while(pid, &Options { stacks, ..Options::default() }, || burn(pid, cpu))
 }
 
 /// Waits until a process has used so much more CPU time.
@@ -112,8 +114,18 @@ fn burn(pid: u32, cpu: Duration) {
 /// Sum of the total shares of the functions whose name ends so.
 fn share(profile: &Profile, name: &str) -> f64 {
     let functions = profile.clone().without_lines().functions().into_iter();
-    let own = functions.filter(|f| f.share.function.ends_with(name));
-    own.map(|f| f.share.total).sum()
+    functions.filter(|f| f.share.function.ends_with(name)).map(|f| f.share.total).sum()
+}
+
+/// Asserts shares of 3 and 1 parts, within four standard deviations of counts of so many independent samples.
+fn assert_three_to_one(three: f64, one: f64, samples: f64) {
+    let error = 4.0 * (0.75f64 * 0.25 / samples).sqrt();
+    assert!((three - 0.75).abs() < error && (one - 0.25).abs() < error, "{three} {one} +-{error}");
+}
+
+/// Why not, for what only root can do.
+fn not_root(what: &str) -> Option<String> {
+    (!rustix::process::geteuid().is_root()).then(|| format!("only root can {what}"))
 }
 
 #[test]
@@ -126,10 +138,7 @@ fn functions_have_the_shares_that_they_burn() {
     let elapsed = started.elapsed().as_secs_f64();
     let burnt = linux::cpu_time(child.pid()).unwrap().saturating_sub(before);
     let samples = outcome.samples as f64;
-    // Four standard deviations of a share that is a count of independent samples.
-    let error = 4.0 * (0.75f64 * 0.25 / samples).sqrt();
-    let (three, one) = (share(&profile, "::three_parts"), share(&profile, "::one_part"));
-    assert!((three - 0.75).abs() < error && (one - 0.25).abs() < error, "{three} {one} +-{error}");
+    assert_three_to_one(share(&profile, "::three_parts"), share(&profile, "::one_part"), samples);
     assert!(share(&profile, "::work") > 0.97);
     // One sample per tick of CPU time; attaching takes some of it.
     let expected = burnt.as_secs_f64() * f64::from(FREQUENCY);
@@ -246,8 +255,7 @@ fn a_full_disk_is_noted_and_does_not_end_the_sampling() {
     testkit::skip_for!(refused());
     let child = Process::start("ratio");
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let header = ProfileHeader::new(Clock.now(), 0);
-    let sink = StacksWriter::new(full, header);
+    let sink = StacksWriter::new(full, ProfileHeader::new(Clock.now(), 0));
     let mut sampler = Sampler::attach(child.pid(), &Options::default(), sink).unwrap();
     sampler.start().unwrap();
     burn(child.pid(), Duration::from_millis(200));
@@ -257,20 +265,26 @@ fn a_full_disk_is_noted_and_does_not_end_the_sampling() {
     assert!(note.contains("No space left"), "{note}");
 }
 
+/// Why a process is not sampled so often.
+fn refusal(pid: u32, frequency: u32) -> Error {
+    let sink = StacksWriter::new(Vec::new(), ProfileHeader::default());
+    Sampler::attach(pid, &Options { frequency, ..Options::default() }, sink).unwrap_err()
+}
+
 #[test]
 fn what_cannot_be_profiled_is_refused_with_the_reason() {
-    let dir = tempfile::tempdir().unwrap();
-    let error = attach((1 << 22) + 1, &dir.path().join("a")).unwrap_err();
-    assert!(error.to_string().contains("does not exist"), "{error}");
-    assert!(attach(0, &dir.path().join("b")).is_err());
-    assert!(attach(u32::MAX, &dir.path().join("c")).is_err());
-    let sink = StacksWriter::new(Vec::new(), ProfileHeader::default());
-    let options = Options { frequency: 0, ..Options::default() };
-    let error = Sampler::attach(std::process::id(), &options, sink).unwrap_err();
+    for pid in [0, u32::MAX, (1 << 22) + 1] {
+        let error = refusal(pid, FREQUENCY);
+        assert!(
+            matches!(error, Error::NoSuchProcess { .. }) && error.to_string().contains("does not exist"),
+            "{error}"
+        );
+    }
+    let error = refusal(std::process::id(), 0);
     assert!(error.to_string().contains("frequency"), "{error}");
     let kernel_thread = std::fs::read_to_string("/proc/2/status").unwrap_or_default();
     if kernel_thread.contains("kthreadd") {
-        let error = attach(2, &dir.path().join("d")).unwrap_err();
+        let error = refusal(2, FREQUENCY);
         assert!(matches!(error, Error::KernelThread { .. }), "{error}");
     }
 }
@@ -278,9 +292,7 @@ fn what_cannot_be_profiled_is_refused_with_the_reason() {
 #[test]
 fn a_frequency_beyond_the_kernels_limit_names_the_limit() {
     testkit::skip_for!(refused());
-    let sink = StacksWriter::new(Vec::new(), ProfileHeader::default());
-    let options = Options { frequency: u32::MAX, ..Options::default() };
-    let error = Sampler::attach(std::process::id(), &options, sink).unwrap_err();
+    let error = refusal(std::process::id(), u32::MAX);
     assert!(error.to_string().contains("kernel.perf_event_max_sample_rate is"), "{error}");
 }
 
@@ -294,14 +306,10 @@ fn samples_that_nobody_fetched_are_counted_as_lost() {
     let role = format!("profiler {} 4000 {}", burner.pid(), path.display());
     let mut profiler = Process::start(&role);
     profiler.expect("started");
-    let stop = |signal| {
-        let pid = rustix::process::Pid::from_raw(profiler.pid().cast_signed()).unwrap();
-        rustix::process::kill_process(pid, signal).unwrap();
-    };
     let before = linux::cpu_time(burner.pid()).unwrap();
-    stop(Signal::STOP);
+    profiler.signal(Signal::STOP);
     burn(burner.pid(), Duration::from_millis(2500));
-    stop(Signal::CONT);
+    profiler.signal(Signal::CONT);
     burn(burner.pid(), Duration::from_millis(300));
     let burnt = linux::cpu_time(burner.pid()).unwrap().saturating_sub(before);
     let outcome = profiler.tell("stop", "outcome");
@@ -335,9 +343,7 @@ const NOBODY: u32 = 65_534;
 #[test]
 fn a_user_without_rights_gets_what_the_kernel_allows_and_the_reason() {
     testkit::skip_for!(refused());
-    if !rustix::process::geteuid().is_root() {
-        testkit::skip!("only root can become a user without rights");
-    }
+    testkit::skip_for!(not_root("become a user without rights"));
     let (dir, exe) = for_everybody(NOBODY);
     let path = dir.path().join("out/cpu.stacks");
     let role = format!("profiler 0 {FREQUENCY} {}", path.display());

@@ -1,6 +1,6 @@
 //! Programs without frame pointers: one whose call tree is known, and brokers as Debian builds them.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write};
+use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,20 +11,16 @@ use crate::Stacks;
 use stacks::{FrameKind, Profile, Unwinding};
 use testkit::ChildGuard;
 
+use crate::tests::sampling::child::Process;
 use crate::tests::sampling::erlang::cannot_copy;
-use crate::tests::sampling::{compiled, profile_by, profile_for, refused, share};
+use crate::tests::sampling::{assert_three_to_one, compiled, profile_by, profile_for, refused, share};
 
 /// A program of this folder without frame pointers, sampled so long in this way.
 fn profile_of(source: &str, cpu: Duration, stacks: Stacks) -> Profile {
     let dir = tempfile::tempdir().unwrap();
     let exe = compiled(source, dir.path(), &["-O2", "-fomit-frame-pointer", "-rdynamic", "-s"]);
-    let mut child = Command::new(&exe).stdout(Stdio::piped()).spawn().unwrap();
-    let mut output = BufReader::new(child.stdout.take().unwrap());
-    let program = ChildGuard(child);
-    let mut line = String::new();
-    output.read_line(&mut line).unwrap();
-    assert_eq!(line, "@ready\n");
-    let (profile, outcome) = profile_by(program.id(), cpu, stacks);
+    let program = Process::run(Command::new(&exe));
+    let (profile, outcome) = profile_by(program.pid(), cpu, stacks);
     assert!(outcome.notes.is_empty(), "{outcome:?}");
     profile
 }
@@ -34,26 +30,20 @@ fn profile_known(stacks: Stacks) -> Profile {
     profile_of("known.c", Duration::from_millis(1500), stacks)
 }
 
-/// Nothing was learnt of its thread's stack yet when these samples were taken.
 #[test]
-fn a_large_stack_is_whole_from_the_first_sample_on() {
+fn large_and_deep_stacks_are_whole() {
     testkit::skip_for!(cannot_copy());
-    let profile = profile_of("large.c", Duration::from_millis(40), Stacks::Whole);
-    let summary = profile.summary(5);
-    assert!(profile.samples.len() > 10, "{summary:?}");
-    assert!(summary.complete_share > 0.999, "{summary:?}");
-    assert!(share(&profile, "main") > 0.999, "{summary:?}");
-}
-
-/// Two thirds of what is copied at most.
-#[test]
-fn a_deep_stack_is_whole() {
-    testkit::skip_for!(cannot_copy());
-    let profile = profile_of("deep.c", Duration::from_millis(300), Stacks::Whole);
-    let summary = profile.summary(5);
-    assert!(profile.samples.len() > 50, "{summary:?}");
-    assert!(summary.complete_share > 0.99, "{summary:?}");
-    assert!(share(&profile, "main") > 0.99, "{summary:?}");
+    for (source, millis, samples, least) in [
+        // Nothing was learnt of its thread's stack yet when these samples were taken.
+        ("large.c", 40, 10, 0.999),
+        // Two thirds of what is copied at most.
+        ("deep.c", 300, 50, 0.99),
+    ] {
+        let profile = profile_of(source, Duration::from_millis(millis), Stacks::Whole);
+        let summary = profile.summary(5);
+        assert!(profile.samples.len() > samples, "{source} {summary:?}");
+        assert!(summary.complete_share > least && share(&profile, "main") > least, "{source} {summary:?}");
+    }
 }
 
 #[test]
@@ -73,12 +63,8 @@ fn a_stripped_program_without_frame_pointers_has_whole_stacks_through_libraries(
     });
     let through_libc = through_libc.count() as f64 / profile.samples.len() as f64;
     assert!(through_libc > 0.99, "{through_libc}");
-    let three = share(&profile, "three_parts");
-    let one = share(&profile, "one_part");
-    // Four standard deviations of a share that is a count of independent samples.
-    let error = 4.0 * (0.75f64 * 0.25 / profile.samples.len() as f64).sqrt();
-    assert!((three - 0.75).abs() < error, "{three} +-{error}");
-    assert!((one - 0.25).abs() < error, "{one} +-{error}");
+    let (three, one) = (share(&profile, "three_parts"), share(&profile, "one_part"));
+    assert_three_to_one(three, one, profile.samples.len() as f64);
     let spin = profile.frames.iter().filter(|it| it.is_near()).count();
     assert!(spin > 0, "a static function is called after its neighbour");
 
@@ -97,8 +83,7 @@ impl Broker {
     /// Starts a program of Debian's, told its port behind the arguments; why not where it is not installed.
     fn start(program: &str, arguments: &[&str]) -> Result<Self, String> {
         let places = ["/usr/sbin", "/usr/bin"].map(|place| Path::new(place).join(program));
-        let installed = places.iter().find(|place| place.exists());
-        let Some(exe) = installed else {
+        let Some(exe) = places.iter().find(|place| place.exists()) else {
             return Err(format!("no {program} (scripts/setup test installs {program})"));
         };
         let free = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,24 +1,24 @@
 //! Why times off CPU end: of threads that are known to wait each for one thing.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::{Event, Options, Outcome, Sampler, Stacks};
-use measure::{Clock, Nanos};
-use stacks::{Profile, ProfileHeader, StacksWriter, WaitReason};
+use crate::{Event, Options, Outcome, Stacks};
+use measure::Nanos;
+use stacks::{Profile, WaitReason};
 
-use crate::tests::sampling::compiled;
-use crate::tests::sampling::erlang::{cannot_copy, child_of, contained};
+use crate::tests::sampling::child::Process;
+use crate::tests::sampling::erlang::{assert_passes_in, cannot_copy, child_of, contained};
 use crate::tests::sampling::events::needs_tracepoints;
+use crate::tests::sampling::{compiled, sample_while};
 
 /// `waits.c` in one of its roles, killed when it goes out of scope.
 struct Waits {
-    _child: testkit::ChildGuard,
+    _child: Process,
     /// Its process, which is below where it was started in a container.
     pid: u32,
-    folder: tempfile::TempDir,
+    _folder: tempfile::TempDir,
 }
 
 impl Drop for Waits {
@@ -46,17 +46,10 @@ impl Waits {
             }
             None => Command::new(&exe),
         };
-        command.arg(role).arg(folder.path()).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        output.read_line(&mut line).unwrap();
-        assert_eq!(line, "@ready\n");
-        let pid = match is_below {
-            true => child_of(child.id()),
-            false => child.id(),
-        };
-        Self { _child: testkit::ChildGuard(child), pid, folder }
+        command.arg(role).arg(folder.path());
+        let child = Process::run(command);
+        let pid = if is_below { child_of(child.pid()) } else { child.pid() };
+        Self { _child: child, pid, _folder: folder }
     }
 
     /// Profile of its threads' waits, for [`LENGTH`] or a little longer, and how long it took.
@@ -69,16 +62,9 @@ impl Waits {
     }
 
     fn sample(&self, stacks: Stacks, length: Duration) -> (Profile, Outcome) {
-        let path = self.folder.path().join("off-cpu.stacks");
-        let sink = StacksWriter::create(&path, ProfileHeader::new(Clock.now(), 0)).unwrap();
-        let options =
-            Options { event: Event::named("off-cpu").unwrap(), min_block: Nanos(1), stacks, ..Options::default() };
-        let mut sampler = Sampler::attach(self.pid, &options, sink).unwrap();
-        sampler.start().unwrap();
-        std::thread::sleep(length);
-        let outcome = sampler.stop().unwrap();
-        let profile = Profile::open(&path).unwrap();
-        std::fs::remove_file(path).unwrap();
+        let event = Event::named("off-cpu").unwrap();
+        let options = Options { event, min_block: Nanos(1), stacks, ..Options::default() };
+        let (profile, outcome) = sample_while(self.pid, &options, || std::thread::sleep(length));
         assert!(profile.is_consistent());
         (profile, outcome)
     }
@@ -94,24 +80,21 @@ impl Waited {
         for sample in &profile.samples {
             if profile.threads[sample.thread as usize] == thread {
                 let wait = &profile.waits[sample.wait.unwrap() as usize];
-                let sum = waited.0.entry((wait.reason, wait.waker.clone()));
-                *sum.or_default() += sample.weight as f64 / 1e9;
+                *waited.0.entry((wait.reason, wait.waker.clone())).or_default() += sample.weight as f64 / 1e9;
             }
         }
         waited
     }
 
     fn sum(&self, of: impl Fn(WaitReason) -> bool) -> f64 {
-        let of = self.0.iter().filter(|((reason, _), _)| of(*reason));
-        of.map(|(_, seconds)| seconds).sum()
+        self.0.iter().filter(|((reason, _), _)| of(*reason)).map(|(_, seconds)| seconds).sum()
     }
 
     /// The share of a reason among all that ended by a wake-up which was seen: the first waits may have begun before
     /// the program ran.
     fn share(&self, reason: WaitReason, waker: &str) -> f64 {
         let other = [WaitReason::Processor, WaitReason::Preempted, WaitReason::NotOver, WaitReason::Unknown];
-        let of = self.0.get(&(reason, waker.to_owned()));
-        of.copied().unwrap_or(0.0) / self.sum(|it| !other.contains(&it))
+        self.0.get(&(reason, waker.to_owned())).copied().unwrap_or(0.0) / self.sum(|it| !other.contains(&it))
     }
 }
 
@@ -182,16 +165,11 @@ fn threads_have_the_reasons_and_wakers_that_they_wait_for() {
 fn threads_in_a_container_have_reasons_from_outside_and_from_inside() {
     needs_tracepoints!();
     testkit::skip_for!(cannot_copy());
-    let (outside, mut inside) = (testkit::or_skip!(contained()), testkit::or_skip!(contained()));
+    let (outside, inside) = (testkit::or_skip!(contained()), testkit::or_skip!(contained()));
     let waits = Waits::start_by(Some(outside), "woken");
     assert_woken(&waits.profile(Stacks::Whole));
     drop(waits);
-    inside.arg(std::env::current_exe().unwrap());
-    let test = "tests::sampling::wake_ups::threads_have_the_reasons_and_wakers_that_they_wait_for";
-    let output = inside.args([test, "--exact", "--nocapture"]).output().unwrap();
-    let text = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
-    assert!(output.status.success(), "{}", text.join("\n"));
-    assert!(text[0].contains("1 passed"), "{}", text.join("\n"));
+    assert_passes_in(inside, "tests::sampling::wake_ups::threads_have_the_reasons_and_wakers_that_they_wait_for");
 }
 
 #[test]
@@ -233,8 +211,7 @@ fn threads_that_end_while_sampling_begins_wait_no_longer() {
     for _ in 0..4 {
         let (profile, outcome) = waits.sample(Stacks::FramePointers, Duration::from_millis(600));
         let of_passer = |thread: u32| profile.threads[thread as usize] == "passer";
-        let passers = profile.samples.iter().filter(|it| of_passer(it.thread));
-        assert!(passers.count() > 500, "{outcome:?}");
+        assert!(profile.samples.iter().filter(|it| of_passer(it.thread)).count() > 500, "{outcome:?}");
         let is_lost = |note: &String| note.contains("the end was lost");
         if outcome.lost == 0 {
             assert!(!outcome.notes.iter().any(is_lost), "{outcome:?}");

@@ -2,33 +2,21 @@ use testkit::Random;
 
 use super::*;
 
-/// A header, and what stands behind it.
-struct Parts {
-    names: Vec<u8>,
-    units: Vec<u8>,
-    files: Vec<u8>,
-    values: Vec<u8>,
-    functions: Vec<u8>,
-}
-
 fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-fn table(magic: u32, count: u64, parts: &Parts) -> Vec<u8> {
+/// A header, and its parts behind it: names, units, files, values, functions.
+fn table(magic: u32, count: u64, parts: &[Vec<u8>; 5]) -> Vec<u8> {
     let mut table = words(&[magic]);
     table.extend([0, 0, 1, 8]);
-    let names = 72;
-    let units = names + parts.names.len() as u64;
-    let files = units + parts.units.len() as u64;
-    let values = files + parts.files.len() as u64;
-    let functions = values + parts.values.len() as u64;
-    for word in [count, 1, 0x40_0000, names, units, files, values, functions] {
-        table.extend(word.to_le_bytes());
+    table.extend([count, 1, 0x40_0000].iter().flat_map(|word| word.to_le_bytes()));
+    let mut place = 72;
+    for part in parts {
+        table.extend(u64::to_le_bytes(place));
+        place += part.len() as u64;
     }
-    for part in [&parts.names, &parts.units, &parts.files, &parts.values, &parts.functions] {
-        table.extend(part);
-    }
+    table.extend(parts.concat());
     table
 }
 
@@ -64,29 +52,12 @@ fn known(version: usize) -> (Vec<u8>, Vec<u8>) {
         call[shape.call_site..][..4].copy_from_slice(&site.to_le_bytes());
         trees.extend(call);
     }
-    let parts = Parts { names, units: words(&[NONE, 0, 5]), files: b"a.go\0b.go\0".to_vec(), values, functions };
+    let parts = [names, words(&[NONE, 0, 5]), b"a.go\0b.go\0".to_vec(), values, functions];
     (table(magic, 2, &parts), trees)
 }
 
 fn names(table: &[u8], trees: &[u8], offset: u32) -> Vec<String> {
-    let functions = super::super::go_functions(table, trees, offset).into_iter();
-    functions.map(|it| it.name).collect()
-}
-
-#[test]
-fn functions_and_what_is_inlined_have_their_lines() {
-    for version in 0..SHAPES.len() {
-        let (table, trees) = known(version);
-        let lines = |offset| -> Vec<String> {
-            let functions = super::super::go_functions(&table, &trees, offset);
-            let named = functions.iter().map(|it| it.name_with_line().into_owned());
-            named.collect()
-        };
-        assert_eq!(lines(0x10), ["main.outer a.go:7"]);
-        let inlined = ["main.inner b.go:9", "main.middle a.go:7", "main.outer a.go:7"];
-        assert_eq!(lines(0x18), inlined);
-        assert_eq!(lines(0x4f), ["main.leaf b.go:9"]);
-    }
+    super::super::go_functions(table, trees, offset).into_iter().map(|it| it.name).collect()
 }
 
 #[test]
@@ -121,6 +92,13 @@ fn functions_have_names_behind_those_that_were_inlined() {
             assert_eq!(names(&table, &trees, offset), wanted, "{offset:x}");
         }
         assert_eq!(names(&table, &[], 0x18), ["main.outer"], "without a tree");
+        let lines = |offset| {
+            let functions = super::super::go_functions(&table, &trees, offset);
+            functions.iter().map(|it| it.name_with_line().into_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(lines(0x10), ["main.outer a.go:7"]);
+        assert_eq!(lines(0x18), ["main.inner b.go:9", "main.middle a.go:7", "main.outer a.go:7"]);
+        assert_eq!(lines(0x4f), ["main.leaf b.go:9"]);
     }
 }
 
