@@ -171,9 +171,7 @@ pub(crate) fn counters(digits: u32, lowest: u64, highest: u64) -> Option<u64> {
     let mut buckets = 1;
     while beyond <= highest {
         buckets += 1;
-        let Some(next) = beyond.checked_mul(2) else {
-            break;
-        };
+        let Some(next) = beyond.checked_mul(2) else { break };
         beyond = next;
     }
     Some((buckets + 1) * in_bucket / 2)

@@ -178,9 +178,7 @@ impl HistogramLog {
         self.line_number += 1;
         let why = match read {
             // Bytes that are no text fail to parse below, and are noted there.
-            Ok(Line::Whole | Line::CutOff) => {
-                return Some(String::from_utf8_lossy(&bytes).trim_end().to_owned());
-            }
+            Ok(Line::Whole | Line::CutOff) => return Some(String::from_utf8_lossy(&bytes).trim_end().to_owned()),
             Ok(Line::None) => {
                 self.note_the_unnoted();
                 self.lines = None;

@@ -405,9 +405,7 @@ impl LogReading {
             self.notes
                 .push("its second column holds the ends of intervals, as C's hdr_log_write writes them".to_owned());
         }
-        let Some((start, end)) = self.span.filter(|_| !self.tags.is_empty()) else {
-            return Err(self.refused(name));
-        };
+        let Some((start, end)) = self.span.filter(|_| !self.tags.is_empty()) else { return Err(self.refused(name)) };
         self.note_late();
         let overlaps = self.covers(end - start);
         let is_artemis = self.is_artemis && !self.has_times;

@@ -91,9 +91,7 @@ fn files(dir: &Path) -> io::Result<Result<Vec<PathBuf>, OsString>> {
 
 /// Whether runs leave files of this name, or a process that was killed may have left a draft of one.
 fn is_of_a_run(name: &OsStr) -> bool {
-    let Some(name) = name.to_str() else {
-        return false;
-    };
+    let Some(name) = name.to_str() else { return false };
     let draft = name.strip_prefix('.').and_then(|name| name.strip_suffix(".tmp"));
     let name = draft.and_then(|draft| Some(draft.rsplit_once('.')?.0)).unwrap_or(name);
     let names = [

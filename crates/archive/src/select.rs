@@ -49,10 +49,7 @@ impl FromStr for RunFilter {
             Ok((key, pattern))
         });
         let terms = terms.collect::<Result<Vec<_>, String>>()?;
-        if terms.is_empty() {
-            return Err("expected KEY=PATTERN, such as name=stream*".into());
-        }
-        Ok(Self(terms))
+        if terms.is_empty() { Err("expected KEY=PATTERN, such as name=stream*".into()) } else { Ok(Self(terms)) }
     }
 }
 

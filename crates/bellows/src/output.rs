@@ -30,9 +30,7 @@ pub(crate) fn print_paged(text: &str) -> Result<(), Failure> {
         pager.env("LESS", "R");
     }
     let _theirs = signals::leave_interrupts()?;
-    let Ok(mut pager) = pager.stdin(Stdio::piped()).spawn() else {
-        return print(text);
-    };
+    let Ok(mut pager) = pager.stdin(Stdio::piped()).spawn() else { return print(text) };
     if let Some(mut pages) = pager.stdin.take() {
         // Who leaves the pager early reads no further.
         let _ = pages.write_all(out::harmless(text).as_bytes());

@@ -25,9 +25,7 @@ impl Drop for Silent<'_> {
 
 /// Asks at the terminal without echo; `None` where there is no terminal.
 pub(crate) fn secret(question: &str) -> Result<Option<String>, Failure> {
-    let Ok(mut terminal) = File::options().read(true).write(true).open("/dev/tty") else {
-        return Ok(None);
-    };
+    let Ok(mut terminal) = File::options().read(true).write(true).open("/dev/tty") else { return Ok(None) };
     let failed = |error: &dyn std::fmt::Display| {
         Failure::Failed(Problem::new("cannot ask for a secret", error, "give it in the environment"))
     };

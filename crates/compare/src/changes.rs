@@ -137,9 +137,7 @@ pub fn change_points(values: &[f64], search: ChangeSearch) -> Vec<ChangePoint> {
     while let Some((from, to, level)) = open.pop() {
         let search = ChangeSearch { level, ..search };
         let part = values.get(from..to).and_then(|it| Part::of(it, search));
-        let Some((window, p)) = part.and_then(|it| it.change(search, &mut draw)) else {
-            continue;
-        };
+        let Some((window, p)) = part.and_then(|it| it.change(search, &mut draw)) else { continue };
         let cuts = [from + window.from, from + window.to];
         let cuts: Vec<usize> = cuts.into_iter().filter(|it| *it > from && *it < to).collect();
         // The parts have the level together, each by its length.
@@ -258,10 +256,13 @@ impl Part {
         let of_step = is_open(&step).then_some(step);
         let of_window = Some(window).filter(|it| is_asked && is_open(it));
         let found = match (of_step, of_window) {
-            (Some(step), Some(window)) => match is_window(&sums, search.least, step.best) {
-                true => window,
-                false => step,
-            },
+            (Some(step), Some(window)) => {
+                if is_window(&sums, search.least, step.best) {
+                    window
+                } else {
+                    step
+                }
+            }
             (step, window) => step.or(window)?,
         };
         let p = found.as_good as f64 / (orders + 1) as f64 * search.level / level;

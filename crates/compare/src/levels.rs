@@ -75,9 +75,7 @@ pub fn level_of_each(looks: &[usize], level: f64) -> f64 {
     let mut looks: Vec<usize> = looks.iter().copied().filter(|look| *look >= 2).collect();
     looks.sort_unstable();
     looks.dedup();
-    let Some(most) = looks.last().copied().filter(|_| looks.len() > 1) else {
-        return level;
-    };
+    let Some(most) = looks.last().copied().filter(|_| looks.len() > 1) else { return level };
     let mut draw = Draw::new(most as u64);
     let mut smallest: Vec<f64> = repeat_with(|| {
         let differences: Vec<f64> = repeat_with(|| draw.normal()).take(most).collect();

@@ -179,9 +179,7 @@ fn next_rate(search: &LimitSearch, tried: &[Tried], found: &LimitInterval) -> Op
     let (Some(lowest), Some(highest)) = (tried.first(), tried.last()) else {
         return Some(search.rounded(search.first));
     };
-    let Some(low) = found.low else {
-        return (lowest.rate > search.least).then(|| search.rounded(lowest.rate / 2.0));
-    };
+    let Some(low) = found.low else { return (lowest.rate > search.least).then(|| search.rounded(lowest.rate / 2.0)) };
     let end = found.high.or(found.unclear);
     let Some(end) = end else {
         return match highest.rate < search.most {

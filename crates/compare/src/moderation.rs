@@ -164,10 +164,7 @@ fn inverse_trigamma(value: f64) -> f64 {
     }
     for _ in 0..60 {
         let middle = (low * high).sqrt();
-        match trigamma(middle) > value {
-            true => low = middle,
-            false => high = middle,
-        }
+        if trigamma(middle) > value { low = middle } else { high = middle }
     }
     low
 }

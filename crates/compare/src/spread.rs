@@ -57,9 +57,7 @@ pub fn apart(values: &[Option<f64>]) -> Vec<usize> {
     if known().count() < LEAST_RUNS_APART {
         return Vec::new();
     }
-    let Some(middle) = median(known().collect()) else {
-        return Vec::new();
-    };
+    let Some(middle) = median(known().collect()) else { return Vec::new() };
     let distance = median(known().map(|v| (v - middle).abs()).collect()).unwrap_or(0.0);
     let limit = (APART * SCALE * distance).max(CLOSE * middle.abs());
     let far = values

@@ -152,10 +152,7 @@ impl Sliced {
         let (mut low, mut high) = (0, self.values.len().checked_sub(1)?);
         while low < high {
             let middle = low + (high - low) / 2;
-            match dot(self.at_or_below(middle)?, weights) >= rank {
-                true => high = middle,
-                false => low = middle + 1,
-            }
+            if dot(self.at_or_below(middle)?, weights) >= rank { high = middle } else { low = middle + 1 }
         }
         self.values.get(low).copied()
     }

@@ -141,9 +141,7 @@ impl NodeMemory {
 /// The steps from the VM's total to resident memory, of the bytes of all carriers and of the blocks in them; none where
 /// the machine does not say.
 pub(crate) fn steps(total: Option<u64>, carriers: u64, blocks: u64, machine: &MachineMemory) -> Vec<MemoryStep> {
-    let (Some(total), Some(anonymous)) = (total, machine.anonymous) else {
-        return Vec::new();
-    };
+    let (Some(total), Some(anonymous)) = (total, machine.anonymous) else { return Vec::new() };
     let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
     let step = |what, to: u64, from: u64| MemoryStep { what, bytes: signed(to) - signed(from) };
     let swapped = machine.swap.unwrap_or(0);

@@ -28,9 +28,7 @@ fn open(options: &ConnectOptions) -> Result<Link, Error> {
         if left.is_zero() {
             break;
         }
-        let Err(Error::Cookie { tried: mut before, .. }) = opened else {
-            break;
-        };
+        let Err(Error::Cookie { tried: mut before, .. }) = opened else { break };
         opened = Link::open(&ConnectOptions { cookie: cookie.clone(), timeout: left, ..options.clone() });
         if let Err(Error::Cookie { tried, .. }) = &mut opened {
             before.append(tried);
@@ -138,17 +136,13 @@ impl Node {
     /// Sends a message to a process of the node, which nobody there forwards: other calls wait until the node's busy
     /// processes let its server of calls run. Whether the process exists is not told.
     pub(crate) fn tell(&self, to: &Term, message: Term) -> Result<(), Error> {
-        let Term::Pid(to) = to else {
-            return Ok(());
-        };
+        let Term::Pid(to) = to else { return Ok(()) };
         self.link.shared.send(Message::send(to.clone(), message))
     }
 
     /// Has the node tell a mailbox when a process there ends, as `{'DOWN', Reason}`.
     pub(crate) fn monitor(&self, mailbox: &Mailbox, process: &Term) -> Result<(), Error> {
-        let Term::Pid(process) = process else {
-            return Ok(());
-        };
+        let Term::Pid(process) = process else { return Ok(()) };
         let shared = &self.link.shared;
         let process = PidOrAtom::Pid(process.clone());
         let monitor = Message::monitor_p(mailbox.raw_pid(), process, shared.reference());

@@ -44,10 +44,7 @@ impl FromStr for FunctionPattern {
             return Err(wrong(usual));
         }
         let has_slash = rest.is_some_and(|rest| rest.contains('/'));
-        let arity = match has_slash {
-            false => None,
-            true => Some(arity.parse().map_err(|_| wrong(usual))?),
-        };
+        let arity = if has_slash { Some(arity.parse().map_err(|_| wrong(usual))?) } else { None };
         let unquoted = |name: &str| name.trim_matches('\'').to_owned();
         Ok(Self { module: unquoted(module), function: function.map(unquoted), arity })
     }

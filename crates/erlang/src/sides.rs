@@ -133,9 +133,7 @@ fn file(result: &Term) -> String {
 /// Sums over the instances of an allocator, each `{instance, Number, Kinds}` with the sizes of each kind of carriers;
 /// `None` for one that is switched off.
 fn allocator(sizes: &Term) -> Option<AllocatorBytes> {
-    let (name, [instances]) = keyed(sizes)? else {
-        return None;
-    };
+    let (name, [instances]) = keyed(sizes)? else { return None };
     let instances = elements(instances);
     let kinds = instances.iter().filter_map(|it| as_tuple(it)?.get(2)).flat_map(elements).filter_map(keyed);
     let sizes = kinds.flat_map(|(_, sizes)| sizes.iter().flat_map(elements));

@@ -210,9 +210,7 @@ fn process(term: &Term, seconds: f64) -> Option<TopProcess> {
 fn schedulers(terms: &[Term]) -> SchedulerUse {
     let mut all = SchedulerUse::default();
     for term in terms {
-        let Some([kind, _, share]) = as_tuple(term) else {
-            continue;
-        };
+        let Some([kind, _, share]) = as_tuple(term) else { continue };
         let share = as_int(share).map_or(0.0, |it| it as f64 / 1e6);
         match as_atom(kind) {
             Some("normal") => all.normal.push(share),

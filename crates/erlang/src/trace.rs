@@ -134,9 +134,7 @@ impl<'a> Trace<'a> {
             Answer::Failed(reason) => return Err(self.failed(reason)),
         };
         let unreadable = || self.failed(show(&reply, 200));
-        let [events, state] = as_tuple(&reply).ok_or_else(unreadable)? else {
-            return Err(unreadable());
-        };
+        let [events, state] = as_tuple(&reply).ok_or_else(unreadable)? else { return Err(unreadable()) };
         if as_atom(events) == Some("refused") {
             return Err(Error::Options(refusal(state)));
         }

@@ -99,9 +99,7 @@ pub(crate) fn quota(groups: &str, read: &dyn Fn(&str) -> Option<String>) -> Opti
     let mut smallest: Option<(f64, String)> = None;
     for line in groups.lines() {
         let mut parts = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
-            continue;
-        };
+        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
         let mount = match controllers {
             "" => UNIFIED,
             list if list.split(',').any(|controller| controller == "cpu") => CPU,

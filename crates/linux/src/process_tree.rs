@@ -222,9 +222,7 @@ impl Accounts {
         let gone = seen.iter().filter(|(_, seen)| seen.is_none());
         let fresh = self.inherited(&gone.map(|(id, _)| *id).collect::<Vec<_>>());
         for (id, seen) in seen {
-            let Some(account) = self.members.get_mut(&id) else {
-                continue;
-            };
+            let Some(account) = self.members.get_mut(&id) else { continue };
             let Some(seen) = seen else {
                 self.members.remove(&id);
                 continue;

@@ -51,9 +51,7 @@ impl ProcessId {
 
     /// Sends a signal to this very process. `false`: it is gone, or is not ours to signal.
     pub fn signal(self, signal: Signal) -> bool {
-        let Some(number) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else {
-            return false;
-        };
+        let Some(number) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return false };
         match pidfd_open(number, PidfdFlags::empty()) {
             // The descriptor stays with the process that it was opened for. Which one that is, is
             // looked at afterwards: the number cannot have been somebody else's in between.
@@ -249,9 +247,7 @@ pub fn is_called(pid: u32, name: &str) -> bool {
     let bytes = name.as_bytes();
     let short = String::from_utf8_lossy(bytes.get(..15).unwrap_or(bytes));
     let file_name = |path: &Path| path.file_name().is_some_and(|file| file == name);
-    let Some(stat) = stat(pid).filter(|stat| !stat.ended()) else {
-        return false;
-    };
+    let Some(stat) = stat(pid).filter(|stat| !stat.ended()) else { return false };
     stat.command == short
         || arguments(pid).first().is_some_and(|path| file_name(Path::new(path)))
         || fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|path| file_name(&path))
@@ -320,9 +316,7 @@ impl Status {
     fn parse(text: &str, pid: u32) -> Self {
         let mut status = Self { state: '?', tgid: pid, inner_pid: pid, ..Self::default() };
         for line in text.lines() {
-            let Some((key, value)) = line.split_once(':') else {
-                continue;
-            };
+            let Some((key, value)) = line.split_once(':') else { continue };
             let value = value.trim();
             match key {
                 "Name" => status.name = value.to_owned(),

@@ -300,9 +300,7 @@ fn dump(request: InetRequest, mut found: impl FnMut(u32, u16, TcpInfo)) -> rusti
 /// Takes one part of the answer apart; `false` at its end, and where it cannot be read.
 fn parse(mut part: &[u8], found: &mut impl FnMut(u32, u16, TcpInfo)) -> bool {
     while !part.is_empty() {
-        let Ok(message) = NetlinkMessage::<SockDiagMessage>::deserialize(part) else {
-            return false;
-        };
+        let Ok(message) = NetlinkMessage::<SockDiagMessage>::deserialize(part) else { return false };
         match message.payload {
             NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response)) => {
                 let info = response.nlas.iter().find_map(|attribute| match attribute {

@@ -194,9 +194,7 @@ impl Metric {
     /// names one metric: what another scenario has registered with it is an error of the program.
     pub fn register(info: &'static MetricInfo) -> Self {
         let mut registry = REGISTRY.write().unwrap_or_else(PoisonError::into_inner);
-        let Some(metric) = registry.find(info.key) else {
-            return registry.push(info, false);
-        };
+        let Some(metric) = registry.find(info.key) else { return registry.push(info, false) };
         if let Some(entry) = registry.entries.get_mut(metric.index()) {
             debug_assert!(
                 entry.is_bare || entry.info.scenario == info.scenario,
@@ -214,9 +212,7 @@ impl Metric {
     /// keys begin with its name in place of the kind's, and the names of latencies, which share a picture, with `NAME`.
     pub fn register_for(scenario: &str, info: &'static MetricInfo) -> Self {
         let own = scenario.strip_prefix(info.scenario);
-        let Some(own) = own.and_then(|it| it.strip_prefix('_')) else {
-            return Self::register(info);
-        };
+        let Some(own) = own.and_then(|it| it.strip_prefix('_')) else { return Self::register(info) };
         let rest = info.key.strip_prefix(info.scenario).unwrap_or(info.key);
         let key = format!("{scenario}{rest}");
         let registry = REGISTRY.read().unwrap_or_else(PoisonError::into_inner);
@@ -285,9 +281,7 @@ impl Metric {
             part: found.part,
             meaning: kept(&found.meaning),
         }));
-        let Some(metric) = known else {
-            return Some(registry.push(info, is_bare));
-        };
+        let Some(metric) = known else { return Some(registry.push(info, is_bare)) };
         *registry.entries.get_mut(metric.index())? = Entry { info, is_bare };
         Some(metric)
     }

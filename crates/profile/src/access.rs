@@ -85,7 +85,8 @@ impl Access {
     fn remedy_for(&self, file: &Path, parts: &[AccessPart]) -> Option<String> {
         let mut missing = parts.iter().filter(|part| !self.shows(**part)).peekable();
         missing.peek()?;
-        let (names, others): (Vec<_>, Vec<_>) = missing.partition(|it| **it == AccessPart::KernelNames);
+        let (names, others): (Vec<&AccessPart>, Vec<&AccessPart>) =
+            missing.partition(|it| **it == AccessPart::KernelNames);
         let capabilities = match (self.in_user_namespace, self.is_root) {
             _ if others.is_empty() && self.has(SYSLOG) => None,
             (true, _) => {

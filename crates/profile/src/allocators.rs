@@ -131,9 +131,7 @@ fn in_file(pid: u32, mapping: &Mapping, functions: &[Function]) -> Vec<Probe> {
     let Some((path, defined)) = symbols::defined(pid, mapping, &|name| known(name).is_some()) else {
         return Vec::new();
     };
-    let Ok(path) = CString::new(path.into_os_string().into_vec()) else {
-        return Vec::new();
-    };
+    let Ok(path) = CString::new(path.into_os_string().into_vec()) else { return Vec::new() };
     let is_plain = |name: &str| without_prefix(name) == name;
     let has_plain = defined.iter().any(|(name, _)| is_plain(name));
     let mut probes: Vec<Probe> = Vec::new();

@@ -529,9 +529,7 @@ impl Converter {
         if taken.at >= self.held_until {
             return;
         }
-        let Some(mut held) = self.held.take() else {
-            return;
-        };
+        let Some(mut held) = self.held.take() else { return };
         held.step(&stack.transfer, || {
             let (sample, is_unnamed) = self.named(stack, taken);
             Unweighed { sample, at: taken.at, unnamed: is_unnamed.then(|| stack.clone()), copied: stack.copied }
@@ -541,9 +539,7 @@ impl Converter {
 
     /// Writes what is held, where a part ends. What was taken in it is not known in the next.
     fn write_held_memory(&mut self) {
-        let Some(held) = &mut self.held else {
-            return;
-        };
+        let Some(held) = &mut self.held else { return };
         let left_out = held.left_out();
         let mut samples = held.end();
         samples.sort_by_key(|(it, _)| it.at);

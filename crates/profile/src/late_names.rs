@@ -79,9 +79,7 @@ impl LateNames {
     }
 
     fn join(&mut self) -> Result<(), String> {
-        let Some(request) = self.request.take() else {
-            return Ok(());
-        };
+        let Some(request) = self.request.take() else { return Ok(()) };
         let answer = request.join();
         let answer = answer.unwrap_or_else(|_| Err("the request failed".to_owned()));
         let now = Clock.now();
@@ -126,9 +124,6 @@ impl LateNames {
     /// Waits for names that are still missing at the end.
     pub(crate) fn end(&mut self) -> Result<(), String> {
         self.join()?;
-        if self.held.is_empty() || !self.jvm.is_alive() {
-            return Ok(());
-        }
-        self.jvm.write_map().map(|_| ())
+        if self.held.is_empty() || !self.jvm.is_alive() { Ok(()) } else { self.jvm.write_map().map(|_| ()) }
     }
 }

@@ -118,9 +118,7 @@ impl Sampler {
     /// The kernel refuses.
     pub fn start(&mut self) -> Result<(), Error> {
         let state = std::mem::replace(&mut self.state, SamplerState::Done);
-        let SamplerState::Attached(mut worker) = state else {
-            return Ok(());
-        };
+        let SamplerState::Attached(mut worker) = state else { return Ok(()) };
         worker.converter.look_at_memory();
         let from = Clock.now();
         let process_cpu = linux::cpu_time(self.pid);
@@ -263,9 +261,7 @@ fn unknown_wakers(wake_ups: &Result<Arc<WakeUps>, Error>, granted: Capabilities,
 
 /// How names of a Java virtual machine come, or why none do, and a note; nothing where it is no such machine.
 fn java_names(pid: u32, status: &Status) -> (Option<Result<LateNames, String>>, Option<String>) {
-    let Some(jvm) = Jvm::of(pid, status) else {
-        return (None, None);
-    };
+    let Some(jvm) = Jvm::of(pid, status) else { return (None, None) };
     let note = (jvm.keeps_frame_pointers() == Some(false)).then(|| NO_FRAME_POINTERS.to_owned());
     (Some(jvm.write_map().map(|_| LateNames::new(jvm))), note)
 }

@@ -245,9 +245,7 @@ fn subtitle_wrapped(svg: String, subtitle: &str) -> String {
     let parts = parts.and_then(|(before, rest)| Some((before, rest.split_once('>')?)));
     let parts =
         parts.and_then(|(before, (attributes, rest))| Some((before, attributes, rest.split_once("</text>")?.1)));
-    let Some((before, attributes, after)) = parts.filter(|_| lines.len() > 1) else {
-        return svg;
-    };
+    let Some((before, attributes, after)) = parts.filter(|_| lines.len() > 1) else { return svg };
     let room = LINE * (lines.len() - 1);
     let mut text = String::new();
     for (at, line) in lines.iter().enumerate() {

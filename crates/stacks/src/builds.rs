@@ -46,9 +46,7 @@ pub fn other_builds(a: &NearSamples<'_>, b: &NearSamples<'_>) -> Vec<String> {
             let shares = files.entry(file).or_default();
             let share = samples / side.all;
             shares.all += share;
-            let Some(samples) = other.of.get(&(*name, *file)) else {
-                continue;
-            };
+            let Some(samples) = other.of.get(&(*name, *file)) else { continue };
             shares.common += share;
             shares.is_seen_on_both |= *samples >= LEAST_SAMPLES;
         }

@@ -160,10 +160,7 @@ impl Frame {
         if module.starts_with("[kernel") || name.ends_with("_[k]") {
             return FrameKind::Kernel;
         }
-        if name.starts_with('$') {
-            return FrameKind::Erlang;
-        }
-        Self::kind_of_module(module)
+        if name.starts_with('$') { FrameKind::Erlang } else { Self::kind_of_module(module) }
     }
 
     /// A name of async-profiler's or FlameGraph's folded text without the mark of compiled, inlined or interpreted
@@ -203,15 +200,11 @@ pub fn java_method(name: &str) -> String {
     // Stubs and adapters are written in words: `StubRoutines (1)`.
     let method = match name.split_once('(') {
         Some((_, rest)) if !rest.contains(')') => return name.to_owned(),
-        Some((method, _)) if method.ends_with([' ', ')']) || method.is_empty() => {
-            return name.to_owned();
-        }
+        Some((method, _)) if method.ends_with([' ', ')']) || method.is_empty() => return name.to_owned(),
         Some((method, _)) => method.rsplit(' ').next().unwrap_or(method),
         None => name,
     };
-    let Some((class, method)) = method.rsplit_once("::") else {
-        return without_numbers(method);
-    };
+    let Some((class, method)) = method.rsplit_once("::") else { return without_numbers(method) };
     let inner = class.strip_prefix('L').and_then(|it| it.strip_suffix(';'));
     let class = inner.map_or_else(|| class.to_owned(), |path| path.replace('/', "."));
     without_numbers(&format!("{class}.{method}"))

@@ -195,9 +195,7 @@ impl Profile {
         for sample in &mut profile.samples {
             let wait = sample.wait.and_then(|it| self.waits.get(it as usize));
             let reason = wait.map_or(WaitReason::Unknown, |wait| wait.reason);
-            let Some(name) = reason.frame().filter(|_| (sample.stack as usize) < self.stacks.len()) else {
-                continue;
-            };
+            let Some(name) = reason.frame().filter(|_| (sample.stack as usize) < self.stacks.len()) else { continue };
             let frame = *frames.entry(reason).or_insert_with(|| {
                 (profile.frames).push(Frame::new(name, MODULE, FrameKind::Kernel));
                 profile.frames.len() as u32 - 1

@@ -261,9 +261,7 @@ fn open_event(formats: &[Format], folder: &Path, event: &str) -> Result<Option<P
     if let Some(profile) = open_pprof(formats, folder, event)? {
         return Ok(Some(profile));
     }
-    let Some(file) = file(file::FOLDED) else {
-        return Ok(None);
-    };
+    let Some(file) = file(file::FOLDED) else { return Ok(None) };
     let own = ReadOptions { first_field: FirstField::Thread, ..ReadOptions::default() };
     let mut profile = read_file(formats, &file, own)?;
     // Folded text does not say what it is of; the name of the file does.

@@ -28,9 +28,7 @@ impl Pattern {
     pub(super) fn captured<'n>(&self, name: &'n str) -> Option<&'n str> {
         let (first, others) = self.parts.split_first()?;
         let rest = behind(first, name)?;
-        let Some((last, between)) = others.split_last() else {
-            return rest.is_empty().then_some("");
-        };
+        let Some((last, between)) = others.split_last() else { return rest.is_empty().then_some("") };
         let mut at = name.len() - rest.len();
         let mut captured = None;
         for part in between {

@@ -20,10 +20,7 @@ pub fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
 /// Writes a file that a user named: as [`replace_file`] does, but what is there and is no plain file (a device, a pipe,
 /// a link) stays what it is, and is written to.
 pub fn write_output(path: &Path, content: &[u8]) -> io::Result<()> {
-    if is_special(path) {
-        return fs::write(path, content);
-    }
-    replace_file(path, content)
+    if is_special(path) { fs::write(path, content) } else { replace_file(path, content) }
 }
 
 /// Writes a file with secrets that a user named: as [`write_output`] does, and only its owner may read it. What is no
@@ -73,9 +70,7 @@ impl Replacement {
             let beside = path.with_file_name(draft);
             // `create_new` fails where anything has the name, a link included.
             match File::options().write(true).create_new(true).open(&beside) {
-                Ok(file) => {
-                    return Ok(Self { path: path.to_owned(), beside, file, finished: false });
-                }
+                Ok(file) => return Ok(Self { path: path.to_owned(), beside, file, finished: false }),
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tries < TRIES => tries += 1,
                 Err(e) => return Err(e),
             }

@@ -128,9 +128,7 @@ impl<'p> Growing<'p> {
         let mut missing = Vec::new();
         let mut at = Some(stack);
         let mut above = loop {
-            let Some(id) = at else {
-                break group.map(|name| self.child(None, name));
-            };
+            let Some(id) = at else { break group.map(|name| self.child(None, name)) };
             if let Some(&node) = self.known.get(&(group, id)) {
                 break Some(node);
             }
@@ -206,9 +204,7 @@ impl<'p> Growing<'p> {
         let (mut names, mut used): (Vec<ShareName>, HashMap<u32, u32>) = Default::default();
         let mut nodes = Vec::with_capacity(kept.len());
         for at in kept {
-            let Some(node) = self.nodes.get(at) else {
-                continue;
-            };
+            let Some(node) = self.nodes.get(at) else { continue };
             numbers.insert(at as u32, nodes.len() as u32);
             let next = names.len() as u32;
             let name = *used.entry(node.name).or_insert_with(|| {

@@ -73,9 +73,7 @@ impl Profile {
         let mut path = Vec::new();
         for sample in self.in_time_order() {
             let at = groups.of_thread.get(sample.thread as usize).copied().unwrap_or(u32::MAX) as usize;
-            let (Some(profile), Some(last)) = (profiles.get_mut(at), last.get_mut(at)) else {
-                continue;
-            };
+            let (Some(profile), Some(last)) = (profiles.get_mut(at), last.get_mut(at)) else { continue };
             let weight = sample.weight.saturating_mul(factor);
             profile.end_value = profile.end_value.saturating_add(weight);
             let before = profile.weights.last_mut();

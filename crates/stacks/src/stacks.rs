@@ -271,9 +271,7 @@ impl Profile {
         let mut writer = StacksWriter::new(replacement.file().try_clone()?, self.header.clone());
         let mut nodes: Vec<Option<u32>> = vec![None; self.stacks.len()];
         for sample in &self.samples {
-            let Some(stack) = self.copy_node(sample.stack, &mut writer, &mut nodes) else {
-                continue;
-            };
+            let Some(stack) = self.copy_node(sample.stack, &mut writer, &mut nodes) else { continue };
             let name = self.threads.get(sample.thread as usize);
             let thread = writer.thread(name.map_or("", String::as_str));
             let process = sample.process.and_then(|it| self.processes.get(it as usize));

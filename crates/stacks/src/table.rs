@@ -176,12 +176,8 @@ impl Profile {
             open.push(Visit::Enter(start));
             while let Some(visit) = open.pop() {
                 let (Visit::Enter(i) | Visit::Leave(i)) = visit;
-                let Some(frame) = self.stacks.get(i).map(|n| n.frame as usize) else {
-                    continue;
-                };
-                let (Some(total), Some(depth)) = (totals.get_mut(frame), on_path.get_mut(frame)) else {
-                    continue;
-                };
+                let Some(frame) = self.stacks.get(i).map(|n| n.frame as usize) else { continue };
+                let (Some(total), Some(depth)) = (totals.get_mut(frame), on_path.get_mut(frame)) else { continue };
                 if let Visit::Leave(_) = visit {
                     *depth = depth.saturating_sub(1);
                     continue;

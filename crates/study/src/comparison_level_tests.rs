@@ -71,9 +71,7 @@ fn of_runs_that_are_alike_few_events_prove_nothing() {
         let broken = random.of(&[0, 0, 5]);
         let a = side(random, runs, 1_000.0, lost, 0);
         let b = side(random, runs, 1_000.0, lost, broken);
-        let Ok(found) = comparison(&a, &b, paired(seed % 2 == 0)) else {
-            return false;
-        };
+        let Ok(found) = comparison(&a, &b, paired(seed % 2 == 0)) else { return false };
         let mut figures = found.figures.iter().filter(|it| it.of_runs.is_none());
         figures.any(|it| it.decision == archive::Decision::Changed)
     });

@@ -276,9 +276,7 @@ fn change(
     levels: &[HistoryLevel],
 ) -> Option<HistoryChange> {
     let (before, after) = (known.get(point.at.checked_sub(1)?)?, known.get(point.at)?);
-    let [old, new] = levels else {
-        return None;
-    };
+    let [old, new] = levels else { return None };
     // What was none before has no ratio.
     let change = (new.mean / old.mean - 1.0).min(MOST_CHANGE);
     Some(HistoryChange {

@@ -17,9 +17,7 @@ const SEED: u64 = 1994;
 /// Finds the intervals within the only run of each side that has one run alone, by the folders of these runs.
 pub fn compare_within(compared: &mut Comparison, a: Option<&Path>, b: Option<&Path>) {
     for (is_a, folder) in [(true, a), (false, b)] {
-        let (Some(folder), true) = (folder, side(compared, is_a).within_one_run.is_some()) else {
-            continue;
-        };
+        let (Some(folder), true) = (folder, side(compared, is_a).within_one_run.is_some()) else { continue };
         match RunReader::open(folder).and_then(|run| run.latency_slices()) {
             Ok(slices) => {
                 let all: Vec<(Metric, &LatencySlices)> = slices.iter().map(|(metric, of)| (*metric, of)).collect();

@@ -84,9 +84,7 @@ impl RequireArgs {
         strict: bool,
         failure: Option<&Failure>,
     ) -> Result<(), Failure> {
-        let Some(path) = &self.junit else {
-            return Ok(());
-        };
+        let Some(path) = &self.junit else { return Ok(()) };
         let failure = failure.and_then(Failure::sentence).map(|it| web::redact::urls(&it));
         let runs = report::JunitRuns { requested: self.repeat, strict, failure: failure.as_deref() };
         let write = |text: String| stacks::replace_file(path, text.as_bytes());
@@ -108,10 +106,7 @@ pub(super) struct RunsDir {
 
 /// The folder that is meant: a variable that is set to nothing is not set.
 fn runs_dir(named: OsString) -> PathBuf {
-    if named.is_empty() {
-        return archive::default_runs_dir();
-    }
-    named.into()
+    if named.is_empty() { archive::default_runs_dir() } else { named.into() }
 }
 
 #[derive(Clone, Debug, Default, Args)]

@@ -204,9 +204,7 @@ struct BrokerTlsArgs {
 
 impl BrokerTlsArgs {
     fn listener(self) -> Result<Option<TlsListener>, Failure> {
-        let Some(listen) = self.tls_listen else {
-            return Ok(None);
-        };
+        let Some(listen) = self.tls_listen else { return Ok(None) };
         let (certificate, key, authorities) = match (self.tls_make, self.tls_cert, self.tls_key) {
             (Some(folder), ..) => {
                 let made = Certificates::find_or_make(&folder).map_err(session::Error::from)?;

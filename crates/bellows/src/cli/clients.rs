@@ -156,9 +156,7 @@ impl Consuming {
 impl ConsumerSide {
     /// Splits a group in two where its consumers connect elsewhere.
     pub(super) fn split(self, spec: LoadSpec) -> Vec<LoadSpec> {
-        let Some(Url(url)) = self.consumer_url else {
-            return vec![spec];
-        };
+        let Some(Url(url)) = self.consumer_url else { return vec![spec] };
         if spec.producers == 0 {
             return vec![LoadSpec { url: Some(url), ..spec }];
         }

@@ -327,10 +327,7 @@ fn shown_value(argument: &str, value: &str) -> String {
         .iter()
         .any(|name| argument.starts_with(name));
     let suspicious: &[char] = if has_grammar { &[] } else { &['@', '='] };
-    if value.contains("://") || value.contains(suspicious) {
-        return "***".to_owned();
-    }
-    web::redact::text(value)
+    if value.contains("://") || value.contains(suspicious) { "***".to_owned() } else { web::redact::text(value) }
 }
 
 fn in_words(source: &(dyn std::error::Error + 'static)) -> String {

@@ -161,9 +161,7 @@ impl ExistingRuns<'_> {
     /// Compares the runs of `bellows ab` once more.
     fn compare_turns(&self, options: ComparisonOptions) -> Result<Done, Failure> {
         let help = "write `bellows ab RUN… --with RUN…`, formerly `compare`; a folder of runs in turns needs no --with";
-        let [named] = self.a else {
-            return Err(Failure::usage("there is nothing to compare with", help));
-        };
+        let [named] = self.a else { return Err(Failure::usage("there is nothing to compare with", help)) };
         let Some(dir) = find::paired_folder(named, &self.output.runs.runs)? else {
             return Err(Failure::usage("there is nothing to compare with", help).observed(named));
         };
@@ -258,9 +256,7 @@ fn is_folder_of_runs(path: &Path) -> bool {
 
 /// The folder of a side's run, where one alone counts.
 fn alone<'r>(side: &'r [(RunRecord, PathBuf)], counted: &ComparedSide) -> Option<&'r Path> {
-    let [one] = counted.runs.as_slice() else {
-        return None;
-    };
+    let [one] = counted.runs.as_slice() else { return None };
     let run = side.iter().find(|run| run.0.id == one.id)?;
     Some(&run.1)
 }
@@ -304,9 +300,7 @@ pub(super) fn is_log_name(name: &str) -> bool {
 fn are_logs(a: &[String], b: &[String]) -> Result<bool, Failure> {
     let is_log = |name: &&String| Path::new(name).is_file() || is_log_name(name);
     let all = || a.iter().chain(b);
-    let Some(log) = all().find(is_log) else {
-        return Ok(false);
-    };
+    let Some(log) = all().find(is_log) else { return Ok(false) };
     match all().find(|name| !is_log(name)) {
         None => Ok(true),
         Some(run) => Err(Failure::usage(

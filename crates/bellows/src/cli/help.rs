@@ -95,9 +95,7 @@ impl HelpArgs {
 /// The text for these names: the usage of a command with its document, a topic, or the pages that mention the words.
 fn explained(names: &[String]) -> Result<String, Failure> {
     let current = &old_names::current_command(names);
-    let [name, rest @ ..] = current.as_slice() else {
-        return Ok(overview());
-    };
+    let [name, rest @ ..] = current.as_slice() else { return Ok(overview()) };
     let page = topic(name).filter(|_| rest.is_empty()).map(shown);
     match (usage(current), page) {
         (Ok(usage), Some(page)) => Ok(format!("{}\n\n{page}", usage.trim_end())),

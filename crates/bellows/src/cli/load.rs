@@ -289,9 +289,7 @@ impl Receiving {
 
 /// Refuses a copy that cannot be written, before the run rather than after it.
 fn check_copy(file: Option<&Path>) -> Result<(), Failure> {
-    let Some(file) = file else {
-        return Ok(());
-    };
+    let Some(file) = file else { return Ok(()) };
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let problem = match std::fs::metadata(folder.unwrap_or(Path::new("."))) {
         Err(error) => error,

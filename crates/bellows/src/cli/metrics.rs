@@ -46,10 +46,7 @@ impl MetricsArgs {
                 let cause = format!("--metrics-to is no server for metrics: {}", refused.what);
                 let failure = Failure::usage(cause, refused.help);
                 // Of what is no URL nothing can be told apart, so all of it might be a secret.
-                match url.0.contains("://") {
-                    true => failure.observed(format_args!("{url:?}")),
-                    false => failure,
-                }
+                if url.0.contains("://") { failure.observed(format_args!("{url:?}")) } else { failure }
             })
         });
         let secret = prompt::given_secret(None, TOKEN_VARIABLE)?;

@@ -55,9 +55,7 @@ pub(super) fn current(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
 
 /// The words that name a command today, without options that belong to its old name.
 pub(super) fn current_command(names: &[String]) -> Vec<String> {
-    let Some((length, new)) = old_name(names) else {
-        return names.to_vec();
-    };
+    let Some((length, new)) = old_name(names) else { return names.to_vec() };
     let new = new.iter().take_while(|word| !word.starts_with('-'));
     let rest = names.iter().skip(length).cloned();
     new.map(|word| (*word).to_owned()).chain(rest).collect()

@@ -163,9 +163,7 @@ impl PairedCell {
         let (mut records, mut costs) = (Vec::new(), Vec::new());
         for run in &runs.runs {
             let entry = RunEntry::read(dir.join(&run.id));
-            let Ok(record) = entry.record else {
-                return Err(find::unreadable(&entry, help));
-            };
+            let Ok(record) = entry.record else { return Err(find::unreadable(&entry, help)) };
             costs.push(FunctionCosts::read(&record, &entry.dir));
             records.push(record);
         }
@@ -379,9 +377,7 @@ impl ComparisonFiles {
             output::line_aside(&format!("page: {}", path.display()));
         }
         // The one that may have nothing to draw comes last.
-        let Some(path) = &self.flame else {
-            return Ok(());
-        };
+        let Some(path) = &self.flame else { return Ok(()) };
         draw(path, of).inspect_err(|_| {
             // It would say that the picture is still to come.
             let _ = std::fs::remove_file(path);

@@ -276,10 +276,7 @@ pub(super) fn carry_out(
         }
         _ => Ok(None),
     };
-    if show.close() {
-        return Err(Failure::Closed);
-    }
-    Ok(CarriedOut { outcome: outcome?, report })
+    if show.close() { Err(Failure::Closed) } else { Ok(CarriedOut { outcome: outcome?, report }) }
 }
 
 fn tell(output: &OutputArgs, carried: &CarriedOut) -> Result<(), Failure> {

@@ -122,9 +122,7 @@ impl EveryArgs {
     }
 
     fn push(&self) -> Result<Option<PushOptions>, Failure> {
-        let Some(url) = &self.push else {
-            return Ok(None);
-        };
+        let Some(url) = &self.push else { return Ok(None) };
         let target: PushTarget = url.0.parse().map_err(|refused: Refused| {
             let cause = format!("--push {url:?} is no server for profiles: {}", refused.what);
             Failure::usage(cause, refused.help).observed(format_args!("{url:?}"))

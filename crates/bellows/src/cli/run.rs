@@ -157,9 +157,7 @@ fn rate_of(experiment: &Experiment, rate: Rate) -> Result<String, Failure> {
 
 impl RunArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let Some(name) = self.experiment.as_deref().filter(|_| !self.list) else {
-            return list();
-        };
+        let Some(name) = self.experiment.as_deref().filter(|_| !self.list) else { return list() };
         let (written, text) = read(name)?;
         let mut experiment = written.clone();
         // It is this machine's, and no part of what is printed.

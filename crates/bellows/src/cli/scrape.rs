@@ -185,9 +185,7 @@ impl Show {
 
 impl ScrapeObserver for Show {
     fn scraped(&mut self, plan: &ScrapePlan, scrape: &Scrape) {
-        let Some(away) = self.away.get_mut(scrape.plan) else {
-            return;
-        };
+        let Some(away) = self.away.get_mut(scrape.plan) else { return };
         match &scrape.result {
             Err(_) if scrape.is_unanswered => {}
             Err(problem) => {
@@ -240,9 +238,7 @@ impl ScrapeObserver for Show {
 
 /// The values to show of a page: its cost, and the selected series as the page has them.
 fn values(plan: &ScrapePlan, scrape: &Scrape) -> Vec<(SeriesName, f64)> {
-    let Ok(selected) = &scrape.result else {
-        return Vec::new();
-    };
+    let Ok(selected) = &scrape.result else { return Vec::new() };
     let cost = scrape.cost_series(plan).into_iter();
     let selected = selected.iter().map(|it| {
         let (unit, value) = match &it.rate {

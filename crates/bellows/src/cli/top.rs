@@ -81,9 +81,7 @@ impl TopArgs {
         let by = match of {
             FunctionRowOf::Class => None,
             FunctionRowOf::Work(by) => Some(by),
-            FunctionRowOf::Wait(_) if part.profile.waits.is_empty() => {
-                return Err(no_waits(&part.name));
-            }
+            FunctionRowOf::Wait(_) if part.profile.waits.is_empty() => return Err(no_waits(&part.name)),
             of => return self.functions(&part, of),
         };
         if let Some(option) = given([("--sort", self.sort.is_some()), ("--grep", self.grep.is_some())]).next() {

@@ -223,9 +223,7 @@ type Arguments = std::collections::BTreeMap<String, Argument>;
 fn arguments(values: &Values) -> Result<(Arguments, Option<StreamOffset>), Failure> {
     let given = values.text("consumer-args").unwrap_or_default();
     let mut arguments: Arguments = key_values("consumer-args", given)?.into_iter().collect();
-    let Some(word) = values.text("stream-consumer-offset") else {
-        return Ok((arguments, None));
-    };
+    let Some(word) = values.text("stream-consumer-offset") else { return Ok((arguments, None)) };
     arguments.remove(STREAM_OFFSET);
     let read = [word, &word.to_lowercase()].map(|word| word.parse().ok());
     let needed = "first, last, next, an offset, or a time such as 2026-11-21T12:00:00Z";

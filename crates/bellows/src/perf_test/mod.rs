@@ -169,9 +169,7 @@ fn ending(resolved: &ResolvedRun, outcome: &RunOutcome, length: Nanos, sums: Sum
 fn sums(resolved: &ResolvedRun, record: &RunRecord, of: &Interval, length: Nanos) -> Sums {
     let Counters { sent, received, .. } = of.counters;
     let measured = Sums { sent, received, length };
-    let Some(summary) = &record.summary else {
-        return measured;
-    };
+    let Some(summary) = &record.summary else { return measured };
     let is_warmed_up = record.phases.iter().any(|it| it.phase == Phase::Warmup);
     let later = summary.flow().received.total > received;
     let is_counted = resolved.experiment.load.iter().any(|it| it.message_count > 0);
@@ -265,17 +263,12 @@ fn reason(resolved: &ResolvedRun, record: &RunRecord, length: Nanos) -> String {
         None => None,
     };
     reasons.extend(why.map(|why| counted(why, resolved.agents.all_consumers())));
-    if reasons.is_empty() {
-        return String::new();
-    }
-    format!(" ({})", reasons.join(", "))
+    if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) }
 }
 
 /// Prints what PerfTest's lines have no place for: missing messages, and warnings.
 fn remarks(record: &RunRecord) {
-    let Some(summary) = &record.summary else {
-        return;
-    };
+    let Some(summary) = &record.summary else { return };
     let style = output::style_aside();
     let mut told = summary.clone();
     // It has a line of its own, with the options that wait longer.
@@ -326,9 +319,7 @@ fn wait_for_brokers(resolved: &mut ResolvedRun) -> Result<(), Failure> {
 
 /// Whether a server listens. Unreadable addresses are refused elsewhere.
 fn is_up(url: &str) -> bool {
-    let Ok(endpoint) = url.parse::<load::Endpoint>() else {
-        return true;
-    };
+    let Ok(endpoint) = url.parse::<load::Endpoint>() else { return true };
     let addresses = (endpoint.host.as_str(), endpoint.port).to_socket_addrs();
     addresses.is_ok_and(|mut all| all.any(|a| TcpStream::connect_timeout(&a, LONGEST_DIAL).is_ok()))
 }

@@ -61,15 +61,11 @@ impl Values {
     }
 
     fn add_variable(&mut self, option: &'static Opt, prefix: Option<&str>, environment: Environment<'_>) {
-        let Some(name) = variable(option, prefix) else {
-            return;
-        };
+        let Some(name) = variable(option, prefix) else { return };
         if self.find(option.long).is_some() {
             return;
         }
-        let Some(value) = environment(&name) else {
-            return;
-        };
+        let Some(value) = environment(&name) else { return };
         let values = match option.arg {
             table::Arg::No if !value.eq_ignore_ascii_case("true") => return,
             table::Arg::No => Vec::new(),
@@ -137,9 +133,7 @@ impl Values {
 
     /// One of several words by its value; `None` where the option was not given.
     pub(super) fn choice<T: Copy>(&self, long: &str, words: &[(&str, T)]) -> Result<Option<T>, Failure> {
-        let Some(text) = self.text(long) else {
-            return Ok(None);
-        };
+        let Some(text) = self.text(long) else { return Ok(None) };
         let known = words.iter().find(|(word, _)| *word == text).map(|(_, value)| Some(*value));
         let needed = || words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(" or ");
         known.ok_or_else(|| bad(long, text, &needed()))

@@ -173,9 +173,7 @@ fn logs_that_java_wrote_have_the_percentiles_that_histogram_log_processor_prints
         let told = ran("java", &["-cp", jar, processor, "-csv", "-outputValueUnitRatio", "1", "-i", file]);
         for row in told.lines() {
             let fields: Vec<f64> = row.split(',').filter_map(|it| it.parse().ok()).collect();
-            let [value, share, ..] = fields[..] else {
-                continue;
-            };
+            let [value, share, ..] = fields[..] else { continue };
             let name = match share {
                 0.5 => "latency p50",
                 0.9 => "latency p90",

@@ -155,9 +155,7 @@ fn carriers_of(node: &Node, allocator: &str) -> i128 {
     for instance in as_list(&report).expect("instances").iter() {
         let parts = as_list(&as_tuple(instance).expect("an instance")[2]).expect("its parts").into_owned();
         for part in &parts {
-            let [kind, sizes] = as_tuple(part).expect("a part") else {
-                continue;
-            };
+            let [kind, sizes] = as_tuple(part).expect("a part") else { continue };
             if !["mbcs", "sbcs", "mbcs_pool"].contains(&as_atom(kind).unwrap_or_default()) {
                 continue;
             }

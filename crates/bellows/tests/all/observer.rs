@@ -20,10 +20,7 @@ fn observed<'a>(more: &[&'a str]) -> Vec<&'a str> {
 
 fn effect_of(run: &RunReader) -> Option<ObserverEffect> {
     let summary = run.record.summary.as_ref().expect("a summary");
-    if summary.profiles.is_empty() {
-        return None;
-    }
-    summary.observer_effect.clone()
+    if summary.profiles.is_empty() { None } else { summary.observer_effect.clone() }
 }
 
 #[test]

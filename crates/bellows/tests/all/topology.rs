@@ -123,9 +123,7 @@ fn queues_are_made_imported_exported_and_deleted_again() {
 /// User and password of a node's address.
 fn login(url: &str) -> (String, String) {
     let rest = url.strip_prefix("amqp://").expect("scheme");
-    let Some((login, _)) = rest.split_once('@') else {
-        return ("guest".to_owned(), "guest".to_owned());
-    };
+    let Some((login, _)) = rest.split_once('@') else { return ("guest".to_owned(), "guest".to_owned()) };
     let (user, password) = login.split_once(':').expect("a password");
     (user.to_owned(), password.to_owned())
 }

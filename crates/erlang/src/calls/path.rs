@@ -391,9 +391,7 @@ impl<'a> Following<'a> {
         let mut request = "next";
         loop {
             let reply = answer(self.helper, &self.worker, request, WHAT)?;
-            let Some(progress) = progress(&reply) else {
-                return done(self.helper, &reply, WHAT, read);
-            };
+            let Some(progress) = progress(&reply) else { return done(self.helper, &reply, WHAT, read) };
             let enough = look(progress);
             request = if enough { "stop" } else { "next" };
             if !enough {

@@ -213,9 +213,7 @@ impl Helper {
         let us = self.node().mailbox();
         let message = tuple([atom("ask"), us.pid(), request]);
         self.node().tell(&worker.pid, message)?;
-        let Some(Term::Tuple(mut reply)) = us.receive(timeout)? else {
-            return Ok(Answer::Silent);
-        };
+        let Some(Term::Tuple(mut reply)) = us.receive(timeout)? else { return Ok(Answer::Silent) };
         // The first element is our own address.
         let reply = reply.elements.pop();
         Ok(reply.map_or(Answer::Silent, Answer::Reply))
@@ -368,9 +366,7 @@ fn second(node: &Node, term: &Term) -> Result<Term, Error> {
 
 /// Whether the reason of an exception is that the module is not there.
 fn is_gone(reason: &str) -> bool {
-    let Some((_, stack)) = reason.split_once("undef") else {
-        return false;
-    };
+    let Some((_, stack)) = reason.split_once("undef") else { return false };
     let first = stack.trim_start_matches([',', '[', '{', ' ']);
     first.is_empty() || first.starts_with(MODULE.0)
 }

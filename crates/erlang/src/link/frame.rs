@@ -48,9 +48,7 @@ pub(super) enum Checked<'a> {
 impl<'a> Checked<'a> {
     /// Looks at what follows the length.
     pub(super) fn new(bytes: &'a [u8]) -> Result<Self, TermError> {
-        let Some((first, rest)) = bytes.split_first() else {
-            return Ok(Self::Rest(Frame::Tick));
-        };
+        let Some((first, rest)) = bytes.split_first() else { return Ok(Self::Rest(Frame::Tick)) };
         if *first != PASS_THROUGH {
             return Err(TermError::Unknown { tag: *first, at: 0 });
         }
@@ -110,9 +108,7 @@ impl Frame {
 
 /// The number of the process that a message is for whose first term is whole.
 fn addressee(bytes: &[u8]) -> Option<u32> {
-    let Ok(Term::Tuple(control)) = Term::decode(bytes) else {
-        return None;
-    };
+    let Ok(Term::Tuple(control)) = Term::decode(bytes) else { return None };
     match control.elements.as_slice() {
         [Term::FixInteger(operation), _, Term::Pid(to)] if [2, 22].contains(&operation.value) => Some(to.id),
         _ => None,
@@ -139,9 +135,7 @@ impl Frames {
             if size > LONGEST {
                 return Err(format!("it sends a message of {size} bytes; the limit is {LONGEST}"));
             }
-            let Some(frame) = rest.get(..size) else {
-                break;
-            };
+            let Some(frame) = rest.get(..size) else { break };
             take(frame)?;
             used += 4 + size;
         }

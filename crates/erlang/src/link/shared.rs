@@ -192,9 +192,7 @@ impl LinkShared {
         let mut state = self.state();
         loop {
             let lost = state.lost.clone();
-            let Some(process) = state.processes.get_mut(&id) else {
-                return Ok(None);
-            };
+            let Some(process) = state.processes.get_mut(&id) else { return Ok(None) };
             if let Some((arrival, memory)) = process.waiting.pop_front() {
                 process.memory -= memory;
                 state.memory -= memory;
@@ -249,9 +247,7 @@ impl LinkShared {
     pub(super) fn arrive(&self, id: MailboxId, arrival: Arrival, memory: u64) {
         let mut state = self.state();
         let memory = memory + PLACE;
-        let Some(process) = state.processes.get_mut(&id) else {
-            return;
-        };
+        let Some(process) = state.processes.get_mut(&id) else { return };
         if process.waiting.len() >= MOST_WAITING {
             process.dropped += 1;
             return;

@@ -82,10 +82,7 @@ pub(super) fn resolve(host: &str, port: u16, deadline: Instant) -> io::Result<Ve
         let _ = sender.send(found);
     })?;
     let found: Vec<SocketAddr> = receiver.recv_timeout(left).map_err(|_| timed_out())??;
-    if found.is_empty() {
-        return Err(io::Error::other("no address is known"));
-    }
-    Ok(found)
+    if found.is_empty() { Err(io::Error::other("no address is known")) } else { Ok(found) }
 }
 
 impl Wire {
@@ -163,10 +160,7 @@ impl Wire {
     /// Waits for the socket, until the deadline.
     fn wait(&mut self) -> io::Result<()> {
         let left = self.deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(timed_out());
-        }
-        self.poll_once(Some(left))
+        if left.is_zero() { Err(timed_out()) } else { self.poll_once(Some(left)) }
     }
 
     /// Waits for the socket or the waker.
@@ -279,9 +273,7 @@ impl Dialogue {
             self.left = usize::from(u16::from_be_bytes(self.head));
         }
         if self.heads > 0 {
-            let Some(first) = buffer.first_mut() else {
-                return Ok(0);
-            };
+            let Some(first) = buffer.first_mut() else { return Ok(0) };
             *first = self.head[2 - self.heads];
             self.heads -= 1;
             return Ok(1);

@@ -64,9 +64,7 @@ fn two_share_the_accounting_whoever_ends_first() {
 /// No test: what is killed in the middle of its accounting.
 #[test]
 fn client() {
-    let Ok(text) = std::env::var(CLIENT) else {
-        return;
-    };
+    let Ok(text) = std::env::var(CLIENT) else { return };
     let (name, port) = text.split_once(' ').expect("name and port");
     let options = common::options_at(name.parse().expect("a name"), port.parse().expect("a port"));
     let node = Node::connect(&options).expect("connected");

@@ -105,9 +105,7 @@ fn perform(options: &ConnectOptions, deed: Deed, tell: impl Fn(&str)) -> Result<
 /// The program that a scene kills.
 #[test]
 fn client() {
-    let Ok(what) = std::env::var(CLIENT) else {
-        return;
-    };
+    let Ok(what) = std::env::var(CLIENT) else { return };
     let mut words = what.split(' ');
     let mut word = || words.next().expect("name, port and deed");
     let name = word().parse().expect("a name");

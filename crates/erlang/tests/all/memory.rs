@@ -98,10 +98,7 @@ fn random_term(random: &mut Random, depth: u32, bytes: &mut Vec<u8>) {
             bytes.push(108);
             bytes.extend(count.to_be_bytes());
             (0..count).for_each(|_| random_term(random, depth + 1, bytes));
-            match random.one_in(4) {
-                true => random_term(random, depth + 1, bytes),
-                false => bytes.push(106),
-            }
+            if random.one_in(4) { random_term(random, depth + 1, bytes) } else { bytes.push(106) }
         }
         13 => {
             let length = random.below(300) as u16;

@@ -36,9 +36,7 @@ fn by_eprof(node: &Node, file: &str) -> Counts {
     let text = as_text(&eval(node, &source)).expect("a text");
     let row = |line: &str| {
         let words: Vec<_> = line.split_whitespace().collect();
-        let [name, calls, _, time, ..] = words.as_slice() else {
-            return None;
-        };
+        let [name, calls, _, time, ..] = words.as_slice() else { return None };
         let is_ours = name.starts_with("dict:");
         is_ours.then_some((name.replace('\'', ""), (calls.parse().ok()?, time.parse().ok()?)))
     };

@@ -98,9 +98,10 @@ fn perform(helper: &Helper, deed: Deed, stop: &dyn Fn() -> bool) -> Result<(), E
         Deed::Trace => {
             let mut trace = Trace::start(helper, &trace_options())?;
             while trace.ended().is_none() {
-                match stop() {
-                    true => trace.stop()?,
-                    false => trace.next(Duration::from_millis(250))?,
+                if stop() {
+                    trace.stop()?
+                } else {
+                    trace.next(Duration::from_millis(250))?
                 };
             }
             trace.close()?;

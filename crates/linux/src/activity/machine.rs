@@ -36,9 +36,7 @@ pub fn machine() -> Meters {
 /// `cpu  user nice system idle iowait irq softirq steal …` in ticks, then one line per other fact (proc(5)).
 fn stat(text: &str, tick: f64, meters: &mut Meters) {
     for line in text.lines() {
-        let Some((key, rest)) = line.split_once(' ') else {
-            continue;
-        };
+        let Some((key, rest)) = line.split_once(' ') else { continue };
         let fields: Vec<f64> = rest.split_ascii_whitespace().map_while(number).collect();
         let at = |i: usize| fields.get(i).copied();
         match key {
@@ -132,9 +130,7 @@ fn networks(text: &str, meters: &mut Meters) {
 /// `key number`.
 fn paging(text: &str, page: f64, meters: &mut Meters) {
     for line in text.lines() {
-        let Some((key, value)) = line.split_once(' ') else {
-            continue;
-        };
+        let Some((key, value)) = line.split_once(' ') else { continue };
         let value = number(value);
         let bytes = value.map(|pages| pages * page);
         let swapped = |direction| ("direction", direction);
@@ -150,9 +146,7 @@ fn paging(text: &str, page: f64, meters: &mut Meters) {
 /// `some avg10=0.00 avg60=0.00 avg300=0.00 total=MICROSECONDS`, and the same for `full`.
 fn pressure(text: &str, resource: &'static str, meters: &mut Meters) {
     for line in text.lines() {
-        let Some((extent, rest)) = line.split_once(' ') else {
-            continue;
-        };
+        let Some((extent, rest)) = line.split_once(' ') else { continue };
         let micros = rest.rsplit_once("total=").and_then(|(_, it)| number(it));
         // Nobody can wait for the CPU while everybody does: `full` is always 0 for the machine.
         if !matches!((extent, resource), ("some", _) | ("full", "memory" | "io")) {

@@ -408,9 +408,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
     pub(crate) fn undelivered(&self, fence: u64) -> impl Iterator<Item = Undelivered> {
         let passed = self.has_passed(fence);
         let each = self.participants.iter().enumerate().filter_map(move |(at, work)| {
-            let Participant::Consumer(consumer) = work else {
-                return None;
-            };
+            let Participant::Consumer(consumer) = work else { return None };
             let held = self.driver.connection.holds(at).filter(|_| passed);
             Some(Undelivered {
                 recipient: consumer.spec.recipient,

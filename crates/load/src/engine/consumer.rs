@@ -148,9 +148,7 @@ impl Consumer {
 
     /// The most acknowledgements that one read can lead to.
     pub(crate) fn output_room<C: Connection>(&self) -> usize {
-        let Some(every) = NonZeroU32::new(self.every) else {
-            return 0;
-        };
+        let Some(every) = NonZeroU32::new(self.every) else { return 0 };
         let WireSizes { acknowledgement, commit, smallest_delivery, .. } = C::SIZES;
         let deliveries = match self.spec.prefetch {
             0 => C::BUFFER_BYTES / (self.spec.message_size + smallest_delivery),
@@ -247,9 +245,7 @@ impl Consumer {
     /// Keeps a delivery until it is taken, where that is not at once; tells whether it does.
     #[inline]
     pub(crate) fn keeps(&mut self, tag: u64, delivery: Received<'_>, now: Time) -> bool {
-        let Some(service) = &mut self.service else {
-            return false;
-        };
+        let Some(service) = &mut self.service else { return false };
         service.arrive(tag, delivery, now);
         self.came_at = now;
         true
@@ -420,9 +416,7 @@ impl Consumer {
         is_read: bool,
         ledger: Option<&mut ThreadLedger>,
     ) {
-        let Some(ledger) = ledger else {
-            return;
-        };
+        let Some(ledger) = ledger else { return };
         let head = C::trace_header(properties).unwrap_or(body);
         let prefilled = self.spec.ours.as_ref().map_or(0, |ours| ours.prefilled);
         if prefilled > 0 && payload::is_prefilled(head, prefilled) {
@@ -463,9 +457,7 @@ impl Consumer {
     /// counted nor acknowledged, so that it goes back to its queue.
     #[inline]
     pub(crate) fn wants(&self) -> Wanted {
-        let Some(budget) = &self.spec.budget else {
-            return Wanted::Yes;
-        };
+        let Some(budget) = &self.spec.budget else { return Wanted::Yes };
         let take = |left: u64| left.checked_sub(1);
         match budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
             Ok(1) => Wanted::Last,

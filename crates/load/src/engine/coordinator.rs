@@ -165,9 +165,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
                 return Ok(Outcome::never_started_at(self.environment.now()));
             }
         }
-        let Some(start) = self.announce_start()? else {
-            return Ok(Outcome::never_started_at(self.environment.now()));
-        };
+        let Some(start) = self.announce_start()? else { return Ok(Outcome::never_started_at(self.environment.now())) };
         let drain_at = self.load(start)?;
         self.together.end(drain_at);
         let end_at = self.drain(drain_at)?;
@@ -416,9 +414,7 @@ impl LedgerCollector {
         ledger_layout: &Result<LedgerLayout, Option<String>>,
         threads: usize,
     ) -> (Option<Self>, VecDeque<ThreadLedger>) {
-        let Ok(ledger_layout) = ledger_layout else {
-            return (None, VecDeque::new());
-        };
+        let Ok(ledger_layout) = ledger_layout else { return (None, VecDeque::new()) };
         let mut give_back = Vec::with_capacity(threads);
         let mut shards = VecDeque::with_capacity(threads);
         let sent: SentCounts = std::iter::repeat_with(AtomicU64::default).take(ledger_layout.producers).collect();
@@ -439,9 +435,7 @@ impl LedgerCollector {
             // An event loop that has ended wants nothing back.
             let _ = sender.try_send(batch);
         }
-        let Some(last) = last else {
-            return;
-        };
+        let Some(last) = last else { return };
         let anomalies = last.anomalies;
         self.ledger.add_counts(anomalies.corrupt, anomalies.foreign);
         for (producer, count) in last.sent {

@@ -71,9 +71,7 @@ impl ThreadLedger {
     #[cold]
     fn send(&mut self, reports: &SyncSender<Report>) -> bool {
         self.spare.extend(self.returned.try_iter());
-        let Some(empty) = self.spare.pop() else {
-            return false;
-        };
+        let Some(empty) = self.spare.pop() else { return false };
         let batch = self.shard.exchange(empty);
         // The loop never waits: what the coordinator has no room for yet goes later.
         let report = Report::LedgerBatch(self.thread, batch, None);

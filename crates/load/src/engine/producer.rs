@@ -559,9 +559,7 @@ impl Producer {
     #[cold]
     pub(crate) fn returned<C: Connection>(&self, body: &[u8], properties: &[u8], now: Time, ledger: &mut ThreadLedger) {
         let header = self.header::<C>(body, properties, now);
-        let Some((bitmap, header)) = self.spec.bitmap.zip(header) else {
-            return;
-        };
+        let Some((bitmap, header)) = self.spec.bitmap.zip(header) else { return };
         let id = self.spec.id;
         let own = match header.run {
             Some(run) => (run, header.producer) == (self.spec.run_id, id),
@@ -586,9 +584,7 @@ impl Producer {
     /// It has a connection again: what was in flight on the one before could not have been answered earlier, so
     /// it has waited at least so long.
     pub(crate) fn give_up(&mut self, now: Time, interval: &mut Slice) {
-        let Some(window) = &mut self.window else {
-            return;
-        };
+        let Some(window) = &mut self.window else { return };
         for intended in window.unanswered() {
             interval.due(intended).record(Metric::ACK_RESPONSE, now.since(intended));
         }

@@ -53,9 +53,7 @@ pub(crate) fn find<S>(
             let place = places.get(client.group).copied().unwrap_or(client.group);
             for participant in &mut client.participants {
                 let (named, is_counted) = name(participant);
-                let ParticipantKind::Consumer(consumer) = &mut participant.kind else {
-                    continue;
-                };
+                let ParticipantKind::Consumer(consumer) = &mut participant.kind else { continue };
                 let next = recipients.len();
                 let at = match named.clone() {
                     Some((is_topic, name)) => *shared.entry((cluster, is_topic, name)).or_insert(next),
@@ -113,9 +111,7 @@ fn producers<S>(threads: &[Vec<ClientSpec<S>>], places: &[usize]) -> HashMap<u32
 /// it can be asked how much there is.
 fn name(participant: &ParticipantSpec) -> (Option<(bool, String)>, bool) {
     let destination = &participant.destination;
-    let Some(name) = &participant.queue else {
-        return (None, false);
-    };
+    let Some(name) = &participant.queue else { return (None, false) };
     let is_topic = destination.kind == DestinationKind::Topic;
     (Some((is_topic, name.clone())), !destination.exclusive)
 }
@@ -126,9 +122,7 @@ fn bitmaps(
     thread: usize,
     ledger_layout: &Result<LedgerLayout, Option<String>>,
 ) -> Range<usize> {
-    let (Ok(ledger_layout), Some(bitmaps)) = (ledger_layout, &consumer.bitmaps) else {
-        return 0..0;
-    };
+    let (Ok(ledger_layout), Some(bitmaps)) = (ledger_layout, &consumer.bitmaps) else { return 0..0 };
     let names = ledger_layout.threads.get(thread);
     let first = names.and_then(|names| names.get(bitmaps.first)).map_or(0, |name| *name as usize);
     let first = first.saturating_sub(ledger_layout.producers);
@@ -276,15 +270,11 @@ fn ask<C: Connection, E: Environment>(
     control: &Control,
     answers: &Sender<(usize, Depth)>,
 ) -> Result<(), Interruption> {
-    let Some(group) = plan.groups.get(group).filter(|_| !queues.is_empty()) else {
-        return Ok(());
-    };
+    let Some(group) = plan.groups.get(group).filter(|_| !queues.is_empty()) else { return Ok(()) };
     let mut admin = connect::<C, E>(environment, plan, group, control)?;
     for (at, subscribers, name) in queues {
         // One that is not there may be elsewhere, or come back with what it held.
-        let Some((messages, consumers)) = admin.depth(name)? else {
-            continue;
-        };
+        let Some((messages, consumers)) = admin.depth(name)? else { continue };
         let depth = Depth { messages, consumers, subscribers: *subscribers };
         // Who asked may have had enough.
         let _ = answers.send((*at, depth));

@@ -274,9 +274,7 @@ impl Merger {
     /// first. Who has left the phase waits for the others. The slices of an only thread are shown as they are.
     fn step(&mut self, show: &mut impl FnMut(&Slice)) -> bool {
         if let [thread] = &mut *self.threads {
-            let Some(slice) = thread.waiting.pop_front() else {
-                return false;
-            };
+            let Some(slice) = thread.waiting.pop_front() else { return false };
             if slice.end > slice.start {
                 count(&slice, &mut self.totals, &mut self.measured);
                 show(&slice);
@@ -320,9 +318,7 @@ impl Merger {
     fn take(&mut self, thread: usize) -> bool {
         let is_first = self.is_empty();
         let arrivals = &mut self.threads[thread];
-        let Some(interval) = arrivals.waiting.pop_front() else {
-            return false;
-        };
+        let Some(interval) = arrivals.waiting.pop_front() else { return false };
         arrivals.covered = interval.end;
         if is_first {
             self.merged.reset(interval.start, interval.phase);

@@ -240,9 +240,7 @@ impl<C: Connection, E: Environment> Worker<C, E> {
 
     fn connect_more(&mut self, now: Time) {
         while self.setting_up < AT_ONCE && !self.failed {
-            let Some(spec) = self.to_connect.pop_front() else {
-                break;
-            };
+            let Some(spec) = self.to_connect.pop_front() else { break };
             let token = self.clients.len();
             match Client::connect(spec, &self.poll, token, now) {
                 Ok(client) => {
@@ -304,9 +302,7 @@ impl<C: Connection, E: Environment> Worker<C, E> {
     fn poll_clients(&mut self) {
         self.worked = !self.queue.is_empty();
         for _ in 0..self.queue.len() {
-            let Some(at) = self.queue.pop_front() else {
-                break;
-            };
+            let Some(at) = self.queue.pop_front() else { break };
             let before = self.clients[at].state;
             let (mut context, clients) = self.context();
             let client = &mut clients[at];

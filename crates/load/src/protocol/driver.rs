@@ -143,9 +143,7 @@ impl<C: Connection, S: ClientStream> Driver<C, S> {
                 return Ok(true);
             }
             Ok(false) if !self.attempt.is_late(now) => return Ok(false),
-            Err(error) if !self.attempt.has_more() => {
-                return Err(failure::of_connect(endpoint, &error));
-            }
+            Err(error) if !self.attempt.has_more() => return Err(failure::of_connect(endpoint, &error)),
             Ok(false) | Err(_) => {}
         }
         // The name has other addresses: one of another family, or another machine's.

@@ -83,9 +83,7 @@ fn flood(from: &mut TcpStream, mut to: TcpStream, floods: bool) {
         }
         while held.len() >= 7 {
             let size = u32::from_be_bytes([held[3], held[4], held[5], held[6]]) as usize;
-            let Some(frame) = held.get(..size + 8) else {
-                break;
-            };
+            let Some(frame) = held.get(..size + 8) else { break };
             // Class 10, method 41: connection.open-ok.
             is_open |= frame[0] == 1 && frame[7..11] == [0, 10, 0, 41];
             if to.write_all(frame).is_err() {

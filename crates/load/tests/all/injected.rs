@@ -211,9 +211,7 @@ fn contradiction(scene: &Scene, played: &Scened, totals: &[AtomicU64; 6]) -> Opt
         Ok(outcome) => outcome,
         Err(error) => return Some(error.to_string()),
     };
-    let Some(ledger) = outcome.ledger else {
-        return Some("there is no ledger".to_owned());
-    };
+    let Some(ledger) = outcome.ledger else { return Some("there is no ledger".to_owned()) };
     let expected = expected(scene, outcome.totals.sent, injections);
     let counts = [
         ledger.lost,

@@ -179,9 +179,7 @@ impl Scene {
             return;
         }
         let channel = self.random.of(&waiting);
-        let Some(method) = self.asked.get_mut(&channel).and_then(VecDeque::pop_front) else {
-            return;
-        };
+        let Some(method) = self.asked.get_mut(&channel).and_then(VecDeque::pop_front) else { return };
         if self.asked[&channel].is_empty() {
             self.asked.remove(&channel);
         }
@@ -204,9 +202,7 @@ impl Scene {
             return;
         }
         let mut queue = self.queue.lock().expect("queue");
-        let Some((id, redelivered)) = queue.ready.pop_front() else {
-            return;
-        };
+        let Some((id, redelivered)) = queue.ready.pop_front() else { return };
         queue.delivered += 1;
         let tag = self.tags.entry(channel).or_default();
         *tag += 1;

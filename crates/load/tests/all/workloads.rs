@@ -169,8 +169,8 @@ fn a_consumer_that_takes_its_time_gets_everything() {
     };
     let reading = |it: &mut Consumers| (it.ack, it.service.rate) = (Ack::Auto, Rate::per_second(4_000.0));
     // Of a rate and a latency the longer one counts. What waits in the consumer's memory is not taken.
-    let cases: [(u64, u64, &dyn Fn(&mut Consumers)); 3] =
-        [(40, 39 * 10, &polling), (200, 199 * 2, &working), (3_000, 740, &reading)];
+    type Case<'a> = (u64, u64, &'a dyn Fn(&mut Consumers));
+    let cases: [Case<'_>; 3] = [(40, 39 * 10, &polling), (200, 199 * 2, &working), (3_000, 740, &reading)];
     for (messages, least_ms, set) in cases {
         let broker = embedded();
         let mut group = group(&broker, &["queue://slow"]);

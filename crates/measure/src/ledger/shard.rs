@@ -204,9 +204,7 @@ impl LedgerShard {
                 at += self.note_whole(bitmap, at / CHUNK, whole);
                 continue;
             }
-            let Some(chunk) = self.chunk(bitmap, at / CHUNK) else {
-                return;
-            };
+            let Some(chunk) = self.chunk(bitmap, at / CHUNK) else { return };
             let from = at % CHUNK;
             let n = (CHUNK - from).min(end - at);
             chunk.count += n;
@@ -229,16 +227,12 @@ impl LedgerShard {
     /// LedgerShard something else of a message of a bitmap: of deliveries that they were late or
     /// redelivered, of what a producer sent that it was returned.
     pub fn note_anomaly(&mut self, bitmap: usize, anomaly: Anomaly, sequence: u64) {
-        let Some(name) = self.names.get(bitmap).copied() else {
-            return;
-        };
+        let Some(name) = self.names.get(bitmap).copied() else { return };
         let index = sequence / CHUNK;
         let key = index ^ u64::from(name) << 32 ^ (anomaly as u64) << 62;
         // Fibonacci hashing: the high bits of the product depend on all of the key.
         let at = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % OPEN_ANOMALIES;
-        let Some(chunk) = self.anomalies.get_mut(at) else {
-            return;
-        };
+        let Some(chunk) = self.anomalies.get_mut(at) else { return };
         if (chunk.index, chunk.bitmap, chunk.anomaly) != (index, name, Some(anomaly)) {
             if chunk.count > 0 {
                 self.batch.push(chunk, None, MOST_CHUNKS);

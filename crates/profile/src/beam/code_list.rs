@@ -119,9 +119,7 @@ impl CodeList {
 
 /// Whether a list may begin with these words at an address of an emulator's variables.
 pub(super) fn begins(memory: &impl Memory, address: u64, words: &[u64]) -> bool {
-    let [version, _, first] = *words else {
-        return false;
-    };
+    let [version, _, first] = *words else { return false };
     // The last action is left there: none, one was put in, one was taken out.
     let is_version = version & 0xffff_ffff == VERSION && version >> 32 <= 2;
     // The node goes on: as it is now.

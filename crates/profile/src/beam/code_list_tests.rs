@@ -297,9 +297,7 @@ fn any_memory_is_read_without_panic() {
         let mut memory = whole.clone();
         for _ in 0..=random.below(4) {
             let address = random.of(&addresses);
-            let Some(piece) = memory.0.get_mut(&address) else {
-                continue;
-            };
+            let Some(piece) = memory.0.get_mut(&address) else { continue };
             let len = piece.len() as u64;
             if len < 8 {
                 continue;

@@ -42,9 +42,7 @@ impl Places {
     /// Places of a table of OTP 26 and later, from its size on: size, mask of a place, masks of a line and of a place
     /// in it, and their two shifts. `None` where these do not belong together.
     pub(super) fn noted(words: &[u64]) -> Option<Self> {
-        let &[size, mask, lines, in_line, shifts] = words else {
-            return None;
-        };
+        let &[size, mask, lines, in_line, shifts] = words else { return None };
         let (size, line, rest) = (size & 0xffff_ffff, shifts & 0xffff_ffff, shifts >> 32);
         let places = Self { bits: size.checked_ilog2()?, line: u32::try_from(line).ok()? };
         let agree = size.is_power_of_two()

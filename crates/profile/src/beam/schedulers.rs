@@ -107,9 +107,7 @@ pub(super) fn among(memory: &impl Memory, places: &[u64]) -> Option<HashMap<Sche
         let mut largest = groups.into_iter().filter(|group| group.count == most);
         largest.next().filter(|_| most > 1 || largest.next().is_none())
     });
-    let [Some(ordinary), dirty @ ..] = groups else {
-        return None;
-    };
+    let [Some(ordinary), dirty @ ..] = groups else { return None };
     let all = std::iter::once(ordinary).chain(dirty.into_iter().flatten());
     Some(all.flat_map(|it| it.addresses(at, size)).collect())
 }
@@ -132,9 +130,7 @@ impl Group {
     fn fits(&self, memory: &impl Memory, at: u64, from: u64, number: u64) -> bool {
         let address = self.first.checked_add(from).and_then(|it| it.checked_add(at));
         let words = address.map_or_else(Vec::new, |it| memory.words(it - 16, 4));
-        let &[process, kind, ordinary, dirty] = words.as_slice() else {
-            return false;
-        };
+        let &[process, kind, ordinary, dirty] = words.as_slice() else { return false };
         let numbers = match self.kind {
             SchedulerKind::Ordinary => (number, 0),
             SchedulerKind::DirtyCpu | SchedulerKind::DirtyIo => (0, number),

@@ -81,9 +81,7 @@ impl Header {
         let entries = known.and_then(|all| Some(all.chunks_exact(usize::try_from(attribute_size).ok()?)));
         for entry in entries.into_iter().flatten().take(MOST_EVENTS) {
             let (attribute, ids) = entry.split_at(entry.len() - SECTION as usize);
-            let Some(attribute) = Attribute::parse(attribute) else {
-                continue;
-            };
+            let Some(attribute) = Attribute::parse(attribute) else { continue };
             let mut place = Fields(ids);
             let place = place.u64().zip(place.u64());
             header.add(attribute, place.and_then(section).unwrap_or_default());
@@ -100,9 +98,7 @@ impl Header {
 
     /// Why its records cannot be read.
     fn unreadable(&self) -> Option<&'static str> {
-        let Some((first, others)) = self.events.split_first() else {
-            return Some("it names no event");
-        };
+        let Some((first, others)) = self.events.split_first() else { return Some("it names no event") };
         let alike = others.iter().all(|it| it.is_read_as(first));
         let identified = self.events.iter().all(Attribute::is_identified);
         (!alike && !identified).then_some("its events have no ids: record one at a time")

@@ -155,9 +155,7 @@ impl Processes {
 
     /// Takes the addresses of a copied stack; whether they reach the thread's first function.
     pub(super) fn unwind(&mut self, pid: u32, registers: [u64; 3], stack: &[u8], addresses: &mut Vec<Address>) -> bool {
-        let Some(process) = self.by_pid.get(&pid) else {
-            return false;
-        };
+        let Some(process) = self.by_pid.get(&pid) else { return false };
         if self.unwound != Some((pid, process.version)) {
             self.unwinder.forget_recorded();
             self.unwound = Some((pid, process.version));
@@ -237,9 +235,7 @@ impl Processes {
 
     /// Whether the file that has this name now is the one that was recorded, as far as is known.
     fn is_recorded(&mut self, path: &str) -> bool {
-        let Some(recorded) = self.builds.get(path).filter(|_| path.starts_with('/')) else {
-            return true;
-        };
+        let Some(recorded) = self.builds.get(path).filter(|_| path.starts_with('/')) else { return true };
         if let Some(known) = self.is_same.get(path) {
             return *known;
         }
@@ -307,9 +303,7 @@ impl Processes {
 
     /// Forgets the thread that ended first; `false` where there is none.
     fn forget_ended(&mut self) -> bool {
-        let Some((pid, tid)) = self.ended.pop_front() else {
-            return false;
-        };
+        let Some((pid, tid)) = self.ended.pop_front() else { return false };
         if self.threads.get(&tid).is_some_and(|it| it.has_ended) {
             self.threads.remove(&tid);
         }

@@ -80,9 +80,7 @@ impl ElfSymbols {
 
     /// The function at `offset` of the file behind those inlined there, innermost first; none where it has no name.
     pub(crate) fn functions(&self, offset: u64) -> Vec<Function<'_>> {
-        let Some(address) = self.address(offset) else {
-            return Vec::new();
-        };
+        let Some(address) = self.address(offset) else { return Vec::new() };
         let go = self.go.as_ref().map(|go| go.functions(address));
         let plain = || self.table.find(address).map(|name| Function { name: Cow::Borrowed(name), line: None });
         go.filter(|functions| !functions.is_empty()).unwrap_or_else(|| plain().into_iter().collect())
@@ -183,12 +181,8 @@ fn add_nameless<'d, R: ReadRef<'d>>(
     loaded: Option<Loaded<'_>>,
     builder: &mut Builder,
 ) {
-    let Some(section) = file.section_by_name(".eh_frame_hdr") else {
-        return;
-    };
-    let Ok(bytes) = section.uncompressed_data() else {
-        return;
-    };
+    let Some(section) = file.section_by_name(".eh_frame_hdr") else { return };
+    let Ok(bytes) = section.uncompressed_data() else { return };
     let mut starts = function_starts(&bytes, section.address());
     starts.sort_unstable();
     let implementation = Binding { weak: false, global: true };
@@ -207,9 +201,7 @@ fn add_plt<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, builder: &mut Builder
     let (Some(relocations), Some(symbols)) = (file.section_by_name(".rela.plt"), file.dynamic_symbol_table()) else {
         return;
     };
-    let Ok(relocations) = relocations.data() else {
-        return;
-    };
+    let Ok(relocations) = relocations.data() else { return };
     let count = (relocations.len() / RELA_ENTRY) as u64;
     let Some((section, own)) = file.section_by_name(".plt.sec").map(|s| (s, 0)).or_else(|| {
         let section = file.section_by_name(".plt")?;
@@ -221,9 +213,7 @@ fn add_plt<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, builder: &mut Builder
     let binding = Binding { weak: true, global: false };
     for (n, entry) in (0u64..).zip(relocations.chunks_exact(RELA_ENTRY)) {
         let index = entry.get(12..16).and_then(|bytes| bytes.try_into().ok());
-        let Some(index) = index.map(u32::from_le_bytes) else {
-            continue;
-        };
+        let Some(index) = index.map(u32::from_le_bytes) else { continue };
         let symbol = symbols.symbol_by_index(SymbolIndex(index as usize));
         if let Ok(name) = symbol.and_then(|symbol| symbol.name())
             && !name.is_empty()
@@ -272,13 +262,9 @@ const HEADER: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 /// address of every one, static ones too, and says nothing of names. In the order of the section, which is at
 /// `address`; none where it is written in another way.
 fn function_starts(section: &[u8], address: u64) -> Vec<u64> {
-    let Some(table) = section.strip_prefix(&HEADER) else {
-        return Vec::new();
-    };
+    let Some(table) = section.strip_prefix(&HEADER) else { return Vec::new() };
     let (words, _) = table.as_chunks::<4>();
-    let [_pointer, count, table @ ..] = words else {
-        return Vec::new();
-    };
+    let [_pointer, count, table @ ..] = words else { return Vec::new() };
     let (pairs, _) = table.as_chunks::<2>();
     let count = u32::from_le_bytes(*count) as usize;
     let starts =
@@ -299,9 +285,7 @@ pub(crate) struct Loaded<'a> {
 /// the file states them, and names. A stripped library names only what selects; the choice stands in the memory of a
 /// process that has it loaded. What is none of `starts`, the file's functions in order, is not written yet.
 fn selected<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, loaded: Loaded<'_>, starts: &[u64]) -> Vec<(u64, &'d str)> {
-    let Some(bias) = bias(file, loaded.mapping) else {
-        return Vec::new();
-    };
+    let Some(bias) = bias(file, loaded.mapping) else { return Vec::new() };
     let is_selector = |flags| matches!(flags, SymbolFlags::Elf { st_info, .. } if st_info.st_type() == STT_GNU_IFUNC);
     let mut selectors: HashMap<u64, Vec<&str>> = HashMap::new();
     for symbol in file.dynamic_symbols() {

@@ -43,9 +43,7 @@ impl Builder {
     pub(crate) fn add(&mut self, start: u64, size: u64, name: &str, binding: Binding) {
         let table = &mut self.table;
         // Offsets are 32 bits wide: the names of no program come near 4 GB.
-        let (Ok(at), Ok(len)) = (u32::try_from(table.names.len()), u32::try_from(name.len())) else {
-            return;
-        };
+        let (Ok(at), Ok(len)) = (u32::try_from(table.names.len()), u32::try_from(name.len())) else { return };
         table.names.push_str(name);
         table.entries.push(Entry { start, end: start.saturating_add(size), name: at, len, binding });
     }

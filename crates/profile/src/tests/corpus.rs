@@ -16,9 +16,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
 #[test]
 fn every_reader_reads_its_corpus() {
     for format in FORMATS.iter().chain([&PERF_DATA]) {
-        let Some(reader) = format.read else {
-            continue;
-        };
+        let Some(reader) = format.read else { continue };
         let mut profiles = 0;
         for seed in seeds(&format.name.replace('-', "_")) {
             let first_field = FirstField::default();

@@ -16,9 +16,7 @@ pub(super) fn follow(
     addresses: &mut Vec<Address>,
 ) -> End {
     for _ in 0..MOST_CHANGES {
-        let End::Compiled { frame, .. } = end else {
-            return end;
-        };
+        let End::Compiled { frame, .. } = end else { return end };
         end = through_compiled(native, copy, frame, addresses);
     }
     End::Lost
@@ -33,9 +31,7 @@ fn through_compiled(
 ) -> End {
     loop {
         let caller = frame.checked_add(8).and_then(|at| copy.native.word(at));
-        let (Some(before), Some(caller)) = (copy.native.word(frame), caller) else {
-            return End::Lost;
-        };
+        let (Some(before), Some(caller)) = (copy.native.word(frame), caller) else { return End::Lost };
         let mut take = |address| addresses.push(Address::User(address));
         if !native.is_compiled(caller) {
             return native.resume(copy, caller, frame.saturating_add(16), before, &mut take);

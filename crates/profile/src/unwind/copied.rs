@@ -141,9 +141,7 @@ impl CopiedStacks {
             return;
         }
         known.told += 1;
-        let Some(mapping) = stack_around(self.pid, &maps::ranges(self.pid), sp) else {
-            return;
-        };
+        let Some(mapping) = stack_around(self.pid, &maps::ranges(self.pid), sp) else { return };
         let top = top.filter(|top| mapping.contains(top));
         *known = KnownThread {
             stack: ThreadStack { low: mapping.start, top: top.unwrap_or(mapping.end), ..stack },
@@ -172,9 +170,7 @@ impl Unwinder for CopiedStacks {
     }
 
     fn unwind(&mut self, sample: &SampleRecord<'_>, stack: &mut Stack) {
-        let Some(mut copy) = StackCopy::parse(sample.rest) else {
-            return self.plain.unwind(sample, stack);
-        };
+        let Some(mut copy) = StackCopy::parse(sample.rest) else { return self.plain.unwind(sample, stack) };
         stack.addresses.clear();
         stack.addresses.extend(sample.chain.addresses().filter(|address| !address.is_user()));
         *stack = Stack {
@@ -234,9 +230,7 @@ fn erlang(
     frame: u64,
     addresses: &mut Vec<Address>,
 ) -> bool {
-    let Some(vm) = vm.filter(|_| copy.process != 0) else {
-        return false;
-    };
+    let Some(vm) = vm.filter(|_| copy.process != 0) else { return false };
     let code = Code { normal_exit: vm.normal_exit, is_compiled: &|address| native.is_compiled(address) };
     let (stack, before) = (&copy.erlang, addresses.len());
     if vm.frame_pointers {

@@ -90,9 +90,7 @@ impl NativeUnwinder {
         let tables = self.tables.entry(key);
         let tables = tables.or_insert_with(|| has_room.then(|| load(pid, mapping)).flatten());
         let Some(tables) = tables else { return };
-        let Some(bias) = tables.segments.bias(mapping) else {
-            return;
-        };
+        let Some(bias) = tables.segments.bias(mapping) else { return };
         self.unwinder.add_module(Module::new(
             mapping.path.to_string(),
             mapping.start..mapping.end,

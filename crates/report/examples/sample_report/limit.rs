@@ -129,10 +129,7 @@ fn trial(number: u32, (rate, outcome, p99_us): (f64, LimitOutcome, u64)) -> Limi
         },
         rate,
         outcome,
-        why: match is_held {
-            true => vec![],
-            false => vec![format!("missed {SLO}")],
-        },
+        why: if is_held { vec![] } else { vec![format!("missed {SLO}")] },
         unclear: (outcome == LimitOutcome::Unclear).then(|| "other programs had 1.2 cores".to_owned()),
         sent: rate,
         received: rate,

@@ -267,19 +267,13 @@ fn summary(state: &State, run: &Run) -> RunSummary {
     };
     let known = state.load != Some(Shape::Bare);
     let mut summary = RunSummary {
-        nodes: match state.faults {
-            true => crate::beside::nodes(),
-            false => Vec::new(),
-        },
+        nodes: if state.faults { crate::beside::nodes() } else { Vec::new() },
         schema: RunSummary::SCHEMA.into(),
         run_dir: "runs/sample".into(),
         broker: BrokerSummary { kind: "rabbitmq".into(), version: Some("3.10.8".into()), pid: Some(4711) },
         verdict: verdict(state),
         error: problem(state),
-        scrapes: match state.faults {
-            true => crate::beside::scrapes(),
-            false => Vec::new(),
-        },
+        scrapes: if state.faults { crate::beside::scrapes() } else { Vec::new() },
         requirements: requirements(state, run),
         cpu_cores: PerMessage {
             broker: cores(|p| p.broker.map(|u| u.cpu_cores)),

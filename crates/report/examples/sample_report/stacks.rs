@@ -360,9 +360,7 @@ pub(crate) fn write(dir: &Path, state: &State) -> io::Result<()> {
             pick = pick.wrapping_sub(*weight);
             here
         });
-        let Some((_, path)) = path.filter(|_| !wave || random.unit() < 0.7).or(PATHS.get(10)) else {
-            continue;
-        };
+        let Some((_, path)) = path.filter(|_| !wave || random.unit() < 0.7).or(PATHS.get(10)) else { continue };
         let (stack, complete) = stack(&mut out, path, state.hostile, &mut random);
         let thread = if path.contains(&"erts_dirty_io_thread_func") {
             others.get(random.below(2))

@@ -44,10 +44,7 @@ fn has_any(state: &State) -> bool {
 
 fn calls(state: &State) -> Vec<TracedCall> {
     let mut random = Random(7);
-    let name = match state.hostile {
-        true => "<script>alert(1)</script>\u{1b}[31m",
-        false => "",
-    };
+    let name = if state.hostile { "<script>alert(1)</script>\u{1b}[31m" } else { "" };
     let request = "#{bindings => #{}, body_length => 0, cert => undefined, has_body => false, headers => \
                    #{<<\"authorization\">> => ***, <<\"host\">> => <<\"127.0.0.1:15672\">>, \
                    <<\"user-agent\">> => <<\"bellows/0.1.0\">>}, method => <<\"GET\">>, \

@@ -11,9 +11,7 @@ use crate::console::sanitise;
 use crate::text::matrix as words;
 
 pub(super) fn text(name: &str, of: Option<&ComparedMatrix>) -> String {
-    let Some(of) = of else {
-        return String::new();
-    };
+    let Some(of) = of else { return String::new() };
     let mut out = String::new();
     out.extend(["A", "B"].iter().zip(words::sides(of)).map(|(side, told)| format!("# {side}: {}\n", sanitise(&told))));
     let units = Units::of(of);

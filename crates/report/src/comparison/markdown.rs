@@ -59,9 +59,7 @@ fn matrix(out: &mut String, of: &ComparedMatrix) {
 /// The change of a figure in a cell with its interval; bold where it is proven and matters.
 fn effect(cell: &ComparedCell, name: &str) -> String {
     let figures = cell.comparison.iter().flat_map(|it| &it.figures);
-    let Some(of) = figures.into_iter().find(|it| it.name == name) else {
-        return String::new();
-    };
+    let Some(of) = figures.into_iter().find(|it| it.name == name) else { return String::new() };
     if !of.is_tested() {
         let units = cell.comparison.as_ref().map_or("runs", words::short_units);
         return escape(&words::decision(of, words::DecisionText::Short(units)));

@@ -166,10 +166,7 @@ impl Live {
             View::Plain(view) => &view.shape,
             View::Table(view) => &view.table.shape,
         };
-        match shape.progress.is_some() {
-            true => self.step(text),
-            false => self.say(text),
-        }
+        if shape.progress.is_some() { self.step(text) } else { self.say(text) }
     }
 
     /// Writes one line above the live table.
@@ -245,9 +242,7 @@ impl RunsProgress {
     /// `12 min elapsed, 6 min left`.
     pub(super) fn text(&self, now: Instant) -> String {
         let elapsed = format!("{} elapsed", rounded(now.duration_since(self.began)));
-        let Some((ends, is_latest)) = self.ends.filter(|(ends, _)| *ends > now) else {
-            return elapsed;
-        };
+        let Some((ends, is_latest)) = self.ends.filter(|(ends, _)| *ends > now) else { return elapsed };
         let left = rounded(ends.duration_since(now));
         match is_latest {
             true => format!("{elapsed}, at most {left} left unless trials disagree"),

@@ -81,9 +81,7 @@ impl LiveBeside {
     /// Takes over the counts of a page's requests.
     pub(super) fn requested(&mut self, page: &str, requests: PageRequests) {
         let page = self.pages.entry(page.to_owned()).or_default();
-        let Some(before) = page.requests.replace(requests) else {
-            return;
-        };
+        let Some(before) = page.requests.replace(requests) else { return };
         let failed = requests.failed.saturating_sub(before.failed);
         (0..failed.min(MOST_VALUES as u64)).for_each(|_| page.look_back(f64::NAN));
         page.is_away = (failed > 0 || page.is_away) && requests.completed == before.completed;

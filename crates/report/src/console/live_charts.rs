@@ -47,9 +47,7 @@ impl Trend {
     /// Smallest and largest of the last values, the unit once: `3.01–3.23 ms`. Empty where there is none.
     fn scale(&self, number: usize) -> String {
         let known = || self.last(number).filter(|value| value.is_finite());
-        let Some(largest) = known().reduce(f64::max) else {
-            return String::new();
-        };
+        let Some(largest) = known().reduce(f64::max) else { return String::new() };
         let most = (self.written)(largest);
         let least = (self.written)(known().fold(largest, f64::min));
         if least == most {
@@ -172,9 +170,7 @@ impl LatencyHistogram {
 
     /// The head, at most eight rows and, if there is room, a blank line; no lines where four rows have no room.
     pub(super) fn lines(&self, room: usize, span: &str, style: Style) -> Vec<String> {
-        let Some(number) = ROWS.into_iter().find(|rows| *rows < room) else {
-            return Vec::new();
-        };
+        let Some(number) = ROWS.into_iter().find(|rows| *rows < room) else { return Vec::new() };
         let rows = self.rows(number);
         let all: u64 = self.parts.iter().sum();
         let largest = rows.iter().map(|(_, latencies)| *latencies).max().unwrap_or(0).max(1);

@@ -479,9 +479,7 @@ impl<'a> LiveScenarios<'a> {
     /// One table of all scenarios, a row each: its first latency, how many of its operations failed, and the most that
     /// were in flight in the last second; and `more` rows of further latencies.
     fn rows(&self, more: usize) -> Vec<String> {
-        let Some(first) = self.all().next() else {
-            return Vec::new();
-        };
+        let Some(first) = self.all().next() else { return Vec::new() };
         let further = self.most_telling(more, |metric| metric.info().kind == MetricKind::Histogram);
         let span = span(first.whole.is_some(), self.recent);
         let mut table = Table::of(&format!("{span:12}<|     p50|     p99|     max|  count|failed|in flight"));

@@ -102,9 +102,7 @@ fn effects<'a>(of: &ComparedMatrix, figures: impl Iterator<Item = &'a str>) -> T
 
 fn effect(cell: &ComparedCell, of: Option<&ComparedFigure>) -> Vec<String> {
     let label = format!("  {}", sanitise(&values(cell)));
-    let Some(of) = of else {
-        return [vec![label], vec![String::new(); 4], vec![outcome(cell).to_owned()]].concat();
-    };
+    let Some(of) = of else { return [vec![label], vec![String::new(); 4], vec![outcome(cell).to_owned()]].concat() };
     let (a, b) = table_values(of);
     let (change, interval) = change_and_interval(of);
     let units = cell.comparison.as_ref().map_or("runs", short_units);

@@ -52,9 +52,7 @@ pub(super) fn requested(asked: Option<&RequestedSummary>, closed_loop: bool) -> 
 
 /// Outcome of every message, in one line; two unless all is well.
 pub(super) fn ledger(summary: &RunSummary) -> Vec<String> {
-    let Some(ledger) = summary.flow().ledger else {
-        return Vec::new();
-    };
+    let Some(ledger) = summary.flow().ledger else { return Vec::new() };
     let about = if ledger.exact { "" } else { "about " };
     let mut lines = vec![format!(
         "ledger: {about}{} lost, {} duplicated, {} redelivered, {} reordered, {} corrupt",

@@ -137,9 +137,7 @@ mod tests {
     #[test]
     fn every_character_that_a_terminal_obeys_becomes_a_symbol() {
         for code in 0..=0x10_ffff {
-            let Some(c) = char::from_u32(code).filter(|c| !matches!(c, '\n' | '\t')) else {
-                continue;
-            };
+            let Some(c) = char::from_u32(code).filter(|c| !matches!(c, '\n' | '\t')) else { continue };
             let shown = harmless(&c.to_string()).into_owned();
             assert!(!shown.contains(char::is_control), "{code:x}");
             let bidi = matches!(code, 0x61c | 0x200e | 0x200f | 0x202a..=0x202e | 0x2066..=0x2069);

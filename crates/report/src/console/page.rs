@@ -129,9 +129,7 @@ fn link(text: &str) -> Option<(&str, &str, &str, &str)> {
             (!label.contains(['[', ']'])).then_some((label, target, after))
         });
         match found {
-            Some((label, target, after)) if !is_code => {
-                return Some((text.get(..open)?, label, target, after));
-            }
+            Some((label, target, after)) if !is_code => return Some((text.get(..open)?, label, target, after)),
             _ => from = open + 1,
         }
     }
@@ -184,9 +182,7 @@ impl Page {
 
     /// A table, whose cells are wrapped; where the longest words have no room, each row becomes a list of its cells.
     fn table(&mut self, rows: &[Vec<String>]) {
-        let [heads, _, rows @ ..] = rows else {
-            return;
-        };
+        let [heads, _, rows @ ..] = rows else { return };
         let widest = |of: fn(&str) -> usize| -> Vec<usize> {
             (0..heads.len())
                 .map(|i| {

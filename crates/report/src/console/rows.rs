@@ -224,9 +224,7 @@ fn chosen(mut rows: Vec<Row<'_>>) -> (Vec<Row<'_>>, RowLines) {
             if laid_out(&shown, layout, Style::PLAIN).len() <= MOST_LINES {
                 return (rows, lines);
             }
-            let Some(rank) = rows.iter().map(|row| row.rank).max().filter(|rank| *rank >= least) else {
-                break;
-            };
+            let Some(rank) = rows.iter().map(|row| row.rank).max().filter(|rank| *rank >= least) else { break };
             let last = rows.iter().rposition(|row| row.rank == rank);
             rows.remove(last.unwrap_or(0));
         }

@@ -109,10 +109,7 @@ fn labelled(label: &str, painted: &str, text: &str, columns: usize) -> Vec<Strin
 fn failure(summary: &RunSummary) -> Option<String> {
     let problem = summary.error.as_ref()?;
     // A warning says it together with how often.
-    if is_told(summary, &problem.cause) {
-        return None;
-    }
-    Some(format!("failed: {}", sanitise(&problem.sentence())))
+    if is_told(summary, &problem.cause) { None } else { Some(format!("failed: {}", sanitise(&problem.sentence()))) }
 }
 
 /// Whether a warning on failed operations says this cause.
@@ -270,9 +267,7 @@ fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
 }
 
 fn cost_of_profiling(summary: &RunSummary, style: Style) -> Vec<String> {
-    let Some(effect) = &summary.observer_effect else {
-        return Vec::new();
-    };
+    let Some(effect) = &summary.observer_effect else { return Vec::new() };
     let sentences = text::observer_effect(effect);
     let lines = sentences.iter().flat_map(|it| labelled("- ", "- ", it, style.prose_columns()));
     std::iter::once(style.strong("what profiling cost")).chain(lines).collect()

@@ -254,9 +254,7 @@ pub fn fit_apart(names: &[String], room: usize) -> Vec<String> {
             };
             let short = letters(without_addresses);
             let whole = if short.iter().any(|it| Some(it) != short.first()) { short } else { letters(str::to_owned) };
-            let Some(from) = first_difference(&whole, |name, at| name.get(at).copied()) else {
-                continue;
-            };
+            let Some(from) = first_difference(&whole, |name, at| name.get(at).copied()) else { continue };
             let behind = first_difference(&whole, |name, at| name.iter().rev().nth(at).copied());
             for (at, name) in group.iter().zip(&whole) {
                 let until = name.len().saturating_sub(behind.unwrap_or(0)).max(from + 1);

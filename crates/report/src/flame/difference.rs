@@ -224,9 +224,7 @@ impl Picture {
         let share: f64 = tops.filter_map(|(at, _)| shares.get(at)).sum();
         let mut names = vec![String::new(); tree.nodes.len()];
         for (at, (node, it)) in tree.nodes.iter().zip(differences).enumerate() {
-            let Some(place) = names.get_mut(at).filter(|_| is(&with_callers, at)) else {
-                continue;
-            };
+            let Some(place) = names.get_mut(at).filter(|_| is(&with_callers, at)) else { continue };
             let name = tree.names.get(node.name).map_or("", String::as_str);
             let is_alone = is(alone, at);
             let why = if is_alone { String::new() } else { format!("caller of what only {of} has: ") };

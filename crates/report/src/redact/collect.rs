@@ -157,9 +157,7 @@ pub(super) fn note_comparison(names: &mut Names, view: &ComparisonView, dir: &Pa
 }
 
 fn note_pairs(names: &mut Names, dir: &Path) {
-    let Ok(pairs) = PairedRuns::read(dir) else {
-        return;
-    };
+    let Ok(pairs) = PairedRuns::read(dir) else { return };
     names.add(NameKind::Experiment, &pairs.name);
     note_experiment(names, &pairs.a);
     note_experiment(names, &pairs.b);
@@ -193,9 +191,7 @@ pub(super) fn note_limit(names: &mut Names, view: &LimitView, dir: &Path) {
 
 /// Notes the names in a run's record; one that is gone has none.
 fn note_record(names: &mut Names, run: &Path) {
-    let Ok(reader) = RunReader::open(run) else {
-        return;
-    };
+    let Ok(reader) = RunReader::open(run) else { return };
     let record = &reader.record;
     note_topology(names, &record.topology);
     note_experiment(names, &record.experiment);

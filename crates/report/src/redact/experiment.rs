@@ -233,9 +233,7 @@ fn note_words_or_destination(names: &mut Names, value: &str) {
 /// Notes the names in arguments of queues and bindings, `key=value` each.
 pub(super) fn note_arguments(names: &mut Names, arguments: &[String]) {
     for argument in arguments {
-        let Some((key, value)) = argument.split_once('=') else {
-            continue;
-        };
+        let Some((key, value)) = argument.split_once('=') else { continue };
         if is_public_key(key) {
             note_value(names, key, value);
         } else {

@@ -332,9 +332,7 @@ impl Names {
         let mut node = 0usize;
         let mut longest = None;
         for (at, &c) in chars.iter().enumerate().skip(from) {
-            let Some(&next) = self.steps.get(&(node, fold(c))) else {
-                break;
-            };
+            let Some(&next) = self.steps.get(&(node, fold(c))) else { break };
             node = next;
             let ended = self.ends.get(node).copied().flatten().filter(|&name| self.stands(name, chars, from, at + 1));
             longest = ended.map(|name| Found { name, end: at + 1 }).or(longest);
@@ -377,9 +375,7 @@ impl Names {
 
     /// Whether a found name stands as a word of its own.
     fn stands(&self, name: usize, chars: &[char], from: usize, end: usize) -> bool {
-        let Some(name) = self.all.get(name) else {
-            return false;
-        };
+        let Some(name) = self.all.get(name) else { return false };
         let word_at = |at: Option<usize>| is_word(at.and_then(|at| chars.get(at)).copied());
         let begins = !is_word(before(chars, from)) || !word_at(Some(from));
         let letter = |c: Option<char>| c.is_some_and(char::is_alphabetic);
@@ -404,9 +400,7 @@ impl Names {
         while is_digit(end) {
             end += 1;
         }
-        let Some(base) = self.all.get(found.name).cloned() else {
-            return (String::new(), end);
-        };
+        let Some(base) = self.all.get(found.name).cloned() else { return (String::new(), end) };
         let digits: String = chars.get(found.end..end).unwrap_or_default().iter().collect();
         let numbered = format!("{}{digits}", base.text);
         (self.stand_in(base.kind, &numbered), end)

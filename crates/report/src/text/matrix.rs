@@ -42,9 +42,7 @@ pub(crate) fn headline(of: &ComparedMatrix) -> String {
             let few = few.map_or("", String::as_str);
             return format!("inconclusive in all {cells}{few}");
         }
-        (true, open) => {
-            return format!("nothing changed in {cells}, but {open} inconclusive for some figures");
-        }
+        (true, open) => return format!("nothing changed in {cells}, but {open} inconclusive for some figures"),
         (false, _) => {}
     }
     let unchanged = of.cells.iter().filter(|cell| is_unchanged(cell)).count();
@@ -100,9 +98,7 @@ pub(crate) fn values(cell: &ComparedCell) -> String {
 
 /// Outcome of a cell, in a few words.
 pub(crate) fn outcome(cell: &ComparedCell) -> &'static str {
-    let Some(of) = &cell.comparison else {
-        return "no decision";
-    };
+    let Some(of) = &cell.comparison else { return "no decision" };
     match (of.is_worse(), of.is_better()) {
         (true, true) => "better and worse",
         (true, false) => "worse",

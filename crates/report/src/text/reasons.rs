@@ -157,9 +157,7 @@ impl VerdictText<'_> {
     }
 
     fn broker_cpu(&self) -> String {
-        let Some(used) = &self.e.broker else {
-            return String::new();
-        };
+        let Some(used) = &self.e.broker else { return String::new() };
         let mut text = format!("the {} used {:.2} cores", self.target, used.cores);
         if let Some(share) = used.busiest_thread {
             let name = used.busiest_thread_name.as_deref().unwrap_or("?");

@@ -42,9 +42,7 @@ pub(crate) fn scale_headline(of: &ScaleRuns) -> String {
     let known: Vec<(u32, f64)> = throughputs(of).into_iter().map(|(clients, of)| (clients, mean(&of))).collect();
     // Of equal ones the fewest clients.
     let best = known.iter().rev().max_by(|a, b| a.1.total_cmp(&b.1));
-    let (Some(first), Some(best)) = (known.first(), best) else {
-        return "no run has ended".to_owned();
-    };
+    let (Some(first), Some(best)) = (known.first(), best) else { return "no run has ended".to_owned() };
     let passes = |clients: u32| if clients == 1 { "passes" } else { "pass" };
     let pass =
         format!("{} {} {} msg/s", counted(best.0.into(), noun.trim_end_matches('s')), passes(best.0), rate(best.1));

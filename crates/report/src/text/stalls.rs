@@ -29,9 +29,7 @@ pub fn stall(stall: &Stall, items: &str, role: ScenarioRole) -> String {
 /// of bellows, 1 of the machine`.
 pub(super) fn longest_stall(stalls: &[&Stall], items: &str, role: ScenarioRole) -> String {
     let longest = stalls.iter().max_by(|a, b| a.for_s.total_cmp(&b.for_s));
-    let Some(longest) = longest else {
-        return String::new();
-    };
+    let Some(longest) = longest else { return String::new() };
     let own = |who: Stalled| {
         let all = stalls.iter().filter(|it| it.who == who).count();
         (who, all - usize::from(who == longest.who))

@@ -603,9 +603,7 @@ impl<'a> VerdictText<'a> {
 
     fn busy(&self, busy: Busy) -> String {
         let all = counted(self.e.all_cores().into(), "core");
-        let Some(used) = &self.e.broker else {
-            return String::new();
-        };
+        let Some(used) = &self.e.broker else { return String::new() };
         match busy {
             Busy::Machine => format!("it fills the machine: {:.1} of {all}", used.cores),
             Busy::Thread => {

@@ -36,10 +36,7 @@ pub fn warning(warning: &Warning) -> String {
         None => text,
         Some(event) => format!("{event}: {text}"),
     };
-    if remedy.is_empty() {
-        return text;
-    }
-    format!("{text}; {remedy}")
+    if remedy.is_empty() { text } else { format!("{text}; {remedy}") }
 }
 
 /// Role of the loaded system, by which sentences name it.

@@ -273,9 +273,7 @@ fn outcome_of_faults(summary: &RunSummary) -> String {
 /// ` while node 1 was killed at 15 s`; of several faults how many there were.
 fn faults(summary: &RunSummary) -> String {
     let mut all = faults_of(summary);
-    let Some(first) = all.next() else {
-        return String::new();
-    };
+    let Some(first) = all.next() else { return String::new() };
     let more = all.count();
     if more > 0 {
         return format!(" with {} faults", more + 1);
@@ -292,9 +290,7 @@ fn faults(summary: &RunSummary) -> String {
 
 /// The outage, where there was one of any weight, and who limited the run.
 fn limits(facts: &Facts<'_>) -> String {
-    let Some(verdict) = &facts.summary.verdict else {
-        return String::new();
-    };
+    let Some(verdict) = &facts.summary.verdict else { return String::new() };
     let away = away_s(&facts.summary.stalls, facts.phases);
     let outage = format!("no connection for {} s", seconds_digits(away));
     match limited_by(verdict, facts.summary.loaded().target()) {
@@ -307,9 +303,7 @@ fn limits(facts: &Facts<'_>) -> String {
 /// How much of the measured phase was without a connection: where several outages overlap, they count once.
 fn away_s(stalls: &[Stall], phases: &[PhaseSpan]) -> f64 {
     let measured = phases.iter().find(|span| span.phase == Phase::Measure);
-    let Some(PhaseSpan { start, end, .. }) = measured else {
-        return 0.0;
-    };
+    let Some(PhaseSpan { start, end, .. }) = measured else { return 0.0 };
     let away = stalls.iter().filter(|stall| stall.away);
     let mut parts: Vec<(f64, f64)> = away.map(|it| (it.at_s, it.at_s + it.for_s)).collect();
     parts.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -597,9 +591,7 @@ fn who(f: &RunSummary) -> String {
 
 /// The CPU that was used: `1.20 of 2 cores`; empty where it is not known.
 fn used(facts: &Facts<'_>) -> String {
-    let Some(cores) = facts.summary.cpu_cores.broker else {
-        return String::new();
-    };
+    let Some(cores) = facts.summary.cpu_cores.broker else { return String::new() };
     match facts.record.hardware.cores {
         0 => format!("{} cores", three_digits(cores)),
         all => format!("{} of {}", three_digits(cores), counted(all.into(), "core")),

@@ -303,9 +303,7 @@ fn returns(faults: &[FaultOutcome], end: f64) -> Vec<Event> {
 
 /// The profiles of a run's other events. One that cannot be read is missing, and a note says so.
 fn further_profiles(reader: &RunReader, profile: Option<&Profile>, notes: &mut Vec<String>) -> Vec<Profile> {
-    let Some(profile) = profile else {
-        return Vec::new();
-    };
+    let Some(profile) = profile else { return Vec::new() };
     let mut events = sampled_events(&reader.dir);
     events.retain(|event| *event != profile.header.name());
     let read =

@@ -227,9 +227,7 @@ impl Times {
         let mut places = BTreeMap::new();
         let longest = GAP * usual_distance(&all);
         for times in all.chunks(together) {
-            let (Some((from, _)), Some((t, dt))) = (times.first(), times.last()) else {
-                continue;
-            };
+            let (Some((from, _)), Some((t, dt))) = (times.first(), times.last()) else { continue };
             let before = intervals.last();
             // It has no value, so that no line is drawn through it.
             let gap = before.and_then(|(begin, dt)| gap(begin + dt, *from, longest));

@@ -137,9 +137,7 @@ pub(crate) fn encode(by_line: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
     // Both have the same samples, in the same order.
     let node = |index: u32, sample: &Sample| {
         let function = tables.node(sample.thread, sample.stack)?;
-        let Some(lines) = &mut lines else {
-            return Some(function);
-        };
+        let Some(lines) = &mut lines else { return Some(function) };
         let stack = by_line.samples.get(index as usize)?.stack;
         let parents = |node: u32| tables.tree.nodes.get(node as usize)?.parent;
         lines.node(stack, function, &parents)

@@ -188,9 +188,7 @@ fn counts(points: &[SlicePoint], metric: Metric) -> Vec<Option<f64>> {
 fn grid(points: &[SlicePoint], metric: Metric, out: &mut Vec<u8>) -> Option<SliceGrid> {
     let mut cells = BTreeMap::new();
     for (column, point) in points.iter().enumerate() {
-        let Some(latency) = point.latency.get(&metric) else {
-            continue;
-        };
+        let Some(latency) = point.latency.get(&metric) else { continue };
         for (bucket, count) in (latency.low..).zip(&latency.counts) {
             if *count > 0 {
                 cells.insert((column, bucket), *count);

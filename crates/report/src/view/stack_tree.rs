@@ -40,9 +40,7 @@ impl<T> StackTree<T> {
         let mut missing = Vec::new();
         let mut at = Some(stack);
         let mut above = loop {
-            let Some(id) = at else {
-                break self.root(root, top);
-            };
+            let Some(id) = at else { break self.root(root, top) };
             if let Some(&node) = self.known.get(&(root, id)) {
                 break node;
             }

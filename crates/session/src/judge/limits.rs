@@ -205,9 +205,7 @@ impl<'a> Derived<'a> {
         if self.at_work >= SATURATED {
             return self.saturated();
         }
-        let Some(time) = self.e.producers else {
-            return Conclusion::undecided(Cause::NoLoad, &[]);
-        };
+        let Some(time) = self.e.producers else { return Conclusion::undecided(Cause::NoLoad, &[]) };
         let theirs: f64 = time.of_broker().iter().sum();
         let lost = theirs + time.ready;
         if lost < LOST || self.nothing_was_due(lost) {

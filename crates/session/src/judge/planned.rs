@@ -107,9 +107,7 @@ pub(crate) fn filled(plan: &Plan, experiment: &Experiment, endpoint: &load::Endp
         return 0;
     }
     // One that cannot be planned fills nothing: the run ends there.
-    let Ok(filled) = filling.plan(endpoint, 0) else {
-        return 0;
-    };
+    let Ok(filled) = filling.plan(endpoint, 0) else { return 0 };
     let groups = filled.groups.iter().zip(&filling.load);
     let deliveries = groups.flat_map(|(group, load)| {
         let names = group.destinations.iter().map(|it| it.name.as_str());

@@ -173,9 +173,7 @@ impl Recording<'_> {
     fn finish_profile(&mut self, outcome: &load::Outcome, processes: &[Vec<ErlangProcess>]) -> Profiled {
         let mut profiling = std::mem::take(&mut self.profiling);
         profiling.keep_used(self.cpu_of_nodes());
-        let Some(writer) = &mut self.writer else {
-            return Profiled::default();
-        };
+        let Some(writer) = &mut self.writer else { return Profiled::default() };
         if profiling.is_on() {
             self.observer.step("writing the profile");
         }

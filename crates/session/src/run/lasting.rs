@@ -43,12 +43,8 @@ impl Lasting {
     /// Sets the rates of a load that ended by itself, each over the time in which it was; others stay those of the
     /// measured phase. What is said of the facts says the same, whose decisions are of the measured phase alone.
     pub(super) fn tell(&self, outcome: &Outcome, planned: Option<Nanos>, summary: &mut RunSummary, facts: &mut Facts) {
-        let Some(measured) = ended_by_itself(outcome, planned) else {
-            return;
-        };
-        let Some(messages) = summary.scenarios.get_mut(MESSAGES) else {
-            return;
-        };
+        let Some(measured) = ended_by_itself(outcome, planned) else { return };
+        let Some(messages) = summary.scenarios.get_mut(MESSAGES) else { return };
         let flow = messages.flow.get_or_insert_default();
         let length = measured.end.since(measured.start);
         let seconds = |moved: Moved, throughput: &mut Throughput| {

@@ -456,9 +456,7 @@ impl Loaded {
         writer: Option<&RunWriter>,
         observer: &mut dyn Observer,
     ) -> Profiling {
-        let Some(writer) = writer.filter(|_| !options.is_empty()) else {
-            return Profiling::off();
-        };
+        let Some(writer) = writer.filter(|_| !options.is_empty()) else { return Profiling::off() };
         observer.step("preparing the profiler");
         let nodes = 0..self.nodes.len().max(1);
         let of_each = nodes.map(|node| match self.processes.of_node(node) {

@@ -141,9 +141,10 @@ impl ErlangNodes {
     /// The nodes that the typed name means, else those whose names begin with it; without a host it is this machine's.
     fn called(&self, typed: &str, mut known: Vec<String>) -> Vec<String> {
         let is_called = |node: &String| self.means(typed, node);
-        match known.iter().any(is_called) {
-            true => known.retain(is_called),
-            false => known.retain(|node| node.starts_with(typed)),
+        if known.iter().any(is_called) {
+            known.retain(is_called)
+        } else {
+            known.retain(|node| node.starts_with(typed))
         }
         for node in known.iter_mut().filter(|node| !node.contains('@')) {
             let host = self.host.split('.').next().unwrap_or_default();

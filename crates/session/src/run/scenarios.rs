@@ -130,10 +130,7 @@ fn quantile_beside<'a>(answers: u64, silences: impl Iterator<Item = &'a Silence>
         waited += silence.in_flight;
     }
     let prompt = answers.saturating_sub(waited);
-    if prompt <= count {
-        return 0.5;
-    }
-    (prompt + count) as f64 / (2 * answers) as f64
+    if prompt <= count { 0.5 } else { (prompt + count) as f64 / (2 * answers) as f64 }
 }
 
 /// Operations that began, and how many of them over 1 ms late.
@@ -257,10 +254,7 @@ impl Achieved {
 /// Share of the requested messages that were sent. Messages are whole: less than one too many is no more than all.
 fn achieved(sent: u64, requested: f64) -> f64 {
     let excess = sent as f64 - requested;
-    if (0.0..1.0).contains(&excess) {
-        return 1.0;
-    }
-    sent as f64 / requested
+    if (0.0..1.0).contains(&excess) { 1.0 } else { sent as f64 / requested }
 }
 
 #[cfg(test)]

@@ -77,9 +77,7 @@ impl Scraping {
 
     /// Counts the usage between the beginning and end of an interval of the measured phase.
     fn used(&mut self, before: &Reading, after: &Reading) {
-        let (Some(_), Some(from), Some(to)) = (self.of_broker, before.broker, after.broker) else {
-            return;
-        };
+        let (Some(_), Some(from), Some(to)) = (self.of_broker, before.broker, after.broker) else { return };
         self.used.push(UsedCpu { from: before.at, to: after.at, cpu: to.cpu.saturating_sub(from.cpu) });
     }
 
@@ -205,9 +203,7 @@ impl Companion for Scraping {
 
     /// Ends the requests, and reports their cost and the run's missing pages.
     fn finish(&mut self, run: &mut LoadEnd<'_>) -> Collected {
-        let Some(scraper) = self.scraper.take() else {
-            return Collected::default();
-        };
+        let Some(scraper) = self.scraper.take() else { return Collected::default() };
         let (begin, end) = (self.measured.0, self.measured.1.unwrap_or_else(|| Clock.now()));
         let mut scraped = self.all_of(scraper.stop());
         self.decide(None);

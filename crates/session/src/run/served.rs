@@ -86,9 +86,7 @@ impl Recording<'_> {
         let name = processes::stat(pid).map_or_else(String::new, |stat| stat.command);
         self.note(&format!("process {pid} ({name}) serves our connections"));
         let options = self.context.profile.as_slice();
-        let Some(writer) = self.writer.as_ref().filter(|_| !options.is_empty()) else {
-            return;
-        };
+        let Some(writer) = self.writer.as_ref().filter(|_| !options.is_empty()) else { return };
         // It would be written to the same file.
         self.profiling.abandon();
         let header = ProfileHeader::new(self.context.origin, self.record.origin_unix_ns);

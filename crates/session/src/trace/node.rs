@@ -100,9 +100,7 @@ impl NodeTraces {
     /// The thread's work: starts traces as ordered, and removes all at the end.
     pub(super) fn work(&self, orders: &Receiver<Order>) {
         let tell = self.tell.lock();
-        let Some(tell) = tell.unwrap_or_else(PoisonError::into_inner).take() else {
-            return;
-        };
+        let Some(tell) = tell.unwrap_or_else(PoisonError::into_inner).take() else { return };
         // One that has ended hears nothing.
         let all = |told: &dyn Fn() -> NodeNews| tell.iter().for_each(|one| drop(one.send(told())));
         match self.prepare() {

@@ -26,9 +26,7 @@ fn make_checkout(root: &Path) {
     let installed = installed();
     for entry in fs::read_dir(installed.join("plugins")).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();
-        let Some((name, _)) = name.split_once('-') else {
-            continue;
-        };
+        let Some((name, _)) = name.split_once('-') else { continue };
         let application = root.join("deps").join(name);
         fs::create_dir_all(&application).unwrap();
         for part in fs::read_dir(entry.path()).unwrap().flatten() {

@@ -172,9 +172,7 @@ struct JfrReader {
 
 impl JfrReader {
     fn chunk(&mut self, chunk: &Chunk<'_>) -> Result<(), String> {
-        let Some(wanted) = chunk.classes.id(self.sampled.name) else {
-            return Ok(());
-        };
+        let Some(wanted) = chunk.classes.id(self.sampled.name) else { return Ok(()) };
         let class = chunk.classes.get(wanted).ok_or("an event of an unknown type")?;
         let mut stacks = Stacks::new(chunk);
         for event in chunk.events() {
@@ -241,10 +239,7 @@ impl JfrReader {
         let before = samples.len();
         samples.extend(of_chunk.map(|(sample, _)| sample));
         let out = all - (samples.len() - before);
-        match told_apart {
-            true => self.left_out.by_wall_clock += out,
-            false => self.left_out.asleep += out,
-        }
+        if told_apart { self.left_out.by_wall_clock += out } else { self.left_out.asleep += out }
     }
 
     fn profile(self) -> Profile {

@@ -77,9 +77,7 @@ impl<'c> Stacks<'c> {
         let chunk = self.chunk;
         let kind = chunk.constant(of_frame, "type", kind);
         let kind = kind.map_or("", |(value, class)| self.text(class, "description", value));
-        let Some((value, class)) = chunk.constant(of_frame, "method", method) else {
-            return Frame::unknown("");
-        };
+        let Some((value, class)) = chunk.constant(of_frame, "method", method) else { return Frame::unknown("") };
         let name = self.symbol(class, "name", value);
         let of = chunk.constant(class, "type", value.field(class, "type").number());
         let of = of.map_or("", |(of, class)| self.symbol(class, "name", of));
@@ -94,10 +92,7 @@ impl<'c> Stacks<'c> {
             "C++" => ("libjvm.so", FrameKind::Runtime),
             _ => ("", FrameKind::Native),
         };
-        if name.is_empty() || name == UNKNOWN {
-            return Frame::unknown(module);
-        }
-        Frame::new(name, module, kind)
+        if name.is_empty() || name == UNKNOWN { Frame::unknown(module) } else { Frame::new(name, module, kind) }
     }
 
     /// The text of a symbol that a field names.

@@ -258,9 +258,7 @@ impl Collapse {
 
     /// The empty line behind a sample.
     fn end_sample(&mut self) {
-        let Some((line, period)) = self.sample.end() else {
-            return;
-        };
+        let Some((line, period)) = self.sample.end() else { return };
         if let Some(total) = self.totals.get_mut(&line) {
             *total += period;
             return;
@@ -347,9 +345,7 @@ fn without_brackets(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = text;
     while let Some(open) = rest.iter().position(|&byte| byte == b'[') {
-        let Some(length) = rest[open..].iter().position(|&byte| byte == b']') else {
-            break;
-        };
+        let Some(length) = rest[open..].iter().position(|&byte| byte == b']') else { break };
         out.extend_from_slice(&rest[..open]);
         rest = &rest[open + length + 1..];
     }

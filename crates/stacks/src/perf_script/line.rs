@@ -223,9 +223,7 @@ impl<'l> FrameLine<'l> {
     /// Parses a module whose file is gone, too: `(/usr/bin/node (deleted))`.
     pub(super) fn whole(line: &'l [u8]) -> Option<Self> {
         let line = trim_end(line);
-        let Some(there) = line.strip_suffix(b" (deleted))") else {
-            return Self::parse(line);
-        };
+        let Some(there) = line.strip_suffix(b" (deleted))") else { return Self::parse(line) };
         let open = there.windows(2).rposition(|pair| pair == b" (")?;
         let module = there.get(open + 2..)?;
         // Read as always, the function has the file behind it.
@@ -238,9 +236,7 @@ impl<'l> FrameLine<'l> {
 
 /// A function without the offset at its end, `+0x1c`.
 pub(super) fn without_offset(function: &[u8]) -> &[u8] {
-    let Some(at) = function.windows(3).rposition(|three| three == b"+0x") else {
-        return function;
-    };
+    let Some(at) = function.windows(3).rposition(|three| three == b"+0x") else { return function };
     let (name, offset) = function.split_at(at);
     let is_hex = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
     let digits = offset.get(3..).unwrap_or_default();
@@ -360,9 +356,7 @@ impl Form {
         let mut words = words(header.rest);
         let all_digits = |word: &[u8]| word.iter().all(u8::is_ascii_digit);
         let told = words.find(|word| !(all_digits(word) || is_bracketed(word) || is_flags(word)));
-        let Some(told) = told else {
-            return Some(Self::default());
-        };
+        let Some(told) = told else { return Some(Self::default()) };
         if is_time(told) && told.contains(&b'.') {
             let event = header.sampled_event().filter(|it| !it.name.starts_with(b"["));
             return Some(Self { time: true, event: event.is_some() && !header.is_sideband() });

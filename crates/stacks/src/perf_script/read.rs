@@ -157,9 +157,7 @@ impl ScriptReader {
     }
 
     fn frame(&mut self, line: &FrameLine<'_>) {
-        let Some(current) = &mut self.current else {
-            return;
-        };
+        let Some(current) = &mut self.current else { return };
         let function = line::without_offset(line.function);
         // The name of a process, as some versions print it, and not `(anonymous namespace)::f`.
         let end = function.iter().position(|&byte| byte == b')');
@@ -184,9 +182,7 @@ impl ScriptReader {
     }
 
     fn end_sample(&mut self) {
-        let Some(current) = self.current.take() else {
-            return;
-        };
+        let Some(current) = self.current.take() else { return };
         let root = current.frames.last().copied().unwrap_or_else(|| self.builder.frame(&Frame::unknown("")));
         let is_root_known = !self.builder.profile.frames[root as usize].is_unknown();
         self.cut_stacks += u64::from(current.is_cut);
@@ -281,8 +277,5 @@ fn kind(name: &str, module: &str, of_perf: &[u8]) -> FrameKind {
     const OF_PROCESS: [&str; 4] = ["[vdso]", "[heap]", "[stack]", "[vsyscall]"];
     let known = Frame::kind_from_name(name, module);
     let in_kernel = line::is_kernel(of_perf) && !OF_PROCESS.contains(&module);
-    if known == FrameKind::Native && in_kernel && !module.starts_with("[anon") {
-        return FrameKind::Kernel;
-    }
-    known
+    if known == FrameKind::Native && in_kernel && !module.starts_with("[anon") { FrameKind::Kernel } else { known }
 }

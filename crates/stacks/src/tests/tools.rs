@@ -83,14 +83,10 @@ fn go_finds_the_same_in_what_is_written_for_pprof() {
     let mut functions = 0;
     for line in String::from_utf8_lossy(&told.stdout).lines() {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        let [flat, _, _, below, _, name @ ..] = &fields[..] else {
-            continue;
-        };
+        let [flat, _, _, below, _, name @ ..] = &fields[..] else { continue };
         // Behind what is not 0 stands the unit.
         let number = |field: &str| field.trim_end_matches("weight").parse::<u64>();
-        let (Ok(flat), Ok(below)) = (number(flat), number(below)) else {
-            continue;
-        };
+        let (Ok(flat), Ok(below)) = (number(flat), number(below)) else { continue };
         if name != ["main"] {
             let name = name.join(" ");
             assert_eq!(flat, own.get(&name).copied().unwrap_or(0), "{line}");
@@ -190,9 +186,7 @@ fn the_firefox_profiler_gets_tables_that_fit_together() {
 fn what_is_written_and_read_again_has_the_same_stacks() {
     let folded = small().folded();
     for format in FORMATS {
-        let (Some(write), Some(_)) = (format.write, format.read) else {
-            continue;
-        };
+        let (Some(write), Some(_)) = (format.write, format.read) else { continue };
         let bytes = write(&small(), &heading()).unwrap();
         let name = format!("x{}", format.ends[0]);
         let read = open(&name, &bytes).unwrap();

@@ -151,9 +151,7 @@ impl Merged {
         let mut numbers: HashMap<u32, u32> = HashMap::new();
         let mut all: Vec<Option<MergedNode>> = self.nodes.drain(..).map(Some).collect();
         for (at, _) in dear {
-            let Some(mut node) = all.get_mut(at).and_then(Option::take) else {
-                continue;
-            };
+            let Some(mut node) = all.get_mut(at).and_then(Option::take) else { continue };
             let above = node.parent;
             node.parent = above.and_then(|it| numbers.get(&it).copied());
             if above.is_some() && node.parent.is_none() {

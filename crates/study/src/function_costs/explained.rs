@@ -50,9 +50,7 @@ pub(super) fn explained(
             .filter_map(|it| Some((it, it.left(&own_changes, &named)?)))
             .filter(|(_, left)| matters(*left, broker))
             .collect();
-        let Some((chosen, change)) = deepest(&left) else {
-            break;
-        };
+        let Some((chosen, change)) = deepest(&left) else { break };
         for (named, frame) in named.iter_mut().zip(&chosen.frames) {
             *named |= *frame;
         }

@@ -50,10 +50,7 @@ impl Renamed {
         let mut alike: HashMap<(String, &str), Alike<'_>> = HashMap::new();
         for (function, met) in &in_a {
             let alike = alike.entry((base(&function.0), &function.1)).or_default();
-            match in_b.contains_key(function) {
-                true => alike.common = true,
-                false => alike.a.push(met.alone(function, a.len())),
-            }
+            if in_b.contains_key(function) { alike.common = true } else { alike.a.push(met.alone(function, a.len())) }
         }
         for (function, met) in in_b.iter().filter(|(it, _)| !in_a.contains_key(*it)) {
             alike.entry((base(&function.0), &function.1)).or_default().b.push(met.alone(function, b.len()));

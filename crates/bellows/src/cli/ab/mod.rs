@@ -107,9 +107,7 @@ const PAIRS: u32 = 8;
 
 impl AbArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let Some(name) = self.experiment()? else {
-            return self.compare_existing();
-        };
+        let Some(name) = self.experiment()? else { return self.compare_existing() };
         if let Some(option) = self.existing.given() {
             let cause = format!("{option} is for runs that exist, and these are to be made");
             return Err(Failure::usage(cause, "leave it out, or name existing runs, and those of B by --with"));
@@ -142,9 +140,7 @@ impl AbArgs {
 
     /// The experiment whose runs are to be made; `None` where they exist. A name of both is taken for the experiment.
     fn experiment(&self) -> Result<Option<&str>, Failure> {
-        let [name] = self.names.as_slice() else {
-            return Ok(None);
-        };
+        let [name] = self.names.as_slice() else { return Ok(None) };
         if !self.existing.with.is_empty() || is_log_name(name) {
             return Ok(None);
         }

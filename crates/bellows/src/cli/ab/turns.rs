@@ -86,9 +86,7 @@ impl Turns {
         let left = self.runs_left();
         let progress = self.progress.begin(left, Instant::now());
         let is_matrix = !self.folder.matrix.keys.is_empty();
-        let (Some(sides), Some(of)) = (self.sides.get(cell), self.folder.cells.get_mut(cell)) else {
-            return Ok(());
-        };
+        let (Some(sides), Some(of)) = (self.sides.get(cell), self.folder.cells.get_mut(cell)) else { return Ok(()) };
         let experiment = match next.side {
             ComparedSideName::A => &sides.a,
             ComparedSideName::B => &sides.b,

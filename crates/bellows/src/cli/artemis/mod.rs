@@ -163,10 +163,7 @@ impl Screen<'_> {
             json.add(&artemis::summary_sample(sides, end, wall_clock_unix_ns() / 1_000_000))?;
             json.sheet.write("\n]")?;
         }
-        if self.of.common.silent {
-            return Ok(());
-        }
-        output::print(&artemis::summary(sides, end))
+        if self.of.common.silent { Ok(()) } else { output::print(&artemis::summary(sides, end)) }
     }
 
     fn open_files(&mut self) -> Result<(), Failure> {

@@ -220,9 +220,7 @@ const ARTEMIS_PORT: u16 = 61_616;
 
 /// Turns an address of Artemis' own clients into that of AMQP on the same port; tells whether it was one.
 fn over_amqp(url: &mut Url) -> bool {
-    let Some(rest) = url.0.strip_prefix("tcp://") else {
-        return false;
-    };
+    let Some(rest) = url.0.strip_prefix("tcp://") else { return false };
     let host = rest.split(['?', '/']).next().unwrap_or_default();
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     url.0 = if has_port { format!("amqp://{host}") } else { format!("amqp://{host}:{ARTEMIS_PORT}") };

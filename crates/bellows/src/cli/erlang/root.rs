@@ -75,17 +75,13 @@ impl RootArgs {
         output: Option<(&File, Output)>,
         waits: bool,
     ) -> Result<Done, Failure> {
-        let Some(root) = &self.root else {
-            return Ok(Done::Fine);
-        };
+        let Some(root) = &self.root else { return Ok(Done::Fine) };
         self.follow(root, count, functions, |path| {
             let larger = Larger::of(path, count);
             let advice = larger.advice();
             show(path, root, count, &larger)?;
             // What is known is printed by then, also where there is nothing to draw.
-            let Some((file, format)) = output else {
-                return Ok(());
-            };
+            let Some((file, format)) = output else { return Ok(()) };
             let stacks = Stacks {
                 tree: &path.tree,
                 waits,
@@ -258,9 +254,7 @@ impl Larger {
 
     /// Advice, with a command line that can be copied.
     fn advice(&self) -> String {
-        let Some(larger) = &self.0 else {
-            return "name modules, so that less is traced".to_owned();
-        };
+        let Some(larger) = &self.0 else { return "name modules, so that less is traced".to_owned() };
         let again = again(words(std::env::args_os()), larger);
         format!("allow more, or name modules, so that less is traced:\n  {again}")
     }

@@ -326,10 +326,7 @@ impl<'a> Printer<'a> {
 
     /// The calls that came before a failure, where they were kept for JSON.
     fn show_what_came(self, failure: &erlang::Error) -> Result<(), Failure> {
-        if self.rows.is_empty() {
-            return Ok(());
-        }
-        self.print_rows(failure.problem().cause)
+        if self.rows.is_empty() { Ok(()) } else { self.print_rows(failure.problem().cause) }
     }
 
     fn print_rows(self, ended: String) -> Result<(), Failure> {

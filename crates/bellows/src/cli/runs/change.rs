@@ -51,9 +51,7 @@ pub(super) struct NoteArgs {
 impl ShowArgs {
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let entry = find::entry(&self.run, &self.runs.runs)?;
-        let Ok(record) = &entry.record else {
-            return Err(find::unreadable(&entry, None));
-        };
+        let Ok(record) = &entry.record else { return Err(find::unreadable(&entry, None)) };
         if self.json {
             return output::print_json(record).map(|()| Done::Fine);
         }

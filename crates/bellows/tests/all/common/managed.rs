@@ -243,9 +243,7 @@ fn start_keeper(folder: &Path, root: Option<&Path>, until: Stdio) -> Child {
 #[test]
 #[ignore = "what keeps a node for other tests"]
 fn keeps_a_node() {
-    let Some(folder) = std::env::var_os(KEEPS).map(PathBuf::from) else {
-        return;
-    };
+    let Some(folder) = std::env::var_os(KEEPS).map(PathBuf::from) else { return };
     let management = super::free_port();
     let node = start_with(management);
     let access = node.erlang().expect("how it is reached");

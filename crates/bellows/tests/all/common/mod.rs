@@ -325,9 +325,7 @@ pub(crate) fn words(line: &str) -> Vec<&str> {
 
 /// Lines of a run's series so far.
 pub(crate) fn seconds_recorded(dir: &Path) -> usize {
-    let Ok(runs) = std::fs::read_dir(dir.join(RUNS)) else {
-        return 0;
-    };
+    let Ok(runs) = std::fs::read_dir(dir.join(RUNS)) else { return 0 };
     let series = runs.flatten().map(|e| e.path().join("series.jsonl"));
     series.filter_map(|p| std::fs::read_to_string(p).ok()).map(|t| t.lines().count()).sum()
 }

@@ -33,9 +33,7 @@ fn read_request(stream: &TcpStream) -> Option<Request> {
     loop {
         let mut line = String::new();
         reader.read_line(&mut line).ok()?;
-        let Some((name, value)) = line.trim().split_once(": ") else {
-            break;
-        };
+        let Some((name, value)) = line.trim().split_once(": ") else { break };
         headers.insert(name.to_lowercase(), value.to_owned());
     }
     let mut body = vec![0; headers.get("content-length")?.parse().ok()?];
@@ -77,9 +75,7 @@ fn server(answers: Vec<Answer>) -> (String, Receiver<Request>) {
     let (tell, told) = channel();
     thread::spawn(move || {
         for number in 0.. {
-            let Ok((mut stream, _)) = listener.accept() else {
-                return;
-            };
+            let Ok((mut stream, _)) = listener.accept() else { return };
             let request = read_request(&stream);
             if request.is_none_or(|request| tell.send(request).is_err()) {
                 return;

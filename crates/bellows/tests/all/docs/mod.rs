@@ -69,10 +69,7 @@ fn without_figures(line: &str) -> String {
     for word in line.split_whitespace() {
         let mut figure = false;
         let is_time = text.ends_with("# ") && TIMES.contains(&word.trim_end_matches([',', ';']));
-        let word = match is_time {
-            true => word.trim_start_matches(['n', 'u', 'µ', 'm']),
-            false => word.trim_matches(DOTS),
-        };
+        let word = if is_time { word.trim_start_matches(['n', 'u', 'µ', 'm']) } else { word.trim_matches(DOTS) };
         // `0 %` on one machine is `under 0.1 %` on another.
         if word.is_empty() || word == "under" {
             continue;

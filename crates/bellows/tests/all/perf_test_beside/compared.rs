@@ -171,9 +171,7 @@ fn clients(seen: &Seen) -> Vec<String> {
 
 /// Counts in each second since the first, without the last.
 fn by_second(seen: &Seen, name: &str) -> Vec<f64> {
-    let Some(first) = seen.of(name).next() else {
-        return Vec::new();
-    };
+    let Some(first) = seen.of(name).next() else { return Vec::new() };
     let mut seconds: BTreeMap<u64, u32> = BTreeMap::new();
     for told in seen.of(name) {
         let second = (told.at - first.at).as_secs();
@@ -200,9 +198,7 @@ fn starts(seen: &Seen) -> Vec<f64> {
 
 /// Time from the cut to the last new connection.
 fn reconnects(play: &Played) -> Vec<f64> {
-    let Some(cut) = play.cut else {
-        return Vec::new();
-    };
+    let Some(cut) = play.cut else { return Vec::new() };
     let after = play.seen.connected.iter().filter(|at| **at > cut);
     let first = after.map(|at| (*at - cut).as_secs_f64());
     first.take(1).collect()

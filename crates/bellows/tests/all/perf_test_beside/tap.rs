@@ -78,9 +78,7 @@ impl Tap {
         let to = to.to_owned();
         thread::spawn(move || {
             for near in listener.incoming().flatten() {
-                let Ok(far) = TcpStream::connect(&to) else {
-                    continue;
-                };
+                let Ok(far) = TcpStream::connect(&to) else { continue };
                 let number = {
                     let mut seen = seen.lock().expect("seen");
                     seen.connected.push(since.elapsed());
@@ -190,9 +188,7 @@ impl Direction {
                 });
             }
             FRAME_HEADER | FRAME_BODY if self.is_client => {
-                let Some(told) = self.open.get(&channel).and_then(|at| seen.told.get_mut(*at)) else {
-                    return;
-                };
+                let Some(told) = self.open.get(&channel).and_then(|at| seen.told.get_mut(*at)) else { return };
                 match kind {
                     FRAME_HEADER => told.properties = properties(&payload[12..]),
                     _ => told.body.extend_from_slice(payload),

@@ -19,9 +19,7 @@ fn counted_as_returned<'w, E: Environment>(
     context: &mut Context<'_, E>,
 ) -> Option<&'w Producer> {
     context.series.current().counters.returned += 1;
-    let Participant::Producer(producer) = work else {
-        return None;
-    };
+    let Participant::Producer(producer) = work else { return None };
     let progress = &mut context.tally.progress;
     progress.expected = progress.expected.saturating_sub(producer.spec.expected_deliveries);
     Some(producer)
@@ -247,12 +245,8 @@ impl<C: Connection, E: Environment> Client<C, E> {
         if self.state != ConnectionState::Running {
             return Ok(());
         }
-        let Some(early) = self.early.take() else {
-            return Ok(());
-        };
-        let Some(work) = self.participants.get_mut(early.client) else {
-            return Ok(());
-        };
+        let Some(early) = self.early.take() else { return Ok(()) };
+        let Some(work) = self.participants.get_mut(early.client) else { return Ok(()) };
         let taken = arrive::<C, E>(work, early.tag, early.delivery(), now, context);
         self.follow_up(early.client, early.tag, taken, now, context)
     }
@@ -360,9 +354,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
         now: Time,
         context: &mut Context<'_, E>,
     ) -> Result<u64, Error> {
-        let Some(Participant::Producer(producer)) = self.participants.get_mut(client) else {
-            return Ok(0);
-        };
+        let Some(Participant::Producer(producer)) = self.participants.get_mut(client) else { return Ok(0) };
         // What is answered after the end of the drain came too late for the ledger, too.
         let counts = self.state == ConnectionState::Running && !context.series.is_finished();
         let (interval, latency) = (context.series.current(), &mut context.tally.latency);
@@ -412,12 +404,8 @@ impl<C: Connection, E: Environment> Client<C, E> {
 
     /// Has a consumer that takes its time take what waits for it and settle what it is done with.
     fn work(&mut self, at: usize, now: Time, context: &mut Context<'_, E>) -> Result<(), Error> {
-        let Some(Participant::Consumer(consumer)) = self.participants.get_mut(at) else {
-            return Ok(());
-        };
-        let Some(mut service) = consumer.service.take() else {
-            return Ok(());
-        };
+        let Some(Participant::Consumer(consumer)) = self.participants.get_mut(at) else { return Ok(()) };
+        let Some(mut service) = consumer.service.take() else { return Ok(()) };
         let mut receiver = self.driver.connection.handle(at);
         let worked = work_through::<C, E>(consumer, &mut service, &mut receiver, now, context);
         // Also where it failed: what waits goes back to its queue.
@@ -444,9 +432,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
         for _ in 0..self.participants.len() {
             let at = self.next_work;
             self.next_work = (at + 1) % self.participants.len();
-            let Some(Participant::Producer(producer)) = self.participants.get_mut(at) else {
-                continue;
-            };
+            let Some(Participant::Producer(producer)) = self.participants.get_mut(at) else { continue };
             let mut sender = self.driver.connection.handle(at);
             let interval = context.series.current();
             let sent = if draining {

@@ -47,9 +47,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
         let is_announced = context.shared.start().is_some();
         let is_refusal = matches!(error, Error::Refused { .. });
         let may_return = |reconnect: &&mut Reconnect| is_announced && (reconnect.is_accepted || !is_refusal);
-        let Some(reconnect) = self.dialing.reconnect.as_mut().filter(may_return) else {
-            return false;
-        };
+        let Some(reconnect) = self.dialing.reconnect.as_mut().filter(may_return) else { return false };
         let now = tally.last_now;
         reconnect.attempts += 1;
         reconnect.due = now + reconnect.reconnect.wait(client, reconnect.attempts);
@@ -114,9 +112,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
     /// Set up: back to work, where the load has begun.
     pub(super) fn resume(&mut self, context: &mut Context<'_, E>) {
         let is_under_way = |reconnect: &&mut Reconnect| reconnect.under_way;
-        let Some(reconnect) = self.dialing.reconnect.as_mut().filter(is_under_way) else {
-            return;
-        };
+        let Some(reconnect) = self.dialing.reconnect.as_mut().filter(is_under_way) else { return };
         reconnect.under_way = false;
         context.tally.silences.is_back(reconnect.cut_off);
         if self.has_begun {

@@ -23,9 +23,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
     /// Notes what the time since the last call went into, and what the next will go into.
     #[inline]
     pub(super) fn account(&mut self, send_state: SendState, context: &mut Context<'_, E>) {
-        let Some((wait, since)) = self.waits.waiting else {
-            return;
-        };
+        let Some((wait, since)) = self.waits.waiting else { return };
         let now = context.tally.last_now;
         self.note(wait, since, context);
         self.waits.waiting = Some((self.waits_for(send_state), now.max(since)));
@@ -134,10 +132,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
     /// worth telling.
     #[inline]
     pub(super) fn silence(&self, now: Time) -> Option<Silence> {
-        if now.since(self.waits.heard) < SHORTEST {
-            return None;
-        }
-        self.long_silence(now)
+        if now.since(self.waits.heard) < SHORTEST { None } else { self.long_silence(now) }
     }
 
     #[cold]

@@ -8,9 +8,7 @@ use crate::report::Censored;
 impl Producer {
     /// Messages that became due between two instants and were not sent.
     pub(crate) fn unsent(&self, from: Time, until: Time) -> u64 {
-        let Some(NextSend::Scheduled(due_times)) = &self.next_send else {
-            return 0;
-        };
+        let Some(NextSend::Scheduled(due_times)) = &self.next_send else { return 0 };
         let mut due_times = due_times.clone();
         let left = self.spec.limit.unwrap_or(u64::MAX).saturating_sub(self.sequence);
         let before = due_times.pass(from, left);
@@ -28,9 +26,7 @@ impl Producer {
                 censored.unanswered(intended, end);
             }
         }
-        let Some(NextSend::Scheduled(due_times)) = &mut self.next_send else {
-            return;
-        };
+        let Some(NextSend::Scheduled(due_times)) = &mut self.next_send else { return };
         let mut left = self.spec.limit.unwrap_or(u64::MAX).saturating_sub(self.sequence);
         while left > 0 && due_times.due() < drain_at {
             let due = due_times.due();
@@ -82,9 +78,7 @@ mod tests {
 
     /// Expectation of [`Producer::censor`], one message after the other.
     fn one_by_one(mut producer: Producer, drain_at: Time, free: Time, all: &mut Censored) {
-        let Some(NextSend::Scheduled(due_times)) = &mut producer.next_send else {
-            return;
-        };
+        let Some(NextSend::Scheduled(due_times)) = &mut producer.next_send else { return };
         let mut left = producer.spec.limit.unwrap_or(u64::MAX);
         while left > 0 && due_times.due() < drain_at {
             all.unsent(due_times.due(), drain_at.max(free), 1, true, 2);
@@ -140,9 +134,7 @@ mod tests {
             let spacing = if random.one_in(3) && !is_trace { Spacing::Poisson { seed } } else { Spacing::Even };
             let producers = 1 + random.below(3);
             let schedule = ArrivalSchedule::new(profile, spacing, random.one_in(4));
-            let Ok(pacer) = schedule.pacer(producers) else {
-                continue;
-            };
+            let Ok(pacer) = schedule.pacer(producers) else { continue };
             let start = Time(random.below(1 << 31));
             // At most some ten thousand messages.
             let mut length = random.below(1 << 31);

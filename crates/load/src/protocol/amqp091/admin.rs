@@ -183,9 +183,7 @@ impl<E: Environment> AmqpAdmin<'_, E> {
     }
 
     fn bind(&mut self, destination: &Destination) -> Result<(), Interruption> {
-        let Some(key) = binding(destination) else {
-            return Ok(());
-        };
+        let Some(key) = binding(destination) else { return Ok(()) };
         let (exchange, _) = publishes_to(destination);
         let queue = &destination.name;
         let action = format!("bind queue {queue:?} to exchange {exchange:?}");
@@ -198,9 +196,7 @@ impl<E: Environment> AmqpAdmin<'_, E> {
         match self.depth(queue)? {
             None => return self.purge_queue(queue),
             Some((_, 0)) => return Ok(()),
-            Some(_) if group.consumer_count() == 0 || group.consumers.poll.is_some() => {
-                return Ok(());
-            }
+            Some(_) if group.consumer_count() == 0 || group.consumers.poll.is_some() => return Ok(()),
             Some(_) => {}
         }
         // At most one message comes, and goes back with the channel.

@@ -166,9 +166,7 @@ impl Channel {
     }
 
     pub(super) fn subscribe(&mut self, client: &mut Client, endpoint: &Endpoint) -> Result<(), Error> {
-        let Role::Consumer(consuming) = &self.spec.role else {
-            return Ok(());
-        };
+        let Role::Consumer(consuming) = &self.spec.role else { return Ok(()) };
         let action = format!("consume from {:?}", self.queue);
         let arguments = self.arguments(consuming).map_err(|error| failure::of_wire(endpoint, &self.stage, &error))?;
         let question = Question::Consume { queue: self.queue.clone(), no_ack: consuming.no_ack, arguments };
@@ -439,9 +437,7 @@ impl Receiver for ChannelHandle<'_> {
     }
 
     fn fetch(&mut self) -> Result<(), Error> {
-        let Role::Consumer(consuming) = &self.channel.spec.role else {
-            return Ok(());
-        };
+        let Role::Consumer(consuming) = &self.channel.spec.role else { return Ok(()) };
         self.channel.asked.gets += 1;
         let get = BasicGet { queue: &self.channel.queue, no_ack: consuming.no_ack, ..BasicGet::default() };
         let sent = self.client.send(self.channel.number, &get);

@@ -103,9 +103,7 @@ const TRANSIENT: &str = "transient_nonexcl_queues";
 /// for another reason, or has no such feature. RabbitMQ removes features in steps: before the last one it refuses them
 /// by name, unless its configuration permits them (`deprecated_features.permit.NAME = true`).
 pub(crate) fn permitted(plan: &Plan, refusal: &Error) -> Option<(Plan, RunEvent)> {
-    let Error::Refused { endpoint, detail, .. } = refusal else {
-        return None;
-    };
+    let Error::Refused { endpoint, detail, .. } = refusal else { return None };
     if !detail.contains(&format!("`{TRANSIENT}`")) {
         return None;
     }

@@ -277,9 +277,7 @@ impl super::Connection for AmqpConnection {
                 let stage = its.map_or(&*stage, |its| &its.stage);
                 return Err(failure::of_closing(endpoint, stage, &closing));
             }
-            Ok(Some(WireEvent::Closed { closing })) => {
-                return Err(failure::of_closing(endpoint, stage, &closing));
-            }
+            Ok(Some(WireEvent::Closed { closing })) => return Err(failure::of_closing(endpoint, stage, &closing)),
             Ok(Some(WireEvent::ConsumerCancelled { channel, .. })) => {
                 let queue = channels.get(at(channel)).map_or("", |c| c.queue.as_str());
                 return Err(failure::of_cancel(endpoint, queue));
@@ -320,9 +318,7 @@ impl super::Connection for AmqpConnection {
             Some((_, Answer::Closed)) => Ok(Progress::Closed),
             Some((at, _)) if at >= self.clients => self.found_out(at),
             Some((at, ref answer)) => {
-                let Some(channel) = channels.get_mut(at) else {
-                    return Ok(Progress::Waiting);
-                };
+                let Some(channel) = channels.get_mut(at) else { return Ok(Progress::Waiting) };
                 let progress = channel.proceed(answer, client, &spec.endpoint)?;
                 self.stage = channel.stage.clone();
                 if progress != Progress::Ready {
@@ -350,10 +346,7 @@ impl super::Connection for AmqpConnection {
     }
 
     fn fence(&mut self, client: usize) -> Result<(), Error> {
-        if self.looks_into_queue(client)? {
-            return Ok(());
-        }
-        self.channel(client).fence()
+        if self.looks_into_queue(client)? { Ok(()) } else { self.channel(client).fence() }
     }
 
     fn holds(&self, client: usize) -> Option<u64> {
@@ -365,9 +358,7 @@ impl super::Connection for AmqpConnection {
     }
 
     fn renew_token(&mut self) -> Result<(), Error> {
-        let Some(token) = &self.spec.endpoint.token else {
-            return Ok(());
-        };
+        let Some(token) = &self.spec.endpoint.token else { return Ok(()) };
         let version = token.version();
         let is_open = matches!(self.state, SetUpState::Subscribing | SetUpState::Running);
         if version == self.token_version || !is_open {
@@ -455,9 +446,7 @@ impl AmqpConnection {
     fn looks_into_queue(&mut self, client: usize) -> Result<bool, Error> {
         let at = self.clients + client;
         let queue = self.channels[client].own_queue();
-        let Some(queue) = queue.filter(|_| at < usize::from(self.client.channel_max())) else {
-            return Ok(false);
-        };
+        let Some(queue) = queue.filter(|_| at < usize::from(self.client.channel_max())) else { return Ok(false) };
         let question = Request::look_into(queue);
         self.channels[client].holds = None;
         for next in self.channels.len()..=at {

@@ -195,9 +195,7 @@ impl Link {
     /// Takes a delivery and tells its number; `None` where it is not the next.
     #[inline]
     pub(super) fn received(&mut self, id: u32, settled: bool) -> Option<u64> {
-        let LinkSpec::Consumer(spec) = &self.spec else {
-            return None;
-        };
+        let LinkSpec::Consumer(spec) = &self.spec else { return None };
         let (all_settled, is_limit) = (spec.settled, spec.is_limit);
         if self.received == 0 {
             self.first = id;
@@ -261,9 +259,7 @@ impl Link {
     /// Why no message of the largest size would ever leave, where the peer has told its limits: frames in a session,
     /// and bytes of a message; 0 for none.
     pub(super) fn oversized(&self, window: u32, max_message_size: u64) -> Option<(String, &'static str)> {
-        let (LinkSpec::Producer(spec), Some(template)) = (&self.spec, &self.template) else {
-            return None;
-        };
+        let (LinkSpec::Producer(spec), Some(template)) = (&self.spec, &self.template) else { return None };
         let (BodyLengths::Same(most) | BodyLengths::Between(_, most)) = spec.bodies;
         let len = template.message_len(most);
         if window > 0 && self.frames > window {
@@ -411,9 +407,7 @@ impl Sender for LinkHandle<'_> {
     }
 
     fn message_wire_len(&self) -> (usize, usize) {
-        let (LinkSpec::Producer(spec), Some(template)) = (&self.link.spec, &self.link.template) else {
-            return (1, 1);
-        };
+        let (LinkSpec::Producer(spec), Some(template)) = (&self.link.spec, &self.link.template) else { return (1, 1) };
         let len = |bytes| template.wire_len(bytes).1;
         match spec.bodies {
             BodyLengths::Same(all) => (len(all), len(all)),

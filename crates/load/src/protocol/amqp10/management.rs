@@ -104,9 +104,7 @@ impl Management {
         if client.credit(SESSION, QUESTIONS, 1) == 0 {
             return Ok(());
         }
-        let Some(question) = self.question.take() else {
-            return Ok(());
-        };
+        let Some(question) = self.question.take() else { return Ok(()) };
         self.number += 1;
         let number = self.number.to_string();
         let message = MessageHead {

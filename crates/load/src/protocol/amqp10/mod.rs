@@ -173,9 +173,7 @@ impl Connection for LinkConnection {
         }
         let endpoint = &self.spec.endpoint;
         let failed = |error| failure::of_wire(endpoint, &self.stage, &error);
-        let Some(event) = self.client.poll(now, input).map_err(failed)? else {
-            return Ok(None);
-        };
+        let Some(event) = self.client.poll(now, input).map_err(failed)? else { return Ok(None) };
         if let Some(management) = &mut self.management
             && self.busy + usize::from(self.is_running) > 0
             && !matches!(event, Amqp10Event::Closed { .. } | Amqp10Event::CloseOk)
@@ -349,9 +347,7 @@ fn conversed(
                 Stage::Running | Stage::Closing => failure::of_detaching(endpoint, action, error.as_ref()),
             });
         }
-        Amqp10Event::Closed { error } => {
-            return Err(failure::of_closing(endpoint, stage, error.as_ref()));
-        }
+        Amqp10Event::Closed { error } => return Err(failure::of_closing(endpoint, stage, error.as_ref())),
     })
 }
 

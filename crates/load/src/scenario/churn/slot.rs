@@ -161,9 +161,7 @@ impl CycleSlot {
 
     /// Sends heartbeats and a renewed token; a broker that was silent for two heartbeats is an error.
     pub(super) fn keep_time(&mut self, now: Time) -> Result<(), Error> {
-        let Some(driver) = self.driver.as_mut().filter(|it| it.is_connected()) else {
-            return Ok(());
-        };
+        let Some(driver) = self.driver.as_mut().filter(|it| it.is_connected()) else { return Ok(()) };
         driver.handle_timeout(now)?;
         driver.connection.renew_token()?;
         driver.flush(true)
@@ -181,9 +179,7 @@ impl CycleSlot {
         buffers: &mut Buffers,
         now: Time,
     ) -> Result<(), Error> {
-        let Some(mut driver) = self.driver.take() else {
-            return Ok(());
-        };
+        let Some(mut driver) = self.driver.take() else { return Ok(()) };
         let result = self.exchange(&mut driver, context, buffers, now);
         if self.state != State::Empty {
             self.driver = Some(driver);

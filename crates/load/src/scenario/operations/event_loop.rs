@@ -227,9 +227,7 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
         }
         self.next_look = asked + O::POLL_INTERVAL;
         for at in 0..self.slots.len() {
-            let Some(slot) = self.slots.get_mut(at) else {
-                break;
-            };
+            let Some(slot) = self.slots.get_mut(at) else { break };
             match O::keep_time(slot, self.context.plan, asked) {
                 Ok(true) => self.give_turn(at)?,
                 Ok(false) => {}
@@ -368,9 +366,7 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
     }
 
     fn give_turn(&mut self, at: usize) -> Result<(), Error> {
-        let Some(slot) = self.slots.get_mut(at) else {
-            return Ok(());
-        };
+        let Some(slot) = self.slots.get_mut(at) else { return Ok(()) };
         let context = &mut self.context;
         if let Err(failure) = self.operation.turn(slot, context, &mut self.buffers) {
             return self.operation.failed(slot, context, failure);

@@ -178,9 +178,7 @@ impl RequestSlot {
         }
         for _ in 0..READS_PER_TURN {
             self.flush(plan)?;
-            let Some(socket) = self.socket.as_mut().filter(|it| it.is_readable()) else {
-                break;
-            };
+            let Some(socket) = self.socket.as_mut().filter(|it| it.is_readable()) else { break };
             let received = socket.read(&mut buffers.cipher, &mut buffers.plain);
             let is_secured = !socket.is_being_secured();
             if self.stage == RequestStage::Kept {
@@ -216,9 +214,7 @@ impl RequestSlot {
 
     fn finish_connecting(&mut self, context: &mut RequestContext<'_>) -> Result<bool, Failure> {
         let plan = context.plan;
-        let (Some(socket), Some(attempt)) = (&mut self.socket, &mut self.attempt) else {
-            return Ok(false);
-        };
+        let (Some(socket), Some(attempt)) = (&mut self.socket, &mut self.attempt) else { return Ok(false) };
         let now = Clock.now();
         match socket.finish_connecting(SocketOptions::default()) {
             Ok(true) => {
@@ -228,9 +224,7 @@ impl RequestSlot {
                 return Ok(true);
             }
             Ok(false) if !attempt.is_late(now) => return Ok(false),
-            Err(error) if !attempt.has_more() => {
-                return Err(plan.broken(error.into(), RequestStage::Connecting));
-            }
+            Err(error) if !attempt.has_more() => return Err(plan.broken(error.into(), RequestStage::Connecting)),
             Ok(false) | Err(_) => {}
         }
         // The name has other addresses.
@@ -240,9 +234,7 @@ impl RequestSlot {
     }
 
     fn flush(&mut self, plan: &ProbePlan) -> Result<(), Failure> {
-        let Some(socket) = &mut self.socket else {
-            return Ok(());
-        };
+        let Some(socket) = &mut self.socket else { return Ok(()) };
         match socket.flush(&mut self.output) {
             // Whoever closed the connection may have answered before.
             Err(error) if error.is_loss() && socket.is_readable() => Ok(()),

@@ -264,9 +264,7 @@ impl Played {
     /// A count of the scene that cannot be, which one of `more` may be.
     fn contradiction<B: Disturb>(&self, scene: &Scene<B>, more: &[(bool, &'static str)]) -> Option<&'static str> {
         let (outcome, left) = (&self.outcome, self.left);
-        let Some(ledger) = outcome.ledger else {
-            return Some("there is no ledger");
-        };
+        let Some(ledger) = outcome.ledger else { return Some("there is no ledger") };
         let totals = &outcome.totals;
         let fates = ledger.delivered + ledger.lost + ledger.outstanding + ledger.returned + ledger.unconfirmed_missing;
         let deliveries = ledger.delivered + ledger.duplicated + ledger.duplicated_redelivered + ledger.foreign;

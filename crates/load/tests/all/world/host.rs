@@ -103,9 +103,7 @@ impl State {
     }
 
     fn step_broker(&mut self, host: &mut Host, number: usize, now: Time) {
-        let Kind::Broker(broker) = &mut host.kind else {
-            return;
-        };
+        let Kind::Broker(broker) = &mut host.kind else { return };
         let mut gone = Vec::new();
         if !broker.begin(now, |id| gone.push(id)) {
             host.stands_until = broker.next_due();
@@ -125,9 +123,7 @@ impl State {
                 let accepted = Accepted { id: broker.connect(now), input: Vec::new(), has_ended: false };
                 host.accepted.insert(*at, accepted);
             }
-            let Some(accepted) = host.accepted.get_mut(at) else {
-                continue;
-            };
+            let Some(accepted) = host.accepted.get_mut(at) else { continue };
             if broker.wants(accepted.id) != Wants::Pause && !link.to_host.has_reset(now) {
                 link.to_host.take_all(now, &mut accepted.input);
                 link.make_room(self.pace.buffer);
@@ -175,9 +171,7 @@ impl State {
     }
 
     fn step_peer(&mut self, host: &mut Host, number: usize, now: Time) {
-        let Kind::Peer(config, script) = &mut host.kind else {
-            return;
-        };
+        let Kind::Peer(config, script) = &mut host.kind else { return };
         for at in self.links_of(number) {
             if !host.served.contains_key(&at) {
                 if self.links[at].comes_at() > now {
@@ -188,9 +182,7 @@ impl State {
                 let connection = PeerConnection::new(config.clone(), serve, now);
                 host.served.insert(at, connection);
             }
-            let Some(peer) = host.served.get_mut(&at) else {
-                continue;
-            };
+            let Some(peer) = host.served.get_mut(&at) else { continue };
             let link = &mut self.links[at];
             if !peer.is_deaf() && !link.to_host.has_reset(now) {
                 link.to_host.take_all(now, &mut peer.input);

@@ -579,9 +579,7 @@ impl Environment for World {
             match from.try_recv() {
                 Ok(value) => return Ok(value),
                 Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
-                Err(TryRecvError::Empty) if self.time() >= deadline => {
-                    return Err(RecvTimeoutError::Timeout);
-                }
+                Err(TryRecvError::Empty) if self.time() >= deadline => return Err(RecvTimeoutError::Timeout),
                 Err(TryRecvError::Empty) => self.advance(deadline),
             }
         }

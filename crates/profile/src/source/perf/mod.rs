@@ -188,9 +188,7 @@ impl OpenTrigger {
 
     /// From now on the program runs.
     fn enable(&self) -> io::Result<()> {
-        let Ok(mut event) = self.event.lock() else {
-            return Ok(());
-        };
+        let Ok(mut event) = self.event.lock() else { return Ok(()) };
         let event = match &mut *event {
             Some(event) => event,
             closed => closed.insert(self.place.open(self.cpu)?),

@@ -304,9 +304,7 @@ struct OwnedRing {
 impl Opener<'_> {
     /// Opens the events that the copier's program writes into.
     fn outputs(&mut self) -> Result<(), Failure> {
-        let Some(copier) = self.copier.clone() else {
-            return Ok(());
-        };
+        let Some(copier) = self.copier.clone() else { return Ok(()) };
         let attr = output_attributes(self.attr, self.user_chain);
         self.program_events(&attr, |cpu, event| copier.set_output(cpu, event)).map(drop)
     }
@@ -330,9 +328,7 @@ impl Opener<'_> {
 
     /// Opens the tracepoint, or the probes, that the copier's programs shall run at, where that is the event.
     fn triggers(&self) -> Result<Vec<OpenTrigger>, Failure> {
-        let Some(copier) = &self.copier else {
-            return Ok(Vec::new());
-        };
+        let Some(copier) = &self.copier else { return Ok(Vec::new()) };
         let places = match &self.event {
             KernelEvent::Software(_) => Vec::new(),
             KernelEvent::Tracepoint(it) => vec![TriggerPlace::Tracepoint(*it)],
@@ -347,9 +343,7 @@ impl Opener<'_> {
 
     /// Opens what tells wake-ups; the numbers of the events that have them as samples.
     fn wakings(&mut self, triggers: &mut Vec<OpenTrigger>) -> Result<HashSet<u64>, Failure> {
-        let Some(wake_ups) = self.wake_ups else {
-            return Ok(HashSet::new());
-        };
+        let Some(wake_ups) = self.wake_ups else { return Ok(HashSet::new()) };
         let attr = waking_attributes(self.attr);
         let numbers = self.program_events(&attr, |cpu, event| wake_ups.set_output(cpu, event))?;
         triggers.push(self.trigger(TriggerPlace::Tracepoint(wake_ups.tracepoint()), wake_ups.at_waking())?);

@@ -166,9 +166,7 @@ fn words<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, at: u64) -> Option<[u64
     let chunks: &[[u8; 8]; WORDS] = chunks.first_chunk()?;
     let mut words = chunks.map(u64::from_le_bytes);
     for (place, value) in relatives(file) {
-        let Some(into) = place.checked_sub(at) else {
-            continue;
-        };
+        let Some(into) = place.checked_sub(at) else { continue };
         let word = usize::try_from(into / 8).ok().and_then(|it| words.get_mut(it));
         if let Some(word) = word.filter(|_| into.is_multiple_of(8)) {
             *word = value;

@@ -96,9 +96,7 @@ impl Pclntab {
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let magic = u32_at(bytes, 0)?;
         let (_, shape) = SHAPES.into_iter().find(|(known, _)| *known == magic)?;
-        let [0, 0, quantum, 8] = *bytes.get(4..8)?.first_chunk()? else {
-            return None;
-        };
+        let [0, 0, quantum, 8] = *bytes.get(4..8)?.first_chunk()? else { return None };
         Some(Self {
             shape,
             names: place_at(bytes, NAMES)?,
@@ -130,18 +128,14 @@ impl Pclntab {
     /// The function at an offset into the code behind those inlined there, innermost first, each with its line.
     pub(super) fn functions(&self, offset: u32) -> Vec<Function<'static>> {
         let mut found = Vec::new();
-        let Some(place) = self.function_at(offset) else {
-            return found;
-        };
+        let Some(place) = self.function_at(offset) else { return found };
         let mut into = offset - place.start;
         let mut add = |name: String, into| {
             found.push(Function { name: name.into(), line: self.line(place, into) });
             found.len()
         };
         for _ in 0..MOST_INLINED {
-            let Some((name, site)) = self.call_at(place, into) else {
-                break;
-            };
+            let Some((name, site)) = self.call_at(place, into) else { break };
             add(name, into);
             into = site;
         }

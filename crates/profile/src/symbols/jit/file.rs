@@ -61,9 +61,7 @@ pub(super) struct MapFile {
 
 /// The file at `path`, `None` where there is none; the error says why it is not to be believed.
 pub(super) fn find(path: &Path, wanted: &Wanted) -> Result<Option<Id>, String> {
-    let Ok(metadata) = fs::symlink_metadata(path) else {
-        return Ok(None);
-    };
+    let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(None) };
     check(path, &metadata, wanted)?;
     Ok(Some((metadata.dev(), metadata.ino())))
 }
@@ -135,9 +133,7 @@ impl MapFile {
     }
 
     pub(super) fn change(&mut self) -> Change {
-        let Ok(metadata) = self.file.metadata() else {
-            return Change::None;
-        };
+        let Ok(metadata) = self.file.metadata() else { return Change::None };
         let written = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
         let now = (metadata.len(), written);
         let looked = std::mem::replace(&mut self.looked, Clock.now());

@@ -117,9 +117,7 @@ impl JitMap {
             }
         }
         let found = self.look();
-        let Some(file) = &mut self.file else {
-            return false;
-        };
+        let Some(file) = &mut self.file else { return false };
         // Of an emulator that tells its names in no other way.
         self.unwritten = None;
         let change = match found {

@@ -29,12 +29,8 @@ impl JitTable {
             let text = fields.next()?;
             u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
         };
-        let (Some(start), Some(size)) = (number(), number()) else {
-            return;
-        };
-        let Some(name) = fields.next().filter(|name| !name.is_empty()) else {
-            return;
-        };
+        let (Some(start), Some(size)) = (number(), number()) else { return };
+        let Some(name) = fields.next().filter(|name| !name.is_empty()) else { return };
         if let Some(end) = start.checked_add(size) {
             self.add(start, end, name);
         }
@@ -54,9 +50,7 @@ impl JitTable {
             self.make_room(start, end);
             return;
         }
-        let (Ok(at), Ok(len)) = (u32::try_from(self.names.len()), u32::try_from(name.len())) else {
-            return;
-        };
+        let (Ok(at), Ok(len)) = (u32::try_from(self.names.len()), u32::try_from(name.len())) else { return };
         self.names.push_str(name);
         self.make_room(start, end);
         self.ranges.insert(start, (end, at, len));

@@ -94,9 +94,7 @@ impl Process {
 
 /// Runs as a child does, where this process is one.
 pub(crate) fn run() {
-    let Ok(role) = std::env::var(ROLE) else {
-        return;
-    };
+    let Ok(role) = std::env::var(ROLE) else { return };
     let mut words = role.split(' ');
     match words.next() {
         Some("ratio") => burn(|| {

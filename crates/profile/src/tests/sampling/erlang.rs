@@ -344,9 +344,7 @@ fn is_loaded(program: u32) -> bool {
         let size = size_of_val(&attributes);
         libc::syscall(libc::SYS_bpf, BY_NUMBER, attributes.as_ptr(), size)
     };
-    let Ok(fd) = i32::try_from(fd) else {
-        return false;
-    };
+    let Ok(fd) = i32::try_from(fd) else { return false };
     if fd >= 0 {
         // SAFETY: the kernel has just made it, and it is closed at once.
         drop(unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) });

@@ -238,9 +238,7 @@ fn on_grid(of: &Curve) -> Curve {
     for step in 0..=steps {
         let nines = step as f64 * STEP;
         while places.next_if(|(at, _)| **at < nines - 1e-9).is_some() {}
-        let Some((_, ns)) = places.peek() else {
-            break;
-        };
+        let Some((_, ns)) = places.peek() else { break };
         points.push((nines, **ns));
     }
     Curve {

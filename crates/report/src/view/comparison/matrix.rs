@@ -147,16 +147,12 @@ impl Opened {
         let label = of.matrix.label(cell);
         let about = |text: String| format!("{label}: {text}");
         let dir = of.dir.join(&cell.folder);
-        let Ok(pairs) = PairedRuns::read(&dir) else {
-            return;
-        };
+        let Ok(pairs) = PairedRuns::read(&dir) else { return };
         let decided = cell.comparison.as_ref().is_some_and(was_decided);
         self.remarks.extend(made_anew(&pairs, decided).into_iter().map(about));
         let between = || differences_between(&pairs.a, &pairs.b);
         self.differences.get_or_insert_with(between);
-        let Some(comparison) = &cell.comparison else {
-            return;
-        };
+        let Some(comparison) = &cell.comparison else { return };
         let source = ComparisonSource {
             comparison,
             name: &pairs.name,

@@ -445,10 +445,7 @@ fn side_warnings(a: &[Option<RunReader>], b: &[Option<RunReader>]) -> Vec<SideWa
                     text: warning.text.clone(),
                     said: said_within(warning),
                 });
-                match is_a {
-                    true => entry.a += 1,
-                    false => entry.b += 1,
-                }
+                if is_a { entry.a += 1 } else { entry.b += 1 }
             }
         }
     }

@@ -89,9 +89,7 @@ impl Names {
         // A path without `crate`, `self` or `super` may begin with a child's name.
         let child = [&["self".to_owned()], segments].concat();
         let is_relative = self.absolute(segments).is_none();
-        let Some(full) = self.absolute(if is_relative { &child } else { segments }) else {
-            return;
-        };
+        let Some(full) = self.absolute(if is_relative { &child } else { segments }) else { return };
         let name = known_as.or_else(|| full.last().cloned());
         self.introduced.extend(name.map(|name| (name, full.clone())));
         if !is_relative {
@@ -145,9 +143,7 @@ pub(crate) fn circles(modules: &[Module]) -> Vec<String> {
     let mut uses: BTreeMap<&[String], BTreeMap<&str, BTreeSet<&str>>> = BTreeMap::new();
     for module in modules {
         for named in &module.named {
-            let Some(target) = resolve(&by_path, named, 0) else {
-                continue;
-            };
+            let Some(target) = resolve(&by_path, named, 0) else { continue };
             let shared = module.path.iter().zip(&target.path).take_while(|(a, b)| a == b).count();
             if let (Some(from), Some(to)) = (module.path.get(shared), target.path.get(shared)) {
                 uses.entry(&module.path[..shared]).or_default().entry(from).or_default().insert(to);

@@ -66,9 +66,7 @@ fn declaration(item: &Item) -> Option<(&[Attribute], Declared<'_>)> {
 
 impl<'ast> Visit<'ast> for Uses {
     fn visit_item(&mut self, item: &'ast Item) {
-        let Some((attributes, declared)) = declaration(item) else {
-            return;
-        };
+        let Some((attributes, declared)) = declaration(item) else { return };
         if is_for_tests(attributes) {
             return;
         }
