@@ -53,7 +53,7 @@ impl Default for FlameOptions {
 
 /// Draws the flame graph of a whole profile (of a part: see [`Profile::window`]) as SVG text. Fails where it has no
 /// sample.
-pub(crate) fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, Problem> {
+pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, Problem> {
     let total = profile.total_weight();
     if total == 0 {
         return Err(no_samples());

@@ -142,9 +142,9 @@ impl ErlangNodes {
     fn called(&self, typed: &str, mut known: Vec<String>) -> Vec<String> {
         let is_called = |node: &String| self.means(typed, node);
         if known.iter().any(is_called) {
-            known.retain(is_called)
+            known.retain(is_called);
         } else {
-            known.retain(|node| node.starts_with(typed))
+            known.retain(|node| node.starts_with(typed));
         }
         for node in known.iter_mut().filter(|node| !node.contains('@')) {
             let host = self.host.split('.').next().unwrap_or_default();
