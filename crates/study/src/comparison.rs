@@ -25,9 +25,11 @@ const PER_TIME: &str = "the broker's CPU is compared per time (broker cores), no
 
 const MOST_SHOWN: usize = 100;
 
+type TextOfRun = fn(&RunRecord) -> String;
+
 /// Texts that all runs have alike which may be compared, each with what is wrong where they differ, and the remedy.
 /// Whatever is planned, what differs there would be taken for the broker's.
-const SAME: [(fn(&RunRecord) -> String, &str, &str); 3] = [
+const SAME: [(TextOfRun, &str, &str); 3] = [
     (machine, "the runs were made on different machines", "compare runs of one machine"),
     (
         maker,

@@ -59,7 +59,7 @@ fn the_demo_ends_by_naming_its_report() {
     // The command that made the run is the one that makes it again.
     let record = record(dir);
     assert_eq!(record["command"][1], "demo");
-    let again = run(dir, &["runs", "report", "last", "-o", "again.html"]).ok();
+    run(dir, &["runs", "report", "last", "-o", "again.html"]).assert_ok();
     assert!(dir.join("again.html").is_file());
 }
 

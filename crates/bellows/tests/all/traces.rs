@@ -203,7 +203,7 @@ fn started(dir: &Path) -> (common::Started, String, PathBuf) {
 fn looks_into_a_runs_node_stand_on_its_time_axis_and_a_budget_that_trips_is_told() {
     testkit::needs_rabbitmq!();
     let dir = &*folder();
-    let (run, node, log) = started(dir);
+    let (began, node, log) = started(dir);
     // Whoever names it as bellows' own looks into the same.
     let short = node.split('@').next().expect("a name");
     let top = ["erlang", "top", short, "--once", "--every", "1s"];
@@ -213,7 +213,7 @@ fn looks_into_a_runs_node_stand_on_its_time_axis_and_a_budget_that_trips_is_told
     std::thread::sleep(Duration::from_secs(2));
     counting.signal("KILL");
     let _ = counting.end();
-    let ended = run.end().ok();
+    began.end().assert_ok();
     let folder = common::only_run(dir);
     let record = common::read_json(&folder.join("run.json"));
     let looks = record["looks"].as_array().expect("looks");

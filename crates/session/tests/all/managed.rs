@@ -279,7 +279,8 @@ fn a_failed_start_shows_the_log_and_leaves_nothing() {
     let settings = [("channel_max".to_owned(), "nonsense".to_owned())].into();
     let hasty = Duration::from_millis(1);
     let own = || config(parent.path());
-    let cases: [(Config, fn(&BrokerError) -> bool, &str); 3] = [
+    type Case = (Config, fn(&BrokerError) -> bool, &'static str);
+    let cases: [Case; 3] = [
         (Config { settings, ..own() }, |it| matches!(it, BrokerError::Exited { .. }), "channel_max"),
         (Config { start_timeout: hasty, ..own() }, |it| matches!(it, BrokerError::NotReady(_)), ""),
         (Config { guard: vec!["false".into()], ..own() }, |it| matches!(it, BrokerError::Guard(_)), ""),
