@@ -307,8 +307,7 @@ export type RepeatedRun = { id: string, state: RunState, invalid: boolean, cauti
 export type Repeats = { schema: string, name: string, requested: number, runs: Array<RepeatedRun>,
   figures: Array<RepeatedFigure>, };
 
-/** Requested and sent messages. Of other scenarios its messages are their operations, which are sent when they
- * begin. */
+/** Requested and sent messages. Of other scenarios its messages are their operations, which are sent when they begin. */
 export type RequestedSummary = { total: number, rate: number, achieved: number | null, late_share: number,
   over_time: Array<RequestedWindow>, };
 
