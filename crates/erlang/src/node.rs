@@ -47,7 +47,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Connects.
+    /// Connects to a node, and asks it for its release.
     pub fn connect(options: &ConnectOptions) -> Result<Self, Error> {
         let mut node = Self { link: Arc::new(open(options)?), release: 0, timeout: options.timeout };
         let release = node.call("erlang", "system_info", vec![atom("otp_release")])?;

@@ -17,7 +17,7 @@ pub(super) fn read(text: &str) -> Experiment {
     Experiment::from_toml(text, "x.toml").unwrap_or_else(|e| panic!("{text}\n{e}"))
 }
 
-/// What is said where an experiment is refused; nothing where it is fine.
+/// The error of an experiment that is refused; empty where it is fine.
 pub(super) fn refused(text: &str) -> String {
     let checked = Experiment::from_toml(text, "x.toml").and_then(|read| read.validate());
     checked.err().map_or_else(String::new, |error| error.to_string())

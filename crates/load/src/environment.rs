@@ -138,7 +138,7 @@ impl ThreadUsage {
         }
     }
 
-    /// What was used since `before`, of which both are [`ThreadUsage::so_far`].
+    /// CPU that was used since `before`, of which both are [`ThreadUsage::so_far`].
     pub(crate) fn since(self, before: &Self) -> Self {
         let waited = self.measured_run_queue_wait.zip(before.measured_run_queue_wait);
         Self {

@@ -96,7 +96,7 @@ pub trait Poller: Dial + Send + 'static {
     /// A handle that wakes this poll.
     fn waker(&self) -> io::Result<Self::Waker>;
 
-    /// Waits.
+    /// Waits until a connection is ready or `sleep` is over.
     fn wait(&mut self, sleep: Sleep) -> io::Result<()>;
 
     /// Events of the last wait, with the connections' tokens; other tokens mean nothing.

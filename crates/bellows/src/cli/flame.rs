@@ -33,7 +33,9 @@ Examples:
   bellows flame script.txt --format stackcollapse --all --tid -o - | grep beam.smp
 
 `bellows help profile-formats` says what can be read, and what each format loses. --format stackcollapse writes a line \
-per stack, `comm;root;…;leaf count`, sorted; byte for byte as FlameGraph's stackcollapse-perf.pl.", mut_arg("event", |arg| arg.alias("event-filter")))]
+per stack, `comm;root;…;leaf count`, sorted; byte for byte as FlameGraph's stackcollapse-perf.pl.",
+    mut_arg("event", |arg| arg.alias("event-filter"))
+)]
 pub(crate) struct FlameArgs {
     #[command(flatten)]
     profile: ProfileArgs,

@@ -215,8 +215,8 @@ impl Watched {
         self.at_once.check()
     }
 
-    /// The end of one of several runs: `stopped` where a signal ended it, also before it was ready. What was made before
-    /// is kept all the same.
+    /// The end of one of several runs: `stopped` where a signal ended it, also before it was ready. Earlier ones are
+    /// kept all the same.
     pub(super) fn unless_stopped(
         &self,
         made: Result<(), Failure>,

@@ -1,6 +1,6 @@
-//! A comparison as Go's text of benchmarks (<https://go.dev/design/14313-benchmark-format>): a line for each run of each
-//! side and cell, `BenchmarkStreamPublish 1 118000 ack-response-p50-ns 54800 received-rate/s`, below a line that names
-//! the side, so that `benchstat -col side FILE` compares them.
+//! A comparison as Go's text of benchmarks (<https://go.dev/design/14313-benchmark-format>): a line for each run of
+//! each side and cell, `BenchmarkStreamPublish 1 118000 ack-response-p50-ns 54800 received-rate/s`, below a line that
+//! names the side, so that `benchstat -col side FILE` compares them.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

@@ -165,7 +165,8 @@ fn each_cell_of_a_matrix_is_a_test_a_row_and_a_benchmark() {
         &markdown,
         [
             "**B is worse in 1 of 3 cells (queue-type / message-size): classic\\|&lt;b&gt; / uniform:1-2 (+100 % ",
-            "| queue-type | message-size | received rate | broker cpu | decision |\n| --- | --- | ---: | ---: | --- |\n",
+            "| queue-type | message-size | received rate | broker cpu | decision |\n\
+             | --- | --- | ---: | ---: | --- |\n",
             "| **+100 %** (+90.0 % to +110 %) | +0.10 % (-9.90 % to +10.1 %) | better and worse |",
             "| stream | uniform:1-2 |  |  | no decision |",
             "<details><summary>queue-type=quorum, message-size=uniform:1-2</summary>",
@@ -218,7 +219,8 @@ fn markdown_is_a_table_and_names_are_no_markup() {
         &text,
         [
             "### stream-publish\n",
-            "**changed: B has a 100 % higher ack response p50 \\[+90.0 %, +110 %\\] (worse), a 100 % higher received rate",
+            "**changed: B has a 100 % higher ack response p50 \\[+90.0 %, +110 %\\] (worse), a 100 % higher \
+             received rate",
             "| received rate | 105,000/s | 210,000/s | +100 % | +90.0 % to +110 % | **changed, better** |",
             "| broker memory |",
             "1 function changed in cost beyond chance",

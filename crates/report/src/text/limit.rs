@@ -6,13 +6,23 @@ use archive::{
     FoundLimit, LimitOutcome, LimitTrial, LimitTrials, LimitedBy, RequirementOutcome, Tier, Warning, WarningCode,
 };
 use compare::{knee, leap, rises};
+use serde::Serialize;
 
 use super::scale::{scale_headline, scale_notes};
 use crate::numbers::{counted, duration, percent, rate};
-use crate::view::KneeView;
 
 /// Neighbours that lie farther apart leave open where between them latency begins to rise.
 const FAR: f64 = 1.25;
+
+/// The knee, at which latency begins to rise faster than the rate.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct KneeView {
+    /// Messages per second.
+    pub rate: f64,
+    /// The 99th percentile there, nanoseconds.
+    pub p99_ns: u64,
+}
 
 /// The knee of the 99th percentile over the rates that were tried, by their medians; `None` where it has none.
 pub(crate) fn knee_of(of: &LimitTrials) -> Option<KneeView> {

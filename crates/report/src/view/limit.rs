@@ -9,6 +9,7 @@ use archive::{
 use measure::{LatencySummary, Problem};
 use serde::Serialize;
 
+pub use crate::text::limit::KneeView;
 use crate::text::{limit as words, scale as scale_words};
 
 /// Points of the fitted curve.
@@ -48,16 +49,6 @@ pub struct LimitView {
     pub knee_text: String,
     /// Throughput against the number of clients, where that was varied.
     pub scale: Option<ScaleView>,
-}
-
-/// The knee, at which latency begins to rise faster than the rate.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[cfg_attr(test, derive(ts_rs::TS))]
-pub struct KneeView {
-    /// Messages per second.
-    pub rate: f64,
-    /// The 99th percentile there, nanoseconds.
-    pub p99_ns: u64,
 }
 
 /// A latency that must not be exceeded.

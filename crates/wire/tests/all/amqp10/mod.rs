@@ -6,7 +6,7 @@ mod random;
 
 use crate::amqp091::common::{Recorded, recorded_in};
 
-/// What was recorded of qpid-proton.
+/// Sessions that were recorded of qpid-proton.
 pub(crate) fn recorded() -> Vec<Recorded> {
     recorded_in(include_str!("../../data/proton-session.txt"))
 }
