@@ -110,7 +110,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
 
   test('a run that was cut off says so and has its figures', async () => {
     const { page } = await open('cut-off');
-    assert.match(await page.locator('.headline').innerText(), /^Cut off after 35 s: 5\d,\d00 msg\/s into a stream/);
+    assert.match(await page.locator('.headline').innerText(), /^Cut off after 35\ss: 5\d,\d00\smsg\/s into a stream/);
     assert.match(await page.locator('.tile').first().innerText(), /sent\s+5\d,\d00\s*msg\/s/);
     assert.match(await page.locator('.warnings .note').innerText(), /cut off/);
   });

@@ -19,6 +19,7 @@ import {
   supports,
   timeStep,
   timeTick,
+  unbroken,
   visible,
   wallClock,
 } from '../src/core/format';
@@ -178,4 +179,10 @@ describe('times', () => {
     // The load began at second 33 of a minute.
     expect(roundTimes([0, 65], 12, () => 3).times).toEqual([7, 17, 27, 37, 47, 57]);
   });
+});
+
+test('a value stays with its unit', () => {
+  const text = 'sent 2,550,000 msg/s for 8 s; p99 1.28 ms, 12 % of 2 cores, 31 M in 3 steps';
+  const kept = '2,550,000~msg/s for 8~s; p99 1.28~ms, 12~% of 2~cores, 31~M in 3 steps';
+  expect(unbroken(text)).toBe(`sent ${kept.replaceAll('~', '\u00a0')}`);
 });

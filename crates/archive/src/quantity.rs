@@ -262,6 +262,22 @@ impl Quantity {
         HARM.contains(&name)
     }
 
+    /// Every figure that a run has, with its value: those of the table, of each probe, and of each latency.
+    pub fn of_run(summary: &RunSummary) -> Vec<(Self, f64)> {
+        let figures = (0..FIGURES.len()).map(|index| Self(Which::Figure(index)));
+        let probes = requested(summary).into_iter().flat_map(|it| {
+            RequestFigure::ALL.into_iter().map(move |which| Self(Which::Requests(it.name.clone(), which)))
+        });
+        let percentiles = LatencySummary::PERCENTILES.map(|(wanted, _)| Statistic::Percentile(wanted));
+        let statistics = [&[Statistic::Mean][..], &percentiles, &[Statistic::Max]].concat();
+        let latencies = latencies(summary).into_iter().flat_map(|metric| {
+            let of = |statistic: &Statistic| Self(Which::Latency(metric.clone(), *statistic));
+            statistics.iter().map(of).collect::<Vec<_>>()
+        });
+        let all = figures.chain(probes).chain(latencies);
+        all.filter_map(|it| it.of(summary).ok().map(|value| (it, value))).collect()
+    }
+
     /// Headline figures of a run, in their order: rates, the middle and the tail of each latency, cost, loss.
     pub fn headline(summary: &RunSummary) -> Vec<Self> {
         let named = |name: &str| Some(Self(Which::Figure(FIGURES.iter().position(|it| it.name == name)?)));
@@ -272,10 +288,7 @@ impl Quantity {
             ScenarioRole::Broker => Some("cycles rate"),
             ScenarioRole::Watcher => None,
         });
-        let latencies = summary.scenarios().flat_map(|(_, of)| of.latency.filled());
-        let latencies = latencies.map(|(of, _)| of.name().to_owned());
-        let pages = requested(summary).into_iter().filter(|it| it.probe.is_none()).map(|it| it.metric);
-        let latencies = latencies.chain(pages).flat_map(|metric| {
+        let latencies = latencies(summary).into_iter().flat_map(|metric| {
             [50.0, 99.0].map(|wanted| Self(Which::Latency(metric.clone(), Statistic::Percentile(wanted))))
         });
         // Of what was not done message by message, or not only so, the time is all that CPU can be told of.
@@ -532,6 +545,14 @@ fn latency<'a>(
         }
     };
     Ok(value as f64)
+}
+
+/// The latencies that a run has, by name; those of scraped pages last.
+fn latencies(summary: &RunSummary) -> Vec<String> {
+    let latencies = summary.scenarios().flat_map(|(_, of)| of.latency.filled());
+    let latencies = latencies.map(|(of, _)| of.name().to_owned());
+    let pages = requested(summary).into_iter().filter(|it| it.probe.is_none()).map(|it| it.metric);
+    latencies.chain(pages).collect()
 }
 
 /// Scenario prefix of named probes.

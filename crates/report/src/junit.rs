@@ -7,6 +7,7 @@ use quick_xml::events::{BytesDecl, BytesText, Event};
 use crate::console::sanitise;
 use crate::numbers;
 use crate::text::{self, comparison as words};
+use crate::view::NamedFigure;
 
 struct Case {
     name: String,
@@ -40,16 +41,29 @@ pub struct JunitRuns<'a> {
 }
 
 /// One test suite: a test for the run itself, and one for each requirement; if strict, one for its warnings. Without a
-/// record it says why, or that the run has not ended; several are numbered.
+/// record it says why, or that the run has not ended; several are numbered. The figures of a single run are properties.
 ///
 /// # Errors
 /// Where no memory is left to write to.
 pub fn junit(name: &str, records: &[RunRecord], of: JunitRuns<'_>) -> std::io::Result<String> {
     let created = records.first().map(|record| record.created.as_str());
-    suite(name, created, &cases(records, of))
+    suite(name, created, &cases(records, of), &properties(records))
 }
 
-fn suite(name: &str, created: Option<&str>, cases: &[Case]) -> std::io::Result<String> {
+/// The figures of the only run.
+fn properties(records: &[RunRecord]) -> Vec<NamedFigure> {
+    match records {
+        [RunRecord { summary: Some(summary), .. }] => NamedFigure::all(summary),
+        _ => Vec::new(),
+    }
+}
+
+fn suite(
+    name: &str,
+    created: Option<&str>,
+    cases: &[Case],
+    properties: &[NamedFigure],
+) -> std::io::Result<String> {
     let count = |outcome| cases.iter().filter(|case| case.outcome == outcome).count();
     let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
     writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
@@ -65,7 +79,18 @@ fn suite(name: &str, created: Option<&str>, cases: &[Case]) -> std::io::Result<S
     if let Some(created) = created {
         suite = suite.with_attribute(("timestamp", &*sanitise(created)));
     }
-    suite.write_inner_content(|writer| cases.iter().try_for_each(|case| write_case(writer, name, case)))?;
+    suite.write_inner_content(|writer| {
+        if !properties.is_empty() {
+            writer.create_element("properties").write_inner_content(|writer| {
+                properties.iter().try_for_each(|row| {
+                    let (name, value) = (sanitise(&row.name), sanitise(&row.value));
+                    let property = writer.create_element("property").with_attribute(("name", &*name));
+                    property.with_attribute(("value", &*value)).write_empty().map(|_| ())
+                })
+            })?;
+        }
+        cases.iter().try_for_each(|case| write_case(writer, name, case))
+    })?;
     Ok(String::from_utf8_lossy(&writer.into_inner()).into_owned() + "\n")
 }
 
@@ -164,7 +189,7 @@ pub(crate) fn comparison_junit(name: &str, of: Option<&ComparedMatrix>) -> std::
             broke_off(of).into_iter().chain(cases).collect()
         }
     };
-    suite(name, None, &cases)
+    suite(name, None, &cases, &[])
 }
 
 /// A failed case for missing runs, whatever the others show.

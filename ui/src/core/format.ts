@@ -258,3 +258,7 @@ export function plural(count: number, one: string): string {
   if (one.endsWith('y')) return `${one.slice(0, -1)}ies`;
   return one.endsWith('s') ? `${one}es` : `${one}s`;
 }
+
+/** The text with each value kept beside its unit: narrow screens break sentences at any blank. */
+export const unbroken = (text: string): string =>
+  text.replace(/(\d) (?=(?:msg\/s|M|[nµm]?s|min|%|[kMG]?B|cores?)(?![\w/]))/gu, '$1\u00a0');

@@ -137,7 +137,7 @@ export type Figures = { sent: Throughput, received: Throughput, requested_rate: 
   returned: number, redelivered: number, ledger: LedgerSummary | null, late_share: number | null, measured_s: number,
   lasted: Lasted | null, latency: Summaries, cpu_us_per_message: PerMessage, cpu_cores: PerMessage, rss_mb: Rss,
   nodes: Array<NodeSummary>, scenarios: { [key in string]: ScenarioSummary }, programs: Array<ProgramSummary>,
-  scrapes: Array<ScrapedPage>, };
+  scrapes: Array<ScrapedPage>, rows: Array<NamedFigure>, };
 
 /** Range of the limit. */
 export type FoundLimit = { low: number | null, high: number | null, unclear: number | null, ended: boolean,
@@ -226,6 +226,9 @@ export type MetricInfo = { key: string, name: string, unit: string, kind: Metric
 
 /** How the values of a metric are kept and summed up. */
 export type MetricKind = "histogram" | "counter" | "peak";
+
+/** A figure of the whole run. */
+export type NamedFigure = { name: string, value: string, };
 
 /** A series of a panel. */
 export type NamedLine = { label: string, values: Array<number | null>, };

@@ -1,7 +1,7 @@
 // The figures of the measured phase, or of the window.
 
 import { infoOf, latencyKeys, latencyOf, leadMetric, type Page, shortName, subject } from '../core/data';
-import { add, columnHead, fill, h, section, tableOf } from '../core/dom';
+import { add, columnHead, fill, h, pairs, section, tableOf } from '../core/dom';
 import {
   counted,
   duration,
@@ -206,7 +206,7 @@ export function firstTiles(run: RunView, whole: RunView = run): Tile[] {
 export function figures(page: Page, store: Store): View {
   const hint = h('span', { class: 'hint' });
   const body = h('div', { class: 'figures' });
-  const element = section('figures', 'Figures', hint, body);
+  const element = section('figures', 'Figures', hint, body, byName(page.run));
   const draw = (): void => {
     const { window } = store.state;
     const whole = page.run;
@@ -235,6 +235,18 @@ export function figures(page: Page, store: Store): View {
   };
   store.on(['window'], draw);
   return { element, draw };
+}
+
+/** Every figure of the run by the name by which it is required and compared. */
+function byName(run: RunView): HTMLElement | null {
+  const { rows } = run.figures;
+  if (rows.length === 0) return null;
+  const caption = 'of the measured phase; numbers of messages and what became of them of the whole run';
+  const all = pairs(
+    caption,
+    rows.map(({ name, value }) => [name, value] as const),
+  );
+  return h('details', { class: 'facts' }, h('summary', {}, 'all figures, by the names that --require takes'), all);
 }
 
 /** What a program that was the load printed, where its own figures are, and how it ended. */

@@ -2,7 +2,7 @@
 
 import type { Page } from '../core/data';
 import { button, fill, h } from '../core/dom';
-import { shortened } from '../core/format';
+import { shortened, unbroken } from '../core/format';
 import type { Store } from '../core/state';
 import type { RunView } from '../core/view';
 import { figuresOf } from '../core/window';
@@ -72,7 +72,9 @@ export function fitNames(main: HTMLElement): void {
 /** The sentence; where the run failed, why. */
 export function headline(run: RunView): HTMLElement {
   const why = run.error && [run.error.cause, run.error.value].filter(Boolean).join(': ');
-  const sentence = run.headline.map(({ text, code, whole }) => (code ? h('code', { title: whole }, text) : text));
+  const sentence = run.headline.map(({ text, code, whole }) =>
+    code ? h('code', { title: whole }, text) : unbroken(text),
+  );
   return h(
     'div',
     { class: 'lead' },

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use archive::{
-    BrokerSummary, Lasted, MESSAGES, MessageFlow, NodeSummary, PerMessage, ProgramSummary, RequestedSummary, Rss,
+    BrokerSummary, Lasted, MESSAGES, MessageFlow, NodeSummary, PerMessage, ProgramSummary, Quantity, RequestedSummary, Rss,
     RunReader, RunRecord, RunSummary, ScenarioStart, ScenarioSummary, ScrapedPage, SeriesPoint, Throughput,
 };
 use measure::ledger::LedgerSummary;
@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::distributions::Distributions;
 use super::series::short;
+use crate::numbers::figure;
 
 /// The figures of the measured phase; `null` where something could not be had.
 #[derive(Clone, Debug, Serialize)]
@@ -54,6 +55,26 @@ pub struct Figures {
     pub programs: Vec<ProgramSummary>,
     /// Cost of pages of metrics that were requested beside the load.
     pub scrapes: Vec<ScrapedPage>,
+    /// Every figure of the whole run.
+    pub rows: Vec<NamedFigure>,
+}
+
+/// A figure of the whole run.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct NamedFigure {
+    /// Its name in requirements and comparisons: `end-to-end p99`.
+    pub name: String,
+    /// Its value with a unit.
+    pub value: String,
+}
+
+impl NamedFigure {
+    /// Every figure that a run has.
+    pub(crate) fn all(summary: &RunSummary) -> Vec<Self> {
+        let row = |(of, value): (Quantity, f64)| Self { name: of.name(), value: figure(value, of.unit()) };
+        Quantity::of_run(summary).into_iter().map(row).collect()
+    }
 }
 
 impl Figures {
@@ -87,6 +108,7 @@ impl Figures {
             scenarios: summary.others().map(|(name, of)| (name.to_owned(), of.clone())).collect(),
             programs: summary.programs.clone(),
             scrapes: summary.scrapes.clone(),
+            rows: NamedFigure::all(summary),
         }
     }
 }

@@ -33,7 +33,7 @@ pub use comparison::{
     FigureRow, MatrixSource, MatrixView, SideRun, SideView, SideWarning,
 };
 pub use distributions::{Curve, LatencyGrid};
-pub use figures::Figures;
+pub use figures::{Figures, NamedFigure};
 pub use headline::Part;
 pub(crate) use headline::{early_end, measured_s, of_requested, place, sentence, sentences, target_of};
 pub use limit::{KneeView, LatencyBound, LimitView, ScaleLawView, ScaleRunView, ScaleView, TrialView};
