@@ -185,3 +185,18 @@ fn figures_of_harm_count_failures_and_others_do_not() {
     assert!(harm.iter().all(Quantity::counts_failures));
     assert_eq!(names(harm), "lost, duplicated, reordered, corrupt, returned, refused");
 }
+
+#[test]
+fn every_figure_of_a_run_is_read_by_its_name() {
+    for role in [ScenarioRole::Broker, ScenarioRole::Server] {
+        let summary = whole(role);
+        let all = Quantity::of_run(&summary);
+        for (of, value) in &all {
+            assert_eq!(read(&of.name()).of(&summary), Ok(*value), "{}", of.name());
+        }
+        let names: std::collections::BTreeSet<_> = all.iter().map(|(of, _)| of.name()).collect();
+        assert_eq!(names.len(), all.len(), "{names:?}");
+        assert!(names.contains("end-to-end p99.99") && names.contains("broker memory"), "{names:?}");
+    }
+    assert_eq!(Quantity::of_run(&RunSummary::default()).len(), 2, "no stalls, and so none that is the longest");
+}

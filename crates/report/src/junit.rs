@@ -58,12 +58,7 @@ fn properties(records: &[RunRecord]) -> Vec<NamedFigure> {
     }
 }
 
-fn suite(
-    name: &str,
-    created: Option<&str>,
-    cases: &[Case],
-    properties: &[NamedFigure],
-) -> std::io::Result<String> {
+fn suite(name: &str, created: Option<&str>, cases: &[Case], properties: &[NamedFigure]) -> std::io::Result<String> {
     let count = |outcome| cases.iter().filter(|case| case.outcome == outcome).count();
     let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
     writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
@@ -271,6 +266,7 @@ mod tests {
         let before = junit("x", &[], JunitRuns::default()).unwrap();
         assert_has(before, ["<error message=\"it has not ended\"/>"]);
         let complete = RunRecord { state: RunState::Complete, ..RunRecord::default() };
+        assert_lacks(junit("x", std::slice::from_ref(&complete), of).unwrap(), ["<propert"]);
         let repeated = junit("x", &[complete], JunitRuns { requested: 3, ..of }).unwrap();
         assert_has(&repeated, ["errors=\"2\"", "<error message=\"it was not made"]);
         assert_eq!(repeated.matches("no RabbitMQ found").count(), 1, "{repeated}");
@@ -286,7 +282,11 @@ mod tests {
         let told = |strict, record: &RunRecord| {
             junit("x", std::slice::from_ref(record), JunitRuns { strict, ..JunitRuns::default() }).unwrap()
         };
-        let strict = ["tests=\"2\" failures=\"1\"", "<failure message=\"invalid: a debug build\"/>"];
+        let strict = [
+            "tests=\"2\" failures=\"1\"",
+            "<failure message=\"invalid: a debug build\"/>",
+            "<property name=\"stalls\" value=\"0\"/>",
+        ];
         assert_has(told(true, &record), strict);
         assert_lacks(told(false, &record), ["debug build", "<failure"]);
         assert_has(told(true, &RunRecord { summary: None, ..record }), ["failures=\"0\""]);

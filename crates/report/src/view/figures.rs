@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use archive::{
-    BrokerSummary, Lasted, MESSAGES, MessageFlow, NodeSummary, PerMessage, ProgramSummary, Quantity, RequestedSummary, Rss,
-    RunReader, RunRecord, RunSummary, ScenarioStart, ScenarioSummary, ScrapedPage, SeriesPoint, Throughput,
+    BrokerSummary, Lasted, MESSAGES, MessageFlow, NodeSummary, PerMessage, ProgramSummary, Quantity, RequestedSummary,
+    Rss, RunReader, RunRecord, RunSummary, ScenarioStart, ScenarioSummary, ScrapedPage, SeriesPoint, Throughput,
 };
 use measure::ledger::LedgerSummary;
 use measure::{Counters, Counts, Metric, Phase, ScenarioRole, Summaries};
