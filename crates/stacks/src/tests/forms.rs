@@ -87,15 +87,6 @@ fn inferno_draws_the_folded_text() {
 }
 
 #[test]
-fn folded_text_is_read_back() {
-    let read = open("cpu.folded", small().folded().as_bytes()).unwrap();
-    assert!(read.is_consistent());
-    assert_eq!(table(&read, false), table(&small(), false));
-    assert_eq!(read.folded(), open("x", read.folded().as_bytes()).unwrap().folded());
-    assert_eq!(lines(&read.folded()), lines(&small().folded()));
-}
-
-#[test]
 fn folded_text_of_others_is_read_with_what_is_wrong_noted() {
     let read = open("x.txt", b"# comment\nt;main;b 2\n\nnonsense\nt;main 1.6\nalone 3\n; 1\n 5\n").unwrap();
     assert_eq!((read.total_weight(), read.header.unit.as_str()), (20 + 16 + 30 + 10, "tenths"));
@@ -209,17 +200,7 @@ fn what_is_no_profile_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_run_folder_gives_its_richest_profile() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("cpu.folded"), "t;folded 1\n").unwrap();
-    assert_eq!(Profile::open(dir.path()).unwrap().frames[0].name, "folded");
-    let pprof = profile(&[("t;pprof", 1)]).to_pprof().unwrap();
-    std::fs::write(dir.path().join("profile.pb.gz"), pprof).unwrap();
-    assert_eq!(Profile::open(dir.path()).unwrap().frames[0].name, "pprof");
-}
-
-#[test]
-fn a_run_folder_gives_the_profile_of_the_event_that_is_named() {
+fn a_run_folder_gives_the_richest_profile_of_the_event_that_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let leaf = |event| Profile::open_as(&FORMATS, dir.path(), event).map(|it| it.frames[0].name.clone());
     let put = |file: &str, text: &str| std::fs::write(dir.path().join(file), text).unwrap();
@@ -233,13 +214,15 @@ fn a_run_folder_gives_the_profile_of_the_event_that_is_named() {
     assert_eq!(leaf(Some("sched:fork")).unwrap(), "fork");
     assert_eq!(sampled_events(dir.path()), ["cpu", "brk", "sched:fork"]);
     let pprof = profile(&[("t;pprof", 1)]).to_pprof().unwrap();
-    std::fs::write(dir.path().join("brk.pb.gz"), pprof).unwrap();
-    assert_eq!(leaf(Some("brk")).unwrap(), "pprof");
+    std::fs::write(dir.path().join("brk.pb.gz"), &pprof).unwrap();
+    assert_eq!((leaf(Some("brk")).unwrap(), leaf(None).unwrap()), ("pprof".into(), "usual".into()));
     for none in ["mmap", "../cpu", ""] {
         let error = leaf(Some(none)).unwrap_err().problem();
         assert!(error.value.contains("cpu, brk, sched:fork"), "{}", error.sentence());
     }
     assert_eq!(sampled_events(dir.path()), ["cpu", "brk", "sched:fork"]);
+    std::fs::write(dir.path().join("profile.pb.gz"), pprof).unwrap();
+    assert_eq!(leaf(None).unwrap(), "pprof");
     // A file that says what it is of.
     let mut of_cpu = small();
     of_cpu.header.event = "cpu".into();
