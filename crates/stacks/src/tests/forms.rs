@@ -70,23 +70,6 @@ fn what_the_jit_puts_in_front_of_a_function_is_the_functions() {
 }
 
 #[test]
-fn inferno_draws_the_folded_text() {
-    let text = small().folded();
-    let mut svg = Vec::new();
-    let mut options = inferno::flamegraph::Options::default();
-    inferno::flamegraph::from_lines(&mut options, text.lines(), &mut svg).unwrap();
-    let svg = String::from_utf8(svg).unwrap();
-    for title in [
-        "all (10 samples, 100%)",
-        "scheduler (9 samples, 90.00%)",
-        "$loop/1 (6 samples, 60.00%)",
-        "_tcp_sendmsg (3 samples, 30.00%)",
-    ] {
-        assert!(svg.contains(title), "{title} is missing in {svg}");
-    }
-}
-
-#[test]
 fn folded_text_of_others_is_read_with_what_is_wrong_noted() {
     let read = open("x.txt", b"# comment\nt;main;b 2\n\nnonsense\nt;main 1.6\nalone 3\n; 1\n 5\n").unwrap();
     assert_eq!((read.total_weight(), read.header.unit.as_str()), (20 + 16 + 30 + 10, "tenths"));

@@ -5,14 +5,23 @@ use std::time::{Duration, Instant};
 use measure::{Nanos, Problem};
 
 use super::server::{Answer, Server, compressed};
-use super::{ScrapePlan, Told, plan, scrapes};
+use super::{ScrapePlan, ScrapeSummary, Told, plan, scrapes};
+
+/// A plan for a page that may take this long.
+fn within(server: &Server, ms: u64) -> ScrapePlan {
+    ScrapePlan { timeout: Nanos::from_millis(ms), ..plan(server, &["a"]) }
+}
+
+/// What came of all scrapes of so many milliseconds, or of one each.
+fn summaries(plans: &[ScrapePlan], ms: Option<u64>, told: &mut Told) -> Vec<ScrapeSummary> {
+    let control = load::Control::new();
+    crate::scrape::scrape(plans, ms.map(Nanos::from_millis), &control, told).unwrap()
+}
 
 /// The problem with a page that may take half a second.
 fn problem(server: &Server) -> Problem {
-    let mut plan = plan(server, &["a"]);
-    plan.timeout = Nanos::from_millis(500);
     let begin = Instant::now();
-    let all = scrapes(&[plan], 1);
+    let all = scrapes(&[within(server, 500)], 1);
     assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
     let problem = all[0].result.clone().unwrap_err();
     assert!(!problem.help.is_empty(), "{problem:?}");
@@ -73,10 +82,8 @@ fn a_server_that_does_not_close_behind_its_page_is_told_from_a_slow_one() {
     // OpenMetrics has an end of its own.
     let kind = "application/openmetrics-text; version=1.0.0";
     let whole = Server::start(move |_| Answer::open(kind, b"a 1\n# EOF\n"));
-    let mut plan = plan(&whole, &["a"]);
-    plan.timeout = Nanos::from_millis(2_000);
     let begin = Instant::now();
-    let all = scrapes(&[plan], 1);
+    let all = scrapes(&[within(&whole, 2_000)], 1);
     assert!(all[0].result.is_ok(), "{all:?}");
     assert!(begin.elapsed() < Duration::from_millis(1_500), "{all:?}");
 }
@@ -87,9 +94,7 @@ fn answers_that_are_no_pages_are_told() {
     let told = problem(&refused);
     assert!(told.cause.contains("401") && told.value == "why?", "{told:?}");
     let cut = Server::start(|_| Answer::of("application/openmetrics-text; version=1.0.0", "", b"a 1\n"));
-    let mut plan = plan(&cut, &["a"]);
-    plan.timeout = Nanos::from_millis(500);
-    let all = scrapes(&[plan], 1);
+    let all = scrapes(&[within(&cut, 500)], 1);
     // The series that stood behind the cut would be missing in sums.
     let cut_off = all[0].result.clone().unwrap_err();
     assert!(cut_off.cause.contains("is incomplete"), "{cut_off}");
@@ -136,13 +141,8 @@ fn a_request_that_is_open_at_the_end_is_waited_for_up_to_its_time_out() {
         0 | 1 => Answer::page("a 1\n"),
         _ => Answer::endless(b"\n", pause),
     });
-    let mut hanging = plan(&server, &["a"]);
-    hanging.every = Nanos::from_millis(100);
-    hanging.timeout = Nanos::from_millis(1_500);
-    let control = load::Control::new();
-    let length = Some(Nanos::from_millis(1_000));
-    let all = crate::scrape::scrape(&[hanging], length, &control, &mut Told::default()).unwrap();
-    let summary = &all[0];
+    let hanging = ScrapePlan { every: Nanos::from_millis(100), ..within(&server, 1_500) };
+    let summary = &summaries(&[hanging], Some(1_000), &mut Told::default())[0];
     assert_eq!((summary.completed, summary.failed), (2, 1), "{summary:?}");
     assert_eq!((summary.unanswered, summary.not_sent), (0, 7), "{summary:?}");
     assert_eq!(summary.response.count, 3);
@@ -153,8 +153,7 @@ fn a_request_that_is_open_at_the_end_is_waited_for_up_to_its_time_out() {
         std::thread::sleep(Duration::from_millis(900));
         Answer::page("a 1\n")
     });
-    let length = Some(Nanos::from_millis(100));
-    let all = crate::scrape::scrape(&[plan(&slow, &["a"])], length, &control, &mut Told::default()).unwrap();
+    let all = summaries(&[plan(&slow, &["a"])], Some(100), &mut Told::default());
     assert_eq!((all[0].completed, all[0].unanswered), (1, 0), "{all:?}");
 }
 
@@ -166,14 +165,7 @@ fn a_page_that_never_comes_takes_no_other_with_it() {
         Server::start(move |_| Answer::endless(b"\n", pause)),
         Server::start(|_| Answer::status("403 Forbidden")),
     ];
-    let plans = servers.iter().map(|server| {
-        let mut plan = plan(server, &["a"]);
-        plan.timeout = Nanos::from_millis(300);
-        plan
-    });
-    let plans: Vec<_> = plans.collect();
-    let control = load::Control::new();
-    let all = crate::scrape::scrape(&plans, None, &control, &mut Told::default()).unwrap();
+    let all = summaries(&servers.each_ref().map(|it| within(it, 300)), None, &mut Told::default());
     let [came, hung, refused] = all.as_slice() else {
         panic!("{all:?}");
     };
@@ -197,10 +189,8 @@ fn a_page_that_is_away_is_requested_again_as_long_as_the_time_lasts() {
     refused.url = format!("http://{}/metrics", nobody.local_addr().unwrap()).parse().unwrap();
     drop(nobody);
     let plans = [plan(&server, &["a"]), refused].map(|plan| ScrapePlan { every: Nanos::from_millis(300), ..plan });
-    let control = load::Control::new();
-    let length = Some(Nanos::from_millis(1_400));
     let mut told = Told::default();
-    let all = crate::scrape::scrape(&plans, length, &control, &mut told).unwrap();
+    let all = summaries(&plans, Some(1_400), &mut told);
     let counts: Vec<_> = all.iter().map(|it| (it.completed, it.failed)).collect();
     assert_eq!(counts, [(3, 2), (0, 5)], "{all:?}");
     assert_eq!(told.pages.iter().filter(|came| **came).count(), 3);
