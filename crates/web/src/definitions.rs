@@ -493,6 +493,7 @@ mod tests {
         }
         for (section, name, vhost, path) in [
             ("policies", "a\nb", "/", "/api/policies/%2F/a%0Ab"),
+            ("queues", "a b?é#", "/", "/api/queues/%2F/a%20b%3F%C3%A9%23"),
             ("queues", "...", ".a", "/api/queues/%2Ea/%2E%2E%2E"),
         ] {
             let told = json!({section: [{"name": name, "vhost": vhost}]});

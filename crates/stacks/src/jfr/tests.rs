@@ -139,21 +139,25 @@ fn pool(class: u64, values: &[(u64, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
-/// Constants of a stack `Busy.heavy` below `memcpy`, cut off or not, of the thread `worker`.
-fn constants(before: u64, is_cut: bool) -> Vec<u8> {
-    let mut bytes = [1, 0, 0, before].map(number).concat();
-    bytes.push(0);
-    let pools = [
+/// Constants of these pools, with how far the ones before them are.
+fn of_pools(before: u64, pools: &[Vec<u8>]) -> Vec<u8> {
+    [[1, 0, 0, before, 0, pools.len() as u64].map(number).concat(), pools.concat()].concat()
+}
+
+/// Pools of a stack `Busy.heavy` below `memcpy`, cut off or not, of the thread `worker`.
+fn pools(is_cut: bool) -> Vec<Vec<u8>> {
+    vec![
         pool(SYMBOL, &[(1, text("a/b/Busy")), (2, text("heavy")), (3, text("memcpy")), (4, vec![1])]),
         pool(CLASS, &[(7, number(1)), (8, number(4))]),
         pool(METHOD, &[(1, [number(7), number(2)].concat()), (2, [number(8), number(3)].concat())]),
         pool(KIND, &[(1, text("JIT compiled")), (2, text("Native"))]),
         pool(THREAD, &[(1, [text("os"), text("worker <1>")].concat())]),
         pool(STACK, &[(300, [vec![u8::from(is_cut), 2], number(2), number(2), number(1), number(1)].concat())]),
-    ];
-    bytes.extend(number(pools.len() as u64));
-    bytes.extend(pools.concat());
-    bytes
+    ]
+}
+
+fn constants(before: u64, is_cut: bool) -> Vec<u8> {
+    of_pools(before, &pools(is_cut))
 }
 
 fn sample(ticks: u64, stack: u64) -> Vec<u8> {
@@ -196,14 +200,7 @@ fn with_states(states: &[u64]) -> Vec<u8> {
     fields.push(("state", STATE, true, false));
     let names = ["STATE_DEFAULT", "STATE_RUNNABLE", "STATE_SLEEPING"];
     let names: Vec<_> = (0..).zip(names.map(text)).collect();
-    let mut constants = constants(0, false);
-    // One more pool than there are.
-    let places = constants.len();
-    let pools = constants[4 + 1..places].to_vec();
-    constants.truncate(4 + 1);
-    constants.push(pools[0] + 1);
-    constants.extend(&pools[1..]);
-    constants.extend(pool(STATE, &names));
+    let constants = of_pools(0, &[pools(false), vec![pool(STATE, &names)]].concat());
     let events: Vec<_> =
         (0..).zip(states).map(|(at, state)| [sample(1_000 + at, 300), number(*state)].concat()).collect();
     chunk(&events, &constants, &metadata(&types))
@@ -244,20 +241,15 @@ fn what_cannot_be_read_is_refused_with_its_reason() {
     let types = types();
     let mut deep = types.clone();
     deep.push((30, "deep", vec![("again", 30, false, false)]));
-    let mut endless = [1, 0, 0, 0].map(number).concat();
-    endless.extend([0, 1]);
-    endless.extend(pool(30, &[(1, vec![])]));
-    let forward = [&[1, 0, 0][..], &number(40), &[0, 0]].concat();
+    let endless = of_pools(0, &[pool(30, &[(1, vec![])])]);
+    let forward = of_pools(40, &[]);
     // Constants that reach into those behind them.
     let inner = vec![0x7f; 30];
     let into = constants(0_u64.wrapping_sub(30), false);
     let mut lists = types.clone();
     lists.push((31, "nothing", vec![]));
     lists.push((32, "jdk.types.ThreadGroup", vec![("all", 31, false, true)]));
-    let mut empty = [1, 0, 0, 0].map(number).concat();
-    empty.extend([0, 1]);
-    empty.extend(pool(32, &[(1, number(5))]));
-    empty.extend([0; 9]);
+    let empty = [of_pools(0, &[pool(32, &[(1, number(5))])]), vec![0; 9]].concat();
     let mut old = small();
     old[5] = 1;
     let mut unfinished = small();
