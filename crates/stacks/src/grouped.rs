@@ -323,19 +323,15 @@ mod tests {
         builder.profile
     }
 
-    fn weights(profile: &Profile) -> Vec<(String, u64)> {
-        profile.functions().into_iter().map(|it| (it.share.function, it.self_weight)).collect()
-    }
-
     #[test]
     fn times_are_split_by_why_and_by_whom_they_were_ended() {
-        let row = |name: &str, weight| (name.to_owned(), weight);
+        let row = |name: &str, weight| row(name, weight, weight);
         let profile = waiting();
         assert!(profile.is_consistent());
         let wanted = [row("unknown", 5), row("thread of the same process", 4), row("timer", 4), row("network", 2)];
-        assert_eq!(weights(&profile.by_wait(WaitBy::Reason)), wanted);
+        assert_eq!(rows(&profile.by_wait(WaitBy::Reason)), wanted);
         let wanted = [row("[unknown]", 5), row("[timer]", 4), row("a", 3), row("b", 3)];
-        assert_eq!(weights(&profile.by_wait(WaitBy::Waker)), wanted);
+        assert_eq!(rows(&profile.by_wait(WaitBy::Waker)), wanted);
     }
 
     #[test]
@@ -367,7 +363,7 @@ mod tests {
         profile.header = ProfileHeader::new(Time(0), 0);
         profile.header.event = "off-cpu".into();
         profile.header.unit = "nanoseconds".into();
-        let reasons = |profile: &Profile| [WaitBy::Reason, WaitBy::Waker].map(|by| weights(&profile.by_wait(by)));
+        let reasons = |profile: &Profile| [WaitBy::Reason, WaitBy::Waker].map(|by| rows(&profile.by_wait(by)));
         let wanted = reasons(&profile);
         let (_dir, paths) = stored(&profile);
         for path in paths {
@@ -378,8 +374,8 @@ mod tests {
         let mut merge = Merge::default();
         merge.add(profile.clone());
         merge.add(profile);
-        let twice = reasons(&merge.finish());
-        let doubled = wanted.map(|rows| rows.into_iter().map(|(name, weight)| (name, 2 * weight)).collect::<Vec<_>>());
-        assert_eq!(twice, doubled);
+        let twice = |(name, own, total): (String, u64, u64)| (name, 2 * own, 2 * total);
+        let doubled = wanted.map(|rows| rows.into_iter().map(twice).collect::<Vec<_>>());
+        assert_eq!(reasons(&merge.finish()), doubled);
     }
 }

@@ -28,6 +28,10 @@ fn of_processes(processes: Vec<ErlangProcess>) -> Profile {
     profile
 }
 
+fn times(profile: &Profile) -> Vec<u64> {
+    profile.samples.iter().map(|it| it.t).collect()
+}
+
 /// Rows of work, each with its number of processes.
 fn work(profile: &Profile, by: WorkBy) -> Vec<String> {
     let rows = profile.work(by).into_iter();
@@ -92,7 +96,6 @@ fn the_summary_says_how_far_the_profile_can_be_trusted() {
 #[test]
 fn times_that_count_from_a_later_instant_are_earlier() {
     let mut profile = profile(&[("t;a", 1), ("t;b", 1), ("t;c", 1)]);
-    let times = |profile: &Profile| profile.samples.iter().map(|it| it.t).collect::<Vec<_>>();
     let before = times(&profile);
     // Nobody knows when it was taken.
     profile.header.origin = Time(0);
@@ -109,8 +112,7 @@ fn times_that_count_from_a_later_instant_are_earlier() {
 #[test]
 fn a_window_takes_its_first_moment_and_not_its_end() {
     let window = small().window(1_000_000, 3_000_000);
-    let times: Vec<_> = window.samples.iter().map(|s| s.t).collect();
-    assert_eq!(times, [1_000_000, 2_000_000]);
+    assert_eq!(times(&window), [1_000_000, 2_000_000]);
     assert_eq!(window.span, Some((1_000_000, 3_000_000)));
     assert!(window.is_consistent());
     assert_eq!(window.total_weight(), 3);
@@ -147,7 +149,6 @@ fn every_sample_is_inside_of_some_window_or_outside_of_all() {
     // They overlap, one is empty, and one lies beyond the end.
     let windows = [(1_000_000, 3_000_000), (2_000_000, 3_000_000), (0, 0), (u64::MAX - 1, u64::MAX)];
     let (inside, outside) = whole.clone().split(&windows);
-    let times = |of: &Profile| of.samples.iter().map(|s| s.t).collect::<Vec<_>>();
     assert_eq!(times(&inside), [1_000_000, 2_000_000]);
     assert_eq!(inside.samples.len() + outside.samples.len(), whole.samples.len());
     assert!(times(&outside).iter().all(|t| !times(&inside).contains(t)));
