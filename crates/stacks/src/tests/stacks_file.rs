@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use measure::Time;
+use tempfile::TempDir;
 
 use super::{file, small};
 use crate::{ErlangProcess, Footer, Frame, Profile, ProfileHeader, Sample, StacksWriter};
@@ -33,18 +34,19 @@ fn write(profile: &Profile, mut writer: StacksWriter) -> io::Result<()> {
     writer.finish(Footer { from, to, own_cpu_ns, copied_bytes, cpu_share, ..Footer::default() })
 }
 
-fn written(path: &Path) -> Profile {
+/// A profile that was written, and its file in a folder of its own.
+fn written() -> (TempDir, PathBuf, Profile) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("cpu.stacks");
     let profile = small();
-    let writer = StacksWriter::create(path, profile.header.clone()).unwrap();
+    let writer = StacksWriter::create(&path, profile.header.clone()).unwrap();
     write(&profile, writer).unwrap();
-    profile
+    (dir, path, profile)
 }
 
 #[test]
 fn what_was_written_is_read_back() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("cpu.stacks");
-    let mut wanted = written(&path);
+    let (_dir, path, mut wanted) = written();
     wanted.lost = 5;
     wanted.throttled = 1;
     wanted.notes = vec!["a \"note\"\nof two lines".into()];
@@ -55,9 +57,7 @@ fn what_was_written_is_read_back() {
 
 #[test]
 fn a_file_cut_off_anywhere_is_read_up_to_its_last_whole_line() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("cpu.stacks");
-    let whole = written(&path);
+    let (_dir, path, whole) = written();
     let bytes = std::fs::read(&path).unwrap();
     let header = bytes.iter().position(|&byte| byte == b'\n').unwrap() + 1;
     let mut most = 0;
@@ -79,9 +79,7 @@ fn a_file_cut_off_anywhere_is_read_up_to_its_last_whole_line() {
 
 #[test]
 fn everything_before_a_damaged_line_is_read() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("cpu.stacks");
-    let whole = written(&path);
+    let (_dir, path, whole) = written();
     let text = std::fs::read_to_string(&path).unwrap();
     let at = text.match_indices("{\"sample\"").nth(2).unwrap().0;
     for bad in [
@@ -152,9 +150,7 @@ fn the_header_can_be_completed_until_the_first_line() {
 
 #[test]
 fn a_profile_that_was_cut_replaces_its_file() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("cpu.stacks");
-    written(&path);
+    let (dir, path, _) = written();
     let cut = Profile::open(&path).unwrap().window(1_000_000, 3_000_000);
     cut.write_stacks(&path).unwrap();
     let read = Profile::open(&path).unwrap();
