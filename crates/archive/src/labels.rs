@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_written_and_read() {
+    fn labels_are_written_and_read_and_what_is_no_tag_is_refused_also_in_a_file() {
         let dir = tempfile::tempdir().unwrap();
         assert!(Labels::read(dir.path()).unwrap().is_empty());
         let labels = Labels {
@@ -125,17 +125,12 @@ mod tests {
         };
         labels.write(dir.path()).unwrap();
         assert_eq!(Labels::read(dir.path()).unwrap(), labels);
-    }
-
-    #[test]
-    fn what_is_no_tag_is_refused_also_in_a_file() {
         for wrong in ["", "two words", "a,b", "\u{1b}[31m", &"x".repeat(41)] {
             assert!(wrong.parse::<Tag>().is_err(), "{wrong:?}");
         }
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join(file::LABELS), r#"{"tags": ["a b"]}"#).unwrap();
-        assert!(Labels::read(dir.path()).is_err());
-        std::fs::write(dir.path().join(file::LABELS), "{").unwrap();
-        assert!(Labels::read(dir.path()).is_err());
+        for wrong in [r#"{"tags": ["a b"]}"#, "{"] {
+            std::fs::write(dir.path().join(file::LABELS), wrong).unwrap();
+            assert!(Labels::read(dir.path()).is_err());
+        }
     }
 }

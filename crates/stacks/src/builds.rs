@@ -117,14 +117,11 @@ impl Profile {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read as _;
-
     use measure::Time;
 
     use super::super::merge::Merge;
     use super::super::model::ProfileHeader;
-    use super::super::pprof;
-    use super::super::tests::profile;
+    use super::super::tests::{profile, stored};
     use super::*;
 
     fn of(stacks: &[(&str, usize)]) -> Profile {
@@ -155,8 +152,9 @@ mod tests {
     #[test]
     fn samples_that_were_added_up_are_as_many_as_their_weight() {
         let [a, b] = [1, 2].map(|number| {
-            let near = ["f-0x", "g+0x"].map(|it| format!("t;start;[near {it}{number}]"));
-            profile(&[(&near[0], 100), (&near[1], 50), ("t;start;named", 850)])
+            let mut profile = build(number, [1, 1, 1]);
+            profile.samples.iter_mut().zip([100, 50, 850]).for_each(|(sample, weight)| sample.weight = weight);
+            profile
         });
         assert_eq!(a.other_builds(&b), ["broker"]);
     }
@@ -198,17 +196,10 @@ mod tests {
         let mut profile = build(1, [1, 1, 1]);
         profile.header = ProfileHeader::new(Time(0), 0);
         profile.builds.add("broker", "0a1b");
-        let packed = profile.to_pprof().expect("a message");
-        let mut bytes = Vec::new();
-        let mut unpacked = flate2::read::GzDecoder::new(&*packed);
-        unpacked.read_to_end(&mut bytes).expect("gzip");
-        let read = pprof::read(&bytes).expect("a profile");
-        assert_eq!(read.builds, profile.builds);
-        let dir = tempfile::tempdir().expect("a folder");
-        let file = dir.path().join("cpu.stacks");
-        profile.write_stacks(&file).expect("written");
-        let read = Profile::open(&file).expect("a profile");
-        assert_eq!(read.builds, profile.builds);
+        let (_dir, paths) = stored(&profile);
+        for path in paths {
+            assert_eq!(Profile::open(&path).expect("a profile").builds, profile.builds, "{path:?}");
+        }
         let mut merge = Merge::default();
         merge.add(profile.clone());
         merge.add(profile.clone());
@@ -216,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hardly_sampled_tells_no_build() {
+    fn what_is_hardly_sampled_or_of_no_file_tells_no_build() {
         let none = |a: &Profile, b: &Profile| {
             assert!(a.other_builds(b).is_empty() && b.other_builds(a).is_empty());
         };
@@ -227,6 +218,11 @@ mod tests {
         none(&build(1, [1, 0, 100]), &build(1, [20, 20, 960]));
         // One function that one side alone calls is no other build.
         none(&build(1, [100, 0, 900]), &build(1, [100, 90, 810]));
+        let of_no_file = [build(1, [50, 50, 0]), build(2, [50, 50, 0])].map(|mut profile| {
+            profile.frames.iter_mut().for_each(|it| it.module.clear());
+            profile
+        });
+        none(&of_no_file[0], &of_no_file[1]);
     }
 
     #[test]
@@ -244,14 +240,5 @@ mod tests {
             one.functions().into_iter().map(|it| it.share.function).collect::<Vec<_>>()
         };
         assert_eq!(names(&a), names(&b));
-    }
-
-    #[test]
-    fn functions_of_no_file_are_of_no_build() {
-        let mut profiles = [build(1, [50, 50, 0]), build(2, [50, 50, 0])];
-        for frame in profiles.iter_mut().flat_map(|it| &mut it.frames) {
-            frame.module.clear();
-        }
-        assert!(profiles[0].other_builds(&profiles[1]).is_empty());
     }
 }

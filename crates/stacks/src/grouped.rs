@@ -215,7 +215,7 @@ mod tests {
     use measure::Time;
 
     use super::*;
-    use crate::tests::{row, rows};
+    use crate::tests::{row, rows, stored};
     use crate::{Builder, ErlangProcess, Merge, ProfileHeader, Sample};
 
     fn profile() -> Profile {
@@ -245,7 +245,8 @@ mod tests {
     }
 
     #[test]
-    fn modules_count_once_in_a_stack() {
+    fn modules_count_once_in_a_stack_and_threads_of_a_group_are_one() {
+        assert_eq!(rows(&profile().by_thread_group()), [row("scheduler", 7, 7), row("aux", 3, 3)]);
         assert_eq!(
             rows(&profile().by_module()),
             [
@@ -270,26 +271,18 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_rows_with_the_shares_that_they_have() {
+    fn classes_and_functions_of_the_language_are_rows_with_the_shares_of_their_tables() {
         let profile = profile();
-        let rows: Vec<_> = rows(&profile.by_class());
-        let classes = profile.class_shares();
-        assert_eq!(rows.len(), classes.len());
-        for class in classes {
-            let of = row(class.class.name(), class.weight, class.weight);
-            assert!(rows.contains(&of), "{of:?} in {rows:?}");
-        }
-    }
-
-    #[test]
-    fn functions_of_the_language_are_rows_with_the_shares_of_their_table() {
-        let profile = profile();
-        let rows = rows(&profile.by_language_function().unwrap());
-        let expected = profile.language_functions();
-        assert_eq!(rows.len(), expected.len(), "{rows:?}");
-        for of in expected {
-            let of = row(&of.function, of.weight, of.weight);
-            assert!(rows.contains(&of), "{of:?} in {rows:?}");
+        let classes = profile.class_shares().into_iter().map(|it| row(it.class.name(), it.weight, it.weight));
+        let functions = profile.language_functions().into_iter().map(|it| row(&it.function, it.weight, it.weight));
+        for (grouped, mut wanted) in [
+            (profile.by_class(), classes.collect::<Vec<_>>()),
+            (profile.by_language_function().unwrap(), functions.collect()),
+        ] {
+            let mut found = rows(&grouped);
+            found.sort();
+            wanted.sort();
+            assert_eq!(found, wanted);
         }
         assert_eq!(Profile::default().by_language_function(), None);
     }
@@ -308,12 +301,6 @@ mod tests {
             rows(&profile.by_work(WorkBy::Process)),
             [row("queue orders", 7, 7), row("no Erlang process", 3, 3)]
         );
-    }
-
-    #[test]
-    fn threads_of_a_group_are_one_row() {
-        let rows = rows(&profile().by_thread_group());
-        assert_eq!(rows, [row("scheduler", 7, 7), row("aux", 3, 3)]);
     }
 
     fn waiting() -> Profile {
@@ -336,19 +323,15 @@ mod tests {
         builder.profile
     }
 
-    fn weights(profile: &Profile) -> Vec<(String, u64)> {
-        profile.functions().into_iter().map(|it| (it.share.function, it.self_weight)).collect()
-    }
-
     #[test]
     fn times_are_split_by_why_and_by_whom_they_were_ended() {
-        let row = |name: &str, weight| (name.to_owned(), weight);
+        let row = |name: &str, weight| row(name, weight, weight);
         let profile = waiting();
         assert!(profile.is_consistent());
         let wanted = [row("unknown", 5), row("thread of the same process", 4), row("timer", 4), row("network", 2)];
-        assert_eq!(weights(&profile.by_wait(WaitBy::Reason)), wanted);
+        assert_eq!(rows(&profile.by_wait(WaitBy::Reason)), wanted);
         let wanted = [row("[unknown]", 5), row("[timer]", 4), row("a", 3), row("b", 3)];
-        assert_eq!(weights(&profile.by_wait(WaitBy::Waker)), wanted);
+        assert_eq!(rows(&profile.by_wait(WaitBy::Waker)), wanted);
     }
 
     #[test]
@@ -376,26 +359,23 @@ mod tests {
 
     #[test]
     fn reasons_are_kept_in_files_and_when_periods_become_one() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = |name: &str| dir.path().join(name);
         let mut profile = waiting();
         profile.header = ProfileHeader::new(Time(0), 0);
         profile.header.event = "off-cpu".into();
         profile.header.unit = "nanoseconds".into();
-        profile.write_stacks(&path("off-cpu.stacks")).unwrap();
-        std::fs::write(path("off-cpu.pb.gz"), profile.to_pprof().unwrap()).unwrap();
-        let reasons = |profile: &Profile| [WaitBy::Reason, WaitBy::Waker].map(|by| weights(&profile.by_wait(by)));
+        let reasons = |profile: &Profile| [WaitBy::Reason, WaitBy::Waker].map(|by| rows(&profile.by_wait(by)));
         let wanted = reasons(&profile);
-        for name in ["off-cpu.stacks", "off-cpu.pb.gz"] {
-            let read = Profile::open(path(name)).unwrap();
+        let (_dir, paths) = stored(&profile);
+        for path in paths {
+            let read = Profile::open(&path).unwrap();
             assert!(read.is_consistent());
-            assert_eq!(reasons(&read), wanted, "{name}");
+            assert_eq!(reasons(&read), wanted, "{path:?}");
         }
         let mut merge = Merge::default();
         merge.add(profile.clone());
         merge.add(profile);
-        let twice = reasons(&merge.finish());
-        let doubled = wanted.map(|rows| rows.into_iter().map(|(name, weight)| (name, 2 * weight)).collect::<Vec<_>>());
-        assert_eq!(twice, doubled);
+        let twice = |(name, own, total): (String, u64, u64)| (name, 2 * own, 2 * total);
+        let doubled = wanted.map(|rows| rows.into_iter().map(twice).collect::<Vec<_>>());
+        assert_eq!(reasons(&merge.finish()), doubled);
     }
 }

@@ -467,14 +467,10 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_were_added_up_are_their_own_squares() {
-        let profile = profile(&[("t;f", 7), ("t;g", 3)]);
-        let squares = profile.squares();
+    fn times_and_bytes_are_squared_and_fit_and_samples_that_were_added_up_are_their_own_squares() {
+        let added_up = profile(&[("t;f", 7), ("t;g", 3)]);
+        let squares = added_up.squares();
         assert_eq!((squares.profile.total_weight(), squares.scale), (10, 1.0));
-    }
-
-    #[test]
-    fn times_and_bytes_are_squared_and_fit() {
         let mut profile = profile(&[("t;f", 3_000_000_000), ("t;g", 4_000_000_000)]);
         profile.header.unit = "nanoseconds".into();
         let squares = profile.squares();

@@ -159,6 +159,8 @@ mod tests {
             ("f<n>g", "f12g", Some("")),
             ("f<n>g", "fg", None),
             ("<", "<", Some("")),
+            ("a<n>", "a1b", None),
+            ("a<n>", "ba1", None),
         ] {
             assert_eq!(captured(pattern, name).as_deref(), wanted, "{pattern} {name}");
         }

@@ -412,6 +412,12 @@ mod tests {
         }
     }
 
+    /// Paths of what a section of these definitions names.
+    fn paths_of(told: &Value, section: &'static str, vhost: Option<&str>) -> Result<Vec<String>, Problem> {
+        let definitions = Definitions::parse(told.to_string().as_bytes(), "x").unwrap();
+        paths(&definitions, section, vhost)
+    }
+
     #[test]
     fn what_is_written_is_read_again() {
         let made = Definitions::generate(&options(11));
@@ -466,37 +472,32 @@ mod tests {
 
     #[test]
     fn the_brokers_own_exchanges_are_not_deleted() {
-        let text = br#"{"exchanges": [{"name": "", "vhost": "/"}, {"name": "amq.topic", "vhost": "/"},
-            {"name": "x/y", "vhost": "v"}], "queues": [{"name": "q"}]}"#;
-        let definitions = Definitions::parse(text, "x").unwrap();
-        let exchanges = paths(&definitions, "exchanges", None).unwrap();
-        assert_eq!(exchanges, ["/api/exchanges/v/x%2Fy"]);
-        assert!(paths(&definitions, "queues", None).is_err());
-        let queues = paths(&definitions, "queues", Some("/")).unwrap();
-        assert_eq!(queues, ["/api/queues/%2F/q"]);
+        let told = json!({"exchanges": [{"name": "", "vhost": "/"}, {"name": "amq.topic", "vhost": "/"},
+            {"name": "x/y", "vhost": "v"}], "queues": [{"name": "q"}]});
+        assert_eq!(paths_of(&told, "exchanges", None).unwrap(), ["/api/exchanges/v/x%2Fy"]);
+        assert!(paths_of(&told, "queues", None).is_err());
+        assert_eq!(paths_of(&told, "queues", Some("/")).unwrap(), ["/api/queues/%2F/q"]);
     }
 
     #[test]
     fn what_no_path_can_name_is_told_before_anything_is_deleted() {
         for (name, vhost) in [(".", "/"), ("..", "/"), ("q", "..")] {
-            let text = json!({"queues": [{"name": "q", "vhost": "/"}, {"name": name, "vhost": vhost}]});
-            let definitions = Definitions::parse(text.to_string().as_bytes(), "x").unwrap();
-            let problem = paths(&definitions, "queues", None).unwrap_err();
+            let told = json!({"queues": [{"name": "q", "vhost": "/"}, {"name": name, "vhost": vhost}]});
+            let problem = paths_of(&told, "queues", None).unwrap_err();
             assert!(problem.value.contains(name), "{problem:?}");
         }
         for (section, name) in [("queues", "n\nl"), ("queues", "nl\r"), ("exchanges", "\r\n")] {
-            let text = json!({section: [{"name": "nl", "vhost": "/"}, {"name": name, "vhost": "/"}]});
-            let definitions = Definitions::parse(text.to_string().as_bytes(), "x").unwrap();
-            let problem = paths(&definitions, section, None).unwrap_err();
+            let told = json!({section: [{"name": "nl", "vhost": "/"}, {"name": name, "vhost": "/"}]});
+            let problem = paths_of(&told, section, None).unwrap_err();
             assert!(problem.cause.contains("line breaks"), "{problem:?}");
         }
-        let text = br#"{"policies": [{"name": "a\nb", "vhost": "/"}]}"#;
-        let definitions = Definitions::parse(text, "x").unwrap();
-        let policies = paths(&definitions, "policies", None).unwrap();
-        assert_eq!(policies, ["/api/policies/%2F/a%0Ab"]);
-        let text = br#"{"queues": [{"name": "...", "vhost": ".a"}]}"#;
-        let definitions = Definitions::parse(text, "x").unwrap();
-        let queues = paths(&definitions, "queues", None).unwrap();
-        assert_eq!(queues, ["/api/queues/%2Ea/%2E%2E%2E"]);
+        for (section, name, vhost, path) in [
+            ("policies", "a\nb", "/", "/api/policies/%2F/a%0Ab"),
+            ("queues", "a b?é#", "/", "/api/queues/%2F/a%20b%3F%C3%A9%23"),
+            ("queues", "...", ".a", "/api/queues/%2Ea/%2E%2E%2E"),
+        ] {
+            let told = json!({section: [{"name": name, "vhost": vhost}]});
+            assert_eq!(paths_of(&told, section, None).unwrap(), [path]);
+        }
     }
 }

@@ -31,6 +31,8 @@ fn passwords_in_text_are_hidden() {
         ("two http://a:b@c/ and amqp://d:e@f", "two http://a:***@c/ and amqp://d:***@f"),
         ("http://c/x?token=s3cret&y=1", "http://c/x?token=***&y=1"),
         ("broker.password=two, words", "broker.password=***"),
+        ("a=1 password='my s3cret' b=2", "a=1 password=*** b=2"),
+        ("a=1 password='my s3 cret", "a=1 password=***"),
     ] {
         assert_eq!(text(given), kept);
     }
@@ -198,15 +200,6 @@ fn what_is_within_addresses_and_lists_is_hidden() {
         ("a=[1,2]", "a=[1,2]"),
     ] {
         assert_eq!(arguments(given), kept);
-    }
-}
-
-#[test]
-fn what_is_in_quotes_behind_a_name_of_a_secret_is_hidden_to_their_end() {
-    for (given, kept) in
-        [("a=1 password='my s3cret' b=2", "a=1 password=*** b=2"), ("a=1 password='my s3 cret", "a=1 password=***")]
-    {
-        assert_eq!(text(given), kept);
     }
 }
 

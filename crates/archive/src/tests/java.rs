@@ -1,7 +1,5 @@
 //! Java's HdrHistogram reads our log and finds the same percentiles.
 
-use std::process::Command;
-
 use super::common;
 use crate::{RunReader, RunState, RunWriter, file};
 use measure::{Metric, Phase};
@@ -18,24 +16,9 @@ fn javas_histogram_log_processor_finds_the_same_percentiles() {
         ("ack_response", Phase::Measure, Metric::ACK_RESPONSE),
         ("warmup_send_ack", Phase::Warmup, Metric::SEND_ACK),
     ] {
-        let out = Command::new("java")
-            .args(["-cp", jar, "org.HdrHistogram.HistogramLogProcessor", "-csv"])
-            // Values as they are, in nanoseconds.
-            .args(["-outputValueUnitRatio", "1", "-tag", tag, "-i"])
-            .arg(writer.dir().join(file::HISTOGRAMS))
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&out.stdout).into_owned();
-        let errors = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert!(out.status.success() && errors.is_empty(), "{text}{errors}");
         let ours = run.merged(phase).unwrap().histogram(metric).clone();
-        // "Value","Percentile","TotalCount","1/(1-Percentile)"
-        let rows: Vec<Vec<f64>> = text
-            .lines()
-            .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()))
-            .map(|line| line.split(',').map(|n| n.parse().unwrap_or(f64::INFINITY)).collect())
-            .collect();
-        assert!(rows.len() > 50, "{tag}: {text}");
+        let rows = common::processor_rows(jar, &writer.dir().join(file::HISTOGRAMS), tag);
+        assert!(rows.len() > 50, "{tag}");
         // At quantile 0 Java names the upper edge of the first bucket, Rust the lower.
         for row in rows.iter().filter(|row| row[1] > 0.0) {
             let (java, quantile, below) = (row[0] as u64, row[1], row[2] as u64);

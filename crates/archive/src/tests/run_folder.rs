@@ -19,7 +19,7 @@ fn written(state: RunState) -> (TempDir, RunWriter) {
 }
 
 #[test]
-fn a_whole_run_reads_back_equal() {
+fn a_whole_run_reads_back_equal_and_its_warm_up_stays_apart() {
     let (_runs, writer) = written(RunState::Complete);
     assert!(writer.id().starts_with("2026-11-21T00-12-33Z-stream-publish-"), "{}", writer.id());
     let run = RunReader::open(writer.dir()).unwrap();
@@ -31,12 +31,6 @@ fn a_whole_run_reads_back_equal() {
     let mut log = run.histograms().unwrap();
     assert_eq!(log.by_ref().count(), 8);
     assert_eq!(log.notes(), Vec::<String>::new());
-}
-
-#[test]
-fn histograms_of_the_warm_up_stay_apart() {
-    let (_runs, writer) = written(RunState::Complete);
-    let run = RunReader::open(writer.dir()).unwrap();
     let warmup = run.merged(Phase::Warmup).unwrap();
     let counted = run.merged(Phase::Measure).unwrap();
     assert_eq!(warmup.histogram(Metric::SEND_ACK).len(), 1_000);
@@ -57,6 +51,8 @@ fn histograms_of_the_warm_up_stay_apart() {
 fn every_file_may_end_at_any_byte() {
     let (_runs, writer) = written(RunState::Running);
     let dir = writer.dir();
+    let notes = RunReader::open(dir).unwrap().notes;
+    assert_eq!(notes, ["the run goes on or was cut off: no end is recorded after 4 s"]);
     for name in [file::RECORD, file::SERIES, file::HISTOGRAMS] {
         let path = dir.join(name);
         let whole = fs::read(&path).unwrap();
@@ -82,13 +78,6 @@ fn every_file_may_end_at_any_byte() {
         assert!(name == file::HISTOGRAMS || run.notes.iter().any(|note| note.contains(name)));
         fs::write(&path, &whole).unwrap();
     }
-}
-
-#[test]
-fn a_run_under_way_says_so() {
-    let (_runs, writer) = written(RunState::Running);
-    let run = RunReader::open(writer.dir()).unwrap();
-    assert_eq!(run.notes, ["the run goes on or was cut off: no end is recorded after 4 s"]);
 }
 
 #[test]
@@ -135,12 +124,15 @@ fn other_versions_are_refused_by_name() {
 }
 
 #[test]
-fn other_folders_are_no_runs() {
+fn other_folders_are_no_runs_and_files_no_folders() {
     let folder = tempfile::tempdir().unwrap();
     assert!(matches!(RunReader::open(folder.path()), Err(Error::NotARun { .. })));
     let missing = folder.path().join("missing");
     assert!(matches!(RunReader::open(&missing), Err(Error::Io { .. })));
     assert!(list_runs(&missing).unwrap().is_empty());
+    let taken = folder.path().join("file");
+    fs::write(&taken, "").unwrap();
+    testkit::assert_has(RunWriter::create(&taken, "run", CREATED).unwrap_err().to_string(), ["file"]);
 }
 
 #[test]
@@ -174,35 +166,23 @@ fn two_runs_of_one_second_get_two_folders() {
 }
 
 #[test]
-fn a_full_disk_becomes_one_warning_and_the_rest_is_written() {
-    let runs = tempfile::tempdir().unwrap();
-    let mut writer = RunWriter::create(runs.path(), "run", CREATED).unwrap();
-    std::os::unix::fs::symlink("/dev/full", writer.dir().join(file::SERIES)).unwrap();
-    write_run(&mut writer, RunState::Complete);
-    let [warning] = writer.warnings() else { panic!("{:?}", writer.warnings()) };
-    let Finding::ArchiveIncomplete { file: name, why, .. } = &warning.finding else { panic!("{warning:?}") };
-    assert_eq!(name, "series.jsonl");
-    assert!(why.contains("No space left"), "{why}");
-    assert_eq!(list_runs(runs.path()).unwrap()[0].record.as_ref().unwrap().id, writer.id());
-}
-
-#[test]
-fn a_removed_folder_becomes_one_warning() {
-    let runs = tempfile::tempdir().unwrap();
-    let mut writer = RunWriter::create(runs.path(), "run", CREATED).unwrap();
-    fs::remove_dir(writer.dir()).unwrap();
-    write_run(&mut writer, RunState::Complete);
-    let [warning] = writer.warnings() else { panic!("{:?}", writer.warnings()) };
-    let Finding::ArchiveIncomplete { why, .. } = &warning.finding else { panic!("{warning:?}") };
-    assert!(why.contains("No such file"), "{why}");
-}
-
-#[test]
-fn a_folder_that_cannot_be_made_is_an_error_with_its_path() {
-    let runs = tempfile::tempdir().unwrap();
-    let taken = runs.path().join("file");
-    fs::write(&taken, "").unwrap();
-    testkit::assert_has(RunWriter::create(&taken, "run", CREATED).unwrap_err().to_string(), ["file"]);
+fn what_cannot_be_written_becomes_one_warning_and_the_rest_is_written() {
+    for (reason, is_removed) in [("No space left", false), ("No such file", true)] {
+        let runs = tempfile::tempdir().unwrap();
+        let mut writer = RunWriter::create(runs.path(), "run", CREATED).unwrap();
+        match is_removed {
+            true => fs::remove_dir(writer.dir()).unwrap(),
+            false => std::os::unix::fs::symlink("/dev/full", writer.dir().join(file::SERIES)).unwrap(),
+        }
+        write_run(&mut writer, RunState::Complete);
+        let [warning] = writer.warnings() else { panic!("{:?}", writer.warnings()) };
+        let Finding::ArchiveIncomplete { file: name, why, .. } = &warning.finding else { panic!("{warning:?}") };
+        assert!(why.contains(reason), "{why}");
+        if !is_removed {
+            assert_eq!(name, "series.jsonl");
+            assert_eq!(list_runs(runs.path()).unwrap()[0].record.as_ref().unwrap().id, writer.id());
+        }
+    }
 }
 
 #[test]

@@ -24,11 +24,7 @@ fn text(text: &str) -> Vec<u8> {
     [vec![3], number(text.len() as u64), text.as_bytes().to_vec()].concat()
 }
 
-/// A field: name, type, whether constants or any number of values.
-type Field = (&'static str, u64, bool, bool);
-
 const STACK: u64 = 10;
-const FRAME: u64 = 11;
 const METHOD: u64 = 12;
 const CLASS: u64 = 13;
 const SYMBOL: u64 = 14;
@@ -37,29 +33,19 @@ const THREAD: u64 = 16;
 const STATE: u64 = 17;
 const SAMPLE: u64 = 20;
 
-fn types() -> Vec<(u64, &'static str, Vec<Field>)> {
-    vec![
-        (1, "long", vec![]),
-        (2, "java.lang.String", vec![]),
-        (3, "boolean", vec![]),
-        (STACK, "jdk.types.StackTrace", vec![("truncated", 3, false, false), ("frames", FRAME, false, true)]),
-        (FRAME, "jdk.types.StackFrame", vec![("method", METHOD, true, false), ("type", KIND, true, false)]),
-        (METHOD, "jdk.types.Method", vec![("type", CLASS, true, false), ("name", SYMBOL, true, false)]),
-        (CLASS, "java.lang.Class", vec![("name", SYMBOL, true, false)]),
-        (SYMBOL, "jdk.types.Symbol", vec![("string", 2, false, false)]),
-        (KIND, "jdk.types.FrameType", vec![("description", 2, false, false)]),
-        (THREAD, "java.lang.Thread", vec![("osName", 2, false, false), ("javaName", 2, false, false)]),
-        (
-            SAMPLE,
-            "jdk.ExecutionSample",
-            vec![
-                ("startTime", 1, false, false),
-                ("sampledThread", THREAD, true, false),
-                ("stackTrace", STACK, true, false),
-            ],
-        ),
-    ]
-}
+/// A type a line: its number and name, and its fields with theirs, which are constants (`*`) or any number of values.
+const TYPES: &str = "\
+1 long
+2 java.lang.String
+3 boolean
+10 jdk.types.StackTrace truncated:3 frames:11[]
+11 jdk.types.StackFrame method:12* type:15*
+12 jdk.types.Method type:13* name:14*
+13 java.lang.Class name:14*
+14 jdk.types.Symbol string:2
+15 jdk.types.FrameType description:2
+16 java.lang.Thread osName:2 javaName:2
+20 jdk.ExecutionSample startTime:1 sampledThread:16* stackTrace:10*";
 
 /// An element with its attributes and what is inside it.
 fn element(texts: &mut Vec<String>, name: &str, attributes: &[(&str, String)], inside: &[Vec<u8>]) -> Vec<u8> {
@@ -81,20 +67,24 @@ fn element(texts: &mut Vec<String>, name: &str, attributes: &[(&str, String)], i
     bytes
 }
 
-fn metadata(types: &[(u64, &'static str, Vec<Field>)]) -> Vec<u8> {
+fn metadata(types: &str) -> Vec<u8> {
     let mut texts = Vec::new();
     let mut classes = Vec::new();
-    for (id, name, fields) in types {
-        let fields: Vec<_> = fields
-            .iter()
-            .map(|(name, class, is_constant, is_array)| {
-                let mut attributes = vec![("name", (*name).to_owned()), ("class", class.to_string())];
-                attributes.extend(is_constant.then(|| ("constantPool", "true".to_owned())));
-                attributes.extend(is_array.then(|| ("dimension", "1".to_owned())));
+    for line in types.lines() {
+        let (id, line) = line.split_once(' ').expect("a number");
+        let mut words = line.split(' ');
+        let name = words.next().expect("a name");
+        let fields: Vec<_> = words
+            .map(|field| {
+                let (name, class) = field.split_once(':').expect("a type");
+                let id = class.trim_end_matches(['*', '[', ']']);
+                let mut attributes = vec![("name", name.to_owned()), ("class", id.to_owned())];
+                attributes.extend(class.ends_with('*').then(|| ("constantPool", "true".to_owned())));
+                attributes.extend(class.ends_with(']').then(|| ("dimension", "1".to_owned())));
                 element(&mut texts, "field", &attributes, &[])
             })
             .collect();
-        let attributes = [("id", id.to_string()), ("name", (*name).to_owned())];
+        let attributes = [("id", id.to_owned()), ("name", name.to_owned())];
         classes.push(element(&mut texts, "class", &attributes, &fields));
     }
     let all = element(&mut texts, "metadata", &[], &classes);
@@ -139,21 +129,25 @@ fn pool(class: u64, values: &[(u64, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
-/// Constants of a stack `Busy.heavy` below `memcpy`, cut off or not, of the thread `worker`.
-fn constants(before: u64, is_cut: bool) -> Vec<u8> {
-    let mut bytes = [1, 0, 0, before].map(number).concat();
-    bytes.push(0);
-    let pools = [
+/// Constants of these pools, with how far the ones before them are.
+fn of_pools(before: u64, pools: &[Vec<u8>]) -> Vec<u8> {
+    [[1, 0, 0, before, 0, pools.len() as u64].map(number).concat(), pools.concat()].concat()
+}
+
+/// Pools of a stack `Busy.heavy` below `memcpy`, cut off or not, of the thread `worker`.
+fn pools(is_cut: bool) -> Vec<Vec<u8>> {
+    vec![
         pool(SYMBOL, &[(1, text("a/b/Busy")), (2, text("heavy")), (3, text("memcpy")), (4, vec![1])]),
         pool(CLASS, &[(7, number(1)), (8, number(4))]),
         pool(METHOD, &[(1, [number(7), number(2)].concat()), (2, [number(8), number(3)].concat())]),
         pool(KIND, &[(1, text("JIT compiled")), (2, text("Native"))]),
         pool(THREAD, &[(1, [text("os"), text("worker <1>")].concat())]),
         pool(STACK, &[(300, [vec![u8::from(is_cut), 2], number(2), number(2), number(1), number(1)].concat())]),
-    ];
-    bytes.extend(number(pools.len() as u64));
-    bytes.extend(pools.concat());
-    bytes
+    ]
+}
+
+fn constants(before: u64, is_cut: bool) -> Vec<u8> {
+    of_pools(before, &pools(is_cut))
 }
 
 fn sample(ticks: u64, stack: u64) -> Vec<u8> {
@@ -162,7 +156,7 @@ fn sample(ticks: u64, stack: u64) -> Vec<u8> {
 
 fn small() -> Vec<u8> {
     let events = [sample(1_000_100, 300), sample(500_100, 300), sample(600_100, 999)];
-    chunk(&events, &constants(0, false), &metadata(&types()))
+    chunk(&events, &constants(0, false), &metadata(TYPES))
 }
 
 fn names(profile: &Profile, leaf: u32) -> Vec<(&str, FrameKind)> {
@@ -172,7 +166,7 @@ fn names(profile: &Profile, leaf: u32) -> Vec<(&str, FrameKind)> {
 
 #[test]
 fn samples_have_their_stacks_threads_and_times() {
-    let cut = chunk(&[sample(100, 300)], &constants(0, true), &metadata(&types()));
+    let cut = chunk(&[sample(100, 300)], &constants(0, true), &metadata(TYPES));
     let profile = read(&[small(), cut].concat()).expect("a recording");
     assert!(profile.is_consistent());
     let times: Vec<u64> = profile.samples.iter().map(|it| it.t).collect();
@@ -189,21 +183,10 @@ fn samples_have_their_stacks_threads_and_times() {
 
 /// A recording whose samples have these states; a number is the place of its thread's state.
 fn with_states(states: &[u64]) -> Vec<u8> {
-    let mut types = types();
-    types.push((STATE, "jdk.types.ThreadState", vec![("name", 2, false, false)]));
-    let sampled = types.iter_mut().find(|it| it.0 == SAMPLE);
-    let fields = &mut sampled.expect("the type of samples").2;
-    fields.push(("state", STATE, true, false));
+    let types = format!("{TYPES} state:17*\n17 jdk.types.ThreadState name:2");
     let names = ["STATE_DEFAULT", "STATE_RUNNABLE", "STATE_SLEEPING"];
     let names: Vec<_> = (0..).zip(names.map(text)).collect();
-    let mut constants = constants(0, false);
-    // One more pool than there are.
-    let places = constants.len();
-    let pools = constants[4 + 1..places].to_vec();
-    constants.truncate(4 + 1);
-    constants.push(pools[0] + 1);
-    constants.extend(&pools[1..]);
-    constants.extend(pool(STATE, &names));
+    let constants = of_pools(0, &[pools(false), vec![pool(STATE, &names)]].concat());
     let events: Vec<_> =
         (0..).zip(states).map(|(at, state)| [sample(1_000 + at, 300), number(*state)].concat()).collect();
     chunk(&events, &constants, &metadata(&types))
@@ -241,23 +224,14 @@ fn numbers_are_packed_as_the_recorder_does() {
 
 #[test]
 fn what_cannot_be_read_is_refused_with_its_reason() {
-    let types = types();
-    let mut deep = types.clone();
-    deep.push((30, "deep", vec![("again", 30, false, false)]));
-    let mut endless = [1, 0, 0, 0].map(number).concat();
-    endless.extend([0, 1]);
-    endless.extend(pool(30, &[(1, vec![])]));
-    let forward = [&[1, 0, 0][..], &number(40), &[0, 0]].concat();
+    let deep = format!("{TYPES}\n30 deep again:30");
+    let endless = of_pools(0, &[pool(30, &[(1, vec![])])]);
+    let forward = of_pools(40, &[]);
     // Constants that reach into those behind them.
     let inner = vec![0x7f; 30];
     let into = constants(0_u64.wrapping_sub(30), false);
-    let mut lists = types.clone();
-    lists.push((31, "nothing", vec![]));
-    lists.push((32, "jdk.types.ThreadGroup", vec![("all", 31, false, true)]));
-    let mut empty = [1, 0, 0, 0].map(number).concat();
-    empty.extend([0, 1]);
-    empty.extend(pool(32, &[(1, number(5))]));
-    empty.extend([0; 9]);
+    let lists = format!("{TYPES}\n31 nothing\n32 jdk.types.ThreadGroup all:31[]");
+    let empty = [of_pools(0, &[pool(32, &[(1, number(5))])]), vec![0; 9]].concat();
     let mut old = small();
     old[5] = 1;
     let mut unfinished = small();
@@ -265,14 +239,14 @@ fn what_cannot_be_read_is_refused_with_its_reason() {
     let mut many = small();
     many[8..16].fill(0xff);
     for (bytes, why) in [
-        (chunk(&[], &constants(0, false), &metadata(&types)), "it has no samples"),
+        (chunk(&[], &constants(0, false), &metadata(TYPES)), "it has no samples"),
         (chunk(&[], &endless, &metadata(&deep)), "too deep"),
-        (chunk(&[], &forward, &metadata(&types)), "circle"),
-        (chunk(&[inner], &into, &metadata(&types)), "in each other"),
+        (chunk(&[], &forward, &metadata(TYPES)), "circle"),
+        (chunk(&[inner], &into, &metadata(TYPES)), "in each other"),
         (chunk(&[], &empty, &metadata(&lists)), "without content"),
-        (chunk(&[vec![SAMPLE as u8]], &constants(0, false), &metadata(&types)), "cut off"),
-        (chunk(&[], &constants(0, false)[..9], &metadata(&types)), "elements"),
-        (chunk(&[], &[9], &metadata(&types)), "constants are not where"),
+        (chunk(&[vec![SAMPLE as u8]], &constants(0, false), &metadata(TYPES)), "cut off"),
+        (chunk(&[], &constants(0, false)[..9], &metadata(TYPES)), "elements"),
+        (chunk(&[], &[9], &metadata(TYPES)), "constants are not where"),
         (chunk(&[], &constants(0, false), &[9]), "types are not where"),
         (old, "version 1"),
         (unfinished, "not finished"),

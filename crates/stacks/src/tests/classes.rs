@@ -111,18 +111,14 @@ fn stacks_of_rabbitmq_are_told_apart() {
         // A function that is called after its neighbour is not that neighbour.
         (format!("{THREAD} > r:[near erts_garbage_collect+0x10]"), Unnamed),
         ("u:[unknown]".into(), Unnamed),
+        // Code of the JIT without names is the language's where something says that it is code.
+        ("r:erts_beam_start_0 > u:[unknown]@[jit]".into(), ErlangCode),
+        ("u:[unknown]@[jit] > r:iolist_size_1".into(), BuiltInFunctions),
+        ("u:[unknown]@[jit]".into(), Unnamed),
     ];
     for (stack, wanted) in cases {
         assert_eq!(class(&stack), wanted, "{stack}");
     }
-}
-
-#[test]
-fn code_of_the_jit_without_names_is_the_language_s() {
-    assert_eq!(class("r:erts_beam_start_0 > u:[unknown]@[jit]"), Class::ErlangCode);
-    let called = "u:[unknown]@[jit] > r:iolist_size_1";
-    assert_eq!(class(called), Class::BuiltInFunctions);
-    assert_eq!(class("u:[unknown]@[jit]"), Class::Unnamed);
 }
 
 #[test]

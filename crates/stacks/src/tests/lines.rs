@@ -47,24 +47,16 @@ fn a_function_is_all_of_its_lines() {
 }
 
 #[test]
-fn lines_are_rows_where_they_are_known() {
+fn lines_are_rows_also_of_stacks_and_pprof() {
     let known = known();
     assert!(known.knows_lines());
     assert_eq!(rows(&known.by_line()), by_line());
-}
-
-#[test]
-fn stacks_and_pprof_keep_lines() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = |name: &str| dir.path().join(name);
-    let known = known();
-    known.write_stacks(&path("cpu.stacks")).unwrap();
-    fs::write(path("cpu.pb.gz"), known.to_pprof().unwrap()).unwrap();
-    for name in ["cpu.stacks", "cpu.pb.gz"] {
-        let read = Profile::open_with_lines(&FORMATS, &path(name), None).unwrap();
-        assert_eq!(rows(&read.by_line()), by_line(), "{name}");
-        let functions = Profile::open(path(name)).unwrap();
-        assert_eq!(functions.folded(), known.clone().without_lines().folded(), "{name}");
+    let (_dir, paths) = stored(&known);
+    for path in paths {
+        let read = Profile::open_with_lines(&FORMATS, &path, None).unwrap();
+        assert_eq!(rows(&read.by_line()), by_line(), "{path:?}");
+        let functions = Profile::open(&path).unwrap();
+        assert_eq!(functions.folded(), known.clone().without_lines().folded(), "{path:?}");
         let lines = read.frames.iter().filter_map(|it| it.line.as_ref());
         assert!(lines.clone().count() == 2 && lines.clone().all(|it| it.file == "src/m.erl"));
     }

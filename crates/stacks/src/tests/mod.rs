@@ -76,6 +76,15 @@ pub(super) fn file(name: &str, content: impl AsRef<[u8]>) -> (TempDir, PathBuf) 
     (dir, path)
 }
 
+/// A profile in both forms that keep all of it, in a folder of its own.
+pub(super) fn stored(profile: &Profile) -> (TempDir, [PathBuf; 2]) {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = ["x.stacks", "x.pb.gz"].map(|name| dir.path().join(name));
+    profile.write_stacks(&paths[0]).unwrap();
+    fs::write(&paths[1], profile.to_pprof().unwrap()).unwrap();
+    (dir, paths)
+}
+
 /// Name, self weight and total weight of each function.
 pub(super) fn rows(profile: &Profile) -> Vec<(String, u64, u64)> {
     profile.functions().into_iter().map(|it| (it.share.function, it.self_weight, it.total_weight)).collect()

@@ -10,10 +10,6 @@ macro_rules! other {
     };
 }
 
-fn refused((name, bytes): (&str, &[u8])) -> String {
-    open(name, bytes).unwrap_err().to_string()
-}
-
 fn read((name, bytes): (&str, &[u8])) -> Profile {
     open(name, bytes).unwrap()
 }
@@ -27,6 +23,8 @@ fn samples_are_told_from_what_stands_beside_them() {
         (other!("perf-first-line.txt"), "app;main;f 1001001\n"),
         // `main` is a function: it is a whole stack, too.
         (other!("folded-no-thread.folded"), "main 5\nmain;a 3\n"),
+        // Functions of no interest are left out with what they call.
+        (other!("pprof-drop-frames.pb.gz"), "main;a 3\n"),
     ] {
         assert_eq!(read(other).folded(), wanted, "{}", other.0);
     }
@@ -146,12 +144,9 @@ fn an_event_is_chosen_by_any_name() {
 }
 
 #[test]
-fn functions_of_no_interest_are_left_out_with_what_they_call() {
-    assert_eq!(read(other!("pprof-drop-frames.pb.gz")).folded(), "main;a 3\n");
-}
-
-#[test]
-fn what_is_something_else_is_refused() {
+fn what_is_something_else_is_refused_with_the_reason() {
+    // Work is bounded, too: 200 KB of gzip can stand for 200 MB of text.
+    let beyond_belief = packed(format!("t;{} 1\n", "f".repeat(1_000)).repeat(40_000));
     for (other, why) in [
         (other!("legacy-contention.txt"), "a text of pprof's"),
         (other!("difffolded.folded"), "two counts"),
@@ -164,20 +159,24 @@ fn what_is_something_else_is_refused() {
         (("x.folded", b"a;b 9223372036854775807\na;c 1\n"), "more than can be counted"),
         (("x.folded", b"a;b 99999999999999999999999\n"), "more than can be counted"),
         (("x.perf", b"ab 1 1.0: 99999999999999999999 cycles:\n\t10 f (/bin/a)\n\n"), "more than can be counted"),
+        (("empty", b""), "the file is empty"),
+        (("x.pb.gz", b"\x1f\x8b\x08garbage"), "cannot read"),
+        (("y.pb.gz", &packed("no protobuf at all")), "as pprof"),
+        (("x.stacks", b"{\"header\":1}\n"), "not a known header"),
+        (("x.bin", b"\xff\xfe\x00"), "binary data"),
+        (("load.jfr.gz", &packed(b"FLR\0\0\x02\0\0 and nothing else")), "flight recorder"),
+        (("x.folded.gz", &beyond_belief), "bytes unpacked"),
+        (("x.txt", b"{\"nodes\":[]}"), "JSON"),
+        (("x.txt", b"<svg></svg>"), "HTML or an image"),
+        (("x.txt", b"\x7fELF\x02\x01"), "a program"),
+        (("x.txt", b"hello\n"), "it looks like text"),
     ] {
-        let said = refused(other);
-        assert!(said.contains(why), "{}: {said}", other.0);
+        let (name, bytes) = other;
+        let error = open(name, bytes).unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains(why) && said.contains(name), "{name}: {said}");
+        if name == "x.txt" {
+            assert!(error.problem().help.contains("bellows help profile-formats"));
+        }
     }
-}
-
-#[test]
-fn a_packed_recording_of_java_is_one() {
-    testkit::assert_has(refused(("load.jfr.gz", &packed(b"FLR\0\0\x02\0\0 and nothing else"))), ["flight recorder"]);
-}
-
-/// Work is bounded, too: 200 KB of gzip can stand for 200 MB of text.
-#[test]
-fn text_that_was_packed_beyond_belief_is_refused() {
-    let line = format!("t;{} 1\n", "f".repeat(1_000));
-    testkit::assert_has(refused(("x.folded.gz", &packed(line.repeat(40_000)))), ["bytes unpacked"]);
 }

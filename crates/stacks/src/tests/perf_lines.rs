@@ -3,8 +3,7 @@
 use testkit::Random;
 
 use super::forms::open;
-use crate::{Beginning, FORMATS};
-use crate::{Collapse, CollapseOptions, other_than_text};
+use crate::{Collapse, CollapseOptions};
 
 const WARNING: &str = "Warning:\nProcessed 100 events and lost 3 chunks!\n\nCheck IO/CPU overload!\n\n";
 const SIDEBAND: &str = "\
@@ -118,18 +117,4 @@ fn samples_without_stacks_are_counted() {
     assert_eq!((bare.stacks(), bare.without_stacks()), (0, 2));
     let whole = collapsed(SIDEBAND);
     assert_eq!((whole.stacks(), whole.without_stacks()), (1, 0));
-}
-
-#[test]
-fn what_is_no_text_is_told_from_it() {
-    let told = |name, bytes| {
-        let start = Beginning { bytes, name, packed: false };
-        other_than_text(&FORMATS, &start)
-    };
-    assert_eq!(told("x.txt", SIDEBAND.as_bytes()), None);
-    assert_eq!(told("x.folded", b"a;b 3\n"), None);
-    let picture = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR 1 (x)\n";
-    assert_eq!(told("pic.png", picture), Some(("binary data", false)));
-    let of_java = told("x", b"FLR\0\0\x02\0\0");
-    assert_eq!(of_java, Some(("Java's flight recorder, and async-profiler", true)));
 }

@@ -141,12 +141,16 @@ fn the_text_is_read_as_a_profile() {
 }
 
 #[test]
-fn events_that_are_no_clock_keep_their_unit() {
-    let read = open("x.txt", b"ab 1 1.0: 4096 page-faults:\n\t10 f (/bin/a)\n\n").unwrap();
-    assert_eq!((read.header.event.as_str(), read.header.unit.as_str()), ("page-faults", "page-faults"));
-    assert_eq!(read.total_weight(), 4096);
-    let read = open("x.txt", b"ab 1 1.0: page-faults:\n\t10 f (/bin/a)\n\n").unwrap();
-    assert_eq!((read.header.unit.as_str(), read.total_weight()), ("samples", 1));
+fn events_that_are_no_clock_keep_their_unit_and_a_sample_without_a_period_counts_once() {
+    for (period, unit, weight) in [("4096 ", Some("page-faults"), 4096), ("", Some("samples"), 1), ("0 ", None, 1)] {
+        let text = format!("ab 1 1.0: {period}page-faults:\n\t10 f (/bin/a)\n\n").repeat(20);
+        let read = open("x.txt", text.as_bytes()).unwrap();
+        assert_eq!(read.header.event, "page-faults");
+        assert!(unit.is_none_or(|unit| unit == read.header.unit), "{period}: {}", read.header.unit);
+        let wanted = format!("ab;f {}\n", 20 * weight);
+        assert_eq!(read.folded(), wanted);
+        assert_eq!(folded(CollapseOptions::default(), text.as_bytes()).unwrap(), wanted);
+    }
 }
 
 #[test]
@@ -209,14 +213,6 @@ fn events_with_text_behind_them_are_others() {
     collapse.read(&mut &*WITH_TRACEPOINT, None).unwrap().unwrap();
     let notes = collapse.notes();
     assert!(notes.len() == 1 && notes[0].starts_with("1 samples of sched:sched_switch"), "{notes:?}");
-}
-
-#[test]
-fn a_sample_without_a_period_counts_once_for_both() {
-    let text = b"ab 1 1.0: 0 page-faults:\n\t10 f (/bin/a)\n\n".repeat(20);
-    let folded = folded(CollapseOptions::default(), &text).unwrap();
-    assert_eq!(folded, "ab;f 20\n");
-    assert_eq!(open("x.txt", &text).unwrap().folded(), folded);
 }
 
 /// Whatever the order of the events, and whatever stands behind them, only samples of the first one are read.

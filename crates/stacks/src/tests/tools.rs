@@ -245,19 +245,3 @@ fn async_profilers_marks_tell_the_kind_and_join_one_function() {
         [("$a:b/1", FrameKind::Erlang), ("std::f", FrameKind::Native), ("main", FrameKind::Native),]
     );
 }
-
-#[test]
-fn what_no_reader_knows_is_named_by_its_looks() {
-    for (bytes, looks) in [
-        (&b"{\"nodes\":[]}"[..], "JSON"),
-        (b"<svg></svg>", "HTML or an image"),
-        (b"\x7fELF\x02\x01", "a program"),
-        (b"\x01\x02\x03", "binary data"),
-        (b"hello\n", "it looks like text"),
-    ] {
-        let error = open("x.txt", bytes).unwrap_err();
-        let text = error.to_string();
-        assert!(text.contains(looks), "{looks}: {text}");
-        assert!(error.problem().help.contains("bellows help profile-formats"));
-    }
-}

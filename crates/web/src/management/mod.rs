@@ -313,13 +313,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_parts_of_paths_whatever_they_hold() {
-        assert_eq!(escaped("/"), "%2F");
-        assert_eq!(escaped(".."), "%2E%2E");
-        assert_eq!(escaped("a b?é#"), "a%20b%3F%C3%A9%23");
-    }
-
-    #[test]
     fn an_address_without_a_login_in_it_is_one_of_an_api() {
         for good in ["http://h:1", "https://h/rabbit/", " http://[::1]:15672 "] {
             check_url(good, "x").unwrap();

@@ -78,6 +78,8 @@ const FILES: &str = "bin cfg class cnf conf config crt csv db erl exs gz hdr hlo
 const ADDRESS_PARTS: &str = "url host port";
 /// Letters that a name has at most.
 const LONGEST_NAME: usize = 48;
+/// Letters that a path, or another word that is known by itself, has at most.
+const LONGEST_WORD: usize = 128;
 const QUOTES: [char; 2] = ['"', '\''];
 
 /// The kind of a value.
@@ -288,20 +290,23 @@ impl Reader {
         if let Some(at) = chunk.find("://") {
             return self.with_address(chunk, at);
         }
-        let mut at = 0;
+        let (mut at, mut end) = (0, 0);
+        let mut odd = odd_quotes(chunk);
         let mut values: Option<Range<usize>> = None;
         let (mut hides, mut is_told, mut is_sure) = (false, false, false);
-        while let Some(range) = next_token(chunk, at) {
-            self.between_at(chunk.get(at..range.start).unwrap_or_default(), at);
+        while let Some(range) = next_token(chunk, at, end) {
+            let gap = chunk.get(at..range.start).unwrap_or_default();
+            self.between_at(gap, at);
+            odd ^= odd_quotes(gap);
             let token = Token {
                 before: chunk.get(..range.start).unwrap_or_default(),
                 text: chunk.get(range.clone()).unwrap_or_default(),
                 behind: chunk.get(range.end..).unwrap_or_default(),
             };
-            at = range.end;
+            (at, end) = (range.end, range.end);
             self.was_key = token.is_key();
             if values.is_none() {
-                self.open_quote(token.before, chunk.get(range.start..).unwrap_or_default());
+                self.open_quote(token.before, odd);
                 if let Some(length) = self.name(token) {
                     at = range.start + length;
                     continue;
@@ -353,7 +358,7 @@ impl Reader {
         let end = trimmed.len() + usize::from(is_open && trimmed.len() < rest.len());
         let (url, behind) = rest.split_at_checked(end).unwrap_or((rest, ""));
         let before = self.chunk(before);
-        self.open_quote(chunk.get(..start).unwrap_or_default(), rest);
+        self.open_quote(chunk.get(..start).unwrap_or_default(), odd_quotes(rest));
         self.is_told |= self.is_secret();
         let (_, place) = url.split_once("://").unwrap_or_default();
         let is_secret = match self.after {
@@ -414,8 +419,9 @@ impl Reader {
         }
     }
 
-    /// Notes the quote that a secret begins with, unless it ends in the same chunk: what is parted within is all of it.
-    fn open_quote(&mut self, before: &str, rest: &str) {
+    /// Notes the quote that a secret begins with, unless it ends in the same chunk, as those do that are odd in number
+    /// in its rest: what is parted within is all of it.
+    fn open_quote(&mut self, before: &str, odd: u8) {
         if self.is_option && self.is_secret() {
             self.quote = Some(('\0', false));
         }
@@ -426,12 +432,12 @@ impl Reader {
         let open = of_quote.and_then(|it| it.rfind(QUOTES).map(|at| it.split_at(at)));
         let Some((before, open)) = open.filter(|_| self.quote.is_none() && self.is_secret()) else { return };
         let quote = open.chars().next().map(|it| (it, before.ends_with('\\')));
-        self.quote = quote.filter(|it| count_quotes(rest, it.0, it.1).is_multiple_of(2));
+        self.quote = quote.filter(|it| odd & quote_bit(it.0, it.1) == 0);
     }
 
     /// Ends what an open quote holds where it closes.
     fn close_quote(&mut self, chunk: &str, was_open: bool) {
-        let closes = |it: &(char, bool)| was_open && count_quotes(chunk, it.0, it.1) % 2 == 1;
+        let closes = |it: &(char, bool)| was_open && odd_quotes(chunk) & quote_bit(it.0, it.1) != 0;
         if let Some((quote, _)) = self.quote.take_if(|it| closes(it)) {
             self.is_quoted = false;
             self.between(chunk.rsplit(quote).next().unwrap_or_default());
@@ -537,8 +543,8 @@ impl Reader {
             Some(last) if last == letter => After::Public,
             _ => After::Anything,
         };
-        let is_quoted = token.behind.starts_with(QUOTES) && token.behind.contains(char::is_alphanumeric);
-        if is_quoted && joined.is_empty() && DOUBTFUL.contains(letter) {
+        let is_quoted = |text: &str| text.starts_with(QUOTES) && text.contains(char::is_alphanumeric);
+        if joined.is_empty() && DOUBTFUL.contains(letter) && is_quoted(token.behind) {
             self.after = After::Value;
         }
         let is_free = self.after == After::Anything && !DOUBTFUL.contains(letter);
@@ -632,8 +638,8 @@ impl Token<'_> {
 
     /// The last word of a chunk, where a sign behind it makes it a key of a secret.
     fn is_key(self) -> bool {
-        let is_last = self.behind.trim_start_matches(QUOTES).is_empty();
-        is_last && self.text.len() <= LONGEST_NAME && behind_name(self.text) == After::Value
+        let is_last = || self.behind.trim_start_matches(QUOTES).is_empty();
+        self.text.len() <= LONGEST_NAME && is_last() && behind_name(self.text) == After::Value
     }
 
     /// `NAME=`, also behind a letter, as Java's `-D`.
@@ -644,10 +650,10 @@ impl Token<'_> {
             None => false,
         };
         let begins = !self.before.ends_with(is_of_token) && is_name(self.text) || is_joined;
-        // A secret may end with the sign.
-        let is_sure = self.behind.len() > 1 || KNOWN.contains(self.text) || self.text == self.text.to_ascii_uppercase();
         let is_one = self.behind.starts_with('=') && !self.behind.starts_with("==");
-        begins && is_one && is_sure
+        // A secret may end with the sign.
+        let is_sure = |text: &str| self.behind.len() > 1 || KNOWN.contains(text) || text == text.to_ascii_uppercase();
+        begins && is_one && is_sure(self.text)
     }
 
     /// A word, or a key, that speaks of a secret.
@@ -698,10 +704,10 @@ fn has(list: &str, word: &str) -> bool {
 fn plain_ends(text: &str, opened: usize) -> Option<usize> {
     let mut end = opened;
     loop {
-        let (chunk, _) = split_before(text.get(end..)?, char::is_whitespace);
-        match chunk.find(['(', '`']) {
-            Some(open) => end = plain_end(text, end + open)?,
-            None => return Some(end),
+        let rest = text.get(end..)?;
+        match rest.find(|c: char| matches!(c, '(' | '`') || c.is_whitespace()) {
+            Some(open) if !rest.get(open..)?.starts_with(char::is_whitespace) => end = plain_end(text, end + open)?,
+            _ => return Some(end),
         }
     }
 }
@@ -755,8 +761,11 @@ fn last_end(text: &str) -> usize {
     end.filter(|_| depth <= 0 && ticks % 2 == 0).unwrap_or(text.len())
 }
 
-/// Where the next token of a chunk is.
-fn next_token(chunk: &str, from: usize) -> Option<Range<usize>> {
+/// Where the next token of a chunk is, or what is left of the last one, which ends there.
+fn next_token(chunk: &str, from: usize, last_end: usize) -> Option<Range<usize>> {
+    if from < last_end {
+        return Some(from..last_end);
+    }
     let start = from + chunk.get(from..)?.find(is_of_token)?;
     let rest = chunk.get(start..)?;
     let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -787,11 +796,26 @@ fn is_reference(word: &str) -> bool {
         || inner("{").is_some_and(|it| has(ADDRESS_PARTS, it))
 }
 
-/// Quotes in a text, of those with a backslash before them or without.
-fn count_quotes(text: &str, quote: char, is_escaped: bool) -> usize {
-    let mut before = text.split(quote);
-    before.next_back();
-    before.filter(|it| it.ends_with('\\') == is_escaped).count()
+/// A kind of quote, with a backslash before it or without.
+fn quote_bit(quote: char, is_escaped: bool) -> u8 {
+    let bit: u8 = match quote {
+        '\'' => 1,
+        '"' => 4,
+        _ => 0,
+    };
+    bit << u8::from(is_escaped)
+}
+
+/// Kinds of quotes that are odd in number in a text.
+fn odd_quotes(text: &str) -> u8 {
+    let (mut odd, mut is_escaped) = (0, false);
+    for c in text.chars() {
+        if QUOTES.contains(&c) {
+            odd ^= quote_bit(c, is_escaped);
+        }
+        is_escaped = c == '\\';
+    }
+    odd
 }
 
 fn behind_name(name: &str) -> After {
@@ -823,7 +847,8 @@ fn is_plain(value: &str) -> bool {
 
 pub(super) fn is_known_by_itself(text: &str) -> bool {
     let is_letter = text.len() == 1 && text.is_ascii();
-    is_letter || is_number(text) || is_known(text) || is_format(text) || is_file(text)
+    let is_word = || is_number(text) || is_known(text) || is_format(text) || is_file(text);
+    is_letter || text.len() <= LONGEST_WORD && is_word()
 }
 
 /// Words that are known, at most four of them joined, also with a version; as they are, in capitals, or with one.
@@ -874,7 +899,7 @@ fn is_format(text: &str) -> bool {
 
 fn is_path(text: &str) -> bool {
     let is_of_path = |c: char| c.is_ascii_alphanumeric() || "_./+-".contains(c);
-    (1..=128).contains(&text.len()) && text.chars().all(is_of_path)
+    (1..=LONGEST_WORD).contains(&text.len()) && text.chars().all(is_of_path)
 }
 
 /// The name of a file behind its folders.

@@ -1,5 +1,4 @@
 //! A small run to write and read.
-#![allow(dead_code, reason = "every test file uses a part of it")]
 
 use std::path::Path;
 use std::process::Command;
@@ -52,6 +51,24 @@ pub(crate) fn java_histograms(program: &str) -> Result<&'static str, String> {
     let jar = jar.ok_or_else(|| format!("needs {} (Debian package libhdrhistogram-java)", JARS[0]))?;
     let found = Command::new(program).arg("-version").output();
     found.map(|_| jar).map_err(|_| format!("needs {program} (Debian package default-jdk-headless)"))
+}
+
+/// What Java's HistogramLogProcessor prints of a log, of one tag of it where there is a name: values as they are, each
+/// with its quantile and how many are up to there.
+pub(crate) fn processor_rows(jar: &str, log: &Path, tag: &str) -> Vec<Vec<f64>> {
+    let mut command = testkit::java("java");
+    command.args(["-cp", jar, "org.HdrHistogram.HistogramLogProcessor", "-csv", "-outputValueUnitRatio", "1"]);
+    if !tag.is_empty() {
+        command.args(["-tag", tag]);
+    }
+    let out = command.arg("-i").arg(log).output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success(), "{text}{}", String::from_utf8_lossy(&out.stderr));
+    let rows = text.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit()));
+    let rows: Vec<Vec<f64>> =
+        rows.map(|row| row.split(',').map(|it| it.parse().unwrap_or(f64::INFINITY)).collect()).collect();
+    assert!(rows.len() > 30, "{tag}: {text}");
+    rows
 }
 
 /// The second that begins `second` seconds after the origin; its latencies are `1, 2, … 1000 us` times `second + 1`.

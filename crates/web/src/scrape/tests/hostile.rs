@@ -5,14 +5,23 @@ use std::time::{Duration, Instant};
 use measure::{Nanos, Problem};
 
 use super::server::{Answer, Server, compressed};
-use super::{ScrapePlan, Told, plan, scrapes};
+use super::{ScrapePlan, ScrapeSummary, Told, plan, scrapes};
+
+/// A plan for a page that may take this long.
+fn within(server: &Server, ms: u64) -> ScrapePlan {
+    ScrapePlan { timeout: Nanos::from_millis(ms), ..plan(server, &["a"]) }
+}
+
+/// What came of all scrapes of so many milliseconds, or of one each.
+fn summaries(plans: &[ScrapePlan], ms: Option<u64>, told: &mut Told) -> Vec<ScrapeSummary> {
+    let control = load::Control::new();
+    crate::scrape::scrape(plans, ms.map(Nanos::from_millis), &control, told).unwrap()
+}
 
 /// The problem with a page that may take half a second.
 fn problem(server: &Server) -> Problem {
-    let mut plan = plan(server, &["a"]);
-    plan.timeout = Nanos::from_millis(500);
     let begin = Instant::now();
-    let all = scrapes(&[plan], 1);
+    let all = scrapes(&[within(server, 500)], 1);
     assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
     let problem = all[0].result.clone().unwrap_err();
     assert!(!problem.help.is_empty(), "{problem:?}");
@@ -20,10 +29,29 @@ fn problem(server: &Server) -> Problem {
 }
 
 #[test]
-fn a_byte_now_and_then_is_ended_by_the_time_out() {
-    let server = Server::start(|_| Answer::endless(b"a", Duration::from_millis(100)));
-    let whole = problem(&server).to_string();
-    assert!(whole.contains("within the time-out") || whole.contains("too long"), "{whole}");
+fn pages_without_an_end_and_what_is_none_are_told() {
+    const GZIP: &str = "Content-Encoding: gzip\r\n";
+    // 4 MiB of wrong lines, a thousand times over: gzip members follow each other.
+    let bomb = compressed("-\n".repeat(1 << 21).as_bytes()).repeat(1_000);
+    assert!(bomb.len() < 64 << 20);
+    let page = compressed("a 1\n".repeat(1_000).as_bytes());
+    let half = page[..page.len() / 2].to_vec();
+    let html = b"<!doctype html>\n<html>\n</html>\n";
+    for (server, told) in [
+        (
+            Server::start(|_| Answer::endless(b"a", Duration::from_millis(100))),
+            &["within the time-out", "too long"][..],
+        ),
+        (Server::start(|_| Answer::endless(&[b'a'; 65_536], Duration::ZERO)), &["took too long", "has no end"]),
+        (Server::start(move |_| Answer::of("text/plain", GZIP, &bomb)), &["too long", "no end", "is incomplete"]),
+        (Server::start(|_| Answer::of("text/plain", GZIP, b"a 1\n")), &["is incomplete"]),
+        (Server::start(move |_| Answer::of("text/plain", GZIP, &half)), &["is incomplete"]),
+        (Server::start(|_| Answer::of("text/plain", "Content-Encoding: br\r\n", b"a 1\n")), &["encoded"]),
+        (Server::start(move |_| Answer::of("text/html", "", html)), &["is not a page of metrics"]),
+    ] {
+        let whole = problem(&server).to_string();
+        assert!(told.iter().any(|it| whole.contains(it)), "{told:?}: {whole}");
+    }
 }
 
 #[test]
@@ -54,42 +82,10 @@ fn a_server_that_does_not_close_behind_its_page_is_told_from_a_slow_one() {
     // OpenMetrics has an end of its own.
     let kind = "application/openmetrics-text; version=1.0.0";
     let whole = Server::start(move |_| Answer::open(kind, b"a 1\n# EOF\n"));
-    let mut plan = plan(&whole, &["a"]);
-    plan.timeout = Nanos::from_millis(2_000);
     let begin = Instant::now();
-    let all = scrapes(&[plan], 1);
+    let all = scrapes(&[within(&whole, 2_000)], 1);
     assert!(all[0].result.is_ok(), "{all:?}");
     assert!(begin.elapsed() < Duration::from_millis(1_500), "{all:?}");
-}
-
-#[test]
-fn a_line_without_an_end_is_not_kept() {
-    let server = Server::start(|_| Answer::endless(&[b'a'; 65_536], Duration::ZERO));
-    let problem = problem(&server);
-    assert!(problem.cause.contains("took too long") || problem.cause.contains("has no end"), "{problem}");
-}
-
-#[test]
-fn what_is_not_compressed_as_it_says_is_told() {
-    let wrong = Server::start(|_| Answer::of("text/plain", "Content-Encoding: gzip\r\n", b"a 1\n"));
-    assert!(problem(&wrong).cause.contains("is incomplete"));
-    let cut = Server::start(|_| {
-        let page = compressed("a 1\n".repeat(1_000).as_bytes());
-        Answer::of("text/plain", "Content-Encoding: gzip\r\n", &page[..page.len() / 2])
-    });
-    assert!(problem(&cut).cause.contains("is incomplete"));
-    let other = Server::start(|_| Answer::of("text/plain", "Content-Encoding: br\r\n", b"a 1\n"));
-    assert!(problem(&other).cause.contains("encoded"));
-}
-
-#[test]
-fn a_small_answer_that_is_a_huge_page_is_ended() {
-    // 4 MiB of wrong lines, a thousand times over: gzip members follow each other.
-    let bomb = compressed("-\n".repeat(1 << 21).as_bytes()).repeat(1_000);
-    assert!(bomb.len() < 64 << 20);
-    let server = Server::start(move |_| Answer::of("text/plain", "Content-Encoding: gzip\r\n", &bomb));
-    let problem = problem(&server);
-    assert!(["too long", "no end", "is incomplete"].iter().any(|what| problem.cause.contains(what)), "{problem}");
 }
 
 #[test]
@@ -97,12 +93,8 @@ fn answers_that_are_no_pages_are_told() {
     let refused = Server::start(|_| Answer::status("401 Unauthorized"));
     let told = problem(&refused);
     assert!(told.cause.contains("401") && told.value == "why?", "{told:?}");
-    let html = Server::start(|_| Answer::of("text/html", "", b"<!doctype html>\n<html>\n</html>\n"));
-    assert!(problem(&html).cause.contains("is not a page of metrics"));
     let cut = Server::start(|_| Answer::of("application/openmetrics-text; version=1.0.0", "", b"a 1\n"));
-    let mut plan = plan(&cut, &["a"]);
-    plan.timeout = Nanos::from_millis(500);
-    let all = scrapes(&[plan], 1);
+    let all = scrapes(&[within(&cut, 500)], 1);
     // The series that stood behind the cut would be missing in sums.
     let cut_off = all[0].result.clone().unwrap_err();
     assert!(cut_off.cause.contains("is incomplete"), "{cut_off}");
@@ -149,13 +141,8 @@ fn a_request_that_is_open_at_the_end_is_waited_for_up_to_its_time_out() {
         0 | 1 => Answer::page("a 1\n"),
         _ => Answer::endless(b"\n", pause),
     });
-    let mut hanging = plan(&server, &["a"]);
-    hanging.every = Nanos::from_millis(100);
-    hanging.timeout = Nanos::from_millis(1_500);
-    let control = load::Control::new();
-    let length = Some(Nanos::from_millis(1_000));
-    let all = crate::scrape::scrape(&[hanging], length, &control, &mut Told::default()).unwrap();
-    let summary = &all[0];
+    let hanging = ScrapePlan { every: Nanos::from_millis(100), ..within(&server, 1_500) };
+    let summary = &summaries(&[hanging], Some(1_000), &mut Told::default())[0];
     assert_eq!((summary.completed, summary.failed), (2, 1), "{summary:?}");
     assert_eq!((summary.unanswered, summary.not_sent), (0, 7), "{summary:?}");
     assert_eq!(summary.response.count, 3);
@@ -166,8 +153,7 @@ fn a_request_that_is_open_at_the_end_is_waited_for_up_to_its_time_out() {
         std::thread::sleep(Duration::from_millis(900));
         Answer::page("a 1\n")
     });
-    let length = Some(Nanos::from_millis(100));
-    let all = crate::scrape::scrape(&[plan(&slow, &["a"])], length, &control, &mut Told::default()).unwrap();
+    let all = summaries(&[plan(&slow, &["a"])], Some(100), &mut Told::default());
     assert_eq!((all[0].completed, all[0].unanswered), (1, 0), "{all:?}");
 }
 
@@ -179,14 +165,7 @@ fn a_page_that_never_comes_takes_no_other_with_it() {
         Server::start(move |_| Answer::endless(b"\n", pause)),
         Server::start(|_| Answer::status("403 Forbidden")),
     ];
-    let plans = servers.iter().map(|server| {
-        let mut plan = plan(server, &["a"]);
-        plan.timeout = Nanos::from_millis(300);
-        plan
-    });
-    let plans: Vec<_> = plans.collect();
-    let control = load::Control::new();
-    let all = crate::scrape::scrape(&plans, None, &control, &mut Told::default()).unwrap();
+    let all = summaries(&servers.each_ref().map(|it| within(it, 300)), None, &mut Told::default());
     let [came, hung, refused] = all.as_slice() else {
         panic!("{all:?}");
     };
@@ -210,10 +189,8 @@ fn a_page_that_is_away_is_requested_again_as_long_as_the_time_lasts() {
     refused.url = format!("http://{}/metrics", nobody.local_addr().unwrap()).parse().unwrap();
     drop(nobody);
     let plans = [plan(&server, &["a"]), refused].map(|plan| ScrapePlan { every: Nanos::from_millis(300), ..plan });
-    let control = load::Control::new();
-    let length = Some(Nanos::from_millis(1_400));
     let mut told = Told::default();
-    let all = crate::scrape::scrape(&plans, length, &control, &mut told).unwrap();
+    let all = summaries(&plans, Some(1_400), &mut told);
     let counts: Vec<_> = all.iter().map(|it| (it.completed, it.failed)).collect();
     assert_eq!(counts, [(3, 2), (0, 5)], "{all:?}");
     assert_eq!(told.pages.iter().filter(|came| **came).count(), 3);

@@ -77,34 +77,10 @@ fn names_labels_and_expressions_select() {
 }
 
 #[test]
-fn a_sum_stands_beside_the_series_that_it_is_made_of() {
-    let mut both = selection(&["queue_messages", "sum(queue_messages)", "up", "sum(up)"], 10);
-    let all = shown(&at(&mut both, 1, PAGE));
-    for expected in ["sum(queue_messages)[] 15", "queue_messages[q-1,/] 1", "up[] 32", "sum(up)[] 32"] {
-        assert!(all.iter().any(|it| it == expected), "{expected} in {all:?}");
-    }
-}
-
-#[test]
 fn what_is_no_selector_is_refused_with_an_example() {
-    for text in [
-        "",
-        "{}",
-        "a b",
-        "a{",
-        "a{b}",
-        "a{b=}",
-        "a{b=c}",
-        "a{b=\"c}",
-        "a{b=\"c\"",
-        "a{b=~\"(\"}",
-        "a{b=\"c\" d=\"e\"}",
-        "sum (a",
-        "sum by a (b)",
-        "sum by (a b) (c)",
-        "a}",
-        "a***",
-    ] {
+    let wrong = "|{}|a b|a{|a{b}|a{b=}|a{b=c}|a{b=\"c}|a{b=\"c\"|a{b=~\"(\"}|a{b=\"c\" d=\"e\"}|sum (a|sum by a (b)|\
+        sum by (a b) (c)|a}|a***";
+    for text in wrong.split('|') {
         let refused = text.parse::<Selector>().unwrap_err();
         assert!(refused.help.contains("rabbitmq_queue_messages"), "{text}: {refused:?}");
     }
@@ -197,31 +173,19 @@ fn too_many_series_are_a_problem_with_a_remedy() {
 }
 
 #[test]
-fn series_stand_in_the_order_in_which_people_count() {
+fn series_stand_as_they_were_selected_and_then_in_the_order_in_which_people_count() {
     let queues = ["orders12", "orders2", "audit", "orders012", "orders10"];
     let page: String = queues.iter().map(|queue| format!("a{{queue=\"{queue}\"}} 1\n")).collect();
-    let mut selection = selection(&["a", "sum(a)"], 10);
-    let values = at(&mut selection, 0, &page);
-    let shown: Vec<&str> = values.iter().map(|it| it.shown.as_str()).collect();
-    assert_eq!(
-        shown,
-        [
-            "a{queue=\"audit\"}",
-            "a{queue=\"orders2\"}",
-            "a{queue=\"orders10\"}",
-            "a{queue=\"orders012\"}",
-            "a{queue=\"orders12\"}",
-            "sum (a)",
-        ]
-    );
-}
-
-#[test]
-fn what_was_asked_for_first_stands_first() {
-    let mut selection = selection(&["sum(b)", "sum(a)", "b"], 10);
-    let values = at(&mut selection, 0, "a 1\nb 2\n");
-    let shown: Vec<&str> = values.iter().map(|it| it.shown.as_str()).collect();
-    assert_eq!(shown, ["sum (b)", "sum (a)", "b"]);
+    let of = |queue: &str| format!("a{{queue=\"{queue}\"}}");
+    let counted = ["audit", "orders2", "orders10", "orders012", "orders12"].map(of);
+    for (select, page, expected) in [
+        (&["a", "sum(a)"][..], &*page, [&counted[..], &["sum (a)".to_owned()]].concat()),
+        (&["sum(b)", "sum(a)", "b"], "a 1\nb 2\n", ["sum (b)", "sum (a)", "b"].map(str::to_owned).to_vec()),
+    ] {
+        let values = at(&mut selection(select, 10), 0, page);
+        let shown: Vec<String> = values.into_iter().map(|it| it.shown).collect();
+        assert_eq!(shown, expected);
+    }
 }
 
 #[test]

@@ -18,17 +18,22 @@ pub(super) struct Answer {
 }
 
 impl Answer {
+    fn new(head: String, body: &[u8]) -> Self {
+        Self { head, body: body.to_vec(), then: None }
+    }
+
+    fn followed_by(self, bytes: &[u8], pause: Duration) -> Self {
+        Self { then: Some((bytes.to_vec(), pause)), ..self }
+    }
+
     pub(super) fn page(text: &str) -> Self {
         Self::of("text/plain; version=0.0.4", "", text.as_bytes())
     }
 
     pub(super) fn of(kind: &str, headers: &str, body: &[u8]) -> Self {
         let length = body.len();
-        Self {
-            head: format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{headers}\r\n"),
-            body: body.to_vec(),
-            then: None,
-        }
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{headers}\r\n");
+        Self::new(head, body)
     }
 
     pub(super) fn gzip(body: &[u8]) -> Self {
@@ -36,21 +41,18 @@ impl Answer {
     }
 
     pub(super) fn status(status: &str) -> Self {
-        Self { head: format!("HTTP/1.1 {status}\r\nContent-Length: 4\r\n\r\n"), body: b"why?".to_vec(), then: None }
+        Self::raw(&format!("HTTP/1.1 {status}\r\n"), b"why?")
     }
 
     /// A first line with its end, and a body.
     pub(super) fn raw(line: &str, body: &[u8]) -> Self {
-        Self { head: format!("{line}Content-Length: {}\r\n\r\n", body.len()), body: body.to_vec(), then: None }
+        Self::new(format!("{line}Content-Length: {}\r\n\r\n", body.len()), body)
     }
 
     /// A page whose length is not said, behind which the connection stays open.
     pub(super) fn open(kind: &str, body: &[u8]) -> Self {
-        Self {
-            head: format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n\r\n"),
-            body: body.to_vec(),
-            then: Some((Vec::new(), Duration::from_millis(50))),
-        }
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n\r\n");
+        Self::new(head, body).followed_by(b"", Duration::from_millis(50))
     }
 
     /// This answer without its end.
@@ -61,16 +63,12 @@ impl Answer {
 
     /// Nothing at all, on a connection that stays open.
     pub(super) fn silence() -> Self {
-        Self { head: String::new(), body: Vec::new(), then: Some((Vec::new(), Duration::from_millis(50))) }
+        Self::new(String::new(), b"").followed_by(b"", Duration::from_millis(50))
     }
 
     /// A body without an end.
     pub(super) fn endless(bytes: &[u8], pause: Duration) -> Self {
-        Self {
-            head: "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n".into(),
-            body: Vec::new(),
-            then: Some((bytes.to_vec(), pause)),
-        }
+        Self::open("text/plain", b"").followed_by(bytes, pause)
     }
 
     fn write(&self, stream: &mut TcpStream, stop: &AtomicBool) -> std::io::Result<()> {
