@@ -70,19 +70,21 @@ fn found(levels: &[(f64, usize)], wanted: &[usize], level: f64) -> f64 {
 }
 
 #[test]
-fn a_change_of_three_deviations_is_found_with_eight_runs_on_each_side() {
-    // As one figure of ten, too.
-    for (level, least) in [(0.05, 0.8), (0.005, 0.7)] {
-        let step = found(&[(0.0, 8), (3.0, 8)], &[8], level);
-        assert!(step >= least, "{level}: {step}");
-    }
-}
-
-#[test]
-fn a_change_that_went_back_is_two() {
-    for count in [6, 10, 30] {
-        let window = found(&[(0.0, count), (10.0, count), (0.0, count)], &[count, 2 * count], 0.005);
-        assert!(window >= 0.9, "{count}: {window}");
+fn a_change_a_return_and_few_new_runs_are_found() {
+    let window = |count| ([(0.0, count), (10.0, count), (0.0, count)], [count, 2 * count]);
+    let windows = [6, 10, 30].map(window);
+    let window = |at: usize| (&windows[at].0[..], &windows[at].1[..], 0.005, 0.9);
+    for (levels, wanted, level, least) in [
+        // Three deviations with eight runs on each side; as one figure of ten, too.
+        (&[(0.0, 8), (3.0, 8)][..], &[8][..], 0.05, 0.8),
+        (&[(0.0, 8), (3.0, 8)][..], &[8][..], 0.005, 0.7),
+        (&[(0.0, 20), (20.0, 3)][..], &[20][..], 0.01, 0.9),
+        window(0),
+        window(1),
+        window(2),
+    ] {
+        let share = found(levels, wanted, level);
+        assert!(share >= least, "{levels:?} at {level}: {share}");
     }
 }
 
@@ -153,12 +155,6 @@ fn the_windows_that_so_many_values_show_follow_from_all_orders() {
     let of_six = ChangeSearch { level: 0.05 / 6.0, ..search };
     assert_eq!(of_six.windows(12), Some((5, 6)));
     assert_eq!(of_six.windows(20), Some((4, 14)));
-}
-
-#[test]
-fn few_new_runs_show_a_change() {
-    let few = found(&[(0.0, 20), (20.0, 3)], &[20], 0.01);
-    assert!(few >= 0.9, "{few}");
 }
 
 #[test]

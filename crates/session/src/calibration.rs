@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_named_after_machine_and_version() {
+    fn a_file_is_named_after_machine_and_version_and_another_kernel_is_another_machine() {
         let calibration = Calibration {
             cpu: "Intel(R) Xeon(R) CPU @ 2.20GHz/../x".into(),
             cores: 2,
@@ -279,6 +279,9 @@ mod tests {
             ..Calibration::here()
         };
         assert_eq!(file_name(&calibration), "calibration-intel-r-xeon-r-cpu-2-20ghz-x-2-cores-0-1-0-debug.json");
+        assert!(Calibration::here().is_of(&Calibration::here()));
+        let other = Calibration { kernel: "Linux 1.0".into(), ..Calibration::here() };
+        assert!(!other.is_of(&Calibration::here()));
     }
 
     #[test]
@@ -288,14 +291,6 @@ mod tests {
         assert!(replaces(&with(0.05), &with(1.0)));
         assert!(!replaces(&with(0.5), &with(0.05)));
         assert!(replaces(&with(0.5), &with(1.0)));
-    }
-
-    #[test]
-    fn another_kernel_or_version_is_another_machine() {
-        let here = Calibration::here();
-        assert!(here.is_of(&Calibration::here()));
-        let other = Calibration { kernel: "Linux 1.0".into(), ..here.clone() };
-        assert!(!other.is_of(&here));
     }
 
     fn calibration() -> Calibration {

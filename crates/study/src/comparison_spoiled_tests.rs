@@ -117,18 +117,13 @@ fn what_cannot_be_proven_takes_no_level_from_what_can() {
             let summary = run.summary.as_mut().expect("a summary");
             summary.flow_mut().sent.rate = 1_000.0 + at as f64;
             summary.messages_mut().cpu_us_each.broker = Some(20.0 + at as f64);
-            let latency = |p50_ns: u64| measure::LatencySummary {
-                count: 2_000,
-                p50_ns,
-                p99_ns: 2 * p50_ns,
-                ..Default::default()
-            };
-            let mut second = summary.scrapes[0].clone();
-            second.name = "other".into();
-            second.response = latency(3_000_000 + at as u64);
-            let mut third = second.clone();
-            third.name = "third".into();
-            summary.scrapes.extend([second, third]);
+            for name in ["other", "third"] {
+                let mut page = summary.scrapes[0].clone();
+                page.name = name.into();
+                page.response.p50_ns += at as u64;
+                page.response.p99_ns += 2 * at as u64;
+                summary.scrapes.push(page);
+            }
             if at < gone {
                 warn(summary, WarningCode::BrokerGone, Tier::Invalid);
             }

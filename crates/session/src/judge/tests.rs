@@ -123,6 +123,10 @@ fn a_broker_that_stopped_for_a_while_is_not_told_as_anything_else() {
     assert_eq!(found.verdict.cause, late_by(Lateness::BrokerStalled));
     assert_eq!(codes(&facts), [WarningCode::Stalled]);
     assert_eq!(found.findings[0].tier, Tier::Note, "the numbers are right");
+    let mut own = facts.clone();
+    own.ended.stalls[0].who = Stalled::Generator;
+    let found = judge(own);
+    assert_eq!((found.verdict.cause, found.findings[0].tier), (late_by(Lateness::GeneratorStalled), Tier::Caution));
     // What was due at the end was never sent: the stall is what the rate lacks.
     let short = Facts { sent_rate: 1_500.0, ..facts };
     let cause = verdict(short.clone()).cause;
@@ -227,19 +231,10 @@ fn a_stall_that_waits_for_cores_explain_is_not_what_a_verdict_begins_with() {
 
 #[test]
 fn what_was_hardly_measured_is_not_warned_about() {
-    let mut facts = stopped_broker();
-    (facts.seconds, facts.sent_rate) = (0.01, 0.0);
-    facts.loops = vec![a_loop(1.0, 0.0)];
-    assert!(!codes(&facts).contains(&WarningCode::GeneratorSaturated));
-}
-
-#[test]
-fn the_generators_own_stop_is_the_generators() {
-    let mut facts = stopped_broker();
-    facts.ended.stalls[0].who = Stalled::Generator;
-    let cause = verdict(facts.clone()).cause;
-    assert_eq!(cause, late_by(Lateness::GeneratorStalled));
-    assert_eq!(judge(facts).findings[0].tier, Tier::Caution);
+    let loops = vec![a_loop(1.0, 0.0)];
+    let facts = Facts { seconds: 0.01, sent_rate: 0.0, loops, steal: Some(0.03), ..stopped_broker() };
+    let told = codes(&facts);
+    assert!(!told.contains(&WarningCode::GeneratorSaturated) && !told.contains(&WarningCode::CpuSteal), "{told:?}");
 }
 
 /// At a low rate every message may be late, each by the wait of its event loop for a core: that is little of the time.
@@ -324,10 +319,10 @@ fn a_churn_that_meets_its_rate_is_advised_nothing() {
 }
 
 #[test]
-fn churn_beside_messages_is_warned_of_and_the_verdict_is_about_the_messages() {
-    let churn = ChurnFacts {
+fn every_churn_beside_messages_is_warned_of_and_the_verdict_is_about_the_messages() {
+    let churn = |kind: &str| ChurnFacts {
         beside: true,
-        kind: "connections".to_owned(),
+        kind: kind.to_owned(),
         begun: 90,
         failed: 3,
         not_begun: 10,
@@ -340,26 +335,18 @@ fn churn_beside_messages_is_warned_of_and_the_verdict_is_about_the_messages() {
         sent_rate: 5_000.0,
         producers: producers(|time| time.schedule = 1.0),
         cores: 8,
-        ended: Ended { churn: vec![churn], ..Ended::default() },
+        ended: Ended { churn: vec![churn("connections"), churn("queues")], ..Ended::default() },
         ..Facts::default()
     };
     let found = judge(facts.clone());
     assert_eq!(found.verdict.cause, Some(Cause::RateMet { late: None }));
-    let codes = codes(&facts);
-    assert_eq!(codes, [WarningCode::CyclesFailed, WarningCode::RateNotAchieved]);
-    let missed = &found.findings[1].finding;
-    assert!(
-        matches!(missed, Finding::RateNotAchieved { in_flight_limit: 7, .. }),
-        "that of churn, not of the messages: {missed:?}"
-    );
-}
-
-#[test]
-fn a_run_that_broke_off_is_not_on_time() {
-    let mut facts = waiting_for_answers();
-    (facts.requested_rate, facts.ended.broke_off) = (Some(100_000.0), true);
-    let found = verdict(facts);
-    assert_eq!((found.limited_by, found.cause), (LimitedBy::Undecided, Some(Cause::BrokeOff)));
+    let told = codes(&facts);
+    let times = |code| told.iter().filter(|it| **it == code).count();
+    let failed = times(WarningCode::CyclesFailed);
+    assert_eq!((failed, times(WarningCode::RateNotAchieved), told.len()), (2, 2, 4), "{told:?}");
+    // The limit is that of churn, not of the messages.
+    let is_of_churn = |it: &&Warning| matches!(it.finding, Finding::RateNotAchieved { in_flight_limit: 7, .. });
+    assert_eq!(found.findings.iter().filter(is_of_churn).count(), 2, "{:?}", found.findings);
 }
 
 #[test]
@@ -436,14 +423,6 @@ fn a_broker_that_never_came_back_makes_the_run_invalid() {
     let is_own = |it: &Finding| matches!(it, Finding::BrokerGone { fault: Some(of), .. } if of == "kill");
     assert!(is_own(&finding.finding), "{finding:?}");
     assert_eq!(finding.tier, Tier::Caution);
-}
-
-#[test]
-fn time_without_a_connection_is_among_the_reasons() {
-    let mut facts = waiting_for_answers();
-    facts.producers = producers(|time| (time.budget, time.away) = (0.8, 0.095));
-    let reasons = verdict(facts).reasons;
-    assert!(reasons.iter().any(|reason| reason.code == "away" && reason.decided), "{reasons:?}");
 }
 
 fn stall_wait(facts: &Facts) -> StallWait {
@@ -525,9 +504,6 @@ fn no_core_was_wanting_where_bellows_used_none() {
 fn each_doubt_has_its_code_and_the_gravest_comes_first() {
     let mut facts = waiting_for_answers();
     facts.steal = Some(0.03);
-    let moment = Facts { seconds: 0.01, ..facts.clone() };
-    let found = judge(moment).findings;
-    assert!(found.iter().all(|it| it.code() != WarningCode::CpuSteal), "{found:?}");
     facts.ended = Ended {
         debug_build: true,
         interrupted: true,
@@ -644,16 +620,11 @@ fn what_a_profile_lacks_is_told_by_how_much() {
         ..ProfileSummary::default()
     };
     let gaps = |profile: &ProfileSummary| {
-        let gaps = profile_gaps(profile).into_iter();
-        let gaps = gaps.map(|it| match it.finding {
-            Finding::ProfileIncomplete { gap } => (it.tier, gap),
+        let named = profile_gaps(profile).into_iter().map(|it| match it.finding {
+            Finding::ProfileIncomplete { gap: ProfileGap::Names { .. } } => (it.tier, "names"),
+            Finding::ProfileIncomplete { gap: ProfileGap::Callers { .. } } => (it.tier, "callers"),
+            Finding::ProfileIncomplete { gap: ProfileGap::Samples { .. } } => (it.tier, "samples"),
             other => panic!("{other:?}"),
-        });
-        let named = gaps.map(|(tier, gap)| match gap {
-            ProfileGap::Names { .. } => (tier, "names"),
-            ProfileGap::Callers { .. } => (tier, "callers"),
-            ProfileGap::Samples { .. } => (tier, "samples"),
-            ProfileGap::Probed { .. } | ProfileGap::Other { .. } => (tier, "others"),
         });
         named.collect::<Vec<_>>()
     };
@@ -698,12 +669,16 @@ fn what_the_kernels_probes_take_of_the_cpu_is_said() {
 
 /// Programs that are the load have no event loops of ours.
 #[test]
-fn loops_are_no_reason_where_there_are_none() {
-    let mut facts = waiting_for_answers();
-    let is_said = |facts: &Facts| verdict(facts.clone()).reasons.iter().any(|reason| reason.code == "loop_busy");
-    assert!(is_said(&facts));
-    facts.loops.clear();
-    assert!(!is_said(&facts));
+fn time_without_a_connection_is_a_reason_and_loops_that_are_not_there_are_none() {
+    let decided = |change: fn(&mut Facts), code: &str| {
+        let mut facts = waiting_for_answers();
+        change(&mut facts);
+        verdict(facts).reasons.iter().find(|it| it.code == code).map(|it| it.decided)
+    };
+    let away = decided(|e| e.producers = producers(|time| (time.budget, time.away) = (0.8, 0.095)), "away");
+    assert_eq!(away, Some(true));
+    assert!(decided(|_| (), "loop_busy").is_some());
+    assert_eq!(decided(|e| e.loops.clear(), "loop_busy"), None);
 }
 
 #[test]
@@ -752,22 +727,4 @@ fn an_outage_is_what_an_unthrottled_verdict_begins_with() {
     assert!(found.reasons[0].decided && found.reasons[0].code == "stalls", "{found:?}");
     facts.ended.stalls[0].for_s = facts.seconds * 0.001;
     assert!(verdict(facts).reasons[0].code != "stalls");
-}
-
-#[test]
-fn every_churn_that_failed_is_told() {
-    let churn = |kind: &str| ChurnFacts {
-        beside: true,
-        kind: kind.to_owned(),
-        begun: 10,
-        failed: 1,
-        not_begun: 2,
-        ..ChurnFacts::default()
-    };
-    let mut facts = waiting_for_answers();
-    facts.ended.churn = vec![churn("connections"), churn("queues")];
-    let told = codes(&facts);
-    let times = |code| told.iter().filter(|it| **it == code).count();
-    assert_eq!(times(WarningCode::CyclesFailed), 2, "{told:?}");
-    assert_eq!(times(WarningCode::RateNotAchieved), 2, "{told:?}");
 }

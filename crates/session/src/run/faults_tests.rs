@@ -1,5 +1,7 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use archive::Topology;
 use load::Endpoint;
 
 use super::*;
@@ -7,11 +9,14 @@ use crate::run::companion::own_fault;
 use crate::run::tests::begun;
 use brokers::{BrokerError, Identity, Processes};
 
-/// Three nodes, of which one takes long to come back, and one is gone.
+/// Three nodes, of which one takes long to come back, and one is gone. They do not tell their topology.
 #[derive(Debug)]
-struct Nodes {
+pub(in crate::run) struct Nodes {
     identity: Identity,
     endpoint: Endpoint,
+    /// Whether a question runs into the time-out.
+    pub(in crate::run) timed_out: bool,
+    pub(in crate::run) asked: AtomicUsize,
 }
 
 const SLOW: usize = 0;
@@ -52,6 +57,11 @@ impl Broker for Nodes {
         }
     }
 
+    fn topology(&self, _cancelled: &dyn Fn() -> bool) -> Result<Topology, BrokerError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        Err(BrokerError::Control { asked_for: "anything", reason: "no answer".into(), timed_out: self.timed_out })
+    }
+
     fn starter(&self, node: usize) -> Option<u32> {
         u32::try_from(STARTER + node).ok()
     }
@@ -69,8 +79,9 @@ impl Broker for Nodes {
     }
 }
 
-fn nodes() -> Nodes {
-    Nodes { identity: Identity::default(), endpoint: Endpoint::new("localhost", 0) }
+pub(in crate::run) fn nodes() -> Nodes {
+    let (identity, endpoint) = (Identity::default(), Endpoint::new("localhost", 0));
+    Nodes { identity, endpoint, timed_out: false, asked: AtomicUsize::new(0) }
 }
 
 fn fault(kind: RunFault, node: usize, at_ms: u64, for_ms: u64) -> FaultSpec {

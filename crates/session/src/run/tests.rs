@@ -44,35 +44,13 @@ impl UsageSource for Metered {
     }
 }
 
-/// Readings at these milliseconds: half a core of the broker but in the last two milliseconds, which are ours.
-struct Edge(std::vec::IntoIter<u64>);
+/// Readings by their number, which counts from this.
+struct Each<F>(u64, F);
 
-impl UsageSource for Edge {
+impl<F: FnMut(u64) -> Reading> UsageSource for Each<F> {
     fn read(&mut self) -> Reading {
-        let ms = self.0.next().expect("a reading");
-        let used = |ms: u64| linux::ProcessUse { cpu: measure::Nanos(ms * MS), ..linux::ProcessUse::default() };
-        Reading {
-            at: Time(ms * MS),
-            broker: Some(used(ms.min(2_000) / 2)),
-            client: Some(used(ms.saturating_sub(2_000))),
-            machine: None,
-        }
-    }
-}
-
-/// A broker that is away in these seconds, and uses half a core in others.
-struct Away(u64, std::ops::Range<u64>);
-
-impl UsageSource for Away {
-    fn read(&mut self) -> Reading {
-        let second = self.0;
         self.0 += 1;
-        let used = || linux::ProcessUse {
-            cpu: measure::Nanos(second.min(self.1.start) * SECOND / 2),
-            rss_bytes: 7,
-            threads: 1,
-        };
-        Reading { at: Time(second * SECOND), broker: (!self.1.contains(&second)).then(used), ..Reading::default() }
+        (self.1)(self.0 - 1)
     }
 }
 
@@ -181,6 +159,16 @@ fn recording(
     heard: &mut Heard,
 ) -> Recording<'_> {
     Recording::new(context, record, writer, Profiling::off(), Box::new(usage), heard)
+}
+
+/// All that is heard of a load that has begun, with these readings.
+fn heard_of(usage: impl UsageSource + 'static, play: impl FnOnce(Recording<'_>)) -> Heard {
+    let dir = tempfile::tempdir().unwrap();
+    let mut heard = Heard::default();
+    let mut recording = recording(begun(dir.path()), usage, &mut heard);
+    recording.event(RunEvent::Started { at: Time(10 * SECOND) });
+    play(recording);
+    heard
 }
 
 fn ending(outcome: Outcome) -> Ending {
@@ -299,61 +287,54 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
 
 #[test]
 fn events_are_told_in_the_order_of_time_before_the_second_in_which_they_happened() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut heard = Heard::default();
-    let mut recording = recording(begun(dir.path()), Metered::default(), &mut heard);
-    recording.event(RunEvent::Started { at: Time(10 * SECOND) });
-    for (ms, label) in [(10_900, "third"), (10_200, "first"), (11_100, "fourth")] {
-        recording.keep_event(Time(ms * MS), label.to_owned());
-    }
-    recording.keep_event(Time(10_300 * MS), "second".to_owned());
-    recording.interval(&interval(10, Phase::Warmup, 10, 1));
-    let told = |recording: &Recording<'_>| recording.record.events.len();
-    assert_eq!(told(&recording), 3);
-    recording.event(RunEvent::PhaseStarted { phase: Phase::Measure, at: Time(12 * SECOND) });
-    assert_eq!(told(&recording), 4, "it was before the phase");
-    recording.discard();
+    let heard = heard_of(Metered::default(), |mut recording| {
+        for (ms, label) in [(10_900, "third"), (10_200, "first"), (11_100, "fourth"), (10_300, "second")] {
+            recording.keep_event(Time(ms * MS), label.to_owned());
+        }
+        recording.interval(&interval(10, Phase::Warmup, 10, 1));
+        assert_eq!(recording.record.events.len(), 3);
+        recording.event(RunEvent::PhaseStarted { phase: Phase::Measure, at: Time(12 * SECOND) });
+        assert_eq!(recording.record.events.len(), 4, "it was before the phase");
+        recording.discard();
+    });
     assert_eq!(heard.events, ["first", "second", "third", "fourth"]);
 }
 
 /// The companion of faults hears that the broker is back when a later event was told.
 #[test]
 fn events_are_kept_in_the_order_of_time_however_late_they_are_heard() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut heard = Heard::default();
-    let mut recording = recording(begun(dir.path()), Metered::default(), &mut heard);
-    recording.event(RunEvent::Started { at: Time(10 * SECOND) });
-    recording.keep_event(Time(10_900 * MS), "later".to_owned());
-    recording.interval(&interval(10, Phase::Warmup, 10, 1));
-    recording.keep_event(Time(10_500 * MS), "earlier".to_owned());
-    let ended = recording.finish(ending(outcome(None)));
-    let kept = ended.record.events.iter().map(|it| it.label.as_str());
-    assert_eq!(kept.collect::<Vec<_>>(), ["earlier", "later"]);
+    let heard = heard_of(Metered::default(), |mut recording| {
+        recording.keep_event(Time(10_900 * MS), "later".to_owned());
+        recording.interval(&interval(10, Phase::Warmup, 10, 1));
+        recording.keep_event(Time(10_500 * MS), "earlier".to_owned());
+        let ended = recording.finish(ending(outcome(None)));
+        let kept = ended.record.events.iter().map(|it| it.label.as_str());
+        assert_eq!(kept.collect::<Vec<_>>(), ["earlier", "later"]);
+    });
     assert_eq!(heard.events, ["later", "earlier"], "late, but told");
 }
 
 #[test]
 fn what_a_broker_used_stays_used_while_it_is_away_and_when_it_is_back() {
-    let played = |away: std::ops::Range<u64>| {
-        let dir = tempfile::tempdir().unwrap();
-        let mut heard = Heard::default();
-        let mut recording = recording(begun(dir.path()), Away(0, away), &mut heard);
-        recording.event(RunEvent::Started { at: Time(10 * SECOND) });
-        for second in 10..20 {
-            recording.interval(&interval(second, Phase::Measure, 100, 1));
-        }
-        let used = recording.cpu_of_nodes();
-        recording.discard();
-        (used, heard.broker_cores)
-    };
-    // Readings are numbered from 0, that at the beginning of the load is 1.
-    let (used, cores) = played(5..100);
-    assert_eq!(used, [Some(measure::Nanos(3 * SECOND / 2))]);
-    assert_eq!(cores, [0.5; 3]);
-    // Also the second in which it is back has a CPU, and with it a memory.
-    let (used, cores) = played(5..8);
-    assert_eq!(used, [Some(measure::Nanos(2 * SECOND))]);
-    assert_eq!(cores.len(), 3 + 4);
+    // Half a core but in these seconds. Readings are numbered from 0, that at the beginning of the load is 1. Also the
+    // second in which it is back has a CPU, and with it a memory.
+    for (away, half_seconds, seconds) in [(5..100, 3, 3), (5..8, 4, 3 + 4)] {
+        let usage = Each(0, move |second: u64| {
+            let cpu = measure::Nanos(second.min(away.start) * SECOND / 2);
+            let used = || linux::ProcessUse { cpu, rss_bytes: 7, threads: 1 };
+            let broker = (!away.contains(&second)).then(used);
+            Reading { at: Time(second * SECOND), broker, ..Reading::default() }
+        });
+        let heard = heard_of(usage, |mut recording| {
+            for second in 10..20 {
+                recording.interval(&interval(second, Phase::Measure, 100, 1));
+            }
+            assert_eq!(recording.cpu_of_nodes(), [Some(measure::Nanos(half_seconds * SECOND / 2))]);
+            recording.discard();
+        });
+        assert_eq!(heard.broker_cores.len(), seconds);
+        assert_eq!(heard.broker_cores[..3], [0.5; 3]);
+    }
 }
 
 /// The share of CPU time that a profile of several processes stands for is of this.
@@ -415,17 +396,20 @@ fn a_load_that_breaks_off_is_kept_as_failed_with_its_cause() {
     }
 }
 
+/// Readings two of which follow the phase's end by a millisecond each: those milliseconds are ours alone.
 #[test]
 fn the_end_of_a_phase_has_the_cores_of_the_second_before() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut heard = Heard::default();
-    let usage = Edge(vec![0, 0, 1_000, 2_000, 2_001, 2_002].into_iter());
-    let mut recording = recording(begun(dir.path()), usage, &mut heard);
-    recording.event(RunEvent::Started { at: Time(10 * SECOND) });
-    for second in 10..14 {
-        recording.interval(&interval(second, Phase::Measure, 10, 1));
-    }
-    drop(recording);
+    let usage = Each(0, |number: u64| {
+        let ms = [0, 0, 1_000, 2_000, 2_001, 2_002][number as usize];
+        let used = |ms: u64| Some(linux::ProcessUse { cpu: measure::Nanos(ms * MS), ..Default::default() });
+        let (broker, client) = (used(ms.min(2_000) / 2), used(ms.saturating_sub(2_000)));
+        Reading { at: Time(ms * MS), broker, client, ..Reading::default() }
+    });
+    let heard = heard_of(usage, |mut recording| {
+        for second in 10..14 {
+            recording.interval(&interval(second, Phase::Measure, 10, 1));
+        }
+    });
     let expected = [0.5, 0.5, 1_000.0 / 1_001.0 / 2.0, 1_000.0 / 1_002.0 / 2.0];
     let near = |(a, b): (&f64, f64)| (a - b).abs() < 2e-3;
     assert_eq!(heard.broker_cores.len(), 4);

@@ -238,26 +238,20 @@ fn functions_with_another_number_of_arguments_are_compared_under_their_name_on_b
     assert_eq!(costs, [(300.0, 400.0)], "one frame of both sides");
 }
 
-/// A library that one side alone has loaded is not another build of itself.
+/// A library that one side alone has loaded is not another build of itself. One sample of a library says nothing of its
+/// build, and must not take the names of all others.
 #[test]
-fn a_file_that_one_side_alone_runs_is_no_other_build() {
-    let with = [("loop;[near malloc+0x30]", 300), ("loop;route", 500)];
-    let a = vec![Some(sampled_in("libtcmalloc.so", &with)); 6];
-    let b = vec![Some(sampled(&[("loop;route", 800)])); 6];
-    for (a, b) in [(&a, &b), (&b, &a)] {
+fn a_file_that_one_side_alone_runs_or_that_was_hardly_sampled_is_no_other_build() {
+    let of = |file: &str, unnamed: &str, samples: u64| {
+        let rare = format!("loop;{unnamed}");
+        vec![Some(sampled_in(file, &[(&rare, samples), ("loop;route", 999)])); 6]
+    };
+    let without = vec![Some(sampled(&[("loop;route", 800)])); 6];
+    let alone = of("libtcmalloc.so", "[near malloc+0x30]", 300);
+    let rare = |unnamed: &str| of("libz.so", unnamed, 1);
+    for (a, b) in [(&alone, &without), (&without, &alone), (&rare("[near inflate+0x30]"), &rare("[near deflate+0x90]"))]
+    {
         let found = compared(a, b, true).functions.expect("functions");
         assert!(found.other_builds.is_empty(), "{:?}", found.other_builds);
     }
-}
-
-/// One sample of a library says nothing of its build, and must not take the names of all others.
-#[test]
-fn a_file_that_was_hardly_sampled_is_no_other_build() {
-    let of = |unnamed: &str| {
-        let rare = format!("loop;{unnamed}");
-        vec![Some(sampled_in("libz.so", &[(&rare, 1), ("loop;route", 999)])); 6]
-    };
-    let (a, b) = (of("[near inflate+0x30]"), of("[near deflate+0x90]"));
-    let found = compared(&a, &b, true).functions.expect("functions");
-    assert!(found.other_builds.is_empty(), "{:?}", found.other_builds);
 }

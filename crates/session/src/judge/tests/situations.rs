@@ -284,4 +284,7 @@ pub(super) const SITUATIONS: &[Situation] = &[
     }),
     ("nothing at all", LimitedBy::Undecided, "no_load", |e| (e.producers, e.sent_rate) = (None, 0.0)),
     ("a moment", LimitedBy::Undecided, "too_short", |e| e.seconds = 0.2),
+    ("a load that broke off", LimitedBy::Undecided, "broke_off", |e| {
+        (e.requested_rate, e.ended.broke_off) = (Some(100_000.0), true);
+    }),
 ];

@@ -104,13 +104,6 @@ fn what_profiling_costs_is_found_again() {
 }
 
 #[test]
-fn a_requested_rate_has_no_effect_of_its_own() {
-    let found = effect(&play(5, |_| 1.0), true);
-    assert!(found.paced && found.rate.is_none());
-    assert!(found.broker_cpu_us.is_some() && found.p99_ns.is_some());
-}
-
-#[test]
 fn blocks_that_were_switched_late_cut_short_or_empty_are_left_out_with_their_pair() {
     let mut played = play(6, |_| 1.0);
     played.switched[0].is_in_time = false;
@@ -132,6 +125,9 @@ fn nothing_is_told_of_what_could_not_be_read_or_of_a_single_pair() {
     assert_eq!((found.pairs, found.broker_cpu_us), (4, None));
     assert!(found.rate.is_some());
     assert_eq!(effect(&play(1, |_| 1.0), false).rate, None);
+    let paced = effect(&play(5, |_| 1.0), true);
+    assert!(paced.paced && paced.rate.is_none(), "a requested rate has no effect of its own");
+    assert!(paced.broker_cpu_us.is_some() && paced.p99_ns.is_some());
     let nothing = effect(&play(0, |_| 1.0), false);
     assert_eq!((nothing.pairs, nothing.rate, nothing.p99_ns), (0, None, None));
 }

@@ -112,14 +112,14 @@ fn who_is_related_to_the_process_on_the_port_changes_nothing() {
         let seen = look(found(presumed), "", &[Server::Processes(serving.clone())]);
         assert_eq!(seen, unchanged(presumed), "{serving:?}");
     }
-}
-
-#[test]
-fn a_known_broker_is_not_looked_for() {
-    let (broker, other) = (ChildGuard::idle(), ChildGuard::idle());
-    let serves = Server::Processes(vec![other.id()]);
-    let seen = look(found(broker.id()), "rabbitmq", &[serves, Server::Elsewhere]);
-    assert_eq!(seen, unchanged(broker.id()));
+    // Nor does anybody where the broker is known, or the user named it.
+    let serves = || Server::Processes(vec![other.id()]);
+    let seen = look(found(child.id()), "rabbitmq", &[serves(), Server::Elsewhere]);
+    assert_eq!(seen, unchanged(child.id()));
+    let named = ChildGuard::idle();
+    let listener = Listener { given: Some(named.id()), ..found(child.id()) };
+    let seen = look(listener, "", &[serves()]);
+    assert_eq!(seen, Seen { found: Some(other.id()), ..unchanged(named.id()) });
 }
 
 #[test]
@@ -140,15 +140,6 @@ fn where_the_broker_cannot_be_seen_nobody_is_watched_in_its_place() {
     assert_eq!((seen.pid, seen.shares_machine), (Some(one.id()), true));
     // Nobody was taken for it, and nobody is.
     assert_eq!(look(Listener::default(), "", &[Server::Elsewhere]), Seen::default());
-}
-
-#[test]
-fn what_the_user_named_stays_the_broker() {
-    let (named, port, other) = (ChildGuard::idle(), ChildGuard::idle(), ChildGuard::idle());
-    let listener = Listener { given: Some(named.id()), ..found(port.id()) };
-    let seen = look(listener, "", &[Server::Processes(vec![other.id()])]);
-    let expected = Seen { found: Some(other.id()), ..unchanged(named.id()) };
-    assert_eq!(seen, expected);
 }
 
 /// The profile follows, or there is none: never that of a process that is not the broker.
