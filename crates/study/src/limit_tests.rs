@@ -86,6 +86,10 @@ fn limited(summary: &mut RunSummary, by: LimitedBy) {
     summary.verdict.as_mut().unwrap().limited_by = by;
 }
 
+fn caused(summary: &mut RunSummary, cause: Cause) {
+    summary.verdict.as_mut().unwrap().cause = Some(cause);
+}
+
 fn achieved(summary: &mut RunSummary, share: f64) {
     summary.messages_mut().requested.as_mut().unwrap().achieved = Some(share);
 }
@@ -130,17 +134,15 @@ fn a_trial_that_says_nothing_of_the_broker_says_why() {
     type Change = fn(&mut RunSummary);
     let cases: [(&str, Change); 6] = [
         ("the hypervisor took cores", |it| warn(it, WarningCode::CpuSteal, Tier::Caution)),
-        ("other programs had the cores", |it| {
-            it.verdict.as_mut().unwrap().cause = Some(Cause::OthersFillMachine);
-        }),
+        ("other programs had the cores", |it| caused(it, Cause::OthersFillMachine)),
         ("faults were not made as planned", |it| warn(it, WarningCode::FaultsMissed, Tier::Invalid)),
         ("the generator was saturated", |it| {
             limited(it, LimitedBy::Generator);
-            it.verdict.as_mut().unwrap().cause = Some(Cause::GeneratorBusy);
+            caused(it, Cause::GeneratorBusy);
         }),
         ("the generator waited for cores", |it| {
             limited(it, LimitedBy::Generator);
-            it.verdict.as_mut().unwrap().cause = Some(Cause::GeneratorLacksCores { others: None });
+            caused(it, Cause::GeneratorLacksCores { others: None });
         }),
         ("the generator was the limit", |it| limited(it, LimitedBy::Generator)),
     ];

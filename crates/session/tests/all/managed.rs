@@ -181,6 +181,13 @@ fn assert_processes(broker: &RabbitMq) {
     }
 }
 
+/// A node's answer to an expression in Erlang, which is text.
+pub(crate) fn said_by(node: &RabbitMq, expression: &str) -> String {
+    let link = erlang::Node::connect(&node.erlang().unwrap()).unwrap();
+    let said = link.evaluate(Duration::from_secs(60), expression).unwrap();
+    String::from_utf8(erlang::term::as_bytes(&said).unwrap().to_vec()).unwrap()
+}
+
 /// The session of process `pid`; 0 when its leader is outside of this pid namespace.
 fn session(pid: u32) -> String {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();

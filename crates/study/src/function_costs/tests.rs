@@ -117,18 +117,7 @@ fn a_root_is_decided_as_the_whole_broker_is() {
 }
 
 #[test]
-fn one_run_without_a_profile_is_told_and_none_at_all_is_not() {
-    let a = side(1000.0, &[("one", 1.0)], false);
-    let mut b = a.clone();
-    b[2] = None;
-    let found = compared(&a, &b, true);
-    assert!(found.functions.is_none() && found.no_functions.is_some());
-    let nothing = compared(&[None, None], &[None, None], true);
-    assert_eq!((nothing.functions, nothing.no_functions), (None, None));
-}
-
-#[test]
-fn profiles_of_other_frequencies_are_not_compared() {
+fn runs_without_a_profile_and_of_other_frequencies_are_not_compared() {
     let at = |frequency| {
         let mut side = side(1000.0, &[("one", 1.0)], false);
         side.iter_mut().flatten().for_each(|run| run.summary.frequency = frequency);
@@ -136,12 +125,14 @@ fn profiles_of_other_frequencies_are_not_compared() {
     };
     let why = compared(&at(4_999), &at(999), true).no_functions.expect("a reason");
     assert!(why.contains("4,999 Hz and 999 Hz"), "{why}");
-}
-
-#[test]
-fn a_run_without_cpu_a_message_has_no_costs() {
+    let mut lacking = at(999);
+    lacking[2] = None;
+    let found = compared(&at(999), &lacking, true);
+    assert!(found.functions.is_none() && found.no_functions.is_some());
+    let nothing = compared(&[None, None], &[None, None], true);
+    assert_eq!((nothing.functions, nothing.no_functions), (None, None), "none at all is not told");
     let record = RunRecord { summary: Some(RunSummary::default()), ..RunRecord::default() };
-    assert!(FunctionCosts::of(&record, &Profile::default()).is_none());
+    assert!(FunctionCosts::of(&record, &Profile::default()).is_none(), "no CPU per message");
 }
 
 /// A run whose profile has these stacks, folded, as one of RabbitMQ's has.

@@ -27,41 +27,29 @@ A duration is written `\"500ms\"`, `\"30s\"`, `\"2m\"` or `\"1h30m\"`; a bare nu
 second, or `\"2k\"`, `\"1M\"`, `\"10/min\"`, `\"90k/h\"`. A size is a number of bytes, or `\"4KiB\"`, `\"1MB\"`.
 ";
 
-/// A table of an experiment: its heading, the type that reads it, and a file with that table alone.
-struct Table {
-    heading: &'static str,
-    of: &'static str,
-    file: &'static str,
-    /// JSON pointer of the table in the experiment.
-    pointer: &'static str,
-}
-
-const TABLES: &[Table] = &[
-    table("The file itself", "Experiment", "", ""),
-    table("[broker]", "BrokerSpec", "[broker]\n", "/broker"),
-    table("[broker.oauth2]", "OAuth2Spec", "[broker.oauth2]\n", "/broker/oauth2"),
-    table(
-        "[[broker.policy]]",
-        "PolicySpec",
-        "[[broker.policy]]\npattern = \".*\"\ndefinition = {}\n",
-        "/broker/policy/0",
-    ),
-    table("[phases]", "PhasesSpec", "[phases]\n", "/phases"),
-    table("[profile]", "ProfileSpec", "[profile]\n", "/profile"),
-    table("[[fault]]", "FaultSpec", "[[fault]]\nkind = \"stop\"\n", "/fault/0"),
-    table("[[require]]", "RequireSpec", "[[require]]\nthat = \"lost = 0\"\n", "/require/0"),
-    table("[churn]", "ChurnSpec", "[churn]\nkind = \"queues\"\n", "/churn"),
-    table("[[probe]]", "ProbeSpec", "[[probe]]\nurl = \"http://localhost:15672/api/overview\"\n", "/probe/0"),
-    table("[[scrape]]", "ScrapeSpec", "[[scrape]]\nurl = \"http://localhost:15692/metrics\"\n", "/scrape/0"),
-    table("[[trace]]", "TraceSpec", "[[trace]]\ncall = \"rabbit_mgmt_wm_queues:to_json/2\"\n", "/trace/0"),
-    table("[[load]]", "LoadSpec", "[[load]]\n", "/load/0"),
-    table("[load.exchange]", "Exchange", "[[load]]\n[load.exchange]\n", "/load/0/exchange"),
-    table("[load.properties]", "MessageProperties", "[[load]]\n[load.properties]\n", "/load/0/properties"),
-    table("[load.subscription]", "Subscription", "[[load]]\n[load.subscription]\n", "/load/0/subscription"),
+/// Tables of an experiment: heading, the type that reads it, and a file with that table alone.
+const TABLES: &[(&str, &str, &str)] = &[
+    ("The file itself", "Experiment", ""),
+    ("[broker]", "BrokerSpec", "[broker]\n"),
+    ("[broker.oauth2]", "OAuth2Spec", "[broker.oauth2]\n"),
+    ("[[broker.policy]]", "PolicySpec", "[[broker.policy]]\npattern = \".*\"\ndefinition = {}\n"),
+    ("[phases]", "PhasesSpec", "[phases]\n"),
+    ("[profile]", "ProfileSpec", "[profile]\n"),
+    ("[[fault]]", "FaultSpec", "[[fault]]\nkind = \"stop\"\n"),
+    ("[[require]]", "RequireSpec", "[[require]]\nthat = \"lost = 0\"\n"),
+    ("[churn]", "ChurnSpec", "[churn]\nkind = \"queues\"\n"),
+    ("[[probe]]", "ProbeSpec", "[[probe]]\nurl = \"http://localhost:15672/api/overview\"\n"),
+    ("[[scrape]]", "ScrapeSpec", "[[scrape]]\nurl = \"http://localhost:15692/metrics\"\n"),
+    ("[[trace]]", "TraceSpec", "[[trace]]\ncall = \"rabbit_mgmt_wm_queues:to_json/2\"\n"),
+    ("[[load]]", "LoadSpec", "[[load]]\n"),
+    ("[load.exchange]", "Exchange", "[[load]]\n[load.exchange]\n"),
+    ("[load.properties]", "MessageProperties", "[[load]]\n[load.properties]\n"),
+    ("[load.subscription]", "Subscription", "[[load]]\n[load.subscription]\n"),
 ];
 
-const fn table(heading: &'static str, of: &'static str, file: &'static str, pointer: &'static str) -> Table {
-    Table { heading, of, file, pointer }
+/// Path of a heading's table; empty for the file itself.
+fn place(heading: &str) -> &str {
+    if heading.starts_with('[') { heading.trim_matches(['[', ']']) } else { "" }
 }
 
 /// Name of a type in a file, and an example; none for tables of their own.
@@ -129,27 +117,25 @@ const TYPES: &[(&str, &str, &str)] = &[
 fn the_page_of_keys_is_up_to_date() {
     let sources = sources();
     let mut page = INTRODUCTION.to_owned();
-    for table in TABLES {
-        let defaults = read(table.file);
+    for (heading, of, file) in TABLES {
+        let defaults = read(file);
+        let parts = place(heading).split('.').filter(|part| !part.is_empty());
+        let of_empty = parts.fold(&defaults, |of, part| of[part].get(0).unwrap_or(&of[part]));
         let mut rows = String::new();
-        let keys = keys(table.of, &sources);
+        let keys = keys(of, &sources);
         for key in &keys {
-            let of_empty = defaults.pointer(table.pointer);
-            let default = match table.file.contains(&format!("{} = ", key.name)) {
+            let default = match file.contains(&format!("{} = ", key.name)) {
                 true => required(key, &keys),
                 false => default(of_empty, key),
             };
-            let example = example(table, key, default == "`true`");
+            let example = example(heading, file, key, default == "`true`");
             let words = words(&key.of);
             let _ = writeln!(rows, "| `{}` | {words} | {default} | {example} | {} |", key.name, key.meaning);
         }
-        let heading = match table.heading.starts_with('[') {
-            true => format!("`{}`", table.heading),
-            false => table.heading.to_owned(),
-        };
+        let quote = if place(heading).is_empty() { "" } else { "`" };
         let _ = write!(
             page,
-            "\n## {heading}\n\n| key | type | default | example | meaning |\n| --- | --- | --- | --- | --- |\n{rows}"
+            "\n## {quote}{heading}{quote}\n\n| key | type | default | example | meaning |\n| --- | --- | --- | --- | --- |\n{rows}"
         );
     }
     let path = workspace().join("docs/keys.md");
@@ -179,7 +165,7 @@ fn what_a_report_for_others_shows_of_an_experiment_follows_the_types_of_its_keys
     let (list, _) = list.split_once('"').expect("its end");
     let shown: Vec<&str> = list.split_whitespace().collect();
     let sources = sources();
-    for key in TABLES.iter().flat_map(|table| keys(table.of, &sources)) {
+    for key in TABLES.iter().flat_map(|table| keys(table.1, &sources)) {
         let words = words(&key.of);
         if words.starts_with("table") || words.contains("number") || NUMBERS.contains(&&*key.of) {
             continue;
@@ -390,9 +376,8 @@ fn words(of: &str) -> &'static str {
     found.map_or_else(|| panic!("TYPES does not say what {of} is"), |(_, words, _)| words)
 }
 
-fn default(table: Option<&Value>, key: &Key) -> String {
-    let value = table.and_then(|table| table.get(&key.name));
-    match value {
+fn default(table: &Value, key: &Key) -> String {
+    match table.get(&key.name) {
         _ if words(&key.of).starts_with("table") => String::new(),
         Some(Value::Null) | None if key.of == "bool" && !key.is_optional => "`false`".to_owned(),
         Some(Value::Null) | None => String::new(),
@@ -402,10 +387,9 @@ fn default(table: Option<&Value>, key: &Key) -> String {
 }
 
 /// An example, which is read.
-fn example(table: &Table, key: &Key, is_true: bool) -> String {
-    let place = table.heading.trim_matches(['[', ']']);
-    let path = match place {
-        "The file itself" => key.name.clone(),
+fn example(heading: &str, file: &str, key: &Key, is_true: bool) -> String {
+    let path = match place(heading) {
+        "" => key.name.clone(),
         place => format!("{place}.{}", key.name),
     };
     let special = examples::EXAMPLES.iter().find(|(name, _)| *name == path);
@@ -419,7 +403,7 @@ fn example(table: &Table, key: &Key, is_true: bool) -> String {
         return String::new();
     }
     let line = format!("{} = {example}\n", key.name);
-    let others = table.file.lines().filter(|line| !line.starts_with(&format!("{} = ", key.name)));
+    let others = file.lines().filter(|line| !line.starts_with(&format!("{} = ", key.name)));
     let file: String = others.map(|line| format!("{line}\n")).chain([line.clone()]).collect();
     if let Err(error) = Experiment::from_toml(&file, "keys") {
         panic!("{path}: {example}: {error}");
