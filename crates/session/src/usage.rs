@@ -474,6 +474,9 @@ pub(crate) mod tests {
             assert!(used.cpu_cores * seconds >= 0.029, "{used:?} in {seconds} s");
             assert!(used.rss_bytes > 500_000 && used.threads >= 1, "{used:?}");
         }
+        for of_another in [None, Some(u32::MAX)] {
+            assert_eq!(ProcUsage::new(of_another).read().broker, None, "it is elsewhere, or has died");
+        }
     }
 
     fn used(ms: u64) -> Option<ProcessUse> {
@@ -661,12 +664,6 @@ pub(crate) mod tests {
         let least = Nanos::from_millis(190);
         let most = all + Nanos::from_millis(50);
         assert!(used >= least && used <= most, "{used:?} of {all:?}");
-    }
-
-    #[test]
-    fn a_broker_that_died_or_is_elsewhere_has_no_usage() {
-        assert_eq!(ProcUsage::new(None).read().broker, None);
-        assert_eq!(ProcUsage::new(Some(u32::MAX)).read().broker, None);
     }
 
     #[test]

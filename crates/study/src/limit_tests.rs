@@ -13,19 +13,17 @@ fn rates(of: &Experiment) -> Vec<f64> {
 }
 
 #[test]
-fn small_rates_of_suggested_command_lines_are_not_cut_to_nothing() {
-    let of = experiment("name = \"x\"\n[[load]]\nrate = 5\n");
-    assert_eq!(rate_options(&of, 0.004), ["load.0.rate=0.004000"]);
-    assert_eq!(rate_options(&of, 5.5), ["load.0.rate=5.50"]);
-    assert_eq!(rate_options(&of, 20_000.0), ["load.0.rate=20000"]);
-}
-
-#[test]
 fn groups_keep_their_proportions_and_are_alike_without_rates() {
     let with = experiment("[[load]]\nrate = 100\n[[load]]\nproducers = 0\n[[load]]\nrate = 300");
     assert_eq!(first_rate(&with), Ok(400.0));
     assert_eq!(rates(&at_rate(&with, 1_000.0)), [250.0, 0.0, 750.0]);
     assert_eq!(rate_options(&with, 1_000.0), ["load.0.rate=250", "load.2.rate=750"]);
+    // Small rates are not cut to nothing.
+    let one = experiment("[[load]]\nrate = 5");
+    for (rate, option) in [(0.004, "load.0.rate=0.004000"), (5.5, "load.0.rate=5.50"), (20_000.0, "load.0.rate=20000")]
+    {
+        assert_eq!(rate_options(&one, rate), [option]);
+    }
     let without = experiment("[[load]]\n[[load]]");
     assert_eq!(first_rate(&without), Ok(FIRST));
     assert_eq!(rates(&at_rate(&without, 1_000.0)), [500.0, 500.0]);

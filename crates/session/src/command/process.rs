@@ -568,13 +568,8 @@ mod tests {
         assert_eq!(asked(&mut ending, &[timeout, load]), [3]);
         assert_eq!(asked(&mut ending, &[timeout]), [0; 0]);
         assert_eq!(turn(&mut ending, &[timeout], true).0, [2]);
-    }
-
-    #[test]
-    fn those_that_wait_for_each_other_are_all_asked() {
-        let mut ending = EndRequests::default();
-        let one = (2, 1, "a", Some(7), Some(8));
-        let other = (3, 1, "b", Some(8), Some(7));
-        assert_eq!(asked(&mut ending, &[one, other]), [2, 3]);
+        // Those that wait for each other are all asked.
+        let (one, other) = ((2, 1, "a", Some(7), Some(8)), (3, 1, "b", Some(8), Some(7)));
+        assert_eq!(asked(&mut EndRequests::default(), &[one, other]), [2, 3]);
     }
 }

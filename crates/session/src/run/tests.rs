@@ -95,26 +95,14 @@ fn interval(second: u64, phase: Phase, count: u64, latency_ms: u64) -> Interval 
 
 fn outcome(error: Option<load::Error>) -> Outcome {
     let span = |phase, start, end| PhaseTimes { phase, start: Time(start * SECOND), end: Time(end * SECOND) };
+    let (sent, lost) = (12_000, 2);
     Outcome {
-        start: Time(10 * SECOND),
         phases: vec![span(Phase::Warmup, 10, 12), span(Phase::Measure, 12, 22), span(Phase::Drain, 22, 23)],
-        totals: measure::Counters { sent: 12_000, completed: 12_000, ..measure::Counters::default() },
-        measured: measure::Counters::default(),
-        unconfirmed: 0,
-        censored: None,
-        interrupted: false,
-        drain_cut: false,
+        totals: measure::Counters { sent, completed: sent, ..measure::Counters::default() },
         error,
-        ledger: Some(LedgerSummary {
-            sent: 12_000,
-            delivered: 11_998,
-            lost: 2,
-            exact: true,
-            ..LedgerSummary::default()
-        }),
+        ledger: Some(LedgerSummary { sent, delivered: sent - lost, lost, exact: true, ..LedgerSummary::default() }),
         threads: vec![ThreadUsage::default()],
-        spun: false,
-        tallies: Default::default(),
+        ..Outcome::started(Time(10 * SECOND))
     }
 }
 
@@ -161,7 +149,6 @@ fn recording(
     Recording::new(context, record, writer, Profiling::off(), Box::new(usage), heard)
 }
 
-/// All that is heard of a load that has begun, with these readings.
 fn heard_of(usage: impl UsageSource + 'static, play: impl FnOnce(Recording<'_>)) -> Heard {
     let dir = tempfile::tempdir().unwrap();
     let mut heard = Heard::default();
@@ -449,13 +436,16 @@ fn a_stall_counts_what_was_due_to_be_sent_of_every_group() {
     assert_eq!(delayed, [4 + 500 + 5], "{stalls:?}");
 }
 
+fn noted(note: String) -> Collected {
+    Collected { notes: vec![note], ..Collected::default() }
+}
+
 /// A companion that counts seconds, under a name.
 struct Toy(&'static str, u64);
 
 impl Companion for Toy {
     fn start(&mut self, _: Time) -> Collected {
-        let notes = vec![format!("{} starts", self.0)];
-        Collected { notes, ..Collected::default() }
+        noted(format!("{} starts", self.0))
     }
 
     fn second(&mut self, second: &Second) -> Collected {
@@ -469,8 +459,7 @@ impl Companion for Toy {
     }
 
     fn load_ended(&mut self) -> Collected {
-        let notes = vec![format!("{} ends after {}", self.0, self.1)];
-        Collected { notes, ..Collected::default() }
+        noted(format!("{} ends after {}", self.0, self.1))
     }
 
     fn finish(&mut self, run: &mut LoadEnd<'_>) -> Collected {
