@@ -153,8 +153,7 @@ fn the_windows_that_so_many_values_show_follow_from_all_orders() {
     assert_eq!((search.least_values_of_window(), search.windows(11)), (12, None));
     // Six figures: a window of four shows in no 12 runs, and one of three in no 20.
     let of_six = ChangeSearch { level: 0.05 / 6.0, ..search };
-    assert_eq!(of_six.windows(12), Some((5, 6)));
-    assert_eq!(of_six.windows(20), Some((4, 14)));
+    assert_eq!([12, 20].map(|runs| of_six.windows(runs)), [Some((5, 6)), Some((4, 14))]);
 }
 
 #[test]
@@ -213,9 +212,7 @@ fn of_few_orders_each_is_counted() {
     for step in [1e-6, 1.0] {
         let values = [vec![14.0; 4], vec![14.0 + step; 5]].concat();
         let found = change_points(&values, ChangeSearch::default());
-        let [change] = found[..] else {
-            panic!("{step}: {found:?}");
-        };
+        let [change] = found[..] else { panic!("{step}: {found:?}") };
         assert_eq!((change.at, change.p), (4, 2.0 / 126.0));
     }
     let mut part = Part(vec![2.0, 1.0, 3.0, 1.0]);

@@ -300,8 +300,7 @@ mod tests {
         // More than in proportion: neither contention nor coherence.
         let found = scalability(&points([100.0, -0.01, 0.0], &[1.0, 2.0, 4.0, 8.0])).unwrap();
         assert_eq!((found.contention.value, found.coherence.value), (0.0, 0.0));
-        assert_eq!(found.contention.interval, None);
-        assert_eq!(found.peak(), None);
+        assert_eq!((found.contention.interval, found.peak()), (None, None));
         assert_eq!(found.lost(8.0), [0.0; 3]);
         // A plain queue: contention alone.
         let found = scalability(&points([100.0, 0.5, -0.001], &[1.0, 2.0, 4.0, 8.0])).unwrap();

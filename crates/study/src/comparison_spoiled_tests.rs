@@ -95,9 +95,7 @@ fn a_side_that_spoils_all_of_its_runs_hides_nothing_of_the_other() {
         let found = comparison(&well, &gone, options).expect("comparable");
         assert_eq!((found.a.runs.len(), found.b.runs.len()), (8, 0));
         assert!(found.is_worse() && found.b.left_out.len() == 8);
-        let [invalid, rate] = &found.figures[..] else {
-            panic!("{:#?}", found.figures);
-        };
+        let [invalid, rate] = &found.figures[..] else { panic!("{:#?}", found.figures) };
         assert_eq!((invalid.a.len(), invalid.b.len()), (8, 0));
         assert_eq!(rate.name, "sent rate");
         assert!((rate.means.0 - 1_001.0).abs() < 1.0 && rate.means.1 == 0.0);

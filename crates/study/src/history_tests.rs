@@ -294,9 +294,7 @@ fn deliveries_that_stop_or_begin_are_a_change_of_rate_and_figures() {
         let runs: Vec<RunRecord> = (0..16).map(|day| delivered(day, rate(day), 1_000)).collect();
         let found = history("x", &runs, 0.05);
         let changed: Vec<&HistoryFigure> = found.figures.iter().filter(|it| !it.changes.is_empty()).collect();
-        let [lacking, received] = &changed[..] else {
-            panic!("{found:#?}");
-        };
+        let [lacking, received] = &changed[..] else { panic!("{found:#?}") };
         assert_eq!(received.name, "received rate");
         assert_eq!(received.values[if stops { 8 } else { 7 }], Some(0.0));
         let change = &received.changes[0];

@@ -179,9 +179,7 @@ fn a_cell_without_pairs_does_not_keep_the_others_from_a_decision() {
     let cells: Vec<CellRuns<'_>> =
         runs.iter().zip(&records).map(|(runs, records)| CellRuns::new(runs, records)).collect();
     let decided = compare_cells(&cells, &[8], ComparisonOptions::default());
-    let [Ok(first), Err(why)] = decided.as_slice() else {
-        panic!("{decided:#?}");
-    };
+    let [Ok(first), Err(why)] = decided.as_slice() else { panic!("{decided:#?}") };
     assert!(first.is_worse());
     assert_eq!(first.family, None, "nothing else was decided with it");
     assert!(why.sentence().contains("too few runs"), "{}", why.sentence());

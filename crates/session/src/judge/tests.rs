@@ -99,12 +99,8 @@ fn a_broker_that_was_away_is_what_the_verdict_begins_with() {
     let found = judge(facts.clone());
     assert_eq!(found.verdict.cause, late_by(Lateness::BrokerStalled));
     assert_eq!(codes(&facts), [WarningCode::ConnectionsLost, WarningCode::Stalled], "each is told once");
-    let [lost, stalled] = &found.findings[..] else {
-        panic!("{:?}", found.findings);
-    };
-    let Finding::ConnectionsLost { connections, away, .. } = &lost.finding else {
-        panic!("{lost:?}");
-    };
+    let [lost, stalled] = &found.findings[..] else { panic!("{:?}", found.findings) };
+    let Finding::ConnectionsLost { connections, away, .. } = &lost.finding else { panic!("{lost:?}") };
     let away = away.expect("a time without a connection");
     assert_eq!((away.for_s, away.messages_delayed, *connections), (6.2, 6_200, 4));
     let (_, stood) = stall(&found.findings);

@@ -251,8 +251,7 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
     // What is as it is was read at the end of the second that rates are of.
     let kept = archive::read_named_series(ended.run_dir.as_deref().unwrap()).unwrap();
     let first = |unit| kept.iter().find(|it| it.name.unit == unit).and_then(|it| it.points.first()).map(|it| it.t);
-    assert_eq!(first(SeriesUnit::Cores), Some(0.0));
-    assert_eq!(first(SeriesUnit::Bytes), Some(1.0));
+    assert_eq!((first(SeriesUnit::Cores), first(SeriesUnit::Bytes)), (Some(0.0), Some(1.0)));
     assert_eq!(heard.steps, [""; 0], "no step is announced that does not happen");
 
     assert_eq!(heard.phases, [Phase::Warmup, Phase::Measure, Phase::Drain]);
@@ -362,8 +361,7 @@ fn time_counts_from_the_beginning_of_the_load_also_of_a_run_that_is_killed() {
     drop(recording);
     let read = RunReader::open(&folder).unwrap();
     assert_eq!(read.points[0].t, 0.0);
-    assert_eq!(read.record.origin, Time(14 * SECOND));
-    assert_eq!(read.record.origin_unix_ns, unix_ns + 5 * SECOND);
+    assert_eq!((read.record.origin, read.record.origin_unix_ns), (Time(14 * SECOND), unix_ns + 5 * SECOND));
 }
 
 #[test]
@@ -587,9 +585,7 @@ fn what_a_companion_collects_is_kept_in_the_order_of_the_list_and_ends_in_revers
 #[test]
 fn a_broker_that_was_not_ready_is_told_from_one_that_cannot_start() {
     let slow = BrokerError::not_ready("RabbitMQ", std::time::Duration::from_secs(60), String::new());
-    let Error::NotReady(problem) = Error::from(slow) else {
-        panic!("another error");
-    };
+    let Error::NotReady(problem) = Error::from(slow) else { panic!("another error") };
     let told = tried_once_more(&problem);
     assert!(told.contains("in time"), "{told}");
     assert!(told.ends_with("; the run is tried once more"), "{told}");

@@ -2,17 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::{
-    fs,
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use brokers::{
-    BrokerError,
-    rabbitmq::{Config, RabbitMq},
-};
+use brokers::BrokerError;
+use brokers::rabbitmq::{Config, RabbitMq};
 use tempfile::TempDir;
 
 /// The installed RabbitMQ's own folder.

@@ -2,26 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::{
-    fs,
-    io::{BufRead, BufReader},
-    net::TcpListener,
-    os::unix::{
-        fs::{PermissionsExt, symlink},
-        process::CommandExt,
-    },
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
-};
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use brokers::guardian;
-use brokers::{
-    BrokerError,
-    managed::Progress,
-    rabbitmq::{Config, RabbitMq},
-};
+use brokers::managed::Progress;
+use brokers::rabbitmq::{Config, RabbitMq};
+use brokers::{BrokerError, guardian};
 use rustix::process::{Pid, Signal, getuid, kill_process};
 use tempfile::TempDir;
 
