@@ -26,7 +26,6 @@ fn runs(draw: &mut Draw, order: &[Side], effect: f64) -> Vec<(Side, f64)> {
     runs.collect()
 }
 
-/// B less A of each pair.
 fn differences(runs: &[(Side, f64)]) -> Vec<f64> {
     let pairs = runs.chunks_exact(2);
     pairs

@@ -10,7 +10,6 @@ const SEARCH: LimitSearch = LimitSearch {
     most_trials: 60,
 };
 
-/// Searches with a broker that decides from the rate and the trial's number.
 fn search(
     search: &LimitSearch,
     mut broker: impl FnMut(f64, usize) -> TrialOutcome,

@@ -313,9 +313,13 @@ mod tests {
 
     const NOBODY: u32 = u32::MAX;
 
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
     fn check(program: &str, ports: &[u16], line: &str) -> Check {
         let broker = BROKERS.into_iter().find(|it| it.program == program);
-        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let words = words(line);
         described_broker(broker.unwrap(), &words[0], NOBODY, ports, &words)
     }
 
@@ -333,10 +337,7 @@ mod tests {
 
     #[test]
     fn the_embedded_broker_is_one_and_other_commands_of_bellows_are_none() {
-        let of = |line: &str| {
-            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            recognised("bellows", &words).map(|(broker, _)| broker.product)
-        };
+        let of = |line: &str| recognised("bellows", &words(line)).map(|(broker, _)| broker.product);
         assert_eq!(of("bellows broker --listen 127.0.0.1:0"), Some("bellows broker"));
         assert_eq!(of("bellows run stream-publish"), None);
         assert_eq!(of("bellows"), None);

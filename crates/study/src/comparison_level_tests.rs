@@ -20,7 +20,6 @@ pub(crate) fn noise(random: &mut Random) -> f64 {
     (0..12).map(|_| uniform(random)).sum::<f64>() - 6.0
 }
 
-/// So many events on average.
 fn poisson(random: &mut Random, mean: f64) -> u64 {
     let (least, mut product) = ((-mean).exp(), 1.0);
     let mut count = 0;
@@ -94,7 +93,6 @@ fn of_runs_that_are_alike_few_events_prove_nothing() {
     assert_few(wrong.count(), all, 3.0, "figures");
 }
 
-/// Counts vary, however alike the runs happen to be.
 #[test]
 fn few_events_that_agree_in_every_run_prove_nothing() {
     for is_paired in [false, true] {

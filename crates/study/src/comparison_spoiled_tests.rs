@@ -6,7 +6,6 @@ use super::comparison_tests::{ALIKE, compared, numbered, run, scraping};
 use super::*;
 use crate::example_warnings::warn;
 
-/// Runs of a side of which the first are spoiled by this warning.
 fn spoiled_side(runs: u32, spoiled: u32, code: WarningCode) -> Vec<RunRecord> {
     numbered(runs, |at, summary| {
         if at < spoiled {
@@ -69,7 +68,6 @@ fn runs_whose_broker_never_answered_are_of_their_side() {
     }
 }
 
-/// Runs that somebody stopped are none that went well.
 #[test]
 fn runs_that_were_stopped_do_not_water_down_those_that_a_side_spoiled() {
     let mut side = spoiled_side(8, 3, WarningCode::BrokerGone);

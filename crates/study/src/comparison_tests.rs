@@ -8,7 +8,6 @@ use archive::Decision;
 use measure::ledger::LedgerSummary;
 use testkit::{assert_begins, assert_ends, assert_has, assert_lacks, only};
 
-/// Factors of runs that are alike.
 pub(super) const ALIKE: [f64; 5] = [1.0, 1.001, 0.999, 1.000_5, 0.999_5];
 
 pub(super) fn run(id: &str, version: &str, schedulers: u32, rate: f64) -> RunRecord {
@@ -31,7 +30,6 @@ pub(super) fn compared(a: &[RunRecord], b: &[RunRecord]) -> Comparison {
     comparison(a, b, ComparisonOptions::default()).expect("comparable")
 }
 
-/// Three runs that are alike but for a change of each.
 fn alike(change: impl Fn(&mut RunRecord)) -> [RunRecord; 3] {
     [1.0, 1.001, 0.999].map(|it| {
         let mut run = run("x", "3.10", 2, 1_000.0 * it);

@@ -5,7 +5,6 @@ use testkit::only;
 use super::*;
 use crate::example_warnings::warn;
 
-/// A run of a day, at a rate.
 fn record(day: u32, rate: f64) -> RunRecord {
     let received = Throughput { total: 100, rate };
     let mut summary = RunSummary::default();
@@ -33,7 +32,6 @@ fn around(level: f64, number: u32) -> f64 {
     level * (1.0 + 0.01 * f64::from(number * 7 % 5))
 }
 
-/// Runs of a broker at 1,000 messages a second.
 fn steady(count: u32) -> Vec<RunRecord> {
     at_rates(count, |day| around(1e3, day))
 }
@@ -162,7 +160,6 @@ fn a_run_without_a_value_stands_in_no_level_and_shifts_none() {
     assert!(found.figures.iter().all(|it| it.changes.is_empty()), "{found:#?}");
 }
 
-/// Runs without losses, and from the ninth on with some; or the other way round.
 #[test]
 fn losses_that_begin_or_end_are_a_change() {
     for begin in [true, false] {

@@ -46,7 +46,6 @@ fn a_rate_that_is_not_free_is_refused() {
     }
 }
 
-/// A run in which all was well.
 fn summary() -> RunSummary {
     let sent = Throughput { total: 10_000, rate: 1_000.0 };
     let mut summary = RunSummary {

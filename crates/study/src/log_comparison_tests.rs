@@ -18,7 +18,6 @@ fn written(name: &str, head: &str, (count, length): (u32, u32), tags: &[(String,
     LatencyLog::parse(name, &mut text.as_bytes(), None).expect("a log")
 }
 
-/// A log of three seconds, with values around a level.
 fn log(name: &str, head: &str, tag: &str, level: u64) -> LatencyLog {
     let values = (0..1_000).map(|value| level + level * value / 1_000);
     written(name, head, (3, 1), &[(tag.to_owned(), values.collect())])
@@ -80,7 +79,6 @@ fn logs_without_times_are_counted() {
     assert_eq!((first.name.as_str(), &first.a[..]), ("latency count", &[3_000.0, 3_000.0][..]));
 }
 
-/// A log of twenty seconds with the same values in each.
 fn same_values(name: &str, head: &str, tags: &[(&str, &[u64])]) -> LatencyLog {
     let tags = tags.iter().map(|(tag, values)| {
         let values: Vec<u64> = values.iter().flat_map(|value| [*value; 100]).collect();

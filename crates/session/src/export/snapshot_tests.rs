@@ -2,7 +2,6 @@ use measure::{Nanos, Time};
 
 use super::*;
 
-/// A second in which messages with these latencies were sent.
 pub(crate) fn interval(ms: &[u64]) -> Interval {
     let mut interval = Interval::new();
     interval.reset(Time(0), Phase::Measure);

@@ -17,7 +17,6 @@ fn verdict(facts: Facts) -> Verdict {
     judge(facts).verdict
 }
 
-/// A rate that is met, late for this reason.
 fn late_by(late: Lateness) -> Option<Cause> {
     Some(Cause::RateMet { late: Some(late) })
 }
@@ -188,7 +187,6 @@ fn a_fault_of_the_run_itself_comes_before_what_others_took() {
     assert_eq!(verdict(behind).cause, Some(Cause::ConsumersBehind { why }));
 }
 
-/// Run-queue wait behind other processes explains a stall of those seconds.
 #[test]
 fn a_stall_that_waits_for_cores_explain_is_not_what_a_verdict_begins_with() {
     let mut facts = stopped_broker();
@@ -425,7 +423,6 @@ fn stall_wait(facts: &Facts) -> StallWait {
     stall(&judge(facts.clone()).findings).0
 }
 
-/// The first stall that is told.
 fn stall(findings: &[Warning]) -> (StallWait, Stood) {
     let mut all = findings.iter().filter_map(|it| match it.finding {
         Finding::Stalled { wait, stood, .. } => Some((wait, stood)),

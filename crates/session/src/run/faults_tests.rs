@@ -21,12 +21,10 @@ pub(in crate::run) struct Nodes {
 
 const SLOW: usize = 0;
 const GONE: usize = 2;
-/// Its process, as the broker knows it.
 const SURVIVOR: u32 = 702;
 /// The process below which the first node starts again.
 const STARTER: usize = 700;
 const RESTART: Duration = Duration::from_millis(300);
-/// How long the kill of the second node takes.
 const KILL: Duration = Duration::from_millis(100);
 
 impl Broker for Nodes {
@@ -88,7 +86,6 @@ fn context() -> RunContext {
     begun(tempfile::tempdir().unwrap().path()).0
 }
 
-/// The events of these faults, with milliseconds since the beginning.
 fn played(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
     let told = told(faults).into_iter();
     use FaultEvent::{Kills, Starts, Survives, Watched};
@@ -116,7 +113,6 @@ fn told(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
     events.into_iter().map(|event| (ms(&event), event)).collect()
 }
 
-/// A run's findings after these events.
 fn heard(events: impl IntoIterator<Item = (u64, FaultEvent)>) -> (Faults, Collected) {
     let (mut broker, control) = (nodes(), load::Control::new());
     let run = context();

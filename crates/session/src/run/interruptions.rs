@@ -218,7 +218,6 @@ mod tests {
         }
     }
 
-    /// Whether our own wait is known, for each full second of those that are idle for these shares.
     fn known(begins: bool, idle: &[Option<f64>]) -> Vec<bool> {
         let mut contention = Contention::default();
         if begins {

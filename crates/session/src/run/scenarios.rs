@@ -403,7 +403,6 @@ mod tests {
         (achieved, counters)
     }
 
-    /// A load that ends with its messages has the rate of its schedule, however long its phase took to end.
     #[test]
     fn the_rate_is_over_the_time_in_which_messages_were_due() {
         let mut achieved = Achieved::default();

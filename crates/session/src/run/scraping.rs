@@ -515,14 +515,21 @@ mod tests {
         let flights = pages.map(|sent| Flight { sent: at(sent), done: at(sent + takes) });
         let flights: Vec<_> = flights.take_while(|it| it.done <= at(120_000)).collect();
         let mut state = 7_u64;
-        let used = (0..120).map(|second| {
-            let (from, to) = (at(second * 1_000), at((second + 1) * 1_000));
+        let noise = |_| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let noise = (state >> 40) as f64 / (1_u64 << 24) as f64 * 0.2 - 0.1;
-            let cpu = 0.8 + noise + cost * in_flight(&flights, from, to);
+            (state >> 40) as f64 / (1_u64 << 24) as f64 * 0.2 - 0.1
+        };
+        (used(120, &flights, cost, noise), flights)
+    }
+
+    /// CPU of each second: 0.8 cores, what others do, and what pages cost.
+    fn used(seconds: u64, flights: &[Flight], cost: f64, mut others: impl FnMut(u64) -> f64) -> Vec<UsedCpu> {
+        let used = (0..seconds).map(|second| {
+            let (from, to) = (at(second * 1_000), at((second + 1) * 1_000));
+            let cpu = 0.8 + others(second) + cost * in_flight(flights, from, to);
             UsedCpu { from, to, cpu: Nanos((cpu * 1e9) as u64) }
         });
-        (used.collect(), flights)
+        used.collect()
     }
 
     #[test]
@@ -541,14 +548,11 @@ mod tests {
     fn beside_work(pages: u64, cost: f64, due: &dyn Fn(u64) -> u64) -> Option<PageCpu> {
         let flights = (0..pages).map(|number| Flight { sent: at(due(number)), done: at(due(number) + 40) });
         let flights: Vec<_> = flights.collect();
-        let used = (0..=pages * 5).map(|second| {
-            let (from, to) = (at(second * 1_000), at((second + 1) * 1_000));
-            let noise = 0.01 * (second * 7 % 5) as f64;
+        let others = |second: u64| {
             let work = if second.is_multiple_of(5) { 0.135 } else { 0.0 };
-            let cpu = 0.8 + noise + work + cost * in_flight(&flights, from, to);
-            UsedCpu { from, to, cpu: Nanos((cpu * 1e9) as u64) }
-        });
-        page_cpu(&used.collect::<Vec<_>>(), &flights)
+            0.01 * (second * 7 % 5) as f64 + work
+        };
+        page_cpu(&used(pages * 5 + 1, &flights, cost, others), &flights)
     }
 
     /// In how many of 40 the interval of a page without cost excludes zero, and that of a cost holds it.

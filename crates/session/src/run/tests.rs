@@ -106,17 +106,21 @@ fn outcome(error: Option<load::Error>) -> Outcome {
     }
 }
 
-/// The state of a run that begins, with two seconds of warm-up and ten measured ones.
-pub(super) fn begun(dir: &std::path::Path) -> (RunContext, RunRecord, Option<RunWriter>) {
-    let start = Start { origin: Time(9 * SECOND), unix_ns: 1_700_000_000 * SECOND, seed: 7 };
-    let options = RunOptions {
-        runs_dir: Some(dir.to_owned()),
+pub(super) fn options(runs_dir: PathBuf) -> RunOptions {
+    RunOptions {
+        runs_dir: Some(runs_dir),
         labels: Labels::default(),
         command: vec!["bellows".into(), "--password".into(), "s3cret".into()],
         bellows_exe: PathBuf::from("bellows"),
         scenarios: &[],
         texts: Texts::default(),
-    };
+    }
+}
+
+/// The state of a run that begins, with two seconds of warm-up and ten measured ones.
+pub(super) fn begun(dir: &std::path::Path) -> (RunContext, RunRecord, Option<RunWriter>) {
+    let start = Start { origin: Time(9 * SECOND), unix_ns: 1_700_000_000 * SECOND, seed: 7 };
+    let options = options(dir.to_owned());
     let mut record = start.record("played", &options);
     let writer = start.writer(&options, &mut record).unwrap();
     let messages = ScenarioContext {

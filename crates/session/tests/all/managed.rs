@@ -71,7 +71,6 @@ fn assert_nothing_left_soon(parent: &Path, pids: &[u32], uid: u32) {
     assert_eq!(left(parent, pids, uid), Vec::<String>::new());
 }
 
-/// Where Erlang's own programs are, under its root directory.
 pub(crate) fn programs() -> [PathBuf; 2] {
     let erts = fs::read_dir("/usr/lib/erlang").unwrap().flatten();
     let mut erts =
@@ -181,7 +180,6 @@ pub(crate) fn said_by(node: &RabbitMq, expression: &str) -> String {
     String::from_utf8(erlang::term::as_bytes(&said).unwrap().to_vec()).unwrap()
 }
 
-/// The session of process `pid`; 0 when its leader is outside of this pid namespace.
 fn session(pid: u32) -> String {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let (_, after_name) = stat.rsplit_once(") ").unwrap();
@@ -292,7 +290,6 @@ fn a_failed_start_shows_the_log_and_leaves_nothing() {
     assert_eq!(left(parent.path(), &[], getuid().as_raw()), Vec::<String>::new());
 }
 
-/// An owner in a process of its own.
 struct Owner {
     process: Child,
     broker: u32,

@@ -167,7 +167,6 @@ fn what_is_wrong_is_the_cause_and_what_was_observed_the_value() {
     }
 }
 
-/// Errors of the TOML reader name key and line as our own checks do.
 #[test]
 fn what_is_no_experiment_is_told_by_key_and_line() {
     const KEYS: &str = "`bellows help keys` says what each key takes";

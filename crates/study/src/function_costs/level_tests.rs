@@ -11,7 +11,6 @@ use crate::comparison::comparison_level_tests::{assert_few, noise, uniform};
 const FUNCTIONS: usize = 60;
 const EXPERIMENTS: u64 = 140;
 
-/// Costs of functions: the n-th a part of 1/n.
 fn costs() -> Vec<f64> {
     (1..=FUNCTIONS).map(|rank| 1.0 / rank as f64).collect()
 }

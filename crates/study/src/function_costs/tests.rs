@@ -26,7 +26,6 @@ pub(super) fn run(broker: f64, shares: &[(&str, f64)]) -> FunctionCosts {
     }
 }
 
-/// Call paths of functions that are called by a root.
 fn below_root(shares: &[(&str, f64)]) -> ShareTree {
     let name = |function: &str| ShareName {
         function: function.to_owned(),

@@ -146,10 +146,7 @@ fn where_the_broker_cannot_be_seen_nobody_is_watched_in_its_place() {
 #[test]
 fn the_profile_is_of_the_process_that_serves() {
     let (port, broker) = (ChildGuard::idle(), ChildGuard::idle());
-    let gone = {
-        let gone = ChildGuard::idle();
-        gone.id()
-    };
+    let gone = ChildGuard::idle().id();
     for (server, is_profiled) in [
         (Server::Processes(vec![broker.id()]), true),
         (Server::Processes(vec![gone]), false),
