@@ -335,9 +335,7 @@ mod tests {
 
     #[test]
     fn a_load_over_tls_gets_the_figure_of_one() {
-        let over_tls = plan(|group| {
-            group.endpoint = "amqps://localhost".parse().unwrap();
-        });
+        let over_tls = plan(|group| group.endpoint = "amqps://localhost".parse().unwrap());
         let mut known = calibration();
         assert_eq!(known.capacity(&over_tls), None, "nothing over TLS was measured");
         known.points.push(Point { tls: true, rate: 1e6, ..known.points[1].clone() });

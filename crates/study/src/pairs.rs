@@ -457,9 +457,7 @@ mod tests {
         };
         assert!(!run(1.5, |_| ()), "they fill the machine themselves");
         assert!(run(0.6, |_| ()));
-        let has_room = |of: &mut archive::RunSummary| {
-            of.verdict.as_mut().unwrap().facts.idle = Some(0.3);
-        };
+        let has_room = |of: &mut archive::RunSummary| of.verdict.as_mut().unwrap().facts.idle = Some(0.3);
         assert!(!run(0.6, has_room));
         let waits = |of: &mut archive::RunSummary| {
             of.verdict.as_mut().unwrap().cause = Some(archive::Cause::OthersFillMachine);

@@ -1,7 +1,6 @@
 //! `docs/keys.md` lists every key of an experiment, made from the types that read it: name and meaning from the
-//! sources, default from what an empty table becomes, and an example that is read here. `make keys` writes it again.
-
-mod examples;
+//! sources, default from what an empty table becomes, and an example that is read here. `make keys` writes it again and
+//! keeps its examples; those of new keys are their types'.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -46,6 +45,14 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("[load.properties]", "MessageProperties", "[[load]]\n[load.properties]\n"),
     ("[load.subscription]", "Subscription", "[[load]]\n[load.subscription]\n"),
 ];
+
+/// The example of a key in a section of a page.
+fn kept_example(page: &str, title: &str, key: &str) -> Option<String> {
+    let section = page.split("\n## ").find(|it| it.lines().next() == Some(title))?;
+    let row = section.lines().find_map(|row| row.strip_prefix(&*format!("| `{key}` | ")))?;
+    let example = row.split(" | ").nth(2)?.trim_matches('`');
+    Some(example.strip_prefix(&*format!("{key} = "))?.replace("\\|", "|"))
+}
 
 /// Path of a heading's table; empty for the file itself.
 fn place(heading: &str) -> &str {
@@ -116,11 +123,14 @@ const TYPES: &[(&str, &str, &str)] = &[
 #[test]
 fn the_page_of_keys_is_up_to_date() {
     let sources = sources();
+    let path = workspace().join("docs/keys.md");
+    let kept = fs::read_to_string(&path).unwrap_or_default();
     let mut page = INTRODUCTION.to_owned();
     for (heading, of, file) in TABLES {
         let defaults = read(file);
         let parts = place(heading).split('.').filter(|part| !part.is_empty());
         let of_empty = parts.fold(&defaults, |of, part| of[part].get(0).unwrap_or(&of[part]));
+        let title = if place(heading).is_empty() { (*heading).to_owned() } else { format!("`{heading}`") };
         let mut rows = String::new();
         let keys = keys(of, &sources);
         for key in &keys {
@@ -128,22 +138,20 @@ fn the_page_of_keys_is_up_to_date() {
                 true => required(key, &keys),
                 false => default(of_empty, key),
             };
-            let example = example(heading, file, key, default == "`true`");
+            let example = kept_example(&kept, &title, &key.name);
+            let example = example_row(file, key, example, default == "`true`");
             let words = words(&key.of);
             let _ = writeln!(rows, "| `{}` | {words} | {default} | {example} | {} |", key.name, key.meaning);
         }
-        let quote = if place(heading).is_empty() { "" } else { "`" };
         let _ = write!(
             page,
-            "\n## {quote}{heading}{quote}\n\n| key | type | default | example | meaning |\n| --- | --- | --- | --- | --- |\n{rows}"
+            "\n## {title}\n\n| key | type | default | example | meaning |\n| --- | --- | --- | --- | --- |\n{rows}"
         );
     }
-    let path = workspace().join("docs/keys.md");
     if std::env::var_os(RENEW).is_some() {
         fs::write(&path, page).expect("docs/keys.md");
         return;
     }
-    let kept = fs::read_to_string(&path).unwrap_or_default();
     assert!(kept == page, "docs/keys.md is not what the types say: make keys");
 }
 
@@ -386,19 +394,11 @@ fn default(table: &Value, key: &Key) -> String {
     }
 }
 
-/// An example, which is read.
-fn example(heading: &str, file: &str, key: &Key, is_true: bool) -> String {
-    let path = match place(heading) {
-        "" => key.name.clone(),
-        place => format!("{place}.{}", key.name),
-    };
-    let special = examples::EXAMPLES.iter().find(|(name, _)| *name == path);
-    let of_type = TYPES.iter().find(|(name, ..)| *name == key.of);
-    let example = match (special, of_type) {
-        (Some((_, example)), _) | (None, Some((_, _, example))) => *example,
-        (None, None) => "\"stop\"",
-    };
-    let example = if is_true { "false" } else { example };
+/// An example, which is read; its type's where none is kept.
+fn example_row(file: &str, key: &Key, kept: Option<String>, is_true: bool) -> String {
+    let of_type = TYPES.iter().find(|(name, ..)| *name == key.of).map_or("\"stop\"", |(_, _, example)| *example);
+    let of_type = if is_true { "false" } else { of_type };
+    let example = kept.unwrap_or_else(|| of_type.to_owned());
     if example.is_empty() {
         return String::new();
     }
@@ -406,7 +406,7 @@ fn example(heading: &str, file: &str, key: &Key, is_true: bool) -> String {
     let others = file.lines().filter(|line| !line.starts_with(&format!("{} = ", key.name)));
     let file: String = others.map(|line| format!("{line}\n")).chain([line.clone()]).collect();
     if let Err(error) = Experiment::from_toml(&file, "keys") {
-        panic!("{path}: {example}: {error}");
+        panic!("{line}: {error}");
     }
     format!("`{}`", line.trim_end().replace('|', "\\|"))
 }
