@@ -59,8 +59,10 @@ fn place(heading: &str) -> &str {
     if heading.starts_with('[') { heading.trim_matches(['[', ']']) } else { "" }
 }
 
-/// Name of a type in a file, and an example; none for tables of their own.
+/// Name of a type in a file, and an example; the types of [`TABLES`] have neither.
 const TYPES: &[(&str, &str, &str)] = &[
+    // The kind of a fault: `FaultSpec` is generic over it.
+    ("K", "[kind](faults.md#kinds)", "\"stop\""),
     ("bool", "`true` or `false`", "true"),
     ("u8", "whole number", "5"),
     ("u16", "whole number", "10"),
@@ -76,15 +78,9 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("Vec<String>", "list of texts", "[\"one\", \"two\"]"),
     ("Vec<IpAddr>", "list of addresses", "[\"127.0.0.2\", \"127.0.0.3\"]"),
     ("Vec<LatencyStep>", "list of durations", "[\"1ms@10s\", \"2ms@5s\"]"),
-    ("Vec<FaultSpec>", "tables `[[fault]]`", ""),
-    ("Vec<PolicySpec>", "tables `[[broker.policy]]`", ""),
     ("NodesSpec", "`\"all\"`, whole number, or list of whole numbers", "[0, 2]"),
-    ("Vec<RequireSpec>", "tables `[[require]]`", ""),
-    ("Vec<LoadSpec>", "tables `[[load]]`", ""),
     ("Vec<PrepareSpec>", "tables `[[prepare]]`", ""),
     ("BrokerData", "`\"prepare\"`", "\"prepare\""),
-    ("Vec<ScrapeSpec>", "tables `[[scrape]]`", ""),
-    ("Vec<TraceSpec>", "tables `[[trace]]`", ""),
     ("Vec<Selector>", "list of [selectors](scrape.md#series)", "[\"sum by (vhost) (rabbitmq_queue_messages)\"]"),
     ("BTreeMap<String,String>", "table of texts", "{ NAME = \"value\" }"),
     ("BTreeMap<String,toml::Value>", "table", "{ vm_memory_high_watermark.relative = 0.6 }"),
@@ -108,15 +104,6 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("LoadKind", "`\"messages\"` or `\"command\"`", "\"command\""),
     ("ChurnKind", "`\"connections\"`, `\"channels\"` or `\"queues\"`", "\"connections\""),
     ("Requirement", "[condition](requirements.md#what-can-be-required)", "\"end-to-end p99 < 20ms\""),
-    ("BrokerSpec", "table `[broker]`", ""),
-    ("OAuth2Spec", "table `[broker.oauth2]`", ""),
-    ("PhasesSpec", "table `[phases]`", ""),
-    ("ProfileSpec", "table `[profile]`", ""),
-    ("ChurnSpec", "table `[churn]`", ""),
-    ("Vec<ProbeSpec>", "tables `[[probe]]`", ""),
-    ("Exchange", "table `[load.exchange]`", ""),
-    ("Subscription", "table `[load.subscription]`", ""),
-    ("MessageProperties", "table `[load.properties]`", ""),
     ("Who", "`\"producers\"`, `\"consumers\"` or `\"all\"`", "\"consumers\""),
 ];
 
@@ -375,13 +362,15 @@ fn tokens(of: &Type) -> String {
     parts.collect::<Vec<_>>().join("::")
 }
 
-fn words(of: &str) -> &'static str {
-    // The kind of a fault: `FaultSpec` is generic over it.
-    if of == "K" {
-        return "[kind](faults.md#kinds)";
+fn words(of: &str) -> String {
+    let one = of.strip_prefix("Vec<").and_then(|it| it.strip_suffix('>')).unwrap_or(of);
+    let table = TABLES.iter().find(|(heading, of, _)| *of == one && heading.starts_with('['));
+    if let Some((heading, ..)) = table {
+        let tables = if heading.starts_with("[[") { "tables" } else { "table" };
+        return format!("{tables} `{heading}`");
     }
     let found = TYPES.iter().find(|(name, ..)| *name == of);
-    found.map_or_else(|| panic!("TYPES does not say what {of} is"), |(_, words, _)| words)
+    found.unwrap_or_else(|| panic!("TYPES does not say what {of} is")).1.to_owned()
 }
 
 fn default(table: &Value, key: &Key) -> String {
@@ -396,7 +385,7 @@ fn default(table: &Value, key: &Key) -> String {
 
 /// An example, which is read; its type's where none is kept.
 fn example_row(file: &str, key: &Key, kept: Option<String>, is_true: bool) -> String {
-    let of_type = TYPES.iter().find(|(name, ..)| *name == key.of).map_or("\"stop\"", |(_, _, example)| *example);
+    let of_type = TYPES.iter().find(|(name, ..)| *name == key.of).map_or("", |(_, _, example)| *example);
     let of_type = if is_true { "false" } else { of_type };
     let example = kept.unwrap_or_else(|| of_type.to_owned());
     if example.is_empty() {
