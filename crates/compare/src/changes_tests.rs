@@ -71,7 +71,7 @@ fn found(levels: &[(f64, usize)], wanted: &[usize], level: f64) -> f64 {
 
 #[test]
 fn a_change_a_return_and_few_new_runs_are_found() {
-    let window = |count| ([(0.0, count), (10.0, count), (0.0, count)], [count, 2 * count]);
+    let window = |count: usize| ([(0.0, count), (10.0, count), (0.0, count)], [count, 2 * count]);
     let windows = [6, 10, 30].map(window);
     let window = |at: usize| (&windows[at].0[..], &windows[at].1[..], 0.005, 0.9);
     for (levels, wanted, level, least) in [
