@@ -466,32 +466,6 @@ mod tests {
         assert!(run(1.5, |of| crate::example_warnings::warn(of, archive::WarningCode::CpuSteal, Tier::Caution)));
     }
 
-    /// B's broker goes in every third of its runs: these are not made until they succeed.
-    #[test]
-    fn what_a_side_spoils_itself_is_not_made_anew() {
-        let mut of = of(8);
-        let mut of_b = 0;
-        while let Some(next) = next_run(&of) {
-            of_b += u32::from(next.side == ComparedSideName::B);
-            let gone = next.side == ComparedSideName::B && of_b % 3 == 0;
-            let spoiled = gone.then(|| "invalid: connections were lost for good".to_owned());
-            of.runs.push(run_of(next, of.runs.len(), spoiled, gone, false));
-        }
-        assert_eq!((of.runs.len(), counted_pairs(&of, |_| 0.0).len()), (16, 6));
-    }
-
-    #[test]
-    fn an_experiment_goes_on_where_it_was_stopped() {
-        let whole = made(6, |number| number == 4, |number| number == 7);
-        for done in 0..whole.runs.len() {
-            let mut half = whole.clone();
-            half.runs.truncate(done);
-            let next = next_run(&half).expect("one more");
-            let made = &whole.runs[done];
-            assert_eq!((next.pair, next.side), (made.pair, made.side));
-        }
-    }
-
     #[test]
     fn looks_are_few_and_none_is_too_early() {
         assert_eq!(looks(8), [6, 8]);

@@ -532,14 +532,6 @@ fn connections_that_the_runs_own_fault_took_are_told_with_that() {
     let mut facts = waiting_for_answers();
     facts.ended.faults = vec![OwnFault { name: "kill".to_owned(), from_s: 8.0, until_s: 13.0 }];
     (facts.ended.lost_connections, facts.ended.unconfirmed) = (2, 3);
-    let faults = |facts: &Facts| {
-        let found = judge(facts.clone()).findings.into_iter();
-        let faults = found.filter_map(|it| match it.finding {
-            Finding::ConnectionsLost { fault, .. } | Finding::MessagesNotAccepted { fault, .. } => Some(fault),
-            _ => None,
-        });
-        faults.collect::<Vec<_>>()
-    };
     // A thread's clock may be a moment older than what it notices, which may be a while after the end.
     for (lost, own) in [
         (vec![7.99], true),
@@ -551,8 +543,22 @@ fn connections_that_the_runs_own_fault_took_are_told_with_that() {
     ] {
         facts.ended.lost_at_s = lost;
         let fault = own.then(|| "kill".to_owned());
-        assert_eq!(faults(&facts), [fault.clone(), fault], "{facts:?}");
+        assert_eq!(own_faults(&facts), [("lost", fault.clone()), ("not accepted", fault)], "{facts:?}");
     }
+}
+
+/// The fault of the run that each finding names, by the kind of finding.
+fn own_faults(facts: &Facts) -> Vec<(&'static str, Option<String>)> {
+    let found = judge(facts.clone()).findings.into_iter();
+    let named = found.filter_map(|it| match it.finding {
+        Finding::ConnectionBlocked { fault, .. } => Some(("blocked", fault)),
+        Finding::ConnectionsLost { fault, .. } => Some(("lost", fault)),
+        Finding::MessagesNotAccepted { fault, .. } => Some(("not accepted", fault)),
+        _ => None,
+    });
+    let mut named: Vec<_> = named.collect();
+    named.sort();
+    named
 }
 
 #[test]
@@ -564,16 +570,8 @@ fn of_several_faults_the_one_that_took_connections_or_blocked_is_named() {
     (facts.ended.lost_connections, facts.ended.lost_at_s) = (1, vec![3.000_41]);
     for (blocked_at, blocked_by) in [(vec![3.500_2], Some("block")), (vec![3.500_2, 9.0], None), (vec![2.1], None)] {
         facts.ended.blocked_at_s = blocked_at;
-        let found = judge(facts.clone()).findings.into_iter();
-        let named = found.filter_map(|it| match it.finding {
-            Finding::ConnectionBlocked { fault, .. } => Some(("blocked", fault)),
-            Finding::ConnectionsLost { fault, .. } => Some(("lost", fault)),
-            _ => None,
-        });
-        let mut named: Vec<_> = named.collect();
-        named.sort();
         let blocked = ("blocked", blocked_by.map(str::to_owned));
-        assert_eq!(named, [blocked, ("lost", Some("drop".to_owned()))]);
+        assert_eq!(own_faults(&facts), [blocked, ("lost", Some("drop".to_owned()))]);
     }
 }
 

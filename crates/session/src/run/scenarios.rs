@@ -265,21 +265,21 @@ mod tests {
 
     use super::*;
 
+    fn probe_of(url: &str) -> ScenarioContext {
+        let text = format!("name = \"x\"\n[[probe]]\nurl = \"{url}\"\nevery = \"2s\"\n");
+        let experiment = Experiment::from_toml(&text, "x.toml").expect("an experiment");
+        let plans = experiment.with_addresses(&ProbedAddresses::default()).probe_plans();
+        ScenarioContext::of(&plans.expect("a probe")[0]).expect("a scenario")
+    }
+
     fn probe() -> ScenarioContext {
-        let text = "name = \"x\"\n[[probe]]\nurl = \"http://localhost:1/x\"\nevery = \"2s\"\n";
-        let experiment = Experiment::from_toml(text, "x.toml").expect("an experiment");
-        let plans = experiment.probe_plans().expect("a probe");
-        ScenarioContext::of(&plans[0]).expect("a scenario")
+        probe_of("http://localhost:1/x")
     }
 
     /// A run that is killed has no summary: its record knows what a path belongs to, and which latency stands for all.
     #[test]
     fn what_a_scenario_is_stands_in_the_record_as_it_begins() {
-        let text = "name = \"x\"\n[[probe]]\nurl = \"/api/queues\"\n";
-        let experiment = Experiment::from_toml(text, "x.toml").expect("an experiment");
-        let plans = experiment.with_addresses(&ProbedAddresses::default()).probe_plans();
-        let plans = plans.expect("a probe");
-        let (name, start) = ScenarioContext::of(&plans[0]).expect("a scenario").start();
+        let (name, start) = probe_of("/api/queues").start();
         assert_eq!(name, "probe");
         assert_eq!(start.kind, "/api/queues of the management API");
         assert_eq!(start.headline.map(Metric::key), Some("probe_response"));

@@ -180,11 +180,11 @@ pub(crate) fn said_by(node: &RabbitMq, expression: &str) -> String {
     String::from_utf8(erlang::term::as_bytes(&said).unwrap().to_vec()).unwrap()
 }
 
-fn session(pid: u32) -> String {
+/// A field of what `/proc/PID/stat` has behind the name: state, parent, process group, session (proc_pid_stat(5)).
+fn stat(pid: u32, field: usize) -> String {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let (_, after_name) = stat.rsplit_once(") ").unwrap();
-    // State, parent, process group, session: see proc_pid_stat(5).
-    after_name.split(' ').nth(3).unwrap().to_owned()
+    after_name.split(' ').nth(field).unwrap().to_owned()
 }
 
 fn step(progress: Progress<'_>) -> Option<String> {
@@ -221,7 +221,7 @@ fn two_nodes_run_side_by_side_and_leave_nothing() {
         assert!(broker.process().log_tail(500).contains(&format!("RabbitMQ {}", broker.version())));
         assert_eq!(listening_addresses(broker.pid()), ["0100007F", "0100007F"]);
         // The terminal's Ctrl-C does not reach it.
-        assert_ne!(session(broker.pid()), session(std::process::id()));
+        assert_ne!(stat(broker.pid(), 3), stat(std::process::id(), 3));
         // The cookie is no argument that anybody may read.
         let command = fs::read(format!("/proc/{}/cmdline", broker.pid())).unwrap();
         assert!(!String::from_utf8_lossy(&command).contains("setcookie"));
@@ -309,8 +309,7 @@ impl Owner {
             }
             told.push_str(&line);
         };
-        let stat = fs::read_to_string(format!("/proc/{broker}/stat")).unwrap();
-        let guard = stat.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap().parse().unwrap();
+        let guard = stat(broker, 1).parse().unwrap();
         assert_ne!(guard, process.id(), "the broker is the guardian's child");
         Self { process, broker, guard }
     }
