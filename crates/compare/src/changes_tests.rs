@@ -70,19 +70,21 @@ fn found(levels: &[(f64, usize)], wanted: &[usize], level: f64) -> f64 {
 }
 
 #[test]
-fn a_change_of_three_deviations_is_found_with_eight_runs_on_each_side() {
-    // As one figure of ten, too.
-    for (level, least) in [(0.05, 0.8), (0.005, 0.7)] {
-        let step = found(&[(0.0, 8), (3.0, 8)], &[8], level);
-        assert!(step >= least, "{level}: {step}");
-    }
-}
-
-#[test]
-fn a_change_that_went_back_is_two() {
-    for count in [6, 10, 30] {
-        let window = found(&[(0.0, count), (10.0, count), (0.0, count)], &[count, 2 * count], 0.005);
-        assert!(window >= 0.9, "{count}: {window}");
+fn a_change_a_return_and_few_new_runs_are_found() {
+    let window = |count: usize| ([(0.0, count), (10.0, count), (0.0, count)], [count, 2 * count]);
+    let windows = [6, 10, 30].map(window);
+    let window = |at: usize| (&windows[at].0[..], &windows[at].1[..], 0.005, 0.9);
+    for (levels, wanted, level, least) in [
+        // Three deviations with eight runs on each side; as one figure of ten, too.
+        (&[(0.0, 8), (3.0, 8)][..], &[8][..], 0.05, 0.8),
+        (&[(0.0, 8), (3.0, 8)][..], &[8][..], 0.005, 0.7),
+        (&[(0.0, 20), (20.0, 3)][..], &[20][..], 0.01, 0.9),
+        window(0),
+        window(1),
+        window(2),
+    ] {
+        let share = found(levels, wanted, level);
+        assert!(share >= least, "{levels:?} at {level}: {share}");
     }
 }
 
@@ -151,14 +153,7 @@ fn the_windows_that_so_many_values_show_follow_from_all_orders() {
     assert_eq!((search.least_values_of_window(), search.windows(11)), (12, None));
     // Six figures: a window of four shows in no 12 runs, and one of three in no 20.
     let of_six = ChangeSearch { level: 0.05 / 6.0, ..search };
-    assert_eq!(of_six.windows(12), Some((5, 6)));
-    assert_eq!(of_six.windows(20), Some((4, 14)));
-}
-
-#[test]
-fn few_new_runs_show_a_change() {
-    let few = found(&[(0.0, 20), (20.0, 3)], &[20], 0.01);
-    assert!(few >= 0.9, "{few}");
+    assert_eq!([12, 20].map(|runs| of_six.windows(runs)), [Some((5, 6)), Some((4, 14))]);
 }
 
 #[test]
@@ -217,9 +212,7 @@ fn of_few_orders_each_is_counted() {
     for step in [1e-6, 1.0] {
         let values = [vec![14.0; 4], vec![14.0 + step; 5]].concat();
         let found = change_points(&values, ChangeSearch::default());
-        let [change] = found[..] else {
-            panic!("{step}: {found:?}");
-        };
+        let [change] = found[..] else { panic!("{step}: {found:?}") };
         assert_eq!((change.at, change.p), (4, 2.0 / 126.0));
     }
     let mut part = Part(vec![2.0, 1.0, 3.0, 1.0]);

@@ -368,33 +368,26 @@ mod tests {
         }
         assert!((separated(2, 3) - 0.2).abs() < 1e-12 && separated(3, 2) == separated(2, 3));
         assert_eq!((separated(0, 0), separated(0, 5)), (1.0, 1.0));
-        assert_eq!(runs_to_separate(0.05), Some(4));
-        assert_eq!(runs_to_separate(0.005), Some(6));
-        assert_eq!(runs_to_separate(0.0), None);
-        assert_eq!(runs_to_separate(f64::NAN), None);
+        assert_eq!([0.05, 0.005, 0.0, f64::NAN].map(runs_to_separate), [Some(4), Some(6), None, None]);
         assert!(separated(1_000, 1_000) >= 0.0);
-    }
-
-    #[test]
-    fn what_is_visible_is_what_as_many_pairs_would_tell() {
-        // Twelve differences with a deviation of exactly 0.01.
-        let spread = 0.01 * (11.0_f64 / 12.0).sqrt();
-        let differences: Vec<f64> = (0..12).map(|n| if n % 2 == 0 { spread } else { -spread }).collect();
-        let visible = paired(&differences).unwrap().visible(0.05);
-        assert_eq!(pairs_needed(0.01, visible * 1.000_001, 0.05), Some(12));
-        assert!(pairs_needed(0.01, visible * 0.999, 0.05) > Some(12));
     }
 
     #[test]
     fn pairs_that_would_tell() {
         // Less noise than the difference: the fewest pairs that have a deviation at all.
         assert!(pairs_needed(0.001, 0.01, 0.05).unwrap() <= 3);
-        assert_eq!(pairs_needed(f64::NAN, 0.01, 0.05), None);
-        assert_eq!(pairs_needed(0.01, 0.0, 0.05), None);
-        assert_eq!(pairs_needed(1e6, 0.01, 0.05), None);
+        for (deviation, difference) in [(f64::NAN, 0.01), (0.01, 0.0), (1e6, 0.01)] {
+            assert_eq!(pairs_needed(deviation, difference, 0.05), None, "{deviation} {difference}");
+        }
         let more = pairs_needed(0.02, 0.01, 0.05).unwrap();
         let fewer = pairs_needed(0.01, 0.01, 0.05).unwrap();
         // Twice the noise asks for about four times the pairs.
         assert!((3 * fewer..5 * fewer).contains(&more), "{fewer} {more}");
+        // What is visible is what as many would tell: twelve differences with a deviation of exactly 0.01.
+        let spread = 0.01 * (11.0_f64 / 12.0).sqrt();
+        let differences: Vec<f64> = (0..12).map(|n| if n % 2 == 0 { spread } else { -spread }).collect();
+        let visible = paired(&differences).unwrap().visible(0.05);
+        assert_eq!(pairs_needed(0.01, visible * 1.000_001, 0.05), Some(12));
+        assert!(pairs_needed(0.01, visible * 0.999, 0.05) > Some(12));
     }
 }

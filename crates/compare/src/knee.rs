@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn straight_flat_and_short_curves_have_none() {
+    fn straight_flat_and_short_curves_have_none_and_falling_ones_are_pooled() {
         let line: Vec<(f64, f64)> = (1..20).map(|it| (f64::from(it), f64::from(it))).collect();
         assert_eq!(knee(&line), None);
         let flat: Vec<(f64, f64)> = (1..20).map(|it| (f64::from(it), 1.0 + f64::from(it % 3) * 0.1)).collect();
@@ -121,6 +121,8 @@ mod tests {
         assert_eq!(knee(&[]), None);
         let senseless: Vec<(f64, f64)> = (1..9).map(|it| (f64::from(it), f64::NAN)).collect();
         assert_eq!(knee(&senseless), None);
+        assert_eq!(never_falling(&[1.0, 3.0, 2.0, 4.0]), [1.0, 2.5, 2.5, 4.0]);
+        assert_eq!(never_falling(&[3.0, 2.0, 1.0]), [2.0, 2.0, 2.0]);
         // One high trial in the middle of calm ones is no knee of its own.
         let mut noisy: Vec<(f64, f64)> =
             (1..=20).map(|it| f64::from(it) * 4.9).map(|rate| (rate, 1.0 / (100.0 - rate))).collect();
@@ -197,11 +199,5 @@ mod tests {
             2.0 * SURE_LEAP
         );
         assert!(docs.contains(&said), "{said}");
-    }
-
-    #[test]
-    fn curves_that_fall_are_pooled() {
-        assert_eq!(never_falling(&[1.0, 3.0, 2.0, 4.0]), [1.0, 2.5, 2.5, 4.0]);
-        assert_eq!(never_falling(&[3.0, 2.0, 1.0]), [2.0, 2.0, 2.0]);
     }
 }

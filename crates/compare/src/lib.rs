@@ -16,8 +16,6 @@ mod moderation_tests;
 mod order;
 #[cfg(test)]
 mod reference_tests;
-#[cfg(test)]
-mod reference_within_tests;
 mod scalability;
 mod shares;
 mod spread;

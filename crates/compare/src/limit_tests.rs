@@ -10,7 +10,6 @@ const SEARCH: LimitSearch = LimitSearch {
     most_trials: 60,
 };
 
-/// Searches with a broker that decides from the rate and the trial's number.
 fn search(
     search: &LimitSearch,
     mut broker: impl FnMut(f64, usize) -> TrialOutcome,
@@ -68,15 +67,6 @@ fn near_a_limit_that_wavers_the_interval_covers_what_is_unsure() {
 }
 
 #[test]
-fn a_limit_beyond_what_is_tried_is_told_as_such() {
-    let (all, _) = search(&SEARCH, |_, _| TrialOutcome::Held);
-    assert_eq!((all.low, all.high), (Some(SEARCH.most), None));
-    let (none, trials) = search(&SEARCH, |_, _| TrialOutcome::Missed);
-    assert_eq!((none.low, none.high), (None, Some(SEARCH.least)));
-    assert!(trials.len() < 20, "{}", trials.len());
-}
-
-#[test]
 fn a_generator_that_is_the_limit_leaves_the_upper_end_open() {
     let (found, trials) = search(&SEARCH, |rate, _| match rate <= 50_000.0 {
         true => TrialOutcome::Held,
@@ -103,15 +93,6 @@ fn one_bad_trial_far_below_the_limit_is_made_anew() {
             assert!(low <= 64_000.0 && 64_000.0 < high, "{bad} {outcome:?}: {found:?}");
         }
     }
-}
-
-#[test]
-fn a_search_that_was_stopped_goes_on_where_it_was() {
-    let (whole, trials) = search(&SEARCH, |rate, _| held(rate <= 33_333.0));
-    for made in 0..trials.len() {
-        assert_eq!(limit_step(&SEARCH, &trials[..made]), LimitStep::Try(trials[made].0));
-    }
-    assert_eq!(limit_step(&SEARCH, &trials), LimitStep::Found(whole));
 }
 
 #[test]

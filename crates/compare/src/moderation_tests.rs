@@ -23,7 +23,6 @@ struct Scene {
     /// Deviation of a function by itself, and the share of functions that have it.
     own: f64,
     own_of: f64,
-    /// Deviation of twenty neighbours alike.
     group: f64,
     /// Samples that come together, of as many functions as differ by themselves.
     together: f64,

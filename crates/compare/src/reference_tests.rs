@@ -1,8 +1,8 @@
 //! Spreads, intervals, tests and corrections are those of SciPy and statsmodels, changes of a level those of MongoDB's
-//! signal-processing-algorithms, laws of scalability those of SciPy's `curve_fit`. `reference.py`, `changes.py` and
-//! `scalability.py` wrote the values.
+//! signal-processing-algorithms, laws of scalability those of SciPy's `curve_fit`, intervals within one run those that
+//! numpy and arch find from the samples themselves. The programs in `reference/` wrote the values.
 
-use crate::{benjamini_hochberg, holm, paired, sign_flip, spread, unpaired};
+use crate::{ValueCounts, benjamini_hochberg, holm, paired, sign_flip, spread, unpaired, within_one_run};
 use serde_json::Value;
 
 #[test]
@@ -121,5 +121,30 @@ fn laws_of_scalability_are_those_of_scipys_curve_fit() {
         let peak = found.peak().expect("a peak");
         let theirs = case["peak"].as_f64().expect("a peak");
         assert!((peak / theirs - 1.0).abs() < 1e-3, "{peak} is not {theirs}");
+    }
+}
+
+#[test]
+fn intervals_within_one_run_are_those_of_numpy_and_arch() {
+    let read: Value = serde_json::from_str(include_str!("reference/within.json")).expect("values");
+    let quantiles = numbers(&read["quantiles"]);
+    let cases = read["cases"].as_array().expect("cases");
+    assert_eq!(cases.len(), 3);
+    for case in cases {
+        let slices = case["slices"].as_array().expect("slices").iter();
+        let counts = |slice| -> ValueCounts { numbers(slice).into_iter().map(|value| (value as u64, 1)).collect() };
+        let slices: Vec<ValueCounts> = slices.map(counts).collect();
+        let (block, seed) = (case["block"].as_f64().expect("a length"), case["seed"].as_u64().expect("a seed"));
+        let found = within_one_run(&slices, block, &quantiles, seed).expect("intervals");
+        for (at, (low, high)) in found.into_iter().enumerate() {
+            let ours = [low as f64, high as f64];
+            assert_eq!(numbers(&case["exact"][at]), ours, "{at} of block {block}");
+            // Ends of 500 resamples: the 13th of each side varies.
+            let theirs = numbers(&case["arch"][at]);
+            let width = theirs[1] - theirs[0];
+            for (ours, theirs) in ours.into_iter().zip(theirs) {
+                assert!((ours - theirs).abs() < 0.15 * width, "{ours} {theirs} at {at} of block {block}");
+            }
+        }
     }
 }

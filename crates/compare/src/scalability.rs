@@ -264,9 +264,6 @@ mod tests {
     #[test]
     fn a_law_is_found_again_and_its_peak() {
         let found = scalability(&points([995.6, 0.0267, 0.000_769], &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0])).unwrap();
-        assert!((found.alone.value - 995.6).abs() < 1e-6, "{found:?}");
-        assert!((found.contention.value - 0.0267).abs() < 1e-9);
-        assert!((found.coherence.value - 0.000_769).abs() < 1e-10);
         assert!((found.peak().unwrap() - ((1.0 - 0.0267) / 0.000_769_f64).sqrt()).abs() < 1e-3);
         assert!(found.r_squared > 0.999_999 && found.worst_residual < 1e-9);
         let [all, contention, coherence] = found.lost(32.0);
@@ -303,8 +300,7 @@ mod tests {
         // More than in proportion: neither contention nor coherence.
         let found = scalability(&points([100.0, -0.01, 0.0], &[1.0, 2.0, 4.0, 8.0])).unwrap();
         assert_eq!((found.contention.value, found.coherence.value), (0.0, 0.0));
-        assert_eq!(found.contention.interval, None);
-        assert_eq!(found.peak(), None);
+        assert_eq!((found.contention.interval, found.peak()), (None, None));
         assert_eq!(found.lost(8.0), [0.0; 3]);
         // A plain queue: contention alone.
         let found = scalability(&points([100.0, 0.5, -0.001], &[1.0, 2.0, 4.0, 8.0])).unwrap();

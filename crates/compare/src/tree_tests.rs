@@ -7,7 +7,6 @@ use crate::{TreeAnswer, TreeQuestion, decide_tree, paired, sign_flip};
 const PAIRS: usize = 8;
 const SAMPLES: f64 = 20_000.0;
 
-/// A frame of the tree that is played with, and its own share of the CPU.
 struct Played {
     parent: Option<usize>,
     own: f64,

@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_named_after_machine_and_version() {
+    fn a_file_is_named_after_machine_and_version_and_another_kernel_is_another_machine() {
         let calibration = Calibration {
             cpu: "Intel(R) Xeon(R) CPU @ 2.20GHz/../x".into(),
             cores: 2,
@@ -279,6 +279,9 @@ mod tests {
             ..Calibration::here()
         };
         assert_eq!(file_name(&calibration), "calibration-intel-r-xeon-r-cpu-2-20ghz-x-2-cores-0-1-0-debug.json");
+        assert!(Calibration::here().is_of(&Calibration::here()));
+        let other = Calibration { kernel: "Linux 1.0".into(), ..Calibration::here() };
+        assert!(!other.is_of(&Calibration::here()));
     }
 
     #[test]
@@ -288,14 +291,6 @@ mod tests {
         assert!(replaces(&with(0.05), &with(1.0)));
         assert!(!replaces(&with(0.5), &with(0.05)));
         assert!(replaces(&with(0.5), &with(1.0)));
-    }
-
-    #[test]
-    fn another_kernel_or_version_is_another_machine() {
-        let here = Calibration::here();
-        assert!(here.is_of(&Calibration::here()));
-        let other = Calibration { kernel: "Linux 1.0".into(), ..here.clone() };
-        assert!(!other.is_of(&here));
     }
 
     fn calibration() -> Calibration {
@@ -340,9 +335,7 @@ mod tests {
 
     #[test]
     fn a_load_over_tls_gets_the_figure_of_one() {
-        let over_tls = plan(|group| {
-            group.endpoint = "amqps://localhost".parse().unwrap();
-        });
+        let over_tls = plan(|group| group.endpoint = "amqps://localhost".parse().unwrap());
         let mut known = calibration();
         assert_eq!(known.capacity(&over_tls), None, "nothing over TLS was measured");
         known.points.push(Point { tls: true, rate: 1e6, ..known.points[1].clone() });
@@ -353,13 +346,21 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_is_what_is_said() {
+    fn what_was_measured_is_what_is_said_and_nothing_is_guessed() {
         assert_eq!(rate(|_| {}), Some(4e6));
         assert_eq!(rate(|g| g.producers.guarantee = Guarantee::Unconfirmed), Some(8e6));
         assert_eq!(rate(|g| g.producers.max_pending = 1), Some(3e4));
         assert_eq!(rate(|g| g.producers.per_destination = 60), Some(2e6));
         let capacity = calibration().capacity(&plan(|_| {})).unwrap();
         assert_eq!(capacity.shape, "publish with confirms, 12 B, 1 producer, 1 event loop");
+        let busy = Calibration { others_cores: 0.8, ..calibration() };
+        let found = busy.capacity(&plan(|_| {})).unwrap();
+        assert!(found.at_least && found.shape.ends_with("other processes used 0.8 cores"), "{found:?}");
+        assert_eq!(rate(|g| g.producers.per_destination = 10_000), None);
+        assert_eq!(rate(|g| g.consumers.per_destination = 1), None);
+        assert_eq!(rate(|g| g.producers.per_destination = 0), None);
+        assert_eq!(rate(|g| g.producers.sizes = Sizes::List(vec![1, 2])), None);
+        assert_eq!(rate(|g| g.producers.guarantee = Guarantee::Commits(10)), None);
     }
 
     #[test]
@@ -392,22 +393,5 @@ mod tests {
         assert_eq!(capacity(&known, 60, 2), (2e6, true));
         // A second loop without a connection does nothing.
         assert_eq!(capacity(&known, 1, 2), (4e6, true));
-    }
-
-    #[test]
-    fn a_busy_machine_gives_a_lower_bound() {
-        let busy = Calibration { others_cores: 0.8, ..calibration() };
-        let found = busy.capacity(&plan(|_| {})).unwrap();
-        assert!(found.at_least);
-        assert!(found.shape.ends_with("other processes used 0.8 cores"), "{found:?}");
-    }
-
-    #[test]
-    fn what_was_not_measured_is_not_guessed() {
-        assert_eq!(rate(|g| g.producers.per_destination = 10_000), None);
-        assert_eq!(rate(|g| g.consumers.per_destination = 1), None);
-        assert_eq!(rate(|g| g.producers.per_destination = 0), None);
-        assert_eq!(rate(|g| g.producers.sizes = Sizes::List(vec![1, 2])), None);
-        assert_eq!(rate(|g| g.producers.guarantee = Guarantee::Commits(10)), None);
     }
 }

@@ -313,9 +313,13 @@ mod tests {
 
     const NOBODY: u32 = u32::MAX;
 
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
     fn check(program: &str, ports: &[u16], line: &str) -> Check {
         let broker = BROKERS.into_iter().find(|it| it.program == program);
-        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let words = words(line);
         described_broker(broker.unwrap(), &words[0], NOBODY, ports, &words)
     }
 
@@ -327,37 +331,37 @@ mod tests {
         let off = check("rabbitmq-server", &[], "beam.smp -W w");
         assert_eq!(off.status, Status::Warn);
         assert!(off.fix.is_some_and(|fix| fix.contains("+JPperf true")));
+        let other = check("mosquitto", &[1883], "mosquitto -p 1883");
+        assert_eq!((other.status, other.observed), (Status::Ok, format!("pid {NOBODY}, port 1883")));
     }
 
     #[test]
     fn the_embedded_broker_is_one_and_other_commands_of_bellows_are_none() {
-        let of = |line: &str| {
-            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            recognised("bellows", &words).map(|(broker, _)| broker.product)
-        };
+        let of = |line: &str| recognised("bellows", &words(line)).map(|(broker, _)| broker.product);
         assert_eq!(of("bellows broker --listen 127.0.0.1:0"), Some("bellows broker"));
         assert_eq!(of("bellows run stream-publish"), None);
         assert_eq!(of("bellows"), None);
     }
 
     #[test]
-    fn other_brokers_need_no_flag() {
-        let check = check("mosquitto", &[1883], "mosquitto -p 1883");
-        assert_eq!((check.status, check.observed), (Status::Ok, format!("pid {NOBODY}, port 1883")));
-    }
-
-    #[test]
-    fn a_debug_build_is_told_with_the_remedy_of_the_pages() {
-        let told = build(true);
-        assert_eq!((told.status, &*told.fix.unwrap_or_default()), (Status::Bad, archive::RELEASE_BUILD));
-        assert_eq!(build(false).status, Status::Ok);
-    }
-
-    #[test]
-    fn few_cores_are_told_with_a_remedy() {
-        assert_eq!(cores(8).status, Status::Ok);
+    fn a_debug_build_few_cores_slow_clocks_and_hidden_kernel_addresses_are_told() {
+        let hidden = "0000000000000000 T _text\n0000000000000000 t x\n";
+        for (check, status) in [
+            (build(true), Status::Bad),
+            (build(false), Status::Ok),
+            (cores(8), Status::Ok),
+            (cores(2), Status::Warn),
+            (clock(Some("tsc")), Status::Ok),
+            (clock(Some("hpet")), Status::Warn),
+            (clock(None), Status::Warn),
+            (kernel_symbols(hidden), Status::Warn),
+            (kernel_symbols(""), Status::Warn),
+            (kernel_symbols("ffffffff81000000 T _text\n"), Status::Ok),
+        ] {
+            assert_eq!(check.status, status, "{}", check.observed);
+        }
+        assert_eq!(build(true).fix.as_deref(), Some(archive::RELEASE_BUILD));
         let two = cores(2);
-        assert_eq!(two.status, Status::Warn);
         assert!(two.fix.is_some() && two.observed.contains('2'));
     }
 
@@ -385,20 +389,5 @@ mod tests {
         let told = lacking(vec![kernel], Some(REMEDY), false);
         assert!(told.len() == 2 && told[1].starts_with("stacks cannot be copied"), "{told:?}");
         assert_eq!(lacking(Vec::new(), None, true), Vec::<String>::new());
-    }
-
-    #[test]
-    fn hidden_kernel_addresses_are_recognised() {
-        let hidden = "0000000000000000 T _text\n0000000000000000 t x\n";
-        assert_eq!(kernel_symbols(hidden).status, Status::Warn);
-        assert_eq!(kernel_symbols("").status, Status::Warn);
-        assert_eq!(kernel_symbols("ffffffff81000000 T _text\n").status, Status::Ok);
-    }
-
-    #[test]
-    fn clocks_that_need_a_system_call_are_told() {
-        assert_eq!(clock(Some("tsc")).status, Status::Ok);
-        assert_eq!(clock(Some("hpet")).status, Status::Warn);
-        assert_eq!(clock(None).status, Status::Warn);
     }
 }

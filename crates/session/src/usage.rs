@@ -474,17 +474,26 @@ pub(crate) mod tests {
             assert!(used.cpu_cores * seconds >= 0.029, "{used:?} in {seconds} s");
             assert!(used.rss_bytes > 500_000 && used.threads >= 1, "{used:?}");
         }
+        for of_another in [None, Some(u32::MAX)] {
+            assert_eq!(ProcUsage::new(of_another).read().broker, None, "it is elsewhere, or has died");
+        }
+    }
+
+    fn used(ms: u64) -> Option<ProcessUse> {
+        Some(ProcessUse { cpu: Nanos::from_millis(ms), rss_bytes: 7, threads: 1 })
+    }
+
+    fn at(ms: u64) -> Time {
+        Time(ms * 1_000_000)
     }
 
     #[test]
     fn what_a_killed_node_has_used_stays_used() {
-        let used = |cpu, rss_bytes| ProcessUse { cpu: Nanos::from_millis(cpu), rss_bytes, threads: 1 };
         let mut nodes = NodeUsage::default();
-        let at = |ms: u64| Time(ms * 1_000_000);
-        nodes.add(at(0), vec![Some(used(100, 10)), Some(used(50, 20))]);
+        nodes.add(at(0), vec![used(100), used(50)]);
         assert!(nodes.series(at(0)).is_empty());
-        let all = nodes.add(at(1_000), vec![Some(used(600, 10)), None]).unwrap();
-        assert_eq!((all.cpu, all.rss_bytes), (Nanos::from_millis(650), 10));
+        let all = nodes.add(at(1_000), vec![used(600), None]).unwrap();
+        assert_eq!((all.cpu, all.rss_bytes), (Nanos::from_millis(650), 7));
         let series = nodes.series(at(1_000));
         let values: Vec<_> =
             series.iter().map(|(name, value)| (name.name.as_str(), name.labels["node"].as_str(), *value)).collect();
@@ -492,7 +501,7 @@ pub(crate) mod tests {
             values,
             [
                 ("CPU of nodes", "0", 0.5),
-                ("memory of nodes", "0", 10.0),
+                ("memory of nodes", "0", 7.0),
                 ("CPU of nodes", "1", 0.0),
                 ("memory of nodes", "1", 0.0),
             ]
@@ -503,8 +512,6 @@ pub(crate) mod tests {
     /// Usage counts up to the kill itself; memory is 0 from then on.
     #[test]
     fn a_node_has_run_until_it_was_killed() {
-        let used = |ms| Some(ProcessUse { cpu: Nanos::from_millis(ms), rss_bytes: 7, threads: 1 });
-        let at = |ms: u64| Time(ms * 1_000_000);
         let mut nodes = NodeUsage::default();
         nodes.add(at(0), vec![used(0), used(0)]);
         nodes.series(at(0));
@@ -563,12 +570,15 @@ pub(crate) mod tests {
         }
 
         fn use_up(&self, cpu: Nanos) {
-            let mut tree = ProcessTree::of(Some(self.0.id()));
-            let deadline = Clock.now() + Nanos::from_millis(20_000);
-            while tree.read().is_none_or(|used| used.cpu < cpu) {
-                assert!(Clock.now() < deadline, "it gets no CPU");
-                std::thread::sleep(std::time::Duration::from_millis(5));
-            }
+            use_up(&mut ProcessTree::of(Some(self.0.id())), cpu);
+        }
+    }
+
+    fn use_up(tree: &mut ProcessTree, cpu: Nanos) {
+        let deadline = Clock.now() + Nanos::from_millis(20_000);
+        while tree.read().is_none_or(|used| used.cpu < cpu) {
+            assert!(Clock.now() < deadline, "it gets no CPU");
+            std::thread::sleep(std::time::Duration::from_millis(5));
         }
     }
 
@@ -642,11 +652,7 @@ pub(crate) mod tests {
         BufReader::new(output).read_line(&mut said).expect("a line");
         let pid: u32 = said.trim().parse().expect("a process");
         let mut node = ProcessTree::of(Some(pid));
-        let deadline = Clock.now() + Nanos::from_millis(20_000);
-        while node.read().is_none_or(|it| it.cpu < Nanos::from_millis(200)) {
-            assert!(Clock.now() < deadline, "it gets no CPU");
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+        use_up(&mut node, Nanos::from_millis(200));
         testkit::signal(pid, "STOP");
         if is_heard_late {
             source.follow_starter(&starts);
@@ -658,12 +664,6 @@ pub(crate) mod tests {
         let least = Nanos::from_millis(190);
         let most = all + Nanos::from_millis(50);
         assert!(used >= least && used <= most, "{used:?} of {all:?}");
-    }
-
-    #[test]
-    fn a_broker_that_died_or_is_elsewhere_has_no_usage() {
-        assert_eq!(ProcUsage::new(None).read().broker, None);
-        assert_eq!(ProcUsage::new(Some(u32::MAX)).read().broker, None);
     }
 
     #[test]

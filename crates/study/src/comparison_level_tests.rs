@@ -1,6 +1,7 @@
 //! Plays experiments on figures, among them counts of what is rare: they may be called changed as rarely as the level
 //! says, and those that changed are found.
 
+use archive::ComparedFigure;
 use measure::ledger::LedgerSummary;
 use testkit::Random;
 
@@ -19,7 +20,6 @@ pub(crate) fn noise(random: &mut Random) -> f64 {
     (0..12).map(|_| uniform(random)).sum::<f64>() - 6.0
 }
 
-/// So many events on average.
 fn poisson(random: &mut Random, mean: f64) -> u64 {
     let (least, mut product) = ((-mean).exp(), 1.0);
     let mut count = 0;
@@ -55,6 +55,21 @@ fn side(random: &mut Random, runs: u64, rate: f64, lost: f64, broken: u64) -> Ve
     (0..runs).map(|_| played(random, rate, lost, broken)).collect()
 }
 
+/// Asserts that at most as many are wrong as a level of 5 % gives, with so many standard errors of that.
+pub(crate) fn assert_few(wrong: usize, of: u64, errors: f64, what: &str) {
+    let all = of as f64;
+    let most = 0.05 * all + errors * (0.05 * 0.95 * all).sqrt();
+    assert!(wrong as f64 <= most, "{what}: {wrong} of {of}");
+}
+
+/// A figure of these values, decided alone.
+fn decided(name: &str, a: Vec<Option<f64>>, b: Vec<Option<f64>>, options: ComparisonOptions) -> ComparedFigure {
+    let kind = FigureKind::of(&name.parse().expect("a figure"), 1e3, options);
+    let mut found = undecided(&kind, a, b, options).expect("a test");
+    decide(std::iter::once(&mut found), options);
+    found.figure
+}
+
 fn paired(paired: bool) -> ComparisonOptions {
     ComparisonOptions { paired, ..ComparisonOptions::default() }
 }
@@ -62,7 +77,7 @@ fn paired(paired: bool) -> ComparisonOptions {
 #[test]
 fn of_runs_that_are_alike_few_events_prove_nothing() {
     let seeds = testkit::seeds(EXPERIMENTS);
-    let all = (seeds.end - seeds.start) as f64;
+    let all = seeds.end - seeds.start;
     let wrong = seeds.filter(|seed| {
         let random = &mut Random::new(*seed);
         let runs = 2 + seed % 7;
@@ -75,25 +90,15 @@ fn of_runs_that_are_alike_few_events_prove_nothing() {
         let mut figures = found.figures.iter().filter(|it| it.of_runs.is_none());
         figures.any(|it| it.decision == archive::Decision::Changed)
     });
-    let wrong = wrong.count() as f64;
-    let most = 0.05 * all + 3.0 * (0.05 * 0.95 * all).sqrt();
-    assert!(wrong <= most, "{wrong} of {all}");
+    assert_few(wrong.count(), all, 3.0, "figures");
 }
 
-/// Counts vary, however alike the runs happen to be.
 #[test]
 fn few_events_that_agree_in_every_run_prove_nothing() {
     for is_paired in [false, true] {
         for runs in 5..=8 {
             let counts = |count: f64| vec![Some(count); runs];
-            let decision = |a: f64, b: f64| {
-                let options = paired(is_paired);
-                let kind = FigureKind::of(&"lost".parse().expect("a figure"), 1e3, options);
-                let found = undecided(&kind, counts(a), counts(b), options);
-                let mut found: Vec<Undecided> = found.into_iter().collect();
-                decide(found.iter_mut(), options);
-                found[0].figure.decision
-            };
+            let decision = |a, b| decided("lost", counts(a), counts(b), paired(is_paired)).decision;
             assert_eq!(decision(2.0, 3.0), archive::Decision::Undecided);
             assert_eq!(decision(200.0, 300.0), archive::Decision::Changed);
         }
@@ -141,11 +146,8 @@ fn interval_p_and_decision_agree() {
     assert!(changed > 500, "{changed}");
     // By Student's t five pairs of which one goes the other way differ; of the flips of their signs, four of 32 are as
     // far from 0.
-    let kind = FigureKind::of(&"sent rate".parse().expect("a figure"), 1e3, paired(true));
     let b = [1.02, 1.021, 1.019, 1.02, 0.998].map(|it| Some(1e3 * it));
-    let mut found = undecided(&kind, vec![Some(1e3); 5], b.into(), paired(true)).expect("a test");
-    decide(std::iter::once(&mut found), paired(true));
-    let figure = &found.figure;
+    let figure = decided("sent rate", vec![Some(1e3); 5], b.into(), paired(true));
     assert!(figure.p.is_some_and(|p| p < 0.05), "{figure:#?}");
     assert_eq!((figure.corrected_p, figure.interval.0), (Some(0.125), 0.0));
 }
@@ -154,7 +156,7 @@ fn interval_p_and_decision_agree() {
 #[test]
 fn losses_that_are_all_or_nothing_keep_the_level() {
     let seeds = testkit::seeds(300);
-    let all = (seeds.end - seeds.start) as f64;
+    let all = seeds.end - seeds.start;
     for is_paired in [false, true] {
         for runs in 2..=8 {
             let wrong = seeds.clone().filter(|seed| {
@@ -165,16 +167,9 @@ fn losses_that_are_all_or_nothing_keep_the_level() {
                     (0..runs).map(lost).collect()
                 };
                 let (a, b) = (counts(), counts());
-                let options = paired(is_paired);
-                let lost = "lost".parse().expect("a figure");
-                let kind = FigureKind::of(&lost, 1_000.0, options);
-                let mut found: Vec<Undecided> = undecided(&kind, a, b, options).into_iter().collect();
-                decide(found.iter_mut(), options);
-                found[0].figure.decision == archive::Decision::Changed
+                decided("lost", a, b, paired(is_paired)).decision == archive::Decision::Changed
             });
-            let wrong = wrong.count() as f64;
-            let most = 0.05 * all + 2.0 * (0.05 * 0.95 * all).sqrt();
-            assert!(wrong <= most, "{runs} runs, paired: {is_paired}: {wrong} of {all}");
+            assert_few(wrong.count(), all, 2.0, &format!("{runs} runs, paired: {is_paired}"));
         }
     }
 }
@@ -183,7 +178,7 @@ fn losses_that_are_all_or_nothing_keep_the_level() {
 #[test]
 fn deliveries_that_are_all_or_nothing_keep_the_level() {
     let seeds = testkit::seeds(600);
-    let all = (seeds.end - seeds.start) as f64;
+    let all = seeds.end - seeds.start;
     for (of_a, of_b) in [(2, 2), (2, 3), (3, 3), (2, 4), (5, 5), (8, 8)] {
         let wrong = seeds.clone().filter(|seed| {
             let random = &mut Random::new(*seed);
@@ -195,9 +190,7 @@ fn deliveries_that_are_all_or_nothing_keep_the_level() {
             let found = comparison(&a, &b, paired(of_a == of_b && seed % 2 == 0));
             found.is_ok_and(|it| it.is_worse() || it.is_better())
         });
-        let wrong = wrong.count() as f64;
-        let most = 0.05 * all + 2.0 * (0.05 * 0.95 * all).sqrt();
-        assert!(wrong <= most, "{of_a} and {of_b} runs: {wrong} of {all}");
+        assert_few(wrong.count(), all, 2.0, &format!("{of_a} and {of_b} runs"));
     }
 }
 

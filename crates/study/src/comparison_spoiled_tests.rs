@@ -6,7 +6,6 @@ use super::comparison_tests::{ALIKE, compared, numbered, run, scraping};
 use super::*;
 use crate::example_warnings::warn;
 
-/// Runs of a side of which the first are spoiled by this warning.
 fn spoiled_side(runs: u32, spoiled: u32, code: WarningCode) -> Vec<RunRecord> {
     numbered(runs, |at, summary| {
         if at < spoiled {
@@ -69,7 +68,6 @@ fn runs_whose_broker_never_answered_are_of_their_side() {
     }
 }
 
-/// Runs that somebody stopped are none that went well.
 #[test]
 fn runs_that_were_stopped_do_not_water_down_those_that_a_side_spoiled() {
     let mut side = spoiled_side(8, 3, WarningCode::BrokerGone);
@@ -95,9 +93,7 @@ fn a_side_that_spoils_all_of_its_runs_hides_nothing_of_the_other() {
         let found = comparison(&well, &gone, options).expect("comparable");
         assert_eq!((found.a.runs.len(), found.b.runs.len()), (8, 0));
         assert!(found.is_worse() && found.b.left_out.len() == 8);
-        let [invalid, rate] = &found.figures[..] else {
-            panic!("{:#?}", found.figures);
-        };
+        let [invalid, rate] = &found.figures[..] else { panic!("{:#?}", found.figures) };
         assert_eq!((invalid.a.len(), invalid.b.len()), (8, 0));
         assert_eq!(rate.name, "sent rate");
         assert!((rate.means.0 - 1_001.0).abs() < 1.0 && rate.means.1 == 0.0);
@@ -117,18 +113,13 @@ fn what_cannot_be_proven_takes_no_level_from_what_can() {
             let summary = run.summary.as_mut().expect("a summary");
             summary.flow_mut().sent.rate = 1_000.0 + at as f64;
             summary.messages_mut().cpu_us_each.broker = Some(20.0 + at as f64);
-            let latency = |p50_ns: u64| measure::LatencySummary {
-                count: 2_000,
-                p50_ns,
-                p99_ns: 2 * p50_ns,
-                ..Default::default()
-            };
-            let mut second = summary.scrapes[0].clone();
-            second.name = "other".into();
-            second.response = latency(3_000_000 + at as u64);
-            let mut third = second.clone();
-            third.name = "third".into();
-            summary.scrapes.extend([second, third]);
+            for name in ["other", "third"] {
+                let mut page = summary.scrapes[0].clone();
+                page.name = name.into();
+                page.response.p50_ns += at as u64;
+                page.response.p99_ns += 2 * at as u64;
+                summary.scrapes.push(page);
+            }
             if at < gone {
                 warn(summary, WarningCode::BrokerGone, Tier::Invalid);
             }

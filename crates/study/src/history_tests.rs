@@ -5,7 +5,6 @@ use testkit::only;
 use super::*;
 use crate::example_warnings::warn;
 
-/// A run of a day, at a rate.
 fn record(day: u32, rate: f64) -> RunRecord {
     let received = Throughput { total: 100, rate };
     let mut summary = RunSummary::default();
@@ -33,7 +32,6 @@ fn around(level: f64, number: u32) -> f64 {
     level * (1.0 + 0.01 * f64::from(number * 7 % 5))
 }
 
-/// Runs of a broker at 1,000 messages a second.
 fn steady(count: u32) -> Vec<RunRecord> {
     at_rates(count, |day| around(1e3, day))
 }
@@ -63,6 +61,13 @@ fn a_change_is_found_between_its_runs_and_its_size_is_that_of_the_means() {
     assert!((change.change + 0.2).abs() < 0.01, "{change:?}");
     let spans: Vec<_> = figure.levels.iter().map(|it| (it.from, it.to)).collect();
     assert_eq!(spans, [(0, 9), (9, 20)]);
+    let rate = |day| around(if day < 20 { 1_000.0 } else { 500.0 }, day);
+    for level in [0.05, 0.001, 0.000_1] {
+        let found = history("x", &at_rates(40, rate), level);
+        let change = found.figures[0].changes.first();
+        let change = change.unwrap_or_else(|| panic!("half of the rate is gone, at a level of {level}"));
+        assert!(change.run == 20 && change.p <= level, "{level}: {change:?}");
+    }
 }
 
 /// Three runs in the middle of twelve are too few for a change that went back; no line may look as if all were alike.
@@ -130,23 +135,31 @@ fn few_runs_and_none_have_a_history_without_changes() {
     }
 }
 
+/// Runs at a steady rate, with these costs of a message.
+fn costing(cpu: impl Fn(u32) -> Option<f64>, count: u32) -> History {
+    let mut runs = steady(count);
+    for (day, run) in (0..).zip(&mut runs) {
+        run.summary.as_mut().unwrap().messages_mut().cpu_us_each.broker = cpu(day);
+    }
+    history("x", &runs, 0.05)
+}
+
 #[test]
 fn a_run_without_a_value_stands_in_no_level_and_shifts_none() {
     let cost = |day| around(if day < 8 { 1_000.0 } else { 700.0 }, day);
-    let mut runs = at_rates(16, |_| 1e3);
-    for (day, run) in (0..).zip(&mut runs) {
-        let cpu = (![2, 8].contains(&day)).then(|| cost(day));
-        run.summary.as_mut().unwrap().messages_mut().cpu_us_each.broker = cpu;
-    }
-    let found = history("x", &runs, 0.05);
+    let found = costing(|day| (![2, 8].contains(&day)).then(|| cost(day)), 16);
     let figure = named(&found, "broker cpu");
     assert_eq!(figure.values[8], None);
     let change = &figure.changes[0];
     assert_eq!(change.between, ("run-007".to_owned(), "run-009".to_owned()));
     assert_eq!(figure.levels[0].to, 9);
+    // A figure that runs lack by chance is no change, and costs those that have it none.
+    let found = costing(|day| (day % 3 != 0).then(|| around(1e3, day)), 20);
+    let names: Vec<&str> = found.figures.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["received rate", "broker cpu"]);
+    assert!(found.figures.iter().all(|it| it.changes.is_empty()), "{found:#?}");
 }
 
-/// Runs without losses, and from the ninth on with some; or the other way round.
 #[test]
 fn losses_that_begin_or_end_are_a_change() {
     for begin in [true, false] {
@@ -185,38 +198,27 @@ fn losses_that_fall_are_told_as_a_fall_also_where_some_run_has_none() {
     assert!(change.change < -0.8 && !change.worse, "{change:#?}");
 }
 
-/// A broker that goes in every run from the seventh on leaves no figure of them, and is what has changed.
+/// A broker that goes in every run from the seventh on leaves no figure of them, and is what has changed; so is one
+/// without which the run cannot end. A generator that fails tells nothing of the broker.
 #[test]
 fn runs_that_their_own_broker_spoils_are_a_change() {
-    let mut runs = steady(14);
-    for run in runs.iter_mut().skip(7) {
-        warn(run.summary.as_mut().unwrap(), WarningCode::BrokerGone, archive::Tier::Invalid);
+    let mut spoiled = steady(14);
+    let mut failed = steady(14);
+    for (spoiled, failed) in spoiled.iter_mut().zip(&mut failed).skip(7) {
+        warn(spoiled.summary.as_mut().unwrap(), WarningCode::BrokerGone, archive::Tier::Invalid);
+        (failed.state, failed.failed_by) = (RunState::Failed, Some(archive::FailedBy::Side));
     }
-    let found = history("x", &runs, 0.05);
-    assert_eq!((found.runs.len(), found.left_out.len()), (14, 0));
-    let invalid = &found.figures[0];
-    assert_eq!(invalid.name, "invalid runs");
-    assert!(invalid.changes[0].run == 7 && invalid.changes[0].worse, "{invalid:#?}");
-    assert_eq!(found.figures[1].values[9], None);
-}
-
-/// So does one without which the run cannot end; a generator that fails tells nothing of the broker.
-#[test]
-fn runs_that_fail_through_what_is_under_load_are_a_change() {
-    let mut runs = steady(14);
-    for run in runs.iter_mut().skip(7) {
-        run.state = RunState::Failed;
-        run.failed_by = Some(archive::FailedBy::Side);
+    (failed[3].state, failed[3].failed_by) = (RunState::Failed, Some(archive::FailedBy::Generator));
+    for (runs, left_out) in [(spoiled, &[][..]), (failed, &["failed through the generator or its machine"][..])] {
+        let found = history("x", &runs, 0.05);
+        let out: Vec<&str> = found.left_out.iter().map(|it| it.why.as_str()).collect();
+        assert_eq!((found.runs.len(), &out[..]), (14 - left_out.len(), left_out));
+        let invalid = &found.figures[0];
+        assert_eq!(invalid.name, "invalid runs");
+        let change = &invalid.changes[0];
+        assert_eq!((found.runs[change.run].id.as_str(), change.worse), ("run-007", true), "{invalid:#?}");
+        assert_eq!(found.figures[1].values[9], None);
     }
-    runs[3].state = RunState::Failed;
-    runs[3].failed_by = Some(archive::FailedBy::Generator);
-    let found = history("x", &runs, 0.05);
-    let out = only(&found.left_out);
-    assert_eq!(out.why, "failed through the generator or its machine");
-    let invalid = &found.figures[0];
-    assert_eq!(invalid.name, "invalid runs");
-    assert_eq!(found.runs[invalid.changes[0].run].id, "run-007");
-    assert!(invalid.changes[0].worse);
 }
 
 /// Names of pages come from files: each run may have others.
@@ -237,18 +239,6 @@ fn many_names_cost_no_more_than_some() {
     assert_eq!(found.figures[0].name, "received rate");
     assert_eq!(found.figures[1].name, "page-19-0 page p50");
     assert!(found.figures_left_out > 10_000, "{}", found.figures_left_out);
-}
-
-#[test]
-fn a_plain_change_is_found_at_the_strictest_level_too() {
-    let rate = |day| around(if day < 20 { 1_000.0 } else { 500.0 }, day);
-    let runs = at_rates(40, rate);
-    for level in [0.05, 0.001, 0.000_1] {
-        let found = history("x", &runs, level);
-        let change = found.figures[0].changes.first();
-        let change = change.unwrap_or_else(|| panic!("half of the rate is gone, at a level of {level}"));
-        assert!(change.run == 20 && change.p <= level, "{level}: {change:?}");
-    }
 }
 
 /// `bellows client` calls all of its runs `client`, whatever they load.
@@ -301,9 +291,7 @@ fn deliveries_that_stop_or_begin_are_a_change_of_rate_and_figures() {
         let runs: Vec<RunRecord> = (0..16).map(|day| delivered(day, rate(day), 1_000)).collect();
         let found = history("x", &runs, 0.05);
         let changed: Vec<&HistoryFigure> = found.figures.iter().filter(|it| !it.changes.is_empty()).collect();
-        let [lacking, received] = &changed[..] else {
-            panic!("{found:#?}");
-        };
+        let [lacking, received] = &changed[..] else { panic!("{found:#?}") };
         assert_eq!(received.name, "received rate");
         assert_eq!(received.values[if stops { 8 } else { 7 }], Some(0.0));
         let change = &received.changes[0];
@@ -314,17 +302,6 @@ fn deliveries_that_stop_or_begin_are_a_change_of_rate_and_figures() {
         assert_eq!((change.run, change.worse), (8, stops));
         assert_eq!(change.between, ("run-007".to_owned(), "run-008".to_owned()));
     }
-}
-
-#[test]
-fn a_latency_that_rose_and_went_back_changed_twice() {
-    let slow = |day| {
-        if (6..12).contains(&day) { 1_000_000 } else { 1_000 }
-    };
-    let runs: Vec<RunRecord> = (0..18).map(|day| delivered(day, around(1e3, day), slow(day))).collect();
-    let found = history("x", &runs, 0.05);
-    let changes: Vec<_> = named(&found, "end-to-end p50").changes.iter().map(|it| (it.run, it.worse)).collect();
-    assert_eq!(changes, [(6, true), (12, false)], "{found:#?}");
 }
 
 /// The middle four of 12 runs are 1,000 times slower, and so few can show no change that lasted four.
@@ -345,6 +322,8 @@ fn what_so_few_runs_cannot_show_of_a_change_that_went_back_is_computed() {
     // 20 runs show one that is a little longer than the shortest that they can show.
     let shortest = found(20, 0..0).runs_until_return.expect("a length").0 as u32;
     let enough = found(20, 6..7 + shortest);
+    let rose_and_fell = named(&enough, "end-to-end p50").changes.iter().map(|it| (it.run, it.worse));
+    assert_eq!(rose_and_fell.collect::<Vec<_>>(), [(6, true), (7 + shortest as usize, false)], "{enough:#?}");
     assert_eq!(changes(&enough), 2, "{enough:#?}");
 }
 
@@ -359,20 +338,6 @@ fn runs_of_a_debug_build_count_and_are_told() {
     let found = history("x", &runs, 0.05);
     assert_eq!((found.runs.len(), found.left_out.len()), (10, 2));
     assert!(found.debug_build, "{found:#?}");
-}
-
-/// A figure that runs lack by chance is no change, and costs those that have it none.
-#[test]
-fn figures_that_some_runs_lack_are_no_change() {
-    let mut runs = steady(20);
-    for (day, run) in (0..).zip(&mut runs) {
-        let cpu = (day % 3 != 0).then(|| around(1e3, day));
-        run.summary.as_mut().expect("a summary").messages_mut().cpu_us_each.broker = cpu;
-    }
-    let found = history("x", &runs, 0.05);
-    let names: Vec<&str> = found.figures.iter().map(|it| it.name.as_str()).collect();
-    assert_eq!(names, ["received rate", "broker cpu"]);
-    assert!(found.figures.iter().all(|it| it.changes.is_empty()), "{found:#?}");
 }
 
 /// Of programs that load the broker themselves nobody counts messages, and its CPU may change all the same.

@@ -1,6 +1,6 @@
 //! Cells of a matrix: their runs are interleaved, and what is decided of all of them keeps one level.
 
-use archive::{Decision, RunState, Throughput, Versions, Warning, WarningCode};
+use archive::{Decision, RunState, Throughput, Warning, WarningCode};
 use testkit::Random;
 
 use super::*;
@@ -90,13 +90,7 @@ fn record(id: &str, values: [f64; 3]) -> RunRecord {
     summary.flow_mut().sent = Throughput { total: 1, rate: 1_000.0 * rate };
     summary.messages_mut().cpu_us_each.broker = Some(20.0 * cpu);
     summary.rss_mb.broker = Some(100.0 * memory);
-    RunRecord {
-        id: id.into(),
-        state: RunState::Complete,
-        versions: Versions::default(),
-        summary: Some(summary),
-        ..RunRecord::default()
-    }
+    RunRecord { id: id.into(), state: RunState::Complete, summary: Some(summary), ..RunRecord::default() }
 }
 
 /// Plays an experiment whose machine gets 3 % slower from its beginning to its end; `effect` is B's, by cell.
@@ -179,9 +173,7 @@ fn a_cell_without_pairs_does_not_keep_the_others_from_a_decision() {
     let cells: Vec<CellRuns<'_>> =
         runs.iter().zip(&records).map(|(runs, records)| CellRuns::new(runs, records)).collect();
     let decided = compare_cells(&cells, &[8], ComparisonOptions::default());
-    let [Ok(first), Err(why)] = decided.as_slice() else {
-        panic!("{decided:#?}");
-    };
+    let [Ok(first), Err(why)] = decided.as_slice() else { panic!("{decided:#?}") };
     assert!(first.is_worse());
     assert_eq!(first.family, None, "nothing else was decided with it");
     assert!(why.sentence().contains("too few runs"), "{}", why.sentence());
@@ -189,7 +181,6 @@ fn a_cell_without_pairs_does_not_keep_the_others_from_a_decision() {
     assert!(is_decided(&cells[..1], &[6, 8], ComparisonOptions::default()));
 }
 
-/// The decision of a cell alone, looked at once all of its pairs are made.
 fn decided(of: &PairedRuns, records: &[RunRecord]) -> Result<Comparison, Problem> {
     compare_cells(&[CellRuns::new(of, records)], &[of.pairs], ComparisonOptions::default()).remove(0)
 }

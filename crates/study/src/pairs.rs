@@ -350,26 +350,24 @@ mod tests {
         assert!(counted.iter().all(|(a, b)| ![*a, *b].contains(&3)), "{counted:?}");
     }
 
+    fn beside(facts: archive::Facts) -> RunRecord {
+        let verdict = Some(archive::Verdict { facts, ..archive::Verdict::default() });
+        let summary = Some(archive::RunSummary { verdict, ..archive::RunSummary::default() });
+        RunRecord { state: archive::RunState::Complete, summary, ..RunRecord::default() }
+    }
+
     /// The hypervisor took half of the machine from a run of the first pair, and little from those of the others.
     #[test]
     fn of_disturbed_pairs_the_least_disturbed_count() {
         let never = made(2, |_| false, |_| true);
-        let beside = |steal| {
-            let mut verdict = archive::Verdict::default();
-            (verdict.facts.machine_cores, verdict.facts.steal) = (2, Some(steal));
-            RunRecord {
-                summary: Some(archive::RunSummary { verdict: Some(verdict), ..archive::RunSummary::default() }),
-                ..RunRecord::default()
-            }
-        };
-        let records = [0.05, 0.5, 0.2, 0.1, 0.1, 0.1].map(beside);
+        let records = [0.05, 0.5, 0.2, 0.1, 0.1, 0.1]
+            .map(|steal| beside(archive::Facts { machine_cores: 2, steal: Some(steal), ..archive::Facts::default() }));
         let counted = CellRuns::new(&never, &records).counted;
         let mut runs: Vec<usize> = counted.iter().flat_map(|(a, b)| [*a, *b]).collect();
         runs.sort_unstable();
         assert_eq!((never.runs.len(), runs), (6, vec![2, 3, 4, 5]));
     }
 
-    /// A run that something may have hit, by chance.
     fn any_run(random: &mut Random, next: NextRun, number: usize) -> PairedRun {
         let (spoiled, own, disturbed) = match random.below(9) {
             0 => (true, true, false),
@@ -381,7 +379,6 @@ mod tests {
         run_of(next, number, spoiled.then(|| format!("failed {number}")), own, disturbed)
     }
 
-    /// Every reason is true of its pair.
     fn check_reasons(of: &PairedRuns, counted: &[(usize, usize)]) {
         for (at, run) in of.runs.iter().enumerate() {
             let counts = counted.iter().any(|(a, b)| *a == at || *b == at);
@@ -446,62 +443,27 @@ mod tests {
     #[test]
     fn a_run_beside_other_programs_is_disturbed() {
         let run = |broker: f64, change: fn(&mut archive::RunSummary)| {
-            let verdict = Some(archive::Verdict {
-                facts: archive::Facts {
-                    machine_cores: 2,
-                    idle: Some(0.02),
-                    steal: Some(0.0),
-                    client_cores: Some(0.4),
-                    same_machine: true,
-                    broker: Some(archive::BrokerUse { cores: broker, ..archive::BrokerUse::default() }),
-                    ..archive::Facts::default()
-                },
-                ..archive::Verdict::default()
+            let mut record = beside(archive::Facts {
+                machine_cores: 2,
+                idle: Some(0.02),
+                steal: Some(0.0),
+                client_cores: Some(0.4),
+                same_machine: true,
+                broker: Some(archive::BrokerUse { cores: broker, ..archive::BrokerUse::default() }),
+                ..archive::Facts::default()
             });
-            let mut summary = archive::RunSummary { verdict, ..archive::RunSummary::default() };
-            change(&mut summary);
-            let record =
-                RunRecord { state: archive::RunState::Complete, summary: Some(summary), ..RunRecord::default() };
-            let side = ComparedSideName::A;
-            paired_run(NextRun { pair: 0, side }, &record).disturbed
+            change(record.summary.as_mut().unwrap());
+            paired_run(NextRun { pair: 0, side: ComparedSideName::A }, &record).disturbed
         };
         assert!(!run(1.5, |_| ()), "they fill the machine themselves");
         assert!(run(0.6, |_| ()));
-        let has_room = |of: &mut archive::RunSummary| {
-            of.verdict.as_mut().unwrap().facts.idle = Some(0.3);
-        };
+        let has_room = |of: &mut archive::RunSummary| of.verdict.as_mut().unwrap().facts.idle = Some(0.3);
         assert!(!run(0.6, has_room));
         let waits = |of: &mut archive::RunSummary| {
             of.verdict.as_mut().unwrap().cause = Some(archive::Cause::OthersFillMachine);
         };
         assert!(run(1.5, waits));
         assert!(run(1.5, |of| crate::example_warnings::warn(of, archive::WarningCode::CpuSteal, Tier::Caution)));
-    }
-
-    /// B's broker goes in every third of its runs: these are not made until they succeed.
-    #[test]
-    fn what_a_side_spoils_itself_is_not_made_anew() {
-        let mut of = of(8);
-        let mut of_b = 0;
-        while let Some(next) = next_run(&of) {
-            of_b += u32::from(next.side == ComparedSideName::B);
-            let gone = next.side == ComparedSideName::B && of_b % 3 == 0;
-            let spoiled = gone.then(|| "invalid: connections were lost for good".to_owned());
-            of.runs.push(run_of(next, of.runs.len(), spoiled, gone, false));
-        }
-        assert_eq!((of.runs.len(), counted_pairs(&of, |_| 0.0).len()), (16, 6));
-    }
-
-    #[test]
-    fn an_experiment_goes_on_where_it_was_stopped() {
-        let whole = made(6, |number| number == 4, |number| number == 7);
-        for done in 0..whole.runs.len() {
-            let mut half = whole.clone();
-            half.runs.truncate(done);
-            let next = next_run(&half).expect("one more");
-            let made = &whole.runs[done];
-            assert_eq!((next.pair, next.side), (made.pair, made.side));
-        }
     }
 
     #[test]

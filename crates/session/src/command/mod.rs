@@ -308,10 +308,7 @@ mod tests {
         assert!(names(&["/usr/bin/timeout", "3", "load"]));
         assert!(names(&["sh", "-c", "timeout 3 load"]));
         assert!(!names(&["load", "--timeout", "3"]));
-    }
-
-    #[test]
-    fn what_a_script_left_running_is_why_nothing_was_measured() {
+        // What a script left running is why nothing was measured.
         let said = |has_left| nothing_measured(has_left).problem().sentence();
         assert!(said(true).contains("still ran; end the script with `wait`"));
         assert!(said(false).contains("in the warm-up"));

@@ -490,19 +490,15 @@ mod tests {
     }
 
     #[test]
-    fn a_short_output_is_kept_as_a_whole() {
-        let mut output = Output::default();
-        output.add(b"all of \xff it");
-        assert_eq!(output.text(), "all of \u{fffd} it");
-    }
-
-    #[test]
-    fn an_output_without_lines_is_kept_in_part() {
-        let mut output = Output::default();
-        output.add(&vec![b'y'; 3 * KEPT]);
-        let text = output.text();
+    fn a_short_output_is_kept_as_a_whole_and_one_without_lines_in_part() {
+        let text = |bytes: &[u8]| {
+            let mut output = Output::default();
+            output.add(bytes);
+            output.text()
+        };
+        assert_eq!(text(b"all of \xff it"), "all of \u{fffd} it");
         let kept = measure::count(KEPT as u64);
-        assert!(text.contains(&format!("[{kept} bytes are left out]")));
+        assert!(text(&vec![b'y'; 3 * KEPT]).contains(&format!("[{kept} bytes are left out]")));
     }
 
     /// Number, parent, command, the pipe that it reads and the one that it writes.
@@ -572,13 +568,8 @@ mod tests {
         assert_eq!(asked(&mut ending, &[timeout, load]), [3]);
         assert_eq!(asked(&mut ending, &[timeout]), [0; 0]);
         assert_eq!(turn(&mut ending, &[timeout], true).0, [2]);
-    }
-
-    #[test]
-    fn those_that_wait_for_each_other_are_all_asked() {
-        let mut ending = EndRequests::default();
-        let one = (2, 1, "a", Some(7), Some(8));
-        let other = (3, 1, "b", Some(8), Some(7));
-        assert_eq!(asked(&mut ending, &[one, other]), [2, 3]);
+        // Those that wait for each other are all asked.
+        let (one, other) = ((2, 1, "a", Some(7), Some(8)), (3, 1, "b", Some(8), Some(7)));
+        assert_eq!(asked(&mut EndRequests::default(), &[one, other]), [2, 3]);
     }
 }

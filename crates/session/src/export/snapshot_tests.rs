@@ -2,7 +2,6 @@ use measure::{Nanos, Time};
 
 use super::*;
 
-/// A second in which messages with these latencies were sent.
 pub(crate) fn interval(ms: &[u64]) -> Interval {
     let mut interval = Interval::new();
     interval.reset(Time(0), Phase::Measure);
@@ -47,9 +46,7 @@ fn totals_add_up_and_quantiles_are_the_last_intervals() {
     snapshot.add(&interval(&[1, 3, 3]));
     snapshot.add(&interval(&[40]));
     assert_eq!(only(&snapshot, "bellows_messages_sent"), Value::Total(4));
-    let Value::Durations(durations) = only(&snapshot, "bellows_latency") else {
-        panic!("{snapshot:?}");
-    };
+    let Value::Durations(durations) = only(&snapshot, "bellows_latency") else { panic!("{snapshot:?}") };
     assert_eq!(durations.count(), 4);
     // A duration of 1 ms is kept as up to 1.0005 ms, and so lies above the bound of 1 ms.
     let at = |bound: f64| BOUNDS.iter().position(|it| *it == bound).unwrap();
@@ -70,9 +67,7 @@ fn a_source_has_what_it_told_last() {
     let other = SeriesName::new("machine", "load", SeriesUnit::Count);
     snapshot.tell(&[(queue("a"), 1.0), (queue("b"), 2.0), (other, 3.0)]);
     snapshot.tell(&[(queue("b"), 4.0)]);
-    let Value::Gauge(value) = only(&snapshot, "bellows_page_1_ready") else {
-        panic!("{snapshot:?}");
-    };
+    let Value::Gauge(value) = only(&snapshot, "bellows_page_1_ready") else { panic!("{snapshot:?}") };
     assert_eq!(value, 4.0);
     assert_eq!(only(&snapshot, "bellows_machine_load"), Value::Gauge(3.0));
     assert_eq!(snapshot.series, 2);

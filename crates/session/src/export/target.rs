@@ -270,22 +270,16 @@ mod tests {
         let read: ExportMetricsServiceRequest = serde_json::from_slice(&body).unwrap();
         let metrics = &read.resource_metrics[0].scope_metrics[0].metrics;
         let find = |name: &str| metrics.iter().find(|it| it.name == name).unwrap();
-        let Some(Data::Sum(sent)) = &find("bellows.messages_sent").data else {
-            panic!("{metrics:?}");
-        };
+        let Some(Data::Sum(sent)) = &find("bellows.messages_sent").data else { panic!("{metrics:?}") };
         assert!(sent.is_monotonic);
         assert_eq!(sent.aggregation_temporality, i32::from(CUMULATIVE));
         let point = &sent.data_points[0];
         assert_eq!(point.value, Some(Number::AsInt(7)));
         assert_eq!((point.start_time_unix_nano, point.time_unix_nano), (1, 2));
         let memory = find("bellows.machine_memory");
-        let Some(Data::Gauge(gauge)) = &memory.data else {
-            panic!("{memory:?}");
-        };
+        let Some(Data::Gauge(gauge)) = &memory.data else { panic!("{memory:?}") };
         assert_eq!((&*memory.unit, gauge.data_points[0].value), ("By", Some(Number::AsDouble(5.0))));
-        let Some(Data::Histogram(latency)) = &find("bellows.latency").data else {
-            panic!("{metrics:?}");
-        };
+        let Some(Data::Histogram(latency)) = &find("bellows.latency").data else { panic!("{metrics:?}") };
         let point = &latency.data_points[0];
         assert_eq!(point.bucket_counts.len(), point.explicit_bounds.len() + 1);
         let at = point.bucket_counts.iter().position(|count| *count > 0).unwrap();

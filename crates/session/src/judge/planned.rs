@@ -144,7 +144,6 @@ fn takes_its_time(consumers: &load::Consumers) -> bool {
 mod tests {
     use super::*;
 
-    /// One producer, and this many consumers of one destination.
     fn plan(destination: Destination, consumers: usize) -> Plan {
         let endpoint = load::Endpoint::new("localhost", 0);
         let mut group = Group::new(endpoint, vec![destination]);
@@ -193,7 +192,6 @@ mod tests {
         assert_eq!(deliveries_before(&plan, "s"), 3);
     }
 
-    /// A load ends with its messages where all of its producers do.
     #[test]
     fn messages_are_counted_where_every_producer_has_an_end() {
         let group = |producers: usize, message_count| {

@@ -172,6 +172,8 @@ mod tests {
         // What lay unread is no silence of the broker.
         let unread = [own(100, 700, true), silence(95, 701)];
         assert_eq!(found(&unread, 1), [(Stalled::Generator, 100, 600)]);
+        let short: Vec<Silence> = (0..100).map(|at| silence(at * 60, at * 60 + 150)).collect();
+        assert_eq!(found(&short, 40), [], "short ones, one after the other");
     }
 
     #[test]
@@ -233,11 +235,5 @@ mod tests {
         let found = found(&all, 1);
         assert_eq!(found.len(), MOST_STALLS);
         assert_eq!(found.last(), Some(&(Stalled::Broker, count * 1_000, 900)));
-    }
-
-    #[test]
-    fn short_silences_one_after_the_other_are_no_stall() {
-        let all: Vec<Silence> = (0..100).map(|at| silence(at * 60, at * 60 + 150)).collect();
-        assert_eq!(found(&all, 40), []);
     }
 }

@@ -17,7 +17,6 @@ fn verdict(facts: Facts) -> Verdict {
     judge(facts).verdict
 }
 
-/// A rate that is met, late for this reason.
 fn late_by(late: Lateness) -> Option<Cause> {
     Some(Cause::RateMet { late: Some(late) })
 }
@@ -99,12 +98,8 @@ fn a_broker_that_was_away_is_what_the_verdict_begins_with() {
     let found = judge(facts.clone());
     assert_eq!(found.verdict.cause, late_by(Lateness::BrokerStalled));
     assert_eq!(codes(&facts), [WarningCode::ConnectionsLost, WarningCode::Stalled], "each is told once");
-    let [lost, stalled] = &found.findings[..] else {
-        panic!("{:?}", found.findings);
-    };
-    let Finding::ConnectionsLost { connections, away, .. } = &lost.finding else {
-        panic!("{lost:?}");
-    };
+    let [lost, stalled] = &found.findings[..] else { panic!("{:?}", found.findings) };
+    let Finding::ConnectionsLost { connections, away, .. } = &lost.finding else { panic!("{lost:?}") };
     let away = away.expect("a time without a connection");
     assert_eq!((away.for_s, away.messages_delayed, *connections), (6.2, 6_200, 4));
     let (_, stood) = stall(&found.findings);
@@ -123,6 +118,10 @@ fn a_broker_that_stopped_for_a_while_is_not_told_as_anything_else() {
     assert_eq!(found.verdict.cause, late_by(Lateness::BrokerStalled));
     assert_eq!(codes(&facts), [WarningCode::Stalled]);
     assert_eq!(found.findings[0].tier, Tier::Note, "the numbers are right");
+    let mut own = facts.clone();
+    own.ended.stalls[0].who = Stalled::Generator;
+    let found = judge(own);
+    assert_eq!((found.verdict.cause, found.findings[0].tier), (late_by(Lateness::GeneratorStalled), Tier::Caution));
     // What was due at the end was never sent: the stall is what the rate lacks.
     let short = Facts { sent_rate: 1_500.0, ..facts };
     let cause = verdict(short.clone()).cause;
@@ -188,7 +187,6 @@ fn a_fault_of_the_run_itself_comes_before_what_others_took() {
     assert_eq!(verdict(behind).cause, Some(Cause::ConsumersBehind { why }));
 }
 
-/// Run-queue wait behind other processes explains a stall of those seconds.
 #[test]
 fn a_stall_that_waits_for_cores_explain_is_not_what_a_verdict_begins_with() {
     let mut facts = stopped_broker();
@@ -227,19 +225,10 @@ fn a_stall_that_waits_for_cores_explain_is_not_what_a_verdict_begins_with() {
 
 #[test]
 fn what_was_hardly_measured_is_not_warned_about() {
-    let mut facts = stopped_broker();
-    (facts.seconds, facts.sent_rate) = (0.01, 0.0);
-    facts.loops = vec![a_loop(1.0, 0.0)];
-    assert!(!codes(&facts).contains(&WarningCode::GeneratorSaturated));
-}
-
-#[test]
-fn the_generators_own_stop_is_the_generators() {
-    let mut facts = stopped_broker();
-    facts.ended.stalls[0].who = Stalled::Generator;
-    let cause = verdict(facts.clone()).cause;
-    assert_eq!(cause, late_by(Lateness::GeneratorStalled));
-    assert_eq!(judge(facts).findings[0].tier, Tier::Caution);
+    let loops = vec![a_loop(1.0, 0.0)];
+    let facts = Facts { seconds: 0.01, sent_rate: 0.0, loops, steal: Some(0.03), ..stopped_broker() };
+    let told = codes(&facts);
+    assert!(!told.contains(&WarningCode::GeneratorSaturated) && !told.contains(&WarningCode::CpuSteal), "{told:?}");
 }
 
 /// At a low rate every message may be late, each by the wait of its event loop for a core: that is little of the time.
@@ -324,10 +313,10 @@ fn a_churn_that_meets_its_rate_is_advised_nothing() {
 }
 
 #[test]
-fn churn_beside_messages_is_warned_of_and_the_verdict_is_about_the_messages() {
-    let churn = ChurnFacts {
+fn every_churn_beside_messages_is_warned_of_and_the_verdict_is_about_the_messages() {
+    let churn = |kind: &str| ChurnFacts {
         beside: true,
-        kind: "connections".to_owned(),
+        kind: kind.to_owned(),
         begun: 90,
         failed: 3,
         not_begun: 10,
@@ -340,26 +329,18 @@ fn churn_beside_messages_is_warned_of_and_the_verdict_is_about_the_messages() {
         sent_rate: 5_000.0,
         producers: producers(|time| time.schedule = 1.0),
         cores: 8,
-        ended: Ended { churn: vec![churn], ..Ended::default() },
+        ended: Ended { churn: vec![churn("connections"), churn("queues")], ..Ended::default() },
         ..Facts::default()
     };
     let found = judge(facts.clone());
     assert_eq!(found.verdict.cause, Some(Cause::RateMet { late: None }));
-    let codes = codes(&facts);
-    assert_eq!(codes, [WarningCode::CyclesFailed, WarningCode::RateNotAchieved]);
-    let missed = &found.findings[1].finding;
-    assert!(
-        matches!(missed, Finding::RateNotAchieved { in_flight_limit: 7, .. }),
-        "that of churn, not of the messages: {missed:?}"
-    );
-}
-
-#[test]
-fn a_run_that_broke_off_is_not_on_time() {
-    let mut facts = waiting_for_answers();
-    (facts.requested_rate, facts.ended.broke_off) = (Some(100_000.0), true);
-    let found = verdict(facts);
-    assert_eq!((found.limited_by, found.cause), (LimitedBy::Undecided, Some(Cause::BrokeOff)));
+    let told = codes(&facts);
+    let times = |code| told.iter().filter(|it| **it == code).count();
+    let failed = times(WarningCode::CyclesFailed);
+    assert_eq!((failed, times(WarningCode::RateNotAchieved), told.len()), (2, 2, 4), "{told:?}");
+    // The limit is that of churn, not of the messages.
+    let is_of_churn = |it: &&Warning| matches!(it.finding, Finding::RateNotAchieved { in_flight_limit: 7, .. });
+    assert_eq!(found.findings.iter().filter(is_of_churn).count(), 2, "{:?}", found.findings);
 }
 
 #[test]
@@ -438,19 +419,10 @@ fn a_broker_that_never_came_back_makes_the_run_invalid() {
     assert_eq!(finding.tier, Tier::Caution);
 }
 
-#[test]
-fn time_without_a_connection_is_among_the_reasons() {
-    let mut facts = waiting_for_answers();
-    facts.producers = producers(|time| (time.budget, time.away) = (0.8, 0.095));
-    let reasons = verdict(facts).reasons;
-    assert!(reasons.iter().any(|reason| reason.code == "away" && reason.decided), "{reasons:?}");
-}
-
 fn stall_wait(facts: &Facts) -> StallWait {
     stall(&judge(facts.clone()).findings).0
 }
 
-/// The first stall that is told.
 fn stall(findings: &[Warning]) -> (StallWait, Stood) {
     let mut all = findings.iter().filter_map(|it| match it.finding {
         Finding::Stalled { wait, stood, .. } => Some((wait, stood)),
@@ -525,9 +497,6 @@ fn no_core_was_wanting_where_bellows_used_none() {
 fn each_doubt_has_its_code_and_the_gravest_comes_first() {
     let mut facts = waiting_for_answers();
     facts.steal = Some(0.03);
-    let moment = Facts { seconds: 0.01, ..facts.clone() };
-    let found = judge(moment).findings;
-    assert!(found.iter().all(|it| it.code() != WarningCode::CpuSteal), "{found:?}");
     facts.ended = Ended {
         debug_build: true,
         interrupted: true,
@@ -563,14 +532,6 @@ fn connections_that_the_runs_own_fault_took_are_told_with_that() {
     let mut facts = waiting_for_answers();
     facts.ended.faults = vec![OwnFault { name: "kill".to_owned(), from_s: 8.0, until_s: 13.0 }];
     (facts.ended.lost_connections, facts.ended.unconfirmed) = (2, 3);
-    let faults = |facts: &Facts| {
-        let found = judge(facts.clone()).findings.into_iter();
-        let faults = found.filter_map(|it| match it.finding {
-            Finding::ConnectionsLost { fault, .. } | Finding::MessagesNotAccepted { fault, .. } => Some(fault),
-            _ => None,
-        });
-        faults.collect::<Vec<_>>()
-    };
     // A thread's clock may be a moment older than what it notices, which may be a while after the end.
     for (lost, own) in [
         (vec![7.99], true),
@@ -582,8 +543,22 @@ fn connections_that_the_runs_own_fault_took_are_told_with_that() {
     ] {
         facts.ended.lost_at_s = lost;
         let fault = own.then(|| "kill".to_owned());
-        assert_eq!(faults(&facts), [fault.clone(), fault], "{facts:?}");
+        assert_eq!(own_faults(&facts), [("lost", fault.clone()), ("not accepted", fault)], "{facts:?}");
     }
+}
+
+/// The fault of the run that each finding names, by the kind of finding.
+fn own_faults(facts: &Facts) -> Vec<(&'static str, Option<String>)> {
+    let found = judge(facts.clone()).findings.into_iter();
+    let named = found.filter_map(|it| match it.finding {
+        Finding::ConnectionBlocked { fault, .. } => Some(("blocked", fault)),
+        Finding::ConnectionsLost { fault, .. } => Some(("lost", fault)),
+        Finding::MessagesNotAccepted { fault, .. } => Some(("not accepted", fault)),
+        _ => None,
+    });
+    let mut named: Vec<_> = named.collect();
+    named.sort();
+    named
 }
 
 #[test]
@@ -595,16 +570,8 @@ fn of_several_faults_the_one_that_took_connections_or_blocked_is_named() {
     (facts.ended.lost_connections, facts.ended.lost_at_s) = (1, vec![3.000_41]);
     for (blocked_at, blocked_by) in [(vec![3.500_2], Some("block")), (vec![3.500_2, 9.0], None), (vec![2.1], None)] {
         facts.ended.blocked_at_s = blocked_at;
-        let found = judge(facts.clone()).findings.into_iter();
-        let named = found.filter_map(|it| match it.finding {
-            Finding::ConnectionBlocked { fault, .. } => Some(("blocked", fault)),
-            Finding::ConnectionsLost { fault, .. } => Some(("lost", fault)),
-            _ => None,
-        });
-        let mut named: Vec<_> = named.collect();
-        named.sort();
         let blocked = ("blocked", blocked_by.map(str::to_owned));
-        assert_eq!(named, [blocked, ("lost", Some("drop".to_owned()))]);
+        assert_eq!(own_faults(&facts), [blocked, ("lost", Some("drop".to_owned()))]);
     }
 }
 
@@ -644,16 +611,11 @@ fn what_a_profile_lacks_is_told_by_how_much() {
         ..ProfileSummary::default()
     };
     let gaps = |profile: &ProfileSummary| {
-        let gaps = profile_gaps(profile).into_iter();
-        let gaps = gaps.map(|it| match it.finding {
-            Finding::ProfileIncomplete { gap } => (it.tier, gap),
+        let named = profile_gaps(profile).into_iter().map(|it| match it.finding {
+            Finding::ProfileIncomplete { gap: ProfileGap::Names { .. } } => (it.tier, "names"),
+            Finding::ProfileIncomplete { gap: ProfileGap::Callers { .. } } => (it.tier, "callers"),
+            Finding::ProfileIncomplete { gap: ProfileGap::Samples { .. } } => (it.tier, "samples"),
             other => panic!("{other:?}"),
-        });
-        let named = gaps.map(|(tier, gap)| match gap {
-            ProfileGap::Names { .. } => (tier, "names"),
-            ProfileGap::Callers { .. } => (tier, "callers"),
-            ProfileGap::Samples { .. } => (tier, "samples"),
-            ProfileGap::Probed { .. } | ProfileGap::Other { .. } => (tier, "others"),
         });
         named.collect::<Vec<_>>()
     };
@@ -698,12 +660,16 @@ fn what_the_kernels_probes_take_of_the_cpu_is_said() {
 
 /// Programs that are the load have no event loops of ours.
 #[test]
-fn loops_are_no_reason_where_there_are_none() {
-    let mut facts = waiting_for_answers();
-    let is_said = |facts: &Facts| verdict(facts.clone()).reasons.iter().any(|reason| reason.code == "loop_busy");
-    assert!(is_said(&facts));
-    facts.loops.clear();
-    assert!(!is_said(&facts));
+fn time_without_a_connection_is_a_reason_and_loops_that_are_not_there_are_none() {
+    let decided = |change: fn(&mut Facts), code: &str| {
+        let mut facts = waiting_for_answers();
+        change(&mut facts);
+        verdict(facts).reasons.iter().find(|it| it.code == code).map(|it| it.decided)
+    };
+    let away = decided(|e| e.producers = producers(|time| (time.budget, time.away) = (0.8, 0.095)), "away");
+    assert_eq!(away, Some(true));
+    assert!(decided(|_| (), "loop_busy").is_some());
+    assert_eq!(decided(|e| e.loops.clear(), "loop_busy"), None);
 }
 
 #[test]
@@ -752,22 +718,4 @@ fn an_outage_is_what_an_unthrottled_verdict_begins_with() {
     assert!(found.reasons[0].decided && found.reasons[0].code == "stalls", "{found:?}");
     facts.ended.stalls[0].for_s = facts.seconds * 0.001;
     assert!(verdict(facts).reasons[0].code != "stalls");
-}
-
-#[test]
-fn every_churn_that_failed_is_told() {
-    let churn = |kind: &str| ChurnFacts {
-        beside: true,
-        kind: kind.to_owned(),
-        begun: 10,
-        failed: 1,
-        not_begun: 2,
-        ..ChurnFacts::default()
-    };
-    let mut facts = waiting_for_answers();
-    facts.ended.churn = vec![churn("connections"), churn("queues")];
-    let told = codes(&facts);
-    let times = |code| told.iter().filter(|it| **it == code).count();
-    assert_eq!(times(WarningCode::CyclesFailed), 2, "{told:?}");
-    assert_eq!(times(WarningCode::RateNotAchieved), 2, "{told:?}");
 }

@@ -536,4 +536,4 @@ fn label(kind: RunFault, node: Option<u32>) -> String {
 
 #[cfg(test)]
 #[path = "faults_tests.rs"]
-mod tests;
+pub(super) mod tests;

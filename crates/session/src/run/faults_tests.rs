@@ -1,5 +1,7 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use archive::Topology;
 use load::Endpoint;
 
 use super::*;
@@ -7,21 +9,22 @@ use crate::run::companion::own_fault;
 use crate::run::tests::begun;
 use brokers::{BrokerError, Identity, Processes};
 
-/// Three nodes, of which one takes long to come back, and one is gone.
+/// Three nodes, of which one takes long to come back, and one is gone. They do not tell their topology.
 #[derive(Debug)]
-struct Nodes {
+pub(in crate::run) struct Nodes {
     identity: Identity,
     endpoint: Endpoint,
+    /// Whether a question runs into the time-out.
+    pub(in crate::run) timed_out: bool,
+    pub(in crate::run) asked: AtomicUsize,
 }
 
 const SLOW: usize = 0;
 const GONE: usize = 2;
-/// Its process, as the broker knows it.
 const SURVIVOR: u32 = 702;
 /// The process below which the first node starts again.
 const STARTER: usize = 700;
 const RESTART: Duration = Duration::from_millis(300);
-/// How long the kill of the second node takes.
 const KILL: Duration = Duration::from_millis(100);
 
 impl Broker for Nodes {
@@ -39,17 +42,17 @@ impl Broker for Nodes {
 
     fn inject(&mut self, node: usize, fault: Fault) -> Result<(), BrokerError> {
         match (node, fault) {
-            (GONE, _) => Err(BrokerError::Fault("it is gone".into())),
-            (SLOW, Fault::Restart) => {
-                thread::sleep(RESTART);
-                Ok(())
-            }
-            (1, Fault::Kill) => {
-                thread::sleep(KILL);
-                Ok(())
-            }
-            _ => Ok(()),
+            (GONE, _) => return Err(BrokerError::Fault("it is gone".into())),
+            (SLOW, Fault::Restart) => thread::sleep(RESTART),
+            (1, Fault::Kill) => thread::sleep(KILL),
+            _ => {}
         }
+        Ok(())
+    }
+
+    fn topology(&self, _cancelled: &dyn Fn() -> bool) -> Result<Topology, BrokerError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        Err(BrokerError::Control { asked_for: "anything", reason: "no answer".into(), timed_out: self.timed_out })
     }
 
     fn starter(&self, node: usize) -> Option<u32> {
@@ -69,8 +72,9 @@ impl Broker for Nodes {
     }
 }
 
-fn nodes() -> Nodes {
-    Nodes { identity: Identity::default(), endpoint: Endpoint::new("localhost", 0) }
+pub(in crate::run) fn nodes() -> Nodes {
+    let (identity, endpoint) = (Identity::default(), Endpoint::new("localhost", 0));
+    Nodes { identity, endpoint, timed_out: false, asked: AtomicUsize::new(0) }
 }
 
 fn fault(kind: RunFault, node: usize, at_ms: u64, for_ms: u64) -> FaultSpec {
@@ -82,7 +86,6 @@ fn context() -> RunContext {
     begun(tempfile::tempdir().unwrap().path()).0
 }
 
-/// The events of these faults, with milliseconds since the beginning.
 fn played(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
     let told = told(faults).into_iter();
     use FaultEvent::{Kills, Starts, Survives, Watched};
@@ -105,16 +108,11 @@ fn told(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
         FaultEvent::Began { at, .. } | FaultEvent::Back { at, .. } | FaultEvent::Failed { at, .. } => {
             at.since(begin).0 / 1_000_000
         }
-        FaultEvent::Kills(_)
-        | FaultEvent::Starts(_)
-        | FaultEvent::Survives { .. }
-        | FaultEvent::Watched
-        | FaultEvent::Played(_) => 0,
+        _ => 0,
     };
     events.into_iter().map(|event| (ms(&event), event)).collect()
 }
 
-/// A run's findings after these events.
 fn heard(events: impl IntoIterator<Item = (u64, FaultEvent)>) -> (Faults, Collected) {
     let (mut broker, control) = (nodes(), load::Control::new());
     let run = context();

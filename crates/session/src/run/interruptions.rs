@@ -184,16 +184,12 @@ mod tests {
         assert_eq!((times, blocked.at().len()), (1_000_000, MOST));
         assert!(reasons.len() < 1_000, "{reasons}");
         assert!(reasons.ends_with("; and others"), "{reasons}");
-    }
-
-    #[test]
-    fn equal_reasons_are_given_once() {
+        // Equal reasons are given once.
         let mut blocked = Blocked::default();
         for reason in ["low on memory", "", "low on memory"] {
             assert_eq!(blocked.note(Time(0), reason), Telling::Reason);
         }
-        let expected = "low on memory; it gave no reason".to_owned();
-        assert_eq!(blocked.summary(), Some((3, expected)));
+        assert_eq!(blocked.summary(), Some((3, "low on memory; it gave no reason".to_owned())));
     }
 
     const MS: u64 = 1_000_000;
@@ -222,7 +218,6 @@ mod tests {
         }
     }
 
-    /// Whether our own wait is known, for each full second of those that are idle for these shares.
     fn known(begins: bool, idle: &[Option<f64>]) -> Vec<bool> {
         let mut contention = Contention::default();
         if begins {

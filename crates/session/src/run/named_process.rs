@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_meant_with_and_without_its_host() {
+    fn a_node_is_meant_with_and_without_its_host_and_found_by_the_beginning_of_its_name() {
         let nodes = ErlangNodes { registered: Vec::new(), host: "here.example".into() };
         for (typed, node, meant) in [
             ("rabbit", "rabbit@there", true),
@@ -221,11 +221,6 @@ mod tests {
         ] {
             assert_eq!(nodes.means(typed, node), meant, "{typed} {node}");
         }
-    }
-
-    #[test]
-    fn nodes_are_found_by_their_name_or_its_beginning() {
-        let nodes = ErlangNodes { registered: Vec::new(), host: "here.example".into() };
         let called = |typed| {
             let known = ["rabbit", "rabbit-2@there", "rabbit", "other@there"];
             nodes.called(typed, known.map(str::to_owned).to_vec())

@@ -183,14 +183,7 @@ mod tests {
             duration: Some(Nanos::SECOND),
             name: "x".into(),
         };
-        let options = RunOptions {
-            runs_dir: Some(runs.path().join("runs")),
-            labels: archive::Labels::default(),
-            command: Vec::new(),
-            bellows_exe: "bellows".into(),
-            scenarios: &[],
-            texts: Texts::default(),
-        };
+        let options = crate::run::tests::options(runs.path().join("runs"));
         let e = record(&what, &options, &Control::new(), &mut crate::NoObserver).unwrap_err();
         assert!(e.to_string().contains("no process 4294967295"), "{e}");
         assert!(!runs.path().join("runs").exists());

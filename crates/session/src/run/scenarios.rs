@@ -265,21 +265,21 @@ mod tests {
 
     use super::*;
 
+    fn probe_of(url: &str) -> ScenarioContext {
+        let text = format!("name = \"x\"\n[[probe]]\nurl = \"{url}\"\nevery = \"2s\"\n");
+        let experiment = Experiment::from_toml(&text, "x.toml").expect("an experiment");
+        let plans = experiment.with_addresses(&ProbedAddresses::default()).probe_plans();
+        ScenarioContext::of(&plans.expect("a probe")[0]).expect("a scenario")
+    }
+
     fn probe() -> ScenarioContext {
-        let text = "name = \"x\"\n[[probe]]\nurl = \"http://localhost:1/x\"\nevery = \"2s\"\n";
-        let experiment = Experiment::from_toml(text, "x.toml").expect("an experiment");
-        let plans = experiment.probe_plans().expect("a probe");
-        ScenarioContext::of(&plans[0]).expect("a scenario")
+        probe_of("http://localhost:1/x")
     }
 
     /// A run that is killed has no summary: its record knows what a path belongs to, and which latency stands for all.
     #[test]
     fn what_a_scenario_is_stands_in_the_record_as_it_begins() {
-        let text = "name = \"x\"\n[[probe]]\nurl = \"/api/queues\"\n";
-        let experiment = Experiment::from_toml(text, "x.toml").expect("an experiment");
-        let plans = experiment.with_addresses(&ProbedAddresses::default()).probe_plans();
-        let plans = plans.expect("a probe");
-        let (name, start) = ScenarioContext::of(&plans[0]).expect("a scenario").start();
+        let (name, start) = probe_of("/api/queues").start();
         assert_eq!(name, "probe");
         assert_eq!(start.kind, "/api/queues of the management API");
         assert_eq!(start.headline.map(Metric::key), Some("probe_response"));
@@ -403,7 +403,6 @@ mod tests {
         (achieved, counters)
     }
 
-    /// A load that ends with its messages has the rate of its schedule, however long its phase took to end.
     #[test]
     fn the_rate_is_over_the_time_in_which_messages_were_due() {
         let mut achieved = Achieved::default();
@@ -419,9 +418,8 @@ mod tests {
     fn the_measured_phase_stands_against_what_was_asked_for() {
         let (achieved, counters) = after(12);
         let summary = achieved.summary(counters.sent, counters.late);
-        assert_eq!((summary.total, summary.rate), (1_200.0, 100.0));
+        assert_eq!((summary.total, summary.rate, summary.late_share), (1_200.0, 100.0, 0.1));
         assert_eq!(summary.achieved, Some(0.9));
-        assert_eq!(summary.late_share, 0.1);
         assert_eq!(summary.over_time.len(), 10);
         let first = RequestedWindow { t: 2.0, dt: 1.0, requested: 100.0, sent: 90.0 };
         assert_eq!(summary.over_time[0], first);
@@ -445,16 +443,9 @@ mod tests {
 
     #[test]
     fn a_whole_message_of_a_part_that_was_requested_is_all_of_it() {
-        assert_eq!(achieved(1, 0.17), 1.0);
-        assert_eq!(achieved(0, 0.17), 0.0);
-        assert_eq!(achieved(2, 1.5), 1.0);
-        assert_eq!(achieved(3, 1.5), 2.0);
-        assert_eq!(achieved(90, 100.0), 0.9);
-    }
-
-    #[test]
-    fn nothing_asked_for_is_no_achievement() {
-        let summary = Achieved::default().summary(0, 0);
-        assert_eq!((summary.rate, summary.achieved), (0.0, None));
+        let all = [(1, 0.17), (0, 0.17), (2, 1.5), (3, 1.5), (90, 100.0)];
+        assert_eq!(all.map(|(sent, requested)| achieved(sent, requested)), [1.0, 0.0, 1.0, 2.0, 0.9]);
+        let nothing = Achieved::default().summary(0, 0);
+        assert_eq!((nothing.rate, nothing.achieved), (0.0, None));
     }
 }

@@ -44,35 +44,13 @@ impl UsageSource for Metered {
     }
 }
 
-/// Readings at these milliseconds: half a core of the broker but in the last two milliseconds, which are ours.
-struct Edge(std::vec::IntoIter<u64>);
+/// Readings by their number, which counts from this.
+struct Each<F>(u64, F);
 
-impl UsageSource for Edge {
+impl<F: FnMut(u64) -> Reading> UsageSource for Each<F> {
     fn read(&mut self) -> Reading {
-        let ms = self.0.next().expect("a reading");
-        let used = |ms: u64| linux::ProcessUse { cpu: measure::Nanos(ms * MS), ..linux::ProcessUse::default() };
-        Reading {
-            at: Time(ms * MS),
-            broker: Some(used(ms.min(2_000) / 2)),
-            client: Some(used(ms.saturating_sub(2_000))),
-            machine: None,
-        }
-    }
-}
-
-/// A broker that is away in these seconds, and uses half a core in others.
-struct Away(u64, std::ops::Range<u64>);
-
-impl UsageSource for Away {
-    fn read(&mut self) -> Reading {
-        let second = self.0;
         self.0 += 1;
-        let used = || linux::ProcessUse {
-            cpu: measure::Nanos(second.min(self.1.start) * SECOND / 2),
-            rss_bytes: 7,
-            threads: 1,
-        };
-        Reading { at: Time(second * SECOND), broker: (!self.1.contains(&second)).then(used), ..Reading::default() }
+        (self.1)(self.0 - 1)
     }
 }
 
@@ -117,40 +95,32 @@ fn interval(second: u64, phase: Phase, count: u64, latency_ms: u64) -> Interval 
 
 fn outcome(error: Option<load::Error>) -> Outcome {
     let span = |phase, start, end| PhaseTimes { phase, start: Time(start * SECOND), end: Time(end * SECOND) };
+    let (sent, lost) = (12_000, 2);
     Outcome {
-        start: Time(10 * SECOND),
         phases: vec![span(Phase::Warmup, 10, 12), span(Phase::Measure, 12, 22), span(Phase::Drain, 22, 23)],
-        totals: measure::Counters { sent: 12_000, completed: 12_000, ..measure::Counters::default() },
-        measured: measure::Counters::default(),
-        unconfirmed: 0,
-        censored: None,
-        interrupted: false,
-        drain_cut: false,
+        totals: measure::Counters { sent, completed: sent, ..measure::Counters::default() },
         error,
-        ledger: Some(LedgerSummary {
-            sent: 12_000,
-            delivered: 11_998,
-            lost: 2,
-            exact: true,
-            ..LedgerSummary::default()
-        }),
+        ledger: Some(LedgerSummary { sent, delivered: sent - lost, lost, exact: true, ..LedgerSummary::default() }),
         threads: vec![ThreadUsage::default()],
-        spun: false,
-        tallies: Default::default(),
+        ..Outcome::started(Time(10 * SECOND))
+    }
+}
+
+pub(super) fn options(runs_dir: PathBuf) -> RunOptions {
+    RunOptions {
+        runs_dir: Some(runs_dir),
+        labels: Labels::default(),
+        command: vec!["bellows".into(), "--password".into(), "s3cret".into()],
+        bellows_exe: PathBuf::from("bellows"),
+        scenarios: &[],
+        texts: Texts::default(),
     }
 }
 
 /// The state of a run that begins, with two seconds of warm-up and ten measured ones.
 pub(super) fn begun(dir: &std::path::Path) -> (RunContext, RunRecord, Option<RunWriter>) {
     let start = Start { origin: Time(9 * SECOND), unix_ns: 1_700_000_000 * SECOND, seed: 7 };
-    let options = RunOptions {
-        runs_dir: Some(dir.to_owned()),
-        labels: Labels::default(),
-        command: vec!["bellows".into(), "--password".into(), "s3cret".into()],
-        bellows_exe: PathBuf::from("bellows"),
-        scenarios: &[],
-        texts: Texts::default(),
-    };
+    let options = options(dir.to_owned());
     let mut record = start.record("played", &options);
     let writer = start.writer(&options, &mut record).unwrap();
     let messages = ScenarioContext {
@@ -181,6 +151,15 @@ fn recording(
     heard: &mut Heard,
 ) -> Recording<'_> {
     Recording::new(context, record, writer, Profiling::off(), Box::new(usage), heard)
+}
+
+fn heard_of(usage: impl UsageSource + 'static, play: impl FnOnce(Recording<'_>)) -> Heard {
+    let dir = tempfile::tempdir().unwrap();
+    let mut heard = Heard::default();
+    let mut recording = recording(begun(dir.path()), usage, &mut heard);
+    recording.event(RunEvent::Started { at: Time(10 * SECOND) });
+    play(recording);
+    heard
 }
 
 fn ending(outcome: Outcome) -> Ending {
@@ -276,8 +255,7 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
     // What is as it is was read at the end of the second that rates are of.
     let kept = archive::read_named_series(ended.run_dir.as_deref().unwrap()).unwrap();
     let first = |unit| kept.iter().find(|it| it.name.unit == unit).and_then(|it| it.points.first()).map(|it| it.t);
-    assert_eq!(first(SeriesUnit::Cores), Some(0.0));
-    assert_eq!(first(SeriesUnit::Bytes), Some(1.0));
+    assert_eq!((first(SeriesUnit::Cores), first(SeriesUnit::Bytes)), (Some(0.0), Some(1.0)));
     assert_eq!(heard.steps, [""; 0], "no step is announced that does not happen");
 
     assert_eq!(heard.phases, [Phase::Warmup, Phase::Measure, Phase::Drain]);
@@ -299,61 +277,54 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
 
 #[test]
 fn events_are_told_in_the_order_of_time_before_the_second_in_which_they_happened() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut heard = Heard::default();
-    let mut recording = recording(begun(dir.path()), Metered::default(), &mut heard);
-    recording.event(RunEvent::Started { at: Time(10 * SECOND) });
-    for (ms, label) in [(10_900, "third"), (10_200, "first"), (11_100, "fourth")] {
-        recording.keep_event(Time(ms * MS), label.to_owned());
-    }
-    recording.keep_event(Time(10_300 * MS), "second".to_owned());
-    recording.interval(&interval(10, Phase::Warmup, 10, 1));
-    let told = |recording: &Recording<'_>| recording.record.events.len();
-    assert_eq!(told(&recording), 3);
-    recording.event(RunEvent::PhaseStarted { phase: Phase::Measure, at: Time(12 * SECOND) });
-    assert_eq!(told(&recording), 4, "it was before the phase");
-    recording.discard();
+    let heard = heard_of(Metered::default(), |mut recording| {
+        for (ms, label) in [(10_900, "third"), (10_200, "first"), (11_100, "fourth"), (10_300, "second")] {
+            recording.keep_event(Time(ms * MS), label.to_owned());
+        }
+        recording.interval(&interval(10, Phase::Warmup, 10, 1));
+        assert_eq!(recording.record.events.len(), 3);
+        recording.event(RunEvent::PhaseStarted { phase: Phase::Measure, at: Time(12 * SECOND) });
+        assert_eq!(recording.record.events.len(), 4, "it was before the phase");
+        recording.discard();
+    });
     assert_eq!(heard.events, ["first", "second", "third", "fourth"]);
 }
 
 /// The companion of faults hears that the broker is back when a later event was told.
 #[test]
 fn events_are_kept_in_the_order_of_time_however_late_they_are_heard() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut heard = Heard::default();
-    let mut recording = recording(begun(dir.path()), Metered::default(), &mut heard);
-    recording.event(RunEvent::Started { at: Time(10 * SECOND) });
-    recording.keep_event(Time(10_900 * MS), "later".to_owned());
-    recording.interval(&interval(10, Phase::Warmup, 10, 1));
-    recording.keep_event(Time(10_500 * MS), "earlier".to_owned());
-    let ended = recording.finish(ending(outcome(None)));
-    let kept = ended.record.events.iter().map(|it| it.label.as_str());
-    assert_eq!(kept.collect::<Vec<_>>(), ["earlier", "later"]);
+    let heard = heard_of(Metered::default(), |mut recording| {
+        recording.keep_event(Time(10_900 * MS), "later".to_owned());
+        recording.interval(&interval(10, Phase::Warmup, 10, 1));
+        recording.keep_event(Time(10_500 * MS), "earlier".to_owned());
+        let ended = recording.finish(ending(outcome(None)));
+        let kept = ended.record.events.iter().map(|it| it.label.as_str());
+        assert_eq!(kept.collect::<Vec<_>>(), ["earlier", "later"]);
+    });
     assert_eq!(heard.events, ["later", "earlier"], "late, but told");
 }
 
 #[test]
 fn what_a_broker_used_stays_used_while_it_is_away_and_when_it_is_back() {
-    let played = |away: std::ops::Range<u64>| {
-        let dir = tempfile::tempdir().unwrap();
-        let mut heard = Heard::default();
-        let mut recording = recording(begun(dir.path()), Away(0, away), &mut heard);
-        recording.event(RunEvent::Started { at: Time(10 * SECOND) });
-        for second in 10..20 {
-            recording.interval(&interval(second, Phase::Measure, 100, 1));
-        }
-        let used = recording.cpu_of_nodes();
-        recording.discard();
-        (used, heard.broker_cores)
-    };
-    // Readings are numbered from 0, that at the beginning of the load is 1.
-    let (used, cores) = played(5..100);
-    assert_eq!(used, [Some(measure::Nanos(3 * SECOND / 2))]);
-    assert_eq!(cores, [0.5; 3]);
-    // Also the second in which it is back has a CPU, and with it a memory.
-    let (used, cores) = played(5..8);
-    assert_eq!(used, [Some(measure::Nanos(2 * SECOND))]);
-    assert_eq!(cores.len(), 3 + 4);
+    // Half a core but in these seconds. Readings are numbered from 0, that at the beginning of the load is 1. Also the
+    // second in which it is back has a CPU, and with it a memory.
+    for (away, half_seconds, seconds) in [(5..100, 3, 3), (5..8, 4, 3 + 4)] {
+        let usage = Each(0, move |second: u64| {
+            let cpu = measure::Nanos(second.min(away.start) * SECOND / 2);
+            let used = || linux::ProcessUse { cpu, rss_bytes: 7, threads: 1 };
+            let broker = (!away.contains(&second)).then(used);
+            Reading { at: Time(second * SECOND), broker, ..Reading::default() }
+        });
+        let heard = heard_of(usage, |mut recording| {
+            for second in 10..20 {
+                recording.interval(&interval(second, Phase::Measure, 100, 1));
+            }
+            assert_eq!(recording.cpu_of_nodes(), [Some(measure::Nanos(half_seconds * SECOND / 2))]);
+            recording.discard();
+        });
+        assert_eq!(heard.broker_cores.len(), seconds);
+        assert_eq!(heard.broker_cores[..3], [0.5; 3]);
+    }
 }
 
 /// The share of CPU time that a profile of several processes stands for is of this.
@@ -394,8 +365,7 @@ fn time_counts_from_the_beginning_of_the_load_also_of_a_run_that_is_killed() {
     drop(recording);
     let read = RunReader::open(&folder).unwrap();
     assert_eq!(read.points[0].t, 0.0);
-    assert_eq!(read.record.origin, Time(14 * SECOND));
-    assert_eq!(read.record.origin_unix_ns, unix_ns + 5 * SECOND);
+    assert_eq!((read.record.origin, read.record.origin_unix_ns), (Time(14 * SECOND), unix_ns + 5 * SECOND));
 }
 
 #[test]
@@ -415,17 +385,20 @@ fn a_load_that_breaks_off_is_kept_as_failed_with_its_cause() {
     }
 }
 
+/// Readings two of which follow the phase's end by a millisecond each: those milliseconds are ours alone.
 #[test]
 fn the_end_of_a_phase_has_the_cores_of_the_second_before() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut heard = Heard::default();
-    let usage = Edge(vec![0, 0, 1_000, 2_000, 2_001, 2_002].into_iter());
-    let mut recording = recording(begun(dir.path()), usage, &mut heard);
-    recording.event(RunEvent::Started { at: Time(10 * SECOND) });
-    for second in 10..14 {
-        recording.interval(&interval(second, Phase::Measure, 10, 1));
-    }
-    drop(recording);
+    let usage = Each(0, |number: u64| {
+        let ms = [0, 0, 1_000, 2_000, 2_001, 2_002][number as usize];
+        let used = |ms: u64| Some(linux::ProcessUse { cpu: measure::Nanos(ms * MS), ..Default::default() });
+        let (broker, client) = (used(ms.min(2_000) / 2), used(ms.saturating_sub(2_000)));
+        Reading { at: Time(ms * MS), broker, client, ..Reading::default() }
+    });
+    let heard = heard_of(usage, |mut recording| {
+        for second in 10..14 {
+            recording.interval(&interval(second, Phase::Measure, 10, 1));
+        }
+    });
     let expected = [0.5, 0.5, 1_000.0 / 1_001.0 / 2.0, 1_000.0 / 1_002.0 / 2.0];
     let near = |(a, b): (&f64, f64)| (a - b).abs() < 2e-3;
     assert_eq!(heard.broker_cores.len(), 4);
@@ -465,13 +438,16 @@ fn a_stall_counts_what_was_due_to_be_sent_of_every_group() {
     assert_eq!(delayed, [4 + 500 + 5], "{stalls:?}");
 }
 
+fn noted(note: String) -> Collected {
+    Collected { notes: vec![note], ..Collected::default() }
+}
+
 /// A companion that counts seconds, under a name.
 struct Toy(&'static str, u64);
 
 impl Companion for Toy {
     fn start(&mut self, _: Time) -> Collected {
-        let notes = vec![format!("{} starts", self.0)];
-        Collected { notes, ..Collected::default() }
+        noted(format!("{} starts", self.0))
     }
 
     fn second(&mut self, second: &Second) -> Collected {
@@ -485,8 +461,7 @@ impl Companion for Toy {
     }
 
     fn load_ended(&mut self) -> Collected {
-        let notes = vec![format!("{} ends after {}", self.0, self.1)];
-        Collected { notes, ..Collected::default() }
+        noted(format!("{} ends after {}", self.0, self.1))
     }
 
     fn finish(&mut self, run: &mut LoadEnd<'_>) -> Collected {
@@ -614,9 +589,7 @@ fn what_a_companion_collects_is_kept_in_the_order_of_the_list_and_ends_in_revers
 #[test]
 fn a_broker_that_was_not_ready_is_told_from_one_that_cannot_start() {
     let slow = BrokerError::not_ready("RabbitMQ", std::time::Duration::from_secs(60), String::new());
-    let Error::NotReady(problem) = Error::from(slow) else {
-        panic!("another error");
-    };
+    let Error::NotReady(problem) = Error::from(slow) else { panic!("another error") };
     let told = tried_once_more(&problem);
     assert!(told.contains("in time"), "{told}");
     assert!(told.ends_with("; the run is tried once more"), "{told}");

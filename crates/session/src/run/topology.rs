@@ -104,79 +104,18 @@ const fn is_timed_out(answer: &Result<Topology, BrokerError>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use load::Endpoint;
+    use std::sync::atomic::Ordering;
 
     use super::*;
-    use brokers::{Fault, Identity, Processes};
-
-    /// A broker that answers nothing in time, and counts the questions.
-    #[derive(Debug)]
-    struct Hung {
-        identity: Identity,
-        endpoint: Endpoint,
-        /// Whether requests run into the time-out.
-        timed_out: bool,
-        asked: AtomicUsize,
-    }
-
-    impl Hung {
-        fn unanswered<T>(&self) -> Result<T, BrokerError> {
-            self.asked.fetch_add(1, Ordering::Relaxed);
-            Err(BrokerError::Control { asked_for: "anything", reason: "no answer".into(), timed_out: self.timed_out })
-        }
-    }
-
-    impl Broker for Hung {
-        fn identity(&self) -> &Identity {
-            &self.identity
-        }
-
-        fn endpoint(&self) -> &Endpoint {
-            &self.endpoint
-        }
-
-        fn processes(&self) -> Processes {
-            Processes::default()
-        }
-
-        fn inject(&mut self, _node: usize, _fault: Fault) -> Result<(), BrokerError> {
-            self.unanswered()
-        }
-
-        fn topology(&self, _cancelled: &dyn Fn() -> bool) -> Result<Topology, BrokerError> {
-            self.unanswered()
-        }
-
-        fn erlang_processes(
-            &self,
-            _node: usize,
-            _cancelled: &dyn Fn() -> bool,
-        ) -> Result<Vec<ErlangProcess>, BrokerError> {
-            self.unanswered()
-        }
-
-        fn logs(&self, _lines: usize) -> String {
-            String::new()
-        }
-
-        fn stop(self: Box<Self>) -> Result<(), BrokerError> {
-            Ok(())
-        }
-    }
+    use crate::run::faults::tests::nodes;
 
     #[test]
     fn a_broker_that_gives_no_answer_in_time_or_before_a_stop_is_asked_once() {
         let stopped = load::Control::new();
         stopped.stop();
         for (timed_out, control) in [(true, load::Control::new()), (false, stopped)] {
-            let broker = Hung {
-                identity: Identity::default(),
-                endpoint: Endpoint::new("localhost", 0),
-                timed_out,
-                asked: AtomicUsize::new(0),
-            };
+            let mut broker = nodes();
+            broker.timed_out = timed_out;
             let state = BrokerState::read(&broker, true, &control);
             assert_eq!(broker.asked.load(Ordering::Relaxed), 1);
             assert_eq!(is_timed_out(&state.topology), timed_out);

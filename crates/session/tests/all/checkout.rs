@@ -2,17 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::{
-    fs,
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use brokers::{
-    BrokerError,
-    rabbitmq::{Config, RabbitMq},
-};
+use brokers::BrokerError;
+use brokers::rabbitmq::{Config, RabbitMq};
 use tempfile::TempDir;
 
 /// The installed RabbitMQ's own folder.
@@ -76,21 +72,15 @@ fn a_node_starts_from_what_make_left_among_the_sources() {
     assert!(changed.contains(" with changes (modules "), "{changed}");
 
     // Its own code comes from the checkout, also that of its plugins.
-    let link = erlang::Node::connect(&node.erlang().unwrap()).unwrap();
-    let question = "lists:join($,, [filename:absname(P) || P <- [code:priv_dir(rabbit), \
-                    code:which(rabbit_exchange_type_consistent_hash)]]).";
-    let said = link.evaluate(
-        std::time::Duration::from_secs(60),
-        &format!("iolist_to_binary({}).", question.trim_end_matches('.')),
-    );
-    let said = String::from_utf8(erlang::term::as_bytes(&said.unwrap()).unwrap().to_vec()).unwrap();
+    let question = "iolist_to_binary(lists:join($,, [filename:absname(P) || P <- [code:priv_dir(rabbit), \
+                    code:which(rabbit_exchange_type_consistent_hash)]])).";
+    let said = crate::managed::said_by(&node, question);
     let root_text = root.canonicalize().unwrap().display().to_string();
     let node_text = parent.path().canonicalize().unwrap().display().to_string();
     for place in said.split(',') {
         let is_own = place.starts_with(&root_text) || place.starts_with(&node_text);
         assert!(is_own && !place.contains("0.0.0"), "{said}");
     }
-    drop(link);
     node.stop().unwrap();
     assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
 }

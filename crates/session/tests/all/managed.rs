@@ -2,26 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::{
-    fs,
-    io::{BufRead, BufReader},
-    net::TcpListener,
-    os::unix::{
-        fs::{PermissionsExt, symlink},
-        process::CommandExt,
-    },
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
-};
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use brokers::guardian;
-use brokers::{
-    BrokerError,
-    managed::Progress,
-    rabbitmq::{Config, RabbitMq},
-};
+use brokers::managed::Progress;
+use brokers::rabbitmq::{Config, RabbitMq};
+use brokers::{BrokerError, guardian};
 use rustix::process::{Pid, Signal, getuid, kill_process};
 use tempfile::TempDir;
 
@@ -79,7 +71,6 @@ fn assert_nothing_left_soon(parent: &Path, pids: &[u32], uid: u32) {
     assert_eq!(left(parent, pids, uid), Vec::<String>::new());
 }
 
-/// Where Erlang's own programs are, under its root directory.
 pub(crate) fn programs() -> [PathBuf; 2] {
     let erts = fs::read_dir("/usr/lib/erlang").unwrap().flatten();
     let mut erts =
@@ -150,6 +141,7 @@ fn assert_topology(broker: &RabbitMq) {
             // RabbitMQ 4 notes the type of every queue among its arguments, 3 not that of a classic one.
             let mut arguments = queue.arguments.clone();
             arguments.retain(|it| it != "x-queue-type=classic");
+            arguments.sort();
             let (name, kind) = (&queue.name, &queue.kind);
             format!("{name} {kind} {} {arguments:?}", queue.messages)
         })
@@ -160,7 +152,7 @@ fn assert_topology(broker: &RabbitMq) {
         r#"plain classic 0 []"#,
         r#"safe quorum 0 ["x-max-length=17", "x-queue-type=quorum"]"#,
     ];
-    assert_eq!(queues.iter().map(|queue| sorted_words(queue)).collect::<Vec<_>>(), expected.map(sorted_words));
+    assert_eq!(queues, expected);
     let exchanges: Vec<_> = topology.exchanges.iter().map(|it| (it.name.as_str(), it.kind.as_str())).collect();
     assert_eq!(exchanges, [("routes", "topic")]);
     let routed = |source: &str, destination: &str, key: &str| {
@@ -181,19 +173,18 @@ fn assert_processes(broker: &RabbitMq) {
     }
 }
 
-/// The session of process `pid`; 0 when its leader is outside of this pid namespace.
-fn session(pid: u32) -> String {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let (_, after_name) = stat.rsplit_once(") ").unwrap();
-    // State, parent, process group, session: see proc_pid_stat(5).
-    after_name.split(' ').nth(3).unwrap().to_owned()
+/// A node's answer to an expression in Erlang, which is text.
+pub(crate) fn said_by(node: &RabbitMq, expression: &str) -> String {
+    let link = erlang::Node::connect(&node.erlang().unwrap()).unwrap();
+    let said = link.evaluate(Duration::from_secs(60), expression).unwrap();
+    String::from_utf8(erlang::term::as_bytes(&said).unwrap().to_vec()).unwrap()
 }
 
-/// The order of arguments is not the broker's promise.
-fn sorted_words(line: &str) -> Vec<String> {
-    let mut words: Vec<String> = line.split([' ', '[', ']', ',']).map(str::to_owned).collect();
-    words.sort();
-    words
+/// A field of what `/proc/PID/stat` has behind the name: state, parent, process group, session (proc_pid_stat(5)).
+fn stat(pid: u32, field: usize) -> String {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, after_name) = stat.rsplit_once(") ").unwrap();
+    after_name.split(' ').nth(field).unwrap().to_owned()
 }
 
 fn step(progress: Progress<'_>) -> Option<String> {
@@ -230,7 +221,7 @@ fn two_nodes_run_side_by_side_and_leave_nothing() {
         assert!(broker.process().log_tail(500).contains(&format!("RabbitMQ {}", broker.version())));
         assert_eq!(listening_addresses(broker.pid()), ["0100007F", "0100007F"]);
         // The terminal's Ctrl-C does not reach it.
-        assert_ne!(session(broker.pid()), session(std::process::id()));
+        assert_ne!(stat(broker.pid(), 3), stat(std::process::id(), 3));
         // The cookie is no argument that anybody may read.
         let command = fs::read(format!("/proc/{}/cmdline", broker.pid())).unwrap();
         assert!(!String::from_utf8_lossy(&command).contains("setcookie"));
@@ -300,7 +291,6 @@ fn a_failed_start_shows_the_log_and_leaves_nothing() {
     assert_eq!(left(parent.path(), &[], getuid().as_raw()), Vec::<String>::new());
 }
 
-/// An owner in a process of its own.
 struct Owner {
     process: Child,
     broker: u32,
@@ -320,8 +310,7 @@ impl Owner {
             }
             told.push_str(&line);
         };
-        let stat = fs::read_to_string(format!("/proc/{broker}/stat")).unwrap();
-        let guard = stat.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap().parse().unwrap();
+        let guard = stat(broker, 1).parse().unwrap();
         assert_ne!(guard, process.id(), "the broker is the guardian's child");
         Self { process, broker, guard }
     }

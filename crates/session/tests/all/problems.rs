@@ -134,40 +134,27 @@ fn every_kind_of_failure_has_cause_observed_value_and_remedy() {
 /// Machines read the fields separately: the first says the error and its place, the second the observed value.
 #[test]
 fn what_is_wrong_is_the_cause_and_what_was_observed_the_value() {
-    let fields = |refused: ExperimentError| {
-        let problem = refused.problem();
+    let refused = |read: Result<Experiment, ExperimentError>| {
+        let problem = read.and_then(|it| it.validate()).expect_err("refused").problem();
         (problem.cause, problem.value)
     };
-    let refused =
-        |read: Result<Experiment, ExperimentError>| fields(read.and_then(|it| it.validate()).expect_err("refused"));
-    let with = |load: &str| format!("[[load]]\ndestination = 'queue://q'\n{load}");
-    let typed = || {
-        let read = Experiment::from_toml(&with("message-size = 8"), "x.toml");
-        read.map(|experiment| Experiment { origin: Origin::options(&[]), ..experiment })
-    };
-    let set =
-        |assignment| Experiment::from_toml(&with(""), "x.toml").and_then(|mut it| it.set(assignment).map(|()| it));
+    let file = |load: &str| Experiment::from_toml(&format!("[[load]]\ndestination = 'queue://q'\n{load}"), "x.toml");
+    let typed = file("message-size = 8").map(|it| Experiment { origin: Origin::options(&[]), ..it });
+    let set = |assignment| file("").and_then(|mut it| it.set(assignment).map(|()| it));
     let size = "a message of 8 bytes has no room for producer, sequence and time";
     let rate = "a rate is a number per second above 0, such as 20000, 0.5, 2k, 1M or 10/min";
-    for ((cause, value), expected) in [
-        (refused(Experiment::built_in("nosuch")), ("unknown experiment \"nosuch\"".to_owned(), "nosuch")),
-        (refused(typed()), (format!("--message-size: {size}"), "8")),
-        (refused(set("load.0.message-size=8")), (format!("--set load.0.message-size=8: {size}"), "8")),
-        (refused(set("load.0.rate=abc")), (format!("--set load.0.rate=abc: {rate}"), "abc")),
-        (
-            refused(Experiment::from_toml(&with("message-size = 8"), "x.toml")),
-            (format!("x.toml:3: message-size = 8: {size}"), "8"),
-        ),
-        (
-            refused(Experiment::from_toml(&with("raet = 8"), "x.toml")),
-            ("x.toml:3: unknown key \"raet\"".to_owned(), "raet"),
-        ),
+    for (found, cause, value) in [
+        (Experiment::built_in("nosuch"), "unknown experiment \"nosuch\"".to_owned(), "nosuch"),
+        (typed, format!("--message-size: {size}"), "8"),
+        (set("load.0.message-size=8"), format!("--set load.0.message-size=8: {size}"), "8"),
+        (set("load.0.rate=abc"), format!("--set load.0.rate=abc: {rate}"), "abc"),
+        (file("message-size = 8"), format!("x.toml:3: message-size = 8: {size}"), "8"),
+        (file("raet = 8"), "x.toml:3: unknown key \"raet\"".to_owned(), "raet"),
     ] {
-        assert_eq!((cause.as_str(), value.as_str()), (expected.0.as_str(), expected.1));
+        assert_eq!(refused(found), (cause, value.to_owned()));
     }
 }
 
-/// Errors of the TOML reader name key and line as our own checks do.
 #[test]
 fn what_is_no_experiment_is_told_by_key_and_line() {
     const KEYS: &str = "`bellows help keys` says what each key takes";

@@ -3,18 +3,15 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::{
-    fs,
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use brokers::rabbitmq::{Config, RabbitMq};
-use erlang::{Node, term::as_bytes};
 use tempfile::TempDir;
 
-use crate::managed::{self, config, processes_of, programs};
+use crate::managed::{self, config, processes_of, programs, said_by};
 
 /// Starts a hidden node as RabbitMQ 4 does its helper, and asks it for release, directories and EPMD's names.
 const HELPER_NODE: &str = r#"
@@ -85,16 +82,13 @@ fn a_root_with_its_own_c_library_starts_by_its_own_loader() {
         assert!(libc.clone().count() > 0, "{maps}");
         assert!(libc.all(|line| line.contains(own.to_str().unwrap())), "{maps}");
     }
-    let link = Node::connect(&node.erlang().unwrap()).unwrap();
-    let said = link.evaluate(std::time::Duration::from_secs(60), HELPER_NODE);
-    let said = String::from_utf8_lossy(as_bytes(&said.unwrap()).unwrap()).into_owned();
+    let said = said_by(&node, HELPER_NODE);
     let otp = node.runtime().replace("Erlang/OTP ", "");
     assert!(said.starts_with(&format!("{{\"{otp}\",")), "{said}");
     assert!(said.contains(root.join("usr/lib/erlang").to_str().unwrap()), "{said}");
     assert!(said.contains(parent.path().to_str().unwrap()), "{said}");
     // No EPMD was started for it.
     assert!(said.ends_with(",{error,address}}"), "{said}");
-    drop(link);
     node.stop().unwrap();
     assert_eq!(processes_of(parent.path()), Vec::<u32>::new());
     assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);

@@ -247,9 +247,15 @@ mod tests {
         of.iter().map(|it| (it.function.as_str(), it.change.round())).collect()
     }
 
+    /// What is named of these frames, of which the first is the whole broker.
+    fn explained_of(frames: &[MadeUp]) -> Vec<ExplainedChange> {
+        let stacks = stacks(frames);
+        explained(&functions(&stacks), &cost(frames[0].2, frames[0].3), &stacks)
+    }
+
     #[test]
     fn the_deepest_function_is_named_and_neither_its_callers_nor_what_it_newly_calls() {
-        let stacks = stacks(&[
+        let found = explained_of(&[
             MadeUp(None, "loop", 1_000.0, 1_110.0),
             MadeUp(Some(0), "channel", 400.0, 510.0),
             MadeUp(Some(1), "deliver", 200.0, 305.0),
@@ -257,78 +263,62 @@ mod tests {
             MadeUp(Some(3), "foldl", 0.0, 95.0),
             MadeUp(Some(0), "foldl", 30.0, 30.0),
         ]);
-        let found = explained(&functions(&stacks), &cost(1_000.0, 1_110.0), &stacks);
         assert_eq!(named(&found), [("route", 100.0)]);
-    }
-
-    #[test]
-    fn what_is_newly_called_is_named_where_its_caller_does_much_else() {
-        let stacks = stacks(&[
+        // What is newly called, where its caller does much else.
+        let found = explained_of(&[
             MadeUp(None, "loop", 1_000.0, 1_100.0),
             MadeUp(Some(0), "channel", 400.0, 500.0),
             MadeUp(Some(1), "route", 0.0, 95.0),
             MadeUp(Some(2), "foldl", 0.0, 90.0),
         ]);
-        let found = explained(&functions(&stacks), &cost(1_000.0, 1_100.0), &stacks);
         assert_eq!(named(&found), [("route", 95.0)]);
+        // Not what took the place of another function.
+        let found = explained_of(&[
+            MadeUp(None, "loop", 1_000.0, 1_040.0),
+            MadeUp(Some(0), "each", 450.0, 490.0),
+            MadeUp(Some(1), "deliver", 420.0, 0.0),
+            MadeUp(Some(1), "deliver0", 0.0, 460.0),
+        ]);
+        assert_eq!(named(&found), [("each", 40.0)]);
     }
 
     /// Statistics of a channel that are finer in B: 1.22 of 1.82 us are in what records them, in hundredths of a
     /// microsecond.
     #[test]
     fn the_lowest_function_that_holds_most_of_the_change_is_named() {
-        let stacks = stacks(&[
+        let found = explained_of(&[
             MadeUp(None, "loop", 2_840.0, 3_022.0),
             MadeUp(Some(0), "handle_cast", 900.0, 1_078.0),
             MadeUp(Some(1), "channel_stats", 0.0, 122.0),
             MadeUp(Some(2), "update_counter", 0.0, 60.0),
             MadeUp(Some(1), "deliver", 300.0, 330.0),
         ]);
-        let found = explained(&functions(&stacks), &cost(2_840.0, 3_022.0), &stacks);
         assert_eq!(named(&found)[0], ("channel_stats", 122.0));
     }
 
     #[test]
-    fn what_took_the_place_of_another_function_is_not_named_but_its_caller() {
-        let stacks = stacks(&[
-            MadeUp(None, "loop", 1_000.0, 1_040.0),
-            MadeUp(Some(0), "each", 450.0, 490.0),
-            MadeUp(Some(1), "deliver", 420.0, 0.0),
-            MadeUp(Some(1), "deliver0", 0.0, 460.0),
-        ]);
-        let found = explained(&functions(&stacks), &cost(1_000.0, 1_040.0), &stacks);
-        assert_eq!(named(&found), [("each", 40.0)]);
-    }
-
-    #[test]
     fn what_lies_beside_the_first_is_named_too_and_adds_up() {
-        let stacks = stacks(&[
+        let found = explained_of(&[
             MadeUp(None, "loop", 1_000.0, 1_150.0),
             MadeUp(Some(0), "deliver", 300.0, 450.0),
             MadeUp(Some(1), "route", 40.0, 120.0),
             MadeUp(Some(1), "encode", 50.0, 110.0),
             MadeUp(Some(0), "gc", 90.0, 90.0),
         ]);
-        let found = explained(&functions(&stacks), &cost(1_000.0, 1_150.0), &stacks);
         // Most of what the caller changed by is in neither alone, so that it is named, and they are not beside it.
         assert_eq!(named(&found), [("deliver", 150.0)]);
-        let stacks = self::stacks(&[
+        let found = explained_of(&[
             MadeUp(None, "loop", 1_000.0, 1_150.0),
             MadeUp(Some(0), "route", 40.0, 130.0),
             MadeUp(Some(0), "encode", 50.0, 110.0),
         ]);
-        let found = explained(&functions(&stacks), &cost(1_000.0, 1_150.0), &stacks);
         assert_eq!(named(&found), [("route", 90.0), ("encode", 60.0)]);
-    }
-
-    #[test]
-    fn two_changes_that_cancel_out_are_named_with_their_signs() {
-        let stacks = stacks(&[
+        // Two changes that cancel out, with their signs.
+        let found = explained_of(&[
             MadeUp(None, "loop", 1_000.0, 1_000.0),
             MadeUp(Some(0), "route", 100.0, 150.0),
             MadeUp(Some(0), "encode", 150.0, 100.0),
         ]);
-        let found = explained(&functions(&stacks), &cost(1_000.0, 1_000.0), &stacks);
         let mut found = named(&found);
         found.sort_by_key(|it| it.0);
         assert_eq!(found, [("encode", -50.0), ("route", 50.0)]);

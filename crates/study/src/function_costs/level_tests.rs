@@ -5,13 +5,12 @@ use testkit::Random;
 
 use super::tests::{compared, run};
 use super::*;
-use crate::comparison::comparison_level_tests::{noise, uniform};
+use crate::comparison::comparison_level_tests::{assert_few, noise, uniform};
 
 /// Functions of a profile; a few are dear, and most are hardly ever sampled.
 const FUNCTIONS: usize = 60;
 const EXPERIMENTS: u64 = 140;
 
-/// Costs of functions: the n-th a part of 1/n.
 fn costs() -> Vec<f64> {
     (1..=FUNCTIONS).map(|rank| 1.0 / rank as f64).collect()
 }
@@ -53,13 +52,6 @@ fn is_any_proven(of: &Comparison) -> [bool; 2] {
     [own.any(|it| it), frames.any(|it| it.proven)]
 }
 
-/// At most as many as a level of 5 % gives, with three standard errors of that.
-fn assert_few(false_ones: usize, experiments: u64, what: &str) {
-    let expected = 0.05 * experiments as f64;
-    let most = expected + 3.0 * (0.95 * expected).sqrt();
-    assert!(false_ones as f64 <= most, "{what}: {false_ones} of {experiments}");
-}
-
 #[test]
 fn of_runs_that_are_alike_few_samples_prove_nothing() {
     let seeds = testkit::seeds(EXPERIMENTS);
@@ -75,8 +67,8 @@ fn of_runs_that_are_alike_few_samples_prove_nothing() {
         functions += usize::from(function);
         frames += usize::from(frame);
     }
-    assert_few(functions, all, "functions");
-    assert_few(frames, all, "frames");
+    assert_few(functions, all, 3.0, "functions");
+    assert_few(frames, all, 3.0, "frames");
 }
 
 /// Counts of samples vary, however alike the runs happen to be: 50 and 65 are 1.4 standard errors apart.

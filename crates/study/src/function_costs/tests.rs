@@ -26,7 +26,6 @@ pub(super) fn run(broker: f64, shares: &[(&str, f64)]) -> FunctionCosts {
     }
 }
 
-/// Call paths of functions that are called by a root.
 fn below_root(shares: &[(&str, f64)]) -> ShareTree {
     let name = |function: &str| ShareName {
         function: function.to_owned(),
@@ -117,18 +116,7 @@ fn a_root_is_decided_as_the_whole_broker_is() {
 }
 
 #[test]
-fn one_run_without_a_profile_is_told_and_none_at_all_is_not() {
-    let a = side(1000.0, &[("one", 1.0)], false);
-    let mut b = a.clone();
-    b[2] = None;
-    let found = compared(&a, &b, true);
-    assert!(found.functions.is_none() && found.no_functions.is_some());
-    let nothing = compared(&[None, None], &[None, None], true);
-    assert_eq!((nothing.functions, nothing.no_functions), (None, None));
-}
-
-#[test]
-fn profiles_of_other_frequencies_are_not_compared() {
+fn runs_without_a_profile_and_of_other_frequencies_are_not_compared() {
     let at = |frequency| {
         let mut side = side(1000.0, &[("one", 1.0)], false);
         side.iter_mut().flatten().for_each(|run| run.summary.frequency = frequency);
@@ -136,12 +124,14 @@ fn profiles_of_other_frequencies_are_not_compared() {
     };
     let why = compared(&at(4_999), &at(999), true).no_functions.expect("a reason");
     assert!(why.contains("4,999 Hz and 999 Hz"), "{why}");
-}
-
-#[test]
-fn a_run_without_cpu_a_message_has_no_costs() {
+    let mut lacking = at(999);
+    lacking[2] = None;
+    let found = compared(&at(999), &lacking, true);
+    assert!(found.functions.is_none() && found.no_functions.is_some());
+    let nothing = compared(&[None, None], &[None, None], true);
+    assert_eq!((nothing.functions, nothing.no_functions), (None, None), "none at all is not told");
     let record = RunRecord { summary: Some(RunSummary::default()), ..RunRecord::default() };
-    assert!(FunctionCosts::of(&record, &Profile::default()).is_none());
+    assert!(FunctionCosts::of(&record, &Profile::default()).is_none(), "no CPU per message");
 }
 
 /// A run whose profile has these stacks, folded, as one of RabbitMQ's has.
@@ -238,26 +228,20 @@ fn functions_with_another_number_of_arguments_are_compared_under_their_name_on_b
     assert_eq!(costs, [(300.0, 400.0)], "one frame of both sides");
 }
 
-/// A library that one side alone has loaded is not another build of itself.
+/// A library that one side alone has loaded is not another build of itself. One sample of a library says nothing of its
+/// build, and must not take the names of all others.
 #[test]
-fn a_file_that_one_side_alone_runs_is_no_other_build() {
-    let with = [("loop;[near malloc+0x30]", 300), ("loop;route", 500)];
-    let a = vec![Some(sampled_in("libtcmalloc.so", &with)); 6];
-    let b = vec![Some(sampled(&[("loop;route", 800)])); 6];
-    for (a, b) in [(&a, &b), (&b, &a)] {
+fn a_file_that_one_side_alone_runs_or_that_was_hardly_sampled_is_no_other_build() {
+    let of = |file: &str, unnamed: &str, samples: u64| {
+        let rare = format!("loop;{unnamed}");
+        vec![Some(sampled_in(file, &[(&rare, samples), ("loop;route", 999)])); 6]
+    };
+    let without = vec![Some(sampled(&[("loop;route", 800)])); 6];
+    let alone = of("libtcmalloc.so", "[near malloc+0x30]", 300);
+    let rare = |unnamed: &str| of("libz.so", unnamed, 1);
+    for (a, b) in [(&alone, &without), (&without, &alone), (&rare("[near inflate+0x30]"), &rare("[near deflate+0x90]"))]
+    {
         let found = compared(a, b, true).functions.expect("functions");
         assert!(found.other_builds.is_empty(), "{:?}", found.other_builds);
     }
-}
-
-/// One sample of a library says nothing of its build, and must not take the names of all others.
-#[test]
-fn a_file_that_was_hardly_sampled_is_no_other_build() {
-    let of = |unnamed: &str| {
-        let rare = format!("loop;{unnamed}");
-        vec![Some(sampled_in("libz.so", &[(&rare, 1), ("loop;route", 999)])); 6]
-    };
-    let (a, b) = (of("[near inflate+0x30]"), of("[near deflate+0x90]"));
-    let found = compared(&a, &b, true).functions.expect("functions");
-    assert!(found.other_builds.is_empty(), "{:?}", found.other_builds);
 }

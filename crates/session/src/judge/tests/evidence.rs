@@ -152,7 +152,6 @@ fn waited_meanwhile(e: &Facts, who: Stalled, part: f64) -> bool {
     is_most && is_here && e.other_cores().is_some_and(|others| others >= 0.35)
 }
 
-/// Whether this part of the lacking work fell behind during a fault of the run.
 fn is_of_faults(of: Lacking, part: f64) -> bool {
     of.in_faults > 0.0 && of.in_faults >= of.all * part
 }
@@ -193,7 +192,6 @@ fn comes_first(e: &Facts, found: &Verdict) -> bool {
     !stalled.is_some_and(is_explained) && !is_less && !own
 }
 
-/// Whether the facts support the sentence for this cause.
 fn is_so(e: &Facts, cause: &Cause) -> bool {
     let time = e.producers.unwrap_or_default();
     let rate_is_met = e.requested_rate.is_some_and(|requested| e.sent_rate >= requested * 0.98);

@@ -208,11 +208,6 @@ pub(super) const SITUATIONS: &[Situation] = &[
         e.producers = producers(|time| (time.schedule, time.budget) = (0.9, 0.1));
         e.capacity = Some(Capacity { rate: 3_114_000.0, shape: "64 B".into(), at_least: true });
     }),
-    ("a rate that was kept on average", LimitedBy::Schedule, "rate_met", |e| {
-        (e.requested_rate, e.sent_rate) = (Some(20_000.0), 20_000.0);
-        (e.late_share, e.loop_lag_max_ns, e.lag_explains) = (0.001, 2_700_000, 0.2);
-        e.producers = producers(|time| time.schedule = 1.0);
-    }),
     ("a rate that was kept by a loop that spins", LimitedBy::Schedule, "rate_met", |e| {
         (e.requested_rate, e.sent_rate) = (Some(20_000.0), 20_000.0);
         (e.spun, e.loops) = (true, vec![a_loop(1.0, 0.0)]);
@@ -225,10 +220,6 @@ pub(super) const SITUATIONS: &[Situation] = &[
         (e.requested_rate, e.late_share) = (Some(100_000.0), 0.2);
         e.producers = producers(|time| (time.schedule, time.ready) = (0.995, 0.005));
         e.loop_lag_max_ns = 9_000_000;
-    }),
-    ("a rate that was kept by a loop that was stopped for a while", LimitedBy::Schedule, "rate_met", |e| {
-        (e.requested_rate, e.late_share) = (Some(100_000.0), 0.2);
-        e.producers = producers(|time| (time.schedule, time.ready) = (0.8, 0.2));
     }),
     ("a rate that was kept, with consumers behind and a full broker", LimitedBy::Broker, "consumers_behind", |e| {
         (e.requested_rate, e.expected_rate) = (Some(100_000.0), Some(100_000.0));
@@ -284,4 +275,7 @@ pub(super) const SITUATIONS: &[Situation] = &[
     }),
     ("nothing at all", LimitedBy::Undecided, "no_load", |e| (e.producers, e.sent_rate) = (None, 0.0)),
     ("a moment", LimitedBy::Undecided, "too_short", |e| e.seconds = 0.2),
+    ("a load that broke off", LimitedBy::Undecided, "broke_off", |e| {
+        (e.requested_rate, e.ended.broke_off) = (Some(100_000.0), true);
+    }),
 ];

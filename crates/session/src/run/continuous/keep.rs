@@ -140,7 +140,6 @@ mod tests {
 
     use super::*;
 
-    /// A period of one second that began this many seconds ago.
     fn period(runs: &Path, recording: &str, ago: u64) -> (PathBuf, RunWriter) {
         let began = wall_clock_unix_ns() - ago * 1_000_000_000;
         let mut writer = RunWriter::create(runs, "x", began).unwrap();

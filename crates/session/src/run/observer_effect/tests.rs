@@ -5,8 +5,8 @@ use super::*;
 const MS: u64 = 1_000_000;
 const START: Time = Time(7_000_000_000);
 
-fn plan(pairs: u64) -> BlockPlan {
-    BlockPlan { start: START, length: Nanos::SECOND, measure: Some(Nanos(2 * pairs * 1_000 * MS)), seed: 3 }
+fn plan(measure: Option<u64>) -> BlockPlan {
+    BlockPlan { start: START, length: Nanos::SECOND, measure: measure.map(Nanos::from_millis), seed: 3 }
 }
 
 /// A slice of 100 ms that begins this many milliseconds after the measured phase, and ends a bit late.
@@ -33,7 +33,7 @@ struct PlayedBlocks {
 }
 
 fn play(pairs: u64, noise: impl Fn(u64) -> f64) -> PlayedBlocks {
-    let blocks: Vec<PlannedBlock> = plan(pairs).blocks().collect();
+    let blocks: Vec<PlannedBlock> = plan(Some(2_000 * pairs)).blocks().collect();
     let mut counts = BlockCounts::of(blocks.clone().into_iter());
     let mut switched = Vec::new();
     for block in blocks {
@@ -104,13 +104,6 @@ fn what_profiling_costs_is_found_again() {
 }
 
 #[test]
-fn a_requested_rate_has_no_effect_of_its_own() {
-    let found = effect(&play(5, |_| 1.0), true);
-    assert!(found.paced && found.rate.is_none());
-    assert!(found.broker_cpu_us.is_some() && found.p99_ns.is_some());
-}
-
-#[test]
 fn blocks_that_were_switched_late_cut_short_or_empty_are_left_out_with_their_pair() {
     let mut played = play(6, |_| 1.0);
     played.switched[0].is_in_time = false;
@@ -132,30 +125,29 @@ fn nothing_is_told_of_what_could_not_be_read_or_of_a_single_pair() {
     assert_eq!((found.pairs, found.broker_cpu_us), (4, None));
     assert!(found.rate.is_some());
     assert_eq!(effect(&play(1, |_| 1.0), false).rate, None);
+    let paced = effect(&play(5, |_| 1.0), true);
+    assert!(paced.paced && paced.rate.is_none(), "a requested rate has no effect of its own");
+    assert!(paced.broker_cpu_us.is_some() && paced.p99_ns.is_some());
     let nothing = effect(&play(0, |_| 1.0), false);
     assert_eq!((nothing.pairs, nothing.rate, nothing.p99_ns), (0, None, None));
-}
-
-fn plan_of(measure: Option<u64>) -> BlockPlan {
-    BlockPlan { start: Time(5_000_000_000), length: Nanos::SECOND, measure: measure.map(Nanos::from_millis), seed: 11 }
 }
 
 #[test]
 fn whole_pairs_lie_in_the_measured_phase() {
     for (measure, blocks) in [(10_000, 10), (11_999, 10), (1_999, 0), (0, 0)] {
-        let planned: Vec<_> = plan_of(Some(measure)).blocks().collect();
+        let planned: Vec<_> = plan(Some(measure)).blocks().collect();
         assert_eq!(planned.len(), blocks, "{measure} ms");
         let on = planned.iter().filter(|it| it.on).count();
         assert_eq!(on * 2, blocks);
     }
-    let endless: Vec<_> = plan_of(None).blocks().take(100).collect();
-    let planned: Vec<_> = plan_of(Some(10_000)).blocks().collect();
+    let endless: Vec<_> = plan(None).blocks().take(100).collect();
+    let planned: Vec<_> = plan(Some(10_000)).blocks().collect();
     assert_eq!(endless[..10], planned[..]);
     for pair in endless.windows(2) {
         assert_eq!(pair[0].end, pair[1].start);
         assert_eq!(pair[0].counted_from.since(pair[0].start), GUARD);
     }
-    assert_eq!(planned.last().unwrap().end, Time(15_000_000_000));
+    assert_eq!(planned.last().unwrap().end, START + Nanos::from_millis(10_000));
 }
 
 struct Nothing;
@@ -168,7 +160,7 @@ impl UsageSource for Nothing {
 
 #[test]
 fn a_thread_that_is_stopped_hands_over_the_blocks_that_have_ended() {
-    let plan = BlockPlan { start: Clock.now(), length: Nanos::from_millis(300), ..plan_of(None) };
+    let plan = BlockPlan { start: Clock.now(), length: Nanos::from_millis(300), ..plan(None) };
     let switching = Switching::start(plan, Vec::new(), Box::new(Nothing)).unwrap();
     thread::sleep(Duration::from_millis(750));
     let blocks = switching.finish();

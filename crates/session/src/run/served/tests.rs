@@ -112,14 +112,14 @@ fn who_is_related_to_the_process_on_the_port_changes_nothing() {
         let seen = look(found(presumed), "", &[Server::Processes(serving.clone())]);
         assert_eq!(seen, unchanged(presumed), "{serving:?}");
     }
-}
-
-#[test]
-fn a_known_broker_is_not_looked_for() {
-    let (broker, other) = (ChildGuard::idle(), ChildGuard::idle());
-    let serves = Server::Processes(vec![other.id()]);
-    let seen = look(found(broker.id()), "rabbitmq", &[serves, Server::Elsewhere]);
-    assert_eq!(seen, unchanged(broker.id()));
+    // Nor does anybody where the broker is known, or the user named it.
+    let serves = || Server::Processes(vec![other.id()]);
+    let seen = look(found(child.id()), "rabbitmq", &[serves(), Server::Elsewhere]);
+    assert_eq!(seen, unchanged(child.id()));
+    let named = ChildGuard::idle();
+    let listener = Listener { given: Some(named.id()), ..found(child.id()) };
+    let seen = look(listener, "", &[serves()]);
+    assert_eq!(seen, Seen { found: Some(other.id()), ..unchanged(named.id()) });
 }
 
 #[test]
@@ -142,23 +142,11 @@ fn where_the_broker_cannot_be_seen_nobody_is_watched_in_its_place() {
     assert_eq!(look(Listener::default(), "", &[Server::Elsewhere]), Seen::default());
 }
 
-#[test]
-fn what_the_user_named_stays_the_broker() {
-    let (named, port, other) = (ChildGuard::idle(), ChildGuard::idle(), ChildGuard::idle());
-    let listener = Listener { given: Some(named.id()), ..found(port.id()) };
-    let seen = look(listener, "", &[Server::Processes(vec![other.id()])]);
-    let expected = Seen { found: Some(other.id()), ..unchanged(named.id()) };
-    assert_eq!(seen, expected);
-}
-
 /// The profile follows, or there is none: never that of a process that is not the broker.
 #[test]
 fn the_profile_is_of_the_process_that_serves() {
     let (port, broker) = (ChildGuard::idle(), ChildGuard::idle());
-    let gone = {
-        let gone = ChildGuard::idle();
-        gone.id()
-    };
+    let gone = ChildGuard::idle().id();
     for (server, is_profiled) in [
         (Server::Processes(vec![broker.id()]), true),
         (Server::Processes(vec![gone]), false),

@@ -1,7 +1,6 @@
 //! `docs/keys.md` lists every key of an experiment, made from the types that read it: name and meaning from the
-//! sources, default from what an empty table becomes, and an example that is read here. `make keys` writes it again.
-
-mod examples;
+//! sources, default from what an empty table becomes, and an example that is read here. `make keys` writes it again and
+//! keeps its examples; those of new keys are their types'.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,45 +26,43 @@ A duration is written `\"500ms\"`, `\"30s\"`, `\"2m\"` or `\"1h30m\"`; a bare nu
 second, or `\"2k\"`, `\"1M\"`, `\"10/min\"`, `\"90k/h\"`. A size is a number of bytes, or `\"4KiB\"`, `\"1MB\"`.
 ";
 
-/// A table of an experiment: its heading, the type that reads it, and a file with that table alone.
-struct Table {
-    heading: &'static str,
-    of: &'static str,
-    file: &'static str,
-    /// JSON pointer of the table in the experiment.
-    pointer: &'static str,
-}
-
-const TABLES: &[Table] = &[
-    table("The file itself", "Experiment", "", ""),
-    table("[broker]", "BrokerSpec", "[broker]\n", "/broker"),
-    table("[broker.oauth2]", "OAuth2Spec", "[broker.oauth2]\n", "/broker/oauth2"),
-    table(
-        "[[broker.policy]]",
-        "PolicySpec",
-        "[[broker.policy]]\npattern = \".*\"\ndefinition = {}\n",
-        "/broker/policy/0",
-    ),
-    table("[phases]", "PhasesSpec", "[phases]\n", "/phases"),
-    table("[profile]", "ProfileSpec", "[profile]\n", "/profile"),
-    table("[[fault]]", "FaultSpec", "[[fault]]\nkind = \"stop\"\n", "/fault/0"),
-    table("[[require]]", "RequireSpec", "[[require]]\nthat = \"lost = 0\"\n", "/require/0"),
-    table("[churn]", "ChurnSpec", "[churn]\nkind = \"queues\"\n", "/churn"),
-    table("[[probe]]", "ProbeSpec", "[[probe]]\nurl = \"http://localhost:15672/api/overview\"\n", "/probe/0"),
-    table("[[scrape]]", "ScrapeSpec", "[[scrape]]\nurl = \"http://localhost:15692/metrics\"\n", "/scrape/0"),
-    table("[[trace]]", "TraceSpec", "[[trace]]\ncall = \"rabbit_mgmt_wm_queues:to_json/2\"\n", "/trace/0"),
-    table("[[load]]", "LoadSpec", "[[load]]\n", "/load/0"),
-    table("[load.exchange]", "Exchange", "[[load]]\n[load.exchange]\n", "/load/0/exchange"),
-    table("[load.properties]", "MessageProperties", "[[load]]\n[load.properties]\n", "/load/0/properties"),
-    table("[load.subscription]", "Subscription", "[[load]]\n[load.subscription]\n", "/load/0/subscription"),
+/// Tables of an experiment: heading, the type that reads it, and a file with that table alone.
+const TABLES: &[(&str, &str, &str)] = &[
+    ("The file itself", "Experiment", ""),
+    ("[broker]", "BrokerSpec", "[broker]\n"),
+    ("[broker.oauth2]", "OAuth2Spec", "[broker.oauth2]\n"),
+    ("[[broker.policy]]", "PolicySpec", "[[broker.policy]]\npattern = \".*\"\ndefinition = {}\n"),
+    ("[phases]", "PhasesSpec", "[phases]\n"),
+    ("[profile]", "ProfileSpec", "[profile]\n"),
+    ("[[fault]]", "FaultSpec", "[[fault]]\nkind = \"stop\"\n"),
+    ("[[require]]", "RequireSpec", "[[require]]\nthat = \"lost = 0\"\n"),
+    ("[churn]", "ChurnSpec", "[churn]\nkind = \"queues\"\n"),
+    ("[[probe]]", "ProbeSpec", "[[probe]]\nurl = \"http://localhost:15672/api/overview\"\n"),
+    ("[[scrape]]", "ScrapeSpec", "[[scrape]]\nurl = \"http://localhost:15692/metrics\"\n"),
+    ("[[trace]]", "TraceSpec", "[[trace]]\ncall = \"rabbit_mgmt_wm_queues:to_json/2\"\n"),
+    ("[[load]]", "LoadSpec", "[[load]]\n"),
+    ("[load.exchange]", "Exchange", "[[load]]\n[load.exchange]\n"),
+    ("[load.properties]", "MessageProperties", "[[load]]\n[load.properties]\n"),
+    ("[load.subscription]", "Subscription", "[[load]]\n[load.subscription]\n"),
 ];
 
-const fn table(heading: &'static str, of: &'static str, file: &'static str, pointer: &'static str) -> Table {
-    Table { heading, of, file, pointer }
+/// The example of a key in a section of a page.
+fn kept_example(page: &str, title: &str, key: &str) -> Option<String> {
+    let section = page.split("\n## ").find(|it| it.lines().next() == Some(title))?;
+    let row = section.lines().find_map(|row| row.strip_prefix(&*format!("| `{key}` | ")))?;
+    let example = row.split(" | ").nth(2)?.trim_matches('`');
+    Some(example.strip_prefix(&*format!("{key} = "))?.replace("\\|", "|"))
 }
 
-/// Name of a type in a file, and an example; none for tables of their own.
+/// Path of a heading's table; empty for the file itself.
+fn place(heading: &str) -> &str {
+    if heading.starts_with('[') { heading.trim_matches(['[', ']']) } else { "" }
+}
+
+/// Name of a type in a file, and an example; the types of [`TABLES`] have neither.
 const TYPES: &[(&str, &str, &str)] = &[
+    // The kind of a fault: `FaultSpec` is generic over it.
+    ("K", "[kind](faults.md#kinds)", "\"stop\""),
     ("bool", "`true` or `false`", "true"),
     ("u8", "whole number", "5"),
     ("u16", "whole number", "10"),
@@ -81,15 +78,9 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("Vec<String>", "list of texts", "[\"one\", \"two\"]"),
     ("Vec<IpAddr>", "list of addresses", "[\"127.0.0.2\", \"127.0.0.3\"]"),
     ("Vec<LatencyStep>", "list of durations", "[\"1ms@10s\", \"2ms@5s\"]"),
-    ("Vec<FaultSpec>", "tables `[[fault]]`", ""),
-    ("Vec<PolicySpec>", "tables `[[broker.policy]]`", ""),
     ("NodesSpec", "`\"all\"`, whole number, or list of whole numbers", "[0, 2]"),
-    ("Vec<RequireSpec>", "tables `[[require]]`", ""),
-    ("Vec<LoadSpec>", "tables `[[load]]`", ""),
     ("Vec<PrepareSpec>", "tables `[[prepare]]`", ""),
     ("BrokerData", "`\"prepare\"`", "\"prepare\""),
-    ("Vec<ScrapeSpec>", "tables `[[scrape]]`", ""),
-    ("Vec<TraceSpec>", "tables `[[trace]]`", ""),
     ("Vec<Selector>", "list of [selectors](scrape.md#series)", "[\"sum by (vhost) (rabbitmq_queue_messages)\"]"),
     ("BTreeMap<String,String>", "table of texts", "{ NAME = \"value\" }"),
     ("BTreeMap<String,toml::Value>", "table", "{ vm_memory_high_watermark.relative = 0.6 }"),
@@ -113,51 +104,41 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("LoadKind", "`\"messages\"` or `\"command\"`", "\"command\""),
     ("ChurnKind", "`\"connections\"`, `\"channels\"` or `\"queues\"`", "\"connections\""),
     ("Requirement", "[condition](requirements.md#what-can-be-required)", "\"end-to-end p99 < 20ms\""),
-    ("BrokerSpec", "table `[broker]`", ""),
-    ("OAuth2Spec", "table `[broker.oauth2]`", ""),
-    ("PhasesSpec", "table `[phases]`", ""),
-    ("ProfileSpec", "table `[profile]`", ""),
-    ("ChurnSpec", "table `[churn]`", ""),
-    ("Vec<ProbeSpec>", "tables `[[probe]]`", ""),
-    ("Exchange", "table `[load.exchange]`", ""),
-    ("Subscription", "table `[load.subscription]`", ""),
-    ("MessageProperties", "table `[load.properties]`", ""),
     ("Who", "`\"producers\"`, `\"consumers\"` or `\"all\"`", "\"consumers\""),
 ];
 
 #[test]
 fn the_page_of_keys_is_up_to_date() {
     let sources = sources();
+    let path = workspace().join("docs/keys.md");
+    let kept = fs::read_to_string(&path).unwrap_or_default();
     let mut page = INTRODUCTION.to_owned();
-    for table in TABLES {
-        let defaults = read(table.file);
+    for (heading, of, file) in TABLES {
+        let defaults = read(file);
+        let parts = place(heading).split('.').filter(|part| !part.is_empty());
+        let of_empty = parts.fold(&defaults, |of, part| of[part].get(0).unwrap_or(&of[part]));
+        let title = if place(heading).is_empty() { (*heading).to_owned() } else { format!("`{heading}`") };
         let mut rows = String::new();
-        let keys = keys(table.of, &sources);
+        let keys = keys(of, &sources);
         for key in &keys {
-            let of_empty = defaults.pointer(table.pointer);
-            let default = match table.file.contains(&format!("{} = ", key.name)) {
+            let default = match file.contains(&format!("{} = ", key.name)) {
                 true => required(key, &keys),
                 false => default(of_empty, key),
             };
-            let example = example(table, key, default == "`true`");
+            let example = kept_example(&kept, &title, &key.name);
+            let example = example_row(file, key, example, default == "`true`");
             let words = words(&key.of);
             let _ = writeln!(rows, "| `{}` | {words} | {default} | {example} | {} |", key.name, key.meaning);
         }
-        let heading = match table.heading.starts_with('[') {
-            true => format!("`{}`", table.heading),
-            false => table.heading.to_owned(),
-        };
         let _ = write!(
             page,
-            "\n## {heading}\n\n| key | type | default | example | meaning |\n| --- | --- | --- | --- | --- |\n{rows}"
+            "\n## {title}\n\n| key | type | default | example | meaning |\n| --- | --- | --- | --- | --- |\n{rows}"
         );
     }
-    let path = workspace().join("docs/keys.md");
     if std::env::var_os(RENEW).is_some() {
         fs::write(&path, page).expect("docs/keys.md");
         return;
     }
-    let kept = fs::read_to_string(&path).unwrap_or_default();
     assert!(kept == page, "docs/keys.md is not what the types say: make keys");
 }
 
@@ -179,7 +160,7 @@ fn what_a_report_for_others_shows_of_an_experiment_follows_the_types_of_its_keys
     let (list, _) = list.split_once('"').expect("its end");
     let shown: Vec<&str> = list.split_whitespace().collect();
     let sources = sources();
-    for key in TABLES.iter().flat_map(|table| keys(table.of, &sources)) {
+    for key in TABLES.iter().flat_map(|table| keys(table.1, &sources)) {
         let words = words(&key.of);
         if words.starts_with("table") || words.contains("number") || NUMBERS.contains(&&*key.of) {
             continue;
@@ -381,18 +362,19 @@ fn tokens(of: &Type) -> String {
     parts.collect::<Vec<_>>().join("::")
 }
 
-fn words(of: &str) -> &'static str {
-    // The kind of a fault: `FaultSpec` is generic over it.
-    if of == "K" {
-        return "[kind](faults.md#kinds)";
+fn words(of: &str) -> String {
+    let one = of.strip_prefix("Vec<").and_then(|it| it.strip_suffix('>')).unwrap_or(of);
+    let table = TABLES.iter().find(|(heading, of, _)| *of == one && heading.starts_with('['));
+    if let Some((heading, ..)) = table {
+        let tables = if heading.starts_with("[[") { "tables" } else { "table" };
+        return format!("{tables} `{heading}`");
     }
     let found = TYPES.iter().find(|(name, ..)| *name == of);
-    found.map_or_else(|| panic!("TYPES does not say what {of} is"), |(_, words, _)| words)
+    found.unwrap_or_else(|| panic!("TYPES does not say what {of} is")).1.to_owned()
 }
 
-fn default(table: Option<&Value>, key: &Key) -> String {
-    let value = table.and_then(|table| table.get(&key.name));
-    match value {
+fn default(table: &Value, key: &Key) -> String {
+    match table.get(&key.name) {
         _ if words(&key.of).starts_with("table") => String::new(),
         Some(Value::Null) | None if key.of == "bool" && !key.is_optional => "`false`".to_owned(),
         Some(Value::Null) | None => String::new(),
@@ -401,28 +383,19 @@ fn default(table: Option<&Value>, key: &Key) -> String {
     }
 }
 
-/// An example, which is read.
-fn example(table: &Table, key: &Key, is_true: bool) -> String {
-    let place = table.heading.trim_matches(['[', ']']);
-    let path = match place {
-        "The file itself" => key.name.clone(),
-        place => format!("{place}.{}", key.name),
-    };
-    let special = examples::EXAMPLES.iter().find(|(name, _)| *name == path);
-    let of_type = TYPES.iter().find(|(name, ..)| *name == key.of);
-    let example = match (special, of_type) {
-        (Some((_, example)), _) | (None, Some((_, _, example))) => *example,
-        (None, None) => "\"stop\"",
-    };
-    let example = if is_true { "false" } else { example };
+/// An example, which is read; its type's where none is kept.
+fn example_row(file: &str, key: &Key, kept: Option<String>, is_true: bool) -> String {
+    let of_type = TYPES.iter().find(|(name, ..)| *name == key.of).map_or("", |(_, _, example)| *example);
+    let of_type = if is_true { "false" } else { of_type };
+    let example = kept.unwrap_or_else(|| of_type.to_owned());
     if example.is_empty() {
         return String::new();
     }
     let line = format!("{} = {example}\n", key.name);
-    let others = table.file.lines().filter(|line| !line.starts_with(&format!("{} = ", key.name)));
+    let others = file.lines().filter(|line| !line.starts_with(&format!("{} = ", key.name)));
     let file: String = others.map(|line| format!("{line}\n")).chain([line.clone()]).collect();
     if let Err(error) = Experiment::from_toml(&file, "keys") {
-        panic!("{path}: {example}: {error}");
+        panic!("{line}: {error}");
     }
     format!("`{}`", line.trim_end().replace('|', "\\|"))
 }
