@@ -64,20 +64,6 @@ fn without_confirms_every_message_counts_as_unconfirmed() {
     assert_eq!(outcome.ledger, Some(expected));
 }
 
-#[test]
-fn messages_of_an_earlier_run_are_foreign() {
-    let broker = embedded();
-    let mut earlier = group(&broker, &["queue://shared"], (1, 0));
-    earlier.producers.message_count = Some(50);
-    let outcome = run(earlier, 1);
-    assert_eq!((outcome.totals.sent, outcome.ledger), (50, None), "nobody received");
-    let mut group = group(&broker, &["queue://shared"], (1, 1));
-    group.producers.arrivals = common::rate(2_000.0);
-    let outcome = run(group, 1);
-    let expected = LedgerSummary { foreign: 50, ..in_order(outcome.totals.sent, 1) };
-    assert_eq!(outcome.ledger, Some(expected));
-}
-
 /// Another program's consumer of a queue, half a second into the load: it takes this many messages and
 /// gives back what else it was sent.
 fn passing_consumer(mut group: Group, takes: u64) -> thread::JoinHandle<Outcome> {

@@ -155,7 +155,8 @@ fn play(scene: &Scene<Blow>, pace: Pace) -> Result<Play, load::Error> {
     let broker = world.broker(broker::Config::default());
     if scene.earlier > 0 {
         let outcome = load::run_in(&world, &scene.filling(broker.port()), &Control::new(), &mut Deaf);
-        assert_eq!(outcome.expect("a load").totals.sent, scene.earlier);
+        let outcome = outcome.expect("a load");
+        assert_eq!((outcome.totals.sent, outcome.ledger), (scene.earlier, None), "nobody received");
     }
     if scene.held_before > 0 {
         let begins = world.time() + Nanos::from_micros(300);

@@ -10,6 +10,8 @@ use super::World;
 pub(crate) struct Told {
     /// All that does not belong to the warm-up.
     pub(crate) measured: Interval,
+    /// Begin, end and sent messages of each interval of the measured phase.
+    pub(crate) intervals: Vec<(Time, Time, u64)>,
     pub(crate) events: Vec<RunEvent>,
 }
 
@@ -43,6 +45,9 @@ impl<F: FnOnce(&World, Time)> Sink for Hearing<'_, F> {
     fn interval(&mut self, interval: &Interval) {
         if interval.phase != Phase::Warmup {
             self.told.measured.merge(interval);
+        }
+        if interval.phase == Phase::Measure {
+            self.told.intervals.push((interval.start, interval.end, interval.counters.sent));
         }
     }
 
