@@ -193,8 +193,7 @@ fn resets_in_the_handshake_are_counted_exactly() {
 
 #[test]
 fn the_handshake_of_tls_is_a_step_of_its_own() {
-    let dir = tempfile::tempdir().expect("folder");
-    let authority = common::Authority::new(dir.path(), "ca");
+    let authority = common::Authority::new("ca");
     let (_broker, address) = common::secured(authority.listener(&["127.0.0.1"], None));
     let mut plan = plan(address, ChurnKind::Connections, Some(50.0));
     plan.warmup = Nanos::ZERO;

@@ -72,31 +72,21 @@ fn generous(deliveries: u64, body: &'static [u8]) -> Box<dyn Serve> {
     })
 }
 
+/// One that keeps its first delivery reads nothing behind it: that is no silence either.
 #[test]
-fn a_client_that_is_ready_hears_its_broker_while_others_connect() {
-    let world = usual();
-    let address = world.peer(beating(1), |number| match number {
-        0 | 1 => polite(),
-        _ => hesitate(ms(3_500)),
-    });
-    let mut plan = plan(address, 200);
-    plan.groups[0].consumers.per_destination = 2;
-    undisturbed(&world, &plan);
-}
-
-/// The first delivery is kept, and nothing is read behind it: that is no silence either.
-#[test]
-fn a_client_that_holds_a_delivery_until_the_start_does_not_miss_heartbeats() {
-    let world = usual();
-    let address = world.peer(beating(1), |number| match number {
-        0 => polite(),
-        1 => generous(100, b"early"),
-        _ => hesitate(ms(3_500)),
-    });
-    let mut plan = plan(address, 200);
-    plan.groups[0].consumers.per_destination = 2;
-    let (outcome, _) = undisturbed(&world, &plan);
-    assert_eq!(outcome.totals.received, 100, "{outcome:?}");
+fn a_client_that_waits_for_the_start_hears_its_broker_while_others_connect() {
+    for early in [0, 100] {
+        let world = usual();
+        let address = world.peer(beating(1), move |number| match number {
+            0 => polite(),
+            1 => generous(early, b"early"),
+            _ => hesitate(ms(3_500)),
+        });
+        let mut plan = plan(address, 200);
+        plan.groups[0].consumers.per_destination = 2;
+        let (outcome, _) = undisturbed(&world, &plan);
+        assert_eq!(outcome.totals.received, early, "{outcome:?}");
+    }
 }
 
 #[test]
@@ -187,27 +177,6 @@ fn set_up(serve: impl Fn() -> Box<dyn Serve> + Send + 'static) -> (Result<Outcom
     (outcome, world.time().since(begin))
 }
 
-/// Each answer comes in time, and all together take four time-outs.
-#[test]
-fn a_set_up_may_take_longer_than_one_of_its_steps() {
-    let (outcome, took) = set_up(|| hesitate(ms(700)));
-    let outcome = outcome.expect("the load starts");
-    assert!(outcome.error.is_none(), "{outcome:?}");
-    assert!(took > ms(4_000), "{took:?}");
-}
-
-/// A set-up whose one step takes too long.
-fn assert_late(serve: impl Fn() -> Box<dyn Serve> + Send + 'static) {
-    let (outcome, took) = set_up(serve);
-    assert!((ms(1_000)..ms(1_200)).contains(&took), "{took:?}");
-    assert!(matches!(outcome, Err(Error::TimedOut { .. })), "{outcome:?}");
-}
-
-#[test]
-fn a_step_of_the_set_up_has_a_deadline() {
-    assert_late(|| hesitate(ms(1_500)));
-}
-
 /// Keeps saying what nobody asked for, in place of the answer.
 fn chatty() -> Box<dyn Serve> {
     let mut asked_at = None;
@@ -232,9 +201,17 @@ fn chatty() -> Box<dyn Serve> {
     })
 }
 
+/// Each answer comes in time, and all together take four time-outs. What nobody asked for renews no deadline.
 #[test]
-fn what_was_not_asked_for_does_not_renew_the_deadline_of_a_set_up() {
-    assert_late(chatty);
+fn each_step_of_a_set_up_has_its_deadline() {
+    let (outcome, took) = set_up(|| hesitate(ms(700)));
+    let outcome = outcome.expect("the load starts");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    assert!(took > ms(4_000), "{took:?}");
+    for (broker, (outcome, took)) in [("late", set_up(|| hesitate(ms(1_500)))), ("chatty", set_up(chatty))] {
+        assert!((ms(1_000)..ms(1_200)).contains(&took), "{broker}: {took:?}");
+        assert!(matches!(outcome, Err(Error::TimedOut { .. })), "{broker}: {outcome:?}");
+    }
 }
 
 fn at_offset(offset: i64) -> Vec<u8> {

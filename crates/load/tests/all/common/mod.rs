@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use broker::{ClientCertificates, Identity, ServerTls, TlsListener};
@@ -13,29 +13,30 @@ use load::{
 };
 use measure::{Counts, Interval, LatencySummary, Nanos, Phase, Rate, Recorder, Waits};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, CustomExtension, DnType, IsCa, KeyPair};
+use tempfile::TempDir;
 
-/// An authority whose files lie in `folder`.
+/// An authority, whose files are gone with it.
 pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
-    folder: PathBuf,
+    folder: TempDir,
     /// Certificates so far. Threads that ask for the same name at the same time get files of their own.
     issued: AtomicUsize,
 }
 
 impl Authority {
-    pub(crate) fn new(folder: &Path, name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
+        let folder = tempfile::tempdir().expect("folder");
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, name);
         let key = KeyPair::generate().expect("key");
         let issuer = CertifiedIssuer::self_signed(params, key).expect("authority");
-        std::fs::write(folder.join(format!("{name}.pem")), issuer.pem()).expect("write");
-        let folder = folder.to_owned();
+        std::fs::write(folder.path().join(format!("{name}.pem")), issuer.pem()).expect("write");
         Self { issuer, folder, issued: AtomicUsize::new(0) }
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.folder.join(format!("{name}.pem"))
+        self.folder.path().join(format!("{name}.pem"))
     }
 
     /// A certificate for these names; the files' names begin with the first.
@@ -60,10 +61,7 @@ impl Authority {
         let key = KeyPair::generate().expect("key");
         let certificate = params.signed_by(&key, &self.issuer).expect("certificate");
         let number = self.issued.fetch_add(1, Ordering::Relaxed);
-        let at = |kind: &str| {
-            let name = format!("{}-{number}-{kind}.pem", names[0]);
-            self.folder.join(name)
-        };
+        let at = |kind: &str| self.file(&format!("{}-{number}-{kind}", names[0]));
         std::fs::write(at("cert"), certificate.pem()).expect("write");
         std::fs::write(at("key"), key.serialize_pem()).expect("write");
         (at("cert"), at("key"))
@@ -84,6 +82,12 @@ impl Authority {
     /// Settings of a client that trusts this authority.
     pub(crate) fn trusted(&self) -> ClientTls {
         ClientTls { ca: Some(self.file("ca")), ..ClientTls::default() }
+    }
+
+    /// Settings of one that has a certificate and its key, too.
+    pub(crate) fn identified(&self, files: (PathBuf, PathBuf)) -> ClientTls {
+        let (certificate, key) = files;
+        ClientTls { identity: Some(Identity { certificate, key }), ..self.trusted() }
     }
 }
 
