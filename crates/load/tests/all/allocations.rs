@@ -181,7 +181,6 @@ fn plan(groups: Vec<Group>) -> Plan {
 /// One at a time: they share the count.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Allocations of the event loop in the measured phase, and the messages that passed.
 fn allocated(groups: Vec<Group>) -> (u64, u64) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut watch = Watch::default();

@@ -15,7 +15,6 @@ use wire::amqp091::Reader;
 
 use crate::common::{self, Kept};
 
-/// The broker's behaviour.
 #[derive(Clone, Copy)]
 struct Script {
     window: u32,
@@ -26,7 +25,6 @@ struct Script {
     /// How often each message is answered, and how.
     answers: u32,
     state: DeliveryState<'static>,
-    /// The message at which the link is detached.
     detach_at: Option<u32>,
 }
 
@@ -109,7 +107,6 @@ impl Peer {
         Ok(())
     }
 
-    /// Answers until the client closes.
     fn serve(mut self) -> io::Result<()> {
         self.stream.write_all(HANDSHAKE)?;
         let mut header = [0; 8];

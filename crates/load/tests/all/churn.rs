@@ -109,7 +109,6 @@ fn a_cycle_that_was_due_before_the_end_begins_where_there_is_room() {
     assert_eq!(heard.step("cycle").count, 11, "{tally:?}");
 }
 
-/// Cycles wait for room, and the wait counts.
 #[test]
 fn latency_counts_from_the_time_that_a_cycle_was_due() {
     let broker = common::embedded();

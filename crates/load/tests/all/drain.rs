@@ -14,7 +14,6 @@ use crate::common;
 use crate::world::peer::{Asked, Peer, Serve, beating};
 use crate::world::{Pace, World};
 
-/// The queue of a peer.
 type Bodies = Arc<Mutex<VecDeque<Vec<u8>>>>;
 type Adapt<'a> = (&'a str, &'a dyn Fn(&mut Group));
 
@@ -30,7 +29,6 @@ fn plan(broker: SocketAddr, rate: f64) -> Plan {
     Plan { groups: vec![group], run_id: 8, phases: common::phases(0, 500, 20_000), ..Plan::default() }
 }
 
-/// A world with a broker, and a load of it.
 fn scene(config: Config, rate: f64) -> (World, Plan) {
     let world = usual();
     let broker = world.broker(config);
@@ -39,8 +37,7 @@ fn scene(config: Config, rate: f64) -> (World, Plan) {
 
 fn run_with(world: &World, plan: &Plan, begun: impl FnOnce(&World, Time)) -> (Outcome, Nanos) {
     let began = world.time();
-    let outcome = world.run(plan, begun).0.expect("a load");
-    assert!(outcome.error.is_none(), "{outcome:?}");
+    let (outcome, _) = world.run_to_end(plan, begun);
     (outcome, world.time().since(began))
 }
 
@@ -71,12 +68,10 @@ fn assert_lost(world: &World, plan: &Plan, what: &str, lost: impl FnOnce(&Outcom
     outcome
 }
 
-/// The first group once more, at another broker.
 fn at_broker(plan: &Plan, broker: SocketAddr) -> Group {
     Group { endpoint: Endpoint::new("127.0.0.1", broker.port()), ..plan.groups[0].clone() }
 }
 
-/// Consumers take so long for each message.
 fn slow(group: &mut Group, ms: u64) {
     group.consumers.service = common::work(Nanos::from_millis(ms));
 }
@@ -164,15 +159,11 @@ fn tell_length(peer: &mut Peer, channel: u16, queue: &Bodies, consumer_count: u3
 fn attend(peer: &mut Peer, asked: Asked, queue: &Bodies, confirmed: &mut u64) -> Option<u16> {
     match asked {
         Asked::Method(channel, "queue.declare") => tell_length(peer, channel, queue, 1),
-        Asked::Method(channel, method) => {
-            peer.answer(channel, method);
-            return (method == "basic.consume").then_some(channel);
-        }
         Asked::Publish(channel) => {
             *confirmed += 1;
             peer.server.confirm(channel, *confirmed, false);
         }
-        Asked::Gone | Asked::Ack { .. } => {}
+        other => return peer.attend(other),
     }
     None
 }
@@ -300,7 +291,6 @@ fn what_a_full_queue_drops_is_lost_and_what_it_holds_is_not() {
 
 const DECLARE: MethodId = MethodId { class: 50, method: 10 };
 
-/// A broker's handling of publishes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Does {
     Delivers,
@@ -310,11 +300,9 @@ enum Does {
     Hides,
     /// … or that he may not.
     Refuses,
-    /// Confirmed messages are gone.
     Drops,
 }
 
-/// One connection to a broker with one queue, and a number of consumers.
 fn serve_one_queue(does: Does, queue: Bodies, consumers: Arc<Mutex<u32>>) -> Box<dyn Serve> {
     let (mut confirmed, mut delivered) = (0, 0);
     let mut consumer = None;
@@ -393,7 +381,6 @@ fn a_queue_of_ones_own_that_is_gone_holds_nothing() {
     }
 }
 
-/// Groups that reach one queue over two addresses.
 #[test]
 fn what_one_broker_loses_is_lost_whatever_addresses_it_has() {
     let world = usual();
@@ -486,7 +473,6 @@ fn copies_do_not_stand_for_what_is_still_to_come() {
     assert_eq!(outcome.totals.received, 200, "{outcome:?}");
 }
 
-/// A broker that loses seven messages.
 fn losing(channel_max: u16) -> Config {
     let faults = vec![Fault { count: Some(7), ..Fault::new(FaultKind::Lose) }];
     Config { channel_max, faults, ..Config::default() }

@@ -13,7 +13,6 @@ use testkit::Random;
 use crate::common;
 use crate::world::{self, Pace, World};
 
-/// Scripts of an ordinary run; see [`testkit::seeds`].
 const SCRIPTS: u64 = 1_000;
 /// Scripts whose counts were not what was injected once are played every time. In all of them a message
 /// that others had overtaken came again with the flag.
@@ -22,7 +21,6 @@ const MEASURE_MS: u64 = 260;
 /// No fault begins or goes on later, so that nothing is in flight when the load ends.
 const FAULTS_MS: u64 = 180;
 
-/// A load and what is done to it.
 #[derive(Debug)]
 struct Scene {
     script: Vec<Fault>,
@@ -156,7 +154,6 @@ fn play(seed: u64, scene: &Scene) -> (Result<Outcome, load::Error>, Injections) 
     (outcome, log.injections())
 }
 
-/// The ledger that the broker's faults should lead to.
 fn expected(scene: &Scene, sent: u64, injections: &Injections) -> LedgerSummary {
     let sum = |of: &dyn Fn(&FaultKind) -> bool| -> u64 {
         let faults = scene.script.iter().zip(&injections.faults);

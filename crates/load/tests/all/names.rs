@@ -44,7 +44,6 @@ fn loaded(plan: &Plan) -> (Outcome, u64) {
     (outcome, received)
 }
 
-/// Passes connections on and counts them.
 fn front(to: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>) {
     let (listener, address) = common::listener();
     let count = Arc::new(AtomicUsize::new(0));
@@ -58,7 +57,6 @@ fn front(to: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>) {
     (address, count)
 }
 
-/// An address that refuses.
 fn refuses() -> SocketAddr {
     common::listener().1
 }

@@ -46,7 +46,6 @@ fn outlived(script: &[Fault], reconnect: Option<ReconnectPolicy>) -> (Outcome, K
     (outcome, kept)
 }
 
-/// The one line that says why a load broke off.
 fn broken(script: &[Fault]) -> String {
     let (outcome, _) = run(script, None);
     let outcome = outcome.expect("the load starts");

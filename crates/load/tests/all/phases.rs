@@ -27,7 +27,6 @@ struct Case {
     threads: usize,
 }
 
-/// Latencies by the phase in which they were due.
 struct Heard {
     log: FaultLog,
     warmup: Recorder,

@@ -33,7 +33,6 @@ fn plan(port: u16, rate: f64, measure_ms: u64) -> ProbePlan {
     }
 }
 
-/// How many values of a step are above 100 ms.
 fn slow(heard: &Heard, step: &str) -> u64 {
     let histogram = heard.steps.histogram(metric(step));
     histogram.len() - histogram.count_between(0, 100_000_000)
@@ -124,19 +123,9 @@ fn no_request_that_was_due_in_a_stall_is_forgotten() {
     }
 }
 
-#[test]
-fn a_known_delay_is_what_is_measured() {
-    let port = serve(|stream| answer(stream, OK, || thread::sleep(Duration::from_millis(50))));
-    let (heard, ..) = probed(&plan(port, 50.0, 1_000));
-    for step in ["probe_response", "probe_from_send", "probe_first_byte"] {
-        let p50 = heard.step(step).p50_ns;
-        assert!((50_000_000..75_000_000).contains(&p50), "{step} {p50}");
-    }
-}
-
 /// The verdict takes from this whom requests waited for.
 #[test]
-fn the_time_without_room_is_told_from_the_time_without_work() {
+fn a_known_delay_is_measured_and_the_time_without_room_told_from_that_without_work() {
     let slow = || serve(|stream| answer(stream, OK, || thread::sleep(Duration::from_millis(50))));
     let mut narrow = plan(slow(), 50.0, 1_000);
     narrow.most_open = 1;
@@ -148,6 +137,10 @@ fn the_time_without_room_is_told_from_the_time_without_work() {
     assert_eq!(heard.waits.budget, Nanos::ZERO);
     let schedule = heard.waits.schedule;
     assert!(schedule > Nanos::from_millis(700), "{:?}", heard.waits);
+    for step in ["probe_response", "probe_from_send", "probe_first_byte"] {
+        let p50 = heard.step(step).p50_ns;
+        assert!((50_000_000..75_000_000).contains(&p50), "{step} {p50}");
+    }
 }
 
 #[test]
@@ -254,7 +247,6 @@ fn a_refused_connection_is_a_failure_of_each_request() {
     assert!(error.contains("refused"), "{error}");
 }
 
-/// A server that closes a kept connection has not failed the next request.
 #[test]
 fn a_kept_connection_that_is_closed_is_replaced() {
     let port = serve(|stream| say(stream, OK));
@@ -305,7 +297,6 @@ fn what_was_due_and_has_no_answer_counts_with_its_wait() {
     assert_eq!(of_slice(again), of_slice(censored.interval));
 }
 
-/// The server has seen such a request twice.
 #[test]
 fn a_request_that_is_sent_again_is_told() {
     let port = serve(|mut stream| {

@@ -16,14 +16,12 @@ use crate::common;
 use crate::world::peer::{Asked, Peer, Serve, beating, polite};
 use crate::world::{self, Pace, World};
 
-/// Scripts of an ordinary run; see [`testkit::seeds`].
 const SCRIPTS: u64 = 2_000;
 /// Nobody needs longer.
 const LIMIT: Nanos = Nanos::from_millis(20_000);
 /// How often a peer does something of itself, and the test looks whether all is done.
 const TURN: Nanos = Nanos::from_millis(1);
 
-/// A disturbance of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Blow {
     None,
@@ -109,7 +107,6 @@ struct Queue {
     cuts: u64,
 }
 
-/// One connection of a script.
 struct Scene {
     script: Script,
     random: Random,
@@ -172,7 +169,6 @@ impl Scene {
         });
     }
 
-    /// Answers the oldest request of some channel.
     fn answer(&mut self, peer: &mut Peer) {
         let waiting: Vec<u16> = self.asked.keys().copied().collect();
         if waiting.is_empty() {
@@ -305,7 +301,6 @@ fn run(script: &Script) -> (Result<Outcome, Error>, Queue, Nanos) {
     (outcome, queue, took)
 }
 
-/// Runs a script; the problem, if there is one.
 fn problem(script: &Script) -> Option<String> {
     let (outcome, queue, took) = run(script);
     if took >= LIMIT {

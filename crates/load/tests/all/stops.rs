@@ -10,7 +10,6 @@ use load::{Control, Declare, Destination, Endpoint, Error, Exchange, Group, Outc
 use measure::{Interval, Nanos, Phase, Rate};
 use testkit::Proxy;
 
-/// Hears every event, and keeps it.
 struct Heard<F> {
     act: F,
     events: Vec<RunEvent>,
@@ -50,7 +49,6 @@ fn plan(groups: Vec<Group>) -> Plan {
     Plan { groups, phases: common::phases(0, 0, 30_000), ..Plan::default() }
 }
 
-/// Sends or receives this many messages.
 fn few(port: u16, queue: &str, sends: bool, messages: u64) -> Result<Outcome, Error> {
     let mut group = group(port, queue);
     group.queues.delete = false;

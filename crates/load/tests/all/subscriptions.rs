@@ -22,7 +22,6 @@ fn run(group: Group) -> Result<Outcome, Error> {
     outcome
 }
 
-/// Messages to nobody come back.
 fn assert_nobody_subscribes(broker: &broker::Running) {
     let mut group = group(broker, (1, 0));
     group.producers.amqp091.mandatory = true;

@@ -21,7 +21,6 @@ struct Chains {
     server: Arc<ServerConfig>,
 }
 
-/// A certificate, those that stand behind it, and its key.
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 /// A chain for 127.0.0.1 that is about so long.

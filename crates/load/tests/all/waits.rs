@@ -33,7 +33,6 @@ fn assert_whole(outcome: &Outcome, waits: &Waits) {
     assert!((waits.producing().as_secs_f64() / (time * 4.0) - 1.0).abs() < 0.05, "{waits:?} of {time} s");
 }
 
-/// A part of the producers' time.
 fn share(part: Nanos, waits: &Waits) -> f64 {
     part.as_secs_f64() / waits.producing().as_secs_f64()
 }

@@ -38,12 +38,10 @@ fn plan(group: Group) -> Plan {
     Plan { groups: vec![group], phases: common::phases(0, 0, 30_000), ..Plan::default() }
 }
 
-/// Runs a load that cannot start.
 fn refused(plan: &Plan) -> String {
     load::run(plan, &Control::new(), &mut Deaf).expect_err("refused").to_string()
 }
 
-/// Puts 50 messages into a queue, which nobody receives.
 fn filled(broker: &broker::Running, queue: &str) {
     let mut group = group(broker, &[queue]);
     group.consumers.per_destination = 0;
@@ -51,7 +49,6 @@ fn filled(broker: &broker::Running, queue: &str) {
     run(&plan(group));
 }
 
-/// The 50 messages are still there.
 fn still_filled(broker: &broker::Running, queue: &str) {
     let mut group = group(broker, &[queue]);
     group.producers.per_destination = 0;
@@ -290,7 +287,6 @@ fn a_load_that_may_not_consume_empties_nothing() {
     }
 }
 
-/// Consumers that are not exclusive keep nobody from emptying a queue.
 #[test]
 fn a_queue_that_others_consume_from_is_emptied() {
     let broker = embedded();

@@ -106,7 +106,6 @@ pub(crate) fn started(config: broker::Config) -> broker::Running {
     broker::Broker::bind(config).expect("bind").spawn().expect("spawn")
 }
 
-/// Hears nothing of a load.
 pub(crate) struct Deaf;
 
 impl load::Sink for Deaf {
@@ -217,7 +216,6 @@ pub(crate) fn work(time: Nanos) -> ServiceTime {
     ServiceTime { latency: vec![LatencyStep::constant(time)], ..ServiceTime::default() }
 }
 
-/// Connections that a load lost.
 pub(crate) fn lost_connections(outcome: &Outcome) -> u64 {
     outcome.threads.iter().map(|it| it.lost_connections).sum()
 }
@@ -241,7 +239,6 @@ impl Tally {
     }
 }
 
-/// The metric with this key.
 pub(crate) fn metric(key: &str) -> measure::Metric {
     measure::Metric::named(key, measure::MetricKind::Counter).expect("a key")
 }
@@ -262,7 +259,6 @@ pub(crate) fn churn(endpoint: Endpoint, kind: ChurnKind, measure_ms: u64) -> Chu
     }
 }
 
-/// A listener on a free port of the loopback.
 pub(crate) fn listener() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     let address = listener.local_addr().expect("address");
@@ -287,7 +283,6 @@ pub(crate) fn group(broker: SocketAddr, destination: Destination, clients: (usiz
     group
 }
 
-/// So many messages a second.
 pub(crate) fn rate(per_second: f64) -> ArrivalProcess {
     Rate::per_second(per_second).expect("a rate").into()
 }

@@ -14,7 +14,6 @@ use self::scene::{Bounds, Disturb, Kind, Played, Scene, Totals};
 use crate::common::Deaf;
 use crate::world::{self, Pace, World};
 
-/// Scenes of an ordinary run; see [`testkit::seeds`].
 const SCENES: u64 = 1_000;
 /// Scenes that have contradicted themselves once are played every time.
 const FAILED_ONCE: [u64; 5] = [431, 567, 656, 3_238, 5_670];
@@ -94,7 +93,6 @@ struct Watch<'a> {
     until: Option<Time>,
     /// Intervals that do not begin where the one before ended.
     gaps: usize,
-    /// Why connections were lost.
     lost: Vec<String>,
 }
 
@@ -141,7 +139,6 @@ fn strike(world: &World, broker: SocketAddr, blow: Blow) {
     }
 }
 
-/// How a scene went.
 struct Play {
     played: Played,
     counted: Counters,
@@ -149,7 +146,6 @@ struct Play {
     trace: (u64, u64),
 }
 
-/// Plays a scene.
 fn play(scene: &Scene<Blow>, pace: Pace) -> Result<Play, load::Error> {
     let world = World::new(scene.seed, pace);
     let broker = world.broker(broker::Config::default());

@@ -16,7 +16,6 @@ pub(super) enum Kind {
     Peer(ServerConfig, Box<dyn FnMut(usize) -> Box<dyn Serve> + Send>),
 }
 
-/// One connection at an embedded broker.
 struct Accepted {
     id: ConnectionId,
     /// Bytes received and not used yet.
@@ -24,7 +23,6 @@ struct Accepted {
     has_ended: bool,
 }
 
-/// A host.
 pub(super) struct Host {
     pub(super) kind: Kind,
     /// Connects are refused.

@@ -24,7 +24,6 @@ pub(super) struct Pipe {
     taken: usize,
     bytes: usize,
     end: Option<(Time, End)>,
-    /// Nothing arrives before.
     held_until: Time,
     last: Time,
 }
@@ -66,7 +65,6 @@ impl Pipe {
         self.pieces.front().map(|(at, _)| self.held(*at))
     }
 
-    /// When its end arrives.
     pub(super) fn end_at(&self) -> Option<(Time, End)> {
         self.end.map(|(at, end)| match end {
             End::Orderly => (self.held(at), end),
@@ -78,7 +76,6 @@ impl Pipe {
         self.end.is_some_and(|(at, end)| end == End::Reset && at <= now)
     }
 
-    /// Takes bytes that have arrived.
     pub(super) fn take(&mut self, now: Time, room: &mut [u8]) -> usize {
         let mut filled = 0;
         while let Some((at, piece)) = self.pieces.front()
@@ -98,7 +95,6 @@ impl Pipe {
         filled
     }
 
-    /// Takes all bytes that have arrived.
     pub(super) fn take_all(&mut self, now: Time, to: &mut Vec<u8>) {
         while self.bytes_at().is_some_and(|at| at <= now) {
             if let Some((_, piece)) = self.pieces.pop_front() {
@@ -110,7 +106,6 @@ impl Pipe {
     }
 }
 
-/// A connection.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) poll: usize,
@@ -260,7 +255,6 @@ impl Link {
         self.to_host.close(now + later, End::Reset);
     }
 
-    /// Nothing arrives before.
     pub(super) fn hold(&mut self, until: Time) {
         for pipe in [&mut self.to_host, &mut self.to_client] {
             pipe.held_until = pipe.held_until.max(until);

@@ -44,7 +44,6 @@ const MOST_STEPS: u64 = 3_000_000;
 pub(crate) struct Pace {
     /// Duration of an event loop's step, in nanoseconds.
     pub(crate) loop_ns: (u64, u64),
-    /// Duration of a broker's step.
     pub(crate) host_ns: (u64, u64),
     /// How long bytes travel.
     pub(crate) travel_ns: (u64, u64),
@@ -95,7 +94,6 @@ struct PollSlot {
     events: Events,
 }
 
-/// State of a world besides its time.
 struct State {
     random: Random,
     pace: Pace,
@@ -120,7 +118,6 @@ struct Inner {
     state: Mutex<State>,
 }
 
-/// A handle; clones are the same world.
 #[derive(Clone)]
 pub(crate) struct World(Arc<Inner>);
 
@@ -163,7 +160,6 @@ impl Ready {
     }
 }
 
-/// Who is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Actor {
     Loop(usize),
@@ -204,12 +200,10 @@ impl World {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something at an instant.
     pub(crate) fn at(&self, time: Time, action: impl FnOnce(&Self) + Send + 'static) {
         self.state().actions.push((time, Box::new(action)));
     }
 
-    /// An embedded broker, with its address.
     pub(crate) fn broker(&self, config: broker::Config) -> SocketAddr {
         let broker = broker::InMemory::new(config, self.time());
         self.add(Kind::Broker(Box::new(broker)))
@@ -224,7 +218,6 @@ impl World {
         self.add(Kind::Peer(config, Box::new(script)))
     }
 
-    /// Another address of a host.
     pub(crate) fn alias(&self, address: SocketAddr) -> SocketAddr {
         SocketAddr::new(address.ip(), address.port() + 10_000)
     }
@@ -276,7 +269,6 @@ impl World {
         }
     }
 
-    /// A host does nothing until then.
     pub(crate) fn stop_host(&self, address: SocketAddr, until: Time) {
         let mut state = self.state();
         let host = &mut state.hosts[host_of(address).expect("a host")];
@@ -292,7 +284,6 @@ impl World {
         state.coordinator_free_at = state.coordinator_free_at.max(until);
     }
 
-    /// One loop does nothing until then.
     pub(crate) fn stop_loop(&self, number: usize, until: Time) {
         let mut state = self.state();
         if let Some(slot) = state.loops.get_mut(number) {
@@ -300,13 +291,11 @@ impl World {
         }
     }
 
-    /// The coordinator does nothing until then.
     pub(crate) fn stop_coordinator(&self, until: Time) {
         let mut state = self.state();
         state.coordinator_free_at = state.coordinator_free_at.max(until);
     }
 
-    /// Lets time pass.
     pub(crate) fn pass(&self, length: Nanos) {
         let until = self.time() + length;
         while self.time() < until {
@@ -410,7 +399,6 @@ impl InMemory {
         self.world.with_broker(self.address, |broker| broker.fault_log())
     }
 
-    /// Runs a load.
     pub(crate) fn run(&self, plan: &Plan, sink: &mut dyn Sink) -> Result<Outcome, Error> {
         load::run_in(&self.world, plan, &Control::new(), sink)
     }

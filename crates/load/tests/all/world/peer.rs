@@ -32,9 +32,7 @@ pub(crate) struct Peer {
     pub(crate) published: VecDeque<Vec<u8>>,
     /// Writes in pieces of up to this many bytes; 0 for all at once.
     pub(crate) dribble: usize,
-    /// It reads nothing.
     pub(crate) is_deaf: bool,
-    /// It ends by a reset.
     pub(crate) resets: bool,
 }
 
@@ -97,6 +95,13 @@ impl Peer {
         }
     }
 
+    /// Answers a method; the channel, where that subscribes.
+    pub(crate) fn attend(&mut self, asked: Asked) -> Option<u16> {
+        let Asked::Method(channel, method) = asked else { return None };
+        self.answer(channel, method);
+        (method == "basic.consume").then_some(channel)
+    }
+
     pub(crate) fn deliver(&mut self, channel: u16, tag: u64, redelivered: bool, body: &[u8]) {
         self.deliver_with(channel, tag, redelivered, Properties::NONE, body);
     }
@@ -135,15 +140,12 @@ pub(crate) const IDLE: Nanos = Nanos::from_millis(100);
 pub(crate) fn polite() -> Box<dyn Serve> {
     Box::new(|peer: &mut Peer, asked: Vec<Asked>, _: Time| {
         for asked in asked {
-            if let Asked::Method(channel, method) = asked {
-                peer.answer(channel, method);
-            }
+            peer.attend(asked);
         }
         Some(IDLE)
     })
 }
 
-/// One connection of a peer.
 pub(super) struct PeerConnection {
     peer: Peer,
     serve: Box<dyn Serve>,
@@ -174,7 +176,6 @@ impl PeerConnection {
         self.due
     }
 
-    /// It reads nothing.
     pub(super) const fn is_deaf(&self) -> bool {
         self.peer.is_deaf
     }

@@ -5,7 +5,6 @@ use measure::{Interval, Phase, Time};
 
 use super::World;
 
-/// All reports of a load.
 #[derive(Default)]
 pub(crate) struct Told {
     /// All that does not belong to the warm-up.
@@ -16,7 +15,6 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// The silences among it.
     pub(crate) fn silences(&self) -> Vec<Silence> {
         let silences = self.events.iter().filter_map(|event| match event {
             RunEvent::Silence(silence) => Some(*silence),
@@ -25,7 +23,6 @@ impl Told {
         silences.collect()
     }
 
-    /// The instant of the start.
     pub(crate) fn start(&self) -> Time {
         let starts = self.events.iter().find_map(|event| match event {
             RunEvent::Started { at } => Some(*at),
@@ -65,6 +62,14 @@ impl World {
     /// Runs a load; `begun` is called when the start is announced, with its instant.
     pub(crate) fn run(&self, plan: &Plan, begun: impl FnOnce(&Self, Time)) -> (Result<Outcome, Error>, Told) {
         self.run_until(plan, &Control::new(), begun)
+    }
+
+    /// Runs a load that starts, and that no error ends.
+    pub(crate) fn run_to_end(&self, plan: &Plan, begun: impl FnOnce(&Self, Time)) -> (Outcome, Told) {
+        let (outcome, told) = self.run(plan, begun);
+        let outcome = outcome.expect("the load starts");
+        assert!(outcome.error.is_none(), "{outcome:?}");
+        (outcome, told)
     }
 
     /// Runs a load until somebody stops it.
