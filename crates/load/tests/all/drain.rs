@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use broker::{Config, Fault, FaultKind, Origin, Who};
+use broker::{Config, Fault, FaultKind};
 use load::{Ack, Argument, Destination, DestinationKind, Endpoint, Exchange, Group, Outcome, Plan, Refusal};
 use measure::ledger::LedgerSummary;
 use measure::{Length, Nanos, Time};
@@ -74,34 +74,6 @@ fn at_broker(plan: &Plan, broker: SocketAddr) -> Group {
 
 fn slow(group: &mut Group, ms: u64) {
     group.consumers.service = common::work(Nanos::from_millis(ms));
-}
-
-#[test]
-fn messages_that_come_twice_do_not_stand_for_those_that_are_still_to_come() {
-    let world = usual();
-    let broker = world.broker(Config {
-        faults: vec![Fault {
-            at: Some(Nanos::from_millis(400)),
-            count: Some(1),
-            who: Who::Consumers,
-            ..Fault::new(FaultKind::Drop { in_order: true })
-        }],
-        fault_origin: Origin::Declared,
-        ..Config::default()
-    });
-    let log = world.with_broker(broker, |broker| broker.fault_log());
-    let mut plan = plan(broker, 300.0);
-    let group = &mut plan.groups[0];
-    group.consumers.prefetch = 50;
-    group.consumers.ack = Ack::Every(50);
-    slow(group, 10);
-    group.reconnect = common::reconnect(5);
-    let (outcome, _) = run_with(&world, &plan, move |_, at| log.begin(at));
-    let twice = outcome.ledger.map_or(0, |it| it.duplicated_redelivered);
-    // Of what comes again with the flag, what it had taken before has come twice.
-    assert!((20..outcome.totals.redelivered).contains(&twice), "{outcome:?}");
-    let expected = LedgerSummary { duplicated_redelivered: twice, ..whole(&outcome) };
-    assert_eq!(outcome.ledger, Some(expected));
 }
 
 /// Nobody can be asked how much a topic's or an exclusive queue holds: only who polls them learns that they are empty.

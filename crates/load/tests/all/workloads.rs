@@ -2,8 +2,8 @@
 //! real one: `crates/bellows/tests/all/workloads.rs`.
 
 use load::{
-    Ack, Control, Declare, Exchange, Group, Guarantee, MessageProperties, Outcome, Plan, RandomKeys, Refusal, RunEvent,
-    Sink, StopCondition,
+    Ack, Control, Declare, Exchange, Group, Guarantee, Outcome, Plan, RandomKeys, Refusal, RunEvent, Sink,
+    StopCondition,
 };
 use measure::{Interval, Nanos, Slice};
 use wire::amqp091::{BasicConsume, BasicQos};
@@ -114,19 +114,12 @@ fn random_routing_keys_reach_a_fanout_exchange_and_miss_a_direct_one() {
     assert_eq!(run(&plan).totals.returned, 1_000);
 }
 
+/// What is refused comes again while others are still sent.
 #[test]
-fn refused_messages_come_again_or_never() {
+fn refused_messages_that_go_back_come_again() {
     let broker = embedded();
     let mut group = group(&broker, &["queue://refused"]);
     group.producers.message_count = Some(100);
-    group.consumers.refuse = Some(Refusal::Discard);
-    clean(&run(&plan(group.clone())), 100);
-    let mut rest = plan(group.clone());
-    rest.groups[0].producers.total = Some(0);
-    rest.stop = Some(StopCondition::Empty);
-    assert_eq!(run(&rest).totals.received, 0, "none went back");
-
-    // What is refused comes again while others are still sent.
     group.consumers.refuse = Some(Refusal::Requeue);
     group.producers.arrivals = common::rate(500.0);
     let mut plan = plan(group);
@@ -134,23 +127,6 @@ fn refused_messages_come_again_or_never() {
     let outcome = run(&plan);
     assert!(outcome.totals.redelivered > 100, "{:?}", outcome.totals);
     assert_eq!(outcome.ledger.expect("a ledger").lost, 0);
-}
-
-#[test]
-fn properties_are_checked_before_anything_is_sent() {
-    let broker = embedded();
-    let mut group = group(&broker, &["queue://properties"]);
-    group.producers.properties = MessageProperties {
-        content_type: Some("application/json".into()),
-        priority: Some(3),
-        expiration: Some("60000".into()),
-        headers: [("tenant".into(), load::Argument::Text("blue".into()))].into(),
-        ..MessageProperties::default()
-    };
-    clean(&run(&plan(group.clone())), 1_000);
-    group.producers.properties.app_id = Some("x".repeat(256));
-    let error = load::validate(&plan(group)).expect_err("too long");
-    assert!(error.to_string().contains("properties"), "{error}");
 }
 
 #[test]
@@ -245,6 +221,7 @@ fn plans_that_make_no_sense_are_refused() {
     );
     refused(&|g| g.destinations[0].amqp091.exchange = Some(Exchange::new("", "direct")), "default exchange");
     refused(&|g| g.destinations[0].amqp091.routing_key = Some("k".repeat(256)), "routing key");
+    refused(&|g| g.producers.properties.app_id = Some("x".repeat(256)), "properties");
 }
 
 #[test]

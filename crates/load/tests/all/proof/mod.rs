@@ -194,6 +194,7 @@ fn problem(seed: u64, totals: &Totals) -> Option<String> {
     };
     let outcome = &play.played.outcome;
     let sent = outcome.totals.sent;
+    let ledger = outcome.ledger.unwrap_or_default();
     // Messages that are due before the end of sending.
     let sending_ms = scene.phases.0 + scene.phases.1;
     let scheduled = (scene.rate * sending_ms as f64 / 1_000.0).ceil() as u64;
@@ -207,6 +208,7 @@ fn problem(seed: u64, totals: &Totals) -> Option<String> {
             outcome.totals.completed + outcome.unconfirmed < sent * u64::from(scene.confirm) && !scene.is_cut(),
             "every message is answered or not",
         ),
+        (!scene.confirm && ledger.unconfirmed_delivered != ledger.delivered, "without confirms none is confirmed"),
     ];
     totals.problem(&scene, &play.played, &more).map(|problem| format!("{problem}, {pace:?}"))
 }

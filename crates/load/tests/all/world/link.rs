@@ -106,7 +106,7 @@ impl Pipe {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Link {
     pub(super) poll: usize,
     token: usize,
@@ -132,23 +132,7 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(poll: usize, token: usize, host: usize, connected_at: Time, is_refused: bool) -> Self {
-        Self {
-            poll,
-            token,
-            host,
-            connected_at,
-            is_refused,
-            to_host: Pipe::default(),
-            to_client: Pipe::default(),
-            has_told_connected: false,
-            told_bytes_until: Time(0),
-            has_told_end: false,
-            wants_room: false,
-            has_room: false,
-            host_wants_room: false,
-            is_hung_up: false,
-            is_over: is_refused,
-        }
+        Self { poll, token, host, connected_at, is_refused, is_over: is_refused, ..Self::default() }
     }
 
     pub(super) fn is_refused(&self, now: Time) -> bool {

@@ -228,24 +228,14 @@ fn unsafe_code_lives_in_profile_alone() {
 }
 
 #[test]
-fn functions_stay_short_enough_to_read() {
-    let mut long = Vec::new();
-    for (name, sources) in crate_sources() {
-        for (path, file) in parsed(&sources) {
-            let too_long = names::Declared::by(&file).functions.into_iter().filter(|(_, lines)| *lines > MAX_LINES);
-            long.extend(too_long.map(|(function, lines)| format!("{lines:5} {name}/src/{path} {function}")));
-        }
-    }
-    ratchet(&format!("functions over {MAX_LINES} lines"), long, LONGER);
-}
-
-#[test]
-fn types_fit_in_ones_head() {
-    let (mut large, mut scattered) = (Vec::new(), Vec::new());
+fn functions_and_types_can_be_read_at_once() {
+    let (mut long, mut large, mut scattered) = (Vec::new(), Vec::new(), Vec::new());
     for (name, sources) in crate_sources() {
         let mut files: BTreeMap<String, usize> = BTreeMap::new();
         for (path, file) in parsed(&sources) {
             let declared = names::Declared::by(&file);
+            let functions = declared.functions.into_iter().filter(|(_, lines)| *lines > MAX_LINES);
+            long.extend(functions.map(|(function, lines)| format!("{lines:5} {name}/src/{path} {function}")));
             let fields = declared.fields.into_iter().filter(|(_, it)| *it > MAX_FIELDS);
             large.extend(fields.map(|(of, fields)| format!("{fields:5} {name}/src/{path} {of}")));
             for of in declared.with_methods {
@@ -255,6 +245,7 @@ fn types_fit_in_ones_head() {
         let many = files.into_iter().filter(|(_, files)| *files > MAX_FILES);
         scattered.extend(many.map(|(of, files)| format!("{files:5} {name} {of}")));
     }
+    ratchet(&format!("functions over {MAX_LINES} lines"), long, LONGER);
     ratchet(&format!("structs with over {MAX_FIELDS} fields"), large, LARGER);
     ratchet(&format!("types with methods in over {MAX_FILES} files"), scattered, SCATTERED);
 }
