@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use load::{Ack, Control, Destination, Group, Guarantee, Outcome, Plan};
 use measure::{Metric, Nanos, Phase};
 
-use crate::common::{self, Deaf, Kept};
-use crate::world::{InMemory, Pace, World};
+use crate::common::{self, Deaf};
+use crate::world::{InMemory, Pace, Told, World};
 
 fn group(broker: SocketAddr, destination: Destination) -> Group {
     let mut group = common::group(broker, destination, (1, 1));
@@ -25,30 +25,26 @@ fn plan(group: Group, warmup_ms: u64, measure_ms: u64) -> Plan {
 }
 
 /// Runs a load of a queue in memory.
-fn run_with(warmup_ms: u64, measure_ms: u64, threads: usize, set: impl FnOnce(&mut Group)) -> (Outcome, Kept) {
+fn run_with(warmup_ms: u64, measure_ms: u64, threads: usize, set: impl FnOnce(&mut Group)) -> (Outcome, Told) {
     let broker = InMemory::new(broker::Config::default());
     let mut group = group(broker.local_addr(), Destination::queue("q"));
     set(&mut group);
-    let mut kept = Kept::default();
-    let outcome = broker.run(&Plan { threads, ..plan(group, warmup_ms, measure_ms) }, &mut kept);
-    let outcome = outcome.expect("the load starts");
-    assert!(outcome.error.is_none(), "{outcome:?}");
-    (outcome, kept)
+    broker.world.run_to_end(&Plan { threads, ..plan(group, warmup_ms, measure_ms) }, |_, _| ())
 }
 
 #[test]
 fn intervals_are_cut_where_phases_meet() {
-    let (outcome, kept) = run_with(300, 1_200, 1, |group| group.producers.arrivals = common::rate(1_000.0));
+    let (outcome, told) = run_with(300, 1_200, 1, |group| group.producers.arrivals = common::rate(1_000.0));
     let measured = outcome.phases.iter().find(|p| p.phase == Phase::Measure).expect("measured");
     let length = measured.end.since(measured.start);
     assert!(length.0.abs_diff(1_200_000_000) < 1_000_000, "{length}");
-    for (phase, start, end) in &kept.bounds {
+    for (phase, start, end, _) in &told.intervals {
         let span = outcome.phases.iter().find(|p| p.phase == *phase).expect("a known phase");
-        assert!(span.start.0 <= *start && *end <= span.end.0.max(*start), "{:?}", kept.bounds);
+        assert!(span.start <= *start && *end <= span.end.max(*start), "{:?}", told.intervals);
     }
-    let measure: Vec<_> = kept.bounds.iter().filter(|b| b.0 == Phase::Measure).collect();
-    assert_eq!(measure.first().map(|b| b.1), Some(measured.start.0));
-    assert_eq!(measure.last().map(|b| b.2), Some(measured.end.0));
+    let measure: Vec<_> = told.intervals.iter().filter(|it| it.0 == Phase::Measure).collect();
+    assert_eq!(measure.first().map(|it| it.1), Some(measured.start));
+    assert_eq!(measure.last().map(|it| it.2), Some(measured.end));
     assert!(measure.windows(2).all(|pair| pair[0].2 == pair[1].1), "{measure:?}");
 }
 
@@ -56,7 +52,7 @@ fn intervals_are_cut_where_phases_meet() {
 #[test]
 fn a_rate_is_kept_over_producers_and_threads() {
     for (rate, producers, threads) in [(1_000.0, 3, 2), (2.0, 5, 1)] {
-        let (outcome, kept) = run_with(0, 2_000, threads, |group| {
+        let (outcome, told) = run_with(0, 2_000, threads, |group| {
             group.producers.per_destination = producers;
             group.producers.arrivals = common::rate(rate);
         });
@@ -64,7 +60,7 @@ fn a_rate_is_kept_over_producers_and_threads() {
         assert!(totals.sent.abs_diff((2.0 * rate) as u64) <= 1, "{rate}: {totals:?}");
         assert!(totals.sent.abs_diff(sent) <= 1, "{rate}: {sent} of {totals:?}");
         assert_eq!(totals.received, totals.sent, "{rate}");
-        assert_eq!(kept.measured.latencies.histogram(Metric::SEND_DELAY).len(), sent, "{rate}");
+        assert_eq!(told.measured.latencies.histogram(Metric::SEND_DELAY).len(), totals.sent, "{rate}");
     }
 }
 

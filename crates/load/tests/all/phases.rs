@@ -70,7 +70,7 @@ fn played(case: &Case) -> Heard {
     let phases = common::phases(case.warmup, case.measure, 10_000);
     let plan = Plan { groups: vec![group], threads: case.threads, phases, ..Plan::default() };
     let mut heard = Heard::new(broker.fault_log());
-    let outcome = broker.run(&plan, &mut heard).expect("load");
+    let outcome = load::run_in(&broker.world, &plan, &Control::new(), &mut heard).expect("load");
     assert!(outcome.error.is_none(), "{outcome:?}");
     assert_eq!(outcome.unconfirmed, 0, "{outcome:?}");
     heard

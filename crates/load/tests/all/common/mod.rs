@@ -118,17 +118,15 @@ impl load::SliceSink for Deaf {
     fn event(&mut self, _: RunEvent) {}
 }
 
-/// Keeps the measured phase of a load, the bounds of all intervals, and the events.
+/// Keeps the measured phase of a load, and the events.
 #[derive(Default)]
 pub(crate) struct Kept {
     pub(crate) measured: Interval,
-    pub(crate) bounds: Vec<(Phase, u64, u64)>,
     pub(crate) events: Vec<RunEvent>,
 }
 
 impl load::Sink for Kept {
     fn interval(&mut self, merged: &Interval) {
-        self.bounds.push((merged.phase, merged.start.0, merged.end.0));
         if merged.phase == Phase::Measure {
             self.measured.merge(merged);
         }

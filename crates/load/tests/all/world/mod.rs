@@ -23,7 +23,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use load::{Control, Environment, Error, EventLoop, Outcome, Plan, Sink, Sleep, Task, ThreadTime};
+use load::{Environment, EventLoop, Sleep, Task, ThreadTime};
 use measure::{Nanos, Time};
 use testkit::Random;
 
@@ -397,10 +397,6 @@ impl InMemory {
 
     pub(crate) fn fault_log(&self) -> broker::FaultLog {
         self.world.with_broker(self.address, |broker| broker.fault_log())
-    }
-
-    pub(crate) fn run(&self, plan: &Plan, sink: &mut dyn Sink) -> Result<Outcome, Error> {
-        load::run_in(&self.world, plan, &Control::new(), sink)
     }
 }
 

@@ -9,8 +9,8 @@ use super::World;
 pub(crate) struct Told {
     /// All that does not belong to the warm-up.
     pub(crate) measured: Interval,
-    /// Begin, end and sent messages of each interval of the measured phase.
-    pub(crate) intervals: Vec<(Time, Time, u64)>,
+    /// Phase, begin, end and sent messages of each interval.
+    pub(crate) intervals: Vec<(Phase, Time, Time, u64)>,
     pub(crate) events: Vec<RunEvent>,
 }
 
@@ -43,9 +43,7 @@ impl<F: FnOnce(&World, Time)> Sink for Hearing<'_, F> {
         if interval.phase != Phase::Warmup {
             self.told.measured.merge(interval);
         }
-        if interval.phase == Phase::Measure {
-            self.told.intervals.push((interval.start, interval.end, interval.counters.sent));
-        }
+        self.told.intervals.push((interval.phase, interval.start, interval.end, interval.counters.sent));
     }
 
     fn event(&mut self, event: RunEvent) {
