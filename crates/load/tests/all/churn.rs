@@ -43,8 +43,8 @@ fn every_kind_keeps_its_rate_and_ends_every_cycle() {
     {
         let (heard, tally, outcome) = churned(&plan(address, kind, Some(200.0)));
         assert_eq!(outcome.error, None, "{kind:?}");
-        assert_eq!((tally.count("begun"), tally.count("completed")), (200, 200), "{kind:?}");
-        assert_eq!((tally.count("not_begun"), tally.count("failed")), (0, 0));
+        let counts = tally.counts(["begun", "completed", "not_begun", "failed"]);
+        assert_eq!(counts, [200, 200, 0, 0], "{kind:?}");
         assert_eq!(heard.phases, [Phase::Warmup, Phase::Measure, Phase::Drain]);
         // By the time at which they began: on a busy machine some of the warm-up's begin late.
         let begun = heard.warmup.get(metric("begun")) + heard.counts.get(metric("begun"));
@@ -89,10 +89,8 @@ fn without_a_rate_no_cycle_begins_before_the_common_start() {
     let tally = Tally(outcome.tallies["churn"].clone());
     assert!(tally.count("completed") > 100, "{tally:?}");
     assert_eq!(heard.step("cycle").count, tally.count("completed"), "{tally:?}");
-    for key in ["begun", "completed"] {
-        let by_time = heard.counts.get(metric(key));
-        assert_eq!(by_time, tally.count(key), "{key}: {tally:?}");
-    }
+    let by_time = ["begun", "completed"].map(|key| heard.counts.get(metric(key)));
+    assert_eq!(by_time, tally.counts(["begun", "completed"]), "{tally:?}");
 }
 
 /// The last cycle is due a nanosecond before the end: no loop is back in time for it.
@@ -104,8 +102,7 @@ fn a_cycle_that_was_due_before_the_end_begins_where_there_is_room() {
     plan.warmup = Nanos::ZERO;
     plan.measure = Nanos(100_000_001);
     let (heard, tally, _) = churned(&plan);
-    let of = |key| tally.count(key);
-    assert_eq!((of("begun"), of("completed"), of("not_begun")), (11, 11, 0), "{tally:?}");
+    assert_eq!(tally.counts(["begun", "completed", "not_begun"]), [11, 11, 0], "{tally:?}");
     assert_eq!(heard.step("cycle").count, 11, "{tally:?}");
 }
 
@@ -179,14 +176,12 @@ fn resets_in_the_handshake_are_counted_exactly() {
     let (heard, tally, outcome) = churned(&plan);
     assert_eq!(outcome.error, None, "some came through");
     // The first connection only asks whether the broker is there.
-    assert_eq!((tally.count("begun"), tally.count("failed")), (100, 20), "{tally:?}");
-    assert_eq!(tally.count("completed"), 80);
+    assert_eq!(tally.counts(["begun", "failed", "completed"]), [100, 20, 80], "{tally:?}");
     assert_eq!(tally.0.failures.values().sum::<u64>(), 20, "{tally:?}");
     assert_eq!(heard.counts.get(metric("failed")), 20);
     // A reset that comes at once may be all that the loop sees of a connection.
     assert!((80..=100).contains(&heard.step("connect").count));
-    assert_eq!(heard.step("log_in").count, 80);
-    assert_eq!(heard.step("cycle").count, 80);
+    assert_eq!(["log_in", "cycle"].map(|step| heard.step(step).count), [80, 80]);
     assert_eq!(heard.notes.len(), tally.0.failures.len(), "{:?}", heard.notes);
 }
 
@@ -198,9 +193,7 @@ fn the_handshake_of_tls_is_a_step_of_its_own() {
     plan.warmup = Nanos::ZERO;
     plan.endpoint.tls = Some(authority.trusted());
     let (heard, tally, _) = churned(&plan);
-    assert_eq!((tally.count("begun"), tally.count("completed")), (50, 50), "{tally:?}");
-    for step in ["connect", "secure", "log_in", "close"] {
-        assert_eq!(heard.step(step).count, 50, "{step:?}");
-    }
+    assert_eq!(tally.counts(["begun", "completed"]), [50, 50], "{tally:?}");
+    assert_eq!(["connect", "secure", "log_in", "close"].map(|step| heard.step(step).count), [50; 4]);
     assert!(heard.step("secure").p50_ns > 100_000, "it takes some arithmetic");
 }

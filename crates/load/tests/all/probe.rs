@@ -46,6 +46,10 @@ fn probed(plan: &ProbePlan) -> (Heard, Tally, Outcome) {
     (heard, Tally(tally), outcome)
 }
 
+fn counts<const N: usize>(tally: &Tally, keys: [&str; N]) -> [u64; N] {
+    keys.map(|key| tally.count(&format!("probe_{key}")))
+}
+
 /// Serves connections, each on a thread, until the test ends.
 fn serve(work: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
     let (listener, address) = common::listener();
@@ -86,10 +90,8 @@ fn requests_keep_their_times_and_share_connections() {
     let port = serve(|stream| answer(stream, OK, || {}));
     let (heard, tally, outcome) = probed(&ProbePlan { warmup: Nanos::from_millis(200), ..plan(port, 100.0, 1_000) });
     assert_eq!(outcome.error, None);
-    let count = |key: &str| tally.count(&format!("probe_{key}"));
-    assert_eq!((count("begun"), count("completed")), (100, 100), "{tally:?}");
-    assert_eq!((count("failed"), count("not_begun")), (0, 0));
-    assert_eq!(count("bytes"), 100 * OK.len() as u64);
+    let counts = counts(&tally, ["begun", "completed", "failed", "not_begun", "bytes"]);
+    assert_eq!(counts, [100, 100, 0, 0, 100 * OK.len() as u64], "{tally:?}");
     assert_eq!(heard.step("probe_response").count, 100);
     assert!(heard.step("probe_connect").count < 50, "connections are kept");
 }
@@ -190,12 +192,9 @@ fn servers_that_misbehave_are_named_and_cost_bounded_time() {
         let began = Instant::now();
         let (heard, tally, outcome) = probed(&ProbePlan { timeout: Nanos::from_millis(400), ..plan(port, 20.0, 500) });
         assert!(began.elapsed() < Duration::from_secs(3), "{reason}");
-        let count = |key: &str| tally.count(&format!("probe_{key}"));
-        assert_eq!((count("begun"), count("failed")), (10, 10), "{reason}");
-        assert_eq!(count(counted), 10, "{reason}: {tally:?}");
+        assert_eq!(counts(&tally, ["begun", "failed", counted]), [10; 3], "{reason}: {tally:?}");
         let reasons: Vec<&String> = tally.0.failures.keys().collect();
-        let named = reasons.iter().any(|it| it.contains(reason));
-        assert!(named, "{reason}: {reasons:?}");
+        assert!(reasons.iter().any(|it| it.contains(reason)), "{reason}: {reasons:?}");
         let once = |it: &&String| it.matches("127.0.0.1").count() <= 1;
         assert!(reasons.iter().all(once), "the address once: {reasons:?}");
         assert!(outcome.error.is_some(), "{reason}: nothing was answered");
@@ -227,11 +226,9 @@ fn requests_without_an_answer_show_while_they_are_in_flight() {
     let mut heard = InFlight::default();
     let mut outcome = plan.run(&Together::alone(), &Control::new(), &mut heard).expect("it starts");
     let tally = Tally(outcome.tallies.remove(plan.name()).expect("a tally"));
-    let count = |key: &str| tally.count(&format!("probe_{key}"));
     // 15 of 20 had room; they are answered in the drain, and none is left then.
-    assert_eq!((count("in_flight"), count("in_flight_at_end")), (15, 0));
-    assert_eq!(count("begun"), 15);
-    assert_eq!((count("completed"), count("not_begun")), (15, 5), "{tally:?}");
+    let counts = counts(&tally, ["begun", "in_flight", "completed", "in_flight_at_end", "not_begun"]);
+    assert_eq!(counts, [15, 15, 15, 0, 5], "{tally:?}");
     let InFlight(slices) = heard;
     assert!(slices.is_sorted(), "{slices:?}");
     // Also where none begins any more.

@@ -235,6 +235,10 @@ impl Tally {
     pub(crate) fn count(&self, key: &str) -> u64 {
         self.0.counts.get(metric(key))
     }
+
+    pub(crate) fn counts<const N: usize>(&self, keys: [&str; N]) -> [u64; N] {
+        keys.map(|key| self.count(key))
+    }
 }
 
 pub(crate) fn metric(key: &str) -> measure::Metric {

@@ -1,7 +1,7 @@
 //! Reports of a load in a world.
 
 use load::{Control, Error, Outcome, Plan, RunEvent, Silence, Sink};
-use measure::{Interval, Phase, Time};
+use measure::{Counters, Interval, Phase, Time};
 
 use super::World;
 
@@ -9,6 +9,8 @@ use super::World;
 pub(crate) struct Told {
     /// All that does not belong to the warm-up.
     pub(crate) measured: Interval,
+    /// Counters of all phases.
+    pub(crate) counted: Counters,
     /// Phase, begin, end and sent messages of each interval.
     pub(crate) intervals: Vec<(Phase, Time, Time, u64)>,
     pub(crate) events: Vec<RunEvent>,
@@ -43,6 +45,7 @@ impl<F: FnOnce(&World, Time)> Sink for Hearing<'_, F> {
         if interval.phase != Phase::Warmup {
             self.told.measured.merge(interval);
         }
+        self.told.counted.add(&interval.counters);
         self.told.intervals.push((interval.phase, interval.start, interval.end, interval.counters.sent));
     }
 
