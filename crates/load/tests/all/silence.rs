@@ -317,6 +317,42 @@ fn a_stream_does_not_skip_what_came_before_the_start_on_a_connection_that_broke(
     assert!(moments.iter().all(|count| *count > 1), "{moments:?}");
 }
 
+/// When messages came, and when they were answered, where they were.
+type Answers = Arc<Mutex<Vec<(Time, Option<Time>)>>>;
+
+/// Confirms at once, but for messages that hang, and for a time that begins so long after the first message of one of
+/// these sizes.
+fn confirming(
+    after: Nanos,
+    length: Nanos,
+    sizes: &'static [usize],
+    hanging: Vec<u64>,
+    answers: Answers,
+) -> Box<dyn Serve> {
+    let (mut first, mut unanswered) = (None::<Time>, Vec::new());
+    Box::new(move |peer: &mut Peer, asked: Vec<Asked>, now: Time| {
+        let mut answers = answers.lock().expect("answers");
+        for asked in asked {
+            peer.attend(asked);
+            if let Asked::Publish(_) = asked {
+                answers.push((now, None));
+                unanswered.push(answers.len() as u64);
+                if sizes.contains(&peer.published.pop_front().expect("a body").len()) {
+                    first.get_or_insert(now);
+                }
+            }
+        }
+        let since = first.map_or(Nanos::ZERO, |at| now.since(at));
+        if since < after || since >= after + length {
+            for tag in unanswered.drain(..).filter(|tag| !hanging.contains(tag)) {
+                answers[tag as usize - 1].1 = Some(now);
+                peer.server.confirm(1, tag, false);
+            }
+        }
+        Some(ms(1))
+    })
+}
+
 const RATES: [(f64, usize); 2] = [(1_000.0, 100), (200.0, 200)];
 
 /// Two groups at different rates, told apart by the length of their messages. From some moment after its first
@@ -338,33 +374,6 @@ impl TwoRates {
             length: ms(150 + random.below(500)),
             pace: Pace::random(random),
         }
-    }
-
-    /// Confirms at once, but for its time of silence.
-    fn serve(self) -> Box<dyn Serve> {
-        let (mut first, mut tags) = (None::<Time>, 0);
-        let mut unanswered = Vec::new();
-        Box::new(move |peer: &mut Peer, asked: Vec<Asked>, now: Time| {
-            for asked in asked {
-                peer.attend(asked);
-                if let Asked::Publish(channel) = asked {
-                    tags += 1;
-                    unanswered.push((channel, tags));
-                    let body = peer.published.pop_front().expect("a body");
-                    if self.silent.contains(&body.len()) {
-                        first.get_or_insert(now);
-                    }
-                }
-            }
-            let since = first.map_or(Nanos::ZERO, |at| now.since(at));
-            let end = Nanos(self.after.0 + self.length.0);
-            if since < self.after || since >= end {
-                for (channel, tag) in unanswered.drain(..) {
-                    peer.server.confirm(channel, tag, false);
-                }
-            }
-            Some(ms(1))
-        })
     }
 
     fn plan(self, address: SocketAddr) -> Plan {
@@ -393,7 +402,9 @@ impl TwoRates {
 
     fn problem(self, seed: u64) -> Option<String> {
         let world = World::new(seed, self.pace);
-        let address = world.peer(beating(0), move |_| self.serve());
+        let Self { silent, after, length, .. } = self;
+        let address =
+            world.peer(beating(0), move |_| confirming(after, length, silent, Vec::new(), Answers::default()));
         let (outcome, told) = world.run_to_end(&self.plan(address), |_, _| ());
         let measured = outcome.phases.iter().filter(|it| it.phase == Phase::Measure);
         let end = measured.map(|it| it.end).max().expect("a measured phase");
@@ -419,9 +430,6 @@ struct Sparse {
     pace: Pace,
 }
 
-/// When messages came, and when they were answered, where they were.
-type Answers = Arc<Mutex<Vec<(Time, Option<Time>)>>>;
-
 impl Sparse {
     fn random(seed: u64) -> Self {
         let random = &mut Random::new(seed);
@@ -436,31 +444,6 @@ impl Sparse {
         }
     }
 
-    fn serve(&self, answers: Answers) -> Box<dyn Serve> {
-        let (scene, mut first) = (self.clone(), None::<Time>);
-        Box::new(move |peer: &mut Peer, asked: Vec<Asked>, now: Time| {
-            let mut answers = answers.lock().expect("answers");
-            for asked in asked {
-                peer.attend(asked);
-                if let Asked::Publish(_) = asked {
-                    first.get_or_insert(now);
-                    answers.push((now, None));
-                }
-            }
-            let since = first.map_or(Nanos::ZERO, |at| now.since(at));
-            let end = Nanos(scene.after.0 + scene.length.0);
-            if since < scene.after || since >= end {
-                for (tag, (_, answer)) in (1..).zip(answers.iter_mut()) {
-                    if answer.is_none() && !scene.hanging.contains(&tag) {
-                        *answer = Some(now);
-                        peer.server.confirm(1, tag, false);
-                    }
-                }
-            }
-            Some(ms(1))
-        })
-    }
-
     /// One for what waited through the broker's silence, and one where the last two or more hang.
     fn problem(&self, seed: u64) -> Option<String> {
         let world = World::new(seed, self.pace);
@@ -468,13 +451,14 @@ impl Sparse {
         let (scene, seen) = (self.clone(), Arc::clone(&answers));
         let address = world.peer(beating(0), move |number| match number {
             0 => polite(),
-            _ => scene.serve(Arc::clone(&seen)),
+            _ => confirming(scene.after, scene.length, &[100], scene.hanging.clone(), Arc::clone(&seen)),
         });
         let mut plan = plan(address, 3_000);
         let group = &mut plan.groups[0];
         group.consumers.per_destination = 0;
         group.producers.per_destination = 1;
         group.producers.arrivals = common::rate(self.rate);
+        group.producers.sizes = 100.into();
         group.producers.max_pending = 20;
         let (_, told) = world.run_to_end(&plan, |_, _| ());
         let answers = answers.lock().expect("answers").clone();
