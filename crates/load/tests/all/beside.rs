@@ -80,16 +80,13 @@ fn churn(broker: SocketAddr) -> ChurnPlan {
 
 /// Passes the first connection on, and tells of the others, which hear nothing.
 fn serves_the_first(broker: SocketAddr) -> (SocketAddr, Receiver<()>) {
-    let (listener, address) = common::listener();
     let (tell, told) = channel();
-    thread::spawn(move || {
-        let mut silent = Vec::new();
-        for (number, near) in listener.incoming().flatten().enumerate() {
-            if number > 0 {
-                silent.push(near);
-                let _ = tell.send(());
-                continue;
-            }
+    let mut silent = Vec::new();
+    let address = common::serve(move |number, near| {
+        if number > 0 {
+            silent.push(near);
+            let _ = tell.send(());
+        } else {
             common::pass_on(near, TcpStream::connect(broker).expect("the broker"));
         }
     });

@@ -4,7 +4,6 @@ use crate::common;
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Heard, Tally, metric};
@@ -151,20 +150,15 @@ fn what_cannot_start_says_why_and_what_hangs_ends() {
 /// Stands before a broker: from the second connection on it resets every fifth one as soon as the
 /// client has said which protocol it speaks.
 fn resets_every_fifth(broker: SocketAddr) -> SocketAddr {
-    let (listener, address) = common::listener();
-    thread::spawn(move || {
-        for (number, client) in listener.incoming().flatten().enumerate() {
-            if number % 5 == 1 {
-                let mut header = [0; 8];
-                (&client).read_exact(&mut header).expect("the protocol header");
-                let zero = Some(Duration::ZERO);
-                rustix::net::sockopt::set_socket_linger(&client, zero).expect("linger");
-                continue;
-            }
+    common::serve(move |number, client| {
+        if number % 5 == 1 {
+            let mut header = [0; 8];
+            (&client).read_exact(&mut header).expect("the protocol header");
+            rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).expect("linger");
+        } else {
             common::pass_on(client, TcpStream::connect(broker).expect("the broker"));
         }
-    });
-    address
+    })
 }
 
 #[test]

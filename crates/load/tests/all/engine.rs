@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use load::{Ack, Control, Destination, Group, Guarantee, Outcome, Plan};
@@ -94,17 +93,12 @@ fn stopping_ends_in_order_with_nothing_under_way() {
 
 /// A server that answers each connection with the same bytes, then says nothing more.
 fn scripted(answer: &'static [u8]) -> SocketAddr {
-    let (listener, address) = common::listener();
-    thread::spawn(move || {
-        let mut open = Vec::new();
-        for stream in listener.incoming().flatten() {
-            let mut stream = stream;
-            let _ = stream.read(&mut [0; 8]);
-            let _ = stream.write_all(answer);
-            open.push(stream);
-        }
-    });
-    address
+    let mut open = Vec::new();
+    common::serve(move |_, mut stream| {
+        let _ = stream.read(&mut [0; 8]);
+        let _ = stream.write_all(answer);
+        open.push(stream);
+    })
 }
 
 #[test]

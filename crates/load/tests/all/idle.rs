@@ -55,18 +55,14 @@ fn connections_that_stay_live_longer_than_their_heartbeat() {
 /// Passes on what the client says, and never stops saying something itself: heartbeats, as fast as
 /// the line takes them, from the login on.
 fn never_quiet(broker: SocketAddr) -> SocketAddr {
-    let (listener, address) = common::listener();
-    thread::spawn(move || {
-        // The first connection only asks whether the broker is there.
-        for (number, client) in listener.incoming().flatten().enumerate() {
-            let server = TcpStream::connect(broker).expect("the broker");
-            let (mut from, mut to) = (client.try_clone().expect("clone"), server);
-            let mut back = to.try_clone().expect("clone");
-            thread::spawn(move || std::io::copy(&mut from, &mut to));
-            thread::spawn(move || flood(&mut back, client, number > 0));
-        }
-    });
-    address
+    // The first connection only asks whether the broker is there.
+    common::serve(move |number, client| {
+        let server = TcpStream::connect(broker).expect("the broker");
+        let (mut from, mut to) = (client.try_clone().expect("clone"), server);
+        let mut back = to.try_clone().expect("clone");
+        thread::spawn(move || std::io::copy(&mut from, &mut to));
+        thread::spawn(move || flood(&mut back, client, number > 0));
+    })
 }
 
 /// Whole frames from the broker, and heartbeats in between.

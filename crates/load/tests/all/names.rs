@@ -45,14 +45,11 @@ fn loaded(plan: &Plan) -> (Outcome, u64) {
 }
 
 fn front(to: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>) {
-    let (listener, address) = common::listener();
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);
-    thread::spawn(move || {
-        for client in listener.incoming().flatten() {
-            counted.fetch_add(1, Ordering::Relaxed);
-            common::pass_on(client, TcpStream::connect(to).expect("the broker"));
-        }
+    let address = common::serve(move |_, client| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        common::pass_on(client, TcpStream::connect(to).expect("the broker"));
     });
     (address, count)
 }

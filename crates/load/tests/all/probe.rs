@@ -52,13 +52,10 @@ fn counts<const N: usize>(tally: &Tally, keys: [&str; N]) -> [u64; N] {
 
 /// Serves connections, each on a thread, until the test ends.
 fn serve(work: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
-    let (listener, address) = common::listener();
     let work = Arc::new(work);
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let work = Arc::clone(&work);
-            thread::spawn(move || work(stream));
-        }
+    let address = common::serve(move |_, stream| {
+        let work = Arc::clone(&work);
+        thread::spawn(move || work(stream));
     });
     address.port()
 }

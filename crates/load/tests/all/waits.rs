@@ -91,17 +91,13 @@ fn a_broker_that_does_not_read_fills_the_sockets() {
 
 /// Lets the log-in pass, and 64 KiB more of each connection; then it reads no further.
 fn stalling_proxy(upstream: SocketAddr) -> SocketAddr {
-    let (listener, address) = common::listener();
-    thread::spawn(move || {
-        for client in listener.incoming().flatten() {
-            let broker = std::net::TcpStream::connect(upstream).expect("broker");
-            let (mut from, mut to) = (client.try_clone().expect("clone"), broker.try_clone().expect("clone"));
-            thread::spawn(move || std::io::copy(&mut (&mut from).take(65_536), &mut to));
-            let (mut from, mut to) = (broker, client);
-            thread::spawn(move || std::io::copy(&mut from, &mut to));
-        }
-    });
-    address
+    common::serve(move |_, client| {
+        let broker = std::net::TcpStream::connect(upstream).expect("broker");
+        let (mut from, mut to) = (client.try_clone().expect("clone"), broker.try_clone().expect("clone"));
+        thread::spawn(move || std::io::copy(&mut (&mut from).take(65_536), &mut to));
+        let (mut from, mut to) = (broker, client);
+        thread::spawn(move || std::io::copy(&mut from, &mut to));
+    })
 }
 
 #[test]

@@ -267,6 +267,17 @@ pub(crate) fn listener() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
+/// Shows each connection to a free port of the loopback, with its number.
+pub(crate) fn serve(mut each: impl FnMut(usize, TcpStream) + Send + 'static) -> SocketAddr {
+    let (listener, address) = listener();
+    std::thread::spawn(move || {
+        for (number, stream) in listener.incoming().flatten().enumerate() {
+            each(number, stream);
+        }
+    });
+    address
+}
+
 /// Passes on what the two sides say, and their ends.
 pub(crate) fn pass_on(client: TcpStream, server: TcpStream) {
     for (from, to) in [(client.try_clone(), server.try_clone()), (Ok(server), Ok(client))] {
