@@ -64,8 +64,7 @@ fn every_kind_keeps_its_rate_and_ends_every_cycle() {
 #[test]
 fn without_a_rate_one_cycle_follows_the_other() {
     let broker = common::embedded();
-    let mut plan = plan(broker.local_addr(), ChurnKind::Channels, None);
-    plan.most_open = 4;
+    let plan = ChurnPlan { most_open: 4, ..plan(broker.local_addr(), ChurnKind::Channels, None) };
     let (heard, tally, _) = churned(&plan);
     assert!(tally.count("completed") > 1_000, "{tally:?}");
     assert_eq!(tally.count("begun"), tally.count("completed"), "the drain waits for all");
@@ -77,10 +76,8 @@ fn without_a_rate_one_cycle_follows_the_other() {
 #[test]
 fn without_a_rate_no_cycle_begins_before_the_common_start() {
     let broker = common::embedded();
-    let mut plan = plan(broker.local_addr(), ChurnKind::Channels, None);
-    plan.most_open = 4;
-    plan.warmup = Nanos::ZERO;
-    plan.measure = Nanos::from_millis(300);
+    let plan = plan(broker.local_addr(), ChurnKind::Channels, None);
+    let plan = ChurnPlan { most_open: 4, warmup: Nanos::ZERO, measure: Nanos::from_millis(300), ..plan };
     let together = Together::of(2);
     together.ready();
     let mut heard = Heard::default();
@@ -96,11 +93,8 @@ fn without_a_rate_no_cycle_begins_before_the_common_start() {
 #[test]
 fn a_cycle_that_was_due_before_the_end_begins_where_there_is_room() {
     let broker = common::embedded();
-    let address = broker.local_addr();
-    let mut plan = plan(address, ChurnKind::Channels, Some(100.0));
-    plan.warmup = Nanos::ZERO;
-    plan.measure = Nanos(100_000_001);
-    let (heard, tally, _) = churned(&plan);
+    let plan = plan(broker.local_addr(), ChurnKind::Channels, Some(100.0));
+    let (heard, tally, _) = churned(&ChurnPlan { warmup: Nanos::ZERO, measure: Nanos(100_000_001), ..plan });
     assert_eq!(tally.counts(["begun", "completed", "not_begun"]), [11, 11, 0], "{tally:?}");
     assert_eq!(heard.step("cycle").count, 11, "{tally:?}");
 }
@@ -108,10 +102,8 @@ fn a_cycle_that_was_due_before_the_end_begins_where_there_is_room() {
 #[test]
 fn latency_counts_from_the_time_that_a_cycle_was_due() {
     let broker = common::embedded();
-    let mut plan = plan(broker.local_addr(), ChurnKind::Connections, Some(500_000.0));
-    plan.most_open = 1;
-    plan.warmup = Nanos::ZERO;
-    plan.measure = Nanos::from_millis(600);
+    let plan = plan(broker.local_addr(), ChurnKind::Connections, Some(500_000.0));
+    let plan = ChurnPlan { most_open: 1, warmup: Nanos::ZERO, measure: Nanos::from_millis(600), ..plan };
     let (mut heard, tally, outcome) = churned(&plan);
     assert!(tally.count("late") * 10 > tally.count("begun") * 9, "{tally:?}");
     // Every cycle that was due is accounted for.
@@ -141,9 +133,8 @@ fn what_cannot_start_says_why_and_what_hangs_ends() {
     assert!(matches!(error, Error::TimedOut { .. }), "{error}");
     assert!(since.elapsed() < Duration::from_secs(10));
 
-    let mut plan = plan(address, ChurnKind::Queues, None);
-    plan.most_open = 0;
-    let error = common::churned(&plan, &mut Heard::default()).expect_err("no room");
+    let closed = ChurnPlan { most_open: 0, ..nothing };
+    let error = common::churned(&closed, &mut Heard::default()).expect_err("no room");
     assert!(error.is_usage() && &*error.problem().about == "churn.max-open");
 }
 
@@ -165,8 +156,7 @@ fn resets_every_fifth(broker: SocketAddr) -> SocketAddr {
 fn resets_in_the_handshake_are_counted_exactly() {
     let broker = common::embedded();
     let address = resets_every_fifth(broker.local_addr());
-    let mut plan = plan(address, ChurnKind::Connections, Some(100.0));
-    plan.warmup = Nanos::ZERO;
+    let plan = ChurnPlan { warmup: Nanos::ZERO, ..plan(address, ChurnKind::Connections, Some(100.0)) };
     let (heard, tally, outcome) = churned(&plan);
     assert_eq!(outcome.error, None, "some came through");
     // The first connection only asks whether the broker is there.

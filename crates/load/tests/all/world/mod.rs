@@ -231,26 +231,26 @@ impl World {
 
     /// Looks into, or changes, the embedded broker at an address.
     pub(crate) fn with_broker<T>(&self, address: SocketAddr, look: impl FnOnce(&mut broker::InMemory) -> T) -> T {
-        let mut state = self.state();
-        match &mut state.hosts[host_of(address).expect("a host")].kind {
+        self.with_host(address, |host| match &mut host.kind {
             Kind::Broker(broker) => look(broker),
             Kind::Peer(..) => panic!("no embedded broker"),
-        }
+        })
+    }
+
+    fn with_host<T>(&self, address: SocketAddr, change: impl FnOnce(&mut Host) -> T) -> T {
+        change(&mut self.state().hosts[host_of(address).expect("a host")])
     }
 
     /// In place of a broker comes a new one, which knows nothing: all connections end.
     pub(crate) fn restart_broker(&self, address: SocketAddr, config: broker::Config) {
         self.cut(Nanos::ZERO);
         let broker = broker::InMemory::new(config, self.time());
-        let mut state = self.state();
-        let host = &mut state.hosts[host_of(address).expect("a host")];
-        host.kind = Kind::Broker(Box::new(broker));
-        host.is_away = false;
+        self.with_host(address, |host| (host.kind, host.is_away) = (Kind::Broker(Box::new(broker)), false));
     }
 
     /// From now on connects are refused, or not any more.
     pub(crate) fn keep_away(&self, address: SocketAddr, is_away: bool) {
-        self.state().hosts[host_of(address).expect("a host")].is_away = is_away;
+        self.with_host(address, |host| host.is_away = is_away);
     }
 
     /// Cuts all connections; brokers notice after so long.
@@ -270,9 +270,7 @@ impl World {
     }
 
     pub(crate) fn stop_host(&self, address: SocketAddr, until: Time) {
-        let mut state = self.state();
-        let host = &mut state.hosts[host_of(address).expect("a host")];
-        host.free_at = host.free_at.max(until);
+        self.with_host(address, |host| host.free_at = host.free_at.max(until));
     }
 
     /// The load's loops, and its coordinator, do nothing until then.
