@@ -51,7 +51,6 @@ pub(in crate::engine) fn producers_of<S>(assignment: &Assignment<S>) -> impl Ite
     })
 }
 
-/// By producer: deliveries of each of its messages.
 fn expected_of(plan: &Plan) -> Vec<u64> {
     producers_of(&assigned(plan)).map(|it| it.expected_deliveries).collect()
 }

@@ -11,7 +11,6 @@ fn at(ms: u64) -> Time {
     Time(SECOND + ms * MS)
 }
 
-/// A thread's series and where its intervals arrive.
 struct Thread {
     series: Series,
     reports: Receiver<Report>,

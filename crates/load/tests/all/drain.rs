@@ -444,31 +444,31 @@ fn copies_do_not_stand_for_what_is_still_to_come() {
     assert_eq!((outcome.totals.sent, outcome.totals.received), (100, 200), "{outcome:?}");
 }
 
-fn losing(channel_max: u16) -> Config {
-    let faults = vec![Fault { count: Some(7), ..Fault::new(FaultKind::Lose) }];
-    Config { channel_max, faults, ..Config::default() }
-}
-
 /// A connection asks its own queue on a channel beside the load's. Where the broker allows none, it is not lost.
-#[test]
-fn a_connection_without_a_free_channel_asks_no_queue() {
-    for channel_max in [1, 2] {
-        let (world, mut plan) = scene(losing(channel_max), 1_000.0);
-        exclusive(&mut plan.groups[0]);
-        let outcome = assert_lost(&world, &plan, &format!("{channel_max} channels"), |_| 7);
-        assert_eq!(common::lost_connections(&outcome), 0, "{outcome:?}");
-    }
-}
-
 /// A queue without a count (a topic's own, an exclusive one) is known to be empty when its consumer has answered,
 /// however many deliveries it has acknowledged before.
 #[test]
-fn what_a_topic_loses_is_lost_and_nobody_waits_for_it() {
-    for (ack, prefetch) in [(Ack::Every(1), 5), (Ack::Every(10), 50), (Ack::Auto, 0)] {
-        let (world, mut plan) = scene(losing(Config::default().channel_max), 1_000.0);
-        let group = &mut plan.groups[0];
-        group.destinations = vec![Destination::topic("drained")];
-        (group.consumers.ack, group.consumers.prefetch) = (ack, prefetch);
-        assert_lost(&world, &plan, &format!("{ack:?}"), |_| 7);
+fn what_a_queue_without_a_count_loses_is_lost_and_nobody_waits_for_it() {
+    let topic = |ack: Ack, prefetch: u16| {
+        move |group: &mut Group| {
+            group.destinations = vec![Destination::topic("drained")];
+            (group.consumers.ack, group.consumers.prefetch) = (ack, prefetch);
+        }
+    };
+    let (each, ten, none) = (topic(Ack::Every(1), 5), topic(Ack::Every(10), 50), topic(Ack::Auto, 0));
+    let most = Config::default().channel_max;
+    let cases: [(u16, Adapt<'_>); 5] = [
+        (1, ("exclusive", &exclusive)),
+        (2, ("exclusive", &exclusive)),
+        (most, ("acknowledged one by one", &each)),
+        (most, ("acknowledged by ten", &ten)),
+        (most, ("not acknowledged", &none)),
+    ];
+    for (channel_max, (what, adapt)) in cases {
+        let faults = vec![Fault { count: Some(7), ..Fault::new(FaultKind::Lose) }];
+        let (world, mut plan) = scene(Config { channel_max, faults, ..Config::default() }, 1_000.0);
+        adapt(&mut plan.groups[0]);
+        let outcome = assert_lost(&world, &plan, &format!("{what}, {channel_max} channels"), |_| 7);
+        assert_eq!(common::lost_connections(&outcome), 0, "{what}: {outcome:?}");
     }
 }

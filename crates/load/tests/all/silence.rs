@@ -102,7 +102,6 @@ fn a_consumer_with_a_full_backlog_does_not_take_its_own_pause_for_the_brokers() 
     assert_eq!(received, 2, "one each two seconds");
 }
 
-/// Does not read for a while, and blocks its publishers meanwhile.
 fn deaf_and_blocking() -> Box<dyn Serve> {
     // Since when it does not read, whether it has said so, and how much was published.
     let (mut since, mut has_said, mut published) = (None::<Time>, false, 0);

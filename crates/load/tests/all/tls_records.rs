@@ -23,7 +23,6 @@ struct Chains {
 
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// A chain for 127.0.0.1 that is about so long.
 fn identity(authority: &Authority, bytes: usize) -> Identity {
     let (certificate, key) = authority.issue_long(&["127.0.0.1"], bytes);
     let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(certificate).expect("a file").collect();

@@ -26,7 +26,6 @@ struct Rig {
     producers: usize,
     receivers: usize,
     loops: Vec<ThreadLedger>,
-    /// Each with its loop.
     consumers: Vec<(usize, Consumer)>,
     batches: Vec<LedgerBatch>,
     sent: SentCounts,
@@ -91,7 +90,6 @@ impl Rig {
         }
     }
 
-    /// A message as its producer sends it.
     fn body(&self, producer: usize, sequence: u64) -> Vec<u8> {
         let mut body = vec![payload::FILLER; self.size];
         let time = self.now;

@@ -74,7 +74,6 @@ impl Authority {
         TlsListener { listen: "127.0.0.1:0".parse().expect("address"), tls: ServerTls { identity, clients } }
     }
 
-    /// Clients with this authority's certificates.
     pub(crate) fn clients(&self, required: bool) -> ClientCertificates {
         ClientCertificates { authorities: self.file("ca"), required }
     }
@@ -118,7 +117,6 @@ impl load::SliceSink for Deaf {
     fn event(&mut self, _: RunEvent) {}
 }
 
-/// Keeps the measured phase of a load, and the events.
 #[derive(Default)]
 pub(crate) struct Kept {
     pub(crate) measured: Interval,
@@ -185,7 +183,6 @@ impl Heard {
     }
 }
 
-/// Runs a load that nothing disturbs.
 pub(crate) fn run(plan: &Plan) -> Outcome {
     let outcome = load::run(plan, &load::Control::new(), &mut Deaf).expect("the load starts");
     assert!(outcome.error.is_none(), "{outcome:?}");
@@ -198,18 +195,15 @@ pub(crate) fn phases(warmup: u64, measure: u64, drain: u64) -> Phases {
     Phases::new(ms(warmup), ms(measure), ms(drain))
 }
 
-/// A plan of one group, measured for so many milliseconds.
 pub(crate) fn measured(group: Group, ms: u64) -> Plan {
     Plan { groups: vec![group], phases: phases(0, ms, 10_000), ..Plan::default() }
 }
 
-/// Reconnects after this many milliseconds.
 pub(crate) fn reconnect(ms: u64) -> Option<ReconnectPolicy> {
     let wait = Nanos::from_millis(ms);
     Some(ReconnectPolicy { min: wait, max: wait })
 }
 
-/// Work of this length for each message.
 pub(crate) fn work(time: Nanos) -> ServiceTime {
     ServiceTime { latency: vec![LatencyStep::constant(time)], ..ServiceTime::default() }
 }
@@ -227,7 +221,6 @@ pub(crate) fn churned(plan: &ChurnPlan, sink: &mut dyn load::SliceSink) -> Resul
     Ok((Tally(tally), outcome))
 }
 
-/// Tally of cycles, by the keys of the metrics.
 #[derive(Debug)]
 pub(crate) struct Tally(pub(crate) load::OperationTally);
 
@@ -289,7 +282,6 @@ pub(crate) fn pass_on(client: TcpStream, server: TcpStream) {
     }
 }
 
-/// A group of so many producers and consumers with one destination.
 pub(crate) fn group(broker: SocketAddr, destination: Destination, clients: (usize, usize)) -> Group {
     let mut group = Group::new(Endpoint::new("127.0.0.1", broker.port()), vec![destination]);
     (group.producers.per_destination, group.consumers.per_destination) = clients;
@@ -300,7 +292,6 @@ pub(crate) fn rate(per_second: f64) -> ArrivalProcess {
     Rate::per_second(per_second).expect("a rate").into()
 }
 
-/// A group with the destinations that these texts name.
 pub(crate) fn group_to(broker: &broker::Running, destinations: &[&str], clients: (usize, usize)) -> Group {
     let mut group = group(broker.local_addr(), Destination::queue("none"), clients);
     group.destinations = destinations.iter().map(|text| Destination::parse(text).expect("destination")).collect();

@@ -25,7 +25,6 @@ const BOUNDS: Bounds = Bounds {
     earlier: 100,
 };
 
-/// A disturbance of the load, with milliseconds.
 #[derive(Clone, Copy, Debug)]
 enum Blow {
     /// Cuts all connections; the broker notices after this many milliseconds.
@@ -36,7 +35,6 @@ enum Blow {
     Hold(u64),
     /// Nothing passes on every other connection for this long, and then all are cut.
     Break(u64),
-    /// The broker does not run.
     StopBroker(u64),
     /// No thread of the load runs, …
     StopLoad(u64),

@@ -6,7 +6,6 @@ use std::io;
 use load::Readiness;
 use measure::{Nanos, Time};
 
-/// How a direction of a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// Bytes sent before still arrive.
@@ -15,10 +14,8 @@ pub(super) enum End {
     Reset,
 }
 
-/// Bytes that go one way.
 #[derive(Debug, Default)]
 pub(super) struct Pipe {
-    /// Pieces, and when each arrives.
     pieces: VecDeque<(Time, Vec<u8>)>,
     /// Bytes taken off the first piece.
     taken: usize,

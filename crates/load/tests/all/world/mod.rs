@@ -32,7 +32,6 @@ use self::link::Link;
 use self::stream::{Events, Poll};
 pub(crate) use self::told::Told;
 
-/// When every world begins.
 const BEGINNING: Time = Time(1_000_000_000);
 /// The time that a scene may take, …
 const MOST_TIME: Nanos = Nanos(600 * 1_000_000_000);
@@ -45,7 +44,6 @@ pub(crate) struct Pace {
     /// Duration of an event loop's step, in nanoseconds.
     pub(crate) loop_ns: (u64, u64),
     pub(crate) host_ns: (u64, u64),
-    /// How long bytes travel.
     pub(crate) travel_ns: (u64, u64),
     /// Bytes that a connection holds in each direction.
     pub(crate) buffer: usize,
@@ -101,7 +99,6 @@ struct State {
     polls: Vec<PollSlot>,
     links: Vec<Link>,
     hosts: Vec<Host>,
-    /// Actions of a scene, with their times.
     actions: Vec<(Time, Action)>,
     /// The loop that tells what it waits for.
     begins_wait: Option<usize>,
@@ -248,7 +245,6 @@ impl World {
         self.with_host(address, |host| (host.kind, host.is_away) = (Kind::Broker(Box::new(broker)), false));
     }
 
-    /// From now on connects are refused, or not any more.
     pub(crate) fn keep_away(&self, address: SocketAddr, is_away: bool) {
         self.with_host(address, |host| host.is_away = is_away);
     }
@@ -471,7 +467,6 @@ impl State {
         assert!(time < BEGINNING + MOST_TIME, "the load never ends: {time:?}");
     }
 
-    /// When a poll has something to tell.
     fn polls_ready_at(&self, poll: usize) -> Time {
         if self.polls[poll].is_woken {
             return Time(0);
@@ -516,7 +511,6 @@ impl Environment for World {
         self.time()
     }
 
-    /// In September 2001.
     fn wall_offset(&self) -> u64 {
         1_000_000_000_000_000_000
     }

@@ -19,7 +19,6 @@ pub(crate) enum Asked {
         multiple: bool,
     },
     Publish(u16),
-    /// The connection is over.
     Gone,
 }
 
@@ -28,7 +27,6 @@ pub(crate) struct Peer {
     pub(crate) server: Server,
     /// Where the stream consumers of this connection asked to begin, as numbers.
     pub(crate) offsets: Vec<Option<i64>>,
-    /// The bodies that this connection has published.
     pub(crate) published: VecDeque<Vec<u8>>,
     /// Writes in pieces of up to this many bytes; 0 for all at once.
     pub(crate) dribble: usize,
@@ -120,7 +118,6 @@ impl Peer {
     }
 }
 
-/// A peer's behaviour on one connection.
 pub(crate) trait Serve: Send {
     /// Hears what the client wants, and tells after how long it is to be called again where nothing comes;
     /// `None` ends the connection.
@@ -133,10 +130,8 @@ impl<F: FnMut(&mut Peer, Vec<Asked>, Time) -> Option<Nanos> + Send> Serve for F 
     }
 }
 
-/// Nothing to do of itself.
 pub(crate) const IDLE: Nanos = Nanos::from_millis(100);
 
-/// Answers everything.
 pub(crate) fn polite() -> Box<dyn Serve> {
     Box::new(|peer: &mut Peer, asked: Vec<Asked>, _: Time| {
         for asked in asked {
@@ -203,7 +198,6 @@ impl PeerConnection {
         self.peer.resets
     }
 
-    /// Bytes that wait to be written.
     pub(super) fn output(&self) -> usize {
         self.peer.server.pending_output().len()
     }
