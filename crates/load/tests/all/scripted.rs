@@ -31,19 +31,8 @@ enum Blow {
     Unsolicited(&'static str),
 }
 
-const UNSOLICITED: [&str; 11] = [
-    "basic.cancel",
-    "basic.consume",
-    "basic.qos",
-    "channel.open",
-    "queue.declare",
-    "queue.bind",
-    "confirm.select",
-    "tx.select",
-    "tx.commit",
-    "basic.get",
-    "basic.publish",
-];
+const UNSOLICITED: &str = "basic.cancel basic.consume basic.qos channel.open queue.declare queue.bind confirm.select \
+                           tx.select tx.commit basic.get basic.publish";
 
 #[derive(Clone, Debug)]
 struct Script {
@@ -67,8 +56,9 @@ struct Script {
 impl Script {
     fn random(seed: u64) -> Self {
         let random = &mut Random::new(seed);
+        let unsolicited: Vec<&str> = UNSOLICITED.split(' ').collect();
         let blow = match random.below(5) {
-            0 => Blow::Unsolicited(random.of(&UNSOLICITED)),
+            0 => Blow::Unsolicited(random.of(&unsolicited)),
             1 | 2 => Blow::Cut,
             _ => Blow::None,
         };
