@@ -85,7 +85,7 @@ fn stopping_ends_in_order_with_nothing_under_way() {
         world.at(start + Nanos::from_millis(50), move |_| stopper.stop());
     });
     let (outcome, took) = (outcome.expect("the load starts"), world.time().since(begin));
-    assert!(took < Nanos::SECOND, "{took:?}");
+    assert!(took < Nanos::from_millis(3_000), "{took:?}");
     assert!(outcome.interrupted && outcome.error.is_none(), "{outcome:?}");
     assert!(outcome.totals.sent > 100, "{outcome:?}");
     assert_eq!(outcome.totals.received, outcome.totals.sent);

@@ -119,11 +119,8 @@ fn connections_that_stay_tell_of_a_renewed_token() {
     let mut plan = plan(broker.local_addr(), ChurnKind::Channels, 20.0, 1_500);
     let token = Token::new("guest");
     plan.endpoint.token = Some(token.clone());
-    let renewal = thread::spawn(move || {
-        thread::sleep(std::time::Duration::from_millis(700));
-        // What the broker refuses shows that it was told.
-        token.renew("another");
-    });
+    // What the broker refuses shows that it was told.
+    let renewal = common::after(700, move || token.renew("another"));
     let (_, outcome) = churned(&plan).expect("it starts");
     renewal.join().expect("renewed");
     let error = outcome.error.expect("the broker was told").to_string();

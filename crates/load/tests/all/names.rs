@@ -90,8 +90,7 @@ fn a_reconnect_follows_the_name_to_another_machine() {
     let mut prepared = plan(Endpoint::new("127.0.0.1", after.local_addr().port()), 50);
     prepared.groups[0].queues.delete = false;
     loaded(&prepared);
-    let outage = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(800));
+    let outage = common::after(800, move || {
         *now_at.lock().expect("lock") = there;
         drop(before);
     });

@@ -4,6 +4,8 @@
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use broker::{ClientCertificates, Identity, ServerTls, TlsListener};
 use load::scenario::churn::{ChurnKind, ChurnPlan};
@@ -258,6 +260,13 @@ pub(crate) fn listener() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     let address = listener.local_addr().expect("address");
     (listener, address)
+}
+
+pub(crate) fn after(ms: u64, act: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(ms));
+        act();
+    })
 }
 
 /// Shows each connection to a free port of the loopback, with its number.
