@@ -13,20 +13,16 @@ fn plan(threads: usize, destinations: usize, producers: usize, consumers: usize)
 
 /// Every group at a broker of its own.
 fn assigned(plan: &Plan) -> Assignment<ChannelSpec> {
-    assigned_to(plan, 1..)
+    assigned_to(plan, 1.., "")
 }
 
 /// All groups at one broker.
 pub(in crate::engine) fn assigned_together(plan: &Plan) -> Assignment<ChannelSpec> {
-    assigned_to(plan, std::iter::repeat(1))
-}
-
-fn assigned_to(plan: &Plan, ports: impl Iterator<Item = u16>) -> Assignment<ChannelSpec> {
-    assigned_to_named(plan, ports, "")
+    assigned_to(plan, std::iter::repeat(1), "")
 }
 
 /// With brokers that all call their cluster this.
-fn assigned_to_named(plan: &Plan, ports: impl Iterator<Item = u16>, name: &str) -> Assignment<ChannelSpec> {
+fn assigned_to(plan: &Plan, ports: impl Iterator<Item = u16>, name: &str) -> Assignment<ChannelSpec> {
     let node = |port: u16, group: &Group| -> Nodes {
         let at = Endpoint::new("127.0.0.1", port);
         let addresses = Addresses::of(&System, &at, Nanos::SECOND, &Control::new()).unwrap();
@@ -55,7 +51,6 @@ pub(in crate::engine) fn producers_of<S>(assignment: &Assignment<S>) -> impl Ite
     })
 }
 
-/// By producer: deliveries of each of its messages.
 fn expected_of(plan: &Plan) -> Vec<u64> {
     producers_of(&assigned(plan)).map(|it| it.expected_deliveries).collect()
 }
@@ -71,7 +66,7 @@ fn topics_of_brokers_that_call_themselves_the_same_have_no_ledger() {
         Plan { groups: vec![group.clone(), group], ..Plan::default() }
     };
     let ledger = |destination: &Destination, ports: [u16; 2], name: &str| {
-        let assignment = assigned_to_named(&of(destination), ports.into_iter(), name);
+        let assignment = assigned_to(&of(destination), ports.into_iter(), name);
         assert_eq!(assignment.knows_expected, assignment.ledger_layout.is_ok());
         assignment.ledger_layout.map(drop)
     };

@@ -82,24 +82,22 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn backoff_after(in_flight: u64, per_20_ms: u64, latency: Nanos) -> Option<Nanos> {
-        let mut backoff = IdleBackoff::new(true, in_flight);
-        assert_eq!(backoff.length(Time(1), 0, latency), None, "no rate is known yet");
-        backoff.length(Time(1 + 20 * MS), per_20_ms, latency)
-    }
-
     #[test]
-    fn the_pause_is_a_64th_of_the_latency() {
-        assert_eq!(backoff_after(1 << 30, 1_000, Nanos(32 * MS)), Some(Nanos(MS / 2)));
-        assert_eq!(backoff_after(1 << 30, 1_000, Nanos(MS)), None, "too short to pay");
-        assert_eq!(backoff_after(1 << 30, 1_000, Nanos(9_000 * MS)), Some(Nanos(MS)), "the most");
-    }
-
-    #[test]
-    fn a_pause_never_starves_a_small_window() {
-        // 50,000 per second with 64 in flight: 2 of them take 40 us.
-        assert_eq!(backoff_after(64, 1_000, Nanos(9_000 * MS)), Some(Nanos(40_000)));
-        assert_eq!(backoff_after(10, 1_000, Nanos(9_000 * MS)), None);
+    fn the_pause_is_a_64th_of_the_latency_and_never_starves_a_small_window() {
+        for (in_flight, latency, pause) in [
+            (1 << 30, 32 * MS, Some(MS / 2)),
+            // Too short to pay; the most.
+            (1 << 30, MS, None),
+            (1 << 30, 9_000 * MS, Some(MS)),
+            // 50,000 per second with 64 in flight: 2 of them take 40 us.
+            (64, 9_000 * MS, Some(40_000)),
+            (10, 9_000 * MS, None),
+        ] {
+            let mut backoff = IdleBackoff::new(true, in_flight);
+            assert_eq!(backoff.length(Time(1), 0, Nanos(latency)), None, "no rate is known yet");
+            let length = backoff.length(Time(1 + 20 * MS), 1_000, Nanos(latency));
+            assert_eq!(length, pause.map(Nanos), "{in_flight} in flight, {latency} ns");
+        }
     }
 
     #[test]

@@ -16,7 +16,6 @@ fn to(exchange: &str, key: &str, queue: &str) -> Destination {
     }
 }
 
-/// Producers at the first destinations, consumers at the others.
 fn plan(published: Vec<Destination>, consumed: Vec<Destination>) -> Plan {
     let group = |destinations: Vec<Destination>, producers, consumers| {
         let mut group = Group::new(Endpoint::new("h", 1), destinations);
@@ -126,7 +125,6 @@ fn kinds_of_exchanges_hold_for_all_groups() {
     }
 }
 
-/// A queue that is bound to a headers exchange.
 fn headers(exchange: &str, queue: &str) -> Destination {
     let mut destination = to(exchange, "k", queue);
     destination.amqp091.exchange = Some(Exchange::new(exchange, "headers"));

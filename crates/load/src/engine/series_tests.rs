@@ -11,7 +11,6 @@ fn at(ms: u64) -> Time {
     Time(SECOND + ms * MS)
 }
 
-/// A thread's series and where its intervals arrive.
 struct Thread {
     series: Series,
     reports: Receiver<Report>,
@@ -48,28 +47,6 @@ impl Thread {
 fn counts(slice: &Slice) -> (u64, u64) {
     let count = |phase: Phase| slice.histograms().filter(|it| it.due == phase).map(|it| it.histogram.count()).sum();
     (count(Phase::Warmup), count(Phase::Measure))
-}
-
-#[test]
-fn what_was_due_in_the_warm_up_stays_apart_whenever_it_is_answered() {
-    let boundaries = Boundaries { measure_at: at(100), drain_at: at(300), end_at: at(550) };
-    let mut thread = thread(0, true);
-    thread.series.begin(at(0), boundaries);
-    for (due, now) in [(90, 95), (99, 100), (100, 101), (50, 250), (150, 260), (70, 320), (299, 330), (80, 490)] {
-        thread.answer(at(due), at(now), boundaries);
-    }
-    thread.series.roll(at(600), boundaries);
-    assert!(thread.series.is_finished());
-    let told = thread.intervals();
-    let seen: Vec<_> = told.iter().map(|i| (i.phase, counts(i))).collect();
-    let expected = [
-        (Phase::Warmup, (1, 0)),
-        (Phase::Measure, (1, 1)),
-        (Phase::Measure, (1, 1)),
-        // Nobody gives intervals back, so that this one grows over the slices of the drain.
-        (Phase::Drain, (2, 1)),
-    ];
-    assert_eq!(seen, expected);
 }
 
 #[test]

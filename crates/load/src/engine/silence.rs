@@ -167,18 +167,6 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_fall_silent_together_are_told_once() {
-        let mut silences = Silences::default();
-        assert_eq!(told(&mut silences, 0, 0, true), []);
-        silences.end(silence(100, 500, 1, 3));
-        silences.end(silence(90, 510, 1, 4));
-        assert_eq!(told(&mut silences, 520, 9, false), [], "others may follow");
-        let both = silence(90, 510, 2, 7);
-        assert_eq!(told(&mut silences, 610, 9, false), [both]);
-        assert_eq!(told(&mut silences, 900, 9, true), [], "once");
-    }
-
-    #[test]
     fn one_message_that_hangs_while_others_are_answered_is_no_silence() {
         let alone = |others| {
             let mut silences = Silences::default();

@@ -156,8 +156,7 @@ fn histograms_are_as_many_as_are_recorded() {
 /// `rustls` allocates for each record; a record holds as many messages as there are.
 #[test]
 fn over_tls_allocations_are_by_the_record() {
-    let folder = tempfile::tempdir().expect("folder");
-    let authority = common::Authority::new(folder.path(), "ca");
+    let authority = common::Authority::new("ca");
     let (_broker, secured) = common::secured(authority.listener(&["127.0.0.1"], None));
     let mut endpoint = Endpoint::new("127.0.0.1", secured.port());
     endpoint.tls = Some(authority.trusted());
@@ -182,7 +181,6 @@ fn plan(groups: Vec<Group>) -> Plan {
 /// One at a time: they share the count.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Allocations of the event loop in the measured phase, and the messages that passed.
 fn allocated(groups: Vec<Group>) -> (u64, u64) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut watch = Watch::default();

@@ -15,7 +15,6 @@ use wire::amqp091::Reader;
 
 use crate::common::{self, Kept};
 
-/// The broker's behaviour.
 #[derive(Clone, Copy)]
 struct Script {
     window: u32,
@@ -26,7 +25,6 @@ struct Script {
     /// How often each message is answered, and how.
     answers: u32,
     state: DeliveryState<'static>,
-    /// The message at which the link is detached.
     detach_at: Option<u32>,
 }
 
@@ -109,7 +107,6 @@ impl Peer {
         Ok(())
     }
 
-    /// Answers until the client closes.
     fn serve(mut self) -> io::Result<()> {
         self.stream.write_all(HANDSHAKE)?;
         let mut header = [0; 8];
@@ -151,20 +148,16 @@ fn accept(mut stream: TcpStream, broker: std::net::SocketAddr, script: Script) -
     }
     let mut far = TcpStream::connect(broker)?;
     far.write_all(&header)?;
-    let (mut from, mut to) = (stream.try_clone()?, far.try_clone()?);
-    thread::spawn(move || io::copy(&mut from, &mut to));
-    io::copy(&mut far, &mut stream).map(drop)
+    common::pass_on(stream, far);
+    Ok(())
 }
 
 fn run(script: Script, set: impl FnOnce(&mut Plan)) -> (Result<Outcome, Error>, Kept) {
     let broker = common::embedded();
-    let (listener, here) = common::listener();
     let address = broker.local_addr();
-    thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            // How a connection ends is its client's affair.
-            thread::spawn(move || drop(accept(stream, address, script)));
-        }
+    let here = common::serve(move |_, stream| {
+        // How a connection ends is its client's affair.
+        thread::spawn(move || drop(accept(stream, address, script)));
     });
     let mut group = common::group(here, Destination::queue("q"), (1, 0));
     group.producers.sizes = 100.into();

@@ -5,7 +5,6 @@ use crate::common::{self, Deaf};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use load::scenario::churn::{ChurnKind, ChurnPlan};
@@ -80,16 +79,13 @@ fn churn(broker: SocketAddr) -> ChurnPlan {
 
 /// Passes the first connection on, and tells of the others, which hear nothing.
 fn serves_the_first(broker: SocketAddr) -> (SocketAddr, Receiver<()>) {
-    let (listener, address) = common::listener();
     let (tell, told) = channel();
-    thread::spawn(move || {
-        let mut silent = Vec::new();
-        for (number, near) in listener.incoming().flatten().enumerate() {
-            if number > 0 {
-                silent.push(near);
-                let _ = tell.send(());
-                continue;
-            }
+    let mut silent = Vec::new();
+    let address = common::serve(move |number, near| {
+        if number > 0 {
+            silent.push(near);
+            let _ = tell.send(());
+        } else {
             common::pass_on(near, TcpStream::connect(broker).expect("the broker"));
         }
     });
@@ -127,10 +123,7 @@ fn open_files_are_needed_for_all_scenarios() {
 fn a_broker_that_goes_away_ends_all_scenarios_and_what_was_counted_stays() {
     let broker = common::embedded();
     let address = broker.local_addr();
-    let killer = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(1_500));
-        drop(broker);
-    });
+    let killer = common::after(1_500, move || drop(broker));
     let scenarios: [Box<dyn Scenario>; 2] = [Box::new(messages(address)), Box::new(churn(address))];
     let since = Instant::now();
     let outcome = run(&scenarios, &Control::new(), &mut Deaf).expect("both start");

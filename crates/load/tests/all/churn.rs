@@ -4,7 +4,6 @@ use crate::common;
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Heard, Tally, metric};
@@ -43,8 +42,8 @@ fn every_kind_keeps_its_rate_and_ends_every_cycle() {
     {
         let (heard, tally, outcome) = churned(&plan(address, kind, Some(200.0)));
         assert_eq!(outcome.error, None, "{kind:?}");
-        assert_eq!((tally.count("begun"), tally.count("completed")), (200, 200), "{kind:?}");
-        assert_eq!((tally.count("not_begun"), tally.count("failed")), (0, 0));
+        let counts = tally.counts(["begun", "completed", "not_begun", "failed"]);
+        assert_eq!(counts, [200, 200, 0, 0], "{kind:?}");
         assert_eq!(heard.phases, [Phase::Warmup, Phase::Measure, Phase::Drain]);
         // By the time at which they began: on a busy machine some of the warm-up's begin late.
         let begun = heard.warmup.get(metric("begun")) + heard.counts.get(metric("begun"));
@@ -65,8 +64,7 @@ fn every_kind_keeps_its_rate_and_ends_every_cycle() {
 #[test]
 fn without_a_rate_one_cycle_follows_the_other() {
     let broker = common::embedded();
-    let mut plan = plan(broker.local_addr(), ChurnKind::Channels, None);
-    plan.most_open = 4;
+    let plan = ChurnPlan { most_open: 4, ..plan(broker.local_addr(), ChurnKind::Channels, None) };
     let (heard, tally, _) = churned(&plan);
     assert!(tally.count("completed") > 1_000, "{tally:?}");
     assert_eq!(tally.count("begun"), tally.count("completed"), "the drain waits for all");
@@ -78,10 +76,8 @@ fn without_a_rate_one_cycle_follows_the_other() {
 #[test]
 fn without_a_rate_no_cycle_begins_before_the_common_start() {
     let broker = common::embedded();
-    let mut plan = plan(broker.local_addr(), ChurnKind::Channels, None);
-    plan.most_open = 4;
-    plan.warmup = Nanos::ZERO;
-    plan.measure = Nanos::from_millis(300);
+    let plan = plan(broker.local_addr(), ChurnKind::Channels, None);
+    let plan = ChurnPlan { most_open: 4, warmup: Nanos::ZERO, measure: Nanos::from_millis(300), ..plan };
     let together = Together::of(2);
     together.ready();
     let mut heard = Heard::default();
@@ -89,34 +85,25 @@ fn without_a_rate_no_cycle_begins_before_the_common_start() {
     let tally = Tally(outcome.tallies["churn"].clone());
     assert!(tally.count("completed") > 100, "{tally:?}");
     assert_eq!(heard.step("cycle").count, tally.count("completed"), "{tally:?}");
-    for key in ["begun", "completed"] {
-        let by_time = heard.counts.get(metric(key));
-        assert_eq!(by_time, tally.count(key), "{key}: {tally:?}");
-    }
+    let by_time = ["begun", "completed"].map(|key| heard.counts.get(metric(key)));
+    assert_eq!(by_time, tally.counts(["begun", "completed"]), "{tally:?}");
 }
 
 /// The last cycle is due a nanosecond before the end: no loop is back in time for it.
 #[test]
 fn a_cycle_that_was_due_before_the_end_begins_where_there_is_room() {
     let broker = common::embedded();
-    let address = broker.local_addr();
-    let mut plan = plan(address, ChurnKind::Channels, Some(100.0));
-    plan.warmup = Nanos::ZERO;
-    plan.measure = Nanos(100_000_001);
-    let (heard, tally, _) = churned(&plan);
-    let of = |key| tally.count(key);
-    assert_eq!((of("begun"), of("completed"), of("not_begun")), (11, 11, 0), "{tally:?}");
+    let plan = plan(broker.local_addr(), ChurnKind::Channels, Some(100.0));
+    let (heard, tally, _) = churned(&ChurnPlan { warmup: Nanos::ZERO, measure: Nanos(100_000_001), ..plan });
+    assert_eq!(tally.counts(["begun", "completed", "not_begun"]), [11, 11, 0], "{tally:?}");
     assert_eq!(heard.step("cycle").count, 11, "{tally:?}");
 }
 
-/// Cycles wait for room, and the wait counts.
 #[test]
 fn latency_counts_from_the_time_that_a_cycle_was_due() {
     let broker = common::embedded();
-    let mut plan = plan(broker.local_addr(), ChurnKind::Connections, Some(500_000.0));
-    plan.most_open = 1;
-    plan.warmup = Nanos::ZERO;
-    plan.measure = Nanos::from_millis(600);
+    let plan = plan(broker.local_addr(), ChurnKind::Connections, Some(500_000.0));
+    let plan = ChurnPlan { most_open: 1, warmup: Nanos::ZERO, measure: Nanos::from_millis(600), ..plan };
     let (mut heard, tally, outcome) = churned(&plan);
     assert!(tally.count("late") * 10 > tally.count("begun") * 9, "{tally:?}");
     // Every cycle that was due is accounted for.
@@ -146,63 +133,51 @@ fn what_cannot_start_says_why_and_what_hangs_ends() {
     assert!(matches!(error, Error::TimedOut { .. }), "{error}");
     assert!(since.elapsed() < Duration::from_secs(10));
 
-    let mut plan = plan(address, ChurnKind::Queues, None);
-    plan.most_open = 0;
-    let error = common::churned(&plan, &mut Heard::default()).expect_err("no room");
+    let closed = ChurnPlan { most_open: 0, ..nothing };
+    let error = common::churned(&closed, &mut Heard::default()).expect_err("no room");
     assert!(error.is_usage() && &*error.problem().about == "churn.max-open");
 }
 
 /// Stands before a broker: from the second connection on it resets every fifth one as soon as the
 /// client has said which protocol it speaks.
 fn resets_every_fifth(broker: SocketAddr) -> SocketAddr {
-    let (listener, address) = common::listener();
-    thread::spawn(move || {
-        for (number, client) in listener.incoming().flatten().enumerate() {
-            if number % 5 == 1 {
-                let mut header = [0; 8];
-                (&client).read_exact(&mut header).expect("the protocol header");
-                let zero = Some(Duration::ZERO);
-                rustix::net::sockopt::set_socket_linger(&client, zero).expect("linger");
-                continue;
-            }
+    common::serve(move |number, client| {
+        if number % 5 == 1 {
+            let mut header = [0; 8];
+            (&client).read_exact(&mut header).expect("the protocol header");
+            rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).expect("linger");
+        } else {
             common::pass_on(client, TcpStream::connect(broker).expect("the broker"));
         }
-    });
-    address
+    })
 }
 
 #[test]
 fn resets_in_the_handshake_are_counted_exactly() {
     let broker = common::embedded();
     let address = resets_every_fifth(broker.local_addr());
-    let mut plan = plan(address, ChurnKind::Connections, Some(100.0));
-    plan.warmup = Nanos::ZERO;
+    let plan = ChurnPlan { warmup: Nanos::ZERO, ..plan(address, ChurnKind::Connections, Some(100.0)) };
     let (heard, tally, outcome) = churned(&plan);
     assert_eq!(outcome.error, None, "some came through");
     // The first connection only asks whether the broker is there.
-    assert_eq!((tally.count("begun"), tally.count("failed")), (100, 20), "{tally:?}");
-    assert_eq!(tally.count("completed"), 80);
+    assert_eq!(tally.counts(["begun", "failed", "completed"]), [100, 20, 80], "{tally:?}");
     assert_eq!(tally.0.failures.values().sum::<u64>(), 20, "{tally:?}");
     assert_eq!(heard.counts.get(metric("failed")), 20);
     // A reset that comes at once may be all that the loop sees of a connection.
     assert!((80..=100).contains(&heard.step("connect").count));
-    assert_eq!(heard.step("log_in").count, 80);
-    assert_eq!(heard.step("cycle").count, 80);
+    assert_eq!(["log_in", "cycle"].map(|step| heard.step(step).count), [80, 80]);
     assert_eq!(heard.notes.len(), tally.0.failures.len(), "{:?}", heard.notes);
 }
 
 #[test]
 fn the_handshake_of_tls_is_a_step_of_its_own() {
-    let dir = tempfile::tempdir().expect("folder");
-    let authority = common::Authority::new(dir.path(), "ca");
+    let authority = common::Authority::new("ca");
     let (_broker, address) = common::secured(authority.listener(&["127.0.0.1"], None));
     let mut plan = plan(address, ChurnKind::Connections, Some(50.0));
     plan.warmup = Nanos::ZERO;
     plan.endpoint.tls = Some(authority.trusted());
     let (heard, tally, _) = churned(&plan);
-    assert_eq!((tally.count("begun"), tally.count("completed")), (50, 50), "{tally:?}");
-    for step in ["connect", "secure", "log_in", "close"] {
-        assert_eq!(heard.step(step).count, 50, "{step:?}");
-    }
+    assert_eq!(tally.counts(["begun", "completed"]), [50, 50], "{tally:?}");
+    assert_eq!(["connect", "secure", "log_in", "close"].map(|step| heard.step(step).count), [50; 4]);
     assert!(heard.step("secure").p50_ns > 100_000, "it takes some arithmetic");
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use broker::{Config, Fault, FaultKind, Origin, Who};
+use broker::{Config, Fault, FaultKind};
 use load::{Ack, Argument, Destination, DestinationKind, Endpoint, Exchange, Group, Outcome, Plan, Refusal};
 use measure::ledger::LedgerSummary;
 use measure::{Length, Nanos, Time};
@@ -14,7 +14,6 @@ use crate::common;
 use crate::world::peer::{Asked, Peer, Serve, beating};
 use crate::world::{Pace, World};
 
-/// The queue of a peer.
 type Bodies = Arc<Mutex<VecDeque<Vec<u8>>>>;
 type Adapt<'a> = (&'a str, &'a dyn Fn(&mut Group));
 
@@ -30,7 +29,6 @@ fn plan(broker: SocketAddr, rate: f64) -> Plan {
     Plan { groups: vec![group], run_id: 8, phases: common::phases(0, 500, 20_000), ..Plan::default() }
 }
 
-/// A world with a broker, and a load of it.
 fn scene(config: Config, rate: f64) -> (World, Plan) {
     let world = usual();
     let broker = world.broker(config);
@@ -39,8 +37,7 @@ fn scene(config: Config, rate: f64) -> (World, Plan) {
 
 fn run_with(world: &World, plan: &Plan, begun: impl FnOnce(&World, Time)) -> (Outcome, Nanos) {
     let began = world.time();
-    let outcome = world.run(plan, begun).0.expect("a load");
-    assert!(outcome.error.is_none(), "{outcome:?}");
+    let (outcome, _) = world.run_to_end(plan, begun);
     (outcome, world.time().since(began))
 }
 
@@ -71,42 +68,12 @@ fn assert_lost(world: &World, plan: &Plan, what: &str, lost: impl FnOnce(&Outcom
     outcome
 }
 
-/// The first group once more, at another broker.
 fn at_broker(plan: &Plan, broker: SocketAddr) -> Group {
     Group { endpoint: Endpoint::new("127.0.0.1", broker.port()), ..plan.groups[0].clone() }
 }
 
-/// Consumers take so long for each message.
 fn slow(group: &mut Group, ms: u64) {
     group.consumers.service = common::work(Nanos::from_millis(ms));
-}
-
-#[test]
-fn messages_that_come_twice_do_not_stand_for_those_that_are_still_to_come() {
-    let world = usual();
-    let broker = world.broker(Config {
-        faults: vec![Fault {
-            at: Some(Nanos::from_millis(400)),
-            count: Some(1),
-            who: Who::Consumers,
-            ..Fault::new(FaultKind::Drop { in_order: true })
-        }],
-        fault_origin: Origin::Declared,
-        ..Config::default()
-    });
-    let log = world.with_broker(broker, |broker| broker.fault_log());
-    let mut plan = plan(broker, 300.0);
-    let group = &mut plan.groups[0];
-    group.consumers.prefetch = 50;
-    group.consumers.ack = Ack::Every(50);
-    slow(group, 10);
-    group.reconnect = common::reconnect(5);
-    let (outcome, _) = run_with(&world, &plan, move |_, at| log.begin(at));
-    let twice = outcome.ledger.map_or(0, |it| it.duplicated_redelivered);
-    // Of what comes again with the flag, what it had taken before has come twice.
-    assert!((20..outcome.totals.redelivered).contains(&twice), "{outcome:?}");
-    let expected = LedgerSummary { duplicated_redelivered: twice, ..whole(&outcome) };
-    assert_eq!(outcome.ledger, Some(expected));
 }
 
 /// Nobody can be asked how much a topic's or an exclusive queue holds: only who polls them learns that they are empty.
@@ -164,15 +131,11 @@ fn tell_length(peer: &mut Peer, channel: u16, queue: &Bodies, consumer_count: u3
 fn attend(peer: &mut Peer, asked: Asked, queue: &Bodies, confirmed: &mut u64) -> Option<u16> {
     match asked {
         Asked::Method(channel, "queue.declare") => tell_length(peer, channel, queue, 1),
-        Asked::Method(channel, method) => {
-            peer.answer(channel, method);
-            return (method == "basic.consume").then_some(channel);
-        }
         Asked::Publish(channel) => {
             *confirmed += 1;
             peer.server.confirm(channel, *confirmed, false);
         }
-        Asked::Gone | Asked::Ack { .. } => {}
+        other => return peer.attend(other),
     }
     None
 }
@@ -300,7 +263,6 @@ fn what_a_full_queue_drops_is_lost_and_what_it_holds_is_not() {
 
 const DECLARE: MethodId = MethodId { class: 50, method: 10 };
 
-/// A broker's handling of publishes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Does {
     Delivers,
@@ -310,11 +272,9 @@ enum Does {
     Hides,
     /// … or that he may not.
     Refuses,
-    /// Confirmed messages are gone.
     Drops,
 }
 
-/// One connection to a broker with one queue, and a number of consumers.
 fn serve_one_queue(does: Does, queue: Bodies, consumers: Arc<Mutex<u32>>) -> Box<dyn Serve> {
     let (mut confirmed, mut delivered) = (0, 0);
     let mut consumer = None;
@@ -393,7 +353,6 @@ fn a_queue_of_ones_own_that_is_gone_holds_nothing() {
     }
 }
 
-/// Groups that reach one queue over two addresses.
 #[test]
 fn what_one_broker_loses_is_lost_whatever_addresses_it_has() {
     let world = usual();
@@ -482,36 +441,34 @@ fn copies_do_not_stand_for_what_is_still_to_come() {
     slow(group, 20);
     plan.groups.push(copies);
     let outcome = run(&world, &plan);
-    assert_eq!(outcome.totals.sent, 100, "{outcome:?}");
-    assert_eq!(outcome.totals.received, 200, "{outcome:?}");
-}
-
-/// A broker that loses seven messages.
-fn losing(channel_max: u16) -> Config {
-    let faults = vec![Fault { count: Some(7), ..Fault::new(FaultKind::Lose) }];
-    Config { channel_max, faults, ..Config::default() }
+    assert_eq!((outcome.totals.sent, outcome.totals.received), (100, 200), "{outcome:?}");
 }
 
 /// A connection asks its own queue on a channel beside the load's. Where the broker allows none, it is not lost.
-#[test]
-fn a_connection_without_a_free_channel_asks_no_queue() {
-    for channel_max in [1, 2] {
-        let (world, mut plan) = scene(losing(channel_max), 1_000.0);
-        exclusive(&mut plan.groups[0]);
-        let outcome = assert_lost(&world, &plan, &format!("{channel_max} channels"), |_| 7);
-        assert_eq!(common::lost_connections(&outcome), 0, "{outcome:?}");
-    }
-}
-
 /// A queue without a count (a topic's own, an exclusive one) is known to be empty when its consumer has answered,
 /// however many deliveries it has acknowledged before.
 #[test]
-fn what_a_topic_loses_is_lost_and_nobody_waits_for_it() {
-    for (ack, prefetch) in [(Ack::Every(1), 5), (Ack::Every(10), 50), (Ack::Auto, 0)] {
-        let (world, mut plan) = scene(losing(Config::default().channel_max), 1_000.0);
-        let group = &mut plan.groups[0];
-        group.destinations = vec![Destination::topic("drained")];
-        (group.consumers.ack, group.consumers.prefetch) = (ack, prefetch);
-        assert_lost(&world, &plan, &format!("{ack:?}"), |_| 7);
+fn what_a_queue_without_a_count_loses_is_lost_and_nobody_waits_for_it() {
+    let topic = |ack: Ack, prefetch: u16| {
+        move |group: &mut Group| {
+            group.destinations = vec![Destination::topic("drained")];
+            (group.consumers.ack, group.consumers.prefetch) = (ack, prefetch);
+        }
+    };
+    let (each, ten, none) = (topic(Ack::Every(1), 5), topic(Ack::Every(10), 50), topic(Ack::Auto, 0));
+    let most = Config::default().channel_max;
+    let cases: [(u16, Adapt<'_>); 5] = [
+        (1, ("exclusive", &exclusive)),
+        (2, ("exclusive", &exclusive)),
+        (most, ("acknowledged one by one", &each)),
+        (most, ("acknowledged by ten", &ten)),
+        (most, ("not acknowledged", &none)),
+    ];
+    for (channel_max, (what, adapt)) in cases {
+        let faults = vec![Fault { count: Some(7), ..Fault::new(FaultKind::Lose) }];
+        let (world, mut plan) = scene(Config { channel_max, faults, ..Config::default() }, 1_000.0);
+        adapt(&mut plan.groups[0]);
+        let outcome = assert_lost(&world, &plan, &format!("{what}, {channel_max} channels"), |_| 7);
+        assert_eq!(common::lost_connections(&outcome), 0, "{what}: {outcome:?}");
     }
 }

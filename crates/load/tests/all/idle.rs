@@ -55,18 +55,14 @@ fn connections_that_stay_live_longer_than_their_heartbeat() {
 /// Passes on what the client says, and never stops saying something itself: heartbeats, as fast as
 /// the line takes them, from the login on.
 fn never_quiet(broker: SocketAddr) -> SocketAddr {
-    let (listener, address) = common::listener();
-    thread::spawn(move || {
-        // The first connection only asks whether the broker is there.
-        for (number, client) in listener.incoming().flatten().enumerate() {
-            let server = TcpStream::connect(broker).expect("the broker");
-            let (mut from, mut to) = (client.try_clone().expect("clone"), server);
-            let mut back = to.try_clone().expect("clone");
-            thread::spawn(move || std::io::copy(&mut from, &mut to));
-            thread::spawn(move || flood(&mut back, client, number > 0));
-        }
-    });
-    address
+    // The first connection only asks whether the broker is there.
+    common::serve(move |number, client| {
+        let server = TcpStream::connect(broker).expect("the broker");
+        let (mut from, mut to) = (client.try_clone().expect("clone"), server);
+        let mut back = to.try_clone().expect("clone");
+        thread::spawn(move || std::io::copy(&mut from, &mut to));
+        thread::spawn(move || flood(&mut back, client, number > 0));
+    })
 }
 
 /// Whole frames from the broker, and heartbeats in between.
@@ -123,11 +119,8 @@ fn connections_that_stay_tell_of_a_renewed_token() {
     let mut plan = plan(broker.local_addr(), ChurnKind::Channels, 20.0, 1_500);
     let token = Token::new("guest");
     plan.endpoint.token = Some(token.clone());
-    let renewal = thread::spawn(move || {
-        thread::sleep(std::time::Duration::from_millis(700));
-        // What the broker refuses shows that it was told.
-        token.renew("another");
-    });
+    // What the broker refuses shows that it was told.
+    let renewal = common::after(700, move || token.renew("another"));
     let (_, outcome) = churned(&plan).expect("it starts");
     renewal.join().expect("renewed");
     let error = outcome.error.expect("the broker was told").to_string();

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use load::{Ack, Group, Guarantee, Outcome, Plan};
+use load::{Ack, Group, Outcome, Plan};
 use measure::ledger::LedgerSummary;
 
 use crate::common::{self, embedded};
@@ -50,32 +50,6 @@ fn a_clean_load_loses_repeats_and_reorders_nothing() {
         assert!(sent > 1_000, "{destinations:?}: {sent}");
         assert_eq!(outcome.ledger, Some(in_order(sent, receivers)), "{destinations:?}");
     }
-}
-
-#[test]
-fn without_confirms_every_message_counts_as_unconfirmed() {
-    let broker = embedded();
-    let mut group = group(&broker, &["queue://unconfirmed"], (2, 1));
-    group.producers.guarantee = Guarantee::Unconfirmed;
-    group.producers.arrivals = common::rate(5_000.0);
-    let outcome = run(group, 1);
-    let sent = outcome.totals.sent;
-    let expected = LedgerSummary { unconfirmed_delivered: sent, ..in_order(sent, 1) };
-    assert_eq!(outcome.ledger, Some(expected));
-}
-
-#[test]
-fn messages_of_an_earlier_run_are_foreign() {
-    let broker = embedded();
-    let mut earlier = group(&broker, &["queue://shared"], (1, 0));
-    earlier.producers.message_count = Some(50);
-    let outcome = run(earlier, 1);
-    assert_eq!((outcome.totals.sent, outcome.ledger), (50, None), "nobody received");
-    let mut group = group(&broker, &["queue://shared"], (1, 1));
-    group.producers.arrivals = common::rate(2_000.0);
-    let outcome = run(group, 1);
-    let expected = LedgerSummary { foreign: 50, ..in_order(outcome.totals.sent, 1) };
-    assert_eq!(outcome.ledger, Some(expected));
 }
 
 /// Another program's consumer of a queue, half a second into the load: it takes this many messages and

@@ -44,21 +44,16 @@ fn loaded(plan: &Plan) -> (Outcome, u64) {
     (outcome, received)
 }
 
-/// Passes connections on and counts them.
 fn front(to: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>) {
-    let (listener, address) = common::listener();
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);
-    thread::spawn(move || {
-        for client in listener.incoming().flatten() {
-            counted.fetch_add(1, Ordering::Relaxed);
-            common::pass_on(client, TcpStream::connect(to).expect("the broker"));
-        }
+    let address = common::serve(move |_, client| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        common::pass_on(client, TcpStream::connect(to).expect("the broker"));
     });
     (address, count)
 }
 
-/// An address that refuses.
 fn refuses() -> SocketAddr {
     common::listener().1
 }
@@ -95,8 +90,7 @@ fn a_reconnect_follows_the_name_to_another_machine() {
     let mut prepared = plan(Endpoint::new("127.0.0.1", after.local_addr().port()), 50);
     prepared.groups[0].queues.delete = false;
     loaded(&prepared);
-    let outage = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(800));
+    let outage = common::after(800, move || {
         *now_at.lock().expect("lock") = there;
         drop(before);
     });

@@ -158,9 +158,7 @@ fn at(recorder: &Recorder, metric: Metric, percentile: f64) -> f64 {
     histogram.value_at_percentile(percentile).min(histogram.max()) as f64 / 1e6
 }
 
-/// Result of one attempt.
 struct Attempt {
-    /// Differences from the model.
     wrong: Vec<String>,
     /// Differences so large that a busy machine is no excuse.
     far_off: Vec<String>,
@@ -224,7 +222,6 @@ fn is_proven(attempts: &[Attempt]) -> bool {
     attempts.iter().any(exact) || nobody_was_calm && attempts.iter().any(|it| it.far_off.is_empty())
 }
 
-/// Tries a case until it is proven, or often enough.
 fn prove(case: &Case) {
     let mut attempts = Vec::new();
     let mut said = String::new();

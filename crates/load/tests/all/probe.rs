@@ -33,7 +33,6 @@ fn plan(port: u16, rate: f64, measure_ms: u64) -> ProbePlan {
     }
 }
 
-/// How many values of a step are above 100 ms.
 fn slow(heard: &Heard, step: &str) -> u64 {
     let histogram = heard.steps.histogram(metric(step));
     histogram.len() - histogram.count_between(0, 100_000_000)
@@ -47,15 +46,16 @@ fn probed(plan: &ProbePlan) -> (Heard, Tally, Outcome) {
     (heard, Tally(tally), outcome)
 }
 
+fn counts<const N: usize>(tally: &Tally, keys: [&str; N]) -> [u64; N] {
+    keys.map(|key| tally.count(&format!("probe_{key}")))
+}
+
 /// Serves connections, each on a thread, until the test ends.
 fn serve(work: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
-    let (listener, address) = common::listener();
     let work = Arc::new(work);
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let work = Arc::clone(&work);
-            thread::spawn(move || work(stream));
-        }
+    let address = common::serve(move |_, stream| {
+        let work = Arc::clone(&work);
+        thread::spawn(move || work(stream));
     });
     address.port()
 }
@@ -87,10 +87,8 @@ fn requests_keep_their_times_and_share_connections() {
     let port = serve(|stream| answer(stream, OK, || {}));
     let (heard, tally, outcome) = probed(&ProbePlan { warmup: Nanos::from_millis(200), ..plan(port, 100.0, 1_000) });
     assert_eq!(outcome.error, None);
-    let count = |key: &str| tally.count(&format!("probe_{key}"));
-    assert_eq!((count("begun"), count("completed")), (100, 100), "{tally:?}");
-    assert_eq!((count("failed"), count("not_begun")), (0, 0));
-    assert_eq!(count("bytes"), 100 * OK.len() as u64);
+    let counts = counts(&tally, ["begun", "completed", "failed", "not_begun", "bytes"]);
+    assert_eq!(counts, [100, 100, 0, 0, 100 * OK.len() as u64], "{tally:?}");
     assert_eq!(heard.step("probe_response").count, 100);
     assert!(heard.step("probe_connect").count < 50, "connections are kept");
 }
@@ -124,19 +122,9 @@ fn no_request_that_was_due_in_a_stall_is_forgotten() {
     }
 }
 
-#[test]
-fn a_known_delay_is_what_is_measured() {
-    let port = serve(|stream| answer(stream, OK, || thread::sleep(Duration::from_millis(50))));
-    let (heard, ..) = probed(&plan(port, 50.0, 1_000));
-    for step in ["probe_response", "probe_from_send", "probe_first_byte"] {
-        let p50 = heard.step(step).p50_ns;
-        assert!((50_000_000..75_000_000).contains(&p50), "{step} {p50}");
-    }
-}
-
 /// The verdict takes from this whom requests waited for.
 #[test]
-fn the_time_without_room_is_told_from_the_time_without_work() {
+fn a_known_delay_is_measured_and_the_time_without_room_told_from_that_without_work() {
     let slow = || serve(|stream| answer(stream, OK, || thread::sleep(Duration::from_millis(50))));
     let mut narrow = plan(slow(), 50.0, 1_000);
     narrow.most_open = 1;
@@ -148,6 +136,10 @@ fn the_time_without_room_is_told_from_the_time_without_work() {
     assert_eq!(heard.waits.budget, Nanos::ZERO);
     let schedule = heard.waits.schedule;
     assert!(schedule > Nanos::from_millis(700), "{:?}", heard.waits);
+    for step in ["probe_response", "probe_from_send", "probe_first_byte"] {
+        let p50 = heard.step(step).p50_ns;
+        assert!((50_000_000..75_000_000).contains(&p50), "{step} {p50}");
+    }
 }
 
 #[test]
@@ -197,12 +189,9 @@ fn servers_that_misbehave_are_named_and_cost_bounded_time() {
         let began = Instant::now();
         let (heard, tally, outcome) = probed(&ProbePlan { timeout: Nanos::from_millis(400), ..plan(port, 20.0, 500) });
         assert!(began.elapsed() < Duration::from_secs(3), "{reason}");
-        let count = |key: &str| tally.count(&format!("probe_{key}"));
-        assert_eq!((count("begun"), count("failed")), (10, 10), "{reason}");
-        assert_eq!(count(counted), 10, "{reason}: {tally:?}");
+        assert_eq!(counts(&tally, ["begun", "failed", counted]), [10; 3], "{reason}: {tally:?}");
         let reasons: Vec<&String> = tally.0.failures.keys().collect();
-        let named = reasons.iter().any(|it| it.contains(reason));
-        assert!(named, "{reason}: {reasons:?}");
+        assert!(reasons.iter().any(|it| it.contains(reason)), "{reason}: {reasons:?}");
         let once = |it: &&String| it.matches("127.0.0.1").count() <= 1;
         assert!(reasons.iter().all(once), "the address once: {reasons:?}");
         assert!(outcome.error.is_some(), "{reason}: nothing was answered");
@@ -234,11 +223,9 @@ fn requests_without_an_answer_show_while_they_are_in_flight() {
     let mut heard = InFlight::default();
     let mut outcome = plan.run(&Together::alone(), &Control::new(), &mut heard).expect("it starts");
     let tally = Tally(outcome.tallies.remove(plan.name()).expect("a tally"));
-    let count = |key: &str| tally.count(&format!("probe_{key}"));
     // 15 of 20 had room; they are answered in the drain, and none is left then.
-    assert_eq!((count("in_flight"), count("in_flight_at_end")), (15, 0));
-    assert_eq!(count("begun"), 15);
-    assert_eq!((count("completed"), count("not_begun")), (15, 5), "{tally:?}");
+    let counts = counts(&tally, ["begun", "in_flight", "completed", "in_flight_at_end", "not_begun"]);
+    assert_eq!(counts, [15, 15, 15, 0, 5], "{tally:?}");
     let InFlight(slices) = heard;
     assert!(slices.is_sorted(), "{slices:?}");
     // Also where none begins any more.
@@ -254,7 +241,6 @@ fn a_refused_connection_is_a_failure_of_each_request() {
     assert!(error.contains("refused"), "{error}");
 }
 
-/// A server that closes a kept connection has not failed the next request.
 #[test]
 fn a_kept_connection_that_is_closed_is_replaced() {
     let port = serve(|stream| say(stream, OK));
@@ -305,7 +291,6 @@ fn what_was_due_and_has_no_answer_counts_with_its_wait() {
     assert_eq!(of_slice(again), of_slice(censored.interval));
 }
 
-/// The server has seen such a request twice.
 #[test]
 fn a_request_that_is_sent_again_is_told() {
     let port = serve(|mut stream| {

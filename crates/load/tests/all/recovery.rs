@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use broker::Config;
-use load::{Ack, Destination, Error, Outcome, Plan, ReconnectPolicy, RunEvent};
+use load::{Ack, Destination, Outcome, Plan, ReconnectPolicy, RunEvent};
 use measure::{Metric, Nanos, Time};
 use testkit::Random;
 
@@ -16,13 +16,13 @@ fn policy(min_ms: u64, max_ms: u64) -> ReconnectPolicy {
     ReconnectPolicy { min: Nanos::from_millis(min_ms), max: Nanos::from_millis(max_ms) }
 }
 
-fn plan(address: SocketAddr, reconnect: Option<ReconnectPolicy>) -> Plan {
+fn plan(address: SocketAddr, reconnect: ReconnectPolicy) -> Plan {
     let mut group = common::group(address, Destination::queue("reconnect"), (2, 2));
     group.producers.arrivals = common::rate(1_000.0);
     group.producers.max_pending = 100;
     group.producers.sizes = 32.into();
     group.consumers.ack = Ack::Every(10);
-    group.reconnect = reconnect;
+    group.reconnect = Some(reconnect);
     common::measured(group, MEASURE_MS)
 }
 
@@ -46,12 +46,12 @@ impl Outage {
         }
     }
 
-    fn play(self, seed: u64, reconnects: bool) -> (Outcome, Told) {
+    fn play(self, seed: u64) -> (Outcome, Told) {
         let world = World::new(seed, self.pace);
         let address = world.broker(Config::default());
         let (min, max) = self.reconnect;
-        let plan = plan(address, reconnects.then(|| policy(min, max)));
-        let (outcome, told) = world.run(&plan, move |world, start| {
+        let plan = plan(address, policy(min, max));
+        world.run_to_end(&plan, move |world, start| {
             let begin = start + Nanos::from_millis(self.after_ms);
             world.at(begin, move |world| {
                 world.keep_away(address, true);
@@ -61,13 +61,11 @@ impl Outage {
             world.at(end, move |world| {
                 world.restart_broker(address, Config::default());
             });
-        });
-        (outcome.expect("a load"), told)
+        })
     }
 
-    /// Plays it beside a load that outlives it; the problem, if there is one.
     fn problem(self, seed: u64) -> Option<&'static str> {
-        let (outcome, told) = self.play(seed, true);
+        let (outcome, told) = self.play(seed);
         let due = MEASURE_MS;
         let lost = common::lost_connections(&outcome);
         let response = told.measured.latencies.histogram(Metric::ACK_RESPONSE);
@@ -83,7 +81,6 @@ impl Outage {
         let back_at = at(|event| matches!(event, RunEvent::Recovered { .. }));
         let felt = back_by.since(begin).0 * 101 / 100;
         let checks = [
-            (outcome.error.is_some(), "the load failed"),
             (lost != 4, "two producers and two consumers lose theirs"),
             // Every message of the schedule is sent, once: the overdue ones late.
             (outcome.totals.sent != due, "the whole schedule is sent"),
@@ -114,35 +111,25 @@ impl Outage {
 fn a_load_outlives_its_broker_and_keeps_its_schedule() {
     world::prove(200, "--test all recovery::a_load_outlives_its_broker", |seed| {
         let outage = Outage::random(seed);
-        outage.problem(seed).map(|rule| format!("not so: {rule}\n{outage:?}\n{:?}", outage.play(seed, true).0))
+        outage.problem(seed).map(|rule| format!("not so: {rule}\n{outage:?}\n{:?}", outage.play(seed).0))
     });
-}
-
-#[test]
-fn without_recovery_the_loss_ends_the_load() {
-    for seed in 0..20 {
-        let (outcome, _) = Outage::random(seed).play(seed, false);
-        assert!(matches!(outcome.error, Some(Error::Lost { .. } | Error::Connect { .. })), "{outcome:?}");
-    }
 }
 
 #[test]
 fn a_broker_that_never_comes_back_does_not_hang_the_end() {
     let world = World::new(1, Pace::default());
     let address = world.broker(Config::default());
-    let mut plan = plan(address, Some(policy(50, 50)));
+    let mut plan = plan(address, policy(50, 50));
     plan.phases.drain = Nanos::from_millis(1_000);
-    let (outcome, told) = world.run(&plan, |world, start| {
+    let (outcome, told) = world.run_to_end(&plan, |world, start| {
         world.at(start + Nanos::from_millis(800), move |world| {
             world.keep_away(address, true);
             world.cut(Nanos::ZERO);
         });
     });
-    let outcome = outcome.expect("a load");
     let took = world.time().since(told.start());
     // The phases, the questions of the drain, and a try to ask the queues.
     assert!(took < Nanos::from_millis(4_600), "{took:?}");
-    assert!(outcome.error.is_none(), "{outcome:?}");
     assert!((790..=810).contains(&outcome.totals.sent), "{outcome:?}");
 }
 
@@ -155,12 +142,9 @@ fn a_connection_lost_between_the_announcement_and_the_start_comes_back() {
         let address = world.broker(Config::default());
         // Some are back before the start, some after it.
         let min = random.below(5);
-        let mut plan = plan(address, Some(policy(min, 2 * min)));
+        let mut plan = plan(address, policy(min, 2 * min));
         plan.phases.measure = Some(Nanos::from_millis(100));
-        let (outcome, _) = world.run(&plan, |world, _| world.cut(Nanos::ZERO));
-        let outcome = outcome.expect("a load");
-        assert!(outcome.error.is_none(), "seed {seed}: {outcome:?}");
-        assert_eq!(outcome.totals.sent, 100, "seed {seed}: {outcome:?}");
-        assert_eq!(outcome.totals.received, 100, "seed {seed}: {outcome:?}");
+        let (outcome, _) = world.run_to_end(&plan, |world, _| world.cut(Nanos::ZERO));
+        assert_eq!((outcome.totals.sent, outcome.totals.received), (100, 100), "seed {seed}: {outcome:?}");
     }
 }

@@ -4,47 +4,12 @@ use std::sync::Arc;
 
 use load::{
     Ack, ArrivalProcess, ArrivalSchedule, Bodies, Destination, Distribution, Group, Guarantee, Outcome, Plan,
-    RateProfile, RunEvent, Sink, SizeStep, Sizes, Spacing, StartDelay, Trace,
+    RateProfile, SizeStep, Sizes, Spacing, StartDelay, Trace,
 };
-use measure::{Interval, Metric, Nanos, Phase, Rate};
+use measure::{Metric, Nanos, Phase, Rate, Time};
 
 use crate::common;
-use crate::world::InMemory;
-
-/// The measured phase, with what was due in it and answered in the drain, and when each of its intervals began and
-/// ended since the start.
-#[derive(Default)]
-struct Kept {
-    start: u64,
-    measured: Option<Interval>,
-    intervals: Vec<(Nanos, Nanos, u64)>,
-}
-
-impl Sink for Kept {
-    fn interval(&mut self, merged: &Interval) {
-        if merged.phase != Phase::Measure {
-            if let Some(sum) = &mut self.measured {
-                sum.latencies.add_due(Phase::Measure, merged.histograms()).expect("histograms of one kind");
-            }
-            return;
-        }
-        self.intervals.push((
-            Nanos(merged.start.0 - self.start),
-            Nanos(merged.end.0 - self.start),
-            merged.counters.sent,
-        ));
-        match &mut self.measured {
-            Some(sum) => sum.merge(merged),
-            None => self.measured = Some(merged.clone()),
-        }
-    }
-
-    fn event(&mut self, event: RunEvent) {
-        if let RunEvent::Started { at } = event {
-            self.start = at.0;
-        }
-    }
-}
+use crate::world::{InMemory, Told};
 
 fn embedded() -> InMemory {
     InMemory::new(broker::Config::default())
@@ -59,13 +24,16 @@ fn plan(broker: &InMemory, measure_ms: u64, change: impl FnOnce(&mut Group)) -> 
     common::measured(group, measure_ms)
 }
 
-fn run(broker: &InMemory, plan: &Plan) -> (Outcome, Kept) {
-    let mut kept = Kept::default();
-    let outcome = broker.run(plan, &mut kept).expect("the load starts");
-    assert!(outcome.error.is_none(), "{outcome:?}");
-    assert_eq!(outcome.totals.completed, outcome.totals.sent);
-    assert_eq!(outcome.totals.received, outcome.totals.sent);
-    (outcome, kept)
+fn run(broker: &InMemory, plan: &Plan) -> (Outcome, Told) {
+    let (outcome, told) = broker.world.run_to_end(plan, |_, _| ());
+    let totals = outcome.totals;
+    assert_eq!((totals.completed, totals.received), (totals.sent, totals.sent));
+    (outcome, told)
+}
+
+/// Intervals of the measured phase.
+fn measured(told: &Told) -> impl Iterator<Item = &(Phase, Time, Time, u64)> {
+    told.intervals.iter().filter(|it| it.0 == Phase::Measure)
 }
 
 fn of(profile: RateProfile) -> ArrivalProcess {
@@ -81,14 +49,14 @@ fn a_ramp_is_sent_as_it_was_asked_for() {
         group.producers.arrivals = of(RateProfile::ramp(100.0, 1_900.0, Nanos::from_millis(3_000)));
     });
     let requested = plan.requested().expect("valid").expect("a schedule");
-    let (outcome, kept) = run(&broker, &plan);
+    let (outcome, told) = run(&broker, &plan);
     let all = requested.messages(Nanos::ZERO, Nanos::from_millis(3_000));
     assert!((all - 3_000.0).abs() < 1e-6, "{all}");
     assert!(outcome.totals.sent.abs_diff(3_000) <= 3, "{}", outcome.totals.sent);
-    assert!(kept.intervals.len() >= 3);
-    for (from, to, sent) in kept.intervals {
-        let asked = requested.messages(from, to);
-        assert!((sent as f64 - asked).abs() <= 4.0, "{sent} for {asked}");
+    assert!(told.intervals.len() >= 3);
+    for (_, from, to, sent) in measured(&told) {
+        let asked = requested.messages(from.since(outcome.start), to.since(outcome.start));
+        assert!((*sent as f64 - asked).abs() <= 4.0, "{sent} for {asked}");
     }
 }
 
@@ -103,13 +71,13 @@ fn a_trace_ends_the_run_and_has_its_own_sizes() {
         group.producers.per_destination = 7;
         group.producers.arrivals = of(shape);
     });
-    let (outcome, kept) = run(&broker, &plan);
+    let (outcome, told) = run(&broker, &plan);
     assert_eq!(outcome.totals.sent, 5);
     let ledger = outcome.ledger.expect("a ledger");
     assert_eq!((ledger.lost, ledger.corrupt), (0, 0), "{ledger:?}");
-    let measured = kept.measured.expect("measured");
-    assert!(measured.length() >= Nanos::from_millis(300));
-    assert!(measured.length() < Nanos::from_millis(400));
+    let (_, _, end, _) = measured(&told).last().expect("measured");
+    let length = end.since(outcome.start);
+    assert!((300..400).contains(&(length.0 / 1_000_000)), "{length:?}");
 }
 
 #[test]
@@ -121,13 +89,11 @@ fn a_message_waits_for_the_last_answer_and_the_think_time() {
         group.producers.arrivals = ArrivalProcess::ThinkTime(Nanos::from_millis(20));
     });
     assert!(plan.requested().expect("valid").is_none());
-    let (outcome, kept) = run(&broker, &plan);
+    let (outcome, told) = run(&broker, &plan);
     // 50 a second each at most, less what each answer took.
     let sent = outcome.totals.sent;
     assert!((4 * 48..=4 * 50).contains(&sent), "{sent}");
-    let delays = kept.measured.expect("measured");
-    let delays = delays.latencies.histogram(Metric::SEND_DELAY);
-    assert_eq!(delays.len(), sent);
+    assert_eq!(told.measured.latencies.histogram(Metric::SEND_DELAY).len(), sent);
 }
 
 /// Producers begin one by one, and what is requested rises with them.
@@ -145,13 +111,13 @@ fn producers_begin_at_moments_of_their_own() {
         ));
     });
     let requested = plan.requested().expect("valid").expect("a schedule");
-    let (outcome, kept) = run(&broker, &plan);
+    let (outcome, told) = run(&broker, &plan);
     let asked = requested.messages(Nanos::ZERO, Nanos::from_millis(2_500));
     // Without delays it would be 2,500.
     assert!((1_000.0..2_000.0).contains(&asked), "{asked}");
     let sent = outcome.totals.sent as f64;
     assert!((sent - asked).abs() <= 20.0, "{sent} for {asked}");
-    let rates: Vec<u64> = kept.intervals.iter().map(|(_, _, sent)| *sent).collect();
+    let rates: Vec<u64> = measured(&told).map(|(.., sent)| *sent).collect();
     assert!(rates[0] < rates[1], "{rates:?}");
 }
 
@@ -188,15 +154,13 @@ fn files_are_sent_as_they_are() {
             group.producers.max_pending = 10;
         });
         plan.ledger = ledger;
-        let (outcome, kept) = run(&broker, &plan);
+        let (outcome, told) = run(&broker, &plan);
         assert_eq!(outcome.totals.sent, 60);
-        let measured = kept.measured.expect("measured");
-        let seen = measured.latencies.histogram(Metric::END_TO_END).len();
+        let seen = told.measured.latencies.histogram(Metric::END_TO_END).len();
         assert_eq!(seen, 60, "every message tells its latency");
         assert_eq!(outcome.ledger.is_some(), ledger);
         if let Some(ledger) = outcome.ledger {
-            assert_eq!((ledger.lost, ledger.corrupt), (0, 0), "{ledger:?}");
-            assert_eq!(ledger.delivered, 60);
+            assert_eq!((ledger.lost, ledger.corrupt, ledger.delivered), (0, 0, 60), "{ledger:?}");
         }
     }
 }

@@ -16,14 +16,12 @@ use crate::common;
 use crate::world::peer::{Asked, Peer, Serve, beating, polite};
 use crate::world::{self, Pace, World};
 
-/// Scripts of an ordinary run; see [`testkit::seeds`].
 const SCRIPTS: u64 = 2_000;
 /// Nobody needs longer.
 const LIMIT: Nanos = Nanos::from_millis(20_000);
 /// How often a peer does something of itself, and the test looks whether all is done.
 const TURN: Nanos = Nanos::from_millis(1);
 
-/// A disturbance of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Blow {
     None,
@@ -33,19 +31,8 @@ enum Blow {
     Unsolicited(&'static str),
 }
 
-const UNSOLICITED: [&str; 11] = [
-    "basic.cancel",
-    "basic.consume",
-    "basic.qos",
-    "channel.open",
-    "queue.declare",
-    "queue.bind",
-    "confirm.select",
-    "tx.select",
-    "tx.commit",
-    "basic.get",
-    "basic.publish",
-];
+const UNSOLICITED: &str = "basic.cancel basic.consume basic.qos channel.open queue.declare queue.bind confirm.select \
+                           tx.select tx.commit basic.get basic.publish";
 
 #[derive(Clone, Debug)]
 struct Script {
@@ -69,8 +56,9 @@ struct Script {
 impl Script {
     fn random(seed: u64) -> Self {
         let random = &mut Random::new(seed);
+        let unsolicited: Vec<&str> = UNSOLICITED.split(' ').collect();
         let blow = match random.below(5) {
-            0 => Blow::Unsolicited(random.of(&UNSOLICITED)),
+            0 => Blow::Unsolicited(random.of(&unsolicited)),
             1 | 2 => Blow::Cut,
             _ => Blow::None,
         };
@@ -109,7 +97,6 @@ struct Queue {
     cuts: u64,
 }
 
-/// One connection of a script.
 struct Scene {
     script: Script,
     random: Random,
@@ -172,7 +159,6 @@ impl Scene {
         });
     }
 
-    /// Answers the oldest request of some channel.
     fn answer(&mut self, peer: &mut Peer) {
         let waiting: Vec<u16> = self.asked.keys().copied().collect();
         if waiting.is_empty() {
@@ -305,7 +291,6 @@ fn run(script: &Script) -> (Result<Outcome, Error>, Queue, Nanos) {
     (outcome, queue, took)
 }
 
-/// Runs a script; the problem, if there is one.
 fn problem(script: &Script) -> Option<String> {
     let (outcome, queue, took) = run(script);
     if took >= LIMIT {

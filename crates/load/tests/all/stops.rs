@@ -10,7 +10,6 @@ use load::{Control, Declare, Destination, Endpoint, Error, Exchange, Group, Outc
 use measure::{Interval, Nanos, Phase, Rate};
 use testkit::Proxy;
 
-/// Hears every event, and keeps it.
 struct Heard<F> {
     act: F,
     events: Vec<RunEvent>,
@@ -50,7 +49,6 @@ fn plan(groups: Vec<Group>) -> Plan {
     Plan { groups, phases: common::phases(0, 0, 30_000), ..Plan::default() }
 }
 
-/// Sends or receives this many messages.
 fn few(port: u16, queue: &str, sends: bool, messages: u64) -> Result<Outcome, Error> {
     let mut group = group(port, queue);
     group.queues.delete = false;
@@ -88,6 +86,9 @@ fn a_stop_before_the_load_begins_deletes_what_it_made_and_nothing_else() {
     let (outcome, ..) = run(&plan(groups.into()), &control, when_connected(3, || control.stop()));
     let outcome = outcome.expect("a stop is no error");
     assert!(outcome.interrupted && outcome.phases.is_empty());
+    // Nor does one that is stopped before it connects.
+    let stopped = run(&plan(vec![group(port, "kept")]), &control, |_| {}).0.expect("a plan");
+    assert!(stopped.interrupted && stopped.phases.is_empty());
     let gone = few(port, "made", false, 1).expect_err("the queue is gone");
     assert!(gone.to_string().contains("\"made\""), "{gone}");
     assert_eq!(few(port, "kept", false, 50).expect("what was there before stays").totals.received, 50);

@@ -1,37 +1,27 @@
 //! Topics with named queues behind them, against the embedded broker.
 
-use load::{Control, Destination, Group, Outcome, Plan, RunEvent, Sink, Subscription};
-use measure::Interval;
+use load::{Control, Destination, Error, Group, Outcome, Plan, RunEvent, Subscription};
 use measure::ledger::LedgerSummary;
 
-use crate::common::{self, embedded};
-
-struct Deaf;
-
-impl Sink for Deaf {
-    fn interval(&mut self, _: &Interval) {}
-    fn event(&mut self, event: RunEvent) {
-        assert!(!matches!(event, RunEvent::Note(_)), "{event:?}");
-    }
-}
+use crate::common::{self, Kept, embedded};
 
 fn group(broker: &broker::Running, clients: (usize, usize)) -> Group {
-    let url = format!("amqp://{}", broker.local_addr());
-    let topics = vec![Destination::topic("news"), Destination::topic("sports")];
-    let mut group = Group::new(url.parse().expect("url"), topics);
-    (group.producers.per_destination, group.consumers.per_destination) = clients;
+    let mut group = common::group_to(broker, &["topic://news", "topic://sports"], clients);
     group.producers.max_pending = 50;
-    group.producers.sizes = load::Sizes::Fixed(40);
+    group.producers.sizes = 40.into();
     group
 }
 
-fn run(group: Group) -> Result<Outcome, load::Error> {
-    let plan =
-        Plan { groups: vec![group], threads: 2, run_id: 77, phases: common::phases(0, 300, 10_000), ..Plan::default() };
-    load::run(&plan, &Control::new(), &mut Deaf)
+/// Runs a load that nothing is noted of.
+fn run(group: Group) -> Result<Outcome, Error> {
+    let phases = common::phases(0, 300, 10_000);
+    let plan = Plan { groups: vec![group], threads: 2, run_id: 77, phases, ..Plan::default() };
+    let mut kept = Kept::default();
+    let outcome = load::run(&plan, &Control::new(), &mut kept);
+    assert!(!kept.events.iter().any(|it| matches!(it, RunEvent::Note(_))), "{:?}", kept.events);
+    outcome
 }
 
-/// Messages to nobody come back.
 fn assert_nobody_subscribes(broker: &broker::Running) {
     let mut group = group(broker, (1, 0));
     group.producers.amqp091.mandatory = true;

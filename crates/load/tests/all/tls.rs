@@ -10,7 +10,7 @@ use std::thread;
 
 use broker::{Fault, FaultKind};
 use common::{Authority, Deaf, secured, started};
-use load::{Ack, Auth, ClientTls, Control, Destination, Endpoint, Error, Group, Identity, Outcome, Plan};
+use load::{Ack, Auth, ClientTls, Control, Destination, Endpoint, Error, Group, Outcome, Plan};
 use measure::Nanos;
 
 fn endpoint(address: SocketAddr, tls: ClientTls) -> Endpoint {
@@ -44,13 +44,11 @@ fn trusting(file: PathBuf) -> ClientTls {
 
 #[test]
 fn nothing_is_lost_over_tls_whatever_the_size() {
-    let folder = tempfile::tempdir().expect("folder");
-    let authority = Authority::new(folder.path(), "ca");
+    let authority = Authority::new("ca");
     let (_broker, front) = secured(authority.listener(&["127.0.0.1"], None));
     // Many messages to a record; many records to a message, which is two frames as well.
     for (size, at_least) in [(32, 1_000), (200_000, 20)] {
-        let tls = authority.trusted();
-        let outcome = run(endpoint(front, tls), size).expect("the load starts");
+        let outcome = run(endpoint(front, authority.trusted()), size).expect("the load starts");
         assert!(outcome.error.is_none(), "{outcome:?}");
         let received = outcome.measured.received;
         assert!(received > at_least, "{size} bytes: only {received}");
@@ -75,9 +73,8 @@ fn assert_refused(endpoint: Endpoint, parts: &[&str], help: &str) -> Error {
 
 #[test]
 fn a_certificate_is_verified_by_default() {
-    let folder = tempfile::tempdir().expect("folder");
-    let authority = Authority::new(folder.path(), "ca");
-    let other = Authority::new(folder.path(), "other");
+    let authority = Authority::new("ca");
+    let other = Authority::new("other");
     let (_broker, front) = secured(authority.listener(&["broker.example"], None));
 
     let untrusted = endpoint(front, trusting(other.file("other")));
@@ -94,39 +91,31 @@ fn a_certificate_is_verified_by_default() {
 
 #[test]
 fn a_client_shows_its_certificate_where_the_broker_wants_one() {
-    let folder = tempfile::tempdir().expect("folder");
-    let authority = Authority::new(folder.path(), "ca");
+    let authority = Authority::new("ca");
     let clients = Some(authority.clients(true));
     let (_broker, front) = secured(authority.listener(&["127.0.0.1"], clients));
 
     assert_refused(endpoint(front, authority.trusted()), &["CertificateRequired"], "--cert");
 
-    let (certificate, key) = Authority::new(folder.path(), "stranger").issue(&["stranger"]);
-    let stranger = ClientTls { identity: Some(Identity { certificate, key }), ..authority.trusted() };
+    let other = Authority::new("stranger");
+    let stranger = authority.identified(other.issue(&["stranger"]));
     assert_refused(endpoint(front, stranger), &["the broker refused with the TLS alert"], "--cert");
 
     let (certificate, key) = authority.issue(&["guest"]);
-    let tls = ClientTls {
-        identity: Some(Identity { certificate: certificate.clone(), key: key.clone() }),
-        ..authority.trusted()
-    };
-    assert_runs(endpoint(front, tls));
+    assert_runs(endpoint(front, authority.identified((certificate.clone(), key.clone()))));
 
-    let swapped = ClientTls { identity: Some(Identity { certificate: key, key: certificate }), ..authority.trusted() };
+    let swapped = authority.identified((key, certificate));
     let error = assert_refused(endpoint(front, swapped), &["-key.pem", "no certificate"], "BEGIN CERTIFICATE");
     assert!(error.is_usage());
 }
 
 #[test]
 fn a_certificate_is_a_login() {
-    let folder = tempfile::tempdir().expect("folder");
-    let authority = Authority::new(folder.path(), "ca");
+    let authority = Authority::new("ca");
     let clients = Some(authority.clients(false));
     let (_broker, front) = secured(authority.listener(&["127.0.0.1"], clients));
     let by = |name: &str, auth: Auth| {
-        let (certificate, key) = authority.issue(&[name]);
-        let tls = ClientTls { identity: Some(Identity { certificate, key }), ..authority.trusted() };
-        let mut endpoint = endpoint(front, tls);
+        let mut endpoint = endpoint(front, authority.identified(authority.issue(&[name])));
         endpoint.user = "nobody".into();
         endpoint.auth = auth;
         endpoint
@@ -141,8 +130,7 @@ fn a_certificate_is_a_login() {
 /// The TLS stream ends at a byte of a frame: between two records and inside a message.
 #[test]
 fn a_stream_cut_at_any_byte_is_a_lost_connection() {
-    let folder = tempfile::tempdir().expect("folder");
-    let authority = Authority::new(folder.path(), "ca");
+    let authority = Authority::new("ca");
     let tls = authority.listener(&["127.0.0.1"], None);
     for after in [1, 7, 8, 50, 1_000, 16_384, 70_001] {
         let broker = started(broker::Config {
@@ -171,8 +159,7 @@ fn openssl_can_talk_to_the_broker() {
         eprintln!("skipped: openssl is not installed: apt-get install openssl");
         return;
     }
-    let folder = tempfile::tempdir().expect("folder");
-    let authority = Authority::new(folder.path(), "ca");
+    let authority = Authority::new("ca");
     let clients = Some(authority.clients(true));
     let (_broker, front) = secured(authority.listener(&["127.0.0.1"], clients));
     let mut stranger = TcpStream::connect(front).expect("connect");
@@ -209,8 +196,7 @@ fn openssl_can_talk_to_the_broker() {
 
 #[test]
 fn the_wrong_port_is_recognised_in_both_directions() {
-    let folder = tempfile::tempdir().expect("folder");
-    let authority = Authority::new(folder.path(), "ca");
+    let authority = Authority::new("ca");
     let (broker, front) = secured(authority.listener(&["127.0.0.1"], None));
 
     assert_refused(endpoint(broker.local_addr(), authority.trusted()), &["AMQP without TLS"], "5671");

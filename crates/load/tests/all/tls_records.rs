@@ -2,7 +2,6 @@
 
 use crate::common::{self, Deaf};
 
-use std::path::Path;
 use std::sync::Arc;
 
 use common::Authority;
@@ -22,10 +21,8 @@ struct Chains {
     server: Arc<ServerConfig>,
 }
 
-/// A certificate, those that stand behind it, and its key.
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// A chain for 127.0.0.1 that is about so long.
 fn identity(authority: &Authority, bytes: usize) -> Identity {
     let (certificate, key) = authority.issue_long(&["127.0.0.1"], bytes);
     let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(certificate).expect("a file").collect();
@@ -33,8 +30,8 @@ fn identity(authority: &Authority, bytes: usize) -> Identity {
     (chain.expect("certificates"), key)
 }
 
-fn chains(folder: &Path, sizes: (usize, usize), records: (usize, usize), tls12: bool) -> Chains {
-    let authority = Authority::new(folder, "ca");
+fn chains(sizes: (usize, usize), records: (usize, usize), tls12: bool) -> Chains {
+    let authority = Authority::new("ca");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();
     let trusted = CertificateDer::from_pem_file(authority.file("ca")).expect("authority");
@@ -123,7 +120,6 @@ fn talk(chains: &Chains, words: (&[u8], &[u8]), random: &mut Random) -> Result<[
 
 #[test]
 fn chains_of_any_length_in_records_of_any_length_are_taken() {
-    let folder = tempfile::tempdir().expect("folder");
     for seed in 1..=24 {
         let mut random = Random::new(seed);
         let mut size = || 1_000 + random.below(60_000) as usize;
@@ -131,7 +127,7 @@ fn chains_of_any_length_in_records_of_any_length_are_taken() {
         let mut record = || 256 + random.below(16_000) as usize;
         let records = (record(), record());
         let tls12 = seed % 2 == 0;
-        let chains = chains(folder.path(), sizes, records, tls12);
+        let chains = chains(sizes, records, tls12);
         let words: Vec<u8> = (0..random.below(200_000)).map(|at| at as u8).collect();
         let (said, answered) = words.split_at(words.len() / 3);
         let what = format!("seed {seed}: chains of {sizes:?}, records of {records:?}");
@@ -144,8 +140,7 @@ fn chains_of_any_length_in_records_of_any_length_are_taken() {
 /// Records of one byte make a message longer than it is, and nothing is kept without end.
 #[test]
 fn a_message_in_too_many_records_is_refused_by_its_length() {
-    let folder = tempfile::tempdir().expect("folder");
-    let chains = chains(folder.path(), (1_000, 1_000), (16_000, 16_000), false);
+    let chains = chains((1_000, 1_000), (16_000, 16_000), false);
     let name = "127.0.0.1".try_into().expect("a name");
     let mut client = ClientSession::client(chains.client, name).expect("a client");
     // The server's hello, of 65535 bytes.
@@ -166,16 +161,14 @@ fn a_message_in_too_many_records_is_refused_by_its_length() {
 /// Through sockets: the one that asks first, and those of the load.
 #[test]
 fn a_broker_with_a_long_chain_is_churned() {
-    let folder = tempfile::tempdir().expect("folder");
-    let authority = Authority::new(folder.path(), "ca");
+    let authority = Authority::new("ca");
     let mut tls = authority.listener(&["127.0.0.1"], Some(authority.clients(true)));
     let (certificate, key) = authority.issue_long(&["127.0.0.1"], 60_000);
     tls.tls.identity = load::Identity { certificate, key };
     let (_broker, address) = common::secured(tls);
-    let (certificate, key) = authority.issue_long(&["guest"], 50_000);
     let mut endpoint = Endpoint::new("127.0.0.1", address.port());
     endpoint.auth = Auth::External;
-    endpoint.tls = Some(load::ClientTls { identity: Some(load::Identity { certificate, key }), ..authority.trusted() });
+    endpoint.tls = Some(authority.identified(authority.issue_long(&["guest"], 50_000)));
     let plan = ChurnPlan {
         most_open: 2,
         timeout: Nanos::from_millis(5_000),

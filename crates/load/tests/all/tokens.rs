@@ -1,8 +1,5 @@
 //! A password that is renewed while the load runs.
 
-use std::thread;
-use std::time::Duration;
-
 use broker::User;
 use load::{Control, Destination, Outcome, Token};
 
@@ -16,10 +13,7 @@ fn run(then: &'static str) -> Outcome {
     let mut group = common::group(broker.local_addr(), Destination::queue("tokens"), (2, 1));
     group.endpoint.user = "svc".into();
     group.endpoint.token = Some(token.clone());
-    let renew = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(400));
-        token.renew(then);
-    });
+    let renew = common::after(400, move || token.renew(then));
     let outcome = load::run(&common::measured(group, 900), &Control::new(), &mut Deaf).expect("the load starts");
     renew.join().expect("renewed");
     outcome

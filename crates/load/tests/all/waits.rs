@@ -23,24 +23,19 @@ fn run(broker: SocketAddr, set: impl FnOnce(&mut Group)) -> (Outcome, Waits) {
     (outcome, kept.measured.waits)
 }
 
-fn embedded(faults: Vec<Fault>) -> broker::Running {
-    common::started(broker::Config { faults, ..broker::Config::default() })
-}
-
 /// All of four producers' time is accounted for, to a twentieth: their loop's, which may be late for a phase's end.
 fn assert_whole(outcome: &Outcome, waits: &Waits) {
     let time = outcome.threads[0].measured_time.as_secs_f64();
     assert!((waits.producing().as_secs_f64() / (time * 4.0) - 1.0).abs() < 0.05, "{waits:?} of {time} s");
 }
 
-/// A part of the producers' time.
 fn share(part: Nanos, waits: &Waits) -> f64 {
     part.as_secs_f64() / waits.producing().as_secs_f64()
 }
 
 #[test]
 fn one_in_flight_waits_for_answers() {
-    let broker = embedded(Vec::new());
+    let broker = common::embedded();
     let (outcome, waits) = run(broker.local_addr(), |group| group.producers.max_pending = 1);
     assert!(outcome.error.is_none(), "{outcome:?}");
     assert!(share(waits.budget, &waits) > 0.8, "{waits:?}");
@@ -53,7 +48,8 @@ fn one_in_flight_waits_for_answers() {
 /// The verdict gave these producers the broker's part of their time, and its reasons said that nothing was due.
 #[test]
 fn with_a_think_time_the_answer_is_waited_for_and_the_rest_is_the_schedule() {
-    let broker = embedded(vec![Fault::new(FaultKind::SlowAck(Nanos::from_millis(60)))]);
+    let faults = vec![Fault::new(FaultKind::SlowAck(Nanos::from_millis(60)))];
+    let broker = common::started(broker::Config { faults, ..broker::Config::default() });
     let (outcome, waits) = run(broker.local_addr(), |group| {
         group.producers.max_pending = 1;
         group.producers.arrivals = ArrivalProcess::ThinkTime(Nanos::from_millis(20));
@@ -66,7 +62,7 @@ fn with_a_think_time_the_answer_is_waited_for_and_the_rest_is_the_schedule() {
 
 #[test]
 fn a_slow_schedule_leaves_the_loop_idle() {
-    let broker = embedded(Vec::new());
+    let broker = common::embedded();
     let (outcome, waits) = run(broker.local_addr(), |group| {
         group.producers.arrivals = common::rate(100.0);
         group.producers.max_pending = 1_000;
@@ -81,7 +77,7 @@ fn a_slow_schedule_leaves_the_loop_idle() {
 
 #[test]
 fn a_broker_that_does_not_read_fills_the_sockets() {
-    let broker = embedded(Vec::new());
+    let broker = common::embedded();
     let address = stalling_proxy(broker.local_addr());
     let (_, waits) = run(address, |group| {
         group.producers.guarantee = Guarantee::Unconfirmed;
@@ -92,17 +88,13 @@ fn a_broker_that_does_not_read_fills_the_sockets() {
 
 /// Lets the log-in pass, and 64 KiB more of each connection; then it reads no further.
 fn stalling_proxy(upstream: SocketAddr) -> SocketAddr {
-    let (listener, address) = common::listener();
-    thread::spawn(move || {
-        for client in listener.incoming().flatten() {
-            let broker = std::net::TcpStream::connect(upstream).expect("broker");
-            let (mut from, mut to) = (client.try_clone().expect("clone"), broker.try_clone().expect("clone"));
-            thread::spawn(move || std::io::copy(&mut (&mut from).take(65_536), &mut to));
-            let (mut from, mut to) = (broker, client);
-            thread::spawn(move || std::io::copy(&mut from, &mut to));
-        }
-    });
-    address
+    common::serve(move |_, client| {
+        let broker = std::net::TcpStream::connect(upstream).expect("broker");
+        let (mut from, mut to) = (client.try_clone().expect("clone"), broker.try_clone().expect("clone"));
+        thread::spawn(move || std::io::copy(&mut (&mut from).take(65_536), &mut to));
+        let (mut from, mut to) = (broker, client);
+        thread::spawn(move || std::io::copy(&mut from, &mut to));
+    })
 }
 
 #[test]

@@ -2,10 +2,10 @@
 //! real one: `crates/bellows/tests/all/workloads.rs`.
 
 use load::{
-    Ack, Consumers, Control, Declare, Exchange, Group, Guarantee, LatencyStep, MessageProperties, Outcome, Plan,
-    RandomKeys, Refusal, RunEvent, ServiceTime, Sink, StopCondition,
+    Ack, Control, Declare, Exchange, Group, Guarantee, Outcome, Plan, RandomKeys, Refusal, RunEvent, Sink,
+    StopCondition,
 };
-use measure::{Interval, Length, Nanos, Rate, Slice};
+use measure::{Interval, Nanos, Slice};
 use wire::amqp091::{BasicConsume, BasicQos};
 
 use crate::common::{self, Deaf, embedded, run};
@@ -38,30 +38,17 @@ fn plan(group: Group) -> Plan {
     Plan { groups: vec![group], phases: common::phases(0, 0, 30_000), ..Plan::default() }
 }
 
-/// Runs a load that cannot start.
 fn refused(plan: &Plan) -> String {
     load::run(plan, &Control::new(), &mut Deaf).expect_err("refused").to_string()
 }
 
-/// Runs a load that has few messages to send and all to receive, and takes at least so many milliseconds.
-fn slowly(group: Group, messages: u64, least_ms: u64) {
-    let outcome = run(&plan(group));
-    clean(&outcome, messages);
-    let took = outcome.phases.last().expect("a drain").end.since(outcome.start);
-    assert!(took >= Nanos::from_millis(least_ms), "{messages} messages: {took}");
-}
-
-/// Puts 50 messages into a queue, which nobody receives.
-fn filled(broker: &broker::Running, queue: &str) -> Plan {
+fn filled(broker: &broker::Running, queue: &str) {
     let mut group = group(broker, &[queue]);
     group.consumers.per_destination = 0;
     group.producers.message_count = Some(50);
-    let plan = plan(group);
-    run(&plan);
-    plan
+    run(&plan(group));
 }
 
-/// The 50 messages are still there.
 fn still_filled(broker: &broker::Running, queue: &str) {
     let mut group = group(broker, &[queue]);
     group.producers.per_destination = 0;
@@ -84,29 +71,6 @@ fn clean(outcome: &Outcome, messages: u64) {
     let ledger = outcome.ledger.as_ref().expect("a ledger");
     let wrong = ledger.lost + ledger.duplicated + ledger.reordered + ledger.corrupt;
     assert_eq!(wrong, 0, "{ledger:?}");
-}
-
-#[test]
-fn many_producers_and_consumers_share_few_connections() {
-    let broker = embedded();
-    let mut group = group(&broker, &["queue://a", "queue://b", "queue://c"]);
-    group.producers.per_destination = 4;
-    group.producers.connections = Some(2);
-    group.consumers.per_destination = 2;
-    group.consumers.connections = Some(1);
-    group.producers.message_count = Some(5_000);
-    let mut plan = plan(group);
-    plan.threads = 2;
-    clean(&run(&plan), 5_000);
-}
-
-#[test]
-fn clients_of_a_group_are_dealt_out_to_its_destinations() {
-    let broker = embedded();
-    let mut group = group(&broker, &["queue://d0", "queue://d1", "queue://d2"]);
-    group.producers.total = Some(4);
-    group.consumers.total = Some(5);
-    clean(&run(&plan(group)), 1_000);
 }
 
 #[test]
@@ -150,73 +114,19 @@ fn random_routing_keys_reach_a_fanout_exchange_and_miss_a_direct_one() {
     assert_eq!(run(&plan).totals.returned, 1_000);
 }
 
+/// What is refused comes again while others are still sent.
 #[test]
-fn messages_that_are_asked_for_one_by_one_come_in_order() {
-    let broker = embedded();
-    let mut group = group(&broker, &["queue://polled"]);
-    group.consumers.poll = Some(Length(Nanos::ZERO));
-    clean(&run(&plan(group)), 1_000);
-}
-
-/// By its polling interval; by its work, with no more than its prefetch; or without acknowledgements, when it stops
-/// reading.
-#[test]
-fn a_consumer_that_takes_its_time_gets_everything() {
-    let polling = |it: &mut Consumers| it.poll = Some(Length(Nanos::from_millis(10)));
-    let working = |it: &mut Consumers| {
-        it.prefetch = 10;
-        it.service = ServiceTime { rate: Rate::per_second(1_000.0), ..common::work(Nanos::from_millis(2)) };
-    };
-    let reading = |it: &mut Consumers| (it.ack, it.service.rate) = (Ack::Auto, Rate::per_second(4_000.0));
-    // Of a rate and a latency the longer one counts. What waits in the consumer's memory is not taken.
-    type Case<'a> = (u64, u64, &'a dyn Fn(&mut Consumers));
-    let cases: [Case<'_>; 3] = [(40, 39 * 10, &polling), (200, 199 * 2, &working), (3_000, 740, &reading)];
-    for (messages, least_ms, set) in cases {
-        let broker = embedded();
-        let mut group = group(&broker, &["queue://slow"]);
-        group.producers.message_count = Some(messages);
-        set(&mut group.consumers);
-        slowly(group, messages, least_ms);
-    }
-}
-
-#[test]
-fn refused_messages_come_again_or_never() {
+fn refused_messages_that_go_back_come_again() {
     let broker = embedded();
     let mut group = group(&broker, &["queue://refused"]);
     group.producers.message_count = Some(100);
-    group.consumers.refuse = Some(Refusal::Discard);
-    clean(&run(&plan(group.clone())), 100);
-    let mut rest = plan(group.clone());
-    rest.groups[0].producers.total = Some(0);
-    rest.stop = Some(StopCondition::Empty);
-    assert_eq!(run(&rest).totals.received, 0, "none went back");
-
-    // What is refused comes again while others are still sent.
     group.consumers.refuse = Some(Refusal::Requeue);
-    group.producers.arrivals = Rate::per_second(500.0).expect("a rate").into();
+    group.producers.arrivals = common::rate(500.0);
     let mut plan = plan(group);
     plan.phases.drain = Nanos::from_millis(300);
     let outcome = run(&plan);
     assert!(outcome.totals.redelivered > 100, "{:?}", outcome.totals);
     assert_eq!(outcome.ledger.expect("a ledger").lost, 0);
-}
-
-#[test]
-fn properties_are_checked_before_anything_is_sent() {
-    let broker = embedded();
-    let mut group = group(&broker, &["queue://properties"]);
-    group.producers.properties = MessageProperties {
-        content_type: Some("application/json".into()),
-        priority: Some(3),
-        expiration: Some("60000".into()),
-        headers: [("tenant".into(), load::Argument::Text("blue".into()))].into(),
-        ..MessageProperties::default()
-    };
-    clean(&run(&plan(group.clone())), 1_000);
-    group.producers.properties.app_id = Some("x".repeat(256));
-    let error = load::validate(&plan(group)).expect_err("too long");
-    assert!(error.to_string().contains("properties"), "{error}");
 }
 
 #[test]
@@ -227,19 +137,6 @@ fn a_broker_without_direct_replies_is_named_as_the_cause() {
     let error = load::run(&plan(group), &Control::new(), &mut Deaf).expect_err("no replies");
     let help = error.problem().help;
     assert!(help.contains("no direct reply-to"), "{error}: {help}");
-}
-
-#[test]
-fn consumers_may_begin_later_one_by_one() {
-    let broker = embedded();
-    let mut group = group(&broker, &["queue://later"]);
-    group.consumers.total = Some(3);
-    group.consumers.apart = Length(Nanos::from_millis(150));
-    group.producers.message_count = Some(300);
-    clean(&run(&plan(group.clone())), 300);
-    group.consumers.apart = Length(Nanos::ZERO);
-    group.consumers.start_after = Length(Nanos::from_millis(150));
-    slowly(group, 300, 150);
 }
 
 #[test]
@@ -264,22 +161,6 @@ fn exclusive_queues_are_their_consumers() {
     }
 }
 
-#[test]
-fn a_run_ends_when_consumers_are_idle_or_queues_are_empty() {
-    let broker = embedded();
-    for until in [StopCondition::Idle, StopCondition::Empty] {
-        let mut group = group(&broker, &["queue://left-over"]);
-        group.consumers.total = Some(0);
-        let totals = run(&plan(group.clone())).totals;
-        assert_eq!((totals.sent, totals.completed), (1_000, 1_000));
-        group.consumers.total = None;
-        group.producers.total = Some(0);
-        let mut plan = plan(group);
-        plan.stop = Some(until);
-        assert_eq!(run(&plan).totals.received, 1_000, "{until:?}");
-    }
-}
-
 /// The first node goes while the queues are looked into; the next one answers as well.
 #[test]
 fn empty_queues_are_found_where_the_first_node_is_gone() {
@@ -290,7 +171,7 @@ fn empty_queues_are_found_where_the_first_node_is_gone() {
     let second = std::mem::replace(&mut group.endpoint, url.parse().expect("url"));
     group.further = vec![second];
     group.producers.message_count = Some(100);
-    group.producers.arrivals = Rate::per_second(200.0).expect("a rate").into();
+    group.producers.arrivals = common::rate(200.0);
     group.reconnect = common::reconnect(5);
     let mut plan = plan(group);
     plan.stop = Some(StopCondition::Empty);
@@ -312,7 +193,7 @@ fn queues_behind_topics_are_looked_into_as_well() {
         // For over a second at a time nothing is delivered, while messages wait.
         group.producers.message_count = Some(3);
         group.consumers.prefetch = 1;
-        group.consumers.service.latency = vec![LatencyStep::constant(Nanos::from_millis(1_300))];
+        group.consumers.service = common::work(Nanos::from_millis(1_300));
         let mut plan = plan(group);
         plan.stop = Some(StopCondition::Empty);
         plan.phases.drain = Nanos::from_millis(100);
@@ -340,6 +221,7 @@ fn plans_that_make_no_sense_are_refused() {
     );
     refused(&|g| g.destinations[0].amqp091.exchange = Some(Exchange::new("", "direct")), "default exchange");
     refused(&|g| g.destinations[0].amqp091.routing_key = Some("k".repeat(256)), "routing key");
+    refused(&|g| g.producers.properties.app_id = Some("x".repeat(256)), "properties");
 }
 
 #[test]
@@ -382,7 +264,6 @@ fn a_load_that_may_not_consume_empties_nothing() {
     }
 }
 
-/// Consumers that are not exclusive keep nobody from emptying a queue.
 #[test]
 fn a_queue_that_others_consume_from_is_emptied() {
     let broker = embedded();
@@ -392,17 +273,4 @@ fn a_queue_that_others_consume_from_is_emptied() {
     purging.queues.purge = true;
     let ledger = run(&plan(purging)).ledger.expect("a ledger");
     assert!(ledger.foreign <= 1, "{ledger:?}");
-}
-
-#[test]
-fn a_load_that_never_took_place_deletes_nothing() {
-    let broker = embedded();
-    let mut filled = filled(&broker, "queue://kept");
-    // Stopped before it begins.
-    filled.groups[0].queues.delete = true;
-    let control = Control::new();
-    control.stop();
-    let outcome = load::run(&filled, &control, &mut Deaf).expect("a plan");
-    assert!(outcome.interrupted && outcome.phases.is_empty());
-    still_filled(&broker, "queue://kept");
 }

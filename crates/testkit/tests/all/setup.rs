@@ -105,6 +105,19 @@ impl Machine {
         self.run(&self.checkout.join("scripts/setup"), group)
     }
 
+    /// Its words, where it ends with this code.
+    #[track_caller]
+    fn setup_ends(&self, group: &str, code: i32) -> String {
+        let output = self.setup(group);
+        assert_eq!(output.status.code(), Some(code), "{}", said(&output));
+        said(&output)
+    }
+
+    #[track_caller]
+    fn sets_up(&self, group: &str) -> String {
+        self.setup_ends(group, 0)
+    }
+
     /// The version that our own Node says it has; `None` where there is none.
     fn own_node(&self) -> Option<String> {
         let node = self.checkout.join(".tools/node/bin/node");
@@ -158,13 +171,12 @@ case "$*" in
 esac"#,
     );
     machine.add("sudo", r#"[ "$1" = -n ] && shift; exec "$@""#);
-    let output = machine.setup("test");
-    assert!(output.status.success(), "{}", said(&output));
+    machine.sets_up("test");
     let calls = fs::read_to_string(machine.programs.join("calls")).unwrap();
     let install = "--quiet --yes install --no-install-recommends tmux";
     assert_eq!(calls, format!("{install}\n--quiet --yes update\n{install}\n"));
 
-    assert!(machine.setup("test").status.success());
+    machine.sets_up("test");
     assert_eq!(fs::read_to_string(machine.programs.join("calls")).unwrap(), calls, "nothing more to do");
 }
 
@@ -172,16 +184,15 @@ esac"#,
 fn what_cannot_be_installed_is_told_in_one_line() {
     testkit::skip_for!(missing_parts());
     let machine = Machine::new("tells");
-    assert!(machine.setup("demo").status.success(), "the demo needs no tmux");
-    let output = machine.setup("test");
-    assert_eq!(output.status.code(), Some(1));
-    assert_eq!(said(&output), "setup: missing: tmux (names of Debian's packages)\n");
+    // The demo needs no tmux.
+    machine.sets_up("demo");
+    let said = machine.setup_ends("test", 1);
+    assert_eq!(said, "setup: missing: tmux (names of Debian's packages)\n");
 
     machine.add("apt-get", "echo broken >&2; exit 100");
     machine.add("sudo", r#"[ "$1" = -n ] && shift; exec "$@""#);
-    let output = machine.setup("test");
-    assert_eq!(output.status.code(), Some(1));
-    let last = said(&output).lines().last().unwrap().to_owned();
+    let said = machine.setup_ends("test", 1);
+    let last = said.lines().last().unwrap();
     assert!(last.ends_with("sudo apt-get install --no-install-recommends tmux"), "{last}");
 }
 
@@ -189,15 +200,14 @@ fn what_cannot_be_installed_is_told_in_one_line() {
 fn a_node_of_its_own_comes_where_the_system_s_is_too_old() {
     testkit::skip_for!(missing_parts());
     let machine = Machine::with_old_node("old-node");
-    assert!(machine.setup("demo").status.success());
+    machine.sets_up("demo");
     assert_eq!(machine.own_node(), None, "the demo needs none");
 
-    let output = machine.setup("test");
-    assert!(output.status.success(), "{}", said(&output));
+    machine.sets_up("test");
     assert_eq!(machine.own_node(), Some(pinned()));
     let fetched = machine.noted("fetched");
     assert!(fetched.contains("--ignore-scripts"), "{fetched}");
-    assert!(machine.setup("test").status.success());
+    machine.sets_up("test");
     assert_eq!(machine.noted("fetched"), fetched, "nothing more to do");
 
     // What `make` runs finds it first.
@@ -212,7 +222,7 @@ fn a_node_of_its_own_comes_where_the_system_s_is_too_old() {
     // An earlier pin's is replaced.
     let own = machine.checkout.join(".tools/node/bin/node");
     fs::write(&own, "#!/bin/sh\necho v20.19.0\n").unwrap();
-    assert!(machine.setup("test").status.success());
+    machine.sets_up("test");
     assert_eq!(machine.own_node(), Some(pinned()));
 }
 
@@ -221,8 +231,7 @@ fn a_system_s_node_that_is_new_enough_is_used() {
     testkit::skip_for!(missing_parts());
     let machine = Machine::with_old_node("new-node");
     machine.add("node", "echo v20.19.0");
-    let output = machine.setup("test");
-    assert!(output.status.success(), "{}", said(&output));
+    machine.sets_up("test");
     assert_eq!((machine.own_node(), machine.noted("fetched").as_str()), (None, ""));
 }
 
@@ -237,14 +246,11 @@ printf 'npm ERR! code ENOTFOUND\\nnpm ERR! syscall getaddrinfo\\n' >&2
 printf 'npm ERR! network request to http://nowhere/ failed\\nnpm ERR! network more\\n' >&2
 exit 1",
     );
-    let output = machine.setup("test");
-    assert_eq!(output.status.code(), Some(1));
-    let all = said(&output);
+    let all = machine.setup_ends("test", 1);
     let complaints: Vec<_> = all.lines().filter(|line| !line.starts_with("setup: fetching")).collect();
     let [complaint] = complaints[..] else { panic!("more than one line: {all}") };
-    for part in ["(network request to http://nowhere/ failed)", "20.19 or later", "npm config get registry"] {
-        assert!(complaint.contains(part), "{complaint}");
-    }
+    let parts = ["(network request to http://nowhere/ failed)", "20.19 or later", "npm config get registry"];
+    testkit::assert_has(complaint, parts);
     assert_eq!(machine.own_node(), None, "half of it is none");
 }
 
@@ -256,16 +262,14 @@ fn the_newest_rabbitmq_is_that_of_the_first_suite_which_has_one_today() {
     }
     let machine = Machine::new("newest");
     machine.add("tmux", "");
-    let output = machine.setup("test");
-    assert!(output.status.success(), "{}", said(&output));
-    assert!(said(&output).contains("not from sid: E: Unmet dependencies"), "{}", said(&output));
+    testkit::assert_has(machine.sets_up("test"), ["not from sid: E: Unmet dependencies"]);
     let root = machine.checkout.join(".tools/newest");
     assert_eq!(fs::read_to_string(root.join("suite")).unwrap(), "trixie\n");
-    assert!(machine.setup("test").status.success());
+    machine.sets_up("test");
     assert_eq!(machine.noted("suites"), "sid\ntrixie\n", "nothing more to do");
     // As one that was made before the script asked for this package.
     fs::remove_file(root.join("var/lib/dpkg/info/elixir.list")).unwrap();
-    assert!(machine.setup("test").status.success());
+    machine.sets_up("test");
     assert_eq!(machine.noted("suites"), "sid\ntrixie\nsid\ntrixie\n", "a package was missing");
     assert!(root.join("var/lib/dpkg/info/elixir.list").exists());
 }
@@ -293,5 +297,5 @@ echo something else > "$2""#,
     let output = machine.setup("artemis");
     let said = said(&output);
     assert!(!output.status.success(), "{said}");
-    assert!(said.contains("no route to it") && said.contains("MAVEN_CENTRAL"), "{said}");
+    testkit::assert_has(said, ["no route to it", "MAVEN_CENTRAL"]);
 }

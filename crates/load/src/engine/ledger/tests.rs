@@ -26,7 +26,6 @@ struct Rig {
     producers: usize,
     receivers: usize,
     loops: Vec<ThreadLedger>,
-    /// Each with its loop.
     consumers: Vec<(usize, Consumer)>,
     batches: Vec<LedgerBatch>,
     sent: SentCounts,
@@ -91,7 +90,6 @@ impl Rig {
         }
     }
 
-    /// A message as its producer sends it.
     fn body(&self, producer: usize, sequence: u64) -> Vec<u8> {
         let mut body = vec![payload::FILLER; self.size];
         let time = self.now;
@@ -157,86 +155,81 @@ fn clean(sent: u64) -> LedgerSummary {
     LedgerSummary { sent, delivered: sent, exact: true, ..LedgerSummary::default() }
 }
 
-#[test]
-fn a_repetition_on_another_loop_is_not_reordered() {
-    for reversed in [false, true] {
-        let mut rig = confirmed(20_000, &[0, 1], 40);
-        for n in 0..20_000 {
-            rig.deliver((n % 2) as usize, n, false);
+/// Deliveries, with or without the flag, to a consumer.
+type Delivered = (usize, std::ops::Range<u64>, bool);
+
+/// The ledger of deliveries to consumers on these loops, with the batches in both orders.
+fn delivered(loops: &[usize], sent: u64, all: &[Delivered]) -> LedgerSummary {
+    let summary = |reversed: bool| {
+        let mut rig = confirmed(sent, loops, 40);
+        for (consumer, numbers, flagged) in all {
+            numbers.clone().for_each(|n| assert!(rig.deliver(*consumer, n, *flagged)));
         }
-        // 50 went to consumer 0.
-        rig.deliver(1, 50, false);
-        let summary = rig.end(|batches| {
+        rig.end(|batches| {
             if reversed {
                 batches.reverse();
             }
-        });
-        let expected = LedgerSummary { duplicated: 1, ..clean(20_000) };
-        assert_eq!(summary, expected);
-    }
-}
-
-#[test]
-fn a_repetition_in_order_for_its_consumer_hides_no_reordering() {
-    let mut rig = confirmed(20_000, &[0, 0], 40);
-    for n in (0..20_000).filter(|n| *n != 7) {
-        rig.deliver(0, n, false);
-    }
-    rig.deliver(0, 7, false);
-    // Repeated, to a consumer that had nothing yet.
-    rig.deliver(1, 5, false);
-    let expected = LedgerSummary { duplicated: 1, reordered: 1, ..clean(20_000) };
-    assert_eq!(rig.end(|_| ()), expected);
-}
-
-#[test]
-fn a_plain_repetition_after_a_flagged_first_delivery_is_not_reordered() {
-    let mut rig = confirmed(100, &[0], 40);
-    for n in 0..100 {
-        rig.deliver(0, n, n == 1);
-    }
-    rig.deliver(0, 1, false);
-    let expected = LedgerSummary {
-        // One delivery without the flag: the one with it is the second of its kind.
-        duplicated_redelivered: 1,
-        ..clean(100)
+        })
     };
-    assert_eq!(rig.end(|_| ()), expected);
+    assert_eq!(summary(true), summary(false));
+    summary(false)
 }
 
-/// Overtaken, not acknowledged, and given back when its consumer's connection was lost.
 #[test]
-fn an_overtaken_message_that_comes_again_with_the_flag_is_not_reordered() {
-    let mut rig = confirmed(100, &[0], 40);
-    for n in (0..50).chain([51, 50]).chain(52..60) {
-        rig.deliver(0, n, false);
+fn what_comes_again_is_repeated_and_hides_no_reordering() {
+    type Case<'a> = (&'a str, &'a [usize], u64, &'a [Delivered], LedgerSummary);
+    let cases: [Case<'_>; 5] = [
+        (
+            "on another loop",
+            &[0, 1],
+            20_000,
+            &[(0, 0..10_000, false), (1, 10_000..20_000, false), (1, 50..51, false)],
+            LedgerSummary { duplicated: 1, ..clean(20_000) },
+        ),
+        (
+            "in order for its consumer, which had nothing yet",
+            &[0, 0],
+            20_000,
+            &[(0, 0..7, false), (0, 8..20_000, false), (0, 7..8, false), (1, 5..6, false)],
+            LedgerSummary { duplicated: 1, reordered: 1, ..clean(20_000) },
+        ),
+        (
+            // One delivery without the flag: the one with it is the second of its kind.
+            "plain after a flagged first delivery",
+            &[0],
+            100,
+            &[(0, 0..1, false), (0, 1..2, true), (0, 2..100, false), (0, 1..2, false)],
+            LedgerSummary { duplicated_redelivered: 1, ..clean(100) },
+        ),
+        (
+            "overtaken, not acknowledged, and given back when its consumer's connection was lost",
+            &[0],
+            100,
+            &[
+                (0, 0..50, false),
+                (0, 51..52, false),
+                (0, 50..51, false),
+                (0, 52..60, false),
+                (0, 45..60, true),
+                (0, 60..70, false),
+                (0, 71..72, false),
+                (0, 70..71, false),
+                (0, 72..100, false),
+            ],
+            LedgerSummary { duplicated_redelivered: 15, reordered: 1, ..clean(100) },
+        ),
+        (
+            // Flagged, to one that has newer ones already; those that it never got count once.
+            "left behind by a closing consumer",
+            &[0, 1],
+            1_000,
+            &[(1, 0..400, false), (0, 400..450, false), (1, 500..1_000, false), (1, 400..500, true)],
+            LedgerSummary { duplicated_redelivered: 50, ..clean(1_000) },
+        ),
+    ];
+    for (what, loops, sent, all, expected) in cases {
+        assert_eq!(delivered(loops, sent, all), expected, "{what}");
     }
-    (45..60).for_each(|n| assert!(rig.deliver(0, n, true)));
-    for n in (60..70).chain([71, 70]).chain(72..100) {
-        rig.deliver(0, n, false);
-    }
-    let expected = LedgerSummary { duplicated_redelivered: 15, reordered: 1, ..clean(100) };
-    assert_eq!(rig.end(|_| ()), expected);
-}
-
-/// Deliveries that a closing consumer did not acknowledge come again, flagged, to one that has newer ones already;
-/// those that it never got count once.
-#[test]
-fn what_a_closing_consumer_leaves_behind_is_not_reordered() {
-    let mut rig = confirmed(1_000, &[0, 1], 40);
-    for n in 0..1_000 {
-        // Consumer 0 closes with 400 to 499; 450 to 499 had not reached it.
-        match n {
-            400..450 => rig.deliver(0, n, false),
-            450..500 => true,
-            _ => rig.deliver(1, n, false),
-        };
-    }
-    for n in 400..500 {
-        rig.deliver(1, n, true);
-    }
-    let expected = LedgerSummary { duplicated_redelivered: 50, ..clean(1_000) };
-    assert_eq!(rig.end(|_| ()), expected);
 }
 
 #[test]

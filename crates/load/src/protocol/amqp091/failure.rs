@@ -132,50 +132,30 @@ mod tests {
     use super::*;
     use crate::Group;
 
-    fn closing(code: u16, text: &str) -> Closing<'_> {
-        Closing { code, text, method: MethodId::default() }
-    }
-
     #[test]
-    fn a_refused_login_reads_as_the_report_promises() {
-        let error = of_closing(
-            &"amqp://guest:secret@localhost".parse().unwrap(),
-            &Stage::LogIn,
-            &closing(403, "PLAIN login refused"),
-        );
-        assert_eq!(
-            error.to_string(),
-            "cannot log in to amqp://guest@localhost:5672/: ACCESS_REFUSED (403), PLAIN login refused"
-        );
+    fn a_brokers_closing_is_named_by_its_stage_with_a_help() {
+        let endpoint: Endpoint = "amqp://guest:secret@localhost".parse().unwrap();
+        let failed = |stage: &Stage, code: u16, text: &str| {
+            of_closing(&endpoint, stage, &Closing { code, text, method: MethodId::default() })
+        };
+        let error = failed(&Stage::LogIn, 403, "PLAIN login refused");
+        let refused = "cannot log in to amqp://guest@localhost:5672/: ACCESS_REFUSED (403), PLAIN login refused";
+        assert_eq!(error.to_string(), refused);
         assert!(error.problem().help.contains("password"));
-    }
-
-    #[test]
-    fn the_same_closing_means_something_else_later() {
-        let endpoint = Endpoint::new("h", 1);
-        let step = Stage::SetUp("declare queue \"q\"".into());
-        let error = of_closing(&endpoint, &step, &closing(406, "inequivalent arg 'durable'"));
-        assert_eq!(
-            error.to_string(),
-            "cannot declare queue \"q\" at amqp://guest@h:1/: PRECONDITION_FAILED (406), inequivalent arg 'durable'"
-        );
-        assert!(error.problem().help.contains("other properties"));
-        for (action, help) in [
-            ("declare queue \"q\"", "declare the queue"),
-            ("bind queue \"q\" to exchange \"x\"", "declare the exchange"),
-            ("bind queue \"q\" to exchange \"amq.x\"", "amq.direct"),
+        for (action, code, name, help) in [
+            ("declare queue \"q\"", 406, "PRECONDITION_FAILED", "other properties"),
+            ("declare queue \"q\"", 404, "NOT_FOUND", "declare the queue"),
+            ("bind queue \"q\" to exchange \"x\"", 404, "NOT_FOUND", "declare the exchange"),
+            ("bind queue \"q\" to exchange \"amq.x\"", 404, "NOT_FOUND", "amq.direct"),
         ] {
-            let step = Stage::SetUp(action.into());
-            let error = of_closing(&endpoint, &step, &closing(404, "no such thing"));
+            let error = failed(&Stage::SetUp(action.into()), code, "so it is");
+            let text = format!("cannot {action} at amqp://guest@localhost:5672/: {name} ({code}), so it is");
+            assert_eq!(error.to_string(), text);
             assert!(error.problem().help.contains(help), "{error:?}");
         }
-        let error = of_closing(&endpoint, &Stage::Running, &closing(320, "shutdown"));
+        let error = failed(&Stage::Running, 320, "shutdown");
         assert!(matches!(error, Error::Lost { .. }), "{error}");
-    }
-
-    #[test]
-    fn a_brokers_text_stays_on_one_line() {
-        let error = of_closing(&Endpoint::new("h", 1), &Stage::Running, &closing(541, "bad\r\nthing\u{1b}[2J"));
+        let error = failed(&Stage::Running, 541, "bad\r\nthing\u{1b}[2J");
         assert!(!error.to_string().contains(char::is_control), "{error}");
     }
 

@@ -187,32 +187,6 @@ mod tests {
         loop_.answered(asked, now, loop_.silence(asked, now));
     }
 
-    /// Each eighth takes 25 times as long as lies between two, and the others are answered meanwhile.
-    #[test]
-    fn a_slow_answer_beside_others_is_no_silence() {
-        for gap in [20, 1_000] {
-            let mut loop_ = Unanswered::default();
-            let mut slow = Vec::new();
-            for at in 0..400 {
-                let asked = ms(at * gap);
-                slow.retain(|began: &Time| {
-                    let is_over = ms(gap * 25) <= Time(asked.since(*began).0);
-                    if is_over {
-                        answered(&mut loop_, *began, asked);
-                    }
-                    !is_over
-                });
-                loop_.ask(asked);
-                if at % 8 == 0 {
-                    slow.push(asked);
-                } else {
-                    answered(&mut loop_, asked, ms(at * gap + 2));
-                }
-            }
-            assert_eq!(told(&mut loop_), [], "one each {gap} ms");
-        }
-    }
-
     /// When something was asked, until when, and whether it had an answer then; in the order of these ends.
     type Waits = Vec<(Time, Time, bool)>;
     /// From when until when, and how many it delayed, each.
@@ -341,35 +315,6 @@ mod tests {
         let mut loop_ = Unanswered::default();
         play(&mut loop_, 0, &[800, 900]);
         assert_eq!(told(&mut loop_), [(ms(800), ms(100_000), 2, 0)]);
-    }
-
-    /// The answer that comes first is not that for which the server was asked first.
-    #[test]
-    fn answers_that_come_together_end_a_silence_together() {
-        let mut loop_ = Unanswered::default();
-        (0..3).for_each(|at| loop_.ask(ms(1_000 + at * 450)));
-        for (asked, now) in [(1_900, 1_950), (1_000, 1_951), (1_450, 1_952)] {
-            answered(&mut loop_, ms(asked), ms(now));
-        }
-        assert_eq!(told(&mut loop_), [(ms(1_000), ms(1_950), 3, 0)]);
-    }
-
-    /// The others were given up, or the server never answers.
-    #[test]
-    fn what_is_given_up_waited_for_the_server_too() {
-        let mut loop_ = Unanswered::default();
-        loop_.ask(ms(1_000));
-        loop_.ask(ms(1_200));
-        loop_.give_up(ms(1_000), ms(2_000));
-        answered(&mut loop_, ms(1_200), ms(2_100));
-        // One that hangs beside others is not what they waited for.
-        loop_.ask(ms(3_000));
-        loop_.ask(ms(3_001));
-        answered(&mut loop_, ms(3_001), ms(3_002));
-        loop_.ask(ms(3_950));
-        loop_.give_up(ms(3_000), ms(4_000));
-        answered(&mut loop_, ms(3_950), ms(4_010));
-        assert_eq!(told(&mut loop_), [(ms(1_000), ms(2_100), 2, 0)]);
     }
 
     #[test]

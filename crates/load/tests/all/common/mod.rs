@@ -2,8 +2,10 @@
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use broker::{ClientCertificates, Identity, ServerTls, TlsListener};
 use load::scenario::churn::{ChurnKind, ChurnPlan};
@@ -13,29 +15,30 @@ use load::{
 };
 use measure::{Counts, Interval, LatencySummary, Nanos, Phase, Rate, Recorder, Waits};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, CustomExtension, DnType, IsCa, KeyPair};
+use tempfile::TempDir;
 
-/// An authority whose files lie in `folder`.
+/// An authority, whose files are gone with it.
 pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
-    folder: PathBuf,
+    folder: TempDir,
     /// Certificates so far. Threads that ask for the same name at the same time get files of their own.
     issued: AtomicUsize,
 }
 
 impl Authority {
-    pub(crate) fn new(folder: &Path, name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
+        let folder = tempfile::tempdir().expect("folder");
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, name);
         let key = KeyPair::generate().expect("key");
         let issuer = CertifiedIssuer::self_signed(params, key).expect("authority");
-        std::fs::write(folder.join(format!("{name}.pem")), issuer.pem()).expect("write");
-        let folder = folder.to_owned();
+        std::fs::write(folder.path().join(format!("{name}.pem")), issuer.pem()).expect("write");
         Self { issuer, folder, issued: AtomicUsize::new(0) }
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.folder.join(format!("{name}.pem"))
+        self.folder.path().join(format!("{name}.pem"))
     }
 
     /// A certificate for these names; the files' names begin with the first.
@@ -60,10 +63,7 @@ impl Authority {
         let key = KeyPair::generate().expect("key");
         let certificate = params.signed_by(&key, &self.issuer).expect("certificate");
         let number = self.issued.fetch_add(1, Ordering::Relaxed);
-        let at = |kind: &str| {
-            let name = format!("{}-{number}-{kind}.pem", names[0]);
-            self.folder.join(name)
-        };
+        let at = |kind: &str| self.file(&format!("{}-{number}-{kind}", names[0]));
         std::fs::write(at("cert"), certificate.pem()).expect("write");
         std::fs::write(at("key"), key.serialize_pem()).expect("write");
         (at("cert"), at("key"))
@@ -76,7 +76,6 @@ impl Authority {
         TlsListener { listen: "127.0.0.1:0".parse().expect("address"), tls: ServerTls { identity, clients } }
     }
 
-    /// Clients with this authority's certificates.
     pub(crate) fn clients(&self, required: bool) -> ClientCertificates {
         ClientCertificates { authorities: self.file("ca"), required }
     }
@@ -84,6 +83,12 @@ impl Authority {
     /// Settings of a client that trusts this authority.
     pub(crate) fn trusted(&self) -> ClientTls {
         ClientTls { ca: Some(self.file("ca")), ..ClientTls::default() }
+    }
+
+    /// Settings of one that has a certificate and its key, too.
+    pub(crate) fn identified(&self, files: (PathBuf, PathBuf)) -> ClientTls {
+        let (certificate, key) = files;
+        ClientTls { identity: Some(Identity { certificate, key }), ..self.trusted() }
     }
 }
 
@@ -102,7 +107,6 @@ pub(crate) fn started(config: broker::Config) -> broker::Running {
     broker::Broker::bind(config).expect("bind").spawn().expect("spawn")
 }
 
-/// Hears nothing of a load.
 pub(crate) struct Deaf;
 
 impl load::Sink for Deaf {
@@ -115,17 +119,14 @@ impl load::SliceSink for Deaf {
     fn event(&mut self, _: RunEvent) {}
 }
 
-/// Keeps the measured phase of a load, the bounds of all intervals, and the events.
 #[derive(Default)]
 pub(crate) struct Kept {
     pub(crate) measured: Interval,
-    pub(crate) bounds: Vec<(Phase, u64, u64)>,
     pub(crate) events: Vec<RunEvent>,
 }
 
 impl load::Sink for Kept {
     fn interval(&mut self, merged: &Interval) {
-        self.bounds.push((merged.phase, merged.start.0, merged.end.0));
         if merged.phase == Phase::Measure {
             self.measured.merge(merged);
         }
@@ -184,7 +185,6 @@ impl Heard {
     }
 }
 
-/// Runs a load that nothing disturbs.
 pub(crate) fn run(plan: &Plan) -> Outcome {
     let outcome = load::run(plan, &load::Control::new(), &mut Deaf).expect("the load starts");
     assert!(outcome.error.is_none(), "{outcome:?}");
@@ -197,23 +197,19 @@ pub(crate) fn phases(warmup: u64, measure: u64, drain: u64) -> Phases {
     Phases::new(ms(warmup), ms(measure), ms(drain))
 }
 
-/// A plan of one group, measured for so many milliseconds.
 pub(crate) fn measured(group: Group, ms: u64) -> Plan {
     Plan { groups: vec![group], phases: phases(0, ms, 10_000), ..Plan::default() }
 }
 
-/// Reconnects after this many milliseconds.
 pub(crate) fn reconnect(ms: u64) -> Option<ReconnectPolicy> {
     let wait = Nanos::from_millis(ms);
     Some(ReconnectPolicy { min: wait, max: wait })
 }
 
-/// Work of this length for each message.
 pub(crate) fn work(time: Nanos) -> ServiceTime {
     ServiceTime { latency: vec![LatencyStep::constant(time)], ..ServiceTime::default() }
 }
 
-/// Connections that a load lost.
 pub(crate) fn lost_connections(outcome: &Outcome) -> u64 {
     outcome.threads.iter().map(|it| it.lost_connections).sum()
 }
@@ -227,7 +223,6 @@ pub(crate) fn churned(plan: &ChurnPlan, sink: &mut dyn load::SliceSink) -> Resul
     Ok((Tally(tally), outcome))
 }
 
-/// Tally of cycles, by the keys of the metrics.
 #[derive(Debug)]
 pub(crate) struct Tally(pub(crate) load::OperationTally);
 
@@ -235,9 +230,12 @@ impl Tally {
     pub(crate) fn count(&self, key: &str) -> u64 {
         self.0.counts.get(metric(key))
     }
+
+    pub(crate) fn counts<const N: usize>(&self, keys: [&str; N]) -> [u64; N] {
+        keys.map(|key| self.count(key))
+    }
 }
 
-/// The metric with this key.
 pub(crate) fn metric(key: &str) -> measure::Metric {
     measure::Metric::named(key, measure::MetricKind::Counter).expect("a key")
 }
@@ -258,11 +256,28 @@ pub(crate) fn churn(endpoint: Endpoint, kind: ChurnKind, measure_ms: u64) -> Chu
     }
 }
 
-/// A listener on a free port of the loopback.
 pub(crate) fn listener() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     let address = listener.local_addr().expect("address");
     (listener, address)
+}
+
+pub(crate) fn after(ms: u64, act: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(ms));
+        act();
+    })
+}
+
+/// Shows each connection to a free port of the loopback, with its number.
+pub(crate) fn serve(mut each: impl FnMut(usize, TcpStream) + Send + 'static) -> SocketAddr {
+    let (listener, address) = listener();
+    std::thread::spawn(move || {
+        for (number, stream) in listener.incoming().flatten().enumerate() {
+            each(number, stream);
+        }
+    });
+    address
 }
 
 /// Passes on what the two sides say, and their ends.
@@ -276,19 +291,16 @@ pub(crate) fn pass_on(client: TcpStream, server: TcpStream) {
     }
 }
 
-/// A group of so many producers and consumers with one destination.
 pub(crate) fn group(broker: SocketAddr, destination: Destination, clients: (usize, usize)) -> Group {
     let mut group = Group::new(Endpoint::new("127.0.0.1", broker.port()), vec![destination]);
     (group.producers.per_destination, group.consumers.per_destination) = clients;
     group
 }
 
-/// So many messages a second.
 pub(crate) fn rate(per_second: f64) -> ArrivalProcess {
     Rate::per_second(per_second).expect("a rate").into()
 }
 
-/// A group with the destinations that these texts name.
 pub(crate) fn group_to(broker: &broker::Running, destinations: &[&str], clients: (usize, usize)) -> Group {
     let mut group = group(broker.local_addr(), Destination::queue("none"), clients);
     group.destinations = destinations.iter().map(|text| Destination::parse(text).expect("destination")).collect();

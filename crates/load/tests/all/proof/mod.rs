@@ -6,15 +6,14 @@ mod scene;
 
 use std::net::SocketAddr;
 
-use load::{Control, Plan, RunEvent, Sink, Spin};
-use measure::{Counters, Interval, Nanos, Time};
+use load::{Control, Plan, RunEvent, Spin};
+use measure::Nanos;
 use testkit::Random;
 
 use self::scene::{Bounds, Disturb, Kind, Played, Scene, Totals};
 use crate::common::Deaf;
-use crate::world::{self, Pace, World};
+use crate::world::{self, Pace, Told, World};
 
-/// Scenes of an ordinary run; see [`testkit::seeds`].
 const SCENES: u64 = 1_000;
 /// Scenes that have contradicted themselves once are played every time.
 const FAILED_ONCE: [u64; 5] = [431, 567, 656, 3_238, 5_670];
@@ -26,7 +25,6 @@ const BOUNDS: Bounds = Bounds {
     earlier: 100,
 };
 
-/// A disturbance of the load, with milliseconds.
 #[derive(Clone, Copy, Debug)]
 enum Blow {
     /// Cuts all connections; the broker notices after this many milliseconds.
@@ -37,7 +35,6 @@ enum Blow {
     Hold(u64),
     /// Nothing passes on every other connection for this long, and then all are cut.
     Break(u64),
-    /// The broker does not run.
     StopBroker(u64),
     /// No thread of the load runs, …
     StopLoad(u64),
@@ -84,42 +81,6 @@ fn scene(seed: u64) -> (Scene<Blow>, Pace) {
     (scene, pace)
 }
 
-/// Does to the load what the scene says, and keeps what the load tells.
-struct Watch<'a> {
-    world: World,
-    broker: SocketAddr,
-    scene: &'a Scene<Blow>,
-    counted: Counters,
-    /// Where the last interval ended.
-    until: Option<Time>,
-    /// Intervals that do not begin where the one before ended.
-    gaps: usize,
-    /// Why connections were lost.
-    lost: Vec<String>,
-}
-
-impl Sink for Watch<'_> {
-    fn interval(&mut self, interval: &Interval) {
-        self.counted.add(&interval.counters);
-        self.gaps += usize::from(self.until.is_some_and(|until| until != interval.start));
-        self.until = Some(interval.end);
-    }
-
-    fn event(&mut self, event: RunEvent) {
-        match event {
-            RunEvent::Started { at } => {
-                for (after, blow) in &self.scene.blows {
-                    let (broker, blow) = (self.broker, *blow);
-                    let at = at + Nanos::from_millis(*after);
-                    self.world.at(at, move |world| strike(world, broker, blow));
-                }
-            }
-            RunEvent::Lost { at, detail } => self.lost.push(format!("{at:?}: {detail}")),
-            _ => {}
-        }
-    }
-}
-
 fn strike(world: &World, broker: SocketAddr, blow: Blow) {
     let in_ms = |ms: u64| world.time() + Nanos::from_millis(ms);
     match blow {
@@ -141,38 +102,32 @@ fn strike(world: &World, broker: SocketAddr, blow: Blow) {
     }
 }
 
-/// How a scene went.
 struct Play {
     played: Played,
-    counted: Counters,
-    gaps: usize,
+    told: Told,
     trace: (u64, u64),
 }
 
-/// Plays a scene.
 fn play(scene: &Scene<Blow>, pace: Pace) -> Result<Play, load::Error> {
     let world = World::new(scene.seed, pace);
     let broker = world.broker(broker::Config::default());
     if scene.earlier > 0 {
         let outcome = load::run_in(&world, &scene.filling(broker.port()), &Control::new(), &mut Deaf);
-        assert_eq!(outcome.expect("a load").totals.sent, scene.earlier);
+        let outcome = outcome.expect("a load");
+        assert_eq!((outcome.totals.sent, outcome.ledger), (scene.earlier, None), "nobody received");
     }
     if scene.held_before > 0 {
         let begins = world.time() + Nanos::from_micros(300);
         let held = scene.held_before;
         world.at(begins, move |world| strike(world, broker, Blow::Hold(held)));
     }
-    let mut watch = Watch {
-        world: world.clone(),
-        broker,
-        scene,
-        counted: Counters::default(),
-        until: None,
-        gaps: 0,
-        lost: Vec::new(),
-    };
     let plan = Plan { spin: Spin::Never, ..scene.plan(broker.port()) };
-    let outcome = load::run_in(&world, &plan, &Control::new(), &mut watch)?;
+    let (outcome, told) = world.run(&plan, |world, start| {
+        for (after, blow) in scene.blows.iter().copied() {
+            world.at(start + Nanos::from_millis(after), move |world| strike(world, broker, blow));
+        }
+    });
+    let outcome = outcome?;
     // Until the broker has noticed that all connections are gone.
     world.pass(Nanos::from_millis(2_000));
     let left = match scene.kind {
@@ -185,8 +140,12 @@ fn play(scene: &Scene<Blow>, pace: Pace) -> Result<Play, load::Error> {
     // A cut is noticed late, and another blow kept the old bytes from the broker.
     let is_late = |(_, blow): &(u64, Blow)| matches!(blow, Blow::Cut(later) if *later > 0);
     let may_overtake = scene.blows.len() > 1 && scene.blows.iter().any(is_late);
-    let played = Played { outcome, lost: watch.lost, left, silent: 0, may_overtake };
-    Ok(Play { played, counted: watch.counted, gaps: watch.gaps, trace: world.trace() })
+    let lost = told.events.iter().filter_map(|event| match event {
+        RunEvent::Lost { at, detail } => Some(format!("{at:?}: {detail}")),
+        _ => None,
+    });
+    let played = Played { outcome, lost: lost.collect(), left, silent: 0, may_overtake };
+    Ok(Play { played, told, trace: world.trace() })
 }
 
 fn problem(seed: u64, totals: &Totals) -> Option<String> {
@@ -197,12 +156,16 @@ fn problem(seed: u64, totals: &Totals) -> Option<String> {
     };
     let outcome = &play.played.outcome;
     let sent = outcome.totals.sent;
+    let ledger = outcome.ledger.unwrap_or_default();
     // Messages that are due before the end of sending.
     let sending_ms = scene.phases.0 + scene.phases.1;
     let scheduled = (scene.rate * sending_ms as f64 / 1_000.0).ceil() as u64;
     let more = [
-        (play.counted != outcome.totals, "intervals add up to the totals"),
-        (play.gaps > 0, "an interval begins where the last one ended"),
+        (play.told.counted != outcome.totals, "intervals add up to the totals"),
+        (
+            play.told.intervals.windows(2).any(|pair| pair[0].2 != pair[1].1),
+            "an interval begins where the last one ended",
+        ),
         (sent > scheduled, "no more is sent than the schedule has"),
         // Otherwise the window may be full at the end of sending, or nobody there to send.
         (scene.blows.is_empty() && sent != scheduled, "the whole schedule is sent"),
@@ -210,6 +173,7 @@ fn problem(seed: u64, totals: &Totals) -> Option<String> {
             outcome.totals.completed + outcome.unconfirmed < sent * u64::from(scene.confirm) && !scene.is_cut(),
             "every message is answered or not",
         ),
+        (!scene.confirm && ledger.unconfirmed_delivered != ledger.delivered, "without confirms none is confirmed"),
     ];
     totals.problem(&scene, &play.played, &more).map(|problem| format!("{problem}, {pace:?}"))
 }

@@ -16,18 +16,14 @@ pub(super) enum Kind {
     Peer(ServerConfig, Box<dyn FnMut(usize) -> Box<dyn Serve> + Send>),
 }
 
-/// One connection at an embedded broker.
 struct Accepted {
     id: ConnectionId,
-    /// Bytes received and not used yet.
     input: Vec<u8>,
     has_ended: bool,
 }
 
-/// A host.
 pub(super) struct Host {
     pub(super) kind: Kind,
-    /// Connects are refused.
     pub(super) is_away: bool,
     pub(super) free_at: Time,
     /// An embedded broker's connections, by link, …
@@ -234,7 +230,6 @@ impl State {
     }
 }
 
-/// The number of the host with this address.
 pub(super) fn host_of(address: SocketAddr) -> Option<usize> {
     usize::from(address.port()).checked_sub(10_000).map(|port| port % 10_000)
 }

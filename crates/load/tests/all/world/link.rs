@@ -6,7 +6,6 @@ use std::io;
 use load::Readiness;
 use measure::{Nanos, Time};
 
-/// How a direction of a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// Bytes sent before still arrive.
@@ -15,16 +14,13 @@ pub(super) enum End {
     Reset,
 }
 
-/// Bytes that go one way.
 #[derive(Debug, Default)]
 pub(super) struct Pipe {
-    /// Pieces, and when each arrives.
     pieces: VecDeque<(Time, Vec<u8>)>,
     /// Bytes taken off the first piece.
     taken: usize,
     bytes: usize,
     end: Option<(Time, End)>,
-    /// Nothing arrives before.
     held_until: Time,
     last: Time,
 }
@@ -66,7 +62,6 @@ impl Pipe {
         self.pieces.front().map(|(at, _)| self.held(*at))
     }
 
-    /// When its end arrives.
     pub(super) fn end_at(&self) -> Option<(Time, End)> {
         self.end.map(|(at, end)| match end {
             End::Orderly => (self.held(at), end),
@@ -78,7 +73,6 @@ impl Pipe {
         self.end.is_some_and(|(at, end)| end == End::Reset && at <= now)
     }
 
-    /// Takes bytes that have arrived.
     pub(super) fn take(&mut self, now: Time, room: &mut [u8]) -> usize {
         let mut filled = 0;
         while let Some((at, piece)) = self.pieces.front()
@@ -98,7 +92,6 @@ impl Pipe {
         filled
     }
 
-    /// Takes all bytes that have arrived.
     pub(super) fn take_all(&mut self, now: Time, to: &mut Vec<u8>) {
         while self.bytes_at().is_some_and(|at| at <= now) {
             if let Some((_, piece)) = self.pieces.pop_front() {
@@ -110,8 +103,7 @@ impl Pipe {
     }
 }
 
-/// A connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Link {
     pub(super) poll: usize,
     token: usize,
@@ -137,23 +129,7 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(poll: usize, token: usize, host: usize, connected_at: Time, is_refused: bool) -> Self {
-        Self {
-            poll,
-            token,
-            host,
-            connected_at,
-            is_refused,
-            to_host: Pipe::default(),
-            to_client: Pipe::default(),
-            has_told_connected: false,
-            told_bytes_until: Time(0),
-            has_told_end: false,
-            wants_room: false,
-            has_room: false,
-            host_wants_room: false,
-            is_hung_up: false,
-            is_over: is_refused,
-        }
+        Self { poll, token, host, connected_at, is_refused, is_over: is_refused, ..Self::default() }
     }
 
     pub(super) fn is_refused(&self, now: Time) -> bool {
@@ -260,7 +236,6 @@ impl Link {
         self.to_host.close(now + later, End::Reset);
     }
 
-    /// Nothing arrives before.
     pub(super) fn hold(&mut self, until: Time) {
         for pipe in [&mut self.to_host, &mut self.to_client] {
             pipe.held_until = pipe.held_until.max(until);

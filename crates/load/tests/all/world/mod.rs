@@ -23,7 +23,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use load::{Control, Environment, Error, EventLoop, Outcome, Plan, Sink, Sleep, Task, ThreadTime};
+use load::{Environment, EventLoop, Sleep, Task, ThreadTime};
 use measure::{Nanos, Time};
 use testkit::Random;
 
@@ -32,7 +32,6 @@ use self::link::Link;
 use self::stream::{Events, Poll};
 pub(crate) use self::told::Told;
 
-/// When every world begins.
 const BEGINNING: Time = Time(1_000_000_000);
 /// The time that a scene may take, …
 const MOST_TIME: Nanos = Nanos(600 * 1_000_000_000);
@@ -44,9 +43,7 @@ const MOST_STEPS: u64 = 3_000_000;
 pub(crate) struct Pace {
     /// Duration of an event loop's step, in nanoseconds.
     pub(crate) loop_ns: (u64, u64),
-    /// Duration of a broker's step.
     pub(crate) host_ns: (u64, u64),
-    /// How long bytes travel.
     pub(crate) travel_ns: (u64, u64),
     /// Bytes that a connection holds in each direction.
     pub(crate) buffer: usize,
@@ -95,7 +92,6 @@ struct PollSlot {
     events: Events,
 }
 
-/// State of a world besides its time.
 struct State {
     random: Random,
     pace: Pace,
@@ -103,7 +99,6 @@ struct State {
     polls: Vec<PollSlot>,
     links: Vec<Link>,
     hosts: Vec<Host>,
-    /// Actions of a scene, with their times.
     actions: Vec<(Time, Action)>,
     /// The loop that tells what it waits for.
     begins_wait: Option<usize>,
@@ -120,7 +115,6 @@ struct Inner {
     state: Mutex<State>,
 }
 
-/// A handle; clones are the same world.
 #[derive(Clone)]
 pub(crate) struct World(Arc<Inner>);
 
@@ -163,7 +157,6 @@ impl Ready {
     }
 }
 
-/// Who is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Actor {
     Loop(usize),
@@ -204,12 +197,10 @@ impl World {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something at an instant.
     pub(crate) fn at(&self, time: Time, action: impl FnOnce(&Self) + Send + 'static) {
         self.state().actions.push((time, Box::new(action)));
     }
 
-    /// An embedded broker, with its address.
     pub(crate) fn broker(&self, config: broker::Config) -> SocketAddr {
         let broker = broker::InMemory::new(config, self.time());
         self.add(Kind::Broker(Box::new(broker)))
@@ -224,7 +215,6 @@ impl World {
         self.add(Kind::Peer(config, Box::new(script)))
     }
 
-    /// Another address of a host.
     pub(crate) fn alias(&self, address: SocketAddr) -> SocketAddr {
         SocketAddr::new(address.ip(), address.port() + 10_000)
     }
@@ -238,26 +228,25 @@ impl World {
 
     /// Looks into, or changes, the embedded broker at an address.
     pub(crate) fn with_broker<T>(&self, address: SocketAddr, look: impl FnOnce(&mut broker::InMemory) -> T) -> T {
-        let mut state = self.state();
-        match &mut state.hosts[host_of(address).expect("a host")].kind {
+        self.with_host(address, |host| match &mut host.kind {
             Kind::Broker(broker) => look(broker),
             Kind::Peer(..) => panic!("no embedded broker"),
-        }
+        })
+    }
+
+    fn with_host<T>(&self, address: SocketAddr, change: impl FnOnce(&mut Host) -> T) -> T {
+        change(&mut self.state().hosts[host_of(address).expect("a host")])
     }
 
     /// In place of a broker comes a new one, which knows nothing: all connections end.
     pub(crate) fn restart_broker(&self, address: SocketAddr, config: broker::Config) {
         self.cut(Nanos::ZERO);
         let broker = broker::InMemory::new(config, self.time());
-        let mut state = self.state();
-        let host = &mut state.hosts[host_of(address).expect("a host")];
-        host.kind = Kind::Broker(Box::new(broker));
-        host.is_away = false;
+        self.with_host(address, |host| (host.kind, host.is_away) = (Kind::Broker(Box::new(broker)), false));
     }
 
-    /// From now on connects are refused, or not any more.
     pub(crate) fn keep_away(&self, address: SocketAddr, is_away: bool) {
-        self.state().hosts[host_of(address).expect("a host")].is_away = is_away;
+        self.with_host(address, |host| host.is_away = is_away);
     }
 
     /// Cuts all connections; brokers notice after so long.
@@ -276,11 +265,8 @@ impl World {
         }
     }
 
-    /// A host does nothing until then.
     pub(crate) fn stop_host(&self, address: SocketAddr, until: Time) {
-        let mut state = self.state();
-        let host = &mut state.hosts[host_of(address).expect("a host")];
-        host.free_at = host.free_at.max(until);
+        self.with_host(address, |host| host.free_at = host.free_at.max(until));
     }
 
     /// The load's loops, and its coordinator, do nothing until then.
@@ -292,7 +278,6 @@ impl World {
         state.coordinator_free_at = state.coordinator_free_at.max(until);
     }
 
-    /// One loop does nothing until then.
     pub(crate) fn stop_loop(&self, number: usize, until: Time) {
         let mut state = self.state();
         if let Some(slot) = state.loops.get_mut(number) {
@@ -300,13 +285,11 @@ impl World {
         }
     }
 
-    /// The coordinator does nothing until then.
     pub(crate) fn stop_coordinator(&self, until: Time) {
         let mut state = self.state();
         state.coordinator_free_at = state.coordinator_free_at.max(until);
     }
 
-    /// Lets time pass.
     pub(crate) fn pass(&self, length: Nanos) {
         let until = self.time() + length;
         while self.time() < until {
@@ -409,11 +392,6 @@ impl InMemory {
     pub(crate) fn fault_log(&self) -> broker::FaultLog {
         self.world.with_broker(self.address, |broker| broker.fault_log())
     }
-
-    /// Runs a load.
-    pub(crate) fn run(&self, plan: &Plan, sink: &mut dyn Sink) -> Result<Outcome, Error> {
-        load::run_in(&self.world, plan, &Control::new(), sink)
-    }
 }
 
 /// Plays the scene of every seed, two at the same time; a load that hangs or panics is wrong.
@@ -489,7 +467,6 @@ impl State {
         assert!(time < BEGINNING + MOST_TIME, "the load never ends: {time:?}");
     }
 
-    /// When a poll has something to tell.
     fn polls_ready_at(&self, poll: usize) -> Time {
         if self.polls[poll].is_woken {
             return Time(0);
@@ -534,7 +511,6 @@ impl Environment for World {
         self.time()
     }
 
-    /// In September 2001.
     fn wall_offset(&self) -> u64 {
         1_000_000_000_000_000_000
     }

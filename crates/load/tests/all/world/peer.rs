@@ -19,7 +19,6 @@ pub(crate) enum Asked {
         multiple: bool,
     },
     Publish(u16),
-    /// The connection is over.
     Gone,
 }
 
@@ -28,13 +27,10 @@ pub(crate) struct Peer {
     pub(crate) server: Server,
     /// Where the stream consumers of this connection asked to begin, as numbers.
     pub(crate) offsets: Vec<Option<i64>>,
-    /// The bodies that this connection has published.
     pub(crate) published: VecDeque<Vec<u8>>,
     /// Writes in pieces of up to this many bytes; 0 for all at once.
     pub(crate) dribble: usize,
-    /// It reads nothing.
     pub(crate) is_deaf: bool,
-    /// It ends by a reset.
     pub(crate) resets: bool,
 }
 
@@ -97,6 +93,13 @@ impl Peer {
         }
     }
 
+    /// Answers a method; the channel, where that subscribes.
+    pub(crate) fn attend(&mut self, asked: Asked) -> Option<u16> {
+        let Asked::Method(channel, method) = asked else { return None };
+        self.answer(channel, method);
+        (method == "basic.consume").then_some(channel)
+    }
+
     pub(crate) fn deliver(&mut self, channel: u16, tag: u64, redelivered: bool, body: &[u8]) {
         self.deliver_with(channel, tag, redelivered, Properties::NONE, body);
     }
@@ -115,7 +118,6 @@ impl Peer {
     }
 }
 
-/// A peer's behaviour on one connection.
 pub(crate) trait Serve: Send {
     /// Hears what the client wants, and tells after how long it is to be called again where nothing comes;
     /// `None` ends the connection.
@@ -128,22 +130,17 @@ impl<F: FnMut(&mut Peer, Vec<Asked>, Time) -> Option<Nanos> + Send> Serve for F 
     }
 }
 
-/// Nothing to do of itself.
 pub(crate) const IDLE: Nanos = Nanos::from_millis(100);
 
-/// Answers everything.
 pub(crate) fn polite() -> Box<dyn Serve> {
     Box::new(|peer: &mut Peer, asked: Vec<Asked>, _: Time| {
         for asked in asked {
-            if let Asked::Method(channel, method) = asked {
-                peer.answer(channel, method);
-            }
+            peer.attend(asked);
         }
         Some(IDLE)
     })
 }
 
-/// One connection of a peer.
 pub(super) struct PeerConnection {
     peer: Peer,
     serve: Box<dyn Serve>,
@@ -174,7 +171,6 @@ impl PeerConnection {
         self.due
     }
 
-    /// It reads nothing.
     pub(super) const fn is_deaf(&self) -> bool {
         self.peer.is_deaf
     }
@@ -202,7 +198,6 @@ impl PeerConnection {
         self.peer.resets
     }
 
-    /// Bytes that wait to be written.
     pub(super) fn output(&self) -> usize {
         self.peer.server.pending_output().len()
     }

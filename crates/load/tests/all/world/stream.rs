@@ -15,7 +15,6 @@ use super::link::Link;
 /// Events that a poll has not told yet.
 pub(super) type Events = Arc<Mutex<Vec<(usize, Readiness)>>>;
 
-/// The connections of one event loop.
 pub(crate) struct Poll {
     pub(super) world: World,
     pub(super) number: usize,
@@ -72,7 +71,6 @@ impl Dial for Poll {
     }
 }
 
-/// A connection in memory.
 pub(crate) struct Stream {
     world: World,
     link: usize,

@@ -1,20 +1,22 @@
 //! Reports of a load in a world.
 
 use load::{Control, Error, Outcome, Plan, RunEvent, Silence, Sink};
-use measure::{Interval, Phase, Time};
+use measure::{Counters, Interval, Phase, Time};
 
 use super::World;
 
-/// All reports of a load.
 #[derive(Default)]
 pub(crate) struct Told {
     /// All that does not belong to the warm-up.
     pub(crate) measured: Interval,
+    /// Counters of all phases.
+    pub(crate) counted: Counters,
+    /// Phase, begin, end and sent messages of each interval.
+    pub(crate) intervals: Vec<(Phase, Time, Time, u64)>,
     pub(crate) events: Vec<RunEvent>,
 }
 
 impl Told {
-    /// The silences among it.
     pub(crate) fn silences(&self) -> Vec<Silence> {
         let silences = self.events.iter().filter_map(|event| match event {
             RunEvent::Silence(silence) => Some(*silence),
@@ -23,7 +25,6 @@ impl Told {
         silences.collect()
     }
 
-    /// The instant of the start.
     pub(crate) fn start(&self) -> Time {
         let starts = self.events.iter().find_map(|event| match event {
             RunEvent::Started { at } => Some(*at),
@@ -44,6 +45,8 @@ impl<F: FnOnce(&World, Time)> Sink for Hearing<'_, F> {
         if interval.phase != Phase::Warmup {
             self.told.measured.merge(interval);
         }
+        self.told.counted.add(&interval.counters);
+        self.told.intervals.push((interval.phase, interval.start, interval.end, interval.counters.sent));
     }
 
     fn event(&mut self, event: RunEvent) {
@@ -60,6 +63,14 @@ impl World {
     /// Runs a load; `begun` is called when the start is announced, with its instant.
     pub(crate) fn run(&self, plan: &Plan, begun: impl FnOnce(&Self, Time)) -> (Result<Outcome, Error>, Told) {
         self.run_until(plan, &Control::new(), begun)
+    }
+
+    /// Runs a load that starts, and that no error ends.
+    pub(crate) fn run_to_end(&self, plan: &Plan, begun: impl FnOnce(&Self, Time)) -> (Outcome, Told) {
+        let (outcome, told) = self.run(plan, begun);
+        let outcome = outcome.expect("the load starts");
+        assert!(outcome.error.is_none(), "{outcome:?}");
+        (outcome, told)
     }
 
     /// Runs a load until somebody stops it.

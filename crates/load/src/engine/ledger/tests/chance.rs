@@ -5,7 +5,6 @@ use testkit::Random;
 
 use super::*;
 
-/// A readable delivery.
 #[derive(Clone, Copy)]
 struct Delivery {
     consumer: usize,
@@ -167,7 +166,6 @@ impl Story {
         }
     }
 
-    /// The ledger's figures by definition.
     fn expected(&self) -> LedgerSummary {
         let mut sum =
             LedgerSummary { corrupt: self.corrupt, foreign: self.foreign, exact: true, ..LedgerSummary::default() };
