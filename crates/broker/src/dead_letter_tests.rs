@@ -222,6 +222,7 @@ fn what_a_full_queue_drops_is_a_dead_letter_and_circles_end() {
     let (mut w, c) = dead_lettering(&[("x-max-length", Value::I32(2))]);
     w.publish_numbers(c, "q", 0..5);
     assert_eq!(all_of(&mut w, c, "dead"), ["0", "1", "2"]);
+    assert_eq!(all_of(&mut w, c, "q"), ["3", "4"]);
     let round = [("x-message-ttl", Value::I32(100)), ("x-dead-letter-exchange", Value::from(""))];
     declare(&mut w, c, "round", &round);
     w.publish(c, "", "round", "x");

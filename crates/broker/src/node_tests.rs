@@ -12,9 +12,7 @@ use crate::tests::harness::*;
 
 #[test]
 fn one_confirm_answers_a_batch_and_returns_come_first() {
-    let mut w = world();
-    let p = w.client();
-    w.queue(p, "q");
+    let (mut w, [p]) = with_queue(Config::default());
     assert_eq!(w.ask(p, 1, &ConfirmSelect::default()), Seen::Method("ConfirmSelectOk".to_owned()));
     w.publish_numbers(p, "q", 0..100);
     assert_eq!(w.seen(p), [Seen::Confirm { tag: 100, multiple: true, nack: false }]);
@@ -31,23 +29,22 @@ fn one_confirm_answers_a_batch_and_returns_come_first() {
 
 #[test]
 fn a_full_queue_that_refuses_answers_nack() {
-    let mut w = world();
-    let p = w.client();
-    let arguments = table(&[("x-max-length", Value::I32(2)), ("x-overflow", Value::from("reject-publish"))]);
-    w.ask(p, 1, &QueueDeclare { queue: "q", arguments: arguments.view(), ..Default::default() });
-    w.ask(p, 1, &ConfirmSelect::default());
-    w.publish_numbers(p, "q", 0..3);
-    assert_eq!(
-        w.seen(p),
-        [Seen::Confirm { tag: 2, multiple: true, nack: false }, Seen::Confirm { tag: 3, multiple: false, nack: true },]
-    );
+    for limit in ["x-max-length", "x-max-length-bytes"] {
+        let mut w = world();
+        let p = w.client();
+        let arguments = table(&[(limit, Value::I32(2)), ("x-overflow", Value::from("reject-publish"))]);
+        w.ask(p, 1, &QueueDeclare { queue: "q", arguments: arguments.view(), ..Default::default() });
+        w.ask(p, 1, &ConfirmSelect::default());
+        w.publish_numbers(p, "q", 0..3);
+        let [taken, refused] = [(2, true, false), (3, false, true)];
+        let confirm = |(tag, multiple, nack)| Seen::Confirm { tag, multiple, nack };
+        assert_eq!(w.seen(p), [confirm(taken), confirm(refused)], "{limit}");
+    }
 }
 
 #[test]
 fn a_transaction_is_all_or_nothing() {
-    let mut w = world();
-    let (p, c) = (w.client(), w.client());
-    w.queue(p, "q");
+    let (mut w, [p, c]) = with_queue(Config::default());
     assert_eq!(w.ask(p, 1, &TxSelect {}), method("TxSelect"));
     w.publish_numbers(p, "q", 0..3);
     w.consume(c, "q", "c");
@@ -77,9 +74,7 @@ fn a_transaction_is_all_or_nothing() {
 
 #[test]
 fn consumers_hear_when_their_queue_goes() {
-    let mut w = world();
-    let (owner, c) = (w.client(), w.client());
-    w.queue(owner, "q");
+    let (mut w, [owner, c]) = with_queue(Config::default());
     w.consume(c, "q", "tag");
     w.ask(owner, 1, &QueueDelete { queue: "q", ..QueueDelete::default() });
     assert_eq!(w.seen(c), [Seen::Cancelled("tag".to_owned())]);
@@ -107,9 +102,7 @@ fn queues_go_with_their_last_consumer_or_their_owner() {
 
 #[test]
 fn mistakes_close_the_channel_or_the_connection_with_rabbitmqs_words() {
-    let mut w = world();
-    let c = w.client();
-    w.queue(c, "q");
+    let (mut w, [c]) = with_queue(Config::default());
     let channel_error = |w: &mut World, code: u16, text: &str, ask: &dyn Fn(&mut World)| {
         ask(w);
         let expected = Seen::ChannelClosed(code, text.to_owned());
@@ -147,9 +140,7 @@ fn mistakes_close_the_channel_or_the_connection_with_rabbitmqs_words() {
 
 #[test]
 fn publishes_after_a_mistake_on_the_same_channel_are_dropped() {
-    let mut w = world();
-    let c = w.client();
-    w.queue(c, "q");
+    let (mut w, [c]) = with_queue(Config::default());
     w.publish(c, "none", "k", "mistake");
     w.publish(c, "", "q", "dropped");
     assert!(matches!(&w.seen(c)[..], [Seen::ChannelClosed(404, _)]));

@@ -28,14 +28,6 @@ fn shape(text: &str) -> RateProfile {
     spec.resolve(false).unwrap().profile().clone()
 }
 
-fn refused_schedule(text: &str) -> String {
-    text.parse::<ScheduleSpec>().unwrap_err().to_string()
-}
-
-fn refused_size(text: &str) -> String {
-    text.parse::<SizeSpec>().unwrap_err().to_string()
-}
-
 #[test]
 fn every_shape_is_read() {
     let second = Nanos::SECOND;
@@ -86,7 +78,7 @@ fn what_is_wrong_with_a_schedule_is_named_with_the_nearest_name_or_an_example() 
         ("constant:1,seed=3", ["seed has no effect", "arrivals=poisson"]),
         ("trace", ["needs file", "trace:FILE"]),
     ] {
-        let said = refused_schedule(text);
+        let said = text.parse::<ScheduleSpec>().unwrap_err().to_string();
         for part in parts {
             assert!(said.contains(part), "{text}: {part:?} is not in {said:?}");
         }
@@ -209,7 +201,7 @@ fn every_kind_of_sizes_is_read() {
         ("100,x", "\"x\" is not a whole number"),
         ("files:", "needs a path"),
     ] {
-        let said = refused_size(text);
+        let said = text.parse::<SizeSpec>().unwrap_err().to_string();
         assert!(said.contains(part), "{text}: {part:?} is not in {said:?}");
     }
 }

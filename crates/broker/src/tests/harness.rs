@@ -15,40 +15,23 @@ use crate::faults::FaultLog;
 use crate::node::{Node, Verdict};
 use crate::slots::Key;
 
-/// A [`wire`] event that owns what it says.
+/// A [`wire`] event that owns what it says: a method by its name, with its fields as they print. The last is the end of
+/// the transport.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     Open,
-    /// A method by name, with its fields as they print.
     Method(String),
-    Confirm {
-        tag: u64,
-        multiple: bool,
-        nack: bool,
-    },
-    Delivery {
-        consumer: String,
-        tag: u64,
-        redelivered: bool,
-        body: String,
-    },
-    GetOk {
-        redelivered: bool,
-        left: u32,
-        body: String,
-    },
+    Confirm { tag: u64, multiple: bool, nack: bool },
+    Delivery { consumer: String, tag: u64, redelivered: bool, body: String },
+    GetOk { redelivered: bool, left: u32, body: String },
     GetEmpty,
-    Returned {
-        code: u16,
-        body: String,
-    },
+    Returned { code: u16, body: String },
     Cancelled(String),
     Blocked,
     Unblocked,
     ChannelClosed(u16, String),
     Closed(u16, String),
     CloseOk,
-    /// The transport ended.
     End,
 }
 
@@ -369,6 +352,14 @@ pub(crate) fn table(fields: &[(&str, Value<'_>)]) -> FieldTable {
 /// A world with a broker as it comes.
 pub(crate) fn world() -> World {
     World::new(Config::default())
+}
+
+/// A world with clients, the first of which has declared the queue `q`.
+pub(crate) fn with_queue<const N: usize>(config: Config) -> (World, [usize; N]) {
+    let mut w = World::new(config);
+    let clients = std::array::from_fn(|_| w.client());
+    w.queue(clients[0], "q");
+    (w, clients)
 }
 
 /// The answer `{name}-ok` without fields.
