@@ -1,8 +1,8 @@
 //! The broker as clients see it, through `wire`'s client, in virtual time.
 
 use wire::amqp091::{
-    BasicCancel, BasicGet, BasicNack, BasicPublish, BasicQos, ChannelOpen, ClientConfig, ConfirmSelect, QueueBind,
-    QueueDeclare, QueueDelete, TxCommit, TxRollback, TxSelect, Value,
+    BasicCancel, BasicGet, BasicNack, BasicPublish, BasicQos, ChannelOpen, ClientConfig, ConfirmSelect, Properties,
+    QueueBind, QueueDeclare, QueueDelete, TxCommit, TxRollback, TxSelect, Value,
 };
 
 use crate::config::{Config, User};
@@ -18,13 +18,8 @@ fn one_confirm_answers_a_batch_and_returns_come_first() {
     assert_eq!(w.seen(p), [Seen::Confirm { tag: 100, multiple: true, nack: false }]);
     w.publish_with(p, "", "nowhere", true, "lost");
     w.publish_with(p, "", "nowhere", false, "unnoticed");
-    assert_eq!(
-        w.seen(p),
-        [
-            Seen::Returned { code: 312, body: "lost".to_owned() },
-            Seen::Confirm { tag: 102, multiple: true, nack: false },
-        ]
-    );
+    let lost = Seen::Returned { code: 312, body: "lost".to_owned() };
+    assert_eq!(w.seen(p), [lost, Seen::Confirm { tag: 102, multiple: true, nack: false }]);
 }
 
 #[test]
@@ -133,7 +128,7 @@ fn mistakes_close_the_channel_or_the_connection_with_rabbitmqs_words() {
     assert!(matches!(&w.seen(c)[..], [Seen::Closed(540, _), Seen::End]));
     let c = w.client();
     let immediate = BasicPublish { immediate: true, ..BasicPublish::default() };
-    w.publish_raw(c, &immediate, "x");
+    w.publish_as(c, &immediate, Properties::NONE, "x");
     let text = "NOT_IMPLEMENTED - immediate=true";
     assert_eq!(w.seen(c), [Seen::Closed(540, text.to_owned()), Seen::End]);
 }

@@ -32,25 +32,14 @@ fn shape(text: &str) -> RateProfile {
 fn every_shape_is_read() {
     let second = Nanos::SECOND;
     assert_eq!(shape("constant:0.5"), shape("constant:rate=0.5"));
-    assert_eq!(
-        shape("steps:1000@10s, 100-5000@500ms,repeat=true"),
-        RateProfile::Steps {
-            steps: vec![
-                Step::level(1_000.0, Nanos(10 * second.0)),
-                Step { from: 100.0, to: 5_000.0, length: Nanos::from_millis(500) }
-            ],
-            repeat: true
-        }
-    );
+    let rise = Step { from: 100.0, to: 5_000.0, length: Nanos::from_millis(500) };
+    let steps = vec![Step::level(1_000.0, Nanos(10 * second.0)), rise];
+    assert_eq!(shape("steps:1000@10s, 100-5000@500ms,repeat=true"), RateProfile::Steps { steps, repeat: true });
     assert_eq!(shape("ramp:from=100,to=20000,over=60s"), RateProfile::ramp(100.0, 20_000.0, Nanos(60 * second.0)));
-    assert_eq!(
-        shape("burst:rate=10,on=1s,off=4s,idle=0.5"),
-        RateProfile::bursts(10.0, second, 0.5, Nanos(4 * second.0))
-    );
-    assert_eq!(
-        shape("sine:mean=5,amplitude=4,period=20s"),
-        RateProfile::Sine { mean: 5.0, amplitude: 4.0, period: Nanos(20 * second.0) }
-    );
+    let burst = RateProfile::bursts(10.0, second, 0.5, Nanos(4 * second.0));
+    assert_eq!(shape("burst:rate=10,on=1s,off=4s,idle=0.5"), burst);
+    let sine = RateProfile::Sine { mean: 5.0, amplitude: 4.0, period: Nanos(20 * second.0) };
+    assert_eq!(shape("sine:mean=5,amplitude=4,period=20s"), sine);
     let arrivals = |text: &str| {
         let spec: ScheduleSpec = text.parse().unwrap();
         spec.resolve(true).unwrap().spacing()
@@ -95,10 +84,8 @@ fn a_table_says_the_same_as_a_text() {
     let text = experiment("schedule = \"ramp:from=100,to=20000,over=60s\"").unwrap();
     assert_eq!(table, text);
     let steps = "shape = \"steps\"\nsteps = [\"1000@10s\", \"5000@10s\"]\nrepeat = true";
-    assert_eq!(
-        experiment(&format!("[load.schedule]\n{steps}")).unwrap(),
-        experiment("schedule = \"steps:1000@10s,5000@10s,repeat=true\"").unwrap()
-    );
+    let text = experiment("schedule = \"steps:1000@10s,5000@10s,repeat=true\"").unwrap();
+    assert_eq!(experiment(&format!("[load.schedule]\n{steps}")).unwrap(), text);
     let error = experiment("[load.schedule]\nshape = \"ramp\"\nfrom = 1\nuntil = 2").unwrap_err();
     assert!(error.to_string().starts_with("x.toml:2"), "{error}");
     assert!(error.to_string().contains("unknown key of \"ramp\" \"until\""), "{error}");
@@ -176,15 +163,11 @@ fn every_kind_of_sizes_is_read() {
     assert_eq!(random("normal:mean=1000,sd=200,min=12,max=5000").0, normal(12, 5_000));
     assert_eq!(sizes("100-2000"), sizes("uniform:100-2000"));
     assert_eq!(random("exponential:1000,max=5000").0, Distribution::Exponential { mean: 1_000.0, min: 12, max: 5_000 });
-    assert_eq!(
-        random("lognormal:median=800,sigma=0.5").0,
-        Distribution::LogNormal { median: 800.0, sigma: 0.5, min: 108, max: 5_912 }
-    );
+    let lognormal = Distribution::LogNormal { median: 800.0, sigma: 0.5, min: 108, max: 5_912 };
+    assert_eq!(random("lognormal:median=800,sigma=0.5").0, lognormal);
     let step = |size, ms| SizeStep { size, length: Nanos::from_millis(ms) };
-    assert_eq!(
-        sizes("steps:100@30s, 2000@500ms,repeat=true"),
-        Sizes::Steps { steps: vec![step(100, 30_000), step(2_000, 500)], repeat: true }
-    );
+    let steps = vec![step(100, 30_000), step(2_000, 500)];
+    assert_eq!(sizes("steps:100@30s, 2000@500ms,repeat=true"), Sizes::Steps { steps, repeat: true });
     assert_eq!(random("weighted:12x9,2000x0.5").0, Distribution::Weighted(vec![(12, 9.0), (2_000, 0.5)]));
     for (text, part) in [
         ("abc", "\"abc\" is not a message size"),

@@ -406,11 +406,8 @@ mod tests {
             ("amqp://me: @localhost", " "),
         ] {
             let endpoint = read(url);
-            assert_eq!(
-                (endpoint.user.as_str(), endpoint.host.as_str(), endpoint.port),
-                ("me", "localhost", 5_672),
-                "{url}"
-            );
+            let found = (endpoint.user.as_str(), endpoint.host.as_str(), endpoint.port);
+            assert_eq!(found, ("me", "localhost", 5_672), "{url}");
             assert_eq!(endpoint.password(), password);
         }
         assert!(Endpoint::has_options("amqp://h/v?x=1"));

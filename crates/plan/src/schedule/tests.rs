@@ -111,13 +111,8 @@ fn no_shape_drifts_over_a_million_million_messages() {
     let steps = levels(&[(1_000.0, 10.0), (5_000.0, 10.0)], true);
     assert_eq!(at(&of(steps), MANY), (MANY / 60_000 * 20 + 16) * SECOND);
     // Up and down between 0 and 2,000 in 10 s each: 20,000 in 20 s; half of them in 10.
-    let saw = RateProfile::Steps {
-        steps: vec![
-            Step { from: 0.0, to: 2_000.0, length: seconds(10.0) },
-            Step { from: 2_000.0, to: 0.0, length: seconds(10.0) },
-        ],
-        repeat: true,
-    };
+    let part = |from, to| Step { from, to, length: seconds(10.0) };
+    let saw = RateProfile::Steps { steps: vec![part(0.0, 2_000.0), part(2_000.0, 0.0)], repeat: true };
     assert_eq!(at(&of(saw), MANY + 10_000), (MANY / 20_000 * 20 + 10) * SECOND);
     // Then 100,000 for ever.
     let ramp = RateProfile::ramp(0.0, 1e5, seconds(60.0));

@@ -83,7 +83,6 @@ fn what_breaks_the_protocol_is_said() {
     }
 }
 
-/// Whatever came last.
 fn last_of(input: &str) -> String {
     decode("GET", input.as_bytes()).events.pop().unwrap_or_default()
 }

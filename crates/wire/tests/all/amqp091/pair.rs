@@ -15,25 +15,16 @@ fn with_channel() -> Pair {
 #[test]
 fn the_handshake_negotiates_the_smaller_limits() {
     let none = (0, 0, 0);
-    for (client, server, expected) in [
+    for ((frame_max, channel_max, heartbeat_s), of_server, expected) in [
         ((8192, 10, 5), (131_072, 2047, 60), (8192, 10, 5)),
         ((131_072, 2047, 60), (8192, 10, 5), (8192, 10, 5)),
         (none, (8192, 10, 5), (8192, 10, 5)),
         ((8192, 10, 5), (131_072, 0, 0), (8192, 10, 5)),
         ((100, 10, 5), (131_072, 10, 5), (4096, 10, 5)),
     ] {
-        let client = ClientConfig {
-            frame_max: client.0,
-            channel_max: client.1,
-            heartbeat_s: client.2,
-            ..ClientConfig::default()
-        };
-        let server = ServerConfig {
-            frame_max: server.0,
-            channel_max: server.1,
-            heartbeat_s: server.2,
-            ..ServerConfig::default()
-        };
+        let client = ClientConfig { frame_max, channel_max, heartbeat_s, ..ClientConfig::default() };
+        let (frame_max, channel_max, heartbeat_s) = of_server;
+        let server = ServerConfig { frame_max, channel_max, heartbeat_s, ..ServerConfig::default() };
         let mut pair = Pair::new(client, server);
         pair.settle();
         let (frame_max, channel_max, heartbeat) = expected;

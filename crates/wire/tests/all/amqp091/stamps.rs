@@ -84,11 +84,8 @@ fn the_last_header_is_another_one_in_every_message() {
 fn properties_that_are_cut_or_have_no_headers_have_no_header() {
     let mut headers = FieldTable::new();
     headers.insert("name", Value::Bytes(&[7; 9])).expect("fits");
-    let properties = BasicProperties {
-        content_type: Some("text/plain"),
-        headers: Some(headers.view()),
-        ..BasicProperties::default()
-    };
+    let headers = Some(headers.view());
+    let properties = BasicProperties { content_type: Some("text/plain"), headers, ..BasicProperties::default() };
     let bytes = properties.to_bytes().expect("encodes");
     for cut in 0..bytes.len() {
         let properties = Properties::from_bytes(&bytes[..cut]);

@@ -139,14 +139,9 @@ fn sample(random: &mut Random, page: &mut Page, name: &str, labels: &[(String, S
         exemplar = Some((labels, 0.5_f64.to_bits(), Some(2.0_f64.to_bits())));
     }
     page.text.push_str(random.pick(&["\n", "\n", "\n", "\r\n", " \n"]));
-    page.events.push(Told::Sample(ToldSample {
-        name: name.into(),
-        labels: labels.to_vec(),
-        value: bits(&value),
-        timestamp,
-        exemplar,
-        role: SeriesRole::Value,
-    }));
+    let (value, role) = (bits(&value), SeriesRole::Value);
+    let sample = ToldSample { name: name.into(), labels: labels.to_vec(), value, timestamp, exemplar, role };
+    page.events.push(Told::Sample(sample));
 }
 
 #[test]

@@ -145,10 +145,8 @@ fn openmetrics_pages_end_with_eof() {
     assert!(matches!(read("").as_slice(), [Told::Error(1, LineCause::NoEof)]));
     assert!(matches!(read("# EOF\na 1\n").as_slice(), [Told::Eof, Told::Error(2, LineCause::AfterEof)]));
     assert!(told(PageFormat::Prometheus, b"# EOF\na 1\n").len() == 1);
-    assert_eq!(
-        PageFormat::of_content_type("application/openmetrics-text; version=1.0.0; charset=utf-8"),
-        PageFormat::OpenMetrics
-    );
+    let openmetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert_eq!(PageFormat::of_content_type(openmetrics), PageFormat::OpenMetrics);
     assert_eq!(PageFormat::of_content_type("text/plain; version=0.0.4"), PageFormat::Prometheus);
 }
 
