@@ -169,9 +169,7 @@ fn what_has_expired_behind_another_message_goes_when_it_is_next_and_nobody_gets_
 /// Also where the next one is to be waited for only since the one before it was taken.
 #[test]
 fn a_message_that_becomes_the_next_expires_in_its_time() {
-    let mut w = world();
-    let c = w.client();
-    declare(&mut w, c, "q", &[]);
+    let (mut w, c) = dead_lettering(&[]);
     publish_expiring(&mut w, c, "q", "100000", "a");
     publish_expiring(&mut w, c, "q", "2000", "b");
     w.ask(c, 1, &BasicGet { queue: "q", ..BasicGet::default() });
@@ -200,10 +198,7 @@ fn an_expiration_that_is_no_number_closes_the_channel() {
 /// One message that stays does not keep the times of all that came after it.
 #[test]
 fn times_of_messages_that_are_gone_are_forgotten() {
-    let mut w = world();
-    let c = w.client();
-    let ttl = [("x-message-ttl", Value::I32(1_000_000))];
-    declare(&mut w, c, "q", &ttl);
+    let (mut w, c) = dead_lettering(&[("x-message-ttl", Value::I32(1_000_000))]);
     w.publish(c, "", "q", "stays");
     let get = BasicGet { queue: "q", ..BasicGet::default() };
     w.ask(c, 1, &get);

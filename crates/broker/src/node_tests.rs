@@ -185,16 +185,6 @@ fn the_shortest_heartbeat_is_kept() {
 }
 
 #[test]
-fn garbage_ends_its_own_connection_only() {
-    let mut w = world();
-    let (good, bad) = (w.client(), w.client());
-    w.send_raw(bad, b"\x09\x00\x01garbage that is no frame");
-    let seen = w.seen(bad);
-    assert!(matches!(&seen[..], [Seen::Closed(501, _), Seen::End]), "{seen:?}");
-    w.queue(good, "q");
-}
-
-#[test]
 fn declaring_without_a_name_gives_one_that_an_empty_name_stands_for() {
     let mut w = world();
     let c = w.client();

@@ -23,8 +23,8 @@ fn consume(queue: &str) -> BasicConsume<'_> {
 }
 
 #[test]
-fn messages_of_all_sizes_pass_unharmed() {
-    let broker = start(Config::default());
+fn messages_of_all_sizes_pass_unharmed_and_wait_for_a_consumer_that_reads_nothing() {
+    let broker = start(Config { memory_limit_bytes: 64 << 20, ..Config::default() });
     let mut producer = Connection::open(broker.local_addr());
     let mut consumer = Connection::open(broker.local_addr());
     producer.ask(&queue("q"), "QueueDeclareOk");
@@ -37,15 +37,6 @@ fn messages_of_all_sizes_pass_unharmed() {
         let got = consumer.delivery();
         assert!(got == body, "{size} bytes came as {}", got.len());
     }
-}
-
-#[test]
-fn a_consumer_that_reads_nothing_for_a_while_loses_nothing() {
-    let broker = start(Config { memory_limit_bytes: 64 << 20, ..Config::default() });
-    let mut producer = Connection::open(broker.local_addr());
-    let mut consumer = Connection::open(broker.local_addr());
-    producer.ask(&queue("q"), "QueueDeclareOk");
-    consumer.ask(&consume("q"), "BasicConsumeOk");
     producer.ask(&ConfirmSelect::default(), "ConfirmSelectOk");
     let body = "x".repeat(10_000);
     for _ in 0..2_000 {
