@@ -123,16 +123,10 @@ fn a_message_expires_by_what_it_says_itself_or_its_queue_whichever_is_sooner() {
     publish_expiring(&mut w, c, "both", "300", "both 300");
     publish_expiring(&mut w, c, "both", "3000", "both 3000");
     w.publish(c, "", "own", "own never");
-    w.pass_by(Nanos::from_millis(100), 1);
-    assert_eq!(all_of(&mut w, c, "dead"), [""; 0]);
-    w.pass_by(Nanos::from_millis(50), 1);
-    assert_eq!(all_of(&mut w, c, "dead"), ["own 100"]);
-    w.pass_by(Nanos::from_millis(200), 1);
-    assert_eq!(all_of(&mut w, c, "dead"), ["both 300"]);
-    w.pass_by(Nanos::from_millis(600), 1);
-    assert_eq!(all_of(&mut w, c, "dead"), [""; 0]);
-    w.pass_by(Nanos::from_millis(100), 1);
-    assert_eq!(all_of(&mut w, c, "dead"), ["both 3000"]);
+    for (ms, dead) in [(100, ""), (50, "own 100"), (200, "both 300"), (600, ""), (100, "both 3000")] {
+        w.pass_by(Nanos::from_millis(ms), 1);
+        assert_eq!(all_of(&mut w, c, "dead").join(", "), dead);
+    }
     w.pass(100);
     assert_eq!(all_of(&mut w, c, "own"), ["own never"]);
     assert_eq!(w.node.next_expiry(), None);

@@ -98,27 +98,20 @@ fn queues_go_with_their_last_consumer_or_their_owner() {
 #[test]
 fn mistakes_close_the_channel_or_the_connection_with_rabbitmqs_words() {
     let (mut w, [c]) = with_queue(Config::default());
-    let channel_error = |w: &mut World, code: u16, text: &str, ask: &dyn Fn(&mut World)| {
-        ask(w);
-        let expected = Seen::ChannelClosed(code, text.to_owned());
-        assert_eq!(w.seen(c), [expected]);
+    let channel_error = |w: &mut World, code: u16, text: &str| {
+        assert_eq!(w.seen(c), [Seen::ChannelClosed(code, text.to_owned())]);
         w.ask(c, 1, &ChannelOpen::default());
     };
-    channel_error(&mut w, 404, "NOT_FOUND - no queue 'x' in vhost '/'", &|w| {
-        w.send(c, 1, &consume("x", ""));
-    });
-    channel_error(&mut w, 404, "NOT_FOUND - no exchange 'x' in vhost '/'", &|w| {
-        w.publish(c, "x", "k", "body");
-    });
-    channel_error(&mut w, 406, "PRECONDITION_FAILED - unknown delivery tag 7", &|w| {
-        w.ack(c, 7, false);
-    });
-    channel_error(&mut w, 403, "ACCESS_REFUSED - operation not permitted on the default exchange", &|w| {
-        w.send(c, 1, &QueueBind { queue: "q", routing_key: "k", ..QueueBind::default() });
-    });
-    channel_error(&mut w, 406, "PRECONDITION_FAILED - channel is not transactional", &|w| {
-        w.send(c, 1, &TxCommit {});
-    });
+    w.send(c, 1, &consume("x", ""));
+    channel_error(&mut w, 404, "NOT_FOUND - no queue 'x' in vhost '/'");
+    w.publish(c, "x", "k", "body");
+    channel_error(&mut w, 404, "NOT_FOUND - no exchange 'x' in vhost '/'");
+    w.ack(c, 7, false);
+    channel_error(&mut w, 406, "PRECONDITION_FAILED - unknown delivery tag 7");
+    w.send(c, 1, &QueueBind { queue: "q", routing_key: "k", ..QueueBind::default() });
+    channel_error(&mut w, 403, "ACCESS_REFUSED - operation not permitted on the default exchange");
+    w.send(c, 1, &TxCommit {});
+    channel_error(&mut w, 406, "PRECONDITION_FAILED - channel is not transactional");
     w.consume(c, "q", "tag");
     w.send(c, 1, &consume("q", "tag"));
     let text = "NOT_ALLOWED - attempt to reuse consumer tag 'tag'";
