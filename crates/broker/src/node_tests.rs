@@ -152,19 +152,6 @@ fn logins_are_checked() {
     assert_eq!(w.seen(lost), [Seen::Closed(530, text.to_owned()), Seen::End]);
 }
 
-#[test]
-fn the_silent_and_the_slow_are_given_up() {
-    let mut w = world();
-    let c = w.client();
-    w.pass(200);
-    assert_eq!(w.seen(c), [], "a client that beats its heart stays");
-    w.set_reading(c, false); // it no longer does
-    w.pass(80);
-    assert_eq!(w.seen(c), []);
-    w.pass(60);
-    assert_eq!(w.seen(c), [Seen::End]);
-}
-
 /// Whatever the broker says in between: half a heartbeat after that it may not notice yet.
 #[test]
 fn the_shortest_heartbeat_is_kept() {

@@ -81,10 +81,6 @@ fn number(random: &mut Random) -> String {
     }
 }
 
-fn bits(text: &str) -> u64 {
-    text.parse::<f64>().expect("a number").to_bits()
-}
-
 /// Every tenth page has lines that begin like the ones before them and differ somewhere else.
 fn page(random: &mut Random) -> Page {
     let mut page = Page { text: String::new(), events: Vec::new() };
@@ -139,7 +135,7 @@ fn sample(random: &mut Random, page: &mut Page, name: &str, labels: &[(String, S
         exemplar = Some((labels, 0.5_f64.to_bits(), Some(2.0_f64.to_bits())));
     }
     page.text.push_str(random.pick(&["\n", "\n", "\n", "\r\n", " \n"]));
-    let (value, role) = (bits(&value), SeriesRole::Value);
+    let (value, role) = (value.parse::<f64>().expect("a number").to_bits(), SeriesRole::Value);
     let sample = ToldSample { name: name.into(), labels: labels.to_vec(), value, timestamp, exemplar, role };
     page.events.push(Told::Sample(sample));
 }
