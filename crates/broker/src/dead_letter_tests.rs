@@ -113,22 +113,19 @@ fn publish_expiring(w: &mut World, c: usize, queue: &str, expiration: &str, body
 
 #[test]
 fn a_message_expires_by_what_it_says_itself_or_its_queue_whichever_is_sooner() {
-    let mut w = world();
-    let c = w.client();
-    w.queue(c, "dead");
-    declare(&mut w, c, "own", &to_dead(&[]));
+    let (mut w, c) = dead_lettering(&[]);
     let ttl = [("x-message-ttl", Value::I32(1_000))];
     declare(&mut w, c, "both", &to_dead(&ttl));
-    publish_expiring(&mut w, c, "own", "100", "own 100");
+    publish_expiring(&mut w, c, "q", "100", "own 100");
     publish_expiring(&mut w, c, "both", "300", "both 300");
     publish_expiring(&mut w, c, "both", "3000", "both 3000");
-    w.publish(c, "", "own", "own never");
+    w.publish(c, "", "q", "own never");
     for (ms, dead) in [(100, ""), (50, "own 100"), (200, "both 300"), (600, ""), (100, "both 3000")] {
         w.pass_by(Nanos::from_millis(ms), 1);
         assert_eq!(all_of(&mut w, c, "dead").join(", "), dead);
     }
     w.pass(100);
-    assert_eq!(all_of(&mut w, c, "own"), ["own never"]);
+    assert_eq!(all_of(&mut w, c, "q"), ["own never"]);
     assert_eq!(w.node.next_expiry(), None);
 }
 

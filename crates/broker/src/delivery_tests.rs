@@ -200,10 +200,8 @@ fn who_does_not_read_the_answers_may_not_ask_for_more() {
 
 #[test]
 fn a_full_stream_leaves_memory_to_queues() {
-    let mut w = World::new(Config { memory_limit_bytes: 8 << 20, ..Config::default() });
-    let p = w.client();
+    let (mut w, [p]) = with_queue(Config { memory_limit_bytes: 8 << 20, ..Config::default() });
     stream(&mut w, p);
-    w.queue(p, "q");
     let body = "x".repeat(10_000);
     for queue in ["s", "q"] {
         for _ in 0..if queue == "s" { 2_000 } else { 300 } {

@@ -133,16 +133,16 @@ fn the_pace_that_is_set_last_counts() {
 
 #[test]
 fn two_paces_are_one_too_many() {
-    let refused = |load: &str| experiment(load).unwrap().validate().unwrap_err().to_string();
-    let said = refused("rate = 5\nschedule = \"constant:5\"");
-    assert!(said.contains("load.0.schedule: there is a rate too"), "{said}");
-    assert!(refused("rate-per-producer = true").contains("without a rate"));
-    let said = refused("think-time = \"5ms\"\nmax-pending = 5");
-    assert!(said.contains("one answer at a time"), "{said}");
-    let said = refused("schedule = \"trace:/nonexistent.csv\"");
-    assert!(said.contains("/nonexistent.csv"), "{said}");
-    let said = refused("message-size = 4");
-    assert!(said.contains("4 bytes"), "{said}");
+    for (load, part) in [
+        ("rate = 5\nschedule = \"constant:5\"", "load.0.schedule: there is a rate too"),
+        ("rate-per-producer = true", "without a rate"),
+        ("think-time = \"5ms\"\nmax-pending = 5", "one answer at a time"),
+        ("schedule = \"trace:/nonexistent.csv\"", "/nonexistent.csv"),
+        ("message-size = 4", "4 bytes"),
+    ] {
+        let said = experiment(load).unwrap().validate().unwrap_err().to_string();
+        assert!(said.contains(part), "{load}: {said}");
+    }
 }
 
 #[test]
