@@ -5,7 +5,7 @@ use wire::amqp091::ConfirmSelect;
 
 use super::*;
 use crate::config::Config;
-use crate::tests::harness::{Seen, World, bodies, guest};
+use crate::tests::harness::{Seen, World, bodies};
 
 const MS: Nanos = Nanos::from_millis(1);
 
@@ -233,17 +233,6 @@ fn frames_are_cut_at_any_byte() {
         assert_eq!(w.seen(c), [Seen::End], "{after}");
         assert_eq!(counts(&mut w, &log), [1]);
     }
-}
-
-#[test]
-fn logins_are_refused() {
-    let refuse = Fault { count: Some(1), ..Fault::new(FaultKind::RefuseLogin) };
-    let (mut w, log) = world(&[refuse]);
-    let first = w.arrive(guest());
-    let seen = format!("{:?}", w.seen(first));
-    assert!(seen.contains("Closed(403"), "{seen}");
-    w.client();
-    assert_eq!(counts(&mut w, &log), [1]);
 }
 
 #[test]
