@@ -143,49 +143,36 @@ pub(crate) enum SettlementKind {
 mod tests {
     use super::*;
 
-    fn answers(confirms: &mut Confirms) -> Vec<(u64, bool, bool)> {
+    /// Answers that are due at a time: tag, whether it stands for those before it, whether it refuses.
+    fn answers(confirms: &mut Confirms, now: u64) -> Vec<(u64, bool, bool)> {
         let mut all = Vec::new();
-        confirms.answer(Time(0), |a| all.push((a.tag, a.multiple, a.refused)));
+        confirms.answer(Time(now), |a| all.push((a.tag, a.multiple, a.refused)));
         all
     }
 
     #[test]
     fn late_answers_wait_and_are_never_overtaken() {
         let mut confirms = Confirms::default();
-        let at = |confirms: &mut Confirms, now| {
-            let mut all = Vec::new();
-            confirms.answer(Time(now), |a| all.push((a.tag, a.refused)));
-            all
-        };
         confirms.published = 3;
         assert_eq!(confirms.delay(Time(100)), Some(Time(100)));
-        assert_eq!(at(&mut confirms, 10), [(2, false)], "those before it go");
+        assert_eq!(answers(&mut confirms, 10), [(2, true, false)], "those before it go");
         confirms.published = 4;
         assert_eq!(confirms.delay(Time(50)), None, "as late as the one before");
         confirms.published = 5;
         confirms.refused.push(5);
         assert_eq!(confirms.delay(Time(120)), Some(Time(120)));
-        assert_eq!(at(&mut confirms, 99), []);
-        assert_eq!(at(&mut confirms, 100), [(4, false)]);
+        assert_eq!(answers(&mut confirms, 99), []);
+        assert_eq!(answers(&mut confirms, 100), [(4, true, false)]);
         confirms.published = 6;
-        assert_eq!(at(&mut confirms, 110), [], "not before the ones that wait");
-        assert_eq!(at(&mut confirms, 120), [(5, true), (6, false)]);
+        assert_eq!(answers(&mut confirms, 110), [], "not before the ones that wait");
+        assert_eq!(answers(&mut confirms, 120), [(5, false, true), (6, false, false)]);
     }
 
     #[test]
-    fn one_answer_covers_a_batch() {
-        let mut confirms = Confirms { published: 1, ..Confirms::default() };
-        assert_eq!(answers(&mut confirms), [(1, false, false)]);
-        assert_eq!(answers(&mut confirms), []);
-        confirms.published = 1000;
-        assert_eq!(answers(&mut confirms), [(1000, true, false)]);
-    }
-
-    #[test]
-    fn refused_messages_split_it() {
+    fn refused_messages_split_the_answer_to_a_batch() {
         let mut confirms = Confirms { published: 10, refused: vec![1, 3, 7, 8], ..Confirms::default() };
         assert_eq!(
-            answers(&mut confirms),
+            answers(&mut confirms, 0),
             [
                 (1, false, true),
                 (2, false, false),
@@ -198,6 +185,6 @@ mod tests {
         );
         confirms.published = 11;
         confirms.refused = vec![11];
-        assert_eq!(answers(&mut confirms), [(11, false, true)]);
+        assert_eq!(answers(&mut confirms, 0), [(11, false, true)]);
     }
 }

@@ -113,28 +113,19 @@ fn publish_expiring(w: &mut World, c: usize, queue: &str, expiration: &str, body
 
 #[test]
 fn a_message_expires_by_what_it_says_itself_or_its_queue_whichever_is_sooner() {
-    let mut w = world();
-    let c = w.client();
-    w.queue(c, "dead");
-    declare(&mut w, c, "own", &to_dead(&[]));
+    let (mut w, c) = dead_lettering(&[]);
     let ttl = [("x-message-ttl", Value::I32(1_000))];
     declare(&mut w, c, "both", &to_dead(&ttl));
-    publish_expiring(&mut w, c, "own", "100", "own 100");
+    publish_expiring(&mut w, c, "q", "100", "own 100");
     publish_expiring(&mut w, c, "both", "300", "both 300");
     publish_expiring(&mut w, c, "both", "3000", "both 3000");
-    w.publish(c, "", "own", "own never");
-    w.pass_by(Nanos::from_millis(100), 1);
-    assert_eq!(all_of(&mut w, c, "dead"), [""; 0]);
-    w.pass_by(Nanos::from_millis(50), 1);
-    assert_eq!(all_of(&mut w, c, "dead"), ["own 100"]);
-    w.pass_by(Nanos::from_millis(200), 1);
-    assert_eq!(all_of(&mut w, c, "dead"), ["both 300"]);
-    w.pass_by(Nanos::from_millis(600), 1);
-    assert_eq!(all_of(&mut w, c, "dead"), [""; 0]);
-    w.pass_by(Nanos::from_millis(100), 1);
-    assert_eq!(all_of(&mut w, c, "dead"), ["both 3000"]);
+    w.publish(c, "", "q", "own never");
+    for (ms, dead) in [(100, ""), (50, "own 100"), (200, "both 300"), (600, ""), (100, "both 3000")] {
+        w.pass_by(Nanos::from_millis(ms), 1);
+        assert_eq!(all_of(&mut w, c, "dead").join(", "), dead);
+    }
     w.pass(100);
-    assert_eq!(all_of(&mut w, c, "own"), ["own never"]);
+    assert_eq!(all_of(&mut w, c, "q"), ["own never"]);
     assert_eq!(w.node.next_expiry(), None);
 }
 
@@ -169,9 +160,7 @@ fn what_has_expired_behind_another_message_goes_when_it_is_next_and_nobody_gets_
 /// Also where the next one is to be waited for only since the one before it was taken.
 #[test]
 fn a_message_that_becomes_the_next_expires_in_its_time() {
-    let mut w = world();
-    let c = w.client();
-    declare(&mut w, c, "q", &[]);
+    let (mut w, c) = dead_lettering(&[]);
     publish_expiring(&mut w, c, "q", "100000", "a");
     publish_expiring(&mut w, c, "q", "2000", "b");
     w.ask(c, 1, &BasicGet { queue: "q", ..BasicGet::default() });
@@ -200,10 +189,7 @@ fn an_expiration_that_is_no_number_closes_the_channel() {
 /// One message that stays does not keep the times of all that came after it.
 #[test]
 fn times_of_messages_that_are_gone_are_forgotten() {
-    let mut w = world();
-    let c = w.client();
-    let ttl = [("x-message-ttl", Value::I32(1_000_000))];
-    declare(&mut w, c, "q", &ttl);
+    let (mut w, c) = dead_lettering(&[("x-message-ttl", Value::I32(1_000_000))]);
     w.publish(c, "", "q", "stays");
     let get = BasicGet { queue: "q", ..BasicGet::default() };
     w.ask(c, 1, &get);
@@ -222,6 +208,7 @@ fn what_a_full_queue_drops_is_a_dead_letter_and_circles_end() {
     let (mut w, c) = dead_lettering(&[("x-max-length", Value::I32(2))]);
     w.publish_numbers(c, "q", 0..5);
     assert_eq!(all_of(&mut w, c, "dead"), ["0", "1", "2"]);
+    assert_eq!(all_of(&mut w, c, "q"), ["3", "4"]);
     let round = [("x-message-ttl", Value::I32(100)), ("x-dead-letter-exchange", Value::from(""))];
     declare(&mut w, c, "round", &round);
     w.publish(c, "", "round", "x");

@@ -1,8 +1,8 @@
 //! The broker as clients see it, through `wire`'s client, in virtual time.
 
 use wire::amqp091::{
-    BasicCancel, BasicGet, BasicNack, BasicPublish, BasicQos, ChannelOpen, ClientConfig, ConfirmSelect, QueueBind,
-    QueueDeclare, QueueDelete, TxCommit, TxRollback, TxSelect, Value,
+    BasicCancel, BasicGet, BasicNack, BasicPublish, BasicQos, ChannelOpen, ClientConfig, ConfirmSelect, Properties,
+    QueueBind, QueueDeclare, QueueDelete, TxCommit, TxRollback, TxSelect, Value,
 };
 
 use crate::config::{Config, User};
@@ -12,42 +12,34 @@ use crate::tests::harness::*;
 
 #[test]
 fn one_confirm_answers_a_batch_and_returns_come_first() {
-    let mut w = world();
-    let p = w.client();
-    w.queue(p, "q");
+    let (mut w, [p]) = with_queue(Config::default());
     assert_eq!(w.ask(p, 1, &ConfirmSelect::default()), Seen::Method("ConfirmSelectOk".to_owned()));
     w.publish_numbers(p, "q", 0..100);
     assert_eq!(w.seen(p), [Seen::Confirm { tag: 100, multiple: true, nack: false }]);
     w.publish_with(p, "", "nowhere", true, "lost");
     w.publish_with(p, "", "nowhere", false, "unnoticed");
-    assert_eq!(
-        w.seen(p),
-        [
-            Seen::Returned { code: 312, body: "lost".to_owned() },
-            Seen::Confirm { tag: 102, multiple: true, nack: false },
-        ]
-    );
+    let lost = Seen::Returned { code: 312, body: "lost".to_owned() };
+    assert_eq!(w.seen(p), [lost, Seen::Confirm { tag: 102, multiple: true, nack: false }]);
 }
 
 #[test]
 fn a_full_queue_that_refuses_answers_nack() {
-    let mut w = world();
-    let p = w.client();
-    let arguments = table(&[("x-max-length", Value::I32(2)), ("x-overflow", Value::from("reject-publish"))]);
-    w.ask(p, 1, &QueueDeclare { queue: "q", arguments: arguments.view(), ..Default::default() });
-    w.ask(p, 1, &ConfirmSelect::default());
-    w.publish_numbers(p, "q", 0..3);
-    assert_eq!(
-        w.seen(p),
-        [Seen::Confirm { tag: 2, multiple: true, nack: false }, Seen::Confirm { tag: 3, multiple: false, nack: true },]
-    );
+    for limit in ["x-max-length", "x-max-length-bytes"] {
+        let mut w = world();
+        let p = w.client();
+        let arguments = table(&[(limit, Value::I32(2)), ("x-overflow", Value::from("reject-publish"))]);
+        w.ask(p, 1, &QueueDeclare { queue: "q", arguments: arguments.view(), ..Default::default() });
+        w.ask(p, 1, &ConfirmSelect::default());
+        w.publish_numbers(p, "q", 0..3);
+        let [taken, refused] = [(2, true, false), (3, false, true)];
+        let confirm = |(tag, multiple, nack)| Seen::Confirm { tag, multiple, nack };
+        assert_eq!(w.seen(p), [confirm(taken), confirm(refused)], "{limit}");
+    }
 }
 
 #[test]
 fn a_transaction_is_all_or_nothing() {
-    let mut w = world();
-    let (p, c) = (w.client(), w.client());
-    w.queue(p, "q");
+    let (mut w, [p, c]) = with_queue(Config::default());
     assert_eq!(w.ask(p, 1, &TxSelect {}), method("TxSelect"));
     w.publish_numbers(p, "q", 0..3);
     w.consume(c, "q", "c");
@@ -77,9 +69,7 @@ fn a_transaction_is_all_or_nothing() {
 
 #[test]
 fn consumers_hear_when_their_queue_goes() {
-    let mut w = world();
-    let (owner, c) = (w.client(), w.client());
-    w.queue(owner, "q");
+    let (mut w, [owner, c]) = with_queue(Config::default());
     w.consume(c, "q", "tag");
     w.ask(owner, 1, &QueueDelete { queue: "q", ..QueueDelete::default() });
     assert_eq!(w.seen(c), [Seen::Cancelled("tag".to_owned())]);
@@ -107,30 +97,21 @@ fn queues_go_with_their_last_consumer_or_their_owner() {
 
 #[test]
 fn mistakes_close_the_channel_or_the_connection_with_rabbitmqs_words() {
-    let mut w = world();
-    let c = w.client();
-    w.queue(c, "q");
-    let channel_error = |w: &mut World, code: u16, text: &str, ask: &dyn Fn(&mut World)| {
-        ask(w);
-        let expected = Seen::ChannelClosed(code, text.to_owned());
-        assert_eq!(w.seen(c), [expected]);
+    let (mut w, [c]) = with_queue(Config::default());
+    let channel_error = |w: &mut World, code: u16, text: &str| {
+        assert_eq!(w.seen(c), [Seen::ChannelClosed(code, text.to_owned())]);
         w.ask(c, 1, &ChannelOpen::default());
     };
-    channel_error(&mut w, 404, "NOT_FOUND - no queue 'x' in vhost '/'", &|w| {
-        w.send(c, 1, &consume("x", ""));
-    });
-    channel_error(&mut w, 404, "NOT_FOUND - no exchange 'x' in vhost '/'", &|w| {
-        w.publish(c, "x", "k", "body");
-    });
-    channel_error(&mut w, 406, "PRECONDITION_FAILED - unknown delivery tag 7", &|w| {
-        w.ack(c, 7, false);
-    });
-    channel_error(&mut w, 403, "ACCESS_REFUSED - operation not permitted on the default exchange", &|w| {
-        w.send(c, 1, &QueueBind { queue: "q", routing_key: "k", ..QueueBind::default() });
-    });
-    channel_error(&mut w, 406, "PRECONDITION_FAILED - channel is not transactional", &|w| {
-        w.send(c, 1, &TxCommit {});
-    });
+    w.send(c, 1, &consume("x", ""));
+    channel_error(&mut w, 404, "NOT_FOUND - no queue 'x' in vhost '/'");
+    w.publish(c, "x", "k", "body");
+    channel_error(&mut w, 404, "NOT_FOUND - no exchange 'x' in vhost '/'");
+    w.ack(c, 7, false);
+    channel_error(&mut w, 406, "PRECONDITION_FAILED - unknown delivery tag 7");
+    w.send(c, 1, &QueueBind { queue: "q", routing_key: "k", ..QueueBind::default() });
+    channel_error(&mut w, 403, "ACCESS_REFUSED - operation not permitted on the default exchange");
+    w.send(c, 1, &TxCommit {});
+    channel_error(&mut w, 406, "PRECONDITION_FAILED - channel is not transactional");
     w.consume(c, "q", "tag");
     w.send(c, 1, &consume("q", "tag"));
     let text = "NOT_ALLOWED - attempt to reuse consumer tag 'tag'";
@@ -140,16 +121,14 @@ fn mistakes_close_the_channel_or_the_connection_with_rabbitmqs_words() {
     assert!(matches!(&w.seen(c)[..], [Seen::Closed(540, _), Seen::End]));
     let c = w.client();
     let immediate = BasicPublish { immediate: true, ..BasicPublish::default() };
-    w.publish_raw(c, &immediate, "x");
+    w.publish_as(c, &immediate, Properties::NONE, "x");
     let text = "NOT_IMPLEMENTED - immediate=true";
     assert_eq!(w.seen(c), [Seen::Closed(540, text.to_owned()), Seen::End]);
 }
 
 #[test]
 fn publishes_after_a_mistake_on_the_same_channel_are_dropped() {
-    let mut w = world();
-    let c = w.client();
-    w.queue(c, "q");
+    let (mut w, [c]) = with_queue(Config::default());
     w.publish(c, "none", "k", "mistake");
     w.publish(c, "", "q", "dropped");
     assert!(matches!(&w.seen(c)[..], [Seen::ChannelClosed(404, _)]));
@@ -173,19 +152,6 @@ fn logins_are_checked() {
     assert_eq!(w.seen(lost), [Seen::Closed(530, text.to_owned()), Seen::End]);
 }
 
-#[test]
-fn the_silent_and_the_slow_are_given_up() {
-    let mut w = world();
-    let c = w.client();
-    w.pass(200);
-    assert_eq!(w.seen(c), [], "a client that beats its heart stays");
-    w.set_reading(c, false); // it no longer does
-    w.pass(80);
-    assert_eq!(w.seen(c), []);
-    w.pass(60);
-    assert_eq!(w.seen(c), [Seen::End]);
-}
-
 /// Whatever the broker says in between: half a heartbeat after that it may not notice yet.
 #[test]
 fn the_shortest_heartbeat_is_kept() {
@@ -196,16 +162,6 @@ fn the_shortest_heartbeat_is_kept() {
         w.queue(c, "q");
     }
     assert_eq!(w.seen(c), []);
-}
-
-#[test]
-fn garbage_ends_its_own_connection_only() {
-    let mut w = world();
-    let (good, bad) = (w.client(), w.client());
-    w.send_raw(bad, b"\x09\x00\x01garbage that is no frame");
-    let seen = w.seen(bad);
-    assert!(matches!(&seen[..], [Seen::Closed(501, _), Seen::End]), "{seen:?}");
-    w.queue(good, "q");
 }
 
 #[test]

@@ -533,25 +533,6 @@ mod tests {
     }
 
     #[test]
-    fn a_bounded_queue_drops_its_head_or_refuses() {
-        let mut memory = memory();
-        let mut q = queue(Arguments { max_length: Some(3), ..Arguments::default() });
-        for i in 0..10 {
-            assert!(push(&mut q, i, &mut memory));
-        }
-        assert_eq!(q.ready(), 3);
-        assert_eq!(take(&mut q).map(|t| t.0), Some(7));
-        q.clear(&mut memory);
-
-        let mut q =
-            queue(Arguments { max_length_bytes: Some(12), overflow: Overflow::RejectPublish, ..Arguments::default() });
-        let accepted: Vec<bool> = (0..5).map(|i| push(&mut q, i, &mut memory)).collect();
-        assert_eq!(accepted, [true, true, true, false, false]);
-        q.clear(&mut memory);
-        assert_eq!(memory.used(), 0);
-    }
-
-    #[test]
     fn purge_leaves_what_is_being_worked_on() {
         let (mut q, mut memory) = (queue(Arguments::default()), memory());
         for i in 0..5 {

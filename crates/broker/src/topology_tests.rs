@@ -60,24 +60,16 @@ fn declaring_again_is_allowed_only_when_nothing_differs() {
     let (me, other) = (f.me, f.other);
     let first = f.queue("q");
     assert_eq!(f.queue("q"), first);
-    assert_eq!(
-        f.refused(me, &QueueDeclare { durable: true, ..queue("q") }),
-        (
-            406,
-            "PRECONDITION_FAILED - inequivalent arg 'durable' for queue 'q' in vhost '/': \
-             received 'true' but current is 'false'"
-                .to_owned()
-        )
-    );
+    let text = "PRECONDITION_FAILED - inequivalent arg 'durable' for queue 'q' in vhost '/': \
+                received 'true' but current is 'false'";
+    assert_eq!(f.refused(me, &QueueDeclare { durable: true, ..queue("q") }), (406, text.to_owned()));
     assert_eq!(f.refused(me, &QueueDeclare { exclusive: true, ..queue("q") }).0, 405);
     f.vhost.declare_queue(me, &QueueDeclare { exclusive: true, ..queue("mine") }).unwrap();
     assert_eq!(f.refused(other, &queue("mine")).0, 405);
     let passive = QueueDeclare { passive: true, ..queue("none") };
     assert_eq!(f.refused(me, &passive), (404, "NOT_FOUND - no queue 'none' in vhost '/'".to_owned()));
-    assert_eq!(
-        f.refused(me, &queue("amq.mine")),
-        (403, "ACCESS_REFUSED - queue name 'amq.mine' contains reserved prefix 'amq.*'".to_owned())
-    );
+    let text = "ACCESS_REFUSED - queue name 'amq.mine' contains reserved prefix 'amq.*'";
+    assert_eq!(f.refused(me, &queue("amq.mine")), (403, text.to_owned()));
     let quorum = table(&[("x-queue-type", Value::from("quorum"))]);
     let transient = QueueDeclare { arguments: quorum.view(), ..queue("quorum") };
     assert!(f.refused(me, &transient).1.contains("invalid property 'non-durable'"));
@@ -92,11 +84,9 @@ fn exchanges_are_compared_and_reserved() {
         let refusal = f.vhost.declare_exchange(wanted).expect_err("a refusal");
         (refusal.code, refusal.closes_connection, refusal.text)
     };
-    assert_eq!(
-        refused(&exchange("x", "fanout")).2,
-        "PRECONDITION_FAILED - inequivalent arg 'type' for exchange 'x' in vhost '/': \
-         received 'fanout' but current is 'topic'"
-    );
+    let text = "PRECONDITION_FAILED - inequivalent arg 'type' for exchange 'x' in vhost '/': \
+                received 'fanout' but current is 'topic'";
+    assert_eq!(refused(&exchange("x", "fanout")).2, text);
     assert_eq!(refused(&exchange("y", "odd")).0, 503);
     assert!(refused(&exchange("y", "odd")).1);
     assert_eq!(refused(&exchange("amq.mine", "topic")).0, 403);

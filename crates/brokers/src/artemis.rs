@@ -336,14 +336,11 @@ mod tests {
     #[test]
     fn a_missing_or_broken_installation_says_what_to_do() {
         let dir = tempfile::tempdir().unwrap();
-        let missing = ArtemisInstallation::find(Some(dir.path())).unwrap_err();
-        let missing = missing.problem().sentence();
-        assert!(missing.contains("scripts/setup artemis"), "{missing}");
-        assert!(missing.contains(BOOT), "{missing}");
+        let missing = ArtemisInstallation::find(Some(dir.path())).unwrap_err().problem().sentence();
+        testkit::assert_has(missing, ["scripts/setup artemis", BOOT]);
         fs::create_dir(dir.path().join("lib")).unwrap();
         fs::write(dir.path().join(BOOT), "").unwrap();
-        let broken = ArtemisInstallation::find(Some(dir.path())).unwrap_err();
-        let broken = broken.problem().sentence();
+        let broken = ArtemisInstallation::find(Some(dir.path())).unwrap_err().problem().sentence();
         assert!(broken.contains("artemis-server-VERSION.jar"), "{broken}");
         fs::write(dir.path().join("lib/artemis-server-2.40.0.jar"), "").unwrap();
         assert_eq!(version(dir.path()).as_deref(), Some("2.40.0"));

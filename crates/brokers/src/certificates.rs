@@ -169,32 +169,23 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_there_is_not_overwritten() {
+    fn a_key_that_is_there_is_not_overwritten_and_a_link_is_not_written_through() {
         for name in FILES {
             let dir = tempfile::tempdir().unwrap();
-            let path = dir.path().join(name);
+            let (path, victim) = (dir.path().join(name), dir.path().join("victim"));
+            let files = || fs::read_dir(dir.path()).unwrap().count();
             fs::write(&path, "precious").unwrap();
-            let error = Certificates::find_or_make(dir.path()).unwrap_err();
-            let error = error.to_string();
+            let error = Certificates::find_or_make(dir.path()).unwrap_err().to_string();
             assert!(error.contains(name) && error.contains("overwrites nothing"), "{error}");
             assert_eq!(fs::read(&path).unwrap(), b"precious");
-            let files = fs::read_dir(dir.path()).unwrap().count();
-            assert_eq!(files, 1, "nothing else is made");
-        }
-    }
-
-    #[test]
-    fn links_in_the_folder_are_not_written_through() {
-        for name in FILES {
-            let dir = tempfile::tempdir().unwrap();
-            let victim = dir.path().join("victim");
-            symlink(&victim, dir.path().join(name)).unwrap();
+            assert_eq!(files(), 1, "nothing else is made");
+            fs::remove_file(&path).unwrap();
+            symlink(&victim, &path).unwrap();
             assert!(Certificates::find_or_make(dir.path()).is_err());
             // Nor where the link was laid after it was looked for.
             assert!(Certificates::make(dir.path()).is_err());
             assert!(!victim.exists());
-            let files = fs::read_dir(dir.path()).unwrap().count();
-            assert_eq!(files, 1, "what was begun is removed");
+            assert_eq!(files(), 1, "what was begun is removed");
         }
     }
 }

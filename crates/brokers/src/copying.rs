@@ -292,8 +292,7 @@ mod tests {
             log: "required feature flag not enabled".to_owned(),
         };
         let problem = data.refused(exited(), "4.0.5").problem();
-        assert!(problem.cause.contains("RabbitMQ 4.0.5 does not start on a copy"), "{problem:?}");
-        assert!(problem.cause.contains("RabbitMQ 3.10.8"), "{problem:?}");
+        testkit::assert_has(&problem.cause, ["RabbitMQ 4.0.5 does not start on a copy", "RabbitMQ 3.10.8"]);
         assert!(problem.log.contains("feature flag"), "{problem:?}");
         let fresh = NodeData { original: None, ..data };
         let other = fresh.refused(exited(), "4.0.5");

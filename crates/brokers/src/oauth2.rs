@@ -301,6 +301,8 @@ mod tests {
     use std::thread;
     use std::time::Instant;
 
+    use testkit::assert_has;
+
     use super::*;
 
     /// Answers each request in turn with a status and a body; tells what was sent.
@@ -312,22 +314,13 @@ mod tests {
             for (status, body) in answers {
                 let (stream, _) = listener.accept().unwrap();
                 let mut reader = BufReader::new(stream);
-                let (mut length, mut head) = (0, String::new());
-                loop {
-                    let mut line = String::new();
-                    reader.read_line(&mut line).unwrap();
-                    head += &line;
-                    let lower = line.to_lowercase();
-                    if let Some(number) = lower.strip_prefix("content-length:") {
-                        length = number.trim().parse().unwrap();
-                    }
-                    if line.trim().is_empty() {
-                        break;
-                    }
-                }
-                let mut form = vec![0; length];
+                let lines = reader.by_ref().lines().map(Result::unwrap);
+                let head = lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
+                let lower = head.to_lowercase();
+                let length = lower.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
+                let mut form = vec![0; length.unwrap_or_default()];
                 reader.read_exact(&mut form).unwrap();
-                let _ = tell.send(head + &String::from_utf8(form).unwrap());
+                let _ = tell.send(format!("{head}\n{}", String::from_utf8(form).unwrap()));
                 let text =
                     format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
                 reader.get_mut().write_all(text.as_bytes()).unwrap();
@@ -352,9 +345,7 @@ mod tests {
         let (uri, told) = endpoint(vec![grant("one"), grant("two")]);
         let (token, renewal) = start(&spec(uri), None, &Control::new()).unwrap();
         let form = told.recv().unwrap();
-        for part in ["grant_type=client_credentials", "client_id=perf", "client_secret=s3cret", "orgId=12"] {
-            assert!(form.contains(part), "{form}");
-        }
+        assert_has(&form, ["grant_type=client_credentials", "client_id=perf", "client_secret=s3cret", "orgId=12"]);
         assert!(form.contains("scope=a+b") || form.contains("scope=a%20b"), "{form}");
         told.recv_timeout(Duration::from_secs(5)).expect("renewed");
         drop(renewal);
@@ -419,12 +410,9 @@ mod tests {
 
     #[test]
     fn refusals_say_why_and_never_what_came() {
+        let described = r#"{"error":"invalid_client","error_description":"no such\nclient"}"#;
         for (status, body, part) in [
-            (
-                401,
-                r#"{"error":"invalid_client","error_description":"no such\nclient"}"#,
-                "invalid_client no such client",
-            ),
+            (401, described, "invalid_client no such client"),
             (401, r#"{"error":"invalid_client","error_description":"s3cret is wrong"}"#, "*** is wrong"),
             (200, "<html>hidden-words</html>", "no JSON object with an access_token"),
             (200, r#"{"id_token":"hidden","expires_in":60}"#, "no access_token"),

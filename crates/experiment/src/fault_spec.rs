@@ -269,10 +269,8 @@ mod tests {
     }
 
     fn embedded(fault: &str) -> String {
-        match read_faults(&format!("[[fault]]\n{fault}"), "script") {
-            Ok(_) => String::new(),
-            Err(error) => error.to_string(),
-        }
+        let read = read_faults(&format!("[[fault]]\n{fault}"), "script");
+        read.err().map_or_else(String::new, |error| error.to_string())
     }
 
     #[test]

@@ -362,15 +362,8 @@ mod tests {
         assert_eq!(endpoint.virtual_host, "/");
         assert_eq!(read("amqp://broker/"), endpoint);
         assert_eq!(read("amqp://broker:5672/%2f"), endpoint);
-    }
-
-    #[test]
-    fn all_parts_are_decoded() {
-        let endpoint = read("amqp://a%40b:p%3A%2F%25@[::1]:35672/team%20one?heartbeat=5");
-        assert_eq!(endpoint.user, "a@b");
-        assert_eq!(endpoint.password(), "p:/%");
-        assert_eq!((endpoint.host.as_str(), endpoint.port), ("::1", 35_672));
-        assert_eq!(endpoint.virtual_host, "team one");
+        assert_eq!(read("amqp://broker?heartbeat=5"), endpoint, "options are none of it");
+        assert_eq!(read("amqp://broker/team%20one?heartbeat=5").virtual_host, "team one");
     }
 
     #[test]
@@ -406,11 +399,8 @@ mod tests {
             ("amqp://me: @localhost", " "),
         ] {
             let endpoint = read(url);
-            assert_eq!(
-                (endpoint.user.as_str(), endpoint.host.as_str(), endpoint.port),
-                ("me", "localhost", 5_672),
-                "{url}"
-            );
+            let found = (endpoint.user.as_str(), endpoint.host.as_str(), endpoint.port);
+            assert_eq!(found, ("me", "localhost", 5_672), "{url}");
             assert_eq!(endpoint.password(), password);
         }
         assert!(Endpoint::has_options("amqp://h/v?x=1"));

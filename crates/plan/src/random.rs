@@ -39,20 +39,3 @@ impl Random {
         ((self.word(n) >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_even_and_sequences_differ() {
-        let mean = |random: Random| (0..100_000).map(|n| random.unit(n)).sum::<f64>() / 1e5;
-        for sequence in 0..5 {
-            let mean = mean(Random::new(7, sequence));
-            assert!((mean - 0.5).abs() < 0.005, "{mean}");
-        }
-        assert_ne!(Random::new(7, 0).word(3), Random::new(7, 1).word(3));
-        assert_ne!(Random::new(7, 0).word(3), Random::new(8, 0).word(3));
-        assert_eq!(Random::new(7, 0).word(3), Random::new(7, 0).word(3));
-    }
-}

@@ -15,40 +15,23 @@ use crate::faults::FaultLog;
 use crate::node::{Node, Verdict};
 use crate::slots::Key;
 
-/// A [`wire`] event that owns what it says.
+/// A [`wire`] event that owns what it says: a method by its name, with its fields as they print. The last is the end of
+/// the transport.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     Open,
-    /// A method by name, with its fields as they print.
     Method(String),
-    Confirm {
-        tag: u64,
-        multiple: bool,
-        nack: bool,
-    },
-    Delivery {
-        consumer: String,
-        tag: u64,
-        redelivered: bool,
-        body: String,
-    },
-    GetOk {
-        redelivered: bool,
-        left: u32,
-        body: String,
-    },
+    Confirm { tag: u64, multiple: bool, nack: bool },
+    Delivery { consumer: String, tag: u64, redelivered: bool, body: String },
+    GetOk { redelivered: bool, left: u32, body: String },
     GetEmpty,
-    Returned {
-        code: u16,
-        body: String,
-    },
+    Returned { code: u16, body: String },
     Cancelled(String),
     Blocked,
     Unblocked,
     ChannelClosed(u16, String),
     Closed(u16, String),
     CloseOk,
-    /// The transport ended.
     End,
 }
 
@@ -65,7 +48,6 @@ struct End {
     is_over: bool,
 }
 
-/// A node, its clients, and the time.
 pub(crate) struct World {
     pub(crate) node: Node,
     pub(crate) now: Time,
@@ -135,7 +117,7 @@ impl World {
                 let n = output.len();
                 self.node.written(end.key, n);
                 moved |= n > 0;
-                end.receive(self.now);
+                receive(&mut end.client, self.now, &mut end.to_client, &mut end.seen);
                 if self.node.verdict(end.key) == Verdict::Finish {
                     end.seen.push_back(Seen::End);
                     end.is_over = true;
@@ -172,12 +154,10 @@ impl World {
         self.ends[client].client.send(channel, method).expect("a method that can be sent");
     }
 
-    /// Sends bytes that are no protocol.
     pub(crate) fn send_raw(&mut self, client: usize, bytes: &[u8]) {
         self.ends[client].to_node.extend_from_slice(bytes);
     }
 
-    /// Sends a request and returns the answer.
     pub(crate) fn ask(&mut self, client: usize, channel: u16, method: &impl EncodeMethod) -> Seen {
         self.send(client, channel, method);
         let mut seen = self.seen(client);
@@ -189,36 +169,16 @@ impl World {
         self.publish_with(client, exchange, key, false, body);
     }
 
-    pub(crate) fn publish_with(
-        &mut self,
-        client: usize,
-        exchange: &str,
-        routing_key: &str,
-        mandatory: bool,
-        body: &str,
-    ) {
-        let publish = BasicPublish { exchange, routing_key, mandatory, ..BasicPublish::default() };
-        self.publish_raw(client, &publish, body);
+    pub(crate) fn publish_with(&mut self, client: usize, exchange: &str, key: &str, mandatory: bool, body: &str) {
+        let publish = BasicPublish { exchange, routing_key: key, mandatory, ..BasicPublish::default() };
+        self.publish_as(client, &publish, Properties::NONE, body);
     }
 
-    pub(crate) fn publish_raw(&mut self, client: usize, publish: &BasicPublish<'_>, body: &str) {
-        self.publish_as(client, publish, Properties::NONE, body);
+    pub(crate) fn publish_as(&mut self, from: usize, publish: &BasicPublish<'_>, with: Properties<'_>, body: &str) {
+        let client = &mut self.ends[from].client;
+        client.send_content(1, publish, with, body.as_bytes()).expect("a message that can be sent");
     }
 
-    pub(crate) fn publish_as(
-        &mut self,
-        client: usize,
-        publish: &BasicPublish<'_>,
-        properties: Properties<'_>,
-        body: &str,
-    ) {
-        self.ends[client]
-            .client
-            .send_content(1, publish, properties, body.as_bytes())
-            .expect("a message that can be sent");
-    }
-
-    /// Publishes numbers to a queue as texts.
     pub(crate) fn publish_numbers(&mut self, client: usize, queue: &str, range: Range<u32>) {
         for i in range {
             self.publish(client, "", queue, &i.to_string());
@@ -275,7 +235,6 @@ impl World {
         self.pass_by(Nanos::SECOND, seconds);
     }
 
-    /// Lets time pass in steps.
     pub(crate) fn pass_by(&mut self, step: Nanos, steps: u64) {
         for _ in 0..steps {
             self.now = self.now + step;
@@ -300,22 +259,14 @@ impl World {
     }
 }
 
-impl End {
-    fn receive(&mut self, now: Time) {
-        let mut input = &self.to_client[..];
-        loop {
-            let mut rest = input;
-            let event = self.client.poll(now, &mut rest).expect("a broker that speaks AMQP");
-            let seen = event.map(|event| owned(&event));
-            input = &input[input.len() - rest.len()..];
-            match seen {
-                Some(seen) => self.seen.push_back(seen),
-                None => break,
-            }
-        }
-        let used = self.to_client.len() - input.len();
-        self.to_client.drain(..used);
+/// Gives a client its input, as far as it takes it; events go to those that it has seen.
+pub(crate) fn receive(client: &mut Client, now: Time, bytes: &mut Vec<u8>, seen: &mut VecDeque<Seen>) {
+    let mut input = &bytes[..];
+    while let Some(event) = client.poll(now, &mut input).expect("a broker that speaks AMQP") {
+        seen.push_back(owned(&event));
     }
+    let used = bytes.len() - input.len();
+    bytes.drain(..used);
 }
 
 fn owned(event: &Event<'_>) -> Seen {
@@ -348,7 +299,6 @@ fn printed(method: &Method<'_>) -> String {
     inner.strip_suffix(')').unwrap_or(inner).to_owned()
 }
 
-/// A client's configuration that is let in.
 pub(crate) fn guest() -> ClientConfig {
     ClientConfig { user: "guest".to_owned(), password: Secret::new("guest"), ..ClientConfig::default() }
 }
@@ -357,7 +307,6 @@ pub(crate) fn consume<'a>(queue: &'a str, tag: &'a str) -> BasicConsume<'a> {
     BasicConsume { queue, consumer_tag: tag, ..BasicConsume::default() }
 }
 
-/// A table of arguments or headers.
 pub(crate) fn table(fields: &[(&str, Value<'_>)]) -> FieldTable {
     let mut table = FieldTable::new();
     for (name, value) in fields {
@@ -366,9 +315,16 @@ pub(crate) fn table(fields: &[(&str, Value<'_>)]) -> FieldTable {
     table
 }
 
-/// A world with a broker as it comes.
 pub(crate) fn world() -> World {
     World::new(Config::default())
+}
+
+/// A world with clients, the first of which has declared the queue `q`.
+pub(crate) fn with_queue<const N: usize>(config: Config) -> (World, [usize; N]) {
+    let mut w = World::new(config);
+    let clients = std::array::from_fn(|_| w.client());
+    w.queue(clients[0], "q");
+    (w, clients)
 }
 
 /// The answer `{name}-ok` without fields.
@@ -376,7 +332,6 @@ pub(crate) fn method(name: &str) -> Seen {
     Seen::Method(format!("{name}Ok"))
 }
 
-/// Numbers as texts.
 pub(crate) fn bodies(range: Range<u32>) -> Vec<String> {
     range.map(|i| i.to_string()).collect()
 }

@@ -193,8 +193,8 @@ mod tests {
     }
 
     /// A root directory whose loader stands where this machine's stands, behind an absolute link as Debian 12 has it.
-    fn make_root() -> (TempDir, PathBuf) {
-        let folder = TempDir::new().unwrap();
+    fn make_root(prefix: &str) -> (TempDir, PathBuf) {
+        let folder = TempDir::with_prefix(prefix).unwrap();
         let root = folder.path().canonicalize().unwrap();
         let named = interpreter(&program()).expect("a dynamically linked test");
         let named = named.strip_prefix("/").unwrap();
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_root_with_its_own_loader_uses_that_and_its_own_libraries() {
-        let (_folder, root) = make_root();
+        let (_folder, root) = make_root("root");
         let list = "# a list\n/usr/lib/listed # more\ninclude /etc/other\n/usr/lib/missing\n/lib/listed\n";
         fs::write(root.join("etc/ld.so.conf.d/a.conf"), list).unwrap();
         fs::write(root.join("etc/ld.so.conf.d/ignored"), "/usr/lib/ignored\n").unwrap();
@@ -240,7 +240,7 @@ mod tests {
         fs::hard_link(named.canonicalize().unwrap(), &at).or_else(|_| symlink(&named, &at)).unwrap();
         assert!(is_none(prefix.path(), &program()));
         // What is no program, or not there.
-        let (_folder, root) = make_root();
+        let (_folder, root) = make_root("root");
         for (name, content) in [("script", &b"#!/bin/sh\n"[..]), ("cut", b"\x7fELF\x02\x01\x01"), ("empty", b"")] {
             fs::write(root.join(name), content).unwrap();
             assert!(is_none(&root, &root.join(name)), "{name}");
@@ -272,12 +272,7 @@ mod tests {
 
     #[test]
     fn a_root_in_a_path_that_separates_directories_is_refused() {
-        let folder = TempDir::with_prefix("a:b").unwrap();
-        let root = folder.path().canonicalize().unwrap();
-        let named = interpreter(&program()).unwrap();
-        let at = root.join(named.strip_prefix("/").unwrap());
-        fs::create_dir_all(at.parent().unwrap()).unwrap();
-        fs::copy("/proc/self/exe", at).unwrap();
+        let (_folder, root) = make_root("a:b");
         let error = Loader::find(&root, &program()).unwrap_err();
         assert!(error.problem().sentence().contains("broker.root"), "{error}");
     }

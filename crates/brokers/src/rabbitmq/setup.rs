@@ -679,7 +679,7 @@ Crash dump is being written to: erl_crash.dump...done
 ";
 
     #[test]
-    fn the_reason_is_what_comes_before_the_crash_reports() {
+    fn the_reason_is_what_comes_before_the_crash_reports_or_the_end() {
         let reason = reason_in(BROKEN, 10);
         let lines: Vec<&str> = reason.lines().collect();
         assert_eq!(lines.len(), 3, "{reason}");
@@ -687,16 +687,9 @@ Crash dump is being written to: erl_crash.dump...done
         assert!(lines[1].contains("nonsense"));
         assert_eq!(lines[2], "BOOT FAILED");
         assert_eq!(reason_in(BROKEN, 1).lines().count(), 1);
-    }
-
-    #[test]
-    fn an_emulator_that_refuses_its_options_says_so_first() {
+        // An emulator that refuses its options says so first.
         let usage = format!("bad amount of schedulers foo\nUsage: beam.smp\n{}", "-a size\n".repeat(90));
         assert!(reason_in(&usage, 5).starts_with("bad amount of schedulers foo"));
-    }
-
-    #[test]
-    fn a_log_without_errors_gives_its_end() {
         let log: String = (0..9).map(|line| format!("2026-11-21 [info] <0.1.0> {line}\n")).collect();
         assert_eq!(reason_in(&log, 1), "2026-11-21 [info] <0.1.0> 8");
         assert_eq!(reason_in("", 5), "");

@@ -134,14 +134,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decimals_are_what_was_typed() {
-        assert_eq!(decimal(0.1), (1, -1));
-        assert_eq!(decimal(20_000.0), (2, 4));
-        assert_eq!(decimal(33.25), (3_325, -2));
-        assert_eq!(decimal(1e-6), (1, -6));
-    }
-
-    #[test]
     fn billionths_take_nine_places_and_no_more() {
         assert_eq!(billionths(0.0, 1), Some(0));
         assert_eq!(billionths(33.25, 100), Some(33_250_000_000));

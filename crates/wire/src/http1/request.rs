@@ -207,10 +207,8 @@ mod tests {
 
     #[test]
     fn a_head_is_written_whole() {
-        assert_eq!(
-            encoded("GET", "/a?b=c%20d", ("Accept", "*/*")).as_deref(),
-            Ok("GET /a?b=c%20d HTTP/1.1\r\nHost: localhost:80\r\nAccept: */*\r\n\r\n")
-        );
+        let head = "GET /a?b=c%20d HTTP/1.1\r\nHost: localhost:80\r\nAccept: */*\r\n\r\n";
+        assert_eq!(encoded("GET", "/a?b=c%20d", ("Accept", "*/*")).as_deref(), Ok(head));
         let post = encoded("POST", "/", ("x", "")).unwrap_or_default();
         assert!(post.ends_with("Content-Length: 0\r\n\r\n"), "{post}");
     }

@@ -9,54 +9,36 @@ fn decode(method: &str, input: &[u8]) -> Decoded {
     whole
 }
 
-/// Body and last event.
-fn ends(method: &str, input: &str) -> (String, String) {
-    let decoded = decode(method, input.as_bytes());
-    let body = String::from_utf8_lossy(&decoded.body).into_owned();
-    let last = decoded.events.iter().rev().find(|it| !it.contains("ended before"));
-    (body, last.cloned().unwrap_or_default())
-}
+const OK: &str = "HTTP/1.1 200 OK\r\n";
+const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+const REUSABLE: &str = "End, reusable: true";
+const USED_UP: &str = "End, reusable: false";
 
 #[test]
 fn bodies_end_where_their_heads_say() {
-    let reusable = "End, reusable: true".to_owned();
-    let closed = "End".to_owned();
+    let announced = format!("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 X\r\nLink: y\r\n\r\n{OK}");
+    let zipped = format!("{OK}Transfer-Encoding: gzip, Chunked\r\n\r\n1\r\na\r\n000\r\nx: y\r\nz: \r\n\r\n");
+    let two_lengths = CHUNKED.replace("Transfer", "Content-Length: 1\r\nTransfer");
     for (method, input, body, last) in [
-        ("GET", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "hello", &reusable),
-        ("GET", "HTTP/1.1 200 OK\ncontent-length:5\n\nhello", "hello", &reusable),
-        ("GET", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "", &reusable),
-        ("HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "", &reusable),
-        ("GET", "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", "", &reusable),
-        ("GET", "HTTP/1.1 304 X\r\nTransfer-Encoding: chunked\r\n\r\n", "", &reusable),
-        (
-            "GET",
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nA;x=\"y\"\r\n, world...\r\n0\r\n\r\n",
-            "hello, world...",
-            &reusable,
-        ),
-        (
-            "GET",
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, Chunked\r\n\r\n1\r\na\r\n000\r\nx: y\r\nz: \r\n\r\n",
-            "a",
-            &reusable,
-        ),
-        ("GET", "HTTP/1.1 200 OK\r\n\r\nuntil the end", "until the end", &closed),
-        (
-            "GET",
-            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 X\r\nLink: y\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: \
-             1\r\n\r\na",
-            "a",
-            &reusable,
-        ),
+        ("GET", format!("{OK}Content-Length: 5\r\n\r\nhello"), "hello", REUSABLE),
+        ("GET", "HTTP/1.1 200 OK\ncontent-length:5\n\nhello".to_owned(), "hello", REUSABLE),
+        ("GET", format!("{OK}Content-Length: 0\r\n\r\n"), "", REUSABLE),
+        ("HEAD", format!("{OK}Content-Length: 5\r\n\r\n"), "", REUSABLE),
+        ("GET", "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n".to_owned(), "", REUSABLE),
+        ("GET", "HTTP/1.1 304 X\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(), "", REUSABLE),
+        ("GET", format!("{CHUNKED}5\r\nhello\r\nA;x=\"y\"\r\n, world...\r\n0\r\n\r\n"), "hello, world...", REUSABLE),
+        ("GET", zipped, "a", REUSABLE),
+        ("GET", format!("{OK}\r\nuntil the end"), "until the end", "End"),
+        ("GET", format!("{announced}Content-Length: 1\r\n\r\na"), "a", REUSABLE),
+        ("GET", "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\na".to_owned(), "a", USED_UP),
+        ("GET", format!("{OK}Connection: x, Close\r\nContent-Length: 1\r\n\r\na"), "a", USED_UP),
+        ("GET", format!("{two_lengths}2\r\nab\r\n0\r\n\r\n"), "ab", USED_UP),
     ] {
-        assert_eq!(ends(method, input), (body.to_owned(), last.clone()), "{input:?}");
+        let decoded = decode(method, input.as_bytes());
+        assert_eq!(String::from_utf8_lossy(&decoded.body), body, "{input:?}");
+        let end = decoded.events.iter().rev().find(|it| !it.contains("ended before"));
+        assert_eq!(end.map(String::as_str), Some(last), "{input:?}");
     }
-    let (_, old) = ends("GET", "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\na");
-    assert_eq!(old, "End, reusable: false");
-    let close = "HTTP/1.1 200 OK\r\nConnection: x, Close\r\nContent-Length: 1\r\n\r\na";
-    assert_eq!(ends("GET", close).1, "End, reusable: false");
-    let both = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n";
-    assert_eq!(ends("GET", both), ("ab".to_owned(), "End, reusable: false".to_owned()));
 }
 
 #[test]
@@ -83,7 +65,6 @@ fn what_breaks_the_protocol_is_said() {
     }
 }
 
-/// Whatever came last.
 fn last_of(input: &str) -> String {
     decode("GET", input.as_bytes()).events.pop().unwrap_or_default()
 }
@@ -91,13 +72,11 @@ fn last_of(input: &str) -> String {
 #[test]
 fn nothing_grows_without_end() {
     let fill = |line: &str, times: usize| line.repeat(times);
-    let ok = "HTTP/1.1 200 OK\r\n";
-    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     for (input, cause) in [
-        (format!("{ok}{}", fill("a", 70_000)), "TooLarge head"),
-        (format!("{ok}{}\r\n", fill("a: b\r\n", 129)), "TooLarge head"),
-        (format!("{chunked}1;{}", fill("x", 5_000)), "TooLarge chunk line"),
-        (format!("{chunked}0\r\n{}", fill("x: y\r\n", 3_000)), "TooLarge trailers"),
+        (format!("{OK}{}", fill("a", 70_000)), "TooLarge head"),
+        (format!("{OK}{}\r\n", fill("a: b\r\n", 129)), "TooLarge head"),
+        (format!("{CHUNKED}1;{}", fill("x", 5_000)), "TooLarge chunk line"),
+        (format!("{CHUNKED}0\r\n{}", fill("x: y\r\n", 3_000)), "TooLarge trailers"),
         (fill("HTTP/1.1 100 X\r\n\r\n", 17), "TooLarge announcement"),
     ] {
         assert!(last_of(&input).contains(cause), "{cause}");

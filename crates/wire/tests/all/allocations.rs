@@ -10,14 +10,8 @@ const BATCH: u64 = 100;
 
 /// One batch in each direction: publish, decode, confirm, deliver, decode, acknowledge. `cut`
 /// makes every message come in two pieces.
-fn batch(
-    client: &mut Client,
-    server: &mut Server,
-    publish: &PublishTemplate,
-    deliver: &DeliverTemplate,
-    buffer: &mut Vec<u8>,
-    cut: bool,
-) {
+fn batch(pair: &mut Pair, publish: &PublishTemplate, deliver: &DeliverTemplate, buffer: &mut Vec<u8>, cut: bool) {
+    let Pair { client, server, .. } = pair;
     for i in 0..BATCH {
         client.publish(publish, |body| body.fill(i as u8));
     }
@@ -66,27 +60,22 @@ fn pieces(bytes: &[u8], message: usize, cut: bool) -> impl Iterator<Item = &[u8]
     })
 }
 
-fn allocations(cut: bool) -> u64 {
-    let Pair { mut client, mut server, .. } = Pair::with_channel(ClientConfig::default(), ServerConfig::default());
-    let to_queue = BasicPublish { routing_key: "q", ..Default::default() };
-    let publish = PublishTemplate::new(1, &to_queue, Properties::NONE, &[0; 12], client.frame_max()).expect("encodes");
-    let deliver = DeliverTemplate::new(1, "c", "", "q").expect("encodes");
-    let mut buffer = Vec::new();
-    let mut run = || {
-        batch(&mut client, &mut server, &publish, &deliver, &mut buffer, cut);
-    };
-    run();
-    allocation_counter::measure(|| (0..10).for_each(|_| run())).count_total
-}
-
 #[test]
 fn messages_allocate_nothing_whether_they_come_whole_or_in_pieces() {
     for cut in [false, true] {
-        assert_eq!(allocations(cut), 0, "cut: {cut}");
+        let mut pair = Pair::with_channel(ClientConfig::default(), ServerConfig::default());
+        let to_queue = BasicPublish { routing_key: "q", ..Default::default() };
+        let frame_max = pair.client.frame_max();
+        let publish = PublishTemplate::new(1, &to_queue, Properties::NONE, &[0; 12], frame_max).expect("encodes");
+        let deliver = DeliverTemplate::new(1, "c", "", "q").expect("encodes");
+        let mut buffer = Vec::new();
+        let mut run = || batch(&mut pair, &publish, &deliver, &mut buffer, cut);
+        run();
+        let allocated = allocation_counter::measure(|| (0..10).for_each(|_| run())).count_total;
+        assert_eq!(allocated, 0, "cut: {cut}");
     }
 }
 
-/// The counter counts.
 #[test]
 fn what_does_allocate_is_noticed() {
     let info = allocation_counter::measure(|| drop(std::hint::black_box(vec![1u8; 100])));

@@ -2,7 +2,7 @@
 
 use measure::Time;
 use wire::amqp091::{
-    ChannelOpen, Client, ClientConfig, Event, FieldArray, FieldTable, Server, ServerConfig, ServerEvent, Value,
+    ChannelOpen, Client, ClientConfig, Error, Event, FieldArray, FieldTable, Server, ServerConfig, ServerEvent, Value,
 };
 
 /// Side, name and bytes of what was recorded.
@@ -183,11 +183,16 @@ impl Pair {
     }
 }
 
-pub(crate) fn drain_client(now: Time, client: &mut Client, bytes: &mut Vec<u8>, log: &mut Vec<String>) {
+/// Gives `step` the bytes until it wants more of them; keeps what it says, and the error at which it ends.
+fn drain(
+    bytes: &mut Vec<u8>,
+    log: &mut Vec<String>,
+    mut step: impl FnMut(&mut &[u8]) -> Result<Option<String>, Error>,
+) {
     let mut input = bytes.as_slice();
     loop {
-        match client.poll(now, &mut input) {
-            Ok(Some(event)) => log.push(client_text(&event)),
+        match step(&mut input) {
+            Ok(Some(text)) => log.push(text),
             Ok(None) => break,
             Err(error) => {
                 log.push(format!("error: {error}"));
@@ -200,44 +205,30 @@ pub(crate) fn drain_client(now: Time, client: &mut Client, bytes: &mut Vec<u8>, 
     bytes.drain(..consumed);
 }
 
-/// The event; the client's own version changes, so the server's properties are left away.
-fn client_text(event: &Event<'_>) -> String {
-    match event {
-        Event::Open { frame_max, channel_max, heartbeat_s, .. } => {
-            format!("Open frame_max {frame_max} channel_max {channel_max} heartbeat {heartbeat_s}")
-        }
-        other => format!("{other:?}"),
-    }
+pub(crate) fn drain_client(now: Time, client: &mut Client, bytes: &mut Vec<u8>, log: &mut Vec<String>) {
+    drain(bytes, log, |input| {
+        let event = client.poll(now, input)?;
+        Ok(event.map(|event| match event {
+            // The client's own version changes, so the server's properties are left away.
+            Event::Open { frame_max, channel_max, heartbeat_s, .. } => {
+                format!("Open frame_max {frame_max} channel_max {channel_max} heartbeat {heartbeat_s}")
+            }
+            other => format!("{other:?}"),
+        }))
+    });
 }
 
 pub(crate) fn drain_server(now: Time, server: &mut Server, bytes: &mut Vec<u8>, log: &mut Vec<String>) {
-    let mut input = bytes.as_slice();
-    loop {
-        let (mut login, mut open) = (false, false);
-        match server.poll(now, &mut input) {
-            Ok(Some(ServerEvent::Login { mechanism, user, password, .. })) => {
-                login = true;
-                log.push(format!("Login {mechanism} {user} {}", password.expose()));
+    drain(bytes, log, |input| {
+        let Some(event) = server.poll(now, input)? else { return Ok(None) };
+        let (text, accept): (String, fn(&mut Server)) = match event {
+            ServerEvent::Login { mechanism, user, password, .. } => {
+                (format!("Login {mechanism} {user} {}", password.expose()), Server::accept_login)
             }
-            Ok(Some(ServerEvent::Open { virtual_host })) => {
-                open = true;
-                log.push(format!("Open {virtual_host}"));
-            }
-            Ok(Some(event)) => log.push(format!("{event:?}")),
-            Ok(None) => break,
-            Err(error) => {
-                log.push(format!("error: {error}"));
-                input = &[];
-                break;
-            }
-        }
-        if login {
-            server.accept_login();
-        }
-        if open {
-            server.accept_open();
-        }
-    }
-    let consumed = bytes.len() - input.len();
-    bytes.drain(..consumed);
+            ServerEvent::Open { virtual_host } => (format!("Open {virtual_host}"), Server::accept_open),
+            event => (format!("{event:?}"), |_| ()),
+        };
+        accept(server);
+        Ok(Some(text))
+    });
 }

@@ -11,7 +11,6 @@ fn second(n: u64) -> Time {
     NOW + Nanos(n * 1_000_000_000)
 }
 
-/// Error of a new client on these bytes.
 fn client_error(bytes: &[u8]) -> Error {
     Client::new(ClientConfig::default(), NOW).poll(NOW, &mut &*bytes).expect_err("this is no AMQP server")
 }
@@ -182,6 +181,7 @@ fn violations_have_their_reply_codes() {
     };
     let publish = frame(1, 1, b"\x00\x3c\x00\x28\x00\x00\x00\x00\x00");
     let header = frame(2, 1, b"\x00\x3c\x00\x00\x00\x00\x00\x00\x00\x00\x00\x05\x00\x00");
+    let of_class_61 = frame(2, 1, b"\x00\x3d\x00\x00\x00\x00\x00\x00\x00\x00\x00\x05\x00\x00");
     let body = frame(3, 1, b"123");
     let cat = |parts: &[&Vec<u8>]| parts.iter().flat_map(|p| p.iter().copied()).collect::<Vec<_>>();
     for (bytes, code, what) in [
@@ -203,11 +203,7 @@ fn violations_have_their_reply_codes() {
         (cat(&[&publish, &publish]), 505, "inside a message's content"),
         (cat(&[&publish, &header, &body, &body]), 501, "3 bytes of content body, 2 are missing"),
         (cat(&[&publish, &frame(2, 1, b"\x00\x3c\x00\x00")]), 502, "a content header of 4 bytes"),
-        (
-            cat(&[&publish, &frame(2, 1, b"\x00\x3d\x00\x00\x00\x00\x00\x00\x00\x00\x00\x05\x00\x00")]),
-            501,
-            "header of class 61",
-        ),
+        (cat(&[&publish, &of_class_61]), 501, "header of class 61"),
     ] {
         let (got, text, offset) = violation(&bytes);
         assert_eq!(got, code, "{text}");
@@ -244,19 +240,15 @@ fn a_body_above_the_limit_ends_the_client() {
 #[test]
 fn a_handshake_out_of_order_is_an_error() {
     const FRAME: &[u8] = b"\x01\x00\x00\x00\x00\x00";
+    let start = |version: u8| {
+        let parts = [&b"\x16\x00\x0a\x00\x0a\x00"[..], &[version], b"\0\0\0\0\0\0\0\x04ABCD\0\0\0\0\xce"];
+        parts.concat()
+    };
     for (has_started, payload, what) in [
         (false, &b"\x05\x00\x0a\x00\x29\x00\xce"[..], "connection.open-ok came instead of the connection.start"),
         (true, b"\x0c\x00\x0a\x00\x1e\x00\x00\x00\x00\x00\x10\x00\x00\xce", "frame-max 16, the minimum is 4096"),
-        (
-            false,
-            b"\x16\x00\x0a\x00\x0a\x00\x08\x00\x00\x00\x00\x00\x00\x00\x04ABCD\x00\x00\x00\x00\xce",
-            "AMQP 0-8, not 0-9-1",
-        ),
-        (
-            false,
-            b"\x16\x00\x0a\x00\x0a\x00\x09\x00\x00\x00\x00\x00\x00\x00\x04ABCD\x00\x00\x00\x00\xce",
-            "mechanisms \"ABCD\", not PLAIN",
-        ),
+        (false, &start(8), "AMQP 0-8, not 0-9-1"),
+        (false, &start(9), "mechanisms \"ABCD\", not PLAIN"),
     ] {
         let mut pair = Pair::new(ClientConfig::default(), ServerConfig::default());
         if has_started {

@@ -15,11 +15,8 @@ struct Receiving {
 
 impl Receiving {
     fn new(allowance: &BodyAllowance) -> Self {
-        let client = ClientConfig {
-            frame_max: FRAME_MIN_SIZE,
-            body_allowance: Some(allowance.clone()),
-            ..ClientConfig::default()
-        };
+        let body_allowance = Some(allowance.clone());
+        let client = ClientConfig { frame_max: FRAME_MIN_SIZE, body_allowance, ..ClientConfig::default() };
         let mut pair = Pair::open(client, ServerConfig::default());
         for channel in 1..=CHANNELS {
             pair.client.send(channel, &ChannelOpen::default()).expect("sends");

@@ -226,49 +226,23 @@ fn the_server_says_what_rabbitmq_said() {
     let template = DeliverTemplate::new(CHANNEL, "ct", "wire.x", "a.b").expect("encodes");
     assert!(template.matches("wire.x", "a.b"));
     assert!(!template.matches("wire.x", "a.c") && !template.matches("wire", ".xa.b"));
-    type Say<'a> = Box<dyn Fn(&mut Server) -> Result<(), Error> + 'a>;
-    let say: Vec<(&'static str, Say<'_>)> = vec![
-        ("basic.deliver", Box::new(|s| s.deliver(&template, 2, true, properties, b"hello world"))),
-        (
-            "basic.ack",
-            Box::new(|s| {
-                s.confirm(CHANNEL, 1, false);
-                Ok(())
-            }),
-        ),
-        (
-            "basic.return",
-            Box::new(|s| {
-                let method = BasicReturn {
-                    reply_code: 312,
-                    reply_text: "NO_ROUTE",
-                    routing_key: "nowhere",
-                    ..Default::default()
-                };
-                s.send_content(CHANNEL, &method, Properties::NONE, b"")
-            }),
-        ),
-        (
-            "basic.get-ok",
-            Box::new(|s| {
-                let method =
-                    BasicGetOk { delivery_tag: 1, exchange: "wire.x", routing_key: "a.b", ..Default::default() };
-                s.send_content(CHANNEL, &method, properties, b"hello world")
-            }),
-        ),
-        ("queue.declare-ok", Box::new(|s| s.send(CHANNEL, &QueueDeclareOk { queue: "wire.q", ..Default::default() }))),
-        (
-            "channel.close",
-            Box::new(|s| {
-                s.close_channel(CHANNEL, 404, "NOT_FOUND - no queue 'nope' in vhost '/'", QueueDeclare::INFO.id);
-                Ok(())
-            }),
-        ),
-    ];
-    for (name, say) in say {
-        say(&mut server).expect(name);
+    let says = |server: &mut Server, name: &'static str| {
         let expected = session().remove(&("S", name)).expect(name);
         assert_eq!(server.pending_output(), expected, "{name}");
         server.consume_output(expected.len());
-    }
+    };
+    server.deliver(&template, 2, true, properties, b"hello world").expect("delivers");
+    says(&mut server, "basic.deliver");
+    server.confirm(CHANNEL, 1, false);
+    says(&mut server, "basic.ack");
+    let method = BasicReturn { reply_code: 312, reply_text: "NO_ROUTE", routing_key: "nowhere", ..Default::default() };
+    server.send_content(CHANNEL, &method, Properties::NONE, b"").expect("returns");
+    says(&mut server, "basic.return");
+    let method = BasicGetOk { delivery_tag: 1, exchange: "wire.x", routing_key: "a.b", ..Default::default() };
+    server.send_content(CHANNEL, &method, properties, b"hello world").expect("answers");
+    says(&mut server, "basic.get-ok");
+    server.send(CHANNEL, &QueueDeclareOk { queue: "wire.q", ..Default::default() }).expect("answers");
+    says(&mut server, "queue.declare-ok");
+    server.close_channel(CHANNEL, 404, "NOT_FOUND - no queue 'nope' in vhost '/'", QueueDeclare::INFO.id);
+    says(&mut server, "channel.close");
 }

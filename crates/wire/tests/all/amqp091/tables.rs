@@ -63,7 +63,7 @@ fn all() -> FieldTable {
 }
 
 #[test]
-fn every_type_is_written_and_read_as_the_errata_have_it() {
+fn every_type_is_written_and_read_as_the_errata_have_it_and_an_unknown_one_is_named() {
     assert_eq!(all().view().as_bytes(), ALL);
     let bytes = framed(ALL);
     let table = read(&bytes).expect("reads");
@@ -76,12 +76,11 @@ fn every_type_is_written_and_read_as_the_errata_have_it() {
     assert_eq!(table.get("t").and_then(Value::as_bool), Some(true));
     assert_eq!(table.get("none"), None);
     assert_eq!(format!("{table:?}").chars().take(29).collect::<String>(), "{\"t\": Bool(true), \"b\": I8(-8)");
-}
-
-#[test]
-fn the_upper_case_l_is_a_signed_64_too() {
+    // The upper-case l is a signed 64, too.
     let bytes = framed(b"\x01nL\xff\xff\xff\xff\xff\xff\xff\xfb");
     assert_eq!(read(&bytes).expect("reads").get("n"), Some(Value::I64(-5)));
+    let error = read(&framed(b"\x01a?\x00")).expect_err("no type ?");
+    assert_eq!(error, "unknown type of a table field (byte 6 of the payload)");
 }
 
 #[test]
@@ -95,12 +94,6 @@ fn every_truncation_is_an_error() {
         let bytes = framed(ALL);
         assert!(read(&bytes[..len]).is_err(), "ends at {len}");
     }
-}
-
-#[test]
-fn an_unknown_type_is_named_with_its_place() {
-    let error = read(&framed(b"\x01a?\x00")).expect_err("no type ?");
-    assert_eq!(error, "unknown type of a table field (byte 6 of the payload)");
 }
 
 /// `depth` tables inside each other.

@@ -6,7 +6,6 @@ mod random;
 
 use crate::amqp091::common::{Recorded, recorded_in};
 
-/// Sessions that were recorded of qpid-proton.
 pub(crate) fn recorded() -> Vec<Recorded> {
     recorded_in(include_str!("../../data/proton-session.txt"))
 }

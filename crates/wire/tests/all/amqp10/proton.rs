@@ -13,15 +13,13 @@ fn of(side: &'static str) -> impl Iterator<Item = (&'static str, Vec<u8>)> {
     all.map(|(_, name, bytes)| (name, bytes))
 }
 
-fn value<'a>(name: &str, values: &'a [(&'static str, Vec<u8>)]) -> TypedValue<'a> {
-    let (_, bytes) = values.iter().find(|(it, _)| *it == name).expect("recorded");
-    TypedValue::read(&mut Reader::new(bytes)).expect(name)
-}
-
 #[test]
 fn values_are_read_as_proton_means_them() {
     let all: Vec<_> = of("V").collect();
-    let of = |name: &str| value(name, &all);
+    let of = |name: &str| {
+        let (_, bytes) = all.iter().find(|(it, _)| *it == name).expect("recorded");
+        TypedValue::read(&mut Reader::new(bytes)).expect(name)
+    };
     assert_eq!(of("null"), TypedValue::Null);
     assert_eq!((of("true"), of("false")), (TypedValue::Bool(true), TypedValue::Bool(false)));
     assert_eq!((of("ubyte"), of("byte")), (TypedValue::Ubyte(200), TypedValue::Byte(-8)));

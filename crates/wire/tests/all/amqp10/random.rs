@@ -126,16 +126,12 @@ fn composites_come_back_as_they_were() {
     for _ in 0..5_000 {
         let (tag, name) = (random.bytes(8), random.text(20));
         let number = random.next() as u32;
+        let condition =
+            Condition { condition: Symbol("amqp:not-found"), description: Some(&name), ..Condition::default() };
         let state = [
             DeliveryState::Accepted,
             DeliveryState::Released,
-            DeliveryState::Rejected(Rejected {
-                error: Some(Condition {
-                    condition: Symbol("amqp:not-found"),
-                    description: Some(&name),
-                    info: TypedValue::Null,
-                }),
-            }),
+            DeliveryState::Rejected(Rejected { error: Some(condition) }),
             DeliveryState::Modified(Modified { delivery_failed: Some(true), ..Modified::default() }),
             DeliveryState::Received(PartlyReceived { section_number: 1, section_offset: 1 << 40 }),
         ][random.below(5)];
@@ -154,7 +150,7 @@ fn composites_come_back_as_they_were() {
             last: random.coin().then_some(number.wrapping_add(5)),
             settled: Some(true),
             state: Some(state),
-            batchable: None,
+            ..Disposition::default()
         });
         let attach = Performative::Attach(Attach {
             name: &name,

@@ -53,22 +53,15 @@ impl Told {
     }
 }
 
-/// All events of a page that arrives in these pieces.
-pub(crate) fn told_in_pieces<'a>(format: PageFormat, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Told> {
+/// All events of a page that arrives at once.
+pub(crate) fn told(format: PageFormat, page: &[u8]) -> Vec<Told> {
     let mut events = Vec::new();
     let mut parser = Parser::new(format);
-    for piece in pieces {
-        parser.feed(piece, |event| events.push(Told::of(&event)));
-    }
+    parser.feed(page, |event| events.push(Told::of(&event)));
     parser.finish(|event| events.push(Told::of(&event)));
     let totals = parser.totals();
     let is = |wanted: fn(&Told) -> bool| events.iter().filter(|event| wanted(event)).count() as u64;
     assert_eq!(totals.samples, is(|told| matches!(told, Told::Sample(_))));
     assert_eq!(totals.errors, is(|told| matches!(told, Told::Error(..))));
     events
-}
-
-/// All events of a page that arrives at once.
-pub(crate) fn told(format: PageFormat, page: &[u8]) -> Vec<Told> {
-    told_in_pieces(format, [page])
 }

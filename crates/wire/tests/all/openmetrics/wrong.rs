@@ -1,8 +1,8 @@
 //! Wrong lines, limits, and what suffixes mean.
 
-use wire::openmetrics::{LineCause, MAX_LINE, PageEvent, PageFormat, Parser, SeriesRole};
+use wire::openmetrics::{LineCause, MAX_LINE, PageEvent, PageFormat, Parser, SeriesRole, fuzzing};
 
-use crate::openmetrics::common::{Told, told, told_in_pieces};
+use crate::openmetrics::common::{Told, told};
 
 /// The cause of a page's only wrong line, between two right ones.
 fn cause(line: &str) -> LineCause {
@@ -130,8 +130,7 @@ fn the_limit_of_a_line_does_not_depend_on_pieces() {
         let whole = told(PageFormat::Prometheus, line.as_bytes());
         assert_eq!(matches!(whole[0], Told::Error(1, LineCause::TooLong)), is_error, "{length}");
         assert_eq!(whole.len(), 2);
-        let pieces = told_in_pieces(PageFormat::Prometheus, line.as_bytes().chunks(4_093));
-        assert_eq!(pieces, whole);
+        fuzzing::page(&[b"\0\xff", line.as_bytes()].concat());
     }
 }
 
@@ -145,10 +144,8 @@ fn openmetrics_pages_end_with_eof() {
     assert!(matches!(read("").as_slice(), [Told::Error(1, LineCause::NoEof)]));
     assert!(matches!(read("# EOF\na 1\n").as_slice(), [Told::Eof, Told::Error(2, LineCause::AfterEof)]));
     assert!(told(PageFormat::Prometheus, b"# EOF\na 1\n").len() == 1);
-    assert_eq!(
-        PageFormat::of_content_type("application/openmetrics-text; version=1.0.0; charset=utf-8"),
-        PageFormat::OpenMetrics
-    );
+    let openmetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert_eq!(PageFormat::of_content_type(openmetrics), PageFormat::OpenMetrics);
     assert_eq!(PageFormat::of_content_type("text/plain; version=0.0.4"), PageFormat::Prometheus);
 }
 
