@@ -37,6 +37,31 @@ export async function unfold(summary) {
   await summary.locator('xpath=following-sibling::*').first().waitFor();
 }
 
+/** Asserts that the text of a part of the page matches each of these. */
+export async function shows(part, ...patterns) {
+  const text = await part.innerText();
+  for (const pattern of patterns) assert.match(text, pattern);
+}
+
+/** Viewports of a desk and of a phone. */
+export const DESK = { width: 1280, height: 900 };
+export const PHONE = { width: 390, height: 800 };
+
+export const widthOf = (page) => page.evaluate(() => document.documentElement.scrollWidth);
+
+/** Parts that stick out of the page, and those that cut what they hold; what is `elsewhere` is not looked at. */
+export const misplaced = (page, elsewhere) =>
+  page.evaluate((others) => {
+    const all = [...document.querySelectorAll('#app *')].filter((e) => e.checkVisibility() && !e.closest(others));
+    const right = document.documentElement.clientWidth + 1;
+    const hides = (e) => ['hidden', 'clip'].includes(getComputedStyle(e).overflowX);
+    const told = (e) => `${e.tagName}.${e.className}: ${e.textContent}`;
+    return {
+      outside: all.filter((e) => e.getBoundingClientRect().right > right).map(told),
+      cut: all.filter((e) => hides(e) && e.scrollWidth > e.clientWidth + 1).map(told),
+    };
+  }, elsewhere);
+
 /** Makes reports of these states, or of all there are, in a folder. */
 export function make(dir, states = []) {
   // Of the whole workspace: of one crate alone, all that it needs would be compiled once more with other features.
@@ -109,8 +134,7 @@ export function samples(states) {
 
   /** The same of a file that lies elsewhere. */
   async function openFile(path, fragment = '', options = {}) {
-    const viewport = { width: 1280, height: 900 };
-    const context = await browser.newContext({ viewport, acceptDownloads: true, ...options });
+    const context = await browser.newContext({ viewport: DESK, acceptDownloads: true, ...options });
     const trouble = [];
     const forget = () => {
       opened.delete(done);
