@@ -1,6 +1,15 @@
 import type { Profile } from '../src/core/data';
 import { leaves, totals, type Weights } from '../src/flame/tree';
 
+/** A sequence of numbers below a bound that looks random and is the same each time. */
+export function numbers(seed: number): (bound: number) => number {
+  let state = seed;
+  return (bound) => {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
+    return (state >>> 8) % bound;
+  };
+}
+
 /** A profile from folded text, one line per sample: `seconds a;b;c`. */
 export function profileOf(lines: string[], weight = 1): Profile {
   const names: string[] = [];

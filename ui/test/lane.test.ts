@@ -9,19 +9,15 @@ const stall = (start: number, end: number, who: StallBand['who'], away = false):
 
 describe('the legend of a run with faults', () => {
   test('says who stood still, how often, and how long in all', () => {
-    const stalls = [
-      stall(1, 3, 'broker'),
-      stall(2, 4, 'broker'),
-      stall(10, 12.5, 'broker', true),
-      stall(20, 20.25, 'generator'),
-      stall(30, 31, 'machine'),
-    ];
-    expect(stallTexts(stalls)).toEqual([
-      // What overlaps counts once.
+    // What overlaps counts once.
+    const broker = [stall(1, 3, 'broker'), stall(2, 4, 'broker'), stall(10, 12.5, 'broker', true)];
+    const look = { start: 4, end: 6.5, label: 'bellows erlang top', text: 'bellows erlang top looked' };
+    expect(stallTexts([...broker, stall(20, 20.25, 'generator'), stall(30, 31, 'machine'), look])).toEqual([
       ['broker', 'broker silent 2 times, 3.00 s'],
       ['away', 'no connection 2.50 s'],
       ['generator', 'generator stopped 250 ms'],
       ['machine', 'machine stopped 1.00 s'],
+      ['look', 'inspected (bellows erlang) 2.50 s'],
     ]);
     expect(stallTexts([])).toEqual([]);
   });
@@ -53,46 +49,23 @@ describe('the legend of a run with faults', () => {
   });
 
   test('stands beside its mark, and over it where neither side has room', () => {
-    expect(besideMark(20, 280, 370)).toBe(20);
-    expect(besideMark(300, 280, 370)).toBe(20);
-    expect(besideMark(190, 280, 370)).toBe(50);
-    expect(besideMark(100, 280, 370)).toBe(0);
+    expect([20, 300, 190, 100].map((x) => besideMark(x, 280, 370))).toEqual([20, 20, 50, 0]);
   });
 
   test('counts labels without room behind their ticks, else before them', () => {
-    expect(besideTicks([200, 120], 40, 370)).toBe(207);
-    expect(besideTicks([120, 350], 40, 370)).toBe(73);
-    expect(besideTicks([20, 350], 40, 370)).toBe(0);
-  });
-
-  test('tells a look of another command from a stall', () => {
-    const look = { start: 4, end: 6.5, label: 'bellows erlang top', text: 'bellows erlang top looked' };
-    expect(stallTexts([stall(1, 3, 'broker'), look])).toEqual([
-      ['broker', 'broker silent 2.00 s'],
-      ['look', 'inspected (bellows erlang) 2.50 s'],
-    ]);
+    const of = (...ticks: number[]): number => besideTicks(ticks, 40, 370);
+    expect([of(200, 120), of(120, 350), of(20, 350)]).toEqual([207, 73, 0]);
   });
 
   test('has a look for each that no other has, also in an exported picture', () => {
     const palette = new Proxy({}, { get: (_, name) => String(name) }) as Palette;
-    const kinds = [
-      stall(0, 1, 'broker'),
-      stall(0, 1, 'broker', true),
-      stall(0, 1, 'generator'),
-      stall(0, 1, 'machine'),
-      { start: 0, end: 1, text: 'look' },
-    ];
-    const drawn = bandsSvg(
-      kinds,
-      (x) => x * 10,
-      0,
-      5,
-      palette,
-      (text) => text,
-    );
+    const stalls = (['broker', 'generator', 'machine'] as const).map((who) => stall(0, 1, who));
+    const kinds = [...stalls, stall(0, 1, 'broker', true), { start: 0, end: 1, text: 'look' }];
+    const same = (text: string): string => text;
+    const drawn = bandsSvg(kinds, (x) => x * 10, 0, 5, palette, same);
     const fills = drawn.map((it) => /fill="([^"]+)"/.exec(it)![1]!);
     expect(new Set(fills).size).toBe(kinds.length);
-    const patterns = hatchesSvg(palette, (text) => text);
+    const patterns = hatchesSvg(palette, same);
     for (const fill of fills.filter((it) => it.startsWith('url'))) {
       expect(patterns).toContain(`id="${/#([\w-]+)/.exec(fill)![1]}"`);
     }

@@ -2,16 +2,10 @@ import { describe, expect, test } from 'vitest';
 import type { NamedPanel } from '../src/core/view';
 import { namedPanel, stylesOf } from '../src/sections/named';
 
-const panel = (unit: NamedPanel['unit']): NamedPanel => ({
-  source: 'metrics',
-  name: 'x',
-  unit,
-  shown: true,
-  t: [0],
-  dt: [1],
-  lines: [{ label: '', values: [1] }],
-  left_out: 0,
-});
+const panel = (unit: NamedPanel['unit']): NamedPanel => {
+  const lines = [{ label: '', values: [1] }];
+  return { source: 'metrics', name: 'x', unit, shown: true, t: [0], dt: [1], lines, left_out: 0 };
+};
 
 describe('a panel of a named series', () => {
   test('draws a series in the same way whatever its place', () => {

@@ -5,28 +5,16 @@ import { place, remarks, valued } from '../src/sections/repeats';
 import { missed } from '../src/sections/requirements';
 
 function figure(values: number[], interval: [number, number] | null): RepeatedFigure {
-  return {
-    name: 'sent rate',
-    unit: 'per_second',
-    values,
-    mean: 0,
-    sd: null,
-    min: Math.min(...values),
-    max: Math.max(...values),
-    interval,
-  };
+  const [min, max] = [Math.min(...values), Math.max(...values)];
+  return { name: 'sent rate', unit: 'per_second', values, mean: 0, sd: null, min, max, interval };
 }
 
 describe('repeated runs', () => {
   test('dots lie in the order of their values, inside the strip', () => {
     const of = figure([10, 20, 15], [0, 100]);
-    const places = [10, 15, 20].map((value) => place(of, value));
-    expect(places).toEqual([8, 50, 92]);
-    expect(place(of, 0)).toBe(0);
-    expect(place(of, 100)).toBe(100);
-  });
-
-  test('equal values lie in the middle', () => {
+    const places = [0, 10, 15, 20, 100].map((value) => place(of, value));
+    expect(places).toEqual([0, 8, 50, 92, 100]);
+    // Equal values lie in the middle.
     expect(place(figure([7, 7], null), 7)).toBe(50);
   });
 
@@ -47,13 +35,8 @@ describe('repeated runs', () => {
 });
 
 test('times in which somebody stood still count once where they overlap', () => {
-  const bands = [
-    [4, 5],
-    [1, 2],
-    [1.5, 3],
-    [1.6, 1.7],
-  ].map(([start, end]) => ({ start: start!, end: end! }));
-  expect(covered(bands)).toBeCloseTo(3);
+  const band = (start: number, end: number) => ({ start, end });
+  expect(covered([band(4, 5), band(1, 2), band(1.5, 3), band(1.6, 1.7)])).toBeCloseTo(3);
   expect(covered([])).toBe(0);
 });
 

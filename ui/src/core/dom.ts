@@ -231,6 +231,11 @@ export function later(summary: string, make: () => Node): HTMLDetailsElement {
   return element;
 }
 
+/** The way to a page that lies below this one; null where there is none. */
+export function wayTo(path: readonly string[]): string | null {
+  return path.length === 0 ? null : path.map(encodeURIComponent).join('/');
+}
+
 /** Offers a file for download. */
 export function save(name: string, content: string | Blob, type = 'text/plain'): void {
   const blob = typeof content === 'string' ? new Blob([content], { type }) : content;
