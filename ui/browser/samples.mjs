@@ -76,15 +76,14 @@ export function make(dir, states = []) {
   }
 }
 
-/** A report like that of a state, with another view: for runs that no state is of. */
-function altered(path, to, change) {
+/** A report like that of a state, with other parts of its view: for runs that no state is of. */
+function altered(path, to, parts) {
   const html = readFileSync(path, 'utf8');
   const [, packed] = /<div id="data"[^>]*><!--(.*?)-->/s.exec(html);
   const bytes = gunzipSync(Buffer.from(packed, 'base64'));
   const length = bytes.readUInt32LE(0);
   const view = JSON.parse(bytes.subarray(4, 4 + length).toString());
-  change(view);
-  const json = Buffer.from(JSON.stringify(view));
+  const json = Buffer.from(JSON.stringify({ ...view, ...parts }));
   const head = Buffer.alloc(4);
   head.writeUInt32LE(json.length);
   const all = gzipSync(Buffer.concat([head, json, bytes.subarray(4 + length)]));
@@ -123,11 +122,11 @@ export function samples(states) {
   /** Opens a report: `done` closes it before the test has ended, `forget` whatever went wrong on it. */
   const open = (state, fragment = '', options = {}) => openFile(file(state), fragment, options);
 
-  /** The same with another view than the state has. */
-  async function openAltered(state, change, fragment = '', options = {}) {
+  /** The same with other parts of the view than the state has. */
+  async function openAltered(state, parts) {
     const path = join(mkdtempSync(join(tmpdir(), 'bellows-altered-')), 'report.html');
-    altered(file(state), path, change);
-    const report = await openFile(path, fragment, options);
+    altered(file(state), path, parts);
+    const report = await openFile(path);
     rmSync(dirname(path), { recursive: true });
     return report;
   }

@@ -149,18 +149,13 @@ describe('every run', () => {
   test('dots stand in the order of the runs, the largest value on top', () => {
     expect([0, 1, 2].map((i) => across(50, i, 3, 10))).toEqual([40, 50, 60]);
     expect(across(50, 0, 1, 10)).toBe(50);
-    const { log, y } = down([10, 20, 15]);
-    expect(log).toBe(false);
-    expect([20, 15, 10].map(y)).toEqual([6, 50, 94]);
+    expect([20, 15, 10].map(down([10, 20, 15]).y)).toEqual([6, 50, 94]);
     expect(down([7, 7]).y(7)).toBe(50);
-  });
-
-  test('one run far away does not flatten the others', () => {
-    const { log, y } = down([1, 2, 1000]);
-    expect(log).toBe(true);
+    // One run far away does not flatten the others, and a run without the figure has no logarithm.
+    const { y } = down([1, 2, 1000]);
     expect(y(1) - y(2)).toBeGreaterThan(5);
-    // A run without the figure has no logarithm.
-    expect(down([0, 1000]).log).toBe(false);
+    const isLog = (...values: number[]): boolean => down(values).log;
+    expect([isLog(10, 20, 15), isLog(1, 2, 1000), isLog(0, 1000)]).toEqual([false, true, false]);
   });
 
   test('names of folders are escaped in the way to a report', () => {
@@ -229,9 +224,8 @@ describe('both sides on one axis', () => {
 
   test('memory of runs of a second has no panel', () => {
     const of: ComparedPanel = { title: 'x', unit: 'bytes', t: [0], dt: [1], a: [[5]], b: [[7]] };
-    expect(isDrawn(of)).toBe(false);
-    expect(isDrawn({ ...of, unit: 'cores' })).toBe(true);
-    expect(isDrawn({ ...of, t: [0, 1], dt: [1, 1], b: [[7, 8]] })).toBe(true);
+    const longer = { ...of, t: [0, 1], dt: [1, 1], b: [[7, 8]] };
+    expect([of, { ...of, unit: 'cores' as const }, longer].map(isDrawn)).toEqual([false, true, true]);
   });
 });
 

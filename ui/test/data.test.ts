@@ -135,8 +135,7 @@ describe('charts', () => {
     expect(within(cells, 0, 3)!.count).toBe(101);
     // A window inside of a column has all of it; one without samples has nothing.
     expect(within(cells, 2.1, 2.2)!.count).toBe(1);
-    expect(within(cells, 1.1, 1.9)).toBeNull();
-    expect(within(cells, 7, 8)).toBeNull();
+    expect([within(cells, 1.1, 1.9), within(cells, 7, 8)]).toEqual([null, null]);
   });
 
   test('the latency axis holds all rows', () => {
@@ -165,9 +164,7 @@ describe('charts', () => {
     expect(spaced(nineTicks(3), (v) => v * 40)).toEqual(['min', '', 'p90', 'p99', 'p99.9']);
     expect(supported(10_000)).toBeCloseTo(3);
     const curve = { metric: 'send_ack' as const, count: 10, nines: [0, 1, 1.3], ns: [5, 7, 9] };
-    expect(valueAt(curve, 1)).toBe(7);
-    expect(valueAt(curve, 1.2)).toBe(9);
-    expect(valueAt(curve, 2)).toBeNull();
+    expect([1, 1.2, 2].map((nines) => valueAt(curve, nines))).toEqual([7, 9, null]);
   });
 
   test('steps: every interval is drawn to its end, also the one before a gap', () => {
@@ -210,8 +207,7 @@ describe('charts', () => {
     const of = (experiment: unknown, ...phases: ReturnType<typeof phase>[]) => axisStart({ experiment, phases });
     const load = { profile: { events: ['cpu'] } };
     expect(of(load, phase('warmup'), phase('measure'))).toBe('time since the load began with its warm-up');
-    expect(of(load, phase('measure'))).toBe('time since the load began');
-    expect(of(null)).toBe('time since the load began');
+    for (const began of [of(load, phase('measure')), of(null)]) expect(began).toBe('time since the load began');
     expect(of({ profile: { pid: 7 } }, phase('measure'))).toBe('time since the recording began');
   });
 
@@ -223,16 +219,14 @@ describe('charts', () => {
 
   test('slices with few samples each say nothing of percentiles', () => {
     const of = (each: number) => ({ t: [0, 0.1, 0.2], count: Float64Array.from([each, each, each]) });
-    expect(isDense(of(10))).toBe(false);
-    expect(isDense(of(50))).toBe(true);
+    expect([of(10), of(50)].map(isDense)).toEqual([false, true]);
   });
 
   test('a run that was stopped in its warm-up has no measured phase', () => {
     const run = (...phases: string[]) =>
       ({ phases: phases.map((phase) => ({ phase, start: 0, end: 1 })) }) as unknown as RunView;
-    expect(wholeName(run('warmup', 'measure', 'drain'))).toBe('measured phase');
-    expect(wholeName(run('warmup', 'drain'))).toBe('warm-up');
-    expect(wholeName(run())).toBe('whole run');
+    const runs = [run('warmup', 'measure', 'drain'), run('warmup', 'drain'), run()];
+    expect(runs.map(wholeName)).toEqual(['measured phase', 'warm-up', 'whole run']);
   });
 });
 
@@ -249,8 +243,7 @@ test('in flight is what consumers have not seen, else what is not acknowledged, 
   expect(inFlight(run(10, 9, 0))).toEqual({ unit: unit('acknowledged'), values: [1, 1] });
   // A topic delivers more than was sent.
   expect(inFlight(run(10, 9, 20))?.unit).toBe(unit('acknowledged'));
-  expect(inFlight(run(10, 0, 0))).toBeNull();
-  expect(inFlight(run(0, 0, 10))).toBeNull();
+  expect([run(10, 0, 0), run(0, 0, 10)].map(inFlight)).toEqual([null, null]);
 });
 
 describe('who limited the run', () => {
@@ -287,17 +280,13 @@ describe('who limited the run', () => {
   });
 
   test('the evidence says what is not known', () => {
+    const unknown = { requested_rate: null, received_rate: 0, producers: null, broker: null, connections: null };
     const evidence = {
-      requested_rate: null,
+      ...unknown,
       sent_rate: 1000,
-      received_rate: 0,
-      producers: null,
       loops: [{ cpu: 0.2, idle: 0.7, starved: null }],
-      spun: false,
       cores: 2,
       machine_cores: 4,
-      broker: null,
-      connections: null,
       in_flight_limit: 1000,
       capacity: { rate: 3e6, shape: '12 B', at_least: true },
     } as unknown as Evidence;

@@ -105,13 +105,10 @@ describe('layout', () => {
     const found = layout(tree, weights, node, byName(tree, profile.names), 0);
     expect(found.boxes[0]).toMatchObject({ node: 0, width: 1, context: true });
     expect(found.boxes[1]).toMatchObject({ node, width: 1, context: false });
-  });
-
-  test('a zoom into what the window does not hold shows the whole', () => {
-    const empty = weigh(profile, 2.0, 2.4);
+    // Into what the window does not hold it shows the whole.
     const b = [...tree.frame].indexOf(index('b'));
-    const found = layout(tree, empty, b, byName(tree, profile.names), 0);
-    expect(found.boxes[0]).toMatchObject({ node: 0, context: false });
+    const whole = layout(tree, weigh(profile, 2.0, 2.4), b, byName(tree, profile.names), 0);
+    expect(whole.boxes[0]).toMatchObject({ node: 0, context: false });
   });
 
   test('pointer and arrow keys find their frames', () => {
@@ -183,18 +180,15 @@ test('the table sorts by any column, ties by name', () => {
 });
 
 describe('the line about the profile', () => {
-  const run = {
-    figures: { sent: { total: 1 }, received: { total: 0 }, scenarios: {}, programs: [] },
-    profiles: [],
-    sampling_off: [
-      { start: 20, end: 21 },
-      { start: 22, end: 24 },
-    ],
-  };
+  const figures = { sent: { total: 1 }, received: { total: 0 }, scenarios: {}, programs: [] };
+  const sampling_off = [
+    { start: 20, end: 21 },
+    { start: 22, end: 24 },
+  ];
+  const run = { figures, profiles: [], sampling_off, warnings: [{ text: 'a note, and more' }] } as unknown as RunView;
   const told = (window: readonly [number, number], of: object = {}) => {
-    const made = { ...run, warnings: [{ text: 'a note, and more' }] } as unknown as RunView;
     const notes = ['a note', 'another note'];
-    return sampling(made, { ...profile, notes, lost: 3, ...of }, window, 'window').join(' · ');
+    return sampling(run, { ...profile, notes, lost: 3, ...of }, window, 'window').join(' · ');
   };
 
   test('counts the samples of the window, and says what is of the whole run', () => {
