@@ -36,26 +36,19 @@ export function profileOf(lines: string[], weight = 1): Profile {
     time.push(Number(t));
     leaf.push(at);
   }
+  const clock = { kernel_event: 'cpu-clock', period_ns: 1_001_001, frequency: 999, timed: true, tick_ns: 100_000 };
+  const quality = { lost: 0, throttled: 0, unknown_share: 0, complete_share: 1, covered: '', stacks: '' };
   return {
+    ...clock,
+    ...quality,
     event: 'cpu',
-    kernel_event: 'cpu-clock',
     event_kind: 'on_cpu',
     unit: 'samples',
     counts_samples: true,
-    period_ns: 1_001_001,
-    frequency: 999,
-    lost: 0,
-    throttled: 0,
-    unknown_share: 0,
-    complete_share: 1,
-    covered: '',
-    stacks: '',
     known: [],
     own_cpu_ns: 0,
     notes: [],
-    timed: true,
     weighted: weight !== 1,
-    tick_ns: 100_000,
     threads: [''],
     bytes: 0,
     modules: [''],

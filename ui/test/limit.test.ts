@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { LatencySummary, TrialView } from '../src/core/view';
 import { along, besideLevel, bounds, logPlace, logTicksOf, medians, type Point } from '../src/limit/scale';
 import { who, words } from '../src/sections/limit';
@@ -26,25 +26,23 @@ test('a server that stood still is no schedule', () => {
   expect(who({ limited_by: 'undecided', cause: { code: 'some_failed' } })).toBe('failures');
 });
 
-describe('logarithmic axes', () => {
-  test('hold all values with room, and place them by their logarithms', () => {
-    const [low, high] = bounds([0, 10, 1000], 2);
-    expect([low, high]).toEqual([5, 2000]);
-    expect(logPlace(100, 10, 1000)).toBeCloseTo(0.5);
-    expect(logPlace(0, 10, 1000)).toBe(0);
-    expect(logPlace(1e9, 10, 1000)).toBe(1);
-    expect(bounds([], 2)).toEqual([1, 10]);
-  });
+test('logarithmic axes hold all values with room, and place them by their logarithms', () => {
+  const [low, high] = bounds([0, 10, 1000], 2);
+  expect([low, high]).toEqual([5, 2000]);
+  expect(logPlace(100, 10, 1000)).toBeCloseTo(0.5);
+  expect(logPlace(0, 10, 1000)).toBe(0);
+  expect(logPlace(1e9, 10, 1000)).toBe(1);
+  expect(bounds([], 2)).toEqual([1, 10]);
+});
 
-  test('name at least one value, and no more than fit, wherever the ends lie', () => {
-    for (let decades = 0.3; decades < 9; decades += 0.13) {
-      for (const most of [2, 4, 7, 12]) {
-        const ticks = logTicksOf(7, 7 * 10 ** decades, most);
-        expect(ticks.length, `${decades} ${most}`).toBeLessThanOrEqual(most + 1);
-        expect(ticks.length, `${decades} ${most}`).toBeGreaterThanOrEqual(1);
-      }
+test('logarithmic axes name at least one value, and no more than fit, wherever the ends lie', () => {
+  for (let decades = 0.3; decades < 9; decades += 0.13) {
+    for (const most of [2, 4, 7, 12]) {
+      const ticks = logTicksOf(7, 7 * 10 ** decades, most);
+      expect(ticks.length, `${decades} ${most}`).toBeLessThanOrEqual(most + 1);
+      expect(ticks.length, `${decades} ${most}`).toBeGreaterThanOrEqual(1);
     }
-  });
+  }
 });
 
 test('the line goes through the medians of each rate, the lowest first', () => {
