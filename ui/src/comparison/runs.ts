@@ -1,6 +1,6 @@
 // Every run of both sides as a dot, a small chart for each figure; runs of a pair are joined.
 
-import { h, later, section, table, wayTo } from '../core/dom';
+import { h, later, section, styled, table, wayTo } from '../core/dom';
 import { counted, ending } from '../core/format';
 import { svg } from '../core/svg';
 import type { ComparisonView, FigureRow, SideRun } from '../core/view';
@@ -39,9 +39,7 @@ function dot(run: SideRun, side: 'a' | 'b', title: string, x: number, y: number)
   const kind = `dot ${side}${doubt(run) ? ' cautious' : ''}`;
   const href = wayTo(run.report);
   const element = href ? h('a', { class: kind, href, title, 'aria-label': title }) : h('span', { class: kind, title });
-  element.style.left = `${x}%`;
-  element.style.top = `${y}%`;
-  return element;
+  return styled(element, { left: `${x}%`, top: `${y}%` });
 }
 
 function joined(pairs: readonly (readonly [number, number, number, number])[]): SVGElement {
@@ -88,10 +86,8 @@ function chart(view: ComparisonView, row: FigureRow): HTMLElement {
     const mean = row.means[side === 'a' ? 0 : 1];
     if (mean > 0) {
       const bar = h('i', { class: `mean ${side}`, title: `mean ${valued(mean, row.unit)}` });
-      bar.style.left = `${COLUMNS[side] - spread - 4}%`;
-      bar.style.width = `${2 * spread + 8}%`;
-      bar.style.top = `${y(mean)}%`;
-      plot.append(bar);
+      const left = `${COLUMNS[side] - spread - 4}%`;
+      plot.append(styled(bar, { left, width: `${2 * spread + 8}%`, top: `${y(mean)}%` }));
     }
   }
   const [low, high] = [Math.min(...values), Math.max(...values)];
