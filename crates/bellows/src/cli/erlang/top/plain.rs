@@ -339,14 +339,12 @@ mod tests {
         {
             let text = text(&window(), node, sort, style(80));
             assert!(text.lines().all(|line| width(line) <= 80), "{text}");
-            let head = text.lines().find(|line| line.starts_with("process "));
-            let head = head.unwrap_or_default();
+            let head = text.lines().find(|line| line.starts_with("process ")).unwrap_or_default();
             assert!(head.contains(kept) && !head.contains(gone), "{text}");
             assert!(text.contains("connection 127.0.0.1:45678 ->"), "{text}");
         }
         let whole = text(&window(), node, TopSort::Reductions, Style::PLAIN);
-        assert!(whole.contains("gen_server2:process_next_msg/1"), "{whole}");
-        assert!(whole.contains("connection 127.0.0.1:45678 -> 127.0.0.1:5672"));
+        testkit::assert_has(whole, ["gen_server2:process_next_msg/1", "connection 127.0.0.1:45678 -> 127.0.0.1:5672"]);
     }
 
     #[test]
