@@ -181,9 +181,7 @@ mod tests {
     #[test]
     fn rate_lines_of_the_peers_are_read() {
         let line = "id: test-095915-123, time 12.001 s, sent: 57911 msg/s, received: 5 msg/s";
-        assert_eq!(number_after(line, "time "), Some(12.001));
-        assert_eq!(number_after(line, "sent: "), Some(57911.0));
-        assert_eq!(number_after(line, "received: "), Some(5.0));
-        assert_eq!(number_after(line, "confirmed: "), None);
+        let numbers = ["time ", "sent: ", "received: ", "confirmed: "].map(|name| number_after(line, name));
+        assert_eq!(numbers, [Some(12.001), Some(57911.0), Some(5.0), None]);
     }
 }

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
-import { reason, samples, unfold } from './samples.mjs';
+import { misplaced, PHONE, reason, samples, shows, unfold, widthOf } from './samples.mjs';
 
 describe('the page of a comparison in a browser', { skip: reason ?? false }, () => {
   const { file, open: openState, plain } = samples(['comparison', 'matrix']);
@@ -13,8 +13,8 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
 
   test('the verdict comes first, then every figure with its interval', async () => {
     const { page } = await open();
-    assert.match(
-      await page.locator('.headline').first().innerText(),
+    await shows(
+      page.locator('.headline').first(),
       /^changed: B has 12\.0 times the ack response p99 \[[^\]]+\] \(worse\), a 24\.0 % higher received rate \[\+21\.0 %, \+27\.0 %\] \(better\)/i,
     );
     assert.equal(await page.locator('.outcome').innerText(), 'worse');
@@ -134,32 +134,24 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
 
   test('a phone shows all of it without scrolling sideways, in the dark', async () => {
     const { page } = await open({ viewport: { width: 400, height: 800 }, isMobile: true, colorScheme: 'dark' });
-    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 400);
-    const cut = await page.evaluate(() => {
-      const all = [...document.querySelectorAll('#app *')].filter(
-        (e) => e.checkVisibility() && !e.closest('.scroll, .hidden, .u-wrap, svg'),
-      );
-      const outside = all.filter((e) => e.getBoundingClientRect().right > 401);
-      return outside.map((e) => `${e.tagName}.${e.className}: ${e.textContent}`);
-    });
-    assert.deepEqual(cut, []);
+    assert.equal(await widthOf(page), 400);
+    const { outside } = await misplaced(page, '.scroll, .hidden, .u-wrap, svg');
+    assert.deepEqual(outside, []);
     const background = await page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
     assert.equal(background, 'rgb(22, 24, 28)');
   });
 
   test('without scripts the verdict and the figures are there', async () => {
     const { page } = await plain('comparison');
-    assert.match(
-      await page.locator('#app').innerText(),
-      /changed: B has 12\.0 times[\s\S]*received rate[\s\S]*\+21\.0 % to \+27\.0 %[\s\S]*changed, better/,
-    );
+    const verdict = /changed: B has 12\.0 times[\s\S]*received rate[\s\S]*\+21\.0 % to \+27\.0 %[\s\S]*changed, better/;
+    await shows(page.locator('#app'), verdict);
   });
 
   test('a matrix says where it helps and where it hurts, and each cell leads to its own page', async () => {
     const folder = dirname(file('matrix'));
     const { page } = await open({}, 'matrix');
-    assert.match(
-      await page.locator('.headline').first().innerText(),
+    await shows(
+      page.locator('.headline').first(),
       /^B is worse in 1 of 6 cells \(queue-type \/ num-destinations\): quorum \/ 1 \(.*\); better in 2 of 6 cells: classic \/ 1 .*; inconclusive in 3$/i,
     );
     const panels = page.locator('#effects > figure');
@@ -193,10 +185,9 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
       ['matrix-one', 3],
       ['matrix-three', 12],
     ]) {
-      const phone = { viewport: { width: 390, height: 800 }, isMobile: true, colorScheme: 'dark' };
-      const { page } = await open(phone, name);
+      const { page } = await open({ viewport: PHONE, isMobile: true, colorScheme: 'dark' }, name);
       assert.equal(await page.locator('#effects figure').first().locator('tbody tr').count(), rows);
-      assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390, name);
+      assert.equal(await widthOf(page), PHONE.width, name);
     }
   });
 });

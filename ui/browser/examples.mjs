@@ -5,7 +5,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { reason, samples } from './samples.mjs';
+import { reason, samples, widthOf } from './samples.mjs';
 
 const folder = join(dirname(fileURLToPath(import.meta.url)), '../../docs/examples');
 const pages = existsSync(folder) ? readdirSync(folder).filter((it) => it.endsWith('.html')) : [];
@@ -18,7 +18,7 @@ describe('the examples of the docs in a browser', { skip: reason ?? false }, () 
     const { page, done } = await openFile(path, '', { viewport: { width, height: 900 } });
     assert.ok((await page.locator('.headline').first().innerText()).length > 10, path);
     assert.ok((await page.locator('#changes tbody tr').count()) > 0, path);
-    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+    const wide = await widthOf(page);
     assert.ok(wide <= width, `${path}: ${wide} at ${width}`);
     await done();
   }

@@ -2,26 +2,21 @@
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { reason, samples } from './samples.mjs';
+import { DESK, PHONE, reason, samples, shows, widthOf } from './samples.mjs';
 
 describe('the page of a limit in a browser', { skip: reason ?? false }, () => {
   const { open, plain } = samples(['limit']);
 
   test('the answer comes first, and every trial is a mark that says what it came to', async () => {
     const { page } = await open('limit');
-    assert.match(
-      await page.locator('.headline').first().innerText(),
-      /^the highest rate that holds is between 47,600 and 51,900 msg\/s$/i,
-    );
+    const answer = /^the highest rate that holds is between 47,600 and 51,900 msg\/s$/i;
+    await shows(page.locator('.headline').first(), answer);
     assert.equal(await page.locator('.outcome').innerText(), 'confirmed');
     const curve = page.locator('#curve svg');
-    assert.equal(await curve.locator('.held-trial').count(), 5);
-    assert.equal(await curve.locator('.missed-trial').count(), 4);
-    assert.equal(await curve.locator('.unclear-trial').count(), 1);
-    assert.match(
-      await curve.locator('.missed-trial title').first().textContent(),
-      /80.k msg\/s did not hold[\s\S]*p99 900 ms[\s\S]*missed end-to-end p99/,
-    );
+    for (const [outcome, count] of Object.entries({ held: 5, missed: 4, unclear: 1 }))
+      assert.equal(await curve.locator(`.${outcome}-trial`).count(), count, outcome);
+    const missed = /80.k msg\/s did not hold[\s\S]*p99 900 ms[\s\S]*missed end-to-end p99/;
+    assert.match(await curve.locator('.missed-trial title').first().textContent(), missed);
     assert.match(await curve.locator('text.knee').textContent(), /^knee /);
     // The legend has no frame: that is of the list of keys.
     const legend = page.locator('#curve p').last();
@@ -57,21 +52,17 @@ describe('the page of a limit in a browser', { skip: reason ?? false }, () => {
     const { page } = await open('limit', '', { viewport: { width: 1100, height: 800 } });
     const names = page.locator('#trials tbody td:last-child');
     assert.deepEqual((await names.allInnerTexts()).slice(0, 2), ['run-1', '…ders-of-today-run-2']);
-    assert.match(
-      await names.nth(1).locator('span').getAttribute('title'),
-      /^2026-11-21T00-02-33Z-limit-orders-of-today-run-2$/,
-    );
+    const whole = await names.nth(1).locator('span').getAttribute('title');
+    assert.equal(whole, '2026-11-21T00-02-33Z-limit-orders-of-today-run-2');
     const hidden = await page.locator('#trials .scroll').evaluate((of) => of.scrollWidth - of.clientWidth);
     assert.ok(hidden <= 0, `${hidden}`);
   });
 
   test('names stay text, and a phone shows all of it in the dark', async () => {
-    const viewport = { width: 390, height: 800 };
-    const { page } = await open('limit', '', { viewport, colorScheme: 'dark' });
+    const { page } = await open('limit', '', { viewport: PHONE, colorScheme: 'dark' });
     assert.match(await page.locator('h1').innerText(), /<script>/);
     assert.match(await page.locator('#next code').first().innerText(), /<script>/);
-    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-    assert.ok(wide <= 390, `${wide}`);
+    assert.equal(await widthOf(page), PHONE.width);
     const curve = await page.locator('#curve svg').boundingBox();
     assert.ok(curve.x >= 0 && curve.x + curve.width <= 390, JSON.stringify(curve));
     // Latencies stand in sight, and a shade says that the table goes on.
@@ -83,10 +74,7 @@ describe('the page of a limit in a browser', { skip: reason ?? false }, () => {
   });
 
   test('throughput against producers: runs, curve and bound, what is lost to what, on a phone, too', async () => {
-    for (const viewport of [
-      { width: 1280, height: 900 },
-      { width: 390, height: 800 },
-    ]) {
+    for (const viewport of [DESK, PHONE]) {
       const { page } = await open('scale', '', { viewport });
       assert.match(await page.locator('.headline').first().innerText(), /producers pass/);
       assert.match(await page.locator('.lead').innerText(), /to contention[\s\S]*peaks at 15.3/);
@@ -97,16 +85,13 @@ describe('the page of a limit in a browser', { skip: reason ?? false }, () => {
       assert.match(await curve.locator('text.knee').textContent(), /^peak 15.3$/);
       assert.equal(await page.locator('#trials tbody tr').count(), 18);
       assert.match(await page.locator('.remarks').innerText(), /in 3 of 18 runs the generator/);
-      const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-      assert.ok(wide <= viewport.width, `${wide}`);
+      assert.equal(await widthOf(page), viewport.width);
     }
   });
 
   test('without scripts the answer and the trials are there', async () => {
     const { page } = await plain('limit');
-    assert.match(
-      await page.locator('#app').innerText(),
-      /between 47,600 and 51,900[\s\S]*10,000\s+yes[\s\S]*80,000\s+missed end-to-end p99/,
-    );
+    const text = /between 47,600 and 51,900[\s\S]*10,000\s+yes[\s\S]*80,000\s+missed end-to-end p99/;
+    await shows(page.locator('#app'), text);
   });
 });

@@ -37,6 +37,31 @@ export async function unfold(summary) {
   await summary.locator('xpath=following-sibling::*').first().waitFor();
 }
 
+/** Asserts that the text of a part of the page matches each of these. */
+export async function shows(part, ...patterns) {
+  const text = await part.innerText();
+  for (const pattern of patterns) assert.match(text, pattern);
+}
+
+/** Viewports of a desk and of a phone. */
+export const DESK = { width: 1280, height: 900 };
+export const PHONE = { width: 390, height: 800 };
+
+export const widthOf = (page) => page.evaluate(() => document.documentElement.scrollWidth);
+
+/** Parts that stick out of the page, and those that cut what they hold; what is `elsewhere` is not looked at. */
+export const misplaced = (page, elsewhere) =>
+  page.evaluate((others) => {
+    const all = [...document.querySelectorAll('#app *')].filter((e) => e.checkVisibility() && !e.closest(others));
+    const right = document.documentElement.clientWidth + 1;
+    const hides = (e) => ['hidden', 'clip'].includes(getComputedStyle(e).overflowX);
+    const told = (e) => `${e.tagName}.${e.className}: ${e.textContent}`;
+    return {
+      outside: all.filter((e) => e.getBoundingClientRect().right > right).map(told),
+      cut: all.filter((e) => hides(e) && e.scrollWidth > e.clientWidth + 1).map(told),
+    };
+  }, elsewhere);
+
 /** Makes reports of these states, or of all there are, in a folder. */
 export function make(dir, states = []) {
   // Of the whole workspace: of one crate alone, all that it needs would be compiled once more with other features.
@@ -51,15 +76,14 @@ export function make(dir, states = []) {
   }
 }
 
-/** A report like that of a state, with another view: for runs that no state is of. */
-function altered(path, to, change) {
+/** A report like that of a state, with other parts of its view: for runs that no state is of. */
+function altered(path, to, parts) {
   const html = readFileSync(path, 'utf8');
   const [, packed] = /<div id="data"[^>]*><!--(.*?)-->/s.exec(html);
   const bytes = gunzipSync(Buffer.from(packed, 'base64'));
   const length = bytes.readUInt32LE(0);
   const view = JSON.parse(bytes.subarray(4, 4 + length).toString());
-  change(view);
-  const json = Buffer.from(JSON.stringify(view));
+  const json = Buffer.from(JSON.stringify({ ...view, ...parts }));
   const head = Buffer.alloc(4);
   head.writeUInt32LE(json.length);
   const all = gzipSync(Buffer.concat([head, json, bytes.subarray(4 + length)]));
@@ -98,19 +122,18 @@ export function samples(states) {
   /** Opens a report: `done` closes it before the test has ended, `forget` whatever went wrong on it. */
   const open = (state, fragment = '', options = {}) => openFile(file(state), fragment, options);
 
-  /** The same with another view than the state has. */
-  async function openAltered(state, change, fragment = '', options = {}) {
+  /** The same with other parts of the view than the state has. */
+  async function openAltered(state, parts) {
     const path = join(mkdtempSync(join(tmpdir(), 'bellows-altered-')), 'report.html');
-    altered(file(state), path, change);
-    const report = await openFile(path, fragment, options);
+    altered(file(state), path, parts);
+    const report = await openFile(path);
     rmSync(dirname(path), { recursive: true });
     return report;
   }
 
   /** The same of a file that lies elsewhere. */
   async function openFile(path, fragment = '', options = {}) {
-    const viewport = { width: 1280, height: 900 };
-    const context = await browser.newContext({ viewport, acceptDownloads: true, ...options });
+    const context = await browser.newContext({ viewport: DESK, acceptDownloads: true, ...options });
     const trouble = [];
     const forget = () => {
       opened.delete(done);

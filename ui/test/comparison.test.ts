@@ -2,12 +2,12 @@ import { describe, expect, test } from 'vitest';
 import { endsAtZero, interval as intervalOf, tone } from '../src/comparison/figures';
 import { costTree, told } from '../src/comparison/flame';
 import { change, doubtOf, full, provenFirst, signedTime } from '../src/comparison/functions';
-import { endTicks, inRows, pageOf, tint } from '../src/comparison/matrix';
+import { endTicks, tint } from '../src/comparison/matrix';
 import { bounds, interval, isDrawn, mean, meanCurve } from '../src/comparison/overlay';
-import { across, doubt, down, reportOf } from '../src/comparison/runs';
+import { across, doubt, down } from '../src/comparison/runs';
 import { changeScale, isTested, signed, tickName } from '../src/comparison/scale';
+import { wayTo } from '../src/core/dom';
 import type {
-  CellView,
   ComparedFrame,
   ComparedPanel,
   ComparedStacks,
@@ -18,81 +18,51 @@ import type {
 } from '../src/core/view';
 
 function figure(of: Partial<FigureRow>): FigureRow {
-  return {
-    name: 'x',
-    unit: 'ns',
-    more_is_better: false,
-    a: [1],
-    b: [1],
-    without: [0, 0],
-    means: [1, 1],
-    change: 0,
-    interval: [0, 0],
-    p: 1,
-    corrected_p: 1,
-    margin: 0.01,
-    visible: 0,
-    decision: 'same',
-    needed: null,
-    decided: '',
-    worse: false,
-    interval_says: true,
-    ...of,
-  };
+  const values = { a: [1], b: [1], change: 0, p: 1, corrected_p: 1, margin: 0.01, visible: 0 };
+  const verdict = { more_is_better: false, needed: null, decided: '', worse: false, interval_says: true };
+  const pairs: Pick<FigureRow, 'without' | 'means' | 'interval'> = { without: [0, 0], means: [1, 1], interval: [0, 0] };
+  return { ...values, ...verdict, ...pairs, name: 'x', unit: 'ns', decision: 'same', ...of };
 }
 
-describe('a side of one run', () => {
-  test('is not tested, and its change is on the axis without an interval', () => {
-    const alone = figure({
-      change: -0.4,
-      interval: [-9, 9],
-      interval_says: false,
-      within_one_run: { a: [1, 2], b: null },
-    });
-    expect(isTested(alone)).toBe(false);
-    expect(isTested(figure({}))).toBe(true);
-    // Runs that came to nothing have no change.
-    expect(isTested(figure({ a: [], b: [] }))).toBe(false);
-    expect(isTested(figure({ b: [] }))).toBe(false);
-    const scale = changeScale([alone]);
-    expect(scale.log).toBe(true);
-    expect(scale.place(-0.4)).toBeGreaterThan(0);
-    expect(scale.place(-0.4)).toBeLessThan(scale.place(0));
-    expect(scale.ticks.map((tick) => tick.label)).not.toContain('x10');
-  });
+/** The smallest distance of two ticks. */
+function narrowest(ticks: readonly { at: number }[]): number {
+  const places = ticks.map((tick) => tick.at).toSorted((a, b) => a - b);
+  return Math.min(...places.slice(1).map((at, i) => at - places[i]!));
+}
+
+test('a side of one run is not tested, and its change is on the axis without an interval', () => {
+  const within_one_run = { a: [1, 2] as [number, number], b: null };
+  const alone = figure({ change: -0.4, interval: [-9, 9], interval_says: false, within_one_run });
+  // Runs that came to nothing have no change.
+  const figures = [alone, figure({}), figure({ a: [], b: [] }), figure({ b: [] })];
+  expect(figures.map(isTested)).toEqual([false, true, false, false]);
+  const scale = changeScale([alone]);
+  expect(scale.log).toBe(true);
+  expect(scale.place(-0.4)).toBeGreaterThan(0);
+  expect(scale.place(-0.4)).toBeLessThan(scale.place(0));
+  expect(scale.ticks.map((tick) => tick.label)).not.toContain('x10');
 });
 
-describe('too few runs', () => {
-  test('give a change no interval, in words and on the axis', () => {
-    const few = figure({ change: 0.02, interval: [-0.9999, 5000], interval_says: false });
-    expect(intervalOf(few)).toBe('too few runs');
-    expect(intervalOf({ ...few, interval_says: true })).toBe('< -99.9 % to > +100,000 %');
-    expect(changeScale([few]).log).toBe(false);
-    const cost = { a: 10, b: 20, interval: [-5, 25], p: 0.5, proven: false } as const;
-    const told = (visible: number | null): string => doubtOf({ ...cost, interval: [-5, 25], visible });
-    expect(told(4)).toBe('interval -5 ns to +25 ns; p 0.500');
-    expect(told(null)).toBe('too few runs for an interval');
-  });
+test('too few runs give a change no interval, in words and on the axis', () => {
+  const few = figure({ change: 0.02, interval: [-0.9999, 5000], interval_says: false });
+  expect(intervalOf(few)).toBe('too few runs');
+  expect(intervalOf({ ...few, interval_says: true })).toBe('< -99.9 % to > +100,000 %');
+  expect(changeScale([few]).log).toBe(false);
+  const cost = { a: 10, b: 20, interval: [-5, 25], p: 0.5, proven: false } as const;
+  const told = (visible: number | null): string => doubtOf({ ...cost, interval: [-5, 25], visible });
+  expect(told(4)).toBe('interval -5 ns to +25 ns; p 0.500');
+  expect(told(null)).toBe('too few runs for an interval');
 });
 
 describe('call paths of both sides', () => {
-  const frame = (of: Partial<ComparedFrame>): ComparedFrame => ({
-    name: 0,
-    a: 0,
-    b: 0,
-    interval: [0, 0],
-    asked: true,
-    proven: false,
-    visible: 0,
-    ...of,
-  });
+  const frame = (of: Partial<ComparedFrame>): ComparedFrame => {
+    const none = { name: 0, a: 0, b: 0, asked: true, proven: false, visible: 0 };
+    return { ...none, interval: [0, 0], ...of };
+  };
   const stacks: ComparedStacks = {
     schema: '',
     broker: { a: 1000, b: 1100, interval: [0, 0], p: 1, proven: false, visible: 0 },
-    names: [
-      { function: 'scheduler', module: '' },
-      { function: 'route', module: '[jit]' },
-    ],
+    names: ['scheduler', 'route'].map((name) => ({ function: name, module: '' })),
     frames: [
       frame({ a: 900, b: 1000 }),
       frame({ parent: 0, name: 1, a: 100, b: 200, proven: true }),
@@ -104,10 +74,8 @@ describe('call paths of both sides', () => {
 
   test('widths are the mean of both sides, and what is not proven gives no full colour', () => {
     const { tree, weights, named, full } = costTree(stacks);
-    expect([...weights.total]).toEqual([950, 150, 25]);
-    expect([...weights.self]).toEqual([775, 150, 25]);
+    expect([weights.total, weights.self, tree.parent].map(String)).toEqual(['950,150,25', '775,150,25', '-1,0,0']);
     expect(weights.sum).toBe(950);
-    expect([...tree.parent]).toEqual([-1, 0, 0]);
     expect(named.names).toEqual(['scheduler', 'route']);
     expect(full).toBe(100);
   });
@@ -143,9 +111,7 @@ describe('the axis of changes', () => {
     expect(scale.place(0.01) - scale.place(-0.01)).toBeGreaterThan(4);
     expect(scale.place(190)).toBeLessThan(100);
     // A name does not run into another.
-    const places = scale.ticks.map((tick) => tick.at);
-    const gaps = places.slice(1).map((at, i) => at - places[i]!);
-    expect(Math.min(...gaps)).toBeGreaterThanOrEqual(13);
+    expect(narrowest(scale.ticks)).toBeGreaterThanOrEqual(13);
     expect(scale.ticks.map((tick) => tick.label)).toContain('0');
   });
 
@@ -166,7 +132,7 @@ describe('the axis of changes', () => {
     expect([-0.99999, 18_600_000].map(signed)).toEqual(['< -99.9 %', '> +100,000 %']);
     // An interval ends there; a change that is rounded is none of it.
     expect([0, 0.000_01, -0.000_01].map(signed)).toEqual(['0 %', '+0.00 %', '-0.00 %']);
-    expect([0, 1340].map(signedTime)).toEqual(['0', '+1.34 µs']);
+    expect([0, 1340, -1340].map(signedTime)).toEqual(['0', '+1.34 µs', '-1.34 µs']);
     expect([0, 0.1].map((low) => endsAtZero({ interval: [low, 0.2] }))).toEqual([true, false]);
     expect([0, 0.3, -0.9, 9].map(tickName)).toEqual(['0', '+30 %', '-90 %', 'x10']);
   });
@@ -183,61 +149,42 @@ describe('every run', () => {
   test('dots stand in the order of the runs, the largest value on top', () => {
     expect([0, 1, 2].map((i) => across(50, i, 3, 10))).toEqual([40, 50, 60]);
     expect(across(50, 0, 1, 10)).toBe(50);
-    const { log, y } = down([10, 20, 15]);
-    expect(log).toBe(false);
-    expect([20, 15, 10].map(y)).toEqual([6, 50, 94]);
+    expect([20, 15, 10].map(down([10, 20, 15]).y)).toEqual([6, 50, 94]);
     expect(down([7, 7]).y(7)).toBe(50);
-  });
-
-  test('one run far away does not flatten the others', () => {
-    const { log, y } = down([1, 2, 1000]);
-    expect(log).toBe(true);
+    // One run far away does not flatten the others, and a run without the figure has no logarithm.
+    const { y } = down([1, 2, 1000]);
     expect(y(1) - y(2)).toBeGreaterThan(5);
-    // A run without the figure has no logarithm.
-    expect(down([0, 1000]).log).toBe(false);
+    const isLog = (...values: number[]): boolean => down(values).log;
+    expect([isLog(10, 20, 15), isLog(1, 2, 1000), isLog(0, 1000)]).toEqual([false, true, false]);
   });
 
   test('names of folders are escaped in the way to a report', () => {
-    expect(reportOf({ report: ['a b', '#1', 'report.html'] })).toBe('a%20b/%231/report.html');
-    expect(reportOf({ report: [] })).toBeNull();
+    expect(wayTo(['a b', '#1', 'report.html'])).toBe('a%20b/%231/report.html');
+    expect(wayTo([])).toBeNull();
   });
 
   test('a run that is invalid by itself is not told as one with cautions', () => {
-    const run = { id: 'x', report: [], invalid: false, cautious: false };
-    expect(doubt(run)).toBe('');
-    expect(doubt({ ...run, cautious: true })).toBe(', with cautions');
-    expect(doubt({ ...run, invalid: true, cautious: true })).toBe(', invalid by itself');
+    const of = (invalid: boolean, cautious: boolean) => doubt({ id: 'x', report: [], invalid, cautious });
+    expect([of(false, false), of(false, true)]).toEqual(['', ', with cautions']);
+    expect(of(true, true)).toBe(', invalid by itself');
   });
 });
 
-describe('functions', () => {
-  const cost = (a: number, b: number, proven: boolean): CostChange => ({
-    a,
-    b,
-    interval: [0, 0],
-    p: 0,
-    proven,
-    visible: 0,
-  });
-  const named = (name: string, own: CostChange, total = own): FunctionChange => ({
-    function: name,
-    module: '',
-    own,
-    total,
-    cut: 0,
-  });
-
-  test('what is proven comes first, and the order stays', () => {
-    const rows = [
-      named('large', cost(0, 900, false)),
-      named('below', cost(0, 10, false), cost(0, 50, true)),
-      named('own', cost(40, 10, true)),
-    ];
-    expect(provenFirst(rows).map((it) => it.function)).toEqual(['below', 'own', 'large']);
-    expect(full(rows)).toBe(900);
-    expect(change(rows[2]!.own)).toBe(-30);
-    expect(signedTime(-1340)).toBe('-1.34 µs');
-  });
+test('functions of which a change is proven come first, and the order stays', () => {
+  const cost = (a: number, b: number, proven: boolean): CostChange => {
+    return { a, b, interval: [0, 0], p: 0, proven, visible: 0 };
+  };
+  const named = (name: string, own: CostChange, total = own): FunctionChange => {
+    return { function: name, module: '', own, total, cut: 0 };
+  };
+  const rows = [
+    named('large', cost(0, 900, false)),
+    named('below', cost(0, 10, false), cost(0, 50, true)),
+    named('own', cost(40, 10, true)),
+  ];
+  expect(provenFirst(rows).map((it) => it.function)).toEqual(['below', 'own', 'large']);
+  expect(full(rows)).toBe(900);
+  expect(change(rows[2]!.own)).toBe(-30);
 });
 
 describe('both sides on one axis', () => {
@@ -247,12 +194,9 @@ describe('both sides on one axis', () => {
   });
 
   test('each run counts alike in a curve, as far as all of them reach', () => {
-    const curve = (ns: number[], count: number): Curve => ({
-      metric: 'ack_response',
-      count,
-      nines: ns.map((_, i) => i * 0.05),
-      ns,
-    });
+    const curve = (ns: number[], count: number): Curve => {
+      return { metric: 'ack_response', count, nines: ns.map((_, i) => i * 0.05), ns };
+    };
     const of = meanCurve([curve([10, 100, 1000], 1_000_000), curve([1000, 10_000], 20)]);
     expect(of?.ns.map(Math.round)).toEqual([100, 1000]);
     expect(of?.count).toBe(20);
@@ -280,51 +224,18 @@ describe('both sides on one axis', () => {
 
   test('memory of runs of a second has no panel', () => {
     const of: ComparedPanel = { title: 'x', unit: 'bytes', t: [0], dt: [1], a: [[5]], b: [[7]] };
-    expect(isDrawn(of)).toBe(false);
-    expect(isDrawn({ ...of, unit: 'cores' })).toBe(true);
-    expect(isDrawn({ ...of, t: [0, 1], dt: [1, 1], b: [[7, 8]] })).toBe(true);
+    const longer = { ...of, t: [0, 1], dt: [1, 1], b: [[7, 8]] };
+    expect([of, { ...of, unit: 'cores' as const }, longer].map(isDrawn)).toEqual([false, true, true]);
   });
 });
 
-describe('cells of a matrix', () => {
-  const cell = (...values: string[]): CellView => ({
-    values,
-    label: '',
-    outcome: 'same',
-    decided: '',
-    headline: '',
-    explanation: null,
-    page: [],
-    figures: [],
-  });
-  const key = (...values: string[]) => ({ key: 'k', values });
-
-  test('two keys make rows and columns, one or three make a list', () => {
-    const cells = ['a', 'b'].flatMap((a) => ['1', '2', '3'].map((b) => cell(a, b)));
-    const rows = inRows({ keys: [key('a', 'b'), key('1', '2', '3')], cells });
-    expect(rows?.map((row) => row.map((it) => it.values.join('')))).toEqual([
-      ['a1', 'a2', 'a3'],
-      ['b1', 'b2', 'b3'],
-    ]);
-    expect(inRows({ keys: [key('a')], cells: [cell('a')] })).toBeNull();
-    expect(inRows({ keys: [key('a'), key('b'), key('c')], cells: [] })).toBeNull();
-  });
-
-  test('what is proven is tinted by its size, and names of a narrow axis stand apart', () => {
-    const scale = changeScale([figure({ change: 0.2, interval: [-0.2, 0.24] })]);
-    expect(tint(figure({ change: 0.2, decision: 'undecided' }), scale)).toBe(0);
-    const of = (by: number): number => tint(figure({ change: by, decision: 'changed' }), scale);
-    expect(of(0.01)).toBeGreaterThan(0);
-    expect(of(0.2)).toBeGreaterThan(of(0.05));
-    const places = endTicks(scale).map((tick) => tick.at);
-    expect(places.length).toBeGreaterThan(1);
-    const sorted = places.toSorted((a, b) => a - b);
-    const gaps = sorted.slice(1).map((at, i) => at - sorted[i]!);
-    expect(Math.min(...gaps)).toBeGreaterThanOrEqual(34);
-  });
-
-  test('a page beside this one is a path, and names in it are no path', () => {
-    expect(pageOf({ ...cell(), page: ['cell 1', 'report.html'] })).toBe('cell%201/report.html');
-    expect(pageOf(cell())).toBeNull();
-  });
+test('what is proven is tinted by its size, and names of a narrow axis stand apart', () => {
+  const scale = changeScale([figure({ change: 0.2, interval: [-0.2, 0.24] })]);
+  expect(tint(figure({ change: 0.2, decision: 'undecided' }), scale)).toBe(0);
+  const of = (by: number): number => tint(figure({ change: by, decision: 'changed' }), scale);
+  expect(of(0.01)).toBeGreaterThan(0);
+  expect(of(0.2)).toBeGreaterThan(of(0.05));
+  const ticks = endTicks(scale);
+  expect(ticks.length).toBeGreaterThan(1);
+  expect(narrowest(ticks)).toBeGreaterThanOrEqual(34);
 });

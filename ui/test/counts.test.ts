@@ -1,16 +1,7 @@
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { Profile } from '../src/core/data';
 import { Analysis, type Filter } from '../src/flame/analysis';
-import { profileOf } from './helpers';
-
-/** A sequence of numbers below a bound that looks random and is the same each time. */
-function numbers(seed: number): (bound: number) => number {
-  let state = seed;
-  return (bound) => {
-    state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
-    return (state >>> 8) % bound;
-  };
-}
+import { numbers, profileOf } from './helpers';
 
 function example(next: (bound: number) => number): Profile {
   const stacks = ['s', 's;a', 's;a;b', 's;a;b;a', 's;c', 's;c;b'];
@@ -27,31 +18,29 @@ function example(next: (bound: number) => number): Profile {
   } as Profile;
 }
 
-describe('windows that are moved', () => {
-  const sums = (analysis: Analysis): unknown => {
-    const { weights, work, classes, rows } = analysis;
-    const { self, total, sum } = weights;
-    return { self: [...self], total: [...total], sum, work: [...work], classes: [...classes], rows };
-  };
+const sums = (analysis: Analysis): unknown => {
+  const { weights, work, classes, rows } = analysis;
+  const { self, total, sum } = weights;
+  return { self: [...self], total: [...total], sum, work: [...work], classes: [...classes], rows };
+};
 
-  test('have the sums of those that are counted anew, whatever was chosen in between', () => {
-    const next = numbers(7);
-    const profile = example(next);
-    const moved = new Analysis(profile);
-    const marked = Uint8Array.from([1, 0, 1]);
-    const filters: Filter[] = [{}, {}, {}, { marked }, { marked }, { only: 1 }, { focus: 2 }];
-    let [from, to] = [5, 30];
-    let filter: Filter = {};
-    for (let i = 0; i < 300; i++) {
-      if (i % 7 === 0) filter = filters[next(filters.length)]!;
-      // A step mostly, now and then a jump; it may leave the run, and be empty.
-      const far = i % 11 === 0 ? 40 : 3;
-      from = Math.max(-2, from + next(2 * far + 1) - far) % 41;
-      to = from + Math.max(0, Math.min(30, to - from + next(5) - 2));
-      moved.window(from, to, filter);
-      const fresh = new Analysis(profile);
-      fresh.window(from, to, filter);
-      expect(sums(moved), `${i}: ${from} to ${to}`).toEqual(sums(fresh));
-    }
-  });
+test('windows that are moved have the sums of those that are counted anew, whatever was chosen in between', () => {
+  const next = numbers(7);
+  const profile = example(next);
+  const moved = new Analysis(profile);
+  const marked = Uint8Array.from([1, 0, 1]);
+  const filters: Filter[] = [{}, {}, {}, { marked }, { marked }, { only: 1 }, { focus: 2 }];
+  let [from, to] = [5, 30];
+  let filter: Filter = {};
+  for (let i = 0; i < 300; i++) {
+    if (i % 7 === 0) filter = filters[next(filters.length)]!;
+    // A step mostly, now and then a jump; it may leave the run, and be empty.
+    const far = i % 11 === 0 ? 40 : 3;
+    from = Math.max(-2, from + next(2 * far + 1) - far) % 41;
+    to = from + Math.max(0, Math.min(30, to - from + next(5) - 2));
+    moved.window(from, to, filter);
+    const fresh = new Analysis(profile);
+    fresh.window(from, to, filter);
+    expect(sums(moved), `${i}: ${from} to ${to}`).toEqual(sums(fresh));
+  }
 });

@@ -110,20 +110,16 @@ describe('a window beside the rest of the measured phase', () => {
   });
 
   test('times are weighed, and heavy ones prove nothing', () => {
-    const waits = {
-      ...profile,
-      unit: 'nanoseconds',
-      counts_samples: false,
-      weight: profile.weight.map((_, i) => 1e6 + i),
+    const weighed = (weight: (i: number) => number): Analysis => {
+      const waits = { unit: 'nanoseconds', counts_samples: false, weight: profile.weight.map((_, i) => weight(i)) };
+      const of = new Analysis({ ...profile, ...waits });
+      of.window(2, 3, {}, [1, 4]);
+      return of;
     };
-    const of = new Analysis(waits);
-    of.window(2, 3, {}, [1, 4]);
-    expect(of.difference?.full).toBeGreaterThan(0.75);
+    expect(weighed((i) => 1e6 + i).difference?.full).toBeGreaterThan(0.75);
     // The last sample of `g`.
     const long = (time: number): boolean => time > 2.97 && time < 3;
-    waits.weight = waits.weight.map((_, i) => (long(waits.time[i]!) ? 1e9 : 1e6));
-    const heavy = new Analysis(waits);
-    heavy.window(2, 3, {}, [1, 4]);
+    const heavy = weighed((i) => (long(profile.time[i]!) ? 1e9 : 1e6));
     const g = heavy.rows.find((it) => it.frame === index('g'))!.change!;
     expect(g).toMatchObject({ proven: false });
     expect(g.here).toBeGreaterThan(0.8);
@@ -150,11 +146,9 @@ describe('what is shown', () => {
   });
 
   test('colours say the direction, the strength and what is not proven', () => {
-    expect(differenceColor(0.1, true, 0.1, false)).toBe('rgb(230, 159, 0)');
+    const of = (change: number, isProven: boolean): string => differenceColor(change, isProven, 0.1, false);
     // Three fifths of the sky blue on white.
-    expect(differenceColor(-0.05, true, 0.1, false)).toBe('rgb(154, 210, 242)');
-    const same = differenceColor(0, false, 0.1, false);
-    const unproven = differenceColor(0.1, false, 0.1, false);
-    expect(new Set([same, unproven, differenceColor(0.1, true, 0.1, false)]).size).toBe(3);
+    expect([of(0.1, true), of(-0.05, true)]).toEqual(['rgb(230, 159, 0)', 'rgb(154, 210, 242)']);
+    expect(new Set([of(0, false), of(0.1, false), of(0.1, true)]).size).toBe(3);
   });
 });

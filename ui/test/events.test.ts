@@ -24,10 +24,9 @@ describe('events', () => {
   test('weights have the units of their event', () => {
     const cpu = profileOf(['0 a']);
     expect(exactAmount(cpu, 2_000)).toBe('2,000 samples, 2.00 s of CPU time');
-    expect(exactAmount(off, 1_500_000)).toBe('1.50 ms off CPU');
-    expect(exactAmount(sizes, 4_096)).toBe('4.10 kB');
-    expect([1, 2].map((n) => amount(calls, n))).toEqual(['1 call', '2 calls']);
-    expect(amount({ unit: 'switches' }, 1)).toBe('1 switch');
+    expect([exactAmount(off, 1_500_000), exactAmount(sizes, 4_096)]).toEqual(['1.50 ms off CPU', '4.10 kB']);
+    const singular = [amount(calls, 1), amount({ unit: 'switches' }, 1)];
+    expect([...singular, amount(calls, 2)]).toEqual(['1 call', '1 switch', '2 calls']);
     expect([999, 1e3, 2.5e6, 7e9, 1e15].map(bytes)).toEqual(['999 B', '1.00 kB', '2.50 MB', '7.00 GB', '1,000 TB']);
   });
 
@@ -61,12 +60,8 @@ describe('events', () => {
   });
 
   test('the line about the profile says how much there was of it in the window', () => {
-    const run = {
-      figures: { sent: { total: 1 }, received: { total: 0 }, scenarios: {}, programs: [] },
-      warnings: [],
-      profiles: [],
-      sampling_off: [],
-    } as unknown as RunView;
+    const figures = { sent: { total: 1 }, received: { total: 0 }, scenarios: {}, programs: [] };
+    const run = { figures, warnings: [], profiles: [], sampling_off: [] } as unknown as RunView;
     const of = (event: object): string =>
       sampling(run, { ...profileOf(['1 a', '2 a', '3 b'], 2_000_000), ...event } as Profile, [0, 2.5], 'window')[0]!;
     expect(of(off)).toBe(
@@ -81,8 +76,7 @@ describe('events', () => {
     run.profiles = [{ event: 'cpu' }, { event: 'cpu@1' }] as RunView['profiles'];
     expect(of({ event: 'cpu' })).toMatch(/^2 samples of CPU time of node 0 in the window/);
     expect(of({ event: 'cpu@1' })).toMatch(/^2 samples of CPU time of node 1 in the window/);
-    const waits = { ...off, event: 'off-cpu@1' };
-    expect(of(waits)).toMatch(/^4\.00 ms off CPU, all threads of node 1 together/);
+    expect(of({ ...off, event: 'off-cpu@1' })).toMatch(/^4\.00 ms off CPU, all threads of node 1 together/);
   });
 });
 
@@ -96,12 +90,9 @@ describe('offsets within seconds', () => {
   test('samples stand in their second and twentieth of a millisecond', () => {
     expect([at(0, 0), at(0, 1), at(0, 49), at(2, 0), at(2, 25)]).toEqual([1, 1, 1, 1, 1]);
     expect(offsets.weight.reduce((a, b) => a + b)).toBe(5);
-  });
-
-  test('of one function, only stacks with it count', () => {
+    // Of one function, only stacks with it count.
     const part = offsetsOf(profile, tree, profile.names.indexOf('b'), none, 0, 3);
-    expect(part.weight.reduce((a, b) => a + b)).toBe(2);
-    expect(part.weight[1]).toBe(1);
+    expect([part.weight[1], part.weight.reduce((a, b) => a + b)]).toEqual([1, 2]);
   });
 
   test('two cells are a window, in any order, finer than a second', () => {
@@ -116,9 +107,7 @@ describe('offsets within seconds', () => {
   });
 
   test('rows are no finer than the times', () => {
-    expect(rowsOf({ tick_ns: 100_000 })).toBe(50);
-    expect(rowsOf({ tick_ns: 204_800_000 })).toBe(4);
-    expect(rowsOf({ tick_ns: 4e9 })).toBe(1);
+    expect([100_000, 204_800_000, 4e9].map((tick_ns) => rowsOf({ tick_ns }))).toEqual([50, 4, 1]);
   });
 });
 
@@ -133,11 +122,9 @@ describe('what is left out of stacks', () => {
     return folded(profile, analysis.tree, analysis.weights).trim().split('\n');
   };
 
-  test('a function that calls itself is one frame; one that is called again below others is not', () => {
+  test('what is hidden counts for its callers, and a function that calls itself is one frame', () => {
+    // One that is called again below others is not.
     expect(text([], true)).toEqual(['root;a;b 1', 'root;a;b;a 1', 'root;c 1']);
-  });
-
-  test('what is hidden counts for its callers', () => {
     expect(text(['b'], false)).toEqual(['root;a;a 2', 'root;c 1']);
     expect(text(['a', 'c'], false)).toEqual(['root 1', 'root;b 2']);
     expect(text(['b'], true)).toEqual(['root;a 2', 'root;c 1']);
@@ -145,14 +132,13 @@ describe('what is left out of stacks', () => {
 
   test('a zoom stays on its frame, and goes to the caller where that is hidden', () => {
     const analysis = new Analysis(profile);
-    const name = (node: number | null): string => profile.names[analysis.tree.frame[node!]!]!;
     const b = [...profile.frame].indexOf(index('b'));
-    expect(name(analysis.nodeOf(b))).toBe('b');
+    const zoomed = (): string => profile.names[analysis.tree.frame[analysis.nodeOf(b)!]!]!;
+    expect(zoomed()).toBe('b');
     analysis.shape({ hide: [], collapse: true });
-    expect(name(analysis.nodeOf(b))).toBe('b');
-    expect(analysis.wholeOf(analysis.nodeOf(b)!)).toBe(b);
+    expect([zoomed(), analysis.wholeOf(analysis.nodeOf(b)!)]).toEqual(['b', b]);
     analysis.shape({ hide: [index('b')], collapse: false });
-    expect(name(analysis.nodeOf(b))).toBe('a');
+    expect(zoomed()).toBe('a');
     expect(analysis.nodeOf(999)).toBeNull();
     analysis.shape({ hide: [], collapse: false });
     expect(analysis.tree).toBe(analysis.whole);
@@ -190,14 +176,10 @@ describe('the order of time', () => {
     analysis.window(0, 5);
     const chart = analysis.inOrder() as Chronology;
     const { boxes } = layout(chart.tree, chart.weights, null, (a, b) => a - b, 0, true);
-    const rows = (depth: number): string[] =>
-      boxes
-        .filter((box) => box.depth === depth)
-        .sort((a, b) => a.x - b.x)
-        .map((box) => `${profile.names[chart.tree.frame[box.node]!]} ${Math.round(box.width * 6)}`);
-    expect(rows(0)).toEqual(['s 4', 's 2']);
-    expect(rows(1)).toEqual(['a 2', 'b 1', 'a 1', 'c 2']);
-    expect(rows(2)).toEqual(['x 1', 'y 1']);
+    const ordered = boxes.toSorted((a, b) => a.depth - b.depth || a.x - b.x);
+    const name = (node: number): string => profile.names[chart.tree.frame[node]!]!;
+    const rows = ordered.map((box) => `${box.depth} ${name(box.node)} ${Math.round(box.width * 6)}`);
+    expect(rows).toEqual(['0 s 4', '0 s 2', '1 a 2', '1 b 1', '1 a 1', '1 c 2', '2 x 1', '2 y 1']);
     const first = boxes.find((box) => box.depth === 1 && box.x === 0)!.node;
     expect([chart.from[first], chart.to[first], chart.thread[first]]).toEqual([1, 1.2, 0]);
     expect(chart.weights.sum).toBe(6);

@@ -1,6 +1,15 @@
 import type { Profile } from '../src/core/data';
 import { leaves, totals, type Weights } from '../src/flame/tree';
 
+/** A sequence of numbers below a bound that looks random and is the same each time. */
+export function numbers(seed: number): (bound: number) => number {
+  let state = seed;
+  return (bound) => {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
+    return (state >>> 8) % bound;
+  };
+}
+
 /** A profile from folded text, one line per sample: `seconds a;b;c`. */
 export function profileOf(lines: string[], weight = 1): Profile {
   const names: string[] = [];
@@ -27,26 +36,19 @@ export function profileOf(lines: string[], weight = 1): Profile {
     time.push(Number(t));
     leaf.push(at);
   }
+  const clock = { kernel_event: 'cpu-clock', period_ns: 1_001_001, frequency: 999, timed: true, tick_ns: 100_000 };
+  const quality = { lost: 0, throttled: 0, unknown_share: 0, complete_share: 1, covered: '', stacks: '' };
   return {
+    ...clock,
+    ...quality,
     event: 'cpu',
-    kernel_event: 'cpu-clock',
     event_kind: 'on_cpu',
     unit: 'samples',
     counts_samples: true,
-    period_ns: 1_001_001,
-    frequency: 999,
-    lost: 0,
-    throttled: 0,
-    unknown_share: 0,
-    complete_share: 1,
-    covered: '',
-    stacks: '',
     known: [],
     own_cpu_ns: 0,
     notes: [],
-    timed: true,
     weighted: weight !== 1,
-    tick_ns: 100_000,
     threads: [''],
     bytes: 0,
     modules: [''],

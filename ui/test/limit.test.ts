@@ -1,20 +1,12 @@
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { LatencySummary, TrialView } from '../src/core/view';
 import { along, besideLevel, bounds, logPlace, logTicksOf, medians, type Point } from '../src/limit/scale';
 import { who, words } from '../src/sections/limit';
 
 function trial(rate: number, p99: number | null): TrialView {
-  return {
-    id: '',
-    rate,
-    outcome: 'held',
-    why: [],
-    sent: rate,
-    received: rate,
-    latency: p99 === null ? null : ({ count: 100, p50_ns: 1, p99_ns: p99, 'p99.9_ns': 9 } as LatencySummary),
-    broker_cores: null,
-    report: [],
-  };
+  const latency = p99 === null ? null : ({ count: 100, p50_ns: 1, p99_ns: p99, 'p99.9_ns': 9 } as LatencySummary);
+  const flow = { rate, sent: rate, received: rate, latency, broker_cores: null };
+  return { id: '', outcome: 'held', why: [], report: [], ...flow };
 }
 
 test('what waited is called as the data call it', () => {
@@ -27,51 +19,41 @@ test('what waited is called as the data call it', () => {
 });
 
 test('a server that stood still is no schedule', () => {
-  const met = { limited_by: 'schedule' } as const;
-  expect(who({ ...met, cause: { code: 'rate_met', late: null } })).toBe('schedule');
-  const late = 'broker_stalled';
-  expect(who({ ...met, cause: { code: 'rate_met', late } })).toBe('broker stalled');
-  const failed = { limited_by: 'undecided', cause: { code: 'some_failed' } } as const;
-  expect(who(failed)).toBe('failures');
-  const own = { code: 'rate_met', late: 'own_fault' } as const;
-  expect(who({ ...met, cause: own })).toBe("the run's own fault");
+  const of = (late: 'broker_stalled' | 'own_fault' | null): string =>
+    who({ limited_by: 'schedule', cause: { code: 'rate_met', late } });
+  const told = [of(null), of('broker_stalled'), of('own_fault')];
+  expect(told).toEqual(['schedule', 'broker stalled', "the run's own fault"]);
+  expect(who({ limited_by: 'undecided', cause: { code: 'some_failed' } })).toBe('failures');
 });
 
-describe('logarithmic axes', () => {
-  test('hold all values with room, and place them by their logarithms', () => {
-    const [low, high] = bounds([0, 10, 1000], 2);
-    expect([low, high]).toEqual([5, 2000]);
-    expect(logPlace(100, 10, 1000)).toBeCloseTo(0.5);
-    expect(logPlace(0, 10, 1000)).toBe(0);
-    expect(logPlace(1e9, 10, 1000)).toBe(1);
-    expect(bounds([], 2)).toEqual([1, 10]);
-  });
+test('logarithmic axes hold all values with room, and place them by their logarithms', () => {
+  const [low, high] = bounds([0, 10, 1000], 2);
+  expect([low, high]).toEqual([5, 2000]);
+  expect(logPlace(100, 10, 1000)).toBeCloseTo(0.5);
+  expect(logPlace(0, 10, 1000)).toBe(0);
+  expect(logPlace(1e9, 10, 1000)).toBe(1);
+  expect(bounds([], 2)).toEqual([1, 10]);
+});
 
-  test('name at least one value, and no more than fit, wherever the ends lie', () => {
-    for (let decades = 0.3; decades < 9; decades += 0.13) {
-      for (const most of [2, 4, 7, 12]) {
-        const ticks = logTicksOf(7, 7 * 10 ** decades, most);
-        expect(ticks.length, `${decades} ${most}`).toBeLessThanOrEqual(most + 1);
-        expect(ticks.length, `${decades} ${most}`).toBeGreaterThanOrEqual(1);
-      }
+test('logarithmic axes name at least one value, and no more than fit, wherever the ends lie', () => {
+  for (let decades = 0.3; decades < 9; decades += 0.13) {
+    for (const most of [2, 4, 7, 12]) {
+      const ticks = logTicksOf(7, 7 * 10 ** decades, most);
+      expect(ticks.length, `${decades} ${most}`).toBeLessThanOrEqual(most + 1);
+      expect(ticks.length, `${decades} ${most}`).toBeGreaterThanOrEqual(1);
     }
-  });
+  }
 });
 
 test('the line goes through the medians of each rate, the lowest first', () => {
   const trials = [trial(20, 7), trial(10, 3), trial(20, 5), trial(20, 6), trial(10, null)];
-  expect(medians(trials, 'p99_ns')).toEqual([
-    [10, 3],
-    [20, 6],
-  ]);
+  const points = (of: TrialView[]): string => medians(of, 'p99_ns').join(' ');
+  expect(points(trials)).toBe('10,3 20,6');
   // An unclear one is a mark apart, also where a rate has nothing else.
   const apart = [trial(20, 900), trial(30, 900)].map((it) => ({ ...it, outcome: 'unclear' as const }));
-  expect(medians([...trials, ...apart], 'p99_ns')).toEqual([
-    [10, 3],
-    [20, 6],
-  ]);
+  expect(points([...trials, ...apart])).toBe('10,3 20,6');
   // Of two it lies between them.
-  expect(medians([trial(20, 7), trial(20, 4)], 'p99_ns')).toEqual([[20, 5.5]]);
+  expect(points([trial(20, 7), trial(20, 4)])).toBe('20,5.5');
 });
 
 test('the name of a bound covers neither lines nor their names where there is room', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Profile } from '../src/core/data';
 import { Analysis } from '../src/flame/analysis';
-import { profileOf } from './helpers';
+import { numbers, profileOf } from './helpers';
 
 /** A profile from folded text whose frames are `function@line`, or `function` where no line is known. */
 function withLines(samples: string[]): Profile {
@@ -21,14 +21,8 @@ function withLines(samples: string[]): Profile {
     const above = byLine.parent[i]! < 0 ? -1 : of[byLine.parent[i]!]!;
     of[i] = child.get(`${above} ${profile.names.indexOf(name)}`)!;
   }
-  const head = {
-    nodes: byLine.nodes,
-    bytes: 0,
-    files: ['', 'a.erl'],
-    file: number.map((it) => (it > 0 ? 1 : 0)),
-    number,
-  };
-  const { parent, leaf } = byLine;
+  const { nodes, parent, leaf } = byLine;
+  const head = { nodes, bytes: 0, files: ['', 'a.erl'], file: number.map((it) => (it > 0 ? 1 : 0)), number };
   const line = Uint32Array.from(byLine.frame, (frame) => number.indexOf(at[frame]!));
   return { ...profile, lines: head, lineTree: { ...head, of, leaf, tree: () => ({ parent, line }) } };
 }
@@ -36,34 +30,22 @@ function withLines(samples: string[]): Profile {
 describe('lines of a function', () => {
   const profile = withLines(['0 t;f@3;g@9', '1 t;f@3;g', '2 t;f@7', '3 t;f@7;f@3;g@9', '4 t;h;f@3', '5 t;h']);
   const lines = (name: string, analysis: Analysis, zoom: number | null = null) =>
-    analysis.lines(profile.names.indexOf(name), zoom).map(({ name, self, total }) => [name, self, total]);
+    analysis.lines(profile.names.indexOf(name), zoom).map((it) => `${it.name} self ${it.self} of ${it.total}`);
 
   test('have what stands at and below them, recursion once', () => {
     const analysis = new Analysis(profile);
     analysis.window(0, 10);
-    expect(lines('f', analysis)).toEqual([
-      ['a.erl:3', 1, 4],
-      ['a.erl:7', 1, 2],
-    ]);
-    expect(lines('g', analysis)).toEqual([
-      ['a.erl:9', 2, 2],
-      ['', 1, 1],
-    ]);
+    expect(lines('f', analysis)).toEqual(['a.erl:3 self 1 of 4', 'a.erl:7 self 1 of 2']);
+    expect(lines('g', analysis)).toEqual(['a.erl:9 self 2 of 2', ' self 1 of 1']);
     expect(lines('h', analysis)).toEqual([]);
   });
 
   test('follow the window, the focus and the part that is looked at', () => {
     const analysis = new Analysis(profile);
     analysis.window(2, 10);
-    expect(lines('f', analysis)).toEqual([
-      ['a.erl:3', 1, 2],
-      ['a.erl:7', 1, 2],
-    ]);
+    expect(lines('f', analysis)).toEqual(['a.erl:3 self 1 of 2', 'a.erl:7 self 1 of 2']);
     analysis.window(0, 10, { focus: profile.names.indexOf('g') });
-    expect(lines('f', analysis)).toEqual([
-      ['a.erl:3', 0, 3],
-      ['a.erl:7', 0, 1],
-    ]);
+    expect(lines('f', analysis)).toEqual(['a.erl:3 self 0 of 3', 'a.erl:7 self 0 of 1']);
     analysis.window(0, 10);
     const below = (...path: string[]): number =>
       path.reduce((node, name) => {
@@ -71,20 +53,15 @@ describe('lines of a function', () => {
         const { tree } = analysis;
         return tree.frame.findIndex((it, i) => it === frame && tree.parent[i] === node);
       }, -1);
-    expect(lines('f', analysis, below('t', 'h'))).toEqual([['a.erl:3', 1, 1]]);
-    expect(lines('f', analysis, below('t', 'f', 'f'))).toEqual([['a.erl:3', 0, 1]]);
-    const hidden = [profile.names.indexOf('h')];
-    analysis.shape({ hide: hidden, collapse: true });
+    expect(lines('f', analysis, below('t', 'h'))).toEqual(['a.erl:3 self 1 of 1']);
+    expect(lines('f', analysis, below('t', 'f', 'f'))).toEqual(['a.erl:3 self 0 of 1']);
+    analysis.shape({ hide: [profile.names.indexOf('h')], collapse: true });
     analysis.window(0, 10);
-    expect(lines('f', analysis, below('t', 'f'))[0]).toEqual(['a.erl:3', 1, 4]);
+    expect(lines('f', analysis, below('t', 'f'))[0]).toBe('a.erl:3 self 1 of 4');
   });
 
   test('add up as a plain model does', () => {
-    let seed = 7;
-    const random = (below: number): number => {
-      seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
-      return Math.floor((seed / 2_147_483_648) * below);
-    };
+    const random = numbers(7);
     for (let round = 0; round < 20; round++) {
       const stacks = Array.from({ length: 200 }, () => {
         const frames = Array.from({ length: 1 + random(5) }, () => {

@@ -4,38 +4,23 @@ import type { Palette } from '../src/core/theme';
 import type { MetricInfo, RunView, ScenarioSummary } from '../src/core/view';
 import { scenarioPanels, windowed } from '../src/sections/scenario';
 
-const metric = (scenario: string, key: string, unit: string): MetricInfo => ({
-  key: `${scenario}_${key}`,
-  name: key,
-  unit,
-  kind: 'counter',
-  scenario,
-  part: false,
-  meaning: '',
-});
+const metric = (scenario: string, key: string, unit: string): MetricInfo => {
+  return { key: `${scenario}_${key}`, name: key, unit, kind: 'counter', scenario, part: false, meaning: '' };
+};
 
 /** A run of probes, each with requests and bytes. */
 function runOf(names: string[]): RunView {
-  const metrics = names.flatMap((name) => [
-    metric(name, 'begun', 'requests'),
-    metric(name, 'completed', 'requests'),
-    metric(name, 'bytes', 'bytes'),
-  ]);
-  const of = { kind: 'http://h/', unit: 'requests', role: 'server' };
-  const scenarios = names.map((name) => [name, { ...of }]);
-  const none = { total: 0, rate: 0 };
+  const requests = (name: string) => ['begun', 'completed'].map((key) => metric(name, key, 'requests'));
+  const metrics = names.flatMap((name) => [...requests(name), metric(name, 'bytes', 'bytes')]);
+  const scenario = { kind: 'http://h/', unit: 'requests', role: 'server' };
+  const scenarios = Object.fromEntries(names.map((name) => [name, scenario]));
+  const counts = Object.fromEntries(metrics.map((it) => [it.key, [5]]));
   return {
     metrics,
     requirements: [],
     phases: [],
-    figures: { scenarios: Object.fromEntries(scenarios), sent: none, received: none, programs: [] },
-    series: {
-      t: [0],
-      dt: [1],
-      requested: [null],
-      latency: {},
-      counts: Object.fromEntries(metrics.map((it) => [it.key, [5]])),
-    },
+    figures: { scenarios, sent: { total: 0 }, received: { total: 0 }, programs: [] },
+    series: { t: [0], dt: [1], requested: [null], latency: {}, counts },
   } as unknown as RunView;
 }
 
@@ -75,16 +60,12 @@ describe('a scenario', () => {
   });
 });
 
-describe('a metric below the name of its scenario', () => {
+test('a metric below the name of its scenario does not repeat it', () => {
   const of = (name: string, scenario: string): string => shortName({ name, scenario } as unknown as MetricInfo);
-
-  test('does not repeat it', () => {
-    expect(of('queue-page first byte', 'probe_queue_page')).toBe('first byte');
-    expect(of('queues response', 'probe_queues')).toBe('response');
-    expect(of('response', 'probe')).toBe('response');
-    expect(of('response', 'probe_response')).toBe('response');
-    expect(of('ack response', 'messages')).toBe('ack response');
-  });
+  expect(of('queue-page first byte', 'probe_queue_page')).toBe('first byte');
+  expect(of('queues response', 'probe_queues')).toBe('response');
+  for (const scenario of ['probe', 'probe_response']) expect(of('response', scenario)).toBe('response');
+  expect(of('ack response', 'messages')).toBe('ack response');
 });
 
 describe('the panels of probes', () => {
@@ -100,82 +81,68 @@ describe('the panels of probes', () => {
     ]);
     const t = Array.from({ length: 12 }, (_, i) => i);
     const every = (seconds: number): number[] => t.map((at) => (at % seconds === 0 ? 1 : 0));
-    const none = { total: 0, rate: 0 };
+    const none = t.map(() => 0);
     const of = { unit: 'requests', role: 'server', rate: 0 };
     const scenario = (rate: number) => ({ ...of, requested: { rate } });
+    const scenarios = { probe_fails: scenario(1), probe_slow: scenario(1 / 3) };
+    const counts = {
+      probe_fails_begun: every(1),
+      probe_fails_completed: none,
+      probe_fails_failed: every(1),
+      probe_fails_timed_out: none,
+      probe_slow_begun: every(3),
+      probe_slow_completed: every(3),
+      probe_slow_failed: [...none.slice(1), 1],
+      probe_slow_timed_out: none,
+      probe_slow_in_flight: t.map((at) => at % 4),
+    };
     return {
       metrics,
       phases: [],
       requirements: [],
-      figures: {
-        scenarios: { probe_fails: scenario(1), probe_slow: scenario(1 / 3) },
-        sent: { total: 5, rate: 1 },
-        received: none,
-      },
-      series: {
-        t,
-        dt: t.map(() => 1),
-        requested: t.map(() => null),
-        latency: {},
-        counts: {
-          probe_fails_begun: every(1),
-          probe_fails_completed: every(13).fill(0),
-          probe_fails_failed: every(1),
-          probe_fails_timed_out: every(13).fill(0),
-          probe_slow_begun: every(3),
-          probe_slow_completed: every(3),
-          probe_slow_failed: [...every(13).fill(0).slice(1), 1],
-          probe_slow_timed_out: every(13).fill(0),
-          probe_slow_in_flight: [...t.map((at) => at % 4)],
-        },
-      },
+      figures: { scenarios, sent: { total: 5, rate: 1 }, received: { total: 0, rate: 0 } },
+      series: { t, dt: t.map(() => 1), requested: t.map(() => null), latency: {}, counts },
     } as unknown as RunView;
+  }
+
+  /** That run with a further interval: what it counts is the same of all metrics. */
+  function longer(ended: RunView, at: number, length: number, count: number): RunView {
+    const { t, dt, counts, requested } = ended.series;
+    t.push(at);
+    dt.push(length);
+    // Some columns are one list.
+    for (const column of new Set(Object.values(counts))) column!.push(count);
+    requested.push(null);
+    return ended;
   }
 
   test('count each probe over the time from one of its requests to the next', () => {
     const slow = windowed(run(), 'probe_slow', null);
     expect(slow.over).toBeCloseTo(3);
-    expect(slow.t).toEqual([0, 3, 6, 9]);
-    expect(slow.dt).toEqual([3, 3, 3, 3]);
+    expect([slow.t, slow.dt].map(String)).toEqual(['0,3,6,9', '3,3,3,3']);
     for (const rate of slow.counts.probe_slow_completed!) expect(rate).toBeCloseTo(1 / 3);
     // A peak is that of its window, and no mean.
     expect(slow.counts.probe_slow_in_flight).toEqual([2, 3, 3, 3]);
     const fails = windowed(run(), 'probe_fails', null);
     expect([fails.over, fails.t.length]).toEqual([1, 12]);
     const panels = names.map((name) => scenarioPanels(run(), name).before[0]!);
-    expect(panels.map((it) => it.unit)).toEqual([
-      'requests per second, counted over 1.00 s',
-      'requests per second, counted over 3.00 s',
-    ]);
+    const unit = (seconds: string): string => `requests per second, counted over ${seconds} s`;
+    expect(panels.map((it) => it.unit)).toEqual(['1.00', '3.00'].map(unit));
     // Each panel has the times of its own windows.
     expect(panels.map((it) => it.times!.t.length)).toEqual([12, 4]);
   });
 
   test('a moment at the end is a part of the second before it', () => {
-    const ended = run();
-    const { series } = ended;
-    series.t.push(12);
-    series.dt.push(0.01);
     // One request in ten milliseconds.
-    for (const column of Object.values(series.counts)) column!.push(100);
-    series.requested.push(null);
-    const { t, dt, counts } = windowed(ended, 'probe_fails', null);
+    const { t, dt, counts } = windowed(longer(run(), 12, 0.01, 100), 'probe_fails', null);
     expect(t.length).toBe(12);
     expect(dt.at(-1)).toBeCloseTo(1.01);
-    const last = counts.probe_fails_begun!.at(-1)!;
-    expect(last).toBeLessThan(3);
+    expect(counts.probe_fails_begun!.at(-1)!).toBeLessThan(3);
   });
 
   test('the moment of a drain is no part of the second before it', () => {
-    const ended = run();
-    const [measure, drain] = ['measure', 'drain'] as const;
-    ended.phases.push({ phase: measure, start: 0, end: 12 });
-    ended.phases.push({ phase: drain, start: 12, end: 12.03 });
-    const { series } = ended;
-    series.t.push(12);
-    series.dt.push(0.03);
-    for (const column of Object.values(series.counts)) column!.push(0);
-    series.requested.push(null);
+    const ended = longer(run(), 12, 0.03, 0);
+    ended.phases.push({ phase: 'measure', start: 0, end: 12 }, { phase: 'drain', start: 12, end: 12.03 });
     for (const [name, windows] of [
       ['probe_fails', 12],
       ['probe_slow', 4],
@@ -187,19 +154,9 @@ describe('the panels of probes', () => {
   });
 
   test('a part of a window of rare requests is left out at the end', () => {
-    const ended = run();
-    const { series } = ended;
-    for (const t of [12, 13]) {
-      series.t.push(t);
-      series.dt.push(t === 12 ? 1 : 0.7);
-      for (const column of Object.values(series.counts)) column!.push(t === 12 ? 0 : 1 / 0.7);
-      series.requested.push(null);
-    }
+    const ended = longer(longer(run(), 12, 1, 0), 13, 0.7, 1 / 0.7);
     const { t, dt, counts } = windowed(ended, 'probe_slow', null);
-    expect([t, dt]).toEqual([
-      [0, 3, 6, 9],
-      [3, 3, 3, 3],
-    ]);
+    expect([t, dt].map(String)).toEqual(['0,3,6,9', '3,3,3,3']);
     expect(counts.probe_slow_completed!.at(-1)).toBeCloseTo(1 / 3);
   });
 
@@ -216,18 +173,10 @@ describe('the panels of probes', () => {
   test('give what failed one colour, whether or not something was completed', () => {
     const looks = names.map((name) => {
       const { lines } = scenarioPanels(run(), name).before[0]!;
-      return lines.map((it) => [it.label, it.color(palette), it.dash ?? 'solid', it.area]);
+      return lines.map((it) => `${it.label} ${it.color(palette)} ${it.dash ?? 'solid'}${it.area ? ' area' : ''}`);
     });
-    expect(looks).toEqual([
-      [
-        ['begun', 'receive', [4, 3], false],
-        ['failed', 'delay', 'solid', false],
-      ],
-      [
-        ['begun', 'receive', [4, 3], false],
-        ['completed', 'send', 'solid', true],
-        ['failed', 'delay', 'solid', false],
-      ],
-    ]);
+    const [begun, failed] = ['begun receive 4,3', 'failed delay solid'];
+    expect(looks[0]).toEqual([begun, failed]);
+    expect(looks[1]).toEqual([begun, 'completed send solid area', failed]);
   });
 });

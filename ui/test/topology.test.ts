@@ -2,41 +2,26 @@ import { describe, expect, test } from 'vitest';
 import type { RunView, Topology } from '../src/core/view';
 import { drawingOf, knowsConsumers, loadsOf, nodeNames, nodesOf } from '../src/sections/topology';
 
-const queue = (vhost: string, name: string): Topology['queues'][number] => ({
-  name,
-  vhost,
-  type: 'classic',
-  durable: true,
-  messages: 0,
-  consumers: 0,
-  arguments: [],
-});
+const queue = (vhost: string, name: string): Topology['queues'][number] => {
+  return { name, vhost, type: 'classic', durable: true, messages: 0, consumers: 0, arguments: [] };
+};
 
-const binding = (vhost: string, source: string, type: string, destination: string): Topology['bindings'][number] => ({
-  source,
-  vhost,
-  destination,
-  destination_type: type,
-  routing_key: 'k',
-  arguments: [],
-});
+const binding = (vhost: string, source: string, type: string, destination: string): Topology['bindings'][number] => {
+  return { source, vhost, destination, destination_type: type, routing_key: 'k', arguments: [] };
+};
+
+const EMPTY = { queues: [], exchanges: [], bindings: [], omitted: 0, lagging: false, consumers_left: false };
 
 function draw(topology: Partial<Topology>, exchange: string) {
-  const whole = {
-    queues: [],
-    exchanges: [],
-    bindings: [],
-    omitted: 0,
-    lagging: false,
-    consumers_left: false,
-    ...topology,
-  };
+  const whole = { ...EMPTY, ...topology };
   const experiment = { load: [{ producers: 1, consumers: 1, exchange: { name: exchange } }] };
   const drawing = drawingOf({ topology: whole, experiment } as unknown as RunView);
-  const names = (id: string | null): string | null => id?.replace('\0', ':') ?? null;
+  const named = (kind: string, id: string | null): string => (id ? ` to ${kind} ${id}` : '');
   return {
     boxes: drawing.exchanges.map((it) => `${it.vhost}:${it.name} ${it.type}`),
-    lines: drawing.lines.map((it) => [names(it.source), names(it.queue), names(it.exchange)]),
+    lines: drawing.lines.map((it) =>
+      `${it.source}${named('queue', it.queue)}${named('exchange', it.exchange)}`.replaceAll('\0', ':'),
+    ),
     queues: drawing.queues.map((it) => `${it.vhost}:${it.name}`),
   };
 }
@@ -55,19 +40,11 @@ describe('the clients of a load', () => {
   test('are at the nodes of a cluster that they begin on', () => {
     const at = (nodes: unknown, broker: unknown) => loadsOf({ broker, load: [{ producers: 1, nodes }] })[0]!.nodes;
     const three = { kind: 'rabbitmq', nodes: 3 };
-    expect(at('all', three)).toBe('at all nodes');
-    expect(at(undefined, three)).toBe('at all nodes');
-    expect(at(1, three)).toBe('at node 1');
-    expect(at([0, 2], three)).toBe('at nodes 0, 2');
-    expect(at('all', { kind: 'rabbitmq' })).toBe('');
-    expect(at('all', null)).toBe('');
-    const loads = loadsOf({
-      broker: three,
-      load: [
-        { producers: 1, nodes: 0 },
-        { consumers: 2, nodes: [1, 2] },
-      ],
-    });
+    for (const nodes of ['all', undefined]) expect(at(nodes, three)).toBe('at all nodes');
+    expect([at(1, three), at([0, 2], three)]).toEqual(['at node 1', 'at nodes 0, 2']);
+    for (const broker of [{ kind: 'rabbitmq' }, null]) expect(at('all', broker)).toBe('');
+    const first = { producers: 1, nodes: 0 };
+    const loads = loadsOf({ broker: three, load: [first, { consumers: 2, nodes: [1, 2] }] });
     expect(nodesOf(loads, 'producers')).toEqual(['at node 0']);
     expect(nodesOf(loads, 'consumers')).toEqual(['at nodes 1, 2']);
   });
@@ -76,16 +53,11 @@ describe('the clients of a load', () => {
 describe('the drawing of a topology', () => {
   test('has many queues in one box, bound and consumed as they are', () => {
     const names = Array.from({ length: 200 }, (_, i) => `q${i}`);
-    const whole = {
-      queues: names.map((name, i) => ({ ...queue('/', name), messages: i, consumers: 1 })),
-      exchanges: [],
-      bindings: names.map((name) => binding('/', '', 'queue', name)),
-      omitted: 5,
-      lagging: false,
-      consumers_left: false,
-    };
+    const queues = names.map((name, i) => ({ ...queue('/', name), messages: i, consumers: 1 }));
+    const bindings = names.map((name) => binding('/', '', 'queue', name));
+    const topology = { ...EMPTY, queues, bindings, omitted: 5 };
     const experiment = { load: [{ producers: 1, consumers: 1, 'num-destinations': 200 }] };
-    const drawing = drawingOf({ topology: whole, experiment } as unknown as RunView);
+    const drawing = drawingOf({ topology, experiment } as unknown as RunView);
     expect(drawing.queues.map((q) => q.name)).toEqual(['q197', 'q198', 'q199']);
     expect(drawing.rest).toEqual({ queues: 197, kind: 'classic', messages: 19306, consumers: 197 });
     expect(drawing.restFrom).toEqual(['/\0']);
@@ -101,11 +73,9 @@ describe('the drawing of a topology', () => {
 
   test('does not say that a queue has no consumers where they were counted too late', () => {
     const queues = [{ ...queue('/', 'a'), consumers: 1 }, queue('/', 'b')];
-    const none = { exchanges: [], bindings: [], omitted: 0, lagging: false };
-    expect(knowsConsumers({ ...none, queues, consumers_left: false })).toBe(true);
-    expect(knowsConsumers({ ...none, queues, consumers_left: true })).toBe(false);
-    const idle = { ...none, queues: [queue('/', 'a')], consumers_left: false };
-    expect(knowsConsumers(idle)).toBe(false);
+    const idle = [queue('/', 'a')];
+    const of = (parts: Partial<Topology>): boolean => knowsConsumers({ ...EMPTY, ...parts });
+    expect([of({ queues }), of({ queues, consumers_left: true }), of({ queues: idle })]).toEqual([true, false, false]);
   });
 
   test('keeps objects of one name apart, by virtual host and by kind', () => {
@@ -125,20 +95,13 @@ describe('the drawing of a topology', () => {
       'in',
     );
     expect(drawing.boxes).toEqual(['/:in topic', '/:a fanout']);
-    expect(drawing.lines).toEqual([
-      ['/:in', null, '/:a'],
-      ['/:in', '/:a', null],
-    ]);
+    expect(drawing.lines).toEqual(['/:in to exchange /:a', '/:in to queue /:a']);
     expect(drawing.queues).toEqual(['/:a', 'two:a']);
   });
 
   test('draws records that do not say what a destination is', () => {
     const bindings = [binding('', '', '', 'q'), binding('', 'in', '', 'out')];
     const drawing = draw({ queues: [queue('', 'q')], bindings: [...bindings, binding('', 'out', '', 'q')] }, '');
-    expect(drawing.lines).toEqual([
-      [':', ':q', null],
-      [':in', null, ':out'],
-      [':out', ':q', null],
-    ]);
+    expect(drawing.lines).toEqual([': to queue :q', ':in to exchange :out', ':out to queue :q']);
   });
 });

@@ -8,11 +8,8 @@ test('a call outside of the measured phase is told as such', () => {
     { phase: 'measure', start: 7, end: 20 },
     { phase: 'drain', start: 20, end: 21 },
   ];
-  const at = (t_ns: number): string => calledAt({ phases }, { t_ns });
-  expect(at(6_138_000_000)).toBe('6.138 s (warm-up)');
-  expect(at(7_000_000_000)).toBe('7.000 s');
-  expect(at(20_500_000_000)).toBe('20.500 s (drain)');
-  expect(at(30_000_000_000)).toBe('30.000 s');
+  const told = [6.138e9, 7e9, 20.5e9, 30e9].map((t_ns) => calledAt({ phases }, { t_ns }));
+  expect(told).toEqual(['6.138 s (warm-up)', '7.000 s', '20.500 s (drain)', '30.000 s']);
 });
 
 test('long arguments are shown from where those of several calls begin to differ', () => {

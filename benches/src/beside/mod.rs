@@ -291,12 +291,10 @@ mod tests {
     #[test]
     fn every_round_has_every_method_once_and_orders_differ() {
         let orders: Vec<_> = (0..8).map(|round| order(5, round)).collect();
-        for order in &orders {
-            let mut sorted = order.clone();
-            sorted.sort_unstable();
-            assert_eq!(sorted, [0, 1, 2, 3, 4]);
+        for mut order in orders.clone() {
+            order.sort_unstable();
+            assert_eq!(order, [0, 1, 2, 3, 4]);
         }
-        assert!(orders.windows(2).any(|two| two[0] != two[1]));
         let firsts: std::collections::BTreeSet<_> = orders.iter().map(|order| order[0]).collect();
         assert!(firsts.len() > 2, "{orders:?}");
         assert_eq!(order(5, 3), order(5, 3));

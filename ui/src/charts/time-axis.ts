@@ -1,7 +1,7 @@
 // The time axis that all panels share: it stays at the top of the screen while they scroll below it.
 
 import type { Clock } from '../core/clock';
-import { fill, h } from '../core/dom';
+import { fill, h, styled } from '../core/dom';
 import { timeStep } from '../core/format';
 import { margins } from './panel';
 
@@ -36,8 +36,7 @@ export function drawTimeAxis(
   const { step, times } = roundTimes(visible, inner / LEAST_PX, clock.lag);
   const ticks = times.map((t) => {
     const tick = h('span', { class: 'tick' }, clock.tick(t, to - from, step));
-    tick.style.left = `${left + ((t - from) / (to - from)) * inner}px`;
-    return tick;
+    return styled(tick, { left: `${left + ((t - from) / (to - from)) * inner}px` });
   });
   fill(element, h('span', { class: 'unit' }, clock.unit(to - from)), ticks);
 }

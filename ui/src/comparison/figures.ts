@@ -1,6 +1,6 @@
 // Every figure in a row: both sides, the change with its interval beside the margin, and what is decided.
 
-import { type Child, h, scrolling, section, table } from '../core/dom';
+import { type Child, h, scrolling, section, styled, table } from '../core/dom';
 import { counted, significant } from '../core/format';
 import type { ComparisonView, FigureRow } from '../core/view';
 import { valued } from '../sections/repeats';
@@ -13,10 +13,7 @@ export function tone(row: FigureRow): 'worse' | 'better' | 'same' | 'open' {
 }
 
 function mark(kind: string, left: number, width?: number): HTMLElement {
-  const element = h('i', { class: kind });
-  element.style.left = `${left}%`;
-  if (width !== undefined) element.style.width = `${width}%`;
-  return element;
+  return styled(h('i', { class: kind }), { left: `${left}%`, ...(width === undefined ? {} : { width: `${width}%` }) });
 }
 
 /** The change as a dot on its interval, over the margin within which nothing matters. */
@@ -53,13 +50,8 @@ export function interval({ interval: [low, high], interval_says }: FigureRow): s
 
 /** The names on the axis of changes. */
 export function axis(scale: ChangeScale, ticks: ChangeScale['ticks'] = scale.ticks): HTMLElement {
-  const element = h('div', { class: 'axis', 'aria-hidden': 'true' });
-  for (const tick of ticks) {
-    const name = h('span', {}, tick.label);
-    name.style.left = `${tick.at}%`;
-    element.append(name);
-  }
-  return element;
+  const names = ticks.map((tick) => styled(h('span', {}, tick.label), { left: `${tick.at}%` }));
+  return h('div', { class: 'axis', 'aria-hidden': 'true' }, names);
 }
 
 /** A cell of a table that becomes a list on narrow screens. */

@@ -1,6 +1,6 @@
 // Functions by CPU per message on both sides: what changed, what is proven, and what could have been seen.
 
-import { button, type Child, columnHead, fill, h, section, tableOf } from '../core/dom';
+import { button, type Child, columnHead, fill, h, section, styled, tableOf } from '../core/dom';
 import { counted, duration, shortened } from '../core/format';
 import type { ComparisonView, CostChange, ExplainedChange, FunctionChange } from '../core/view';
 import { endsAtZero } from './figures';
@@ -42,12 +42,8 @@ export function full(rows: readonly FunctionChange[]): number {
 /** A bar from the middle: to the right what costs more, to the left what costs less. */
 function bar(of: CostChange, most: number): HTMLElement {
   const at = (ns: number): number => 50 + 48 * Math.min(1, Math.max(-1, most > 0 ? ns / most : 0));
-  const span = (kind: string, from: number, to: number): HTMLElement => {
-    const element = h('i', { class: kind });
-    element.style.left = `${Math.min(from, to)}%`;
-    element.style.width = `${Math.abs(to - from)}%`;
-    return element;
-  };
+  const span = (kind: string, from: number, to: number): HTMLElement =>
+    styled(h('i', { class: kind }), { left: `${Math.min(from, to)}%`, width: `${Math.abs(to - from)}%` });
   const kind = of.proven ? (change(of) > 0 ? 'worse' : 'better') : 'open';
   return h(
     'div',

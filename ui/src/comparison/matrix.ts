@@ -1,6 +1,6 @@
 // The page of a matrix: where a change helps and where it hurts, a cell for each combination of some keys' values.
 
-import { h, later, section } from '../core/dom';
+import { h, later, section, wayTo } from '../core/dom';
 import { counted } from '../core/format';
 import type { CellView, FigureRow, MatrixView } from '../core/view';
 import { valued } from '../sections/repeats';
@@ -8,11 +8,6 @@ import { belief, masthead, remarks, sides } from './about';
 import { axis, cell, changeParts, drawnHead, forest, head, listedTable, namedRow, tone } from './figures';
 import type { Sheet } from './page';
 import { beyond, type ChangeScale, changeScale, isTested } from './scale';
-
-/** The way to a cell's own page; null where there is none. */
-export function pageOf(of: CellView): string | null {
-  return of.page.length === 0 ? null : of.page.map(encodeURIComponent).join('/');
-}
 
 /** A figure of a cell; undefined where the cell has none of that name. */
 export function figureOf(of: CellView, name: string): FigureRow | undefined {
@@ -23,7 +18,7 @@ export function figureOf(of: CellView, name: string): FigureRow | undefined {
  * The cells of two keys, a list for each value of the first one; null where there are more or fewer keys, which
  * no table of rows and columns holds.
  */
-export function inRows(view: Pick<MatrixView, 'keys' | 'cells'>): CellView[][] | null {
+function inRows(view: Pick<MatrixView, 'keys' | 'cells'>): CellView[][] | null {
   const [rows, columns] = view.keys;
   if (!rows || !columns || view.keys.length > 2) return null;
   const width = columns.values.length;
@@ -52,7 +47,7 @@ export function tint(row: FigureRow, scale: ChangeScale): number {
 }
 
 function linked(of: CellView, text: string): HTMLElement {
-  const href = pageOf(of);
+  const href = wayTo(of.page);
   return href ? h('a', { href, title: `${of.label}: its own page` }, h('b', {}, text)) : h('b', {}, text);
 }
 
@@ -143,7 +138,7 @@ function effects(view: MatrixView): HTMLElement {
 /** What each cell says for itself, and the way to its page. */
 function everyCell(view: MatrixView): HTMLElement {
   const one = (of: CellView): HTMLElement => {
-    const href = pageOf(of);
+    const href = wayTo(of.page);
     return h(
       'li',
       { class: of.outcome ?? 'undecided' },

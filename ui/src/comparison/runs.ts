@@ -1,6 +1,6 @@
 // Every run of both sides as a dot, a small chart for each figure; runs of a pair are joined.
 
-import { h, later, section, table } from '../core/dom';
+import { h, later, section, styled, table, wayTo } from '../core/dom';
 import { counted, ending } from '../core/format';
 import { svg } from '../core/svg';
 import type { ComparisonView, FigureRow, SideRun } from '../core/view';
@@ -30,11 +30,6 @@ export function down(values: readonly number[]): { log: boolean; y: (value: numb
   return { log, y: (value) => 6 + (88 * (high - bend(value))) / (high - low) };
 }
 
-/** The way to a run's report beside this page; null where there is none. */
-export function reportOf(run: Pick<SideRun, 'report'>): string | null {
-  return run.report.length === 0 ? null : run.report.map(encodeURIComponent).join('/');
-}
-
 /** What is said of a run whose numbers are in doubt; empty of others. */
 export function doubt(run: SideRun): string {
   return run.invalid ? ', invalid by itself' : run.cautious ? ', with cautions' : '';
@@ -42,11 +37,9 @@ export function doubt(run: SideRun): string {
 
 function dot(run: SideRun, side: 'a' | 'b', title: string, x: number, y: number): HTMLElement {
   const kind = `dot ${side}${doubt(run) ? ' cautious' : ''}`;
-  const href = reportOf(run);
+  const href = wayTo(run.report);
   const element = href ? h('a', { class: kind, href, title, 'aria-label': title }) : h('span', { class: kind, title });
-  element.style.left = `${x}%`;
-  element.style.top = `${y}%`;
-  return element;
+  return styled(element, { left: `${x}%`, top: `${y}%` });
 }
 
 function joined(pairs: readonly (readonly [number, number, number, number])[]): SVGElement {
@@ -93,10 +86,8 @@ function chart(view: ComparisonView, row: FigureRow): HTMLElement {
     const mean = row.means[side === 'a' ? 0 : 1];
     if (mean > 0) {
       const bar = h('i', { class: `mean ${side}`, title: `mean ${valued(mean, row.unit)}` });
-      bar.style.left = `${COLUMNS[side] - spread - 4}%`;
-      bar.style.width = `${2 * spread + 8}%`;
-      bar.style.top = `${y(mean)}%`;
-      plot.append(bar);
+      const left = `${COLUMNS[side] - spread - 4}%`;
+      plot.append(styled(bar, { left, width: `${2 * spread + 8}%`, top: `${y(mean)}%` }));
     }
   }
   const [low, high] = [Math.min(...values), Math.max(...values)];
@@ -126,7 +117,7 @@ export function nameOf(
   most = Number.POSITIVE_INFINITY,
 ): HTMLElement | string {
   if (!run) return '–';
-  const [href, text] = [reportOf(run), ending(run.id, most)];
+  const [href, text] = [wayTo(run.report), ending(run.id, most)];
   if (href) return h('a', { href, title: run.id }, text);
   return text === run.id ? text : h('span', { title: run.id }, text);
 }

@@ -209,11 +209,15 @@ export function remarkList(...texts: Child[]): HTMLElement {
   return h('ul', { class: 'hint remarks' }, items);
 }
 
+/** An element with these properties of its style. */
+export function styled<E extends HTMLElement>(element: E, style: Partial<CSSStyleDeclaration>): E {
+  Object.assign(element.style, style);
+  return element;
+}
+
 /** A patch of a colour. */
 export function swatch(color: string, kind = 'swatch'): HTMLElement {
-  const element = h('i', { class: kind });
-  element.style.background = color;
-  return element;
+  return styled(h('i', { class: kind }), { background: color });
 }
 
 /** What colours of a graph mean. */
@@ -229,6 +233,11 @@ export function later(summary: string, make: () => Node): HTMLDetailsElement {
   };
   element.addEventListener('toggle', open, { once: true });
   return element;
+}
+
+/** The way to a page that lies below this one; null where there is none. */
+export function wayTo(path: readonly string[]): string | null {
+  return path.length === 0 ? null : path.map(encodeURIComponent).join('/');
 }
 
 /** Offers a file for download. */

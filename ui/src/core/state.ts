@@ -108,6 +108,7 @@ export function fromFragment(fragment: string): State {
   const times = /^(-?\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)$/.exec(input.get('t') ?? '');
   const from = Number(times?.[1]);
   const to = Number(times?.[2]);
+  const panels = input.getAll('panel').filter((it) => it.length <= 300);
   return {
     window: times && from < to ? [from, to] : null,
     axis: one('axis', 'window'),
@@ -132,12 +133,7 @@ export function fromFragment(fragment: string): State {
     who: input.get('who') ?? '',
     class: text('class', /^[a-z_]{1,64}$/) ?? '',
     metric: text('metric', /^[a-z0-9_]{1,64}$/) ?? null,
-    panels: input.has('panel')
-      ? input
-          .getAll('panel')
-          .filter((it) => it.length <= 300)
-          .slice(0, 200)
-      : INITIAL.panels,
+    panels: panels.slice(0, 200),
     theme: one('theme', 'light', 'dark'),
   };
 }

@@ -1,6 +1,6 @@
 // What both charts of this page have in common: the frame with its grid, a line from top to bottom with its name, and marks that lead to runs.
 
-import { reportOf } from '../comparison/runs';
+import { wayTo } from '../core/dom';
 import { svg } from '../core/svg';
 
 /** Heights and margins of a chart, pixels. */
@@ -76,6 +76,6 @@ export function mark(
   // A cross alone is hard to hit.
   const area = svg('circle', { cx: x, cy: y, r: 9, class: 'area' });
   const group = svg('g', { class: `trial ${kind}-trial` }, svg('title', {}, title), area, shape);
-  const href = reportOf(run);
+  const href = wayTo(run.report);
   return href ? svg('a', { href, 'aria-label': title }, group) : group;
 }

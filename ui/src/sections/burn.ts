@@ -3,7 +3,7 @@
 import { xml } from '../charts/export';
 import { type Clock, clockOf } from '../core/clock';
 import { type EventProfile, KINDS, type Page, type Profile } from '../core/data';
-import { choice, fill, h, section, swatch, swatches, widthOf } from '../core/dom';
+import { choice, fill, h, section, styled, swatch, swatches, widthOf } from '../core/dom';
 import { grouped, percent, points, seconds } from '../core/format';
 import type { Pause } from '../core/inflate';
 import type { Pointer, State, Store, Strip } from '../core/state';
@@ -256,11 +256,9 @@ function timesOf(chart: Chronology, width: number, clock: Clock): { left: number
 
 /** The axis of a flame chart. */
 function drawTimes(element: HTMLElement, chart: Chronology, width: number, clock: Clock): void {
-  const ticks = timesOf(chart, width, clock).map(({ left, text }) => {
-    const tick = h('span', { class: 'tick' }, text);
-    tick.style.left = `${left}px`;
-    return tick;
-  });
+  const ticks = timesOf(chart, width, clock).map(({ left, text }) =>
+    styled(h('span', { class: 'tick' }, text), { left: `${left}px` }),
+  );
   fill(element, ticks);
 }
 

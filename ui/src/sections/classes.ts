@@ -1,7 +1,7 @@
 // What the time goes into: the classes of the window's samples, as one bar. A class shows its part of the graph.
 
 import type { Profile } from '../core/data';
-import { fill, h, swatch, widthOf } from '../core/dom';
+import { fill, h, styled, swatch, widthOf } from '../core/dom';
 import { percent } from '../core/format';
 import type { Store } from '../core/state';
 import { classColor } from '../core/theme';
@@ -57,8 +57,7 @@ export class ClassBar {
         { class: fade, title, onclick: choose(it.class) },
         share * width >= it.name.length * LETTER_PX + AROUND_PX && it.name,
       );
-      segment.style.background = color;
-      segment.style.flexGrow = String(it.weight);
+      styled(segment, { background: color, flexGrow: String(it.weight) });
       const button = h(
         'button',
         { type: 'button', title, 'aria-pressed': selected ? 'true' : 'false', onclick: choose(it.class) },
@@ -74,8 +73,7 @@ export class ClassBar {
     this.keys = shown.map((it) => it.class);
     // Of one class or process alone, the rest of the bar is empty.
     const rest = sum - shown.reduce((all, it) => all + it.weight, 0);
-    const empty = h('div', { class: 'empty' });
-    empty.style.flexGrow = String(rest);
+    const empty = styled(h('div', { class: 'empty' }), { flexGrow: String(rest) });
     const segments = parts.map((it) => it.segment);
     const items = parts.map((it) => it.item);
     fill(this.bar, segments, rest > 0 && empty);

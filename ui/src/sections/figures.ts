@@ -281,39 +281,24 @@ export function windowHint(run: RunView, window: readonly [number, number] | nul
 /** What became of the messages. */
 export function account(ledger: LedgerSummary): HTMLElement[] {
   const of = `of ${grouped(ledger.sent)}${ledger.exact ? '' : ', about'}`;
-  const missing = ledger.unconfirmed_missing;
-  const again = grouped(ledger.duplicated_redelivered);
-  const all: [string, number, string, string, string][] = [
-    [
-      'lost',
-      ledger.lost,
-      'message',
-      missing > 0 ? `${grouped(missing)} unconfirmed and missing` : of,
-      `confirmed and never delivered, ${of} messages with warm-up and drain`,
-    ],
-    [
-      'duplicated',
-      ledger.duplicated,
-      'delivery',
-      ledger.duplicated_redelivered > 0 ? `${again} redelivered` : of,
-      `delivered again without the redelivered flag; ${again} with it`,
-    ],
-    [
-      'outstanding',
-      ledger.outstanding,
-      'message',
-      of,
-      'confirmed and not delivered by the end of the drain; the broker may still hold them',
-    ],
-    ['returned', ledger.returned, 'message', of, 'unroutable: no queue was bound'],
-    ['reordered', ledger.reordered, 'delivery', of, 'older than one before it'],
-    ['corrupt', ledger.corrupt, 'delivery', of, 'not the content that was sent'],
-  ];
+  const { unconfirmed_missing, duplicated_redelivered } = ledger;
+  const missing = unconfirmed_missing > 0 ? `${grouped(unconfirmed_missing)} unconfirmed and missing` : of;
+  const again = grouped(duplicated_redelivered);
+  const redelivered = duplicated_redelivered > 0 ? `${again} redelivered` : of;
+  const held = 'confirmed and not delivered by the end of the drain; the broker may still hold them';
+  const all = [
+    ['lost', 'message', missing, `confirmed and never delivered, ${of} messages with warm-up and drain`],
+    ['duplicated', 'delivery', redelivered, `delivered again without the redelivered flag; ${again} with it`],
+    ['outstanding', 'message', of, held],
+    ['returned', 'message', of, 'unroutable: no queue was bound'],
+    ['reordered', 'delivery', of, 'older than one before it'],
+    ['corrupt', 'delivery', of, 'not the content that was sent'],
+  ] as const;
   // None lost and none duplicated is an answer, too.
-  const shown = all.filter(([, count], i) => i < 2 || count > 0);
-  return shown.map(([label, count, unit, under, title]) =>
-    tile(label, grouped(count), plural(count, unit), under, title),
-  );
+  const shown = all.filter(([what], i) => i < 2 || ledger[what] > 0);
+  return shown.map(([what, unit, under, title]) => {
+    return tile(what, grouped(ledger[what]), plural(ledger[what], unit), under, title);
+  });
 }
 
 /** CPU per message where messages were counted, cores otherwise. */

@@ -3,7 +3,7 @@
 import { BANDS, type Band, type BandKind, bandKind, bandsOf, covered } from '../charts/bands';
 import { margins } from '../charts/panel';
 import { ofSubject } from '../core/data';
-import { fill, h, later, scrolling, table } from '../core/dom';
+import { fill, h, later, scrolling, styled, table } from '../core/dom';
 import { brief, counted, duration, grouped, seconds, visible } from '../core/format';
 import type { Event, RunView } from '../core/view';
 
@@ -75,8 +75,7 @@ function drawPhases(lane: HTMLElement, run: RunView, x: Place): string[] {
     const size = x(phase.end) - x(phase.start);
     const name = PHASE_LABELS[phase.phase];
     const mark = h('span', { class: `phase ${phase.phase}`, title: name }, size >= 48 && name);
-    mark.style.left = `${x(phase.start)}px`;
-    mark.style.width = `${size}px`;
+    styled(mark, { left: `${x(phase.start)}px`, width: `${size}px` });
     if (size >= 24) lane.append(mark);
     // A name that is cut off is none.
     if (mark.scrollWidth > mark.clientWidth) mark.textContent = '';
@@ -146,19 +145,14 @@ function drawBars(
   stalls.forEach((stall, i) => {
     const [from, to] = bars[i]!;
     const bar = h('span', { class: `band stall ${bandKind(stall)}`, title: stall.text });
-    bar.style.left = `${from}px`;
-    bar.style.width = `${to - from}px`;
-    bar.style.top = `${top + 3}px`;
-    lane.append(bar);
+    lane.append(styled(bar, { left: `${from}px`, width: `${to - from}px`, top: `${top + 3}px` }));
   });
   const texts = stalls.length > MOST_LABELS ? [] : labels;
   const places = placeLengths(bars, texts, edge);
   places.forEach((place, i) => {
     if (!place) return;
     const label = h('span', { class: 'stall-label', title: stalls[i]!.text }, texts[i]!);
-    label.style.left = `${place.at}px`;
-    label.style.top = `${top + place.line * LINE}px`;
-    lane.append(label);
+    lane.append(styled(label, { left: `${place.at}px`, top: `${top + place.line * LINE}px` }));
   });
   return (1 + places.reduce((most, place) => Math.max(most, place?.line ?? 0), 0)) * LINE;
 }
@@ -235,12 +229,9 @@ function drawUntold(
   const title = untold.map((it) => it.title).join('; ');
   const count = h('span', { class: 'untold-count', title }, `+${grouped(untold.length)} more`);
   count.style.top = `${top}px`;
-  const ticks = untold.map((one) => {
-    const tick = h('span', { class: 'untold', title: one.title });
-    tick.style.left = `${one.at}px`;
-    tick.style.top = `${top + 2}px`;
-    return tick;
-  });
+  const ticks = untold.map((one) =>
+    styled(h('span', { class: 'untold', title: one.title }), { left: `${one.at}px`, top: `${top + 2}px` }),
+  );
   lane.append(...ticks, count);
   const places = untold.map((it) => it.at);
   count.style.left = `${besideTicks(places, count.offsetWidth, width)}px`;
@@ -284,8 +275,7 @@ function drawEvents(lane: HTMLElement, events: readonly Event[], x: Place, width
       return;
     }
     if (at + boxes[i]!.size > width && !label.classList.contains('loose')) label.classList.add('flip');
-    label.style.left = `${from}px`;
-    label.style.top = `${top + row * LINE}px`;
+    styled(label, { left: `${from}px`, top: `${top + row * LINE}px` });
   });
   const ends = boxes.map((box, i) => (rows[i] ?? -box.lines) + box.lines);
   const lines = Math.max(0, ...ends);

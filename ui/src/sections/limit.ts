@@ -3,7 +3,7 @@
 
 import { margins, pushApart } from '../charts/panel';
 import { ofSubject, type WaitKey } from '../core/data';
-import { type Child, fill, h, later, pairs, section, table, widthOf, withCode } from '../core/dom';
+import { type Child, fill, h, later, pairs, section, styled, table, widthOf, withCode } from '../core/dom';
 import { counted, duration, grouped, percent, significant, timeTick } from '../core/format';
 import type { Store } from '../core/state';
 import { svg } from '../core/svg';
@@ -129,13 +129,8 @@ function swatch(key: string, text: string, title: string): HTMLElement {
 function labels(list: ReturnType<typeof marks>): HTMLElement {
   const placed = list.map((m) => ({ ...m, top: (1 - m.y) * HEIGHT }));
   pushApart(placed, HEIGHT - 4);
-  const box = h('div', { class: 'ends', 'aria-hidden': 'true' });
-  for (const m of placed) {
-    const mark = swatch(m.key, m.text, m.title);
-    mark.style.top = `${m.top + 1}px`;
-    box.append(mark);
-  }
-  return box;
+  const names = placed.map((m) => styled(swatch(m.key, m.text, m.title), { top: `${m.top + 1}px` }));
+  return h('div', { class: 'ends', 'aria-hidden': 'true' }, names);
 }
 
 /** Round moments between two, at most so many. */

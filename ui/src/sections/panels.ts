@@ -14,31 +14,21 @@ import { perSecond, scenarioPanels, some } from './scenario';
 const cores = (v: number): string => `${significant(v)} cores`;
 const count = (v: number): string => si(Math.round(v));
 
+/** The lines that have anything but nothing. */
+const known = (lines: Line[]): Line[] => lines.filter(({ values }) => some(values));
+
 function rates(run: RunView, slices: Slices | null): PanelSpec | null {
   const s = slices ?? run.series;
-  const lines: Line[] = [];
-  if (some(s.requested) && (some(s.sent) || some(s.received))) {
-    lines.push({ label: 'requested', values: s.requested, color: (p) => p.faint, format: perSecond, width: 1 });
-  }
-  // Acknowledgements follow the sends so closely that a second line says something only where
-  // there are no deliveries to show.
-  if (some(s.sent)) {
-    lines.push({ label: 'sent', values: s.sent, color: (p) => p.send, format: perSecond, area: true });
-  }
-  if (some(s.completed)) {
-    lines.push({
-      label: 'completed',
-      values: s.completed,
-      color: (p) => p.send,
-      format: perSecond,
-      width: 1,
-      dash: [4, 3],
-    });
-  }
-  if (some(s.received)) {
-    lines.push({ label: 'received', values: s.received, color: (p) => p.receive, format: perSecond });
-  }
+  const dashed = { format: perSecond, width: 1, dash: [4, 3] };
+  const lines = known([
+    { label: 'sent', values: s.sent, color: (p) => p.send, format: perSecond, area: true },
+    { label: 'completed', values: s.completed, color: (p) => p.send, ...dashed },
+    { label: 'received', values: s.received, color: (p) => p.receive, format: perSecond },
+  ]);
   if (lines.length === 0) return null;
+  if (some(s.requested) && (some(s.sent) || some(s.received))) {
+    lines.unshift({ label: 'requested', values: s.requested, color: (p) => p.faint, format: perSecond, width: 1 });
+  }
   lines.push(...requirementLines(run, 'rates', s.t.length, perSecond));
   const times = { t: s.t, dt: s.dt };
   return { id: 'rates', title: 'rates', unit: 'messages per second', height: 116, lines, times };
@@ -88,22 +78,14 @@ export function latency(run: RunView, map: Grid, tools: HTMLElement[], slices: S
 
 function cpu(run: RunView): PanelSpec | null {
   const { broker_cores: broker, client_cores: client, steal } = run.series;
-  const lines: Line[] = [];
-  if (some(broker)) {
-    lines.push({ label: subject(run), values: broker, color: (p) => p.ink, format: cores, area: true });
-  }
-  if (some(client)) {
-    lines.push({ label: 'bellows', values: client, color: (p) => p.delay, format: cores });
-  }
+  const lines = known([
+    { label: subject(run), values: broker, color: (p) => p.ink, format: cores, area: true },
+    { label: 'bellows', values: client, color: (p) => p.delay, format: cores },
+  ]);
   if (lines.length === 0) return null;
   if (some(steal)) {
-    lines.push({
-      label: 'stolen',
-      values: steal.map((v) => (v === null ? null : v * run.hardware.cores)),
-      color: (p) => p.faint,
-      format: cores,
-      width: 1,
-    });
+    const values = steal.map((v) => (v === null ? null : v * run.hardware.cores));
+    lines.push({ label: 'stolen', values, color: (p) => p.faint, format: cores, width: 1 });
   }
   const unit = run.hardware.cores > 0 ? `cores, of ${run.hardware.cores}` : 'cores';
   return { id: 'cpu', title: 'CPU', unit, height: 84, lines };
@@ -111,13 +93,11 @@ function cpu(run: RunView): PanelSpec | null {
 
 function memory(run: RunView): PanelSpec | null {
   const s = run.series;
-  const lines: Line[] = [];
-  if (makesLine(s.broker_mb)) {
-    lines.push({ label: subject(run), values: s.broker_mb, color: (p) => p.ink, format: megabytes, area: true });
-  }
-  if (makesLine(s.client_mb)) {
-    lines.push({ label: 'bellows', values: s.client_mb, color: (p) => p.delay, format: megabytes });
-  }
+  const both: Line[] = [
+    { label: subject(run), values: s.broker_mb, color: (p) => p.ink, format: megabytes, area: true },
+    { label: 'bellows', values: s.client_mb, color: (p) => p.delay, format: megabytes },
+  ];
+  const lines = both.filter(({ values }) => makesLine(values));
   if (lines.length === 0) return null;
   const unit = 'resident, MB';
   return { id: 'memory', title: 'memory', unit, height: 72, lines, times: held(s, run.killed) };
@@ -138,12 +118,8 @@ export function inFlight(run: RunView): { unit: string; values: Column } | null 
     level += ((s.sent[i] ?? 0) - (done[i] ?? 0)) * s.dt[i]!;
     return Math.max(0, Math.round(level));
   });
-  return {
-    unit: consumed
-      ? 'messages sent and not yet received, at the end of each interval'
-      : 'messages sent and not yet acknowledged, at the end of each interval',
-    values,
-  };
+  const rest = consumed ? 'received' : 'acknowledged';
+  return { unit: `messages sent and not yet ${rest}, at the end of each interval`, values };
 }
 
 /** All panels but the latency one, which depends on the metric chosen. */
@@ -154,21 +130,14 @@ export function panels(run: RunView, slices: Slices | null = null): { before: Pa
   const names = Object.keys(run.figures.scenarios);
   names.sort((a, b) => Number(b === run.lead) - Number(a === run.lead));
   const scenarios = names.map((name) => scenarioPanels(run, name, slices));
+  const label = level?.unit.includes('received') ? 'not received' : 'not acknowledged';
   const waiting: PanelSpec | null = level && {
     id: 'in-flight',
     title: scenarios.length > 0 ? 'messages in flight' : 'in flight',
     unit: level.unit,
     height: 64,
     times: held(run.series),
-    lines: [
-      {
-        label: level.unit.includes('received') ? 'not received' : 'not acknowledged',
-        values: level.values,
-        color: (p) => p.receive,
-        format: count,
-        area: true,
-      },
-    ],
+    lines: [{ label, values: level.values, color: (p) => p.receive, format: count, area: true }],
   };
   const keep = (list: (PanelSpec | null)[]): PanelSpec[] => list.filter((s) => s !== null);
   // One panel of rates stands above the latencies, so that both are on the first screen.

@@ -1,6 +1,6 @@
 // Runs of the same experiment: each figure as a line of dots, a dot for each run.
 
-import { h, remarkList, scrolling, section, table } from '../core/dom';
+import { h, remarkList, scrolling, section, styled, table } from '../core/dom';
 import { counted, duration, grouped, percent, seconds, significant } from '../core/format';
 import type { QuantityUnit, RepeatedFigure, RepeatedRun, Repeats, RunView } from '../core/view';
 
@@ -39,17 +39,13 @@ function strip(run: RunView, repeats: Repeats, figure: RepeatedFigure): HTMLElem
   const element = h('div', { class: 'dots' });
   if (figure.interval) {
     const [low, high] = figure.interval.map((v) => place(figure, v)) as [number, number];
-    const band = h('span', { class: 'band' });
-    band.style.left = `${low}%`;
-    band.style.width = `${high - low}%`;
-    element.append(band);
+    element.append(styled(h('span', { class: 'band' }), { left: `${low}%`, width: `${high - low}%` }));
   }
   figure.values.forEach((value, i) => {
     const of = repeats.runs[i];
     if (value === null || !of) return;
     const dot = dotOf(of, of.id === run.id, `run ${i + 1}: ${valued(value, figure.unit)}`);
-    dot.style.left = `${place(figure, value)}%`;
-    element.append(dot);
+    element.append(styled(dot, { left: `${place(figure, value)}%` }));
   });
   return element;
 }

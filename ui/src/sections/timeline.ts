@@ -41,7 +41,7 @@ export function wholeSpan(run: RunView): readonly [number, number] {
 const LEAST_PIXELS = 0.9;
 
 /** Whether a plot of this width has room for the slices that lie in a stretch of time. */
-export function hasRoom({ t }: Times, [from, to]: readonly [number, number], pixels: number): boolean {
+function hasRoom({ t }: Times, [from, to]: readonly [number, number], pixels: number): boolean {
   const seen = t.filter((at) => at >= from && at <= to).length;
   return pixels >= seen * LEAST_PIXELS;
 }

@@ -243,11 +243,10 @@ mod tests {
     #[test]
     fn the_profile_of_a_node_is_named_by_event_and_number() {
         let read = |text: &str| profile_name(text).ok();
-        assert_eq!(read("off-cpu").as_deref(), Some("off-cpu"));
-        assert_eq!(read("cpu@2").as_deref(), Some("cpu@2"));
+        for same in ["off-cpu", "cpu@2", "sched:sched_process_fork@1"] {
+            assert_eq!(read(same).as_deref(), Some(same));
+        }
         assert_eq!(read("cpu@0").as_deref(), Some("cpu"));
-        let of_kernel = "sched:sched_process_fork@1";
-        assert_eq!(read(of_kernel).as_deref(), Some(of_kernel));
         for wrong in ["cpu@", "cpu@x", "@1", "nonsense@1", "cpu@1@2"] {
             assert_eq!(read(wrong), None, "{wrong}");
         }

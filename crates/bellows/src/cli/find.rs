@@ -347,14 +347,9 @@ mod tests {
 
     #[test]
     fn commands_that_follow_name_what_lies_elsewhere() {
-        let usual = archive::default_runs_dir();
-        assert_eq!(next_name(&usual.join("x-7k2q")), None);
-        assert_eq!(runs_option(&usual), "");
-        let elsewhere = Path::new("my runs/x-7k2q");
-        let name = next_name(elsewhere);
-        assert_eq!(name.as_deref(), Some("'my runs/x-7k2q'"));
-        assert_eq!(runs_option(Path::new("-a")), " --runs ./-a");
-        let run = RunEntry { dir: elsewhere.to_owned(), ..entry("x-7k2q", &[]) };
+        let [usual, hostile] = [archive::default_runs_dir(), "-a".into()].map(|runs| runs_option(&runs));
+        assert_eq!((usual.as_str(), hostile.as_str()), ("", " --runs ./-a"));
+        let run = RunEntry { dir: "my runs/x-7k2q".into(), ..entry("x-7k2q", &[]) };
         assert_eq!(shown_name(&run), "'my runs/x-7k2q'");
     }
 
@@ -386,11 +381,10 @@ mod tests {
             let found = folder(name, dir.path()).ok()?;
             Some(found.file_name()?.to_string_lossy().into_owned())
         };
-        let newest = "2026-11-22T00-00-00Z-limit-demo-aa1";
-        assert_eq!(found("limit-demo").as_deref(), Some(newest));
-        assert_eq!(found("aa1").as_deref(), Some(newest));
-        assert_eq!(found(""), None);
-        assert_eq!(found("limit-other"), None);
+        let newest = Some("2026-11-22T00-00-00Z-limit-demo-aa1");
+        for (name, expected) in [("limit-demo", newest), ("aa1", newest), ("", None), ("limit-other", None)] {
+            assert_eq!(found(name).as_deref(), expected, "{name}");
+        }
     }
 
     #[test]

@@ -299,30 +299,22 @@ mod tests {
     #[test]
     fn words_are_searched_whatever_the_first_one_is() {
         for words in ["probe schedule", "verdict undecided", "history of runs", "report size", "consumer latency"] {
-            let words: Vec<&str> = words.split(' ').collect();
-            let found = text(&words).unwrap_or_else(|e| panic!("{words:?}: {e:?}"));
-            assert!(!found.contains("Usage: bellows"), "{words:?}: {found}");
+            let found = text(&words.split(' ').collect::<Vec<_>>());
+            assert!(found.as_ref().is_ok_and(|it| !it.contains("Usage: bellows")), "{words}: {found:?}");
         }
         let calls = text(&["erlang", "time"]).expect("a text");
         assert!(calls.contains("Usage: bellows erlang calls"), "{calls}");
         assert!(refused(&["runs", "prnue"]).help.contains("\"prune\""));
-    }
-
-    #[test]
-    fn a_topic_has_no_parts() {
-        let problem = refused(&["run-schema", "extra"]);
-        assert!(problem.cause.contains("the topic \"run-schema\""), "{problem}");
-        assert_eq!(problem.value, "extra");
+        let of_topic = refused(&["run-schema", "extra"]);
+        assert!(of_topic.cause.contains("the topic \"run-schema\"") && of_topic.value == "extra", "{of_topic}");
     }
 
     /// `help limit` printed the usage alone, and the document was called otherwise.
     #[test]
     fn a_command_is_explained_by_its_usage_and_its_document() {
-        let limit = text(&["limit"]).expect("a text");
-        assert!(limit.contains("Usage: bellows limit"), "{limit}");
-        let document = text(&["highest-rate"]).expect("a text");
-        assert!(limit.ends_with(&document), "{limit}");
-        let of_perf_test = text(&["perf-test"]).expect("a text");
+        let [limit, document, of_perf_test] =
+            ["limit", "highest-rate", "perf-test"].map(|it| text(&[it]).expect("a text"));
+        assert!(limit.contains("Usage: bellows limit") && limit.ends_with(&document), "{limit}");
         assert!(of_perf_test.contains("--producers"), "{of_perf_test}");
         for of in &TOPICS {
             for name in [of.name, of.former] {
@@ -339,8 +331,6 @@ mod tests {
         assert!(!mentions("feedback", "back") && !mentions("all", " "));
         let found = search("latency");
         assert!(found.len() > 3 && found.is_sorted_by_key(|it| it.kind));
-        let listed = text(&["p99"]).expect("a list");
-        assert!(listed.contains("bellows help requirements "), "{listed}");
         // All words of a title stand on one page alone.
         let only = TOPICS.iter().find(|of| {
             let found = search(console::page_title(of.text));

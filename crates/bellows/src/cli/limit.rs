@@ -430,21 +430,16 @@ mod tests {
     #[test]
     fn a_trial_names_the_requirement_that_it_missed() {
         let text = |outcome, why: &[&str]| {
-            outcome_text(&LimitTrial {
-                outcome,
-                why: why.iter().map(|it| (*it).to_owned()).collect(),
-                ..LimitTrial::default()
-            })
+            let why = why.iter().map(|it| (*it).to_owned()).collect();
+            outcome_text(&LimitTrial { outcome, why, ..LimitTrial::default() })
         };
         let grew = "the backlog grew: only 75.0 % of the deliveries arrived";
         let missed = "missed end-to-end p99 < 500ms";
         assert_eq!(text(LimitOutcome::Held, &[]), "held");
         assert_eq!(text(LimitOutcome::Missed, &[grew, missed]), format!("{missed}; {grew}"));
         assert_eq!(text(LimitOutcome::Missed, &[grew]), format!("missed ({grew})"));
-        assert_eq!(
-            text(LimitOutcome::Unclear, &[missed]),
-            format!("unclear, the generator or others were the limit ({missed})")
-        );
+        let unclear = format!("unclear, the generator or others were the limit ({missed})");
+        assert_eq!(text(LimitOutcome::Unclear, &[missed]), unclear);
     }
 
     /// A search that ran out of trials ended without a next step.
@@ -468,22 +463,16 @@ mod tests {
             let warning = Warning::new(Tier::Invalid, Finding::DebugBuild {});
             is_invalid.then_some(warning).into_iter().collect()
         };
-        let rates = |confirmed, is_invalid| LimitTrials {
-            trials: vec![LimitTrial {
-                outcome: LimitOutcome::Held,
-                cautions: warned(is_invalid),
-                ..LimitTrial::default()
-            }],
-            found: Some(FoundLimit { confirmed, ..FoundLimit::default() }),
-            ..LimitTrials::default()
+        let rates = |confirmed, cautions| {
+            let trials = vec![LimitTrial { outcome: LimitOutcome::Held, cautions, ..LimitTrial::default() }];
+            let found = Some(FoundLimit { confirmed, ..FoundLimit::default() });
+            LimitTrials { trials, found, ..LimitTrials::default() }
         };
-        let clients = |is_followed: bool, is_invalid| LimitTrials {
-            scale: Some(ScaleRuns {
-                runs: vec![ScaleRun { cautions: warned(is_invalid), ..ScaleRun::default() }],
-                law: Some(ScaleLaw { no_peak: (!is_followed).then_some(ScaleDoubt::PoorFit), ..ScaleLaw::default() }),
-                ..ScaleRuns::default()
-            }),
-            ..LimitTrials::default()
+        let clients = |is_followed: bool, cautions| {
+            let runs = vec![ScaleRun { cautions, ..ScaleRun::default() }];
+            let no_peak = (!is_followed).then_some(ScaleDoubt::PoorFit);
+            let law = Some(ScaleLaw { no_peak, ..ScaleLaw::default() });
+            LimitTrials { scale: Some(ScaleRuns { runs, law, ..ScaleRuns::default() }), ..LimitTrials::default() }
         };
         for (is_answered, is_invalid, ends, ends_strictly) in [
             (true, false, Done::Fine, Done::Fine),
@@ -491,7 +480,7 @@ mod tests {
             (true, true, Done::Fine, Done::Invalid),
             (false, true, Done::Unknown, Done::Invalid),
         ] {
-            for of in [rates(is_answered, is_invalid), clients(is_answered, is_invalid)] {
+            for of in [rates(is_answered, warned(is_invalid)), clients(is_answered, warned(is_invalid))] {
                 assert_eq!(done_after(&of, false), ends, "{of:?}");
                 assert_eq!(done_after(&of, true), ends_strictly, "{of:?}");
             }

@@ -108,6 +108,12 @@ mod tests {
             "bellows record --pid 1 --for 5",
             "bellows demo --for 5",
             "bellows churn connections --for 5",
+            "bellows erlang calls n@h lists --for 5s",
+            "bellows erlang trace n@h lists --limit 5",
+            "bellows scrape http://h --every 2 --for 5",
+            "bellows probe http://h --for 5",
+            "bellows limit demo --slo lost=0",
+            "bellows demo --fail-if lost>0",
             "bellows erlang time n@h m:f(1) lists --times 5 --traced 0 --result --waits -o x.svg",
         ] {
             let parsed = Cli::command().try_get_matches_from(current(words(line)));

@@ -139,12 +139,8 @@ mod tests {
 
     #[test]
     fn the_browser_is_the_named_one_else_the_displays() {
-        let of = |given: &[(&str, &str)]| {
-            browsers(|name| {
-                let found = given.iter().find(|(known, _)| *known == name);
-                found.map(|(_, value)| (*value).to_owned())
-            })
-        };
+        let of =
+            |given: &[(&str, &str)]| browsers(|name| given.iter().find(|it| it.0 == name).map(|it| it.1.to_owned()));
         let display = ("DISPLAY", ":0");
         assert_eq!(of(&[("BROWSER", "w3m -N"), display]).as_deref(), Ok("w3m -N"));
         assert_eq!(of(&[("BROWSER", ""), display]).as_deref(), Ok("xdg-open"));

@@ -437,20 +437,15 @@ mod tests {
         };
         assert_eq!(told(&[run(None, false, false)]), "run-1 had ended before, and counts");
         assert_eq!(
-            told(&[run(Some("invalid: a node was gone at the end"), true, false)]),
-            "run-1 had ended before: it does not count: invalid: a node was gone at the end; this is a result of B, \
-             and the pair is not replaced"
+            told(&[run(Some("invalid: a node was gone"), true, false)]),
+            "run-1 had ended before: it does not count: invalid: a node was gone; this is a result of B, and the pair \
+             is not replaced"
         );
         let hit = run(Some("invalid"), false, false);
         assert!(told(&[hit]).ends_with("does not count: invalid; another pair takes its place"));
-        let disturbed = run(None, false, true);
-        assert_eq!(
-            told(&[disturbed.clone(), disturbed.clone()]),
-            "run-1 had ended before, and its pair was spoiled or disturbed"
-        );
-        assert_eq!(
-            told(&[disturbed, run(None, false, false)]),
-            "run-1 had ended before, and its pair was spoiled or disturbed"
-        );
+        for other in [run(None, false, true), run(None, false, false)] {
+            let both = [run(None, false, true), other];
+            assert_eq!(told(&both), "run-1 had ended before, and its pair was spoiled or disturbed");
+        }
     }
 }

@@ -402,7 +402,6 @@ mod tests {
                 other => panic!("{other:?}"),
             })
         };
-        let consumers = "[[load]]\nproducers = 0\n";
         for (text, wanted) in [
             ("[[load]]\nrate = 5", "load.0.rate=20000"),
             ("[[load]]\nproducers = 0\n[[load]]", "load.1.rate=20000"),
@@ -413,7 +412,7 @@ mod tests {
         }
         let several = set("[[load]]\n[[load]]").expect_err("several loads");
         assert_eq!(several.help, "give each its own: --set load.0.rate=20000 --set load.1.rate=20000");
-        let none = set(consumers).expect_err("no load that sends");
+        let none = set("[[load]]\nproducers = 0\n").expect_err("no load that sends");
         assert!(none.cause.contains("sends nothing"), "{none}");
     }
 
@@ -434,17 +433,14 @@ mod tests {
 
     #[test]
     fn one_of_each_is_one_run() {
-        let Ok(Observed::Once(one)) = args(&[4_999], &[]).apply(demo(), &[]) else {
-            panic!("one run");
-        };
-        assert_eq!((one.profile.frequency, one.profile.blocks), (4_999, Some(BLOCK)));
-        let without = ObserverArgs { observer: false, ..args(&[99, 999], &[]) };
-        assert!(without.apply(demo(), &[]).is_err());
         let mut longer = demo();
         longer.profile.blocks = Some(Length::seconds(2));
-        let Ok(Observed::Once(one)) = args(&[], &[]).apply(longer, &[]) else {
-            panic!("one run");
-        };
-        assert_eq!(one.profile.blocks, Some(Length::seconds(2)));
+        for (given, freq, blocks) in [(demo(), &[4_999][..], BLOCK), (longer, &[], Length::seconds(2))] {
+            let Ok(Observed::Once(one)) = args(freq, &[]).apply(given, &[]) else {
+                panic!("one run");
+            };
+            assert_eq!(one.profile.blocks, Some(blocks));
+            assert!(freq.is_empty() || freq == [one.profile.frequency]);
+        }
     }
 }

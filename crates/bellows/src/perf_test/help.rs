@@ -158,9 +158,7 @@ mod tests {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/perf-test.md");
         let text = std::fs::read_to_string(page).expect("docs/perf-test.md");
         let expected = markdown();
-        if !text.contains(&expected) {
-            panic!("docs/perf-test.md has another table of options; the right one is\n{expected}");
-        }
+        assert!(text.contains(&expected), "docs/perf-test.md has another table; the right one is\n{expected}");
     }
 
     #[test]
@@ -176,11 +174,8 @@ mod tests {
         for (i, option) in OPTIONS.iter().enumerate() {
             assert!(!option.long.is_empty() && !option.help.is_empty());
             assert!(option.status != Status::Refused || !option.note.is_empty(), "{option:?}");
-            let twice = OPTIONS
-                .iter()
-                .skip(i + 1)
-                .any(|other| other.long == option.long || (!option.short.is_empty() && other.short == option.short));
-            assert!(!twice, "{option:?}");
+            let is_same = |it: &Opt| it.long == option.long || (!option.short.is_empty() && it.short == option.short);
+            assert!(!OPTIONS.iter().skip(i + 1).any(is_same), "{option:?}");
         }
     }
 
@@ -194,8 +189,7 @@ mod tests {
             for name in options.split(' ') {
                 let known = super::super::table::by_short(name.trim_start_matches('-'));
                 assert!(known.is_some_and(|o| o.status != Status::Refused), "{row}");
-                let given = line.split(' ').any(|word| word == name);
-                assert!(given || name == "-h", "{name} is not in {line}");
+                assert!(name == "-h" || line.split(' ').any(|word| word == name), "{name} is not in {line}");
             }
         }
     }

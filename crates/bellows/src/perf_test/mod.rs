@@ -395,10 +395,10 @@ mod tests {
         }
         // What is lost comes no more, however long one waits.
         let lost = LedgerSummary { lost: 300, ..ledger(0, 0) };
-        let (_, told) = averages("-u q -C 500", &record(200, 4.0, Some(lost)));
-        assert!(told.ends_with(", which the averages include"), "{told}");
-        let (_, told) = averages("-u q -C 500", &record(200, 2.5, Some(lost)));
-        assert!(told.ends_with("2.5 s that the end lasted"), "{told}");
+        for (drained, end) in [(4.0, ", which the averages include"), (2.5, "2.5 s that the end lasted")] {
+            let (_, told) = averages("-u q -C 500", &record(200, drained, Some(lost)));
+            assert!(told.ends_with(end), "{told}");
+        }
         let (_, told) = averages("-u a,b -C 500", &record(200, 4.0, None));
         assert!(told.starts_with("not received: at least 800 messages in the 4.0 s"), "{told}");
         for (line, received, ledger) in [("-u q -C 500", 500, Some(ledger(0, 0))), ("-u a,b -C 500", 1_000, None)] {

@@ -157,9 +157,7 @@ mod tests {
 
     #[test]
     fn ages_have_two_units() {
-        assert_eq!(age(59_999), "59 s");
-        assert_eq!(age(61_000), "1 min 1 s");
-        assert_eq!(age(3_700_000), "1 h 1 min");
-        assert_eq!(age(90_000_000), "1 d 1 h");
+        let ages = [59_999, 61_000, 3_700_000, 90_000_000].map(age);
+        assert_eq!(ages, ["59 s", "1 min 1 s", "1 h 1 min", "1 d 1 h"]);
     }
 }

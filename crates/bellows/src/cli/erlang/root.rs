@@ -346,9 +346,9 @@ mod tests {
         use std::ffi::OsString;
         use std::os::unix::ffi::OsStringExt as _;
 
-        let line = [b"bellows".to_vec(), b"-o".to_vec(), b"\xff.svg".to_vec()];
-        let line = words(line.into_iter().map(OsString::from_vec));
-        assert_eq!(again(line, &["--duration".to_owned(), "9s".to_owned()]), "bellows -o '\u{fffd}.svg' --duration 9s");
+        let line = [&b"bellows"[..], b"-o", b"\xff.svg"].map(|word| OsString::from_vec(word.to_vec()));
+        let limit = ["--duration", "9s"].map(str::to_owned);
+        assert_eq!(again(words(line.into_iter()), &limit), "bellows -o '\u{fffd}.svg' --duration 9s");
     }
 
     #[test]

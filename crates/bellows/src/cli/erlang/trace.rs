@@ -376,22 +376,18 @@ mod tests {
             pids: pids.iter().map(|it| (*it).to_owned()).collect(),
             stack_words,
         };
-        assert_eq!(
-            of(1, &["<0.1.0>"], None).describe(),
-            "1 call has not returned: marks of it stay on the stack of <0.1.0> until then, for good where a function \
-             goes on in a tail call"
-        );
-        assert_eq!(
-            of(50, &["<0.1.0>", "<0.2.0>", "<0.3.0>", "<0.4.0>"], Some(20_550)).describe(),
-            "50 calls have not returned: marks of them stay on the stack of <0.1.0>, <0.2.0>, <0.3.0> and 1 other \
-             (20,550 words now) until then, for good where a function goes on in a tail call"
-        );
+        let end = "until then, for good where a function goes on in a tail call";
+        let one = format!("1 call has not returned: marks of it stay on the stack of <0.1.0> {end}");
+        assert_eq!(of(1, &["<0.1.0>"], None).describe(), one);
+        let several = "50 calls have not returned: marks of them stay on the stack of <0.1.0>, <0.2.0>, <0.3.0> and";
+        let pids = ["<0.1.0>", "<0.2.0>", "<0.3.0>", "<0.4.0>"];
+        let told = of(50, &pids, Some(20_550)).describe();
+        assert_eq!(told, format!("{several} 1 other (20,550 words now) {end}"));
     }
 
     #[test]
     fn rates_are_per_second() {
-        assert_eq!(per_second("100/s"), Ok(100));
-        assert_eq!(per_second("7"), Ok(7));
-        assert!(per_second("0").is_err() && per_second("9/m").is_err());
+        let read = ["100/s", "7", "0", "9/m"].map(|text| per_second(text).ok());
+        assert_eq!(read, [Some(100), Some(7), None, None]);
     }
 }

@@ -201,10 +201,9 @@ mod tests {
 
     #[test]
     fn ages_are_lengths_of_time() {
-        let days = |days: u64| Ok(Duration::from_secs(days * 86_400));
-        assert_eq!(age("30d"), days(30));
-        assert_eq!(age("2w"), days(14));
-        assert_eq!(age("36h"), Ok(Duration::from_secs(36 * 3_600)));
+        for (text, hours) in [("30d", 30 * 24), ("2w", 14 * 24), ("36h", 36)] {
+            assert_eq!(age(text), Ok(Duration::from_secs(hours * 3_600)), "{text}");
+        }
         for wrong in ["", "30", "-3d", "1mo", "soon"] {
             assert!(age(wrong).is_err(), "{wrong:?}");
         }
