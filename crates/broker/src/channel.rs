@@ -152,8 +152,7 @@ mod tests {
 
     #[test]
     fn late_answers_wait_and_are_never_overtaken() {
-        let mut confirms = Confirms::default();
-        confirms.published = 3;
+        let mut confirms = Confirms { published: 3, ..Confirms::default() };
         assert_eq!(confirms.delay(Time(100)), Some(Time(100)));
         assert_eq!(answers(&mut confirms, 10), [(2, true, false)], "those before it go");
         confirms.published = 4;

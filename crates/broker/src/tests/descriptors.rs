@@ -3,8 +3,7 @@
 use std::net::TcpStream;
 use std::time::Duration;
 
-use super::harness::Seen;
-use super::peer::Connection;
+use super::peer::{Connection, Seen};
 use crate::{Broker, Config};
 use measure::Clock;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -43,7 +42,7 @@ fn newcomers_wait_while_no_descriptor_is_left_and_nothing_spins() {
         client.ask(&QueueDeclare { queue: "q", ..QueueDeclare::default() }, "QueueDeclareOk");
     }
     let mut last = Connection::open(address);
-    last.publish("q", "all is well again");
+    last.publish("q", b"all is well again");
     last.flush();
     last.ask(&QueueDeclare { queue: "q", ..QueueDeclare::default() }, "QueueDeclareOk");
 }

@@ -6,12 +6,21 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use measure::Clock;
-use wire::amqp091::{BasicPublish, ChannelOpen, Client, EncodeMethod, Properties};
-
-use super::harness::{Seen, guest, receive};
+use wire::Secret;
+use wire::amqp091::{BasicPublish, ChannelOpen, Client, ClientConfig, EncodeMethod, Event, Properties};
 
 /// How long anything may take before a test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Event that a client saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Open,
+    Method(String),
+    Delivery(Vec<u8>),
+    Closed(u16, String),
+    Other(String),
+}
 
 /// A client of user `guest`.
 pub(crate) struct Connection {
@@ -33,7 +42,10 @@ impl Connection {
     /// Begins the handshake on a socket.
     pub(crate) fn start(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
-        Self { stream, client: Client::new(guest(), Clock.now()), input: Vec::new(), seen: VecDeque::new() }
+        let config =
+            ClientConfig { user: "guest".to_owned(), password: Secret::new("guest"), ..ClientConfig::default() };
+        let client = Client::new(config, Clock.now());
+        Self { stream, client, input: Vec::new(), seen: VecDeque::new() }
     }
 
     /// The next thing the broker says.
@@ -47,16 +59,30 @@ impl Connection {
             let n = self.stream.read(&mut chunk).expect("bytes in time");
             assert_ne!(n, 0, "the broker closed the connection");
             self.input.extend_from_slice(&chunk[..n]);
-            receive(&mut self.client, Clock.now(), &mut self.input, &mut self.seen);
+            self.parse();
         }
     }
 
-    /// The body of the next delivery.
-    pub(crate) fn delivery(&mut self) -> String {
-        match self.next() {
-            Seen::Delivery { body, .. } => body,
-            other => panic!("a delivery expected, not {other:?}"),
+    fn parse(&mut self) {
+        let mut input = &self.input[..];
+        loop {
+            let mut rest = input;
+            let event = self.client.poll(Clock.now(), &mut rest).expect("AMQP");
+            let seen = event.map(|event| match event {
+                Event::Open { .. } => Seen::Open,
+                Event::Method { method, .. } => Seen::Method(format!("{method:?}")),
+                Event::Delivery { body, .. } => Seen::Delivery(body.to_vec()),
+                Event::Closed { closing } => Seen::Closed(closing.code, closing.text.to_owned()),
+                other => Seen::Other(format!("{other:?}")),
+            });
+            input = &input[input.len() - rest.len()..];
+            match seen {
+                Some(seen) => self.seen.push_back(seen),
+                None => break,
+            }
         }
+        let used = self.input.len() - input.len();
+        self.input.drain(..used);
     }
 
     /// Closes the connection twice in one piece, and hands the socket on.
@@ -68,6 +94,7 @@ impl Connection {
         self.stream
     }
 
+    /// Writes what is queued.
     pub(crate) fn flush(&mut self) {
         while !self.client.pending_output().is_empty() {
             let n = self.stream.write(self.client.pending_output()).expect("bytes are taken");
@@ -75,17 +102,21 @@ impl Connection {
         }
     }
 
+    fn send(&mut self, method: &impl EncodeMethod) {
+        self.client.send(1, method).expect("a method that can be sent");
+    }
+
     /// Sends a request whose answer begins with `answer`.
     pub(crate) fn ask(&mut self, method: &impl EncodeMethod, answer: &str) {
-        self.client.send(1, method).expect("a method that can be sent");
+        self.send(method);
         match self.next() {
             Seen::Method(m) if m.starts_with(answer) => {}
             other => panic!("{answer} expected, not {other:?}"),
         }
     }
 
-    pub(crate) fn publish(&mut self, queue: &str, body: &str) {
+    pub(crate) fn publish(&mut self, queue: &str, body: &[u8]) {
         let publish = BasicPublish { routing_key: queue, ..BasicPublish::default() };
-        self.client.send_content(1, &publish, Properties::NONE, body.as_bytes()).expect("a message");
+        self.client.send_content(1, &publish, Properties::NONE, body).expect("a message");
     }
 }

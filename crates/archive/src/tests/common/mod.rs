@@ -53,8 +53,8 @@ pub(crate) fn java_histograms(program: &str) -> Result<&'static str, String> {
     found.map(|_| jar).map_err(|_| format!("needs {program} (Debian package default-jdk-headless)"))
 }
 
-/// Bytes that Java's HistogramLogProcessor prints of a log, of one tag of it where there is a name: values as they are, each
-/// with its quantile and how many are up to there.
+/// Rows that Java's HistogramLogProcessor prints of a log, of one tag of it where there is a name: values as they are,
+/// each with its quantile and how many are up to there.
 pub(crate) fn processor_rows(jar: &str, log: &Path, tag: &str) -> Vec<Vec<f64>> {
     let mut command = testkit::java("java");
     command.args(["-cp", jar, "org.HdrHistogram.HistogramLogProcessor", "-csv", "-outputValueUnitRatio", "1"]);

@@ -12,7 +12,7 @@ fn within(server: &Server, ms: u64) -> ScrapePlan {
     ScrapePlan { timeout: Nanos::from_millis(ms), ..plan(server, &["a"]) }
 }
 
-/// What came of all scrapes of so many milliseconds, or of one each.
+/// Summaries of all scrapes of so many milliseconds, or of one each.
 fn summaries(plans: &[ScrapePlan], ms: Option<u64>, told: &mut Told) -> Vec<ScrapeSummary> {
     let control = load::Control::new();
     crate::scrape::scrape(plans, ms.map(Nanos::from_millis), &control, told).unwrap()

@@ -85,7 +85,7 @@ fn every_method_is_rabbitmqs_survives_the_round_trip_and_is_refused_when_it_is_c
         let name = layout.name;
         let info = layout.id.info().unwrap_or_else(|| panic!("no method {name}"));
         assert_eq!((info.name, info.kind), (name, layout.kind));
-        assert_eq!((layout.id.name(), layout.id.kind()), (name, Some(layout.kind)));
+        assert_eq!((layout.id.name(), layout.id.kind()), (name.to_owned(), Some(layout.kind)));
         let mut payload = Vec::new();
         for _ in 0..200 {
             payload = random_fields(&layout.types, &mut random);
