@@ -4,9 +4,9 @@ use crate::common;
 
 use std::time::Duration;
 
-use common::{eval, started};
+use common::{eval, loaded};
+use erlang::Node;
 use erlang::trace::{Trace, TraceEvent, TraceOptions};
-use erlang::{Helper, Node};
 
 /// A module whose function is called a hundred times a second, and a function that loads it anew.
 fn fresh(home: &std::path::Path, node: &Node) {
@@ -26,9 +26,8 @@ fn fresh(home: &std::path::Path, node: &Node) {
 fn a_module_that_is_loaded_anew_is_told() {
     const ANEW: &str = "persistent_term:put(again, spawn(fun Loop() -> timer:sleep(700), \
                         (persistent_term:get(load))(), Loop() end)), ok.";
-    let (home, _beam, node) = started();
+    let (home, _beam, node, helper) = loaded();
     fresh(home.path(), &node);
-    let helper = Helper::load(&node).expect("loaded");
     let options = common::calls_options("fresh", Duration::from_secs(2));
     let count = || common::count(&helper, &options, &|| false).expect("counted");
     let whole = count();
@@ -48,6 +47,4 @@ fn a_module_that_is_loaded_anew_is_told() {
     let others = events.iter().filter(|it| **it != anew).count();
     assert!(first + 5 < events.len() && last > 0, "{first} to {last} of {}", events.len());
     assert!(others > 5, "{others} of {}", events.len());
-    trace.close().expect("closed");
-    helper.close().expect("closed");
 }

@@ -5,7 +5,7 @@ use crate::common;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use common::{Beam, WORKERS, all_events, eval, follow, left_behind, started};
+use common::{Beam, WORKERS, all_events, eval, follow, left_behind, loaded, started};
 use erlang::calls::{CallsOptions, RootOptions};
 use erlang::term::{as_atom, as_int};
 use erlang::timing::{TimeOptions, time};
@@ -26,6 +26,8 @@ enum Deed {
     Time,
     Nothing,
 }
+
+const DEEDS: [Deed; 6] = [Deed::Trace, Deed::Calls, Deed::Follow, Deed::Follow, Deed::Time, Deed::Nothing];
 
 /// How it ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -110,13 +112,9 @@ fn client() {
     let mut word = || words.next().expect("name, port and deed");
     let name = word().parse().expect("a name");
     let options = common::options_at(name, word().parse().expect("a port"));
-    let deed = match word() {
-        "Trace" => Deed::Trace,
-        "Calls" => Deed::Calls,
-        "Follow" => Deed::Follow,
-        "Time" => Deed::Time,
-        _ => Deed::Nothing,
-    };
+    let deed = word();
+    let is_named = |it: &Deed| format!("{it:?}") == deed;
+    let deed = DEEDS.into_iter().find(is_named).expect("a deed");
     perform(&options, deed, |step| println!("client {step}")).expect("performed");
 }
 
@@ -138,7 +136,7 @@ fn through_proxy(beam: &Beam) -> (Proxy, ConnectOptions) {
 /// One client that ends in the middle of what it does; what is wrong afterwards.
 fn scene(beam: &Beam, seed: u64) -> Option<String> {
     let mut random = Random::new(seed);
-    let deed = random.of(&[Deed::Trace, Deed::Calls, Deed::Follow, Deed::Follow, Deed::Time, Deed::Nothing]);
+    let deed = random.of(&DEEDS);
     let end = random.of(&[End::Kill, End::Cut, End::HalfOpen, End::Drop]);
     let delay = Duration::from_millis(random.below(250));
     let witness = beam.connect();
@@ -160,19 +158,16 @@ fn scene(beam: &Beam, seed: u64) -> Option<String> {
             std::thread::scope(|scope| {
                 let client = scope.spawn(|| perform(&options, deed, |_| ()));
                 std::thread::sleep(delay);
-                // Before the cut: one that connects behind it would go on for ever.
-                match end {
-                    End::HalfOpen => {
-                        proxy.hold(true);
-                        // The other one's modules and processes stay.
-                        match other {
-                            None => held = left_behind(&witness),
-                            Some(_) => std::thread::sleep(LEASE * 2),
-                        }
-                        proxy.keep_away(true);
+                if end == End::HalfOpen {
+                    proxy.hold(true);
+                    // The other one's modules and processes stay.
+                    match other {
+                        None => held = left_behind(&witness),
+                        Some(_) => std::thread::sleep(LEASE * 2),
                     }
-                    _ => proxy.keep_away(true),
                 }
+                // Before the cut: one that connects behind it would go on for ever.
+                proxy.keep_away(true);
                 proxy.cut(Duration::ZERO);
                 while !client.is_finished() {
                     std::thread::sleep(Duration::from_millis(50));
@@ -231,16 +226,11 @@ fn a_lease_ends_what_is_cut_off_without_a_word() {
 #[test]
 fn calls_that_were_made_in_time_are_told_however_late_the_tracer_is() {
     const CALLS: u64 = 15_000;
-    let (_home, _beam, node) = started();
-    let helper = Helper::load(&node).expect("loaded");
+    let (_home, _beam, node, helper) = loaded();
     for argument_bytes in [0, 100] {
-        let options = TraceOptions {
-            functions: vec!["lists:flatlength/1".parse().expect("a pattern")],
-            returns: false,
-            argument_bytes,
-            budget: Budget { backlog: 1_000_000, ..Budget::lasting(Duration::from_millis(1_500)) },
-            ..trace_options()
-        };
+        let base = common::trace_options("lists:flatlength/1", Duration::from_millis(1_500));
+        let budget = Budget { backlog: 1_000_000, ..base.budget.clone() };
+        let options = TraceOptions { rate: 1_000_000, returns: false, argument_bytes, budget, ..base };
         let mut trace = Trace::start(&helper, &options).expect("a trace");
         let burst = format!(
             "spawn(fun () -> timer:sleep(1200), [lists:flatlength([1, 2]) || _ <- lists:seq(1, {CALLS})] end), ok."
@@ -255,15 +245,10 @@ fn calls_that_were_made_in_time_are_told_however_late_the_tracer_is() {
 
 #[test]
 fn what_can_never_match_is_refused_and_what_there_is_is_named() {
-    let (_home, _beam, node) = started();
-    let helper = Helper::load(&node).expect("loaded");
+    let (_home, _beam, node, helper) = loaded();
     let refused = |function: &str, arguments: Option<&str>| {
-        let options = TraceOptions {
-            functions: vec![function.parse().expect("a pattern")],
-            arguments: arguments.map(str::to_owned),
-            budget: Budget::lasting(Duration::from_millis(200)),
-            ..trace_options()
-        };
+        let base = common::trace_options(function, Duration::from_millis(200));
+        let options = TraceOptions { arguments: arguments.map(str::to_owned), ..base };
         let mut trace = Trace::start(&helper, &options).expect("asked");
         let next = trace.next(Duration::from_secs(10));
         next.err().map(|error| error.to_string())
@@ -289,13 +274,12 @@ fn what_can_never_match_is_refused_and_what_there_is_is_named() {
 
 #[test]
 fn another_trace_is_left_alone() {
-    let (_home, _beam, node) = started();
+    let (_home, _beam, node, helper) = loaded();
     eval(&node, WORKERS);
     if node.release() >= 27 {
         eprintln!("nodes of this release have trace sessions");
         return;
     }
-    let helper = Helper::load(&node).expect("loaded");
     let theirs = "T = spawn(fun Sink() -> receive _ -> Sink() end end), register(theirs, T), \
                   erlang:trace(hd([P || P <- processes(), P =/= T, {_, {erlang, apply, 2}} <- [process_info(P, \
                   initial_call)]]), true, [call, {tracer, T}]).";
@@ -306,13 +290,12 @@ fn another_trace_is_left_alone() {
     let flags = "length([P || P <- processes(), {flags, [call]} <- [erlang:trace_info(P, flags)]]).";
     assert_eq!(as_int(&eval(&node, flags)), Some(1), "theirs goes on");
 
-    let said = follow(&helper, &root_options(), |_| false).expect_err("refused");
-    assert!(said.to_string().contains("another trace runs"), "{said}");
+    let refused = follow(&helper, &root_options(), |_| false).expect_err("refused");
+    testkit::assert_has(refused.to_string(), ["another trace runs"]);
     // Calls are timed all the same, without a look at what they call.
     let timing = time(&helper, &time_options(), || false).expect("timed");
-    let refused = timing.refused.expect("refused").to_string();
     assert!(!timing.times.is_empty() && timing.path.is_none());
-    assert!(refused.contains("another trace runs"), "{refused}");
+    testkit::assert_has(timing.refused.expect("refused").to_string(), ["another trace runs"]);
     assert_eq!(as_int(&eval(&node, flags)), Some(1), "theirs goes on");
 
     // A pattern without a process counts, too.
@@ -333,7 +316,7 @@ fn another_trace_is_left_alone() {
     let said = counted.next(Duration::from_secs(10));
     testkit::assert_has(said.expect_err("refused").to_string(), ["1 function has"]);
     let refused = common::count(&helper, &calls_options(), &|| false).expect_err("refused");
-    assert!(refused.to_string().contains("another trace runs"), "{refused}");
+    testkit::assert_has(refused.to_string(), ["another trace runs"]);
     drop(counted);
     helper.close().expect("closed");
     let counter = eval(&node, "is_list(element(2, erlang:trace_info({lists, sort, 1}, call_time))).");
@@ -344,14 +327,11 @@ fn another_trace_is_left_alone() {
 
 #[test]
 fn a_trace_does_not_trace_itself() {
-    let (_home, _beam, node) = started();
+    let (_home, _beam, node, helper) = loaded();
     eval(&node, "spawn(fun F() -> lists:reverse([1, 2, 3]), timer:sleep(20), F() end).");
-    let helper = Helper::load(&node).expect("loaded");
-    let mut options = trace_options();
     // What the trace's own processes call again and again.
-    options.functions = ["lists:reverse/1", "queue", "maps", "lists"].map(|it| it.parse().unwrap()).into();
-    options.limit = 100;
-    options.rate = 100_000;
+    let functions = ["lists:reverse/1", "queue", "maps", "lists"].map(|it| it.parse().unwrap()).into();
+    let options = TraceOptions { functions, limit: 100, rate: 100_000, ..trace_options() };
     let mut trace = Trace::start(&helper, &options).expect("a trace");
     let name = |event: &TraceEvent| match event {
         TraceEvent::Call(call) => Some(format!("{} {}", call.role, call.name)),
@@ -361,8 +341,6 @@ fn a_trace_does_not_trace_itself() {
     assert!(names.len() > 30, "{names:?}");
     let ours = names.iter().filter(|name| name.contains("bellows")).count();
     assert_eq!(ours, 0, "{names:?}");
-    trace.close().expect("closed");
-    helper.close().expect("closed");
 }
 
 /// A node with `-erl_epmd_port` takes its own port for that of all nodes: whoever wants to answer us when we have gone

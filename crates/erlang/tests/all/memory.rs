@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use erlang::term::{Term, TermError, check, decode};
-use erlang::{ConnectOptions, Cookie, Mailbox, Node};
+use erlang::{ConnectOptions, Mailbox, Node};
 use hostile_node::Peer;
 use testkit::Random;
 
@@ -246,10 +246,8 @@ fn mailboxes_of_a_hostile_node_stay_within_their_memory() {
         thread::sleep(Duration::from_secs(60));
         Ok(())
     });
-    let name = "node@127.0.0.1".parse().expect("a name");
-    let mut options = ConnectOptions::new(name, Cookie::new("cookie").expect("a cookie"));
-    options.address = Some(("127.0.0.1".into(), port));
-    options.timeout = Duration::from_secs(60);
+    let address = Some(("127.0.0.1".into(), port));
+    let options = ConnectOptions { address, ..hostile_node::options(Duration::from_secs(60)) };
     let node = Node::connect(&options).expect("connected");
     let mailboxes = [node.mailbox(), node.mailbox(), node.mailbox()];
     let before = peak();

@@ -2,15 +2,20 @@
 
 use crate::common;
 
-use common::{eval, started};
-use erlang::Helper;
+use common::{eval, loaded};
 use erlang::term::{as_list, as_text, atom, int};
+use erlang::{Helper, Node};
 use testkit::Random;
+
+/// A value as the helper shows it.
+fn shown(node: &Node, value: &str) -> String {
+    let text = eval(node, &format!("{}:text_term({value}, 300).", Helper::module()));
+    as_text(&text).expect("a text")
+}
 
 #[test]
 fn values_are_cut() {
-    let (_home, _beam, node) = started();
-    let helper = Helper::load(&node).expect("loaded");
+    let (_home, _beam, node, _helper) = loaded();
     for huge in [
         "lists:seq(1, 1000000)",
         "binary:copy(<<\"x\">>, 10000000)",
@@ -19,17 +24,14 @@ fn values_are_cut() {
         "1 bsl 100000",
         "list_to_tuple(lists:seq(1, 100000))",
     ] {
-        let called = format!("{}:text_term({huge}, 300).", Helper::module());
-        let text = as_text(&eval(&node, &called)).expect("a text");
-        assert!(text.len() < 320, "{} bytes of {huge}", text.len());
+        let length = shown(&node, huge).len();
+        assert!(length < 320, "{length} bytes of {huge}");
     }
-    helper.close().expect("closed");
 }
 
 #[test]
 fn secrets_are_masked_in_arguments() {
-    let (_home, _beam, node) = started();
-    let helper = Helper::load(&node).expect("loaded");
+    let (_home, _beam, node, helper) = loaded();
     for (module, function, arguments) in [
         ("rabbit_auth_backend_internal", "-user_login_authentication/2-fun-1-", "[u, <<\"s3cret\">>]"),
         ("rabbit_auth_backend_internal", "update_user", "[u, <<\"s3cret\">>, []]"),
@@ -47,7 +49,6 @@ fn secrets_are_masked_in_arguments() {
         let all = texts.join(" ");
         assert!(all.contains("***") && !all.contains("s3cret"), "{function}: {all}");
     }
-    helper.close().expect("closed");
 }
 
 /// Terms that hold a secret, and as what they are shown.
@@ -145,14 +146,10 @@ const SHAPES: [(&str, &str); 60] = [
 
 #[test]
 fn secrets_are_masked_in_every_shape_that_was_seen() {
-    let (_home, _beam, node) = started();
-    let helper = Helper::load(&node).expect("loaded");
+    let (_home, _beam, node, _helper) = loaded();
     for (value, expected) in SHAPES {
-        let called = format!("{}:text_term({value}, 300).", Helper::module());
-        let text = as_text(&eval(&node, &called));
-        assert_eq!(text.as_deref(), Some(expected), "{value}");
+        assert_eq!(shown(&node, value), expected, "{value}");
     }
-    helper.close().expect("closed");
 }
 
 /// Text of these characters, up to so many.
@@ -223,8 +220,7 @@ fn term(random: &mut Random) -> String {
 /// The secret is upper case, so that no name has its letters; as numbers it begins with those of `S3`.
 #[test]
 fn secrets_are_masked_in_random_shapes() {
-    let (_home, _beam, node) = started();
-    let helper = Helper::load(&node).expect("loaded");
+    let (_home, _beam, node, _helper) = loaded();
     let mut random = Random::new(0x5eed);
     for _ in 0..600 {
         let value = match random.below(4) {
@@ -232,10 +228,8 @@ fn secrets_are_masked_in_random_shapes() {
             1 => format!("[<<\"{}\">>]", line(&mut random)),
             _ => term(&mut random),
         };
-        let called = format!("{}:text_term({value}, 300).", Helper::module());
-        let text = as_text(&eval(&node, &called)).expect("a text");
+        let text = shown(&node, &value);
         let is_shown = text.contains("S3CRET") || text.contains("83,51") || text.contains("67,82,69");
         assert!(!is_shown, "{value}: {text}");
     }
-    helper.close().expect("closed");
 }

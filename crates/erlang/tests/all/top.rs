@@ -4,8 +4,7 @@ use crate::common;
 
 use std::time::Duration;
 
-use common::{eval, started};
-use erlang::Helper;
+use common::{eval, loaded};
 use erlang::top::{TopRequest, TopSort, top};
 
 /// A client that calls itself "shop", with a channel and its writer, for which more messages wait than for its
@@ -35,14 +34,12 @@ const SCENE: &str = r#"
 
 #[test]
 fn names_do_not_depend_on_the_rows_that_are_shown_and_among_equals_work_decides() {
-    let (_home, _beam, node) = started();
+    let (_home, _beam, node, helper) = loaded();
     eval(&node, SCENE);
-    let helper = Helper::load(&node).expect("the helper");
     let request = TopRequest { window: Duration::from_millis(300), sort: TopSort::Messages, limit: 4, flow: false };
     let window = top(&helper, &request, &|| false).expect("a window");
     let rows: Vec<_> = window.processes.iter().map(|it| (it.role.as_str(), it.name.as_str())).collect();
     let client = "127.0.0.1:45678 -> 127.0.0.1:5672 - shop (1)";
     let expected = [("channel", client), ("writer", client), ("busy", "x"), ("calm", "x")];
     assert_eq!(rows, expected);
-    helper.close().expect("a clean node");
 }

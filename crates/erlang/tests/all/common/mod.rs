@@ -1,7 +1,5 @@
 //! An Erlang node of our own, on loopback, with its own EPMD-free port.
 
-#![allow(dead_code, reason = "every test file uses a part of it")]
-
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
@@ -135,6 +133,13 @@ pub(crate) fn started() -> (TempDir, Beam, Node) {
     (home, beam, node)
 }
 
+/// As [`started`], with the helper.
+pub(crate) fn loaded() -> (TempDir, Beam, Node, Helper) {
+    let (home, beam, node) = started();
+    let helper = Helper::load(&node).expect("loaded");
+    (home, beam, node, helper)
+}
+
 /// Counts the times of these functions, in one block.
 pub(crate) fn calls_options(functions: &str, duration: Duration) -> CallsOptions {
     CallsOptions {
@@ -204,7 +209,6 @@ pub(crate) fn load(home: &Path, node: &Node, module: &str, source: &str) {
 }
 
 /// Evaluates Erlang on the node.
-#[allow(dead_code, reason = "not every test program asks for it")]
 pub(crate) fn eval(node: &Node, source: &str) -> Term {
     let part = |term: &Term| as_tuple(term).expect("a tuple")[1].clone();
     let scanned = node.call("erl_scan", "string", vec![charlist(source)]);
