@@ -229,7 +229,7 @@ fn calls_that_were_made_in_time_are_told_however_late_the_tracer_is() {
     let (_home, _beam, node, helper) = loaded();
     for argument_bytes in [0, 100] {
         let base = common::trace_options("lists:flatlength/1", Duration::from_millis(1_500));
-        let budget = Budget { backlog: 1_000_000, ..base.budget.clone() };
+        let budget = Budget { backlog: 1_000_000, ..base.budget };
         let options = TraceOptions { rate: 1_000_000, returns: false, argument_bytes, budget, ..base };
         let mut trace = Trace::start(&helper, &options).expect("a trace");
         let burst = format!(

@@ -115,11 +115,11 @@ fn budgets_end_traces_and_say_which_limit_tripped() {
         other => panic!("{other:?}"),
     };
     // Two processes that do nothing else are faster than the tracer: only the rate may end this.
-    let large = Budget { backlog: 1_000_000, ..usual.budget.clone() };
-    let unlimited = Budget { tracer_bytes: 1 << 32, node_bytes: 1 << 32, run_queue: 1000, ..large.clone() };
+    let large = Budget { backlog: 1_000_000, ..usual.budget };
+    let unlimited = Budget { tracer_bytes: 1 << 32, node_bytes: 1 << 32, run_queue: 1000, ..large };
     assert_eq!(tripped(&TraceOptions { rate: 50, budget: unlimited, ..usual.clone() }), "rate");
     let with = |budget| TraceOptions { budget, ..usual.clone() };
-    assert_eq!(tripped(&with(Budget { backlog: 50, ..usual.budget.clone() })), "backlog");
+    assert_eq!(tripped(&with(Budget { backlog: 50, ..usual.budget })), "backlog");
     assert_eq!(tripped(&with(Budget { tracer_bytes: 1000, ..large })), "tracer_memory");
 
     // A loop that goes on in tail calls never returns: no more than some of its calls are left on its stack.

@@ -325,12 +325,6 @@ fn what_is_called_too_often_is_counted_once_and_left_out_from_the_start() {
         assert_eq!(own["shop:count/1"].calls, path.calls.len() as u64);
         assert!(!own.contains_key("shop:count/2"), "{own:?}");
     }
-    // What the node can follow is followed where it is named.
-    let (_other_home, _other, node, helper_of_other) = shop();
-    counting(&node, 1, 3_000);
-    let few = follow(&helper_of_other, &options, |_| false).expect("followed");
-    assert_eq!(few.left_out, Vec::<String>::new());
-    assert_eq!(few.tree.own()["shop:count/2"].calls, 3_001 * few.calls.len() as u64);
 }
 
 #[test]

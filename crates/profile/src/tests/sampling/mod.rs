@@ -287,10 +287,6 @@ fn what_cannot_be_profiled_is_refused_with_the_reason() {
         let error = refusal(2, FREQUENCY);
         assert!(matches!(error, Error::KernelThread { .. }), "{error}");
     }
-}
-
-#[test]
-fn a_frequency_beyond_the_kernels_limit_names_the_limit() {
     testkit::skip_for!(refused());
     let error = refusal(std::process::id(), u32::MAX);
     assert!(error.to_string().contains("kernel.perf_event_max_sample_rate is"), "{error}");
