@@ -51,105 +51,16 @@ fn secrets_are_masked_in_arguments() {
     }
 }
 
-/// Terms that hold a secret, and as what they are shown.
-const SHAPES: [(&str, &str); 60] = [
-    ("[{user, <<\"guest\">>}, {password, <<\"s3cret\">>}]", "[{user,<<\"guest\">>},{password,***}]"),
-    ("#{<<\"access_token\">> => <<\"s3cret\">>}", "#{<<\"access_token\">> => ***}"),
-    ("{<<\"Authorization\">>, <<\"s3cret\">>}", "{<<\"Authorization\">>,***}"),
-    ("{internal_user, <<\"u\">>, <<\"s3cret\">>, [], m, []}", "{internal_user,<<\"u\">>,***,[],***,[]}"),
-    ("<<\"amqp://u:s3cret@host/\">>", "<<\"amqp://u:***@host/\">>"),
-    (
-        "{'connection.start_ok', [], <<\"PLAIN\">>, <<0,\"u\",0,\"s3cret\">>, <<\"en\">>}",
-        "{'connection.start_ok',[],<<\"PLAIN\">>,***,<<\"en\">>}",
-    ),
-    ("[a | b]", "[a|b]"),
-    ("{\"text\", \"\", [7, 300], 1.5}", "{\"text\",[],[7,300],1.5}"),
-    // A text as a list, with an address, two of them, and one whose end is cut off.
-    ("\"amqp://u:s3cret@host\"", "\"amqp://u:***@host\""),
-    ("<<\"amqp://u:s3cret@a,amqp://u:s3@cret@b\">>", "<<\"amqp://u:***@a,amqp://u:***@b\">>"),
-    ("<<\"http://host:15672/api\">>", "<<\"http://host:15672/api\">>"),
-    ("[$a, 228 | \"//u: amqp://u:s3cret@h\"]", "[***]"),
-    // What HTTP and JSON write.
-    ("<<\"GET / HTTP/1.1\\r\\nAuthorization: Basic czNjcmV0\">>", "<<\"GET / HTTP/1.1\\r\\nAuthorization: ***\">>"),
-    (
-        "<<\"{\\\"password\\\": \\\"s3 cret\\\", \\\"tags\\\": 1}\">>",
-        "<<\"{\\\"password\\\": ***, \\\"tags\\\": 1}\">>",
-    ),
-    ("{basic, <<\"u\">>, <<\"s3cret\">>}", "{basic,<<\"u\">>,***}"),
-    // SASL's PLAIN, alone and in a frame.
-    ("<<0, \"u\", 0, \"s3cret\">>", "<<***>> (9 bytes)"),
-    ("<<5, \"PLAIN\", 0, 0, 0, 9, 0, \"u\", 0, \"s3cret\">>", "<<***>> (19 bytes)"),
-    ("<<1, 0, 2>>", "<<1,0,2>>"),
-    // Names of secrets before them.
-    ("[a, password, \"s3cret\", b]", "[a,password,***,b]"),
-    ("{set, <<\"token\">>, s3cret}", "{set,<<\"token\">>,***}"),
-    (r#"<<"run --password s3cret --port 5">>"#, r#"<<"run --password *** --port 5">>"#),
-    (r#"<<"run --password 's3cret s3cret' -p x">>"#, r#"<<"run --password *** -p x">>"#),
-    (r#""erl -setcookie s3cret -noshell""#, r#""erl -setcookie *** -noshell""#),
-    (r#"["run", "--api-key", "s3cret", "x"]"#, r#"["run","--api-key",***,"x"]"#),
-    (
-        r#"<<"-----BEGIN RSA PRIVATE KEY-----\ns3cret\ns3cret\n-----END RSA PRIVATE KEY-----\nx">>"#,
-        r#"<<"-----BEGIN RSA PRIVATE KEY***\nx">>"#,
-    ),
-    (
-        r#"[<<"-----BEGIN PRIVATE KEY-----">>, <<"s3cret">>, <<"s3cret">>]"#,
-        r#"[<<"-----BEGIN PRIVATE KEY***">>,***,***]"#,
-    ),
-    (r#"<<"-----BEGIN CERTIFICATE-----\nMII">>"#, r#"<<"-----BEGIN CERTIFICATE-----\nMII">>"#),
-    (r#"<<"Authorization: Token s3cret">>"#, r#"<<"Authorization: ***">>"#),
-    (r#"<<"Authorization: ApiKey s3cret\r\nHost: h">>"#, r#"<<"Authorization: ***\r\nHost: h">>"#),
-    (r#"<<"Cookie: a=1; sid=s3cret; x=2">>"#, r#"<<"Cookie: ***">>"#),
-    (r#""x-api-key: s3cret""#, r#""x-api-key: ***""#),
-    (r#"<<"password:\ts3cret">>"#, r#"<<"password:\t***">>"#),
-    (r#""password=a;s3cret""#, r#""password=***""#),
-    (r#""password=a,s3cret""#, r#""password=***""#),
-    (r#""password=a b s3cret""#, r#""password=***""#),
-    (r#""password=)s3cret""#, r#""password=***""#),
-    (r#"<<"password='a' 's3cret'">>"#, r#"<<"password=***">>"#),
-    (r#"<<"default_pass = s3cret">>"#, r#"<<"default_pass = ***">>"#),
-    // JSON, and JSON in it.
-    (r#"<<"{\"password\":[\"s3cret\"]}">>"#, r#"<<"{\"password\":***">>"#),
-    (r#"<<"{\"password\":{\"v\":\"s3cret\"}}">>"#, r#"<<"{\"password\":***">>"#),
-    (
-        r#"<<"{\"a\":\"{\\\"password\\\":\\\"s3cret\\\",\\\"b\\\":1}\"}">>"#,
-        r#"<<"{\"a\":\"{\\\"password\\\":***,\\\"b\\\":1}\"}">>"#,
-    ),
-    // Erlang's terms as text.
-    (r#"<<"{<<\"password\">>,<<\"s3cret\">>}">>"#, r#"<<"{<<\"password\">>,***">>"#),
-    (r##"<<"#{password => s3cret}">>"##, r##"<<"#{password => ***">>"##),
-    // Improper lists, and texts that are written in parts.
-    (r#"[password | <<"s3cret">>]"#, "[password|***]"),
-    (r#"[password | "s3cret"]"#, "[password,***,...]"),
-    (r#"[<<"password=">> | <<"s3cret">>]"#, r#"[<<"password=">>|***]"#),
-    (r#"[<<"password">>, <<"=">>, "s3cret", b]"#, r#"[<<"password">>,***,***,b]"#),
-    (r#""password=" ++ [<<"s3cret">>]"#, "[***]"),
-    // Kinds between names and values.
-    (r#"{set, password, longstr, <<"s3cret">>, b}"#, "{set,password,***,***,b}"),
-    (r#"[password, binary, <<"s3cret">>, b]"#, "[password,***,***,b]"),
-    // Long keys, and keys that are paths.
-    (
-        r#"#{<<"a123456789b123456789c123456789d123456789e123456789f123456789password">> => <<"s3cret">>}"#,
-        r#"#{<<"a123456789b123456789c123456789d123456789e123456789f123456789password">> => ***}"#,
-    ),
-    (r#"[{["ssl", "password"], "s3cret"}]"#, r#"[{["ssl","password"],***}]"#),
-    // Stacks have the number of arguments.
-    (r#"{'EXIT', {badarg, [{mod, login, [<<"u">>, <<"s3cret">>], []}]}}"#, "{'EXIT',{badarg,[{mod,login,2,[]}]}}"),
-    (r#"[{mod, login, [<<"s3cret">>], [{file, "m.erl"}, {line, 4}]}]"#, r#"[{mod,login,1,[{file,"m.erl"},{line,4}]}]"#),
-    (r#"{rabbit_auth_backend_ldap, login, [u, <<"s3cret">>]}"#, "{rabbit_auth_backend_ldap,login,***}"),
-    // What is none.
-    ("{gen_server, call, [a, b]}", "{gen_server,call,[a,b]}"),
-    (r#"{queue, declare, [a, b], [<<"c">>]}"#, r#"{queue,declare,[a,b],[<<"c">>]}"#),
-    (r#"{compass, <<"bypass: x">>}"#, r#"{compass,<<"bypass: x">>}"#),
-    (r#"[{resource, <<"/">>, queue, <<"q">>}]"#, r#"[{resource,<<"/">>,queue,<<"q">>}]"#),
-    ("[{a, 1}, passwordless]", "[{a,1},passwordless]"),
-];
-
 #[test]
 fn secrets_are_masked_in_every_shape_that_was_seen() {
     let (_home, _beam, node, _helper) = loaded();
-    for (value, expected) in SHAPES {
+    let shapes = include_str!("../data/secrets.txt").lines().filter_map(|line| line.split_once(" ⇒ "));
+    let mut count = 0;
+    for (value, expected) in shapes {
         assert_eq!(shown(&node, value), expected, "{value}");
+        count += 1;
     }
+    assert_eq!(count, 60);
 }
 
 /// Text of these characters, up to so many.

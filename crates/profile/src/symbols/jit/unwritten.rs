@@ -138,27 +138,14 @@ mod tests {
         }
     }
 
-    /// Compiles a module `late` with one function, whose name is in the variable `F`.
-    const COMPILE: &str = "{ok, _, B} = compile:forms([{attribute, 1, module, late}, {attribute, 1, export, [{F, 0}]}, \
-        {function, 1, F, 0, [{clause, 1, [], [], [{atom, 1, ok}]}]}])";
-
     /// Loads a module `late` with one function, and lets the code before it go.
     fn load(node: &mut Node, function: &str) {
         let loaded = node.eval(&format!(
-            "begin F = {function}, {COMPILE}, code:purge(late), {{module, M}} = code:load_binary(late, [], B), M end."
+            "begin F = {function}, {{ok, _, B}} = compile:forms([{{attribute, 1, module, late}}, \
+             {{attribute, 1, export, [{{F, 0}}]}}, {{function, 1, F, 0, [{{clause, 1, [], [], [{{atom, 1, ok}}]}}]}}]), \
+             code:purge(late), {{module, M}} = code:load_binary(late, [], B), M end."
         ));
         assert_eq!(loaded, "late");
-    }
-
-    /// Has the node do that over and over, with ten names of the same length, until it is told to stop.
-    fn load_all_the_time(node: &mut Node) {
-        let registered = node.eval(&format!(
-            "begin Compile = fun(N) -> F = list_to_atom(\"loaded_\" ++ integer_to_list(N)), {COMPILE}, B end, \
-             Load = fun G([B | T]) -> code:purge(late), {{module, late}} = code:load_binary(late, [], B), \
-             receive {{stop, From}} -> From ! stopped after 0 -> G(T ++ [B]) end end, \
-             All = lists:map(Compile, lists:seq(10, 19)), register(loader, spawn(fun() -> Load(All) end)) end."
-        ));
-        assert_eq!(registered, "true");
     }
 
     /// Asserts that memory and map agree on each address of the map; returns it.
@@ -270,38 +257,6 @@ mod tests {
             found += u32::from(wanted.1 > 0);
         }
         assert!(found >= 10, "{found} lines: {callers}");
-    }
-
-    /// The emulator changes its list while it is read.
-    #[test]
-    fn names_are_right_after_modules_have_come_and_gone_all_the_time() {
-        let (mut node, mut unwritten) = testkit::or_skip!(started());
-        let mut table = JitTable::default();
-        load_all_the_time(&mut node);
-        let begin = Clock.now();
-        let mut changes = 0;
-        while Clock.now().since(begin) < Nanos::SECOND {
-            changes += u32::from(look(&mut unwritten, &mut table));
-        }
-        let stopped = "begin loader ! {stop, self()}, receive stopped -> ok end end.";
-        assert_eq!(node.eval(stopped), "ok");
-        look(&mut unwritten, &mut table);
-        assert!(changes > 2, "{changes} looks found anything");
-        let text = std::fs::read_to_string(node.map()).unwrap();
-        let (mut others, mut last) = (JitTable::default(), None);
-        for line in text.lines() {
-            others.add_line(line);
-            last = line.contains(" $late:loaded_").then_some(line).or(last);
-        }
-        let (last, (start, _)) = last.map(|line| (line, range(line))).unwrap();
-        let (_, name) = last.rsplit_once(' ').unwrap();
-        assert_eq!(table.find(start), Some(name));
-        // The map keeps what has gone: of `late` more than anybody has seen in the list.
-        let starts = text.lines().map(|line| range(line).0);
-        for start in starts {
-            let name = others.find(start).filter(|it| !it.starts_with("$late:"));
-            assert!(name.is_none() || table.find(start) == name, "{name:?}");
-        }
     }
 
     #[test]

@@ -1,12 +1,11 @@
 //! Allocations: calls and bytes of each function are known by what the child was told to do.
 
-use measure::Clock;
-use stacks::Profile;
-
 use crate::tests::sampling::child::Process;
 use crate::tests::sampling::child::memory::ALLOCATE;
 use crate::tests::sampling::events::{weight_of, while_doing};
 use crate::tests::sampling::refused;
+use measure::Clock;
+use stacks::Profile;
 
 /// How often the child allocates by each function.
 const TIMES: u64 = 30_000;

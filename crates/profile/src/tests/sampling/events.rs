@@ -3,12 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::tests::sampling::child::{BLOCK, Process};
+use crate::tests::sampling::{attach_with, burn, refused, sample_while};
 use crate::{Error, Event, Options, Outcome, Sampler};
 use measure::{Clock, Nanos};
 use stacks::Profile;
-
-use crate::tests::sampling::child::{BLOCK, Process};
-use crate::tests::sampling::{attach_with, burn, refused, sample_while};
 
 pub(crate) fn attach(pid: u32, event: &str, path: &Path) -> Result<Sampler, Error> {
     attach_with(pid, path, &Options { event: Event::named(event).unwrap(), ..Options::default() })

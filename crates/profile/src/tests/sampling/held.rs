@@ -5,13 +5,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::Outcome;
-use measure::{Clock, Nanos};
-use stacks::{Profile, ProfileHeader, StacksWriter};
-
 use crate::tests::sampling::allocations::assert_sampled;
 use crate::tests::sampling::child::Process;
 use crate::tests::sampling::events::{attach, needs_tracepoints, weight_of, while_doing};
 use crate::tests::sampling::{compiled, refused};
+use measure::{Clock, Nanos};
+use stacks::{Profile, ProfileHeader, StacksWriter};
 
 /// `holds.c`, waiting for what it is told.
 fn holds() -> (Process, tempfile::TempDir) {

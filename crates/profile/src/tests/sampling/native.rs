@@ -8,12 +8,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::Stacks;
-use stacks::{FrameKind, Profile, Unwinding};
-use testkit::ChildGuard;
-
 use crate::tests::sampling::child::Process;
 use crate::tests::sampling::erlang::cannot_copy;
 use crate::tests::sampling::{assert_three_to_one, compiled, profile_by, profile_for, refused, share};
+use stacks::{FrameKind, Profile, Unwinding};
+use testkit::ChildGuard;
 
 /// A program of this folder without frame pointers, sampled so long in this way.
 fn profile_of(source: &str, cpu: Duration, stacks: Stacks) -> Profile {

@@ -5,10 +5,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::Stacks;
-use stacks::Profile;
-
 use crate::tests::sampling::child::Process;
 use crate::tests::sampling::{FREQUENCY, profile_by, refused};
+use stacks::Profile;
 
 /// Samples in all, and per function those at the leaf and those anywhere in the stack.
 #[derive(Default)]
