@@ -17,7 +17,6 @@ use testkit::{Proxy, Random};
 const CLIENT: &str = "BELLOWS_CLEAN_CLIENT";
 /// A node hears nothing for this long before it gives us up.
 const LEASE: Duration = Duration::from_millis(600);
-/// A client's operation on the node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Deed {
     Trace,
@@ -29,7 +28,6 @@ enum Deed {
 
 const DEEDS: [Deed; 6] = [Deed::Trace, Deed::Calls, Deed::Follow, Deed::Follow, Deed::Time, Deed::Nothing];
 
-/// How it ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
     Kill,
@@ -126,7 +124,6 @@ fn kill(beam: &Beam, deed: Deed, delay: Duration, when_loaded: bool) {
     common::kill(client);
 }
 
-/// A proxy before a node, and options for the way through it.
 fn through_proxy(beam: &Beam) -> (Proxy, ConnectOptions) {
     let proxy = Proxy::new(SocketAddr::from(([127, 0, 0, 1], beam.port))).expect("a proxy");
     let options = common::options_at(beam.name.clone(), proxy.address().port());

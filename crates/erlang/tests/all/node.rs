@@ -93,7 +93,6 @@ fn a_node_is_asked_and_learns_nothing_but_a_hidden_name() {
     a_lost_node_is_noticed(&node, &mut beam);
 }
 
-/// Evaluates an expression there.
 fn eval(node: &Node, expression: &str) -> Term {
     let value = node.evaluate(Duration::from_secs(20), expression);
     value.expect("a value")

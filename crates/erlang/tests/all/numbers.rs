@@ -26,7 +26,6 @@ const BEGUN: &str = "fun Wait() -> case erlang:trace_info({dict, store, 3}, call
 /// Calls and microseconds of functions.
 type Counts = BTreeMap<String, (u64, f64)>;
 
-/// Counts by `eprof`.
 fn by_eprof(node: &Node, file: &str) -> Counts {
     let source = format!(
         "{WORK} eprof:start(), {{ok, _}} = eprof:profile([], dict, from_list, [L], {{dict, '_', '_'}}), \
@@ -43,7 +42,6 @@ fn by_eprof(node: &Node, file: &str) -> Counts {
     text.lines().filter_map(row).collect()
 }
 
-/// Our counts.
 fn by_us(node: &Node, helper: &Helper) -> Counts {
     let options = common::calls_options("dict", Duration::from_secs(2));
     let calls = thread::scope(|scope| {

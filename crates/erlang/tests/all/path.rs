@@ -13,7 +13,6 @@ use tempfile::TempDir;
 
 const SHOP: &str = include_str!("../data/shop.erl");
 
-/// A node on which the shop has opened.
 fn shop() -> (TempDir, Beam, Node, Helper) {
     let (home, beam, node, helper) = common::loaded();
     common::load(home.path(), &node, "shop", SHOP);

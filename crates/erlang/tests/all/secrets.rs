@@ -63,7 +63,6 @@ fn secrets_are_masked_in_every_shape_that_was_seen() {
     assert_eq!(count, 60);
 }
 
-/// Text of these characters, up to so many.
 fn text(random: &mut Random, characters: &[&str], most: u64) -> String {
     (0..random.below(most + 1)).map(|_| random.of(characters)).collect()
 }

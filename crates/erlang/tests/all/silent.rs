@@ -10,7 +10,7 @@ use erlang::alloc::microstates;
 use erlang::calls::{CallsOptions, RootOptions};
 use erlang::timing::{TimeOptions, time};
 use erlang::top::{TopRequest, TopSort, top};
-use erlang::trace::{Trace, TraceOptions};
+use erlang::trace::Trace;
 use erlang::{Budget, ConnectOptions, Error, Helper, Node};
 
 /// A silent node is told after this time.
@@ -24,49 +24,32 @@ const DELAY: Duration = Duration::from_millis(700);
 
 /// Operations on the node for a window.
 const DEEDS: [(&str, fn(&Helper) -> Result<(), Error>); 6] = [
-    ("top", |helper| top(helper, &top_request(), &|| false).map(drop)),
+    ("top", |helper| {
+        let request = TopRequest { window: WINDOW, sort: TopSort::Reductions, limit: 10, flow: false };
+        top(helper, &request, &|| false).map(drop)
+    }),
     ("microstates", |helper| microstates(helper, WINDOW, &|| false).map(drop)),
-    ("calls", |helper| common::count(helper, &calls_options(), &|| false).map(drop)),
-    ("follow", |helper| follow(helper, &root_options(), |_| false).map(drop)),
-    ("time", |helper| time(helper, &time_options(), || false).map(drop)),
+    ("calls", |helper| {
+        let budget = Budget::lasting(WINDOW * 3);
+        let options = CallsOptions { blocks: 100, bursts: 3, budget, ..common::calls_options("lists", WINDOW) };
+        common::count(helper, &options, &|| false).map(drop)
+    }),
+    ("follow", |helper| {
+        let options = RootOptions { duration: WINDOW, ..clean::root_options() };
+        follow(helper, &options, |_| false).map(drop)
+    }),
+    ("time", |helper| {
+        let options = TimeOptions { times: 1_000_000, duration: WINDOW, ..clean::time_options() };
+        time(helper, &options, || false).map(drop)
+    }),
     ("trace", |helper| {
-        let mut trace = Trace::start(helper, &trace_options())?;
+        let mut trace = Trace::start(helper, &common::trace_options("lists:last/1", WINDOW))?;
         while trace.ended().is_none() {
             trace.next(Duration::from_millis(250))?;
         }
         trace.close()
     }),
 ];
-
-fn top_request() -> TopRequest {
-    TopRequest { window: WINDOW, sort: TopSort::Reductions, limit: 10, flow: false }
-}
-
-fn calls_options() -> CallsOptions {
-    let budget = Budget::lasting(WINDOW * 3);
-    CallsOptions { blocks: 100, bursts: 3, budget, ..common::calls_options("lists", WINDOW) }
-}
-
-fn root_options() -> RootOptions {
-    let budget = Budget::lasting(WINDOW);
-    RootOptions { duration: WINDOW, limit: 1_000_000, rate: 1_000_000, budget, ..clean::root_options() }
-}
-
-fn time_options() -> TimeOptions {
-    TimeOptions {
-        call: "timer:sleep(10)".to_owned(),
-        times: 1_000_000,
-        duration: WINDOW,
-        traced: 0,
-        functions: Vec::new(),
-        budget: Budget::lasting(WINDOW * 3),
-        ..clean::time_options()
-    }
-}
-
-fn trace_options() -> TraceOptions {
-    TraceOptions { limit: 10, rate: 1_000, ..common::trace_options("lists:last/1", WINDOW) }
-}
 
 fn started() -> (tempfile::TempDir, Beam) {
     let (home, beam, node) = common::started();

@@ -9,7 +9,6 @@ use common::Beam;
 use erlang::{ConnectOptions, Error, Identity, Node, TlsOptions};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair};
 
-/// Writes an authority, and certificates of it for the node and for us.
 fn certificates(folder: &Path) {
     let key = || KeyPair::generate().expect("a key");
     let mut params = CertificateParams::new(Vec::<String>::new()).expect("parameters");

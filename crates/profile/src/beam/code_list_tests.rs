@@ -58,7 +58,6 @@ fn module(address: u64, name: &str) -> Vec<u8> {
     record(address, 0x100, &[Written { start, end, name, lines }])
 }
 
-/// New functions, by address and first name.
 fn read_on(list: &mut CodeList, memory: &impl Memory) -> Option<Vec<(u64, String)>> {
     let mut found = Vec::new();
     let mut take = |it: &CompiledModule<'_>| {

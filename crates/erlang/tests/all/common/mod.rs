@@ -13,7 +13,6 @@ use erlang::trace::{Trace, TraceEvent, TraceOptions};
 use erlang::{Budget, ConnectOptions, Cookie, Error, Helper, Node, NodeName, ProcessFilter};
 use tempfile::TempDir;
 
-/// The secret of all nodes of these tests.
 pub(crate) const COOKIE: &str = "cookie-of-the-tests";
 
 /// Longest until the node is clean again, on a busy machine.
@@ -24,7 +23,6 @@ pub(crate) const WORKERS: &str = "Workers = [spawn(fun Loop() -> lists:sort([3, 
      persistent_term:put(workers, Workers).";
 static NODES: AtomicU32 = AtomicU32::new(0);
 
-/// A node, which ends when it is dropped.
 pub(crate) struct Beam {
     child: Child,
     /// Stays open: a node that cannot print any more ends.
@@ -34,12 +32,10 @@ pub(crate) struct Beam {
 }
 
 impl Beam {
-    /// A node without EPMD.
     pub(crate) fn start(home: &Path) -> Self {
         Self::start_with(home, &[])
     }
 
-    /// With further arguments.
     pub(crate) fn start_with(home: &Path, more: &[&str]) -> Self {
         // Somebody else may take the port in between; the node fails then, and says so.
         let port = {
@@ -78,7 +74,6 @@ impl Beam {
         Node::connect(&self.options()).expect("connected")
     }
 
-    /// Sends its process a signal by name, such as `STOP`.
     pub(crate) fn signal(&self, name: &str) {
         testkit::signal(self.child.id(), name);
     }
@@ -95,7 +90,6 @@ impl Drop for Beam {
     }
 }
 
-/// Options for a node at a port of this machine.
 pub(crate) fn options_at(name: NodeName, port: u16) -> ConnectOptions {
     let mut options = ConnectOptions::new(name, Cookie::new(COOKIE).expect("a cookie"));
     options.address = Some(("127.0.0.1".into(), port));
@@ -167,7 +161,6 @@ pub(crate) fn trace_options(functions: &str, time: Duration) -> TraceOptions {
     }
 }
 
-/// Counts to the end.
 pub(crate) fn count(helper: &Helper, options: &CallsOptions, stop: &dyn Fn() -> bool) -> Result<Calls, Error> {
     let counting = Counting::begin(helper, options)?;
     let calls = counting.wait(stop)?;
@@ -175,7 +168,6 @@ pub(crate) fn count(helper: &Helper, options: &CallsOptions, stop: &dyn Fn() -> 
     Ok(calls)
 }
 
-/// Follows calls to the end.
 pub(crate) fn follow(
     helper: &Helper,
     options: &RootOptions,
@@ -187,7 +179,6 @@ pub(crate) fn follow(
     path
 }
 
-/// All events of a trace, to its end.
 pub(crate) fn all_events(trace: &mut Trace<'_>) -> Vec<TraceEvent> {
     let mut events = Vec::new();
     while trace.ended().is_none() {
@@ -196,7 +187,6 @@ pub(crate) fn all_events(trace: &mut Trace<'_>) -> Vec<TraceEvent> {
     events
 }
 
-/// Compiles a module on the node, and loads it.
 pub(crate) fn load(home: &Path, node: &Node, module: &str, source: &str) {
     let file = home.join(format!("{module}.erl"));
     std::fs::write(&file, source).expect("a source");
@@ -208,7 +198,6 @@ pub(crate) fn load(home: &Path, node: &Node, module: &str, source: &str) {
     eval(node, &load);
 }
 
-/// Evaluates Erlang on the node.
 pub(crate) fn eval(node: &Node, source: &str) -> Term {
     let part = |term: &Term| as_tuple(term).expect("a tuple")[1].clone();
     let scanned = node.call("erl_scan", "string", vec![charlist(source)]);

@@ -9,7 +9,6 @@ use super::*;
 const MS: u64 = 1_000_000;
 const WAKING: u64 = 9;
 
-/// Records that one fetch brings.
 struct Script(Vec<Vec<Record<'static>>>);
 
 impl SampleSource for Script {

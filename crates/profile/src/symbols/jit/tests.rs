@@ -17,7 +17,6 @@ fn map(path: &Path) -> JitMap {
     JitMap::from_candidates(vec![path.to_owned()], wanted(None))
 }
 
-/// A folder that ends with the test, and the place of a map in it.
 fn place() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("perf-1.map");
@@ -88,7 +87,6 @@ fn pipes_links_and_folders_are_not_opened() {
     }
 }
 
-/// How a map may be replaced.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     /// Emptied and written again, as `fopen(…, "w")` does.

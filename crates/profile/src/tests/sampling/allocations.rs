@@ -7,7 +7,6 @@ use crate::tests::sampling::refused;
 use measure::Clock;
 use stacks::Profile;
 
-/// How often the child allocates by each function.
 const TIMES: u64 = 30_000;
 
 /// Whether a weight is what was done, as far as samples of which each stands for so much can tell.

@@ -35,7 +35,6 @@ impl Process {
         Self::run_as(command, None).expect("start the child")
     }
 
-    /// Starts it as a user, if one is given.
     pub(crate) fn run_as(mut command: Command, uid: Option<u32>) -> Result<Self, String> {
         use std::os::unix::process::CommandExt as _;
         if let Some(uid) = uid {
@@ -62,7 +61,6 @@ impl Process {
         writeln!(self.stdin, "{line}").unwrap();
     }
 
-    /// Says something to the child, and waits until it has answered.
     pub(crate) fn tell(&mut self, line: &str, answer: &str) -> String {
         self.say(line);
         self.expect(answer)

@@ -227,7 +227,6 @@ fn in_a_container_with_its_node_the_profiler_gets_whole_stacks() {
     }
 }
 
-/// Asserts that a test of this program passes behind a command.
 pub(crate) fn assert_passes_in(mut command: Command, test: &str) {
     command.arg(std::env::current_exe().unwrap()).args([test, "--exact", "--nocapture"]);
     let output = command.output().unwrap();
@@ -276,7 +275,6 @@ fn a_profiler_that_is_killed_leaves_no_program_in_the_kernel() {
     }
 }
 
-/// The kernel's numbers of the programs that a process holds.
 fn programs_of(pid: u32) -> BTreeSet<u32> {
     let programs = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap().flatten().filter_map(|file| {
         let text = std::fs::read_to_string(file.path()).ok()?;
@@ -285,7 +283,6 @@ fn programs_of(pid: u32) -> BTreeSet<u32> {
     programs.collect()
 }
 
-/// Whether the kernel has a program of this number.
 #[allow(unsafe_code)]
 fn is_loaded(program: u32) -> bool {
     use std::os::fd::FromRawFd as _;

@@ -111,7 +111,6 @@ fn page_faults_are_as_many_as_the_process_has_had() {
     assert!(major.0.total_weight() < all.0.total_weight() / 100);
 }
 
-/// Faults of a process since it was started.
 fn minor_faults(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let (_, fields) = stat.rsplit_once(") ").unwrap();

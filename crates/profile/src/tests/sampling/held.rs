@@ -12,7 +12,6 @@ use crate::tests::sampling::{compiled, refused};
 use measure::{Clock, Nanos};
 use stacks::{Profile, ProfileHeader, StacksWriter};
 
-/// `holds.c`, waiting for what it is told.
 fn holds() -> (Process, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let exe = compiled("holds.c", folder.path(), &["-O2", "-rdynamic", "-pthread", "-fno-builtin"]);

@@ -43,7 +43,6 @@ fn attach_with(pid: u32, path: &Path, options: &Options) -> Result<Sampler, Erro
     Sampler::attach(pid, options, sink)
 }
 
-/// A profile taken while something is done.
 fn sample_while<T>(pid: u32, options: &Options, act: impl FnOnce() -> T) -> (Profile, Outcome) {
     let (_dir, path) = place();
     let mut sampler = attach_with(pid, &path, options).unwrap();
@@ -53,7 +52,6 @@ fn sample_while<T>(pid: u32, options: &Options, act: impl FnOnce() -> T) -> (Pro
     (Profile::open_with_lines(&FORMATS, &path, None).unwrap(), outcome)
 }
 
-/// A folder that ends with the test, and the place of a profile in it.
 fn place() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("cpu.stacks");
@@ -66,7 +64,6 @@ fn refused() -> Option<String> {
     attach(std::process::id(), &dir.path().join("x")).err().map(|e| e.to_string())
 }
 
-/// A source of this folder.
 fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/sampling").join(name)
 }
@@ -106,7 +103,6 @@ fn profile_for(pid: u32, cpu: Duration) -> (Profile, Outcome) {
     profile_by(pid, cpu, Stacks::Whole)
 }
 
-/// Profile with stacks unwound in this way.
 fn profile_by(pid: u32, cpu: Duration, stacks: Stacks) -> (Profile, Outcome) {
     sample_while(pid, &Options { stacks, ..Options::default() }, || burn(pid, cpu))
 }
