@@ -3,9 +3,11 @@
 use crate::common;
 
 use std::net::SocketAddr;
+use std::process::Child;
 use std::time::Duration;
 
 use common::{Beam, WORKERS, all_events, eval, follow, left_behind, loaded, started};
+use erlang::alloc::microstates;
 use erlang::calls::{CallsOptions, RootOptions};
 use erlang::term::{as_atom, as_int};
 use erlang::timing::{TimeOptions, time};
@@ -18,12 +20,13 @@ const CLIENT: &str = "BELLOWS_CLEAN_CLIENT";
 /// A node hears nothing for this long before it gives us up.
 const LEASE: Duration = Duration::from_millis(600);
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Deed {
+pub(crate) enum Deed {
     Trace,
     Calls,
     Follow,
     Time,
     Nothing,
+    Account,
 }
 
 const DEEDS: [Deed; 6] = [Deed::Trace, Deed::Calls, Deed::Follow, Deed::Follow, Deed::Time, Deed::Nothing];
@@ -76,9 +79,14 @@ pub(crate) fn time_options() -> TimeOptions {
 fn perform(options: &ConnectOptions, deed: Deed, tell: impl Fn(&str)) -> Result<(), Error> {
     let node = Node::connect(options)?;
     tell("connected");
-    let helper = Helper::load_with_lease(&node, LEASE)?;
+    // The tests of the accounting wait for it first.
+    let lease = if deed == Deed::Account { LEASE * 100 } else { LEASE };
+    let helper = Helper::load_with_lease(&node, lease)?;
     tell("loaded");
     match deed {
+        Deed::Account => loop {
+            microstates(&helper, Duration::from_secs(60), &|| false)?;
+        },
         Deed::Nothing => loop {
             std::thread::sleep(Duration::from_millis(50));
             helper.node().call("erlang", "node", vec![])?;
@@ -112,14 +120,18 @@ fn client() {
     let options = common::options_at(name, word().parse().expect("a port"));
     let deed = word();
     let is_named = |it: &Deed| format!("{it:?}") == deed;
-    let deed = DEEDS.into_iter().find(is_named).expect("a deed");
+    let deed = DEEDS.into_iter().chain([Deed::Account]).find(is_named).expect("a deed");
     perform(&options, deed, |step| println!("client {step}")).expect("performed");
+}
+
+pub(crate) fn start_client(beam: &Beam, deed: Deed, when_loaded: bool) -> Child {
+    let what = format!("{} {} {deed:?}", beam.name, beam.port);
+    common::client("clean::client", CLIENT, what, when_loaded)
 }
 
 /// Kills a client that began `delay` ago, or at once when it has loaded.
 fn kill(beam: &Beam, deed: Deed, delay: Duration, when_loaded: bool) {
-    let what = format!("{} {} {deed:?}", beam.name, beam.port);
-    let client = common::client("clean::client", CLIENT, what, when_loaded);
+    let client = start_client(beam, deed, when_loaded);
     std::thread::sleep(delay);
     common::kill(client);
 }
@@ -240,15 +252,18 @@ fn calls_that_were_made_in_time_are_told_however_late_the_tracer_is() {
     }
 }
 
+/// The reason for which the node refuses a trace.
+fn refused(helper: &Helper, options: &TraceOptions) -> Option<String> {
+    let mut trace = Trace::start(helper, options).expect("asked");
+    trace.next(Duration::from_secs(10)).err().map(|error| error.to_string())
+}
+
 #[test]
 fn what_can_never_match_is_refused_and_what_there_is_is_named() {
     let (_home, _beam, node, helper) = loaded();
-    let refused = |function: &str, arguments: Option<&str>| {
+    let told = |function: &str, arguments: Option<&str>| {
         let base = common::trace_options(function, Duration::from_millis(200));
-        let options = TraceOptions { arguments: arguments.map(str::to_owned), ..base };
-        let mut trace = Trace::start(&helper, &options).expect("asked");
-        let next = trace.next(Duration::from_secs(10));
-        next.err().map(|error| error.to_string())
+        refused(&helper, &TraceOptions { arguments: arguments.map(str::to_owned), ..base })
     };
     for (function, arguments, says) in [
         ("lists:keyfind/3", Some("_, N when N > 1"), "another number of arguments"),
@@ -257,14 +272,14 @@ fn what_can_never_match_is_refused_and_what_there_is_is_named() {
         // A list's rest is none of arguments.
         ("lists:keyfind/3", Some("A | _"), "is not Erlang"),
     ] {
-        testkit::assert_has(refused(function, arguments).expect("refused"), [says]);
+        testkit::assert_has(told(function, arguments).expect("refused"), [says]);
     }
     for fits in ["_, N, _ when N > 1", "A, B, C", "_, _, [_ | _]"] {
-        assert_eq!(refused("lists:keyfind/3", Some(fits)), None, "{fits}");
+        assert_eq!(told("lists:keyfind/3", Some(fits)), None, "{fits}");
     }
     // One of the arities of a name is enough.
-    assert_eq!(refused("lists:seq", Some("_, _")), None);
-    assert!(refused("lists:seq", Some("_, _, _, _")).is_some());
+    assert_eq!(told("lists:seq", Some("_, _")), None);
+    assert!(told("lists:seq", Some("_, _, _, _")).is_some());
     helper.close().expect("closed");
     assert_eq!(left_behind(&node), None);
 }
@@ -281,14 +296,13 @@ fn another_trace_is_left_alone() {
                   erlang:trace(hd([P || P <- processes(), P =/= T, {_, {erlang, apply, 2}} <- [process_info(P, \
                   initial_call)]]), true, [call, {tracer, T}]).";
     eval(&node, theirs);
-    let mut trace = Trace::start(&helper, &trace_options()).expect("asked");
-    let refused = trace.next(Duration::from_secs(10)).expect_err("refused");
-    testkit::assert_has(refused.to_string(), ["another trace runs", "theirs"]);
+    let says = || refused(&helper, &trace_options()).expect("refused");
+    testkit::assert_has(says(), ["another trace runs", "theirs"]);
     let flags = "length([P || P <- processes(), {flags, [call]} <- [erlang:trace_info(P, flags)]]).";
     assert_eq!(as_int(&eval(&node, flags)), Some(1), "theirs goes on");
 
-    let refused = follow(&helper, &root_options(), |_| false).expect_err("refused");
-    testkit::assert_has(refused.to_string(), ["another trace runs"]);
+    let error = follow(&helper, &root_options(), |_| false).expect_err("refused");
+    testkit::assert_has(error.to_string(), ["another trace runs"]);
     // Calls are timed all the same, without a look at what they call.
     let timing = time(&helper, &time_options(), || false).expect("timed");
     assert!(!timing.times.is_empty() && timing.path.is_none());
@@ -300,21 +314,16 @@ fn another_trace_is_left_alone() {
         &node,
         "exit(whereis(theirs), kill), timer:sleep(50), erlang:trace_pattern({lists, sort, 1}, true, [call_count]).",
     );
-    let mut again = Trace::start(&helper, &trace_options()).expect("asked");
-    testkit::assert_has(again.next(Duration::from_secs(10)).expect_err("refused").to_string(), ["lists:sort/1"]);
+    testkit::assert_has(says(), ["lists:sort/1"]);
     let count = eval(&node, "element(2, erlang:trace_info({lists, sort, 1}, call_count)).");
     assert!(as_int(&count) >= Some(0), "{count:?}");
     eval(&node, "erlang:trace_pattern({lists, sort, 1}, false, [call_count]).");
-    drop((trace, again));
 
     // Counters of time, too, which nothing else shows, of a function that is wanted.
     eval(&node, "erlang:trace_pattern({lists, sort, 1}, true, [call_time]).");
-    let mut counted = Trace::start(&helper, &trace_options()).expect("asked");
-    let said = counted.next(Duration::from_secs(10));
-    testkit::assert_has(said.expect_err("refused").to_string(), ["1 function has"]);
-    let refused = common::count(&helper, &calls_options(), &|| false).expect_err("refused");
-    testkit::assert_has(refused.to_string(), ["another trace runs"]);
-    drop(counted);
+    testkit::assert_has(says(), ["1 function has"]);
+    let error = common::count(&helper, &calls_options(), &|| false).expect_err("refused");
+    testkit::assert_has(error.to_string(), ["another trace runs"]);
     helper.close().expect("closed");
     let counter = eval(&node, "is_list(element(2, erlang:trace_info({lists, sort, 1}, call_time))).");
     assert_eq!(as_atom(&counter), Some("true"), "theirs goes on");

@@ -163,33 +163,6 @@ fn of_a_list_that_is_too_long_the_newest_are_read() {
     assert_eq!(read_on(&mut list, &memory), named(&[]));
 }
 
-/// Whatever is put in front and taken out between two looks, each module that is there has been told.
-#[test]
-fn no_module_is_missed_while_others_come_and_go() {
-    for seed in testkit::seeds(50) {
-        let mut random = Random::new(seed);
-        let mut memory = empty();
-        let mut list = CodeList::at(LIST);
-        let mut there = BTreeMap::new();
-        let mut told = BTreeMap::new();
-        for step in 0..100u64 {
-            let entry = 0x10_0000 * (1 + random.below(20));
-            if there.remove(&entry).is_some() {
-                memory.take_out(entry);
-            } else {
-                let (address, name) = (0x7000 + step * 0x100, format!("m:f{step}/0"));
-                memory.put(entry, &module(address, &name));
-                there.insert(entry, (address, name));
-            }
-            if random.one_in(3) {
-                told.extend(read_on(&mut list, &memory).unwrap());
-                let all = there.values().all(|(at, name)| told.get(at) == Some(name));
-                assert!(all, "seed {seed}, step {step}");
-            }
-        }
-    }
-}
-
 /// Memory that the emulator changes while it is read.
 struct Restless {
     now: RefCell<Pieces>,
