@@ -83,30 +83,24 @@ fn perform(options: &ConnectOptions, deed: Deed, tell: impl Fn(&str)) -> Result<
     let lease = if deed == Deed::Account { LEASE * 100 } else { LEASE };
     let helper = Helper::load_with_lease(&node, lease)?;
     tell("loaded");
-    match deed {
-        Deed::Account => loop {
-            microstates(&helper, Duration::from_secs(60), &|| false)?;
-        },
-        Deed::Nothing => loop {
-            std::thread::sleep(Duration::from_millis(50));
-            helper.node().call("erlang", "node", vec![])?;
-        },
-        Deed::Calls => loop {
-            common::count(&helper, &calls_options(), &|| false)?;
-        },
-        Deed::Follow => loop {
-            follow(&helper, &root_options(), |_| false)?;
-        },
-        Deed::Time => loop {
-            time(&helper, &time_options(), || false)?;
-        },
-        Deed::Trace => loop {
-            let mut trace = Trace::start(&helper, &trace_options())?;
-            while trace.ended().is_none() {
-                trace.next(Duration::from_millis(200))?;
+    loop {
+        match deed {
+            Deed::Account => drop(microstates(&helper, Duration::from_secs(60), &|| false)?),
+            Deed::Calls => drop(common::count(&helper, &calls_options(), &|| false)?),
+            Deed::Follow => drop(follow(&helper, &root_options(), |_| false)?),
+            Deed::Time => drop(time(&helper, &time_options(), || false)?),
+            Deed::Trace => {
+                let mut trace = Trace::start(&helper, &trace_options())?;
+                while trace.ended().is_none() {
+                    trace.next(Duration::from_millis(200))?;
+                }
+                trace.close()?;
             }
-            trace.close()?;
-        },
+            Deed::Nothing => {
+                std::thread::sleep(Duration::from_millis(50));
+                helper.node().call("erlang", "node", vec![])?;
+            }
+        }
     }
 }
 
@@ -199,7 +193,7 @@ fn scene(beam: &Beam, seed: u64) -> Option<String> {
 #[test]
 fn nothing_stays_behind_after_kills_and_cuts() {
     let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
+    let beam = Beam::start(home.path(), &[]);
     eval(&beam.connect(), WORKERS);
     let seeds: Vec<u64> = testkit::seeds(12).collect();
     // A node before OTP 27 has one trace at a time.
@@ -356,7 +350,7 @@ fn a_node_does_not_look_for_a_client_that_was_killed() {
     let home = tempfile::tempdir().expect("a folder");
     let log = home.path().join("erl.log");
     let handler = format!("[{{handler, default, logger_std_h, #{{config => #{{file => \"{}\"}}}}}}]", log.display());
-    let beam = Beam::start_with(home.path(), &["-kernel", "logger", &handler]);
+    let beam = Beam::start(home.path(), &["-kernel", "logger", &handler]);
     let node = beam.connect();
     eval(&node, WORKERS);
     // The log is written, and by whom.

@@ -11,7 +11,7 @@ use erlang::{ConnectOptions, Cookie, Error, Node};
 #[test]
 fn a_node_is_asked_and_learns_nothing_but_a_hidden_name() {
     let home = tempfile::tempdir().expect("a folder");
-    let mut beam = Beam::start(home.path());
+    let mut beam = Beam::start(home.path(), &[]);
     let node = Node::connect(&beam.options()).expect("connected");
     assert!(node.release() >= 25, "{}", node.release());
 

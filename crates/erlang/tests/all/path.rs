@@ -1,6 +1,6 @@
 //! Calls of an entry function, followed through a chain of servers whose work is known, and calls that are timed.
 
-use crate::common;
+use crate::{clean, common};
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use common::{Beam, eval, follow};
 use erlang::calls::{Difference, Path, RootOptions, TreeNode};
 use erlang::term::as_int;
 use erlang::timing::{TimeOptions, time};
-use erlang::{Budget, Ended, Helper, Node, ProcessFilter};
+use erlang::{Budget, Ended, Helper, Node};
 use tempfile::TempDir;
 
 const SHOP: &str = include_str!("../data/shop.erl");
@@ -27,17 +27,9 @@ fn options(seconds: u64) -> RootOptions {
 }
 
 fn options_of(root: &str, seconds: u64) -> RootOptions {
-    let duration = Duration::from_secs(seconds);
-    RootOptions {
-        root: root.parse().expect("a pattern"),
-        functions: Vec::new(),
-        processes: ProcessFilter::All,
-        duration,
-        limit: 10_000,
-        rate: 1_000,
-        messages: 5_000_000,
-        budget: Budget { backlog: 50_000, ..Budget::lasting(duration) },
-    }
+    let (root, duration) = (root.parse().expect("a pattern"), Duration::from_secs(seconds));
+    let budget = Budget { backlog: 50_000, ..Budget::lasting(duration) };
+    RootOptions { root, duration, limit: 10_000, rate: 1_000, messages: 5_000_000, budget, ..clean::root_options() }
 }
 
 /// The functions of a tree that were called, each with its caller and its calls.

@@ -42,7 +42,7 @@ fn a_node_is_asked_over_tls() {
     let path = |name: &str| home.path().join(name);
     certificates(home.path());
     let conf = path("tls.conf").display().to_string();
-    let beam = Beam::start_with(home.path(), &["-proto_dist", "inet_tls", "-ssl_dist_optfile", &conf]);
+    let beam = Beam::start(home.path(), &["-proto_dist", "inet_tls", "-ssl_dist_optfile", &conf]);
     let tls = TlsOptions {
         ca: Some(path("ca.pem")),
         identity: Some(Identity { certificate: path("client.pem"), key: path("client.key") }),

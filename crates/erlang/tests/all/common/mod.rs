@@ -32,11 +32,7 @@ pub(crate) struct Beam {
 }
 
 impl Beam {
-    pub(crate) fn start(home: &Path) -> Self {
-        Self::start_with(home, &[])
-    }
-
-    pub(crate) fn start_with(home: &Path, more: &[&str]) -> Self {
+    pub(crate) fn start(home: &Path, more: &[&str]) -> Self {
         // Somebody else may take the port in between; the node fails then, and says so.
         let port = {
             let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -122,7 +118,7 @@ pub(crate) fn kill(mut client: Child) {
 /// A node in a folder of its own, with a connection to it.
 pub(crate) fn started() -> (TempDir, Beam, Node) {
     let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
+    let beam = Beam::start(home.path(), &[]);
     let node = beam.connect();
     (home, beam, node)
 }

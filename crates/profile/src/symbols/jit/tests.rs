@@ -54,8 +54,7 @@ fn a_map_from_before_the_process_is_not_believed() {
     let mut map = JitMap::from_candidates(vec![path.clone()], wanted(Some(started)));
     assert!(!map.refresh() && !map.is_present());
     assert_eq!(name(&map, 0x1000), None);
-    let why = map.refused().unwrap();
-    assert!(why.contains("before process 1 started"), "{why}");
+    testkit::assert_has(map.refused().unwrap(), ["before process 1 started"]);
     // The process writes its own at last.
     fs::write(&path, "1000 10 own\n").unwrap();
     assert!(map.refresh());
@@ -66,12 +65,10 @@ fn a_map_from_before_the_process_is_not_believed() {
 fn a_map_of_a_stranger_is_not_believed() {
     let (_dir, path) = place();
     fs::write(&path, "1000 10 a\n").unwrap();
-    let mut wanted = wanted(None);
-    wanted.owners = [u32::MAX; 3];
-    let mut map = JitMap::from_candidates(vec![path], wanted);
+    let of_a_stranger = Wanted { owners: [u32::MAX; 3], ..wanted(None) };
+    let mut map = JitMap::from_candidates(vec![path], of_a_stranger);
     assert!(!map.refresh());
-    let why = map.refused().unwrap();
-    assert!(why.contains("belongs to user"), "{why}");
+    testkit::assert_has(map.refused().unwrap(), ["belongs to user"]);
 }
 
 #[test]
