@@ -28,6 +28,10 @@ fn a_node_is_asked_and_learns_nothing_but_a_hidden_name() {
     let same = node.call("erlang", "hd", vec![list([sent.clone()])]);
     let text_of = |term: &Term| erlang::term::show(term, 300);
     assert_eq!(text_of(&same.expect("the same")), text_of(&sent));
+    for word in [text("käse"), charlist("käse")] {
+        let same = node.call("erlang", "hd", vec![list([word])]).expect("the same");
+        assert_eq!(as_text(&same).as_deref(), Some("käse"));
+    }
     let sum = node.call("lists", "sum", vec![list([int(-1), int(-2), int(1 << 40)])]);
     assert_eq!(as_int(&sum.expect("a sum")), Some((1 << 40) - 3));
 
