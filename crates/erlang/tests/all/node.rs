@@ -4,7 +4,7 @@ use crate::common;
 
 use std::time::Duration;
 
-use common::Beam;
+use common::{Beam, eval};
 use erlang::term::{Term, as_atom, as_int, as_list, as_text, atom, charlist, int, list, map, text, tuple};
 use erlang::{ConnectOptions, Cookie, Error, Node};
 
@@ -95,11 +95,6 @@ fn a_node_is_asked_and_learns_nothing_but_a_hidden_name() {
     assert_eq!(as_text(&release.expect("a release")), Some(node.release().to_string()));
 
     a_lost_node_is_noticed(&node, &mut beam);
-}
-
-fn eval(node: &Node, expression: &str) -> Term {
-    let value = node.evaluate(Duration::from_secs(20), expression);
-    value.expect("a value")
 }
 
 fn a_mailbox_is_a_process(node: &Node) {

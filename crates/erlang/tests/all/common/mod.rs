@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use erlang::calls::{self, Calls, CallsOptions, Counter, Counting, Following, RootOptions, RootProgress};
-use erlang::term::{Term, as_text, as_tuple, charlist, list};
+use erlang::term::{Term, as_text};
 use erlang::trace::{Trace, TraceEvent, TraceOptions};
 use erlang::{Budget, ConnectOptions, Cookie, Error, Helper, Node, NodeName, ProcessFilter};
 use tempfile::TempDir;
@@ -183,25 +183,20 @@ pub(crate) fn all_events(trace: &mut Trace<'_>) -> Vec<TraceEvent> {
     events
 }
 
+/// Compiles a module, loads it, and keeps its code under its name.
 pub(crate) fn load(home: &Path, node: &Node, module: &str, source: &str) {
     let file = home.join(format!("{module}.erl"));
     std::fs::write(&file, source).expect("a source");
     let load = format!(
         "{{ok, {module}, Code}} = compile:file(\"{}\", [binary]), \
-         {{module, {module}}} = code:load_binary({module}, \"{module}.erl\", Code), ok.",
+         {{module, {module}}} = code:load_binary({module}, \"{module}.erl\", Code), persistent_term:put({module}, Code).",
         file.display()
     );
     eval(node, &load);
 }
 
 pub(crate) fn eval(node: &Node, source: &str) -> Term {
-    let part = |term: &Term| as_tuple(term).expect("a tuple")[1].clone();
-    let scanned = node.call("erl_scan", "string", vec![charlist(source)]);
-    let tokens = part(&scanned.expect("scanned"));
-    let parsed = node.call("erl_parse", "parse_exprs", vec![tokens]);
-    let forms = part(&parsed.expect("parsed"));
-    let value = node.call("erl_eval", "exprs", vec![forms, list([])]);
-    part(&value.expect("evaluated"))
+    node.evaluate(Duration::from_secs(60), source).expect("evaluated")
 }
 
 /// Waits until nothing of bellows is on the node; what still is, after the time.
