@@ -189,7 +189,8 @@ pub(crate) fn load(home: &Path, node: &Node, module: &str, source: &str) {
     std::fs::write(&file, source).expect("a source");
     let load = format!(
         "{{ok, {module}, Code}} = compile:file(\"{}\", [binary]), \
-         {{module, {module}}} = code:load_binary({module}, \"{module}.erl\", Code), persistent_term:put({module}, Code).",
+         {{module, {module}}} = code:load_binary({module}, \"{module}.erl\", Code), \
+         persistent_term:put({module}, Code).",
         file.display()
     );
     eval(node, &load);

@@ -142,7 +142,8 @@ mod tests {
     fn load(node: &mut Node, function: &str) {
         let loaded = node.eval(&format!(
             "begin F = {function}, {{ok, _, B}} = compile:forms([{{attribute, 1, module, late}}, \
-             {{attribute, 1, export, [{{F, 0}}]}}, {{function, 1, F, 0, [{{clause, 1, [], [], [{{atom, 1, ok}}]}}]}}]), \
+             {{attribute, 1, export, [{{F, 0}}]}}, \
+             {{function, 1, F, 0, [{{clause, 1, [], [], [{{atom, 1, ok}}]}}]}}]), \
              code:purge(late), {{module, M}} = code:load_binary(late, [], B), M end."
         ));
         assert_eq!(loaded, "late");

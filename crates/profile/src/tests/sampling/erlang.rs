@@ -15,8 +15,8 @@ use stacks::{Profile, WorkBy};
 /// Makes the JIT write its map, and chain frames.
 const MAP: &str = "+JPperf map";
 
-/// Starts a node that runs a function of `known.erl`, by a command that ends in `erl`, with some more flags, as this user
-/// or another; says why not where Erlang is missing.
+/// Starts a node that runs a function of `known.erl`, by a command that ends in `erl`, with more flags, as this user or
+/// another; says why not where Erlang is missing.
 fn start(mut command: Command, function: &str, flags: &str, uid: Option<u32>) -> Result<Program, String> {
     let dir = tempfile::tempdir().unwrap();
     compile("known.erl", Command::new("erlc").arg("-o"), dir.path())
