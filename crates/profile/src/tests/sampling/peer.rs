@@ -79,8 +79,7 @@ fn the_ten_largest_functions_have_the_shares_that_perf_finds() {
     };
     // As perf unwinds them.
     let (profile, outcome) = profile_by(child.pid(), Duration::from_secs(3), Stacks::FramePointers);
-    let number = rustix::process::Pid::from_raw(perf.id().cast_signed()).unwrap();
-    rustix::process::kill_process(number, rustix::process::Signal::INT).unwrap();
+    testkit::signal(perf.id(), "INT");
     perf.wait().unwrap();
     let script = Command::new("perf")
         .args(["script", "-F", "tid,ip,sym", "-i"])
