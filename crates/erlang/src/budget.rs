@@ -251,18 +251,8 @@ mod tests {
             )
         );
         // All that the node's side says.
-        for limit in [
-            "rate",
-            "backlog",
-            "mailbox",
-            "heap",
-            "messages",
-            "tracer_memory",
-            "unread",
-            "open_calls",
-            "nested",
-            "details",
-        ] {
+        let limits = "rate backlog mailbox heap messages tracer_memory unread open_calls nested details";
+        for limit in limits.split(' ') {
             let (said, remedy) = tripped(limit, 5 << 20, 4 << 20);
             assert!(!remedy.contains("budget"), "{limit}: {remedy}");
             assert!(said.ends_with("are allowed"), "{limit}: {said}");

@@ -464,6 +464,12 @@ mod tests {
         map(pairs)
     }
 
+    fn page(answer: &Term) -> String {
+        let mut page = String::new();
+        write_open_metrics(&counts(answer).unwrap(), &mut page).unwrap();
+        page
+    }
+
     #[test]
     fn rows_are_read_and_what_is_cut_off_is_refused() {
         let mut batch = packed("/", b"a\xff\n", 1, [3, 4], 2);
@@ -494,8 +500,7 @@ mod tests {
         assert_eq!((of(6).ready, of(6).unacked), (Some(7), Some(7)));
         let none = of(7);
         assert_eq!((none.ready, none.unacked), (None, None));
-        let mut page = String::new();
-        write_open_metrics(&none, &mut page).unwrap();
+        let page = page(&answer(7, &[], "none", &[]));
         assert!(page.contains("bellows_queues_unknown 7"), "{page}");
         assert!(!page.contains("bellows_queues_messages"), "{page}");
     }
@@ -505,9 +510,7 @@ mod tests {
     fn names_that_are_no_text_are_series_of_their_own() {
         let mut batch = packed("/", b"\xff", 1, [3, 4], 2);
         batch.extend(packed("/", b"\xfe", 1, [3, 4], 2));
-        let read = counts(&answer(1, &batch, "fine", &[])).unwrap();
-        let mut page = String::new();
-        write_open_metrics(&read, &mut page).unwrap();
+        let page = page(&answer(1, &batch, "fine", &[]));
         let ready = |line: &&str| line.starts_with("bellows_queue_messages_ready{");
         let lines: Vec<&str> = page.lines().filter(ready).collect();
         assert_eq!(lines.len(), 2);
@@ -517,9 +520,7 @@ mod tests {
     #[test]
     fn names_stay_inside_their_quotes_on_a_page() {
         let batch = packed("v\"", b"q\\\n# EOF", 1, [3, 4], 2);
-        let read = counts(&answer(1, &batch, "fine", &[])).unwrap();
-        let mut page = String::new();
-        write_open_metrics(&read, &mut page).unwrap();
+        let page = page(&answer(1, &batch, "fine", &[]));
         let line = r#"bellows_queue_messages_ready{vhost="v\"",queue="q\\\n# EOF",type="classic"} 3"#;
         assert!(page.lines().any(|it| it == line), "{page}");
         assert!(page.lines().all(|it| !it.starts_with("# EOF")), "{page}");

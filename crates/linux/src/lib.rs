@@ -10,8 +10,6 @@ pub mod activity;
 pub mod cpus;
 pub mod machine;
 pub mod maps;
-#[cfg(test)]
-mod names_tests;
 mod process_tree;
 pub mod processes;
 pub mod sockets;

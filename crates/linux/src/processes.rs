@@ -370,23 +370,32 @@ mod tests {
         assert_eq!(parse_stat(b"42 (cut) S 7"), None);
     }
 
+    /// Crate `procfs` refuses the whole file for one such name.
     #[test]
-    fn a_process_whose_name_is_not_utf8_exists() {
+    fn a_name_that_is_no_text_hides_nothing() {
         let dir = tempfile::tempdir().unwrap();
         for (file, name) in [
-            (&b"od\xffd"[..], None),
+            (&b"sl\xffeep\n"[..], "sl\u{fffd}eep"),
             // Cut by the kernel in the middle of the last letter.
-            ("fourteen bytes\u{e4}".as_bytes(), Some("fourteen bytes\u{e4}")),
+            ("fourteen bytes\u{e4}".as_bytes(), "fourteen bytes"),
         ] {
             let program = dir.path().join(std::ffi::OsStr::from_bytes(file));
             fs::copy("/bin/sleep", &program).unwrap();
             let child = ChildGuard(Command::new(&program).arg("60").spawn().unwrap());
-            let me = std::process::id();
-            assert!(descendants(me).contains(&child.id()));
-            assert_eq!(stat(child.id()).unwrap().parent, me);
-            if let Some(name) = name {
+            let (me, pid) = (std::process::id(), child.id());
+            assert!(descendants(me).contains(&pid));
+            assert_eq!(stat(pid).unwrap().parent, me);
+            let is_mapped = || {
+                let maps = crate::maps::maps(pid).unwrap_or_default();
+                let has = |end: &str| maps.iter().any(|it| it.path.contains(end));
+                has(&String::from_utf8_lossy(file)) && has("libc")
+            };
+            assert!(soon(is_mapped), "its loader maps the library once it runs");
+            let status = Status::of(pid).expect("a status");
+            assert!(status.name.starts_with(name), "{}", status.name);
+            if let Ok(name) = std::str::from_utf8(file) {
                 let found = others().into_iter().filter(|pid| is_called(*pid, name));
-                assert_eq!(found.collect::<Vec<_>>(), [child.id()]);
+                assert_eq!(found.collect::<Vec<_>>(), [pid]);
             }
         }
     }

@@ -380,22 +380,17 @@ mod tests {
             assert_eq!(Event::named(&event.name).as_ref(), Some(event));
             let same = EVENTS.iter().filter(|it| it.name == event.name);
             assert_eq!(same.count(), 1, "{}", event.name);
+            // Time on CPU alone has a period.
+            let on_cpu = event.kind == EventKind::OnCpu;
+            assert_eq!(event.period_ns(1_000), if on_cpu { 1_000_000 } else { 0 });
         }
         assert_eq!(Event::usual(), EVENTS[0]);
+        assert_eq!(Event::usual().period_ns(0), 0);
         let fork = Event::named("sched:sched_process_fork").unwrap();
         assert_eq!((fork.kernel_name.as_ref(), fork.unit), ("sched:sched_process_fork", "events"));
         for none in ["", "nmap", ":", "a:", ":b", "a:b:c", "../x:y", "a:b/c", "a b:c"] {
             assert_eq!(Event::named(none), None, "{none}");
         }
-    }
-
-    #[test]
-    fn only_time_on_cpu_has_a_period() {
-        for event in &EVENTS {
-            let on_cpu = event.kind == EventKind::OnCpu;
-            assert_eq!(event.period_ns(1_000), if on_cpu { 1_000_000 } else { 0 });
-        }
-        assert_eq!(Event::usual().period_ns(0), 0);
     }
 
     #[test]

@@ -225,7 +225,6 @@ mod tests {
     use super::*;
     use linux::Status;
 
-    /// This process's own map, removed at the end.
     struct OwnMap(String);
 
     impl OwnMap {

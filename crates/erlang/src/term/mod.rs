@@ -151,33 +151,3 @@ pub fn get<'a>(term: &'a Term, key: &str) -> Option<&'a Term> {
         _ => None,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{as_int, as_list, as_text, atom, charlist, decode, encode, get, int, list, map, text, tuple};
-
-    #[test]
-    fn what_is_written_is_read() {
-        let sent = map([
-            (atom("name"), text("käse")),
-            (atom("string"), charlist("käse")),
-            (atom("numbers"), list([int(1), int(2)])),
-            (atom("negative"), list([int(-1), int(-2)])),
-            (text("pairs"), list([tuple([atom("a"), int(1 << 40)])])),
-        ]);
-        let mut bytes = Vec::new();
-        encode(&sent, &mut bytes).expect("encoded");
-        let back = decode(&bytes).expect("decoded");
-        let of = |key: &str| get(&back, key).expect("the key");
-        assert_eq!(as_text(of("name")).as_deref(), Some("käse"));
-        assert_eq!(as_text(of("string")).as_deref(), Some("käse"));
-        let ints = |key: &str| -> Vec<i128> {
-            let terms = as_list(of(key)).expect("a list");
-            terms.iter().filter_map(as_int).collect()
-        };
-        assert_eq!(ints("numbers"), [1, 2]);
-        assert_eq!(ints("negative"), [-1, -2]);
-        assert_eq!(get(of("pairs"), "a").and_then(as_int), Some(1 << 40));
-        assert!(get(&back, "nothing").is_none());
-    }
-}

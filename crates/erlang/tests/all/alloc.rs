@@ -1,8 +1,8 @@
 //! Several bellows that account what a node's threads do: it is one flag of the whole node.
 
+use crate::clean::{Deed, start_client};
 use crate::common;
 
-use std::process::Child;
 use std::thread;
 use std::time::Duration;
 
@@ -11,8 +11,6 @@ use erlang::alloc::{Microstates, microstates};
 use erlang::term::{as_atom, as_int};
 use erlang::{Error, Helper, Node};
 
-/// Says to this program, run once more, that it is to be killed: name and port of the node.
-const CLIENT: &str = "BELLOWS_ALLOC_CLIENT";
 const SHORT: Duration = Duration::from_millis(500);
 const LONG: Duration = Duration::from_secs(2);
 /// Whether the accounting is on; it is off afterwards.
@@ -61,27 +59,11 @@ fn two_share_the_accounting_whoever_ends_first() {
     }
 }
 
-/// No test: what is killed in the middle of its accounting.
-#[test]
-fn client() {
-    let Ok(text) = std::env::var(CLIENT) else { return };
-    let (name, port) = text.split_once(' ').expect("name and port");
-    let options = common::options_at(name.parse().expect("a name"), port.parse().expect("a port"));
-    let node = Node::connect(&options).expect("connected");
-    let helper = Helper::load(&node).expect("loaded");
-    println!("client loaded");
-    microstates(&helper, Duration::from_secs(60), &|| false).expect("states");
-}
-
-fn start_client(beam: &Beam) -> Child {
-    common::client("alloc::client", CLIENT, format!("{} {}", beam.name, beam.port), true)
-}
-
 #[test]
 fn what_is_killed_leaves_the_accounting_to_others_and_nothing_behind() {
     let (_home, beam, witness) = started();
     // Another one shares it meanwhile.
-    let client = start_client(&beam);
+    let client = start_client(&beam, Deed::Account, true);
     wait_until_accounted(&witness);
     let states = thread::scope(|scope| {
         let other = scope.spawn(|| account(&beam, LONG));
@@ -93,7 +75,7 @@ fn what_is_killed_leaves_the_accounting_to_others_and_nothing_behind() {
     assert!(!is_on(&witness), "it is left on");
     // Another one begins just then.
     for _ in 0..5 {
-        let client = start_client(&beam);
+        let client = start_client(&beam, Deed::Account, true);
         wait_until_accounted(&witness);
         kill(client);
         let states = account(&beam, SHORT);

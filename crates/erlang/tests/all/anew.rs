@@ -4,31 +4,16 @@ use crate::common;
 
 use std::time::Duration;
 
-use common::{eval, started};
+use common::{eval, loaded};
 use erlang::trace::{Trace, TraceEvent, TraceOptions};
-use erlang::{Helper, Node};
-
-/// A module whose function is called a hundred times a second, and a function that loads it anew.
-fn fresh(home: &std::path::Path, node: &Node) {
-    let file = home.join("fresh.erl");
-    std::fs::write(&file, "-module(fresh).\n-export([f/0]).\nf() -> ok.\n").expect("a source");
-    let load = format!(
-        "{{ok, fresh, Code}} = compile:file(\"{}\", [binary]), \
-         Load = fun () -> code:purge(fresh), {{module, fresh}} = code:load_binary(fresh, \"fresh.erl\", Code) end, \
-         Load(), spawn(fun Loop() -> fresh:f(), timer:sleep(10), Loop() end), \
-         persistent_term:put(load, Load), ok.",
-        file.display()
-    );
-    eval(node, &load);
-}
 
 #[test]
 fn a_module_that_is_loaded_anew_is_told() {
-    const ANEW: &str = "persistent_term:put(again, spawn(fun Loop() -> timer:sleep(700), \
-                        (persistent_term:get(load))(), Loop() end)), ok.";
-    let (home, _beam, node) = started();
-    fresh(home.path(), &node);
-    let helper = Helper::load(&node).expect("loaded");
+    const ANEW: &str = "spawn(fun Loop() -> timer:sleep(700), code:purge(fresh), {module, fresh} = \
+                        code:load_binary(fresh, \"fresh.erl\", persistent_term:get(fresh)), Loop() end), ok.";
+    let (home, _beam, node, helper) = loaded();
+    common::load(home.path(), &node, "fresh", "-module(fresh).\n-export([f/0]).\nf() -> ok.\n");
+    eval(&node, "spawn(fun Loop() -> fresh:f(), timer:sleep(10), Loop() end), ok.");
     let options = common::calls_options("fresh", Duration::from_secs(2));
     let count = || common::count(&helper, &options, &|| false).expect("counted");
     let whole = count();
@@ -48,6 +33,4 @@ fn a_module_that_is_loaded_anew_is_told() {
     let others = events.iter().filter(|it| **it != anew).count();
     assert!(first + 5 < events.len() && last > 0, "{first} to {last} of {}", events.len());
     assert!(others > 5, "{others} of {}", events.len());
-    trace.close().expect("closed");
-    helper.close().expect("closed");
 }

@@ -3,9 +3,11 @@
 use crate::common;
 
 use std::net::SocketAddr;
+use std::process::Child;
 use std::time::Duration;
 
-use common::{Beam, WORKERS, all_events, eval, follow, left_behind, started};
+use common::{Beam, WORKERS, all_events, eval, follow, left_behind, loaded, started};
+use erlang::alloc::microstates;
 use erlang::calls::{CallsOptions, RootOptions};
 use erlang::term::{as_atom, as_int};
 use erlang::timing::{TimeOptions, time};
@@ -17,17 +19,18 @@ use testkit::{Proxy, Random};
 const CLIENT: &str = "BELLOWS_CLEAN_CLIENT";
 /// A node hears nothing for this long before it gives us up.
 const LEASE: Duration = Duration::from_millis(600);
-/// A client's operation on the node.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Deed {
+pub(crate) enum Deed {
     Trace,
     Calls,
     Follow,
     Time,
     Nothing,
+    Account,
 }
 
-/// How it ends.
+const DEEDS: [Deed; 6] = [Deed::Trace, Deed::Calls, Deed::Follow, Deed::Follow, Deed::Time, Deed::Nothing];
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
     Kill,
@@ -76,29 +79,28 @@ pub(crate) fn time_options() -> TimeOptions {
 fn perform(options: &ConnectOptions, deed: Deed, tell: impl Fn(&str)) -> Result<(), Error> {
     let node = Node::connect(options)?;
     tell("connected");
-    let helper = Helper::load_with_lease(&node, LEASE)?;
+    // The tests of the accounting wait for it first.
+    let lease = if deed == Deed::Account { LEASE * 100 } else { LEASE };
+    let helper = Helper::load_with_lease(&node, lease)?;
     tell("loaded");
-    match deed {
-        Deed::Nothing => loop {
-            std::thread::sleep(Duration::from_millis(50));
-            helper.node().call("erlang", "node", vec![])?;
-        },
-        Deed::Calls => loop {
-            common::count(&helper, &calls_options(), &|| false)?;
-        },
-        Deed::Follow => loop {
-            follow(&helper, &root_options(), |_| false)?;
-        },
-        Deed::Time => loop {
-            time(&helper, &time_options(), || false)?;
-        },
-        Deed::Trace => loop {
-            let mut trace = Trace::start(&helper, &trace_options())?;
-            while trace.ended().is_none() {
-                trace.next(Duration::from_millis(200))?;
+    loop {
+        match deed {
+            Deed::Account => drop(microstates(&helper, Duration::from_secs(60), &|| false)?),
+            Deed::Calls => drop(common::count(&helper, &calls_options(), &|| false)?),
+            Deed::Follow => drop(follow(&helper, &root_options(), |_| false)?),
+            Deed::Time => drop(time(&helper, &time_options(), || false)?),
+            Deed::Trace => {
+                let mut trace = Trace::start(&helper, &trace_options())?;
+                while trace.ended().is_none() {
+                    trace.next(Duration::from_millis(200))?;
+                }
+                trace.close()?;
             }
-            trace.close()?;
-        },
+            Deed::Nothing => {
+                std::thread::sleep(Duration::from_millis(50));
+                helper.node().call("erlang", "node", vec![])?;
+            }
+        }
     }
 }
 
@@ -110,25 +112,24 @@ fn client() {
     let mut word = || words.next().expect("name, port and deed");
     let name = word().parse().expect("a name");
     let options = common::options_at(name, word().parse().expect("a port"));
-    let deed = match word() {
-        "Trace" => Deed::Trace,
-        "Calls" => Deed::Calls,
-        "Follow" => Deed::Follow,
-        "Time" => Deed::Time,
-        _ => Deed::Nothing,
-    };
+    let deed = word();
+    let is_named = |it: &Deed| format!("{it:?}") == deed;
+    let deed = DEEDS.into_iter().chain([Deed::Account]).find(is_named).expect("a deed");
     perform(&options, deed, |step| println!("client {step}")).expect("performed");
+}
+
+pub(crate) fn start_client(beam: &Beam, deed: Deed, when_loaded: bool) -> Child {
+    let what = format!("{} {} {deed:?}", beam.name, beam.port);
+    common::client("clean::client", CLIENT, what, when_loaded)
 }
 
 /// Kills a client that began `delay` ago, or at once when it has loaded.
 fn kill(beam: &Beam, deed: Deed, delay: Duration, when_loaded: bool) {
-    let what = format!("{} {} {deed:?}", beam.name, beam.port);
-    let client = common::client("clean::client", CLIENT, what, when_loaded);
+    let client = start_client(beam, deed, when_loaded);
     std::thread::sleep(delay);
     common::kill(client);
 }
 
-/// A proxy before a node, and options for the way through it.
 fn through_proxy(beam: &Beam) -> (Proxy, ConnectOptions) {
     let proxy = Proxy::new(SocketAddr::from(([127, 0, 0, 1], beam.port))).expect("a proxy");
     let options = common::options_at(beam.name.clone(), proxy.address().port());
@@ -138,7 +139,7 @@ fn through_proxy(beam: &Beam) -> (Proxy, ConnectOptions) {
 /// One client that ends in the middle of what it does; what is wrong afterwards.
 fn scene(beam: &Beam, seed: u64) -> Option<String> {
     let mut random = Random::new(seed);
-    let deed = random.of(&[Deed::Trace, Deed::Calls, Deed::Follow, Deed::Follow, Deed::Time, Deed::Nothing]);
+    let deed = random.of(&DEEDS);
     let end = random.of(&[End::Kill, End::Cut, End::HalfOpen, End::Drop]);
     let delay = Duration::from_millis(random.below(250));
     let witness = beam.connect();
@@ -160,19 +161,16 @@ fn scene(beam: &Beam, seed: u64) -> Option<String> {
             std::thread::scope(|scope| {
                 let client = scope.spawn(|| perform(&options, deed, |_| ()));
                 std::thread::sleep(delay);
-                // Before the cut: one that connects behind it would go on for ever.
-                match end {
-                    End::HalfOpen => {
-                        proxy.hold(true);
-                        // The other one's modules and processes stay.
-                        match other {
-                            None => held = left_behind(&witness),
-                            Some(_) => std::thread::sleep(LEASE * 2),
-                        }
-                        proxy.keep_away(true);
+                if end == End::HalfOpen {
+                    proxy.hold(true);
+                    // The other one's modules and processes stay.
+                    match other {
+                        None => held = left_behind(&witness),
+                        Some(_) => std::thread::sleep(LEASE * 2),
                     }
-                    _ => proxy.keep_away(true),
                 }
+                // Before the cut: one that connects behind it would go on for ever.
+                proxy.keep_away(true);
                 proxy.cut(Duration::ZERO);
                 while !client.is_finished() {
                     std::thread::sleep(Duration::from_millis(50));
@@ -195,7 +193,7 @@ fn scene(beam: &Beam, seed: u64) -> Option<String> {
 #[test]
 fn nothing_stays_behind_after_kills_and_cuts() {
     let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
+    let beam = Beam::start(home.path(), &[]);
     eval(&beam.connect(), WORKERS);
     let seeds: Vec<u64> = testkit::seeds(12).collect();
     // A node before OTP 27 has one trace at a time.
@@ -231,16 +229,11 @@ fn a_lease_ends_what_is_cut_off_without_a_word() {
 #[test]
 fn calls_that_were_made_in_time_are_told_however_late_the_tracer_is() {
     const CALLS: u64 = 15_000;
-    let (_home, _beam, node) = started();
-    let helper = Helper::load(&node).expect("loaded");
+    let (_home, _beam, node, helper) = loaded();
     for argument_bytes in [0, 100] {
-        let options = TraceOptions {
-            functions: vec!["lists:flatlength/1".parse().expect("a pattern")],
-            returns: false,
-            argument_bytes,
-            budget: Budget { backlog: 1_000_000, ..Budget::lasting(Duration::from_millis(1_500)) },
-            ..trace_options()
-        };
+        let base = common::trace_options("lists:flatlength/1", Duration::from_millis(1_500));
+        let budget = Budget { backlog: 1_000_000, ..base.budget };
+        let options = TraceOptions { rate: 1_000_000, returns: false, argument_bytes, budget, ..base };
         let mut trace = Trace::start(&helper, &options).expect("a trace");
         let burst = format!(
             "spawn(fun () -> timer:sleep(1200), [lists:flatlength([1, 2]) || _ <- lists:seq(1, {CALLS})] end), ok."
@@ -253,20 +246,18 @@ fn calls_that_were_made_in_time_are_told_however_late_the_tracer_is() {
     }
 }
 
+/// The reason for which the node refuses a trace.
+fn refused(helper: &Helper, options: &TraceOptions) -> Option<String> {
+    let mut trace = Trace::start(helper, options).expect("asked");
+    trace.next(Duration::from_secs(10)).err().map(|error| error.to_string())
+}
+
 #[test]
 fn what_can_never_match_is_refused_and_what_there_is_is_named() {
-    let (_home, _beam, node) = started();
-    let helper = Helper::load(&node).expect("loaded");
-    let refused = |function: &str, arguments: Option<&str>| {
-        let options = TraceOptions {
-            functions: vec![function.parse().expect("a pattern")],
-            arguments: arguments.map(str::to_owned),
-            budget: Budget::lasting(Duration::from_millis(200)),
-            ..trace_options()
-        };
-        let mut trace = Trace::start(&helper, &options).expect("asked");
-        let next = trace.next(Duration::from_secs(10));
-        next.err().map(|error| error.to_string())
+    let (_home, _beam, node, helper) = loaded();
+    let told = |function: &str, arguments: Option<&str>| {
+        let base = common::trace_options(function, Duration::from_millis(200));
+        refused(&helper, &TraceOptions { arguments: arguments.map(str::to_owned), ..base })
     };
     for (function, arguments, says) in [
         ("lists:keyfind/3", Some("_, N when N > 1"), "another number of arguments"),
@@ -275,44 +266,41 @@ fn what_can_never_match_is_refused_and_what_there_is_is_named() {
         // A list's rest is none of arguments.
         ("lists:keyfind/3", Some("A | _"), "is not Erlang"),
     ] {
-        testkit::assert_has(refused(function, arguments).expect("refused"), [says]);
+        testkit::assert_has(told(function, arguments).expect("refused"), [says]);
     }
     for fits in ["_, N, _ when N > 1", "A, B, C", "_, _, [_ | _]"] {
-        assert_eq!(refused("lists:keyfind/3", Some(fits)), None, "{fits}");
+        assert_eq!(told("lists:keyfind/3", Some(fits)), None, "{fits}");
     }
     // One of the arities of a name is enough.
-    assert_eq!(refused("lists:seq", Some("_, _")), None);
-    assert!(refused("lists:seq", Some("_, _, _, _")).is_some());
+    assert_eq!(told("lists:seq", Some("_, _")), None);
+    assert!(told("lists:seq", Some("_, _, _, _")).is_some());
     helper.close().expect("closed");
     assert_eq!(left_behind(&node), None);
 }
 
 #[test]
 fn another_trace_is_left_alone() {
-    let (_home, _beam, node) = started();
+    let (_home, _beam, node, helper) = loaded();
     eval(&node, WORKERS);
     if node.release() >= 27 {
         eprintln!("nodes of this release have trace sessions");
         return;
     }
-    let helper = Helper::load(&node).expect("loaded");
     let theirs = "T = spawn(fun Sink() -> receive _ -> Sink() end end), register(theirs, T), \
                   erlang:trace(hd([P || P <- processes(), P =/= T, {_, {erlang, apply, 2}} <- [process_info(P, \
                   initial_call)]]), true, [call, {tracer, T}]).";
     eval(&node, theirs);
-    let mut trace = Trace::start(&helper, &trace_options()).expect("asked");
-    let refused = trace.next(Duration::from_secs(10)).expect_err("refused");
-    testkit::assert_has(refused.to_string(), ["another trace runs", "theirs"]);
+    let says = || refused(&helper, &trace_options()).expect("refused");
+    testkit::assert_has(says(), ["another trace runs", "theirs"]);
     let flags = "length([P || P <- processes(), {flags, [call]} <- [erlang:trace_info(P, flags)]]).";
     assert_eq!(as_int(&eval(&node, flags)), Some(1), "theirs goes on");
 
-    let said = follow(&helper, &root_options(), |_| false).expect_err("refused");
-    assert!(said.to_string().contains("another trace runs"), "{said}");
+    let error = follow(&helper, &root_options(), |_| false).expect_err("refused");
+    testkit::assert_has(error.to_string(), ["another trace runs"]);
     // Calls are timed all the same, without a look at what they call.
     let timing = time(&helper, &time_options(), || false).expect("timed");
-    let refused = timing.refused.expect("refused").to_string();
     assert!(!timing.times.is_empty() && timing.path.is_none());
-    assert!(refused.contains("another trace runs"), "{refused}");
+    testkit::assert_has(timing.refused.expect("refused").to_string(), ["another trace runs"]);
     assert_eq!(as_int(&eval(&node, flags)), Some(1), "theirs goes on");
 
     // A pattern without a process counts, too.
@@ -320,21 +308,16 @@ fn another_trace_is_left_alone() {
         &node,
         "exit(whereis(theirs), kill), timer:sleep(50), erlang:trace_pattern({lists, sort, 1}, true, [call_count]).",
     );
-    let mut again = Trace::start(&helper, &trace_options()).expect("asked");
-    testkit::assert_has(again.next(Duration::from_secs(10)).expect_err("refused").to_string(), ["lists:sort/1"]);
+    testkit::assert_has(says(), ["lists:sort/1"]);
     let count = eval(&node, "element(2, erlang:trace_info({lists, sort, 1}, call_count)).");
     assert!(as_int(&count) >= Some(0), "{count:?}");
     eval(&node, "erlang:trace_pattern({lists, sort, 1}, false, [call_count]).");
-    drop((trace, again));
 
     // Counters of time, too, which nothing else shows, of a function that is wanted.
     eval(&node, "erlang:trace_pattern({lists, sort, 1}, true, [call_time]).");
-    let mut counted = Trace::start(&helper, &trace_options()).expect("asked");
-    let said = counted.next(Duration::from_secs(10));
-    testkit::assert_has(said.expect_err("refused").to_string(), ["1 function has"]);
-    let refused = common::count(&helper, &calls_options(), &|| false).expect_err("refused");
-    assert!(refused.to_string().contains("another trace runs"), "{refused}");
-    drop(counted);
+    testkit::assert_has(says(), ["1 function has"]);
+    let error = common::count(&helper, &calls_options(), &|| false).expect_err("refused");
+    testkit::assert_has(error.to_string(), ["another trace runs"]);
     helper.close().expect("closed");
     let counter = eval(&node, "is_list(element(2, erlang:trace_info({lists, sort, 1}, call_time))).");
     assert_eq!(as_atom(&counter), Some("true"), "theirs goes on");
@@ -344,14 +327,11 @@ fn another_trace_is_left_alone() {
 
 #[test]
 fn a_trace_does_not_trace_itself() {
-    let (_home, _beam, node) = started();
+    let (_home, _beam, node, helper) = loaded();
     eval(&node, "spawn(fun F() -> lists:reverse([1, 2, 3]), timer:sleep(20), F() end).");
-    let helper = Helper::load(&node).expect("loaded");
-    let mut options = trace_options();
     // What the trace's own processes call again and again.
-    options.functions = ["lists:reverse/1", "queue", "maps", "lists"].map(|it| it.parse().unwrap()).into();
-    options.limit = 100;
-    options.rate = 100_000;
+    let functions = ["lists:reverse/1", "queue", "maps", "lists"].map(|it| it.parse().unwrap()).into();
+    let options = TraceOptions { functions, limit: 100, rate: 100_000, ..trace_options() };
     let mut trace = Trace::start(&helper, &options).expect("a trace");
     let name = |event: &TraceEvent| match event {
         TraceEvent::Call(call) => Some(format!("{} {}", call.role, call.name)),
@@ -361,8 +341,6 @@ fn a_trace_does_not_trace_itself() {
     assert!(names.len() > 30, "{names:?}");
     let ours = names.iter().filter(|name| name.contains("bellows")).count();
     assert_eq!(ours, 0, "{names:?}");
-    trace.close().expect("closed");
-    helper.close().expect("closed");
 }
 
 /// A node with `-erl_epmd_port` takes its own port for that of all nodes: whoever wants to answer us when we have gone
@@ -372,7 +350,7 @@ fn a_node_does_not_look_for_a_client_that_was_killed() {
     let home = tempfile::tempdir().expect("a folder");
     let log = home.path().join("erl.log");
     let handler = format!("[{{handler, default, logger_std_h, #{{config => #{{file => \"{}\"}}}}}}]", log.display());
-    let beam = Beam::start_with(home.path(), &["-kernel", "logger", &handler]);
+    let beam = Beam::start(home.path(), &["-kernel", "logger", &handler]);
     let node = beam.connect();
     eval(&node, WORKERS);
     // The log is written, and by whom.

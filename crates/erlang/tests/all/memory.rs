@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use erlang::term::{Term, TermError, check, decode};
-use erlang::{ConnectOptions, Cookie, Mailbox, Node};
+use erlang::{ConnectOptions, Mailbox, Node};
 use hostile_node::Peer;
 use testkit::Random;
 
@@ -51,27 +51,21 @@ fn allocated(term: &Term) -> usize {
 
 /// A term of any kind, its lists and maps smaller the deeper they are.
 fn random_term(random: &mut Random, depth: u32, bytes: &mut Vec<u8>) {
-    let below = |random: &mut Random| random.below((24_u64 >> depth.min(4)) + 1) as u32;
     let name = |random: &mut Random, bytes: &mut Vec<u8>| {
         let length = random.below(40) as u8;
         bytes.extend([random.of(&[115, 119]), length]);
         bytes.extend(vec![b'a'; usize::from(length)]);
     };
-    match random.below(if depth < 6 { 15 } else { 9 }) {
+    let kind = random.below(if depth < 6 { 15 } else { 9 });
+    let count = random.below((24_u64 >> depth.min(4)) + 1) as u32;
+    let length = random.below(64) as u8;
+    match kind {
         0 => bytes.push(106),
         1 => bytes.extend([97, 7]),
         2 => bytes.extend([98, 1, 2, 3, 4]),
         3 => name(random, bytes),
-        4 => {
-            let length = random.below(64) as u8;
-            bytes.extend([109, 0, 0, 0, length]);
-            bytes.extend(vec![1; usize::from(length)]);
-        }
-        5 => {
-            let length = random.below(64) as u8;
-            bytes.extend([110, length, 0]);
-            bytes.extend(vec![255; usize::from(length)]);
-        }
+        4 => bytes.extend([vec![109, 0, 0, 0, length], vec![1; usize::from(length)]].concat()),
+        5 => bytes.extend([vec![110, length, 0], vec![255; usize::from(length)]].concat()),
         6 => {
             bytes.push(88);
             name(random, bytes);
@@ -88,34 +82,26 @@ fn random_term(random: &mut Random, depth: u32, bytes: &mut Vec<u8>) {
             name(random, bytes);
             bytes.extend([97, 2]);
         }
-        9 | 10 => {
-            let count = below(random);
-            bytes.extend([104, count as u8]);
-            (0..count).for_each(|_| random_term(random, depth + 1, bytes));
-        }
-        11 | 12 => {
-            let count = below(random);
-            bytes.push(108);
-            bytes.extend(count.to_be_bytes());
-            (0..count).for_each(|_| random_term(random, depth + 1, bytes));
-            if random.one_in(4) { random_term(random, depth + 1, bytes) } else { bytes.push(106) }
-        }
+        9 | 10 => bytes.extend([104, count as u8]),
+        11 | 12 => bytes.extend([&[108][..], &count.to_be_bytes()].concat()),
         13 => {
             let length = random.below(300) as u16;
             bytes.push(107);
             bytes.extend(length.to_be_bytes());
             bytes.extend(vec![b'x'; usize::from(length)]);
         }
-        _ => {
-            let count = below(random);
-            bytes.push(116);
-            bytes.extend(count.to_be_bytes());
-            for key in 0..count {
-                bytes.push(98);
-                bytes.extend(key.to_be_bytes());
-                random_term(random, depth + 1, bytes);
-            }
+        _ => bytes.extend([&[116][..], &count.to_be_bytes()].concat()),
+    }
+    let children = if [9, 10, 11, 12, 14].contains(&kind) { count } else { 0 };
+    for key in 0..children {
+        if kind == 14 {
+            bytes.push(98);
+            bytes.extend(key.to_be_bytes());
         }
+        random_term(random, depth + 1, bytes);
+    }
+    if [11, 12].contains(&kind) {
+        if random.one_in(4) { random_term(random, depth + 1, bytes) } else { bytes.push(106) }
     }
 }
 
@@ -138,7 +124,6 @@ fn a_term_takes_no_more_memory_than_was_counted_before() {
     assert!(largest > 20_000, "{largest}: the scenes are too small");
 }
 
-/// A list of `count` times the same bytes.
 fn list_of(count: u32, element: &[u8]) -> Vec<u8> {
     let mut bytes = vec![131, 108];
     bytes.extend(count.to_be_bytes());
@@ -178,7 +163,6 @@ fn small_terms_that_become_large_are_refused() {
     assert!(decode(&[&[131][..], &nested_maps(12)].concat()).is_ok());
 }
 
-/// The most memory that this process has had, in bytes.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("its status");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -186,7 +170,6 @@ fn peak() -> u64 {
     kb.and_then(|kb| kb.parse::<u64>().ok()).expect("a peak") << 10
 }
 
-/// A message for process `to` of ours, as a frame.
 fn frame(us: &Peer, to: u32, message: &[u8]) -> Vec<u8> {
     let mut bytes = vec![112, 131, 104, 3, 97, 2, 119, 0, 88, 119, us.name.len() as u8];
     bytes.extend(us.name.as_bytes());
@@ -246,10 +229,8 @@ fn mailboxes_of_a_hostile_node_stay_within_their_memory() {
         thread::sleep(Duration::from_secs(60));
         Ok(())
     });
-    let name = "node@127.0.0.1".parse().expect("a name");
-    let mut options = ConnectOptions::new(name, Cookie::new("cookie").expect("a cookie"));
-    options.address = Some(("127.0.0.1".into(), port));
-    options.timeout = Duration::from_secs(60);
+    let address = Some(("127.0.0.1".into(), port));
+    let options = ConnectOptions { address, ..hostile_node::options(Duration::from_secs(60)) };
     let node = Node::connect(&options).expect("connected");
     let mailboxes = [node.mailbox(), node.mailbox(), node.mailbox()];
     let before = peak();

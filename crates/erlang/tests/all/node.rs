@@ -4,14 +4,14 @@ use crate::common;
 
 use std::time::Duration;
 
-use common::Beam;
+use common::{Beam, eval};
 use erlang::term::{Term, as_atom, as_int, as_list, as_text, atom, charlist, int, list, map, text, tuple};
-use erlang::{Cookie, Error, Node};
+use erlang::{ConnectOptions, Cookie, Error, Node};
 
 #[test]
 fn a_node_is_asked_and_learns_nothing_but_a_hidden_name() {
     let home = tempfile::tempdir().expect("a folder");
-    let mut beam = Beam::start(home.path());
+    let mut beam = Beam::start(home.path(), &[]);
     let node = Node::connect(&beam.options()).expect("connected");
     assert!(node.release() >= 25, "{}", node.release());
 
@@ -28,6 +28,10 @@ fn a_node_is_asked_and_learns_nothing_but_a_hidden_name() {
     let same = node.call("erlang", "hd", vec![list([sent.clone()])]);
     let text_of = |term: &Term| erlang::term::show(term, 300);
     assert_eq!(text_of(&same.expect("the same")), text_of(&sent));
+    for word in [text("käse"), charlist("käse")] {
+        let same = node.call("erlang", "hd", vec![list([word])]).expect("the same");
+        assert_eq!(as_text(&same).as_deref(), Some("käse"));
+    }
     let sum = node.call("lists", "sum", vec![list([int(-1), int(-2), int(1 << 40)])]);
     assert_eq!(as_int(&sum.expect("a sum")), Some((1 << 40) - 3));
 
@@ -41,23 +45,18 @@ fn a_node_is_asked_and_learns_nothing_but_a_hidden_name() {
     assert!(node.local_name().starts_with("bellows-"));
 
     // Failures have their reason.
-    match node.call("no_such_module", "f", vec![]) {
-        Err(Error::Exception { call, reason, .. }) => {
-            assert_eq!(call, "no_such_module:f/0");
-            assert!(reason.contains("undef"), "{reason}");
-        }
-        other => panic!("{other:?}"),
-    }
+    let failed = node.call("no_such_module", "f", vec![]);
+    let Err(Error::Exception { call, reason, .. }) = failed else { panic!("{failed:?}") };
+    assert_eq!(call, "no_such_module:f/0");
+    testkit::assert_has(reason, ["undef"]);
     let late = node.call_within(Duration::from_millis(50), "timer", "sleep", vec![int(400)]);
     let late = late.expect_err("late");
     assert!(matches!(late, Error::Unsettled { .. }), "{late:?}");
     // An option has the time-out of the node alone.
     assert!(!late.problem().help.contains("--timeout"), "{late:?}");
-    let mut hasty = beam.options();
-    hasty.timeout = Duration::from_secs(2);
+    let hasty = ConnectOptions { timeout: Duration::from_secs(2), ..beam.options() };
     let hasty = Node::connect(&hasty).expect("a connection");
-    let late = hasty.call("timer", "sleep", vec![int(4_000)]);
-    let late = late.expect_err("late");
+    let late = hasty.call("timer", "sleep", vec![int(4_000)]).expect_err("late");
     assert!(matches!(late, Error::Timeout { .. }), "{late:?}");
     assert!(late.problem().help.contains("--timeout"), "{late:?}");
 
@@ -87,26 +86,15 @@ fn a_node_is_asked_and_learns_nothing_but_a_hidden_name() {
             node.call("lists", "seq", vec![int(1), int(100_000)]).expect("a list"),
         ],
     );
-    match deep {
-        Err(error @ Error::Term { .. }) => {
-            assert!(error.to_string().contains("nested deeper"), "{error}");
-        }
-        other => panic!("{other:?}"),
-    }
-    match node.evaluate(Duration::from_secs(20), "A = 1, A = 2.") {
-        Err(Error::Exception { reason, .. }) => assert!(reason.contains("badmatch"), "{reason}"),
-        other => panic!("{other:?}"),
-    }
+    let Err(error @ Error::Term { .. }) = deep else { panic!("{deep:?}") };
+    testkit::assert_has(error.to_string(), ["nested deeper"]);
+    let failed = node.evaluate(Duration::from_secs(20), "A = 1, A = 2.");
+    let Err(Error::Exception { reason, .. }) = failed else { panic!("{failed:?}") };
+    testkit::assert_has(reason, ["badmatch"]);
     let release = node.call("erlang", "system_info", vec![atom("otp_release")]);
     assert_eq!(as_text(&release.expect("a release")), Some(node.release().to_string()));
 
     a_lost_node_is_noticed(&node, &mut beam);
-}
-
-/// Evaluates an expression there.
-fn eval(node: &Node, expression: &str) -> Term {
-    let value = node.evaluate(Duration::from_secs(20), expression);
-    value.expect("a value")
 }
 
 fn a_mailbox_is_a_process(node: &Node) {
@@ -144,14 +132,11 @@ fn a_mailbox_is_a_process(node: &Node) {
 fn a_lost_node_is_noticed(node: &Node, beam: &mut Beam) {
     let mut wrong = beam.options();
     wrong.cookie = Cookie::new("another").expect("a cookie");
-    match Node::connect(&wrong) {
-        Err(error @ Error::Cookie { .. }) => {
-            let sentence = error.problem().sentence();
-            assert!(sentence.contains("--cookie-file"), "{sentence}");
-            assert!(!sentence.contains("another") || sentence.contains("another one"));
-        }
-        other => panic!("{other:?}"),
-    }
+    let refused = Node::connect(&wrong).expect_err("no cookie of the node");
+    assert!(matches!(refused, Error::Cookie { .. }), "{refused:?}");
+    let sentence = refused.problem().sentence();
+    assert!(!sentence.contains("another") || sentence.contains("another one"));
+    testkit::assert_has(sentence, ["--cookie-file"]);
     // Where it was found is told of each; one that fits is taken wherever it stands.
     let found = |text: &str, source: &str| Cookie::new(text).expect("a cookie").found_in(source);
     wrong.cookie = found("another", "/home/one");

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-use common::{eval, started};
+use common::{eval, loaded};
 use erlang::term::as_text;
 use erlang::trace::{Trace, TraceEvent, TraceOptions};
-use erlang::{Ended, Helper, Node};
+use erlang::{Budget, Ended, Helper, Node};
 
 /// Tries until two measurements of the same work agree on a busy machine.
 const TRIES: u32 = 40;
@@ -26,7 +26,6 @@ const BEGUN: &str = "fun Wait() -> case erlang:trace_info({dict, store, 3}, call
 /// Calls and microseconds of functions.
 type Counts = BTreeMap<String, (u64, f64)>;
 
-/// Counts by `eprof`.
 fn by_eprof(node: &Node, file: &str) -> Counts {
     let source = format!(
         "{WORK} eprof:start(), {{ok, _}} = eprof:profile([], dict, from_list, [L], {{dict, '_', '_'}}), \
@@ -43,7 +42,6 @@ fn by_eprof(node: &Node, file: &str) -> Counts {
     text.lines().filter_map(row).collect()
 }
 
-/// Our counts.
 fn by_us(node: &Node, helper: &Helper) -> Counts {
     let options = common::calls_options("dict", Duration::from_secs(2));
     let calls = thread::scope(|scope| {
@@ -71,8 +69,7 @@ fn least(of: &mut Counts, more: &Counts) {
 
 #[test]
 fn calls_and_times_are_those_of_eprof() {
-    let (home, _beam, node) = started();
-    let helper = Helper::load(&node).expect("loaded");
+    let (home, _beam, node, helper) = loaded();
     let file = home.path().join("eprof").display().to_string();
     let (mut theirs, mut ours) = (Counts::new(), Counts::new());
     let within = std::env::var("BELLOWS_WITHIN").map_or(WITHIN, |it| it.parse().expect("a number"));
@@ -92,13 +89,11 @@ fn calls_and_times_are_those_of_eprof() {
         }
         assert!(attempt < TRIES, "ratio {ratio}: {theirs:?} by eprof, {ours:?} by us");
     }
-    helper.close().expect("closed");
 }
 
 #[test]
 fn budgets_end_traces_and_say_which_limit_tripped() {
-    let (_home, _beam, node) = started();
-    let helper = Helper::load(&node).expect("loaded");
+    let (_home, _beam, node, helper) = loaded();
     eval(&node, "[spawn(fun Loop() -> lists:seq(1, 300), Loop() end) || _ <- [1, 2]], ok.");
     let usual = common::trace_options("lists:seq/2", Duration::from_secs(10));
     let ended = |options: &TraceOptions| {
@@ -118,20 +113,12 @@ fn budgets_end_traces_and_say_which_limit_tripped() {
         other => panic!("{other:?}"),
     };
     // Two processes that do nothing else are faster than the tracer: only the rate may end this.
-    let mut slow = usual.clone();
-    slow.rate = 50;
-    slow.budget.backlog = 1_000_000;
-    slow.budget.tracer_bytes = 1 << 32;
-    slow.budget.node_bytes = 1 << 32;
-    slow.budget.run_queue = 1000;
-    assert_eq!(tripped(&slow), "rate");
-    let mut small = usual.clone();
-    small.budget.backlog = 50;
-    assert_eq!(tripped(&small), "backlog");
-    small = usual.clone();
-    small.budget.backlog = 1_000_000;
-    small.budget.tracer_bytes = 1000;
-    assert_eq!(tripped(&small), "tracer_memory");
+    let large = Budget { backlog: 1_000_000, ..usual.budget };
+    let unlimited = Budget { tracer_bytes: 1 << 32, node_bytes: 1 << 32, run_queue: 1000, ..large };
+    assert_eq!(tripped(&TraceOptions { rate: 50, budget: unlimited, ..usual.clone() }), "rate");
+    let with = |budget| TraceOptions { budget, ..usual.clone() };
+    assert_eq!(tripped(&with(Budget { backlog: 50, ..usual.budget })), "backlog");
+    assert_eq!(tripped(&with(Budget { tracer_bytes: 1000, ..large })), "tracer_memory");
 
     // A loop that goes on in tail calls never returns: no more than some of its calls are left on its stack.
     let stack = || {

@@ -1,6 +1,6 @@
 //! Calls of an entry function, followed through a chain of servers whose work is known, and calls that are timed.
 
-use crate::common;
+use crate::{clean, common};
 
 use std::time::Duration;
 
@@ -8,101 +8,35 @@ use common::{Beam, eval, follow};
 use erlang::calls::{Difference, Path, RootOptions, TreeNode};
 use erlang::term::as_int;
 use erlang::timing::{TimeOptions, time};
-use erlang::{Budget, Ended, Helper, Node, ProcessFilter};
+use erlang::{Budget, Ended, Helper, Node};
 use tempfile::TempDir;
 
-/// A shop whose entry asks a store, which asks a depot. The store rests in every tenth order; both work.
-const SHOP: &str = r#"
--module(shop).
--behaviour(gen_server).
--export([start/0, order/1, orders/1, search/1, count/1, init/1, handle_call/3, handle_cast/2]).
+const SHOP: &str = include_str!("../data/shop.erl");
 
-start() ->
-    {ok, _} = gen_server:start({local, store}, ?MODULE, store, []),
-    {ok, _} = gen_server:start({local, depot}, ?MODULE, depot, []),
-    ok.
-
-orders(Pause) -> spawn(fun Loop() -> receive stop -> ok after Pause -> ok end, customer(), Loop() end).
-
-customer() -> N = counters_next(), shop:order(N), ok.
-
-counters_next() -> counters:add(persistent_term:get(orders), 1, 1), counters:get(persistent_term:get(orders), 1).
-
-order(N) ->
-    write_down(N),
-    {ok, Price} = gen_server:call(store, {order, N}),
-    Price + 1.
-
-write_down(_) -> work(2).
-
-init(Name) -> {ok, Name}.
-
-handle_call({order, N}, _, store) -> {reply, store(N), store};
-handle_call({fetch, N}, _, depot) -> {reply, depot(N), depot}.
-
-handle_cast(_, State) -> {noreply, State}.
-
-store(N) ->
-    rest(N),
-    {ok, Box} = gen_server:call(depot, {fetch, N}),
-    wrap(N),
-    {ok, Box}.
-
-rest(N) when N rem 10 =:= 0 -> timer:sleep(20);
-rest(_) -> ok.
-
-depot(N) -> found = search(N), {ok, N}.
-
-%% Each order needs one look at each shelf; every tenth one is at the end.
-search(N) when N rem 10 =:= 0 -> shelf(400);
-search(_) -> shelf(10).
-
-shelf(0) -> found;
-shelf(N) -> look(), shelf(N - 1).
-
-look() -> erlang:crc32(persistent_term:get(book)).
-
-wrap(_) -> ok.
-
-count(N) -> {ok, count(N, 0)}.
-
-count(0, Sum) -> Sum;
-count(N, Sum) -> count(N - 1, Sum + N).
-
-work(0) -> ok;
-work(N) -> look(), work(N - 1).
-"#;
-
-/// A node on which the shop has opened.
 fn shop() -> (TempDir, Beam, Node, Helper) {
-    let (home, beam, node) = common::started();
+    let (home, beam, node, helper) = common::loaded();
     common::load(home.path(), &node, "shop", SHOP);
     let open = "persistent_term:put(orders, counters:new(1, [])), \
                 persistent_term:put(book, binary:copy(<<7>>, 50000)), ok = shop:start().";
     eval(&node, open);
-    let helper = Helper::load(&node).expect("loaded");
     (home, beam, node, helper)
 }
 
 fn options(seconds: u64) -> RootOptions {
-    let duration = Duration::from_secs(seconds);
-    RootOptions {
-        root: "shop:order/1".parse().expect("a pattern"),
-        functions: Vec::new(),
-        processes: ProcessFilter::All,
-        duration,
-        limit: 10_000,
-        rate: 1_000,
-        messages: 5_000_000,
-        budget: Budget { backlog: 50_000, ..Budget::lasting(duration) },
-    }
+    options_of("shop:order/1", seconds)
+}
+
+fn options_of(root: &str, seconds: u64) -> RootOptions {
+    let (root, duration) = (root.parse().expect("a pattern"), Duration::from_secs(seconds));
+    let budget = Budget { backlog: 50_000, ..Budget::lasting(duration) };
+    RootOptions { root, duration, limit: 10_000, rate: 1_000, messages: 5_000_000, budget, ..clean::root_options() }
 }
 
 /// The functions of a tree that were called, each with its caller and its calls.
-fn shape(path: &Path) -> Vec<(String, String, u64)> {
+fn shape(path: &Path) -> Vec<(&str, &str, u64)> {
     let nodes = path.tree.nodes();
     let caller = |node: &TreeNode| node.caller.map_or("", |it| nodes[it].function.as_str());
-    let shape = nodes.iter().map(|node| (node.function.clone(), caller(node).to_owned(), node.calls));
+    let shape = nodes.iter().map(|node| (node.function.as_str(), caller(node), node.calls));
     let mut shape: Vec<_> = shape.filter(|(_, _, calls)| *calls > 0).collect();
     shape.sort();
     shape
@@ -112,18 +46,11 @@ fn millis(nanos: f64) -> f64 {
     nanos / 1e6
 }
 
-/// Waits until a customer has ordered since the counters were put back.
-fn follow_orders(node: &Node, helper: &Helper, options: &RootOptions) -> Path {
-    eval(node, "persistent_term:put(customer, shop:orders(2)), ok.");
-    let path = follow(helper, options, |_| false).expect("followed");
-    eval(node, "persistent_term:get(customer) ! stop, ok.");
-    path
-}
-
 #[test]
 fn calls_are_followed_into_the_servers_that_they_ask() {
     let (_home, _beam, node, helper) = shop();
-    let path = follow_orders(&node, &helper, &options(6));
+    eval(&node, "shop:orders(2), ok.");
+    let path = follow(&helper, &options(6), |_| false).expect("followed");
     assert_eq!(path.ended, Ended::Time, "{path:?}");
     assert!(path.modules.contains(&"shop".to_owned()), "{:?}", path.modules);
     assert_eq!(path.left_out, Vec::<String>::new());
@@ -168,8 +95,7 @@ fn tree_is_that_of_the_shop(path: &Path, calls: u64) {
         ("shop:wrap/1", "shop:store/1", calls),
         ("shop:write_down/1", "shop:order/1", calls),
         ("timer:sleep/1", "shop:store/1", rests),
-    ]
-    .map(|(function, caller, calls)| (function.to_owned(), caller.to_owned(), calls));
+    ];
     expected.sort();
     assert_eq!(shape(path), expected);
 }
@@ -260,7 +186,6 @@ fn times_are_those_of_the_nodes_own_clock() {
         });
         assert!(agreed, "{call}: {ours:?} by us, {theirs:?} by timer:tc");
     }
-    helper.close().expect("closed");
 }
 
 #[test]
@@ -302,7 +227,6 @@ fn a_timed_call_tells_its_value_its_words_and_its_functions() {
         let refused = timed(&time_options(call)).expect_err("refused").to_string();
         assert!(refused.contains(said), "{call}: {refused}");
     }
-    helper.close().expect("closed");
 }
 
 #[test]
@@ -321,9 +245,11 @@ fn budgets_end_what_takes_too_much() {
     let timing = time(&helper, &long, || false).expect("answered");
     assert_eq!((timing.ended, timing.first), (Ended::Time, None));
     let ended = time(&helper, &time_options("timer:sleep(30000)"), || true).expect("answered");
-    assert_eq!(ended.ended, Ended::Asked);
+    let counting = common::calls_options("shop", Duration::from_secs(20));
+    let counted = common::count(&helper, &counting, &|| true).expect("counted");
+    assert_eq!((ended.ended, counted.ended), (Ended::Asked, Ended::Asked));
 
-    eval(&node, "persistent_term:put(customer, shop:orders(2)), ok.");
+    eval(&node, "shop:orders(2), ok.");
     let few = RootOptions { functions: vec!["shop".parse().expect("a pattern")], limit: 7, ..options(20) };
     let path = follow(&helper, &few, |_| false).expect("followed");
     assert_eq!((&path.ended, path.calls.len()), (&Ended::Limit(7), 7));
@@ -354,7 +280,6 @@ fn functions_that_are_called_too_often_are_left_out() {
     let path = path.expect("a path");
     assert_eq!(path.left_out, Vec::<String>::new());
     assert_eq!(path.tree.own()["shop:count/2"].calls, 5 * 3_001);
-    helper.close().expect("closed");
 }
 
 /// Processes that count to a number again and again, at the same time.
@@ -369,8 +294,7 @@ fn counting(node: &Node, processes: u32, to: u32) {
 fn what_is_called_too_often_is_counted_once_and_left_out_from_the_start() {
     let (_home, _beam, node, helper) = shop();
     counting(&node, 1, 20_000);
-    let mut options = options(3);
-    options.root = "shop:count/1".parse().expect("a pattern");
+    let mut options = options_of("shop:count/1", 3);
     let by_itself = follow(&helper, &options, |_| false).expect("followed");
     // The same where its module is named, as the node could not follow.
     options.functions = vec!["shop".parse().expect("a pattern")];
@@ -392,14 +316,6 @@ fn what_is_called_too_often_is_counted_once_and_left_out_from_the_start() {
         assert_eq!(own["shop:count/1"].calls, path.calls.len() as u64);
         assert!(!own.contains_key("shop:count/2"), "{own:?}");
     }
-    // What the node can follow is followed where it is named.
-    let (_other_home, _other, node, helper_of_other) = shop();
-    counting(&node, 1, 3_000);
-    let few = follow(&helper_of_other, &options, |_| false).expect("followed");
-    assert_eq!(few.left_out, Vec::<String>::new());
-    assert_eq!(few.tree.own()["shop:count/2"].calls, 3_001 * few.calls.len() as u64);
-    helper_of_other.close().expect("closed");
-    helper.close().expect("closed");
 }
 
 #[test]
@@ -408,8 +324,7 @@ fn of_many_calls_at_the_same_time_few_are_followed_and_each_whole() {
     // All of them would make 24,000 messages every 40 ms, which is too much in the long run. A few times that many may
     // wait: on a busy machine all begin before the node hears that no more may be followed.
     counting(&node, 30, 400);
-    let mut options = options(6);
-    options.root = "shop:count/1".parse().expect("a pattern");
+    let mut options = options_of("shop:count/1", 6);
     options.budget.backlog = 500_000;
     options.functions = vec!["shop".parse().expect("a pattern")];
     let path = follow(&helper, &options, |_| false).expect("followed");
@@ -424,7 +339,7 @@ fn of_many_calls_at_the_same_time_few_are_followed_and_each_whole() {
 
 #[test]
 fn calls_that_do_not_return_are_told() {
-    let (home, _beam, node) = common::started();
+    let (home, _beam, node, helper) = common::loaded();
     let source = "-module(ends).\n-export([dies/0, throws/0, tries/0, loops/0]).\n\
          dies() -> timer:sleep(5), exit(bye).\nthrows() -> timer:sleep(5), throw(bye).\ntries() -> catch throws(), \
          tries().\n\
@@ -434,12 +349,7 @@ fn calls_that_do_not_return_are_told() {
                  receive {'DOWN', M, _, _, _} -> ok end, Loop() end), \
                  spawn(fun ends:tries/0), spawn(fun ends:loops/0), ok.";
     eval(&node, begin);
-    let helper = Helper::load(&node).expect("loaded");
-    let of = |root: &str| {
-        let mut options = options(2);
-        options.root = root.parse().expect("a pattern");
-        follow(&helper, &options, |_| false).expect("followed")
-    };
+    let of = |root: &str| follow(&helper, &options_of(root, 2), |_| false).expect("followed");
     // An exception is an end, also that of the process.
     for root in ["ends:dies/0", "ends:throws/0"] {
         let path = of(root);
@@ -450,5 +360,4 @@ fn calls_that_do_not_return_are_told() {
     }
     let path = of("ends:loops/0");
     assert!(path.untraced.is_empty() && path.begun > 20, "{path:?}");
-    helper.close().expect("closed");
 }

@@ -2,7 +2,6 @@
 
 use crate::{clean, common};
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,8 +10,8 @@ use erlang::alloc::microstates;
 use erlang::calls::{CallsOptions, RootOptions};
 use erlang::timing::{TimeOptions, time};
 use erlang::top::{TopRequest, TopSort, top};
-use erlang::trace::{Trace, TraceOptions};
-use erlang::{Budget, Ended, Error, Helper, Node};
+use erlang::trace::Trace;
+use erlang::{Budget, ConnectOptions, Error, Helper, Node};
 
 /// A silent node is told after this time.
 const TIMEOUT: Duration = Duration::from_millis(1_500);
@@ -22,93 +21,35 @@ const WINDOW: Duration = Duration::from_secs(60);
 const BESIDE: Duration = Duration::from_secs(8);
 /// When a node is stopped.
 const DELAY: Duration = Duration::from_millis(700);
-/// When a window is ended: something is to be measured by then, on a busy machine, too.
-const STOP_AFTER: Duration = Duration::from_secs(3);
 
-/// Operation on the node for a window.
-#[derive(Clone, Copy, Debug)]
-enum Deed {
-    Top,
-    Microstates,
-    Calls,
-    Follow,
-    Time,
-    Trace,
-}
-
-const DEEDS: [Deed; 6] = [Deed::Top, Deed::Microstates, Deed::Calls, Deed::Follow, Deed::Time, Deed::Trace];
-
-fn top_request() -> TopRequest {
-    TopRequest { window: WINDOW, sort: TopSort::Reductions, limit: 10, flow: false }
-}
-
-fn calls_options() -> CallsOptions {
-    let budget = Budget::lasting(WINDOW * 3);
-    CallsOptions { blocks: 100, bursts: 3, budget, ..common::calls_options("lists", WINDOW) }
-}
-
-fn root_options() -> RootOptions {
-    let budget = Budget::lasting(WINDOW);
-    RootOptions { duration: WINDOW, limit: 1_000_000, rate: 1_000_000, budget, ..clean::root_options() }
-}
-
-fn time_options() -> TimeOptions {
-    TimeOptions {
-        call: "timer:sleep(10)".to_owned(),
-        times: 1_000_000,
-        duration: WINDOW,
-        traced: 0,
-        functions: Vec::new(),
-        budget: Budget::lasting(WINDOW * 3),
-        ..clean::time_options()
-    }
-}
-
-fn trace_options() -> TraceOptions {
-    TraceOptions { limit: 10, rate: 1_000, ..common::trace_options("lists:last/1", WINDOW) }
-}
-
-/// Does it for the window, or until `stop` says so.
-fn perform(helper: &Helper, deed: Deed, stop: &dyn Fn() -> bool) -> Result<(), Error> {
-    match deed {
-        Deed::Top => {
-            let window = top(helper, &top_request(), stop)?;
-            assert!(window.seconds < WINDOW.as_secs_f64() / 2.0, "{window:?}");
-            assert!(!window.processes.is_empty() && window.run_queue < 10_000);
+/// Operations on the node for a window.
+const DEEDS: [(&str, fn(&Helper) -> Result<(), Error>); 6] = [
+    ("top", |helper| {
+        let request = TopRequest { window: WINDOW, sort: TopSort::Reductions, limit: 10, flow: false };
+        top(helper, &request, &|| false).map(drop)
+    }),
+    ("microstates", |helper| microstates(helper, WINDOW, &|| false).map(drop)),
+    ("calls", |helper| {
+        let budget = Budget::lasting(WINDOW * 3);
+        let options = CallsOptions { blocks: 100, bursts: 3, budget, ..common::calls_options("lists", WINDOW) };
+        common::count(helper, &options, &|| false).map(drop)
+    }),
+    ("follow", |helper| {
+        let options = RootOptions { duration: WINDOW, ..clean::root_options() };
+        follow(helper, &options, |_| false).map(drop)
+    }),
+    ("time", |helper| {
+        let options = TimeOptions { times: 1_000_000, duration: WINDOW, ..clean::time_options() };
+        time(helper, &options, || false).map(drop)
+    }),
+    ("trace", |helper| {
+        let mut trace = Trace::start(helper, &common::trace_options("lists:last/1", WINDOW))?;
+        while trace.ended().is_none() {
+            trace.next(Duration::from_millis(250))?;
         }
-        Deed::Microstates => {
-            let states = microstates(helper, WINDOW, stop)?;
-            assert!(!states.kinds.is_empty() && !states.was_on);
-        }
-        Deed::Calls => {
-            let calls = common::count(helper, &calls_options(), stop)?;
-            assert_eq!(calls.ended, Ended::Asked);
-            assert!(!calls.functions.is_empty(), "{calls:?}");
-        }
-        Deed::Follow => {
-            let path = follow(helper, &root_options(), |_| stop())?;
-            assert_eq!(path.ended, Ended::Asked);
-            assert!(!path.untraced.is_empty(), "{path:?}");
-        }
-        Deed::Time => {
-            let timing = time(helper, &time_options(), stop)?;
-            assert_eq!(timing.ended, Ended::Asked);
-            assert!(!timing.times.is_empty(), "{timing:?}");
-        }
-        Deed::Trace => {
-            let mut trace = Trace::start(helper, &trace_options())?;
-            while trace.ended().is_none() {
-                if stop() {
-                    trace.stop()?
-                } else {
-                    trace.next(Duration::from_millis(250))?
-                };
-            }
-            trace.close()?;
-        }
-    }
-    Ok(())
-}
+        trace.close()
+    }),
+];
 
 fn started() -> (tempfile::TempDir, Beam) {
     let (home, beam, node) = common::started();
@@ -117,55 +58,33 @@ fn started() -> (tempfile::TempDir, Beam) {
 }
 
 fn impatient(beam: &Beam) -> Node {
-    let mut options = beam.options();
-    options.timeout = TIMEOUT;
+    let options = ConnectOptions { timeout: TIMEOUT, ..beam.options() };
     Node::connect(&options).expect("connected")
 }
 
 #[test]
 fn a_node_that_hangs_in_a_window_is_told_and_left_clean() {
     let (_home, beam) = started();
-    for deed in DEEDS {
+    for (deed, perform) in DEEDS {
         let node = impatient(&beam);
         let helper = Helper::load(&node).expect("loaded");
         let took = thread::scope(|scope| {
-            let done = scope.spawn(|| perform(&helper, deed, &|| false));
+            let done = scope.spawn(|| perform(&helper));
             thread::sleep(DELAY);
             beam.signal("STOP");
             let stopped = Instant::now();
             let error = done.join().expect("no panic").expect_err("a silent node");
-            assert!(matches!(error, Error::Silent { .. }), "{deed:?}: {error:?}");
+            assert!(matches!(error, Error::Silent { .. }), "{deed}: {error:?}");
             stopped.elapsed()
         });
-        assert!(took < TIMEOUT + BESIDE, "{deed:?}: {took:?}");
+        assert!(took < TIMEOUT + BESIDE, "{deed}: {took:?}");
         // What would clean up does not wait for the node once more.
         let begun = Instant::now();
         helper.close().expect_err("no node");
         drop(node);
-        assert!(begun.elapsed() < TIMEOUT, "{deed:?}: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < TIMEOUT, "{deed}: {:?}", begun.elapsed());
         beam.signal("CONT");
-        assert_eq!(left_behind(&beam.connect()), None, "{deed:?}");
-    }
-}
-
-#[test]
-fn a_window_that_is_stopped_tells_what_it_has() {
-    let (_home, beam) = started();
-    let node = beam.connect();
-    for deed in DEEDS {
-        let helper = Helper::load(&node).expect("loaded");
-        let stop = AtomicBool::new(false);
-        let took = thread::scope(|scope| {
-            let done = scope.spawn(|| perform(&helper, deed, &|| stop.load(Ordering::Relaxed)));
-            thread::sleep(STOP_AFTER);
-            let begun = Instant::now();
-            stop.store(true, Ordering::Relaxed);
-            done.join().expect("no panic").expect("a result");
-            begun.elapsed()
-        });
-        assert!(took < BESIDE, "{deed:?}: {took:?}");
-        helper.close().expect("closed");
-        assert_eq!(left_behind(&node), None, "{deed:?}");
+        assert_eq!(left_behind(&beam.connect()), None, "{deed}");
     }
 }
 
@@ -187,10 +106,8 @@ fn a_node_that_hangs_is_not_waited_for_at_the_end() {
 #[test]
 fn a_node_that_has_nothing_to_say_is_not_silent() {
     let (_home, beam) = started();
-    let mut options = beam.options();
     // Its own ticks come every 15 seconds.
-    options.timeout = Duration::from_secs(1);
-    let node = Node::connect(&options).expect("connected");
+    let node = impatient(&beam);
     let mailbox = node.mailbox();
     let nothing = mailbox.receive(Duration::from_secs(5)).expect("a connection");
     assert_eq!(nothing, None);

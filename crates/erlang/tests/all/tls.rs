@@ -9,7 +9,6 @@ use common::Beam;
 use erlang::{ConnectOptions, Error, Identity, Node, TlsOptions};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair};
 
-/// Writes an authority, and certificates of it for the node and for us.
 fn certificates(folder: &Path) {
     let key = || KeyPair::generate().expect("a key");
     let mut params = CertificateParams::new(Vec::<String>::new()).expect("parameters");
@@ -43,7 +42,7 @@ fn a_node_is_asked_over_tls() {
     let path = |name: &str| home.path().join(name);
     certificates(home.path());
     let conf = path("tls.conf").display().to_string();
-    let beam = Beam::start_with(home.path(), &["-proto_dist", "inet_tls", "-ssl_dist_optfile", &conf]);
+    let beam = Beam::start(home.path(), &["-proto_dist", "inet_tls", "-ssl_dist_optfile", &conf]);
     let tls = TlsOptions {
         ca: Some(path("ca.pem")),
         identity: Some(Identity { certificate: path("client.pem"), key: path("client.key") }),

@@ -180,6 +180,12 @@ mod tests {
         meters.iter().map(one).collect()
     }
 
+    fn filled(fill: impl FnOnce(&mut Meters)) -> Vec<String> {
+        let mut meters = Meters::default();
+        fill(&mut meters);
+        told(&meters)
+    }
+
     #[test]
     fn this_machine_has_cpu_memory_and_a_network() {
         // An interface that nothing has passed yet is not shown.
@@ -196,10 +202,8 @@ mod tests {
 
     #[test]
     fn files_are_understood() {
-        let mut meters = Meters::default();
         let text = "cpu  100 20 30 400 50 6 7 80 9 9\ncpu0 1 2\nintr 5 6\nctxt 77\n\
             processes 9\nprocs_running 3\nprocs_blocked 1\n";
-        stat(text, 0.01, &mut meters);
         let expected = [
             "CPU, user + 1.2",
             "CPU, system + 0.3",
@@ -211,11 +215,9 @@ mod tests {
             "threads, runnable = 3",
             "threads, waiting for a disk = 1",
         ];
-        assert_eq!(told(&meters), expected);
+        assert_eq!(filled(|meters| stat(text, 0.01, meters)), expected);
 
-        let mut meters = Meters::default();
         let line = " 254 0 vda 10 5 20 12 30 44 40 30 0 7000 42 47 45 53\n 254 1 vda1 1 1 1 1\n cut";
-        disks(line, |name| name == "vda", &mut meters);
         let expected = [
             "disk, vda, read + 10240",
             "disk operations, vda, read + 10",
@@ -223,28 +225,23 @@ mod tests {
             "disk operations, vda, written + 30",
             "disk busy, vda + 7",
         ];
-        assert_eq!(told(&meters), expected);
+        assert_eq!(filled(|meters| disks(line, |name| name == "vda", meters)), expected);
 
-        let mut meters = Meters::default();
         let lines = "Inter-| Receive\n face |bytes\n  lo: 5 1 0 0 0 0 0 0 6 1 0 0 0 0 0 0\n e: 0 0";
-        networks(lines, &mut meters);
-        assert_eq!(told(&meters), ["network, lo, received + 5", "network, lo, sent + 6"]);
+        let expected = ["network, lo, received + 5", "network, lo, sent + 6"];
+        assert_eq!(filled(|meters| networks(lines, meters)), expected);
 
-        let mut meters = Meters::default();
-        paging("pgmajfault 3\npswpin 2\nnr_free x\n", 4096.0, &mut meters);
+        let paged = filled(|meters| paging("pgmajfault 3\npswpin 2\nnr_free x\n", 4096.0, meters));
+        assert_eq!(paged, ["major page faults + 3", "swapped, in + 8192"]);
         let line = "some avg10=1.00 avg60=0.00 avg300=0.00 total=2000000\nfull total=5\n";
-        pressure(line, "cpu", &mut meters);
-        let expected = ["major page faults + 3", "swapped, in + 8192", "pressure, cpu (some) + 2"];
-        assert_eq!(told(&meters), expected);
+        assert_eq!(filled(|meters| pressure(line, "cpu", meters)), ["pressure, cpu (some) + 2"]);
     }
 
     #[test]
     fn kinds_of_memory_do_not_overlap() {
-        let mut meters = Meters::default();
         let text = "MemTotal: 100 kB\nMemFree: 10 kB\nBuffers: 5 kB\nCached: 40 kB\nShmem: 8 kB\n\
             AnonPages: 30 kB\nSlab: 4 kB\nKernelStack: 1 kB\nPageTables: 2 kB\nDirty: 1 kB\n\
             Writeback: 0 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\nHugePages_Total: 0\n";
-        memory(text, &mut meters);
         let expected = [
             "memory, programs = 30720",
             "memory, page cache = 37888",
@@ -253,6 +250,6 @@ mod tests {
             "free memory = 10240",
             "not yet written to disk = 1024",
         ];
-        assert_eq!(told(&meters), expected);
+        assert_eq!(filled(|meters| memory(text, meters)), expected);
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-/// Memory in pieces, by address.
 #[derive(Clone, Default)]
 pub(in crate::beam) struct Pieces(pub(in crate::beam) BTreeMap<u64, Vec<u8>>);
 

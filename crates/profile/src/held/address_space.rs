@@ -125,7 +125,6 @@ mod tests {
 
     use super::*;
 
-    /// Pages that the model knows.
     const PAGES: u64 = 48;
 
     /// Who took each page, by the number of the step.

@@ -94,7 +94,6 @@ fn read(file: &[u8]) -> Result<Profile, String> {
     (reader.read)(input).expect("memory can be read")
 }
 
-/// The profile of a recording without copies of stacks.
 fn profile_of(records: &[Vec<u8>]) -> Profile {
     read(&recording(FRAME_POINTERS, records)).expect("a profile")
 }

@@ -168,22 +168,4 @@ mod tests {
         }
         assert_eq!(CodeSegments(Vec::new()).bias(&mapping(0, 1, 0)), None);
     }
-
-    #[test]
-    fn this_program_begins_where_the_kernel_says() {
-        let exe = std::env::current_exe().unwrap();
-        let bytes = std::fs::read(&exe).unwrap();
-        let file = object::File::parse(&*bytes).unwrap();
-        // AT_ENTRY of the auxiliary vector, which the kernel wrote when it loaded the file.
-        let vector = std::fs::read("/proc/self/auxv").unwrap();
-        let words = vector.chunks_exact(8).map(|it| u64::from_ne_bytes(it.try_into().unwrap()));
-        let words: Vec<u64> = words.collect();
-        let entry = words.chunks_exact(2).find(|it| it[0] == 9).unwrap()[1];
-        let maps = maps::maps(std::process::id()).unwrap();
-        let own = maps.iter().filter(|it| *it.path == *exe.to_string_lossy());
-        let biases: Vec<_> = own.map(|it| bias(&file, it)).collect();
-        assert!(!biases.is_empty());
-        let wanted = entry.wrapping_sub(file.entry());
-        assert!(biases.iter().all(|it| *it == Some(wanted)), "{biases:x?} {wanted:x}");
-    }
 }

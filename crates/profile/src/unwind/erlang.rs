@@ -144,20 +144,15 @@ mod tests {
 
     #[test]
     fn any_memory_is_walked_without_panic() {
-        let mut random = 7u64;
+        let mut random = testkit::Random::new(7);
+        let mut word = || match random.below(4) {
+            0 => 0x1000 + random.below(0x110),
+            1 => 0x8000 + random.below(0x1800),
+            2 => u64::MAX - random.below(16),
+            _ => random.below(u64::MAX) << 33 | random.below(u64::MAX),
+        };
         for _ in 0..2000 {
-            let words: Vec<u64> = (0..32)
-                .map(|_| {
-                    random = random.wrapping_mul(6_364_136_223_846_793_005) + 1;
-                    let word = random >> 33;
-                    match word % 4 {
-                        0 => 0x1000 + word % 0x110,
-                        1 => 0x8000 + word % 0x1800,
-                        2 => u64::MAX - word % 16,
-                        _ => random,
-                    }
-                })
-                .collect();
+            let words: Vec<u64> = (0..32).map(|_| word()).collect();
             for start in [0x1000, u64::MAX - 64, u64::MAX] {
                 let bytes = bytes(&words);
                 let stack = MemoryCopy { start, bytes: &bytes, ..MemoryCopy::default() };

@@ -1,7 +1,5 @@
 //! An Erlang node of our own, on loopback, with its own EPMD-free port.
 
-#![allow(dead_code, reason = "every test file uses a part of it")]
-
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
@@ -10,12 +8,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use erlang::calls::{self, Calls, CallsOptions, Counter, Counting, Following, RootOptions, RootProgress};
-use erlang::term::{Term, as_text, as_tuple, charlist, list};
+use erlang::term::{Term, as_text};
 use erlang::trace::{Trace, TraceEvent, TraceOptions};
 use erlang::{Budget, ConnectOptions, Cookie, Error, Helper, Node, NodeName, ProcessFilter};
 use tempfile::TempDir;
 
-/// The secret of all nodes of these tests.
 pub(crate) const COOKIE: &str = "cookie-of-the-tests";
 
 /// Longest until the node is clean again, on a busy machine.
@@ -26,7 +23,6 @@ pub(crate) const WORKERS: &str = "Workers = [spawn(fun Loop() -> lists:sort([3, 
      persistent_term:put(workers, Workers).";
 static NODES: AtomicU32 = AtomicU32::new(0);
 
-/// A node, which ends when it is dropped.
 pub(crate) struct Beam {
     child: Child,
     /// Stays open: a node that cannot print any more ends.
@@ -36,13 +32,7 @@ pub(crate) struct Beam {
 }
 
 impl Beam {
-    /// A node without EPMD.
-    pub(crate) fn start(home: &Path) -> Self {
-        Self::start_with(home, &[])
-    }
-
-    /// With further arguments.
-    pub(crate) fn start_with(home: &Path, more: &[&str]) -> Self {
+    pub(crate) fn start(home: &Path, more: &[&str]) -> Self {
         // Somebody else may take the port in between; the node fails then, and says so.
         let port = {
             let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -80,7 +70,6 @@ impl Beam {
         Node::connect(&self.options()).expect("connected")
     }
 
-    /// Sends its process a signal by name, such as `STOP`.
     pub(crate) fn signal(&self, name: &str) {
         testkit::signal(self.child.id(), name);
     }
@@ -97,7 +86,6 @@ impl Drop for Beam {
     }
 }
 
-/// Options for a node at a port of this machine.
 pub(crate) fn options_at(name: NodeName, port: u16) -> ConnectOptions {
     let mut options = ConnectOptions::new(name, Cookie::new(COOKIE).expect("a cookie"));
     options.address = Some(("127.0.0.1".into(), port));
@@ -130,9 +118,16 @@ pub(crate) fn kill(mut client: Child) {
 /// A node in a folder of its own, with a connection to it.
 pub(crate) fn started() -> (TempDir, Beam, Node) {
     let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
+    let beam = Beam::start(home.path(), &[]);
     let node = beam.connect();
     (home, beam, node)
+}
+
+/// As [`started`], with the helper.
+pub(crate) fn loaded() -> (TempDir, Beam, Node, Helper) {
+    let (home, beam, node) = started();
+    let helper = Helper::load(&node).expect("loaded");
+    (home, beam, node, helper)
 }
 
 /// Counts the times of these functions, in one block.
@@ -162,7 +157,6 @@ pub(crate) fn trace_options(functions: &str, time: Duration) -> TraceOptions {
     }
 }
 
-/// Counts to the end.
 pub(crate) fn count(helper: &Helper, options: &CallsOptions, stop: &dyn Fn() -> bool) -> Result<Calls, Error> {
     let counting = Counting::begin(helper, options)?;
     let calls = counting.wait(stop)?;
@@ -170,7 +164,6 @@ pub(crate) fn count(helper: &Helper, options: &CallsOptions, stop: &dyn Fn() -> 
     Ok(calls)
 }
 
-/// Follows calls to the end.
 pub(crate) fn follow(
     helper: &Helper,
     options: &RootOptions,
@@ -182,7 +175,6 @@ pub(crate) fn follow(
     path
 }
 
-/// All events of a trace, to its end.
 pub(crate) fn all_events(trace: &mut Trace<'_>) -> Vec<TraceEvent> {
     let mut events = Vec::new();
     while trace.ended().is_none() {
@@ -191,28 +183,21 @@ pub(crate) fn all_events(trace: &mut Trace<'_>) -> Vec<TraceEvent> {
     events
 }
 
-/// Compiles a module on the node, and loads it.
+/// Compiles a module, loads it, and keeps its code under its name.
 pub(crate) fn load(home: &Path, node: &Node, module: &str, source: &str) {
     let file = home.join(format!("{module}.erl"));
     std::fs::write(&file, source).expect("a source");
     let load = format!(
         "{{ok, {module}, Code}} = compile:file(\"{}\", [binary]), \
-         {{module, {module}}} = code:load_binary({module}, \"{module}.erl\", Code), ok.",
+         {{module, {module}}} = code:load_binary({module}, \"{module}.erl\", Code), \
+         persistent_term:put({module}, Code).",
         file.display()
     );
     eval(node, &load);
 }
 
-/// Evaluates Erlang on the node.
-#[allow(dead_code, reason = "not every test program asks for it")]
 pub(crate) fn eval(node: &Node, source: &str) -> Term {
-    let part = |term: &Term| as_tuple(term).expect("a tuple")[1].clone();
-    let scanned = node.call("erl_scan", "string", vec![charlist(source)]);
-    let tokens = part(&scanned.expect("scanned"));
-    let parsed = node.call("erl_parse", "parse_exprs", vec![tokens]);
-    let forms = part(&parsed.expect("parsed"));
-    let value = node.call("erl_eval", "exprs", vec![forms, list([])]);
-    part(&value.expect("evaluated"))
+    node.evaluate(Duration::from_secs(60), source).expect("evaluated")
 }
 
 /// Waits until nothing of bellows is on the node; what still is, after the time.

@@ -1,15 +1,22 @@
 //! A peer that goes through a node's handshake, and then sends what it likes.
 
-#![allow(dead_code, reason = "every test file uses a part of it")]
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
+use std::time::Duration;
+
+use erlang::{ConnectOptions, Cookie};
 
 /// Who we are to the node.
 pub(crate) struct Peer {
     pub(crate) creation: [u8; 4],
     pub(crate) name: String,
+}
+
+/// Options for the node that it says it is.
+pub(crate) fn options(timeout: Duration) -> ConnectOptions {
+    let name = "node@127.0.0.1".parse().expect("a name");
+    ConnectOptions { timeout, ..ConnectOptions::new(name, Cookie::new("cookie").expect("a cookie")) }
 }
 
 /// Serves the first connection, and further ones alike.
@@ -25,7 +32,6 @@ pub(crate) fn server(serve: impl Fn(TcpStream) -> std::io::Result<()> + Send + '
     port
 }
 
-/// Reads a message of the handshake.
 pub(crate) fn message(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
     let mut size = [0; 2];
     stream.read_exact(&mut size)?;

@@ -6,7 +6,9 @@ use crate::record::{Chain, SampleRecord};
 
 use super::*;
 
-/// Records that one fetch brings.
+const MS: u64 = 1_000_000;
+const WAKING: u64 = 9;
+
 struct Script(Vec<Vec<Record<'static>>>);
 
 impl SampleSource for Script {
@@ -38,8 +40,8 @@ impl Filled {
 
     /// A time of a thread, the `number`th.
     fn put_time(&mut self, number: u64) {
-        self.put(leaves(1, number * 5 * MS));
-        self.put(back(1, number * 5 * MS + 2 * MS));
+        let at = number * 5;
+        steps(&format!("1 leaves {at}, 1 back {}", at + 2)).into_iter().for_each(|it| self.put(it));
     }
 }
 
@@ -92,27 +94,48 @@ fn sample([pid, tid]: [u32; 2], time: u64, id: u64, rest: &'static [u8]) -> Reco
     Record::Sample(SampleRecord { pid, tid, time, id, cpu: 0, period: 1, chain, ended: None, rest })
 }
 
-fn leaves(tid: u32, time: u64) -> Record<'static> {
-    sample([1, tid], time, 7, &[])
+/// A record of the program's: the thread on this machine, in its namespace, and the waker's name.
+fn woken(tid: u32, time: u64) -> Record<'static> {
+    let mut raw = [0; 36];
+    (raw[0], raw[4], raw[12], raw[20]) = (32, 99, tid as u8, b'w');
+    sample([77, 78], time, WAKING, Box::leak(Box::new(raw)))
 }
 
-const fn back(tid: u32, time: u64) -> Record<'static> {
-    Record::Switch { tid, time, runs: Runs::Begins }
+/// Records in words: `1 leaves 10, 1 back 12`, with threads and milliseconds.
+fn steps(text: &str) -> Vec<Record<'static>> {
+    let record = |step: &str| {
+        let words: Vec<&str> = step.split(' ').collect();
+        let [tid, does, at] = words[..] else { panic!("{step}") };
+        let tid = tid.parse().unwrap();
+        let time = (at.parse::<f64>().unwrap() * MS as f64).round() as u64;
+        match does {
+            "leaves" => sample([1, tid], time, 7, &[]),
+            "leaves-by-another-event" => sample([1, tid], time, 8, &[]),
+            "woken" => woken(tid, time),
+            "preempted" => Record::Switch { tid, time, runs: Runs::IsPreempted },
+            "back" => Record::Switch { tid, time, runs: Runs::Begins },
+            "ends" => Record::Exit { tid },
+            other => panic!("{other}"),
+        }
+    };
+    text.split(", ").map(record).collect()
 }
 
-const MS: u64 = 1_000_000;
+fn source(fetches: &[&str], wakings: Wakings) -> BlockedTimes<Script> {
+    let script = Script(fetches.iter().map(|it| steps(it)).collect());
+    BlockedTimes::new(script, Nanos(MS), wakings, few)
+}
 
-/// Thread, time and length of each sample, and the note.
-fn told(script: Vec<Vec<Record<'static>>>, end: u64) -> (Vec<(u32, u64, u64)>, String) {
-    let fetches = script.len();
-    let mut source = BlockedTimes::new(Script(script), Nanos(MS), Wakings::default(), few);
+/// Each sample of what was fetched, and the note.
+fn samples<T>(fetches: &[&str], wakings: Wakings, end: u64, of: impl Fn(&SampleRecord<'_>) -> T) -> (Vec<T>, String) {
+    let mut source = source(fetches, wakings);
     let mut all = Vec::new();
     let mut take = |record: &Record<'_>| match record {
-        Record::Sample(it) => all.push((it.tid, it.time, it.period)),
+        Record::Sample(it) => all.push(of(it)),
         Record::Exit { .. } => {}
         other => panic!("{other:?}"),
     };
-    for _ in 0..fetches {
+    for _ in fetches {
         assert_eq!(source.fetch(&mut take), Ok(()));
     }
     let note = source.end(Time(end), &mut take);
@@ -120,10 +143,14 @@ fn told(script: Vec<Vec<Record<'static>>>, end: u64) -> (Vec<(u32, u64, u64)>, S
     (all, note.unwrap_or_default())
 }
 
+/// Thread, time and length of each sample, and the note.
+fn told(fetches: &[&str], end: u64) -> (Vec<(u32, u64, u64)>, String) {
+    samples(fetches, Wakings::default(), end, |it| (it.tid, it.time, it.period))
+}
+
 #[test]
 fn a_time_that_lasts_over_a_cut_is_told_in_two() {
-    let script = vec![vec![leaves(5, 0)], vec![], vec![back(5, 30 * MS)], vec![]];
-    let mut source = BlockedTimes::new(Script(script), Nanos(MS), Wakings::default(), few);
+    let mut source = source(&["5 leaves 0", "6 ends 0", "5 back 30"], Wakings::default());
     let mut all = Vec::new();
     let mut take = |record: &Record<'_>| {
         if let Record::Sample(it) = record {
@@ -136,36 +163,31 @@ fn a_time_that_lasts_over_a_cut_is_told_in_two() {
     }
     assert_eq!(source.fetch(&mut take), Ok(()));
     source.end(Time(40 * MS), &mut take);
-    let each = [(0, 10 * MS), (10 * MS, 10 * MS), (20 * MS, 10 * MS)];
-    assert_eq!(all, each);
+    assert_eq!(all, [(0, 10 * MS), (10 * MS, 10 * MS), (20 * MS, 10 * MS)]);
 }
 
 #[test]
 fn a_time_lasts_until_the_thread_is_back_whichever_comes_first() {
     // The second thread's return lies in a ring that was fetched earlier.
-    let script =
-        vec![vec![leaves(1, 10 * MS), back(2, 50 * MS), leaves(2, 20 * MS)], vec![back(1, 12 * MS), back(1, 13 * MS)]];
-    let (all, note) = told(script, 99 * MS);
+    let (all, note) = told(&["1 leaves 10, 2 back 50, 2 leaves 20", "1 back 12, 1 back 13"], 99 * MS);
     assert_eq!(all, [(1, 10 * MS, 2 * MS), (2, 20 * MS, 30 * MS)]);
     assert_eq!(note, "");
 }
 
 #[test]
 fn long_times_come_in_parts_and_those_without_an_end_last_until_the_last_moment() {
-    let script = vec![vec![leaves(1, 0)]];
-    let (all, note) = told(script, 250 * MS);
     let part = 100 * MS;
+    let (all, note) = told(&["1 leaves 0"], 250 * MS);
     assert_eq!(all, [(1, 0, part), (1, part, part), (1, 2 * part, part / 2)]);
     assert_eq!(note, "");
-    let (all, _) = told(vec![vec![leaves(1, 0)]], u64::MAX);
+    let (all, _) = told(&["1 leaves 0"], u64::MAX);
     assert!(all.len() as u64 <= MOST_PARTS);
     assert_eq!(all.iter().map(|it| it.2).sum::<u64>(), u64::MAX);
 }
 
 #[test]
 fn what_has_ended_unseen_is_left_out_and_told() {
-    let script = vec![vec![leaves(1, 0), leaves(99, 0), leaves(98, 200 * MS)]];
-    let (all, note) = told(script, 250 * MS);
+    let (all, note) = told(&["1 leaves 0, 99 leaves 0, 98 leaves 200"], 250 * MS);
     let of = |tid| all.iter().filter(move |it| it.0 == tid).count();
     assert_eq!([1, 99, 98].map(of), [3, 0, 1]);
     assert_eq!(note, "the end of 1 blocked time was lost");
@@ -173,17 +195,9 @@ fn what_has_ended_unseen_is_left_out_and_told() {
 
 #[test]
 fn what_is_left_out_is_told() {
-    let script = vec![vec![
-        leaves(1, 0),
-        back(1, 1000),
-        leaves(1, 2000),
-        back(1, 4000),
-        // Its return was lost.
-        leaves(2, 0),
-        leaves(2, 5 * MS),
-        back(2, 7 * MS),
-    ]];
-    let (all, note) = told(script, 9 * MS);
+    // The first return of the second thread was lost.
+    let script = "1 leaves 0, 1 back 0.001, 1 leaves 0.002, 1 back 0.004, 2 leaves 0, 2 leaves 5, 2 back 7";
+    let (all, note) = told(&[script], 9 * MS);
     assert_eq!(all, [(2, 5 * MS, 2 * MS)]);
     let wanted = "2 blocked times shorter than 1.00 ms left out, 3.00 µs together; \
                   the end of 1 blocked time was lost";
@@ -192,131 +206,59 @@ fn what_is_left_out_is_told() {
 
 #[test]
 fn a_thread_with_two_events_is_counted_once_and_one_that_has_ended_not_at_all() {
-    let script = vec![
-        vec![leaves(1, 0), sample([1, 1], 50, 8, &[]), back(1, 2 * MS), back(1, 2 * MS + 1)],
-        vec![leaves(3, 4 * MS), Record::Exit { tid: 3 }],
-    ];
-    let (all, note) = told(script, 9 * MS);
+    let twice = "1 leaves 0, 1 leaves-by-another-event 0.00005, 1 back 2, 1 back 2.000001";
+    let (all, note) = told(&[twice, "3 leaves 4, 3 ends 5"], 9 * MS);
     assert_eq!((all, note.as_str()), (vec![(1, 0, 2 * MS)], ""));
-}
-
-const WAKING: u64 = 9;
-
-fn woken(tid: u32, time: u64) -> Record<'static> {
-    // The thread in words of the same bytes, so that no memory has to last.
-    const RAW: [[u8; 36]; 4] = [raw(0), raw(1), raw(2), raw(3)];
-    sample([77, 78], time, WAKING, &RAW[tid as usize])
-}
-
-/// A record of the program's: the thread on this machine, in its namespace, and the waker's name.
-const fn raw(tid: u8) -> [u8; 36] {
-    let mut raw = [0; 36];
-    (raw[0], raw[4], raw[12], raw[20]) = (32, 99, tid, b'w');
-    raw
 }
 
 fn wakings() -> Wakings {
     Wakings { events: [WAKING].into(), numbering: Some(Numbering::Inside) }
 }
 
-const fn preempted(tid: u32, time: u64) -> Record<'static> {
-    Record::Switch { tid, time, runs: Runs::IsPreempted }
-}
-
-/// Begin, length and reason of each time, in milliseconds: who woke the thread, `cpu` for a wait for a processor.
-fn ended(script: Vec<Record<'static>>, end: u64) -> Vec<(u64, u64, String)> {
-    let mut source = BlockedTimes::new(Script(vec![script]), Nanos(MS), wakings(), few);
-    let mut all = Vec::new();
-    let mut take = |record: &Record<'_>| {
-        if let Record::Sample(it) = record {
-            let reason = match it.ended.unwrap() {
-                Ended::Woken(by) => {
-                    assert_eq!(by.pid, 77);
-                    String::from_utf8_lossy(by.waker).into_owned()
-                }
-                Ended::GotProcessor => "cpu".into(),
-                other => format!("{other:?}"),
-            };
-            all.push((it.time / MS, it.period / MS, reason));
-        }
+/// Begin and length of each time, in milliseconds, and its reason: who woke the thread, `cpu` for a wait for a
+/// processor.
+fn ended(script: &str, end: u64) -> Vec<String> {
+    let of = |it: &SampleRecord<'_>| {
+        let reason = match it.ended.unwrap() {
+            Ended::Woken(by) => {
+                assert_eq!(by.pid, 77);
+                String::from_utf8_lossy(by.waker).into_owned()
+            }
+            Ended::GotProcessor => "cpu".into(),
+            other => format!("{other:?}"),
+        };
+        format!("{} {} {reason}", it.time / MS, it.period / MS)
     };
-    assert_eq!(source.fetch(&mut take), Ok(()));
-    source.end(Time(end), &mut take);
-    all
-}
-
-fn time(at: u64, length: u64, reason: &str) -> (u64, u64, String) {
-    (at, length, reason.to_owned())
+    samples(&[script], wakings(), end, of).0
 }
 
 #[test]
 fn a_time_is_blocked_until_the_wake_up_and_waits_for_a_processor_from_then_on() {
-    let script = vec![
-        leaves(1, 10 * MS),
-        woken(1, 15 * MS),
-        // What comes later wakes nobody.
-        woken(1, 16 * MS),
-        back(1, 18 * MS),
-        leaves(1, 20 * MS),
-        back(1, 22 * MS),
-        leaves(2, 20 * MS),
-        woken(2, 23 * MS),
-        leaves(3, 21 * MS),
-    ];
-    let all = ended(script, 25 * MS);
-    let wanted = [
-        time(10, 5, "w"),
-        time(15, 3, "cpu"),
-        time(20, 2, "Unseen"),
-        time(20, 3, "w"),
-        time(23, 2, "cpu"),
-        time(21, 4, "NotYet"),
-    ];
-    assert_eq!(all.len(), wanted.len(), "{all:?}");
-    assert!(wanted.iter().all(|it| all.contains(it)), "{all:?}");
+    // The second wake-up wakes nobody.
+    let first = "1 leaves 10, 1 woken 15, 1 woken 16, 1 back 18, 1 leaves 20, 1 back 22";
+    let mut all = ended(&format!("{first}, 2 leaves 20, 2 woken 23, 3 leaves 21"), 25 * MS);
+    all.sort();
+    assert_eq!(all, ["10 5 w", "15 3 cpu", "20 2 Unseen", "20 3 w", "21 4 NotYet", "23 2 cpu"]);
 }
 
 #[test]
 fn a_wake_up_before_the_switch_counts_only_on_the_way_to_it() {
-    let script = vec![
-        // It has run on since, and what woke it then was lost.
-        woken(1, 5 * MS),
-        leaves(1, 10 * MS),
-        back(1, 12 * MS),
-        woken(1, 20 * MS - 30_000),
-        leaves(1, 20 * MS),
-        back(1, 22 * MS),
-        // The one before is not this one's.
-        leaves(1, 22 * MS + 50_000),
-        back(1, 24 * MS + 50_000),
-    ];
-    let wanted = [time(10, 2, "Unseen"), time(20, 2, "cpu"), time(22, 2, "Unseen")];
-    assert_eq!(ended(script, 99 * MS), wanted);
+    // After the first one it has run on, and what woke it then was lost; the one before is not the last one's.
+    let script = "1 woken 5, 1 leaves 10, 1 back 12, 1 woken 19.97, 1 leaves 20, 1 back 22, \
+                  1 leaves 22.05, 1 back 24.05";
+    assert_eq!(ended(script, 99 * MS), ["10 2 Unseen", "20 2 cpu", "22 2 Unseen"]);
 }
 
 #[test]
 fn a_preempted_thread_waits_for_a_processor_whatever_wakes_it() {
-    let script = vec![
-        leaves(1, 10 * MS),
-        preempted(1, 10 * MS),
-        // It was about to wait when its time slice was over.
-        woken(1, 11 * MS),
-        back(1, 14 * MS),
-        leaves(1, 15 * MS),
-        woken(1, 17 * MS),
-        back(1, 17 * MS),
-    ];
-    let wanted = [time(10, 4, "WasPreempted"), time(15, 2, "w")];
-    assert_eq!(ended(script, 99 * MS), wanted);
+    // It was about to wait when its time slice was over.
+    let script = "1 leaves 10, 1 preempted 10, 1 woken 11, 1 back 14, 1 leaves 15, 1 woken 17, 1 back 17";
+    assert_eq!(ended(script, 99 * MS), ["10 4 WasPreempted", "15 2 w"]);
 }
 
 #[test]
 fn a_thread_that_ended_gives_nothing_to_the_next_of_its_number() {
-    let script = vec![
-        vec![leaves(1, 10 * MS), woken(1, 11 * MS), woken(2, 11 * MS)],
-        vec![Record::Exit { tid: 1 }, Record::Exit { tid: 2 }],
-    ];
-    let mut source = BlockedTimes::new(Script(script), Nanos(MS), wakings(), few);
+    let mut source = source(&["1 leaves 10, 1 woken 11, 2 woken 11", "1 ends 12, 2 ends 12"], wakings());
     let mut told = 0;
     let mut take = |record: &Record<'_>| told += u32::from(matches!(record, Record::Sample(_)));
     for _ in 0..2 {

@@ -17,7 +17,6 @@ fn map(path: &Path) -> JitMap {
     JitMap::from_candidates(vec![path.to_owned()], wanted(None))
 }
 
-/// A folder that ends with the test, and the place of a map in it.
 fn place() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("perf-1.map");
@@ -55,8 +54,7 @@ fn a_map_from_before_the_process_is_not_believed() {
     let mut map = JitMap::from_candidates(vec![path.clone()], wanted(Some(started)));
     assert!(!map.refresh() && !map.is_present());
     assert_eq!(name(&map, 0x1000), None);
-    let why = map.refused().unwrap();
-    assert!(why.contains("before process 1 started"), "{why}");
+    testkit::assert_has(map.refused().unwrap(), ["before process 1 started"]);
     // The process writes its own at last.
     fs::write(&path, "1000 10 own\n").unwrap();
     assert!(map.refresh());
@@ -67,12 +65,10 @@ fn a_map_from_before_the_process_is_not_believed() {
 fn a_map_of_a_stranger_is_not_believed() {
     let (_dir, path) = place();
     fs::write(&path, "1000 10 a\n").unwrap();
-    let mut wanted = wanted(None);
-    wanted.owners = [u32::MAX; 3];
-    let mut map = JitMap::from_candidates(vec![path], wanted);
+    let of_a_stranger = Wanted { owners: [u32::MAX; 3], ..wanted(None) };
+    let mut map = JitMap::from_candidates(vec![path], of_a_stranger);
     assert!(!map.refresh());
-    let why = map.refused().unwrap();
-    assert!(why.contains("belongs to user"), "{why}");
+    testkit::assert_has(map.refused().unwrap(), ["belongs to user"]);
 }
 
 #[test]
@@ -88,7 +84,6 @@ fn pipes_links_and_folders_are_not_opened() {
     }
 }
 
-/// How a map may be replaced.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     /// Emptied and written again, as `fopen(…, "w")` does.
@@ -98,6 +93,8 @@ enum Way {
     /// Another file takes its name.
     Renamed,
 }
+
+const WAYS: [Way; 3] = [Way::Rewritten, Way::Overwritten, Way::Renamed];
 
 fn replace(path: &Path, text: &str, way: Way) {
     match way {
@@ -131,7 +128,7 @@ fn refreshes(map: &mut JitMap) -> bool {
 #[test]
 fn a_map_that_is_replaced_names_each_sample_by_its_time() {
     let (_dir, path) = place();
-    for way in [Way::Rewritten, Way::Overwritten, Way::Renamed] {
+    for way in WAYS {
         for new in ["1000 10 new\n", "1000 10 new\n2000 10 xyz\n", "1000 10 new\n2000 10 xyz\n3000 10 more\n"] {
             fs::write(&path, "1000 10 old\n2000 10 xyz\n").unwrap();
             let mut map = map(&path);
@@ -155,11 +152,8 @@ fn a_map_that_is_replaced_names_each_sample_by_its_time() {
 #[test]
 fn whatever_happens_to_a_map_it_says_what_the_file_says() {
     let (_dir, path) = place();
-    let mut random = 99u64;
-    let mut next = move |below: u64| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005) + 1;
-        (random >> 33) % below
-    };
+    let mut random = testkit::Random::new(99);
+    let mut next = |below| random.below(below);
     fs::write(&path, "").unwrap();
     let mut map = map(&path);
     for step in 0..60 {
@@ -168,13 +162,9 @@ fn whatever_happens_to_a_map_it_says_what_the_file_says() {
             let (start, size, name) = (next(256), next(40) + 1, next(1000) + 1);
             text.push_str(&format!("{start:02x} {size:02x} {name:04}\n"));
         }
-        match next(4) {
-            0 => replace(&path, &text, Way::Rewritten),
-            1 => replace(&path, &text, Way::Overwritten),
-            2 => replace(&path, &text, Way::Renamed),
-            _ => {
-                File::options().append(true).open(&path).unwrap().write_all(text.as_bytes()).unwrap();
-            }
+        match WAYS.get(next(4) as usize) {
+            Some(way) => replace(&path, &text, *way),
+            None => File::options().append(true).open(&path).unwrap().write_all(text.as_bytes()).unwrap(),
         }
         map.settle();
         while map.refresh() || map.file.as_ref().is_some_and(MapFile::is_owed) {}
@@ -182,11 +172,8 @@ fn whatever_happens_to_a_map_it_says_what_the_file_says() {
         let mut model = JitTable::default();
         content.lines().for_each(|line| model.add_line(line));
         for address in 0..300 {
-            assert_eq!(
-                map.find(address, Clock.now() + Nanos(1)),
-                model.find(address),
-                "address {address} after step {step}"
-            );
+            let found = map.find(address, Clock.now() + Nanos(1));
+            assert_eq!(found, model.find(address), "address {address} after step {step}");
         }
     }
 }

@@ -138,27 +138,15 @@ mod tests {
         }
     }
 
-    /// Compiles a module `late` with one function, whose name is in the variable `F`.
-    const COMPILE: &str = "{ok, _, B} = compile:forms([{attribute, 1, module, late}, {attribute, 1, export, [{F, 0}]}, \
-        {function, 1, F, 0, [{clause, 1, [], [], [{atom, 1, ok}]}]}])";
-
     /// Loads a module `late` with one function, and lets the code before it go.
     fn load(node: &mut Node, function: &str) {
         let loaded = node.eval(&format!(
-            "begin F = {function}, {COMPILE}, code:purge(late), {{module, M}} = code:load_binary(late, [], B), M end."
+            "begin F = {function}, {{ok, _, B}} = compile:forms([{{attribute, 1, module, late}}, \
+             {{attribute, 1, export, [{{F, 0}}]}}, \
+             {{function, 1, F, 0, [{{clause, 1, [], [], [{{atom, 1, ok}}]}}]}}]), \
+             code:purge(late), {{module, M}} = code:load_binary(late, [], B), M end."
         ));
         assert_eq!(loaded, "late");
-    }
-
-    /// Has the node do that over and over, with ten names of the same length, until it is told to stop.
-    fn load_all_the_time(node: &mut Node) {
-        let registered = node.eval(&format!(
-            "begin Compile = fun(N) -> F = list_to_atom(\"loaded_\" ++ integer_to_list(N)), {COMPILE}, B end, \
-             Load = fun G([B | T]) -> code:purge(late), {{module, late}} = code:load_binary(late, [], B), \
-             receive {{stop, From}} -> From ! stopped after 0 -> G(T ++ [B]) end end, \
-             All = lists:map(Compile, lists:seq(10, 19)), register(loader, spawn(fun() -> Load(All) end)) end."
-        ));
-        assert_eq!(registered, "true");
     }
 
     /// Asserts that memory and map agree on each address of the map; returns it.
@@ -227,33 +215,13 @@ mod tests {
         assert!(places.len() < names.len(), "no memory was used again");
     }
 
-    /// The emulator's own traces say of each caller its line, and its backtraces the address that is returned to.
-    const CALLERS: &str = "begin erlang:system_flag(backtrace_depth, 64), \
-        spawn(fun() -> lists:map(fun(_) -> lists:foldl(fun(_, _) -> lists:sort(fun(_, _) -> receive never -> ok end \
-        end, [b, a]) end, 0, [1]) end, [1]) end), \
-        spawn(fun() -> maps:map(fun(_, _) -> orddict:fold(fun(_, _, _) -> lists:foreach(fun(_) -> \
-        gb_sets:fold(fun(_, _) -> timer:sleep(infinity) end, 0, gb_sets:from_list([1])) end, [1]) end, 0, \
-        [{a, 1}]) end, #{a => 1}) end), timer:sleep(300), \
-        Of = fun(P) -> \
-            {backtrace, B} = process_info(P, backtrace), \
-            {current_stacktrace, [_ | S]} = process_info(P, current_stacktrace), \
-            Found = re:run(B, \"Return addr (0x[0-9a-f]+) [(](.+?) [+] \", [global, {capture, all_but_first, list}]), \
-            R = case Found of nomatch -> []; {match, M} -> M end, \
-            Lines = [{lists:flatten(io_lib:format(\"~w:~w/~w\", [M, F, A])), proplists:get_value(file, L, \"\"), \
-                proplists:get_value(line, L, 0)} || {M, F, A, L} <- S], \
-            case [N || [_, N] <- R] =:= [N || {N, _, _} <- Lines] of \
-                true -> [[A, N, F, integer_to_list(L)] || {[A, N], {N, F, L}} <- lists:zip(R, Lines)]; \
-                false -> [] end end, \
-        lists:flatten(lists:join($;, [lists:join($,, It) || \
-            It <- lists:usort(lists:append([Of(P) || P <- processes(), P =/= self()]))])) end.";
-
     #[test]
     fn callers_have_the_lines_that_the_emulator_says() {
         // Without a JIT map: lines come from memory alone, and there they are, whatever the flags.
         let (mut node, mut unwritten) = testkit::or_skip!(started());
         let mut table = JitTable::default();
         assert!(unwritten.read_on(&mut table));
-        let callers = node.eval(CALLERS);
+        let callers = node.eval(include_str!("callers.erl"));
         let mut found = 0;
         for caller in callers.trim_matches('"').split(';') {
             let fields: Vec<&str> = caller.split(',').collect();
@@ -270,38 +238,6 @@ mod tests {
             found += u32::from(wanted.1 > 0);
         }
         assert!(found >= 10, "{found} lines: {callers}");
-    }
-
-    /// The emulator changes its list while it is read.
-    #[test]
-    fn names_are_right_after_modules_have_come_and_gone_all_the_time() {
-        let (mut node, mut unwritten) = testkit::or_skip!(started());
-        let mut table = JitTable::default();
-        load_all_the_time(&mut node);
-        let begin = Clock.now();
-        let mut changes = 0;
-        while Clock.now().since(begin) < Nanos::SECOND {
-            changes += u32::from(look(&mut unwritten, &mut table));
-        }
-        let stopped = "begin loader ! {stop, self()}, receive stopped -> ok end end.";
-        assert_eq!(node.eval(stopped), "ok");
-        look(&mut unwritten, &mut table);
-        assert!(changes > 2, "{changes} looks found anything");
-        let text = std::fs::read_to_string(node.map()).unwrap();
-        let (mut others, mut last) = (JitTable::default(), None);
-        for line in text.lines() {
-            others.add_line(line);
-            last = line.contains(" $late:loaded_").then_some(line).or(last);
-        }
-        let (last, (start, _)) = last.map(|line| (line, range(line))).unwrap();
-        let (_, name) = last.rsplit_once(' ').unwrap();
-        assert_eq!(table.find(start), Some(name));
-        // The map keeps what has gone: of `late` more than anybody has seen in the list.
-        let starts = text.lines().map(|line| range(line).0);
-        for start in starts {
-            let name = others.find(start).filter(|it| !it.starts_with("$late:"));
-            assert!(name.is_none() || table.find(start) == name, "{name:?}");
-        }
     }
 
     #[test]

@@ -1,14 +1,13 @@
 //! Allocations: calls and bytes of each function are known by what the child was told to do.
 
-use measure::Clock;
-use stacks::Profile;
-
+use crate::Outcome;
 use crate::tests::sampling::child::Process;
 use crate::tests::sampling::child::memory::ALLOCATE;
 use crate::tests::sampling::events::{weight_of, while_doing};
 use crate::tests::sampling::refused;
+use measure::Clock;
+use stacks::Profile;
 
-/// How often the child allocates by each function.
 const TIMES: u64 = 30_000;
 
 /// Whether a weight is what was done, as far as samples of which each stands for so much can tell.
@@ -19,19 +18,22 @@ pub(crate) fn assert_sampled(what: &str, profile: &Profile, name: &str, wanted: 
     assert!((weight / wanted - 1.0).abs() < error, "{what} by {name}: {weight} of {wanted}, +-{error:.2}");
 }
 
+/// Nothing is lost, the allocator's functions are at the leaf, and the stacks end where the thread began.
+pub(crate) fn assert_is_whole((profile, outcome): &(Profile, Outcome), unit: &str) {
+    assert_eq!((outcome.lost, &outcome.notes), (0, &Vec::new()));
+    assert_eq!(profile.header.unit, unit);
+    let complete = profile.summary(5).complete_share;
+    assert!(complete > 0.95, "{complete}");
+}
+
 #[test]
 fn allocations_are_counted_by_calls_and_by_bytes() {
     testkit::skip_for!(refused());
     let mut child = Process::start("tasks");
     let events = ["malloc", "malloc-bytes", "free"];
     let [calls, bytes, frees] = while_doing(child.pid(), events, || child.tell(&format!("allocate {TIMES}"), "did"));
-    let units = [&calls, &bytes, &frees].map(|(profile, _)| profile.header.unit.clone());
-    assert_eq!(units, ["calls", "bytes", "calls"]);
-    for (profile, outcome) in [&calls, &bytes, &frees] {
-        assert_eq!(outcome.lost, 0);
-        assert!(outcome.notes.is_empty(), "{outcome:?}");
-        // The allocator's functions are at the leaf, and the stacks end where the thread began.
-        assert!(profile.summary(5).complete_share > 0.95);
+    for (profiled, unit) in [(&calls, "calls"), (&bytes, "bytes"), (&frees, "calls")] {
+        assert_is_whole(profiled, unit);
     }
     for (name, each, size) in ALLOCATE {
         assert_sampled("calls", &calls.0, name, each * TIMES, 256.0);

@@ -3,10 +3,9 @@
 use std::process::Command;
 
 use crate::Error;
-
 use crate::tests::sampling::child::Process;
 use crate::tests::sampling::events::{attach, weight_of, while_doing};
-use crate::tests::sampling::{compiled, refused};
+use crate::tests::sampling::{compiled, refused, source};
 
 const FLAGS: [&str; 6] = ["-O1", "-rdynamic", "-pthread", "-fno-builtin", "-fno-optimize-sibling-calls", "-ldl"];
 
@@ -18,10 +17,8 @@ fn an_allocator_that_hands_on_holds_each_block_once() {
     let exe = compiled("holds.c", folder.path(), &FLAGS);
     let library = compiled("hands_on.c", folder.path(), &[&FLAGS[..], &["-shared", "-fPIC"]].concat());
     let mut command = Command::new(exe);
-    let mut child = Process::run({
-        command.env("LD_PRELOAD", library);
-        command
-    });
+    command.env("LD_PRELOAD", library);
+    let mut child = Process::run(command);
     let [(held, _)] = while_doing(child.pid(), ["malloc-held"], || child.tell("regrows", "did"));
     assert_eq!(weight_of(&held, "regrows"), 40_000_000);
 }
@@ -46,17 +43,7 @@ fn jemalloc_gives_back_by_functions_of_its_own() {
 #[test]
 fn functions_of_32_bits_are_not_looked_at() {
     let folder = tempfile::tempdir().unwrap();
-    let (source, exe) = (folder.path().join("small.c"), folder.path().join("small"));
-    // Without a library of 32 bits, which is seldom there.
-    let text = "void *malloc(unsigned size) { return (void *)size; }\n\
-                void free(void *block) { (void)block; }\n\
-                void _start(void) {\n\
-                    static const char ready[] = \"@ready\\n\";\n\
-                    int answer = 4;\n\
-                    __asm__ volatile(\"int $0x80\" : \"+a\"(answer) : \"b\"(1), \"c\"(ready), \"d\"(7) : \"memory\");\n\
-                    for (;;) { answer = 29; __asm__ volatile(\"int $0x80\" : \"+a\"(answer)); }\n\
-                }\n";
-    std::fs::write(&source, text).unwrap();
+    let (source, exe) = (source("small.c"), folder.path().join("small"));
     let mut cc = Command::new("cc");
     cc.args(["-m32", "-O1", "-static", "-nostdlib", "-fno-builtin", "-fno-pie", "-no-pie"]);
     if !cc.arg("-o").arg(&exe).arg(&source).status().is_ok_and(|it| it.success()) {

@@ -1,13 +1,11 @@
 //! Binaries that are not as they were built: deleted while they run, or stripped.
 
+use crate::tests::sampling::child::Process;
+use crate::tests::sampling::{not_root, profile_for, refused, share};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::tests::sampling::child::Process;
-use crate::tests::sampling::{not_root, profile_for, refused, share};
-
-/// A copy of this test program in a folder of its own.
 fn copy() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let exe = dir.path().join("burner");

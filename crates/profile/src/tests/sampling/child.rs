@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::time::Duration;
 
@@ -35,7 +35,6 @@ impl Process {
         Self::run_as(command, None).expect("start the child")
     }
 
-    /// Starts it as a user, if one is given.
     pub(crate) fn run_as(mut command: Command, uid: Option<u32>) -> Result<Self, String> {
         use std::os::unix::process::CommandExt as _;
         if let Some(uid) = uid {
@@ -62,7 +61,6 @@ impl Process {
         writeln!(self.stdin, "{line}").unwrap();
     }
 
-    /// Says something to the child, and waits until it has answered.
     pub(crate) fn tell(&mut self, line: &str, answer: &str) -> String {
         self.say(line);
         self.expect(answer)
@@ -90,6 +88,54 @@ impl Process {
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
     }
+}
+
+/// A program that says what a child does, maybe behind another one, killed when it goes out of scope.
+pub(crate) struct Program {
+    pub(crate) process: Process,
+    /// Its process, which is below the one that was started in a container.
+    pub(crate) pid: u32,
+    _dir: tempfile::TempDir,
+}
+
+impl Program {
+    pub(crate) fn run(command: Command, uid: Option<u32>, dir: tempfile::TempDir) -> Result<Self, String> {
+        let is_below = command.get_program() == UNSHARE;
+        let process = Process::run_as(command, uid)?;
+        let pid = if is_below { child_of(process.pid()) } else { process.pid() };
+        Ok(Self { process, pid, _dir: dir })
+    }
+
+    pub(crate) fn map(&self) -> PathBuf {
+        format!("/tmp/perf-{}.map", self.pid).into()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.process.child.kill();
+        let _ = self.process.child.wait();
+        let _ = std::fs::remove_file(self.map());
+        let _ = std::fs::remove_file(format!("/tmp/.java_pid{}", self.pid));
+    }
+}
+
+fn child_of(pid: u32) -> u32 {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    children.split_whitespace().next().and_then(|it| it.parse().ok()).expect("a child")
+}
+
+const UNSHARE: &str = "unshare";
+
+/// Starts what is put behind it in a pid namespace of its own, if that is allowed.
+pub(crate) fn contained() -> Result<Command, &'static str> {
+    let command = || {
+        let mut command = Command::new(UNSHARE);
+        command.args(["-p", "-f", "--mount-proc", "--kill-child"]);
+        command
+    };
+    let is_allowed = command().arg("true").stderr(Stdio::null()).status().is_ok_and(|it| it.success());
+    is_allowed.then(command).ok_or("no pid namespace can be made here (unshare, package util-linux)")
 }
 
 /// Runs as a child does, where this process is one.
@@ -271,47 +317,30 @@ pub(crate) mod memory {
         ("::by_posix_memalign", 1, 4000),
     ];
 
-    #[inline(never)]
-    pub(super) fn allocates() {
-        by_malloc();
-        by_calloc();
-        by_realloc();
-        by_posix_memalign();
+    macro_rules! allocates {
+        ($($name:ident: $memory:expr,)*) => {
+            $(#[inline(never)]
+            fn $name() {
+                // SAFETY: what was allocated is given back once, and touched no more; an address is written to a
+                // variable that outlives the call.
+                unsafe { libc::free(black_box($memory)) };
+                black_box(());
+            })*
+            #[inline(never)]
+            pub(super) fn allocates() {
+                $($name();)*
+            }
+        };
     }
-
-    #[inline(never)]
-    fn by_malloc() {
-        // SAFETY: here and below, what was allocated is given back once, and touched no more.
-        unsafe { libc::free(black_box(libc::malloc(1000))) };
-        black_box(());
-    }
-
-    #[inline(never)]
-    fn by_calloc() {
-        // SAFETY: as above.
-        unsafe { libc::free(black_box(libc::calloc(3, 500))) };
-        black_box(());
-    }
-
-    #[inline(never)]
-    fn by_realloc() {
-        // SAFETY: as above.
-        unsafe {
-            let first = black_box(libc::realloc(ptr::null_mut(), 200));
-            libc::free(black_box(libc::realloc(first, 2000)));
-        }
-        black_box(());
-    }
-
-    #[inline(never)]
-    fn by_posix_memalign() {
-        let mut memory = ptr::null_mut();
-        // SAFETY: as above; the address is written to a variable that outlives the call.
-        unsafe {
+    allocates! {
+        by_malloc: libc::malloc(1000),
+        by_calloc: libc::calloc(3, 500),
+        by_realloc: libc::realloc(black_box(libc::realloc(ptr::null_mut(), 200)), 2000),
+        by_posix_memalign: {
+            let mut memory = ptr::null_mut();
             libc::posix_memalign(&raw mut memory, 64, 4000);
-            libc::free(black_box(memory));
-        }
-        black_box(());
+            memory
+        },
     }
 }
 
@@ -347,20 +376,11 @@ fn profiler(words: &[&str]) {
         let limit = rustix::process::Rlimit { current: Some(files.into()), ..now };
         rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
     }
-    let mut sampler = match Sampler::attach(
-        pid,
-        &Options {
-            frequency,
-            event: words.get(4).map_or_else(Event::usual, |it| Event::named(it).unwrap()),
-            ..Options::default()
-        },
-        sink,
-    ) {
+    let event = words.get(4).map_or_else(Event::usual, |it| Event::named(it).unwrap());
+    let options = Options { frequency, event, ..Options::default() };
+    let mut sampler = match Sampler::attach(pid, &options, sink) {
         Ok(sampler) => sampler,
-        Err(error) => {
-            say(&format!("error {}", error.problem().sentence()));
-            return;
-        }
+        Err(error) => return say(&format!("error {}", error.problem().sentence())),
     };
     sampler.start().unwrap();
     say("started");

@@ -1,59 +1,33 @@
 //! Erlang nodes of the system's own build, which is stripped and keeps no frame pointers.
 
 use std::collections::BTreeSet;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::Outcome;
-use stacks::{Profile, WorkBy};
-
-use crate::tests::sampling::child::Process;
+use crate::tests::sampling::child::{Process, Program, contained};
 use crate::tests::sampling::events::{needs_tracepoints, while_doing};
 use crate::tests::sampling::{
     NOBODY, assert_three_to_one, burn, compile, for_everybody, not_root, profile_for, refused, share,
 };
+use stacks::{Profile, WorkBy};
 
 /// Makes the JIT write its map, and chain frames.
 const MAP: &str = "+JPperf map";
 
-/// A node that runs `known.erl`, killed when it goes out of scope.
-struct Node {
-    process: Process,
-    /// The process of the node, which the other may have started.
-    pid: u32,
-    _dir: tempfile::TempDir,
-}
-
-impl Node {
-    /// Starts one that runs a function, with some more flags, as this user or another; says why not where
-    /// Erlang is missing.
-    fn start(function: &str, flags: &str, uid: Option<u32>) -> Result<Self, String> {
-        Self::start_by(Command::new("erl"), function, flags, uid)
+/// Starts a node that runs a function of `known.erl`, by a command that ends in `erl`, with more flags, as this user or
+/// another; says why not where Erlang is missing.
+fn start(mut command: Command, function: &str, flags: &str, uid: Option<u32>) -> Result<Program, String> {
+    let dir = tempfile::tempdir().unwrap();
+    compile("known.erl", Command::new("erlc").arg("-o"), dir.path())
+        .map_err(|error| format!("erlc (package erlang-base): {error}"))?;
+    if let Some(uid) = uid {
+        std::os::unix::fs::chown(dir.path(), Some(uid), Some(uid)).unwrap();
     }
-
-    /// Starts it by a command that ends in `erl`.
-    fn start_by(mut command: Command, function: &str, flags: &str, uid: Option<u32>) -> Result<Self, String> {
-        let dir = tempfile::tempdir().unwrap();
-        compile("known.erl", Command::new("erlc").arg("-o"), dir.path())
-            .map_err(|error| format!("erlc (package erlang-base): {error}"))?;
-        if let Some(uid) = uid {
-            std::os::unix::fs::chown(dir.path(), Some(uid), Some(uid)).unwrap();
-        }
-        command.args(flags.split_whitespace());
-        command.args(["+S", "1:1", "-noshell", "-s", "known", function, "-pa"]);
-        command.arg(dir.path()).env("HOME", dir.path());
-        let process = Process::run_as(command, uid)?;
-        Ok(Self { pid: process.pid(), process, _dir: dir })
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.process.child.kill();
-        let _ = self.process.child.wait();
-        let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", self.process.pid()));
-    }
+    command.args(flags.split_whitespace());
+    command.args(["+S", "1:1", "-noshell", "-s", "known", function, "-pa"]);
+    command.arg(dir.path()).env("HOME", dir.path());
+    Program::run(command, uid, dir)
 }
 
 /// Why stacks cannot be copied here.
@@ -67,7 +41,7 @@ pub(crate) fn cannot_copy() -> Option<String> {
 macro_rules! node {
     ($function:expr, $flags:expr) => {{
         testkit::skip_for!(cannot_copy());
-        testkit::or_skip!(Node::start($function, $flags, None))
+        testkit::or_skip!(start(Command::new("erl"), $function, $flags, None))
     }};
 }
 
@@ -86,7 +60,7 @@ fn assert_whole(profile: &Profile, outcome: &Outcome) {
 }
 
 /// Its stacks are whole, its functions have names, and shares are those that the work is made of.
-fn assert_known(node: &Node) {
+fn assert_known(node: &Program) {
     let (profile, outcome) = profile_for(node.pid, Duration::from_secs(2));
     assert_whole(&profile, &outcome);
     let summary = profile.summary(3);
@@ -132,7 +106,7 @@ fn native_code_stands_below_the_erlang_functions_that_called_it() {
 fn a_node_that_writes_no_map_has_names_and_whole_stacks_too() {
     let node = node!("start", "");
     assert_known(&node);
-    assert!(!Path::new(&format!("/tmp/perf-{}.map", node.pid)).exists());
+    assert!(!node.map().exists());
 }
 
 /// A module that is loaded again and again gets the memory of one that was purged.
@@ -206,40 +180,6 @@ fn events_other_than_the_clock_have_whole_stacks_too() {
     assert!(summary.samples > 20 && summary.copied_share > 0.95, "{summary:?}");
 }
 
-/// The node's process, where a command started it in a namespace of its own.
-pub(crate) fn child_of(pid: u32) -> u32 {
-    let path = format!("/proc/{pid}/task/{pid}/children");
-    let children = std::fs::read_to_string(path).unwrap();
-    let child = children.split_whitespace().next();
-    child.and_then(|it| it.parse().ok()).expect("a child")
-}
-
-/// Starts what is put behind it in a pid namespace of its own, if that is allowed.
-pub(crate) fn contained() -> Result<Command, &'static str> {
-    let command = || {
-        let mut command = Command::new("unshare");
-        command.args(["-p", "-f", "--mount-proc", "--kill-child"]);
-        command
-    };
-    let is_allowed = command().arg("true").stderr(Stdio::null()).status().is_ok_and(|it| it.success());
-    is_allowed.then(command).ok_or("no pid namespace can be made here (unshare, package util-linux)")
-}
-
-#[test]
-fn a_node_in_a_container_has_whole_stacks() {
-    testkit::skip_for!(cannot_copy());
-    let mut command = testkit::or_skip!(contained());
-    command.arg("erl");
-    let mut node = testkit::or_skip!(Node::start_by(command, "start", MAP, None));
-    node.pid = child_of(node.pid);
-    let inner = linux::Status::of(node.pid).unwrap().inner_pid;
-    assert_ne!(inner, node.pid);
-    let (profile, outcome) = profile_for(node.pid, Duration::from_secs(2));
-    let _ = std::fs::remove_file(format!("/tmp/perf-{inner}.map"));
-    assert_whole(&profile, &outcome);
-    assert!(share(&profile, "$known:loop/3") > 0.95);
-}
-
 #[test]
 fn calls_of_a_node_in_a_container_are_its_own() {
     needs_tracepoints!();
@@ -247,9 +187,9 @@ fn calls_of_a_node_in_a_container_are_its_own() {
     let mut command = testkit::or_skip!(contained());
     command.arg("erl");
     let flags = format!("{MAP} +MMmcs 0");
-    let mut node = testkit::or_skip!(Node::start_by(command, "pages", &flags, None));
-    node.pid = child_of(node.pid);
+    let node = testkit::or_skip!(start(command, "pages", &flags, None));
     let inner = linux::Status::of(node.pid).unwrap().inner_pid;
+    assert_ne!(inner, node.pid);
     // Another process outside that asks for memory, too.
     let other = node!("pages", &flags);
     let [(profile, _)] = while_doing(node.pid, ["mmap"], || burn(node.pid, Duration::from_secs(1)));
@@ -274,7 +214,6 @@ fn in_a_container_with_its_node_the_profiler_gets_whole_stacks() {
     }
 }
 
-/// Asserts that a test of this program passes behind a command.
 pub(crate) fn assert_passes_in(mut command: Command, test: &str) {
     command.arg(std::env::current_exe().unwrap()).args([test, "--exact", "--nocapture"]);
     let output = command.output().unwrap();
@@ -286,7 +225,7 @@ pub(crate) fn assert_passes_in(mut command: Command, test: &str) {
 fn a_user_who_may_not_copy_gets_frame_pointers_and_is_told() {
     testkit::skip_for!(refused());
     testkit::skip_for!(not_root("start a process of another user"));
-    let node = testkit::or_skip!(Node::start("start", MAP, Some(NOBODY)));
+    let node = testkit::or_skip!(start(Command::new("erl"), "start", MAP, Some(NOBODY)));
     let (dir, exe) = for_everybody(NOBODY);
     let file = dir.path().join("out/cpu.stacks");
     let role = format!("profiler {} 999 {}", node.pid, file.display());
@@ -323,7 +262,6 @@ fn a_profiler_that_is_killed_leaves_no_program_in_the_kernel() {
     }
 }
 
-/// The kernel's numbers of the programs that a process holds.
 fn programs_of(pid: u32) -> BTreeSet<u32> {
     let programs = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap().flatten().filter_map(|file| {
         let text = std::fs::read_to_string(file.path()).ok()?;
@@ -332,7 +270,6 @@ fn programs_of(pid: u32) -> BTreeSet<u32> {
     programs.collect()
 }
 
-/// Whether the kernel has a program of this number.
 #[allow(unsafe_code)]
 fn is_loaded(program: u32) -> bool {
     use std::os::fd::FromRawFd as _;

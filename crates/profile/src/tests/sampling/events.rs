@@ -3,12 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::tests::sampling::child::{BLOCK, Process};
+use crate::tests::sampling::{attach_with, burn, refused, sample_while};
 use crate::{Error, Event, Options, Outcome, Sampler};
 use measure::{Clock, Nanos};
 use stacks::Profile;
-
-use crate::tests::sampling::child::{BLOCK, Process};
-use crate::tests::sampling::{attach_with, burn, refused, sample_while};
 
 pub(crate) fn attach(pid: u32, event: &str, path: &Path) -> Result<Sampler, Error> {
     attach_with(pid, path, &Options { event: Event::named(event).unwrap(), ..Options::default() })
@@ -112,7 +111,6 @@ fn page_faults_are_as_many_as_the_process_has_had() {
     assert!(major.0.total_weight() < all.0.total_weight() / 100);
 }
 
-/// Faults of a process since it was started.
 fn minor_faults(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let (_, fields) = stat.rsplit_once(") ").unwrap();

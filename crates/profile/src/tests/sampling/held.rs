@@ -4,16 +4,13 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::Outcome;
-use measure::{Clock, Nanos};
-use stacks::{Profile, ProfileHeader, StacksWriter};
-
-use crate::tests::sampling::allocations::assert_sampled;
+use crate::tests::sampling::allocations::{assert_is_whole, assert_sampled};
 use crate::tests::sampling::child::Process;
 use crate::tests::sampling::events::{attach, needs_tracepoints, weight_of, while_doing};
 use crate::tests::sampling::{compiled, refused};
+use measure::{Clock, Nanos};
+use stacks::{Profile, ProfileHeader, StacksWriter};
 
-/// `holds.c`, waiting for what it is told.
 fn holds() -> (Process, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let exe = compiled("holds.c", folder.path(), &["-O2", "-rdynamic", "-pthread", "-fno-builtin"]);
@@ -36,24 +33,21 @@ fn each(table: &'static [(u64, &'static str)]) -> impl Iterator<Item = (&'static
     table.iter().flat_map(|(held, names)| names.split(' ').map(move |name| (name, *held)))
 }
 
-fn assert_is_whole(profile: &Profile, outcome: &Outcome) {
-    assert_eq!(outcome.lost, 0);
-    assert!(outcome.notes.is_empty(), "{outcome:?}");
-    assert_eq!(profile.header.unit, "bytes");
-    let complete = profile.summary(5).complete_share;
-    assert!(complete > 0.95, "{complete}");
+fn assert_pages(held: &Profile) {
+    let page = rustix::param::page_size() as u64;
+    let found: Vec<_> = each(&PAGES).map(|(name, _)| (name, weight_of(held, name))).collect();
+    let wanted: Vec<_> = each(&PAGES).map(|(name, pages)| (name, pages * page)).collect();
+    assert_eq!(found, wanted);
 }
 
 #[test]
 fn address_space_is_held_by_the_function_that_took_it() {
     needs_tracepoints!();
     let (mut child, _folder) = holds();
-    let [(held, outcome)] = while_doing(child.pid(), ["mmap-held"], || child.tell("maps", "did"));
-    assert_is_whole(&held, &outcome);
-    let page = rustix::param::page_size() as u64;
-    let found: Vec<_> = each(&PAGES).map(|(name, _)| (name, weight_of(&held, name))).collect();
-    let wanted: Vec<_> = each(&PAGES).map(|(name, pages)| (name, pages * page)).collect();
-    assert_eq!(found, wanted);
+    let [held] = while_doing(child.pid(), ["mmap-held"], || child.tell("maps", "did"));
+    assert_is_whole(&held, "bytes");
+    let held = held.0;
+    assert_pages(&held);
     // Samples stand where the memory was taken.
     assert!(held.samples.is_sorted_by_key(|it| it.t));
     let (from, to) = held.span.unwrap();
@@ -89,12 +83,8 @@ fn a_period_holds_what_was_taken_in_it() {
     child.tell("maps", "did");
     let second = sampler.stop().unwrap();
     assert!(first.samples > 0 && second.samples > 0);
-    let page = rustix::param::page_size() as u64;
     for part in ["first", "second"] {
-        let held = Profile::open(path(part)).unwrap();
-        for (name, pages) in each(&PAGES) {
-            assert_eq!(weight_of(&held, name), pages * page, "{name} in the {part}");
-        }
+        assert_pages(&Profile::open(path(part)).unwrap());
     }
 }
 
@@ -112,8 +102,9 @@ const BYTES: [(u64, &str); 4] = [
 fn blocks_of_the_allocator_are_held_by_the_function_that_took_them() {
     testkit::skip_for!(refused());
     let (mut child, _folder) = holds();
-    let [(held, outcome)] = while_doing(child.pid(), ["malloc-held"], || child.tell("allocates", "did"));
-    assert_is_whole(&held, &outcome);
+    let [held] = while_doing(child.pid(), ["malloc-held"], || child.tell("allocates", "did"));
+    assert_is_whole(&held, "bytes");
+    let held = held.0;
     let found: BTreeMap<_, _> = each(&BYTES).map(|(name, _)| (name, weight_of(&held, name))).collect();
     for (name, bytes) in each(&BYTES) {
         if bytes == 0 {
@@ -137,8 +128,9 @@ fn what_happens_after_the_end_of_the_window_changes_nothing() {
     sampler.hold_until(end);
     child.tell("regrows", "did");
     let outcome = sampler.stop().unwrap();
-    let held = Profile::open(&path).unwrap();
-    assert_is_whole(&held, &outcome);
+    let held = (Profile::open(&path).unwrap(), outcome);
+    assert_is_whole(&held, "bytes");
+    let held = held.0;
     // A block of that size is never missed by chance, and stands for itself alone.
     assert_eq!((held.samples.len(), weight_of(&held, "regrows")), (1, 40_000_000));
     assert!(held.header.origin + Nanos(held.samples[0].t) < end);

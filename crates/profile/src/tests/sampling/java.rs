@@ -1,69 +1,42 @@
 //! Java virtual machines.
 
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use stacks::{FrameKind, Profile};
 
 use crate::Options;
-
-use crate::tests::sampling::child::Process;
+use crate::tests::sampling::child::{Program, contained};
 use crate::tests::sampling::{
     NOBODY, assert_three_to_one, attach, burn, compile, not_root, profile_for, refused, sample_while, share,
 };
 
 const FRAME_POINTERS: &str = "-XX:+PreserveFramePointer";
 
-/// A JVM that runs `Known.java`, killed when it goes out of scope.
-struct Jvm {
-    process: Process,
-    /// The process of the JVM, which the other may have started.
-    pid: u32,
-    _dir: tempfile::TempDir,
-}
-
-impl Jvm {
-    fn start(options: &[&str]) -> Result<Self, String> {
-        Self::start_by(Command::new("java"), options, None)
-    }
-
-    /// By a command that ends in `java`, as this user or another; why not where there is no Java compiler.
-    fn start_by(mut java: Command, options: &[&str], uid: Option<u32>) -> Result<Self, String> {
-        use std::os::unix::fs::PermissionsExt as _;
-        // Not in /tmp, which a container has of its own.
-        let dir = tempfile::tempdir_in("/var/tmp").unwrap();
-        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-        let mut javac = testkit::java("javac");
-        compile("Known.java", javac.arg("-d"), dir.path())
-            .map_err(|error| format!("javac: {error} (scripts/setup test installs default-jdk-headless)"))?;
-        java.args(options);
-        java.args(["-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,Known::*"]);
-        java.arg("-cp").arg(dir.path()).arg("Known");
-        let process = Process::run_as(java, uid)?;
-        assert_eq!(process.printed, [""; 0]);
-        Ok(Self { pid: process.pid(), process, _dir: dir })
-    }
-
-    fn map(&self) -> PathBuf {
-        format!("/tmp/perf-{}.map", self.pid).into()
-    }
-}
-
-impl Drop for Jvm {
-    fn drop(&mut self) {
-        let _ = self.process.child.kill();
-        let _ = self.process.child.wait();
-        let _ = std::fs::remove_file(self.map());
-        let _ = std::fs::remove_file(format!("/tmp/.java_pid{}", self.pid));
-    }
+/// Starts a JVM that runs `Known.java`, by a command that ends in `java`, as this user or another; says why not where
+/// there is no Java compiler.
+fn start(mut java: Command, options: &[&str], uid: Option<u32>) -> Result<Program, String> {
+    use std::os::unix::fs::PermissionsExt as _;
+    // Not in /tmp, which a container has of its own.
+    let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut javac = testkit::java("javac");
+    compile("Known.java", javac.arg("-d"), dir.path())
+        .map_err(|error| format!("javac: {error} (scripts/setup test installs default-jdk-headless)"))?;
+    java.args(options);
+    java.args(["-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,Known::*"]);
+    java.arg("-cp").arg(dir.path()).arg("Known");
+    let jvm = Program::run(java, uid, dir)?;
+    assert_eq!(jvm.process.printed, [""; 0]);
+    Ok(jvm)
 }
 
 macro_rules! jvm {
     ($($option:expr),*) => {{
         testkit::skip_for!(refused());
-        testkit::or_skip!(Jvm::start(&[$($option),*]))
+        testkit::or_skip!(start(Command::new("java"), &[$($option),*], None))
     }};
 }
 
@@ -81,13 +54,10 @@ fn assert_known(profile: &Profile) {
     assert_eq!(known.unwrap().kind, FrameKind::Java);
 }
 
-#[test]
-fn java_methods_have_names_and_the_shares_that_they_burn() {
-    let jvm = jvm!(FRAME_POINTERS);
-    let (profile, outcome) = profile_for(jvm.pid, Duration::from_millis(1500));
-    assert_known(&profile);
+fn assert_is_named(jvm: &Program) {
+    let (profile, outcome) = profile_for(jvm.pid, Duration::from_millis(800));
     assert!(outcome.notes.is_empty(), "{outcome:?}");
-    assert!(!jvm.map().exists(), "the map was not there before");
+    assert_known(&profile);
 }
 
 #[test]
@@ -128,15 +98,13 @@ fn a_jvm_that_takes_no_orders_is_left_alone() {
         (vec![FRAME_POINTERS, "-Xrs"], None),
     ] {
         testkit::skip_for!(refused());
-        let mut jvm = testkit::or_skip!(Jvm::start(&options));
+        let mut jvm = testkit::or_skip!(start(Command::new("java"), &options, None));
         let (profile, outcome) = profile_for(jvm.pid, Duration::from_millis(300));
         assert!(profile.samples.len() > 100);
-        let mut notes = outcome.notes.iter();
-        let note = notes.next().map_or("", String::as_str);
-        assert!(notes.next().is_none(), "{outcome:?}");
-        match told {
-            Some(option) => assert!(note.contains(option), "{outcome:?}"),
-            None => assert_eq!(note, ""),
+        match (told, outcome.notes.as_slice()) {
+            (None, []) => {}
+            (Some(option), [note]) if note.contains(option) => {}
+            _ => panic!("{outcome:?}"),
         }
         assert!(jvm.process.child.try_wait().unwrap().is_none(), "{options:?}");
         assert!(!jvm.map().exists());
@@ -167,7 +135,8 @@ fn profiles_of_one_jvm_share_its_map() {
     samplers.iter_mut().for_each(|it| it.start().unwrap());
     burn(jvm.pid, Duration::from_millis(800));
     let [first, second] = samplers;
-    first.stop().unwrap();
+    let outcome = first.stop().unwrap();
+    assert!(outcome.notes.is_empty(), "{outcome:?}");
     assert!(jvm.map().exists(), "the second still needs it");
     second.stop().unwrap();
     assert!(!jvm.map().exists());
@@ -178,27 +147,22 @@ fn profiles_of_one_jvm_share_its_map() {
 fn a_jvm_of_another_user_is_asked_by_root() {
     testkit::skip_for!(refused());
     testkit::skip_for!(not_root("start a process of another user"));
-    let jvm = testkit::or_skip!(Jvm::start_by(Command::new("java"), &[FRAME_POINTERS], Some(NOBODY)));
-    let (profile, outcome) = profile_for(jvm.pid, Duration::from_millis(800));
-    assert!(outcome.notes.is_empty(), "{outcome:?}");
-    assert_known(&profile);
+    let jvm = testkit::or_skip!(start(Command::new("java"), &[FRAME_POINTERS], Some(NOBODY)));
+    assert_is_named(&jvm);
     assert!(!jvm.map().exists());
 }
 
 #[test]
 fn a_jvm_in_a_container_has_names() {
     testkit::skip_for!(refused());
-    let mut command = testkit::or_skip!(crate::tests::sampling::erlang::contained());
+    let mut command = testkit::or_skip!(contained());
     // With a /tmp of its own.
     let script = "mount -t tmpfs none /tmp && exec java \"$@\"";
     command.args(["-m", "sh", "-c", script, "java"]);
-    let mut jvm = testkit::or_skip!(Jvm::start_by(command, &[FRAME_POINTERS], None));
-    jvm.pid = crate::tests::sampling::erlang::child_of(jvm.pid);
+    let jvm = testkit::or_skip!(start(command, &[FRAME_POINTERS], None));
     let inner = linux::Status::of(jvm.pid).unwrap().inner_pid;
     assert_ne!(inner, jvm.pid);
-    let (profile, outcome) = profile_for(jvm.pid, Duration::from_millis(800));
-    assert!(outcome.notes.is_empty(), "{outcome:?}");
-    assert_known(&profile);
+    assert_is_named(&jvm);
     let inside = format!("/proc/{}/root/tmp/perf-{inner}.map", jvm.pid);
     assert!(!Path::new(&inside).exists());
 }
@@ -206,8 +170,7 @@ fn a_jvm_in_a_container_has_names() {
 #[test]
 fn a_jvm_that_hangs_is_not_waited_for_without_end() {
     let jvm = jvm!(FRAME_POINTERS);
-    let pid = rustix::process::Pid::from_raw(jvm.pid.cast_signed()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    testkit::signal(jvm.pid, "STOP");
     let dir = tempfile::tempdir().unwrap();
     let begin = Instant::now();
     let sampler = attach(jvm.pid, &dir.path().join("cpu.stacks")).unwrap();

@@ -43,15 +43,19 @@ fn attach_with(pid: u32, path: &Path, options: &Options) -> Result<Sampler, Erro
     Sampler::attach(pid, options, sink)
 }
 
-/// A profile taken while something is done.
 fn sample_while<T>(pid: u32, options: &Options, act: impl FnOnce() -> T) -> (Profile, Outcome) {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("stacks");
+    let (_dir, path) = place();
     let mut sampler = attach_with(pid, &path, options).unwrap();
     sampler.start().unwrap();
     act();
     let outcome = sampler.stop().unwrap();
     (Profile::open_with_lines(&FORMATS, &path, None).unwrap(), outcome)
+}
+
+fn place() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("cpu.stacks");
+    (dir, path)
 }
 
 /// Whether processes can be profiled here at all.
@@ -60,10 +64,14 @@ fn refused() -> Option<String> {
     attach(std::process::id(), &dir.path().join("x")).err().map(|e| e.to_string())
 }
 
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/sampling").join(name)
+}
+
 /// Has `compiler` make a program of a source of this folder, in `dir`. It does so once: what it made is kept beside
 /// this program, by what the source is.
-fn compile(source: &str, compiler: &mut Command, dir: &Path) -> std::io::Result<()> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/sampling").join(source);
+fn compile(name: &str, compiler: &mut Command, dir: &Path) -> std::io::Result<()> {
+    let source = source(name);
     let mut hasher = DefaultHasher::new();
     (&source, std::fs::read(&source)?).hash(&mut hasher);
     let program = std::env::current_exe()?;
@@ -82,11 +90,10 @@ fn compile(source: &str, compiler: &mut Command, dir: &Path) -> std::io::Result<
 }
 
 /// The C compiler's output for a source of this folder, in `folder`, with these arguments.
-fn compiled(source: &str, folder: &Path, arguments: &[&str]) -> PathBuf {
-    let made = folder.join(source.trim_end_matches(".c"));
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/sampling");
+fn compiled(name: &str, folder: &Path, arguments: &[&str]) -> PathBuf {
+    let made = folder.join(name.trim_end_matches(".c"));
     let mut cc = Command::new("cc");
-    cc.arg(sources.join(source)).args(arguments).arg("-o").arg(&made);
+    cc.arg(source(name)).args(arguments).arg("-o").arg(&made);
     assert!(cc.status().unwrap().success());
     made
 }
@@ -96,7 +103,6 @@ fn profile_for(pid: u32, cpu: Duration) -> (Profile, Outcome) {
     profile_by(pid, cpu, Stacks::Whole)
 }
 
-/// Profile with stacks unwound in this way.
 fn profile_by(pid: u32, cpu: Duration, stacks: Stacks) -> (Profile, Outcome) {
     sample_while(pid, &Options { stacks, ..Options::default() }, || burn(pid, cpu))
 }
@@ -180,8 +186,7 @@ fn kernel_frames_stand_on_top_of_the_users() {
 #[test]
 fn threads_are_seen_whenever_they_start() {
     testkit::skip_for!(refused());
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("cpu.stacks");
+    let (_dir, path) = place();
     let mut child = Process::start("threads");
     child.tell("before-attach", "started");
     let mut sampler = attach(child.pid(), &path).unwrap();
@@ -208,8 +213,7 @@ fn threads_are_seen_whenever_they_start() {
 #[test]
 fn a_process_that_dies_leaves_the_profile_up_to_then() {
     testkit::skip_for!(refused());
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("cpu.stacks");
+    let (_dir, path) = place();
     let mut child = Process::start("ratio");
     let mut sampler = attach(child.pid(), &path).unwrap();
     sampler.start().unwrap();
@@ -229,7 +233,7 @@ fn a_process_that_dies_leaves_the_profile_up_to_then() {
     }
     assert!(share(&profile, "::work") > 0.9, "named although the process has gone");
     // Not waited for yet: a zombie.
-    let error = attach(child.pid(), &dir.path().join("y")).unwrap_err();
+    let error = attach(child.pid(), &path.with_file_name("y")).unwrap_err();
     assert!(matches!(error, Error::NoSuchProcess { .. }), "{error}");
 }
 
@@ -265,7 +269,6 @@ fn a_full_disk_is_noted_and_does_not_end_the_sampling() {
     assert!(note.contains("No space left"), "{note}");
 }
 
-/// Why a process is not sampled so often.
 fn refusal(pid: u32, frequency: u32) -> Error {
     let sink = StacksWriter::new(Vec::new(), ProfileHeader::default());
     Sampler::attach(pid, &Options { frequency, ..Options::default() }, sink).unwrap_err()
@@ -287,21 +290,21 @@ fn what_cannot_be_profiled_is_refused_with_the_reason() {
         let error = refusal(2, FREQUENCY);
         assert!(matches!(error, Error::KernelThread { .. }), "{error}");
     }
-}
-
-#[test]
-fn a_frequency_beyond_the_kernels_limit_names_the_limit() {
     testkit::skip_for!(refused());
     let error = refusal(std::process::id(), u32::MAX);
     assert!(error.to_string().contains("kernel.perf_event_max_sample_rate is"), "{error}");
+}
+
+fn kept_and_lost(outcome: &str) -> (u64, u64) {
+    let mut numbers = outcome.split(' ').map_while(|word| word.parse().ok());
+    (numbers.next().unwrap(), numbers.next().unwrap())
 }
 
 /// Deep stacks fill the rings of a profiler that is held up.
 #[test]
 fn samples_that_nobody_fetched_are_counted_as_lost() {
     testkit::skip_for!(refused());
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("cpu.stacks");
+    let (_dir, path) = place();
     let burner = Process::start("deep");
     let role = format!("profiler {} 4000 {}", burner.pid(), path.display());
     let mut profiler = Process::start(&role);
@@ -313,8 +316,7 @@ fn samples_that_nobody_fetched_are_counted_as_lost() {
     burn(burner.pid(), Duration::from_millis(300));
     let burnt = linux::cpu_time(burner.pid()).unwrap().saturating_sub(before);
     let outcome = profiler.tell("stop", "outcome");
-    let mut words = outcome.split(' ').map_while(|word| word.parse::<u64>().ok());
-    let (kept, lost) = (words.next().unwrap(), words.next().unwrap());
+    let (kept, lost) = kept_and_lost(&outcome);
     let profile = Profile::open(&path).unwrap();
     assert!(lost > 100, "{outcome}");
     assert_eq!((profile.lost, profile.samples.len() as u64), (lost, kept));
@@ -384,11 +386,12 @@ fn too_few_file_descriptors_are_named_with_their_limit() {
 #[test]
 fn samples_lost_just_before_the_stop_are_counted() {
     testkit::skip_for!(refused());
-    if !lost_is_counted() {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let major = release.split('.').next().and_then(|it| it.parse::<u32>().ok());
+    if major.is_some_and(|it| it < 6) {
         testkit::skip!("kernels before 6.0 do not count what an event has lost");
     }
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("cpu.stacks");
+    let (_dir, path) = place();
     let target = Process::start("deep");
     let frequency = 10_000;
     let role = format!("profiler {} {frequency} {}", target.pid(), path.display());
@@ -406,8 +409,7 @@ fn samples_lost_just_before_the_stop_are_counted() {
     let burnt = Duration::from(linux::cpu_time(target.pid()).unwrap()) - before;
     profiler.signal(Signal::CONT);
     let outcome = profiler.tell("stop", "outcome");
-    let mut numbers = outcome.split(' ').map(|word| word.parse::<u64>().unwrap_or(0));
-    let (samples, lost) = (numbers.next().unwrap(), numbers.next().unwrap());
+    let (samples, lost) = kept_and_lost(&outcome);
     let expected = burnt.as_secs_f64() * f64::from(frequency);
     assert!(samples > 0 && (samples as f64) < 0.6 * expected, "{outcome} of {expected}");
     let all = (samples + lost) as f64;
@@ -415,10 +417,4 @@ fn samples_lost_just_before_the_stop_are_counted() {
     let most = 1.05 * took.as_secs_f64() * f64::from(frequency);
     assert!(all > 0.8 * expected && all < most, "{outcome} of {expected}, at most {most}");
     assert_eq!(Profile::open(&path).unwrap().lost, lost);
-}
-
-fn lost_is_counted() -> bool {
-    let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    let major = release.split('.').next().and_then(|major| major.parse().ok());
-    major.is_none_or(|major: u32| major >= 6)
 }

@@ -8,12 +8,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::Stacks;
-use stacks::{FrameKind, Profile, Unwinding};
-use testkit::ChildGuard;
-
 use crate::tests::sampling::child::Process;
 use crate::tests::sampling::erlang::cannot_copy;
 use crate::tests::sampling::{assert_three_to_one, compiled, profile_by, profile_for, refused, share};
+use stacks::{FrameKind, Profile, Unwinding};
+use testkit::ChildGuard;
 
 /// A program of this folder without frame pointers, sampled so long in this way.
 fn profile_of(source: &str, cpu: Duration, stacks: Stacks) -> Profile {
@@ -25,7 +24,6 @@ fn profile_of(source: &str, cpu: Duration, stacks: Stacks) -> Profile {
     profile
 }
 
-/// `known.c`, unwound in this way.
 fn profile_known(stacks: Stacks) -> Profile {
     profile_of("known.c", Duration::from_millis(1500), stacks)
 }
@@ -109,29 +107,27 @@ impl Broker {
         }
     }
 
-    /// A peer that reads all that comes.
-    fn subscribe(&mut self, hello: &[u8]) {
+    fn peer(&mut self, hello: &[u8], work: impl FnOnce(TcpStream) + Send + 'static) {
         let mut stream = self.connect();
         stream.write_all(hello).unwrap();
         let ours = stream.try_clone().unwrap();
-        let thread = std::thread::spawn(move || {
+        self.peers.push((ours, std::thread::spawn(move || work(stream))));
+    }
+
+    /// A peer that reads all that comes.
+    fn subscribe(&mut self, hello: &[u8]) {
+        self.peer(hello, |mut stream| {
             let mut bytes = vec![0; 1 << 16];
             while stream.read(&mut bytes).is_ok_and(|n| n > 0) {}
         });
-        self.peers.push((ours, thread));
     }
 
     /// A peer that sends a message over and over.
     fn publish(&mut self, hello: &[u8], message: &[u8]) {
-        let mut stream = self.connect();
-        stream.write_all(hello).unwrap();
-        let ours = stream.try_clone().unwrap();
         let many = message.repeat(200);
-        let thread = std::thread::spawn(move || while stream.write_all(&many).is_ok() {});
-        self.peers.push((ours, thread));
+        self.peer(hello, move |mut stream| while stream.write_all(&many).is_ok() {});
     }
 
-    /// Its profile under load.
     fn profile(&self) -> Profile {
         let (profile, outcome) = profile_for(self.program.id(), Duration::from_millis(2500));
         assert!(outcome.notes.is_empty(), "{outcome:?}");

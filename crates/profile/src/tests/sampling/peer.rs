@@ -5,10 +5,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::Stacks;
-use stacks::Profile;
-
 use crate::tests::sampling::child::Process;
 use crate::tests::sampling::{FREQUENCY, profile_by, refused};
+use stacks::Profile;
 
 /// Samples in all, and per function those at the leaf and those anywhere in the stack.
 #[derive(Default)]
@@ -80,8 +79,7 @@ fn the_ten_largest_functions_have_the_shares_that_perf_finds() {
     };
     // As perf unwinds them.
     let (profile, outcome) = profile_by(child.pid(), Duration::from_secs(3), Stacks::FramePointers);
-    let number = rustix::process::Pid::from_raw(perf.id().cast_signed()).unwrap();
-    rustix::process::kill_process(number, rustix::process::Signal::INT).unwrap();
+    testkit::signal(perf.id(), "INT");
     perf.wait().unwrap();
     let script = Command::new("perf")
         .args(["script", "-F", "tid,ip,sym", "-i"])

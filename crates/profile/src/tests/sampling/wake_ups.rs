@@ -4,54 +4,23 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::tests::sampling::child::{Program, contained};
+use crate::tests::sampling::erlang::{assert_passes_in, cannot_copy};
+use crate::tests::sampling::events::needs_tracepoints;
+use crate::tests::sampling::{compiled, sample_while};
 use crate::{Event, Options, Outcome, Stacks};
 use measure::Nanos;
 use stacks::{Profile, WaitReason};
 
-use crate::tests::sampling::child::Process;
-use crate::tests::sampling::erlang::{assert_passes_in, cannot_copy, child_of, contained};
-use crate::tests::sampling::events::needs_tracepoints;
-use crate::tests::sampling::{compiled, sample_while};
-
-/// `waits.c` in one of its roles, killed when it goes out of scope.
-struct Waits {
-    _child: Process,
-    /// Its process, which is below where it was started in a container.
-    pid: u32,
-    _folder: tempfile::TempDir,
+/// `waits.c` in one of its roles, behind another command.
+fn waits(mut command: Command, role: &str) -> Program {
+    let folder = tempfile::tempdir().unwrap();
+    let exe = compiled("waits.c", folder.path(), &["-O2", "-rdynamic", "-pthread"]);
+    command.arg(&exe).arg(role).arg(folder.path());
+    Program::run(command, None, folder).expect("start the child")
 }
 
-impl Drop for Waits {
-    fn drop(&mut self) {
-        if let Some(pid) = rustix::process::Pid::from_raw(self.pid.cast_signed()) {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-        }
-    }
-}
-
-impl Waits {
-    fn start(role: &str) -> Self {
-        Self::start_by(None, role)
-    }
-
-    /// Starts it, behind another command if one is given.
-    fn start_by(command: Option<Command>, role: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let exe = compiled("waits.c", folder.path(), &["-O2", "-rdynamic", "-pthread"]);
-        let is_below = command.is_some();
-        let mut command = match command {
-            Some(mut command) => {
-                command.arg(&exe);
-                command
-            }
-            None => Command::new(&exe),
-        };
-        command.arg(role).arg(folder.path());
-        let child = Process::run(command);
-        let pid = if is_below { child_of(child.pid()) } else { child.pid() };
-        Self { _child: child, pid, _folder: folder }
-    }
-
+impl Program {
     /// Profile of its threads' waits, for [`LENGTH`] or a little longer, and how long it took.
     fn profile(&self, stacks: Stacks) -> (Profile, Duration) {
         let began = Instant::now();
@@ -93,10 +62,12 @@ impl Waited {
     /// The share of a reason among all that ended by a wake-up which was seen: the first waits may have begun before
     /// the program ran.
     fn share(&self, reason: WaitReason, waker: &str) -> f64 {
-        let other = [WaitReason::Processor, WaitReason::Preempted, WaitReason::NotOver, WaitReason::Unknown];
-        self.0.get(&(reason, waker.to_owned())).copied().unwrap_or(0.0) / self.sum(|it| !other.contains(&it))
+        self.0.get(&(reason, waker.to_owned())).copied().unwrap_or(0.0) / self.sum(|it| !UNWOKEN.contains(&it))
     }
 }
+
+const UNWOKEN: [WaitReason; 4] =
+    [WaitReason::Processor, WaitReason::Preempted, WaitReason::NotOver, WaitReason::Unknown];
 
 /// By thread why it is woken and by whom.
 const WOKEN: [(&str, WaitReason, &str); 9] = [
@@ -134,17 +105,7 @@ fn assert_synchronised(waited: &Waited) {
         eprintln!("NOTE: temporary files are on no disk here, so that no wait for one was seen");
     }
     let timer = waited.share(WaitReason::Timer, "");
-    let all = waited.sum(|it| {
-        let other = [
-            WaitReason::Disk,
-            WaitReason::Timer,
-            WaitReason::Processor,
-            WaitReason::Preempted,
-            WaitReason::NotOver,
-            WaitReason::Unknown,
-        ];
-        !other.contains(&it)
-    });
+    let all = waited.sum(|it| !UNWOKEN.contains(&it) && ![WaitReason::Disk, WaitReason::Timer].contains(&it));
     assert!(all < 0.05 * (disk + 0.001), "{all}: {waited:?}");
     assert!(timer > 0.02, "{waited:?}");
 }
@@ -155,7 +116,7 @@ const LENGTH: Duration = Duration::from_millis(2000);
 fn threads_have_the_reasons_and_wakers_that_they_wait_for() {
     needs_tracepoints!();
     testkit::skip_for!(cannot_copy());
-    let waits = Waits::start("woken");
+    let waits = waits(Command::new("env"), "woken");
     assert_woken(&waits.profile(Stacks::Whole));
     // The same where no copier runs when they leave.
     assert_woken(&waits.profile(Stacks::FramePointers));
@@ -166,7 +127,7 @@ fn threads_in_a_container_have_reasons_from_outside_and_from_inside() {
     needs_tracepoints!();
     testkit::skip_for!(cannot_copy());
     let (outside, inside) = (testkit::or_skip!(contained()), testkit::or_skip!(contained()));
-    let waits = Waits::start_by(Some(outside), "woken");
+    let waits = waits(outside, "woken");
     assert_woken(&waits.profile(Stacks::Whole));
     drop(waits);
     assert_passes_in(inside, "tests::sampling::wake_ups::threads_have_the_reasons_and_wakers_that_they_wait_for");
@@ -176,7 +137,7 @@ fn threads_in_a_container_have_reasons_from_outside_and_from_inside() {
 fn waiting_for_a_processor_is_told_from_being_blocked() {
     needs_tracepoints!();
     testkit::skip_for!(cannot_copy());
-    let waits = Waits::start("contended");
+    let waits = waits(Command::new("env"), "contended");
     let (profile, took) = waits.profile(Stacks::Whole);
     let length = took.as_secs_f64();
     // Three for each processor: each is off for two thirds of the time, and never because it sleeps.
@@ -204,7 +165,7 @@ fn waiting_for_a_processor_is_told_from_being_blocked() {
 #[test]
 fn threads_that_end_while_sampling_begins_wait_no_longer() {
     needs_tracepoints!();
-    let waits = Waits::start("passing");
+    let waits = waits(Command::new("env"), "passing");
     // So that threads start while the events are switched on, one after another.
     rustix::process::nice(19).unwrap();
     let mut whole = 0;
