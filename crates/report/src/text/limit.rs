@@ -323,12 +323,17 @@ pub(crate) fn rates(of: &LimitTrials) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use archive::Finding;
+    use archive::{Finding, ScaleRun, ScaleRuns};
     use testkit::{assert_ends, assert_has, assert_lacks};
 
     use super::*;
+    use crate::tests::fixtures::requirement;
 
     const TOO_FEW: &str = RequirementOutcome::TOO_FEW;
+
+    fn trial(rate: f64, outcome: LimitOutcome) -> LimitTrial {
+        LimitTrial { rate, outcome, ..LimitTrial::default() }
+    }
 
     fn found(low: Option<f64>, high: Option<f64>, unclear: Option<f64>) -> String {
         let outcome = match (low, high) {
@@ -337,7 +342,7 @@ mod tests {
             (None, None) => LimitOutcome::Unclear,
         };
         headline(&LimitTrials {
-            trials: vec![LimitTrial { rate: low.or(high).unwrap_or(1.0), outcome, ..LimitTrial::default() }],
+            trials: vec![trial(low.or(high).unwrap_or(1.0), outcome)],
             found: Some(FoundLimit { low, high, unclear, ended: true, confirmed: low.is_some() && high.is_some() }),
             ..LimitTrials::default()
         })
@@ -354,19 +359,11 @@ mod tests {
 
     #[test]
     fn a_search_that_ended_since_nothing_can_be_told_says_what_would_help() {
-        let slo = RequirementOutcome {
-            that: "end-to-end p99.99 < 10ms".to_owned(),
-            why: Some(TOO_FEW.to_owned()),
-            ..RequirementOutcome::default()
-        };
+        let missed = |rate, why: &str| LimitTrial { why: vec![why.to_owned()], ..trial(rate, LimitOutcome::Missed) };
+        let why = Some(TOO_FEW.to_owned());
+        let slo = RequirementOutcome { why, ..requirement("end-to-end p99.99 < 10ms", None, None) };
         let mut of = LimitTrials {
-            trials: vec![LimitTrial {
-                rate: 10_000.0,
-                outcome: LimitOutcome::Missed,
-                why: vec!["it cannot be told".to_owned()],
-                slos: vec![slo],
-                ..LimitTrial::default()
-            }],
+            trials: vec![LimitTrial { slos: vec![slo], ..missed(10_000.0, "it cannot be told") }],
             found: Some(FoundLimit { high: Some(10_000.0), ..FoundLimit::default() }),
             ..LimitTrials::default()
         };
@@ -376,13 +373,7 @@ mod tests {
         let longer = "use longer trials (--set phases.measure=…), or start";
         assert_has(notes(&of).join("\n"), [&*format!("{longer} at a higher rate (--from)")]);
         // A higher one was tried.
-        let higher = LimitTrial {
-            rate: 20_000.0,
-            outcome: LimitOutcome::Missed,
-            why: vec!["the backlog grew".to_owned()],
-            ..LimitTrial::default()
-        };
-        of.trials.insert(0, higher);
+        of.trials.insert(0, missed(20_000.0, "the backlog grew"));
         assert_eq!(headline(&of), format!("inconclusive at 10,000 msg/s; 20,000 msg/s do not: {untold}"));
         let between = "between that and 20,000 msg/s, which did not hold (--from)";
         assert_has(notes(&of).join("\n"), [&*format!("{longer} {between}")]);
@@ -391,43 +382,42 @@ mod tests {
         assert_lacks(notes(&of).join("\n"), ["use longer trials"]);
     }
 
-    fn as_found(it: compare::LimitInterval) -> FoundLimit {
-        let confirmed = it.is_confirmed();
-        FoundLimit { low: it.low, high: it.high, unclear: it.unclear, ended: it.is_ended, confirmed }
+    /// The next step of a search after these trials.
+    fn step(search: &compare::LimitSearch, trials: &[LimitTrial]) -> Result<FoundLimit, f64> {
+        let outcome = |it: &LimitTrial| match it.outcome {
+            LimitOutcome::Held => (it.rate, compare::TrialOutcome::Held),
+            LimitOutcome::Missed => (it.rate, compare::TrialOutcome::Missed),
+            LimitOutcome::Unclear => (it.rate, compare::TrialOutcome::Unclear),
+        };
+        match compare::limit_step(search, &trials.iter().map(outcome).collect::<Vec<_>>()) {
+            compare::LimitStep::Try(rate) => Err(rate),
+            compare::LimitStep::Found(it) => {
+                let confirmed = it.is_confirmed();
+                Ok(FoundLimit { low: it.low, high: it.high, unclear: it.unclear, ended: it.is_ended, confirmed })
+            }
+        }
     }
 
     /// A search with trials of any outcomes.
     fn any_search(random: &mut testkit::Random) -> LimitTrials {
         let slo = |lacks: bool| RequirementOutcome {
-            that: "end-to-end p99.99 < 10ms".to_owned(),
-            met: (!lacks).then_some(false),
             why: lacks.then(|| TOO_FEW.to_owned()),
-            ..RequirementOutcome::default()
+            ..requirement("end-to-end p99.99 < 10ms", (!lacks).then_some(false), None)
         };
         let trials = (0..1 + random.below(6)).map(|_| {
             use LimitOutcome::{Held, Missed, Unclear};
             let outcome = random.of(&[Held, Held, Missed, Missed, Unclear]);
             let is_bad = outcome != Held;
-            LimitTrial {
-                rate: random.of(&[1_000.0, 2_000.0, 4_000.0, 8_000.0]),
-                outcome,
-                why: is_bad.then(|| "missed".to_owned()).into_iter().collect(),
-                slos: is_bad.then(|| slo(outcome == Missed && random.one_in(2))).into_iter().collect(),
-                ..LimitTrial::default()
-            }
+            let trial = trial(random.of(&[1_000.0, 2_000.0, 4_000.0, 8_000.0]), outcome);
+            let why = is_bad.then(|| "missed".to_owned()).into_iter().collect();
+            let slos = is_bad.then(|| slo(outcome == Missed && random.one_in(2))).into_iter().collect();
+            LimitTrial { why, slos, ..trial }
         });
         let trials: Vec<LimitTrial> = trials.collect();
-        let outcomes = trials.iter().map(|it| match it.outcome {
-            LimitOutcome::Held => (it.rate, compare::TrialOutcome::Held),
-            LimitOutcome::Missed => (it.rate, compare::TrialOutcome::Missed),
-            LimitOutcome::Unclear => (it.rate, compare::TrialOutcome::Unclear),
-        });
         let most = random.of(&[4_000.0, 8_000.0, 16_000.0]);
         let search = compare::LimitSearch { most_trials: 0, precision: 0.05, ..search(1.0, most) };
-        let compare::LimitStep::Found(found) = compare::limit_step(&search, &outcomes.collect::<Vec<_>>()) else {
-            panic!("no more trials");
-        };
-        let mut of = LimitTrials { trials, found: Some(as_found(found)), ..LimitTrials::default() };
+        let found = step(&search, &trials).expect("no more trials");
+        let mut of = LimitTrials { trials, found: Some(found), ..LimitTrials::default() };
         of.plan.most = most;
         of
     }
@@ -438,32 +428,20 @@ mod tests {
 
     /// A search for a limit that lies within the allowed rates or not, and may be cut short.
     fn whole_search(random: &mut testkit::Random) -> LimitTrials {
-        use compare::{LimitSearch, LimitStep, TrialOutcome, limit_step};
-        let search = LimitSearch { most_trials: random.of(&[4, 60]), ..search(1_000.0, 16_000.0) };
+        let search = compare::LimitSearch { most_trials: random.of(&[4, 60]), ..search(1_000.0, 16_000.0) };
         let limit = random.of(&[500.0, 3_000.0, 9_000.0, 99_000.0]);
-        let beyond = random.of(&[TrialOutcome::Missed, TrialOutcome::Unclear]);
-        let mut outcomes = Vec::new();
-        let found = loop {
-            match limit_step(&search, &outcomes) {
-                LimitStep::Found(found) => break found,
-                LimitStep::Try(rate) if rate > limit || random.one_in(9) => {
-                    outcomes.push((rate, beyond));
+        let beyond = random.of(&[LimitOutcome::Missed, LimitOutcome::Unclear]);
+        let mut of = LimitTrials::default();
+        of.found = loop {
+            match step(&search, &of.trials) {
+                Ok(found) => break Some(found),
+                Err(rate) => {
+                    let outcome = if rate > limit || random.one_in(9) { beyond } else { LimitOutcome::Held };
+                    of.trials.push(LimitTrial { why: vec!["missed".to_owned()], ..trial(rate, outcome) });
                 }
-                LimitStep::Try(rate) => outcomes.push((rate, TrialOutcome::Held)),
             }
         };
-        let trial = |(rate, outcome): &(f64, TrialOutcome)| LimitTrial {
-            rate: *rate,
-            outcome: match outcome {
-                TrialOutcome::Held => LimitOutcome::Held,
-                TrialOutcome::Missed => LimitOutcome::Missed,
-                TrialOutcome::Unclear => LimitOutcome::Unclear,
-            },
-            why: vec!["missed".to_owned()],
-            ..LimitTrial::default()
-        };
-        let trials = outcomes.iter().map(trial).collect();
-        LimitTrials { trials, found: Some(as_found(found)), ..LimitTrials::default() }
+        of
     }
 
     /// A lower end that was confirmed was called not confirmed where none can be found above.
@@ -548,11 +526,9 @@ mod tests {
 
     fn tried(p99s: &[(f64, u64)]) -> LimitTrials {
         let trial = |(rate, p99_ns): &(f64, u64)| LimitTrial {
-            rate: *rate,
-            outcome: LimitOutcome::Missed,
             latency_name: "end-to-end".to_owned(),
             latency: Some(measure::LatencySummary { count: 1_000, p99_ns: *p99_ns, ..Default::default() }),
-            ..LimitTrial::default()
+            ..trial(*rate, LimitOutcome::Missed)
         };
         LimitTrials { trials: p99s.iter().map(trial).collect(), ..LimitTrials::default() }
     }
@@ -651,35 +627,25 @@ mod tests {
             ..LimitTrials::default()
         };
         let told = notes(&of);
-        assert!(told.contains(&"caution in 2 of 3 trials: a debug build".to_owned()), "{told:?}");
-        let unsent = "caution in 2 of 3 trials, of trial 2: 93,595 never sent";
-        assert!(told.contains(&unsent.to_owned()), "{told:?}");
+        for caution in [": a debug build", ", of trial 2: 93,595 never sent"] {
+            assert!(told.contains(&format!("caution in 2 of 3 trials{caution}")), "{told:?}");
+        }
         // So says a search over numbers of clients, which said nothing of it.
-        let scaled = LimitTrials {
-            scale: Some(archive::ScaleRuns {
-                key: "load.0.producers".to_owned(),
-                runs: (of.trials.iter())
-                    .map(|it| archive::ScaleRun { cautions: it.cautions.clone(), ..archive::ScaleRun::default() })
-                    .collect(),
-                ..archive::ScaleRuns::default()
-            }),
-            ..LimitTrials::default()
-        };
-        let of_runs = |it: &str| it.replace("trial", "run");
-        let of_kind = |it: &&String| it.starts_with("caution");
-        let told: Vec<String> = told.iter().filter(of_kind).map(|it| of_runs(it)).collect();
-        let said: Vec<String> = notes(&scaled).iter().filter(of_kind).cloned().collect();
-        assert_eq!(told.len(), 2);
-        assert_eq!(said, told);
+        let run = |it: &LimitTrial| ScaleRun { cautions: it.cautions.clone(), ..ScaleRun::default() };
+        let (key, runs) = ("load.0.producers".to_owned(), of.trials.iter().map(run).collect());
+        let scale = Some(ScaleRuns { key, runs, ..ScaleRuns::default() });
+        let scaled = notes(&LimitTrials { scale, ..LimitTrials::default() });
+        let cautions = |told: Vec<String>| told.into_iter().filter(|it| it.starts_with("caution")).collect::<Vec<_>>();
+        let told: Vec<String> = cautions(told).iter().map(|it| it.replace("trial", "run")).collect();
+        assert_eq!((told.len(), cautions(scaled)), (2, told));
     }
 
     #[test]
     fn the_sentence_says_what_is_known_and_what_is_not() {
         let both = found(Some(38_400.0), Some(40_300.0), None);
         assert_eq!(both, "the highest rate that holds is between 38,400 and 40,300 msg/s");
-        assert!(found(Some(5.0), None, Some(10.0)).contains("the generator or other programs"));
-        let open = found(Some(5.0), None, None);
-        assert!(open.ends_with("no higher rate failed"), "{open}");
+        assert_has(found(Some(5.0), None, Some(10.0)), ["the generator or other programs"]);
+        assert_ends(found(Some(5.0), None, None), "no higher rate failed");
         let mut at_most = LimitTrials {
             trials: vec![LimitTrial::default()],
             found: Some(FoundLimit { low: Some(5.0), ..FoundLimit::default() }),

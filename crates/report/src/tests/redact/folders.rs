@@ -2,7 +2,6 @@
 //! beside which pages were requested. Names of queues, virtual hosts, users, hosts and files are in none of them,
 //! however they are written.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -96,14 +95,8 @@ impl Telling {
         let mut other = self.experiment();
         other["load"][0]["routing-key"] = json!(self.named.user);
         other["broker"]["definitions"] = json!("/dev/null");
-        let pairs = PairedRuns {
-            schema: PairedRuns::SCHEMA.to_owned(),
-            name: self.named.queue.clone(),
-            a: self.experiment(),
-            b: other,
-            runs,
-            ..PairedRuns::default()
-        };
+        let (schema, name) = (PairedRuns::SCHEMA.to_owned(), self.named.queue.clone());
+        let pairs = PairedRuns { schema, name, a: self.experiment(), b: other, runs, ..PairedRuns::default() };
         pairs.write(folder).expect("written");
         self.decided(&pairs).write(folder).expect("written");
     }
@@ -120,14 +113,14 @@ impl Telling {
             }
         };
         let cost = CostChange { a: 900.0, b: 1_500.0, proven: true, ..CostChange::default() };
-        let figure = |name: String| ComparedFigure {
-            name,
-            a: vec![1.0, 2.0],
-            b: vec![2.0, 3.0],
-            means: (1.4, 2.4),
-            decision: Decision::Undecided,
-            ..ComparedFigure::default()
+        let figure = |name: String| {
+            let (a, b, decision) = (vec![1.0, 2.0], vec![2.0, 3.0], Decision::Undecided);
+            ComparedFigure { name, a, b, means: (1.4, 2.4), decision, ..ComparedFigure::default() }
         };
+        let (function, module) = (FUNCTION.to_owned(), format!("{}/beam.smp", self.definitions));
+        let name = ComparedName { function: function.clone(), module: module.clone() };
+        let changed = FunctionChange { function, module, own: cost, total: cost, cut: 0.0 };
+        let frame = ComparedFrame { a: 900.0, b: 1_500.0, ..ComparedFrame::default() };
         Comparison {
             schema: Comparison::SCHEMA.to_owned(),
             a: side(ComparedSideName::A),
@@ -138,23 +131,14 @@ impl Telling {
             figures: vec![figure("broker cpu".to_owned()), figure(format!("{} p50", self.probe))],
             functions: Some(ComparedFunctions {
                 broker: cost,
-                functions: vec![FunctionChange {
-                    function: FUNCTION.to_owned(),
-                    module: format!("{}/beam.smp", self.definitions),
-                    own: cost,
-                    total: cost,
-                    cut: 0.0,
-                }],
+                functions: vec![changed],
                 ..ComparedFunctions::default()
             }),
             stacks: Some(ComparedStacks {
                 schema: ComparedStacks::SCHEMA.to_owned(),
                 broker: cost,
-                names: vec![ComparedName {
-                    function: FUNCTION.to_owned(),
-                    module: format!("{}/beam.smp", self.definitions),
-                }],
-                frames: vec![ComparedFrame { a: 900.0, b: 1_500.0, ..ComparedFrame::default() }],
+                names: vec![name],
+                frames: vec![frame],
                 ..ComparedStacks::default()
             }),
             ..Comparison::default()
@@ -165,35 +149,22 @@ impl Telling {
         fs::create_dir_all(folder).expect("a folder");
         let id = format!("2026-{}-1", self.named.queue.replace('/', "_"));
         self.write_run(folder, &id);
-        let trial = LimitTrial {
-            id: id.clone(),
-            rate: 1_000.0,
-            outcome: LimitOutcome::Missed,
-            why: vec![format!("missed {} p99 < 5ms", self.probe), self.sentence()],
-            ..LimitTrial::default()
-        };
-        let scale = scale.map(|of| ScaleRuns {
-            runs: vec![ScaleRun { id, clients: 1, throughput: 900.0, ..ScaleRun::default() }],
-            ..of
-        });
+        let (why, outcome) = (vec![format!("missed {} p99 < 5ms", self.probe), self.sentence()], LimitOutcome::Missed);
+        let trial = LimitTrial { id: id.clone(), rate: 1_000.0, outcome, why, ..LimitTrial::default() };
+        let run = ScaleRun { id, clients: 1, throughput: 900.0, ..ScaleRun::default() };
+        let scale = scale.map(|of| ScaleRuns { runs: vec![run], ..of });
         let (key, file) = (&self.named.key, &self.definitions);
+        let command = format!(
+            "bellows run /srv/mine.toml --set broker.definitions={file} --set 'load.0.routing-key={key}' --set \
+             load.0.rate=300"
+        );
         let trials = LimitTrials {
             schema: LimitTrials::SCHEMA.to_owned(),
             name: self.named.queue.clone(),
             slos: vec![format!("{} p99 < 5ms", self.probe)],
             experiment: self.experiment(),
-            trials: match scale {
-                Some(_) => vec![],
-                None => vec![trial],
-            },
-            suggested: vec![SuggestedRate {
-                name: "calm".to_owned(),
-                rate: 300.0,
-                command: format!(
-                    "bellows run /srv/mine.toml --set broker.definitions={file} --set 'load.0.routing-key={key}' --set \
-                     load.0.rate=300"
-                ),
-            }],
+            trials: if scale.is_some() { vec![] } else { vec![trial] },
+            suggested: vec![SuggestedRate { name: "calm".to_owned(), rate: 300.0, command }],
             scale,
             ..LimitTrials::default()
         };
@@ -246,15 +217,8 @@ fn written(name: &str) -> Vec<String> {
 }
 
 fn percent(text: &str) -> String {
-    text.bytes().fold(String::new(), |mut out, byte| {
-        match byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            true => out.push(char::from(byte)),
-            false => {
-                let _ = write!(out, "%{byte:02X}");
-            }
-        }
-        out
-    })
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes().map(|it| if plain(it) { char::from(it).to_string() } else { format!("%{it:02X}") }).collect()
 }
 
 #[test]
@@ -360,12 +324,8 @@ fn a_run_beside_which_pages_were_requested_has_no_names() {
         let mut record = telling.named.record();
         record.experiment = telling.experiment();
         let summary = record.summary.as_mut().expect("a summary");
-        summary.scrapes = vec![ScrapedPage {
-            name: telling.probe.clone(),
-            url: telling.url(),
-            completed: 3,
-            ..ScrapedPage::default()
-        }];
+        let (name, url) = (telling.probe.clone(), telling.url());
+        summary.scrapes = vec![ScrapedPage { name, url, completed: 3, ..ScrapedPage::default() }];
         write_record(&folder, &record);
         let data = telling.redacted(&folder, seed);
         let page = &data["figures"]["scrapes"][0];
