@@ -356,7 +356,6 @@ fn invalid_runs_of_one_side_are_never_called_the_same() {
     assert!(of.is_undecided() && !of.is_worse());
 }
 
-/// Without counted runs of a side, the other side's figures stand alone, under headings that say so.
 #[test]
 fn a_side_alone_is_shown_and_headings_say_what_they_show() {
     let mut of = compared();
@@ -389,7 +388,6 @@ fn an_experiment_that_broke_off_is_an_error_whatever_its_runs_say() {
     assert_has(matrix_written(ComparisonFormat::Markdown, &of), ["It failed before all runs were made"]);
 }
 
-/// The sentence names the first three of several figures, worse ones first.
 #[test]
 fn a_sentence_names_three_figures_and_counts_the_rest() {
     let unit = QuantityUnit::Ns;
@@ -401,7 +399,6 @@ fn a_sentence_names_three_figures_and_counts_the_rest() {
     assert_lacks(told, ["latency 3"]);
 }
 
-/// The pairs that the steadiest figure needs are too few for the noisiest.
 #[test]
 fn how_many_pairs_would_tell_is_said_of_a_figure() {
     let open = |name: &str, needed: u32| ComparedFigure {

@@ -232,7 +232,6 @@ mod tests {
         LimitTrial { rate, outcome, why, latency_name, latency, ..LimitTrial::default() }
     }
 
-    /// A trial of 20,000 msg/s that missed for this reason.
     fn missed(p99_ns: u64, why: &str) -> LimitTrial {
         LimitTrial { why: vec![why.to_owned()], ..trial(20_000.0, LimitOutcome::Missed, p99_ns) }
     }
@@ -267,7 +266,6 @@ mod tests {
         }
     }
 
-    /// The latencies of a row and the reason beside them are of one trial, or the reason names another.
     #[test]
     fn a_row_is_one_trial_and_says_which() {
         let trials = vec![missed(90_000_000, "first"), missed(30_000_000, "second")];
@@ -300,7 +298,6 @@ mod tests {
         assert_has(limit_brief(&of, Style::PLAIN), ["20,000  unclear"]);
     }
 
-    /// The page has all rates; the end has the ones next to the interval.
     #[test]
     fn the_end_of_a_search_has_at_most_fourteen_lines() {
         let rate = |at: u32| f64::from(at) * 10_000.0;

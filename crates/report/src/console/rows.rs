@@ -477,7 +477,6 @@ mod tests {
     use super::*;
     use crate::console::tests::{flowing, latency};
 
-    /// Words of the rows on a screen of so many columns.
     fn text_at(columns: usize, rows: Vec<Row<'_>>) -> String {
         let lines = lines(rows, Style { columns, ..Style::PLAIN });
         assert!(lines.len() <= MOST_LINES, "{lines:#?}");

@@ -148,7 +148,6 @@ fn assert_fits(text: &str, columns: usize, rows: usize) {
     }
 }
 
-/// A terminal of another size.
 fn terminal(columns: usize) -> Style {
     Style { columns, ..TERMINAL }
 }
@@ -158,7 +157,6 @@ pub(super) fn flowing(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The row of a live table that begins so.
 fn row(live: &LiveTable, begin: &str) -> String {
     let lines = live.lines();
     let found = lines.iter().find(|line| line.starts_with(begin));
@@ -377,7 +375,6 @@ fn latencies_say_which_time_they_are_of() {
     assert_ends(row(&live, "transfer").trim_end(), "-");
 }
 
-/// Run with a page of each node of a cluster.
 #[test]
 fn a_page_that_is_away_shows_no_values_and_whose_its_series_are() {
     let mut live = LiveTable::new(shape(), Style { rows: 50, ..terminal(120) });

@@ -23,7 +23,6 @@ struct Seen {
     colour: String,
 }
 
-/// The frames with this name, in the order of the picture.
 fn seen(svg: &str, name: &str) -> Vec<Seen> {
     let start = format!("<title>{name} (");
     let frames = svg.match_indices(&start).map(|(at, _)| &svg[at..]);

@@ -133,7 +133,6 @@ mod tests {
 
     use super::*;
 
-    /// Without a change no `+0.00 %` is printed, and signs are no markup.
     #[test]
     fn a_side_without_runs_has_no_change() {
         let side = |runs| ComparedSide { runs: vec![ComparedRun::default(); runs], ..ComparedSide::default() };

@@ -10,7 +10,6 @@ use crate::console::{self, FunctionRowOf, FunctionSort, FunctionTable, Style};
 use crate::flame::{FlameOptions, svg};
 use crate::view::encode;
 
-/// Makes random profiles.
 struct Maker(Random);
 
 impl Maker {
@@ -144,7 +143,6 @@ fn area(profile: &Profile) -> u64 {
     profile.samples.iter().map(|s| s.weight * depth(s)).sum()
 }
 
-/// Weight at the leaf by name.
 fn leaves(profile: &Profile) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     for f in profile.functions() {

@@ -9,14 +9,12 @@ use archive::{ComparedFigure, Comparison, PairedRuns};
 use base64::Engine as _;
 use sha2::{Digest as _, Sha256};
 
-/// Bytes of a page.
 const LARGEST: usize = 3 << 20;
 
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples")
 }
 
-/// The examples' files of a kind.
 fn files(extension: &str) -> Vec<PathBuf> {
     let found = fs::read_dir(examples()).into_iter().flatten().flatten();
     let paths = found.map(|it| it.path());
@@ -76,7 +74,6 @@ pub(super) fn data(page: &str) -> Result<String, String> {
     String::from_utf8(json.to_vec()).map_err(|e| e.to_string())
 }
 
-/// The page of a comparison that was decided.
 fn page() -> String {
     let dir = tempfile::tempdir().expect("a folder");
     let pairs = PairedRuns { schema: PairedRuns::SCHEMA.to_owned(), name: "mine".to_owned(), ..PairedRuns::default() };

@@ -16,7 +16,6 @@ use serde_json::json;
 use stacks::{ProfileSummary, WorkShare};
 use testkit::{Random, assert_has, assert_lacks};
 
-/// Texts of a page: its data, and the HTML beside its program.
 fn said(page: &str) -> (String, String) {
     let json = super::examples::data(page).expect("data");
     let start = page.find("<!--").expect("data") + 4;
@@ -181,7 +180,6 @@ impl Named {
     }
 }
 
-/// A run that ended, of which nothing else is known.
 fn complete_record() -> RunRecord {
     RunRecord {
         schema: RunRecord::SCHEMA.to_owned(),
@@ -204,7 +202,6 @@ fn summary(page: &str, queue: &str) -> RunSummary {
     }
 }
 
-/// The topology of a broker with one queue.
 fn queue_alone(queue: &str) -> Topology {
     let queue = QueueRecord { name: queue.to_owned(), vhost: "/".to_owned(), ..QueueRecord::default() };
     Topology { queues: vec![queue], ..Topology::default() }
@@ -226,7 +223,6 @@ fn bare(name: &str) -> String {
     name.replace(['"', '\'', '{', '}', '\\'], "")
 }
 
-/// A name that no sentence of a report has in it.
 fn name(random: &mut Random) -> String {
     // The invisible ones are shown by pages as symbols and numbers.
     let special: Vec<char> = "-._ /%&<\"'\\#äЖ中\u{1f407}*(+$\t\u{7}\u{7f}\u{200b}\u{202e}".chars().collect();
@@ -396,7 +392,6 @@ fn run_of_probe(dir: &Path, experiment: &str, probe: &str) -> std::path::PathBuf
     run.dir().to_path_buf()
 }
 
-/// The first sentence of a page.
 fn headline(page: &str) -> (String, serde_json::Value) {
     let json: serde_json::Value = serde_json::from_str(&said(page).0).expect("JSON");
     let parts = json["headline"].as_array().expect("a sentence").iter();

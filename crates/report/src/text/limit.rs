@@ -382,7 +382,6 @@ mod tests {
         assert_lacks(notes(&of).join("\n"), ["use longer trials"]);
     }
 
-    /// The next step of a search after these trials.
     fn step(search: &compare::LimitSearch, trials: &[LimitTrial]) -> Result<FoundLimit, f64> {
         let outcome = |it: &LimitTrial| match it.outcome {
             LimitOutcome::Held => (it.rate, compare::TrialOutcome::Held),
@@ -398,7 +397,6 @@ mod tests {
         }
     }
 
-    /// A search with trials of any outcomes.
     fn any_search(random: &mut testkit::Random) -> LimitTrials {
         let slo = |lacks: bool| RequirementOutcome {
             why: lacks.then(|| TOO_FEW.to_owned()),
@@ -473,7 +471,6 @@ mod tests {
         assert_eq!(said.len(), 4, "{said:?}");
     }
 
-    /// Neither the sentence nor the advice contradicts a trial, whatever the outcomes.
     #[test]
     fn no_advice_contradicts_a_trial() {
         let mut random = testkit::Random::new(5);

@@ -187,7 +187,6 @@ mod tests {
         }
     }
 
-    /// The sentence is of the runs alone, whatever was planned and whatever they gave.
     #[test]
     fn the_sentence_is_true_of_every_run() {
         let mut random = testkit::Random::new(3);

@@ -53,7 +53,6 @@ fn said(cause: Cause, limited_by: LimitedBy, facts: Facts) -> String {
     super::verdict(&mut verdict);
     verdict.sentence
 }
-/// Words of a verdict with these reasons, which decided it.
 fn with_reasons(codes: &[&str], verdict: Verdict) -> Verdict {
     let reason = |code: &&str| Reason { code: (*code).to_owned(), text: String::new(), decided: true };
     let mut verdict = Verdict { reasons: codes.iter().map(reason).collect(), ..verdict };
@@ -193,7 +192,6 @@ fn cycles_are_no_messages() {
     }
 }
 
-/// A broker that took its time got all messages, and not at the rate that was requested.
 #[test]
 fn a_load_that_ends_with_its_messages_has_the_rate_that_was_sent() {
     let mut facts = facts();
@@ -203,7 +201,6 @@ fn a_load_that_ends_with_its_messages_has_the_rate_that_was_sent() {
     assert_has(said(Cause::RateMet { late: None }, LimitedBy::Schedule, facts), [begins]);
 }
 
-/// Lateness is against a schedule.
 #[test]
 fn a_loop_without_a_schedule_is_not_late() {
     let late = |loop_lag_max_ns| {

@@ -222,7 +222,6 @@ fn what_two_lines_do_not_hold_is_left_out_from_the_end() {
     );
 }
 
-/// A scenario of requests with this 99th percentile, of which so many failed.
 fn requests(p99_ns: u64, failed: u64) -> ScenarioSummary {
     let counter = |name| Metric::named(name, measure::MetricKind::Counter).expect("room");
     let mut summary = ScenarioSummary {

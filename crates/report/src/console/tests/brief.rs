@@ -19,17 +19,14 @@ use super::*;
 use crate::numbers::{count, observed};
 use crate::tests::fixtures::{failed_requests, fault, generator_late, requirement};
 
-/// Folder of the goldens.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/console/tests/brief");
 /// Set to write the goldens in place of comparing them.
 const RENEW: &str = "BELLOWS_RENEW_ENDS";
-/// Screens of the goldens.
 const COLUMNS: [usize; 4] = [60, 80, 120, 200];
 const REPORT: &str = "runs/2026-11-21T00-12-33Z-stream-publish-7k2q/report.html";
 
 type Kind = (&'static str, RunRecord, RunSummary);
 
-/// A profile of a broker, with classes and processes.
 fn profile() -> ProfileSummary {
     ProfileSummary {
         classes: [(Class::KernelNetwork, 0.62), (Class::Waiting, 0.27), (Class::ErlangCode, 0.08), (Class::Ets, 0.01)]
@@ -53,7 +50,6 @@ fn ledger() -> LedgerSummary {
     LedgerSummary { sent: 3_288_123, delivered: 3_288_123, exact: true, ..LedgerSummary::default() }
 }
 
-/// Messages at a requested rate that was reached.
 fn messages() -> RunSummary {
     let mut summary = run_summary(0);
     summary.profiles = vec![profile()];
@@ -78,7 +74,6 @@ fn kind(name: &'static str, summary: RunSummary) -> Kind {
     (name, named(name, &summary), summary)
 }
 
-/// Operations of a scenario with these latencies, the whole one first.
 fn operations(scenario: &'static str, unit: &str, latencies: &[(&'static str, u64)]) -> ScenarioSummary {
     let metric = |name| registered(scenario, name, MetricKind::Histogram);
     let all = latencies.iter();
@@ -229,7 +224,6 @@ fn refused() -> RunSummary {
     summary
 }
 
-/// Messages of which most did not arrive before the end.
 fn outstanding() -> RunSummary {
     let mut summary = messages();
     let flow = summary.flow_mut();

@@ -121,7 +121,6 @@ fn functions_are_found_again_without_modules_and_in_another_version() {
     assert_has(difference(&table(&old, &b), Style::PLAIN), ["4 of 4 functions"]);
 }
 
-/// On a narrow screen each of the two blocks repeats the names, as wide as fits.
 #[test]
 fn a_narrow_table_has_names_of_more_than_eight_letters() {
     let name = "rabbit_channel:handle_method/3";

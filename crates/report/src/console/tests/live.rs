@@ -7,10 +7,8 @@ use super::super::live_charts::MOST_VALUES;
 use super::scenario::scraped;
 use super::*;
 
-/// Widths of screens.
 const WIDTHS: [usize; 4] = [60, 80, 120, 200];
 
-/// Seconds of a measured phase in which rate and latency vary, on a screen of this size.
 fn screen(columns: usize, rows: usize, seconds: u32) -> LiveTable {
     let mut live = LiveTable::new(shape(), Style { rows, ..terminal(columns) });
     let mut measured = Interval::new();
@@ -33,7 +31,6 @@ fn screen(columns: usize, rows: usize, seconds: u32) -> LiveTable {
     live
 }
 
-/// Values of a row's sparkline.
 fn values(row: &str) -> usize {
     row.chars().filter(|c| ('▁'..='█').contains(c)).count()
 }

@@ -38,13 +38,11 @@ fn quiet_second() -> SeriesPoint {
     SeriesPoint { t: 5.0, dt: 1.0, phase: Phase::Measure, ..SeriesPoint::default() }
 }
 
-/// The line of such a second in a pipe.
 fn news(live: &mut LiveTable) -> Option<String> {
     let news = live.beside.news();
     interval::line(&Shape::default(), &quiet_second(), &news)
 }
 
-/// A page and its selected series, as `scrape` reports them.
 fn selected(series: usize) -> Vec<(SeriesName, f64)> {
     let mut values = scraped(0.25);
     values.extend((1..=series).map(|number| {
@@ -57,7 +55,6 @@ fn selected(series: usize) -> Vec<(SeriesName, f64)> {
     values
 }
 
-/// Without a load, requests and selected series of pages fill the screen, and no more than that.
 #[test]
 fn scrapes_alone_show_requests_and_selected_series() {
     let requests = PageRequests { completed: 41, failed: 7, waiting: Some(Nanos(3_200_000_000)) };
@@ -121,7 +118,6 @@ fn a_page_that_is_away_has_no_last_values() {
     assert_ends(row(&live, "rabbitmq_queue_messages"), " 1,000");
 }
 
-/// Everything at once: a load, two probes and a page.
 #[test]
 fn a_line_in_a_pipe_is_no_longer_than_a_wide_terminal() {
     let mut measured = Interval::new();

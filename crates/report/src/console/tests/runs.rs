@@ -101,7 +101,6 @@ fn what_one_must_type_is_never_cut() {
     }
 }
 
-/// The name gives way before the columns do, and the end of the id says which run it is.
 #[test]
 fn a_long_name_is_shortened_before_a_column_goes() {
     let mut of = record(RunState::Interrupted, Some(run_summary(2)));
@@ -124,7 +123,6 @@ fn a_long_name_is_shortened_before_a_column_goes() {
     assert_has(runs(&entries, Style::PLAIN), ["quorum-queues-under-random-faults-for-an-hour-7k2q"]);
 }
 
-/// A recording has no load: neither a table of rates nor one of latencies, which would be empty.
 #[test]
 fn a_recording_shows_its_profile_and_no_empty_tables() {
     let recorded = RunSummary { scenarios: Default::default(), ..run_summary(0) };

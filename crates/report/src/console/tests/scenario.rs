@@ -10,12 +10,10 @@ fn metric(key: &str, kind: MetricKind) -> Metric {
     Metric::named(key, kind).expect("a metric")
 }
 
-/// A second of messages, beside what was measured.
 fn second_of(measured: &Interval) -> SeriesPoint {
     SeriesPoint { scenarios: ScenarioPoint::all_of(measured), ..point(Phase::Measure, 5.0) }
 }
 
-/// The live table of that second.
 fn live_of(measured: &Interval, shape: Shape, columns: usize, rows: usize) -> LiveTable {
     let mut live = LiveTable::new(shape, Style { rows, ..terminal(columns) });
     live.point(&second_of(measured), measured);
@@ -50,7 +48,6 @@ fn each_counter_and_each_whole_latency_is_in_the_line() {
     assert_has(line(&Shape::default(), &point), parts);
 }
 
-/// Small costs of churn keep their digits.
 #[test]
 fn cpu_for_each_operation_keeps_its_digits() {
     let scenario = archive::ScenarioSummary {
@@ -186,7 +183,6 @@ fn the_live_table_has_units_of_bytes_and_what_is_in_flight() {
     assert_has(line, ["  bytes 12.3 MB/s  ", "  in flight at most 17  "]);
 }
 
-/// A metric of a scenario, for the life of the process.
 pub(super) fn registered(scenario: &'static str, name: &'static str, kind: MetricKind) -> Metric {
     Metric::register(Box::leak(Box::new(measure::MetricInfo {
         key: format!("{scenario}_{}", name.replace(' ', "_")).leak(),
@@ -199,7 +195,6 @@ pub(super) fn registered(scenario: &'static str, name: &'static str, kind: Metri
     })))
 }
 
-/// Each scenario keeps its main figures on the screen, however many there are.
 #[test]
 fn where_all_has_no_room_each_scenario_has_its_first_counts_and_latency() {
     let mut measured = Interval::new();
@@ -215,7 +210,6 @@ fn where_all_has_no_room_each_scenario_has_its_first_counts_and_latency() {
     assert_eq!((count("failed"), count("in flight, most")), (2, 2), "{low}");
 }
 
-/// Two probes beside messages.
 fn beside_messages(columns: usize, rows: usize, more: &[(SeriesName, f64)]) -> String {
     let mut measured = Interval::new();
     measure(&mut measured, "probe_beside", &COUNTS, &["beside response"]);
@@ -225,7 +219,6 @@ fn beside_messages(columns: usize, rows: usize, more: &[(SeriesName, f64)]) -> S
     live.lines().join("\n")
 }
 
-/// A page of metrics as a run reports it.
 pub(super) fn scraped(seconds: f64) -> Vec<(SeriesName, f64)> {
     let of = |name: &str, unit| SeriesName::new("per-object", name, unit);
     vec![
@@ -250,7 +243,6 @@ fn what_is_requested_beside_messages_is_on_every_screen() {
     }
 }
 
-/// Heads and cells of the table of scenarios, to the letter.
 #[test]
 fn two_probes_beside_messages_have_a_cell_below_each_head() {
     let golden = [

@@ -5,7 +5,6 @@ use archive::{StallWait, Stalled, Stood};
 use super::*;
 use crate::tests::fixtures::{requirement, stalled};
 
-/// A run with a warning of each of these tiers.
 fn warned_of(tiers: [Tier; 3]) -> RunSummary {
     let mut run = run_summary(3);
     for (warning, tier) in run.warnings.iter_mut().zip(tiers) {
@@ -32,7 +31,6 @@ fn the_tiers_of_warnings_are_told_apart_by_words_and_colours() {
     assert_has(flowing(&text), ["met ", "MISSED ", "unknown ", "something else that is long"]);
 }
 
-/// Doubts are read before the figures; a note casts none.
 #[test]
 fn what_puts_figures_in_doubt_stands_above_them() {
     let run = warned_of([Tier::Note, Tier::Caution, Tier::Invalid]);

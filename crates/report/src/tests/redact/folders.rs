@@ -17,12 +17,10 @@ use testkit::Random;
 
 use super::{Named, host, own, said, texts_of, write_record};
 
-/// Rounds of each test.
 const SEEDS: u64 = 6;
 /// Code, which stays.
 const FUNCTION: &str = "rabbit_channel:handle_method/3";
 
-/// Names of a folder's runs, and paths of their files.
 struct Telling {
     named: Named,
     definitions: String,
@@ -73,7 +71,6 @@ impl Telling {
         format!("no queue '{queue}' in vhost '{vhost}' for {user}: {url} of {definitions}")
     }
 
-    /// A run of the folder.
     fn write_run(&self, folder: &Path, id: &str) {
         let run = folder.join(id);
         fs::create_dir_all(&run).expect("a folder");
@@ -81,7 +78,6 @@ impl Telling {
         write_record(&run, &record);
     }
 
-    /// Runs in pairs, and their comparison.
     fn write_pairs(&self, folder: &Path) {
         fs::create_dir_all(folder).expect("a folder");
         let mut runs = Vec::new();

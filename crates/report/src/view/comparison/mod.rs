@@ -459,7 +459,6 @@ mod tests {
 
     use super::*;
 
-    /// The page names the fate of a pair.
     #[test]
     fn what_a_side_spoiled_itself_was_not_made_anew() {
         let run = |pair: u32, side: ComparedSideName, own: bool, disturbed| PairedRun {
