@@ -10,11 +10,11 @@ use archive::{
     RequirementOutcome, ScenarioSummary, ScrapedPage, TraceSummary, Verdict,
 };
 use measure::ledger::LedgerSummary;
-use measure::{MetricInfo, MetricKind};
+use measure::MetricKind;
 use stacks::{Class, ClassShare, WorkShare};
 use testkit::Random;
 
-use super::scenario::registered;
+use super::scenario::{registered, registered_in};
 use super::*;
 use crate::numbers::{count, observed};
 use crate::tests::fixtures::{failed_requests, fault, generator_late, requirement};
@@ -200,15 +200,6 @@ fn api() -> RunSummary {
 
 /// Four probes beside messages, of which the last one failed, missed what was required, and got an answer of few bytes.
 fn refused() -> RunSummary {
-    static BYTES: MetricInfo = MetricInfo {
-        key: "probe_brief_bytes",
-        name: "bytes",
-        unit: "bytes",
-        kind: MetricKind::Counter,
-        scenario: "probe_brief9",
-        part: false,
-        meaning: "bytes",
-    };
     let mut summary = api();
     for name in ["probe_brief3", "probe_brief9"] {
         let alike = operations(name, "requests", &[("response", 30)]);
@@ -216,7 +207,8 @@ fn refused() -> RunSummary {
     }
     let failed = summary.scenarios.get_mut("probe_brief9").expect("a probe");
     let counter = |name| registered("probe_brief9", name, MetricKind::Counter);
-    failed.counts = [(counter("completed"), 42), (counter("failed"), 38), (Metric::register(&BYTES), 22_600)].into();
+    let bytes = || registered_in("bytes", "probe_brief9", "bytes", MetricKind::Counter);
+    failed.counts = [(counter("completed"), 42), (counter("failed"), 38), (bytes(), 22_600)].into();
     let missed = requirement("brief9 failed = 0", Some(false), Some(38.0));
     let why = Some("no probe has this name: queues, queue-page, brief3, brief9".into());
     let unknown = RequirementOutcome { why, ..requirement("nope failed = 0", None, None) };

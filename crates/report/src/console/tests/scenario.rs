@@ -149,30 +149,11 @@ fn the_counts_of_several_probes_have_their_names() {
 /// Bytes are no requests, and operations in flight are no rate.
 #[test]
 fn the_live_table_has_units_of_bytes_and_what_is_in_flight() {
-    static BYTES: measure::MetricInfo = measure::MetricInfo {
-        key: "probe_units_bytes",
-        name: "bytes",
-        unit: "bytes",
-        kind: MetricKind::Counter,
-        scenario: "probe_units",
-        part: false,
-        meaning: "bytes",
-    };
-    static BEGUN: measure::MetricInfo =
-        measure::MetricInfo { key: "probe_units_begun", name: "begun", unit: "requests", ..BYTES };
-    static IN_FLIGHT: measure::MetricInfo = measure::MetricInfo {
-        key: "probe_units_in_flight",
-        name: "in flight",
-        unit: "requests",
-        kind: MetricKind::Peak,
-        ..BYTES
-    };
-    let [begun, bytes, in_flight] = [&BEGUN, &BYTES, &IN_FLIGHT].map(Metric::register);
     let mut measured = Interval::new();
     measured.end = Time(10_000_000_000);
-    measured.counts.add(begun, 40);
-    measured.counts.add(bytes, 12_345_678);
-    measured.counts.peak(in_flight, 17);
+    measured.counts.add(registered("probe_units", "begun", MetricKind::Counter), 40);
+    measured.counts.add(registered_in("bytes", "probe_units", "bytes", MetricKind::Counter), 12_345_678);
+    measured.counts.peak(registered("probe_units", "in flight", MetricKind::Peak), 17);
     // All of it has room on a tall screen.
     let live = live_of(&measured, shape(), 80, 60);
     assert_begins(flowing(&row(&live, "probe units")), "probe units requests/s now");
@@ -184,15 +165,19 @@ fn the_live_table_has_units_of_bytes_and_what_is_in_flight() {
 }
 
 pub(super) fn registered(scenario: &'static str, name: &'static str, kind: MetricKind) -> Metric {
-    Metric::register(Box::leak(Box::new(measure::MetricInfo {
-        key: format!("{scenario}_{}", name.replace(' ', "_")).leak(),
-        name,
-        unit: "requests",
-        kind,
-        scenario,
-        part: false,
-        meaning: name,
-    })))
+    registered_in("requests", scenario, name, kind)
+}
+
+/// A metric of this unit, for the life of the process.
+pub(super) fn registered_in(
+    unit: &'static str,
+    scenario: &'static str,
+    name: &'static str,
+    kind: MetricKind,
+) -> Metric {
+    let key = format!("{scenario}_{}", name.replace(' ', "_")).leak();
+    let info = measure::MetricInfo { key, name, unit, kind, scenario, part: false, meaning: name };
+    Metric::register(Box::leak(Box::new(info)))
 }
 
 #[test]
