@@ -173,15 +173,11 @@ mod tests {
         let processes = Processes::of(&profile);
         assert_eq!(processes.views.len(), MOST_SHOWN + 2);
         assert_eq!(processes.views[0].id, format!("<0.{}.0>", all - 1));
-        assert_eq!(processes.number(Some(all as u32 - 1)), 1);
-        let labels = |i: u32| {
-            let number = processes.number(Some(i)) as usize;
-            processes.views[number - 1].label.as_str()
-        };
-        assert_eq!((labels(0), labels(1)), ("other: queue", "other: channel"));
-        assert_eq!(processes.number(None), 0);
-        assert_eq!(processes.number(Some(all as u32)), 0);
-        assert_eq!(processes.number(Some(u32::MAX)), 0);
+        let all = all as u32;
+        let numbers = [Some(all - 1), None, Some(all), Some(u32::MAX)].map(|it| processes.number(it));
+        assert_eq!(numbers, [1, 0, 0, 0]);
+        let labels = [0, 1].map(|i| &*processes.views[processes.number(Some(i)) as usize - 1].label);
+        assert_eq!(labels, ["other: queue", "other: channel"]);
     }
 
     #[test]
@@ -199,10 +195,8 @@ mod tests {
         let views = Processes::of(&profile).views;
         let told: Vec<_> = views.iter().map(|it| (&*it.label, it.processes)).collect();
         assert_eq!(told, [("unnamed: cowboy_http", 299), ("cowboy_http <0.0.0>", 1)]);
-        let rows = profile.work(WorkBy::Process).into_iter();
-        let rows: Vec<_> = rows.map(|it| (it.of, it.processes as u32)).collect();
-        let told = told.iter().map(|(label, count)| ((*label).to_owned(), *count));
-        assert_eq!(rows, told.collect::<Vec<_>>());
+        let rows = profile.work(WorkBy::Process);
+        assert_eq!(rows.iter().map(|it| (&*it.of, it.processes as u32)).collect::<Vec<_>>(), told);
         // Nobody is named: each stands for itself.
         profile.processes[0].from_stacks = true;
         assert_eq!(Processes::of(&profile).views.len(), MOST_SHOWN + 1);

@@ -17,7 +17,6 @@ use testkit::Random;
 
 use super::{Named, host, own, said, texts_of, write_record};
 
-const SEEDS: u64 = 6;
 /// Code, which stays.
 const FUNCTION: &str = "rabbit_channel:handle_method/3";
 
@@ -217,37 +216,38 @@ fn percent(text: &str) -> String {
     text.bytes().map(|it| if plain(it) { char::from(it).to_string() } else { format!("%{it:02X}") }).collect()
 }
 
+/// Names of several seeds, each with a folder of its own.
+fn each_seed(check: impl Fn(u64, &Telling, &Path)) {
+    let dir = tempfile::tempdir().expect("a folder");
+    for seed in 0..6 {
+        check(seed, &Telling::new(seed), &dir.path().join(seed.to_string()));
+    }
+}
+
 #[test]
 fn a_comparison_with_functions_and_flame_graph_has_no_names() {
-    let dir = tempfile::tempdir().expect("a folder");
-    for seed in 0..SEEDS {
-        let telling = Telling::new(seed);
-        let folder = dir.path().join(seed.to_string());
-        telling.write_pairs(&folder);
-        let plain = html::render_pairs(&folder, &folder.join("report.html"));
+    each_seed(|seed, telling, folder| {
+        telling.write_pairs(folder);
+        let plain = html::render_pairs(folder, &folder.join("report.html"));
         telling.assert_told(&plain.expect("a page"));
-        let data = telling.redacted(&folder, seed);
+        let data = telling.redacted(folder, seed);
         // Code stays, in the table as in the flame graph.
         assert_eq!(data["functions"]["functions"][0]["function"], FUNCTION);
         assert_eq!(data["stacks"]["names"][0]["function"], FUNCTION);
         assert_eq!(data["figures"][0]["name"], "broker cpu");
         // Different values stay different.
         let differ = data["differences"].as_array().expect("differences");
-        assert!(differ.len() >= 2, "{differ:?}");
-        assert!(differ.iter().all(|it| it["a"] != it["b"]), "{differ:?}");
-    }
+        assert!(differ.len() >= 2 && differ.iter().all(|it| it["a"] != it["b"]), "{differ:?}");
+    });
 }
 
 #[test]
 fn a_matrix_and_each_of_its_cells_have_no_names() {
-    let dir = tempfile::tempdir().expect("a folder");
-    for seed in 0..SEEDS {
-        let telling = Telling::new(seed);
-        let folder = dir.path().join(seed.to_string());
-        fs::create_dir_all(&folder).expect("a folder");
-        let key = |key: &str, values: [&str; 2]| MatrixKey {
-            key: key.to_owned(),
-            values: values.map(str::to_owned).to_vec(),
+    each_seed(|seed, telling, folder| {
+        fs::create_dir_all(folder).expect("a folder");
+        let key = |key: &str, values: [&str; 2]| {
+            let values = values.map(str::to_owned).to_vec();
+            MatrixKey { key: key.to_owned(), values }
         };
         let Named { key: routed, exchange, .. } = &telling.named;
         let keys = vec![
@@ -255,18 +255,18 @@ fn a_matrix_and_each_of_its_cells_have_no_names() {
             key("broker.definitions", [&telling.definitions, "/dev/null"]),
         ];
         let matrix = PairedMatrix::new(&telling.named.queue, seed, 2, keys);
-        matrix.write(&folder).expect("written");
+        matrix.write(folder).expect("written");
         // Of the last cell nothing is decided.
-        let cells = matrix.folders(&folder);
+        let cells = matrix.folders(folder);
         let (last, others) = cells.split_last().expect("cells");
         for cell in others {
             telling.write_pairs(cell);
             telling.redacted(cell, seed);
         }
         fs::create_dir_all(last).expect("a folder");
-        let plain = html::render_pairs(&folder, &folder.join("report.html"));
+        let plain = html::render_pairs(folder, &folder.join("report.html"));
         telling.assert_told(&plain.expect("a page"));
-        let data = telling.redacted(&folder, seed);
+        let data = telling.redacted(folder, seed);
         assert_eq!(data["cells"].as_array().map(Vec::len), Some(4));
         // Rows and columns are still told apart, and the same value is the same word.
         let value = |cell: usize, key: usize| data["cells"][cell]["values"][key].clone();
@@ -276,15 +276,13 @@ fn a_matrix_and_each_of_its_cells_have_no_names() {
         let is_linked = |cell: &Value| cell["page"].as_array().is_some_and(|it| !it.is_empty());
         let cells = data["cells"].as_array().expect("cells");
         assert!(!cells.iter().any(is_linked), "pages of cells have names");
-    }
+    });
 }
 
 #[test]
 fn a_limit_and_numbers_of_clients_have_no_names() {
-    let dir = tempfile::tempdir().expect("a folder");
-    for seed in 0..SEEDS {
-        let telling = Telling::new(seed);
-        let limit = dir.path().join(format!("{seed}-limit"));
+    each_seed(|seed, telling, folder| {
+        let [limit, scale] = ["limit", "scale"].map(|it| folder.join(it));
         telling.write_limit(&limit, None);
         let plain = html::render_limit(&limit, &limit.join("report.html"));
         telling.assert_told(&plain.expect("a page"));
@@ -292,23 +290,19 @@ fn a_limit_and_numbers_of_clients_have_no_names() {
         assert_eq!(data["trials"][0]["rate"], 1_000.0);
         let command = data["suggested"][0]["command"].as_str().expect("a command");
         assert!(command.contains("--set load.0.rate=300"), "{command}");
-        let scale = dir.path().join(format!("{seed}-scale"));
-        let numbers =
-            ScaleRuns { key: "load.0.producers".to_owned(), values: vec![1, 2, 4, 8], ..ScaleRuns::default() };
-        telling.write_limit(&scale, Some(numbers));
+        let (key, values) = ("load.0.producers".to_owned(), vec![1, 2, 4, 8]);
+        telling.write_limit(&scale, Some(ScaleRuns { key, values, ..ScaleRuns::default() }));
         let data = telling.redacted(&scale, seed);
         assert_eq!(data["scale"]["noun"], "producers");
         assert_eq!(data["scale"]["runs"][0]["throughput"], 900.0);
-    }
+    });
 }
 
 #[test]
 fn a_run_beside_which_pages_were_requested_has_no_names() {
-    let dir = tempfile::tempdir().expect("a folder");
-    for seed in 0..SEEDS {
-        let telling = Telling::new(seed);
+    each_seed(|seed, telling, folder| {
         let Named { queue, vhost, user, .. } = &telling.named;
-        let mut run = RunWriter::create(dir.path(), "x", seed).expect("a folder");
+        let mut run = RunWriter::create(folder, "x", seed).expect("a folder");
         let folder = run.dir().to_path_buf();
         let series = SeriesName::new(&telling.probe, "rabbitmq_queue_messages", SeriesUnit::Count);
         let series = series.with("queue", queue).with("vhost", vhost).with("user", user);
@@ -327,5 +321,5 @@ fn a_run_beside_which_pages_were_requested_has_no_names() {
         let page = &data["figures"]["scrapes"][0];
         assert_eq!(page["completed"], 3, "{page}");
         assert!(page["url"].as_str().is_some_and(|it| it.contains("/api/queues/")), "{page}");
-    }
+    });
 }
