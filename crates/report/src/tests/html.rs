@@ -23,13 +23,8 @@ fn cut_off(dir: &Path) -> PathBuf {
             interval.latencies.record(Metric::ACK_RESPONSE, value);
         }
         writer.append_histograms(&interval);
-        writer.append_point(&SeriesPoint {
-            t: second as f64,
-            dt: 1.0,
-            phase: Phase::Measure,
-            counters: Counters { sent: 2_000, ..Counters::default() },
-            ..SeriesPoint::default()
-        });
+        let (counters, phase) = (Counters { sent: 2_000, ..Counters::default() }, Phase::Measure);
+        writer.append_point(&SeriesPoint { t: second as f64, dt: 1.0, phase, counters, ..SeriesPoint::default() });
     }
     let series = writer.dir().join(archive::file::SERIES);
     let mut text = fs::read_to_string(&series).expect("readable");

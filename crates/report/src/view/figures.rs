@@ -283,20 +283,11 @@ mod tests {
 
     /// Four measured seconds of 1,000 messages and, in this scenario, of 80 completed operations.
     fn beside(scenario: &str) -> Sum {
-        static COMPLETED: MetricInfo = MetricInfo {
-            key: "probe_completed",
-            name: "completed",
-            scenario: "probe",
-            meaning: "responses",
-            ..MetricInfo::counter("requests")
-        };
-        static RETURNED: MetricInfo = MetricInfo {
-            key: "trace_completed",
-            name: "returned",
-            scenario: "trace",
-            meaning: "calls that returned",
-            ..MetricInfo::counter("calls")
-        };
+        const fn info([key, name, scenario, unit]: [&'static str; 4]) -> MetricInfo {
+            MetricInfo { key, name, scenario, meaning: name, ..MetricInfo::counter(unit) }
+        }
+        static COMPLETED: MetricInfo = info(["probe_completed", "completed", "probe", "requests"]);
+        static RETURNED: MetricInfo = info(["trace_completed", "returned", "trace", "calls"]);
         let info = match ScenarioRole::of(scenario) {
             ScenarioRole::Watcher => &RETURNED,
             _ => &COMPLETED,

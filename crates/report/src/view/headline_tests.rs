@@ -45,12 +45,8 @@ fn told_of(function: &str) -> Option<FunctionShare> {
 fn said(record: &RunRecord, summary: &RunSummary, verdict: Option<&Verdict>, profiled: bool) -> String {
     let headline = told_of("$rabbit_channel:handle_method/3");
     let profile = ProfileSummary { headline, ..ProfileSummary::default() };
-    let summary = RunSummary {
-        verdict: verdict.cloned(),
-        profiles: profiled.then_some(profile).into_iter().collect(),
-        ..summary.clone()
-    };
-    joined(&parts(record, &summary))
+    let (verdict, profiles) = (verdict.cloned(), profiled.then_some(profile).into_iter().collect());
+    joined(&parts(record, &RunSummary { verdict, profiles, ..summary.clone() }))
 }
 
 fn parts(record: &RunRecord, summary: &RunSummary) -> Vec<Part> {
@@ -224,17 +220,16 @@ fn what_two_lines_do_not_hold_is_left_out_from_the_end() {
 
 fn requests(p99_ns: u64, failed: u64) -> ScenarioSummary {
     let counter = |name| Metric::named(name, measure::MetricKind::Counter).expect("room");
-    let mut summary = ScenarioSummary {
+    let latency = LatencySummary { count: 3_000, p99_ns, ..LatencySummary::default() };
+    ScenarioSummary {
         kind: "GET http://localhost:15672/api/queues?columns=name,messages_ready".to_owned(),
         unit: "requests".to_owned(),
         role: ScenarioRole::Server,
         counts: [(counter("begun"), 30), (counter("failed"), failed)].into(),
         headline: Some(Metric::END_TO_END),
+        latency: [(Metric::END_TO_END, latency)].into_iter().collect(),
         ..ScenarioSummary::default()
-    };
-    let latency = LatencySummary { count: 3_000, p99_ns, ..LatencySummary::default() };
-    summary.latency = [(Metric::END_TO_END, latency)].into_iter().collect();
-    summary
+    }
 }
 
 #[test]
@@ -260,10 +255,8 @@ fn of_an_attached_broker_only_the_queues_of_the_load_are_counted() {
 #[test]
 fn of_probes_beside_messages_the_worst_comes_first_in_two_lines() {
     let mut summary = working_for("orders");
-    let slow = [("probe_queues", requests(900_000_000, 0)), ("probe_queue_page", requests(4_000_000, 0))];
-    for (name, it) in slow {
-        summary.insert(name, it);
-    }
+    summary.insert("probe_queues", requests(900_000_000, 0));
+    summary.insert("probe_queue_page", requests(4_000_000, 0));
     let record = record(RunState::Complete, &["classic"; 200]);
     let text = |summary: &RunSummary| joined(&parts(&record, summary));
     let told = text(&summary);
@@ -322,10 +315,7 @@ fn a_fault_is_told_with_its_time() {
     for (faults, begin) in [
         (vec![fault("kill", Some(2))], " while node 2 was killed at 20 s"),
         (vec![fault("stop", None)], " while the broker was stopped at 20 s"),
-        (
-            vec![FaultOutcome { for_good: true, ..fault("kill", Some(2)) }],
-            " while node 2 was killed for good at 20 s",
-        ),
+        (vec![FaultOutcome { for_good: true, ..fault("kill", Some(2)) }], " while node 2 was killed for good at 20 s"),
         (vec![FaultOutcome { failed: Some("there is no node 2".into()), ..fault("kill", Some(2)) }], ""),
         (vec![fault("kill", None), fault("stop", None)], " with 2 faults"),
     ] {
@@ -340,8 +330,7 @@ fn shares_of_few_samples_are_not_told() {
     let told = |samples: u64| {
         let headline = told_of("idle_wait");
         let (unit, event) = ("samples".into(), USUAL_EVENT.into());
-        let profile =
-            ProfileSummary { samples, weight: samples, unit, event, headline, ..ProfileSummary::default() };
+        let profile = ProfileSummary { samples, weight: samples, unit, event, headline, ..ProfileSummary::default() };
         let summary = RunSummary { profiles: vec![profile], ..RunSummary::default() };
         joined(&sentence(&record(RunState::Complete, &[]), &[], &summary))
     };

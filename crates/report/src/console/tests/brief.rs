@@ -9,8 +9,8 @@ use archive::{
     Cause, CoresUsed, FaultOutcome, LimitedBy, NodeSummary, ProgramSummary, QuantityUnit, RequestedSummary,
     RequirementOutcome, ScenarioSummary, ScrapedPage, TraceSummary, Verdict,
 };
-use measure::ledger::LedgerSummary;
 use measure::MetricKind;
+use measure::ledger::LedgerSummary;
 use stacks::{Class, ClassShare, WorkShare};
 use testkit::Random;
 
@@ -178,14 +178,8 @@ fn recording() -> RunSummary {
 
 fn storm() -> RunSummary {
     let mut summary = messages();
-    summary.scrapes = vec![ScrapedPage {
-        name: "per-object".into(),
-        completed: 30,
-        response: latency(30),
-        page_bytes: 34_500_000,
-        series: 230_123,
-        ..ScrapedPage::default()
-    }];
+    let page = ScrapedPage { name: "per-object".into(), page_bytes: 34_500_000, series: 230_123, ..Default::default() };
+    summary.scrapes = vec![ScrapedPage { completed: 30, response: latency(30), ..page }];
     summary
 }
 
@@ -252,12 +246,8 @@ fn probe() -> RunSummary {
 
 fn traced() -> RunSummary {
     let mut summary = messages();
-    summary.traces = vec![TraceSummary {
-        function: "rabbit_mgmt_wm_queues:to_json/2".into(),
-        node: "rabbit@host".into(),
-        kept: 1_200,
-        ..TraceSummary::default()
-    }];
+    let (function, node) = ("rabbit_mgmt_wm_queues:to_json/2".into(), "rabbit@host".into());
+    summary.traces = vec![TraceSummary { function, node, kept: 1_200, ..TraceSummary::default() }];
     let looked = Finding::LookedInto { looks: 2, commands: "bellows erlang top".into(), seconds: 3.2 };
     summary.warnings = vec![Warning::new(Tier::Note, looked)];
     summary
@@ -483,12 +473,9 @@ fn what_became_of_unconfirmed_messages_is_in_their_row_beside_a_fault() {
 fn a_backlog_of_the_warm_up_is_in_the_first_line() {
     let mut summary = messages();
     let window = archive::RequestedWindow { t: 5.0, dt: 3.0, requested: 10_000.0, sent: 12_400.0 };
-    summary.messages_mut().requested = Some(RequestedSummary {
-        rate: 10_000.0,
-        achieved: Some(1.24),
-        over_time: vec![window],
-        ..RequestedSummary::default()
-    });
+    let (achieved, over_time) = (Some(1.24), vec![window]);
+    let requested = RequestedSummary { rate: 10_000.0, achieved, over_time, ..RequestedSummary::default() };
+    summary.messages_mut().requested = Some(requested);
     let text = flowing(&brief(&named("rated", &summary), &summary, None, None, Style::PLAIN));
     assert_has(&text, [", 10,000 requested and the warm-up's backlog"]);
     assert_lacks(text, ["as requested"]);

@@ -135,9 +135,8 @@ fn the_counts_of_several_probes_have_their_names() {
     let summary = two_probes();
     let record = record(RunState::Complete, Some(summary.clone()));
     let text = super::summary(&shape(), &record, &summary, None, terminal(100));
-    let of = |name: char, begun| {
-        format!("\nprobe {name}: probe {name} begun {begun}, probe {name} in flight at most 12\n")
-    };
+    let of =
+        |name: char, begun| format!("\nprobe {name}: probe {name} begun {begun}, probe {name} in flight at most 12\n");
     assert_has(text, [&*of('a', 5), &of('b', 7)]);
     // Alone it needs none.
     let mut alone = summary;
