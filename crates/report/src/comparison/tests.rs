@@ -1,5 +1,7 @@
 //! Every format, of one comparison.
 
+use std::collections::HashSet;
+
 use archive::{
     ComparedCell, ComparedFigure, ComparedFunctions, ComparedMatrix, ComparedRun, ComparedSide, Comparison, CostChange,
     Decision, ExplainedChange, FunctionChange, MatrixKey, QuantityUnit, RunsCounted,
@@ -31,8 +33,7 @@ fn the_sentence_agrees_with_every_decision() {
         of.is_aa = random.one_in(4);
         let figures = (0..1 + random.below(4)).map(|at| {
             let decision = random.of(&[Changed, Negligible, Same, Undecided]);
-            let change = random.of(&[-0.2, 0.2]);
-            figure(&format!("latency {at}"), QuantityUnit::Ns, decision, change)
+            figure(&format!("latency {at}"), QuantityUnit::Ns, decision, random.of(&[-0.2, 0.2]))
         });
         of.figures = figures.collect();
         let said = crate::text::comparison::headline(&of);
@@ -52,8 +53,7 @@ fn the_sentence_agrees_with_every_decision() {
         assert_eq!(said.contains("false alarm"), of.is_aa && differs, "{said}");
         assert_eq!(said.contains("inconclusive"), is_open && !(worse || better || of.is_aa), "{said}");
         let as_matrix = crate::text::matrix::headline(&ComparedMatrix::of_one("x", of.clone()));
-        let wrong = as_matrix.contains("false alarm");
-        assert_eq!(wrong, of.is_aa && differs, "{as_matrix}");
+        assert_eq!(as_matrix.contains("false alarm"), of.is_aa && differs, "{as_matrix}");
     }
 }
 
@@ -203,10 +203,8 @@ fn markdown_is_a_table_and_names_are_no_markup() {
     );
     assert_lacks(&text, ["<img"]);
     // Every row of a table has the cells of its head.
-    let bars = |line: &str| line.replace("\\|", "").matches('|').count();
-    let rows = text.lines().filter(|line| line.starts_with('|'));
-    let counts: Vec<usize> = rows.map(bars).collect();
-    assert!(counts.iter().all(|it| [6, 7].contains(it)), "{counts:?}");
+    let mut rows = text.lines().filter(|line| line.starts_with('|'));
+    assert!(rows.all(|it| [6, 7].contains(&it.replace("\\|", "").matches('|').count())), "{text}");
 }
 
 #[test]
@@ -304,11 +302,8 @@ fn cells_and_figures_that_letters_do_not_tell_apart_are_no_benchmark_twice() {
         assert_eq!(lines, 4, "{name}: {text}");
     }
     for line in text.lines().filter(|it| it.starts_with("Benchmark")) {
-        let mut units: Vec<&str> = line.split(' ').skip(3).step_by(2).collect();
-        let all = units.len();
-        units.sort_unstable();
-        units.dedup();
-        assert_eq!(units.len(), all, "{line}");
+        let units = || line.split(' ').skip(3).step_by(2);
+        assert_eq!(units().collect::<HashSet<_>>().len(), units().count(), "{line}");
     }
 }
 
@@ -319,13 +314,9 @@ fn with_invalid_runs() -> Comparison {
         side.runs.resize_with(8, ComparedRun::default);
     }
     of.figures.iter_mut().for_each(|it| it.decision = Decision::Same);
-    let invalid = ComparedFigure {
-        means: (0.0, 3.0),
-        of_runs: Some(RunsCounted { a: (0, 8), b: (3, 8) }),
-        needed: None,
-        ..figure(RunsCounted::INVALID, QuantityUnit::Count, Decision::Undecided, 0.0)
-    };
-    of.figures.insert(0, invalid);
+    let of_runs = Some(RunsCounted { a: (0, 8), b: (3, 8) });
+    let invalid = figure(RunsCounted::INVALID, QuantityUnit::Count, Decision::Undecided, 0.0);
+    of.figures.insert(0, ComparedFigure { means: (0.0, 3.0), of_runs, needed: None, ..invalid });
     of
 }
 
@@ -333,14 +324,9 @@ fn with_invalid_runs() -> Comparison {
 fn invalid_runs_of_one_side_are_never_called_the_same() {
     let mut of = with_invalid_runs();
     let text = written(ComparisonFormat::Junit, Some(&of));
-    assert_has(
-        &text,
-        [
-            "tests=\"6\" failures=\"0\" errors=\"0\" skipped=\"1\"",
-            "inconclusive: 0 of 8 of A, 3 of 8 of B: A none, B 3",
-            "but 1 figure is inconclusive; invalid runs: 0 of 8 of A, 3 of 8 of B",
-        ],
-    );
+    let open = "but 1 figure is inconclusive; invalid runs: 0 of 8 of A, 3 of 8 of B";
+    assert_has(&text, ["inconclusive: 0 of 8 of A, 3 of 8 of B: A none, B 3", open]);
+    assert_has(&text, ["tests=\"6\" failures=\"0\" errors=\"0\" skipped=\"1\""]);
     assert_lacks(text, ["the same within"]);
     of.figures[0].decision = Decision::Changed;
     of.figures[0].change = 1.0;
@@ -360,20 +346,13 @@ fn invalid_runs_of_one_side_are_never_called_the_same() {
 fn a_side_alone_is_shown_and_headings_say_what_they_show() {
     let mut of = compared();
     let text = written(ComparisonFormat::Markdown, Some(&of));
-    assert_has(
-        &text,
-        [
-            "| change | interval | decision |",
-            "each interval has the confidence of its decision, 95 % or more",
-            "the interval of 90 % of that figure alone lies within",
-        ],
-    );
+    let confidence = "each interval has the confidence of its decision, 95 % or more";
+    let within = "the interval of 90 % of that figure alone lies within";
+    assert_has(text, ["| change | interval | decision |", confidence, within]);
     of.b.runs.clear();
-    for figure in &mut of.figures {
-        figure.b.clear();
-        figure.means.1 = 0.0;
-        figure.decision = Decision::Undecided;
-        figure.needed = None;
+    for it in &mut of.figures {
+        it.b.clear();
+        (it.means.1, it.decision, it.needed) = (0.0, Decision::Undecided, None);
     }
     let text = written(ComparisonFormat::Markdown, Some(&of));
     assert_has(&text, ["| none |", "inconclusive: no run of B counts"]);
@@ -401,11 +380,9 @@ fn a_sentence_names_three_figures_and_counts_the_rest() {
 
 #[test]
 fn how_many_pairs_would_tell_is_said_of_a_figure() {
-    let open = |name: &str, needed: u32| ComparedFigure {
-        needed: Some(needed),
-        a: vec![1.0; 8],
-        b: vec![1.0; 8],
-        ..figure(name, QuantityUnit::Ns, Decision::Undecided, 0.0)
+    let open = |name: &str, needed: u32| {
+        let (of, needed) = (figure(name, QuantityUnit::Ns, Decision::Undecided, 0.0), Some(needed));
+        ComparedFigure { needed, a: vec![1.0; 8], b: vec![1.0; 8], ..of }
     };
     let mut of = Comparison { paired: true, ..with_invalid_runs() };
     of.figures = vec![open("end-to-end p99", 35_000), open("broker memory", 186)];

@@ -250,8 +250,7 @@ mod tests {
             ..LimitTrials::default()
         };
         for columns in 40..140 {
-            let style = Style { columns, ..Style::PLAIN };
-            let text = limit(&of, style);
+            let text = limit(&of, Style { columns, ..Style::PLAIN });
             assert!(text.lines().all(|it| width(it) <= columns), "{columns}\n{text}");
             assert_has(&text, ["1 of 2", "0 of 2"]);
             // Its mark is explained where a percentile has it.

@@ -488,16 +488,12 @@ mod tests {
         let text = "other processes took 1.8 of the 2 cores that broker (0.1) and bellows (0.1) run on (event loops \
                     waited 30 % of the time in the run queue): rates are too low and latencies too high; stop them";
         assert_eq!(cut_warning(text, 2, 120), text);
-        assert_eq!(
-            cut_warning(text, 2, 78),
-            "other processes took 1.8 of the 2 cores that broker (0.1) and bellows (0.1) run on […]: rates are too \
-             low and latencies too high; stop them"
-        );
-        assert_eq!(
-            cut_warning(text, 2, 60),
-            "other processes took 1.8 of the 2 cores that broker (0.1) and bellows (0.1) run on […]; stop them"
-        );
-        assert_eq!(cut_warning(text, 1, 58), "other processes took 1.8 of the 2 cores […]; stop them");
+        let took = "other processes took 1.8 of the 2 cores";
+        let used = format!("{took} that broker (0.1) and bellows (0.1) run on […]");
+        let to_do = "rates are too low and latencies too high; stop them";
+        assert_eq!(cut_warning(text, 2, 78), format!("{used}: {to_do}"));
+        assert_eq!(cut_warning(text, 2, 60), format!("{used}; stop them"));
+        assert_eq!(cut_warning(text, 1, 58), format!("{took} […]; stop them"));
         assert_eq!(cut_warning(text, 1, 30), "other processes took 1.8 […]");
         // Rows that may go do so before it is cut.
         let row = |at: usize| Row::text(RowRank::Main, &format!("row {at}"), "words");

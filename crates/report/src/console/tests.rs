@@ -37,17 +37,9 @@ fn shape() -> Shape {
 }
 
 pub(super) fn latency(count: u64) -> LatencySummary {
-    LatencySummary {
-        count,
-        min_ns: 92_000,
-        mean_ns: 485_420,
-        p50_ns: 301_000,
-        p90_ns: 619_000,
-        p99_ns: 3_231_000,
-        p99_9_ns: 13_759_000,
-        p99_99_ns: 112_127_000,
-        max_ns: 250_879_000,
-    }
+    let (min_ns, mean_ns, p50_ns, p90_ns) = (92_000, 485_420, 301_000, 619_000);
+    let (p99_ns, p99_9_ns, p99_99_ns, max_ns) = (3_231_000, 13_759_000, 112_127_000, 250_879_000);
+    LatencySummary { count, min_ns, mean_ns, p50_ns, p90_ns, p99_ns, p99_9_ns, p99_99_ns, max_ns }
 }
 
 fn point(phase: Phase, t: f64) -> SeriesPoint {
@@ -67,6 +59,9 @@ fn point(phase: Phase, t: f64) -> SeriesPoint {
 
 fn run_summary(warnings: usize) -> RunSummary {
     let through = Throughput { total: 3_288_123, rate: 54_802.1 };
+    let text = "broker and generator share 2 cores, so that each slows the other down and every latency is too high; \
+                use a machine with 4 cores";
+    let shared = |i: usize| warned(Tier::Caution, Finding::DebugBuild {}, &format!("{i}: {text}"));
     let mut summary = RunSummary {
         schema: RunSummary::SCHEMA.into(),
         run_dir: "runs/x".into(),
@@ -89,22 +84,11 @@ fn run_summary(warnings: usize) -> RunSummary {
                 .collect(),
             ..ProfileSummary::default()
         }],
-        warnings: (0..warnings)
-            .map(|i| {
-                let text = "broker and generator share 2 cores, so that each slows the other down and every latency \
-                            is too high; use a machine with 4 cores";
-                warned(Tier::Caution, Finding::DebugBuild {}, &format!("{i}: {text}"))
-            })
-            .collect(),
+        warnings: (0..warnings).map(shared).collect(),
         ..RunSummary::default()
     };
-    *summary.flow_mut() = MessageFlow {
-        sent: through,
-        completed: through,
-        received: through,
-        blocked: through,
-        ..MessageFlow::default()
-    };
+    let (sent, completed, received, blocked) = (through, through, through, through);
+    *summary.flow_mut() = MessageFlow { sent, completed, received, blocked, ..MessageFlow::default() };
     let messages = summary.messages_mut();
     let all = Metric::MESSAGES.into_iter();
     messages.latency = all.map(|metric| (metric, latency(50_000))).collect();
@@ -237,8 +221,7 @@ fn the_summary_is_laid_out_for_every_width_and_nothing_is_cut() {
         let record = record(RunState::Complete, None);
         let text = |style| summary(&shape(), &record, &run, Some("runs/x/report.html"), style);
         let letters = |text: &str| {
-            let kept = text.chars().filter(|c| !c.is_whitespace());
-            let mut kept: Vec<char> = kept.collect();
+            let mut kept: Vec<char> = text.chars().filter(|c| !c.is_whitespace()).collect();
             kept.sort_unstable();
             kept
         };
@@ -316,8 +299,7 @@ fn names_from_the_network_cannot_move_the_cursor() {
 #[test]
 fn the_live_table_fits_the_terminal_in_every_phase() {
     for (columns, rows) in [(80, 24), (100, 30), (60, 20)] {
-        let style = Style { columns, rows, ..TERMINAL };
-        let mut live = LiveTable::new(shape(), style);
+        let mut live = LiveTable::new(shape(), Style { rows, ..terminal(columns) });
         assert_fits(&live.lines().join("\n"), columns, rows);
         let mut measured = Interval::new();
         for second in 0..70u32 {
@@ -407,7 +389,7 @@ fn the_bar_says_where_the_run_is() {
     }
     live.waiting = Some("killed: 3 s".into());
     let lines = live.lines();
-    assert!(lines[1].contains("0:23 / 1:00"), "{}", lines[1]);
+    assert_has(&lines[1], ["0:23 / 1:00"]);
     let (done, open) = (lines[1].matches('━').count(), lines[1].matches('─').count());
     assert!(done > 5 && open > done && lines[2] == "killed: 3 s");
 }

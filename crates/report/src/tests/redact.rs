@@ -68,16 +68,10 @@ const OWN: usize = 31;
 impl Named {
     /// Random names; `own` makes the word of each place.
     fn new(random: &mut Random, seed: u64, own: impl Fn(&mut Random, usize) -> String) -> Self {
-        Self {
-            queue: name(random),
-            exchange: name(random),
-            key: name(random),
-            vhost: name(random),
-            host: host(random),
-            user: name(random),
-            own: std::array::from_fn(|place| own(random, place)),
-            seed,
-        }
+        let [queue, exchange, key, vhost] = std::array::from_fn(|_| name(random));
+        let (host, user) = (host(random), name(random));
+        let own = std::array::from_fn(|place| own(random, place));
+        Self { queue, exchange, key, vhost, host, user, own, seed }
     }
 
     fn all(&self) -> Vec<&str> {
@@ -147,6 +141,8 @@ impl Named {
     fn topology(&self) -> Topology {
         let Self { queue, exchange, key, vhost, host, own, .. } = self;
         let dead_letters = format!("x-dead-letter-exchange={exchange}");
+        let its_exchange =
+            ExchangeRecord { name: exchange.clone(), vhost: vhost.clone(), ..ExchangeRecord::default() };
         Topology {
             queues: vec![QueueRecord {
                 name: queue.clone(),
@@ -156,11 +152,7 @@ impl Named {
                 arguments: [dead_letters, format!("event={}", own[11]), format!("x-{}=1", own[28])].into(),
                 ..QueueRecord::default()
             }],
-            exchanges: vec![ExchangeRecord {
-                name: exchange.clone(),
-                vhost: vhost.clone(),
-                ..ExchangeRecord::default()
-            }],
+            exchanges: vec![its_exchange],
             bindings: vec![BindingRecord {
                 source: exchange.clone(),
                 destination: queue.clone(),
@@ -296,10 +288,8 @@ fn whatever_names_a_run_has_none_remains() {
         }
         // Nor does a part of one that was shortened.
         let ends = |name: &String| {
-            let letters = name.chars().count();
-            let head: String = name.chars().take(7).collect();
-            let tail: String = name.chars().skip(letters.saturating_sub(7)).collect();
-            [head, tail]
+            let letters: Vec<char> = name.chars().collect();
+            [&letters[..7], &letters[letters.len() - 7..]].map(|it| it.iter().collect::<String>())
         };
         let is_long = |name: &&String| name.chars().count() > 16;
         let long = [&named.queue, &named.vhost, &named.key].into_iter();
@@ -339,17 +329,10 @@ fn texts_of(value: &serde_json::Value, texts: &mut Vec<String>) {
 #[test]
 fn notes_and_tags_are_blotted_and_ordinary_names_are_told() {
     let dir = tempfile::tempdir().expect("a folder");
-    let named = Named {
-        queue: "test".to_owned(),
-        exchange: "amq.direct".to_owned(),
-        key: "payroll-eu".to_owned(),
-        vhost: "/".to_owned(),
-        host: "localhost".to_owned(),
-        user: "guest".to_owned(),
-        own: std::array::from_fn(|_| "1".to_owned()),
-        seed: 0,
-    };
-    let run = named.write(dir.path());
+    let own = std::array::from_fn(|_| "1".to_owned());
+    let names = ["test", "amq.direct", "payroll-eu", "/", "localhost", "guest"];
+    let [queue, exchange, key, vhost, host, user] = names.map(str::to_owned);
+    let run = Named { queue, exchange, key, vhost, host, user, own, seed: 0 }.write(dir.path());
     let mut labels = Labels { note: Some("for the merger with Initech".to_owned()), ..Labels::default() };
     labels.tags.insert("initech".parse::<Tag>().expect("a tag"));
     labels.write(&run).expect("written");
@@ -375,14 +358,11 @@ fn run_of_probe(dir: &Path, experiment: &str, probe: &str) -> std::path::PathBuf
     summary.flow_mut().sent = archive::Throughput { total: 3_300_000, rate: 54_812.3 };
     summary.messages_mut().latency = metrics.map(|it| (it, latency.clone())).into_iter().collect();
     let label = format!("probe {probe} and {probe} response p99 31.0 ms, GET /api/queues");
+    let probes = json!([{"url": "/api/queues", "name": probe}]);
     let record = RunRecord {
         id: "2026-11-21T00-12-33Z-x-7k2q".to_owned(),
         name: experiment.to_owned(),
-        experiment: json!({
-            "name": experiment,
-            "probe": [{"url": "/api/queues", "name": probe}],
-            "scrape": [{"url": "/metrics"}],
-        }),
+        experiment: json!({"name": experiment, "probe": probes, "scrape": [{"url": "/metrics"}]}),
         events: vec![Event { t: 1.0, label }],
         summary: Some(summary),
         topology: queue_alone(LONG_NAME),

@@ -199,7 +199,6 @@ fn a_loop_without_a_schedule_is_not_late() {
     assert_eq!((late(0), late(2_700_000)), ([false; 2], [true; 2]));
 }
 
-/// One figure for one thing: the share of its time that a loop was at work.
 #[test]
 fn every_reason_has_words() {
     let codes = "requested in_flight_full no_credit socket_full blocked away ready schedule consumers_behind stalls \

@@ -331,9 +331,7 @@ mod tests {
     fn a_line_breaks_where_nothing_was_read() {
         let read = [0.0, 1.0, 2.0, 3.0, 9.0, 10.0];
         let panels = panels(vec![series("page", "x", &read.map(|t| (t, 1.0)))], &[]);
-        let [panel] = panels.as_slice() else {
-            panic!("{panels:?}");
-        };
+        let panel = testkit::only(&panels);
         let places = panel.t.iter().zip(&panel.lines[0].values);
         let empty: Vec<f64> = places.filter(|(_, v)| v.is_none()).map(|(t, _)| *t).collect();
         assert_eq!((empty, panel.t.len()), (vec![4.0], 7));

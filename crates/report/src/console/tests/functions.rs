@@ -16,13 +16,8 @@ fn profile() -> Profile {
         ],
         threads: vec!["1_scheduler".into()],
         samples: (0..100)
-            .map(|t| Sample {
-                t,
-                weight: 1,
-                stack: u32::from(t >= 10) + u32::from(t >= 70),
-                complete: t < 98,
-                ..Sample::default()
-            })
+            .map(|t| (t, u32::from(t >= 10) + u32::from(t >= 70)))
+            .map(|(t, stack)| Sample { t, weight: 1, stack, complete: t < 98, ..Sample::default() })
             .collect(),
         lost: 3,
         ..Profile::default()

@@ -197,18 +197,10 @@ impl Telling {
 fn written(name: &str) -> Vec<String> {
     let json = serde_json::to_string(name).expect("JSON");
     let html = name.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
-    let mut all = vec![
-        name.to_owned(),
-        percent(name),
-        percent(name).replace("%20", "+"),
-        json.trim_matches('"').to_owned(),
-        html.replace('\'', "&#39;"),
-        name.escape_unicode().to_string(),
-    ];
-    all.iter_mut().for_each(|it| *it = it.to_lowercase());
-    all.sort();
-    all.dedup();
-    all
+    let (json, html) = (json.trim_matches('"').to_owned(), html.replace('\'', "&#39;"));
+    let (percent, escaped) = (percent(name), name.escape_unicode().to_string());
+    let form = percent.replace("%20", "+");
+    [name.to_owned(), percent, form, json, html, escaped].map(|it| it.to_lowercase()).into()
 }
 
 fn percent(text: &str) -> String {
