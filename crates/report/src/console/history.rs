@@ -367,8 +367,7 @@ mod tests {
     #[test]
     fn a_change_is_marked_below_its_run_and_every_line_fits() {
         for (runs, columns) in [(8, 80), (8, 40), (70, 60), (600, 80), (600, 41)] {
-            let style = Style { columns, ..Style::PLAIN };
-            let text = history(&of(runs), style);
+            let text = history(&of(runs), Style { columns, ..Style::PLAIN });
             assert!(text.lines().all(|it| width(it) <= columns), "{columns}\n{text}");
             assert_lacks(&text, ["\u{1b}"]);
             assert_has(flowing(&text), ["-20.0 % (worse), from 1,000/s to 800/s"]);

@@ -287,14 +287,10 @@ mod tests {
             assert_eq!(width(&lines[1]), columns, "the most fill the line");
             assert!(lines[rows].ends_with(" 1  ■"), "{lines:#?}");
         }
-    }
-
-    #[test]
-    fn equal_latencies_are_one_row() {
+        // Equal ones are one row.
         let mut histogram = new_histogram();
         histogram.record_n(4_210_000, 8_114).unwrap();
         let of = LatencyHistogram::of(Metric::ACK_RESPONSE, &histogram).unwrap();
-        let rows = of.rows(8);
-        assert_eq!(rows, [("4.21 ms".to_owned(), 8_114)]);
+        assert_eq!(of.rows(8), [("4.21 ms".to_owned(), 8_114)]);
     }
 }

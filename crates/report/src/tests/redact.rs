@@ -141,8 +141,7 @@ impl Named {
     fn topology(&self) -> Topology {
         let Self { queue, exchange, key, vhost, host, own, .. } = self;
         let dead_letters = format!("x-dead-letter-exchange={exchange}");
-        let its_exchange =
-            ExchangeRecord { name: exchange.clone(), vhost: vhost.clone(), ..ExchangeRecord::default() };
+        let its_exchange = ExchangeRecord { name: exchange.clone(), vhost: vhost.clone(), ..ExchangeRecord::default() };
         Topology {
             queues: vec![QueueRecord {
                 name: queue.clone(),

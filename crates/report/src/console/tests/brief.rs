@@ -135,7 +135,8 @@ fn unthrottled(sends: bool, receives: bool) -> RunSummary {
     let messages = summary.messages_mut();
     messages.requested = None;
     let felt = messages.latency.filled().map(|(metric, of)| (metric, of.clone()));
-    messages.latency = felt.filter(|(metric, _)| if *metric == Metric::END_TO_END { receives } else { sends }).collect();
+    messages.latency =
+        felt.filter(|(metric, _)| if *metric == Metric::END_TO_END { receives } else { sends }).collect();
     let flow = summary.flow_mut();
     if !sends {
         (flow.sent, flow.completed) = (Throughput::default(), Throughput::default());

@@ -258,7 +258,8 @@ mod tests {
 
     fn run(rates: &[u64], latency: u64) -> Line {
         let point = |(at, sent): (usize, &u64)| {
-            let (t, phase, counters) = (5.0 + at as f64, Phase::Measure, Counters { sent: *sent, ..Default::default() });
+            let (t, phase, counters) =
+                (5.0 + at as f64, Phase::Measure, Counters { sent: *sent, ..Default::default() });
             SeriesPoint { t, dt: 1.0, phase, counters, ..SeriesPoint::default() }
         };
         let mut histogram = measure::new_histogram();
