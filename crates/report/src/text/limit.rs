@@ -429,17 +429,17 @@ mod tests {
         let search = compare::LimitSearch { most_trials: random.of(&[4, 60]), ..search(1_000.0, 16_000.0) };
         let limit = random.of(&[500.0, 3_000.0, 9_000.0, 99_000.0]);
         let beyond = random.of(&[LimitOutcome::Missed, LimitOutcome::Unclear]);
-        let mut of = LimitTrials::default();
-        of.found = loop {
-            match step(&search, &of.trials) {
+        let mut trials = Vec::new();
+        let found = loop {
+            match step(&search, &trials) {
                 Ok(found) => break Some(found),
                 Err(rate) => {
                     let outcome = if rate > limit || random.one_in(9) { beyond } else { LimitOutcome::Held };
-                    of.trials.push(LimitTrial { why: vec!["missed".to_owned()], ..trial(rate, outcome) });
+                    trials.push(LimitTrial { why: vec!["missed".to_owned()], ..trial(rate, outcome) });
                 }
             }
         };
-        of
+        LimitTrials { trials, found, ..LimitTrials::default() }
     }
 
     /// A lower end that was confirmed was called not confirmed where none can be found above.
