@@ -313,66 +313,52 @@ mod difference_tests;
 mod tests {
     use std::fs;
 
-    use stacks::{Sample, StackNode};
-    use testkit::assert_has;
+    use testkit::{assert_has, assert_lacks};
 
     use super::*;
-
-    fn sample(stack: u32, weight: u64) -> Sample {
-        Sample { weight, stack, complete: true, ..Sample::default() }
-    }
+    use crate::difference::of_stacks;
 
     fn profile() -> Profile {
-        let frame = |name: &str, kind| Frame::new(name, "m", kind);
-        let mut profile = Profile {
-            frames: vec![
-                frame("$rabbit_exchange:route/2", FrameKind::Erlang),
-                frame("<script>alert(1)</script>", FrameKind::Native),
-                frame("operator; 12", FrameKind::Native),
-                frame("tiny\u{1b}", FrameKind::Kernel),
-            ],
-            stacks: vec![
-                StackNode { parent: None, frame: 0 },
-                StackNode { parent: Some(0), frame: 1 },
-                StackNode { parent: Some(1), frame: 2 },
-                StackNode { parent: Some(0), frame: 3 },
-            ],
-            threads: vec!["1_scheduler".into()],
-            samples: vec![sample(1, 5_000), sample(2, 4_999), sample(3, 1)],
-            ..Profile::default()
-        };
-        profile.header.unit = "samples".into();
+        let [route, script] = ["s;$rabbit_exchange:route/2", "s;$rabbit_exchange:route/2;<script>alert(1)</script>"];
+        let [named, tiny] = [format!("{script};operator"), format!("{route};tiny\u{1b}")];
+        let mut profile = of_stacks(&[(script, 5_000), (named.as_str(), 4_999), (tiny.as_str(), 1)]);
+        profile.frames[2].name = "operator; 12".into();
+        (profile.frames[0].kind, profile.frames[3].kind) = (FrameKind::Erlang, FrameKind::Kernel);
         profile
+    }
+
+    fn drawn(profile: &Profile, options: &FlameOptions) -> String {
+        String::from_utf8(svg(profile, options).unwrap()).unwrap()
     }
 
     #[test]
     fn the_picture_holds_every_wide_frame_as_text() {
         let options = FlameOptions { title: "a <b> run".into(), ..FlameOptions::default() };
-        let svg = String::from_utf8(svg(&profile(), &options).unwrap()).unwrap();
-        assert!(svg.contains("$rabbit_exchange:route/2 (10,000 samples, 100.00%)"), "{svg}");
-        assert!(svg.contains("&lt;script&gt;alert(1)&lt;/script&gt; (9,999 samples, 99.99%)"));
-        assert!(!svg.contains("<script>alert"));
-        assert!(svg.contains("operator:_12 (4,999 samples, 49.99%)"), "a count was mistaken");
-        assert!(svg.contains("a &lt;b&gt; run"));
-        assert!(!svg.contains("tiny"), "0.01 % is narrower than a pixel");
+        let picture = drawn(&profile(), &options);
+        assert_has(
+            &picture,
+            [
+                "$rabbit_exchange:route/2 (10,000 samples, 100.00%)",
+                "&lt;script&gt;alert(1)&lt;/script&gt; (9,999 samples, 99.99%)",
+                // Its end was mistaken for a count.
+                "operator:_12 (4,999 samples, 49.99%)",
+                "a &lt;b&gt; run",
+            ],
+        );
+        // 0.01 % is narrower than a pixel.
+        assert_lacks(&picture, ["<script>alert", "tiny"]);
+        assert_eq!(drawn(&profile(), &options), picture, "two drawings are the same");
+        // What is too narrow counts for its caller.
+        let narrow = drawn(&profile(), &FlameOptions { min_share: 0.6, ..options });
+        assert_has(&narrow, ["(9,999 samples, 99.99%)"]);
+        assert_lacks(narrow, ["operator"]);
     }
 
     #[test]
     fn recursion_is_drawn_once_and_the_root_stands_at_the_top() {
-        let names = ["main", "loop", "walk", "visit", "leaf"];
-        let mut profile = Profile {
-            frames: names.map(|name| Frame::new(name, "m", FrameKind::Native)).into(),
-            threads: vec!["t".into()],
-            ..Profile::default()
-        };
-        let stack = [0].into_iter().chain([1; 300]).chain([2, 3].repeat(200)).chain([4]);
-        for frame in stack {
-            let parent = (profile.stacks.len() as u32).checked_sub(1);
-            profile.stacks.push(StackNode { parent, frame });
-        }
-        profile.samples = vec![sample(profile.stacks.len() as u32 - 1, 10)];
-        let svg = String::from_utf8(svg(&profile, &FlameOptions::default()).unwrap()).unwrap();
-        for name in names {
+        let stack = format!("t;main{};{}leaf", ";loop".repeat(300), "walk;visit;".repeat(200));
+        let svg = drawn(&of_stacks(&[(stack.as_str(), 10)]), &FlameOptions::default());
+        for name in ["main", "loop", "walk", "visit", "leaf"] {
             assert_eq!(svg.matches(&format!("<title>{name} (")).count(), 1, "{name}");
         }
         assert!(svg.contains("recursion is drawn once"));
@@ -385,51 +371,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_narrow_counts_for_its_caller() {
-        let options = FlameOptions { min_share: 0.6, ..FlameOptions::default() };
-        let svg = String::from_utf8(svg(&profile(), &options).unwrap()).unwrap();
-        assert!(svg.contains("(9,999 samples, 99.99%)"));
-        assert!(!svg.contains("operator"));
-    }
-
-    #[test]
-    fn two_drawings_are_the_same() {
-        let options = FlameOptions::default();
-        assert_eq!(svg(&profile(), &options).unwrap(), svg(&profile(), &options).unwrap());
-    }
-
-    #[test]
     fn families_of_code_have_their_own_hues() {
         let of = |kind| colour(&Frame::new("f", "m", kind), EventKind::OnCpu);
-        let kinds = [
-            FrameKind::Erlang,
-            FrameKind::Java,
-            FrameKind::Runtime,
-            FrameKind::Libc,
-            FrameKind::Kernel,
-            FrameKind::Native,
-            FrameKind::Unknown,
-        ];
+        use FrameKind::{Erlang, Java, Kernel, Libc, Native, Runtime, Unknown};
+        let kinds = [Erlang, Java, Runtime, Libc, Kernel, Native, Unknown];
         for (i, a) in kinds.iter().enumerate() {
             for b in &kinds[i + 1..] {
                 assert_ne!(of(*a), of(*b), "{a:?} and {b:?}");
             }
         }
-        let grey = of(FrameKind::Unknown);
+        let grey = of(Unknown);
         assert!(grey.r == grey.g && grey.g == grey.b);
     }
 
     #[test]
     fn an_empty_profile_is_refused_and_leaves_no_file() {
-        let dir = std::env::temp_dir().join(format!("bellows-flame-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        let path = dir.join("cpu.svg");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cpu.svg");
         let error = write_svg(&Profile::default(), &FlameOptions::default(), &path).unwrap_err();
         assert!(error.value.contains("no sample"), "{error}");
         assert!(write_svg(&profile(), &FlameOptions::default(), &path).is_ok());
         let names: Vec<_> = fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(names, ["cpu.svg"]);
-        fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]
@@ -453,13 +416,13 @@ mod tests {
                    <svg id=\"frames\" x=\"10\"></svg></svg>";
         assert_eq!(subtitle_wrapped(svg.to_owned(), "all"), svg);
         let more = subtitle_wrapped(svg.to_owned(), &["a <wide> word"; 10].join(" "));
-        assert!(more.contains("height=\"132\" viewBox=\"0 0 1200 132\""), "{more}");
-        assert!(more.contains("<rect height=\"132\"/>"), "{more}");
         assert_eq!(more.matches("&lt;wide&gt;").count(), 10);
         assert_eq!(more.matches("<tspan x=\"50%\" dy=\"16\">").count(), 2);
         assert_has(
             &more,
             [
+                "height=\"132\" viewBox=\"0 0 1200 132\"",
+                "<rect height=\"132\"/>",
                 "id=\"details\" x=\"10.00\" y=\"96.00\"",
                 "id=\"search\" x=\"1190.00\" y=\"24.00\"",
                 "id=\"matched\" x=\"1190.00\" y=\"121.00\"",

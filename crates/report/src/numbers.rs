@@ -203,30 +203,21 @@ pub(crate) fn per_second(count: u64, seconds: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::fixtures::requirement;
 
     /// Of a probe called `100` it was `16 of 100`, and in a row of its own it stands in brackets.
     #[test]
     fn a_probe_is_no_number_whatever_its_name() {
-        let of = RequirementOutcome {
-            observed: Some(16.0),
-            unit: QuantityUnit::Count,
-            decided_by: Some("100".to_owned()),
-            ..RequirementOutcome::default()
-        };
+        let (unit, decided_by) = (QuantityUnit::Count, Some("100".to_owned()));
+        let of = RequirementOutcome { unit, decided_by, ..requirement("", None, Some(16.0)) };
         assert_eq!(observed(&of), "16 (probe 100)");
     }
 
     /// A percentile that the table marks is no headline: of 30 samples the 99th is the largest.
     #[test]
     fn a_headline_takes_the_highest_percentile_that_the_sample_supports() {
-        let of = |count| LatencySummary {
-            count,
-            p50_ns: 2_000_000,
-            p90_ns: 9_000_000,
-            p99_ns: 423_000_000,
-            max_ns: 424_000_000,
-            ..LatencySummary::default()
-        };
+        let (p50_ns, p90_ns, p99_ns, max_ns) = (2_000_000, 9_000_000, 423_000_000, 424_000_000);
+        let of = |count| LatencySummary { count, p50_ns, p90_ns, p99_ns, max_ns, ..LatencySummary::default() };
         for (count, told) in
             [(1_000, "p99 423 ms"), (999, "p90 9.00 ms"), (100, "p90 9.00 ms"), (30, "p50 2.00 ms"), (19, "max 424 ms")]
         {
@@ -236,19 +227,8 @@ mod tests {
 
     #[test]
     fn numbers_keep_three_digits() {
-        for (value, text) in [
-            (0.0, "0"),
-            (f64::NAN, "0"),
-            (0.042, "0.04"),
-            (8.2, "8.20"),
-            (54.78, "54.8"),
-            (812.4, "812"),
-            (999.7, "1,000"),
-            (54_812.0, "54,800"),
-            (1_284_700.0, "1,280,000"),
-        ] {
-            assert_eq!(three_digits(value), text);
-        }
+        let values = [0.0, f64::NAN, 0.042, 8.2, 54.78, 812.4, 999.7, 54_812.0, 1_284_700.0].map(three_digits);
+        assert_eq!(values, ["0", "0", "0.04", "8.20", "54.8", "812", "1,000", "54,800", "1,280,000"]);
         assert_eq!(count(3_288_000), "3,288,000");
         assert_eq!(count(12), "12");
         assert_eq!(percent_digits(0.0669), "6.69");
@@ -257,12 +237,8 @@ mod tests {
 
     #[test]
     fn numbers_read_well_in_sentences() {
-        assert_eq!(rate(3_114_000.0), "3.11 M");
-        assert_eq!(rate(54_812.0), "54,800");
-        assert_eq!(rate(999.6), "1,000");
-        assert_eq!(rate(12.49), "12.5");
-        assert_eq!(rate(0.0), "0");
-        assert_eq!(rate(f64::NAN), "0");
+        let rates = [3_114_000.0, 54_812.0, 999.6, 12.49, 0.0, f64::NAN].map(rate);
+        assert_eq!(rates, ["3.11 M", "54,800", "1,000", "12.5", "0", "0"]);
         assert_eq!(percent(0.051), "5.1 %");
         assert_eq!(percent(1.0), "100 %");
         let sizes = [0, 999, 1_000, 999_600, 1_204_000, u64::MAX].map(bytes);

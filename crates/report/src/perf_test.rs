@@ -269,10 +269,9 @@ mod tests {
         let line = lines.default_line(&interval, end);
         assert_eq!(line, "id: t, time 1.000 s, sent: 5.0 msg/s");
         lines.columns.confirmed = true;
-        let usual = Nanos::from_micros(3_500);
-        interval.latencies.record_n(Metric::ACK_RESPONSE, usual, 1_999);
-        let longest = Nanos::from_micros(9_500);
-        interval.latencies.record(Metric::ACK_RESPONSE, longest);
+        for (us, number) in [(3_500, 1_999), (9_500, 1)] {
+            interval.latencies.record_n(Metric::ACK_RESPONSE, Nanos::from_micros(us), number);
+        }
         lines.unit = Unit::Millis;
         let line = lines.default_line(&interval, end);
         let latencies = "min/median/75th/95th/99th/max confirm latency: 3/3/3/3/3/9 ms, \

@@ -45,6 +45,8 @@ fn a_block_is_what_artemis_prints() {
     assert_eq!(lines[9..], [""]);
     let text = block(CONSUMER, &interval(Phase::Drain), false);
     assert_eq!(text, "\n--- warmup false \n--- received:      8112 msg/sec\n");
+    let empty = block(CONSUMER, &Interval::new(), false);
+    assert!(empty.contains("--- received:         0 msg/sec"), "{empty}");
 }
 
 #[test]
@@ -81,16 +83,9 @@ fn samples_have_artemis_keys_in_its_order() {
 #[test]
 fn histogram_lines_are_in_microseconds() {
     let lines = histogram_lines(CLIENT, &interval(Phase::Warmup), 1_795_246_159.068_4).unwrap();
-    let heads: Vec<String> = lines.lines().map(|line| line.split(',').take(4).collect::<Vec<_>>().join(",")).collect();
-    assert_eq!(
-        heads,
-        [
-            "Tag=warmup delay send,1795246159.068,1.010,0.000",
-            "Tag=warmup send,1795246159.068,1.010,0.000",
-            "Tag=warmup transfer,1795246159.068,1.010,0.002",
-        ]
-    );
-    assert!(lines.lines().all(|line| line.contains(",HISTFAAAA")));
+    let heads: Vec<&str> = lines.lines().map(|it| it.split_once(",HISTFAAAA").expect("a histogram").0).collect();
+    let head = |name: &str, longest: &str| format!("Tag=warmup {name},1795246159.068,1.010,{longest}");
+    assert_eq!(heads, [head("delay send", "0.000"), head("send", "0.000"), head("transfer", "0.002")]);
 }
 
 #[test]
@@ -103,11 +98,4 @@ fn what_was_due_in_the_warm_up_keeps_its_tag_after_it() {
     let lines = histogram_lines(CLIENT, &interval, 9.0).unwrap();
     let tags: Vec<_> = lines.lines().filter_map(|it| it.split(',').next()).collect();
     assert_eq!(tags, ["Tag=delay send", "Tag=send", "Tag=transfer", "Tag=warmup send"]);
-}
-
-#[test]
-fn an_empty_interval_divides_by_nothing() {
-    let empty = Interval::new();
-    let text = block(CONSUMER, &empty, false);
-    assert!(text.contains("--- received:         0 msg/sec"), "{text}");
 }

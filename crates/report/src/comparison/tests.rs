@@ -1,5 +1,7 @@
 //! Every format, of one comparison.
 
+use std::collections::HashSet;
+
 use archive::{
     ComparedCell, ComparedFigure, ComparedFunctions, ComparedMatrix, ComparedRun, ComparedSide, Comparison, CostChange,
     Decision, ExplainedChange, FunctionChange, MatrixKey, QuantityUnit, RunsCounted,
@@ -7,21 +9,15 @@ use archive::{
 use testkit::{assert_has, assert_lacks};
 
 use super::ComparisonFormat;
+use crate::tests::fixtures;
 
 fn figure(name: &str, unit: QuantityUnit, decision: Decision, change: f64) -> ComparedFigure {
     ComparedFigure {
-        name: name.into(),
-        unit,
         more_is_better: unit == QuantityUnit::PerSecond,
         a: vec![100_000.0, 110_000.0],
         b: vec![200_000.5, 220_000.0],
         means: (105_000.0, 210_000.0),
-        change,
-        interval: (change - 0.1, change + 0.1),
-        margin: 0.01,
-        decision,
-        needed: (decision == Decision::Undecided).then_some(23),
-        ..ComparedFigure::default()
+        ..fixtures::figure(name, unit, decision, change)
     }
 }
 
@@ -37,8 +33,7 @@ fn the_sentence_agrees_with_every_decision() {
         of.is_aa = random.one_in(4);
         let figures = (0..1 + random.below(4)).map(|at| {
             let decision = random.of(&[Changed, Negligible, Same, Undecided]);
-            let change = random.of(&[-0.2, 0.2]);
-            figure(&format!("latency {at}"), QuantityUnit::Ns, decision, change)
+            figure(&format!("latency {at}"), QuantityUnit::Ns, decision, random.of(&[-0.2, 0.2]))
         });
         of.figures = figures.collect();
         let said = crate::text::comparison::headline(&of);
@@ -58,8 +53,7 @@ fn the_sentence_agrees_with_every_decision() {
         assert_eq!(said.contains("false alarm"), of.is_aa && differs, "{said}");
         assert_eq!(said.contains("inconclusive"), is_open && !(worse || better || of.is_aa), "{said}");
         let as_matrix = crate::text::matrix::headline(&ComparedMatrix::of_one("x", of.clone()));
-        let wrong = as_matrix.contains("false alarm");
-        assert_eq!(wrong, of.is_aa && differs, "{as_matrix}");
+        assert_eq!(as_matrix.contains("false alarm"), of.is_aa && differs, "{as_matrix}");
     }
 }
 
@@ -86,12 +80,13 @@ fn an_interval_that_ends_at_nothing_says_so() {
 }
 
 fn compared() -> Comparison {
-    let side = ComparedSide {
-        what: "RabbitMQ 3.10.8".into(),
-        runs: vec![ComparedRun::default(); 2],
-        ..ComparedSide::default()
-    };
+    let runs = vec![ComparedRun::default(); 2];
+    let side = ComparedSide { what: "RabbitMQ 3.10.8".into(), runs, ..ComparedSide::default() };
     let cost = |a: f64, b: f64| CostChange { a, b, proven: true, ..CostChange::default() };
+    let function = || "evil|<img src=x>@someone:f/1".to_owned();
+    let own = cost(100.0, 700.0);
+    let changed = FunctionChange { function: function(), module: "m".into(), own, total: own, cut: 0.0 };
+    let explained = ExplainedChange { function: function(), change: 600.0, ..ExplainedChange::default() };
     Comparison {
         a: side.clone(),
         b: side,
@@ -104,18 +99,8 @@ fn compared() -> Comparison {
         ],
         functions: Some(ComparedFunctions {
             broker: cost(2_000.0, 2_600.0),
-            functions: vec![FunctionChange {
-                function: "evil|<img src=x>@someone:f/1".into(),
-                module: "m".into(),
-                own: cost(100.0, 700.0),
-                total: cost(100.0, 700.0),
-                cut: 0.0,
-            }],
-            explained: vec![ExplainedChange {
-                function: "evil|<img src=x>@someone:f/1".into(),
-                change: 600.0,
-                ..ExplainedChange::default()
-            }],
+            functions: vec![changed],
+            explained: vec![explained],
             ..ComparedFunctions::default()
         }),
         ..Comparison::default()
@@ -127,12 +112,14 @@ fn written(format: ComparisonFormat, of: Option<&Comparison>) -> String {
     format.write("stream-publish", of.as_ref()).expect("memory")
 }
 
+fn matrix_written(format: ComparisonFormat, of: &ComparedMatrix) -> String {
+    format.write("x", Some(of)).expect("memory")
+}
+
 /// Three cells: one that is worse, one that is the same, and one of which nothing is decided.
 fn matrix() -> ComparedMatrix {
     let mut same = compared();
-    for figure in &mut same.figures {
-        figure.decision = Decision::Same;
-    }
+    same.figures.iter_mut().for_each(|it| it.decision = Decision::Same);
     let cell = |value: &str, comparison: Option<Comparison>| ComparedCell {
         values: vec![value.to_owned(), "uniform:1-2".to_owned()],
         why_not: comparison.is_none().then(|| "too few".to_owned()),
@@ -150,16 +137,10 @@ fn matrix() -> ComparedMatrix {
 #[test]
 fn each_cell_of_a_matrix_is_a_test_a_row_and_a_benchmark() {
     let of = matrix();
-    let written = |format: ComparisonFormat| format.write("x", Some(&of)).expect("memory");
-    let junit = written(ComparisonFormat::Junit);
-    assert_has(
-        &junit,
-        [
-            "tests=\"3\" failures=\"1\" errors=\"1\" skipped=\"0\"",
-            "name=\"queue-type=quorum, message-size=uniform:1-2\"",
-            "no decision: too few",
-        ],
-    );
+    let written = |format| matrix_written(format, &of);
+    let counts = "tests=\"3\" failures=\"1\" errors=\"1\" skipped=\"0\"";
+    let name = "name=\"queue-type=quorum, message-size=uniform:1-2\"";
+    assert_has(written(ComparisonFormat::Junit), [counts, name, "no decision: too few"]);
     let markdown = written(ComparisonFormat::Markdown);
     assert_has(
         &markdown,
@@ -191,8 +172,8 @@ fn an_interval_that_says_nothing_is_shown_in_no_form() {
     }
     let alone = of.cells[0].comparison.clone();
     for (format, says) in [(ComparisonFormat::Junit, ": +100 %\""), (ComparisonFormat::Markdown, "too few runs")] {
-        for text in [format.write("x", Some(&of)).expect("memory"), written(format, alone.as_ref())] {
-            assert!(!text.contains("100,000") && !text.contains("99.9"), "{text}");
+        for text in [matrix_written(format, &of), written(format, alone.as_ref())] {
+            assert_lacks(&text, ["100,000", "99.9"]);
             assert!(text.contains(says) || text.contains("queue-type="), "{text}");
         }
     }
@@ -200,15 +181,10 @@ fn an_interval_that_says_nothing_is_shown_in_no_form() {
 
 #[test]
 fn what_cannot_be_told_is_skipped_and_what_is_worse_fails() {
-    let text = written(ComparisonFormat::Junit, Some(&compared()));
-    assert_has(
-        &text,
-        [
-            "tests=\"5\" failures=\"1\" errors=\"0\" skipped=\"1\"",
-            "<failure message=\"changed, worse: A 105 µs, B 210 µs: +100 % [+90.0 %, +110 %]\"",
-            "<skipped message=\"inconclusive (about 23 runs per side to detect ",
-        ],
-    );
+    let counts = "tests=\"5\" failures=\"1\" errors=\"0\" skipped=\"1\"";
+    let failure = "<failure message=\"changed, worse: A 105 µs, B 210 µs: +100 % [+90.0 %, +110 %]\"";
+    let skipped = "<skipped message=\"inconclusive (about 23 runs per side to detect ";
+    assert_has(written(ComparisonFormat::Junit, Some(&compared())), [counts, failure, skipped]);
     assert_has(written(ComparisonFormat::Junit, None), ["errors=\"1\""]);
 }
 
@@ -229,10 +205,8 @@ fn markdown_is_a_table_and_names_are_no_markup() {
     );
     assert_lacks(&text, ["<img"]);
     // Every row of a table has the cells of its head.
-    let bars = |line: &str| line.replace("\\|", "").matches('|').count();
-    let rows = text.lines().filter(|line| line.starts_with('|'));
-    let counts: Vec<usize> = rows.map(bars).collect();
-    assert!(counts.iter().all(|it| [6, 7].contains(it)), "{counts:?}");
+    let mut rows = text.lines().filter(|line| line.starts_with('|'));
+    assert!(rows.all(|it| [6, 7].contains(&it.replace("\\|", "").matches('|').count())), "{text}");
 }
 
 #[test]
@@ -256,7 +230,12 @@ fn go_benchmarks_have_a_line_for_each_run() {
     assert_eq!(text.matches("BenchmarkStreamPublish 1 ").count(), 3, "{text}");
     assert_eq!(written(ComparisonFormat::GoBench, None), "");
     let odd = ComparisonFormat::GoBench.write("-*-", Some(&ComparedMatrix::of_one("x", compared()))).expect("memory");
-    assert!(odd.contains("\nBenchmarkComparison 1 "), "{odd}");
+    assert_has(odd, ["\nBenchmarkComparison 1 "]);
+    // Logs are told as logs.
+    let mut of = compared();
+    of.a.logs = true;
+    of.a.runs = vec![ComparedRun { id: "a.hlog".into(), invalid: false, cautious: false }];
+    assert_has(written(ComparisonFormat::GoBench, Some(&of)), ["# A: 1 log: a.hlog\n"]);
 }
 
 #[test]
@@ -303,46 +282,30 @@ fn what_is_decided_of_counts_is_said_also_where_some_runs_have_none() {
 }
 
 #[test]
-fn logs_are_told_as_logs_above_benchmarks() {
-    let mut of = compared();
-    of.a.logs = true;
-    of.a.runs = vec![ComparedRun { id: "a.hlog".into(), invalid: false, cautious: false }];
-    assert_has(written(ComparisonFormat::GoBench, Some(&of)), ["# A: 1 log: a.hlog\n"]);
-}
-
-#[test]
 fn cells_and_figures_that_letters_do_not_tell_apart_are_no_benchmark_twice() {
     let cell = |value: &str| ComparedCell {
         values: vec![value.to_owned()],
         comparison: Some(compared()),
         ..ComparedCell::default()
     };
-    let mut matrix = ComparedMatrix {
-        name: "x".to_owned(),
-        keys: vec![MatrixKey {
-            key: "load.0.routing-key".to_owned(),
-            values: vec!["a b".into(), "a-b".into(), "a.b".into()],
-        }],
-        cells: ["a b", "a-b", "a.b"].map(cell).into(),
-        ..ComparedMatrix::default()
-    };
+    let values = ["a b", "a-b", "a.b"];
+    let key = MatrixKey { key: "load.0.routing-key".to_owned(), values: values.map(str::to_owned).into() };
+    let cells = values.map(cell).into();
+    let mut matrix = ComparedMatrix { name: "x".to_owned(), keys: vec![key], cells, ..ComparedMatrix::default() };
     for cell in &mut matrix.cells {
         let figures = &mut cell.comparison.as_mut().expect("one").figures;
         let mut alike = figures[0].clone();
         alike.name = alike.name.replace(' ', "_");
         figures.push(alike);
     }
-    let text = ComparisonFormat::GoBench.write("x", Some(&matrix)).expect("memory");
+    let text = matrix_written(ComparisonFormat::GoBench, &matrix);
     for name in ["a_b/cell=1", "a_b/cell=2", "a.b"] {
         let lines = text.matches(&format!("\nBenchmarkX/routing-key={name} 1 ")).count();
         assert_eq!(lines, 4, "{name}: {text}");
     }
     for line in text.lines().filter(|it| it.starts_with("Benchmark")) {
-        let mut units: Vec<&str> = line.split(' ').skip(3).step_by(2).collect();
-        let all = units.len();
-        units.sort_unstable();
-        units.dedup();
-        assert_eq!(units.len(), all, "{line}");
+        let units = || line.split(' ').skip(3).step_by(2);
+        assert_eq!(units().collect::<HashSet<_>>().len(), units().count(), "{line}");
     }
 }
 
@@ -352,16 +315,10 @@ fn with_invalid_runs() -> Comparison {
     for side in [&mut of.a, &mut of.b] {
         side.runs.resize_with(8, ComparedRun::default);
     }
-    for figure in &mut of.figures {
-        figure.decision = Decision::Same;
-    }
-    let invalid = ComparedFigure {
-        means: (0.0, 3.0),
-        of_runs: Some(RunsCounted { a: (0, 8), b: (3, 8) }),
-        needed: None,
-        ..figure(RunsCounted::INVALID, QuantityUnit::Count, Decision::Undecided, 0.0)
-    };
-    of.figures.insert(0, invalid);
+    of.figures.iter_mut().for_each(|it| it.decision = Decision::Same);
+    let of_runs = Some(RunsCounted { a: (0, 8), b: (3, 8) });
+    let invalid = figure(RunsCounted::INVALID, QuantityUnit::Count, Decision::Undecided, 0.0);
+    of.figures.insert(0, ComparedFigure { means: (0.0, 3.0), of_runs, needed: None, ..invalid });
     of
 }
 
@@ -369,24 +326,15 @@ fn with_invalid_runs() -> Comparison {
 fn invalid_runs_of_one_side_are_never_called_the_same() {
     let mut of = with_invalid_runs();
     let text = written(ComparisonFormat::Junit, Some(&of));
-    assert_has(
-        &text,
-        [
-            "tests=\"6\" failures=\"0\" errors=\"0\" skipped=\"1\"",
-            "inconclusive: 0 of 8 of A, 3 of 8 of B: A none, B 3",
-            "but 1 figure is inconclusive; invalid runs: 0 of 8 of A, 3 of 8 of B",
-        ],
-    );
+    let open = "but 1 figure is inconclusive; invalid runs: 0 of 8 of A, 3 of 8 of B";
+    assert_has(&text, ["inconclusive: 0 of 8 of A, 3 of 8 of B: A none, B 3", open]);
+    assert_has(&text, ["tests=\"6\" failures=\"0\" errors=\"0\" skipped=\"1\""]);
     assert_lacks(text, ["the same within"]);
     of.figures[0].decision = Decision::Changed;
     of.figures[0].change = 1.0;
     let told = "**changed for the worse: B has more invalid runs (0 of 8 of A, 3 of 8 of B)**";
     assert_has(written(ComparisonFormat::Markdown, Some(&of)), [told]);
-}
-
-/// A change for the better does not hide them.
-#[test]
-fn invalid_runs_stand_beside_what_changed() {
+    // A change for the better does not hide them.
     let mut of = with_invalid_runs();
     of.figures[1].decision = Decision::Changed;
     of.figures[1].more_is_better = true;
@@ -396,25 +344,17 @@ fn invalid_runs_stand_beside_what_changed() {
     assert!(of.is_undecided() && !of.is_worse());
 }
 
-/// Without counted runs of a side, the other side's figures stand alone, under headings that say so.
 #[test]
 fn a_side_alone_is_shown_and_headings_say_what_they_show() {
     let mut of = compared();
     let text = written(ComparisonFormat::Markdown, Some(&of));
-    assert_has(
-        &text,
-        [
-            "| change | interval | decision |",
-            "each interval has the confidence of its decision, 95 % or more",
-            "the interval of 90 % of that figure alone lies within",
-        ],
-    );
+    let confidence = "each interval has the confidence of its decision, 95 % or more";
+    let within = "the interval of 90 % of that figure alone lies within";
+    assert_has(text, ["| change | interval | decision |", confidence, within]);
     of.b.runs.clear();
-    for figure in &mut of.figures {
-        figure.b.clear();
-        figure.means.1 = 0.0;
-        figure.decision = Decision::Undecided;
-        figure.needed = None;
+    for it in &mut of.figures {
+        it.b.clear();
+        (it.means.1, it.decision, it.needed) = (0.0, Decision::Undecided, None);
     }
     let text = written(ComparisonFormat::Markdown, Some(&of));
     assert_has(&text, ["| none |", "inconclusive: no run of B counts"]);
@@ -425,12 +365,10 @@ fn a_side_alone_is_shown_and_headings_say_what_they_show() {
 fn an_experiment_that_broke_off_is_an_error_whatever_its_runs_say() {
     let mut of = ComparedMatrix::of_one("x", with_invalid_runs());
     of.break_off(Some("the broker did not start; see its log".to_owned()));
-    let written = |format: ComparisonFormat| format.write("x", Some(&of)).expect("memory");
-    assert_has(written(ComparisonFormat::Junit), ["errors=\"1\"", "the broker did not start"]);
-    assert_has(written(ComparisonFormat::Markdown), ["It failed before all runs were made"]);
+    assert_has(matrix_written(ComparisonFormat::Junit, &of), ["errors=\"1\"", "the broker did not start"]);
+    assert_has(matrix_written(ComparisonFormat::Markdown, &of), ["It failed before all runs were made"]);
 }
 
-/// The sentence names the first three of several figures, worse ones first.
 #[test]
 fn a_sentence_names_three_figures_and_counts_the_rest() {
     let unit = QuantityUnit::Ns;
@@ -442,19 +380,13 @@ fn a_sentence_names_three_figures_and_counts_the_rest() {
     assert_lacks(told, ["latency 3"]);
 }
 
-/// The pairs that the steadiest figure needs are too few for the noisiest.
 #[test]
 fn how_many_pairs_would_tell_is_said_of_a_figure() {
-    let open = |name: &str, needed: u32| ComparedFigure {
-        needed: Some(needed),
-        a: vec![1.0; 8],
-        b: vec![1.0; 8],
-        ..figure(name, QuantityUnit::Ns, Decision::Undecided, 0.0)
+    let open = |name: &str, needed: u32| {
+        let (of, needed) = (figure(name, QuantityUnit::Ns, Decision::Undecided, 0.0), Some(needed));
+        ComparedFigure { needed, a: vec![1.0; 8], b: vec![1.0; 8], ..of }
     };
-    let mut of = compared();
-    of.paired = true;
-    of.a.runs = vec![ComparedRun::default(); 8];
-    of.b.runs = of.a.runs.clone();
+    let mut of = Comparison { paired: true, ..with_invalid_runs() };
     of.figures = vec![open("end-to-end p99", 35_000), open("broker memory", 186)];
     let told = "about 186 pairs are needed for broker memory, the steadiest figure, 35,000 for end-to-end p99, the \
                 noisiest";

@@ -173,20 +173,16 @@ mod tests {
     use testkit::{assert_begins, assert_has, assert_lacks};
 
     use super::*;
+    use crate::console::tests::flowing;
+    use crate::tests::fixtures::figure;
 
     fn row(name: &str, decision: Decision, change: f64) -> ComparedFigure {
         ComparedFigure {
-            name: name.into(),
-            unit: QuantityUnit::PerSecond,
             more_is_better: true,
             means: (1000.0, 1000.0 * (1.0 + change)),
-            change,
             interval: (change - 0.01, change + 0.01),
             corrected_p: Some(0.004),
-            margin: 0.01,
-            decision,
-            needed: (decision == Decision::Undecided).then_some(23),
-            ..ComparedFigure::default()
+            ..figure(name, QuantityUnit::PerSecond, decision, change)
         }
     }
 
@@ -211,11 +207,9 @@ mod tests {
         // Columns that a narrow table leaves out are not explained.
         for columns in [60, 80, 100, 140] {
             let style = Style { columns, ..Style::PLAIN };
-            let (heads, notes) = {
-                let shown = comparison(&all, style);
-                let (heads, notes) = shown.split_once("inconclusive (23").expect("a table");
-                (heads.to_owned(), notes.split_whitespace().collect::<Vec<_>>().join(" "))
-            };
+            let shown = comparison(&all, style);
+            let (heads, notes) = shown.split_once("inconclusive (23").expect("a table");
+            let notes = flowing(notes);
             for (column, explained) in [("shows from", "\"shows from\""), ("interval", "each interval")] {
                 let (is_there, is_told) = (heads.contains(column), notes.contains(explained));
                 assert_eq!(is_there, is_told, "{columns} {column}: {heads}{notes}");
@@ -226,7 +220,6 @@ mod tests {
         let mut few = noise;
         (few.a.runs, few.b.runs) = (few.a.runs[..2].to_vec(), few.b.runs[..2].to_vec());
         few.figures[0].visible = 1e9;
-        let flowing = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let told = "A against itself, 2 pairs: no change found, but 2 pairs cannot prove one; use at least 5 ";
         assert_begins(flowing(&text(&few)), told);
         few.is_aa = false;
@@ -240,8 +233,8 @@ mod tests {
         assert_begins(&shown, "inconclusive: 2 runs per side cannot prove a change; use at least 5");
         assert_eq!(change_and_interval(&few.figures[1]).1, "too few runs");
         // How many runs it takes is said; a p of 1 stood there.
-        assert_has(&shown, ["inconclusive: under 5 runs"]);
-        assert_has(&shown, ["takes 5 runs per side to decide. Fewer prove neither a change nor its absence"]);
+        let needed = "takes 5 runs per side to decide. Fewer prove neither a change nor its absence";
+        assert_has(&shown, ["inconclusive: under 5 runs", needed]);
         let wide = Style { columns: 200, ..Style::PLAIN };
         let has_p = |of: &Comparison| comparison(of, wide).contains("shows from      p\n");
         assert_eq!((has_p(&all), has_p(&few)), (true, false), "{shown}");
@@ -303,10 +296,8 @@ mod tests {
             explained: vec![explained("$route\u{1b}[2J", 590.0)],
             ..ComparedFunctions::default()
         };
-        assert_eq!(
-            explanation(&of).as_deref(),
-            Some("590 ns of the 610 ns added per message are in route\u{1b}[2J and below")
-        );
+        let told = "590 ns of the 610 ns added per message are in route\u{1b}[2J and below";
+        assert_eq!(explanation(&of).as_deref(), Some(told));
         let shown = function_lines(&of, Style::PLAIN).join("\n");
         assert_has(&shown, ["the whole broker", "+610 ns *", "+600 ns *", "all others", "+5 ns"]);
         // Runs that are too few to show a change have no interval that says anything.
@@ -314,13 +305,9 @@ mod tests {
         let narrow = Style { columns: 80, ..Style::PLAIN };
         assert!(function_lines(&of, narrow).iter().all(|it| it.chars().count() <= 80));
         let unproven = ComparedFunctions { broker: cost(2_000.0, 2_610.0, false), ..of };
-        assert_eq!(
-            explanation(&unproven).as_deref(),
-            Some(
-                "no change of the CPU per message as a whole is proven, but B needs 590 ns more in route\u{1b}[2J and \
-                 below"
-            )
-        );
+        let told = "no change of the CPU per message as a whole is proven, but B needs 590 ns more in route\u{1b}[2J \
+                    and below";
+        assert_eq!(explanation(&unproven).as_deref(), Some(told));
         assert_eq!(explanation(&ComparedFunctions::default()), None);
     }
 
@@ -331,14 +318,10 @@ mod tests {
         };
         let saved = cost(2_830.0, 2_000.0, true);
         let two = vec![explained("a", -610.0), explained("b", -120.0)];
-        assert_eq!(
-            told(saved, two).as_deref(),
-            Some("610 ns of the 830 ns saved per message are in a and below, 120 ns in b and below")
-        );
+        let of_two = "610 ns of the 830 ns saved per message are in a and below, 120 ns in b and below";
+        assert_eq!(told(saved, two).as_deref(), Some(of_two));
         let own = ExplainedChange { own: true, ..explained("memcpy", -900.0) };
-        assert_eq!(
-            told(saved, vec![own]).as_deref(),
-            Some("B needs 830 ns less CPU per message: 900 ns less in memcpy itself")
-        );
+        let of_one = "B needs 830 ns less CPU per message: 900 ns less in memcpy itself";
+        assert_eq!(told(saved, vec![own]).as_deref(), Some(of_one));
     }
 }

@@ -244,41 +244,26 @@ mod tests {
 
     fn of(runs: usize) -> History {
         let id = |number: usize| format!("2026-11-21T00-12-33Z-x-{number:04}");
+        let (created, broker) = ("2026-11-21T00:12:33Z", "RabbitMQ 4.0");
+        let run = |number| HistoryRun { id: id(number), created: created.to_owned(), broker: broker.to_owned() };
         let at = runs / 2;
-        let value = |run: usize| Some(if run < at { 1_000.0 } else { 800.0 });
         let level = |from, to, mean| HistoryLevel { from, to, mean };
+        let between = (id(at - 1), id(at));
+        let rate = HistoryFigure {
+            name: "received rate".to_owned(),
+            unit: QuantityUnit::PerSecond,
+            more_is_better: true,
+            values: (0..runs).map(|run| Some(if run < at { 1_000.0 } else { 800.0 })).collect(),
+            levels: vec![level(0, at, 1_000.0), level(at, runs, 800.0)],
+            changes: vec![HistoryChange { run: at, between, change: -0.2, p: 0.001, worse: true }],
+            ..HistoryFigure::default()
+        };
+        let (name, values) = ("broker cpu".to_owned(), vec![Some(5.0); runs]);
         History {
             name: "x\u{1b}[31m".to_owned(),
-            runs: (0..runs)
-                .map(|number| HistoryRun {
-                    id: id(number),
-                    created: "2026-11-21T00:12:33Z".to_owned(),
-                    broker: "RabbitMQ 4.0".to_owned(),
-                })
-                .collect(),
+            runs: (0..runs).map(run).collect(),
             left_out: vec![LeftOut { id: id(9_999), why: "invalid".to_owned() }],
-            figures: vec![
-                HistoryFigure {
-                    name: "received rate".to_owned(),
-                    unit: QuantityUnit::PerSecond,
-                    more_is_better: true,
-                    values: (0..runs).map(value).collect(),
-                    levels: vec![level(0, at, 1_000.0), level(at, runs, 800.0)],
-                    changes: vec![HistoryChange {
-                        run: at,
-                        between: (id(at - 1), id(at)),
-                        change: -0.2,
-                        p: 0.001,
-                        worse: true,
-                    }],
-                    ..HistoryFigure::default()
-                },
-                HistoryFigure {
-                    name: "broker cpu".to_owned(),
-                    values: vec![Some(5.0); runs],
-                    ..HistoryFigure::default()
-                },
-            ],
+            figures: vec![rate, HistoryFigure { name, values, ..HistoryFigure::default() }],
             least_runs: 8,
             ..History::default()
         }
@@ -333,16 +318,16 @@ mod tests {
             let line = text.lines().find(|it| it.starts_with(start));
             line.map(str::to_owned)
         };
-        let found = |of: &History| first(of, "no change found").expect("a figure without");
         of.least_runs_for_return = 13;
-        let told = "no change found in these; a temporary one needs 13 runs:";
-        assert_eq!(found(&of), told);
-        of.runs_until_return = Some((5, 6));
-        let told = "no change found in these; in 12 runs a temporary one shows only if it lasted 5 to 6 of \
-                    them:";
-        assert_eq!(found(&of), told);
-        of.runs_until_return = Some((3, 34));
-        assert_eq!(found(&of), "no change found in:");
+        for (until_return, told) in [
+            (None, " these; a temporary one needs 13 runs"),
+            (Some((5, 6)), " these; in 12 runs a temporary one shows only if it lasted 5 to 6 of them"),
+            (Some((3, 34)), ""),
+        ] {
+            of.runs_until_return = until_return;
+            let found = first(&of, "no change found").expect("a figure without");
+            assert_eq!(found, format!("no change found in{told}:"));
+        }
         // Each of them is invalid by itself.
         assert_eq!(first(&of, "caution"), None);
         of.debug_build = true;
@@ -382,8 +367,7 @@ mod tests {
     #[test]
     fn a_change_is_marked_below_its_run_and_every_line_fits() {
         for (runs, columns) in [(8, 80), (8, 40), (70, 60), (600, 80), (600, 41)] {
-            let style = Style { columns, ..Style::PLAIN };
-            let text = history(&of(runs), style);
+            let text = history(&of(runs), Style { columns, ..Style::PLAIN });
             assert!(text.lines().all(|it| width(it) <= columns), "{columns}\n{text}");
             assert_lacks(&text, ["\u{1b}"]);
             assert_has(flowing(&text), ["-20.0 % (worse), from 1,000/s to 800/s"]);

@@ -217,30 +217,23 @@ fn bar_of(value: u64, low: u64, high: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use archive::{FoundLimit, SuggestedRate};
+
     use super::*;
+    use crate::console::tests::flowing;
     use crate::numbers::FOOTNOTE;
     use testkit::{assert_begins, assert_ends, assert_has, assert_lacks};
 
     fn trial(rate: f64, outcome: LimitOutcome, p99_ns: u64) -> LimitTrial {
-        let latency = LatencySummary {
-            count: 1_000,
-            p50_ns: p99_ns / 10,
-            p99_ns,
-            p99_9_ns: p99_ns * 2,
-            ..LatencySummary::default()
-        };
-        let why = match outcome {
-            LimitOutcome::Held => vec![],
-            _ => vec!["missed end-to-end p99 < 10ms".to_owned()],
-        };
-        LimitTrial {
-            rate,
-            outcome,
-            why,
-            latency_name: "end-to-end".to_owned(),
-            latency: Some(latency),
-            ..LimitTrial::default()
-        }
+        let (p50_ns, p99_9_ns) = (p99_ns / 10, p99_ns * 2);
+        let latency = Some(LatencySummary { count: 1_000, p50_ns, p99_ns, p99_9_ns, ..LatencySummary::default() });
+        let why = (outcome != LimitOutcome::Held).then(|| "missed end-to-end p99 < 10ms".to_owned());
+        let (why, latency_name) = (why.into_iter().collect(), "end-to-end".to_owned());
+        LimitTrial { rate, outcome, why, latency_name, latency, ..LimitTrial::default() }
+    }
+
+    fn missed(p99_ns: u64, why: &str) -> LimitTrial {
+        LimitTrial { why: vec![why.to_owned()], ..trial(20_000.0, LimitOutcome::Missed, p99_ns) }
     }
 
     #[test]
@@ -257,42 +250,29 @@ mod tests {
             ..LimitTrials::default()
         };
         for columns in 40..140 {
-            let style = Style { columns, ..Style::PLAIN };
-            let text = limit(&of, style);
+            let text = limit(&of, Style { columns, ..Style::PLAIN });
             assert!(text.lines().all(|it| width(it) <= columns), "{columns}\n{text}");
             assert_has(&text, ["1 of 2", "0 of 2"]);
             // Its mark is explained where a percentile has it.
             assert_ne!(text.matches('~').count(), 1, "{columns}\n{text}");
         }
         let why = "missed rabbitmq_queue_messages_ready_bytes < 1000000";
-        let long = LimitTrials {
-            trials: vec![LimitTrial { why: vec![why.to_owned()], ..trial(20_000.0, LimitOutcome::Missed, 9_000_000) }],
-            ..LimitTrials::default()
-        };
+        let long = LimitTrials { trials: vec![missed(9_000_000, why)], ..LimitTrials::default() };
         for columns in [60, 80, 100] {
-            let style = Style { columns, ..Style::PLAIN };
-            let text = limit(&long, style);
+            let text = limit(&long, Style { columns, ..Style::PLAIN });
             let words: Vec<&str> = text.split_whitespace().collect();
             assert!(why.split(' ').all(|word| words.contains(&word)), "{text}");
         }
     }
 
-    /// The latencies of a row and the reason beside them are of one trial, or the reason names another.
     #[test]
     fn a_row_is_one_trial_and_says_which() {
-        let missed = |p99_ns: u64, why: &str| LimitTrial {
-            why: vec![why.to_owned()],
-            ..trial(20_000.0, LimitOutcome::Missed, p99_ns)
-        };
-        let mut of = LimitTrials {
-            trials: vec![missed(90_000_000, "first"), missed(30_000_000, "second")],
-            ..LimitTrials::default()
-        };
+        let trials = vec![missed(90_000_000, "first"), missed(30_000_000, "second")];
+        let mut of = LimitTrials { trials, ..LimitTrials::default() };
         let row = |of: &LimitTrials| {
             let text = limit(of, Style::PLAIN);
             let mut lines = text.lines();
-            let row = lines.find(|it| it.contains(" of ") && it.contains("20,000"));
-            row.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+            flowing(lines.find(|it| it.contains(" of ") && it.contains("20,000")).unwrap_or_default())
         };
         let first = row(&of);
         assert_begins(&first, "20,000 0 of 2 1 9.00 ms 90.0 ms ~180 ms");
@@ -317,27 +297,18 @@ mod tests {
         assert_has(limit_brief(&of, Style::PLAIN), ["20,000  unclear"]);
     }
 
-    /// The page has all rates; the end has the ones next to the interval.
     #[test]
     fn the_end_of_a_search_has_at_most_fourteen_lines() {
         let rate = |at: u32| f64::from(at) * 10_000.0;
-        let outcome = |at: u32| match at {
-            ..8 => LimitOutcome::Held,
-            _ => LimitOutcome::Missed,
-        };
-        let trials = (1..16).map(|at| trial(rate(at), outcome(at), 1_000_000));
+        let held = (1..8).map(|at| trial(rate(at), LimitOutcome::Held, 1_000_000));
+        let missed = (8..16).map(|at| trial(rate(at), LimitOutcome::Missed, 1_000_000));
         let command = "bellows run mine.toml --set load.0.rate=24000 --set phases.measure=30s";
-        let next =
-            |name: &str| archive::SuggestedRate { name: name.to_owned(), rate: 24_000.0, command: command.to_owned() };
+        let next = |name: &str| SuggestedRate { name: name.to_owned(), rate: 24_000.0, command: command.to_owned() };
+        let (low, high) = (Some(rate(7)), Some(rate(8)));
         let of = LimitTrials {
             slos: vec!["end-to-end p99 < 10ms".to_owned()],
-            trials: trials.collect(),
-            found: Some(archive::FoundLimit {
-                low: Some(rate(7)),
-                high: Some(rate(8)),
-                confirmed: true,
-                ..archive::FoundLimit::default()
-            }),
+            trials: held.chain(missed).collect(),
+            found: Some(FoundLimit { low, high, confirmed: true, ..FoundLimit::default() }),
             suggested: ["calm", "busy"].map(next).into(),
             ..LimitTrials::default()
         };
@@ -351,13 +322,10 @@ mod tests {
 
     #[test]
     fn a_bar_grows_with_the_logarithm() {
-        let (low, high) = (1_000_000, 100_000_000);
-        let lengths: Vec<usize> =
-            [1_000_000, 10_000_000, 100_000_000].iter().map(|it| bar_of(*it, low, high).chars().count()).collect();
+        let length = |ns, low, high| bar_of(ns, low, high).chars().count();
+        let lengths = [1_000_000, 10_000_000, 100_000_000].map(|ns| length(ns, 1_000_000, 100_000_000));
         assert_eq!(lengths, [1, 9, 16]);
         // A tenth more is hardly longer.
-        let alike: Vec<usize> =
-            [9_390_000, 10_400_000].iter().map(|it| bar_of(*it, 9_390_000, 10_400_000).chars().count()).collect();
-        assert_eq!(alike, [1, 2]);
+        assert_eq!([9_390_000, 10_400_000].map(|ns| length(ns, 9_390_000, 10_400_000)), [1, 2]);
     }
 }

@@ -215,12 +215,8 @@ mod tests {
 
     #[test]
     fn a_scale_names_the_smallest_and_the_largest_value_that_is_shown() {
-        fn ms(value: f64) -> String {
-            Nanos((value * 1e6) as u64).to_string()
-        }
-        fn of(values: &[f64], written: fn(f64) -> String) -> Trend {
-            Trend::new(values.iter().copied(), written)
-        }
+        let ms = |value: f64| Nanos((value * 1e6) as u64).to_string();
+        let of = |values: &[f64], written: fn(f64) -> String| Trend::new(values.iter().copied(), written);
         assert_eq!(of(&[3.01, f64::NAN, 3.23], ms).scale(3), "3.01–3.23 ms");
         assert_eq!(of(&[0.301, 3.23], ms).scale(2), "301 µs–3.23 ms");
         assert_eq!(of(&[0.301, 3.23], ms).scale(1), "3.23 ms");
@@ -287,14 +283,10 @@ mod tests {
             assert_eq!(width(&lines[1]), columns, "the most fill the line");
             assert!(lines[rows].ends_with(" 1  ■"), "{lines:#?}");
         }
-    }
-
-    #[test]
-    fn equal_latencies_are_one_row() {
+        // Equal ones are one row.
         let mut histogram = new_histogram();
         histogram.record_n(4_210_000, 8_114).unwrap();
         let of = LatencyHistogram::of(Metric::ACK_RESPONSE, &histogram).unwrap();
-        let rows = of.rows(8);
-        assert_eq!(rows, [("4.21 ms".to_owned(), 8_114)]);
+        assert_eq!(of.rows(8), [("4.21 ms".to_owned(), 8_114)]);
     }
 }

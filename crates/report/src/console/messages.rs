@@ -175,33 +175,26 @@ mod tests {
     use archive::{FaultOutcome, NodeSummary};
 
     use super::*;
+    use crate::tests::fixtures::fault;
 
     fn said(achieved: f64, late_share: f64, sent: f64) -> String {
         let window = |t: f64, sent: f64| RequestedWindow { t, dt: 1.0, requested: 1_000.0, sent };
-        let asked = RequestedSummary {
-            total: 2_000.0,
-            rate: 1_000.0,
-            achieved: Some(achieved),
-            late_share,
-            over_time: vec![window(3.0, 1_000.0), window(4.0, sent)],
-        };
+        let (achieved, over_time) = (Some(achieved), vec![window(3.0, 1_000.0), window(4.0, sent)]);
+        let asked = RequestedSummary { total: 2_000.0, rate: 1_000.0, achieved, late_share, over_time };
         requested(Some(&asked), false).unwrap()
     }
 
     #[test]
     fn what_was_asked_for_stands_with_its_worst_second() {
-        assert_eq!(
-            said(0.8, 0.25, 600.0),
-            "requested: 1,000 msg/s, 80.00 % of it sent, 25.00 % of this over 1 ms late; 600 of 1,000 \
-             msg/s at 4 s"
-        );
-        assert_eq!(
-            said(1.24, 0.25, 1_480.0),
-            "requested: 1,000 msg/s, 124 % of it sent (with the warm-up's backlog), 25.00 % over 1 ms late"
-        );
-        // Random arrivals that happened to be few.
-        assert_eq!(said(0.97, 0.001, 940.0), "requested: 1,000 msg/s, 97.00 % of it sent, 0.10 % over 1 ms late");
-        assert_eq!(said(0.0, 0.0, 0.0), "requested: 1,000 msg/s, none of it sent; 0 of 1,000 msg/s at 4 s");
+        for (achieved, late_share, sent, told) in [
+            (0.8, 0.25, 600.0, "80.00 % of it sent, 25.00 % of this over 1 ms late; 600 of 1,000 msg/s at 4 s"),
+            (1.24, 0.25, 1_480.0, "124 % of it sent (with the warm-up's backlog), 25.00 % over 1 ms late"),
+            // Random arrivals that happened to be few.
+            (0.97, 0.001, 940.0, "97.00 % of it sent, 0.10 % over 1 ms late"),
+            (0.0, 0.0, 0.0, "none of it sent; 0 of 1,000 msg/s at 4 s"),
+        ] {
+            assert_eq!(said(achieved, late_share, sent), format!("requested: 1,000 msg/s, {told}"));
+        }
         assert_eq!(requested(None, false), None);
         assert!(requested(None, true).unwrap().starts_with("closed loop"));
     }
@@ -215,24 +208,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_killed_for_good_is_not_told_as_late() {
-        let for_good = FaultOutcome { kind: "kill".into(), t: 8.0, for_good: true, ..FaultOutcome::default() };
-        let alone = RunSummary { faults: vec![for_good], ..RunSummary::default() };
-        let told = "kill at 8.0 s: broker stayed down, as requested, no confirm since";
-        assert_eq!(faults(&alone).collect::<Vec<_>>(), [told]);
-    }
-
-    #[test]
     fn a_node_of_a_cluster_comes_back_while_the_others_confirm() {
-        let fault = FaultOutcome {
-            kind: "kill".into(),
-            node: Some(1),
-            t: 15.4,
-            back_s: Some(11.29),
-            ..FaultOutcome::default()
-        };
+        let killed = FaultOutcome { back_s: Some(11.29), ..fault("kill", Some(1), 15.4) };
         let mut summary =
-            RunSummary { faults: vec![fault], nodes: vec![NodeSummary::default(); 3], ..RunSummary::default() };
+            RunSummary { faults: vec![killed], nodes: vec![NodeSummary::default(); 3], ..RunSummary::default() };
         let said = |summary: &RunSummary| faults(summary).collect::<Vec<_>>().join("");
         let back = "kill of node 1 at 15.4 s: node 1 back 11.29 s";
         assert_eq!(said(&summary), back);
@@ -252,15 +231,13 @@ mod tests {
         let first = with(|it| (it.watched, it.first_confirm_s) = (true, Some(0.004)));
         assert_eq!(first, format!("{back}, first confirm 0.00 s"));
         // A fault of one moment gives the number of connections, and nothing that could not be watched.
-        let hits = FaultOutcome {
-            kind: "close".into(),
-            t: 3.0,
-            count: Some(5),
-            backlog_gone_s: Some(0.5),
-            ..FaultOutcome::default()
-        };
+        let hits = FaultOutcome { count: Some(5), backlog_gone_s: Some(0.5), ..fault("close", None, 3.0) };
         let at_once = RunSummary { faults: vec![hits], ..summary.clone() };
         assert_eq!(said(&at_once), "close at 3.0 s: 5 hit");
+        // One that was killed for good is not told as late.
+        let for_good = FaultOutcome { for_good: true, ..fault("kill", None, 8.0) };
+        let stays = RunSummary { faults: vec![for_good], ..RunSummary::default() };
+        assert_eq!(said(&stays), "kill at 8.0 s: broker stayed down, as requested, no confirm since");
         // Alone it is all that confirms.
         summary.nodes.clear();
         let alone = format!("{back}, no confirm since, backlog gone not seen");

@@ -73,54 +73,35 @@ fn cells(row: &ObserverRow, paced: bool) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use archive::ObserverEffect;
+    use testkit::{assert_has, assert_lacks};
 
     use super::*;
 
-    fn plain(columns: usize) -> Style {
-        Style { terminal: false, colour: false, columns, rows: 24 }
-    }
-
     #[test]
     fn each_event_and_frequency_has_its_row() {
-        let figure = |off: f64, change: f64| EffectFigure {
-            off,
-            change,
-            low: change - 0.01,
-            high: change + 0.01,
-            visible: 0.014,
-            sign_flip_p: None,
+        let figure = |off: f64, change: f64| {
+            let (low, high) = (change - 0.01, change + 0.01);
+            EffectFigure { off, change, low, high, visible: 0.014, sign_flip_p: None }
         };
-        let row = |event: &str, frequency, change: f64| ObserverRow {
-            event: event.into(),
-            frequency,
-            stacks: "whole".into(),
-            run_dir: String::new(),
-            observer_effect: Some(ObserverEffect {
-                pairs: 15,
-                rate: Some(figure(50_000.0, -change)),
-                broker_cpu_us: Some(figure(40.0, change)),
-                ..ObserverEffect::default()
-            }),
+        let row = |event: &str, frequency, change: f64| {
+            let (rate, cpu) = (Some(figure(50_000.0, -change)), Some(figure(40.0, change)));
+            let effect = ObserverEffect { pairs: 15, rate, broker_cpu_us: cpu, ..ObserverEffect::default() };
+            let (event, stacks, run_dir) = (event.into(), "whole".into(), String::new());
+            ObserverRow { event, frequency, stacks, run_dir, observer_effect: Some(effect) }
         };
-        let of = ObserverTable {
-            schema: ObserverTable::SCHEMA.into(),
-            name: "in-out".into(),
-            rows: vec![
-                row("cpu", Some(9_999), 0.123),
-                row("off-cpu", None, 0.021),
-                ObserverRow { event: "mmap".into(), observer_effect: None, ..row("mmap", None, 0.0) },
-            ],
-        };
-        let text = observer_table(&of, plain(100));
+        let unknown = ObserverRow { observer_effect: None, ..row("mmap", None, 0.0) };
+        let rows = vec![row("cpu", Some(9_999), 0.123), row("off-cpu", None, 0.021), unknown];
+        let of = ObserverTable { schema: ObserverTable::SCHEMA.into(), name: "in-out".into(), rows };
+        let shown = |columns| observer_table(&of, Style { columns, ..Style::PLAIN });
+        let text = shown(100);
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         let cpu = ["cpu", "9,999", "whole", "-12", "[-13,", "-11]", "1.4", "+12", "[11,", "13]", "1.4", "+4.92"];
         assert_eq!(lines[2], cpu, "{text}");
         assert_eq!(lines[3][..5], ["off-cpu", "-", "whole", "-2.1", "[-3.1,"], "{text}");
         assert_eq!(lines[4], ["mmap", "-", "whole", "-", "-", "-", "-", "-"], "{text}");
-        assert!(text.contains("15 pairs"), "{text}");
-        assert!(text.contains("visible: the smallest"), "{text}");
-        let narrow = observer_table(&of, plain(60));
+        assert_has(&text, ["15 pairs", "visible: the smallest"]);
+        let narrow = shown(60);
         assert!(narrow.lines().all(|line| line.chars().count() <= 60));
-        assert!(!narrow.contains("visible"), "{narrow}");
+        assert_lacks(narrow, ["visible"]);
     }
 }

@@ -216,17 +216,14 @@ fn remarks(repeats: &Repeats) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use testkit::{assert_has, assert_lacks};
+
     use super::*;
+    use crate::tests::fixtures::requirement;
 
     fn outcome(observed: Option<f64>, met: Option<bool>) -> RequirementOutcome {
-        RequirementOutcome {
-            that: "sent rate >= 100".into(),
-            observed,
-            bound: 100.0,
-            unit: QuantityUnit::PerSecond,
-            met,
-            ..RequirementOutcome::default()
-        }
+        let unit = QuantityUnit::PerSecond;
+        RequirementOutcome { bound: 100.0, unit, ..requirement("sent rate >= 100", met, observed) }
     }
 
     #[test]
@@ -243,29 +240,25 @@ mod tests {
     fn the_line_of_a_run_shows_the_latency_that_was_required() {
         let line = |requirements: Vec<RequirementOutcome>| {
             let mut recorder = measure::Recorder::new();
-            for _ in 0..1_000 {
-                recorder.record(measure::Metric::ACK_RESPONSE, measure::Nanos(488_000));
-            }
+            recorder.record_n(measure::Metric::ACK_RESPONSE, measure::Nanos(488_000), 1_000);
             let mut summary = archive::RunSummary { requirements, ..archive::RunSummary::default() };
             summary.messages_mut().latency = recorder.messages();
             let record = RunRecord { state: RunState::Complete, summary: Some(summary), ..RunRecord::default() };
             repeated("trial 1", &record, Style::PLAIN)
         };
-        let required = |that: &str, observed, met| RequirementOutcome {
-            that: that.to_owned(),
+        let required = |that, observed, met| RequirementOutcome {
             unit: QuantityUnit::Ns,
-            ..outcome(observed, Some(met))
+            bound: 100.0,
+            ..requirement(that, Some(met), observed)
         };
         let missed = || required("end-to-end p99 < 10ms", Some(48_000_000.0), false);
         let met = || required("ack response p50 < 1s", Some(400_000.0), true);
         let shown = line(vec![met(), missed()]);
-        assert!(shown.contains("end-to-end p99 48.0 ms"), "{shown}");
-        assert!(!shown.contains("ack response"), "{shown}");
-        assert!(line(vec![met()]).contains("ack response p50 400 µs"));
-        let unknown = line(vec![required("end-to-end p99 < 10ms", None, false)]);
-        assert!(!unknown.contains("488"), "{unknown}");
-        assert!(line(Vec::new()).contains("ack response p99 488 µs"));
-        assert!(shown.contains("1 of 2 requirements missed"), "{shown}");
+        assert_has(&shown, ["end-to-end p99 48.0 ms", "1 of 2 requirements missed"]);
+        assert_lacks(shown, ["ack response"]);
+        assert_has(line(vec![met()]), ["ack response p50 400 µs"]);
+        assert_lacks(line(vec![required("end-to-end p99 < 10ms", None, false)]), ["488"]);
+        assert_has(line(Vec::new()), ["ack response p99 488 µs"]);
     }
 
     #[test]
@@ -277,15 +270,13 @@ mod tests {
         ];
         let wide = in_lines("run 1 of 3:", &parts, Style::PLAIN);
         assert_eq!(wide, "run 1 of 3: 1 of 3 requirements missed, sent rate 12,345 msg/s, end-to-end p99 1.5 ms\n");
+        let trial = "trial 5, 160,000 msg/s: unclear, the generator or others were the limit:";
         for columns in 40..90 {
-            let style = Style { columns, ..Style::PLAIN };
-            let text = in_lines("run 1 of 3:", &parts, style);
-            assert!(text.lines().all(|it| width(it) <= columns), "{text}");
-            assert_eq!(text.replace("\n  ", " "), wide);
-            let about = "trial 5, 160,000 msg/s: unclear, the generator or others were the limit:";
-            let text = in_lines(about, &parts, style);
-            assert!(text.lines().all(|it| width(it) <= columns), "{text}");
-            assert!(text.replace("\n  ", " ").starts_with(about), "{text}");
+            for about in ["run 1 of 3:", trial] {
+                let text = in_lines(about, &parts, Style { columns, ..Style::PLAIN });
+                assert!(text.lines().all(|it| width(it) <= columns), "{text}");
+                assert_eq!(text.replace("\n  ", " "), wide.replacen("run 1 of 3:", about, 1));
+            }
         }
     }
 }

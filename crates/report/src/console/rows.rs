@@ -475,14 +475,12 @@ mod tests {
     use testkit::{assert_begins, assert_ends, assert_has, assert_lacks};
 
     use super::*;
+    use crate::console::tests::{flowing, latency};
 
-    /// Words of the rows on a screen of so many columns.
     fn text_at(columns: usize, rows: Vec<Row<'_>>) -> String {
-        let style = Style { columns, ..Style::PLAIN };
-        let lines = lines(rows, style);
+        let lines = lines(rows, Style { columns, ..Style::PLAIN });
         assert!(lines.len() <= MOST_LINES, "{lines:#?}");
-        let lines = lines.join(" ");
-        lines.split_whitespace().collect::<Vec<_>>().join(" ")
+        flowing(&lines.join(" "))
     }
 
     #[test]
@@ -490,16 +488,12 @@ mod tests {
         let text = "other processes took 1.8 of the 2 cores that broker (0.1) and bellows (0.1) run on (event loops \
                     waited 30 % of the time in the run queue): rates are too low and latencies too high; stop them";
         assert_eq!(cut_warning(text, 2, 120), text);
-        assert_eq!(
-            cut_warning(text, 2, 78),
-            "other processes took 1.8 of the 2 cores that broker (0.1) and bellows (0.1) run on […]: rates are too \
-             low and latencies too high; stop them"
-        );
-        assert_eq!(
-            cut_warning(text, 2, 60),
-            "other processes took 1.8 of the 2 cores that broker (0.1) and bellows (0.1) run on […]; stop them"
-        );
-        assert_eq!(cut_warning(text, 1, 58), "other processes took 1.8 of the 2 cores […]; stop them");
+        let took = "other processes took 1.8 of the 2 cores";
+        let used = format!("{took} that broker (0.1) and bellows (0.1) run on […]");
+        let to_do = "rates are too low and latencies too high; stop them";
+        assert_eq!(cut_warning(text, 2, 78), format!("{used}: {to_do}"));
+        assert_eq!(cut_warning(text, 2, 60), format!("{used}; stop them"));
+        assert_eq!(cut_warning(text, 1, 58), format!("{took} […]; stop them"));
         assert_eq!(cut_warning(text, 1, 30), "other processes took 1.8 […]");
         // Rows that may go do so before it is cut.
         let row = |at: usize| Row::text(RowRank::Main, &format!("row {at}"), "words");
@@ -512,16 +506,12 @@ mod tests {
 
     #[test]
     fn a_list_loses_whole_items_and_only_where_the_line_has_no_room() {
-        let classes = ["own code 36 %", "kernel: network 33 %", "waiting 17 %"];
-        let mut classes: Vec<String> = classes.map(str::to_owned).into();
-        classes.push("kernel: scheduling 12 %".into());
-        let whole = classes.join(", ");
-        let plain = classes.iter().map(|it| (String::new(), it.clone()));
-        let plain: Vec<(String, String)> = plain.collect();
-        assert_eq!(cut_list(&plain, 1, 80), whole);
+        let classes = ["own code 36 %", "kernel: network 33 %", "waiting 17 %", "kernel: scheduling 12 %"];
+        let plain = classes.map(|it| (String::new(), it.to_owned()));
         let three = "own code 36 %, kernel: network 33 %, waiting 17 %, …";
-        assert_eq!(cut_list(&plain, 1, 60), three);
-        assert_eq!(cut_list(&plain, 1, 5), "own code 36 %, …");
+        for (columns, shown) in [(80, &*classes.join(", ")), (60, three), (5, "own code 36 %, …")] {
+            assert_eq!(cut_list(&plain, 1, columns), shown);
+        }
         let name = "channel bellows producer 0 of 12 to queue://my-stream (1)";
         let named = vec![(name.to_owned(), " 34 %".to_owned()), ("queue my-stream".to_owned(), " 12 %".to_owned())];
         let both = format!("{name} 34 %, queue my-stream 12 %");
@@ -558,37 +548,27 @@ mod tests {
     fn a_sentence_ends_with_a_clause_else_with_a_word() {
         let text = "the generator was late (by 3 ms, at 2 s), in all: latencies are too high; leave it a core";
         assert_eq!(cut(text, 9, 20), text);
-        assert_eq!(cut(text, 1, 80), "the generator was late (by 3 ms, at 2 s), in all: latencies are too high […]");
-        assert_eq!(cut(text, 1, 60), "the generator was late (by 3 ms, at 2 s), in all […]");
-        assert_eq!(cut(text, 1, 44), "the generator was late (by 3 ms, at 2 s) […]");
-        assert_eq!(cut(text, 1, 29), "the generator was late […]");
+        for (columns, end) in [(80, "; leave"), (60, ": lat"), (44, ", in all"), (29, " (by")] {
+            let (left, _) = text.split_once(end).unwrap();
+            assert_eq!(cut(text, 1, columns), format!("{left} […]"));
+        }
         let path = "/a/very/long/path/that/is/copied";
         assert_eq!(cut(path, 1, 10), path);
     }
 
     #[test]
     fn percentiles_without_ten_samples_beyond_are_not_printed() {
-        let of = |count| LatencySummary {
-            count,
-            min_ns: 1_000,
-            mean_ns: 2_000,
-            p50_ns: 3_000,
-            p90_ns: 4_000,
-            p99_ns: 5_000,
-            max_ns: 6_000,
-            ..LatencySummary::default()
-        };
-        let (many, fewer, few) = (of(1_000), of(100), of(9));
+        let (many, fewer, few) = (latency(1_000), latency(100), latency(9));
         let rows = [("many", &many), ("fewer", &fewer), ("few", &few)];
         let rows = rows.map(|(name, of)| Row::new(RowRank::Core, name, Content::Latency(of)));
         let lines = lines(rows.into(), Style::PLAIN);
         assert_eq!(
             lines,
             [
-                "                   p50      p90      p99      max",
-                "many           3.00 µs  4.00 µs  5.00 µs  6.00 µs",
-                "fewer          3.00 µs  4.00 µs        -  6.00 µs",
-                "few            9 samples: min 1.00 µs, mean 2.00 µs, max 6.00 µs",
+                "                  p50     p90      p99     max",
+                "many           301 µs  619 µs  3.23 ms  251 ms",
+                "fewer          301 µs  619 µs        -  251 ms",
+                "few            9 samples: min 92.0 µs, mean 485 µs, max 251 ms",
             ]
         );
     }
@@ -607,17 +587,14 @@ mod tests {
 
     #[test]
     fn no_word_of_the_broker_is_cut() {
+        let broker = "Apache ActiveMQ Artemis 2.40.0 with plugins, 10 quorum queues";
         for columns in 60..=100 {
-            let style = Style { columns, ..Style::PLAIN };
             for name in ["demo", "a-name-of-forty-letters-that-is-its-longest"] {
-                let broker = "Apache ActiveMQ Artemis 2.40.0 with plugins, 10 quorum queues";
                 let title = Content::Title("100 msg/s for 20 s".into(), broker.into());
-                let lines = lines(vec![Row::new(RowRank::Core, name, title)], style);
-                let is_wide = |line: &String| width(line) > columns;
-                assert!(!lines.iter().any(is_wide), "{lines:#?}");
-                let text = lines.join(" ");
-                let words: Vec<&str> = text.split_whitespace().collect();
-                assert!(words.join(" ").ends_with(broker), "{columns}: {lines:#?}");
+                let row = Row::new(RowRank::Core, name, title);
+                let lines = lines(vec![row], Style { columns, ..Style::PLAIN });
+                assert!(lines.iter().all(|line| width(line) <= columns), "{lines:#?}");
+                assert_ends(flowing(&lines.join(" ")), broker);
             }
         }
     }

@@ -36,18 +36,10 @@ fn shape() -> Shape {
     }
 }
 
-fn latency(count: u64) -> LatencySummary {
-    LatencySummary {
-        count,
-        min_ns: 92_000,
-        mean_ns: 485_420,
-        p50_ns: 301_000,
-        p90_ns: 619_000,
-        p99_ns: 3_231_000,
-        p99_9_ns: 13_759_000,
-        p99_99_ns: 112_127_000,
-        max_ns: 250_879_000,
-    }
+pub(super) fn latency(count: u64) -> LatencySummary {
+    let (min_ns, mean_ns, p50_ns, p90_ns) = (92_000, 485_420, 301_000, 619_000);
+    let (p99_ns, p99_9_ns, p99_99_ns, max_ns) = (3_231_000, 13_759_000, 112_127_000, 250_879_000);
+    LatencySummary { count, min_ns, mean_ns, p50_ns, p90_ns, p99_ns, p99_9_ns, p99_99_ns, max_ns }
 }
 
 fn point(phase: Phase, t: f64) -> SeriesPoint {
@@ -67,6 +59,9 @@ fn point(phase: Phase, t: f64) -> SeriesPoint {
 
 fn run_summary(warnings: usize) -> RunSummary {
     let through = Throughput { total: 3_288_123, rate: 54_802.1 };
+    let text = "broker and generator share 2 cores, so that each slows the other down and every latency is too high; \
+                use a machine with 4 cores";
+    let shared = |i: usize| warned(Tier::Caution, Finding::DebugBuild {}, &format!("{i}: {text}"));
     let mut summary = RunSummary {
         schema: RunSummary::SCHEMA.into(),
         run_dir: "runs/x".into(),
@@ -89,22 +84,11 @@ fn run_summary(warnings: usize) -> RunSummary {
                 .collect(),
             ..ProfileSummary::default()
         }],
-        warnings: (0..warnings)
-            .map(|i| {
-                let text = "broker and generator share 2 cores, so that each slows the other down and every latency \
-                            is too high; use a machine with 4 cores";
-                warned(Tier::Caution, Finding::DebugBuild {}, &format!("{i}: {text}"))
-            })
-            .collect(),
+        warnings: (0..warnings).map(shared).collect(),
         ..RunSummary::default()
     };
-    *summary.flow_mut() = MessageFlow {
-        sent: through,
-        completed: through,
-        received: through,
-        blocked: through,
-        ..MessageFlow::default()
-    };
+    let (sent, completed, received, blocked) = (through, through, through, through);
+    *summary.flow_mut() = MessageFlow { sent, completed, received, blocked, ..MessageFlow::default() };
     let messages = summary.messages_mut();
     let all = Metric::MESSAGES.into_iter();
     messages.latency = all.map(|metric| (metric, latency(50_000))).collect();
@@ -114,6 +98,12 @@ fn run_summary(warnings: usize) -> RunSummary {
 
 fn warned(tier: Tier, finding: Finding, text: &str) -> Warning {
     Warning { text: text.to_owned(), ..Warning::new(tier, finding) }
+}
+
+/// A caution in its own words.
+fn told(finding: Finding) -> Warning {
+    let warning = Warning::new(Tier::Caution, finding);
+    Warning { text: crate::text::warning(&warning), ..warning }
 }
 
 fn share(function: String, module: &str, self_share: f64, total: f64) -> FunctionShare {
@@ -142,7 +132,6 @@ fn assert_fits(text: &str, columns: usize, rows: usize) {
     }
 }
 
-/// A terminal of another size.
 fn terminal(columns: usize) -> Style {
     Style { columns, ..TERMINAL }
 }
@@ -152,15 +141,10 @@ pub(super) fn flowing(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-#[test]
-fn a_process_that_is_gone_has_no_memory() {
-    let gone = ProcessUsage { cpu_cores: 0.42, ..ProcessUsage::default() };
-    let mut point = point(Phase::Measure, 0.0);
-    point.broker = Some(gone);
-    assert_has(line(&shape(), &point), ["  broker 0.42 cores  bellows 0.31 cores"]);
-    let kept = serde_json::to_value(gone).unwrap();
-    assert_eq!(kept, serde_json::json!({ "cpu_cores": 0.42 }));
-    assert_eq!(serde_json::from_value::<ProcessUsage>(kept).unwrap(), gone);
+fn row(live: &LiveTable, begin: &str) -> String {
+    let lines = live.lines();
+    let found = lines.iter().find(|line| line.starts_with(begin));
+    found.unwrap_or_else(|| panic!("{begin}: {lines:#?}")).clone()
 }
 
 #[test]
@@ -179,28 +163,28 @@ fn a_pipe_gets_one_line_for_each_interval() {
     point.counters.completed = 7_000;
     point.counters.blocked = 5;
     assert_has(line(&shape(), &point), ["  completed 7,000 msg/s  ", "  blocked 5.00 msg/s  "]);
+    // Rates divide by the measured length.
+    for (dt, told) in [(0.5, "  sent 16,200 msg/s"), (0.0, "  sent 0 msg/s")] {
+        point.dt = dt;
+        assert_has(line(&shape(), &point), [told]);
+    }
+    let shape = Shape { consumers: false, latency: false, ..shape() };
+    (point.phase, point.dt) = (Phase::Measure, 1.0);
+    let text = line(&shape, &point);
+    assert_begins(&text, "    1.0 s  measure  sent ");
+    assert_lacks(text, ["received", "p99"]);
+    // A process that is gone has no memory.
+    let gone = ProcessUsage { cpu_cores: 0.42, ..ProcessUsage::default() };
+    point.broker = Some(gone);
+    assert_has(line(&shape, &point), ["  broker 0.42 cores  bellows 0.31 cores"]);
+    let kept = serde_json::to_value(gone).unwrap();
+    assert_eq!(kept, serde_json::json!({ "cpu_cores": 0.42 }));
+    assert_eq!(serde_json::from_value::<ProcessUsage>(kept).unwrap(), gone);
 }
 
 /// The line of an interval beside which nothing has come.
 fn line(shape: &Shape, point: &SeriesPoint) -> String {
     interval::line(shape, point, &[]).expect("a line")
-}
-
-#[test]
-fn without_latency_and_consumers_only_what_applies_is_printed() {
-    let shape = Shape { consumers: false, latency: false, ..shape() };
-    let text = line(&shape, &point(Phase::Measure, 5.0));
-    assert_begins(&text, "    6.0 s  measure  sent ");
-    assert_lacks(text, ["received", "p99"]);
-}
-
-#[test]
-fn rates_divide_by_the_measured_length() {
-    let mut point = point(Phase::Measure, 5.0);
-    point.dt = 0.5;
-    assert_has(line(&shape(), &point), ["  sent 16,200 msg/s"]);
-    point.dt = 0.0;
-    assert_has(line(&shape(), &point), ["  sent 0 msg/s"]);
 }
 
 #[test]
@@ -237,8 +221,7 @@ fn the_summary_is_laid_out_for_every_width_and_nothing_is_cut() {
         let record = record(RunState::Complete, None);
         let text = |style| summary(&shape(), &record, &run, Some("runs/x/report.html"), style);
         let letters = |text: &str| {
-            let kept = text.chars().filter(|c| !c.is_whitespace());
-            let mut kept: Vec<char> = kept.collect();
+            let mut kept: Vec<char> = text.chars().filter(|c| !c.is_whitespace()).collect();
             kept.sort_unstable();
             kept
         };
@@ -316,8 +299,7 @@ fn names_from_the_network_cannot_move_the_cursor() {
 #[test]
 fn the_live_table_fits_the_terminal_in_every_phase() {
     for (columns, rows) in [(80, 24), (100, 30), (60, 20)] {
-        let style = Style { columns, rows, ..TERMINAL };
-        let mut live = LiveTable::new(shape(), style);
+        let mut live = LiveTable::new(shape(), Style { rows, ..terminal(columns) });
         assert_fits(&live.lines().join("\n"), columns, rows);
         let mut measured = Interval::new();
         for second in 0..70u32 {
@@ -338,10 +320,9 @@ fn the_live_table_fits_the_terminal_in_every_phase() {
             assert_fits(&live.lines().join("\n"), columns, rows - 1);
         }
         let text = live.lines().join("\n");
-        assert!(text.contains("8,110") && text.contains("486,840"), "{text}");
+        assert_has(&text, ["8,110", "486,840", "4.21 ms"]);
         let ten = text.contains("██████████");
         assert!(ten || columns < 80, "ten seconds of equal rate: {text}");
-        assert!(text.contains("4.21 ms"), "{text}");
     }
 }
 
@@ -354,38 +335,31 @@ fn latencies_say_which_time_they_are_of() {
         head.expect("a table of latencies").trim_start().to_owned()
     };
     let mut warmup = point(Phase::Warmup, 1.0);
-    let filled = Metric::MESSAGES.into_iter().map(|m| (m, latency(500)));
-    warmup.latency = filled.collect();
     live.point(&warmup, &Interval::new());
-    assert!(heads(&live).contains("last 1 s "), "{}", heads(&live));
+    assert_has(heads(&live), ["last 1 s "]);
     // A warm-up may be shorter than an interval.
     warmup.dt = 0.5;
     let mut short = LiveTable::new(shape(), TERMINAL);
     short.point(&warmup, &Interval::new());
-    assert!(heads(&short).contains("last 0.5 s "), "{}", heads(&short));
+    assert_has(heads(&short), ["last 0.5 s "]);
     let lines = short.lines().join("\n");
-    assert!(lines.contains("last 0.5 s, msg/s"), "{lines}");
-    assert!(!lines.contains("last 0 s"), "{lines}");
+    assert_has(&lines, ["last 0.5 s, msg/s"]);
+    assert_lacks(lines, ["last 0 s"]);
     short.point(&point(Phase::Measure, 1.0), &Interval::new());
-    let lines = short.lines().join("\n");
-    assert!(lines.contains("last 1.5 s, msg/s"), "{lines}");
+    assert_has(short.lines().join("\n"), ["last 1.5 s, msg/s"]);
     let mut measured = Interval::new();
     let mut recorder = Recorder::new();
     recorder.record_n(Metric::ACK_RESPONSE, Nanos(4_210_000), 8_114);
     measured.latencies.merge(&recorder);
     live.point(&point(Phase::Measure, 5.0), &measured);
-    assert!(heads(&live).contains("measured "), "{}", heads(&live));
+    assert_has(heads(&live), ["measured "]);
     // All rows are of that time.
-    let transfer = live.lines();
-    let transfer = transfer.iter().find(|line| line.starts_with("transfer"));
-    assert!(transfer.is_some_and(|line| line.trim_end().ends_with('-')));
+    assert_ends(row(&live, "transfer").trim_end(), "-");
 }
 
-/// Run with a page of each node of a cluster.
 #[test]
 fn a_page_that_is_away_shows_no_values_and_whose_its_series_are() {
-    let style = Style { columns: 120, rows: 50, ..TERMINAL };
-    let mut live = LiveTable::new(shape(), style);
+    let mut live = LiveTable::new(shape(), Style { rows: 50, ..terminal(120) });
     live.enter(Phase::Measure);
     live.point(&point(Phase::Measure, 5.0), &Interval::new());
     let name = |page, name, unit| SeriesName::new(page, name, unit);
@@ -395,23 +369,15 @@ fn a_page_that_is_away_shows_no_values_and_whose_its_series_are() {
             (name(page, "rabbitmq_connections", SeriesUnit::Count), 2.0),
         ]);
     }
-    let row = |live: &LiveTable, begin: &str| {
-        let lines = live.lines();
-        let line = lines.iter().find(|line| line.starts_with(begin));
-        line.unwrap_or_else(|| panic!("{begin} in {lines:#?}")).clone()
-    };
-    assert!(row(&live, "metrics of node 1 ").contains("28.4 ms"));
+    assert_has(row(&live, "metrics of node 1 "), ["28.4 ms"]);
     live.beside.failed("metrics of node 1");
     live.beside.failed("metrics of node 1");
     let away = row(&live, "metrics of node 1 ");
     let cells: Vec<&str> = away.split_whitespace().skip(4).collect();
-    assert_eq!(cells[..6], ["-", "28.4", "ms", "-", "-", "1"], "{away}");
-    assert_eq!(cells[6], "2", "{away}");
-    assert!(row(&live, "scraped page").contains("failed"));
-    let there = row(&live, "metrics of node 0: rabbitmq_connections");
-    assert!(there.trim_end().ends_with(" 2"), "{there}");
-    let away = row(&live, "metrics of node 1: rabbitmq_connections");
-    assert!(away.trim_end().ends_with(" -"), "{away}");
+    assert_eq!(cells[..7], ["-", "28.4", "ms", "-", "-", "1", "2"], "{away}");
+    assert_has(row(&live, "scraped page"), ["failed"]);
+    assert_ends(row(&live, "metrics of node 0: rabbitmq_connections").trim_end(), " 2");
+    assert_ends(row(&live, "metrics of node 1: rabbitmq_connections").trim_end(), " -");
 }
 
 #[test]
@@ -423,7 +389,7 @@ fn the_bar_says_where_the_run_is() {
     }
     live.waiting = Some("killed: 3 s".into());
     let lines = live.lines();
-    assert!(lines[1].contains("0:23 / 1:00"), "{}", lines[1]);
+    assert_has(&lines[1], ["0:23 / 1:00"]);
     let (done, open) = (lines[1].matches('━').count(), lines[1].matches('─').count());
     assert!(done > 5 && open > done && lines[2] == "killed: 3 s");
 }
@@ -445,6 +411,6 @@ fn a_profile_alone_shows_no_messages_and_no_drain() {
     let mut live = LiveTable::new(shape, TERMINAL);
     live.point(&point(Phase::Measure, 0.0), &Interval::new());
     let text = live.lines().join("\n");
-    assert!(text.contains("measure ") && text.contains(" / 0:10"), "{text}");
-    assert!(!text.contains("msg/s") && !text.contains("drain"), "{text}");
+    assert_has(&text, ["measure ", " / 0:10"]);
+    assert_lacks(text, ["msg/s", "drain"]);
 }

@@ -458,6 +458,8 @@ pub(super) fn clock(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -522,11 +524,9 @@ mod tests {
         assert_eq!(fit_middle(channel, 30), "channel 127.0.0.1:45678…2 (12)");
         let named = "connection [::1]:33056 -> [::1]:5672 - bellows producer 2 of queue://demo";
         assert_eq!(fit_middle(named, 56), "connection …:33056…bellows producer 2 of queue://demo");
-        let cut = fit_middle(named, 40);
-        assert_eq!(cut, "connection …:33056…producer 2 of queue:…");
+        assert_eq!(fit_middle(named, 40), "connection …:33056…producer 2 of queue:…");
         let numbered = format!("{} (3) (flow)", named.replace("connection", "channel"));
-        let cut = fit_middle(&numbered, 40);
-        assert_eq!(cut, "channel …:33056…producer 2 o… (3) (flow)");
+        assert_eq!(fit_middle(&numbered, 40), "channel …:33056…producer 2 o… (3) (flow)");
         for room in 29..50 {
             let cut = fit_middle(channel, room);
             assert!(cut.starts_with("channel 127.0.0.1:45678") && cut.ends_with("(12)"), "{cut}");
@@ -559,24 +559,18 @@ mod tests {
         for room in 20..90 {
             let shown = fit_apart(&names, room);
             assert!(shown.iter().all(|it| width(it) <= room), "{room}: {shown:#?}");
-            let mut apart = shown.clone();
-            apart.sort();
-            apart.dedup();
-            assert_eq!(apart.len(), names.len(), "{room}: {shown:#?}");
+            assert_eq!(shown.iter().collect::<BTreeSet<_>>().len(), names.len(), "{room}: {shown:#?}");
         }
         let shown = fit_apart(&names, 40);
         assert!(shown[3].contains("producer") && shown[4].contains("consumer"), "{shown:#?}");
         // Equal names look equal.
-        let same = ["a".repeat(50), "a".repeat(50)];
-        let shown = fit_apart(&same, 10);
+        let shown = fit_apart(&["a".repeat(50), "a".repeat(50)], 10);
         assert_eq!(shown[0], shown[1]);
     }
 
     #[test]
     fn clocks_show_hours_only_when_there_are_some() {
-        assert_eq!(clock(7.9), "0:07");
-        assert_eq!(clock(60.0), "1:00");
-        assert_eq!(clock(7384.0), "2:03:04");
+        assert_eq!([7.9, 60.0, 7384.0].map(clock), ["0:07", "1:00", "2:03:04"]);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use stacks::Profile;
 
+use testkit::assert_has;
+
 use super::difference::{DifferenceOptions, difference_svg};
 use crate::difference::{DifferenceSide, of_stacks};
 
@@ -23,7 +25,6 @@ struct Seen {
     colour: String,
 }
 
-/// The frames with this name, in the order of the picture.
 fn seen(svg: &str, name: &str) -> Vec<Seen> {
     let start = format!("<title>{name} (");
     let frames = svg.match_indices(&start).map(|(at, _)| &svg[at..]);
@@ -57,23 +58,22 @@ fn b() -> Profile {
 #[test]
 fn widths_are_of_b_and_colours_of_the_difference() {
     let svg = drawn(&a(), &b(), &DifferenceOptions::default());
-    let (f, g) = (one(&svg, "f"), one(&svg, "g"));
-    assert_eq!(f.tooltip, "f (A 50.00 %, B 70.00 %, +20.00 points)");
-    assert_eq!(f.colour, ORANGE);
     // The picture has what is only in A beside the whole of B.
-    assert!((f.width - 70.0 / 1.2).abs() < 0.01, "{f:?}");
-    assert_eq!((g.colour.as_str(), g.width), (WHITE, 25.0));
-    let gone = one(&svg, "gone");
-    assert_eq!(gone.tooltip, "gone (A 20.00 %, B 0.00 %, -20.00 points)");
-    assert_eq!(gone.colour, BLUE);
-    assert!((gone.width - 20.0 / 1.2).abs() < 0.01, "{gone:?}");
+    for (name, tooltip, colour, share) in [
+        ("f", "f (A 50.00 %, B 70.00 %, +20.00 points)", ORANGE, 70.0),
+        ("gone", "gone (A 20.00 %, B 0.00 %, -20.00 points)", BLUE, 20.0),
+        ("g", "g (A 30.00 %, B 30.00 %, +0.00 points)", WHITE, 30.0),
+    ] {
+        let frame = one(&svg, name);
+        assert_eq!((&*frame.tooltip, &*frame.colour), (tooltip, colour));
+        assert!((frame.width - share / 1.2).abs() < 0.01, "{frame:?}");
+    }
     let alone = one(&svg, "only in A");
     assert!(alone.tooltip.contains("(20.00 % of A is nothing in B"), "{alone:?}");
     let main: Vec<String> = seen(&svg, "main").into_iter().map(|it| it.colour).collect();
     assert_eq!(main, [WHITE, WHITE], "in the picture, and as a caller beside it");
-    assert!(svg.contains("full colour: 20.00 points"), "{svg}");
-    assert!(svg.contains("all (A 1,000 samples, B 2,000 samples)"));
-    assert!(svg.contains("A: first &lt;run&gt;, 1,000 samples"));
+    let all = "all (A 1,000 samples, B 2,000 samples)";
+    assert_has(&svg, [all, "A: first &lt;run&gt;, 1,000 samples", "full colour: 20.00 points"]);
     assert!(!svg.contains(|c: char| ('\u{e000}'..='\u{f8ff}').contains(&c)));
 }
 
@@ -86,8 +86,8 @@ fn swapped_sides_swap_the_colours_and_widths_of_a_are_those_of_the_other_side() 
     let of_a = DifferenceOptions { widths_of_a: true, ..DifferenceOptions::default() };
     let svg = drawn(&b(), &a(), &of_a);
     assert!((one(&svg, "f").width - 70.0 / 1.2).abs() < 0.01);
-    assert!(one(&svg, "only in B").tooltip.contains("20.00 % of B"));
-    assert!(svg.contains("widths of A"));
+    assert_has(one(&svg, "only in B").tooltip, ["20.00 % of B"]);
+    assert_has(svg, ["widths of A"]);
 }
 
 #[test]
@@ -95,15 +95,12 @@ fn a_profile_beside_itself_is_white_and_chance_is_grey() {
     let svg = drawn(&a(), &a(), &DifferenceOptions::default());
     for name in ["main", "f", "g", "gone", "deep"] {
         let frame = one(&svg, name);
-        assert_eq!(frame.colour, WHITE, "{frame:?}");
-        assert!(frame.tooltip.ends_with("+0.00 points)"), "{frame:?}");
+        assert!(frame.colour == WHITE && frame.tooltip.ends_with("+0.00 points)"), "{frame:?}");
     }
     assert!(svg.contains("no change is proven") && seen(&svg, "only in A").is_empty());
     let few = |f, g| of_stacks(&[("t;main;f", f), ("t;main;g", g)]);
-    let svg = drawn(&few(50, 50), &few(55, 45), &DifferenceOptions::default());
-    let f = one(&svg, "f");
-    assert_eq!(f.colour, GREY);
-    assert_eq!(f.tooltip, "f (A 50.00 %, B 55.00 %, +5.00 points, not proven)");
+    let f = one(&drawn(&few(50, 50), &few(55, 45), &DifferenceOptions::default()), "f");
+    assert_eq!((&*f.tooltip, &*f.colour), ("f (A 50.00 %, B 55.00 %, +5.00 points, not proven)", GREY));
 }
 
 #[test]

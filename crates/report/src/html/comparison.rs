@@ -133,30 +133,16 @@ mod tests {
 
     use super::*;
 
-    /// Without a change no `+0.00 %` is printed, and signs are no markup.
     #[test]
     fn a_side_without_runs_has_no_change() {
         let side = |runs| ComparedSide { runs: vec![ComparedRun::default(); runs], ..ComparedSide::default() };
-        let mut comparison = Comparison {
-            a: side(1),
-            b: side(0),
-            figures: vec![ComparedFigure {
-                name: "sent rate".into(),
-                a: vec![5.0],
-                means: (5.0, 0.0),
-                ..ComparedFigure::default()
-            }],
-            ..Comparison::default()
-        };
+        let (name, means) = ("sent rate".into(), (5.0, 0.0));
+        let figures = vec![ComparedFigure { name, a: vec![5.0], means, ..ComparedFigure::default() }];
+        let mut comparison = Comparison { a: side(1), b: side(0), figures, ..Comparison::default() };
         let html = |comparison: &Comparison| {
-            static_summary(&ComparisonView::read(&ComparisonSource {
-                comparison,
-                name: "x",
-                runs: &HashMap::new(),
-                logs: None,
-                pairs: None,
-                folder: None,
-            }))
+            let (name, runs) = ("x", &HashMap::new());
+            let source = ComparisonSource { comparison, name, runs, logs: None, pairs: None, folder: None };
+            static_summary(&ComparisonView::read(&source))
         };
         let text = html(&comparison);
         assert!(text.contains("<td>none</td><td></td><td></td><td>inconclusive: no run of B counts</td>"), "{text}");

@@ -12,19 +12,6 @@ fn shown(noted: &[(NameKind, &str)], text: &str) -> String {
 }
 
 #[test]
-fn fields_that_a_page_is_asked_for_stay() {
-    let mut names = Names::new(&[]);
-    for (text, shown) in [
-        ("GET /api/queues?columns=name,messages_ready at 1 s", "GET /api/queues?columns=name,messages_ready at 1 s"),
-        ("GET /metrics/detailed?family=queue_metrics&page=2", "GET /metrics/detailed?family=queue_metrics&page=2"),
-        ("GET /api/queues?name=orders", "GET /api/queues?text-1"),
-        ("GET /api/queues?columns=Orders-7", "GET /api/queues?text-2"),
-    ] {
-        assert_eq!(redacted(&mut names, text), shown);
-    }
-}
-
-#[test]
 fn noted_names_are_replaced_where_they_stand_as_names() {
     use NameKind::{Experiment, Label, Queue, Text, User, VirtualHost};
     let orders = &[(Queue, "orders"), (Queue, "orders.eu"), (VirtualHost, "shop")];
@@ -90,13 +77,15 @@ fn names_of_built_in_experiments_stay_whole_where_a_queue_is_called_as_a_part_of
     let (shown, checked) = noted("2026-11-26T08-26-06Z-classic-in-out-avug, in-out, CLASSIC-IN-OUT");
     assert_eq!(shown, "2026-11-26T08-26-06Z-classic-in-out-avug, queue-1, CLASSIC-IN-OUT");
     assert!(!checked.contains("in-out"), "{checked}");
-    // Part of another word it is none.
-    assert_eq!(noted("aclassic-in-out").0, "aclassic-queue-1");
-    // A longer name, or a node's, only has the built-in one in it.
-    assert_eq!(noted("my-classic-in-out").0, "my-classic-queue-1");
-    assert_eq!(noted("classic-in-out-2").0, "classic-queue-1-2");
-    let of_pairs = "2026-11-26T08-26-06Z-ab-classic-in-out-b49b";
-    assert_eq!(noted(of_pairs).0, of_pairs);
+    for (text, shown) in [
+        // A longer word, a longer name or a node's only has the built-in one in it.
+        ("aclassic-in-out", "aclassic-queue-1"),
+        ("my-classic-in-out", "my-classic-queue-1"),
+        ("classic-in-out-2", "classic-queue-1-2"),
+        ("2026-11-26T08-26-06Z-ab-classic-in-out-b49b", "2026-11-26T08-26-06Z-ab-classic-in-out-b49b"),
+    ] {
+        assert_eq!(noted(text).0, shown);
+    }
 }
 
 #[test]
@@ -120,6 +109,11 @@ fn addresses_paths_and_nodes_are_known_by_their_form() {
         ("amqp://guest@localhost:5672/", "amqp://guest@localhost:5672/"),
         ("http://db.corp:15672/api/queues/shop?name=o", "http://host-1:15672/api/queues/path-1?text-1"),
         ("GET /metrics/per-object", "GET /metrics/per-object"),
+        // Fields that a page is asked for stay.
+        ("GET /api/queues?columns=name,messages_ready at 1 s", "GET /api/queues?columns=name,messages_ready at 1 s"),
+        ("GET /metrics/detailed?family=queue_metrics&page=2", "GET /metrics/detailed?family=queue_metrics&page=2"),
+        ("GET /api/queues?name=orders", "GET /api/queues?text-1"),
+        ("GET /api/queues?columns=Orders-7", "GET /api/queues?text-1"),
         ("from 10.1.2.3:4 to 127.0.0.1:5672, [fe80::1]:7", "from host-1:4 to 127.0.0.1:5672, [host-2]:7"),
         ("RabbitMQ 3.10.8 on Erlang/OTP 25.3.2.8", "RabbitMQ 3.10.8 on Erlang/OTP 25.3.2.8"),
         ("node rabbit@prod-db.corp. It left", "node node-1. It left"),
@@ -179,18 +173,11 @@ fn of_what_others_say_only_words_that_tell_nothing_are_left() {
 
 #[test]
 fn behind_the_colon_of_a_sentence_stands_what_others_said() {
-    let mut names = Names::new(&[]);
-    for (text, expected) in [
-        (
-            "the supervisor was restarted: connection refused by acme",
-            "the supervisor was restarted: connection refused by \u{2026}",
-        ),
-        (
-            "connections reconnect: CONNECTION_FORCED - closed by alice",
-            "connections reconnect: CONNECTION_FORCED - closed by \u{2026}",
-        ),
-        ("the broker unblocked a connection", "the broker unblocked a connection"),
+    for (text, named) in [
+        ("the supervisor was restarted: connection refused by acme", "acme"),
+        ("connections reconnect: CONNECTION_FORCED - closed by alice", "alice"),
+        ("the broker unblocked a connection", "\0"),
     ] {
-        assert_eq!(said(&mut names, text), expected);
+        assert_eq!(said(&mut Names::new(&[]), text), text.replace(named, "\u{2026}"));
     }
 }

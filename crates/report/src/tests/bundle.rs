@@ -12,7 +12,6 @@ fn ui() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ui")
 }
 
-/// Paths below `ui/`, with `/` between their parts.
 fn files_below(folder: &str, found: &mut Vec<String>) {
     for entry in fs::read_dir(ui().join(folder)).expect("the folder is there") {
         let entry = entry.expect("readable");

@@ -9,14 +9,12 @@ use archive::{ComparedFigure, Comparison, PairedRuns};
 use base64::Engine as _;
 use sha2::{Digest as _, Sha256};
 
-/// Bytes of a page.
 const LARGEST: usize = 3 << 20;
 
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples")
 }
 
-/// The examples' files of a kind.
 fn files(extension: &str) -> Vec<PathBuf> {
     let found = fs::read_dir(examples()).into_iter().flatten().flatten();
     let paths = found.map(|it| it.path());
@@ -56,9 +54,7 @@ fn faults(page: &str) -> Vec<String> {
         }
     }
     let parsed = data(page).and_then(|it| serde_json::from_str::<serde_json::Value>(&it).map_err(|e| e.to_string()));
-    if let Err(why) = parsed {
-        found.push(format!("its data cannot be read: {why}"));
-    }
+    found.extend(parsed.err().map(|why| format!("its data cannot be read: {why}")));
     found
 }
 
@@ -76,17 +72,12 @@ pub(super) fn data(page: &str) -> Result<String, String> {
     String::from_utf8(json.to_vec()).map_err(|e| e.to_string())
 }
 
-/// The page of a comparison that was decided.
 fn page() -> String {
     let dir = tempfile::tempdir().expect("a folder");
     let pairs = PairedRuns { schema: PairedRuns::SCHEMA.to_owned(), name: "mine".to_owned(), ..PairedRuns::default() };
     pairs.write(dir.path()).expect("written");
-    let decided = Comparison {
-        schema: Comparison::SCHEMA.to_owned(),
-        figures: vec![ComparedFigure::default()],
-        ..Comparison::default()
-    };
-    decided.write(dir.path()).expect("written");
+    let (schema, figures) = (Comparison::SCHEMA.to_owned(), vec![ComparedFigure::default()]);
+    Comparison { schema, figures, ..Comparison::default() }.write(dir.path()).expect("written");
     crate::html::render_pairs(dir.path(), &dir.path().join("report.html")).expect("a page")
 }
 
@@ -110,12 +101,9 @@ fn what_is_written_about_an_example_names_its_page_and_its_picture() {
         if name == "proven" {
             continue;
         }
-        for wanted in [format!("]({name}.html)"), format!("]({name}.png)")] {
-            assert!(text.contains(&wanted), "{}: {wanted}", path.display());
-        }
         for extension in ["html", "png"] {
-            let file = path.with_extension(extension);
-            assert!(file.is_file(), "{} is not there", file.display());
+            let (named, file) = (format!("]({name}.{extension})"), path.with_extension(extension));
+            assert!(text.contains(&named) && file.is_file(), "{}: {named}", path.display());
         }
     }
 }

@@ -23,13 +23,8 @@ fn cut_off(dir: &Path) -> PathBuf {
             interval.latencies.record(Metric::ACK_RESPONSE, value);
         }
         writer.append_histograms(&interval);
-        writer.append_point(&SeriesPoint {
-            t: second as f64,
-            dt: 1.0,
-            phase: Phase::Measure,
-            counters: Counters { sent: 2_000, ..Counters::default() },
-            ..SeriesPoint::default()
-        });
+        let (counters, phase) = (Counters { sent: 2_000, ..Counters::default() }, Phase::Measure);
+        writer.append_point(&SeriesPoint { t: second as f64, dt: 1.0, phase, counters, ..SeriesPoint::default() });
     }
     let series = writer.dir().join(archive::file::SERIES);
     let mut text = fs::read_to_string(&series).expect("readable");
@@ -44,16 +39,11 @@ fn a_run_that_was_killed_has_a_report_with_its_figures() {
     let run = cut_off(dir.path());
     let path = html::write_report(&run).expect("a report");
     let text = fs::read_to_string(&path).expect("readable");
-    let start = text.find("class=\"headline\"").expect("a headline");
-    let headline: String = text.chars().skip(start).take(160).collect();
-    assert!(text.contains("Cut off: 2,000 msg/s into the broker for 3 s; ack response p90"), "{headline}");
+    assert!(text.contains("Cut off: 2,000 msg/s into the broker for 3 s; ack response p90"), "the headline");
     assert!(text.contains("<td>99.0 µs</td>"), "p99 from the histograms");
     // Nothing but the report was added.
-    let stray = fs::read_dir(&run)
-        .expect("readable")
-        .filter_map(|e| e.ok()?.file_name().into_string().ok())
-        .find(|name| name.contains("tmp"));
-    assert_eq!(stray, None);
+    let mut names = fs::read_dir(&run).expect("readable").filter_map(|e| e.ok()?.file_name().into_string().ok());
+    assert_eq!(names.find(|name| name.contains("tmp")), None);
 }
 
 #[test]
@@ -83,16 +73,11 @@ fn a_profile_alone_has_a_report_and_its_names_are_nowhere_markup() {
 }
 
 #[test]
-fn a_folder_that_is_no_run_is_told_so() {
+fn a_folder_that_is_no_run_and_a_report_that_cannot_be_written_are_told_and_leave_nothing() {
     let dir = tempfile::tempdir().expect("a folder");
     let error = html::write_report(dir.path()).expect_err("no run");
     assert!(error.to_string().contains("is not a run"), "{error}");
     assert!(!dir.path().join(archive::file::REPORT).exists());
-}
-
-#[test]
-fn a_report_that_cannot_be_written_says_so_and_leaves_nothing() {
-    let dir = tempfile::tempdir().expect("a folder");
     let run = cut_off(dir.path());
     // A folder in its place cannot be replaced by a file, whoever runs this.
     fs::create_dir(run.join(archive::file::REPORT)).expect("a folder");

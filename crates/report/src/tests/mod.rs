@@ -2,5 +2,6 @@
 
 mod bundle;
 mod examples;
+pub(crate) mod fixtures;
 mod html;
 mod redact;

@@ -14,9 +14,8 @@ use archive::{
 use measure::{LatencySummary, Problem};
 use serde_json::json;
 use stacks::{ProfileSummary, WorkShare};
-use testkit::Random;
+use testkit::{Random, assert_has, assert_lacks};
 
-/// Texts of a page: its data, and the HTML beside its program.
 fn said(page: &str) -> (String, String) {
     let json = super::examples::data(page).expect("data");
     let start = page.find("<!--").expect("data") + 4;
@@ -69,16 +68,10 @@ const OWN: usize = 31;
 impl Named {
     /// Random names; `own` makes the word of each place.
     fn new(random: &mut Random, seed: u64, own: impl Fn(&mut Random, usize) -> String) -> Self {
-        Self {
-            queue: name(random),
-            exchange: name(random),
-            key: name(random),
-            vhost: name(random),
-            host: host(random),
-            user: name(random),
-            own: std::array::from_fn(|place| own(random, place)),
-            seed,
-        }
+        let [queue, exchange, key, vhost] = std::array::from_fn(|_| name(random));
+        let (host, user) = (host(random), name(random));
+        let own = std::array::from_fn(|place| own(random, place));
+        Self { queue, exchange, key, vhost, host, user, own, seed }
     }
 
     fn all(&self) -> Vec<&str> {
@@ -91,20 +84,16 @@ impl Named {
         let Self { queue, exchange, key, vhost, host, user, own, seed } = self;
         let sentence = format!("{queue} of {exchange} by {key} in {vhost}, {user} on rabbit@{host}");
         let url = format!("amqp://{user}@{host}:5672/");
+        let command = ["bellows", "run", "mine.toml", "--set"].map(str::to_owned).into_iter();
+        let (kind, unit) = ("connections".to_owned(), "cycles".to_owned());
         let refused = format!("cannot connect: {}", foreign(&own[19..23], *seed + 1));
         let failed = format!("cannot connect: the certificate is not for {}", own[24]);
         let blocked = format!("{}: low on memory", own[25]);
         RunRecord {
-            schema: RunRecord::SCHEMA.to_owned(),
             // As folders of runs are called.
             id: format!("2026-11-21T00-12-33Z-{}-7k2q", archive::sanitised(queue)),
             name: queue.clone(),
-            created: "2026-11-21T00:12:33Z".to_owned(),
-            command: ["bellows", "run", "mine.toml", "--set"]
-                .map(str::to_owned)
-                .into_iter()
-                .chain([format!("load.0.routing-key={key}"), url.clone()])
-                .collect(),
+            command: command.chain([format!("load.0.routing-key={key}"), url.clone()]).collect(),
             experiment: json!({
                 "name": queue,
                 "broker": {"kind": "attach", "url": url, "user": user, "node": format!("rabbit@{host}"),
@@ -124,35 +113,7 @@ impl Named {
                 Event { t: 1.0, label: format!("no queue '{queue}' in vhost '{vhost}'; {sentence}") },
                 Event { t: 2.0, label: format!("connections reconnect: {}", foreign(&own[12..19], *seed)) },
             ],
-            topology: Topology {
-                queues: vec![QueueRecord {
-                    name: queue.clone(),
-                    vhost: vhost.clone(),
-                    leader: format!("rabbit@{host}"),
-                    members: vec![format!("other-{host}@{host}"), format!("rabbit@{host}")],
-                    arguments: [
-                        format!("x-dead-letter-exchange={exchange}"),
-                        format!("event={}", own[11]),
-                        format!("x-{}=1", own[28]),
-                    ]
-                    .into(),
-                    ..QueueRecord::default()
-                }],
-                exchanges: vec![ExchangeRecord {
-                    name: exchange.clone(),
-                    vhost: vhost.clone(),
-                    ..ExchangeRecord::default()
-                }],
-                bindings: vec![BindingRecord {
-                    source: exchange.clone(),
-                    destination: queue.clone(),
-                    routing_key: key.clone(),
-                    vhost: vhost.clone(),
-                    arguments: [format!("match={}", own[9]), format!("type={}", own[10])].into(),
-                    ..BindingRecord::default()
-                }],
-                ..Topology::default()
-            },
+            topology: self.topology(),
             state: RunState::Failed,
             problem: Some(Problem::new("cannot connect", format!("{sentence} for {}", own[23]), &sentence)),
             summary: Some(RunSummary {
@@ -160,44 +121,46 @@ impl Named {
                     Warning { text: sentence, ..Warning::new(Tier::Note, Finding::DebugBuild {}) },
                     warned(
                         format!("2 cycles failed: {refused}"),
-                        Finding::CyclesFailed {
-                            kind: "connections".to_owned(),
-                            unit: "cycles".to_owned(),
-                            failed: 2,
-                            timed_out: 0,
-                            begun: 2,
-                            first_failure: refused,
-                        },
+                        Finding::CyclesFailed { kind, unit, failed: 2, timed_out: 0, begun: 2, first_failure: refused },
                     ),
                     warned(
                         format!("1 of 2 scrapes failed; the last: {failed}"),
-                        Finding::ScrapesFailed {
-                            page: "page 1".to_owned(),
-                            failed: 1,
-                            requests: 2,
-                            last_failure: failed,
-                        },
+                        Finding::ScrapesFailed { page: "page 1".into(), failed: 1, requests: 2, last_failure: failed },
                     ),
                     warned(
                         format!("the broker blocked publishers once ({blocked}): rates are low"),
                         Finding::ConnectionBlocked { times: 1, reasons: blocked, fault: None },
                     ),
                 ],
-                schema: RunSummary::SCHEMA.to_owned(),
-                scrapes: vec![ScrapedPage {
-                    name: format!("{queue} of node 2"),
-                    response: LatencySummary { count: 1, p50_ns: 1_000, ..LatencySummary::default() },
-                    ..ScrapedPage::default()
-                }],
-                profiles: vec![ProfileSummary {
-                    event: "cpu".to_owned(),
-                    samples: 100,
-                    work: vec![WorkShare { of: format!("queue {queue}"), role: "queue".to_owned(), share: 0.5 }],
-                    ..ProfileSummary::default()
-                }],
-                ..RunSummary::default()
+                ..summary(&format!("{queue} of node 2"), queue)
             }),
-            ..RunRecord::default()
+            ..complete_record()
+        }
+    }
+
+    fn topology(&self) -> Topology {
+        let Self { queue, exchange, key, vhost, host, own, .. } = self;
+        let dead_letters = format!("x-dead-letter-exchange={exchange}");
+        let its_exchange = ExchangeRecord { name: exchange.clone(), vhost: vhost.clone(), ..ExchangeRecord::default() };
+        Topology {
+            queues: vec![QueueRecord {
+                name: queue.clone(),
+                vhost: vhost.clone(),
+                leader: format!("rabbit@{host}"),
+                members: vec![format!("other-{host}@{host}"), format!("rabbit@{host}")],
+                arguments: [dead_letters, format!("event={}", own[11]), format!("x-{}=1", own[28])].into(),
+                ..QueueRecord::default()
+            }],
+            exchanges: vec![its_exchange],
+            bindings: vec![BindingRecord {
+                source: exchange.clone(),
+                destination: queue.clone(),
+                routing_key: key.clone(),
+                vhost: vhost.clone(),
+                arguments: [format!("match={}", own[9]), format!("type={}", own[10])].into(),
+                ..BindingRecord::default()
+            }],
+            ..Topology::default()
         }
     }
 
@@ -206,6 +169,33 @@ impl Named {
         write_record(run.dir(), &self.record());
         run.dir().to_path_buf()
     }
+}
+
+fn complete_record() -> RunRecord {
+    RunRecord {
+        schema: RunRecord::SCHEMA.to_owned(),
+        created: "2026-11-21T00:12:33Z".to_owned(),
+        state: RunState::Complete,
+        ..RunRecord::default()
+    }
+}
+
+/// Summary with this page, and a profile of a broker that worked for this queue.
+fn summary(page: &str, queue: &str) -> RunSummary {
+    let response = LatencySummary { count: 1, p50_ns: 1_000, ..LatencySummary::default() };
+    let work = WorkShare { of: format!("queue {queue}"), role: "queue".to_owned(), share: 0.5 };
+    let (event, samples, work) = ("cpu".to_owned(), 10_000, vec![work]);
+    RunSummary {
+        schema: RunSummary::SCHEMA.to_owned(),
+        scrapes: vec![ScrapedPage { name: page.to_owned(), response, ..ScrapedPage::default() }],
+        profiles: vec![ProfileSummary { event, samples, work, ..ProfileSummary::default() }],
+        ..RunSummary::default()
+    }
+}
+
+fn queue_alone(queue: &str) -> Topology {
+    let queue = QueueRecord { name: queue.to_owned(), vhost: "/".to_owned(), ..QueueRecord::default() };
+    Topology { queues: vec![queue], ..Topology::default() }
 }
 
 /// Makes a folder that of a run with this record, and no series.
@@ -224,7 +214,6 @@ fn bare(name: &str) -> String {
     name.replace(['"', '\'', '{', '}', '\\'], "")
 }
 
-/// A name that no sentence of a report has in it.
 fn name(random: &mut Random) -> String {
     // The invisible ones are shown by pages as symbols and numbers.
     let special: Vec<char> = "-._ /%&<\"'\\#äЖ中\u{1f407}*(+$\t\u{7}\u{7f}\u{200b}\u{202e}".chars().collect();
@@ -298,10 +287,8 @@ fn whatever_names_a_run_has_none_remains() {
         }
         // Nor does a part of one that was shortened.
         let ends = |name: &String| {
-            let letters = name.chars().count();
-            let head: String = name.chars().take(7).collect();
-            let tail: String = name.chars().skip(letters.saturating_sub(7)).collect();
-            [head, tail]
+            let letters: Vec<char> = name.chars().collect();
+            [&letters[..7], &letters[letters.len() - 7..]].map(|it| it.iter().collect::<String>())
         };
         let is_long = |name: &&String| name.chars().count() > 16;
         let long = [&named.queue, &named.vhost, &named.key].into_iter();
@@ -341,17 +328,10 @@ fn texts_of(value: &serde_json::Value, texts: &mut Vec<String>) {
 #[test]
 fn notes_and_tags_are_blotted_and_ordinary_names_are_told() {
     let dir = tempfile::tempdir().expect("a folder");
-    let named = Named {
-        queue: "test".to_owned(),
-        exchange: "amq.direct".to_owned(),
-        key: "payroll-eu".to_owned(),
-        vhost: "/".to_owned(),
-        host: "localhost".to_owned(),
-        user: "guest".to_owned(),
-        own: std::array::from_fn(|_| "1".to_owned()),
-        seed: 0,
-    };
-    let run = named.write(dir.path());
+    let own = std::array::from_fn(|_| "1".to_owned());
+    let names = ["test", "amq.direct", "payroll-eu", "/", "localhost", "guest"];
+    let [queue, exchange, key, vhost, host, user] = names.map(str::to_owned);
+    let run = Named { queue, exchange, key, vhost, host, user, own, seed: 0 }.write(dir.path());
     let mut labels = Labels { note: Some("for the merger with Initech".to_owned()), ..Labels::default() };
     labels.tags.insert("initech".parse::<Tag>().expect("a tag"));
     labels.write(&run).expect("written");
@@ -360,71 +340,37 @@ fn notes_and_tags_are_blotted_and_ordinary_names_are_told() {
     assert_eq!(ordinary, ["test", "queues"]);
     let (json, summary) = said(&page.html);
     let all = format!("{json}{summary}").to_lowercase();
-    for gone in ["initech", "payroll", "merger"] {
-        assert!(!all.contains(gone), "{gone}");
-    }
+    assert_lacks(all, ["initech", "payroll", "merger"]);
     // Names that every broker has stay.
-    assert!(json.contains("amq.direct") && json.contains("guest") && json.contains("localhost"));
+    assert_has(json, ["amq.direct", "guest", "localhost"]);
 }
+
+const LONG_NAME: &str = "orders-of-the-web-shop-in-europe-and-of-all-its-subsidiaries";
 
 /// A run of an experiment with a probe, which the first sentence names beside parts that find no room.
 fn run_of_probe(dir: &Path, experiment: &str, probe: &str) -> std::path::PathBuf {
     let run = RunWriter::create(dir, "x", 0).expect("a folder");
     let latency = LatencySummary { count: 100_000, p99_ns: 31_000_000, ..LatencySummary::default() };
     let metrics = [measure::Metric::ACK_RESPONSE, measure::Metric::END_TO_END];
-    let messages = archive::ScenarioSummary {
-        flow: Some(archive::MessageFlow {
-            sent: archive::Throughput { total: 3_300_000, rate: 54_812.3 },
-            ..archive::MessageFlow::default()
-        }),
-        latency: metrics.map(|it| (it, latency.clone())).into_iter().collect(),
-        ..archive::ScenarioSummary::default()
-    };
+    let mut summary = summary("/metrics", LONG_NAME);
+    summary.scrapes[0].response = latency.clone();
+    summary.flow_mut().sent = archive::Throughput { total: 3_300_000, rate: 54_812.3 };
+    summary.messages_mut().latency = metrics.map(|it| (it, latency.clone())).into_iter().collect();
+    let label = format!("probe {probe} and {probe} response p99 31.0 ms, GET /api/queues");
+    let probes = json!([{"url": "/api/queues", "name": probe}]);
     let record = RunRecord {
-        schema: RunRecord::SCHEMA.to_owned(),
         id: "2026-11-21T00-12-33Z-x-7k2q".to_owned(),
         name: experiment.to_owned(),
-        created: "2026-11-21T00:12:33Z".to_owned(),
-        experiment: json!({
-            "name": experiment,
-            "probe": [{"url": "/api/queues", "name": probe}],
-            "scrape": [{"url": "/metrics"}],
-        }),
-        events: vec![Event {
-            t: 1.0,
-            label: format!("probe {probe} and {probe} response p99 31.0 ms, GET /api/queues"),
-        }],
-        state: RunState::Complete,
-        summary: Some(RunSummary {
-            schema: RunSummary::SCHEMA.to_owned(),
-            scenarios: [(archive::MESSAGES.to_owned(), messages)].into(),
-            scrapes: vec![ScrapedPage { name: "/metrics".to_owned(), response: latency, ..ScrapedPage::default() }],
-            profiles: vec![ProfileSummary {
-                event: "cpu".to_owned(),
-                samples: 10_000,
-                work: vec![WorkShare {
-                    of: "queue orders-of-the-web-shop-in-europe-and-of-all-its-subsidiaries".to_owned(),
-                    role: "queue".to_owned(),
-                    share: 0.5,
-                }],
-                ..ProfileSummary::default()
-            }],
-            ..RunSummary::default()
-        }),
-        topology: Topology {
-            queues: vec![QueueRecord {
-                name: "orders-of-the-web-shop-in-europe-and-of-all-its-subsidiaries".to_owned(),
-                ..QueueRecord::default()
-            }],
-            ..Topology::default()
-        },
-        ..RunRecord::default()
+        experiment: json!({"name": experiment, "probe": probes, "scrape": [{"url": "/metrics"}]}),
+        events: vec![Event { t: 1.0, label }],
+        summary: Some(summary),
+        topology: queue_alone(LONG_NAME),
+        ..complete_record()
     };
     write_record(run.dir(), &record);
     run.dir().to_path_buf()
 }
 
-/// The first sentence of a page.
 fn headline(page: &str) -> (String, serde_json::Value) {
     let json: serde_json::Value = serde_json::from_str(&said(page).0).expect("JSON");
     let parts = json["headline"].as_array().expect("a sentence").iter();
@@ -477,22 +423,10 @@ fn what_a_person_calls_a_probe_is_a_name_whatever_word_it_is() {
 fn run_of_matrix(cell: &Path, queue: &str) -> String {
     let run = RunWriter::create(cell, "x", 0).expect("a folder");
     let id = run.dir().file_name().expect("a name").to_string_lossy().into_owned();
-    let record = RunRecord {
-        schema: RunRecord::SCHEMA.to_owned(),
-        id: id.clone(),
-        created: "2026-11-21T00:12:33Z".to_owned(),
-        topology: Topology {
-            queues: vec![QueueRecord { name: queue.to_owned(), vhost: "/".to_owned(), ..QueueRecord::default() }],
-            ..Topology::default()
-        },
-        state: RunState::Complete,
-        summary: Some(RunSummary {
-            schema: RunSummary::SCHEMA.to_owned(),
-            warnings: vec![warned(format!("most of it waits in {queue}, and that is slow"), Finding::DebugBuild {})],
-            ..RunSummary::default()
-        }),
-        ..RunRecord::default()
-    };
+    let warnings = vec![warned(format!("most of it waits in {queue}, and that is slow"), Finding::DebugBuild {})];
+    let summary = RunSummary { schema: RunSummary::SCHEMA.to_owned(), warnings, ..RunSummary::default() };
+    let (id_of_run, topology) = (id.clone(), queue_alone(queue));
+    let record = RunRecord { id: id_of_run, topology, summary: Some(summary), ..complete_record() };
     write_record(run.dir(), &record);
     id
 }
@@ -510,31 +444,20 @@ fn names_that_only_side_b_of_a_matrix_has_are_blotted() {
             let id = id.clone();
             PairedRun { pair: 0, side, id, spoiled: None, own: false, disturbed: false }
         };
-        let pairs = PairedRuns {
-            schema: PairedRuns::SCHEMA.to_owned(),
-            name: "x".to_owned(),
-            pairs: 2,
-            runs: sides.into_iter().zip(&ids).map(run).collect(),
-            ..PairedRuns::default()
-        };
+        let (schema, name) = (PairedRuns::SCHEMA.to_owned(), "x".to_owned());
+        let runs = sides.into_iter().zip(&ids).map(run).collect();
+        let pairs = PairedRuns { schema, name, pairs: 2, runs, ..PairedRuns::default() };
         pairs.write(&cell).expect("written");
-        let side = |id: &String| ComparedSide {
-            runs: vec![ComparedRun { id: id.clone(), invalid: false, cautious: true }],
-            ..ComparedSide::default()
+        let side = |id: &String| {
+            let runs = vec![ComparedRun { id: id.clone(), invalid: false, cautious: true }];
+            ComparedSide { runs, ..ComparedSide::default() }
         };
-        let compared = Comparison {
-            schema: Comparison::SCHEMA.to_owned(),
-            a: side(&ids[0]),
-            b: side(&ids[1]),
-            ..Comparison::default()
-        };
-        compared.write(&cell).expect("written");
+        let (schema, [a, b]) = (Comparison::SCHEMA.to_owned(), [side(&ids[0]), side(&ids[1])]);
+        Comparison { schema, a, b, ..Comparison::default() }.write(&cell).expect("written");
     }
     matrix.write(dir.path()).expect("written");
     let page = html::render_redacted(dir.path(), &[]).expect("a page");
     let (json, summary) = said(&page.html);
-    assert!(json.contains("most of it waits in queue-"), "the caution is on the page: {json}");
-    for name in ["plain-old-queue", "brand-new-queue"] {
-        assert!(!json.contains(name) && !summary.contains(name), "{name}: {json}");
-    }
+    assert_has(&json, ["most of it waits in queue-"]);
+    assert_lacks(json + &summary, ["plain-old-queue", "brand-new-queue"]);
 }

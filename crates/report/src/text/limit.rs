@@ -333,12 +333,17 @@ pub(crate) fn rates(of: &LimitTrials) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use archive::Finding;
+    use archive::{Finding, ScaleRun, ScaleRuns};
     use testkit::{assert_ends, assert_has, assert_lacks};
 
     use super::*;
+    use crate::tests::fixtures::requirement;
 
     const TOO_FEW: &str = RequirementOutcome::TOO_FEW;
+
+    fn trial(rate: f64, outcome: LimitOutcome) -> LimitTrial {
+        LimitTrial { rate, outcome, ..LimitTrial::default() }
+    }
 
     fn found(low: Option<f64>, high: Option<f64>, unclear: Option<f64>) -> String {
         let outcome = match (low, high) {
@@ -347,7 +352,7 @@ mod tests {
             (None, None) => LimitOutcome::Unclear,
         };
         headline(&LimitTrials {
-            trials: vec![LimitTrial { rate: low.or(high).unwrap_or(1.0), outcome, ..LimitTrial::default() }],
+            trials: vec![trial(low.or(high).unwrap_or(1.0), outcome)],
             found: Some(FoundLimit { low, high, unclear, ended: true, confirmed: low.is_some() && high.is_some() }),
             ..LimitTrials::default()
         })
@@ -364,19 +369,11 @@ mod tests {
 
     #[test]
     fn a_search_that_ended_since_nothing_can_be_told_says_what_would_help() {
-        let slo = RequirementOutcome {
-            that: "end-to-end p99.99 < 10ms".to_owned(),
-            why: Some(TOO_FEW.to_owned()),
-            ..RequirementOutcome::default()
-        };
+        let missed = |rate, why: &str| LimitTrial { why: vec![why.to_owned()], ..trial(rate, LimitOutcome::Missed) };
+        let why = Some(TOO_FEW.to_owned());
+        let slo = RequirementOutcome { why, ..requirement("end-to-end p99.99 < 10ms", None, None) };
         let mut of = LimitTrials {
-            trials: vec![LimitTrial {
-                rate: 10_000.0,
-                outcome: LimitOutcome::Missed,
-                why: vec!["it cannot be told".to_owned()],
-                slos: vec![slo],
-                ..LimitTrial::default()
-            }],
+            trials: vec![LimitTrial { slos: vec![slo], ..missed(10_000.0, "it cannot be told") }],
             found: Some(FoundLimit { high: Some(10_000.0), ..FoundLimit::default() }),
             ..LimitTrials::default()
         };
@@ -386,13 +383,7 @@ mod tests {
         let longer = "use longer trials (--set phases.measure=…), or start";
         assert_has(notes(&of).join("\n"), [&*format!("{longer} at a higher rate (--from)")]);
         // A higher one was tried.
-        let higher = LimitTrial {
-            rate: 20_000.0,
-            outcome: LimitOutcome::Missed,
-            why: vec!["the backlog grew".to_owned()],
-            ..LimitTrial::default()
-        };
-        of.trials.insert(0, higher);
+        of.trials.insert(0, missed(20_000.0, "the backlog grew"));
         assert_eq!(headline(&of), format!("inconclusive at 10,000 msg/s; 20,000 msg/s do not: {untold}"));
         let between = "between that and 20,000 msg/s, which did not hold (--from)";
         assert_has(notes(&of).join("\n"), [&*format!("{longer} {between}")]);
@@ -401,43 +392,40 @@ mod tests {
         assert_lacks(notes(&of).join("\n"), ["use longer trials"]);
     }
 
-    fn as_found(it: compare::LimitInterval) -> FoundLimit {
-        let confirmed = it.is_confirmed();
-        FoundLimit { low: it.low, high: it.high, unclear: it.unclear, ended: it.is_ended, confirmed }
+    fn step(search: &compare::LimitSearch, trials: &[LimitTrial]) -> Result<FoundLimit, f64> {
+        let outcome = |it: &LimitTrial| match it.outcome {
+            LimitOutcome::Held => (it.rate, compare::TrialOutcome::Held),
+            LimitOutcome::Missed => (it.rate, compare::TrialOutcome::Missed),
+            LimitOutcome::Unclear => (it.rate, compare::TrialOutcome::Unclear),
+        };
+        match compare::limit_step(search, &trials.iter().map(outcome).collect::<Vec<_>>()) {
+            compare::LimitStep::Try(rate) => Err(rate),
+            compare::LimitStep::Found(it) => {
+                let confirmed = it.is_confirmed();
+                Ok(FoundLimit { low: it.low, high: it.high, unclear: it.unclear, ended: it.is_ended, confirmed })
+            }
+        }
     }
 
-    /// A search with trials of any outcomes.
     fn any_search(random: &mut testkit::Random) -> LimitTrials {
         let slo = |lacks: bool| RequirementOutcome {
-            that: "end-to-end p99.99 < 10ms".to_owned(),
-            met: (!lacks).then_some(false),
             why: lacks.then(|| TOO_FEW.to_owned()),
-            ..RequirementOutcome::default()
+            ..requirement("end-to-end p99.99 < 10ms", (!lacks).then_some(false), None)
         };
         let trials = (0..1 + random.below(6)).map(|_| {
             use LimitOutcome::{Held, Missed, Unclear};
             let outcome = random.of(&[Held, Held, Missed, Missed, Unclear]);
             let is_bad = outcome != Held;
-            LimitTrial {
-                rate: random.of(&[1_000.0, 2_000.0, 4_000.0, 8_000.0]),
-                outcome,
-                why: is_bad.then(|| "missed".to_owned()).into_iter().collect(),
-                slos: is_bad.then(|| slo(outcome == Missed && random.one_in(2))).into_iter().collect(),
-                ..LimitTrial::default()
-            }
+            let trial = trial(random.of(&[1_000.0, 2_000.0, 4_000.0, 8_000.0]), outcome);
+            let why = is_bad.then(|| "missed".to_owned()).into_iter().collect();
+            let slos = is_bad.then(|| slo(outcome == Missed && random.one_in(2))).into_iter().collect();
+            LimitTrial { why, slos, ..trial }
         });
         let trials: Vec<LimitTrial> = trials.collect();
-        let outcomes = trials.iter().map(|it| match it.outcome {
-            LimitOutcome::Held => (it.rate, compare::TrialOutcome::Held),
-            LimitOutcome::Missed => (it.rate, compare::TrialOutcome::Missed),
-            LimitOutcome::Unclear => (it.rate, compare::TrialOutcome::Unclear),
-        });
         let most = random.of(&[4_000.0, 8_000.0, 16_000.0]);
         let search = compare::LimitSearch { most_trials: 0, precision: 0.05, ..search(1.0, most) };
-        let compare::LimitStep::Found(found) = compare::limit_step(&search, &outcomes.collect::<Vec<_>>()) else {
-            panic!("no more trials");
-        };
-        let mut of = LimitTrials { trials, found: Some(as_found(found)), ..LimitTrials::default() };
+        let found = step(&search, &trials).expect("no more trials");
+        let mut of = LimitTrials { trials, found: Some(found), ..LimitTrials::default() };
         of.plan.most = most;
         of
     }
@@ -448,32 +436,20 @@ mod tests {
 
     /// A search for a limit that lies within the allowed rates or not, and may be cut short.
     fn whole_search(random: &mut testkit::Random) -> LimitTrials {
-        use compare::{LimitSearch, LimitStep, TrialOutcome, limit_step};
-        let search = LimitSearch { most_trials: random.of(&[4, 60]), ..search(1_000.0, 16_000.0) };
+        let search = compare::LimitSearch { most_trials: random.of(&[4, 60]), ..search(1_000.0, 16_000.0) };
         let limit = random.of(&[500.0, 3_000.0, 9_000.0, 99_000.0]);
-        let beyond = random.of(&[TrialOutcome::Missed, TrialOutcome::Unclear]);
-        let mut outcomes = Vec::new();
+        let beyond = random.of(&[LimitOutcome::Missed, LimitOutcome::Unclear]);
+        let mut trials = Vec::new();
         let found = loop {
-            match limit_step(&search, &outcomes) {
-                LimitStep::Found(found) => break found,
-                LimitStep::Try(rate) if rate > limit || random.one_in(9) => {
-                    outcomes.push((rate, beyond));
+            match step(&search, &trials) {
+                Ok(found) => break Some(found),
+                Err(rate) => {
+                    let outcome = if rate > limit || random.one_in(9) { beyond } else { LimitOutcome::Held };
+                    trials.push(LimitTrial { why: vec!["missed".to_owned()], ..trial(rate, outcome) });
                 }
-                LimitStep::Try(rate) => outcomes.push((rate, TrialOutcome::Held)),
             }
         };
-        let trial = |(rate, outcome): &(f64, TrialOutcome)| LimitTrial {
-            rate: *rate,
-            outcome: match outcome {
-                TrialOutcome::Held => LimitOutcome::Held,
-                TrialOutcome::Missed => LimitOutcome::Missed,
-                TrialOutcome::Unclear => LimitOutcome::Unclear,
-            },
-            why: vec!["missed".to_owned()],
-            ..LimitTrial::default()
-        };
-        let trials = outcomes.iter().map(trial).collect();
-        LimitTrials { trials, found: Some(as_found(found)), ..LimitTrials::default() }
+        LimitTrials { trials, found, ..LimitTrials::default() }
     }
 
     /// A lower end that was confirmed was called not confirmed where none can be found above.
@@ -505,7 +481,6 @@ mod tests {
         assert_eq!(said.len(), 4, "{said:?}");
     }
 
-    /// Neither the sentence nor the advice contradicts a trial, whatever the outcomes.
     #[test]
     fn no_advice_contradicts_a_trial() {
         let mut random = testkit::Random::new(5);
@@ -558,26 +533,17 @@ mod tests {
 
     fn tried(p99s: &[(f64, u64)]) -> LimitTrials {
         let trial = |(rate, p99_ns): &(f64, u64)| LimitTrial {
-            rate: *rate,
-            outcome: LimitOutcome::Missed,
             latency_name: "end-to-end".to_owned(),
             latency: Some(measure::LatencySummary { count: 1_000, p99_ns: *p99_ns, ..Default::default() }),
-            ..LimitTrial::default()
+            ..trial(*rate, LimitOutcome::Missed)
         };
         LimitTrials { trials: p99s.iter().map(trial).collect(), ..LimitTrials::default() }
     }
 
     #[test]
     fn the_knee_is_told_and_so_is_that_there_is_none() {
-        let of = tried(&[
-            (10e3, 400_000),
-            (20e3, 500_000),
-            (40e3, 1_900_000),
-            (48e3, 5_000_000),
-            (52e3, 33_000_000),
-            (80e3, 900_000_000),
-            (48e3, 6_000_000),
-        ]);
+        let mut of = tried(&[(10e3, 400_000), (20e3, 500_000), (40e3, 1_900_000), (48e3, 5_000_000)]);
+        of.trials.extend(tried(&[(52e3, 33_000_000), (80e3, 900_000_000), (48e3, 6_000_000)]).trials);
         let knee = knee_of(&of).unwrap();
         assert_eq!((knee.rate, knee.p99_ns), (52e3, 33_000_000));
         assert_has(knee_text(&of).unwrap(), ["52,000 msg/s, end-to-end p99 33.0 ms"]);
@@ -632,15 +598,9 @@ mod tests {
 
     #[test]
     fn a_knee_below_which_latency_was_higher_is_called_rough() {
-        let of = tried(&[
-            (1_500.0, 10_100_000),
-            (3_000.0, 206_000_000),
-            (12_000.0, 124_000_000),
-            (24_000.0, 347_000_000),
-            (28_500.0, 88_100_000),
-            (33_900.0, 1_780_000_000),
-            (48_000.0, 1_950_000_000),
-        ]);
+        let mut of = tried(&[(1_500.0, 10_100_000), (3_000.0, 206_000_000), (12_000.0, 124_000_000)]);
+        let beyond = [(24e3, 347_000_000), (28_500.0, 88_100_000), (33_900.0, 1_780_000_000), (48e3, 1_950_000_000)];
+        of.trials.extend(tried(&beyond).trials);
         let rough = "(Kneedle); this is rough, since 24,000 msg/s had 347 ms: use longer trials";
         assert_ends(knee_text(&of).unwrap(), rough);
     }
@@ -651,53 +611,36 @@ mod tests {
             let warning =
                 |finding, text: &str| Warning { text: text.to_owned(), ..Warning::new(Tier::Caution, finding) };
             let unanswered = Finding::MessagesUnanswered { unanswered: 0, unsent: 1, gone: false, for_good: false };
-            LimitTrial {
-                cautions: vec![warning(Finding::DebugBuild {}, "a debug build"), warning(unanswered, unsent)],
-                ..LimitTrial::default()
-            }
+            let cautions = vec![warning(Finding::DebugBuild {}, "a debug build"), warning(unanswered, unsent)];
+            LimitTrial { cautions, ..LimitTrial::default() }
         };
-        let of = LimitTrials {
-            trials: vec![LimitTrial::default(), with("93,595 never sent"), with("41,116 never sent")],
-            ..LimitTrials::default()
-        };
+        let trials = vec![LimitTrial::default(), with("93,595 never sent"), with("41,116 never sent")];
+        let of = LimitTrials { trials, ..LimitTrials::default() };
         let told = notes(&of);
-        assert!(told.contains(&"caution in 2 of 3 trials: a debug build".to_owned()), "{told:?}");
-        let unsent = "caution in 2 of 3 trials, of trial 2: 93,595 never sent";
-        assert!(told.contains(&unsent.to_owned()), "{told:?}");
+        for caution in [": a debug build", ", of trial 2: 93,595 never sent"] {
+            assert!(told.contains(&format!("caution in 2 of 3 trials{caution}")), "{told:?}");
+        }
         // So says a search over numbers of clients, which said nothing of it.
-        let scaled = LimitTrials {
-            scale: Some(archive::ScaleRuns {
-                key: "load.0.producers".to_owned(),
-                runs: (of.trials.iter())
-                    .map(|it| archive::ScaleRun { cautions: it.cautions.clone(), ..archive::ScaleRun::default() })
-                    .collect(),
-                ..archive::ScaleRuns::default()
-            }),
-            ..LimitTrials::default()
-        };
-        let of_runs = |it: &str| it.replace("trial", "run");
-        let of_kind = |it: &&String| it.starts_with("caution");
-        let told: Vec<String> = told.iter().filter(of_kind).map(|it| of_runs(it)).collect();
-        let said: Vec<String> = notes(&scaled).iter().filter(of_kind).cloned().collect();
-        assert_eq!(told.len(), 2);
-        assert_eq!(said, told);
+        let run = |it: &LimitTrial| ScaleRun { cautions: it.cautions.clone(), ..ScaleRun::default() };
+        let (key, runs) = ("load.0.producers".to_owned(), of.trials.iter().map(run).collect());
+        let scale = Some(ScaleRuns { key, runs, ..ScaleRuns::default() });
+        let scaled = notes(&LimitTrials { scale, ..LimitTrials::default() });
+        let cautions = |told: Vec<String>| told.into_iter().filter(|it| it.starts_with("caution")).collect::<Vec<_>>();
+        let told: Vec<String> = cautions(told).iter().map(|it| it.replace("trial", "run")).collect();
+        assert_eq!((told.len(), cautions(scaled)), (2, told));
     }
 
     #[test]
     fn the_sentence_says_what_is_known_and_what_is_not() {
         let both = found(Some(38_400.0), Some(40_300.0), None);
         assert_eq!(both, "the highest rate that holds is between 38,400 and 40,300 msg/s");
-        assert!(found(Some(5.0), None, Some(10.0)).contains("the generator or other programs"));
-        let open = found(Some(5.0), None, None);
-        assert!(open.ends_with("no higher rate failed"), "{open}");
-        let mut at_most = LimitTrials {
-            trials: vec![LimitTrial::default()],
-            found: Some(FoundLimit { low: Some(5.0), ..FoundLimit::default() }),
-            ..LimitTrials::default()
-        };
-        assert!(headline(&at_most).ends_with("rate failed; not confirmed"));
+        assert_has(found(Some(5.0), None, Some(10.0)), ["the generator or other programs"]);
+        assert_ends(found(Some(5.0), None, None), "no higher rate failed");
+        let (trials, found_low) = (vec![LimitTrial::default()], FoundLimit { low: Some(5.0), ..FoundLimit::default() });
+        let mut at_most = LimitTrials { trials, found: Some(found_low), ..LimitTrials::default() };
+        assert_ends(headline(&at_most), "rate failed; not confirmed");
         at_most.plan.most = 5.0;
-        assert!(headline(&at_most).contains("raise --most"));
+        assert_has(headline(&at_most), ["raise --most"]);
         let is_ended_by_trials = |of: &LimitTrials| notes(of).join("\n").contains("--resume");
         assert!(!is_ended_by_trials(&at_most));
         at_most.plan.most_trials = 1;

@@ -83,36 +83,22 @@ mod tests {
     fn what_ended_a_trace_says_which_key_allows_more() {
         let why = "withdrew from the node: 501 calls in one second, and 500 are allowed";
         let (text, remedy) = trace_ended("lists:map/2", why, "rate", 3.24);
-        assert_eq!(
-            text,
-            "the trace of lists:map/2 ended at 3.2 s: withdrew from the node: 501 calls in one second, and 500 are \
-             allowed; its calls, rate and durations cover the time until then"
-        );
+        let until = "its calls, rate and durations cover the time until then";
+        assert_eq!(text, format!("the trace of lists:map/2 ended at 3.2 s: {why}; {until}"));
         assert_eq!(remedy, "trace.rate allows more");
     }
 
     #[test]
     fn a_look_and_a_trace_are_a_sentence_each() {
-        let killed = LookSpan {
-            command: "bellows erlang top".into(),
-            pid: 7,
-            node: Some(1),
-            start: -0.5,
-            end: 3.0,
-            killed: true,
-        };
+        let command = "bellows erlang top".into();
+        let killed = LookSpan { command, pid: 7, node: Some(1), start: -0.5, end: 3.0, killed: true };
         let text = "bellows erlang top (process 7) inspected node 1 from -0.5 s to 3.0 s, when it was killed";
         assert_eq!(look(&killed), text);
         let mut traced =
             TraceSummary { function: "m:f/1".into(), node: "n@h".into(), kept: 1_200, ..TraceSummary::default() };
         assert_eq!(trace(&traced), "m:f/1 on n@h: 1,200 calls in traces.jsonl");
-        traced.slowest = Some(TracedCall {
-            t_ns: 2_500_000_000,
-            pid: "<0.1.0>".into(),
-            role: "queue".into(),
-            duration_ns: Some(1_500_000),
-            ..TracedCall::default()
-        });
+        let (pid, role, duration_ns) = ("<0.1.0>".into(), "queue".into(), Some(1_500_000));
+        traced.slowest = Some(TracedCall { t_ns: 2_500_000_000, pid, role, duration_ns, ..TracedCall::default() });
         assert!(trace(&traced).ends_with("; slowest 1.50 ms at 2.5 s in <0.1.0> queue"));
     }
 }

@@ -8,52 +8,40 @@ use archive::{
 use measure::ScenarioRole;
 
 use super::{stall, verdict, warning};
+use crate::tests::fixtures::{generator_late, stalled};
 
 /// Findings of a run of probes whose sentences could speak of a broker.
 fn findings() -> Vec<Finding> {
     let unit = || "requests".to_owned();
-    let stalled = |who, wait| Finding::Stalled { who, stood: Stood::default(), wait, fault: None, unit: unit() };
     let gap = |gap| Finding::ProfileIncomplete { gap };
+    let used = CoresUsed {
+        cores: 2,
+        broker_cores: 1.0,
+        client_cores: 1.0,
+        other_cores: 0.0,
+        run_queue_wait: 0.5,
+        broker_run_queue_wait: 0.5,
+        rate_met: false,
+    };
+    let rates = Some(SentOf { sent: 1.0, requested: 2.0 });
     let mut all = vec![
         Finding::GeneratorSaturated { at_work: 1.0, threads: 1, unit: unit() },
-        Finding::RateNotAchieved {
-            unit: unit(),
-            rates: Some(SentOf { sent: 1.0, requested: 2.0 }),
-            not_begun: 0,
-            in_flight_limit: 0,
-        },
-        Finding::TooFewCores {
-            used: CoresUsed {
-                cores: 2,
-                broker_cores: 1.0,
-                client_cores: 1.0,
-                other_cores: 0.0,
-                run_queue_wait: 0.5,
-                broker_run_queue_wait: 0.5,
-                rate_met: false,
-            },
-        },
+        Finding::RateNotAchieved { unit: unit(), rates, not_begun: 0, in_flight_limit: 0 },
+        Finding::TooFewCores { used },
         Finding::DebugBuild {},
         gap(ProfileGap::Names { unknown_share: 0.5 }),
         gap(ProfileGap::Samples { cpu_share: 0.5 }),
         Finding::CpuSteal { steal: 0.1 },
         Finding::NotSteadyState { change: 0.1, seconds: 5 },
         Finding::CertificateNotChecked {},
-        Finding::GeneratorLate {
-            late_share: 0.1,
-            lag_seconds_share: 0.1,
-            lag_max_ns: 1,
-            scheduled: true,
-            unit: unit(),
-        },
+        generator_late(0.1, 0.1, true, "requests"),
         Finding::MessagesUnanswered { unanswered: 1, unsent: 0, gone: false, for_good: false },
         Finding::MessagesUnanswered { unanswered: 1, unsent: 1, gone: true, for_good: false },
     ];
+    let waited = StallWait::ForCores { seconds: 1.0, other_cores: 1.0 };
     for who in [Stalled::Broker, Stalled::Generator, Stalled::Machine] {
-        let waited = StallWait::ForCores { seconds: 1.0, other_cores: 1.0 };
-        for wait in [StallWait::None, StallWait::Unknown, waited] {
-            all.push(stalled(who, wait));
-        }
+        let waits = [StallWait::None, StallWait::Unknown, waited];
+        all.extend(waits.map(|wait| stalled(who, Stood::default(), wait, None, "requests")));
     }
     all
 }
@@ -106,14 +94,9 @@ fn no_verdict_on_a_lone_probe_speaks_of_a_broker() {
     ];
     for (cause, limited_by) in causes {
         let codes = ["broker_cpu", "broker_unknown", "shared_cores", "relay", "round_trip", "stalls"];
-        let reasons = codes.map(|code| Reason { code: code.into(), text: String::new(), decided: true });
-        let mut said = Verdict {
-            limited_by,
-            cause: Some(cause.clone()),
-            reasons: reasons.into(),
-            facts: facts.clone(),
-            ..Verdict::default()
-        };
+        let reasons = codes.map(|code| Reason { code: code.into(), text: String::new(), decided: true }).into();
+        let (cause, facts) = (Some(cause), facts.clone());
+        let mut said = Verdict { limited_by, cause: cause.clone(), reasons, facts, ..Verdict::default() };
         verdict(&mut said);
         let reasons = said.reasons.iter().map(|reason| reason.text.as_str());
         for text in reasons.chain([said.sentence.as_str()]) {

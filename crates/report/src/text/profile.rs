@@ -112,10 +112,7 @@ mod tests {
         assert_eq!(clock(&profile).as_deref(), Some("at 999 Hz"));
         profile.clock = "cpu-clock".into();
         assert_eq!(clock(&profile).as_deref(), Some("by cpu-clock at 999 Hz"));
-    }
-
-    #[test]
-    fn weights_of_which_nothing_says_what_they_count_are_no_samples() {
+        // Weights of which nothing says what they count are no samples.
         let mut profile = Profile::default();
         profile.header.unit = "weight".into();
         assert_eq!(amount(&profile), "a weight of 0");
@@ -124,37 +121,24 @@ mod tests {
     #[test]
     fn every_method_is_named_and_none_is_silent() {
         assert_eq!(stacks(&ProfileSummary::default()), None);
-        let plain = ProfileSummary { frame_pointer_share: 1.0, ..ProfileSummary::default() };
-        assert_eq!(stacks(&plain).as_deref(), Some("stacks: 100 % by frame pointers"));
-        let mixed = ProfileSummary {
-            copied_share: 0.75,
-            frame_pointer_share: 0.25,
-            copied_bytes: 2_068,
-            ..ProfileSummary::default()
-        };
-        assert_eq!(
-            stacks(&mixed).as_deref(),
-            Some("stacks: 75 % unwound from copies (2,068 bytes per sample), 25 % by frame pointers")
-        );
+        for (frame_pointer_share, copied_share, told) in [
+            (1.0, 0.0, "stacks: 100 % by frame pointers"),
+            (0.25, 0.75, "stacks: 75 % unwound from copies (2,068 bytes per sample), 25 % by frame pointers"),
+        ] {
+            let shares = ProfileSummary { frame_pointer_share, copied_share, ..ProfileSummary::default() };
+            assert_eq!(stacks(&ProfileSummary { copied_bytes: 2_068, ..shares }).as_deref(), Some(told));
+        }
     }
 
     #[test]
     fn small_classes_come_together() {
         assert_eq!(classes(&ProfileSummary::default()), None);
-        let share = |class, share| ClassShare { class, share, weight: 1 };
-        let profile = ProfileSummary {
-            classes: vec![
-                share(Class::ErlangCode, 0.6),
-                share(Class::GarbageCollection, 0.37),
-                share(Class::Ets, 0.015),
-                share(Class::Waiting, 0.015),
-            ],
-            ..ProfileSummary::default()
-        };
-        assert_eq!(
-            classes(&profile).as_deref(),
-            Some("time in: Erlang code 60 %, garbage collection 37 %, others 3.0 %")
-        );
+        use Class::{ErlangCode, Ets, GarbageCollection, Waiting};
+        let shares = [(ErlangCode, 0.6), (GarbageCollection, 0.37), (Ets, 0.015), (Waiting, 0.015)];
+        let shares = shares.map(|(class, share)| ClassShare { class, share, weight: 1 }).into();
+        let profile = ProfileSummary { classes: shares, ..ProfileSummary::default() };
+        let told = "time in: Erlang code 60 %, garbage collection 37 %, others 3.0 %";
+        assert_eq!(classes(&profile).as_deref(), Some(told));
     }
 
     #[test]
@@ -168,28 +152,20 @@ mod tests {
             cure: "RabbitMQ looks routes up by key".into(),
             source: "https://github.com/rabbitmq/rabbitmq-server/pull/4606".into(),
         };
-        assert_eq!(
-            known_pattern(&of),
-            "3.5 % of CPU compiles a match specification (2.9 % below rabbit_router:find_routes/2); RabbitMQ looks \
-             routes up by key"
-        );
+        let told = "3.5 % of CPU compiles a match specification; RabbitMQ looks routes up by key";
+        let below = " (2.9 % below rabbit_router:find_routes/2);";
+        assert_eq!(known_pattern(&of), told.replace(';', below));
         of.function = None;
-        assert_eq!(known_pattern(&of), "3.5 % of CPU compiles a match specification; RabbitMQ looks routes up by key");
+        assert_eq!(known_pattern(&of), told);
     }
 
     #[test]
     fn the_largest_come_in_one_line() {
         assert_eq!(work(&ProfileSummary::default()), None);
         let share = |of: &str, share| WorkShare { of: of.into(), role: String::new(), share };
-        let profile = ProfileSummary {
-            work: vec![share("queue orders-7", 0.312), share("<0.12.0>", 0.04)],
-            ..ProfileSummary::default()
-        };
-        assert_eq!(work(&profile).as_deref(), Some("whose work: queue orders-7 31 %, <0.12.0> 4.0 %"));
-        let small = ProfileSummary {
-            work: vec![share("queue orders-7", 0.05), share("<0.12.0>", 0.04)],
-            ..ProfileSummary::default()
-        };
-        assert_eq!(work(&small), None);
+        for (largest, told) in [(0.312, Some("whose work: queue orders-7 31 %, <0.12.0> 4.0 %")), (0.05, None)] {
+            let shares = vec![share("queue orders-7", largest), share("<0.12.0>", 0.04)];
+            assert_eq!(work(&ProfileSummary { work: shares, ..ProfileSummary::default() }).as_deref(), told);
+        }
     }
 }

@@ -173,31 +173,18 @@ mod tests {
     use super::*;
 
     fn runs(points: &[(u32, f64)], law: Option<ScaleLaw>) -> ScaleRuns {
-        let run = |(clients, throughput): &(u32, f64)| ScaleRun {
-            clients: *clients,
-            throughput: *throughput,
-            ..ScaleRun::default()
-        };
-        ScaleRuns {
-            key: "load.0.producers".to_owned(),
-            values: points.iter().map(|it| it.0).collect(),
-            repeats: 1,
-            runs: points.iter().map(run).collect(),
-            law,
-        }
+        let run = |&(clients, throughput): &(u32, f64)| ScaleRun { clients, throughput, ..ScaleRun::default() };
+        let (values, runs) = (points.iter().map(|it| it.0).collect(), points.iter().map(run).collect());
+        ScaleRuns { key: "load.0.producers".to_owned(), values, repeats: 1, runs, law }
     }
 
-    /// The sentence is of the runs alone, whatever was planned and whatever they gave.
     #[test]
     fn the_sentence_is_true_of_every_run() {
         let mut random = testkit::Random::new(3);
         for _ in 0..5_000 {
-            let points: Vec<(u32, f64)> = (0..random.below(7))
-                .map(|_| {
-                    let clients = random.of(&[1, 2, 4, 8]);
-                    (clients, random.of(&[0.0, 0.0, 10.0, 10.0, 35.0]))
-                })
-                .collect();
+            let points = (0..random.below(7))
+                .map(|_| (random.of(&[1, 2, 4, 8]), random.of(&[0.0, 0.0, 10.0, 10.0, 35.0])))
+                .collect::<Vec<_>>();
             let mut of = runs(&points, None);
             // The plan has no part in it.
             (of.values, of.repeats) = (vec![1, 2, 4, 8, 16], 2);

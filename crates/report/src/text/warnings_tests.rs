@@ -4,8 +4,8 @@ use archive::{StallWait, Stalled, Stood};
 use testkit::{assert_begins, assert_ends, assert_has, assert_lacks};
 
 use super::*;
+use crate::tests::fixtures::{failed_requests, generator_late, stalled};
 
-/// Sentence of a finding.
 fn note(finding: Finding) -> String {
     warning(&Warning::new(Tier::Note, finding))
 }
@@ -24,23 +24,14 @@ fn what_helps_against_lost_samples_depends_on_the_event() {
     ] {
         let text = warning(&lost(event, each));
         assert_has(&text, [remedy]);
-        let is_paced = remedy.contains("frequency");
-        assert_eq!(text.contains("profile.frequency"), is_paced, "{text}");
+        assert_eq!(text.contains("profile.frequency"), !each, "{text}");
     }
 }
 
 #[test]
 fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
     let once = Stood { times: 1, at_s: 4.2, for_s: 0.6, connections: 1, messages_delayed: 1_200, failed: 0 };
-    let stalled = |stood, wait, fault: Option<&str>, unit: &str| {
-        note(Finding::Stalled {
-            who: Stalled::Broker,
-            stood,
-            wait,
-            fault: fault.map(str::to_owned),
-            unit: unit.to_owned(),
-        })
-    };
+    let stalled = |stood, wait, fault, unit| note(stalled(Stalled::Broker, stood, wait, fault, unit));
     assert_eq!(
         stalled(once, StallWait::None, None, "messages"),
         "the broker stopped answering at 4.2 s for 600 ms (1 connection, 1,200 messages delayed): latencies include \
@@ -70,15 +61,7 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
         (20, ", all by time-outs, which count in the latencies with the time waited; the first:"),
         (15, ", 15 by time-outs, which count in the latencies with the time waited; the others have no latency; the"),
     ] {
-        let failed = Finding::CyclesFailed {
-            kind: "http://h:1/".to_owned(),
-            unit: "requests".to_owned(),
-            failed: 20,
-            timed_out,
-            begun: 60,
-            first_failure: String::new(),
-        };
-        assert_has(note(failed), [says]);
+        assert_has(note(failed_requests(20, timed_out, 60, "")), [says]);
     }
     // Neither churn nor a probe has threads.
     let saturated = |unit: &str| note(Finding::GeneratorSaturated { at_work: 0.99, threads: 1, unit: unit.to_owned() });
@@ -96,17 +79,16 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
          more): ",
     );
     assert_begins(lost(1, 1, 0, 0), "of 1 message, 1 confirmed");
-    let few = |latency: &str, samples: u64, percentile: &str| FewSamples {
-        latency: latency.to_owned(),
-        samples,
-        percentile: percentile.to_owned(),
+    let few = |(latency, samples, percentile): (&str, u64, &str)| {
+        let (latency, percentile) = (latency.to_owned(), percentile.to_owned());
+        FewSamples { latency, samples, percentile }
     };
-    let mut latencies = vec![few("ack response", 40_000, "p99.99"), few("end-to-end", 40_033, "p99.99")];
-    let told = |latencies| note(Finding::TooFewSamples { latencies });
+    let all = [("ack response", 40_000, "p99.99"), ("end-to-end", 40_033, "p99.99"), ("whole cycle", 500, "p99")];
     let both = "p99.99 and above of ack response (40,000) and end-to-end (40,033)";
-    assert_begins(told(latencies.clone()), format!("too few samples for {both}: "));
-    latencies.push(few("whole cycle", 500, "p99"));
-    assert_begins(told(latencies), format!("too few samples for {both}, p99 and above of whole cycle (500): "));
+    for (number, told) in [(2, ""), (3, ", p99 and above of whole cycle (500)")] {
+        let latencies = all[..number].iter().copied().map(few).collect();
+        assert_begins(note(Finding::TooFewSamples { latencies }), format!("too few samples for {both}{told}: "));
+    }
     let unanswered = |unanswered: u64, unsent: u64, gone: bool| {
         note(Finding::MessagesUnanswered { unanswered, unsent, gone, for_good: false })
     };
@@ -201,15 +183,7 @@ fn what_makes_stacks_whole_depends_on_what_executes_the_program() {
 
 #[test]
 fn without_a_schedule_no_message_is_late() {
-    let late = |scheduled: bool, unit: &str| {
-        note(Finding::GeneratorLate {
-            late_share: 0.5,
-            lag_seconds_share: 0.7,
-            lag_max_ns: 3_000_000,
-            scheduled,
-            unit: unit.to_owned(),
-        })
-    };
+    let late = |scheduled, unit| note(generator_late(0.5, 0.7, scheduled, unit));
     assert_has(late(true, "messages"), ["was late by up to 3.00 ms, 50 % of the messages"]);
     assert_has(late(true, "requests"), ["of the requests by over 1 ms: their times"]);
     let unthrottled = late(false, "messages");

@@ -239,8 +239,7 @@ mod tests {
         for second in 0..1_000 {
             grid.add(&record(f64::from(second), &[1_000]), 4.0);
         }
-        assert_eq!(grid.columns.len(), 250);
-        assert_eq!(counted(&grid), 1_000);
+        assert_eq!((grid.columns.len(), counted(&grid)), (250, 1_000));
     }
 
     /// The last answers before an outage were drawn up to the end of the run.
@@ -268,8 +267,7 @@ mod tests {
             for record in &records {
                 grid.add(record, 0.0);
             }
-            let found = grid.finish(Metric::SEND_ACK, &mut Vec::new());
-            let found = found.expect("cells");
+            let found = grid.finish(Metric::SEND_ACK, &mut Vec::new()).expect("cells");
             assert_eq!(found.t.len(), 1);
             assert!(found.end.iter().zip(&found.t).all(|(end, t)| end > t), "{found:?}");
             assert_eq!(counted(&grid), records.len() as u64);

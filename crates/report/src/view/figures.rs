@@ -305,20 +305,11 @@ mod tests {
 
     /// Four measured seconds of 1,000 messages and, in this scenario, of 80 completed operations.
     fn beside(scenario: &str) -> Sum {
-        static COMPLETED: MetricInfo = MetricInfo {
-            key: "probe_completed",
-            name: "completed",
-            scenario: "probe",
-            meaning: "responses",
-            ..MetricInfo::counter("requests")
-        };
-        static RETURNED: MetricInfo = MetricInfo {
-            key: "trace_completed",
-            name: "returned",
-            scenario: "trace",
-            meaning: "calls that returned",
-            ..MetricInfo::counter("calls")
-        };
+        const fn info([key, name, scenario, unit]: [&'static str; 4]) -> MetricInfo {
+            MetricInfo { key, name, scenario, meaning: name, ..MetricInfo::counter(unit) }
+        }
+        static COMPLETED: MetricInfo = info(["probe_completed", "completed", "probe", "requests"]);
+        static RETURNED: MetricInfo = info(["trace_completed", "returned", "trace", "calls"]);
         let info = match ScenarioRole::of(scenario) {
             ScenarioRole::Watcher => &RETURNED,
             _ => &COMPLETED,
@@ -353,25 +344,20 @@ mod tests {
         }
     }
 
+    /// Four CPU-seconds of 1,000 messages and of 80 operations.
     #[test]
     fn cpu_of_a_cut_off_run_is_unknown_beside_other_load() {
-        for (name, known) in [("probe_web_shop", None), ("trace_publish", Some(4_000.0))] {
+        for (name, of_messages, alone) in
+            [("probe_web_shop", None, Some(50_000.0)), ("trace_publish", Some(4_000.0), None)]
+        {
             let sum = beside(name);
-            let started = started(&RunRecord::default(), &sum);
-            let summary = sum.summary(&sum, &started, Summaries::default());
-            assert_eq!(summary.messages().cpu_us_each.broker, known, "{name}");
+            let all = started(&RunRecord::default(), &sum);
+            let summary = sum.summary(&sum, &all, Summaries::default());
+            assert_eq!(summary.messages().cpu_us_each.broker, of_messages, "{name}");
             assert!((summary.messages().rate - 250.0).abs() < 1e-9);
-            assert_eq!(sum.scenario(&started, name).cpu_us_each.broker, None);
-        }
-    }
-
-    /// Four CPU-seconds of 80 operations.
-    #[test]
-    fn operations_of_a_cut_off_run_have_their_cpu() {
-        for (name, known) in [("probe_web_shop", Some(50_000.0)), ("trace_publish", None)] {
-            let alone = BTreeMap::from([(name.to_owned(), start("x"))]);
-            let found = beside(name).scenario(&alone, name);
-            assert_eq!(found.cpu_us_each.broker, known, "{name}");
+            assert_eq!(sum.scenario(&all, name).cpu_us_each.broker, None);
+            let it = BTreeMap::from([(name.to_owned(), start("x"))]);
+            assert_eq!(sum.scenario(&it, name).cpu_us_each.broker, alone, "{name}");
         }
     }
 
@@ -382,15 +368,8 @@ mod tests {
             let started = BTreeMap::from([(name.to_owned(), start("x"))]);
             let summary = none.summary(&none, &started, Summaries::default());
             assert_eq!(summary.scenarios().next().is_some(), has, "{name}");
+            assert!(summary.flow().sent.rate.abs() < f64::EPSILON);
+            assert_eq!(summary.messages().cpu_us_each.broker, None);
         }
-    }
-
-    #[test]
-    fn nothing_measured_gives_no_nonsense() {
-        let none = Sum::default();
-        let started = BTreeMap::from([(MESSAGES.to_owned(), start(MESSAGES))]);
-        let summary = none.summary(&none, &started, Summaries::default());
-        assert!(summary.flow().sent.rate.abs() < f64::EPSILON);
-        assert_eq!(summary.messages().cpu_us_each.broker, None);
     }
 }

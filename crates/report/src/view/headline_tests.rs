@@ -1,6 +1,7 @@
 //! First sentences of runs of every kind.
 
 use super::*;
+use crate::tests::fixtures::fault;
 use archive::{MessageFlow, PerMessage, QueueRecord, RequestedSummary, Throughput, Topology};
 use serde_json::json;
 use stacks::{FunctionShare, ProfileSummary, WorkShare};
@@ -44,12 +45,8 @@ fn told_of(function: &str) -> Option<FunctionShare> {
 fn said(record: &RunRecord, summary: &RunSummary, verdict: Option<&Verdict>, profiled: bool) -> String {
     let headline = told_of("$rabbit_channel:handle_method/3");
     let profile = ProfileSummary { headline, ..ProfileSummary::default() };
-    let summary = RunSummary {
-        verdict: verdict.cloned(),
-        profiles: profiled.then_some(profile).into_iter().collect(),
-        ..summary.clone()
-    };
-    joined(&parts(record, &summary))
+    let (verdict, profiles) = (verdict.cloned(), profiled.then_some(profile).into_iter().collect());
+    joined(&parts(record, &RunSummary { verdict, profiles, ..summary.clone() }))
 }
 
 fn parts(record: &RunRecord, summary: &RunSummary) -> Vec<Part> {
@@ -94,28 +91,23 @@ fn the_queue_is_named_before_a_second_latency_and_the_function() {
     );
 }
 
-/// A load that ends with its messages has rates over the times in which they were sent, and received.
+/// A rate is met by messages sent, also where consumers got less. A load that ends with its messages has rates over the
+/// times in which they were sent, and received.
 #[test]
-fn what_was_sent_in_a_moment_and_received_later_has_two_times() {
-    let mut summary = summary();
-    summary.flow_mut().sent.rate = 50_000.0;
-    summary.flow_mut().received.rate = 250.0;
-    summary.flow_mut().lasted = Some(Lasted { sent_s: 0.01, completed_s: 0.02, received_s: 2.0 });
+fn what_went_in_and_what_came_out_have_a_rate_and_a_time_each() {
+    let lasted = Some(Lasted { sent_s: 0.01, completed_s: 0.02, received_s: 2.0 });
     let record = record(RunState::Complete, &["quorum"]);
-    let begins = "50,000 msg/s for 0.01 s into and 250 msg/s for 2 s out of a quorum queue";
-    assert_begins(said(&record, &summary, None, true), begins);
-}
-
-/// A rate is met by messages sent, also where consumers got less.
-#[test]
-fn a_rate_that_was_met_says_nothing_of_what_came_out() {
-    let mut summary = summary();
-    summary.messages_mut().requested = requested();
-    summary.flow_mut().sent.rate = 60_000.0;
-    summary.flow_mut().received.rate = 54_360.0;
-    let record = record(RunState::Complete, &["quorum"]);
-    let begins = "60,000 msg/s into (as requested) and 54,400 msg/s out of a quorum queue for 60 s";
-    assert_begins(said(&record, &summary, None, true), begins);
+    let met = "60,000 msg/s into (as requested) and 54,400 msg/s out of a quorum queue for 60 s";
+    let moment = "50,000 msg/s for 0.01 s into and 250 msg/s for 2 s out of a quorum queue";
+    for (sent, received, requested, lasted, begins) in
+        [(60e3, 54_360.0, requested(), None, met), (50e3, 250.0, None, lasted, moment)]
+    {
+        let mut summary = summary();
+        summary.messages_mut().requested = requested;
+        (summary.flow_mut().sent.rate, summary.flow_mut().received.rate) = (sent, received);
+        summary.flow_mut().lasted = lasted;
+        assert_begins(said(&record, &summary, None, true), begins);
+    }
 }
 
 #[test]
@@ -159,18 +151,16 @@ fn a_name_has_the_room_that_there_is() {
 }
 
 #[test]
-fn a_stream_is_published_to() {
-    let record = record(RunState::Complete, &["stream"]);
-    let verdict = Verdict {
-        limited_by: LimitedBy::Broker,
-        sentence: "limited by the broker: it fills the machine".into(),
-        ..Verdict::default()
-    };
+fn a_stream_is_published_to_and_a_run_that_was_cut_off_says_so_first() {
+    let sentence = "limited by the broker: it fills the machine".into();
+    let verdict = Verdict { limited_by: LimitedBy::Broker, sentence, ..Verdict::default() };
     assert_eq!(
-        said(&record, &summary(), Some(&verdict), true),
+        said(&record(RunState::Complete, &["stream"]), &summary(), Some(&verdict), true),
         "54,800 msg/s into a stream for 60 s; ack response p99 31.0 ms; the broker used 1.20 of \
          2 cores, 24.1 % total share in rabbit_channel:handle_method/3; limited by the broker."
     );
+    let text = said(&record(RunState::Running, &["stream"]), &summary(), None, false);
+    assert_begins(text, "Cut off after 32 s: 54,800 msg/s");
 }
 
 #[test]
@@ -200,30 +190,18 @@ fn a_missed_rate_is_said_and_nothing_is_blamed() {
 }
 
 #[test]
-fn a_run_that_was_cut_off_says_so_first() {
-    let text = said(&record(RunState::Running, &["stream"]), &summary(), None, false);
-    assert_begins(text, "Cut off after 32 s: 54,800 msg/s");
-}
-
-#[test]
 fn a_broker_whose_consumers_got_nothing_is_no_unknown_process() {
     let mut idle = summary();
     *idle.flow_mut() = MessageFlow::default();
     idle.messages_mut().latency = measure::Summaries::default();
     let recorded = RunSummary { scenarios: Default::default(), ..idle.clone() };
+    let nothing = RunSummary { cpu_cores: PerMessage::default(), ..idle.clone() };
     let complete = record(RunState::Complete, &[]);
-    for (summary, who) in [(idle, "he broker used 1.20"), (recorded, "he process used 1.20")] {
-        assert_has(said(&complete, &summary, None, false), [who]);
+    for (summary, told) in
+        [(idle, "he broker used 1.20"), (recorded, "he process used 1.20"), (nothing, "Nothing was measured.")]
+    {
+        assert_has(said(&complete, &summary, None, false), [told]);
     }
-}
-
-#[test]
-fn without_anything_measured_it_says_that() {
-    let mut summary = summary();
-    summary.flow_mut().sent.rate = 0.0;
-    summary.messages_mut().latency = measure::Summaries::default();
-    summary.cpu_cores = PerMessage::default();
-    assert_eq!(said(&record(RunState::Complete, &[]), &summary, None, false), "Nothing was measured.");
 }
 
 #[test]
@@ -240,20 +218,18 @@ fn what_two_lines_do_not_hold_is_left_out_from_the_end() {
     );
 }
 
-/// A scenario of requests with this 99th percentile, of which so many failed.
 fn requests(p99_ns: u64, failed: u64) -> ScenarioSummary {
     let counter = |name| Metric::named(name, measure::MetricKind::Counter).expect("room");
-    let mut summary = ScenarioSummary {
+    let latency = LatencySummary { count: 3_000, p99_ns, ..LatencySummary::default() };
+    ScenarioSummary {
         kind: "GET http://localhost:15672/api/queues?columns=name,messages_ready".to_owned(),
         unit: "requests".to_owned(),
         role: ScenarioRole::Server,
         counts: [(counter("begun"), 30), (counter("failed"), failed)].into(),
         headline: Some(Metric::END_TO_END),
+        latency: [(Metric::END_TO_END, latency)].into_iter().collect(),
         ..ScenarioSummary::default()
-    };
-    let latency = LatencySummary { count: 3_000, p99_ns, ..LatencySummary::default() };
-    summary.latency = [(Metric::END_TO_END, latency)].into_iter().collect();
-    summary
+    }
 }
 
 #[test]
@@ -279,10 +255,8 @@ fn of_an_attached_broker_only_the_queues_of_the_load_are_counted() {
 #[test]
 fn of_probes_beside_messages_the_worst_comes_first_in_two_lines() {
     let mut summary = working_for("orders");
-    let slow = [("probe_queues", requests(900_000_000, 0)), ("probe_queue_page", requests(4_000_000, 0))];
-    for (name, it) in slow {
-        summary.insert(name, it);
-    }
+    summary.insert("probe_queues", requests(900_000_000, 0));
+    summary.insert("probe_queue_page", requests(4_000_000, 0));
     let record = record(RunState::Complete, &["classic"; 200]);
     let text = |summary: &RunSummary| joined(&parts(&record, summary));
     let told = text(&summary);
@@ -318,95 +292,76 @@ fn probes_are_called_so_and_a_time_is_said_once() {
 
 #[test]
 fn a_metric_behind_the_name_of_its_probe_does_not_repeat_it() {
-    assert_eq!(without_owner("queue-page response", "probe_queue_page"), "response");
-    assert_eq!(without_owner("first byte", "probe_queue_page"), "first byte");
-    assert_eq!(without_owner("response", "probe"), "response");
+    let (own, other) = (("queue-page response", "probe_queue_page"), ("first byte", "probe_queue_page"));
+    let told = [own, other, ("response", "probe")].map(|(metric, owner)| without_owner(metric, owner));
+    assert_eq!(told, ["response", "first byte", "response"]);
 }
 
 #[test]
 fn what_a_scraped_page_took_is_told() {
-    let page = |name: &str, ns| archive::ScrapedPage {
-        name: name.to_owned(),
-        response: LatencySummary { count: 30, p50_ns: ns, ..LatencySummary::default() },
-        ..archive::ScrapedPage::default()
+    let page = |(name, p50_ns): (&str, u64)| {
+        let response = LatencySummary { count: 30, p50_ns, ..LatencySummary::default() };
+        archive::ScrapedPage { name: name.to_owned(), response, ..archive::ScrapedPage::default() }
     };
-    let summary =
-        RunSummary { scrapes: vec![page("added-up", 4_000_000), page("per-object", 93_700_000)], ..summary() };
+    let scrapes = [("added-up", 4_000_000), ("per-object", 93_700_000)].map(page).into();
+    let summary = RunSummary { scrapes, ..summary() };
     let record = record(RunState::Complete, &["classic"]);
     assert_has(said(&record, &summary, None, false), ["; scrape per-object: p50 93.7 ms; ack"]);
 }
 
 #[test]
 fn a_fault_is_told_with_its_time() {
-    let fault = |kind: &str, node, failed: Option<&str>| FaultOutcome {
-        kind: kind.to_owned(),
-        node,
-        t: 20.04,
-        failed: failed.map(str::to_owned),
-        ..FaultOutcome::default()
-    };
-    let begins = |faults, begin: &str| {
+    let fault = |kind: &str, node| fault(kind, node, 20.04);
+    for (faults, begin) in [
+        (vec![fault("kill", Some(2))], " while node 2 was killed at 20 s"),
+        (vec![fault("stop", None)], " while the broker was stopped at 20 s"),
+        (vec![FaultOutcome { for_good: true, ..fault("kill", Some(2)) }], " while node 2 was killed for good at 20 s"),
+        (vec![FaultOutcome { failed: Some("there is no node 2".into()), ..fault("kill", Some(2)) }], ""),
+        (vec![fault("kill", None), fault("stop", None)], " with 2 faults"),
+    ] {
         let summary = RunSummary { faults, ..summary() };
         let text = said(&record(RunState::Complete, &["quorum"]), &summary, None, false);
         assert_begins(text, format!("54,800 msg/s into a quorum queue for 60 s{begin}; ack"));
-    };
-    begins(vec![fault("kill", Some(2), None)], " while node 2 was killed at 20 s");
-    begins(vec![fault("stop", None, None)], " while the broker was stopped at 20 s");
-    let for_good = FaultOutcome { for_good: true, ..fault("kill", Some(2), None) };
-    begins(vec![for_good], " while node 2 was killed for good at 20 s");
-    begins(vec![fault("kill", Some(2), Some("there is no node 2"))], "");
-    begins(vec![fault("kill", None, None), fault("stop", None, None)], " with 2 faults");
+    }
 }
 
 #[test]
 fn shares_of_few_samples_are_not_told() {
     let told = |samples: u64| {
-        let profile = ProfileSummary {
-            samples,
-            weight: samples,
-            unit: "samples".into(),
-            event: USUAL_EVENT.into(),
-            headline: Some(FunctionShare { function: "idle_wait".into(), total: 0.444, ..FunctionShare::default() }),
-            ..ProfileSummary::default()
-        };
+        let headline = told_of("idle_wait");
+        let (unit, event) = ("samples".into(), USUAL_EVENT.into());
+        let profile = ProfileSummary { samples, weight: samples, unit, event, headline, ..ProfileSummary::default() };
         let summary = RunSummary { profiles: vec![profile], ..RunSummary::default() };
         joined(&sentence(&record(RunState::Complete, &[]), &[], &summary))
     };
     let few = told(9);
-    assert!(few.contains("9 samples, too few for shares") && !few.contains("44.4"), "{few}");
+    assert_has(&few, ["9 samples, too few for shares"]);
+    assert_lacks(few, ["24.1"]);
     let enough = told(900);
-    assert!(enough.contains("44.4 %") && !enough.contains("too few"), "{enough}");
-}
-
-fn named(load: &Value) -> Option<Vec<String>> {
-    named_queues(&json!({ "load": load })).map(|all| all.into_iter().collect())
+    assert_has(&enough, ["24.1 %"]);
+    assert_lacks(enough, ["too few"]);
 }
 
 #[test]
-fn names_are_those_of_the_plan() {
-    let names = |all: &[&str]| Some(all.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
-    assert_eq!(named(&json!([{ "destination": "queue://a" }])), names(&["a"]));
-    assert_eq!(
-        named(&json!([
-            { "destination": "queue://a", "num-destinations": 2 },
-            { "destination": "queue://a1" },
-            { "destination": "queue://x", "destinations": ["queue://b", "c"] },
-            { "kind": "command", "command": ["true"] },
-        ])),
-        names(&["a0", "a1", "b", "c"])
-    );
-}
-
-#[test]
-fn where_queues_are_not_named_there_are_none() {
-    for load in [
-        json!([{ "destination": "queue://a" }, { "destination": "topic://t" }]),
-        json!([{ "kind": "command", "destination": "queue://a" }]),
-        json!([{ "destination": 7 }]),
-        json!([{ "destinations": ["queue://a", 7] }]),
-        json!({}),
+fn names_are_those_of_the_plan_and_elsewhere_there_are_none() {
+    let several = json!([
+        { "destination": "queue://a", "num-destinations": 2 },
+        { "destination": "queue://a1" },
+        { "destination": "queue://x", "destinations": ["queue://b", "c"] },
+        { "kind": "command", "command": ["true"] },
+    ]);
+    for (load, names) in [
+        (json!([{ "destination": "queue://a" }]), Some("a")),
+        (several, Some("a0 a1 b c")),
+        (json!([{ "destination": "queue://a" }, { "destination": "topic://t" }]), None),
+        (json!([{ "kind": "command", "destination": "queue://a" }]), None),
+        (json!([{ "destination": 7 }]), None),
+        (json!([{ "destinations": ["queue://a", 7] }]), None),
+        (json!({}), None),
     ] {
-        assert_eq!(named(&load), None, "{load}");
+        let named = named_queues(&json!({ "load": load }));
+        let named = named.map(|all| all.into_iter().collect::<Vec<_>>().join(" "));
+        assert_eq!(named.as_deref(), names, "{load}");
     }
     assert_eq!(named_queues(&Value::Null), None);
 }
@@ -414,13 +369,7 @@ fn where_queues_are_not_named_there_are_none() {
 #[test]
 fn a_fault_is_answered_by_loss_wait_and_return() {
     let mut killed = summary();
-    killed.faults = vec![FaultOutcome {
-        kind: "kill".to_owned(),
-        node: Some(1),
-        t: 10.0,
-        back_s: Some(7.6),
-        ..FaultOutcome::default()
-    }];
+    killed.faults = vec![FaultOutcome { back_s: Some(7.6), ..fault("kill", Some(1), 10.0) }];
     killed.flow_mut().ledger = Some(measure::ledger::LedgerSummary::default());
     let latency = LatencySummary { max_ns: 400_000_000, ..killed.messages().latency.get(Metric::ACK_RESPONSE).clone() };
     killed.messages_mut().latency = [(Metric::ACK_RESPONSE, latency)].into_iter().collect();

@@ -497,6 +497,7 @@ mod typescript_tests;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::fixtures::fault;
 
     #[test]
     fn events_of_faults_come_before_those_that_take_their_room() {
@@ -508,10 +509,7 @@ mod tests {
             event(0.2, "a page is served by another process"),
             event(20.0, "node 2 was stopped"),
         ];
-        let faults = [
-            FaultOutcome { t: 10.0, back_s: Some(1.0), ..FaultOutcome::default() },
-            FaultOutcome { t: 20.0, ..FaultOutcome::default() },
-        ];
+        let faults = [FaultOutcome { back_s: Some(1.0), ..fault("", None, 10.0) }, fault("", None, 20.0)];
         let times = |faults: &[FaultOutcome]| -> Vec<f64> {
             let first = faults_first(&events, faults).into_iter();
             first.map(|it| it.t).collect()
@@ -522,36 +520,22 @@ mod tests {
 
     #[test]
     fn what_a_process_holds_changes_with_a_kill_and_with_its_return() {
-        let fault = |kind: &str, back_s| FaultOutcome {
-            kind: kind.to_owned(),
-            t: 8.0,
-            asked_s: Some(3.0),
-            back_s,
-            ..FaultOutcome::default()
-        };
-        assert_eq!(changes(&fault("kill", Some(5.0))), [8.0, 13.0]);
-        assert_eq!(changes(&fault("kill", None)), [8.0]);
-        assert_eq!(changes(&fault("stop", Some(5.0))), [0.0; 0]);
+        for (kind, back_s, expected) in
+            [("kill", Some(5.0), &[8.0, 13.0][..]), ("kill", None, &[8.0]), ("stop", Some(5.0), &[])]
+        {
+            assert_eq!(changes(&FaultOutcome { asked_s: Some(3.0), back_s, ..fault(kind, None, 8.0) }), expected);
+        }
     }
 
     #[test]
     fn a_return_after_the_end_of_the_axis_is_told() {
-        let fault = |node, t: f64, back_s| FaultOutcome { node, t, back_s, ..FaultOutcome::default() };
-        let faults = [
-            fault(Some(1), 10.0, Some(5.0)),
-            fault(Some(2), 12.0, Some(31.5)),
-            fault(None, 13.0, Some(30.0)),
-            fault(Some(0), 14.0, None),
-        ];
-        let told: Vec<(f64, String)> = returns(&faults, 20.0).into_iter().map(|it| (it.t, it.label)).collect();
-        let told: Vec<(f64, &str)> = told.iter().map(|(t, label)| (*t, label.as_str())).collect();
-        assert_eq!(
-            told,
-            [
-                (43.5, "node 2 is back, 31.5 s after the fault began"),
-                (43.0, "the broker is back, 30 s after the fault began"),
-            ]
-        );
+        let faults =
+            [(Some(1), 10.0, Some(5.0)), (Some(2), 12.0, Some(31.5)), (None, 13.0, Some(30.0)), (Some(0), 14.0, None)]
+                .map(|(node, t, back_s)| FaultOutcome { back_s, ..fault("", node, t) });
+        let told = returns(&faults, 20.0).into_iter().map(|it| format!("{} s: {}", it.t, it.label));
+        let node = "43.5 s: node 2 is back, 31.5 s after the fault began";
+        let broker = "43 s: the broker is back, 30 s after the fault began";
+        assert_eq!(told.collect::<Vec<_>>(), [node, broker]);
     }
 
     #[test]

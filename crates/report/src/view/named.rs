@@ -262,11 +262,18 @@ mod tests {
     use archive::NamedPoint;
 
     use super::*;
+    use crate::tests::fixtures::fault;
 
     fn series(source: &str, label: &str, values: &[(f64, f64)]) -> NamedSeries {
         let name = SeriesName::new(source, "memory", SeriesUnit::Bytes).with("kind", label);
         let points = values.iter().map(|(t, value)| NamedPoint { t: *t, dt: 1.0, value: *value });
         NamedSeries { name, points: points.collect() }
+    }
+
+    fn memory_of(node: &str, kind: &str) -> NamedSeries {
+        let name = SeriesName::new(ERLANG_MEMORY, "both sides", SeriesUnit::Bytes);
+        let name = name.with("kind", kind).with("node", node);
+        NamedSeries { name, ..series("", "", &[(0.0, 1.0), (1.0, 1.0), (2.0, 1.0)]) }
     }
 
     #[test]
@@ -291,15 +298,8 @@ mod tests {
 
     #[test]
     fn what_a_killed_node_held_is_drawn_until_the_kill() {
-        let of_node = |node: &str| {
-            let mut series = series("", "", &[(0.0, 1.0), (1.0, 1.0), (2.0, 1.0)]);
-            let name = SeriesName::new(ERLANG_MEMORY, "both sides", SeriesUnit::Bytes);
-            series.name = name.with("kind", "resident").with("node", node);
-            series
-        };
-        let kill =
-            FaultOutcome { kind: "kill".into(), node: Some(1), t: 2.25, for_good: true, ..FaultOutcome::default() };
-        let all = vec![of_node("0"), of_node("1"), series("machine", "", &[(2.0, 1.0)])];
+        let kill = FaultOutcome { for_good: true, ..fault("kill", Some(1), 2.25) };
+        let all = vec![memory_of("0", "resident"), memory_of("1", "resident"), series("machine", "", &[(2.0, 1.0)])];
         let panels = panels(all, &[kill]);
         let last = panels.iter().map(|it| it.dt.last().copied());
         let last: Vec<f64> = last.flatten().collect();
@@ -308,28 +308,19 @@ mod tests {
 
     #[test]
     fn nodes_stand_in_their_order_in_every_panel() {
-        let of = |name: &str, node: &str, value| {
-            let mut series = series("broker", "", &[(0.0, value)]);
-            series.name = SeriesName::new("broker", name, SeriesUnit::Bytes).with("node", node);
-            series
+        let of = |(node, value): (&str, f64)| {
+            let name = SeriesName::new("broker", "memory of nodes", SeriesUnit::Bytes).with("node", node);
+            NamedSeries { name, ..series("broker", "", &[(0.0, value)]) }
         };
-        let all =
-            vec![of("memory of nodes", "1", 9.0), of("memory of nodes", "0", 5.0), of("memory of nodes", "2", 7.0)];
-        let panels = panels(all, &[]);
+        let panels = panels([("1", 9.0), ("0", 5.0), ("2", 7.0)].map(of).into(), &[]);
         let labels: Vec<&str> = panels[0].lines.iter().map(|it| it.label.as_str()).collect();
         assert_eq!(labels, ["node 0", "node 1", "node 2"]);
     }
 
     #[test]
     fn each_node_has_a_panel_of_its_memory() {
-        let of = |kind: &str, node: &str| {
-            let mut series = series("", "", &[(0.0, 1.0)]);
-            let name = SeriesName::new(ERLANG_MEMORY, "both sides", SeriesUnit::Bytes);
-            series.name = name.with("kind", kind).with("node", node);
-            series
-        };
-        let all = vec![of("resident", "0"), of("carriers", "0"), of("resident", "1")];
-        let panels = panels(all, &[]);
+        let all = [("0", "resident"), ("0", "carriers"), ("1", "resident")];
+        let panels = panels(all.map(|(node, kind)| memory_of(node, kind)).into(), &[]);
         let told = panels.iter().map(|it| (it.name.as_str(), it.lines.len(), it.shown));
         let expected = [("both sides, node 0", 2, true), ("both sides, node 1", 1, true)];
         assert_eq!(told.collect::<Vec<_>>(), expected);
@@ -340,9 +331,7 @@ mod tests {
     fn a_line_breaks_where_nothing_was_read() {
         let read = [0.0, 1.0, 2.0, 3.0, 9.0, 10.0];
         let panels = panels(vec![series("page", "x", &read.map(|t| (t, 1.0)))], &[]);
-        let [panel] = panels.as_slice() else {
-            panic!("{panels:?}");
-        };
+        let panel = testkit::only(&panels);
         let places = panel.t.iter().zip(&panel.lines[0].values);
         let empty: Vec<f64> = places.filter(|(_, v)| v.is_none()).map(|(t, _)| *t).collect();
         assert_eq!((empty, panel.t.len()), (vec![4.0], 7));

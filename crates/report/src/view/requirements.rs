@@ -102,32 +102,23 @@ mod tests {
     use archive::QuantityUnit;
 
     use super::*;
+    use crate::tests::fixtures::requirement;
 
     fn outcome(that: &str, met: Option<bool>) -> RequirementOutcome {
-        RequirementOutcome {
-            that: that.to_owned(),
-            observed: met.map(|_| 31e6),
-            bound: 20e6,
-            unit: QuantityUnit::Ns,
-            met,
-            ..RequirementOutcome::default()
-        }
+        let unit = QuantityUnit::Ns;
+        RequirementOutcome { bound: 20e6, unit, ..requirement(that, met, met.map(|_| 31e6)) }
     }
 
     #[test]
     fn a_latency_is_a_line_in_its_own_chart() {
-        let row = row(&outcome("end-to-end p99 < 20ms", Some(false)), &[]);
-        assert_eq!((row.outcome.as_str(), row.observed.as_str()), ("missed", "31.0 ms"));
-        assert_eq!(row.limit, "20.0 ms");
-        let line = row.line.expect("a line");
+        let of_one = row(&outcome("end-to-end p99 < 20ms", Some(false)), &[]);
+        assert_eq!([&*of_one.outcome, &*of_one.observed, &*of_one.limit], ["missed", "31.0 ms", "20.0 ms"]);
+        let line = of_one.line.expect("a line");
         assert_eq!(line.chart, RequirementChart::Latency(Metric::END_TO_END));
         assert_eq!((line.label.as_str(), line.value), ("p99 < 20ms: missed", 20e6));
-    }
-
-    #[test]
-    fn of_several_probes_the_one_that_decided_is_named() {
-        let of =
-            RequirementOutcome { decided_by: Some("web-shop".to_owned()), ..outcome("requests rate > 5", Some(false)) };
+        // Of several probes the one that decided is named.
+        let decided_by = Some("web-shop".to_owned());
+        let of = RequirementOutcome { decided_by, ..outcome("requests rate > 5", Some(false)) };
         assert_eq!(row(&of, &[]).observed, "31.0 ms (probe web-shop)");
     }
 

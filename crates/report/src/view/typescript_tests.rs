@@ -8,7 +8,6 @@ use ts_rs::{Config, TS, TypeVisitor};
 
 use super::{ComparisonView, LimitView, MatrixView, RunView};
 
-/// File of the page's types.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ui/src/core/view.ts");
 /// Set to write the file in place of comparing it.
 const RENEW: &str = "BELLOWS_RENEW_VIEW";
@@ -18,10 +17,8 @@ const HEAD: &str = "\
 // Renew with: make view
 ";
 
-/// Columns of the file.
 const WIDTH: usize = 120;
 
-/// Collects the declaration of every referenced type, by name.
 struct Declarations<'a> {
     config: &'a Config,
     found: BTreeMap<String, String>,

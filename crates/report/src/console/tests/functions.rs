@@ -16,13 +16,8 @@ fn profile() -> Profile {
         ],
         threads: vec!["1_scheduler".into()],
         samples: (0..100)
-            .map(|t| Sample {
-                t,
-                weight: 1,
-                stack: u32::from(t >= 10) + u32::from(t >= 70),
-                complete: t < 98,
-                ..Sample::default()
-            })
+            .map(|t| (t, u32::from(t >= 10) + u32::from(t >= 70)))
+            .map(|(t, stack)| Sample { t, weight: 1, stack, complete: t < 98, ..Sample::default() })
             .collect(),
         lost: 3,
         ..Profile::default()
@@ -79,20 +74,13 @@ fn a_part_stands_beside_the_rest_and_chance_is_marked() {
     let rows = table.rows(&part);
     // A function that is only in the rest has a row, too.
     assert_eq!(rows.all, 3);
-    let shares: Vec<(f64, f64, bool)> = rows
-        .shown
-        .iter()
-        .map(|row| {
-            let rest = row.rest.expect("the rest");
-            (row.share.self_share, rest.self_share, rest.by_chance)
-        })
-        .collect();
-    assert!(shares.iter().all(|(_, _, by_chance)| !by_chance), "{shares:?}");
-    assert!((shares.iter().map(|(part, ..)| part).sum::<f64>() - 1.0).abs() < 1e-9);
-    assert!((shares.iter().map(|(_, rest, _)| rest).sum::<f64>() - 1.0).abs() < 1e-9);
+    let rests = || rows.shown.iter().map(|row| row.rest.expect("the rest"));
+    assert!(rests().all(|it| !it.by_chance));
+    let of_part: f64 = rows.shown.iter().map(|row| row.share.self_share).sum();
+    let of_rest: f64 = rests().map(|it| it.self_share).sum();
+    assert!([of_part, of_rest].into_iter().all(|sum| (sum - 1.0).abs() < 1e-9), "{of_part} and {of_rest}");
     let text = functions(&part, &table, Style::PLAIN);
-    assert_has(&text, ["+90.00", "-60.00"]);
-    assert_has(&text, ["3 of 20 seconds in which sent rate > 5k; rest: the other 1,000 samples"]);
+    assert_has(text, ["+90.00", "-60.00", "3 of 20 seconds in which sent rate > 5k; rest: the other 1,000 samples"]);
     for columns in [60, 80, 120] {
         assert_fits(&functions(&part, &table, terminal(columns)), columns, 30);
     }
@@ -127,8 +115,7 @@ fn functions_of_the_language_have_what_is_below_them_and_all_rows_are_all_sample
         language_functions(&profile(), &FunctionTable { only, ..all_rows(limit, sort) }, style)
     };
     let text = of(1, FunctionSort::SelfShare, &|_| true, Style::PLAIN).expect("Erlang");
-    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-    let lines: Vec<String> = text.lines().take(3).map(words).collect();
+    let lines: Vec<String> = text.lines().take(3).map(flowing).collect();
     let expected = ["total % own C code function", "60.00 60.0 $ets:select/2␛[31m", "40.00 10.0 30.0 others (1 row)"];
     assert_eq!(lines, expected);
     assert_has(&text, ["1 of 2 rows; 100 samples, 3 lost", "own: code of the function itself", "`bellows top --raw`"]);
@@ -141,10 +128,7 @@ fn functions_of_the_language_have_what_is_below_them_and_all_rows_are_all_sample
     let only = of(9, FunctionSort::SelfShare, &route, Style::PLAIN).expect("Erlang");
     assert_has(only, ["1 of 1 matching row (2 in all), together 40.00 % of the samples"]);
     assert_eq!(of(9, FunctionSort::Total, &|_| true, Style::PLAIN), None);
-}
-
-#[test]
-fn native_programs_have_no_functions_of_a_language() {
+    // A native program has none.
     let mut native = profile();
     for frame in &mut native.frames {
         frame.kind = FrameKind::Native;

@@ -7,13 +7,10 @@ use super::super::live_charts::MOST_VALUES;
 use super::scenario::scraped;
 use super::*;
 
-/// Widths of screens.
 const WIDTHS: [usize; 4] = [60, 80, 120, 200];
 
-/// Seconds of a measured phase in which rate and latency vary, on a screen of this size.
 fn screen(columns: usize, rows: usize, seconds: u32) -> LiveTable {
-    let style = Style { rows, ..terminal(columns) };
-    let mut live = LiveTable::new(shape(), style);
+    let mut live = LiveTable::new(shape(), Style { rows, ..terminal(columns) });
     let mut measured = Interval::new();
     measured.end = Time(60_000_000_000);
     for metric in [Metric::ACK_RESPONSE, Metric::END_TO_END] {
@@ -34,12 +31,6 @@ fn screen(columns: usize, rows: usize, seconds: u32) -> LiveTable {
     live
 }
 
-fn row<'a>(lines: &'a [String], begin: &str) -> &'a str {
-    let found = lines.iter().find(|line| line.starts_with(begin));
-    found.unwrap_or_else(|| panic!("{begin}: {lines:#?}"))
-}
-
-/// Values of a row's sparkline.
 fn values(row: &str) -> usize {
     row.chars().filter(|c| ('▁'..='█').contains(c)).count()
 }
@@ -47,20 +38,19 @@ fn values(row: &str) -> usize {
 #[test]
 fn sparklines_are_as_long_as_the_screen_is_wide_and_name_their_scales() {
     for columns in WIDTHS {
-        let lines = screen(columns, 50, 300).lines();
+        let live = screen(columns, 50, 300);
+        let lines = live.lines();
         assert_fits(&lines.join("\n"), columns - 1, 49);
-        let (sent, ack) = (row(&lines, "sent "), row(&lines, "ack response "));
+        let (sent, ack) = (row(&live, "sent "), row(&live, "ack response "));
+        let (number, of_ack) = (values(&sent), values(&ack));
         if columns == 60 {
-            assert_eq!((values(sent), values(ack)), (0, 0), "no room: {lines:#?}");
+            assert_eq!((number, of_ack), (0, 0), "no room: {lines:#?}");
             continue;
         }
-        assert!(sent.ends_with("  8,000–8,600"), "{sent}");
-        assert!(ack.ends_with("  3.00–3.60 ms"), "{ack}");
-        assert!(width(ack) >= columns - 4, "{columns}: {ack}");
-        let number = values(sent);
-        assert!(number >= columns - 72, "{columns}: {sent}");
-        let heads = [format!("last {number} s, msg/s"), format!("p99, last {} s", values(ack))];
-        for head in heads {
+        assert_ends(&sent, "  8,000–8,600");
+        assert_ends(&ack, "  3.00–3.60 ms");
+        assert!(width(&ack) >= columns - 4 && number >= columns - 72, "{columns}: {lines:#?}");
+        for head in [format!("last {number} s, msg/s"), format!("p99, last {of_ack} s")] {
             let has_it = lines.iter().any(|line| line.ends_with(&head));
             assert!(has_it, "{head}: {lines:#?}");
         }
@@ -102,9 +92,8 @@ fn a_run_of_hours_keeps_no_more_seconds_than_the_widest_screen_shows() {
         live.beside.add(&scraped(2.0));
     }
     assert_eq!(live.recent.len(), MOST_VALUES);
-    let lines = live.lines();
     for begin in ["sent ", "ack response ", "per-object "] {
-        assert_eq!(values(row(&lines, begin)), MOST_VALUES, "{begin}");
+        assert_eq!(values(&row(&live, begin)), MOST_VALUES, "{begin}");
     }
 }
 
@@ -128,12 +117,10 @@ fn the_time_of_several_runs_and_the_time_left_are_shown_with_each() {
     assert_eq!(most.text(at(180)), told);
     assert!(width(told) < WIDTHS[0]);
 
-    let shape =
-        |progress| Shape { title: "stream-publish, pair 3 of 8, A".into(), progress: Some(progress), ..shape() };
-    // In a pipe.
-    let heading = run_heading(&shape(third), at(180));
     let title = "stream-publish, pair 3 of 8, A";
-    assert_eq!(heading, format!("{title}; 3 min elapsed, 3 min left"));
+    let shape = |progress| Shape { title: title.into(), progress: Some(progress), ..shape() };
+    // In a pipe.
+    assert_eq!(run_heading(&shape(third), at(180)), format!("{title}; 3 min elapsed, 3 min left"));
     assert_eq!(run_heading(&shape(first), at(180)), title);
     // On a screen, before the load and during it.
     for columns in WIDTHS {

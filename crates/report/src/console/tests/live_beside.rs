@@ -22,21 +22,15 @@ fn a_page_counts_from_the_measured_phase_on_and_the_memory_of_a_node_is_told() {
         live.beside.add(&scraped(seconds));
     }
     live.point(&point(Phase::Measure, 5.0), &Interval::new());
-    let text = live.lines().join("\n");
-    let row = text.lines().find(|it| it.starts_with("per-object"));
-    assert_begins(flowing(row.unwrap_or(&text)), "per-object 2.00 s 3.00 s 34.5 MB 230,123 3");
-    assert_has(text, ["memory resident 1.99 GB, VM total 1.47 GB"]);
+    assert_begins(flowing(&row(&live, "per-object")), "per-object 2.00 s 3.00 s 34.5 MB 230,123 3");
+    assert_has(live.lines().join("\n"), ["memory resident 1.99 GB, VM total 1.47 GB"]);
     // In a pipe the same is told of the second in which it came, once.
-    let told = |live: &mut LiveTable| {
-        let news = live.beside.news();
-        interval::line(&Shape::default(), &quiet_second(), &news)
-    };
     let expected = "  page per-object 4 pages, last 2.00 s, max 9.00 s, 34.5 MB  \
                     memory resident 1.99 GB, VM total 1.47 GB\n";
-    assert_ends(told(&mut live).expect("a line"), expected);
-    assert_eq!(told(&mut live), None, "nothing has come since");
+    assert_ends(news(&mut live).expect("a line"), expected);
+    assert_eq!(news(&mut live), None, "nothing has come since");
     live.beside.add(&scraped(2.0));
-    assert_ends(told(&mut live).expect("a line"), "  page per-object 2.00 s, 34.5 MB\n");
+    assert_ends(news(&mut live).expect("a line"), "  page per-object 2.00 s, 34.5 MB\n");
 }
 
 /// A second of which nothing is known but its time.
@@ -44,7 +38,11 @@ fn quiet_second() -> SeriesPoint {
     SeriesPoint { t: 5.0, dt: 1.0, phase: Phase::Measure, ..SeriesPoint::default() }
 }
 
-/// A page and its selected series, as `scrape` reports them.
+fn news(live: &mut LiveTable) -> Option<String> {
+    let news = live.beside.news();
+    interval::line(&Shape::default(), &quiet_second(), &news)
+}
+
 fn selected(series: usize) -> Vec<(SeriesName, f64)> {
     let mut values = scraped(0.25);
     values.extend((1..=series).map(|number| {
@@ -57,7 +55,6 @@ fn selected(series: usize) -> Vec<(SeriesName, f64)> {
     values
 }
 
-/// Without a load, requests and selected series of pages fill the screen, and no more than that.
 #[test]
 fn scrapes_alone_show_requests_and_selected_series() {
     let requests = PageRequests { completed: 41, failed: 7, waiting: Some(Nanos(3_200_000_000)) };
@@ -69,8 +66,7 @@ fn scrapes_alone_show_requests_and_selected_series() {
     };
     for (columns, rows) in [(80, 24), (50, 24), (120, 40), (60, 10)] {
         for number in [0, 3, 400] {
-            let style = Style { rows, ..terminal(columns) };
-            let mut live = LiveTable::new(shape.clone(), style);
+            let mut live = LiveTable::new(shape.clone(), Style { rows, ..terminal(columns) });
             live.beside.requested("per-object", requests);
             live.beside.add(&selected(number));
             live.point(&quiet_second(), &Interval::new());
@@ -78,9 +74,7 @@ fn scrapes_alone_show_requests_and_selected_series() {
             assert_fits(&text, columns - 1, rows - 1);
             assert_begins(&text, "scrape http://localhost:15692/");
             assert_has(&text, [" / 20:00"]);
-            let row = text.lines().find(|it| it.starts_with("per-object"));
-            let row = flowing(row.unwrap_or(&text));
-            assert!(row.contains(" 41 7 1: 3 s"), "{columns}: {text}");
+            assert_has(flowing(&row(&live, "per-object")), [" 41 7 1: 3 s"]);
             let series = text.lines().filter(|it| it.contains("orders")).count();
             if rows == 10 {
                 continue;
@@ -96,17 +90,14 @@ fn scrapes_alone_show_requests_and_selected_series() {
     let mut live = LiveTable::new(shape, terminal(80));
     live.beside.requested("per-object", requests);
     live.beside.add(&selected(400));
-    let news = live.beside.news();
-    let line = interval::line(&Shape::default(), &quiet_second(), &news).expect("a line");
+    let line = news(&mut live).expect("a line");
     let expected = "    6.0 s  measure  page per-object 250 ms, 34.5 MB  page per-object failed 7  \
                     page per-object in flight for 3 s  rabbitmq_queue_messages{queue=\"orders1\"} 1,000  ";
     assert_begins(&line, expected);
     assert!(line.ends_with(" …\n") && width(line.trim_end()) <= 202, "{line}");
     // Values that stay as they are are told once.
     live.beside.add(&selected(400));
-    let news = live.beside.news();
-    let line = interval::line(&Shape::default(), &quiet_second(), &news).expect("a line");
-    assert_lacks(line, ["rabbitmq_queue"]);
+    assert_lacks(news(&mut live).expect("a line"), ["rabbitmq_queue"]);
 }
 
 /// Values of a page that is away are not shown as if they were of now.
@@ -114,16 +105,10 @@ fn scrapes_alone_show_requests_and_selected_series() {
 fn a_page_that_is_away_has_no_last_values() {
     let requests = |completed, failed| PageRequests { completed, failed, waiting: None };
     let shape = Shape { title: "scrape".into(), measure: Some(Nanos(60_000_000_000)), ..Shape::default() };
-    let style = Style { rows: 24, ..terminal(120) };
-    let mut live = LiveTable::new(shape, style);
+    let mut live = LiveTable::new(shape, terminal(120));
     live.point(&quiet_second(), &Interval::new());
     live.beside.requested("per-object", requests(1, 0));
     live.beside.add(&selected(1));
-    let row = |live: &LiveTable, begin: &str| {
-        let lines = live.lines();
-        let found = lines.iter().find(|it| it.starts_with(begin));
-        found.cloned().unwrap_or_else(|| panic!("{lines:#?}"))
-    };
     assert_has(row(&live, "per-object"), ["250 ms"]);
     live.beside.requested("per-object", requests(1, 2));
     assert_begins(flowing(&row(&live, "per-object")), "per-object - 250 ms - - 1 2 0");
@@ -133,7 +118,6 @@ fn a_page_that_is_away_has_no_last_values() {
     assert_ends(row(&live, "rabbitmq_queue_messages"), " 1,000");
 }
 
-/// Everything at once: a load, two probes and a page.
 #[test]
 fn a_line_in_a_pipe_is_no_longer_than_a_wide_terminal() {
     let mut measured = Interval::new();
@@ -154,14 +138,7 @@ fn a_line_in_a_pipe_is_no_longer_than_a_wide_terminal() {
     live.beside.add(&selected(20));
     let line = interval::line(&shape(), &of_second, &live.beside.news()).expect("a line");
     assert!(width(line.trim_end()) <= 202, "{line}");
-    assert_has(
-        &line,
-        [
-            "  sent 8,110 msg/s  ",
-            "  ack response p99 3.23 ms  end-to-end p99 3.23 ms  ",
-            "  api response 5.00 ms  ",
-            "  probe queue-page: failed 1.00/s",
-            "  queue-page response 5.00 ms",
-        ],
-    );
+    let [sent, of_messages] = ["  sent 8,110 msg/s  ", "  ack response p99 3.23 ms  end-to-end p99 3.23 ms  "];
+    let [failed, of_page] = ["  probe queue-page: failed 1.00/s", "  queue-page response 5.00 ms"];
+    assert_has(&line, [sent, of_messages, "  api response 5.00 ms  ", failed, of_page]);
 }

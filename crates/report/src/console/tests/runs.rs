@@ -16,12 +16,10 @@ fn entry(record: Result<RunRecord, String>) -> RunEntry {
 }
 
 fn entries() -> [RunEntry; 4] {
-    let labelled = Labels {
-        note: Some("before the patch\u{1b}[31m".into()),
-        tags: ["base", "nightly"].map(|tag| tag.parse().unwrap()).into(),
-    };
+    let tags = ["base", "nightly"].map(|tag| tag.parse().unwrap()).into();
+    let labels = Ok(Labels { note: Some("before the patch\u{1b}[31m".into()), tags });
     [
-        RunEntry { labels: Ok(labelled), ..entry(Ok(record(RunState::Complete, Some(run_summary(2))))) },
+        RunEntry { labels, ..entry(Ok(record(RunState::Complete, Some(run_summary(2))))) },
         entry(Ok(record(RunState::Running, None))),
         RunEntry { active: true, ..entry(Ok(record(RunState::Running, None))) },
         entry(Err("run.json is damaged".into())),
@@ -64,27 +62,21 @@ fn what_a_run_did_not_measure_is_not_shown_as_another_figure() {
     let mut churned = run_summary(0);
     churned.messages_mut().latency = Default::default();
     let whole = Metric::named("whole_cycle", measure::MetricKind::Histogram).expect("a metric");
-    let cycles = archive::ScenarioSummary {
-        latency: std::iter::once((whole, latency(500))).collect(),
-        ..archive::ScenarioSummary::default()
-    };
-    churned.insert("churn", cycles);
+    let latency = std::iter::once((whole, latency(500))).collect();
+    churned.insert("churn", archive::ScenarioSummary { latency, ..archive::ScenarioSummary::default() });
     let recorded = RunSummary { scenarios: Default::default(), ..run_summary(0) };
     let entries = [churned, recorded].map(|run| entry(Ok(record(RunState::Complete, Some(run)))));
     let text = runs(&entries, Style::PLAIN);
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].contains("  p99 ") && lines[1].contains("  ~3.23 ms "), "{text}");
-    let cells: Vec<&str> = lines[2].split("  ").filter(|cell| !cell.is_empty()).collect();
-    assert_eq!((cells[3].trim(), cells[4].trim()), ("-", "-"), "{text}");
-    let last = lines.last().copied();
-    assert_eq!(last, Some("p99: whole cycle"), "{text}");
+    let cells: Vec<&str> = lines[2].split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+    assert_eq!((cells[3], cells[4], lines.last().copied()), ("-", "-", Some("p99: whole cycle")), "{text}");
 }
 
 #[test]
 fn what_one_must_type_is_never_cut() {
     for columns in [10, 40, 60, 80, 100, 200] {
-        let style = Style { columns, ..Style::PLAIN };
-        let text = runs(&entries(), style);
+        let text = runs(&entries(), Style { columns, ..Style::PLAIN });
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(text.matches("stream-publish-7k2q").count(), 3 + 1, "{text}");
         if columns >= 60 {
@@ -101,18 +93,15 @@ fn what_one_must_type_is_never_cut() {
     }
 }
 
-/// The name gives way before the columns do, and the end of the id says which run it is.
 #[test]
 fn a_long_name_is_shortened_before_a_column_goes() {
     let mut of = record(RunState::Interrupted, Some(run_summary(2)));
     of.id = "2026-11-21T00-12-33Z-quorum-queues-under-random-faults-for-an-hour-7k2q".into();
     let entries = [entry(Ok(of))];
     for columns in [80, 100, 120] {
-        let style = Style { columns, ..Style::PLAIN };
-        let text = runs(&entries, style);
-        let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines.len(), 3, "{text}");
-        assert!(lines.iter().all(|line| width(line) <= columns), "{text}");
+        let text = runs(&entries, Style { columns, ..Style::PLAIN });
+        assert_fits(&text, columns, 3);
+        let lines: [&str; 3] = text.lines().collect::<Vec<_>>().try_into().unwrap();
         let run = lines[1].split("  ").next().expect("a run");
         assert_begins(run, "quorum-queues-");
         assert_ends(run, "… 7k2q");
@@ -124,7 +113,6 @@ fn a_long_name_is_shortened_before_a_column_goes() {
     assert_has(runs(&entries, Style::PLAIN), ["quorum-queues-under-random-faults-for-an-hour-7k2q"]);
 }
 
-/// A recording has no load: neither a table of rates nor one of latencies, which would be empty.
 #[test]
 fn a_recording_shows_its_profile_and_no_empty_tables() {
     let recorded = RunSummary { scenarios: Default::default(), ..run_summary(0) };

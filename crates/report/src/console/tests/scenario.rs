@@ -1,20 +1,19 @@
 //! Scenarios other than messages, by the registry alone.
 
-use archive::{Finding, ScenarioPoint, SeriesName, SeriesUnit};
+use archive::{ScenarioPoint, SeriesName, SeriesUnit};
 use measure::MetricKind;
 
 use super::*;
+use crate::tests::fixtures::failed_requests;
 
 fn metric(key: &str, kind: MetricKind) -> Metric {
     Metric::named(key, kind).expect("a metric")
 }
 
-/// A second of messages, beside what was measured.
 fn second_of(measured: &Interval) -> SeriesPoint {
     SeriesPoint { scenarios: ScenarioPoint::all_of(measured), ..point(Phase::Measure, 5.0) }
 }
 
-/// The live table of that second.
 fn live_of(measured: &Interval, shape: Shape, columns: usize, rows: usize) -> LiveTable {
     let mut live = LiveTable::new(shape, Style { rows, ..terminal(columns) });
     live.point(&second_of(measured), measured);
@@ -49,7 +48,6 @@ fn each_counter_and_each_whole_latency_is_in_the_line() {
     assert_has(line(&Shape::default(), &point), parts);
 }
 
-/// Small costs of churn keep their digits.
 #[test]
 fn cpu_for_each_operation_keeps_its_digits() {
     let scenario = archive::ScenarioSummary {
@@ -59,9 +57,9 @@ fn cpu_for_each_operation_keeps_its_digits() {
         ..archive::ScenarioSummary::default()
     };
     let lines = super::super::scenario::account(None, &scenario, true);
-    let cost = "broker 4.20 µs CPU per channel; bellows 12.3 ms CPU per channel";
-    assert!(lines.iter().any(|line| line == cost), "{lines:?}");
-    assert!(lines.iter().any(|line| line == "failed 1 time: refused"), "{lines:?}");
+    for told in ["broker 4.20 µs CPU per channel; bellows 12.3 ms CPU per channel", "failed 1 time: refused"] {
+        assert!(lines.iter().any(|line| line == told), "{told}: {lines:?}");
+    }
 }
 
 /// One reason is shown once, with its count; several are all shown.
@@ -71,16 +69,7 @@ fn why_all_requests_failed_is_told_once() {
     let reason = |reason: &str| archive::FailureCount { reason: reason.into(), count: 4 };
     let mut summary = two_probes();
     summary.error = Some(Problem::new(cause, "refused", "start it"));
-    let failed = Finding::CyclesFailed {
-        kind: "http://h:1/".to_owned(),
-        unit: "requests".to_owned(),
-        failed: 4,
-        timed_out: 0,
-        begun: 4,
-        first_failure: format!("{cause}: refused; start it"),
-    };
-    let warning = Warning::new(Tier::Caution, failed);
-    summary.warnings = vec![Warning { text: crate::text::warning(&warning), ..warning }];
+    summary.warnings = vec![told(failed_requests(4, 0, 4, &format!("{cause}: refused; start it")))];
     let text = |summary: &RunSummary| {
         let text = crate::console::summary(&shape(), &record(RunState::Failed, None), summary, None, terminal(200));
         flowing(&text).matches(cause).count()
@@ -146,12 +135,9 @@ fn the_counts_of_several_probes_have_their_names() {
     let summary = two_probes();
     let record = record(RunState::Complete, Some(summary.clone()));
     let text = super::summary(&shape(), &record, &summary, None, terminal(100));
-    for line in [
-        "probe a: probe a begun 5, probe a in flight at most 12",
-        "probe b: probe b begun 7, probe b in flight at most 12",
-    ] {
-        assert!(text.lines().any(|it| it == line), "{line}: {text}");
-    }
+    let of =
+        |name: char, begun| format!("\nprobe {name}: probe {name} begun {begun}, probe {name} in flight at most 12\n");
+    assert_has(text, [&*of('a', 5), &of('b', 7)]);
     // Alone it needs none.
     let mut alone = summary;
     alone.scenarios.retain(|name, _| name == "probe_a");
@@ -162,55 +148,37 @@ fn the_counts_of_several_probes_have_their_names() {
 /// Bytes are no requests, and operations in flight are no rate.
 #[test]
 fn the_live_table_has_units_of_bytes_and_what_is_in_flight() {
-    static BYTES: measure::MetricInfo = measure::MetricInfo {
-        key: "probe_units_bytes",
-        name: "bytes",
-        unit: "bytes",
-        kind: MetricKind::Counter,
-        scenario: "probe_units",
-        part: false,
-        meaning: "bytes",
-    };
-    static BEGUN: measure::MetricInfo =
-        measure::MetricInfo { key: "probe_units_begun", name: "begun", unit: "requests", ..BYTES };
-    static IN_FLIGHT: measure::MetricInfo = measure::MetricInfo {
-        key: "probe_units_in_flight",
-        name: "in flight",
-        unit: "requests",
-        kind: MetricKind::Peak,
-        ..BYTES
-    };
-    let [begun, bytes, in_flight] = [&BEGUN, &BYTES, &IN_FLIGHT].map(Metric::register);
     let mut measured = Interval::new();
     measured.end = Time(10_000_000_000);
-    measured.counts.add(begun, 40);
-    measured.counts.add(bytes, 12_345_678);
-    measured.counts.peak(in_flight, 17);
+    measured.counts.add(registered("probe_units", "begun", MetricKind::Counter), 40);
+    measured.counts.add(registered_in("bytes", "probe_units", "bytes", MetricKind::Counter), 12_345_678);
+    measured.counts.peak(registered("probe_units", "in flight", MetricKind::Peak), 17);
     // All of it has room on a tall screen.
-    let text = live_of(&measured, shape(), 80, 60).lines().join("\n");
-    let row = |name: &str| flowing(text.lines().find(|it| it.starts_with(name)).unwrap_or(&text));
-    assert_begins(row("probe units"), "probe units requests/s now");
-    assert_has(row("bytes"), ["1.23 MB/s 12.3 MB"]);
-    assert_begins(row("in flight, most"), "in flight, most 17 17");
-    assert_fits(&text, 79, usize::MAX);
+    let live = live_of(&measured, shape(), 80, 60);
+    assert_begins(flowing(&row(&live, "probe units")), "probe units requests/s now");
+    assert_has(flowing(&row(&live, "bytes")), ["1.23 MB/s 12.3 MB"]);
+    assert_begins(flowing(&row(&live, "in flight, most")), "in flight, most 17 17");
+    assert_fits(&live.lines().join("\n"), 79, usize::MAX);
     let line = line(&Shape::default(), &second_of(&measured));
     assert_has(line, ["  bytes 12.3 MB/s  ", "  in flight at most 17  "]);
 }
 
-/// A metric of a scenario, for the life of the process.
 pub(super) fn registered(scenario: &'static str, name: &'static str, kind: MetricKind) -> Metric {
-    Metric::register(Box::leak(Box::new(measure::MetricInfo {
-        key: format!("{scenario}_{}", name.replace(' ', "_")).leak(),
-        name,
-        unit: "requests",
-        kind,
-        scenario,
-        part: false,
-        meaning: name,
-    })))
+    registered_in("requests", scenario, name, kind)
 }
 
-/// Each scenario keeps its main figures on the screen, however many there are.
+/// A metric of this unit, for the life of the process.
+pub(super) fn registered_in(
+    unit: &'static str,
+    scenario: &'static str,
+    name: &'static str,
+    kind: MetricKind,
+) -> Metric {
+    let key = format!("{scenario}_{}", name.replace(' ', "_")).leak();
+    let info = measure::MetricInfo { key, name, unit, kind, scenario, part: false, meaning: name };
+    Metric::register(Box::leak(Box::new(info)))
+}
+
 #[test]
 fn where_all_has_no_room_each_scenario_has_its_first_counts_and_latency() {
     let mut measured = Interval::new();
@@ -226,7 +194,6 @@ fn where_all_has_no_room_each_scenario_has_its_first_counts_and_latency() {
     assert_eq!((count("failed"), count("in flight, most")), (2, 2), "{low}");
 }
 
-/// Two probes beside messages, on a screen of so many rows and columns.
 fn beside_messages(columns: usize, rows: usize, more: &[(SeriesName, f64)]) -> String {
     let mut measured = Interval::new();
     measure(&mut measured, "probe_beside", &COUNTS, &["beside response"]);
@@ -236,7 +203,6 @@ fn beside_messages(columns: usize, rows: usize, more: &[(SeriesName, f64)]) -> S
     live.lines().join("\n")
 }
 
-/// A page of metrics as a run reports it.
 pub(super) fn scraped(seconds: f64) -> Vec<(SeriesName, f64)> {
     let of = |name: &str, unit| SeriesName::new("per-object", name, unit);
     vec![
@@ -261,7 +227,6 @@ fn what_is_requested_beside_messages_is_on_every_screen() {
     }
 }
 
-/// Heads and cells of the table of scenarios, to the letter.
 #[test]
 fn two_probes_beside_messages_have_a_cell_below_each_head() {
     let golden = [
@@ -270,11 +235,7 @@ fn two_probes_beside_messages_have_a_cell_below_each_head() {
         "other response    5.00 ms  ~5.00 ms   5.00 ms      100       7          3",
     ];
     for columns in [80, 120] {
-        let text = beside_messages(columns, 24, &[]);
-        let lines: Vec<&str> = text.lines().collect();
-        let first = lines.iter().position(|line| *line == golden[0]);
-        let first = first.unwrap_or_else(|| panic!("{columns}: {text}"));
-        assert_eq!(&lines[first..first + 3], golden, "{columns}: {text}");
+        assert_has(beside_messages(columns, 24, &[]) + "\n", [&*format!("\n{}\n", golden.join("\n"))]);
     }
     // A narrow screen has neither count nor median, and keeps the worst and the failures.
     let text = beside_messages(60, 24, &[]);
@@ -295,23 +256,17 @@ fn free_rows_have_what_tells_most() {
         lines
     };
     let alone = |rows: usize| shown(&Shape::default(), rows, 80);
-    let has = |lines: &[String], name: &str| lines.iter().any(|it| it.trim_start().starts_with(name));
-    let first = (10..40).find(|rows| has(&alone(*rows), "in flight, most"));
-    let first = first.expect("a screen with the counts");
+    let has = |rows: usize, name: &str| alone(rows).iter().any(|it| it.trim_start().starts_with(name));
+    let first = (10..40).find(|rows| has(*rows, "in flight, most")).expect("a screen with the counts");
     let wanted = ["status 5xx", "fill from send", "fill first byte", "late", "status 4xx"];
-    for name in wanted {
-        let rows = (first..40).find(|rows| has(&alone(*rows), name));
-        let rows = rows.unwrap_or_else(|| panic!("no {name}"));
-        let earlier = wanted.iter().take_while(|it| **it != name);
-        for earlier in earlier {
-            assert!(has(&alone(rows), earlier), "{earlier} before {name}");
-        }
+    for (at, name) in wanted.iter().enumerate() {
+        let rows = (first..40).find(|rows| has(*rows, name)).unwrap_or_else(|| panic!("no {name}"));
+        assert!(wanted[..at].iter().all(|earlier| has(rows, earlier)), "{name} comes before others");
     }
-    assert!(wanted.iter().all(|name| has(&alone(24), name)), "{:#?}", alone(24));
+    assert!(wanted.iter().all(|name| has(24, name)), "{:#?}", alone(24));
     // Beside messages the row of the probe has what is in flight.
     let beside = shown(&shape(), 24, 80);
-    let row = beside.iter().find(|it| it.starts_with("fill response"));
-    let row = flowing(row.unwrap_or_else(|| panic!("{beside:#?}")));
-    assert!(row.ends_with(" 100 10 3"), "{beside:#?}");
+    let row = beside.iter().find(|it| it.starts_with("fill response")).unwrap();
+    assert_ends(flowing(row), " 100 10 3");
     assert!(beside.len() >= 20, "rows are left free: {beside:#?}");
 }

@@ -2,7 +2,6 @@
 //! beside which pages were requested. Names of queues, virtual hosts, users, hosts and files are in none of them,
 //! however they are written.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -18,12 +17,9 @@ use testkit::Random;
 
 use super::{Named, host, own, said, texts_of, write_record};
 
-/// Rounds of each test.
-const SEEDS: u64 = 6;
 /// Code, which stays.
 const FUNCTION: &str = "rabbit_channel:handle_method/3";
 
-/// Names of a folder's runs, and paths of their files.
 struct Telling {
     named: Named,
     definitions: String,
@@ -74,7 +70,6 @@ impl Telling {
         format!("no queue '{queue}' in vhost '{vhost}' for {user}: {url} of {definitions}")
     }
 
-    /// A run of the folder.
     fn write_run(&self, folder: &Path, id: &str) {
         let run = folder.join(id);
         fs::create_dir_all(&run).expect("a folder");
@@ -82,7 +77,6 @@ impl Telling {
         write_record(&run, &record);
     }
 
-    /// Runs in pairs, and their comparison.
     fn write_pairs(&self, folder: &Path) {
         fs::create_dir_all(folder).expect("a folder");
         let mut runs = Vec::new();
@@ -96,14 +90,8 @@ impl Telling {
         let mut other = self.experiment();
         other["load"][0]["routing-key"] = json!(self.named.user);
         other["broker"]["definitions"] = json!("/dev/null");
-        let pairs = PairedRuns {
-            schema: PairedRuns::SCHEMA.to_owned(),
-            name: self.named.queue.clone(),
-            a: self.experiment(),
-            b: other,
-            runs,
-            ..PairedRuns::default()
-        };
+        let (schema, name) = (PairedRuns::SCHEMA.to_owned(), self.named.queue.clone());
+        let pairs = PairedRuns { schema, name, a: self.experiment(), b: other, runs, ..PairedRuns::default() };
         pairs.write(folder).expect("written");
         self.decided(&pairs).write(folder).expect("written");
     }
@@ -120,14 +108,14 @@ impl Telling {
             }
         };
         let cost = CostChange { a: 900.0, b: 1_500.0, proven: true, ..CostChange::default() };
-        let figure = |name: String| ComparedFigure {
-            name,
-            a: vec![1.0, 2.0],
-            b: vec![2.0, 3.0],
-            means: (1.4, 2.4),
-            decision: Decision::Undecided,
-            ..ComparedFigure::default()
+        let figure = |name: String| {
+            let (a, b, decision) = (vec![1.0, 2.0], vec![2.0, 3.0], Decision::Undecided);
+            ComparedFigure { name, a, b, means: (1.4, 2.4), decision, ..ComparedFigure::default() }
         };
+        let (function, module) = (FUNCTION.to_owned(), format!("{}/beam.smp", self.definitions));
+        let name = ComparedName { function: function.clone(), module: module.clone() };
+        let changed = FunctionChange { function, module, own: cost, total: cost, cut: 0.0 };
+        let frame = ComparedFrame { a: 900.0, b: 1_500.0, ..ComparedFrame::default() };
         Comparison {
             schema: Comparison::SCHEMA.to_owned(),
             a: side(ComparedSideName::A),
@@ -138,23 +126,14 @@ impl Telling {
             figures: vec![figure("broker cpu".to_owned()), figure(format!("{} p50", self.probe))],
             functions: Some(ComparedFunctions {
                 broker: cost,
-                functions: vec![FunctionChange {
-                    function: FUNCTION.to_owned(),
-                    module: format!("{}/beam.smp", self.definitions),
-                    own: cost,
-                    total: cost,
-                    cut: 0.0,
-                }],
+                functions: vec![changed],
                 ..ComparedFunctions::default()
             }),
             stacks: Some(ComparedStacks {
                 schema: ComparedStacks::SCHEMA.to_owned(),
                 broker: cost,
-                names: vec![ComparedName {
-                    function: FUNCTION.to_owned(),
-                    module: format!("{}/beam.smp", self.definitions),
-                }],
-                frames: vec![ComparedFrame { a: 900.0, b: 1_500.0, ..ComparedFrame::default() }],
+                names: vec![name],
+                frames: vec![frame],
                 ..ComparedStacks::default()
             }),
             ..Comparison::default()
@@ -165,35 +144,22 @@ impl Telling {
         fs::create_dir_all(folder).expect("a folder");
         let id = format!("2026-{}-1", self.named.queue.replace('/', "_"));
         self.write_run(folder, &id);
-        let trial = LimitTrial {
-            id: id.clone(),
-            rate: 1_000.0,
-            outcome: LimitOutcome::Missed,
-            why: vec![format!("missed {} p99 < 5ms", self.probe), self.sentence()],
-            ..LimitTrial::default()
-        };
-        let scale = scale.map(|of| ScaleRuns {
-            runs: vec![ScaleRun { id, clients: 1, throughput: 900.0, ..ScaleRun::default() }],
-            ..of
-        });
+        let (why, outcome) = (vec![format!("missed {} p99 < 5ms", self.probe), self.sentence()], LimitOutcome::Missed);
+        let trial = LimitTrial { id: id.clone(), rate: 1_000.0, outcome, why, ..LimitTrial::default() };
+        let run = ScaleRun { id, clients: 1, throughput: 900.0, ..ScaleRun::default() };
+        let scale = scale.map(|of| ScaleRuns { runs: vec![run], ..of });
         let (key, file) = (&self.named.key, &self.definitions);
+        let command = format!(
+            "bellows run /srv/mine.toml --set broker.definitions={file} --set 'load.0.routing-key={key}' --set \
+             load.0.rate=300"
+        );
         let trials = LimitTrials {
             schema: LimitTrials::SCHEMA.to_owned(),
             name: self.named.queue.clone(),
             slos: vec![format!("{} p99 < 5ms", self.probe)],
             experiment: self.experiment(),
-            trials: match scale {
-                Some(_) => vec![],
-                None => vec![trial],
-            },
-            suggested: vec![SuggestedRate {
-                name: "calm".to_owned(),
-                rate: 300.0,
-                command: format!(
-                    "bellows run /srv/mine.toml --set broker.definitions={file} --set 'load.0.routing-key={key}' --set \
-                     load.0.rate=300"
-                ),
-            }],
+            trials: if scale.is_some() { vec![] } else { vec![trial] },
+            suggested: vec![SuggestedRate { name: "calm".to_owned(), rate: 300.0, command }],
             scale,
             ..LimitTrials::default()
         };
@@ -231,63 +197,49 @@ impl Telling {
 fn written(name: &str) -> Vec<String> {
     let json = serde_json::to_string(name).expect("JSON");
     let html = name.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
-    let mut all = vec![
-        name.to_owned(),
-        percent(name),
-        percent(name).replace("%20", "+"),
-        json.trim_matches('"').to_owned(),
-        html.replace('\'', "&#39;"),
-        name.escape_unicode().to_string(),
-    ];
-    all.iter_mut().for_each(|it| *it = it.to_lowercase());
-    all.sort();
-    all.dedup();
-    all
+    let (json, html) = (json.trim_matches('"').to_owned(), html.replace('\'', "&#39;"));
+    let (percent, escaped) = (percent(name), name.escape_unicode().to_string());
+    let form = percent.replace("%20", "+");
+    [name.to_owned(), percent, form, json, html, escaped].map(|it| it.to_lowercase()).into()
 }
 
 fn percent(text: &str) -> String {
-    text.bytes().fold(String::new(), |mut out, byte| {
-        match byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            true => out.push(char::from(byte)),
-            false => {
-                let _ = write!(out, "%{byte:02X}");
-            }
-        }
-        out
-    })
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes().map(|it| if plain(it) { char::from(it).to_string() } else { format!("%{it:02X}") }).collect()
+}
+
+/// Names of several seeds, each with a folder of its own.
+fn each_seed(check: impl Fn(u64, &Telling, &Path)) {
+    let dir = tempfile::tempdir().expect("a folder");
+    for seed in 0..6 {
+        check(seed, &Telling::new(seed), &dir.path().join(seed.to_string()));
+    }
 }
 
 #[test]
 fn a_comparison_with_functions_and_flame_graph_has_no_names() {
-    let dir = tempfile::tempdir().expect("a folder");
-    for seed in 0..SEEDS {
-        let telling = Telling::new(seed);
-        let folder = dir.path().join(seed.to_string());
-        telling.write_pairs(&folder);
-        let plain = html::render_pairs(&folder, &folder.join("report.html"));
+    each_seed(|seed, telling, folder| {
+        telling.write_pairs(folder);
+        let plain = html::render_pairs(folder, &folder.join("report.html"));
         telling.assert_told(&plain.expect("a page"));
-        let data = telling.redacted(&folder, seed);
+        let data = telling.redacted(folder, seed);
         // Code stays, in the table as in the flame graph.
         assert_eq!(data["functions"]["functions"][0]["function"], FUNCTION);
         assert_eq!(data["stacks"]["names"][0]["function"], FUNCTION);
         assert_eq!(data["figures"][0]["name"], "broker cpu");
         // Different values stay different.
         let differ = data["differences"].as_array().expect("differences");
-        assert!(differ.len() >= 2, "{differ:?}");
-        assert!(differ.iter().all(|it| it["a"] != it["b"]), "{differ:?}");
-    }
+        assert!(differ.len() >= 2 && differ.iter().all(|it| it["a"] != it["b"]), "{differ:?}");
+    });
 }
 
 #[test]
 fn a_matrix_and_each_of_its_cells_have_no_names() {
-    let dir = tempfile::tempdir().expect("a folder");
-    for seed in 0..SEEDS {
-        let telling = Telling::new(seed);
-        let folder = dir.path().join(seed.to_string());
-        fs::create_dir_all(&folder).expect("a folder");
-        let key = |key: &str, values: [&str; 2]| MatrixKey {
-            key: key.to_owned(),
-            values: values.map(str::to_owned).to_vec(),
+    each_seed(|seed, telling, folder| {
+        fs::create_dir_all(folder).expect("a folder");
+        let key = |key: &str, values: [&str; 2]| {
+            let values = values.map(str::to_owned).to_vec();
+            MatrixKey { key: key.to_owned(), values }
         };
         let Named { key: routed, exchange, .. } = &telling.named;
         let keys = vec![
@@ -295,18 +247,18 @@ fn a_matrix_and_each_of_its_cells_have_no_names() {
             key("broker.definitions", [&telling.definitions, "/dev/null"]),
         ];
         let matrix = PairedMatrix::new(&telling.named.queue, seed, 2, keys);
-        matrix.write(&folder).expect("written");
+        matrix.write(folder).expect("written");
         // Of the last cell nothing is decided.
-        let cells = matrix.folders(&folder);
+        let cells = matrix.folders(folder);
         let (last, others) = cells.split_last().expect("cells");
         for cell in others {
             telling.write_pairs(cell);
             telling.redacted(cell, seed);
         }
         fs::create_dir_all(last).expect("a folder");
-        let plain = html::render_pairs(&folder, &folder.join("report.html"));
+        let plain = html::render_pairs(folder, &folder.join("report.html"));
         telling.assert_told(&plain.expect("a page"));
-        let data = telling.redacted(&folder, seed);
+        let data = telling.redacted(folder, seed);
         assert_eq!(data["cells"].as_array().map(Vec::len), Some(4));
         // Rows and columns are still told apart, and the same value is the same word.
         let value = |cell: usize, key: usize| data["cells"][cell]["values"][key].clone();
@@ -316,15 +268,13 @@ fn a_matrix_and_each_of_its_cells_have_no_names() {
         let is_linked = |cell: &Value| cell["page"].as_array().is_some_and(|it| !it.is_empty());
         let cells = data["cells"].as_array().expect("cells");
         assert!(!cells.iter().any(is_linked), "pages of cells have names");
-    }
+    });
 }
 
 #[test]
 fn a_limit_and_numbers_of_clients_have_no_names() {
-    let dir = tempfile::tempdir().expect("a folder");
-    for seed in 0..SEEDS {
-        let telling = Telling::new(seed);
-        let limit = dir.path().join(format!("{seed}-limit"));
+    each_seed(|seed, telling, folder| {
+        let [limit, scale] = ["limit", "scale"].map(|it| folder.join(it));
         telling.write_limit(&limit, None);
         let plain = html::render_limit(&limit, &limit.join("report.html"));
         telling.assert_told(&plain.expect("a page"));
@@ -332,23 +282,19 @@ fn a_limit_and_numbers_of_clients_have_no_names() {
         assert_eq!(data["trials"][0]["rate"], 1_000.0);
         let command = data["suggested"][0]["command"].as_str().expect("a command");
         assert!(command.contains("--set load.0.rate=300"), "{command}");
-        let scale = dir.path().join(format!("{seed}-scale"));
-        let numbers =
-            ScaleRuns { key: "load.0.producers".to_owned(), values: vec![1, 2, 4, 8], ..ScaleRuns::default() };
-        telling.write_limit(&scale, Some(numbers));
+        let (key, values) = ("load.0.producers".to_owned(), vec![1, 2, 4, 8]);
+        telling.write_limit(&scale, Some(ScaleRuns { key, values, ..ScaleRuns::default() }));
         let data = telling.redacted(&scale, seed);
         assert_eq!(data["scale"]["noun"], "producers");
         assert_eq!(data["scale"]["runs"][0]["throughput"], 900.0);
-    }
+    });
 }
 
 #[test]
 fn a_run_beside_which_pages_were_requested_has_no_names() {
-    let dir = tempfile::tempdir().expect("a folder");
-    for seed in 0..SEEDS {
-        let telling = Telling::new(seed);
+    each_seed(|seed, telling, folder| {
         let Named { queue, vhost, user, .. } = &telling.named;
-        let mut run = RunWriter::create(dir.path(), "x", seed).expect("a folder");
+        let mut run = RunWriter::create(folder, "x", seed).expect("a folder");
         let folder = run.dir().to_path_buf();
         let series = SeriesName::new(&telling.probe, "rabbitmq_queue_messages", SeriesUnit::Count);
         let series = series.with("queue", queue).with("vhost", vhost).with("user", user);
@@ -360,16 +306,12 @@ fn a_run_beside_which_pages_were_requested_has_no_names() {
         let mut record = telling.named.record();
         record.experiment = telling.experiment();
         let summary = record.summary.as_mut().expect("a summary");
-        summary.scrapes = vec![ScrapedPage {
-            name: telling.probe.clone(),
-            url: telling.url(),
-            completed: 3,
-            ..ScrapedPage::default()
-        }];
+        let (name, url) = (telling.probe.clone(), telling.url());
+        summary.scrapes = vec![ScrapedPage { name, url, completed: 3, ..ScrapedPage::default() }];
         write_record(&folder, &record);
         let data = telling.redacted(&folder, seed);
         let page = &data["figures"]["scrapes"][0];
         assert_eq!(page["completed"], 3, "{page}");
         assert!(page["url"].as_str().is_some_and(|it| it.contains("/api/queues/")), "{page}");
-    }
+    });
 }

@@ -257,12 +257,10 @@ mod tests {
     use super::*;
 
     fn run(rates: &[u64], latency: u64) -> Line {
-        let point = |(at, rate): (usize, &u64)| SeriesPoint {
-            t: 5.0 + at as f64,
-            dt: 1.0,
-            phase: Phase::Measure,
-            counters: Counters { sent: *rate, ..Counters::default() },
-            ..SeriesPoint::default()
+        let point = |(at, sent): (usize, &u64)| {
+            let (t, phase, counters) =
+                (5.0 + at as f64, Phase::Measure, Counters { sent: *sent, ..Default::default() });
+            SeriesPoint { t, dt: 1.0, phase, counters, ..SeriesPoint::default() }
         };
         let mut histogram = measure::new_histogram();
         for step in 0..1_000 {
@@ -277,10 +275,8 @@ mod tests {
     #[test]
     fn every_run_is_a_line_from_the_start_of_its_measured_phase() {
         let (a, b) = ([run(&[100, 102], 1_000)], [run(&[90], 2_000)]);
-        let comparison = Comparison {
-            figures: vec![ComparedFigure { name: "ack response p50".into(), ..ComparedFigure::default() }],
-            ..Comparison::default()
-        };
+        let figures = vec![ComparedFigure { name: "ack response p50".into(), ..ComparedFigure::default() }];
+        let comparison = Comparison { figures, ..Comparison::default() };
         let found = panels(&a, &b, &comparison);
         let titles: Vec<&str> = found.iter().map(|it| it.title.as_str()).collect();
         assert_eq!(titles, ["sent rate"], "nothing came out, and no CPU is known");
@@ -289,9 +285,7 @@ mod tests {
         assert_eq!(sent.a, [[Some(100.0), Some(102.0)]]);
         assert_eq!(sent.b, [[Some(90.0), None]], "the shorter run ends");
         let curves = curves(&a, &b, &comparison);
-        let [ack] = curves.as_slice() else {
-            panic!("{curves:?}");
-        };
+        let ack = testkit::only(&curves);
         assert_eq!((ack.a.len(), ack.b.len()), (1, 1));
         let (of_a, of_b) = (&ack.a[0], &ack.b[0]);
         let both = of_a.nines.len().min(of_b.nines.len());

@@ -459,7 +459,6 @@ mod tests {
 
     use super::*;
 
-    /// The page names the fate of a pair.
     #[test]
     fn what_a_side_spoiled_itself_was_not_made_anew() {
         let run = |pair: u32, side: ComparedSideName, own: bool, disturbed| PairedRun {
@@ -471,18 +470,9 @@ mod tests {
             disturbed,
         };
         use ComparedSideName::{A, B};
-        let mut of = PairedRuns {
-            pairs: 3,
-            runs: vec![
-                run(0, A, false, false),
-                run(0, B, true, false),
-                run(1, B, true, false),
-                run(1, A, false, false),
-                run(2, A, false, true),
-                run(2, B, true, false),
-            ],
-            ..PairedRuns::default()
-        };
+        let runs = [(0, A, false), (0, B, true), (1, B, true), (1, A, false), (2, A, false), (2, B, true)];
+        let runs = runs.map(|(pair, side, own)| run(pair, side, own, (pair, side) == (2, A))).into();
+        let mut of = PairedRuns { pairs: 3, runs, ..PairedRuns::default() };
         let told = |of: &PairedRuns, decided, anew: &str| {
             let mut expected = [
                 format!("pair 3: a run does not count: failed; {anew}"),
