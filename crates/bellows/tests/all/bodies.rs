@@ -117,9 +117,7 @@ fn summary(url: &str, line: &str) -> serde_json::Value {
 
 #[test]
 fn bodies_arrive_as_they_are_at_any_client() {
-    testkit::needs_rabbitmq!();
-    let dir = &*folder();
-    let node = managed::shared_node();
+    let (dir, node) = &managed::shared!();
     let url = node.url();
 
     json_is_json(dir, &url);

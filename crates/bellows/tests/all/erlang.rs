@@ -10,9 +10,7 @@ use serde_json::Value;
 /// A broker that bellows has not started reports its queues and consumers where its Erlang node is named.
 #[test]
 fn an_attached_node_is_asked_by_its_cookie() {
-    testkit::needs_rabbitmq!();
-    let dir = &*common::folder();
-    let node = managed::shared_node();
+    let (dir, node) = &managed::shared!();
     let [name, _, port, _, cookie] = node.access(None);
     let info = node.inspect(dir, "info", &["--json"]).json();
     assert_eq!(info["rabbitmq"], node.version(), "{info:#}");

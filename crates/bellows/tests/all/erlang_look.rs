@@ -46,9 +46,7 @@ fn request(sort: QueueSort, limit: u32, fresh: Option<Duration>) -> QueueRequest
 
 #[test]
 fn queues_processes_and_memory_are_those_of_the_node() {
-    testkit::needs_rabbitmq!();
-    let dir = &*folder();
-    let rabbit = managed::shared_node();
+    let (dir, rabbit) = &managed::shared!();
     let url = format!("http://127.0.0.1:{}", rabbit.management());
     let number = QUEUES.to_string();
     run(dir, &["topology", "generate", "--queues", &number, "--output", "d.json"]).assert_ok();
@@ -59,12 +57,12 @@ fn queues_processes_and_memory_are_those_of_the_node() {
 
     let node = Node::connect(&rabbit.erlang()).expect("a connection");
     let helper = Helper::load(&node).expect("the helper");
-    queues_are_counted(&helper, &rabbit);
+    queues_are_counted(&helper, rabbit);
     processes_are_shown(&helper);
     memory_adds_up(&helper);
     helper.close().expect("a clean node");
-    pages_are_served(&node, &rabbit);
-    a_started_node_is_found_by_its_name(&rabbit, dir);
+    pages_are_served(&node, rabbit);
+    a_started_node_is_found_by_its_name(rabbit, dir);
     one_that_does_not_run_yet_is_told_from_none(&node, dir);
 }
 

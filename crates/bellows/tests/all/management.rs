@@ -111,12 +111,10 @@ fn apply(dir: &Path, port: u16, definitions: &Value) {
 
 #[test]
 fn the_management_api_tells_the_same_topology_as_the_node() {
-    testkit::needs_rabbitmq!();
-    let dir = &*folder();
-    let node = managed::shared_node();
+    let (dir, node) = &managed::shared!();
     let port = node.management();
-    let by_node = by_node(&node);
-    let by_management = by_management(&node, port);
+    let by_node = by_node(node);
+    let by_management = by_management(node, port);
     apply(dir, port, &definitions());
     let url = node.url();
     run(dir, &["producer", "queue://held", "--no-declare", "--message-count", "7", "--url", &url]).assert_ok();
@@ -166,10 +164,10 @@ fn the_management_api_tells_the_same_topology_as_the_node() {
     let _ = consumer.child.wait();
 
     many_queues_are_told_in_two_pages(dir, port, &by_node, &by_management);
-    a_run_keeps_topology_and_no_password(dir, &node, port);
-    a_wrong_login_is_refused_before_the_load(dir, &node, port);
-    a_wrong_cookie_is_refused_before_the_load(dir, &node, port);
-    probes_of_paths_go_to_the_api(dir, &node, port);
+    a_run_keeps_topology_and_no_password(dir, node, port);
+    a_wrong_login_is_refused_before_the_load(dir, node, port);
+    a_wrong_cookie_is_refused_before_the_load(dir, node, port);
+    probes_of_paths_go_to_the_api(dir, node, port);
 }
 
 /// The first thousand objects of each kind are kept.

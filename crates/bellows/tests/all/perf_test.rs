@@ -333,9 +333,7 @@ fn help_and_versions_are_printed() {
 /// environment names the broker, as PerfTest lets it.
 #[test]
 fn the_command_lines_of_the_flame_graph_article_and_workloads_run_on_rabbitmq() {
-    testkit::needs_rabbitmq!();
-    let dir = folder();
-    let node = managed::shared_node();
+    let (dir, node) = &managed::shared!();
     let publish = "--queue my-stream --queue-args x-queue-type=stream --auto-delete false \
                    --flag persistent --producers 1 --confirm 2000 --consumers 0 --time 1";
     let consume = "--queue my-stream --queue-args x-queue-type=stream --auto-delete false \

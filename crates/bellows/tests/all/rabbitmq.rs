@@ -19,9 +19,7 @@ fn client(dir: &std::path::Path, url: &str, args: &[&str]) -> common::Started {
 
 #[test]
 fn run_counts_what_rabbitmq_counts_for_every_queue_type() {
-    testkit::needs_rabbitmq!();
-    let dir = &*common::folder();
-    let node = managed::shared_node();
+    let (dir, node) = &managed::shared!();
     for kind in ["classic", "quorum", "stream"] {
         let queue = format!("queue://counted-{kind}");
         let line = format!(
@@ -47,9 +45,7 @@ fn run_counts_what_rabbitmq_counts_for_every_queue_type() {
 
 #[test]
 fn a_node_is_recorded_by_its_name() {
-    testkit::needs_rabbitmq!();
-    let dir = &*common::folder();
-    let node = managed::shared_node();
+    let (dir, node) = &managed::shared!();
     let line = fs::read(format!("/proc/{}/cmdline", node.pid())).expect("its command line");
     let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
     let flag = words.iter().position(|word| word == "-sname").expect("a name");
@@ -79,14 +75,12 @@ fn objects_of(dir: &std::path::Path, node: &SharedNode) -> String {
 /// An exchange of its own: nothing is left of it nor of its queues, and their earlier messages are gone.
 #[test]
 fn a_client_cleans_up_what_it_declared() {
-    testkit::needs_rabbitmq!();
-    let dir = &*common::folder();
-    let node = managed::shared_node();
+    let (dir, node) = &managed::shared!();
     client(dir, &node.url(), &["queue://a", "--message-count", "50"]).end().assert_ok();
     let other = ["queue://a", "--queue-args", "x-max-length=5"];
     let unbound = ["--exchange", "unbound", "--delete"];
     client(dir, &node.url(), &[other, unbound].concat()).end().assert_error(1, &["x-max-length"]);
-    let objects = objects_of(dir, &node);
+    let objects = objects_of(dir, node);
     assert!(!objects.contains("\"unbound\""), "{objects}");
     let line = format!(
         "client queue://a queue://b --url {} --exchange both --exchange-type fanout --routing-key any --purge --delete \
@@ -98,7 +92,7 @@ fn a_client_cleans_up_what_it_declared() {
     let sent = messages["sent"]["total"].as_u64().expect("a number");
     // Each queue has a copy, and none of the fifty.
     assert_eq!(messages["received"]["total"].as_u64(), Some(2 * sent), "{summary:#}");
-    let objects = objects_of(dir, &node);
+    let objects = objects_of(dir, node);
     for name in ["a", "b", "both"] {
         assert!(!objects.contains(&format!("{name:?}")), "{name}: {objects}");
     }
@@ -106,9 +100,7 @@ fn a_client_cleans_up_what_it_declared() {
 
 #[test]
 fn the_ledger_of_a_clean_run_is_clean_for_every_queue_type() {
-    testkit::needs_rabbitmq!();
-    let dir = &*common::folder();
-    let node = managed::shared_node();
+    let (dir, node) = &managed::shared!();
     for kind in ["classic", "quorum", "stream"] {
         let line = format!(
             "client queue://ledger-{kind} --queue-type {kind} --rate 3000 --producers 2 --consumers 2 \
@@ -134,9 +126,7 @@ fn the_ledger_of_a_clean_run_is_clean_for_every_queue_type() {
 
 #[test]
 fn a_stall_of_the_broker_shows_in_ack_response_and_not_in_send_ack() {
-    testkit::needs_rabbitmq!();
-    let dir = &*common::folder();
-    let node = managed::shared_node();
+    let (dir, node) = &managed::shared!();
     let args = common::words("queue://stalled --rate 1000 --max-pending 10 --message-size 64 --warmup 1 --duration 4");
     let load = client(dir, &node.url(), &args);
     // In the middle of the measured phase, whenever within it that is.
@@ -209,9 +199,7 @@ fn the_main_job_leaves_a_whole_folder_and_no_broker() {
 
 #[test]
 fn the_topology_has_the_consumers_that_were_there_under_load() {
-    testkit::needs_rabbitmq!();
-    let dir = &*common::folder();
-    let shared = managed::shared_node();
+    let (dir, shared) = &managed::shared!();
     let broker = shared.broker();
     let experiment = format!(
         r#"

@@ -27,9 +27,7 @@ fn names(dir: &Path, file: &str, section: &str) -> Vec<String> {
 
 #[test]
 fn queues_are_made_imported_exported_and_deleted_again() {
-    testkit::needs_rabbitmq!();
-    let dir = &*folder();
-    let node = managed::shared_node();
+    let (dir, node) = &managed::shared!();
     let port = node.management();
     let api = format!("http://127.0.0.1:{port}");
     let user = node.url();

@@ -11,9 +11,7 @@ use stacks::{ErlangProcess, Profile};
 
 #[test]
 fn the_work_of_two_queues_is_told_apart() {
-    testkit::needs_rabbitmq!();
-    let dir = &*common::folder();
-    let shared = managed::shared_node();
+    let (dir, shared) = &managed::shared!();
     let broker = shared.broker();
     let load = |queue: &str, rate: u32| {
         format!("[[load]]\ndestination = \"queue://{queue}\"\nrate = {rate}\nmax-pending = 1000\n")
@@ -94,9 +92,7 @@ fn exports_few_functions() -> bool {
 /// The consumers of both groups call their connections the same.
 #[test]
 fn connections_of_one_name_are_told_apart() {
-    testkit::needs_rabbitmq!();
-    let dir = &*common::folder();
-    let shared = managed::shared_node();
+    let (dir, shared) = &managed::shared!();
     let broker = shared.broker();
     let load = "[[load]]\ndestination = \"queue://twins\"\nrate = 3000\nmax-pending = 1000\n";
     let experiment = format!("name = \"twins\"\n{broker}[phases]\nwarmup = \"1s\"\nmeasure = \"3s\"\n{load}{load}");

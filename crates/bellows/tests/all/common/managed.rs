@@ -164,6 +164,16 @@ impl Drop for SharedNode {
     }
 }
 
+/// A folder of the test's own, and the lane's node; leaves the test where there is no RabbitMQ.
+macro_rules! shared {
+    () => {{
+        testkit::needs_rabbitmq!();
+        (crate::common::folder(), crate::common::managed::shared_node())
+    }};
+}
+
+pub(crate) use shared;
+
 /// The lane's node; one of the test's own where there is no lane.
 pub(crate) fn shared_node() -> SharedNode {
     node_of("rabbitmq", root().as_deref())

@@ -123,6 +123,16 @@ impl Ended {
         serde_json::from_str(&self.stdout).unwrap_or_else(|why| panic!("{why}: {self:#?}"))
     }
 
+    /// Why nothing was profiled, where this user may not.
+    pub(crate) fn may_not_profile(&self) -> Option<String> {
+        self.stderr.contains("perf_event").then(|| format!("this user may not profile: {}", self.stderr))
+    }
+
+    /// The folder, below that of the command, of the run whose report the end of standard output names.
+    pub(crate) fn run_dir(&self, dir: &Path) -> PathBuf {
+        dir.join(self.report()).parent().expect("a folder").to_owned()
+    }
+
     /// The path that the end of standard output names.
     pub(crate) fn report(&self) -> PathBuf {
         let mut lines = self.stdout.lines();
@@ -162,14 +172,9 @@ impl Started {
         signal(self.child.id(), name);
     }
 
-    /// The end of a command that has ended already, however long it took.
-    pub(crate) fn end_of_long(mut self) -> Ended {
-        Ended {
-            status: self.child.wait().expect("wait"),
-            took: self.since.elapsed(),
-            stdout: self.stdout.join().expect("reader"),
-            stderr: self.stderr.join().expect("reader"),
-        }
+    /// The end of a command, however long it takes.
+    pub(crate) fn end_of_long(self) -> Ended {
+        self.end_within(Duration::MAX)
     }
 
     /// Waits for the end; a command that outlives the deadline is killed and fails the test.
@@ -431,6 +436,13 @@ pub(crate) fn ask_page(port: u16, request: &str, more: &str) -> std::io::Result<
 /// Whether the management API tells its queues.
 pub(crate) fn ask_for_queues(port: u16) -> bool {
     ask_page(port, "GET /api/queues HTTP/1.0", AS_GUEST).is_ok_and(|answer| answer.contains(" 200 "))
+}
+
+/// The folder of runs in `dir/runs` that holds this file, and the end of its name, which names it, too.
+pub(crate) fn kept_with(dir: &Path, file: &str) -> (PathBuf, String) {
+    let folder = folder_with(dir, file).expect("a folder");
+    let end = folder.to_str().and_then(|it| it.rsplit('-').next()).expect("a name").to_owned();
+    (folder, end)
 }
 
 /// The folder of runs in `dir/runs` that holds this file.
