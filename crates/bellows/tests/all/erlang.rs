@@ -18,12 +18,12 @@ fn an_attached_node_is_asked_by_its_cookie() {
     let url = node.url();
     let line = format!(
         "client queue://asked --url {url} --node {name} --node-port {port} --cookie-file {cookie} --duration 1 \
-         --max-pending 10 --quiet"
+         --consumers 2 --max-pending 10 --quiet"
     );
     common::run(dir, &common::words(&line)).assert_ok();
     let record = common::record(dir);
     let queue = &record["topology"]["queues"][0];
-    assert_eq!((&queue["name"], &queue["consumers"]), (&"asked".into(), &1.into()), "{record:#}");
+    assert_eq!((&queue["name"], &queue["consumers"]), (&"asked".into(), &2.into()), "{record:#}");
     let cookie = fs::read_to_string(cookie).expect("the cookie");
     assert!(!record.to_string().contains(cookie.trim()), "{record:#}");
 }

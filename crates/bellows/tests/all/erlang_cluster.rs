@@ -2,19 +2,17 @@
 
 use crate::common;
 
-use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use brokers::Fault;
-use brokers::guardian;
 use brokers::managed::Waiting;
 use brokers::rabbitmq::{Cluster, Config};
 use common::{folder, run};
 use erlang::queues::{CountSource, QueueCount, QueueCounts, QueueRequest, QueueSort, read_queues};
-use erlang::term::{Term, as_text, as_tuple, charlist, list};
+use erlang::term::{Term, as_text};
 use erlang::{Helper, Node};
 
 /// Messages of each queue, and how many of them its consumer has.
@@ -25,20 +23,14 @@ const TYPES: [&str; 3] = ["classic", "quorum", "stream"];
 const LEADERS: [usize; 2] = [0, 1];
 
 fn cluster() -> Cluster {
-    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
-    let config = Config { guard: vec![exe, guardian::SUBCOMMAND.into()], ..Config::default() };
+    let config = Config { guard: common::managed::guard(), ..Config::default() };
     let mut waiting = Waiting { progress: &mut |_| {}, cancelled: &|| false };
     Cluster::start(&config, 3, false, &mut waiting).expect("a cluster")
 }
 
 /// Evaluates Erlang on the node.
 fn eval(node: &Node, source: &str) -> Term {
-    let part = |term: &Term| as_tuple(term).expect("a tuple")[1].clone();
-    let scanned = node.call("erl_scan", "string", vec![charlist(source)]);
-    let tokens = part(&scanned.expect("scanned"));
-    let parsed = node.call("erl_parse", "parse_exprs", vec![tokens]);
-    let forms = part(&parsed.expect("parsed"));
-    part(&node.call("erl_eval", "exprs", vec![forms, list([])]).expect("a value"))
+    node.evaluate(common::DEADLINE, source).expect("a value")
 }
 
 /// An experiment with a load for each queue.
