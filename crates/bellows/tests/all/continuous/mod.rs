@@ -146,15 +146,15 @@ fn periods_follow_each_other_without_a_gap() {
     assert_eq!(told, all.len(), "{}", ended.stdout);
 
     // All periods as one profile; then one of them by its time.
-    let rows = top(dir, &[&format!("{name}@-1h.."), "--json", "--limit", "100000"]);
-    let sum: u64 = rows.iter().filter_map(|row| row["samples"].as_u64()).sum();
-    assert_eq!(sum as usize, samples);
+    let sum = |window: &str| {
+        let rows = top(dir, &[&format!("{name}@{window}"), "--json", "--limit", "100000"]);
+        rows.iter().filter_map(|row| row["samples"].as_u64()).sum::<u64>() as usize
+    };
+    assert_eq!(sum("-1h.."), samples);
     let (folder, record) = &all[2];
     let from = jiff::Timestamp::from_nanosecond(i128::from(record.origin_unix_ns)).expect("a time");
     let to = from + jiff::SignedDuration::from_secs(2);
-    let one = top(dir, &[&format!("{name}@{from}..{to}"), "--json", "--limit", "100000"]);
-    let sum: u64 = one.iter().filter_map(|row| row["samples"].as_u64()).sum();
-    assert_eq!(sum as usize, Profile::open(folder).expect("a profile").samples.len());
+    assert_eq!(sum(&format!("{from}..{to}")), Profile::open(folder).expect("a profile").samples.len());
     let listed = common::run(dir, &["runs", "--filter", "label=env=test", "--json"]).printed();
     assert_eq!(listed.as_array().map(Vec::len), Some(all.len()));
     common::run(dir, &["top", "nobody@-1h.."]).assert_error(1, &["holds no period"]);
@@ -211,20 +211,16 @@ fn processes_that_end_are_found_again_and_several_are_followed() {
     let again = Busy::start(dir, &one);
     wait_for("period of the new one", || of(again.pid()) > 1);
     let told = stop(started);
-    for text in [
-        format!("no process is called {one}, {two}"),
-        format!("{one} ({ended}) has ended"),
-        format!("recording {one} ({})", again.pid()),
-        format!("recording {two} ({})", second.pid()),
-    ] {
-        assert!(told.stderr.contains(&text), "{text}: {told:#?}");
-    }
+    told.says([
+        &*format!("no process is called {one}, {two}"),
+        &format!("{one} ({ended}) has ended"),
+        &format!("recording {one} ({})", again.pid()),
+        &format!("recording {two} ({})", second.pid()),
+    ]);
     // The sum says how many processes there were; each has periods of its own.
     let rows = top(dir, &["both@-1h..", "--by", "module", "--json"]);
     let modules: Vec<&str> = rows.iter().filter_map(|row| row["function"].as_str()).collect();
-    for name in [&one, &two] {
-        assert!(modules.contains(&name.as_str()), "{modules:?}");
-    }
+    assert!([&one, &two].iter().all(|name| modules.contains(&name.as_str())), "{modules:?}");
 }
 
 /// Time that a process has run on a core.
@@ -246,11 +242,10 @@ fn a_recording_of_one_process_ends_with_it() {
     let before = run_time(busy.pid());
     wait_for("time to run", || run_time(busy.pid()) > before + Duration::from_millis(700));
     busy.kill();
-    let ended = started.end().ok();
-    assert!(ended.stderr.contains("has ended"), "{ended:#?}");
+    started.end().ok().says(["has ended"]);
     let all = periods(dir);
-    assert_eq!(all.len(), 1);
-    assert!(Profile::open(&all[0].0).expect("a profile").total_weight() > 50);
+    let (folder, _) = testkit::only(&all);
+    assert!(Profile::open(folder).expect("a profile").total_weight() > 50);
     record(dir, &["--pid", &pid, "--every", "60s"]).end().assert_error(1, &["no process"]);
 }
 
