@@ -12,6 +12,13 @@ use stacks::{FORMATS, Profile};
 const EXPERIMENT: &str = r#"
 name = "cluster"
 phases = { warmup = "500ms", measure = "6s", drain = "30s" }
+profile.frequency = 99
+fault = [{ at = "500ms", kind = "kill", node = 1, for = "500ms" }]
+scrape = [{ url = "/metrics/per-object", every = "500ms" }]
+trace = [
+    { name = "survivor", call = "rabbit_channel:handle_cast/2", node = 2, limit = 20, rate = 10000 },
+    { name = "killed", call = "rabbit_channel:handle_cast/2", node = 1, limit = 100000, rate = 10000 },
+]
 [broker]
 kind = "rabbitmq"
 nodes = 3
@@ -19,13 +26,6 @@ definitions = "queues.json"
 [[broker.policy]]
 pattern = "^defined$"
 definition = { max-length = 100000 }
-[profile]
-frequency = 99
-[[fault]]
-at = "500ms"
-kind = "kill"
-node = 1
-for = "500ms"
 [[load]]
 destination = "queue://quorum"
 queue-type = "quorum"
@@ -46,21 +46,6 @@ max-pending = 200
 message-size = 100
 nodes = [2, 0]
 recover = "100ms-400ms"
-[[trace]]
-name = "survivor"
-call = "rabbit_channel:handle_cast/2"
-node = 2
-limit = 20
-rate = 10000
-[[trace]]
-name = "killed"
-call = "rabbit_channel:handle_cast/2"
-node = 1
-limit = 100000
-rate = 10000
-[[scrape]]
-url = "/metrics/per-object"
-every = "500ms"
 "#;
 
 #[test]
@@ -187,19 +172,11 @@ const BROKEN: &str = r#"
 name = "broken"
 phases = { warmup = "500ms", measure = "6s", drain = "5s" }
 profile.events = []
-[broker]
-kind = "rabbitmq"
-nodes = 2
-[[fault]]
-at = "3s"
-kind = "stop"
-node = 1
-for = "200ms"
-[[fault]]
-at = "4s"
-kind = "stop"
-node = 0
-for = "300ms"
+broker = { kind = "rabbitmq", nodes = 2 }
+fault = [
+    { at = "3s", kind = "stop", node = 1, for = "200ms" },
+    { at = "4s", kind = "stop", node = 0, for = "300ms" },
+]
 [[load]]
 destination = "queue://broken"
 rate = 100

@@ -11,22 +11,12 @@ const EXPERIMENT: &str = r#"
 broker.kind = "embedded"
 phases = { warmup = "300ms", measure = "1200ms", drain = "3s" }
 profile.events = []
-[[fault]]
-kind = "lose"
-every = 50
-[[fault]]
-at = "500ms"
-for = "100ms"
-kind = "stall"
-[[fault]]
-at = "100ms"
-kind = "duplicate"
-every = 100
-count = 3
-[[fault]]
-at = "300ms"
-kind = "drop"
-who = "consumers"
+fault = [
+    { kind = "lose", every = 50 },
+    { at = "500ms", for = "100ms", kind = "stall" },
+    { at = "100ms", kind = "duplicate", every = 100, count = 3 },
+    { at = "300ms", kind = "drop", who = "consumers" },
+]
 [[load]]
 destination = "queue://faulty"
 rate = 2000

@@ -160,15 +160,8 @@ const CLUSTER: &str = r#"
 name = "newest"
 phases = { warmup = "500ms", measure = "12s", drain = "30s" }
 profile.events = []
-[broker]
-kind = "rabbitmq"
-root = ROOT
-nodes = 3
-[[fault]]
-at = "500ms"
-kind = "kill"
-node = 1
-for = "500ms"
+broker = { kind = "rabbitmq", root = ROOT, nodes = 3 }
+fault = [{ at = "500ms", kind = "kill", node = 1, for = "500ms" }]
 [[load]]
 destination = "queue://quorum"
 queue-type = "quorum"
@@ -212,14 +205,8 @@ const PREPARED: &str = r#"
 name = "prepared"
 phases = { warmup = "0s", measure = "1s" }
 profile.events = []
-[broker]
-kind = "rabbitmq"
-data = "prepare"
-data-dir = "kept"
-[[prepare]]
-destination = "queue://log"
-queue-type = "stream"
-fill = 1000
+broker = { kind = "rabbitmq", data = "prepare", data-dir = "kept" }
+prepare = [{ destination = "queue://log", queue-type = "stream", fill = 1000 }]
 [[load]]
 destination = "queue://log"
 queue-type = "stream"

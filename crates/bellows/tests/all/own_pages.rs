@@ -12,25 +12,16 @@ name = "pages"
 broker.kind = "rabbitmq"
 phases = { warmup = "0s", measure = "30s", drain = "5s" }
 profile.events = []
+fault = [{ at = "3s", kind = "kill", for = "500ms" }]
+probe = [
+    { name = "api", url = "/api/queues?columns=name,messages_ready", every = "250ms", timeout = "2s" },
+    { name = "page", page = "queues", every = "250ms", timeout = "2s" },
+]
 [[load]]
 destination = "queue://orders"
 num-destinations = 20
 rate = 200
 recover = "100ms-500ms"
-[[probe]]
-name = "api"
-url = "/api/queues?columns=name,messages_ready"
-every = "250ms"
-timeout = "2s"
-[[probe]]
-name = "page"
-page = "queues"
-every = "250ms"
-timeout = "2s"
-[[fault]]
-at = "3s"
-kind = "kill"
-for = "500ms"
 "#;
 
 #[test]

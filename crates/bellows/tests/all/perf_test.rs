@@ -77,7 +77,7 @@ pub(crate) fn as_now(text: &str) -> String {
     text.replace("/95th/99th ", "/95th/99th/max ")
 }
 
-fn perf_test(dir: &Path, url: &str, line: &str) -> Ended {
+pub(crate) fn perf_test(dir: &Path, url: &str, line: &str) -> Ended {
     run(dir, &[&["perf-test", "-h", url], &common::words(line)[..]].concat())
 }
 

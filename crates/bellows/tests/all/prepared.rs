@@ -17,23 +17,12 @@ const EXPERIMENT: &str = r#"
 name = "prepared"
 phases = { warmup = "0s", measure = "2s", drain = "1s" }
 profile.events = []
-[broker]
-kind = "rabbitmq"
-data = "prepare"
-data-dir = "kept"
-[[prepare]]
-destination = "queue://log"
-queue-type = "stream"
-fill = 20_000
-message-size = 12
-[[prepare]]
-destination = "queue://backlog"
-fill = 2_000
-message-size = 100
-persistent = true
-[[prepare]]
-destination = "queue://empty"
-num-destinations = 50
+broker = { kind = "rabbitmq", data = "prepare", data-dir = "kept" }
+prepare = [
+    { destination = "queue://log", queue-type = "stream", fill = 20_000, message-size = 12 },
+    { destination = "queue://backlog", fill = 2_000, message-size = 100, persistent = true },
+    { destination = "queue://empty", num-destinations = 50 },
+]
 [[load]]
 destination = "queue://log"
 queue-type = "stream"

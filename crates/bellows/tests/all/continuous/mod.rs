@@ -69,18 +69,8 @@ fn refused(dir: &Path) -> Option<String> {
     let ended = record(dir, &["--pid", &pid, "--duration", "100ms", "--runs", "probe-runs"]).end();
     // A process that got no core in that time has no samples.
     let may = ended.code() == Some(0) || ended.stderr.contains("has no samples");
-    (!may).then_some(ended.stderr)
+    (!may).then(|| format!("this user may not profile: {}", ended.stderr))
 }
-
-macro_rules! needs_perf_events {
-    ($dir:expr) => {
-        if let Some(reason) = $crate::continuous::refused($dir) {
-            testkit::skip!("this user may not profile: {reason}");
-        }
-    };
-}
-
-use needs_perf_events;
 
 /// The run folders of a recording, in the order of time.
 fn periods(dir: &Path) -> Vec<(PathBuf, RunRecord)> {
@@ -107,7 +97,7 @@ fn stop(started: Started) -> Ended {
 #[test]
 fn periods_follow_each_other_without_a_gap() {
     let dir = &*common::folder();
-    needs_perf_events!(dir);
+    testkit::skip_for!(refused(dir));
     let name = unique("gapless");
     let busy = Busy::start(dir, &name);
     let started = record(dir, &["--name", &name, "--every", "2s", "--label", "env=test"]);
@@ -171,7 +161,7 @@ fn top(dir: &Path, args: &[&str]) -> Vec<Value> {
 #[test]
 fn old_periods_go_and_only_those() {
     let dir = &*common::folder();
-    needs_perf_events!(dir);
+    testkit::skip_for!(refused(dir));
     let name = unique("kept");
     let _busy = Busy::start(dir, &name);
     let foreign = dir.join(RUNS).join("2020-01-01T00-00-00Z-other-abcd");
@@ -193,7 +183,7 @@ fn old_periods_go_and_only_those() {
 #[test]
 fn processes_that_end_are_found_again_and_several_are_followed() {
     let dir = &*common::folder();
-    needs_perf_events!(dir);
+    testkit::skip_for!(refused(dir));
     let (one, two) = (unique("one"), unique("two"));
     let started = record(dir, &["--name", &one, "--name", &two, "--every", "1s", "--recording", "both"]);
     // It waits for them.
@@ -233,7 +223,7 @@ fn run_time(pid: u32) -> Duration {
 #[test]
 fn a_recording_of_one_process_ends_with_it() {
     let dir = &*common::folder();
-    needs_perf_events!(dir);
+    testkit::skip_for!(refused(dir));
     let mut busy = Busy::start(dir, "single");
     let pid = busy.pid().to_string();
     let started = record(dir, &["--pid", &pid, "--every", "1h"]);
@@ -252,7 +242,7 @@ fn a_recording_of_one_process_ends_with_it() {
 #[test]
 fn a_recording_that_is_killed_leaves_what_it_had() {
     let dir = &*common::folder();
-    needs_perf_events!(dir);
+    testkit::skip_for!(refused(dir));
     let name = unique("killed");
     let busy = Busy::start(dir, &name);
     let started = record(dir, &["--name", &name, "--every", "3s"]);

@@ -13,7 +13,7 @@ use base64::Engine as _;
 use serde_json::Value;
 use stacks::Profile;
 
-use super::{Busy, common, needs_perf_events, periods, record, stop, unique};
+use super::{Busy, common, periods, record, refused, stop, unique};
 
 /// A request as a server sees it.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ fn assert_pprof(dir: &Path, body: &[u8]) {
 #[test]
 fn profiles_are_pushed_as_each_server_wants_them() {
     let dir = &*common::folder();
-    needs_perf_events!(dir);
+    testkit::skip_for!(refused(dir));
     let name = unique("pushed");
     let _busy = Busy::start(dir, &name);
     let (url, told) = server(vec![fine]);
@@ -172,7 +172,7 @@ fn assert_series(dir: &Path, name: &str, path: &str, request: &Request) {
 #[test]
 fn whatever_a_server_does_the_recording_goes_on() {
     let dir = &*common::folder();
-    needs_perf_events!(dir);
+    testkit::skip_for!(refused(dir));
     let hostile: [(Answer, &str); 5] = [
         (|_| thread::sleep(Duration::from_secs(30)), "not sent"),
         (|s| say(s, "500 X\r\nContent-Length: 13\r\n\r\nno \x1b[31m s3cret"), "500"),
@@ -208,7 +208,7 @@ fn endless(stream: &mut TcpStream) {
 #[test]
 fn a_server_that_comes_back_gets_what_waited() {
     let dir = &*common::folder();
-    needs_perf_events!(dir);
+    testkit::skip_for!(refused(dir));
     let name = unique("back");
     let _busy = Busy::start(dir, &name);
     let busy_now: Answer = |stream| say(stream, "503 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");

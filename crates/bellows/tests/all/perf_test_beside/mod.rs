@@ -115,8 +115,8 @@ fn differences(row: &PlayedLine, jars: &Path) -> Option<String> {
         play(row, dir, program(dir))
     };
     let (ours, theirs) = thread::scope(|scope| {
-        let ours = scope.spawn(|| play_by(&|dir| common::bellows(dir, &["perf-test"])));
-        let mut theirs = play_by(&|dir| perf_test(jars, dir));
+        let ours = scope.spawn(|| play_by(&|dir: &Path| common::bellows(dir, &["perf-test"])));
+        let mut theirs = play_by(&|dir: &Path| perf_test(jars, dir));
         theirs.stdout = as_now(&theirs.stdout);
         (ours.join().expect("ours"), theirs)
     });
