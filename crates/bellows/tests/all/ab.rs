@@ -222,14 +222,13 @@ fn a_comparison_has_a_page_and_files_for_ci_servers() {
     let files = ["--junit", "ab.xml", "--markdown", "ab.md", "--go-bench", "ab.txt", "-o", "ab.html"];
     let ended = run(dir, &[&all[..], &SLOW, &files].concat());
     assert!([Some(3), Some(4)].contains(&ended.code()), "{}", ended.stderr);
-    let read = |name: &str| std::fs::read_to_string(dir.join(name)).expect(name);
     for (name, part) in [
         ("ab.xml", "<testcase classname=\"turns\" name=\"ack response p50\">"),
         ("ab.md", "| ack response p50 |"),
         ("ab.txt", "\nside: b\nBenchmarkTurns 1 "),
         ("ab.html", "data-page=\"comparison\""),
     ] {
-        assert!(read(name).contains(part), "{part}: {}", read(name));
+        common::file_has(dir.join(name), [part]);
     }
 
     // The page lies beside the runs, is named at the end, and made again.
@@ -245,7 +244,7 @@ fn a_comparison_has_a_page_and_files_for_ci_servers() {
     assert_eq!(std::fs::read(&page).expect("a page"), before);
     // Its name's end is enough, and another file may be named.
     run(dir, &["runs", "report", &end, "-o", "again.html"]).assert_ok();
-    assert!(read("again.html").contains("data-page=\"comparison\""));
+    common::file_has(dir.join("again.html"), ["data-page=\"comparison\""]);
 
     what_broke_off_did(dir, &pairs_dir);
     // Where nothing was decided, that is said.
@@ -267,8 +266,7 @@ fn what_broke_off_did(dir: &Path, pairs_dir: &Path) {
     std::fs::write(&file, decided.to_string()).expect("written");
     let folder = pairs_dir.to_str().expect("a name");
     run(dir, &["ab", folder, "--junit", "again.xml"]);
-    let junit = std::fs::read_to_string(dir.join("again.xml")).expect("JUnit");
-    assert!(junit.contains("<error message=\"the broker went\""), "{junit}");
+    common::file_has(dir.join("again.xml"), ["<error message=\"the broker went\""]);
 }
 
 #[test]

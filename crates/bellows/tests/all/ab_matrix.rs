@@ -68,7 +68,6 @@ fn every_cell_is_a_comparison_and_all_are_decided_together() {
     });
     let first: BTreeSet<_> = first.collect();
     assert_eq!(first.len(), 4, "{}", ended.stderr);
-    let read = |name: &str| std::fs::read_to_string(dir.join(name)).expect(name);
     for (name, part) in [
         ("ab.xml", "tests=\"2\" failures="),
         ("ab.xml", "name=\"message-size=2000, producers=2\""),
@@ -76,7 +75,7 @@ fn every_cell_is_a_comparison_and_all_are_decided_together() {
         ("ab.txt", "\nBenchmarkTurns/message-size=12/producers=2 1 "),
         ("ab.html", "data-page=\"matrix\""),
     ] {
-        assert!(read(name).contains(part), "{part}: {}", read(name));
+        common::file_has(dir.join(name), [part]);
     }
     again(dir, &found);
 }
@@ -108,8 +107,7 @@ fn again(dir: &Path, found: &Value) {
     }
     std::fs::remove_file(folder.join("report.html")).expect("a page");
     run(dir, &["runs", "report", path]).assert_ok();
-    let page = std::fs::read_to_string(folder.join("report.html")).expect("a page");
-    assert!(page.contains("data-page=\"matrix\""));
+    common::file_has(folder.join("report.html"), ["data-page=\"matrix\""]);
     assert!(folder.join("cell-2-2000-2/report.html").is_file());
 
     // A cell can be looked at by itself, and its runs are listed with all others.

@@ -64,7 +64,6 @@ fn a_server_that_is_away_or_refuses_or_misbehaves_is_told() {
     }
 }
 
-/// A load that cannot run leaves the queues that it would have emptied.
 #[test]
 fn a_load_that_is_refused_has_emptied_no_queue() {
     let (broker, dir) = &common::broker_in_folder();

@@ -177,7 +177,6 @@ fn what_a_shell_has_started_says_its_last_words() {
     assert!(is_gone(number(dir.join("child"))));
 }
 
-/// However bellows ends, none of the load's processes runs on.
 #[test]
 fn a_load_does_not_outlive_bellows() {
     for (signal, kept) in [("INT", true), ("KILL", false)] {
@@ -282,7 +281,6 @@ fn artemis_is_loaded_over_amqp_1_0() {
     }
 }
 
-/// A command line of Artemis' own tool, with the address of its own protocol.
 #[test]
 fn artemis_own_command_lines_load_artemis() {
     if artemis().is_none() {

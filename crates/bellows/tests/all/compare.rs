@@ -104,7 +104,7 @@ fn folders_of_runs_are_compared_and_the_page_links_to_the_runs_beside_it() {
         assert_eq!(found[side]["runs"].as_array().map(Vec::len), Some(2));
     }
     for (file, part) in [("page.html", "data-page=\"comparison\""), ("c.xml", "classname=\"paced\"")] {
-        assert!(std::fs::read_to_string(dir.join(file)).expect(file).contains(part), "{part} in {file}");
+        common::file_has(dir.join(file), [part]);
     }
     std::fs::create_dir(dir.join("empty")).expect("a folder");
     run(dir, &["ab", "empty", "--with", "new"]).assert_error(1, &["holds no run", "empty"]);

@@ -7,7 +7,6 @@ use std::fs;
 
 use serde_json::Value;
 
-/// A broker that bellows has not started reports its queues and consumers where its Erlang node is named.
 #[test]
 fn an_attached_node_is_asked_by_its_cookie() {
     let (dir, node) = &managed::shared!();

@@ -47,8 +47,8 @@ fn a_broker_is_sampled_by_several_events_at_once() {
     assert!(!folder.join("no:such_event.stacks").exists());
     let pprof = Profile::open(folder.join("page-faults.pb.gz")).expect("pprof");
     assert_eq!(pprof.header.unit, "faults");
-    let svg = fs::read_to_string(folder.join("off-cpu.svg")).expect("svg");
-    assert!(svg.contains(" ms, "), "waiting is shown in milliseconds");
+    // Waiting is shown in milliseconds.
+    common::file_has(folder.join("off-cpu.svg"), [" ms, "]);
     let copied = profiles.iter().all(|it| it["copied_share"].as_f64() > Some(0.9));
     let whole = profiles.iter().all(|it| it["complete_share"].as_f64() > Some(0.9));
     assert!(!copied || whole, "{profiles:#?}");

@@ -53,8 +53,7 @@ fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
 
     // Page, list and report know the folder.
     let (kept, suffix) = kept_with(dir, "limit.json");
-    let page = fs::read_to_string(kept.join("report.html")).expect("a page");
-    testkit::assert_has(page, ["data-page=\"limit\""]);
+    common::file_has(kept.join("report.html"), ["data-page=\"limit\""]);
     fs::remove_file(kept.join("report.html")).expect("removed");
     run(dir, &["runs", "report", &suffix]).ends(0);
     assert!(kept.join("report.html").is_file());

@@ -267,7 +267,6 @@ fn a_scrapes_gauges_stay_beside_its_rates() {
     assert!(rates.count() > 1 && lacking.is_empty(), "{lacking:?} of {sent:?}");
 }
 
-/// A server that restarts while it is scraped or probed has another process afterwards.
 #[test]
 fn a_server_that_returns_as_another_process_has_used_cpu() {
     let (broker, dir) = &common::broker_in_folder();

@@ -81,7 +81,6 @@ fn over_amqp10(node: &SharedNode, load: &str) -> (Value, [Option<u64>; 3]) {
     (summary, counts)
 }
 
-/// Messages are confirmed and received once each, whatever their size and settlement.
 #[test]
 fn it_is_loaded_over_amqp_1_0() {
     let node = testkit::or_skip!(newest_node().ok_or(IGNORED));
@@ -117,7 +116,6 @@ fn it_is_loaded_over_amqp_1_0() {
     assert_eq!(summary["scenarios"]["messages"]["completed"]["total"], 10, "{summary:#}");
 }
 
-/// A missing queue, and a broker that does not speak the protocol.
 #[test]
 fn what_amqp_1_0_cannot_reach_is_told() {
     let node = testkit::or_skip!(newest_node().ok_or(IGNORED));

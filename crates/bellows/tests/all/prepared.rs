@@ -108,7 +108,6 @@ fn runs_begin_with_copies_of_what_was_prepared_once() {
     assert_eq!(fs::read_dir(dir.join(KEPT)).expect("the folder").count(), 0);
 }
 
-/// Another broker on the same data.
 #[test]
 #[ignore = "six starts of RabbitMQ: make prove"]
 fn both_sides_of_a_comparison_begin_with_the_same_data() {

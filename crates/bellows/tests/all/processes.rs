@@ -134,7 +134,6 @@ fn a_wrapper_is_not_what_is_recorded() {
     assert_recorded(&ended, pid);
 }
 
-/// Each way of naming one of several processes; an ambiguous name lists what tells them apart.
 #[test]
 fn several_processes_of_one_name_are_told_apart() {
     let dir = &*folder();

@@ -36,8 +36,7 @@ fn repeated_runs_say_how_far_their_figures_spread() {
     // The summary alone.
     ended.prints_not(["run 1 of 3"]).prints(["3 runs of demo\n"]);
     assert_eq!(runs(dir).len(), 3);
-    let junit = fs::read_to_string(dir.join("out.xml")).expect("JUnit");
-    testkit::assert_has(junit, ["tests=\"3\"", "run 3: the run"]);
+    common::file_has(dir.join("out.xml"), ["tests=\"3\"", "run 3: the run"]);
 
     // The last run's folder holds what they say together, computed from each run's own summary.
     let found = repeats(&dir.join(ended.report()));

@@ -339,8 +339,7 @@ fn what_was_asked_for_stands_against_what_was_sent() {
     assert!((asked(0) - 100.0).abs() < 5.0 && (asked(1) - 400.0).abs() < 5.0);
     // All else that is told.
     ended.says([" requested", " s  measure  sent ", "\nclient  ", "\nreport "]);
-    let points = fs::read_to_string(only_run(dir).join("series.jsonl")).expect("series");
-    assert!(points.contains("\"requested_rate\":"), "{points}");
+    common::file_has(only_run(dir).join("series.jsonl"), ["\"requested_rate\":"]);
 
     let messages =
         &client(&["--think-time", "5ms", "--message-count", "50", "--no-archive"]).json()["scenarios"]["messages"];

@@ -173,8 +173,8 @@ fn a_scenario_of_its_own_is_shown_by_everything() {
 
     let shape = Shape { producers: true, consumers: true, latency: true, ..Shape::default() };
     let text = console::summary(&shape, &outcome.record, summary, None, Style::PLAIN);
-    // The first sentence is of the messages and of the slowest load beside them; each has its table. Of so few ticks the
-    // 99th percentile is not told.
+    // The first sentence is of the messages and of the slowest load beside them; each has its table. Of so few ticks
+    // the 99th percentile is not told.
     let told = format!("ticks {ticks}");
     testkit::assert_has(text, ["toy: ticked p", "0 2.00 s", "churn: begun", &told, "ticked", "cycle"]);
 

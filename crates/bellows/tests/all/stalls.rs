@@ -58,7 +58,6 @@ fn a_broker_that_stands_still_is_named_with_its_time() {
     assert_right(|| wrong(&stopped(dir, &broker, length), length));
 }
 
-/// Under churn, a stall delays cycles.
 #[test]
 fn a_stall_under_churn_is_named() {
     let (broker, dir) = &common::broker_in_folder();

@@ -107,7 +107,6 @@ fn perf_test_does_the_same(dir: &Path, url: &str, [ca, cert, key]: [&str; 3]) {
         .assert_error(2, &["--tls-ca has no effect without TLS"]);
 }
 
-/// `bellows broker` with certificates of its own, used by a client that trusts no other.
 #[test]
 fn the_embedded_broker_makes_its_own_certificates() {
     let dir = &*common::folder();

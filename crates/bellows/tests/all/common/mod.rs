@@ -135,11 +135,9 @@ impl Ended {
 
     /// The path that the end of standard output names.
     pub(crate) fn report(&self) -> PathBuf {
-        let mut lines = self.stdout.lines();
         // Other tools' outputs have a line of the form `report: PATH`.
         let is_report = |line: &&str| line.starts_with("report ") || line.starts_with("report: ");
-        let path = lines.rfind(is_report);
-        let path = path.and_then(|line| line.strip_prefix("report"));
+        let path = self.stdout.lines().rfind(is_report).and_then(|line| line.strip_prefix("report"));
         let path = path.unwrap_or_else(|| panic!("no report: {self:#?}"));
         // The next command may stand beside it.
         let path = path.split("  next: ").next().unwrap_or(path);
@@ -239,19 +237,14 @@ impl Broker {
 
     /// With further arguments; without `--listen` on a free port.
     pub(crate) fn with(dir: &Path, more: &[&str]) -> Self {
-        let mut args = vec!["broker", "--exit-with-stdin"];
-        if !more.contains(&"--listen") {
-            args.extend(["--listen", "127.0.0.1:0"]);
-        }
-        args.extend(more);
-        Self::by(bellows(dir, &args))
+        let listen: &[&str] = if more.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
+        Self::by(bellows(dir, &[&["broker", "--exit-with-stdin"], listen, more].concat()))
     }
 
     /// Starts a copy of the program.
     pub(crate) fn of(dir: &Path, program: &Path) -> Self {
         let mut command = Command::new(program);
-        command.args(["broker", "--exit-with-stdin", "--listen", "127.0.0.1:0"]);
-        command.current_dir(dir);
+        command.args(["broker", "--exit-with-stdin", "--listen", "127.0.0.1:0"]).current_dir(dir);
         Self::by(command)
     }
 
@@ -301,15 +294,15 @@ pub(crate) fn wait_for(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
+/// A file has all of these parts.
+pub(crate) fn file_has<const N: usize>(file: impl AsRef<Path>, parts: [&str; N]) {
+    testkit::assert_has(std::fs::read_to_string(file).expect("a text"), parts);
+}
+
 /// The only run in `dir/runs`.
 pub(crate) fn only_run(dir: &Path) -> PathBuf {
-    let runs: Vec<_> = std::fs::read_dir(dir.join(RUNS))
-        .expect("runs")
-        .map(|entry| entry.expect("entry").path())
-        .filter(|path| path.is_dir())
-        .collect();
-    let [run] = runs.as_slice() else { panic!("not one run: {runs:?}") };
-    run.clone()
+    let runs = std::fs::read_dir(dir.join(RUNS)).expect("runs").map(|entry| entry.expect("entry").path());
+    testkit::only(&runs.filter(|path| path.is_dir()).collect::<Vec<_>>()).clone()
 }
 
 /// The record of the only run in `dir/runs`.

@@ -219,7 +219,6 @@ fn screens() -> impl Iterator<Item = Screen> {
     SCREENS.into_iter().filter(is_asked)
 }
 
-/// Conditions in options, in experiments, and wherever else one is quoted.
 #[test]
 fn every_condition_in_help_and_docs_is_read() {
     let quoted = "(?:--(slo|require|fail-if|where)[ =]|that = |)";
