@@ -14,14 +14,10 @@ name = "refused"
 broker.kind = "embedded"
 phases = { warmup = "200ms", measure = "1500ms", drain = "3s" }
 profile.events = []
-[[fault]]
-at = "300ms"
-kind = "refuse-login"
-count = 37
-[[fault]]
-at = "1s"
-for = "100ms"
-kind = "stall"
+fault = [
+    { at = "300ms", kind = "refuse-login", count = 37 },
+    { at = "1s", for = "100ms", kind = "stall" },
+]
 [churn]
 kind = "connections"
 rate = 200
@@ -82,7 +78,7 @@ fn a_killed_churn_leaves_a_readable_folder() {
 #[test]
 fn a_broker_that_refuses_every_login_is_an_error_and_leaves_no_folder() {
     let dir = &*folder();
-    let text = REFUSED.replace("count = 37\n", "").replace("at = \"300ms\"\n", "");
+    let text = REFUSED.replace("at = \"300ms\", ", "").replace(", count = 37", "");
     fs::write(dir.join("all.toml"), text).expect("file");
     run(dir, &["run", "all.toml", "--quiet"]).assert_error(1, &["ACCESS_REFUSED"]);
     assert_eq!(fs::read_dir(dir.join("runs")).map_or(0, Iterator::count), 0);

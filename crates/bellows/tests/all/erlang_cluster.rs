@@ -2,7 +2,6 @@
 
 use crate::common;
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -35,19 +34,18 @@ fn eval(node: &Node, source: &str) -> Term {
 
 /// An experiment with a load for each queue.
 fn experiment(url: impl Fn(usize) -> String, of_each: &str) -> String {
-    let mut text = String::from("[phases]\nwarmup = \"0s\"\nmeasure = \"5m\"\n[profile]\nevents = []\n");
-    write!(text, "[broker]\nkind = \"attach\"\nurl = {:?}\n", url(0)).expect("a text");
-    for kind in TYPES {
-        for node in LEADERS {
-            let url = url(node);
-            write!(
-                text,
-                "[[load]]\ndestination = \"queue://{kind}-{node}\"\nqueue-type = \"{kind}\"\nurl = {url:?}\n{of_each}\n"
-            )
-            .expect("a text");
-        }
-    }
-    text
+    let load = |kind: &str, node: usize| {
+        let url = url(node);
+        format!(
+            "[[load]]\ndestination = \"queue://{kind}-{node}\"\nqueue-type = \"{kind}\"\nurl = {url:?}\n{of_each}\n"
+        )
+    };
+    let loads: String = TYPES.iter().flat_map(|kind| LEADERS.map(|node| load(kind, node))).collect();
+    format!(
+        "phases = {{ warmup = \"0s\", measure = \"5m\" }}\nprofile.events = []\n\
+         [broker]\nkind = \"attach\"\nurl = {:?}\n{loads}",
+        url(0)
+    )
 }
 
 /// Publishes to all queues, each of which leads where it is declared.
@@ -117,13 +115,9 @@ fn queues_lead_on(node: &Node, cluster: &Cluster) {
          L = lists:sort([{element(4, amqqueue:get_name(Q)), Home(amqqueue:get_pid(Q))} || Q <- \
          rabbit_amqqueue:list()]), lists:flatten([io_lib:format(\"~s ~s~n\", [Q, N]) || {Q, N} <- L]).",
     );
-    let mut expected = String::new();
-    for kind in TYPES {
-        for number in LEADERS {
-            let name = cluster.nodes()[number].erlang().expect("access").node;
-            writeln!(expected, "{kind}-{number} {name}").expect("a text");
-        }
-    }
+    let name = |number: usize| cluster.nodes()[number].erlang().expect("access").node;
+    let line = |kind: &str, number: usize| format!("{kind}-{number} {}\n", name(number));
+    let expected: String = TYPES.iter().flat_map(|kind| LEADERS.map(|number| line(kind, number))).collect();
     assert_eq!(as_text(&homes).expect("a text"), expected);
 }
 

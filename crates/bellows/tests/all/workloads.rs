@@ -40,34 +40,21 @@ max-pending = 50
 message-count = 250
 consumers = 1
 ttl = "1m"
-[load.exchange]
-name = "bellows.orders"
-type = "topic"
-auto-delete = true
-[load.properties]
-content-type = "application/json"
-type = "order"
-priority = 4
-[load.headers]
-tenant = "blue"
+exchange = { name = "bellows.orders", type = "topic", auto-delete = true }
+properties = { content-type = "application/json", type = "order", priority = 4 }
+headers = { tenant = "blue" }
 [[load]]
 destination = "topic://orders.*"
 routing-key = "orders.special"
 max-pending = 50
 message-count = 500
-[load.exchange]
-name = "bellows.fan"
-type = "fanout"
-auto-delete = true
+exchange = { name = "bellows.fan", type = "fanout", auto-delete = true }
 [[load]]
 destination = "queue://keys"
 random-routing-keys = 50
 max-pending = 50
 message-count = 500
-[load.exchange]
-name = "bellows.keys"
-type = "fanout"
-auto-delete = true
+exchange = { name = "bellows.keys", type = "fanout", auto-delete = true }
 [[load]]
 destination = "queue://slow"
 queue-type = "quorum"
