@@ -197,17 +197,17 @@ fn a_load_does_not_outlive_bellows() {
 }
 
 /// Where `scripts/setup artemis` puts it.
-fn artemis() -> Option<PathBuf> {
-    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let home = checkout.join(".tools/artemis").canonicalize().ok()?;
-    home.join("lib/artemis-boot.jar").exists().then_some(home)
+fn artemis() -> Result<PathBuf, &'static str> {
+    let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/artemis").canonicalize();
+    let home = home.ok().filter(|home| home.join("lib/artemis-boot.jar").exists());
+    home.ok_or("no Artemis; scripts/setup artemis")
 }
 
 fn run_artemis(dir: &Path, arguments: &[&str]) -> Ended {
     let mut command = common::bellows(dir, arguments);
     // Where its directory is made.
     command.env("TMPDIR", dir);
-    if let Some(home) = artemis() {
+    if let Ok(home) = artemis() {
         command.env("ARTEMIS_HOME", home);
     }
     common::start(command).end_of_long()
@@ -222,27 +222,19 @@ fn brokers_left(dir: &Path) -> usize {
 
 #[test]
 fn artemis_runs_under_its_own_load_and_its_profile_is_whole() {
-    if artemis().is_none() {
-        testkit::skip!("no Artemis; scripts/setup artemis");
-    }
+    testkit::or_skip!(artemis());
     let dir = &*common::folder();
-    let lengths = ["phases.warmup=8s", "phases.measure=6s"];
-    let ended = run_artemis(dir, &["run", "artemis-perf", "--set", lengths[0], "--set", lengths[1]]).ok();
+    let line = "run artemis-perf --set phases.warmup=8s --set phases.measure=6s";
+    let ended = run_artemis(dir, &common::words(line)).ok();
     let folder = common::only_run(dir);
     let record = record(&folder);
-    let broker = record["versions"]["broker"].as_str().expect("a broker");
-    assert!(broker.starts_with("ActiveMQ Artemis 2."), "{broker}");
-    let said = log(&folder, "load-0.log");
-    assert!(said.contains("--- received:"), "{said}");
-    // Nothing of it is left.
-    let pid = record["summary"]["broker"]["pid"].as_u64();
-    let pid = pid.expect("a process");
-    // Killed by now, and collected in a moment.
+    testkit::assert_begins(record["versions"]["broker"].as_str().expect("a broker"), "ActiveMQ Artemis 2.");
+    testkit::assert_has(log(&folder, "load-0.log"), ["--- received:"]);
+    // Nothing of it is left: killed by now, and collected in a moment.
+    let pid = record["summary"]["broker"]["pid"].as_u64().expect("a process");
     common::wait_for("end of Artemis", || is_gone(pid));
     assert_eq!(brokers_left(dir), 0);
-    let Ok(profile) = Profile::open(&folder) else {
-        testkit::skip!("this user may not profile: {}", ended.stderr);
-    };
+    let profile = testkit::or_skip!(Profile::open(&folder).map_err(|_| &ended.stderr));
     let summary = profile.summary(20);
     assert!(summary.samples > 300, "{summary:?}");
     assert!(summary.complete_share >= 0.9, "{summary:?}");
@@ -258,9 +250,7 @@ fn artemis_runs_under_its_own_load_and_its_profile_is_whole() {
 /// Queues, and subscriptions of topics, each to the last message: the loads of two experiments at one broker.
 #[test]
 fn artemis_is_loaded_over_amqp_1_0() {
-    if artemis().is_none() {
-        testkit::skip!("no Artemis; scripts/setup artemis");
-    }
+    testkit::or_skip!(artemis());
     let dir = &*common::folder();
     let loads = ["artemis-one-to-one", "artemis-durable-topics"].map(|name| {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments").join(format!("{name}.toml"));
@@ -283,9 +273,7 @@ fn artemis_is_loaded_over_amqp_1_0() {
 
 #[test]
 fn artemis_own_command_lines_load_artemis() {
-    if artemis().is_none() {
-        testkit::skip!("no Artemis; scripts/setup artemis");
-    }
+    testkit::or_skip!(artemis());
     let dir = &*common::folder();
     let command = format!(
         "load.0.command=['{}', 'artemis', 'perf', 'client', '--url', 'tcp://{{host}}:{{port}}', '--max-pending', '99', \
@@ -303,9 +291,7 @@ fn an_artemis_that_does_not_start_says_why_and_leaves_nothing() {
     let dir = &*common::folder();
     run_artemis(dir, &["run", "artemis-perf", "--set", "broker.root=nowhere"])
         .assert_error(1, &["no ActiveMQ Artemis found", "nowhere/lib"]);
-    if artemis().is_none() {
-        testkit::skip!("no Artemis; scripts/setup artemis");
-    }
+    testkit::or_skip!(artemis());
     run_artemis(dir, &["run", "artemis-perf", "--set", "broker.java-args=['-XX:NoSuchOption']"])
         .assert_error(1, &["ActiveMQ Artemis ended while it started"])
         .says(["NoSuchOption"]);
