@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use common::pages::page_after;
-use common::{bellows, figure, folder, folder_with, read_json, run, wait_for};
+use common::{Ended, bellows, figure, folder, folder_with, kept_with, read_json, run, wait_for};
 use serde_json::Value;
 
 /// A folder with an experiment of short runs against the embedded broker.
@@ -39,11 +39,8 @@ fn made(folder: &Path) -> Vec<String> {
     runs.expect("runs").into_iter().map(id).collect()
 }
 
-#[test]
-fn a_change_is_found_in_runs_that_are_made_in_turns() {
-    let dir = &*experiment();
-    let all = ["ab", "turns.toml", "--pairs", "5", "--seed", "3", "--json"];
-    let ended = run(dir, &[&all[..], &SLOW].concat()).ends(3);
+/// Five pairs in this folder, and what was told of the last three.
+fn a_change_is_found_in_turns(dir: &Path, pairs_dir: &Path, ended: &Ended) {
     let found = ended.printed();
     let p50 = figure(&found, "ack response p50");
     assert_eq!(p50["decision"], "changed", "{p50:#}");
@@ -52,8 +49,7 @@ fn a_change_is_found_in_runs_that_are_made_in_turns() {
     assert_eq!(found["b"]["runs"].as_array().map(Vec::len), Some(5));
 
     // Every line says which run it is, and the order is that of the seed.
-    let pairs_dir = folder_with(dir, "pairs.json").expect("a folder");
-    let kept = pairs(&pairs_dir);
+    let kept = pairs(pairs_dir);
     let sides: Vec<&str> =
         kept["runs"].as_array().expect("runs").iter().map(|run| run["side"].as_str().expect("a side")).collect();
     // More where others had the machine's cores.
@@ -67,20 +63,15 @@ fn a_change_is_found_in_runs_that_are_made_in_turns() {
     assert!(has_time, "{}", ended.stderr);
 
     // The runs are found as all others are, and compared again with the same result.
-    let ids = |side: &str| -> Vec<String> {
+    let ids = |side: &str| -> Vec<&str> {
         let runs = found[side]["runs"].as_array().expect("runs").iter();
-        runs.map(|run| run["id"].as_str().expect("an id").to_owned()).collect()
+        runs.map(|run| run["id"].as_str().expect("an id")).collect()
     };
-    let (a, b) = (ids("a"), ids("b"));
-    let named = [
-        "ab", "--paired", "--force", "--json", &a[0], &a[1], &a[2], &a[3], &a[4], "--with", &b[0], &b[1], &b[2], &b[3],
-        &b[4],
-    ];
+    let named = [&["ab", "--paired", "--force", "--json"][..], &ids("a")[..], &["--with"], &ids("b")[..]].concat();
     let again = run(dir, &named).printed();
     run(dir, &["runs", "--filter", "tag=side-a"]).prints(["pair-5"]);
     assert_eq!(figure(&again, "ack response p50"), p50);
-    let stored = std::fs::read(pairs_dir.join("comparison.json")).expect("comparison.json");
-    assert_eq!(serde_json::from_slice::<Value>(&stored).expect("JSON"), found);
+    assert_eq!(read_json(&pairs_dir.join("comparison.json")), found);
 }
 
 #[test]
@@ -91,11 +82,9 @@ fn runs_that_were_killed_are_gone_on_with_and_none_is_lost() {
     let done = || folder_with(dir, "pairs.json").map(|it| made(&it)).unwrap_or_default();
     wait_for("three runs", || done().len() >= 3);
     let before = done();
-    let pairs_dir = folder_with(dir, "pairs.json").expect("a folder");
-    let name = pairs_dir.file_name().unwrap().to_string_lossy().into_owned();
-    let suffix = name.rsplit('-').next().expect("a suffix");
+    let (pairs_dir, suffix) = kept_with(dir, "pairs.json");
     // While it goes on, nobody else adds runs, which would disturb those of both.
-    run(dir, &[&all[..], &["--resume", suffix]].concat()).assert_error(1, &["another bellows"]);
+    run(dir, &[&all[..], &["--resume", &suffix]].concat()).assert_error(1, &["another bellows"]);
     child.kill().expect("killed");
     child.wait().expect("ended");
     let before = match made(&pairs_dir) {
@@ -103,12 +92,12 @@ fn runs_that_were_killed_are_gone_on_with_and_none_is_lost() {
         _ => before,
     };
 
-    let other = ["ab", "turns.toml", "--resume", suffix];
+    let other = ["ab", "turns.toml", "--resume", &suffix];
     run(dir, &[&other[..], &SLOW].concat()).assert_error(2, &["other sides"]);
-    let more = ["ab", "turns.toml", "--pairs", "2", "--aa", "--resume", suffix];
+    let more = ["ab", "turns.toml", "--pairs", "2", "--aa", "--resume", &suffix];
     run(dir, &more).assert_error(2, &["fixed at the beginning"]);
 
-    let ended = run(dir, &[&all[..], &["--resume", suffix]].concat());
+    let ended = run(dir, &[&all[..], &["--resume", &suffix]].concat());
     assert!(matches!(ended.code(), Some(0 | 3 | 4)), "{}{}", ended.stdout, ended.stderr);
     let after = made(&pairs_dir);
     assert!(after.len() >= 6, "{after:?}");
@@ -216,15 +205,14 @@ fn too_few_pairs_say_so_at_once_and_may_become_more() {
     let p50 = few.printed();
     let p50 = figure(&p50, "ack response p50");
     assert_eq!((p50["decision"].as_str(), &p50["needed"]), (Some("undecided"), &Value::Null));
-    let folder = folder_with(dir, "pairs.json").expect("a folder");
+    let (folder, end) = kept_with(dir, "pairs.json");
     let before = made(&folder);
-    let name = folder.file_name().and_then(|it| it.to_str()).expect("a name");
-    let more = ab(&["--pairs", "5", "--resume", name]).ends(3);
-    assert_eq!(figure(&more.printed(), "ack response p50")["decision"], "changed");
+    let more = ab(&["--pairs", "5", "--resume", &end]).ends(3);
+    a_change_is_found_in_turns(dir, &folder, &more);
     let after = made(&folder);
     assert!(after.starts_with(&before) && after.len() >= 10, "{after:?}");
     // These could have decided something.
-    ab(&["--pairs", "8", "--resume", name]).assert_error(2, &["fixed at the beginning"]);
+    ab(&["--pairs", "8", "--resume", &end]).assert_error(2, &["fixed at the beginning"]);
 }
 
 #[test]
@@ -234,18 +222,17 @@ fn a_comparison_has_a_page_and_files_for_ci_servers() {
     let files = ["--junit", "ab.xml", "--markdown", "ab.md", "--go-bench", "ab.txt", "-o", "ab.html"];
     let ended = run(dir, &[&all[..], &SLOW, &files].concat());
     assert!([Some(3), Some(4)].contains(&ended.code()), "{}", ended.stderr);
-    let read = |name: &str| std::fs::read_to_string(dir.join(name)).expect(name);
     for (name, part) in [
         ("ab.xml", "<testcase classname=\"turns\" name=\"ack response p50\">"),
         ("ab.md", "| ack response p50 |"),
         ("ab.txt", "\nside: b\nBenchmarkTurns 1 "),
         ("ab.html", "data-page=\"comparison\""),
     ] {
-        assert!(read(name).contains(part), "{part}: {}", read(name));
+        common::file_has(dir.join(name), [part]);
     }
 
     // The page lies beside the runs, is named at the end, and made again.
-    let pairs_dir = folder_with(dir, "pairs.json").expect("a folder");
+    let (pairs_dir, end) = kept_with(dir, "pairs.json");
     let page = pairs_dir.join("report.html");
     let last = ended.stdout.lines().last().unwrap_or_default();
     assert_eq!(last, format!("page: {}", page.display()), "{}", ended.stdout);
@@ -256,9 +243,8 @@ fn a_comparison_has_a_page_and_files_for_ci_servers() {
     assert_eq!(again.stdout.trim(), page.to_str().expect("a name"));
     assert_eq!(std::fs::read(&page).expect("a page"), before);
     // Its name's end is enough, and another file may be named.
-    let end = folder.rsplit('-').next().expect("an end");
-    run(dir, &["runs", "report", end, "-o", "again.html"]).assert_ok();
-    assert!(read("again.html").contains("data-page=\"comparison\""));
+    run(dir, &["runs", "report", &end, "-o", "again.html"]).assert_ok();
+    common::file_has(dir.join("again.html"), ["data-page=\"comparison\""]);
 
     what_broke_off_did(dir, &pairs_dir);
     // Where nothing was decided, that is said.
@@ -280,8 +266,7 @@ fn what_broke_off_did(dir: &Path, pairs_dir: &Path) {
     std::fs::write(&file, decided.to_string()).expect("written");
     let folder = pairs_dir.to_str().expect("a name");
     run(dir, &["ab", folder, "--junit", "again.xml"]);
-    let junit = std::fs::read_to_string(dir.join("again.xml")).expect("JUnit");
-    assert!(junit.contains("<error message=\"the broker went\""), "{junit}");
+    common::file_has(dir.join("again.xml"), ["<error message=\"the broker went\""]);
 }
 
 #[test]
@@ -291,7 +276,7 @@ fn a_job_that_fails_leaves_no_older_result() {
     let text = "name = \"none\"\n[broker]\nkind = \"rabbitmq\"\nroot = \"/nowhere\"\n[phases]\nmeasure = \
                 \"1s\"\n[[load]]\n";
     std::fs::write(dir.join("none.toml"), text).expect("an experiment");
-    assert_eq!(run(dir, &["ab", "none.toml", "--aa", "--pairs", "2", "--junit", "ab.xml", "--quiet"]).code(), Some(1));
+    run(dir, &["ab", "none.toml", "--aa", "--pairs", "2", "--junit", "ab.xml", "--quiet"]).ends(1);
     let left = std::fs::read_to_string(dir.join("ab.xml")).expect("a file");
     assert!(left.contains("errors=\"1\"") && !left.contains("all passed"), "{left}");
 }
@@ -300,12 +285,11 @@ fn a_job_that_fails_leaves_no_older_result() {
 fn the_time_of_scraped_pages_is_compared() {
     let dir = &*experiment();
     let [fast, slow] = [5, 60].map(|ms| page_after(Duration::from_millis(ms)));
-    let mut text = std::fs::read_to_string(dir.join("turns.toml")).expect("an experiment");
-    text += &format!("[[scrape]]\nname = \"per-object\"\nurl = \"{fast}\"\nevery = \"100ms\"\n");
-    std::fs::write(dir.join("turns.toml"), text).expect("an experiment");
+    let text = std::fs::read_to_string(dir.join("turns.toml")).expect("an experiment");
+    let scrape = format!("[[scrape]]\nname = \"per-object\"\nurl = \"{fast}\"\nevery = \"100ms\"\n");
+    std::fs::write(dir.join("turns.toml"), text + &scrape).expect("an experiment");
     let slow = format!("scrape.0.url={slow}");
-    let sides = ["ab", "turns.toml", "--pairs", "5", "--seed", "3", "--json"];
-    let ended = run(dir, &[&sides[..], &["--b-set", &slow]].concat());
+    let ended = run(dir, &["ab", "turns.toml", "--pairs", "5", "--seed", "3", "--json", "--b-set", &slow]);
     let found = ended.printed();
     let p50 = figure(&found, "per-object page p50");
     assert!(p50["change"].as_f64() > Some(2.0), "{p50:#}");

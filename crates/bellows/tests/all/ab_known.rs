@@ -12,61 +12,37 @@ use serde_json::{Value, json};
 
 const IGNORED: &str = "BELLOWS_PAIRS is not set: make prove";
 /// A classic queue behind a fanout exchange, at full speed.
-const BEHIND_AN_EXCHANGE: &str = r#"
-name = "behind-an-exchange"
-phases = { warmup = "1s", measure = "3s" }
-[[load]]
-destination = "queue://known"
-exchange = { name = "known", type = "fanout", durable = true }
-max-pending = 100
-prefetch = 200
-ack = 100
-message-size = 100
-"#;
+const BEHIND_AN_EXCHANGE: &str = "exchange = { name = \"known\", type = \"fanout\", durable = true }\n\
+    max-pending = 100\nprefetch = 200\nack = 100";
 /// One queue, behind the default exchange.
-const PLAIN: &str = r#"
-name = "plain"
-phases = { warmup = "1s", measure = "3s" }
-[[load]]
-destination = "queue://known"
-max-pending = 1000
-prefetch = 200
-ack = 100
-message-size = 100
-"#;
-
+const PLAIN: &str = "max-pending = 1000\nprefetch = 200\nack = 100";
+/// Consumers would take most messages before they are dropped.
+const NOT_RECEIVED: &str = "max-pending = 1000\nconsumers = 0";
 /// Producers who wait for nothing: flow control alone slows them down.
-const UNCONFIRMED: &str = r#"
-name = "unconfirmed"
-phases = { warmup = "1s", measure = "3s", drain = "1s" }
-[[load]]
-destination = "queue://known"
-producers = 4
-producer-connections = 4
-confirm = false
-prefetch = 200
-ack = 100
-message-size = 100
-"#;
+const UNCONFIRMED: &str = "producers = 4\nproducer-connections = 4\nconfirm = false\nprefetch = 200\nack = 100";
 
 /// Pairs that show a change by tens of per cent.
 const FEW_PAIRS: &str = "5";
 
-/// Results of `bellows ab` for an experiment with further options that change much.
-fn found(dir: &Path, experiment: &str, further: &[&str]) -> Option<Value> {
-    std::env::var("BELLOWS_PAIRS").ok()?;
-    Some(found_of(dir, FEW_PAIRS, experiment, further))
+/// Results of `bellows ab` for a load with further options that change much.
+fn found(dir: &Path, load: &str, further: &[&str]) -> Result<Value, &'static str> {
+    std::env::var("BELLOWS_PAIRS").map_err(|_| IGNORED)?;
+    Ok(found_of(dir, FEW_PAIRS, load, further))
 }
 
 /// Results with as many pairs as a change by some per cent needs.
-fn found_of_many(dir: &Path, further: &[&str]) -> Option<Value> {
-    let pairs = std::env::var("BELLOWS_PAIRS").ok()?;
-    Some(found_of(dir, &pairs, PLAIN, further))
+fn found_of_many(dir: &Path, further: &[&str]) -> Result<Value, &'static str> {
+    let pairs = std::env::var("BELLOWS_PAIRS").map_err(|_| IGNORED)?;
+    Ok(found_of(dir, &pairs, PLAIN, further))
 }
 
 /// Results with this number of pairs.
-fn found_of(dir: &Path, pairs: &str, experiment: &str, further: &[&str]) -> Value {
-    std::fs::write(dir.join("known.toml"), experiment).expect("a file");
+fn found_of(dir: &Path, pairs: &str, load: &str, further: &[&str]) -> Value {
+    let text = format!(
+        "name = \"known\"\nphases = {{ warmup = \"1s\", measure = \"3s\" }}\n\
+         [[load]]\ndestination = \"queue://known\"\nmessage-size = 100\n{load}\n"
+    );
+    std::fs::write(dir.join("known.toml"), text).expect("a file");
     let mut args = vec!["ab", "known.toml", "--pairs", pairs, "--json", "--quiet"];
     args.extend(further);
     let found = start(bellows(dir, &args)).end_of_long().printed();
@@ -135,9 +111,7 @@ fn a_thousand_further_bindings_are_found_in_the_routing() {
         std::fs::write(dir.join(name), text).expect("a file");
     }
     let sides = ["--a-set", "broker.definitions=few.json", "--b-set", "broker.definitions=many.json"];
-    let Some(found) = found(dir, BEHIND_AN_EXCHANGE, &sides) else {
-        testkit::skip!("{IGNORED}");
-    };
+    let found = testkit::or_skip!(found(dir, BEHIND_AN_EXCHANGE, &sides));
     assert!(changed(&found, "received rate") < -0.2);
     assert!(changed(&found, "broker cpu") > 0.2);
     let routing = proven(&found, "rabbit_exchange:route/2");
@@ -151,9 +125,7 @@ fn a_thousand_further_bindings_are_found_in_the_routing() {
 fn flow_control_that_is_off_is_found_in_flow_control() {
     let dir = &*folder();
     let off = r#"broker.advanced="[{rabbit, [{credit_flow_default_credit, {0, 0}}]}].""#;
-    let Some(found) = found(dir, UNCONFIRMED, &["--b-set", off]) else {
-        testkit::skip!("{IGNORED}");
-    };
+    let found = testkit::or_skip!(found(dir, UNCONFIRMED, &["--b-set", off, "--set", "phases.drain=1s"]));
     // Nobody holds producers back, so that messages pile up in the mailboxes of channels and of the queue.
     assert!(changed(&found, "broker memory") > 0.5);
     let flow = proven(&found, "credit_flow:");
@@ -165,9 +137,7 @@ fn flow_control_that_is_off_is_found_in_flow_control() {
 fn a_scheduler_fewer_is_found_in_waking_and_waiting() {
     let dir = &*folder();
     let one = ["--a-set", "broker.schedulers=2", "--b-set", "broker.schedulers=1"];
-    let Some(found) = found_of_many(dir, &one) else {
-        testkit::skip!("{IGNORED}");
-    };
+    let found = testkit::or_skip!(found_of_many(dir, &one));
     // Its CPU as a whole spreads by more than that from run to run, where virtual machines share the processor.
     let names = ["sched", "finish_task_switch", "futex", "wake", "steal", "irqentry_exit"];
     let cheaper = names.iter().flat_map(|it| proven(&found, it));
@@ -178,13 +148,9 @@ fn a_scheduler_fewer_is_found_in_waking_and_waiting() {
 #[ignore = "make prove: minutes"]
 fn a_queue_of_one_message_is_found_in_dropping() {
     let dir = &*folder();
-    // Consumers would take most messages before they are dropped.
-    let published = PLAIN.replace("prefetch = 200\nack = 100", "consumers = 0");
     let short =
         ["--a-set", "load.0.arguments={x-max-length=1000000000}", "--b-set", "load.0.arguments={x-max-length=1}"];
-    let Some(found) = found(dir, &published, &short) else {
-        testkit::skip!("{IGNORED}");
-    };
+    let found = testkit::or_skip!(found(dir, NOT_RECEIVED, &short));
     let dropping = [proven(&found, "drop"), proven(&found, "rabbit_amqqueue_process:maybe_drop_head")].concat();
     assert!(dropping.iter().any(|it| *it > 0.0), "{}", told(&found));
 }
@@ -193,9 +159,7 @@ fn a_queue_of_one_message_is_found_in_dropping() {
 #[ignore = "make prove: minutes"]
 fn a_broker_against_itself_has_not_changed() {
     let dir = &*folder();
-    let Some(found) = found_of_many(dir, &["--aa"]) else {
-        testkit::skip!("{IGNORED}");
-    };
+    let found = testkit::or_skip!(found_of_many(dir, &["--aa"]));
     for figure in found["figures"].as_array().expect("figures") {
         assert_ne!(figure["decision"], "changed", "{figure:#}");
     }

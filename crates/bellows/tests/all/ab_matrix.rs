@@ -7,11 +7,11 @@ use crate::common;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use common::{bellows, folder, folder_with, read_json, run, wait_for};
+use common::{bellows, folder, folder_with, kept_with, read_json, run, wait_for};
 use serde_json::Value;
 
-/// Four cells.
-const OVER: [&str; 4] = ["--over", "load.0.message-size=12,2000", "--over", "load.0.producers=1,2"];
+/// Two cells, by two keys.
+const OVER: [&str; 4] = ["--over", "load.0.message-size=12,2000", "--over", "load.0.producers=2"];
 
 fn experiment() -> common::Folder {
     let dir = folder();
@@ -41,8 +41,8 @@ fn every_cell_is_a_comparison_and_all_are_decided_together() {
     let found = ended.printed();
     assert_eq!(found["keys"][0]["key"], "load.0.message-size");
     let cells = found["cells"].as_array().expect("cells");
-    assert_eq!(cells.len(), 4);
-    assert_eq!(cells[1]["values"], serde_json::json!(["12", "2"]));
+    assert_eq!(cells.len(), 2);
+    assert_eq!(cells[1]["values"], serde_json::json!(["2000", "2"]));
     let figures: usize = cells.iter().map(|cell| cell["comparison"]["figures"].as_array().map_or(0, Vec::len)).sum();
     let mut changed = 0;
     for cell in cells {
@@ -55,28 +55,27 @@ fn every_cell_is_a_comparison_and_all_are_decided_together() {
     }
 
     // A machine that is not left alone may hide one of them.
-    assert!(changed >= 2, "{found:#}");
+    assert!(changed >= 1, "{found:#}");
 
     // A pair of each cell, then the next one of each. A run in which nothing went has no rate in its line.
     // Beside it stands the line that each begins with.
     let lines = ended.stderr.lines();
     let told = lines.filter(|line| line.contains(": pair ") && !line.starts_with("turns, "));
-    assert!(told.clone().count() >= 40, "{}", ended.stderr);
+    assert!(told.clone().count() >= 20, "{}", ended.stderr);
     let first = told.map_while(|line| {
         let (cell, side) = line.split_once(": pair 1 of 5, ")?;
         Some((cell, side.get(..1)?))
     });
     let first: BTreeSet<_> = first.collect();
-    assert_eq!(first.len(), 8, "{}", ended.stderr);
-    let read = |name: &str| std::fs::read_to_string(dir.join(name)).expect(name);
+    assert_eq!(first.len(), 4, "{}", ended.stderr);
     for (name, part) in [
-        ("ab.xml", "tests=\"4\" failures="),
-        ("ab.xml", "name=\"message-size=2000, producers=1\""),
+        ("ab.xml", "tests=\"2\" failures="),
+        ("ab.xml", "name=\"message-size=2000, producers=2\""),
         ("ab.md", "| message-size | producers |"),
         ("ab.txt", "\nBenchmarkTurns/message-size=12/producers=2 1 "),
         ("ab.html", "data-page=\"matrix\""),
     ] {
-        assert!(read(name).contains(part), "{part}: {}", read(name));
+        common::file_has(dir.join(name), [part]);
     }
     again(dir, &found);
 }
@@ -95,15 +94,12 @@ fn decisions(of: &Value) -> Vec<(Value, Vec<(Value, Value)>)> {
 
 /// The folder alone leads to equal decisions, and its pages are made again.
 fn again(dir: &Path, found: &Value) {
-    let folder = folder_with(dir, "matrix.json").expect("a folder");
+    let (folder, end) = kept_with(dir, "matrix.json");
     let path = folder.to_str().expect("a name");
     let again = run(dir, &["ab", path, "--json"]).ends(3).printed();
     assert_eq!(decisions(&again), decisions(found));
-    let table = run(dir, &["ab", path.rsplit('-').next().expect("an end"), "--verbose"]);
-    testkit::assert_has(
-        &table.stdout,
-        ["B is worse in ", "message-size (rows) by producers (columns)\n", "\nbroker cpu\n  12 / 1 "],
-    );
+    let parts = ["B is worse in ", "message-size (rows) by producers (columns)\n", "\nbroker cpu\n  12 / 2 "];
+    run(dir, &["ab", &end, "--verbose"]).prints(parts);
     for cell in found["cells"].as_array().expect("cells") {
         let cell = folder.join(cell["folder"].as_str().expect("a name"));
         assert!(read_json(&cell.join("comparison.json"))["figures"].is_array());
@@ -111,14 +107,13 @@ fn again(dir: &Path, found: &Value) {
     }
     std::fs::remove_file(folder.join("report.html")).expect("a page");
     run(dir, &["runs", "report", path]).assert_ok();
-    let page = std::fs::read_to_string(folder.join("report.html")).expect("a page");
-    assert!(page.contains("data-page=\"matrix\""));
-    assert!(folder.join("cell-4-2000-2/report.html").is_file());
+    common::file_has(folder.join("report.html"), ["data-page=\"matrix\""]);
+    assert!(folder.join("cell-2-2000-2/report.html").is_file());
 
     // A cell can be looked at by itself, and its runs are listed with all others.
-    let cell = folder.join("cell-1-12-1");
+    let cell = folder.join("cell-1-12-2");
     run(dir, &["ab", cell.to_str().expect("a name"), "--verbose"]).prints(["ack response p50"]);
-    run(dir, &["runs", "--filter", "tag=cell-4"]).prints(["pair-5"]);
+    run(dir, &["runs", "--filter", "tag=cell-2"]).prints(["pair-5"]);
 }
 
 #[test]
@@ -128,26 +123,24 @@ fn cells_that_were_killed_are_gone_on_with_and_no_run_is_made_twice() {
     let all = [&all[..], &OVER].concat();
     let mut child = bellows(dir, &all).spawn().expect("bellows");
     let done = || folder_with(dir, "matrix.json").map(|it| made(&it)).unwrap_or_default();
-    wait_for("five runs", || done().iter().map(Vec::len).sum::<usize>() >= 5);
+    wait_for("three runs", || done().iter().map(Vec::len).sum::<usize>() >= 3);
     let before = done();
     child.kill().expect("killed");
     child.wait().expect("ended");
-    let folder = folder_with(dir, "matrix.json").expect("a folder");
-    let name = folder.to_string_lossy().into_owned();
-    let suffix = name.rsplit('-').next().expect("a suffix");
-    let other = ["ab", "turns.toml", "--aa", "--resume", suffix];
+    let (folder, suffix) = kept_with(dir, "matrix.json");
+    let other = ["ab", "turns.toml", "--aa", "--resume", &suffix];
     run(dir, &other).assert_error(2, &["other cells"]);
     let less = [&other[..], &OVER[..2]].concat();
     run(dir, &less).assert_error(2, &["other cells"]);
 
-    let ended = run(dir, &[&all[..], &["--resume", suffix]].concat());
+    let ended = run(dir, &[&all[..], &["--resume", &suffix]].concat());
     assert!(matches!(ended.code(), Some(0 | 3 | 4)), "{}{}", ended.stdout, ended.stderr);
     let after = made(&folder);
     for (before, after) in before.iter().zip(&after) {
         assert!(after.starts_with(before), "{before:?} {after:?}");
         assert!(after.len() >= 4, "{after:?}");
     }
-    assert!(ended.stdout.contains("A against itself in 4 cells"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("A against itself in 2 cells"), "{}", ended.stdout);
 }
 
 #[test]
@@ -167,7 +160,5 @@ fn what_makes_no_matrix_says_why_before_anything_runs() {
     }
     let many: Vec<String> = (1..=101).map(|n| n.to_string()).collect();
     ab(&["--over", &format!("load.0.rate={}", many.join(","))]).assert_error(2, &["101 cells", "100 are the most"]);
-    let nothing = run(dir, &["ab", "turns.toml"]);
-    nothing.assert_error(2, &["A and B are the same"]);
     assert!(folder_with(dir, "matrix.json").is_none(), "nothing was begun");
 }

@@ -39,14 +39,8 @@ fn experiment(random: &mut Random, round: u64) -> String {
     text
 }
 
-fn named(list: &Value, metric: Metric) -> Option<&Value> {
-    let all = list.as_array().expect("a list");
-    all.iter().find(|it| it["metric"] == metric.key())
-}
-
 fn numbers(value: &Value) -> Vec<f64> {
-    let all = value.as_array().expect("numbers");
-    all.iter().filter_map(Value::as_f64).collect()
+    value.as_array().expect("numbers").iter().filter_map(Value::as_f64).collect()
 }
 
 /// The curve's values before and behind a percentile, as the page draws a line between them: they
@@ -97,7 +91,7 @@ fn check_page((page, numbers_behind): &(Value, Vec<u8>), measured: &Recorder, wa
         let shown: LatencySummary =
             serde_json::from_value(page["figures"]["latency"][metric.key()].clone()).expect("a summary");
         assert_eq!(shown, expected, "the table's {}", metric.name());
-        let curve = named(&page["curves"], metric);
+        let curve = page["curves"].as_array().expect("a list").iter().find(|it| it["metric"] == metric.key());
         let count = curve.map_or(0, |curve| curve["count"].as_u64().expect("a count"));
         assert_eq!(count, expected.count, "the curve of {}", metric.name());
         if let Some(curve) = curve {
@@ -132,8 +126,7 @@ fn check_slices(run: &RunReader) {
         let counters = &point.counters;
         assert_eq!(sums, [counters.sent, counters.completed, counters.received]);
     }
-    let whole = slices.iter().filter(|slice| slice.dt < 0.15).count();
-    assert!(whole > 5, "{} of {}", whole, slices.len());
+    assert!(slices.iter().filter(|slice| slice.dt < 0.15).count() > 5, "of {}", slices.len());
 }
 
 /// All figures on the console have these numbers.

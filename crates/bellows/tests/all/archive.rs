@@ -8,22 +8,16 @@ use std::path::Path;
 use common::{RUNS, bellows, folder, only_run, run, start, wait_for};
 use serde_json::Value;
 
-const SHORT: [&str; 10] = [
-    "demo",
-    "--no-profile",
-    "--quiet",
-    "--set",
-    "phases.warmup=0s",
-    "--set",
-    "phases.measure=200ms",
-    "--set",
-    "load.0.rate=1000",
-    "--note=the first",
-];
+/// A run of a moment, with more options.
+fn short<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let mut all = common::words("demo --no-profile --quiet --set phases.warmup=0s --set phases.measure=200ms");
+    all.extend(["--set", "load.0.rate=1000", "--note=the first"]);
+    all.extend(more);
+    all
+}
 
 fn list(dir: &Path, more: &[&str]) -> Vec<Value> {
-    let args: Vec<&str> = ["runs", "--json"].iter().chain(more).copied().collect();
-    let ended = run(dir, &args);
+    let ended = run(dir, &[&["runs", "--json"], more].concat());
     ended.json().as_array().expect("an array").clone()
 }
 
@@ -34,12 +28,8 @@ fn refuses(dir: &Path, args: &[&str], part: &str) {
 #[test]
 fn runs_are_labelled_found_shown_and_removed() {
     let dir = &*folder();
-    let demo = |more: &[&str]| {
-        let args: Vec<&str> = SHORT.iter().chain(more).copied().collect();
-        run(dir, &args).assert_ok();
-    };
-    demo(&["--tag", "base", "--tag=nightly"]);
-    demo(&[]);
+    run(dir, &short(&["--tag", "base", "--tag=nightly"])).assert_ok();
+    run(dir, &short(&[])).assert_ok();
     let all = list(dir, &[]);
     assert_eq!(all.len(), 2);
     assert_eq!(all[1]["labels"]["tags"], serde_json::json!(["base", "nightly"]));
@@ -58,12 +48,8 @@ fn runs_are_labelled_found_shown_and_removed() {
 
     let noted = run(dir, &["runs", "note", suffix, "new disk"]);
     assert_eq!(noted.stdout, format!("{tagged}: #base #nightly; note: new disk\n"));
-    run(dir, &["runs", "show", suffix]).prints([
-        tagged,
-        "#base #nightly; note: new disk",
-        "ack response",
-        "report.html",
-    ]);
+    let parts = [tagged, "#base #nightly; note: new disk", "ack response", "report.html"];
+    run(dir, &["runs", "show", suffix]).prints(parts);
     refuses(dir, &["runs", "tag", suffix, "two words"], "letters, digits and");
 
     run(dir, &["runs", "rm", suffix]).assert_error(2, &["has a tag", "nothing was removed"]);
@@ -98,23 +84,21 @@ fn a_run_that_goes_on_is_not_removed() {
 #[test]
 fn runs_lie_in_the_data_folder_unless_one_is_named() {
     let dir = &*folder();
-    start(bellows(dir, &SHORT).env_remove("BELLOWS_RUNS").env("XDG_DATA_HOME", dir)).end().assert_ok();
+    let without = |args: &[&str]| start(bellows(dir, args).env_remove("BELLOWS_RUNS").env("XDG_DATA_HOME", dir)).end();
+    without(&short(&[])).assert_ok();
     let kept = dir.join("bellows").join("runs");
     assert_eq!(fs::read_dir(&kept).expect("runs").count(), 1);
-    let told =
-        start(bellows(dir, &["doctor", "--json"]).env_remove("BELLOWS_RUNS").env("XDG_DATA_HOME", dir)).end().stdout;
-    let place = format!("in {}", kept.display());
-    assert!(told.contains(&place), "{place} in {told}");
+    without(&["doctor", "--json"]).prints([&format!("in {}", kept.display())]);
 }
 
 #[test]
 fn last_is_for_profiles_the_last_run_that_has_one() {
     let dir = &*folder();
-    run(dir, &SHORT).assert_ok();
+    run(dir, &short(&[])).assert_ok();
     run(dir, &["top", "last"]).assert_error(1, &["none of 1 run in", "has a profile"]);
     run(dir, &["demo", "--quiet", "--set", "phases.warmup=0s", "--set", "phases.measure=1s"]).assert_ok();
     // A later run without samples does not hide it.
-    run(dir, &SHORT).assert_ok();
+    run(dir, &short(&[])).assert_ok();
     let stopped = dir.join(RUNS).join("2099-01-01T00-00-00Z-stopped-aaaa");
     fs::create_dir(&stopped).expect("folder");
     fs::write(stopped.join("series.jsonl"), "").expect("series");
@@ -123,6 +107,5 @@ fn last_is_for_profiles_the_last_run_that_has_one() {
     if ended.stderr.contains("none of 4 runs in") {
         testkit::skip!("this user may not profile");
     }
-    ended.assert_ok();
-    assert!(ended.stdout.contains("self %"), "{ended:?}");
+    ended.ok().prints(["self %"]);
 }

@@ -6,11 +6,11 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{Broker, bellows, folder, only_run, run, seconds_recorded, server_that_says, start, wait_for};
+use common::{Broker, bellows, folder, run, seconds_recorded, server_that_says, start, wait_for};
 
 fn client(dir: &Path, url: &str, more: &[&str]) -> common::Ended {
     let base = ["client", "queue://Q", "--url", url, "--duration", "1", "--quiet"];
-    run(dir, &base.iter().chain(more).copied().collect::<Vec<_>>())
+    run(dir, &[&base[..], more].concat())
 }
 
 fn nothing_is_left(dir: &Path) {
@@ -44,31 +44,19 @@ fn a_server_that_is_away_or_refuses_or_misbehaves_is_told() {
     client(dir, &broker.url, &["--no-declare"]).assert_error(1, &["NOT_FOUND", "404"]);
     client(dir, &broker.url, &["--no-archive"]).assert_ok();
     let says = |greeting: &'static [u8]| format!("amqp://{}", server_that_says(greeting));
+    // The header of a method frame on channel 0 that announces 500 bytes, and ten of them.
+    let cut_off = says(&[1, 0, 0, 0, 0, 1, 0xf4, 0, 10, 0, 10, 0, 9, 0, 0, 0, 0]);
+    let garbage = says(&[0xde, 0xad, 0xbe, 0xef, 0xde, 0xad, 0xbe, 0xef, 0xff, 0xff]);
+    let nobody = format!("amqp://127.0.0.1:{}", common::free_port());
+    let wrong = format!("amqp://guest:s3cret@{}", broker.address());
     for (url, more, parts) in [
-        (
-            format!("amqp://127.0.0.1:{}", common::free_port()),
-            &[] as &[&str],
-            &["cannot connect to amqp://guest@127.0.0.1", "refused"] as &[&str],
-        ),
+        (nobody, &[][..], &["cannot connect to amqp://guest@127.0.0.1", "refused"][..]),
         ("amqp://no-such-host.invalid".into(), &[], &["cannot connect to amqp://guest@no-such-host.invalid"]),
-        (
-            format!("amqp://guest:s3cret@{}", broker.address()),
-            &[],
-            &["cannot log in to amqp://guest@", "ACCESS_REFUSED", "403"],
-        ),
+        (wrong, &[], &["cannot log in to amqp://guest@", "ACCESS_REFUSED", "403"]),
         (format!("{}/nowhere", broker.url), &[], &["/nowhere", "NOT_ALLOWED", "530"]),
         (says(b"HTTP/1.1 400 Bad Request\r\n\r\n"), &[], &["HTTP"]),
-        (
-            says(&[0xde, 0xad, 0xbe, 0xef, 0xde, 0xad, 0xbe, 0xef, 0xff, 0xff]),
-            &[],
-            &["does not speak AMQP 0-9-1", "offset 0", "de ad be ef"],
-        ),
-        // The header of a method frame on channel 0 that announces 500 bytes, and ten of them.
-        (
-            says(&[1, 0, 0, 0, 0, 1, 0xf4, 0, 10, 0, 10, 0, 9, 0, 0, 0, 0]),
-            &[],
-            &["no answer from amqp://guest@", "within 10.", "17 bytes"],
-        ),
+        (garbage, &[], &["does not speak AMQP 0-9-1", "offset 0", "de ad be ef"]),
+        (cut_off, &[], &["no answer from amqp://guest@", "within 10.", "17 bytes"]),
         (broker.url.clone(), &["--queue-args", "x-max-length=5"], &["declare", "\"Q\"", "PRECONDITION_FAILED", "406"]),
     ] {
         client(dir, &url, more).assert_error(1, parts).says_not(["s3cret"]);
@@ -76,7 +64,6 @@ fn a_server_that_is_away_or_refuses_or_misbehaves_is_told() {
     }
 }
 
-/// A load that cannot run leaves the queues that it would have emptied.
 #[test]
 fn a_load_that_is_refused_has_emptied_no_queue() {
     let (broker, dir) = &common::broker_in_folder();
@@ -100,19 +87,14 @@ fn the_broker_is_killed_in_the_middle() {
     wait_for("recorded second", || seconds_recorded(dir) >= 2);
     common::signal(broker.child.id(), "KILL");
     let ended = client.end();
-    ended.assert_error(1, &["lost the connection to amqp://guest@"]);
-    assert!(ended.stdout.contains("client  failed: "), "{ended:#?}");
-    let record = fs::read_to_string(only_run(dir).join("run.json")).unwrap();
-    assert!(record.contains("\"failed\""), "{record}");
-    let record: serde_json::Value = serde_json::from_str(&record).unwrap();
-    assert_eq!(record["problem"], record["summary"]["error"]);
+    ended.assert_error(1, &["lost the connection to amqp://guest@"]).prints(["client  failed: "]);
+    let record = common::record(dir);
+    assert_eq!((&record["state"], &record["problem"]), (&"failed".into(), &record["summary"]["error"]));
     let cause = record["problem"]["cause"].as_str().unwrap();
     assert!(cause.starts_with("lost the connection to"), "{cause}");
     assert!(record["error"].as_str().unwrap().starts_with(cause), "{record}");
-    assert!(
-        ended.stdout.lines().any(|it| it.starts_with("failed ") && it.contains(cause)),
-        "the summary does not say why: {ended:#?}"
-    );
+    let is_cause = |line: &str| line.starts_with("failed ") && line.contains(cause);
+    assert!(ended.stdout.lines().any(is_cause), "the summary does not say why: {ended:#?}");
     assert!(ended.report().is_file(), "what was measured until then has no report: {ended:#?}");
 }
 
@@ -132,12 +114,6 @@ fn what_cannot_work_is_refused_before_the_start() {
         assert!(matches!(code, 1 | 2), "{ended:#?}");
         ended.says_not(["starting", "connecting"]);
     }
-    nothing_is_left(dir);
-}
-
-#[test]
-fn there_is_no_such_process() {
-    let dir = &*folder();
     run(dir, &["record", "--pid", "4194304", "--duration", "1"]).assert_error(1, &["4194304"]);
     run(dir, &["record", "--name", "no-such-program", "--duration", "1"]).assert_error(1, &["no-such-program"]);
     nothing_is_left(dir);
@@ -146,9 +122,7 @@ fn there_is_no_such_process() {
 #[test]
 fn the_process_dies_while_it_is_profiled() {
     let dir = &*folder();
-    let mut busy = Command::new("sh");
-    busy.args(["-c", "while :; do :; done"]).stdin(Stdio::null());
-    let mut busy = busy.spawn().unwrap();
+    let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn().unwrap();
     let pid = busy.id().to_string();
     let recording = start(bellows(dir, &["record", "--pid", &pid, "--duration", "50"]));
     std::thread::sleep(std::time::Duration::from_millis(1500));
@@ -156,14 +130,13 @@ fn the_process_dies_while_it_is_profiled() {
     busy.wait().unwrap();
     let ended = recording.end();
     assert!(ended.took.as_secs() < 20, "it went on without the process: {ended:#?}");
-    assert!(!ended.stderr.contains("panicked"), "{ended:#?}");
+    ended.says_not(["panicked"]);
     if ended.code() != Some(0) {
         // Where profiling is not permitted, that is what it says.
         ended.assert_error(1, &["profil"]);
         testkit::skip!("this user may not profile: {}", ended.stderr);
     }
-    assert!(ended.stdout.contains("% self"), "{ended:#?}");
-    assert!(ended.report().is_file(), "{ended:#?}");
+    assert!(ended.prints(["% self"]).report().is_file(), "{ended:#?}");
 }
 
 #[test]

@@ -6,7 +6,6 @@ use std::fs;
 
 use common::{folder, run};
 
-/// Options that are refused before anything starts are named as they were typed.
 #[test]
 fn a_bad_option_is_named_and_nothing_is_started() {
     let dir = &*folder();
@@ -57,98 +56,80 @@ fn a_bad_option_is_named_and_nothing_is_started() {
         assert_refused(&ended, line, &parts);
     }
     assert!(!dir.join("runs").exists(), "something was started");
-    let none: &[&str] = &["client", "--url", "amqp://127.0.0.1:1", "--runs", "/proc/x"];
-    run(dir, none).assert_error(1, &["cannot keep runs in /proc/x"]);
-    let help = run(dir, none).stderr;
-    assert!(help.contains("--runs DIR"), "{help}");
+    run(dir, &["client", "--url", "amqp://127.0.0.1:1", "--runs", "/proc/x"])
+        .assert_error(1, &["cannot keep runs in /proc/x"])
+        .says(["--runs DIR"]);
 }
 
-/// Keys of a file that are refused are named with their line and value.
 #[test]
 fn a_bad_key_is_named_with_its_line_and_nothing_is_started() {
     let dir = &*folder();
     let head = "[broker]\nkind = \"embedded\"\n";
     let load = format!("{head}[[load]]\ndestination = \"queue://q\"\n");
-    for (text, set, parts) in [
-        (load.clone() + "rate = 1e12", "", ["x.toml:5: rate = 1e12: ", "a rate of 1000000000000"]),
-        (load.clone() + "rate = \"2kk\"", "", ["x.toml:5: rate = \"2kk\": ", "above 0"]),
-        (load.clone() + "rate = true", "", ["x.toml:5: rate = true: ", "it must be a rate such as"]),
-        (load.clone() + "schedule = \"constant:1e12\"", "", ["x.toml:5: schedule = ", "a rate of"]),
-        (load.clone() + "message-size = 5", "", ["x.toml:5: message-size = 5: ", "a message of 5 bytes"]),
+    let refused = |text: &str, set: &[&str], parts: [&str; 2]| {
+        fs::write(dir.join("x.toml"), text).unwrap();
+        let ended = run(dir, &[&["run", "x.toml"], set].concat());
+        assert_refused(&ended, &format!("{text}\n{}", set.join(" ")), &parts);
+    };
+    // Behind these four lines.
+    for (further, parts) in [
+        ("rate = 1e12", ["x.toml:5: rate = 1e12: ", "a rate of 1000000000000"]),
+        ("rate = \"2kk\"", ["x.toml:5: rate = \"2kk\": ", "above 0"]),
+        ("rate = true", ["x.toml:5: rate = true: ", "it must be a rate such as"]),
+        ("schedule = \"constant:1e12\"", ["x.toml:5: schedule = ", "a rate of"]),
+        ("message-size = 5", ["x.toml:5: message-size = 5: ", "a message of 5 bytes"]),
+        ("max-pending = \"x\"", ["x.toml:5: max-pending = \"x\": ", "a whole number from 0 to 4294967295"]),
+        ("prefetch = 70000", ["x.toml:5: prefetch = 70000: ", "from 0 to 65535"]),
+        ("persistent = 1", ["x.toml:5: persistent = 1: ", "true or false"]),
+        ("headers = 1", ["x.toml:5: headers: ", "a table"]),
+        ("queue-type = \"stream\"", ["x.toml:5: load.0.queue-type", "classic queues only"]),
+        ("rate = 1\nthink-time = 1", ["x.toml:6: load.0.think-time", "there is a rate too"]),
+        ("[churn]\nkind = \"queues\"\nrate = 1e12", ["x.toml:7: rate = 1e12: ", "a rate of"]),
+        ("rate = 1e12\n[churn]\nkind = \"queues\"", ["x.toml:5: rate = 1e12: ", "a rate of"]),
+        ("[churn]\nrate = 1", ["x.toml:5", "the key \"kind\" is missing"]),
+        ("[[fault]]\nat = \"1s\"\nkind = \"drop\"", ["x.toml", "recover"]),
+        ("[[fault]]\nkind = \"lose\"\nprobability = \"x\"", ["x.toml:7: probability = \"x\": ", "it must be a number"]),
+        ("[churn]\nkind = 5", ["x.toml:6: kind = 5: ", "text in quotes"]),
         (
-            load.clone() + "max-pending = \"x\"",
-            "",
-            ["x.toml:5: max-pending = \"x\": ", "a whole number from 0 to 4294967295"],
-        ),
-        (load.clone() + "prefetch = 70000", "", ["x.toml:5: prefetch = 70000: ", "from 0 to 65535"]),
-        (load.clone() + "persistent = 1", "", ["x.toml:5: persistent = 1: ", "true or false"]),
-        (load.clone() + "headers = 1", "", ["x.toml:5: headers: ", "a table"]),
-        (load.clone() + "queue-type = \"stream\"", "", ["x.toml:5: load.0.queue-type", "classic queues only"]),
-        (load.clone() + "rate = 1\nthink-time = 1", "", ["x.toml:6: load.0.think-time", "there is a rate too"]),
-        (format!("threads = 0\n{load}"), "", ["x.toml:1: threads = 0: ", "0 threads"]),
-        (load.clone(), "threads=0", ["--set threads=0: ", "0 threads"]),
-        (load.clone(), "load.0.rate=1e12", ["--set load.0.rate=1e12: ", "a rate of"]),
-        (load.clone(), "load.0.prefetch=x", ["--set load.0.prefetch=x: ", "a whole number from 0 to 65535"]),
-        (load.clone(), "load.0.source-addresses=[1]", ["--set load.0.source-addresses", "IP address"]),
-        (format!("{load}[churn]\nkind = \"queues\"\nrate = 1e12"), "", ["x.toml:7: rate = 1e12: ", "a rate of"]),
-        (format!("{load}rate = 1e12\n[churn]\nkind = \"queues\""), "", ["x.toml:5: rate = 1e12: ", "a rate of"]),
-        (format!("{load}[churn]\nrate = 1"), "", ["x.toml:5", "the key \"kind\" is missing"]),
-        (format!("{load}[[fault]]\nat = \"1s\"\nkind = \"drop\""), "", ["x.toml", "recover"]),
-        (
-            format!("{load}[[fault]]\nkind = \"lose\"\nprobability = \"x\""),
-            "",
-            ["x.toml:7: probability = \"x\": ", "it must be a number"],
-        ),
-        (format!("{load}[churn]\nkind = 5"), "", ["x.toml:6: kind = 5: ", "text in quotes"]),
-        (
-            format!("{load}[churn]\nkind = \"queues\"\nmessages = \"x\""),
-            "",
+            "[churn]\nkind = \"queues\"\nmessages = \"x\"",
             ["x.toml:7: messages = \"x\": ", "a whole number from 0 to 4294967295"],
         ),
         (
-            format!("{load}[churn]\nkind = \"queues\"\nrate = 1\nschedule = \"constant:2\""),
-            "",
+            "[churn]\nkind = \"queues\"\nrate = 1\nschedule = \"constant:2\"",
             ["x.toml:8: churn.schedule: ", "there is a rate too"],
         ),
-        (format!("{load}[churn]\nkind = \"queues\"\nmax-open = 0"), "", ["x.toml:7: max-open = 0: ", "0 cycles"]),
+        ("[churn]\nkind = \"queues\"\nmax-open = 0", ["x.toml:7: max-open = 0: ", "0 cycles"]),
+        ("[[churn]]\nkind = \"queues\"\nrate = \"x\"", ["x.toml:5: [[churn]]: ", "write [churn], once"]),
+        ("recover = \"5s-1s\"", ["x.toml:5: recover = \"5s-1s\": ", "write 1s-5s"]),
         (
-            format!("{load}[[churn]]\nkind = \"queues\"\nrate = \"x\""),
-            "",
-            ["x.toml:5: [[churn]]: ", "write [churn], once"],
-        ),
-        (format!("{head}[load]\ndestination = \"queue://q\""), "", ["x.toml:3: [load]: ", "write [[load]]"]),
-        (load.clone() + "recover = \"5s-1s\"", "", ["x.toml:5: recover = \"5s-1s\": ", "write 1s-5s"]),
-        (
-            load.clone() + "message-size = { mean = 1 }",
-            "",
+            "message-size = { mean = 1 }",
             ["x.toml:5: message-size = { mean = 1 }: a message size is not a table", "write a number"],
         ),
-        (format!("{load}[profile]\nfrequency = 0"), "", ["x.toml:6: profile.frequency = 0", "999 is usual"]),
-        (
-            "[broker]\nkind = \"attach\"\nfurther-urls = [\"foo\"]\n[[load]]".to_owned(),
-            "",
-            ["x.toml:3: further-urls: ", "it has no scheme"],
-        ),
-        (
-            "[broker]\nkind = \"attach\"\nfurther-urls = 5\n[[load]]".to_owned(),
-            "",
-            ["x.toml:3: further-urls: ", "a list in brackets"],
-        ),
+        ("[profile]\nfrequency = 0", ["x.toml:6: profile.frequency = 0", "999 is usual"]),
+    ] {
+        refused(&format!("{load}{further}"), &[], parts);
+    }
+    for (set, parts) in [
+        ("threads=0", ["--set threads=0: ", "0 threads"]),
+        ("load.0.rate=1e12", ["--set load.0.rate=1e12: ", "a rate of"]),
+        ("load.0.prefetch=x", ["--set load.0.prefetch=x: ", "a whole number from 0 to 65535"]),
+        ("load.0.source-addresses=[1]", ["--set load.0.source-addresses", "IP address"]),
+        ("load.x.rate=1", ["--set load.x.rate=1: ", "help: write it as in load.0.rate"]),
+    ] {
+        refused(&load, &["--set", set], parts);
+    }
+    let further = |urls: &str| format!("[broker]\nkind = \"attach\"\nfurther-urls = {urls}\n[[load]]");
+    for (text, parts) in [
+        (format!("threads = 0\n{load}"), ["x.toml:1: threads = 0: ", "0 threads"]),
+        (format!("{head}[load]\ndestination = \"queue://q\""), ["x.toml:3: [load]: ", "write [[load]]"]),
+        (further("[\"foo\"]"), ["x.toml:3: further-urls: ", "it has no scheme"]),
+        (further("5"), ["x.toml:3: further-urls: ", "a list in brackets"]),
         (
             format!("{head}further-urls = [\"amqp://h\"]\n[[load]]"),
-            "",
             ["x.toml:3: broker.further-urls has no effect", "attach"],
         ),
-        (load, "load.x.rate=1", ["--set load.x.rate=1: ", "help: write it as in load.0.rate"]),
     ] {
-        let file = dir.join("x.toml");
-        fs::write(&file, &text).unwrap();
-        let mut args = vec!["run", "x.toml"];
-        if !set.is_empty() {
-            args.extend(["--set", set]);
-        }
-        let ended = run(dir, &args);
-        assert_refused(&ended, &format!("{text} {set}"), &parts);
+        refused(&text, &[], parts);
     }
     assert!(!dir.join("runs").exists(), "something was started");
     let secret = format!("{head}[[load]]\nheaders = 's3cret'\nurl = 's3cret'");

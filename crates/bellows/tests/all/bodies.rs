@@ -3,6 +3,7 @@
 
 use crate::common;
 use crate::common::managed;
+use crate::perf_test::perf_test;
 
 use std::collections::HashSet;
 use std::fs;
@@ -10,7 +11,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 
-use common::{Ended, folder, run};
+use common::folder;
 
 /// The least that can log in and get messages.
 struct Getter {
@@ -101,25 +102,16 @@ fn holds(bytes: &[u8], part: &str) -> bool {
     bytes.windows(part.len()).any(|w| w == part.as_bytes())
 }
 
-fn perf_test(dir: &Path, url: &str, line: &str) -> Ended {
-    let mut args = vec!["perf-test", "-h", url];
-    args.extend(line.split_whitespace());
-    run(dir, &args).ok()
-}
-
 /// The summary of the only run of a folder of its own.
 fn summary(url: &str, line: &str) -> serde_json::Value {
     let dir = &*folder();
-    perf_test(dir, url, line);
-    let json = common::record(dir);
-    json["summary"]["scenarios"]["messages"].clone()
+    perf_test(dir, url, line).assert_ok();
+    common::record(dir)["summary"]["scenarios"]["messages"].clone()
 }
 
 #[test]
 fn bodies_arrive_as_they_are_at_any_client() {
-    testkit::needs_rabbitmq!();
-    let dir = &*folder();
-    let node = managed::shared_node();
+    let (dir, node) = &managed::shared!();
     let url = node.url();
 
     json_is_json(dir, &url);
@@ -132,7 +124,7 @@ fn bodies_arrive_as_they_are_at_any_client() {
 
 fn json_is_json(dir: &Path, url: &str) {
     for (line, size, different) in [("-s 700 -bc 7", 700, 7..8), ("-bfc 1", 12, 2..50)] {
-        perf_test(dir, url, &format!("-jb {line} -C 50 -c 10 -y 0 -u json -ad false -mp tenant=blue"));
+        perf_test(dir, url, &format!("-jb {line} -C 50 -c 10 -y 0 -u json -ad false -mp tenant=blue")).assert_ok();
         let got = Getter::connect(url).all("json");
         assert_eq!(got.len(), 50);
         for (properties, body) in &got {
@@ -159,7 +151,7 @@ fn files_are_files(dir: &Path, url: &str) {
         fs::write(dir.join(name), content).expect("write");
     }
     let names = "-B a.json,b.bin,c.txt,d.txt -T text/x-test";
-    perf_test(dir, url, &format!("{names} -C 10 -y 0 -u files -ad false"));
+    perf_test(dir, url, &format!("{names} -C 10 -y 0 -u files -ad false")).assert_ok();
     let got = Getter::connect(url).all("files");
     assert_eq!(got.len(), 10);
     for (n, (properties, body)) in got.iter().enumerate() {
@@ -212,7 +204,7 @@ fn consumers_start_slowly(url: &str) {
 }
 
 fn streams_are_read_from_a_time_on(url: &str) {
-    perf_test(folder().path(), url, "-sq -u log -C 100 -c 10 -y 0");
+    perf_test(&folder(), url, "-sq -u log -C 100 -c 10 -y 0").assert_ok();
     for (line, received) in [("-sco 2020-01-01T00:00:00Z", 100), ("-sco 90", 10), ("-ca x-stream-offset=1h", 100)] {
         let line = format!("-p -u log -x 0 -q 50 -z 1 {line}");
         assert_eq!(summary(url, &line)["received"]["total"], received, "{line}");

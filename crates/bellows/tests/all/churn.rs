@@ -6,7 +6,7 @@ use crate::common::managed;
 use std::fs;
 use std::path::Path;
 
-use common::{bellows, folder, run, start};
+use common::{Ended, bellows, folder, run, start};
 use serde_json::Value;
 
 const REFUSED: &str = r#"
@@ -14,22 +14,18 @@ name = "refused"
 broker.kind = "embedded"
 phases = { warmup = "200ms", measure = "1500ms", drain = "3s" }
 profile.events = []
-[[fault]]
-at = "300ms"
-kind = "refuse-login"
-count = 37
-[[fault]]
-at = "1s"
-for = "100ms"
-kind = "stall"
+fault = [
+    { at = "300ms", kind = "refuse-login", count = 37 },
+    { at = "1s", for = "100ms", kind = "stall" },
+]
 [churn]
 kind = "connections"
 rate = 200
 messages = 1
 "#;
 
-fn object(text: &str) -> Value {
-    let object = serde_json::from_str(text).expect("one JSON object");
+fn object(ended: &Ended) -> Value {
+    let object = ended.json();
     common::schema::assert_valid(&object);
     object
 }
@@ -38,12 +34,9 @@ fn object(text: &str) -> Value {
 fn refused_logins_are_counted_exactly_and_a_stall_counts_for_all_that_were_due() {
     let dir = &*folder();
     fs::write(dir.join("refused.toml"), REFUSED).expect("file");
-    let ended = run(dir, &["run", "refused.toml", "--json", "--quiet"]).ok();
-    let object = object(&ended.stdout);
+    let object = object(&run(dir, &["run", "refused.toml", "--json", "--quiet"]));
     let churn = &object["scenarios"]["churn"];
-    let refused = &object["faults"].as_array().expect("faults").iter();
-    let refused = refused.clone().find(|f| f["kind"] == "refuse-login");
-    assert_eq!(refused.expect("the fault")["count"], 37, "{object:#}");
+    assert_eq!(common::named(&object["faults"], "kind", "refuse-login")["count"], 37, "{object:#}");
     let of = |key: &str| churn[key].as_u64().expect("a count");
     assert_eq!((of("begun"), of("failed"), of("not_begun")), (300, 37, 0), "{churn:#}");
     assert_eq!(of("completed"), 300 - 37, "{churn:#}");
@@ -60,13 +53,12 @@ fn refused_logins_are_counted_exactly_and_a_stall_counts_for_all_that_were_due()
     assert!(p50 < max / 2, "{steps:#}");
     let asked = &churn["requested"];
     assert_eq!(asked["rate"].as_f64().map(f64::round), Some(200.0), "{asked:#}");
-    let codes = object["warnings"].as_array().expect("warnings").iter();
-    assert!(codes.clone().any(|w| w["code"] == "cycles_failed"));
+    common::named(&object["warnings"], "code", "cycles_failed");
 
     run(dir, &["runs"]).prints(["cycles"]);
     run(dir, &["runs", "report", "last"]).assert_ok();
-    let log = fs::read_to_string(common::only_run(dir).join("latency.hlog")).expect("histograms");
-    testkit::assert_has(&log, ["Tag=warmup_cycle,", "Tag=cycle,", "Tag=log_in,", "Tag=close,"]);
+    let tags = ["Tag=warmup_cycle,", "Tag=cycle,", "Tag=log_in,", "Tag=close,"];
+    common::file_has(common::only_run(dir).join("latency.hlog"), tags);
 }
 
 #[test]
@@ -79,34 +71,30 @@ fn a_killed_churn_leaves_a_readable_folder() {
     let _ = churn.end();
     run(dir, &["runs"]).prints(["unfinished"]);
     let report = run(dir, &["runs", "report", "last"]).ok();
-    let page = fs::read_to_string(dir.join(report.stdout.trim_end())).expect("page");
-    testkit::assert_has(&page, ["connections per second opened and closed", "<th>log in</th>"]);
+    let parts = ["connections per second opened and closed", "<th>log in</th>"];
+    common::file_has(dir.join(report.stdout.trim_end()), parts);
 }
 
 #[test]
 fn a_broker_that_refuses_every_login_is_an_error_and_leaves_no_folder() {
     let dir = &*folder();
-    let text = REFUSED.replace("count = 37\n", "").replace("at = \"300ms\"\n", "");
+    let text = REFUSED.replace("at = \"300ms\", ", "").replace(", count = 37", "");
     fs::write(dir.join("all.toml"), text).expect("file");
     run(dir, &["run", "all.toml", "--quiet"]).assert_error(1, &["ACCESS_REFUSED"]);
-    let left = fs::read_dir(dir.join("runs")).map_or(0, Iterator::count);
-    assert_eq!(left, 0);
+    assert_eq!(fs::read_dir(dir.join("runs")).map_or(0, Iterator::count), 0);
 }
 
 /// The ready-made experiment, short: both kinds of load start and end together, and each keeps its rate.
 #[test]
 fn connections_come_and_go_beside_messages() {
-    testkit::needs_rabbitmq!();
-    let dir = &*folder();
-    let shared = managed::shared_node();
-    let node = shared.options();
+    let (dir, node) = &managed::shared!();
+    let node = node.options();
     let mut line = common::words(
         "run churn-beside --set phases.warmup=1s --set phases.measure=3s --set load.0.rate=500 --set churn.rate=20 \
          --json --quiet",
     );
     line.extend(node.iter().map(String::as_str));
-    let ended = run(dir, &line).ok();
-    let object = object(&ended.stdout);
+    let object = object(&run(dir, &line));
     let messages = &object["scenarios"]["messages"];
     let churn = &object["scenarios"]["churn"];
     assert_eq!((&churn["begun"], &churn["completed"]), (&60.into(), &60.into()));
@@ -134,10 +122,8 @@ fn connections_come_and_go_beside_messages() {
 /// The ready-made experiment, short: RabbitMQ takes every kind, and the flame graph has its code.
 #[test]
 fn rabbitmq_ends_every_cycle_in_order() {
-    testkit::needs_rabbitmq!();
-    let dir = &*folder();
-    let shared = managed::shared_node();
-    let node = shared.options();
+    let (dir, node) = &managed::shared!();
+    let node = node.options();
     for (kind, step) in [("connections", "log_in"), ("queues", "declare")] {
         let line = format!(
             "run connection-churn --set phases.warmup=1s --set phases.measure=3s --set churn.rate=40 --set \
@@ -145,8 +131,7 @@ fn rabbitmq_ends_every_cycle_in_order() {
         );
         let mut line = common::words(&line);
         line.extend(node.iter().map(String::as_str));
-        let ended = run(dir, &line).ok();
-        let object = object(&ended.stdout);
+        let object = object(&run(dir, &line));
         let churn = &object["scenarios"]["churn"];
         let count = |key: &str| churn[key].as_u64().expect("a count");
         // A machine whose disk is busy may hold the node up for a second: what was due then is not begun.
@@ -164,13 +149,9 @@ fn rabbitmq_ends_every_cycle_in_order() {
 
 /// The connections have gone when the node reads its processes: their stacks name the roles.
 fn roles_of_what_has_ended(dir: &Path) {
-    let ended = run(dir, &["top", "last", "--by", "role", "--json"]);
-    let rows = ended.json();
-    let rows = rows.as_array().expect("rows");
-    let connections = rows.iter().find(|row| row["of"] == "connection");
-    let connections = connections.unwrap_or_else(|| panic!("{}", ended.stdout));
+    let rows = run(dir, &["top", "last", "--by", "role", "--json"]).json();
+    let connections = common::named(&rows, "of", "connection");
     assert!(connections["share"].as_f64() > Some(0.05), "{connections}");
-    let from_stacks = connections["from_stacks"].as_u64();
-    assert!(from_stacks > Some(20), "{connections}");
+    assert!(connections["from_stacks"].as_u64() > Some(20), "{connections}");
     run(dir, &["top", "last", "--by", "role"]).prints(["known by their stacks alone"]);
 }

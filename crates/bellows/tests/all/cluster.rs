@@ -12,6 +12,13 @@ use stacks::{FORMATS, Profile};
 const EXPERIMENT: &str = r#"
 name = "cluster"
 phases = { warmup = "500ms", measure = "6s", drain = "30s" }
+profile.frequency = 99
+fault = [{ at = "500ms", kind = "kill", node = 1, for = "500ms" }]
+scrape = [{ url = "/metrics/per-object", every = "500ms" }]
+trace = [
+    { name = "survivor", call = "rabbit_channel:handle_cast/2", node = 2, limit = 20, rate = 10000 },
+    { name = "killed", call = "rabbit_channel:handle_cast/2", node = 1, limit = 100000, rate = 10000 },
+]
 [broker]
 kind = "rabbitmq"
 nodes = 3
@@ -19,13 +26,6 @@ definitions = "queues.json"
 [[broker.policy]]
 pattern = "^defined$"
 definition = { max-length = 100000 }
-[profile]
-frequency = 99
-[[fault]]
-at = "500ms"
-kind = "kill"
-node = 1
-for = "500ms"
 [[load]]
 destination = "queue://quorum"
 queue-type = "quorum"
@@ -46,21 +46,6 @@ max-pending = 200
 message-size = 100
 nodes = [2, 0]
 recover = "100ms-400ms"
-[[trace]]
-name = "survivor"
-call = "rabbit_channel:handle_cast/2"
-node = 2
-limit = 20
-rate = 10000
-[[trace]]
-name = "killed"
-call = "rabbit_channel:handle_cast/2"
-node = 1
-limit = 100000
-rate = 10000
-[[scrape]]
-url = "/metrics/per-object"
-every = "500ms"
 "#;
 
 #[test]
@@ -73,8 +58,7 @@ fn a_killed_node_loses_no_confirmed_message_of_a_quorum_queue() {
     fs::write(dir.join("cluster.toml"), EXPERIMENT).expect("write");
     let summary = common::run(dir, &["run", "cluster.toml", "--json", "--quiet"]).json();
     let ledger = &summary["scenarios"]["messages"]["ledger"];
-    assert_eq!(ledger["lost"], 0, "{summary:#}");
-    assert_eq!(ledger["corrupt"], 0, "{summary:#}");
+    assert_eq!((&ledger["lost"], &ledger["corrupt"]), (&0.into(), &0.into()), "{summary:#}");
     let fault = &summary["faults"][0];
     assert_eq!(fault["node"], 1, "{fault:#}");
     let (back, first) = (fault["back_s"].as_f64(), fault["first_confirm_s"].as_f64());
@@ -112,11 +96,9 @@ fn each_node_is_traced(summary: &Value) {
 /// Each node serves a page of its own, which is away while the node is killed.
 fn each_node_is_scraped(summary: &Value) {
     let scrapes = summary["scrapes"].as_array().expect("scrapes");
-    let names: Vec<&str> = (scrapes.iter().filter_map(|it| it["name"].as_str())).collect();
-    let expected = [0, 1, 2].map(|node| format!("/metrics/per-object of node {node}"));
-    assert_eq!(names, expected, "{scrapes:#?}");
-    let failed: Vec<bool> = scrapes.iter().map(|it| it["failed"] != 0).collect();
-    assert_eq!(failed, [false, true, false], "{scrapes:#?}");
+    let shown: Vec<_> = scrapes.iter().map(|it| (it["name"].clone(), it["failed"] != 0)).collect();
+    let expected = [0, 1, 2].map(|node| (Value::from(format!("/metrics/per-object of node {node}")), node == 1));
+    assert_eq!(shown, expected, "{scrapes:#?}");
     for page in [0, 2].map(|node| &scrapes[node]) {
         assert!(page["completed"].as_u64() >= Some(10), "{page:#}");
         assert!(page["series"].as_u64() > Some(100), "{page:#}");
@@ -126,7 +108,7 @@ fn each_node_is_scraped(summary: &Value) {
 /// The report has the leader of a quorum queue and all its members, and where the other queue is.
 fn queues_have_their_members(summary: &Value) {
     let run = Path::new(summary["run_dir"].as_str().expect("a run folder"));
-    let (page, _) = common::page_parts(&run.join("report.html"));
+    let page = common::page(&run.join("report.html"));
     let queue = |name: &str| common::named(&page["topology"]["queues"], "name", name);
     let (quorum, defined) = (queue("quorum"), queue("defined"));
     let members = quorum["members"].as_array().expect("members");
@@ -157,16 +139,12 @@ fn each_node_is_profiled(summary: &Value) {
     assert_eq!(texts.iter().filter(|it| lacks(it)).count(), 1, "{texts:#?}");
     let ended = |text: &&str| text.contains("covers it until then");
     assert!(!texts.iter().any(ended), "{texts:#?}");
-    let pids = [None, Some("cpu@2")].map(|event| {
-        let read = Profile::open_as(&FORMATS, run, event).expect("a profile");
-        read.header.pid
-    });
-    assert_ne!(pids[0], pids[1]);
+    let pid = |event| Profile::open_as(&FORMATS, run, event).expect("a profile").header.pid;
+    assert_ne!(pid(None), pid(Some("cpu@2")));
     common::run(run, &["top", &run.display().to_string(), "--event", "cpu@2"]).assert_ok();
-    let (page, _) = common::page_parts(&run.join("report.html"));
-    let drawn = page["profiles"].as_array().expect("profiles").iter();
-    let drawn: Vec<&str> = drawn.filter_map(|it| it["event"].as_str()).collect();
-    assert!(drawn.starts_with(&["cpu"]) && drawn.contains(&"cpu@2"), "{drawn:?}");
+    let drawn = &common::page(&run.join("report.html"))["profiles"];
+    assert_eq!(drawn[0]["event"], "cpu", "{drawn:#}");
+    common::named(drawn, "event", "cpu@2");
 }
 
 #[test]
@@ -194,19 +172,11 @@ const BROKEN: &str = r#"
 name = "broken"
 phases = { warmup = "500ms", measure = "6s", drain = "5s" }
 profile.events = []
-[broker]
-kind = "rabbitmq"
-nodes = 2
-[[fault]]
-at = "3s"
-kind = "stop"
-node = 1
-for = "200ms"
-[[fault]]
-at = "4s"
-kind = "stop"
-node = 0
-for = "300ms"
+broker = { kind = "rabbitmq", nodes = 2 }
+fault = [
+    { at = "3s", kind = "stop", node = 1, for = "200ms" },
+    { at = "4s", kind = "stop", node = 0, for = "300ms" },
+]
 [[load]]
 destination = "queue://broken"
 rate = 100
@@ -254,8 +224,7 @@ fn a_fault_that_fails_is_told_and_the_next_one_takes_place() {
 
     let summary = ended.printed();
     common::schema::assert_valid(&summary);
-    let run = common::only_run(dir);
-    let record = common::read_json(&run.join("run.json"));
+    let record = common::record(dir);
     for summary in [&summary, &record["summary"]] {
         let faults = &summary["faults"];
         assert_eq!(faults[0]["failed"], "RabbitMQ is gone", "{faults:#}");
@@ -267,16 +236,12 @@ fn a_fault_that_fails_is_told_and_the_next_one_takes_place() {
         assert!(is_told("faults_missed") && is_told("node_gone"), "{warnings:#?}");
     }
 
-    let id = run.file_name().and_then(|it| it.to_str()).expect("a name");
-    let shown = common::run(dir, &["runs", "show", "-v", id]).ok();
     // What is wrapped on a terminal is one sentence.
-    let shown = shown.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    for told in [
+    let told = [
         " s: failed: RabbitMQ is gone",
         " s: node 0 back 0.",
         "of 2 faults, 1 failed (stop of node 1: RabbitMQ is gone)",
         "node 1 of the cluster was gone when the run ended",
-    ] {
-        assert!(shown.contains(told), "{told:?} is not in {shown}");
-    }
+    ];
+    testkit::assert_has(common::words(&common::figures(dir)).join(" "), told);
 }

@@ -69,51 +69,39 @@ fn programs_run_until_the_measured_phase_ends_and_count_as_the_generator() {
     assert_eq!(programs[0]["status"], "asked to end: exit status 3");
     assert_eq!(programs[1]["status"], "asked to end: signal 15");
     assert_eq!(programs[1]["command"], "sleep 600");
-    let phases = record["phases"].as_array().expect("phases");
-    let measured = phases.iter().find(|of| of["phase"] == "measure");
-    let second = |key| measured.and_then(|of| of[key].as_f64()).expect(key);
+    let measured = common::named(&record["phases"], "phase", "measure");
+    let second = |key| measured[key].as_f64().expect(key);
     let length = second("end") - second("start");
     assert!((length - 2.0).abs() < 0.3, "{length}");
     // It got what others left of the cores, and says how much that was.
     let client = record["summary"]["cpu_cores"]["client"].as_f64();
     let used = said.lines().nth(1).and_then(|it| it.split(['m', 's']).nth(1));
     let used: f64 = used.expect("times").parse().expect("seconds");
-    assert!(
-        used > 0.0 && client.is_some_and(|cores| cores * length > used / 4.0),
-        "the busy program's time counts: {client:?} of {used} s"
-    );
+    let counts = used > 0.0 && client.is_some_and(|cores| cores * length > used / 4.0);
+    assert!(counts, "the busy program's time counts: {client:?} of {used} s");
     // What bellows has no figures of is not shown as none.
     ended.prints(["2 programs for 2 s", "load-0.log"]).prints_not(["msg/s"]);
 }
 
 #[test]
 fn a_program_that_fails_or_does_nothing_fails_the_run() {
-    for (load, code, parts) in [
-        (
-            // What it has started says why after its end.
-            script(
-                "{ trap : TERM; sleep 600 & wait; printf 'the \\\\033[31mdisk\\\\007 is on fire'; } & sleep 1.5; exit \
-                 7",
-            ),
-            1,
-            ["sh failed", "exit status 7", "is on fire"],
-        ),
-        (experiment(&["['true']"]), 1, ["before anything was measured", "warm-up", ""]),
-        (experiment(&["['no-such-program']"]), 1, ["no-such-program cannot be started", "PATH", ""]),
-        (experiment(&["['/etc/passwd']"]), 1, ["/etc/passwd cannot be started", "ermission denied", ""]),
+    // What it has started says why after its end.
+    let fails =
+        "{ trap : TERM; sleep 600 & wait; printf 'the \\\\033[31mdisk\\\\007 is on fire'; } & sleep 1.5; exit 7";
+    for (load, parts) in [
+        (script(fails), ["sh failed", "exit status 7", "is on fire"]),
+        (experiment(&["['true']"]), ["before anything was measured", "warm-up", ""]),
+        (experiment(&["['no-such-program']"]), ["no-such-program cannot be started", "PATH", ""]),
+        (experiment(&["['/etc/passwd']"]), ["/etc/passwd cannot be started", "ermission denied", ""]),
     ] {
         let dir = &*common::folder();
-        let ended = run(dir, &load).ends(code);
+        let ended = run(dir, &load).ends(1);
         let said = ended.stdout.clone() + &ended.stderr;
-        for part in parts {
-            assert!(said.contains(part), "{part:?} {ended:#?}");
-        }
+        testkit::assert_has(&said, parts);
         if parts[1] == "exit status 7" {
-            let record = record(&common::only_run(dir));
-            let status = &record["summary"]["programs"][0]["status"];
-            assert_eq!(status, "exit status 7");
-            let printed = &record["problem"]["log"];
-            assert_eq!(printed, "the \u{1b}[31mdisk\u{7} is on fire");
+            let record = common::record(dir);
+            assert_eq!(record["summary"]["programs"][0]["status"], "exit status 7");
+            assert_eq!(record["problem"]["log"], "the \u{1b}[31mdisk\u{7} is on fire");
         }
         // Nothing of it reaches the terminal as it is.
         assert!(!said.contains(['\u{1b}', '\u{7}']), "{ended:#?}");
@@ -124,18 +112,14 @@ fn a_program_that_fails_or_does_nothing_fails_the_run() {
 fn a_program_that_ends_in_order_ends_the_run() {
     let dir = &*common::folder();
     // The first leads a process group, and has a child go on in its place.
-    let ended = run(dir, &experiment(&["['setsid', 'sleep', '2.3']", "['sleep', '1.2']"])).ok();
-    assert!(ended.stdout.contains("exit status 0"), "{ended:#?}");
+    run(dir, &experiment(&["['setsid', 'sleep', '2.3']", "['sleep', '1.2']"])).ok().prints(["exit status 0"]);
     // It is whole, and says that it is short.
-    let said = "note: the load ended by itself after ";
-    let figures = common::figures(dir);
-    assert!(figures.contains(said), "{figures}");
-    assert!(figures.contains("note: the program of load 1 ended by itself after "), "{figures}");
-    let record = record(&common::only_run(dir));
+    let short = ["note: the load ended by itself after ", "note: the program of load 1 ended by itself after "];
+    testkit::assert_has(common::figures(dir), short);
+    let record = common::record(dir);
     assert_eq!(record["state"], "complete");
     assert_eq!(record["summary"]["programs"][0]["status"], "exit status 0");
-    let command = serde_json::json!(["sleep", "1.2"]);
-    assert_eq!(record["experiment"]["load"][1]["command"], command);
+    assert_eq!(record["experiment"]["load"][1]["command"], serde_json::json!(["sleep", "1.2"]));
 }
 
 #[test]
@@ -145,8 +129,7 @@ fn a_load_that_is_stopped_in_its_drain_is_not_whole() {
     number(dir.join("asked"));
     started.signal("INT");
     let ended = started.end();
-    let state = &record(&common::only_run(dir))["state"];
-    assert_eq!(state, "interrupted", "{ended:#?}");
+    assert_eq!(common::record(dir)["state"], "interrupted", "{ended:#?}");
 }
 
 #[test]
@@ -161,8 +144,7 @@ fn a_program_that_floods_and_does_not_want_to_end_is_bounded_and_killed() {
     assert!(said.starts_with("first\nyyy"));
     assert!(said.contains("bytes are left out]"));
     assert!(said.len() < 600_000, "{}", said.len());
-    let status = &record(&folder)["summary"]["programs"][0]["status"];
-    assert_eq!(status, "killed: it did not end when asked");
+    assert_eq!(record(&folder)["summary"]["programs"][0]["status"], "killed: it did not end when asked");
     assert!(is_gone(number(dir.join("child"))));
 }
 
@@ -195,7 +177,6 @@ fn what_a_shell_has_started_says_its_last_words() {
     assert!(is_gone(number(dir.join("child"))));
 }
 
-/// However bellows ends, none of the load's processes runs on.
 #[test]
 fn a_load_does_not_outlive_bellows() {
     for (signal, kept) in [("INT", true), ("KILL", false)] {
@@ -210,24 +191,23 @@ fn a_load_does_not_outlive_bellows() {
         let ended = started.end();
         common::wait_for("end of the load", || processes.into_iter().all(is_gone));
         if kept {
-            let said = log(&common::only_run(dir), "load-0.log");
-            assert_eq!(said, "here\n", "{ended:#?}");
+            assert_eq!(log(&common::only_run(dir), "load-0.log"), "here\n", "{ended:#?}");
         }
     }
 }
 
 /// Where `scripts/setup artemis` puts it.
-fn artemis() -> Option<PathBuf> {
-    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let home = checkout.join(".tools/artemis").canonicalize().ok()?;
-    home.join("lib/artemis-boot.jar").exists().then_some(home)
+fn artemis() -> Result<PathBuf, &'static str> {
+    let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/artemis").canonicalize();
+    let home = home.ok().filter(|home| home.join("lib/artemis-boot.jar").exists());
+    home.ok_or("no Artemis; scripts/setup artemis")
 }
 
 fn run_artemis(dir: &Path, arguments: &[&str]) -> Ended {
     let mut command = common::bellows(dir, arguments);
     // Where its directory is made.
     command.env("TMPDIR", dir);
-    if let Some(home) = artemis() {
+    if let Ok(home) = artemis() {
         command.env("ARTEMIS_HOME", home);
     }
     common::start(command).end_of_long()
@@ -242,27 +222,19 @@ fn brokers_left(dir: &Path) -> usize {
 
 #[test]
 fn artemis_runs_under_its_own_load_and_its_profile_is_whole() {
-    if artemis().is_none() {
-        testkit::skip!("no Artemis; scripts/setup artemis");
-    }
+    testkit::or_skip!(artemis());
     let dir = &*common::folder();
-    let lengths = ["phases.warmup=8s", "phases.measure=6s"];
-    let ended = run_artemis(dir, &["run", "artemis-perf", "--set", lengths[0], "--set", lengths[1]]).ok();
+    let line = "run artemis-perf --set phases.warmup=8s --set phases.measure=6s";
+    let ended = run_artemis(dir, &common::words(line)).ok();
     let folder = common::only_run(dir);
     let record = record(&folder);
-    let broker = record["versions"]["broker"].as_str().expect("a broker");
-    assert!(broker.starts_with("ActiveMQ Artemis 2."), "{broker}");
-    let said = log(&folder, "load-0.log");
-    assert!(said.contains("--- received:"), "{said}");
-    // Nothing of it is left.
-    let pid = record["summary"]["broker"]["pid"].as_u64();
-    let pid = pid.expect("a process");
-    // Killed by now, and collected in a moment.
+    testkit::assert_begins(record["versions"]["broker"].as_str().expect("a broker"), "ActiveMQ Artemis 2.");
+    testkit::assert_has(log(&folder, "load-0.log"), ["--- received:"]);
+    // Nothing of it is left: killed by now, and collected in a moment.
+    let pid = record["summary"]["broker"]["pid"].as_u64().expect("a process");
     common::wait_for("end of Artemis", || is_gone(pid));
     assert_eq!(brokers_left(dir), 0);
-    let Ok(profile) = Profile::open(&folder) else {
-        testkit::skip!("this user may not profile: {}", ended.stderr);
-    };
+    let profile = testkit::or_skip!(Profile::open(&folder).map_err(|_| &ended.stderr));
     let summary = profile.summary(20);
     assert!(summary.samples > 300, "{summary:?}");
     assert!(summary.complete_share >= 0.9, "{summary:?}");
@@ -275,47 +247,43 @@ fn artemis_runs_under_its_own_load_and_its_profile_is_whole() {
     assert!(of_artemis.count() > 20);
 }
 
-/// Queues, and subscriptions of topics, each to the last message.
+/// Queues, and subscriptions of topics, each to the last message: the loads of two experiments at one broker.
 #[test]
 fn artemis_is_loaded_over_amqp_1_0() {
-    if artemis().is_none() {
-        testkit::skip!("no Artemis; scripts/setup artemis");
-    }
+    testkit::or_skip!(artemis());
     let dir = &*common::folder();
-    let lengths = ["--set", "phases.warmup=1s", "--set", "phases.measure=3s", "--set", "profile.events=[]"];
-    for (name, of_each, settings) in [
-        ("artemis-one-to-one", 1, ["--set", "load.0.max-pending=100"]),
-        ("artemis-durable-topics", 2, ["--set", "load.0.rate=2000"]),
-    ] {
-        let experiment = ["run", name, "--json", "--quiet"];
-        let summary = run_artemis(dir, &[&experiment[..], &lengths, &settings].concat()).json();
-        let messages = &summary["scenarios"]["messages"];
-        let total = |key: &str| messages[key]["total"].as_u64().expect("a number");
-        let sent = total("sent");
-        assert!(sent > 1_000, "{name}: {messages:#}");
-        assert_eq!((total("completed"), total("received")), (sent, of_each * sent), "{name}: {messages:#}");
-        for fault in ["lost", "duplicated", "reordered", "outstanding"] {
-            assert!(messages["ledger"][fault].as_u64().unwrap_or(0) == 0, "{name}, {fault}: {messages:#}");
-        }
+    let loads = ["artemis-one-to-one", "artemis-durable-topics"].map(|name| {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments").join(format!("{name}.toml"));
+        let text = fs::read_to_string(file).expect("an experiment");
+        text.split_once("[[load]]").expect("a load").1.to_owned()
+    });
+    let head = "broker.kind = 'artemis'\nphases = { warmup = 0, measure = 0, drain = '30s' }\nprofile.events = []\n";
+    fs::write(dir.join("both.toml"), format!("{head}[[load]]{}\n[[load]]{}", loads[0], loads[1])).expect("write");
+    let line = "run both.toml --json --quiet --set load.0.max-pending=100 --set load.0.message-count=5000 --set \
+                load.1.rate=3000 --set load.1.message-count=6000";
+    let summary = run_artemis(dir, &common::words(line)).json();
+    let messages = &summary["scenarios"]["messages"];
+    let totals = ["sent", "completed", "received"].map(|key| messages[key]["total"].as_u64());
+    // Each message of a topic goes to both of its subscribers.
+    assert_eq!(totals, [Some(11_000), Some(11_000), Some(5_000 + 2 * 6_000)], "{messages:#}");
+    for fault in ["lost", "duplicated", "reordered", "outstanding"] {
+        assert_eq!(messages["ledger"][fault].as_u64().unwrap_or(0), 0, "{fault}: {messages:#}");
     }
 }
 
-/// A command line of Artemis' own tool, with the address of its own protocol.
 #[test]
 fn artemis_own_command_lines_load_artemis() {
-    if artemis().is_none() {
-        testkit::skip!("no Artemis; scripts/setup artemis");
-    }
+    testkit::or_skip!(artemis());
     let dir = &*common::folder();
     let command = format!(
         "load.0.command=['{}', 'artemis', 'perf', 'client', '--url', 'tcp://{{host}}:{{port}}', '--max-pending', '99', \
          '--runs', 'inner', 'queue://TEST_QUEUE']",
         env!("CARGO_BIN_EXE_bellows")
     );
-    let lengths = ["--set", "phases.warmup=1s", "--set", "phases.measure=3s", "--set", "profile.events=[]"];
+    let lengths = ["--set", "phases.warmup=1s", "--set", "phases.measure=1s", "--set", "profile.events=[]"];
     run_artemis(dir, &[&["run", "artemis-perf", "--set", &command][..], &lengths].concat()).assert_ok();
     let said = log(&common::only_run(dir), "load-0.log");
-    assert!(said.contains("AMQP 1.0 is used instead") && said.contains("--- received:"), "{said}");
+    testkit::assert_has(said, ["AMQP 1.0 is used instead", "--- received:"]);
 }
 
 #[test]
@@ -323,9 +291,7 @@ fn an_artemis_that_does_not_start_says_why_and_leaves_nothing() {
     let dir = &*common::folder();
     run_artemis(dir, &["run", "artemis-perf", "--set", "broker.root=nowhere"])
         .assert_error(1, &["no ActiveMQ Artemis found", "nowhere/lib"]);
-    if artemis().is_none() {
-        testkit::skip!("no Artemis; scripts/setup artemis");
-    }
+    testkit::or_skip!(artemis());
     run_artemis(dir, &["run", "artemis-perf", "--set", "broker.java-args=['-XX:NoSuchOption']"])
         .assert_error(1, &["ActiveMQ Artemis ended while it started"])
         .says(["NoSuchOption"]);

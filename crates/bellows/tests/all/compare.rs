@@ -6,15 +6,20 @@ use std::path::Path;
 
 use common::{figure, folder, run};
 
-/// Short runs of a paced load against the embedded broker, `times` of them.
-fn runs(dir: &Path, tag: &str, times: &str, more: &str) {
+/// A short run of a paced load against the embedded broker.
+fn experiment(dir: &Path, file: &str, more: &str) {
     let text = format!(
         "name = \"paced\"\n[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\
          [phases]\nwarmup = \"200ms\"\nmeasure = \"700ms\"\ndrain = \"5s\"\n\
          [[load]]\nrate = 2000\n{more}"
     );
+    std::fs::write(dir.join(format!("{file}.toml")), text).expect("an experiment");
+}
+
+/// Runs of it.
+fn runs(dir: &Path, tag: &str, times: &str, more: &str) {
+    experiment(dir, tag, more);
     let file = format!("{tag}.toml");
-    std::fs::write(dir.join(&file), text).expect("an experiment");
     run(dir, &["run", &file, "--quiet", "--repeat", times, "--tag", tag]).assert_ok();
 }
 
@@ -51,19 +56,10 @@ fn a_change_is_found_and_what_differs_otherwise_is_refused() {
 
     // The end is short, as that of runs in turns.
     let short = with(&[]);
-    assert!(short.stdout.contains("changed, worse") && !short.stdout.contains("not paired"), "{}", short.stdout);
+    short.prints(["changed, worse"]).prints_not(["not paired"]).says(["--verbose shows all figures"]);
     assert!(short.stdout.lines().count() <= 14, "{}", short.stdout);
-    assert!(short.stderr.contains("--verbose shows all figures"), "{}", short.stderr);
-    let shown = with(&["--verbose"]);
-    shown.prints([
-        // Whether something else is better by chance decides whether it is "for the worse" or "(worse)".
-        ": B has",
-        "worse",
-        "ack response p50",
-        "changed, worse",
-        "not paired",
-        "despite",
-    ]);
+    // Whether something else is better by chance decides whether it is "for the worse" or "(worse)".
+    with(&["--verbose"]).prints([": B has", "worse", "ack response p50", "changed, worse", "not paired", "despite"]);
     let paired = with(&["--json", "--paired"]).printed();
     assert_eq!(figure(&paired, "ack response p50")["decision"], "changed");
 }
@@ -76,23 +72,17 @@ fn what_cannot_be_compared_says_why() {
     run(dir, &["ab", "tag=one", "--with", "last"]).assert_error(2, &["both sides"]);
     run(dir, &["ab", "tag=one", "--with", "tag=one", "--margin=-1%"]).ends(2).says(["per cent"]);
     // Options of one kind of comparison have no meaning for the other.
-    let with_last = ["ab", "tag=one", "--with", "last"];
-    run(dir, &[&with_last[..], &["--pairs", "5"]].concat()).assert_error(2, &["--pairs"]);
+    run(dir, &["ab", "tag=one", "--with", "last", "--pairs", "5"]).assert_error(2, &["--pairs"]);
     run(dir, &["ab", "one.toml", "--aa", "--force"]).assert_error(2, &["--force"]);
     run(dir, &["ab", "last"]).assert_error(2, &["nothing to compare with"]);
     run(dir, &["ab", "no-such"]).assert_error(2, &["no-such"]);
-    let ids: Vec<String> = std::fs::read_dir(dir.join(common::RUNS))
-        .expect("runs")
-        .flatten()
-        .map(|it| it.file_name().to_string_lossy().into_owned())
-        .collect();
+    let ids = std::fs::read_dir(dir.join(common::RUNS)).expect("runs").flatten();
+    let ids: Vec<String> = ids.map(|it| it.file_name().to_string_lossy().into_owned()).collect();
     // One run of a side decides nothing, and is too short for intervals within it.
     let sides = ["ab", &ids[0], "--with", &ids[1], &ids[2]];
-    let one = run(dir, &[&sides[..], &["--verbose"]].concat()).ends(4);
-    testkit::assert_has(
-        &one.stdout,
-        ["inconclusive: one run of A", "A is one run, without an interval within it: it is too short"],
-    );
+    run(dir, &[&sides[..], &["--verbose"]].concat())
+        .ends(4)
+        .prints(["inconclusive: one run of A", "A is one run, without an interval within it: it is too short"]);
     let json = run(dir, &[&sides[..], &["--json"]].concat()).printed();
     for of in json["figures"].as_array().expect("figures") {
         assert_eq!(of["decision"], "undecided", "{of:#}");
@@ -104,23 +94,18 @@ fn what_cannot_be_compared_says_why() {
 #[test]
 fn folders_of_runs_are_compared_and_the_page_links_to_the_runs_beside_it() {
     let dir = &*folder();
-    let text = "name = \"paced\"\n[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\
-                [phases]\nwarmup = \"100ms\"\nmeasure = \"400ms\"\ndrain = \"5s\"\n[[load]]\nrate = 1000\n";
-    std::fs::write(dir.join("paced.toml"), text).expect("an experiment");
+    experiment(dir, "paced", "");
     for side in ["old", "new"] {
         run(dir, &["run", "paced.toml", "--quiet", "--repeat", "2", "--runs", side]).assert_ok();
     }
-    let sides = ["ab", "old", "--with", "new/", "--json"];
-    let ended = run(dir, &[&sides[..], &["-o", "page.html", "--junit", "c.xml"]].concat());
-    let found = ended.printed();
+    let ended = run(dir, &["ab", "old", "--with", "new/", "--json", "-o", "page.html", "--junit", "c.xml"]);
+    let found = ended.says(["page: page.html"]).printed();
     for side in ["a", "b"] {
         assert_eq!(found[side]["runs"].as_array().map(Vec::len), Some(2));
     }
-    let page = std::fs::read_to_string(dir.join("page.html")).expect("a page");
-    assert!(page.contains("data-page=\"comparison\""));
-    assert!(ended.stderr.contains("page: page.html"), "{}", ended.stderr);
-    let junit = std::fs::read_to_string(dir.join("c.xml")).expect("a file");
-    assert!(junit.contains("classname=\"paced\""), "{junit}");
+    for (file, part) in [("page.html", "data-page=\"comparison\""), ("c.xml", "classname=\"paced\"")] {
+        common::file_has(dir.join(file), [part]);
+    }
     std::fs::create_dir(dir.join("empty")).expect("a folder");
     run(dir, &["ab", "empty", "--with", "new"]).assert_error(1, &["holds no run", "empty"]);
 }

@@ -35,12 +35,9 @@ fn logs_of_both_sides_are_compared_as_runs_are() {
         log(dir, &format!("a{n}.hlog"), 20, 100.0, &["Tag=warmup ping,", "Tag=ping,"]);
         log(dir, &format!("b{n}.hlog"), 20, 150.0, &["Tag=ping,", "Tag=other,"]);
     }
-    let sides = [
-        "a1.hlog", "a2.hlog", "a3.hlog", "a4.hlog", "a5.hlog", "--with", "b1.hlog", "b2.hlog", "b3.hlog", "b4.hlog",
-        "b5.hlog",
-    ];
-    let args = [&["ab"], &sides[..], &["--unit", "ns", "--json", "-o", "page.html", "--junit", "x.xml"]].concat();
-    let found = run(dir, &args).ends(3).printed();
+    let line = "ab a1.hlog a2.hlog a3.hlog a4.hlog a5.hlog --with b1.hlog b2.hlog b3.hlog b4.hlog b5.hlog --unit ns \
+                --json -o page.html --junit x.xml";
+    let found = run(dir, &common::words(line)).ends(3).printed();
     let names: Vec<&str> =
         (found["figures"].as_array().expect("figures").iter()).filter_map(|it| it["name"].as_str()).collect();
     assert_eq!(names, ["ping rate", "ping p50", "ping p90", "ping p99", "ping p99.9", "ping max"]);
@@ -51,11 +48,10 @@ fn logs_of_both_sides_are_compared_as_runs_are() {
     assert_eq!((&rate["decision"], &rate["a"][0]), (&"same".into(), &2000.0.into()));
     let change = figure(&found, "ping p50")["change"].as_f64().expect("a change");
     assert!((0.45..0.55).contains(&change), "{change}");
-    let remarks = found["remarks"].to_string();
-    testkit::assert_has(&remarks, ["10 logs read as nanoseconds: from --unit", "B alone has other: left out"]);
-    let page = std::fs::read_to_string(dir.join("page.html")).expect("a page");
-    assert!(page.contains("data-page=\"comparison\""));
-    assert!(std::fs::read_to_string(dir.join("x.xml")).expect("a file").contains("ping p99"));
+    let remarks = ["10 logs read as nanoseconds: from --unit", "B alone has other: left out"];
+    testkit::assert_has(found["remarks"].to_string(), remarks);
+    common::file_has(dir.join("page.html"), ["data-page=\"comparison\""]);
+    common::file_has(dir.join("x.xml"), ["ping p99"]);
 
     let same = run(dir, &["ab", "a1.hlog", "a2.hlog", "--with", "a3.hlog", "a4.hlog", "--level", "0.1%"]);
     assert!(matches!(same.code(), Some(0 | 4)), "{}", same.stdout);
@@ -89,22 +85,17 @@ fn a_log_alone_knows_its_own_quantiles_and_decides_nothing() {
     // The same run draws the same.
     assert_eq!(run(dir, &["ab", "a.hlog", "--with", "b.hlog", "--json"]).stdout, found.stdout);
 
-    let shown = run(dir, &["ab", "a.hlog", "--with", "b.hlog", "--verbose"]).stdout;
-    for part in [
+    let with = |others: &[&str]| run(dir, &[&["ab", "a.hlog", "--verbose", "--with"], others].concat());
+    with(&["b.hlog"]).prints([
         "inconclusive: a side of one run does not show",
         "inconclusive: one run of A and of B",
         "within one run",
         "A is one run of 60 s",
         "stationary bootstrap",
         "an assumption",
-    ] {
-        assert!(shown.contains(part), "{part}: {shown}");
-    }
-    let short = run(dir, &["ab", "a.hlog", "--with", "short.hlog", "--verbose"]).stdout;
-    assert!(short.contains("B is one run, without an interval within it: it is too short: 20 s"), "{short}");
-    let one_and_two = run(dir, &["ab", "a.hlog", "--with", "b.hlog", "short.hlog", "--verbose"]).stdout;
-    assert!(one_and_two.contains("inconclusive: one run of A"), "{one_and_two}");
-    assert!(!one_and_two.contains("B is one run"), "{one_and_two}");
+    ]);
+    with(&["short.hlog"]).prints(["B is one run, without an interval within it: it is too short: 20 s"]);
+    with(&["b.hlog", "short.hlog"]).prints(["inconclusive: one run of A"]).prints_not(["B is one run"]);
 }
 
 #[test]
@@ -117,20 +108,14 @@ fn what_is_refused_says_why() {
         run(dir, &[&["ab"], args].concat()).assert_error(code, parts);
     };
     refused(&["a.hlog", "--with", "b.hlog"], 1, &["no tag in common", "A has x, B has latency"]);
-    refused(
-        &["a.hlog", "--with", "c.hlog"],
-        1,
-        &["c.hlog is not an HDR histogram log", "start, length, largest value"],
-    );
+    let foreign = ["c.hlog is not an HDR histogram log", "start, length, largest value"];
+    refused(&["a.hlog", "--with", "c.hlog"], 1, &foreign);
     refused(&["a.hlog", "--with", "d.hlog"], 1, &["d.hlog"]);
     refused(&["a.hlog", "--with", "./a.hlog"], 2, &["named twice"]);
     refused(&["a.hlog"], 2, &["nothing to compare with"]);
-    let of_runs = ["--rate", "5", "--duration", "3s", "--min-block", "5ms", "--a-set", "threads=2"];
-    refused(
-        &[&["a.hlog", "--with", "b.hlog"], &of_runs[..]].concat(),
-        2,
-        &["--a-set, --rate, --duration, --min-block are for runs to be made"],
-    );
+    let of_runs = "a.hlog --with b.hlog --rate 5 --duration 3s --min-block 5ms --a-set threads=2";
+    let why = "--a-set, --rate, --duration, --min-block are for runs to be made";
+    refused(&common::words(of_runs), 2, &[why]);
     refused(&["a.hlog", "--with", "last"], 2, &["mixed with runs", "last is none"]);
     refused(&["a.hlog", "--with", "b.hlog", "--flame", "x.svg"], 2, &["--flame"]);
     refused(&["x", "--with", "y", "--unit", "us"], 2, &["--unit is for histogram logs"]);
@@ -161,14 +146,11 @@ fn logs_that_java_wrote_have_the_percentiles_that_histogram_log_processor_prints
         write.extend([n, n, factor]);
     }
     ran("java", &write);
-    let args = ["1", "2", "--with", "3", "4"];
-    let sides: Vec<String> = (args.iter())
-        .map(|it| if it.starts_with('-') { (*it).to_owned() } else { format!("{it}/untagged.hlog") })
-        .collect();
-    let sides: Vec<&str> = sides.iter().map(String::as_str).collect();
+    let [a, b] = ["2/untagged.hlog", "3/untagged.hlog"];
+    let sides = ["1/untagged.hlog", a, "--with", b, "4/untagged.hlog"];
     let json = run(dir, &[&["ab"], &sides[..], &["--json", "--unit", "us"]].concat()).printed();
     let mut compared_values = 0;
-    for (side, at, file) in [("a", 1, sides[1]), ("b", 0, sides[3])] {
+    for (side, at, file) in [("a", 1, a), ("b", 0, b)] {
         let processor = "org.HdrHistogram.HistogramLogProcessor";
         let told = ran("java", &["-cp", jar, processor, "-csv", "-outputValueUnitRatio", "1", "-i", file]);
         for row in told.lines() {

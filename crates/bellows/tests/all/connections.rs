@@ -25,14 +25,13 @@ fn one_process_opens_ten_thousand_connections() {
     if hard.is_some_and(|hard| hard < 10_300) {
         testkit::skip!("ulimit -Hn is {hard:?}; 10,000 connections need 10,300");
     }
-    let dir = tempfile::tempdir().expect("folder");
-    let broker = common::Broker::start(dir.path());
+    let (broker, dir) = &common::broker_in_folder();
     let line = format!(
         "client queue://many --url {} --producers 5000 --consumers 5000 --rate 1000 --message-size 32 --duration 4 \
          --json --no-archive",
         broker.url
     );
-    let load = common::start(common::bellows(dir.path(), &common::words(&line)));
+    let load = common::start(common::bellows(dir, &common::words(&line)));
     let pid = load.child.id();
     common::wait_for("connections", || open_files(pid) >= 10_000);
     // Well into the load.

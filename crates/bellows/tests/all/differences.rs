@@ -45,17 +45,9 @@ fn sum(told: &Value, side: &str) -> f64 {
 }
 
 #[test]
-fn of_a_folder_with_several_profiles_it_is_said_which_one_is_shown() {
-    let dir = before_and_after();
-    run(dir.path(), &["top", "."]).ok().says(["it is a; there, too: b"]);
-    fs::remove_file(dir.path().join("b.folded")).expect("removed");
-    run(dir.path(), &["top", "."]).ok().says_not(["there, too"]);
-}
-
-#[test]
-fn of_a_profile_beside_itself_it_is_said() {
-    let dir = before_and_after();
-    let dir = dir.path();
+fn of_several_profiles_and_of_one_beside_itself_it_is_said() {
+    let dir = &*before_and_after();
+    run(dir, &["top", "."]).ok().says(["it is a; there, too: b"]);
     fs::copy(dir.join("a.folded"), dir.join("copy.folded")).expect("a copy");
     for (b, is_same) in [("a.folded", true), ("copy.folded", true), ("b.folded", false)] {
         for form in [&[][..], &["--json"], &["-o", "-"]] {
@@ -64,12 +56,14 @@ fn of_a_profile_beside_itself_it_is_said() {
             assert_eq!(said, usize::from(is_same), "{ended:#?}");
         }
     }
+    fs::remove_file(dir.join("b.folded")).expect("removed");
+    fs::remove_file(dir.join("copy.folded")).expect("removed");
+    run(dir, &["top", "."]).ok().says_not(["there, too"]);
 }
 
 #[test]
 fn two_files_make_a_table_a_picture_and_text() {
-    let dir = before_and_after();
-    let dir = dir.path();
+    let dir = &*before_and_after();
     let table = run(dir, &["diff", "a.folded", "b.folded"]).ok();
     let lines: Vec<&str> = table.stdout.lines().collect();
     let ets = "30.00  15.50  -14.50";
@@ -88,20 +82,17 @@ fn two_files_make_a_table_a_picture_and_text() {
     let some = json(dir, &["a.folded", "b.folded", "--grep", "^\\$ets:", "--sort", "total"]);
     assert_eq!(rows(&some).len(), 1, "{some}");
     let modules = json(dir, &["a.folded", "b.folded", "--by", "module"]);
-    let names: Vec<_> = rows(&modules).iter().map(|row| &row["function"]).collect();
-    assert!(names.iter().any(|name| *name == "rabbit_queue"), "{names:?}");
+    common::named(&modules["rows"], "function", "rabbit_queue");
 
     let drawn = run(dir, &["diff", "a.folded", "b.folded", "-o", "d.svg"]).ok();
     assert_eq!(drawn.stdout, "d.svg\n");
-    let svg = fs::read_to_string(dir.join("d.svg")).expect("an image");
-    for part in [
+    let parts = [
         "B compared with A",
         "$rabbit_exchange:route/2 (A 60.00 %, B 75.00 %, +15.00 points)",
         "only in A (10.00 % of A",
         "$rabbit_misc:old/1 (A 10.00 %, B 0.00 %, -10.00 points)",
-    ] {
-        assert!(svg.contains(part), "{part:?} in {svg}");
-    }
+    ];
+    common::file_has(dir.join("d.svg"), parts);
     let piped = run(dir, &["diff", "a.folded", "b.folded", "-o", "-", "--widths", "a"]).stdout;
     assert!(piped.contains("only in B (9.50 % of B") && piped.ends_with("</svg>"));
 
@@ -135,8 +126,7 @@ fn a_profile_does_not_differ_from_itself() {
 
 #[test]
 fn what_cannot_be_compared_is_refused_with_cause_and_remedy() {
-    let dir = before_and_after();
-    let dir = dir.path();
+    let dir = &*before_and_after();
     // Samples of a second event, by its name, in the text of perf.
     let script = |event: &str| {
         let sample = |i| format!("beam.smp 7/8 [000] 1.{i}: 1 {event}:\n\t10 main+0x1 (/bin/x)\n\n");
@@ -148,11 +138,9 @@ fn what_cannot_be_compared_is_refused_with_cause_and_remedy() {
     run(dir, &files).assert_error(1, &["different events", "cpu and page-faults"]);
     run(dir, &[&files[..], &["-o", "d.svg"]].concat()).assert_error(1, &["different events"]);
     assert!(!dir.join("d.svg").exists(), "a refused picture was written");
-    let forced = run(dir, &[&files[..], &["--force"]].concat()).ok();
-    assert!(forced.stdout.contains("forced: ") && forced.stdout.contains("(cpu and page-faults)"));
+    run(dir, &[&files[..], &["--force"]].concat()).ok().prints(["forced: ", "(cpu and page-faults)"]);
     run(dir, &[&files[..], &["--force", "-o", "d.svg"]].concat()).assert_ok();
-    let svg = fs::read_to_string(dir.join("d.svg")).expect("an image");
-    assert!(svg.contains("forced: cpu and page-faults"), "{svg:.900}");
+    common::file_has(dir.join("d.svg"), ["forced: cpu and page-faults"]);
 
     run(dir, &["diff", "a.folded"]).assert_error(2, &["differs from nothing"]);
     run(dir, &["diff", "a.folded", "b.folded", "-o", "d.pdf"]).assert_error(2, &["d.pdf tells no form"]);
@@ -163,18 +151,9 @@ fn what_cannot_be_compared_is_refused_with_cause_and_remedy() {
         .assert_error(2, &["the window from 3 s to 2 s is empty"]);
 }
 
-#[test]
-fn a_window_stands_beside_the_rest_of_the_measured_phase() {
-    let dir = &*folder();
-    fs::write(dir.join("rates.toml"), crate::seconds::EXPERIMENT).expect("write");
-    let ended = run(dir, &["run", "rates.toml"]).ok();
-    let folder = dir.join(ended.report());
-    let folder = folder.parent().expect("a folder");
-    let Ok(whole) = Profile::open(folder) else {
-        testkit::skip!("this user may not profile: {}", ended.stderr);
-    };
-    let record = RunReader::open(folder).expect("a run").record;
-    let measured = record.phases.iter().find(|it| it.phase == Phase::Measure);
+/// A window stands beside the rest of the measured phase: of the last run, which is that of `seconds`.
+pub(crate) fn a_window_stands_beside_the_rest(dir: &Path, of: &RunReader, whole: &Profile) {
+    let measured = of.record.phases.iter().find(|it| it.phase == Phase::Measure);
     let measured = measured.expect("a measured phase");
     let within = |from: f64, to: f64| {
         let ns = |seconds: f64| (seconds * 1e9) as u64;
@@ -198,13 +177,12 @@ fn a_window_stands_beside_the_rest_of_the_measured_phase() {
         "class",
     ]);
     run(dir, &["diff", "last", "--where", "sent rate > 4000", "-o", "fast.svg"]).assert_ok();
-    let svg = fs::read_to_string(dir.join("fast.svg")).expect("an image");
-    assert!(svg.contains("seconds in which sent rate &gt; 4000"), "{svg:.900}");
+    common::file_has(dir.join("fast.svg"), ["seconds in which sent rate &gt; 4000"]);
     run(dir, &["diff", "last", "--where", "sent rate > 1M"]).assert_error(1, &["sent rate > 1M held"]);
 
     // What the run's files say of it is the same, but for what a format leaves out.
     for file in ["profile.pb.gz", "cpu.folded"] {
-        let file = folder.join(file);
+        let file = of.dir.join(file);
         let told = json(dir, &["last", file.to_str().expect("a path")]);
         let changed = rows(&told).iter().filter(|row| row["self_change"] != 0.0);
         assert_eq!(changed.count(), 0, "{told}");

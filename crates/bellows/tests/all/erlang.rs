@@ -7,12 +7,9 @@ use std::fs;
 
 use serde_json::Value;
 
-/// A broker that bellows has not started reports its queues and consumers where its Erlang node is named.
 #[test]
 fn an_attached_node_is_asked_by_its_cookie() {
-    testkit::needs_rabbitmq!();
-    let dir = &*common::folder();
-    let node = managed::shared_node();
+    let (dir, node) = &managed::shared!();
     let [name, _, port, _, cookie] = node.access(None);
     let info = node.inspect(dir, "info", &["--json"]).json();
     assert_eq!(info["rabbitmq"], node.version(), "{info:#}");
@@ -20,12 +17,12 @@ fn an_attached_node_is_asked_by_its_cookie() {
     let url = node.url();
     let line = format!(
         "client queue://asked --url {url} --node {name} --node-port {port} --cookie-file {cookie} --duration 1 \
-         --max-pending 10 --quiet"
+         --consumers 2 --max-pending 10 --quiet"
     );
     common::run(dir, &common::words(&line)).assert_ok();
     let record = common::record(dir);
     let queue = &record["topology"]["queues"][0];
-    assert_eq!((&queue["name"], &queue["consumers"]), (&"asked".into(), &1.into()), "{record:#}");
+    assert_eq!((&queue["name"], &queue["consumers"]), (&"asked".into(), &2.into()), "{record:#}");
     let cookie = fs::read_to_string(cookie).expect("the cookie");
     assert!(!record.to_string().contains(cookie.trim()), "{record:#}");
 }

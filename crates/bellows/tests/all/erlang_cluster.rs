@@ -2,19 +2,16 @@
 
 use crate::common;
 
-use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use brokers::Fault;
-use brokers::guardian;
 use brokers::managed::Waiting;
 use brokers::rabbitmq::{Cluster, Config};
 use common::{folder, run};
 use erlang::queues::{CountSource, QueueCount, QueueCounts, QueueRequest, QueueSort, read_queues};
-use erlang::term::{Term, as_text, as_tuple, charlist, list};
+use erlang::term::{Term, as_text};
 use erlang::{Helper, Node};
 
 /// Messages of each queue, and how many of them its consumer has.
@@ -25,37 +22,30 @@ const TYPES: [&str; 3] = ["classic", "quorum", "stream"];
 const LEADERS: [usize; 2] = [0, 1];
 
 fn cluster() -> Cluster {
-    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
-    let config = Config { guard: vec![exe, guardian::SUBCOMMAND.into()], ..Config::default() };
+    let config = Config { guard: common::managed::guard(), ..Config::default() };
     let mut waiting = Waiting { progress: &mut |_| {}, cancelled: &|| false };
     Cluster::start(&config, 3, false, &mut waiting).expect("a cluster")
 }
 
 /// Evaluates Erlang on the node.
 fn eval(node: &Node, source: &str) -> Term {
-    let part = |term: &Term| as_tuple(term).expect("a tuple")[1].clone();
-    let scanned = node.call("erl_scan", "string", vec![charlist(source)]);
-    let tokens = part(&scanned.expect("scanned"));
-    let parsed = node.call("erl_parse", "parse_exprs", vec![tokens]);
-    let forms = part(&parsed.expect("parsed"));
-    part(&node.call("erl_eval", "exprs", vec![forms, list([])]).expect("a value"))
+    node.evaluate(common::DEADLINE, source).expect("a value")
 }
 
 /// An experiment with a load for each queue.
 fn experiment(url: impl Fn(usize) -> String, of_each: &str) -> String {
-    let mut text = String::from("[phases]\nwarmup = \"0s\"\nmeasure = \"5m\"\n[profile]\nevents = []\n");
-    write!(text, "[broker]\nkind = \"attach\"\nurl = {:?}\n", url(0)).expect("a text");
-    for kind in TYPES {
-        for node in LEADERS {
-            let url = url(node);
-            write!(
-                text,
-                "[[load]]\ndestination = \"queue://{kind}-{node}\"\nqueue-type = \"{kind}\"\nurl = {url:?}\n{of_each}\n"
-            )
-            .expect("a text");
-        }
-    }
-    text
+    let load = |kind: &str, node: usize| {
+        let url = url(node);
+        format!(
+            "[[load]]\ndestination = \"queue://{kind}-{node}\"\nqueue-type = \"{kind}\"\nurl = {url:?}\n{of_each}\n"
+        )
+    };
+    let loads: String = TYPES.iter().flat_map(|kind| LEADERS.map(|node| load(kind, node))).collect();
+    format!(
+        "phases = {{ warmup = \"0s\", measure = \"5m\" }}\nprofile.events = []\n\
+         [broker]\nkind = \"attach\"\nurl = {:?}\n{loads}",
+        url(0)
+    )
 }
 
 /// Publishes to all queues, each of which leads where it is declared.
@@ -125,13 +115,9 @@ fn queues_lead_on(node: &Node, cluster: &Cluster) {
          L = lists:sort([{element(4, amqqueue:get_name(Q)), Home(amqqueue:get_pid(Q))} || Q <- \
          rabbit_amqqueue:list()]), lists:flatten([io_lib:format(\"~s ~s~n\", [Q, N]) || {Q, N} <- L]).",
     );
-    let mut expected = String::new();
-    for kind in TYPES {
-        for number in LEADERS {
-            let name = cluster.nodes()[number].erlang().expect("access").node;
-            writeln!(expected, "{kind}-{number} {name}").expect("a text");
-        }
-    }
+    let name = |number: usize| cluster.nodes()[number].erlang().expect("access").node;
+    let line = |kind: &str, number: usize| format!("{kind}-{number} {}\n", name(number));
+    let expected: String = TYPES.iter().flat_map(|kind| LEADERS.map(|number| line(kind, number))).collect();
     assert_eq!(as_text(&homes).expect("a text"), expected);
 }
 

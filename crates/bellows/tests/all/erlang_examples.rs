@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use common::{bellows, folder, managed};
+use common::{bellows, managed};
 
 /// Commands that follow or count calls, of which a node before OTP 27 allows one at a time, and others to run beside
 /// them.
@@ -82,9 +82,7 @@ fn works(dir: &Path, example: &str, node: &str) -> Result<(), String> {
 
 #[test]
 fn every_example_of_help_works() {
-    testkit::needs_rabbitmq!();
-    let dir = folder();
-    let rabbit = managed::shared_node();
+    let (dir, rabbit) = &managed::shared!();
     let management = rabbit.management();
     let node = rabbit.erlang().node;
     // Somebody works with the node, and looks at it.

@@ -71,9 +71,8 @@ impl Scenery {
     /// A command at the node by way of this port, for this long; how it failed where it did not last.
     fn look(&self, arguments: &[&str], port: u16, delay: Duration, then: impl FnOnce()) -> Option<String> {
         let access = self.rabbit.access(Some(port));
-        let mut all = vec!["erlang", arguments[0]];
-        all.extend(access.iter().map(String::as_str));
-        all.extend(&arguments[1..]);
+        let access = access.each_ref().map(String::as_str);
+        let all = [&["erlang", arguments[0]], &access[..], &arguments[1..]].concat();
         let mut look = start(bellows(self.dir.path(), &all));
         std::thread::sleep(delay);
         let ended = look.child.try_wait().expect("wait");
@@ -119,8 +118,7 @@ impl Scenery {
         let question = testkit::left_on_node(&modules);
         let until = Instant::now() + CLEAN_WITHIN;
         loop {
-            let wait = Duration::from_secs(30);
-            let left = self.witness.evaluate(wait, &question).expect("an answer");
+            let left = self.witness.evaluate(Duration::from_secs(30), &question).expect("an answer");
             match as_text(&left).expect("a text") {
                 left if left == testkit::NOTHING_LEFT => return None,
                 left if Instant::now() >= until => return Some(left),

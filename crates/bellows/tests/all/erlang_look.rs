@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{folder, run};
+use common::run;
 use erlang::alloc::{microstates, node_memory};
 use erlang::queues::{CountSource, QueueCounts, QueueRequest, QueueSort, read_queues};
 use erlang::term::{Term, as_atom, as_int, as_list, as_tuple, atom, get};
@@ -30,9 +30,7 @@ fn get_page(port: u16, path: &str, login: &str) -> Result<String, String> {
 /// The queues according to the management API.
 fn management(rabbit: &SharedNode) -> Vec<Value> {
     let path = "/api/queues?columns=name,messages_ready,messages_unacknowledged,consumers";
-    let page = get_page(rabbit.management(), path, common::AS_GUEST);
-    let page = page.unwrap_or_else(|head| panic!("{head} of {}", rabbit.busy_servers()));
-    serde_json::from_str(&page).expect("JSON")
+    serde_json::from_str(&get_page(rabbit.management(), path, common::AS_GUEST).expect("a page")).expect("JSON")
 }
 
 /// Something that answers, by name.
@@ -46,25 +44,20 @@ fn request(sort: QueueSort, limit: u32, fresh: Option<Duration>) -> QueueRequest
 
 #[test]
 fn queues_processes_and_memory_are_those_of_the_node() {
-    testkit::needs_rabbitmq!();
-    let dir = &*folder();
-    let rabbit = managed::shared_node();
+    let (dir, rabbit) = &managed::shared!();
     let url = format!("http://127.0.0.1:{}", rabbit.management());
-    let number = QUEUES.to_string();
-    run(dir, &["topology", "generate", "--queues", &number, "--output", "d.json"]).assert_ok();
+    run(dir, &["topology", "generate", "--queues", &QUEUES.to_string(), "--output", "d.json"]).assert_ok();
     run(dir, &["topology", "apply", "d.json", "--management", &url]).assert_ok();
-    let broker = rabbit.url();
-    let load = ["producer", "queue://held", "--message-count", "7", "--url", &broker];
-    run(dir, &load).assert_ok();
+    run(dir, &["producer", "queue://held", "--message-count", "7", "--url", &rabbit.url()]).assert_ok();
 
     let node = Node::connect(&rabbit.erlang()).expect("a connection");
     let helper = Helper::load(&node).expect("the helper");
-    queues_are_counted(&helper, &rabbit);
+    queues_are_counted(&helper, rabbit);
     processes_are_shown(&helper);
     memory_adds_up(&helper);
     helper.close().expect("a clean node");
-    pages_are_served(&node, &rabbit);
-    a_started_node_is_found_by_its_name(&rabbit, dir);
+    pages_are_served(rabbit);
+    a_started_node_is_found_by_its_name(rabbit, dir);
     one_that_does_not_run_yet_is_told_from_none(&node, dir);
 }
 
@@ -97,16 +90,13 @@ fn same(counts: &QueueCounts, management: &[Value]) -> bool {
         let queue = management.iter().find(|it| it["name"] == name);
         queue.and_then(|it| it[key].as_u64())
     };
-    management.len() == counts.rows.len()
-        && counts.rows.iter().all(|row| {
-            count(&row.name, "messages_ready") == row.ready
-                && count(&row.name, "messages_unacknowledged") == row.unacked
-        })
+    let both = |name: &str| (count(name, "messages_ready"), count(name, "messages_unacknowledged"));
+    management.len() == counts.rows.len() && counts.rows.iter().all(|row| both(&row.name) == (row.ready, row.unacked))
 }
 
 /// The best of a few: whatever else the machine does slows both.
 fn it_is_faster_than_the_management_api(helper: &Helper, all: &QueueRequest, rabbit: &SharedNode) {
-    let best = |look: &dyn Fn()| {
+    let best = |look: &dyn Fn() -> usize| {
         let times = (0..5).map(|_| {
             let began = Instant::now();
             look();
@@ -114,12 +104,8 @@ fn it_is_faster_than_the_management_api(helper: &Helper, all: &QueueRequest, rab
         });
         times.min().unwrap_or_default()
     };
-    let ours = best(&|| {
-        read_queues(helper, all).expect("counts");
-    });
-    let theirs = best(&|| {
-        management(rabbit);
-    });
+    let ours = best(&|| read_queues(helper, all).expect("counts").rows.len());
+    let theirs = best(&|| management(rabbit).len());
     // A tenth is the goal with 10,000 queues; a third never fails by accident.
     assert!(ours * 3 < theirs, "{ours:?} against {theirs:?}");
 }
@@ -156,14 +142,11 @@ fn carriers_of(node: &Node, allocator: &str) -> i128 {
         let parts = as_list(&as_tuple(instance).expect("an instance")[2]).expect("its parts").into_owned();
         for part in &parts {
             let [kind, sizes] = as_tuple(part).expect("a part") else { continue };
-            if !["mbcs", "sbcs", "mbcs_pool"].contains(&as_atom(kind).unwrap_or_default()) {
-                continue;
-            }
-            for size in as_list(sizes).expect("sizes").iter() {
-                let size = as_tuple(size).expect("a size");
-                if size[0] == atom("carriers_size") {
-                    sum += as_int(&size[1]).expect("bytes");
-                }
+            if ["mbcs", "sbcs", "mbcs_pool"].contains(&as_atom(kind).unwrap_or_default()) {
+                let sizes = as_list(sizes).expect("sizes");
+                let sizes = sizes.iter().map(|size| as_tuple(size).expect("a size"));
+                let sizes = sizes.filter(|size| size[0] == atom("carriers_size"));
+                sum += sizes.map(|size| as_int(&size[1]).expect("bytes")).sum::<i128>();
             }
         }
     }
@@ -213,16 +196,15 @@ fn memory_adds_up(helper: &Helper) {
 /// Neither port nor cookie is given: bellows started it.
 fn a_started_node_is_found_by_its_name(rabbit: &SharedNode, dir: &Path) {
     let name = rabbit.erlang().node;
-    let found = run(dir, &["erlang", "info", name.name()]).ok();
-    assert!(found.stdout.contains(name.as_str()), "{}", found.stdout);
+    run(dir, &["erlang", "info", name.name()]).ok().prints([name.as_str()]);
     run(dir, &["erlang", "info", "nobody"]).assert_error(2, &["nobody"]);
     // What bellows knows of its own node is not given twice.
     for option in [["--port", "1"], ["--cookie-file", "none"], ["--epmd-port", "4369"], ["--ca", "none.pem"]] {
         let args = [&["erlang", "info", name.name()], &option[..]].concat();
         run(dir, &args).assert_error(2, &[option[0], "has no effect"]);
     }
-    let args = ["erlang", "queues", name.name(), "--vhost", "nowhere"];
-    run(dir, &args).assert_error(1, &["has no such virtual host", "nowhere"]);
+    run(dir, &["erlang", "queues", name.name(), "--vhost", "nowhere"])
+        .assert_error(1, &["has no such virtual host", "nowhere"]);
     what_is_refused_is_not_announced(name.name(), dir);
 }
 
@@ -235,8 +217,7 @@ fn one_that_does_not_run_yet_is_told_from_none(node: &Node, dir: &Path) {
     ask(node, "rabbit", "start", vec![]);
     refused.assert_error(1, &["RabbitMQ"]);
     // A node of a few seconds is about to start it; an older one was stopped.
-    let said = ["is still starting", "is stopped on"];
-    let is_said = said.iter().any(|it| refused.stderr.contains(it));
+    let is_said = ["is still starting", "is stopped on"].iter().any(|it| refused.stderr.contains(it));
     assert!(is_said, "{}", refused.stderr);
     run(dir, &["erlang", "queues", node.name().name()]).assert_ok();
 }
@@ -247,30 +228,21 @@ fn what_is_refused_is_not_announced(node: &str, dir: &Path) {
     for (command, arguments) in [("calls", &["no_such_module"][..]), ("calls", &root), ("memory", &["no_such_module"])]
     {
         let args = [&["erlang", command, node][..], arguments].concat();
-        let refused = run(dir, &args);
-        refused.assert_error(1, &[]);
-        refused.says_not(["counts on", "follows"]);
+        run(dir, &args).assert_error(1, &[]).says_not(["counts on", "follows"]);
     }
     let args = ["erlang", "calls", node, "lists", "--for", "300ms"];
     run(dir, &args).ok().says(["counts on"]);
     // Without short traces there are no columns of what they tell.
     let counted = run(dir, &[&args[..], &["--bursts", "0"]].concat()).ok();
-    let head = counted.stdout.lines().next().unwrap_or_default();
-    assert!(head.ends_with("own/call"), "{}", counted.stdout);
-    assert!(!counted.stdout.contains("No accumulated time"));
+    testkit::assert_ends(counted.stdout.lines().next().unwrap_or_default(), "own/call");
+    counted.prints_not(["No accumulated time"]);
 }
 
-fn pages_are_served(node: &Node, rabbit: &SharedNode) {
-    let options = rabbit.erlang();
-    let dir = &*folder();
-    let cookie = dir.join("cookie");
-    let (name, at) = (options.node.to_string(), options.address.expect("an address"));
-    let text = ask(node, "erlang", "get_cookie", vec![]);
-    std::fs::write(&cookie, as_atom(&text).expect("a cookie")).expect("a file");
+fn pages_are_served(rabbit: &SharedNode) {
+    let host = rabbit.erlang().address.expect("an address").0;
     let mut child = Command::new(env!("CARGO_BIN_EXE_bellows"))
-        .args(["erlang", "queues", &name, "--listen", "127.0.0.1:0", "--every", "100ms"])
-        .args(["--host", &at.0, "--port", &at.1.to_string(), "--cookie-file"])
-        .arg(&cookie)
+        .args(["erlang", "queues", "--listen", "127.0.0.1:0", "--every", "100ms", "--host", &host])
+        .args(rabbit.access(None))
         .stderr(Stdio::piped())
         .spawn()
         .expect("a server");

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use archive::{ERLANG_MEMORY, NamedSeries, read_named_series};
-use common::{bellows, folder, only_run, start, stop_for};
+use common::{bellows, only_run, start, stop_for};
 use erlang::alloc::{NodeMemory, node_memory};
 use erlang::{Helper, Node};
 
@@ -21,15 +21,8 @@ const STOPPED: Duration = Duration::from_secs(7);
 /// An experiment with this node, attached.
 fn experiment(dir: &Path, rabbit: &SharedNode) {
     let text = format!(
-        r#"
-name = "both-sides"
-phases = {{ warmup = "0s", measure = "20s", drain = "10s" }}
-profile.events = []
-{}memory-every = "250ms"
-[[load]]
-destination = "queue://memory"
-rate = 50
-"#,
+        "phases = {{ warmup = \"0s\", measure = \"20s\", drain = \"10s\" }}\nprofile.events = []\n\
+         {}memory-every = \"250ms\"\n[[load]]\ndestination = \"queue://memory\"\nrate = 50\n",
         rabbit.broker()
     );
     std::fs::write(dir.join("m.toml"), text).expect("a file");
@@ -96,14 +89,10 @@ fn parts_add_up(all: &[NamedSeries]) {
 
 #[test]
 fn both_sides_are_series_of_a_run_with_a_gap_while_the_node_stands_still() {
-    testkit::needs_rabbitmq!();
-    let dir = &*folder();
-    let rabbit = managed::shared_node();
-    experiment(dir, &rabbit);
+    let (dir, rabbit) = &managed::shared!();
+    experiment(dir, rabbit);
     let run = start(bellows(dir, &["run", "m.toml"]));
-    common::wait_for("the run's folder", || {
-        std::fs::read_dir(dir.join("runs")).is_ok_and(|mut it| it.next().is_some())
-    });
+    common::wait_for("the run's folder", || dir.join("runs").read_dir().is_ok_and(|mut it| it.next().is_some()));
     std::thread::sleep(Duration::from_secs(5));
     let node = Node::connect(&rabbit.erlang()).expect("a connection");
     let helper = Helper::load(&node).expect("the helper");

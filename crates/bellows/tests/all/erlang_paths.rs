@@ -7,18 +7,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::{ask_for_queues, folder, run};
+use common::{ask_for_queues, run};
 use erlang::Node;
-use erlang::term::as_int;
+use erlang::term::as_text;
 use serde_json::Value;
 
 const ROOT: &str = "rabbit_mgmt_wm_queues:to_json/2";
 
 #[test]
 fn the_management_api_is_followed_into_the_processes_that_it_asks() {
-    testkit::needs_rabbitmq!();
-    let dir = &*folder();
-    let rabbit = managed::shared_node();
+    let (dir, rabbit) = &managed::shared!();
     let port = rabbit.management();
     let url = format!("http://127.0.0.1:{port}");
     run(dir, &["topology", "generate", "--queues", "50", "-o", "d.json"]).assert_ok();
@@ -39,7 +37,7 @@ fn the_management_api_is_followed_into_the_processes_that_it_asks() {
     .json();
     assert!(told.load(Ordering::Relaxed) > 0, "the API was asked");
     api_calls_are_followed(&followed, dir);
-    a_function_is_timed(dir, &rabbit);
+    a_function_is_timed(dir, rabbit);
     nothing_is_left(&Node::connect(&rabbit.erlang()).expect("connected"));
 }
 
@@ -65,11 +63,9 @@ fn a_function_is_timed(dir: &Path, rabbit: &SharedNode) {
     assert_eq!(timed["times"]["calls"], 50, "{timed:#}");
     assert!(timed["first_ns"].as_u64() > Some(0), "{timed:#}");
     assert!(timed["collected"]["words_per_call"].as_u64() > Some(50), "{timed:#}");
-    let functions = timed["traced"]["functions"].as_array().expect("functions");
-    let entry = functions.iter().find(|it| it["function"] == "rabbit_amqqueue:list/1");
-    assert_eq!(entry.expect("the entry")["calls"], 5, "{timed:#}");
-    let picture = std::fs::read_to_string(dir.join("time.svg")).expect("a picture");
-    assert!(picture.contains("rabbit_amqqueue:list/1"), "{picture}");
+    let entry = common::named(&timed["traced"]["functions"], "function", "rabbit_amqqueue:list/1");
+    assert_eq!(entry["calls"], 5, "{timed:#}");
+    common::file_has(dir.join("time.svg"), ["rabbit_amqqueue:list/1"]);
     // Names are checked there, and nothing else than a call of terms is made.
     rabbit.inspect(dir, "time", &["rabbit_amqqueue:no(1)"]).assert_error(1, &["no such function"]);
     let nested = ["rabbit_amqqueue:list(erlang:halt())"];
@@ -77,13 +73,9 @@ fn a_function_is_timed(dir: &Path, rabbit: &SharedNode) {
 }
 
 fn nothing_is_left(node: &Node) {
-    let flags = "length([P || P <- processes(), {flags, [_ | _]} <- [erlang:trace_info(P, flags)]]).";
-    let patterns = "length([F || M <- [gen, gen_server, rabbit_mgmt_wm_queues, rabbit_amqqueue], F <- \
-         M:module_info(functions), {_, V} <- [erlang:trace_info({M, element(1, F), element(2, F)}, traced)], V =/= \
-         false, V =/= undefined]).";
-    let modules = "length([M || {M, _} <- code:all_loaded(), lists:prefix(\"bellows_\", atom_to_list(M))]).";
-    for question in [flags, patterns, modules] {
-        let left = node.evaluate(Duration::from_secs(60), question).expect("an answer");
-        assert_eq!(as_int(&left), Some(0), "{question}");
-    }
+    let question = testkit::left_on_node(&["gen", "gen_server", "rabbit_mgmt_wm_queues", "rabbit_amqqueue"]);
+    common::wait_for("clean node", || {
+        let left = node.evaluate(common::DEADLINE, &question).expect("an answer");
+        as_text(&left).expect("a text") == testkit::NOTHING_LEFT
+    });
 }

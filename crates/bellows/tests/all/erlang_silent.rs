@@ -6,7 +6,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Ended, Started, bellows, folder, signal, start};
+use common::{Ended, Started, bellows, folder, start};
 use serde_json::Value;
 
 /// Far longer than any command may take here.
@@ -51,14 +51,12 @@ impl ErlangNode {
 
     /// A command at this node.
     fn command(&self, dir: &Path, what: &str, more: &[&str]) -> Started {
-        let mut all = vec!["erlang", what, &self.name, "--port", &self.port];
-        all.extend(["--timeout", "2s"]);
-        all.extend(more);
+        let all = [&["erlang", what, &self.name, "--port", &self.port, "--timeout", "2s"], more].concat();
         start(bellows(dir, &all).env("BELLOWS_ERLANG_COOKIE", "secret"))
     }
 
     fn signal(&self, name: &str) {
-        signal(self.started.child.id(), name);
+        self.started.signal(name);
     }
 
     /// The modules of bellows that are still on the node, once they have had time to go.
@@ -77,7 +75,7 @@ impl ErlangNode {
 
 impl Drop for ErlangNode {
     fn drop(&mut self) {
-        signal(self.started.child.id(), "KILL");
+        self.signal("KILL");
         let _ = self.started.child.wait();
     }
 }
@@ -131,14 +129,7 @@ fn a_node_that_hangs_is_told_within_the_time_out() {
     let dir = &*folder();
     let node = ErlangNode::start(dir);
     for (what, options) in COMMANDS {
-        let started = node.command(dir, what, options);
-        thread::sleep(Duration::from_secs(2));
-        node.signal("STOP");
-        let begun = Instant::now();
-        let ended = started.end();
-        assert!(begun.elapsed() < BESIDE, "{what}: {:?}", begun.elapsed());
-        told(&ended);
-        node.signal("CONT");
+        told(&hangs(&node, node.command(dir, what, options)));
         assert_eq!(node.left(dir), Vec::<Value>::new(), "{what}");
     }
 }
@@ -163,16 +154,14 @@ fn ctrl_c_on_a_node_that_hangs_waits_for_the_time_out_and_a_second_one_for_nothi
             }
             let ended = started.end();
             let took = begun.elapsed();
-            match signals {
-                1 => {
-                    told(&ended);
-                    assert!(took < BESIDE, "{what}: {took:?}");
-                }
-                _ => {
-                    assert_eq!(ended.code(), Some(130), "{ended:#?}");
-                    assert!(took < Duration::from_millis(1_800), "{what}: {took:?}");
-                }
-            }
+            let most = if signals == 1 {
+                told(&ended);
+                BESIDE
+            } else {
+                assert_eq!(ended.code(), Some(130), "{ended:#?}");
+                Duration::from_millis(1_800)
+            };
+            assert!(took < most, "{what}: {took:?}");
             node.signal("CONT");
             assert_eq!(node.left(dir), Vec::<Value>::new(), "{what}");
         }
@@ -185,7 +174,6 @@ fn objects(text: &str) -> Vec<Value> {
     objects.collect::<Result<_, _>>().expect("JSON")
 }
 
-/// `top` that shows window after window, for scripts and in a terminal.
 #[test]
 fn top_tells_of_a_node_that_hangs_between_its_windows() {
     let dir = &*folder();
@@ -193,20 +181,14 @@ fn top_tells_of_a_node_that_hangs_between_its_windows() {
     let repeated = node.command(dir, "top", &["--json", "--every", "300ms", "--count", "1000"]);
     let ended = hangs(&node, repeated);
     told(&ended);
-    // It had shown whole windows by then.
-    let windows = objects(&ended.stdout);
-    assert!(windows.len() > 1, "{ended:#?}");
+    assert!(objects(&ended.stdout).len() > 1, "it had shown whole windows by then: {ended:#?}");
     assert_eq!(node.left(dir), Vec::<Value>::new());
 
     if !Path::new("/usr/bin/script").exists() {
         testkit::skip!("there is no script, which makes a terminal: apt-get install bsdutils");
     }
-    let line = format!(
-        "stty rows 40 cols 120 && {} erlang top {} --port {} --timeout 2s --every 300ms",
-        env!("CARGO_BIN_EXE_bellows"),
-        node.name,
-        node.port
-    );
+    let (program, name, port) = (env!("CARGO_BIN_EXE_bellows"), &node.name, &node.port);
+    let line = format!("stty rows 40 cols 120 && {program} erlang top {name} --port {port} --timeout 2s --every 300ms");
     let mut shell = std::process::Command::new("/usr/bin/script");
     shell
         .args(["-qec", &line, "/dev/null"])
@@ -223,7 +205,7 @@ fn top_tells_of_a_node_that_hangs_between_its_windows() {
     assert_eq!(node.left(dir), Vec::<Value>::new());
 }
 
-/// The node hangs two seconds after a command has begun, until that has ended.
+/// A node hangs two seconds after a command has begun, until that has ended.
 fn hangs(node: &ErlangNode, started: Started) -> Ended {
     thread::sleep(Duration::from_secs(2));
     node.signal("STOP");
@@ -250,8 +232,7 @@ fn what_was_measured_is_shown_where_the_node_undoes_it_too_late() {
     assert!(has_measured("trace", &printed), "{printed:#}");
     let said = format!("{} has not confirmed the clean-up", node.name);
     let remedy = format!("`bellows erlang info {}` shows what is left", node.name);
-    assert_eq!(ended.code(), Some(1), "{ended:#?}");
-    ended.says([&said, "no answer in 60s: it is busy", &remedy]);
+    ended.ends(1).says([&said, "no answer in 60s: it is busy", &remedy]);
     // It does so by itself when it can.
     std::fs::remove_file(dir.join(BUSY)).expect("the file");
     assert_eq!(node.left(dir), Vec::<Value>::new());

@@ -34,8 +34,7 @@ fn run(experiment: &str, further: &[&str]) -> Ran {
     let short = ["--set", "phases.warmup=2s", "--set", "phases.measure=5s"];
     let args = [&["run", experiment][..], &short, further].concat();
     let ended = common::run(folder.path(), &args).ok();
-    let dir = folder.path().join(ended.report());
-    let dir = dir.parent().expect("a folder").to_owned();
+    let dir = ended.run_dir(&folder);
     let record = common::read_json(&dir.join("run.json"));
     let version = record["versions"]["broker"].as_str().expect("a version");
     Ran { version: version.to_owned(), dir, folder }
@@ -103,36 +102,28 @@ fn a_stream_is_read_by_parsing_every_message() {
 #[ignore = "a start of its own: make prove"]
 fn queues_are_filled_before_the_run() {
     let folder = common::folder();
-    let run = |further: &[&str]| {
-        let args = [
-            &["run", "embedded", "--set", "phases.warmup=0s", "--set", "phases.measure=1s"],
-            &["--set", "load.0.producers=0", "--set", "load.0.fill=2500"][..],
-            &["--set", "load.0.num-destinations=2"],
-            further,
-        ];
-        let args = args.iter().flat_map(|it| it.iter().copied());
-        let args: Vec<&str> = args.collect();
-        common::run(folder.path(), &args)
+    let line = "run embedded --set phases.warmup=0s --set phases.measure=1s --set load.0.producers=0 --set \
+                load.0.fill=2500 --set load.0.num-destinations=2";
+    let run = |further: &[&str]| common::run(&folder, &[&common::words(line)[..], further].concat());
+    let messages = |ended: &common::Ended| {
+        let record = common::read_json(&ended.run_dir(&folder).join("run.json"));
+        record["summary"]["scenarios"]["messages"].clone()
     };
     let ended = run(&[]).ok();
-    assert!(ended.stderr.contains("with 5,000 messages"), "{ended:#?}");
-    let record = common::read_json(&folder.path().join(ended.report()).with_file_name("run.json"));
-    assert_eq!(record["summary"]["scenarios"]["messages"]["received"]["total"], 5000);
-    assert!(record["summary"]["scenarios"]["messages"]["ledger"].is_null());
-    let ended = run(&["--set", "load.0.producers=1", "--set", "load.0.rate=100"]).ok();
-    let record = common::read_json(&folder.path().join(ended.report()).with_file_name("run.json"));
-    assert_eq!(record["summary"]["scenarios"]["messages"]["ledger"]["foreign"], 0, "{record:#}");
+    let filled = messages(ended.says(["with 5,000 messages"]));
+    assert_eq!(filled["received"]["total"], 5000);
+    assert!(filled["ledger"].is_null());
+    let sent = messages(&run(&["--set", "load.0.producers=1", "--set", "load.0.rate=100"]).ok());
+    assert_eq!(sent["ledger"]["foreign"], 0, "{sent:#}");
 
     run(&["--set", "load.0.destination=topic://news"]).assert_error(2, &["load.0.fill", "before its consumers exist"]);
     let exchange = "load.0.exchange={name=\"ex\",type=\"direct\"}";
     run(&["--set", exchange]).assert_error(2, &["load.0.fill", "chooses between several queues"]);
     let nowhere = ["--set", exchange, "--set", "load.0.bind=false", "--set", "load.0.num-destinations=1"];
     let nowhere = run(&nowhere);
-    assert_ne!(nowhere.code(), Some(0), "{nowhere:#?}");
-    assert!(nowhere.stderr.contains("reached no queue"), "{nowhere:#?}");
+    assert_ne!(nowhere.says(["reached no queue"]).code(), Some(0), "{nowhere:#?}");
     run(&["--set", "load.0.purge=true"]).assert_error(2, &["load.0.purge = true would remove the messages of fill"]);
     // The broker keeps ten of each queue and refuses the others.
     let refused = run(&["--set", "load.0.arguments={x-max-length = 10, x-overflow = \"reject-publish\"}"]);
-    assert_ne!(refused.code(), Some(0), "{refused:#?}");
-    assert!(refused.stderr.contains(" prepared messages"), "{refused:#?}");
+    assert_ne!(refused.says([" prepared messages"]).code(), Some(0), "{refused:#?}");
 }

@@ -19,8 +19,7 @@ fn script() -> Option<PathBuf> {
 }
 
 fn fold(dir: &Path, flags: &[&str], file: &str) -> Ended {
-    let args: Vec<&str> = ["fold", file].iter().chain(flags).copied().collect();
-    run(dir, &args)
+    run(dir, &[&["fold", file], flags].concat())
 }
 
 /// The script's answer to `script.txt`.
@@ -84,16 +83,9 @@ fn fold_writes_the_bytes_of_the_perl_script() {
         testkit::skip!("no stackcollapse-perf.pl on the path; it is in github.com/brendangregg/FlameGraph");
     };
     let dir = &*folder();
-    let flags = [
-        "",
-        "--all",
-        "--kernel --tid",
-        "--jit --pid",
-        "--addrs",
-        "--srcline",
-        "--event-filter=cycles:u",
-        "--event-filter=nothing --all",
-    ];
+    let flags =
+        "|--all|--kernel --tid|--jit --pid|--addrs|--srcline|--event-filter=cycles:u|--event-filter=nothing --all";
+    let flags: Vec<&str> = flags.split('|').collect();
     let known = include_bytes!("../../../stacks/src/tests/perf-script.txt");
     for seed in testkit::seeds(60) {
         let text = match seed {
@@ -172,7 +164,8 @@ fn fold_reads_pipes_and_packed_files_and_says_what_is_wrong() {
     let text = include_str!("../../../stacks/src/tests/perf-script.txt");
     fs::write(dir.join("script.txt"), text).unwrap();
     let plain = fold(dir, &[], "script.txt").ok();
-    assert!(plain.stderr.contains("cpu-clock"), "the other event is told: {}", plain.stderr);
+    // The other event.
+    plain.says(["cpu-clock"]);
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(text.as_bytes()).unwrap();
     fs::write(dir.join("script.gz"), gzip.finish().unwrap()).unwrap();
@@ -186,24 +179,27 @@ fn fold_reads_pipes_and_packed_files_and_says_what_is_wrong() {
     fold(dir, &[], "none.txt").assert_error(1, &["cannot read none.txt"]);
     fs::write(dir.join("bare.txt"), "   app 700 1.5: 9 cpu-clock: 4011aa f+0x1 (/opt/app)\n").unwrap();
     fold(dir, &[], "bare.txt").assert_error(1, &["1 sample without a stack"]).says(["perf record -g"]);
-    let picture = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\n";
-    fs::write(dir.join("pic.png"), picture).unwrap();
+    fs::write(dir.join("pic.png"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\n").unwrap();
     let picture = fold(dir, &[], "pic.png");
-    picture.assert_error(1, &["looks like binary data"]);
-    assert!(picture.stdout.is_empty(), "{}", picture.stdout);
+    assert_eq!(picture.assert_error(1, &["looks like binary data"]).stdout, "");
     fs::write(dir.join("load.jfr"), b"FLR\0\0\x02\0\0").unwrap();
-    let of_java = fold(dir, &[], "load.jfr");
-    of_java.assert_error(1, &["flight recorder"]);
+    fold(dir, &[], "load.jfr")
+        .assert_error(1, &["flight recorder"])
+        .says(["bellows flame load.jfr --format folded -o -"]);
+    // Tables and flame graphs read it, too.
+    run(dir, &["top", "script.txt", "--raw", "--limit", "3"]).ok().prints(["tcp_sendmsg"]);
+    run(dir, &["flame", "script.txt", "-o", "cpu.svg"]).assert_ok();
+    testkit::assert_has(fs::read_to_string(dir.join("cpu.svg")).unwrap(), ["$rabbit_exchange:route/2"]);
+    fs::write(dir.join("x.html"), "<html>").unwrap();
+    run(dir, &["top", "x.html"]).assert_error(1, &["it looks like HTML or an image"]);
     // Without a name for the file, it is one of the usual name, and other options have no meaning.
     let to_file = ["flame", "script.txt", "--format", "stackcollapse"];
     run(dir, &to_file).assert_ok();
-    let written = fs::read_to_string(dir.join("cpu.folded")).unwrap();
-    assert_eq!(written, plain.stdout);
+    assert_eq!(fs::read_to_string(dir.join("cpu.folded")).unwrap(), plain.stdout);
     for (more, why) in [(["--from", "1"], "whole texts"), (["--title", "x"], "heading")] {
         run(dir, &[&to_file[..], &more].concat()).assert_error(2, &[why]);
     }
     run(dir, &["flame", "x.folded", "--tid"]).assert_error(2, &["--format stackcollapse"]);
-    assert!(of_java.stderr.contains("bellows flame load.jfr --format folded -o -"), "{}", of_java.stderr);
 }
 
 #[test]
@@ -218,17 +214,13 @@ fn profiles_are_written_by_the_end_of_the_name_or_by_format() {
         ("x.svg", b"<?xml"),
         ("picture", b"<?xml"),
     ] {
-        let made = run(dir, &["flame", "x.folded", "-o", file]).ok();
-        assert_eq!(made.stdout, format!("{file}\n"));
-        let bytes = fs::read(dir.join(file)).unwrap();
-        assert!(bytes.starts_with(starts), "{file}");
+        assert_eq!(run(dir, &["flame", "x.folded", "-o", file]).ok().stdout, format!("{file}\n"));
+        assert!(fs::read(dir.join(file)).unwrap().starts_with(starts), "{file}");
     }
-    let named = run(dir, &["flame", "x.folded", "--format", "speedscope", "-o", "-"]);
-    assert!(named.stdout.starts_with("{\"$schema\""), "{}", named.stdout);
-    let usual = run(dir, &["flame", "x.folded", "--format", "pprof"]);
-    assert_eq!(usual.stdout, "cpu.pb.gz\n");
-    let rows = run(dir, &["top", "cpu.pb.gz", "--json"]).printed();
-    assert_eq!(rows["functions"][0]["function"], "a");
+    let named = run(dir, &["flame", "x.folded", "--format", "speedscope", "-o", "-"]).stdout;
+    testkit::assert_begins(named, "{\"$schema\"");
+    assert_eq!(run(dir, &["flame", "x.folded", "--format", "pprof"]).stdout, "cpu.pb.gz\n");
+    assert_eq!(run(dir, &["top", "cpu.pb.gz", "--json"]).printed()["functions"][0]["function"], "a");
     // A name that means nothing, or what is only read.
     run(dir, &["flame", "x.folded", "-o", "x.json"]).assert_error(2, &["x.json tells no format by its end"]);
     run(dir, &["flame", "x.folded", "-o", "x.stacks"]).assert_error(2, &["read and not written"]);
@@ -240,21 +232,17 @@ fn profiles_are_written_by_the_end_of_the_name_or_by_format() {
 fn what_the_first_field_of_folded_text_is_can_be_said() {
     let dir = &*folder();
     fs::write(dir.join("x.folded"), "handle;parse 300\nhandle;write 100\n").unwrap();
-    let top = |args: &[&str]| {
-        let words = [&["top", "x.folded", "--sort", "total"], args].concat();
-        run(dir, &words).ok().stdout
-    };
-    let (inferred, function) = (top(&[]), top(&["--first-field", "function"]));
-    let is_root = |table: &str| {
-        let mut lines = table.lines();
-        lines.any(|line| line.ends_with("handle") && line.contains(" 100 "))
-    };
-    assert!(is_root(&inferred), "{inferred}");
-    assert!(inferred.contains("--first-field thread"), "{inferred}");
-    assert!(is_root(&function), "{function}");
-    assert!(!function.contains("--first-field"), "{function}");
-    let thread = top(&["--first-field", "thread"]);
-    assert!(!thread.contains("handle"), "{thread}");
+    for (args, is_root, is_inferred) in [
+        (&[][..], true, true),
+        (&["--first-field", "function"], true, false),
+        (&["--first-field", "thread"], false, false),
+    ] {
+        let table = run(dir, &[&["top", "x.folded", "--sort", "total"], args].concat()).ok().stdout;
+        let root = table.lines().any(|line| line.ends_with("handle") && line.contains(" 100 "));
+        assert_eq!((root, table.contains("handle")), (is_root, is_root), "{args:?}: {table}");
+        let hint = if is_inferred { "--first-field thread" } else { "--first-field" };
+        assert!(!is_root || table.contains(hint) == is_inferred, "{args:?}: {table}");
+    }
     run(dir, &["diff", "x.folded", "x.folded", "--first-field", "thread"]).assert_ok();
 }
 
@@ -278,19 +266,6 @@ fn a_file_that_nobody_named_harms_no_other() {
     assert_eq!(fs::read_to_string(at("cpu.folded")).unwrap(), precious);
     fs::write(at("run.json"), "{}").unwrap();
     run(dir, &["flame", "x.folded"]).assert_error(2, &["a file of the recording"]);
-}
-
-#[test]
-fn the_text_of_perf_makes_tables_and_flame_graphs() {
-    let dir = &*folder();
-    let text = include_str!("../../../stacks/src/tests/perf-script.txt");
-    fs::write(dir.join("script.txt"), text).unwrap();
-    run(dir, &["top", "script.txt", "--raw", "--limit", "3"]).ok().prints(["tcp_sendmsg"]);
-    run(dir, &["flame", "script.txt", "-o", "cpu.svg"]).assert_ok();
-    let svg = fs::read_to_string(dir.join("cpu.svg")).unwrap();
-    assert!(svg.contains("$rabbit_exchange:route/2"));
-    fs::write(dir.join("x.html"), "<html>").unwrap();
-    run(dir, &["top", "x.html"]).assert_error(1, &["it looks like HTML or an image"]);
 }
 
 /// A program that spends its time below known functions, with frame pointers and without.
@@ -376,8 +351,7 @@ fn recordings_give_the_stacks_that_perf_gives() {
         let Some(file) = recorded(dir, name, build, mode) else {
             testkit::skip!("no perf, no C compiler, or perf may not record (kernel.perf_event_paranoid)");
         };
-        let script =
-            Command::new("perf").args(["script", "-i"]).arg(&file).current_dir(dir).output().expect("perf script");
+        let script = Command::new("perf").args(["script", "-i"]).arg(&file).current_dir(dir).output().expect("perf");
         fs::write(dir.join("script.txt"), &script.stdout).unwrap();
         let theirs = fold(dir, &[], "script.txt");
         let file = file.to_str().unwrap();

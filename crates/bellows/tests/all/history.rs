@@ -18,22 +18,17 @@ fn a_change_is_found_between_two_runs_and_others_are_left_out() {
     let mut ids = Vec::new();
     for number in 0..11 {
         let summary = run(dir, &["run", "fast.toml", "--quiet", "--json"]).json();
-        let kept = summary["run_dir"].as_str().expect("a folder").to_owned();
-        let id = kept.rsplit('/').next().expect("a name").to_owned();
+        let kept = summary["run_dir"].as_str().expect("a folder");
         // As a slower broker would have it from the sixth run on, whatever this machine did.
         let p50_us = if number < 5 { 500 } else { 20_000 };
-        set_latency(&kept, 1_000 * (p50_us + number));
-        ids.push(id);
+        set_latency(kept, 1_000 * (p50_us + number));
+        ids.push(kept.rsplit('/').next().expect("a name").to_owned());
     }
     fs::write(dir.join("slow.toml"), format!("{text}{slow}")).expect("an experiment");
     let found = run(dir, &["runs", "history", "nightly", "--json"]).json();
     assert_eq!(found["runs"].as_array().map(Vec::len), Some(11), "{found:#}");
-    let figures = found["figures"].as_array().expect("figures");
-    let p50 = figures.iter().find(|it| it["name"] == "ack response p50");
-    let changes = p50.expect("a figure")["changes"].as_array().expect("changes");
-    assert_eq!(changes.len(), 1, "{changes:#?}");
-    assert_eq!(changes[0]["between"], serde_json::json!([ids[4], ids[5]]));
-    assert_eq!(changes[0]["worse"], true);
+    let change = testkit::only(common::figure(&found, "ack response p50")["changes"].as_array().expect("changes"));
+    assert_eq!((&change["between"], &change["worse"]), (&serde_json::json!([ids[4], ids[5]]), &true.into()));
 
     // The newest run decides: of another load, it is alone.
     run(dir, &["run", "slow.toml", "--quiet"]).assert_ok();

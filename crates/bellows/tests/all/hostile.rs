@@ -57,12 +57,10 @@ fn no_command_repeats_a_password_that_it_cannot_use() {
         for written in [password.clone()].into_iter().chain(behind) {
             let url = format!("amqp://me:{written}@127.0.0.1:1/v");
             let dir = &*folder();
-            let file = format!(
-                "name = 'x'\n[broker]\nkind = 'attach'\nurl = {}\n[[load]]\ndestination = 'queue://x'\n",
-                toml_text(&url)
-            );
+            let quoted = toml_text(&url);
+            let file = format!("[broker]\nkind = 'attach'\nurl = {quoted}\n[[load]]\ndestination = 'queue://x'\n");
             fs::write(dir.join("x.toml"), file).expect("file");
-            let set = format!("broker.url={}", toml_text(&url));
+            let set = format!("broker.url={quoted}");
             let hostless = format!("amqp://me:{written}");
             let oauth2 = format!("http://me:{written}@127.0.0.1:1/token");
             let lines: [&[&str]; 11] = [
@@ -87,10 +85,8 @@ fn no_command_repeats_a_password_that_it_cannot_use() {
                 assert_ne!(ended.code(), Some(0), "{line:?}");
                 assert_hidden(password, dir, &ended, line);
             }
-            let mut client =
-                bellows(dir, &["client", "--oauth2-uri", &oauth2, "--oauth2-client-id", "x", "--url", "amqp://h"]);
-            client.env("BELLOWS_OAUTH2_CLIENT_SECRET", password);
-            let ended = start(client).end();
+            let args = ["client", "--oauth2-uri", &oauth2, "--oauth2-client-id", "x", "--url", "amqp://h"];
+            let ended = start(bellows(dir, &args).env("BELLOWS_OAUTH2_CLIENT_SECRET", password)).end();
             assert_ne!(ended.code(), Some(0));
             assert_hidden(password, dir, &ended, &[&oauth2]);
         }
@@ -110,20 +106,17 @@ fn no_file_of_a_run_holds_a_secret() {
     // The embedded broker knows one user; what else is secret stands where it is not used.
     let url = format!("amqp://guest:guest@{}", broker.address());
     let consumers = format!("{url}?x=s3cret#s3cret");
-    let client = format!(
-        "client queue://x --url {url} --password guest --consumer-url {consumers} --rate 100 --duration 1 --quiet"
-    );
-    let lines: [&[&str]; 3] = [
-        &common::words(&client),
-        &["perf-test", "-h", &url, "-z", "1", "-u", "y", "-r", "100"],
-        &["artemis", "perf", "client", "--url", &url, "--password=guest", "--rate", "100", "--duration", "1"],
-    ];
-    for line in lines {
+    for line in [
+        format!(
+            "client queue://x --url {url} --password guest --consumer-url {consumers} --rate 100 --duration 1 --quiet"
+        ),
+        format!("perf-test -h {url} -z 1 -u y -r 100"),
+        format!("artemis perf client --url {url} --password=guest --rate 100 --duration 1"),
+    ] {
         let dir = &*folder();
-        let ended = run(dir, line).ok();
-        let left = left(dir, &ended);
-        assert!(!left.contains("s3cret") && !left.contains("guest:guest"), "{line:?}");
-        assert!(!left.contains("\"guest\""), "{line:?}: a password stands in the command");
+        let left = left(dir, &run(dir, &common::words(&line)).ok());
+        // A password stands in the command, too.
+        assert!(!["s3cret", "guest:guest", "\"guest\""].iter().any(|it| left.contains(it)), "{line}");
     }
 }
 
@@ -134,15 +127,13 @@ fn a_foreign_archive_neither_hangs_nor_moves_the_cursor() {
     for name in ["a-pipe", "a-device", "escapes"] {
         fs::create_dir_all(runs.join(name)).expect("folder");
     }
-    let made = Command::new("mkfifo").arg(runs.join("a-pipe/run.json")).status();
-    assert!(made.is_ok_and(|made| made.success()));
+    assert!(Command::new("mkfifo").arg(runs.join("a-pipe/run.json")).status().is_ok_and(|made| made.success()));
     std::os::unix::fs::symlink("/dev/zero", runs.join("a-device/run.json")).expect("link");
     let broker = Broker::start(dir);
     let made = folder();
     let args = ["client", "queue://x", "--url", &broker.url, "--rate", "100", "--duration", "1", "--quiet"];
     run(made.path(), &args).assert_ok();
-    let text = fs::read_to_string(common::only_run(made.path()).join("run.json")).expect("record");
-    let mut record: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let mut record = common::record(&made);
     let bad = "\u{1b}]0;x\u{7}\u{9b}2J\u{202e}\nfake";
     for key in ["created", "id", "name"] {
         record[key] = bad.into();
@@ -174,13 +165,8 @@ fn ctrl_c_at_the_question_for_a_secret_leaves_a_terminal_that_echoes() {
         env!("CARGO_BIN_EXE_bellows")
     );
     let mut script = Command::new("script");
-    script
-        .args(["-q", "-e", "-c", &line, "/dev/null"])
-        .current_dir(dir)
-        .env_remove("BELLOWS_OAUTH2_CLIENT_SECRET")
-        .env("SHELL", "/bin/sh")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
+    script.args(["-q", "-e", "-c", &line, "/dev/null"]).current_dir(dir).env("SHELL", "/bin/sh");
+    script.env_remove("BELLOWS_OAUTH2_CLIENT_SECRET").stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut script = script.spawn().expect("script");
     let mut stdout = script.stdout.take().expect("piped");
     let mut told = Vec::new();

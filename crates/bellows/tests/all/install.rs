@@ -2,6 +2,7 @@
 
 use crate::common;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -13,16 +14,24 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs `scripts/install` with this build's binary.
-fn install(dir: &Path, binary: &str) -> Output {
-    Command::new(root().join("scripts/install")).arg(dir).arg(binary).output().expect("scripts/install")
+const BELLOWS: &str = env!("CARGO_BIN_EXE_bellows");
+
+/// `scripts/install` with a binary.
+fn script(dir: impl AsRef<OsStr>, binary: &str) -> Command {
+    let mut script = Command::new(root().join("scripts/install"));
+    script.arg(dir).arg(binary);
+    script
+}
+
+fn install(script: &mut Command) -> Output {
+    script.output().expect("scripts/install")
 }
 
 #[test]
 fn binary_manual_and_completions_are_installed_and_work() {
     let dir = &*folder();
     let prefix = dir.join("a prefix");
-    let output = install(&prefix, env!("CARGO_BIN_EXE_bellows"));
+    let output = install(&mut script(&prefix, BELLOWS));
     assert!(output.status.success(), "{output:#?}");
     let installed = prefix.join("bin/bellows");
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim_end(), installed.display().to_string());
@@ -45,32 +54,24 @@ fn binary_manual_and_completions_are_installed_and_work() {
 #[test]
 fn a_tilde_that_no_shell_expanded_is_the_home_folder() {
     let home = folder();
-    let install = |prefix: &str| {
-        let mut install = Command::new(root().join("scripts/install"));
-        install.args([prefix, env!("CARGO_BIN_EXE_bellows")]);
-        install.env("HOME", home.path()).current_dir(home.path());
-        install.output().expect("scripts/install")
-    };
+    let install = |prefix: &str| install(script(prefix, BELLOWS).env("HOME", &home).current_dir(&home));
     assert!(install("~/in here").status.success());
     assert!(home.path().join("in here/bin/bellows").is_file());
     assert!(install("~").status.success());
     assert!(home.path().join("bin/bellows").is_file());
     let output = install("~nobody/x");
     assert!(!output.status.success(), "{output:#?}");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("without ~"), "{told}");
+    testkit::assert_has(String::from_utf8_lossy(&output.stderr), ["without ~"]);
     assert!(!home.path().join("~").exists() && !home.path().join("~nobody").exists());
 }
 
 #[test]
 fn a_missing_binary_is_told_in_one_line() {
     let dir = &*folder();
-    let output = install(dir, "/nonexistent/bellows");
+    let output = install(&mut script(dir, "/nonexistent/bellows"));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(told, "install: there is no /nonexistent/bellows: make build makes it\n");
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(
-        String::from_utf8_lossy(&output.stderr),
-        "install: there is no /nonexistent/bellows: make build makes it\n"
-    );
     assert_eq!(fs::read_dir(dir).expect("folder").count(), 0);
 }
 
@@ -86,12 +87,8 @@ fn capabilities_are_given_where_they_are_asked_for() {
     fs::set_permissions(&setcap, fs::Permissions::from_mode(0o755)).expect("mode");
     let path = std::env::var("PATH").unwrap_or_default();
     let prefix = dir.join("a prefix");
-    let install = |wanted: &str| {
-        let mut install = Command::new(root().join("scripts/install"));
-        install.arg(&prefix).arg(env!("CARGO_BIN_EXE_bellows"));
-        install.env("SETCAP", wanted).env("PATH", format!("{}:{path}", programs.display()));
-        install.output().expect("scripts/install")
-    };
+    let path = format!("{}:{path}", programs.display());
+    let install = |wanted: &str| install(script(&prefix, BELLOWS).env("SETCAP", wanted).env("PATH", &path));
     let given = || fs::read_to_string(programs.join("given")).unwrap_or_default();
     assert!(install("0").status.success());
     assert_eq!(given(), "", "by itself");
@@ -102,8 +99,7 @@ fn capabilities_are_given_where_they_are_asked_for() {
     fs::write(&setcap, "#!/bin/sh\necho 'Operation not permitted' >&2; exit 1\n").expect("setcap");
     let refused = install("1");
     assert!(!refused.status.success(), "{refused:#?}");
-    let told = String::from_utf8_lossy(&refused.stderr);
-    assert!(told.contains("has no capabilities: that needs root"), "{told}");
+    testkit::assert_has(String::from_utf8_lossy(&refused.stderr), ["has no capabilities: that needs root"]);
 
     for file in ["README.md", "docs/getting-started.md", "docs/stacks.md", "crates/bellows/README.Debian"] {
         let text = fs::read_to_string(root().join(file)).expect(file);
@@ -123,7 +119,7 @@ fn make_installs_below_prefix_and_destdir() {
     let stage = dir.join("stage");
     let output = Command::new("/usr/bin/make")
         .arg("install")
-        .arg(format!("BELLOWS={}", env!("CARGO_BIN_EXE_bellows")))
+        .arg(format!("BELLOWS={BELLOWS}"))
         .arg(format!("DESTDIR={}", stage.display()))
         .arg("PREFIX=/usr")
         .current_dir(root())

@@ -51,9 +51,7 @@ fn printed(samples: &[Value]) -> BTreeMap<String, u64> {
         for frame in values["stackTrace"]["frames"].as_array().expect("frames").iter().rev() {
             let method = &frame["method"];
             let class = method["type"]["name"].as_str().expect("a class").replace('/', ".");
-            let class = class.split("$$Lambda").next().map_or(String::new(), |it| {
-                if it.len() < class.len() { format!("{it}$$Lambda") } else { it.to_owned() }
-            });
+            let class = class.find("$$Lambda").map_or(&*class, |at| &class[..at + "$$Lambda".len()]);
             stack.push(format!("{class}.{}", method["name"].as_str().expect("a name")));
         }
         if stack.first().is_some_and(|it| it == "worker <1>") {
@@ -102,15 +100,9 @@ fn a_recording_of_the_flight_recorder_is_read_as_the_jdk_reads_it() {
     let samples = printed_samples(dir);
     assert_eq!(ours.collect::<BTreeMap<String, u64>>(), printed(&samples));
 
-    let json = run(dir, &["top", "busy.jfr", "--json", "--limit", "1000"]);
-    let rows = json.printed();
-    let total = |function: &str| {
-        let mut rows = rows["functions"].as_array().expect("rows").iter();
-        let row = rows.find(|row| row["function"] == function);
-        row.map_or(0.0, |row| row["total"].as_f64().expect("a share"))
-    };
-    let by_line = ["top", "busy.jfr", "--by", "line", "--json", "--limit", "100000"];
-    let by_line = run(dir, &by_line).printed();
+    let rows = run(dir, &["top", "busy.jfr", "--json", "--limit", "1000"]).printed();
+    let total = |name: &str| common::named(&rows["functions"], "function", name)["total"].as_f64().expect("a share");
+    let by_line = run(dir, &["top", "busy.jfr", "--by", "line", "--json", "--limit", "100000"]).printed();
     let own = by_line.as_array().expect("rows").iter().filter_map(|row| {
         let name = row["function"].as_str().expect("a name");
         let samples = row["samples"].as_u64().expect("a count");

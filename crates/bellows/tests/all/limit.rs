@@ -4,20 +4,13 @@ use crate::common;
 
 use std::fs;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use common::{bellows, folder, folder_with, run};
+use common::{bellows, folder, folder_with, kept_with, run};
 use serde_json::Value;
 
 /// A consumer that takes 2,000 messages a second and holds few, so that the limit is known.
 const LOAD: &str = "name = \"known\"\n[broker]\nkind = \"embedded\"\n[phases]\nwarmup = \"300ms\"\nmeasure = \"1s\"\n\
                     drain = \"500ms\"\n[[load]]\nconsumers = 1\nconsumer-rate = 2000\nprefetch = 10\n";
-
-/// One search at a time: beside another one the generator is late, and trials are unclear.
-fn by_itself() -> MutexGuard<'static, ()> {
-    static SEARCHES: Mutex<()> = Mutex::new(());
-    SEARCHES.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 fn experiment() -> common::Folder {
     let dir = folder();
@@ -35,7 +28,6 @@ const SEARCH: [&str; 8] = ["limit", "known.toml", "--from", "920", "--precision"
 #[test]
 #[ignore = "a search of many runs: make prove"]
 fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
-    let _alone = by_itself();
     let dir = &*experiment();
     let set = ["--set", "load.0.message-size=300"];
     let limit = run(dir, &[&SEARCH[..], &["--require", "lost = 0", "--json"], &set].concat()).ends(0).printed();
@@ -60,44 +52,35 @@ fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
     assert!(sent.is_some_and(|it| (it - rate).abs() < rate * 0.02), "{sent:?} {rate}");
 
     // Page, list and report know the folder.
-    let kept = folder_with(dir, "limit.json").expect("a folder");
-    let page = fs::read_to_string(kept.join("report.html")).expect("a page");
-    assert!(page.contains("data-page=\"limit\""));
+    let (kept, suffix) = kept_with(dir, "limit.json");
+    common::file_has(kept.join("report.html"), ["data-page=\"limit\""]);
     fs::remove_file(kept.join("report.html")).expect("removed");
-    let name = kept.file_name().expect("a name").to_string_lossy().into_owned();
-    run(dir, &["runs", "report", &name]).ends(0);
+    run(dir, &["runs", "report", &suffix]).ends(0);
     assert!(kept.join("report.html").is_file());
-    let listed = run(dir, &["runs", "--json"]);
-    let count = trials(&kept).len() + 1;
-    let runs = listed.printed().as_array().map(Vec::len);
-    assert_eq!(runs, Some(count), "{}", listed.stdout);
+    let listed = run(dir, &["runs", "--json"]).printed();
+    assert_eq!(listed.as_array().map(Vec::len), Some(trials(&kept).len() + 1), "{listed:#}");
 }
 
 #[test]
 fn a_search_that_was_stopped_goes_on_and_makes_no_trial_twice() {
-    let _alone = by_itself();
     let dir = &*experiment();
     let search = common::start(bellows(dir, &[&SEARCH[..], &["--json"]].concat()));
     let made = || folder_with(dir, "limit.json").map_or(0, |folder| trials(&folder).len());
     common::wait_for("a second trial", || made() >= 2);
-    let folder = folder_with(dir, "limit.json").expect("a folder").display().to_string();
-    run(dir, &[&SEARCH[..], &["--resume", &folder]].concat()).assert_error(1, &["another bellows"]);
+    let (kept, suffix) = kept_with(dir, "limit.json");
+    run(dir, &[&SEARCH[..], &["--resume", &suffix]].concat()).assert_error(1, &["another bellows"]);
     search.signal("INT");
     let stopped = search.end().ends(130);
-    assert!(stopped.stderr.contains("--resume"), "{}", stopped.stderr);
-    let told = stopped.printed()["trials"].as_array().map(Vec::len);
+    let told = stopped.says(["--resume"]).printed()["trials"].as_array().map(Vec::len);
     assert!(told >= Some(2), "one object: {}", stopped.stdout);
-    let kept = folder_with(dir, "limit.json").expect("a folder");
     let before = trials(&kept);
     assert!(before.len() >= 2, "{}", before.len());
     run(dir, &["runs", "history", "known"])
         .assert_error(1, &["no run of \"known\" counts"])
         .says(["trials of `limit` left out"]);
 
-    let name = kept.file_name().expect("a name").to_string_lossy().into_owned();
-    let suffix = name.rsplit('-').next().expect("a part");
-    run(dir, &["limit", "known.toml", "--from", "500", "--resume", suffix]).ends(2);
-    run(dir, &[&SEARCH[..], &["--resume", suffix, "--json"]].concat()).ends(0);
+    run(dir, &["limit", "known.toml", "--from", "500", "--resume", &suffix]).ends(2);
+    run(dir, &[&SEARCH[..], &["--resume", &suffix, "--json"]].concat()).ends(0);
     let after = trials(&kept);
     assert_eq!(after[..before.len()], before[..]);
     assert!(after.len() > before.len());
@@ -105,7 +88,6 @@ fn a_search_that_was_stopped_goes_on_and_makes_no_trial_twice() {
 
 #[test]
 fn an_end_that_is_not_found_is_said_and_told_by_the_code() {
-    let _alone = by_itself();
     let dir = &*experiment();
     let few = ["--trials", "1", "--set", "phases.measure=300ms"];
     let search = |more: &[&str]| {
@@ -143,27 +125,23 @@ fn what_cannot_be_searched_is_refused_with_a_remedy() {
 fn throughputs_of_numbers_of_clients_are_fitted_and_gone_on_with() {
     let dir = &*experiment();
     // A consumer takes 2,000 messages a second, whatever the machine does meanwhile: they scale in proportion.
-    let scale = |numbers: &str| {
-        let key = format!("load.0.consumers={numbers}");
-        let set = ["--set", "load.0.prefetch=1000", "--set", "load.0.max-pending=100"];
-        let line = ["limit", "known.toml", "--scale", &key, "--confirm", "1", "--json", "--quiet"];
-        [&line[..], &set[..]].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
+    let scale = |more: &str| {
+        let line =
+            "limit known.toml --confirm 1 --json --quiet --set load.0.prefetch=1000 --set load.0.max-pending=100";
+        run(dir, &common::words(&format!("{line} --scale load.0.consumers={more}")))
     };
-    run(dir, &scale("1,2,3")).assert_error(2, &["4 to 50 different numbers"]);
-    let made = run(dir, &scale("2,3,4,5")).ends(0).printed();
+    scale("1,2,3").assert_error(2, &["4 to 50 different numbers"]);
+    let made = scale("2,3,4,5").ends(0).printed();
     let law = &made["scale"]["law"];
     assert_eq!(made["scale"]["runs"].as_array().map(Vec::len), Some(4));
     let alone = law["alone"]["value"].as_f64().expect("a throughput");
     assert!((1_000.0..=4_000.0).contains(&alone), "{law:#}");
-    let page = common::page(&folder_with(dir, "limit.json").expect("a folder").join("report.html"));
-    assert_eq!(page["scale"]["noun"], "consumers");
+    let (folder, suffix) = kept_with(dir, "limit.json");
+    assert_eq!(common::page(&folder.join("report.html"))["scale"]["noun"], "consumers");
 
     // Gone on with, only the further number is run, also where it is smaller than all others.
-    let folder = folder_with(dir, "limit.json").expect("a folder");
-    let resumed = [scale("1,2,3,4,5"), vec!["--resume".to_owned(), folder.display().to_string()]].concat();
-    let ended = run(dir, &resumed).ends(0);
+    let ended = scale(&format!("1,2,3,4,5 --resume {suffix}")).ends(0);
     assert_eq!(ended.printed()["scale"]["runs"].as_array().map(Vec::len), Some(5));
-    run(dir, &["runs".as_ref(), "report".as_ref(), folder.as_os_str(), "--redact".as_ref()]).assert_ok();
-    let page = common::page(&folder.join("report-redacted.html"));
-    assert_eq!(page["name"], "experiment-1");
+    run(dir, &["runs", "report", &suffix, "--redact"]).assert_ok();
+    assert_eq!(common::page(&folder.join("report-redacted.html"))["name"], "experiment-1");
 }

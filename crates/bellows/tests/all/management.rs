@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use archive::Topology;
-use common::{bellows, folder, only_run, run, start};
+use common::{bellows, run, start};
 use experiment::{BrokerKind, BrokerSpec, Experiment};
 use serde_json::{Value, json};
 
@@ -32,10 +32,8 @@ fn definitions() -> Value {
         json!({"vhost": "/", "source": source, "destination_type": kind, "destination": destination,
             "routing_key": key, "arguments": arguments})
     };
-    let permission = |vhost: &str| {
-        json!({"user": "guest", "vhost": vhost, "configure": ".*", "write": ".*",
-            "read": ".*"})
-    };
+    let permission =
+        |vhost: &str| json!({"user": "guest", "vhost": vhost, "configure": ".*", "write": ".*", "read": ".*"});
     let headers = json!({"x-match": "all", "count": 3, "share": 1.5, "yes": true, "text": ODD,
         "list": [1, "two", [3]], "table": {"b": 1, "a": {"c": "d"}}});
     json!({
@@ -71,25 +69,19 @@ fn definitions() -> Value {
 /// A broker that runs, asked over Erlang's distribution.
 fn by_node(node: &SharedNode) -> BrokerSpec {
     let erlang = node.erlang();
-    let (_, port) = erlang.address.expect("an address");
     BrokerSpec {
-        kind: BrokerKind::Attach,
-        url: Some(node.url()),
         node: Some(erlang.node.to_string()),
-        node_port: Some(port),
+        node_port: erlang.address.map(|(_, port)| port),
         cookie_file: Some(node.cookie_file()),
-        ..BrokerSpec::default()
+        management: None,
+        ..by_management(node, 0)
     }
 }
 
 /// The node, read by its management API.
 fn by_management(node: &SharedNode, port: u16) -> BrokerSpec {
-    BrokerSpec {
-        kind: BrokerKind::Attach,
-        url: Some(node.url()),
-        management: Some(format!("http://localhost:{port}/")),
-        ..BrokerSpec::default()
-    }
+    let management = Some(format!("http://localhost:{port}/"));
+    BrokerSpec { kind: BrokerKind::Attach, url: Some(node.url()), management, ..BrokerSpec::default() }
 }
 
 fn topology(broker: &BrokerSpec) -> Topology {
@@ -111,12 +103,10 @@ fn apply(dir: &Path, port: u16, definitions: &Value) {
 
 #[test]
 fn the_management_api_tells_the_same_topology_as_the_node() {
-    testkit::needs_rabbitmq!();
-    let dir = &*folder();
-    let node = managed::shared_node();
+    let (dir, node) = &managed::shared!();
     let port = node.management();
-    let by_node = by_node(&node);
-    let by_management = by_management(&node, port);
+    let by_node = by_node(node);
+    let by_management = by_management(node, port);
     apply(dir, port, &definitions());
     let url = node.url();
     run(dir, &["producer", "queue://held", "--no-declare", "--message-count", "7", "--url", &url]).assert_ok();
@@ -143,22 +133,14 @@ fn the_management_api_tells_the_same_topology_as_the_node() {
     let held = &told.queues[0];
     assert_eq!((held.messages, held.kind.as_str()), (7, "classic"));
     // RabbitMQ 4 adds the type.
-    let own = held.arguments.iter().filter(|it| *it != "x-queue-type=classic");
-    let own: Vec<_> = own.collect();
+    let own: Vec<_> = held.arguments.iter().filter(|it| *it != "x-queue-type=classic").collect();
     assert_eq!(own, ["x-max-length=1000", "x-overflow=reject-publish"]);
     assert_eq!(told.exchanges.len(), 5);
     let of_headers: Vec<_> = told.bindings.iter().filter(|it| it.source == "by headers").collect();
     assert_eq!(of_headers.len(), 2);
     let text = format!("text={ODD}");
-    let wanted = [
-        "count=3",
-        "list=[1,\"two\",[3]]",
-        "share=1.5",
-        "table={\"a\":{\"c\":\"d\"},\"b\":1}",
-        &text,
-        "x-match=all",
-        "yes=true",
-    ];
+    let table = "table={\"a\":{\"c\":\"d\"},\"b\":1}";
+    let wanted = ["count=3", "list=[1,\"two\",[3]]", "share=1.5", table, &text, "x-match=all", "yes=true"];
     assert!(of_headers.iter().any(|it| it.arguments == wanted), "{of_headers:#?}");
     let between = told.bindings.iter().filter(|it| it.destination_type == "exchange");
     assert_eq!(between.count(), 2);
@@ -166,10 +148,10 @@ fn the_management_api_tells_the_same_topology_as_the_node() {
     let _ = consumer.child.wait();
 
     many_queues_are_told_in_two_pages(dir, port, &by_node, &by_management);
-    a_run_keeps_topology_and_no_password(dir, &node, port);
-    a_wrong_login_is_refused_before_the_load(dir, &node, port);
-    a_wrong_cookie_is_refused_before_the_load(dir, &node, port);
-    probes_of_paths_go_to_the_api(dir, &node, port);
+    a_run_keeps_topology_and_no_password(dir, node, port);
+    a_wrong_login_is_refused_before_the_load(dir, node, port);
+    a_wrong_cookie_is_refused_before_the_load(dir, node, port);
+    probes_of_paths_go_to_the_api(dir, node, port);
 }
 
 /// The first thousand objects of each kind are kept.
@@ -195,14 +177,11 @@ fn many_queues_are_told_in_two_pages(dir: &Path, port: u16, by_node: &BrokerSpec
 fn a_run_keeps_topology_and_no_password(dir: &Path, node: &SharedNode, port: u16) {
     let dir = dir.join("kept");
     fs::create_dir(&dir).expect("a folder");
-    apply(
-        &dir,
-        port,
-        &json!({
-            "users": [{"name": "watcher", "password": "s3cret:wörd", "tags": "monitoring"}],
-            "permissions": [{"user": "watcher", "vhost": "second", "configure": "", "write": "", "read": ""}],
-        }),
-    );
+    let watcher = json!({
+        "users": [{"name": "watcher", "password": "s3cret:wörd", "tags": "monitoring"}],
+        "permissions": [{"user": "watcher", "vhost": "second", "configure": "", "write": "", "read": ""}],
+    });
+    apply(&dir, port, &watcher);
     let (api, url) = (format!("http://localhost:{port}"), node.url());
     let line = format!(
         "client queue://run --url {url} --management {api} --management-user watcher --duration 1 --rate 100 \
@@ -213,9 +192,8 @@ fn a_run_keeps_topology_and_no_password(dir: &Path, node: &SharedNode, port: u16
     command.env("BELLOWS_MANAGEMENT_PASSWORD", "s3cret:wörd");
     command.env("BELLOWS_PASSWORD", "guest");
     start(command).end().assert_ok();
-    let record = fs::read_to_string(only_run(&dir).join("run.json")).expect("run.json");
-    assert!(!record.contains("s3cret"), "{record}");
-    let record: Value = serde_json::from_str(&record).expect("JSON");
+    let record = common::record(&dir);
+    testkit::assert_lacks(record.to_string(), ["s3cret"]);
     assert_eq!(record["experiment"]["broker"]["management"], api, "{record:#}");
     assert_eq!(record["experiment"]["broker"]["management-user"], "watcher");
     let topology: Topology = serde_json::from_value(record["topology"].clone()).expect("a topology");
@@ -227,27 +205,24 @@ fn a_run_keeps_topology_and_no_password(dir: &Path, node: &SharedNode, port: u16
 
 fn a_wrong_login_is_refused_before_the_load(dir: &Path, node: &SharedNode, port: u16) {
     let (api, url) = (format!("http://localhost:{port}"), node.url());
-    let client = |more: &[&str], password: &str| {
-        let mut args =
-            vec!["client", "queue://never", "--url", &url, "--management", &api, "--duration", "1", "--no-archive"];
-        args.extend(more);
-        start(bellows(dir, &args).env("BELLOWS_MANAGEMENT_PASSWORD", password)).end()
+    let client = |more: &str, password: &str| {
+        let line = format!("client queue://never --url {url} --duration 1 --no-archive --management {more}");
+        start(bellows(dir, &common::words(&line)).env("BELLOWS_MANAGEMENT_PASSWORD", password)).end()
     };
-    let refused = client(&["--management-user", "nobody"], "s3cret");
+    let nobody = format!("{api} --management-user nobody");
+    let refused = client(&nobody, "s3cret");
     refused.assert_error(1, &["cannot log in to the management API", "401"]);
     let help = "set broker.management-user (--management-user), and its password in BELLOWS_MANAGEMENT_PASSWORD; the \
                 user needs the tag monitoring";
     refused.says([help]).says_not(["s3cret"]);
     // The user is the broker's, and the password is the API's all the same.
-    client(&[], "s3cret").assert_error(1, &["cannot log in to the management API", "401"]).says([help]);
-    client(&["--management-user", "nobody"], "").assert_error(1, &["there is no password", "nobody"]);
+    client(&api, "s3cret").assert_error(1, &["cannot log in to the management API", "401"]).says([help]);
+    client(&nobody, "").assert_error(1, &["there is no password", "nobody"]);
     // The port of AMQP is none of HTTP.
     let amqp = node.url().replace("amqp://guest:guest@", "http://");
-    let other =
-        run(dir, &["client", "queue://never", "--url", &url, "--management", &amqp, "--duration", "1", "--no-archive"]);
-    other.assert_error(1, &["cannot log in to the management API"]);
-    let queues = topology(&by_management(node, port)).queues;
-    assert!(queues.iter().all(|it| it.name != "never"), "no load began");
+    let line = format!("client queue://never --url {url} --duration 1 --no-archive --management {amqp}");
+    run(dir, &common::words(&line)).assert_error(1, &["cannot log in to the management API"]);
+    no_load_began(node, port);
 }
 
 fn a_wrong_cookie_is_refused_before_the_load(dir: &Path, node: &SharedNode, port: u16) {
@@ -266,8 +241,12 @@ fn a_wrong_cookie_is_refused_before_the_load(dir: &Path, node: &SharedNode, port
     refused.assert_error(1, &["refuses the cookie"]);
     refused.says(["broker.cookie-file (--cookie-file)", "BELLOWS_ERLANG_COOKIE"]);
     client("1").assert_error(1, &["cannot connect to"]).says(["--node-port"]);
+    no_load_began(node, port);
+}
+
+fn no_load_began(node: &SharedNode, port: u16) {
     let queues = topology(&by_management(node, port)).queues;
-    assert!(queues.iter().all(|it| it.name != "never"), "no load began");
+    assert!(queues.iter().all(|it| it.name != "never"));
 }
 
 fn probes_of_paths_go_to_the_api(dir: &Path, node: &SharedNode, port: u16) {
@@ -289,11 +268,10 @@ fn probes_of_paths_go_to_the_api(dir: &Path, node: &SharedNode, port: u16) {
 }
 
 /// A server that takes any login and answers each path in its own way, a piece at a time.
-fn server(answer: fn(&str, &mut TcpStream)) -> SocketAddr {
+fn server(answer: impl Fn(&str, &mut TcpStream) + Copy + Send + 'static) -> SocketAddr {
     let (listener, address) = common::listener();
     thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { break };
+        for mut stream in listener.incoming().map_while(Result::ok) {
             thread::spawn(move || {
                 let mut request = Vec::new();
                 let mut byte = [0; 1];
@@ -312,21 +290,21 @@ fn say(stream: &mut TcpStream, body: &str) {
     let _ = stream.write_all(common::pages::answer("200 OK", body).as_bytes());
 }
 
-const WHOAMI: &str = "{\"name\":\"guest\",\"tags\":[\"administrator\"]}";
-const EMPTY: &str = "{\"items\":[],\"filtered_count\":0}";
-
 /// Sends text without end until nobody listens any more.
 fn say_endlessly(stream: &mut TcpStream, begin: &str, piece: &str) {
     let _ = write!(stream, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{begin}");
     while stream.write_all(piece.as_bytes()).is_ok() {}
 }
 
-/// The topology event of a run.
-fn note(api: SocketAddr) -> String {
+/// The topology event of a run that asks an API which answers so once it has told who logged in.
+fn note(answer: fn(&str, &mut TcpStream)) -> String {
     let (broker, dir) = &common::broker_in_folder();
-    let api = format!("http://{api}");
+    let api = server(move |path, stream| match path {
+        "/api/whoami" => say(stream, "{\"name\":\"guest\",\"tags\":[\"administrator\"]}"),
+        _ => answer(path, stream),
+    });
     let line = format!(
-        "client queue://q --url {} --management {api} --duration 1 --rate 100 --max-pending 10 --quiet",
+        "client queue://q --url {} --management http://{api} --duration 1 --rate 100 --max-pending 10 --quiet",
         broker.url
     );
     run(dir, &common::words(&line)).assert_ok();
@@ -340,34 +318,23 @@ fn note(api: SocketAddr) -> String {
 
 #[test]
 fn an_api_that_answers_garbage_or_without_an_end_costs_the_topology_alone() {
-    // It turns bad after the login, when the load has run.
-    let garbage = server(|path, stream| match path {
-        "/api/whoami" => say(stream, WHOAMI),
-        _ => say(stream, "[\u{1b}[31m<html>"),
-    });
-    let said = note(garbage);
-    testkit::assert_has(&said, ["does not answer like RabbitMQ", "check that this is the port"]);
-    let endless_page = server(|path, stream| match path {
-        "/api/whoami" => say(stream, WHOAMI),
-        _ => say_endlessly(stream, "{\"items\":[{\"name\":\"", &"x".repeat(1 << 16)),
-    });
-    let said = note(endless_page);
-    assert!(said.contains("has over 8,388,608 bytes"), "{said}");
-    let many_items = server(|path, stream| match path {
-        "/api/whoami" => say(stream, WHOAMI),
-        _ => say_endlessly(stream, "{\"items\":[{}", &",{}".repeat(1 << 16)),
-    });
-    let said = note(many_items);
-    assert!(said.contains("bytes") || said.contains("up to 500 objects"), "{said}");
-    let endless_binding = server(|path, stream| match path {
-        "/api/whoami" => say(stream, WHOAMI),
-        _ if path.starts_with("/api/bindings") => {
+    // They turn bad after the login, when the load has run.
+    testkit::assert_has(
+        note(|_, stream| say(stream, "[\u{1b}[31m<html>")),
+        ["does not answer like RabbitMQ", "check that this is the port"],
+    );
+    let endless_page = note(|_, stream| say_endlessly(stream, "{\"items\":[{\"name\":\"", &"x".repeat(1 << 16)));
+    testkit::assert_has(endless_page, ["has over 8,388,608 bytes"]);
+    let many_items = note(|_, stream| say_endlessly(stream, "{\"items\":[{}", &",{}".repeat(1 << 16)));
+    assert!(many_items.contains("bytes") || many_items.contains("up to 500 objects"), "{many_items}");
+    let endless_binding = note(|path, stream| {
+        if path.starts_with("/api/bindings") {
             say_endlessly(stream, "[{\"source\":\"", &"x".repeat(1 << 16));
+        } else {
+            say(stream, "{\"items\":[],\"filtered_count\":0}");
         }
-        _ => say(stream, EMPTY),
     });
-    let said = note(endless_binding);
-    assert!(said.contains("its list of bindings is too long"), "{said}");
+    testkit::assert_has(endless_binding, ["its list of bindings is too long"]);
 }
 
 #[test]

@@ -59,12 +59,15 @@ fn page_of(said: &Path) -> String {
     page().expect("a page")
 }
 
-/// The load of these tests: 2,000 messages a second for five seconds.
+/// A load of 2,000 messages a second.
+fn lasting<'a>(seconds: &'a str, address: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let all = common::words("client queue://demo --rate 2000 --json --max-pending 500");
+    [&all[..], &["--duration", seconds, "--url", address], more].concat()
+}
+
+/// The load of most of these tests.
 fn load<'a>(address: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    let mut all = common::words("client queue://demo --rate 2000 --duration 5 --json --max-pending 500 --url");
-    all.push(address);
-    all.extend(more);
-    all
+    lasting("5", address, more)
 }
 
 #[test]
@@ -73,15 +76,10 @@ fn prometheus_scrapes_what_the_run_recorded() {
         testkit::skip!("no prometheus; apt-get install prometheus");
     }
     let (broker, dir) = &common::broker_in_folder();
-    let mut load = load(&broker.url, &["--metrics", "0"]);
-    load.retain(|word| *word != "5");
-    let at = load.iter().position(|word| *word == "--duration").expect("an option");
-    load.insert(at + 1, "15");
     // Where the page is, is said on standard error.
     let said = dir.join("said");
-    let mut command = bellows(dir, &load);
-    command.stdout(Stdio::piped());
-    command.stderr(fs::File::create(&said).expect("a file"));
+    let mut command = bellows(dir, &lasting("15", &broker.url, &["--metrics", "0"]));
+    command.stdout(Stdio::piped()).stderr(fs::File::create(&said).expect("a file"));
     let started = command.spawn().expect("bellows");
     let page = page_of(&said);
     let config = format!(
@@ -192,12 +190,10 @@ fn a_server_that_refuses_is_told_of_once_and_its_token_never() {
         .ok();
     let first = told.recv_timeout(Duration::from_secs(1)).expect("a request");
     assert!(first.to_lowercase().contains("authorization: bearer sesame"), "{first}");
-    let refusals = ended.stderr.matches("401 Unauthorized").count();
-    assert_eq!(refusals, 1, "{}", ended.stderr);
+    assert_eq!(ended.stderr.matches("401 Unauthorized").count(), 1, "{}", ended.stderr);
     ended.says(["BELLOWS_METRICS_TOKEN", "were not sent"]);
-    let run = only_run(dir);
     let mut kept = ended.stderr + &ended.stdout;
-    for file in fs::read_dir(&run).expect("a run").flatten() {
+    for file in fs::read_dir(only_run(dir)).expect("a run").flatten() {
         kept += &String::from_utf8_lossy(&fs::read(file.path()).expect("a file"));
     }
     assert!(!kept.contains("sesame"));
@@ -232,12 +228,7 @@ fn page_of_both() -> String {
             let _ = stream.read(&mut [0; 4096]);
             let jobs = number * 10;
             let page = format!("# TYPE jobs counter\njobs {jobs}\n# TYPE depth gauge\ndepth 7\n");
-            let _ = write!(
-                stream,
-                "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\
-                 Connection: close\r\n\r\n{page}",
-                page.len()
-            );
+            let _ = stream.write_all(answer("200 OK\r\nContent-Type: text/plain; version=0.0.4", &page).as_bytes());
         }
     });
     format!("http://{address}/metrics")
@@ -257,8 +248,7 @@ fn a_scrapes_gauges_stay_beside_its_rates() {
     let to = to.replace("/v1/metrics", "/write?db=load");
     let said = dir.join("said");
     let mut command = bellows(dir, &["run", "both.toml", "--metrics", "0", "--metrics-to", &to]);
-    command.stdout(Stdio::null());
-    command.stderr(fs::File::create(&said).expect("a file"));
+    command.stdout(Stdio::null()).stderr(fs::File::create(&said).expect("a file"));
     let mut started = command.spawn().expect("bellows");
     let page = page_of(&said);
     let port: u16 = page.rsplit(':').next().and_then(|it| it.parse().ok()).expect("a port");
@@ -277,18 +267,14 @@ fn a_scrapes_gauges_stay_beside_its_rates() {
     assert!(rates.count() > 1 && lacking.is_empty(), "{lacking:?} of {sent:?}");
 }
 
-/// A server that restarts while it is scraped or probed has another process afterwards.
 #[test]
 fn a_server_that_returns_as_another_process_has_used_cpu() {
     let (broker, dir) = &common::broker_in_folder();
     let port = free_port();
     let address = format!("127.0.0.1:{port}");
     let serve = |seconds: &str| {
-        let load = load(&broker.url, &["--metrics", &address]).into_iter();
-        let load: Vec<&str> = load.map(|it| if it == "5" { seconds } else { it }).collect();
-        let mut command = bellows(dir, &load);
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        command.spawn().map(ChildGuard).expect("bellows")
+        let mut command = bellows(dir, &lasting(seconds, &broker.url, &["--metrics", &address]));
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map(ChildGuard).expect("bellows")
     };
     let is_there = || ask(port, "GET", "/metrics").is_some();
     let mut first = serve("2");
@@ -309,9 +295,7 @@ fn a_server_that_returns_as_another_process_has_used_cpu() {
     assert!(page["failed"].as_u64() >= Some(1), "{page:#}");
     // Messages were sent meanwhile: the two have used milliseconds for each page.
     assert!(page["server_cpu_ns"].as_u64() > Some(100_000), "{page:#}");
-    probed.assert_ok();
-    assert!(probed.stderr.contains("requests are answered again, after "), "{probed:?}");
-    let object = probed.printed();
+    let object = probed.says(["requests are answered again, after "]).json();
     let cpu = object["cpu_cores"]["broker"].as_f64();
     assert!(cpu > Some(0.0) && cpu < Some(2.0), "{object:#}");
 }

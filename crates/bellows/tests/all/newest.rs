@@ -37,42 +37,41 @@ message-size = 100
 
 #[test]
 fn it_is_loaded_and_profiled_with_whole_stacks() {
-    let Some(node) = newest_node() else {
-        testkit::skip!("{IGNORED}");
-    };
+    let node = testkit::or_skip!(newest_node().ok_or(IGNORED));
     let folder = experiment(Path::new(""), &format!("{ONE}{}", node.broker()));
     let ended = common::run(&folder, &["run", "newest.toml", "--json", "--quiet"]);
-    if ended.stderr.contains("perf_event") {
-        testkit::skip!("this user may not profile: {}", ended.stderr);
-    }
+    testkit::skip_for!(ended.may_not_profile());
     let summary = ended.json();
     assert_eq!(summary["broker"]["version"], node.version(), "{summary:#}");
     assert_eq!(summary["scenarios"]["messages"]["ledger"]["lost"], 0, "{summary:#}");
     let record = common::record(&folder);
     assert_eq!(record["topology"]["queues"][0]["name"], "one", "{record:#}");
-    let profile = &summary["profiles"][0];
-    let complete = profile["complete_share"].as_f64().expect("a share");
-    let unknown = profile["unknown_share"].as_f64().expect("a share");
-    assert!(complete > 0.97 && unknown < 0.01, "{profile:#}");
+    assert_whole(&summary);
     // Functions of Erlang, and of the emulator, whose build may have no names of its own.
     common::run(&folder, &["top", "last", "--raw", "--limit", "300"]).ok().prints(["rabbit_channel:", "beam.smp"]);
 }
 
-/// Loads over AMQP 1.0; each ends by its count.
-const AMQP10: &str = r#"
-phases = { warmup = "0s", measure = "0s", drain = "20s" }
-profile.events = []
-[[load]]
-protocol = "amqp10"
-destination = "queue://ten"
-delete = true
-LOAD
-"#;
+/// The first profile has whole stacks and names.
+fn assert_whole(summary: &Value) {
+    let profile = &summary["profiles"][0];
+    let complete = profile["complete_share"].as_f64().expect("a share");
+    let unknown = profile["unknown_share"].as_f64().expect("a share");
+    assert!(complete > 0.97 && unknown < 0.01, "{profile:#}");
+}
+
+/// Runs a load over AMQP 1.0 that ends by its count.
+fn amqp10(node: &SharedNode, load: &str) -> common::Ended {
+    let text = format!(
+        "phases = {{ warmup = \"0s\", measure = \"0s\", drain = \"20s\" }}\nprofile.events = []\n[[load]]\n\
+         protocol = \"amqp10\"\ndestination = \"queue://ten\"\ndelete = true\n{load}\n{}",
+        node.broker()
+    );
+    common::run(&experiment(Path::new(""), &text), &["run", "newest.toml", "--json", "--quiet"])
+}
 
 /// The summary of a load over AMQP 1.0, and of its ledger how many messages were sent, confirmed and delivered.
 fn over_amqp10(node: &SharedNode, load: &str) -> (Value, [Option<u64>; 3]) {
-    let folder = experiment(Path::new(""), &format!("{}{}", AMQP10.replace("LOAD", load), node.broker()));
-    let summary = common::run(&folder, &["run", "newest.toml", "--json", "--quiet"]).json();
+    let summary = amqp10(node, load).json();
     let messages = &summary["scenarios"]["messages"];
     for fault in ["lost", "duplicated", "reordered", "corrupt", "unconfirmed"] {
         let count = &messages["ledger"][fault];
@@ -82,12 +81,9 @@ fn over_amqp10(node: &SharedNode, load: &str) -> (Value, [Option<u64>; 3]) {
     (summary, counts)
 }
 
-/// Messages are confirmed and received once each, whatever their size and settlement.
 #[test]
 fn it_is_loaded_over_amqp_1_0() {
-    let Some(node) = newest_node() else {
-        testkit::skip!("{IGNORED}");
-    };
+    let node = testkit::or_skip!(newest_node().ok_or(IGNORED));
     for load in [
         "message-count = 5000\nmax-pending = 1000\nmessage-size = 100",
         "message-count = 3000\nrate = 1500\nmessage-size = 100\nprefetch = 1",
@@ -120,18 +116,11 @@ fn it_is_loaded_over_amqp_1_0() {
     assert_eq!(summary["scenarios"]["messages"]["completed"]["total"], 10, "{summary:#}");
 }
 
-/// A missing queue, and a broker that does not speak the protocol.
 #[test]
 fn what_amqp_1_0_cannot_reach_is_told() {
-    let Some(node) = newest_node() else {
-        testkit::skip!("{IGNORED}");
-    };
-    let refused = |load: &str| {
-        let folder = experiment(Path::new(""), &format!("{}{}", AMQP10.replace("LOAD", load), node.broker()));
-        common::run(&folder, &["run", "newest.toml"])
-    };
-    refused("declare = false").assert_error(1, &["/queues/ten", "amqp:not-found"]).says(["declare the queue"]);
-    refused("commit-every = 10").assert_error(2, &["transactions: not over AMQP 1.0", "commit-every"]);
+    let node = testkit::or_skip!(newest_node().ok_or(IGNORED));
+    amqp10(&node, "declare = false").assert_error(1, &["/queues/ten", "amqp:not-found"]).says(["declare the queue"]);
+    amqp10(&node, "commit-every = 10").assert_error(2, &["transactions: not over AMQP 1.0", "commit-every"]);
 }
 
 const REFUSED: &str = r#"
@@ -148,9 +137,7 @@ delete = true
 /// Features that RabbitMQ removes step by step: transient queues are refused on this node, as one day by default.
 #[test]
 fn what_it_no_longer_permits_is_replaced_and_told() {
-    let Some(node) = newest_node() else {
-        testkit::skip!("{IGNORED}");
-    };
+    let node = testkit::or_skip!(newest_node().ok_or(IGNORED));
     let folder = experiment(Path::new(""), &format!("{REFUSED}{}", node.broker()));
     let summary = common::run(&folder, &["run", "newest.toml", "--json", "--quiet"]).json();
     let messages = &summary["scenarios"]["messages"];
@@ -171,15 +158,8 @@ const CLUSTER: &str = r#"
 name = "newest"
 phases = { warmup = "500ms", measure = "12s", drain = "30s" }
 profile.events = []
-[broker]
-kind = "rabbitmq"
-root = ROOT
-nodes = 3
-[[fault]]
-at = "500ms"
-kind = "kill"
-node = 1
-for = "500ms"
+broker = { kind = "rabbitmq", root = ROOT, nodes = 3 }
+fault = [{ at = "500ms", kind = "kill", node = 1, for = "500ms" }]
 [[load]]
 destination = "queue://quorum"
 queue-type = "quorum"
@@ -198,9 +178,7 @@ recover = "100ms-400ms"
 #[test]
 #[ignore = "a cluster of its own: make prove"]
 fn three_nodes_are_one_cluster_and_one_of_them_may_be_killed() {
-    let Some(root) = newest_root() else {
-        testkit::skip!("{IGNORED}");
-    };
+    let root = testkit::or_skip!(newest_root().ok_or(IGNORED));
     let folder = experiment(&root, CLUSTER);
     let args = ["run", "newest.toml", "--json", "--quiet"];
     let summary = common::start(common::bellows(&folder, &args)).end_of_long().json();
@@ -208,15 +186,12 @@ fn three_nodes_are_one_cluster_and_one_of_them_may_be_killed() {
     let nodes = summary["nodes"].as_array().expect("nodes");
     assert_eq!(nodes.len(), 3, "{summary:#}");
     let fault = &summary["faults"][0];
-    assert_eq!(fault["node"], 1, "{fault:#}");
-    assert!(fault["back_s"].as_f64().is_some(), "{fault:#}");
+    assert!(fault["node"] == 1 && fault["back_s"].is_number(), "{fault:#}");
 }
 
 #[test]
 fn mirrored_queues_are_refused_before_anything_is_started() {
-    let Some(root) = newest_root() else {
-        testkit::skip!("{IGNORED}");
-    };
+    let root = testkit::or_skip!(newest_root().ok_or(IGNORED));
     let folder = experiment(&root, &format!("{ONE}{MIRRORED}"));
     common::run(&folder, &["run", "newest.toml"])
         .assert_error(1, &["no classic mirrored queues", "ha-mode"])
@@ -228,14 +203,8 @@ const PREPARED: &str = r#"
 name = "prepared"
 phases = { warmup = "0s", measure = "1s" }
 profile.events = []
-[broker]
-kind = "rabbitmq"
-data = "prepare"
-data-dir = "kept"
-[[prepare]]
-destination = "queue://log"
-queue-type = "stream"
-fill = 1000
+broker = { kind = "rabbitmq", data = "prepare", data-dir = "kept" }
+prepare = [{ destination = "queue://log", queue-type = "stream", fill = 1000 }]
 [[load]]
 destination = "queue://log"
 queue-type = "stream"
@@ -247,9 +216,7 @@ stream-offset = "first"
 #[test]
 #[ignore = "starts of its own: make prove"]
 fn a_copy_of_data_that_rabbitmq_does_not_upgrade_is_refused_with_its_own_reason() {
-    let Some(root) = newest_root() else {
-        testkit::skip!("{IGNORED}");
-    };
+    let root = testkit::or_skip!(newest_root().ok_or(IGNORED));
     if !Path::new("/usr/lib/rabbitmq/lib/rabbitmq_server-3.10.8").exists() {
         testkit::skip!("the machine's RabbitMQ is not 3.10.8, of which 4 is no upgrade");
     }
@@ -268,9 +235,7 @@ fn a_copy_of_data_that_rabbitmq_does_not_upgrade_is_refused_with_its_own_reason(
 /// A release with trace sessions answers bellows' requests, and keeps nothing of them.
 #[test]
 fn its_erlang_node_is_asked_and_keeps_nothing() {
-    let Some(node) = newest_node() else {
-        testkit::skip!("{IGNORED}");
-    };
+    let node = testkit::or_skip!(newest_node().ok_or(IGNORED));
     let dir = &*common::folder();
     let url = node.url();
     let line =
@@ -282,22 +247,16 @@ fn its_erlang_node_is_asked_and_keeps_nothing() {
     common::wait_for("the load's consumer", || queues()["rows"][0]["consumers"] == 1);
 
     let top = ask("top", &["--json", "--count", "1", "--every", "500ms"]).json();
-    let processes = top["processes"].as_array().expect("processes");
     for role in ["queue", "channel", "connection"] {
-        assert!(processes.iter().any(|it| it["role"] == role), "no {role} in {top:#}");
+        common::named(&top["processes"], "role", role);
     }
-    let alloc = ask("alloc", &["--for", "200ms"]).stdout;
-    assert!(alloc.contains("eheap_alloc") && alloc.contains("resident (RSS)"), "{alloc}");
-    let trace = ask("trace", &["rabbit_channel:handle_method/3", "--limit", "3", "--returns", "--durations"]).stdout;
-    assert!(trace.contains("rabbit_channel:handle_method("), "{trace}");
+    ask("alloc", &["--for", "200ms"]).prints(["eheap_alloc", "resident (RSS)"]);
+    let trace = ["rabbit_channel:handle_method/3", "--limit", "3", "--returns", "--durations"];
+    ask("trace", &trace).prints(["rabbit_channel:handle_method("]);
     let modules = ["rabbit_channel", "rabbit_amqqueue_process", "--for", "2s"];
-    let svg = ["-o", "calls.svg"];
-    let calls = ask("calls", &[&modules[..], &svg[..]].concat()).stdout;
-    assert!(calls.contains("rabbit_channel:handle_method/3"), "{calls}");
-    let drawn = fs::read_to_string(dir.join("calls.svg")).expect("a picture");
-    assert!(drawn.contains("rabbit_channel"), "{drawn}");
-    let memory = ask("memory", &modules).stdout;
-    testkit::assert_has(&memory, ["rabbit_channel:handle_method/3", "words/call"]);
+    ask("calls", &[&modules[..], &["-o", "calls.svg"]].concat()).prints(["rabbit_channel:handle_method/3"]);
+    testkit::assert_has(fs::read_to_string(dir.join("calls.svg")).expect("a picture"), ["rabbit_channel"]);
+    ask("memory", &modules).prints(["rabbit_channel:handle_method/3", "words/call"]);
 
     let info = ask("info", &["--json"]).json();
     assert_eq!(info["rabbitmq"], node.version(), "{info:#}");
@@ -309,13 +268,8 @@ fn its_erlang_node_is_asked_and_keeps_nothing() {
 
 /// The node's trace settings.
 fn traces(node: &SharedNode) -> String {
-    asked(node, TRACES)
-}
-
-/// The text of a value of the node.
-fn asked(node: &SharedNode, value: &str) -> String {
     let link = erlang::Node::connect(&node.erlang()).expect("a connection");
-    let text = link.evaluate(Duration::from_secs(20), value).expect("an answer");
+    let text = link.evaluate(Duration::from_secs(20), TRACES).expect("an answer");
     String::from_utf8_lossy(as_bytes(&text).expect("text")).into_owned()
 }
 
@@ -336,9 +290,7 @@ unicode:characters_to_binary(io_lib:format("~0tp", [Traced ++ Counted ++ Session
 /// Programs of the newest Erlang that are no RabbitMQ, with its map of names and without: in this directory, started
 /// so.
 fn assert_profiled(command: &[&str], file: &str, source: &str, function: &str) {
-    let Some(root) = newest_root() else {
-        testkit::skip!("{IGNORED}");
-    };
+    let root = testkit::or_skip!(newest_root().ok_or(IGNORED));
     if !rustix::process::geteuid().is_root() || !root.join(command[0].trim_start_matches('/')).exists() {
         testkit::skip!("not root, or {} is not in {}", command[0], root.display());
     }
@@ -360,14 +312,8 @@ fn assert_profiled(command: &[&str], file: &str, source: &str, function: &str) {
         // The JIT leaves its map there.
         let _ = fs::remove_file(root.join(format!("tmp/perf-{pid}.map")));
         assert!(is_ready, "{command:?}: {ended:#?}");
-        if ended.stderr.contains("perf_event") {
-            testkit::skip!("this user may not profile: {}", ended.stderr);
-        }
-        let summary = ended.json();
-        let profile = &summary["profiles"][0];
-        let complete = profile["complete_share"].as_f64().expect("a share");
-        let unknown = profile["unknown_share"].as_f64().expect("a share");
-        assert!(complete > 0.97 && unknown < 0.01, "{flags}: {profile:#}");
+        testkit::skip_for!(ended.may_not_profile());
+        assert_whole(&ended.json());
         let rows = common::run(&folder, &["top", "last", "--sort", "total", "--grep", function, "--json"]).json();
         let share = rows["functions"][0]["total"].as_f64().expect("a share");
         assert!(share > 0.9, "{flags}: {function} {share} in {rows:#}");

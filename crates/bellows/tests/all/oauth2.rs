@@ -6,13 +6,14 @@ use crate::common;
 use crate::common::managed;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use brokers::rabbitmq::{Config, RabbitMq};
 use common::pages::answer;
 use serde_json::{Value, json};
@@ -44,20 +45,6 @@ rate = 200
 max-pending = 50
 "#;
 
-/// RFC 4648, 5, without padding.
-fn base64url(bytes: &[u8]) -> String {
-    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let word = chunk.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte));
-        let word = word << (8 * (3 - chunk.len()));
-        for digit in 0..=chunk.len() {
-            text.push(char::from(DIGITS[(word >> (18 - 6 * digit)) as usize & 63]));
-        }
-    }
-    text
-}
-
 /// HMAC-SHA256 (RFC 2104); the key is shorter than a block.
 fn sign(text: &str) -> Vec<u8> {
     let pad = |mask: u8| -> Vec<u8> {
@@ -73,12 +60,10 @@ fn token() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("clock").as_secs();
     let header = json!({"alg": "HS256", "typ": "JWT", "kid": "test"});
     let all = ["configure", "read", "write"].map(|right| format!("rabbitmq.{right}:*/*"));
-    let claims = json!({
-        "aud": ["rabbitmq"], "scope": all, "client_id": "perf", "exp": now + LIFE,
-    });
-    let part = |value: Value| base64url(value.to_string().as_bytes());
+    let claims = json!({"aud": ["rabbitmq"], "scope": all, "client_id": "perf", "exp": now + LIFE});
+    let part = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let text = format!("{}.{}", part(header), part(claims));
-    let signature = base64url(&sign(&text));
+    let signature = URL_SAFE_NO_PAD.encode(sign(&text));
     format!("{text}.{signature}")
 }
 
@@ -88,8 +73,8 @@ const HEADER: &str = "Basic cGVyZjpzM2NyZXQ=";
 
 /// A token endpoint that grants up to `most` to the right client, and refuses the rest. Counts those granted.
 fn endpoint(most: usize, client: &'static str) -> (String, Arc<AtomicUsize>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
-    let uri = format!("http://{}/token", listener.local_addr().expect("address"));
+    let (listener, address) = common::listener();
+    let uri = format!("http://{address}/token");
     let granted = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&granted);
     thread::spawn(move || {
@@ -109,11 +94,10 @@ fn endpoint(most: usize, client: &'static str) -> (String, Arc<AtomicUsize>) {
             reader.read_exact(&mut form).expect("the form");
             all += &String::from_utf8(form).expect("text");
             let is_granted = all.contains(client) && count.load(Ordering::Relaxed) < most;
-            let answer = if is_granted {
-                count.fetch_add(1, Ordering::Relaxed);
-                answer("200 X", &json!({"access_token": token(), "expires_in": LIFE}).to_string())
-            } else {
-                answer("401 X", &json!({"error": "invalid_client"}).to_string())
+            count.fetch_add(usize::from(is_granted), Ordering::Relaxed);
+            let answer = match is_granted {
+                true => answer("200 X", &json!({"access_token": token(), "expires_in": LIFE}).to_string()),
+                false => answer("401 X", &json!({"error": "invalid_client"}).to_string()),
             };
             reader.get_mut().write_all(answer.as_bytes()).expect("answer");
         }
@@ -124,10 +108,8 @@ fn endpoint(most: usize, client: &'static str) -> (String, Arc<AtomicUsize>) {
 fn run(dir: &Path, uri: &str) -> common::Started {
     let text = EXPERIMENT.replace("URI", uri).replace("ADVANCED", ADVANCED);
     std::fs::write(dir.join("tokens.toml"), text).expect("file");
-    common::start(
-        common::bellows(dir, &["run", "tokens.toml", "--json", "--quiet"])
-            .env("BELLOWS_OAUTH2_CLIENT_SECRET", "s3cret"),
-    )
+    let mut command = common::bellows(dir, &["run", "tokens.toml", "--json", "--quiet"]);
+    common::start(command.env("BELLOWS_OAUTH2_CLIENT_SECRET", "s3cret"))
 }
 
 #[test]
@@ -167,11 +149,10 @@ fn a_run_outlives_its_tokens_and_ends_with_the_last() {
 fn perf_test_logs_in_with_tokens() {
     testkit::needs_rabbitmq!();
     let dir = &*common::folder();
-    let by_tokens = ("auth_backends.1", "rabbit_auth_backend_oauth2");
     let config = Config {
         guard: managed::guard(),
         plugins: vec!["rabbitmq_auth_backend_oauth2".to_owned()],
-        settings: [by_tokens].map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+        settings: [("auth_backends.1".to_owned(), "rabbit_auth_backend_oauth2".to_owned())].into(),
         advanced: Some(ADVANCED.to_owned()),
         ..Config::default()
     };

@@ -29,9 +29,7 @@ fn samples_come_from_the_blocks_with_profiling_and_their_cost_is_told() {
     let dir = &*folder();
     let ended = run(dir, &observed(&["--freq", "9999", "--set", "phases.measure=8s"])).ok();
     let of = RunReader::open(&common::only_run(dir)).expect("a readable run");
-    let Some(effect) = effect_of(&of) else {
-        testkit::skip!("this user may not profile");
-    };
+    let effect = testkit::or_skip!(effect_of(&of).ok_or("this user may not profile"));
     assert_eq!(effect.blocks.len(), 16, "{effect:?}");
     assert_eq!(effect.pairs + effect.left_out, 8);
     assert!(effect.pairs >= 4, "{effect:?}");
@@ -65,11 +63,9 @@ fn samples_come_from_the_blocks_with_profiling_and_their_cost_is_told() {
     let covered = summary.profiles[0].cpu_share.expect("a share of CPU time");
     assert!(covered > 0.6, "{covered} of the CPU time was sampled");
 
-    let said = common::figures(dir);
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    testkit::assert_has(&said, ["what profiling cost", "the rate was as requested", "pairs of 0.50 s blocks"]);
-    let page = std::fs::read_to_string(dir.join(ended.report())).expect("a report");
-    assert!(page.len() > 10_000);
+    let said = common::words(&common::figures(dir)).join(" ");
+    testkit::assert_has(said, ["what profiling cost", "the rate was as requested", "pairs of 0.50 s blocks"]);
+    assert!(std::fs::read_to_string(dir.join(ended.report())).expect("a report").len() > 10_000);
 }
 
 #[test]

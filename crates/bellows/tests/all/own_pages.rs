@@ -12,25 +12,16 @@ name = "pages"
 broker.kind = "rabbitmq"
 phases = { warmup = "0s", measure = "30s", drain = "5s" }
 profile.events = []
+fault = [{ at = "3s", kind = "kill", for = "500ms" }]
+probe = [
+    { name = "api", url = "/api/queues?columns=name,messages_ready", every = "250ms", timeout = "2s" },
+    { name = "page", page = "queues", every = "250ms", timeout = "2s" },
+]
 [[load]]
 destination = "queue://orders"
 num-destinations = 20
 rate = 200
 recover = "100ms-500ms"
-[[probe]]
-name = "api"
-url = "/api/queues?columns=name,messages_ready"
-every = "250ms"
-timeout = "2s"
-[[probe]]
-name = "page"
-page = "queues"
-every = "250ms"
-timeout = "2s"
-[[fault]]
-at = "3s"
-kind = "kill"
-for = "500ms"
 "#;
 
 #[test]
@@ -40,16 +31,10 @@ fn a_page_of_queues_answers_before_and_after_a_restart_of_the_node() {
     let dir = &*folder();
     std::fs::write(dir.join("pages.toml"), EXPERIMENT).expect("a file");
     let summary = run(dir, &["run", "pages.toml", "--json", "--quiet"]).json();
-    let counts = |probe: &str| {
-        let counts = &summary["scenarios"][probe];
-        let count = |what: &str| {
-            let count = counts[format!("{probe}_{what}")].as_u64();
-            count.unwrap_or_else(|| panic!("{what}: {counts}"))
-        };
-        (count("completed"), count("failed"))
-    };
     for probe in ["probe_api", "probe_page"] {
-        let (completed, failed) = counts(probe);
+        let counts = &summary["scenarios"][probe];
+        let [completed, failed] =
+            ["completed", "failed"].map(|what| counts[format!("{probe}_{what}")].as_u64().expect(what));
         // 12 are due before the kill; without a new connection to the node none would follow.
         assert!(completed > 20, "{probe}: {completed} completed, {failed} failed");
         assert!(failed > 0, "{probe}: the restart takes seconds");
@@ -58,13 +43,9 @@ fn a_page_of_queues_answers_before_and_after_a_restart_of_the_node() {
 
 /// With `--verbose` a start shows the broker's log.
 fn the_brokers_log_is_shown(stderr: &str) {
-    let logged = stderr.lines().filter(|line| line.starts_with("broker log: "));
-    let logged: Vec<&str> = logged.collect();
+    let logged: Vec<&str> = stderr.lines().filter(|line| line.starts_with("broker log: ")).collect();
     assert!(logged.len() > 10, "{stderr}");
-    for part in ["Starting RabbitMQ", "connection"] {
-        let is_logged = logged.iter().any(|line| line.contains(part));
-        assert!(is_logged, "{part}: {logged:#?}");
-    }
+    testkit::assert_has(logged.join("\n"), ["Starting RabbitMQ", "connection"]);
 }
 
 /// A page of the broker's own metrics beside one that this process serves at `other`.
@@ -90,9 +71,9 @@ pub(crate) fn the_brokers_own_page_is_scraped_and_anothers_is_told(dir: &Path, r
     assert_eq!(record["experiment"]["scrape"][0]["url"], "/metrics/per-object");
     let report = run_dir.display().to_string();
     run(dir, &["runs", "report", &report, "--redact", "-o", "red.html"]).assert_ok();
-    let (page, _) = common::page_parts(&dir.join("red.html"));
-    assert!(page.to_string().contains("is served by process"));
-    assert!(!page.to_string().contains("looks_into_a_runs_node"), "{page:#}");
+    let page = common::page(&dir.join("red.html")).to_string();
+    testkit::assert_has(&page, ["is served by process"]);
+    testkit::assert_lacks(&page, ["looks_into_a_runs_node"]);
     // Where there is no such page, nothing is started.
     let wrong = "[broker]\nkind = \"embedded\"\n[phases]\nmeasure = \"1s\"\n[[load]]\n[[scrape]]\nurl = \"/metrics\"\n";
     std::fs::write(dir.join("wrong.toml"), wrong).expect("a file");

@@ -77,10 +77,8 @@ pub(crate) fn as_now(text: &str) -> String {
     text.replace("/95th/99th ", "/95th/99th/max ")
 }
 
-fn perf_test(dir: &Path, url: &str, line: &str) -> Ended {
-    let mut args = vec!["perf-test", "-h", url];
-    args.extend(line.split_whitespace());
-    run(dir, &args)
+pub(crate) fn perf_test(dir: &Path, url: &str, line: &str) -> Ended {
+    run(dir, &[&["perf-test", "-h", url], &common::words(line)[..]].concat())
 }
 
 #[test]
@@ -98,6 +96,9 @@ fn lines_are_those_of_perf_test() {
         let report = report.unwrap_or_else(|| panic!("no report: {ended:#?}"));
         assert!(dir.join(report).exists(), "{report}");
     }
+    // An interval in which nothing moves has one, too.
+    let ended = perf_test(dir, &broker.url, "-d idle -x 0 -u empty -z 2").ok();
+    assert_eq!(ended.stdout.matches("received: 0 msg/s").count(), 2, "{}", ended.stdout);
 }
 
 #[test]
@@ -110,11 +111,10 @@ fn the_csv_file_is_that_of_perf_test_with_columns_at_the_end() {
         perf_test(dir, &broker.url, line).assert_ok();
         let csv = fs::read_to_string(dir.join("out.csv")).expect("csv");
         let recorded = recorded(file);
-        let (ours, theirs) = (csv.lines().next(), recorded.lines().next());
-        let header = ours.and_then(|ours| ours.strip_prefix(theirs.unwrap_or_default()));
-        let header = header.unwrap_or_else(|| panic!("another header: {csv}"));
-        assert!(header.starts_with(",99.9th p. consumer latency (µs),"), "{header}");
-        assert!(header.ends_with(",max confirm latency (µs)"), "{header}");
+        let theirs = recorded.lines().next().expect("a header");
+        let header = csv.lines().next().and_then(|ours| ours.strip_prefix(theirs)).expect("PerfTest's header");
+        testkit::assert_begins(header, ",99.9th p. consumer latency (µs),");
+        testkit::assert_ends(header, ",max confirm latency (µs)");
         let empty = |line: &str| -> Vec<bool> { line.split(',').map(str::is_empty).collect() };
         let expected = empty(recorded.lines().nth(1).expect("a line"));
         let lines: Vec<_> = csv.lines().skip(1).collect();
@@ -186,11 +186,8 @@ fn what_consumers_do_not_have_at_the_end_is_told() {
     ] {
         let dir = &*folder();
         let ended = perf_test(dir, &broker.url, &format!("-x 1 -y 1 -L 100000 -ad true -st 0 {line}")).ok();
-        match told {
-            "" => assert_eq!(totals(dir), (50, 50), "{ended:#?}"),
-            told => assert!(ended.stderr.contains(told), "{ended:#?}"),
-        }
-        let is_told = ended.stderr.contains("not received: ");
+        assert!(!told.is_empty() || totals(dir) == (50, 50), "{ended:#?}");
+        let is_told = ended.says([told]).stderr.contains("not received: ");
         assert_eq!(is_told, !told.is_empty(), "{ended:#?}");
         // The record and the report say it, too, and the terminal once.
         let json = common::record(dir);
@@ -198,7 +195,7 @@ fn what_consumers_do_not_have_at_the_end_is_told() {
         let mut codes = warnings.iter().filter_map(|it| it["code"].as_str());
         let is_code = |it: &str| it == received || it == outstanding;
         assert_eq!(codes.find(|it| is_code(it)).unwrap_or_default(), code, "{json:#}");
-        assert!(!ended.stderr.contains("not received by the end"), "{ended:#?}");
+        ended.says_not(["not received by the end"]);
     }
 }
 
@@ -206,16 +203,11 @@ fn what_consumers_do_not_have_at_the_end_is_told() {
 fn counts_and_sequences_are_each_clients() {
     let (broker, dir) = &common::broker_in_folder();
     let ended = perf_test(dir, &broker.url, "-d n -C 100 -D 50 -c 10 -x 3 -y 6 -qp q-%02d -qpf 1 -qpt 3 -ms").ok();
-    let starting = ended.stdout.lines().filter(|l| l.contains(" starting "));
-    assert_eq!(starting.count(), 2 * (3 + 6));
-    let stopped = "test stopped (Producer reached message limit [3], Consumer reached message limit [6])";
-    assert!(ended.stdout.contains(stopped), "{}", ended.stdout);
-    let json = common::record(dir);
-    assert_eq!(json["summary"]["scenarios"]["messages"]["sent"]["total"], 300);
-    assert_eq!(json["summary"]["scenarios"]["messages"]["received"]["total"], 300);
-    let load = &json["experiment"]["load"][0];
-    assert_eq!(load["destinations"][2], "queue://q-03");
-    assert_eq!(load["total-consumers"], 6);
+    ended.prints(["test stopped (Producer reached message limit [3], Consumer reached message limit [6])"]);
+    assert_eq!(ended.stdout.lines().filter(|l| l.contains(" starting ")).count(), 2 * (3 + 6));
+    assert_eq!(totals(dir), (300, 300));
+    let load = &common::record(dir)["experiment"]["load"][0];
+    assert_eq!((&load["destinations"][2], &load["total-consumers"]), (&"queue://q-03".into(), &6.into()));
 }
 
 /// A run's counts: sent and received.
@@ -259,21 +251,13 @@ fn workloads_do_what_they_do_in_perf_test() {
 }
 
 #[test]
-fn an_interval_in_which_nothing_moves_has_a_line() {
-    let (broker, dir) = &common::broker_in_folder();
-    let ended = perf_test(dir, &broker.url, "-d idle -x 0 -u empty -z 2").ok();
-    let idle = ended.stdout.lines().filter(|l| l.contains("received: 0 msg/s"));
-    assert_eq!(idle.count(), 2, "{}", ended.stdout);
-}
-
-#[test]
 fn ctrl_c_ends_a_test_in_order() {
     let (broker, dir) = &common::broker_in_folder();
     let started = common::start(common::bellows(dir, &["perf-test", "-h", &broker.url, "-r", "100"]));
     std::thread::sleep(std::time::Duration::from_millis(1_500));
     started.signal("INT");
     let ended = started.end().ok();
-    assert!(ended.stdout.contains("\ntest stopped\nid: test-"), "{ended:#?}");
+    ended.prints(["\ntest stopped\nid: test-"]);
     let rate = ended.stdout.split("sending rate avg: ").nth(1);
     let rate = rate.and_then(|rest| rest.split(' ').next()?.parse::<u32>().ok());
     // Whole messages over the time until the signal.
@@ -311,8 +295,7 @@ fn errors_are_never_ignored() {
         perf_test(dir, nobody, line).assert_error(code, parts);
     }
     perf_test(dir, nobody, "--autoak").assert_error(2, &["--autoak"]).says(["-a/--autoack"]);
-    let left = fs::read_dir(dir.join("runs")).map_or(0, Iterator::count);
-    assert_eq!(left, 0, "a run folder is left");
+    assert_eq!(fs::read_dir(dir.join("runs")).map_or(0, Iterator::count), 0, "a run folder is left");
 }
 
 #[test]
@@ -333,9 +316,7 @@ fn help_and_versions_are_printed() {
 /// environment names the broker, as PerfTest lets it.
 #[test]
 fn the_command_lines_of_the_flame_graph_article_and_workloads_run_on_rabbitmq() {
-    testkit::needs_rabbitmq!();
-    let dir = folder();
-    let node = managed::shared_node();
+    let (dir, node) = &managed::shared!();
     let publish = "--queue my-stream --queue-args x-queue-type=stream --auto-delete false \
                    --flag persistent --producers 1 --confirm 2000 --consumers 0 --time 1";
     let consume = "--queue my-stream --queue-args x-queue-type=stream --auto-delete false \
@@ -343,15 +324,10 @@ fn the_command_lines_of_the_flame_graph_article_and_workloads_run_on_rabbitmq() 
                    --multi-ack-every 1000 -consumer-args x-stream-offset=first --time 2";
     let mut counts = Vec::new();
     for (line, total) in [(publish, "sent"), (consume, "received")] {
-        let mut args = vec!["perf-test"];
-        args.extend(line.split_whitespace());
-        let ended = common::start(
-            common::bellows(dir.path(), &args).env("URI", node.url()).env("BELLOWS_RUNS", dir.path().join(total)),
-        )
-        .end()
-        .ok();
-        assert!(ended.stderr.contains("from the environment: URI"), "{ended:#?}");
-        let run = fs::read_dir(dir.path().join(total)).expect("runs").flatten().next();
+        let mut command = common::bellows(dir, &common::words(&format!("perf-test {line}")));
+        let ended = common::start(command.env("URI", node.url()).env("BELLOWS_RUNS", dir.join(total))).end().ok();
+        ended.says(["from the environment: URI"]);
+        let run = fs::read_dir(dir.join(total)).expect("runs").flatten().next();
         let json = common::read_json(&run.expect("a run").path().join("run.json"));
         counts.push(json["summary"]["scenarios"]["messages"][total]["total"].as_u64().unwrap_or_default());
         shape(&ended.stdout);

@@ -17,23 +17,12 @@ const EXPERIMENT: &str = r#"
 name = "prepared"
 phases = { warmup = "0s", measure = "2s", drain = "1s" }
 profile.events = []
-[broker]
-kind = "rabbitmq"
-data = "prepare"
-data-dir = "kept"
-[[prepare]]
-destination = "queue://log"
-queue-type = "stream"
-fill = 20_000
-message-size = 12
-[[prepare]]
-destination = "queue://backlog"
-fill = 2_000
-message-size = 100
-persistent = true
-[[prepare]]
-destination = "queue://empty"
-num-destinations = 50
+broker = { kind = "rabbitmq", data = "prepare", data-dir = "kept" }
+prepare = [
+    { destination = "queue://log", queue-type = "stream", fill = 20_000, message-size = 12 },
+    { destination = "queue://backlog", fill = 2_000, message-size = 100, persistent = true },
+    { destination = "queue://empty", num-destinations = 50 },
+]
 [[load]]
 destination = "queue://log"
 queue-type = "stream"
@@ -94,12 +83,10 @@ fn runs_begin_with_copies_of_what_was_prepared_once() {
     let dir = &*folder();
     experiment(dir, EXPERIMENT);
     let twice = start(bellows(dir, &["run", "prepared.toml", "--repeat", "2"])).end_of_long().ok();
-    let told = |what: &str| twice.stderr.matches(what).count();
-    assert_eq!(told("later runs start from copies\n"), 1, "{}", twice.stderr);
-    assert_eq!(told("a copy of prepared data"), 2, "{}", twice.stderr);
-    let [data] = &kept(dir)[..] else {
-        panic!("{:?}", kept(dir));
-    };
+    let told = ["later runs start from copies\n", "a copy of prepared data"].map(|it| twice.stderr.matches(it).count());
+    assert_eq!(told, [1, 2], "{}", twice.stderr);
+    let kept = kept(dir);
+    let data = testkit::only(&kept);
     let key = data["key"].as_str().expect("a key");
     let original = dir.join(KEPT).join(key);
     let before = files(&original);
@@ -113,8 +100,7 @@ fn runs_begin_with_copies_of_what_was_prepared_once() {
         assert_eq!(messages["latency"]["end_to_end"]["count"], 0, "{summary:#}");
         assert_eq!(messages_in(record, "backlog"), Some(2_000));
         assert_eq!(messages_in(record, "empty49"), Some(0));
-        let events = record["events"].to_string();
-        assert!(events.contains("a copy of prepared data"), "{events}");
+        testkit::assert_has(record["events"].to_string(), ["a copy of prepared data"]);
     }
 
     assert!(before == files(&original), "the original has changed");
@@ -122,7 +108,6 @@ fn runs_begin_with_copies_of_what_was_prepared_once() {
     assert_eq!(fs::read_dir(dir.join(KEPT)).expect("the folder").count(), 0);
 }
 
-/// Another broker on the same data.
 #[test]
 #[ignore = "six starts of RabbitMQ: make prove"]
 fn both_sides_of_a_comparison_begin_with_the_same_data() {
@@ -130,11 +115,8 @@ fn both_sides_of_a_comparison_begin_with_the_same_data() {
     experiment(dir, EXPERIMENT);
     run(dir, &["run", "prepared.toml"]).assert_ok();
     // B would not prepare the same by itself.
-    let sides = [
-        &["ab", "prepared.toml", "--pairs", "2", "--b-set", "broker.config.heartbeat=77"][..],
-        &["--set", "phases.measure=1s", "--quiet"],
-    ];
-    let ended = start(bellows(dir, &sides.concat())).end_of_long();
+    let line = "ab prepared.toml --pairs 2 --b-set broker.config.heartbeat=77 --set phases.measure=1s --quiet";
+    let ended = start(bellows(dir, &common::words(line))).end_of_long();
     assert!(matches!(ended.code(), Some(0 | 3 | 4)), "{ended:#?}");
     // A pair that something disturbed is made again.
     let found = records(dir);
@@ -177,9 +159,8 @@ fn data_that_is_half_filled_when_bellows_is_killed_is_prepared_anew() {
     assert_eq!(ended.code(), None, "{ended:#?}");
     assert_eq!(kept(dir), Vec::<Value>::new(), "half of it counts as nothing");
     start(bellows(dir, &["run", "prepared.toml"])).end_of_long().ok().says(["preparing the data of"]);
-    let [data] = &kept(dir)[..] else {
-        panic!("{:?}", kept(dir));
-    };
+    let kept = kept(dir);
+    let data = testkit::only(&kept);
     assert!(data["what"].to_string().contains("402,000 messages"), "{data:#}");
     // The guardian of the killed one has removed what it had filled by then.
     let brokers = || {

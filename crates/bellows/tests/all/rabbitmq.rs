@@ -11,17 +11,13 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 fn client(dir: &std::path::Path, url: &str, args: &[&str]) -> common::Started {
-    let mut all = vec!["producer"];
-    all.extend_from_slice(args);
-    all.extend_from_slice(&["--url", url, "--json", "--quiet", "--no-archive"]);
+    let all = [&["producer"], args, &["--url", url, "--json", "--quiet", "--no-archive"]].concat();
     common::start(common::bellows(dir, &all))
 }
 
 #[test]
 fn run_counts_what_rabbitmq_counts_for_every_queue_type() {
-    testkit::needs_rabbitmq!();
-    let dir = &*common::folder();
-    let node = managed::shared_node();
+    let (dir, node) = &managed::shared!();
     for kind in ["classic", "quorum", "stream"] {
         let queue = format!("queue://counted-{kind}");
         let line = format!(
@@ -47,22 +43,17 @@ fn run_counts_what_rabbitmq_counts_for_every_queue_type() {
 
 #[test]
 fn a_node_is_recorded_by_its_name() {
-    testkit::needs_rabbitmq!();
-    let dir = &*common::folder();
-    let node = managed::shared_node();
+    let (dir, node) = &managed::shared!();
     let line = fs::read(format!("/proc/{}/cmdline", node.pid())).expect("its command line");
     let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
     let flag = words.iter().position(|word| word == "-sname").expect("a name");
     let full = words[flag + 1].to_string();
     let (short, _) = full.split_once('@').expect("a host");
     for name in [full.as_str(), short] {
-        let load = ["--rate", "1000", "--duration", "4"];
-        let load = client(dir, &node.url(), &load);
+        let load = client(dir, &node.url(), &["--rate", "1000", "--duration", "4"]);
         let ended = common::run(dir, &["record", "--name", name, "--duration", "1", "--json", "--quiet"]);
         load.end().assert_ok();
-        if ended.stderr.contains("perf_event") {
-            testkit::skip!("this user may not profile: {}", ended.stderr);
-        }
+        testkit::skip_for!(ended.may_not_profile());
         ended.assert_ok();
         assert_eq!(ended.printed()["broker"]["pid"], node.pid(), "{ended:#?}");
     }
@@ -79,14 +70,12 @@ fn objects_of(dir: &std::path::Path, node: &SharedNode) -> String {
 /// An exchange of its own: nothing is left of it nor of its queues, and their earlier messages are gone.
 #[test]
 fn a_client_cleans_up_what_it_declared() {
-    testkit::needs_rabbitmq!();
-    let dir = &*common::folder();
-    let node = managed::shared_node();
+    let (dir, node) = &managed::shared!();
     client(dir, &node.url(), &["queue://a", "--message-count", "50"]).end().assert_ok();
     let other = ["queue://a", "--queue-args", "x-max-length=5"];
     let unbound = ["--exchange", "unbound", "--delete"];
     client(dir, &node.url(), &[other, unbound].concat()).end().assert_error(1, &["x-max-length"]);
-    let objects = objects_of(dir, &node);
+    let objects = objects_of(dir, node);
     assert!(!objects.contains("\"unbound\""), "{objects}");
     let line = format!(
         "client queue://a queue://b --url {} --exchange both --exchange-type fanout --routing-key any --purge --delete \
@@ -98,7 +87,7 @@ fn a_client_cleans_up_what_it_declared() {
     let sent = messages["sent"]["total"].as_u64().expect("a number");
     // Each queue has a copy, and none of the fifty.
     assert_eq!(messages["received"]["total"].as_u64(), Some(2 * sent), "{summary:#}");
-    let objects = objects_of(dir, &node);
+    let objects = objects_of(dir, node);
     for name in ["a", "b", "both"] {
         assert!(!objects.contains(&format!("{name:?}")), "{name}: {objects}");
     }
@@ -106,9 +95,7 @@ fn a_client_cleans_up_what_it_declared() {
 
 #[test]
 fn the_ledger_of_a_clean_run_is_clean_for_every_queue_type() {
-    testkit::needs_rabbitmq!();
-    let dir = &*common::folder();
-    let node = managed::shared_node();
+    let (dir, node) = &managed::shared!();
     for kind in ["classic", "quorum", "stream"] {
         let line = format!(
             "client queue://ledger-{kind} --queue-type {kind} --rate 3000 --producers 2 --consumers 2 \
@@ -134,9 +121,7 @@ fn the_ledger_of_a_clean_run_is_clean_for_every_queue_type() {
 
 #[test]
 fn a_stall_of_the_broker_shows_in_ack_response_and_not_in_send_ack() {
-    testkit::needs_rabbitmq!();
-    let dir = &*common::folder();
-    let node = managed::shared_node();
+    let (dir, node) = &managed::shared!();
     let args = common::words("queue://stalled --rate 1000 --max-pending 10 --message-size 64 --warmup 1 --duration 4");
     let load = client(dir, &node.url(), &args);
     // In the middle of the measured phase, whenever within it that is.
@@ -175,30 +160,24 @@ fn the_main_job_leaves_a_whole_folder_and_no_broker() {
     );
     let ended = common::run(dir, &args).ok();
     a_start_says_how_long_it_took(&ended.stderr);
-    let report = dir.join(ended.report());
-    let folder = report.parent().expect("run folder");
+    let folder = &ended.run_dir(dir);
     let files = "run.json series.jsonl latency.hlog cpu.stacks profile.pb.gz cpu.folded cpu.svg report.html";
     for file in common::words(files) {
         let length = fs::metadata(folder.join(file)).map_or(0, |m| m.len());
         assert!(length > 100, "{file} has {length} bytes");
     }
     let files = fs::read_dir(folder).expect("folder").flatten();
-    for text in files
-        .map(|file| fs::read(file.path()).expect("file"))
-        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        .chain([ended.stdout.clone(), ended.stderr.clone()])
-    {
-        assert!(!text.contains("s3cret") && !text.contains("guest:guest"), "{text}");
+    let files = files.map(|file| String::from_utf8_lossy(&fs::read(file.path()).expect("file")).into_owned());
+    for text in files.chain([ended.stdout.clone(), ended.stderr.clone()]) {
+        testkit::assert_lacks(text, ["s3cret", "guest:guest"]);
     }
     let folded = fs::read_to_string(folder.join("cpu.folded")).expect("folded");
     assert!(folded.contains("$rabbit_channel:"), "no Erlang function of the broker in the profile");
     // Over the default exchange RabbitMQ skips the look-up that this experiment is about, which is done by the
     // first of these up to RabbitMQ 3.12 and by the second in 4.
     let look_up = [";$rabbit_router:", ";$rabbit_db_binding:"];
-    assert!(
-        folded.contains(";$rabbit_exchange:route/") && look_up.iter().any(|it| folded.contains(it)),
-        "no route is looked up"
-    );
+    let is_looked_up = folded.contains(";$rabbit_exchange:route/") && look_up.iter().any(|it| folded.contains(it));
+    assert!(is_looked_up, "no route is looked up");
     let record = common::read_json(&folder.join("run.json"));
     let pid = record["summary"]["broker"]["pid"].as_u64().expect("pid");
     // A killed process stays in the table until its memory is torn down and its parent has looked.
@@ -207,47 +186,13 @@ fn the_main_job_leaves_a_whole_folder_and_no_broker() {
     work::what_is_known_of_stacks_is_told(dir, &ended, folder, &record);
 }
 
-#[test]
-fn the_topology_has_the_consumers_that_were_there_under_load() {
-    testkit::needs_rabbitmq!();
-    let dir = &*common::folder();
-    let shared = managed::shared_node();
-    let broker = shared.broker();
-    let experiment = format!(
-        r#"
-name = "seen"
-phases = {{ warmup = "200ms", measure = "1500ms" }}
-profile.events = []
-{broker}
-[[load]]
-destination = "queue://seen"
-rate = 500
-consumers = 2
-max-pending = 100
-"#
-    );
-    fs::write(dir.join("seen.toml"), experiment).expect("write");
-    let ended = common::run(dir, &["run", "seen.toml"]).ok();
-    let report = dir.join(ended.report());
-    let record = common::read_json(&report.with_file_name("run.json"));
-    let queue = &record["topology"]["queues"][0];
-    assert_eq!((&queue["name"], &queue["consumers"]), (&"seen".into(), &2.into()));
-}
-
 /// A run of a few seconds in which RabbitMQ is killed and started again.
 fn summary_of_a_crash(loads: &str) -> Value {
     let dir = &*common::folder();
     let experiment = format!(
-        r#"
-name = "crash"
-broker.kind = "rabbitmq"
-phases = {{ warmup = "500ms", measure = "24s", drain = "15s" }}
-profile.events = []
-[[fault]]
-at = "1500ms"
-kind = "kill"
-for = "500ms"
-{loads}"#
+        "name = \"crash\"\nbroker.kind = \"rabbitmq\"\nprofile.events = []\n\
+         phases = {{ warmup = \"500ms\", measure = \"24s\", drain = \"15s\" }}\n\
+         [[fault]]\nat = \"1500ms\"\nkind = \"kill\"\nfor = \"500ms\"\n{loads}"
     );
     fs::write(dir.join("crash.toml"), experiment).expect("write");
     let summary = common::run(dir, &["run", "crash.toml", "--json", "--quiet"]).json();
@@ -269,17 +214,8 @@ fn a_crash_loses_no_confirmed_message_of_a_quorum_queue_or_a_stream() {
     testkit::needs_rabbitmq!();
     let load = |kind: &str| {
         format!(
-            r#"
-[[load]]
-destination = "queue://crash-{kind}"
-queue-type = "{kind}"
-persistent = true
-rate = 200
-max-pending = 200
-message-size = 100
-ack = 20
-recover = "100ms-400ms"
-"#
+            "[[load]]\ndestination = \"queue://crash-{kind}\"\nqueue-type = \"{kind}\"\npersistent = true\n\
+             rate = 200\nmax-pending = 200\nmessage-size = 100\nack = 20\nrecover = \"100ms-400ms\"\n"
         )
     };
     let summary = summary_of_a_crash(&(load("quorum") + &load("stream")));
@@ -292,8 +228,7 @@ recover = "100ms-400ms"
     let (sent, delivered) = (count("sent"), count("delivered"));
     assert_eq!(sent, delivered + count("unconfirmed_missing"), "{ledger:#}");
     assert_eq!(sent, messages["sent"]["total"].as_u64().expect("total"));
-    let lost = summary["warnings"].as_array().expect("warnings");
-    assert!(lost.iter().any(|w| w["code"] == "connections_lost"), "{summary:#}");
+    common::named(&summary["warnings"], "code", "connections_lost");
 }
 
 #[test]
@@ -301,40 +236,26 @@ recover = "100ms-400ms"
 fn a_crash_loses_what_a_transient_queue_holds_and_the_ledger_says_how_much() {
     testkit::needs_rabbitmq!();
     // The consumer falls behind, so that there is something to lose.
-    let load = r#"
-[[load]]
-destination = "queue://crash-transient"
-durable = false
-rate = 15000
-max-pending = 1000
-message-size = 100
-prefetch = 1
-recover = "100ms-400ms"
-"#;
-    let summary = summary_of_a_crash(load);
+    let summary = summary_of_a_crash(
+        "[[load]]\ndestination = \"queue://crash-transient\"\ndurable = false\nrate = 15000\nmax-pending = 1000\n\
+         message-size = 100\nprefetch = 1\nrecover = \"100ms-400ms\"\n",
+    );
     let messages = &summary["scenarios"]["messages"];
     let ledger = &messages["ledger"];
     let count = |key: &str| ledger[key].as_u64().expect("count");
     assert!(count("lost") > 0, "{summary:#}");
     let received = messages["received"]["total"].as_u64().expect("received");
     assert_eq!(count("delivered"), received, "{summary:#}");
-    assert_eq!(
-        count("sent"),
-        received + count("lost") + count("outstanding") + count("unconfirmed_missing"),
-        "{ledger:#}"
-    );
+    let missing = count("lost") + count("outstanding") + count("unconfirmed_missing");
+    assert_eq!(count("sent"), received + missing, "{ledger:#}");
 }
 
 /// Processes and files of managed nodes that were there for `bellows` with this pid.
 fn remains_of(bellows: u32) -> Vec<String> {
     let states = format!("/tmp/bellows-{}", rustix::process::getuid().as_raw());
-    fs::read_dir(states)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| fs::read_to_string(entry.path()).ok())
-        .filter(|state| state.contains(&format!("\"owner\":{{\"pid\":{bellows},")))
-        .collect()
+    let states = fs::read_dir(states).into_iter().flatten().flatten();
+    let states = states.filter_map(|entry| fs::read_to_string(entry.path()).ok());
+    states.filter(|state| state.contains(&format!("\"owner\":{{\"pid\":{bellows},"))).collect()
 }
 
 /// Starts a run, and sends it signals once its RabbitMQ is on the way.

@@ -39,15 +39,13 @@ fn assert_none(path: &Path) -> serde_json::Value {
 
 #[test]
 fn no_name_of_a_run_over_rabbitmq_remains() {
-    testkit::needs_rabbitmq!();
-    let dir = &*folder();
+    let (dir, node) = &managed::shared!();
     let probes = "[[probe]]\nname = \"orders-api\"\nurl = \"/api/queues/%2F/secret-orders0\"\nevery = \"500ms\"\n\
                   [[scrape]]\nurl = \"http://localhost:1/metrics\"\nname = \"stealth-scrape\"\nevery = \"1s\"\n";
-    experiment(dir, &managed::shared_node().broker(), probes);
+    experiment(dir, &node.broker(), probes);
     run(dir, &["run", "payroll-merger.toml", "--tag", "hush-tag", "--note", "open sesame", "--quiet"]).assert_ok();
     let plain = common::only_run(dir);
-    let whole = fs::read(plain.join("run.json")).expect("a record");
-    let whole = String::from_utf8_lossy(&whole).to_lowercase();
+    let whole = common::record(dir).to_string().to_lowercase();
     assert!(whole.contains("secret-orders1"), "the test has names to look for");
     run(dir, &["runs", "report", "last", "--redact", "-o", "for-others.html"]).assert_ok();
     let data = assert_none(&dir.join("for-others.html"));

@@ -26,8 +26,7 @@ fn runs(dir: &Path) -> Vec<String> {
 }
 
 fn repeats(report: &Path) -> Value {
-    let file = report.with_file_name("repeats.json");
-    serde_json::from_slice(&fs::read(file).expect("repeats.json")).expect("JSON")
+    common::read_json(&report.with_file_name("repeats.json"))
 }
 
 #[test]
@@ -37,13 +36,11 @@ fn repeated_runs_say_how_far_their_figures_spread() {
     // The summary alone.
     ended.prints_not(["run 1 of 3"]).prints(["3 runs of demo\n"]);
     assert_eq!(runs(dir).len(), 3);
-    let junit = fs::read_to_string(dir.join("out.xml")).expect("JUnit");
-    assert!(junit.contains("tests=\"3\"") && junit.contains("run 3: the run"), "{junit}");
+    common::file_has(dir.join("out.xml"), ["tests=\"3\"", "run 3: the run"]);
 
     // The last run's folder holds what they say together, computed from each run's own summary.
     let found = repeats(&dir.join(ended.report()));
-    let sent = found["figures"].as_array().expect("figures").iter().find(|it| it["name"] == "sent rate");
-    let sent = sent.expect("the rate");
+    let sent = common::figure(&found, "sent rate");
     let rate = |run: &Value| {
         let record = common::read_json(&dir.join(RUNS).join(run["id"].as_str().expect("id")).join("run.json"));
         record["summary"]["scenarios"]["messages"]["sent"]["rate"].as_f64().expect("a rate")
@@ -65,22 +62,22 @@ fn repeated_runs_say_what_became_of_their_requirements() {
     let more =
         ["--repeat=2", "--require=sent rate <= 1", "--require=sent rate >= 1", "--require=end-to-end p99.999 <= 1h"];
     let ended = run(dir, &short(&more)).ends(3);
-    let said = |text: &str| assert!(ended.stdout.contains(text), "{text:?} in {}", ended.stdout);
-    said("run 1 of 2: 1 of 3 requirements missed, sent rate ");
-    said("run 2 of 2: 1 of 3 requirements missed, ");
-    said("\nrequirement               runs met  MISSED  unknown ");
-    said("\nsent rate <= 1                   0       2        0  2,0");
-    said("\nsent rate >= 1                   2       0        0  ");
-    said("\nend-to-end p99.999 <= 1h         0       0        2  ");
-    said("\n  inconclusive: fewer than ten");
+    ended.prints([
+        "run 1 of 2: 1 of 3 requirements missed, sent rate ",
+        "run 2 of 2: 1 of 3 requirements missed, ",
+        "\nrequirement               runs met  MISSED  unknown ",
+        "\nsent rate <= 1                   0       2        0  2,0",
+        "\nsent rate >= 1                   2       0        0  ",
+        "\nend-to-end p99.999 <= 1h         0       0        2  ",
+        "\n  inconclusive: fewer than ten",
+    ]);
 }
 
 #[test]
 fn repeats_are_one_object_for_machines() {
     let dir = &*folder();
-    let ended = run(dir, &short(&["--repeat", "2", "--json", "--require", "sent rate <= 1"]));
     // One that missed what was required decides.
-    assert_eq!(ended.code(), Some(3), "{ended:?}");
+    let ended = run(dir, &short(&["--repeat", "2", "--json", "--require", "sent rate <= 1"])).ends(3);
     let object = ended.printed();
     assert_eq!(object["schema"], "bellows.repeats/1");
     let valid = |name: &str, value: &Value| {
@@ -93,10 +90,9 @@ fn repeats_are_one_object_for_machines() {
     assert_eq!(object["summaries"][1]["schema"], "bellows.run/2");
     assert!(object["figures"][0]["interval"].is_null(), "two runs have no interval");
     // Lines about single runs stand beside the object, or nowhere.
-    assert!(ended.stderr.contains("run 1 of 2: "), "{ended:?}");
+    ended.says(["run 1 of 2: "]);
     let quiet = run(dir, &short(&["--repeat", "2", "--json", "--quiet"]));
-    assert_eq!(quiet.json()["schema"], "bellows.repeats/1");
-    assert!(!quiet.stderr.contains("run 1 of 2"), "{quiet:?}");
+    assert_eq!(quiet.says_not(["run 1 of 2"]).json()["schema"], "bellows.repeats/1");
 }
 
 #[test]
@@ -114,7 +110,7 @@ fn a_run_that_is_stopped_ends_the_series_and_does_not_count() {
     assert!(ended.took < common::DEADLINE / 2, "{ended:?}");
     let count = runs(dir).len();
     assert!(count < 20, "{ended:?}");
-    assert!(ended.stdout.contains("of 20 runs of demo ended as planned"), "{ended:?}");
+    ended.prints(["of 20 runs of demo ended as planned"]);
     let found = repeats(&dir.join(ended.report()));
     assert_eq!(found["requested"], 20);
     assert_eq!(found["runs"].as_array().map(Vec::len), Some(count));
@@ -123,27 +119,22 @@ fn a_run_that_is_stopped_ends_the_series_and_does_not_count() {
 /// An empty table, and the exit code of success, would be taken for a result.
 #[test]
 fn a_stop_before_a_run_is_complete_says_what_was_stopped() {
-    let dir = folder();
-    let args = short(&["--repeat", "3", "--set", "phases.measure=60s"]);
-    let started = start(bellows(dir.path(), &args));
-    wait_for("a recorded second", || common::seconds_recorded(dir.path()) >= 1);
-    started.signal("INT");
-    let ended: Ended = started.end().ends(130);
-    let run = common::only_run(dir.path());
-    let said =
-        format!("stopped in run 1 of 3: no run was completed; what it measured until then is in {}\n", run.display());
-    assert!(ended.stderr.ends_with(&said), "{said} {ended:#?}");
-    assert!(!ended.stdout.contains("mean"), "{ended:#?}");
-
-    let warming = short(&["--repeat", "3", "--json", "--set", "phases.warmup=60s"]);
+    let stopped = |dir: &Path, more: &[&str]| -> Ended {
+        let started = start(bellows(dir, &[&short(&["--repeat", "3", "--set"])[..], more].concat()));
+        wait_for("a recorded second", || common::seconds_recorded(dir) >= 1);
+        started.signal("INT");
+        started.end().ends(130)
+    };
     let dir = &*folder();
-    let started = start(bellows(dir, &warming));
-    wait_for("a recorded second", || common::seconds_recorded(dir) >= 1);
-    started.signal("INT");
-    let ended: Ended = started.end().ends(130);
-    assert!(ended.stderr.ends_with("stopped in warm-up of run 1 of 3: nothing measured\n"), "{ended:#?}");
-    let value = ended.printed();
-    assert_eq!(value["error"]["cause"], "stopped in warm-up of run 1 of 3");
+    let ended = stopped(dir, &["phases.measure=60s"]);
+    let kept = common::only_run(dir);
+    let said = "stopped in run 1 of 3: no run was completed; what it measured until then is in";
+    testkit::assert_ends(&ended.stderr, format!("{said} {}\n", kept.display()));
+    ended.prints_not(["mean"]);
+
+    let ended = stopped(&folder(), &["phases.warmup=60s", "--json"]);
+    testkit::assert_ends(&ended.stderr, "stopped in warm-up of run 1 of 3: nothing measured\n");
+    assert_eq!(ended.printed()["error"]["cause"], "stopped in warm-up of run 1 of 3");
 }
 
 #[test]

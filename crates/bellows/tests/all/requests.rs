@@ -4,7 +4,6 @@ use crate::common;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,19 +17,15 @@ fn answer(stream: &TcpStream, number: u64) {
         return;
     }
     let page = format!("jobs_total {number}\ndepth{{queue=\"orders\"}} 7\n");
-    let length = page.len();
-    let answer = format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n\
-         Connection: close\r\nContent-Length: {length}\r\n\r\n{page}"
-    );
+    let answer = common::pages::answer("200 OK\r\nContent-Type: text/plain; version=0.0.4", &page);
     let _ = (&mut &*stream).write_all(answer.as_bytes());
 }
 
 /// A server of a page that listens on its address, but not from `away.0` to `away.1` after its start. It serves until
 /// the test ends.
 fn server(away: (Duration, Duration)) -> SocketAddr {
-    let mut listener = Some(TcpListener::bind("127.0.0.1:0").expect("a port"));
-    let address = listener.as_ref().expect("a listener").local_addr().expect("an address");
+    let (listener, address) = common::listener();
+    let mut listener = Some(listener);
     thread::spawn(move || {
         let begin = Instant::now();
         let mut number = 0;
@@ -73,18 +68,14 @@ fn a_probe_says_nothing_of_messages() {
         let begun = object["scenarios"]["probe"]["probe_begun"].as_u64();
         assert!(begun >= Some(10), "{object:#}");
     }
-    let folders = objects.map(|object| object["run_dir"].as_str().expect("a path").to_owned());
-    let ids = folders.map(|it| {
-        let name = Path::new(&it).file_name().expect("a name");
-        name.to_string_lossy().into_owned()
-    });
-    let listed = run(dir, &["runs"]).ok();
-    let complete = listed.stdout.matches(" complete ").count();
-    assert_eq!(complete, 2, "{}", listed.stdout);
+    let id =
+        |object: &Value| object["run_dir"].as_str().and_then(|it| it.rsplit('/').next()).expect("a path").to_owned();
+    let ids = objects.each_ref().map(id);
+    let listed = run(dir, &["runs"]).ok().stdout;
+    assert_eq!(listed.matches(" complete ").count(), 2, "{listed}");
     run(dir, &["runs", "history", "probe"]).assert_ok();
     let compared = run(dir, &["ab", &ids[0], "--with", &ids[1], "--verbose"]);
-    assert!(matches!(compared.code(), Some(0 | 3 | 4)), "{compared:?}");
-    assert!(compared.stdout.contains("response p50"), "{compared:?}");
+    assert!(matches!(compared.prints(["response p50"]).code(), Some(0 | 3 | 4)), "{compared:?}");
     for id in &ids {
         run(dir, &["runs", "report", id]).assert_ok();
     }
@@ -109,11 +100,10 @@ fn a_page_that_is_away_for_a_while_is_scraped_on() {
     assert!(lines.iter().all(|line| line.chars().count() <= 202), "{ran:?}");
     assert!(lines.iter().any(|line| line.contains(" failed ")), "{ran:?}");
     let told = |part: &str| ran.stderr.lines().filter(|line| line.contains(part)).count();
-    assert_eq!(told("was not answered"), 1, "once, and not for each request: {ran:?}");
-    assert_eq!(told("a page again, after "), 1, "{ran:?}");
+    // Once, and not for each request.
+    assert_eq!((told("was not answered"), told("a page again, after ")), (1, 1), "{ran:?}");
     let object = run(dir, &["scrape", &url, "--json", "--quiet", "--select", "depth"]).json();
-    let selected = &object["scrapes"][0]["selected"][0];
-    assert_eq!(selected["series"], "depth{queue=\"orders\"}", "{object:#}");
+    assert_eq!(object["scrapes"][0]["selected"][0]["series"], "depth{queue=\"orders\"}", "{object:#}");
 }
 
 /// A refusal costs the server little: that is no cost of an answer.
@@ -134,10 +124,9 @@ fn refusals_are_no_measure_of_what_an_answer_costs() {
     let probe = &object["scenarios"]["probe"];
     assert!(probe["probe_status_4xx"].as_u64() >= Some(10), "{object:#}");
     assert_eq!(probe["cpu_us_each"]["broker"], Value::Null, "{object:#}");
-    assert!(!probed.stderr.contains("CPU per request"), "{probed:?}");
+    probed.says_not(["CPU per request"]);
     let scraped = run(dir.path(), &["scrape", &url, "--every", "100ms", "--for", "1"]);
-    scraped.assert_error(1, &["401"]);
-    scraped.prints_not(["/request", "B/s"]);
+    scraped.assert_error(1, &["401"]).prints_not(["/request", "B/s"]);
 }
 
 /// A server that answers at once for a second, and then not before two and a half have passed since its first request.

@@ -6,21 +6,17 @@ use std::fs;
 
 use common::{bellows, folder, run, seconds_recorded, start, wait_for};
 
-const SHORT: [&str; 8] =
-    ["demo", "--no-profile", "--set", "phases.warmup=0s", "--set", "phases.measure=1s", "--set", "load.0.rate=2000"];
-
 fn demo(more: &[&str]) -> common::Ended {
-    let dir = &*folder();
-    let args: Vec<&str> = SHORT.iter().chain(more).copied().collect();
-    run(dir, &args)
+    let short =
+        common::words("demo --no-profile --set phases.warmup=0s --set phases.measure=1s --set load.0.rate=2000");
+    run(&folder(), &[&short[..], more].concat())
 }
 
 #[test]
 fn the_exit_code_says_whether_the_requirements_were_met() {
     demo(&["--require", "lost = 0", "--require", "sent rate >= 1k"]).ok().prints_not(["MISSED"]);
 
-    let missed = demo(&["--require=end-to-end p50 >= 1h", "--require", "lost = 0"]).ends(3);
-    assert!(missed.stdout.contains("end-to-end p50 >= 1h: "), "{}", missed.stdout);
+    demo(&["--require=end-to-end p50 >= 1h", "--require", "lost = 0"]).ends(3).prints(["end-to-end p50 >= 1h: "]);
 
     // 2,000 messages have too few beyond the 99.99th percentile.
     demo(&["--require", "end-to-end p99.99 < 1h"]).ends(4).prints(["end-to-end p99.99 < 1h: inconclusive"]);
@@ -42,17 +38,15 @@ fn requirements_stand_in_files_json_and_junit() {
     assert_eq!(summary["requirements"][0]["met"], true, "{summary:#}");
     assert_eq!(summary["requirements"][1]["met"], false, "{summary:#}");
     common::schema::assert_valid(&summary);
-    let xml = fs::read_to_string(dir.join("out.xml")).expect("out.xml");
-    for part in [
+    let parts = [
         "<testsuite name=\"run\"",
         "tests=\"3\" failures=\"1\" errors=\"0\"",
         "name=\"the run\"",
         "name=\"stalls &lt; 0\"",
         "<failure message=\"missed: ",
         "<system-out>met: 0</system-out>",
-    ] {
-        assert!(xml.contains(part), "{part:?} in {xml}");
-    }
+    ];
+    common::file_has(dir.join("out.xml"), parts);
 }
 
 /// A CI server must not see the green file of an earlier run.
@@ -60,26 +54,22 @@ fn requirements_stand_in_files_json_and_junit() {
 fn a_run_that_measures_nothing_passes_nothing() {
     let dir = &*folder();
     fs::write(dir.join("old.xml"), "<testsuite/>").expect("file");
-    let args = ["client", "queue://q", "--url", "amqp://127.0.0.1:1", "--require", "lost = 0"];
-    let args: Vec<&str> = args.into_iter().chain(["--junit", "old.xml"]).collect();
+    let args = ["client", "queue://q", "--url", "amqp://127.0.0.1:1", "--require=lost = 0", "--junit", "old.xml"];
     run(dir, &args).assert_error(1, &["127.0.0.1:1"]);
     let xml = fs::read_to_string(dir.join("old.xml")).expect("old.xml");
     // The CI server shows the cause and the remedy, which were on standard error only.
-    assert!(xml.contains("errors=\"1\"") && !xml.contains("it has not ended"), "{xml}");
-    assert!(xml.contains("127.0.0.1:1"), "{xml}");
+    testkit::assert_has(&xml, ["errors=\"1\"", "127.0.0.1:1"]);
+    testkit::assert_lacks(&xml, ["it has not ended"]);
 
-    let args =
-        ["demo", "--no-profile", "--set", "phases.warmup=30s", "--require", "stalls <= 99", "--junit", "stopped.xml"];
-    let started = start(bellows(dir, &args));
+    let line = common::words("demo --no-profile --set phases.warmup=30s --junit stopped.xml");
+    let started = start(bellows(dir, &[&line[..], &["--require", "stalls <= 99"]].concat()));
     wait_for("second", || seconds_recorded(dir) > 0);
     started.signal("INT");
     started.end().ends(130).says(["stopped in warm-up: nothing measured"]);
-    let xml = fs::read_to_string(dir.join("stopped.xml")).expect("stopped.xml");
-    assert!(xml.contains("<error message=\"stopped in warm-up: nothing measured"), "{xml}");
+    common::file_has(dir.join("stopped.xml"), ["<error message=\"stopped in warm-up: nothing measured"]);
 
     let refused = run(dir, &["demo", "--junit", "/nonexistent/x.xml"]);
-    refused.assert_error(1, &["/nonexistent/x.xml"]);
-    assert_eq!(refused.stdout, "");
+    assert_eq!(refused.assert_error(1, &["/nonexistent/x.xml"]).stdout, "");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use archive::{Finding, Tier, Warning};
-use common::{Broker, bellows, folder, only_run, record, run, seconds_recorded, start, wait_for, words};
+use common::{Broker, Ended, bellows, folder, only_run, record, run, seconds_recorded, start, wait_for, words};
 use serde_json::Value;
 
 /// `bellows demo`, long enough for whole seconds, short enough for a test.
@@ -19,55 +19,49 @@ fn demo<'a>(more: &[&'a str]) -> Vec<&'a str> {
     DEMO.iter().chain(more).copied().collect()
 }
 
-/// A run that was kept elsewhere is not the last one.
-#[test]
-fn the_next_command_names_a_run_that_is_kept_elsewhere() {
-    let dir = &*folder();
-    let next = |text: &str| text.rsplit("next").next().unwrap_or_default().to_owned();
-    let usual = run(dir, &demo(&[])).ok();
-    let elsewhere = run(dir, &demo(&["--runs", "my runs"])).ok();
-    let run_dir = elsewhere.report();
-    let run_dir = run_dir.parent().and_then(Path::to_str).expect("a folder");
-    let (_, id) = run_dir.split_once("my runs/").expect("its folder");
-    let name = format!("my runs/{id}'");
-    assert!(next(&elsewhere.stdout).contains(&name), "{elsewhere:#?}");
-    assert!(!next(&usual.stdout).contains("runs/20"), "{usual:#?}");
-    for args in [&["runs", "show", run_dir][..], &["runs", "show", "last", "--runs", "my runs"]] {
-        let shown = run(dir, args);
-        assert!(next(&shown.stdout).contains(&name), "{shown:#?}");
-    }
-    run(dir, &["runs", "show"]).prints_not(["my runs"]);
-}
-
 #[test]
 fn the_demo_ends_by_naming_its_report() {
     let dir = &*folder();
     let ended = run(dir, &demo(&[])).ok();
     let report = ended.report();
     let html = fs::read_to_string(dir.join(&report)).expect("report");
-    assert!(html.contains("<!doctype html>") || html.contains("<!DOCTYPE html>"));
-    ended.prints([" s  warm-up  sent ", " s  measure  sent ", "\ndemo  "]);
-    assert!(
-        ended.stdout.lines().any(|line| line.starts_with("messages ") && line.contains(" 4,000 sent and received")),
-        "{}",
-        ended.stdout
-    );
-    assert!(ended.stdout.contains("\nack response  "), "{}", ended.stdout);
+    assert!(html.to_lowercase().contains("<!doctype html>"));
+    ended.prints([" s  warm-up  sent ", " s  measure  sent ", "\ndemo  ", "\nack response  "]);
+    let is_told = |line: &str| line.starts_with("messages ") && line.contains(" 4,000 sent and received");
+    assert!(ended.stdout.lines().any(is_told), "{}", ended.stdout);
 
     let listed = run(dir, &["runs"]);
     assert!(listed.stdout.lines().nth(1).is_some_and(|l| l.contains("complete")), "{listed:?}");
     // The command that made the run is the one that makes it again.
-    let record = record(dir);
-    assert_eq!(record["command"][1], "demo");
+    assert_eq!(record(dir)["command"][1], "demo");
     run(dir, &["runs", "report", "last", "-o", "again.html"]).assert_ok();
     assert!(dir.join("again.html").is_file());
+    the_next_command_names_a_run_that_is_kept_elsewhere(dir, &ended);
+}
+
+/// Such a run is not the last one.
+fn the_next_command_names_a_run_that_is_kept_elsewhere(dir: &Path, usual: &Ended) {
+    let next = |text: &str| text.rsplit("next").next().unwrap_or_default().to_owned();
+    let elsewhere = run(dir, &demo(&["--runs", "my runs"])).ok();
+    let run_dir = elsewhere.report();
+    let run_dir = run_dir.parent().and_then(Path::to_str).expect("a folder");
+    let (_, id) = run_dir.split_once("my runs/").expect("its folder");
+    let name = format!("my runs/{id}'");
+    assert!(!next(&usual.stdout).contains("runs/20"), "{usual:#?}");
+    let shown = [&["runs", "show", run_dir][..], &["runs", "show", "last", "--runs", "my runs"]];
+    for text in [elsewhere.stdout.clone()].into_iter().chain(shown.map(|args| run(dir, args).stdout)) {
+        testkit::assert_has(next(&text), [name.as_str()]);
+    }
+    run(dir, &["runs", "show"]).prints_not(["my runs"]);
 }
 
 /// Calls of a C library keep no frame pointer, and of two stacks in three the callers were missing.
 #[test]
-fn stacks_of_the_embedded_broker_are_whole_without_copies() {
+fn quiet_leaves_the_summary_only_and_stacks_of_the_embedded_broker_are_whole_without_copies() {
     let dir = &*folder();
     let ended = run(dir, &demo(&["--quiet", "--set", "profile.stacks=frame-pointers"])).ok();
+    assert_eq!(ended.prints(["demo  "]).stderr, "");
+    ended.report();
     let record = record(dir);
     let profile = &record["summary"]["profiles"][0];
     let of = |key: &str| profile[key].as_f64().unwrap_or_default();
@@ -98,11 +92,9 @@ fn json_is_one_object_that_its_schema_describes() {
     wrong["warnings"][0]["code"] = Value::from("made_up");
     wrong.as_object_mut().expect("object").remove("profiles");
     let found = common::schema::problems(&common::schema::of_runs(), &wrong);
-    for place in
-        ["messages.sent.total: minimum", "p99_ns: type", "$: additionalProperties", "code: enum", "$: required"]
-    {
-        assert!(found.iter().any(|p| p.contains(place)), "{place:?} was not found: {found:#?}");
-    }
+    let places =
+        ["messages.sent.total: minimum", "p99_ns: type", "$: additionalProperties", "code: enum", "$: required"];
+    testkit::assert_has(found.join("\n"), places);
 }
 
 /// A run that was stopped in its drain printed a field that its schema lacked.
@@ -122,23 +114,6 @@ fn the_schema_describes_all_that_a_warning_may_have() {
 }
 
 #[test]
-fn with_json_everything_else_goes_to_standard_error() {
-    let dir = &*folder();
-    let ended = run(dir, &demo(&["--json"]));
-    ended.json();
-    ended.says([" s  measure  sent ", "\ndemo  ", "\nreport "]);
-}
-
-#[test]
-fn quiet_leaves_the_summary_only() {
-    let dir = &*folder();
-    let ended = run(dir, &demo(&["--quiet", "--no-profile"])).ok();
-    assert_eq!(ended.stderr, "");
-    assert!(ended.stdout.contains("demo  "), "{}", ended.stdout);
-    ended.report();
-}
-
-#[test]
 fn strict_turns_warnings_into_5() {
     let dir = &*folder();
     // 1,000 messages are too few for the percentiles that are printed.
@@ -150,17 +125,13 @@ fn strict_turns_warnings_into_5() {
 fn client_producer_and_consumer_count_the_same_messages() {
     let (broker, dir) = &common::broker_in_folder();
     let base = ["queue://Q", "--url", &broker.url, "--message-count", "500", "--json", "--quiet"];
-    let with = |command: &str, more: &[&str]| {
-        let args: Vec<&str> = [command].iter().chain(&base).chain(more).copied().collect();
-        run(dir, &args).json()
-    };
+    let with = |command: &str, more: &[&str]| run(dir, &[&[command], &base[..], more].concat()).json();
     let client = with("client", &["--max-pending", "50", "--no-archive"]);
     let messages = &client["scenarios"]["messages"];
     assert_eq!((&messages["sent"]["total"], &messages["received"]["total"]), (&500.into(), &500.into()));
     assert_eq!(client["run_dir"], "");
-    let producer = with("producer", &["--max-pending", "50"]);
-    assert_eq!(producer["scenarios"]["messages"]["completed"]["total"], 500);
-    assert_eq!(producer["scenarios"]["messages"]["received"]["total"], 0);
+    let producer = &with("producer", &["--max-pending", "50"])["scenarios"]["messages"];
+    assert_eq!((&producer["completed"]["total"], &producer["received"]["total"]), (&500.into(), &0.into()));
     let consumer = with("consumer", &["--ack-every", "10", "--hdr", "out.hlog"]);
     assert_eq!(consumer["scenarios"]["messages"]["received"]["total"], 500);
     assert!(fs::read_to_string(dir.join("out.hlog")).is_ok_and(|t| t.contains("end-to-end")));
@@ -173,8 +144,7 @@ fn show_latency_and_rate_decide_what_a_line_holds() {
     let (broker, dir) = &common::broker_in_folder();
     let lines = |more: &[&str]| {
         let base = ["client", "--url", &broker.url, "--duration", "1", "--no-archive"];
-        let args: Vec<&str> = base.iter().chain(more).copied().collect();
-        let ended = run(dir, &args).ok();
+        let ended = run(dir, &[&base[..], more].concat()).ok();
         let end = ended.stdout.find("\nclient  ").expect("summary");
         ended.stdout[..end].to_owned()
     };
@@ -189,22 +159,17 @@ fn a_password_is_neither_shown_nor_kept() {
     let (broker, dir) = &common::broker_in_folder();
     let url = format!("amqp://guest:s3cret-in-url@{}", broker.address());
     let ended = run(dir, &["client", "--url", &url, "--password", "guest", "--message-count", "10"]).ok();
-    let mut command = bellows(dir, &["client", "--url", &broker.url, "--duration", "1"]);
-    command.env("BELLOWS_PASSWORD", "s3cret-in-env");
-    let refused = start(command).end();
+    let with_env = |more: &str| {
+        let line = format!("client --url {} {more}", broker.url);
+        start(bellows(dir, &words(&line)).env("BELLOWS_PASSWORD", "s3cret-in-env")).end()
+    };
+    let refused = with_env("--duration 1");
     refused.assert_error(1, &["cannot log in to amqp://guest@", "403"]);
-    let help = start({
-        let mut command = bellows(dir, &["client", "--help"]);
-        command.env("BELLOWS_PASSWORD", "s3cret-in-env");
-        command
-    })
-    .end();
-    let mut texts = vec![ended.stdout, ended.stderr, refused.stdout, refused.stderr, help.stdout];
-    for file in fs::read_dir(only_run(dir)).expect("run").flatten() {
-        texts.push(String::from_utf8_lossy(&fs::read(file.path()).expect("file")).into_owned());
-    }
-    for text in texts {
-        assert!(!text.contains("s3cret"), "{text}");
+    let files = fs::read_dir(only_run(dir)).expect("run").flatten();
+    let files = files.map(|file| String::from_utf8_lossy(&fs::read(file.path()).expect("file")).into_owned());
+    let told = [ended.stdout, ended.stderr, refused.stdout, refused.stderr, with_env("--help").stdout];
+    for text in files.chain(told) {
+        testkit::assert_lacks(text, ["s3cret"]);
     }
 }
 
@@ -252,8 +217,7 @@ fn the_first_signal_ends_in_order() {
         client.signal(name);
         let ended = client.end().ok();
         assert!(ended.took < Duration::from_secs(20), "{ended:#?}");
-        assert!(ended.stdout.contains("client  stopped: "), "{ended:#?}");
-        assert!(ended.report().is_file(), "{ended:#?}");
+        assert!(ended.prints(["client  stopped: "]).report().is_file(), "{ended:#?}");
         let record = record(dir);
         assert_eq!(record["state"], "interrupted");
         let messages = &record["summary"]["scenarios"]["messages"];
@@ -322,9 +286,7 @@ fn after_kill_9_the_folder_is_readable() {
 #[test]
 fn kill_9_leaves_no_embedded_broker_behind() {
     let dir = &*folder();
-    let mut args = demo(&["--no-profile"]);
-    args.extend(["--set", "phases.measure=60s"]);
-    let bellows = start(bellows(dir, &args));
+    let bellows = start(bellows(dir, &demo(&["--no-profile", "--set", "phases.measure=60s"])));
     wait_for("recorded second", || seconds_recorded(dir) >= 1);
     let children = children(bellows.child.id());
     assert!(!children.is_empty(), "the embedded broker is not a child process");
@@ -361,11 +323,7 @@ fn a_reader_that_goes_away_ends_the_run_quietly() {
 #[test]
 fn what_was_asked_for_stands_against_what_was_sent() {
     let (broker, dir) = &common::broker_in_folder();
-    let client = |more: &[&'static str]| {
-        let mut args = vec!["client", "--url", &broker.url, "--json"];
-        args.extend_from_slice(more);
-        run(dir, &args)
-    };
+    let client = |more: &[&str]| run(dir, &[&["client", "--url", &broker.url, "--json"], more].concat());
     let line = "--schedule steps:100@1s,400@1s,arrivals=poisson --message-size 50,3000 --duration 2 --max-pending 500";
     let ended = client(&words(line));
     let object = ended.json();
@@ -379,27 +337,21 @@ fn what_was_asked_for_stands_against_what_was_sent() {
     let windows = requested["over_time"].as_array().expect("windows");
     let asked = |at: usize| windows[at]["requested"].as_f64().expect("a number");
     assert!((asked(0) - 100.0).abs() < 5.0 && (asked(1) - 400.0).abs() < 5.0);
-    assert!(ended.stderr.contains(" requested"), "{}", ended.stderr);
-    let points = fs::read_to_string(only_run(dir).join("series.jsonl")).expect("series");
-    assert!(points.contains("\"requested_rate\":"), "{points}");
+    // All else that is told.
+    ended.says([" requested", " s  measure  sent ", "\nclient  ", "\nreport "]);
+    common::file_has(only_run(dir).join("series.jsonl"), ["\"requested_rate\":"]);
 
-    let object = client(&["--think-time", "5ms", "--message-count", "50", "--no-archive"]).json();
-    assert_eq!(object["scenarios"]["messages"]["closed_loop"], true);
-    assert_eq!(object["scenarios"]["messages"]["requested"], Value::Null);
+    let messages =
+        &client(&["--think-time", "5ms", "--message-count", "50", "--no-archive"]).json()["scenarios"]["messages"];
+    assert_eq!((&messages["closed_loop"], &messages["requested"]), (&true.into(), &Value::Null));
 }
 
 #[test]
 fn without_a_ledger_bodies_may_be_smaller_than_its_header() {
     let (broker, dir) = &common::broker_in_folder();
-    let args = |more: &[&'static str]| {
-        let mut args = vec!["producer", "--url", &broker.url, "--message-size", "4"];
-        args.extend_from_slice(&["--message-count", "20", "--json", "--no-archive"]);
-        args.extend_from_slice(more);
-        run(dir, &args)
-    };
-    args(&[]).assert_error(2, &["a message of 4 bytes"]);
-    let summary = args(&["--no-ledger"]).json();
+    let line = format!("producer --url {} --message-size 4 --message-count 20 --json --no-archive", broker.url);
+    run(dir, &words(&line)).assert_error(2, &["a message of 4 bytes"]);
+    let summary = run(dir, &words(&(line + " --no-ledger"))).json();
     let messages = &summary["scenarios"]["messages"];
-    assert_eq!(messages["completed"]["total"], 20);
-    assert_eq!(messages["ledger"], Value::Null);
+    assert_eq!((&messages["completed"]["total"], &messages["ledger"]), (&20.into(), &Value::Null));
 }

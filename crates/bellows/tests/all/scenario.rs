@@ -163,30 +163,20 @@ fn a_scenario_of_its_own_is_shown_by_everything() {
     assert!((20..=150).contains(&ticks), "{toy:#}");
     assert_eq!(toy["latency"]["ticked"]["count"], ticks, "{toy:#}");
     assert_eq!(toy["largest"], 7);
-    assert_eq!(churn["begun"], 150, "{churn:#}");
-    assert_eq!(churn["completed"], 150, "{churn:#}");
+    assert_eq!((&churn["begun"], &churn["completed"]), (&150.into(), &150.into()), "{churn:#}");
     // The last message is due when the phase ends.
     let sent = messages["sent"]["total"].as_u64().expect("a number");
     assert!((299..=300).contains(&sent), "{json:#}");
     assert_eq!(messages["latency"]["ack_response"]["count"], sent);
-    let rates = [messages, churn];
-    let rates = rates.map(|of| of["requested"]["rate"].as_f64());
-    assert_eq!(rates.map(|it| it.map(f64::round)), [Some(200.0), Some(100.0)]);
+    let rates = [messages, churn].map(|of| of["requested"]["rate"].as_f64().map(f64::round));
+    assert_eq!(rates, [Some(200.0), Some(100.0)]);
 
     let shape = Shape { producers: true, consumers: true, latency: true, ..Shape::default() };
     let text = console::summary(&shape, &outcome.record, summary, None, Style::PLAIN);
-    for part in [
-        // The first sentence is of the messages and of the slowest load beside them; each has its table.
-        // Of so few ticks the 99th percentile is not told.
-        "toy: ticked p",
-        "0 2.00 s",
-        "churn: begun",
-        &format!("ticks {ticks}"),
-        "ticked",
-        "cycle",
-    ] {
-        assert!(text.contains(part), "{part}: {text}");
-    }
+    // The first sentence is of the messages and of the slowest load beside them; each has its table. Of so few ticks
+    // the 99th percentile is not told.
+    let told = format!("ticks {ticks}");
+    testkit::assert_has(text, ["toy: ticked p", "0 2.00 s", "churn: begun", &told, "ticked", "cycle"]);
 
     let folder = outcome.run_dir.expect("a folder");
     let run = archive::RunReader::open(&folder).expect("a run");
@@ -197,18 +187,13 @@ fn a_scenario_of_its_own_is_shown_by_everything() {
     assert!(whole.counters.sent > 150, "{whole:?}");
     assert!(whole.scenarios.get("churn").is_some_and(|it| it.counts.values().sum::<u64>() > 150));
 
-    let page = report::html::write_report(&folder).expect("a report");
-    let page = common::page(&page);
-    let known = |key: &str| {
-        let metrics = page["metrics"].as_array().expect("metrics");
-        metrics.iter().any(|metric| metric["key"] == key)
-    };
-    assert!(known("ticked") && known("ticks") && known("cycle"), "{}", page["metrics"]);
+    let page = common::page(&report::html::write_report(&folder).expect("a report"));
+    for key in ["ticked", "ticks", "cycle"] {
+        common::named(&page["metrics"], "key", key);
+    }
     assert_eq!(page["figures"]["scenarios"]["toy"]["ticks"], ticks);
     assert!(page["series"]["counts"]["ticks"].is_array());
-    let curves = page["curves"].as_array().expect("curves");
-    assert!(curves.iter().any(|curve| curve["metric"] == "ticked"));
+    common::named(&page["curves"], "metric", "ticked");
     let record = common::read_json(&folder.join("run.json"));
-    let described = record["metrics"].as_array().expect("metrics").iter();
-    assert!(described.clone().any(|it| it["key"] == "ticked" && it["unit"] == "ns"));
+    assert_eq!(common::named(&record["metrics"], "key", "ticked")["unit"], "ns");
 }

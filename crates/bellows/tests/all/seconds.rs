@@ -12,7 +12,7 @@ use stacks::Profile;
 use common::Ended;
 
 /// Slow for three seconds, fast for the rest.
-pub(crate) const EXPERIMENT: &str = r#"
+const EXPERIMENT: &str = r#"
 name = "two-rates"
 broker.kind = "embedded"
 phases = { warmup = "1s", measure = "5s" }
@@ -22,8 +22,7 @@ schedule = "steps:500@3s,8000@60s"
 "#;
 
 fn top(dir: &Path, args: &[&str]) -> Ended {
-    let args: Vec<&str> = ["top", "last"].iter().chain(args).copied().collect();
-    common::run(dir, &args)
+    common::run(dir, &[&["top", "last"], args].concat())
 }
 
 fn rows(dir: &Path, args: &[&str]) -> Vec<Value> {
@@ -40,11 +39,8 @@ fn a_condition_chooses_seconds_and_the_rest_stands_beside() {
     let dir = &*common::folder();
     fs::write(dir.join("rates.toml"), EXPERIMENT).expect("write");
     let ended = common::run(dir, &["run", "rates.toml"]).ok();
-    let folder = dir.join(ended.report());
-    let folder = folder.parent().expect("a folder");
-    let Ok(whole) = Profile::open(folder) else {
-        testkit::skip!("this user may not profile: {}", ended.stderr);
-    };
+    let folder = &ended.run_dir(dir);
+    let whole = testkit::or_skip!(Profile::open(folder).map_err(|_| &ended.stderr));
 
     // The seconds that are chosen are those of the file, and every sample is in them or in the rest.
     let fast = rows(dir, &["--where", "sent rate > 4000"]);
@@ -73,8 +69,8 @@ fn a_condition_chooses_seconds_and_the_rest_stands_beside() {
         if by_chance { 0.0 } else { (own - rest).abs() }
     };
     assert!(by_change.is_sorted_by(|a, b| change(a) >= change(b)));
-    let text = top(dir, &["--where", "sent rate > 4000"]).stdout;
-    testkit::assert_has(&text, [" seconds in which sent rate > 4000; rest: the other ", "rest %", "change"]);
+    let parts = [" seconds in which sent rate > 4000; rest: the other ", "rest %", "change"];
+    top(dir, &["--where", "sent rate > 4000"]).prints(parts);
 
     // Percentiles that no summary holds come from the histograms.
     top(dir, &["--where", "ack response p95 > 1ns", "--json"]).assert_ok();
@@ -99,4 +95,5 @@ fn a_condition_chooses_seconds_and_the_rest_stands_beside() {
     let parts = svg.split('<').filter_map(|it| it.split_once('>'));
     let texts: Vec<&str> = parts.map(|it| it.1).filter(|it| !it.is_empty()).collect();
     assert!(texts.join(" ").contains("seconds in which sent rate &gt; 4000"), "{svg:.600}");
+    crate::differences::a_window_stands_beside_the_rest(dir, &run, &whole);
 }

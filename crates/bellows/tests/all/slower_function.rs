@@ -48,22 +48,9 @@ fn a_function_that_got_slower_by_two_per_cent_of_the_cpu_is_found_and_named() {
     // A broker with faults hands messages over otherwise than one without: both sides have one, A's of no effect.
     let (hardly, slower) = (slower(0.0001), slower(share));
     let pairs = pairs.to_string();
-    let args = [
-        "ab",
-        "slower.toml",
-        "--pairs",
-        &pairs,
-        "--seed",
-        "5",
-        "--a-set",
-        &hardly,
-        "--b-set",
-        &slower,
-        "--flame",
-        "slower.svg",
-        "--json",
-    ];
-    let found = start(bellows(dir, &args)).end_of_long().printed();
+    let line = common::words("ab slower.toml --seed 5 --flame slower.svg --json");
+    let sides = ["--pairs", &pairs, "--a-set", &hardly, "--b-set", &slower];
+    let found = start(bellows(dir, &[&line[..], &sides].concat())).end_of_long().printed();
     let functions = &found["functions"];
     let named = functions["explained"].as_array().expect("explained");
     let first = named.first().unwrap_or_else(|| panic!("nothing is named: {found:#}"));
@@ -84,8 +71,7 @@ fn a_function_that_got_slower_by_two_per_cent_of_the_cpu_is_found_and_named() {
     // The picture marks it, and is small.
     let svg = std::fs::read_to_string(dir.join("slower.svg")).expect("the picture");
     assert!(svg.len() < 3_000_000, "{}", svg.len());
-    let is_marked = FUNCTIONS.iter().any(|it| marked(&svg, it));
-    assert!(is_marked, "{FUNCTIONS:?} have no colour");
+    assert!(FUNCTIONS.iter().any(|it| marked(&svg, it)), "{FUNCTIONS:?} have no colour");
 
     // The folder decides the same again, and its page has the call paths.
     let pairs = common::folder_with(dir, "comparison-stacks.json").expect("a folder of pairs");
@@ -108,10 +94,8 @@ fn marked(svg: &str, name: &str) -> bool {
 fn a_picture_of_a_matrix_or_of_runs_without_profiles_is_refused() {
     let dir = &*folder();
     experiment(dir, "200ms");
-    let ab = ["ab", "slower.toml", "--aa", "--pairs", "2"];
-    let matrix = ["--over", "load.0.producers=1,2", "--flame", "x.svg"];
-    run(dir, &[&ab[..], &matrix].concat()).assert_error(2, &["one comparison", "x.svg"]);
-    let without = ["--no-profile", "--quiet", "--flame", "x.svg"];
-    run(dir, &[&ab[..], &without].concat()).assert_error(2, &["--flame draws", "none are taken"]);
+    let ab = |more: &str| run(dir, &common::words(&format!("ab slower.toml --aa --pairs 2 --flame x.svg {more}")));
+    ab("--over load.0.producers=1,2").assert_error(2, &["one comparison", "x.svg"]);
+    ab("--no-profile --quiet").assert_error(2, &["--flame draws", "none are taken"]);
     assert!(!dir.join("x.svg").exists());
 }

@@ -29,14 +29,8 @@ struct Sample {
 
 fn sample(pid: u32, since: Instant) -> Option<Sample> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let kb = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?
-        .trim()
-        .strip_suffix("kB")?
-        .trim()
-        .parse::<f64>()
-        .ok()?;
+    let kb = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix("kB"))?;
+    let kb = kb.trim().parse::<f64>().ok()?;
     let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count();
     Some(Sample { seconds: since.elapsed().as_secs_f64(), rss_mb: kb * 1024.0 / 1e6, descriptors })
 }
@@ -115,9 +109,8 @@ fn a_thousand_connections_for_half_an_hour_leave_memory_flat_and_no_descriptor_o
          --url {url} --quiet --json"
     );
     println!("soak: bellows {line}");
-    let arguments: Vec<&str> = line.split_whitespace().collect();
     let since = Instant::now();
-    let mut client = start(bellows(dir, &arguments));
+    let mut client = start(bellows(dir, &common::words(&line)));
     // Nothing is judged before all connections are there, nor while they go.
     let every = Duration::from_secs_f64((seconds / 180.0).clamp(0.5, 10.0));
     let [mut own, mut theirs] = watch(&mut client.child, serving, since, every);

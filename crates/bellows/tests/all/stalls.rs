@@ -27,6 +27,12 @@ fn stopped(dir: &Path, broker: &Broker, length: Duration) -> Value {
     started.end().json()
 }
 
+/// Tries until nothing is wrong.
+fn assert_right(wrong: impl Fn() -> Option<String>) {
+    let tried: Vec<String> = (0..ATTEMPTS).map_while(|_| wrong()).collect();
+    assert!(tried.len() < ATTEMPTS, "{tried:#?}");
+}
+
 /// The fault in what a run reports of a stop.
 fn wrong(summary: &Value, length: Duration) -> Option<String> {
     let found = &summary["stalls"][0];
@@ -49,24 +55,15 @@ fn a_broker_that_stands_still_is_named_with_its_time() {
     std::fs::write(&faults, SCRIPT).expect("a script");
     let broker = Broker::with(dir, &["--faults", &faults.to_string_lossy()]);
     let length = Duration::from_millis(500);
-    let mut last = None;
-    for _ in 0..ATTEMPTS {
-        last = wrong(&stopped(dir, &broker, length), length);
-        if last.is_none() {
-            break;
-        }
-    }
-    assert_eq!(last, None);
+    assert_right(|| wrong(&stopped(dir, &broker, length), length));
 }
 
-/// Under churn, a stall delays cycles.
 #[test]
 fn a_stall_under_churn_is_named() {
     let (broker, dir) = &common::broker_in_folder();
     let line = format!("churn connections --url {} --rate 100 --warmup 300ms --duration 3 --json --quiet", broker.url);
     let words = common::words(&line);
-    let mut last = None;
-    for _ in 0..ATTEMPTS {
+    assert_right(|| {
         let started = start(bellows(dir, &words));
         std::thread::sleep(Duration::from_millis(1_500));
         stop_for(broker.child.id(), Duration::from_millis(600));
@@ -79,12 +76,8 @@ fn a_stall_under_churn_is_named() {
             && (0.5..0.75).contains(&for_s)
             && (50..80).contains(&cycles)
             && sentence.starts_with("the broker stopped answering for");
-        last = (!right).then(|| format!("{}: {sentence}", summary["stalls"]));
-        if last.is_none() {
-            break;
-        }
-    }
-    assert_eq!(last, None);
+        (!right).then(|| format!("{}: {sentence}", summary["stalls"]))
+    });
 }
 
 /// A broker that stops at the end and does not come back in time: work due counts with the time it has waited.

@@ -62,12 +62,8 @@ fn play(node: &SharedNode, keys: &[String], patterns: &[String]) -> Outcome {
     consumers.consumers.per_destination = 1;
     let plan = Plan {
         groups: vec![producers, consumers],
-        phases: Phases {
-            // Until all is sent.
-            warmup: Nanos::ZERO,
-            measure: None,
-            drain: Nanos::from_millis(30_000),
-        },
+        // Until all is sent.
+        phases: Phases { warmup: Nanos::ZERO, measure: None, drain: Nanos::from_millis(30_000) },
         ..Plan::default()
     };
     load::run(&plan, &Control::new(), &mut Nobody).expect("the load starts")
@@ -75,27 +71,25 @@ fn play(node: &SharedNode, keys: &[String], patterns: &[String]) -> Outcome {
 
 #[test]
 fn messages_reach_the_queues_whose_patterns_take_their_keys() {
-    testkit::needs_rabbitmq!();
-    let node = managed::shared_node();
+    let (_, node) = &managed::shared!();
     for seed in 1..=3 {
         let mut random = Random::new(seed);
         let keys: Vec<String> = (0..KEYS).map(|_| text(&mut random, &["a", "b", "", "c"])).collect();
         let words = ["a", "b", "*", "#", "", "c", "*"];
         let patterns: Vec<String> = (0..2 * QUEUES).map(|_| text(&mut random, &words)).collect();
-        let queues: Vec<TopicPatterns<()>> = (0..QUEUES)
-            .map(|queue| {
-                let mut bound = TopicPatterns::default();
-                bound.insert(&patterns[queue], ());
-                bound.insert(&patterns[queue + QUEUES], ());
-                bound
-            })
-            .collect();
+        let bound = |queue: usize| {
+            let mut bound = TopicPatterns::default();
+            bound.insert(&patterns[queue], ());
+            bound.insert(&patterns[queue + QUEUES], ());
+            bound
+        };
+        let queues: Vec<TopicPatterns<()>> = (0..QUEUES).map(bound).collect();
         let takes = |queue: usize, key: &str| queues[queue].matches(key);
         let pairs = |key: &String| (0..QUEUES).filter(|queue| takes(*queue, key)).count();
         let expected: u64 = keys.iter().map(|key| pairs(key) as u64 * EACH).sum();
         assert!(expected > 1_000, "{expected}");
 
-        let outcome = play(&node, &keys, &patterns);
+        let outcome = play(node, &keys, &patterns);
         assert!(outcome.error.is_none(), "{outcome:?}");
         // A queue that got what it should not counts it as foreign, one that did not get what it
         // should as lost: each keeps an account of every producer whose key it should take.

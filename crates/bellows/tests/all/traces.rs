@@ -33,22 +33,10 @@ fn lines(run_dir: &Value) -> Vec<Value> {
 fn attached(rabbit: &SharedNode, trace: &str) -> String {
     let broker = rabbit.broker();
     format!(
-        r#"
-name = "traced"
-phases = {{ warmup = "1s", measure = "6s", drain = "5s" }}
-profile.events = []
-{broker}
-[[load]]
-destination = "queue://orders"
-rate = 100
-[[probe]]
-name = "queues"
-url = "/api/queues?columns=name"
-every = "200ms"
-[[trace]]
-name = "queues"
-{trace}
-"#
+        "phases = {{ warmup = \"1s\", measure = \"6s\", drain = \"5s\" }}\nprofile.events = []\n{broker}\n\
+         [[load]]\ndestination = \"queue://orders\"\nrate = 100\n\
+         [[probe]]\nname = \"queues\"\nurl = \"/api/queues?columns=name\"\nevery = \"200ms\"\n\
+         [[trace]]\nname = \"queues\"\n{trace}\n"
     )
 }
 
@@ -73,11 +61,9 @@ fn assert_clean(rabbit: &SharedNode) {
 
 #[test]
 fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_node() {
-    testkit::needs_rabbitmq!();
-    let rabbit = managed::shared_node();
-    let dir = &*folder();
+    let (dir, rabbit) = &managed::shared!();
     let file = dir.join("traced.toml");
-    let of = |trace: &str| attached(&rabbit, trace);
+    let of = |trace: &str| attached(rabbit, trace);
     // Two at one node are one trace there, and each has its own calls.
     let two =
         format!("call = \"{FUNCTION}\"\n[[trace]]\nname = \"asked\"\ncall = \"rabbit_mgmt_wm_queues:is_authorized/2\"");
@@ -99,9 +85,7 @@ fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_
     let response = probe["latency"]["probe_queues_response"]["p50_ns"].as_u64();
     assert!(latency["p50_ns"].as_u64() < response, "{latency}");
     // What it saw is archived, with who made it and with what.
-    let mut traces = summary["traces"].as_array().expect("traces").iter();
-    let told = traces.find(|it| it["function"] == FUNCTION);
-    let told = told.expect("the trace of the queues");
+    let told = common::named(&summary["traces"], "function", FUNCTION);
     assert_eq!(told["scenario"], "trace_queues");
     let mut lines = lines(&summary["run_dir"]);
     lines.retain(|line| line["function"] == FUNCTION);
@@ -115,7 +99,7 @@ fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_
     }
     assert!(warnings(&summary, "trace_ended").is_empty(), "{summary:#}");
     assert_eq!(warnings(&summary, "traced").len(), 1);
-    assert_clean(&rabbit);
+    assert_clean(rabbit);
     // Calls after the limit are nobody's, and arguments can be left out.
     let trace = format!(
         "call = \"{FUNCTION}\"\nlimit = 15\narguments = false\n[[require]]\nthat = \"queues call duration max < 60s\""
@@ -125,8 +109,7 @@ fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_
     let summary = ran.printed();
     // What the first calls met the others need not.
     let required = &summary["requirements"][0];
-    assert_eq!(required["met"], Value::Null, "{required}");
-    assert_eq!(required["why"], "its trace ended before the load did");
+    assert_eq!((&required["met"], &required["why"]), (&Value::Null, &"its trace ended before the load did".into()));
     let trace = &summary["scenarios"]["trace_queues"];
     let calls = trace["trace_queues_begun"].as_u64();
     assert!((1..=15).contains(&calls.unwrap_or(0)), "{trace}");
@@ -142,12 +125,12 @@ fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_
     // And those of the warm-up.
     assert!((15..=30).contains(&lines.len()), "{}", lines.len());
     assert!(lines.iter().all(|it| it["arguments"].as_array().is_some_and(Vec::is_empty)));
-    assert_clean(&rabbit);
+    assert_clean(rabbit);
     // What cannot be traced is told before the load begins.
     fs::write(&file, of("call = \"rabbit_nowhere:f/1\"")).expect("a file");
     run(dir, &["run", "traced.toml", "--json", "--quiet"])
         .assert_error(1, &["the node has no such module", "rabbit_nowhere"]);
-    assert_clean(&rabbit);
+    assert_clean(rabbit);
 }
 
 /// The Erlang node of a run, from its log.
@@ -177,17 +160,12 @@ fn started(dir: &Path) -> (common::Started, String, PathBuf) {
     let text = MANAGED.to_owned() + &own_pages::scrapes(&page_after(Duration::ZERO));
     fs::write(dir.join("looked.toml"), text).expect("a file");
     let log = dir.join("log");
-    let args = ["run", "looked.toml", "--verbose"];
-    let mut command = bellows(dir, &args);
     // What it tells is needed while it runs.
-    let script = format!("exec \"$0\" \"$@\" 2>{}", log.display());
-    let exe = command.get_program().to_owned();
+    let script = format!("exec {} run looked.toml --verbose 2>{}", env!("CARGO_BIN_EXE_bellows"), log.display());
     let mut shell = std::process::Command::new("sh");
-    shell.args(["-c", &script]).arg(exe).args(args).current_dir(dir);
-    shell.stdin(Stdio::null()).env("BELLOWS_RUNS", common::RUNS);
-    command = shell;
+    shell.args(["-c", &script]).current_dir(dir).stdin(Stdio::null()).env("BELLOWS_RUNS", common::RUNS);
     File::create(&log).expect("a file");
-    let run = start(command);
+    let run = start(shell);
     wait_for("the node's name", || node_of(&log).is_some());
     let node = node_of(&log).expect("a name");
     wait_for("the measured phase", || {
@@ -224,11 +202,11 @@ fn looks_into_a_runs_node_stand_on_its_time_axis_and_a_budget_that_trips_is_told
         let at = |key: &str| look[key].as_f64().expect("seconds");
         at("end") - at("start")
     };
-    assert_eq!(top["command"], "bellows erlang top");
-    assert_eq!(top["killed"], false);
+    let said = looks.iter().map(|look| (look["command"].as_str(), &look["killed"]));
+    let expected =
+        [(Some("bellows erlang top"), &Value::Bool(false)), (Some("bellows erlang calls"), &Value::Bool(true))];
+    assert_eq!(said.collect::<Vec<_>>(), expected);
     assert!((1.0..8.0).contains(&length(top)), "{top}");
-    assert_eq!(calls["command"], "bellows erlang calls");
-    assert_eq!(calls["killed"], true, "{calls}");
     // It was noticed within a second or two, and not at its end of a minute.
     assert!((0.5..8.0).contains(&length(calls)), "{calls}");
     let summary = &record["summary"];
@@ -245,6 +223,5 @@ fn looks_into_a_runs_node_stand_on_its_time_axis_and_a_budget_that_trips_is_told
     let trace = &page["traces"][0];
     assert!(trace["slowest"].as_array().is_some_and(|it| !it.is_empty()), "{trace:#}");
     assert!(trace["ended"].is_array(), "{trace:#}");
-    let figures = common::figures(dir);
-    assert!(figures.contains("traced: rabbit_channel:handle_cast/2"), "{figures}");
+    testkit::assert_has(common::figures(dir), ["traced: rabbit_channel:handle_cast/2"]);
 }

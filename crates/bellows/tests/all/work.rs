@@ -11,10 +11,8 @@ use stacks::{ErlangProcess, Profile};
 
 #[test]
 fn the_work_of_two_queues_is_told_apart() {
-    testkit::needs_rabbitmq!();
-    let dir = &*common::folder();
-    let shared = managed::shared_node();
-    let broker = shared.broker();
+    let (dir, node) = &managed::shared!();
+    let broker = node.broker();
     let load = |queue: &str, rate: u32| {
         format!("[[load]]\ndestination = \"queue://{queue}\"\nrate = {rate}\nmax-pending = 1000\n")
     };
@@ -25,16 +23,12 @@ fn the_work_of_two_queues_is_told_apart() {
     );
     fs::write(dir.join("work.toml"), experiment).expect("write");
     let ended = common::run(dir, &["run", "work.toml"]).ok();
-    let report = dir.join(ended.report());
-    let record = common::read_json(&report.with_file_name("run.json"));
-    let Some(profile) = record["summary"]["profiles"].get(0) else {
-        testkit::skip!("this user may not profile: {}", ended.stderr);
-    };
+    let record = common::record(dir);
+    let profile = testkit::or_skip!(record["summary"]["profiles"].get(0).ok_or(&ended.stderr));
     if profile["copied_share"].as_f64().unwrap_or(0.0) < 0.5 {
         testkit::skip!("this user may not copy stacks: {}", ended.stderr);
     }
-    let figures = common::figures(dir);
-    assert!(figures.contains("whose work: "), "{figures}");
+    testkit::assert_has(common::figures(dir), ["whose work: "]);
     let rows = |by: &str| {
         let rows = common::run(dir, &["top", "last", "--by", by, "--json", "--limit", "1000"]).json();
         move |of: &str| {
@@ -58,9 +52,9 @@ fn the_work_of_two_queues_is_told_apart() {
     assert!(rows("vhost")("/") > 0.3);
 
     // What the time went into: every sample is of one class, and what a node always does is among them.
-    let ended = common::run(dir, &["top", "last", "--by", "class", "--json"]).ok();
-    let classes: Vec<Value> = serde_json::from_str(&ended.stdout).expect("rows");
-    assert_eq!(profile["classes"], Value::from(classes.clone()));
+    let ended = common::run(dir, &["top", "last", "--by", "class", "--json"]);
+    assert_eq!(profile["classes"], ended.json());
+    let classes = profile["classes"].as_array().expect("rows");
     let share = |class: &str| {
         let row = classes.iter().find(|row| row["class"] == class);
         row.and_then(|row| row["share"].as_f64()).unwrap_or(0.0)
@@ -94,10 +88,8 @@ fn exports_few_functions() -> bool {
 /// The consumers of both groups call their connections the same.
 #[test]
 fn connections_of_one_name_are_told_apart() {
-    testkit::needs_rabbitmq!();
-    let dir = &*common::folder();
-    let shared = managed::shared_node();
-    let broker = shared.broker();
+    let (dir, node) = &managed::shared!();
+    let broker = node.broker();
     let load = "[[load]]\ndestination = \"queue://twins\"\nrate = 3000\nmax-pending = 1000\n";
     let experiment = format!("name = \"twins\"\n{broker}[phases]\nwarmup = \"1s\"\nmeasure = \"3s\"\n{load}{load}");
     fs::write(dir.join("twins.toml"), experiment).expect("write");
@@ -107,14 +99,11 @@ fn connections_of_one_name_are_told_apart() {
         if top.code() != Some(0) || top.stdout == "[]\n" {
             testkit::skip!("this user may not copy stacks: {}", ended.stderr);
         }
-        let rows: Vec<Value> = serde_json::from_str(&top.stdout).expect("rows");
-        let names = rows.iter().filter_map(|row| row["of"].as_str());
-        let prefix = match by {
-            "process" => "connection bellows consumer 0 of queue://twins 127.0.0.1:",
-            _ => "bellows consumer 0 of queue://twins 127.0.0.1:",
-        };
-        let twins: Vec<&str> = names.filter(|name| name.starts_with(prefix)).collect();
-        assert_eq!(twins.len(), 2, "{by}: {}", top.stdout);
+        let prefix = if by == "process" { "connection " } else { "" };
+        let begin = format!("{prefix}bellows consumer 0 of queue://twins 127.0.0.1:");
+        let rows = top.printed();
+        let is_twin = |row: &&Value| row["of"].as_str().is_some_and(|of| of.starts_with(&begin));
+        assert_eq!(rows.as_array().expect("rows").iter().filter(is_twin).count(), 2, "{by}: {}", top.stdout);
     }
 }
 
@@ -132,17 +121,14 @@ fn rows_say_no_more_than_the_file_does() {
     fs::write(at("profile.pb.gz"), profile.to_pprof().expect("pprof")).expect("write");
 
     let top = |args: &[&str]| common::run(dir, &[&["top"], args].concat());
-    let json = top(&["cpu.stacks", "--by", "role", "--json"]);
-    let rows = json.json();
+    let rows = top(&["cpu.stacks", "--by", "role", "--json"]).json();
     let expected = serde_json::json!([
         {"of": "queue", "kind": "processes", "role": "queue", "share": 0.75, "samples": 3, "processes": 1},
         {"of": "no Erlang process", "kind": "no_process", "share": 0.25, "samples": 1, "processes": 0},
     ]);
     assert_eq!(rows, expected);
-    let json = top(&["cpu.stacks", "--by", "class", "--json"]);
-    let rows = json.json();
-    let expected = serde_json::json!([{"class": "own_code", "share": 1.0, "samples": 4}]);
-    assert_eq!(rows, expected);
+    let rows = top(&["cpu.stacks", "--by", "class", "--json"]).json();
+    assert_eq!(rows, serde_json::json!([{"class": "own_code", "share": 1.0, "samples": 4}]));
     top(&["x.folded", "--by", "class"]).prints(["own code"]);
     top(&["cpu.stacks", "--by", "role"]).prints(["note: the emulator is a strange one"]);
 
@@ -153,21 +139,18 @@ fn rows_say_no_more_than_the_file_does() {
 
     for by in ["role", "connection", "vhost"] {
         let refused = top(&["profile.pb.gz", "--by", by]);
-        refused.assert_error(1, &["profile.pb.gz has identifiers"]);
         let remedy = "\nhelp: give a run whose load has ended, when its node is asked, or its *.stacks file; they say \
                       it where bellows has started the node; `--by process` works with this one\n";
-        assert!(refused.stderr.ends_with(remedy), "{}", refused.stderr);
+        testkit::assert_ends(&refused.assert_error(1, &["profile.pb.gz has identifiers"]).stderr, remedy);
     }
     // Of another program than a node.
     let other = Profile::open(at("x.folded")).expect("folded");
     fs::write(at("other.pb.gz"), other.to_pprof().expect("pprof")).expect("write");
     for by in ["process", "role", "connection", "vhost"] {
-        let nothing = top(&["other.pb.gz", "--by", by]).ok();
         let said = "no Erlang process is known in this profile: it is of another program, or was recorded without \
                     stack copies; profile a RabbitMQ node as root (`bellows help stacks`)\n";
-        assert!(nothing.stdout.starts_with(said), "{}", nothing.stdout);
-        let rows = top(&["other.pb.gz", "--by", by, "--json"]);
-        assert_eq!(rows.stdout, "[]\n", "{rows:?}");
+        testkit::assert_begins(top(&["other.pb.gz", "--by", by]).ok().stdout, said);
+        assert_eq!(top(&["other.pb.gz", "--by", by, "--json"]).stdout, "[]\n");
     }
     top(&["profile.pb.gz", "--by", "process"]).assert_ok();
 
@@ -183,9 +166,7 @@ fn rows_say_no_more_than_the_file_does() {
 /// Publishing through an exchange: RabbitMQ 3.10 compiles a match specification for each message, later releases do
 /// not. Of the run that has ended so, in this folder of `dir`.
 pub(crate) fn what_is_known_of_stacks_is_told(dir: &Path, ended: &common::Ended, folder: &Path, record: &Value) {
-    let Some(summary) = record["summary"]["profiles"].get(0) else {
-        testkit::skip!("this user may not profile: {}", ended.stderr);
-    };
+    let summary = testkit::or_skip!(record["summary"]["profiles"].get(0).ok_or(&ended.stderr));
     let profile = Profile::open(folder).expect("a profile");
     let known = profile.known_patterns();
     let told = summary["known_patterns"].as_array();

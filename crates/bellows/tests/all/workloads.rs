@@ -40,34 +40,21 @@ max-pending = 50
 message-count = 250
 consumers = 1
 ttl = "1m"
-[load.exchange]
-name = "bellows.orders"
-type = "topic"
-auto-delete = true
-[load.properties]
-content-type = "application/json"
-type = "order"
-priority = 4
-[load.headers]
-tenant = "blue"
+exchange = { name = "bellows.orders", type = "topic", auto-delete = true }
+properties = { content-type = "application/json", type = "order", priority = 4 }
+headers = { tenant = "blue" }
 [[load]]
 destination = "topic://orders.*"
 routing-key = "orders.special"
 max-pending = 50
 message-count = 500
-[load.exchange]
-name = "bellows.fan"
-type = "fanout"
-auto-delete = true
+exchange = { name = "bellows.fan", type = "fanout", auto-delete = true }
 [[load]]
 destination = "queue://keys"
 random-routing-keys = 50
 max-pending = 50
 message-count = 500
-[load.exchange]
-name = "bellows.keys"
-type = "fanout"
-auto-delete = true
+exchange = { name = "bellows.keys", type = "fanout", auto-delete = true }
 [[load]]
 destination = "queue://slow"
 queue-type = "quorum"
@@ -78,61 +65,48 @@ max-pending = 50
 message-count = 500
 "#;
 
-fn run(url: &str, text: &str) -> Value {
-    run_until(url, None, text)
-}
-
-fn run_until(url: &str, until: Option<&str>, text: &str) -> Value {
-    let dir = tempfile::tempdir().expect("folder");
-    let file = dir.path().join("workloads.toml");
+/// The summary's messages of these loads.
+fn run(url: &str, until: Option<&str>, text: &str) -> Value {
+    let dir = common::folder();
     let until = until.map_or_else(String::new, |until| format!("until = {until:?}\n"));
-    let head = format!("name = \"workloads\"\nthreads = 2\n{until}");
     let settings = format!(
-        "[broker]\nkind = \"attach\"\nurl = \"{url}\"\n[phases]\nwarmup = 0\nmeasure = 0\n\
+        "threads = 2\n{until}[broker]\nkind = \"attach\"\nurl = \"{url}\"\n[phases]\nwarmup = 0\nmeasure = 0\n\
          [profile]\nevents = []\n"
     );
-    std::fs::write(&file, format!("{head}{settings}{text}")).expect("write");
-    common::run(dir.path(), &["run", "workloads.toml", "--json", "--quiet"]).json()
+    std::fs::write(dir.join("workloads.toml"), settings + text).expect("write");
+    common::run(&dir, &["run", "workloads.toml", "--json", "--quiet"]).json()["scenarios"]["messages"].clone()
 }
 
 #[test]
 fn every_way_to_publish_and_consume_loses_nothing_on_rabbitmq() {
-    testkit::needs_rabbitmq!();
-    let node = managed::shared_node();
-    let summary = run(&node.url(), GROUPS);
+    let (_, node) = &managed::shared!();
+    let total = |messages: &Value, name: &str| messages[name]["total"].as_u64().expect("a total");
+    let totals = |messages: &Value| ["sent", "completed", "received"].map(|name| total(messages, name));
     // The fourth group's messages reach two queues.
-    let total = |name: &str| summary["scenarios"]["messages"][name]["total"].as_u64();
-    assert_eq!(total("sent"), Some(6 * 500 + 250), "{summary:#}");
-    assert_eq!(total("completed"), Some(6 * 500 + 250));
-    assert_eq!(total("received"), Some(7 * 500));
-    let ledger = &summary["scenarios"]["messages"]["ledger"];
+    let messages = run(&node.url(), None, GROUPS);
+    assert_eq!(totals(&messages), [6 * 500 + 250, 6 * 500 + 250, 7 * 500], "{messages:#}");
     for count in ["lost", "duplicated", "reordered", "corrupt", "foreign"] {
-        assert_eq!(ledger[count].as_u64(), Some(0), "{count}: {ledger:#}");
+        assert_eq!(messages["ledger"][count], 0, "{count}: {messages:#}");
     }
 
     // A transaction's messages are acknowledged by its commit, and the next waits for it.
     let text = "[[load]]\ndestination = \"queue://commits\"\ncommit-every = 100\n\
                 message-count = 1000\nconsumers = 0\npersistent = true\n";
-    let summary = run(&node.url(), text);
-    assert_eq!(summary["scenarios"]["messages"]["completed"]["total"].as_u64(), Some(1_000));
-    let acks = &summary["scenarios"]["messages"]["latency"]["send_ack"];
-    assert_eq!(acks["count"].as_u64(), Some(1_000), "{summary:#}");
+    let messages = run(&node.url(), None, text);
+    assert_eq!(total(&messages, "completed"), 1_000);
+    assert_eq!(messages["latency"]["send_ack"]["count"], 1_000, "{messages:#}");
 
     // Replies answer requests, and nothing else does.
     let text = "[[load]]\ndestination = \"queue://asked\"\nrequest-reply = true\nmax-pending = 20\n\
                 producers = 3\nconsumers = 2\nrate = 2000\nmessage-count = 2000\nprefetch = 50\n";
-    let summary = run(&node.url(), text);
-    for count in ["sent", "completed", "received"] {
-        assert_eq!(summary["scenarios"]["messages"][count]["total"].as_u64(), Some(2_000), "{count}");
-    }
-    assert_eq!(summary["scenarios"]["messages"]["ledger"]["lost"].as_u64(), Some(0));
-    let median = |name: &str| summary["scenarios"]["messages"]["latency"][name]["p50_ns"].as_u64();
-    assert!(median("ack_response") > median("end_to_end"), "a reply comes after its request: {summary:#}");
+    let messages = run(&node.url(), None, text);
+    assert_eq!((totals(&messages), &messages["ledger"]["lost"]), ([2_000; 3], &0.into()));
+    let median = |name: &str| messages["latency"][name]["p50_ns"].as_u64();
+    assert!(median("ack_response") > median("end_to_end"), "a reply comes after its request: {messages:#}");
 
     // What waits there is refused once; then nothing is left, and that ends the run.
     let text = "[[load]]\ndestination = \"queue://commits\"\nproducers = 0\nrefuse = \"discard\"\n";
     for left in [1_000, 0] {
-        let summary = run_until(&node.url(), Some("empty"), text);
-        assert_eq!(summary["scenarios"]["messages"]["received"]["total"].as_u64(), Some(left));
+        assert_eq!(total(&run(&node.url(), Some("empty"), text), "received"), left);
     }
 }

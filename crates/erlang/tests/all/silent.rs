@@ -22,10 +22,10 @@ const BESIDE: Duration = Duration::from_secs(8);
 /// When a node is stopped.
 const DELAY: Duration = Duration::from_millis(700);
 
-type Deed = fn(&Helper) -> Result<(), Error>;
+type DeedOf = fn(&Helper) -> Result<(), Error>;
 
 /// Operations on the node for a window.
-const DEEDS: [(&str, Deed); 6] = [
+const DEEDS: [(&str, DeedOf); 6] = [
     ("top", |helper| {
         let request = TopRequest { window: WINDOW, sort: TopSort::Reductions, limit: 10, flow: false };
         top(helper, &request, &|| false).map(drop)

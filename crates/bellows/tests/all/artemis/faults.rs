@@ -39,8 +39,7 @@ fn the_duration_excludes_the_warm_up_and_none_of_its_samples_leaks_into_the_aggr
 fn a_rate_below_the_number_of_producers_works() {
     let bench = Bench::new();
     bench.perf("client", &["--rate", "2", "--producers", "5", "--duration", "2", "--json", "j.json"]).assert_ok();
-    let summary = bench.samples("j.json").pop().expect("summary");
-    assert_eq!(number(&summary["totalSent"]), 4, "{summary}");
+    assert_eq!(number(&bench.summary("j.json")["totalSent"]), 4);
 }
 
 #[test]
@@ -51,10 +50,10 @@ fn a_lost_message_does_not_hang_the_end() {
     thread::sleep(Duration::from_millis(500));
     let client = bench.perf("client", &["--rate", "200", "--duration", "1", "--json", "j.json", "queue://SHARED"]);
     client
-        .assert_error(1, &["messages were sent and acknowledged, and did not arrive: the broker, or another consumer"]);
-    assert!(client.stdout.contains("--- result:                 fail\n"), "{client:?}");
+        .assert_error(1, &["messages were sent and acknowledged, and did not arrive: the broker, or another consumer"])
+        .prints(["--- result:                 fail\n"]);
     assert!(client.took < Duration::from_secs(20), "{client:?}");
-    assert_eq!(bench.samples("j.json").pop().expect("summary")["result"], "fail");
+    assert_eq!(bench.summary("j.json")["result"], "fail");
     thief.signal("INT");
     thief.end().assert_ok();
 }
@@ -67,10 +66,8 @@ fn a_failure_ends_with_1() {
     let json = bench.file("j.json");
     wait_for("first sample", || std::fs::metadata(&json).is_ok_and(|m| m.len() > 10));
     bench.broker.child.kill().expect("kill");
-    let client = client.end().ends(1);
-    assert!(client.stdout.contains("--- result:                 fail\n"), "{client:?}");
-    assert!(client.stderr.contains("error: ") && client.stderr.contains("help: "), "{client:?}");
-    assert_eq!(bench.samples("j.json").pop().expect("summary")["result"], "fail");
+    client.end().ends(1).says(["error: ", "help: "]).prints(["--- result:                 fail\n"]);
+    assert_eq!(bench.summary("j.json")["result"], "fail");
 }
 
 #[test]

@@ -56,11 +56,9 @@ fn keys(text: &str) -> BTreeSet<Vec<String>> {
 fn the_samples_are_artemis_own() {
     let bench = Bench::new();
     for (tool, options) in [("client", &["--rate", "500", "--warmup", "1"][..]), ("producer", &[])] {
-        let ours = bench.file("ours.json");
-        let mut all = vec!["--duration", "1", "--json", ours.to_str().expect("path"), "queue://J"];
-        all.extend(options);
+        let all = [&["--duration", "1", "--json", "ours.json", "queue://J"], options].concat();
         bench.perf(tool, &all).assert_ok();
-        let ours = fs::read_to_string(ours).expect("samples");
+        let ours = fs::read_to_string(bench.file("ours.json")).expect("samples");
         let theirs = recorded(&format!("{tool}.json"));
         assert_eq!(keys(&ours), keys(&theirs));
         for text in [ours, theirs] {
@@ -105,23 +103,16 @@ fn java_count(jar: &str, log: &Path, tag: &str) -> Option<u64> {
 fn the_histogram_log_has_artemis_tags_and_java_reads_it() {
     let bench = Bench::new();
     let (client, producer) = (bench.file("client.hdr"), bench.file("producer.hdr"));
-    let options = ["--rate", "500", "--warmup", "1", "--duration", "1", "--hdr"];
-    let mut options = options.to_vec();
-    options.push(client.to_str().expect("path"));
-    bench.perf("client", &options).assert_ok();
+    let options = format!("--rate 500 --warmup 1 --duration 1 --hdr {}", client.display());
+    bench.perf("client", &words(&options)).assert_ok();
     let log = fs::read_to_string(&client).expect("log");
     let recorded = recorded("client.hdr");
     assert_eq!(tags(&log), tags(&recorded));
     let head = |text: &str| text.lines().take(2).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(head(&log), head(&recorded));
-    let json = bench.file("p.json");
-    let options =
-        ["--duration", "1", "--hdr", producer.to_str().expect("path"), "--json", json.to_str().expect("path")];
-    bench.perf("producer", &options).assert_ok();
-    let Some(jar) = jar() else {
-        testkit::skip!("needs Debian's libhdrhistogram-java, or HDRHISTOGRAM_JAR");
-    };
-    let acknowledged = number(&bench.samples("p.json").pop().expect("summary")["totalSendTime"]["count"]);
+    bench.perf("producer", &["--duration", "1", "--hdr", "producer.hdr", "--json", "p.json"]).assert_ok();
+    let jar = testkit::or_skip!(jar().ok_or("needs Debian's libhdrhistogram-java, or HDRHISTOGRAM_JAR"));
+    let acknowledged = number(&bench.summary("p.json")["totalSendTime"]["count"]);
     assert_eq!(java_count(&jar, &producer, "send"), Some(acknowledged));
     // Java takes the blank in Artemis' tags for the end of a field, in Artemis' files too.
     assert_eq!(java_count(&jar, &client, "transfer"), None);

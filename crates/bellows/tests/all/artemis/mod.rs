@@ -46,8 +46,12 @@ impl Bench {
     }
 
     fn samples(&self, name: &str) -> Vec<Value> {
-        let text = fs::read_to_string(self.file(name)).expect("samples");
-        serde_json::from_str(&text).expect("an array of samples")
+        common::read_json(&self.file(name)).as_array().expect("an array of samples").clone()
+    }
+
+    /// The last of the samples.
+    fn summary(&self, name: &str) -> Value {
+        self.samples(name).pop().expect("summary")
     }
 }
 

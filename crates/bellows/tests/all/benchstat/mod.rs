@@ -45,12 +45,8 @@ fn side(name: &str, rate: f64, p99_ns: f64, cpu_us: f64, memory_mb: f64) -> Vec<
         summary.messages_mut().latency = [(measure::Metric::ACK_RESPONSE, latency)].into_iter().collect();
         summary.messages_mut().cpu_us_each.broker = Some((noisy(cpu_us) * 1e3).round() / 1e3);
         summary.rss_mb.broker = Some((noisy(memory_mb) * 1e3).round() / 1e3);
-        RunRecord {
-            id: format!("{name}-{run}"),
-            state: RunState::Complete,
-            summary: Some(summary),
-            ..RunRecord::default()
-        }
+        let id = format!("{name}-{run}");
+        RunRecord { id, state: RunState::Complete, summary: Some(summary), ..RunRecord::default() }
     });
     runs.collect()
 }
@@ -132,16 +128,9 @@ fn agrees(of: &Comparison, csv: &str) {
         }
         seen.push((figure.name.as_str(), ours));
     }
-    assert_eq!(
-        seen,
-        [
-            ("sent rate", true),
-            ("ack response p50", false),
-            ("ack response p99", true),
-            ("broker cpu", false),
-            ("broker memory", true),
-        ]
-    );
+    let differ = seen.iter().filter(|(_, differs)| *differs).map(|(name, _)| *name);
+    assert_eq!(differ.collect::<Vec<_>>(), ["sent rate", "ack response p99", "broker memory"]);
+    assert_eq!(seen.len(), 5, "{seen:?}");
 }
 
 #[test]
@@ -157,7 +146,6 @@ fn the_verdict_of_a_real_benchstat_agrees_with_ours() {
     agrees(&of, &fs::read_to_string(path("verdicts.csv")).expect("verdicts.csv"));
 }
 
-/// Where benchstat is installed, its present version is asked, too.
 #[test]
 fn an_installed_benchstat_agrees_with_ours() {
     let of = compared();
@@ -169,7 +157,6 @@ fn an_installed_benchstat_agrees_with_ours() {
         eprintln!("no benchstat here: verdicts.csv has what it says");
         return;
     };
-    let errors = String::from_utf8_lossy(&asked.stderr);
-    assert!(asked.status.success(), "{errors}");
+    assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));
     agrees(&of, &String::from_utf8_lossy(&asked.stdout));
 }

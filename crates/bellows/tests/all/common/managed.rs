@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use brokers::guardian;
 use brokers::rabbitmq::{Config, RabbitMq};
 use erlang::queues::{QueueRequest, QueueSort, read_queues};
-use erlang::term::{as_atom, as_text};
+use erlang::term::as_atom;
 use erlang::{ConnectOptions, Cookie, Helper, Node};
 use serde::{Deserialize, Serialize};
 
@@ -33,12 +33,6 @@ const CLEAR: &str = "[rabbit_vhost:delete(V, <<\"tests\">>) || V <- rabbit_vhost
         || L <- rabbit_auth_backend_internal:list_users(), {user, U} <- L, U =/= <<\"guest\">>], \
     ok = rabbit_vhost:add(<<\"/\">>, <<\"tests\">>), All = <<\".*\">>, \
     rabbit_auth_backend_internal:set_permissions(<<\"guest\">>, <<\"/\">>, All, All, All, <<\"tests\">>), ok.";
-
-/// Registered processes, and those of the management API, that do not wait for a request: their activity.
-const BUSY: &str = "Info = fun (P) -> process_info(P, [registered_name, status, message_queue_len, \
-    current_stacktrace]) end, Idle = [loop, enter_loop, process_next_msg, receive_loop, loop_recv, get_status], Busy = \
-    [I || P <- processes(), [_, {_, S}, _, {_, [{_, F, _, _} | _]}] = I <- [Info(P)], S =:= suspended orelse not \
-    lists:member(F, Idle)], lists:flatten(io_lib:format(\"~p\", [Busy])).";
 
 /// A shared node, by its keeper's files.
 #[derive(Debug, Deserialize, Serialize)]
@@ -137,13 +131,6 @@ impl SharedNode {
         Some(row.ready? + row.unacked?)
     }
 
-    /// Activity of its busy servers, for a test whose request was not answered.
-    pub(crate) fn busy_servers(&self) -> String {
-        let node = Node::connect(&self.erlang()).expect("a connection");
-        let value = node.evaluate(super::DEADLINE, BUSY).expect("a value");
-        as_text(&value).expect("a text")
-    }
-
     /// Gives the test a virtual host `/` with nothing in it, and no other one; and no other user.
     fn clear(&self) {
         let node = Node::connect(&self.erlang()).expect("a connection");
@@ -164,6 +151,16 @@ impl Drop for SharedNode {
     }
 }
 
+/// A folder of the test's own, and the lane's node; leaves the test where there is no RabbitMQ.
+macro_rules! shared {
+    () => {{
+        testkit::needs_rabbitmq!();
+        (crate::common::folder(), crate::common::managed::shared_node())
+    }};
+}
+
+pub(crate) use shared;
+
 /// The lane's node; one of the test's own where there is no lane.
 pub(crate) fn shared_node() -> SharedNode {
     node_of("rabbitmq", root().as_deref())
@@ -176,20 +173,16 @@ pub(crate) fn newest_node() -> Option<SharedNode> {
 
 /// The node that tests of this group share.
 fn node_of(group: &str, root: Option<&Path>) -> SharedNode {
-    let node = match std::env::var_os(LANE) {
-        Some(lane) => {
-            let own = std::env::var("NEXTEST_TEST_GROUP");
-            let why = "the group that the test belongs to: .config/nextest.toml";
-            assert_eq!(own.as_deref(), Ok(group), "{why}");
-            of_lane(Path::new(&lane), root)
-        }
-        None => {
-            let folder = tempfile::tempdir().expect("a folder");
-            let keeper = start_keeper(folder.path(), root, Stdio::piped());
-            let mut node = await_facts(folder.path());
-            node.keeper = Some((keeper, folder));
-            node
-        }
+    let node = if let Some(lane) = std::env::var_os(LANE) {
+        let own = std::env::var("NEXTEST_TEST_GROUP");
+        assert_eq!(own.as_deref(), Ok(group), "the group that the test belongs to: .config/nextest.toml");
+        of_lane(Path::new(&lane), root)
+    } else {
+        let folder = tempfile::tempdir().expect("a folder");
+        let keeper = start_keeper(folder.path(), root, Stdio::piped());
+        let mut node = await_facts(folder.path());
+        node.keeper = Some((keeper, folder));
+        node
     };
     node.clear();
     node

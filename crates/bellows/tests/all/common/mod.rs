@@ -123,13 +123,21 @@ impl Ended {
         serde_json::from_str(&self.stdout).unwrap_or_else(|why| panic!("{why}: {self:#?}"))
     }
 
+    /// Why nothing was profiled, where this user may not.
+    pub(crate) fn may_not_profile(&self) -> Option<String> {
+        self.stderr.contains("perf_event").then(|| format!("this user may not profile: {}", self.stderr))
+    }
+
+    /// The folder, below that of the command, of the run whose report the end of standard output names.
+    pub(crate) fn run_dir(&self, dir: &Path) -> PathBuf {
+        dir.join(self.report()).parent().expect("a folder").to_owned()
+    }
+
     /// The path that the end of standard output names.
     pub(crate) fn report(&self) -> PathBuf {
-        let mut lines = self.stdout.lines();
         // Other tools' outputs have a line of the form `report: PATH`.
         let is_report = |line: &&str| line.starts_with("report ") || line.starts_with("report: ");
-        let path = lines.rfind(is_report);
-        let path = path.and_then(|line| line.strip_prefix("report"));
+        let path = self.stdout.lines().rfind(is_report).and_then(|line| line.strip_prefix("report"));
         let path = path.unwrap_or_else(|| panic!("no report: {self:#?}"));
         // The next command may stand beside it.
         let path = path.split("  next: ").next().unwrap_or(path);
@@ -162,14 +170,9 @@ impl Started {
         signal(self.child.id(), name);
     }
 
-    /// The end of a command that has ended already, however long it took.
-    pub(crate) fn end_of_long(mut self) -> Ended {
-        Ended {
-            status: self.child.wait().expect("wait"),
-            took: self.since.elapsed(),
-            stdout: self.stdout.join().expect("reader"),
-            stderr: self.stderr.join().expect("reader"),
-        }
+    /// The end of a command, however long it takes.
+    pub(crate) fn end_of_long(self) -> Ended {
+        self.end_within(Duration::MAX)
     }
 
     /// Waits for the end; a command that outlives the deadline is killed and fails the test.
@@ -234,19 +237,14 @@ impl Broker {
 
     /// With further arguments; without `--listen` on a free port.
     pub(crate) fn with(dir: &Path, more: &[&str]) -> Self {
-        let mut args = vec!["broker", "--exit-with-stdin"];
-        if !more.contains(&"--listen") {
-            args.extend(["--listen", "127.0.0.1:0"]);
-        }
-        args.extend(more);
-        Self::by(bellows(dir, &args))
+        let listen: &[&str] = if more.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
+        Self::by(bellows(dir, &[&["broker", "--exit-with-stdin"], listen, more].concat()))
     }
 
     /// Starts a copy of the program.
     pub(crate) fn of(dir: &Path, program: &Path) -> Self {
         let mut command = Command::new(program);
-        command.args(["broker", "--exit-with-stdin", "--listen", "127.0.0.1:0"]);
-        command.current_dir(dir);
+        command.args(["broker", "--exit-with-stdin", "--listen", "127.0.0.1:0"]).current_dir(dir);
         Self::by(command)
     }
 
@@ -296,15 +294,15 @@ pub(crate) fn wait_for(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
+/// A file has all of these parts.
+pub(crate) fn file_has<const N: usize>(file: impl AsRef<Path>, parts: [&str; N]) {
+    testkit::assert_has(std::fs::read_to_string(file).expect("a text"), parts);
+}
+
 /// The only run in `dir/runs`.
 pub(crate) fn only_run(dir: &Path) -> PathBuf {
-    let runs: Vec<_> = std::fs::read_dir(dir.join(RUNS))
-        .expect("runs")
-        .map(|entry| entry.expect("entry").path())
-        .filter(|path| path.is_dir())
-        .collect();
-    let [run] = runs.as_slice() else { panic!("not one run: {runs:?}") };
-    run.clone()
+    let runs = std::fs::read_dir(dir.join(RUNS)).expect("runs").map(|entry| entry.expect("entry").path());
+    testkit::only(&runs.filter(|path| path.is_dir()).collect::<Vec<_>>()).clone()
 }
 
 /// The record of the only run in `dir/runs`.
@@ -431,6 +429,13 @@ pub(crate) fn ask_page(port: u16, request: &str, more: &str) -> std::io::Result<
 /// Whether the management API tells its queues.
 pub(crate) fn ask_for_queues(port: u16) -> bool {
     ask_page(port, "GET /api/queues HTTP/1.0", AS_GUEST).is_ok_and(|answer| answer.contains(" 200 "))
+}
+
+/// The folder of runs in `dir/runs` that holds this file, and the end of its name, which names it, too.
+pub(crate) fn kept_with(dir: &Path, file: &str) -> (PathBuf, String) {
+    let folder = folder_with(dir, file).expect("a folder");
+    let end = folder.to_str().and_then(|it| it.rsplit('-').next()).expect("a name").to_owned();
+    (folder, end)
 }
 
 /// The folder of runs in `dir/runs` that holds this file.

@@ -69,18 +69,8 @@ fn refused(dir: &Path) -> Option<String> {
     let ended = record(dir, &["--pid", &pid, "--duration", "100ms", "--runs", "probe-runs"]).end();
     // A process that got no core in that time has no samples.
     let may = ended.code() == Some(0) || ended.stderr.contains("has no samples");
-    (!may).then_some(ended.stderr)
+    (!may).then(|| format!("this user may not profile: {}", ended.stderr))
 }
-
-macro_rules! needs_perf_events {
-    ($dir:expr) => {
-        if let Some(reason) = $crate::continuous::refused($dir) {
-            testkit::skip!("this user may not profile: {reason}");
-        }
-    };
-}
-
-use needs_perf_events;
 
 /// The run folders of a recording, in the order of time.
 fn periods(dir: &Path) -> Vec<(PathBuf, RunRecord)> {
@@ -107,7 +97,7 @@ fn stop(started: Started) -> Ended {
 #[test]
 fn periods_follow_each_other_without_a_gap() {
     let dir = &*common::folder();
-    needs_perf_events!(dir);
+    testkit::skip_for!(refused(dir));
     let name = unique("gapless");
     let busy = Busy::start(dir, &name);
     let started = record(dir, &["--name", &name, "--every", "2s", "--label", "env=test"]);
@@ -146,15 +136,15 @@ fn periods_follow_each_other_without_a_gap() {
     assert_eq!(told, all.len(), "{}", ended.stdout);
 
     // All periods as one profile; then one of them by its time.
-    let rows = top(dir, &[&format!("{name}@-1h.."), "--json", "--limit", "100000"]);
-    let sum: u64 = rows.iter().filter_map(|row| row["samples"].as_u64()).sum();
-    assert_eq!(sum as usize, samples);
+    let sum = |window: &str| {
+        let rows = top(dir, &[&format!("{name}@{window}"), "--json", "--limit", "100000"]);
+        rows.iter().filter_map(|row| row["samples"].as_u64()).sum::<u64>() as usize
+    };
+    assert_eq!(sum("-1h.."), samples);
     let (folder, record) = &all[2];
     let from = jiff::Timestamp::from_nanosecond(i128::from(record.origin_unix_ns)).expect("a time");
     let to = from + jiff::SignedDuration::from_secs(2);
-    let one = top(dir, &[&format!("{name}@{from}..{to}"), "--json", "--limit", "100000"]);
-    let sum: u64 = one.iter().filter_map(|row| row["samples"].as_u64()).sum();
-    assert_eq!(sum as usize, Profile::open(folder).expect("a profile").samples.len());
+    assert_eq!(sum(&format!("{from}..{to}")), Profile::open(folder).expect("a profile").samples.len());
     let listed = common::run(dir, &["runs", "--filter", "label=env=test", "--json"]).printed();
     assert_eq!(listed.as_array().map(Vec::len), Some(all.len()));
     common::run(dir, &["top", "nobody@-1h.."]).assert_error(1, &["holds no period"]);
@@ -171,7 +161,7 @@ fn top(dir: &Path, args: &[&str]) -> Vec<Value> {
 #[test]
 fn old_periods_go_and_only_those() {
     let dir = &*common::folder();
-    needs_perf_events!(dir);
+    testkit::skip_for!(refused(dir));
     let name = unique("kept");
     let _busy = Busy::start(dir, &name);
     let foreign = dir.join(RUNS).join("2020-01-01T00-00-00Z-other-abcd");
@@ -193,7 +183,7 @@ fn old_periods_go_and_only_those() {
 #[test]
 fn processes_that_end_are_found_again_and_several_are_followed() {
     let dir = &*common::folder();
-    needs_perf_events!(dir);
+    testkit::skip_for!(refused(dir));
     let (one, two) = (unique("one"), unique("two"));
     let started = record(dir, &["--name", &one, "--name", &two, "--every", "1s", "--recording", "both"]);
     // It waits for them.
@@ -211,20 +201,16 @@ fn processes_that_end_are_found_again_and_several_are_followed() {
     let again = Busy::start(dir, &one);
     wait_for("period of the new one", || of(again.pid()) > 1);
     let told = stop(started);
-    for text in [
-        format!("no process is called {one}, {two}"),
-        format!("{one} ({ended}) has ended"),
-        format!("recording {one} ({})", again.pid()),
-        format!("recording {two} ({})", second.pid()),
-    ] {
-        assert!(told.stderr.contains(&text), "{text}: {told:#?}");
-    }
+    told.says([
+        &*format!("no process is called {one}, {two}"),
+        &format!("{one} ({ended}) has ended"),
+        &format!("recording {one} ({})", again.pid()),
+        &format!("recording {two} ({})", second.pid()),
+    ]);
     // The sum says how many processes there were; each has periods of its own.
     let rows = top(dir, &["both@-1h..", "--by", "module", "--json"]);
     let modules: Vec<&str> = rows.iter().filter_map(|row| row["function"].as_str()).collect();
-    for name in [&one, &two] {
-        assert!(modules.contains(&name.as_str()), "{modules:?}");
-    }
+    assert!([&one, &two].iter().all(|name| modules.contains(&name.as_str())), "{modules:?}");
 }
 
 /// Time that a process has run on a core.
@@ -237,7 +223,7 @@ fn run_time(pid: u32) -> Duration {
 #[test]
 fn a_recording_of_one_process_ends_with_it() {
     let dir = &*common::folder();
-    needs_perf_events!(dir);
+    testkit::skip_for!(refused(dir));
     let mut busy = Busy::start(dir, "single");
     let pid = busy.pid().to_string();
     let started = record(dir, &["--pid", &pid, "--every", "1h"]);
@@ -246,18 +232,17 @@ fn a_recording_of_one_process_ends_with_it() {
     let before = run_time(busy.pid());
     wait_for("time to run", || run_time(busy.pid()) > before + Duration::from_millis(700));
     busy.kill();
-    let ended = started.end().ok();
-    assert!(ended.stderr.contains("has ended"), "{ended:#?}");
+    started.end().ok().says(["has ended"]);
     let all = periods(dir);
-    assert_eq!(all.len(), 1);
-    assert!(Profile::open(&all[0].0).expect("a profile").total_weight() > 50);
+    let (folder, _) = testkit::only(&all);
+    assert!(Profile::open(folder).expect("a profile").total_weight() > 50);
     record(dir, &["--pid", &pid, "--every", "60s"]).end().assert_error(1, &["no process"]);
 }
 
 #[test]
 fn a_recording_that_is_killed_leaves_what_it_had() {
     let dir = &*common::folder();
-    needs_perf_events!(dir);
+    testkit::skip_for!(refused(dir));
     let name = unique("killed");
     let busy = Busy::start(dir, &name);
     let started = record(dir, &["--name", &name, "--every", "3s"]);

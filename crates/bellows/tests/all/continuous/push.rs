@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -13,7 +13,7 @@ use base64::Engine as _;
 use serde_json::Value;
 use stacks::Profile;
 
-use super::{Busy, common, needs_perf_events, periods, record, stop, unique};
+use super::{Busy, common, periods, record, refused, stop, unique};
 
 /// A request as a server sees it.
 #[derive(Debug)]
@@ -70,8 +70,8 @@ type Answer = fn(&mut TcpStream);
 
 /// A server that answers each connection in turn; the last answer holds for all further ones.
 fn server(answers: Vec<Answer>) -> (String, Receiver<Request>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
-    let url = format!("http://{}", listener.local_addr().expect("address"));
+    let (listener, address) = common::listener();
+    let url = format!("http://{address}");
     let (tell, told) = channel();
     thread::spawn(move || {
         for number in 0.. {
@@ -86,23 +86,26 @@ fn server(answers: Vec<Answer>) -> (String, Receiver<Request>) {
     (url, told)
 }
 
-fn fine(stream: &mut TcpStream) {
-    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}");
+/// Says this behind the version.
+fn say(stream: &mut TcpStream, answer: &str) {
+    let _ = write!(stream, "HTTP/1.1 {answer}");
 }
 
-/// Checks that our own reader reads a body as pprof; returns its samples.
-fn assert_pprof(dir: &Path, body: &[u8]) -> usize {
+fn fine(stream: &mut TcpStream) {
+    say(stream, "200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}");
+}
+
+/// Checks that our own reader reads a body as pprof.
+fn assert_pprof(dir: &Path, body: &[u8]) {
     let file = dir.join("pushed.pb.gz");
     fs::write(&file, body).expect("write");
-    let profile = Profile::open(&file).expect("a pprof");
-    assert!(profile.total_weight() > 0);
-    profile.samples.len()
+    assert!(Profile::open(&file).expect("a pprof").total_weight() > 0);
 }
 
 #[test]
 fn profiles_are_pushed_as_each_server_wants_them() {
     let dir = &*common::folder();
-    needs_perf_events!(dir);
+    testkit::skip_for!(refused(dir));
     let name = unique("pushed");
     let _busy = Busy::start(dir, &name);
     let (url, told) = server(vec![fine]);
@@ -169,27 +172,14 @@ fn assert_series(dir: &Path, name: &str, path: &str, request: &Request) {
 #[test]
 fn whatever_a_server_does_the_recording_goes_on() {
     let dir = &*common::folder();
-    needs_perf_events!(dir);
+    testkit::skip_for!(refused(dir));
     let hostile: [(Answer, &str); 5] = [
         (|_| thread::sleep(Duration::from_secs(30)), "not sent"),
+        (|s| say(s, "500 X\r\nContent-Length: 13\r\n\r\nno \x1b[31m s3cret"), "500"),
+        (|s| s.shutdown(Shutdown::Both).unwrap_or_default(), "does not accept profiles"),
+        (endless, "400"),
         (
-            |s| {
-                let _ = s.write_all(b"HTTP/1.1 500 X\r\nContent-Length: 13\r\n\r\nno \x1b[31m s3cret");
-            },
-            "500",
-        ),
-        (drop_it, "does not accept profiles"),
-        (
-            |s| {
-                let _ = s.write_all(b"HTTP/1.1 400 X\r\nContent-Length: 99999999999\r\n\r\n");
-                while s.write_all(&[b'x'; 65_536]).is_ok() {}
-            },
-            "400",
-        ),
-        (
-            |s| {
-                let _ = s.write_all(b"HTTP/1.1 307 X\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n");
-            },
+            |s| say(s, "307 X\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"),
             "give --push the new address",
         ),
     ];
@@ -204,36 +194,29 @@ fn whatever_a_server_does_the_recording_goes_on() {
             ["--name", &name, "--every", "1s", "--duration", "2500ms", "--push", &url, "--push-token-file", &token];
         let ended = record(dir, &args).end().ok();
         assert!(ended.took < Duration::from_secs(10), "{ended:#?}");
-        ended.says([part]).says_not(["s3cret"]);
-        assert!(!ended.stderr.contains('\u{1b}'), "{ended:#?}");
-        let told = ended.stderr.matches("does not accept profiles").count();
-        assert!(told <= 1, "told once: {ended:#?}");
-        let ours = periods(dir);
-        let ours = ours.iter().filter(|(_, it)| it.name == name);
-        assert!(ours.count() >= 2, "{ended:#?}");
+        ended.says([part]).says_not(["s3cret", "\u{1b}"]);
+        assert!(ended.stderr.matches("does not accept profiles").count() <= 1, "told once: {ended:#?}");
+        assert!(periods(dir).iter().filter(|(_, it)| it.name == name).count() >= 2, "{ended:#?}");
     }
 }
 
-fn drop_it(stream: &mut TcpStream) {
-    let _ = stream.shutdown(Shutdown::Both);
+fn endless(stream: &mut TcpStream) {
+    say(stream, "400 X\r\nContent-Length: 99999999999\r\n\r\n");
+    while stream.write_all(&[b'x'; 65_536]).is_ok() {}
 }
 
 #[test]
 fn a_server_that_comes_back_gets_what_waited() {
     let dir = &*common::folder();
-    needs_perf_events!(dir);
+    testkit::skip_for!(refused(dir));
     let name = unique("back");
     let _busy = Busy::start(dir, &name);
-    let busy_now: Answer = |stream| {
-        let _ = stream.write_all(b"HTTP/1.1 503 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    };
+    let busy_now: Answer = |stream| say(stream, "503 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     let (url, told) = server(vec![busy_now, fine]);
     let ended = record(dir, &["--name", &name, "--every", "1s", "--duration", "4s", "--push", &url]).end().ok();
-    assert!(ended.stderr.contains("503") && ended.stderr.contains("again"), "{ended:#?}");
-    assert!(!ended.stderr.contains("not sent"), "{ended:#?}");
+    ended.says(["503", "again"]).says_not(["not sent"]);
     let requests: Vec<Request> = told.try_iter().collect();
     assert_eq!(requests[0].query, requests[1].query, "the first was tried again");
-    let bodies = requests.iter().map(|it| &it.body);
-    let distinct: BTreeSet<_> = bodies.collect();
+    let distinct: BTreeSet<_> = requests.iter().map(|it| &it.body).collect();
     assert_eq!(distinct.len(), requests.len() - 1);
 }

@@ -106,9 +106,8 @@ printf '[broker]\\nkind = \"embedded\"\\n[[load]]\\nrate = 100\\n' > mine.toml
 pub(crate) fn examples() -> Vec<String> {
     let mut examples: Vec<String> = Vec::new();
     for command in documented() {
-        let words = command.split_whitespace();
-        let help = Command::new(env!("CARGO_BIN_EXE_bellows")).args(words).arg("--help").output();
-        let help = String::from_utf8(help.expect("help").stdout).expect("text");
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let help = help_of(&words);
         // Runs in turns take long, but for those that exist.
         let is_short = |line: &&&str| command != "ab" || line.contains("--with");
         for line in shown(&help).iter().filter(is_short) {
@@ -163,6 +162,12 @@ pub(crate) fn script() -> String {
     PREPARATION.to_owned() + &examples().concat()
 }
 
+/// The help that a command prints.
+fn help_of<S: AsRef<std::ffi::OsStr>>(command: &[S]) -> String {
+    let help = Command::new(env!("CARGO_BIN_EXE_bellows")).args(command).arg("--help").output();
+    String::from_utf8(help.expect("help").stdout).expect("text")
+}
+
 /// The `--help` of a command.
 pub(crate) fn help(command: &str) -> String {
     format!("bellows {command} --help\n")
@@ -173,14 +178,10 @@ pub(crate) fn all_help() -> Vec<String> {
     let mut commands = vec![Vec::new()];
     let mut helps = Vec::new();
     while let Some(command) = commands.pop() {
-        let help = Command::new(env!("CARGO_BIN_EXE_bellows")).args(&command).arg("--help").output();
-        let help = String::from_utf8(help.expect("help").stdout).expect("text");
-        let below = match command.is_empty() {
-            // Its commands stand in groups.
-            true => help.split("\nOptions:\n").next(),
-            false => help.split("\nCommands:\n").nth(1),
-        };
-        let below = below.unwrap_or_default().lines();
+        let help = help_of(&command);
+        // Those of the program itself stand in groups.
+        let mut parts = if command.is_empty() { help.split("\nOptions:\n") } else { help.split("\nCommands:\n") };
+        let below = parts.nth(usize::from(!command.is_empty())).unwrap_or_default().lines();
         let below = below.take_while(|line| command.is_empty() || !line.is_empty());
         let names = below.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
         for name in names.filter(|name| !name.is_empty() && *name != "help") {

@@ -10,7 +10,7 @@ mod blocks;
 mod examples;
 mod screen;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Mutex;
 use std::thread;
@@ -107,10 +107,7 @@ fn walk(block: &Block, screen: Screen, limit: Duration, silence: Silence) -> Str
         if screen == Screen::Pipe {
             faults += &not_printed(block, &shown.text);
         }
-        let silences = match silence {
-            Silence::Fault => shown.silences(),
-            Silence::Allowed => String::new(),
-        };
+        let silences = if silence == Silence::Fault { shown.silences() } else { String::new() };
         // Other blocks take the cores meanwhile: "cannot tell" is an answer of a search, too.
         let is_open = script.contains("bellows limit ") && shown.status.is_some_and(|status| status.code() == Some(4));
         if !is_open && !shown.status.is_some_and(|status| status.success()) {
@@ -188,11 +185,9 @@ fn brokers_of_the_docs_have_ports_of_their_own_and_loads_name_them() {
         }
         ports.extend(own.into_iter().map(str::to_owned));
     }
-    let all = ports.len();
-    ports.sort();
-    ports.dedup();
-    assert_eq!(ports.len(), all, "a port of two blocks");
-    assert!(all > 15, "{ports:?}");
+    let distinct: BTreeSet<&String> = ports.iter().collect();
+    assert_eq!(distinct.len(), ports.len(), "a port of two blocks");
+    assert!(ports.len() > 15, "{ports:?}");
 }
 
 #[test]
@@ -224,7 +219,6 @@ fn screens() -> impl Iterator<Item = Screen> {
     SCREENS.into_iter().filter(is_asked)
 }
 
-/// Conditions in options, in experiments, and wherever else one is quoted.
 #[test]
 fn every_condition_in_help_and_docs_is_read() {
     let quoted = "(?:--(slo|require|fail-if|where)[ =]|that = |)";
@@ -278,14 +272,8 @@ fn every_command_in_the_docs_works_on_every_screen() {
 fn every_example_of_help_works_on_every_screen() {
     let script = examples::script();
     let limit = Duration::from_secs(600);
-    let faults: String = screens()
-        .map(|screen| {
-            println!("examples {screen:?}");
-            let faults = walk(&Block::of("examples", &script), screen, limit, Silence::Fault);
-            println!("{faults}");
-            faults
-        })
-        .collect();
+    let block = Block::of("examples", &script);
+    let faults: String = screens().map(|screen| walk(&block, screen, limit, Silence::Fault)).collect();
     assert!(faults.is_empty(), "{faults}");
 }
 
@@ -300,10 +288,7 @@ fn links_between_the_docs_lead_somewhere() {
             if target.starts_with("http") || target.contains(['`', ' ']) {
                 continue;
             }
-            let file = match file {
-                "" => page.clone(),
-                file => folder.join(file),
-            };
+            let file = if file.is_empty() { page.clone() } else { folder.join(file) };
             let there = std::fs::read_to_string(&file).ok();
             let is_there = file.exists()
                 && (anchor.is_empty() || there.is_some_and(|text| text.lines().any(|line| anchor_of(line) == anchor)));
@@ -321,9 +306,5 @@ fn anchor_of(line: &str) -> String {
         return String::new();
     };
     let kept = text.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-    kept.map(|c| match c {
-        ' ' => '-',
-        c => c.to_ascii_lowercase(),
-    })
-    .collect()
+    kept.collect::<String>().replace(' ', "-").to_ascii_lowercase()
 }

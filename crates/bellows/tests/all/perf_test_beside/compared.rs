@@ -51,7 +51,9 @@ fn printed(word: &str, play: &Played) -> Option<Compared> {
         "stopped" => Compared::Same(all(r"(?m)^test stopped.*$").collect()),
         "ids" => Compared::Same(all(r"(?m)^id: [^,]+, (?:starting|time)").collect()),
         "times" => Compared::Near(all(r"time \d+\.\d{3}").map(number).collect(), 0.0, 0.5),
-        "units" => Compared::Same(unique(all(r"/\d+ (?:µs|ms)").map(unit))),
+        "units" => {
+            Compared::Same(unique(all(r"/\d+ (?:µs|ms)").map(|it| it.replace(|c: char| c.is_ascii_digit(), ""))))
+        }
         "sent" | "received" | "confirmed" | "returned" => {
             let rate = middle(&play.stdout, &format!(r"{word}: (\d+) msg/s"));
             Compared::Near(rate.into_iter().collect(), 0.1, 3.0)
@@ -79,7 +81,8 @@ fn told(word: &str, seen: &Seen) -> Option<Compared> {
         "queues" => same(&["queue.declare"]),
         "bindings" => same(&["queue.bind"]),
         "consumers" => same(&["basic.consume", "basic.get"]),
-        "qos" => Compared::Same(limits(seen)),
+        // Limits of unacknowledged messages; 0 is none.
+        "qos" => Compared::Same(seen.texts(&["basic.qos"]).into_iter().filter(|limit| limit != "0").collect()),
         "refused" => same(&["basic.nack", "basic.reject"]),
         "messages" => same(&[publish]),
         "properties" => each(seen, |told| told.properties.clone()),
@@ -121,12 +124,7 @@ fn unique(texts: impl Iterator<Item = String>) -> Vec<String> {
 
 /// The number behind a word.
 fn number(text: String) -> f64 {
-    let (_, number) = text.split_once(' ').expect("a number");
-    number.parse().expect("a number")
-}
-
-fn unit(text: String) -> String {
-    text.chars().filter(|c| !c.is_ascii_digit()).collect()
+    text.split_once(' ').and_then(|(_, number)| number.parse().ok()).expect("a number")
 }
 
 /// Names and keys that a program makes stand for themselves only.
@@ -134,13 +132,6 @@ fn named(texts: &[String]) -> Vec<String> {
     let made = Regex::new(r#""(amq\.gen-[^"]*|[0-9a-f-]{36}|)""#).expect("a pattern");
     let texts = texts.iter().map(|text| made.replace_all(text, "MADE").into_owned());
     texts.collect::<BTreeSet<_>>().into_iter().collect()
-}
-
-/// Limits of unacknowledged messages; 0 is none.
-fn limits(seen: &Seen) -> Vec<String> {
-    let mut limits = seen.texts(&["basic.qos"]);
-    limits.retain(|limit| limit != "0");
-    limits
 }
 
 /// A property of the messages, each value once.
@@ -200,14 +191,12 @@ fn starts(seen: &Seen) -> Vec<f64> {
 fn reconnects(play: &Played) -> Vec<f64> {
     let Some(cut) = play.cut else { return Vec::new() };
     let after = play.seen.connected.iter().filter(|at| **at > cut);
-    let first = after.map(|at| (*at - cut).as_secs_f64());
-    first.take(1).collect()
+    after.map(|at| (*at - cut).as_secs_f64()).take(1).collect()
 }
 
 /// The columns, without those that are ours.
 fn columns(csv: &str) -> Vec<String> {
-    let first = csv.lines().next().unwrap_or_default();
-    let columns = first.split(',').map(str::trim);
+    let columns = csv.lines().next().unwrap_or_default().split(',').map(str::trim);
     let columns = columns.filter(|column| !column.contains("99.9") && !column.starts_with("max "));
     columns.map(str::to_owned).collect()
 }

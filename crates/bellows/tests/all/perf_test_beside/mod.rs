@@ -87,9 +87,7 @@ fn rows() -> Vec<PlayedLine> {
 #[test]
 #[ignore = "PerfTest itself, from Maven Central: make prove"]
 fn it_does_what_perf_test_does_beside_it() {
-    let Some(jars) = jars() else {
-        testkit::skip!("no PerfTest in .tools/perf-test: scripts/setup prove brings it");
-    };
+    let jars = testkit::or_skip!(jars().ok_or("no PerfTest in .tools/perf-test: scripts/setup prove brings it"));
     let rows = Mutex::new(rows());
     let failed = Mutex::new(Vec::new());
     thread::scope(|scope| {
@@ -107,25 +105,18 @@ fn it_does_what_perf_test_does_beside_it() {
     });
     // A busy machine had no time for one of both: by itself it has.
     let failed = failed.into_inner().expect("failed");
-    let wrong = failed.iter().filter_map(|row| differences(row, &jars));
-    let wrong: Vec<_> = wrong.collect();
+    let wrong: Vec<_> = failed.iter().filter_map(|row| differences(row, &jars)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
 fn differences(row: &PlayedLine, jars: &Path) -> Option<String> {
-    let play_ours = || {
+    let play_by = |program: &(dyn Fn(&Path) -> Command + Sync)| {
         let dir = &*folder();
-        let command = common::bellows(dir, &["perf-test"]);
-        play(row, dir, command)
-    };
-    let play_theirs = || {
-        let dir = &*folder();
-        let command = perf_test(jars, dir);
-        play(row, dir, command)
+        play(row, dir, program(dir))
     };
     let (ours, theirs) = thread::scope(|scope| {
-        let ours = scope.spawn(play_ours);
-        let mut theirs = play_theirs();
+        let ours = scope.spawn(|| play_by(&|dir: &Path| common::bellows(dir, &["perf-test"])));
+        let mut theirs = play_by(&|dir: &Path| perf_test(jars, dir));
         theirs.stdout = as_now(&theirs.stdout);
         (ours.join().expect("ours"), theirs)
     });
@@ -137,11 +128,9 @@ fn differences(row: &PlayedLine, jars: &Path) -> Option<String> {
         (!agree(&ours, &theirs)).then(|| format!("  {word}: {ours:?}\n  PerfTest: {theirs:?}"))
     });
     let differ: Vec<_> = differ.collect();
-    let printed = |play: &Played| format!("{}{}", play.stdout, play.stderr);
     (!differ.is_empty()).then(|| {
-        let (ours, theirs) = (printed(&ours), printed(&theirs));
-        let differ = differ.join("\n");
-        format!("{}\n{differ}\nours:\n{ours}\nPerfTest:\n{theirs}", row.line)
+        let [ours, theirs] = [&ours, &theirs].map(|play| format!("{}{}", play.stdout, play.stderr));
+        format!("{}\n{}\nours:\n{ours}\nPerfTest:\n{theirs}", row.line, differ.join("\n"))
     })
 }
 

@@ -201,37 +201,25 @@ impl Direction {
 
 fn text(method: &Method<'_>) -> String {
     let yes = |name: &'static str, is: bool| if is { name } else { "" };
+    let declared = |passive: bool, durable: bool, auto_delete: bool| {
+        [yes("passive", passive), yes("durable", durable), yes("auto-delete", auto_delete)].join(" ")
+    };
     let text = match method {
-        Method::ConnectionTuneOk(m) => {
-            format!("frame-max {} heartbeat {}", m.frame_max, m.heartbeat)
+        Method::ConnectionTuneOk(m) => format!("frame-max {} heartbeat {}", m.frame_max, m.heartbeat),
+        Method::ExchangeDeclare(m) => {
+            let declared = declared(m.passive, m.durable, m.auto_delete);
+            format!("{:?} {} {declared} {}", m.exchange, m.kind, table(m.arguments))
         }
-        Method::ExchangeDeclare(m) => format!(
-            "{:?} {} {} {} {} {}",
-            m.exchange,
-            m.kind,
-            yes("passive", m.passive),
-            yes("durable", m.durable),
-            yes("auto-delete", m.auto_delete),
-            table(m.arguments)
-        ),
-        Method::QueueDeclare(m) => format!(
-            "{:?} {} {} {} {} {}",
-            m.queue,
-            yes("passive", m.passive),
-            yes("durable", m.durable),
-            yes("exclusive", m.exclusive),
-            yes("auto-delete", m.auto_delete),
-            table(m.arguments)
-        ),
+        Method::QueueDeclare(m) => {
+            let declared = declared(m.passive, m.durable, m.auto_delete);
+            format!("{:?} {declared} {} {}", m.queue, yes("exclusive", m.exclusive), table(m.arguments))
+        }
         Method::QueueBind(m) => format!("{:?} {:?} {:?}", m.queue, m.exchange, m.routing_key),
         Method::BasicQos(m) => format!("{} {}", m.prefetch_count, yes("global", m.global)),
-        Method::BasicConsume(m) => format!(
-            "{:?} {} {} {}",
-            m.queue,
-            yes("no-ack", m.no_ack),
-            yes("exclusive", m.exclusive),
-            table(m.arguments)
-        ),
+        Method::BasicConsume(m) => {
+            let (no_ack, exclusive) = (yes("no-ack", m.no_ack), yes("exclusive", m.exclusive));
+            format!("{:?} {no_ack} {exclusive} {}", m.queue, table(m.arguments))
+        }
         Method::BasicGet(m) => format!("{:?} {}", m.queue, yes("no-ack", m.no_ack)),
         Method::BasicPublish(m) => format!("{:?} {:?} {}", m.exchange, m.routing_key, yes("mandatory", m.mandatory)),
         Method::BasicAck(m) => yes("multiple", m.multiple).to_owned(),
