@@ -49,7 +49,7 @@ fn the_next_command_names_a_run_that_is_kept_elsewhere(dir: &Path, usual: &Ended
     let name = format!("my runs/{id}'");
     assert!(!next(&usual.stdout).contains("runs/20"), "{usual:#?}");
     let shown = [&["runs", "show", run_dir][..], &["runs", "show", "last", "--runs", "my runs"]];
-    for text in [elsewhere.stdout.clone()].into_iter().chain(shown.map(|args| run(dir, args).stdout)) {
+    for text in [elsewhere.stdout].into_iter().chain(shown.map(|args| run(dir, args).stdout)) {
         testkit::assert_has(next(&text), [name.as_str()]);
     }
     run(dir, &["runs", "show"]).prints_not(["my runs"]);
