@@ -33,8 +33,7 @@ describe('fragment', () => {
       theme: 'dark',
     };
     // Also the profile of a node of a cluster.
-    for (const all of [state, { ...INITIAL, event: 'cpu@1' }])
-      expect(fromFragment(`#${toFragment(all)}`)).toEqual(all);
+    for (const all of [state, { ...INITIAL, event: 'cpu@1' }]) expect(fromFragment(`#${toFragment(all)}`)).toEqual(all);
   });
 
   test('nonsense is ignored piece by piece', () => {
