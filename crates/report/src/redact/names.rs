@@ -489,17 +489,18 @@ fn stands_as_name(chars: &[char], from: usize, end: usize) -> bool {
 }
 
 /// Whether neighbours show the name of a probe or page here: `probe queues`, `probe_queues_wait`, `queues response
-/// p99`.
+/// p99`, `queues requests rate`.
 fn stands_as_scenario(chars: &[char], from: usize, end: usize) -> bool {
     let text = |from: usize, end: usize| chars.iter().take(end).skip(from).map(|c| fold(*c)).collect::<String>();
     let left = text(from.saturating_sub(16), from);
     let right = text(end, end + 16).replace('_', " ");
     let says = ["probe ", "probe_", "scrape ", "page "];
     let latencies = [" response", " from send", " first byte"];
-    let parts = [" wait", " body", " connect", " secure"];
+    let parts = [" wait", " body", " connect", " secure", " requests", " failed", " page"];
+    let is_part = |it: &&str| right.strip_prefix(*it).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
     says.iter().any(|it| left.ends_with(it))
         || latencies.iter().any(|it| right.starts_with(it))
-        || left.is_empty() && parts.contains(&right.as_str())
+        || left.is_empty() && parts.iter().any(is_part)
 }
 
 /// Whether a name is indistinguishable in a report: a number, one or two characters, or a word of every report.

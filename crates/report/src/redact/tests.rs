@@ -102,6 +102,16 @@ fn a_queue_that_is_called_as_a_built_in_experiment_is_told_to_stay_readable() {
     assert_eq!(kept("demo"), [""; 0], "the experiment has named it");
 }
 
+/// A page lists every figure of a run by its name.
+#[test]
+fn figures_of_a_probe_have_its_name_whatever_word_it_is() {
+    for figure in ["failed", "requests rate", "requests achieved", "response p99", "wait", "wait p99", "page p50"] {
+        let mut names = Names::new(&[]);
+        names.give(NameKind::Label, "queues");
+        assert_eq!(redacted(&mut names, &format!("queues {figure}")), format!("label-1 {figure}"));
+    }
+}
+
 #[test]
 fn addresses_paths_and_nodes_are_known_by_their_form() {
     for (text, expected) in [
