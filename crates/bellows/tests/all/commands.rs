@@ -280,7 +280,7 @@ fn artemis_own_command_lines_load_artemis() {
          '--runs', 'inner', 'queue://TEST_QUEUE']",
         env!("CARGO_BIN_EXE_bellows")
     );
-    let lengths = ["--set", "phases.warmup=1s", "--set", "phases.measure=1s", "--set", "profile.events=[]"];
+    let lengths = ["--set", "phases.warmup=1s", "--set", "phases.measure=4s", "--set", "profile.events=[]"];
     run_artemis(dir, &[&["run", "artemis-perf", "--set", &command][..], &lengths].concat()).assert_ok();
     let said = log(&common::only_run(dir), "load-0.log");
     testkit::assert_has(said, ["AMQP 1.0 is used instead", "--- received:"]);
