@@ -471,13 +471,13 @@ fn probes_and_pages_that_results_do_not_tell_apart_are_refused() {
     assert_eq!(both("scrape", "per-object", "perobject"), "");
 }
 
-/// `ab --b-set` and `--over` change values, too: an error names the option that gave the value, whenever it is found.
 #[test]
 fn options_that_a_started_broker_does_not_have_are_refused_before_it_starts() {
     let artemis = "[broker]\nkind = 'artemis'\n[[load]]\ndestination = 'queue://q'\n";
     for (change, key) in [
         ("load.0.queue-type=quorum", "queue-type"),
         ("load.0.arguments.x-max-length=10", "x-max-length"),
+        ("load.0.arguments.MyLimit=10", "MyLimit"),
         ("load.0.exchange.name=foo", "exchange"),
     ] {
         let mut asked = read(artemis);
@@ -489,10 +489,13 @@ fn options_that_a_started_broker_does_not_have_are_refused_before_it_starts() {
     let topic = "[broker]\nkind = 'rabbitmq'\n[[load]]\ndestination = 'topic://t'\nprotocol = 'amqp10'\n";
     let text = refused(topic);
     assert!(text.contains("x.toml:4") && text.contains("without subscription"), "{text}");
+    // The only destination counts where no others are named.
+    assert_eq!(refused(&format!("{topic}destinations = ['queue://q']\n")), "");
     let artemis = artemis.replace("queue://", "topic://");
     assert_eq!(refused(&artemis), "");
 }
 
+/// `ab --b-set` and `--over` change values, too: an error names the option that gave the value, whenever it is found.
 #[test]
 fn errors_name_the_option_that_was_given() {
     let mut experiment = Experiment::built_in("demo").expect("it is there");

@@ -183,14 +183,17 @@ impl Experiment {
             };
             let path = further.map_or_else(|| key.to_owned(), |further| format!("{key}.{further}"));
             let help = format!("leave {{{key}}} out, or set broker.kind = \"rabbitmq\"");
-            return Err(wrong(format!("{place}.{path}"), ": ActiveMQ Artemis has none", help));
+            // The name of an argument may be anything, and no text that stands for a key.
+            let problem = wrong(format!("{place}.{key}"), ": ActiveMQ Artemis has none", help);
+            return Err(problem.about(format!("{place}.{path}")));
         }
-        let mut names = spec.destinations.iter().chain([&spec.destination]);
+        let alone = std::slice::from_ref(&spec.destination);
+        let names = if spec.destinations.is_empty() { alone } else { &spec.destinations };
         let is_over_1_0 = self.broker.kind == BrokerKind::Rabbitmq && self.protocol_of(spec) == Protocol::Amqp10;
         if is_over_1_0
             && spec.has_consumers()
             && spec.consumers.subscription.is_none()
-            && names.any(|name| name.starts_with("topic://"))
+            && names.iter().any(|name| name.starts_with("topic://"))
         {
             let key = if spec.destinations.is_empty() { "destination" } else { "destinations" };
             let why = ": topics without {subscription} are not supported over AMQP 1.0 on RabbitMQ";

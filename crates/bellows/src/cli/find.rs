@@ -351,6 +351,8 @@ mod tests {
         assert_eq!((usual.as_str(), hostile.as_str()), ("", " --runs ./-a"));
         let run = RunEntry { dir: "my runs/x-7k2q".into(), ..entry("x-7k2q", &[]) };
         assert_eq!(shown_name(&run), "'my runs/x-7k2q'");
+        assert_eq!(next_name(&run.dir).as_deref(), Some("'my runs/x-7k2q'"));
+        assert_eq!(next_name(&archive::default_runs_dir().join("x-7k2q")), None);
     }
 
     /// The page of a run that was still running said that it was cut off.

@@ -36,9 +36,10 @@ impl ArtemisClientArgs {
             // As Artemis does, since queues have no subscriptions.
             common.on.destinations = vec!["topic://TEST".into()];
         }
-        let mut notes = common.check()?;
         check_protocol("--consumer-protocol", consumer_protocol.as_deref())?;
+        // Destinations are judged by it.
         common.protocol = common.protocol.or(consumer_protocol);
+        let mut notes = common.check()?;
         if sending.message_size < SMALLEST_MEASURED {
             let size = sending.message_size;
             let cause = format!("--message-size {size} leaves no room for the time that the transfer is measured by");
@@ -267,7 +268,22 @@ fn check_protocol(option: &str, protocol: Option<&str>) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use clap::{Args as _, FromArgMatches as _};
+
     use super::*;
+
+    #[test]
+    fn queues_of_addresses_are_for_amqp_1_0_whichever_option_asks_for_it() {
+        let is_taken = |line: &str| {
+            let command = ArtemisClientArgs::augment_args(clap::Command::new("client"));
+            let found = command.get_matches_from(line.split(' '));
+            ArtemisClientArgs::from_arg_matches(&found).unwrap().resolve().is_ok()
+        };
+        assert!(!is_taken("client A::Q"));
+        for option in ["--protocol AMQP", "--consumer-protocol AMQP", "--url tcp://localhost"] {
+            assert!(is_taken(&format!("client A::Q {option}")), "{option}");
+        }
+    }
 
     #[test]
     fn addresses_of_artemis_own_clients_become_those_of_amqp() {
