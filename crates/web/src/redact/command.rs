@@ -78,7 +78,7 @@ const FILES: &str = "bin cfg class cnf conf config crt csv db erl exs gz hdr hlo
 const ADDRESS_PARTS: &str = "url host port";
 /// Letters that a name has at most.
 const LONGEST_NAME: usize = 48;
-/// Letters that a path, or another word that is known by itself, has at most.
+/// Letters that a path, an option, or another word that is known by itself, has at most.
 const LONGEST_WORD: usize = 128;
 const QUOTES: [char; 2] = ['"', '\''];
 
@@ -506,7 +506,7 @@ impl Reader {
         let text = token.text;
         self.is_doubtful |= text.starts_with('-');
         if let Some(name) = text.strip_prefix("--") {
-            let is_word = !name.is_empty() && name.bytes().all(|it| it.is_ascii_alphabetic());
+            let is_word = (1..=LONGEST_WORD).contains(&name.len()) && name.bytes().all(|it| it.is_ascii_alphabetic());
             self.after = (is_word || is_name(name)).then(|| behind_name(name))?;
             return Some(text.len());
         }
@@ -552,7 +552,7 @@ impl Reader {
             return Some(2);
         }
         let is_letters = joined.len() <= 3 && joined.bytes().all(|it| it.is_ascii_alphabetic());
-        let is_known = is_free && (is_known_by_itself(joined) || is_of_java(name));
+        let is_known = is_free && name.len() <= LONGEST_WORD && (is_known_by_itself(joined) || is_of_java(name));
         let is_shown = joined.is_empty()
             || is_last && self.is_secret()
             || self.after == After::Anything && (is_letters || is_known);

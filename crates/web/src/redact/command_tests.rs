@@ -291,6 +291,13 @@ fn what_is_not_known_is_hidden_in_scripts() {
     ] {
         assert_eq!(script(given), shown);
     }
+    // Whatever it looks like, what is longer than any word is hidden: a form, a word between signs, options.
+    for (part, end) in [("%a", ""), (":", "rabbit"), ("a", "")] {
+        let long = part.repeat(129) + end;
+        assert_eq!(script(&long), "***");
+        assert_eq!(script(&format!("--{long} 5")), "*** 5");
+        assert_eq!(script(&format!("-XX:{long} 5")), "-X*** 5");
+    }
 }
 
 /// A word each; `|` is a blank within.
