@@ -172,6 +172,8 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.equal(Number.parseFloat(await hottest.innerText()), all);
     await page.getByLabel('role').click();
     assert.match(await page.locator('.work').innerText(), /channel/);
+    const none = await open('plain');
+    assert.equal(await none.page.locator('.work').count(), 0);
   });
 
   test('names that begin alike are told apart in the tables', async () => {

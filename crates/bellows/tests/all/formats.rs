@@ -179,7 +179,7 @@ fn fold_reads_pipes_and_packed_files_and_says_what_is_wrong() {
     fold(dir, &[], "none.txt").assert_error(1, &["cannot read none.txt"]);
     fs::write(dir.join("bare.txt"), "   app 700 1.5: 9 cpu-clock: 4011aa f+0x1 (/opt/app)\n").unwrap();
     fold(dir, &[], "bare.txt").assert_error(1, &["1 sample without a stack"]).says(["perf record -g"]);
-    fs::write(dir.join("pic.png"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\n").unwrap();
+    fs::write(dir.join("pic.png"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR 1 (x)\n").unwrap();
     let picture = fold(dir, &[], "pic.png");
     assert_eq!(picture.assert_error(1, &["looks like binary data"]).stdout, "");
     fs::write(dir.join("load.jfr"), b"FLR\0\0\x02\0\0").unwrap();

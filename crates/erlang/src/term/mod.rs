@@ -151,3 +151,22 @@ pub fn get<'a>(term: &'a Term, key: &str) -> Option<&'a Term> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{as_int, as_list, atom, decode, encode, get, int, list, tuple};
+
+    #[test]
+    fn lists_are_read_whether_they_come_as_strings_or_pairs() {
+        // As Erlang writes [1, 2].
+        let small = decode(b"\x83k\0\x02\x01\x02").expect("a string");
+        let small = as_list(&small).expect("a list");
+        assert_eq!(small.iter().filter_map(as_int).collect::<Vec<_>>(), [1, 2]);
+
+        let mut bytes = Vec::new();
+        encode(&list([tuple([atom("a"), int(1 << 40)])]), &mut bytes).expect("encoded");
+        let pairs = decode(&bytes).expect("decoded");
+        assert_eq!(get(&pairs, "a").and_then(as_int), Some(1 << 40));
+        assert!(get(&pairs, "nothing").is_none());
+    }
+}
