@@ -14,7 +14,7 @@ pub enum TrialOutcome {
     Held,
     /// It did not.
     Missed,
-    /// It did not, for a reason beside the broker.
+    /// It did not, for a reason other than the broker.
     Unclear,
 }
 

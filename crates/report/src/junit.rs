@@ -1,13 +1,12 @@
 //! Requirements of runs, and comparisons, as JUnit XML, which every CI server shows as tests.
 
-use archive::{ComparedCell, ComparedMatrix, Comparison, Decision, RunRecord, RunState, Tier};
+use archive::{ComparedCell, ComparedMatrix, Comparison, Decision, Quantity, QuantityUnit, RunRecord, RunState, Tier};
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 
 use crate::console::sanitise;
 use crate::numbers;
 use crate::text::{self, comparison as words};
-use crate::view::NamedFigure;
 
 struct Case {
     name: String,
@@ -50,15 +49,22 @@ pub fn junit(name: &str, records: &[RunRecord], of: JunitRuns<'_>) -> std::io::R
     suite(name, created, &cases(records, of), &properties(records))
 }
 
-/// The figures of the only run.
-fn properties(records: &[RunRecord]) -> Vec<NamedFigure> {
-    match records {
-        [RunRecord { summary: Some(summary), .. }] => NamedFigure::all(summary),
-        _ => Vec::new(),
-    }
+/// The figures of the only run, as numbers behind names with their units: `end-to-end p99 ns`.
+fn properties(records: &[RunRecord]) -> Vec<(String, f64)> {
+    let [RunRecord { summary: Some(summary), .. }] = records else { return Vec::new() };
+    let named = |(of, value): (Quantity, f64)| {
+        let unit = match of.unit() {
+            QuantityUnit::Ns => " ns",
+            QuantityUnit::PerSecond => " per second",
+            QuantityUnit::Bytes => " bytes",
+            QuantityUnit::Share | QuantityUnit::Count | QuantityUnit::Cores => "",
+        };
+        (of.name() + unit, value)
+    };
+    Quantity::of_run(summary).into_iter().map(named).collect()
 }
 
-fn suite(name: &str, created: Option<&str>, cases: &[Case], properties: &[NamedFigure]) -> std::io::Result<String> {
+fn suite(name: &str, created: Option<&str>, cases: &[Case], properties: &[(String, f64)]) -> std::io::Result<String> {
     let count = |outcome| cases.iter().filter(|case| case.outcome == outcome).count();
     let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
     writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
@@ -77,10 +83,9 @@ fn suite(name: &str, created: Option<&str>, cases: &[Case], properties: &[NamedF
     suite.write_inner_content(|writer| {
         if !properties.is_empty() {
             writer.create_element("properties").write_inner_content(|writer| {
-                properties.iter().try_for_each(|row| {
-                    let (name, value) = (sanitise(&row.name), sanitise(&row.value));
-                    let property = writer.create_element("property").with_attribute(("name", &*name));
-                    property.with_attribute(("value", &*value)).write_empty().map(|_| ())
+                properties.iter().try_for_each(|(name, value)| {
+                    let property = writer.create_element("property").with_attribute(("name", &*sanitise(name)));
+                    property.with_attribute(("value", value.to_string().as_str())).write_empty().map(|_| ())
                 })
             })?;
         }

@@ -162,13 +162,28 @@ pub(crate) fn weight_digits(weight: u64, unit: &str) -> String {
 /// Observed value of a requirement, at which probe where several were asked, or why it cannot be told.
 pub(crate) fn observed(requirement: &RequirementOutcome) -> String {
     let Some(value) = requirement.observed else {
-        let why = requirement.why.as_deref().unwrap_or("it was not measured");
-        return format!("inconclusive: {why}");
+        return requirement.why.clone().unwrap_or_else(|| "it was not measured".to_owned());
     };
-    let value = figure(value, requirement.unit);
+    let value = apart(value, requirement.bound, requirement.unit);
     match &requirement.decided_by {
         Some(probe) => format!("{value} (probe {probe})"),
         None => value,
+    }
+}
+
+/// A value with digits enough to be told from another: `0.0423 cores` missed 0.042, and `0.04 cores` seems to meet it.
+fn apart(value: f64, other: f64, unit: QuantityUnit) -> String {
+    let usual = figure(value, unit);
+    if value == other || usual != figure(other, unit) {
+        return usual;
+    }
+    match unit {
+        QuantityUnit::Ns => format!("{} ns", count(value.round() as u64)),
+        QuantityUnit::PerSecond => format!("{value:.3}/s"),
+        QuantityUnit::Share => format!("{:.4} %", value * 100.0),
+        QuantityUnit::Count => value.to_string(),
+        QuantityUnit::Bytes => format!("{} bytes", count(value.round() as u64)),
+        QuantityUnit::Cores => format!("{value:.4} cores"),
     }
 }
 
@@ -181,6 +196,8 @@ pub(crate) fn figure(value: f64, unit: QuantityUnit) -> String {
     match unit {
         QuantityUnit::Ns => duration(value.round() as u64),
         QuantityUnit::PerSecond => format!("{}/s", three_digits(value)),
+        // All is 100 %, and nothing less.
+        QuantityUnit::Share if (0.9949..1.0).contains(&value) => format!("{:.2} %", (value * 1e4).floor() / 100.0),
         QuantityUnit::Share => percent(value),
         QuantityUnit::Count if value.fract() != 0.0 => three_digits(value),
         QuantityUnit::Count => count(value as u64),
@@ -211,6 +228,23 @@ mod tests {
         let (unit, decided_by) = (QuantityUnit::Count, Some("100".to_owned()));
         let of = RequirementOutcome { unit, decided_by, ..requirement("", None, Some(16.0)) };
         assert_eq!(observed(&of), "16 (probe 100)");
+    }
+
+    /// `missed: 0.04 cores` stood beside `broker cores <= 0.042`.
+    #[test]
+    fn a_value_that_missed_is_told_from_its_bound() {
+        for (unit, value, bound, text) in [
+            (QuantityUnit::Cores, 0.0423, 0.042, "0.0423 cores"),
+            (QuantityUnit::Share, 0.004_012, 0.004, "0.4012 %"),
+            (QuantityUnit::Share, 0.9992, 1.0, "99.92 %"),
+            (QuantityUnit::Share, 0.999_999, 1.0, "99.99 %"),
+            (QuantityUnit::Ns, 1_000_100.0, 1e6, "1,000,100 ns"),
+            (QuantityUnit::PerSecond, 9_999.5, 1e4, "9999.500/s"),
+            (QuantityUnit::Cores, 0.5, 0.042, "0.50 cores"),
+        ] {
+            let of = RequirementOutcome { observed: Some(value), bound, unit, ..RequirementOutcome::default() };
+            assert_eq!(observed(&of), text);
+        }
     }
 
     /// A percentile that the table marks is no headline: of 30 samples the 99th is the largest.

@@ -116,7 +116,7 @@ export function curve(view: LimitView): View | null {
     'curve',
     `${view.latency_name} latency against rate`,
     'lines: medians of trials that are not unclear; marks: p99 of every trial; shaded: the limit; both axes logarithmic' +
-      (has('unclear') ? '; unclear: missed for a reason beside the broker' : ''),
+      (has('unclear') ? '; unclear: missed for a reason other than the broker' : ''),
     place,
     h('p', { class: 'kinds' }, legend),
   );

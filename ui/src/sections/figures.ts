@@ -241,7 +241,7 @@ export function figures(page: Page, store: Store): View {
 function byName(run: RunView): HTMLElement | null {
   const { rows } = run.figures;
   if (rows.length === 0) return null;
-  const caption = 'of the measured phase; numbers of messages and what became of them of the whole run';
+  const caption = 'of the measured phase; what became of messages: of the whole run';
   const all = pairs(
     caption,
     rows.map(({ name, value }) => [name, value] as const),

@@ -16,8 +16,8 @@ use crate::text;
 
 /// Warnings that are shown.
 const WARNINGS: usize = 2;
-/// Missed requirements that are shown.
-const MISSED: usize = 2;
+/// Requirements of unknown outcome that are shown; those that were missed all are.
+const UNKNOWN: usize = 2;
 /// Classes of code that are shown, and their least share.
 const CLASSES: usize = 4;
 const LEAST_CLASS: f64 = 0.02;
@@ -183,10 +183,9 @@ fn missed(all: &[RequirementOutcome]) -> Vec<Row<'static>> {
         Row::text(RowRank::Core, label, &text).alarmed().whole()
     };
     let of = |met: Option<bool>| all.iter().filter(move |it| it.met == met);
-    let several = of(Some(false)).chain(of(None));
-    let more = several.clone().count().saturating_sub(MISSED) as u64;
+    let more = of(None).count().saturating_sub(UNKNOWN) as u64;
     let more = (more > 0).then(|| Row::text(RowRank::Core, "", &format!("and {} more", count(more))));
-    several.take(MISSED).map(row).chain(more).collect()
+    of(Some(false)).chain(of(None).take(UNKNOWN)).map(row).chain(more).collect()
 }
 
 /// Requirements that were met, in one row.

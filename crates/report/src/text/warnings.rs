@@ -248,7 +248,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             format!(
                 "of the messages, {}: they count in the latencies with the time waited until the end, so high \
                  percentiles and the maximum are lower bounds",
-                parts(&[(*unanswered, "without an answer"), (*unsent, "due and never sent")])
+                parts(&[(*unanswered, "had no answer"), (*unsent, "were due and never sent")])
             ),
             match (unanswered, unsent) {
                 _ if *for_good => "",

@@ -93,12 +93,12 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
         note(Finding::MessagesUnanswered { unanswered, unsent, gone, for_good: false })
     };
     let told = unanswered(3, 0, false);
-    assert_begins(&told, "of the messages, 3 without an answer: ");
+    assert_begins(&told, "of the messages, 3 had no answer: ");
     assert_has(told, ["; use a longer phases.drain"]);
     // A longer drain is no remedy: it sends nothing.
     let lower = "; the verdict says what delayed them; request a lower rate";
     let told = unanswered(0, 4_000, false);
-    assert_begins(&told, "of the messages, 4,000 due and never sent: ");
+    assert_begins(&told, "of the messages, 4,000 were due and never sent: ");
     assert_has(&told, [lower]);
     assert_lacks(told, ["drain"]);
     assert_has(unanswered(3, 4, false), [lower, "a longer phases.drain"]);

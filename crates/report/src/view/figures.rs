@@ -71,7 +71,7 @@ pub struct NamedFigure {
 
 impl NamedFigure {
     /// Every figure that a run has.
-    pub(crate) fn all(summary: &RunSummary) -> Vec<Self> {
+    fn all(summary: &RunSummary) -> Vec<Self> {
         let row = |(of, value): (Quantity, f64)| Self { name: of.name(), value: figure(value, of.unit()) };
         Quantity::of_run(summary).into_iter().map(row).collect()
     }
