@@ -7,7 +7,7 @@ import type { Grid } from '../core/histograms';
 import { heatColor, type Palette, palette } from '../core/theme';
 import { type Band, bandsSvg, hatchesSvg } from './bands';
 import { intensity, peak } from './heat';
-import type { Pen } from './steps';
+import type { Pen, Scale } from './steps';
 
 /** Text inside XML. */
 export function xml(text: string): string {
@@ -31,8 +31,6 @@ function svg(width: number, height: number, p: Palette, body: string[]): string 
 }
 
 const n = (value: number): string => String(Math.round(value * 100) / 100);
-
-type Scale = (value: number) => number;
 
 export interface Drawn {
   title: string;

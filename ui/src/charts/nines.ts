@@ -8,7 +8,7 @@ import { tip, tipRow } from '../core/tip';
 import type { Curve } from '../core/view';
 import { logTicks } from './heat';
 import { clipped, pushApart } from './panel';
-import type { Pen } from './steps';
+import type { Pen, Scale } from './steps';
 
 /** The name of a place on the axis of nines: 0 is p0, 1 is p90, 2 is p99. */
 export function nineName(nines: number): string {
@@ -64,14 +64,10 @@ export interface NinesLine {
 }
 
 /** What all charts of a section share, so that they can be compared. */
-export interface NinesBounds {
-  most: number;
-  low: number;
-  high: number;
-}
+export type NinesBounds = ReturnType<typeof nineBounds>;
 
 /** Bounds that hold all of some curves, but what lies far below a median: that is noise of the clock. */
-export function nineBounds(curves: readonly Curve[]): NinesBounds {
+export function nineBounds(curves: readonly Curve[]) {
   let [most, low, high] = [0, Number.POSITIVE_INFINITY, 0];
   for (const curve of curves) {
     const median = valueAt(curve, Math.log10(2)) ?? 1;
@@ -197,7 +193,7 @@ export class NinesChart {
       color: part.line.color(p),
       dash: part.strong ? undefined : [3, 3],
       width: part.line.width,
-      trace: (pen: Pen, x: (v: number) => number, y: (v: number) => number) => polyline(pen, xs, part.values, x, y),
+      trace: (pen: Pen, x: Scale, y: Scale) => polyline(pen, xs, part.values, x, y),
       end: part.values.findLast((v) => v !== null) ?? null,
     }));
     return { title: title || 'latency by percentile', unit: 'axis of nines; log axis', chart, lines };
@@ -272,13 +268,7 @@ function stroke(part: Part, p: Palette): uPlot.Series {
   };
 }
 
-function polyline(
-  pen: Pen,
-  xs: readonly number[],
-  ys: readonly (number | null)[],
-  x: (v: number) => number,
-  y: (v: number) => number,
-): void {
+function polyline(pen: Pen, xs: readonly number[], ys: readonly (number | null)[], x: Scale, y: Scale): void {
   let down = false;
   xs.forEach((at, i) => {
     const v = ys[i];

@@ -1,6 +1,8 @@
 // A series of intervals as a step line. Each interval is drawn from its start to its end, whatever
 // follows it: a gap ends the line, and does not take away the interval before it.
 
+import { sampleAt } from '../flame/tree';
+
 export interface Times {
   /** Start of each interval, in seconds. */
   t: number[];
@@ -9,7 +11,7 @@ export interface Times {
 }
 
 type Values = readonly (number | null)[];
-type Scale = (value: number) => number;
+export type Scale = (value: number) => number;
 
 export interface Pen {
   moveTo(x: number, y: number): void;
@@ -74,13 +76,7 @@ export function trace(pen: Pen, times: Times, values: Values, x: Scale, y: Scale
 
 /** The interval that holds a time; null where none does. */
 export function intervalAt({ t, dt }: Times, time: number): number | null {
-  let low = 0;
-  let high = t.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (t[middle]! <= time) low = middle + 1;
-    else high = middle;
-  }
-  const i = low - 1;
+  const next = sampleAt(t, time);
+  const i = t[next] === time ? next : next - 1;
   return i >= 0 && time <= t[i]! + dt[i]! + 1e-6 ? i : null;
 }

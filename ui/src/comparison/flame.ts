@@ -13,16 +13,6 @@ import type { View } from '../sections/timeline';
 import { pictures, searchBox, UPRIGHT, wholeGraph } from '../sections/tools';
 import { signedTime } from './functions';
 
-/** Call paths as the canvas draws them. */
-export interface CostTree {
-  tree: Tree;
-  /** Nanoseconds per message, the mean of both sides. */
-  weights: Weights;
-  named: Named;
-  /** The largest proven change, which has the full colour; 0 where none is proven. */
-  full: number;
-}
-
 /** What a frame costs on both sides, and what is proven of it, as the picture's file says it. */
 export function told(of: ComparedFrame): string {
   const [low, high] = of.interval;
@@ -34,8 +24,11 @@ export function told(of: ComparedFrame): string {
     : `${change} [${signedTime(low)}, ${signedTime(high)}], ${proven}, shows from ${duration(of.visible)}`;
 }
 
-/** The tree of a comparison's call paths. */
-export function costTree({ frames, names }: ComparedStacks): CostTree {
+/**
+ * The tree of a comparison's call paths as the canvas draws them: nanoseconds per message, the mean of both sides. `full` is
+ * the largest proven change, which has the full colour; 0 where none is proven.
+ */
+export function costTree({ frames, names }: ComparedStacks): { tree: Tree; weights: Weights; named: Named; full: number } {
   const total = Float64Array.from(frames, (it) => (it.a + it.b) / 2);
   const self = total.slice();
   const parent = Int32Array.from(frames, (it) => it.parent ?? -1);

@@ -3,7 +3,7 @@
 import { KINDS, type Profile } from '../core/data';
 import { type Chronology, chronology, countOf, MOST_IN_ORDER, type Wanted } from './chronology';
 import { Counts } from './counts';
-import { type Change, Difference, type Measured, type Sums } from './difference';
+import { type Change, Difference, type Measured } from './difference';
 import { innermost, type LanguageRow, languageRows } from './language';
 import { type LineRow, linesOf } from './lines';
 import { reshape, reshapedWeights, type Shown } from './reshape';
@@ -12,10 +12,12 @@ import {
   callees,
   callers,
   functions,
+  insideOf,
   leaves,
   link,
   markedWeight,
   outermost,
+  type Sums,
   search,
   type Tree,
   totals,
@@ -234,13 +236,8 @@ export class Analysis {
   /** Per node of all stacks: whether it stands at or below a shown one; null for all of them. */
   private inside(zoom: number | null): Uint8Array | null {
     if (zoom === null) return null;
-    const { tree, shown } = this;
-    const below = new Uint8Array(tree.frame.length);
-    for (let i = zoom; i < below.length; i++) {
-      const above = tree.parent[i]!;
-      below[i] = i === zoom || (above >= 0 && below[above] === 1) ? 1 : 0;
-    }
-    return shown ? Uint8Array.from(shown.map, (node) => below[node]!) : below;
+    const inside = insideOf(this.tree, zoom);
+    return this.shown ? Uint8Array.from(this.shown.map, (node) => inside[node]!) : inside;
   }
 
   /** The function with the largest self share of the window; what has no name only where nothing has one. */

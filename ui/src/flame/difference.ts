@@ -1,7 +1,7 @@
 // How the shares of a window differ from those of the rest of the measured phase, and whether chance gives as much.
 // The test is that of `bellows diff` (crates/compare/src/shares.rs).
 
-import type { Weights } from './tree';
+import type { Sums, Weights } from './tree';
 
 /** Standard errors that a difference has to exceed. */
 const PROVEN = 3;
@@ -66,12 +66,6 @@ export interface Measured {
 /** What is left of a sum without a part; what rounding leaves of nothing is nothing. */
 function left(all: number, part: number): number {
   return all - part > all * 1e-9 ? all - part : 0;
-}
-
-/** Sums by frame. */
-export interface Sums {
-  self: Float64Array;
-  total: Float64Array;
 }
 
 /** The window beside the rest, which is the phase without what it has in common with the window. */

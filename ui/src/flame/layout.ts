@@ -132,13 +132,10 @@ export function neighbour(found: Layout, tree: Tree, from: Box, move: 'up' | 'do
     return found.boxes.find((b) => b.node === parent) ?? null;
   }
   if (move === 'down') {
-    return widest(found.boxes.filter((b) => tree.parent[b.node] === from.node));
+    const below = found.boxes.filter((b) => tree.parent[b.node] === from.node);
+    return below.reduce<Box | null>((best, b) => (best && best.width >= b.width ? best : b), null);
   }
   const row = found.boxes.filter((b) => b.depth === from.depth).sort((a, b) => a.x - b.x);
   const at = row.findIndex((b) => b.node === from.node);
   return row[at + (move === 'left' ? -1 : 1)] ?? null;
-}
-
-function widest(boxes: Box[]): Box | null {
-  return boxes.reduce<Box | null>((best, b) => (best && best.width >= b.width ? best : b), null);
 }

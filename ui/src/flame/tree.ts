@@ -19,6 +19,9 @@ export interface Weights {
   sum: number;
 }
 
+/** Sums by frame. */
+export type Sums = Pick<Weights, 'self' | 'total'>;
+
 export type WeighedTree = { tree: Tree; weights: Weights };
 
 /** Builds the chains of children. */
@@ -44,8 +47,8 @@ export function children(tree: Tree, node: number): number[] {
   return out;
 }
 
-/** The first sample at or after `time`. */
-export function sampleAt(times: Float64Array, time: number): number {
+/** The first of growing numbers that is not below `time`: the first sample at or after it. */
+export function sampleAt(times: ArrayLike<number>, time: number): number {
   let low = 0;
   let high = times.length;
   while (low < high) {
@@ -150,37 +153,28 @@ export function outermost(tree: Tree, frames: number, root = -1): Uint8Array {
   return flags;
 }
 
-/** Self and total weight per frame, of the nodes at and below a root where there is one; recursion counts once. */
-export function functions(
-  tree: Tree,
-  weights: Weights,
-  flags: Uint8Array,
-  frames: number,
-  root = -1,
-): { self: Float64Array; total: Float64Array } {
-  const self = new Float64Array(frames);
-  const total = new Float64Array(frames);
-  if (root < 0) {
-    const { frame } = tree;
-    for (let i = 0; i < flags.length; i++) {
-      const weight = weights.total[i]!;
-      if (!(weight > 0)) continue;
-      const of = frame[i]!;
-      self[of]! += weights.self[i]!;
-      if (flags[i]) total[of]! += weight;
-    }
-    return { self, total };
-  }
-  const inside = new Uint8Array(flags.length);
-  // Nodes come after their parents: none before the root is below it.
-  for (let i = root; i < flags.length; i++) {
+/** Per node: 1 at and below a root. Nodes come after their parents: none before the root is below it. */
+export function insideOf(tree: Tree, root: number): Uint8Array {
+  const inside = new Uint8Array(tree.frame.length);
+  for (let i = root; i < inside.length; i++) {
     const p = tree.parent[i]!;
     inside[i] = i === root || (p >= 0 && inside[p]) ? 1 : 0;
-    if (!inside[i]) continue;
-    if (!(weights.total[i]! > 0)) continue;
-    const frame = tree.frame[i]!;
-    self[frame]! += weights.self[i]!;
-    if (flags[i]) total[frame]! += weights.total[i]!;
+  }
+  return inside;
+}
+
+/** Self and total weight per frame, of the nodes at and below a root where there is one; recursion counts once. */
+export function functions(tree: Tree, weights: Weights, flags: Uint8Array, frames: number, root = -1): Sums {
+  const self = new Float64Array(frames);
+  const total = new Float64Array(frames);
+  const inside = root < 0 ? null : insideOf(tree, root);
+  const { frame } = tree;
+  for (let i = Math.max(0, root); i < flags.length; i++) {
+    const weight = weights.total[i]!;
+    if (!(weight > 0) || (inside && !inside[i])) continue;
+    const of = frame[i]!;
+    self[of]! += weights.self[i]!;
+    if (flags[i]) total[of]! += weight;
   }
   return { self, total };
 }
@@ -218,6 +212,23 @@ export function search(names: readonly string[], pattern: string): Uint8Array | 
   return Uint8Array.from(names, (name) => (expression.test(name) ? 1 : 0));
 }
 
+/** Whether a sample is of stacks that contain a frame, of the marked processes and of one class, where these are given. */
+export function chosenOf(
+  { names, leaf, process, class: classOf }: Profile,
+  tree: Tree,
+  frame: number | null,
+  whose: Uint8Array | null,
+  only: number | null,
+): (sample: number) => boolean {
+  const marked = new Uint8Array(names.length);
+  if (frame !== null) marked[frame] = 1;
+  const covered = frame === null ? null : below(tree, marked);
+  return (i) =>
+    (!whose || whose[process?.[i] ?? 0] === 1) &&
+    (only === null || classOf[leaf[i]!] === only) &&
+    (!covered || covered[leaf[i]!] === 1);
+}
+
 /**
  * Samples per bin of time: of all stacks, and of those that contain a frame, are of the marked processes and of one
  * class, where these are given.
@@ -234,15 +245,9 @@ export function overTime(
 ): { all: Float64Array; part: Float64Array } {
   const all = new Float64Array(bins);
   const part = new Float64Array(bins);
-  const marked = new Uint8Array(profile.names.length);
-  if (frame !== null) marked[frame] = 1;
-  const covered = frame === null ? null : below(tree, marked);
-  const { time, weight, leaf, process } = profile;
-  const inside = (i: number): boolean =>
-    (!whose || whose[process?.[i] ?? 0] === 1) &&
-    (only === null || profile.class[leaf[i]!] === only) &&
-    (!covered || covered[leaf[i]!] === 1);
-  const whole = !whose && only === null && !covered;
+  const { time, weight } = profile;
+  const inside = chosenOf(profile, tree, frame, whose, only);
+  const whole = !whose && only === null && frame === null;
   // Samples stand in the order of their time: those of a bin lie side by side.
   let i = sampleAt(time, from);
   for (let bin = 0; bin < bins; bin++) {

@@ -1,5 +1,6 @@
 // Logarithmic axes, and the line through the trials of each rate.
 
+import type { Stretch } from '../core/state';
 import type { TrialView } from '../core/view';
 
 /** Ends of an axis that holds all values, with room at both. */
@@ -90,12 +91,7 @@ export function along(line: readonly Point[]): Point[] {
  * Where a text of this width begins that names a level line: above the line or below, from its left end on, where it covers the fewest of
  * these points.
  */
-export function besideLevel(
-  level: number,
-  [left, right]: readonly [number, number],
-  width: number,
-  points: readonly Point[],
-): Point {
+export function besideLevel(level: number, [left, right]: Stretch, width: number, points: readonly Point[]): Point {
   let best: Point = [left, level - 5];
   let fewest = Number.POSITIVE_INFINITY;
   for (const y of [level - 5, level + 14]) {

@@ -5,6 +5,7 @@ import { margins } from '../charts/panel';
 import { ofSubject } from '../core/data';
 import { fill, h, later, scrolling, styled, table } from '../core/dom';
 import { brief, counted, duration, grouped, seconds, visible } from '../core/format';
+import type { Stretch } from '../core/state';
 import type { Event, RunView } from '../core/view';
 
 export const PHASE_LABELS = { warmup: 'warm-up', measure: 'measured', drain: 'drain' } as const;
@@ -21,13 +22,7 @@ const WIDEST = 0.75;
 type Place = (time: number) => number;
 
 /** Draws all of it at a width, and fills the legend above it. */
-export function drawLane(
-  lane: HTMLElement,
-  legend: HTMLElement,
-  run: RunView,
-  [start, end]: readonly [number, number],
-  width: number,
-): void {
+export function drawLane(lane: HTMLElement, legend: HTMLElement, run: RunView, [start, end]: Stretch, width: number) {
   const { left, right } = margins(width);
   const inner = width - left - right;
   const x: Place = (time) => left + ((time - start) / (end - start)) * inner;
@@ -123,8 +118,6 @@ const MOST_LABELS = 100;
 
 /** Room on either side of a label, in pixels. */
 const APART = 7;
-
-type Stretch = readonly [number, number];
 
 /**
  * Each time that somebody stood still or looked as a bar with its label beside it, or below it where other bars or labels

@@ -11,7 +11,7 @@ import { button, choice, csv, fill, h, later, save, section, table, widthOf } fr
 import { brief, duration, grouped, seconds, significant } from '../core/format';
 import { type Grid, gridOf, type Histograms } from '../core/histograms';
 import type { Pause } from '../core/inflate';
-import type { Pointer, Store } from '../core/state';
+import type { Pointer, Store, Stretch } from '../core/state';
 import { palette } from '../core/theme';
 import type { Metric, Phase, RunView } from '../core/view';
 import { drawLane, eventTable, PHASE_LABELS } from './lane';
@@ -138,7 +138,7 @@ export function timeline({ run, histograms, slices }: Page, store: Store, pointe
   const describe = (): void => {
     const [from, to] = shared.window();
     const name = store.state.window ? 'window' : wholeName(run);
-    const at = pointer.get();
+    const at = pointer.time;
     fill(
       readout,
       at === null
@@ -274,11 +274,7 @@ function axisUnit(span: readonly [number, number]): string {
 }
 
 /** A window inside the run, in whole milliseconds; null where nothing would be left. */
-export function clampWindow(
-  span: readonly [number, number],
-  from: number,
-  to: number,
-): readonly [number, number] | null {
+export function clampWindow(span: Stretch, from: number, to: number): Stretch | null {
   const low = Math.max(span[0], Math.min(from, to));
   const high = Math.min(span[1], Math.max(from, to));
   const milli = (t: number): number => Math.round(t * 1000) / 1000;
@@ -290,7 +286,7 @@ function keyboard(e: KeyboardEvent, run: RunView, store: Store, pointer: Pointer
   if (direction === 0) return false;
   const [from, to] = effectiveWindow(run, store);
   const step = run.series.dt[0] ?? 1;
-  const at = pointer.get() ?? (direction > 0 ? from : to);
+  const at = pointer.time ?? (direction > 0 ? from : to);
   const next = Math.min(run.span[1], Math.max(run.span[0], at + direction * step));
   if (e.shiftKey) {
     // The edge nearer to the crosshair moves.
