@@ -9,7 +9,6 @@ import { type Band, bandsSvg, hatchesSvg } from './bands';
 import { intensity, peak } from './heat';
 import type { Pen, Scale } from './steps';
 
-/** Text inside XML. */
 export function xml(text: string): string {
   return visible(text)
     .replaceAll('&', '&amp;')
@@ -18,7 +17,6 @@ export function xml(text: string): string {
     .replaceAll('"', '&quot;');
 }
 
-/** An SVG document. */
 function svg(width: number, height: number, p: Palette, body: string[]): string {
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="${xml(p.font)}" font-size="11">`,
@@ -41,7 +39,6 @@ export interface Drawn {
     color: string;
     dash?: number[] | undefined;
     width: number;
-    /** Draws the line. */
     trace: (pen: Pen, x: Scale, y: Scale) => void;
     /** The value at its end; none where nothing was drawn. */
     end: number | null;
@@ -53,7 +50,6 @@ export interface Drawn {
   stalls?: Band[];
 }
 
-/** Writes a path's data in place of drawing it. */
 class SvgPen implements Pen {
   data = '';
 

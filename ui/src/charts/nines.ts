@@ -18,7 +18,6 @@ export function nineName(nines: number): string {
   return `p${share.toFixed(Math.max(0, Math.round(nines) - 2))}`;
 }
 
-/** Ticks: the median, then each nine. */
 export function nineTicks(most: number): number[] {
   const out = [0, Math.log10(2), 1];
   for (let n = 2; n <= most + 1e-9; n++) out.push(n);
@@ -43,7 +42,6 @@ export function supported(count: number): number {
   return count > 10 ? Math.log10(count / 10) : 0;
 }
 
-/** The value of a curve at a place; curves are steps. */
 export function valueAt(curve: Curve, nines: number): number | null {
   for (let i = 0; i < curve.nines.length; i++) {
     if (curve.nines[i]! >= nines - 1e-9) return curve.ns[i]!;
@@ -51,7 +49,6 @@ export function valueAt(curve: Curve, nines: number): number | null {
   return null;
 }
 
-/** A curve and how it is drawn. */
 export interface NinesLine {
   curve: Curve;
   name: string;
@@ -80,7 +77,6 @@ export function nineBounds(curves: readonly Curve[]) {
 
 interface Part {
   line: NinesLine;
-  /** Enough samples lie beyond. */
   strong: boolean;
   values: (number | null)[];
 }
@@ -111,7 +107,6 @@ function join(lines: readonly NinesLine[]): { xs: number[]; parts: Part[] } {
 
 const GUTTER = 128;
 
-/** One chart of percentile curves. */
 export class NinesChart {
   readonly element: HTMLElement;
   private readonly plot = h('div', { class: 'plot' });
@@ -137,7 +132,6 @@ export class NinesChart {
     this.plot.addEventListener('mouseleave', () => tip.hide());
   }
 
-  /** Draws these lines again, those behind first. */
   draw(lines: readonly NinesLine[], bounds: NinesBounds, p: Palette): void {
     const width = widthOf(this.element);
     if (width === 0) return;
@@ -184,7 +178,6 @@ export class NinesChart {
     );
   }
 
-  /** The lines as they are drawn, for export. */
   get drawn() {
     const { chart, palette: p, xs, title } = this;
     if (!chart || !p) return null;
@@ -217,7 +210,6 @@ export class NinesChart {
     tip.show(e.clientX, e.clientY, h('div', { class: 'when' }, `p${share}`), ...rows);
   }
 
-  /** Names at the right ends of the lines. */
   private label(u: uPlot, lines: readonly NinesLine[], p: Palette, narrow: boolean): void {
     const { ends } = this;
     ends.replaceChildren();
@@ -237,7 +229,6 @@ export class NinesChart {
   }
 }
 
-/** Intervals as areas, below all lines. */
 function paintBands(u: uPlot, lines: readonly NinesLine[], p: Palette): void {
   const { ctx } = u;
   clipped(u);

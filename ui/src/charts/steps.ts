@@ -3,10 +3,9 @@
 
 import { sampleAt } from '../flame/tree';
 
+/** Starts and lengths of intervals, in seconds. */
 export interface Times {
-  /** Start of each interval, in seconds. */
   t: number[];
-  /** Length of each, in seconds. */
   dt: number[];
 }
 
@@ -18,11 +17,7 @@ export interface Pen {
   lineTo(x: number, y: number): void;
 }
 
-/**
- * The times of values that were read at the end of each interval, as memory is: each holds from then until the next one was
- * read, so that what falls at a moment is not drawn before it. In an interval with a cut, at which it is known to have
- * changed, it holds from the cut on.
- */
+/** Values read at the end of each interval, as memory is, hold from then, or from a cut in it, until the next is read. */
 export function held({ t, dt }: Times, cuts: readonly number[] = []): Times {
   const ends = t.map((at, i) => at + dt[i]!);
   const from = ends.map((end, i) => cuts.find((cut) => cut > t[i]! && cut < end) ?? end);

@@ -20,7 +20,6 @@ export function roundTimes([from, to]: Stretch, most: number, lag: Clock['lag'] 
   return { step, times };
 }
 
-/** Draws the axis of a stretch of time at the width of the panels. */
 export function drawTimeAxis(element: HTMLElement, visible: Stretch, width: number, clock: Clock): void {
   const { left, right } = margins(width);
   const inner = width - left - right;

@@ -8,7 +8,7 @@ import { changeColor, LESS, MORE, palette, unprovenColor } from '../core/theme';
 import type { ComparedFrame, ComparedStacks, ComparisonView } from '../core/view';
 import { FlameCanvas, type Named, type Scene } from '../flame/canvas';
 import { byWeight } from '../flame/layout';
-import { link, markedWeight, search, type Tree, type Weights } from '../flame/tree';
+import { link, markedWeight, search, type WeighedTree } from '../flame/tree';
 import type { View } from '../sections/timeline';
 import { pictures, searchBox, UPRIGHT, wholeGraph } from '../sections/tools';
 import { signedTime } from './functions';
@@ -24,11 +24,8 @@ export function told(of: ComparedFrame): string {
     : `${change} [${signedTime(low)}, ${signedTime(high)}], ${proven}, shows from ${duration(of.visible)}`;
 }
 
-/**
- * The tree of a comparison's call paths as the canvas draws them: nanoseconds per message, the mean of both sides. `full` is
- * the largest proven change, which has the full colour; 0 where none is proven.
- */
-export function costTree({ frames, names }: ComparedStacks): { tree: Tree; weights: Weights; named: Named; full: number } {
+/** A comparison's call paths as the canvas draws them; `full` is the largest proven change, 0 where there is none. */
+export function costTree({ frames, names }: ComparedStacks): WeighedTree & { named: Named; full: number } {
   const total = Float64Array.from(frames, (it) => (it.a + it.b) / 2);
   const self = total.slice();
   const parent = Int32Array.from(frames, (it) => it.parent ?? -1);
@@ -62,7 +59,6 @@ export function costTree({ frames, names }: ComparedStacks): { tree: Tree; weigh
   };
 }
 
-/** What the colours mean. */
 function legend(element: HTMLElement, full: number, dark: boolean): void {
   const colors = [
     [MORE, 'dearer in B'],
@@ -143,7 +139,6 @@ function hint({ least_share, level }: ComparedStacks): string {
   );
 }
 
-/** The buttons above the graph. */
 function toolbar(
   view: ComparisonView,
   store: Store,

@@ -5,9 +5,7 @@ import { counted, duration, shortened } from '../core/format';
 import type { ComparisonView, CostChange, ExplainedChange, FunctionChange } from '../core/view';
 import { endsAtZero } from './figures';
 
-/** Rows that are shown at first, and with each further step. */
 const STEP = 20;
-/** Letters of a name. */
 const LONGEST = 44;
 
 /** B less A. */

@@ -4,12 +4,10 @@ import { seconds, timeTick, wallClock } from './format';
 import type { Store } from './state';
 import type { RunView } from './view';
 
-/** Whether the run's wall clock is known. */
 export function hasClock({ origin_unix_ms: origin }: RunView): boolean {
   return origin > 0;
 }
 
-/** How times are told. */
 export type Clock = ReturnType<typeof clockOf>;
 
 /** The clock that the reader has chosen, for sentences and for axes of `span` seconds with ticks `step` apart. */

@@ -11,7 +11,6 @@ export interface Histograms extends LatencyGrid {
   count: Float64Array;
 }
 
-/** Rows of the heat map in a decade of latency. */
 const ROWS_PER_DECADE = 20;
 
 /** What is drawn: cells of rows that are a few pixels high. */
@@ -93,7 +92,6 @@ export function within(h: Histograms, from: number, to: number): Distribution | 
   return { metric: h.metric, count: total, ns, counts, span: [h.t[first]!, h.end[last]!] };
 }
 
-/** The percentile curve of a distribution. */
 export function curveOf(d: Distribution): Curve {
   let seen = 0;
   const nines = d.counts.map((count) => {
@@ -105,7 +103,6 @@ export function curveOf(d: Distribution): Curve {
   return { metric: d.metric, count: d.count, nines: [0, ...nines], ns: [d.ns[0]!, ...d.ns] };
 }
 
-/** Its percentiles. */
 export function summaryOf(d: Distribution): LatencySummary {
   const at = (percentile: number): number => {
     const wanted = Math.max(1, Math.ceil((d.count * percentile) / 100 - 1e-9));

@@ -10,7 +10,6 @@ export type Palette = Record<(typeof COLORS)[number], string> & { dark: boolean;
 
 let known: { theme: string; palette: Palette } | null = null;
 
-/** The colours that hold at present. */
 export function palette(): Palette {
   // What the style sheet's colours depend on. To read them, the browser settles all that was changed before.
   const dark = matchMedia('(prefers-color-scheme: dark)').matches;
@@ -50,7 +49,6 @@ function family(kind: Kind, event: EventKind): readonly [hue: number, chroma: nu
   return [hue, chroma];
 }
 
-/** Kinds of code whose names are proper names. */
 export const KIND_LABELS: Partial<Record<Kind, string>> = { erlang: 'Erlang', java: 'Java' };
 
 /** FNV-1a over UTF-16 units: small, and the same everywhere. */
@@ -150,10 +148,7 @@ export function classColor(of: Class, dark: boolean, event: EventKind = 'on_cpu'
   return `oklch(${lightness.toFixed(3)} ${(chroma + strong).toFixed(3)} ${hue + turn})`;
 }
 
-/**
- * The colour of a heat map's cell, 0 to 1: one hue, from nearly the paper to strong. Lightness
- * falls on light paper and rises on dark, evenly in both.
- */
+/** The colour of a heat map's cell, 0 to 1: one hue; lightness falls on light paper and rises on dark, evenly in both. */
 export function heatColor(level: number, dark: boolean): string {
   const l = dark ? 0.3 + 0.56 * level : 0.945 - 0.53 * level;
   const c = dark ? 0.045 + 0.075 * level : 0.018 + 0.115 * level;

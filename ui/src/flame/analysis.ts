@@ -58,7 +58,6 @@ export class Analysis {
   private hide: readonly number[] = [];
   /** Per node of all stacks: the innermost function of the language, once it was asked for. */
   private innermost: Int32Array | null = null;
-  /** What the samples of the window add up to. */
   private readonly counts: Counts;
   /** All stacks, marked as those that are looked at. */
   private readonly everything: Uint8Array;
@@ -66,7 +65,6 @@ export class Analysis {
   private squared: Float64Array | null = null;
   /** All of the phase that the window is compared with. */
   private phase: { key: string; all: Measured } | null = null;
-  /** Sums by frame of weights, of all nodes. */
   private readonly sums = new WeakMap<Weights, Sums>();
   private shapeKey = '';
   private flags: Uint8Array;
@@ -78,7 +76,6 @@ export class Analysis {
   work: Float64Array = new Float64Array(1);
   /** The weight of each class in the window, of the chosen processes. */
   classes: Float64Array = new Float64Array();
-  /** The functions of the window. */
   rows: FunctionRow[] = [];
   /** How the window differs from the rest; null where that is not asked for. */
   difference: Difference | null = null;
@@ -92,7 +89,6 @@ export class Analysis {
     this.flags = outermost(this.tree, profile.names.length);
   }
 
-  /** Shows stacks in this shape from the next window on. */
   shape({ hide, collapse }: Shape): void {
     const key = `${hide.join()},${collapse}`;
     if (key === this.shapeKey || (this.shapeKey === '' && hide.length === 0 && !collapse)) return;
@@ -157,7 +153,6 @@ export class Analysis {
     this.wanted = { from: first, to: last, leaves: wanted ?? this.everything, marked };
   }
 
-  /** The weights of the nodes that are shown, from those of all stacks. */
   private weightsOf(self: Float64Array, sum: number, wanted: Uint8Array | null, total?: Float64Array): Weights {
     if (wanted) for (let i = 0; i < self.length; i++) if (!wanted[i]) self[i] = 0;
     const own = this.shown ? reshapedWeights(this.shown, self) : self;

@@ -9,7 +9,6 @@ export const MOST_IN_ORDER = 10_000;
 
 export type Chronology = ReturnType<typeof chronology>;
 
-/** Which samples of a window are wanted. */
 export interface Wanted {
   from: number;
   to: number;
@@ -38,15 +37,11 @@ function byThread(profile: Profile, wanted: Wanted): [thread: number, samples: n
   return all.map(([of, { samples }]) => [of, samples]);
 }
 
-/** How many samples of a window are wanted. */
 export function countOf(profile: Profile, wanted: Wanted): number {
   return byThread(profile, wanted).reduce((sum, [, samples]) => sum + samples.length, 0);
 }
 
-/**
- * Nodes of `shown` in the order of time. Nodes come in the order in which they are drawn, so that their numbers
- * compare them. `sum` is what shares are of.
- */
+/** Nodes of `shown` in the order in which they are drawn, so that their numbers compare them; shares are of `sum`. */
 export function chronology(
   profile: Profile,
   shown: Tree,

@@ -103,12 +103,10 @@ export class Difference {
     this.unseen = share(unseen, restSum);
   }
 
-  /** Whether there is anything to compare with. */
   get empty(): boolean {
     return !(this.restSum() > 0) || !(this.here.weights.sum > 0);
   }
 
-  /** What a node has of both, with all that it called. */
   of(node: number): Change {
     return this.between((it) => it.total[node]!);
   }

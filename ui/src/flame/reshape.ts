@@ -2,10 +2,7 @@
 
 import { Builder, type Tree } from './tree';
 
-/**
- * A tree as it is shown. `map` has, per node of the whole tree, the node here that it counts for, and `first`, per node here,
- * the first node of the whole tree that counts for it.
- */
+/** A tree as it is shown: `map` has the node here for each of the whole tree, `first` the first of those for each here. */
 export type Shown = ReturnType<typeof reshape>;
 
 /** Whoever called a hidden frame takes its place; the first row, that of the threads, always stays. */

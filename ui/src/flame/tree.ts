@@ -12,7 +12,6 @@ export interface Tree {
   next: Int32Array;
 }
 
-/** Weights of a tree's nodes in one window of time. */
 export interface Weights {
   self: Float64Array;
   total: Float64Array;
@@ -24,7 +23,6 @@ export type Sums = Pick<Weights, 'self' | 'total'>;
 
 export type WeighedTree = { tree: Tree; weights: Weights };
 
-/** Builds the chains of children. */
 export function link(frame: Uint32Array, parent: Int32Array): Tree {
   const n = frame.length;
   const first = new Int32Array(n + 1).fill(-1);
@@ -86,10 +84,7 @@ export function leaves(
   return { self, sum };
 }
 
-/**
- * The weight of each process in `from <= t < to`, of one class alone where it is given, behind that of the samples
- * that are of no process.
- */
+/** The weight of each process in `from <= t < to`, of one class alone where it is given, behind that of no process. */
 export function workOf(profile: Profile, from: number, to: number, only: number | null = null): Float64Array {
   const work = new Float64Array(profile.processes.length + 1);
   const { weight, time, process, leaf } = profile;
@@ -101,7 +96,6 @@ export function workOf(profile: Profile, from: number, to: number, only: number 
   return work;
 }
 
-/** The weight of each class, from that of each stack. */
 export function classesOf(profile: Profile, self: Float64Array): Float64Array {
   const out = new Float64Array(profile.classes.length);
   for (let i = 0; i < self.length; i++) {
@@ -122,10 +116,7 @@ export function totals(self: Float64Array, parent: Int32Array, known?: Float64Ar
   return total;
 }
 
-/**
- * Per node: 1 where no ancestor has the same frame, so that recursion counts once. With a root only the nodes
- * below it, and it, are looked at; all others are 0.
- */
+/** Per node, of a root's or of all: 1 where no ancestor has the same frame, so that recursion counts once. */
 export function outermost(tree: Tree, frames: number, root = -1): Uint8Array {
   const n = tree.frame.length;
   const flags = new Uint8Array(n);
@@ -229,10 +220,7 @@ export function chosenOf(
     (!covered || covered[leaf[i]!] === 1);
 }
 
-/**
- * Samples per bin of time: of all stacks, and of those that contain a frame, are of the marked processes and of one
- * class, where these are given.
- */
+/** Samples per bin of time: of all stacks, and of those that [`chosenOf`] finds. */
 export function overTime(
   profile: Profile,
   tree: Tree,
@@ -324,17 +312,13 @@ export function callers(tree: Tree, weights: Weights, flags: Uint8Array, frames:
   return builder.finish();
 }
 
-/** The frames from the root to a node. */
 export function path(tree: Tree, node: number): number[] {
   const out: number[] = [];
   for (let i = node; i >= 0; i = tree.parent[i]!) out.push(i);
   return out.reverse();
 }
 
-/**
- * A name as folded text can carry it, changed as the `folded` files of a run change it: `;` parts
- * fields, `#` begins a comment, and a number behind a blank at the end would be taken for a count.
- */
+/** A name as the `folded` files of a run have it: `;` parts fields, `#` begins a comment, a last number is a count. */
 export function foldedName(name: string, empty: string): string {
   const plain = name
     .replaceAll(';', ':')

@@ -84,7 +84,6 @@ export function clientsCurve(view: ScaleView, headline: string): View | null {
   return { element, draw: () => place.replaceChildren(drawn()) };
 }
 
-/** Every run. */
 export function clientsTable(view: ScaleView, notes: readonly string[]): HTMLElement {
   const numbers = ['', view.noun, 'msg/s', 'each, msg/s', 'broker, cores'].map((number) => ({ number }));
   const rows = view.runs.map((run, i) => [

@@ -9,14 +9,12 @@ import type { View } from '../sections/timeline';
 import { frame, grid, mark, upright } from './frame';
 import { along, besideLevel, logPlace, logTicksOf, medians, PERCENTILES, type Point, bounds as spread } from './scale';
 
-/** Width of a letter, pixels, nearly. */
 const LETTER = 6.5;
 /** The one whose trials are dots. */
 const DOTTED = 'p99_ns';
 
 export const OUTCOMES: Record<LimitOutcome, string> = { held: 'held', missed: 'did not hold', unclear: 'unclear' };
 
-/** What a trial says when it is pointed at. */
 function told(trial: TrialView, name: string): string {
   const { latency: of } = trial;
   const one = ([label, percentile, key]: (typeof PERCENTILES)[number]): string =>

@@ -3,11 +3,9 @@
 import { wayTo } from '../core/dom';
 import { svg } from '../core/svg';
 
-/** Heights and margins of a chart, pixels. */
 const HEIGHT = 380;
 const MARGIN = { left: 58, right: 14, top: 14, bottom: 42 } as const;
 
-/** A chart that is being drawn. */
 export type Frame = ReturnType<typeof frame>;
 
 /** An empty chart, as wide as its place, and its ends without the margins. */

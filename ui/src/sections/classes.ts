@@ -18,12 +18,10 @@ export function chosenClass(profile: Profile, key: string): { label: string; ind
   return index < 0 ? null : { label: profile.classes[index]!.name, index };
 }
 
-/** The bar with its legend, which is the way to it by keyboard. */
 export class ClassBar {
   readonly element: HTMLElement;
   private readonly bar = h('div', { class: 'class-bar', 'aria-hidden': 'true' });
   private readonly legend = h('ul', { class: 'class-legend' });
-  /** The classes of the legend, in its order. */
   private keys: string[] = [];
 
   constructor(

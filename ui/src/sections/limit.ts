@@ -34,7 +34,6 @@ function ofOperations(unit: string): Partial<Record<WaitKey, readonly [string, s
   };
 }
 
-/** What a run consists of, in words. */
 export interface Words {
   waits: readonly (readonly [WaitKey, string, string])[];
   who: string;
@@ -102,7 +101,6 @@ export function bars(run: RunView): Bar[] {
   return out;
 }
 
-/** Shares of a window, else of everything. */
 function totals(all: Bar[], [from, to]: readonly [number, number]): number[] {
   const inside = all.filter((b) => b.to > from + 1e-3 && b.from < to - 1e-3);
   const list = inside.length > 0 ? inside : all;
@@ -125,7 +123,6 @@ function swatch(key: string, text: string, title: string): HTMLElement {
   return h('span', { class: `mark wait-${key}`, title }, h('i', {}), text);
 }
 
-/** Labels beside the stack, pushed apart where they would touch. */
 function labels(list: ReturnType<typeof marks>): HTMLElement {
   const placed = list.map((m) => ({ ...m, top: (1 - m.y) * HEIGHT }));
   pushApart(placed, HEIGHT - 4);
@@ -204,7 +201,6 @@ function picture(run: RunView, all: Bar[], words: Words, width: number): SVGElem
   return root;
 }
 
-/** What was waited for in a stretch of time. */
 function told(bar: Bar, words: Words): Child[] {
   const round = (t: number): number => Math.round(t * 100) / 100;
   const rows = words.waits.flatMap(([key, name], k) => {
@@ -242,7 +238,6 @@ const share = (value: number | null | undefined): string | null =>
 const length = (ns: number | null): string | null => (ns === null || ns === 0 ? null : duration(ns));
 const cores = (value: number | null): string | null => (value === null ? null : `${significant(value)} cores`);
 
-/** What concerns the load and the generator. */
 export function ours(e: Evidence, words: Words): Row[] {
   const rate = (value: number | null): string | null => (value === null ? null : `${significant(value)} ${words.unit}`);
   const most = (get: (l: Evidence['loops'][number]) => number | null): number | null =>
@@ -274,7 +269,6 @@ export function ours(e: Evidence, words: Words): Row[] {
   ];
 }
 
-/** What concerns the broker, the machine and the way between. */
 export function theirs(e: Evidence): Row[] {
   const b = e.broker;
   const tcp = e.connections;

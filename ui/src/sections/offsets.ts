@@ -27,7 +27,6 @@ const MOST_COLUMNS = 3_600;
 /** Weights of a profile by second and offset: per cell, column by column from the second `first` on. */
 type Offsets = ReturnType<typeof offsetsOf>;
 
-/** A place in the heat map. */
 export interface Cell {
   column: number;
   row: number;
@@ -133,7 +132,6 @@ export class OffsetMap {
     );
   }
 
-  /** Draws the samples that are chosen, at a width; and the window. */
   draw(tree: Tree, frame: number | null, counted: Counted, width: number, p: Palette): void {
     const [from, to] = this.run.span;
     const start = this.store.state.window?.[0] ?? from;

@@ -62,10 +62,7 @@ interface Group {
   alone: boolean;
 }
 
-/**
- * Curves that a reader compares: all of them, or those of each scenario where there are many. The parts of an
- * operation then get a small chart each.
- */
+/** Curves that a reader compares: all, or where they are many those of each scenario, and parts a chart each. */
 export function groups(run: RunView, curves: readonly Curve[]): Group[] {
   if (curves.length <= MOST_LINES) return [{ title: '', curves: [...curves], alone: false }];
   const kind = ({ scenario, part }: MetricInfo): string => (part ? `parts: ${scenario}` : scenario);
@@ -84,7 +81,6 @@ export function groups(run: RunView, curves: readonly Curve[]): Group[] {
   return all.toSorted((a, b) => Number(a.alone) - Number(b.alone));
 }
 
-/** A chart, and what it draws of the curves that there are. */
 interface Chart {
   chart: NinesChart;
   lines: (curves: readonly Curve[]) => NinesLine[];
@@ -162,7 +158,6 @@ export function percentiles(page: Page, store: Store): View | null {
   return { element, draw };
 }
 
-/** Every metric's percentiles: the chart's table, and the numbers to quote. */
 function summaryTable(run: RunView, figures: Figures, ofWindow: boolean): HTMLElement {
   const exact = (ns: number): HTMLElement => h('span', { title: exactDuration(ns) }, duration(ns));
   const rows = latencyKeys(run).flatMap((key) => {

@@ -51,7 +51,6 @@ function isHeld({ event }: Profile): boolean {
   return (event.split('@')[0] ?? '').endsWith(HELD);
 }
 
-/** What that is of. */
 function what(run: RunView, profile: Profile, inside: number): string {
   const { event_kind, unit } = profile;
   const [event, node] = eventAndNode(profile.event, run.profiles);

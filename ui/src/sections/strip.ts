@@ -40,7 +40,6 @@ export function onlyOf(profile: Profile, { by, who, class: key, focus }: State):
   };
 }
 
-/** Samples over time in cores, and the selected function's part of them. */
 export function timeStrip(
   run: RunView,
   analysis: Analysis,

@@ -123,7 +123,6 @@ export function drawingOf({ topology: t, experiment }: RunView) {
   };
 }
 
-/** Queues as one box. */
 function together(queues: Topology['queues']) {
   const kinds = new Set(queues.map((q) => q.type));
   const sum = (of: 'messages' | 'consumers'): number => queues.reduce((all, q) => all + q[of], 0);
@@ -135,7 +134,6 @@ function together(queues: Topology['queues']) {
   };
 }
 
-/** Virtual hosts are told where there are several. */
 function hasHosts(t: Topology): boolean {
   return new Set([...t.queues, ...t.exchanges].map((it) => it.vhost)).size > 1;
 }
@@ -237,7 +235,6 @@ function ledBy(q: Topology['queues'][number], name: (node: string) => string): s
   return `leader ${name(q.leader!)}, members ${members.map(name).join(', ')}`;
 }
 
-/** What the figures of the drawing are, and when they were read. */
 function caption(t: Topology): string {
   const rates = 'rates of the measured phase';
   const messages = t.lagging
@@ -262,7 +259,6 @@ const BESIDE = 38;
 /** Boxes that are no further apart have nothing between them. */
 const NEXT = 40;
 
-/** A line between two boxes that stand beside each other. */
 function across(one: DOMRect, two: DOMRect): string {
   const [x1, y1] = [one.right, one.top + one.height / 2];
   const [x2, y2] = [two.left, two.top + two.height / 2];

@@ -8,7 +8,6 @@ import { PHASE_LABELS } from './lane';
 /** Characters of arguments in a cell at most; all of them show on hover. */
 const LONGEST = 160;
 
-/** Who made a call: the process, what it is, and its name. */
 function who({ pid, role, name }: TracedCall): string {
   return [pid, role, name]
     .filter((it) => it !== '')
@@ -16,7 +15,6 @@ function who({ pid, role, name }: TracedCall): string {
     .join(' ');
 }
 
-/** How a call ended. */
 function ending({ returned }: TracedCall): string {
   if (returned === '') return 'not seen';
   return returned === 'ok' ? 'returned' : `raised ${visible(returned)}`;
