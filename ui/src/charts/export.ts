@@ -93,20 +93,15 @@ function panelSvg(d: Drawn, p: Palette, top: number): { body: string[]; height: 
   body.push('</g>');
   (u.axes as AxisInternals[]).forEach((axis, i) => {
     (axis._splits ?? []).forEach((v, s) => {
-      const label = axis._values?.[s] ?? '';
-      if (i === 0) {
-        body.push(`<path d="M${n(x(v))} ${n(y0)}v${n(hgt)}" stroke="${xml(p.line)}"/>`);
-        if (label)
-          body.push(
-            `<text x="${n(x(v))}" y="${n(y0 + hgt + 16)}" fill="${xml(p.soft)}" text-anchor="middle">${xml(label)}</text>`,
-          );
-      } else {
-        body.push(`<path d="M${n(left)} ${n(y(v))}h${n(w)}" stroke="${xml(p.line)}"/>`);
-        if (label)
-          body.push(
-            `<text x="${n(left - 6)}" y="${n(y(v) + 4)}" fill="${xml(p.soft)}" text-anchor="end">${xml(label)}</text>`,
-          );
-      }
+      const label = axis._values?.[s];
+      const line =
+        i === 0
+          ? { d: `M${n(x(v))} ${n(y0)}v${n(hgt)}`, x: x(v), y: y0 + hgt + 16, anchor: 'middle' }
+          : { d: `M${n(left)} ${n(y(v))}h${n(w)}`, x: left - 6, y: y(v) + 4, anchor: 'end' };
+      body.push(`<path d="${line.d}" stroke="${xml(p.line)}"/>`);
+      if (!label) return;
+      const at = `x="${n(line.x)}" y="${n(line.y)}"`;
+      body.push(`<text ${at} fill="${xml(p.soft)}" text-anchor="${line.anchor}">${xml(label)}</text>`);
     });
   });
   body.push(`<g clip-path="url(#${clip})">`);

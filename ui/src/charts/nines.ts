@@ -122,12 +122,9 @@ export class NinesChart {
     /** Without names beside the lines: the title names the one that counts. */
     private readonly small: boolean,
   ) {
-    this.element = h(
-      'figure',
-      { class: small ? 'panel nines small' : 'panel nines' },
-      title ? h('figcaption', {}, h('b', {}, title)) : null,
-      h('div', { class: 'frame' }, this.plot, this.ends),
-    );
+    const caption = title ? h('figcaption', {}, h('b', {}, title)) : null;
+    const frame = h('div', { class: 'frame' }, this.plot, this.ends);
+    this.element = h('figure', { class: small ? 'panel nines small' : 'panel nines' }, caption, frame);
     this.plot.addEventListener('mousemove', (e) => this.tell(e));
     this.plot.addEventListener('mouseleave', () => tip.hide());
   }

@@ -116,14 +116,11 @@ export function functionCosts(view: ComparisonView): HTMLElement | null {
       ),
     );
     const left = all.length - rows.length;
-    fill(
-      more,
-      left > 0 &&
-        button(`show ${Math.min(left, 100)} of ${counted(left, 'more function')}`, () => {
-          shown += 100;
-          draw();
-        }),
-    );
+    const further = (): void => {
+      shown += 100;
+      draw();
+    };
+    fill(more, left > 0 && button(`show ${Math.min(left, 100)} of ${counted(left, 'more function')}`, further));
   };
   draw();
   const heads = [

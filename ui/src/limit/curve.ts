@@ -80,12 +80,8 @@ function draw(view: LimitView, width: number): SVGElement {
   for (const [left, wanted, name, at] of names) {
     below = Math.min(wanted, below - 14);
     chart.append(svg('text', { class: `name p${at}`, x: left - 4, y: below }, name));
-    drawn.push(
-      ...along([
-        [left, below - 4],
-        [left + name.length * LETTER, below - 4],
-      ]),
-    );
+    const ends = [left, left + name.length * LETTER].map((end): Point => [end, below - 4]);
+    drawn.push(...along(ends));
   }
   for (const trial of measured) {
     const [left, top] = [x(trial.rate), y(trial.latency![DOTTED])];

@@ -209,20 +209,13 @@ export function figures(page: Page, store: Store): View {
       (it) => it !== null,
     );
     const tiles = window ? [...fates(whole), ...scrapeTiles(whole)] : [];
+    const ofWhole = [h('p', { class: 'scope' }, 'whole phase'), h('dl', { class: 'tiles' }, tiles)];
     fill(hint, windowHint(whole, window));
     fill(
       body,
       rowsOfTiles(run, of).map((row) => h('dl', { class: 'tiles' }, row)),
       latencies(run, window !== null),
-      window && tiles.length + rest.length > 0
-        ? h(
-            'div',
-            { class: 'figures whole-phase' },
-            h('p', { class: 'scope' }, 'whole phase'),
-            h('dl', { class: 'tiles' }, tiles),
-            rest,
-          )
-        : rest,
+      window && tiles.length + rest.length > 0 ? h('div', { class: 'figures whole-phase' }, ofWhole, rest) : rest,
     );
     explainMarks(body);
   };

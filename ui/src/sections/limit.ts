@@ -156,15 +156,8 @@ function picture(run: RunView, all: Bar[], words: Words, width: number): SVGElem
     'aria-label': `What ${words.who} waited for over time; the table below has the figures`,
   });
   for (const phase of run.phases.filter((p) => p.phase !== 'measure')) {
-    root.append(
-      svg('rect', {
-        class: 'aside',
-        x: x(phase.start),
-        y: 0,
-        width: Math.max(0, x(phase.end) - x(phase.start)),
-        height: bottom,
-      }),
-    );
+    const size = { width: Math.max(0, x(phase.end) - x(phase.start)), height: bottom };
+    root.append(svg('rect', { class: 'aside', x: x(phase.start), y: 0, ...size }));
   }
   for (const bar of all) {
     let top = HEIGHT;
@@ -307,21 +300,14 @@ export function limit(run: RunView, store: Store): View | null {
   const plot = h('div', { class: 'plot' });
   const frame = h('div', { class: 'frame' }, plot);
   const legend = h('div', { class: 'legend', 'aria-hidden': 'true' });
-  const chart =
-    all.length === 0
-      ? null
-      : h(
-          'figure',
-          { class: 'panel waits' },
-          h(
-            'figcaption',
-            {},
-            h('b', {}, `what ${spoken.who} waited for`),
-            h('span', { class: 'unit' }, 'share of their time'),
-            legend,
-          ),
-          frame,
-        );
+  const title = h('b', {}, `what ${spoken.who} waited for`);
+  const caption = h('figcaption', {}, title, h('span', { class: 'unit' }, 'share of their time'), legend);
+  const chart = all.length === 0 ? null : h('figure', { class: 'panel waits' }, caption, frame);
+  const others = theirs(verdict.evidence).map(([name, value]): Row => [ofSubject(run, name), value]);
+  const evidence = [
+    pairs('Load and generator', ours(verdict.evidence, spoken)),
+    pairs(ofSubject(run, 'Broker, machine and the way between'), others),
+  ];
   const element = section(
     'limit',
     'Who limited this run',
@@ -330,20 +316,7 @@ export function limit(run: RunView, store: Store): View | null {
     reasons(verdict),
     chart,
     chart ? later('The waits as a table', () => waitTable(run, all, spoken)) : null,
-    h(
-      'details',
-      { class: 'behind evidence' },
-      h('summary', {}, 'The evidence'),
-      h(
-        'div',
-        { class: 'columns' },
-        pairs('Load and generator', ours(verdict.evidence, spoken)),
-        pairs(
-          ofSubject(run, 'Broker, machine and the way between'),
-          theirs(verdict.evidence).map(([name, value]): Row => [ofSubject(run, name), value]),
-        ),
-      ),
-    ),
+    h('details', { class: 'behind evidence' }, h('summary', {}, 'The evidence'), h('div', { class: 'columns' }, evidence)),
   );
   let drawn = 0;
   const draw = (): void => {

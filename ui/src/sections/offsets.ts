@@ -118,18 +118,9 @@ export class OffsetMap {
       },
       h('div', { class: 'offsets-field' }, this.canvas, this.chosen),
     );
-    this.element = h(
-      'figure',
-      { class: 'offsets' },
-      h(
-        'figcaption',
-        {},
-        h('b', {}, 'within each second'),
-        h('span', { class: 'soft' }, ' seconds →, offset ↑; click two cells or drag for a window'),
-      ),
-      this.view,
-      this.status,
-    );
+    const hint = h('span', { class: 'soft' }, ' seconds →, offset ↑; click two cells or drag for a window');
+    const caption = h('figcaption', {}, h('b', {}, 'within each second'), hint);
+    this.element = h('figure', { class: 'offsets' }, caption, this.view, this.status);
   }
 
   draw(tree: Tree, frame: number | null, counted: Counted, width: number, p: Palette): void {

@@ -134,25 +134,20 @@ export function percentiles(page: Page, store: Store): View | null {
     const elements = group.charts.map(({ chart }) => chart.element);
     return h('div', { class: group.alone ? 'multiples' : 'charts' }, elements);
   };
+  const tools = [
+    button('SVG', () => exportPicture(run, charts, 'svg')),
+    button('PNG', () => exportPicture(run, charts, 'png')),
+    button('CSV', () => save(`${run.id}-percentiles.csv`, curveCsv(run, curves), 'text/csv')),
+  ];
+  const explained = run.metrics.some((it) => it.part)
+    ? 'Parts of an operation count from the end of the one before, the others from the time that it was due.'
+    : 'Strong lines count from the intended send time, faint ones from the actual one.';
   const element = section(
     'latency',
     'How latency is distributed',
-    [
-      hint,
-      h(
-        'div',
-        { class: 'tools' },
-        button('SVG', () => exportPicture(run, charts, 'svg')),
-        button('PNG', () => exportPicture(run, charts, 'png')),
-        button('CSV', () => save(`${run.id}-percentiles.csv`, curveCsv(run, curves), 'text/csv')),
-      ),
-    ],
+    [hint, h('div', { class: 'tools' }, tools)],
     all.map(boxOf),
-    h(
-      'p',
-      { class: 'hint' },
-      `${run.metrics.some((it) => it.part) ? 'Parts of an operation count from the end of the one before, the others from the time that it was due.' : 'Strong lines count from the intended send time, faint ones from the actual one.'} Dashed: fewer than 10 samples lie beyond.`,
-    ),
+    h('p', { class: 'hint' }, `${explained} Dashed: fewer than 10 samples lie beyond.`),
     rows,
   );
   return { element, draw };

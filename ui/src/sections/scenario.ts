@@ -45,15 +45,8 @@ export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSumm
   ];
   // Of calls that others make it is theirs to say what failed.
   if (counts.some((it) => it.key === 'failed' || it.key === `${name}_failed`)) {
-    tiles.push(
-      tile(
-        'failed',
-        grouped(count(name, scenario, 'failed')),
-        unit,
-        `of ${grouped(count(name, scenario, 'begun'))}`,
-        failures.join('; ') || 'none',
-      ),
-    );
+    const of = `of ${grouped(count(name, scenario, 'begun'))}`;
+    tiles.push(tile('failed', grouped(count(name, scenario, 'failed')), unit, of, failures.join('; ') || 'none'));
   }
   for (const key of ['raised', 'open']) {
     const of = counts.find((it) => it.key === `${name}_${key}`);

@@ -179,6 +179,7 @@ export function topology(run: RunView): View | null {
       h('b', {}, `${grouped(rest.queues)} more ${rest.kind} queues`.replace('  ', ' ')),
       line(`${counted(rest.messages, 'message')} in all`),
     );
+  const hidden = `and ${grouped(drawing.hidden)} more objects that the record does not hold`;
   const lines = svg('svg', { 'aria-hidden': 'true' });
   const column = (...boxes: Child[]): HTMLElement => h('div', { class: 'column' }, boxes);
   const element = h(
@@ -191,11 +192,7 @@ export function topology(run: RunView): View | null {
       lines,
       sent.total > 0 ? column(from) : null,
       column(...exchanges),
-      column(
-        ...queues,
-        restBox,
-        drawing.hidden > 0 ? small(`and ${grouped(drawing.hidden)} more objects that the record does not hold`) : null,
-      ),
+      column(...queues, restBox, drawing.hidden > 0 ? small(hidden) : null),
       received.total > 0 ? column(to) : null,
     ),
     later('The same as tables', () => h('div', {}, tables(run.topology))),

@@ -67,17 +67,11 @@ function calls(run: RunView, { slowest }: TraceView): HTMLElement {
     ...(hasArguments ? ['arguments'] : []),
   ];
   const shown = table('The slowest calls', columns, rows);
+  const same = h('code', { class: 'term', title: alike }, brief(alike, LONGEST));
   return h(
     'div',
     {},
-    alike === ''
-      ? null
-      : h(
-          'p',
-          { class: 'hint' },
-          'The arguments of all of these, as far as they are kept: ',
-          h('code', { class: 'term', title: alike }, brief(alike, LONGEST)),
-        ),
+    alike !== '' && h('p', { class: 'hint' }, 'The arguments of all of these, as far as they are kept: ', same),
     h('div', { class: 'scroll', tabindex: 0 }, shown),
   );
 }
