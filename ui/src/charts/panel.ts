@@ -115,12 +115,9 @@ export class Panel {
     private readonly shared: Shared,
     private readonly hasAxis: () => boolean,
   ) {
-    this.element = h(
-      'figure',
-      { class: 'panel', id: `panel-${spec.id}` },
-      h('figcaption', {}, this.title, this.unit, ...(spec.tools ?? []), this.legend),
-      h('div', { class: 'frame' }, this.plot, this.labels),
-    );
+    const caption = h('figcaption', {}, this.title, this.unit, ...(spec.tools ?? []), this.legend);
+    const frame = h('div', { class: 'frame' }, this.plot, this.labels);
+    this.element = h('figure', { class: 'panel', id: `panel-${spec.id}` }, caption, frame);
     this.tellTitle();
     this.plot.addEventListener('mousemove', (e) => this.tell(e));
     this.plot.addEventListener('mouseleave', () => tip.hide());

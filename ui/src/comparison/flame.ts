@@ -37,12 +37,10 @@ export function costTree({ frames, names }: ComparedStacks): WeighedTree & { nam
     else sum += total[at]!;
     if (it.proven) full = Math.max(full, Math.abs(it.b - it.a));
   });
+  const frame = Uint32Array.from(frames, (it) => it.name);
   const modules = [...new Set(names.map((it) => it.module))];
   return {
-    tree: link(
-      Uint32Array.from(frames, (it) => it.name),
-      parent,
-    ),
+    tree: link(frame, parent),
     weights: { self, total, sum },
     named: {
       names: names.map((it) => it.function),
@@ -123,7 +121,6 @@ export function costGraph(view: ComparisonView, store: Store): View | null {
       },
     };
     const width = widthOf(place);
-
     if (width > 0) graph.draw(scene, width, p);
     fill(info, zoom === null ? hint(of) : `${named.names[of.frames[zoom]!.name]}: ${told(of.frames[zoom]!)}`);
     legend(keys, full, p.dark);

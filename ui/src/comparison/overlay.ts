@@ -115,12 +115,8 @@ function drawable(of: ComparedPanel, line: readonly (number | null)[]): (number 
 export function bounds(of: ComparedPanel): readonly [number, number] | null {
   const all = SIDES.flatMap((side) => of[side].flat());
   const known = all.filter((v): v is number => v !== null && v > 0);
-  return known.length === 0
-    ? null
-    : known.reduce<[number, number]>(
-        ([low, high], v) => [Math.min(low, v), Math.max(high, v)],
-        [Number.POSITIVE_INFINITY, 0],
-      );
+  if (known.length === 0) return null;
+  return [known.reduce((a, b) => Math.min(a, b)), known.reduce((a, b) => Math.max(a, b))];
 }
 
 function spec(of: ComparedPanel, index: number): PanelSpec {

@@ -50,11 +50,8 @@ export class ClassBar {
       const selected = it.class === chosen;
       const fade = known && !selected ? 'faded' : null;
       const color = classColor(it.class, dark, this.profile.event_kind);
-      const segment = h(
-        'div',
-        { class: fade, title, onclick: choose(it.class) },
-        share * width >= it.name.length * LETTER_PX + AROUND_PX && it.name,
-      );
+      const label = share * width >= it.name.length * LETTER_PX + AROUND_PX && it.name;
+      const segment = h('div', { class: fade, title, onclick: choose(it.class) }, label);
       styled(segment, { background: color, flexGrow: String(it.weight) });
       const button = h(
         'button',

@@ -228,11 +228,9 @@ function byName(run: RunView): HTMLElement | null {
   const { rows } = run.figures;
   if (rows.length === 0) return null;
   const caption = 'of the measured phase; numbers of messages and what became of them of the whole run';
-  const all = pairs(
-    caption,
-    rows.map(({ name, value }) => [name, value] as const),
-  );
-  return h('details', { class: 'facts' }, h('summary', {}, 'all figures, by the names that --require takes'), all);
+  const all = rows.map(({ name, value }) => [name, value] as const);
+  const summary = h('summary', {}, 'all figures, by the names that --require takes');
+  return h('details', { class: 'facts' }, summary, pairs(caption, all));
 }
 
 /** What a program that was the load printed, where its own figures are, and how it ended. */

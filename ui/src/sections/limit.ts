@@ -304,10 +304,9 @@ export function limit(run: RunView, store: Store): View | null {
   const caption = h('figcaption', {}, title, h('span', { class: 'unit' }, 'share of their time'), legend);
   const chart = all.length === 0 ? null : h('figure', { class: 'panel waits' }, caption, frame);
   const others = theirs(verdict.evidence).map(([name, value]): Row => [ofSubject(run, name), value]);
-  const evidence = [
-    pairs('Load and generator', ours(verdict.evidence, spoken)),
-    pairs(ofSubject(run, 'Broker, machine and the way between'), others),
-  ];
+  const own = pairs('Load and generator', ours(verdict.evidence, spoken));
+  const rest = pairs(ofSubject(run, 'Broker, machine and the way between'), others);
+  const evidence = h('div', { class: 'columns' }, own, rest);
   const element = section(
     'limit',
     'Who limited this run',
@@ -316,7 +315,7 @@ export function limit(run: RunView, store: Store): View | null {
     reasons(verdict),
     chart,
     chart ? later('The waits as a table', () => waitTable(run, all, spoken)) : null,
-    h('details', { class: 'behind evidence' }, h('summary', {}, 'The evidence'), h('div', { class: 'columns' }, evidence)),
+    h('details', { class: 'behind evidence' }, h('summary', {}, 'The evidence'), evidence),
   );
   let drawn = 0;
   const draw = (): void => {
