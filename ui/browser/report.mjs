@@ -15,9 +15,8 @@ const REDRAWS_MS = 100;
 /** What is drawn below the screen's edge keeps the reader from no click for longer. */
 const TASK_MS = 150;
 /**
- * What [`reference`] takes on the machine that the budgets were measured on (two cores of a cloud server), while nothing
- * else ran. A machine that needs longer for it gets budgets that are larger in proportion, up to twice: the page is
- * judged, and not the machine. A faster one gets no smaller ones.
+ * What [`reference`] takes on the machine that the budgets were measured on (two cores of a cloud server), with nothing
+ * else running. A slower machine gets budgets that are larger in proportion, up to twice; a faster one no smaller ones.
  */
 const REFERENCE_MS = 28;
 const MINUTE_BYTES = 3_000_000;
@@ -27,7 +26,6 @@ const MAINLOOP = { position: { x: 60, y: 45 } };
 describe('the report in a browser', { skip: reason ?? false }, () => {
   const { file, open, openAltered, plain } = samples(STATES);
 
-  /** What a section's button offers for download. */
   async function exported(page, section, name) {
     const [download] = await Promise.all([
       page.waitForEvent('download'),
@@ -43,14 +41,12 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   const hash = (page) => page.evaluate(() => decodeURIComponent(location.hash));
   const zoomed = (page) => page.evaluate(() => new URLSearchParams(location.hash.slice(1)).get('zoom'));
 
-  /** Gives the window another end, or another beginning. */
   async function setWindow(page, end, seconds) {
     const input = page.getByLabel(`window ${end}, seconds`);
     await input.fill(seconds);
     await input.press('Tab');
   }
 
-  /** Lines of the first sentence. */
   const linesOf = (page) =>
     page
       .locator('.headline')
@@ -1061,10 +1057,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     }
   });
 
-  /**
-   * How long the page's thread is at work for what `act` has it do, in milliseconds. Not how long it waits for a core:
-   * other tests run at the same time.
-   */
+  /** Milliseconds of the page's thread at work for `act`, not waiting for a core: other tests run at the same time. */
   async function atWork(page, act) {
     const session = await page.context().newCDPSession(page);
     const soFar = async () => {
@@ -1106,10 +1099,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
       }, by),
     );
 
-  /**
-   * The best of a few attempts, by name: other work on the machine only ever adds. `measure` gets a page and returns
-   * times; it is asked again until all are within their budgets.
-   */
+  /** The best times of a few attempts, by name, until all are within their budgets: other work only ever adds. */
   async function best(t, fragment, budgets, measure) {
     const found = { reference: Number.POSITIVE_INFINITY };
     for (const name of Object.keys(budgets)) found[name] = Number.POSITIVE_INFINITY;

@@ -43,7 +43,6 @@ export async function shows(part, ...patterns) {
   for (const pattern of patterns) assert.match(text, pattern);
 }
 
-/** Viewports of a desk and of a phone. */
 export const DESK = { width: 1280, height: 900 };
 export const PHONE = { width: 390, height: 800 };
 
@@ -122,7 +121,6 @@ export function samples(states) {
   /** Opens a report: `done` closes it before the test has ended, `forget` whatever went wrong on it. */
   const open = (state, fragment = '', options = {}) => openFile(file(state), fragment, options);
 
-  /** The same with other parts of the view than the state has. */
   async function openAltered(state, parts) {
     const path = join(mkdtempSync(join(tmpdir(), 'bellows-altered-')), 'report.html');
     altered(file(state), path, parts);
@@ -131,7 +129,6 @@ export function samples(states) {
     return report;
   }
 
-  /** The same of a file that lies elsewhere. */
   async function openFile(path, fragment = '', options = {}) {
     const context = await browser.newContext({ viewport: DESK, acceptDownloads: true, ...options });
     const trouble = [];
@@ -161,7 +158,6 @@ export function samples(states) {
     return { page, done, forget };
   }
 
-  /** The page without scripts. */
   async function plain(state) {
     const context = await browser.newContext({ javaScriptEnabled: false });
     const done = () => {

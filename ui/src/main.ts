@@ -33,7 +33,6 @@ import { warnings } from './sections/warnings';
 
 const root = document.documentElement;
 
-/** The page's state, which the address keeps. */
 function addressed(): Store {
   return new Store(location.hash, (fragment, step) => {
     const url = `${location.pathname}${location.search}${fragment ? `#${fragment}` : ''}`;
@@ -48,7 +47,6 @@ function titleOf({ name, id, created }: RunView): string {
   return visible(parts.filter(Boolean).join(' · '));
 }
 
-/** The parts of a run's page. */
 function runSheet(page: Page, store: Store): Sheet {
   const { run, profiles } = page;
   const pointer = new Pointer();
@@ -125,10 +123,7 @@ function show(sheet: Sheet, store: Store, app: HTMLElement): View[] {
 /** Waits for a task of its own, before which the browser paints and answers the reader. */
 const nextTask = (): Promise<void> => new Promise((resolve) => setTimeout(resolve));
 
-/**
- * Draws the parts for the first time: those that the reader sees at once (`data-ready` is when that was done), those
- * below the screen's edge in tasks of their own (`data-complete`).
- */
+/** Draws what the reader sees at once (until `data-ready`), the rest in tasks of their own (until `data-complete`). */
 async function drawFirst(views: readonly View[]): Promise<void> {
   const isSeen = ({ element }: View): boolean => element.getBoundingClientRect().top < innerHeight;
   let seen = true;
@@ -208,7 +203,6 @@ function applyTheme(theme: Theme): void {
   else root.dataset.theme = theme;
 }
 
-/** The parts of the page that the document holds the data of. */
 async function sheetOf(kind: string | undefined, packed: Inflater, store: Store): Promise<Sheet> {
   if (kind === 'comparison') return comparisonSheet(await unpackView<ComparisonView>(packed), store);
   if (kind === 'limit') return limitSheet(await unpackView<LimitView>(packed));

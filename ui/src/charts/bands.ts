@@ -12,7 +12,6 @@ export type Band = Pick<StallBand, 'start' | 'end' | 'text'> & Partial<Pick<Stal
 
 export type BandKind = 'broker' | 'away' | 'generator' | 'machine' | 'look';
 
-/** The kinds in the order of the legend, with their names. */
 export const BANDS: readonly (readonly [BandKind, string])[] = [
   ['broker', 'broker silent'],
   ['away', 'no connection'],
@@ -25,7 +24,6 @@ export function bandKind(band: Band): BandKind {
   return band.away ? 'away' : (band.who ?? 'look');
 }
 
-/** All bands of a run: who stood still, and who looked into the broker. */
 export function bandsOf(run: Pick<RunView, 'stalls' | 'looks'>): Band[] {
   return [...run.stalls, ...run.looks];
 }
@@ -55,10 +53,8 @@ const PAINTS: Record<BandKind, Paint> = {
   look: { color: (p) => p.accent, opacity: 0.13 },
 };
 
-/** Distance of a hatch's lines in pixels. */
 const STEP = 6;
 
-/** Draws the bands over a panel. */
 export function paintBands(u: uPlot, bands: readonly Band[], p: Palette): void {
   const { ctx, bbox } = u;
   const px = devicePixelRatio || 1;
@@ -122,7 +118,6 @@ export function bandsSvg(
   });
 }
 
-/** The patterns that [`bandsSvg`] refers to. */
 export function hatchesSvg(p: Palette, text: (t: string) => string): string {
   const patterns = Object.entries(PAINTS).flatMap(([kind, { color, hatch: way }]) => {
     if (!way) return [];

@@ -7,9 +7,8 @@ import type { Grid } from '../core/histograms';
 import { heatColor, type Palette, palette } from '../core/theme';
 import { type Band, bandsSvg, hatchesSvg } from './bands';
 import { intensity, peak } from './heat';
-import type { Pen } from './steps';
+import type { Pen, Scale } from './steps';
 
-/** Text inside XML. */
 export function xml(text: string): string {
   return visible(text)
     .replaceAll('&', '&amp;')
@@ -18,7 +17,6 @@ export function xml(text: string): string {
     .replaceAll('"', '&quot;');
 }
 
-/** An SVG document. */
 function svg(width: number, height: number, p: Palette, body: string[]): string {
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="${xml(p.font)}" font-size="11">`,
@@ -32,8 +30,6 @@ function svg(width: number, height: number, p: Palette, body: string[]): string 
 
 const n = (value: number): string => String(Math.round(value * 100) / 100);
 
-type Scale = (value: number) => number;
-
 export interface Drawn {
   title: string;
   unit: string;
@@ -43,7 +39,6 @@ export interface Drawn {
     color: string;
     dash?: number[] | undefined;
     width: number;
-    /** Draws the line. */
     trace: (pen: Pen, x: Scale, y: Scale) => void;
     /** The value at its end; none where nothing was drawn. */
     end: number | null;
@@ -55,7 +50,6 @@ export interface Drawn {
   stalls?: Band[];
 }
 
-/** Writes a path's data in place of drawing it. */
 class SvgPen implements Pen {
   data = '';
 
@@ -99,20 +93,15 @@ function panelSvg(d: Drawn, p: Palette, top: number): { body: string[]; height: 
   body.push('</g>');
   (u.axes as AxisInternals[]).forEach((axis, i) => {
     (axis._splits ?? []).forEach((v, s) => {
-      const label = axis._values?.[s] ?? '';
-      if (i === 0) {
-        body.push(`<path d="M${n(x(v))} ${n(y0)}v${n(hgt)}" stroke="${xml(p.line)}"/>`);
-        if (label)
-          body.push(
-            `<text x="${n(x(v))}" y="${n(y0 + hgt + 16)}" fill="${xml(p.soft)}" text-anchor="middle">${xml(label)}</text>`,
-          );
-      } else {
-        body.push(`<path d="M${n(left)} ${n(y(v))}h${n(w)}" stroke="${xml(p.line)}"/>`);
-        if (label)
-          body.push(
-            `<text x="${n(left - 6)}" y="${n(y(v) + 4)}" fill="${xml(p.soft)}" text-anchor="end">${xml(label)}</text>`,
-          );
-      }
+      const label = axis._values?.[s];
+      const line =
+        i === 0
+          ? { d: `M${n(x(v))} ${n(y0)}v${n(hgt)}`, x: x(v), y: y0 + hgt + 16, anchor: 'middle' }
+          : { d: `M${n(left)} ${n(y(v))}h${n(w)}`, x: left - 6, y: y(v) + 4, anchor: 'end' };
+      body.push(`<path d="${line.d}" stroke="${xml(p.line)}"/>`);
+      if (!label) return;
+      const at = `x="${n(line.x)}" y="${n(line.y)}"`;
+      body.push(`<text ${at} fill="${xml(p.soft)}" text-anchor="${line.anchor}">${xml(label)}</text>`);
     });
   });
   body.push(`<g clip-path="url(#${clip})">`);

@@ -8,7 +8,6 @@ import { heatColor, type Palette } from '../core/theme';
 
 const LEVELS = 24;
 
-/** The bounds of the latency axis: whole rows, and a little room. */
 export function bounds(map: Grid): readonly [number, number] {
   const high = map.low_ns * map.ratio ** map.rows;
   return [map.low_ns / map.ratio ** 0.5, high * map.ratio ** 0.5];
@@ -89,15 +88,11 @@ export function cellAt(map: Grid, time: number, ns: number): string | null {
   return null;
 }
 
-/**
- * How strong a count looks beside the largest one, 0 to 1. A root keeps rare cells visible, as a
- * logarithm would, and still tells the modes from their surroundings.
- */
+/** How strong a count looks beside the largest one, 0 to 1: a root keeps rare cells visible, and modes apart. */
 export function intensity(count: number, most: number): number {
   return (count / most) ** 0.4;
 }
 
-/** The largest count of a cell per second. */
 export function peak(map: Grid): number {
   let most = 0;
   for (let i = 0; i < map.count.length; i++) {

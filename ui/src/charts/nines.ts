@@ -8,7 +8,7 @@ import { tip, tipRow } from '../core/tip';
 import type { Curve } from '../core/view';
 import { logTicks } from './heat';
 import { clipped, pushApart } from './panel';
-import type { Pen } from './steps';
+import type { Pen, Scale } from './steps';
 
 /** The name of a place on the axis of nines: 0 is p0, 1 is p90, 2 is p99. */
 export function nineName(nines: number): string {
@@ -18,7 +18,6 @@ export function nineName(nines: number): string {
   return `p${share.toFixed(Math.max(0, Math.round(nines) - 2))}`;
 }
 
-/** Ticks: the median, then each nine. */
 export function nineTicks(most: number): number[] {
   const out = [0, Math.log10(2), 1];
   for (let n = 2; n <= most + 1e-9; n++) out.push(n);
@@ -43,7 +42,6 @@ export function supported(count: number): number {
   return count > 10 ? Math.log10(count / 10) : 0;
 }
 
-/** The value of a curve at a place; curves are steps. */
 export function valueAt(curve: Curve, nines: number): number | null {
   for (let i = 0; i < curve.nines.length; i++) {
     if (curve.nines[i]! >= nines - 1e-9) return curve.ns[i]!;
@@ -51,7 +49,6 @@ export function valueAt(curve: Curve, nines: number): number | null {
   return null;
 }
 
-/** A curve and how it is drawn. */
 export interface NinesLine {
   curve: Curve;
   name: string;
@@ -64,14 +61,10 @@ export interface NinesLine {
 }
 
 /** What all charts of a section share, so that they can be compared. */
-export interface NinesBounds {
-  most: number;
-  low: number;
-  high: number;
-}
+export type NinesBounds = ReturnType<typeof nineBounds>;
 
 /** Bounds that hold all of some curves, but what lies far below a median: that is noise of the clock. */
-export function nineBounds(curves: readonly Curve[]): NinesBounds {
+export function nineBounds(curves: readonly Curve[]) {
   let [most, low, high] = [0, Number.POSITIVE_INFINITY, 0];
   for (const curve of curves) {
     const median = valueAt(curve, Math.log10(2)) ?? 1;
@@ -84,7 +77,6 @@ export function nineBounds(curves: readonly Curve[]): NinesBounds {
 
 interface Part {
   line: NinesLine;
-  /** Enough samples lie beyond. */
   strong: boolean;
   values: (number | null)[];
 }
@@ -115,7 +107,6 @@ function join(lines: readonly NinesLine[]): { xs: number[]; parts: Part[] } {
 
 const GUTTER = 128;
 
-/** One chart of percentile curves. */
 export class NinesChart {
   readonly element: HTMLElement;
   private readonly plot = h('div', { class: 'plot' });
@@ -131,17 +122,13 @@ export class NinesChart {
     /** Without names beside the lines: the title names the one that counts. */
     private readonly small: boolean,
   ) {
-    this.element = h(
-      'figure',
-      { class: small ? 'panel nines small' : 'panel nines' },
-      title ? h('figcaption', {}, h('b', {}, title)) : null,
-      h('div', { class: 'frame' }, this.plot, this.ends),
-    );
+    const caption = title ? h('figcaption', {}, h('b', {}, title)) : null;
+    const frame = h('div', { class: 'frame' }, this.plot, this.ends);
+    this.element = h('figure', { class: small ? 'panel nines small' : 'panel nines' }, caption, frame);
     this.plot.addEventListener('mousemove', (e) => this.tell(e));
     this.plot.addEventListener('mouseleave', () => tip.hide());
   }
 
-  /** Draws these lines again, those behind first. */
   draw(lines: readonly NinesLine[], bounds: NinesBounds, p: Palette): void {
     const width = widthOf(this.element);
     if (width === 0) return;
@@ -188,7 +175,6 @@ export class NinesChart {
     );
   }
 
-  /** The lines as they are drawn, for export. */
   get drawn() {
     const { chart, palette: p, xs, title } = this;
     if (!chart || !p) return null;
@@ -197,7 +183,7 @@ export class NinesChart {
       color: part.line.color(p),
       dash: part.strong ? undefined : [3, 3],
       width: part.line.width,
-      trace: (pen: Pen, x: (v: number) => number, y: (v: number) => number) => polyline(pen, xs, part.values, x, y),
+      trace: (pen: Pen, x: Scale, y: Scale) => polyline(pen, xs, part.values, x, y),
       end: part.values.findLast((v) => v !== null) ?? null,
     }));
     return { title: title || 'latency by percentile', unit: 'axis of nines; log axis', chart, lines };
@@ -221,7 +207,6 @@ export class NinesChart {
     tip.show(e.clientX, e.clientY, h('div', { class: 'when' }, `p${share}`), ...rows);
   }
 
-  /** Names at the right ends of the lines. */
   private label(u: uPlot, lines: readonly NinesLine[], p: Palette, narrow: boolean): void {
     const { ends } = this;
     ends.replaceChildren();
@@ -241,7 +226,6 @@ export class NinesChart {
   }
 }
 
-/** Intervals as areas, below all lines. */
 function paintBands(u: uPlot, lines: readonly NinesLine[], p: Palette): void {
   const { ctx } = u;
   clipped(u);
@@ -272,13 +256,7 @@ function stroke(part: Part, p: Palette): uPlot.Series {
   };
 }
 
-function polyline(
-  pen: Pen,
-  xs: readonly number[],
-  ys: readonly (number | null)[],
-  x: (v: number) => number,
-  y: (v: number) => number,
-): void {
+function polyline(pen: Pen, xs: readonly number[], ys: readonly (number | null)[], x: Scale, y: Scale): void {
   let down = false;
   xs.forEach((at, i) => {
     const v = ys[i];

@@ -13,7 +13,6 @@ import { intervalAt, type Times, trace } from './steps';
 
 export interface Line {
   label: string;
-  /** One value per interval. */
   values: (number | null)[];
   color: (p: Palette) => string;
   /** The value under the crosshair, with its unit. */
@@ -28,7 +27,6 @@ export interface Line {
   solid?: boolean;
   /** What the crosshair shows, where it is not the line's height. */
   shown?: (number | null)[];
-  /** Without a label at its end. */
   quiet?: boolean;
 }
 
@@ -41,21 +39,17 @@ export interface PanelSpec {
   lines: Line[];
   /** The axis reaches at least so far: what is drawn below the lines may be higher than they. */
   most?: number;
-  /** A logarithmic axis of these bounds. */
   log?: readonly [number, number];
   tick?: (value: number) => string;
   ticks?: (u: uPlot) => number[];
-  /** Drawn below the lines. */
   under?: (u: uPlot, p: Palette) => void;
   /** What lies at a place, beside the values of the lines. */
   spot?: (time: number, value: number) => string | null;
   /** The intervals of its lines, where they are not those of the axis. */
   times?: Times;
-  /** More elements in the title's row. */
   tools?: HTMLElement[];
 }
 
-/** What all panels of an axis share. */
 export interface Shared extends Times {
   /** What the axis shows: the run, or a window of it. */
   visible(): readonly [number, number];
@@ -80,7 +74,6 @@ export function margins(width: number): { left: number; right: number } {
   return width < 620 ? { left: 50, right: 18 } : { left: LEFT, right: GUTTER };
 }
 
-/** Pixels from a label beside a chart to the next at least. */
 const LABEL_STEP = 14;
 
 /** Pushes labels below each other apart where they would touch, and up from where the last one may stand. */
@@ -122,18 +115,14 @@ export class Panel {
     private readonly shared: Shared,
     private readonly hasAxis: () => boolean,
   ) {
-    this.element = h(
-      'figure',
-      { class: 'panel', id: `panel-${spec.id}` },
-      h('figcaption', {}, this.title, this.unit, ...(spec.tools ?? []), this.legend),
-      h('div', { class: 'frame' }, this.plot, this.labels),
-    );
+    const caption = h('figcaption', {}, this.title, this.unit, ...(spec.tools ?? []), this.legend);
+    const frame = h('div', { class: 'frame' }, this.plot, this.labels);
+    this.element = h('figure', { class: 'panel', id: `panel-${spec.id}` }, caption, frame);
     this.tellTitle();
     this.plot.addEventListener('mousemove', (e) => this.tell(e));
     this.plot.addEventListener('mouseleave', () => tip.hide());
   }
 
-  /** Draws again, at a width and with colours. */
   draw(width: number, palette: Palette): void {
     this.width = width;
     this.palette = palette;
@@ -171,14 +160,12 @@ export class Panel {
     this.unit.textContent = this.spec.unit;
   }
 
-  /** Takes the drawing away, of a panel that is hidden. */
   clear(): void {
     this.chart?.destroy();
     this.chart = null;
     this.palette = null;
   }
 
-  /** Redraws what depends on the window only. */
   refresh(): void {
     this.chart?.redraw(false, false);
   }
@@ -273,7 +260,6 @@ export class Panel {
     return [t, ...this.strokes().map(({ line }) => line.values)];
   }
 
-  /** Lines with a halo are drawn twice. */
   private strokes(): { line: Line; halo: boolean }[] {
     return this.spec.lines.flatMap((line) => [...(line.halo ? [{ line, halo: true }] : []), { line, halo: false }]);
   }

@@ -1,26 +1,23 @@
 // A series of intervals as a step line. Each interval is drawn from its start to its end, whatever
 // follows it: a gap ends the line, and does not take away the interval before it.
 
+import { sampleAt } from '../flame/tree';
+
+/** Starts and lengths of intervals, in seconds. */
 export interface Times {
-  /** Start of each interval, in seconds. */
   t: number[];
-  /** Length of each, in seconds. */
   dt: number[];
 }
 
 type Values = readonly (number | null)[];
-type Scale = (value: number) => number;
+export type Scale = (value: number) => number;
 
 export interface Pen {
   moveTo(x: number, y: number): void;
   lineTo(x: number, y: number): void;
 }
 
-/**
- * The times of values that were read at the end of each interval, as memory is: each holds from then until the next one was
- * read, so that what falls at a moment is not drawn before it. In an interval with a cut, at which it is known to have
- * changed, it holds from the cut on.
- */
+/** Values read at the end of each interval, as memory is, hold from then, or from a cut in it, until the next is read. */
 export function held({ t, dt }: Times, cuts: readonly number[] = []): Times {
   const ends = t.map((at, i) => at + dt[i]!);
   const from = ends.map((end, i) => cuts.find((cut) => cut > t[i]! && cut < end) ?? end);
@@ -74,13 +71,7 @@ export function trace(pen: Pen, times: Times, values: Values, x: Scale, y: Scale
 
 /** The interval that holds a time; null where none does. */
 export function intervalAt({ t, dt }: Times, time: number): number | null {
-  let low = 0;
-  let high = t.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (t[middle]! <= time) low = middle + 1;
-    else high = middle;
-  }
-  const i = low - 1;
+  const next = sampleAt(t, time);
+  const i = t[next] === time ? next : next - 1;
   return i >= 0 && time <= t[i]! + dt[i]! + 1e-6 ? i : null;
 }

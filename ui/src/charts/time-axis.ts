@@ -3,17 +3,14 @@
 import type { Clock } from '../core/clock';
 import { fill, h, styled } from '../core/dom';
 import { timeStep } from '../core/format';
+import type { Stretch } from '../core/state';
 import { margins } from './panel';
 
 /** Pixels from a tick to the next at least: a time of the wall clock has room. */
 const LEAST_PX = 76;
 
 /** Round times in a stretch, so far apart that `most` of them have room; and how far apart they are. */
-export function roundTimes(
-  [from, to]: readonly [number, number],
-  most: number,
-  lag: (step: number) => number = () => 0,
-): { step: number; times: number[] } {
+export function roundTimes([from, to]: Stretch, most: number, lag: Clock['lag'] = () => 0) {
   const step = timeStep((to - from) / Math.max(1, most));
   const first = Math.ceil((from + lag(step)) / step - 1e-9);
   const last = Math.floor((to + lag(step)) / step + 1e-9);
@@ -23,13 +20,7 @@ export function roundTimes(
   return { step, times };
 }
 
-/** Draws the axis of a stretch of time at the width of the panels. */
-export function drawTimeAxis(
-  element: HTMLElement,
-  visible: readonly [number, number],
-  width: number,
-  clock: Clock,
-): void {
+export function drawTimeAxis(element: HTMLElement, visible: Stretch, width: number, clock: Clock): void {
   const { left, right } = margins(width);
   const inner = width - left - right;
   const [from, to] = visible;

@@ -6,7 +6,6 @@ import type { ComparisonOutcome, ComparisonView, SideView, SideWarning } from '.
 import { byTier, nameOfCode, ranked, warningLists } from '../sections/warnings';
 import { nameOf } from './runs';
 
-/** What comes of all figures, in a word or two. */
 export const OUTCOMES: Record<ComparisonOutcome, string> = {
   worse: 'worse',
   better: 'better',
@@ -21,7 +20,6 @@ type About = Pick<
   'name' | 'created' | 'outcome' | 'warnings' | 'forced' | 'remarks' | 'a' | 'b' | 'differences' | 'notes' | 'hardware'
 >;
 
-/** Name, time and what came of it. */
 export function masthead(view: About, what = 'comparison of two sides'): HTMLElement[] {
   const when = view.created.replace('T', ' ').replace(/(\.\d+)?Z$/, ' UTC');
   const cautions = [...view.warnings, ...view.forced.map(() => ({ tier: 'caution' as const }))];
@@ -36,7 +34,6 @@ export function masthead(view: About, what = 'comparison of two sides'): HTMLEle
   ];
 }
 
-/** The sentence, and which functions explain it. */
 export function lead(view: ComparisonView): HTMLElement {
   return h(
     'div',
@@ -66,7 +63,6 @@ function share(of: SideWarning, view: About): string {
   return `in ${part(of.a, view.a, 'A')}, ${part(of.b, view.b, 'B')}`;
 }
 
-/** Warnings that are open at first. */
 const OPEN = 3;
 
 /** What no warnings mean: a log has no place for one. */
@@ -95,13 +91,11 @@ export function belief(view: About): HTMLElement {
   );
 }
 
-/** How it is decided, and on which machine. */
 export function remarks({ notes, hardware }: About): HTMLElement {
   const machine = `Machine: ${hardware.cpu} with ${grouped(hardware.cores)} cores.`;
   return remarkList(...notes, hardware.cpu && machine);
 }
 
-/** How it is decided, which runs count, and the machine. */
 export function details(view: ComparisonView): HTMLElement {
   const left = [
     ...view.a.left_out.map((it) => ['A', it.id, it.why]),

@@ -48,7 +48,6 @@ export function interval({ interval: [low, high], interval_says }: FigureRow): s
   return interval_says ? `${signed(low)} to ${signed(high)}` : 'too few runs';
 }
 
-/** The names on the axis of changes. */
 export function axis(scale: ChangeScale, ticks: ChangeScale['ticks'] = scale.ticks): HTMLElement {
   const names = ticks.map((tick) => styled(h('span', {}, tick.label), { left: `${tick.at}%` }));
   return h('div', { class: 'axis', 'aria-hidden': 'true' }, names);
@@ -59,19 +58,16 @@ export function cell(kind: string, label: string, ...children: Child[]): HTMLEle
   return h('td', { class: kind, role: 'cell', 'data-label': label }, ...children);
 }
 
-/** The head of a column of such a table. */
 export function head(label: Child, kind = ''): HTMLElement {
   return h('th', { scope: 'col', role: 'columnheader', class: kind }, label);
 }
 
-/** The head of drawn changes, with their axis. */
 export function drawnHead(scale: ChangeScale): HTMLElement {
   const element = head(h('span', { class: 'hidden' }, 'change with its interval, drawn'), 'drawn');
   element.append(axis(scale));
   return element;
 }
 
-/** A row with its name, of a class. */
 export function namedRow(kind: string | null, name: Child[], cells: Child[]): HTMLElement {
   return h('tr', { role: 'row', class: kind }, h('th', { scope: 'row', role: 'rowheader' }, name), cells);
 }
@@ -87,7 +83,6 @@ export function listedTable(kind: string, caption: string, heads: Child[], rows:
   );
 }
 
-/** A change, which may lead somewhere, and its interval. */
 export function changeParts(row: FigureRow, isShown: boolean, link: (text: string) => Child): Child[] {
   const text = h('span', { class: 'interval' }, interval(row));
   return [link(isShown ? signed(row.change) : '–'), isTested(row) && text];
@@ -144,7 +139,6 @@ export function withinOneRun(view: ComparisonView): HTMLElement | null {
   );
 }
 
-/** The section. */
 export function changes(view: ComparisonView): HTMLElement {
   const scale = changeScale(view.figures);
   const heads = [head('figure'), head('A', 'num'), head('B', 'num'), head('change', 'num'), drawnHead(scale)];

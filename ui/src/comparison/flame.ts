@@ -8,20 +8,10 @@ import { changeColor, LESS, MORE, palette, unprovenColor } from '../core/theme';
 import type { ComparedFrame, ComparedStacks, ComparisonView } from '../core/view';
 import { FlameCanvas, type Named, type Scene } from '../flame/canvas';
 import { byWeight } from '../flame/layout';
-import { link, markedWeight, search, type Tree, type Weights } from '../flame/tree';
+import { link, markedWeight, search, type WeighedTree } from '../flame/tree';
 import type { View } from '../sections/timeline';
 import { pictures, searchBox, UPRIGHT, wholeGraph } from '../sections/tools';
 import { signedTime } from './functions';
-
-/** Call paths as the canvas draws them. */
-export interface CostTree {
-  tree: Tree;
-  /** Nanoseconds per message, the mean of both sides. */
-  weights: Weights;
-  named: Named;
-  /** The largest proven change, which has the full colour; 0 where none is proven. */
-  full: number;
-}
 
 /** What a frame costs on both sides, and what is proven of it, as the picture's file says it. */
 export function told(of: ComparedFrame): string {
@@ -34,8 +24,8 @@ export function told(of: ComparedFrame): string {
     : `${change} [${signedTime(low)}, ${signedTime(high)}], ${proven}, shows from ${duration(of.visible)}`;
 }
 
-/** The tree of a comparison's call paths. */
-export function costTree({ frames, names }: ComparedStacks): CostTree {
+/** A comparison's call paths as the canvas draws them; `full` is the largest proven change, 0 where there is none. */
+export function costTree({ frames, names }: ComparedStacks): WeighedTree & { named: Named; full: number } {
   const total = Float64Array.from(frames, (it) => (it.a + it.b) / 2);
   const self = total.slice();
   const parent = Int32Array.from(frames, (it) => it.parent ?? -1);
@@ -47,12 +37,10 @@ export function costTree({ frames, names }: ComparedStacks): CostTree {
     else sum += total[at]!;
     if (it.proven) full = Math.max(full, Math.abs(it.b - it.a));
   });
+  const frame = Uint32Array.from(frames, (it) => it.name);
   const modules = [...new Set(names.map((it) => it.module))];
   return {
-    tree: link(
-      Uint32Array.from(frames, (it) => it.name),
-      parent,
-    ),
+    tree: link(frame, parent),
     weights: { self, total, sum },
     named: {
       names: names.map((it) => it.function),
@@ -69,7 +57,6 @@ export function costTree({ frames, names }: ComparedStacks): CostTree {
   };
 }
 
-/** What the colours mean. */
 function legend(element: HTMLElement, full: number, dark: boolean): void {
   const colors = [
     [MORE, 'dearer in B'],
@@ -134,7 +121,6 @@ export function costGraph(view: ComparisonView, store: Store): View | null {
       },
     };
     const width = widthOf(place);
-
     if (width > 0) graph.draw(scene, width, p);
     fill(info, zoom === null ? hint(of) : `${named.names[of.frames[zoom]!.name]}: ${told(of.frames[zoom]!)}`);
     legend(keys, full, p.dark);
@@ -150,7 +136,6 @@ function hint({ least_share, level }: ComparedStacks): string {
   );
 }
 
-/** The buttons above the graph. */
 function toolbar(
   view: ComparisonView,
   store: Store,

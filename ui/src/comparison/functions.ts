@@ -5,9 +5,7 @@ import { counted, duration, shortened } from '../core/format';
 import type { ComparisonView, CostChange, ExplainedChange, FunctionChange } from '../core/view';
 import { endsAtZero } from './figures';
 
-/** Rows that are shown at first, and with each further step. */
 const STEP = 20;
-/** Letters of a name. */
 const LONGEST = 44;
 
 /** B less A. */
@@ -118,14 +116,11 @@ export function functionCosts(view: ComparisonView): HTMLElement | null {
       ),
     );
     const left = all.length - rows.length;
-    fill(
-      more,
-      left > 0 &&
-        button(`show ${Math.min(left, 100)} of ${counted(left, 'more function')}`, () => {
-          shown += 100;
-          draw();
-        }),
-    );
+    const further = (): void => {
+      shown += 100;
+      draw();
+    };
+    fill(more, left > 0 && button(`show ${Math.min(left, 100)} of ${counted(left, 'more function')}`, further));
   };
   draw();
   const heads = [

@@ -14,10 +14,7 @@ export function figureOf(of: CellView, name: string): FigureRow | undefined {
   return of.figures.find((row) => row.name === name);
 }
 
-/**
- * The cells of two keys, a list for each value of the first one; null where there are more or fewer keys, which
- * no table of rows and columns holds.
- */
+/** The cells of two keys, a list for each value of the first one; null where there are more or fewer keys. */
 function inRows(view: Pick<MatrixView, 'keys' | 'cells'>): CellView[][] | null {
   const [rows, columns] = view.keys;
   if (!rows || !columns || view.keys.length > 2) return null;
@@ -56,7 +53,6 @@ function values(row: FigureRow): string {
   return `A ${value(row.means[0])}, B ${value(row.means[1])}`;
 }
 
-/** A cell in the table of two keys. */
 function square(of: CellView, name: string, column: string, scale: ChangeScale): HTMLElement {
   const row = figureOf(of, name);
   if (!row) return cell('square open', column, h('span', { class: 'decided' }, of.decided));
@@ -72,7 +68,6 @@ function square(of: CellView, name: string, column: string, scale: ChangeScale):
   return element;
 }
 
-/** Rows and columns, for two keys. */
 function squares(view: MatrixView, rows: CellView[][], name: string, scale: ChangeScale): HTMLElement {
   const [down, across] = view.key_names;
   const columns = view.keys[1]?.values ?? [];
@@ -107,7 +102,6 @@ function list(view: MatrixView, name: string, scale: ChangeScale): HTMLElement {
   return listedTable('changes', `Change of ${name} in every cell`, heads, view.cells.map(line));
 }
 
-/** A figure in every cell. */
 function panel(view: MatrixView, name: string): HTMLElement {
   const found = view.cells.flatMap((of) => figureOf(of, name) ?? []);
   const scale = changeScale(found);
@@ -135,7 +129,6 @@ function effects(view: MatrixView): HTMLElement {
   );
 }
 
-/** What each cell says for itself, and the way to its page. */
 function everyCell(view: MatrixView): HTMLElement {
   const one = (of: CellView): HTMLElement => {
     const href = wayTo(of.page);
@@ -156,7 +149,6 @@ function everyCell(view: MatrixView): HTMLElement {
   );
 }
 
-/** The parts of a matrix's page. */
 export function matrixSheet(view: MatrixView): Sheet {
   const main = h(
     'main',

@@ -24,7 +24,6 @@ function faint(side: Side): (p: Palette) => string {
   return (p) => `color-mix(in oklab, ${sideColor(side)(p)} 32%, ${p.paper})`;
 }
 
-/** The mean of those runs that have a value, place by place. */
 export function mean(lines: readonly (readonly (number | null)[])[]): (number | null)[] {
   const length = Math.max(0, ...lines.map((line) => line.length));
   return Array.from({ length }, (_, i) => {
@@ -56,10 +55,7 @@ const T: readonly number[] = [
   2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/**
- * The ends of the 95 % interval of the geometric mean at each percentile: a run is one value, as in the table, compared as
- * logarithms. Null with fewer than three runs, of which no interval is told.
- */
+/** The ends of the 95 % interval of the geometric mean at each percentile, a run being one value; null below 3 runs. */
 export function interval(curves: readonly Curve[]): readonly [Curve, Curve] | null {
   const mean = meanCurve(curves);
   if (!mean || curves.length < LEAST_RUNS) return null;
@@ -93,7 +89,6 @@ export function isDrawn(of: ComparedPanel): boolean {
   return of.unit !== 'bytes' || SIDES.some((side) => of[side].some(makesLine));
 }
 
-/** Lines of runs, below those of the means. */
 function under(of: ComparedPanel): (u: uPlot, p: Palette) => void {
   return (u, p) => {
     const { ctx } = u;
@@ -120,12 +115,8 @@ function drawable(of: ComparedPanel, line: readonly (number | null)[]): (number 
 export function bounds(of: ComparedPanel): readonly [number, number] | null {
   const all = SIDES.flatMap((side) => of[side].flat());
   const known = all.filter((v): v is number => v !== null && v > 0);
-  return known.length === 0
-    ? null
-    : known.reduce<[number, number]>(
-        ([low, high], v) => [Math.min(low, v), Math.max(high, v)],
-        [Number.POSITIVE_INFINITY, 0],
-      );
+  if (known.length === 0) return null;
+  return [known.reduce((a, b) => Math.min(a, b)), known.reduce((a, b) => Math.max(a, b))];
 }
 
 function spec(of: ComparedPanel, index: number): PanelSpec {
@@ -215,7 +206,6 @@ function lines(of: ComparedCurve): NinesLine[] {
   return [...runs, ...means];
 }
 
-/** Places of the table behind the curves. */
 const NINES: readonly (readonly [string, number])[] = [
   ['p50', Math.log10(2)],
   ['p90', 1],

@@ -16,15 +16,12 @@ export interface Sheet {
   masthead: HTMLElement[];
   main: HTMLElement;
   views: View[];
-  /** The bellows that made it. */
   version: string;
-  /** What stands at its end. */
   hint: string;
   /** Title of the tab, where the document has none of its own that names the run. */
   title?: string;
 }
 
-/** The parts of a comparison's page. */
 export function comparisonSheet(view: ComparisonView, store: Store): Sheet {
   const views: View[] = [];
   const use = (part: View | null): HTMLElement | null => {

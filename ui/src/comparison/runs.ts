@@ -73,15 +73,8 @@ function chart(view: ComparisonView, row: FigureRow): HTMLElement {
       if (!run) return;
       const which = paired ? `pair ${i + 1}, ${side.toUpperCase()}` : `${side.toUpperCase()} ${i + 1}`;
       const title = `${which}: ${valued(value, row.unit)} (${run.id})${doubt(run)}`;
-      plot.append(
-        dot(
-          stands ? run : { ...run, invalid: false, cautious: false },
-          side,
-          title,
-          across(COLUMNS[side], i, row[side].length, spread),
-          y(value),
-        ),
-      );
+      const shown = stands ? run : { ...run, invalid: false, cautious: false };
+      plot.append(dot(shown, side, title, across(COLUMNS[side], i, row[side].length, spread), y(value)));
     });
     const mean = row.means[side === 'a' ? 0 : 1];
     if (mean > 0) {
@@ -92,21 +85,13 @@ function chart(view: ComparisonView, row: FigureRow): HTMLElement {
   }
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const end = (value: number): HTMLElement => h('span', {}, valued(value, row.unit));
+  const unit = h('span', { class: 'unit' }, log ? `${row.decided}; log axis` : row.decided);
+  const ends = h('div', { class: 'ends-of-axis', 'aria-hidden': 'true' }, end(high), high > low ? end(low) : null);
   return h(
     'figure',
     { class: `card ${tone(row)}` },
-    h(
-      'figcaption',
-      {},
-      h('b', {}, row.name),
-      h('span', { class: 'unit' }, log ? `${row.decided}; log axis` : row.decided),
-    ),
-    h(
-      'div',
-      { class: 'with-axis' },
-      h('div', { class: 'ends-of-axis', 'aria-hidden': 'true' }, end(high), high > low ? end(low) : null),
-      plot,
-    ),
+    h('figcaption', {}, h('b', {}, row.name), unit),
+    h('div', { class: 'with-axis' }, ends, plot),
     h('div', { class: 'columns-of', 'aria-hidden': 'true' }, h('span', {}, 'A'), h('span', {}, 'B')),
   );
 }

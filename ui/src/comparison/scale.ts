@@ -16,9 +16,8 @@ export function beyond(scale: ChangeScale): string {
 }
 
 export interface ChangeScale {
-  /** Whether it is logarithmic. */
+  /** Whether it is logarithmic, and from which share on. */
   log: boolean;
-  /** From this share on. */
   beyond: number;
   /** Where a change lies, in per cent of the axis; never beyond its ends. */
   place(change: number): number;
@@ -46,7 +45,6 @@ export function tickName(change: number): string {
   return `${change < 0 ? '-' : '+'}${Number(Math.abs(change * 100).toPrecision(3))} %`;
 }
 
-/** Changes that a logarithmic axis may name. */
 const NAMED = [-0.99, -0.9, -0.7, -0.5, -0.3, -0.1, -0.03, -0.01, 0, 0.01, 0.03, 0.1, 0.3, 1, 4, 9, 99, 999, 9999];
 
 /** Figures of which every run of both sides has a value, so that there is a change. */

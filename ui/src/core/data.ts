@@ -15,7 +15,6 @@ import type {
   SliceColumns,
 } from './view';
 
-/** What producers wait for. */
 export type WaitKey = keyof ProducerTime;
 
 export type Column = (number | null)[];
@@ -26,7 +25,6 @@ export function latencyOf(figures: Figures, key: Metric): LatencySummary | undef
   return figures.latency[key] ?? scenarios.find((latency) => latency !== undefined);
 }
 
-/** What is known of a metric; its key stands for one that the run does not describe. */
 export function infoOf(run: RunView, key: Metric): MetricInfo {
   const unknown: MetricInfo = {
     key,
@@ -169,7 +167,6 @@ export class Varints {
     private at = 0,
   ) {}
 
-  /** Reads one integer for each place of `column`. */
   read<T extends Uint32Array | Float64Array>(column: T): T {
     const { bytes } = this;
     // A loop that sees both kinds of columns costs three times as much.
@@ -180,7 +177,6 @@ export class Varints {
     return column;
   }
 
-  /** Skips so many bytes and returns them. */
   take(length: number): Uint8Array {
     const end = this.at + length;
     if (end > this.bytes.length) throw new Error("the profile's columns end early");
@@ -221,10 +217,7 @@ function readFloats(bytes: Uint8Array, at: number, column: Float64Array): number
   return at;
 }
 
-/**
- * Unpacks `json length (4 bytes, little endian) | json | columns`, all but the columns of the profiles: they are most
- * of it, and the first screen shows nothing of them.
- */
+/** Unpacks `json length (4 bytes, little endian) | json | columns`, all but the columns of the profiles: they are most. */
 export async function unpack(packed: Inflated): Promise<Page> {
   const { bytes } = packed;
   const { view: run, length } = await unpackJson<RunView>(packed);

@@ -32,7 +32,6 @@ export function breakable(name: string): Child[] {
   return parts.flatMap((part, i) => (i === 0 ? [part] : [h('wbr'), part]));
 }
 
-/** Appends children; strings become text nodes. */
 export function add(parent: Element, children: Child[]): void {
   for (const child of children) {
     if (child === null || child === undefined || child === false) continue;
@@ -40,7 +39,6 @@ export function add(parent: Element, children: Child[]): void {
   }
 }
 
-/** Replaces all children. */
 export function fill(parent: Element, ...children: (Child | Child[])[]): void {
   parent.replaceChildren();
   add(parent, children.flat());
@@ -73,10 +71,7 @@ export function section(
 /** Widths that were read since the page's own changed. */
 let widths = new WeakMap<Element, number>();
 
-/**
- * The width of a box that depends on that of the page alone. To read it the browser lays the page out, which costs more
- * than most of what is drawn then: it is remembered.
- */
+/** The width of a box that depends on that of the page alone, remembered: to read it the browser lays the page out. */
 export function widthOf(element: Element): number {
   const known = widths.get(element) ?? element.clientWidth;
   // What is hidden has none.
@@ -84,12 +79,10 @@ export function widthOf(element: Element): number {
   return known;
 }
 
-/** The page has another width. */
 export function forgetWidths(): void {
   widths = new WeakMap();
 }
 
-/** A button. */
 export function button(
   label: string,
   action: () => void,
@@ -98,19 +91,14 @@ export function button(
   return h('button', { type: 'button', onclick: action, ...attributes }, label);
 }
 
-/** A set of choices of which one holds. */
 export interface Choice<T extends string> {
   element: HTMLElement;
   set(value: T): void;
 }
 
-/** More options than this are a list that unfolds. */
 const MOST_BUTTONS = 5;
 
-/**
- * Radio buttons drawn as one segmented control; arrow keys move as in any radio group. Many options are a list
- * that unfolds.
- */
+/** Radio buttons drawn as one segmented control; many options are a list that unfolds. */
 export function choice<T extends string>(
   label: string,
   options: readonly (readonly [T, string, string?])[],
@@ -159,7 +147,6 @@ function list<T extends string>(
 /** The name of a column; of numbers, which stand on its right. */
 export type Head = string | { number: string };
 
-/** Rows of text as a table. */
 export function table(caption: string, heads: readonly Head[], rows: readonly (readonly Child[])[]): HTMLTableElement {
   const names = heads.map((it) => (typeof it === 'string' ? it : it.number));
   const kinds = heads.map((it) => (typeof it === 'string' ? null : 'num'));
@@ -172,7 +159,6 @@ export function table(caption: string, heads: readonly Head[], rows: readonly (r
   return h('table', {}, h('caption', {}, caption), h('thead', {}, h('tr', {}, head)), body);
 }
 
-/** The head of a column, of a kind such as `num`. */
 export function columnHead(label: Child, kind?: string | null): HTMLElement {
   return h('th', { scope: 'col', class: kind }, label);
 }
@@ -209,18 +195,15 @@ export function remarkList(...texts: Child[]): HTMLElement {
   return h('ul', { class: 'hint remarks' }, items);
 }
 
-/** An element with these properties of its style. */
 export function styled<E extends HTMLElement>(element: E, style: Partial<CSSStyleDeclaration>): E {
   Object.assign(element.style, style);
   return element;
 }
 
-/** A patch of a colour. */
 export function swatch(color: string, kind = 'swatch'): HTMLElement {
   return styled(h('i', { class: kind }), { background: color });
 }
 
-/** What colours of a graph mean. */
 export function swatches(colors: readonly (readonly [string, string])[]): HTMLElement[] {
   return colors.map(([color, text]) => h('span', {}, swatch(color, 'swatch edged'), text));
 }
@@ -240,7 +223,6 @@ export function wayTo(path: readonly string[]): string | null {
   return path.length === 0 ? null : path.map(encodeURIComponent).join('/');
 }
 
-/** Offers a file for download. */
 export function save(name: string, content: string | Blob, type = 'text/plain'): void {
   const blob = typeof content === 'string' ? new Blob([content], { type }) : content;
   const url = URL.createObjectURL(blob);

@@ -20,7 +20,6 @@ export function significant(value: number): string {
   return grouped(rounded, Math.min(12, Math.max(0, 2 - magnitude)));
 }
 
-/** Units, each a thousand of the one before. */
 const PREFIXES = ['', 'k', 'M', 'G'];
 const TIMES = ['ns', 'µs', 'ms', 's'];
 const BYTES = ['B', 'kB', 'MB', 'GB', 'TB'];
@@ -65,7 +64,6 @@ export function durationTick(ns: number): string {
   return `${Number((ns / scale).toPrecision(3))} ${unit}`;
 }
 
-/** The exact value for the hover text. */
 export function exactDuration(ns: number): string {
   return `${grouped(ns)} ns`;
 }
@@ -144,7 +142,6 @@ export function wallClock(unixMs: number, decimals = 0): string {
   return rounded.toISOString().slice(11, decimals > 0 ? 20 + decimals : 19);
 }
 
-/** Steps of a time axis, in seconds. */
 const STEPS = [
   0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200,
   14_400, 21_600, 43_200, 86_400,
@@ -175,10 +172,7 @@ function partsOf(name: string): number[] {
   return parts.filter((at) => /^[\w$(~]/.test(name.slice(at)));
 }
 
-/**
- * The forms of a function's name, the whole first: without its module, part by part, then without its arity. The last is
- * the bare name of the function.
- */
+/** The forms of a function's name: the whole, without its module, part by part, without its arity; the bare name last. */
 export function nameForms(name: string): string[] {
   const erlang = /^(?:\$[^:]+|[\w@.]+(?=:[^:]+\/\d+$)):(.+?)(\/\d+)?$/.exec(name);
   if (erlang) {
@@ -193,10 +187,7 @@ const LEAST_LETTERS = 8;
 /** No box has room for more of a name that is cut. */
 const MOST_LETTERS = 256;
 
-/**
- * The longest form of a function's name that fits. Only where its bare name does not, that is cut in the middle; empty
- * where too little would be left of it.
- */
+/** The longest form of a function's name that fits, else the bare name cut in the middle; empty if too little is left. */
 export function fittedName(name: string, fits: (text: string) => boolean): string {
   const forms = nameForms(name);
   const whole = forms.find(fits);
@@ -235,10 +226,7 @@ export function visible(text: string): string {
   });
 }
 
-/**
- * A name in so many letters at most. A longer one is shortened in the middle: names of one origin most often begin
- * alike, and what tells them apart stands at the end.
- */
+/** A name in so many letters at most, cut in the middle: what tells names of one origin apart stands at the end. */
 export function shortened(name: string, most: number): string {
   const letters = Array.from(name);
   if (letters.length <= most) return name;

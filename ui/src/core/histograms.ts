@@ -1,6 +1,7 @@
 // Latencies by time: counts in narrow logarithmic buckets for each column of time. The heat map and, for any
 // window, percentile curves and figures are added up from them.
 
+import { sampleAt } from '../flame/tree';
 import type { Curve, LatencyGrid, LatencySummary, Metric } from './view';
 
 /** The cells of one metric, in the order of columns, then of buckets. */
@@ -10,25 +11,12 @@ export interface Histograms extends LatencyGrid {
   count: Float64Array;
 }
 
-/** Rows of the heat map in a decade of latency. */
 const ROWS_PER_DECADE = 20;
 
 /** What is drawn: cells of rows that are a few pixels high. */
-export interface Grid {
-  metric: Metric;
-  t: number[];
-  end: number[];
-  /** Lower bound of row 0, and how much larger each row is than the one below. */
-  low_ns: number;
-  ratio: number;
-  rows: number;
-  column: number[];
-  row: number[];
-  count: number[];
-}
+export type Grid = ReturnType<typeof gridOf>;
 
-/** The heat map's cells. */
-export function gridOf(h: Histograms): Grid {
+export function gridOf(h: Histograms) {
   const column: number[] = [];
   const row: number[] = [];
   const count: number[] = [];
@@ -51,6 +39,7 @@ export function gridOf(h: Histograms): Grid {
     metric: h.metric,
     t: h.t,
     end: h.end,
+    // Lower bound of row 0, and how much larger each row is than the one below.
     low_ns: 10 ** (low / perDecade),
     ratio: 10 ** (1 / perDecade),
     rows: count.length === 0 ? 0 : high - low + 1,
@@ -87,7 +76,7 @@ export function within(h: Histograms, from: number, to: number): Distribution | 
   const sums: number[] = [];
   let total = 0;
   // Cells come in the order of their columns.
-  for (let i = cellAtOrAfter(h.column, first); i < h.count.length && h.column[i]! <= last; i++) {
+  for (let i = sampleAt(h.column, first); i < h.count.length && h.column[i]! <= last; i++) {
     if (!inside[h.column[i]!]) continue;
     const bucket = h.bucket[i]!;
     sums[bucket] = (sums[bucket] ?? 0) + h.count[i]!;
@@ -103,18 +92,6 @@ export function within(h: Histograms, from: number, to: number): Distribution | 
   return { metric: h.metric, count: total, ns, counts, span: [h.t[first]!, h.end[last]!] };
 }
 
-/** The first cell of a column, or of one behind it. */
-function cellAtOrAfter(columns: Uint32Array, wanted: number): number {
-  let [low, high] = [0, columns.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (columns[middle]! < wanted) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
-/** The percentile curve of a distribution. */
 export function curveOf(d: Distribution): Curve {
   let seen = 0;
   const nines = d.counts.map((count) => {
@@ -126,7 +103,6 @@ export function curveOf(d: Distribution): Curve {
   return { metric: d.metric, count: d.count, nines: [0, ...nines], ns: [d.ns[0]!, ...d.ns] };
 }
 
-/** Its percentiles. */
 export function summaryOf(d: Distribution): LatencySummary {
   const at = (percentile: number): number => {
     const wanted = Math.max(1, Math.ceil((d.count * percentile) / 100 - 1e-9));

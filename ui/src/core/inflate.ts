@@ -24,7 +24,6 @@ export interface Inflated {
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** Inflates until the first `end` bytes are there. */
   until(end: number): Promise<void>;
-  /** Inflates the rest. */
   end(pause: Pause | null): Promise<void>;
 }
 
@@ -58,7 +57,6 @@ export class Inflater implements Inflated {
     }
   }
 
-  /** Inflates the rest, whose checksum the browser looks at. */
   async end(pause: Pause | null = null): Promise<void> {
     await this.until(this.bytes.length, pause);
     while (!(await this.reader.read()).done);

@@ -2,6 +2,8 @@
 
 import type { Metric } from './view';
 
+/** From one second of the run to another, or between other numbers. */
+export type Stretch = readonly [number, number];
 export type Theme = 'auto' | 'light' | 'dark';
 export type Shape = 'icicle' | 'flame' | 'callers';
 export type Order = 'heavy' | 'name' | 'time';
@@ -18,7 +20,7 @@ export type SplitBy = 'process' | 'role' | 'connection' | 'vhost';
 
 export interface State {
   /** Chosen seconds of the run; null for the measured phase. */
-  window: readonly [number, number] | null;
+  window: Stretch | null;
   /** What the time axis shows: the whole run, or the window alone. */
   axis: Axis;
   clock: ClockKind;
@@ -141,11 +143,7 @@ export function fromFragment(fragment: string): State {
 /** The moment under the pointer, common to all panels; not part of the address. */
 export class Pointer {
   private readonly listeners: ((time: number | null) => void)[] = [];
-  private time: number | null = null;
-
-  get(): number | null {
-    return this.time;
-  }
+  time: number | null = null;
 
   listen(listener: (time: number | null) => void): void {
     this.listeners.push(listener);

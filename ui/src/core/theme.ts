@@ -10,7 +10,6 @@ export type Palette = Record<(typeof COLORS)[number], string> & { dark: boolean;
 
 let known: { theme: string; palette: Palette } | null = null;
 
-/** The colours that hold at present. */
 export function palette(): Palette {
   // What the style sheet's colours depend on. To read them, the browser settles all that was changed before.
   const dark = matchMedia('(prefers-color-scheme: dark)').matches;
@@ -26,41 +25,30 @@ function read(): Palette {
   return { ...(colors as Record<(typeof COLORS)[number], string>), dark: value('dark') === '1', font: value('sans') };
 }
 
-/** Hue, and chroma in OKLCH, of each kind. Lightness carries the module. */
-const FAMILIES: Record<Kind, readonly [hue: number, chroma: number]> = {
-  erlang: [72, 0.115],
-  java: [48, 0.115],
-  runtime: [305, 0.075],
-  libc: [195, 0.06],
-  kernel: [250, 0.075],
-  native: [15, 0.085],
-  unknown: [0, 0],
-  thread: [80, 0.008],
-};
-
-/** The order of the kinds of code within the one family of hues that an event other than time on CPU has. */
-const SHADES: Record<Kind, number> = {
-  erlang: 0,
-  java: 1,
-  runtime: 2,
-  native: 3,
-  libc: 4,
-  kernel: 5,
-  unknown: 0,
-  thread: 0,
+/**
+ * Hue, and chroma in OKLCH, of each kind, whose lightness carries the module; and its place within the one family of hues
+ * that an event other than time on CPU has.
+ */
+const FAMILIES: Record<Kind, readonly [hue: number, chroma: number, shade: number]> = {
+  erlang: [72, 0.115, 0],
+  java: [48, 0.115, 1],
+  runtime: [305, 0.075, 2],
+  libc: [195, 0.06, 4],
+  kernel: [250, 0.075, 5],
+  native: [15, 0.085, 3],
+  unknown: [0, 0, 0],
+  thread: [80, 0.008, 0],
 };
 
 /** Memory is green and waiting blue, as those of `flamegraph.pl` are; the kinds of code are shades of it. */
 function family(kind: Kind, event: EventKind): readonly [hue: number, chroma: number] {
-  const usual = FAMILIES[kind];
-  const shade = SHADES[kind];
-  if (usual[1] < 0.02) return usual;
+  const [hue, chroma, shade] = FAMILIES[kind];
+  if (chroma < 0.02) return [hue, chroma];
   if (event === 'memory') return [122 + shade * 12, 0.12 - shade * 0.01];
   if (event === 'off_cpu') return [218 + shade * 12, 0.05 + shade * 0.009];
-  return usual;
+  return [hue, chroma];
 }
 
-/** Kinds of code whose names are proper names. */
 export const KIND_LABELS: Partial<Record<Kind, string>> = { erlang: 'Erlang', java: 'Java' };
 
 /** FNV-1a over UTF-16 units: small, and the same everywhere. */
@@ -160,10 +148,7 @@ export function classColor(of: Class, dark: boolean, event: EventKind = 'on_cpu'
   return `oklch(${lightness.toFixed(3)} ${(chroma + strong).toFixed(3)} ${hue + turn})`;
 }
 
-/**
- * The colour of a heat map's cell, 0 to 1: one hue, from nearly the paper to strong. Lightness
- * falls on light paper and rises on dark, evenly in both.
- */
+/** The colour of a heat map's cell, 0 to 1: one hue; lightness falls on light paper and rises on dark, evenly in both. */
 export function heatColor(level: number, dark: boolean): string {
   const l = dark ? 0.3 + 0.56 * level : 0.945 - 0.53 * level;
   const c = dark ? 0.045 + 0.075 * level : 0.018 + 0.115 * level;

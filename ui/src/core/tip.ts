@@ -3,7 +3,6 @@
 
 import { type Child, fill, h, swatch } from './dom';
 
-/** Pixels between the pointer and the box. */
 const GAP = 14;
 
 let box: HTMLElement | null = null;
@@ -36,7 +35,6 @@ export const tip = {
   },
 };
 
-/** A value with its name and the colour of its line. */
 export function tipRow(color: string, name: string, value: string): HTMLElement {
   return h('div', { class: 'row' }, swatch(color), h('span', {}, name), h('b', {}, value));
 }

@@ -5,10 +5,7 @@ import type { ProfileHead } from './view';
 
 type Sampled = Pick<ProfileHead, 'event' | 'event_kind' | 'unit' | 'period_ns'>;
 
-/**
- * The event of a profile, and in a cluster the node that it is of: the first node's profiles have no number in their names,
- * and get one where others of the run do.
- */
+/** The event of a profile, and its node: the first one's has no number in its name, and gets one where others have. */
 export function eventAndNode(name: string, all: readonly { event: string }[]): [string, string] {
   const [event = '', node] = name.split('@');
   const several = all.some((it) => it.event.includes('@'));

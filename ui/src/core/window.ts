@@ -16,10 +16,8 @@ export function distributions({ histograms }: Page, [from, to]: readonly [number
   return found.all;
 }
 
-/** The window that was asked for last. */
 const latest = new WeakMap<Page['histograms'], { window: string; all: Distribution[] }>();
 
-/** Indices of the intervals whose middle lies in a window. */
 function intervals({ run }: Page, [from, to]: readonly [number, number]): number[] {
   const { t, dt } = run.series;
   const inside = (i: number): boolean => {
@@ -29,10 +27,7 @@ function intervals({ run }: Page, [from, to]: readonly [number, number]): number
   return t.map((_, i) => i).filter(inside);
 }
 
-/**
- * The figures as far as they are known of a window: rates, latencies, CPU and memory. What became of each
- * message is known of the whole run only.
- */
+/** The figures as far as they are known of a window; what became of each message is known of the whole run only. */
 export function figuresOf(page: Page, window: readonly [number, number]): Figures {
   const { run } = page;
   const { series } = run;

@@ -3,7 +3,7 @@
 import { KINDS, type Profile } from '../core/data';
 import { type Chronology, chronology, countOf, MOST_IN_ORDER, type Wanted } from './chronology';
 import { Counts } from './counts';
-import { type Change, Difference, type Measured, type Sums } from './difference';
+import { type Change, Difference, type Measured } from './difference';
 import { innermost, type LanguageRow, languageRows } from './language';
 import { type LineRow, linesOf } from './lines';
 import { reshape, reshapedWeights, type Shown } from './reshape';
@@ -12,10 +12,12 @@ import {
   callees,
   callers,
   functions,
+  insideOf,
   leaves,
   link,
   markedWeight,
   outermost,
+  type Sums,
   search,
   type Tree,
   totals,
@@ -56,7 +58,6 @@ export class Analysis {
   private hide: readonly number[] = [];
   /** Per node of all stacks: the innermost function of the language, once it was asked for. */
   private innermost: Int32Array | null = null;
-  /** What the samples of the window add up to. */
   private readonly counts: Counts;
   /** All stacks, marked as those that are looked at. */
   private readonly everything: Uint8Array;
@@ -64,7 +65,6 @@ export class Analysis {
   private squared: Float64Array | null = null;
   /** All of the phase that the window is compared with. */
   private phase: { key: string; all: Measured } | null = null;
-  /** Sums by frame of weights, of all nodes. */
   private readonly sums = new WeakMap<Weights, Sums>();
   private shapeKey = '';
   private flags: Uint8Array;
@@ -76,7 +76,6 @@ export class Analysis {
   work: Float64Array = new Float64Array(1);
   /** The weight of each class in the window, of the chosen processes. */
   classes: Float64Array = new Float64Array();
-  /** The functions of the window. */
   rows: FunctionRow[] = [];
   /** How the window differs from the rest; null where that is not asked for. */
   difference: Difference | null = null;
@@ -90,7 +89,6 @@ export class Analysis {
     this.flags = outermost(this.tree, profile.names.length);
   }
 
-  /** Shows stacks in this shape from the next window on. */
   shape({ hide, collapse }: Shape): void {
     const key = `${hide.join()},${collapse}`;
     if (key === this.shapeKey || (this.shapeKey === '' && hide.length === 0 && !collapse)) return;
@@ -155,7 +153,6 @@ export class Analysis {
     this.wanted = { from: first, to: last, leaves: wanted ?? this.everything, marked };
   }
 
-  /** The weights of the nodes that are shown, from those of all stacks. */
   private weightsOf(self: Float64Array, sum: number, wanted: Uint8Array | null, total?: Float64Array): Weights {
     if (wanted) for (let i = 0; i < self.length; i++) if (!wanted[i]) self[i] = 0;
     const own = this.shown ? reshapedWeights(this.shown, self) : self;
@@ -234,13 +231,8 @@ export class Analysis {
   /** Per node of all stacks: whether it stands at or below a shown one; null for all of them. */
   private inside(zoom: number | null): Uint8Array | null {
     if (zoom === null) return null;
-    const { tree, shown } = this;
-    const below = new Uint8Array(tree.frame.length);
-    for (let i = zoom; i < below.length; i++) {
-      const above = tree.parent[i]!;
-      below[i] = i === zoom || (above >= 0 && below[above] === 1) ? 1 : 0;
-    }
-    return shown ? Uint8Array.from(shown.map, (node) => below[node]!) : below;
+    const inside = insideOf(this.tree, zoom);
+    return this.shown ? Uint8Array.from(this.shown.map, (node) => inside[node]!) : inside;
   }
 
   /** The function with the largest self share of the window; what has no name only where nothing has one. */

@@ -18,14 +18,12 @@ export const ROW = 18;
 const LEAST = 0.4;
 /** Narrower boxes, in pixels, cannot be read: rows that have no others are scrolled to. */
 const READABLE = 2;
-/** Rows of the smallest graph. */
 const LEAST_ROWS = 3;
 /** Pixels of a graph at most, sixty rows: what is deeper is scrolled to, and a line says so. */
 const TALLEST = 60 * ROW;
 /** The same of what is printed, where nobody scrolls. */
 const TALLEST_PRINTED = 4000;
 
-/** What a canvas has to know of a profile. */
 export type Named = Pick<
   ProfileHead,
   'names' | 'kind' | 'module' | 'modules' | 'event' | 'event_kind' | 'kernel_event' | 'unit' | 'period_ns'
@@ -41,12 +39,10 @@ export interface Scene {
   tree: Tree;
   weights: Weights;
   compare: Compare;
-  /** Root at the bottom. */
   upward: boolean;
   zoom: number | null;
   /** Per frame: found by the search; null while nothing is searched. */
   hits: Uint8Array | null;
-  /** Frame that is selected. */
   frame: number | null;
   /** What shares are of. */
   sum: number;
@@ -117,7 +113,6 @@ export class FlameCanvas {
     this.element = h('div', { class: 'flame' }, this.view, this.hiddenRows, this.status);
   }
 
-  /** Draws a scene at a width. */
   draw(scene: Scene, width: number, palette: Palette, tallest = usualTallest()): void {
     if (this.palette?.dark !== palette.dark || this.colors.length === 0) this.paint_colors(palette);
     this.palette = palette;
@@ -151,7 +146,6 @@ export class FlameCanvas {
     this.paint();
   }
 
-  /** The scene as SVG elements: every box that is drawn. */
   svg(top: number): { body: string[]; height: number } {
     const { scene, palette } = this;
     if (!scene || !palette) return { body: [], height: 0 };
@@ -167,7 +161,6 @@ export class FlameCanvas {
     return { body, height: this.found.rows * ROW };
   }
 
-  /** Self and total of a node as text. */
   tooltip(node: number): string {
     const s = this.scene!;
     if (s.colored) return s.colored.told(node);
@@ -187,7 +180,6 @@ export class FlameCanvas {
     });
   }
 
-  /** What stands in a box. */
   private name(box: Box): string {
     const scene = this.scene!;
     const own = box.label ?? scene.label?.(box.node);
@@ -287,7 +279,6 @@ export class FlameCanvas {
     this.menu(box.node, x, y);
   }
 
-  /** Marks a box and says what it is, beside a place of the window. */
   private hover(box: Box | null, x = 0, y = 0): void {
     const node = box?.node ?? null;
     if (box) this.tell(box, x, y);
@@ -348,7 +339,6 @@ export function besideTheRest({ here, rest, proven }: Change): string {
   return proven || here === rest ? difference : `${difference}, not proven`;
 }
 
-/** A name shortened to a width. */
 function fitting(ctx: CanvasRenderingContext2D, name: string, width: number): string {
   // Letters of these fonts are 3 to 9 px wide: measure only where it is close.
   return fittedName(visible(name), (text) => {

@@ -2,23 +2,13 @@
 
 import type { Profile } from '../core/data';
 import { timeStep } from '../core/format';
-import { link, sampleAt, type Tree, totals, type Weights } from './tree';
+import { link, sampleAt, type Tree, totals } from './tree';
 
 /** More samples than this have no room beside each other, and a chart of them would be noise. */
 export const MOST_IN_ORDER = 10_000;
 
-export interface Chronology {
-  tree: Tree;
-  weights: Weights;
-  /** Per node: the times of its first and its last sample, and its thread. */
-  from: Float64Array;
-  to: Float64Array;
-  thread: Uint32Array;
-  /** Per sample in the order in which they are drawn: its time, the weight of those before it, and whether its thread begins. */
-  samples: { time: number; before: number; first: boolean }[];
-}
+export type Chronology = ReturnType<typeof chronology>;
 
-/** Which samples of a window are wanted. */
 export interface Wanted {
   from: number;
   to: number;
@@ -47,29 +37,20 @@ function byThread(profile: Profile, wanted: Wanted): [thread: number, samples: n
   return all.map(([of, { samples }]) => [of, samples]);
 }
 
-/** How many samples of a window are wanted. */
 export function countOf(profile: Profile, wanted: Wanted): number {
   return byThread(profile, wanted).reduce((sum, [, samples]) => sum + samples.length, 0);
 }
 
-/**
- * Nodes of `shown` in the order of time. Nodes come in the order in which they are drawn, so that their numbers
- * compare them. `sum` is what shares are of.
- */
-export function chronology(
-  profile: Profile,
-  shown: Tree,
-  map: Int32Array | null,
-  wanted: Wanted,
-  sum: number,
-): Chronology {
+/** Nodes of `shown` in the order in which they are drawn, so that their numbers compare them; shares are of `sum`. */
+export function chronology(profile: Profile, shown: Tree, map: Int32Array | null, wanted: Wanted, sum: number) {
   const frame: number[] = [];
   const parent: number[] = [];
   const self: number[] = [];
   const from: number[] = [];
   const to: number[] = [];
   const of: number[] = [];
-  const drawn: Chronology['samples'] = [];
+  // Per sample in the order in which they are drawn: its time, the weight of those before it, and whether its thread begins.
+  const drawn: { time: number; before: number; first: boolean }[] = [];
   let drawnWeight = 0;
   for (const [thread, samples] of byThread(profile, wanted)) {
     // The stack before: its nodes of the shown tree, and those that were made of them.
@@ -104,6 +85,7 @@ export function chronology(
   return {
     tree: link(Uint32Array.from(frame), above),
     weights: { self: own, total: totals(own, above), sum },
+    // Per node: the times of its first and its last sample, and its thread.
     from: Float64Array.from(from),
     to: Float64Array.from(to),
     thread: Uint32Array.from(of),
@@ -114,16 +96,10 @@ export function chronology(
 /** Pixels from a tick of a flame chart to the next at least. */
 const LEAST_PX = 64;
 
-/** A time, and where it stands in a flame chart: 0 to 1. */
-export interface Tick {
-  x: number;
-  t: number;
-}
-
-/** The axis of a flame chart: where each thread begins, and then round times as far as they have room. */
-export function ticksOf({ samples, weights }: Chronology, width: number): Tick[] {
+/** The axis of a flame chart, 0 to 1: where each thread begins, and then round times as far as they have room. */
+export function ticksOf({ samples, weights }: Chronology, width: number) {
   const all = weights.self.reduce((sum, it) => sum + it, 0);
-  const ticks: Tick[] = [];
+  const ticks: { x: number; t: number }[] = [];
   let [last, step, next] = [Number.NEGATIVE_INFINITY, 1, 0];
   samples.forEach(({ time, before, first }, i) => {
     const x = all > 0 ? before / all : 0;

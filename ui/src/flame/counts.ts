@@ -7,7 +7,6 @@ import { classesOf, leaves, sampleAt, workOf } from './tree';
 export class Counts {
   /** Per node: the weight of the samples that end there, of the marked processes. */
   readonly self: Float64Array;
-  /** The weight of all samples. */
   sum = 0;
   /** Per process, behind that of none: the weight of its samples, of the class that is looked at. */
   work: Float64Array = new Float64Array(1);
@@ -22,7 +21,6 @@ export class Counts {
     this.self = new Float64Array(profile.nodes);
   }
 
-  /** Counts the samples of `from <= t < to`. */
   move(from: number, to: number, marked: Uint8Array | null, only: number | null): void {
     const { profile, counted } = this;
     const first = sampleAt(profile.time, from);

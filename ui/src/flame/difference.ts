@@ -1,7 +1,7 @@
 // How the shares of a window differ from those of the rest of the measured phase, and whether chance gives as much.
 // The test is that of `bellows diff` (crates/compare/src/shares.rs).
 
-import type { Weights } from './tree';
+import type { Sums, Weights } from './tree';
 
 /** Standard errors that a difference has to exceed. */
 const PROVEN = 3;
@@ -68,12 +68,6 @@ function left(all: number, part: number): number {
   return all - part > all * 1e-9 ? all - part : 0;
 }
 
-/** Sums by frame. */
-export interface Sums {
-  self: Float64Array;
-  total: Float64Array;
-}
-
 /** The window beside the rest, which is the phase without what it has in common with the window. */
 export class Difference {
   /** The largest change of a node that is proven: it has the full colour. */
@@ -109,12 +103,10 @@ export class Difference {
     this.unseen = share(unseen, restSum);
   }
 
-  /** Whether there is anything to compare with. */
   get empty(): boolean {
     return !(this.restSum() > 0) || !(this.here.weights.sum > 0);
   }
 
-  /** What a node has of both, with all that it called. */
   of(node: number): Change {
     return this.between((it) => it.total[node]!);
   }

@@ -6,7 +6,6 @@ import type { Profile } from '../core/data';
 export interface LanguageRow {
   /** The function; null for a class. */
   frame: number | null;
-  /** Name of the function, or of the class. */
   name: string;
   total: number;
   /** Weight of each class: the function's own code, and the native code below it. */
@@ -17,10 +16,7 @@ export interface LanguageRow {
 const FUNCTION = 1;
 const FIRST = 2;
 
-/**
- * Per node: the innermost function of the language at or above it, -1 for none. Hidden functions count for their
- * callers.
- */
+/** Per node: the innermost function of the language at or above it that is not hidden, -1 for none. */
 export function innermost(profile: Profile, hide: readonly number[]): Int32Array {
   const { frame, parent, language } = profile;
   const hidden = new Set(hide);

@@ -7,7 +7,6 @@ export interface Box {
   /** Left edge and width, 0 to 1. */
   x: number;
   width: number;
-  /** Rows from the root. */
   depth: number;
   /** Above the node that was zoomed into: drawn faint, over the whole width. */
   context: boolean;
@@ -29,7 +28,6 @@ export interface Layout {
   rows: number;
 }
 
-/** Compares siblings. */
 export type Compare = (a: number, b: number) => number;
 
 /** Heaviest first; equal ones by name, so that the order never depends on chance. */
@@ -47,11 +45,7 @@ export function byName(tree: Tree, names: readonly string[]): Compare {
   };
 }
 
-/**
- * Lays out what is at least `least` wide (a share of the whole width). Anything narrower is left
- * out together with all that it called: the cost is that of what can be seen. Stacks can be deeper
- * than the browser's own stack, so nothing here calls itself.
- */
+/** Lays out what is at least `least` wide (a share of the whole), without recursion: stacks can be deeper than ours. */
 export function layout(
   tree: Tree,
   weights: Weights,
@@ -125,20 +119,16 @@ export function boxAt(found: Layout, x: number, depth: number): Box | null {
   return null;
 }
 
-/** The neighbour that an arrow key leads to. */
 export function neighbour(found: Layout, tree: Tree, from: Box, move: 'up' | 'down' | 'left' | 'right'): Box | null {
   if (move === 'up') {
     const parent = tree.parent[from.node]!;
     return found.boxes.find((b) => b.node === parent) ?? null;
   }
   if (move === 'down') {
-    return widest(found.boxes.filter((b) => tree.parent[b.node] === from.node));
+    const below = found.boxes.filter((b) => tree.parent[b.node] === from.node);
+    return below.reduce<Box | null>((best, b) => (best && best.width >= b.width ? best : b), null);
   }
   const row = found.boxes.filter((b) => b.depth === from.depth).sort((a, b) => a.x - b.x);
   const at = row.findIndex((b) => b.node === from.node);
   return row[at + (move === 'left' ? -1 : 1)] ?? null;
-}
-
-function widest(boxes: Box[]): Box | null {
-  return boxes.reduce<Box | null>((best, b) => (best && best.width >= b.width ? best : b), null);
 }

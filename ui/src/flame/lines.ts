@@ -4,7 +4,6 @@ import type { LineTree, Profile } from '../core/data';
 import type { Wanted } from './chronology';
 import { leaves, totals } from './tree';
 
-/** A line of a function. */
 export interface LineRow {
   /** `rabbit_channel.erl:512`; where the line is not known, empty. */
   name: string;

@@ -3,7 +3,6 @@
 import { KINDS } from '../core/data';
 import type { ProfileHead } from '../core/view';
 
-/** What a remark depends on. */
 type Sampled = Pick<ProfileHead, 'kernel_event' | 'names' | 'kind'>;
 
 /** Functions of the kernel at whose end it allows interrupts again. */

@@ -2,17 +2,11 @@
 
 import { Builder, type Tree } from './tree';
 
-/** A tree as it is shown, and how its nodes belong to those of the whole tree. */
-export interface Shown {
-  tree: Tree;
-  /** Per node of the whole tree: the node here that it counts for. */
-  map: Int32Array;
-  /** Per node here: the first node of the whole tree that counts for it. */
-  first: number[];
-}
+/** A tree as it is shown: `map` has the node here for each of the whole tree, `first` the first of those for each here. */
+export type Shown = ReturnType<typeof reshape>;
 
 /** Whoever called a hidden frame takes its place; the first row, that of the threads, always stays. */
-export function reshape(whole: Tree, hidden: Uint8Array, collapse: boolean): Shown {
+export function reshape(whole: Tree, hidden: Uint8Array, collapse: boolean) {
   const builder = new Builder(hidden.length);
   const map = new Int32Array(whole.frame.length);
   const first: number[] = [];

@@ -12,16 +12,17 @@ export interface Tree {
   next: Int32Array;
 }
 
-/** Weights of a tree's nodes in one window of time. */
 export interface Weights {
   self: Float64Array;
   total: Float64Array;
   sum: number;
 }
 
+/** Sums by frame. */
+export type Sums = Pick<Weights, 'self' | 'total'>;
+
 export type WeighedTree = { tree: Tree; weights: Weights };
 
-/** Builds the chains of children. */
 export function link(frame: Uint32Array, parent: Int32Array): Tree {
   const n = frame.length;
   const first = new Int32Array(n + 1).fill(-1);
@@ -44,8 +45,8 @@ export function children(tree: Tree, node: number): number[] {
   return out;
 }
 
-/** The first sample at or after `time`. */
-export function sampleAt(times: Float64Array, time: number): number {
+/** The first of growing numbers that is not below `time`: the first sample at or after it. */
+export function sampleAt(times: ArrayLike<number>, time: number): number {
   let low = 0;
   let high = times.length;
   while (low < high) {
@@ -83,10 +84,7 @@ export function leaves(
   return { self, sum };
 }
 
-/**
- * The weight of each process in `from <= t < to`, of one class alone where it is given, behind that of the samples
- * that are of no process.
- */
+/** The weight of each process in `from <= t < to`, of one class alone where it is given, behind that of no process. */
 export function workOf(profile: Profile, from: number, to: number, only: number | null = null): Float64Array {
   const work = new Float64Array(profile.processes.length + 1);
   const { weight, time, process, leaf } = profile;
@@ -98,7 +96,6 @@ export function workOf(profile: Profile, from: number, to: number, only: number 
   return work;
 }
 
-/** The weight of each class, from that of each stack. */
 export function classesOf(profile: Profile, self: Float64Array): Float64Array {
   const out = new Float64Array(profile.classes.length);
   for (let i = 0; i < self.length; i++) {
@@ -119,10 +116,7 @@ export function totals(self: Float64Array, parent: Int32Array, known?: Float64Ar
   return total;
 }
 
-/**
- * Per node: 1 where no ancestor has the same frame, so that recursion counts once. With a root only the nodes
- * below it, and it, are looked at; all others are 0.
- */
+/** Per node, of a root's or of all: 1 where no ancestor has the same frame, so that recursion counts once. */
 export function outermost(tree: Tree, frames: number, root = -1): Uint8Array {
   const n = tree.frame.length;
   const flags = new Uint8Array(n);
@@ -150,37 +144,28 @@ export function outermost(tree: Tree, frames: number, root = -1): Uint8Array {
   return flags;
 }
 
-/** Self and total weight per frame, of the nodes at and below a root where there is one; recursion counts once. */
-export function functions(
-  tree: Tree,
-  weights: Weights,
-  flags: Uint8Array,
-  frames: number,
-  root = -1,
-): { self: Float64Array; total: Float64Array } {
-  const self = new Float64Array(frames);
-  const total = new Float64Array(frames);
-  if (root < 0) {
-    const { frame } = tree;
-    for (let i = 0; i < flags.length; i++) {
-      const weight = weights.total[i]!;
-      if (!(weight > 0)) continue;
-      const of = frame[i]!;
-      self[of]! += weights.self[i]!;
-      if (flags[i]) total[of]! += weight;
-    }
-    return { self, total };
-  }
-  const inside = new Uint8Array(flags.length);
-  // Nodes come after their parents: none before the root is below it.
-  for (let i = root; i < flags.length; i++) {
+/** Per node: 1 at and below a root. Nodes come after their parents: none before the root is below it. */
+export function insideOf(tree: Tree, root: number): Uint8Array {
+  const inside = new Uint8Array(tree.frame.length);
+  for (let i = root; i < inside.length; i++) {
     const p = tree.parent[i]!;
     inside[i] = i === root || (p >= 0 && inside[p]) ? 1 : 0;
-    if (!inside[i]) continue;
-    if (!(weights.total[i]! > 0)) continue;
-    const frame = tree.frame[i]!;
-    self[frame]! += weights.self[i]!;
-    if (flags[i]) total[frame]! += weights.total[i]!;
+  }
+  return inside;
+}
+
+/** Self and total weight per frame, of the nodes at and below a root where there is one; recursion counts once. */
+export function functions(tree: Tree, weights: Weights, flags: Uint8Array, frames: number, root = -1): Sums {
+  const self = new Float64Array(frames);
+  const total = new Float64Array(frames);
+  const inside = root < 0 ? null : insideOf(tree, root);
+  const { frame } = tree;
+  for (let i = Math.max(0, root); i < flags.length; i++) {
+    const weight = weights.total[i]!;
+    if (!(weight > 0) || (inside && !inside[i])) continue;
+    const of = frame[i]!;
+    self[of]! += weights.self[i]!;
+    if (flags[i]) total[of]! += weight;
   }
   return { self, total };
 }
@@ -218,10 +203,24 @@ export function search(names: readonly string[], pattern: string): Uint8Array | 
   return Uint8Array.from(names, (name) => (expression.test(name) ? 1 : 0));
 }
 
-/**
- * Samples per bin of time: of all stacks, and of those that contain a frame, are of the marked processes and of one
- * class, where these are given.
- */
+/** Whether a sample is of stacks that contain a frame, of the marked processes and of one class, where these are given. */
+export function chosenOf(
+  { names, leaf, process, class: classOf }: Profile,
+  tree: Tree,
+  frame: number | null,
+  whose: Uint8Array | null,
+  only: number | null,
+): (sample: number) => boolean {
+  const marked = new Uint8Array(names.length);
+  if (frame !== null) marked[frame] = 1;
+  const covered = frame === null ? null : below(tree, marked);
+  return (i) =>
+    (!whose || whose[process?.[i] ?? 0] === 1) &&
+    (only === null || classOf[leaf[i]!] === only) &&
+    (!covered || covered[leaf[i]!] === 1);
+}
+
+/** Samples per bin of time: of all stacks, and of those that [`chosenOf`] finds. */
 export function overTime(
   profile: Profile,
   tree: Tree,
@@ -234,15 +233,9 @@ export function overTime(
 ): { all: Float64Array; part: Float64Array } {
   const all = new Float64Array(bins);
   const part = new Float64Array(bins);
-  const marked = new Uint8Array(profile.names.length);
-  if (frame !== null) marked[frame] = 1;
-  const covered = frame === null ? null : below(tree, marked);
-  const { time, weight, leaf, process } = profile;
-  const inside = (i: number): boolean =>
-    (!whose || whose[process?.[i] ?? 0] === 1) &&
-    (only === null || profile.class[leaf[i]!] === only) &&
-    (!covered || covered[leaf[i]!] === 1);
-  const whole = !whose && only === null && !covered;
+  const { time, weight } = profile;
+  const inside = chosenOf(profile, tree, frame, whose, only);
+  const whole = !whose && only === null && frame === null;
   // Samples stand in the order of their time: those of a bin lie side by side.
   let i = sampleAt(time, from);
   for (let bin = 0; bin < bins; bin++) {
@@ -319,17 +312,13 @@ export function callers(tree: Tree, weights: Weights, flags: Uint8Array, frames:
   return builder.finish();
 }
 
-/** The frames from the root to a node. */
 export function path(tree: Tree, node: number): number[] {
   const out: number[] = [];
   for (let i = node; i >= 0; i = tree.parent[i]!) out.push(i);
   return out.reverse();
 }
 
-/**
- * A name as folded text can carry it, changed as the `folded` files of a run change it: `;` parts
- * fields, `#` begins a comment, and a number behind a blank at the end would be taken for a count.
- */
+/** A name as the `folded` files of a run have it: `;` parts fields, `#` begins a comment, a last number is a count. */
 export function foldedName(name: string, empty: string): string {
   const plain = name
     .replaceAll(';', ':')

@@ -47,16 +47,11 @@ function draw(view: ScaleView, width: number, label: string): SVGElement {
   if (law) {
     // As far as it fits into the chart: where nobody hinders anybody, the throughput soon leaves it.
     const end = Math.min(right, top / law.alone.value);
-    const name = svg(
-      'text',
-      { class: 'bound', x: x(end) + 6, y: y(end * law.alone.value) + 14 },
-      'none hinders another',
-    );
-    if (x(end) > width * 0.6) {
-      name.setAttribute('x', String(x(end) - 8));
-      name.setAttribute('text-anchor', 'end');
-    }
-    chart.append(svg('line', { class: 'bound', x1: x(0), y1: y(0), x2: x(end), y2: y(end * law.alone.value) }), name);
+    const [x2, y2] = [x(end), y(end * law.alone.value)];
+    const isRight = x2 > width * 0.6;
+    const place = { x: x2 + (isRight ? -8 : 6), y: y2 + 14, 'text-anchor': isRight ? 'end' : 'start' };
+    const name = svg('text', { class: 'bound', ...place }, 'none hinders another');
+    chart.append(svg('line', { class: 'bound', x1: x(0), y1: y(0), x2, y2 }), name);
     const points = law.clients.map((it, i) => `${x(it).toFixed(1)},${y(law.throughput[i] ?? 0).toFixed(1)}`).join(' ');
     chart.append(svg('polyline', { class: 'line p1', points }));
     if (law.peak !== null && law.peak <= right) upright(of, x(law.peak), `peak ${significant(law.peak)}`);
@@ -84,7 +79,6 @@ export function clientsCurve(view: ScaleView, headline: string): View | null {
   return { element, draw: () => place.replaceChildren(drawn()) };
 }
 
-/** Every run. */
 export function clientsTable(view: ScaleView, notes: readonly string[]): HTMLElement {
   const numbers = ['', view.noun, 'msg/s', 'each, msg/s', 'broker, cores'].map((number) => ({ number }));
   const rows = view.runs.map((run, i) => [

@@ -9,14 +9,12 @@ import type { View } from '../sections/timeline';
 import { frame, grid, mark, upright } from './frame';
 import { along, besideLevel, logPlace, logTicksOf, medians, PERCENTILES, type Point, bounds as spread } from './scale';
 
-/** Width of a letter, pixels, nearly. */
 const LETTER = 6.5;
 /** The one whose trials are dots. */
 const DOTTED = 'p99_ns';
 
 export const OUTCOMES: Record<LimitOutcome, string> = { held: 'held', missed: 'did not hold', unclear: 'unclear' };
 
-/** What a trial says when it is pointed at. */
 function told(trial: TrialView, name: string): string {
   const { latency: of } = trial;
   const one = ([label, percentile, key]: (typeof PERCENTILES)[number]): string =>
@@ -82,12 +80,8 @@ function draw(view: LimitView, width: number): SVGElement {
   for (const [left, wanted, name, at] of names) {
     below = Math.min(wanted, below - 14);
     chart.append(svg('text', { class: `name p${at}`, x: left - 4, y: below }, name));
-    drawn.push(
-      ...along([
-        [left, below - 4],
-        [left + name.length * LETTER, below - 4],
-      ]),
-    );
+    const ends = [left, left + name.length * LETTER].map((end): Point => [end, below - 4]);
+    drawn.push(...along(ends));
   }
   for (const trial of measured) {
     const [left, top] = [x(trial.rate), y(trial.latency![DOTTED])];

@@ -3,22 +3,13 @@
 import { wayTo } from '../core/dom';
 import { svg } from '../core/svg';
 
-/** Heights and margins of a chart, pixels. */
 const HEIGHT = 380;
 const MARGIN = { left: 58, right: 14, top: 14, bottom: 42 } as const;
 
-/** A chart that is being drawn. */
-export interface Frame {
-  chart: SVGElement;
-  /** Its ends, without the margins. */
-  left: number;
-  right: number;
-  top: number;
-  floor: number;
-}
+export type Frame = ReturnType<typeof frame>;
 
-/** An empty chart, as wide as its place. */
-export function frame(width: number, label: string): Frame {
+/** An empty chart, as wide as its place, and its ends without the margins. */
+export function frame(width: number, label: string) {
   const chart = svg('svg', {
     class: 'curve',
     width,

@@ -24,7 +24,6 @@ function masthead(view: LimitView): HTMLElement[] {
   ];
 }
 
-/** Rates to run next, with command lines that can be copied. */
 function next(view: LimitView): HTMLElement | null {
   if (view.suggested.length === 0) return null;
   const PARTS: Record<string, string> = { calm: 'a third of the limit', busy: 'four fifths of it' };
@@ -85,7 +84,6 @@ function trials(view: LimitView): HTMLElement {
   return section('trials', 'Every trial', 'in the order of time', shown, remarkList(...notes));
 }
 
-/** The parts of the page. */
 export function limitSheet(view: LimitView): Sheet {
   const { scale } = view;
   const chart = scale ? clientsCurve(scale, view.headline) : curve(view);

@@ -1,5 +1,6 @@
 // Logarithmic axes, and the line through the trials of each rate.
 
+import type { Stretch } from '../core/state';
 import type { TrialView } from '../core/view';
 
 /** Ends of an axis that holds all values, with room at both. */
@@ -42,7 +43,6 @@ export function logTicksOf(low: number, high: number, most: number): number[] {
   return named([1], every);
 }
 
-/** The percentiles of a trial that are shown. */
 export const PERCENTILES = [
   ['p50', 50, 'p50_ns'],
   ['p99', 99, 'p99_ns'],
@@ -65,7 +65,6 @@ export function medians(trials: readonly TrialView[], key: PercentileKey): [numb
   });
 }
 
-/** A point, or a corner, in pixels. */
 export type Point = readonly [number, number];
 
 /** How far a text reaches above its base line, and below, pixels. */
@@ -86,16 +85,8 @@ export function along(line: readonly Point[]): Point[] {
   });
 }
 
-/**
- * Where a text of this width begins that names a level line: above the line or below, from its left end on, where it covers the fewest of
- * these points.
- */
-export function besideLevel(
-  level: number,
-  [left, right]: readonly [number, number],
-  width: number,
-  points: readonly Point[],
-): Point {
+/** Where a text of this width begins beside a level line, above it or below, to cover the fewest of these points. */
+export function besideLevel(level: number, [left, right]: Stretch, width: number, points: readonly Point[]): Point {
   let best: Point = [left, level - 5];
   let fewest = Number.POSITIVE_INFINITY;
   for (const y of [level - 5, level + 14]) {

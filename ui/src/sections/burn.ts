@@ -254,7 +254,6 @@ function timesOf(chart: Chronology, width: number, clock: Clock): { left: number
   return ticksOf(chart, width).map(({ x, t }) => ({ left: x * width, text: clock.tick(t, 0, 0.5) + unit }));
 }
 
-/** The axis of a flame chart. */
 function drawTimes(element: HTMLElement, chart: Chronology, width: number, clock: Clock): void {
   const ticks = timesOf(chart, width, clock).map(({ left, text }) =>
     styled(h('span', { class: 'tick' }, text), { left: `${left}px` }),
@@ -265,7 +264,6 @@ function drawTimes(element: HTMLElement, chart: Chronology, width: number, clock
 /** Pixels of the axis of a flame chart; the style sheet has them, too. */
 const TIMES_PX = 16;
 
-/** The same for a file. */
 function timesSvg(chart: Chronology, width: number, clock: Clock, top: number): Part {
   const soft = xml(palette().soft);
   const body = timesOf(chart, width, clock).map(
@@ -275,7 +273,6 @@ function timesSvg(chart: Chronology, width: number, clock: Clock, top: number): 
   return { body, height: TIMES_PX };
 }
 
-/** What the graph draws in the order of time. */
 function inOrder(profile: Profile, chart: Chronology): Partial<Scene> {
   const { tree, weights, from, to, thread } = chart;
   return {
@@ -289,7 +286,6 @@ function inOrder(profile: Profile, chart: Chronology): Partial<Scene> {
   };
 }
 
-/** The time of a node of a flame chart, to the end of its last sample. */
 function spanOf(profile: Profile, chart: Chronology, node: number): readonly [number, number] {
   const milli = (t: number): number => Math.round(t * 1000) / 1000;
   const from = milli(chart.from[node]! - 0.0005);
@@ -325,7 +321,6 @@ function drawLegend(element: HTMLElement, analysis: Analysis, dark: boolean): vo
   fill(element, names);
 }
 
-/** What the colours of a difference mean. */
 function drawDifference(element: HTMLElement, difference: Difference, dark: boolean): void {
   const { full, unseen, empty } = difference;
   if (empty) {
@@ -365,5 +360,4 @@ function known({ known, timed }: Profile): HTMLElement | null {
   );
 }
 
-/** What a link says of where it leads. */
 const host = (url: string): string => url.replace(/^https:\/\/(www\.)?/, '');

@@ -9,15 +9,12 @@ import { FlameCanvas, type Scene } from '../flame/canvas';
 import { byName, byWeight, type Compare } from '../flame/layout';
 import type { Tree, WeighedTree, Weights } from '../flame/tree';
 
-/** SVG elements and their height. */
 export type Part = { body: string[]; height: number };
 
-/** The order of siblings that was chosen. */
 export function comparison(tree: Tree, weights: Weights, profile: Profile, store: Store): Compare {
   return store.state.order === 'name' ? byName(tree, profile.names) : byWeight(tree, weights, profile.names);
 }
 
-/** Callers above, callees below the selected function. */
 export function callersAndCallees(
   analysis: Analysis,
   store: Store,

@@ -18,12 +18,10 @@ export function chosenClass(profile: Profile, key: string): { label: string; ind
   return index < 0 ? null : { label: profile.classes[index]!.name, index };
 }
 
-/** The bar with its legend, which is the way to it by keyboard. */
 export class ClassBar {
   readonly element: HTMLElement;
   private readonly bar = h('div', { class: 'class-bar', 'aria-hidden': 'true' });
   private readonly legend = h('ul', { class: 'class-legend' });
-  /** The classes of the legend, in its order. */
   private keys: string[] = [];
 
   constructor(
@@ -52,11 +50,8 @@ export class ClassBar {
       const selected = it.class === chosen;
       const fade = known && !selected ? 'faded' : null;
       const color = classColor(it.class, dark, this.profile.event_kind);
-      const segment = h(
-        'div',
-        { class: fade, title, onclick: choose(it.class) },
-        share * width >= it.name.length * LETTER_PX + AROUND_PX && it.name,
-      );
+      const label = share * width >= it.name.length * LETTER_PX + AROUND_PX && it.name;
+      const segment = h('div', { class: fade, title, onclick: choose(it.class) }, label);
       styled(segment, { background: color, flexGrow: String(it.weight) });
       const button = h(
         'button',

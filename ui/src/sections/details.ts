@@ -48,13 +48,10 @@ export function flatten(value: unknown, prefix = ''): [string, string][] {
 function configuration(run: RunView): HTMLElement {
   const changed = new Set(run.changed_keys);
   const all = flatten(run.experiment);
-  const of = (title: string, rows: typeof all): HTMLElement =>
-    scrolling(
-      pairs(
-        title,
-        rows.map(([key, value]) => [key, h('code', {}, visible(value))]),
-      ),
-    );
+  const of = (title: string, rows: typeof all): HTMLElement => {
+    const shown = rows.map(([key, value]) => [key, h('code', {}, visible(value))] as const);
+    return scrolling(pairs(title, shown));
+  };
   if (changed.size === 0) return of('Resolved configuration', all);
   const [own, defaults] = [true, false].map((is) => all.filter(([key]) => changed.has(key) === is));
   return h(

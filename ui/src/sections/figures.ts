@@ -25,7 +25,6 @@ import { scrapeTable, scrapeTiles } from './scrapes';
 import { type Tile, tile } from './tile';
 import type { View } from './timeline';
 
-/** What the totals of messages are of, in words. */
 type Span = 'the whole run' | 'the window';
 
 function flow(
@@ -40,20 +39,17 @@ function flow(
   return tile(label, significant(t.rate), 'msg/s', `${grouped(t.total)} in ${of}${extra}`, exact);
 }
 
-/** What was sent and received. */
 function messages(run: RunView, of: Span): Tile[] {
   const { sent, received, requested_rate } = run.figures;
   const tiles = [flow('sent', sent, of, requested_rate), flow('received', received, of)];
   return tiles.filter((it) => it !== null);
 }
 
-/** What each other scenario did. */
 function scenarios(run: RunView, except: string | null = null): Tile[][] {
   const all = Object.entries(run.figures.scenarios);
   return all.map(([name, of]) => (of && name !== except ? scenarioTiles(run, name, of) : []));
 }
 
-/** What was sent and received, and what scenarios but one and scrapes did. */
 function flows(run: RunView, of: Span, except: string | null): Tile[] {
   return [...messages(run, of), ...scenarios(run, except).flat(), ...scraped(run, of)];
 }
@@ -72,7 +68,6 @@ function rowsOfTiles(run: RunView, of: Span): (Tile | null)[][] {
   return sent.length > 0 ? [[...sent, ...rest], ...own] : [...own, rest];
 }
 
-/** CPU and memory of the broker, then of bellows. */
 function costs(run: RunView): (Tile | null)[] {
   const f = run.figures;
   // The tiles of a scenario say what one of its operations costs.
@@ -105,7 +100,6 @@ function fates(run: RunView): Tile[] {
   ];
 }
 
-/** The p99 of a latency that users feel. */
 function p99(run: RunView, key: Metric): Tile {
   const l = latencyOf(run.figures, key) as LatencySummary;
   const [value, unit] = duration(l.p99_ns).split(' ') as [string, string];
@@ -129,7 +123,6 @@ function wholePhase(made: Tile, isWindow: boolean): Tile {
   return made;
 }
 
-/** A duration with its unit beside it. */
 function timed(label: string, ns: number, under: string, title: string): Tile {
   const [value = '', unit = ''] = duration(ns).split(' ');
   return tile(label, value, unit, under, title);
@@ -216,20 +209,13 @@ export function figures(page: Page, store: Store): View {
       (it) => it !== null,
     );
     const tiles = window ? [...fates(whole), ...scrapeTiles(whole)] : [];
+    const ofWhole = [h('p', { class: 'scope' }, 'whole phase'), h('dl', { class: 'tiles' }, tiles)];
     fill(hint, windowHint(whole, window));
     fill(
       body,
       rowsOfTiles(run, of).map((row) => h('dl', { class: 'tiles' }, row)),
       latencies(run, window !== null),
-      window && tiles.length + rest.length > 0
-        ? h(
-            'div',
-            { class: 'figures whole-phase' },
-            h('p', { class: 'scope' }, 'whole phase'),
-            h('dl', { class: 'tiles' }, tiles),
-            rest,
-          )
-        : rest,
+      window && tiles.length + rest.length > 0 ? h('div', { class: 'figures whole-phase' }, ofWhole, rest) : rest,
     );
     explainMarks(body);
   };
@@ -242,11 +228,9 @@ function byName(run: RunView): HTMLElement | null {
   const { rows } = run.figures;
   if (rows.length === 0) return null;
   const caption = 'of the measured phase; what became of messages: of the whole run';
-  const all = pairs(
-    caption,
-    rows.map(({ name, value }) => [name, value] as const),
-  );
-  return h('details', { class: 'facts' }, h('summary', {}, 'all figures, by the names that --require takes'), all);
+  const all = rows.map(({ name, value }) => [name, value] as const);
+  const summary = h('summary', {}, 'all figures, by the names that --require takes');
+  return h('details', { class: 'facts' }, summary, pairs(caption, all));
 }
 
 /** What a program that was the load printed, where its own figures are, and how it ended. */
@@ -257,7 +241,6 @@ export function program({ command, status, log }: ProgramSummary): HTMLElement {
   return h('p', { class: 'hint' }, file, ': what ', words, ended);
 }
 
-/** What figures are of. */
 export function windowHint(run: RunView, window: readonly [number, number] | null): string {
   if (window !== null) return 'what happened in it, in whole intervals';
   const { measured_s: length, lasted, sent, received } = run.figures;
@@ -312,7 +295,6 @@ function cost(label: string, perMessage: number | null, cores: number | null, ru
   return tile(label, significant(cores), 'cores', of.trim(), `${cores} cores on average`);
 }
 
-/** The latencies that users feel. */
 function felt(run: RunView): Metric[] {
   const explains = ['send_ack', 'transfer', 'send_delay'];
   const isFelt = (key: Metric): boolean =>
@@ -320,7 +302,6 @@ function felt(run: RunView): Metric[] {
   return latencyKeys(run).filter(isFelt);
 }
 
-/** The same in one small table. */
 function latencies(run: RunView, ofWindow: boolean): HTMLElement | null {
   const keys = felt(run);
   if (keys.length === 0) return null;

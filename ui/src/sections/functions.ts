@@ -14,17 +14,14 @@ import type { LineRow } from '../flame/lines';
 import { remarkOn } from '../flame/remarks';
 import { rowButton } from './work';
 
-/** Opens the menu of a function at a place of the window. */
 type Menu = (frame: number, x: number, y: number) => void;
 
-/** Rows at first, and with each further step. */
 const STEP = 40;
 const FURTHER = 200;
 /** Letters of a name: about a line. */
 const LONGEST = 33;
 /** Letters of a module's name that is shown whole, such as `[jit]`. */
 const SHORT = 8;
-/** Lines of the chosen function. */
 const MOST_LINES = 12;
 
 /** Rows in the order of a column; equal ones by name. */
@@ -49,7 +46,6 @@ function told({ change }: FunctionRow): number {
   return Math.abs(change.here - change.rest) - (change.proven ? 0 : 1);
 }
 
-/** All functions by name. */
 class FunctionTable {
   private readonly body = h('tbody');
   private readonly more = h('div', { class: 'more' });
@@ -103,7 +99,6 @@ class FunctionTable {
     });
   }
 
-  /** The lines of the chosen function, below it. */
   private lines(
     lines: readonly LineRow[],
     sum: number,
@@ -148,7 +143,6 @@ function fillMore(more: HTMLElement, all: number, limit: number, one: string, sh
   fill(more, all === 0 && 'No function matches.', rest > 0 && button(label, show));
 }
 
-/** The change of a function's self share, beside the rest. */
 function changeCell(change: Change): HTMLElement {
   const { here, rest, proven } = change;
   const difference = points(here - rest);
@@ -180,7 +174,6 @@ function functionRow(store: Store, menu: Menu, frame: number, ...cells: (HTMLEle
   );
 }
 
-/** The name of a function, which selects it, with its module. */
 function nameCell(profile: Profile, store: Store, frame: number, dark: boolean): HTMLElement {
   const { names, kind, module, modules } = profile;
   const name = names[frame]!;
@@ -255,10 +248,7 @@ class LanguageTable {
   }
 }
 
-/**
- * The function table of a program. One in Erlang, Java or Go has two: of the functions of that language, and of all by
- * name, which also a comparison of the window with the rest shows.
- */
+/** The function table; of a program in Erlang, Java or Go a second one, of the functions of that language. */
 export class FunctionTables {
   readonly element: HTMLElement;
   private readonly scope = h('p', { class: 'scope' });

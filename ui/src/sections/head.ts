@@ -19,7 +19,6 @@ const STATES: Record<RunView['state'], string> = {
   cut_off: 'cut off',
 };
 
-/** Name, time, state, and how many requirements were missed and warnings there are. */
 export function masthead(run: RunView): HTMLElement[] {
   const when = run.created.replace('T', ' ').replace(/(\.\d+)?Z$/, ' UTC');
   const facts = [run.versions.broker, run.versions.runtime, when].filter((t) => t);
@@ -47,7 +46,6 @@ export function remark(run: RunView): HTMLElement | null {
 
 /** Letters of a name in the sentence where there is room: 64 of a queue's behind what it is. */
 const MOST_LETTERS = 70;
-/** Lines of the sentence. */
 const LINES = 2;
 
 /** The sentence's shortened names, as long as its two lines hold them, or as many as it needs without them. */
@@ -69,7 +67,6 @@ export function fitNames(main: HTMLElement): void {
   }
 }
 
-/** The sentence; where the run failed, why. */
 export function headline(run: RunView): HTMLElement {
   const why = run.error && [run.error.cause, run.error.value].filter(Boolean).join(': ');
   const sentence = run.headline.map(({ text, code, whole }) =>
@@ -85,7 +82,6 @@ export function headline(run: RunView): HTMLElement {
   );
 }
 
-/** Four figures of the window, else of the measured phase. */
 export function glance(page: Page, store: Store): View {
   const tiles = h('dl', { class: 'tiles' });
   const element = h('section', { id: 'glance', 'aria-label': 'The most important figures' }, tiles);

@@ -16,7 +16,6 @@ const KEYS: readonly (readonly [string, string])[] = [
 
 let shown: HTMLDialogElement | null = null;
 
-/** Opens the list, or closes it. */
 export function toggleKeys(): void {
   if (shown) {
     shown.close();

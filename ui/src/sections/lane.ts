@@ -5,11 +5,11 @@ import { margins } from '../charts/panel';
 import { ofSubject } from '../core/data';
 import { fill, h, later, scrolling, styled, table } from '../core/dom';
 import { brief, counted, duration, grouped, seconds, visible } from '../core/format';
+import type { Stretch } from '../core/state';
 import type { Event, RunView } from '../core/view';
 
 export const PHASE_LABELS = { warmup: 'warm-up', measure: 'measured', drain: 'drain' } as const;
 
-/** Height of a line of text. */
 const LINE = 16;
 /** Lines of labels at most: the picture below them belongs on the first screen. */
 const MOST_LINES = { wide: 4, narrow: 8 };
@@ -20,14 +20,7 @@ const WIDEST = 0.75;
 
 type Place = (time: number) => number;
 
-/** Draws all of it at a width, and fills the legend above it. */
-export function drawLane(
-  lane: HTMLElement,
-  legend: HTMLElement,
-  run: RunView,
-  [start, end]: readonly [number, number],
-  width: number,
-): void {
+export function drawLane(lane: HTMLElement, legend: HTMLElement, run: RunView, [start, end]: Stretch, width: number) {
   const { left, right } = margins(width);
   const inner = width - left - right;
   const x: Place = (time) => left + ((time - start) / (end - start)) * inner;
@@ -97,7 +90,6 @@ export function stallTexts(stalls: readonly Band[]): [BandKind, string][] {
 /** Returns beyond the end of the axis that are told above it; all stand in the table of events. */
 const MOST_LATER = 3;
 
-/** What came back after the end of the time axis, in words. */
 export function laterTexts(events: readonly Event[]): string[] {
   const told = events
     .slice(0, MOST_LATER)
@@ -106,7 +98,6 @@ export function laterTexts(events: readonly Event[]): string[] {
   return more > 0 ? [...told, `and ${grouped(more)} more after it`] : told;
 }
 
-/** What the colours and patterns mean, what is shaded, and what lies beyond the axis. */
 function fillLegend(legend: HTMLElement, stalls: [BandKind, string][], shaded: string[], after: string[]): void {
   const who = stalls.map(([kind, text]) => h('span', {}, h('i', { class: `band ${kind}` }), text));
   legend.hidden = who.length + shaded.length + after.length === 0;
@@ -121,15 +112,9 @@ function fillLegend(legend: HTMLElement, stalls: [BandKind, string][], shaded: s
 /** More bars than this have no labels beside them: nobody reads so many. */
 const MOST_LABELS = 100;
 
-/** Room on either side of a label, in pixels. */
 const APART = 7;
 
-type Stretch = readonly [number, number];
-
-/**
- * Each time that somebody stood still or looked as a bar with its label beside it, or below it where other bars or labels
- * stand there; returns the height that they take.
- */
+/** Bars with their labels beside them, or below where others stand there; returns the height that they take. */
 function drawBars(
   lane: HTMLElement,
   stalls: readonly Band[],
@@ -157,10 +142,7 @@ function drawBars(
   return (1 + places.reduce((most, place) => Math.max(most, place?.line ?? 0), 0)) * LINE;
 }
 
-/**
- * Where the lengths of bars stand: right or left of their bar on its line, or below it on one of two more; null for
- * those without room.
- */
+/** Where the lengths of bars stand: beside their bar, or on one of two lines below; null for those without room. */
 export function placeLengths(
   bars: readonly Stretch[],
   texts: readonly string[],
@@ -238,11 +220,7 @@ function drawUntold(
   return LINE;
 }
 
-/**
- * Events as labelled marks; returns the height that they take. A label stands beside its mark: where
- * there is no room to the right it moves to the left. A long one is cut, and hover shows it in whole. Those that find
- * no line are ticks and stand in the table of events, which has them all; the first of `events` find one first.
- */
+/** Events as labelled marks, first come, first served; those that find no line are ticks. Returns their height. */
 function drawEvents(lane: HTMLElement, events: readonly Event[], x: Place, width: number, top: number): number {
   const isNarrow = width < 620;
   const most = MOST_LINES[isNarrow ? 'narrow' : 'wide'];

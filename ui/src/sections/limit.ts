@@ -34,7 +34,6 @@ function ofOperations(unit: string): Partial<Record<WaitKey, readonly [string, s
   };
 }
 
-/** What a run consists of, in words. */
 export interface Words {
   waits: readonly (readonly [WaitKey, string, string])[];
   who: string;
@@ -102,7 +101,6 @@ export function bars(run: RunView): Bar[] {
   return out;
 }
 
-/** Shares of a window, else of everything. */
 function totals(all: Bar[], [from, to]: readonly [number, number]): number[] {
   const inside = all.filter((b) => b.to > from + 1e-3 && b.from < to - 1e-3);
   const list = inside.length > 0 ? inside : all;
@@ -125,7 +123,6 @@ function swatch(key: string, text: string, title: string): HTMLElement {
   return h('span', { class: `mark wait-${key}`, title }, h('i', {}), text);
 }
 
-/** Labels beside the stack, pushed apart where they would touch. */
 function labels(list: ReturnType<typeof marks>): HTMLElement {
   const placed = list.map((m) => ({ ...m, top: (1 - m.y) * HEIGHT }));
   pushApart(placed, HEIGHT - 4);
@@ -159,15 +156,8 @@ function picture(run: RunView, all: Bar[], words: Words, width: number): SVGElem
     'aria-label': `What ${words.who} waited for over time; the table below has the figures`,
   });
   for (const phase of run.phases.filter((p) => p.phase !== 'measure')) {
-    root.append(
-      svg('rect', {
-        class: 'aside',
-        x: x(phase.start),
-        y: 0,
-        width: Math.max(0, x(phase.end) - x(phase.start)),
-        height: bottom,
-      }),
-    );
+    const size = { width: Math.max(0, x(phase.end) - x(phase.start)), height: bottom };
+    root.append(svg('rect', { class: 'aside', x: x(phase.start), y: 0, ...size }));
   }
   for (const bar of all) {
     let top = HEIGHT;
@@ -204,7 +194,6 @@ function picture(run: RunView, all: Bar[], words: Words, width: number): SVGElem
   return root;
 }
 
-/** What was waited for in a stretch of time. */
 function told(bar: Bar, words: Words): Child[] {
   const round = (t: number): number => Math.round(t * 100) / 100;
   const rows = words.waits.flatMap(([key, name], k) => {
@@ -242,7 +231,6 @@ const share = (value: number | null | undefined): string | null =>
 const length = (ns: number | null): string | null => (ns === null || ns === 0 ? null : duration(ns));
 const cores = (value: number | null): string | null => (value === null ? null : `${significant(value)} cores`);
 
-/** What concerns the load and the generator. */
 export function ours(e: Evidence, words: Words): Row[] {
   const rate = (value: number | null): string | null => (value === null ? null : `${significant(value)} ${words.unit}`);
   const most = (get: (l: Evidence['loops'][number]) => number | null): number | null =>
@@ -274,7 +262,6 @@ export function ours(e: Evidence, words: Words): Row[] {
   ];
 }
 
-/** What concerns the broker, the machine and the way between. */
 export function theirs(e: Evidence): Row[] {
   const b = e.broker;
   const tcp = e.connections;
@@ -313,21 +300,13 @@ export function limit(run: RunView, store: Store): View | null {
   const plot = h('div', { class: 'plot' });
   const frame = h('div', { class: 'frame' }, plot);
   const legend = h('div', { class: 'legend', 'aria-hidden': 'true' });
-  const chart =
-    all.length === 0
-      ? null
-      : h(
-          'figure',
-          { class: 'panel waits' },
-          h(
-            'figcaption',
-            {},
-            h('b', {}, `what ${spoken.who} waited for`),
-            h('span', { class: 'unit' }, 'share of their time'),
-            legend,
-          ),
-          frame,
-        );
+  const title = h('b', {}, `what ${spoken.who} waited for`);
+  const caption = h('figcaption', {}, title, h('span', { class: 'unit' }, 'share of their time'), legend);
+  const chart = all.length === 0 ? null : h('figure', { class: 'panel waits' }, caption, frame);
+  const others = theirs(verdict.evidence).map(([name, value]): Row => [ofSubject(run, name), value]);
+  const own = pairs('Load and generator', ours(verdict.evidence, spoken));
+  const rest = pairs(ofSubject(run, 'Broker, machine and the way between'), others);
+  const evidence = h('div', { class: 'columns' }, own, rest);
   const element = section(
     'limit',
     'Who limited this run',
@@ -336,20 +315,7 @@ export function limit(run: RunView, store: Store): View | null {
     reasons(verdict),
     chart,
     chart ? later('The waits as a table', () => waitTable(run, all, spoken)) : null,
-    h(
-      'details',
-      { class: 'behind evidence' },
-      h('summary', {}, 'The evidence'),
-      h(
-        'div',
-        { class: 'columns' },
-        pairs('Load and generator', ours(verdict.evidence, spoken)),
-        pairs(
-          ofSubject(run, 'Broker, machine and the way between'),
-          theirs(verdict.evidence).map(([name, value]): Row => [ofSubject(run, name), value]),
-        ),
-      ),
-    ),
+    h('details', { class: 'behind evidence' }, h('summary', {}, 'The evidence'), evidence),
   );
   let drawn = 0;
   const draw = (): void => {

@@ -3,7 +3,6 @@
 import { h } from '../core/dom';
 import type { State, Store } from '../core/state';
 
-/** Something to do: its name, and what it changes. */
 type Action = readonly [label: string, change: Partial<State>];
 
 /** What can be done with a function, and, where it is one of the graph's frames, with that frame. */

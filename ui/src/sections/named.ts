@@ -23,7 +23,6 @@ const COLORS: readonly ((p: Palette) => string)[] = [(p) => p.ink, (p) => p.rece
 const DASHES: readonly (number[] | undefined)[] = [undefined, [4, 3]];
 
 interface Scale {
-  /** What the ticks do not say. */
   unit: string;
   format: (value: number) => string;
   tick?: (value: number) => string;
@@ -39,7 +38,6 @@ const SCALES: Record<NamedPanel['unit'], Scale> = {
   seconds: { unit: '', format: (v) => duration(v * 1e9), tick: (v) => durationTick(v * 1e9) },
 };
 
-/** What tells a panel from all others, in the address too. */
 export function idOf(panel: NamedPanel): string {
   return `${panel.source}/${panel.name}`;
 }
@@ -49,10 +47,7 @@ export function isShown(panel: NamedPanel, turned: readonly string[]): boolean {
   return panel.shown !== turned.includes(idOf(panel));
 }
 
-/**
- * The number of each line's colour and dash: by its label, not its place, so that a series looks the same in two reports
- * whose orders by size differ.
- */
+/** The number of each line's colour and dash: by its label, so that a series looks the same in every report. */
 export function stylesOf(labels: readonly string[]): number[] {
   if (labels.length <= 1) return labels.map(() => 0);
   // Few lines need no dashes.

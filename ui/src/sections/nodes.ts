@@ -17,7 +17,6 @@ export function nodeTable(run: RunView): HTMLElement | null {
   return tableOf('latencies nodes', 'What each node used in the measured phase', heads, h('tbody', {}, rows));
 }
 
-/** CPU with a bar as long as its share of the node that used most. */
 function cores({ cpu_cores: used, ran_s: ran }: NodeSummary, most: number): HTMLElement {
   const text = ran === null || ran === undefined ? '' : ` in the ${significant(ran)} s that it ran`;
   return barCell(`${used} cores on average${text}`, `${significant(used)} cores${text}`, used, most);

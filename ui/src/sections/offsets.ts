@@ -4,12 +4,13 @@
 import type { Profile } from '../core/data';
 import { h } from '../core/dom';
 import { seconds } from '../core/format';
-import type { Store } from '../core/state';
+import type { Store, Stretch } from '../core/state';
 import { heatColor, type Palette } from '../core/theme';
 import { tip } from '../core/tip';
 import { amount } from '../core/units';
 import type { RunView } from '../core/view';
-import { below, type Tree } from '../flame/tree';
+import { chosenOf, type Tree } from '../flame/tree';
+import type { Only } from './strip';
 import { clampWindow } from './timeline';
 
 /** Rows of a second, as in FlameScope: 20 ms each. */
@@ -23,27 +24,15 @@ const LEAST_LEVEL = 0.08;
 /** Seconds that are drawn: an hour; no browser draws a picture of a day. */
 const MOST_COLUMNS = 3_600;
 
-/** Weights of a profile by second and offset. */
-export interface Offsets {
-  /** The second of the first column. */
-  first: number;
-  columns: number;
-  rows: number;
-  /** Per cell, column by column. */
-  weight: Float64Array;
-}
+/** Weights of a profile by second and offset: per cell, column by column from the second `first` on. */
+type Offsets = ReturnType<typeof offsetsOf>;
 
-/** A place in the heat map. */
 export interface Cell {
   column: number;
   row: number;
 }
 
-/** Which samples count. */
-interface Counted {
-  flags: Uint8Array | null;
-  index: number | null;
-}
+type Counted = Pick<Only, 'flags' | 'index'>;
 
 /** How many rows a second has: none is shorter than what the times of samples tell apart. */
 export function rowsOf({ tick_ns }: Pick<Profile, 'tick_ns'>): number {
@@ -58,20 +47,15 @@ export function offsetsOf(
   { flags, index }: Counted,
   first: number,
   columns: number,
-): Offsets {
+) {
   const rows = rowsOf(profile);
   const weight = new Float64Array(columns * rows);
-  const { time, leaf, process, weight: of } = profile;
-  const marked = new Uint8Array(profile.names.length);
-  if (frame !== null) marked[frame] = 1;
-  const covered = frame === null ? null : below(tree, marked);
+  const { time, weight: of } = profile;
+  const isChosen = chosenOf(profile, tree, frame, flags, index);
   for (let i = 0; i < time.length; i++) {
     const second = Math.floor(time[i]!);
     const column = second - first;
-    if (column < 0 || column >= columns) continue;
-    if (flags && !flags[process?.[i] ?? 0]) continue;
-    if (index !== null && profile.class[leaf[i]!] !== index) continue;
-    if (covered && !covered[leaf[i]!]) continue;
+    if (column < 0 || column >= columns || !isChosen(i)) continue;
     const row = Math.min(rows - 1, Math.floor((time[i]! - second) * rows + 1e-9));
     weight[column * rows + row]! += of[i]!;
   }
@@ -85,11 +69,8 @@ export function windowOf({ first, rows }: Offsets, a: Cell, b: Cell): readonly [
 }
 
 /** The cells of a window: per column, its first row and the one behind its last. */
-export function cellsOf(
-  { first, columns, rows }: Offsets,
-  [from, to]: readonly [number, number],
-): { column: number; low: number; high: number }[] {
-  const out = [];
+export function cellsOf({ first, columns, rows }: Offsets, [from, to]: Stretch) {
+  const out: { column: number; low: number; high: number }[] = [];
   const last = Math.min(columns - 1, Math.ceil(to - 1e-9) - 1 - first);
   for (let column = Math.max(0, Math.floor(from) - first); column <= last; column++) {
     const start = first + column;
@@ -137,21 +118,11 @@ export class OffsetMap {
       },
       h('div', { class: 'offsets-field' }, this.canvas, this.chosen),
     );
-    this.element = h(
-      'figure',
-      { class: 'offsets' },
-      h(
-        'figcaption',
-        {},
-        h('b', {}, 'within each second'),
-        h('span', { class: 'soft' }, ' seconds →, offset ↑; click two cells or drag for a window'),
-      ),
-      this.view,
-      this.status,
-    );
+    const hint = h('span', { class: 'soft' }, ' seconds →, offset ↑; click two cells or drag for a window');
+    const caption = h('figcaption', {}, h('b', {}, 'within each second'), hint);
+    this.element = h('figure', { class: 'offsets' }, caption, this.view, this.status);
   }
 
-  /** Draws the samples that are chosen, at a width; and the window. */
   draw(tree: Tree, frame: number | null, counted: Counted, width: number, p: Palette): void {
     const [from, to] = this.run.span;
     const start = this.store.state.window?.[0] ?? from;

@@ -14,7 +14,6 @@ import { perSecond, scenarioPanels, some } from './scenario';
 const cores = (v: number): string => `${significant(v)} cores`;
 const count = (v: number): string => si(Math.round(v));
 
-/** The lines that have anything but nothing. */
 const known = (lines: Line[]): Line[] => lines.filter(({ values }) => some(values));
 
 function rates(run: RunView, slices: Slices | null): PanelSpec | null {

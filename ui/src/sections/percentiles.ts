@@ -62,10 +62,7 @@ interface Group {
   alone: boolean;
 }
 
-/**
- * Curves that a reader compares: all of them, or those of each scenario where there are many. The parts of an
- * operation then get a small chart each.
- */
+/** Curves that a reader compares: all, or where they are many those of each scenario, and parts a chart each. */
 export function groups(run: RunView, curves: readonly Curve[]): Group[] {
   if (curves.length <= MOST_LINES) return [{ title: '', curves: [...curves], alone: false }];
   const kind = ({ scenario, part }: MetricInfo): string => (part ? `parts: ${scenario}` : scenario);
@@ -84,7 +81,6 @@ export function groups(run: RunView, curves: readonly Curve[]): Group[] {
   return all.toSorted((a, b) => Number(a.alone) - Number(b.alone));
 }
 
-/** A chart, and what it draws of the curves that there are. */
 interface Chart {
   chart: NinesChart;
   lines: (curves: readonly Curve[]) => NinesLine[];
@@ -138,31 +134,25 @@ export function percentiles(page: Page, store: Store): View | null {
     const elements = group.charts.map(({ chart }) => chart.element);
     return h('div', { class: group.alone ? 'multiples' : 'charts' }, elements);
   };
+  const tools = [
+    button('SVG', () => exportPicture(run, charts, 'svg')),
+    button('PNG', () => exportPicture(run, charts, 'png')),
+    button('CSV', () => save(`${run.id}-percentiles.csv`, curveCsv(run, curves), 'text/csv')),
+  ];
+  const explained = run.metrics.some((it) => it.part)
+    ? 'Parts of an operation count from the end of the one before, the others from the time that it was due.'
+    : 'Strong lines count from the intended send time, faint ones from the actual one.';
   const element = section(
     'latency',
     'How latency is distributed',
-    [
-      hint,
-      h(
-        'div',
-        { class: 'tools' },
-        button('SVG', () => exportPicture(run, charts, 'svg')),
-        button('PNG', () => exportPicture(run, charts, 'png')),
-        button('CSV', () => save(`${run.id}-percentiles.csv`, curveCsv(run, curves), 'text/csv')),
-      ),
-    ],
+    [hint, h('div', { class: 'tools' }, tools)],
     all.map(boxOf),
-    h(
-      'p',
-      { class: 'hint' },
-      `${run.metrics.some((it) => it.part) ? 'Parts of an operation count from the end of the one before, the others from the time that it was due.' : 'Strong lines count from the intended send time, faint ones from the actual one.'} Dashed: fewer than 10 samples lie beyond.`,
-    ),
+    h('p', { class: 'hint' }, `${explained} Dashed: fewer than 10 samples lie beyond.`),
     rows,
   );
   return { element, draw };
 }
 
-/** Every metric's percentiles: the chart's table, and the numbers to quote. */
 function summaryTable(run: RunView, figures: Figures, ofWindow: boolean): HTMLElement {
   const exact = (ns: number): HTMLElement => h('span', { title: exactDuration(ns) }, duration(ns));
   const rows = latencyKeys(run).flatMap((key) => {

@@ -4,7 +4,6 @@ import { h, remarkList, scrolling, section, styled, table } from '../core/dom';
 import { counted, duration, grouped, percent, seconds, significant } from '../core/format';
 import type { QuantityUnit, RepeatedFigure, RepeatedRun, Repeats, RunView } from '../core/view';
 
-/** A value in the unit that suits it. */
 export function valued(value: number, unit: QuantityUnit): string {
   switch (unit) {
     case 'ns':
@@ -25,10 +24,7 @@ export function valued(value: number, unit: QuantityUnit): string {
 /** Room beside the smallest and the largest value, in per cent of the scale. */
 const MARGIN = 8;
 
-/**
- * Where a value lies on a figure's own scale, in per cent; in the middle where all are equal. The interval of few
- * runs may reach far beyond them, and ends at the scale's.
- */
+/** Where a value lies on a figure's own scale, in per cent; in the middle where all are equal, never beyond its ends. */
 export function place({ min, max }: RepeatedFigure, value: number): number {
   if (max <= min) return 50;
   const share = MARGIN + ((value - min) / (max - min)) * (100 - 2 * MARGIN);
@@ -72,7 +68,6 @@ function row(run: RunView, repeats: Repeats, figure: RepeatedFigure): (HTMLEleme
   ];
 }
 
-/** What should be known before the means are used. */
 export function remarks(repeats: Repeats): string[] {
   const invalid = repeats.runs.filter((run) => run.invalid).length;
   const count = counted(repeats.runs.length, 'run');

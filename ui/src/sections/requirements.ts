@@ -35,7 +35,6 @@ export function requirements(run: RunView): HTMLElement | null {
   );
 }
 
-/** The lines that stand for requirements in a chart with so many intervals. */
 export function requirementLines(
   run: RunView,
   chart: RequirementChart,

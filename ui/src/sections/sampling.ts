@@ -2,17 +2,13 @@
 
 import { type Profile, subject } from '../core/data';
 import { grouped, percent, plural, seconds } from '../core/format';
+import type { Stretch } from '../core/state';
 import { amount, eventAndNode } from '../core/units';
 import type { RunView } from '../core/view';
 import { sampleAt } from '../flame/tree';
 
 /** The parts of the line for a window of this name. What is known of all samples together alone says so. */
-export function sampling(
-  run: RunView,
-  profile: Profile,
-  [from, to]: readonly [number, number],
-  name: string,
-): string[] {
+export function sampling(run: RunView, profile: Profile, [from, to]: Stretch, name: string): string[] {
   const { samples, time, timed } = profile;
   const first = timed ? sampleAt(time, from) : 0;
   const last = timed ? sampleAt(time, to) : samples;
@@ -55,7 +51,6 @@ function isHeld({ event }: Profile): boolean {
   return (event.split('@')[0] ?? '').endsWith(HELD);
 }
 
-/** What that is of. */
 function what(run: RunView, profile: Profile, inside: number): string {
   const { event_kind, unit } = profile;
   const [event, node] = eventAndNode(profile.event, run.profiles);

@@ -9,7 +9,6 @@ import type { MetricInfo, RunView, ScenarioSummary } from '../core/view';
 import { requirementLines } from './requirements';
 import { type Tile, tile } from './tile';
 
-/** The parts of a whole, in the order of time. */
 function parts(run: RunView, scenario: string): MetricInfo[] {
   return run.metrics.filter((metric) => metric.part && metric.scenario === scenario);
 }
@@ -46,15 +45,8 @@ export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSumm
   ];
   // Of calls that others make it is theirs to say what failed.
   if (counts.some((it) => it.key === 'failed' || it.key === `${name}_failed`)) {
-    tiles.push(
-      tile(
-        'failed',
-        grouped(count(name, scenario, 'failed')),
-        unit,
-        `of ${grouped(count(name, scenario, 'begun'))}`,
-        failures.join('; ') || 'none',
-      ),
-    );
+    const of = `of ${grouped(count(name, scenario, 'begun'))}`;
+    tiles.push(tile('failed', grouped(count(name, scenario, 'failed')), unit, of, failures.join('; ') || 'none'));
   }
   for (const key of ['raised', 'open']) {
     const of = counts.find((it) => it.key === `${name}_${key}`);
@@ -81,7 +73,6 @@ export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSumm
   return tiles;
 }
 
-/** Why operations failed; null where none did. */
 export function failures(run: RunView, name: string, scenario: ScenarioSummary): HTMLElement | null {
   if (scenario.failures.length === 0) return null;
   const own = whose(run, name);
@@ -89,7 +80,6 @@ export function failures(run: RunView, name: string, scenario: ScenarioSummary):
   return h('ul', { class: 'hint' }, items);
 }
 
-/** A rate under the crosshair. */
 export const perSecond = (v: number): string => `${si(v)}/s`;
 const COLORS: readonly ((p: Palette) => string)[] = [
   (p) => p.receive,
@@ -116,10 +106,7 @@ interface Counted {
   over?: number;
 }
 
-/**
- * What is rare is counted over the time from one operation to the next, a second at least: in a tenth of a second one
- * request is ten per second.
- */
+/** Counts over the time between two operations, a second at least: one in a tenth of it would be ten per second. */
 export function windowed(run: RunView, name: string, slices: Slices | null): Counted {
   const scenario = run.figures.scenarios[name];
   const rate = scenario?.requested?.rate ?? scenario?.rate ?? MANY;
@@ -177,7 +164,6 @@ export function isFirst(run: RunView, name: string): boolean {
   return sent.total + received.total === 0 && Object.keys(scenarios)[0] === name;
 }
 
-/** Operations per second, peaks, and where the time of an operation goes. */
 export function scenarioPanels(
   run: RunView,
   name: string,

@@ -5,14 +5,11 @@ import { h } from '../core/dom';
 import type { Store } from '../core/state';
 import type { RunView } from '../core/view';
 
-/** Parts whose figures are those of the window. */
 const OF_WINDOW = ['glance', 'figures', 'burn', 'latency'];
-/** Part whose chart alone is of the window. */
 const LIMIT = 'limit';
 /** Parts without figures, or whose heading names the window itself. */
 const WITHOUT = ['ran', 'when'];
 
-/** Marks the parts of the page while a window is chosen. */
 export function markScopes(run: RunView, store: Store, main: HTMLElement): void {
   const clock = clockOf(run, store);
   const parts = [...main.children].filter(

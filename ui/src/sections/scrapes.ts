@@ -35,7 +35,6 @@ export function brokerCost(page: ScrapedPage): { text: string; title: string } |
     : { text: '~ 0', title: `too small to measure: ${spread}` };
 }
 
-/** How long each page took. */
 export function scrapeTiles(run: RunView): Tile[] {
   return run.figures.scrapes.map((page) => {
     const { response } = page;
@@ -51,7 +50,6 @@ export function scrapeTiles(run: RunView): Tile[] {
   });
 }
 
-/** All pages; null where none was requested. */
 export function scrapeTable(run: RunView): HTMLElement | null {
   const { scrapes } = run.figures;
   if (scrapes.length === 0) return null;

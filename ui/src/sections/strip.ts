@@ -40,10 +40,6 @@ export function onlyOf(profile: Profile, { by, who, class: key, focus }: State):
   };
 }
 
-/** The functions that all stacks have where these parts of the state are chosen: the selected one, else the focus. */
-const framesOf = (frame: number | null, focus: number | null): number | null => frame ?? focus;
-
-/** Samples over time in cores, and the selected function's part of them. */
 export function timeStrip(
   run: RunView,
   analysis: Analysis,
@@ -77,14 +73,14 @@ export function timeStrip(
     const { frame } = store.state;
     const known = frame !== null && frame < profile.names.length ? frame : null;
     const only = onlyOf(profile, store.state);
+    // The function that all stacks have.
+    const common = known ?? only.focus;
     if (store.state.strip === 'offsets') {
       drawn = '';
       panel = null;
       if (element.firstChild !== map.element) element.replaceChildren(map.element);
       const size = widthOf(element);
-      if (size > 0) {
-        map.draw(analysis.whole, framesOf(known, only.focus), only, size, palette());
-      }
+      if (size > 0) map.draw(analysis.whole, common, only, size, palette());
       return;
     }
     const key = `${known} ${only.index} ${only.flags} ${only.label}`;
@@ -93,16 +89,8 @@ export function timeStrip(
       return;
     }
     drawn = key;
-    const { all, part } = overTime(
-      profile,
-      analysis.whole,
-      framesOf(known, only.focus),
-      from,
-      width,
-      bins,
-      only.flags,
-      only.index,
-    );
+    const { flags, index } = only;
+    const { all, part } = overTime(profile, analysis.whole, common, from, width, bins, flags, index);
     const inCores = profile.period_ns > 0;
     // Waits of one second each second are one thread that waits.
     const isTime = profile.unit === 'nanoseconds';

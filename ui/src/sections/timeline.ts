@@ -11,7 +11,7 @@ import { button, choice, csv, fill, h, later, save, section, table, widthOf } fr
 import { brief, duration, grouped, seconds, significant } from '../core/format';
 import { type Grid, gridOf, type Histograms } from '../core/histograms';
 import type { Pause } from '../core/inflate';
-import type { Pointer, Store } from '../core/state';
+import type { Pointer, Store, Stretch } from '../core/state';
 import { palette } from '../core/theme';
 import type { Metric, Phase, RunView } from '../core/view';
 import { drawLane, eventTable, PHASE_LABELS } from './lane';
@@ -31,7 +31,6 @@ export function effectiveWindow(run: RunView, store: Store): readonly [number, n
   return store.state.window ?? wholeSpan(run);
 }
 
-/** What is shown where no window is chosen. */
 export function wholeSpan(run: RunView): readonly [number, number] {
   const measured = run.phases.find((p) => p.phase === 'measure');
   return measured ? [measured.start, measured.end] : run.span;
@@ -40,7 +39,6 @@ export function wholeSpan(run: RunView): readonly [number, number] {
 /** Slices narrower than this many of the screen's own pixels would be drawn over each other. */
 const LEAST_PIXELS = 0.9;
 
-/** Whether a plot of this width has room for the slices that lie in a stretch of time. */
 function hasRoom({ t }: Times, [from, to]: readonly [number, number], pixels: number): boolean {
   const seen = t.filter((at) => at >= from && at <= to).length;
   return pixels >= seen * LEAST_PIXELS;
@@ -49,7 +47,6 @@ function hasRoom({ t }: Times, [from, to]: readonly [number, number], pixels: nu
 /** Samples of a slice from which on its percentiles are more than its largest value and chance. */
 const LEAST_SAMPLES = 50;
 
-/** Whether slices have so many samples each that their percentiles say something. */
 export function isDense({ t, count }: Pick<Histograms, 't' | 'count'>): boolean {
   return count.reduce((sum, it) => sum + it, 0) >= LEAST_SAMPLES * t.length;
 }
@@ -94,7 +91,6 @@ export function timeline({ run, histograms, slices }: Page, store: Store, pointe
   const specs = specsOf(null);
   if (specs.length === 0 || run.series.t.length === 0) return null;
   const visible = (): readonly [number, number] => (store.state.axis === 'window' && store.state.window) || run.span;
-  /** The slices where they have room. */
   const fineAt = (width: number): Slices | null => {
     const { left, right } = margins(width);
     const pixels = (width - left - right) * devicePixelRatio;
@@ -138,7 +134,7 @@ export function timeline({ run, histograms, slices }: Page, store: Store, pointe
   const describe = (): void => {
     const [from, to] = shared.window();
     const name = store.state.window ? 'window' : wholeName(run);
-    const at = pointer.get();
+    const at = pointer.time;
     fill(
       readout,
       at === null
@@ -260,7 +256,6 @@ function round(t: number): number {
   return Math.round(t * 100) / 100;
 }
 
-/** What second 0 is. */
 export function axisStart(run: Pick<RunView, 'experiment' | 'phases'>): string {
   const { profile } = (run.experiment ?? {}) as { profile?: { pid?: number } };
   if (profile?.pid !== undefined) return 'time since the recording began';
@@ -274,11 +269,7 @@ function axisUnit(span: readonly [number, number]): string {
 }
 
 /** A window inside the run, in whole milliseconds; null where nothing would be left. */
-export function clampWindow(
-  span: readonly [number, number],
-  from: number,
-  to: number,
-): readonly [number, number] | null {
+export function clampWindow(span: Stretch, from: number, to: number): Stretch | null {
   const low = Math.max(span[0], Math.min(from, to));
   const high = Math.min(span[1], Math.max(from, to));
   const milli = (t: number): number => Math.round(t * 1000) / 1000;
@@ -290,7 +281,7 @@ function keyboard(e: KeyboardEvent, run: RunView, store: Store, pointer: Pointer
   if (direction === 0) return false;
   const [from, to] = effectiveWindow(run, store);
   const step = run.series.dt[0] ?? 1;
-  const at = pointer.get() ?? (direction > 0 ? from : to);
+  const at = pointer.time ?? (direction > 0 ? from : to);
   const next = Math.min(run.span[1], Math.max(run.span[0], at + direction * step));
   if (e.shiftKey) {
     // The edge nearer to the crosshair moves.

@@ -51,7 +51,6 @@ export function searchBox(store: Store, of = 'samples'): { element: HTMLElement;
   };
 }
 
-/** Buttons that save what is drawn as a picture. */
 export function pictures(name: string, draw: (top: number) => Part & { width: number }): HTMLElement[] {
   return (['svg', 'png'] as const).map((kind) => {
     const picture = (): void => {
@@ -68,12 +67,10 @@ export const UPRIGHT = [
   ['flame', 'flame', 'Root at the bottom'],
 ] as const;
 
-/** Back from a zoom. */
 export function wholeGraph(store: Store): HTMLButtonElement {
   return button('whole graph', () => store.set({ zoom: null }, true), { class: 'quiet' });
 }
 
-/** The buttons above the graph. */
 export function toolbar(
   run: RunView,
   analysis: Analysis,

@@ -71,33 +71,14 @@ export function nodeNames(t: Topology): (node: string) => string {
   return differ ? short : (node) => node;
 }
 
-/** An exchange that is drawn. */
-interface ExchangeBox {
-  id: string;
-  name: string;
-  type: string;
-  vhost: string;
-}
-
-/** What is drawn: boxes in columns, and lines between them with their labels. */
-export interface Drawing {
-  exchanges: ExchangeBox[];
-  queues: Topology['queues'];
-  /** All further queues together, and how many messages and consumers they have; null where all are drawn. */
-  rest: { queues: number; kind: string; messages: number; consumers: number } | null;
-  /** Exchanges that are bound to one of them. */
-  restFrom: string[];
-  /** Objects that the record does not hold. */
-  hidden: number;
-  /** From an exchange to the queue or exchange that it is bound to, with the routing keys. */
-  lines: { source: string; queue: string | null; exchange: string | null; keys: string[] }[];
-}
+/** From an exchange to the queue or exchange that it is bound to, with the routing keys. */
+type BindingLine = { source: string; queue: string | null; exchange: string | null; keys: string[] };
 
 /** What tells a queue or an exchange from others of its kind: each virtual host has names of its own. */
 const idOf = (vhost: string, name: string): string => `${vhost}\0${name}`;
 
 /** Chooses what is drawn: the exchanges in use, and the queues that hold the most. */
-export function drawingOf({ topology: t, experiment }: RunView): Drawing {
+export function drawingOf({ topology: t, experiment }: RunView) {
   const used = new Set(loadsOf(experiment).map((load) => load.exchange));
   const order = t.queues.toSorted((a, b) => b.messages - a.messages);
   const queues = order.slice(0, order.length > MOST_QUEUES ? FIRST_QUEUES : MOST_QUEUES);
@@ -105,7 +86,7 @@ export function drawingOf({ topology: t, experiment }: RunView): Drawing {
   const kept = new Set(queues.map((q) => idOf(q.vhost, q.name)));
   // Every queue is bound to the default exchange: that says something only where somebody publishes there.
   const shown = t.bindings.filter((b) => b.source !== '' || used.has('') || used.size === 0);
-  const boxes = new Map<string, ExchangeBox>();
+  const boxes = new Map<string, { id: string; name: string; type: string; vhost: string }>();
   const add = (vhost: string, name: string): void => {
     const id = idOf(vhost, name);
     const own = t.exchanges.find((e) => e.name === name && e.vhost === vhost);
@@ -116,7 +97,7 @@ export function drawingOf({ topology: t, experiment }: RunView): Drawing {
   for (const name of used) add(shown.find((b) => b.source === name)?.vhost ?? t.queues[0]?.vhost ?? '', name);
   for (const b of shown) add(b.vhost, b.source);
   for (const b of shown) if (b.destination_type === 'exchange') add(b.vhost, b.destination);
-  const lines = new Map<string, Drawing['lines'][number]>();
+  const lines = new Map<string, BindingLine>();
   const further = new Set(others.map((q) => idOf(q.vhost, q.name)));
   const restFrom = new Set<string>();
   for (const b of shown) {
@@ -135,14 +116,14 @@ export function drawingOf({ topology: t, experiment }: RunView): Drawing {
     exchanges: [...boxes.values()].slice(0, MOST_QUEUES),
     queues: t.queues.filter((q) => kept.has(idOf(q.vhost, q.name))),
     rest: others.length > 0 ? together(others) : null,
+    // Exchanges that are bound to one of them, and how many objects the record does not hold.
     restFrom: [...restFrom],
     hidden: t.omitted,
     lines: [...lines.values()],
   };
 }
 
-/** Queues as one box. */
-function together(queues: Topology['queues']): NonNullable<Drawing['rest']> {
+function together(queues: Topology['queues']) {
   const kinds = new Set(queues.map((q) => q.type));
   const sum = (of: 'messages' | 'consumers'): number => queues.reduce((all, q) => all + q[of], 0);
   return {
@@ -153,7 +134,6 @@ function together(queues: Topology['queues']): NonNullable<Drawing['rest']> {
   };
 }
 
-/** Virtual hosts are told where there are several. */
 function hasHosts(t: Topology): boolean {
   return new Set([...t.queues, ...t.exchanges].map((it) => it.vhost)).size > 1;
 }
@@ -199,6 +179,7 @@ export function topology(run: RunView): View | null {
       h('b', {}, `${grouped(rest.queues)} more ${rest.kind} queues`.replace('  ', ' ')),
       line(`${counted(rest.messages, 'message')} in all`),
     );
+  const hidden = `and ${grouped(drawing.hidden)} more objects that the record does not hold`;
   const lines = svg('svg', { 'aria-hidden': 'true' });
   const column = (...boxes: Child[]): HTMLElement => h('div', { class: 'column' }, boxes);
   const element = h(
@@ -211,11 +192,7 @@ export function topology(run: RunView): View | null {
       lines,
       sent.total > 0 ? column(from) : null,
       column(...exchanges),
-      column(
-        ...queues,
-        restBox,
-        drawing.hidden > 0 ? small(`and ${grouped(drawing.hidden)} more objects that the record does not hold`) : null,
-      ),
+      column(...queues, restBox, drawing.hidden > 0 ? small(hidden) : null),
       received.total > 0 ? column(to) : null,
     ),
     later('The same as tables', () => h('div', {}, tables(run.topology))),
@@ -255,7 +232,6 @@ function ledBy(q: Topology['queues'][number], name: (node: string) => string): s
   return `leader ${name(q.leader!)}, members ${members.map(name).join(', ')}`;
 }
 
-/** What the figures of the drawing are, and when they were read. */
 function caption(t: Topology): string {
   const rates = 'rates of the measured phase';
   const messages = t.lagging
@@ -280,7 +256,6 @@ const BESIDE = 38;
 /** Boxes that are no further apart have nothing between them. */
 const NEXT = 40;
 
-/** A line between two boxes that stand beside each other. */
 function across(one: DOMRect, two: DOMRect): string {
   const [x1, y1] = [one.right, one.top + one.height / 2];
   const [x2, y2] = [two.left, two.top + two.height / 2];

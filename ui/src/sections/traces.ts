@@ -8,7 +8,6 @@ import { PHASE_LABELS } from './lane';
 /** Characters of arguments in a cell at most; all of them show on hover. */
 const LONGEST = 160;
 
-/** Who made a call: the process, what it is, and its name. */
 function who({ pid, role, name }: TracedCall): string {
   return [pid, role, name]
     .filter((it) => it !== '')
@@ -16,7 +15,6 @@ function who({ pid, role, name }: TracedCall): string {
     .join(' ');
 }
 
-/** How a call ended. */
 function ending({ returned }: TracedCall): string {
   if (returned === '') return 'not seen';
   return returned === 'ok' ? 'returned' : `raised ${visible(returned)}`;
@@ -69,17 +67,11 @@ function calls(run: RunView, { slowest }: TraceView): HTMLElement {
     ...(hasArguments ? ['arguments'] : []),
   ];
   const shown = table('The slowest calls', columns, rows);
+  const same = h('code', { class: 'term', title: alike }, brief(alike, LONGEST));
   return h(
     'div',
     {},
-    alike === ''
-      ? null
-      : h(
-          'p',
-          { class: 'hint' },
-          'The arguments of all of these, as far as they are kept: ',
-          h('code', { class: 'term', title: alike }, brief(alike, LONGEST)),
-        ),
+    alike !== '' && h('p', { class: 'hint' }, 'The arguments of all of these, as far as they are kept: ', same),
     h('div', { class: 'scroll', tabindex: 0 }, shown),
   );
 }

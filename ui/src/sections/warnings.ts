@@ -41,7 +41,6 @@ const CODES: Record<WarningCode, string> = {
   not_permitted: 'No longer permitted',
 };
 
-/** What a warning is about, in a few words. */
 export function nameOfCode(code: WarningCode): string {
   return CODES[code] ?? code;
 }
@@ -59,7 +58,6 @@ const TIERS: readonly (readonly [Tier, string, string])[] = [
   ['note', 'note', 'notes'],
 ];
 
-/** How many there are of each tier: `1 caution, 2 notes`. */
 export function byTier(list: readonly { tier: Tier }[]): string {
   const parts = TIERS.flatMap(([tier, one, many]) => {
     const count = list.filter((w) => w.tier === tier).length;
@@ -73,7 +71,6 @@ export function ranked<T extends { tier: Tier }>(list: readonly T[]): T[] {
   return TIERS.flatMap(([tier]) => list.filter((w) => w.tier === tier));
 }
 
-/** Warnings that are open at first. */
 const OPEN = 2;
 
 /** The first warnings, and all others behind their number, or another summary. */

@@ -8,7 +8,6 @@ import { amount } from '../core/units';
 import type { ProcessView } from '../core/view';
 import type { Analysis } from '../flame/analysis';
 
-/** Rows at first, and with each further step. */
 const STEP = 8;
 const FURTHER = 50;
 /** Letters of a name: two lines, or three on a phone. */
@@ -28,7 +27,6 @@ interface Whose {
 /** What the samples count for that were taken in no process. */
 export const NOBODY: Whose = { key: 'none', label: 'no Erlang process' };
 
-/** What a process counts for. */
 export function whose(process: ProcessView, by: SplitBy): Whose {
   const { label, id, role, connection, vhost } = process;
   const of = (parts: unknown[], text: string): Whose => ({ key: JSON.stringify(parts), label: text });
@@ -38,7 +36,6 @@ export function whose(process: ProcessView, by: SplitBy): Whose {
   return of([vhost], (vhost ?? 'other virtual hosts') || 'no virtual host');
 }
 
-/** What processes do together. */
 export interface WorkRow extends Whose {
   /** Processes that it is made of, and the identifier of the one that it is. */
   processes: number;
@@ -46,7 +43,6 @@ export interface WorkRow extends Whose {
   weight: number;
 }
 
-/** The work of a window, largest first. */
 export function split(profile: Profile, weights: Float64Array, by: SplitBy): WorkRow[] {
   const rows = new Map<string, WorkRow>();
   const nobody = weights[0]!;
@@ -66,10 +62,7 @@ export function split(profile: Profile, weights: Float64Array, by: SplitBy): Wor
   return [...rows.values()].sort((a, b) => b.weight - a.weight || (a.label < b.label ? -1 : 1));
 }
 
-/**
- * Who was chosen, by their key, and per process, and 0 for none, 1 where it belongs to them; null where nothing that
- * exists was.
- */
+/** Who was chosen, and per process, 0 being none, 1 where it belongs to them; null where nothing that exists was. */
 export function chosen(profile: Profile, by: SplitBy, who: string): { label: string; flags: Uint8Array } | null {
   if (who === '') return null;
   const flags = new Uint8Array(profile.processes.length + 1);
