@@ -38,7 +38,7 @@ pub use moderation::{Moderation, SampledDifference};
 pub use order::{Side, order, turns};
 pub use scalability::{Estimate, LEAST_CLIENT_COUNTS, Scalability, ScalePoint, scalability};
 pub use shares::{Amount, PartOf, ShareDifference, share_difference, smallest_change};
-pub use spread::{Spread, apart, spread};
+pub use spread::{Spread, apart, median, spread};
 pub use tree::{TreeAnswer, TreeQuestion, decide_tree};
 pub use verdict::{LEAST_PAIRS, Rules, Verdict, can_differ, guard, guarded, is_guarded, verdict};
 pub use within::{LEAST_BLOCKS, NoInterval, ValueCounts, within_one_run};

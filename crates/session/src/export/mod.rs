@@ -8,10 +8,10 @@ mod target;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use archive::{Event, SeriesName, SeriesPoint};
-use measure::{Interval, Nanos, Phase, Problem};
+use measure::{Interval, Nanos, Phase, Problem, wall_clock_unix_ns};
 
 use crate::{Error, Observer};
 use snapshot::Snapshot;
@@ -99,7 +99,7 @@ impl Exporter {
             let server = PushServer { url: target.url().to_owned(), login, tenant: None, texts: TEXTS };
             Pusher::start(server).map(|pusher| (target.clone(), pusher))
         });
-        Ok(Self { snapshot, url, pusher: pusher.transpose()?, start_unix_ns: unix_ns() })
+        Ok(Self { snapshot, url, pusher: pusher.transpose()?, start_unix_ns: wall_clock_unix_ns() })
     }
 
     /// Where the page is, where one is served.
@@ -120,7 +120,7 @@ impl Exporter {
     fn send(&self) {
         if let Some((target, pusher)) = &self.pusher {
             let snapshot = self.snapshot.now();
-            pusher.queue(target.request(&snapshot, self.start_unix_ns, unix_ns()));
+            pusher.queue(target.request(&snapshot, self.start_unix_ns, wall_clock_unix_ns()));
         }
     }
 }
@@ -130,11 +130,6 @@ fn told(news: &PushNews) -> String {
         PushNews::Failed(problem) => format!("{problem}; {}", problem.help),
         PushNews::Recovered(text) => text.clone(),
     }
-}
-
-fn unix_ns() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as u64)
 }
 
 struct Exported<'a> {
