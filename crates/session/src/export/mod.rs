@@ -8,9 +8,9 @@ mod target;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use archive::{Event, SeriesName, SeriesPoint};
+use brokers::managed::Progress;
 use measure::{Interval, Nanos, Phase, Problem, wall_clock_unix_ns};
 
 use crate::{Error, Observer};
@@ -138,16 +138,8 @@ struct Exported<'a> {
 }
 
 impl Observer for Exported<'_> {
-    fn step(&mut self, text: &str) {
-        self.next.step(text);
-    }
-
-    fn waiting(&mut self, text: &str, waited: Duration) {
-        self.next.waiting(text, waited);
-    }
-
-    fn ready(&mut self, text: &str) {
-        self.next.ready(text);
+    fn progress(&mut self, progress: Progress<'_>) {
+        self.next.progress(progress);
     }
 
     fn phase(&mut self, phase: Phase, length: Option<Nanos>) {
@@ -177,10 +169,6 @@ impl Observer for Exported<'_> {
 
     fn page_failed(&mut self, page: &str) {
         self.next.page_failed(page);
-    }
-
-    fn logged(&mut self, line: &str) {
-        self.next.logged(line);
     }
 
     fn event(&mut self, event: &Event) {
