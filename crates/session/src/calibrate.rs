@@ -18,7 +18,7 @@ const IN_FLIGHT: usize = 2_000;
 /// Message rates at which it is looked how late the event loop wakes: at rest, and under load.
 const RATES: [f64; 2] = [1_000.0, 50_000.0];
 
-/// The loads, without their results: all of them with one event loop, those with many connections with one for each core.
+/// The loads without results: all with one event loop, those with many connections with one for each core, too.
 fn loads(cores: usize) -> Vec<Point> {
     let plain = one_loop();
     // What encryption costs grows evenly with the size: the smallest and the largest tell.

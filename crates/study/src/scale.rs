@@ -135,7 +135,7 @@ fn told_peak(of: &ScaleRuns, found: &Scalability) -> Result<f64, ScaleDoubt> {
         return Err(ScaleDoubt::PoorFit);
     }
     let peak = found.peak().ok_or(ScaleDoubt::NeverFalls)?;
-    if found.coherence.interval.is_none_or(|(low, _)| low <= 0.0) {
+    if !found.coherence.interval.is_some_and(|(low, _)| low > 0.0) {
         return Err(ScaleDoubt::NotProven);
     }
     let most = of.runs.iter().map(|it| it.clients).max().unwrap_or(1);
