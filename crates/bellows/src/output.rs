@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use archive::{Event, SeriesName, SeriesPoint};
+use brokers::managed::Progress;
 use measure::{Interval, Nanos, Phase};
 use report::console::{self, Live, Shape, Style, out, sanitise};
 
@@ -165,18 +165,17 @@ impl Show {
 }
 
 impl session::Observer for Show {
-    fn step(&mut self, text: &str) {
-        self.look();
-        self.live.step(text);
-    }
-
-    fn waiting(&mut self, text: &str, waited: Duration) {
-        self.look();
-        self.live.waiting(text, waited);
-    }
-
-    fn ready(&mut self, text: &str) {
-        self.live.ready(text);
+    fn progress(&mut self, progress: Progress<'_>) {
+        if matches!(progress, Progress::Step(_) | Progress::Waiting(..)) {
+            self.look();
+        }
+        match progress {
+            Progress::Step(text) => self.live.step(text),
+            Progress::Waiting(text, waited) => self.live.waiting(text, waited),
+            Progress::Ready(text) => self.live.ready(text),
+            Progress::Logged(line) if self.logs => self.live.say(&format!("broker log: {line}")),
+            Progress::Logged(_) => {}
+        }
     }
 
     fn phase(&mut self, phase: Phase, length: Option<Nanos>) {
@@ -202,11 +201,5 @@ impl session::Observer for Show {
 
     fn event(&mut self, event: &Event) {
         self.live.event(event);
-    }
-
-    fn logged(&mut self, line: &str) {
-        if self.logs {
-            self.live.say(&format!("broker log: {line}"));
-        }
     }
 }

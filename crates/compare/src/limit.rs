@@ -7,16 +7,8 @@
 /// So many trials outweigh one that says the contrary.
 const MOSTLY: usize = 3;
 
-/// Outcome of a trial at a rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TrialOutcome {
-    /// The rate held.
-    Held,
-    /// It did not.
-    Missed,
-    /// It did not, for a reason other than the broker.
-    Unclear,
-}
+/// A rate, and whether it held; `None` where it did not for a reason other than the broker.
+type Trial = (f64, Option<bool>);
 
 /// How a limit is searched.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,7 +90,7 @@ impl Tried {
 }
 
 /// The next step after these trials, in whatever order they were made.
-pub fn limit_step(search: &LimitSearch, trials: &[(f64, TrialOutcome)]) -> LimitStep {
+pub fn limit_step(search: &LimitSearch, trials: &[Trial]) -> LimitStep {
     let tried = tried(trials);
     let mut found = interval(&tried);
     match again(search, &tried).or_else(|| next_rate(search, &tried, &found)) {
@@ -112,26 +104,26 @@ pub fn limit_step(search: &LimitSearch, trials: &[(f64, TrialOutcome)]) -> Limit
 }
 
 /// The most trials that a search still makes where all further ones agree on one limit.
-pub fn most_trials_left(search: &LimitSearch, trials: &[(f64, TrialOutcome)]) -> usize {
+pub fn most_trials_left(search: &LimitSearch, trials: &[Trial]) -> usize {
     let found = interval(&tried(trials));
     longest_way(search, &mut trials.to_vec(), found.low.unwrap_or(0.0), found.high.unwrap_or(f64::INFINITY))
 }
 
 /// The most further trials where all hold up to `low`, and none from `high` on.
-fn longest_way(search: &LimitSearch, trials: &mut Vec<(f64, TrialOutcome)>, low: f64, high: f64) -> usize {
+fn longest_way(search: &LimitSearch, trials: &mut Vec<Trial>, low: f64, high: f64) -> usize {
     let LimitStep::Try(rate) = limit_step(search, trials) else { return 0 };
-    let mut after = |outcome, low, high| {
-        trials.push((rate, outcome));
+    let mut after = |holds, low, high| {
+        trials.push((rate, Some(holds)));
         let further = longest_way(search, trials, low, high);
         trials.pop();
         1 + further
     };
-    let held = if rate < high { after(TrialOutcome::Held, low.max(rate), high) } else { 0 };
-    let missed = if rate > low { after(TrialOutcome::Missed, low, high.min(rate)) } else { 0 };
+    let held = if rate < high { after(true, low.max(rate), high) } else { 0 };
+    let missed = if rate > low { after(false, low, high.min(rate)) } else { 0 };
     held.max(missed)
 }
 
-fn tried(trials: &[(f64, TrialOutcome)]) -> Vec<Tried> {
+fn tried(trials: &[Trial]) -> Vec<Tried> {
     let mut tried: Vec<Tried> = Vec::new();
     for (rate, outcome) in trials.iter().filter(|it| it.0.is_finite()) {
         let at = tried.iter().position(|it| it.rate == *rate);
@@ -141,9 +133,9 @@ fn tried(trials: &[(f64, TrialOutcome)]) -> Vec<Tried> {
         });
         if let Some(it) = tried.get_mut(at) {
             match outcome {
-                TrialOutcome::Held => it.held += 1,
-                TrialOutcome::Missed => it.missed += 1,
-                TrialOutcome::Unclear => it.unclear += 1,
+                Some(true) => it.held += 1,
+                Some(false) => it.missed += 1,
+                None => it.unclear += 1,
             }
         }
     }

@@ -10,10 +10,7 @@ const SEARCH: LimitSearch = LimitSearch {
     most_trials: 60,
 };
 
-fn search(
-    search: &LimitSearch,
-    mut broker: impl FnMut(f64, usize) -> TrialOutcome,
-) -> (LimitInterval, Vec<(f64, TrialOutcome)>) {
+fn search(search: &LimitSearch, mut broker: impl FnMut(f64, usize) -> Option<bool>) -> (LimitInterval, Vec<Trial>) {
     let mut trials = Vec::new();
     loop {
         match limit_step(search, &trials) {
@@ -27,16 +24,12 @@ fn search(
     }
 }
 
-fn held(holds: bool) -> TrialOutcome {
-    if holds { TrialOutcome::Held } else { TrialOutcome::Missed }
-}
-
 #[test]
 fn a_broker_with_a_limit_is_held_between_two_rates_wherever_the_limit_lies() {
     let mut draws = Draw::new(1);
     for _ in 0..500 {
         let limit = 10.0 * 10_f64.powf(draws.uniform() * 5.9) * 1.01;
-        let (found, trials) = search(&SEARCH, |rate, _| held(rate <= limit));
+        let (found, trials) = search(&SEARCH, |rate, _| Some(rate <= limit));
         let (low, high) = (found.low.unwrap(), found.high.unwrap());
         assert!(low <= limit && limit < high, "{low} {limit} {high}");
         assert!(high <= low * 1.0501, "{low} {high}");
@@ -54,7 +47,7 @@ fn near_a_limit_that_wavers_the_interval_covers_what_is_unsure() {
         // Each trial's own limit lies 3 % around.
         let (found, trials) = search(&SEARCH, |rate, _| {
             let sum: f64 = (0..12).map(|_| draws.uniform()).sum();
-            held(rate <= limit * (1.0 + 0.03 * (sum - 6.0)))
+            Some(rate <= limit * (1.0 + 0.03 * (sum - 6.0)))
         });
         let (low, high) = (found.low.unwrap(), found.high.unwrap_or(f64::INFINITY));
         assert!(low < high, "{trials:?}");
@@ -68,26 +61,23 @@ fn near_a_limit_that_wavers_the_interval_covers_what_is_unsure() {
 
 #[test]
 fn a_generator_that_is_the_limit_leaves_the_upper_end_open() {
-    let (found, trials) = search(&SEARCH, |rate, _| match rate <= 50_000.0 {
-        true => TrialOutcome::Held,
-        false => TrialOutcome::Unclear,
-    });
+    let (found, trials) = search(&SEARCH, |rate, _| (rate <= 50_000.0).then_some(true));
     assert_eq!(found.high, None);
     let (low, unclear) = (found.low.unwrap(), found.unclear.unwrap());
     assert!(low <= 50_000.0 && 50_000.0 < unclear && unclear <= low * 1.0501);
     assert!(trials.len() < 30, "{}", trials.len());
     // All that can be told is: the lower end held as often as was asked for.
     assert!(found.is_ended && !found.is_confirmed(), "{found:?}");
-    assert_eq!(trials.iter().filter(|it| **it == (low, TrialOutcome::Held)).count(), SEARCH.confirmations);
+    assert_eq!(trials.iter().filter(|it| **it == (low, Some(true))).count(), SEARCH.confirmations);
 }
 
 #[test]
 fn one_bad_trial_far_below_the_limit_is_made_anew() {
     for bad in 0..12 {
-        for outcome in [TrialOutcome::Missed, TrialOutcome::Unclear] {
+        for outcome in [Some(false), None] {
             let (found, _) = search(&SEARCH, |rate, number| match number == bad {
                 true => outcome,
-                false => held(rate <= 64_000.0),
+                false => Some(rate <= 64_000.0),
             });
             let (low, high) = (found.low.unwrap(), found.high.unwrap());
             assert!(low <= 64_000.0 && 64_000.0 < high, "{bad} {outcome:?}: {found:?}");
@@ -107,16 +97,16 @@ fn whatever_trials_say_the_search_ends_with_an_interval_that_is_none_the_wrong_w
     for seed in 0..2_000 {
         let mut draws = Draw::new(seed);
         let (found, trials) = search(&SEARCH, |_, _| match draws.uniform() {
-            ..0.4 => TrialOutcome::Held,
-            ..0.8 => TrialOutcome::Missed,
-            _ => TrialOutcome::Unclear,
+            ..0.4 => Some(true),
+            ..0.8 => Some(false),
+            _ => None,
         });
         if let (Some(low), Some(high)) = (found.low, found.high) {
             assert!(low < high, "{seed}: {found:?}");
         }
         let agree = |rate: f64, outcome| trials.iter().filter(|it| **it == (rate, outcome)).count();
-        let low = found.low.map(|it| agree(it, TrialOutcome::Held));
-        let high = found.high.filter(|_| low.is_some()).map(|it| agree(it, TrialOutcome::Missed));
+        let low = found.low.map(|it| agree(it, Some(true)));
+        let high = found.high.filter(|_| low.is_some()).map(|it| agree(it, Some(false)));
         let mut ends = low.into_iter().chain(high);
         let is_confirmed = ends.all(|it| it >= SEARCH.confirmations);
         assert!(is_confirmed || !found.is_ended, "{seed}: {found:?}");
@@ -132,7 +122,7 @@ fn rates_with_more_digits_at_the_ends_of_what_may_be_tried_are_tried_themselves_
         let search_here = LimitSearch { first: least + (most - least) * draws.uniform(), least, most, ..SEARCH };
         // Beyond both ends, too.
         let limit = least / 2.0 + (most * 1.5 - least / 2.0) * draws.uniform();
-        let (found, trials) = search(&search_here, |rate, _| held(rate <= limit));
+        let (found, trials) = search(&search_here, |rate, _| Some(rate <= limit));
         assert!(trials.len() <= 30, "{seed}: {trials:?}");
         match (found.low, found.high) {
             (Some(low), Some(high)) => assert!(low <= limit && limit < high, "{seed}: {found:?}"),
@@ -152,7 +142,7 @@ fn where_trials_agree_no_more_are_made_than_were_announced() {
         let mut left = most_trials_left(&SEARCH, &trials);
         assert!(left <= 30, "{left}");
         while let LimitStep::Try(rate) = limit_step(&SEARCH, &trials) {
-            trials.push((rate, held(rate <= limit)));
+            trials.push((rate, Some(rate <= limit)));
             let after = most_trials_left(&SEARCH, &trials);
             assert!(after < left, "{limit}: {after} after {left}: {trials:?}");
             left = after;
@@ -162,6 +152,6 @@ fn where_trials_agree_no_more_are_made_than_were_announced() {
     // A search is never longer than it may be.
     let short = LimitSearch { most_trials: 5, ..SEARCH };
     assert_eq!(most_trials_left(&short, &[]), 5);
-    let one = [(10_000.0, TrialOutcome::Held)];
+    let one = [(10_000.0, Some(true))];
     assert_eq!(most_trials_left(&short, &one), 4);
 }

@@ -12,8 +12,6 @@ pub const LEAST_CLIENT_COUNTS: usize = 4;
 /// Explained share of the variance, and distance of a mean from the curve, beyond which the law is a poor fit.
 const LEAST_EXPLAINED: f64 = 0.9;
 const MOST_OFF: f64 = 0.1;
-/// How far beyond the largest number of clients that was tried a peak is told.
-const FARTHEST_PEAK: f64 = 2.0;
 /// Steps of a fit; it takes ten or so.
 const MOST_STEPS: usize = 500;
 
@@ -50,37 +48,10 @@ pub struct Scalability {
     pub worst_residual: f64,
 }
 
-/// Why a fitted law tells no number of clients with the highest throughput.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoPeak {
-    /// Something else than contention and coherence decides.
-    PoorFit,
-    /// Coherence is at its bound, 0: by the law more clients never have less.
-    NeverFalls,
-    /// The interval of coherence holds 0, or cannot be told: whether the throughput ever falls is not known.
-    NotProven,
-    /// The peak lies beyond twice the clients that were tried.
-    FarBeyond,
-}
-
 impl Scalability {
     /// Whether the law describes the throughputs so badly that its parameters explain little.
     pub fn is_poor(&self) -> bool {
         self.r_squared < LEAST_EXPLAINED || self.worst_residual > MOST_OFF
-    }
-
-    /// The number of clients with the highest throughput, or why the runs do not tell it; `most` clients were tried.
-    pub fn told_peak(&self, most: f64) -> Result<f64, NoPeak> {
-        if self.is_poor() {
-            return Err(NoPeak::PoorFit);
-        }
-        let peak = self.peak().ok_or(NoPeak::NeverFalls)?;
-        let is_proven = self.coherence.interval.is_some_and(|(low, _)| low > 0.0);
-        match (is_proven, peak <= FARTHEST_PEAK * most) {
-            (false, _) => Err(NoPeak::NotProven),
-            (true, false) => Err(NoPeak::FarBeyond),
-            (true, true) => Ok(peak),
-        }
     }
 
     /// The throughput of so many clients.
@@ -269,30 +240,6 @@ mod tests {
         let [all, contention, coherence] = found.lost(32.0);
         assert!((contention + coherence - all).abs() < 1e-12);
         assert!((found.throughput(32.0) - 995.6 * 32.0 * (1.0 - all)).abs() < 1e-3);
-    }
-
-    #[test]
-    fn a_peak_is_told_where_the_runs_prove_it_and_lies_near_them() {
-        let coherence = |value: f64, low: f64| Estimate { value, interval: Some((low, 2.0 * value - low)) };
-        let of = |coherence: Estimate, contention: f64, r_squared: f64| Scalability {
-            alone: Estimate::default(),
-            contention: Estimate { value: contention, interval: None },
-            coherence,
-            r_squared,
-            worst_residual: 0.02,
-        };
-        // sqrt((1 - 0.1) / 0.01) = 9.49.
-        let proven = of(coherence(0.01, 0.005), 0.1, 0.99);
-        assert!((proven.told_peak(8.0).unwrap() - 9.487).abs() < 1e-3);
-        assert_eq!(proven.told_peak(4.0), Err(NoPeak::FarBeyond));
-        assert_eq!(of(coherence(0.01, -0.001), 0.1, 0.99).told_peak(8.0), Err(NoPeak::NotProven));
-        let unknown = Estimate { value: 0.01, interval: None };
-        assert_eq!(of(unknown, 0.1, 0.99).told_peak(8.0), Err(NoPeak::NotProven));
-        assert_eq!(of(Estimate::default(), 0.1, 0.99).told_peak(8.0), Err(NoPeak::NeverFalls));
-        assert_eq!(of(coherence(0.01, 0.005), 0.1, 0.8).told_peak(8.0), Err(NoPeak::PoorFit));
-        // More than in proportion: both parameters are at their bounds, and the curve lies off the points.
-        let faster = scalability(&points([100.0, -0.06, 0.0], &[1.0, 2.0, 4.0, 8.0])).unwrap();
-        assert_eq!(faster.told_peak(8.0), Err(NoPeak::PoorFit));
     }
 
     #[test]

@@ -67,7 +67,8 @@ pub fn apart(values: &[Option<f64>]) -> Vec<usize> {
     far.map(|(run, _)| run).collect()
 }
 
-pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
+/// The middle value, or the mean of the two in the middle; `None` of no values.
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
     let lower = *values.get((values.len() - 1) / 2)?;

@@ -26,7 +26,7 @@ pub mod trace;
 pub use budget::{Budget, Ended, lacks_role};
 pub use error::Error;
 pub use helper::Helper;
-pub use link::Frame;
+pub use link::{Frame, registered_nodes};
 pub use node::{Mailbox, Node};
 pub use options::{ConnectOptions, Cookie, NodeName};
 pub use pattern::{FunctionPattern, ProcessFilter};

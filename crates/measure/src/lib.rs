@@ -24,7 +24,7 @@ pub use recorder::{
 };
 pub use secret::Secret;
 pub use slice_recorder::{SliceHistogram, SliceRecorder};
-pub use text::{count, counted, percent_decoded, percent_encoded, shell_word};
+pub use text::{count, counted, hex, percent_decoded, percent_encoded, shell_word};
 pub use units::{Clock, Nanos, Time, wall_clock_unix_ns};
 
 /// Declares an enum with the name of each of its values behind it: `ALL` of them in their order, and `name()`.

@@ -32,6 +32,11 @@ pub fn shell_word(word: &str) -> String {
     }
 }
 
+/// The bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// The text with `%XX` in place of every byte but letters, digits and `-._~` (the unreserved ones of RFC 3986).
 pub fn percent_encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -18,31 +18,22 @@ const IN_FLIGHT: usize = 2_000;
 /// Message rates at which it is looked how late the event loop wakes: at rest, and under load.
 const RATES: [f64; 2] = [1_000.0, 50_000.0];
 
-#[derive(Clone, Copy, Debug)]
-struct Job {
-    workload: Workload,
-    size: usize,
-    connections: usize,
-    threads: usize,
-    tls: bool,
-}
-
-/// The loads: all of them with one event loop, those with many connections with one for each core.
-fn loads(cores: usize) -> Vec<Job> {
+/// The loads without results: all with one event loop, those with many connections with one for each core, too.
+fn loads(cores: usize) -> Vec<Point> {
     let plain = one_loop();
     // What encryption costs grows evenly with the size: the smallest and the largest tell.
-    let secured = plain.iter().filter(|job| job.size != SIZES[1]).map(|job| Job { tls: true, ..*job });
-    let mut all: Vec<Job> = plain.iter().copied().chain(secured).collect();
+    let secured = plain.iter().filter(|job| job.size != SIZES[1]).map(|job| Point { tls: true, ..*job });
+    let mut all: Vec<Point> = plain.iter().copied().chain(secured).collect();
     if cores > 1 {
-        let many = |job: &&Job| job.connections >= cores && job.workload != Workload::OneByOne;
-        let many: Vec<Job> = all.iter().filter(many).map(|job| Job { threads: cores, ..*job }).collect();
+        let many = |job: &&Point| job.connections >= cores && job.workload != Workload::OneByOne;
+        let many: Vec<Point> = all.iter().filter(many).map(|job| Point { threads: cores, ..*job }).collect();
         all.extend(many);
     }
     all
 }
 
-fn one_loop() -> Vec<Job> {
-    let job = |workload, size, connections| Job { workload, size, connections, threads: 1, tls: false };
+fn one_loop() -> Vec<Point> {
+    let job = |workload, size, connections| Point { workload, size, connections, threads: 1, ..Point::default() };
     let mut all = Vec::new();
     for workload in [Workload::Publish, Workload::Confirm, Workload::InOut] {
         for connections in CONNECTIONS {
@@ -136,8 +127,9 @@ fn lateness(rate: f64, options: &RunOptions, control: &load::Control) -> Result<
     Ok((late, others_cores(&summary)))
 }
 
-fn point(job: Job, options: &RunOptions, control: &load::Control) -> Result<Point, Error> {
-    let Job { workload, size, connections, threads, tls } = job;
+/// The load with its results.
+fn point(job: Point, options: &RunOptions, control: &load::Control) -> Result<Point, Error> {
+    let Point { workload, size, connections, threads, tls, .. } = job;
     let in_flight = if workload == Workload::OneByOne { 1 } else { (IN_FLIGHT / connections).max(20) };
     // What nobody consumes must not fill the broker's memory.
     let kept = (20_000_000 / size).clamp(500, 100_000);
@@ -165,17 +157,13 @@ fn point(job: Job, options: &RunOptions, control: &load::Control) -> Result<Poin
     let (flow, cpu_us) = (*summary.flow(), summary.messages().cpu_us_each);
     let verdict = summary.verdict.unwrap_or_default();
     Ok(Point {
-        workload,
-        size,
-        connections,
-        threads,
-        tls,
         rate: flow.sent.rate.min(if in_out { flow.received.rate } else { f64::INFINITY }),
         client_ns: ns(cpu_us.client),
         broker_ns: ns(cpu_us.broker),
         loop_lag_max_ns: verdict.facts.loop_lag_max_ns,
         others_cores,
         at_least: others_cores >= BUSY || verdict.limited_by != archive::LimitedBy::Generator,
+        ..job
     })
 }
 

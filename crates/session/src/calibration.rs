@@ -17,10 +17,11 @@ pub const BUSY: f64 = 0.2;
 
 measure::named! {
     /// The work of a connection.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Workload {
         /// Publishes without confirms.
+        #[default]
         Publish = "publish, no confirms",
         /// Publishes with confirms, as many in flight as help.
         Confirm = "publish with confirms",
@@ -31,8 +32,8 @@ measure::named! {
     }
 }
 
-/// The result of one load.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// One load, and its result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// The work of each connection.
     pub workload: Workload,
@@ -299,13 +300,10 @@ mod tests {
             size,
             connections,
             threads: 1,
-            tls: false,
             rate,
             client_ns: 100.0,
             broker_ns: 100.0,
-            loop_lag_max_ns: 0,
-            others_cores: 0.0,
-            at_least: false,
+            ..Point::default()
         };
         Calibration {
             points: vec![
@@ -338,7 +336,7 @@ mod tests {
         let over_tls = plan(|group| group.endpoint = "amqps://localhost".parse().unwrap());
         let mut known = calibration();
         assert_eq!(known.capacity(&over_tls), None, "nothing over TLS was measured");
-        known.points.push(Point { tls: true, rate: 1e6, ..known.points[1].clone() });
+        known.points.push(Point { tls: true, rate: 1e6, ..known.points[1] });
         let found = known.capacity(&over_tls).unwrap();
         assert_eq!((found.rate, found.shape.contains("TLS")), (1e6, true));
         let plain = known.capacity(&plan(|_| {}));
@@ -379,7 +377,7 @@ mod tests {
     #[test]
     fn several_event_loops_are_those_that_were_measured() {
         let mut known = calibration();
-        let point = known.points.get(4).unwrap().clone();
+        let point = *known.points.get(4).unwrap();
         known.points.push(Point { threads: 2, rate: 3e6, at_least: true, ..point });
         let capacity = |known: &Calibration, producers: usize, threads: usize| {
             let plan = Plan { threads, ..plan(|g| g.producers.per_destination = producers) };

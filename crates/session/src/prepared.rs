@@ -242,7 +242,7 @@ pub(crate) fn key_of(filling: &Experiment, broker: &BrokerSpec, described: &str)
         None => String::new(),
         Some(file) => {
             let text = fs::read(file).map_err(|error| Problem::io("read", file, &error))?;
-            hex(&Sha256::digest(text))
+            measure::hex(&Sha256::digest(text))
         }
     };
     let root = broker.root.as_ref().map(|root| root.canonicalize().unwrap_or_else(|_| root.clone()));
@@ -258,13 +258,9 @@ pub(crate) fn key_of(filling: &Experiment, broker: &BrokerSpec, described: &str)
         "plugins": broker.plugins,
         "env": broker.env,
     });
-    let mut key = hex(&Sha256::digest(filled_by.to_string()));
+    let mut key = measure::hex(&Sha256::digest(filled_by.to_string()));
     key.truncate(DIGITS);
     Ok(key)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use archive::{
     Cause, FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, LimitedBy, RequirementOutcome, RunRecord,
     RunSummary, Tier, Verdict, Warning, WarningCode,
 };
-use compare::{LimitSearch, LimitStep, TrialOutcome, limit_step, most_trials_left, round_rate};
+use compare::{LimitSearch, LimitStep, limit_step, most_trials_left, round_rate};
 use measure::{LatencySummary, Problem, Rate};
 
 use crate::spoiled::{disturbed_by, why_invalid};
@@ -141,13 +141,9 @@ fn step(of: &LimitTrials, search: LimitSearch) -> LimitStep {
     limit_step(&search, &outcomes(of))
 }
 
-fn outcomes(of: &LimitTrials) -> Vec<(f64, TrialOutcome)> {
-    let outcome = |of| match of {
-        LimitOutcome::Held => TrialOutcome::Held,
-        LimitOutcome::Missed => TrialOutcome::Missed,
-        LimitOutcome::Unclear => TrialOutcome::Unclear,
-    };
-    of.trials.iter().map(|it| (it.rate, outcome(it.outcome))).collect()
+fn outcomes(of: &LimitTrials) -> Vec<(f64, Option<bool>)> {
+    let held = |it: &LimitTrial| (it.outcome != LimitOutcome::Unclear).then_some(it.outcome == LimitOutcome::Held);
+    of.trials.iter().map(|it| (it.rate, held(it))).collect()
 }
 
 const fn search(plan: &LimitPlan) -> LimitSearch {

@@ -2,7 +2,7 @@
 //! follow.
 
 use archive::{LimitedBy, RunRecord, ScaleDoubt, ScaleEstimate, ScaleLaw, ScaleRun, ScaleRuns};
-use compare::{Estimate, LEAST_CLIENT_COUNTS, NoPeak, Scalability, ScalePoint, scalability};
+use compare::{Estimate, LEAST_CLIENT_COUNTS, Scalability, ScalePoint, scalability};
 use measure::Problem;
 
 use crate::limit::{cautions, is_of_limit};
@@ -11,6 +11,9 @@ use experiment::{Experiment, ExperimentError};
 /// Keys whose last part is one of these count clients.
 const COUNTED: [&str; 6] =
     ["producers", "consumers", "total-producers", "total-consumers", "producer-connections", "consumer-connections"];
+
+/// How far beyond the largest number of clients that was tried a peak is told.
+const FARTHEST_PEAK: f64 = 2.0;
 
 /// The plan of runs with these numbers of clients, `KEY=1,2,4,8`: at least four, of a key that counts clients.
 pub fn scale_plan(given: &str, repeats: u32) -> Result<ScaleRuns, Problem> {
@@ -128,13 +131,15 @@ fn told_peak(of: &ScaleRuns, found: &Scalability) -> Result<f64, ScaleDoubt> {
     if let Some(from) = generator_from(of) {
         return Err(ScaleDoubt::Generator(from));
     }
+    if found.is_poor() {
+        return Err(ScaleDoubt::PoorFit);
+    }
+    let peak = found.peak().ok_or(ScaleDoubt::NeverFalls)?;
+    if !found.coherence.interval.is_some_and(|(low, _)| low > 0.0) {
+        return Err(ScaleDoubt::NotProven);
+    }
     let most = of.runs.iter().map(|it| it.clients).max().unwrap_or(1);
-    found.told_peak(most.into()).map_err(|why| match why {
-        NoPeak::PoorFit => ScaleDoubt::PoorFit,
-        NoPeak::NeverFalls => ScaleDoubt::NeverFalls,
-        NoPeak::NotProven => ScaleDoubt::NotProven,
-        NoPeak::FarBeyond => ScaleDoubt::FarBeyond,
-    })
+    if peak <= FARTHEST_PEAK * f64::from(most) { Ok(peak) } else { Err(ScaleDoubt::FarBeyond) }
 }
 
 /// The smallest number of clients from which on the generator limited more than half of all runs, and of its own.
@@ -194,6 +199,37 @@ mod tests {
         assert_eq!(limited(&[2]), (true, None));
         assert_eq!(limited(&[2, 1, 8]), (true, None));
         assert_eq!(limited(&[2, 3, 6, 4, 5]), (false, Some(ScaleDoubt::Generator(8))));
+    }
+
+    #[test]
+    fn a_peak_is_told_where_the_runs_prove_it_and_lies_near_them() {
+        let coherence = |value: f64, low: f64| Estimate { value, interval: Some((low, 2.0 * value - low)) };
+        let of = |coherence: Estimate, r_squared: f64, clients: u32| {
+            let runs = vec![ScaleRun { clients, ..ScaleRun::default() }];
+            let contention = Estimate { value: 0.1, interval: None };
+            let (alone, worst_residual) = (Estimate::default(), 0.02);
+            let found = Scalability { alone, contention, coherence, r_squared, worst_residual };
+            told_peak(&ScaleRuns { runs, ..ScaleRuns::default() }, &found)
+        };
+        // sqrt((1 - 0.1) / 0.01) = 9.49.
+        assert!((of(coherence(0.01, 0.005), 0.99, 8).unwrap() - 9.487).abs() < 1e-3);
+        let unknown = Estimate { value: 0.01, interval: None };
+        for (coherence, r_squared, most, doubt) in [
+            (coherence(0.01, 0.005), 0.99, 4, ScaleDoubt::FarBeyond),
+            (coherence(0.01, -0.001), 0.99, 8, ScaleDoubt::NotProven),
+            (unknown, 0.99, 8, ScaleDoubt::NotProven),
+            (Estimate::default(), 0.99, 8, ScaleDoubt::NeverFalls),
+            (coherence(0.01, 0.005), 0.8, 8, ScaleDoubt::PoorFit),
+        ] {
+            assert_eq!(of(coherence, r_squared, most), Err(doubt), "{coherence:?} {r_squared} {most}");
+        }
+        // More than in proportion: both parameters are at their bounds, and the curve lies off the points.
+        let faster = |clients: u32| {
+            let n = f64::from(clients);
+            ScaleRun { clients, throughput: 100.0 * n / (1.0 - 0.06 * (n - 1.0)), ..ScaleRun::default() }
+        };
+        let faster = ScaleRuns { runs: [1, 2, 4, 8].map(faster).into(), ..ScaleRuns::default() };
+        assert_eq!(scale_law(&faster).unwrap().no_peak, Some(ScaleDoubt::PoorFit));
     }
 
     /// A run's warnings were lost; what any load without a rate brings is none.

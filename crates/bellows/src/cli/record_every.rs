@@ -9,7 +9,7 @@ use measure::{Bytes, Length, Problem, Refused, counted};
 use report::console::{Live, Shape, sanitise};
 use report::text::bytes;
 use session::{ContinuousOptions, PeriodEnd, Told};
-use web::push::{PushOptions, PushTarget};
+use web::push::{PushNews, PushOptions, PushTarget};
 
 use super::args::{OutputArgs, given};
 use super::command_line::{self, Url};
@@ -172,8 +172,8 @@ impl Screen {
                 self.paused = true;
                 self.say(&format!("the next period is not kept: {}", problem.sentence()));
             }
-            Told::Trouble(problem) => self.say(&problem.sentence()),
-            Told::Recovered(text) => self.say(&text),
+            Told::News(PushNews::Failed(problem)) => self.say(&problem.sentence()),
+            Told::News(PushNews::Recovered(text)) => self.say(&text),
             Told::Push(_) => {}
         }
         Ok(())

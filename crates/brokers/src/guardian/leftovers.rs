@@ -270,7 +270,7 @@ pub(crate) fn random_hex(bytes: usize) -> Result<String, BrokerError> {
     File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut random))
         .map_err(BrokerError::io("read", "/dev/urandom"))?;
-    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(measure::hex(&random))
 }
 
 /// Empty where the kernel has no pid namespaces.

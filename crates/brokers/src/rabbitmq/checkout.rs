@@ -3,7 +3,6 @@
 //!
 //! `plugins`, which `make dist` makes, is not looked at: after another `make` it is older than what was compiled.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -252,10 +251,9 @@ fn told(modules: &[Module]) -> String {
 fn letters<'a>(modules: impl Iterator<Item = &'a [u8]>) -> String {
     let mut digest = Sha256::new();
     modules.for_each(|code| digest.update(code));
-    digest.finalize().iter().take(3).fold(String::new(), |mut all, byte| {
-        let _ = write!(all, "{byte:02x}");
-        all
-    })
+    let mut letters = measure::hex(&digest.finalize());
+    letters.truncate(6);
+    letters
 }
 
 #[cfg(test)]

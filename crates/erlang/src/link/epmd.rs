@@ -11,9 +11,10 @@ use super::wire::{Dialogue, Wire, resolve, run};
 use crate::error::Error;
 use crate::options::{ConnectOptions, NodeName};
 
-/// Longest wait for the names that EPMD knows, and bytes of them at most: they only help who mistyped one.
+/// Longest wait for the names that EPMD knows: they only help who mistyped one.
 const NAMES_WAIT: Duration = Duration::from_secs(1);
-const NAMES_BYTES: usize = 16 << 10;
+/// Bytes that a list of registered nodes may have.
+const NAMES_BYTES: usize = 64 << 10;
 /// Characters of a name that is told; EPMD's own limit is 255 bytes.
 const NAME_CHARS: usize = 64;
 /// Names that are told.
@@ -42,10 +43,11 @@ pub(super) fn port(options: &ConnectOptions, deadline: Instant) -> Result<u16, E
     }
 }
 
-/// The nodes that this EPMD knows, where it tells them in time.
-fn names(address: &SocketAddr) -> Option<Vec<String>> {
-    let until = Instant::now() + NAMES_WAIT;
-    let mut stream = TcpStream::connect_timeout(address, NAMES_WAIT).ok()?;
+/// The nodes that an EPMD knows (`NAMES_REQ` of erl_dist_protocol(3)), and their ports; `None` where it does not tell
+/// them in time.
+pub fn registered_nodes(address: &SocketAddr, timeout: Duration) -> Option<Vec<(String, u16)>> {
+    let until = Instant::now() + timeout;
+    let mut stream = TcpStream::connect_timeout(address, timeout).ok()?;
     stream.write_all(&[0, 1, b'n']).ok()?;
     let mut answer = Vec::new();
     let mut part = [0; 1024];
@@ -58,12 +60,22 @@ fn names(address: &SocketAddr) -> Option<Vec<String>> {
         }
     }
     // EPMD's own port comes first.
-    let text = String::from_utf8_lossy(answer.get(4..)?).into_owned();
-    let named = |line: &str| {
-        let name = line.strip_prefix("name ")?.split_once(" at port ")?.0;
-        Some(name.chars().take(NAME_CHARS).collect::<String>())
+    Some(parse(&String::from_utf8_lossy(answer.get(4..)?)))
+}
+
+/// The nodes of lines such as `name rabbit at port 25672`.
+fn parse(text: &str) -> Vec<(String, u16)> {
+    let node = |line: &str| {
+        let (name, port) = line.strip_prefix("name ")?.split_once(" at port ")?;
+        Some((name.to_owned(), port.trim().parse().ok()?))
     };
-    let mut names: Vec<String> = text.lines().filter_map(named).collect();
+    text.lines().filter_map(node).collect()
+}
+
+/// Names of nodes that this EPMD knows, for people.
+fn names(address: &SocketAddr) -> Option<Vec<String>> {
+    let nodes = registered_nodes(address, NAMES_WAIT)?;
+    let mut names: Vec<String> = nodes.iter().map(|(name, _)| name.chars().take(NAME_CHARS).collect()).collect();
     names.sort();
     if names.len() > TOLD {
         names.truncate(TOLD);
@@ -85,5 +97,17 @@ fn refused(node: &NodeName, address: String, options: &ConnectOptions, error: &E
         },
         EpmdError::Io(error) if error.kind() == ErrorKind::UnexpectedEof => strange(address, "it ended the connection"),
         error => strange(address, error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_of_epmd_is_read_whatever_it_holds() {
+        let answer = "name rabbit at port 25672\nname odd name at port 1\nname x at port 99999\n\nrubbish";
+        let expected = [("rabbit".to_owned(), 25_672), ("odd name".to_owned(), 1)];
+        assert_eq!(parse(answer), expected);
     }
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use transport::SocketError;
 use transport::tls::{Connector, TlsError};
 
+pub use epmd::registered_nodes;
 pub use frame::Frame;
 pub(crate) use shared::{LinkShared, MailboxId, deadline};
 

@@ -94,10 +94,6 @@ impl ElfSymbols {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// The build id of the file at a path of this machine.
 pub(crate) fn build_id(path: &str) -> Option<Vec<u8>> {
     read_object(path.as_ref(), |file| file.build_id().ok()?.map(<[u8]>::to_vec)).ok()?
@@ -228,7 +224,7 @@ fn add_plt<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, builder: &mut Builder
 fn debug_files<'d>(file: &impl Object<'d>, root: &Path, path: &str) -> Vec<PathBuf> {
     let mut inside: Vec<PathBuf> = Vec::new();
     if let Ok(Some([first, rest @ ..])) = file.build_id() {
-        inside.push(Path::new(DEBUG_DIR).join(format!(".build-id/{first:02x}/{}.debug", hex(rest))));
+        inside.push(Path::new(DEBUG_DIR).join(format!(".build-id/{first:02x}/{}.debug", measure::hex(rest))));
     }
     if let Ok(Some((name, _))) = file.gnu_debuglink()
         && let Ok(name) = std::str::from_utf8(name)

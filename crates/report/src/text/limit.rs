@@ -393,11 +393,8 @@ mod tests {
     }
 
     fn step(search: &compare::LimitSearch, trials: &[LimitTrial]) -> Result<FoundLimit, f64> {
-        let outcome = |it: &LimitTrial| match it.outcome {
-            LimitOutcome::Held => (it.rate, compare::TrialOutcome::Held),
-            LimitOutcome::Missed => (it.rate, compare::TrialOutcome::Missed),
-            LimitOutcome::Unclear => (it.rate, compare::TrialOutcome::Unclear),
-        };
+        let held = |it: &LimitTrial| (it.outcome != LimitOutcome::Unclear).then_some(it.outcome == LimitOutcome::Held);
+        let outcome = |it: &LimitTrial| (it.rate, held(it));
         match compare::limit_step(search, &trials.iter().map(outcome).collect::<Vec<_>>()) {
             compare::LimitStep::Try(rate) => Err(rate),
             compare::LimitStep::Found(it) => {

@@ -8,10 +8,10 @@ mod target;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
 
 use archive::{Event, SeriesName, SeriesPoint};
-use measure::{Interval, Nanos, Phase, Problem};
+use brokers::managed::Progress;
+use measure::{Interval, Nanos, Phase, Problem, wall_clock_unix_ns};
 
 use crate::{Error, Observer};
 use snapshot::Snapshot;
@@ -99,7 +99,7 @@ impl Exporter {
             let server = PushServer { url: target.url().to_owned(), login, tenant: None, texts: TEXTS };
             Pusher::start(server).map(|pusher| (target.clone(), pusher))
         });
-        Ok(Self { snapshot, url, pusher: pusher.transpose()?, start_unix_ns: unix_ns() })
+        Ok(Self { snapshot, url, pusher: pusher.transpose()?, start_unix_ns: wall_clock_unix_ns() })
     }
 
     /// Where the page is, where one is served.
@@ -120,7 +120,7 @@ impl Exporter {
     fn send(&self) {
         if let Some((target, pusher)) = &self.pusher {
             let snapshot = self.snapshot.now();
-            pusher.queue(target.request(&snapshot, self.start_unix_ns, unix_ns()));
+            pusher.queue(target.request(&snapshot, self.start_unix_ns, wall_clock_unix_ns()));
         }
     }
 }
@@ -132,27 +132,14 @@ fn told(news: &PushNews) -> String {
     }
 }
 
-fn unix_ns() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as u64)
-}
-
 struct Exported<'a> {
     exporter: &'a mut Exporter,
     next: &'a mut dyn Observer,
 }
 
 impl Observer for Exported<'_> {
-    fn step(&mut self, text: &str) {
-        self.next.step(text);
-    }
-
-    fn waiting(&mut self, text: &str, waited: Duration) {
-        self.next.waiting(text, waited);
-    }
-
-    fn ready(&mut self, text: &str) {
-        self.next.ready(text);
+    fn progress(&mut self, progress: Progress<'_>) {
+        self.next.progress(progress);
     }
 
     fn phase(&mut self, phase: Phase, length: Option<Nanos>) {
@@ -182,10 +169,6 @@ impl Observer for Exported<'_> {
 
     fn page_failed(&mut self, page: &str) {
         self.next.page_failed(page);
-    }
-
-    fn logged(&mut self, line: &str) {
-        self.next.logged(line);
     }
 
     fn event(&mut self, event: &Event) {

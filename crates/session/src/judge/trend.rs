@@ -34,19 +34,12 @@ pub(crate) fn trend(values: &[f64]) -> Option<f64> {
     let n = values.len() as f64;
     let deviation = (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
     let z = (score.abs() - 1).max(0) as f64 / deviation;
-    let median_value = median(values);
+    let median_value = compare::median(values)?;
     if z < Z || median_value <= 0.0 {
         return None;
     }
-    let change = median(slopes) * (n - 1.0) / median_value;
+    let change = compare::median(slopes)? * (n - 1.0) / median_value;
     (change.abs() >= SMALLEST).then_some(change)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    let at = |i: usize| values.get(i).copied().unwrap_or(0.0);
-    if values.len().is_multiple_of(2) { f64::midpoint(at(middle.wrapping_sub(1)), at(middle)) } else { at(middle) }
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 
 use archive::{Labels, RunLock, RunRecord, RunWriter, Topology, Versions};
-use brokers::{Broker, Identity, Processes};
+use brokers::{Broker, Identity, Processes, managed::Progress};
 use experiment::{Experiment, ProbedAddresses, ProfileSpec};
 use load::scenario::Scenario;
 use measure::{Clock, Interval, Metric, Problem, Time, wall_clock_unix_ns};
@@ -38,7 +38,7 @@ use crate::look::Looks;
 use crate::scenarios::{MakeScenario, Occasion};
 use crate::trace::TracedBroker;
 use crate::usage::ProcUsage;
-use crate::{Error, Observer, calibration, hardware, observer::starting};
+use crate::{Error, Observer, calibration, hardware};
 pub use continuous::{ContinuousOptions, PeriodEnd, Told, record_continuously};
 use faults::{Faults, node_gone};
 use finish::Ending;
@@ -129,7 +129,7 @@ pub fn run(
     let prepared = preparing::prepare(experiment, options, control, observer)?;
     let data = prepared.as_ref().map(|it| &it.data);
     let exe = &options.bellows_exe;
-    let mut broker = brokers::start(experiment, data, exe, control, &mut starting(observer))?;
+    let mut broker = brokers::start(experiment, data, exe, control, &mut |it| observer.progress(it))?;
     let outcome = run_on(&mut *broker, experiment, options, control, observer);
     if broker.identity() != &Identity::default() {
         observer.step(&format!("stopping {}", broker.identity().product));
@@ -367,7 +367,7 @@ pub fn run_again_if_not_ready(
 ) -> Result<RunOutcome, Error> {
     match run(experiment, options, control, observer) {
         Err(Error::NotReady(problem)) if !control.is_stopping() => {
-            observer.ready(&tried_once_more(&problem));
+            observer.progress(Progress::Ready(&tried_once_more(&problem)));
             run(experiment, options, control, observer)
         }
         ended => ended,

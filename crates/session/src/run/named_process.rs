@@ -1,20 +1,16 @@
 //! The process that a name means: the name of a command, of an executable, or of an Erlang node.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::net::Ipv4Addr;
+use std::time::Duration;
 
+use erlang::{ConnectOptions, registered_nodes};
 use linux::{ProcessId, processes, sockets};
 use measure::Problem;
 
 /// Processes of one name that an error lists.
 const MOST_LISTED: usize = 20;
-/// Where Erlang's port mapper (EPMD) listens, unless `ERL_EPMD_PORT` says otherwise.
-const EPMD_PORT: u16 = 4369;
 /// EPMD answers from memory, on this machine.
 const EPMD_TIMEOUT: Duration = Duration::from_millis(500);
-/// Bytes that a list of registered nodes may have.
-const MOST_NAMES: usize = 64 * 1_024;
 
 /// All processes that some names mean, with the name of each: its Erlang node, else its command.
 pub(super) fn all(names: &[String]) -> Vec<(ProcessId, String)> {
@@ -107,9 +103,10 @@ impl ErlangNodes {
     /// The nodes of this machine; without an EPMD only those that have their name on the command line.
     fn list() -> Self {
         let port = std::env::var("ERL_EPMD_PORT").ok();
-        let port = port.and_then(|port| port.parse().ok()).unwrap_or(EPMD_PORT);
+        let port = port.and_then(|port| port.parse().ok()).unwrap_or(ConnectOptions::EPMD_PORT);
         let host = rustix::system::uname();
-        Self { registered: parse(&ask(port).unwrap_or_default()), host: host.nodename().to_string_lossy().into_owned() }
+        let registered = registered_nodes(&(Ipv4Addr::LOCALHOST, port).into(), EPMD_TIMEOUT).unwrap_or_default();
+        Self { registered, host: host.nodename().to_string_lossy().into_owned() }
     }
 
     fn name(&self, pid: u32) -> Option<String> {
@@ -173,35 +170,6 @@ fn told(arguments: &[String], variable: impl FnOnce() -> Option<String>) -> Vec<
     if names.is_empty() { variable().into_iter().collect() } else { names }
 }
 
-/// EPMD's answer to `NAMES_REQ` (erl_dist_protocol(3)): its port in four bytes, and a line for each node.
-fn ask(port: u16) -> io::Result<String> {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let deadline = Instant::now() + EPMD_TIMEOUT;
-    let mut stream = TcpStream::connect_timeout(&address, EPMD_TIMEOUT)?;
-    stream.set_read_timeout(Some(EPMD_TIMEOUT))?;
-    stream.set_write_timeout(Some(EPMD_TIMEOUT))?;
-    stream.write_all(&[0, 1, b'n'])?;
-    let mut answer = Vec::new();
-    let mut piece = [0; 4096];
-    // Whoever answers drop by drop is no EPMD.
-    while answer.len() < MOST_NAMES && Instant::now() < deadline {
-        match stream.read(&mut piece)? {
-            0 => break,
-            read => answer.extend_from_slice(piece.get(..read).unwrap_or_default()),
-        }
-    }
-    Ok(String::from_utf8_lossy(answer.get(4..).unwrap_or_default()).into_owned())
-}
-
-/// The nodes of lines such as `name rabbit at port 25672`.
-fn parse(text: &str) -> Vec<(String, u16)> {
-    let node = |line: &str| {
-        let (name, port) = line.strip_prefix("name ")?.split_once(" at port ")?;
-        Some((name.to_owned(), port.trim().parse().ok()?))
-    };
-    text.lines().filter_map(node).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,13 +207,6 @@ mod tests {
         assert_eq!(of("beam.smp -W w -noshell"), ["rabbit@here"]);
         let starter = "beam.smp -boot no_dot_erlang -sname epmd-starter-5 -noinput";
         assert_eq!(of(starter), ["epmd-starter-5"]);
-    }
-
-    #[test]
-    fn an_answer_of_epmd_is_read_whatever_it_holds() {
-        let answer = "name rabbit at port 25672\nname odd name at port 1\nname x at port 99999\n\nrubbish";
-        let expected = [("rabbit".to_owned(), 25_672), ("odd name".to_owned(), 1)];
-        assert_eq!(parse(answer), expected);
     }
 
     #[test]

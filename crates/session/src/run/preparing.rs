@@ -12,7 +12,7 @@ use measure::{Clock, Counters, Interval, Nanos, Problem, wall_clock_unix_ns};
 
 use super::RunOptions;
 use crate::prepared::{self, DATA, PreparedData, PreparedFolder};
-use crate::{Error, Observer, observer::starting};
+use crate::{Error, Observer};
 use experiment::{BrokerSpec, Experiment, LoadSpec};
 
 /// Seconds in which the compact header's clock, which wraps after 78 hours, distinguishes older messages.
@@ -123,7 +123,7 @@ impl Maker<'_> {
             parent: Some(self.folder.dir().to_owned()),
             prepared_by: String::new(),
         };
-        let broker = brokers::start(&filler, Some(&data), bellows_exe, control, &mut starting(observer))?;
+        let broker = brokers::start(&filler, Some(&data), bellows_exe, control, &mut |it| observer.progress(it))?;
         let filled = fill(self.experiment, broker.endpoint(), control, observer)?;
         observer.step("stopping the broker");
         let part = self.folder.begin(self.key)?;

@@ -25,7 +25,7 @@ use crate::Observer;
 use crate::connection_time::ConnectionCounts;
 use crate::judge::Planned;
 use crate::usage::{NodeUse, Reading, UsageSource, between};
-use brokers::{Listener, log::LogFollower};
+use brokers::{Listener, log::LogFollower, managed::Progress};
 use experiment::Requirement;
 
 /// Most events in a record; a broker that blocks and unblocks without end adds nothing.
@@ -247,7 +247,8 @@ impl<'a> Recording<'a> {
         let several = self.logs.len() > 1;
         for (node, log) in self.logs.iter_mut().enumerate() {
             for line in log.lines() {
-                self.observer.logged(&if several { format!("node {node}: {line}") } else { line });
+                let line = if several { format!("node {node}: {line}") } else { line };
+                self.observer.progress(Progress::Logged(&line));
             }
         }
     }

@@ -74,8 +74,10 @@ impl Observer for Heard {
     fn event(&mut self, event: &archive::Event) {
         self.events.push(event.label.clone());
     }
-    fn step(&mut self, text: &str) {
-        self.steps.push(text.to_owned());
+    fn progress(&mut self, progress: Progress<'_>) {
+        if let Progress::Step(text) = progress {
+            self.steps.push(text.to_owned());
+        }
     }
 }
 

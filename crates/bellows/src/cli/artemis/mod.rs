@@ -7,6 +7,7 @@ mod options;
 mod resolved;
 
 use archive::{Event, Finding, RunState, WarningCode};
+use brokers::managed::Progress;
 use clap::{Args, Subcommand};
 use measure::{Clock, Counters, Interval, Nanos, Phase, wall_clock_unix_ns};
 use report::artemis::{self, End};
@@ -223,8 +224,10 @@ impl Screen<'_> {
 }
 
 impl session::Observer for Screen<'_> {
-    fn step(&mut self, text: &str) {
-        self.say(text);
+    fn progress(&mut self, progress: Progress<'_>) {
+        if let Progress::Step(text) = progress {
+            self.say(text);
+        }
     }
 
     fn phase(&mut self, phase: Phase, length: Option<Nanos>) {

@@ -88,22 +88,11 @@ pub enum Told {
     Period(Box<PeriodEnd>),
     /// The next period is not kept.
     Paused(Problem),
-    /// A problem that does not stop the recording.
-    Trouble(Problem),
-    /// The end of a trouble, as text.
-    Recovered(String),
+    /// A problem that does not stop the recording, or its end.
+    News(PushNews),
     /// A profile to be sent.
     #[doc(hidden)]
     Push(Box<Push>),
-}
-
-impl From<PushNews> for Told {
-    fn from(news: PushNews) -> Self {
-        match news {
-            PushNews::Failed(problem) => Self::Trouble(problem),
-            PushNews::Recovered(text) => Self::Recovered(text),
-        }
-    }
 }
 
 /// A period that has ended.
@@ -255,7 +244,7 @@ impl Supervisor<'_, '_, '_> {
         // What the last followers told before they ended.
         told.try_iter().for_each(|told| self.hear(told));
         if let Some(pusher) = self.pusher.take() {
-            pusher.finish().into_iter().map(Told::from).for_each(&mut *self.watcher);
+            pusher.finish().into_iter().map(Told::News).for_each(&mut *self.watcher);
         }
         match self.first_error {
             Some(error) if self.periods == 0 => Err(error),
@@ -338,15 +327,15 @@ impl Supervisor<'_, '_, '_> {
                     keep.add(period.run_dir.clone(), period.end_unix_ns, period.bytes);
                     keep.prune();
                     (period.kept, period.kept_bytes) = keep.sum();
-                    let troubles = keep.take_troubles();
-                    troubles.into_iter().map(Told::Trouble).for_each(&mut *self.watcher);
+                    let troubles = keep.take_troubles().into_iter().map(PushNews::Failed);
+                    troubles.map(Told::News).for_each(&mut *self.watcher);
                 }
                 (self.watcher)(Told::Period(period));
             }
             other => (self.watcher)(other),
         }
         if let Some(pusher) = &self.pusher {
-            pusher.news().into_iter().map(Told::from).for_each(&mut *self.watcher);
+            pusher.news().into_iter().map(Told::News).for_each(&mut *self.watcher);
         }
     }
 }
