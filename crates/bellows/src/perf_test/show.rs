@@ -19,9 +19,7 @@ pub(super) struct PerfTestObserver<'a> {
     csv: Option<Sheet>,
     served: Option<Served>,
     control: load::Control,
-    /// Counts since the last line.
     since_line: Interval,
-    /// Since when the test runs.
     start: Option<Time>,
     headed: bool,
     /// Why no more lines can be written.

@@ -50,7 +50,6 @@ pub(crate) struct BlockedTimes<S> {
     alive: Box<dyn Fn() -> HashSet<u32> + Send>,
 }
 
-/// Which samples are wake-ups.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wakings {
     /// By the numbers of their events.
@@ -239,7 +238,6 @@ impl Pairs {
     }
 }
 
-/// Hands over a time in parts that are not too long.
 fn in_parts(sample: &KeptSample, from: u64, to: u64, ended: Ended<'_>, take: &mut dyn FnMut(&Record<'_>)) {
     let part = LONGEST_PART.max((to - from).div_ceil(MOST_PARTS));
     let mut at = from;

@@ -35,7 +35,6 @@ pub struct PageRequests {
     pub waiting: Option<Nanos>,
 }
 
-/// Pages and memory, as far as they are known.
 #[derive(Debug, Default)]
 pub(super) struct LiveBeside {
     pages: BTreeMap<String, LivePage>,
@@ -43,7 +42,6 @@ pub(super) struct LiveBeside {
     is_memory_new: bool,
 }
 
-/// A page that is scraped.
 #[derive(Debug, Default)]
 struct LivePage {
     /// How long each took that came since the phase began, the last ones, in seconds.
@@ -78,7 +76,6 @@ impl LiveBeside {
         self.pages.is_empty()
     }
 
-    /// Takes over the counts of a page's requests.
     pub(super) fn requested(&mut self, page: &str, requests: PageRequests) {
         let page = self.pages.entry(page.to_owned()).or_default();
         let Some(before) = page.requests.replace(requests) else { return };
@@ -87,7 +84,6 @@ impl LiveBeside {
         page.is_away = (failed > 0 || page.is_away) && requests.completed == before.completed;
     }
 
-    /// Takes that a request for a page brought none.
     pub(super) fn failed(&mut self, page: &str) {
         let page = self.pages.entry(page.to_owned()).or_default();
         page.failures += 1;
@@ -95,7 +91,6 @@ impl LiveBeside {
         page.look_back(f64::NAN);
     }
 
-    /// Takes over new values of named series.
     pub(super) fn add(&mut self, values: &[(SeriesName, f64)]) {
         let value = |name: &str| values.iter().find(|(it, _)| it.name == name && it.labels.is_empty());
         if let Some((name, seconds)) = value(TIME) {
@@ -264,14 +259,12 @@ impl LivePage {
         })
     }
 
-    /// How many failed since that was asked last.
     fn failed(&mut self) -> Option<String> {
         let failed = self.requests?.failed;
         let new = failed.saturating_sub(std::mem::replace(&mut self.failures_told, failed));
         (new > 0).then(|| format!("failed {}", count(new)))
     }
 
-    /// Time that the request in flight has waited, if long.
     fn waits(&self) -> Option<String> {
         let waited = self.requests?.waiting.filter(|waited| *waited >= LONG)?;
         Some(format!("in flight for {} s", waited.0 / 1_000_000_000))

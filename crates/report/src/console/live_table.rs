@@ -28,17 +28,13 @@ const FIRST: [&str; 2] = ["sent", "received"];
 /// Latencies of messages that stay where there is no room for all.
 const HEADLINES: [Metric; 2] = [Metric::ACK_RESPONSE, Metric::END_TO_END];
 
-/// Rows of messages, or of the activity beside them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Extent {
-    /// All rows.
     #[default]
     Whole,
-    /// The first rows.
     Brief,
     /// A row each; of messages no latencies.
     Rows,
-    /// No rows.
     Nothing,
 }
 
@@ -52,7 +48,6 @@ const LAYOUTS: [(Extent, Extent); 6] = [
     (Extent::Nothing, Extent::Rows),
 ];
 
-/// Extent of each part.
 #[derive(Clone, Copy, Debug, Default)]
 struct Layout {
     messages: Extent,
@@ -61,12 +56,11 @@ struct Layout {
     more: usize,
     /// Lines for series that were selected of pages, heads included.
     series: usize,
-    /// Lines for the histogram.
     histogram: usize,
 }
 
 /// The table's content; drawing it is [`TableView`]'s work.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct LiveTable {
     pub(super) shape: Shape,
     pub(super) style: Style,
@@ -79,13 +73,11 @@ pub(super) struct LiveTable {
     /// Seconds since the run's origin at which the phase began, once an interval said so.
     phase_start: Option<f64>,
     elapsed: f64,
-    /// The last intervals, as many as a sparkline may show.
     pub(super) recent: VecDeque<SeriesPoint>,
     measured: Counters,
     measured_seconds: f64,
     latency: Summaries,
     scenarios: BTreeMap<String, ScenarioPoint>,
-    /// The headline latency of the measured phase.
     histogram: Option<LatencyHistogram>,
 }
 
@@ -95,18 +87,7 @@ impl LiveTable {
             shape,
             // Its lines are drawn side by side, each filled up to the edge: words of two must not touch there.
             style: Style { columns: style.columns.saturating_sub(1), ..style },
-            step: String::new(),
-            waiting: None,
-            phase: None,
-            beside: LiveBeside::default(),
-            phase_start: None,
-            elapsed: 0.0,
-            recent: VecDeque::new(),
-            measured: Counters::default(),
-            measured_seconds: 0.0,
-            latency: Summaries::default(),
-            scenarios: BTreeMap::new(),
-            histogram: None,
+            ..Self::default()
         }
     }
 
@@ -115,10 +96,9 @@ impl LiveTable {
         if !now.terminal {
             return false;
         }
-        let before = self.style.columns;
-        self.style.columns = now.columns.saturating_sub(1);
         self.style.rows = now.rows;
-        before != self.style.columns
+        let columns = now.columns.saturating_sub(1);
+        std::mem::replace(&mut self.style.columns, columns) != columns
     }
 
     pub(super) fn enter(&mut self, phase: Phase) {
@@ -254,7 +234,6 @@ impl LiveTable {
         out
     }
 
-    /// Whether anything is requested beside messages.
     fn has_beside(&self) -> bool {
         !self.beside.is_empty() || self.has_scenarios()
     }
@@ -395,12 +374,10 @@ fn segment(room: usize, part: f64, whole: f64) -> usize {
 /// Counters of a scenario that are shown where there is no room for all: begun, completed and failed.
 const FIRST_COUNTERS: usize = 3;
 
-/// The last seconds, and the measured phase so far.
 #[derive(Clone, Copy, Debug)]
 struct LiveScenarios<'a> {
     recent: &'a VecDeque<SeriesPoint>,
     measured: &'a BTreeMap<String, ScenarioPoint>,
-    /// Length of the measured phase so far.
     seconds: f64,
     style: Style,
 }
@@ -414,7 +391,6 @@ struct LiveScenario<'a> {
 }
 
 impl<'a> LiveScenario<'a> {
-    /// The interval or sum of which latencies are shown.
     fn shown(&self) -> &'a ScenarioPoint {
         self.whole.unwrap_or(self.now)
     }
@@ -575,14 +551,12 @@ impl LiveScenario<'_> {
         or_dash(failed.map(|(_, number)| count(number)))
     }
 
-    /// The most of the last second.
     fn in_flight(&self) -> String {
         let most = counts_of(&self.now.counts, MetricKind::Peak).next();
         or_dash(most.map(|(metric, most)| with_own_unit(most, metric.info().unit)))
     }
 }
 
-/// A latency in a row: its name, percentiles, maximum and count.
 fn latency_cells(metric: Metric, latency: &LatencySummary) -> Vec<String> {
     let [p50, p99] = ["p50", "p99"].map(|it| percentile(latency, it));
     vec![latency_name(metric), p50, p99, Nanos(latency.max_ns).to_string(), count(latency.count)]
@@ -609,7 +583,6 @@ fn last_seconds(recent: &VecDeque<SeriesPoint>, number: usize) -> String {
     }
 }
 
-/// A number of nanoseconds in the unit that suits it.
 fn nanoseconds(value: f64) -> String {
     duration(value as u64)
 }

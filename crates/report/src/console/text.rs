@@ -20,6 +20,12 @@ pub struct Style {
     pub rows: usize,
 }
 
+impl Default for Style {
+    fn default() -> Self {
+        Self::PLAIN
+    }
+}
+
 impl Style {
     /// No terminal: no colour, nothing redrawn, and lines as long as they are.
     pub const PLAIN: Self = Self { terminal: false, colour: false, columns: usize::MAX, rows: 24 };
@@ -56,7 +62,6 @@ impl Style {
         wrap(&sanitise(text), self.columns).iter().map(|line| self.caution(line)).collect()
     }
 
-    /// Prose below a table.
     pub(super) fn faint_prose(self, text: &str) -> Vec<String> {
         wrap(text, self.prose_columns()).iter().map(|line| self.faint(line)).collect()
     }

@@ -54,16 +54,6 @@ impl PerfEvents {
             let _ = sys::disable(event.as_fd());
         }
     }
-
-    /// Records that did not fit into a ring. An event that cannot be read has lost nothing that is known.
-    fn lost(&self) -> u64 {
-        self.fds.iter().map(|event| sys::lost(event.as_fd())).filter_map(Result::ok).sum()
-    }
-
-    /// How often the event happened in all threads; `None` where one does not say.
-    fn counted(&self) -> Option<u64> {
-        self.fds.iter().map(|event| sys::counted(event.as_fd())).sum::<Result<u64, _>>().ok()
-    }
 }
 
 #[derive(Debug)]
@@ -129,11 +119,13 @@ impl SampleSource for PerfRings {
     }
 
     fn lost(&self) -> u64 {
-        if self.events.count_lost { self.events.lost() } else { 0 }
+        let events = self.events.fds.iter().filter(|_| self.events.count_lost);
+        // An event that cannot be read has lost nothing that is known.
+        events.map(|event| sys::lost(event.as_fd())).filter_map(Result::ok).sum()
     }
 
     fn counted(&self) -> Option<u64> {
-        self.events.counted()
+        self.events.fds.iter().map(|event| sys::counted(event.as_fd())).sum::<Result<u64, _>>().ok()
     }
 }
 
@@ -175,7 +167,6 @@ struct OpenTrigger {
     place: TriggerPlace,
     cpu: u32,
     program: OwnedFd,
-    /// The event, while it is open.
     event: Mutex<Option<OwnedFd>>,
 }
 
@@ -186,7 +177,6 @@ impl OpenTrigger {
         Ok(Self { place, cpu, program, event: Mutex::new(Some(event)) })
     }
 
-    /// From now on the program runs.
     fn enable(&self) -> io::Result<()> {
         let Ok(mut event) = self.event.lock() else { return Ok(()) };
         let event = match &mut *event {
@@ -196,7 +186,6 @@ impl OpenTrigger {
         sys::set_program(event.as_fd(), self.program.as_fd())
     }
 
-    /// From now on nothing of it is in anybody's way.
     fn close(&self) {
         if let Ok(mut event) = self.event.lock() {
             *event = None;

@@ -14,14 +14,13 @@ use stacks::{Frame, FrameKind};
 
 use self::pclntab::Pclntab;
 use super::Function;
-use super::files::{bias, read_object};
+use super::files::{CodeSegments, read_object};
 
 /// The table's section, in programs that may be loaded anywhere the second.
 const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
 /// Bytes of tables that are kept at most: no program comes near.
 const LARGEST: usize = 256 << 20;
 
-/// The functions of a Go program, by address.
 #[derive(Debug)]
 pub(super) struct GoFunctions {
     table: Pclntab,
@@ -60,9 +59,9 @@ impl GoCode {
     /// That of a process; `None` where Go 1.18 or later has not linked it.
     pub(crate) fn of_process(pid: u32) -> Option<Self> {
         let code = read_object(&executable(pid), |file| {
-            let functions = GoFunctions::of(file)?;
+            let (functions, segments) = (GoFunctions::of(file)?, CodeSegments::of(file));
             let (range, bias) = maps::maps(pid)?.iter().find_map(|mapping| {
-                let (range, bias) = (mapping.start..mapping.end, bias(file, mapping)?);
+                let (range, bias) = (mapping.start..mapping.end, segments.bias(mapping)?);
                 range.contains(&functions.text.wrapping_add(bias)).then_some((range, bias))
             })?;
             Some(Self { functions, bias, range })
@@ -70,7 +69,6 @@ impl GoCode {
         code.ok()?
     }
 
-    /// Whether an address is one of code.
     pub(crate) fn contains(&self, address: u64) -> bool {
         self.range.contains(&address)
     }
@@ -127,7 +125,6 @@ struct ModuleData {
 }
 
 impl ModuleData {
-    /// The one of a table at this address.
     fn find<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, at: u64, table: &Pclntab) -> Option<Self> {
         // In a program that may be loaded anywhere the file's words are 0, and relocations say what they become.
         let relocated = relatives(file).filter(|(_, value)| *value == at);
@@ -149,7 +146,6 @@ fn relatives<'d, R: ReadRef<'d>>(file: &object::File<'d, R>) -> impl Iterator<It
     relocations.filter(move |(_, it)| is_relative(it.flags())).map(|(at, it)| (at, it.addend().cast_unsigned()))
 }
 
-/// The addresses of words that hold `value`.
 fn pointers<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, value: u64) -> impl Iterator<Item = u64> {
     let is_data = |kind| matches!(kind, SectionKind::Data | SectionKind::ReadOnlyDataWithRel);
     file.sections().filter(move |it| is_data(it.kind())).flat_map(move |section| {

@@ -82,12 +82,10 @@ pub(super) struct Pclntab {
     trees: Box<[u8]>,
 }
 
-/// A function's place in the table.
 #[derive(Clone, Copy, Debug)]
 struct CodePlace {
     /// Where it is described.
     at: usize,
-    /// Offset of its code.
     start: u32,
 }
 
@@ -115,7 +113,6 @@ impl Pclntab {
         self.names as u64
     }
 
-    /// Which word of the `moduledata` is the address of trees.
     pub(super) const fn trees_word(&self) -> usize {
         self.shape.trees_word
     }
@@ -167,7 +164,6 @@ impl Pclntab {
         Some(SourceLine { file, number })
     }
 
-    /// The function whose code is at this offset.
     fn function_at(&self, offset: u32) -> Option<CodePlace> {
         let (mut low, mut high) = (0, self.count);
         while low < high {
@@ -184,7 +180,6 @@ impl Pclntab {
         (start <= offset && offset < end).then_some(CodePlace { at, start })
     }
 
-    /// Start and place of function `n`.
     fn entry(&self, n: usize) -> Option<(u32, u32)> {
         let (start, at) = self.entry_start(n)?;
         Some((start, u32_at(&self.bytes, at.checked_add(4)?)?))

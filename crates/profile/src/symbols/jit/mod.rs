@@ -22,7 +22,7 @@ pub use self::unwritten::has_erlang_names;
 
 /// The JIT map of a process, followed as it grows and as it is replaced.
 #[derive(Debug)]
-pub(super) struct JitMap {
+pub(crate) struct JitMap {
     /// Places to look at, the best first.
     candidates: Vec<PathBuf>,
     wanted: Wanted,
@@ -76,7 +76,7 @@ impl JitMap {
     }
 
     /// Whether the answer for a sample of the instant `at` may differ from that for later ones.
-    pub(super) fn is_before_change(&self, at: Time) -> bool {
+    pub(crate) fn is_before_change(&self, at: Time) -> bool {
         self.before.as_ref().is_some_and(|(_, until)| at < *until)
     }
 
@@ -90,13 +90,12 @@ impl JitMap {
         self.refused.as_deref().filter(|_| !self.is_present())
     }
 
-    /// Whether the map names more functions than are kept.
     pub(super) const fn is_full(&self) -> bool {
         self.table.is_full()
     }
 
     /// Forgets what the map said before it was replaced: all samples of that time are through.
-    pub(super) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         self.before = None;
     }
 
@@ -108,7 +107,7 @@ impl JitMap {
     }
 
     /// Reads what has changed since last time; says whether answers may have changed.
-    pub(super) fn refresh(&mut self) -> bool {
+    pub(crate) fn refresh(&mut self) -> bool {
         // A map is the same without lines.
         if let Some(unwritten) = self.unwritten.as_mut() {
             let found = unwritten.read_on(&mut self.table);

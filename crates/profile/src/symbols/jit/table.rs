@@ -56,7 +56,6 @@ impl JitTable {
         self.ranges.insert(start, (end, at, len));
     }
 
-    /// Whether functions were left out, because there are too many.
     pub(super) const fn is_full(&self) -> bool {
         self.full
     }
@@ -109,10 +108,8 @@ impl JitTable {
 const MOST_LINES: usize = 4_000_000;
 /// Files that are told apart.
 const MOST_FILES: usize = 1 << 14;
-/// Longer names of files are cut.
 const LONGEST_FILE: usize = 4096;
 
-/// The lines of compiled code.
 #[derive(Debug, Default)]
 struct LineTable {
     /// Start to file and number.
