@@ -433,7 +433,7 @@ impl Converter {
     }
 
     fn note_lacking_names(&mut self) {
-        if let Some(why) = self.stacks.symbols().refused_jit_map().map(str::to_owned) {
+        if let Some(why) = self.stacks.symbols().space.jit.refused().map(str::to_owned) {
             self.note(&why);
         }
         let left_out = self.stacks.symbols().modules.left_out();

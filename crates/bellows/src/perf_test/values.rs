@@ -213,24 +213,23 @@ pub(super) fn why(option: &'static Opt) -> &'static str {
 }
 
 fn unreadable(error: &ParseError) -> Failure {
-    match error {
+    let (value, cause, help) = match error {
         ParseError::Unknown(word) => {
-            let help = nearest(word).map_or_else(
-                || "see bellows perf-test --help".to_owned(),
-                |option| format!("the nearest is {}", option.name()),
-            );
-            Failure::usage(format!("perf-test has no option {:?}", shown(word)), help).observed(shown(word))
+            let help = nearest(word).map(|option| format!("the nearest is {}", option.name()));
+            let help = help.unwrap_or_else(|| "see bellows perf-test --help".to_owned());
+            (shown(word).to_owned(), format!("perf-test has no option {:?}", shown(word)), help)
         }
         ParseError::Ambiguous(word, names) => {
             let names: Vec<_> = names.iter().map(|name| format!("--{name}")).collect();
-            Failure::usage(format!("{word} begins several options"), format!("write one of {} out", names.join(", ")))
-                .observed(word)
+            let help = format!("write one of {} out", names.join(", "));
+            (word.clone(), format!("{word} begins several options"), help)
         }
         ParseError::Missing(option) => {
-            Failure::usage(format!("{} has no value", option.name()), format!("it is: {}", option.help))
-                .observed(option.name())
+            let name = option.name();
+            (name.clone(), format!("{name} has no value"), format!("it is: {}", option.help))
         }
-    }
+    };
+    Failure::usage(cause, help).observed(value)
 }
 
 /// The word without its value, which may hold a password.

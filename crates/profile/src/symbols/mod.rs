@@ -80,13 +80,6 @@ impl Symbols {
         self.space.jit.refresh()
     }
 
-    /// Why the process's JIT map was not believed, or not all of it was read.
-    pub(crate) fn refused_jit_map(&self) -> Option<&str> {
-        const FULL: &str = "the JIT map is too long: code at its end has no name";
-        let jit = &self.space.jit;
-        jit.refused().or(jit.is_full().then_some(FULL))
-    }
-
     /// The frames of an address of the process at the instant `at`, `caller` where it is a return
     /// address: the instruction after a call, which at the end of a function belongs to the next.
     pub(crate) fn user_frames(&self, ip: u64, caller: bool, at: Time) -> Resolved {

@@ -365,7 +365,7 @@ impl TableView {
 
     /// Before the load, the wait is a step of its own.
     fn waiting(&mut self, text: &str, waited: Duration) {
-        if self.table.is_loading() {
+        if self.table.phase.is_some() && self.table.step.is_empty() {
             self.table.waiting = Some(format!("{text}: {} s", waited.as_secs()));
             self.redraw();
         } else {

@@ -168,7 +168,8 @@ impl LiveTable {
     /// Figures, as far as there is room: messages give way to scenarios beside them, which were asked for.
     fn body(&self, columns: usize, room: usize) -> Vec<String> {
         let is_whole = |it: &Extent| matches!(it, Extent::Whole | Extent::Brief);
-        let layouts = LAYOUTS.iter().filter(|(messages, _)| self.has_beside() || is_whole(messages));
+        let has_beside = !self.beside.is_empty() || self.has_scenarios();
+        let layouts = LAYOUTS.iter().filter(|(messages, _)| has_beside || is_whole(messages));
         let (mut layout, mut body) = (Layout::default(), Vec::new());
         for (messages, beside) in layouts {
             layout = Layout { messages: *messages, beside: *beside, ..Layout::default() };
@@ -214,16 +215,10 @@ impl LiveTable {
             self.latencies(&mut out, messages);
             out.push(String::new());
         }
-        let scenarios = LiveScenarios {
-            recent: &self.recent,
-            measured: &self.scenarios,
-            seconds: self.measured_seconds,
-            style: self.style,
-        };
         out.extend(match beside {
-            Extent::Whole => scenarios.whole(),
-            Extent::Brief => scenarios.brief(more),
-            _ => scenarios.rows(more),
+            Extent::Whole => self.whole_scenarios(),
+            Extent::Brief => self.brief_scenarios(more),
+            _ => self.scenario_rows(more),
         });
         out.extend(self.histogram.iter().flat_map(|it| it.lines(histogram, MEASURED, self.style)));
         out.extend(self.beside.lines(self.style));
@@ -234,22 +229,8 @@ impl LiveTable {
         out
     }
 
-    fn has_beside(&self) -> bool {
-        !self.beside.is_empty() || self.has_scenarios()
-    }
-
     fn has_scenarios(&self) -> bool {
         self.recent.iter().any(|point| point.scenarios().next().is_some())
-    }
-
-    /// Whether the load is on, and nothing is done before or after it.
-    pub(super) const fn is_loading(&self) -> bool {
-        self.phase.is_some() && self.step.is_empty()
-    }
-
-    /// Whether there is a load; a profile alone has none.
-    fn has_load(&self) -> bool {
-        self.has_messages() || self.has_scenarios()
     }
 
     const fn has_messages(&self) -> bool {
@@ -261,7 +242,7 @@ impl LiveTable {
         let phases = [Phase::Warmup, Phase::Measure, Phase::Drain]
             .into_iter()
             .filter(|p| *p != Phase::Warmup || self.shape.warmup > Nanos::ZERO)
-            .filter(|p| *p != Phase::Drain || self.has_load());
+            .filter(|p| *p != Phase::Drain || self.has_messages() || self.has_scenarios());
         let now = self.phase.unwrap_or_default();
         let planned = self.shape.planned(now).filter(|l| *l > Nanos::ZERO);
         let time =
@@ -374,14 +355,6 @@ fn segment(room: usize, part: f64, whole: f64) -> usize {
 /// Counters of a scenario that are shown where there is no room for all: begun, completed and failed.
 const FIRST_COUNTERS: usize = 3;
 
-#[derive(Clone, Copy, Debug)]
-struct LiveScenarios<'a> {
-    recent: &'a VecDeque<SeriesPoint>,
-    measured: &'a BTreeMap<String, ScenarioPoint>,
-    seconds: f64,
-    style: Style,
-}
-
 /// A scenario in the last second, and in the measured phase so far, where that has begun.
 #[derive(Clone, Copy)]
 struct LiveScenario<'a> {
@@ -409,22 +382,33 @@ impl<'a> LiveScenario<'a> {
         let latencies = self.shown().latency.filled().map(|(metric, _)| metric).filter(|it| Some(*it) != first);
         counters.chain(latencies.map(|metric| (1, metric))).collect()
     }
+
+    fn failed(&self) -> String {
+        let mut counters = counts_of(&self.shown().counts, MetricKind::Counter);
+        let failed = counters.find(|(metric, _)| metric.name() == "failed");
+        or_dash(failed.map(|(_, number)| count(number)))
+    }
+
+    fn in_flight(&self) -> String {
+        let most = counts_of(&self.now.counts, MetricKind::Peak).next();
+        or_dash(most.map(|(metric, most)| with_own_unit(most, metric.info().unit)))
+    }
 }
 
-impl<'a> LiveScenarios<'a> {
-    fn all(&self) -> impl Iterator<Item = LiveScenario<'a>> {
-        let (measured, seconds) = (self.measured, self.seconds);
+impl LiveTable {
+    fn all_scenarios(&self) -> impl Iterator<Item = LiveScenario<'_>> {
+        let (measured, seconds) = (&self.scenarios, self.measured_seconds);
         let last = self.recent.back().into_iter().flat_map(SeriesPoint::scenarios);
         last.map(move |(name, now)| LiveScenario { name, now, whole: measured.get(name).filter(|_| seconds > 0.0) })
     }
 
     /// The rates and latencies of all scenarios; before the measured phase, those of the last second.
-    fn whole(&self) -> Vec<String> {
+    fn whole_scenarios(&self) -> Vec<String> {
         let mut out = Vec::new();
-        for of in self.all() {
-            out.extend(self.rates(of, |_| true));
+        for of in self.all_scenarios() {
+            out.extend(self.scenario_rates(of, |_| true));
             out.push(String::new());
-            let span = span(of.whole.is_some(), self.recent);
+            let span = span(of.whole.is_some(), &self.recent);
             out.extend(latencies(&of.shown().latency, &span, self.style));
             out.push(String::new());
         }
@@ -432,13 +416,13 @@ impl<'a> LiveScenarios<'a> {
     }
 
     /// Each scenario's first counts, one table of first latencies, and `more` rows of the next most important figures.
-    fn brief(&self, more: usize) -> Vec<String> {
+    fn brief_scenarios(&self, more: usize) -> Vec<String> {
         let further = self.most_telling(more, |_| true);
         let (mut out, mut shown, mut is_measured) = (Vec::new(), Vec::new(), false);
-        for of in self.all() {
+        for of in self.all_scenarios() {
             let first = counts_of(&of.now.counts, MetricKind::Counter).take(FIRST_COUNTERS);
             let first: Vec<Metric> = first.map(|(metric, _)| metric).collect();
-            out.extend(self.rates(of, |metric| first.contains(&metric) || further.contains(&metric)));
+            out.extend(self.scenario_rates(of, |metric| first.contains(&metric) || further.contains(&metric)));
             out.push(String::new());
             is_measured = of.whole.is_some();
             let first = first_latency(&of.shown().latency).map(|(metric, _)| metric);
@@ -446,7 +430,7 @@ impl<'a> LiveScenarios<'a> {
             shown.extend(filled.filter(|(it, _)| Some(*it) == first || further.contains(it)));
         }
         if !out.is_empty() {
-            out.extend(latency_table(shown.into_iter(), &span(is_measured, self.recent), true, self.style));
+            out.extend(latency_table(shown.into_iter(), &span(is_measured, &self.recent), true, self.style));
             out.push(String::new());
         }
         out
@@ -454,13 +438,13 @@ impl<'a> LiveScenarios<'a> {
 
     /// One table of all scenarios, a row each: its first latency, how many of its operations failed, and the most that
     /// were in flight in the last second; and `more` rows of further latencies.
-    fn rows(&self, more: usize) -> Vec<String> {
-        let Some(first) = self.all().next() else { return Vec::new() };
+    fn scenario_rows(&self, more: usize) -> Vec<String> {
+        let Some(first) = self.all_scenarios().next() else { return Vec::new() };
         let further = self.most_telling(more, |metric| metric.info().kind == MetricKind::Histogram);
-        let span = span(first.whole.is_some(), self.recent);
+        let span = span(first.whole.is_some(), &self.recent);
         let mut table = Table::of(&format!("{span:12}<|     p50|     p99|     max|  count|failed|in flight"));
         table.drop = &[4, 1];
-        for of in self.all() {
+        for of in self.all_scenarios() {
             let latencies = &of.shown().latency;
             let first = first_latency(latencies);
             let mut row = match first {
@@ -481,7 +465,7 @@ impl<'a> LiveScenarios<'a> {
     /// The first of the figures for spare room, one scenario after the other.
     fn most_telling(&self, number: usize, is_wanted: impl Fn(Metric) -> bool) -> Vec<Metric> {
         let mut all: Vec<(u8, usize, Metric)> = Vec::new();
-        for of in self.all() {
+        for of in self.all_scenarios() {
             let wanted = of.further().into_iter().filter(|(_, it)| is_wanted(*it));
             all.extend(wanted.enumerate().map(|(place, (rank, it))| (rank, place, it)));
         }
@@ -490,7 +474,7 @@ impl<'a> LiveScenarios<'a> {
     }
 
     /// The counters of a scenario that are wanted, and its largest values, which stand below them.
-    fn rates(&self, of: LiveScenario<'_>, is_wanted: impl Fn(Metric) -> bool) -> Vec<String> {
+    fn scenario_rates(&self, of: LiveScenario<'_>, is_wanted: impl Fn(Metric) -> bool) -> Vec<String> {
         let LiveScenario { name, now, whole } = of;
         let unit = counts_of(&now.counts, MetricKind::Counter).next().map_or("", |(metric, _)| metric.info().unit);
         // Numbers that grow must not move the columns.
@@ -514,7 +498,7 @@ impl<'a> LiveScenarios<'a> {
             table.row(vec![
                 sanitise(metric.name()).into_owned(),
                 shown(self.recent.back().map_or(0.0, rate_of)),
-                or_dash(number.map(|number| shown(per_second(number, self.seconds)))),
+                or_dash(number.map(|number| shown(per_second(number, self.measured_seconds)))),
                 or_dash(number.map(|number| with_own_unit(number, unit))),
             ]);
             trends.push(Trend::new(self.recent.iter().map(rate_of), shown));
@@ -539,21 +523,8 @@ impl<'a> LiveScenarios<'a> {
         }
         let room = table.room(self.style.columns, usize::MAX);
         let unit = format!(", {}/s", sanitise(unit));
-        add_trends(&mut table, &trends, room, |last| last_seconds(self.recent, last), &unit);
+        add_trends(&mut table, &trends, room, |last| last_seconds(&self.recent, last), &unit);
         table.faint_lines(self.style)
-    }
-}
-
-impl LiveScenario<'_> {
-    fn failed(&self) -> String {
-        let mut counters = counts_of(&self.shown().counts, MetricKind::Counter);
-        let failed = counters.find(|(metric, _)| metric.name() == "failed");
-        or_dash(failed.map(|(_, number)| count(number)))
-    }
-
-    fn in_flight(&self) -> String {
-        let most = counts_of(&self.now.counts, MetricKind::Peak).next();
-        or_dash(most.map(|(metric, most)| with_own_unit(most, metric.info().unit)))
     }
 }
 

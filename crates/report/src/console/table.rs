@@ -76,10 +76,7 @@ impl Table {
 
     /// Columns that another column would have, behind a first column that is no wider than `least`.
     pub(super) fn room(&self, columns: usize, least: usize) -> usize {
-        let mut widths = self.widths();
-        if let Some(first) = widths.first_mut() {
-            *first = (*first).min(least);
-        }
+        let widths = self.narrowed(Some(0), least);
         let all: Vec<usize> = (0..widths.len()).collect();
         columns.saturating_sub(total(&widths, &all) + GAP)
     }
@@ -96,32 +93,28 @@ impl Table {
 
     /// Whether a column is among the lines, and not left out.
     pub(super) fn shows(&self, column: usize, columns: usize) -> bool {
-        self.shown(&self.narrowest(), columns).contains(&column)
+        self.shown(&self.narrowed(self.gives_way, self.least), columns).contains(&column)
     }
 
     /// Whether the lines fit with the column that gives way as narrow as it may be.
     pub(super) fn fits(&self, columns: usize) -> bool {
-        let narrowest = self.narrowest();
+        let narrowest = self.narrowed(self.gives_way, self.least);
         total(&narrowest, &self.shown(&narrowest, columns)) <= columns
     }
 
-    /// The width of each column where the one that gives way has done so.
-    fn narrowest(&self) -> Vec<usize> {
-        let mut narrowest = self.widths();
-        if let Some(w) = self.gives_way.and_then(|it| narrowest.get_mut(it)) {
-            *w = (*w).min(self.least);
+    /// The width of each column, of one of them no more than `most`.
+    fn narrowed(&self, column: Option<usize>, most: usize) -> Vec<usize> {
+        let mut widths = self.widths();
+        if let Some(w) = column.and_then(|it| widths.get_mut(it)) {
+            *w = (*w).min(most);
         }
-        narrowest
+        widths
     }
 
     /// Makes the cells of the first column shorter where the table would be too wide, but none below `least`.
     pub(super) fn shorten_first(&mut self, columns: usize, least: usize, shortened: impl Fn(&str, usize) -> String) {
         let widths = self.widths();
-        let mut shortest = widths.clone();
-        if let Some(first) = shortest.first_mut() {
-            *first = (*first).min(least);
-        }
-        let shown = self.shown(&shortest, columns);
+        let shown = self.shown(&self.narrowed(Some(0), least), columns);
         let excess = total(&widths, &shown).saturating_sub(columns);
         let room = widths.first().map_or(0, |w| w.saturating_sub(excess)).max(least);
         let first = self.rows.iter_mut().filter_map(|row| row.first_mut());
@@ -180,7 +173,7 @@ impl Table {
 
     /// The lines, the heads first, none wider than `columns` but for a first column that does not give way.
     pub(super) fn lines(&self, columns: usize) -> Vec<String> {
-        let narrowest = self.narrowest();
+        let narrowest = self.narrowed(self.gives_way, self.least);
         let shown = self.shown(&narrowest, columns);
         let blocks = self.blocks(&narrowest, &shown, columns);
         let mut widths = self.widths();
@@ -218,7 +211,7 @@ impl Table {
 
     /// Meaning of a percentile's mark, where a cell that is shown beside the rows' names has one.
     pub(super) fn footnote(&self, columns: usize) -> Option<&'static str> {
-        let shown = self.shown(&self.narrowest(), columns);
+        let shown = self.shown(&self.narrowed(self.gives_way, self.least), columns);
         let is_marked =
             |row: &Vec<String>| shown.iter().skip(1).any(|at| row.get(*at).is_some_and(|it| it.starts_with('~')));
         self.rows.iter().any(is_marked).then_some(FOOTNOTE)

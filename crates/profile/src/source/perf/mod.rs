@@ -6,7 +6,6 @@ pub(crate) mod permission;
 mod ring;
 mod sys;
 
-use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
@@ -17,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use self::ring::Next;
 use self::sys::RingMap;
 use super::{Damaged, SampleSource};
+use crate::allocators::{Probe, Role};
 use crate::events::KernelEvent;
 use crate::record::{self, Record};
 use crate::stack_copy::WakeUps;
@@ -134,13 +134,7 @@ enum TriggerPlace {
     /// A place in the kernel, in every thread of the machine.
     Tracepoint(Tracepoint),
     /// A place in a file, in every thread of a process.
-    Probe {
-        path: CString,
-        offset: u64,
-        /// Where the function returns, not where it begins.
-        returns: bool,
-        pid: u32,
-    },
+    Probe(Probe, u32),
 }
 
 impl TriggerPlace {
@@ -153,14 +147,12 @@ impl TriggerPlace {
                 attr.set_disabled(1);
                 sys::open(&attr, None, cpu)
             }
-            Self::Probe { path, offset, returns, pid } => sys::open_probe(path, *offset, *returns, *pid, cpu),
+            Self::Probe(it, pid) => sys::open_probe(&it.path, it.offset, it.role == Role::Returns, *pid, cpu),
         }
     }
 }
 
-/// An event that makes a program run, whatever thread it happens in.
-///
-/// A tracepoint or a probe costs whoever passes it as long as it is open: the kernel calls the program whether or not
+/// An event that makes a program run, whatever thread it happens in. A tracepoint or a probe costs whoever passes it as long as it is open: the kernel calls the program whether or not
 /// the event is switched on. So one that shall cost nothing for a while is closed, and opened again.
 #[derive(Debug)]
 struct OpenTrigger {

@@ -15,7 +15,6 @@ use rustix::io::Errno;
 
 use super::sys::{self, RingMap};
 use super::{OpenTrigger, PerfEvents, PerfRings, Ring, TriggerPlace, permission};
-use crate::allocators::Role;
 use crate::events::{KernelEvent, Options, Weight};
 use crate::stack_copy::{StackCopier, WakeUps};
 use crate::unwind::Unwinder;
@@ -333,12 +332,7 @@ impl Opener<'_> {
             KernelEvent::Tracepoint(it) => vec![TriggerPlace::Tracepoint(*it)],
             KernelEvent::Calls(calls) => calls.iter().map(|it| TriggerPlace::Tracepoint(it.1)).collect(),
             KernelEvent::Probes(probes) => {
-                let places = probes.places.iter().map(|it| TriggerPlace::Probe {
-                    path: it.path.clone(),
-                    offset: it.offset,
-                    returns: it.role == Role::Returns,
-                    pid: self.pid,
-                });
+                let places = probes.places.iter().map(|it| TriggerPlace::Probe(it.clone(), self.pid));
                 places.chain(probes.exec.map(TriggerPlace::Tracepoint)).collect()
             }
         };

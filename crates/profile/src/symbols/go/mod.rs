@@ -34,7 +34,7 @@ impl GoFunctions {
         let mut table = Pclntab::parse(at_most(section.data().ok()?))?;
         let module = ModuleData::find(file, section.address(), &table)?;
         if let Some(trees) = bytes_from(file, module.trees) {
-            table.set_trees(at_most(trees));
+            table.trees = at_most(trees).into();
         }
         Some(Self { table, text: module.text })
     }
@@ -92,7 +92,7 @@ pub(crate) fn is_go(pid: u32) -> bool {
 /// bytes of its `.gopclntab` and those from `go:func.*` on.
 pub fn go_functions(table: &[u8], trees: &[u8], offset: u32) -> Vec<Frame> {
     let functions = Pclntab::parse(table).map(|mut table| {
-        table.set_trees(trees);
+        table.trees = trees.into();
         table.functions(offset)
     });
     let frame = |it: Function<'_>| Frame::new(it.name, "", FrameKind::Native).at_line(it.line);
@@ -132,7 +132,7 @@ impl ModuleData {
         relocated.into_iter().chain(pointers(file, at).take(MOST_POINTERS)).find_map(|place| {
             let words = words(file, place)?;
             let [first, names, ..] = words;
-            let is_one = first == at && names == at.checked_add(table.names_at())?;
+            let is_one = first == at && names == at.checked_add(table.names as u64)?;
             is_one.then_some(Self { text: words[TEXT], trees: *words.get(table.trees_word())? })
         })
     }

@@ -71,15 +71,15 @@ struct Shape {
 pub(super) struct Pclntab {
     shape: Shape,
     bytes: Box<[u8]>,
-    names: usize,
+    pub(super) names: usize,
     units: usize,
     files: usize,
     values: usize,
     functions: usize,
     count: usize,
     quantum: u64,
-    /// Bytes from `go:func.*` on.
-    trees: Box<[u8]>,
+    /// Bytes from `go:func.*` on, without which inlined calls are not known.
+    pub(super) trees: Box<[u8]>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -109,17 +109,8 @@ impl Pclntab {
         })
     }
 
-    pub(super) const fn names_at(&self) -> u64 {
-        self.names as u64
-    }
-
     pub(super) const fn trees_word(&self) -> usize {
         self.shape.trees_word
-    }
-
-    /// Adds what stands from `go:func.*` on, without which inlined calls are not known.
-    pub(super) fn set_trees(&mut self, trees: &[u8]) {
-        self.trees = trees.into();
     }
 
     /// The function at an offset into the code behind those inlined there, innermost first, each with its line.

@@ -85,13 +85,11 @@ impl JitMap {
         self.file.is_some() || !self.table.is_empty()
     }
 
-    /// Why there is none although a file has its name.
-    pub(super) fn refused(&self) -> Option<&str> {
-        self.refused.as_deref().filter(|_| !self.is_present())
-    }
-
-    pub(super) const fn is_full(&self) -> bool {
-        self.table.is_full()
+    /// Why there is none although a file has its name, or why not all of it was read.
+    pub(crate) fn refused(&self) -> Option<&str> {
+        const FULL: &str = "the JIT map is too long: code at its end has no name";
+        let refused = self.refused.as_deref().filter(|_| !self.is_present());
+        refused.or(self.table.full.then_some(FULL))
     }
 
     /// Forgets what the map said before it was replaced: all samples of that time are through.
@@ -120,7 +118,7 @@ impl JitMap {
         // Of an emulator that tells its names in no other way.
         self.unwritten = None;
         let change = match found {
-            Some(other) if other.id() != file.id() => {
+            Some(other) if other.id != file.id => {
                 let when = other.took_over(file);
                 *file = other;
                 Change::Replaced(when)
@@ -143,7 +141,7 @@ impl JitMap {
     /// The best file that there is now; the first becomes the map, so that all of it is new.
     fn look(&mut self) -> Option<MapFile> {
         let mut refused = None;
-        let known = self.file.as_ref().map(MapFile::id);
+        let known = self.file.as_ref().map(|file| file.id);
         for path in &self.candidates {
             match file::find(path, &self.wanted) {
                 Ok(None) => {}
