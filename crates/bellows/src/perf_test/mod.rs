@@ -25,7 +25,6 @@ use load::StopCondition;
 use measure::{Counters, Interval, Metric, Nanos, Phase, counted};
 use report::console;
 use report::perf_test::Sums;
-use session::RunOutcome;
 
 use crate::run_options::{self, labels, run_options};
 use crate::{Done, Failure, output, signals};
@@ -109,7 +108,8 @@ fn run(mut resolved: ResolvedRun, command: Vec<String>) -> Result<Done, Failure>
     }
     let length = lasted(&outcome.record, Phase::Measure);
     let sums = sums(&resolved, &outcome.record, &outcome.measured, length);
-    output::print(&ending(&resolved, &outcome, length, sums))?;
+    let summary = resolved.lines.summary(&outcome.measured, sums, resolved.format == Format::Default);
+    output::print(&format!("test stopped{}\n{summary}", reason(&resolved, &outcome.record, length)))?;
     remarks(&outcome.record);
     if let Some(told) = missing(&resolved, &outcome.record, sums.length > length) {
         output::line_aside(&told);
@@ -142,11 +142,6 @@ fn starting(resolved: &ResolvedRun) -> String {
         all.map(move |(client, channel)| resolved.lines.starting(what, client, channel) + "\n")
     });
     lines.collect()
-}
-
-fn ending(resolved: &ResolvedRun, outcome: &RunOutcome, length: Nanos, sums: Sums) -> String {
-    let summary = resolved.lines.summary(&outcome.measured, sums, resolved.format == Format::Default);
-    format!("test stopped{}\n{summary}", reason(resolved, &outcome.record, length))
 }
 
 /// Sums for the averages: messages sent and received in the measured phase. A test that counts its messages lasts until

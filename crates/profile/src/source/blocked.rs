@@ -8,8 +8,6 @@
 //!
 //! Each weighs its nanoseconds. A thread that is preempted waits for a processor all the time: a record says so, and
 //! then what might wake it does not count.
-//!
-//! The two may lie in rings of different processors; they are taken in the order of time.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::BorrowedFd;

@@ -9,7 +9,7 @@ use super::interval::{LinePart, Rank};
 use super::live_charts::{MOST_VALUES, Trend, add_trends, room_for_trends};
 use super::table::Table;
 use super::text::{Style, fit_end, fit_middle, sanitise};
-use crate::numbers::{bytes, count, counted, duration, series_value};
+use crate::numbers::{bytes, count, counted, seconds, series_value};
 
 /// Series whose values are kept; a scrape has its own limit.
 const MOST_SERIES: usize = 1_000;
@@ -166,7 +166,7 @@ impl LiveBeside {
         let mut table = Table::of(&format!("scraped page<|    last|     max|page size|   series|pages{failed}"));
         table.drop = drop;
         self.pages.iter().for_each(|(name, page)| table.row(page.cells(name, has_failures)));
-        let trends = self.pages.values().map(|page| Trend::new(page.recent.iter().copied(), time));
+        let trends = self.pages.values().map(|page| Trend::new(page.recent.iter().copied(), seconds));
         let trends: Vec<Trend> = trends.collect();
         let room = room_for_trends(&table, style.columns, LEAST_NAME);
         add_trends(&mut table, &trends, room, |last| format!("last {last}"), " scrapes");
@@ -219,10 +219,10 @@ impl LivePage {
     fn cells(&self, name: &str, has_failures: bool) -> Vec<String> {
         let known = |text: String| if self.recent.is_empty() || self.is_away { "-".to_owned() } else { text };
         let last = self.recent.back().copied().unwrap_or_default();
-        let max = if self.pages == 0 { "-".to_owned() } else { time(self.max_s) };
+        let max = if self.pages == 0 { "-".to_owned() } else { seconds(self.max_s) };
         let mut cells = vec![
             sanitise(name).into_owned(),
-            known(time(last)),
+            known(seconds(last)),
             max,
             known(bytes(self.size as u64)),
             known(count(self.series as u64)),
@@ -250,11 +250,11 @@ impl LivePage {
         let last = self.news.last()?;
         let size = bytes(self.size as u64);
         Some(match self.news.len() {
-            1 => format!("{}, {size}", time(*last)),
+            1 => format!("{}, {size}", seconds(*last)),
             several => {
                 let max = self.news.iter().copied().fold(0.0, f64::max);
                 let pages = counted(several as u64, "page");
-                format!("{pages}, last {}, max {}, {size}", time(*last), time(max))
+                format!("{pages}, last {}, max {}, {size}", seconds(*last), seconds(max))
             }
         })
     }
@@ -279,8 +279,4 @@ fn series_name(series: &SeriesName) -> String {
         labels => format!("{}{{{labels}}}", series.name),
     };
     sanitise(&name).into_owned()
-}
-
-fn time(seconds: f64) -> String {
-    duration((seconds * 1e9) as u64)
 }

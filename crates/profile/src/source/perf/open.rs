@@ -412,16 +412,13 @@ impl Opener<'_> {
         loop {
             match RingMap::new(fd.as_fd(), pages) {
                 Ok(map) => return Ok(map),
-                Err(error) => {
-                    let limit = matches!(Errno::from_io_error(&error), Some(Errno::PERM | Errno::NOMEM | Errno::AGAIN));
-                    if !limit {
-                        return Err(self.fatal("map a ring", error));
-                    }
-                    if pages <= SMALLEST_RING_PAGES {
+                Err(error) => match Errno::from_io_error(&error) {
+                    Some(Errno::PERM | Errno::NOMEM | Errno::AGAIN) if pages > SMALLEST_RING_PAGES => pages /= 2,
+                    Some(Errno::PERM | Errno::NOMEM | Errno::AGAIN) => {
                         return Err(Failure::Fatal(permission::locked_memory(pages)));
                     }
-                    pages /= 2;
-                }
+                    _ => return Err(self.fatal("map a ring", error)),
+                },
             }
         }
     }
