@@ -304,14 +304,10 @@ fn cut_before(text: &str, tail: &str, lines: usize, columns: usize) -> Option<St
         format!("{}{CUT}{tail}", part.trim_end_matches(CUT))
     };
     let ends = clause_ends(text);
-    for mark in [';', ':', ','] {
-        let parts = ends.iter().rev().filter(|(_, it)| *it == mark).filter_map(|(at, _)| text.get(..*at));
-        let long = parts.filter(|part| width(part) >= LEAST_CLAUSE);
-        if let Some(part) = long.map(marked).find(|part| fits(part)) {
-            return Some(part);
-        }
-    }
-    let parts = text.match_indices(' ').rev().filter_map(|(at, _)| text.get(..at));
+    let of_mark = |mark: char| ends.iter().rev().filter(move |(_, it)| *it == mark);
+    let clauses = [';', ':', ','].into_iter().flat_map(of_mark).filter_map(|(at, _)| text.get(..*at));
+    let words = text.match_indices(' ').rev().filter_map(|(at, _)| text.get(..at));
+    let parts = clauses.filter(|part| width(part) >= LEAST_CLAUSE).chain(words);
     parts.map(marked).find(|part| fits(part))
 }
 

@@ -152,8 +152,8 @@ impl TriggerPlace {
     }
 }
 
-/// An event that makes a program run, whatever thread it happens in. A tracepoint or a probe costs whoever passes it as long as it is open: the kernel calls the program whether or not
-/// the event is switched on. So one that shall cost nothing for a while is closed, and opened again.
+/// An event that makes a program run, whatever thread it happens in. While it is open the kernel calls the program,
+/// switched on or not: one that shall cost whoever passes it nothing for a while is closed, and opened again.
 #[derive(Debug)]
 struct OpenTrigger {
     place: TriggerPlace,
