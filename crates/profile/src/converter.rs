@@ -433,10 +433,10 @@ impl Converter {
     }
 
     fn note_lacking_names(&mut self) {
-        if let Some(why) = self.stacks.symbols().refused_jit_map().map(str::to_owned) {
+        if let Some(why) = self.stacks.symbols().space.jit.refused().map(str::to_owned) {
             self.note(&why);
         }
-        let left_out = self.stacks.symbols().files_left_out();
+        let left_out = self.stacks.symbols().modules.left_out();
         if left_out > 0 {
             self.note(&format!(
                 "the process has more than {} files mapped: functions of {left_out} have no names",
@@ -456,7 +456,7 @@ impl Converter {
             own_cpu_ns: part.own_cpu.0,
             copied_bytes: self.copied,
             cpu_share: cpu_share(self.weight, self.subject.period_ns, part.process_cpu),
-            builds: self.stacks.symbols().builds(),
+            builds: self.stacks.symbols().modules.builds(),
         }
     }
 

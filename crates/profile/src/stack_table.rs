@@ -126,8 +126,8 @@ impl StackTable {
         if self.map_on_request {
             return;
         }
-        self.symbols.settle_jit();
-        if self.symbols.refresh_jit() {
+        self.symbols.space.jit.settle();
+        if self.symbols.space.jit.refresh() {
             self.jit.clear();
         }
     }
@@ -139,7 +139,7 @@ impl StackTable {
 
     /// Reads a JIT map that was written again. What it said before holds for earlier samples until the next call.
     pub(crate) fn reread_jit(&mut self) {
-        self.symbols.settle_jit();
+        self.symbols.space.jit.settle();
         if self.symbols.reread_jit() {
             self.jit.clear();
         }
@@ -171,15 +171,15 @@ impl StackTable {
         if let Some(frames) = self.user.get(&key) {
             return Arc::clone(frames);
         }
-        let mut passing = self.symbols.is_before_jit_change(at);
+        let mut passing = self.symbols.space.jit.is_before_change(at);
         if !passing && let Some(frames) = self.jit.get(&key) {
             return Arc::clone(frames);
         }
         let mut found = self.symbols.user_frames(ip, caller, at);
-        if found.is_unnamed() && !self.map_on_request && self.symbols.refresh_jit() {
+        if found.is_unnamed() && !self.map_on_request && self.symbols.space.jit.refresh() {
             // Compiled since the map was last read.
             self.jit.clear();
-            passing = self.symbols.is_before_jit_change(at);
+            passing = self.symbols.space.jit.is_before_change(at);
             found = self.symbols.user_frames(ip, caller, at);
         }
         let frames: Frames = found.frames.iter().map(|it| self.intern(it, sink)).collect();

@@ -11,18 +11,14 @@ use super::topology::Agents;
 use super::values::{Values, bad, key_values};
 use crate::Failure;
 
-/// The argument of a subscription's start in a stream.
 const STREAM_OFFSET: &str = "x-stream-offset";
 /// PerfTest's smallest message.
 const SMALLEST: u32 = 12;
-/// The prefetch of streams, which need one.
 const STREAM_PREFETCH: u16 = 200;
-/// A hundred years.
 const FOR_EVER_S: u64 = 100 * 365 * 86_400;
 /// Numbers of fields and bodies of PerfTest's random JSON.
 const FIELDS: u32 = 1_000;
 const BODIES: u32 = 100;
-/// PerfTest's default time-out of confirms.
 const CONFIRM_TIMEOUT_S: u32 = 30;
 
 /// Messages in flight, where confirms are wanted; 0 for no limit.

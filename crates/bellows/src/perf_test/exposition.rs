@@ -62,7 +62,6 @@ impl Exposition {
         }
     }
 
-    /// Starts to serve; the page is set with [`Served::update`].
     pub(super) fn serve(self) -> Result<Served, Failure> {
         let text = Arc::new(Mutex::new(self.page.text(&Interval::new())));
         let shared = SharedText(text.clone());
@@ -94,14 +93,12 @@ impl web::page_server::Page for SharedText {
 /// A page that is being served until the process ends.
 #[derive(Debug)]
 pub(super) struct Served {
-    /// Where it is.
     pub(super) url: String,
     page: Page,
     text: Arc<Mutex<String>>,
 }
 
 impl Served {
-    /// Shows the interval that has ended.
     pub(super) fn update(&mut self, interval: &Interval) {
         let text = self.page.after(interval);
         *self.text.lock().unwrap_or_else(PoisonError::into_inner) = text;

@@ -30,19 +30,16 @@ const WIDE: usize = 100;
 /// Where texts end at the latest.
 const WIDEST: usize = 98;
 
-/// The text of `--help`.
 pub(super) fn usage(columns: usize) -> String {
     let options = list(|option| !option.metrics, signature, columns);
     format!("{}{options}{EXAMPLES}", paragraphs(INTRODUCTION, columns))
 }
 
-/// The text of `--metrics-help`.
 pub(super) fn metrics(columns: usize) -> String {
     let options = list(|option| option.metrics, signature, columns);
     format!("Usage: bellows perf-test [OPTION]...\n\nOptions for metrics:\n{options}")
 }
 
-/// The text of `--environment-variables`.
 pub(super) fn variables(columns: usize) -> String {
     let options = list(
         |option| option.variable().is_some(),

@@ -25,7 +25,6 @@ use load::StopCondition;
 use measure::{Counters, Interval, Metric, Nanos, Phase, counted};
 use report::console;
 use report::perf_test::Sums;
-use session::RunOutcome;
 
 use crate::run_options::{self, labels, run_options};
 use crate::{Done, Failure, output, signals};
@@ -45,12 +44,10 @@ pub(crate) fn options() -> impl Iterator<Item = (String, &'static str)> {
     })
 }
 
-/// The text of `--help`.
 pub(crate) fn usage() -> String {
     help::usage(output::style().columns)
 }
 
-/// Runs the command line.
 pub(crate) fn execute(args: Vec<OsString>) -> Result<Done, Failure> {
     let words = args.into_iter().map(|arg| arg.into_string().map_err(not_text)).collect::<Result<Vec<_>, _>>()?;
     let values = Values::read(&words, &|name| std::env::var(name).ok())?;
@@ -77,21 +74,15 @@ fn not_text(arg: OsString) -> Failure {
 /// The text of an option that only prints.
 fn information(values: &Values) -> Option<String> {
     let columns = output::style().columns;
-    if values.has("metrics-help") {
-        Some(help::metrics(columns))
-    } else if values.has("environment-variables") {
-        Some(help::variables(columns))
-    } else if values.has("help") {
-        Some(usage())
-    } else if values.has("version") {
-        let version = env!("CARGO_PKG_VERSION");
-        Some(format!("bellows {version}, with the command line of PerfTest 2.24\n"))
-    } else {
-        None
-    }
+    let all: [(&str, fn(usize) -> String); 4] = [
+        ("metrics-help", help::metrics),
+        ("environment-variables", help::variables),
+        ("help", help::usage),
+        ("version", |_| format!("bellows {}, with the command line of PerfTest 2.24\n", env!("CARGO_PKG_VERSION"))),
+    ];
+    all.into_iter().find(|(long, _)| values.has(long)).map(|(_, text)| text(columns))
 }
 
-/// Runs the test and prints it.
 fn run(mut resolved: ResolvedRun, command: Vec<String>) -> Result<Done, Failure> {
     resolved.experiment.validate().map_err(session::Error::from)?;
     for note in &resolved.notes {
@@ -115,9 +106,10 @@ fn run(mut resolved: ResolvedRun, command: Vec<String>) -> Result<Done, Failure>
     if let Some(failure) = show.failed.take() {
         return Err(failure);
     }
-    let length = measured(&outcome.record);
+    let length = lasted(&outcome.record, Phase::Measure);
     let sums = sums(&resolved, &outcome.record, &outcome.measured, length);
-    output::print(&ending(&resolved, &outcome, length, sums))?;
+    let summary = resolved.lines.summary(&outcome.measured, sums, resolved.format == Format::Default);
+    output::print(&format!("test stopped{}\n{summary}", reason(&resolved, &outcome.record, length)))?;
     remarks(&outcome.record);
     if let Some(told) = missing(&resolved, &outcome.record, sums.length > length) {
         output::line_aside(&told);
@@ -139,28 +131,17 @@ fn labels_of_environment() -> Result<Labels, Failure> {
     labels(set("BELLOWS_NOTE"), tags.iter().filter(|tag| !tag.is_empty()))
 }
 
-/// The lines that announce every client.
 fn starting(resolved: &ResolvedRun) -> String {
-    let mut text = String::new();
     let agents = resolved.agents;
-    for (what, count, channels) in [
+    let sides = [
         ("consumer", agents.consumers, agents.consumer_channels),
         ("producer", agents.producers, agents.producer_channels),
-    ] {
-        for client in 0..count {
-            for channel in std::iter::once(None).chain((0..channels).map(Some)) {
-                text.push_str(&resolved.lines.starting(what, client, channel));
-                text.push('\n');
-            }
-        }
-    }
-    text
-}
-
-/// Why it stopped, and the sums.
-fn ending(resolved: &ResolvedRun, outcome: &RunOutcome, length: Nanos, sums: Sums) -> String {
-    let summary = resolved.lines.summary(&outcome.measured, sums, resolved.format == Format::Default);
-    format!("test stopped{}\n{summary}", reason(resolved, &outcome.record, length))
+    ];
+    let lines = sides.into_iter().flat_map(|(what, count, channels)| {
+        let all = (0..count).flat_map(move |client| (0..=channels).map(move |it| (client, it.checked_sub(1))));
+        all.map(move |(client, channel)| resolved.lines.starting(what, client, channel) + "\n")
+    });
+    lines.collect()
 }
 
 /// Sums for the averages: messages sent and received in the measured phase. A test that counts its messages lasts until
@@ -176,7 +157,7 @@ fn sums(resolved: &ResolvedRun, record: &RunRecord, of: &Interval, length: Nanos
     if !later || !is_counted || is_warmed_up || reached_time(resolved, length) {
         return measured;
     }
-    let drained = drained(record);
+    let drained = lasted(record, Phase::Drain);
     let latencies = of.latencies.histogram(Metric::END_TO_END);
     let rest = match is_cut_off(resolved, drained) && not_received(record).is_some() {
         true => drained,
@@ -185,13 +166,12 @@ fn sums(resolved: &ResolvedRun, record: &RunRecord, of: &Interval, length: Nanos
     Sums { sent, received: summary.flow().received.total, length: length + rest }
 }
 
-/// Time for which messages in flight were awaited.
-fn drained(record: &RunRecord) -> Nanos {
-    let drained = record.phases.iter().filter(|it| it.phase == Phase::Drain);
-    Nanos::from_secs_f64(drained.map(|span| span.end - span.start).sum())
+/// Length of a phase; that of the drain is the time for which messages in flight were awaited.
+fn lasted(record: &RunRecord, phase: Phase) -> Nanos {
+    let spans = record.phases.iter().filter(|it| it.phase == phase);
+    Nanos::from_secs_f64(spans.map(|span| span.end - span.start).sum())
 }
 
-/// Whether they were awaited for as long as may be.
 fn is_cut_off(resolved: &ResolvedRun, drained: Nanos) -> bool {
     drained + Nanos::from_millis(1) >= resolved.experiment.phases.drain.0
 }
@@ -217,7 +197,7 @@ fn missing(resolved: &ResolvedRun, record: &RunRecord, is_averaged: bool) -> Opt
         Some(all) => format!("{missing} of {}", counted(all, "message")),
         None => format!("at least {}", counted(missing, "message")),
     };
-    let drained = drained(record);
+    let drained = lasted(record, Phase::Drain);
     let is_cut_off = is_cut_off(resolved, drained);
     // Only then do the averages last for as long as the end did.
     let averages = if is_averaged && is_cut_off { ", which the averages include" } else { "" };
@@ -228,16 +208,9 @@ fn missing(resolved: &ResolvedRun, record: &RunRecord, is_averaged: bool) -> Opt
     Some(format!("not received: {missing} in the {:.1} s that the end lasted{averages}{longer}", drained.as_secs_f64()))
 }
 
-/// Whether the test lasted for as long as it may.
 fn reached_time(resolved: &ResolvedRun, length: Nanos) -> bool {
     let limit = resolved.experiment.phases.measure.0;
     limit > Nanos::ZERO && length + Nanos::from_millis(1) >= limit
-}
-
-/// The length of the measured phase.
-fn measured(record: &RunRecord) -> Nanos {
-    let span = record.phases.iter().find(|span| span.phase == Phase::Measure);
-    Nanos(span.map_or(0.0, |span| (span.end - span.start) * 1e9) as u64)
 }
 
 fn reason(resolved: &ResolvedRun, record: &RunRecord, length: Nanos) -> String {
@@ -373,7 +346,7 @@ mod tests {
         };
         let averages = |line: &str, record: &RunRecord| {
             let resolved = resolved(line);
-            let (mut of, length) = (Interval::new(), measured(record));
+            let (mut of, length) = (Interval::new(), lasted(record, Phase::Measure));
             (of.counters.sent, of.counters.received) = (500, 100);
             let sums = sums(&resolved, record, &of, length);
             let told = missing(&resolved, record, sums.length > length);

@@ -15,7 +15,6 @@ pub(super) fn urls(values: &Values) -> Vec<String> {
     split_urls(given.unwrap_or("amqp://localhost")).map(str::to_owned).collect()
 }
 
-/// The broker under load.
 pub(super) fn broker(values: &Values) -> Result<BrokerSpec, Failure> {
     let mut urls = urls(values).into_iter();
     let path = |long: &str| values.text(long).map(PathBuf::from);
@@ -25,10 +24,7 @@ pub(super) fn broker(values: &Values) -> Result<BrokerSpec, Failure> {
         further_urls: urls.collect(),
         allocation: values.choice("connection-allocation", &ALLOCATIONS)?.unwrap_or(Allocation::Random),
         heartbeat: Some(small(values, "heartbeat")?),
-        frame_max: match values.whole("framemax", 0)? {
-            0 => None,
-            bytes => Some(bytes),
-        },
+        frame_max: Some(values.whole("framemax", 0)?).filter(|bytes| *bytes > 0),
         nagle: !values.flag("tcp-no-delay", true)?,
         send_buffer: size(values, "tcp-send-buffer-size")?,
         receive_buffer: size(values, "tcp-receive-buffer-size")?,

@@ -4,7 +4,6 @@
 
 use super::table::{self, Arg, OPTIONS, Opt, Shown};
 
-/// An option that was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Given {
     pub(super) option: &'static Opt,
@@ -25,10 +24,8 @@ impl Given {
     }
 }
 
-/// A command line, read.
 #[derive(Default)]
 pub(super) struct Parsed {
-    /// In the order of the command line.
     pub(super) given: Vec<Given>,
     /// Words that are neither option nor value.
     pub(super) rest: Vec<String>,
@@ -40,11 +37,9 @@ pub(super) struct Parsed {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ParseError {
-    /// No option is written like this.
     Unknown(String),
     /// Several options begin like this.
     Ambiguous(String, Vec<&'static str>),
-    /// An option's value is missing.
     Missing(&'static Opt),
 }
 

@@ -147,7 +147,6 @@ fn interval(values: &Values) -> Result<Nanos, Failure> {
     }
 }
 
-/// Brokers that must be up before the test begins.
 fn enough(values: &Values) -> Result<usize, Failure> {
     let nodes = nodes::urls(values).len();
     match values.whole("servers-up-limit", nodes as u32)? as usize {

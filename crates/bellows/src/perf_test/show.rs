@@ -19,9 +19,7 @@ pub(super) struct PerfTestObserver<'a> {
     csv: Option<Sheet>,
     served: Option<Served>,
     control: load::Control,
-    /// Counts since the last line.
     since_line: Interval,
-    /// Since when the test runs.
     start: Option<Time>,
     headed: bool,
     /// Why no more lines can be written.
@@ -61,9 +59,13 @@ impl<'a> PerfTestObserver<'a> {
         self.since_line.reset(self.since_line.end, self.since_line.phase);
     }
 
-    /// Whether the test continues with an interval in which nothing is sent any more.
+    /// Whether the test continues with an interval in which nothing is sent any more: like PerfTest's, one that counts
+    /// its messages lasts until the last is received, within its time.
     fn receives(&self, interval: &Interval) -> bool {
-        self.start.zip(receives_until(self.of)).is_some_and(|(start, limit)| interval.start.since(start) < limit)
+        let (loads, phases) = (&self.of.experiment.load, &self.of.experiment.phases);
+        let (is_counted, limit) = (loads.iter().any(|it| it.message_count > 0), phases.measure.0);
+        let is_in_time = |start: Time| limit == Nanos::ZERO || interval.start.since(start) < limit;
+        is_counted && phases.warmup.0 == Nanos::ZERO && self.start.is_some_and(is_in_time)
     }
 
     fn write(&mut self, time: Nanos) -> Result<(), Failure> {
@@ -106,17 +108,6 @@ impl Observer for PerfTestObserver<'_> {
     fn event(&mut self, event: &Event) {
         output::line_aside(&format!("{:.3} s: {}", event.t, event.label));
     }
-}
-
-/// Longest time of a test that, like PerfTest's, counts its messages and lasts until the last is received; `None` where
-/// it ends with the sending.
-fn receives_until(resolved: &ResolvedRun) -> Option<Nanos> {
-    let loads = &resolved.experiment.load;
-    let phases = &resolved.experiment.phases;
-    let is_counted = loads.iter().any(|it| it.message_count > 0);
-    let limit = phases.measure.0;
-    let is_cold = phases.warmup.0 == Nanos::ZERO;
-    (is_counted && is_cold).then_some(if limit > Nanos::ZERO { limit } else { Nanos(u64::MAX) })
 }
 
 #[cfg(test)]

@@ -4,9 +4,7 @@ use experiment::OptionNames;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arg {
-    /// No value: a switch.
     No,
-    /// One value.
     One,
     /// One value, or none.
     Maybe,
@@ -16,7 +14,6 @@ pub(super) enum Arg {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
-    /// Means the same.
     Same,
     /// Means the same, with a fault of the original mended or something added.
     Better,
@@ -45,13 +42,11 @@ pub(super) struct Opt {
 /// How an option's value may be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
-    /// As they are.
     Whole,
     /// Without a URL's password.
     AsUrl,
     /// `key=value,…`, without values that may be secrets.
     AsArguments,
-    /// Not at all.
     Never,
 }
 
@@ -81,12 +76,10 @@ impl Opt {
     }
 }
 
-/// The option with this short name, by the letter.
 pub(super) fn by_short(name: &str) -> Option<&'static Opt> {
     OPTIONS.iter().find(|option| !option.short.is_empty() && option.short == name)
 }
 
-/// The option with this long name, whole.
 pub(super) fn by_long(name: &str) -> Option<&'static Opt> {
     OPTIONS.iter().find(|option| option.long == name)
 }

@@ -33,12 +33,10 @@ impl Agents {
         })
     }
 
-    /// Each channel of a producer sends by itself.
     pub(super) const fn all_producers(self) -> usize {
         self.producers.saturating_mul(self.producer_channels)
     }
 
-    /// Each channel of a consumer receives by itself.
     pub(super) const fn all_consumers(self) -> usize {
         self.consumers.saturating_mul(self.consumer_channels)
     }
@@ -164,7 +162,6 @@ const MOST_QUEUES: u32 = 60_000;
 
 #[derive(Debug, PartialEq, Eq)]
 enum Names {
-    /// None was named.
     Generated,
     /// All clients use all of them.
     Listed(Vec<String>),

@@ -76,7 +76,6 @@ impl Values {
         self.from_environment.push(name);
     }
 
-    /// Refuses options that have no meaning here.
     pub(super) fn check(&self) -> Result<(), Failure> {
         let refused = self.given.iter().find(|given| given.option.status == Status::Refused);
         refused.map_or(Ok(()), |Given { option, .. }| {
@@ -87,10 +86,8 @@ impl Values {
 
     /// The options of the command line, written shortly, without addresses, secrets and those for metrics.
     pub(super) fn command_line(&self) -> String {
-        let shown = self
-            .given
-            .iter()
-            .filter(|given| !given.option.metrics && matches!(given.option.shown(), Shown::Whole | Shown::AsArguments));
+        let is_shown = |it: &&Given| matches!(it.option.shown(), Shown::Whole | Shown::AsArguments);
+        let shown = self.given.iter().filter(|given| !given.option.metrics).filter(is_shown);
         shown.flat_map(words).collect::<Vec<_>>().join(" ")
     }
 
@@ -121,12 +118,10 @@ impl Values {
         self.text(long).map(|text| text.parse::<T>().map_err(|_| bad(long, text, needed))).transpose()
     }
 
-    /// A whole number, 0 or more.
     pub(super) fn whole(&self, long: &str, default: u32) -> Result<u32, Failure> {
         Ok(self.parsed::<u32>(long, "a whole number, 0 or more")?.unwrap_or(default))
     }
 
-    /// A whole number of seconds.
     pub(super) fn seconds(&self, long: &str, default: u32) -> Result<Length, Failure> {
         self.whole(long, default).map(|seconds| Length::seconds(seconds.into()))
     }
@@ -218,24 +213,23 @@ pub(super) fn why(option: &'static Opt) -> &'static str {
 }
 
 fn unreadable(error: &ParseError) -> Failure {
-    match error {
+    let (value, cause, help) = match error {
         ParseError::Unknown(word) => {
-            let help = nearest(word).map_or_else(
-                || "see bellows perf-test --help".to_owned(),
-                |option| format!("the nearest is {}", option.name()),
-            );
-            Failure::usage(format!("perf-test has no option {:?}", shown(word)), help).observed(shown(word))
+            let help = nearest(word).map(|option| format!("the nearest is {}", option.name()));
+            let help = help.unwrap_or_else(|| "see bellows perf-test --help".to_owned());
+            (shown(word).to_owned(), format!("perf-test has no option {:?}", shown(word)), help)
         }
         ParseError::Ambiguous(word, names) => {
             let names: Vec<_> = names.iter().map(|name| format!("--{name}")).collect();
-            Failure::usage(format!("{word} begins several options"), format!("write one of {} out", names.join(", ")))
-                .observed(word)
+            let help = format!("write one of {} out", names.join(", "));
+            (word.clone(), format!("{word} begins several options"), help)
         }
         ParseError::Missing(option) => {
-            Failure::usage(format!("{} has no value", option.name()), format!("it is: {}", option.help))
-                .observed(option.name())
+            let name = option.name();
+            (name.clone(), format!("{name} has no value"), format!("it is: {}", option.help))
         }
-    }
+    };
+    Failure::usage(cause, help).observed(value)
 }
 
 /// The word without its value, which may hold a password.
@@ -280,16 +274,11 @@ fn value_of(key: &str, value: &str) -> Argument {
 pub(super) fn byte_capacity(option: &str, text: &str) -> Result<i64, Failure> {
     let lower = text.to_lowercase();
     let units = [("kb", 1), ("mb", 2), ("gb", 3), ("tb", 4)];
-    let unit = units.iter().find(|(name, _)| lower.ends_with(name));
-    let (digits, factor) = match unit {
-        Some((name, power)) => (lower.strip_suffix(name), 1_000i64.pow(*power)),
-        None => (Some(lower.as_str()), 1),
-    };
-    let digits = digits.filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
-    let number = digits.and_then(|digits| digits.parse::<i64>().ok());
-    number
-        .and_then(|number| number.checked_mul(factor))
-        .ok_or_else(|| bad(option, text, "bytes, such as 50mb or 100gb"))
+    let split = units.iter().find_map(|(name, power)| Some((lower.strip_suffix(name)?, 1_000i64.pow(*power))));
+    let (digits, factor) = split.unwrap_or((lower.as_str(), 1));
+    let number = digits.parse::<i64>().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()));
+    let bytes = number.and_then(|number| number.checked_mul(factor));
+    bytes.ok_or_else(|| bad(option, text, "bytes, such as 50mb or 100gb"))
 }
 
 /// Reads an ISO 8601 duration of days and less, in whole seconds, as `java.time.Duration` does.

@@ -11,7 +11,7 @@ use super::header::text;
 use crate::memory::Mappings;
 use crate::record::{Address, Fields, RawRecord};
 use crate::stack_copy::{MemoryCopy, StackCopy};
-use crate::symbols::{self, RecordedProcess, RecordedSymbols};
+use crate::symbols::{self, AddressSpace, RecordedSymbols};
 use crate::unwind::{End, NativeUnwinder};
 
 /// Processes and threads that are known at the same time, and mappings of all of them.
@@ -57,7 +57,7 @@ struct Process {
     mappings: Rc<Mappings>,
     /// Language of its JIT map's functions.
     jit_kind: FrameKind,
-    memory: Option<RecordedProcess>,
+    memory: Option<AddressSpace>,
     /// Changes with its memory; no two of them have the same, but those without memory have 0.
     version: u64,
     has_ended: bool,
@@ -136,8 +136,8 @@ impl Processes {
                     return vec![Frame::unknown("")];
                 }
                 let process = self.by_pid.entry(pid).or_default();
-                let memory = (process.memory).get_or_insert_with(|| RecordedProcess::new(pid));
-                memory.set_jit_kind(process.jit_kind);
+                let memory = (process.memory).get_or_insert_with(|| AddressSpace::recorded(pid));
+                memory.jit_kind = process.jit_kind;
                 let mapping = process.mappings.at(ip.saturating_sub(caller.into()));
                 self.symbols.user_frames(memory, mapping, ip, caller)
             }

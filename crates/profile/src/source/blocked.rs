@@ -8,8 +8,6 @@
 //!
 //! Each weighs its nanoseconds. A thread that is preempted waits for a processor all the time: a record says so, and
 //! then what might wake it does not count.
-//!
-//! The two may lie in rings of different processors; they are taken in the order of time.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::BorrowedFd;
@@ -50,7 +48,6 @@ pub(crate) struct BlockedTimes<S> {
     alive: Box<dyn Fn() -> HashSet<u32> + Send>,
 }
 
-/// Which samples are wake-ups.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wakings {
     /// By the numbers of their events.
@@ -239,7 +236,6 @@ impl Pairs {
     }
 }
 
-/// Hands over a time in parts that are not too long.
 fn in_parts(sample: &KeptSample, from: u64, to: u64, ended: Ended<'_>, take: &mut dyn FnMut(&Record<'_>)) {
     let part = LONGEST_PART.max((to - from).div_ceil(MOST_PARTS));
     let mut at = from;

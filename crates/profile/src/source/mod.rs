@@ -89,7 +89,6 @@ impl<T> InOrder<T> {
     }
 }
 
-/// A source whose samples come in the order of time.
 #[derive(Debug)]
 pub(crate) struct SamplesInOrder<S> {
     source: S,

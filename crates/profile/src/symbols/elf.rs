@@ -15,7 +15,7 @@ use object::{
 };
 
 use super::Function;
-use super::files::{bias, files_of, read_object};
+use super::files::{CodeSegments, files_of, read_object};
 use super::go::GoFunctions;
 use super::table::{Binding, Builder, Table};
 use crate::memory::Memory;
@@ -26,7 +26,6 @@ const DEBUG_DIR: &str = "usr/lib/debug";
 const PLT_ENTRY: u64 = 16;
 const RELA_ENTRY: usize = 24;
 
-/// The functions of a binary, by place in its file.
 #[derive(Debug, Default)]
 pub(crate) struct ElfSymbols {
     /// Loadable segments: place in the file, length there, address.
@@ -86,7 +85,6 @@ impl ElfSymbols {
         go.filter(|functions| !functions.is_empty()).unwrap_or_else(|| plain().into_iter().collect())
     }
 
-    /// The address that the file states for `offset` in it.
     fn address(&self, offset: u64) -> Option<u64> {
         let inside = |&&(start, size, _): &&(u64, u64, u64)| offset.checked_sub(start).is_some_and(|into| into < size);
         let (start, _, address) = self.segments.iter().find(inside)?;
@@ -94,7 +92,14 @@ impl ElfSymbols {
     }
 }
 
+<<<<<<< HEAD
 /// The build id of the file at a path of this machine.
+=======
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+>>>>>>> a5fe9fda75a717a898c126b19bdba1571d4d9d64
 pub(crate) fn build_id(path: &str) -> Option<Vec<u8>> {
     read_object(path.as_ref(), |file| file.build_id().ok()?.map(<[u8]>::to_vec)).ok()?
 }
@@ -103,7 +108,7 @@ pub(crate) fn build_id(path: &str) -> Option<Vec<u8>> {
 pub(crate) fn exported(pid: u32, mapping: &Mapping, names: &[&'static str]) -> Option<Vec<(&'static str, u64)>> {
     let exported = |path: PathBuf| {
         let found = read_object(&path, |file| {
-            let bias = bias(file, mapping)?;
+            let bias = CodeSegments::of(file).bias(mapping)?;
             let found = file.dynamic_symbols().filter(ObjectSymbol::is_definition).filter_map(|symbol| {
                 let name = symbol.name().ok()?;
                 let name = names.iter().find(|wanted| **wanted == name)?;
@@ -137,7 +142,6 @@ pub(crate) fn defined(
     files_of(pid, mapping).into_iter().find_map(defined)
 }
 
-/// Where in the file the byte at a stated address is.
 fn file_offset<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, address: u64) -> Option<u64> {
     file.segments().find_map(|segment| {
         let (offset, size) = segment.file_range();
@@ -281,7 +285,7 @@ pub(crate) struct Loaded<'a> {
 /// the file states them, and names. A stripped library names only what selects; the choice stands in the memory of a
 /// process that has it loaded. What is none of `starts`, the file's functions in order, is not written yet.
 fn selected<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, loaded: Loaded<'_>, starts: &[u64]) -> Vec<(u64, &'d str)> {
-    let Some(bias) = bias(file, loaded.mapping) else { return Vec::new() };
+    let Some(bias) = CodeSegments::of(file).bias(loaded.mapping) else { return Vec::new() };
     let is_selector = |flags| matches!(flags, SymbolFlags::Elf { st_info, .. } if st_info.st_type() == STT_GNU_IFUNC);
     let mut selectors: HashMap<u64, Vec<&str>> = HashMap::new();
     for symbol in file.dynamic_symbols() {
@@ -371,7 +375,7 @@ mod tests {
         let file = object::File::parse(&*bytes).unwrap();
         let section = file.section_by_name(".eh_frame_hdr").unwrap();
         let starts = function_starts(section.data().unwrap(), section.address());
-        let bias = bias(&file, mapping).unwrap();
+        let bias = CodeSegments::of(&file).bias(mapping).unwrap();
         let found = selected(&file, Loaded { mapping, memory }, &starts).into_iter();
         Some(found.map(|(address, name)| (bias.wrapping_add(address), name.to_owned())).collect())
     }

@@ -36,7 +36,6 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Has `read` look at the object file of a path.
 pub(super) fn read_object<T>(
     path: &Path,
     read: impl for<'d> FnOnce(&object::File<'d, &'d ReadCache<File>>) -> T,
@@ -61,13 +60,11 @@ pub(crate) fn vdso_image() -> Option<Vec<u8>> {
 /// Of memory on x86-64: a mapping begins and ends at one.
 const PAGE: u64 = 4096;
 
-/// The segments of a file that are mapped as code.
 #[derive(Clone, Debug)]
 pub(crate) struct CodeSegments(Vec<Segment>);
 
 #[derive(Clone, Copy, Debug)]
 struct Segment {
-    /// In the file.
     start: u64,
     size: u64,
     /// The address that the file states for its start.
@@ -97,11 +94,6 @@ impl CodeSegments {
         let stated = segment.address.wrapping_sub(segment.start);
         Some(mapping.start.wrapping_sub(stated.wrapping_add(mapping.offset)))
     }
-}
-
-/// As [`CodeSegments::bias`], for a file of which nothing else is asked.
-pub(super) fn bias<'d>(file: &impl Object<'d>, mapping: &Mapping) -> Option<u64> {
-    CodeSegments::of(file).bias(mapping)
 }
 
 #[cfg(test)]

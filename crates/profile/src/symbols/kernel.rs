@@ -21,12 +21,10 @@ impl KernelSymbols {
         Self { table: read().unwrap_or_default() }
     }
 
-    /// Whether the kernel hides the addresses of its functions.
     pub(crate) fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
 
-    /// Whether the kernel's code begins at this address.
     pub(crate) fn begins_at(&self, address: u64) -> bool {
         let before = address.checked_sub(1).and_then(|before| self.table.find(before));
         before.is_none() && self.table.find(address).is_some()

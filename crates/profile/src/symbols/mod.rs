@@ -1,10 +1,6 @@
-//! From addresses to frames.
-//!
-//! Own look-up over the `object` crate rather than `blazesym`: a profile needs the function that covers an address,
-//! once per distinct address, from tables that stay in memory after the process has gone. That is a sorted table of
-//! what `.symtab`, `.dynsym`, `/proc/kallsyms` and the JIT map say, and for Go, whose table has inlined calls and lines
-//! too, a reader of its own (`go`); line numbers and inlined calls of other machine code, for which `blazesym` brings a
-//! DWARF reader, are not asked.
+//! From addresses to frames. Own look-up over the `object` crate rather than `blazesym`: a profile needs the function
+//! that covers an address, once per distinct address, from tables that stay in memory after the process has gone. Only
+//! Go's table (`go`) also has lines and inlined calls; `blazesym`'s DWARF reader for other machine code is not needed.
 
 mod elf;
 mod files;
@@ -19,24 +15,23 @@ use std::borrow::Cow;
 
 use linux::{Status, maps};
 use measure::Time;
-use stacks::{Builds, FrameKind, SourceLine};
+use stacks::{FrameKind, SourceLine};
 
 pub(crate) use self::elf::{build_id, defined, exported};
 pub(crate) use self::files::{CodeSegments, files_of, open as open_file, vdso_image};
 pub use self::go::go_functions;
 pub(crate) use self::go::{GoCode, is_go};
 pub use self::jit::has_erlang_names;
-pub(crate) use self::recorded::{RecordedProcess, RecordedSymbols};
-pub(crate) use self::space::{MOST_FILES, Place, Resolved, compiled_by};
+pub(crate) use self::recorded::RecordedSymbols;
+pub(crate) use self::space::{AddressSpace, MOST_FILES, Place, Resolved, compiled_by};
 
 use self::jit::JitMap;
 use self::kernel::KernelSymbols;
-use self::space::{AddressSpace, Modules};
+use self::space::Modules;
 
 /// A function at an address of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Function<'s> {
-    /// As the file has it.
     name: Cow<'s, str>,
     /// The line of the instruction there, where it is known.
     line: Option<SourceLine>,
@@ -48,8 +43,8 @@ struct Function<'s> {
 pub(crate) struct Symbols {
     pid: u32,
     pub(crate) kernel: KernelSymbols,
-    modules: Modules,
-    space: AddressSpace,
+    pub(crate) modules: Modules,
+    pub(crate) space: AddressSpace,
 }
 
 impl Symbols {
@@ -73,47 +68,16 @@ impl Symbols {
         silent.then_some(space.jit_kind)
     }
 
-    /// Mapped files of which nothing was read, because there are so many.
-    pub(crate) const fn files_left_out(&self) -> usize {
-        self.modules.left_out()
-    }
-
-    pub(crate) fn builds(&self) -> Builds {
-        self.modules.builds()
-    }
-
     /// Reads the process's mappings again; says whether they have changed. Keeps what is known where it has ended.
     pub(crate) fn refresh_mappings(&mut self) -> bool {
         let maps = maps::maps(self.pid);
         maps.is_some_and(|maps| self.space.set_mappings(maps, self.pid, &mut self.modules))
     }
 
-    /// Reads what has changed in the JIT map; says whether answers from it may have changed.
-    pub(crate) fn refresh_jit(&mut self) -> bool {
-        self.space.jit.refresh()
-    }
-
     /// Reads the JIT map once more, however soon after the last time; says whether answers may have changed.
     pub(crate) fn reread_jit(&mut self) -> bool {
         self.space.jit.expect_change();
         self.space.jit.refresh()
-    }
-
-    /// All samples from before the last look at the JIT map are through.
-    pub(crate) fn settle_jit(&mut self) {
-        self.space.jit.settle();
-    }
-
-    /// Whether answers from the JIT map for the instant `at` may differ from later ones.
-    pub(crate) fn is_before_jit_change(&self, at: Time) -> bool {
-        self.space.jit.is_before_change(at)
-    }
-
-    /// Why the process's JIT map was not believed, or not all of it was read.
-    pub(crate) fn refused_jit_map(&self) -> Option<&str> {
-        const FULL: &str = "the JIT map is too long: code at its end has no name";
-        let jit = &self.space.jit;
-        jit.refused().or(jit.is_full().then_some(FULL))
     }
 
     /// The frames of an address of the process at the instant `at`, `caller` where it is a return
@@ -123,7 +87,6 @@ impl Symbols {
     }
 }
 
-/// Remedy where a runtime's compiler tells no names.
 pub(crate) fn remedy_without_jit_map(runtime: FrameKind) -> &'static str {
     match runtime {
         FrameKind::Erlang => {

@@ -3,9 +3,8 @@
 
 use linux::maps::Mapping;
 use measure::Time;
-use stacks::{Frame, FrameKind};
+use stacks::Frame;
 
-use super::jit::JitMap;
 use super::kernel::KernelSymbols;
 use super::space::{AddressSpace, Modules};
 
@@ -16,9 +15,6 @@ pub(crate) struct RecordedSymbols {
     kernel: Option<KernelSymbols>,
     modules: Modules,
 }
-
-#[derive(Debug)]
-pub(crate) struct RecordedProcess(AddressSpace);
 
 impl RecordedSymbols {
     /// Whether the kernel's functions have names; `None` where none was asked for.
@@ -40,27 +36,13 @@ impl RecordedSymbols {
     /// The frames of an address in this mapping, `caller` where it is a return address. A new mapping's file is read.
     pub(crate) fn user_frames(
         &mut self,
-        process: &RecordedProcess,
+        process: &AddressSpace,
         mapping: Option<&Mapping>,
         ip: u64,
         caller: bool,
     ) -> Vec<Frame> {
         // Their paths are ours.
         let found = mapping.map(|mapping| (mapping, self.modules.of(mapping, std::process::id())));
-        process.0.frames_in(&self.modules, found, ip, caller, Time(u64::MAX)).frames
-    }
-}
-
-impl RecordedProcess {
-    /// A process; its JIT map is read.
-    pub(crate) fn new(pid: u32) -> Self {
-        let mut space = AddressSpace::new(JitMap::left_behind(pid));
-        space.jit.refresh();
-        Self(space)
-    }
-
-    /// Says what its JIT map's functions are written in.
-    pub(crate) fn set_jit_kind(&mut self, kind: FrameKind) {
-        self.0.jit_kind = kind;
+        process.frames_in(&self.modules, found, ip, caller, Time(u64::MAX)).frames
     }
 }

@@ -41,7 +41,7 @@ pub(crate) enum Place {
 
 /// Symbols of files, each loaded once.
 #[derive(Debug, Default)]
-pub(super) struct Modules {
+pub(crate) struct Modules {
     all: Vec<Module>,
     /// By path and inode.
     loaded: HashMap<(Arc<str>, u64), usize>,
@@ -57,17 +57,16 @@ struct Module {
 }
 
 impl Modules {
-    /// Those of a process that runs.
     pub(super) fn of_running(pid: u32) -> Self {
         Self { memory: ProcessMemory::open(pid).ok(), ..Self::default() }
     }
 
     /// Files of which nothing was read, because there are so many.
-    pub(super) const fn left_out(&self) -> usize {
+    pub(crate) const fn left_out(&self) -> usize {
         self.all.len().saturating_sub(MOST_FILES)
     }
 
-    pub(super) fn builds(&self) -> Builds {
+    pub(crate) fn builds(&self) -> Builds {
         let mut builds = Builds::default();
         let known = self.all.iter().filter(|it| !it.symbols.build.is_empty());
         known.for_each(|it| builds.add(&it.name, &it.symbols.build));
@@ -104,18 +103,24 @@ impl Modules {
 }
 
 #[derive(Debug)]
-pub(super) struct AddressSpace {
-    pub(super) jit: JitMap,
+pub(crate) struct AddressSpace {
+    pub(crate) jit: JitMap,
     /// Language of a JIT map's functions.
-    pub(super) jit_kind: FrameKind,
+    pub(crate) jit_kind: FrameKind,
     /// Executable mappings by address, each with its module where it has one.
     mappings: Vec<(Mapping, Option<usize>)>,
 }
 
 impl AddressSpace {
-    /// Without mappings yet.
     pub(super) const fn new(jit: JitMap) -> Self {
         Self { jit, jit_kind: FrameKind::Native, mappings: Vec::new() }
+    }
+
+    /// Of a recorded process, whose mappings somebody else knows; its JIT map is read.
+    pub(crate) fn recorded(pid: u32) -> Self {
+        let mut space = Self::new(JitMap::left_behind(pid));
+        space.jit.refresh();
+        space
     }
 
     /// Takes the mappings of now by address, whose files process `pid` sees; whether they differ from those before.

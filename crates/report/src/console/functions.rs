@@ -141,7 +141,6 @@ impl FunctionRow {
 }
 
 impl FunctionTable<'_> {
-    /// The rest, where there is any.
     fn compared(&self) -> Option<&Profile> {
         self.rest.filter(|rest| !rest.samples.is_empty())
     }
@@ -326,7 +325,6 @@ fn footer(profile: &Profile, options: &FunctionTable<'_>, rows: &str, style: Sty
     lines.flat_map(|line| style.faint_prose(&line)).collect()
 }
 
-/// Columns for some classes of code.
 struct SplitColumn {
     head: &'static str,
     meaning: &'static str,
@@ -373,7 +371,6 @@ static SPLIT: [SplitColumn; 6] = [
 const LEAST_SPLIT: f64 = 0.0005;
 
 impl SplitColumn {
-    /// Share of all samples that the classes have in a row.
     fn share(&self, row: &LanguageShare) -> f64 {
         row.classes.iter().filter(|it| self.classes.contains(&it.class)).map(|it| it.share).sum()
     }
@@ -436,7 +433,6 @@ pub fn language_functions(profile: &Profile, options: &FunctionTable<'_>, style:
     Some(lines.join("\n") + "\n")
 }
 
-/// The rows for which there is no room, as one.
 fn one_row(others: &[LanguageShare]) -> Option<LanguageShare> {
     (!others.is_empty()).then(|| LanguageShare {
         function: format!("others ({})", counted(others.len() as u64, "row")),
@@ -456,7 +452,6 @@ pub(super) fn known_patterns(all: &[PatternShare], style: Style) -> Vec<String> 
     all.iter().flat_map(line).collect()
 }
 
-/// Notes for the reader of a profile, a line each.
 pub(super) fn notes(profile: &Profile) -> impl Iterator<Item = String> {
     profile.notes.iter().map(|note| format!("note: {}", sanitise(note)))
 }
@@ -532,7 +527,6 @@ fn sum(rows: &[Work], of: fn(&Work) -> usize) -> usize {
     rows.iter().map(of).sum()
 }
 
-/// The remaining rows as one.
 fn together(others: &[Work]) -> Option<Work> {
     (!others.is_empty()).then(|| Work {
         of: format!("others ({})", counted(others.len() as u64, "row")),

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use archive::{ProcessUsage, ScenarioPoint, SeriesPoint};
 use measure::{Counters, LatencySummary, Metric, MetricKind, Nanos, ScenarioRole};
 
+use super::table::GAP;
 use super::text::{sanitise, width};
 use super::{Shape, scenario};
 use crate::numbers::{per_second, percentile, three_digits};
 
-const GAP: usize = 2;
 /// End of a line from which more than details was left out.
 const MORE: &str = " …";
 const FAILED: &str = "failed";

@@ -75,11 +75,7 @@ impl Live {
     pub fn waiting(&mut self, text: &str, waited: Duration) {
         match &mut self.view {
             View::Quiet => {}
-            View::Plain(view) => {
-                if let Some(text) = view.reminder(text, waited) {
-                    note(&text);
-                }
-            }
+            View::Plain(view) => view.reminder(text, waited).iter().for_each(|text| note(text)),
             View::Table(view) => view.waiting(&sanitise(text), waited),
         }
     }
@@ -199,7 +195,6 @@ impl Live {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunsProgress {
     began: Instant,
-    /// Beginning of the present run.
     run_began: Instant,
     runs: u32,
     total: Duration,
@@ -267,7 +262,6 @@ pub(super) fn run_heading(shape: &Shape, now: Instant) -> String {
     sanitise(&format!("{}{}", shape.title, progress.unwrap_or_default())).into_owned()
 }
 
-/// One line on standard error; a closed one is ignored.
 fn note(text: &str) {
     out::aside(&prose(text, out::style_aside()));
 }
@@ -284,7 +278,6 @@ impl std::fmt::Debug for Results {
 struct PlainView {
     shape: Shape,
     results: Results,
-    /// The current step, and when it began.
     step: Option<(String, Instant)>,
     /// The last reminder of a wait, with the number of intervals waited.
     reminded: Option<(String, u64)>,
@@ -337,7 +330,6 @@ impl PlainView {
         })
     }
 
-    /// Says how long a step took, where it was long.
     fn end_step(&mut self) {
         if let Some((text, since)) = self.step.take()
             && since.elapsed() >= LONG
@@ -354,7 +346,6 @@ struct TableView {
 }
 
 impl TableView {
-    /// Begins a step, whose time is shown behind it until it ends.
     fn step(&mut self, text: &str) {
         self.table.waiting = None;
         if self.table.step != text {
@@ -374,7 +365,7 @@ impl TableView {
 
     /// Before the load, the wait is a step of its own.
     fn waiting(&mut self, text: &str, waited: Duration) {
-        if self.table.is_loading() {
+        if self.table.phase.is_some() && self.table.step.is_empty() {
             self.table.waiting = Some(format!("{text}: {} s", waited.as_secs()));
             self.redraw();
         } else {

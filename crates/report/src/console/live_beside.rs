@@ -9,7 +9,7 @@ use super::interval::{LinePart, Rank};
 use super::live_charts::{MOST_VALUES, Trend, add_trends, room_for_trends};
 use super::table::Table;
 use super::text::{Style, fit_end, fit_middle, sanitise};
-use crate::numbers::{bytes, count, counted, duration, series_value};
+use crate::numbers::{bytes, count, counted, seconds, series_value};
 
 /// Series whose values are kept; a scrape has its own limit.
 const MOST_SERIES: usize = 1_000;
@@ -35,7 +35,6 @@ pub struct PageRequests {
     pub waiting: Option<Nanos>,
 }
 
-/// Pages and memory, as far as they are known.
 #[derive(Debug, Default)]
 pub(super) struct LiveBeside {
     pages: BTreeMap<String, LivePage>,
@@ -43,7 +42,6 @@ pub(super) struct LiveBeside {
     is_memory_new: bool,
 }
 
-/// A page that is scraped.
 #[derive(Debug, Default)]
 struct LivePage {
     /// How long each took that came since the phase began, the last ones, in seconds.
@@ -78,7 +76,6 @@ impl LiveBeside {
         self.pages.is_empty()
     }
 
-    /// Takes over the counts of a page's requests.
     pub(super) fn requested(&mut self, page: &str, requests: PageRequests) {
         let page = self.pages.entry(page.to_owned()).or_default();
         let Some(before) = page.requests.replace(requests) else { return };
@@ -87,7 +84,6 @@ impl LiveBeside {
         page.is_away = (failed > 0 || page.is_away) && requests.completed == before.completed;
     }
 
-    /// Takes that a request for a page brought none.
     pub(super) fn failed(&mut self, page: &str) {
         let page = self.pages.entry(page.to_owned()).or_default();
         page.failures += 1;
@@ -95,7 +91,6 @@ impl LiveBeside {
         page.look_back(f64::NAN);
     }
 
-    /// Takes over new values of named series.
     pub(super) fn add(&mut self, values: &[(SeriesName, f64)]) {
         let value = |name: &str| values.iter().find(|(it, _)| it.name == name && it.labels.is_empty());
         if let Some((name, seconds)) = value(TIME) {
@@ -171,7 +166,7 @@ impl LiveBeside {
         let mut table = Table::of(&format!("scraped page<|    last|     max|page size|   series|pages{failed}"));
         table.drop = drop;
         self.pages.iter().for_each(|(name, page)| table.row(page.cells(name, has_failures)));
-        let trends = self.pages.values().map(|page| Trend::new(page.recent.iter().copied(), time));
+        let trends = self.pages.values().map(|page| Trend::new(page.recent.iter().copied(), seconds));
         let trends: Vec<Trend> = trends.collect();
         let room = room_for_trends(&table, style.columns, LEAST_NAME);
         add_trends(&mut table, &trends, room, |last| format!("last {last}"), " scrapes");
@@ -224,10 +219,10 @@ impl LivePage {
     fn cells(&self, name: &str, has_failures: bool) -> Vec<String> {
         let known = |text: String| if self.recent.is_empty() || self.is_away { "-".to_owned() } else { text };
         let last = self.recent.back().copied().unwrap_or_default();
-        let max = if self.pages == 0 { "-".to_owned() } else { time(self.max_s) };
+        let max = if self.pages == 0 { "-".to_owned() } else { seconds(self.max_s) };
         let mut cells = vec![
             sanitise(name).into_owned(),
-            known(time(last)),
+            known(seconds(last)),
             max,
             known(bytes(self.size as u64)),
             known(count(self.series as u64)),
@@ -255,23 +250,21 @@ impl LivePage {
         let last = self.news.last()?;
         let size = bytes(self.size as u64);
         Some(match self.news.len() {
-            1 => format!("{}, {size}", time(*last)),
+            1 => format!("{}, {size}", seconds(*last)),
             several => {
                 let max = self.news.iter().copied().fold(0.0, f64::max);
                 let pages = counted(several as u64, "page");
-                format!("{pages}, last {}, max {}, {size}", time(*last), time(max))
+                format!("{pages}, last {}, max {}, {size}", seconds(*last), seconds(max))
             }
         })
     }
 
-    /// How many failed since that was asked last.
     fn failed(&mut self) -> Option<String> {
         let failed = self.requests?.failed;
         let new = failed.saturating_sub(std::mem::replace(&mut self.failures_told, failed));
         (new > 0).then(|| format!("failed {}", count(new)))
     }
 
-    /// Time that the request in flight has waited, if long.
     fn waits(&self) -> Option<String> {
         let waited = self.requests?.waiting.filter(|waited| *waited >= LONG)?;
         Some(format!("in flight for {} s", waited.0 / 1_000_000_000))
@@ -286,8 +279,4 @@ fn series_name(series: &SeriesName) -> String {
         labels => format!("{}{{{labels}}}", series.name),
     };
     sanitise(&name).into_owned()
-}
-
-fn time(seconds: f64) -> String {
-    duration((seconds * 1e9) as u64)
 }

@@ -28,17 +28,13 @@ const FIRST: [&str; 2] = ["sent", "received"];
 /// Latencies of messages that stay where there is no room for all.
 const HEADLINES: [Metric; 2] = [Metric::ACK_RESPONSE, Metric::END_TO_END];
 
-/// Rows of messages, or of the activity beside them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Extent {
-    /// All rows.
     #[default]
     Whole,
-    /// The first rows.
     Brief,
     /// A row each; of messages no latencies.
     Rows,
-    /// No rows.
     Nothing,
 }
 
@@ -52,7 +48,6 @@ const LAYOUTS: [(Extent, Extent); 6] = [
     (Extent::Nothing, Extent::Rows),
 ];
 
-/// Extent of each part.
 #[derive(Clone, Copy, Debug, Default)]
 struct Layout {
     messages: Extent,
@@ -61,12 +56,11 @@ struct Layout {
     more: usize,
     /// Lines for series that were selected of pages, heads included.
     series: usize,
-    /// Lines for the histogram.
     histogram: usize,
 }
 
 /// The table's content; drawing it is [`TableView`]'s work.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct LiveTable {
     pub(super) shape: Shape,
     pub(super) style: Style,
@@ -79,13 +73,11 @@ pub(super) struct LiveTable {
     /// Seconds since the run's origin at which the phase began, once an interval said so.
     phase_start: Option<f64>,
     elapsed: f64,
-    /// The last intervals, as many as a sparkline may show.
     pub(super) recent: VecDeque<SeriesPoint>,
     measured: Counters,
     measured_seconds: f64,
     latency: Summaries,
     scenarios: BTreeMap<String, ScenarioPoint>,
-    /// The headline latency of the measured phase.
     histogram: Option<LatencyHistogram>,
 }
 
@@ -95,18 +87,7 @@ impl LiveTable {
             shape,
             // Its lines are drawn side by side, each filled up to the edge: words of two must not touch there.
             style: Style { columns: style.columns.saturating_sub(1), ..style },
-            step: String::new(),
-            waiting: None,
-            phase: None,
-            beside: LiveBeside::default(),
-            phase_start: None,
-            elapsed: 0.0,
-            recent: VecDeque::new(),
-            measured: Counters::default(),
-            measured_seconds: 0.0,
-            latency: Summaries::default(),
-            scenarios: BTreeMap::new(),
-            histogram: None,
+            ..Self::default()
         }
     }
 
@@ -115,10 +96,9 @@ impl LiveTable {
         if !now.terminal {
             return false;
         }
-        let before = self.style.columns;
-        self.style.columns = now.columns.saturating_sub(1);
         self.style.rows = now.rows;
-        before != self.style.columns
+        let columns = now.columns.saturating_sub(1);
+        std::mem::replace(&mut self.style.columns, columns) != columns
     }
 
     pub(super) fn enter(&mut self, phase: Phase) {
@@ -188,7 +168,8 @@ impl LiveTable {
     /// Figures, as far as there is room: messages give way to scenarios beside them, which were asked for.
     fn body(&self, columns: usize, room: usize) -> Vec<String> {
         let is_whole = |it: &Extent| matches!(it, Extent::Whole | Extent::Brief);
-        let layouts = LAYOUTS.iter().filter(|(messages, _)| self.has_beside() || is_whole(messages));
+        let has_beside = !self.beside.is_empty() || self.has_scenarios();
+        let layouts = LAYOUTS.iter().filter(|(messages, _)| has_beside || is_whole(messages));
         let (mut layout, mut body) = (Layout::default(), Vec::new());
         for (messages, beside) in layouts {
             layout = Layout { messages: *messages, beside: *beside, ..Layout::default() };
@@ -234,16 +215,10 @@ impl LiveTable {
             self.latencies(&mut out, messages);
             out.push(String::new());
         }
-        let scenarios = LiveScenarios {
-            recent: &self.recent,
-            measured: &self.scenarios,
-            seconds: self.measured_seconds,
-            style: self.style,
-        };
         out.extend(match beside {
-            Extent::Whole => scenarios.whole(),
-            Extent::Brief => scenarios.brief(more),
-            _ => scenarios.rows(more),
+            Extent::Whole => self.whole_scenarios(),
+            Extent::Brief => self.brief_scenarios(more),
+            _ => self.scenario_rows(more),
         });
         out.extend(self.histogram.iter().flat_map(|it| it.lines(histogram, MEASURED, self.style)));
         out.extend(self.beside.lines(self.style));
@@ -254,23 +229,8 @@ impl LiveTable {
         out
     }
 
-    /// Whether anything is requested beside messages.
-    fn has_beside(&self) -> bool {
-        !self.beside.is_empty() || self.has_scenarios()
-    }
-
     fn has_scenarios(&self) -> bool {
         self.recent.iter().any(|point| point.scenarios().next().is_some())
-    }
-
-    /// Whether the load is on, and nothing is done before or after it.
-    pub(super) const fn is_loading(&self) -> bool {
-        self.phase.is_some() && self.step.is_empty()
-    }
-
-    /// Whether there is a load; a profile alone has none.
-    fn has_load(&self) -> bool {
-        self.has_messages() || self.has_scenarios()
     }
 
     const fn has_messages(&self) -> bool {
@@ -282,7 +242,7 @@ impl LiveTable {
         let phases = [Phase::Warmup, Phase::Measure, Phase::Drain]
             .into_iter()
             .filter(|p| *p != Phase::Warmup || self.shape.warmup > Nanos::ZERO)
-            .filter(|p| *p != Phase::Drain || self.has_load());
+            .filter(|p| *p != Phase::Drain || self.has_messages() || self.has_scenarios());
         let now = self.phase.unwrap_or_default();
         let planned = self.shape.planned(now).filter(|l| *l > Nanos::ZERO);
         let time =
@@ -395,16 +355,6 @@ fn segment(room: usize, part: f64, whole: f64) -> usize {
 /// Counters of a scenario that are shown where there is no room for all: begun, completed and failed.
 const FIRST_COUNTERS: usize = 3;
 
-/// The last seconds, and the measured phase so far.
-#[derive(Clone, Copy, Debug)]
-struct LiveScenarios<'a> {
-    recent: &'a VecDeque<SeriesPoint>,
-    measured: &'a BTreeMap<String, ScenarioPoint>,
-    /// Length of the measured phase so far.
-    seconds: f64,
-    style: Style,
-}
-
 /// A scenario in the last second, and in the measured phase so far, where that has begun.
 #[derive(Clone, Copy)]
 struct LiveScenario<'a> {
@@ -414,7 +364,6 @@ struct LiveScenario<'a> {
 }
 
 impl<'a> LiveScenario<'a> {
-    /// The interval or sum of which latencies are shown.
     fn shown(&self) -> &'a ScenarioPoint {
         self.whole.unwrap_or(self.now)
     }
@@ -433,22 +382,33 @@ impl<'a> LiveScenario<'a> {
         let latencies = self.shown().latency.filled().map(|(metric, _)| metric).filter(|it| Some(*it) != first);
         counters.chain(latencies.map(|metric| (1, metric))).collect()
     }
+
+    fn failed(&self) -> String {
+        let mut counters = counts_of(&self.shown().counts, MetricKind::Counter);
+        let failed = counters.find(|(metric, _)| metric.name() == "failed");
+        or_dash(failed.map(|(_, number)| count(number)))
+    }
+
+    fn in_flight(&self) -> String {
+        let most = counts_of(&self.now.counts, MetricKind::Peak).next();
+        or_dash(most.map(|(metric, most)| with_own_unit(most, metric.info().unit)))
+    }
 }
 
-impl<'a> LiveScenarios<'a> {
-    fn all(&self) -> impl Iterator<Item = LiveScenario<'a>> {
-        let (measured, seconds) = (self.measured, self.seconds);
+impl LiveTable {
+    fn all_scenarios(&self) -> impl Iterator<Item = LiveScenario<'_>> {
+        let (measured, seconds) = (&self.scenarios, self.measured_seconds);
         let last = self.recent.back().into_iter().flat_map(SeriesPoint::scenarios);
         last.map(move |(name, now)| LiveScenario { name, now, whole: measured.get(name).filter(|_| seconds > 0.0) })
     }
 
     /// The rates and latencies of all scenarios; before the measured phase, those of the last second.
-    fn whole(&self) -> Vec<String> {
+    fn whole_scenarios(&self) -> Vec<String> {
         let mut out = Vec::new();
-        for of in self.all() {
-            out.extend(self.rates(of, |_| true));
+        for of in self.all_scenarios() {
+            out.extend(self.scenario_rates(of, |_| true));
             out.push(String::new());
-            let span = span(of.whole.is_some(), self.recent);
+            let span = span(of.whole.is_some(), &self.recent);
             out.extend(latencies(&of.shown().latency, &span, self.style));
             out.push(String::new());
         }
@@ -456,13 +416,13 @@ impl<'a> LiveScenarios<'a> {
     }
 
     /// Each scenario's first counts, one table of first latencies, and `more` rows of the next most important figures.
-    fn brief(&self, more: usize) -> Vec<String> {
+    fn brief_scenarios(&self, more: usize) -> Vec<String> {
         let further = self.most_telling(more, |_| true);
         let (mut out, mut shown, mut is_measured) = (Vec::new(), Vec::new(), false);
-        for of in self.all() {
+        for of in self.all_scenarios() {
             let first = counts_of(&of.now.counts, MetricKind::Counter).take(FIRST_COUNTERS);
             let first: Vec<Metric> = first.map(|(metric, _)| metric).collect();
-            out.extend(self.rates(of, |metric| first.contains(&metric) || further.contains(&metric)));
+            out.extend(self.scenario_rates(of, |metric| first.contains(&metric) || further.contains(&metric)));
             out.push(String::new());
             is_measured = of.whole.is_some();
             let first = first_latency(&of.shown().latency).map(|(metric, _)| metric);
@@ -470,7 +430,7 @@ impl<'a> LiveScenarios<'a> {
             shown.extend(filled.filter(|(it, _)| Some(*it) == first || further.contains(it)));
         }
         if !out.is_empty() {
-            out.extend(latency_table(shown.into_iter(), &span(is_measured, self.recent), true, self.style));
+            out.extend(latency_table(shown.into_iter(), &span(is_measured, &self.recent), true, self.style));
             out.push(String::new());
         }
         out
@@ -478,13 +438,13 @@ impl<'a> LiveScenarios<'a> {
 
     /// One table of all scenarios, a row each: its first latency, how many of its operations failed, and the most that
     /// were in flight in the last second; and `more` rows of further latencies.
-    fn rows(&self, more: usize) -> Vec<String> {
-        let Some(first) = self.all().next() else { return Vec::new() };
+    fn scenario_rows(&self, more: usize) -> Vec<String> {
+        let Some(first) = self.all_scenarios().next() else { return Vec::new() };
         let further = self.most_telling(more, |metric| metric.info().kind == MetricKind::Histogram);
-        let span = span(first.whole.is_some(), self.recent);
+        let span = span(first.whole.is_some(), &self.recent);
         let mut table = Table::of(&format!("{span:12}<|     p50|     p99|     max|  count|failed|in flight"));
         table.drop = &[4, 1];
-        for of in self.all() {
+        for of in self.all_scenarios() {
             let latencies = &of.shown().latency;
             let first = first_latency(latencies);
             let mut row = match first {
@@ -505,7 +465,7 @@ impl<'a> LiveScenarios<'a> {
     /// The first of the figures for spare room, one scenario after the other.
     fn most_telling(&self, number: usize, is_wanted: impl Fn(Metric) -> bool) -> Vec<Metric> {
         let mut all: Vec<(u8, usize, Metric)> = Vec::new();
-        for of in self.all() {
+        for of in self.all_scenarios() {
             let wanted = of.further().into_iter().filter(|(_, it)| is_wanted(*it));
             all.extend(wanted.enumerate().map(|(place, (rank, it))| (rank, place, it)));
         }
@@ -514,7 +474,7 @@ impl<'a> LiveScenarios<'a> {
     }
 
     /// The counters of a scenario that are wanted, and its largest values, which stand below them.
-    fn rates(&self, of: LiveScenario<'_>, is_wanted: impl Fn(Metric) -> bool) -> Vec<String> {
+    fn scenario_rates(&self, of: LiveScenario<'_>, is_wanted: impl Fn(Metric) -> bool) -> Vec<String> {
         let LiveScenario { name, now, whole } = of;
         let unit = counts_of(&now.counts, MetricKind::Counter).next().map_or("", |(metric, _)| metric.info().unit);
         // Numbers that grow must not move the columns.
@@ -538,7 +498,7 @@ impl<'a> LiveScenarios<'a> {
             table.row(vec![
                 sanitise(metric.name()).into_owned(),
                 shown(self.recent.back().map_or(0.0, rate_of)),
-                or_dash(number.map(|number| shown(per_second(number, self.seconds)))),
+                or_dash(number.map(|number| shown(per_second(number, self.measured_seconds)))),
                 or_dash(number.map(|number| with_own_unit(number, unit))),
             ]);
             trends.push(Trend::new(self.recent.iter().map(rate_of), shown));
@@ -563,26 +523,11 @@ impl<'a> LiveScenarios<'a> {
         }
         let room = table.room(self.style.columns, usize::MAX);
         let unit = format!(", {}/s", sanitise(unit));
-        add_trends(&mut table, &trends, room, |last| last_seconds(self.recent, last), &unit);
+        add_trends(&mut table, &trends, room, |last| last_seconds(&self.recent, last), &unit);
         table.faint_lines(self.style)
     }
 }
 
-impl LiveScenario<'_> {
-    fn failed(&self) -> String {
-        let mut counters = counts_of(&self.shown().counts, MetricKind::Counter);
-        let failed = counters.find(|(metric, _)| metric.name() == "failed");
-        or_dash(failed.map(|(_, number)| count(number)))
-    }
-
-    /// The most of the last second.
-    fn in_flight(&self) -> String {
-        let most = counts_of(&self.now.counts, MetricKind::Peak).next();
-        or_dash(most.map(|(metric, most)| with_own_unit(most, metric.info().unit)))
-    }
-}
-
-/// A latency in a row: its name, percentiles, maximum and count.
 fn latency_cells(metric: Metric, latency: &LatencySummary) -> Vec<String> {
     let [p50, p99] = ["p50", "p99"].map(|it| percentile(latency, it));
     vec![latency_name(metric), p50, p99, Nanos(latency.max_ns).to_string(), count(latency.count)]
@@ -609,7 +554,6 @@ fn last_seconds(recent: &VecDeque<SeriesPoint>, number: usize) -> String {
     }
 }
 
-/// A number of nanoseconds in the unit that suits it.
 fn nanoseconds(value: f64) -> String {
     duration(value as u64)
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use archive::Tier;
 use measure::{LatencySummary, Nanos};
 
-use super::table::Table;
+use super::table::{GAP, Table};
 use super::text::{Style, fit_middle, left, sanitise, width, wrap_words};
 use crate::numbers::{counted, percentile};
 use crate::text::shortened;
@@ -27,7 +27,6 @@ const MOST_LABEL: usize = 24;
 const MOST_NAME: usize = 40;
 /// Columns that the name of an item keeps before items are left out.
 const ITEM_NAME: usize = 40;
-const GAP: usize = 2;
 /// Lines of sentences, and the rows that are left out before fewer lines are tried: what to do about a warning matters
 /// more than rows that may go.
 const ROW_LINES: [(RowLines, RowRank); 3] = [
@@ -40,7 +39,6 @@ const LEAST_CLAUSE: usize = 24;
 /// End of a sentence that is not there as a whole.
 const CUT: &str = " […]";
 
-/// Lines that sentences fill.
 #[derive(Clone, Copy, Debug)]
 struct RowLines {
     text: usize,
@@ -65,10 +63,8 @@ pub(super) enum RowRank {
     Spare,
 }
 
-/// Content of a row.
 #[derive(Clone, Debug)]
 pub(super) enum Content<'a> {
-    /// Words, which may be broken into lines.
     Text(String),
     /// Items, each a name that may be shortened and text that may not; the last ones are left out for lack of room.
     List(Vec<(String, String)>),
@@ -78,20 +74,17 @@ pub(super) enum Content<'a> {
     Latency(&'a LatencySummary),
     /// The activity behind the run's name, and the broker at the right.
     Title(String, String),
-    /// A sentence behind a mark.
     Mark(Tier, String),
     /// The report, and the command that follows.
     End(String, String),
 }
 
-/// A row.
 #[derive(Clone, Debug)]
 pub(super) struct Row<'a> {
     label: String,
     content: Content<'a>,
     rank: RowRank,
     alarm: bool,
-    /// Whether its text is never cut.
     whole: bool,
 }
 
@@ -100,7 +93,6 @@ impl<'a> Row<'a> {
         Self { label: sanitise(label).into_owned(), content, rank, alarm: false, whole: false }
     }
 
-    /// Words beside a label.
     pub(super) fn text(rank: RowRank, label: &str, text: &str) -> Self {
         Self::new(rank, label, Content::Text(sanitise(text).into_owned()))
     }
@@ -118,7 +110,6 @@ impl<'a> Row<'a> {
         Self::new(rank, label, Content::List(items.collect()))
     }
 
-    /// A sentence behind a mark.
     pub(super) fn mark(rank: RowRank, tier: Tier, text: &str) -> Self {
         Self::new(rank, "", Content::Mark(tier, sanitise(text).into_owned()))
     }
@@ -165,7 +156,6 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Widths of a screen.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     /// Width of the labels' column, with the gap behind it.
@@ -183,7 +173,6 @@ impl Layout {
         Self { label: labels.max().unwrap_or(0).max(LEAST_LABEL) + GAP, columns, prose }
     }
 
-    /// Columns of a sentence beside a label.
     const fn beside(self) -> usize {
         self.prose.saturating_sub(self.label)
     }
@@ -315,14 +304,10 @@ fn cut_before(text: &str, tail: &str, lines: usize, columns: usize) -> Option<St
         format!("{}{CUT}{tail}", part.trim_end_matches(CUT))
     };
     let ends = clause_ends(text);
-    for mark in [';', ':', ','] {
-        let parts = ends.iter().rev().filter(|(_, it)| *it == mark).filter_map(|(at, _)| text.get(..*at));
-        let long = parts.filter(|part| width(part) >= LEAST_CLAUSE);
-        if let Some(part) = long.map(marked).find(|part| fits(part)) {
-            return Some(part);
-        }
-    }
-    let parts = text.match_indices(' ').rev().filter_map(|(at, _)| text.get(..at));
+    let of_mark = |mark: char| ends.iter().rev().filter(move |(_, it)| *it == mark);
+    let clauses = [';', ':', ','].into_iter().flat_map(of_mark).filter_map(|(at, _)| text.get(..*at));
+    let words = text.match_indices(' ').rev().filter_map(|(at, _)| text.get(..at));
+    let parts = clauses.filter(|part| width(part) >= LEAST_CLAUSE).chain(words);
     parts.map(marked).find(|part| fits(part))
 }
 

@@ -12,12 +12,9 @@ const LEAST_PROSE: usize = 16;
 /// Columns that most names need, or both of their ends.
 const LEAST_NAME: usize = 20;
 
-/// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Align {
-    /// Text stands at the left.
+enum Align {
     Left,
-    /// Numbers stand at the right.
     Right,
 }
 
@@ -31,7 +28,6 @@ pub(super) struct Table {
     pub(super) gives_way: Option<usize>,
     /// Least width of the column that gives way, if it is as wide, before columns move into another block.
     least: usize,
-    /// The column that names the rows.
     names: usize,
     /// Columns left out, in this order, if the table is too wide even with the narrowest column that gives way.
     pub(super) drop: &'static [usize],
@@ -80,15 +76,12 @@ impl Table {
 
     /// Columns that another column would have, behind a first column that is no wider than `least`.
     pub(super) fn room(&self, columns: usize, least: usize) -> usize {
-        let mut widths = self.widths();
-        if let Some(first) = widths.first_mut() {
-            *first = (*first).min(least);
-        }
+        let widths = self.narrowed(Some(0), least);
         let all: Vec<usize> = (0..widths.len()).collect();
         columns.saturating_sub(total(&widths, &all) + GAP)
     }
 
-    /// Adds a last column of text at the left, a cell for each row.
+    /// Adds a last column of text at the left.
     pub(super) fn column(&mut self, head: &str, cells: Vec<String>) {
         let before = self.heads.len();
         self.heads.push((head.to_owned(), Align::Left));
@@ -100,32 +93,28 @@ impl Table {
 
     /// Whether a column is among the lines, and not left out.
     pub(super) fn shows(&self, column: usize, columns: usize) -> bool {
-        self.shown(&self.narrowest(), columns).contains(&column)
+        self.shown(&self.narrowed(self.gives_way, self.least), columns).contains(&column)
     }
 
     /// Whether the lines fit with the column that gives way as narrow as it may be.
     pub(super) fn fits(&self, columns: usize) -> bool {
-        let narrowest = self.narrowest();
+        let narrowest = self.narrowed(self.gives_way, self.least);
         total(&narrowest, &self.shown(&narrowest, columns)) <= columns
     }
 
-    /// The width of each column where the one that gives way has done so.
-    fn narrowest(&self) -> Vec<usize> {
-        let mut narrowest = self.widths();
-        if let Some(w) = self.gives_way.and_then(|it| narrowest.get_mut(it)) {
-            *w = (*w).min(self.least);
+    /// The width of each column, of one of them no more than `most`.
+    fn narrowed(&self, column: Option<usize>, most: usize) -> Vec<usize> {
+        let mut widths = self.widths();
+        if let Some(w) = column.and_then(|it| widths.get_mut(it)) {
+            *w = (*w).min(most);
         }
-        narrowest
+        widths
     }
 
     /// Makes the cells of the first column shorter where the table would be too wide, but none below `least`.
     pub(super) fn shorten_first(&mut self, columns: usize, least: usize, shortened: impl Fn(&str, usize) -> String) {
         let widths = self.widths();
-        let mut shortest = widths.clone();
-        if let Some(first) = shortest.first_mut() {
-            *first = (*first).min(least);
-        }
-        let shown = self.shown(&shortest, columns);
+        let shown = self.shown(&self.narrowed(Some(0), least), columns);
         let excess = total(&widths, &shown).saturating_sub(columns);
         let room = widths.first().map_or(0, |w| w.saturating_sub(excess)).max(least);
         let first = self.rows.iter_mut().filter_map(|row| row.first_mut());
@@ -153,13 +142,9 @@ impl Table {
         }
         let mut lines = self.turned(columns).lines(columns);
         for (index, note) in &self.notes {
-            let name = self.rows.get(*index).and_then(|row| row.first());
-            let note = match name.filter(|_| self.rows.len() > 1) {
-                Some(name) => format!("{name}: {note}"),
-                None => note.clone(),
-            };
-            let note = wrap(&note, columns.saturating_sub(GAP));
-            lines.extend(note.iter().map(|line| format!("  {line}")));
+            let name = self.rows.get(*index).and_then(|row| row.first()).filter(|_| self.rows.len() > 1);
+            let name = name.map_or_else(String::new, |name| format!("{name}: "));
+            lines.extend(note_lines(&format!("{name}{note}"), columns));
         }
         lines
     }
@@ -188,7 +173,7 @@ impl Table {
 
     /// The lines, the heads first, none wider than `columns` but for a first column that does not give way.
     pub(super) fn lines(&self, columns: usize) -> Vec<String> {
-        let narrowest = self.narrowest();
+        let narrowest = self.narrowed(self.gives_way, self.least);
         let shown = self.shown(&narrowest, columns);
         let blocks = self.blocks(&narrowest, &shown, columns);
         let mut widths = self.widths();
@@ -210,17 +195,15 @@ impl Table {
         lines
     }
 
-    /// The lines for a screen, with heads that are read first.
     pub(super) fn strong_lines(&self, style: Style) -> Vec<String> {
         with_heads(self.lines(style.columns), |heads| style.strong(heads))
     }
 
-    /// The lines for a screen, with dim heads.
     pub(super) fn faint_lines(&self, style: Style) -> Vec<String> {
         with_heads(self.lines(style.columns), |heads| style.faint(heads))
     }
 
-    /// Likewise, and below them the meaning of a percentile's mark where a cell beside the names has one.
+    /// Lines with dim heads, and below them the meaning of a percentile's mark where a cell beside the names has one.
     pub(super) fn latency_lines(&self, style: Style) -> Vec<String> {
         let footnote = self.footnote(style.columns).map(|it| style.faint(it));
         self.faint_lines(style).into_iter().chain(footnote).collect()
@@ -228,7 +211,7 @@ impl Table {
 
     /// Meaning of a percentile's mark, where a cell that is shown beside the rows' names has one.
     pub(super) fn footnote(&self, columns: usize) -> Option<&'static str> {
-        let shown = self.shown(&self.narrowest(), columns);
+        let shown = self.shown(&self.narrowed(self.gives_way, self.least), columns);
         let is_marked =
             |row: &Vec<String>| shown.iter().skip(1).any(|at| row.get(*at).is_some_and(|it| it.starts_with('~')));
         self.rows.iter().any(is_marked).then_some(FOOTNOTE)
@@ -263,7 +246,6 @@ impl Table {
         }
     }
 
-    /// The columns that are not left out.
     fn shown(&self, widths: &[usize], columns: usize) -> Vec<usize> {
         let mut shown: Vec<usize> = (0..self.heads.len()).collect();
         for dropped in self.drop {
@@ -289,8 +271,7 @@ impl Table {
         for (index, row) in self.rows.iter().enumerate() {
             lines.extend(self.row_lines(row, shown, widths, cuts));
             while let Some((_, note)) = notes.next_if(|(of, _)| *of == index) {
-                let note = wrap(note, columns.saturating_sub(GAP));
-                lines.extend(note.iter().map(|line| format!("  {line}")));
+                lines.extend(note_lines(note, columns));
             }
         }
         lines
@@ -331,7 +312,6 @@ impl Table {
     }
 }
 
-/// The lines of a table with other heads.
 pub(super) fn with_heads(mut lines: Vec<String>, heads: impl Fn(&str) -> String) -> Vec<String> {
     if let Some(first) = lines.first_mut() {
         *first = heads(first);
@@ -339,12 +319,14 @@ pub(super) fn with_heads(mut lines: Vec<String>, heads: impl Fn(&str) -> String)
     lines
 }
 
-/// The text, or a dash where nothing is known.
+fn note_lines(note: &str, columns: usize) -> impl Iterator<Item = String> {
+    wrap(note, columns.saturating_sub(GAP)).into_iter().map(|line| format!("  {line}"))
+}
+
 pub(super) fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "-".to_owned())
 }
 
-/// The width of a line with these columns.
 fn total(widths: &[usize], shown: &[usize]) -> usize {
     let cells: usize = shown.iter().filter_map(|&column| widths.get(column)).sum();
     cells + GAP * shown.len().saturating_sub(1)

@@ -20,6 +20,12 @@ pub struct Style {
     pub rows: usize,
 }
 
+impl Default for Style {
+    fn default() -> Self {
+        Self::PLAIN
+    }
+}
+
 impl Style {
     /// No terminal: no colour, nothing redrawn, and lines as long as they are.
     pub const PLAIN: Self = Self { terminal: false, colour: false, columns: usize::MAX, rows: 24 };
@@ -56,7 +62,6 @@ impl Style {
         wrap(&sanitise(text), self.columns).iter().map(|line| self.caution(line)).collect()
     }
 
-    /// Prose below a table.
     pub(super) fn faint_prose(self, text: &str) -> Vec<String> {
         wrap(text, self.prose_columns()).iter().map(|line| self.faint(line)).collect()
     }
@@ -129,19 +134,12 @@ pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
     }
-    let (mut out, mut used) = (String::new(), 0);
-    for c in text.chars() {
-        let w = c.width().unwrap_or(0);
-        if used + w + 1 > columns {
-            break;
-        }
-        used += w;
-        out.push(c);
-    }
-    if columns > 0 {
-        out.push('…');
-    }
-    Cow::Owned(out)
+    let mut used = 0;
+    let kept = text.chars().take_while(|c| {
+        used += c.width().unwrap_or(0);
+        used < columns
+    });
+    Cow::Owned(kept.collect::<String>() + if columns > 0 { "…" } else { "" })
 }
 
 /// The distinctive end of a name, at most `room` wide; a cut is shown as `…`.
@@ -149,15 +147,8 @@ pub(super) fn fit_end(name: &str, room: usize) -> String {
     if width(name) <= room {
         return name.to_owned();
     }
-    let mut end = name;
-    while width(end) + 1 > room {
-        let mut rest = end.chars();
-        if rest.next().is_none() {
-            break;
-        }
-        end = rest.as_str();
-    }
-    format!("…{end}")
+    let mut ends = name.char_indices().map(|(at, _)| &name[at..]);
+    format!("…{}", ends.find(|end| width(end) < room).unwrap_or_default())
 }
 
 /// Both ends of a name, either of which may be distinctive, at most `room` wide; a cut is shown as `…`.

@@ -40,14 +40,8 @@ pub(crate) struct ArtemisArgs {
 #[derive(Debug, Subcommand)]
 enum Tool {
     /// Artemis' performance tools
-    Perf(PerfArgs),
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-struct PerfArgs {
-    #[command(subcommand)]
-    command: Perf,
+    #[command(subcommand, after_help = EXAMPLES)]
+    Perf(Perf),
 }
 
 #[derive(Debug, Subcommand)]
@@ -62,7 +56,7 @@ enum Perf {
 
 impl ArtemisArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let Tool::Perf(PerfArgs { command }) = self.tool;
+        let Tool::Perf(command) = self.tool;
         let resolved = match command {
             Perf::Client(args) => args.resolve(),
             Perf::Producer(args) => args.resolve(),

@@ -160,7 +160,6 @@ impl Common {
         Ok(())
     }
 
-    /// Adds the options that all commands have in common to those of one.
     fn resolve(self, mut asked: Experiment, sides: Sides, notes: Vec<String>) -> Result<Resolved, Failure> {
         // It parses, or the check before would have said so.
         let mut endpoint = self.login.url.0.parse::<Endpoint>().map_err(session::Error::from)?;
@@ -194,7 +193,6 @@ fn is_fqqn(name: &str) -> bool {
 }
 
 impl Sending {
-    /// Number of threads: as requested, but no more than producers.
     fn threads(&self, destinations: usize, notes: &mut Vec<String>) -> usize {
         let producers = self.producing.producers.saturating_mul(destinations).max(1);
         if self.threads > producers {

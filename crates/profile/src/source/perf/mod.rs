@@ -6,7 +6,6 @@ pub(crate) mod permission;
 mod ring;
 mod sys;
 
-use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
@@ -17,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use self::ring::Next;
 use self::sys::RingMap;
 use super::{Damaged, SampleSource};
+use crate::allocators::{Probe, Role};
 use crate::events::KernelEvent;
 use crate::record::{self, Record};
 use crate::stack_copy::WakeUps;
@@ -53,16 +53,6 @@ impl PerfEvents {
         for event in &self.fds {
             let _ = sys::disable(event.as_fd());
         }
-    }
-
-    /// Records that did not fit into a ring. An event that cannot be read has lost nothing that is known.
-    fn lost(&self) -> u64 {
-        self.fds.iter().map(|event| sys::lost(event.as_fd())).filter_map(Result::ok).sum()
-    }
-
-    /// How often the event happened in all threads; `None` where one does not say.
-    fn counted(&self) -> Option<u64> {
-        self.fds.iter().map(|event| sys::counted(event.as_fd())).sum::<Result<u64, _>>().ok()
     }
 }
 
@@ -129,11 +119,13 @@ impl SampleSource for PerfRings {
     }
 
     fn lost(&self) -> u64 {
-        if self.events.count_lost { self.events.lost() } else { 0 }
+        let events = self.events.fds.iter().filter(|_| self.events.count_lost);
+        // An event that cannot be read has lost nothing that is known.
+        events.map(|event| sys::lost(event.as_fd())).filter_map(Result::ok).sum()
     }
 
     fn counted(&self) -> Option<u64> {
-        self.events.counted()
+        self.events.fds.iter().map(|event| sys::counted(event.as_fd())).sum::<Result<u64, _>>().ok()
     }
 }
 
@@ -142,13 +134,7 @@ enum TriggerPlace {
     /// A place in the kernel, in every thread of the machine.
     Tracepoint(Tracepoint),
     /// A place in a file, in every thread of a process.
-    Probe {
-        path: CString,
-        offset: u64,
-        /// Where the function returns, not where it begins.
-        returns: bool,
-        pid: u32,
-    },
+    Probe(Probe, u32),
 }
 
 impl TriggerPlace {
@@ -161,21 +147,18 @@ impl TriggerPlace {
                 attr.set_disabled(1);
                 sys::open(&attr, None, cpu)
             }
-            Self::Probe { path, offset, returns, pid } => sys::open_probe(path, *offset, *returns, *pid, cpu),
+            Self::Probe(it, pid) => sys::open_probe(&it.path, it.offset, it.role == Role::Returns, *pid, cpu),
         }
     }
 }
 
-/// An event that makes a program run, whatever thread it happens in.
-///
-/// A tracepoint or a probe costs whoever passes it as long as it is open: the kernel calls the program whether or not
-/// the event is switched on. So one that shall cost nothing for a while is closed, and opened again.
+/// An event that makes a program run, whatever thread it happens in. While it is open the kernel calls the program,
+/// switched on or not: one that shall cost whoever passes it nothing for a while is closed, and opened again.
 #[derive(Debug)]
 struct OpenTrigger {
     place: TriggerPlace,
     cpu: u32,
     program: OwnedFd,
-    /// The event, while it is open.
     event: Mutex<Option<OwnedFd>>,
 }
 
@@ -186,7 +169,6 @@ impl OpenTrigger {
         Ok(Self { place, cpu, program, event: Mutex::new(Some(event)) })
     }
 
-    /// From now on the program runs.
     fn enable(&self) -> io::Result<()> {
         let Ok(mut event) = self.event.lock() else { return Ok(()) };
         let event = match &mut *event {
@@ -196,7 +178,6 @@ impl OpenTrigger {
         sys::set_program(event.as_fd(), self.program.as_fd())
     }
 
-    /// From now on nothing of it is in anybody's way.
     fn close(&self) {
         if let Ok(mut event) = self.event.lock() {
             *event = None;

@@ -1,10 +1,8 @@
 //! Opening the events of one sampling.
 //!
 //! An event that new threads inherit cannot have a ring unless it is bound to a processor, hence threads times
-//! processors. Where a program copies stacks, each processor has one event more, which owns the ring and takes what the
-//! program writes. A tracepoint, or a probe in the process, runs the program for all threads at once: those of the
-//! process have events that tell their names and ends, and take no samples. Wake-ups are told by a program of their
-//! own, which has an event for each processor, too, and shares its ring.
+//! processors. Each program (of copies, of wake-ups) has one event more per processor, which shares its ring. A
+//! tracepoint or probe runs a program for all threads at once: threads' own events then only tell names and ends.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -17,7 +15,6 @@ use rustix::io::Errno;
 
 use super::sys::{self, RingMap};
 use super::{OpenTrigger, PerfEvents, PerfRings, Ring, TriggerPlace, permission};
-use crate::allocators::{Probe, Role};
 use crate::events::{KernelEvent, Options, Weight};
 use crate::stack_copy::{StackCopier, WakeUps};
 use crate::unwind::Unwinder;
@@ -31,7 +28,6 @@ const TYPICAL_COPY: u64 = 4096;
 const FIRST_COPY: u64 = 32 << 10;
 const SMALLEST_RING_PAGES: usize = 8;
 const LARGEST_RING_BYTES: u64 = 8 << 20;
-/// Bytes of all rings of a sampling.
 const LARGEST_RINGS_BYTES: u64 = 256 << 20;
 const SMALLEST_RING_BYTES: u64 = 1 << 19;
 /// Samples per second that rings are made for where each event is one.
@@ -60,7 +56,6 @@ pub(crate) struct Capabilities {
     pub(crate) kernel: bool,
     /// Only threads inherit the events, not child processes.
     pub(crate) threads_only: bool,
-    /// The events count the records that did not fit into a ring.
     pub(crate) count_lost: bool,
     /// The unwinder's program runs at each sample.
     pub(crate) copies: bool,
@@ -317,9 +312,12 @@ impl Opener<'_> {
     ) -> Result<HashSet<u64>, Failure> {
         let mut numbers = HashSet::new();
         for cpu in self.cpus.clone() {
-            let fd = sys::open(attr, None, cpu).map_err(|error| self.refused(error))?;
-            set_output(cpu, fd.as_fd()).map_err(|error| self.refused(error))?;
-            numbers.insert(sys::id(fd.as_fd()).map_err(|error| self.refused(error))?);
+            let opened = sys::open(attr, None, cpu).and_then(|fd| {
+                set_output(cpu, fd.as_fd())?;
+                Ok((sys::id(fd.as_fd())?, fd))
+            });
+            let (number, fd) = opened.map_err(|error| self.refused(error))?;
+            numbers.insert(number);
             self.output(&fd, cpu)?;
             self.fds.push(fd);
         }
@@ -334,7 +332,7 @@ impl Opener<'_> {
             KernelEvent::Tracepoint(it) => vec![TriggerPlace::Tracepoint(*it)],
             KernelEvent::Calls(calls) => calls.iter().map(|it| TriggerPlace::Tracepoint(it.1)).collect(),
             KernelEvent::Probes(probes) => {
-                let places = probes.places.iter().map(|it| self.probe(it));
+                let places = probes.places.iter().map(|it| TriggerPlace::Probe(it.clone(), self.pid));
                 places.chain(probes.exec.map(TriggerPlace::Tracepoint)).collect()
             }
         };
@@ -350,23 +348,10 @@ impl Opener<'_> {
         Ok(numbers)
     }
 
-    fn probe(&self, probe: &Probe) -> TriggerPlace {
-        TriggerPlace::Probe {
-            path: probe.path.clone(),
-            offset: probe.offset,
-            returns: probe.role == Role::Returns,
-            pid: self.pid,
-        }
-    }
-
     fn trigger(&self, place: TriggerPlace, program: BorrowedFd<'_>) -> Result<OpenTrigger, Failure> {
-        let program = program.try_clone_to_owned();
-        let program = program.map_err(|error| self.refused(error))?;
-        OpenTrigger::open(place, self.first_cpu(), program).map_err(|error| self.refused(error))
-    }
-
-    fn first_cpu(&self) -> u32 {
-        self.cpus.first().copied().unwrap_or(0)
+        let cpu = self.cpus.first().copied().unwrap_or(0);
+        let opened = program.try_clone_to_owned().and_then(|program| OpenTrigger::open(place, cpu, program));
+        opened.map_err(|error| self.refused(error))
     }
 
     /// The program that runs at each event of a thread's own.
@@ -416,10 +401,7 @@ impl Opener<'_> {
             return sys::set_output(fd.as_fd(), owner.as_fd()).map_err(|e| self.fatal("share a ring", e));
         }
         let map = self.map(fd)?;
-        let fd = fd.try_clone().map_err(|e| match Errno::from_io_error(&e) {
-            Some(Errno::MFILE | Errno::NFILE) => Failure::Fatal(self.too_many_files()),
-            _ => self.fatal("duplicate a descriptor", e),
-        })?;
+        let fd = fd.try_clone().map_err(|error| self.refused(error))?;
         self.rings.push(OwnedRing { ring: Ring { fd, map, polled: true }, cpu, owner: self.fds.len() });
         Ok(())
     }
@@ -430,16 +412,13 @@ impl Opener<'_> {
         loop {
             match RingMap::new(fd.as_fd(), pages) {
                 Ok(map) => return Ok(map),
-                Err(error) => {
-                    let limit = matches!(Errno::from_io_error(&error), Some(Errno::PERM | Errno::NOMEM | Errno::AGAIN));
-                    if !limit {
-                        return Err(self.fatal("map a ring", error));
-                    }
-                    if pages <= SMALLEST_RING_PAGES {
+                Err(error) => match Errno::from_io_error(&error) {
+                    Some(Errno::PERM | Errno::NOMEM | Errno::AGAIN) if pages > SMALLEST_RING_PAGES => pages /= 2,
+                    Some(Errno::PERM | Errno::NOMEM | Errno::AGAIN) => {
                         return Err(Failure::Fatal(permission::locked_memory(pages)));
                     }
-                    pages /= 2;
-                }
+                    _ => return Err(self.fatal("map a ring", error)),
+                },
             }
         }
     }

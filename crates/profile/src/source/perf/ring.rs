@@ -14,7 +14,6 @@ pub(crate) trait RingBytes {
     fn copy(&self, at: usize, out: &mut [u8]);
 }
 
-/// State of a ring at its tail.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next<'a> {
     /// A record, and the tail after it.

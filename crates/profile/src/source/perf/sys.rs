@@ -37,18 +37,15 @@ const AT_RETURN: u64 = 1;
 pub(crate) fn open_probe(path: &CStr, offset: u64, returns: bool, pid: u32, cpu: u32) -> io::Result<OwnedFd> {
     let mut attr = perf_event_attr::default();
     attr.size = size_of::<perf_event_attr>() as u32;
-    attr.type_ = probe_type()?;
+    // The kernel tells the number of its `uprobe` events in sysfs.
+    let number = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
+    attr.type_ = number.trim().parse::<u32>().map_err(io::Error::other)?;
     attr.config = if returns { AT_RETURN } else { 0 };
     attr.__bindgen_anon_3.config1 = path.as_ptr() as u64;
     attr.__bindgen_anon_4.config2 = offset;
     attr.set_disabled(1);
     // The path outlives the call, which reads it up to its zero byte.
     open(&attr, Some(pid), cpu)
-}
-
-/// The number of the kernel's `uprobe` events, which it tells in sysfs.
-fn probe_type() -> io::Result<u32> {
-    std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?.trim().parse().map_err(io::Error::other)
 }
 
 /// Switches an event and all that inherited from it on.

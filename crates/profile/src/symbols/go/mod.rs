@@ -14,14 +14,13 @@ use stacks::{Frame, FrameKind};
 
 use self::pclntab::Pclntab;
 use super::Function;
-use super::files::{bias, read_object};
+use super::files::{CodeSegments, read_object};
 
 /// The table's section, in programs that may be loaded anywhere the second.
 const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
 /// Bytes of tables that are kept at most: no program comes near.
 const LARGEST: usize = 256 << 20;
 
-/// The functions of a Go program, by address.
 #[derive(Debug)]
 pub(super) struct GoFunctions {
     table: Pclntab,
@@ -35,7 +34,7 @@ impl GoFunctions {
         let mut table = Pclntab::parse(at_most(section.data().ok()?))?;
         let module = ModuleData::find(file, section.address(), &table)?;
         if let Some(trees) = bytes_from(file, module.trees) {
-            table.set_trees(at_most(trees));
+            table.trees = at_most(trees).into();
         }
         Some(Self { table, text: module.text })
     }
@@ -60,9 +59,9 @@ impl GoCode {
     /// That of a process; `None` where Go 1.18 or later has not linked it.
     pub(crate) fn of_process(pid: u32) -> Option<Self> {
         let code = read_object(&executable(pid), |file| {
-            let functions = GoFunctions::of(file)?;
+            let (functions, segments) = (GoFunctions::of(file)?, CodeSegments::of(file));
             let (range, bias) = maps::maps(pid)?.iter().find_map(|mapping| {
-                let (range, bias) = (mapping.start..mapping.end, bias(file, mapping)?);
+                let (range, bias) = (mapping.start..mapping.end, segments.bias(mapping)?);
                 range.contains(&functions.text.wrapping_add(bias)).then_some((range, bias))
             })?;
             Some(Self { functions, bias, range })
@@ -70,7 +69,6 @@ impl GoCode {
         code.ok()?
     }
 
-    /// Whether an address is one of code.
     pub(crate) fn contains(&self, address: u64) -> bool {
         self.range.contains(&address)
     }
@@ -94,7 +92,7 @@ pub(crate) fn is_go(pid: u32) -> bool {
 /// bytes of its `.gopclntab` and those from `go:func.*` on.
 pub fn go_functions(table: &[u8], trees: &[u8], offset: u32) -> Vec<Frame> {
     let functions = Pclntab::parse(table).map(|mut table| {
-        table.set_trees(trees);
+        table.trees = trees.into();
         table.functions(offset)
     });
     let frame = |it: Function<'_>| Frame::new(it.name, "", FrameKind::Native).at_line(it.line);
@@ -127,7 +125,6 @@ struct ModuleData {
 }
 
 impl ModuleData {
-    /// The one of a table at this address.
     fn find<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, at: u64, table: &Pclntab) -> Option<Self> {
         // In a program that may be loaded anywhere the file's words are 0, and relocations say what they become.
         let relocated = relatives(file).filter(|(_, value)| *value == at);
@@ -135,7 +132,7 @@ impl ModuleData {
         relocated.into_iter().chain(pointers(file, at).take(MOST_POINTERS)).find_map(|place| {
             let words = words(file, place)?;
             let [first, names, ..] = words;
-            let is_one = first == at && names == at.checked_add(table.names_at())?;
+            let is_one = first == at && names == at.checked_add(table.names as u64)?;
             is_one.then_some(Self { text: words[TEXT], trees: *words.get(table.trees_word())? })
         })
     }
@@ -149,7 +146,6 @@ fn relatives<'d, R: ReadRef<'d>>(file: &object::File<'d, R>) -> impl Iterator<It
     relocations.filter(move |(_, it)| is_relative(it.flags())).map(|(at, it)| (at, it.addend().cast_unsigned()))
 }
 
-/// The addresses of words that hold `value`.
 fn pointers<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, value: u64) -> impl Iterator<Item = u64> {
     let is_data = |kind| matches!(kind, SectionKind::Data | SectionKind::ReadOnlyDataWithRel);
     file.sections().filter(move |it| is_data(it.kind())).flat_map(move |section| {

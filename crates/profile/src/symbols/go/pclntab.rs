@@ -71,23 +71,21 @@ struct Shape {
 pub(super) struct Pclntab {
     shape: Shape,
     bytes: Box<[u8]>,
-    names: usize,
+    pub(super) names: usize,
     units: usize,
     files: usize,
     values: usize,
     functions: usize,
     count: usize,
     quantum: u64,
-    /// Bytes from `go:func.*` on.
-    trees: Box<[u8]>,
+    /// Bytes from `go:func.*` on, without which inlined calls are not known.
+    pub(super) trees: Box<[u8]>,
 }
 
-/// A function's place in the table.
 #[derive(Clone, Copy, Debug)]
 struct CodePlace {
     /// Where it is described.
     at: usize,
-    /// Offset of its code.
     start: u32,
 }
 
@@ -111,18 +109,8 @@ impl Pclntab {
         })
     }
 
-    pub(super) const fn names_at(&self) -> u64 {
-        self.names as u64
-    }
-
-    /// Which word of the `moduledata` is the address of trees.
     pub(super) const fn trees_word(&self) -> usize {
         self.shape.trees_word
-    }
-
-    /// Adds what stands from `go:func.*` on, without which inlined calls are not known.
-    pub(super) fn set_trees(&mut self, trees: &[u8]) {
-        self.trees = trees.into();
     }
 
     /// The function at an offset into the code behind those inlined there, innermost first, each with its line.
@@ -167,7 +155,6 @@ impl Pclntab {
         Some(SourceLine { file, number })
     }
 
-    /// The function whose code is at this offset.
     fn function_at(&self, offset: u32) -> Option<CodePlace> {
         let (mut low, mut high) = (0, self.count);
         while low < high {
@@ -184,7 +171,6 @@ impl Pclntab {
         (start <= offset && offset < end).then_some(CodePlace { at, start })
     }
 
-    /// Start and place of function `n`.
     fn entry(&self, n: usize) -> Option<(u32, u32)> {
         let (start, at) = self.entry_start(n)?;
         Some((start, u32_at(&self.bytes, at.checked_add(4)?)?))

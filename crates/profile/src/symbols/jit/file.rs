@@ -44,7 +44,7 @@ pub(super) enum Change {
 #[derive(Debug)]
 pub(super) struct MapFile {
     file: File,
-    id: Id,
+    pub(super) id: Id,
     /// Length and time of the last change, as last seen.
     seen: Option<(u64, SystemTime)>,
     /// When it was last looked at: nothing had changed by then that is not known.
@@ -108,10 +108,6 @@ impl MapFile {
             owed: false,
             partial: Vec::new(),
         })
-    }
-
-    pub(super) const fn id(&self) -> Id {
-        self.id
     }
 
     /// Whether what was read must be compared with the file again before it is certain.

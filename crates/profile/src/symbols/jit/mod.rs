@@ -22,7 +22,7 @@ pub use self::unwritten::has_erlang_names;
 
 /// The JIT map of a process, followed as it grows and as it is replaced.
 #[derive(Debug)]
-pub(super) struct JitMap {
+pub(crate) struct JitMap {
     /// Places to look at, the best first.
     candidates: Vec<PathBuf>,
     wanted: Wanted,
@@ -76,7 +76,7 @@ impl JitMap {
     }
 
     /// Whether the answer for a sample of the instant `at` may differ from that for later ones.
-    pub(super) fn is_before_change(&self, at: Time) -> bool {
+    pub(crate) fn is_before_change(&self, at: Time) -> bool {
         self.before.as_ref().is_some_and(|(_, until)| at < *until)
     }
 
@@ -85,18 +85,15 @@ impl JitMap {
         self.file.is_some() || !self.table.is_empty()
     }
 
-    /// Why there is none although a file has its name.
-    pub(super) fn refused(&self) -> Option<&str> {
-        self.refused.as_deref().filter(|_| !self.is_present())
-    }
-
-    /// Whether the map names more functions than are kept.
-    pub(super) const fn is_full(&self) -> bool {
-        self.table.is_full()
+    /// Why there is none although a file has its name, or why not all of it was read.
+    pub(crate) fn refused(&self) -> Option<&str> {
+        const FULL: &str = "the JIT map is too long: code at its end has no name";
+        let refused = self.refused.as_deref().filter(|_| !self.is_present());
+        refused.or(self.table.full.then_some(FULL))
     }
 
     /// Forgets what the map said before it was replaced: all samples of that time are through.
-    pub(super) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         self.before = None;
     }
 
@@ -108,7 +105,7 @@ impl JitMap {
     }
 
     /// Reads what has changed since last time; says whether answers may have changed.
-    pub(super) fn refresh(&mut self) -> bool {
+    pub(crate) fn refresh(&mut self) -> bool {
         // A map is the same without lines.
         if let Some(unwritten) = self.unwritten.as_mut() {
             let found = unwritten.read_on(&mut self.table);
@@ -121,7 +118,7 @@ impl JitMap {
         // Of an emulator that tells its names in no other way.
         self.unwritten = None;
         let change = match found {
-            Some(other) if other.id() != file.id() => {
+            Some(other) if other.id != file.id => {
                 let when = other.took_over(file);
                 *file = other;
                 Change::Replaced(when)
@@ -144,7 +141,7 @@ impl JitMap {
     /// The best file that there is now; the first becomes the map, so that all of it is new.
     fn look(&mut self) -> Option<MapFile> {
         let mut refused = None;
-        let known = self.file.as_ref().map(MapFile::id);
+        let known = self.file.as_ref().map(|file| file.id);
         for path in &self.candidates {
             match file::find(path, &self.wanted) {
                 Ok(None) => {}

@@ -17,7 +17,8 @@ pub(in crate::symbols) struct JitTable {
     /// Start to (end, place and length of the name).
     ranges: BTreeMap<u64, (u64, u32, u32)>,
     names: String,
-    full: bool,
+    /// Functions were left out, because there are too many.
+    pub(super) full: bool,
     lines: LineTable,
 }
 
@@ -54,11 +55,6 @@ impl JitTable {
         self.names.push_str(name);
         self.make_room(start, end);
         self.ranges.insert(start, (end, at, len));
-    }
-
-    /// Whether functions were left out, because there are too many.
-    pub(super) const fn is_full(&self) -> bool {
-        self.full
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -109,10 +105,8 @@ impl JitTable {
 const MOST_LINES: usize = 4_000_000;
 /// Files that are told apart.
 const MOST_FILES: usize = 1 << 14;
-/// Longer names of files are cut.
 const LONGEST_FILE: usize = 4096;
 
-/// The lines of compiled code.
 #[derive(Debug, Default)]
 struct LineTable {
     /// Start to file and number.
@@ -200,7 +194,7 @@ mod tests {
             table.add_line(&format!("{:x} 10 {name}", n * 16));
         }
         assert_eq!((table.names.len(), table.ranges.len()), (NAMES_LIMIT, lines));
-        assert!(table.is_full() && table.find(0).is_some());
+        assert!(table.full && table.find(0).is_some());
         table.add_line("0 10 later");
         assert_eq!(table.find(0), None, "what was there is gone");
     }

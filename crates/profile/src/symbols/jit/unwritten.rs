@@ -1,8 +1,6 @@
 //! The names that a JIT map would hold, of a BEAM that writes none: from its memory, where the emulator keeps them for
 //! debuggers.
 
-use std::ops::Range;
-
 use linux::maps;
 use measure::{Clock, Nanos, Time};
 
@@ -46,8 +44,8 @@ impl Unwritten {
         // Looked up for the first new module: mostly there is none.
         let mut compiled = None;
         let read = self.list.read_on(&self.memory, &mut |module| {
-            let compiled = compiled.get_or_insert_with(|| compiled_memory(pid));
-            if is_within(compiled, &module.code) {
+            let (compiled, code) = (compiled.get_or_insert_with(|| compiled_memory(pid)), &module.code);
+            if code.start < code.end && [code.start, code.end - 1].iter().all(|it| compiled.at(*it).is_some()) {
                 add(module, table);
             }
         });
@@ -80,10 +78,6 @@ fn compiled_memory(pid: u32) -> Mappings {
     let maps = maps::maps(pid).unwrap_or_default().into_iter();
     maps.filter(|it| !maps::is_file(it)).for_each(|it| compiled.insert(it));
     compiled
-}
-
-fn is_within(compiled: &Mappings, code: &Range<u64>) -> bool {
-    code.start < code.end && [code.start, code.end - 1].iter().all(|it| compiled.at(*it).is_some())
 }
 
 #[cfg(test)]
