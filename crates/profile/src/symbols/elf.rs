@@ -92,14 +92,6 @@ impl ElfSymbols {
     }
 }
 
-<<<<<<< HEAD
-/// The build id of the file at a path of this machine.
-=======
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
->>>>>>> a5fe9fda75a717a898c126b19bdba1571d4d9d64
 pub(crate) fn build_id(path: &str) -> Option<Vec<u8>> {
     read_object(path.as_ref(), |file| file.build_id().ok()?.map(<[u8]>::to_vec)).ok()?
 }
