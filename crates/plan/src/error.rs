@@ -148,7 +148,7 @@ impl Error {
                 Problem::new(format!("cannot {action} at {endpoint}"), detail, help)
             }
             Self::TimedOut { endpoint, detail } => {
-                let help = "see whether the broker hangs or is overloaded, and whether host and port are its own";
+                let help = "see whether it hangs or is overloaded, and whether host and port are its own";
                 Problem::new(format!("no answer from {endpoint}"), detail, help)
             }
             Self::Lost { endpoint, detail } => {

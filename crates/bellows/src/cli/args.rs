@@ -42,8 +42,8 @@ pub(super) struct OutputArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Requirements and repeats")]
 pub(super) struct RequireArgs {
-    /// Condition that has to hold: 'end-to-end p99 < 20ms', 'lost = 0', 'sent rate >= 20k'; exit code 3 if it does not.
-    /// May be repeated; the experiment's requirements count, too
+    /// Condition that has to hold, else exit code 3: 'end-to-end p99 < 20ms', 'lost = 0', 'sent rate >= 20k', or of a
+    /// probe 'response p99 < 20ms'. May be repeated; the experiment's requirements count, too
     #[arg(long, value_name = "CONDITION")]
     require: Vec<Requirement>,
     /// The opposite of --require, by its old name.

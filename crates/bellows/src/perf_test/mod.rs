@@ -74,7 +74,8 @@ fn not_text(arg: OsString) -> Failure {
 /// The text of an option that only prints.
 fn information(values: &Values) -> Option<String> {
     let columns = output::style().columns;
-    let all: [(&str, fn(usize) -> String); 4] = [
+    type Text = fn(usize) -> String;
+    let all: [(&str, Text); 4] = [
         ("metrics-help", help::metrics),
         ("environment-variables", help::variables),
         ("help", help::usage),

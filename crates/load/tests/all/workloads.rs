@@ -114,7 +114,7 @@ fn random_routing_keys_reach_a_fanout_exchange_and_miss_a_direct_one() {
     assert_eq!(run(&plan).totals.returned, 1_000);
 }
 
-/// What is refused comes again while others are still sent.
+/// Refused messages go to the back of the queue, and come while others are still sent.
 #[test]
 fn refused_messages_that_go_back_come_again() {
     let broker = embedded();

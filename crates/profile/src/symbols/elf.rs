@@ -73,7 +73,7 @@ impl ElfSymbols {
             table: builder.build(end.unwrap_or(u64::MAX)),
             segments,
             go: GoFunctions::of(file),
-            build: file.build_id().ok().flatten().map_or_else(String::new, hex),
+            build: file.build_id().ok().flatten().map_or_else(String::new, measure::hex),
         }
     }
 

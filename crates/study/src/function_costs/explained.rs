@@ -247,7 +247,7 @@ mod tests {
         of.iter().map(|it| (it.function.as_str(), it.change.round())).collect()
     }
 
-    /// What is named of these frames, of which the first is the whole broker.
+    /// Changes that are named of these frames, of which the first is the whole broker.
     fn explained_of(frames: &[MadeUp]) -> Vec<ExplainedChange> {
         let stacks = stacks(frames);
         explained(&functions(&stacks), &cost(frames[0].2, frames[0].3), &stacks)
