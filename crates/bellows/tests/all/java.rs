@@ -47,7 +47,8 @@ fn printed(samples: &[Value]) -> BTreeMap<String, u64> {
     let mut stacks = BTreeMap::new();
     for event in samples {
         let values = &event["values"];
-        let mut stack = vec![values["sampledThread"]["javaName"].as_str().expect("a name").to_owned()];
+        // A thread that has ended may have none.
+        let mut stack = vec![values["sampledThread"]["javaName"].as_str().unwrap_or_default().to_owned()];
         for frame in values["stackTrace"]["frames"].as_array().expect("frames").iter().rev() {
             let method = &frame["method"];
             let class = method["type"]["name"].as_str().expect("a class").replace('/', ".");
