@@ -914,7 +914,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
       const { page } = await open('faults', '', { viewport: { width, height: 900 } });
       assert.equal(await page.locator('.stall-label').count(), 5, `${width}`);
       const shaded = await page.locator('.stall-legend').innerText();
-      assert.equal(/warm-up and drain/.test(shaded), width === 390, shaded);
+      assert.equal(/warm-up/.test(shaded), width === 390, shaded);
       const boxes = await page.locator('.lane .event, .lane .stall-label').evaluateAll((all) =>
         all.map((e) => {
           const { left, right, top, bottom } = e.getBoundingClientRect();

@@ -450,6 +450,18 @@ impl Quantity {
         }
     }
 
+    /// The shortest recorded time where it is a percentile of a latency, which cannot lie below it, nanoseconds; `None`
+    /// of other quantities, and where it was not kept.
+    pub fn least(&self, summary: &RunSummary) -> Option<f64> {
+        let Which::Latency(metric, Statistic::Percentile(_)) = &self.0 else { return None };
+        let wanted = plain_name(metric);
+        let mut pages = requested(summary).into_iter().filter(|it| it.probe.is_none());
+        let page = pages.find(|it| plain_name(&it.metric) == wanted).and_then(|it| it.response);
+        let mut all = summary.scenarios().flat_map(|(_, of)| of.latency.filled());
+        let found = page.or_else(|| all.find(|(of, _)| plain_name(of.name()) == wanted).map(|(_, it)| it));
+        found.map(|it| it.min_ns).filter(|ns| *ns > 0).map(|ns| ns as f64)
+    }
+
     /// Its value in one second of a run, with the second's histograms. Whether the run had messages of its own tells a
     /// rate of 0 from none. An error says why it cannot be told.
     pub fn in_second(&self, point: &SeriesPoint, recorded: &Recorder, has_messages: bool) -> Result<f64, &'static str> {

@@ -13,7 +13,7 @@ use load::Endpoint;
 use super::broker::{Registration, Request};
 use super::guardian::{self, clean_leftovers};
 use super::log::{self, LogFollower};
-use super::managed::{Launch, Managed, Probe, Waiting, Workspace, accepts, free_ports};
+use super::managed::{Launch, Managed, Probe, Progress, Waiting, Workspace, accepts, free_ports};
 use super::{Broker, BrokerError, Fault, Identity, Processes};
 
 pub(crate) const REGISTRATION: Registration = Registration {
@@ -48,6 +48,8 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, BrokerError> {
     let (port, launch) = write_instance(&installation, &workspace, &spec.java_args, guard)?;
     let what = format!("starting {PRODUCT} {} on {}", installation.version, installation.runtime);
     let process = workspace.start(launch, &what, &mut waiting)?;
+    let listens = format!("{PRODUCT} listens: AMQP 1.0 and its other protocols 127.0.0.1:{port}");
+    (waiting.progress)(Progress::Ready(&listens));
     Ok(Box::new(Artemis {
         process,
         identity: Identity {

@@ -186,6 +186,14 @@ pub fn lacks_role(error: &Error) -> bool {
     matches!(error, Error::Options(problem) if problem.cause == NO_ROLE)
 }
 
+/// The cause where a text is no call.
+const NO_CALL: &str = "this is not a call of a function with terms as arguments";
+
+/// Whether the node's side refused because a text is no call that it reads.
+pub fn is_no_call(error: &Error) -> bool {
+    matches!(error, Error::Options(problem) if problem.cause == NO_CALL)
+}
+
 /// Problem of a `{refused, Reason}` by which the node's side does not begin.
 pub(crate) fn refusal(reason: &Term) -> Problem {
     let (what, about) = match as_tuple(reason) {
@@ -211,7 +219,7 @@ pub(crate) fn refusal(reason: &Term) -> Problem {
             "write one for each argument, _ for any",
         ),
         "bad_expression" => (
-            "this is not a call of a function with terms as arguments",
+            NO_CALL,
             "write MODULE:FUNCTION(TERM, ...), such as 'rabbit_amqqueue:list(<<\"/\">>)'; calls, operators and \
              variables inside are not evaluated",
         ),
@@ -224,7 +232,7 @@ pub(crate) fn refusal(reason: &Term) -> Problem {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ended, lacks_role, refusal, tripped};
+    use super::{Ended, is_no_call, lacks_role, refusal, tripped};
     use crate::error::Error;
     use crate::term::{atom, text, tuple};
 
@@ -233,6 +241,7 @@ mod tests {
         let refused = |what: &str| Error::Options(refusal(&tuple([atom(what), text("channel")])));
         assert!(lacks_role(&refused("no_role")));
         assert!(!lacks_role(&refused("no_module")));
+        assert!(is_no_call(&refused("bad_expression")) && !is_no_call(&refused("no_module")));
     }
 
     #[test]

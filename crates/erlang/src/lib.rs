@@ -23,7 +23,7 @@ pub mod timing;
 pub mod top;
 pub mod trace;
 
-pub use budget::{Budget, Ended, lacks_role};
+pub use budget::{Budget, Ended, is_no_call, lacks_role};
 pub use error::Error;
 pub use helper::Helper;
 pub use link::{Frame, registered_nodes};

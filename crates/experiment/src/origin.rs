@@ -64,7 +64,10 @@ impl Origin {
 
     /// Adds the place to a problem, in the user's names of keys and options. Its value is the observed one, else the
     /// value as written, or the option.
-    pub(super) fn explain(&self, problem: Problem) -> Problem {
+    pub(super) fn explain(&self, mut problem: Problem) -> Problem {
+        if self.file.is_none() && is_entry(&problem.about) {
+            problem.about = Box::default();
+        }
         let (what, help) = (self.named(&problem.to_string()), self.named(&problem.help));
         let observed = |other: String| match problem.value.as_str() {
             "" => other,
@@ -148,6 +151,11 @@ fn placeholder(text: &str) -> Option<(&str, &str, &str)> {
         let begins = key.starts_with(|c: char| c.is_ascii_lowercase());
         (begins && key.chars().all(is_key)).then_some((before, key, after))
     })
+}
+
+/// Whether a key is a whole entry of a list, such as `load.0`, which no option sets.
+fn is_entry(key: &str) -> bool {
+    key.rsplit_once('.').is_some_and(|(_, last)| last.parse::<usize>().is_ok())
 }
 
 /// Whether a key is the path's, or below it.

@@ -185,7 +185,7 @@ impl Requirement {
         let observed = self.quantity.in_run(summary, recorded);
         let holds = |value| self.comparison.holds(value, self.bound);
         match (observed, unfinished) {
-            (Err(why), _) => self.unknown(why),
+            (Err(why), _) => self.missed_by_all(summary).unwrap_or_else(|| self.unknown(why)),
             (Ok(value), Some(why)) if holds(value) => self.unknown(why),
             (Ok(value), _) => RequirementOutcome {
                 observed: Some(value),
@@ -195,6 +195,19 @@ impl Requirement {
                 ..self.unknown("")
             },
         }
+    }
+}
+
+impl Requirement {
+    /// The outcome where a percentile has to lie below what even the shortest recorded time exceeds: it is missed,
+    /// however few the samples are.
+    fn missed_by_all(&self, summary: &RunSummary) -> Option<RequirementOutcome> {
+        let is_upper = matches!(self.comparison, Comparison::Less | Comparison::LessOrEqual);
+        let least = self.quantity.least(summary).filter(|_| is_upper)?;
+        (!self.comparison.holds(least, self.bound)).then(|| {
+            let why = format!("even the shortest took {}", Nanos(least.round() as u64));
+            RequirementOutcome { met: Some(false), ..self.unknown(&why) }
+        })
     }
 }
 

@@ -87,6 +87,21 @@ fn requirements_are_met_missed_or_cannot_be_told() {
 }
 
 #[test]
+fn a_percentile_of_few_samples_is_missed_where_even_the_shortest_is_too_long() {
+    let summary = summary();
+    for (text, met) in [
+        ("end-to-end p99.9 < 500us", Some(false)),
+        ("end-to-end p99.9 <= 500us", Some(false)),
+        ("end-to-end p99.9 < 2ms", None),
+        ("end-to-end p99.9 > 500us", None),
+    ] {
+        let outcome = judge(text, &summary);
+        assert_eq!((outcome.met, outcome.observed), (met, None), "{text}: {outcome:?}");
+        assert!(outcome.why.is_some_and(|why| met.is_none() || why.starts_with("even the shortest took ")), "{text}");
+    }
+}
+
+#[test]
 fn what_fails_a_run_is_the_opposite_of_what_it_requires() {
     let summary = summary();
     for (condition, that, met) in [

@@ -1,7 +1,7 @@
 use load::{Distribution, RateProfile, SizeStep, Sizes, Spacing, Step};
-use measure::{Bytes, Nanos};
+use measure::{Bytes, Nanos, Problem};
 
-use super::{Experiment, OAuth2Spec, ScheduleSpec, Secret, SizeSpec, built_ins};
+use super::{Experiment, OAuth2Spec, Origin, ScheduleSpec, Secret, SizeSpec, built_ins};
 
 #[test]
 fn a_built_in_experiment_reads_back_as_it_is_printed() {
@@ -505,6 +505,10 @@ fn errors_name_the_option_that_was_given() {
     experiment.set_by("--over", "load.0.message-size=8").expect("a size");
     let told = experiment.validate().expect_err("too small").problem().cause;
     assert!(told.starts_with("--over load.0.message-size=8: "), "{told}");
+    let typed = Experiment { origin: Origin::options(&[]), ..Experiment::default() };
+    let told = |key: &str| typed.explain(Problem::new("it is wrong", "", "change it").about(key)).cause;
+    assert_eq!(told("probe.0.ca"), "--ca: it is wrong");
+    assert_eq!(told("probe.0"), "it is wrong", "no option sets all of it");
 }
 
 #[test]

@@ -11,6 +11,8 @@ import type { Event, RunView } from '../core/view';
 export const PHASE_LABELS = { warmup: 'warm-up', measure: 'measured', drain: 'drain' } as const;
 
 const LINE = 16;
+/** Pixels from which on the shade of a phase is seen, and named. */
+const LEAST_SHADED = 4;
 /** Lines of labels at most: the picture below them belongs on the first screen. */
 const MOST_LINES = { wide: 4, narrow: 8 };
 /** Characters of an event's label at most; the whole text shows on hover, and stands in the table of events. */
@@ -72,7 +74,7 @@ function drawPhases(lane: HTMLElement, run: RunView, x: Place): string[] {
     if (size >= 24) lane.append(mark);
     // A name that is cut off is none.
     if (mark.scrollWidth > mark.clientWidth) mark.textContent = '';
-    if (mark.textContent === '' && phase.phase !== 'measure' && size > 0) unnamed.push(name);
+    if (mark.textContent === '' && phase.phase !== 'measure' && size >= LEAST_SHADED) unnamed.push(name);
   }
   return unnamed;
 }

@@ -66,6 +66,12 @@ export function byTier(list: readonly { tier: Tier }[]): string {
   return parts.join(', ') || 'no warnings';
 }
 
+/** `1 more note`, or `3 more: 1 caution, 2 notes`. */
+function more(list: readonly { tier: Tier }[]): string {
+  const text = byTier(list);
+  return text.includes(',') ? `${list.length} more: ${text}` : text.replace(' ', ' more ');
+}
+
 /** The graver first; equal ones stay in their order. */
 export function ranked<T extends { tier: Tier }>(list: readonly T[]): T[] {
   return TIERS.flatMap(([tier]) => list.filter((w) => w.tier === tier));
@@ -99,6 +105,6 @@ export function warnings(run: RunView): HTMLElement {
     'Warnings',
     null,
     all.length === 0 && h('p', { class: 'fine' }, h('b', {}, 'No warnings.'), fine(run.state)),
-    warningLists(items, OPEN, `${rest.length} more: ${byTier(rest)}`),
+    warningLists(items, OPEN, more(rest)),
   );
 }

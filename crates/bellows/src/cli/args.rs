@@ -191,6 +191,15 @@ impl EventArgs {
         given([("--event", !self.events.is_empty()), ("--min-block", self.min_block.is_some())])
     }
 
+    /// Refuses `--min-block` where no event has blocked times.
+    pub(super) fn check(&self, profile: &ProfileSpec) -> Result<(), Failure> {
+        let Some(length) = self.min_block.filter(|_| !profile.events.iter().any(|event| event == "off-cpu")) else {
+            return Ok(());
+        };
+        let cause = format!("--min-block {length} is for the event off-cpu, which is not sampled");
+        Err(Failure::usage(cause, "add --event off-cpu, or leave it out").observed(length))
+    }
+
     /// How a run on a broker that runs already is profiled: not at all unless `is_profiled` or events are given.
     pub(super) fn profile(&self, is_profiled: bool) -> ProfileSpec {
         let mut profile = ProfileSpec::default();

@@ -142,8 +142,14 @@ impl PairedFolder {
         Ok(())
     }
 
-    pub(super) fn write_files(&self, files: &ComparisonFiles, compared: &ComparedMatrix) -> Result<(), Failure> {
-        files.write(compared, |beside| match (compared.alone(), self.cells.first()) {
+    /// Writes the requested files; `names_page`: whether the page's path is printed.
+    pub(super) fn write_files(
+        &self,
+        files: &ComparisonFiles,
+        compared: &ComparedMatrix,
+        names_page: bool,
+    ) -> Result<(), Failure> {
+        files.write(compared, names_page, |beside| match (compared.alone(), self.cells.first()) {
             (Some(comparison), Some(cell)) => report::html::render_comparison(&ComparisonSource {
                 comparison,
                 name: &cell.runs.name,
@@ -224,17 +230,24 @@ pub(super) fn what_becomes(of: &PairedRuns, anew: &str) -> Option<String> {
         true if is_spoiled => anew.to_owned(),
         // Of disturbed pairs the quietest count.
         true => format!("{anew}, if quieter"),
-        false => format!(
-            "no other pair takes its place: at most {} of {} may be replaced",
-            of.most_anew(),
-            counted(of.pairs.into(), "pair")
-        ),
+        false => not_replaced(of, run.pair),
     };
     match (run.own, was_hit || run.is_hit()) {
         (true, false) => Some(format!("{why}; this is a result of {}, and the pair is not replaced", run.side)),
         (true, true) => Some(format!("{why}; that is a result of {}; {becomes}", run.side)),
         (false, _) => (!was_hit).then(|| format!("{why}; {becomes}")),
     }
+}
+
+/// The text for a pair that is not repeated; the first such pair says how many may be.
+fn not_replaced(of: &PairedRuns, pair: u32) -> String {
+    let anew = of.made_anew();
+    let is_earlier = |it: &PairedRun| it.pair != pair && it.is_hit() && !anew.contains(&it.pair);
+    let most = match of.runs.iter().any(is_earlier) {
+        true => String::new(),
+        false => format!(": at most {} of {} may be replaced", of.most_anew(), counted(of.pairs.into(), "pair")),
+    };
+    format!("no other pair takes its place{most}")
 }
 
 /// The fate of a pair that may be repeated: whether this command makes further runs (`goes_on`), and ends once all is
@@ -361,10 +374,11 @@ impl ComparisonFiles {
         self.formats().try_for_each(|(format, path)| write(format, path, name, None))
     }
 
-    /// Writes the decision; `page` makes the page for its future folder.
+    /// Writes the decision; `page` makes the page for its future folder; with `names_page` its path is printed.
     pub(super) fn write(
         &self,
         of: &ComparedMatrix,
+        names_page: bool,
         page: impl FnOnce(&Path) -> Result<String, Problem>,
     ) -> Result<(), Failure> {
         for (format, path) in self.formats() {
@@ -374,7 +388,9 @@ impl ComparisonFiles {
             let beside = path.parent().filter(|it| !it.as_os_str().is_empty());
             let page = page(beside.unwrap_or(Path::new(".")))?;
             stacks::write_output(path, page.as_bytes()).map_err(|e| Failure::io("write", path, &e))?;
-            output::line_aside(&format!("page: {}", path.display()));
+            if names_page {
+                output::line_aside(&format!("page: {}", path.display()));
+            }
         }
         // The one that may have nothing to draw comes last.
         let Some(path) = &self.flame else { return Ok(()) };

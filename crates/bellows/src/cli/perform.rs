@@ -32,6 +32,10 @@ pub(super) fn experiment(
     keep: bool,
     shape: Shape,
 ) -> Result<Performed, Failure> {
+    if let Some(option) = output.labels.given().next().filter(|_| !keep) {
+        let cause = format!("{option} is kept with the run, and --no-archive keeps none");
+        return Err(Failure::usage(cause, "leave out one of the two").observed(option));
+    }
     let mut experiment = experiment.clone();
     experiment.require.extend(require.resolve());
     experiment.validate().map_err(Error::from)?;
@@ -363,13 +367,15 @@ impl RunningBrokerArgs {
     /// An experiment on this broker that has no load yet.
     ///
     /// # Errors
-    /// As [`ConnectArgs::spec`].
+    /// As [`ConnectArgs::spec`] and [`EventArgs::check`].
     pub(super) fn experiment(&self, name: String, measure: Length) -> Result<Experiment, Failure> {
+        let profile = self.event.profile(self.profile);
+        self.event.check(&profile)?;
         Ok(Experiment {
             name,
             broker: self.connect.clone().spec()?,
             phases: PhasesSpec { warmup: self.warmup, measure, ..PhasesSpec::default() },
-            profile: self.event.profile(self.profile),
+            profile,
             origin: Origin::options(OPTION_NAMES),
             ..Experiment::default()
         })

@@ -7,7 +7,7 @@ use experiment::{BrokerKind, BrokerSpec, Experiment, Origin, PhasesSpec, ProbeSp
 use load::scenario::probe::HttpUrl;
 use measure::{Length, Rate};
 
-use super::args::{EventArgs, OutputArgs, RequireArgs, from_one};
+use super::args::{EventArgs, OutputArgs, RequireArgs, from_one, given};
 use super::command_line::{Header, OPTION_NAMES, Url};
 use super::perform;
 use crate::{Done, Failure};
@@ -85,7 +85,13 @@ impl ProbeArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let url = HttpUrl::parse(&self.url.0)
             .map_err(|error| Failure::usage(error.to_string(), "such as http://localhost:15672/api/overview"))?;
+        let mut secured = given([("--ca", self.ca.is_some()), ("--insecure", self.insecure)]);
+        if let Some(option) = secured.next().filter(|_| !url.is_secured) {
+            let cause = format!("{option} is about TLS, and the URL is http://");
+            return Err(Failure::usage(cause, "write https://, or leave it out").observed(option));
+        }
         let experiment = self.experiment(&url);
+        self.event.check(&experiment.profile)?;
         let mut shape = perform::shape(&experiment);
         shape.title = "probe".to_owned();
         shape.about = web::redact::text(&url.to_string());

@@ -65,6 +65,7 @@ impl RecordArgs {
             (None, None) => profile.frequency,
         };
         self.event.apply(&mut profile);
+        self.event.check(&profile)?;
         if let Some(every) = self.every.every {
             let subjects = Subjects { pid: self.pid, names: self.names, profile, duration: self.duration };
             return self.every.execute(every, subjects, &self.output);

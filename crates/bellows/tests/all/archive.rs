@@ -61,6 +61,7 @@ fn runs_are_labelled_found_shown_and_removed() {
     run(dir, &["runs", "prune", "--keep", "0"]).prints(["1 run removed, "]);
     let removed = run(dir, &["runs", "tag", "last", "base", "nightly", "--remove"]);
     assert_eq!(removed.stdout, format!("{tagged}: note: new disk\n"));
+    run(dir, &["runs", "tag", "last", "gone", "--remove"]).ok().says(["the run has no tag gone"]);
     run(dir, &["runs", "rm", "last"]).assert_ok();
     assert!(list(dir, &[]).is_empty());
 }

@@ -3,7 +3,7 @@
 use archive::{ComparedFigure, ComparedFunctions, Comparison, CostChange, Decision, FunctionChange};
 
 use super::table::Table;
-use super::text::{Style, sanitise, wrap};
+use super::text::{Style, sanitise, wrap, wrap_hanging};
 use crate::numbers::TOO_FEW_RUNS;
 use crate::text::comparison::{
     DecisionText, ShownColumns, WITHIN, change_and_interval, decision, headline, notes, probability, seen, short_units,
@@ -50,7 +50,7 @@ fn first(of: &Comparison, style: Style) -> Vec<String> {
     let explanation = of.functions.as_ref().and_then(explanation);
     lines.extend(explanation.iter().flat_map(|it| style.strong_lines(it)));
     for (name, side) in [("A", &of.a), ("B", &of.b)] {
-        lines.extend(wrap(&format!("{name}: {}", sanitise(&told(side))), style.columns));
+        lines.extend(wrap_hanging(&format!("{name}: {}", sanitise(&told(side))), style.columns));
     }
     lines.extend(of.forced.iter().flat_map(|it| forced(it, style)));
     lines

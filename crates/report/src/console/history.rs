@@ -1,6 +1,6 @@
 //! Runs of an experiment over time on a terminal: each figure as a line of bars, with its changes below.
 
-use archive::{History, HistoryChange, HistoryFigure};
+use archive::{History, HistoryChange, HistoryFigure, LeftOut};
 
 use super::text::{Style, sanitise, wrap};
 use crate::numbers::{counted, figure};
@@ -41,11 +41,7 @@ pub fn history(of: &History, style: Style) -> String {
     }
     let mut further = Vec::new();
     if !of.left_out.is_empty() {
-        let named = of.left_out.iter().rev().take(MOST_NAMED);
-        let named: Vec<String> = named.map(|it| format!("{} ({})", it.id, it.why)).collect();
-        let more = if of.left_out.len() > MOST_NAMED { ", …" } else { "" };
-        let runs = counted(of.left_out.len() as u64, "run");
-        further.push(format!("{runs} left out: {}{more}", named.join(", ")));
+        further.push(left_out(&of.left_out));
     }
     if of.figures_left_out > 0 {
         further.push(format!(
@@ -233,9 +229,30 @@ fn told(of: &History, figure_of: &HistoryFigure, number: usize, change: &History
     )
 }
 
+/// Runs that do not count: each reason once, with the newest run that it holds for.
+fn left_out(all: &[LeftOut]) -> String {
+    let mut reasons: Vec<&str> = Vec::new();
+    for run in all.iter().rev() {
+        if !reasons.contains(&run.why.as_str()) {
+            reasons.push(&run.why);
+        }
+    }
+    let named = reasons.iter().take(MOST_NAMED).filter_map(|why| {
+        let mut of_it = all.iter().rev().filter(|run| run.why == **why);
+        let newest = &of_it.next()?.id;
+        Some(match of_it.count() {
+            0 => format!("{newest} ({why})"),
+            others => format!("{} such as {newest} ({why})", others + 1),
+        })
+    });
+    let named: Vec<String> = named.collect();
+    let more = if reasons.len() > MOST_NAMED { ", …" } else { "" };
+    format!("{} left out: {}{more}", counted(all.len() as u64, "run"), named.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
-    use archive::{HistoryLevel, HistoryRun, LeftOut, QuantityUnit};
+    use archive::{HistoryLevel, HistoryRun, QuantityUnit};
     use testkit::{assert_begins, assert_ends, assert_has, assert_lacks};
 
     use super::*;
@@ -280,6 +297,13 @@ mod tests {
         assert_eq!(range("1 ms".to_owned(), "927 ms"), "1 ms to 927 ms");
         of.runs[0].created = "2026-11-20T00:12:33Z".to_owned();
         assert_has(flowing(&history(&of, Style::PLAIN)), [" from 2026-11-20 to 2026-11-21: 1 change"]);
+    }
+
+    #[test]
+    fn a_reason_of_several_runs_is_told_once() {
+        let run = |id: &str, why: &str| LeftOut { id: id.to_owned(), why: why.to_owned() };
+        let all = [run("a", "invalid"), run("b", "another load"), run("c", "invalid")];
+        assert_eq!(left_out(&all), "3 runs left out: 2 such as c (invalid), b (another load)");
     }
 
     #[test]

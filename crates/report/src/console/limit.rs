@@ -40,6 +40,7 @@ pub fn limit_brief(of: &LimitTrials, style: Style) -> String {
         let table = table(of, &nearest, WhyNot::Nowhere);
         lines.extend(table.lines(style.columns));
         lines.extend(table.footnote(style.columns).map(|it| style.faint(it)));
+        lines.extend(lowest_failed(of, &nearest).iter().flat_map(|it| wrap(it, style.columns)));
     }
     let names = of.suggested.iter().map(|it| width(&sanitise(&it.name))).max().unwrap_or(0);
     for next in &of.suggested {
@@ -48,6 +49,13 @@ pub fn limit_brief(of: &LimitTrials, style: Style) -> String {
         lines.push(format!("{name}  {}", sanitise(&next.command)));
     }
     lines.join("\n") + "\n"
+}
+
+/// Why the lowest of these rates failed at which no trial held; `None` where none did.
+fn lowest_failed(of: &LimitTrials, rates: &[f64]) -> Option<String> {
+    let row = rates.iter().map(|rate| Row::of(of, *rate)).find(Row::has_failed)?;
+    let why = row.why();
+    (!why.is_empty()).then(|| format!("{} msg/s did not hold ({why})", rate(row.rate)))
 }
 
 /// The rates next to the interval, the lowest first.
@@ -176,8 +184,16 @@ impl<'a> Row<'a> {
         if self.trials.iter().all(|it| !it.1.tells()) {
             return "unclear".to_owned();
         }
-        let outcomes = self.trials.iter().map(|it| it.1.outcome);
-        format!("{} of {}", outcomes.filter(|it| *it == LimitOutcome::Held).count(), self.trials.len())
+        let count = |outcome: LimitOutcome| self.trials.iter().filter(|it| it.1.outcome == outcome).count();
+        let (held, unclear) = (count(LimitOutcome::Held), count(LimitOutcome::Unclear));
+        let told = format!("{held} of {}", self.trials.len() - unclear);
+        if unclear == 0 { told } else { format!("{told}, {unclear} unclear") }
+    }
+
+    /// Whether a trial missed a requirement, and none held.
+    fn has_failed(&self) -> bool {
+        let any = |outcome: LimitOutcome| self.trials.iter().any(|it| it.1.outcome == outcome);
+        any(LimitOutcome::Missed) && !any(LimitOutcome::Held)
     }
 
     fn latency(&self) -> Option<&LatencySummary> {
@@ -252,7 +268,7 @@ mod tests {
         for columns in 40..140 {
             let text = limit(&of, Style { columns, ..Style::PLAIN });
             assert!(text.lines().all(|it| width(it) <= columns), "{columns}\n{text}");
-            assert_has(&text, ["1 of 2", "0 of 2"]);
+            assert_has(&text, ["1 of 2", "0 of 1, 1 unclear"]);
             // Its mark is explained where a percentile has it.
             assert_ne!(text.matches('~').count(), 1, "{columns}\n{text}");
         }
@@ -315,7 +331,8 @@ mod tests {
         let style = Style { columns: 80, ..Style::PLAIN };
         let text = limit_brief(&of, style);
         assert!(text.lines().count() <= 14, "{text}");
-        assert_has(&text, ["70,000", "80,000", command]);
+        let why = "80,000 msg/s did not hold (missed end-to-end p99 < 10ms)";
+        assert_has(&text, ["70,000", why, command]);
         assert_lacks(text, ["150,000"]);
         assert_has(limit(&of, style), ["150,000"]);
     }

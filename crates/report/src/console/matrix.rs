@@ -4,7 +4,7 @@ use archive::{ComparedCell, ComparedFigure, ComparedMatrix};
 
 use super::comparison;
 use super::table::Table;
-use super::text::{Style, sanitise, wrap};
+use super::text::{Style, sanitise, wrap, wrap_hanging};
 use crate::text::comparison::{DecisionText, ShownColumns, change_and_interval, decision, short_units, table_values};
 use crate::text::matrix::{headline, notes, outcome, sides, values};
 
@@ -35,7 +35,7 @@ pub fn matrix_brief(of: &ComparedMatrix, style: Style) -> String {
 fn first(of: &ComparedMatrix, style: Style) -> Vec<String> {
     let mut lines = style.strong_lines(&headline(of));
     for (name, told) in ["A", "B"].iter().zip(sides(of)) {
-        lines.extend(wrap(&format!("{name}: {}", sanitise(&told)), style.columns));
+        lines.extend(wrap_hanging(&format!("{name}: {}", sanitise(&told)), style.columns));
     }
     let mut forced: Vec<&String> = of.comparisons().flat_map(|it| &it.forced).collect();
     forced.dedup();

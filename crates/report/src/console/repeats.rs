@@ -147,7 +147,7 @@ fn requirements(records: &[RunRecord]) -> Option<Table> {
             runs(None).to_string(),
             or_dash(worst(&outcomes).map(|value| figure(value, required.unit))),
         ]);
-        if let Some(unknown) = outcomes.iter().find(|it| it.met.is_none()) {
+        if let Some(unknown) = outcomes.iter().find(|it| it.observed.is_none()) {
             table.note(sanitise(&observed(unknown)).into_owned());
         }
     }

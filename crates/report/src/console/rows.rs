@@ -140,7 +140,7 @@ impl<'a> Row<'a> {
     fn cut(&self, lines: RowLines, layout: Layout) -> Self {
         let content = match &self.content {
             Content::Text(text) if !self.whole => Content::Text(cut(text, lines.text, layout.beside())),
-            Content::List(items) if !self.whole => Content::Text(cut_list(items, lines.text, layout.beside())),
+            Content::List(items) if !self.whole => Content::List(cut_list(items, lines.text, layout.beside())),
             Content::Mark(tier, text) => {
                 let room = layout.prose.saturating_sub(GAP);
                 let lines = match tier {
@@ -221,25 +221,48 @@ fn chosen(mut rows: Vec<Row<'_>>) -> (Vec<Row<'_>>, RowLines) {
     (rows, last_lines)
 }
 
-/// Items as text, their names at most so wide.
-fn joined(items: &[(String, String)], most: usize) -> String {
-    items.iter().map(|(name, text)| format!("{}{text}", fit_middle(name, most))).collect::<Vec<_>>().join(", ")
+/// Items whose names are at most so wide.
+fn shortened_items(items: &[(String, String)], most: usize) -> Vec<(String, String)> {
+    items.iter().map(|(name, text)| (fit_middle(name, most), text.clone())).collect()
 }
 
-/// As many items as such a number of lines holds: names are shortened before the last items are left out.
-fn cut_list(items: &[(String, String)], lines: usize, columns: usize) -> String {
-    let fits = |text: &String| wrap_words(text, columns).len() <= lines;
-    let longest = items.iter().map(|(name, _)| width(name)).max().unwrap_or(0).min(columns.saturating_mul(lines));
-    let names = (ITEM_NAME..=longest.max(ITEM_NAME)).rev();
-    let all = std::iter::once(joined(items, usize::MAX)).chain(names.map(|it| joined(items, it)));
-    let fewer = (1..items.len()).rev().filter_map(|number| items.get(..number));
-    let fewer = fewer.map(|items| format!("{}, …", joined(items, ITEM_NAME)));
-    let mut last = String::new();
-    for text in all.chain(fewer) {
-        if fits(&text) {
-            return text;
+/// Lines of items between commas. An item that has room in a line of its own is not broken.
+fn wrap_items(items: &[(String, String)], columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for (number, (name, text)) in (1..).zip(items) {
+        let comma = if number < items.len() { "," } else { "" };
+        let item = format!("{name}{text}{comma}");
+        let Some(last) = lines.pop() else {
+            lines.extend(wrap_words(&item, columns));
+            continue;
+        };
+        let both = format!("{last} {item}");
+        if width(&both) <= columns || width(&item) > columns {
+            lines.extend(wrap_words(&both, columns));
+        } else {
+            lines.push(last);
+            lines.extend(wrap_words(&item, columns));
         }
-        last = text;
+    }
+    lines
+}
+
+/// As many items as such a number of lines holds: names are shortened before the last items are left out, and those
+/// that stay have as much of their names as there is room for.
+fn cut_list(items: &[(String, String)], lines: usize, columns: usize) -> Vec<(String, String)> {
+    let longest = items.iter().map(|(name, _)| width(name)).max().unwrap_or(0).min(columns.saturating_mul(lines));
+    let mut last = Vec::new();
+    for number in (1..=items.len()).rev() {
+        let kept = items.get(..number).unwrap_or(items);
+        for most in std::iter::once(usize::MAX).chain((ITEM_NAME..=longest.max(ITEM_NAME)).rev()) {
+            last = shortened_items(kept, most);
+            if number < items.len() {
+                last.push((String::new(), "…".to_owned()));
+            }
+            if wrap_items(&last, columns).len() <= lines {
+                return last;
+            }
+        }
     }
     last
 }
@@ -344,7 +367,7 @@ fn row_lines(row: &Row<'_>, layout: Layout, style: Style) -> Vec<String> {
     let beside = |text: &str| hung(&painted, text, layout.label, layout.beside());
     match &row.content {
         Content::Text(text) => beside(text),
-        Content::List(items) => beside(&joined(items, usize::MAX)),
+        Content::List(items) => hung_lines(&painted, wrap_items(items, layout.beside()), layout.label),
         Content::Name(name) => {
             let room = layout.columns.saturating_sub(layout.label);
             vec![format!("{painted}{}", fit_middle(&sanitise(name), room))]
@@ -365,7 +388,12 @@ fn row_lines(row: &Row<'_>, layout: Layout, style: Style) -> Vec<String> {
 
 /// Text behind a head of so many columns, whose further lines begin where the first one's text does. No word is broken.
 fn hung(head: &str, text: &str, at: usize, room: usize) -> Vec<String> {
-    let mut lines = wrap_words(text, room).into_iter();
+    hung_lines(head, wrap_words(text, room), at)
+}
+
+/// Lines behind a head of so many columns.
+fn hung_lines(head: &str, lines: Vec<String>, at: usize) -> Vec<String> {
+    let mut lines = lines.into_iter();
     let first = format!("{head}{}", lines.next().unwrap_or_default());
     let indent = " ".repeat(at);
     let rest = lines.map(|line| format!("{indent}{line}"));
@@ -491,21 +519,40 @@ mod tests {
 
     #[test]
     fn a_list_loses_whole_items_and_only_where_the_line_has_no_room() {
+        let in_line = |items: &[(String, String)], columns: usize| {
+            let kept = cut_list(items, 1, columns);
+            wrap_items(&kept, columns).join(" ")
+        };
         let classes = ["own code 36 %", "kernel: network 33 %", "waiting 17 %", "kernel: scheduling 12 %"];
         let plain = classes.map(|it| (String::new(), it.to_owned()));
         let three = "own code 36 %, kernel: network 33 %, waiting 17 %, …";
         for (columns, shown) in [(80, &*classes.join(", ")), (60, three), (5, "own code 36 %, …")] {
-            assert_eq!(cut_list(&plain, 1, columns), shown);
+            assert_eq!(in_line(&plain, columns), shown);
         }
         let name = "channel bellows producer 0 of 12 to queue://my-stream (1)";
         let named = vec![(name.to_owned(), " 34 %".to_owned()), ("queue my-stream".to_owned(), " 12 %".to_owned())];
         let both = format!("{name} 34 %, queue my-stream 12 %");
-        assert_eq!(cut_list(&named, 1, width(&both)), both);
+        assert_eq!(in_line(&named, width(&both)), both);
+        let only = format!("{name} 34 %, …");
+        assert_eq!(in_line(&named, width(&only)), only);
         for columns in 70..width(&both) {
-            let text = cut_list(&named, 1, columns);
+            let text = in_line(&named, columns);
             assert_eq!(width(&text), columns, "{text}");
             assert_ends(text, " 34 %, queue my-stream 12 %");
         }
+    }
+
+    #[test]
+    fn no_item_is_broken_that_has_room_in_a_line() {
+        let items = ["own code 36 %", "kernel: scheduling 16 %", "…"].map(|it| (String::new(), it.to_owned()));
+        for columns in 24..39 {
+            let whole = ["own code 36 %,", "kernel: scheduling 16 %, …"];
+            let broken = ["own code 36 %,", "kernel: scheduling 16 %,", "…"];
+            let expected: &[&str] = if columns < 26 { &broken } else { &whole };
+            assert_eq!(wrap_items(&items, columns), expected);
+        }
+        assert_eq!(wrap_items(&items, 42), ["own code 36 %, kernel: scheduling 16 %, …"]);
+        assert_eq!(wrap_items(&items, 16), ["own code 36 %,", "kernel:", "scheduling 16 %,", "…"]);
     }
 
     #[test]

@@ -319,6 +319,12 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     broken(text, columns, false)
 }
 
+/// Lines like those of [`wrap`], all but the first of them indented.
+pub(super) fn wrap_hanging(text: &str, columns: usize) -> Vec<String> {
+    let lines = wrap(text, columns.saturating_sub(2)).into_iter().enumerate();
+    lines.map(|(at, line)| if at == 0 { line } else { format!("  {line}") }).collect()
+}
+
 /// Breaks at blanks like [`wrap`], but no word, path or command: a longer one has a line of its own.
 pub(super) fn wrap_words(text: &str, columns: usize) -> Vec<String> {
     broken(text, columns, true)
@@ -504,6 +510,12 @@ mod tests {
         assert_eq!(prose(text, Style::PLAIN), text);
         let painted = "\u{1b}[1;31merror:\u{1b}[0m two";
         assert_eq!(prose(painted, screen), format!("{painted}\n"));
+    }
+
+    #[test]
+    fn further_lines_of_a_hanging_text_are_indented() {
+        assert_eq!(wrap_hanging("A: 2 runs; one left out", 12), ["A: 2 runs;", "  one left", "  out"]);
+        assert_eq!(wrap_hanging("A: 2 runs", 12), ["A: 2 runs"]);
     }
 
     #[test]

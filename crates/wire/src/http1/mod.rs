@@ -24,8 +24,8 @@ pub enum HttpError {
         /// Valid values.
         help: &'static str,
     },
-    /// The first bytes are those of another protocol.
-    #[error("the server does not speak HTTP/1: its first bytes are {0:?}")]
+    /// The first bytes, escaped, are those of another protocol.
+    #[error("the server does not speak HTTP/1: its first bytes are \"{0}\"")]
     NotHttp(String),
     /// A response that cannot be understood.
     #[error("the response breaks HTTP/1.1: {what} (byte {at})")]

@@ -64,6 +64,8 @@ fn what_becomes_of_a_pair_is_said_once() {
     // There is no room for a third.
     let (zeroth, first) = (spoiled(0, A, false), spoiled(1, B, false));
     assert!(says(&[&zeroth, &first, &disturbed]).ends_with("at most 2 of 4 pairs may be replaced"));
+    let next = spoiled(3, B, false);
+    assert!(says(&[&zeroth, &first, &disturbed, &next]).ends_with("; no other pair takes its place"));
 }
 
 /// Whatever hits the runs, the number left is the number made when nothing else goes wrong, and another pair is made

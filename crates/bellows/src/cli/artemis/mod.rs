@@ -69,7 +69,7 @@ impl ArtemisArgs {
 fn perform(resolved: Resolved) -> Result<Done, Failure> {
     let (experiment, common) = (&resolved.experiment, &resolved.common);
     let labels = common.labels.resolve()?;
-    experiment.validate().map_err(session::Error::from)?;
+    experiment.validate().map_err(|error| in_own_words(session::Error::from(error)))?;
     for line in &resolved.notes {
         output::line_aside(line);
     }
@@ -100,6 +100,16 @@ fn perform(resolved: Resolved) -> Result<Done, Failure> {
         return Err(Failure::of_run(outcome.record));
     }
     missing.map_or(Ok(Done::Fine), Err)
+}
+
+/// A failure whose remedy names AMQP 0.9.1 as this command asks for it: its `--protocol` has no value for that.
+fn in_own_words(error: session::Error) -> Failure {
+    let mut failure = Failure::from(error);
+    if let Failure::Usage(problem) | Failure::Failed(problem) = &mut failure {
+        let own = "write amqp:// as URL, without --protocol, for AMQP 0.9.1";
+        problem.help = problem.help.replace("load with --protocol amqp091", own);
+    }
+    failure
 }
 
 /// `1 message was`, `2 messages were`.

@@ -105,10 +105,11 @@ impl Common {
     /// Refuses the impossible; returns sentences about differences.
     fn check(&mut self) -> Result<Vec<String>, Failure> {
         let mut notes = Vec::new();
+        let without = if self.login.url.0.contains('?') { "without options after a ?, and " } else { "" };
         if over_amqp(&mut self.login.url) {
             self.protocol.get_or_insert_with(|| "AMQP".to_owned());
             notes.push(format!(
-                "tcp:// leads to Artemis' own protocol, CORE: AMQP 1.0 is used instead, without options after a ?, and \
+                "tcp:// leads to Artemis' own protocol, CORE: AMQP 1.0 is used instead, {without}\
                  with a window of {} messages per consumer, not of 1 MiB",
                 measure::count(PREFETCH.into())
             ));
@@ -270,13 +271,22 @@ mod tests {
 
     use super::*;
 
+    fn resolved(line: &str) -> Result<Resolved, Failure> {
+        let command = ArtemisClientArgs::augment_args(clap::Command::new("client"));
+        let found = command.get_matches_from(line.split(' '));
+        ArtemisClientArgs::from_arg_matches(&found).unwrap().resolve()
+    }
+
+    #[test]
+    fn options_of_a_url_are_told_to_be_left_out_where_there_are_some() {
+        let told = |url: &str| resolved(&format!("client q --url {url}")).unwrap().notes.join("; ");
+        assert!(told("tcp://h?x=1").contains("is used instead, without options after a ?, and with a window of 1,000"));
+        assert!(told("tcp://h").contains("is used instead, with a window of 1,000"));
+    }
+
     #[test]
     fn queues_of_addresses_are_for_amqp_1_0_whichever_option_asks_for_it() {
-        let is_taken = |line: &str| {
-            let command = ArtemisClientArgs::augment_args(clap::Command::new("client"));
-            let found = command.get_matches_from(line.split(' '));
-            ArtemisClientArgs::from_arg_matches(&found).unwrap().resolve().is_ok()
-        };
+        let is_taken = |line: &str| resolved(line).is_ok();
         assert!(!is_taken("client A::Q"));
         for option in ["--protocol AMQP", "--consumer-protocol AMQP", "--url tcp://localhost"] {
             assert!(is_taken(&format!("client A::Q {option}")), "{option}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, value_parser};
 use erlang::timing::{Collected, Raised, TimeOptions, Timing, time};
-use erlang::{Ended, FunctionPattern, Helper};
+use erlang::{Ended, FunctionPattern, Helper, is_no_call};
 use measure::{Nanos, Problem, count, counted};
 use report::console::sanitise;
 use serde::Serialize;
@@ -114,7 +114,10 @@ impl TimedCall<'_> {
         let progress = Progress::of_time(lasting, "calls");
         let timing = time(&helper, &options, || stopped.load(Ordering::Relaxed));
         drop(progress);
-        let timing = timing?;
+        let timing = timing.map_err(|error| match is_no_call(&error) {
+            true => Failure::Usage(error.problem()),
+            false => error.into(),
+        })?;
         leave(helper)?;
         Ok(timing)
     }

@@ -86,7 +86,9 @@ impl TagArgs {
         change(&self.run, |labels| {
             for tag in self.tags {
                 if self.remove {
-                    labels.tags.remove(&tag);
+                    if !labels.tags.remove(&tag) {
+                        output::line_aside(&format!("the run has no tag {tag}"));
+                    }
                 } else {
                     labels.tags.insert(tag);
                 }

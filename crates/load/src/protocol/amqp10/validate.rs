@@ -41,7 +41,7 @@ pub(super) fn validate(group: &Group) -> Result<(), Error> {
         };
         return Err(Error::invalid(
             format!("{what}: not over AMQP 1.0 in this version"),
-            format!("{other}load with protocol = \"amqp091\""),
+            format!("{other}load with {{protocol}} amqp091"),
         )
         .about(key));
     }

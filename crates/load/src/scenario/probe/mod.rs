@@ -103,7 +103,11 @@ impl ProbePlan {
             return Err(Error::invalid("a time-out of 0 is too short", help).about("timeout"));
         }
         self.head().map_err(|error| Error::invalid(error.to_string(), "change it").about("url"))?;
-        self.endpoint().check_certificates()?;
+        let of_ca = |error: Error| match &self.tls.ca {
+            Some(file) if error.to_string().contains(&*file.to_string_lossy()) => error.about("ca"),
+            _ => error,
+        };
+        self.endpoint().check_certificates().map_err(of_ca)?;
         Scenario::requested(self).map(drop)
     }
 
