@@ -697,18 +697,19 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     const figures = page.locator('#figures');
     assert.match(await figures.locator('.tile').first().innerText(), /sent\s+20,000\s*msg\/s\s+320,000 in the window/);
     const whole = figures.locator('.whole-phase');
-    assert.equal(await figures.getByText('lost', { exact: true }).count(), 1);
+    assert.equal(await figures.locator('.tile').getByText('lost', { exact: true }).count(), 1);
     assert.equal(await whole.getByText('lost', { exact: true }).count(), 1);
     const p99 = (at) => figures.locator('.latencies .ack_response td').nth(at).innerText();
     assert.match(await p99(1), /^4\.\d\d ms$/);
     await shows(page.locator('#latency table tbody tr').first(), /^ack response\s.*\s320,000$/);
     assert.match(await page.locator('.waits .ends').innerText(), /nothing due 97\.0 %/);
     await page.keyboard.press('Escape');
+    assert.ok((await figures.locator('details.facts tr').count()) > 20, 'all figures by their names');
     const scope = /measured phase, 37 s; numbers of messages and what became of them are of the whole run/;
     assert.match(await figures.locator('header').innerText(), scope);
     assert.match(await figures.locator('.tile').first().innerText(), /[\d,]+ in the whole run/);
     assert.match(await p99(1), /^1\d\d ms$/);
-    assert.equal(await figures.getByText('lost', { exact: true }).count(), 1);
+    assert.equal(await figures.locator('.tile').getByText('lost', { exact: true }).count(), 1);
   });
 
   const text = async (locator) => (await locator.innerText()).replace(/\s+/g, ' ').trim();
