@@ -69,7 +69,7 @@ fn a_function_is_timed(dir: &Path, rabbit: &SharedNode) {
     // Names are checked there, and nothing else than a call of terms is made.
     rabbit.inspect(dir, "time", &["rabbit_amqqueue:no(1)"]).assert_error(1, &["no such function"]);
     let nested = ["rabbit_amqqueue:list(erlang:halt())"];
-    rabbit.inspect(dir, "time", &nested).assert_error(1, &["not a call of a function with terms"]);
+    rabbit.inspect(dir, "time", &nested).assert_error(2, &["not a call of a function with terms"]);
 }
 
 fn nothing_is_left(node: &Node) {
