@@ -142,6 +142,7 @@ const NOT_REQUESTED: &str = "no rate was requested";
 const NO_CPU: &str = "CPU per message was not measured";
 const NO_CORES: &str = "the broker's CPU was not measured";
 const NO_MEMORY: &str = "the memory was not measured";
+const NO_CONSUMERS: &str = "the run had no consumers";
 const NO_FLOW: &str = "bellows itself sent and received no messages";
 const NO_OPERATIONS: &str = "there was no churn";
 const NO_SUCH_REQUESTS: &str = "there was no probe or page of this name";
@@ -181,6 +182,14 @@ fn message_rate(summary: &RunSummary, of: fn(&MessageFlow) -> Throughput) -> Obs
     summary.messages().flow.as_ref().map(|flow| of(flow).rate).ok_or(NO_FLOW)
 }
 
+/// The rate of deliveries, which a load without consumers has not.
+fn received_rate(summary: &RunSummary) -> Observed {
+    match summary.messages().flow {
+        Some(flow) if flow.without_consumers => Err(NO_CONSUMERS),
+        _ => message_rate(summary, |flow| flow.received),
+    }
+}
+
 /// A figure of churn, of which a run has one at most.
 fn of_churn(summary: &RunSummary, of: fn(&ScenarioSummary) -> Observed) -> Observed {
     summary.others().find(|(_, it)| it.role == ScenarioRole::Broker).map_or(Err(NO_OPERATIONS), |(_, it)| of(it))
@@ -206,8 +215,7 @@ static FIGURES: [Figure; 24] = [
         .in_second(|p| rate(p, p.counters.sent)),
     figure("completed rate", QuantityUnit::PerSecond, |s| message_rate(s, |flow| flow.completed))
         .in_second(|p| rate(p, p.counters.completed)),
-    figure("received rate", QuantityUnit::PerSecond, |s| message_rate(s, |flow| flow.received))
-        .in_second(|p| rate(p, p.counters.received)),
+    figure("received rate", QuantityUnit::PerSecond, received_rate).in_second(|p| rate(p, p.counters.received)),
     figure("achieved", QuantityUnit::Share, |s| s.requested().and_then(|r| r.achieved).ok_or(NOT_REQUESTED)),
     figure("late share", QuantityUnit::Share, |s| {
         // Messages requested and not sent are later than any.

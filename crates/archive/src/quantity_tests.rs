@@ -175,6 +175,9 @@ fn rates_of_messages_that_nobody_saw_are_unknown() {
     // Consumers that got nothing received 0/s.
     *summary.flow_mut() = MessageFlow::default();
     assert_eq!(read("received rate").of(&summary), Ok(0.0));
+    // Where there were none, 0/s stood in the report all the same.
+    summary.flow_mut().without_consumers = true;
+    assert_eq!(read("received rate").of(&summary), Err(NO_CONSUMERS));
 }
 
 #[test]

@@ -267,6 +267,9 @@ pub struct MessageFlow {
     /// Some producers wait for an answer before they go on: a slow broker is asked less often, and
     /// latencies have coordinated omission by construction.
     pub closed_loop: bool,
+    /// Nobody was to receive any: `received` is no rate, not even 0.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_consumers: bool,
     /// Outcome of every message, warm-up and drain included; `None` where no ledger was kept.
     pub ledger: Option<LedgerSummary>,
 }

@@ -28,6 +28,10 @@ pub(crate) fn exit_code(outcome: Result<Done, Failure>, json: bool) -> ExitCode 
         Err(Failure::Usage(problem)) => (problem, 2, false),
         Err(Failure::Failed(problem)) => (problem, 1, false),
         Err(Failure::BrokeOff(problem)) => (problem, 1, true),
+        Err(Failure::BrokeOffAsTold(problem)) => {
+            output::aside(&console::help(&harmless(problem), output::style_aside()));
+            return ExitCode::from(1);
+        }
         Err(Failure::Stopped(problem)) => return stopped(&problem, json),
         Err(Failure::StoppedLate(problem)) => return stopped(&problem, false),
     };

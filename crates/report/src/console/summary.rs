@@ -299,7 +299,7 @@ pub fn remarks(summary: &RunSummary, style: Style) -> String {
     if !text.is_empty()
         && let Some(verdict) = verdict(summary)
     {
-        text += &(verdict + "\n");
+        text.extend(wrap(&verdict, style.prose_columns()).into_iter().map(|line| line + "\n"));
     }
     text
 }

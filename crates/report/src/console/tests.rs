@@ -279,6 +279,8 @@ fn names_from_the_network_cannot_move_the_cursor() {
     problem.log = "a\tb\nc".into();
     let text = error(&problem, Style::PLAIN);
     assert_eq!(text, "error: closed: ␛[31mNOT FOUND\nhelp: look\n  a␉b\n  c\n");
+    // Below the end of a run, which has the cause.
+    assert_eq!(help(&problem, Style::PLAIN), "help: look\n  a␉b\n  c\n");
     // Text wider than the screen is broken into lines, but for a path.
     let path = format!("/{}/run.json", "long".repeat(20));
     let mut problem = Problem::new(

@@ -250,6 +250,14 @@ pub(crate) fn counted_runs(side: &ComparedSide) -> String {
     text
 }
 
+/// The runs of a side, and how many others do not count.
+pub(crate) fn without_reasons(side: &ComparedSide) -> String {
+    match side.left_out.len() {
+        0 => counted_runs(side),
+        out => format!("{}; {} left out", counted_runs(side), counted(out as u64, "run")),
+    }
+}
+
 /// The runs of a side, and why others do not count.
 pub(crate) fn told(side: &ComparedSide) -> String {
     let mut text = counted_runs(side);

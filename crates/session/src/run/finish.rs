@@ -254,6 +254,7 @@ impl Recording<'_> {
             blocked: throughput(|counters| counters.blocked),
             lasted: None,
             closed_loop: self.context.planned.closed_loop,
+            without_consumers: self.context.planned.without_consumers,
             ledger: outcome.ledger,
         };
         let of = ScenarioSummary {

@@ -490,8 +490,29 @@ fn every_run_says_who_limited_it() {
         assert_has(flowing(&end(&kind("mgmt-api", summary.clone()), columns)), [told]);
     }
     summary.warnings.clear();
-    let text = flowing(&end(&kind("mgmt-api", summary), 80));
+    let text = flowing(&end(&kind("mgmt-api", summary.clone()), 80));
     assert_has(text, ["limited by undecided: other processes took 0.6 of the 2 cores"]);
+    summary.verdict = verdict(LimitedBy::Undecided, Cause::AllFailed, "every request failed, 38 in all");
+    assert_has(flowing(&end(&kind("probe", summary), 80)), ["limited by undecided: none of them succeeded"]);
+}
+
+/// `connect` and `secure` stood among them, and requests in flight behind the bytes, where they were cut.
+#[test]
+fn a_probe_shows_its_steps_by_weight_and_what_was_in_flight_among_the_outcomes() {
+    let mut summary = messages();
+    summary.scenarios.clear();
+    let steps = ["response", "from send", "wait", "first byte", "body", "connect"].map(|name| (name, 30));
+    let mut of = operations("probe_brief5", "requests", &steps);
+    of.role = measure::ScenarioRole::Server;
+    let counter = |name| registered("probe_brief5", name, MetricKind::Counter);
+    let counts = [("begun", 13), ("completed", 10), ("late", 13), ("in flight at the end", 3)];
+    of.counts = counts.map(|(name, number)| (counter(name), number)).into();
+    summary.insert("probe_brief5", of);
+    let text = end(&kind("probe", summary), 80);
+    let names = ["response ", "wait ", "from send ", "first byte ", "body ", "connect "];
+    let rows = text.lines().filter_map(|line| names.iter().position(|name| line.starts_with(name)));
+    assert_eq!(rows.collect::<Vec<_>>(), [0, 1, 2, 3], "{text}");
+    assert_has(flowing(&text), ["requests 10 completed, 3 in flight at the end, 13 late"]);
 }
 
 fn words(random: &mut Random, least: u64, more: u64) -> String {
