@@ -101,7 +101,7 @@ impl Failure {
     }
 
     /// Marks that the end of a run, which says why it failed, stands above on the same screen.
-    pub(crate) fn as_told(self) -> Self {
+    pub(crate) fn into_told(self) -> Self {
         match self {
             Self::BrokeOff(problem) => Self::BrokeOffAsTold(problem),
             other => other,
