@@ -65,8 +65,8 @@ pub use pairs::{ComparedSideName, PairedRun, PairedRuns};
 pub use quantity::{Quantity, plain_name, probe_name};
 pub use reader::RunReader;
 pub use record::{
-    BindingRecord, Event, ExchangeRecord, FailedBy, Hardware, Period, PhaseSpan, QueueRecord, RunRecord, RunState,
-    ScenarioStart, Topology, Versions,
+    BindingRecord, DeliveryPromise, Event, ExchangeRecord, FailedBy, Hardware, Period, PhaseSpan, QueueRecord,
+    RunRecord, RunState, ScenarioStart, Topology, Versions,
 };
 pub use remove::Removable;
 pub use repeats::{

@@ -232,6 +232,7 @@ const BROKER: &str = r##"<configuration xmlns="urn:activemq">
     <address-settings>
       <address-setting match="#">
         <address-full-policy>PAGE</address-full-policy>
+        <max-delivery-attempts>-1</max-delivery-attempts>
         <auto-create-queues>true</auto-create-queues>
         <auto-create-addresses>true</auto-create-addresses>
         <auto-delete-queues>false</auto-delete-queues>

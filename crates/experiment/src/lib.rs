@@ -164,6 +164,7 @@ flat_table! {
         /// `rabbitmq`, `embedded`: connect over TLS, with certificates made for this run.
         "tls" tls: bool = false,
         /// `attach`: `amqp://user:password@host:port/vhost`, or `amqps://` for TLS; this machine where absent.
+        /// `amqp10://host:port` and `amqps10://` mean AMQP 1.0.
         "url" url: Option<String> = None,
         /// `attach`: further nodes of the same cluster, which share the connections.
         "further-urls" further_urls: Vec<String> = Vec::new(),

@@ -493,6 +493,14 @@ fn options_that_a_started_broker_does_not_have_are_refused_before_it_starts() {
     assert_eq!(refused(&format!("{topic}destinations = ['queue://q']\n")), "");
     let artemis = artemis.replace("queue://", "topic://");
     assert_eq!(refused(&artemis), "");
+    let by_url = "[broker]\nkind = 'attach'\nurl = 'amqp10://h'\n[[load]]\n";
+    let asked = read(by_url);
+    assert_eq!(asked.protocol_of(&asked.load[0]), load::Protocol::Amqp10);
+    assert_eq!(asked.to_json()["broker"]["url"], "amqp10://guest@h:5672/");
+    let text = refused(&format!("{by_url}protocol = 'amqp091'\n"));
+    assert!(text.contains("x.toml:5") && text.contains("the broker's URL says amqp10://"), "{text}");
+    let text = refused(&by_url.replace("[[load]]", "[churn]"));
+    assert!(text.contains("churn speaks AMQP 0.9.1"), "{text}");
 }
 
 /// `ab --b-set` and `--over` change values, too: an error names the option that gave the value, whenever it is found.

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use archive::{
-    ComparedFamily, ComparedRun, ComparedSide, Comparison, LeftOut, Quantity, RunBlocks, RunRecord, RunState,
-    RunSummary, Tier, WarningCode,
+    ComparedFamily, ComparedRun, ComparedSide, Comparison, DeliveryPromise, LeftOut, Quantity, RunBlocks, RunRecord,
+    RunState, RunSummary, Tier, WarningCode,
 };
 use measure::Problem;
 use serde_json::{Value, json};
@@ -24,6 +24,8 @@ const PER_TIME: &str = "the broker's CPU is compared per time (broker cores), no
     more done uses more of it; costs of functions are not compared";
 
 const MOST_SHOWN: usize = 100;
+
+const OTHER_PROMISE: &str = "the runs' acknowledgements mean different things";
 
 type TextOfRun = fn(&RunRecord) -> String;
 
@@ -117,7 +119,7 @@ pub(crate) fn gather(
         paired: options.paired && runs.0 == runs.1,
         level: options.level,
         forced: forced.iter().map(Problem::sentence).collect(),
-        remarks: [hidden_words(a.iter().chain(b)), per_time].into_iter().flatten().collect(),
+        remarks: [hidden_words(a.iter().chain(b)), per_time, promises(a, b)].into_iter().flatten().collect(),
         ..Comparison::default()
     };
     Ok(Gathered { compared, figures })
@@ -252,12 +254,24 @@ pub(crate) fn incomparable(a: &[&RunRecord], b: &[&RunRecord], planned: bool) ->
         if planned {
             continue;
         }
+        let [ours, theirs] = [first, other].map(|it| DeliveryPromise::of(&it.experiment));
+        if let Some((ours, theirs)) = ours.zip(theirs).filter(|(ours, theirs)| ours.is_unlike(theirs)) {
+            let values = format!("{ours} - and {theirs}");
+            found.push(Problem::new(OTHER_PROMISE, values, "compare runs that promise the same"));
+        }
         if let Some((key, values)) = differing(&first.experiment, &other.experiment, "") {
             let (what, help) = experiments_differ(&key);
             found.push(Problem::new(format!("{what}: {key} differs"), values, help));
         }
     }
     found
+}
+
+/// What acknowledgements mean on both sides, where that differs.
+fn promises(a: &[RunRecord], b: &[RunRecord]) -> Option<String> {
+    let of = |side: &[RunRecord]| side.iter().find_map(|it| DeliveryPromise::of(&it.experiment));
+    let (a, b) = of(a).zip(of(b)).filter(|(a, b)| a != b)?;
+    Some(format!("acknowledgements mean different things. A is {a}. B is {b}."))
 }
 
 /// The effect on figures of a key that differs between two experiments, and what can be compared.

@@ -78,6 +78,7 @@ export function details(run: RunView): View {
     ['bellows', run.versions.bellows],
     [ofSubject(run, 'broker'), run.versions.broker ?? [run.broker.kind, run.broker.version].filter((t) => t).join(' ')],
     ['runtime', run.versions.runtime],
+    ['guarantee', run.guarantee],
     ['run', run.id],
     ['seed', run.seed],
   ]);

@@ -184,6 +184,9 @@ fn shown(parser: &ValueParser, value: &str) -> String {
         format!("{key}={}", web::redact::argument(key, value))
     } else if kind == TypeId::of::<Assignment>() {
         web::redact::assignment(value)
+    } else if load::Endpoint::protocol_of(value).is_some() {
+        // A destination with the broker's address.
+        web::redact::url(value)
     } else {
         value.to_owned()
     }
@@ -459,6 +462,10 @@ mod tests {
             (
                 &["client", "--password", "-s3cret", "--url=amqp://me:s3cret/@h", "queue://a", "--rate", "5"][..],
                 "bellows client --password *** --url amqp://me@h:5672/ queue://a --rate 5",
+            ),
+            (
+                &["client", "amqp10://me:s3cret/@h/queue://a b", "--rate", "5"],
+                "bellows client amqp10://me@h:5672/queue://a%20b --rate 5",
             ),
             (&["producer", "queue://a", "--rate", "5"], "bellows client --consumers 0 queue://a --rate 5"),
             (

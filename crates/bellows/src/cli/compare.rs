@@ -37,17 +37,18 @@ pub(super) struct ExistingArgs {
         ("ms", LogUnit::Milliseconds, "Values are milliseconds"),
     ]))]
     unit: Option<LogUnit>,
-    /// Compare also what differs in machine or load, and invalid runs; the result says so
+    /// Compare also what differs in machine, load or guarantee, and invalid runs; the result says so. Of runs to be
+    /// made: sides whose acknowledgements mean different things
     #[arg(long, help_heading = EXISTING)]
-    force: bool,
+    pub(super) force: bool,
 }
 
 const EXISTING: &str = "Existing runs";
 
 impl ExistingArgs {
-    /// The first option, but for `--with`, that was given.
+    /// The first option, but for `--with` and `--force`, that was given.
     pub(super) fn given(&self) -> Option<&'static str> {
-        given([("--paired", self.paired), ("--unit", self.unit.is_some()), ("--force", self.force)]).next()
+        given([("--paired", self.paired), ("--unit", self.unit.is_some())]).next()
     }
 }
 

@@ -1,6 +1,8 @@
 //! All figures of a run, on a terminal and in a pipe alike: doubts above the figures, the report's path last.
 
-use archive::{Finding, ProgramSummary, RequirementOutcome, RunRecord, RunSummary, ScenarioSummary, Tier, Warning};
+use archive::{
+    DeliveryPromise, Finding, ProgramSummary, RequirementOutcome, RunRecord, RunSummary, ScenarioSummary, Tier, Warning,
+};
 
 use super::functions::{known_patterns, language_table};
 use super::table::{Table, or_dash, with_heads};
@@ -94,6 +96,9 @@ fn first(record: &RunRecord, summary: &RunSummary, style: Style) -> Vec<String> 
     let reasons = summary.verdict.iter().flat_map(|verdict| &verdict.reasons);
     for reason in reasons.filter(|reason| reason.decided).take(REASONS) {
         lines.extend(labelled("  - ", "  - ", &reason.text, columns));
+    }
+    if let Some(promise) = DeliveryPromise::of(&record.experiment) {
+        lines.extend(wrap(&format!("guarantee: {promise}"), columns));
     }
     lines
 }

@@ -18,8 +18,8 @@ mod traces;
 use std::path::Path;
 
 use archive::{
-    BrokerSummary, Event, FaultOutcome, Hardware, ObserverEffect, PhaseSpan, Repeats, RunReader, RunRecord, RunState,
-    SeriesPoint, Stalled, Tier, Topology, Verdict, Versions, Warning, WarningCode, file,
+    BrokerSummary, DeliveryPromise, Event, FaultOutcome, Hardware, ObserverEffect, PhaseSpan, Repeats, RunReader,
+    RunRecord, RunState, SeriesPoint, Stalled, Tier, Topology, Verdict, Versions, Warning, WarningCode, file,
 };
 use measure::{MetricInfo, Phase, Problem};
 use serde::{Serialize, Serializer};
@@ -130,6 +130,8 @@ pub struct RunView {
     pub experiment: serde_json::Value,
     /// Keys of the experiment whose values are not the defaults, as `load.0.rate`; empty where that is not known.
     pub changed_keys: Vec<String>,
+    /// Guarantee of the messages, and what acknowledgements mean; `null` without messages.
+    pub guarantee: Option<String>,
     /// Versions of all that took part.
     pub versions: Versions,
     /// The machine.
@@ -378,6 +380,7 @@ impl RunView {
             topology: record.topology.clone(),
             experiment: record.experiment.clone(),
             changed_keys: record.changed_keys.clone(),
+            guarantee: DeliveryPromise::of(&record.experiment).map(|it| it.to_string()),
             versions: record.versions.clone(),
             hardware: record.hardware.clone(),
             seed: record.seed.to_string(),

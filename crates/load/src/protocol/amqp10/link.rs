@@ -1,8 +1,8 @@
 //! One client's link, and the way to send and settle over it.
 
 use wire::amqp10::{
-    Amqp10Client, Amqp10Error, Attach, Composite, DeliveryState, Flow, HeaderSection, MessageHead, PropertiesSection,
-    Rejected, Source, Symbol, Target, TransferTemplate, TypedValue,
+    Amqp10Client, Amqp10Error, Attach, Composite, DeliveryState, Flow, HeaderSection, MessageHead, Modified,
+    PropertiesSection, Rejected, Source, Symbol, Target, TransferTemplate, TypedValue,
 };
 use wire::amqp091::Reader;
 
@@ -427,7 +427,8 @@ impl Receiver for LinkHandle<'_> {
     }
 
     fn refuse(&mut self, tag: u64, multiple: bool, requeue: bool) {
-        let state = if requeue { DeliveryState::Released } else { DeliveryState::Rejected(Rejected::default()) };
+        let dialect = self.link.dialect;
+        let state = if requeue { requeued(dialect) } else { DeliveryState::Rejected(Rejected::default()) };
         self.settle(tag, multiple, state);
     }
 
@@ -436,6 +437,15 @@ impl Receiver for LinkHandle<'_> {
             self.client.flow(self.session, HANDLE, credit, false);
         }
         Ok(())
+    }
+}
+
+/// The state that puts a delivery back into its queue, and has it marked as redelivered when it comes again. RabbitMQ
+/// marks what was released (`first-acquirer`), Artemis only what it counts as failed (`delivery-count`).
+fn requeued(dialect: Dialect) -> DeliveryState<'static> {
+    match dialect {
+        Dialect::RabbitMq => DeliveryState::Released,
+        Dialect::Artemis => DeliveryState::Modified(Modified { delivery_failed: Some(true), ..Modified::default() }),
     }
 }
 
@@ -473,6 +483,13 @@ mod tests {
             link.sent = sent;
             assert_eq!(link.tag_of(id), tag, "{sent} {id}");
         }
+    }
+
+    #[test]
+    fn what_goes_back_to_its_queue_is_marked_by_each_broker() {
+        assert_eq!(requeued(Dialect::RabbitMq), DeliveryState::Released);
+        let is_counted = |it: Modified<'_>| it.delivery_failed == Some(true) && it.undeliverable_here.is_none();
+        assert!(matches!(requeued(Dialect::Artemis), DeliveryState::Modified(it) if is_counted(it)));
     }
 
     #[test]
