@@ -98,7 +98,7 @@ fn once(
     let is_on_screen = !output.json && output::style().terminal && output::style_aside().terminal;
     let has_end = carried.outcome.record.summary.as_ref().is_some_and(|it| it.error.is_some());
     let judged = judge(output, &carried.outcome.record);
-    let done = if is_on_screen && has_end { judged.map_err(Failure::as_told) } else { judged }?;
+    let done = if is_on_screen && has_end { judged.map_err(Failure::into_told) } else { judged }?;
     Ok(Performed { run_dir: carried.outcome.run_dir, done })
 }
 
