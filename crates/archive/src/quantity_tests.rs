@@ -172,6 +172,14 @@ fn rates_of_messages_that_nobody_saw_are_unknown() {
         // `--where 'sent rate < 5k'` chose every second of a probe.
         assert_eq!((of(false), of(true)), (Err(NO_FLOW), Ok(0.0)), "{name}");
     }
+    // Nobody knows whether the server is a broker.
+    (summary.cpu_cores.broker, summary.rss_mb.broker) = (Some(1.0), Some(2.0));
+    let all = [Quantity::headline(&summary), Quantity::of_run(&summary).into_iter().map(|it| it.0).collect()];
+    for shown in all.map(names) {
+        assert!(shown.contains("server cores") && shown.contains("server memory"), "{shown}");
+        assert!(!shown.contains("broker"), "{shown}");
+    }
+    assert_eq!(read("broker cores").of(&summary), Ok(1.0));
     // Consumers that got nothing received 0/s.
     *summary.flow_mut() = MessageFlow::default();
     assert_eq!(read("received rate").of(&summary), Ok(0.0));

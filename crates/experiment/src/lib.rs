@@ -314,7 +314,12 @@ impl Experiment {
 
     /// The experiment as data for the archive: resolved, and without secrets.
     pub fn to_json(&self) -> Value {
-        self.without_secrets().resolved()
+        let mut public = self.without_secrets();
+        if self.asks_servers_alone() {
+            // It only led to the server's process: nobody spoke to a broker there.
+            public.broker.url = None;
+        }
+        public.resolved()
     }
 
     /// The experiment as a file of all its values but secrets, whose keys a comment names.

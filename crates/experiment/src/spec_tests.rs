@@ -537,4 +537,12 @@ fn keys_that_are_not_the_defaults_are_told() {
     let path = |key: &str| format!("/{}", key.replace('.', "/"));
     let unknown: Vec<_> = changed.iter().filter(|it| json.pointer(&path(it)).is_none()).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
+    // The address of a broker that nobody spoke to was archived.
+    let probed = "name = \"x\"\n[broker]\nkind = \"attach\"\nurl = \"amqp://h:1\"\n[[probe]]\nurl = \"http://h:1/\"\n";
+    for (load, is_kept) in [("", false), ("[[load]]\nproducers = 1\n", true)] {
+        let experiment = read(&format!("{probed}{load}"));
+        let archived = experiment.to_json()["broker"].get("url").is_some();
+        let is_told = experiment.changed_keys().iter().any(|it| it == "broker.url");
+        assert_eq!((archived, is_told), (is_kept, is_kept), "{load}");
+    }
 }

@@ -19,10 +19,6 @@ const MOST_REASONS: usize = 20;
 
 const HIDDEN_WORDS: &str = "words of the load and the broker that are hidden (***) were not compared";
 
-/// A warning about CPU that is not per message.
-const PER_TIME: &str = "the broker's CPU is compared per time (broker cores), not per message, so a load that gets \
-    more done uses more of it; costs of functions are not compared";
-
 const MOST_SHOWN: usize = 100;
 
 const OTHER_PROMISE: &str = "the runs' acknowledgements mean different things";
@@ -309,17 +305,21 @@ pub(crate) fn hidden_words<'r>(mut runs: impl Iterator<Item = &'r RunRecord>) ->
     is_hidden.then(|| HIDDEN_WORDS.to_owned())
 }
 
-/// Why the broker's CPU is not per message, where it is a figure per time.
+/// Why the CPU of what is loaded is not per message, where it is a figure per time.
 pub(crate) fn per_time<'r>(
     mut figures: impl Iterator<Item = &'r str>,
     mut runs: impl Iterator<Item = &'r RunSummary>,
 ) -> Option<String> {
-    figures.find(|name| *name == Quantity::CORES)?;
+    let cores = figures.find(|name| Quantity::is_cores(name))?;
+    let target = cores.split(' ').next().unwrap_or(cores);
     let why = match runs.any(RunSummary::has_messages) {
         true => "messages were not the whole load",
         false => "no messages were counted",
     };
-    Some(format!("{why}: {PER_TIME}"))
+    Some(format!(
+        "{why}: the {target}'s CPU is compared per time ({cores}), not per message, so a load that gets more done \
+         uses more of it; costs of functions are not compared"
+    ))
 }
 
 /// Where two runs' brokers were that bellows did not start, where that differs: both addresses.

@@ -67,13 +67,16 @@ fn a_probe_says_nothing_of_messages() {
         assert!(object["broker"].get("kind").is_none(), "{object:#}");
         let begun = object["scenarios"]["probe"]["probe_begun"].as_u64();
         assert!(begun >= Some(10), "{object:#}");
+        let record = dir.join(object["run_dir"].as_str().expect("a path")).join("run.json");
+        assert_eq!(common::read_json(&record)["experiment"]["broker"].get("url"), None);
     }
     let id =
         |object: &Value| object["run_dir"].as_str().and_then(|it| it.rsplit('/').next()).expect("a path").to_owned();
     let ids = objects.each_ref().map(id);
     let listed = run(dir, &["runs"]).ok().stdout;
     assert_eq!(listed.matches(" complete ").count(), 2, "{listed}");
-    run(dir, &["runs", "history", "probe"]).assert_ok();
+    let history = run(dir, &["runs", "history", "probe"]).ok();
+    history.prints_not(["broker cores", "broker memory", "the broker's CPU"]);
     let compared = run(dir, &["ab", &ids[0], "--with", &ids[1], "--verbose"]);
     assert!(matches!(compared.prints(["response p50"]).code(), Some(0 | 3 | 4)), "{compared:?}");
     for id in &ids {

@@ -1,6 +1,6 @@
 //! A table whose columns fit: numbers to the right, text to the left, and nothing cut but long names.
 
-use super::text::{Style, fit_end, fit_middle, left, right, sanitise, width, wrap};
+use super::text::{Style, fit_end, fit_middle, left, right, sanitise, width, wrap, wrap_names};
 
 use crate::numbers::FOOTNOTE;
 
@@ -283,7 +283,7 @@ impl Table {
             let cell = row.get(column).map_or("", String::as_str);
             let broken = match Some(column) == self.gives_way {
                 true if cuts => vec![fit_middle(cell, widths[column])],
-                true => wrap(cell, widths[column]),
+                true => wrap_names(cell, widths[column]),
                 false => vec![cell.to_owned()],
             };
             (column, broken)
@@ -400,8 +400,8 @@ mod tests {
             table().lines(46),
             [
                 "             p50      p99  function",
-                "send ack  301 us  3.23 ms  rabbit_channel:hand",
-                "                           le_method",
+                "send ack  301 us  3.23 ms  rabbit_channel:",
+                "                           handle_method",
             ]
         );
         // It has the room of a block of its own before it gets too narrow.
@@ -427,8 +427,8 @@ mod tests {
             table.lines(45),
             [
                 "self %  total %  function              self %",
-                " 12.34    56.78  rabbit_channel:handl    9.10",
-                "                 e_method/3",
+                " 12.34    56.78  rabbit_channel:         9.10",
+                "                 handle_method/3",
                 " 12.34    56.78  lists:map/2             9.10",
             ]
         );

@@ -98,7 +98,7 @@ fn with_article(number: &str) -> String {
 /// Noun of a figure: `lost messages`, `received rate`, `use of broker cores`.
 fn noun(of: &ComparedFigure) -> String {
     match of.name.as_str() {
-        Quantity::CORES => format!("use of {}", of.name),
+        name if Quantity::is_cores(name) => format!("use of {name}"),
         name if Quantity::is_harm(name) => format!("{name} messages"),
         name => name.to_owned(),
     }

@@ -47,7 +47,7 @@ pub use named_process::nodes_called;
 use observer_effect::Blocks;
 use own_pages::OwnPages;
 use profiling::{Profiling, Reattach};
-pub use record::{RecordOptions, Target, record};
+pub use record::{RecordOptions, Target, busiest_descendant, record};
 use recording::{Recording, RunContext};
 use scenarios::ScenarioContext;
 use scraping::Scraping;

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use archive::BrokerSummary;
-use linux::ProcessId;
+use linux::{ProcessId, cpu_time, processes};
 use load::{Control, Outcome, PhaseTimes, Phases, RunEvent, Sink};
 use measure::{Clock, Interval, Nanos, Phase, Problem, Time};
 
@@ -85,6 +85,13 @@ pub fn record(
     });
     let (topology, processes) = Default::default();
     Ok(recording.finish(Ending { outcome, topology, processes, warnings: Vec::from_iter(ended) }))
+}
+
+/// The process that descends from this one and has used the most CPU so far, by number and command; `None` without any.
+pub fn busiest_descendant(pid: u32) -> Option<(u32, String)> {
+    let all = processes::descendants(pid).into_iter();
+    let (_, busiest) = all.filter_map(|pid| Some((cpu_time(pid)?, pid))).max()?;
+    Some((busiest, processes::stat(busiest)?.command))
 }
 
 /// Stands in place of a load.

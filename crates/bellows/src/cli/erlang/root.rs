@@ -9,7 +9,7 @@ use clap::{Args, value_parser};
 use erlang::calls::{Following, Path, RootOptions, RootPhase, RootProgress};
 use erlang::{Ended, FunctionPattern, Helper};
 use measure::{Length, Nanos, count, counted, shell_word};
-use report::console::sanitise;
+use report::console::{Style, prose, sanitise};
 use serde::Serialize;
 
 use super::connect::left;
@@ -204,13 +204,13 @@ fn print(path: &Path, root: &FunctionPattern, number: usize, larger: &Larger) ->
     ];
     let spreads: Vec<_> = kinds.iter().filter_map(|(what, durations)| Some((*what, Spread::of(durations)?))).collect();
     if spreads.is_empty() {
-        return output::print(&none_ended(path, root));
+        return output::print_prose(&none_ended(path, root));
     }
     paths::print_spreads("calls", &spreads)?;
     output::print_prose(&paths::effect_line(path))?;
     if path.calls.is_empty() {
         let advice = larger.advice();
-        return output::print(&format!("\n{}: {advice}\n", none_followed(path)));
+        return output::print(&advised(&format!("{}: {advice}", none_followed(path)), output::style()));
     }
     let rows = paths::functions(path);
     paths::print_functions(&rows, number, path)?;
@@ -218,10 +218,18 @@ fn print(path: &Path, root: &FunctionPattern, number: usize, larger: &Larger) ->
     match path.comparison() {
         Some(compared) => paths::print_comparison(&compared)?,
         None => {
-            output::print(&format!("\nFewer than ten calls have no slow ones to set apart: {}\n", larger.advice()))?;
+            let told = format!("Fewer than ten calls have no slow ones to set apart: {}", larger.advice());
+            output::print(&advised(&told, output::style()))?;
         }
     }
     output::print_prose(&format!("\n{}\n", paths::provenance(path)))
+}
+
+/// A sentence over as many lines as the screen demands, and the command line of its advice, which stays whole.
+fn advised(told: &str, style: Style) -> String {
+    let (sentence, command) = told.split_once("\n  ").unwrap_or((told, ""));
+    let command = if command.is_empty() { String::new() } else { format!("  {command}\n") };
+    format!("\n{}{command}", prose(sentence, style))
 }
 
 /// The option that lets more calls be followed to their end, with a value to try.
@@ -299,8 +307,9 @@ fn again(words: impl Iterator<Item = String>, [option, value]: &[String; 2]) -> 
 #[cfg(test)]
 mod tests {
     use measure::{Length, Nanos};
+    use report::console::{Style, width};
 
-    use super::{again, entry, longer, none_followed, words};
+    use super::{advised, again, entry, longer, none_followed, words};
     use crate::cli::erlang::paths::tests::path;
 
     #[test]
@@ -314,6 +323,16 @@ mod tests {
              between those that were to be followed, only timed; 2 began unseen, or did not end meanwhile. To follow \
              some"
         );
+    }
+
+    /// The sentence was as wide as it is.
+    #[test]
+    fn advice_fits_the_screen_and_its_command_line_stays_whole() {
+        let command = format!("  bellows erlang calls {}", "n".repeat(60));
+        let text = advised(&format!("{}:\n{command}", "too few ".repeat(12)), Style { columns: 40, ..Style::PLAIN });
+        let (sentence, last) = text.trim_end().rsplit_once('\n').expect("two lines");
+        assert_eq!(last, command);
+        assert!(sentence.lines().count() > 2 && sentence.lines().all(|line| width(line) <= 40), "{text}");
     }
 
     #[test]
