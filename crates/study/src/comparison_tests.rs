@@ -84,7 +84,7 @@ fn sides_differ_in_the_broker_and_are_of_one_each() {
 
 #[test]
 fn acknowledgements_that_mean_different_things_are_compared_by_force_alone() {
-    let side = |load: serde_json::Value| alike(|run| run.experiment["load"] = json!([load]));
+    let side = |load: Value| alike(|run| run.experiment["load"] = json!([load]));
     let (kept, lost) = (side(json!({"persistent": true})), side(json!({"confirm": false})));
     let options = ComparisonOptions::default();
     let told = comparison(&kept, &lost, options).expect_err("unlike").sentence();
