@@ -130,6 +130,8 @@ pub struct RunView {
     pub experiment: serde_json::Value,
     /// Keys of the experiment whose values are not the defaults, as `load.0.rate`; empty where that is not known.
     pub changed_keys: Vec<String>,
+    /// Flow control of a run over AMQP 1.0 to RabbitMQ: names of limits and their values; empty for other runs.
+    pub limits: Vec<(String, String)>,
     /// Versions of all that took part.
     pub versions: Versions,
     /// The machine.
@@ -378,6 +380,7 @@ impl RunView {
             topology: record.topology.clone(),
             experiment: record.experiment.clone(),
             changed_keys: record.changed_keys.clone(),
+            limits: crate::text::amqp10_limits(record),
             versions: record.versions.clone(),
             hardware: record.hardware.clone(),
             seed: record.seed.to_string(),
