@@ -546,3 +546,22 @@ fn keys_that_are_not_the_defaults_are_told() {
         assert_eq!((archived, is_told), (is_kept, is_kept), "{load}");
     }
 }
+
+/// It holds no key that one of the two protocols does not know, and its windows are alike.
+#[test]
+fn the_matched_experiment_is_of_either_protocol() {
+    for protocol in ["amqp091", "amqp10"] {
+        for (queue_type, consumers) in [("classic", 1), ("quorum", 1), ("stream", 0)] {
+            let mut matched = Experiment::built_in("matched").expect("it is there");
+            matched.set(&format!("load.0.protocol={protocol}")).unwrap();
+            matched.set(&format!("load.0.queue-type={queue_type}")).unwrap();
+            matched.set(&format!("load.0.consumers={consumers}")).unwrap();
+            matched.validate().unwrap_or_else(|e| panic!("{protocol}, {queue_type}: {e}"));
+        }
+    }
+    let matched = Experiment::built_in("matched").expect("it is there");
+    let load = &matched.load[0];
+    assert_eq!(load.in_flight_window(), u32::from(load.consumers.prefetch));
+    // The report tells the limit from what is archived.
+    assert!(matched.to_json()["broker"]["advanced"].as_str().is_some_and(|it| it.contains("{max_link_credit, 400}")));
+}

@@ -32,13 +32,15 @@ macro_rules! topic {
     };
 }
 
-static TOPICS: [Topic; 36] = [
+static TOPICS: [Topic; 38] = [
     topic!("getting-started", "getting-started.md"),
     topic!("experiments", "experiments.md"),
     topic!("keys", "keys.md"),
     topic!("flame-graphs", "experiments/flame-graphs.md"),
     topic!("management-api", "experiments/mgmt-api.md"),
     topic!("metrics-pages", "experiments/scrape-storm.md"),
+    topic!("matched", "experiments/matched.md"),
+    topic!("artemis-cases", "experiments/artemis.md"),
     topic!("reading-the-report", "reading-the-report.md"),
     topic!("stacks", "stacks.md"),
     topic!("diff", "differences.md", "differences"),

@@ -116,6 +116,23 @@ fn it_is_loaded_over_amqp_1_0() {
     assert_eq!(summary["scenarios"]["messages"]["completed"]["total"], 10, "{summary:#}");
 }
 
+/// The built-in experiment `matched`, on nodes of its own.
+#[test]
+#[ignore = "starts of its own: make prove"]
+fn a_matched_run_of_either_protocol_is_complete_and_says_its_limits() {
+    let root = testkit::or_skip!(newest_root().ok_or(IGNORED)).display().to_string();
+    let folder = common::folder();
+    for protocol in ["amqp091", "amqp10"] {
+        let protocol_key = format!("load.0.protocol={protocol}");
+        let lengths = ["--set", "phases.warmup=1s", "--set", "phases.measure=2s", "--no-profile", "--json", "--quiet"];
+        let args = [&["run", "matched", "--broker-root", &root, "--set", &protocol_key][..], &lengths].concat();
+        let summary = common::start(common::bellows(&folder, &args)).end_of_long().json();
+        assert_eq!(summary["scenarios"]["messages"]["ledger"]["lost"], 0, "{summary:#}");
+        let shown = common::run(&folder, &["runs", "show", "-v", "last"]).stdout;
+        assert_eq!(shown.contains("max_link_credit"), protocol == "amqp10", "{shown}");
+    }
+}
+
 #[test]
 fn what_amqp_1_0_cannot_reach_is_told() {
     let node = testkit::or_skip!(newest_node().ok_or(IGNORED));

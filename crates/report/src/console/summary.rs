@@ -194,7 +194,9 @@ fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) 
     let requested = messages::requested(summary.messages().requested.as_ref(), flow.closed_loop);
     let lines = requested.into_iter().chain(messages::nodes(summary));
     let lines = lines.chain(messages::ledger(summary)).chain(messages::faults(summary));
-    let lines = lines.chain(messages::stalls(record, summary));
+    let limits: Vec<String> = text::amqp10_limits(record).iter().map(|(name, it)| format!("{name} {it}")).collect();
+    let limits = (!limits.is_empty()).then(|| format!("AMQP 1.0: {}", limits.join("; ")));
+    let lines = lines.chain(limits).chain(messages::stalls(record, summary));
     out.extend(lines.flat_map(|line| wrap(&line, style.prose_columns())));
     out
 }

@@ -266,6 +266,32 @@ fn the_page_and_the_console_say_the_same_sentence() {
 }
 
 #[test]
+fn limits_of_amqp_1_0_are_told_where_rabbitmq_was_loaded_over_it() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for (protocol, broker, are_told) in
+        [("amqp10", "RabbitMQ 4.0.5", true), ("amqp091", "RabbitMQ 4.0.5", false), ("amqp10", "Artemis 2.40.0", false)]
+    {
+        let mut record = record(RunState::Complete, Some(run_summary(0)));
+        record.versions.broker = Some(broker.into());
+        let load = serde_json::json!({"protocol": protocol, "producers": 1, "consumers": 0, "total-consumers": 2,
+            "max-pending": 2_000, "prefetch": 200});
+        let advanced = "[{rabbit, [{max_link_credit, 400}]}].";
+        let broker = serde_json::json!({"kind": "rabbitmq", "advanced": advanced});
+        record.experiment = serde_json::json!({"broker": broker, "load": [load]});
+        let text = flowing(&summary(&shape(), &record, &run_summary(0), None, Style::PLAIN));
+        let told = "AMQP 1.0: producers' in-flight window 2,000 (max-pending); consumers' link credit 200 (prefetch); \
+                    consumers' session window 65,536 frames; RabbitMQ's link credit 400 (max_link_credit); RabbitMQ's \
+                    session window 400, its default (max_incoming_window)";
+        assert_eq!(text.contains(told), are_told, "{text}");
+        let mut writer = archive::RunWriter::create(dir.path(), "x", 0).expect("a folder");
+        writer.write_record(&record);
+        let run = archive::RunReader::open(writer.dir()).expect("a run");
+        let page = crate::view::RunPage::read(&run).expect("a page");
+        assert_eq!(page.run.limits.len(), if are_told { 6 } else { 0 });
+    }
+}
+
+#[test]
 fn names_from_the_network_cannot_move_the_cursor() {
     let mut run = run_summary(1);
     run.profiles[0].top[0].function = "evil\u{1b}[2J".into();

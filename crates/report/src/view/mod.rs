@@ -132,6 +132,8 @@ pub struct RunView {
     pub changed_keys: Vec<String>,
     /// Guarantee of the messages, and what acknowledgements mean; `null` without messages.
     pub guarantee: Option<String>,
+    /// Flow control of a run over AMQP 1.0 to RabbitMQ: names of limits and their values; empty for other runs.
+    pub limits: Vec<(String, String)>,
     /// Versions of all that took part.
     pub versions: Versions,
     /// The machine.
@@ -381,6 +383,7 @@ impl RunView {
             experiment: record.experiment.clone(),
             changed_keys: record.changed_keys.clone(),
             guarantee: DeliveryPromise::of(&record.experiment).map(|it| it.to_string()),
+            limits: crate::text::amqp10_limits(record),
             versions: record.versions.clone(),
             hardware: record.hardware.clone(),
             seed: record.seed.to_string(),
