@@ -32,10 +32,11 @@ mod traces;
 mod verdict;
 mod writer;
 
+pub use compare::{Decision, FoundLimit, LimitPlan, ScaleDoubt, ScaleEstimate, ScaleLaw};
 pub use comparison::{
     ComparedFamily, ComparedFigure, ComparedFrame, ComparedFunctions, ComparedName, ComparedRun, ComparedSide,
-    ComparedStacks, Comparison, CostChange, Decision, ExplainedChange, FunctionChange, LeftOut, RenamedFunction,
-    RunBlocks, RunsCounted, WithinOneRun,
+    ComparedStacks, Comparison, CostChange, ExplainedChange, FunctionChange, LeftOut, RenamedFunction, RunBlocks,
+    RunsCounted, WithinOneRun,
 };
 pub use error::Error;
 pub use facts::{
@@ -51,10 +52,7 @@ pub use histogram_log::{HistogramLog, HistogramRecord, encode_histogram};
 pub use labels::{Labels, Tag};
 pub use latency_log::{LatencyLog, LogTag, LogUnit, UnitSource};
 pub use latency_slices::LatencySlices;
-pub use limit::{
-    FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, ScaleDoubt, ScaleEstimate, ScaleLaw, ScaleRun,
-    ScaleRuns, SuggestedRate,
-};
+pub use limit::{LimitOutcome, LimitTrial, LimitTrials, ScaleRun, ScaleRuns, SuggestedRate};
 pub use list::{FolderKind, RunEntry, folders_of_runs, list_runs};
 pub use matrix::{ComparedCell, ComparedMatrix, MatrixCell, MatrixKey, PairedMatrix, short_names};
 pub use named_series::{
