@@ -32,7 +32,7 @@ mod traces;
 mod verdict;
 mod writer;
 
-pub use compare::{Decision, FoundLimit, LimitPlan, ScaleDoubt, ScaleEstimate, ScaleLaw};
+pub use compare::{ComparedSideName, Decision, FoundLimit, LimitPlan, ScaleDoubt, ScaleEstimate, ScaleLaw};
 pub use comparison::{
     ComparedFamily, ComparedFigure, ComparedFrame, ComparedFunctions, ComparedName, ComparedRun, ComparedSide,
     ComparedStacks, Comparison, CostChange, ExplainedChange, FunctionChange, LeftOut, RenamedFunction, RunBlocks,
@@ -59,7 +59,7 @@ pub use named_series::{
     ERLANG_MEMORY, MOST_SERIES, NamedPoint, NamedSeries, SeriesName, SeriesNames, SeriesUnit, SeriesValue,
     read_named_series,
 };
-pub use pairs::{ComparedSideName, PairedRun, PairedRuns};
+pub use pairs::{PairedRun, PairedRuns};
 pub use quantity::{Quantity, plain_name, probe_name};
 pub use reader::RunReader;
 pub use record::{

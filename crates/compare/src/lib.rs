@@ -35,7 +35,7 @@ pub use knee::{LEAST_RATES, knee, leap, rises};
 pub use levels::{benjamini_hochberg, holm, holm_levels, level_of_each};
 pub use limit::{FoundLimit, LimitPlan, LimitStep, limit_step, most_trials_left, round_rate};
 pub use moderation::{Moderation, SampledDifference};
-pub use order::{Side, order, turns};
+pub use order::{ComparedSideName, order, turns};
 pub use scalability::{LEAST_CLIENT_COUNTS, ScaleDoubt, ScaleEstimate, ScaleLaw, ScalePoint, scalability};
 pub use shares::{Amount, PartOf, ShareDifference, share_difference, smallest_change};
 pub use spread::{Spread, apart, median, spread};
