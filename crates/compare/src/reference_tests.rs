@@ -132,7 +132,11 @@ fn intervals_within_one_run_are_those_of_numpy_and_arch() {
     assert_eq!(cases.len(), 3);
     for case in cases {
         let slices = case["slices"].as_array().expect("slices").iter();
-        let counts = |slice| -> ValueCounts { numbers(slice).into_iter().map(|value| (value as u64, 1)).collect() };
+        let counts = |slice| -> ValueCounts {
+            let mut counts: ValueCounts = numbers(slice).into_iter().map(|value| (value as u64, 1)).collect();
+            counts.sort_unstable();
+            counts
+        };
         let slices: Vec<ValueCounts> = slices.map(counts).collect();
         let (block, seed) = (case["block"].as_f64().expect("a length"), case["seed"].as_u64().expect("a seed"));
         let found = within_one_run(&slices, block, &quantiles, seed).expect("intervals");
