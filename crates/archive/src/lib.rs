@@ -32,7 +32,9 @@ mod traces;
 mod verdict;
 mod writer;
 
-pub use compare::{ComparedSideName, Decision, FoundLimit, LimitPlan, ScaleDoubt, ScaleEstimate, ScaleLaw};
+pub use compare::{
+    ComparedSideName, Decision, EffectFigure, FoundLimit, LimitPlan, ScaleDoubt, ScaleEstimate, ScaleLaw,
+};
 pub use comparison::{
     ComparedFamily, ComparedFigure, ComparedFrame, ComparedFunctions, ComparedName, ComparedRun, ComparedSide,
     ComparedStacks, Comparison, CostChange, ExplainedChange, FunctionChange, LeftOut, RenamedFunction, RunBlocks,
@@ -75,8 +77,8 @@ pub use select::{PeriodRange, Retention, RunFilter, RunOrder, prunable, sort_run
 pub use series::{MESSAGES, ProcessUsage, ScenarioPoint, SeriesPoint};
 pub use slice::{SliceLatency, SliceLog, SlicePoint};
 pub use summary::{
-    BrokerSummary, EffectFigure, FailureCount, FaultOutcome, Lasted, MessageFlow, NodeSummary, ObserverEffect,
-    ObserverRow, ObserverTable, PageCpu, PerMessage, ProfilingBlock, ProgramSummary, QuantityUnit, RequestedSummary,
+    BrokerSummary, FailureCount, FaultOutcome, Lasted, MessageFlow, NodeSummary, ObserverEffect, ObserverRow,
+    ObserverTable, PageCpu, PerMessage, ProfilingBlock, ProgramSummary, QuantityUnit, RequestedSummary,
     RequestedWindow, RequirementOutcome, Rss, RunSummary, ScenarioSummary, ScrapedPage, Throughput,
 };
 pub use traces::{LookSpan, TraceSummary, TracedCall, read_slowest_calls};

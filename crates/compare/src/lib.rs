@@ -25,7 +25,7 @@ mod tree_tests;
 mod verdict;
 mod within;
 
-pub use blocks::{BlockEffect, BlockOrder, BlockPair, block_effect};
+pub use blocks::{BlockOrder, BlockPair, EffectFigure, block_effect};
 pub use changes::{ChangePoint, ChangeSearch, MOST_VALUES, change_points};
 pub use difference::{
     Difference, counted, fisher, least_fisher, paired, pairs_needed, permuted, runs_to_separate, separated, sign_flip,
