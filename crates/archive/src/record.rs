@@ -234,6 +234,7 @@ pub struct QueueRecord {
 /// An exchange.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+#[serde(default)]
 pub struct ExchangeRecord {
     /// Name; empty for the default exchange.
     pub name: String,

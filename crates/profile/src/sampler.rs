@@ -54,10 +54,8 @@ impl std::fmt::Debug for Sampler {
 
 impl Sampler {
     /// Opens the event on every thread of `pid`, switched off, and reads all symbols, so that little is left to do
-    /// while sampling. Completes the sink's header, whose origin must be set.
-    ///
-    /// # Errors
-    /// No such process, no permission, a limit reached: see [`Error`].
+    /// while sampling. Completes the sink's header, whose origin must be set. Errors: no such process, no permission, a
+    /// limit reached: see [`Error`].
     pub fn attach(pid: u32, options: &Options, mut sink: StacksWriter) -> Result<Self, Error> {
         if options.frequency == 0 {
             return Err(Error::Options(Problem::new("the frequency is 0", "0 samples per second", "give at least 1")));
@@ -112,10 +110,7 @@ impl Sampler {
         })
     }
 
-    /// Switches sampling on. A second call does nothing.
-    ///
-    /// # Errors
-    /// The kernel refuses.
+    /// Switches sampling on. A second call does nothing. Errors: the kernel refuses.
     pub fn start(&mut self) -> Result<(), Error> {
         let state = std::mem::replace(&mut self.state, SamplerState::Done);
         let SamplerState::Attached(mut worker) = state else { return Ok(()) };
@@ -172,11 +167,9 @@ impl Sampler {
         self.stays_in_the_way
     }
 
-    /// Switches sampling off, writes what is still in the rings, and ends the stacks file.
-    ///
-    /// # Errors
-    /// The sampler's thread failed. A file that could not be written to its end is no error: a note
-    /// says so, and what is in the file is readable.
+    /// Switches sampling off, writes what is still in the rings, and ends the stacks file. Errors: the sampler's thread
+    /// failed. A file that could not be written to its end is no error: a note says so, and what is in the file is
+    /// readable.
     pub fn stop(mut self) -> Result<Outcome, Error> {
         self.end()
     }
@@ -299,10 +292,7 @@ impl SamplingSwitch {
         let _ = rustix::io::write(&self.signals.wake, &1u64.to_ne_bytes());
     }
 
-    /// Takes samples again.
-    ///
-    /// # Errors
-    /// The kernel refuses.
+    /// Takes samples again. Errors: the kernel refuses.
     pub fn resume(&self) -> Result<(), Error> {
         let resumed = self.signals.pauses.resume(&self.events, linux::cpu_time(self.pid));
         resumed.map_err(|e| system("switch an event on", e))

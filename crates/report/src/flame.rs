@@ -101,10 +101,8 @@ fn draw(mut drawing: Options<'_>, title: &str, subtitle: &str, lines: &[String])
     Ok(subtitle_wrapped(String::from_utf8_lossy(&out).into_owned(), &subtitle))
 }
 
-/// Draws the flame graph into a file, as [`stacks::write_output`] does.
-///
-/// # Errors
-/// Where the profile has no sample or the file cannot be written.
+/// Draws the flame graph into a file, as [`stacks::write_output`] does. Errors: where the profile has no sample or the
+/// file cannot be written.
 pub fn write_svg(profile: &Profile, options: &FlameOptions, path: &Path) -> Result<(), Problem> {
     stacks::write_output(path, &svg(profile, options)?).map_err(|source| Problem::io("write", path, &source))
 }

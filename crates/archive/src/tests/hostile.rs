@@ -38,9 +38,7 @@ fn read_all(dir: &Path) -> usize {
     let mut found = 0;
     if let Ok(run) = RunReader::open(dir) {
         found += run.points.len() + run.notes.len();
-        if let Ok(mut log) = run.histograms() {
-            found += log.by_ref().count() + log.notes().len();
-        }
+        found += run.histograms().map_or(0, Iterator::count);
         found += usize::from(run.profile().is_ok());
     }
     found + usize::from(Profile::open(dir).is_ok())

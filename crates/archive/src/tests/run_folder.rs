@@ -28,9 +28,7 @@ fn a_whole_run_reads_back_equal_and_its_warm_up_stays_apart() {
     assert_eq!(run.points.len(), 4);
     assert_eq!(run.points[2], common::point(&common::interval(2, Phase::Measure)));
     assert!(run.profile().unwrap().is_none());
-    let mut log = run.histograms().unwrap();
-    assert_eq!(log.by_ref().count(), 8);
-    assert_eq!(log.notes(), Vec::<String>::new());
+    assert_eq!(run.histograms().unwrap().count(), 8);
     let warmup = run.merged(Phase::Warmup).unwrap();
     let counted = run.merged(Phase::Measure).unwrap();
     assert_eq!(warmup.histogram(Metric::SEND_ACK).len(), 1_000);
@@ -93,9 +91,7 @@ fn a_damaged_line_costs_only_itself() {
     let run = RunReader::open(writer.dir()).unwrap();
     assert_eq!(run.points.len(), 3);
     assert!(run.notes[0].contains("line 3"), "{:?}", run.notes);
-    let mut log = run.histograms().unwrap();
-    assert_eq!(log.by_ref().count(), 7);
-    assert!(log.notes()[0].starts_with("line 12 of latency.hlog"), "{:?}", log.notes());
+    assert_eq!(run.histograms().unwrap().count(), 7);
 }
 
 #[test]

@@ -294,10 +294,7 @@ pub(super) fn is_log_name(name: &str) -> bool {
     ENDS.iter().any(|end| name.ends_with(end))
 }
 
-/// Whether the sides are logs.
-///
-/// # Errors
-/// Where some are and some are runs.
+/// Whether the sides are logs. Errors: where some are and some are runs.
 fn are_logs(a: &[String], b: &[String]) -> Result<bool, Failure> {
     let is_log = |name: &&String| Path::new(name).is_file() || is_log_name(name);
     let all = || a.iter().chain(b);

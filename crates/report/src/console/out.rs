@@ -49,20 +49,15 @@ fn is_harmless(c: char) -> bool {
     matches!(c, '\n' | '\t') || symbol(c) == c
 }
 
-/// Results, to standard output.
-///
-/// # Errors
-/// Where they cannot be written; nobody may read them any more.
+/// Results, to standard output. Errors: where they cannot be written; nobody may read them any more.
 pub fn results(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(harmless(text).as_bytes())?;
     out.flush()
 }
 
-/// Results in place of all that the terminal of standard output shows; lines beyond its rows are left out.
-///
-/// # Errors
-/// As [`results`].
+/// Results in place of all that the terminal of standard output shows; lines beyond its rows are left out. Errors: as
+/// [`results`].
 pub fn results_in_place(text: &str, rows: usize, is_first: bool) -> io::Result<()> {
     let text = harmless(text);
     // The cursor stands in a row of its own below them.
@@ -75,10 +70,7 @@ pub fn results_in_place(text: &str, rows: usize, is_first: bool) -> io::Result<(
     out.flush()
 }
 
-/// A file's content to standard output; to a terminal, made harmless.
-///
-/// # Errors
-/// As [`results`].
+/// A file's content to standard output; to a terminal, made harmless. Errors: as [`results`].
 pub fn data(bytes: &[u8]) -> io::Result<()> {
     if io::stdout().is_terminal() {
         let text = String::from_utf8_lossy(bytes);

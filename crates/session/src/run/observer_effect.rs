@@ -289,14 +289,7 @@ fn effect(pairs: &[MeasuredPair], planned: usize, paced: bool) -> ObserverEffect
 fn figure(pairs: &[MeasuredPair], of: impl Fn(&BlockFigures) -> Option<f64>) -> Option<EffectFigure> {
     let values = pairs.iter().map(|pair| Some(BlockPair { on: of(&pair.on)?, off: of(&pair.off)? }));
     let values: Option<Vec<BlockPair>> = values.collect();
-    let effect = block_effect(&values?)?;
-    let (low, high) = effect.difference.interval(0.95);
-    let visible = effect.difference.visible(0.05);
-    let shares = [effect.difference.mean, low, high, visible].map(f64::exp_m1);
-    let [change, low, high, visible] = shares;
-    let (off, sign_flip_p) = (effect.off, effect.sign_flip);
-    let figure = EffectFigure { off, change, low, high, visible, sign_flip_p };
-    shares.iter().all(|it| it.is_finite()).then_some(figure)
+    block_effect(&values?)
 }
 
 fn count(number: usize) -> u32 {
