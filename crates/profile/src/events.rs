@@ -4,11 +4,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use measure::Nanos;
+use measure::{Nanos, Problem};
 use perf_event_open_sys::bindings as b;
 use stacks::{EventKind, USUAL_EVENT};
 
-use crate::Error;
 use crate::allocators::{self, Probe};
 use crate::tracepoint::{Field, Tracepoint};
 
@@ -225,9 +224,9 @@ pub(crate) struct Probes {
 
 impl KernelEvent {
     /// Looks an event up, for a process.
-    pub(crate) fn of(event: &Event, pid: u32) -> Result<Self, Error> {
+    pub(crate) fn of(event: &Event, pid: u32) -> Result<Self, Problem> {
         let field = if let Weight::Field(name) = event.weight { Some(name) } else { None };
-        let probes = |places: Result<Arc<[Probe]>, Error>| {
+        let probes = |places: Result<Arc<[Probe]>, Problem>| {
             Ok(Self::Probes(Probes {
                 places: places?,
                 by_bytes: event.weight == Weight::Requested,
@@ -366,7 +365,7 @@ impl SystemCall {
 }
 
 /// The calls, and where this kernel tells that they are done.
-fn find() -> Result<Arc<[(SystemCall, Tracepoint)]>, Error> {
+fn find() -> Result<Arc<[(SystemCall, Tracepoint)]>, Problem> {
     CALLS.iter().map(|&(call, name)| Ok((call, Tracepoint::find(name, None)?))).collect()
 }
 

@@ -5,7 +5,7 @@ use std::{fs, io};
 
 use brokers::{BROKERS, Registration};
 use linux::{processes, sockets};
-use measure::{Clock, wall_clock_unix_ns};
+use measure::{Clock, Problem, wall_clock_unix_ns};
 use profile::{Access, AccessPart};
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
@@ -245,7 +245,7 @@ fn sampling_clock() -> String {
     format!("by {} at {} Hz", usual.event.kernel_name, usual.frequency)
 }
 
-fn trial() -> Result<Vec<String>, profile::Error> {
+fn trial() -> Result<Vec<String>, Problem> {
     let header = ProfileHeader::new(Clock.now(), wall_clock_unix_ns());
     let sink = StacksWriter::new(io::sink(), header);
     let mut sampler = profile::Sampler::attach(std::process::id(), &profile::Options::default(), sink)?;

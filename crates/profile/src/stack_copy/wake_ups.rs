@@ -16,7 +16,6 @@ use measure::Problem;
 
 use super::PidNamespace;
 use super::kernel::{KernelMap, KernelPrograms, Settings};
-use crate::Error;
 use crate::access::copies_remedy;
 use crate::tracepoint::Tracepoint;
 
@@ -58,7 +57,7 @@ pub(crate) struct WakeRecord<'a> {
 
 impl WakeUps {
     /// Loads the programs for the threads of process `pid`, where the kernel allows it and shows the tracepoint.
-    pub(crate) fn load(pid: u32) -> Result<Self, Error> {
+    pub(crate) fn load(pid: u32) -> Result<Self, Problem> {
         let tracepoint = Tracepoint::find(TRACEPOINT, Some(THREAD_FIELD))?;
         let namespace = PidNamespace::of(pid);
         let numbering = Numbering::of(PidNamespace::of(std::process::id()), namespace)?;
@@ -78,7 +77,7 @@ impl WakeUps {
             })
         };
         load().map_err(|error: io::Error| {
-            Error::Options(Problem::new("the kernel does not allow a program on wake-ups", error, copies_remedy()))
+            Problem::new("the kernel does not allow a program on wake-ups", error, copies_remedy())
         })
     }
 
@@ -113,18 +112,18 @@ impl WakeUps {
 
 impl Numbering {
     /// That by which a process in the namespace `own` knows threads of the namespace `theirs`.
-    fn of(own: Option<PidNamespace>, theirs: Option<PidNamespace>) -> Result<Self, Error> {
+    fn of(own: Option<PidNamespace>, theirs: Option<PidNamespace>) -> Result<Self, Problem> {
         if own.is_some() && own == theirs {
             return Ok(Self::Inside);
         }
         if own.is_some_and(|own| own.is_first()) {
             return Ok(Self::OnMachine);
         }
-        Err(Error::Options(Problem::new(
+        Err(Problem::new(
             "the process is in a container inside this one",
             "its threads have other numbers in this container",
             "run bellows in the same container, or outside of containers",
-        )))
+        ))
     }
 
     /// Parses a record's raw part, which begins with its length in 32 bits; `None` where it is too short.

@@ -352,7 +352,7 @@ impl Start {
         pid: u32,
         node: Option<u32>,
         writer: &RunWriter,
-    ) -> Result<Profiling, profile::Error> {
+    ) -> Result<Profiling, Problem> {
         let header = ProfileHeader { node, ..ProfileHeader::new(self.origin, self.unix_ns) };
         Profiling::attach(options, pid, &header, writer.dir(), 0)
     }
@@ -463,7 +463,7 @@ impl Loaded {
             // A run without a profile is worth having: the warning says what to do.
             Some(pid) => start
                 .profiling(options, pid, self.number(node), writer)
-                .unwrap_or_else(|e| Profiling::unavailable(&e.problem().sentence())),
+                .unwrap_or_else(|e| Profiling::unavailable(&e.sentence())),
             None => Profiling::unavailable(
                 "the broker's process is not known: it runs on another machine or for another user; \
                  give its number with --set broker.pid=N, or set profile.events = []",

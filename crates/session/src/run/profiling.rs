@@ -97,7 +97,7 @@ impl Profiling {
         header: &ProfileHeader,
         dir: &Path,
         part: usize,
-    ) -> Result<Self, profile::Error> {
+    ) -> Result<Self, Problem> {
         let (mut profiling, mut first_error) = (Self::default(), None);
         for options in options {
             match EventProfile::attach(options, pid, header.clone(), dir, part) {
@@ -142,8 +142,8 @@ impl Profiling {
         self.used = used;
     }
 
-    fn lacks(&mut self, event: &str, error: &profile::Error) {
-        let why = format!("no profile of {event}: {}", error.problem().sentence());
+    fn lacks(&mut self, event: &str, error: &Problem) {
+        let why = format!("no profile of {event}: {}", error.sentence());
         self.warnings.push(profile_incomplete(&why));
     }
 
@@ -277,13 +277,7 @@ impl Profiling {
 }
 
 impl EventProfile {
-    fn attach(
-        options: &Options,
-        pid: u32,
-        header: ProfileHeader,
-        dir: &Path,
-        part: usize,
-    ) -> Result<Self, profile::Error> {
+    fn attach(options: &Options, pid: u32, header: ProfileHeader, dir: &Path, part: usize) -> Result<Self, Problem> {
         let node = header.node;
         let name = ProfileHeader { event: options.event.name.clone().into_owned(), ..header.clone() };
         let name = name.name();
@@ -293,8 +287,7 @@ impl EventProfile {
             // Nobody takes it for the profile of an event.
             part => format!("{file}.{part}"),
         });
-        let sink = StacksWriter::create(&stacks, header)
-            .map_err(|e| profile::Error::Options(Problem::io("create", &stacks, &e)))?;
+        let sink = StacksWriter::create(&stacks, header).map_err(|e| Problem::io("create", &stacks, &e))?;
         match Sampler::attach(pid, options, sink) {
             Ok(sampler) => Ok(Self {
                 name,
@@ -313,7 +306,7 @@ impl EventProfile {
         }
     }
 
-    fn start(&mut self) -> Result<(), profile::Error> {
+    fn start(&mut self) -> Result<(), Problem> {
         if let Source::Sampler(sampler) = &mut self.part.source { sampler.start() } else { Ok(()) }
     }
 
@@ -535,7 +528,7 @@ impl Reattach {
     pub(crate) fn attach(&mut self, node: Option<u32>, pid: u32) -> Profiling {
         let header = ProfileHeader { node, ..ProfileHeader::new(self.start.origin, self.start.unix_ns) };
         let mut profiling = Profiling::attach(&self.options, pid, &header, &self.dir, self.parts)
-            .unwrap_or_else(|e| Profiling::unavailable(&e.problem().sentence()));
+            .unwrap_or_else(|e| Profiling::unavailable(&e.sentence()));
         self.parts += 1;
         profiling.start();
         profiling

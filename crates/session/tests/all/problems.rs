@@ -58,22 +58,6 @@ fn of_files() -> Vec<Problem> {
     of_archive.chain(of_profiles.iter().map(ProfileError::problem)).collect()
 }
 
-fn of_the_profiler() -> Vec<Problem> {
-    let kinds = [
-        profile::Error::NoSuchProcess { pid: 7 },
-        profile::Error::KernelThread { pid: 7, name: "kswapd0".to_owned() },
-        profile::Error::NotPermitted {
-            pid: 7,
-            reason: "perf_event_paranoid is 4".to_owned(),
-            remedy: "lower it".to_owned(),
-        },
-        profile::Error::TooManyFiles { opened: 1, needed: 9, limit: 4 },
-        profile::Error::NotSupported { reason: "no such device".to_owned() },
-        profile::Error::System { what: "read /proc/7/status".to_owned(), source: full() },
-    ];
-    kinds.iter().map(profile::Error::problem).collect()
-}
-
 fn of_brokers() -> Vec<Problem> {
     let log = "a line of its log".to_owned();
     let kinds = [
@@ -116,7 +100,7 @@ fn every_kind_of_failure_has_cause_observed_value_and_remedy() {
     let all = [
         of_load(),
         of_files(),
-        of_the_profiler(),
+        vec![profile::no_such_process(7)],
         of_brokers(),
         of_experiments(),
         vec![session::Error::Stopped { during: "warm-up" }.problem()],

@@ -257,7 +257,7 @@ impl Supervisor<'_, '_, '_> {
         let found = match what.pid {
             Some(_) if !self.followed.is_empty() || !self.refused.is_empty() => return Ok(()),
             Some(pid) => {
-                let process = ProcessId::of(pid).ok_or(profile::Error::NoSuchProcess { pid })?;
+                let process = ProcessId::of(pid).ok_or_else(|| profile::no_such_process(pid))?;
                 let name = named_process::name_of(pid).unwrap_or_default();
                 vec![(process, name)]
             }
