@@ -446,9 +446,18 @@ pub(crate) fn done<T>(
     read: impl Fn(&Term) -> Option<T>,
 ) -> Result<T, Error> {
     match as_tuple(reply) {
-        Some([word, reason]) if as_atom(word) == Some("refused") => Err(Error::Options(refusal(reason))),
-        Some([_, result]) => read(result).ok_or_else(|| helper.failed(what, show(result, 200))),
-        _ => Err(helper.failed(what, show(reply, 200))),
+        Some([word, result]) if as_atom(word) != Some("refused") => {
+            read(result).ok_or_else(|| helper.failed(what, show(result, 200)))
+        }
+        _ => Err(refused(helper, reply, what)),
+    }
+}
+
+/// Why an answer is none that was asked for.
+pub(super) fn refused(helper: &Helper, reply: &Term, what: &str) -> Error {
+    match as_tuple(reply) {
+        Some([word, reason]) if as_atom(word) == Some("refused") => Error::Other(refusal(reason)),
+        _ => helper.failed(what, show(reply, 200)),
     }
 }
 

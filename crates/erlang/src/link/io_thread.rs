@@ -9,7 +9,7 @@ use transport::{Output, Received, SocketError};
 
 use super::frame::{Checked, Frame, Frames};
 use super::shared::{LinkShared, Loss};
-use super::wire::Wire;
+use super::wire::{Wire, as_io};
 use crate::term::{atom, tuple};
 
 /// A tick is sent when nothing else was for so long. Nodes hang up after 60 s of silence, by default, and are
@@ -158,10 +158,7 @@ fn down(reason: Term) -> Term {
 }
 
 fn lost(error: SocketError) -> String {
-    match error {
-        SocketError::Io(error) => error.to_string(),
-        SocketError::Tls(error) => error.to_string(),
-    }
+    as_io(error).to_string()
 }
 
 /// Whether the node still answers: where nothing comes from it, it is pinged, and a node that answers no ping for the

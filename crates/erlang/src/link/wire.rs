@@ -323,7 +323,7 @@ pub(super) fn run<T>(work: impl Future<Output = T>) -> io::Result<T> {
     }
 }
 
-fn as_io(error: SocketError) -> io::Error {
+pub(super) fn as_io(error: SocketError) -> io::Error {
     match error {
         SocketError::Io(error) => error,
         SocketError::Tls(error) => io::Error::other(error.to_string()),
