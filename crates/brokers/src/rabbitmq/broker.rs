@@ -88,7 +88,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, BrokerError> {
     let mut config = config(spec, request.bellows_exe);
     if let Some(data) = request.data {
         // A node on much data reads all of it before it takes clients.
-        config.start_timeout = START_TIMEOUT_ON_DATA;
+        config.start_timeout = Some(START_TIMEOUT_ON_DATA);
         config.parent_directory.clone_from(&data.parent);
         config.data = Some(data.clone());
     }
@@ -203,11 +203,7 @@ impl StartedNodes {
     fn ask<T>(&self, question: impl Fn(&RabbitMq) -> Result<T, BrokerError>) -> Result<T, BrokerError> {
         let running = self.cluster.nodes().iter();
         let mut running = running.filter(|node| node.process().is_running());
-        let none = || BrokerError::Control {
-            asked_for: "its queues and bindings",
-            reason: "none of its nodes runs".into(),
-            timed_out: false,
-        };
+        let none = || BrokerError::control("its queues and bindings", "none of its nodes runs", false);
         question(running.next().ok_or_else(none)?)
     }
 }

@@ -73,7 +73,7 @@ pub(super) fn start_on_free<T>(
     }
     for _ in 1..ATTEMPTS {
         match start(waiting) {
-            Err(BrokerError::Exited { log, .. }) if log.contains("eaddrinuse") => {}
+            Err(BrokerError::Exited(exited)) if exited.log.contains("eaddrinuse") => {}
             result => return result,
         }
         // One that the settings name would be taken again.

@@ -16,11 +16,11 @@ use erlang::{ConnectOptions, Cookie};
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use serde::{Deserialize, Serialize};
 
-use super::Config;
 use super::checkout::{self, Patch};
 use super::install::{Erlang, Installation, PRODUCT};
 use super::loader::{Loader, interpreter};
 use super::members::Membership;
+use super::{Config, START_TIMEOUT};
 use crate::BrokerError;
 use crate::certificates::Certificates;
 use crate::guardian::{MARKER, guarded_directories, private_file, random_hex};
@@ -112,7 +112,7 @@ impl Setup {
             process_name: "beam",
             probes,
             reason,
-            start_timeout: config.start_timeout,
+            start_timeout: config.start_timeout.unwrap_or(START_TIMEOUT),
             guard: config.guard.clone(),
         };
         Ok((setup, launch))

@@ -1,12 +1,12 @@
 //! Every kind of failure has its cause, observed value and remedy in fields of their own.
 
-use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fs, io};
 
 use experiment::{Experiment, ExperimentError, Origin, read_faults};
 use measure::Problem;
-use stacks::ProfileError;
+use stacks::{FORMATS, Profile, ProfileError};
 
 fn path() -> PathBuf {
     PathBuf::from("/some/where")
@@ -48,12 +48,18 @@ fn of_files() -> Vec<Problem> {
         archive::Error::UnknownSchema { path: path(), found: "x/9".to_owned(), expected: "x/1" },
         archive::Error::Damaged { path: path(), cause: "line 3".to_owned() },
     ];
-    let of_profiles = [
-        ProfileError::Io { path: path(), source: full() },
-        ProfileError::NotARun { path: path() },
-        ProfileError::NoSuchEvent { path: path(), event: "mmap".into(), known: vec!["cpu".into()] },
-        ProfileError::Format { path: path(), reason: "it is empty".to_owned() },
-    ];
+    let dir = tempfile::tempdir().expect("a folder");
+    let (none, run) = (dir.path().join("none"), dir.path().join("run"));
+    let (empty, folded) = (dir.path().join("empty"), run.join("cpu.folded"));
+    for folder in [&none, &run] {
+        fs::create_dir(folder).expect("a folder");
+    }
+    for (file, text) in [(&empty, ""), (&folded, "main;work 3\n")] {
+        fs::write(file, text).expect("a file");
+    }
+    let refused = |path: &Path, event| Profile::open_as(&FORMATS, path, event).expect_err("no such profile");
+    let of_profiles =
+        [refused(&path(), None), refused(&none, None), refused(&run, Some("mmap")), refused(&empty, None)];
     let of_archive = of_archive.iter().map(archive::Error::problem);
     of_archive.chain(of_profiles.iter().map(ProfileError::problem)).collect()
 }
@@ -64,15 +70,11 @@ fn of_brokers() -> Vec<Problem> {
         brokers::BrokerError::not_installed("RabbitMQ", &[path()], "install it"),
         brokers::BrokerError::no_erlang(&path(), "/bin"),
         brokers::BrokerError::no_space("RabbitMQ", &path(), 3_000_000, 300_000_000),
-        brokers::BrokerError::Exited { product: "RabbitMQ", status: "exit status 1".to_owned(), log: log.clone() },
+        brokers::BrokerError::exited("RabbitMQ", "exit status 1", log.clone()),
         brokers::BrokerError::not_ready("RabbitMQ", Duration::from_secs(60), log),
         brokers::BrokerError::Cancelled,
         brokers::BrokerError::guard("it was killed"),
-        brokers::BrokerError::Control {
-            asked_for: "its queues and bindings",
-            reason: "no answer within 20 s".to_owned(),
-            timed_out: true,
-        },
+        brokers::BrokerError::control("its queues and bindings", "no answer within 20 s", true),
         brokers::BrokerError::Fault("the broker is gone".to_owned()),
         brokers::BrokerError::Guard(Problem::io("create", &path(), &full())),
     ];
