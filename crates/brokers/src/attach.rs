@@ -208,7 +208,6 @@ impl ManagementLogin {
     }
 }
 
-/// A variable of the environment, if it is set.
 fn set_variable(variable: &str) -> Option<Secret> {
     std::env::var(variable).ok().filter(|it| !it.is_empty()).map(Secret::new)
 }

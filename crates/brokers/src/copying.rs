@@ -21,11 +21,9 @@ const BLOCK: u64 = 512;
 /// Size and duration of a copy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Copied {
-    /// Regular files.
     pub(crate) files: u64,
     /// Bytes on the disk.
     pub(crate) allocated: u64,
-    /// How long it took.
     pub(crate) took: Duration,
     /// Whether all files share their blocks with the originals.
     pub(crate) is_shared: bool,

@@ -37,7 +37,6 @@ pub enum BrokerError {
 }
 
 impl BrokerError {
-    /// An [`BrokerError::Config`].
     pub(crate) fn config(cause: impl Into<String>, value: impl fmt::Display, help: impl Into<String>) -> Self {
         Self::Config(Problem::new(cause, value, help))
     }
@@ -112,7 +111,6 @@ impl BrokerError {
         }
     }
 
-    /// A failure of `action` on `path`.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Guard(Problem::io(action, &path, &source))

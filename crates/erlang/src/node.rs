@@ -15,7 +15,6 @@ use crate::term::{as_atom, as_text, as_tuple, atom, charlist, list, show, text, 
 /// Bytes of an exception's reason that are shown.
 const REASON_BYTES: usize = 400;
 
-/// Reads and evaluates `Source`.
 const EVALUATE: &str = "{ok, Tokens, _} = erl_scan:string(unicode:characters_to_list(Source)), \
                         {ok, Forms} = erl_parse:parse_exprs(Tokens), \
                         {value, Value, _} = erl_eval:exprs(Forms, []), Value.";

@@ -295,7 +295,6 @@ fn told_apart(name: &[u8]) -> String {
     text
 }
 
-/// A figure of a queue, where it is known.
 type Figure = fn(&QueueCount) -> Option<u64>;
 
 /// Writes the counts as a page of OpenMetrics, without its end (`# EOF`).
@@ -428,7 +427,6 @@ fn still_starting(node: &Node, waited: Duration) -> Problem {
     )
 }
 
-/// How long the node has been running.
 fn age(node: &Node) -> Result<Duration, Error> {
     let clock = node.call("erlang", "statistics", vec![atom("wall_clock")])?;
     let ms = as_tuple(&clock).and_then(|it| it.first()).and_then(calls::number);

@@ -335,7 +335,6 @@ impl<'de> Deserialize<'de> for Metric {
     }
 }
 
-/// Description of a metric in a file.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Described {

@@ -278,7 +278,6 @@ impl LatencySummary {
     }
 }
 
-/// Summary of no values.
 static NO_LATENCIES: LazyLock<LatencySummary> = LazyLock::new(LatencySummary::default);
 
 /// Latencies by metric, in the order of the registry.

@@ -146,12 +146,10 @@ impl SliceRecorder {
         })
     }
 
-    /// Filled histograms, as due in a phase.
     pub(crate) fn due_in(&self, phase: Phase) -> impl Iterator<Item = DueHistogram<'_, SliceHistogram>> {
         self.filled().map(move |(metric, histogram)| DueHistogram { due: phase.due(), metric, histogram })
     }
 
-    /// Adds all of it to a sum.
     pub(crate) fn add_to(&self, sum: &mut Recorder) {
         for (metric, histogram) in self.filled() {
             histogram.add_to(sum.histogram_mut(metric));

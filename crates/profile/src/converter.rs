@@ -94,7 +94,6 @@ pub(crate) struct Converter {
     sink: StacksWriter,
     origin: Time,
     outcome: Outcome,
-    /// Sum of the samples' weights.
     weight: u64,
     /// Bytes of stacks that were copied.
     copied: u64,

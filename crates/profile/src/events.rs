@@ -30,7 +30,6 @@ pub struct Event {
     pub(crate) weight: Weight,
 }
 
-/// Request to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventSource {
     /// One of its own counters: `PERF_COUNT_SW_*`.
@@ -223,7 +222,6 @@ pub(crate) struct Probes {
 }
 
 impl KernelEvent {
-    /// Looks an event up, for a process.
     pub(crate) fn of(event: &Event, pid: u32) -> Result<Self, Problem> {
         let field = if let Weight::Field(name) = event.weight { Some(name) } else { None };
         let probes = |places: Result<Arc<[Probe]>, Problem>| {

@@ -22,7 +22,6 @@ pub(crate) struct StackTable {
     user: HashMap<(u64, bool), Frames>,
     /// Addresses whose answer came, or may yet come, from the JIT map.
     jit: HashMap<(u64, bool), Frames>,
-    /// By frame.
     roots: Vec<Root>,
     /// An address was in no mapping, so there are new mappings.
     missed: bool,

@@ -127,7 +127,6 @@ fn lateness(rate: f64, options: &RunOptions, control: &load::Control) -> Result<
     Ok((late, others_cores(&summary)))
 }
 
-/// The load with its results.
 fn point(job: Point, options: &RunOptions, control: &load::Control) -> Result<Point, Error> {
     let Point { workload, size, connections, threads, tls, .. } = job;
     let in_flight = if workload == Workload::OneByOne { 1 } else { (IN_FLIGHT / connections).max(20) };

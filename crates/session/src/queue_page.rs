@@ -14,7 +14,6 @@ use serde::Serialize;
 
 use web::page_server::{Page, PageServer, serve_pages};
 
-/// Where they stand in OpenMetrics.
 const METRICS_PATH: &str = "/metrics";
 const JSON: &str = "application/json";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

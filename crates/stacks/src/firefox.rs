@@ -37,7 +37,6 @@ const CATEGORIES: [(FrameKind, &str, &str); 7] = [
 /// A thread's samples, each with its time in nanoseconds.
 type TimedSamples<'a> = Vec<(u64, &'a Sample)>;
 
-/// Texts by their index.
 #[derive(Default)]
 struct Texts<'a> {
     all: Vec<&'a str>,

@@ -142,7 +142,6 @@ impl Profile {
         self.node_weights_of(|_| true)
     }
 
-    /// The weights of the samples that are wanted.
     pub(super) fn node_weights_of(&self, is_wanted: impl Fn(&Sample) -> bool) -> NodeWeights {
         let mut own = vec![0u64; self.stacks.len()];
         let mut sum = 0u64;
@@ -164,13 +163,9 @@ impl Profile {
     }
 }
 
-/// Weights per stack node.
 pub(super) struct NodeWeights {
-    /// As the leaf.
     pub(super) own: Vec<u64>,
-    /// With everything below.
     pub(super) subtree: Vec<u64>,
-    /// Of all samples.
     pub(super) sum: u64,
 }
 
@@ -201,7 +196,6 @@ impl ThreadRules {
         rules(text, rule).map(Self)
     }
 
-    /// The group of a thread name.
     fn group(&self, name: &str) -> String {
         let group = self.0.iter().find_map(|(pattern, group)| Some(group.replace("<*>", pattern.captured(name)?)));
         group.unwrap_or_else(|| name.to_owned())

@@ -105,7 +105,6 @@ pub(super) struct Started {
     pub(super) id: ProcessId,
     /// By the wall clock, which a restart of the machine does not turn back.
     started: SystemTime,
-    /// When it was seen to have ended.
     pub(super) ended: Option<SystemTime>,
 }
 

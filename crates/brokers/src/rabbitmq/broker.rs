@@ -38,7 +38,6 @@ pub(crate) const REGISTRATION: Registration = Registration {
     ..Registration::NONE
 };
 
-/// The plugin with the management API.
 const MANAGEMENT: &str = "rabbitmq_management";
 const PROMETHEUS: &str = "rabbitmq_prometheus";
 /// Where what is enabled for an experiment listens.
@@ -49,7 +48,6 @@ const USER: &str = "guest";
 /// Time that a node on prepared data may take until it takes clients.
 const START_TIMEOUT_ON_DATA: Duration = Duration::from_secs(900);
 
-/// The nodes that an experiment has requested.
 #[derive(Debug)]
 struct StartedNodes {
     cluster: Cluster,

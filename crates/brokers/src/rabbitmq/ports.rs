@@ -28,7 +28,6 @@ const LISTENING: [(&str, &str, u16); 7] = [
     ("rabbitmq_web_stomp", "web_stomp.tcp.port", 15_674),
 ];
 
-/// A port that a node will listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ListenerPort {
     /// The key of `rabbitmq.conf`.

@@ -53,9 +53,7 @@ pub(super) struct Setup {
     pub(super) name: String,
     /// Its Erlang name, where data is bound to one.
     bound_name: Option<String>,
-    /// Where all of its files are.
     pub(super) directory: PathBuf,
-    /// The port for AMQP.
     pub(super) port: u16,
     /// AMQP over TLS, where it is requested.
     pub(super) secured: Option<(u16, Certificates)>,
@@ -118,7 +116,6 @@ impl Setup {
         Ok((setup, launch))
     }
 
-    /// The Erlang node's name.
     pub(super) fn erlang_name(&self) -> String {
         let own = || format!("{}@localhost", self.name);
         let alone = || self.bound_name.clone().unwrap_or_else(own);
@@ -451,10 +448,8 @@ const NODE_FILE: &str = "erlang-node.json";
 /// How a node is reached; its cookie stands beside it.
 #[derive(Debug, Serialize, Deserialize)]
 struct StartedNode {
-    /// Its Erlang name.
     name: String,
     host: String,
-    /// The port of its distribution.
     port: u16,
     /// The network that this address is of, as [`network`] tells it.
     #[serde(default)]
@@ -517,7 +512,6 @@ fn write_starters(erlang: &Erlang, node: &Path, port: u16) -> Result<Option<Path
 
 /// Where programs are replaced by scripts that start them.
 struct Starters<'a> {
-    /// The node's own directory.
     node: &'a Path,
     loader: Option<&'a Loader>,
 }

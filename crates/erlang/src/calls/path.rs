@@ -232,7 +232,6 @@ fn mean(calls: &[&EntryCall]) -> f64 {
     sum as f64 / calls.len().max(1) as f64
 }
 
-/// Reads what `bellows_path` tells.
 pub(crate) fn read(term: &Term) -> Option<Path> {
     let nodes = nodes(get(term, "nodes")?)?;
     let calls = rows(get(term, "calls")?, |row| call(row, nodes.len()))?;
@@ -422,7 +421,6 @@ fn progress(reply: &Term) -> Option<RootProgress> {
     })
 }
 
-/// Waits for a worker's answer.
 pub(crate) fn answer(helper: &Helper, worker: &Worker, request: &str, what: &str) -> Result<Term, Error> {
     told(helper, helper.ask(worker, atom(request), ANSWER)?, what, "it did not answer in time")
 }

@@ -18,7 +18,6 @@ use crate::term::{Binary, Term, as_atom, as_int, as_text, as_tuple, atom, charli
 
 /// The module's name on a node, and its code.
 const MODULE: (&str, &[u8]) = include!("beam/module.in");
-/// Expression that loads the module.
 const LOAD: &str = include_str!("load.erl");
 
 /// A node without word from us for this long ends what it does for us.
@@ -195,7 +194,6 @@ impl Helper {
         }
     }
 
-    /// Why a worker has ended.
     fn why_ended(&self, worker: &Worker) -> Result<Answer, Error> {
         let arguments = vec![self.shared.owner.clone(), worker.pid.clone()];
         let reply = self.call("bellows_keeper", "why", arguments)?;
@@ -371,12 +369,10 @@ pub(crate) fn number(term: &Term, key: &str) -> Option<u64> {
     as_int(get(term, key)?).map(unsigned)
 }
 
-/// A text.
 pub(crate) fn text_of(term: &Term, key: &str) -> Option<String> {
     as_text(get(term, key)?)
 }
 
-/// The numbers that there are with these keys.
 pub(crate) fn numbers(term: &Term, keys: &[&str]) -> BTreeMap<String, u64> {
     let pair = |key: &&str| Some(((*key).to_owned(), number(term, key)?));
     keys.iter().filter_map(pair).collect()

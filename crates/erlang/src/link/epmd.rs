@@ -18,7 +18,6 @@ const NAMES_WAIT: Duration = Duration::from_secs(1);
 const NAMES_BYTES: usize = 64 << 10;
 /// Characters of a name that is told; EPMD's own limit is 255 bytes.
 const NAME_CHARS: usize = 64;
-/// Names that are told.
 const TOLD: usize = 8;
 
 /// Asks the EPMD of the node's host for the node's port.

@@ -111,7 +111,6 @@ fn read(wire: &mut Wire, frames: &mut Frames, shared: &Arc<LinkShared>) -> Resul
     Ok((heard, true))
 }
 
-/// Takes what was read.
 fn take(wire: &mut Wire, frames: &mut Frames, shared: &Arc<LinkShared>) -> Result<(), String> {
     frames.receive(wire.unused(), |bytes| {
         let wrong = |error| format!("a message is wrong: {error}");

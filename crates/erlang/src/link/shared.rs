@@ -23,7 +23,6 @@ const MOST_WAITING_MEMORY: u64 = MOST_MEMORY;
 const PLACE: u64 = 2 * size_of::<(Arrival, u64)>() as u64;
 /// Bytes that wait to be sent.
 const MOST_OUTGOING: usize = 64 << 20;
-/// Processes that watch one of ours.
 const MOST_WATCHERS: usize = 64;
 
 /// The number of one of our processes.
@@ -113,7 +112,6 @@ impl LinkShared {
         }
     }
 
-    /// Makes a process.
     pub(crate) fn enter(&self) -> MailboxId {
         let mut state = self.state();
         loop {
@@ -147,7 +145,6 @@ impl LinkShared {
         }
     }
 
-    /// Queues a message.
     pub(crate) fn send(&self, message: Message) -> Result<(), Error> {
         let framed = framed(message);
         let mut bytes = framed.map_err(|source| Error::undecoded(&self.node, "what we send", &source))?;

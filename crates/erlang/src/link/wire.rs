@@ -192,7 +192,6 @@ impl Wire {
         self.plain.get(start..end).unwrap_or_default()
     }
 
-    /// All of it is used.
     pub(super) const fn use_all(&mut self) {
         self.unused = (0, 0);
     }

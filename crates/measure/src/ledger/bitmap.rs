@@ -213,7 +213,6 @@ impl DeliveryBitmap {
         end.max(self.full_below)
     }
 
-    /// Bytes that it takes.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }

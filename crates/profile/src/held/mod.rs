@@ -17,7 +17,6 @@ pub(crate) struct HeldMemory<T> {
     told_by: ToldBy,
 }
 
-/// How blocks are told.
 #[derive(Debug)]
 enum ToldBy {
     /// As ranges of addresses, of which any part can be given back.

@@ -37,7 +37,6 @@ pub(crate) struct ThreadStack {
     pub(crate) current_process: u64,
 }
 
-/// The program, loaded.
 #[derive(Debug)]
 pub(crate) struct StackCopier {
     /// By thread: its [`ThreadStack`].
@@ -132,7 +131,6 @@ impl StackCopier {
     }
 }
 
-/// Settings of the programs for an event.
 fn settings(cpus: u32, event: &KernelEvent, process: Option<&ProcessLayout>) -> Settings {
     let mut of =
         Settings { entries: vec![("scratch", cpus), ("outputs", cpus), ("threads", THREADS)], ..Settings::default() };

@@ -41,7 +41,6 @@ const PAGE: u64 = 4096;
 pub(crate) struct MemoryCopy<'a> {
     pub(crate) start: u64,
     pub(crate) bytes: &'a [u8],
-    /// Words that have been replaced in it.
     pub(crate) replaced: [ReplacedWord; 2],
 }
 
@@ -53,7 +52,6 @@ pub(crate) struct ReplacedWord {
 }
 
 impl MemoryCopy<'_> {
-    /// The word at an address of the process.
     pub(crate) fn word(&self, address: u64) -> Option<u64> {
         let mut replaced = self.replaced.iter().filter(|it| it.address != 0);
         replaced.find(|it| it.address == address).map_or_else(|| self.copied_word(address), |it| Some(it.word))
@@ -72,7 +70,6 @@ impl MemoryCopy<'_> {
 /// Memory that changes hands in a call, where the event tells it; elsewhere there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Transfer {
-    /// Which call, by its number.
     pub(crate) call: u64,
     pub(crate) released: Extent,
     pub(crate) taken: Extent,

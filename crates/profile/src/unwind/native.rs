@@ -103,7 +103,6 @@ impl NativeUnwinder {
         self.mapping_at(address).is_some_and(is_filled)
     }
 
-    /// Whether code is known at this address.
     pub(crate) fn is_code(&self, address: u64) -> bool {
         self.mapping_at(address).is_some_and(|it| has_tables(it) || is_filled(it))
     }

@@ -279,7 +279,6 @@ fn series(sides: &MemorySides, node: Option<usize>) -> Vec<(SeriesName, f64)> {
     all
 }
 
-/// The panel with both sides.
 const BOTH: &str = "both sides";
 /// Source of the steps between the VM's total and resident memory.
 const BETWEEN: &str = "between the sides";

@@ -453,7 +453,6 @@ fn join(mut parts: Vec<Profile>) -> Option<Profile> {
 }
 
 impl SampledPart {
-    /// Begins to stop its sampler.
     fn stop(&mut self) {
         let source = std::mem::replace(&mut self.source, Source::Ended(Outcome::default()));
         self.source = match source {

@@ -55,7 +55,6 @@ pub(super) enum Order {
     },
 }
 
-/// The traces of one node, which are one there.
 #[derive(Debug)]
 pub(crate) struct NodeTraces {
     /// How to reach the node; `None` before there is one.

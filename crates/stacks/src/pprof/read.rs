@@ -14,7 +14,6 @@ use crate::model::{Builds, Profile, ProfileHeader, Sample};
 use crate::tree::Builder;
 use crate::waits::{Wait, WaitReason};
 
-/// Bytes that one of its messages may have.
 const LARGEST_MESSAGE: usize = 4 << 20;
 /// Bytes of what is neither sample nor table.
 const LARGEST_HEAD: usize = 64 << 10;
@@ -71,12 +70,10 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Profile, String> {
     Ok(profile)
 }
 
-/// A field of the outermost message.
 struct Field<'a> {
     number: u32,
     /// The content of one that has a length; empty for numbers.
     body: &'a [u8],
-    /// All of it, with its key.
     whole: &'a [u8],
 }
 
