@@ -261,7 +261,6 @@ fn alone<'r>(side: &'r [(RunRecord, PathBuf)], counted: &ComparedSide) -> Option
     Some(&run.1)
 }
 
-/// Costs of functions in the runs of a side that count.
 fn costs(side: &[(RunRecord, PathBuf)], counted: &ComparedSide) -> Vec<Option<FunctionCosts>> {
     let counts = |run: &&(RunRecord, PathBuf)| counted.runs.iter().any(|it| it.id == run.0.id);
     let read = |(record, dir): &(RunRecord, PathBuf)| FunctionCosts::read(record, dir);
@@ -293,10 +292,7 @@ pub(super) fn is_log_name(name: &str) -> bool {
     ENDS.iter().any(|end| name.ends_with(end))
 }
 
-/// Whether the sides are logs.
-///
-/// # Errors
-/// Where some are and some are runs.
+/// Whether the sides are logs. Errors: some are and some are runs.
 fn are_logs(a: &[String], b: &[String]) -> Result<bool, Failure> {
     let is_log = |name: &&String| Path::new(name).is_file() || is_log_name(name);
     let all = || a.iter().chain(b);

@@ -364,10 +364,7 @@ pub(super) struct RunningBrokerArgs {
 }
 
 impl RunningBrokerArgs {
-    /// An experiment on this broker that has no load yet.
-    ///
-    /// # Errors
-    /// As [`ConnectArgs::spec`] and [`EventArgs::check`].
+    /// An experiment on this broker that has no load yet. Errors: as [`ConnectArgs::spec`] and [`EventArgs::check`].
     pub(super) fn experiment(&self, name: String, measure: Length) -> Result<Experiment, Failure> {
         let profile = self.event.profile(self.profile);
         self.event.check(&profile)?;
@@ -381,10 +378,7 @@ impl RunningBrokerArgs {
         })
     }
 
-    /// Runs the experiment and shows it.
-    ///
-    /// # Errors
-    /// As [`experiment()`].
+    /// Runs the experiment and shows it. Errors: as [`experiment()`].
     pub(super) fn perform(&self, experiment: &Experiment, shape: Shape) -> Result<Performed, Failure> {
         let keep = !self.no_archive;
         self::experiment(experiment, &self.output, &self.require, keep, shape)

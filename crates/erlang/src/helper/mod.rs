@@ -1,9 +1,7 @@
 //! The Erlang module that does the work on the node: loaded when a command needs it, removed at its end.
-//!
-//! `scripts/helper` makes one of `bellows_*.erl` with the oldest supported OTP, because a node asks every process
-//! before it removes a module; its name carries a hash of all sources, so that two versions of bellows do not meet. The
-//! keeper watches over what is done: its owner process holds a lease for this connection, which a thread of ours
-//! renews, and undoes everything when the lease or the connection ends.
+//! `scripts/helper` makes one of `bellows_*.erl` with the oldest supported OTP; its name carries a hash of all sources,
+//! so that versions do not meet. Its keeper's owner process holds a lease, which a thread of ours renews, and undoes
+//! everything when that or the connection ends.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
