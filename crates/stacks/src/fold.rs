@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use super::frames::UNKNOWN;
 use super::model::{Profile, Sample};
@@ -182,9 +182,9 @@ pub(super) struct ThreadRules(Vec<(Pattern, String)>);
 impl ThreadRules {
     /// The rules that all outputs use.
     pub(super) fn built_in() -> &'static Self {
-        static RULES: OnceLock<ThreadRules> = OnceLock::new();
         // A test parses the built-in text, so the fallback is never taken.
-        RULES.get_or_init(|| Self::parse(BUILT_IN).unwrap_or_default())
+        static RULES: LazyLock<ThreadRules> = LazyLock::new(|| ThreadRules::parse(BUILT_IN).unwrap_or_default());
+        &RULES
     }
 
     fn parse(text: &str) -> Result<Self, String> {
