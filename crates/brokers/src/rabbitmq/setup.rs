@@ -318,12 +318,9 @@ fn base_config(membership: Option<&Membership>) -> String {
     )
 }
 
-/// Makes one directory, `ebin`, with links to all modules that the node needs. Erlang looks for each of some 950
-/// modules in up to 90 directories, one after the other, 50,000 times in vain: a third of the node's start. The links
-/// go through short ones to the directories (`l/0`), because a link of 60 bytes or more takes a disk block of its own
-/// on ext4, whose removal can take milliseconds each.
-///
-/// Modules of a patch stand there before all others. Tells which those are.
+/// Makes one directory, `ebin`, with links to all modules, which Erlang otherwise looks for 50,000 times in vain, a
+/// third of the node's start; those of a patch first, which are returned. The links go through short ones (`l/0`): one
+/// of 60 bytes or more takes a disk block on ext4, whose removal can take milliseconds.
 fn link_modules(installation: &Installation, node: &Path, patch: Option<&Path>) -> Result<Option<Patch>, BrokerError> {
     let (ebin, shortcuts) = (node.join("ebin"), node.join("l"));
     for directory in [&ebin, &shortcuts] {
@@ -373,12 +370,9 @@ pub(super) fn check(config: &Config) -> Result<(), BrokerError> {
     Ok(())
 }
 
-/// A port that refuses every connection at once, and that nobody can listen on.
-///
-/// While it starts, RabbitMQ asks an EPMD which names are taken, and once a minute it asks again and
-/// tries to start one. A port that accepts and says nothing costs the start ten seconds of time-outs; on
-/// one that is free an EPMD would be left behind. A socket that is bound and does not listen does both:
-/// the kernel answers connections with a reset, and others with "in use".
+/// A port that refuses every connection at once, and that nobody can listen on: a socket that is bound and does not
+/// listen. RabbitMQ asks an EPMD for names and tries to start one: a port that accepts and says nothing costs ten
+/// seconds of time-outs, and on a free one an EPMD would be left behind.
 #[derive(Debug)]
 struct RefusingPort {
     port: u16,
@@ -497,11 +491,9 @@ const APPLICATIONS: &str = "lib";
 /// process after the file that was executed.
 const LOADERS: &str = "loaders";
 
-/// Makes the directory `bin` in a node's own: all programs of the emulator's directory, and an `erl` that starts Erlang
-/// where it is now: it may have been moved since it was built, or need the loader of its root. Erlang searches this
-/// directory first (`BINDIR`), so it starts its helpers from there, too. Nodes that the node starts - RabbitMQ 4 has
-/// one ask the others of the cluster - use `port` and do not listen. Returns what `ERL_LIBS` has to name, so that
-/// applications find the programs that need the loader.
+/// Makes the node's `bin`, which Erlang searches first (`BINDIR`): the emulator's programs, and an `erl` that starts
+/// Erlang where it is now, by the loader of its root if need be. Nodes that the node starts, as RabbitMQ 4 does, use
+/// `port` and do not listen. Returns what `ERL_LIBS` has to name, so that applications find programs with a loader.
 fn write_starters(erlang: &Erlang, node: &Path, port: u16) -> Result<Option<PathBuf>, BrokerError> {
     let starters = Starters { node, loader: erlang.loader.as_ref() };
     let directory = node.join(STARTERS);

@@ -30,6 +30,7 @@ const EXECUTABLE: u32 = 4;
 /// The process that the kernel's own mappings have.
 const KERNEL: u32 = u32::MAX;
 
+#[derive(Default)]
 pub(super) struct Processes {
     by_pid: HashMap<u32, Process>,
     threads: HashMap<u32, Thread>,
@@ -76,20 +77,7 @@ struct Thread {
 
 impl Processes {
     pub(super) fn new(builds: HashMap<String, Vec<u8>>) -> Self {
-        Self {
-            by_pid: HashMap::new(),
-            threads: HashMap::new(),
-            mappings: 0,
-            left_out: 0,
-            ended: VecDeque::new(),
-            builds,
-            is_same: HashMap::new(),
-            kernel_text: None,
-            symbols: RecordedSymbols::default(),
-            unwinder: NativeUnwinder::unmapped(std::process::id()),
-            unwound: None,
-            changes: 0,
-        }
+        Self { builds, unwinder: NativeUnwinder::unmapped(std::process::id()), ..Self::default() }
     }
 
     /// Takes a record that is no sample; what is too short or too many is left out.

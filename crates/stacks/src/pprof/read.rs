@@ -34,10 +34,8 @@ const LOCATION: u32 = 4;
 const FUNCTION: u32 = 5;
 const STRING: u32 = 6;
 
-/// Reads an uncompressed pprof message. The error says what is wrong with it.
-///
-/// It is read field by field, and the samples one by one at the end: decoded as a whole, messages of two bytes
-/// would take a hundred each.
+/// Reads an uncompressed pprof message; the error says what is wrong with it. Samples are read one by one at the end:
+/// decoded as a whole, messages of two bytes would take a hundred each.
 pub(crate) fn read(bytes: &[u8]) -> Result<Profile, String> {
     let mut builder = Builder::default();
     let reader = PprofReader::new(bytes, &mut builder)?;

@@ -10,7 +10,7 @@ use measure::{Nanos, Problem, wall_clock_unix_ns};
 pub(super) const RESERVE: u64 = 64 << 20;
 
 /// The periods of one recording that have ended.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Keep {
     runs_dir: PathBuf,
     age: Option<Nanos>,
@@ -30,14 +30,7 @@ impl Keep {
         age: Option<Nanos>,
         most_bytes: u64,
     ) -> Result<Self, archive::Error> {
-        let mut keep = Self {
-            runs_dir: runs_dir.to_owned(),
-            age,
-            most_bytes,
-            periods: BTreeMap::new(),
-            bytes: 0,
-            troubles: Vec::new(),
-        };
+        let mut keep = Self { runs_dir: runs_dir.to_owned(), age, most_bytes, ..Self::default() };
         for entry in list_runs(runs_dir)? {
             if let Some(end) = ended(&entry, recording) {
                 keep.add(entry.dir, end, entry.bytes);
