@@ -90,7 +90,8 @@ fn kept_runs() -> Check {
     }
 }
 
-fn free_bytes(dir: &Path) -> Option<u64> {
+/// Bytes of the disk that are free for this user; `None` where unknown.
+pub(crate) fn free_bytes(dir: &Path) -> Option<u64> {
     let there = dir.ancestors().find(|folder| folder.is_dir())?;
     let found = rustix::fs::statvfs(there).ok()?;
     found.f_bavail.checked_mul(found.f_frsize)

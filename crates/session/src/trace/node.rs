@@ -298,7 +298,7 @@ impl CallSorter<'_> {
 
     fn returned(&mut self, of: &Return) {
         let Some(mut open) = self.open.remove(&of.number) else { return };
-        let took = Nanos(u64::try_from(of.duration.as_nanos()).unwrap_or(u64::MAX));
+        let took = Nanos::from(of.duration);
         open.call.duration_ns = Some(took.0);
         open.call.returned.clone_from(&of.kind);
         for trace in &open.traces {

@@ -115,12 +115,6 @@ fn ended(entry: &RunEntry, recording: &str) -> Option<u64> {
     Some(end.min(wall_clock_unix_ns()))
 }
 
-/// Free bytes of the disk for this user; `None` where unknown.
-pub(super) fn free(dir: &Path) -> Option<u64> {
-    let disk = rustix::fs::statvfs(dir).ok()?;
-    Some(disk.f_bavail.saturating_mul(disk.f_frsize))
-}
-
 /// Names that some processes have, in one word.
 pub(super) fn joined(names: &[String]) -> String {
     let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
