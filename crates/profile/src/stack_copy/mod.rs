@@ -97,11 +97,11 @@ impl StackCopier {
             KernelEvent::Tracepoint(_) => vec![kernel.program("tracepoint")?],
             KernelEvent::Probes(probes) => {
                 let places = probes.places.iter().map(Probe::program);
-                let exec = probes.exec.map(|_| SystemCall::Exec.program().to_owned());
+                let exec = probes.exec.map(|_| SystemCall::Exec.name().to_owned());
                 places.chain(exec).map(|it| kernel.program(&it)).collect::<io::Result<_>>()?
             }
             KernelEvent::Calls(calls) => {
-                calls.iter().map(|(call, _)| kernel.program(call.program())).collect::<io::Result<_>>()?
+                calls.iter().map(|(call, _)| kernel.program(call.name())).collect::<io::Result<_>>()?
             }
         };
         if let KernelEvent::Probes(probes) = event {
