@@ -212,7 +212,7 @@ impl Converter {
 
     pub(crate) fn note_unnamed(&mut self, why: &str) {
         self.told_why_unnamed = true;
-        let is_late = self.stacks.symbols().runtime_without_jit_map().is_none();
+        let is_late = self.stacks.symbols.runtime_without_jit_map().is_none();
         let which = if is_late { "Java methods compiled late" } else { "Java methods" };
         self.note(&format!("{which} have no names, because {why}"));
     }
@@ -260,7 +260,7 @@ impl Converter {
             weight: self.weight(sample),
             wait: None,
         };
-        taken.wait = sample.ended.map(|it| self.wakers.wait(it, self.stacks.symbols()));
+        taken.wait = sample.ended.map(|it| self.wakers.wait(it, &self.stacks.symbols));
         let stack = std::mem::take(&mut self.stack);
         if let Some(next) = self.next_part {
             if taken.at >= next {
@@ -432,17 +432,17 @@ impl Converter {
     }
 
     fn note_lacking_names(&mut self) {
-        if let Some(why) = self.stacks.symbols().space.jit.refused().map(str::to_owned) {
+        if let Some(why) = self.stacks.symbols.space.jit.refused().map(str::to_owned) {
             self.note(&why);
         }
-        let left_out = self.stacks.symbols().modules.left_out();
+        let left_out = self.stacks.symbols.modules.left_out();
         if left_out > 0 {
             self.note(&format!(
                 "the process has more than {} files mapped: functions of {left_out} have no names",
                 symbols::MOST_FILES
             ));
         }
-        let nameless = self.stacks.symbols().runtime_without_jit_map();
+        let nameless = self.stacks.symbols.runtime_without_jit_map();
         if let Some(kind) = nameless.filter(|_| !self.told_why_unnamed) {
             self.note(symbols::remedy_without_jit_map(kind));
         }
@@ -455,7 +455,7 @@ impl Converter {
             own_cpu_ns: part.own_cpu.0,
             copied_bytes: self.copied,
             cpu_share: cpu_share(self.weight, self.subject.period_ns, part.process_cpu),
-            builds: self.stacks.symbols().modules.builds(),
+            builds: self.stacks.symbols.modules.builds(),
         }
     }
 

@@ -86,7 +86,7 @@ impl Sampler {
             threads_only: granted.threads_only,
             period_ns: header.period_ns,
         };
-        let wakings = Wakings { events: opened.wakings, numbering: loaded.map(|it| it.numbering()) };
+        let wakings = Wakings { events: opened.wakings, numbering: loaded.map(|it| it.numbering) };
         let source = source(pid, options, opened.rings, wakings);
         if unwinder.copier().is_some() && !granted.copies {
             unwinder = unwind::by_frame_pointers();

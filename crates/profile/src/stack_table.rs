@@ -16,7 +16,7 @@ type Frames = Arc<[u32]>;
 /// The frames and stacks that samples have shown so far: an address is named once and not once per sample.
 #[derive(Debug)]
 pub(crate) struct StackTable {
-    symbols: Symbols,
+    pub(crate) symbols: Symbols,
     kernel: HashMap<u64, u32>,
     /// By address, and whether it is a return address.
     user: HashMap<(u64, bool), Frames>,
@@ -63,10 +63,6 @@ impl StackTable {
             unnamed: false,
             path: Vec::new(),
         }
-    }
-
-    pub(crate) fn symbols(&self) -> &Symbols {
-        &self.symbols
     }
 
     /// The node of a stack that was taken at the instant `at`; an empty one is a stack of one unknown frame.

@@ -104,22 +104,14 @@ impl Network {
 pub(super) struct Membership {
     names: Vec<String>,
     index: usize,
-    listens_on: SocketAddrV4,
-    cookie: String,
+    pub(super) listens_on: SocketAddrV4,
+    pub(super) cookie: String,
     is_relayed: bool,
 }
 
 impl Membership {
     pub(super) fn name(&self) -> String {
         self.names.get(self.index).cloned().unwrap_or_default()
-    }
-
-    pub(super) fn listens_on(&self) -> SocketAddrV4 {
-        self.listens_on
-    }
-
-    pub(super) fn cookie(&self) -> String {
-        self.cookie.clone()
     }
 
     /// Settings of Erlang's kernel. Behind a relay a node is known by the address that it connects from.
@@ -309,7 +301,7 @@ mod tests {
         let relayed = network.relayed(3);
         for (member, [named, listening]) in members.iter().zip(&relayed) {
             assert!(member.name().ends_with(&format!("@{}", named.ip())));
-            assert_eq!(member.listens_on(), *listening);
+            assert_eq!(member.listens_on, *listening);
             assert_ne!(named, listening);
             assert!(named.ip().is_loopback() && listening.ip().is_loopback());
             assert!(member.rabbit_settings().contains(&members[2].name()));

@@ -86,7 +86,7 @@ impl Setup {
             directory: workspace.directory().to_owned(),
             port,
             secured: None,
-            control_address: membership.as_ref().map_or(alone, Membership::listens_on),
+            control_address: membership.as_ref().map_or(alone, |it| it.listens_on),
             membership,
             applications: None,
             no_epmd: RefusingPort::reserve().map_err(BrokerError::io("find a free port on", "127.0.0.1"))?,
@@ -131,7 +131,7 @@ impl Setup {
     ) -> Result<(), BrokerError> {
         let directory = &self.directory;
         let write = |name: &str, text: &str| workspace.write(name, text.as_bytes());
-        let of_cluster = self.membership.as_ref().map(Membership::cookie);
+        let of_cluster = self.membership.as_ref().map(|it| it.cookie.clone());
         write(COOKIE, &of_cluster.map_or_else(|| random_hex(20), Ok)?)?;
         let cookie = directory.join(COOKIE);
         // Erlang refuses a cookie file that others can read; its own are read-only.

@@ -37,7 +37,7 @@ pub(super) struct Processes {
     /// Mappings of all of them; those that processes share count once.
     mappings: usize,
     /// Mappings for which there was no room.
-    left_out: u64,
+    pub(super) left_out: u64,
     /// Processes and threads that ended, the first first, kept until room is needed: their last samples come behind.
     ended: VecDeque<(u32, u32)>,
     /// Numbers of builds by path, and whether the file that is there now has that number.
@@ -97,10 +97,6 @@ impl Processes {
     /// Name of a thread, as `perf` prints one without a name.
     pub(super) fn name(&self, tid: u32) -> Rc<str> {
         self.threads.get(&tid).map_or_else(|| format!(":{tid}").into(), |it| Rc::clone(&it.name))
-    }
-
-    pub(super) const fn left_out(&self) -> u64 {
-        self.left_out
     }
 
     /// Files that are others now than those that were recorded.

@@ -227,7 +227,7 @@ impl<'h> Reader<'h> {
         };
         note(self.broken, "samples are shorter than their event says, and were left out");
         note(
-            self.processes.left_out(),
+            self.processes.left_out,
             "mappings of memory were left out, because there are too many: their functions have no names",
         );
         let changed = self.processes.changed_files() as u64;

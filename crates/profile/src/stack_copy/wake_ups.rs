@@ -9,7 +9,7 @@
 //! ```
 
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use linux::cpus;
 use measure::Problem;
@@ -33,10 +33,12 @@ pub(crate) struct WakeUps {
     outputs: KernelMap<i32>,
     /// The program that runs when a thread has entered the table.
     next: KernelMap<i32>,
-    at_waking: OwnedFd,
-    at_leaving: OwnedFd,
-    tracepoint: Tracepoint,
-    numbering: Numbering,
+    /// The program that runs at each wake-up on this machine.
+    pub(crate) at_waking: OwnedFd,
+    /// The program by which threads enter the table when they leave their processor.
+    pub(crate) at_leaving: OwnedFd,
+    pub(crate) tracepoint: Tracepoint,
+    pub(crate) numbering: Numbering,
 }
 
 /// Which of a thread's numbers this process knows it by.
@@ -81,20 +83,6 @@ impl WakeUps {
         })
     }
 
-    pub(crate) const fn tracepoint(&self) -> Tracepoint {
-        self.tracepoint
-    }
-
-    /// The program that runs at each wake-up on this machine.
-    pub(crate) fn at_waking(&self) -> BorrowedFd<'_> {
-        self.at_waking.as_fd()
-    }
-
-    /// The program by which threads enter the table when they leave their processor.
-    pub(crate) fn at_leaving(&self) -> BorrowedFd<'_> {
-        self.at_leaving.as_fd()
-    }
-
     /// Has a program run when a thread has entered the table.
     pub(super) fn go_on(&self, program: BorrowedFd<'_>) -> io::Result<()> {
         self.next.set_descriptor(0, program)
@@ -103,10 +91,6 @@ impl WakeUps {
     /// Makes `event` the output of a processor.
     pub(crate) fn set_output(&self, cpu: u32, event: BorrowedFd<'_>) -> io::Result<()> {
         self.outputs.set_descriptor(cpu, event)
-    }
-
-    pub(crate) const fn numbering(&self) -> Numbering {
-        self.numbering
     }
 }
 

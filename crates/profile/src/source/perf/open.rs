@@ -346,7 +346,7 @@ impl Opener<'_> {
         let Some(wake_ups) = self.wake_ups else { return Ok(HashSet::new()) };
         let attr = waking_attributes(self.attr);
         let numbers = self.program_events(&attr, |cpu, event| wake_ups.set_output(cpu, event))?;
-        triggers.push(self.trigger(TriggerPlace::Tracepoint(wake_ups.tracepoint()), wake_ups.at_waking())?);
+        triggers.push(self.trigger(TriggerPlace::Tracepoint(wake_ups.tracepoint), wake_ups.at_waking.as_fd())?);
         Ok(numbers)
     }
 
@@ -360,7 +360,7 @@ impl Opener<'_> {
     fn thread_program(&self) -> Option<BorrowedFd<'_>> {
         let copier = self.copier.as_ref().filter(|_| self.event.is_of_thread());
         // Where wake-ups are told, the copier's runs behind theirs.
-        let leaving = self.wake_ups.map(|it| it.at_leaving());
+        let leaving = self.wake_ups.map(|it| it.at_leaving.as_fd());
         leaving.or_else(|| copier?.programs().next())
     }
 
