@@ -132,7 +132,9 @@ impl Worker {
                 self.converter.every_second();
             }
             let over = ended || stop;
-            let is_due = turn_at.is_some_and(|at| at <= fetched && (over || self.is_ready(at)));
+            // All of the part that ends has its names, or has waited long enough for them.
+            let is_ready = |at: Time| over || self.converter.is_settled() || Clock.now() >= at + PATIENCE;
+            let is_due = turn_at.is_some_and(|at| at <= fetched && is_ready(at));
             if is_due && let Some(turn) = signals.take_turn() {
                 begun = self.turn(turn, &begun, signals);
             }
@@ -181,11 +183,6 @@ impl Worker {
             own_cpu: thread_cpu().saturating_sub(begun.own_cpu),
             process_cpu: used.map_or(Nanos(0), |(now, before)| now.saturating_sub(before).saturating_sub(in_pauses)),
         }
-    }
-
-    /// Whether everything of the part that ends has its names, or has waited long enough for them.
-    fn is_ready(&self, turn_at: Time) -> bool {
-        self.converter.is_settled() || Clock.now() >= turn_at + PATIENCE
     }
 
     fn turn(&mut self, turn: Turn, begun: &Begun, signals: &Signals) -> Begun {

@@ -1,7 +1,7 @@
 //! Who we are, and that both sides know the cookie: the handshake of version 6, by `erl_dist`.
 
 use std::io::ErrorKind;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use erl_dist::DistributionFlags;
 use erl_dist::handshake::{ClientSideHandshake, HandshakeError, HandshakeStatus};
@@ -69,17 +69,13 @@ pub(super) fn shake(wire: Wire, local: &Local, options: &ConnectOptions) -> Resu
     }
     let before = heard.load(Ordering::Relaxed);
     let rest = run(handshake.execute_rest(true)).map_err(HandshakeError::Io).and_then(|rest| rest);
-    let (stream, peer) = rest.map_err(|error| failed(error, since(&heard, before)))?;
+    let (stream, peer) = rest.map_err(|error| failed(error, heard.load(Ordering::Relaxed).saturating_sub(before)))?;
     let found = peer.name.to_string();
     if found != options.node.as_str() {
         let cause = format!("the node there is not {}", options.node);
         return Err(Error::Other(Problem::new(cause, format_args!("it is {found:?}"), "use its own name")));
     }
     Ok(Outcome::Done(Box::new(stream.wire)))
-}
-
-fn since(heard: &AtomicU64, before: u64) -> u64 {
-    heard.load(Ordering::Relaxed).saturating_sub(before)
 }
 
 fn failure(options: &ConnectOptions, error: &HandshakeError, came: u64) -> Error {

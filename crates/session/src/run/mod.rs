@@ -367,15 +367,11 @@ pub fn run_again_if_not_ready(
 ) -> Result<RunOutcome, Error> {
     match run(experiment, options, control, observer) {
         Err(Error::NotReady(problem)) if !control.is_stopping() => {
-            observer.progress(Progress::Ready(&tried_once_more(&problem)));
+            observer.progress(Progress::Ready(&format!("{problem}; the run is tried once more")));
             run(experiment, options, control, observer)
         }
         ended => ended,
     }
-}
-
-fn tried_once_more(problem: &Problem) -> String {
-    format!("{problem}; the run is tried once more")
 }
 
 /// The broker that is loaded, as it was when the run began.

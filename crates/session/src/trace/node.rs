@@ -107,7 +107,8 @@ impl NodeTraces {
                 all(&|| NodeNews::Ready);
                 self.follow(&helper, clock, &tell, orders);
                 if let Err(error) = helper.close() {
-                    self.log.note(not_clean(&error));
+                    let why = error.problem().sentence();
+                    self.log.note(format!("the trace may have left something on the node: {why}"));
                 }
                 all(&|| NodeNews::Closed);
             }
@@ -169,10 +170,6 @@ impl NodeTraces {
         let add = |it: &OneTrace| self.log.add(&it.scenario, it.function.to_string(), node.clone());
         self.traces.iter().map(add).collect()
     }
-}
-
-fn not_clean(error: &Error) -> String {
-    format!("the trace may have left something on the node: {}", error.problem().sentence())
 }
 
 /// A call whose return has not come.
