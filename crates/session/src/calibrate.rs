@@ -3,7 +3,7 @@
 use load::{Ack, Argument, Consumers};
 use measure::{LatencySummary, Length, Problem, Rate, counted};
 
-use crate::calibration::{BUSY, Calibration, Lateness, Point, Workload, workload_text};
+use crate::calibration::{BUSY, Calibration, Lateness, Point, Workload};
 use crate::{Error, NoObserver, RunOptions};
 use experiment::{BrokerKind, BrokerSpec, Experiment, LoadSpec, PhasesSpec, ProfileSpec, SizeSpec};
 
@@ -65,7 +65,7 @@ pub fn calibrate(
     for (at, job) in loads.into_iter().enumerate() {
         let text = format!(
             "{}, {} B, {}, {}",
-            workload_text(job.workload, job.tls),
+            job.workload_text(),
             job.size,
             counted(job.connections as u64, "connection"),
             counted(job.threads as u64, "loop")
