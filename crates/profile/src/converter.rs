@@ -104,7 +104,7 @@ pub(crate) struct Converter {
     /// It was noted why there are none.
     told_why_unnamed: bool,
     /// Samples from this instant on belong to the next part.
-    next_part: Option<Time>,
+    pub(crate) next_part: Option<Time>,
     /// Such samples, with their stacks.
     ahead: Vec<(Stack, Taken)>,
     /// Notes for every part.
@@ -112,7 +112,7 @@ pub(crate) struct Converter {
     /// Memory that the process holds, where samples weigh by it.
     held: Option<HeldMemory<Unweighed>>,
     /// From then on that changes no more.
-    held_until: Time,
+    pub(crate) held_until: Time,
 }
 
 impl Converter {
@@ -159,11 +159,6 @@ impl Converter {
         }
     }
 
-    /// Keeps samples from an instant on for the part that begins then.
-    pub(crate) const fn wait_from(&mut self, at: Option<Time>) {
-        self.next_part = at;
-    }
-
     /// Whether no sample waits for its names, or so many are ahead that none may wait any longer.
     pub(crate) fn is_settled(&self) -> bool {
         let waits = self.late.as_ref().is_some_and(LateNames::holds_any);
@@ -172,7 +167,7 @@ impl Converter {
 
     /// Has samples wait for names that a virtual machine is asked for.
     pub(crate) fn wait_for_names(&mut self, late: LateNames) {
-        self.stacks.read_jit_on_request();
+        self.stacks.map_on_request = true;
         self.late = Some(late);
     }
 
@@ -516,11 +511,6 @@ impl Converter {
         if let Some(held) = &mut self.held {
             held.look_at(self.subject.pid);
         }
-    }
-
-    /// Ignores events from an instant on.
-    pub(crate) const fn hold_until(&mut self, at: Time) {
-        self.held_until = at;
     }
 
     /// Takes what a sample says of memory.

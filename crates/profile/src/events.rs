@@ -250,10 +250,6 @@ impl KernelEvent {
         matches!(self, Self::Software(_))
     }
 
-    pub(crate) const fn is_tracepoint(&self) -> bool {
-        matches!(self, Self::Tracepoint(_))
-    }
-
     pub(crate) const fn needs_program(&self) -> bool {
         matches!(self, Self::Probes(_) | Self::Calls(_))
     }

@@ -77,7 +77,7 @@ impl Sampler {
         notes.extend(note.into_iter().chain(java_note));
         notes.extend(wake_ups.as_ref().and_then(|it| unknown_wakers(it, granted, &symbols)));
         let threads = Threads::new(pid, &target.status.name, opened.owners.values().copied());
-        let stays_in_the_way = !granted.copies && kernel_event.is_tracepoint();
+        let stays_in_the_way = !granted.copies && matches!(kernel_event, KernelEvent::Tracepoint(_));
         let subject = Subject {
             pid,
             field: kernel_event.field(),

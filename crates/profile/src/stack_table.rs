@@ -26,7 +26,7 @@ pub(crate) struct StackTable {
     /// An address was in no mapping, so there are new mappings.
     missed: bool,
     /// The JIT map changes only when it is read by [`StackTable::reread_jit`].
-    map_on_request: bool,
+    pub(crate) map_on_request: bool,
     /// The stack that is being named holds an address of compiled code without a name.
     unnamed: bool,
     path: Vec<u32>,
@@ -125,11 +125,6 @@ impl StackTable {
         if self.symbols.space.jit.refresh() {
             self.jit.clear();
         }
-    }
-
-    /// From now on the JIT map, which may be half written, is read by [`StackTable::reread_jit`] alone.
-    pub(crate) fn read_jit_on_request(&mut self) {
-        self.map_on_request = true;
     }
 
     /// Reads a JIT map that was written again. What it said before holds for earlier samples until the next call.

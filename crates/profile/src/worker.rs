@@ -106,8 +106,8 @@ impl Worker {
         let mut timeout = FIRST_TIMEOUT;
         loop {
             let turn_at = signals.turn_at();
-            self.converter.wait_from(turn_at);
-            self.converter.hold_until(signals.held_until());
+            self.converter.next_part = turn_at;
+            self.converter.held_until = signals.held_until();
             let left = turn_at.map(|at| at.since(Clock.now()));
             let next = match left {
                 None => timeout,
@@ -146,7 +146,7 @@ impl Worker {
                 break;
             }
         }
-        self.converter.hold_until(signals.held_until());
+        self.converter.held_until = signals.held_until();
         let converter = &mut self.converter;
         let take = &mut |record: &Record<'_>| converter.record(record);
         if let Some(left_out) = self.source.end(Clock.now(), take) {

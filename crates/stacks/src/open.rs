@@ -1,6 +1,5 @@
 //! Opening a profile, whatever its form.
 
-use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -17,11 +16,13 @@ use crate::{bounded, file};
 const LARGEST_SUM: u64 = i64::MAX as u64;
 
 /// Why a profile cannot be read.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
     /// A folder without a profile in it.
+    #[error("{0}")]
     NotARun(Problem),
     /// The system says no, the event was not sampled, or the file is no profile or a damaged one.
+    #[error("{0}")]
     Other(Problem),
 }
 
@@ -38,15 +39,6 @@ impl ProfileError {
         Self::Other(Problem::new(cause, format_args!("it has {}", known.join(", ")), help))
     }
 }
-
-/// Cause and observed value in one line.
-impl fmt::Display for ProfileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.problem().fmt(f)
-    }
-}
-
-impl std::error::Error for ProfileError {}
 
 /// Choices for reading a file.
 #[derive(Clone, Copy, Debug, Default)]

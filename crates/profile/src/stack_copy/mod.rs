@@ -107,7 +107,9 @@ impl StackCopier {
         if let KernelEvent::Probes(probes) = event {
             let states = kernel.table("states")?;
             for cpu in 0..cpus {
-                states.set(cpu, [first_draw(cpu, probes.one_in), 0])?;
+                // They begin apart.
+                let first = cpu.wrapping_mul(389).wrapping_add(DRAWS / 2) % DRAWS;
+                states.set(cpu, [draw(first, probes.one_in), 0])?;
             }
         }
         Ok(Self { threads: kernel.table("threads")?, outputs: kernel.table("outputs")?, programs, namespace })
@@ -172,11 +174,6 @@ type Draws = [u64; DRAWS as usize];
 /// during which the number runs out stands for the mean, and for what it asked beyond.
 fn draws(mean: u32) -> Box<Draws> {
     Box::new(array::from_fn(|it| draw(it as u32, mean)))
-}
-
-/// The number that a processor begins with. They begin apart.
-fn first_draw(cpu: u32, mean: u32) -> u64 {
-    draw(cpu.wrapping_mul(389).wrapping_add(DRAWS / 2) % DRAWS, mean)
 }
 
 /// One of [`DRAWS`] numbers that are exponentially distributed with this mean; 0 where each call is a sample.

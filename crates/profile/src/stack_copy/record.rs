@@ -165,10 +165,6 @@ impl<'a> StackCopy<'a> {
         self.replaced_returns[0].address != 0
     }
 
-    pub(crate) fn is_bare(&self) -> bool {
-        self.len() == 0
-    }
-
     /// Bytes that were copied of both stacks.
     pub(crate) fn len(&self) -> u64 {
         (self.native.bytes.len() + self.erlang.bytes.len()) as u64

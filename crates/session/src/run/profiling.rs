@@ -32,7 +32,7 @@ pub(crate) struct Profiling {
     /// When sampling of it ended, while others continue.
     until: Option<Time>,
     /// Only files that cannot be made again from the stacks are written, and pprof.
-    is_brief: bool,
+    pub(crate) is_brief: bool,
     /// CPU time that each node of the broker used in the window, all processes that it was together.
     used: Vec<Option<Nanos>>,
     warnings: Vec<Warning>,
@@ -145,11 +145,6 @@ impl Profiling {
     fn lacks(&mut self, event: &str, error: &Problem) {
         let why = format!("no profile of {event}: {}", error.sentence());
         self.warnings.push(profile_incomplete(&why));
-    }
-
-    /// From now on, no files are written that can be made again from the stacks.
-    pub(crate) const fn be_brief(&mut self) {
-        self.is_brief = true;
     }
 
     /// From the header's origin on, samples go to files in another folder, or nowhere without one. Returns the part

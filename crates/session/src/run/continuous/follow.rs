@@ -64,7 +64,7 @@ impl Follower<'_> {
                 return Err(error);
             }
         };
-        profiling.be_brief();
+        profiling.is_brief = true;
         profiling.start();
         if open.end < Clock.now() + LEAD {
             // Preparing the profiler took the rest of it.
