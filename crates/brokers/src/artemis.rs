@@ -96,16 +96,13 @@ impl Broker for Artemis {
     }
 }
 
-/// As it is called in messages.
 const PRODUCT: &str = "ActiveMQ Artemis";
 /// Where `scripts/setup artemis` puts it, below a checkout's folder.
 const OF_CHECKOUT: &str = ".tools/artemis";
-/// Where people put it.
 const OF_MACHINE: [&str; 3] = ["/opt/artemis", "/opt/activemq-artemis", "/opt/apache-artemis"];
 /// The archive with all that starts it, below an installation.
 const BOOT: &str = "lib/artemis-boot.jar";
 
-/// An installation.
 #[derive(Debug)]
 struct ArtemisInstallation {
     /// Has `bin` and `lib`.

@@ -25,7 +25,6 @@ pub(crate) struct RawRecord<'a> {
     pub(crate) body: &'a [u8],
 }
 
-/// A record that bears on the profile.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
     /// The event happened.

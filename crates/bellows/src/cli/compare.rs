@@ -202,7 +202,8 @@ impl ExistingRuns<'_> {
     fn named(&self, name: &str) -> Result<Vec<(RunRecord, PathBuf)>, Failure> {
         let dir = &self.output.runs.runs;
         let path = Path::new(name);
-        if is_folder_of_runs(path) {
+        // A folder that is no run itself.
+        if path.is_dir() && !path.join(archive::file::RECORD).exists() {
             return readable(find::list(path)?, || {
                 let cause = "the folder holds no run";
                 let help = "name a run folder, or a folder of them; `bellows run … --runs DIR` makes runs there";
@@ -250,11 +251,6 @@ fn readable(
     if runs.is_empty() { Err(unreadable.unwrap_or_else(missing)) } else { Ok(runs) }
 }
 
-/// Whether a path is a folder that is no run itself.
-fn is_folder_of_runs(path: &Path) -> bool {
-    path.is_dir() && !path.join(archive::file::RECORD).exists()
-}
-
 /// The folder of a side's run, where one alone counts.
 fn alone<'r>(side: &'r [(RunRecord, PathBuf)], counted: &ComparedSide) -> Option<&'r Path> {
     let [one] = counted.runs.as_slice() else { return None };
@@ -262,7 +258,6 @@ fn alone<'r>(side: &'r [(RunRecord, PathBuf)], counted: &ComparedSide) -> Option
     Some(&run.1)
 }
 
-/// Costs of functions in the runs of a side that count.
 fn costs(side: &[(RunRecord, PathBuf)], counted: &ComparedSide) -> Vec<Option<FunctionCosts>> {
     let counts = |run: &&(RunRecord, PathBuf)| counted.runs.iter().any(|it| it.id == run.0.id);
     let read = |(record, dir): &(RunRecord, PathBuf)| FunctionCosts::read(record, dir);

@@ -30,7 +30,6 @@ pub(crate) struct Ending {
     pub(crate) warnings: Vec<Warning>,
 }
 
-/// Functions in the summary of a profile.
 const TOP_FUNCTIONS: usize = 20;
 /// A program that ends so shortly before the load does ends with it.
 const TOGETHER: Nanos = Nanos::from_millis(500);

@@ -1,14 +1,12 @@
 //! The cost of profiling: counts of slices and usage of processes in blocks of the measured phase with and without it,
-//! as a seed draws them, compared by pairs.
+//! as a seed draws them, compared by pairs. Blocks begin and end where slices do; what is left of the other state
+//! (messages in flight, samples in the rings) passes in the guard.
 //!
 //! ```text
 //! measured phase begins
 //! |guard|--- counted, off ---|guard|--- counted, on ----|guard|--- counted, on ---|guard| ...
 //! |---------- one pair of blocks ----------------------|------ the next pair ------------
 //! ```
-//!
-//! Blocks begin and end where slices do. At a block's beginning sampling is switched; what is left of the other state
-//! (messages in flight, samples in the rings) passes in the guard.
 
 use std::iter::Peekable;
 use std::sync::Arc;

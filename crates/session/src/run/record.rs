@@ -174,7 +174,7 @@ fn find(target: &Target) -> Result<ProcessId, Error> {
         Target::Pid(pid) => *pid,
         Target::Name(name) => named_process::find(name)?,
     };
-    ProcessId::of(pid).ok_or_else(|| profile::Error::NoSuchProcess { pid }.into())
+    ProcessId::of(pid).ok_or_else(|| profile::no_such_process(pid).into())
 }
 
 #[cfg(test)]

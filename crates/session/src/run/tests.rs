@@ -595,6 +595,6 @@ fn a_broker_that_was_not_ready_is_told_from_one_that_cannot_start() {
     let told = tried_once_more(&problem);
     assert!(told.contains("in time"), "{told}");
     assert!(told.ends_with("; the run is tried once more"), "{told}");
-    let gone = BrokerError::Exited { product: "RabbitMQ", status: "exit status: 1".to_owned(), log: String::new() };
+    let gone = BrokerError::exited("RabbitMQ", "exit status: 1", "");
     assert!(matches!(Error::from(gone), Error::Failed(_)));
 }

@@ -380,7 +380,7 @@ fn profiler(words: &[&str]) {
     let options = Options { frequency, event, ..Options::default() };
     let mut sampler = match Sampler::attach(pid, &options, sink) {
         Ok(sampler) => sampler,
-        Err(error) => return say(&format!("error {}", error.problem().sentence())),
+        Err(error) => return say(&format!("error {}", error.sentence())),
     };
     sampler.start().unwrap();
     say("started");

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use crate::tests::sampling::child::{BLOCK, Process};
 use crate::tests::sampling::{attach_with, burn, refused, sample_while};
-use crate::{Error, Event, Options, Outcome, Sampler};
-use measure::{Clock, Nanos};
+use crate::{Event, Options, Outcome, Sampler};
+use measure::{Clock, Nanos, Problem};
 use stacks::Profile;
 
-pub(crate) fn attach(pid: u32, event: &str, path: &Path) -> Result<Sampler, Error> {
+pub(crate) fn attach(pid: u32, event: &str, path: &Path) -> Result<Sampler, Problem> {
     attach_with(pid, path, &Options { event: Event::named(event).unwrap(), ..Options::default() })
 }
 
@@ -84,7 +84,7 @@ fn any_tracepoint_is_an_event() {
     assert_eq!(profile.header.unit, "events");
     let dir = tempfile::tempdir().unwrap();
     let error = attach(child.pid(), "sched:no_such_event", &dir.path().join("x")).unwrap_err();
-    let text = error.problem().sentence();
+    let text = error.sentence();
     assert!(text.contains("no tracepoint sched:no_such_event") && text.contains("ls "), "{text}");
 }
 
