@@ -73,8 +73,8 @@ pub fn guarded(p: f64, guard: Option<f64>, level: f64) -> f64 {
     }
 }
 
-/// Decides; `p` is the difference's own, or corrected for other questions, and `guard` that of [`guard`]. Where the runs
-/// do not tell, also how many pairs in all would tell a difference as large as the margin, `None` beyond counting.
+/// Decides; `p` is the difference's own, or corrected for other questions, and `guard` that of [`guard`]. Where the
+/// runs do not tell, also how many pairs in all would tell a difference of the margin, `None` beyond counting.
 pub fn verdict(difference: &Difference, p: f64, guard: Option<f64>, rules: Rules) -> (Decision, Option<u32>) {
     let Rules { level, own_level, margin } = rules;
     let differs = guarded(p, guard, level) <= level;

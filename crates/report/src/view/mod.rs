@@ -339,7 +339,6 @@ impl RunView {
             notes.push(format!("the run's note and tags cannot be read: {e}"));
             archive::Labels::default()
         });
-        let named = named::read(&run.dir, &summary.faults, &mut notes);
         let [headline, whole_headline] = sentences(record, &phases, &summary);
         let repeats = Repeats::read(&run.dir).unwrap_or_else(|e| {
             notes.push(format!("the other runs of the series cannot be shown: {e}"));
@@ -356,6 +355,7 @@ impl RunView {
             whole_headline,
             lead: headline::lead(&summary).map(str::to_owned),
             figures: Figures::of(&summary, &run.points),
+            named: named::read(&run.dir, &summary.faults, &mut notes),
             traces: traces::traces(run, &summary, &mut notes),
             faults: headline::faults_of(&summary).map(fault).collect(),
             warnings: summary.warnings,
@@ -375,7 +375,6 @@ impl RunView {
             span,
             metrics: series.metrics().map(measure::Metric::info).collect(),
             series,
-            named,
             slices,
             grids: found.grids,
             curves: found.curves,
