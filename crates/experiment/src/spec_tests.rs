@@ -499,7 +499,7 @@ fn options_that_a_started_broker_does_not_have_are_refused_before_it_starts() {
     assert_eq!(asked.to_json()["broker"]["url"], "amqp10://guest@h:5672/");
     let text = refused(&format!("{by_url}protocol = 'amqp091'\n"));
     assert!(text.contains("x.toml:5") && text.contains("the broker's URL says amqp10://"), "{text}");
-    let text = refused(&by_url.replace("[[load]]", "[churn]\nkind = 'connection'"));
+    let text = refused(&by_url.replace("[[load]]", "[churn]\nkind = 'connections'"));
     assert!(text.contains("churn speaks AMQP 0.9.1"), "{text}");
 }
 
