@@ -275,11 +275,12 @@ pub struct DeliveryPromise {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ProducerProof {
     kind: ProofKind,
-    /// Messages and queue are to survive a restart of the broker.
-    is_durable: bool,
-    /// Where a message is once it is acknowledged, and whether that is a disk.
-    place: (&'static str, bool),
+    /// Where a message is once it is acknowledged.
+    place: &'static str,
 }
+
+const IN_MEMORY: &str = "in the memory of one node";
+const ON_DISK: &str = "on disk on one node";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProofKind {
@@ -316,20 +317,19 @@ impl DeliveryPromise {
     /// Whether acknowledgements of two loads mean different things to producers or to consumers of both. On how many
     /// nodes a message is does not count: that is compared on purpose.
     pub fn is_unlike(&self, other: &Self) -> bool {
-        let terms = |of: &Self| of.producers.iter().map(|it| (it.kind, it.is_durable)).collect::<Vec<_>>();
-        let both = |a: usize, b: usize| a > 0 && b > 0;
-        (both(self.producers.len(), other.producers.len()) && terms(self) != terms(other))
-            || (both(self.consumers.len(), other.consumers.len()) && self.consumers != other.consumers)
+        is_any_alone(&self.producers, &other.producers, ProducerProof::is_like)
+            || is_any_alone(&self.consumers, &other.consumers, ConsumerProof::eq)
     }
 
     /// `at-most-once`, `at-least-once`, `at-least-once-durable` or `transactional`: the weakest of its groups.
     pub fn guarantee(&self) -> &'static str {
         let any = |kind| self.producers.iter().any(|it| it.kind == kind);
+        let all = |is: fn(&ProducerProof) -> bool| !self.producers.is_empty() && self.producers.iter().all(is);
         if any(ProofKind::Unconfirmed) || self.consumers.contains(&ConsumerProof::Auto) {
             "at-most-once"
-        } else if any(ProofKind::Commits) || self.consumers.contains(&ConsumerProof::Commits) {
+        } else if all(|it| it.kind == ProofKind::Commits) || self.consumers == [ConsumerProof::Commits] {
             "transactional"
-        } else if !self.producers.is_empty() && self.producers.iter().all(|it| it.place.1) {
+        } else if all(|it| it.place != IN_MEMORY) {
             "at-least-once-durable"
         } else {
             "at-least-once"
@@ -345,6 +345,13 @@ impl fmt::Display for DeliveryPromise {
         let all: Vec<String> = producers.chain(consumers).collect();
         write!(f, "{}: {}", self.guarantee(), all.join("; "))
     }
+}
+
+/// Whether one side has what the other has nothing like; `false` where a side has nothing.
+fn is_any_alone<T>(a: &[T], b: &[T], is_like: fn(&T, &T) -> bool) -> bool {
+    let lacks = |all: &[T], one: &T| !all.iter().any(|it| is_like(it, one));
+    let is_none = a.is_empty() || b.is_empty();
+    !is_none && (a.iter().any(|it| lacks(b, it)) || b.iter().any(|it| lacks(a, it)))
 }
 
 fn flag(load: &Value, key: &str, absent: bool) -> bool {
@@ -373,17 +380,24 @@ impl ProducerProof {
         };
         let is_durable = is_kept && flag(load, "persistent", false);
         let place = match load.get("queue-type").and_then(Value::as_str) {
-            _ if broker == "embedded" => ("in the memory of one node", false),
-            Some("quorum") => ("on disk on a majority of its nodes", true),
-            Some("stream") => ("written on a majority of its nodes, and not synced", true),
-            _ if is_durable => ("on disk on one node", true),
-            _ => ("in the memory of one node", false),
+            _ if broker == "embedded" => IN_MEMORY,
+            Some("quorum") => "on disk on a majority of its nodes",
+            Some("stream") => "written on a majority of its nodes, and not synced",
+            _ if is_durable => ON_DISK,
+            _ => IN_MEMORY,
         };
-        Some(Self { kind, is_durable, place })
+        Some(Self { kind, place })
+    }
+
+    /// Whether acknowledgements mean the same, but for the number of nodes: without any, nothing tells places apart.
+    fn is_like(&self, other: &Self) -> bool {
+        let has_place = matches!(self.kind, ProofKind::Confirms | ProofKind::Commits);
+        let are_of_one_node = [self.place, other.place].iter().all(|it| [IN_MEMORY, ON_DISK].contains(it));
+        self.kind == other.kind && (!has_place || !are_of_one_node || self.place == other.place)
     }
 
     fn meaning(&self) -> String {
-        let place = self.place.0;
+        let place = self.place;
         match self.kind {
             ProofKind::Unconfirmed => "producers get no acknowledgement".to_owned(),
             ProofKind::Confirms => format!("a confirm says that a message is {place}"),
@@ -463,5 +477,20 @@ mod tests {
         ] {
             assert_eq!(plain.is_unlike(&promise(load.clone())), is_unlike, "{load}");
         }
+        // What both sides call by the same words, on a disk or without acknowledgements, was refused.
+        let durable = json!({"persistent": true});
+        assert!(!promise(durable.clone()).is_unlike(&promise(json!({"queue-type": "quorum"}))));
+        let unconfirmed = |persistent: bool| promise(json!({"confirm": false, "persistent": persistent}));
+        assert!(!unconfirmed(false).is_unlike(&unconfirmed(true)));
+        let of =
+            |kind: &str, load: Value| DeliveryPromise::of(&json!({"broker": {"kind": kind}, "load": load})).unwrap();
+        assert!(!of("embedded", json!([durable])).is_unlike(&of("embedded", json!([{}]))));
+        // So were groups in another order, or that differ in nodes alone.
+        let (classic, quorum, auto) = (json!({}), json!({"queue-type": "quorum"}), json!({"ack": "auto"}));
+        let both = of("rabbitmq", json!([classic, auto]));
+        assert!(!both.is_unlike(&of("rabbitmq", json!([auto, classic]))) && both.is_unlike(&plain));
+        assert!(!of("rabbitmq", json!([classic, quorum])).is_unlike(&plain));
+        // The weakest of all groups.
+        assert_eq!(of("rabbitmq", json!([{"commit-every": 5}, classic])).guarantee(), "at-least-once");
     }
 }

@@ -343,8 +343,13 @@ impl Experiment {
     }
 
     fn resolved(mut self) -> Value {
-        for load in &mut self.load {
-            load.max_pending = Some(load.in_flight_window());
+        let by_url: Vec<bool> = self.load.iter().map(|it| self.is_amqp10_by_url(it)).collect();
+        let is_attached = self.broker.kind == BrokerKind::Attach;
+        for (spec, is_amqp10) in self.load.iter_mut().zip(by_url) {
+            spec.max_pending = Some(spec.in_flight_window());
+            if is_attached && is_amqp10 {
+                spec.protocol.get_or_insert(load::Protocol::Amqp10);
+            }
         }
         without_nulls(serde_json::to_value(self).unwrap_or_default())
     }

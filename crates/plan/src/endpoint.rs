@@ -184,7 +184,8 @@ impl<'a> Parts<'a> {
             _ => return Err(unusable("it has no scheme", HELP)),
         };
         let (login, rest) = rest.rsplit_once('@').map_or((None, rest), |(login, rest)| (Some(login), rest));
-        let rest = rest.split('#').next().unwrap_or_default();
+        // A destination may hold it, as `topic://news.#` does.
+        let rest = if protocol.is_some() { rest } else { rest.split('#').next().unwrap_or_default() };
         let (rest, query) = rest.split_once('?').map_or((rest, None), |(rest, query)| (rest, Some(query)));
         let (address, path) = rest.split_once('/').unwrap_or((rest, ""));
         Ok(Self { secured, protocol, login, address, path, query })
@@ -520,6 +521,7 @@ mod tests {
             ),
             ("amqps10://h/topic://a%20b", "amqps10://h", Some("topic://a b"), "amqps10://guest@h:5671/topic://a%20b"),
             ("amqp10://me:s3cret/x@h/q", "amqp10://me:s3cret/x@h", Some("q"), "amqp10://me@h:5672/q"),
+            ("amqp10://h/topic://n.#", "amqp10://h", Some("topic://n.#"), "amqp10://guest@h:5672/topic://n.%23"),
             ("amqp10://h/", "amqp10://h/", None, "amqp10://guest@h:5672/"),
             ("amqp://h/v", "amqp://h/v", None, "amqp://guest@h:5672/v"),
         ] {

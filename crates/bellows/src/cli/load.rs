@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use experiment::{Experiment, LoadSpec, ScheduleSpec, SizeSpec};
-use load::{Ack, AmqpDestination, Argument, Consumers, Declare, Exchange, Protocol, QueueHandling, QueueType};
+use load::{
+    Ack, AmqpDestination, Argument, Consumers, Declare, Endpoint, Exchange, Protocol, QueueHandling, QueueType,
+};
 use measure::{Length, LengthRange};
 
 use super::args::{choice, from_one, given};
@@ -217,8 +219,10 @@ impl ClientArgs {
 impl Common {
     fn spec(&self) -> LoadSpec {
         let spec = self.on.spec();
+        let asks = Endpoint::protocol_of(&self.run.connect.login.url.0).is_some();
         LoadSpec {
-            protocol: self.protocol,
+            // The default is archived as if it were not given: such runs are of one experiment.
+            protocol: self.protocol.filter(|it| asks || *it != Protocol::default()),
             queue: AmqpDestination {
                 queue_type: self.queue_type,
                 arguments: self.queue_args.iter().cloned().collect(),

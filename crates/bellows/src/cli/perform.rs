@@ -91,14 +91,14 @@ fn once(
     };
     metrics::finish(exporter);
     let shown = tell(output, &carried);
+    let is_on_screen = !output.json && output::style().terminal && output::style_aside().terminal;
+    let is_told = is_on_screen && carried.tells_problem();
     require.write(&shape.title, std::slice::from_ref(&carried.outcome.record), output.strict, None)?;
     carried.report?;
     shown?;
     watched.check()?;
-    let is_on_screen = !output.json && output::style().terminal && output::style_aside().terminal;
-    let has_end = carried.outcome.record.summary.as_ref().is_some_and(|it| it.error.is_some());
     let judged = judge(output, &carried.outcome.record);
-    let done = if is_on_screen && has_end { judged.map_err(Failure::into_told) } else { judged }?;
+    let done = if is_told { judged.map_err(Failure::into_told) } else { judged }?;
     Ok(Performed { run_dir: carried.outcome.run_dir, done })
 }
 
@@ -256,6 +256,20 @@ impl CarriedOut {
         let record = &self.outcome.record;
         console::brief(record, summary, place.as_deref(), run.as_deref(), style)
     }
+
+    /// Whether the end on the screen has all of why the run failed: it cuts long causes.
+    fn tells_problem(&self) -> bool {
+        let record = &self.outcome.record;
+        let Some((summary, problem)) = record.summary.as_ref().zip(record.problem.as_ref()) else { return false };
+        let end = self.brief(summary, Style { colour: false, ..output::style() });
+        tells(&end, problem)
+    }
+}
+
+/// Whether a text has cause and value of a problem as a whole, over however many lines.
+fn tells(text: &str, problem: &Problem) -> bool {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    words(text).contains(&words(&console::sanitise(&problem.to_string())))
 }
 
 /// Does the work under signals and a live view, and draws its report.
@@ -385,5 +399,20 @@ impl RunningBrokerArgs {
     pub(super) fn perform(&self, experiment: &Experiment, shape: Shape) -> Result<Performed, Failure> {
         let keep = !self.no_archive;
         self::experiment(experiment, &self.output, &self.require, keep, shape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the end of a run had cut the cause, it was nowhere on the screen.
+    #[test]
+    fn a_cause_is_said_again_where_the_end_of_a_run_cuts_it() {
+        let problem = Problem::new("the broker closed the connection", "no queue 'orders' in vhost '/'", "see its log");
+        let end =
+            |rest: &str| format!("failed       the broker closed the connection: no queue\n             {rest}\n");
+        assert!(tells(&end("'orders' in vhost '/'"), &problem));
+        assert!(!tells(&end("'orders' in […]"), &problem));
     }
 }

@@ -275,7 +275,7 @@ fn limits_of_amqp_1_0_are_told_where_rabbitmq_was_loaded_over_it() {
         record.versions.broker = Some(broker.into());
         let load = serde_json::json!({"protocol": protocol, "producers": 1, "consumers": 0, "total-consumers": 2,
             "max-pending": 2_000, "prefetch": 200});
-        let advanced = "[{rabbit, [{max_link_credit, 400}]}].";
+        let advanced = "[{rabbit, [{max_link_credit , 400}]}].";
         let broker = serde_json::json!({"kind": "rabbitmq", "advanced": advanced});
         record.experiment = serde_json::json!({"broker": broker, "load": [load]});
         let text = flowing(&summary(&shape(), &record, &run_summary(0), None, Style::PLAIN));
@@ -288,6 +288,10 @@ fn limits_of_amqp_1_0_are_told_where_rabbitmq_was_loaded_over_it() {
         let run = archive::RunReader::open(writer.dir()).expect("a run");
         let page = crate::view::RunPage::read(&run).expect("a page");
         assert_eq!(page.run.limits.len(), if are_told { 6 } else { 0 });
+        // Of a hidden setting the default was told.
+        record.experiment["broker"]["advanced"] = "***".into();
+        let limits = crate::text::amqp10_limits(&record);
+        assert_eq!(limits.iter().any(|it| it.1.starts_with("not known; 170 by default")), are_told, "{limits:?}");
     }
 }
 

@@ -104,10 +104,12 @@ pub(crate) fn amqp10_limits(record: &RunRecord) -> Vec<(String, String)> {
     let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
     let broker = |pointer: &str| record.experiment.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let is_managed = broker("/broker/kind") == "rabbitmq";
+    // What is more than plain terms is hidden as a whole.
+    let is_unset = |key: &str| ![key, "***"].iter().any(|it| broker("/broker/advanced").contains(it));
     let of_broker = LIMITS_OF_RABBITMQ.map(|(key, name, default)| {
         let value = match number_in_terms(broker("/broker/advanced"), key) {
             Some(set) => format!("{} ({key})", count(set)),
-            None if is_managed => format!("{default}, its default ({key})"),
+            None if is_managed && is_unset(key) => format!("{default}, its default ({key})"),
             None => format!("not known; {default} by default ({key})"),
         };
         (name.to_owned(), value)
@@ -121,8 +123,8 @@ fn whole_number(table: &Value, key: &str) -> Option<u64> {
 
 /// The number of a setting in a text of Erlang terms: 400 of `{max_link_credit, 400}`.
 fn number_in_terms(terms: &str, key: &str) -> Option<u64> {
-    let (_, behind) = terms.split_once(&format!("{{{key},"))?;
-    let behind = behind.trim_start();
+    let (_, behind) = terms.split_once(key)?;
+    let behind = behind.trim_start().strip_prefix(',')?.trim_start();
     let end = behind.find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len());
     behind.get(..end)?.parse().ok()
 }

@@ -592,7 +592,7 @@ fn what_a_companion_collects_is_kept_in_the_order_of_the_list_and_ends_in_revers
 fn a_broker_that_was_not_ready_is_told_from_one_that_cannot_start() {
     let slow = BrokerError::not_ready("RabbitMQ", std::time::Duration::from_secs(60), String::new());
     let Error::NotReady(problem) = Error::from(slow) else { panic!("another error") };
-    testkit::assert_has(problem.to_string(), ["in time"]);
+    assert!(problem.to_string().contains("in time"), "{problem}");
     let gone = BrokerError::exited("RabbitMQ", "exit status: 1", "");
     assert!(matches!(Error::from(gone), Error::Failed(_)));
 }
