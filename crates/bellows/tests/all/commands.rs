@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 use stacks::{FrameKind, Profile};
 
+use common::capture::Capture;
 use common::{Ended, Started};
 
 fn start(dir: &Path, experiment: &str) -> Started {
@@ -247,11 +248,13 @@ fn artemis_runs_under_its_own_load_and_its_profile_is_whole() {
     assert!(of_artemis.count() > 20);
 }
 
-/// Queues, and subscriptions of topics, each to the last message: the loads of two experiments at one broker.
+/// Queues, and subscriptions of topics, each to the last message: the loads of two experiments at one broker. Wireshark
+/// reads all that was sent there.
 #[test]
 fn artemis_is_loaded_over_amqp_1_0() {
     testkit::or_skip!(artemis());
     let dir = &*common::folder();
+    let capture = Capture::start(dir);
     let loads = ["artemis-one-to-one", "artemis-durable-topics"].map(|name| {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments").join(format!("{name}.toml"));
         let text = fs::read_to_string(file).expect("an experiment");
@@ -269,21 +272,45 @@ fn artemis_is_loaded_over_amqp_1_0() {
     for fault in ["lost", "duplicated", "reordered", "outstanding"] {
         assert_eq!(messages["ledger"][fault].as_u64().unwrap_or(0), 0, "{fault}: {messages:#}");
     }
+    let sent = testkit::or_skip!(capture).end();
+    assert!(sent.errors.is_empty() && sent.transfers == 11_000, "{sent:#?}");
 }
 
+/// Debian's Python, for which `scripts/setup test` installs qpid-proton.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// A command line of `artemis perf`, after messages of several frames have gone through another client, there and back.
 #[test]
 fn artemis_own_command_lines_load_artemis() {
     testkit::or_skip!(artemis());
     let dir = &*common::folder();
-    let command = format!(
-        "load.0.command=['{}', 'artemis', 'perf', 'client', '--url', 'tcp://{{host}}:{{port}}', '--max-pending', '99', \
-         '--runs', 'inner', 'queue://TEST_QUEUE']",
-        env!("CARGO_BIN_EXE_bellows")
+    fs::write(dir.join("relay.py"), include_str!("commands/relay.py")).expect("write");
+    let bellows = env!("CARGO_BIN_EXE_bellows");
+    let client = format!("{bellows} client --url {{url}} --protocol amqp10 --no-archive --quiet queue://relay");
+    let relayed = format!(
+        "{client} --consumers 0 --max-pending 10 --message-count 20 --message-size 300000 && {PYTHON} relay.py {{url}} \
+         relay 20 300000 && {client} --producers 0 --duration 1 --json >relayed.json &&"
     );
-    let lengths = ["--set", "phases.warmup=1s", "--set", "phases.measure=4s", "--set", "profile.events=[]"];
+    let imports = std::process::Command::new(PYTHON).args(["-c", "import proton"]).output();
+    let has_proton = imports.is_ok_and(|it| it.status.success());
+    let command = format!(
+        "load.0.command=['sh', '-c', '{} exec {bellows} artemis perf client --url tcp://{{host}}:{{port}} \
+         --max-pending 99 --duration 2 --runs inner queue://TEST_QUEUE']",
+        if has_proton { &relayed } else { "" }
+    );
+    // The program ends before.
+    let lengths = ["--set", "phases.warmup=1s", "--set", "phases.measure=60s", "--set", "profile.events=[]"];
     run_artemis(dir, &[&["run", "artemis-perf", "--set", &command][..], &lengths].concat()).assert_ok();
     let said = log(&common::only_run(dir), "load-0.log");
     testkit::assert_has(said, ["AMQP 1.0 is used instead", "--- received:"]);
+    if !has_proton {
+        testkit::skip!("no qpid-proton for {PYTHON}; scripts/setup test");
+    }
+    let relayed = common::read_json(&dir.join("relayed.json"));
+    let messages = &relayed["scenarios"]["messages"];
+    // Those with the header that fits their length have a latency.
+    let counts = [&messages["received"]["total"], &messages["latency"]["end_to_end"]["count"]];
+    assert_eq!(counts.map(Value::as_u64), [Some(20); 2], "{messages:#}");
 }
 
 #[test]

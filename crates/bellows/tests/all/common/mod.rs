@@ -1,6 +1,7 @@
 //! Child processes with a deadline, an embedded broker, and peers that misbehave.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+pub(crate) mod capture;
 pub(crate) mod managed;
 pub(crate) mod pages;
 pub(crate) mod schema;

@@ -1,7 +1,7 @@
 //! One client's link, and the way to send and settle over it.
 
 use wire::amqp10::{
-    Amqp10Client, Amqp10Error, Attach, Composite, DeliveryState, Flow, HeaderSection, MessageHead, Modified,
+    Amqp10Client, Amqp10Error, Attach, Composite, DeliveryState, HeaderSection, MessageHead, Modified,
     PropertiesSection, Rejected, Source, Symbol, Target, TransferTemplate, TypedValue,
 };
 use wire::amqp091::Reader;
@@ -192,9 +192,10 @@ impl Link {
         }
     }
 
-    /// Takes a delivery and tells its number; `None` where it is not the next.
+    /// Takes a delivery and tells its number; `None` where it is not the next. With a limit it takes credit until it is
+    /// acknowledged, even where the broker has settled it.
     #[inline]
-    pub(super) fn received(&mut self, id: u32, settled: bool) -> Option<u64> {
+    pub(super) fn received(&mut self, id: u32) -> Option<u64> {
         let LinkSpec::Consumer(spec) = &self.spec else { return None };
         let (all_settled, is_limit) = (spec.settled, spec.is_limit);
         if self.received == 0 {
@@ -207,7 +208,7 @@ impl Link {
         if all_settled {
             self.settled = self.received;
         }
-        self.spare += u32::from(settled || !is_limit);
+        self.spare += u32::from(!is_limit);
         Some(self.received)
     }
 
@@ -276,10 +277,9 @@ impl Link {
         })
     }
 
-    /// Whether the broker answers a fence by this: for a sender, once it has counted all messages.
-    pub(super) fn passes_fence(&mut self, flow: &Flow<'_>) -> bool {
-        let counts = !self.is_sender() || flow.delivery_count.unwrap_or(0) == self.sent as u32;
-        counts && std::mem::take(&mut self.is_fenced)
+    /// Takes a flow from a broker that has counted all messages; tells whether a fence waited for it.
+    pub(super) fn passes_fence(&mut self) -> bool {
+        std::mem::take(&mut self.is_fenced)
     }
 
     /// Whether it should be let have more messages.
@@ -499,13 +499,13 @@ mod tests {
             let start = u32::MAX - 2;
             let id = |n: u32| start.wrapping_add(n);
             assert!(link.aborted(id(0)));
-            assert_eq!(link.received(id(1), settled), Some(1));
+            assert_eq!(link.received(id(1)), Some(1));
             assert!(link.aborted(id(2)) && link.aborted(id(3)));
             assert!(!link.aborted(id(7)), "out of turn");
-            assert_eq!(link.received(id(5), settled), None, "out of turn");
-            assert_eq!(link.received(id(4), settled), Some(2));
+            assert_eq!(link.received(id(5)), None, "out of turn");
+            assert_eq!(link.received(id(4)), Some(2));
             assert!(link.aborted(id(5)));
-            assert_eq!(link.received(id(6), settled), Some(3));
+            assert_eq!(link.received(id(6)), Some(3));
             if settled {
                 assert!(link.aborted.is_empty(), "nothing is settled by number");
                 continue;
@@ -513,7 +513,7 @@ mod tests {
             assert_eq!([1, 2, 3].map(|tag| link.wire_id(tag)), [1, 4, 6].map(id));
             link.settled = 3;
             assert!(link.aborted(id(7)) && link.aborted.is_empty());
-            assert_eq!(link.received(id(8), false), Some(4));
+            assert_eq!(link.received(id(8)), Some(4));
             assert_eq!(link.wire_id(4), id(8));
         }
     }
