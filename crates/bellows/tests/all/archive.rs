@@ -8,7 +8,6 @@ use std::path::Path;
 use common::{RUNS, bellows, folder, only_run, run, start, wait_for};
 use serde_json::Value;
 
-/// A run of a moment, with more options.
 fn short<'a>(more: &[&'a str]) -> Vec<&'a str> {
     let mut all = common::words("demo --no-profile --quiet --set phases.warmup=0s --set phases.measure=200ms");
     all.extend(["--set", "load.0.rate=1000", "--note=the first"]);

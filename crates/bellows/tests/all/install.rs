@@ -16,7 +16,6 @@ fn root() -> PathBuf {
 
 const BELLOWS: &str = env!("CARGO_BIN_EXE_bellows");
 
-/// `scripts/install` with a binary.
 fn script(dir: impl AsRef<OsStr>, binary: &str) -> Command {
     let mut script = Command::new(root().join("scripts/install"));
     script.arg(dir).arg(binary);

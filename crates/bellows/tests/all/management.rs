@@ -78,7 +78,6 @@ fn by_node(node: &SharedNode) -> BrokerSpec {
     }
 }
 
-/// The node, read by its management API.
 fn by_management(node: &SharedNode, port: u16) -> BrokerSpec {
     let management = Some(format!("http://localhost:{port}/"));
     BrokerSpec { kind: BrokerKind::Attach, url: Some(node.url()), management, ..BrokerSpec::default() }
@@ -93,7 +92,6 @@ fn topology(broker: &BrokerSpec) -> Topology {
     broker.topology(&|| false).expect("a topology")
 }
 
-/// Applies definitions to a broker.
 fn apply(dir: &Path, port: u16, definitions: &Value) {
     let file = dir.join("definitions.json");
     fs::write(&file, definitions.to_string()).expect("a file");

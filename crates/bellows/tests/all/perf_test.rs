@@ -210,7 +210,6 @@ fn counts_and_sequences_are_each_clients() {
     assert_eq!((&load["destinations"][2], &load["total-consumers"]), (&"queue://q-03".into(), &6.into()));
 }
 
-/// A run's counts: sent and received.
 fn totals(dir: &Path) -> (u64, u64) {
     let json = common::record(dir);
     let total = |name: &str| json["summary"]["scenarios"]["messages"][name]["total"].as_u64().expect("total");

@@ -102,7 +102,6 @@ fn queues_are_made_imported_exported_and_deleted_again() {
     assert!(!dir.join("x.json").exists());
 }
 
-/// User and password of a node's address.
 fn login(url: &str) -> (String, String) {
     let rest = url.strip_prefix("amqp://").expect("scheme");
     let Some((login, _)) = rest.split_once('@') else { return ("guest".to_owned(), "guest".to_owned()) };

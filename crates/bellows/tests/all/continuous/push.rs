@@ -15,7 +15,6 @@ use stacks::Profile;
 
 use super::{Busy, common, periods, record, refused, stop, unique};
 
-/// A request as a server sees it.
 #[derive(Debug)]
 struct Request {
     path: String,
@@ -65,7 +64,6 @@ fn decoded(text: &str) -> String {
     String::from_utf8(out).expect("text")
 }
 
-/// The server's answer to a client.
 type Answer = fn(&mut TcpStream);
 
 /// A server that answers each connection in turn; the last answer holds for all further ones.
@@ -95,7 +93,6 @@ fn fine(stream: &mut TcpStream) {
     say(stream, "200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}");
 }
 
-/// Checks that our own reader reads a body as pprof.
 fn assert_pprof(dir: &Path, body: &[u8]) {
     let file = dir.join("pushed.pb.gz");
     fs::write(&file, body).expect("write");
