@@ -517,11 +517,10 @@ fn each_doubt_has_its_code_and_the_gravest_comes_first() {
     };
     let found = judge(facts).findings;
     let codes: Vec<_> = found.iter().map(|it| format!("{:?}", it.code())).collect();
-    assert_eq!(
-        codes.join(" "),
-        "MessagesLost DebugBuild CertificateNotChecked ConnectionsLost MessagesNotAccepted CpuSteal ClockNotSteady \
-         ConnectionBlocked MessagesOutstanding MessagesUnanswered NotSteadyState Interrupted TooFewSamples"
-    );
+    let expected = "MessagesLost DebugBuild CertificateNotChecked ConnectionsLost MessagesNotAccepted CpuSteal \
+                    ClockNotSteady ConnectionBlocked MessagesOutstanding MessagesUnanswered NotSteadyState Interrupted \
+                    TooFewSamples";
+    assert_eq!(codes.join(" "), expected);
     let is_refused =
         |it: &Warning| matches!(it.finding, Finding::MessagesNotAccepted { nacked: 3, not_confirmed: 0, .. });
     assert!(found.iter().any(is_refused), "{found:?}");
