@@ -9,7 +9,6 @@ use crate::{Error, Finding, RunReader, RunRecord, RunState, RunSummary, RunWrite
 use measure::{LatencySummary, Metric, Phase};
 use tempfile::TempDir;
 
-/// A run in a folder of runs.
 fn written(state: RunState) -> (TempDir, RunWriter) {
     let runs = tempfile::tempdir().unwrap();
     let mut writer = RunWriter::create(runs.path(), "stream publish!", CREATED).unwrap();

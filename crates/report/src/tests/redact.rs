@@ -66,7 +66,6 @@ fn foreign(own: &[String], seed: u64) -> String {
 const OWN: usize = 31;
 
 impl Named {
-    /// Random names; `own` makes the word of each place.
     fn new(random: &mut Random, seed: u64, own: impl Fn(&mut Random, usize) -> String) -> Self {
         let [queue, exchange, key, vhost] = std::array::from_fn(|_| name(random));
         let (host, user) = (host(random), name(random));
@@ -180,7 +179,6 @@ fn complete_record() -> RunRecord {
     }
 }
 
-/// Summary with this page, and a profile of a broker that worked for this queue.
 fn summary(page: &str, queue: &str) -> RunSummary {
     let response = LatencySummary { count: 1, p50_ns: 1_000, ..LatencySummary::default() };
     let work = WorkShare { of: format!("queue {queue}"), role: "queue".to_owned(), share: 0.5 };

@@ -58,7 +58,6 @@ fn place() -> (tempfile::TempDir, PathBuf) {
     (dir, path)
 }
 
-/// Whether processes can be profiled here at all.
 fn refused() -> Option<String> {
     let dir = tempfile::tempdir().unwrap();
     attach(std::process::id(), &dir.path().join("x")).err().map(|e| e.to_string())
@@ -98,7 +97,6 @@ fn compiled(name: &str, folder: &Path, arguments: &[&str]) -> PathBuf {
     made
 }
 
-/// Profiles a process until it has used so much CPU time.
 fn profile_for(pid: u32, cpu: Duration) -> (Profile, Outcome) {
     profile_by(pid, cpu, Stacks::Whole)
 }
@@ -129,7 +127,6 @@ fn assert_three_to_one(three: f64, one: f64, samples: f64) {
     assert!((three - 0.75).abs() < error && (one - 0.25).abs() < error, "{three} {one} +-{error}");
 }
 
-/// Why not, for what only root can do.
 fn not_root(what: &str) -> Option<String> {
     (!rustix::process::geteuid().is_root()).then(|| format!("only root can {what}"))
 }

@@ -114,7 +114,6 @@ impl Broker {
         self.peers.push((ours, std::thread::spawn(move || work(stream))));
     }
 
-    /// A peer that reads all that comes.
     fn subscribe(&mut self, hello: &[u8]) {
         self.peer(hello, |mut stream| {
             let mut bytes = vec![0; 1 << 16];
@@ -122,7 +121,6 @@ impl Broker {
         });
     }
 
-    /// A peer that sends a message over and over.
     fn publish(&mut self, hello: &[u8], message: &[u8]) {
         let many = message.repeat(200);
         self.peer(hello, move |mut stream| while stream.write_all(&many).is_ok() {});

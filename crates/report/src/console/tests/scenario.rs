@@ -113,7 +113,6 @@ fn the_live_table_leaves_the_edge_free_at_every_width() {
     }
 }
 
-/// Two probes beside each other, with the names and units of their counts.
 fn two_probes() -> RunSummary {
     let of = |name: &str, begun: u64| {
         let metric = |key: &str, kind| metric(&format!("{name}_{key}"), kind);
