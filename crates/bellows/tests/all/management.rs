@@ -244,8 +244,7 @@ fn a_wrong_cookie_is_refused_before_the_load(dir: &Path, node: &SharedNode, port
 }
 
 fn no_load_began(node: &SharedNode, port: u16) {
-    let queues = topology(&by_management(node, port)).queues;
-    assert!(queues.iter().all(|it| it.name != "never"));
+    assert!(topology(&by_management(node, port)).queues.iter().all(|it| it.name != "never"));
 }
 
 fn probes_of_paths_go_to_the_api(dir: &Path, node: &SharedNode, port: u16) {

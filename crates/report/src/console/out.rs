@@ -141,8 +141,7 @@ mod tests {
 
     #[test]
     fn names_of_a_file_bring_no_colours() {
-        let shown = shown_line("t;\u{1b}[31mf\u{1b}[0m\t\u{7} 1\r");
-        assert_eq!(shown, "t;␛[31mf␛[0m\t␇ 1␍\n");
+        assert_eq!(shown_line("t;\u{1b}[31mf\u{1b}[0m\t\u{7} 1\r"), "t;␛[31mf␛[0m\t␇ 1␍\n");
     }
 
     #[test]

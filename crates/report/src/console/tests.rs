@@ -296,8 +296,7 @@ fn names_from_the_network_cannot_move_the_cursor() {
     run.warnings[0].text = "alarm \u{1b}]0;title\u{7}".into();
     for style in [TERMINAL, Style::PLAIN] {
         let record = record(RunState::Complete, None);
-        let text = summary(&shape(), &record, &run, Some("x"), style);
-        assert_lacks(text, ["\u{1b}", "\u{7}"]);
+        assert_lacks(summary(&shape(), &record, &run, Some("x"), style), ["\u{1b}", "\u{7}"]);
     }
     let mut problem = Problem::new("closed", "\u{1b}[31mNOT\r\nFOUND", "look");
     problem.log = "a\tb\nc".into();

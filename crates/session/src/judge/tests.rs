@@ -46,8 +46,7 @@ fn every_situation_has_its_verdict() {
 
 #[test]
 fn no_facts_are_no_verdict() {
-    let found = verdict(Facts::default());
-    assert_eq!(found.limited_by, LimitedBy::Undecided);
+    assert_eq!(verdict(Facts::default()).limited_by, LimitedBy::Undecided);
     // Figures that no run has still lead to something.
     verdict(Facts {
         seconds: f64::NAN,

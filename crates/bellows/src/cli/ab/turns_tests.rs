@@ -101,8 +101,7 @@ fn what_is_left_and_said_is_what_is_made() {
             }
             assert_eq!(runs_left(&of), clean.runs.len() - of.runs.len(), "{of:#?}");
         }
-        let made = of.runs.iter().map(|it| it.pair + 1).max();
-        assert_eq!(made, Some(of.pairs + said), "{of:#?}");
+        assert_eq!(of.runs.iter().map(|it| it.pair + 1).max(), Some(of.pairs + said), "{of:#?}");
     }
 }
 

@@ -77,8 +77,7 @@ fn compile(name: &str, compiler: &mut Command, dir: &Path) -> std::io::Result<()
     let kept = program.with_file_name(format!("compiled-{:x}", hasher.finish()));
     if !kept.exists() {
         let made = tempfile::tempdir_in(program.parent().unwrap())?;
-        let status = compiler.arg(made.path()).arg(source).status()?;
-        assert!(status.success());
+        assert!(compiler.arg(made.path()).arg(source).status()?.success());
         // Another test may have been quicker.
         let _ = std::fs::rename(made.path(), &kept);
     }

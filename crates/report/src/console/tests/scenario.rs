@@ -239,8 +239,7 @@ fn two_probes_beside_messages_have_a_cell_below_each_head() {
     // A narrow screen has neither count nor median, and keeps the worst and the failures.
     let text = beside_messages(60, 24, &[]);
     let row = text.lines().find(|line| line.starts_with("other response"));
-    let row = flowing(row.unwrap_or(&text));
-    assert_eq!(row, "other response ~5.00 ms 5.00 ms 7 3", "{text}");
+    assert_eq!(flowing(row.unwrap_or(&text)), "other response ~5.00 ms 5.00 ms 7 3", "{text}");
 }
 
 /// Spare rows of a low screen show the most important figures, zeros last.
