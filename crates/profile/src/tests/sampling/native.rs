@@ -215,8 +215,7 @@ fn nats_server_has_the_names_of_its_go_functions() {
         Some(at.checked_sub(1).map(|above| stack[above].name.clone()))
     });
     let callers: Vec<_> = system_calls.flatten().collect();
-    let right = callers.iter().filter(|it| *it == "syscall.RawSyscall6");
-    let right = right.count();
+    let right = callers.iter().filter(|it| *it == "syscall.RawSyscall6").count();
     assert!(callers.len() > 20, "{}", callers.len());
     assert!(right * 100 >= callers.len() * 99, "{right} of {callers:?}");
     let of_go = |name: &str| name.contains("server.(*client)");
