@@ -313,7 +313,6 @@ mod tests {
         assert!(ComparedMatrix::read(dir.path()).is_err(), "nothing decided");
         let decided = Comparison { schema: Comparison::SCHEMA.to_owned(), ..Comparison::default() };
         decided.write(dir.path()).unwrap();
-        let matrix = ComparedMatrix::read(dir.path()).unwrap();
-        assert_eq!(matrix.alone(), Some(&decided));
+        assert_eq!(ComparedMatrix::read(dir.path()).unwrap().alone(), Some(&decided));
     }
 }

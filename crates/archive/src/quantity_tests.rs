@@ -117,8 +117,7 @@ fn rates_and_counts_of_one_probe_go_by_its_name() {
     let named = read("web-shop requests rate");
     assert_eq!(named.probe().as_deref(), Some("web shop"));
     assert_eq!(named.decided_by(&summary), None);
-    let worst = read("requests failed").decided_by(&summary);
-    assert_eq!(worst.as_deref(), Some("web-shop"));
+    assert_eq!(read("requests failed").decided_by(&summary).as_deref(), Some("web-shop"));
     let failures = ["web-shop failed", "requests failed"].map(read);
     assert!(failures.iter().all(Quantity::counts_failures));
 }
@@ -155,8 +154,7 @@ fn a_trace_does_not_hide_the_cpu_of_a_message_in_a_second() {
         };
         point.counters.sent = 1_000;
         point.scenarios.insert(beside.to_owned(), Default::default());
-        let found = cpu.in_second(&point, &Recorder::new(), true);
-        assert_eq!(found, known, "{beside}");
+        assert_eq!(cpu.in_second(&point, &Recorder::new(), true), known, "{beside}");
     }
 }
 

@@ -84,8 +84,7 @@ fn what_has_no_interval_says_why() {
 #[test]
 fn values_that_are_all_equal_have_no_width_and_what_is_extreme_does_no_harm() {
     let equal: Vec<ValueCounts> = vec![vec![(7, 5)]; 40];
-    let found = within_one_run(&equal, 5.0, &[0.0, 0.5, 0.999, 1.0], 1);
-    assert_eq!(found, Ok(vec![(7, 7); 4]));
+    assert_eq!(within_one_run(&equal, 5.0, &[0.0, 0.5, 0.999, 1.0], 1), Ok(vec![(7, 7); 4]));
     let huge: Vec<ValueCounts> = (0..40).map(|at| vec![(at, u64::MAX), (u64::MAX, u64::MAX)]).collect();
     let found = within_one_run(&huge, 5.0, &[0.25, 1.0], 1).expect("intervals");
     assert!(found[0].1 < 40 && found[1] == (u64::MAX, u64::MAX), "{found:?}");

@@ -380,13 +380,11 @@ mod tests {
         let copies =
             format!("by frame pointers, because the kernel does not allow copying them (1): {REMEDY}, on Linux 5.15");
         let told = lacking(vec![kernel.clone(), copies], Some(REMEDY), false);
-        assert_eq!(
-            told,
-            [
-                "user space only, because the level is 2",
-                "by frame pointers, because the kernel does not allow copying them (1)"
-            ]
-        );
+        let expected = [
+            "user space only, because the level is 2",
+            "by frame pointers, because the kernel does not allow copying them (1)",
+        ];
+        assert_eq!(told, expected);
         let told = lacking(vec![kernel], Some(REMEDY), false);
         assert!(told.len() == 2 && told[1].starts_with("stacks cannot be copied"), "{told:?}");
         assert_eq!(lacking(Vec::new(), None, true), Vec::<String>::new());

@@ -495,15 +495,13 @@ pub(crate) mod tests {
         let series = nodes.series(at(1_000));
         let values: Vec<_> =
             series.iter().map(|(name, value)| (name.name.as_str(), name.labels["node"].as_str(), *value)).collect();
-        assert_eq!(
-            values,
-            [
-                ("CPU of nodes", "0", 0.5),
-                ("memory of nodes", "0", 7.0),
-                ("CPU of nodes", "1", 0.0),
-                ("memory of nodes", "1", 0.0),
-            ]
-        );
+        let expected = [
+            ("CPU of nodes", "0", 0.5),
+            ("memory of nodes", "0", 7.0),
+            ("CPU of nodes", "1", 0.0),
+            ("memory of nodes", "1", 0.0),
+        ];
+        assert_eq!(values, expected);
         assert_eq!(nodes.add(at(2_000), vec![None, None]), None);
     }
 

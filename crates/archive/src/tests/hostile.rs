@@ -19,12 +19,10 @@ use testkit::Random;
 /// Bytes that reading may take beside the file itself.
 const BASE: u64 = 24 << 20;
 
-/// The most memory at a time that some work took.
 fn peak(work: impl FnOnce()) -> u64 {
     allocation_counter::measure(work).bytes_max
 }
 
-/// A run folder with one file exchanged.
 fn run_with(name: &str, bytes: &[u8]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("no failure");
     let record = common::record("x", RunState::Complete);

@@ -9,7 +9,6 @@ use crate::{Error, Finding, RunReader, RunRecord, RunState, RunSummary, RunWrite
 use measure::{LatencySummary, Metric, Phase};
 use tempfile::TempDir;
 
-/// A run in a folder of runs.
 fn written(state: RunState) -> (TempDir, RunWriter) {
     let runs = tempfile::tempdir().unwrap();
     let mut writer = RunWriter::create(runs.path(), "stream publish!", CREATED).unwrap();
@@ -189,8 +188,7 @@ fn run_json_is_replaced_as_a_whole() {
     fs::rename(writer.dir(), &moved).unwrap();
     writer.write_record(&record("other", RunState::Failed));
     assert_eq!(writer.warnings().len(), 1);
-    let run = RunReader::open(&moved).unwrap();
-    assert_eq!(run.record.state, RunState::Complete);
+    assert_eq!(RunReader::open(&moved).unwrap().record.state, RunState::Complete);
 }
 
 #[test]

@@ -270,7 +270,6 @@ mod tests {
         explained(&names)
     }
 
-    /// The failure of names that mean nothing.
     fn refused(names: &[&str]) -> measure::Problem {
         match text(names) {
             Err(Failure::Usage(problem)) => problem,
@@ -285,7 +284,6 @@ mod tests {
         assert!(pages.contains("help requirements") && pages.contains("help ci"), "{pages}");
     }
 
-    /// The binary contains all documents.
     #[test]
     fn every_document_is_a_topic() {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
@@ -345,7 +343,6 @@ mod tests {
         assert!(refused(&["mesurement"]).help.contains("\"measurement\""));
     }
 
-    /// A link in a document leads to another document.
     #[test]
     fn links_lead_to_topics() {
         for Topic { name, text, .. } in &TOPICS {

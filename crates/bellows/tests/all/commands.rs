@@ -30,7 +30,6 @@ fn log(folder: &Path, name: &str) -> String {
     fs::read_to_string(folder.join(name)).expect(name)
 }
 
-/// An experiment with one load for each command, written as TOML.
 fn experiment(commands: &[&str]) -> String {
     let head = "name = 'x'\nbroker.kind = 'embedded'\nphases = { warmup = '1s', measure = '2s', drain = '1s' }\n";
     let load = |command: &&str| format!("[[load]]\nkind = 'command'\ncommand = {command}\n");
@@ -214,7 +213,6 @@ fn run_artemis(dir: &Path, arguments: &[&str]) -> Ended {
     common::start(command).end_of_long()
 }
 
-/// Directories of brokers in `dir`.
 fn brokers_left(dir: &Path) -> usize {
     let entries = fs::read_dir(dir).expect("read").flatten();
     let names = entries.map(|entry| entry.file_name());

@@ -15,10 +15,8 @@ use erlang::{Helper, Node};
 
 /// Largest relative difference of two sides that are read at two times and in two ways.
 const CLOSE: f64 = 0.08;
-/// Time that the node stands still.
 const STOPPED: Duration = Duration::from_secs(7);
 
-/// An experiment with this node, attached.
 fn experiment(dir: &Path, rabbit: &SharedNode) {
     let text = format!(
         "phases = {{ warmup = \"0s\", measure = \"20s\", drain = \"10s\" }}\nprofile.events = []\n\

@@ -59,7 +59,6 @@ fn assert_whole(summary: &Value) {
     assert!(complete > 0.97 && unknown < 0.01, "{profile:#}");
 }
 
-/// Runs a load over AMQP 1.0 that ends by its count.
 fn amqp10(node: &SharedNode, load: &str) -> common::Ended {
     let text = format!(
         "phases = {{ warmup = \"0s\", measure = \"0s\", drain = \"20s\" }}\nprofile.events = []\n[[load]]\n\
@@ -283,7 +282,6 @@ fn its_erlang_node_is_asked_and_keeps_nothing() {
     load.end();
 }
 
-/// The node's trace settings.
 fn traces(node: &SharedNode) -> String {
     let link = erlang::Node::connect(&node.erlang()).expect("a connection");
     let text = link.evaluate(Duration::from_secs(20), TRACES).expect("an answer");

@@ -10,7 +10,6 @@ use serde_json::Value;
 
 const PRODUCER: &str = "producer queue://q --rate 100 --warmup 200ms --duration 1 --json --quiet";
 
-/// Runs a command line to its end and reads its JSON object.
 fn object(command: Command) -> Value {
     start(command).end().json()
 }

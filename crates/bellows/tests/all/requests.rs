@@ -113,13 +113,8 @@ fn a_page_that_is_away_for_a_while_is_scraped_on() {
 #[test]
 fn refusals_are_no_measure_of_what_an_answer_costs() {
     let dir = folder();
-    let (refused, address) = common::listener();
-    thread::spawn(move || {
-        for stream in refused.incoming().flatten() {
-            let heads = BufReader::new(&stream).lines().map_while(Result::ok);
-            let _ = heads.take_while(|line| !line.is_empty()).count();
-            let _ = (&stream).write_all(common::pages::answer("401 Unauthorized", "no").as_bytes());
-        }
+    let address = common::pages::serve(|_, stream| {
+        let _ = stream.write_all(common::pages::answer("401 Unauthorized", "no").as_bytes());
     });
     let url = format!("http://{address}/");
     let probed = run(dir.path(), &["probe", &url, "--every", "50ms", "--duration", "1", "--json"]);

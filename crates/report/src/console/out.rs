@@ -135,16 +135,13 @@ mod tests {
             let bidi = matches!(code, 0x61c | 0x200e | 0x200f | 0x202a..=0x202e | 0x2066..=0x2069);
             assert!(!bidi || shown == "\u{fffd}", "{code:x}");
         }
-        assert_eq!(
-            harmless("\u{1b}[1mbold\u{1b}[0m \u{1b}[2J\u{1b}]0;x\u{7}\u{9b}31m\r\n"),
-            "\u{1b}[1mbold\u{1b}[0m ␛[2J␛]0;x␇\u{fffd}31m␍\n"
-        );
+        let expected = "\u{1b}[1mbold\u{1b}[0m ␛[2J␛]0;x␇\u{fffd}31m␍\n";
+        assert_eq!(harmless("\u{1b}[1mbold\u{1b}[0m \u{1b}[2J\u{1b}]0;x\u{7}\u{9b}31m\r\n"), expected);
     }
 
     #[test]
     fn names_of_a_file_bring_no_colours() {
-        let shown = shown_line("t;\u{1b}[31mf\u{1b}[0m\t\u{7} 1\r");
-        assert_eq!(shown, "t;␛[31mf␛[0m\t␇ 1␍\n");
+        assert_eq!(shown_line("t;\u{1b}[31mf\u{1b}[0m\t\u{7} 1\r"), "t;␛[31mf␛[0m\t␇ 1␍\n");
     }
 
     #[test]

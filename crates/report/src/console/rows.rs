@@ -596,15 +596,13 @@ mod tests {
         let rows = [("many", &many), ("fewer", &fewer), ("few", &few)];
         let rows = rows.map(|(name, of)| Row::new(RowRank::Core, name, Content::Latency(of)));
         let lines = lines(rows.into(), Style::PLAIN);
-        assert_eq!(
-            lines,
-            [
-                "                  p50     p90      p99     max",
-                "many           301 µs  619 µs  3.23 ms  251 ms",
-                "fewer          301 µs  619 µs        -  251 ms",
-                "few            9 samples: min 92.0 µs, mean 485 µs, max 251 ms",
-            ]
-        );
+        let expected = [
+            "                  p50     p90      p99     max",
+            "many           301 µs  619 µs  3.23 ms  251 ms",
+            "fewer          301 µs  619 µs        -  251 ms",
+            "few            9 samples: min 92.0 µs, mean 485 µs, max 251 ms",
+        ];
+        assert_eq!(lines, expected);
     }
 
     #[test]

@@ -152,13 +152,11 @@ fn a_pipe_gets_one_line_for_each_interval() {
     let mut point = point(Phase::Warmup, 0.0);
     point.counters.blocked = 0;
     let text = line(&shape(), &point);
-    assert_eq!(
-        text,
-        "    1.0 s  warm-up  sent 8,110 msg/s  received 8,110 msg/s  \
-         ack response p50 301 µs p99 3.23 ms max 251 ms  end-to-end p50 301 µs p99 3.23 ms max 251 ms  \
-         send ack p50 301 µs p99 3.23 ms max 251 ms  transfer p50 301 µs p99 3.23 ms max 251 ms  \
-         send delay p50 301 µs p99 3.23 ms max 251 ms  broker 1.20 cores, 180 MB  bellows 0.31 cores\n"
-    );
+    let expected = "    1.0 s  warm-up  sent 8,110 msg/s  received 8,110 msg/s  ack response p50 301 µs p99 3.23 ms \
+                    max 251 ms  end-to-end p50 301 µs p99 3.23 ms max 251 ms  send ack p50 301 µs p99 3.23 ms max 251 \
+                    ms  transfer p50 301 µs p99 3.23 ms max 251 ms  send delay p50 301 µs p99 3.23 ms max 251 ms  \
+                    broker 1.20 cores, 180 MB  bellows 0.31 cores\n";
+    assert_eq!(text, expected);
     // Figures that differ, and are not 0, are shown.
     point.counters.completed = 7_000;
     point.counters.blocked = 5;
@@ -302,8 +300,7 @@ fn names_from_the_network_cannot_move_the_cursor() {
     run.warnings[0].text = "alarm \u{1b}]0;title\u{7}".into();
     for style in [TERMINAL, Style::PLAIN] {
         let record = record(RunState::Complete, None);
-        let text = summary(&shape(), &record, &run, Some("x"), style);
-        assert_lacks(text, ["\u{1b}", "\u{7}"]);
+        assert_lacks(summary(&shape(), &record, &run, Some("x"), style), ["\u{1b}", "\u{7}"]);
     }
     let mut problem = Problem::new("closed", "\u{1b}[31mNOT\r\nFOUND", "look");
     problem.log = "a\tb\nc".into();

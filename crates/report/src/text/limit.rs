@@ -564,11 +564,9 @@ mod tests {
     fn a_knee_between_rates_that_were_not_tried_is_not_denied() {
         let wall = [(5e3, 1_000_000), (10e3, 1_100_000), (20e3, 800_000_000), (40e3, 900_000_000), (80e3, 950_000_000)];
         let mut of = tried(&wall);
-        assert_eq!(
-            knee_text(&of).unwrap(),
-            "the knee is somewhere between 10,000 and 20,000 msg/s: the end-to-end p99 jumps there from 1.10 \
-             ms to 800 ms, and no rate between them was tried"
-        );
+        let expected = "the knee is somewhere between 10,000 and 20,000 msg/s: the end-to-end p99 jumps there from \
+                        1.10 ms to 800 ms, and no rate between them was tried";
+        assert_eq!(knee_text(&of).unwrap(), expected);
         of.trials.extend(tried(&[(15e3, 1_000_000)]).trials);
         of.trials[5].outcome = LimitOutcome::Unclear;
         assert_ends(knee_text(&of).unwrap(), "and all trials between them are unclear");

@@ -526,17 +526,15 @@ fn what_a_fault_of_the_run_explains_is_told_with_that() {
     }
     recording.finish_companions(&outcome(None));
     recording.discard();
-    assert_eq!(
-        heard.events,
-        [
-            "Some(1) at 10900: look there",
-            "Some(1) at 11300: the run's own kill of node 1",
-            "Some(0) at 11300: look there",
-            "None at 11300: look there",
-            "Some(1) at 13000: the run's own kill of node 1",
-            "Some(1) at 13300: look there",
-        ]
-    );
+    let expected = [
+        "Some(1) at 10900: look there",
+        "Some(1) at 11300: the run's own kill of node 1",
+        "Some(0) at 11300: look there",
+        "None at 11300: look there",
+        "Some(1) at 13000: the run's own kill of node 1",
+        "Some(1) at 13300: look there",
+    ];
+    assert_eq!(heard.events, expected);
 }
 
 fn traced() -> Warning {

@@ -173,7 +173,6 @@ fn assert_processes(broker: &RabbitMq) {
     }
 }
 
-/// A node's answer to an expression in Erlang, which is text.
 pub(crate) fn said_by(node: &RabbitMq, expression: &str) -> String {
     let link = erlang::Node::connect(&node.erlang().unwrap()).unwrap();
     let said = link.evaluate(Duration::from_secs(60), expression).unwrap();

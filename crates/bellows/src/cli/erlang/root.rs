@@ -317,12 +317,10 @@ mod tests {
         let ms = std::time::Duration::from_millis(1);
         let mut path = path();
         (path.begun, path.untraced, path.beside) = (5, vec![ms], vec![ms; 2]);
-        assert_eq!(
-            none_followed(&path),
-            "No call was followed to its end. Of 5 calls: 1 came before anything below the function was traced; 2 came \
-             between those that were to be followed, only timed; 2 began unseen, or did not end meanwhile. To follow \
-             some"
-        );
+        let expected = "No call was followed to its end. Of 5 calls: 1 came before anything below the function was \
+                        traced; 2 came between those that were to be followed, only timed; 2 began unseen, or did not \
+                        end meanwhile. To follow some";
+        assert_eq!(none_followed(&path), expected);
     }
 
     /// The sentence was as wide as it is.
@@ -349,10 +347,8 @@ mod tests {
     fn the_next_command_line_has_the_larger_limit_once() {
         let line = "bellows erlang calls n@h --rate 500 --root x:y/1 --rate=7 --role";
         let words = line.split(' ').map(str::to_owned).chain(["my role".to_owned()]);
-        assert_eq!(
-            again(words, &["--rate".to_owned(), "2000".to_owned()]),
-            "bellows erlang calls n@h --root x:y/1 --role 'my role' --rate 2000"
-        );
+        let expected = "bellows erlang calls n@h --root x:y/1 --role 'my role' --rate 2000";
+        assert_eq!(again(words, &["--rate".to_owned(), "2000".to_owned()]), expected);
         let words = "bellows --for 5s --for=5s n@h --duration=5s".split(' ');
         assert_eq!(
             again(words.map(str::to_owned), &["--duration".to_owned(), "9s".to_owned()]),

@@ -13,7 +13,6 @@ pub(crate) fn attach(pid: u32, event: &str, path: &Path) -> Result<Sampler, Prob
     attach_with(pid, path, &Options { event: Event::named(event).unwrap(), ..Options::default() })
 }
 
-/// Profiles of some events at once, taken while something is done.
 pub(crate) fn while_doing<T, const N: usize>(
     pid: u32,
     events: [&str; N],
@@ -38,7 +37,6 @@ pub(crate) fn weight_of(profile: &Profile, name: &str) -> u64 {
     functions.filter(|it| it.share.function.ends_with(name)).map(|it| it.total_weight).sum()
 }
 
-/// Goes on where tracepoints can be opened.
 macro_rules! needs_tracepoints {
     () => {
         testkit::skip_for!($crate::tests::sampling::refused());

@@ -58,7 +58,6 @@ fn place() -> (tempfile::TempDir, PathBuf) {
     (dir, path)
 }
 
-/// Whether processes can be profiled here at all.
 fn refused() -> Option<String> {
     let dir = tempfile::tempdir().unwrap();
     attach(std::process::id(), &dir.path().join("x")).err().map(|e| e.to_string())
@@ -78,8 +77,7 @@ fn compile(name: &str, compiler: &mut Command, dir: &Path) -> std::io::Result<()
     let kept = program.with_file_name(format!("compiled-{:x}", hasher.finish()));
     if !kept.exists() {
         let made = tempfile::tempdir_in(program.parent().unwrap())?;
-        let status = compiler.arg(made.path()).arg(source).status()?;
-        assert!(status.success());
+        assert!(compiler.arg(made.path()).arg(source).status()?.success());
         // Another test may have been quicker.
         let _ = std::fs::rename(made.path(), &kept);
     }
@@ -98,7 +96,6 @@ fn compiled(name: &str, folder: &Path, arguments: &[&str]) -> PathBuf {
     made
 }
 
-/// Profiles a process until it has used so much CPU time.
 fn profile_for(pid: u32, cpu: Duration) -> (Profile, Outcome) {
     profile_by(pid, cpu, Stacks::Whole)
 }
@@ -129,7 +126,6 @@ fn assert_three_to_one(three: f64, one: f64, samples: f64) {
     assert!((three - 0.75).abs() < error && (one - 0.25).abs() < error, "{three} {one} +-{error}");
 }
 
-/// Why not, for what only root can do.
 fn not_root(what: &str) -> Option<String> {
     (!rustix::process::geteuid().is_root()).then(|| format!("only root can {what}"))
 }

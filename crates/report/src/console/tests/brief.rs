@@ -22,7 +22,9 @@ use crate::tests::fixtures::{failed_requests, fault, generator_late, requirement
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/console/tests/brief");
 /// Set to write the goldens in place of comparing them.
 const RENEW: &str = "BELLOWS_RENEW_ENDS";
-const COLUMNS: [usize; 4] = [60, 80, 120, 200];
+/// The usual width, of which goldens have the whole screen, and others, each with the one that it is held against.
+const USUAL: usize = 80;
+const OTHERS: [[usize; 2]; 3] = [[60, USUAL], [120, USUAL], [200, 120]];
 const REPORT: &str = "runs/2026-11-21T00-12-33Z-stream-publish-7k2q/report.html";
 
 type Kind = (&'static str, RunRecord, RunSummary);
@@ -366,13 +368,35 @@ fn faults(record: &RunRecord, summary: &RunSummary) -> Option<String> {
     pipe.lines().find(|line| is_wide(line)).map(str::to_owned)
 }
 
+/// A screen with `= 4 to 10` in place of lines that another screen has as its lines 4 to 10.
+fn beside(screen: &str, other: &str) -> String {
+    let other: Vec<&str> = other.lines().collect();
+    let mut lines = screen.lines().peekable();
+    let mut shown = String::new();
+    while let Some(line) = lines.next() {
+        let Some(first) = other.iter().position(|it| *it == line) else {
+            shown += &format!("{line}\n");
+            continue;
+        };
+        let mut last = first;
+        while lines.next_if(|next| other.get(last + 1) == Some(next)).is_some() {
+            last += 1;
+        }
+        shown += &format!("= {} to {}\n", first + 1, last + 1);
+    }
+    shown
+}
+
 #[test]
 fn the_end_of_each_kind_is_as_its_golden() {
     let mut stale = Vec::new();
     for of in kinds() {
         assert_eq!(faults(&of.1, &of.2), None, "{}", of.0);
-        let screens = COLUMNS.map(|columns| format!("{columns} columns:\n{}\n", end(&of, columns)));
-        let text = screens.concat();
+        let others = OTHERS.map(|[columns, other]| {
+            let screen = beside(&end(&of, columns), &end(&of, other));
+            format!("\n{columns} columns, beside those of {other}:\n{screen}")
+        });
+        let text = format!("{USUAL} columns:\n{}{}", end(&of, USUAL), others.concat());
         let path = Path::new(FOLDER).join(format!("{}.txt", of.0));
         if std::env::var_os(RENEW).is_some() {
             fs::create_dir_all(FOLDER).unwrap();
@@ -486,7 +510,7 @@ fn every_run_says_who_limited_it() {
                     second in the run queue: stop the others, and run again";
     summary.verdict = verdict(LimitedBy::Undecided, Cause::OthersFillMachine, sentence);
     let told = "limited by undecided: other processes took the cores ";
-    for columns in COLUMNS {
+    for columns in [60, 80, 120, 200] {
         assert_has(flowing(&end(&kind("mgmt-api", summary.clone()), columns)), [told]);
     }
     summary.warnings.clear();
