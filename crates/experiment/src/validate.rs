@@ -24,7 +24,7 @@ pub(super) fn ensure(
     why: impl Display,
     help: impl Into<String>,
 ) -> Result<(), Problem> {
-    if is_fine { Ok(()) } else { Err(wrong(key, why, help)) }
+    wrong(key, why, help).unless(is_fine)
 }
 
 /// Fewer pairs of blocks tell next to nothing.

@@ -1,5 +1,4 @@
 //! The latencies of a slice: counted as an HDR histogram counts them, in memory that is taken page by page.
-//!
 //! An event loop has several intervals at hand, and fills only the buckets of a few powers of two in each. A
 //! [`hdrhistogram::Histogram`] writes all of its 270 KB when it is made, emptied and added. Here memory that was
 //! never written to takes none of the machine's, and only what lies between the shortest and the longest latency

@@ -102,12 +102,9 @@ fn group_rate(load: &LoadSpec) -> Option<f64> {
 
 /// The rate that is to be tried next; `None` where the search has ended.
 pub fn next_rate(of: &LimitTrials) -> Option<f64> {
-    if of.untold().is_some() {
-        return None;
-    }
     match step(of, of.plan) {
-        LimitStep::Try(rate) => Some(rate),
-        LimitStep::Found(_) => None,
+        LimitStep::Try(rate) if of.untold().is_none() => Some(rate),
+        LimitStep::Try(_) | LimitStep::Found(_) => None,
     }
 }
 

@@ -1,5 +1,4 @@
 //! One thread's series of intervals: who is in which, and where each ends.
-//!
 //! Intervals end at instants that all threads share: tenths of a second of a phase, and its end; bounds are exact
 //! however late the thread comes to close it. One whose intervals are not taken back in time lets the present one grow,
 //! never over a phase. A phase whose end becomes known after its time ends on each thread behind what that recorded.
