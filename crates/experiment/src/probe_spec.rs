@@ -9,7 +9,7 @@ use load::{ArrivalSchedule, ClientTls, Error};
 use measure::{Length, Nanos, Problem, Rate};
 
 use super::flat_table::{FlatTable, flat_table};
-use super::own_page::{OwnPage, ProbedAddresses};
+use super::own_page::{OwnPage, ProbedAddresses, QUEUES_PATH};
 use super::validate::{ensure, wrong};
 use super::{BrokerKind, BrokerSpec, Experiment, ScheduleSpec, Secret};
 use web::management::ManagementOptions;
@@ -100,7 +100,9 @@ impl ProbeSpec {
     fn target(&self) -> (String, Option<String>) {
         let server = self.server.as_deref().unwrap_or(NOT_STARTED);
         match self.page {
-            Some(page) => (format!("{server}{}", page.path()), Some(page.label().to_owned())),
+            Some(OwnPage::Queues) => {
+                (format!("{server}{QUEUES_PATH}"), Some("the page of queues that bellows serves".to_owned()))
+            }
             None if self.is_management() => {
                 (format!("{server}{}", self.url), Some(format!("{} of the management API", self.url)))
             }
