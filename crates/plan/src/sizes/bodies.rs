@@ -60,16 +60,6 @@ impl Bodies {
         Ok(Self { bodies })
     }
 
-    /// Number of bodies.
-    pub const fn len(&self) -> usize {
-        self.bodies.len()
-    }
-
-    /// Never where it was read.
-    pub const fn is_empty(&self) -> bool {
-        self.bodies.is_empty()
-    }
-
     /// Bytes of each.
     pub(super) fn lengths(&self) -> impl Iterator<Item = usize> {
         self.bodies.iter().map(|body| body.len())
@@ -273,7 +263,7 @@ mod tests {
         assert_eq!(bodies(7), bodies(7));
         assert_ne!(bodies(7).content(0), bodies(8).content(0));
         assert_ne!(bodies(7).content(0), bodies(7).content(1));
-        assert_eq!(bodies(7).len(), 100);
+        assert_eq!(bodies(7).bodies.len(), 100);
     }
 
     #[test]
