@@ -130,12 +130,8 @@ impl ProbeSpec {
         }
         let every = self.every.unwrap_or(Length::seconds(2));
         let rate = self.rate.or_else(|| Rate::per_second(1.0 / every.0.as_secs_f64()));
-        match rate {
-            Some(rate) => Ok(ArrivalSchedule::constant(rate)),
-            None => Err(Error::Invalid(
-                Problem::new("requests every 0 s cannot be sent", "", "give a length").about("every"),
-            )),
-        }
+        let refused = || Error::invalid("requests every 0 s cannot be sent", "give a length").about("every");
+        rate.map(ArrivalSchedule::constant).ok_or_else(refused)
     }
 
     /// The `Authorization` header: the probe's own, the bearer token, or user and password.
@@ -157,10 +153,8 @@ impl ProbeSpec {
             let help = format!("set {}", Self::PASSWORD_VARIABLE);
             return Err(Problem::new("there is no password for the probe's user", user, help).about("user"));
         };
-        if user.contains(':') {
-            let help = "basic authentication has no such users";
-            return Err(Problem::new("the probe's user has a :", user, help).about("user"));
-        }
+        let refused = Problem::new("the probe's user has a :", user, "basic authentication has no such users");
+        refused.about("user").unless(!user.contains(':'))?;
         Ok(Some(web::http::basic(user, &password)))
     }
 

@@ -124,10 +124,9 @@ impl Experiment {
     }
 
     fn check_loads(&self) -> Result<(), Problem> {
-        if self.load.is_empty() && self.churn.is_none() && self.probe.is_empty() {
-            let help = "add a [[load]] with a destination, a [churn] or a [[probe]]";
-            return Err(Problem::new("there is no load", "", help));
-        }
+        let has_load = !self.load.is_empty() || self.churn.is_some() || !self.probe.is_empty();
+        let help = "add a [[load]] with a destination, a [churn] or a [[probe]]";
+        Problem::new("there is no load", "", help).unless(has_load)?;
         for (i, spec) in self.load.iter().enumerate() {
             self.check_load(&format!("load.{i}"), spec)?;
         }
@@ -337,11 +336,9 @@ impl BrokerSpec {
         self.check_security()?;
         let help = "use 1 or more, or leave it out for one per core";
         ensure(self.schedulers != Some(0), "broker.schedulers", " = 0 is too few", help)?;
-        let in_range = |bytes: &u32| (4_096..=131_072).contains(bytes);
-        if let Some(bytes) = self.frame_max.filter(|bytes| !in_range(bytes)) {
-            let why = format!(" = {bytes} is not between 4096 and 131072 bytes");
-            return Err(wrong("broker.frame-max", why, "131072 is usual"));
-        }
+        let bytes = self.frame_max.unwrap_or(131_072);
+        let why = format!(" = {bytes} is not between 4096 and 131072 bytes");
+        ensure((4_096..=131_072).contains(&bytes), "broker.frame-max", why, "131072 is usual")?;
         let help = "give its number, or leave it out to find it by its port";
         ensure(self.pid != Some(0), "broker.pid", " = 0 is not a process", help)?;
         self.check_management()?;
