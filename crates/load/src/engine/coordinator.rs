@@ -361,16 +361,13 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
 
     fn outcome(&mut self, start: Time, drain_at: Time, end_at: Time) -> Outcome {
         let measure_at = (start + self.plan.phases.warmup).min(drain_at);
-        let spans = [
-            (Phase::Warmup, start, measure_at),
-            (Phase::Measure, measure_at, drain_at),
-            (Phase::Drain, drain_at, end_at),
+        let of = |phase, start, end| PhaseTimes { phase, start, end };
+        let mut phases = vec![
+            of(Phase::Warmup, start, measure_at),
+            of(Phase::Measure, measure_at, drain_at),
+            of(Phase::Drain, drain_at, end_at),
         ];
-        let phases = spans
-            .into_iter()
-            .filter(|(_, start, end)| start < end)
-            .map(|(phase, start, end)| PhaseTimes { phase, start, end })
-            .collect();
+        phases.retain(|it| it.start < it.end);
         Outcome {
             phases,
             totals: self.merger.totals(),

@@ -99,10 +99,7 @@ fn producers<S>(threads: &[Vec<ClientSpec<S>>], places: &[usize]) -> HashMap<u32
     }
     let producers = threads.iter().flatten().flat_map(|client| {
         let place = places.get(client.group).copied().unwrap_or(client.group);
-        client.participants.iter().filter_map(move |participant| match &participant.kind {
-            ParticipantKind::Producer(producer) => Some((producer.id, place)),
-            ParticipantKind::Consumer(_) => None,
-        })
+        client.participants.iter().filter_map(move |it| Some((it.producer()?.id, place)))
     });
     producers.collect()
 }
