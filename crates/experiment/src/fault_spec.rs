@@ -161,9 +161,7 @@ impl Experiment {
     /// Checks that the broker can have the faults, that they fit into the time, and that the load outlasts them.
     pub(super) fn check_faults(&self) -> Result<(), Problem> {
         match self.broker.kind {
-            BrokerKind::Rabbitmq | BrokerKind::Artemis => {
-                check_managed(&self.fault, self.broker.node_count())?;
-            }
+            BrokerKind::Rabbitmq | BrokerKind::Artemis => check_managed(&self.fault, self.broker.node_count())?,
             BrokerKind::Embedded => drop(embedded(&self.fault)?),
             BrokerKind::Attach if self.fault.is_empty() => {}
             BrokerKind::Attach => {
@@ -184,11 +182,8 @@ impl Experiment {
                 let cause = format!(
                     "fault.{i} ends {end} after the beginning of the measured phase, which is only {measure} long"
                 );
-                let length = length.map(|_| format!(" --set fault.{i}.for=…"));
-                let help = format!(
-                    "use a longer phases.measure, or move the fault: --set fault.{i}.at=…{}",
-                    length.unwrap_or_default()
-                );
+                let length = length.map_or_else(String::new, |_| format!(" --set fault.{i}.for=…"));
+                let help = format!("use a longer phases.measure, or move the fault: --set fault.{i}.at=…{length}");
                 return Err(Problem::new(cause, "", help).about(format!("fault.{i}")));
             }
         }

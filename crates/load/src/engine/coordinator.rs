@@ -242,10 +242,8 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             self.receive(interval.min(next.min(boundaries.drain_at).since(now).into()))?;
             let activity = self.shared.activity();
             // What else ends the load waits for those who have something to send.
-            let ended = match &mut stop_watcher {
-                Some(watcher) => watcher.has_come::<C>(activity, now)? && self.shared.all_is_sent(),
-                None => false,
-            };
+            let has_come = stop_watcher.as_mut().is_some_and(|it| it.has_come::<C>(activity, now));
+            let ended = has_come && self.shared.all_is_sent();
             let counted = self.shared.counts_reached(self.anybody_counts)
                 && (stop_watcher.is_none() || !self.shared.budgets.is_empty());
             let is_stopping = self.control.is_stopping();
