@@ -177,10 +177,8 @@ impl Found {
 
     /// Whether no recipient that still wants something can get anything.
     pub(crate) fn nothing_is_held(&self, recipients: &[Recipient]) -> bool {
-        recipients
-            .iter()
-            .enumerate()
-            .all(|(at, recipient)| recipient.wants_no_more() || self.held(at, recipient) == Some(0))
+        let mut all = recipients.iter().enumerate();
+        all.all(|(at, it)| it.wants_no_more() || self.held(at, it) == Some(0))
     }
 }
 
