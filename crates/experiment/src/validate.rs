@@ -151,10 +151,6 @@ impl Experiment {
             return of("num-destinations", &why, "give a number that is");
         }
         let is_embedded = self.broker.kind == BrokerKind::Embedded;
-        if is_embedded && spec.protocol == Some(Protocol::Amqp10) {
-            let help = "leave it out, or use broker.kind = \"rabbitmq\" with a RabbitMQ 4 as broker.root";
-            return of("protocol", ": the embedded broker speaks AMQP 0.9.1 only", help);
-        }
         if self.broker.kind == BrokerKind::Artemis && spec.protocol == Some(Protocol::Amqp091) {
             return of("protocol", ": ActiveMQ Artemis speaks AMQP 1.0, not 0.9.1", "leave it out, or give \"amqp10\"");
         }
@@ -189,14 +185,15 @@ impl Experiment {
         }
         let alone = std::slice::from_ref(&spec.destination);
         let names = if spec.destinations.is_empty() { alone } else { &spec.destinations };
-        let is_over_1_0 = self.broker.kind == BrokerKind::Rabbitmq && self.protocol_of(spec) == Protocol::Amqp10;
-        if is_over_1_0
+        let has_queues_only = matches!(self.broker.kind, BrokerKind::Rabbitmq | BrokerKind::Embedded);
+        if has_queues_only
+            && self.protocol_of(spec) == Protocol::Amqp10
             && spec.has_consumers()
             && spec.consumers.subscription.is_none()
             && names.iter().any(|name| name.starts_with("topic://"))
         {
             let key = if spec.destinations.is_empty() { "destination" } else { "destinations" };
-            let why = ": topics without {subscription} are not supported over AMQP 1.0 on RabbitMQ";
+            let why = ": topics without {subscription} are not supported over AMQP 1.0 but by ActiveMQ Artemis";
             return Err(wrong(format!("{place}.{key}"), why, "give {subscription}, or leave {protocol} out"));
         }
         Ok(())

@@ -68,7 +68,7 @@ struct Common {
     /// Protocol of the messages
     #[arg(long, value_name = "PROTOCOL", default_value = "amqp091", value_parser = choice([
         ("amqp091", Protocol::Amqp091, "AMQP 0.9.1"),
-        ("amqp10", Protocol::Amqp10, "AMQP 1.0: RabbitMQ from version 4 on, ActiveMQ Artemis"),
+        ("amqp10", Protocol::Amqp10, "AMQP 1.0: RabbitMQ from version 4 on, ActiveMQ Artemis, the embedded broker"),
     ]))]
     protocol: Protocol,
     /// Queue argument, such as x-max-length=1000; may be repeated

@@ -10,12 +10,12 @@ use measure::{Nanos, Time};
 
 use self::liveness::Liveness;
 use self::session::{LINK_CREDIT, Link, Partial, Session, ahead};
+use super::MIN_FRAME_MAX;
 use super::composite::*;
 use super::event::{Amqp10Error, Amqp10Event};
 use super::frame::{self, FRAME_AMQP, FRAME_SASL, WholeFrame};
 use super::message::MessageParts;
 use super::types::{Symbol, TypedValue, put_map};
-use super::{AMQP_HEADER, MIN_FRAME_MAX};
 use crate::Secret;
 use crate::amqp091::{
     self, DEFAULT_CHANNEL_MAX, DEFAULT_FRAME_MAX, DEFAULT_MAX_BODY, DEFAULT_TIMEOUT, EncodeError, Reader, Snippet,
@@ -98,7 +98,7 @@ pub enum Phase {
 }
 
 /// A condition (section 2.8.14 and following) and an explanation of what a peer did wrong.
-pub type Violation = (&'static str, String);
+pub(super) type Violation = (&'static str, String);
 
 /// How nearly all transfers begin. Taking them apart from all else saves a copy of the largest performative.
 const TRANSFER: [u8; 3] = [0, 0x53, 0x14];
@@ -203,7 +203,10 @@ pub struct Amqp10Connection<S> {
 /// Without the output, which may hold a password.
 impl<S> std::fmt::Debug for Amqp10Connection<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Amqp10Connection").field("phase", &self.phase).field("offset", &self.offset).finish_non_exhaustive()
+        f.debug_struct("Amqp10Connection")
+            .field("phase", &self.phase)
+            .field("offset", &self.offset)
+            .finish_non_exhaustive()
     }
 }
 

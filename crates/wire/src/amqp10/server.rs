@@ -396,6 +396,11 @@ impl Amqp10Connection<LinkResponder> {
         self.pending_output().len() + self.waiting
     }
 
+    /// Whether the client is to answer our closing the connection.
+    pub fn is_closing(&self) -> bool {
+        self.phase == Phase::Closing
+    }
+
     /// Whether the handshake is complete and nobody has closed the connection.
     pub fn is_open(&self) -> bool {
         self.phase == Phase::Open

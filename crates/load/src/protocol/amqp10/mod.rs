@@ -334,6 +334,8 @@ fn conversed(
         Amqp10Event::Flow { session, handle: Some(HANDLE), flow } if links[at(*session)].passes_fence(flow) => {
             (at(*session), Some(Answer::Fence))
         }
+        // No client is asked anything.
+        Amqp10Event::Asked(_) => (0, None),
         // The reason why a link leads nowhere comes next.
         Amqp10Event::Attached { session, .. }
         | Amqp10Event::Flow { session, .. }
