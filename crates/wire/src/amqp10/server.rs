@@ -280,9 +280,11 @@ impl Amqp10Connection<LinkResponder> {
         }
     }
 
-    /// Refuses [`Amqp10Request::Link`].
+    /// Refuses [`Amqp10Request::Link`], or ends a link that was accepted.
     pub fn refuse_link(&mut self, session: u16, handle: u32, condition: &str, text: &str) {
-        self.answer_link(session, handle, false);
+        if self.link(session, handle).is_some_and(|link| !link.is_attached) {
+            self.answer_link(session, handle, false);
+        }
         self.detach(session, handle, condition, text);
     }
 
