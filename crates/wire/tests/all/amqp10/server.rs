@@ -9,8 +9,8 @@ use wire::amqp091::{BasicProperties, FieldTable, Properties, Reader, ServerConfi
 use crate::amqp091::common::Random;
 
 const NOW: Time = Time(5_000_000_000);
-const SENDER: u32 = 0;
-const RECEIVER: u32 = 1;
+pub(crate) const SENDER: u32 = 0;
+pub(crate) const RECEIVER: u32 = 1;
 
 /// A server's embedder that keeps what comes, and a client.
 pub(crate) struct Pair {
