@@ -143,11 +143,12 @@ impl Links<'_> {
         }
         let (queue, tag) = (&*target.routing_key, handle.to_string());
         let wanted = BasicConsume { queue, consumer_tag: &tag, no_ack: settled, ..BasicConsume::default() };
-        if let Reply::Consuming(key, _) = self.peer.consume(session, &wanted, self.vhost)?
-            && let Some(consumer) = self.vhost.consumers.get_mut(key)
+        if let Reply::Consuming(consumer, _) = self.peer.consume(session, &wanted, self.vhost)?
+            && let Some(consumer) = self.vhost.consumers.get_mut(consumer)
         {
             consumer.handle = handle;
         }
+        self.vhost.mark_dirty(key);
         Ok(())
     }
 
