@@ -66,6 +66,8 @@ pub(crate) struct Target {
 pub(crate) struct LinkSession {
     /// By handle.
     pub(crate) targets: HashMap<u32, Target>,
+    /// Links on which the client asks for queues and exchanges, and hears the answers.
+    pub(crate) management: [Option<u32>; 2],
     /// In the order in which they came.
     unanswered: VecDeque<Unanswered>,
     /// Whether the channel is in its connection's list of channels to answer.

@@ -23,6 +23,7 @@ mod faults;
 mod in_memory;
 mod links;
 mod log;
+mod management;
 mod memory;
 mod node;
 #[cfg(test)]

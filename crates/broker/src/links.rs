@@ -1,9 +1,10 @@
-//! A connection over AMQP 1.0: its sessions are channels, its links are consumers, and exchanges and keys to publish to.
+//! A connection over AMQP 1.0: its sessions are channels, its links consumers, or exchanges and keys to publish to.
 //! Addresses are RabbitMQ's ("v2"), in which names are percent-encoded, or names as they are:
 //!
 //! ```text
 //! /queues/QUEUE     /exchanges/EXCHANGE/KEY     /exchanges/EXCHANGE
 //! QUEUE             queue://QUEUE               topic://KEY, or KEY with the capability topic: exchange amq.topic
+//! /management       see `management`
 //! ```
 
 use measure::{Time, percent_decoded};
@@ -13,6 +14,7 @@ use wire::amqp091::BasicConsume;
 use crate::channel::{Channel, LinkSession, Mode, SettlementKind, Target};
 use crate::config::User;
 use crate::log::Record;
+use crate::management;
 use crate::outgoing::{LinkServer, TransferOutcome};
 use crate::queue::Parked;
 use crate::refusal::Refusal;
@@ -39,8 +41,8 @@ pub(crate) fn poll(
     Ok(event.map(|event| Links { peer, vhost, users, mapping }.handle(event)))
 }
 
-/// Sends what an event led to; whether the connection is over.
-pub(crate) fn answer(link: &mut LinkServer, session: u16, reply: &Reply, now: Time) -> bool {
+/// Sends what an event led to.
+pub(crate) fn answer(link: &mut LinkServer, peer: &mut Peer, session: u16, reply: &Reply, now: Time) {
     let server = &mut link.server;
     match reply {
         Reply::Login => server.accept_login(),
@@ -48,15 +50,23 @@ pub(crate) fn answer(link: &mut LinkServer, session: u16, reply: &Reply, now: Ti
         Reply::Reject(refusal) => {
             server.refuse_login();
             server.refuse_open(now, Refusal::condition(refusal.code), &refusal.text);
-            return !server.is_closing();
+            peer.is_finished |= !server.is_closing();
         }
         Reply::Attached(handle) => server.accept_link(session, *handle),
         Reply::Unattached(handle, refusal) => {
             server.refuse_link(session, *handle, Refusal::condition(refusal.code), &refusal.text);
         }
+        Reply::Managed(handle, message) => {
+            // Who grants no credit wants no answer.
+            if server.credit(session, *handle, 1) > 0
+                && let Some(channel) = peer.channel_mut(session)
+            {
+                channel.deliveries.next_tag();
+                server.deliver(session, *handle, true, message, &[]);
+            }
+        }
         _ => {}
     }
-    false
 }
 
 /// A client's connection, and what its events lead to.
@@ -120,6 +130,9 @@ impl Links<'_> {
                 _ => (0, Reply::Open),
             },
             Amqp10Request::Link { session, handle, is_sender, address, is_topic, settled } => {
+                if address == Some(management::ADDRESS) {
+                    return (session, self.manage(session, handle, is_sender, settled));
+                }
                 let attached = target_of(address, is_topic).and_then(|target| match is_sender {
                     true => self.consume(session, handle, &target, settled),
                     false => self.produce(session, handle, target),
@@ -130,6 +143,20 @@ impl Links<'_> {
                 )
             }
         }
+    }
+
+    /// A client wants to ask for queues and exchanges, or to hear the answers, which are settled when they are sent.
+    fn manage(&mut self, session: u16, handle: u32, is_sender: bool, settled: bool) -> Reply {
+        if is_sender && !settled {
+            let refusal = Refusal::precondition("answers of /management are settled when they are sent");
+            return Reply::Unattached(handle, refusal);
+        }
+        if let Some(Mode::Session(links)) = self.peer.channel_mut(session).map(|channel| &mut channel.mode)
+            && let Some(link) = links.management.get_mut(usize::from(is_sender))
+        {
+            *link = Some(handle);
+        }
+        Reply::Attached(handle)
     }
 
     /// A client wants a queue's messages. It has none before it grants credit.
@@ -171,8 +198,9 @@ impl Links<'_> {
         let connection = peer.key;
         let Some(channel) = peer.channel_mut(session) else { return Reply::None };
         let Mode::Session(links) = &mut channel.mode else { return Reply::None };
-        // A link that is gone on this side only.
-        let Some(target) = links.targets.get(&handle) else { return Reply::None };
+        let Some(target) = links.targets.get(&handle) else {
+            return self.ask(session, handle, unsettled, message);
+        };
         let (properties, body) = mapping.to_basic(message);
         let (exchange, routing_key, properties) = (&*target.exchange, &*target.routing_key, properties.as_bytes());
         let record = Record { exchange, routing_key, properties, body };
@@ -202,6 +230,24 @@ impl Links<'_> {
         Reply::None
     }
 
+    /// Does what a client asks of the management; nothing where the link is another one, gone on this side only.
+    #[cold]
+    fn ask(&mut self, session: u16, handle: u32, unsettled: Option<u32>, request: &MessageParts<'_>) -> Reply {
+        let Some(channel) = self.peer.channel_mut(session) else { return Reply::None };
+        let Mode::Session(links) = &mut channel.mode else { return Reply::None };
+        let [Some(questions), answers] = links.management else { return Reply::None };
+        if questions != handle {
+            return Reply::None;
+        }
+        if let Some(id) = unsettled {
+            links.push(id, TransferOutcome::Accepted, None);
+            links.is_due = true;
+            self.peer.due_confirm(session);
+        }
+        let answer = management::answer(self.peer, session, request, self.vhost);
+        answers.map_or(Reply::None, |answers| Reply::Managed(answers, answer))
+    }
+
     /// Settles deliveries by their numbers. Those that are settled already are left alone.
     fn settle(&mut self, session: u16, first: u32, last: u32, state: Option<DeliveryState<'_>>) {
         let kind = match state {
@@ -225,6 +271,9 @@ impl Links<'_> {
         let Some(channel) = self.peer.channel_mut(session) else { return };
         if let Mode::Session(links) = &mut channel.mode {
             links.targets.remove(&handle);
+            for link in &mut links.management {
+                link.take_if(|it| *it == handle);
+            }
         }
         let Some(consumer) = channel.consumers.remove(handle.to_string().as_str()) else { return };
         self.return_all(session, consumer);
@@ -283,7 +332,7 @@ mod tests {
             let found = target(address, is_topic).expect("an address");
             assert_eq!((&*found.exchange, &*found.routing_key), (exchange, key), "{address}");
         }
-        for wrong in ["", "/queue/q", "/management", "/queues/%zz", &"q".repeat(256)] {
+        for wrong in ["", "/queue/q", "/managements", "/queues/%zz", &"q".repeat(256)] {
             assert!(target(wrong, false).is_none(), "{wrong}");
         }
         assert!(target_of(None, false).is_err());

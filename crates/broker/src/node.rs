@@ -419,12 +419,12 @@ impl Session {
         let server = match &mut self.server {
             Protocol::Amqp091(server) => server,
             Protocol::Amqp10(link) => {
-                self.peer.is_finished |= links::answer(link, channel, &reply, now);
+                links::answer(link, &mut self.peer, channel, &reply, now);
                 return Ok(());
             }
         };
         match reply {
-            Reply::None | Reply::Attached(_) | Reply::Unattached(..) => {}
+            Reply::None | Reply::Attached(_) | Reply::Managed(..) | Reply::Unattached(..) => {}
             Reply::Method(method) => server.send(channel, &method)?,
             Reply::Declared(key) => {
                 if let Some(queue) = vhost.queues.get(key) {

@@ -98,6 +98,8 @@ pub(crate) enum Reply {
     Reject(Refusal),
     /// A link of AMQP 1.0 may be used.
     Attached(u32),
+    /// A message of AMQP 1.0 goes over a link, settled.
+    Managed(u32, Vec<u8>),
     /// A link of AMQP 1.0 leads nowhere, since it was asked for or from now on.
     Unattached(u32, Refusal),
 }

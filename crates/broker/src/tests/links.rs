@@ -3,8 +3,8 @@
 use measure::{Nanos, Time};
 use wire::Secret;
 use wire::amqp10::{
-    Amqp10Client, Amqp10Config, Amqp10Event, Attach, Composite, DeliveryState, Flow, MessageHead, Modified, Rejected,
-    Source, Target, TransferTemplate, TypedValue,
+    Amqp10Client, Amqp10Config, Amqp10Event, Attach, Composite, DeliveryState, Flow, MessageHead, Modified,
+    PropertiesSection, Rejected, Source, Target, Transfer, TransferTemplate, TypedValue, put_map,
 };
 use wire::amqp091::{
     BasicGet, BasicProperties, BasicPublish, ExchangeDelete, FieldTable, Properties, QueueBind, QueueDeclare,
@@ -113,7 +113,10 @@ impl LinkClient {
         loop {
             match self.client.poll(now, &mut input) {
                 Ok(Some(Amqp10Event::Delivery { id, message, .. })) => {
-                    let body = String::from_utf8_lossy(message.body.bytes());
+                    let body = match message.before.properties().and_then(|it| it.subject) {
+                        Some(status) => status.into(),
+                        None => String::from_utf8_lossy(message.body.bytes()),
+                    };
                     let again = message.before.header().is_some_and(|it| it.first_acquirer == Some(false));
                     self.got.push((id, format!("{body}{}", if again { "!" } else { "" })));
                     self.header = message.before.application_property("h").map(|it| format!("{it:?}"));
@@ -267,7 +270,7 @@ fn links_end_with_their_queues_and_lead_nowhere_else() {
         (RECEIVER, "/queues/mine", "amqp:resource-locked"),
         (RECEIVER, "/queues/s", "amqp:not-implemented"),
         (RECEIVER, "topic://t", "amqp:not-implemented"),
-        (RECEIVER, "/management", "amqp:not-implemented"),
+        (RECEIVER, "/management", "amqp:precondition-failed"),
         (SENDER, "/exchanges/nowhere/k", "amqp:not-found"),
         (SENDER, "", "amqp:not-implemented"),
     ] {
@@ -300,6 +303,87 @@ fn nobody_is_let_in_without_a_password_where_guest_has_another() {
         }
         assert_eq!(w.node.verdict(key) == Verdict::Read, comes_in);
     }
+}
+
+#[test]
+fn queues_exchanges_and_bindings_are_made_over_one_protocol_alone() {
+    let mut w = world();
+    let old = w.client();
+    let mut new = LinkClient::open(&mut w);
+    new.attach(&mut w, SENDER, "/management", true);
+    new.attach(&mut w, RECEIVER, "/management", true);
+    new.grant(&mut w, 100);
+    let map = |fields: &[(&str, TypedValue<'_>)]| {
+        let mut map = Vec::new();
+        put_map(&mut map, |out| {
+            for (name, value) in fields {
+                TypedValue::Str(name).write(out);
+                value.write(out);
+            }
+            2 * fields.len() as u32
+        });
+        map
+    };
+    let of = |map: &'static [u8]| TypedValue::read(&mut Reader::new(map)).expect("a map");
+    let limit = of(b"\xC1\x11\x02\xA1\x0Cx-max-length\x54\x05");
+    let wider = of(b"\xC1\x11\x02\xA1\x0Cx-max-length\x54\x06");
+    let queue = |arguments| map(&[("durable", TypedValue::Bool(true)), ("arguments", arguments)]);
+    let binding = map(&[
+        ("source", TypedValue::Str("x y")),
+        ("destination_queue", TypedValue::Str("a/b")),
+        ("binding_key", TypedValue::Str("k")),
+    ]);
+    let mut id = 0;
+    let mut ask = |w: &mut World, new: &mut LinkClient, method: &str, path: &str, body: &[u8]| {
+        let transfer =
+            Transfer { handle: SENDER, delivery_id: Some(id), delivery_tag: Some(b"t"), ..Transfer::default() };
+        let properties = PropertiesSection {
+            message_id: TypedValue::Ulong(id.into()),
+            to: TypedValue::Str(path),
+            subject: Some(method),
+            ..PropertiesSection::default()
+        };
+        id += 1;
+        let mut bytes = vec![0, 0, 0, 0, 2, 0, 0, 0];
+        transfer.write(&mut bytes);
+        MessageHead { properties, ..MessageHead::default() }.write(&mut bytes);
+        bytes.extend_from_slice(&[0, 0x53, 0x77]);
+        bytes.extend_from_slice(body);
+        let size = bytes.len() as u32;
+        bytes[..4].copy_from_slice(&size.to_be_bytes());
+        w.node.input(new.key, w.now, &mut bytes.as_slice());
+        new.pump(w);
+        new.bodies().concat()
+    };
+    let null = [0x40];
+    for (method, path, body, status) in [
+        ("GET", "/queues/a%2Fb", &null[..], "404"),
+        ("PUT", "/queues/a%2Fb", &queue(limit)[..], "201"),
+        ("PUT", "/queues/a%2Fb", &queue(limit)[..], "200"),
+        ("PUT", "/queues/a%2Fb", &queue(wider)[..], "409"),
+        ("GET", "/queues/a%2Fb", &null[..], "200"),
+        ("PUT", "/queues/amq.mine", &null[..], "403"),
+        ("PUT", "/exchanges/x%20y", &map(&[("type", TypedValue::Str("topic"))])[..], "204"),
+        ("POST", "/bindings", &binding[..], "204"),
+        ("POST", "/bindings", &null[..], "404"),
+        ("PATCH", "/queues/a", &null[..], "404"),
+    ] {
+        assert_eq!(ask(&mut w, &mut new, method, path, body), status, "{method} {path}");
+    }
+    w.publish(old, "x y", "k", "bound");
+    assert_eq!(ask(&mut w, &mut new, "DELETE", "/bindings/src=x%20y;dstq=a%2Fb;key=k;args=", &null), "204");
+    w.publish(old, "x y", "k", "unbound");
+    let got = w.ask(old, 1, &BasicGet { queue: "a/b", no_ack: true, ..BasicGet::default() });
+    assert_eq!(got, Seen::GetOk { redelivered: false, left: 0, body: "bound".to_owned() });
+    for (path, status) in [
+        ("/queues/a%2Fb/messages", "200"),
+        ("/queues/a%2Fb", "200"),
+        ("/exchanges/x%20y", "204"),
+        ("/bindings/x", "404"),
+    ] {
+        assert_eq!(ask(&mut w, &mut new, "DELETE", path, &null), status, "{path}");
+    }
+    assert!(new.ended.is_empty() && w.node.vhost.queues.len() == 0, "{:?}", new.ended);
 }
 
 fn fault(kind: FaultKind, count: u64) -> Fault {

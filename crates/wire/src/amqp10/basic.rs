@@ -44,7 +44,7 @@ impl MessageMapping {
         let header = sections.header().unwrap_or_default();
         let properties = sections.properties().unwrap_or_default();
         for (name, value) in pairs(sections.map(APPLICATION_PROPERTIES)) {
-            if let Some(value) = field_of(value) {
+            if let Some(value) = simple_field(value) {
                 headers.append(name, value);
             }
         }
@@ -149,7 +149,7 @@ fn put_headers(headers: Table<'_>, out: &mut Vec<u8>) {
     put_map(out, |out| {
         let mut count = 0;
         for (name, value) in headers.iter() {
-            if let Some(value) = value_of(value) {
+            if let Some(value) = simple_value(value) {
                 TypedValue::Str(name).write(out);
                 value.write(out);
                 count += 2;
@@ -166,8 +166,8 @@ fn pairs<'a>(map: Option<super::types::Items<'a>>) -> impl Iterator<Item = (&'a 
         .filter_map(|(key, value)| key.as_str().map(|key| (key, value)))
 }
 
-/// A simple value as AMQP 0.9.1 has it.
-fn field_of(value: TypedValue<'_>) -> Option<Value<'_>> {
+/// A simple value of AMQP 1.0 as AMQP 0.9.1 has it.
+pub fn simple_field(value: TypedValue<'_>) -> Option<Value<'_>> {
     Some(match value {
         TypedValue::Null => Value::Void,
         TypedValue::Bool(it) => Value::Bool(it),
@@ -188,8 +188,8 @@ fn field_of(value: TypedValue<'_>) -> Option<Value<'_>> {
     })
 }
 
-/// A simple value as AMQP 1.0 has it.
-fn value_of(value: Value<'_>) -> Option<TypedValue<'_>> {
+/// A simple value of AMQP 0.9.1 as AMQP 1.0 has it.
+pub fn simple_value(value: Value<'_>) -> Option<TypedValue<'_>> {
     Some(match value {
         Value::Void => TypedValue::Null,
         Value::Bool(it) => TypedValue::Bool(it),

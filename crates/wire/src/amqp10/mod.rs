@@ -16,7 +16,7 @@ mod server;
 mod template;
 mod types;
 
-pub use basic::MessageMapping;
+pub use basic::{MessageMapping, simple_field, simple_value};
 pub use client::{Amqp10Client, LinkInitiator};
 pub use composite::*;
 pub use connection::{Amqp10Config, Amqp10Connection, SaslMechanism};
