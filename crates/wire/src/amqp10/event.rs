@@ -1,5 +1,5 @@
-//! Events of an [`super::Amqp10Client`] or [`super::Amqp10Server`], and why a connection cannot go on. Everything borrows
-//! from the input or from the connection's own buffers; copy what must outlive the next call.
+//! Events of an [`super::Amqp10Client`] or [`super::Amqp10Server`], and why a connection cannot go on. Everything
+//! borrows from the input or from the connection's own buffers; copy what must outlive the next call.
 
 use measure::Nanos;
 
