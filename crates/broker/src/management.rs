@@ -23,6 +23,8 @@ use crate::vhost::{self, VirtualHost};
 
 /// Address of the links for requests and answers.
 pub(crate) const ADDRESS: &str = "/management";
+/// Arguments of a queue, exchange or binding at most.
+const ARGUMENTS_MAX: usize = 64;
 /// The constructor of a body of one value.
 const VALUE: [u8; 3] = [0, 0x53, 0x77];
 /// An array of one text: the nodes that have a queue.
@@ -168,11 +170,11 @@ impl<'a> Fields<'a> {
         self.0.get(name)?.as_str().filter(|it| it.len() <= usize::from(u8::MAX))
     }
 
-    /// A map of simple values; what cannot be an argument is left out.
+    /// A map of simple values; what cannot be an argument is left out, and what are too many.
     fn table(self, name: &str) -> FieldTable {
         let mut table = FieldTable::new();
         if let Some(TypedValue::Map(items)) = self.0.get(name) {
-            let mut items = items.flatten();
+            let mut items = items.flatten().take(2 * ARGUMENTS_MAX);
             while let (Some(key), Some(value)) = (items.next(), items.next()) {
                 if let (Some(key), Some(value)) = (key.as_str(), simple_field(value)) {
                     let _ = table.insert(key, value);

@@ -371,6 +371,7 @@ fn queues_exchanges_and_bindings_are_made_over_one_protocol_alone() {
         assert_eq!(ask(&mut w, &mut new, method, path, body), status, "{method} {path}");
     }
     w.publish(old, "x y", "k", "bound");
+    w.pump();
     assert_eq!(ask(&mut w, &mut new, "DELETE", "/bindings/src=x%20y;dstq=a%2Fb;key=k;args=", &null), "204");
     w.publish(old, "x y", "k", "unbound");
     let got = w.ask(old, 1, &BasicGet { queue: "a/b", no_ack: true, ..BasicGet::default() });
