@@ -487,7 +487,7 @@ fn options_that_a_started_broker_does_not_have_are_refused_before_it_starts() {
         assert!(text.contains("ActiveMQ Artemis has none") && !text.contains('{'), "{text}");
     }
     let topic = "[broker]\nkind = 'rabbitmq'\n[[load]]\ndestination = 'topic://t'\nprotocol = 'amqp10'\n";
-    for topic in [topic, &topic.replace("rabbitmq", "embedded")] {
+    for topic in [topic, topic.replace("rabbitmq", "embedded").as_str()] {
         let text = refused(topic);
         assert!(text.contains("x.toml:4") && text.contains("without subscription"), "{text}");
         assert_eq!(refused(&topic.replace("topic:", "queue:")), "");
