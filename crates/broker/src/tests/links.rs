@@ -86,6 +86,28 @@ impl LinkClient {
         self.pump(w);
     }
 
+    /// Asks the management by the method and the path; the status.
+    fn ask(&mut self, w: &mut World, id: u32, request: (&str, &str), body: &[u8]) -> String {
+        let transfer =
+            Transfer { handle: SENDER, delivery_id: Some(id), delivery_tag: Some(b"t"), ..Transfer::default() };
+        let properties = PropertiesSection {
+            message_id: TypedValue::Ulong(id.into()),
+            to: TypedValue::Str(request.1),
+            subject: Some(request.0),
+            ..PropertiesSection::default()
+        };
+        let mut bytes = vec![0, 0, 0, 0, 2, 0, 0, 0];
+        transfer.write(&mut bytes);
+        MessageHead { properties, ..MessageHead::default() }.write(&mut bytes);
+        bytes.extend_from_slice(&[0, 0x53, 0x77]);
+        bytes.extend_from_slice(body);
+        let size = bytes.len() as u32;
+        bytes[..4].copy_from_slice(&size.to_be_bytes());
+        w.node.input(self.key, w.now, &mut bytes.as_slice());
+        self.pump(w);
+        self.bodies().concat()
+    }
+
     fn bodies(&mut self) -> Vec<String> {
         self.got.drain(..).map(|it| it.1).collect()
     }
@@ -333,27 +355,9 @@ fn queues_exchanges_and_bindings_are_made_over_one_protocol_alone() {
         ("destination_queue", TypedValue::Str("a/b")),
         ("binding_key", TypedValue::Str("k")),
     ]);
-    let mut id = 0;
+    let mut ids = 0..;
     let mut ask = |w: &mut World, new: &mut LinkClient, method: &str, path: &str, body: &[u8]| {
-        let transfer =
-            Transfer { handle: SENDER, delivery_id: Some(id), delivery_tag: Some(b"t"), ..Transfer::default() };
-        let properties = PropertiesSection {
-            message_id: TypedValue::Ulong(id.into()),
-            to: TypedValue::Str(path),
-            subject: Some(method),
-            ..PropertiesSection::default()
-        };
-        id += 1;
-        let mut bytes = vec![0, 0, 0, 0, 2, 0, 0, 0];
-        transfer.write(&mut bytes);
-        MessageHead { properties, ..MessageHead::default() }.write(&mut bytes);
-        bytes.extend_from_slice(&[0, 0x53, 0x77]);
-        bytes.extend_from_slice(body);
-        let size = bytes.len() as u32;
-        bytes[..4].copy_from_slice(&size.to_be_bytes());
-        w.node.input(new.key, w.now, &mut bytes.as_slice());
-        new.pump(w);
-        new.bodies().concat()
+        new.ask(w, ids.next().expect("a number"), (method, path), body)
     };
     let null = [0x40];
     for (method, path, body, status) in [

@@ -5,8 +5,8 @@ use measure::Time;
 use super::composite::*;
 use super::connection::session::{Link, Session};
 use super::connection::{
-    Amqp10Config, Amqp10Connection, Amqp10Side, Failure, NOT_ALLOWED, Phase, SaslMechanism, Step, Violation, put_open,
-    wrong_protocol,
+    Amqp10Config, Amqp10Connection, Amqp10Side, Failure, FrameStep, NOT_ALLOWED, Phase, SaslMechanism, Violation,
+    put_open, wrong_protocol,
 };
 use super::event::{Amqp10Error, Amqp10Event};
 use super::frame::{self, FRAME_AMQP, FRAME_SASL};
@@ -38,18 +38,18 @@ impl Amqp10Side for LinkInitiator {
         connection: &mut Amqp10Client,
         now: Time,
         performative: &Performative<'i>,
-    ) -> Result<Step<'i>, Failure> {
+    ) -> Result<FrameStep<'i>, Failure> {
         match (connection.phase, performative) {
             (Phase::Mechanisms, Performative::SaslMechanisms(offer)) => {
                 connection.log_in(offer.mechanisms)?;
-                Ok(Step::Nothing)
+                Ok(FrameStep::Nothing)
             }
             (Phase::Outcome, Performative::SaslOutcome(SaslOutcome { code: 0, .. })) => {
                 let out = connection.out();
                 out.extend_from_slice(&AMQP_HEADER);
                 put_open(&connection.config, "bellows", env!("CARGO_PKG_VERSION"), &mut connection.out);
                 connection.phase = Phase::Header;
-                Ok(Step::Nothing)
+                Ok(FrameStep::Nothing)
             }
             (Phase::Outcome, Performative::SaslOutcome(SaslOutcome { code, .. })) => {
                 let reason = match *code {
@@ -64,7 +64,7 @@ impl Amqp10Side for LinkInitiator {
                 connection.take_open(now, open);
                 connection.liveness.waiting_since = None;
                 connection.phase = Phase::Open;
-                Ok(Step::Event(Amqp10Event::Open {
+                Ok(FrameStep::Event(Amqp10Event::Open {
                     properties: open.properties,
                     frame_max: connection.frame_max,
                     channel_max: connection.channel_max,
@@ -77,7 +77,11 @@ impl Amqp10Side for LinkInitiator {
         }
     }
 
-    fn take_begin<'i>(connection: &mut Amqp10Client, channel: u16, begin: &Begin<'_>) -> Result<Step<'i>, Violation> {
+    fn take_begin<'i>(
+        connection: &mut Amqp10Client,
+        channel: u16,
+        begin: &Begin<'_>,
+    ) -> Result<FrameStep<'i>, Violation> {
         let unasked = || (NOT_ALLOWED, format!("an unrequested session began on channel {channel}"));
         let at = usize::from(channel);
         let number = begin.remote_channel.ok_or_else(unasked)?;
@@ -92,21 +96,25 @@ impl Amqp10Side for LinkInitiator {
             connection.channels.resize(at + 1, None);
         }
         connection.channels[at] = Some(number);
-        Ok(Step::Event(Amqp10Event::Begun { session: number, incoming_window: begin.incoming_window }))
+        Ok(FrameStep::Event(Amqp10Event::Begun { session: number, incoming_window: begin.incoming_window }))
     }
 
-    fn take_attach<'i>(connection: &mut Amqp10Client, number: u16, attach: &Attach<'i>) -> Result<Step<'i>, Violation> {
+    fn take_attach<'i>(
+        connection: &mut Amqp10Client,
+        number: u16,
+        attach: &Attach<'i>,
+    ) -> Result<FrameStep<'i>, Violation> {
         let session = connection.session(number)?;
         let Some(handle) = session.learn(attach.handle, attach.name, !attach.is_receiver) else {
             return Err((NOT_ALLOWED, format!("an unrequested link {:?} was attached", attach.name)));
         };
-        let Some(link) = session.link(handle) else { return Ok(Step::Nothing) };
+        let Some(link) = session.link(handle) else { return Ok(FrameStep::Nothing) };
         link.is_attached = true;
         if link.is_receiver {
             link.delivery_count = attach.initial_delivery_count.unwrap_or(0);
         }
         let exists = if link.is_receiver { attach.source.is_some() } else { attach.target != TypedValue::Null };
-        Ok(Step::Event(Amqp10Event::Attached {
+        Ok(FrameStep::Event(Amqp10Event::Attached {
             session: number,
             handle,
             exists,

@@ -127,7 +127,7 @@ impl From<Violation> for Failure {
 }
 
 /// Next step after a look at a frame.
-pub enum Step<'i> {
+pub enum FrameStep<'i> {
     Nothing,
     Event(Amqp10Event<'i>),
     /// The last part of a delivery has come on this link, whose others it keeps.
@@ -152,21 +152,21 @@ pub trait Amqp10Side: Sized {
         connection: &mut Amqp10Connection<Self>,
         now: Time,
         performative: &Performative<'i>,
-    ) -> Result<Step<'i>, Failure>;
+    ) -> Result<FrameStep<'i>, Failure>;
 
     /// Takes the beginning of a session.
     fn take_begin<'i>(
         connection: &mut Amqp10Connection<Self>,
         channel: u16,
         begin: &Begin<'_>,
-    ) -> Result<Step<'i>, Violation>;
+    ) -> Result<FrameStep<'i>, Violation>;
 
     /// Takes the beginning of a link on a session of ours.
     fn take_attach<'i>(
         connection: &mut Amqp10Connection<Self>,
         session: u16,
         attach: &Attach<'i>,
-    ) -> Result<Step<'i>, Violation>;
+    ) -> Result<FrameStep<'i>, Violation>;
 
     /// Answer that a time-out was waiting for.
     fn awaited(phase: Phase) -> &'static str;
@@ -279,9 +279,9 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
                 self.fail(error)
             });
             match step? {
-                Step::Nothing => {}
-                Step::Event(event) => return Ok(Some(event)),
-                Step::Joined { session, handle, id, settled } => {
+                FrameStep::Nothing => {}
+                FrameStep::Event(event) => return Ok(Some(event)),
+                FrameStep::Joined { session, handle, id, settled } => {
                     return self.joined(session, handle, id, settled).map(Some);
                 }
             }
@@ -317,14 +317,14 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
     }
 
     #[inline]
-    fn handle<'i>(&mut self, now: Time, frame: &WholeFrame<'i>) -> Result<Step<'i>, Failure> {
+    fn handle<'i>(&mut self, now: Time, frame: &WholeFrame<'i>) -> Result<FrameStep<'i>, Failure> {
         let is_login = matches!(self.phase, Phase::Mechanisms | Phase::Outcome);
         match (frame.kind, is_login) {
             (FRAME_SASL, true) | (FRAME_AMQP, false) => {}
             (kind, _) => return Err((FRAMING_ERROR, format!("unexpected frame of type {kind}")).into()),
         }
         if frame.body.is_empty() {
-            return Ok(Step::Nothing);
+            return Ok(FrameStep::Nothing);
         }
         let mut reader = Reader::new(frame.body);
         if self.phase == Phase::Open && frame.body.starts_with(&TRANSFER) {
@@ -342,18 +342,18 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
                     frame::put(self.out(), FRAME_AMQP, 0, &Close::default());
                 }
                 self.end();
-                Ok(Step::Event(match ours {
+                Ok(FrameStep::Event(match ours {
                     true if close.error.is_none() => Amqp10Event::CloseOk,
                     _ => Amqp10Event::Closed { error: close.error },
                 }))
             }
             (Phase::Open, performative) => Ok(self.handle_open(frame.channel, &performative)?),
-            (Phase::Closing, _) => Ok(Step::Nothing),
+            (Phase::Closing, _) => Ok(FrameStep::Nothing),
             (_, performative) => S::handle_handshake(self, now, &performative),
         }
     }
 
-    fn handle_open<'i>(&mut self, channel: u16, what: &Performative<'i>) -> Result<Step<'i>, Violation> {
+    fn handle_open<'i>(&mut self, channel: u16, what: &Performative<'i>) -> Result<FrameStep<'i>, Violation> {
         if let Performative::Begin(begin) = what {
             return S::take_begin(self, channel, begin);
         }
@@ -373,9 +373,9 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
                     known.take_if(|it| *it == number);
                 }
                 let error = end.error;
-                Ok(Step::Event(Amqp10Event::Ended { session: number, error }))
+                Ok(FrameStep::Event(Amqp10Event::Ended { session: number, error }))
             }
-            _ if is_ending => Ok(Step::Nothing),
+            _ if is_ending => Ok(FrameStep::Nothing),
             Performative::Disposition(it) => self.take_disposition(number, it),
             Performative::Flow(flow) => self.take_flow(number, flow),
             Performative::Attach(attach) => S::take_attach(self, number, attach),
@@ -398,7 +398,7 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
     }
 
     /// The peer says what has become of deliveries.
-    fn take_disposition<'i>(&mut self, number: u16, it: &Disposition<'i>) -> Result<Step<'i>, Violation> {
+    fn take_disposition<'i>(&mut self, number: u16, it: &Disposition<'i>) -> Result<FrameStep<'i>, Violation> {
         let (first, last) = (it.first, it.last.unwrap_or(it.first));
         let mut is_told = it.is_receiver;
         if S::IS_SERVER && is_told {
@@ -416,10 +416,10 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
             }
         }
         let event = Amqp10Event::Settled { session: number, first, last, state: it.state };
-        Ok(if is_told { Step::Event(event) } else { Step::Nothing })
+        Ok(if is_told { FrameStep::Event(event) } else { FrameStep::Nothing })
     }
 
-    fn take_detach<'i>(&mut self, number: u16, detach: &Detach<'i>) -> Result<Step<'i>, Violation> {
+    fn take_detach<'i>(&mut self, number: u16, detach: &Detach<'i>) -> Result<FrameStep<'i>, Violation> {
         let session = self.session(number)?;
         let handle = session.handle_of(detach.handle);
         let handle = handle.ok_or_else(|| (NOT_ALLOWED, format!("there is no link {}", detach.handle)))?;
@@ -431,10 +431,10 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
             frame::put(self.out(), FRAME_AMQP, number, &answer);
         }
         let error = detach.error;
-        Ok(Step::Event(Amqp10Event::Detached { session: number, handle, error }))
+        Ok(FrameStep::Event(Amqp10Event::Detached { session: number, handle, error }))
     }
 
-    fn take_flow<'i>(&mut self, number: u16, flow: &Flow<'i>) -> Result<Step<'i>, Violation> {
+    fn take_flow<'i>(&mut self, number: u16, flow: &Flow<'i>) -> Result<FrameStep<'i>, Violation> {
         let session = self.session(number)?;
         session.take_flow(flow);
         let handle = flow.handle.and_then(|remote| session.handle_of(remote));
@@ -460,7 +460,7 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
             frame::put(self.out(), FRAME_AMQP, number, &answer);
         }
         let flow = *flow;
-        Ok(Step::Event(Amqp10Event::Flow { session: number, handle, flow }))
+        Ok(FrameStep::Event(Amqp10Event::Flow { session: number, handle, flow }))
     }
 
     /// Sends what waits for the window of a session.
@@ -477,12 +477,12 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
         channel: u16,
         transfer: &Transfer<'i>,
         payload: &'i [u8],
-    ) -> Result<Step<'i>, Violation> {
+    ) -> Result<FrameStep<'i>, Violation> {
         let number = self.session_of(channel)?;
         let room = self.config.max_body.saturating_sub(self.joined);
         let session = self.session(number)?;
         if session.is_ending {
-            return Ok(Step::Nothing);
+            return Ok(FrameStep::Nothing);
         }
         let Some(wants_window) = session.received() else {
             return Err((WINDOW_VIOLATION, "a transfer came on a session whose window is closed".to_owned()));
@@ -709,7 +709,7 @@ impl Link {
         transfer: &Transfer<'_>,
         payload: &'i [u8],
         room: u64,
-    ) -> Result<Step<'i>, Violation> {
+    ) -> Result<FrameStep<'i>, Violation> {
         let Partial { id, mut settled } = match (self.partial, transfer.delivery_id) {
             (Some(partial), None) => partial,
             (Some(partial), Some(id)) if id == partial.id => partial,
@@ -726,11 +726,11 @@ impl Link {
         }
         if transfer.aborted == Some(true) {
             self.drop_joined();
-            return Ok(Step::Event(Amqp10Event::Aborted { session, handle, id }));
+            return Ok(FrameStep::Event(Amqp10Event::Aborted { session, handle, id }));
         }
         if is_first && !more {
             let message = MessageParts::read(payload).map_err(|e| (DECODE_ERROR, e.to_string()))?;
-            return Ok(Step::Event(Amqp10Event::Delivery { session, handle, id, settled, message }));
+            return Ok(FrameStep::Event(Amqp10Event::Delivery { session, handle, id, settled, message }));
         }
         let len = payload.len() as u64;
         if len > room {
@@ -740,6 +740,6 @@ impl Link {
             return Err((TOO_LARGE, what));
         }
         self.joined.extend_from_slice(payload);
-        Ok(if more { Step::Nothing } else { Step::Joined { session, handle, id, settled } })
+        Ok(if more { FrameStep::Nothing } else { FrameStep::Joined { session, handle, id, settled } })
     }
 }

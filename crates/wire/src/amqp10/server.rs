@@ -17,7 +17,7 @@ use measure::Time;
 use super::composite::*;
 use super::connection::session::{LINK_CREDIT, Link, Session};
 use super::connection::{
-    Amqp10Config, Amqp10Connection, Amqp10Side, Failure, NOT_ALLOWED, Phase, Step, Violation, put_open,
+    Amqp10Config, Amqp10Connection, Amqp10Side, Failure, FrameStep, NOT_ALLOWED, Phase, Violation, put_open,
 };
 use super::event::{Amqp10Event, Amqp10Request};
 use super::frame::{self, FRAME_AMQP, FRAME_SASL};
@@ -99,7 +99,7 @@ impl Amqp10Side for LinkResponder {
         connection: &mut Amqp10Server,
         now: Time,
         performative: &Performative<'i>,
-    ) -> Result<Step<'i>, Failure> {
+    ) -> Result<FrameStep<'i>, Failure> {
         let request = match (connection.phase, performative) {
             (Phase::Mechanisms, Performative::SaslInit(init)) => {
                 let request = connection.side.login(init)?;
@@ -116,10 +116,14 @@ impl Amqp10Side for LinkResponder {
                 return Err((NOT_ALLOWED, what).into());
             }
         };
-        Ok(Step::Event(Amqp10Event::Asked(request)))
+        Ok(FrameStep::Event(Amqp10Event::Asked(request)))
     }
 
-    fn take_begin<'i>(connection: &mut Amqp10Server, channel: u16, begin: &Begin<'_>) -> Result<Step<'i>, Violation> {
+    fn take_begin<'i>(
+        connection: &mut Amqp10Server,
+        channel: u16,
+        begin: &Begin<'_>,
+    ) -> Result<FrameStep<'i>, Violation> {
         let at = usize::from(channel);
         let is_used = connection.sessions.get(at).is_some_and(Option::is_some);
         if begin.remote_channel.is_some() || is_used || channel > connection.config.channel_max {
@@ -135,14 +139,14 @@ impl Amqp10Side for LinkResponder {
         connection.channels[at] = Some(channel);
         let answer = Begin { remote_channel: Some(channel), ..Session::begin() };
         frame::put(connection.out(), FRAME_AMQP, channel, &answer);
-        Ok(Step::Event(Amqp10Event::Begun { session: channel, incoming_window: begin.incoming_window }))
+        Ok(FrameStep::Event(Amqp10Event::Begun { session: channel, incoming_window: begin.incoming_window }))
     }
 
     fn take_attach<'i>(
         connection: &mut Amqp10Server,
         session: u16,
         attach: &Attach<'i>,
-    ) -> Result<Step<'i>, Violation> {
+    ) -> Result<FrameStep<'i>, Violation> {
         let places = connection.sessions.iter().flatten().map(|it| it.links.len()).sum::<usize>();
         let more = (attach.handle as usize + 1).saturating_sub(connection.session(session)?.links.len());
         if places + more > LINKS_MAX {
@@ -170,7 +174,7 @@ impl Amqp10Side for LinkResponder {
             return Err((NOT_ALLOWED, format!("a link cannot be attached at handle {handle}")));
         }
         its.know(handle, handle);
-        Ok(Step::Event(Amqp10Event::Asked(Amqp10Request::Link {
+        Ok(FrameStep::Event(Amqp10Event::Asked(Amqp10Request::Link {
             session,
             handle,
             is_sender: attach.is_receiver,
