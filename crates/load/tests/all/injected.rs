@@ -78,7 +78,8 @@ impl Scene {
     /// Over AMQP 1.0, which does not connect again.
     fn over_amqp10(mut self) -> Self {
         self.protocol = Protocol::Amqp10;
-        self.script.retain(|fault| !matches!(fault.kind, FaultKind::Drop { .. }));
+        let drops = self.script.iter_mut().filter(|fault| matches!(fault.kind, FaultKind::Drop { .. }));
+        drops.for_each(|fault| fault.kind = FaultKind::Lose);
         self
     }
 
