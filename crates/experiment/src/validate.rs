@@ -193,7 +193,7 @@ impl Experiment {
             && names.iter().any(|name| name.starts_with("topic://"))
         {
             let key = if spec.destinations.is_empty() { "destination" } else { "destinations" };
-            let why = ": topics without {subscription} are not supported over AMQP 1.0 but by ActiveMQ Artemis";
+            let why = ": over AMQP 1.0, only ActiveMQ Artemis has topics without {subscription}";
             return Err(wrong(format!("{place}.{key}"), why, "give {subscription}, or leave {protocol} out"));
         }
         Ok(())
