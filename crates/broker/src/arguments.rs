@@ -6,13 +6,15 @@ use wire::amqp091::{Table, Value};
 use crate::exchange::same_value;
 use crate::refusal::Refusal;
 
-/// Values of `x-queue-type`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum QueueType {
-    #[default]
-    Classic,
-    Quorum,
-    Stream,
+measure::named! {
+    /// Values of `x-queue-type`.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) enum QueueType {
+        #[default]
+        Classic = "classic",
+        Quorum = "quorum",
+        Stream = "stream",
+    }
 }
 
 /// `x-overflow`: what happens above a maximum length.
@@ -71,12 +73,11 @@ impl Arguments {
             Some((value, None)) => Err(invalid(argument, &not_an_integer(value))),
         };
         let queue_type = match table.get("x-queue-type").map(|v| (v, v.as_str())) {
-            None | Some((_, Some("classic"))) => QueueType::Classic,
-            Some((_, Some("quorum"))) => QueueType::Quorum,
-            Some((_, Some("stream"))) => QueueType::Stream,
-            Some((_, Some(other))) => {
-                return Err(invalid("x-queue-type", &format!("\"unsupported queue type '{other}'\"")));
-            }
+            None => QueueType::Classic,
+            Some((_, Some(name))) => QueueType::ALL
+                .into_iter()
+                .find(|it| it.name() == name)
+                .ok_or_else(|| invalid("x-queue-type", &format!("\"unsupported queue type '{name}'\"")))?,
             Some((other, None)) => {
                 return Err(invalid("x-queue-type", &format!("{{unacceptable_type,{}}}", type_name(other))));
             }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use measure::Time;
 
 use crate::log::Log;
-use crate::outgoing::Answer;
+use crate::outgoing::{Answer, TransferOutcome};
 use crate::slots::Key;
 use crate::unacked::Deliveries;
 use crate::vhost::RouteCache;
@@ -41,6 +41,67 @@ pub(crate) enum Mode {
     Plain,
     Confirm(Confirms),
     Transaction(Box<Transaction>),
+    /// A session of AMQP 1.0.
+    Session(Box<LinkSession>),
+}
+
+/// A transfer to be answered.
+#[derive(Clone, Copy, Debug)]
+struct Unanswered {
+    id: u32,
+    outcome: TransferOutcome,
+    /// When the answer may go.
+    due: Time,
+}
+
+/// Exchange and routing key of what a client sends on a link.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) exchange: Box<str>,
+    pub(crate) routing_key: Box<str>,
+}
+
+/// Transfers of a session to be answered, and where its links lead.
+#[derive(Debug, Default)]
+pub(crate) struct LinkSession {
+    /// By handle.
+    pub(crate) targets: HashMap<u32, Target>,
+    /// Links on which the client asks for queues and exchanges, and hears the answers.
+    pub(crate) management: [Option<u32>; 2],
+    /// In the order in which they came.
+    unanswered: VecDeque<Unanswered>,
+    /// Whether the channel is in its connection's list of channels to answer.
+    pub(crate) is_due: bool,
+}
+
+impl LinkSession {
+    /// A transfer is to be answered, where a fault says so not before `due`, and never before those that came before.
+    #[inline]
+    pub(crate) fn push(&mut self, id: u32, outcome: TransferOutcome, due: Option<Time>) {
+        let due = due.max(self.unanswered.back().map(|it| it.due)).unwrap_or_default();
+        self.unanswered.push_back(Unanswered { id, outcome, due });
+    }
+
+    /// Answers transfers that need not wait, with as few answers as possible: each is for all from one to another.
+    pub(crate) fn answer(&mut self, now: Time, mut send: impl FnMut(u32, u32, TransferOutcome)) {
+        self.is_due = false;
+        let mut range: Option<(u32, Unanswered)> = None;
+        while let Some(next) = self.unanswered.front().copied().filter(|it| it.due <= now) {
+            self.unanswered.pop_front();
+            let first = match range {
+                Some((first, last)) if last.outcome == next.outcome && last.id.wrapping_add(1) == next.id => first,
+                Some((first, last)) => {
+                    send(first, last.id, last.outcome);
+                    next.id
+                }
+                None => next.id,
+            };
+            range = Some((first, next));
+        }
+        if let Some((first, last)) = range {
+            send(first, last.id, last.outcome);
+        }
+    }
 }
 
 /// Publishes to be confirmed, by their number on the channel.
@@ -165,6 +226,29 @@ mod tests {
         confirms.published = 6;
         assert_eq!(answers(&mut confirms, 110), [], "not before the ones that wait");
         assert_eq!(answers(&mut confirms, 120), [(5, false, true), (6, false, false)]);
+    }
+
+    #[test]
+    fn transfers_are_answered_in_order_and_those_alike_together() {
+        let mut session = LinkSession::default();
+        let wrap = u32::MAX;
+        for (id, outcome, due) in [
+            (wrap, TransferOutcome::Accepted, None),
+            (0, TransferOutcome::Accepted, None),
+            (1, TransferOutcome::Released, None),
+            (2, TransferOutcome::Rejected, Some(Time(50))),
+            (4, TransferOutcome::Rejected, None),
+        ] {
+            session.push(id, outcome, due);
+        }
+        let mut answers = |now| {
+            let mut all = Vec::new();
+            session.answer(Time(now), |first, last, outcome| all.push((first, last, outcome)));
+            all
+        };
+        assert_eq!(answers(49), [(wrap, 0, TransferOutcome::Accepted), (1, 1, TransferOutcome::Released)]);
+        assert_eq!(answers(50), [(2, 2, TransferOutcome::Rejected), (4, 4, TransferOutcome::Rejected)]);
+        assert_eq!(answers(99), []);
     }
 
     #[test]

@@ -92,6 +92,11 @@ impl User {
         &self.name
     }
 
+    /// Whether it is the one as whom everybody may log in, as in RabbitMQ.
+    pub(crate) fn is_guest(&self) -> bool {
+        self.matches("guest", "guest")
+    }
+
     /// Whether these are this user's name and password.
     pub(crate) fn matches(&self, name: &str, password: &str) -> bool {
         self.name == name && self.password == password

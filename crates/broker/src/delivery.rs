@@ -5,6 +5,7 @@ use wire::amqp091::{BasicGetEmpty, Error};
 use crate::faults::{DeliveryFault, Faults};
 use crate::log::Record;
 use crate::memory::Memory;
+use crate::outgoing::Protocol;
 use crate::queue::{Consumer, Held, Parked, Queue};
 use crate::session::{Peer, Session};
 use crate::slots::{Key, Slots};
@@ -131,7 +132,7 @@ impl VirtualHost {
     /// Answers `basic.get`.
     pub(crate) fn get(&mut self, key: Key, no_ack: bool, number: u16, session: &mut Session) -> Result<(), Error> {
         self.expire_queue(key);
-        let Session { server, peer } = session;
+        let Session { server: Protocol::Amqp091(server), peer } = session else { return Ok(()) };
         let queue = self.queues.get_mut(key);
         let (Some(queue), Some(channel)) = (queue, peer.channel_mut(number)) else { return Ok(()) };
         let remaining = queue.ready().saturating_sub(1);
@@ -167,11 +168,12 @@ pub(crate) fn exit<'a>(
 /// Why a consumer cannot take a message now.
 #[inline]
 fn obstacle(consumer: &Consumer, session: &mut Session, unsent_limit: usize) -> Option<Parked> {
-    if session.server.pending_output().len() >= unsent_limit {
+    if session.server.unsent() >= unsent_limit {
         return Some(Parked::ForOutput);
     }
+    let has_credit = session.server.has_credit(consumer);
     let channel = session.peer.channel_mut(consumer.channel)?;
-    let may = consumer.has_credit() && (consumer.no_ack || channel.has_credit());
+    let may = has_credit && consumer.has_credit() && (consumer.no_ack || channel.has_credit());
     if may { None } else { Some(Parked::ForCredit) }
 }
 

@@ -1,4 +1,4 @@
-//! The embedded broker: AMQP 0.9.1 with real exchanges and queues, in memory, with a bound.
+//! The embedded broker: AMQP 0.9.1 and 1.0 on one port, with real exchanges and queues, in memory, with a bound.
 //!
 //! ```text
 //! let mut broker = broker::Broker::bind(broker::Config::default())?;
@@ -21,7 +21,9 @@ mod delivery_tests;
 mod exchange;
 mod faults;
 mod in_memory;
+mod links;
 mod log;
+mod management;
 mod memory;
 mod node;
 #[cfg(test)]

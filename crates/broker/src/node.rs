@@ -9,10 +9,12 @@ use wire::amqp091::{
     QueueDeclareOk, Server, ServerConfig, reply,
 };
 
-use crate::config::Config;
+use crate::config::{Config, User};
 use crate::delivery::{Exits, touch};
 use crate::faults::{FaultLog, Faults};
+use crate::links;
 use crate::memory::Memory;
+use crate::outgoing::Protocol;
 use crate::refusal::Refusal;
 use crate::session::{Peer, Reply, Session};
 use crate::slots::{Key, Slots};
@@ -23,6 +25,8 @@ const UNSENT_TOTAL_BYTES: usize = 64 << 20;
 /// Least share of a connection.
 const UNSENT_LEAST_BYTES: usize = 64 << 10;
 
+/// Why a link of AMQP 1.0 ends.
+const QUEUE_DELETED: &str = "the queue was deleted";
 /// RabbitMQ's words for publishers when memory is full.
 const LOW_ON_MEMORY: &str = "low on memory";
 
@@ -91,7 +95,7 @@ impl Node {
         if by_certificate {
             config.mechanisms.push_str(" EXTERNAL");
         }
-        let server = Server::new(config, now);
+        let server = Protocol::Amqp091(Server::new(config, now));
         self.sessions.insert_with(|key| Session { server, peer: Peer::new(key) })
     }
 
@@ -133,7 +137,8 @@ impl Node {
         self.vhost.now = now;
         let Self { sessions, vhost, config, is_blocked, has_paused, touched, .. } = self;
         let Some(session) = sessions.get_mut(key) else { return Verdict::Finish };
-        while !session.peer.is_finished {
+        let is_chosen = session.server.choose(input, || config.users.iter().any(User::is_guest), now);
+        while is_chosen && !session.peer.is_finished {
             if session.peer.is_publisher && (*is_blocked || vhost.memory.is_over()) {
                 session.pause(vhost.faults.as_deref_mut());
                 *has_paused = true;
@@ -148,15 +153,17 @@ impl Node {
             let Session { server, peer } = session;
             let all = *input;
             let mut rest = all;
-            let handled = match server.poll(now, &mut rest) {
-                Ok(Some(event)) => Some(peer.handle(event, vhost, &config.users)),
-                Ok(None) => None,
-                // The output says why; nothing can be read any more.
-                Err(_) => {
-                    peer.is_finished = true;
-                    None
-                }
+            let users = &config.users;
+            let handled = match server {
+                Protocol::Amqp091(server) => match server.poll(now, &mut rest) {
+                    Ok(event) => Ok(event.map(|event| peer.handle(event, vhost, users))),
+                    Err(_) => Err(()),
+                },
+                Protocol::Amqp10(link) => links::poll(link, peer, vhost, users, now, &mut rest),
             };
+            // After an error the output says why; nothing can be read any more.
+            peer.is_finished |= handled.is_err();
+            let handled = handled.unwrap_or_default();
             *input = all.get(all.len() - rest.len()..).unwrap_or_default();
             let Some((channel, reply)) = handled else { break };
             if !matches!(reply, Reply::None) && session.answer(channel, reply, now, vhost).is_err() {
@@ -190,6 +197,7 @@ impl Node {
             self.vhost.dispatch(queue, &mut exits);
             self.vhost.expire_queue(queue);
         }
+        self.end_drains();
         if self.vhost.faults.is_some() {
             self.release_held();
         }
@@ -206,6 +214,16 @@ impl Node {
         }
     }
 
+    /// Tells clients that wait for it that nothing is left to send.
+    fn end_drains(&mut self) {
+        while let Some((key, session, handle)) = self.vhost.drains.pop() {
+            if let Some(Session { server: Protocol::Amqp10(link), peer }) = self.sessions.get_mut(key) {
+                link.server.end_drain(session, handle);
+                touch(peer, &mut self.touched);
+            }
+        }
+    }
+
     fn notify_orphans(&mut self) {
         while let Some((key, consumer)) = self.vhost.orphans.pop() {
             let Some(Session { server, peer }) = self.sessions.get_mut(consumer.connection) else { continue };
@@ -214,11 +232,17 @@ impl Node {
                 continue;
             }
             channel.consumers.remove(&consumer.tag);
-            if peer.hears_cancel {
-                let cancel = BasicCancel { consumer_tag: &consumer.tag, no_wait: true };
-                peer.is_finished |= server.send(consumer.channel, &cancel).is_err();
-                touch(peer, &mut self.touched);
+            match server {
+                Protocol::Amqp091(server) if peer.hears_cancel => {
+                    let cancel = BasicCancel { consumer_tag: &consumer.tag, no_wait: true };
+                    peer.is_finished |= server.send(consumer.channel, &cancel).is_err();
+                }
+                Protocol::Amqp091(_) => continue,
+                Protocol::Amqp10(link) => {
+                    link.server.detach(consumer.channel, consumer.handle, "amqp:resource-deleted", QUEUE_DELETED);
+                }
             }
+            touch(peer, &mut self.touched);
         }
     }
 
@@ -317,7 +341,7 @@ impl Node {
                     touch(peer, &mut self.touched);
                 }
             }
-            if server.handle_timeout(now).is_err() || peer.ticks_left == 0 {
+            if server.has_timed_out(now) || peer.ticks_left == 0 {
                 gone(key);
             } else if !server.pending_output().is_empty() {
                 touch(peer, &mut self.touched);
@@ -370,24 +394,37 @@ impl Session {
         if let Some(faults) = faults.filter(|_| first) {
             faults.note_blocked();
         }
-        if first && self.peer.hears_blocked && self.server.is_open() {
+        if first
+            && self.peer.hears_blocked
+            && let Protocol::Amqp091(server) = &mut self.server
+            && server.is_open()
+        {
             let blocked = ConnectionBlocked { reason: LOW_ON_MEMORY };
-            self.peer.is_finished |= self.server.send(0, &blocked).is_err();
+            self.peer.is_finished |= server.send(0, &blocked).is_err();
         }
     }
 
     fn resume(&mut self) {
         self.peer.is_paused = false;
-        if self.peer.hears_blocked && self.server.is_open() {
-            self.peer.is_finished |= self.server.send(0, &ConnectionUnblocked {}).is_err();
+        if self.peer.hears_blocked
+            && let Protocol::Amqp091(server) = &mut self.server
+            && server.is_open()
+        {
+            self.peer.is_finished |= server.send(0, &ConnectionUnblocked {}).is_err();
         }
     }
 
     /// Sends what an event led to.
     fn answer(&mut self, channel: u16, reply: Reply, now: Time, vhost: &mut VirtualHost) -> Result<(), Error> {
-        let server = &mut self.server;
+        let server = match &mut self.server {
+            Protocol::Amqp091(server) => server,
+            Protocol::Amqp10(link) => {
+                links::answer(link, &mut self.peer, channel, &reply, now);
+                return Ok(());
+            }
+        };
         match reply {
-            Reply::None => {}
+            Reply::None | Reply::Attached(_) | Reply::Managed(..) | Reply::Unattached(..) => {}
             Reply::Method(method) => server.send(channel, &method)?,
             Reply::Declared(key) => {
                 if let Some(queue) = vhost.queues.get(key) {

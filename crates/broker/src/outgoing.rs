@@ -1,10 +1,15 @@
-//! Messages and confirms on their way out. Every one of them passes here and nowhere else, so
-//! that what a broker does to its clients can be changed in one place.
+//! Messages and confirms on their way out, in the protocol of their connection. Every one of them passes here and
+//! nowhere else, so that what a broker does to its clients can be changed in one place.
 
-use wire::amqp091::{BasicDeliver, BasicGetOk, BasicReturn, DeliverTemplate, Error, Properties, Server, reply};
+use measure::Time;
+use wire::amqp10::{Amqp10Server, DeliveryState, MessageMapping, Rejected};
+use wire::amqp091::{
+    BasicDeliver, BasicGetOk, BasicReturn, DeliverTemplate, Error, MethodId, Properties, Server, ServerConfig, reply,
+};
 
 use crate::log::Record;
 use crate::queue::Consumer;
+use crate::refusal::Refusal;
 
 /// Deliveries whose exchange or key differ from the prepared ones, before those are prepared again:
 /// often enough when a key changes once, and rarely when it changes with every message.
@@ -20,15 +25,157 @@ pub(crate) struct Answer {
     pub(crate) refused: bool,
 }
 
+/// How a transfer of AMQP 1.0 ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TransferOutcome {
+    Accepted,
+    /// No queue was there for it.
+    Released,
+    Rejected,
+}
+
+/// The protocol of a connection, which the client's first bytes choose.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "the usual one is not to be looked up")]
+pub(crate) enum Protocol {
+    /// AMQP 0.9.1; also while the client has said nothing.
+    Amqp091(Server),
+    /// AMQP 1.0.
+    Amqp10(Box<LinkServer>),
+}
+
+/// A connection's protocol where that is AMQP 1.0, and memory for messages in the form that they have in queues.
+#[derive(Debug)]
+pub(crate) struct LinkServer {
+    pub(crate) server: Amqp10Server,
+    pub(crate) mapping: MessageMapping,
+}
+
+impl Protocol {
+    /// Takes AMQP 1.0 where the client's first bytes ask for it; `false` where they have not come whole.
+    pub(crate) fn choose(&mut self, input: &[u8], anonymous: impl FnOnce() -> bool, now: Time) -> bool {
+        let Self::Amqp091(server) = self else { return true };
+        let Some(config) = server.unused_config() else { return true };
+        match input {
+            [b'A', b'M', b'Q', b'P', 0 | 3, 1, 0, 0, ..] => {
+                *self = Self::Amqp10(Box::new(LinkServer::new(config, anonymous(), now)));
+                true
+            }
+            [b'A', b'M', b'Q', b'P', ..] => input.len() >= 8,
+            _ => true,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn pending_output(&self) -> &[u8] {
+        match self {
+            Self::Amqp091(server) => server.pending_output(),
+            Self::Amqp10(link) => link.server.pending_output(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn consume_output(&mut self, bytes: usize) {
+        match self {
+            Self::Amqp091(server) => server.consume_output(bytes),
+            Self::Amqp10(link) => link.server.consume_output(bytes),
+        }
+    }
+
+    /// Bytes that wait for the transport, or for the client.
+    #[inline]
+    pub(crate) fn unsent(&self) -> usize {
+        match self {
+            Self::Amqp091(server) => server.pending_output().len(),
+            Self::Amqp10(link) => link.server.unsent(),
+        }
+    }
+
+    /// Whether the protocol lets a consumer have a message.
+    #[inline]
+    pub(crate) fn has_credit(&self, consumer: &Consumer) -> bool {
+        match self {
+            Self::Amqp091(_) => true,
+            Self::Amqp10(link) => link.server.credit(consumer.channel, consumer.handle, 1) > 0,
+        }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        match self {
+            Self::Amqp091(server) => server.is_open(),
+            Self::Amqp10(link) => link.server.is_open(),
+        }
+    }
+
+    pub(crate) fn excuse_silence(&mut self, now: Time) {
+        match self {
+            Self::Amqp091(server) => server.excuse_silence(now),
+            Self::Amqp10(link) => link.server.excuse_silence(now),
+        }
+    }
+
+    /// Heartbeats and time-outs; whether the connection is of no more use.
+    pub(crate) fn has_timed_out(&mut self, now: Time) -> bool {
+        match self {
+            Self::Amqp091(server) => server.handle_timeout(now).is_err(),
+            Self::Amqp10(link) => link.server.handle_timeout(now).is_err(),
+        }
+    }
+
+    /// Starts the orderly close.
+    pub(crate) fn close(&mut self, now: Time, code: u16, text: &str, cause: MethodId) {
+        match self {
+            Self::Amqp091(server) => server.close(now, code, text, cause),
+            Self::Amqp10(link) => link.server.close(now, Refusal::condition(code), text),
+        }
+    }
+
+    /// Closes a channel, or a session of AMQP 1.0.
+    pub(crate) fn close_channel(&mut self, channel: u16, code: u16, text: &str, cause: MethodId) {
+        match self {
+            Self::Amqp091(server) => server.close_channel(channel, code, text, cause),
+            Self::Amqp10(link) => link.server.end_session(channel, Refusal::condition(code), text),
+        }
+    }
+}
+
+impl LinkServer {
+    fn new(config: &ServerConfig, anonymous: bool, now: Time) -> Self {
+        Self { server: Amqp10Server::new(config, anonymous, now), mapping: MessageMapping::default() }
+    }
+
+    fn deliver(&mut self, consumer: &Consumer, redelivered: bool, record: &Record<'_>) {
+        let head = self.mapping.to_sections(Properties::from_bytes(record.properties), redelivered, record.body);
+        self.server.deliver(consumer.channel, consumer.handle, consumer.no_ack, head, record.body);
+    }
+
+    /// Answers a client's transfers from one to another.
+    pub(crate) fn answer(&mut self, session: u16, first: u32, last: u32, outcome: TransferOutcome) {
+        let state = match outcome {
+            TransferOutcome::Accepted => DeliveryState::Accepted,
+            TransferOutcome::Released => DeliveryState::Released,
+            TransferOutcome::Rejected => DeliveryState::Rejected(Rejected::default()),
+        };
+        self.server.settle(session, first, last, state);
+    }
+}
+
 /// Sends a message to a consumer.
 #[inline]
 pub(crate) fn deliver(
-    server: &mut Server,
+    protocol: &mut Protocol,
     consumer: &mut Consumer,
     delivery_tag: u64,
     redelivered: bool,
     record: &Record<'_>,
 ) -> Result<(), Error> {
+    let server = match protocol {
+        Protocol::Amqp091(server) => server,
+        Protocol::Amqp10(link) => {
+            link.deliver(consumer, redelivered, record);
+            return Ok(());
+        }
+    };
     let Record { exchange, routing_key, properties, body } = *record;
     let prepared = &mut consumer.prepared;
     let properties = Properties::from_bytes(properties);

@@ -15,7 +15,7 @@ use crate::vhost::VirtualHost;
 impl VirtualHost {
     /// Whether a fault refuses a message, which only a channel that confirms can tell.
     #[inline]
-    fn refuses_message(&mut self, confirmed: bool) -> bool {
+    pub(crate) fn refuses_message(&mut self, confirmed: bool) -> bool {
         let Some(faults) = &mut self.faults else { return false };
         let refused = confirmed && faults.refuses_message();
         if !refused {
@@ -137,11 +137,7 @@ impl Peer {
     pub(crate) fn settle_now(&mut self, number: u16, settlement: Settlement, vhost: &mut VirtualHost) {
         let Some(channel) = self.channel_mut(number) else { return };
         let Settlement { tag, multiple, kind } = settlement;
-        let finish: fn(&mut VirtualHost, &Unacked) = match kind {
-            SettlementKind::Accepted => VirtualHost::settle_delivery,
-            SettlementKind::Rejected => VirtualHost::reject_delivery,
-            SettlementKind::Requeued => VirtualHost::return_delivery,
-        };
+        let finish = kind.finish();
         if multiple {
             let up_to = if tag == 0 { u64::MAX } else { tag };
             while let Some(delivery) = channel.deliveries.take_up_to(up_to) {
@@ -153,6 +149,17 @@ impl Peer {
         if channel.shared_prefetch > 0 {
             let consumers: Vec<Key> = channel.consumers.values().copied().collect();
             consumers.into_iter().for_each(|c| vhost.wake(c, Parked::ForCredit));
+        }
+    }
+}
+
+impl SettlementKind {
+    /// The way of a delivery that was settled so.
+    pub(crate) fn finish(self) -> fn(&mut VirtualHost, &Unacked) {
+        match self {
+            Self::Accepted => VirtualHost::settle_delivery,
+            Self::Rejected => VirtualHost::reject_delivery,
+            Self::Requeued => VirtualHost::return_delivery,
         }
     }
 }

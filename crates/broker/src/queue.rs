@@ -435,6 +435,8 @@ pub(crate) enum Parked {
 pub(crate) struct Consumer {
     pub(crate) connection: Key,
     pub(crate) channel: u16,
+    /// Its link in a session of AMQP 1.0.
+    pub(crate) handle: u32,
     pub(crate) tag: Box<str>,
     pub(crate) queue: Key,
     /// Whether a delivery counts as acknowledged.

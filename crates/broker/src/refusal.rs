@@ -23,6 +23,19 @@ impl Refusal {
         Self { code, text, closes_connection: false }
     }
 
+    /// The error condition that AMQP 1.0 has for a reply code.
+    pub(crate) const fn condition(code: u16) -> &'static str {
+        match code {
+            reply::NOT_FOUND => "amqp:not-found",
+            reply::ACCESS_REFUSED => "amqp:unauthorized-access",
+            reply::RESOURCE_LOCKED => "amqp:resource-locked",
+            reply::PRECONDITION_FAILED => "amqp:precondition-failed",
+            reply::NOT_IMPLEMENTED => "amqp:not-implemented",
+            reply::CONNECTION_FORCED => "amqp:connection:forced",
+            _ => "amqp:not-allowed",
+        }
+    }
+
     fn closing(code: u16, text: impl Display) -> Self {
         Self { closes_connection: true, ..Self::new(code, text) }
     }

@@ -257,6 +257,7 @@ impl Peer {
         let consumer = vhost.consumers.insert(Consumer {
             connection,
             channel: number,
+            handle: 0,
             tag: tag.as_str().into(),
             queue: key,
             no_ack: wanted.no_ack,

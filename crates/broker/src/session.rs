@@ -11,7 +11,7 @@ use wire::amqp091::{
 use crate::channel::{Channel, Mode, Settlement, SettlementKind};
 use crate::config::User;
 use crate::log::{Log, Record};
-use crate::outgoing;
+use crate::outgoing::{self, Protocol};
 use crate::queue::Parked;
 use crate::refusal::Refusal;
 use crate::slots::Key;
@@ -25,7 +25,7 @@ const CLIENT_TICKS: u8 = 4;
 /// A connection: the protocol's side and the broker's.
 #[derive(Debug)]
 pub(crate) struct Session {
-    pub(crate) server: Server,
+    pub(crate) server: Protocol,
     pub(crate) peer: Peer,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Session {
 #[derive(Debug, Default)]
 pub(crate) struct Peer {
     pub(crate) key: Key,
-    /// By number; channel 0 is the connection itself and stays empty.
+    /// By number; channel 0 is the connection itself and stays empty, but for AMQP 1.0, which has sessions.
     channels: Vec<Option<Box<Channel>>>,
     /// Whether it understands `basic.cancel` from us.
     pub(crate) hears_cancel: bool,
@@ -50,7 +50,7 @@ pub(crate) struct Peer {
     /// Whether the transport ends when the output is written.
     pub(crate) is_finished: bool,
     /// The client has closed the connection, in words.
-    is_closed: bool,
+    pub(crate) is_closed: bool,
     /// How long it may take to write the rest and see the client's end, in seconds.
     pub(crate) ticks_left: u8,
     /// Where a fault cuts the connection: bytes that still go out, and the fault's position.
@@ -96,6 +96,12 @@ pub(crate) enum Reply {
     Open,
     /// Refuse the login or the virtual host.
     Reject(Refusal),
+    /// A link of AMQP 1.0 may be used.
+    Attached(u32),
+    /// A message of AMQP 1.0 goes over a link, settled.
+    Managed(u32, Vec<u8>),
+    /// A link of AMQP 1.0 leads nowhere, since it was asked for or from now on.
+    Unattached(u32, Refusal),
 }
 
 /// Whether the client wants no answer.
@@ -162,26 +168,12 @@ impl Peer {
         match event {
             ServerEvent::Login { mechanism, user, password, client_properties } => {
                 self.read_capabilities(*client_properties);
-                let refused = |vhost: &mut VirtualHost| vhost.faults.as_mut().is_some_and(|f| f.refuses_login());
-                let known = match (*mechanism, self.certified.as_deref()) {
-                    ("PLAIN", _) => users.iter().find(|known| known.matches(user, password.expose())),
-                    ("EXTERNAL", Some(name)) => users.iter().find(|known| known.name() == name),
-                    _ => None,
-                };
-                self.user = known.map_or(*user, User::name).into();
-                let known = known.is_some() && !refused(vhost);
-                (0, if known { Reply::Login } else { Reply::Reject(login_refused(mechanism)) })
+                (0, self.log_in(mechanism, user, password.expose(), vhost, users))
             }
             ServerEvent::Open { virtual_host } if *virtual_host == vhost::NAME => (0, Reply::Open),
             ServerEvent::Open { virtual_host } => (0, Reply::Reject(Refusal::no_virtual_host(virtual_host))),
             ServerEvent::ChannelOpened { channel } => {
-                let at = usize::from(*channel);
-                if self.channels.len() <= at {
-                    self.channels.resize_with(at + 1, || None);
-                }
-                if let Some(slot) = self.channels.get_mut(at) {
-                    *slot = Some(Box::default());
-                }
+                self.open_channel(*channel, Channel::default());
                 (*channel, Reply::None)
             }
             ServerEvent::ChannelClosed { channel, .. } => {
@@ -201,6 +193,37 @@ impl Peer {
         }
     }
 
+    /// Lets a client in whom one of the users is.
+    pub(crate) fn log_in(
+        &mut self,
+        mechanism: &str,
+        user: &str,
+        password: &str,
+        vhost: &mut VirtualHost,
+        users: &[User],
+    ) -> Reply {
+        let refused = |vhost: &mut VirtualHost| vhost.faults.as_mut().is_some_and(|f| f.refuses_login());
+        let known = match (mechanism, self.certified.as_deref()) {
+            ("PLAIN", _) => users.iter().find(|known| known.matches(user, password)),
+            ("EXTERNAL", Some(name)) => users.iter().find(|known| known.name() == name),
+            ("ANONYMOUS", _) => users.iter().find(|known| known.is_guest()),
+            _ => None,
+        };
+        self.user = known.map_or(user, User::name).into();
+        if known.is_some() && !refused(vhost) { Reply::Login } else { Reply::Reject(login_refused(mechanism)) }
+    }
+
+    /// Begins a channel, or a session of AMQP 1.0.
+    pub(crate) fn open_channel(&mut self, number: u16, channel: Channel) {
+        let at = usize::from(number);
+        if self.channels.len() <= at {
+            self.channels.resize_with(at + 1, || None);
+        }
+        if let Some(slot) = self.channels.get_mut(at) {
+            *slot = Some(Box::new(channel));
+        }
+    }
+
     fn read_capabilities(&mut self, client_properties: Table<'_>) {
         let Some(Value::Table(capabilities)) = client_properties.get("capabilities") else { return };
         let has = |name| capabilities.get(name).and_then(Value::as_bool) == Some(true);
@@ -216,18 +239,23 @@ impl Peer {
     }
 
     /// Answers everything published since the last time that need not wait.
-    pub(crate) fn flush_confirms(&mut self, server: &mut Server, now: Time) {
+    pub(crate) fn flush_confirms(&mut self, server: &mut Protocol, now: Time) {
         while let Some(number) = self.unconfirmed.pop() {
-            if let Some(channel) = self.channel_mut(number)
-                && let Mode::Confirm(confirms) = &mut channel.mode
-            {
-                confirms.answer(now, |answer| outgoing::confirm(server, number, answer));
+            let Some(channel) = self.channel_mut(number) else { continue };
+            match (&mut channel.mode, &mut *server) {
+                (Mode::Confirm(confirms), Protocol::Amqp091(server)) => {
+                    confirms.answer(now, |answer| outgoing::confirm(server, number, answer));
+                }
+                (Mode::Session(session), Protocol::Amqp10(link)) => {
+                    session.answer(now, |first, last, outcome| link.answer(number, first, last, outcome));
+                }
+                _ => {}
             }
         }
     }
 
     /// Answers everything published, also what should wait: the last chance to.
-    pub(crate) fn answer_all(&mut self, server: &mut Server) {
+    pub(crate) fn answer_all(&mut self, server: &mut Protocol) {
         self.unconfirmed = (0..self.channels.len()).map(|n| n as u16).collect();
         self.flush_confirms(server, Time(u64::MAX));
     }

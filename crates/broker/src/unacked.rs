@@ -83,6 +83,27 @@ impl Deliveries {
         Some(delivery)
     }
 
+    /// The tag whose lower four bytes, less one, are this number, as AMQP 1.0 counts the deliveries of a session.
+    pub(crate) const fn tag_of(&self, id: u32) -> u64 {
+        let behind = (self.last_tag as u32).wrapping_sub(1).wrapping_sub(id);
+        self.last_tag.saturating_sub(behind as u64)
+    }
+
+    /// Takes out the oldest delivery with a tag from `first` to `last`, and tells its tag.
+    pub(crate) fn take_between(&mut self, first: u64, last: u64) -> Option<(u64, Unacked)> {
+        let at = self.waiting.partition_point(|it| it.0 < first);
+        let mut from = self.waiting.range(at..).take_while(|it| it.0 <= last);
+        let tag = from.find(|it| it.1.is_some())?.0;
+        Some((tag, self.take(tag)?))
+    }
+
+    /// Takes out the oldest delivery to a consumer.
+    pub(crate) fn take_of(&mut self, consumer: Key) -> Option<Unacked> {
+        let is_its = |it: &&(u64, Option<Unacked>)| it.1.is_some_and(|it| it.consumer == Some(consumer));
+        let tag = self.waiting.iter().find(is_its)?.0;
+        self.take(tag)
+    }
+
     /// Takes out the oldest delivery with a tag up to `tag`.
     #[inline]
     pub(crate) fn take_up_to(&mut self, tag: u64) -> Option<Unacked> {
@@ -137,6 +158,27 @@ mod tests {
         assert_eq!(deliveries.take(500), None);
         assert_eq!(deliveries.take(second).map(|d| d.address), Some(2));
         assert_eq!(deliveries.len(), 1);
+    }
+
+    #[test]
+    fn ranges_and_a_consumers_own_are_taken_out_once() {
+        let mut deliveries = Deliveries::default();
+        let consumer = Slots::default().insert(());
+        for i in 1..=10 {
+            deliveries.push(Unacked { consumer: (i % 5 == 0).then_some(consumer), ..delivery(i) });
+        }
+        assert_eq!([0, 9].map(|id| deliveries.tag_of(id)), [1, 10]);
+        let mut first = 3;
+        let mut range = Vec::new();
+        while let Some((tag, _)) = deliveries.take_between(first, 6) {
+            range.push(tag);
+            first = tag + 1;
+        }
+        assert_eq!(range, [3, 4, 5, 6]);
+        assert_eq!(deliveries.take_between(3, 6), None);
+        let its = std::iter::from_fn(|| deliveries.take_of(consumer));
+        assert_eq!(its.map(|it| it.address).collect::<Vec<_>>(), [10]);
+        assert_eq!(deliveries.len(), 5);
     }
 
     #[test]

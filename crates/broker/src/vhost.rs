@@ -42,6 +42,8 @@ pub(crate) struct VirtualHost {
     pub(crate) dirty: Vec<Key>,
     /// Consumers whose queue was deleted and whose channels have not heard of it.
     pub(crate) orphans: Vec<(Key, Consumer)>,
+    /// Links of AMQP 1.0 whose clients want to hear when nothing is left to send: connection, session, handle.
+    pub(crate) drains: Vec<(Key, u16, u32)>,
     /// Queues with messages that they have given up, each once.
     pub(crate) burials: Vec<Key>,
     /// Queues with messages that expire, each once, by when the oldest does, or sooner.
@@ -87,6 +89,7 @@ impl VirtualHost {
             memory,
             dirty: Vec::new(),
             orphans: Vec::new(),
+            drains: Vec::new(),
             burials: Vec::new(),
             expiring: BTreeSet::new(),
             now: Time::default(),

@@ -487,8 +487,11 @@ fn options_that_a_started_broker_does_not_have_are_refused_before_it_starts() {
         assert!(text.contains("ActiveMQ Artemis has none") && !text.contains('{'), "{text}");
     }
     let topic = "[broker]\nkind = 'rabbitmq'\n[[load]]\ndestination = 'topic://t'\nprotocol = 'amqp10'\n";
-    let text = refused(topic);
-    assert!(text.contains("x.toml:4") && text.contains("without subscription"), "{text}");
+    for topic in [topic, topic.replace("rabbitmq", "embedded").as_str()] {
+        let text = refused(topic);
+        assert!(text.contains("x.toml:4") && text.contains("without subscription"), "{text}");
+        assert_eq!(refused(&topic.replace("topic:", "queue:")), "");
+    }
     // The only destination counts where no others are named.
     assert_eq!(refused(&format!("{topic}destinations = ['queue://q']\n")), "");
     let artemis = artemis.replace("queue://", "topic://");

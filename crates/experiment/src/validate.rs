@@ -149,9 +149,6 @@ impl Experiment {
         ensure((1..=MOST_DESTINATIONS).contains(&numbered), "num-destinations", &why, "give a number that is")?;
         let (is_embedded, is_0_9_1) =
             (self.broker.kind == BrokerKind::Embedded, spec.protocol == Some(Protocol::Amqp091));
-        let is_fine = !is_embedded || spec.protocol != Some(Protocol::Amqp10);
-        let help = "leave it out, or use broker.kind = \"rabbitmq\" with a RabbitMQ 4 as broker.root";
-        ensure(is_fine, "protocol", ": the embedded broker speaks AMQP 0.9.1 only", help)?;
         let is_fine = self.broker.kind != BrokerKind::Artemis || !is_0_9_1;
         let help = "leave it out, or give \"amqp10\"";
         ensure(is_fine, "protocol", ": ActiveMQ Artemis speaks AMQP 1.0, not 0.9.1", help)?;
@@ -186,11 +183,12 @@ impl Experiment {
         }
         let alone = std::slice::from_ref(&spec.destination);
         let names = if spec.destinations.is_empty() { alone } else { &spec.destinations };
-        let is_over_1_0 = self.broker.kind == BrokerKind::Rabbitmq && self.protocol_of(spec) == Protocol::Amqp10;
+        let has_queues_only = matches!(self.broker.kind, BrokerKind::Rabbitmq | BrokerKind::Embedded);
+        let is_over_1_0 = has_queues_only && self.protocol_of(spec) == Protocol::Amqp10;
         let consumes_none = !spec.has_consumers() || spec.consumers.subscription.is_some();
         let is_fine = !is_over_1_0 || consumes_none || !names.iter().any(|name| name.starts_with("topic://"));
         let key = if spec.destinations.is_empty() { "destination" } else { "destinations" };
-        let why = ": topics without {subscription} are not supported over AMQP 1.0 on RabbitMQ";
+        let why = ": over AMQP 1.0, only ActiveMQ Artemis has topics without {subscription}";
         ensure(is_fine, format!("{place}.{key}"), why, "give {subscription}, or leave {protocol} out")
     }
 

@@ -45,7 +45,7 @@ pub enum Protocol {
     /// AMQP 0.9.1.
     #[default]
     Amqp091,
-    /// AMQP 1.0: RabbitMQ from version 4 on, ActiveMQ Artemis.
+    /// AMQP 1.0: RabbitMQ from version 4 on, ActiveMQ Artemis, the embedded broker.
     Amqp10,
 }
 

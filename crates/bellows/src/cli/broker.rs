@@ -99,7 +99,7 @@ impl BrokerArgs {
 
 fn banner(addresses: [Option<SocketAddr>; 2], limit: u64) {
     let mut text = format!(
-        "bellows {}, embedded AMQP 0.9.1 broker: user guest, in memory up to {} MB, nothing survives\n",
+        "bellows {}, embedded broker for AMQP 0.9.1 and 1.0: user guest, in memory up to {} MB, nothing survives\n",
         env!("CARGO_PKG_VERSION"),
         limit / 1_000_000
     );

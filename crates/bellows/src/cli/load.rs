@@ -70,7 +70,7 @@ struct Common {
     /// Protocol of the messages [default: amqp091, or amqp10 with an amqp10:// URL]
     #[arg(long, value_name = "PROTOCOL", value_parser = choice([
         ("amqp091", Protocol::Amqp091, "AMQP 0.9.1"),
-        ("amqp10", Protocol::Amqp10, "AMQP 1.0: RabbitMQ from version 4 on, ActiveMQ Artemis"),
+        ("amqp10", Protocol::Amqp10, "AMQP 1.0: RabbitMQ from version 4 on, ActiveMQ Artemis, the embedded broker"),
     ]))]
     protocol: Option<Protocol>,
     /// Queue argument, such as x-max-length=1000; may be repeated

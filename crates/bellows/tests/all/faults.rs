@@ -57,6 +57,10 @@ fn the_broker_alone_prints_what_it_did() {
     common::wait_for("the broker", || TcpStream::connect(format!("127.0.0.1:{port}")).is_ok());
     let url = format!("amqp://127.0.0.1:{port}");
     run(dir, &["client", "queue://q", "--url", &url, "--duration", "1"]).says(["403"]);
+    // On the same port, over the other protocol.
+    let over_1_0 =
+        ["client", "queue://q", "--url", url.as_str(), "--protocol", "amqp10", "--duration", "1", "--rate", "200"];
+    run(dir, &over_1_0).assert_ok();
     broker.signal("TERM");
     let told = broker.end().ok().stdout;
     let lines: Vec<&str> = told.lines().collect();

@@ -2,5 +2,6 @@
 
 mod descriptors;
 pub(crate) mod harness;
+mod links;
 mod loopback;
 mod peer;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use broker::{Amount, Config, Fault, FaultKind, Injections, Origin, Who};
-use load::{Ack, Destination, Json, Outcome, Plan, ReconnectPolicy, Sizes, Spin};
+use load::{Ack, Destination, Json, Outcome, Plan, Protocol, ReconnectPolicy, Sizes, Spin};
 use measure::Nanos;
 use measure::ledger::LedgerSummary;
 use testkit::Random;
@@ -14,6 +14,8 @@ use crate::common;
 use crate::world::{self, Pace, World};
 
 const SCRIPTS: u64 = 1_000;
+/// Scripts over AMQP 1.0.
+const LINK_SCRIPTS: u64 = 300;
 /// Scripts whose counts were not what was injected once are played every time. In all of them a message
 /// that others had overtaken came again with the flag.
 const FAILED_ONCE: [u64; 6] = [333, 454, 1_052, 1_126, 1_475, 2_397];
@@ -23,6 +25,7 @@ const FAULTS_MS: u64 = 180;
 
 #[derive(Debug)]
 struct Scene {
+    protocol: Protocol,
     script: Vec<Fault>,
     producers: usize,
     consumers: usize,
@@ -50,6 +53,7 @@ impl Scene {
         let producers = if reorders { 1 } else { random.of(&[1, 1, 2, 3]) };
         let acks = [Ack::Auto, Ack::Every(1), Ack::Every(7), Ack::Every(50)];
         let mut scene = Self {
+            protocol: Protocol::Amqp091,
             script,
             producers,
             consumers: random.of(&[1, 1, 2, 3]),
@@ -69,6 +73,14 @@ impl Scene {
         };
         scene.script.retain(|fault| !reorders || !is_readable(fault));
         scene
+    }
+
+    /// Over AMQP 1.0, which does not connect again.
+    fn over_amqp10(mut self) -> Self {
+        self.protocol = Protocol::Amqp10;
+        let drops = self.script.iter_mut().filter(|fault| matches!(fault.kind, FaultKind::Drop { .. }));
+        drops.for_each(|fault| fault.kind = FaultKind::Lose);
+        self
     }
 
     /// Bytes of the body that are the header.
@@ -139,9 +151,11 @@ fn play(seed: u64, scene: &Scene) -> (Result<Outcome, load::Error>, Injections) 
     };
     group.consumers.ack = scene.ack;
     group.consumers.prefetch = scene.prefetch;
-    group.reconnect = Some(ReconnectPolicy { min: Nanos::from_millis(2), max: Nanos::from_millis(10) });
+    let reconnect = ReconnectPolicy { min: Nanos::from_millis(2), max: Nanos::from_millis(10) };
+    group.reconnect = Some(reconnect).filter(|_| scene.protocol == Protocol::Amqp091);
     let plan = Plan {
         groups: vec![group],
+        protocol: scene.protocol,
         threads: scene.threads,
         run_id: 77,
         // What is lost is waited for in vain.
@@ -182,15 +196,14 @@ fn expected(scene: &Scene, sent: u64, injections: &Injections) -> LedgerSummary 
 type Totals = [AtomicU64; 6];
 
 /// Runs a scene; a figure of the ledger that the faults do not explain, if there is one.
-fn problem(seed: u64, totals: &Totals) -> Option<String> {
-    let scene = Scene::random(seed);
-    let (outcome, injections) = play(seed, &scene);
+fn problem(seed: u64, scene: &Scene, totals: &Totals) -> Option<String> {
+    let (outcome, injections) = play(seed, scene);
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => return Some(format!("{error}\n{scene:#?}")),
     };
     let Some(ledger) = outcome.ledger else { return Some(format!("there is no ledger\n{scene:#?}")) };
-    let expected = expected(&scene, outcome.totals.sent, &injections);
+    let expected = expected(scene, outcome.totals.sent, &injections);
     let counts = [
         ledger.lost,
         ledger.duplicated,
@@ -218,11 +231,20 @@ fn problem(seed: u64, totals: &Totals) -> Option<String> {
 fn for_random_scripts_the_ledger_counts_what_was_injected() {
     let seeds = testkit::seeds_and(SCRIPTS, &FAILED_ONCE);
     let totals = Totals::default();
-    let played = world::play(&seeds, |seed| problem(seed, &totals));
+    let played = world::play(&seeds, |seed| problem(seed, &Scene::random(seed), &totals));
     eprintln!("{totals:?}");
     played.assert_right("--test all injected::");
     if seeds.len() as u64 >= SCRIPTS {
         let done = totals.iter().map(|it| it.load(Ordering::Relaxed));
         assert!(done.min() > Some(500), "too little was done: {totals:?}");
     }
+}
+
+#[test]
+fn over_amqp10_faults_count_the_same() {
+    let totals = Totals::default();
+    world::prove(LINK_SCRIPTS, "--test all over_amqp10_faults", |seed| {
+        problem(seed, &Scene::random(seed).over_amqp10(), &totals)
+    });
+    eprintln!("{totals:?}");
 }

@@ -29,6 +29,7 @@ pub(crate) use connection::guess;
 pub use error::{DecodeError, EncodeError, Error, Snippet};
 pub use event::{Closing, Event, ServerEvent};
 pub use properties::Properties;
+pub(crate) use server::plain_credentials;
 pub use server::{Server, ServerSide};
 pub use spec::*;
 pub use table::{Array, FieldArray, FieldTable, Fields, MAX_NESTING, Table, Value, Values};

@@ -188,6 +188,11 @@ impl Connection<ServerSide> {
         Self { common, state: State::Greeting, channel_max: config.channel_max, side: ServerSide { config } }
     }
 
+    /// The settings, while the client has said nothing: it may want another protocol.
+    pub fn unused_config(&self) -> Option<&ServerConfig> {
+        (self.state == State::Greeting).then_some(&self.side.config)
+    }
+
     fn open_channel(&mut self, channel: u16) -> Result<ServerEvent<'static>, Error> {
         if channel > self.channel_max {
             let what = format!("channel {channel}, the highest is {}", self.channel_max);
@@ -327,7 +332,7 @@ impl Server {
 }
 
 /// User and password of a PLAIN response (RFC 4616): an identity that nobody uses, user, password.
-fn plain_credentials(response: SecretStr<'_>) -> Option<(&str, &str)> {
+pub(crate) fn plain_credentials(response: SecretStr<'_>) -> Option<(&str, &str)> {
     let mut parts = std::str::from_utf8(response.0).ok()?.split('\0');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
         (Some(_), Some(user), Some(password), None) => Some((user, password)),

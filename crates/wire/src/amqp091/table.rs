@@ -377,6 +377,20 @@ impl FieldTable {
         Ok(())
     }
 
+    /// Forgets all fields, and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// Appends a field, which must not be there yet; one that cannot be sent is left out.
+    pub(crate) fn append(&mut self, name: &str, value: Value<'_>) {
+        let before = self.bytes.len();
+        let mut writer = Writer::new(&mut self.bytes);
+        if writer.shortstr(name).and_then(|()| value.write(&mut writer)).is_err() {
+            self.bytes.truncate(before);
+        }
+    }
+
     /// The value of a name.
     pub fn get(&self, name: &str) -> Option<Value<'_>> {
         self.view().get(name)

@@ -1,17 +1,19 @@
-//! Events of an [`super::Amqp10Client`], and why a connection cannot go on. Everything borrows from the input or from
-//! the connection's own buffers; copy what must outlive the next call.
+//! Events of an [`super::Amqp10Client`] or [`super::Amqp10Server`], and why a connection cannot go on. Everything
+//! borrows from the input or from the connection's own buffers; copy what must outlive the next call.
 
 use measure::Nanos;
 
 use super::composite::{Condition, DeliveryState, Flow};
 use super::message::MessageParts;
 use super::types::TypedValue;
-use crate::amqp091::{EncodeError, Snippet};
+use crate::amqp091::{EncodeError, SecretStr, Snippet};
 
-/// Event of a client. Sessions and handles are this side's numbers.
+/// Event of a connection. Sessions and handles are this side's numbers; a server's are its client's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Amqp10Event<'a> {
-    /// The handshake is complete; sessions can begin.
+    /// A server's client wants something that the embedder allows or refuses. No client sees it.
+    Asked(Amqp10Request<'a>),
+    /// A client's handshake is complete; sessions can begin.
     Open {
         /// Server properties (`product`, `version`, ...): a map, or null.
         properties: TypedValue<'a>,
@@ -20,14 +22,14 @@ pub enum Amqp10Event<'a> {
         /// The highest session.
         channel_max: u16,
     },
-    /// A session has begun.
+    /// A session has begun. A server has answered already.
     Begun {
         /// The session.
         session: u16,
         /// Frames that the peer takes before it says more; 0 where it takes none yet.
         incoming_window: u32,
     },
-    /// A link is attached. Where the peer has refused it, [`Self::Detached`] follows and says why.
+    /// A client's link is attached. Where the peer has refused it, [`Self::Detached`] follows and says why.
     Attached {
         /// Its session.
         session: u16,
@@ -107,6 +109,41 @@ pub enum Amqp10Event<'a> {
     },
     /// The peer agreed to our closing the connection.
     CloseOk,
+}
+
+/// Request of a server's client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amqp10Request<'a> {
+    /// It wants in: call [`super::Amqp10Server::accept_login`] or [`super::Amqp10Server::refuse_login`].
+    Login {
+        /// `PLAIN`, `EXTERNAL` or `ANONYMOUS`.
+        mechanism: &'a str,
+        /// User name; empty but for `PLAIN`.
+        user: &'a str,
+        /// Password; empty but for `PLAIN`.
+        password: SecretStr<'a>,
+    },
+    /// It wants to open the connection: call [`super::Amqp10Server::accept_open`] or
+    /// [`super::Amqp10Server::refuse_open`].
+    Open {
+        /// The host that is meant; RabbitMQ takes `vhost:NAME` for a virtual host.
+        hostname: &'a str,
+    },
+    /// It attaches a link: call [`super::Amqp10Server::accept_link`] or [`super::Amqp10Server::refuse_link`].
+    Link {
+        /// Its session.
+        session: u16,
+        /// The link.
+        handle: u32,
+        /// Whether the server's messages go over it, and the client's otherwise.
+        is_sender: bool,
+        /// Where it leads; `None` where the client names nothing that is an address.
+        address: Option<&'a str>,
+        /// Whether the client says that the address is a topic's.
+        is_topic: bool,
+        /// Whether messages are to be settled when they are sent.
+        settled: bool,
+    },
 }
 
 /// Why a connection cannot go on. Being closed by the peer in an orderly way is an event, not an error.

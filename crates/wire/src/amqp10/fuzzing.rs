@@ -5,8 +5,12 @@ use std::fmt::Write as _;
 
 use measure::Time;
 
-use super::{Amqp10Client, Amqp10Config, Amqp10Event, Attach, MessageParts, Performative, Source, TypedValue};
-use crate::amqp091::Reader;
+use super::connection::Amqp10Side;
+use super::{
+    Amqp10Client, Amqp10Config, Amqp10Connection, Amqp10Event, Amqp10Request, Amqp10Server, Attach, MessageMapping,
+    MessageParts, Performative, Source, TypedValue,
+};
+use crate::amqp091::{Reader, ServerConfig};
 
 /// Largest message in these runs, so that inputs reach the limit.
 const MAX_BODY: u64 = 300;
@@ -31,18 +35,90 @@ const LINKS: &[u8] = b"\
 fn open_client() -> Amqp10Client {
     let config = Amqp10Config { max_body: MAX_BODY, channel_max: 3, ..Amqp10Config::default() };
     let mut client = Amqp10Client::new(config, NOW);
-    run(&mut client, HANDSHAKE, HANDSHAKE.len());
+    run(&mut client, HANDSHAKE, HANDSHAKE.len(), |_, _| {});
+    begin(&mut client);
+    let log = run(&mut client, LINKS, LINKS.len(), |_, _| {});
+    assert_eq!(log.matches("Attached").count(), 2, "{log}");
+    client
+}
+
+/// Begins session 0, and attaches its receiver `r` and its sender `s`.
+fn begin(client: &mut Amqp10Client) {
     let asked = client.begin(0);
     assert!(asked.is_ok(), "the handshake did not open the connection: {asked:?}");
     for (name, handle, is_receiver) in [("r", 0, true), ("s", 1, false)] {
-        let source = Some(Source::default());
+        let address = TypedValue::Str("q");
+        let source = Some(Source { address, ..Source::default() });
         let attach = Attach { name, handle, is_receiver, source, ..Attach::default() };
         let asked = client.attach(0, &attach);
         assert!(asked.is_ok(), "{asked:?}");
     }
-    let log = run(&mut client, LINKS, LINKS.len());
-    assert_eq!(log.matches("Attached").count(), 2, "{log}");
-    client
+}
+
+/// What a server's embedder has to do after an event.
+enum Asked {
+    Nothing,
+    Login,
+    Open,
+    Link(u16, u32),
+    Flow(u16, u32),
+}
+
+impl Asked {
+    const fn by(event: &Amqp10Event<'_>) -> Self {
+        match *event {
+            Amqp10Event::Asked(Amqp10Request::Login { .. }) => Self::Login,
+            Amqp10Event::Asked(Amqp10Request::Open { .. }) => Self::Open,
+            Amqp10Event::Asked(Amqp10Request::Link { session, handle, .. }) => Self::Link(session, handle),
+            Amqp10Event::Flow { session, handle: Some(handle), .. } => Self::Flow(session, handle),
+            _ => Self::Nothing,
+        }
+    }
+}
+
+/// Lets a client do what it asks for, but for links of every third handle; each flow gets it a message in parts.
+fn allow(server: &mut Amqp10Server, asked: &Asked) {
+    match *asked {
+        Asked::Nothing => {}
+        Asked::Login => server.accept_login(),
+        Asked::Open => server.accept_open(),
+        Asked::Link(session, handle) if handle % 3 == 2 => {
+            server.refuse_link(session, handle, "amqp:not-found", "nothing is there");
+        }
+        Asked::Link(session, handle) => server.accept_link(session, handle),
+        Asked::Flow(session, handle) => {
+            if server.credit(session, handle, 1) > 0 {
+                server.deliver(session, handle, handle == 1, b"\0\x53\x75\xB0\0\0\x02\x58", &[7; 600]);
+            }
+            server.end_drain(session, handle);
+        }
+    }
+}
+
+fn new_server() -> Amqp10Server {
+    let config = ServerConfig { max_body: MAX_BODY, channel_max: 3, ..ServerConfig::default() };
+    Amqp10Server::new(&config, true, NOW)
+}
+
+/// A server whose client has opened the connection, and begun a session with two links.
+fn open_server() -> Amqp10Server {
+    let mut server = new_server();
+    let mut client = Amqp10Client::new(Amqp10Config { frame_max: 512, ..Amqp10Config::default() }, NOW);
+    let mut talk = |client: &mut Amqp10Client| {
+        for _ in 0..5 {
+            let said = client.pending_output().to_vec();
+            client.consume_output(said.len());
+            run(&mut server, &said, said.len(), allow);
+            let answer = server.pending_output().to_vec();
+            server.consume_output(answer.len());
+            run(client, &answer, answer.len(), |_, _| {});
+        }
+    };
+    talk(&mut client);
+    begin(&mut client);
+    talk(&mut client);
+    assert!(client.credit(0, 1, 1) > 0, "the server granted no credit");
+    server
 }
 
 /// Error without details that depend on how the input was cut.
@@ -54,7 +130,12 @@ fn kind_of(error: &super::Amqp10Error) -> String {
 }
 
 /// Feeds `data` in pieces of `cut` bytes, as a transport would; events, error and output as text.
-fn run(client: &mut Amqp10Client, data: &[u8], cut: usize) -> String {
+fn run<S: Amqp10Side>(
+    connection: &mut Amqp10Connection<S>,
+    data: &[u8],
+    cut: usize,
+    allow: fn(&mut Amqp10Connection<S>, &Asked),
+) -> String {
     let mut log = String::new();
     let mut unread: Vec<u8> = Vec::new();
     for piece in data.chunks(cut.max(1)) {
@@ -62,15 +143,17 @@ fn run(client: &mut Amqp10Client, data: &[u8], cut: usize) -> String {
         let mut input = unread.as_slice();
         loop {
             let before = input.len();
-            match client.poll(NOW, &mut input) {
+            match connection.poll(NOW, &mut input) {
                 Ok(Some(event)) => {
                     assert!(input.len() <= before, "input grew");
                     let _ = writeln!(log, "{event:?}");
                     walk_event(&event);
+                    let asked = Asked::by(&event);
+                    allow(connection, &asked);
                 }
                 Ok(None) => break,
                 Err(error) => {
-                    let _ = writeln!(log, "error {} {:?}", kind_of(&error), client.pending_output());
+                    let _ = writeln!(log, "error {} {:?}", kind_of(&error), connection.pending_output());
                     return log;
                 }
             }
@@ -78,7 +161,7 @@ fn run(client: &mut Amqp10Client, data: &[u8], cut: usize) -> String {
         let consumed = unread.len() - input.len();
         unread.drain(..consumed);
     }
-    let _ = writeln!(log, "{:?}", client.pending_output());
+    let _ = writeln!(log, "{:?}", connection.pending_output());
     log
 }
 
@@ -86,6 +169,10 @@ fn walk_event(event: &Amqp10Event<'_>) {
     if let Amqp10Event::Delivery { message, .. } = event {
         let _ = (message.body.bytes(), message.before.properties(), message.before.header());
         let _ = message.before.application_property("k");
+        let (mut there, mut back) = (MessageMapping::default(), MessageMapping::default());
+        let (properties, body) = there.to_basic(message);
+        assert!(properties.decode().is_ok(), "properties that cannot be read: {message:?}");
+        let _ = back.to_sections(properties, true, body);
     }
 }
 
@@ -97,8 +184,17 @@ pub fn client_input(data: &[u8]) {
         1 => open_client(),
         _ => Amqp10Client::new(Amqp10Config::default(), NOW),
     };
-    let whole = run(&mut client(), data, data.len());
-    let cut = run(&mut client(), data, usize::from(mode >> 1) + 1);
+    let whole = run(&mut client(), data, data.len(), |_, _| {});
+    let cut = run(&mut client(), data, usize::from(mode >> 1) + 1, |_, _| {});
+    assert_eq!(whole, cut, "events depend on how the input is cut");
+}
+
+/// As [`client_input`], of what a client might send to a server.
+pub fn server_input(data: &[u8]) {
+    let Some((&mode, data)) = data.split_first() else { return };
+    let server = || if mode & 1 == 1 { open_server() } else { new_server() };
+    let whole = run(&mut server(), data, data.len(), allow);
+    let cut = run(&mut server(), data, usize::from(mode >> 1) + 1, allow);
     assert_eq!(whole, cut, "events depend on how the input is cut");
 }
 

@@ -8,13 +8,17 @@
 //! ```
 
 use super::composite::{Composite, HeaderSection, PropertiesSection, is};
-use super::types::{Described, Descriptor, TypedValue, put_descriptor, put_map};
+use super::types::{Described, Descriptor, Items, TypedValue, put_descriptor, put_map};
 use crate::amqp091::{DecodeError, Reader};
 
-const APPLICATION_PROPERTIES: (u64, &str) = (0x74, "amqp:application-properties:map");
-const DATA: (u64, &str) = (0x75, "amqp:data:binary");
-const SEQUENCE: (u64, &str) = (0x76, "amqp:amqp-sequence:list");
-const VALUE: (u64, &str) = (0x77, "amqp:amqp-value:*");
+/// How a section is described: a number, or a name.
+pub(super) type SectionName = (u64, &'static str);
+
+pub(super) const ANNOTATIONS: SectionName = (0x72, "amqp:message-annotations:map");
+pub(super) const APPLICATION_PROPERTIES: SectionName = (0x74, "amqp:application-properties:map");
+const DATA: SectionName = (0x75, "amqp:data:binary");
+const SEQUENCE: SectionName = (0x76, "amqp:amqp-sequence:list");
+pub(super) const VALUE: SectionName = (0x77, "amqp:amqp-value:*");
 
 /// A message, not decoded: what stands before its body, and the body.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -123,10 +127,14 @@ impl<'a> Sections<'a> {
 
     /// The value of an application property, where there is one.
     pub fn application_property(self, name: &str) -> Option<TypedValue<'a>> {
-        let (code, section) = APPLICATION_PROPERTIES;
-        match self.find(code, section)? {
+        self.map(APPLICATION_PROPERTIES)?.get(name)
+    }
+
+    /// Keys and values of the first section of this kind, which is a map.
+    pub(super) fn map(self, section: SectionName) -> Option<Items<'a>> {
+        match self.find(section.0, section.1)? {
             TypedValue::Described(map) => match map.value().ok()? {
-                TypedValue::Map(items) => items.get(name),
+                TypedValue::Map(items) => Some(items),
                 _ => None,
             },
             _ => None,

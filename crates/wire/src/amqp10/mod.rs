@@ -1,21 +1,28 @@
-//! AMQP 1.0, the client's side: bytes in, [`Amqp10Client`], events out. `types` knows the type system, `composite` is
-//! the table of what frames and messages consist of, `message` knows messages, `template` what is encoded once and
-//! copied per message. Section numbers are those of the "OASIS AMQP Version 1.0" specification of October 2012.
+//! AMQP 1.0, client and server side: bytes in, events out. `types` knows the type system, `composite` is the table of
+//! what frames and messages consist of, `message` knows messages, `basic` what becomes of them in AMQP 0.9.1 and back,
+//! `template` what is encoded once and copied per message. Section numbers are those of the "OASIS AMQP Version 1.0"
+//! specification of October 2012.
 
+mod basic;
 mod client;
 mod composite;
+mod connection;
 mod event;
 mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
 mod message;
+mod server;
 mod template;
 mod types;
 
-pub use client::{Amqp10Client, Amqp10Config, SaslMechanism};
+pub use basic::{MessageMapping, simple_field, simple_value};
+pub use client::{Amqp10Client, LinkInitiator};
 pub use composite::*;
-pub use event::{Amqp10Error, Amqp10Event};
+pub use connection::{Amqp10Config, Amqp10Connection, SaslMechanism};
+pub use event::{Amqp10Error, Amqp10Event, Amqp10Request};
 pub use message::{MessageBody, MessageHead, MessageParts, Sections};
+pub use server::{Amqp10Server, LinkResponder};
 pub use template::TransferTemplate;
 pub use types::{Described, Descriptor, Elements, Items, MAX_DESCRIBED, Symbol, TypedValue, put_map};
 

@@ -1,8 +1,12 @@
 //! The hot paths allocate nothing once their buffers have grown.
 
 use measure::Time;
+use wire::amqp10::{
+    Amqp10Config, Amqp10Event, DeliveryState, HeaderSection, MessageHead, MessageMapping, TransferTemplate, TypedValue,
+};
 use wire::amqp091::*;
 
+use crate::amqp10::server::{Pair as LinkPair, RECEIVER, SENDER};
 use crate::amqp091::common::Pair;
 
 const NOW: Time = Time(1_000_000_000);
@@ -72,6 +76,65 @@ fn messages_allocate_nothing_whether_they_come_whole_or_in_pieces() {
         run();
         let allocated = allocation_counter::measure(|| (0..10).for_each(|_| run())).count_total;
         assert_eq!(allocated, 0, "cut: {cut}");
+    }
+}
+
+/// One batch over AMQP 1.0, in the form that it has in AMQP 0.9.1 in between: publish, answer, deliver, settle.
+fn link_batch(pair: &mut LinkPair, publish: &TransferTemplate, mapping: &mut MessageMapping, buffer: &mut Vec<u8>) {
+    let LinkPair { client, server, .. } = pair;
+    client.flow(0, RECEIVER, BATCH as u32, false);
+    for i in 0..BATCH {
+        client.publish(publish, &[0; 1_000], |body| body.fill(i as u8));
+    }
+    buffer.clear();
+    buffer.extend_from_slice(client.pending_output());
+    client.consume_output(buffer.len());
+    let (mut input, mut last) = (buffer.as_slice(), None);
+    while let Some(event) = server.poll(NOW, &mut input).expect("a client") {
+        if let Amqp10Event::Delivery { id, message, .. } = event {
+            let (properties, body) = mapping.to_basic(&message);
+            assert!(properties.header_bytes("h").is_some() && body.len() == 1_000);
+            last = Some(id);
+        }
+    }
+    let last = last.expect("a delivery");
+    server.settle(0, last + 1 - BATCH as u32, last, DeliveryState::Accepted);
+    for _ in 0..BATCH {
+        let head = mapping.to_sections(Properties::NONE, false, &[7; 12]);
+        server.deliver(0, RECEIVER, false, head, &[7; 12]);
+    }
+    buffer.clear();
+    buffer.extend_from_slice(server.pending_output());
+    server.consume_output(buffer.len());
+    let (mut input, mut delivered) = (buffer.as_slice(), 0);
+    while let Some(event) = client.poll(NOW, &mut input).expect("a server") {
+        delivered += u64::from(matches!(event, Amqp10Event::Delivery { .. }));
+    }
+    assert_eq!(delivered, BATCH);
+    client.settle(0, last + 1 - BATCH as u32, last, DeliveryState::Accepted);
+    buffer.clear();
+    buffer.extend_from_slice(client.pending_output());
+    client.consume_output(buffer.len());
+    let mut input = buffer.as_slice();
+    while server.poll(NOW, &mut input).expect("a client").is_some() {}
+}
+
+#[test]
+fn messages_of_either_form_allocate_nothing_in_one_frame_or_several() {
+    for frame_max in [131_072, 512] {
+        let mut pair = LinkPair::with_links(Amqp10Config { frame_max, ..Amqp10Config::default() });
+        let message = MessageHead {
+            header: HeaderSection { ttl: Some(5_000), ..HeaderSection::default() },
+            application_properties: &[("h", TypedValue::Binary(&[0; 32]))],
+            ..MessageHead::default()
+        };
+        let publish = TransferTemplate::new(0, SENDER, false, &message, frame_max).expect("encodes");
+        let (mut mapping, mut buffer) = (MessageMapping::default(), Vec::new());
+        let mut run = || link_batch(&mut pair, &publish, &mut mapping, &mut buffer);
+        run();
+        run();
+        let allocated = allocation_counter::measure(|| (0..10).for_each(|_| run())).count_total;
+        assert_eq!(allocated, 0, "frames of {frame_max} bytes");
     }
 }
 

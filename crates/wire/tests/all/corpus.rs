@@ -23,13 +23,14 @@ fn replay(target: &str, entry: fn(&[u8])) {
 #[test]
 fn each_corpus_is_replayed() {
     type Entry = fn(&[u8]);
-    let targets: [(&str, Entry); 9] = [
+    let targets: [(&str, Entry); 10] = [
         ("client_input", fuzzing::client_input),
         ("server_input", fuzzing::server_input),
         ("table", fuzzing::table),
         ("properties", fuzzing::properties),
         ("method", fuzzing::method),
         ("amqp10_client_input", wire::amqp10::fuzzing::client_input),
+        ("amqp10_server_input", wire::amqp10::fuzzing::server_input),
         ("amqp10_value", wire::amqp10::fuzzing::value),
         ("metrics_page", wire::openmetrics::fuzzing::page),
         ("http_response", wire::http1::fuzzing::response),
@@ -52,8 +53,8 @@ fn every_target_is_replayed() {
     names.sort();
     assert_eq!(
         names.join(" "),
-        "amqp10_client_input amqp10_value beam_functions client_input erlang_frame fold folded go_functions \
-         http_response jfr latency_log method metrics_page perf_data perf_script pprof properties server_input stacks \
-         table"
+        "amqp10_client_input amqp10_server_input amqp10_value beam_functions client_input erlang_frame fold folded \
+         go_functions http_response jfr latency_log method metrics_page perf_data perf_script pprof properties \
+         server_input stacks table"
     );
 }

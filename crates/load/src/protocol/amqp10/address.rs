@@ -18,9 +18,10 @@ pub(super) enum Dialect {
 }
 
 impl Dialect {
-    /// The one of a broker that calls itself this; one without a name is taken for RabbitMQ.
+    /// The one of a broker that calls itself this; the embedded one, and one without a name, are taken for RabbitMQ.
     pub(super) fn of(product: &str) -> Self {
-        if product.is_empty() || product.eq_ignore_ascii_case("RabbitMQ") { Self::RabbitMq } else { Self::Artemis }
+        let alike = ["", "RabbitMQ", "bellows broker"];
+        if alike.iter().any(|it| product.eq_ignore_ascii_case(it)) { Self::RabbitMq } else { Self::Artemis }
     }
 }
 
@@ -120,10 +121,13 @@ mod tests {
     }
 
     #[test]
-    fn a_broker_without_a_name_is_taken_for_rabbitmq() {
-        for (product, dialect) in
-            [("", Dialect::RabbitMq), ("RabbitMQ", Dialect::RabbitMq), ("apache-activemq-artemis", Dialect::Artemis)]
-        {
+    fn the_embedded_broker_and_one_without_a_name_are_taken_for_rabbitmq() {
+        for (product, dialect) in [
+            ("", Dialect::RabbitMq),
+            ("RabbitMQ", Dialect::RabbitMq),
+            ("bellows broker", Dialect::RabbitMq),
+            ("apache-activemq-artemis", Dialect::Artemis),
+        ] {
             assert_eq!(Dialect::of(product), dialect, "{product}");
         }
     }

@@ -1,5 +1,5 @@
-//! Queues before and after a load: RabbitMQ's go by AMQP 0.9.1, on the same port; those of ActiveMQ
-//! Artemis by its management address.
+//! Queues before and after a load: those of RabbitMQ and the embedded broker go by AMQP 0.9.1, on the same port; those
+//! of ActiveMQ Artemis by its management address.
 //!
 //! A question is a message to `activemq.management`: resource and operation are application properties, the parameters
 //! a JSON array. The answer comes to a queue that the broker makes for this link alone.
@@ -290,13 +290,14 @@ fn own(name: &str) -> &str {
     name.split_once("::").map_or(name, |(_, queue)| queue)
 }
 
-/// RabbitMQ has no address of a topic to receive from: it takes a queue, which somebody must declare and bind.
+/// RabbitMQ and the embedded broker have no address of a topic to receive from: it takes a queue, which somebody must
+/// declare and bind.
 fn refuse_topics(group: &Group) -> Result<(), Error> {
     let is_topic = group.destinations.iter().any(|it| it.kind == DestinationKind::Topic);
     if !is_topic || group.consumer_count() == 0 || group.consumers.subscription.is_some() {
         return Ok(());
     }
-    let what = "topics without {subscription}: not over AMQP 1.0 on RabbitMQ";
+    let what = "topics without {subscription}: not over AMQP 1.0 on this broker";
     Err(Error::invalid(what, "give {subscription}, or use AMQP 0.9.1 by leaving {protocol} out").about("destination"))
 }
 

@@ -338,6 +338,8 @@ fn conversed(
         Amqp10Event::Flow { session, handle: Some(HANDLE), uncounted: 0, .. } if links[at(*session)].passes_fence() => {
             (at(*session), Some(Answer::Fence))
         }
+        // No client is asked anything.
+        Amqp10Event::Asked(_) => (0, None),
         // The reason why a link leads nowhere comes next.
         Amqp10Event::Attached { session, .. }
         | Amqp10Event::Flow { session, .. }

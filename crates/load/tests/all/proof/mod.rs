@@ -6,7 +6,7 @@ mod scene;
 
 use std::net::SocketAddr;
 
-use load::{Control, Plan, RunEvent, Spin};
+use load::{Control, Plan, Protocol, RunEvent, Spin};
 use measure::Nanos;
 use testkit::Random;
 
@@ -15,6 +15,8 @@ use crate::common::Deaf;
 use crate::world::{self, Pace, Told, World};
 
 const SCENES: u64 = 1_000;
+/// Scenes over AMQP 1.0, beside messages that another run has published over AMQP 0.9.1.
+const LINK_SCENES: u64 = 300;
 /// Scenes that have contradicted themselves once are played every time.
 const FAILED_ONCE: [u64; 5] = [431, 567, 656, 3_238, 5_670];
 const BOUNDS: Bounds = Bounds {
@@ -81,6 +83,15 @@ fn scene(seed: u64) -> (Scene<Blow>, Pace) {
     (scene, pace)
 }
 
+/// A load over AMQP 1.0, which does not connect again and asks for no single message.
+fn link_scene(seed: u64) -> (Scene<Blow>, Pace) {
+    let random = &mut Random::new(seed);
+    let mut scene = Scene::random(seed, random, &BOUNDS);
+    scene.poll = None;
+    scene.blows.retain(|(_, blow)| !blow.cuts());
+    (scene, Pace::random(random))
+}
+
 fn strike(world: &World, broker: SocketAddr, blow: Blow) {
     let in_ms = |ms: u64| world.time() + Nanos::from_millis(ms);
     match blow {
@@ -108,7 +119,7 @@ struct Play {
     trace: (u64, u64),
 }
 
-fn play(scene: &Scene<Blow>, pace: Pace) -> Result<Play, load::Error> {
+fn play(scene: &Scene<Blow>, pace: Pace, protocol: Protocol) -> Result<Play, load::Error> {
     let world = World::new(scene.seed, pace);
     let broker = world.broker(broker::Config::default());
     if scene.earlier > 0 {
@@ -121,7 +132,10 @@ fn play(scene: &Scene<Blow>, pace: Pace) -> Result<Play, load::Error> {
         let held = scene.held_before;
         world.at(begins, move |world| strike(world, broker, Blow::Hold(held)));
     }
-    let plan = Plan { spin: Spin::Never, ..scene.plan(broker.port()) };
+    let mut plan = Plan { spin: Spin::Never, protocol, ..scene.plan(broker.port()) };
+    if protocol == Protocol::Amqp10 {
+        plan.groups.iter_mut().for_each(|group| group.reconnect = None);
+    }
     let (outcome, told) = world.run(&plan, |world, start| {
         for (after, blow) in scene.blows.iter().copied() {
             world.at(start + Nanos::from_millis(after), move |world| strike(world, broker, blow));
@@ -148,9 +162,8 @@ fn play(scene: &Scene<Blow>, pace: Pace) -> Result<Play, load::Error> {
     Ok(Play { played, told, trace: world.trace() })
 }
 
-fn problem(seed: u64, totals: &Totals) -> Option<String> {
-    let (scene, pace) = scene(seed);
-    let play = match play(&scene, pace) {
+fn problem(scene: &Scene<Blow>, pace: Pace, protocol: Protocol, totals: &Totals) -> Option<String> {
+    let play = match play(scene, pace, protocol) {
         Ok(play) => play,
         Err(error) => return Some(format!("{scene:#?}\n{pace:?}\n{error}")),
     };
@@ -175,14 +188,17 @@ fn problem(seed: u64, totals: &Totals) -> Option<String> {
         ),
         (!scene.confirm && ledger.unconfirmed_delivered != ledger.delivered, "without confirms none is confirmed"),
     ];
-    totals.problem(&scene, &play.played, &more).map(|problem| format!("{problem}, {pace:?}"))
+    totals.problem(scene, &play.played, &more).map(|problem| format!("{problem}, {pace:?}"))
 }
 
 #[test]
 fn whatever_happens_counts_are_exact_or_outstanding() {
     let all = testkit::seeds_and(SCENES, &FAILED_ONCE);
     let totals = Totals::default();
-    let played = world::play(&all, |seed| problem(seed, &totals));
+    let played = world::play(&all, |seed| {
+        let (scene, pace) = scene(seed);
+        problem(&scene, pace, Protocol::Amqp091, &totals)
+    });
     eprintln!("{} scenes: {totals:?}", all.len());
     played.assert_right("--test all whatever_happens_counts");
     if all.len() >= 50 {
@@ -190,13 +206,24 @@ fn whatever_happens_counts_are_exact_or_outstanding() {
     }
 }
 
+#[test]
+fn over_amqp10_counts_are_as_exact() {
+    let totals = Totals::default();
+    world::prove(LINK_SCENES, "--test all over_amqp10_counts", |seed| {
+        let (scene, pace) = link_scene(seed);
+        problem(&scene, pace, Protocol::Amqp10, &totals)
+    });
+    eprintln!("{totals:?}");
+}
+
 /// A seed that failed can be looked into: nothing but the seed decides what happens.
 #[test]
 fn a_scene_goes_the_same_way_every_time() {
     for seed in testkit::seeds(20) {
-        let (scene, pace) = scene(seed);
-        let [first, second] = [(); 2].map(|()| play(&scene, pace).expect("a load"));
-        assert_eq!(first.trace, second.trace, "seed {seed}: {scene:#?}");
-        assert_eq!(first.played.outcome.ledger, second.played.outcome.ledger, "seed {seed}");
+        for ((scene, pace), protocol) in [(scene(seed), Protocol::Amqp091), (link_scene(seed), Protocol::Amqp10)] {
+            let [first, second] = [(); 2].map(|()| play(&scene, pace, protocol).expect("a load"));
+            assert_eq!(first.trace, second.trace, "seed {seed}: {scene:#?}");
+            assert_eq!(first.played.outcome.ledger, second.played.outcome.ledger, "seed {seed}");
+        }
     }
 }

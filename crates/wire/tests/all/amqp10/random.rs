@@ -71,7 +71,7 @@ fn values_come_back_as_they_were() {
 }
 
 #[test]
-fn any_bytes_are_a_value_or_an_error_and_so_is_any_input_of_a_client() {
+fn any_bytes_are_a_value_or_an_error_and_so_is_any_input() {
     let mut random = Random::new(8);
     let mut valid = Vec::new();
     put(&mut random, 3, &mut valid);
@@ -92,6 +92,7 @@ fn any_bytes_are_a_value_or_an_error_and_so_is_any_input_of_a_client() {
             put(&mut random, 3, &mut valid);
         }
         fuzzing::client_input(&bytes);
+        fuzzing::server_input(&bytes);
         bytes.splice(0..0, [1]);
         fuzzing::client_input(&bytes);
     }
@@ -99,10 +100,16 @@ fn any_bytes_are_a_value_or_an_error_and_so_is_any_input_of_a_client() {
 
 #[test]
 fn frames_that_are_nearly_right_give_the_same_events_however_they_are_cut() {
+    nearly_right("S", fuzzing::client_input);
+    nearly_right("C", fuzzing::server_input);
+}
+
+/// Plays frames that one side has sent.
+fn nearly_right(from: &str, input_of: fn(&[u8])) {
     let mut random = Random::new(9);
     let frames: Vec<Vec<u8>> = super::recorded()
         .into_iter()
-        .filter(|(side, name, _)| *side == "S" && !name.starts_with("sasl") && *name != "header")
+        .filter(|(side, name, _)| *side == from && !name.starts_with("sasl") && *name != "header")
         .map(|(_, _, bytes)| bytes)
         .collect();
     for _ in 0..5_000 {
@@ -116,7 +123,7 @@ fn frames_that_are_nearly_right_give_the_same_events_however_they_are_cut() {
             }
             input.extend_from_slice(&frame);
         }
-        fuzzing::client_input(&input);
+        input_of(&input);
     }
 }
 

@@ -1,0 +1,500 @@
+//! Clients over AMQP 1.0 beside those over AMQP 0.9.1, in virtual time.
+
+use measure::{Nanos, Time};
+use wire::Secret;
+use wire::amqp10::{
+    Amqp10Client, Amqp10Config, Amqp10Event, Attach, Composite, DeliveryState, Flow, MessageHead, Modified,
+    PropertiesSection, Rejected, Source, Target, Transfer, TransferTemplate, TypedValue, put_map,
+};
+use wire::amqp091::{
+    BasicGet, BasicProperties, BasicPublish, ExchangeDelete, FieldTable, Properties, QueueBind, QueueDeclare,
+    QueueDelete, Reader, Value,
+};
+
+use super::harness::*;
+use crate::config::{Config, User};
+use crate::faults::{Fault, FaultKind, FaultLog};
+use crate::node::Verdict;
+use crate::slots::Key;
+
+const SENDER: u32 = 0;
+const RECEIVER: u32 = 1;
+
+/// A client with one session.
+struct LinkClient {
+    client: Amqp10Client,
+    key: Key,
+    /// Number and body of deliveries, with `!` where these came before.
+    got: Vec<(u32, String)>,
+    /// The state of each transfer, by number.
+    told: Vec<(u32, &'static str)>,
+    ended: Vec<String>,
+    /// The application property `h` of the last delivery.
+    header: Option<String>,
+}
+
+impl LinkClient {
+    fn connect(w: &mut World, config: Amqp10Config) -> Self {
+        let key = w.node.connect(w.now, false);
+        let client = Amqp10Client::new(config, w.now);
+        let mut this = Self { client, key, got: Vec::new(), told: Vec::new(), ended: Vec::new(), header: None };
+        this.pump(w);
+        this
+    }
+
+    fn open(w: &mut World) -> Self {
+        let mut this = Self::connect(w, Amqp10Config::default());
+        this.client.begin(0).expect("an open connection");
+        this.pump(w);
+        this
+    }
+
+    /// Attaches the sender or the receiver.
+    fn attach(&mut self, w: &mut World, handle: u32, address: &str, settled: bool) {
+        let address = TypedValue::Str(address);
+        let mut target = Vec::new();
+        Target { address, ..Target::default() }.write(&mut target);
+        let attach = Attach {
+            name: if handle == SENDER { "s" } else { "r" },
+            handle,
+            is_receiver: handle == RECEIVER,
+            snd_settle_mode: Some(u8::from(settled)),
+            source: Some(Source { address, ..Source::default() }),
+            target: TypedValue::read(&mut Reader::new(&target)).expect("a target"),
+            ..Attach::default()
+        };
+        self.client.attach(0, &attach).expect("an open session");
+        self.pump(w);
+    }
+
+    fn send(&mut self, w: &mut World, bodies: &[&str]) {
+        let head = MessageHead { application_properties: &[("h", TypedValue::Long(5))], ..MessageHead::default() };
+        let template = TransferTemplate::new(0, SENDER, false, &head, self.client.frame_max()).expect("encodes");
+        for body in bodies {
+            self.client.publish(&template, body.as_bytes(), |_| {});
+        }
+        self.pump(w);
+    }
+
+    fn grant(&mut self, w: &mut World, more: u32) {
+        self.client.flow(0, RECEIVER, more, false);
+        self.pump(w);
+    }
+
+    fn settle(&mut self, w: &mut World, first: u32, last: u32, state: DeliveryState<'_>) {
+        self.client.settle(0, first, last, state);
+        self.pump(w);
+    }
+
+    /// Asks the management by the method and the path; the status.
+    fn ask(&mut self, w: &mut World, id: u32, request: (&str, &str), body: &[u8]) -> String {
+        let transfer =
+            Transfer { handle: SENDER, delivery_id: Some(id), delivery_tag: Some(b"t"), ..Transfer::default() };
+        let properties = PropertiesSection {
+            message_id: TypedValue::Ulong(id.into()),
+            to: TypedValue::Str(request.1),
+            subject: Some(request.0),
+            ..PropertiesSection::default()
+        };
+        let mut bytes = vec![0, 0, 0, 0, 2, 0, 0, 0];
+        transfer.write(&mut bytes);
+        MessageHead { properties, ..MessageHead::default() }.write(&mut bytes);
+        bytes.extend_from_slice(&[0, 0x53, 0x77]);
+        bytes.extend_from_slice(body);
+        let size = bytes.len() as u32;
+        bytes[..4].copy_from_slice(&size.to_be_bytes());
+        w.node.input(self.key, w.now, &mut bytes.as_slice());
+        self.pump(w);
+        self.bodies().concat()
+    }
+
+    fn bodies(&mut self) -> Vec<String> {
+        self.got.drain(..).map(|it| it.1).collect()
+    }
+
+    /// Moves bytes until nothing moves any more.
+    fn pump(&mut self, w: &mut World) {
+        loop {
+            w.node.advance(w.now);
+            let said = self.client.pending_output().to_vec();
+            self.client.consume_output(said.len());
+            let mut input = said.as_slice();
+            w.node.input(self.key, w.now, &mut input);
+            assert!(input.is_empty() || w.node.verdict(self.key) != Verdict::Read, "{input:x?}");
+            w.pump();
+            let back = w.node.output(self.key).to_vec();
+            w.node.written(self.key, back.len());
+            self.hear(w.now, &back);
+            if said.is_empty() && back.is_empty() && !w.node.has_work() {
+                return;
+            }
+        }
+    }
+
+    fn hear(&mut self, now: Time, mut input: &[u8]) {
+        loop {
+            match self.client.poll(now, &mut input) {
+                Ok(Some(Amqp10Event::Delivery { id, message, .. })) => {
+                    let body = match message.before.properties().and_then(|it| it.subject) {
+                        Some(status) => status.into(),
+                        None => String::from_utf8_lossy(message.body.bytes()),
+                    };
+                    let again = message.before.header().is_some_and(|it| it.first_acquirer == Some(false));
+                    self.got.push((id, format!("{body}{}", if again { "!" } else { "" })));
+                    self.header = message.before.application_property("h").map(|it| format!("{it:?}"));
+                }
+                Ok(Some(Amqp10Event::Settled { first, last, state, .. })) => {
+                    let state = match state {
+                        Some(DeliveryState::Accepted) => "accepted",
+                        Some(DeliveryState::Released) => "released",
+                        Some(DeliveryState::Rejected(_)) => "rejected",
+                        _ => "?",
+                    };
+                    self.told.extend((first..=last).map(|id| (id, state)));
+                }
+                Ok(Some(
+                    Amqp10Event::Detached { error, .. }
+                    | Amqp10Event::Ended { error, .. }
+                    | Amqp10Event::Closed { error },
+                )) => {
+                    self.ended.extend(error.map(|it| it.condition.0.to_owned()));
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => return,
+                Err(error) => return self.ended.push(error.to_string()),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_one_protocol_publishes_the_other_consumes() {
+    let (mut w, [old]) = with_queue(Config::default());
+    let mut new = LinkClient::open(&mut w);
+    new.attach(&mut w, SENDER, "/exchanges/amq.topic/a.b", false);
+    new.attach(&mut w, RECEIVER, "/queues/q", false);
+    w.ask(old, 1, &QueueBind { queue: "q", exchange: "amq.topic", routing_key: "a.*", ..QueueBind::default() });
+    new.send(&mut w, &["from 1.0"]);
+    assert_eq!(new.told, [(0, "accepted")]);
+    let got = w.ask(old, 1, &BasicGet { queue: "q", no_ack: true, ..BasicGet::default() });
+    assert_eq!(got, Seen::GetOk { redelivered: false, left: 0, body: "from 1.0".to_owned() });
+    let mut headers = FieldTable::new();
+    headers.insert("h", Value::Bytes(b"x")).unwrap();
+    let properties = BasicProperties { headers: Some(headers.view()), ..BasicProperties::default() };
+    let properties = properties.to_bytes().unwrap();
+    let publish = BasicPublish { routing_key: "q", ..BasicPublish::default() };
+    let large = "z".repeat(300_000);
+    w.publish_as(old, &publish, Properties::from_bytes(&properties), &large);
+    w.pump();
+    assert_eq!(new.got, [], "no credit");
+    new.grant(&mut w, 1);
+    assert_eq!(new.bodies(), [large]);
+    assert_eq!(new.header.take(), Some("Binary([120])".to_owned()));
+    new.settle(&mut w, 0, 0, DeliveryState::Accepted);
+    new.send(&mut w, &["there and back"]);
+    new.grant(&mut w, 1);
+    assert_eq!((new.bodies(), new.header.take()), (vec!["there and back".to_owned()], Some("Long(5)".to_owned())));
+    new.settle(&mut w, 1, 1, DeliveryState::Accepted);
+    w.cut(old);
+    w.node.disconnect(new.key);
+    assert_eq!(w.node.clear(), 0, "all memory is free");
+}
+
+#[test]
+fn transfers_are_accepted_released_or_rejected() {
+    let mut w = world();
+    let old = w.client();
+    let arguments = table(&[("x-max-length", Value::I32(2)), ("x-overflow", Value::from("reject-publish"))]);
+    w.ask(old, 1, &QueueDeclare { queue: "q", arguments: arguments.view(), ..QueueDeclare::default() });
+    let mut new = LinkClient::open(&mut w);
+    new.attach(&mut w, SENDER, "/queues/q", false);
+    new.send(&mut w, &["a", "b", "c"]);
+    assert_eq!(new.told, [(0, "accepted"), (1, "accepted"), (2, "rejected")]);
+    w.ask(old, 1, &QueueDelete { queue: "q", ..QueueDelete::default() });
+    new.send(&mut w, &["d"]);
+    assert_eq!(new.told[3..], [(3, "released")]);
+    // An exchange that goes takes the link with it.
+    let mut other = LinkClient::open(&mut w);
+    other.attach(&mut w, SENDER, "/exchanges/amq.fanout", false);
+    other.send(&mut w, &["e"]);
+    assert_eq!(other.told, [(0, "released")]);
+    let exchange = wire::amqp091::ExchangeDeclare { exchange: "x", kind: "fanout", ..Default::default() };
+    w.ask(old, 1, &exchange);
+    let mut third = LinkClient::open(&mut w);
+    third.attach(&mut w, SENDER, "/exchanges/x/k", false);
+    w.ask(old, 1, &ExchangeDelete { exchange: "x", ..ExchangeDelete::default() });
+    third.send(&mut w, &["f"]);
+    assert_eq!((&third.ended[..], &third.told[..]), (&["amqp:not-found".to_owned()][..], &[][..]));
+}
+
+#[test]
+fn deliveries_go_by_credit_and_come_back_unless_they_are_settled() {
+    let (mut w, [old]) = with_queue(Config::default());
+    w.queue(old, "dead");
+    w.publish_numbers(old, "q", 0..6);
+    let mut new = LinkClient::open(&mut w);
+    new.attach(&mut w, RECEIVER, "/queues/q", false);
+    new.grant(&mut w, 2);
+    assert_eq!(new.bodies(), ["0", "1"]);
+    new.grant(&mut w, 2);
+    assert_eq!(new.bodies(), ["2", "3"]);
+    new.settle(&mut w, 1, 2, DeliveryState::Released);
+    new.settle(&mut w, 0, 1, DeliveryState::Accepted);
+    new.settle(
+        &mut w,
+        3,
+        3,
+        DeliveryState::Modified(Modified { undeliverable_here: Some(true), ..Default::default() }),
+    );
+    new.grant(&mut w, 3);
+    assert_eq!(new.bodies(), ["1!", "2!", "4"], "the fourth was refused for good");
+    new.settle(&mut w, 4, 4, DeliveryState::Rejected(Rejected::default()));
+    // One that is gone twice, and one that never came.
+    new.settle(&mut w, 4, 4, DeliveryState::Accepted);
+    assert_eq!(new.ended, [""; 0]);
+    new.client.detach(0, RECEIVER).expect("an open session");
+    new.pump(&mut w);
+    let mut other = LinkClient::open(&mut w);
+    other.attach(&mut w, RECEIVER, "q", true);
+    other.grant(&mut w, 1);
+    assert_eq!(other.bodies(), ["2!"], "what the link had comes back to the queue");
+    // A drain uses up what is left.
+    let flow = Flow {
+        handle: Some(RECEIVER),
+        delivery_count: Some(1),
+        link_credit: Some(9),
+        incoming_window: 1_000,
+        drain: Some(true),
+        ..Flow::default()
+    };
+    let mut bytes = vec![0, 0, 0, 0, 2, 0, 0, 0];
+    flow.write(&mut bytes);
+    let size = bytes.len() as u32;
+    bytes[..4].copy_from_slice(&size.to_be_bytes());
+    w.node.input(other.key, w.now, &mut bytes.as_slice());
+    other.pump(&mut w);
+    assert_eq!(other.bodies(), ["4!", "5"]);
+    w.publish_numbers(old, "q", 7..8);
+    other.pump(&mut w);
+    assert_eq!(other.bodies(), [""; 0], "the credit is gone");
+    other.settle(&mut w, 77, 77, DeliveryState::Accepted);
+    assert_eq!(other.ended, ["amqp:not-allowed"], "nobody settles what was not sent");
+}
+
+#[test]
+fn links_end_with_their_queues_and_lead_nowhere_else() {
+    let (mut w, [old]) = with_queue(Config::default());
+    let arguments = table(&[("x-queue-type", Value::from("stream"))]);
+    w.ask(old, 1, &QueueDeclare { queue: "s", durable: true, arguments: arguments.view(), ..QueueDeclare::default() });
+    w.ask(old, 1, &QueueDeclare { queue: "mine", exclusive: true, ..QueueDeclare::default() });
+    for (handle, address, condition) in [
+        (RECEIVER, "/queues/nowhere", "amqp:not-found"),
+        (RECEIVER, "/queues/mine", "amqp:resource-locked"),
+        (RECEIVER, "/queues/s", "amqp:not-implemented"),
+        (RECEIVER, "topic://t", "amqp:not-implemented"),
+        (RECEIVER, "/management", "amqp:precondition-failed"),
+        (SENDER, "/exchanges/nowhere/k", "amqp:not-found"),
+        (SENDER, "", "amqp:not-implemented"),
+    ] {
+        let mut new = LinkClient::open(&mut w);
+        new.attach(&mut w, handle, address, false);
+        assert_eq!(new.ended, [condition], "{address}");
+    }
+    let mut new = LinkClient::open(&mut w);
+    new.attach(&mut w, RECEIVER, "/queues/q", false);
+    w.ask(old, 1, &QueueDelete { queue: "q", ..QueueDelete::default() });
+    new.pump(&mut w);
+    assert_eq!(new.ended, ["amqp:resource-deleted"]);
+    let vhost = Amqp10Config { hostname: "vhost:other".to_owned(), ..Amqp10Config::default() };
+    assert_eq!(LinkClient::connect(&mut w, vhost).ended, ["amqp:not-allowed"]);
+    let wrong = Amqp10Config { password: Secret::from("wrong"), ..Amqp10Config::default() };
+    assert!(LinkClient::connect(&mut w, wrong).ended[0].contains("wrong user or password"));
+}
+
+#[test]
+fn nobody_is_let_in_without_a_password_where_guest_has_another() {
+    for (password, comes_in) in [("guest", true), ("secret", false)] {
+        let mut w = World::new(Config { users: vec![User::new("guest", password)], ..Config::default() });
+        let mechanism = wire::amqp10::SaslMechanism::Anonymous;
+        let new = LinkClient::connect(&mut w, Amqp10Config { mechanism, ..Amqp10Config::default() });
+        assert_eq!(new.ended.is_empty(), comes_in, "{:?}", new.ended);
+        // Nor by leaving the login out.
+        let key = w.node.connect(w.now, false);
+        for piece in [&b"AMQP\0"[..], b"AMQP\0\x01\0\0"] {
+            w.node.input(key, w.now, &mut &*piece);
+        }
+        assert_eq!(w.node.verdict(key) == Verdict::Read, comes_in);
+    }
+}
+
+#[test]
+fn queues_exchanges_and_bindings_are_made_over_one_protocol_alone() {
+    let mut w = world();
+    let old = w.client();
+    let mut new = LinkClient::open(&mut w);
+    new.attach(&mut w, SENDER, "/management", true);
+    new.attach(&mut w, RECEIVER, "/management", true);
+    new.grant(&mut w, 100);
+    let map = |fields: &[(&str, TypedValue<'_>)]| {
+        let mut map = Vec::new();
+        put_map(&mut map, |out| {
+            for (name, value) in fields {
+                TypedValue::Str(name).write(out);
+                value.write(out);
+            }
+            2 * fields.len() as u32
+        });
+        map
+    };
+    let of = |map: &'static [u8]| TypedValue::read(&mut Reader::new(map)).expect("a map");
+    let limit = of(b"\xC1\x11\x02\xA1\x0Cx-max-length\x54\x05");
+    let wider = of(b"\xC1\x11\x02\xA1\x0Cx-max-length\x54\x06");
+    let queue = |arguments| map(&[("durable", TypedValue::Bool(true)), ("arguments", arguments)]);
+    let binding = map(&[
+        ("source", TypedValue::Str("x y")),
+        ("destination_queue", TypedValue::Str("a/b")),
+        ("binding_key", TypedValue::Str("k")),
+    ]);
+    let mut ids = 0..;
+    let mut ask = |w: &mut World, new: &mut LinkClient, method: &str, path: &str, body: &[u8]| {
+        new.ask(w, ids.next().expect("a number"), (method, path), body)
+    };
+    let null = [0x40];
+    for (method, path, body, status) in [
+        ("GET", "/queues/a%2Fb", &null[..], "404"),
+        ("PUT", "/queues/a%2Fb", &queue(limit)[..], "201"),
+        ("PUT", "/queues/a%2Fb", &queue(limit)[..], "200"),
+        ("PUT", "/queues/a%2Fb", &queue(wider)[..], "409"),
+        ("GET", "/queues/a%2Fb", &null[..], "200"),
+        ("PUT", "/queues/amq.mine", &null[..], "403"),
+        ("PUT", "/exchanges/x%20y", &map(&[("type", TypedValue::Str("topic"))])[..], "204"),
+        ("POST", "/bindings", &binding[..], "204"),
+        ("POST", "/bindings", &null[..], "404"),
+        ("PATCH", "/queues/a", &null[..], "404"),
+    ] {
+        assert_eq!(ask(&mut w, &mut new, method, path, body), status, "{method} {path}");
+    }
+    w.publish(old, "x y", "k", "bound");
+    w.pump();
+    assert_eq!(ask(&mut w, &mut new, "DELETE", "/bindings/src=x%20y;dstq=a%2Fb;key=k;args=", &null), "204");
+    w.publish(old, "x y", "k", "unbound");
+    let got = w.ask(old, 1, &BasicGet { queue: "a/b", no_ack: true, ..BasicGet::default() });
+    assert_eq!(got, Seen::GetOk { redelivered: false, left: 0, body: "bound".to_owned() });
+    for (path, status) in [
+        ("/queues/a%2Fb/messages", "200"),
+        ("/queues/a%2Fb", "200"),
+        ("/exchanges/x%20y", "204"),
+        ("/bindings/x", "404"),
+    ] {
+        assert_eq!(ask(&mut w, &mut new, "DELETE", path, &null), status, "{path}");
+    }
+    assert!(new.ended.is_empty() && w.node.vhost.queues.len() == 0, "{:?}", new.ended);
+}
+
+fn fault(kind: FaultKind, count: u64) -> Fault {
+    Fault { count: Some(count), ..Fault::new(kind) }
+}
+
+#[test]
+fn faults_hit_links_as_they_hit_channels() {
+    let faults = [
+        fault(FaultKind::Nack, 1),
+        fault(FaultKind::SlowAck(Nanos::from_millis(50)), 1),
+        fault(FaultKind::Duplicate { redelivered: false }, 1),
+        fault(FaultKind::Lose, 1),
+    ];
+    let log = FaultLog::default();
+    let mut w = World::with_log(Config { faults: faults.to_vec(), ..Config::default() }, log.clone());
+    let old = w.client();
+    w.queue(old, "q");
+    let mut new = LinkClient::open(&mut w);
+    new.attach(&mut w, SENDER, "/queues/q", false);
+    new.attach(&mut w, RECEIVER, "/queues/q", true);
+    new.send(&mut w, &["refused", "twice", "lost", "kept"]);
+    assert_eq!(new.told, [], "the first answer is late, and others wait for it");
+    w.now = w.now + Nanos::from_millis(50);
+    new.pump(&mut w);
+    assert_eq!(new.told, [(0, "rejected"), (1, "accepted"), (2, "accepted"), (3, "accepted")]);
+    new.grant(&mut w, 9);
+    assert_eq!(new.bodies(), ["twice", "twice", "kept"]);
+    assert_eq!(log.injections().faults.iter().map(|it| it.count).collect::<Vec<_>>(), [1; 4]);
+}
+
+#[test]
+fn connection_faults_end_sessions_and_connections_with_their_conditions() {
+    for (kind, condition) in [
+        (FaultKind::CloseChannel, "amqp:precondition-failed"),
+        (FaultKind::Drop { in_order: true }, "amqp:connection:forced"),
+    ] {
+        let at = Some(Nanos::from_millis(10));
+        let faults = vec![Fault { at, ..fault(kind, 1) }];
+        let mut w = World::new(Config { faults, ..Config::default() });
+        let mut new = LinkClient::open(&mut w);
+        w.now = w.now + Nanos::from_millis(20);
+        new.pump(&mut w);
+        assert_eq!(new.ended, [condition]);
+    }
+}
+
+#[test]
+fn damaged_links_harm_nobody_else() {
+    let (mut w, [old]) = with_queue(Config::default());
+    let mut sent = Vec::new();
+    let mut client = Amqp10Client::new(Amqp10Config::default(), w.now);
+    let key = w.node.connect(w.now, false);
+    // A whole conversation, as a client has it.
+    for step in 0..12 {
+        match step {
+            4 => client.begin(0).expect("open"),
+            6 => {
+                for (name, handle) in [("s", SENDER), ("r", RECEIVER)] {
+                    let source = Some(Source { address: TypedValue::Str("q"), ..Source::default() });
+                    let attach = Attach { name, handle, is_receiver: handle == RECEIVER, source, ..Attach::default() };
+                    client.attach(0, &attach).expect("attaches");
+                }
+            }
+            8 => client.flow(0, RECEIVER, 5, true),
+            10 => client.close(w.now),
+            _ => {}
+        }
+        sent.extend_from_slice(client.pending_output());
+        let said = client.pending_output().to_vec();
+        client.consume_output(said.len());
+        w.node.input(key, w.now, &mut said.as_slice());
+        w.node.turn();
+        let back = w.node.output(key).to_vec();
+        w.node.written(key, back.len());
+        let mut input = back.as_slice();
+        while client.poll(w.now, &mut input).expect("a broker").is_some() {}
+    }
+    let mut state = 1u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    for _ in 0..3_000 {
+        let mut bytes = sent.clone();
+        for _ in 0..=random(3) {
+            let at = 8 + random(bytes.len() - 8);
+            bytes[at] = random(256) as u8;
+        }
+        let key = w.node.connect(w.now, false);
+        let mut left = bytes.as_slice();
+        while w.node.verdict(key) == Verdict::Read && !left.is_empty() {
+            let mut piece = &left[..left.len().min(1 + random(200))];
+            let offered = piece.len();
+            w.node.input(key, w.now, &mut piece);
+            let used = offered - piece.len();
+            w.node.turn();
+            w.node.written(key, w.node.output(key).len());
+            if used == 0 && random(4) == 0 {
+                break;
+            }
+            left = &left[used..];
+        }
+        w.node.disconnect(key);
+    }
+    w.publish(old, "", "q", "alive");
+    let got = w.ask(old, 1, &BasicGet { queue: "q", no_ack: true, ..BasicGet::default() });
+    assert_eq!(got, Seen::GetOk { redelivered: false, left: 0, body: "alive".to_owned() });
+}
