@@ -1,18 +1,22 @@
 //! One client's link, and the way to send and settle over it.
 
+mod transaction;
+
 use wire::amqp10::{
     Amqp10Client, Amqp10Error, Attach, Composite, DeliveryState, Flow, HeaderSection, MessageHead, PropertiesSection,
     Rejected, Source, Symbol, Target, TransferTemplate, TypedValue,
 };
 use wire::amqp091::Reader;
 
+pub(super) use self::transaction::{BEGIN, COMMIT, COORDINATOR, CoordinatorAnswer};
+use self::transaction::{LONGEST_ID, TransactionStep, Transactions};
 use super::address::{Dialect, LinkNode};
 use crate::failure::one_line;
 use crate::protocol::{BodyLengths, Outgoing, Receiver, Sender};
 use crate::{Ack, Argument, Destination, Error, Group, Guarantee, MessageProperties};
 use plan::payload::{FULL_LEN, TRACE_HEADER};
 
-/// The handle of each session's only link.
+/// The handle of each client's own link, in a session of its own.
 pub(super) const HANDLE: u32 = 0;
 /// Messages that may be on their way to a consumer which settles none, or without limit.
 const UNLIMITED: u32 = 2_000;
@@ -31,6 +35,7 @@ pub(crate) struct Sending {
     node: LinkNode,
     /// Nothing is answered.
     settled: bool,
+    transacted: bool,
     persistent: bool,
     properties: MessageProperties,
     has_trace_header: bool,
@@ -43,6 +48,7 @@ pub(crate) struct Receiving {
     node: LinkNode,
     /// Messages are settled when they are sent.
     settled: bool,
+    transacted: bool,
     /// The most that may be on their way or not settled.
     credit: u32,
     /// Whether `credit` counts those that are not settled.
@@ -57,11 +63,14 @@ impl LinkSpec {
         let wanted = &group.consumers;
         let prefetch = u32::try_from(wanted.most_unacked()).unwrap_or(u32::MAX);
         let settled = wanted.ack == Ack::Auto;
+        let transacted = wanted.commit_every > 0;
         Self::Consumer(Receiving {
             node: LinkNode::consumed(group, n),
             settled,
-            credit: if prefetch == 0 { UNLIMITED } else { prefetch },
-            is_limit: prefetch > 0 && !settled,
+            transacted,
+            credit: if prefetch == 0 { UNLIMITED.max(wanted.commit_every) } else { prefetch },
+            // What waits for a transaction must not grow.
+            is_limit: (prefetch > 0 || transacted) && !settled,
             later,
         })
     }
@@ -71,6 +80,7 @@ impl LinkSpec {
         Self::Producer(Box::new(Sending {
             node: LinkNode::published(destination),
             settled: wanted.guarantee == Guarantee::Unconfirmed,
+            transacted: wanted.guarantee.commit_every() > 0,
             persistent: wanted.persistent,
             properties: outgoing.properties,
             has_trace_header: wanted.has_trace_header(),
@@ -100,6 +110,9 @@ pub(super) struct Link {
     aborted: Vec<(u64, u32)>,
     /// Messages that it may be let have more.
     spare: u32,
+    transactions: Option<Box<Transactions>>,
+    /// The largest frame that the broker takes, in bytes, once it is attached.
+    frame_max: u32,
     /// An answer is awaited that comes after everything else.
     pub(super) is_fenced: bool,
 }
@@ -112,7 +125,14 @@ impl Link {
         {
             body.resize(len, 0);
         }
+        let transacted = match &spec {
+            LinkSpec::Producer(it) => it.transacted,
+            LinkSpec::Consumer(it) => it.transacted,
+            LinkSpec::Management => false,
+        };
         Self {
+            transactions: transacted.then(|| Box::new(Transactions::new())),
+            frame_max: 0,
             spec,
             dialect: Dialect::default(),
             template: None,
@@ -130,12 +150,29 @@ impl Link {
 
     pub(super) fn restart(&mut self) {
         (self.template, self.is_fenced) = (None, false);
+        if let Some(transactions) = &mut self.transactions {
+            **transactions = Transactions::new();
+        }
         self.aborted.clear();
         (self.sent, self.first, self.received, self.settled, self.spare) = (0, 0, 0, 0, 0);
     }
 
     pub(super) const fn is_sender(&self) -> bool {
         matches!(self.spec, LinkSpec::Producer(_))
+    }
+
+    pub(super) const fn is_transactional(&self) -> bool {
+        self.transactions.is_some()
+    }
+
+    /// Whether all commits that were asked for are answered.
+    pub(super) fn is_committed(&self) -> bool {
+        self.transactions.as_ref().is_none_or(|it| it.is_done())
+    }
+
+    /// Answers that its set-up waits for.
+    pub(super) fn set_up_answers(&self) -> usize {
+        1 + usize::from(self.is_transactional())
     }
 
     /// Purpose of attaching it, as in "cannot ...".
@@ -176,19 +213,24 @@ impl Link {
             ..Attach::default()
         };
         client.attach(session, &attach)?;
+        self.frame_max = client.frame_max();
+        if self.is_transactional() {
+            Transactions::attach(session, name, client)?;
+        }
         if let LinkSpec::Producer(sending) = &self.spec {
-            let template = sending.template(session, client.frame_max())?;
-            let (BodyLengths::Same(most) | BodyLengths::Between(_, most)) = sending.bodies;
-            self.frames = template.wire_len(most).0;
-            self.template = Some(template);
+            // Of the first transaction the id is not known yet.
+            let transaction = self.transactions.as_ref().map(|_| [0; LONGEST_ID]);
+            let (template, frames) =
+                sending.template(session, transaction.as_ref().map(|id| &id[..]), self.frame_max)?;
+            (self.template, self.frames) = (Some(template), frames);
         }
         Ok(())
     }
 
     /// Lets a consumer have its first messages.
-    pub(super) fn begin(&mut self, session: usize, client: &mut Amqp10Client) {
+    pub(super) fn begin(&mut self, session: u16, client: &mut Amqp10Client) {
         if let LinkSpec::Consumer(Receiving { credit, later: false, .. }) = self.spec {
-            client.flow(session as u16, HANDLE, credit, false);
+            client.flow(session, HANDLE, credit, false);
         }
     }
 
@@ -248,7 +290,8 @@ impl Link {
 
     /// Which message of the link, counted from 1, a number on the wire means; those wrap. What is not sent yet is the
     /// next one.
-    pub(super) const fn tag_of(&self, id: u32) -> u64 {
+    pub(super) fn tag_of(&self, id: u32) -> u64 {
+        let id = id.wrapping_sub(self.transactions.as_ref().map_or(0, |it| it.requests_before));
         let behind = (self.sent as u32).wrapping_sub(id);
         match self.sent.checked_sub(behind as u64) {
             Some(before) if behind <= u32::MAX / 2 => before + 1,
@@ -291,14 +334,35 @@ impl Link {
         }
     }
 
-    /// Lets it have more messages.
-    pub(super) fn feed(&mut self, session: usize, client: &mut Amqp10Client) {
-        client.flow(session as u16, HANDLE, std::mem::take(&mut self.spare), false);
+    /// Sends what is due: steps of transactions, and credit.
+    #[inline]
+    pub(super) fn tend(&mut self, session: u16, client: &mut Amqp10Client) {
+        if let Some(transactions) = &mut self.transactions {
+            let settled = transactions.work_off(session, client);
+            self.give_back(settled);
+        }
+        if self.is_hungry() {
+            client.flow(session, HANDLE, std::mem::take(&mut self.spare), false);
+        }
+    }
+
+    /// So many deliveries are settled.
+    #[inline]
+    const fn give_back(&mut self, settled: u32) {
+        if let LinkSpec::Consumer(Receiving { is_limit: true, .. }) = self.spec {
+            self.spare += settled;
+        }
     }
 }
 
 impl Sending {
-    fn template(&self, session: u16, frame_max: u32) -> Result<TransferTemplate, Amqp10Error> {
+    /// The template of its messages, which belong to this transaction, and how many frames the largest takes.
+    fn template(
+        &self,
+        session: u16,
+        transaction: Option<&[u8]>,
+        frame_max: u32,
+    ) -> Result<(TransferTemplate, u32), Amqp10Error> {
         let given = &self.properties;
         let headers = given.headers.iter().map(|(name, value)| match value {
             Argument::Flag(flag) => (name.as_str(), TypedValue::Bool(*flag)),
@@ -319,7 +383,13 @@ impl Sending {
             properties: properties(given),
             application_properties: &all,
         };
-        Ok(TransferTemplate::new(session, HANDLE, self.settled, &message, frame_max)?)
+        let template = match transaction {
+            None => TransferTemplate::new(session, HANDLE, self.settled, &message, frame_max),
+            Some(id) => TransferTemplate::transactional(session, HANDLE, id, &message, frame_max),
+        }?;
+        let (BodyLengths::Same(most) | BodyLengths::Between(_, most)) = self.bodies;
+        let frames = template.wire_len(most).0;
+        Ok((template, frames))
     }
 }
 
@@ -356,14 +426,21 @@ impl LinkHandle<'_> {
         if first == link.settled + 1 {
             link.settled = tag;
         }
-        let (from, to) = (link.wire_id(first), link.wire_id(tag));
-        self.client.settle(self.session, from, to, state);
-        if let LinkSpec::Consumer(Receiving { is_limit: true, .. }) = link.spec {
-            link.spare += (tag - first + 1) as u32;
+        let (from, to, count) = (link.wire_id(first), link.wire_id(tag), (tag - first + 1) as u32);
+        if let Some(transactions) = &mut link.transactions {
+            transactions.push(TransactionStep::Accept { from, to, count });
+        } else {
+            self.client.settle(self.session, from, to, state);
+            link.give_back(count);
         }
-        if link.is_hungry() {
-            link.feed(usize::from(self.session), self.client);
+        link.tend(self.session, self.client);
+    }
+
+    fn commit_all(&mut self) {
+        if let Some(transactions) = &mut self.link.transactions {
+            transactions.push(TransactionStep::Commit);
         }
+        self.link.tend(self.session, self.client);
     }
 }
 
@@ -384,7 +461,15 @@ impl Sender for LinkHandle<'_> {
         }
     }
 
+    fn commit(&mut self) -> Result<(), Error> {
+        self.commit_all();
+        Ok(())
+    }
+
     fn credit(&self) -> u64 {
+        if self.link.transactions.as_ref().is_some_and(|it| !it.is_open()) {
+            return 0;
+        }
         self.client.credit(self.session, HANDLE, self.link.frames).into()
     }
 
@@ -431,6 +516,11 @@ impl Receiver for LinkHandle<'_> {
         self.settle(tag, multiple, state);
     }
 
+    fn commit(&mut self) -> Result<(), Error> {
+        self.commit_all();
+        Ok(())
+    }
+
     fn subscribe(&mut self) -> Result<(), Error> {
         if let LinkSpec::Consumer(Receiving { credit, .. }) = self.link.spec {
             self.client.flow(self.session, HANDLE, credit, false);
@@ -447,6 +537,7 @@ mod tests {
         Link::new(LinkSpec::Consumer(Receiving {
             node: LinkNode::published(&Destination::queue("q")),
             settled,
+            transacted: false,
             credit: 10,
             is_limit: !settled,
             later: false,

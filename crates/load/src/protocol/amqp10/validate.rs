@@ -14,11 +14,10 @@ fn missing(group: &Group) -> Option<(&'static str, &'static str)> {
     let properties = &producers.properties;
     let others = [&properties.message_type, &properties.app_id, &properties.cluster_id];
     let all = [
-        (producers.guarantee.commit_every() > 0, "commit-every", "transactions"),
         (producers.guarantee == Guarantee::Replies, "request-reply", "direct replies"),
         (producers.random_keys.is_some(), "random-routing-keys", "random routing keys"),
         (others.iter().any(|it| it.is_some()), "properties", "the properties type, app-id and cluster-id"),
-        (consumers.commit_every > 0, "consumer-commit-every", "transactions"),
+        (consumers.commit_every > 0 && consumers.refuse.is_some(), "refuse", "refusing within transactions"),
         (consumers.poll.is_some(), "poll", "asking for each message"),
         (!consumers.amqp091.arguments.is_empty(), "consumer-arguments", "consumers' arguments"),
         (consumers.amqp091.channel_prefetch > 0, "channel-prefetch", "a prefetch of channels"),

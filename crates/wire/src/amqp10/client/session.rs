@@ -107,9 +107,20 @@ impl Session {
 
     /// Frames have been sent.
     #[inline]
-    pub(super) const fn sent(&mut self, frames: u32) {
+    const fn sent(&mut self, frames: u32) {
         self.next_outgoing_id = self.next_outgoing_id.wrapping_add(frames);
         self.remote_window = self.remote_window.saturating_sub(frames);
+    }
+
+    /// A message has been sent on a link, in so many frames.
+    #[inline]
+    pub(super) fn sent_message(&mut self, handle: u32, frames: u32) {
+        self.next_delivery_id = self.next_delivery_id.wrapping_add(1);
+        self.sent(frames);
+        if let Some(link) = self.link(handle) {
+            link.delivery_count = link.delivery_count.wrapping_add(1);
+            link.credit = link.credit.saturating_sub(1);
+        }
     }
 
     /// A transfer has come; `None` where there was no window for it, otherwise whether the peer should hear of more.

@@ -1,0 +1,208 @@
+//! A client's transactions: a link to the broker's coordinator, beside the client's own in its session (part 4 of the
+//! specification, "Transactions"). One is open at a time. The next is declared together with the request to commit
+//! the one before; what comes until the broker has answered both waits.
+
+use std::collections::VecDeque;
+
+use wire::amqp10::{
+    Amqp10Client, Amqp10Error, Attach, Composite, Condition, DeclareTransaction, DeclaredTransaction, DeliveryState,
+    Discharge, Source, Symbol, TransactionCoordinator, TransactionalState, TypedValue,
+};
+use wire::amqp091::Reader;
+
+use super::{Link, LinkSpec};
+
+/// The handle of the link to the coordinator.
+pub(in super::super) const COORDINATOR: u32 = 1;
+/// Bytes of the longest id of a transaction; Artemis' have 36.
+pub(super) const LONGEST_ID: usize = 128;
+/// The outcome `accepted`, encoded.
+const ACCEPTED: [u8; 4] = [0, 0x53, 0x24, 0x45];
+/// Purposes, as in "cannot ...".
+pub(in super::super) const BEGIN: &str = "begin transactions";
+pub(in super::super) const COMMIT: &str = "commit transactions";
+
+/// An answer of the coordinator.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in super::super) enum CoordinatorAnswer<'a> {
+    Declared,
+    Committed,
+    /// The request that it refuses, and its reason.
+    Refused(&'static str, Option<Condition<'a>>),
+}
+
+/// What a client asks for within its transactions.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum TransactionStep {
+    /// Deliveries are accepted: their ids on the wire, and how many they are.
+    Accept {
+        from: u32,
+        to: u32,
+        count: u32,
+    },
+    Commit,
+}
+
+#[derive(Debug)]
+pub(super) struct Transactions {
+    /// The id of the transaction that was declared last; empty once it is to be committed.
+    id: Vec<u8>,
+    /// Its state of an accepted delivery, encoded.
+    accepted: Vec<u8>,
+    /// Requests that wait for credit.
+    is_to_commit: bool,
+    is_to_declare: bool,
+    /// Requests without an answer, by their delivery ids.
+    committing: Option<u32>,
+    declaring: Option<u32>,
+    /// Requests sent, and those before the open transaction's messages: they share the session's delivery ids.
+    requests: u32,
+    pub(super) requests_before: u32,
+    /// Steps that wait for an open transaction: as many as the consumer's credit allows.
+    waiting: VecDeque<TransactionStep>,
+}
+
+impl Transactions {
+    pub(super) const fn new() -> Self {
+        Self {
+            id: Vec::new(),
+            accepted: Vec::new(),
+            is_to_commit: false,
+            is_to_declare: true,
+            committing: None,
+            declaring: None,
+            requests: 0,
+            requests_before: 0,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn attach(session: u16, name: &str, client: &mut Amqp10Client) -> Result<(), Amqp10Error> {
+        let mut target = Vec::new();
+        let capabilities = TypedValue::Symbol(Symbol("amqp:local-transactions"));
+        TransactionCoordinator { capabilities }.write(&mut target);
+        let attach = Attach {
+            name: &format!("{name} transactions"),
+            handle: COORDINATOR,
+            snd_settle_mode: Some(0),
+            rcv_settle_mode: Some(0),
+            source: Some(Source::default()),
+            target: TypedValue::read(&mut Reader::new(&target)).unwrap_or_default(),
+            initial_delivery_count: Some(0),
+            ..Attach::default()
+        };
+        client.attach(session, &attach)
+    }
+
+    /// Whether messages and acknowledgements may go under a transaction.
+    #[inline]
+    pub(super) const fn is_open(&self) -> bool {
+        !self.id.is_empty() && !self.is_to_commit && self.committing.is_none()
+    }
+
+    /// Whether all commits that were asked for are answered.
+    pub(super) fn is_done(&self) -> bool {
+        self.waiting.is_empty() && !self.is_to_commit && self.committing.is_none()
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, step: TransactionStep) {
+        self.waiting.push_back(step);
+    }
+
+    /// Sends the requests that are due and what waits for a transaction; how many deliveries that settles.
+    #[inline]
+    pub(super) fn work_off(&mut self, session: u16, client: &mut Amqp10Client) -> u32 {
+        let mut settled = 0;
+        self.request(session, client);
+        while self.is_open()
+            && let Some(step) = self.waiting.pop_front()
+        {
+            match step {
+                TransactionStep::Accept { from, to, count } => {
+                    let state = TypedValue::read(&mut Reader::new(&self.accepted)).unwrap_or_default();
+                    client.settle(session, from, to, DeliveryState::Other(state));
+                    settled += count;
+                }
+                TransactionStep::Commit => {
+                    (self.is_to_commit, self.is_to_declare) = (true, true);
+                    self.request(session, client);
+                }
+            }
+        }
+        settled
+    }
+
+    /// Sends the requests that are due, as far as the coordinator takes them.
+    fn request(&mut self, session: u16, client: &mut Amqp10Client) {
+        if self.is_to_commit {
+            let discharge = Discharge { txn_id: &self.id, fail: Some(false) };
+            let Some(id) = client.send_value(session, COORDINATOR, &discharge) else { return };
+            (self.is_to_commit, self.committing) = (false, Some(id));
+            self.id.clear();
+            self.requests = self.requests.wrapping_add(1);
+        }
+        if self.is_to_declare
+            && let Some(id) = client.send_value(session, COORDINATOR, &DeclareTransaction::default())
+        {
+            (self.is_to_declare, self.declaring) = (false, Some(id));
+            self.requests = self.requests.wrapping_add(1);
+        }
+    }
+
+    /// Takes the answer to deliveries `first` to `last`, where a request is among them.
+    fn take<'a>(&mut self, first: u32, last: u32, state: Option<DeliveryState<'a>>) -> Option<CoordinatorAnswer<'a>> {
+        let is_meant = |id: &mut u32| id.wrapping_sub(first) <= last.wrapping_sub(first);
+        let reason = match state {
+            Some(DeliveryState::Rejected(it)) => it.error,
+            _ => None,
+        };
+        let answer = if self.committing.take_if(is_meant).is_some() {
+            match state {
+                Some(DeliveryState::Accepted) => CoordinatorAnswer::Committed,
+                _ => CoordinatorAnswer::Refused(COMMIT, reason),
+            }
+        } else if self.declaring.take_if(is_meant).is_some() {
+            match state {
+                Some(DeliveryState::Other(value)) if self.begin(value) => CoordinatorAnswer::Declared,
+                _ => CoordinatorAnswer::Refused(BEGIN, reason),
+            }
+        } else {
+            return None;
+        };
+        if self.is_open() {
+            self.requests_before = self.requests;
+        }
+        Some(answer)
+    }
+
+    /// Begins the transaction that the broker has declared; `false` where it is none.
+    fn begin(&mut self, declared: TypedValue<'_>) -> bool {
+        let Ok(DeclaredTransaction { txn_id }) = DeclaredTransaction::of(declared) else { return false };
+        txn_id.clone_into(&mut self.id);
+        self.accepted.clear();
+        let outcome = TypedValue::read(&mut Reader::new(&ACCEPTED)).unwrap_or_default();
+        TransactionalState { txn_id, outcome }.write(&mut self.accepted);
+        (1..=LONGEST_ID).contains(&txn_id.len())
+    }
+}
+
+impl Link {
+    /// Takes the answer to deliveries `first` to `last` of its session; `None` where it is to messages.
+    pub(in super::super) fn coordinated<'a>(
+        &mut self,
+        session: u16,
+        (first, last): (u32, u32),
+        state: Option<DeliveryState<'a>>,
+    ) -> Result<Option<CoordinatorAnswer<'a>>, Amqp10Error> {
+        let Some(transactions) = &mut self.transactions else { return Ok(None) };
+        let answer = transactions.take(first, last, state);
+        if answer == Some(CoordinatorAnswer::Declared)
+            && let (LinkSpec::Producer(sending), Some(template)) = (&self.spec, &mut self.template)
+            && !template.set_transaction(&transactions.id)
+        {
+            (*template, self.frames) = sending.template(session, Some(&transactions.id), self.frame_max)?;
+        }
+        Ok(answer)
+    }
+}
