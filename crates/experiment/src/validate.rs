@@ -199,7 +199,14 @@ impl Experiment {
             let why = ": topics without {subscription} are not supported over AMQP 1.0 on RabbitMQ";
             return Err(wrong(format!("{place}.{key}"), why, "give {subscription}, or leave {protocol} out"));
         }
-        Ok(())
+        let commits = [("commit-every", spec.commit_every), ("consumer-commit-every", spec.consumers.commit_every)];
+        match commits.into_iter().find(|(_, every)| is_over_1_0 && *every > 0) {
+            Some((key, _)) => {
+                let help = format!("leave {{{key}}} out, or {{protocol}}");
+                Err(wrong(format!("{place}.{key}"), ": RabbitMQ has no transactions over AMQP 1.0", help))
+            }
+            None => Ok(()),
+        }
     }
 
     fn check_requests(&self) -> Result<(), Problem> {

@@ -247,7 +247,7 @@ fn artemis_runs_under_its_own_load_and_its_profile_is_whole() {
     assert!(of_artemis.count() > 20);
 }
 
-/// Queues, and subscriptions of topics, each to the last message: the loads of two experiments at one broker.
+/// Queues by transactions and subscriptions of topics, each to the last message: two experiments' loads at one broker.
 #[test]
 fn artemis_is_loaded_over_amqp_1_0() {
     testkit::or_skip!(artemis());
@@ -259,8 +259,9 @@ fn artemis_is_loaded_over_amqp_1_0() {
     });
     let head = "broker.kind = 'artemis'\nphases = { warmup = 0, measure = 0, drain = '30s' }\nprofile.events = []\n";
     fs::write(dir.join("both.toml"), format!("{head}[[load]]{}\n[[load]]{}", loads[0], loads[1])).expect("write");
-    let line = "run both.toml --json --quiet --set load.0.max-pending=100 --set load.0.message-count=5000 --set \
-                load.1.rate=3000 --set load.1.message-count=6000";
+    let line = "run both.toml --json --quiet --set load.0.message-count=5000 --set \
+                load.1.rate=3000 --set load.1.message-count=6000 --set load.0.commit-every=10 --set \
+                load.0.consumer-commit-every=7";
     let summary = run_artemis(dir, &common::words(line)).json();
     let messages = &summary["scenarios"]["messages"];
     let totals = ["sent", "completed", "received"].map(|key| messages[key]["total"].as_u64());
@@ -276,8 +277,8 @@ fn artemis_own_command_lines_load_artemis() {
     testkit::or_skip!(artemis());
     let dir = &*common::folder();
     let command = format!(
-        "load.0.command=['{}', 'artemis', 'perf', 'client', '--url', 'tcp://{{host}}:{{port}}', '--max-pending', '99', \
-         '--runs', 'inner', 'queue://TEST_QUEUE']",
+        "load.0.command=['{}', 'artemis', 'perf', 'client', '--url', 'tcp://{{host}}:{{port}}', '--tx', \
+         '--commit-interval', '10', '--runs', 'inner', 'queue://TEST_QUEUE']",
         env!("CARGO_BIN_EXE_bellows")
     );
     let lengths = ["--set", "phases.warmup=1s", "--set", "phases.measure=4s", "--set", "profile.events=[]"];

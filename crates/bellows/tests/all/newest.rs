@@ -120,7 +120,7 @@ fn it_is_loaded_over_amqp_1_0() {
 fn what_amqp_1_0_cannot_reach_is_told() {
     let node = testkit::or_skip!(newest_node().ok_or(IGNORED));
     amqp10(&node, "declare = false").assert_error(1, &["/queues/ten", "amqp:not-found"]).says(["declare the queue"]);
-    amqp10(&node, "commit-every = 10").assert_error(2, &["transactions: not over AMQP 1.0", "commit-every"]);
+    amqp10(&node, "commit-every = 10").assert_error(2, &["RabbitMQ has none over AMQP 1.0", "commit-every"]);
 }
 
 const REFUSED: &str = r#"

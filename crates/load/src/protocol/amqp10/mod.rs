@@ -389,7 +389,7 @@ fn delivered<'a>(link: &mut Link, id: u32, settled: bool, message: &MessageParts
 /// 0.9.1: its messages have no answer.
 fn coordinated(answer: &CoordinatorAnswer<'_>, endpoint: &Endpoint) -> Result<Event<'static>, Error> {
     match answer {
-        CoordinatorAnswer::Declared => Ok(Event::Other),
+        CoordinatorAnswer::Declared | CoordinatorAnswer::Repeated => Ok(Event::Other),
         CoordinatorAnswer::Committed => Ok(Event::Committed),
         CoordinatorAnswer::Refused(action, reason) => {
             Err(failure::of_closing(endpoint, &Stage::SetUp((*action).to_owned()), reason.as_ref()))

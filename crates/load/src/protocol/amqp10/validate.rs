@@ -66,7 +66,12 @@ mod tests {
         let topic = Destination::parse("topic://t").unwrap();
         let mut group = Group::new("amqp://localhost".parse().unwrap(), vec![topic]);
         group.consumers.per_destination = 1;
+        group.consumers.commit_every = 10;
         assert_eq!(validate(&group), Ok(()), "Artemis has them");
+        group.consumers.refuse = Some(crate::Refusal::Requeue);
+        let problem = validate(&group).unwrap_err().problem();
+        assert!(problem.help.starts_with("leave {refuse} out"), "{problem:?}");
+        group.consumers.refuse = None;
         group.destinations = vec![Destination::queue("q")];
         group.destinations[0].amqp091.queue_type = QueueType::Stream;
         let problem = validate(&group).unwrap_err().problem();

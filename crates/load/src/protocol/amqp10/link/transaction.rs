@@ -27,6 +27,8 @@ pub(in super::super) const COMMIT: &str = "commit transactions";
 pub(in super::super) enum CoordinatorAnswer<'a> {
     Declared,
     Committed,
+    /// It has said so before: brokers may tell an outcome, and then settle with it.
+    Repeated,
     /// The request that it refuses, and its reason.
     Refused(&'static str, Option<Condition<'a>>),
 }
@@ -168,7 +170,9 @@ impl Transactions {
                 _ => CoordinatorAnswer::Refused(BEGIN, reason),
             }
         } else {
-            return None;
+            let is_declared =
+                matches!(state, Some(DeliveryState::Other(value)) if DeclaredTransaction::of(value).is_ok());
+            return is_declared.then_some(CoordinatorAnswer::Repeated);
         };
         if self.is_open() {
             self.requests_before = self.requests;
@@ -196,7 +200,11 @@ impl Link {
         state: Option<DeliveryState<'a>>,
     ) -> Result<Option<CoordinatorAnswer<'a>>, Amqp10Error> {
         let Some(transactions) = &mut self.transactions else { return Ok(None) };
-        let answer = transactions.take(first, last, state);
+        let mut answer = transactions.take(first, last, state);
+        if matches!(self.spec, LinkSpec::Consumer(_)) && last < transactions.requests {
+            // Nothing but requests is sent on its session.
+            answer = answer.or(Some(CoordinatorAnswer::Repeated));
+        }
         if answer == Some(CoordinatorAnswer::Declared)
             && let (LinkSpec::Producer(sending), Some(template)) = (&self.spec, &mut self.template)
             && !template.set_transaction(&transactions.id)
