@@ -18,6 +18,8 @@ use plan::payload::{FULL_LEN, TRACE_HEADER};
 
 /// The handle of each client's own link, in a session of its own.
 pub(super) const HANDLE: u32 = 0;
+/// The header that is the property `group-id`, as JMS maps it: brokers look for a message's group there.
+const GROUP_ID: &str = "JMSXGroupID";
 /// Messages that may be on their way to a consumer which settles none, or without limit.
 const UNLIMITED: u32 = 2_000;
 
@@ -364,12 +366,7 @@ impl Sending {
         frame_max: u32,
     ) -> Result<(TransferTemplate, u32), Amqp10Error> {
         let given = &self.properties;
-        let headers = given.headers.iter().map(|(name, value)| match value {
-            Argument::Flag(flag) => (name.as_str(), TypedValue::Bool(*flag)),
-            Argument::Integer(number) => (name.as_str(), TypedValue::Long(*number)),
-            Argument::Text(text) => (name.as_str(), TypedValue::Str(text)),
-        });
-        let mut all: Vec<_> = headers.collect();
+        let mut all = application_properties(given);
         if self.has_trace_header {
             all.push((TRACE_HEADER, TypedValue::Binary(&[0; FULL_LEN])));
         }
@@ -393,6 +390,16 @@ impl Sending {
     }
 }
 
+/// Headers, but for the one that is a property of its own.
+fn application_properties(given: &MessageProperties) -> Vec<(&str, TypedValue<'_>)> {
+    let all = given.headers.iter().map(|(name, value)| match value {
+        Argument::Flag(flag) => (name.as_str(), TypedValue::Bool(*flag)),
+        Argument::Integer(number) => (name.as_str(), TypedValue::Long(*number)),
+        Argument::Text(text) => (name.as_str(), TypedValue::Str(text)),
+    });
+    all.filter(|(name, value)| *name != GROUP_ID || value.as_str().is_none()).collect()
+}
+
 fn properties(given: &MessageProperties) -> PropertiesSection<'_> {
     fn value(text: Option<&String>) -> TypedValue<'_> {
         text.map_or(TypedValue::Null, |text| TypedValue::Str(text))
@@ -405,6 +412,10 @@ fn properties(given: &MessageProperties) -> PropertiesSection<'_> {
         content_type: given.content_type.as_deref().map(Symbol),
         content_encoding: given.content_encoding.as_deref().map(Symbol),
         creation_time: given.timestamp.map(|s| s.saturating_mul(1_000).cast_signed()),
+        group_id: match given.headers.get(GROUP_ID) {
+            Some(Argument::Text(group)) => Some(group),
+            _ => None,
+        },
         ..PropertiesSection::default()
     }
 }
@@ -542,6 +553,15 @@ mod tests {
             is_limit: !settled,
             later: false,
         }))
+    }
+
+    #[test]
+    fn the_group_of_a_message_is_no_application_property() {
+        let mut given = MessageProperties::default();
+        given.headers.insert("k".to_owned(), Argument::Integer(1));
+        given.headers.insert("JMSXGroupID".to_owned(), Argument::Text("blue".to_owned()));
+        assert_eq!(properties(&given).group_id, Some("blue"));
+        assert_eq!(application_properties(&given), [("k", TypedValue::Long(1))]);
     }
 
     #[test]

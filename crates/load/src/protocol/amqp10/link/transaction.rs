@@ -214,3 +214,143 @@ impl Link {
         Ok(answer)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use measure::Time;
+    use wire::amqp10::{Amqp10Config, Begin, Disposition, Flow, Performative, TypedField, fuzzing::HANDSHAKE};
+
+    use super::super::{HANDLE, LinkHandle, LinkNode, Receiving};
+    use super::*;
+    use crate::Destination;
+    use crate::protocol::Receiver;
+
+    fn frame<'a>(what: &impl Composite<'a>) -> Vec<u8> {
+        let mut bytes = vec![0, 0, 0, 0, 2, 0, 0, 0];
+        what.write(&mut bytes);
+        let size = bytes.len() as u32;
+        bytes[..4].copy_from_slice(&size.to_be_bytes());
+        bytes
+    }
+
+    fn hear(client: &mut Amqp10Client, mut bytes: &[u8]) {
+        while client.poll(Time(0), &mut bytes).unwrap().is_some() {}
+    }
+
+    /// Client's requests and acknowledgements since the last call; other frames are left out.
+    fn said(client: &mut Amqp10Client) -> Vec<String> {
+        let bytes = client.pending_output().to_vec();
+        client.consume_output(bytes.len());
+        let (mut rest, mut said) = (bytes.as_slice(), Vec::new());
+        while let Some((size, _)) = rest.split_first_chunk::<4>() {
+            let (frame, behind) = rest.split_at(u32::from_be_bytes(*size) as usize);
+            rest = behind;
+            let mut reader = Reader::new(&frame[8..]);
+            match Performative::read(&mut reader).unwrap() {
+                Performative::Transfer(it) => {
+                    assert_eq!(it.handle, COORDINATOR);
+                    let section = TypedValue::read(&mut reader).unwrap();
+                    let TypedValue::Described(section) = section else { panic!("{section:?}") };
+                    let request = section.value().unwrap();
+                    said.push(Discharge::of(request).map_or_else(
+                        |_| "declare".to_owned(),
+                        |it| format!("commit {}", String::from_utf8_lossy(it.txn_id)),
+                    ));
+                }
+                Performative::Disposition(Disposition {
+                    first, last, state: Some(DeliveryState::Other(it)), ..
+                }) => {
+                    let state = TransactionalState::of(it).unwrap();
+                    let accepted = DeliveryState::of_value(Some(state.outcome));
+                    assert_eq!(accepted, Ok(DeliveryState::Accepted));
+                    let id = String::from_utf8_lossy(state.txn_id).into_owned();
+                    said.push(format!("accept {first}-{} {id}", last.unwrap_or(first)));
+                }
+                _ => {}
+            }
+        }
+        said
+    }
+
+    /// A consumer of ten messages that commits, and its client, whose coordinator takes `credit` requests.
+    fn consumer(credit: u32) -> (Amqp10Client, Link) {
+        let mut client = Amqp10Client::new(Amqp10Config::default(), Time(0));
+        hear(&mut client, HANDSHAKE);
+        let node = LinkNode::published(&Destination::queue("q"));
+        let spec = Receiving { node, settled: false, transacted: true, credit: 100, is_limit: true, later: false };
+        let mut link = Link::new(LinkSpec::Consumer(spec));
+        link.attach(0, "c", &mut client).unwrap();
+        let begin = Begin { remote_channel: Some(0), incoming_window: 100, ..Begin::default() };
+        let source = Some(Source::default());
+        let consuming = Attach { name: "c", handle: HANDLE, source, ..Attach::default() };
+        let target = TypedValue::Bool(true);
+        let name = "c transactions";
+        let coordinator = Attach { name, handle: COORDINATOR, is_receiver: true, target, ..Attach::default() };
+        let flow =
+            Flow { incoming_window: 100, handle: Some(COORDINATOR), link_credit: Some(credit), ..Flow::default() };
+        hear(&mut client, &[frame(&begin), frame(&consuming), frame(&coordinator), frame(&flow)].concat());
+        client.consume_output(client.pending_output().len());
+        for id in 0..10 {
+            assert_eq!(link.received(id, false), Some(u64::from(id) + 1));
+        }
+        link.tend(0, &mut client);
+        (client, link)
+    }
+
+    fn declared<'a>(link: &mut Link, request: u32, txn_id: &[u8]) -> Option<CoordinatorAnswer<'a>> {
+        let mut bytes = Vec::new();
+        DeclaredTransaction { txn_id }.write(&mut bytes);
+        let state = DeliveryState::Other(TypedValue::read(&mut Reader::new(&bytes)).unwrap());
+        match link.coordinated(0, (request, request), Some(state)).unwrap()? {
+            CoordinatorAnswer::Declared => Some(CoordinatorAnswer::Declared),
+            CoordinatorAnswer::Repeated => Some(CoordinatorAnswer::Repeated),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_follows_a_commit_waits_for_the_next_transaction() {
+        let (mut client, mut link) = consumer(10);
+        let act = |client: &mut Amqp10Client, link: &mut Link, tags: &[u64]| {
+            let mut receiver = LinkHandle { client, link, session: 0 };
+            tags.iter().for_each(|tag| receiver.acknowledge(*tag, true));
+            Receiver::commit(&mut receiver).unwrap();
+        };
+        assert_eq!(declared(&mut link, 0, b"a"), Some(CoordinatorAnswer::Declared));
+        assert_eq!(declared(&mut link, 0, b"a"), Some(CoordinatorAnswer::Repeated), "as it settles");
+        assert!(link.is_committed());
+        act(&mut client, &mut link, &[1, 3]);
+        act(&mut client, &mut link, &[5]);
+        act(&mut client, &mut link, &[6]);
+        assert_eq!(said(&mut client), ["declare", "accept 0-0 a", "accept 1-2 a", "commit a", "declare"]);
+        // The answers may come in any order.
+        assert_eq!(declared(&mut link, 2, b"bc"), Some(CoordinatorAnswer::Declared));
+        link.tend(0, &mut client);
+        assert_eq!(said(&mut client), [""; 0]);
+        let accepted = Some(DeliveryState::Accepted);
+        assert_eq!(link.coordinated(0, (1, 1), accepted), Ok(Some(CoordinatorAnswer::Committed)));
+        link.tend(0, &mut client);
+        assert_eq!(said(&mut client), ["accept 3-4 bc", "commit bc", "declare"]);
+        assert!(!link.is_committed());
+        let rejected = Some(DeliveryState::Rejected(wire::amqp10::Rejected::default()));
+        let refused = Ok(Some(CoordinatorAnswer::Refused(COMMIT, None)));
+        assert_eq!(link.coordinated(0, (3, 3), rejected), refused);
+        assert_eq!(link.coordinated(0, (9, 9), accepted), Ok(None), "nothing of this number was sent");
+    }
+
+    #[test]
+    fn requests_wait_for_credit_and_an_id_of_no_or_too_many_bytes_begins_nothing() {
+        let (mut client, mut link) = consumer(0);
+        assert_eq!(said(&mut client), [""; 0]);
+        for (id, begins) in [(0, false), (LONGEST_ID, true), (LONGEST_ID + 1, false)] {
+            let (_, mut link) = consumer(1);
+            let mut bytes = Vec::new();
+            DeclaredTransaction { txn_id: &vec![b'i'; id] }.write(&mut bytes);
+            let state = Some(DeliveryState::Other(TypedValue::read(&mut Reader::new(&bytes)).unwrap()));
+            let answer = link.coordinated(0, (0, 0), state).unwrap();
+            assert_eq!(answer == Some(CoordinatorAnswer::Declared), begins, "{answer:?}");
+        }
+        link.tend(0, &mut client);
+        assert!(link.transactions.as_ref().is_some_and(|it| it.is_to_declare && !it.is_open()));
+    }
+}
