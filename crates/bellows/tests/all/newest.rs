@@ -89,6 +89,7 @@ fn it_is_loaded_over_amqp_1_0() {
         "message-count = 3000\nrate = 1500\nmessage-size = 100\nprefetch = 1",
         // More than the broker's credit and window let be on the way, acknowledged by ranges.
         "message-count = 5000\nmax-pending = 2000\nack = 50\npersistent = true\nqueue-type = \"quorum\"",
+        "message-count = 3000\nmax-pending = 100\nqueue-type = \"stream\"\nstream-offset = \"first\"\nack = 50",
         // Several frames each, both ways, with more than one client a connection.
         "message-count = 300\nmax-pending = 20\nmessage-size = 300_000\nproducers = 3\nconsumers = \
          2\nproducer-connections = 1\n\

@@ -3,8 +3,8 @@
 mod transaction;
 
 use wire::amqp10::{
-    Amqp10Client, Amqp10Error, Attach, Composite, DeliveryState, Flow, HeaderSection, MessageHead, PropertiesSection,
-    Rejected, Source, Symbol, Target, TransferTemplate, TypedValue,
+    Amqp10Client, Amqp10Error, Attach, Composite, DeliveryState, Descriptor, Flow, HeaderSection, MessageHead,
+    PropertiesSection, Rejected, Source, Symbol, Target, TransferTemplate, TypedValue, put_descriptor, put_map,
 };
 use wire::amqp091::Reader;
 
@@ -13,7 +13,7 @@ use self::transaction::{LONGEST_ID, TransactionStep, Transactions};
 use super::address::{Dialect, LinkNode};
 use crate::failure::one_line;
 use crate::protocol::{BodyLengths, Outgoing, Receiver, Sender};
-use crate::{Ack, Argument, Destination, Error, Group, Guarantee, MessageProperties};
+use crate::{Ack, Argument, Destination, Error, Group, Guarantee, MessageProperties, QueueType, StreamOffset};
 use plan::payload::{FULL_LEN, TRACE_HEADER};
 
 /// The handle of each client's own link, in a session of its own.
@@ -57,6 +57,8 @@ pub(crate) struct Receiving {
     is_limit: bool,
     /// It begins when the load says so.
     later: bool,
+    /// Where in a stream it begins.
+    offset: Option<StreamOffset>,
 }
 
 impl LinkSpec {
@@ -66,6 +68,7 @@ impl LinkSpec {
         let prefetch = u32::try_from(wanted.most_unacked()).unwrap_or(u32::MAX);
         let settled = wanted.ack == Ack::Auto;
         let transacted = wanted.commit_every > 0;
+        let is_stream = group.destinations[n % group.destinations.len()].amqp091.queue_type == QueueType::Stream;
         Self::Consumer(Receiving {
             node: LinkNode::consumed(group, n),
             settled,
@@ -74,6 +77,7 @@ impl LinkSpec {
             // What waits for a transaction must not grow.
             is_limit: (prefetch > 0 || transacted) && !settled,
             later,
+            offset: is_stream.then_some(wanted.amqp091.stream_offset),
         })
     }
 
@@ -200,6 +204,11 @@ impl Link {
         match is_receiver {
             true => (source.address, source.capabilities) = (address, capabilities),
             false => (target.address, target.capabilities) = (address, capabilities),
+        }
+        let mut filter = Vec::new();
+        if let LinkSpec::Consumer(Receiving { offset: Some(offset), .. }) = self.spec {
+            put_offset(&mut filter, offset);
+            source.filter = TypedValue::read(&mut Reader::new(&filter)).unwrap_or_default();
         }
         let mut encoded = Vec::new();
         target.write(&mut encoded);
@@ -390,6 +399,24 @@ impl Sending {
     }
 }
 
+/// Appends the filter by which RabbitMQ knows where a consumer begins in a stream.
+fn put_offset(out: &mut Vec<u8>, offset: StreamOffset) {
+    let name = Symbol("rabbitmq:stream-offset-spec");
+    let value = match offset {
+        StreamOffset::First => TypedValue::Str("first"),
+        StreamOffset::Last => TypedValue::Str("last"),
+        StreamOffset::Next => TypedValue::Str("next"),
+        StreamOffset::Offset(offset) => TypedValue::Ulong(offset),
+        StreamOffset::Time(unix_s) => TypedValue::Timestamp(unix_s.saturating_mul(1_000).cast_signed()),
+    };
+    put_map(out, |out| {
+        TypedValue::Symbol(name).write(out);
+        put_descriptor(out, Descriptor::Name(name));
+        value.write(out);
+        2
+    });
+}
+
 /// Headers, but for the one that is a property of its own.
 fn application_properties(given: &MessageProperties) -> Vec<(&str, TypedValue<'_>)> {
     let all = given.headers.iter().map(|(name, value)| match value {
@@ -552,7 +579,25 @@ mod tests {
             credit: 10,
             is_limit: !settled,
             later: false,
+            offset: None,
         }))
+    }
+
+    #[test]
+    fn a_stream_is_read_from_where_its_filter_says() {
+        let filter = |offset| {
+            let mut bytes = Vec::new();
+            put_offset(&mut bytes, offset);
+            let value = TypedValue::read(&mut Reader::new(&bytes)).unwrap();
+            let TypedValue::Map(items) = value else { panic!("{value:?}") };
+            let found = items.get("rabbitmq:stream-offset-spec");
+            let Some(TypedValue::Described(described)) = found else { panic!("{found:?}") };
+            assert_eq!(described.descriptor, Descriptor::Name(Symbol("rabbitmq:stream-offset-spec")));
+            format!("{:?}", described.value().unwrap())
+        };
+        assert_eq!(filter(StreamOffset::First), "Str(\"first\")");
+        assert_eq!(filter(StreamOffset::Offset(u64::MAX)), format!("Ulong({})", u64::MAX));
+        assert_eq!(filter(StreamOffset::Time(1_700_000_000)), "Timestamp(1700000000000)");
     }
 
     #[test]

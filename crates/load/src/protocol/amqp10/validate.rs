@@ -1,6 +1,6 @@
 //! Checks a plan for what AMQP 1.0 cannot do here.
 
-use crate::{Destination, Error, Group, Guarantee, QueueType};
+use crate::{Destination, Error, Group, Guarantee};
 
 /// Frames of the largest message, which must fit into the window that a broker opens: RabbitMQ's is of 400.
 const MOST_FRAMES: usize = 256;
@@ -9,8 +9,6 @@ const MOST_FRAMES: usize = 256;
 fn missing(group: &Group) -> Option<(&'static str, &'static str)> {
     let (producers, consumers) = (&group.producers, &group.consumers);
     let any = |what: fn(&Destination) -> bool| group.destinations.iter().any(what);
-    let consumes = group.consumer_count() > 0;
-    let is_stream = any(|it| it.amqp091.queue_type == QueueType::Stream);
     let properties = &producers.properties;
     let others = [&properties.message_type, &properties.app_id, &properties.cluster_id];
     let all = [
@@ -22,7 +20,6 @@ fn missing(group: &Group) -> Option<(&'static str, &'static str)> {
         (!consumers.amqp091.arguments.is_empty(), "consumer-arguments", "consumers' arguments"),
         (consumers.amqp091.channel_prefetch > 0, "channel-prefetch", "a prefetch of channels"),
         (any(|it| it.exclusive), "exclusive", "exclusive queues"),
-        (consumes && is_stream, "queue-type", "consumers of streams"),
         (group.reconnect.is_some(), "recover", "reconnecting"),
         (group.endpoint.token.is_some(), "protocol", "tokens"),
     ];
@@ -33,7 +30,6 @@ fn missing(group: &Group) -> Option<(&'static str, &'static str)> {
 pub(super) fn validate(group: &Group) -> Result<(), Error> {
     if let Some((key, what)) = missing(group) {
         let other = match key {
-            "queue-type" => "use another {queue-type}, or ".to_owned(),
             // It is what is asked for that is missing, and nothing beside it.
             "protocol" => String::new(),
             key => format!("leave {{{key}}} out, or "),
@@ -62,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_remedy_leaves_nothing_out_that_a_load_needs() {
+    fn what_artemis_has_is_not_refused_and_a_remedy_names_its_key() {
         let topic = Destination::parse("topic://t").unwrap();
         let mut group = Group::new("amqp://localhost".parse().unwrap(), vec![topic]);
         group.consumers.per_destination = 1;
@@ -71,12 +67,5 @@ mod tests {
         group.consumers.refuse = Some(crate::Refusal::Requeue);
         let problem = validate(&group).unwrap_err().problem();
         assert!(problem.help.starts_with("leave {refuse} out"), "{problem:?}");
-        group.consumers.refuse = None;
-        group.destinations = vec![Destination::queue("q")];
-        group.destinations[0].amqp091.queue_type = QueueType::Stream;
-        let problem = validate(&group).unwrap_err().problem();
-        assert!(problem.help.starts_with("use another {queue-type}"), "{problem:?}");
-        group.consumers.per_destination = 0;
-        assert_eq!(validate(&group), Ok(()));
     }
 }

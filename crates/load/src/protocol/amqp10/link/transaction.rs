@@ -277,7 +277,15 @@ mod tests {
         let mut client = Amqp10Client::new(Amqp10Config::default(), Time(0));
         hear(&mut client, HANDSHAKE);
         let node = LinkNode::published(&Destination::queue("q"));
-        let spec = Receiving { node, settled: false, transacted: true, credit: 100, is_limit: true, later: false };
+        let spec = Receiving {
+            node,
+            settled: false,
+            transacted: true,
+            credit: 100,
+            is_limit: true,
+            later: false,
+            offset: None,
+        };
         let mut link = Link::new(LinkSpec::Consumer(spec));
         link.attach(0, "c", &mut client).unwrap();
         let begin = Begin { remote_channel: Some(0), incoming_window: 100, ..Begin::default() };
