@@ -303,6 +303,20 @@ fn a_commit_answers_its_messages_and_what_is_rolled_back_has_no_answer() {
     assert!(error.to_string().contains("amqp:not-implemented"), "{error}");
 }
 
+/// Every connection loses its link at the fifth message, which has no answer then.
+#[test]
+fn a_client_whose_link_was_detached_reconnects_and_goes_on_where_it_was() {
+    let (outcome, _) = run(Script { detach_at: Some(5), ..POLITE }, |plan| {
+        messages(plan, 50);
+        plan.groups[0].producers.max_pending = 1;
+        plan.groups[0].reconnect = common::reconnect(20);
+    });
+    let outcome = outcome.expect("it starts");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    assert_eq!((outcome.totals.sent, outcome.totals.completed), (50, 40), "{outcome:?}");
+    assert!(common::lost_connections(&outcome) >= 9, "{outcome:?}");
+}
+
 /// As RabbitMQ does while its memory alarm lasts.
 #[test]
 fn a_broker_that_gives_no_credit_is_waited_for_and_told_whether_it_answers_or_not() {

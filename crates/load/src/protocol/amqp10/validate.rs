@@ -1,6 +1,6 @@
 //! Checks a plan for what AMQP 1.0 cannot do here.
 
-use crate::{Destination, Error, Group, Guarantee};
+use crate::{Destination, Error, Group, Guarantee, QueueType};
 
 /// Frames of the largest message, which must fit into the window that a broker opens: RabbitMQ's is of 400.
 const MOST_FRAMES: usize = 256;
@@ -9,6 +9,7 @@ const MOST_FRAMES: usize = 256;
 fn missing(group: &Group) -> Option<(&'static str, &'static str)> {
     let (producers, consumers) = (&group.producers, &group.consumers);
     let any = |what: fn(&Destination) -> bool| group.destinations.iter().any(what);
+    let reads_stream = group.consumer_count() > 0 && any(|it| it.amqp091.queue_type == QueueType::Stream);
     let properties = &producers.properties;
     let others = [&properties.message_type, &properties.app_id, &properties.cluster_id];
     let all = [
@@ -20,7 +21,7 @@ fn missing(group: &Group) -> Option<(&'static str, &'static str)> {
         (!consumers.amqp091.arguments.is_empty(), "consumer-arguments", "consumers' arguments"),
         (consumers.amqp091.channel_prefetch > 0, "channel-prefetch", "a prefetch of channels"),
         (any(|it| it.exclusive), "exclusive", "exclusive queues"),
-        (group.reconnect.is_some(), "recover", "reconnecting"),
+        (reads_stream && group.reconnect.is_some(), "recover", "reading on in a stream after reconnecting"),
         (group.endpoint.token.is_some(), "protocol", "tokens"),
     ];
     all.into_iter().find(|(asked, ..)| *asked).map(|(_, key, what)| (key, what))
@@ -67,5 +68,12 @@ mod tests {
         group.consumers.refuse = Some(crate::Refusal::Requeue);
         let problem = validate(&group).unwrap_err().problem();
         assert!(problem.help.starts_with("leave {refuse} out"), "{problem:?}");
+
+        let mut group = Group::new("amqp://localhost".parse().unwrap(), vec![Destination::queue("q")]);
+        group.reconnect = Some(crate::ReconnectPolicy { min: measure::Nanos(1), max: measure::Nanos(1) });
+        group.consumers.per_destination = 1;
+        assert_eq!(validate(&group), Ok(()));
+        group.destinations[0].amqp091.queue_type = QueueType::Stream;
+        assert!(validate(&group).unwrap_err().problem().help.starts_with("leave {recover} out"));
     }
 }
