@@ -1,8 +1,8 @@
 //! AMQP 1.0, as RabbitMQ speaks it from version 4 on and ActiveMQ Artemis does: all that the load knows of it.
 //!
 //! A connection has a session with one link for each of its clients, and one for its transactions, since the broker
-//! runs sessions beside each other. Addresses are the broker's own (`address`), which it tells by its name when the connection opens; what
-//! concerns queues before and after the load stands in `management`.
+//! runs sessions beside each other. Addresses are the broker's own (`address`), which it tells by its name when the
+//! connection opens; what concerns queues before and after the load stands in `management`.
 
 mod address;
 mod failure;
@@ -352,14 +352,12 @@ fn conversed(
         | Amqp10Event::Settled { session, .. } => (at(*session), None),
         Amqp10Event::Detached { session, error, .. } | Amqp10Event::Ended { session, error } => {
             let is_coordinator = matches!(event, Amqp10Event::Detached { handle: COORDINATOR, .. });
-            let is_set_up = matches!(stage, Stage::Running | Stage::Closing);
-            let action = match is_coordinator {
-                true => if is_set_up { COMMIT } else { BEGIN }.to_owned(),
-                false => links[at(*session)].action(),
-            };
-            return Err(match is_set_up {
-                false => failure::of_closing(endpoint, &Stage::SetUp(action), error.as_ref()),
-                true => failure::of_detaching(endpoint, action, error.as_ref()),
+            let action = |its: &str| if is_coordinator { its.to_owned() } else { links[at(*session)].action() };
+            return Err(match stage {
+                Stage::LogIn | Stage::SetUp(_) => {
+                    failure::of_closing(endpoint, &Stage::SetUp(action(BEGIN)), error.as_ref())
+                }
+                Stage::Running | Stage::Closing => failure::of_detaching(endpoint, action(COMMIT), error.as_ref()),
             });
         }
         Amqp10Event::Closed { error } => return Err(failure::of_closing(endpoint, stage, error.as_ref())),

@@ -154,6 +154,9 @@ impl Transactions {
 
     /// Takes the answer to deliveries `first` to `last`, where a request is among them.
     fn take<'a>(&mut self, first: u32, last: u32, state: Option<DeliveryState<'a>>) -> Option<CoordinatorAnswer<'a>> {
+        if let Some(DeliveryState::Received(_)) = state {
+            return None;
+        }
         let is_meant = |id: &mut u32| id.wrapping_sub(first) <= last.wrapping_sub(first);
         let reason = match state {
             Some(DeliveryState::Rejected(it)) => it.error,
