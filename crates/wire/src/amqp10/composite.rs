@@ -1,7 +1,8 @@
 //! The composite types of the protocol, once: code, name, fields and their types. Structs, decoding
 //! and encoding are generated from this table.
 //!
-//! Sources: parts 2 ("Transport") to 5 ("Security") of the specification of October 2012. A field that may be left out is an `Option`; its default is the reader's.
+//! Sources: parts 2 ("Transport") to 5 ("Security") of the specification of October
+//! 2012. A field that may be left out is an `Option`; its default is the reader's.
 
 use super::types::{Descriptor, Items, Symbol, TypedValue, put_descriptor, put_list};
 use crate::amqp091::{DecodeError, Reader, SecretStr};
