@@ -200,10 +200,12 @@ impl Experiment {
             return Err(wrong(format!("{place}.{key}"), why, "give {subscription}, or leave {protocol} out"));
         }
         let commits = [("commit-every", spec.commit_every), ("consumer-commit-every", spec.consumers.commit_every)];
-        match commits.into_iter().find(|(_, every)| is_over_1_0 && *every > 0) {
+        let has_none = matches!(self.broker.kind, BrokerKind::Rabbitmq | BrokerKind::Embedded)
+            && self.protocol_of(spec) == Protocol::Amqp10;
+        match commits.into_iter().find(|(_, every)| has_none && *every > 0) {
             Some((key, _)) => {
                 let help = format!("leave {{{key}}} out, or {{protocol}}");
-                Err(wrong(format!("{place}.{key}"), ": RabbitMQ has no transactions over AMQP 1.0", help))
+                Err(wrong(format!("{place}.{key}"), ": only ActiveMQ Artemis has transactions over AMQP 1.0", help))
             }
             None => Ok(()),
         }
