@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use brokers::Broker;
 use brokers::managed::Progress;
 use brokers::rabbitmq::{Config, RabbitMq};
+use experiment::{BrokerKind, BrokerSpec, Experiment};
+use load::Control;
 
 /// Seconds of load before the measured part of a scenario.
 pub const WARMUP_S: u64 = 5;
@@ -49,12 +52,27 @@ pub fn rabbitmq_with(bench: &Bench, emulator_arguments: &[&str]) -> Result<Rabbi
 fn start(bench: &Bench, config: Config) -> Result<RabbitMq> {
     let guard = vec![bench.bellows.clone().into_os_string(), brokers::guardian::SUBCOMMAND.into()];
     let config = Config { guard, ..config };
-    let mut progress = |progress: Progress<'_>| {
-        if let Progress::Step(step) = progress {
-            eprintln!("bench:   {step}");
-        }
-    };
-    Ok(RabbitMq::start(&config, &mut progress, &|| false)?)
+    Ok(RabbitMq::start(&config, &mut tell, &|| false)?)
+}
+
+fn tell(progress: Progress<'_>) {
+    if let Progress::Step(step) = progress {
+        eprintln!("bench:   {step}");
+    }
+}
+
+/// A broker that speaks AMQP 1.0, for this scenario alone: Artemis, or the RabbitMQ that `scripts/setup test` fetches.
+/// `None`, and a line that says why, where it is not there.
+pub fn amqp10_broker(bench: &Bench, kind: BrokerKind) -> Result<Option<Box<dyn Broker>>> {
+    let root = (kind == BrokerKind::Rabbitmq).then(|| std::env::var_os("BELLOWS_RABBITMQ_ROOT"));
+    let root = root.map(|root| root.map_or_else(|| PathBuf::from(".tools/newest"), PathBuf::from));
+    let broker = BrokerSpec { kind, root, ..BrokerSpec::default() };
+    if let Err(error) = brokers::check_installed(&broker) {
+        eprintln!("bench:   {} left out: {error}", kind.name());
+        return Ok(None);
+    }
+    let experiment = Experiment { broker, ..Experiment::default() };
+    Ok(Some(brokers::start(&experiment, None, &bench.bellows, &Control::new(), &mut tell)?))
 }
 
 /// PerfTest with these options.

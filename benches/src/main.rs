@@ -2,6 +2,7 @@
 //! only ratios of the same minute can be trusted. Prints a table and, with `--json`, the same as data.
 
 mod against;
+mod amqp10;
 mod beside;
 mod connections;
 mod environment;

@@ -7,7 +7,7 @@ use measure::{Metric, Nanos};
 
 use crate::environment::{self, Bench, Embedded, WARMUP_S, perf_test, rabbitmq};
 use crate::table::Row;
-use crate::{against, beside, connections, floor, micro, own, starts};
+use crate::{against, amqp10, beside, connections, floor, micro, own, starts};
 
 /// A scenario: measures and judges.
 pub type Scenario = fn(&Bench) -> Result<Vec<Row>>;
@@ -20,6 +20,8 @@ pub const ALL: &[(&str, Scenario)] = &[
     ("stream-publish", stream_publish),
     ("classic-in-out", classic_in_out),
     ("floor", floor::floor),
+    ("floor-amqp10", floor::amqp10),
+    ("amqp10", amqp10::amqp10),
     ("embedded", embedded),
     ("connections", connections::scale),
     ("acks", connections::acks),

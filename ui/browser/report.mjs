@@ -816,7 +816,9 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   });
 
   test('the configuration is what differs from the defaults, and the rest folded', async () => {
-    const { page } = await openAltered('rate', { changed_keys: ['name', 'load.0.rate'] });
+    const limits = [["RabbitMQ's link credit", '400 (max_link_credit)']];
+    const { page } = await openAltered('rate', { changed_keys: ['name', 'load.0.rate'], limits });
+    assert.match(await text(page.locator('#ran .columns')), /Limits of AMQP 1\.0 RabbitMQ's link credit 400/i);
     const rows = page.locator('#ran .configuration > .scroll tbody tr');
     assert.equal(await rows.count(), 2);
     assert.match(await text(rows.first()), /^load\.0\.rate 20000$/);
@@ -825,6 +827,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.ok((await rest.locator('tbody tr').count()) > 5);
     // Where nobody wrote down what the defaults were, all of it is there.
     const unknown = await open('rate');
+    assert.doesNotMatch(await text(unknown.page.locator('#ran .columns')), /Limits of AMQP/i);
     assert.ok((await unknown.page.locator('#ran .columns > .scroll tr').count()) > 7);
   });
 

@@ -14,6 +14,7 @@ use mio::{Events, Interest, Poll, Token};
 use transport::{Timer, sleep_until};
 use wire::amqp091::{BasicProperties, BasicPublish, Properties, PublishTemplate};
 
+use super::amqp10::{LinkSession, Outcomes, Transfers};
 use super::setup::{CHANNEL, Session};
 use super::{Args, Reading};
 
@@ -34,12 +35,17 @@ const TIMER: Token = Token(2);
 
 /// Runs a load, and tells what its measured part cost.
 pub fn run(args: &Args) -> Result<Reading> {
-    let mut session = Session::open(&args.address)?;
-    session.declare(args)?;
-    let mut floor = Floor::new(args, session)?;
+    // Artemis makes a queue for the first link to it, and keeps it.
+    let declares = args.amqp10.as_deref().is_none_or(|link| link.starts_with('/'));
+    if declares {
+        Session::open(&args.address)?.declare(args)?;
+    }
+    let mut floor = Floor::new(args)?;
     let measured = floor.load(args)?;
     drop(floor);
-    Session::open(&args.address)?.delete(&args.queue)?;
+    if declares {
+        Session::open(&args.address)?.delete(&args.queue)?;
+    }
     Ok(measured)
 }
 
@@ -54,10 +60,13 @@ struct Socket {
 }
 
 impl Socket {
-    fn new(mut stream: TcpStream, poll: &Poll, token: Token) -> Result<Self> {
+    /// `input` is what the set-up has read and not used.
+    fn new(mut stream: TcpStream, input: &[u8], poll: &Poll, token: Token) -> Result<Self> {
         let both = Interest::READABLE | Interest::WRITABLE;
         poll.registry().register(&mut stream, token, both)?;
-        Ok(Self { stream, readable: false, writable: false, room: vec![0; READ_BYTES], kept: 0 })
+        let mut room = vec![0; READ_BYTES];
+        room[..input.len()].copy_from_slice(input);
+        Ok(Self { stream, readable: false, writable: false, room, kept: input.len() })
     }
 
     /// Reads once, and hands whole frames to `take`, which tells how many bytes they were.
@@ -94,11 +103,15 @@ impl Socket {
     }
 }
 
-/// Messages, all equal, as they stand on the wire: a batch of them, and one more to begin within.
+/// Messages as they stand on the wire: the largest batch of them.
+#[derive(Default)]
 struct Frames {
     bytes: Vec<u8>,
     message: usize,
-    /// Bytes of the last batch that are not written yet.
+    /// Where a message's delivery id and its tag stand, which differ from message to message over AMQP 1.0.
+    ids_at: Option<[usize; 2]>,
+    /// Bytes of the last batch, and how many of them are not written yet.
+    queued: usize,
     unwritten: usize,
 }
 
@@ -113,24 +126,34 @@ impl Frames {
         let client = &mut session.client;
         let template = PublishTemplate::new(CHANNEL, &publish, properties, &body, 131_072)?;
         let message = template.wire_len();
-        for _ in 0..=BATCH_BYTES / message {
+        for _ in 0..BATCH_BYTES / message {
             client.publish(&template, |_| {});
         }
         let bytes = client.pending_output().to_vec();
         client.consume_output(bytes.len());
-        Ok(Self { bytes, message, unwritten: 0 })
+        Ok(Self { bytes, message, ..Self::default() })
     }
 
     fn batch(&self) -> u64 {
         (BATCH_BYTES / self.message) as u64
     }
 
+    /// Queues `count` messages after the `sent` ones.
+    fn queue(&mut self, sent: u64, count: u64) {
+        if let Some(ids_at) = self.ids_at {
+            for (message, id) in self.bytes.chunks_exact_mut(self.message).zip(sent..sent + count) {
+                for at in ids_at {
+                    message[at..at + 4].copy_from_slice(&(id as u32).to_be_bytes());
+                }
+            }
+        }
+        self.queued = count as usize * self.message;
+        self.unwritten = self.queued;
+    }
+
     fn flush(&mut self, socket: &mut Socket) -> Result<()> {
         while socket.writable && self.unwritten > 0 {
-            // Within a message, where the last write ended there.
-            let from = (self.message - self.unwritten % self.message) % self.message;
-            let to = (from + self.unwritten).min(self.bytes.len());
-            self.unwritten -= socket.write(&self.bytes[from..to])?;
+            self.unwritten -= socket.write(&self.bytes[self.queued - self.unwritten..self.queued])?;
         }
         Ok(())
     }
@@ -148,6 +171,11 @@ struct Producer {
 }
 
 impl Producer {
+    fn new(args: &Args, socket: Socket, frames: Frames, confirms: Option<Confirms>) -> Self {
+        let period = args.rate.map(|rate| 1_000_000_000 / rate);
+        Self { socket, frames, sent: 0, confirms, window: args.window, period }
+    }
+
     /// Reads, and sends what may go. Tells whether there is more to do at once.
     fn turn(&mut self, start: Time) -> Result<bool> {
         if self.socket.readable {
@@ -162,8 +190,8 @@ impl Producer {
         if self.socket.writable && self.frames.unwritten == 0 {
             let may = self.allowed(start);
             let count = may.min(self.frames.batch());
+            self.frames.queue(self.sent, count);
             self.sent += count;
-            self.frames.unwritten = count as usize * self.frames.message;
             self.frames.flush(&mut self.socket)?;
             more = may > count && self.socket.writable;
         }
@@ -172,10 +200,7 @@ impl Producer {
 
     /// How many messages are due and have room.
     fn allowed(&self, start: Time) -> u64 {
-        let room = match &self.confirms {
-            None => u64::MAX,
-            Some(confirms) => self.window.saturating_sub(self.sent.saturating_sub(confirms.count)),
-        };
+        let room = self.room();
         match self.period {
             None => room,
             Some(period) => {
@@ -185,10 +210,18 @@ impl Producer {
         }
     }
 
+    /// Messages that the window, and the broker's credit where it gives one, still allow.
+    fn room(&self) -> u64 {
+        let limit = self.confirms.as_ref().map_or(u64::MAX, |confirms| {
+            let credit = confirms.link.as_ref().map_or(u64::MAX, Outcomes::limit);
+            credit.min(confirms.count + self.window)
+        });
+        limit.saturating_sub(self.sent)
+    }
+
     /// When the next message is due, where it is paced and has room.
     fn due(&self, start: Time) -> Option<Time> {
-        let full = self.confirms.as_ref().is_some_and(|confirms| self.sent >= confirms.count + self.window);
-        let period = self.period.filter(|_| !full)?;
+        let period = self.period.filter(|_| self.room() > 0)?;
         Some(start + Nanos(self.sent * period))
     }
 }
@@ -225,31 +258,51 @@ struct Floor {
     rest: Rest,
 }
 
+/// The clients of AMQP 0.9.1.
+fn amqp091_clients(args: &Args, poll: &Poll) -> Result<(Producer, Option<Consumer>)> {
+    let mut session = Session::open(&args.address)?;
+    if args.window > 0 {
+        session.confirm()?;
+    }
+    let frames = Frames::new(args, &mut session)?;
+    let mut consumer = None;
+    if args.consume {
+        let mut session = Session::open(&args.address)?;
+        session.consume(&args.queue)?;
+        let socket = Socket::new(session.into_stream()?, &[], poll, CONSUMER)?;
+        consumer = Some(Consumer { socket, deliveries: Deliveries::default() });
+    }
+    let socket = Socket::new(session.into_stream()?, &[], poll, PRODUCER)?;
+    let confirms = (args.window > 0).then(|| Confirms::new(args.window));
+    Ok((Producer::new(args, socket, frames, confirms), consumer))
+}
+
+/// The clients of AMQP 1.0, whose links lead to `link`.
+fn amqp10_clients(args: &Args, link: &str, poll: &Poll) -> Result<(Producer, Option<Consumer>)> {
+    let mut sender = LinkSession::open(&args.address, link, false)?;
+    let confirms = Confirms { link: Some(sender.outcomes()?), ..Confirms::new(args.window) };
+    let (bytes, message, ids_at) = sender.messages(args.size, args.persistent, BATCH_BYTES)?;
+    let frames = Frames { bytes, message, ids_at: Some(ids_at), ..Frames::default() };
+    let mut consumer = None;
+    if args.consume {
+        let mut receiver = LinkSession::open(&args.address, link, true)?;
+        let link = Some(receiver.transfers(args.window as u32)?);
+        let (stream, input) = receiver.into_parts()?;
+        let socket = Socket::new(stream, &input, poll, CONSUMER)?;
+        consumer = Some(Consumer { socket, deliveries: Deliveries { link, ..Deliveries::default() } });
+    }
+    let (stream, input) = sender.into_parts()?;
+    let socket = Socket::new(stream, &input, poll, PRODUCER)?;
+    Ok((Producer::new(args, socket, frames, Some(confirms)), consumer))
+}
+
 impl Floor {
-    fn new(args: &Args, mut session: Session) -> Result<Self> {
+    fn new(args: &Args) -> Result<Self> {
         let poll = Poll::new()?;
         let timer = Timer::register(poll.registry(), TIMER)?;
-        if args.window > 0 {
-            session.confirm()?;
-        }
-        let frames = Frames::new(args, &mut session)?;
-        let consumer = if args.consume {
-            let mut session = Session::open(&args.address)?;
-            session.consume(&args.queue)?;
-            Some(Consumer {
-                socket: Socket::new(session.into_stream()?, &poll, CONSUMER)?,
-                deliveries: Deliveries::default(),
-            })
-        } else {
-            None
-        };
-        let producer = Producer {
-            socket: Socket::new(session.into_stream()?, &poll, PRODUCER)?,
-            frames,
-            sent: 0,
-            confirms: (args.window > 0).then(|| Confirms::new(args.window)),
-            window: args.window,
-            period: args.rate.map(|rate| 1_000_000_000 / rate),
+        let (producer, consumer) = match &args.amqp10 {
+            None => amqp091_clients(args, &poll)?,
+            Some(link) => amqp10_clients(args, link, &poll)?,
         };
         Ok(Self { poll, events: Events::with_capacity(18), timer, producer, consumer, rest: Rest::new(args) })
     }
@@ -448,15 +501,20 @@ struct Confirms {
     /// Later ones that are, at their tag modulo the length; how many there are.
     early: Vec<bool>,
     ahead: u64,
+    /// Where they come over AMQP 1.0.
+    link: Option<Outcomes>,
 }
 
 impl Confirms {
     fn new(window: u64) -> Self {
-        Self { count: 0, upto: 0, early: vec![false; window.next_power_of_two() as usize], ahead: 0 }
+        Self { count: 0, upto: 0, early: vec![false; window.next_power_of_two() as usize], ahead: 0, link: None }
     }
 
     #[inline]
     fn take(&mut self, bytes: &[u8]) -> Result<usize> {
+        if let Some(link) = &mut self.link {
+            return link.take(bytes, &mut self.count);
+        }
         walk(bytes, |kind, payload| {
             if kind != METHOD {
                 return Ok(());
@@ -513,6 +571,8 @@ impl Confirms {
 struct Deliveries {
     count: u64,
     acks: Vec<u8>,
+    /// Where they come over AMQP 1.0.
+    link: Option<Transfers>,
 }
 
 /// A frame with `basic.ack` of tag 0 on channel 1.
@@ -521,6 +581,9 @@ const ACK_FRAME: [u8; 21] = [1, 0, 1, 0, 0, 0, 13, 0, 60, 0, 80, 0, 0, 0, 0, 0, 
 impl Deliveries {
     #[inline]
     fn take(&mut self, bytes: &[u8]) -> Result<usize> {
+        if let Some(link) = &mut self.link {
+            return link.take(bytes, &mut self.count, &mut self.acks);
+        }
         walk(bytes, |kind, payload| {
             match kind {
                 // Bodies are smaller than a frame.

@@ -4,17 +4,19 @@
 //! Both run in turn against one broker, again and again, because figures of different minutes
 //! differ by more than the two do.
 
+mod amqp10;
 mod bare;
 mod setup;
 
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use experiment::BrokerKind;
 use measure::Clock;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::environment::{Bench, Embedded, rabbitmq};
+use crate::environment::{self, Bench, Embedded, rabbitmq};
 use crate::own;
 use crate::table::{Row, median};
 
@@ -47,6 +49,9 @@ pub struct Args {
     /// Consume as well, and acknowledge each delivery
     #[arg(long)]
     consume: bool,
+    /// Go over AMQP 1.0, with links to this address; the window is the consumer's, too
+    #[arg(long)]
+    amqp10: Option<String>,
     /// Messages per second; as many as go where absent
     #[arg(long)]
     rate: Option<u64>,
@@ -124,6 +129,26 @@ const CASES: [Case; 3] = [
     },
 ];
 
+/// Loads over AMQP 1.0, on RabbitMQ and on Artemis.
+const AMQP10: [Case; 2] = [
+    Case {
+        name: "AMQP 1.0, 1 KiB in and out",
+        own: "client queue://bellows-floor --protocol amqp10 --max-pending 1000 --prefetch 1000 --ack-every 1 \
+              --message-size 1024",
+        bare: &["--consume", "--durable", "--window", "1000", "--size", "1024"],
+        goal: 1.2,
+        rabbitmq: true,
+    },
+    Case {
+        name: "AMQP 1.0, 10,000 msg/s, 64 B in and out",
+        own: "client queue://bellows-floor --protocol amqp10 --max-pending 1000 --prefetch 1000 --ack-every 1 \
+              --message-size 64 --rate 10000",
+        bare: &["--consume", "--durable", "--window", "1000", "--size", "64", "--rate", "10000"],
+        goal: 1.1,
+        rabbitmq: true,
+    },
+];
+
 /// Cost and rate of one run.
 #[derive(Clone, Copy)]
 struct Run {
@@ -136,23 +161,41 @@ pub fn floor(bench: &Bench) -> Result<Vec<Row>> {
     CASES.iter().map(|case| judge(bench, case)).collect()
 }
 
+/// bellows over the floor, for AMQP 1.0 on each broker that is installed.
+pub fn amqp10(bench: &Bench) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (kind, link) in [(BrokerKind::Artemis, "bare-floor"), (BrokerKind::Rabbitmq, "/queues/bare-floor")] {
+        let Some(broker) = environment::amqp10_broker(bench, kind)? else { continue };
+        let endpoint = broker.endpoint();
+        let url = format!("amqp://{}:{}", endpoint.host, endpoint.port);
+        for case in &AMQP10 {
+            let mut row = pairs(bench, case, &url, &["--amqp10", link])?;
+            row.what = format!("{}, {}", kind.name(), row.what);
+            rows.push(row);
+        }
+        broker.stop()?;
+    }
+    Ok(rows)
+}
+
 fn judge(bench: &Bench, case: &Case) -> Result<Row> {
     if case.rabbitmq {
         let node = rabbitmq(bench, false)?;
-        let row = pairs(bench, case, &node.url());
+        let row = pairs(bench, case, &node.url(), &[]);
         node.stop()?;
         row
     } else {
         let broker = Embedded::start(&bench.bellows)?;
-        pairs(bench, case, &broker.url)
+        pairs(bench, case, &broker.url, &[])
     }
 }
 
-fn pairs(bench: &Bench, case: &Case, url: &str) -> Result<Row> {
+/// `further` are arguments of the bare program.
+fn pairs(bench: &Bench, case: &Case, url: &str, further: &[&str]) -> Result<Row> {
     let pairs = bench.pairs.max(1);
     let (mut floors, mut owns) = (Vec::new(), Vec::new());
     for pair in 1..=pairs {
-        let floor = bare(bench, case, url)?;
+        let floor = bare(bench, case, url, further)?;
         let own = bellows(bench, case, url)?;
         eprintln!(
             "bench:   {}, pair {pair} of {pairs}: {:.3} us/msg over {:.3}",
@@ -185,12 +228,13 @@ fn bellows(bench: &Bench, case: &Case, url: &str) -> Result<Run> {
     Ok(Run { us_per_message: own::cpu_us(&summary)?, rate: summary.flow().sent.rate.max(summary.flow().received.rate) })
 }
 
-fn bare(bench: &Bench, case: &Case, url: &str) -> Result<Run> {
+fn bare(bench: &Bench, case: &Case, url: &str, further: &[&str]) -> Result<Run> {
     let address = url.strip_prefix("amqp://").unwrap_or(url);
     let address = address.rsplit('@').next().unwrap_or(address);
     let output = Command::new(std::env::current_exe()?)
         .args(["floor", "--queue", "bare-floor", "--address", address])
         .args(case.bare)
+        .args(further)
         .args(["--warmup", &WARMUP_S.to_string()])
         .args(["--seconds", &bench.pair_seconds().to_string()])
         .stdin(Stdio::null())

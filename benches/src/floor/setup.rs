@@ -18,6 +18,15 @@ pub const CHANNEL: u16 = 1;
 /// The broker answers a step of the set-up within this.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// A socket that blocks, with time-outs.
+pub fn connect(address: &str) -> Result<TcpStream> {
+    let stream = TcpStream::connect(address).with_context(|| format!("connect to {address}"))?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
 /// A connection that is being set up.
 pub struct Session {
     stream: TcpStream,
@@ -27,10 +36,7 @@ pub struct Session {
 impl Session {
     /// Logs in as guest, and opens a channel.
     pub fn open(address: &str) -> Result<Self> {
-        let stream = TcpStream::connect(address).with_context(|| format!("connect to {address}"))?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        let stream = connect(address)?;
         let config = ClientConfig { connection_name: "floor".to_owned(), ..ClientConfig::default() };
         let mut session = Self { stream, client: Client::new(config, Clock.now()) };
         session.answer().context("log in")?;

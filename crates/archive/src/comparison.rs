@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
+use compare::Decision;
 use serde::{Deserialize, Serialize};
 
 use crate::files::{read_json, read_json_if_present, replace_json};
@@ -251,29 +252,6 @@ impl RunsCounted {
     pub const INVALID: &'static str = "invalid runs";
     /// The figure that counts runs in which the generator had nothing left.
     pub const GENERATOR: &'static str = "generator-limited runs";
-}
-
-/// Decision on a figure.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
-#[serde(rename_all = "snake_case")]
-pub enum Decision {
-    /// It changed.
-    Changed,
-    /// It changed by less than the margin.
-    Negligible,
-    /// Equal within the margin.
-    Same,
-    /// Too little evidence.
-    #[default]
-    Undecided,
-}
-
-impl Decision {
-    /// Whether a figure differs, by however little.
-    pub const fn differs(self) -> bool {
-        matches!(self, Self::Changed | Self::Negligible)
-    }
 }
 
 impl Comparison {

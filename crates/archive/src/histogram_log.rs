@@ -12,7 +12,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -31,10 +31,6 @@ const WARMUP: &str = "warmup_";
 const NS_PER_MS: f64 = 1e6;
 /// Longer lines are no histograms: the product's shape takes at most 300 kB.
 const LONGEST_LINE: u64 = 4 << 20;
-/// Lines that are noted one by one; the others are counted.
-const MOST_NOTES: usize = 10;
-/// Characters of a note's cause, which may repeat the line.
-const LONGEST_CAUSE: usize = 200;
 
 /// Tag of a metric in the phase in which its values were due; none are due in the drain.
 pub(crate) fn tag(metric: Metric, due: Phase) -> String {
@@ -146,90 +142,29 @@ impl HistogramRecord {
 }
 
 /// Reads the histograms of a log one by one, so that a run of hours needs no more memory than one
-/// of seconds. Lines that make no sense are passed over and noted.
+/// of seconds. Lines that make no sense are passed over.
 #[derive(Debug)]
 pub struct HistogramLog {
-    path: PathBuf,
     lines: Option<BufReader<File>>,
-    line_number: u64,
-    notes: Vec<String>,
-    /// Lines that were passed over without a note of their own.
-    unnoted: u64,
 }
 
 impl HistogramLog {
     /// Opens the log of a run folder; a missing one is empty.
     pub(crate) fn open(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(file::HISTOGRAMS);
-        let lines = where_present(bounded::open(&path), &path)?.map(BufReader::new);
-        Ok(Self { path, lines, line_number: 0, notes: Vec::new(), unnoted: 0 })
+        Ok(Self { lines: where_present(bounded::open(&path), &path)?.map(BufReader::new) })
     }
 
-    /// Reasons for skipped lines so far, one sentence each.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
-    /// The next line without its end, or `None` at the end of the file.
-    fn next_line(&mut self) -> Option<String> {
-        let lines = self.lines.as_mut()?;
-        let mut bytes = Vec::new();
-        let read = bounded::next_line(lines, LONGEST_LINE, &mut bytes);
-        self.line_number += 1;
-        let why = match read {
-            // Bytes that are no text fail to parse below, and are noted there.
-            Ok(Line::Whole | Line::CutOff) => return Some(String::from_utf8_lossy(&bytes).trim_end().to_owned()),
-            Ok(Line::None) => {
-                self.note_the_unnoted();
-                self.lines = None;
-                return None;
-            }
-            Ok(Line::TooLong) => format!("line {} has no end", self.line_number),
-            Err(e) => e.to_string(),
-        };
-        self.note_the_unnoted();
-        let path = self.path.display();
-        self.notes.push(format!("{path} could not be read to its end: {why}"));
-        self.lines = None;
-        None
-    }
-
-    fn pass_over(&mut self, cause: &str) {
-        if self.notes.len() >= MOST_NOTES {
-            self.unnoted += 1;
-            return;
-        }
-        let cause: String = cause.chars().take(LONGEST_CAUSE).collect();
-        self.notes.push(format!("line {} of {} was passed over: {cause}", self.line_number, file::HISTOGRAMS));
-    }
-
-    fn note_the_unnoted(&mut self) {
-        if self.unnoted > 0 {
-            self.notes.push(format!(
-                "passed over {} more of {}",
-                measure::counted(self.unnoted, "line"),
-                file::HISTOGRAMS
-            ));
-        }
-    }
-
-    fn parse(line: &str) -> Result<HistogramRecord, String> {
+    fn parse(line: &str) -> Option<HistogramRecord> {
         let mut fields = line.splitn(5, ',');
-        let mut field = |name: &str| fields.next().ok_or_else(|| format!("{name} is missing"));
-        let tag = field("the tag")?;
-        let number = |text: &str, name: &str| {
-            let value = text.parse::<f64>().ok().filter(|value| value.is_finite());
-            value.ok_or_else(|| format!("{name} {text:?} is not a number"))
-        };
-        let t = number(field("the start")?, "the start")?;
-        let dt = number(field("the length")?, "the length")?;
-        let _max = field("the largest value")?;
-        let encoded = field("the histogram")?;
-        let tag = tag.strip_prefix("Tag=").ok_or("it has no tag")?;
-        let (metric, due) = metric_of(tag).ok_or_else(|| format!("the tag {tag:?} is unknown"))?;
-        let bytes = STANDARD.decode(encoded).map_err(|e| format!("base64: {e}"))?;
-        let histogram = histogram_decode::decode(&bytes)?;
-        Ok(HistogramRecord { metric, due, t, dt, histogram })
+        let tag = fields.next()?.strip_prefix("Tag=")?;
+        let mut number = || fields.next()?.parse::<f64>().ok().filter(|value| value.is_finite());
+        let (t, dt) = (number()?, number()?);
+        // Behind the largest value, which the histogram has, too.
+        let encoded = fields.nth(1)?;
+        let (metric, due) = metric_of(tag)?;
+        let histogram = histogram_decode::decode(&STANDARD.decode(encoded).ok()?).ok()?;
+        Some(HistogramRecord { metric, due, t, dt, histogram })
     }
 }
 
@@ -237,16 +172,14 @@ impl Iterator for HistogramLog {
     type Item = HistogramRecord;
 
     fn next(&mut self) -> Option<HistogramRecord> {
-        loop {
-            let line = self.next_line()?;
-            if line.is_empty() || line.starts_with('#') || line.starts_with('"') {
-                continue;
-            }
-            match Self::parse(&line) {
-                Ok(record) => return Some(record),
-                Err(cause) => self.pass_over(&cause),
+        let mut line = Vec::new();
+        while let Ok(Line::Whole | Line::CutOff) = bounded::next_line(self.lines.as_mut()?, LONGEST_LINE, &mut line) {
+            if let Some(record) = Self::parse(String::from_utf8_lossy(&line).trim_end()) {
+                return Some(record);
             }
         }
+        self.lines = None;
+        None
     }
 }
 

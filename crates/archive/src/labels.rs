@@ -78,13 +78,6 @@ impl Labels {
 #[serde(try_from = "String")]
 pub struct Tag(String);
 
-impl Tag {
-    /// The word.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 impl FromStr for Tag {
     type Err = String;
 

@@ -32,10 +32,13 @@ mod traces;
 mod verdict;
 mod writer;
 
+pub use compare::{
+    ComparedSideName, Decision, EffectFigure, FoundLimit, LimitPlan, ScaleDoubt, ScaleEstimate, ScaleLaw,
+};
 pub use comparison::{
     ComparedFamily, ComparedFigure, ComparedFrame, ComparedFunctions, ComparedName, ComparedRun, ComparedSide,
-    ComparedStacks, Comparison, CostChange, Decision, ExplainedChange, FunctionChange, LeftOut, RenamedFunction,
-    RunBlocks, RunsCounted, WithinOneRun,
+    ComparedStacks, Comparison, CostChange, ExplainedChange, FunctionChange, LeftOut, RenamedFunction, RunBlocks,
+    RunsCounted, WithinOneRun,
 };
 pub use error::Error;
 pub use facts::{
@@ -51,22 +54,19 @@ pub use histogram_log::{HistogramLog, HistogramRecord, encode_histogram};
 pub use labels::{Labels, Tag};
 pub use latency_log::{LatencyLog, LogTag, LogUnit, UnitSource};
 pub use latency_slices::LatencySlices;
-pub use limit::{
-    FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, ScaleDoubt, ScaleEstimate, ScaleLaw, ScaleRun,
-    ScaleRuns, SuggestedRate,
-};
+pub use limit::{LimitOutcome, LimitTrial, LimitTrials, ScaleRun, ScaleRuns, SuggestedRate};
 pub use list::{FolderKind, RunEntry, folders_of_runs, list_runs};
 pub use matrix::{ComparedCell, ComparedMatrix, MatrixCell, MatrixKey, PairedMatrix, short_names};
 pub use named_series::{
     ERLANG_MEMORY, MOST_SERIES, NamedPoint, NamedSeries, SeriesName, SeriesNames, SeriesUnit, SeriesValue,
     read_named_series,
 };
-pub use pairs::{ComparedSideName, PairedRun, PairedRuns};
+pub use pairs::{PairedRun, PairedRuns};
 pub use quantity::{Quantity, plain_name, probe_name};
 pub use reader::RunReader;
 pub use record::{
-    BindingRecord, Event, ExchangeRecord, FailedBy, Hardware, Period, PhaseSpan, QueueRecord, RunRecord, RunState,
-    ScenarioStart, Topology, Versions,
+    BindingRecord, DeliveryPromise, Event, ExchangeRecord, FailedBy, Hardware, Period, PhaseSpan, QueueRecord,
+    RunRecord, RunState, ScenarioStart, Topology, Versions,
 };
 pub use remove::Removable;
 pub use repeats::{
@@ -77,8 +77,8 @@ pub use select::{PeriodRange, Retention, RunFilter, RunOrder, prunable, sort_run
 pub use series::{MESSAGES, ProcessUsage, ScenarioPoint, SeriesPoint};
 pub use slice::{SliceLatency, SliceLog, SlicePoint};
 pub use summary::{
-    BrokerSummary, EffectFigure, FailureCount, FaultOutcome, Lasted, MessageFlow, NodeSummary, ObserverEffect,
-    ObserverRow, ObserverTable, PageCpu, PerMessage, ProfilingBlock, ProgramSummary, QuantityUnit, RequestedSummary,
+    BrokerSummary, FailureCount, FaultOutcome, Lasted, MessageFlow, NodeSummary, ObserverEffect, ObserverRow,
+    ObserverTable, PageCpu, PerMessage, ProfilingBlock, ProgramSummary, QuantityUnit, RequestedSummary,
     RequestedWindow, RequirementOutcome, Rss, RunSummary, ScenarioSummary, ScrapedPage, Throughput,
 };
 pub use traces::{LookSpan, TraceSummary, TracedCall, read_slowest_calls};

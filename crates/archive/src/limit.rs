@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use compare::{FoundLimit, LimitPlan, ScaleLaw};
 use measure::LatencySummary;
 use serde::{Deserialize, Serialize};
 
@@ -48,23 +49,6 @@ pub struct SuggestedRate {
     pub rate: f64,
     /// The command line that runs the experiment at it.
     pub command: String,
-}
-
-/// How rates are chosen. Rates are messages per second of all producers together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LimitPlan {
-    /// The first rate.
-    pub first: f64,
-    /// No rate below is tried.
-    pub least: f64,
-    /// No rate above is tried.
-    pub most: f64,
-    /// How far apart the ends may be, as a part of the lower one.
-    pub precision: f64,
-    /// Trials that each end has to agree in.
-    pub confirmations: u32,
-    /// Trials in all, at most.
-    pub most_trials: u32,
 }
 
 /// Outcome of a trial.
@@ -112,23 +96,6 @@ pub struct LimitTrial {
     /// Warnings that put its numbers in doubt, but for those of any rate beyond the limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cautions: Vec<Warning>,
-}
-
-/// Range of the limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
-pub struct FoundLimit {
-    /// The highest rate that held, and below which every rate held that was tried.
-    pub low: Option<f64>,
-    /// The lowest rate that did not hold, and above which none did.
-    pub high: Option<f64>,
-    /// The lowest rate above `low` whose trials were all unclear.
-    pub unclear: Option<f64>,
-    /// No trial is left: an open end stays so, and `low` is confirmed.
-    #[serde(default)]
-    pub ended: bool,
-    /// Both ends were confirmed, and are as close as was asked for, but for rates that hold in some trials only.
-    pub confirmed: bool,
 }
 
 impl LimitTrial {
@@ -267,61 +234,10 @@ pub struct ScaleRun {
     pub cautions: Vec<Warning>,
 }
 
-/// The Universal Scalability Law, `X(N) = λN / (1 + σ(N-1) + κN(N-1))`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ScaleLaw {
-    /// Messages per second of one client alone, λ.
-    pub alone: ScaleEstimate,
-    /// Contention, σ: share of the work that waits for shared resources.
-    pub contention: ScaleEstimate,
-    /// Coherence, κ: coordination cost of each pair of clients.
-    pub coherence: ScaleEstimate,
-    /// The number of clients with the highest throughput; `None` where it cannot be told.
-    pub peak: Option<f64>,
-    /// Why it cannot be told.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub no_peak: Option<ScaleDoubt>,
-    /// Share of the variance that the law explains.
-    pub r_squared: f64,
-    /// The largest distance of a mean from the curve, as a share of the curve.
-    pub worst_residual: f64,
-}
-
-impl ScaleLaw {
-    /// Whether the law is the broker's, and the throughputs follow it.
-    pub const fn is_followed(&self) -> bool {
-        !matches!(self.no_peak, Some(ScaleDoubt::PoorFit | ScaleDoubt::Generator(_)))
-    }
-}
-
-/// Why runs with different numbers of clients give no number with the highest throughput.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ScaleDoubt {
-    /// From this number of clients on the generator limited most runs: the curve is not the broker's.
-    Generator(u32),
-    /// The law does not fit the throughputs.
-    PoorFit,
-    /// Coherence is at its bound, 0: by the law more clients never have less.
-    NeverFalls,
-    /// The interval of coherence holds 0, or is not known.
-    NotProven,
-    /// The peak is far beyond the tried numbers of clients.
-    FarBeyond,
-}
-
-/// A value and its 95 % interval, where there is one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
-pub struct ScaleEstimate {
-    /// The value.
-    pub value: f64,
-    /// The interval; `None` where the value lies at its bound, or runs are too few.
-    pub interval: Option<(f64, f64)>,
-}
-
 #[cfg(test)]
 mod tests {
+    use compare::ScaleDoubt;
+
     use super::*;
     use crate::Finding;
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::each_line;
 use crate::{Error, file};
 
-/// Series of a run; further ones are counted and left out.
+/// Series of a run; further ones are left out.
 pub const MOST_SERIES: usize = 10_000;
 /// The source of the series of the memory of the broker's Erlang nodes.
 pub const ERLANG_MEMORY: &str = "erlang memory";
@@ -110,7 +110,6 @@ enum SeriesLine {
 #[derive(Clone, Debug, Default)]
 pub struct SeriesNames {
     numbers: HashMap<SeriesName, u32>,
-    left_out: u64,
 }
 
 impl SeriesNames {
@@ -126,10 +125,7 @@ impl SeriesNames {
         for (name, value) in values.into_iter().filter(|(_, value)| value.is_finite()) {
             let number = match self.numbers.get(&name) {
                 Some(number) => *number,
-                None if self.numbers.len() >= MOST_SERIES => {
-                    self.left_out += 1;
-                    continue;
-                }
+                None if self.numbers.len() >= MOST_SERIES => continue,
                 None => {
                     let series = self.numbers.len() as u32;
                     self.numbers.insert(name.clone(), series);
@@ -143,11 +139,6 @@ impl SeriesNames {
             lines.extend(encoded(&SeriesLine::Values { t, dt, values: kept }));
         }
         lines
-    }
-
-    /// Values of series that were beyond [`MOST_SERIES`].
-    pub const fn left_out(&self) -> u64 {
-        self.left_out
     }
 }
 
@@ -258,12 +249,11 @@ mod tests {
     }
 
     #[test]
-    fn too_many_series_are_counted_and_what_is_damaged_is_passed_over() {
+    fn too_many_series_are_left_out_and_what_is_damaged_is_passed_over() {
         let mut names = SeriesNames::default();
         let many = (0..MOST_SERIES + 7).map(|i| (cpu(&i.to_string()), 1.0));
         let mut lines = names.lines(0.0, 1.0, many);
         assert_eq!(lines.len(), MOST_SERIES + 1);
-        assert_eq!(names.left_out(), 7);
         let longest = lines.iter().map(Vec::len).max().unwrap() as u64;
         assert!(longest < LONGEST_LINE, "all series fit into a line");
         lines.insert(3, b"{\"t\": 1, \"dt\"".to_vec());

@@ -2,9 +2,10 @@
 //! rewritten after each, so that a stopped experiment can resume.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{fmt, fs};
 
+use compare::ComparedSideName;
 use serde::{Deserialize, Serialize};
 
 use crate::files::{is_name, read_json, replace_json};
@@ -13,33 +14,6 @@ use crate::{Error, file};
 
 /// Bytes of a `pairs.json` that are read.
 const LARGEST: u64 = 16 << 20;
-
-/// A side of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
-#[serde(rename_all = "lowercase")]
-pub enum ComparedSideName {
-    /// Baseline of the comparison.
-    A,
-    /// Candidate of the comparison.
-    B,
-}
-
-impl ComparedSideName {
-    /// Tag of a run: `a` or `b`.
-    pub const fn tag(self) -> &'static str {
-        match self {
-            Self::A => "a",
-            Self::B => "b",
-        }
-    }
-}
-
-impl fmt::Display for ComparedSideName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
-}
 
 /// Runs of two sides, made in turns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

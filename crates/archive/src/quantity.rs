@@ -142,10 +142,16 @@ const NOT_REQUESTED: &str = "no rate was requested";
 const NO_CPU: &str = "CPU per message was not measured";
 const NO_CORES: &str = "the broker's CPU was not measured";
 const NO_MEMORY: &str = "the memory was not measured";
+const NO_CONSUMERS: &str = "the run had no consumers";
 const NO_FLOW: &str = "bellows itself sent and received no messages";
 const NO_OPERATIONS: &str = "there was no churn";
 const NO_SUCH_REQUESTS: &str = "there was no probe or page of this name";
 const OF_WHOLE_RUN: &str = "it is known for the whole run only";
+
+const BROKER_MEMORY: &str = "broker memory";
+/// Names of usage where the loaded server need not be a broker.
+const SERVER_CORES: &str = "server cores";
+const SERVER_MEMORY: &str = "server memory";
 
 /// Figures of messages that a broker should not have.
 const HARM: [&str; 6] = ["lost", "duplicated", "reordered", "corrupt", "returned", "refused"];
@@ -181,6 +187,14 @@ fn message_rate(summary: &RunSummary, of: fn(&MessageFlow) -> Throughput) -> Obs
     summary.messages().flow.as_ref().map(|flow| of(flow).rate).ok_or(NO_FLOW)
 }
 
+/// The rate of deliveries, which a load without consumers has not.
+fn received_rate(summary: &RunSummary) -> Observed {
+    match summary.messages().flow {
+        Some(flow) if flow.without_consumers => Err(NO_CONSUMERS),
+        _ => message_rate(summary, |flow| flow.received),
+    }
+}
+
 /// A figure of churn, of which a run has one at most.
 fn of_churn(summary: &RunSummary, of: fn(&ScenarioSummary) -> Observed) -> Observed {
     summary.others().find(|(_, it)| it.role == ScenarioRole::Broker).map_or(Err(NO_OPERATIONS), |(_, it)| of(it))
@@ -200,14 +214,34 @@ fn memory(used: Option<ProcessUsage>) -> Observed {
     used.filter(|used| used.rss_bytes > 0).map(|used| used.rss_bytes as f64).ok_or(NO_MEMORY)
 }
 
+fn memory_of_loaded(summary: &RunSummary) -> Observed {
+    summary.rss_mb.broker.map(|mb| mb * 1e6).ok_or(NO_MEMORY)
+}
+
+fn cores(summary: &RunSummary) -> Observed {
+    summary.cpu_cores.broker.ok_or(NO_CORES)
+}
+
+fn cores_in_second(point: &SeriesPoint) -> Observed {
+    point.broker.map(|it| it.cpu_cores).ok_or(NO_CORES)
+}
+
+/// Names of CPU per time and memory, those of what is loaded first and then those of the other kind of system.
+const fn usage_names(loaded: ScenarioRole) -> [[&'static str; 2]; 2] {
+    let [broker, server] = [[Quantity::CORES, BROKER_MEMORY], [SERVER_CORES, SERVER_MEMORY]];
+    match loaded {
+        ScenarioRole::Server => [server, broker],
+        ScenarioRole::Broker | ScenarioRole::Watcher => [broker, server],
+    }
+}
+
 /// Everything but latencies that can be required.
-static FIGURES: [Figure; 24] = [
+static FIGURES: [Figure; 26] = [
     figure("sent rate", QuantityUnit::PerSecond, |s| message_rate(s, |flow| flow.sent))
         .in_second(|p| rate(p, p.counters.sent)),
     figure("completed rate", QuantityUnit::PerSecond, |s| message_rate(s, |flow| flow.completed))
         .in_second(|p| rate(p, p.counters.completed)),
-    figure("received rate", QuantityUnit::PerSecond, |s| message_rate(s, |flow| flow.received))
-        .in_second(|p| rate(p, p.counters.received)),
+    figure("received rate", QuantityUnit::PerSecond, received_rate).in_second(|p| rate(p, p.counters.received)),
     figure("achieved", QuantityUnit::Share, |s| s.requested().and_then(|r| r.achieved).ok_or(NOT_REQUESTED)),
     figure("late share", QuantityUnit::Share, |s| {
         // Messages requested and not sent are later than any.
@@ -235,11 +269,11 @@ static FIGURES: [Figure; 24] = [
             let broker = p.broker.filter(|_| messages > 0 && is_alone).ok_or(NO_CPU)?;
             Ok(broker.cpu_cores * p.dt * 1e9 / messages as f64)
         }),
-    figure(Quantity::CORES, QuantityUnit::Cores, |s| s.cpu_cores.broker.ok_or(NO_CORES))
-        .in_second(|p| p.broker.map(|it| it.cpu_cores).ok_or(NO_CORES)),
+    figure(Quantity::CORES, QuantityUnit::Cores, cores).in_second(cores_in_second),
+    figure(SERVER_CORES, QuantityUnit::Cores, cores).in_second(cores_in_second),
     figure("bellows cpu", QuantityUnit::Ns, |s| s.messages().cpu_us_each.client.map(|us| us * 1e3).ok_or(NO_CPU)),
-    figure("broker memory", QuantityUnit::Bytes, |s| s.rss_mb.broker.map(|mb| mb * 1e6).ok_or(NO_MEMORY))
-        .in_second(|p| memory(p.broker)),
+    figure(BROKER_MEMORY, QuantityUnit::Bytes, memory_of_loaded).in_second(|p| memory(p.broker)),
+    figure(SERVER_MEMORY, QuantityUnit::Bytes, memory_of_loaded).in_second(|p| memory(p.broker)),
     figure("bellows memory", QuantityUnit::Bytes, |s| s.rss_mb.client.map(|mb| mb * 1e6).ok_or(NO_MEMORY))
         .in_second(|p| memory(p.client)),
     figure("stalls", QuantityUnit::Count, |s| Ok(s.stalls.len() as f64)),
@@ -257,6 +291,11 @@ impl Quantity {
     /// The broker's CPU per time, which stands for that per message where messages cannot be counted.
     pub const CORES: &'static str = "broker cores";
 
+    /// Whether a figure of this name is CPU per time of what is loaded.
+    pub fn is_cores(name: &str) -> bool {
+        [Self::CORES, SERVER_CORES].contains(&name)
+    }
+
     /// Whether a figure of this name counts messages that came to harm: lost, refused and so on.
     pub fn is_harm(name: &str) -> bool {
         HARM.contains(&name)
@@ -264,7 +303,9 @@ impl Quantity {
 
     /// Every figure that a run has, with its value: those of the table, of each probe, and of each latency.
     pub fn of_run(summary: &RunSummary) -> Vec<(Self, f64)> {
-        let figures = (0..FIGURES.len()).map(|index| Self(Which::Figure(index)));
+        let [_, others] = usage_names(summary.loaded());
+        let figures = (0..).zip(&FIGURES).filter(|(_, it)| !others.contains(&it.name));
+        let figures = figures.map(|(index, _)| Self(Which::Figure(index)));
         let probes = requested(summary).into_iter().flat_map(|it| {
             RequestFigure::ALL.into_iter().map(move |which| Self(Which::Requests(it.name.clone(), which)))
         });
@@ -293,8 +334,9 @@ impl Quantity {
         });
         // Of what was not done message by message, or not only so, the time is all that CPU can be told of.
         let is_each = summary.messages().cpu_us_each.broker.is_some();
-        let broker = if is_each { "broker cpu" } else { Self::CORES };
-        let cost = [broker, "bellows cpu", "broker memory", "bellows memory"];
+        let [[cores, memory], _] = usage_names(summary.loaded());
+        let broker = if is_each { "broker cpu" } else { cores };
+        let cost = [broker, "bellows cpu", memory, "bellows memory"];
         let account = ["lost", "outstanding", "duplicated", "reordered", "stalls"];
         let all = rates.chain(operations).filter_map(named).chain(latencies);
         let all = all.chain(cost.into_iter().chain(account).filter_map(named));
@@ -323,9 +365,9 @@ impl Quantity {
                 let is_part = PARTS.iter().any(|it| of.ends_with(it));
                 !NOT_OF_USERS.contains(&of) && !is_part && !OF_ONE.contains(&of)
             }
-            (None, "broker cpu" | "broker memory") => true,
+            (None, "broker cpu" | BROKER_MEMORY | SERVER_MEMORY) => true,
             // With operations that nobody paced it says how many there were, which is a figure of its own.
-            (None, Self::CORES) => is_alone || are_paced,
+            (None, Self::CORES | SERVER_CORES) => is_alone || are_paced,
             (None, "cycles rate") => !are_paced || is_missed,
             (None, name) => Some(name) == rate,
         });

@@ -117,8 +117,7 @@ fn rates_and_counts_of_one_probe_go_by_its_name() {
     let named = read("web-shop requests rate");
     assert_eq!(named.probe().as_deref(), Some("web shop"));
     assert_eq!(named.decided_by(&summary), None);
-    let worst = read("requests failed").decided_by(&summary);
-    assert_eq!(worst.as_deref(), Some("web-shop"));
+    assert_eq!(read("requests failed").decided_by(&summary).as_deref(), Some("web-shop"));
     let failures = ["web-shop failed", "requests failed"].map(read);
     assert!(failures.iter().all(Quantity::counts_failures));
 }
@@ -155,8 +154,7 @@ fn a_trace_does_not_hide_the_cpu_of_a_message_in_a_second() {
         };
         point.counters.sent = 1_000;
         point.scenarios.insert(beside.to_owned(), Default::default());
-        let found = cpu.in_second(&point, &Recorder::new(), true);
-        assert_eq!(found, known, "{beside}");
+        assert_eq!(cpu.in_second(&point, &Recorder::new(), true), known, "{beside}");
     }
 }
 
@@ -172,9 +170,20 @@ fn rates_of_messages_that_nobody_saw_are_unknown() {
         // `--where 'sent rate < 5k'` chose every second of a probe.
         assert_eq!((of(false), of(true)), (Err(NO_FLOW), Ok(0.0)), "{name}");
     }
+    // Nobody knows whether the server is a broker.
+    (summary.cpu_cores.broker, summary.rss_mb.broker) = (Some(1.0), Some(2.0));
+    let all = [Quantity::headline(&summary), Quantity::of_run(&summary).into_iter().map(|it| it.0).collect()];
+    for shown in all.map(names) {
+        assert!(shown.contains("server cores") && shown.contains("server memory"), "{shown}");
+        assert!(!shown.contains("broker"), "{shown}");
+    }
+    assert_eq!(read("broker cores").of(&summary), Ok(1.0));
     // Consumers that got nothing received 0/s.
     *summary.flow_mut() = MessageFlow::default();
     assert_eq!(read("received rate").of(&summary), Ok(0.0));
+    // Where there were none, 0/s stood in the report all the same.
+    summary.flow_mut().without_consumers = true;
+    assert_eq!(read("received rate").of(&summary), Err(NO_CONSUMERS));
 }
 
 #[test]

@@ -110,7 +110,7 @@ impl RunReader {
                 profile.count_from(self.record.origin, self.record.origin_unix_ns);
                 Ok(Some(profile))
             }
-            Err(ProfileError::NotARun { .. }) => Ok(None),
+            Err(ProfileError::NotARun(_)) => Ok(None),
             Err(e) => Err(e),
         }
     }

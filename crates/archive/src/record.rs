@@ -1,9 +1,11 @@
 //! `run.json`: the run, its surroundings, and its end.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use measure::{Metric, Phase, Problem, Time};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{LookSpan, RunSummary, Warning};
 
@@ -49,7 +51,7 @@ pub struct RunRecord {
     /// The command that does it again, arguments without secrets.
     pub command: Vec<String>,
     /// The resolved experiment, without secrets.
-    pub experiment: serde_json::Value,
+    pub experiment: Value,
     /// Its keys whose values are not the defaults, as `load.0.rate`; empty where that is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed_keys: Vec<String>,
@@ -232,6 +234,7 @@ pub struct QueueRecord {
 /// An exchange.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+#[serde(default)]
 pub struct ExchangeRecord {
     /// Name; empty for the default exchange.
     pub name: String,
@@ -258,4 +261,236 @@ pub struct BindingRecord {
     pub routing_key: String,
     /// Arguments as `key=value`: those that an exchange of headers compares.
     pub arguments: Vec<String>,
+}
+
+/// Delivery promise of a load: its guarantee, and what acknowledgements mean on both sides.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeliveryPromise {
+    /// Different ones of its groups.
+    producers: Vec<ProducerProof>,
+    /// Different ones of its groups.
+    consumers: Vec<ConsumerProof>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ProducerProof {
+    kind: ProofKind,
+    /// Where a message is once it is acknowledged.
+    place: &'static str,
+}
+
+const IN_MEMORY: &str = "in the memory of one node";
+const ON_DISK: &str = "on disk on one node";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ProofKind {
+    Unconfirmed,
+    Confirms,
+    Commits,
+    Replies,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ConsumerProof {
+    Auto,
+    Acks,
+    Commits,
+}
+
+impl DeliveryPromise {
+    /// The promise of a resolved experiment, as [`RunRecord::experiment`] keeps it; `None` without messages.
+    pub fn of(experiment: &Value) -> Option<Self> {
+        let broker = experiment.pointer("/broker/kind").and_then(Value::as_str).unwrap_or_default();
+        let mut promise = Self::default();
+        for load in experiment.get("load").and_then(Value::as_array).into_iter().flatten() {
+            if load.get("kind").and_then(Value::as_str) == Some("command") {
+                continue;
+            }
+            let producer = ProducerProof::of(load, broker);
+            promise.producers.extend(producer.filter(|it| !promise.producers.contains(it)));
+            let consumer = ConsumerProof::of(load);
+            promise.consumers.extend(consumer.filter(|it| !promise.consumers.contains(it)));
+        }
+        (promise != Self::default()).then_some(promise)
+    }
+
+    /// Whether acknowledgements of two loads mean different things to producers or to consumers of both. On how many
+    /// nodes a message is does not count: that is compared on purpose.
+    pub fn is_unlike(&self, other: &Self) -> bool {
+        is_any_alone(&self.producers, &other.producers, ProducerProof::is_like)
+            || is_any_alone(&self.consumers, &other.consumers, ConsumerProof::eq)
+    }
+
+    /// `at-most-once`, `at-least-once`, `at-least-once-durable` or `transactional`: the weakest of its groups.
+    pub fn guarantee(&self) -> &'static str {
+        let any = |kind| self.producers.iter().any(|it| it.kind == kind);
+        let all = |is: fn(&ProducerProof) -> bool| !self.producers.is_empty() && self.producers.iter().all(is);
+        if any(ProofKind::Unconfirmed) || self.consumers.contains(&ConsumerProof::Auto) {
+            "at-most-once"
+        } else if all(|it| it.kind == ProofKind::Commits) || self.consumers == [ConsumerProof::Commits] {
+            "transactional"
+        } else if all(|it| it.place != IN_MEMORY) {
+            "at-least-once-durable"
+        } else {
+            "at-least-once"
+        }
+    }
+}
+
+/// `at-least-once: a confirm says that a message is in the memory of one node; consumers acknowledge deliveries`.
+impl fmt::Display for DeliveryPromise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let producers = self.producers.iter().map(ProducerProof::meaning);
+        let consumers = self.consumers.iter().map(|it| it.meaning().to_owned());
+        let all: Vec<String> = producers.chain(consumers).collect();
+        write!(f, "{}: {}", self.guarantee(), all.join("; "))
+    }
+}
+
+/// Whether one side has what the other has nothing like; `false` where a side has nothing.
+fn is_any_alone<T>(a: &[T], b: &[T], is_like: fn(&T, &T) -> bool) -> bool {
+    let lacks = |all: &[T], one: &T| !all.iter().any(|it| is_like(it, one));
+    let is_none = a.is_empty() || b.is_empty();
+    !is_none && (a.iter().any(|it| lacks(b, it)) || b.iter().any(|it| lacks(a, it)))
+}
+
+fn flag(load: &Value, key: &str, absent: bool) -> bool {
+    load.get(key).and_then(Value::as_bool).unwrap_or(absent)
+}
+
+fn number(load: &Value, key: &str, absent: u64) -> u64 {
+    load.get(key).and_then(Value::as_u64).unwrap_or(absent)
+}
+
+impl ProducerProof {
+    fn of(load: &Value, broker: &str) -> Option<Self> {
+        if number(load, "total-producers", number(load, "producers", 1)) == 0 {
+            return None;
+        }
+        let kind = match number(load, "commit-every", 0) {
+            _ if flag(load, "request-reply", false) => ProofKind::Replies,
+            0 if flag(load, "confirm", true) => ProofKind::Confirms,
+            0 => ProofKind::Unconfirmed,
+            _ => ProofKind::Commits,
+        };
+        let first = load.pointer("/destinations/0").or_else(|| load.get("destination")).and_then(Value::as_str);
+        let is_kept = match first.is_some_and(|it| it.starts_with("topic://")) {
+            true => load.pointer("/subscription/durable").and_then(Value::as_bool).unwrap_or(false),
+            false => flag(load, "durable", true),
+        };
+        let is_durable = is_kept && flag(load, "persistent", false);
+        let place = match load.get("queue-type").and_then(Value::as_str) {
+            _ if broker == "embedded" => IN_MEMORY,
+            Some("quorum") => "on disk on a majority of its nodes",
+            Some("stream") => "written on a majority of its nodes, and not synced",
+            _ if is_durable => ON_DISK,
+            _ => IN_MEMORY,
+        };
+        Some(Self { kind, place })
+    }
+
+    /// Whether acknowledgements mean the same, but for the number of nodes: without any, nothing tells places apart.
+    fn is_like(&self, other: &Self) -> bool {
+        let has_place = matches!(self.kind, ProofKind::Confirms | ProofKind::Commits);
+        let are_of_one_node = [self.place, other.place].iter().all(|it| [IN_MEMORY, ON_DISK].contains(it));
+        self.kind == other.kind && (!has_place || !are_of_one_node || self.place == other.place)
+    }
+
+    fn meaning(&self) -> String {
+        let place = self.place;
+        match self.kind {
+            ProofKind::Unconfirmed => "producers get no acknowledgement".to_owned(),
+            ProofKind::Confirms => format!("a confirm says that a message is {place}"),
+            ProofKind::Commits => format!("a commit says that its messages are {place}"),
+            ProofKind::Replies => "a consumer's reply acknowledges a request".to_owned(),
+        }
+    }
+}
+
+impl ConsumerProof {
+    fn of(load: &Value) -> Option<Self> {
+        if number(load, "total-consumers", number(load, "consumers", 1)) == 0 {
+            return None;
+        }
+        Some(match load.get("ack").and_then(Value::as_str) {
+            Some("auto") => Self::Auto,
+            _ if number(load, "consumer-commit-every", 0) > 0 => Self::Commits,
+            _ => Self::Acks,
+        })
+    }
+
+    const fn meaning(self) -> &'static str {
+        match self {
+            Self::Auto => "a delivery counts as acknowledged once it is sent",
+            Self::Acks => "consumers acknowledge deliveries",
+            Self::Commits => "consumers acknowledge in transactions",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn promise(load: Value) -> DeliveryPromise {
+        DeliveryPromise::of(&json!({"broker": {"kind": "rabbitmq"}, "load": [load]})).unwrap()
+    }
+
+    #[test]
+    fn the_guarantee_follows_from_how_both_sides_acknowledge() {
+        let durable = json!({"persistent": true});
+        for (load, guarantee, part) in [
+            (json!({}), "at-least-once", "in the memory of one node; consumers acknowledge deliveries"),
+            (durable.clone(), "at-least-once-durable", "on disk on one node"),
+            (json!({"persistent": true, "durable": false}), "at-least-once", "in the memory"),
+            (json!({"queue-type": "quorum"}), "at-least-once-durable", "on a majority"),
+            (json!({"confirm": false}), "at-most-once", "no acknowledgement"),
+            (json!({"ack": "auto"}), "at-most-once", "once it is sent"),
+            (json!({"commit-every": 5}), "transactional", "a commit says"),
+            (json!({"request-reply": true}), "at-least-once", "reply"),
+            (json!({"destination": "topic://t", "persistent": true}), "at-least-once", "in the memory"),
+            (json!({"producers": 0, "ack": 100}), "at-least-once", ": consumers acknowledge"),
+        ] {
+            let found = promise(load);
+            assert_eq!(found.guarantee(), guarantee, "{found}");
+            assert!(found.to_string().contains(part), "{found}");
+        }
+        assert_eq!(DeliveryPromise::of(&json!({"load": [{"kind": "command"}]})), None);
+        let embedded = json!({"broker": {"kind": "embedded"}, "load": [durable]});
+        assert_eq!(DeliveryPromise::of(&embedded).unwrap().guarantee(), "at-least-once");
+    }
+
+    #[test]
+    fn unlike_are_other_acknowledgements_and_not_more_nodes() {
+        let plain = promise(json!({}));
+        for (load, is_unlike) in [
+            (json!({"protocol": "amqp10"}), false),
+            (json!({"queue-type": "quorum"}), false),
+            (json!({"consumers": 0}), false),
+            (json!({"confirm": false}), true),
+            (json!({"ack": "auto"}), true),
+            (json!({"persistent": true}), true),
+            (json!({"commit-every": 5}), true),
+            (json!({"consumer-commit-every": 5}), true),
+        ] {
+            assert_eq!(plain.is_unlike(&promise(load.clone())), is_unlike, "{load}");
+        }
+        // What both sides call by the same words, on a disk or without acknowledgements, was refused.
+        let durable = json!({"persistent": true});
+        assert!(!promise(durable.clone()).is_unlike(&promise(json!({"queue-type": "quorum"}))));
+        let unconfirmed = |persistent: bool| promise(json!({"confirm": false, "persistent": persistent}));
+        assert!(!unconfirmed(false).is_unlike(&unconfirmed(true)));
+        let of =
+            |kind: &str, load: Value| DeliveryPromise::of(&json!({"broker": {"kind": kind}, "load": load})).unwrap();
+        assert!(!of("embedded", json!([durable])).is_unlike(&of("embedded", json!([{}]))));
+        // So were groups in another order, or that differ in nodes alone.
+        let (classic, quorum, auto) = (json!({}), json!({"queue-type": "quorum"}), json!({"ack": "auto"}));
+        let both = of("rabbitmq", json!([classic, auto]));
+        assert!(!both.is_unlike(&of("rabbitmq", json!([auto, classic]))) && both.is_unlike(&plain));
+        assert!(!of("rabbitmq", json!([classic, quorum])).is_unlike(&plain));
+        // The weakest of all groups.
+        assert_eq!(of("rabbitmq", json!([{"commit-every": 5}, classic])).guarantee(), "at-least-once");
+    }
 }

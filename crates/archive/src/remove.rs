@@ -138,7 +138,6 @@ mod tests {
 
     const NAME: &str = "2026-11-22T00-00-00Z-demo-abcd";
 
-    /// A run's folder with its first file.
     fn run(runs: &Path, series: &str) -> PathBuf {
         let run = runs.join(NAME);
         fs::create_dir(&run).unwrap();

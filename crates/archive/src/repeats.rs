@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use compare::Spread;
 use serde::{Deserialize, Serialize};
 
 use crate::files::{read_json_if_present, replace_json};
@@ -55,16 +56,9 @@ pub struct RepeatedFigure {
     pub unit: QuantityUnit,
     /// A value for each run; `None` where it cannot be told or the run is not complete.
     pub values: Vec<Option<f64>>,
-    /// Arithmetic mean of the values.
-    pub mean: f64,
-    /// Sample standard deviation (n - 1); `None` for one value.
-    pub sd: Option<f64>,
-    /// The smallest value.
-    pub min: f64,
-    /// The largest value.
-    pub max: f64,
-    /// 95 % interval of the mean by Student's t; `None` for fewer than three values.
-    pub interval: Option<(f64, f64)>,
+    /// How they spread.
+    #[serde(flatten)]
+    pub spread: Spread,
 }
 
 /// JSON of repeated runs, as `--json` prints it.

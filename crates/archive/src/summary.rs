@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use compare::EffectFigure;
 use measure::ledger::LedgerSummary;
 use measure::{LatencySummary, Metric, Problem, ScenarioRole, Summaries};
 use serde::{Deserialize, Serialize};
@@ -267,6 +268,9 @@ pub struct MessageFlow {
     /// Some producers wait for an answer before they go on: a slow broker is asked less often, and
     /// latencies have coordinated omission by construction.
     pub closed_loop: bool,
+    /// Nobody was to receive any: `received` is no rate, not even 0.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_consumers: bool,
     /// Outcome of every message, warm-up and drain included; `None` where no ledger was kept.
     pub ledger: Option<LedgerSummary>,
 }
@@ -556,33 +560,6 @@ pub struct ObserverEffect {
     pub latency: String,
     /// The blocks in the order of time.
     pub blocks: Vec<ProfilingBlock>,
-}
-
-/// How profiling changed a figure. Changes are shares of it: 0.02 is 2 % more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
-pub struct EffectFigure {
-    /// Without profiling, the geometric mean of blocks.
-    pub off: f64,
-    /// The change by profiling.
-    pub change: f64,
-    /// Lower end of the 95 % interval.
-    pub low: f64,
-    /// Its upper end.
-    pub high: f64,
-    /// Smallest change that as many pairs with as much noise show in four of five runs.
-    pub visible: f64,
-    /// Share of all ways to exchange on and off in pairs that show as large a change; absent for more than 20 pairs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "typescript", ts(optional))]
-    pub sign_flip_p: Option<f64>,
-}
-
-impl EffectFigure {
-    /// Whether the interval excludes 0.
-    pub const fn is_told(&self) -> bool {
-        self.low > 0.0 || self.high < 0.0
-    }
 }
 
 /// A block, in seconds since the run's origin.

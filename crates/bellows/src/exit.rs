@@ -1,14 +1,5 @@
-//! Exit codes, and what is printed where a command fails.
-//!
-//! | code | meaning |
-//! | --- | --- |
-//! | 0 | fine; also a run that the first Ctrl-C ended in order |
-//! | 1 | failed |
-//! | 2 | wrong usage |
-//! | 3 | the run missed what was required of it |
-//! | 4 | whether it did cannot be told |
-//! | 5 | the run has warnings, under `--strict` |
-//! | 130, 143 | ended by SIGINT or SIGTERM before anything was measured or a repeated run complete, or by a second |
+//! Exit codes, and what is printed where a command fails. `bellows --help` says what 0 to 5 mean; 130 and 143 stand for
+//! an end by SIGINT or SIGTERM before anything was measured or a repeated run complete, or by a second signal.
 
 use std::process::ExitCode;
 
@@ -28,6 +19,10 @@ pub(crate) fn exit_code(outcome: Result<Done, Failure>, json: bool) -> ExitCode 
         Err(Failure::Usage(problem)) => (problem, 2, false),
         Err(Failure::Failed(problem)) => (problem, 1, false),
         Err(Failure::BrokeOff(problem)) => (problem, 1, true),
+        Err(Failure::BrokeOffAsTold(problem)) => {
+            output::aside(&console::help(&harmless(problem), output::style_aside()));
+            return ExitCode::from(1);
+        }
         Err(Failure::Stopped(problem)) => return stopped(&problem, json),
         Err(Failure::StoppedLate(problem)) => return stopped(&problem, false),
     };
@@ -80,7 +75,6 @@ fn harmless(problem: Problem) -> Problem {
     }
 }
 
-/// The parts of an error of clap.
 fn usage_problem(error: &clap::Error) -> Problem {
     let text = error.render().to_string();
     let paragraphs: Vec<&str> = text.trim().split("\n\n").collect();

@@ -25,6 +25,8 @@ pub(crate) enum Failure {
     Failed(Problem),
     /// A run broke off: its summary has been printed and holds the problem.
     BrokeOff(Problem),
+    /// Likewise, and the end of the run that was printed says why.
+    BrokeOffAsTold(Problem),
     /// A signal ended it before there was anything to show.
     Stopped(Problem),
     /// A signal ended it after its results so far were printed.
@@ -68,7 +70,9 @@ impl Failure {
 
     /// Begins the cause with the run of several: `pair 1 of 8, B`.
     pub(crate) fn of_one(mut self, which: &str) -> Self {
-        if let Self::Usage(problem) | Self::Failed(problem) | Self::BrokeOff(problem) = &mut self {
+        if let Self::Usage(problem) | Self::Failed(problem) | Self::BrokeOff(problem) | Self::BrokeOffAsTold(problem) =
+            &mut self
+        {
             problem.cause.insert_str(0, &format!("{which}: "));
         }
         self
@@ -89,9 +93,18 @@ impl Failure {
             Self::Usage(problem)
             | Self::Failed(problem)
             | Self::BrokeOff(problem)
+            | Self::BrokeOffAsTold(problem)
             | Self::Stopped(problem)
             | Self::StoppedLate(problem) => Some(problem.sentence()),
             Self::Closed | Self::Code(_) => None,
+        }
+    }
+
+    /// Marks that the end of a run, which says why it failed, stands above on the same screen.
+    pub(crate) fn into_told(self) -> Self {
+        match self {
+            Self::BrokeOff(problem) => Self::BrokeOffAsTold(problem),
+            other => other,
         }
     }
 

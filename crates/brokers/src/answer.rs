@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 /// How often it is looked whether anybody still waits.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NoAnswer {
     /// Nobody waits for it any more.

@@ -96,16 +96,13 @@ impl Broker for Artemis {
     }
 }
 
-/// As it is called in messages.
 const PRODUCT: &str = "ActiveMQ Artemis";
 /// Where `scripts/setup artemis` puts it, below a checkout's folder.
 const OF_CHECKOUT: &str = ".tools/artemis";
-/// Where people put it.
 const OF_MACHINE: [&str; 3] = ["/opt/artemis", "/opt/activemq-artemis", "/opt/apache-artemis"];
 /// The archive with all that starts it, below an installation.
 const BOOT: &str = "lib/artemis-boot.jar";
 
-/// An installation.
 #[derive(Debug)]
 struct ArtemisInstallation {
     /// Has `bin` and `lib`.
@@ -232,6 +229,7 @@ const BROKER: &str = r##"<configuration xmlns="urn:activemq">
     <address-settings>
       <address-setting match="#">
         <address-full-policy>PAGE</address-full-policy>
+        <max-delivery-attempts>-1</max-delivery-attempts>
         <auto-create-queues>true</auto-create-queues>
         <auto-create-addresses>true</auto-create-addresses>
         <auto-delete-queues>false</auto-delete-queues>

@@ -208,7 +208,6 @@ impl ManagementLogin {
     }
 }
 
-/// A variable of the environment, if it is set.
 fn set_variable(variable: &str) -> Option<Secret> {
     std::env::var(variable).ok().filter(|it| !it.is_empty()).map(Secret::new)
 }
@@ -313,18 +312,18 @@ const SILENT_HELP: &str = "check whether the node is overloaded or hangs; or lea
 fn problem(error: &NodeError) -> Problem {
     let help = match error {
         NodeError::Cookie { .. } => COOKIE_HELP,
-        NodeError::Connect { .. } | NodeError::UnknownNode { .. } | NodeError::Epmd { .. } => {
+        NodeError::Unreachable(_) => {
             "check that the node runs, and its name (broker.node, --node); give its distribution port by \
              broker.node-port (--node-port) where EPMD does not know it"
         }
-        NodeError::Resolve { .. } => {
+        NodeError::Resolve(_) => {
             "check the part after the @ of broker.node (--node), or give it an address in /etc/hosts"
         }
-        NodeError::Handshake { .. } => {
+        NodeError::Handshake(_) => {
             "check that broker.node-port (--node-port) is the node's distribution port; nodes that ask for TLS there \
              are not asked in runs: leave out broker.node (--node), and name broker.management"
         }
-        NodeError::Timeout { .. } | NodeError::Unsettled { .. } | NodeError::Silent { .. } => SILENT_HELP,
+        NodeError::Timeout { .. } | NodeError::Silent(_) => SILENT_HELP,
         _ => return error.problem(),
     };
     Problem { help: help.to_owned(), ..error.problem() }

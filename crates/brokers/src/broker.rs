@@ -257,10 +257,8 @@ impl Registration {
 /// By a broker's process and its arguments: what makes profiles name its functions, or the remedy.
 type NamesFunctions = fn(u32, &[String]) -> Result<String, &'static str>;
 
-/// Starts a broker, or finds it.
 type StartBroker = fn(Request<'_>) -> Result<Box<dyn Broker>, BrokerError>;
 
-/// Arguments of a start.
 pub(super) struct Request<'a> {
     pub(super) experiment: &'a Experiment,
     /// Data that outlives it: to begin with, or to leave.

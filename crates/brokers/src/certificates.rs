@@ -85,7 +85,6 @@ impl Certificates {
         self.directory.join(name)
     }
 
-    /// The clients' side of TLS.
     pub(super) fn for_clients(&self) -> ClientTls {
         ClientTls {
             ca: Some(self.file("ca.pem")),
@@ -110,7 +109,6 @@ fn texts() -> Result<Vec<(&'static str, String)>, BrokerError> {
     Ok(FILES.into_iter().zip(texts).collect())
 }
 
-/// A certificate and its key.
 fn issue(
     authority: &CertifiedIssuer<'_, KeyPair>,
     name: &str,

@@ -21,11 +21,9 @@ const BLOCK: u64 = 512;
 /// Size and duration of a copy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Copied {
-    /// Regular files.
     pub(crate) files: u64,
     /// Bytes on the disk.
     pub(crate) allocated: u64,
-    /// How long it took.
     pub(crate) took: Duration,
     /// Whether all files share their blocks with the originals.
     pub(crate) is_shared: bool,
@@ -204,22 +202,16 @@ pub struct NodeData {
 
 impl NodeData {
     /// The failure of a broker that ended instead of starting on a copy.
-    pub(super) fn refused(&self, error: BrokerError, version: &str) -> BrokerError {
+    pub(super) fn refused(&self, error: BrokerError, product: &str, version: &str) -> BrokerError {
         match error {
-            BrokerError::Exited { product, status, log } if self.original.is_some() => {
+            BrokerError::Exited(exited) if self.original.is_some() => {
                 let help = format!(
                     "its log below says why; an upgrade that {product} cannot make in one step needs data of a \
                      release between both: prepare it with that one, or begin without broker.data"
                 );
-                let problem = Problem::new(
-                    format!(
-                        "{product} {version} does not start on a copy of the data that {} prepared",
-                        self.prepared_by
-                    ),
-                    status,
-                    help,
-                );
-                BrokerError::Config(problem.logged(log))
+                let by = &self.prepared_by;
+                let cause = format!("{product} {version} does not start on a copy of the data that {by} prepared");
+                BrokerError::Config(Problem { cause, help, ..exited })
             }
             other => other,
         }
@@ -286,16 +278,12 @@ mod tests {
             parent: None,
             prepared_by: "RabbitMQ 3.10.8 on Erlang/OTP 25".to_owned(),
         };
-        let exited = || BrokerError::Exited {
-            product: "RabbitMQ",
-            status: "exit status 1".to_owned(),
-            log: "required feature flag not enabled".to_owned(),
-        };
-        let problem = data.refused(exited(), "4.0.5").problem();
+        let exited = || BrokerError::exited("RabbitMQ", "exit status 1", "required feature flag not enabled");
+        let problem = data.refused(exited(), "RabbitMQ", "4.0.5").problem();
         testkit::assert_has(&problem.cause, ["RabbitMQ 4.0.5 does not start on a copy", "RabbitMQ 3.10.8"]);
         assert!(problem.log.contains("feature flag"), "{problem:?}");
         let fresh = NodeData { original: None, ..data };
-        let other = fresh.refused(exited(), "4.0.5");
-        assert!(matches!(other, BrokerError::Exited { .. }), "{other:?}");
+        let other = fresh.refused(exited(), "RabbitMQ", "4.0.5");
+        assert!(matches!(other, BrokerError::Exited(_)), "{other:?}");
     }
 }

@@ -25,7 +25,6 @@ pub(super) const REGISTRATION: Registration = Registration {
     ..Registration::NONE
 };
 
-/// As it is called in messages.
 const PRODUCT: &str = "bellows embedded broker";
 /// Room for certificates and keys, bytes.
 const NEEDED_SPACE: u64 = 1_000_000;
@@ -58,7 +57,6 @@ struct Embedded {
     child: Child,
     /// Closed to end it; by the kernel, where bellows dies.
     stdin: Option<ChildStdin>,
-    /// Lines of its standard output.
     lines: mpsc::Receiver<String>,
     /// The keys of its TLS listener, which go with it.
     _workspace: Option<Workspace>,

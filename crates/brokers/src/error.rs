@@ -18,14 +18,7 @@ pub enum BrokerError {
     /// The configuration cannot be used, what it names is missing or does not serve, or there is no room.
     Config(Problem),
     /// The broker ended instead of starting.
-    Exited {
-        /// As the broker is called.
-        product: &'static str,
-        /// Exit status or signal.
-        status: String,
-        /// Last lines of its log.
-        log: String,
-    },
+    Exited(Problem),
     /// The broker took too long.
     NotReady(Problem),
     /// Nobody wants the broker any more.
@@ -34,10 +27,8 @@ pub enum BrokerError {
     Guard(Problem),
     /// The broker did not answer a question about itself.
     Control {
-        /// Its object, as a noun.
-        asked_for: &'static str,
-        /// Why there is no answer.
-        reason: String,
+        /// What it was asked for, and why there is no answer.
+        problem: Problem,
         /// It gave none in time: another question would cost as much time.
         timed_out: bool,
     },
@@ -46,19 +37,29 @@ pub enum BrokerError {
 }
 
 impl BrokerError {
-    /// An [`BrokerError::Config`].
     pub(crate) fn config(cause: impl Into<String>, value: impl fmt::Display, help: impl Into<String>) -> Self {
         Self::Config(Problem::new(cause, value, help))
     }
 
+    /// A [`BrokerError::Exited`], with the exit status or signal and the last lines of the log.
+    pub fn exited(product: &str, status: impl fmt::Display, log: impl Into<String>) -> Self {
+        Self::Exited(Problem::new(format!("{product} ended while it started"), status, "see its log below").logged(log))
+    }
+
+    /// A [`BrokerError::Control`]: what it was asked for, as a noun, and why there is no answer.
+    pub fn control(asked_for: &str, reason: impl fmt::Display, timed_out: bool) -> Self {
+        let cause = format!("the broker did not answer about {asked_for}");
+        Self::Control { problem: Problem::new(cause, reason, "check whether the machine is too busy"), timed_out }
+    }
+
     /// A [`BrokerError::Control`] where there is no answer to a question.
-    pub(super) fn unanswered(asked_for: &'static str, waited: Duration, why: &NoAnswer) -> Self {
+    pub(super) fn unanswered(asked_for: &str, waited: Duration, why: &NoAnswer) -> Self {
         let reason = match why {
             NoAnswer::Cancelled => "the run was stopped before it answered".to_owned(),
             NoAnswer::TimedOut => format!("no answer within {} s", waited.as_secs()),
             NoAnswer::Failed(why) => why.clone(),
         };
-        Self::Control { asked_for, reason, timed_out: *why == NoAnswer::TimedOut }
+        Self::control(asked_for, reason, *why == NoAnswer::TimedOut)
     }
 
     /// The broker is not where it was looked for, by the programs that would have been it.
@@ -97,24 +98,19 @@ impl BrokerError {
     /// Cause, observed value and remedy.
     pub fn problem(&self) -> Problem {
         match self {
-            Self::Usage(problem) | Self::Config(problem) | Self::NotReady(problem) | Self::Guard(problem) => {
-                problem.clone()
-            }
-            Self::Exited { product, status, log } => {
-                Problem::new(format!("{product} ended while it started"), status, "see its log below").logged(log)
-            }
+            Self::Usage(problem)
+            | Self::Config(problem)
+            | Self::Exited(problem)
+            | Self::NotReady(problem)
+            | Self::Guard(problem)
+            | Self::Control { problem, .. } => problem.clone(),
             Self::Cancelled => Problem::new("the start of the broker was cancelled", "interrupted", "start it again"),
-            Self::Control { asked_for, reason, .. } => {
-                let help = "check whether the machine is too busy";
-                Problem::new(format!("the broker did not answer about {asked_for}"), reason, help)
-            }
             Self::Fault(reason) => {
                 Problem::new("the fault could not be injected", reason, "see the broker's log for why it ended")
             }
         }
     }
 
-    /// A failure of `action` on `path`.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Guard(Problem::io(action, &path, &source))

@@ -13,7 +13,6 @@ const MOST_BYTES: u64 = 64 * 1_024;
 #[derive(Clone, Debug)]
 pub struct LogFollower {
     log: PathBuf,
-    /// Bytes that were read.
     offset: u64,
 }
 

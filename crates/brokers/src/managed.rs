@@ -356,7 +356,7 @@ impl Managed {
         self.process = None;
         match status.as_str() {
             "exit status 0" => Ok(()),
-            _ => Err(BrokerError::Exited { product: self.launch.product, status, log: self.log_tail(TOLD_LINES) }),
+            _ => Err(BrokerError::exited(self.launch.product, status, self.log_tail(TOLD_LINES))),
         }
     }
 
@@ -392,11 +392,8 @@ impl Managed {
             match self.guardian()?.listen(POLL_INTERVAL)? {
                 Some(Message::Started(id)) => started = Some(id),
                 Some(Message::Exited(status)) => {
-                    return Err(BrokerError::Exited {
-                        product: self.launch.product,
-                        status,
-                        log: (self.launch.reason)(&self.workspace.log(), TOLD_LINES),
-                    });
+                    let log = (self.launch.reason)(&self.workspace.log(), TOLD_LINES);
+                    return Err(BrokerError::exited(self.launch.product, status, log));
                 }
                 Some(Message::Failed(reason)) => return Err(BrokerError::guard(reason)),
                 Some(Message::Gone) => return Err(BrokerError::guard("it ended by itself")),

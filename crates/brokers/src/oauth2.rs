@@ -135,13 +135,11 @@ struct Client {
     uri: String,
     client_id: String,
     secret: String,
-    /// Further parameters.
     form: Vec<(String, String)>,
     /// The endpoint takes the client's secret in the header alone.
     by_header: AtomicBool,
 }
 
-/// Why there is no token.
 struct Failed {
     problem: Problem,
     /// The endpoint does not know the client by what it was sent.

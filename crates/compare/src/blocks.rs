@@ -4,7 +4,9 @@
 //! two has it on: by that the differences of pairs have independent signs, whatever the run does by itself, and a test
 //! of paired differences holds.
 
-use super::difference::{Difference, paired, sign_flip};
+use serde::{Deserialize, Serialize};
+
+use super::difference::{paired, sign_flip};
 use super::order::Draw;
 
 /// Which blocks have it on, for ever: of each two in a row one, the first or the second as a seed's coin falls.
@@ -47,23 +49,44 @@ pub struct BlockPair {
     pub off: f64,
 }
 
-/// How it changes what is measured.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BlockEffect {
-    /// The geometric mean of the blocks without it.
+/// How profiling changed a figure. Changes are shares of it: 0.02 is 2 % more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct EffectFigure {
+    /// Without profiling, the geometric mean of blocks.
     pub off: f64,
-    /// Of the logarithms, on less off.
-    pub difference: Difference,
-    /// The exact test of signs, for up to 20 pairs.
-    pub sign_flip: Option<f64>,
+    /// The change by profiling.
+    pub change: f64,
+    /// Lower end of the 95 % interval.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+    /// Smallest change that as many pairs with as much noise show in four of five runs.
+    pub visible: f64,
+    /// Share of all ways to exchange on and off in pairs that show as large a change; absent for more than 20 pairs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(optional))]
+    pub sign_flip_p: Option<f64>,
+}
+
+impl EffectFigure {
+    /// Whether the interval excludes 0.
+    pub const fn is_told(&self) -> bool {
+        self.low > 0.0 || self.high < 0.0
+    }
 }
 
 /// The effect that pairs show. `None` for fewer than two, or where one has nothing to take a logarithm of.
-pub fn block_effect(pairs: &[BlockPair]) -> Option<BlockEffect> {
+pub fn block_effect(pairs: &[BlockPair]) -> Option<EffectFigure> {
     let differences: Vec<f64> = pairs.iter().map(|it| it.on.ln() - it.off.ln()).collect();
     let difference = paired(&differences)?;
     let off = pairs.iter().map(|it| it.off.ln()).sum::<f64>() / pairs.len() as f64;
-    Some(BlockEffect { off: off.exp(), difference, sign_flip: sign_flip(&differences) })
+    let (low, high) = difference.interval(0.95);
+    let shares = [difference.mean, low, high, difference.visible(0.05)].map(f64::exp_m1);
+    let [change, low, high, visible] = shares;
+    let sign_flip_p = sign_flip(&differences);
+    let figure = EffectFigure { off: off.exp(), change, low, high, visible, sign_flip_p };
+    shares.iter().all(|it| it.is_finite()).then_some(figure)
 }
 
 #[cfg(test)]
@@ -96,8 +119,8 @@ mod tests {
         }
         let effect = block_effect(&[pair(2.0, 4.0), pair(8.0, 16.0)]).unwrap();
         assert!((effect.off - 8.0).abs() < 1e-12);
-        assert!((effect.difference.mean.exp() - 0.5).abs() < 1e-12);
-        assert_eq!(effect.sign_flip, Some(0.5));
+        assert!((effect.change + 0.5).abs() < 1e-12);
+        assert_eq!(effect.sign_flip_p, Some(0.5));
     }
 
     /// A run at 50,000 with AR(1) noise of 2 %, 3 % less at its end, and `effect` where profiling is on.
@@ -123,21 +146,19 @@ mod tests {
 
     #[test]
     fn an_effect_is_found_again_and_its_interval_holds_it_as_often_as_it_says() {
-        let (runs, effect) = (2_000, -0.015);
+        let (runs, effect) = (2_000, -0.015_f64);
         let mut sum = 0.0;
         let (mut held, mut false_alarms, mut seen) = (0, 0, 0);
         for seed in 0..runs {
-            let found = block_effect(&run(seed, 30, effect)).unwrap().difference;
-            sum += found.mean;
-            let (low, high) = found.interval(0.95);
-            held += usize::from((low..=high).contains(&effect));
+            let found = block_effect(&run(seed, 30, effect)).unwrap();
+            sum += found.change.ln_1p();
+            held += usize::from((found.low..=found.high).contains(&effect.exp_m1()));
             // Without an effect the same run says so.
             let nothing = block_effect(&run(seed, 30, 0.0)).unwrap();
-            false_alarms += usize::from(nothing.difference.p < 0.05);
+            false_alarms += usize::from(nothing.is_told());
             // What is called visible is seen in four of five runs.
-            let visible = nothing.difference.visible(0.05);
-            let with = block_effect(&run(seed, 30, -visible)).unwrap();
-            seen += usize::from(with.difference.p < 0.05);
+            let with = block_effect(&run(seed, 30, -nothing.visible.ln_1p())).unwrap();
+            seen += usize::from(with.is_told());
         }
         let share = |count: usize| count as f64 / runs as f64;
         assert!((sum / runs as f64 - effect).abs() < 0.000_5, "bias");

@@ -25,7 +25,7 @@ mod tree_tests;
 mod verdict;
 mod within;
 
-pub use blocks::{BlockEffect, BlockOrder, BlockPair, block_effect};
+pub use blocks::{BlockOrder, BlockPair, EffectFigure, block_effect};
 pub use changes::{ChangePoint, ChangeSearch, MOST_VALUES, change_points};
 pub use difference::{
     Difference, counted, fisher, least_fisher, paired, pairs_needed, permuted, runs_to_separate, separated, sign_flip,
@@ -33,12 +33,12 @@ pub use difference::{
 };
 pub use knee::{LEAST_RATES, knee, leap, rises};
 pub use levels::{benjamini_hochberg, holm, holm_levels, level_of_each};
-pub use limit::{LimitInterval, LimitSearch, LimitStep, limit_step, most_trials_left, round_rate};
+pub use limit::{FoundLimit, LimitPlan, LimitStep, limit_step, most_trials_left, round_rate};
 pub use moderation::{Moderation, SampledDifference};
-pub use order::{Side, order, turns};
-pub use scalability::{Estimate, LEAST_CLIENT_COUNTS, Scalability, ScalePoint, scalability};
+pub use order::{ComparedSideName, order, turns};
+pub use scalability::{LEAST_CLIENT_COUNTS, ScaleDoubt, ScaleEstimate, ScaleLaw, ScalePoint, scalability};
 pub use shares::{Amount, PartOf, ShareDifference, share_difference, smallest_change};
 pub use spread::{Spread, apart, median, spread};
 pub use tree::{TreeAnswer, TreeQuestion, decide_tree};
-pub use verdict::{LEAST_PAIRS, Rules, Verdict, can_differ, guard, guarded, is_guarded, verdict};
+pub use verdict::{Decision, LEAST_PAIRS, Rules, can_differ, guard, guarded, is_guarded, verdict};
 pub use within::{LEAST_BLOCKS, NoInterval, ValueCounts, within_one_run};

@@ -4,30 +4,32 @@
 //! interval: below it every trial held, above it none did, and between lie the rates of which that cannot be said. Each
 //! step follows from the trials alone, so that a search that was stopped goes on where it was.
 
+use serde::{Deserialize, Serialize};
+
 /// So many trials outweigh one that says the contrary.
-const MOSTLY: usize = 3;
+const MOSTLY: u32 = 3;
 
 /// A rate, and whether it held; `None` where it did not for a reason other than the broker.
 type Trial = (f64, Option<bool>);
 
-/// How a limit is searched.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LimitSearch {
-    /// The first rate that is tried.
+/// How rates are chosen. Rates are messages per second of all producers together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LimitPlan {
+    /// The first rate.
     pub first: f64,
     /// No rate below is tried.
     pub least: f64,
     /// No rate above is tried.
     pub most: f64,
-    /// The interval's upper end is at most this part of the lower one above it: 0.05 for 5 %.
+    /// How far apart the ends may be, as a part of the lower one: 0.05 for 5 %.
     pub precision: f64,
     /// Trials that each end has to agree in.
-    pub confirmations: usize,
-    /// Trials after which the search ends, whatever it found.
-    pub most_trials: usize,
+    pub confirmations: u32,
+    /// Trials in all, at most, whatever they found.
+    pub most_trials: u32,
 }
 
-impl LimitSearch {
+impl LimitPlan {
     /// A rate to three digits within what may be tried: its ends have as many digits as they have, and rounded ones
     /// would lie beyond them, or be tried again and again without ever being reached.
     fn rounded(&self, rate: f64) -> f64 {
@@ -41,36 +43,32 @@ pub enum LimitStep {
     /// Try this rate.
     Try(f64),
     /// There is nothing more to try.
-    Found(LimitInterval),
+    Found(FoundLimit),
 }
 
-/// Between which rates the limit lies.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct LimitInterval {
+/// Range of the limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct FoundLimit {
     /// The highest rate below which every tried one held, in all trials or three of four; `None` where there is none.
     pub low: Option<f64>,
     /// The lowest rate that did not hold, and above which none did; `None` where there is none.
     pub high: Option<f64>,
-    /// The lowest rate above `low` at which trials were unclear only.
+    /// The lowest rate above `low` whose trials were all unclear.
     pub unclear: Option<f64>,
-    /// Nothing is left to be tried: the ends lie as close as was asked for, but for rates that hold in some trials and
-    /// not in others, or one is open. `low` is confirmed then, and so is `high` above it.
-    pub is_ended: bool,
-}
-
-impl LimitInterval {
-    /// Whether both ends were found and confirmed.
-    pub const fn is_confirmed(&self) -> bool {
-        self.is_ended && self.low.is_some() && self.high.is_some()
-    }
+    /// No trial is left: an open end stays so, and `low` is confirmed.
+    #[serde(default)]
+    pub ended: bool,
+    /// Both ends were confirmed, and are as close as was asked for, but for rates that hold in some trials only.
+    pub confirmed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Tried {
     rate: f64,
-    held: usize,
-    missed: usize,
-    unclear: usize,
+    held: u32,
+    missed: u32,
+    unclear: u32,
 }
 
 impl Tried {
@@ -90,27 +88,28 @@ impl Tried {
 }
 
 /// The next step after these trials, in whatever order they were made.
-pub fn limit_step(search: &LimitSearch, trials: &[Trial]) -> LimitStep {
+pub fn limit_step(search: &LimitPlan, trials: &[Trial]) -> LimitStep {
     let tried = tried(trials);
     let mut found = interval(&tried);
     match again(search, &tried).or_else(|| next_rate(search, &tried, &found)) {
-        Some(rate) if trials.len() < search.most_trials => LimitStep::Try(rate),
+        Some(rate) if trials.len() < search.most_trials as usize => LimitStep::Try(rate),
         Some(_) => LimitStep::Found(found),
         None => {
-            found.is_ended = true;
+            found.ended = true;
+            found.confirmed = found.low.is_some() && found.high.is_some();
             LimitStep::Found(found)
         }
     }
 }
 
 /// The most trials that a search still makes where all further ones agree on one limit.
-pub fn most_trials_left(search: &LimitSearch, trials: &[Trial]) -> usize {
+pub fn most_trials_left(search: &LimitPlan, trials: &[Trial]) -> usize {
     let found = interval(&tried(trials));
     longest_way(search, &mut trials.to_vec(), found.low.unwrap_or(0.0), found.high.unwrap_or(f64::INFINITY))
 }
 
 /// The most further trials where all hold up to `low`, and none from `high` on.
-fn longest_way(search: &LimitSearch, trials: &mut Vec<Trial>, low: f64, high: f64) -> usize {
+fn longest_way(search: &LimitPlan, trials: &mut Vec<Trial>, low: f64, high: f64) -> usize {
     let LimitStep::Try(rate) = limit_step(search, trials) else { return 0 };
     let mut after = |holds, low, high| {
         trials.push((rate, Some(holds)));
@@ -143,20 +142,20 @@ fn tried(trials: &[Trial]) -> Vec<Tried> {
     tried
 }
 
-fn interval(tried: &[Tried]) -> LimitInterval {
+fn interval(tried: &[Tried]) -> FoundLimit {
     let low = tried.iter().take_while(|it| it.is_held()).last();
     let high = tried.iter().rev().filter(|it| !it.is_unclear()).take_while(|it| it.is_missed()).last();
     let over = |it: &&Tried| it.is_unclear() && low.is_none_or(|low| it.rate > low.rate);
-    LimitInterval {
+    FoundLimit {
         low: low.map(|it| it.rate),
         high: high.map(|it| it.rate),
         unclear: tried.iter().find(over).map(|it| it.rate),
-        is_ended: false,
+        ..FoundLimit::default()
     }
 }
 
 /// A rate whose only trial was unclear, or that does not hold although a higher one does, until trials agree.
-fn again(search: &LimitSearch, tried: &[Tried]) -> Option<f64> {
+fn again(search: &LimitPlan, tried: &[Tried]) -> Option<f64> {
     let highest = tried.iter().rev().find(|it| it.is_held());
     let is_odd = |it: &&Tried| {
         let once = it.held == 0 && it.missed == 0 && it.unclear == 1;
@@ -167,7 +166,7 @@ fn again(search: &LimitSearch, tried: &[Tried]) -> Option<f64> {
     tried.iter().find(is_odd).map(|it| it.rate)
 }
 
-fn next_rate(search: &LimitSearch, tried: &[Tried], found: &LimitInterval) -> Option<f64> {
+fn next_rate(search: &LimitPlan, tried: &[Tried], found: &FoundLimit) -> Option<f64> {
     let (Some(lowest), Some(highest)) = (tried.first(), tried.last()) else {
         return Some(search.rounded(search.first));
     };
@@ -190,15 +189,15 @@ fn next_rate(search: &LimitSearch, tried: &[Tried], found: &LimitInterval) -> Op
 }
 
 /// The end that has too few trials; `None` where both have enough.
-fn confirmed(search: &LimitSearch, tried: &[Tried], low: f64, high: Option<f64>) -> Option<f64> {
-    let lacks = |rate: f64, count: fn(&Tried) -> usize| {
+fn confirmed(search: &LimitPlan, tried: &[Tried], low: f64, high: Option<f64>) -> Option<f64> {
+    let lacks = |rate: f64, count: fn(&Tried) -> u32| {
         tried.iter().find(|it| it.rate == rate).is_some_and(|it| count(it) < search.confirmations)
     };
     let low = Some(low).filter(|low| lacks(*low, |it| it.held));
     low.or_else(|| high.filter(|high| lacks(*high, |it| it.missed)))
 }
 
-fn is_close(search: &LimitSearch, low: f64, high: f64) -> bool {
+fn is_close(search: &LimitPlan, low: f64, high: f64) -> bool {
     // What is rounded to three digits lies up to half a percent away.
     high <= low * (1.0 + search.precision.max(0.01)) * (1.0 + 1e-9)
 }

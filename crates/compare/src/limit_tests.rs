@@ -1,23 +1,17 @@
 use super::*;
 use crate::order::Draw;
 
-const SEARCH: LimitSearch = LimitSearch {
-    first: 10_000.0,
-    least: 10.0,
-    most: 10_000_000.0,
-    precision: 0.05,
-    confirmations: 3,
-    most_trials: 60,
-};
+const SEARCH: LimitPlan =
+    LimitPlan { first: 10_000.0, least: 10.0, most: 10_000_000.0, precision: 0.05, confirmations: 3, most_trials: 60 };
 
-fn search(search: &LimitSearch, mut broker: impl FnMut(f64, usize) -> Option<bool>) -> (LimitInterval, Vec<Trial>) {
+fn search(search: &LimitPlan, mut broker: impl FnMut(f64, usize) -> Option<bool>) -> (FoundLimit, Vec<Trial>) {
     let mut trials = Vec::new();
     loop {
         match limit_step(search, &trials) {
             LimitStep::Found(interval) => return (interval, trials),
             LimitStep::Try(rate) => {
                 assert!(rate >= search.least && rate <= search.most, "{rate}");
-                assert!(trials.len() < search.most_trials, "it ends: {trials:?}");
+                assert!(trials.len() < search.most_trials as usize, "it ends: {trials:?}");
                 trials.push((rate, broker(rate, trials.len())));
             }
         }
@@ -33,7 +27,7 @@ fn a_broker_with_a_limit_is_held_between_two_rates_wherever_the_limit_lies() {
         let (low, high) = (found.low.unwrap(), found.high.unwrap());
         assert!(low <= limit && limit < high, "{low} {limit} {high}");
         assert!(high <= low * 1.0501, "{low} {high}");
-        assert!(found.is_confirmed());
+        assert!(found.confirmed);
         assert!(trials.len() <= 30, "{limit}: {} trials", trials.len());
     }
 }
@@ -51,7 +45,7 @@ fn near_a_limit_that_wavers_the_interval_covers_what_is_unsure() {
         });
         let (low, high) = (found.low.unwrap(), found.high.unwrap_or(f64::INFINITY));
         assert!(low < high, "{trials:?}");
-        assert!(found.is_confirmed() || trials.len() == SEARCH.most_trials);
+        assert!(found.confirmed || trials.len() == SEARCH.most_trials as usize);
         covered += usize::from(low <= limit && limit <= high);
         // Half of the trials hold at the limit; three of three do so far below.
         assert!(low > limit * 0.8, "{low} {limit}: {trials:?}");
@@ -67,8 +61,8 @@ fn a_generator_that_is_the_limit_leaves_the_upper_end_open() {
     assert!(low <= 50_000.0 && 50_000.0 < unclear && unclear <= low * 1.0501);
     assert!(trials.len() < 30, "{}", trials.len());
     // All that can be told is: the lower end held as often as was asked for.
-    assert!(found.is_ended && !found.is_confirmed(), "{found:?}");
-    assert_eq!(trials.iter().filter(|it| **it == (low, Some(true))).count(), SEARCH.confirmations);
+    assert!(found.ended && !found.confirmed, "{found:?}");
+    assert_eq!(trials.iter().filter(|it| **it == (low, Some(true))).count(), SEARCH.confirmations as usize);
 }
 
 #[test]
@@ -108,8 +102,8 @@ fn whatever_trials_say_the_search_ends_with_an_interval_that_is_none_the_wrong_w
         let low = found.low.map(|it| agree(it, Some(true)));
         let high = found.high.filter(|_| low.is_some()).map(|it| agree(it, Some(false)));
         let mut ends = low.into_iter().chain(high);
-        let is_confirmed = ends.all(|it| it >= SEARCH.confirmations);
-        assert!(is_confirmed || !found.is_ended, "{seed}: {found:?}");
+        let is_confirmed = ends.all(|it| it >= SEARCH.confirmations as usize);
+        assert!(is_confirmed || !found.ended, "{seed}: {found:?}");
     }
 }
 
@@ -119,7 +113,7 @@ fn rates_with_more_digits_at_the_ends_of_what_may_be_tried_are_tried_themselves_
         let mut draws = Draw::new(seed);
         let least = 1.0 + 2_000.0 * draws.uniform();
         let most = least * (1.0 + 40.0 * draws.uniform());
-        let search_here = LimitSearch { first: least + (most - least) * draws.uniform(), least, most, ..SEARCH };
+        let search_here = LimitPlan { first: least + (most - least) * draws.uniform(), least, most, ..SEARCH };
         // Beyond both ends, too.
         let limit = least / 2.0 + (most * 1.5 - least / 2.0) * draws.uniform();
         let (found, trials) = search(&search_here, |rate, _| Some(rate <= limit));
@@ -150,7 +144,7 @@ fn where_trials_agree_no_more_are_made_than_were_announced() {
         assert_eq!(left, 0, "{limit}: {trials:?}");
     }
     // A search is never longer than it may be.
-    let short = LimitSearch { most_trials: 5, ..SEARCH };
+    let short = LimitPlan { most_trials: 5, ..SEARCH };
     assert_eq!(most_trials_left(&short, &[]), 5);
     let one = [(10_000.0, Some(true))];
     assert_eq!(most_trials_left(&short, &one), 4);

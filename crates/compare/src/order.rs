@@ -1,15 +1,29 @@
 //! In which order the runs of two sides are made.
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
 /// A side of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// The reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+#[serde(rename_all = "lowercase")]
+pub enum ComparedSideName {
+    /// Baseline of the comparison.
     A,
-    /// The side that is compared with it.
+    /// Candidate of the comparison.
     B,
 }
 
-impl Side {
+impl ComparedSideName {
+    /// Tag of a run: `a` or `b`.
+    pub const fn tag(self) -> &'static str {
+        match self {
+            Self::A => "a",
+            Self::B => "b",
+        }
+    }
+
     /// The other one.
     pub const fn other(self) -> Self {
         match self {
@@ -19,17 +33,23 @@ impl Side {
     }
 }
 
+impl fmt::Display for ComparedSideName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
 /// The order of the runs of some pairs: blocks of ABBA or BAAB as a seed draws them, so that what drifts with time hits
 /// both sides alike and nothing that comes and goes keeps step with them. Each two runs in a row are a pair. The order
 /// of fewer pairs is the beginning of that of more.
-pub fn order(seed: u64, pairs: usize) -> Vec<Side> {
+pub fn order(seed: u64, pairs: usize) -> Vec<ComparedSideName> {
     let mut draw = Draw::new(seed);
     let mut order = Vec::with_capacity(pairs * 2);
-    let mut first = Side::A;
+    let mut first = ComparedSideName::A;
     for pair in 0..pairs {
         first = match pair % 2 {
-            0 if draw.next() >> 63 == 1 => Side::B,
-            0 => Side::A,
+            0 if draw.next() >> 63 == 1 => ComparedSideName::B,
+            0 => ComparedSideName::A,
             _ => first.other(),
         };
         order.extend([first, first.other()]);
@@ -101,7 +121,7 @@ mod tests {
                 assert!(order(seed, pairs + 3).starts_with(&runs));
             }
         }
-        let begin_with_a = (0..1_000).filter(|seed| order(*seed, 1)[0] == Side::A);
+        let begin_with_a = (0..1_000).filter(|seed| order(*seed, 1)[0] == ComparedSideName::A);
         assert!((430..570).contains(&begin_with_a.count()));
     }
 

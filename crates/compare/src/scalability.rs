@@ -5,6 +5,7 @@
 //! Rational Functions" (2008), <https://arxiv.org/abs/0808.1431>. Fitted by least squares (Levenberg and Marquardt); σ
 //! and κ are not negative.
 
+use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 /// Distinct numbers of clients below which three parameters say nothing.
@@ -24,31 +25,58 @@ pub struct ScalePoint {
     pub throughput: f64,
 }
 
-/// A value and its 95 % interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Estimate {
+/// A value and its 95 % interval, where there is one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct ScaleEstimate {
     /// The value.
     pub value: f64,
-    /// By the curvature at the best fit and Student's t; `None` at a bound, or of as few runs as parameters.
+    /// The interval; `None` where the value lies at its bound, or runs are too few.
     pub interval: Option<(f64, f64)>,
 }
 
-/// A fitted law.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Scalability {
-    /// Throughput of one client, λ.
-    pub alone: Estimate,
-    /// Contention, σ.
-    pub contention: Estimate,
-    /// Coherence, κ.
-    pub coherence: Estimate,
-    /// Share of the variance of the throughput that the law explains; 1 is all of it.
+/// The Universal Scalability Law, `X(N) = λN / (1 + σ(N-1) + κN(N-1))`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ScaleLaw {
+    /// Messages per second of one client alone, λ.
+    pub alone: ScaleEstimate,
+    /// Contention, σ: share of the work that waits for shared resources.
+    pub contention: ScaleEstimate,
+    /// Coherence, κ: coordination cost of each pair of clients.
+    pub coherence: ScaleEstimate,
+    /// The number of clients with the highest throughput; `None` where it cannot be told.
+    pub peak: Option<f64>,
+    /// Why it cannot be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_peak: Option<ScaleDoubt>,
+    /// Share of the variance that the law explains.
     pub r_squared: f64,
-    /// The largest distance of a mean of one number of clients from the curve, as a share of the curve.
+    /// The largest distance of a mean from the curve, as a share of the curve.
     pub worst_residual: f64,
 }
 
-impl Scalability {
+/// Why runs with different numbers of clients give no number with the highest throughput.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScaleDoubt {
+    /// From this number of clients on the generator limited most runs: the curve is not the broker's.
+    Generator(u32),
+    /// The law does not fit the throughputs.
+    PoorFit,
+    /// Coherence is at its bound, 0: by the law more clients never have less.
+    NeverFalls,
+    /// The interval of coherence holds 0, or is not known.
+    NotProven,
+    /// The peak is far beyond the tried numbers of clients.
+    FarBeyond,
+}
+
+impl ScaleLaw {
+    /// Whether the law is the broker's, and the throughputs follow it.
+    pub const fn is_followed(&self) -> bool {
+        !matches!(self.no_peak, Some(ScaleDoubt::PoorFit | ScaleDoubt::Generator(_)))
+    }
+
     /// Whether the law describes the throughputs so badly that its parameters explain little.
     pub fn is_poor(&self) -> bool {
         self.r_squared < LEAST_EXPLAINED || self.worst_residual > MOST_OFF
@@ -59,8 +87,8 @@ impl Scalability {
         law([self.alone.value, self.contention.value, self.coherence.value], clients)
     }
 
-    /// The number of clients with the highest throughput; `None` where more clients always have more.
-    pub fn peak(&self) -> Option<f64> {
+    /// The number of clients at which the curve is highest; `None` where more clients always have more.
+    pub fn highest(&self) -> Option<f64> {
         let (contention, coherence) = (self.contention.value, self.coherence.value);
         (coherence > 0.0).then(|| ((1.0 - contention).max(0.0) / coherence).sqrt().max(1.0))
     }
@@ -79,8 +107,9 @@ fn law([alone, contention, coherence]: [f64; 3], n: f64) -> f64 {
     alone * n / (1.0 + contention * (n - 1.0) + coherence * n * (n - 1.0))
 }
 
-/// The law that lies closest to the points; `None` where fewer than four numbers of clients have a throughput.
-pub fn scalability(points: &[ScalePoint]) -> Option<Scalability> {
+/// The law that lies closest to the points, its peak not told; `None` where fewer than four numbers of clients have a
+/// throughput.
+pub fn scalability(points: &[ScalePoint]) -> Option<ScaleLaw> {
     let is_valid = |it: &&ScalePoint| {
         it.clients >= 1.0 && it.clients.is_finite() && it.throughput > 0.0 && it.throughput.is_finite()
     };
@@ -194,7 +223,7 @@ fn inverse(m: [[f64; 3]; 3]) -> Option<[[f64; 3]; 3]> {
     Some(adjugate.map(|row| row.map(|it| it / determinant)))
 }
 
-fn told(points: &[ScalePoint], counts: &[f64], best: &Fit, scale: f64) -> Scalability {
+fn told(points: &[ScalePoint], counts: &[f64], best: &Fit, scale: f64) -> ScaleLaw {
     let freedom = points.len() as f64 - best.free.iter().filter(|it| **it).count() as f64;
     let (matrix, _) = normal(points, best.at, best.free);
     let covariance = inverse(matrix).filter(|_| freedom > 0.0);
@@ -205,7 +234,7 @@ fn told(points: &[ScalePoint], counts: &[f64], best: &Fit, scale: f64) -> Scalab
         let cell = covariance.and_then(|it| it.get(which).and_then(|row| row.get(which)).copied());
         let half = cell.map(|it| quantile * (it * best.squares / freedom).sqrt() * scale);
         let half = half.filter(|it| is_free && it.is_finite());
-        Estimate { value, interval: half.map(|half| (value - half, value + half)) }
+        ScaleEstimate { value, interval: half.map(|half| (value - half, value + half)) }
     };
     let mean = points.iter().map(|it| it.throughput).sum::<f64>() / points.len() as f64;
     let total: f64 = points.iter().map(|it| (it.throughput - mean).powi(2)).sum();
@@ -214,10 +243,12 @@ fn told(points: &[ScalePoint], counts: &[f64], best: &Fit, scale: f64) -> Scalab
         let mean = own.iter().sum::<f64>() / own.len().max(1) as f64;
         (mean / law(best.at, *count) - 1.0).abs()
     };
-    Scalability {
+    ScaleLaw {
         alone: estimate(0, scale),
         contention: estimate(1, 1.0),
         coherence: estimate(2, 1.0),
+        peak: None,
+        no_peak: None,
         r_squared: if total > 0.0 { 1.0 - best.squares / total } else { 0.0 },
         worst_residual: counts.iter().map(off).fold(0.0, f64::max),
     }
@@ -235,7 +266,7 @@ mod tests {
     #[test]
     fn a_law_is_found_again_and_its_peak() {
         let found = scalability(&points([995.6, 0.0267, 0.000_769], &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0])).unwrap();
-        assert!((found.peak().unwrap() - ((1.0 - 0.0267) / 0.000_769_f64).sqrt()).abs() < 1e-3);
+        assert!((found.highest().unwrap() - ((1.0 - 0.0267) / 0.000_769_f64).sqrt()).abs() < 1e-3);
         assert!(found.r_squared > 0.999_999 && found.worst_residual < 1e-9);
         let [all, contention, coherence] = found.lost(32.0);
         assert!((contention + coherence - all).abs() < 1e-12);
@@ -247,7 +278,7 @@ mod tests {
         // More than in proportion: neither contention nor coherence.
         let found = scalability(&points([100.0, -0.01, 0.0], &[1.0, 2.0, 4.0, 8.0])).unwrap();
         assert_eq!((found.contention.value, found.coherence.value), (0.0, 0.0));
-        assert_eq!((found.contention.interval, found.peak()), (None, None));
+        assert_eq!((found.contention.interval, found.highest()), (None, None));
         assert_eq!(found.lost(8.0), [0.0; 3]);
         // A plain queue: contention alone.
         let found = scalability(&points([100.0, 0.5, -0.001], &[1.0, 2.0, 4.0, 8.0])).unwrap();

@@ -1,5 +1,6 @@
 //! How a figure spreads over runs.
 
+use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 /// Runs below which an interval of the mean says nothing: with two, Student's t multiplies by 12.7.
@@ -14,19 +15,18 @@ const CLOSE: f64 = 0.05;
 const SCALE: f64 = 1.482_602_218_505_602;
 
 /// How a figure spreads over runs.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Spread {
-    /// Runs that have a value.
-    pub runs: usize,
-    /// Their arithmetic mean.
+    /// Arithmetic mean of the values.
     pub mean: f64,
-    /// Sample standard deviation (n - 1); `None` for one run.
+    /// Sample standard deviation (n - 1); `None` for one value.
     pub sd: Option<f64>,
     /// The smallest value.
     pub min: f64,
     /// The largest value.
     pub max: f64,
-    /// 95 % interval of the mean by Student's t; `None` for fewer than three runs.
+    /// 95 % interval of the mean by Student's t; `None` for fewer than three values.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -42,7 +42,6 @@ pub fn spread(values: &[f64]) -> Option<Spread> {
         .filter(|_| runs >= LEAST_RUNS)
         .and_then(|sd| Some(StudentsT::new(0.0, 1.0, n - 1.0).ok()?.inverse_cdf(0.975) * sd / n.sqrt()));
     Some(Spread {
-        runs,
         mean,
         sd,
         min: values.iter().copied().reduce(f64::min)?,
@@ -90,7 +89,7 @@ mod tests {
         let equal = spread(&[5.0; 4]).unwrap();
         assert_eq!((equal.sd, equal.interval), (Some(0.0), Some((5.0, 5.0))));
         let mixed = spread(&[1.0, f64::NAN, 3.0]).unwrap();
-        assert_eq!((mixed.runs, mixed.mean), (2, 2.0));
+        assert_eq!((mixed.sd.is_some(), mixed.mean), (true, 2.0));
         assert!(spread(&[f64::MAX, f64::MAX]).unwrap().mean.is_finite());
     }
 

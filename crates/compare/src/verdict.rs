@@ -1,5 +1,7 @@
 //! The decision on a difference.
 
+use serde::{Deserialize, Serialize};
+
 use crate::difference::{Difference, pairs_needed, sign_flip};
 
 /// The level of the sign-flip test that guards the verdict, or the verdict's own where that is laxer: it assumes
@@ -9,20 +11,27 @@ const GUARD: f64 = 0.10;
 /// likelier than the guard's level; fewer runs that happen to agree are no measure of how far runs differ.
 pub const LEAST_PAIRS: usize = 5;
 
-/// The decision on a figure's difference between two sides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+/// Decision on a figure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
     /// It differs, and by more than the margin as far as can be told.
     Changed,
     /// It differs, and by less than the margin.
     Negligible,
     /// It differs by less than the margin, if at all.
     Same,
-    /// The runs do not tell; so many pairs would tell a difference as large as the margin, `None` beyond counting.
-    CannotTell {
-        /// Pairs in all.
-        pairs: Option<u32>,
-    },
+    /// Too little evidence.
+    #[default]
+    Undecided,
+}
+
+impl Decision {
+    /// Whether a figure differs, by however little.
+    pub const fn differs(self) -> bool {
+        matches!(self, Self::Changed | Self::Negligible)
+    }
 }
 
 /// Whether so many pairs, or runs of each side, can be called different; else it is no question, and takes no level.
@@ -64,24 +73,25 @@ pub fn guarded(p: f64, guard: Option<f64>, level: f64) -> f64 {
     }
 }
 
-/// Decides; `p` is the difference's own, or corrected for other questions, and `guard` that of [`guard`].
-pub fn verdict(difference: &Difference, p: f64, guard: Option<f64>, rules: Rules) -> Verdict {
+/// Decides; `p` is the difference's own, or corrected for other questions, and `guard` that of [`guard`]. Where the
+/// runs do not tell, also how many pairs in all would tell a difference of the margin, `None` beyond counting.
+pub fn verdict(difference: &Difference, p: f64, guard: Option<f64>, rules: Rules) -> (Decision, Option<u32>) {
     let Rules { level, own_level, margin } = rules;
     let differs = guarded(p, guard, level) <= level;
     let (low, high) = difference.interval(1.0 - 2.0 * level);
     let is_within = -margin <= low && high <= margin;
     match (differs, is_within) {
-        (true, false) => Verdict::Changed,
-        (true, true) => Verdict::Negligible,
+        (true, false) => (Decision::Changed, None),
+        (true, true) => (Decision::Negligible, None),
         // Few runs that happen to agree are no measure of how far runs differ.
-        (false, true) if can_differ(difference.count) => Verdict::Same,
+        (false, true) if can_differ(difference.count) => (Decision::Same, None),
         (false, _) => {
             let deviation = difference.error * (difference.count as f64).sqrt();
             // As many as there are do not tell, and the guard asks for some.
             let least = difference.count + 1;
             let least = guard.map_or(least, |_| least.max(LEAST_PAIRS));
             let needed = pairs_needed(deviation, margin, own_level);
-            Verdict::CannotTell { pairs: needed.map(|it| it.max(u32::try_from(least).unwrap_or(u32::MAX))) }
+            (Decision::Undecided, needed.map(|it| it.max(u32::try_from(least).unwrap_or(u32::MAX))))
         }
     }
 }
@@ -91,7 +101,7 @@ mod tests {
     use super::*;
     use crate::difference::paired;
 
-    fn of(differences: &[f64]) -> Verdict {
+    fn of(differences: &[f64]) -> (Decision, Option<u32>) {
         let found = paired(differences).unwrap();
         let rules = Rules { level: 0.05, own_level: 0.05, margin: 1.01_f64.ln() };
         verdict(&found, found.p, guard(&found, Some(differences)), rules)
@@ -101,12 +111,12 @@ mod tests {
     fn each_verdict_has_its_case() {
         let noise = [0.001, -0.002, 0.0015, -0.0005, 0.002, -0.001, 0.0, -0.001];
         let by = |shift: f64| noise.map(|value| value + shift);
-        assert_eq!(of(&by(0.05)), Verdict::Changed);
-        assert_eq!(of(&by(-0.05)), Verdict::Changed);
-        assert_eq!(of(&by(0.005)), Verdict::Negligible);
-        assert_eq!(of(&by(0.0)), Verdict::Same);
+        assert_eq!(of(&by(0.05)).0, Decision::Changed);
+        assert_eq!(of(&by(-0.05)).0, Decision::Changed);
+        assert_eq!(of(&by(0.005)).0, Decision::Negligible);
+        assert_eq!(of(&by(0.0)).0, Decision::Same);
         let loud = noise.map(|value| value * 20.0);
-        let Verdict::CannotTell { pairs: Some(pairs) } = of(&loud) else { panic!("{:?}", of(&loud)) };
+        let (Decision::Undecided, Some(pairs)) = of(&loud) else { panic!("{:?}", of(&loud)) };
         assert!((20..200).contains(&pairs), "{pairs}");
     }
 
@@ -117,7 +127,7 @@ mod tests {
         let needed = |own_level| {
             let rules = Rules { level: 0.05, own_level, margin: 1.01_f64.ln() };
             match verdict(&found, 1.0, None, rules) {
-                Verdict::CannotTell { pairs } => pairs.unwrap(),
+                (Decision::Undecided, pairs) => pairs.unwrap(),
                 other => panic!("{other:?}"),
             }
         };
@@ -132,7 +142,7 @@ mod tests {
     fn few_pairs_that_agree_are_not_the_same() {
         for pairs in 2..8 {
             let differences = [0.0001, -0.0001, 0.0, 0.0001, -0.0001, 0.0, 0.0001];
-            let same = of(&differences[..pairs]) == Verdict::Same;
+            let same = of(&differences[..pairs]).0 == Decision::Same;
             assert_eq!(same, can_differ(pairs), "{pairs} pairs");
         }
     }
@@ -155,7 +165,7 @@ mod tests {
         // By Student's t these three differ; every flip of three signs is as likely as one in four.
         assert!(paired(&[0.5, 0.5001, 0.4999]).unwrap().p < 0.001);
         // Nor is it said that two or three would do.
-        let told = Verdict::CannotTell { pairs: Some(5) };
+        let told = (Decision::Undecided, Some(5));
         assert_eq!(of(&[0.5, 0.5001, 0.4999]), told);
     }
 }

@@ -14,36 +14,8 @@ const TAIL: f64 = 0.025;
 /// Keeps a rank from the next one where a share times a count is a whole number but for its last digit.
 const ULP: f64 = 1e-12;
 
-/// The values that were counted in a slice of a run, the smallest first, each with its count.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ValueCounts(Vec<(u64, u64)>);
-
-impl FromIterator<(u64, u64)> for ValueCounts {
-    fn from_iter<I: IntoIterator<Item = (u64, u64)>>(counts: I) -> Self {
-        let mut counts: Vec<(u64, u64)> = counts.into_iter().filter(|it| it.1 > 0).collect();
-        counts.sort_unstable();
-        counts.dedup_by(|next, kept| {
-            let is_same = next.0 == kept.0;
-            if is_same {
-                kept.1 = kept.1.saturating_add(next.1);
-            }
-            is_same
-        });
-        Self(counts)
-    }
-}
-
-impl ValueCounts {
-    /// The values with their counts, the smallest first.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.0.iter().copied()
-    }
-
-    /// Whether nothing was counted.
-    pub const fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
+/// The values that were counted in a slice of a run, the smallest first, each with its count, which is none of 0.
+pub type ValueCounts = Vec<(u64, u64)>;
 
 /// Why a run gives no interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -127,7 +99,7 @@ impl Sliced {
         let slices: Vec<Vec<(u64, f64)>> = (slices.iter())
             .map(|slice| {
                 let mut sum = 0.0;
-                let cumulated = slice.iter().map(|(value, count)| {
+                let cumulated = slice.iter().map(|&(value, count)| {
                     sum += count as f64;
                     (value, sum)
                 });

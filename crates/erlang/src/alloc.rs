@@ -198,7 +198,7 @@ pub fn microstates(helper: &Helper, window: Duration, stop: &dyn Fn() -> bool) -
     let Some(since) = busy_for(&reply) else {
         return states(&reply).ok_or_else(|| unexpected(helper, "bellows_alloc:account/2"));
     };
-    Err(Error::Options(Problem::new(
+    Err(Error::Other(Problem::new(
         format!("another version of bellows measures the threads of {}", helper.node().name()),
         format_args!("since {} s", since.as_secs()),
         "wait until it has ended, or leave the threads out with --duration 0s",

@@ -183,7 +183,7 @@ const NO_ROLE: &str = "no process has this role";
 
 /// Whether the node's side refused because no process has the role that was asked for; later there may be one.
 pub fn lacks_role(error: &Error) -> bool {
-    matches!(error, Error::Options(problem) if problem.cause == NO_ROLE)
+    matches!(error, Error::Other(problem) if problem.cause == NO_ROLE)
 }
 
 /// The cause where a text is no call.
@@ -191,7 +191,7 @@ const NO_CALL: &str = "this is not a call of a function with terms as arguments"
 
 /// Whether the node's side refused because a text is no call that it reads.
 pub fn is_no_call(error: &Error) -> bool {
-    matches!(error, Error::Options(problem) if problem.cause == NO_CALL)
+    matches!(error, Error::Other(problem) if problem.cause == NO_CALL)
 }
 
 /// Problem of a `{refused, Reason}` by which the node's side does not begin.
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_role_that_no_process_has_yet_is_told_from_what_stays_wrong() {
-        let refused = |what: &str| Error::Options(refusal(&tuple([atom(what), text("channel")])));
+        let refused = |what: &str| Error::Other(refusal(&tuple([atom(what), text("channel")])));
         assert!(lacks_role(&refused("no_role")));
         assert!(!lacks_role(&refused("no_module")));
         assert!(is_no_call(&refused("bad_expression")) && !is_no_call(&refused("no_module")));

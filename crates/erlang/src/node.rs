@@ -1,5 +1,6 @@
 //! A node that functions are called on.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,6 @@ use crate::term::{as_atom, as_text, as_tuple, atom, charlist, list, show, text, 
 /// Bytes of an exception's reason that are shown.
 const REASON_BYTES: usize = 400;
 
-/// Reads and evaluates `Source`.
 const EVALUATE: &str = "{ok, Tokens, _} = erl_scan:string(unicode:characters_to_list(Source)), \
                         {ok, Forms} = erl_parse:parse_exprs(Tokens), \
                         {value, Value, _} = erl_eval:exprs(Forms, []), Value.";
@@ -51,9 +51,9 @@ impl Node {
     pub fn connect(options: &ConnectOptions) -> Result<Self, Error> {
         let mut node = Self { link: Arc::new(open(options)?), release: 0, timeout: options.timeout };
         let release = node.call("erlang", "system_info", vec![atom("otp_release")])?;
-        node.release = as_text(&release).and_then(|text| text.parse().ok()).ok_or_else(|| Error::Handshake {
-            node: options.node.clone(),
-            what: format!("its release is {}", show(&release, REASON_BYTES)),
+        node.release = as_text(&release).and_then(|text| text.parse().ok()).ok_or_else(|| {
+            let release = show(&release, REASON_BYTES);
+            Error::handshake(&options.node, format_args!("its release is {release}"))
         })?;
         Ok(node)
     }
@@ -111,7 +111,7 @@ impl Node {
         shared.send(Message::reg_send(mailbox.raw_pid(), Atom::from("rex"), request))?;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let Some(mut answer) = mailbox.receive(left).map_err(|error| asked(error, &name))? else {
+            let Some(mut answer) = mailbox.receive_as(left, format_args!("the result of {name}"))? else {
                 return Err(self.late(name, timeout));
             };
             if let Term::Tuple(answer) = &mut answer
@@ -126,11 +126,7 @@ impl Node {
 
     /// A call without an answer: only the node's own time-out is the user's choice.
     fn late(&self, what: String, after: Duration) -> Error {
-        let node = self.name().clone();
-        match after == self.timeout {
-            true => Error::Timeout { node, what, after },
-            false => Error::Unsettled { node, what, after },
-        }
+        Error::Timeout { node: self.name().clone(), what, after, is_fixed: after != self.timeout }
     }
 
     /// Sends a message to a process of the node, which nobody there forwards: other calls wait until the node's busy
@@ -167,16 +163,26 @@ impl Node {
     /// Evaluates expressions, as a shell does, and returns the last one's value. Sources and what becomes of them
     /// stay on the node. An error also for expressions that cannot be read.
     pub fn evaluate(&self, timeout: Duration, source: &str) -> Result<Term, Error> {
+        self.evaluate_with(timeout, EVALUATE, [("Source", text(source))])
+    }
+
+    /// Evaluates expressions with variables that are bound.
+    pub(crate) fn evaluate_with<const N: usize>(
+        &self,
+        timeout: Duration,
+        source: &str,
+        bindings: [(&str, Term); N],
+    ) -> Result<Term, Error> {
         let until = deadline(timeout);
         let call = |module: &str, function: &str, arguments: Vec<Term>| {
             let left = until.saturating_duration_since(Instant::now());
             self.call_within(left, module, function, arguments)
         };
-        let tokens = call("erl_scan", "string", vec![charlist(EVALUATE)])?;
+        let tokens = call("erl_scan", "string", vec![charlist(source)])?;
         let tokens = self.second("erl_scan:string/1", tokens)?;
         let forms = call("erl_parse", "parse_exprs", vec![tokens])?;
         let forms = self.second("erl_parse:parse_exprs/1", forms)?;
-        let bindings = list([tuple([atom("Source"), text(source)])]);
+        let bindings = list(bindings.map(|(name, value)| tuple([atom(name), value])));
         let value = call("erl_eval", "exprs", vec![forms, bindings])?;
         self.second("erl_eval:exprs/2", value)
     }
@@ -201,14 +207,6 @@ impl Node {
     }
 }
 
-/// The failure with what was asked.
-fn asked(error: Error, name: &str) -> Error {
-    match error {
-        Error::Term { node, source, .. } => Error::Term { node, what: format!("the result of {name}"), source },
-        other => other,
-    }
-}
-
 /// A process of ours, to which those of the node send. It is bounded: 65,536 messages wait in it, and 256 MB in all
 /// mailboxes of a connection, counted as they are in memory; more are dropped and counted. Who monitors its pid learns
 /// when it is dropped. It keeps the connection open.
@@ -226,13 +224,14 @@ impl Mailbox {
 
     /// The next message; `None` when the time is over.
     pub fn receive(&self, timeout: Duration) -> Result<Option<Term>, Error> {
-        match self.link.shared.receive(self.id, deadline(timeout))? {
-            None => Ok(None),
-            Some(Ok(term)) => Ok(Some(term)),
-            Some(Err(source)) => {
-                Err(Error::Term { node: self.link.shared.node.clone(), what: "one of its messages".into(), source })
-            }
-        }
+        self.receive_as(timeout, "one of its messages")
+    }
+
+    /// As [`Mailbox::receive`], with a name for what cannot be decoded.
+    fn receive_as(&self, timeout: Duration, what: impl fmt::Display) -> Result<Option<Term>, Error> {
+        let shared = &self.link.shared;
+        let received = shared.receive(self.id, deadline(timeout))?.transpose();
+        received.map_err(|source| Error::undecoded(&shared.node, what, &source))
     }
 
     /// Messages that had no room.

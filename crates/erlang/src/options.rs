@@ -124,7 +124,6 @@ impl Cookie {
         &self.text
     }
 
-    /// Where it was found.
     pub(crate) fn source(&self) -> &str {
         &self.source
     }

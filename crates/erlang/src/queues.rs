@@ -153,10 +153,11 @@ impl QueueReader {
         let question = tuple(arguments);
         match self.helper.ask_directly(&self.worker, question, timeout)? {
             Answer::Reply(answer) => answered(&self.helper, request, &answer, began),
-            _ => Err(Error::Unsettled {
+            _ => Err(Error::Timeout {
                 node: self.helper.node().name().clone(),
                 what: "to read its queues".to_owned(),
                 after: timeout,
+                is_fixed: true,
             }),
         }
     }
@@ -176,7 +177,7 @@ fn check_vhost(helper: &Helper, vhost: &str) -> Result<(), Error> {
     }
     let cause = format!("{} has no such virtual host", node.name());
     let help = "check its name (rabbitmqctl list_vhosts lists them), or leave out --vhost";
-    Err(Error::Options(Problem::new(cause, vhost, help)))
+    Err(Error::Other(Problem::new(cause, vhost, help)))
 }
 
 /// Arguments of the node's function, and time-out of its answer.
@@ -196,7 +197,7 @@ fn arguments(request: &QueueRequest) -> ([Term; 4], Duration) {
 fn answered(helper: &Helper, request: &QueueRequest, answer: &Term, began: Instant) -> Result<QueueCounts, Error> {
     if as_atom(answer) == Some("not_rabbitmq") {
         let node = helper.node();
-        return Err(Error::Options(RabbitState::of(node)?.without_queues(node)));
+        return Err(Error::Other(RabbitState::of(node)?.without_queues(node)));
     }
     let counts = counts(answer).ok_or_else(|| unexpected(helper, "bellows_queues:read/4"))?;
     if let (Some(vhost), 0) = (&request.vhost, counts.queues) {
@@ -294,7 +295,6 @@ fn told_apart(name: &[u8]) -> String {
     text
 }
 
-/// A figure of a queue, where it is known.
 type Figure = fn(&QueueCount) -> Option<u64>;
 
 /// Writes the counts as a page of OpenMetrics, without its end (`# EOF`).
@@ -391,7 +391,7 @@ impl RabbitState {
         loop {
             match Self::of(node)? {
                 Self::Starting if Instant::now() < end => {}
-                Self::Starting => return Err(Error::Options(still_starting(node, longest))),
+                Self::Starting => return Err(Error::Other(still_starting(node, longest))),
                 settled => return Ok(settled),
             }
             if let Some(waits) = waits.take() {
@@ -427,7 +427,6 @@ fn still_starting(node: &Node, waited: Duration) -> Problem {
     )
 }
 
-/// How long the node has been running.
 fn age(node: &Node) -> Result<Duration, Error> {
     let clock = node.call("erlang", "statistics", vec![atom("wall_clock")])?;
     let ms = as_tuple(&clock).and_then(|it| it.first()).and_then(calls::number);

@@ -136,7 +136,7 @@ impl<'a> Trace<'a> {
         let unreadable = || self.failed(show(&reply, 200));
         let [events, state] = as_tuple(&reply).ok_or_else(unreadable)? else { return Err(unreadable()) };
         if as_atom(events) == Some("refused") {
-            return Err(Error::Options(refusal(state)));
+            return Err(Error::Other(refusal(state)));
         }
         let events = as_list(events).ok_or_else(unreadable)?;
         let events = events.iter().map(event).collect::<Option<Vec<_>>>();

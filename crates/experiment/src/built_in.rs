@@ -11,10 +11,10 @@ macro_rules! files {
     };
 }
 
-const FILES: [(&str, &str); 17] = files! {
+const FILES: [(&str, &str); 18] = files! {
     "demo" "stream-publish" "stream-consume" "classic-in-out" "quorum-publish" "crash"
     "cluster-kill" "connection-churn" "churn-beside" "mgmt-api" "scrape-storm" "rated"
-    "artemis-one-to-one" "artemis-rated" "artemis-durable-topics" "artemis-perf" "embedded"
+    "matched" "artemis-one-to-one" "artemis-rated" "artemis-durable-topics" "artemis-perf" "embedded"
 };
 
 /// A built-in experiment.

@@ -69,6 +69,10 @@ impl Experiment {
     /// Checks for keys that do nothing beside churn, or exclude each other.
     pub(super) fn check_churn(&self) -> Result<(), Problem> {
         let Some(spec) = &self.churn else { return Ok(()) };
+        if self.broker.url.as_deref().and_then(Endpoint::protocol_of).is_some() {
+            let why = " says amqp10://, and churn speaks AMQP 0.9.1";
+            return Err(wrong("broker.url", why, "write amqp:// in its place"));
+        }
         let unused = [
             ("until", self.until.is_some()),
             ("threads", self.threads > 1),

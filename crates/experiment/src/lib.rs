@@ -164,6 +164,7 @@ flat_table! {
         /// `rabbitmq`, `embedded`: connect over TLS, with certificates made for this run.
         "tls" tls: bool = false,
         /// `attach`: `amqp://user:password@host:port/vhost`, or `amqps://` for TLS; this machine where absent.
+        /// `amqp10://host:port` and `amqps10://` mean AMQP 1.0.
         "url" url: Option<String> = None,
         /// `attach`: further nodes of the same cluster, which share the connections.
         "further-urls" further_urls: Vec<String> = Vec::new(),
@@ -313,7 +314,12 @@ impl Experiment {
 
     /// The experiment as data for the archive: resolved, and without secrets.
     pub fn to_json(&self) -> Value {
-        self.without_secrets().resolved()
+        let mut public = self.without_secrets();
+        if self.asks_servers_alone() {
+            // It only led to the server's process: nobody spoke to a broker there.
+            public.broker.url = None;
+        }
+        public.resolved()
     }
 
     /// The experiment as a file of all its values but secrets, whose keys a comment names.
@@ -337,8 +343,13 @@ impl Experiment {
     }
 
     fn resolved(mut self) -> Value {
-        for load in &mut self.load {
-            load.max_pending = Some(load.in_flight_window());
+        let by_url: Vec<bool> = self.load.iter().map(|it| self.is_amqp10_by_url(it)).collect();
+        let is_attached = self.broker.kind == BrokerKind::Attach;
+        for (spec, is_amqp10) in self.load.iter_mut().zip(by_url) {
+            spec.max_pending = Some(spec.in_flight_window());
+            if is_attached && is_amqp10 {
+                spec.protocol.get_or_insert(load::Protocol::Amqp10);
+            }
         }
         without_nulls(serde_json::to_value(self).unwrap_or_default())
     }

@@ -54,12 +54,19 @@ impl Experiment {
         })
     }
 
-    /// The protocol of a load's messages: as it asks, else the broker's.
+    /// The protocol of a load's messages: as it asks, or its URL, else the broker's.
     pub fn protocol_of(&self, spec: &LoadSpec) -> Protocol {
         spec.protocol.unwrap_or(match self.broker.kind {
             BrokerKind::Artemis => Protocol::Amqp10,
+            BrokerKind::Attach if self.is_amqp10_by_url(spec) => Protocol::Amqp10,
             BrokerKind::Attach | BrokerKind::Embedded | BrokerKind::Rabbitmq => Protocol::Amqp091,
         })
+    }
+
+    /// Whether a URL that a load connects to says `amqp10://`.
+    pub(super) fn is_amqp10_by_url(&self, spec: &LoadSpec) -> bool {
+        let shared = self.broker.url.iter().chain(&self.broker.further_urls).filter(|_| spec.url.is_none());
+        spec.url.iter().chain(shared).any(|url| Endpoint::protocol_of(url) == Some(Protocol::Amqp10))
     }
 }
 

@@ -11,7 +11,7 @@ use measure::{Length, Nanos, Problem, Rate};
 use super::flat_table::{FlatTable, flat_table};
 use super::own_page::{OwnPage, ProbedAddresses};
 use super::validate::wrong;
-use super::{BrokerSpec, Experiment, ScheduleSpec, Secret};
+use super::{BrokerKind, BrokerSpec, Experiment, ScheduleSpec, Secret};
 use web::management::ManagementOptions;
 
 /// Stands in for the management API in checks before the broker starts.
@@ -227,6 +227,15 @@ impl Experiment {
     /// Whether a probe asks the broker's management API.
     pub fn needs_management(&self) -> bool {
         self.probe.iter().any(ProbeSpec::is_management)
+    }
+
+    /// Whether its only load are probes of whole addresses, and nothing of it speaks to a broker.
+    pub(super) fn asks_servers_alone(&self) -> bool {
+        let BrokerSpec { kind, node, management, .. } = &self.broker;
+        let asks_broker = *kind != BrokerKind::Attach || node.is_some() || management.is_some();
+        let is_other_load = !self.load.is_empty() || self.churn.is_some() || !self.trace.is_empty();
+        let is_whole = |probe: &ProbeSpec| probe.page.is_none() && !probe.is_management();
+        !self.probe.is_empty() && self.probe.iter().all(is_whole) && !asks_broker && !is_other_load
     }
 
     /// Pages of our own that probes ask, each once.

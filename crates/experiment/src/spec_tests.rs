@@ -497,6 +497,16 @@ fn options_that_a_started_broker_does_not_have_are_refused_before_it_starts() {
     assert_eq!(refused(&format!("{artemis}{commits}")), "");
     let artemis = artemis.replace("queue://", "topic://");
     assert_eq!(refused(&artemis), "");
+    let by_url = "[broker]\nkind = 'attach'\nurl = 'amqp10://h'\n[[load]]\n";
+    let asked = read(by_url);
+    assert_eq!(asked.protocol_of(&asked.load[0]), load::Protocol::Amqp10);
+    assert_eq!(asked.to_json()["broker"]["url"], "amqp10://guest@h:5672/");
+    // It was archived as if nobody had asked for it: compared with AMQP 0.9.1, and without its limits.
+    assert_eq!(asked.to_json()["load"][0]["protocol"], "amqp10");
+    let text = refused(&format!("{by_url}protocol = 'amqp091'\n"));
+    assert!(text.contains("x.toml:5") && text.contains("the broker's URL says amqp10://"), "{text}");
+    let text = refused(&by_url.replace("[[load]]", "[churn]\nkind = 'connections'"));
+    assert!(text.contains("churn speaks AMQP 0.9.1"), "{text}");
 }
 
 /// `ab --b-set` and `--over` change values, too: an error names the option that gave the value, whenever it is found.
@@ -533,4 +543,31 @@ fn keys_that_are_not_the_defaults_are_told() {
     let path = |key: &str| format!("/{}", key.replace('.', "/"));
     let unknown: Vec<_> = changed.iter().filter(|it| json.pointer(&path(it)).is_none()).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
+    // The address of a broker that nobody spoke to was archived.
+    let probed = "name = \"x\"\n[broker]\nkind = \"attach\"\nurl = \"amqp://h:1\"\n[[probe]]\nurl = \"http://h:1/\"\n";
+    for (load, is_kept) in [("", false), ("[[load]]\nproducers = 1\n", true)] {
+        let experiment = read(&format!("{probed}{load}"));
+        let archived = experiment.to_json()["broker"].get("url").is_some();
+        let is_told = experiment.changed_keys().iter().any(|it| it == "broker.url");
+        assert_eq!((archived, is_told), (is_kept, is_kept), "{load}");
+    }
+}
+
+/// It holds no key that one of the two protocols does not know, and its windows are alike.
+#[test]
+fn the_matched_experiment_is_of_either_protocol() {
+    for protocol in ["amqp091", "amqp10"] {
+        for (queue_type, consumers) in [("classic", 1), ("quorum", 1), ("stream", 0)] {
+            let mut matched = Experiment::built_in("matched").expect("it is there");
+            matched.set(&format!("load.0.protocol={protocol}")).unwrap();
+            matched.set(&format!("load.0.queue-type={queue_type}")).unwrap();
+            matched.set(&format!("load.0.consumers={consumers}")).unwrap();
+            matched.validate().unwrap_or_else(|e| panic!("{protocol}, {queue_type}: {e}"));
+        }
+    }
+    let matched = Experiment::built_in("matched").expect("it is there");
+    let load = &matched.load[0];
+    assert_eq!(load.in_flight_window(), u32::from(load.consumers.prefetch));
+    // The report tells the limit from what is archived.
+    assert!(matched.to_json()["broker"]["advanced"].as_str().is_some_and(|it| it.contains("{max_link_credit, 400}")));
 }

@@ -158,6 +158,10 @@ impl Experiment {
         if self.broker.kind == BrokerKind::Artemis && spec.protocol == Some(Protocol::Amqp091) {
             return of("protocol", ": ActiveMQ Artemis speaks AMQP 1.0, not 0.9.1", "leave it out, or give \"amqp10\"");
         }
+        if spec.protocol == Some(Protocol::Amqp091) && self.is_amqp10_by_url(spec) {
+            let why = " = \"amqp091\", and the broker's URL says amqp10://";
+            return of("protocol", why, "leave it out, or write amqp:// in the URL");
+        }
         self.check_dialect(place, spec)?;
         if is_embedded && spec.request_reply {
             let help = "use broker.kind = \"rabbitmq\"";

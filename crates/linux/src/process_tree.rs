@@ -1,8 +1,6 @@
-//! CPU time of a process and all that descends from it: a sum that never goes back.
-//!
-//! What a process used moves into `cutime` and `cstime` of its parent when that has waited for it
-//! (proc(5)). So a process that ends was counted already, and only what its parent's account grows by
-//! beyond that is new: the rest of its life, and children that nobody ever saw.
+//! CPU time of a process and all that descends from it: a sum that never goes back. What a process used moves into
+//! `cutime` and `cstime` of its parent when that has waited for it (proc(5)): only what the parent's account grows by
+//! beyond what was counted is new, the rest of its life and children that nobody ever saw.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +37,6 @@ pub struct ProcessTree {
     searched_up_to: Option<u32>,
     /// While the root lived.
     rss_bytes: u64,
-    page_bytes: u64,
     tick: Nanos,
 }
 
@@ -54,7 +51,6 @@ impl ProcessTree {
             next_search: Time(0),
             searched_up_to: None,
             rss_bytes: 0,
-            page_bytes: rustix::param::page_size() as u64,
             tick,
         }
     }
@@ -129,7 +125,7 @@ impl ProcessTree {
         let ends = stat.ended() || stat.rss_pages == 0;
         self.search(root);
         let mut used = ProcessUse::default();
-        let (page_bytes, tick) = (self.page_bytes, self.tick);
+        let (page_bytes, tick) = (rustix::param::page_size() as u64, self.tick);
         self.accounts.look(&mut |id| {
             let (seen, stat) = Seen::now(id, tick)?;
             used.rss_bytes += stat.rss_pages.saturating_mul(page_bytes);

@@ -22,9 +22,7 @@ pub struct Tracepoints {
 
 /// Finds the tracepoints. Where tracefs is not mounted, this process takes it without a place in the file system; it is
 /// gone with the process.
-///
-/// # Errors
-/// Where it is not mounted, and not allowed to be (which needs `CAP_SYS_ADMIN`), or not readable for this user.
+/// Errors: it is not mounted, and not allowed to be (which needs `CAP_SYS_ADMIN`), or not readable for this user.
 pub fn tracepoints() -> io::Result<Tracepoints> {
     let mounted = PLACES.map(|place| Path::new(place).join("events"));
     if let Some(folder) = mounted.into_iter().find(|folder| folder.is_dir()) {

@@ -33,28 +33,21 @@ pub use transport::{
     ClientStream, ConnectOptions, Dial, Output, Poller, Readiness, Received, Sleep, SocketError, SocketOptions, Wake,
 };
 
-/// Finds what of a plan cannot be run, before anything is connected.
-///
-/// # Errors
-/// [`Error::Invalid`] with the observed value and what would do.
+/// Finds what of a plan cannot be run, before anything is connected. Errors: [`Error::Invalid`] with the observed value
+/// and what would do.
 pub fn validate(plan: &Plan) -> Result<(), Error> {
     messages::validate(plan)
 }
 
-/// Runs a load to its end on `plan.threads` threads, and reports to `sink` on the calling one.
-///
-/// # Errors
-/// Where the load could not start: see [`Error`]. What goes wrong after the start ends the run and
-/// stands in [`Outcome::error`], beside what was counted until then.
+/// Runs a load to its end on `plan.threads` threads, and reports to `sink` on the calling one. Errors: where the load
+/// could not start: see [`Error`]. What goes wrong after the start ends the run and stands in [`Outcome::error`],
+/// beside what was counted until then.
 pub fn run(plan: &Plan, control: &Control, sink: &mut dyn Sink) -> Result<Outcome, Error> {
     make_room(plan.connection_count() as u64)?;
     run_in(&System, plan, control, sink)
 }
 
-/// Runs a plan in an environment of the caller's, as [`run`] does on this machine.
-///
-/// # Errors
-/// Those of [`run`].
+/// Runs a plan in an environment of the caller's, as [`run`] does on this machine. Errors: those of [`run`].
 pub fn run_in<E: Environment>(
     environment: &E,
     plan: &Plan,

@@ -1,5 +1,6 @@
 //! Counts and latencies between two instants, of one thread or all.
 
+use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -43,11 +44,11 @@ impl Counters {
 }
 
 /// An interval of about a tenth of a second: what event loops fill, and charts of short stalls show.
-pub type Slice = Interval<SliceRecorder>;
+pub type Slice = Interval<SliceHistogram>;
 
 /// One interval of measurement.
 #[derive(Clone, Debug)]
-pub struct Interval<R = Recorder> {
+pub struct Interval<H = Histogram<u64>> {
     /// First instant covered.
     pub start: Time,
     /// First instant no longer covered.
@@ -60,9 +61,9 @@ pub struct Interval<R = Recorder> {
     pub counters: Counters,
     /// Latencies of what was answered here, and was due in the interval's own phase, or in the
     /// measured phase where this is the drain.
-    pub latencies: R,
+    pub latencies: Recorder<H>,
     /// After the warm-up: latencies of what was answered here and was due in the warm-up.
-    pub carried: Option<R>,
+    pub carried: Option<Recorder<H>>,
     /// Messages due earlier belong to the warm-up.
     due_from: Time,
     /// Of other programs' messages, what was due from here on belongs to no phase of this run.
@@ -79,13 +80,6 @@ impl Interval {
     /// An empty interval; its histograms come with what is recorded.
     pub fn new() -> Self {
         Self::with(&[])
-    }
-
-    /// All histograms that hold something, with the phase that each belongs to.
-    pub fn histograms(&self) -> impl Iterator<Item = DueHistogram<'_>> {
-        let carried = self.carried.iter();
-        let carried = carried.flat_map(|carried| carried.due_in(Phase::Warmup));
-        self.latencies.due_in(self.phase).chain(carried)
     }
 
     /// Its counts and latencies as a slice.
@@ -118,16 +112,14 @@ impl Interval {
     }
 }
 
-impl Slice {
+impl<H: Latencies> Interval<H> {
     /// All histograms that hold something, with the phase that each belongs to.
-    pub fn histograms(&self) -> impl Iterator<Item = DueHistogram<'_, SliceHistogram>> {
+    pub fn histograms(&self) -> impl Iterator<Item = DueHistogram<'_, H>> {
         let carried = self.carried.iter();
         let carried = carried.flat_map(|carried| carried.due_in(Phase::Warmup));
         self.latencies.due_in(self.phase).chain(carried)
     }
-}
 
-impl<R: Latencies> Interval<R> {
     /// Adds another thread's interval of the same time, or one that follows: bounds become the hull of both.
     pub fn merge(&mut self, other: &Self) {
         self.merge_counts(other);
@@ -152,7 +144,7 @@ impl<R: Latencies> Interval<R> {
     pub fn is_empty(&self) -> bool {
         self.counters == Counters::default()
             && self.latencies.is_empty()
-            && self.carried.as_ref().is_none_or(R::is_empty)
+            && self.carried.as_ref().is_none_or(Recorder::is_empty)
     }
 
     /// An empty interval that has all that recording these will ever need.
@@ -163,7 +155,7 @@ impl<R: Latencies> Interval<R> {
             phase: Phase::Warmup,
             ends_phase: false,
             counters: Counters::default(),
-            latencies: R::with(metrics),
+            latencies: Recorder::with(metrics),
             carried: None,
             due_from: Time(0),
             due_until: Time(u64::MAX),
@@ -187,19 +179,19 @@ impl<R: Latencies> Interval<R> {
     /// Where latencies belong of what was due at this time. Does not allocate where `carried` is there
     /// and has what is recorded.
     #[inline]
-    pub fn due(&mut self, due: Time) -> &mut R {
+    pub fn due(&mut self, due: Time) -> &mut Recorder<H> {
         if due >= self.due_from { &mut self.latencies } else { self.carried.get_or_insert_default() }
     }
 
     /// [`Self::due`] for another program's message; `None` where it is due after this run's last one.
     #[inline]
-    pub fn due_elsewhere(&mut self, due: Time) -> Option<&mut R> {
+    pub fn due_elsewhere(&mut self, due: Time) -> Option<&mut Recorder<H>> {
         (due < self.due_until).then(|| self.due(due))
     }
 
     /// Leaves the recorder of what was due in the warm-up to the following interval where it is empty;
     /// else that gets a spare one.
-    pub fn hand_on_carried(&mut self, next: &mut Self, spare: &mut Vec<R>) {
+    pub fn hand_on_carried(&mut self, next: &mut Self, spare: &mut Vec<Recorder<H>>) {
         if next.due_from > Time(0) {
             let empty = self.carried.take_if(|carried| carried.is_empty());
             next.carried = empty.or_else(|| spare.pop());
@@ -208,23 +200,16 @@ impl<R: Latencies> Interval<R> {
 
     /// Empties the interval for reuse, keeping its memory.
     pub fn reset(&mut self, start: Time, phase: Phase) {
-        self.start = start;
-        self.end = start;
-        self.phase = phase;
-        self.ends_phase = false;
-        self.counters = Counters::default();
         self.latencies.reset();
-        if let Some(carried) = &mut self.carried {
-            carried.reset();
-        }
-        self.set_due(Time(0), Time(u64::MAX));
-        self.loop_lag_max = Nanos::ZERO;
-        self.waits = Waits::default();
+        self.carried.iter_mut().for_each(Recorder::reset);
         self.counts.reset();
+        let (latencies, counts) = (std::mem::take(&mut self.latencies), std::mem::take(&mut self.counts));
+        let carried = self.carried.take();
+        *self = Self { start, end: start, phase, latencies, carried, counts, ..Self::default() };
     }
 }
 
-impl<R: Latencies> Default for Interval<R> {
+impl<H: Latencies> Default for Interval<H> {
     fn default() -> Self {
         Self::with(&[])
     }

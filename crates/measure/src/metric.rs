@@ -76,10 +76,9 @@ impl MetricInfo {
     }
 }
 
-/// A scenario's metrics as one table: field, how its values are kept, key, name, meaning. `resolve` registers them in
-/// the order of the table, for a scenario of this kind ([`Metric::register_for`]). `recorded` are those of intervals;
-/// `all` are in the order of the table, too: readers register them in this order. The ones named behind the table are
-/// known when all is over.
+/// A scenario's metrics as one table: field, how its values are kept, key, name, meaning; behind it those that are
+/// known when all is over. `resolve` registers them for a scenario of this kind ([`Metric::register_for`]), and `all`
+/// lists them, in the order of the table; `recorded` are those of intervals.
 #[macro_export]
 macro_rules! metrics {
     (
@@ -335,7 +334,6 @@ impl<'de> Deserialize<'de> for Metric {
     }
 }
 
-/// Description of a metric in a file.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Described {

@@ -31,13 +31,7 @@ pub struct Problem {
 impl Problem {
     /// A problem without a log.
     pub fn new(cause: impl Into<String>, value: impl fmt::Display, help: impl Into<String>) -> Self {
-        Self {
-            cause: cause.into(),
-            value: value.to_string(),
-            help: help.into(),
-            log: String::new(),
-            about: Box::default(),
-        }
+        Self { cause: cause.into(), value: value.to_string(), help: help.into(), ..Self::default() }
     }
 
     /// Adds the last lines of a program's log.

@@ -50,45 +50,128 @@ impl<H> Clone for DueHistogram<'_, H> {
     }
 }
 
+/// The latencies of one metric, in buckets.
+pub trait Latencies: Clone {
+    /// None yet.
+    fn none() -> Self;
+    /// Whether nothing was recorded.
+    fn is_empty(&self) -> bool;
+    /// Records the same latency `count` times. Values above an hour count as an hour.
+    fn record(&mut self, latency: Nanos, count: u64);
+    /// Empties it, keeping its memory.
+    fn reset(&mut self);
+    /// Adds the buckets of another one.
+    fn merge(&mut self, other: &Self);
+}
+
+impl Latencies for Histogram<u64> {
+    fn none() -> Self {
+        new_histogram()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn record(&mut self, latency: Nanos, count: u64) {
+        self.saturating_record_n(latency.0, count);
+    }
+
+    fn reset(&mut self) {
+        if !self.is_empty() {
+            Self::reset(self);
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        // Equal shapes always add; see `new_histogram`.
+        let added = self.add(other);
+        debug_assert!(added.is_ok());
+    }
+}
+
 /// One histogram per metric of the registry: what several intervals add up to. A histogram takes its 270 KB at its
 /// first latency: who only publishes pays for nothing else.
-#[derive(Clone, Debug, Default)]
-pub struct Recorder {
+#[derive(Clone, Debug)]
+pub struct Recorder<H = Histogram<u64>> {
     /// By index in the registry.
-    histograms: Vec<Option<Histogram<u64>>>,
+    histograms: Vec<Option<H>>,
+}
+
+impl<H> Default for Recorder<H> {
+    fn default() -> Self {
+        Self { histograms: Vec::new() }
+    }
+}
+
+impl<H: Latencies> Recorder<H> {
+    /// Allocates all that recording these will ever need.
+    pub fn with(metrics: &[Metric]) -> Self {
+        let mut recorder = Self::default();
+        for metric in metrics {
+            if metric.info().kind == MetricKind::Histogram {
+                recorder.histogram_mut(*metric);
+            }
+        }
+        recorder
+    }
+
+    #[inline]
+    pub(crate) fn histogram_mut(&mut self, metric: Metric) -> &mut H {
+        let index = metric.index();
+        if index >= self.histograms.len() {
+            self.histograms.resize(index + 1, None);
+        }
+        self.histograms[index].get_or_insert_with(H::none)
+    }
+
+    /// Records one latency. Values above an hour count as an hour.
+    #[inline]
+    pub fn record(&mut self, metric: Metric, value: Nanos) {
+        self.record_n(metric, value, 1);
+    }
+
+    /// Records the same latency for `count` messages, as when one confirm covers a batch.
+    #[inline]
+    pub fn record_n(&mut self, metric: Metric, value: Nanos, count: u64) {
+        self.histogram_mut(metric).record(value, count);
+    }
+
+    /// Adds the buckets of another recorder.
+    pub fn merge(&mut self, other: &Self) {
+        for (metric, histogram) in other.filled() {
+            self.histogram_mut(metric).merge(histogram);
+        }
+    }
+
+    /// The histograms that hold something, those of messages first.
+    pub fn filled(&self) -> impl Iterator<Item = (Metric, &H)> {
+        self.histograms.iter().enumerate().filter_map(|(index, histogram)| {
+            let histogram = histogram.as_ref().filter(|it| !it.is_empty())?;
+            Some((Metric::at(index), histogram))
+        })
+    }
+
+    /// Filled histograms, as due in a phase.
+    pub fn due_in(&self, phase: Phase) -> impl Iterator<Item = DueHistogram<'_, H>> {
+        self.filled().map(move |(metric, histogram)| DueHistogram { due: phase.due(), metric, histogram })
+    }
+
+    /// Whether nothing was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.filled().next().is_none()
+    }
+
+    /// Empties it, keeping its memory.
+    pub fn reset(&mut self) {
+        self.histograms.iter_mut().flatten().for_each(H::reset);
+    }
 }
 
 impl Recorder {
     /// Allocates nothing yet.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    pub(crate) fn histogram_mut(&mut self, metric: Metric) -> &mut Histogram<u64> {
-        let index = metric.index();
-        if index >= self.histograms.len() {
-            self.histograms.resize(index + 1, None);
-        }
-        self.histograms[index].get_or_insert_with(new_histogram)
-    }
-
-    /// Records one latency. Values above an hour count as an hour.
-    pub fn record(&mut self, metric: Metric, value: Nanos) {
-        self.histogram_mut(metric).saturating_record(value.0);
-    }
-
-    /// Records the same latency for `count` messages, as when one confirm covers a batch.
-    pub fn record_n(&mut self, metric: Metric, value: Nanos, count: u64) {
-        self.histogram_mut(metric).saturating_record_n(value.0, count);
-    }
-
-    /// Adds the buckets of another recorder.
-    pub fn merge(&mut self, other: &Self) {
-        for (metric, histogram) in other.filled() {
-            // Equal shapes always add; see `new_histogram`.
-            let added = self.histogram_mut(metric).add(histogram);
-            debug_assert!(added.is_ok());
-        }
     }
 
     /// Adds what of these histograms was due in `phase`, whenever it was answered. Every sum over a
@@ -118,19 +201,6 @@ impl Recorder {
         self.histograms.get(metric.index())?.as_ref()
     }
 
-    /// The histograms that hold something, those of messages first.
-    pub fn filled(&self) -> impl Iterator<Item = (Metric, &Histogram<u64>)> {
-        self.histograms.iter().enumerate().filter_map(|(index, histogram)| {
-            let histogram = histogram.as_ref().filter(|it| !it.is_empty())?;
-            Some((Metric::at(index), histogram))
-        })
-    }
-
-    /// Filled histograms, as due in a phase.
-    pub fn due_in(&self, phase: Phase) -> impl Iterator<Item = DueHistogram<'_>> {
-        self.filled().map(move |(metric, histogram)| DueHistogram { due: phase.due(), metric, histogram })
-    }
-
     /// The summary of every latency of messages, whether anything was recorded or not.
     pub fn messages(&self) -> Summaries {
         let of = |metric| self.get(metric).map(LatencySummary::of).unwrap_or_default();
@@ -142,46 +212,6 @@ impl Recorder {
         let own = self.filled().filter(|(metric, _)| metric.info().scenario == scenario);
         own.map(|(metric, histogram)| (metric, LatencySummary::of(histogram))).collect()
     }
-}
-
-impl Latencies for Recorder {
-    fn with(metrics: &[Metric]) -> Self {
-        let mut recorder = Self::new();
-        for metric in metrics {
-            if metric.info().kind == MetricKind::Histogram {
-                recorder.histogram_mut(*metric);
-            }
-        }
-        recorder
-    }
-
-    fn is_empty(&self) -> bool {
-        self.filled().next().is_none()
-    }
-
-    fn reset(&mut self) {
-        for histogram in self.histograms.iter_mut().flatten() {
-            if !histogram.is_empty() {
-                histogram.reset();
-            }
-        }
-    }
-
-    fn merge(&mut self, other: &Self) {
-        Self::merge(self, other);
-    }
-}
-
-/// Where an interval keeps its latencies.
-pub trait Latencies: Default {
-    /// Allocates all that recording these will ever need.
-    fn with(metrics: &[Metric]) -> Self;
-    /// Whether nothing was recorded.
-    fn is_empty(&self) -> bool;
-    /// Empties it, keeping its memory.
-    fn reset(&mut self);
-    /// Adds the buckets of another one.
-    fn merge(&mut self, other: &Self);
 }
 
 crate::named! {
@@ -278,7 +308,6 @@ impl LatencySummary {
     }
 }
 
-/// Summary of no values.
 static NO_LATENCIES: LazyLock<LatencySummary> = LazyLock::new(LatencySummary::default);
 
 /// Latencies by metric, in the order of the registry.

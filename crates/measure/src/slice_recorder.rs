@@ -1,13 +1,10 @@
-//! The latencies of a slice: counted as an HDR histogram counts them, in memory that is taken page by page.
-//!
-//! An event loop has several intervals at hand, and fills only the buckets of a few powers of two in each. A
-//! [`hdrhistogram::Histogram`] writes all of its 270 KB when it is made, emptied and added. Here memory that was
-//! never written to takes none of the machine's, and only what lies between the shortest and the longest latency
-//! is looked at.
+//! The latencies of a slice: counted as an HDR histogram counts them, in memory that is taken page by page. A
+//! [`hdrhistogram::Histogram`] writes all of its 270 KB when it is made, emptied and added; here only what lies between
+//! the shortest and the longest latency is looked at.
 
 use hdrhistogram::Histogram;
 
-use crate::{DueHistogram, HIGHEST_NS, Latencies, Metric, MetricKind, Nanos, Phase, Recorder};
+use crate::{HIGHEST_NS, Latencies, Nanos, Recorder};
 
 /// One bucket for each nanosecond below two to this power.
 const EXACT_BITS: u32 = 11;
@@ -41,19 +38,6 @@ pub struct SliceHistogram {
 }
 
 impl SliceHistogram {
-    fn new() -> Self {
-        Self {
-            // Zeroes from the kernel, which no one has written.
-            counts: vec![0; BUCKETS].into_boxed_slice(),
-            first: usize::MAX,
-            last: 0,
-        }
-    }
-
-    const fn is_empty(&self) -> bool {
-        self.first > self.last
-    }
-
     /// Buckets that may hold something.
     fn used(&self) -> &[u64] {
         self.counts.get(self.first..=self.last).unwrap_or_default()
@@ -75,6 +59,27 @@ impl SliceHistogram {
         self.filled().map(|(bucket, count)| (Nanos(lowest(bucket + 1) - 1), count))
     }
 
+    fn add_to(&self, sum: &mut Histogram<u64>) {
+        for (bucket, count) in self.filled() {
+            sum.saturating_record_n(lowest(bucket), count);
+        }
+    }
+}
+
+impl Latencies for SliceHistogram {
+    fn none() -> Self {
+        Self {
+            // Zeroes from the kernel, which no one has written.
+            counts: vec![0; BUCKETS].into_boxed_slice(),
+            first: usize::MAX,
+            last: 0,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.first > self.last
+    }
+
     #[inline]
     fn record(&mut self, latency: Nanos, count: u64) {
         if count > 0 {
@@ -92,12 +97,6 @@ impl SliceHistogram {
         (self.first, self.last) = (usize::MAX, 0);
     }
 
-    fn add_to(&self, sum: &mut Histogram<u64>) {
-        for (bucket, count) in self.filled() {
-            sum.saturating_record_n(lowest(bucket), count);
-        }
-    }
-
     fn merge(&mut self, other: &Self) {
         let mine = self.counts.get_mut(other.first..=other.last);
         for (mine, theirs) in mine.unwrap_or_default().iter_mut().zip(other.used()) {
@@ -108,50 +107,10 @@ impl SliceHistogram {
     }
 }
 
-/// One histogram per metric, filled by one thread; a [`Recorder`] sums them up.
-#[derive(Clone, Debug, Default)]
-pub struct SliceRecorder {
-    /// By index in the registry.
-    metrics: Vec<Option<SliceHistogram>>,
-}
+/// One histogram per metric, filled by one thread; a [`Recorder`] of intervals sums them up.
+pub type SliceRecorder = Recorder<SliceHistogram>;
 
 impl SliceRecorder {
-    #[inline]
-    fn of(&mut self, metric: Metric) -> &mut SliceHistogram {
-        let index = metric.index();
-        if index >= self.metrics.len() {
-            self.metrics.resize(index + 1, None);
-        }
-        self.metrics[index].get_or_insert_with(SliceHistogram::new)
-    }
-
-    /// Records one latency. Values above an hour count as an hour.
-    #[inline]
-    pub fn record(&mut self, metric: Metric, latency: Nanos) {
-        self.record_n(metric, latency, 1);
-    }
-
-    /// Records the same latency for `count` messages, as when one confirm covers a batch.
-    #[inline]
-    pub fn record_n(&mut self, metric: Metric, latency: Nanos, count: u64) {
-        self.of(metric).record(latency, count);
-    }
-
-    /// The histograms that hold something, those of messages first.
-    pub fn filled(&self) -> impl Iterator<Item = (Metric, &SliceHistogram)> {
-        let all = self.metrics.iter().enumerate();
-        all.filter_map(|(index, histogram)| {
-            let histogram = histogram.as_ref().filter(|it| !it.is_empty())?;
-            Some((Metric::at(index), histogram))
-        })
-    }
-
-    /// Filled histograms, as due in a phase.
-    pub(crate) fn due_in(&self, phase: Phase) -> impl Iterator<Item = DueHistogram<'_, SliceHistogram>> {
-        self.filled().map(move |(metric, histogram)| DueHistogram { due: phase.due(), metric, histogram })
-    }
-
-    /// Adds all of it to a sum.
     pub(crate) fn add_to(&self, sum: &mut Recorder) {
         for (metric, histogram) in self.filled() {
             histogram.add_to(sum.histogram_mut(metric));
@@ -159,36 +118,10 @@ impl SliceRecorder {
     }
 }
 
-impl Latencies for SliceRecorder {
-    fn with(metrics: &[Metric]) -> Self {
-        let mut recorder = Self::default();
-        for metric in metrics {
-            if metric.info().kind == MetricKind::Histogram {
-                recorder.of(*metric);
-            }
-        }
-        recorder
-    }
-
-    fn is_empty(&self) -> bool {
-        self.metrics.iter().flatten().all(SliceHistogram::is_empty)
-    }
-
-    fn reset(&mut self) {
-        self.metrics.iter_mut().flatten().for_each(SliceHistogram::reset);
-    }
-
-    fn merge(&mut self, other: &Self) {
-        for (metric, histogram) in other.filled() {
-            self.of(metric).merge(histogram);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::new_histogram;
+    use crate::{Metric, new_histogram};
 
     /// Every bound between buckets, and what lies beside it.
     fn bounds() -> impl Iterator<Item = u64> {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use transport::SocketOptions;
 use transport::tls::{ClientTls, Connector};
 
-use crate::Error;
+use crate::{Error, Protocol};
 
 /// The largest frame requested: RabbitMQ's own limit.
 pub const FRAME_MAX: u32 = 131_072;
@@ -124,7 +124,8 @@ const HELP: &str = "write amqp://USER:PASSWORD@HOST:PORT/VHOST, with special cha
 
 /// Reads `amqp://user:password@host:port/vhost`, or `amqps://` for TLS; everything but the host may be left out, and
 /// user, password and virtual host are percent-decoded. As RabbitMQ's clients do, no path or an
-/// empty one is the virtual host `/`, and `%2F` writes it out.
+/// empty one is the virtual host `/`, and `%2F` writes it out. With `amqp10://` and `amqps10://`, for AMQP 1.0, a path
+/// names a destination, which [`Endpoint::split_destination`] takes off.
 ///
 /// The login ends at the last `@`, whatever characters stand before it: a password that somebody did not
 /// percent-encode may hold each of them, and must not be taken for host, port or virtual host.
@@ -144,6 +145,10 @@ impl FromStr for Endpoint {
             endpoint.password = decode(password, "password")?;
         }
         if !parts.path.is_empty() {
+            if parts.protocol.is_some() {
+                let help = "name it apart: as DESTINATION on a command line, as destination in a [[load]]";
+                return Err(unusable("what follows its address names a destination, which is not read here", help));
+            }
             endpoint.virtual_host = decode(parts.path, "virtual host")?;
         }
         Ok(endpoint)
@@ -152,13 +157,15 @@ impl FromStr for Endpoint {
 
 /// A URL that was taken apart, before anything is decoded.
 struct Parts<'a> {
-    /// The scheme is `amqps`.
+    /// The scheme is `amqps` or `amqps10`.
     secured: bool,
+    /// AMQP 1.0 with the schemes `amqp10` and `amqps10`; others leave it open.
+    protocol: Option<Protocol>,
     /// The part before the last `@`.
     login: Option<&'a str>,
     /// Host and port.
     address: &'a str,
-    /// The virtual host, without the slash before it.
+    /// The virtual host, or with `protocol` the destination, without the slash before it.
     path: &'a str,
     /// The part after the `?`.
     query: Option<&'a str>,
@@ -166,19 +173,22 @@ struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     fn of(url: &'a str) -> Result<Self, Error> {
-        let (rest, secured) = match url.split_once("://") {
-            Some(("amqp", rest)) => (rest, false),
-            Some(("amqps", rest)) => (rest, true),
+        let (rest, secured, protocol) = match url.split_once("://") {
+            Some(("amqp", rest)) => (rest, false, None),
+            Some(("amqps", rest)) => (rest, true, None),
+            Some(("amqp10", rest)) => (rest, false, Some(Protocol::Amqp10)),
+            Some(("amqps10", rest)) => (rest, true, Some(Protocol::Amqp10)),
             Some((scheme, _)) if is_scheme(scheme) => {
                 return Err(unusable(format!("its scheme {scheme:?} is not supported"), HELP));
             }
             _ => return Err(unusable("it has no scheme", HELP)),
         };
         let (login, rest) = rest.rsplit_once('@').map_or((None, rest), |(login, rest)| (Some(login), rest));
-        let rest = rest.split('#').next().unwrap_or_default();
+        // A destination may hold it, as `topic://news.#` does.
+        let rest = if protocol.is_some() { rest } else { rest.split('#').next().unwrap_or_default() };
         let (rest, query) = rest.split_once('?').map_or((rest, None), |(rest, query)| (rest, Some(query)));
         let (address, path) = rest.split_once('/').unwrap_or((rest, ""));
-        Ok(Self { secured, login, address, path, query })
+        Ok(Self { secured, protocol, login, address, path, query })
     }
 }
 
@@ -188,6 +198,38 @@ impl Endpoint {
         let password = percent_encoded(&self.password());
         // The user's own @ is written as %40.
         self.to_string().replacen('@', &format!(":{password}@"), 1)
+    }
+
+    /// The protocol that a URL's scheme asks for: AMQP 1.0 with `amqp10://` and `amqps10://`. `None` where the scheme
+    /// leaves it open, or is no broker's.
+    pub fn protocol_of(url: &str) -> Option<Protocol> {
+        Parts::of(url).ok()?.protocol
+    }
+
+    /// Takes the destination off `amqp10://HOST:PORT/DESTINATION`, percent-decoded: `queue://NAME`, `topic://NAME`, or
+    /// a bare name. Other broker URLs stay as they are, and have none. Errors: as of parsing an endpoint.
+    pub fn split_destination(url: &str) -> Result<(String, Option<String>), Error> {
+        let parts = Parts::of(url)?;
+        if parts.protocol.is_none() || parts.path.is_empty() {
+            return Ok((url.to_owned(), None));
+        }
+        let destination = decode(parts.path, "destination")?;
+        let scheme = if parts.secured { "amqps10" } else { "amqp10" };
+        let login = parts.login.map_or_else(String::new, |login| format!("{login}@"));
+        let query = parts.query.map_or_else(String::new, |query| format!("?{query}"));
+        Ok((format!("{scheme}://{login}{}{query}", parts.address), Some(destination)))
+    }
+
+    /// A broker's URL without its password and options, and with its scheme. Errors: as of parsing an endpoint.
+    pub fn public_url(url: &str) -> Result<String, Error> {
+        let (address, destination) = Self::split_destination(url)?;
+        let shown = address.parse::<Self>()?.to_string();
+        let asks = Self::protocol_of(url).is_some();
+        let Some((scheme, rest)) = shown.split_once("://").filter(|_| asks) else { return Ok(shown) };
+        let destination = destination.unwrap_or_default();
+        let (kind, name) = destination.split_once("://").unwrap_or(("", destination.as_str()));
+        let kind = if kind.is_empty() { String::new() } else { format!("{}://", percent_encoded(kind)) };
+        Ok(format!("{scheme}10://{rest}{kind}{}", percent_encoded(name)))
     }
 
     /// Whether the URL has options after a `?`, which nothing here reads.
@@ -469,6 +511,31 @@ mod tests {
     }
 
     #[test]
+    fn urls_of_amqp_1_0_name_a_destination_in_place_of_a_virtual_host() {
+        for (url, address, destination, shown) in [
+            (
+                "amqp10://h:1/queue://orders",
+                "amqp10://h:1",
+                Some("queue://orders"),
+                "amqp10://guest@h:1/queue://orders",
+            ),
+            ("amqps10://h/topic://a%20b", "amqps10://h", Some("topic://a b"), "amqps10://guest@h:5671/topic://a%20b"),
+            ("amqp10://me:s3cret/x@h/q", "amqp10://me:s3cret/x@h", Some("q"), "amqp10://me@h:5672/q"),
+            ("amqp10://h/topic://n.#", "amqp10://h", Some("topic://n.#"), "amqp10://guest@h:5672/topic://n.%23"),
+            ("amqp10://h/", "amqp10://h/", None, "amqp10://guest@h:5672/"),
+            ("amqp://h/v", "amqp://h/v", None, "amqp://guest@h:5672/v"),
+        ] {
+            let found = Endpoint::split_destination(url).unwrap();
+            assert_eq!((found.0.as_str(), found.1.as_deref()), (address, destination));
+            assert_eq!(read(address).tls.is_some(), url.starts_with("amqps"));
+            assert_eq!(Endpoint::public_url(url).unwrap(), shown);
+            assert_eq!(Endpoint::protocol_of(url), url.contains("10://").then_some(Protocol::Amqp10), "{url}");
+        }
+        assert!(Endpoint::split_destination("amqp10://h/%zz").is_err());
+        assert_eq!(Endpoint::protocol_of("queue://amqp10"), None);
+    }
+
+    #[test]
     fn bad_urls_name_what_is_wrong() {
         for (url, part) in [
             ("host", "no scheme"),
@@ -480,6 +547,7 @@ mod tests {
             ("amqp://[::1", "closing bracket"),
             ("amqp://%zz@host", "user"),
             ("amqp://host/%ff", "virtual host"),
+            ("amqp10://host/queue://q", "names a destination"),
         ] {
             let error = url.parse::<Endpoint>().unwrap_err();
             assert!(error.to_string().contains(part), "{url}: {error}");

@@ -163,11 +163,11 @@ impl Error {
                     "check the URL's host and port, and whether it is http:// or https:// there; see the server's log"
                 } else if detail.contains("it speaks AMQP 0-9-1") {
                     "use AMQP 0.9.1: leave out --protocol (in a [[load]]: protocol), and write amqp:// in place of \
-                     tcp://"
+                     amqp10:// or tcp://"
                 } else {
                     "check host and port: 5672 is usual for AMQP (amqp://), 5671 with TLS (amqps://), 15672 is \
-                     RabbitMQ's HTTP; a broker that speaks AMQP 1.0 alone, as Artemis, needs --protocol amqp10 \
-                     (in a [[load]]: protocol = \"amqp10\")"
+                     RabbitMQ's HTTP; a broker that speaks AMQP 1.0 alone, as Artemis, takes amqp10:// in place of \
+                     amqp://"
                 };
                 Problem::new(format!("cannot talk to {endpoint}"), detail, help)
             }

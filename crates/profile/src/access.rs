@@ -159,7 +159,6 @@ mod tests {
         })
     }
 
-    /// The state after the commands, word for word.
     fn after(state: &Access, commands: &str) -> Access {
         let mut done = *state;
         for command in commands.split("; ") {

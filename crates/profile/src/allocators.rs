@@ -8,7 +8,6 @@ use std::sync::Arc;
 use linux::maps::{self, Mapping};
 use measure::Problem;
 
-use crate::Error;
 use crate::symbols;
 
 /// Prefixes of allocators' names before the C library's: jemalloc, and jemalloc in Rust.
@@ -100,7 +99,7 @@ impl Probe {
 }
 
 /// Where a process allocates and gives back, so that what it allocates can be followed.
-pub(crate) fn find_followed(pid: u32) -> Result<Arc<[Probe]>, Error> {
+pub(crate) fn find_followed(pid: u32) -> Result<Arc<[Probe]>, Problem> {
     let allocate = find(pid, &ALLOCATE)?;
     // A program that was linked statically and gives nothing back has no function for it.
     let free = find(pid, &FREE).unwrap_or_else(|_| Arc::new([]));
@@ -110,17 +109,17 @@ pub(crate) fn find_followed(pid: u32) -> Result<Arc<[Probe]>, Error> {
 }
 
 /// Where a process has these functions; an error where it has none of them.
-pub(crate) fn find(pid: u32, functions: &[Function]) -> Result<Arc<[Probe]>, Error> {
+pub(crate) fn find(pid: u32, functions: &[Function]) -> Result<Arc<[Probe]>, Problem> {
     let maps = maps::maps(pid).unwrap_or_default();
     let mut seen = BTreeSet::new();
     let files = maps.iter().filter(|it| maps::is_file(it) && seen.insert(it.path.to_string()));
     let probes: Arc<[Probe]> = files.flat_map(|file| in_file(pid, file, functions)).take(MOST_PROBES).collect();
     if probes.is_empty() {
-        return Err(Error::Options(Problem::new(
+        return Err(Problem::new(
             format!("process {pid} has no function to count allocations at"),
             "no 64-bit file that it maps has a symbol malloc, as in Go programs and stripped static ones",
             "use the event mmap-bytes or page-faults",
-        )));
+        ));
     }
     Ok(probes)
 }
@@ -169,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_process_without_an_allocator_is_told_a_remedy() {
-        let text = find(u32::MAX, &FREE).unwrap_err().problem().sentence();
+        let text = find(u32::MAX, &FREE).unwrap_err().sentence();
         assert!(text.contains("mmap-bytes"), "{text}");
     }
 }

@@ -94,7 +94,6 @@ pub(crate) struct Converter {
     sink: StacksWriter,
     origin: Time,
     outcome: Outcome,
-    /// Sum of the samples' weights.
     weight: u64,
     /// Bytes of stacks that were copied.
     copied: u64,
@@ -105,7 +104,7 @@ pub(crate) struct Converter {
     /// It was noted why there are none.
     told_why_unnamed: bool,
     /// Samples from this instant on belong to the next part.
-    next_part: Option<Time>,
+    pub(crate) next_part: Option<Time>,
     /// Such samples, with their stacks.
     ahead: Vec<(Stack, Taken)>,
     /// Notes for every part.
@@ -113,7 +112,7 @@ pub(crate) struct Converter {
     /// Memory that the process holds, where samples weigh by it.
     held: Option<HeldMemory<Unweighed>>,
     /// From then on that changes no more.
-    held_until: Time,
+    pub(crate) held_until: Time,
 }
 
 impl Converter {
@@ -160,11 +159,6 @@ impl Converter {
         }
     }
 
-    /// Keeps samples from an instant on for the part that begins then.
-    pub(crate) const fn wait_from(&mut self, at: Option<Time>) {
-        self.next_part = at;
-    }
-
     /// Whether no sample waits for its names, or so many are ahead that none may wait any longer.
     pub(crate) fn is_settled(&self) -> bool {
         let waits = self.late.as_ref().is_some_and(LateNames::holds_any);
@@ -173,7 +167,7 @@ impl Converter {
 
     /// Has samples wait for names that a virtual machine is asked for.
     pub(crate) fn wait_for_names(&mut self, late: LateNames) {
-        self.stacks.read_jit_on_request();
+        self.stacks.map_on_request = true;
         self.late = Some(late);
     }
 
@@ -213,7 +207,7 @@ impl Converter {
 
     pub(crate) fn note_unnamed(&mut self, why: &str) {
         self.told_why_unnamed = true;
-        let is_late = self.stacks.symbols().runtime_without_jit_map().is_none();
+        let is_late = self.stacks.symbols.runtime_without_jit_map().is_none();
         let which = if is_late { "Java methods compiled late" } else { "Java methods" };
         self.note(&format!("{which} have no names, because {why}"));
     }
@@ -261,7 +255,7 @@ impl Converter {
             weight: self.weight(sample),
             wait: None,
         };
-        taken.wait = sample.ended.map(|it| self.wakers.wait(it, self.stacks.symbols()));
+        taken.wait = sample.ended.map(|it| self.wakers.wait(it, &self.stacks.symbols));
         let stack = std::mem::take(&mut self.stack);
         if let Some(next) = self.next_part {
             if taken.at >= next {
@@ -433,17 +427,17 @@ impl Converter {
     }
 
     fn note_lacking_names(&mut self) {
-        if let Some(why) = self.stacks.symbols().space.jit.refused().map(str::to_owned) {
+        if let Some(why) = self.stacks.symbols.space.jit.refused().map(str::to_owned) {
             self.note(&why);
         }
-        let left_out = self.stacks.symbols().modules.left_out();
+        let left_out = self.stacks.symbols.modules.left_out();
         if left_out > 0 {
             self.note(&format!(
                 "the process has more than {} files mapped: functions of {left_out} have no names",
                 symbols::MOST_FILES
             ));
         }
-        let nameless = self.stacks.symbols().runtime_without_jit_map();
+        let nameless = self.stacks.symbols.runtime_without_jit_map();
         if let Some(kind) = nameless.filter(|_| !self.told_why_unnamed) {
             self.note(symbols::remedy_without_jit_map(kind));
         }
@@ -456,7 +450,7 @@ impl Converter {
             own_cpu_ns: part.own_cpu.0,
             copied_bytes: self.copied,
             cpu_share: cpu_share(self.weight, self.subject.period_ns, part.process_cpu),
-            builds: self.stacks.symbols().modules.builds(),
+            builds: self.stacks.symbols.modules.builds(),
         }
     }
 
@@ -517,11 +511,6 @@ impl Converter {
         if let Some(held) = &mut self.held {
             held.look_at(self.subject.pid);
         }
-    }
-
-    /// Ignores events from an instant on.
-    pub(crate) const fn hold_until(&mut self, at: Time) {
-        self.held_until = at;
     }
 
     /// Takes what a sample says of memory.

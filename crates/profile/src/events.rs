@@ -4,11 +4,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use measure::Nanos;
+use measure::{Nanos, Problem};
 use perf_event_open_sys::bindings as b;
 use stacks::{EventKind, USUAL_EVENT};
 
-use crate::Error;
 use crate::allocators::{self, Probe};
 use crate::tracepoint::{Field, Tracepoint};
 
@@ -31,7 +30,6 @@ pub struct Event {
     pub(crate) weight: Weight,
 }
 
-/// Request to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventSource {
     /// One of its own counters: `PERF_COUNT_SW_*`.
@@ -224,10 +222,9 @@ pub(crate) struct Probes {
 }
 
 impl KernelEvent {
-    /// Looks an event up, for a process.
-    pub(crate) fn of(event: &Event, pid: u32) -> Result<Self, Error> {
+    pub(crate) fn of(event: &Event, pid: u32) -> Result<Self, Problem> {
         let field = if let Weight::Field(name) = event.weight { Some(name) } else { None };
-        let probes = |places: Result<Arc<[Probe]>, Error>| {
+        let probes = |places: Result<Arc<[Probe]>, Problem>| {
             Ok(Self::Probes(Probes {
                 places: places?,
                 by_bytes: event.weight == Weight::Requested,
@@ -241,17 +238,16 @@ impl KernelEvent {
             EventSource::Allocations => probes(allocators::find(pid, &allocators::ALLOCATE)),
             EventSource::Frees => probes(allocators::find(pid, &allocators::FREE)),
             EventSource::Blocks => probes(allocators::find_followed(pid)),
-            EventSource::AddressSpace => find().map(Self::Calls),
+            EventSource::AddressSpace => {
+                let calls = SystemCall::ALL.into_iter().map(|call| Ok((call, call.done()?)));
+                calls.collect::<Result<_, _>>().map(Self::Calls)
+            }
         }
     }
 
     /// Whether it happens on a thread's own event. Others make the copier's program run for all threads at once.
     pub(crate) const fn is_of_thread(&self) -> bool {
         matches!(self, Self::Software(_))
-    }
-
-    pub(crate) const fn is_tracepoint(&self) -> bool {
-        matches!(self, Self::Tracepoint(_))
     }
 
     pub(crate) const fn needs_program(&self) -> bool {
@@ -321,53 +317,36 @@ impl Default for Options {
     }
 }
 
-/// A call that changes what a process has mapped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum SystemCall {
-    Mmap = 1,
-    Munmap,
-    Mremap,
-    Brk,
-    /// It has another program from now on, and nothing of what it had.
-    Exec,
+measure::named! {
+    /// A call that changes what a process has mapped, by the program at its end (`stack_copy/kernel/programs.c`).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum SystemCall {
+        Mmap = "mmap",
+        Munmap = "munmap",
+        Mremap = "mremap",
+        Brk = "brk",
+        /// It has another program from now on, and nothing of what it had.
+        Exec = "exec",
+    }
 }
 
 const EXEC: &str = "sched:sched_process_exec";
 
-/// All of them, each with where it is done.
-static CALLS: [(SystemCall, &str); 5] = [
-    (SystemCall::Mmap, "syscalls:sys_exit_mmap"),
-    (SystemCall::Munmap, "syscalls:sys_exit_munmap"),
-    (SystemCall::Mremap, "syscalls:sys_exit_mremap"),
-    (SystemCall::Brk, "syscalls:sys_exit_brk"),
-    (SystemCall::Exec, EXEC),
-];
-
 impl SystemCall {
+    /// As the programs have it; 0 is none.
     pub(crate) const fn number(self) -> u8 {
-        self as u8
+        self as u8 + 1
     }
 
     pub(crate) fn of(number: u64) -> Option<Self> {
-        CALLS.iter().map(|(call, _)| *call).find(|call| u64::from(call.number()) == number)
+        Self::ALL.into_iter().find(|call| u64::from(call.number()) == number)
     }
 
-    /// The program at its end (`stack_copy/kernel/programs.c`).
-    pub(crate) const fn program(self) -> &'static str {
-        match self {
-            Self::Mmap => "mmap",
-            Self::Munmap => "munmap",
-            Self::Mremap => "mremap",
-            Self::Brk => "brk",
-            Self::Exec => "exec",
-        }
+    /// Where this kernel tells that it is done.
+    fn done(self) -> Result<Tracepoint, Problem> {
+        let place = if self == Self::Exec { EXEC.to_owned() } else { format!("syscalls:sys_exit_{}", self.name()) };
+        Tracepoint::find(&place, None)
     }
-}
-
-/// The calls, and where this kernel tells that they are done.
-fn find() -> Result<Arc<[(SystemCall, Tracepoint)]>, Error> {
-    CALLS.iter().map(|&(call, name)| Ok((call, Tracepoint::find(name, None)?))).collect()
 }
 
 #[cfg(test)]
@@ -395,7 +374,7 @@ mod tests {
 
     #[test]
     fn each_call_has_a_number_of_its_own() {
-        for (call, _) in CALLS {
+        for call in SystemCall::ALL {
             assert_eq!(SystemCall::of(call.number().into()), Some(call));
         }
         assert_eq!(SystemCall::of(0), None);

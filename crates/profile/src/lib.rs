@@ -40,7 +40,7 @@ mod worker;
 pub use access::{Access, AccessPart};
 pub use beam::beam_functions;
 pub use converter::Outcome;
-pub use error::Error;
+pub use error::no_such_process;
 pub use events::{EVENTS, Event, Options, Stacks};
 pub use perf_data::PERF_DATA;
 pub use sampler::{Sampler, SamplingSwitch};

@@ -25,7 +25,6 @@ pub(crate) struct RawRecord<'a> {
     pub(crate) body: &'a [u8],
 }
 
-/// A record that bears on the profile.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
     /// The event happened.
@@ -334,10 +333,8 @@ mod tests {
         assert_eq!(parsed(b::PERF_RECORD_LOST, &words(&[1, 42])), "Some(Lost(42))");
         assert_eq!(parsed(b::PERF_RECORD_LOST_SAMPLES, &words(&[3])), "Some(Lost(3))");
         assert_eq!(parsed(b::PERF_RECORD_THROTTLE, &words(&[1, 2, 3])), "Some(Throttle)");
-        assert_eq!(
-            parsed(b::PERF_RECORD_FORK, &words(&[pair(1, 2), pair(3, 4), 9])),
-            "Some(Fork { pid: 1, tid: 3, parent_tid: 4 })"
-        );
+        let expected = "Some(Fork { pid: 1, tid: 3, parent_tid: 4 })";
+        assert_eq!(parsed(b::PERF_RECORD_FORK, &words(&[pair(1, 2), pair(3, 4), 9])), expected);
         assert_eq!(parsed(b::PERF_RECORD_EXIT, &words(&[pair(1, 2), pair(3, 4), 9])), "Some(Exit { tid: 3 })");
         assert_eq!(parsed(b::PERF_RECORD_MMAP2, &words(&[pair(7, 8), 0])), "Some(Mmap { pid: 7 })");
         let switch = |misc| {

@@ -10,8 +10,8 @@ use measure::{Clock, Problem, Time};
 use rustix::event::EventfdFlags;
 use stacks::{ProfileHeader, StacksWriter};
 
-use crate::Error;
 use crate::converter::{Converter, Outcome, Subject};
+use crate::error::system;
 use crate::events::{KernelEvent, Options, Weight};
 use crate::jvm::Jvm;
 use crate::late_names::LateNames;
@@ -55,12 +55,10 @@ impl std::fmt::Debug for Sampler {
 impl Sampler {
     /// Opens the event on every thread of `pid`, switched off, and reads all symbols, so that little is left to do
     /// while sampling. Completes the sink's header, whose origin must be set.
-    ///
-    /// # Errors
-    /// No such process, no permission, a limit reached: see [`Error`].
-    pub fn attach(pid: u32, options: &Options, mut sink: StacksWriter) -> Result<Self, Error> {
+    /// Errors: no such process, no permission, a limit reached.
+    pub fn attach(pid: u32, options: &Options, mut sink: StacksWriter) -> Result<Self, Problem> {
         if options.frequency == 0 {
-            return Err(Error::Options(Problem::new("the frequency is 0", "0 samples per second", "give at least 1")));
+            return Err(Problem::new("the frequency is 0", "0 samples per second", "give at least 1"));
         }
         let target = Target::find(pid)?;
         let kernel_event = KernelEvent::of(&options.event, pid)?;
@@ -79,7 +77,7 @@ impl Sampler {
         notes.extend(note.into_iter().chain(java_note));
         notes.extend(wake_ups.as_ref().and_then(|it| unknown_wakers(it, granted, &symbols)));
         let threads = Threads::new(pid, &target.status.name, opened.owners.values().copied());
-        let stays_in_the_way = !granted.copies && kernel_event.is_tracepoint();
+        let stays_in_the_way = !granted.copies && matches!(kernel_event, KernelEvent::Tracepoint(_));
         let subject = Subject {
             pid,
             field: kernel_event.field(),
@@ -88,7 +86,7 @@ impl Sampler {
             threads_only: granted.threads_only,
             period_ns: header.period_ns,
         };
-        let wakings = Wakings { events: opened.wakings, numbering: loaded.map(|it| it.numbering()) };
+        let wakings = Wakings { events: opened.wakings, numbering: loaded.map(|it| it.numbering) };
         let source = source(pid, options, opened.rings, wakings);
         if unwinder.copier().is_some() && !granted.copies {
             unwinder = unwind::by_frame_pointers();
@@ -112,11 +110,8 @@ impl Sampler {
         })
     }
 
-    /// Switches sampling on. A second call does nothing.
-    ///
-    /// # Errors
-    /// The kernel refuses.
-    pub fn start(&mut self) -> Result<(), Error> {
+    /// Switches sampling on. A second call does nothing. Errors: the kernel refuses.
+    pub fn start(&mut self) -> Result<(), Problem> {
         let state = std::mem::replace(&mut self.state, SamplerState::Done);
         let SamplerState::Attached(mut worker) = state else { return Ok(()) };
         worker.converter.look_at_memory();
@@ -172,16 +167,13 @@ impl Sampler {
         self.stays_in_the_way
     }
 
-    /// Switches sampling off, writes what is still in the rings, and ends the stacks file.
-    ///
-    /// # Errors
-    /// The sampler's thread failed. A file that could not be written to its end is no error: a note
-    /// says so, and what is in the file is readable.
-    pub fn stop(mut self) -> Result<Outcome, Error> {
+    /// Switches sampling off, writes what is still in the rings, and ends the stacks file. Errors: the sampler's thread
+    /// failed. A file that could not be written to its end is none: a note says so, and it is readable that far.
+    pub fn stop(mut self) -> Result<Outcome, Problem> {
         self.end()
     }
 
-    fn end(&mut self) -> Result<Outcome, Error> {
+    fn end(&mut self) -> Result<Outcome, Problem> {
         let used = linux::cpu_time(self.pid);
         self.signals.pauses.end(&self.events, used);
         if let Some(used) = used {
@@ -193,10 +185,8 @@ impl Sampler {
             SamplerState::Running(thread) => {
                 // The thread looks at the flag ten times a second in any case.
                 let _ = rustix::io::write(&self.signals.wake, &1u64.to_ne_bytes());
-                thread.join().map_err(|_| Error::System {
-                    what: "fetch samples".into(),
-                    source: std::io::Error::other("the profiler's thread panicked; this is a bug"),
-                })
+                let panicked = "the profiler's thread panicked; this is a bug";
+                thread.join().map_err(|_| system("fetch samples", panicked))
             }
             SamplerState::Done => Ok(Outcome::default()),
         }
@@ -249,9 +239,13 @@ fn complete(sink: &mut StacksWriter, known: &ProfileHeader) {
 }
 
 /// Note where nobody knows what wakes threads.
-fn unknown_wakers(wake_ups: &Result<Arc<WakeUps>, Error>, granted: Capabilities, symbols: &Symbols) -> Option<String> {
+fn unknown_wakers(
+    wake_ups: &Result<Arc<WakeUps>, Problem>,
+    granted: Capabilities,
+    symbols: &Symbols,
+) -> Option<String> {
     let why = match wake_ups {
-        Err(error) => error.problem().sentence(),
+        Err(error) => error.sentence(),
         Ok(_) if !granted.wake_ups => "the kernel refuses the events for it".to_owned(),
         Ok(_) if symbols.kernel.is_empty() => "the kernel hides the names of its functions".to_owned(),
         Ok(_) => return None,
@@ -277,10 +271,6 @@ fn first_notes(options: &Options, granted: Capabilities, symbols: &Symbols) -> V
     notes
 }
 
-fn system(what: &str, source: impl Into<std::io::Error>) -> Error {
-    Error::System { what: what.into(), source: source.into() }
-}
-
 /// Switches a sampler off and on again, so that what it costs can be seen. While it is off, nothing of it is in the
 /// process's way but its switched off events, which the kernel passes over when threads take turns;
 /// [`Sampler::stays_in_the_way`] says where more stays. It outlives its sampler, and then does nothing.
@@ -299,11 +289,8 @@ impl SamplingSwitch {
         let _ = rustix::io::write(&self.signals.wake, &1u64.to_ne_bytes());
     }
 
-    /// Takes samples again.
-    ///
-    /// # Errors
-    /// The kernel refuses.
-    pub fn resume(&self) -> Result<(), Error> {
+    /// Takes samples again. Errors: the kernel refuses.
+    pub fn resume(&self) -> Result<(), Problem> {
         let resumed = self.signals.pauses.resume(&self.events, linux::cpu_time(self.pid));
         resumed.map_err(|e| system("switch an event on", e))
     }

@@ -16,18 +16,17 @@ type Frames = Arc<[u32]>;
 /// The frames and stacks that samples have shown so far: an address is named once and not once per sample.
 #[derive(Debug)]
 pub(crate) struct StackTable {
-    symbols: Symbols,
+    pub(crate) symbols: Symbols,
     kernel: HashMap<u64, u32>,
     /// By address, and whether it is a return address.
     user: HashMap<(u64, bool), Frames>,
     /// Addresses whose answer came, or may yet come, from the JIT map.
     jit: HashMap<(u64, bool), Frames>,
-    /// By frame.
     roots: Vec<Root>,
     /// An address was in no mapping, so there are new mappings.
     missed: bool,
     /// The JIT map changes only when it is read by [`StackTable::reread_jit`].
-    map_on_request: bool,
+    pub(crate) map_on_request: bool,
     /// The stack that is being named holds an address of compiled code without a name.
     unnamed: bool,
     path: Vec<u32>,
@@ -64,10 +63,6 @@ impl StackTable {
             unnamed: false,
             path: Vec::new(),
         }
-    }
-
-    pub(crate) fn symbols(&self) -> &Symbols {
-        &self.symbols
     }
 
     /// The node of a stack that was taken at the instant `at`; an empty one is a stack of one unknown frame.
@@ -130,11 +125,6 @@ impl StackTable {
         if self.symbols.space.jit.refresh() {
             self.jit.clear();
         }
-    }
-
-    /// From now on the JIT map, which may be half written, is read by [`StackTable::reread_jit`] alone.
-    pub(crate) fn read_jit_on_request(&mut self) {
-        self.map_on_request = true;
     }
 
     /// Reads a JIT map that was written again. What it said before holds for earlier samples until the next call.

@@ -8,7 +8,7 @@ use linux::{Status, threads};
 use measure::Problem;
 use rustix::process::{Pid, PidfdFlags};
 
-use crate::Error;
+use crate::error::{no_such_process, system};
 
 /// Threads and their names, from the kernel's records; an older name is looked up at the thread's first sample.
 #[derive(Debug)]
@@ -113,25 +113,25 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    pub(crate) fn find(pid: u32) -> Result<Self, Error> {
+    pub(crate) fn find(pid: u32) -> Result<Self, Problem> {
         if !Path::new(&format!("/proc/{pid}")).exists() {
-            return Err(Error::NoSuchProcess { pid });
+            return Err(no_such_process(pid));
         }
-        let status =
-            Status::of(pid).map_err(|source| Error::System { what: format!("read /proc/{pid}/status"), source })?;
+        let status = Status::of(pid).map_err(|error| system(format_args!("read /proc/{pid}/status"), error))?;
         if status.tgid != pid {
             let (tgid, name) = (status.tgid, &status.name);
-            return Err(Error::Options(Problem::new(
+            return Err(Problem::new(
                 format!("{pid} is not a process"),
                 format!("it is the thread {name} of process {tgid}"),
                 format!("profile {tgid}"),
-            )));
+            ));
         }
         if matches!(status.state, 'Z' | 'X') {
-            return Err(Error::NoSuchProcess { pid });
+            return Err(no_such_process(pid));
         }
         if !status.has_memory {
-            return Err(Error::KernelThread { pid, name: status.name });
+            let (cause, name) = (format!("process {pid} cannot be profiled"), status.name);
+            return Err(Problem::new(cause, format!("{name} is a thread of the kernel"), "choose a user process"));
         }
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let open = |number| rustix::process::pidfd_open(number, PidfdFlags::empty()).ok();

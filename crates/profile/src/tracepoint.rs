@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 
 use measure::Problem;
 
-use crate::Error;
-
 /// Bytes of a description that are read.
 const LONGEST_FORMAT: u64 = 64 << 10;
 
@@ -28,12 +26,12 @@ pub(crate) struct Field {
 
 impl Tracepoint {
     /// The tracepoint `category:name`, and one of its fields; an error where the kernel has none, or does not show it.
-    pub(crate) fn find(name: &str, field: Option<&str>) -> Result<Self, Error> {
+    pub(crate) fn find(name: &str, field: Option<&str>) -> Result<Self, Problem> {
         let events = linux::tracefs::tracepoints().map_err(|error| not_readable(name, &error))?;
         Self::find_in(&events.folder, name, field)
     }
 
-    fn find_in(events: &Path, name: &str, field: Option<&str>) -> Result<Self, Error> {
+    fn find_in(events: &Path, name: &str, field: Option<&str>) -> Result<Self, Problem> {
         let folder: PathBuf = name.split(':').fold(events.to_owned(), |at, it| at.join(it));
         let read = |file: &str| read(&folder.join(file)).map_err(|e| unknown(name, events, &e));
         let number = read("id")?;
@@ -42,11 +40,11 @@ impl Tracepoint {
         let number = number.map_err(|_| unknown(name, events, &invalid()))?;
         let find = |field: &str| {
             Field::of(&read("format")?, field).map(Some).ok_or_else(|| {
-                Error::Options(Problem::new(
+                Problem::new(
                     format!("the tracepoint {name} has no number called {field}"),
                     folder.join("format").display(),
                     "use the event that counts calls",
-                ))
+                )
             })
         };
         Ok(Self { number, field: field.map_or(Ok(None), find)? })
@@ -95,15 +93,15 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-fn not_readable(name: &str, error: &io::Error) -> Error {
-    Error::Options(Problem::new(
+fn not_readable(name: &str, error: &io::Error) -> Problem {
+    Problem::new(
         format!("the tracepoint {name} cannot be opened"),
         format!("tracefs is not mounted, or not readable for this user ({error})"),
         "run as root, or as root: mount -t tracefs tracefs /sys/kernel/tracing",
-    ))
+    )
 }
 
-fn unknown(name: &str, events: &Path, error: &io::Error) -> Error {
+fn unknown(name: &str, events: &Path, error: &io::Error) -> Problem {
     let (cause, help) = match error.kind() {
         io::ErrorKind::NotFound => (
             format!("this kernel has no tracepoint {name}"),
@@ -111,7 +109,7 @@ fn unknown(name: &str, events: &Path, error: &io::Error) -> Error {
         ),
         _ => (format!("the tracepoint {name} cannot be opened"), "run as root".to_owned()),
     };
-    Error::Options(Problem::new(cause, error, help))
+    Problem::new(cause, error, help)
 }
 
 #[cfg(test)]
@@ -137,7 +135,7 @@ mod tests {
         let field = Field { offset: 24, size: 8 };
         assert_eq!((mmap.number, mmap.field), (101, Some(field)));
         assert_eq!(find("syscalls:sys_enter_mmap", None).unwrap().field, None);
-        let text = |name, field| find(name, field).unwrap_err().problem().sentence();
+        let text = |name, field| find(name, field).unwrap_err().sentence();
         let none = text("syscalls:sys_enter_nmap", None);
         assert!(none.contains("no tracepoint syscalls:sys_enter_nmap"), "{none}");
         for field in ["length", "comm[16]", "common_type", ""] {
@@ -151,7 +149,7 @@ mod tests {
     #[test]
     fn without_tracefs_the_remedy_is_told() {
         let denied = io::Error::from(io::ErrorKind::PermissionDenied);
-        let text = not_readable("sched:sched_switch", &denied).problem().sentence();
+        let text = not_readable("sched:sched_switch", &denied).sentence();
         assert!(text.contains("run as root") && text.contains("mount -t tracefs"), "{text}");
     }
 

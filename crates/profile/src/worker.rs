@@ -106,8 +106,8 @@ impl Worker {
         let mut timeout = FIRST_TIMEOUT;
         loop {
             let turn_at = signals.turn_at();
-            self.converter.wait_from(turn_at);
-            self.converter.hold_until(signals.held_until());
+            self.converter.next_part = turn_at;
+            self.converter.held_until = signals.held_until();
             let left = turn_at.map(|at| at.since(Clock.now()));
             let next = match left {
                 None => timeout,
@@ -132,7 +132,9 @@ impl Worker {
                 self.converter.every_second();
             }
             let over = ended || stop;
-            let is_due = turn_at.is_some_and(|at| at <= fetched && (over || self.is_ready(at)));
+            // All of the part that ends has its names, or has waited long enough for them.
+            let is_ready = |at: Time| over || self.converter.is_settled() || Clock.now() >= at + PATIENCE;
+            let is_due = turn_at.is_some_and(|at| at <= fetched && is_ready(at));
             if is_due && let Some(turn) = signals.take_turn() {
                 begun = self.turn(turn, &begun, signals);
             }
@@ -144,7 +146,7 @@ impl Worker {
                 break;
             }
         }
-        self.converter.hold_until(signals.held_until());
+        self.converter.held_until = signals.held_until();
         let converter = &mut self.converter;
         let take = &mut |record: &Record<'_>| converter.record(record);
         if let Some(left_out) = self.source.end(Clock.now(), take) {
@@ -181,11 +183,6 @@ impl Worker {
             own_cpu: thread_cpu().saturating_sub(begun.own_cpu),
             process_cpu: used.map_or(Nanos(0), |(now, before)| now.saturating_sub(before).saturating_sub(in_pauses)),
         }
-    }
-
-    /// Whether everything of the part that ends has its names, or has waited long enough for them.
-    fn is_ready(&self, turn_at: Time) -> bool {
-        self.converter.is_settled() || Clock.now() >= turn_at + PATIENCE
     }
 
     fn turn(&mut self, turn: Turn, begun: &Begun, signals: &Signals) -> Begun {

@@ -101,10 +101,8 @@ fn draw(mut drawing: Options<'_>, title: &str, subtitle: &str, lines: &[String])
     Ok(subtitle_wrapped(String::from_utf8_lossy(&out).into_owned(), &subtitle))
 }
 
-/// Draws the flame graph into a file, as [`stacks::write_output`] does.
-///
-/// # Errors
-/// Where the profile has no sample or the file cannot be written.
+/// Draws the flame graph into a file, as [`stacks::write_output`] does. Errors: where the profile has no sample or the
+/// file cannot be written.
 pub fn write_svg(profile: &Profile, options: &FlameOptions, path: &Path) -> Result<(), Problem> {
     stacks::write_output(path, &svg(profile, options)?).map_err(|source| Problem::io("write", path, &source))
 }
@@ -335,16 +333,14 @@ mod tests {
     fn the_picture_holds_every_wide_frame_as_text() {
         let options = FlameOptions { title: "a <b> run".into(), ..FlameOptions::default() };
         let picture = drawn(&profile(), &options);
-        assert_has(
-            &picture,
-            [
-                "$rabbit_exchange:route/2 (10,000 samples, 100.00%)",
-                "&lt;script&gt;alert(1)&lt;/script&gt; (9,999 samples, 99.99%)",
-                // Its end was mistaken for a count.
-                "operator:_12 (4,999 samples, 49.99%)",
-                "a &lt;b&gt; run",
-            ],
-        );
+        let parts = [
+            "$rabbit_exchange:route/2 (10,000 samples, 100.00%)",
+            "&lt;script&gt;alert(1)&lt;/script&gt; (9,999 samples, 99.99%)",
+            // Its end was mistaken for a count.
+            "operator:_12 (4,999 samples, 49.99%)",
+            "a &lt;b&gt; run",
+        ];
+        assert_has(&picture, parts);
         // 0.01 % is narrower than a pixel.
         assert_lacks(&picture, ["<script>alert", "tiny"]);
         assert_eq!(drawn(&profile(), &options), picture, "two drawings are the same");
@@ -418,16 +414,14 @@ mod tests {
         let more = subtitle_wrapped(svg.to_owned(), &["a <wide> word"; 10].join(" "));
         assert_eq!(more.matches("&lt;wide&gt;").count(), 10);
         assert_eq!(more.matches("<tspan x=\"50%\" dy=\"16\">").count(), 2);
-        assert_has(
-            &more,
-            [
-                "height=\"132\" viewBox=\"0 0 1200 132\"",
-                "<rect height=\"132\"/>",
-                "id=\"details\" x=\"10.00\" y=\"96.00\"",
-                "id=\"search\" x=\"1190.00\" y=\"24.00\"",
-                "id=\"matched\" x=\"1190.00\" y=\"121.00\"",
-                "<svg id=\"frames\" y=\"32\" x=\"10\">",
-            ],
-        );
+        let parts = [
+            "height=\"132\" viewBox=\"0 0 1200 132\"",
+            "<rect height=\"132\"/>",
+            "id=\"details\" x=\"10.00\" y=\"96.00\"",
+            "id=\"search\" x=\"1190.00\" y=\"24.00\"",
+            "id=\"matched\" x=\"1190.00\" y=\"121.00\"",
+            "<svg id=\"frames\" y=\"32\" x=\"10\">",
+        ];
+        assert_has(&more, parts);
     }
 }

@@ -41,9 +41,7 @@ pub struct JunitRuns<'a> {
 
 /// One test suite: a test for the run itself, and one for each requirement; if strict, one for its warnings. Without a
 /// record it says why, or that the run has not ended; several are numbered. The figures of a single run are properties.
-///
-/// # Errors
-/// Where no memory is left to write to.
+/// Errors: where no memory is left to write to.
 pub fn junit(name: &str, records: &[RunRecord], of: JunitRuns<'_>) -> std::io::Result<String> {
     let created = records.first().map(|record| record.created.as_str());
     suite(name, created, &cases(records, of), &properties(records))

@@ -50,11 +50,13 @@ pub(crate) fn seconds_digits(value: f64) -> String {
     }
 }
 
-/// A share (0 to 1) in a sentence: `under 0.1 %`, `5.1 %`, `100 %`.
+/// A share (0 to 1) in a sentence: `under 0.1 %`, `5.1 %`, `99.6 %`. All is `100 %`, and nothing less.
 pub(crate) fn percent(share: f64) -> String {
     let value = share * 100.0;
     if value > 0.0 && value < 0.05 {
         "under 0.1 %".to_owned()
+    } else if NEARLY_ALL.contains(&share) {
+        format!("{} %", (share * 1e4).floor() / 100.0)
     } else if value > 0.0 && value < 9.95 {
         format!("{value:.1} %")
     } else {
@@ -62,10 +64,17 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
+/// Shares that are less than all and would round to it; the rest is an error of sums.
+const NEARLY_ALL: std::ops::Range<f64> = 0.9949..1.0 - 1e-9;
+
 /// A share (0 to 1) as a percentage without its sign: `9.50`, `0.02`, `100`.
 pub(crate) fn percent_digits(share: f64) -> String {
     let value = share * 100.0;
-    if value >= 99.95 { format!("{value:.0}") } else { format!("{value:.2}") }
+    match NEARLY_ALL.contains(&share) {
+        true => format!("{:.2}", (share * 1e4).floor() / 100.0),
+        false if value >= 99.95 => format!("{value:.0}"),
+        false => format!("{value:.2}"),
+    }
 }
 
 /// Instead of the smallest visible change, and of an interval.
@@ -196,8 +205,6 @@ pub(crate) fn figure(value: f64, unit: QuantityUnit) -> String {
     match unit {
         QuantityUnit::Ns => duration(value.round() as u64),
         QuantityUnit::PerSecond => format!("{}/s", three_digits(value)),
-        // All is 100 %, and nothing less.
-        QuantityUnit::Share if (0.9949..1.0).contains(&value) => format!("{:.2} %", (value * 1e4).floor() / 100.0),
         QuantityUnit::Share => percent(value),
         QuantityUnit::Count if value.fract() != 0.0 => three_digits(value),
         QuantityUnit::Count => count(value as u64),
@@ -274,7 +281,10 @@ mod tests {
         let rates = [3_114_000.0, 54_812.0, 999.6, 12.49, 0.0, f64::NAN].map(rate);
         assert_eq!(rates, ["3.11 M", "54,800", "1,000", "12.5", "0", "0"]);
         assert_eq!(percent(0.051), "5.1 %");
-        assert_eq!(percent(1.0), "100 %");
+        // `100 %` stood in a sentence on a rate that was not met.
+        let shares = [0.996, 0.9996, 0.999_999, 1.0 - 1e-12, 1.0, 1.04].map(percent);
+        assert_eq!(shares, ["99.6 %", "99.96 %", "99.99 %", "100 %", "100 %", "104 %"]);
+        assert_eq!([0.996, 0.9996].map(percent_digits), ["99.60", "99.96"]);
         let sizes = [0, 999, 1_000, 999_600, 1_204_000, u64::MAX].map(bytes);
         let texts = ["0 B", "999 B", "1.00 kB", "1.00 MB", "1.20 MB", "18,400 PB"];
         assert_eq!(sizes, texts);

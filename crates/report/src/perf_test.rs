@@ -266,8 +266,7 @@ mod tests {
         interval.end = Time(1_000_000_000);
         interval.counters.sent = 5;
         let end = Nanos(1_000_000_000);
-        let line = lines.default_line(&interval, end);
-        assert_eq!(line, "id: t, time 1.000 s, sent: 5.0 msg/s");
+        assert_eq!(lines.default_line(&interval, end), "id: t, time 1.000 s, sent: 5.0 msg/s");
         lines.columns.confirmed = true;
         for (us, number) in [(3_500, 1_999), (9_500, 1)] {
             interval.latencies.record_n(Metric::ACK_RESPONSE, Nanos::from_micros(us), number);

@@ -3,7 +3,7 @@
 use load::{Ack, Argument, Consumers};
 use measure::{LatencySummary, Length, Problem, Rate, counted};
 
-use crate::calibration::{BUSY, Calibration, Lateness, Point, Workload, workload_text};
+use crate::calibration::{BUSY, Calibration, Lateness, Point, Workload};
 use crate::{Error, NoObserver, RunOptions};
 use experiment::{BrokerKind, BrokerSpec, Experiment, LoadSpec, PhasesSpec, ProfileSpec, SizeSpec};
 
@@ -65,7 +65,7 @@ pub fn calibrate(
     for (at, job) in loads.into_iter().enumerate() {
         let text = format!(
             "{}, {} B, {}, {}",
-            workload_text(job.workload, job.tls),
+            job.workload_text(),
             job.size,
             counted(job.connections as u64, "connection"),
             counted(job.threads as u64, "loop")
@@ -127,7 +127,6 @@ fn lateness(rate: f64, options: &RunOptions, control: &load::Control) -> Result<
     Ok((late, others_cores(&summary)))
 }
 
-/// The load with its results.
 fn point(job: Point, options: &RunOptions, control: &load::Control) -> Result<Point, Error> {
     let Point { workload, size, connections, threads, tls, .. } = job;
     let in_flight = if workload == Workload::OneByOne { 1 } else { (IN_FLIGHT / connections).max(20) };

@@ -98,13 +98,9 @@ pub struct Calibration {
 impl Point {
     /// The work of each connection, as text.
     pub fn workload_text(&self) -> String {
-        workload_text(self.workload, self.tls)
+        let name = self.workload.name();
+        if self.tls { format!("TLS {name}") } else { name.to_owned() }
     }
-}
-
-pub(crate) fn workload_text(workload: Workload, tls: bool) -> String {
-    let name = workload.name();
-    if tls { format!("TLS {name}") } else { name.to_owned() }
 }
 
 impl Calibration {

@@ -5,7 +5,7 @@ use std::{fs, io};
 
 use brokers::{BROKERS, Registration};
 use linux::{processes, sockets};
-use measure::{Clock, wall_clock_unix_ns};
+use measure::{Clock, Problem, wall_clock_unix_ns};
 use profile::{Access, AccessPart};
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
@@ -90,7 +90,8 @@ fn kept_runs() -> Check {
     }
 }
 
-fn free_bytes(dir: &Path) -> Option<u64> {
+/// Bytes of the disk that are free for this user; `None` where unknown.
+pub(crate) fn free_bytes(dir: &Path) -> Option<u64> {
     let there = dir.ancestors().find(|folder| folder.is_dir())?;
     let found = rustix::fs::statvfs(there).ok()?;
     found.f_bavail.checked_mul(found.f_frsize)
@@ -245,7 +246,7 @@ fn sampling_clock() -> String {
     format!("by {} at {} Hz", usual.event.kernel_name, usual.frequency)
 }
 
-fn trial() -> Result<Vec<String>, profile::Error> {
+fn trial() -> Result<Vec<String>, Problem> {
     let header = ProfileHeader::new(Clock.now(), wall_clock_unix_ns());
     let sink = StacksWriter::new(io::sink(), header);
     let mut sampler = profile::Sampler::attach(std::process::id(), &profile::Options::default(), sink)?;
@@ -379,13 +380,11 @@ mod tests {
         let copies =
             format!("by frame pointers, because the kernel does not allow copying them (1): {REMEDY}, on Linux 5.15");
         let told = lacking(vec![kernel.clone(), copies], Some(REMEDY), false);
-        assert_eq!(
-            told,
-            [
-                "user space only, because the level is 2",
-                "by frame pointers, because the kernel does not allow copying them (1)"
-            ]
-        );
+        let expected = [
+            "user space only, because the level is 2",
+            "by frame pointers, because the kernel does not allow copying them (1)",
+        ];
+        assert_eq!(told, expected);
         let told = lacking(vec![kernel], Some(REMEDY), false);
         assert!(told.len() == 2 && told[1].starts_with("stacks cannot be copied"), "{told:?}");
         assert_eq!(lacking(Vec::new(), None, true), Vec::<String>::new());

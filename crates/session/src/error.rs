@@ -61,12 +61,6 @@ impl From<archive::Error> for Error {
     }
 }
 
-impl From<profile::Error> for Error {
-    fn from(error: profile::Error) -> Self {
-        Self::Failed(error.problem())
-    }
-}
-
 impl From<BrokerError> for Error {
     fn from(error: BrokerError) -> Self {
         match error {

@@ -30,8 +30,8 @@ pub use prepared::{PreparedData, PreparedFolder};
 pub use profile::{Event, Stacks};
 pub use queue_page::{QueuePage, QueuePageCost, serve_queues};
 pub use run::{
-    ContinuousOptions, PeriodEnd, RecordOptions, RunOptions, RunOutcome, Target, Texts, Told, check, nodes_called,
-    record, record_continuously, run, run_again_if_not_ready, run_on,
+    ContinuousOptions, PeriodEnd, RecordOptions, RunOptions, RunOutcome, Target, Texts, Told, busiest_descendant,
+    check, nodes_called, record, record_continuously, run, run_again_if_not_ready, run_on,
 };
 pub use scenarios::{MakeScenario, Occasion, SCENARIOS};
 pub use seconds::Seconds;

@@ -12,9 +12,8 @@ use erlang::queues::{QueueCounts, QueueReader, QueueRequest, write_open_metrics}
 use erlang::{ConnectOptions, Error, Helper, Node};
 use serde::Serialize;
 
-use web::page_server::{Page, PageServer, serve_pages};
+use web::page_server::{Page, serve_pages};
 
-/// Where they stand in OpenMetrics.
 const METRICS_PATH: &str = "/metrics";
 const JSON: &str = "application/json";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -133,12 +132,7 @@ pub fn serve_queues(address: &str, page: &QueuePage) -> io::Result<SocketAddr> {
     serve_pages(address, pages_of(page))
 }
 
-/// Serves the pages on a free port of the loopback interface, until the server is dropped.
-pub(crate) fn serve_queues_here(page: &QueuePage) -> io::Result<PageServer> {
-    PageServer::start("127.0.0.1:0", pages_of(page))
-}
-
-fn pages_of(page: &QueuePage) -> Vec<(String, Box<dyn Page>)> {
+pub(crate) fn pages_of(page: &QueuePage) -> Vec<(String, Box<dyn Page>)> {
     vec![
         (QUEUES_PATH.to_owned(), Box::new(CountsPage(page.clone(), JSON, QueuePage::write_json))),
         (METRICS_PATH.to_owned(), Box::new(CountsPage(page.clone(), OPEN_METRICS, QueuePage::write_open_metrics))),

@@ -3,7 +3,7 @@
 use std::iter::Peekable;
 
 use archive::{HistogramLog, RunReader, SeriesPoint};
-use measure::{Latencies, Phase, Recorder};
+use measure::{Phase, Recorder};
 
 use experiment::Requirement;
 

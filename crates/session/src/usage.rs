@@ -10,7 +10,6 @@ use linux::sockets::{self, Server};
 use linux::threads::ThreadTimes;
 use linux::{CombinedCores, CpuLimits, ProcessTree, ProcessUse, processes};
 use measure::{Clock, Nanos, Time};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::connection_time::ConnectionCounts;
 
@@ -106,7 +105,6 @@ pub(crate) struct ProcUsage {
     generators: Vec<(ProcessTree, ProcessUse)>,
     /// The broker's ports; in a cluster one of each node.
     pub(crate) ports: Vec<u16>,
-    page_bytes: u64,
     activity: Activity,
     /// Usage of each node, where bellows started all of them: the first is `broker`, the others are `further`.
     nodes: Option<NodeUsage>,
@@ -208,7 +206,6 @@ impl ProcUsage {
             further: Vec::new(),
             generators: Vec::new(),
             ports: Vec::new(),
-            page_bytes: rustix::param::page_size() as u64,
             activity: Activity::default(),
             nodes: None,
             killed: None,
@@ -248,10 +245,9 @@ impl ProcUsage {
 
     /// bellows itself, and the programs that it has load the broker.
     fn client(&mut self) -> Option<ProcessUse> {
-        let cpu = clock_gettime(ClockId::ProcessCPUTime);
-        let cpu = Nanos(cpu.tv_sec.cast_unsigned() * 1_000_000_000 + cpu.tv_nsec.cast_unsigned());
-        let stat = processes::stat(std::process::id())?;
-        let rss_bytes = stat.rss_pages.saturating_mul(self.page_bytes);
+        let pid = std::process::id();
+        let (cpu, stat) = (linux::cpu_time(pid)?, processes::stat(pid)?);
+        let rss_bytes = stat.rss_pages.saturating_mul(rustix::param::page_size() as u64);
         let own = ProcessUse { cpu, rss_bytes, threads: stat.threads };
         let used = self.generators.iter_mut().map(|(tree, last)| {
             // What a program has used stays used when it has ended.
@@ -447,6 +443,8 @@ fn series(source: &str, meter: MeterValue) -> (SeriesName, f64) {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use rustix::time::{ClockId, clock_gettime};
+
     use super::*;
 
     fn spin(length: Nanos) {
@@ -497,15 +495,13 @@ pub(crate) mod tests {
         let series = nodes.series(at(1_000));
         let values: Vec<_> =
             series.iter().map(|(name, value)| (name.name.as_str(), name.labels["node"].as_str(), *value)).collect();
-        assert_eq!(
-            values,
-            [
-                ("CPU of nodes", "0", 0.5),
-                ("memory of nodes", "0", 7.0),
-                ("CPU of nodes", "1", 0.0),
-                ("memory of nodes", "1", 0.0),
-            ]
-        );
+        let expected = [
+            ("CPU of nodes", "0", 0.5),
+            ("memory of nodes", "0", 7.0),
+            ("CPU of nodes", "1", 0.0),
+            ("memory of nodes", "1", 0.0),
+        ];
+        assert_eq!(values, expected);
         assert_eq!(nodes.add(at(2_000), vec![None, None]), None);
     }
 

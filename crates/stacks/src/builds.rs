@@ -27,7 +27,6 @@ pub struct NearSamples<'n> {
 }
 
 impl NearSamples<'_> {
-    /// Whether it has any of a file.
     fn knows(&self, file: &str) -> bool {
         self.of.keys().any(|(_, of)| *of == file)
     }

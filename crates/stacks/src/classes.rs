@@ -21,7 +21,6 @@ const BUILT_IN: &str = include_str!("classes.txt");
 /// In place of a class: a frame that counts for its caller.
 const CALLER: &str = "its caller";
 
-/// A rule of the table.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
     frame: FramePattern,

@@ -1,9 +1,6 @@
 //! The Firefox Profiler's "processed profile" format, which <https://profiler.firefox.com> reads: tables of
-//! functions and stacks that all threads share, and for each thread its samples by time.
-//!
-//! The version is [`VERSION`]; the profiler brings older versions up to its own. The layout is that of the crate
-//! `fxprof-processed-profile`, which is not used: it can only be handed addresses or stacks one by one, and our
-//! tables are already those of the format.
+//! functions and stacks that all threads share, and for each thread its samples by time. Its crate
+//! `fxprof-processed-profile` takes addresses or stacks one by one, and our tables are already those of the format.
 
 use std::collections::HashMap;
 use std::io::{self, Write as _};
@@ -37,7 +34,6 @@ const CATEGORIES: [(FrameKind, &str, &str); 7] = [
 /// A thread's samples, each with its time in nanoseconds.
 type TimedSamples<'a> = Vec<(u64, &'a Sample)>;
 
-/// Texts by their index.
 #[derive(Default)]
 struct Texts<'a> {
     all: Vec<&'a str>,

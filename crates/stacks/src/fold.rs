@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use super::frames::UNKNOWN;
 use super::model::{Profile, Sample};
@@ -142,7 +142,6 @@ impl Profile {
         self.node_weights_of(|_| true)
     }
 
-    /// The weights of the samples that are wanted.
     pub(super) fn node_weights_of(&self, is_wanted: impl Fn(&Sample) -> bool) -> NodeWeights {
         let mut own = vec![0u64; self.stacks.len()];
         let mut sum = 0u64;
@@ -164,13 +163,9 @@ impl Profile {
     }
 }
 
-/// Weights per stack node.
 pub(super) struct NodeWeights {
-    /// As the leaf.
     pub(super) own: Vec<u64>,
-    /// With everything below.
     pub(super) subtree: Vec<u64>,
-    /// Of all samples.
     pub(super) sum: u64,
 }
 
@@ -187,9 +182,9 @@ pub(super) struct ThreadRules(Vec<(Pattern, String)>);
 impl ThreadRules {
     /// The rules that all outputs use.
     pub(super) fn built_in() -> &'static Self {
-        static RULES: OnceLock<ThreadRules> = OnceLock::new();
         // A test parses the built-in text, so the fallback is never taken.
-        RULES.get_or_init(|| Self::parse(BUILT_IN).unwrap_or_default())
+        static RULES: LazyLock<ThreadRules> = LazyLock::new(|| ThreadRules::parse(BUILT_IN).unwrap_or_default());
+        &RULES
     }
 
     fn parse(text: &str) -> Result<Self, String> {
@@ -201,7 +196,6 @@ impl ThreadRules {
         rules(text, rule).map(Self)
     }
 
-    /// The group of a thread name.
     fn group(&self, name: &str) -> String {
         let group = self.0.iter().find_map(|(pattern, group)| Some(group.replace("<*>", pattern.captured(name)?)));
         group.unwrap_or_else(|| name.to_owned())

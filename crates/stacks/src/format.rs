@@ -75,13 +75,11 @@ pub struct Heading {
     pub subtitle: Option<String>,
 }
 
-/// Bytes that a text may have.
 const LARGEST_TEXT: u64 = 256 << 20;
 /// Bytes of the text of `perf script`, of which every sample repeats its stack.
 const LARGEST_SCRIPT: u64 = 16 << 30;
 /// Bytes of a `.stacks` file that are read: those of a day on some cores. They take about as much of memory.
 const LARGEST_STACKS: u64 = 2 << 30;
-/// Larger pprof messages are refused.
 const LARGEST_PPROF: u64 = 128 << 20;
 /// Bytes of a recording of Java's flight recorder, which is kept in memory while it is read.
 const LARGEST_JFR: u64 = 1 << 30;

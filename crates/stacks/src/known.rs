@@ -2,7 +2,7 @@
 //! code: each has its source.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use super::frames::{Frame, FrameKind};
 use super::model::{Profile, USUAL_EVENT};
@@ -41,9 +41,10 @@ pub struct KnownPattern {
 impl KnownPattern {
     /// The patterns that all outputs use.
     pub fn built_in() -> &'static [Self] {
-        static PATTERNS: OnceLock<Vec<KnownPattern>> = OnceLock::new();
         // A test parses the built-in text, so the fallback is never taken.
-        PATTERNS.get_or_init(|| Self::parse(BUILT_IN).unwrap_or_default())
+        static PATTERNS: LazyLock<Vec<KnownPattern>> =
+            LazyLock::new(|| KnownPattern::parse(BUILT_IN).unwrap_or_default());
+        &PATTERNS
     }
 
     /// Patterns from text; lines that begin with `//` are skipped. An error names the first line that belongs to none.

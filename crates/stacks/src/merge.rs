@@ -9,7 +9,6 @@ use super::tree::Builder;
 
 /// Samples of which each keeps its time; of further profiles equal ones are added up, each period's to its beginning.
 const MOST_TIMED: usize = 4 << 20;
-/// Notes that are kept.
 const MOST_NOTES: usize = 20;
 
 /// Adds profiles up, in the order of time.

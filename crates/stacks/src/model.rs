@@ -246,7 +246,6 @@ impl Profile {
         self.samples.iter().map(|it| self.header.count(it)).fold(0, u64::saturating_add)
     }
 
-    /// The samples in the order of time.
     pub(super) fn in_time_order(&self) -> Vec<&Sample> {
         let mut samples: Vec<&Sample> = self.samples.iter().collect();
         samples.sort_by_key(|sample| sample.t);

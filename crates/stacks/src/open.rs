@@ -1,9 +1,8 @@
 //! Opening a profile, whatever its form.
 
-use std::fmt;
 use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use measure::Problem;
 
@@ -17,71 +16,29 @@ use crate::{bounded, file};
 const LARGEST_SUM: u64 = i64::MAX as u64;
 
 /// Why a profile cannot be read.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
-    /// The operating system says no.
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
     /// A folder without a profile in it.
-    NotARun {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// An event that was not sampled.
-    NoSuchEvent {
-        /// The folder or file.
-        path: PathBuf,
-        /// The event that was asked for.
-        event: String,
-        /// Those that were sampled.
-        known: Vec<String>,
-    },
-    /// A file that is no profile, or a damaged one.
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// Its fault.
-        reason: String,
-    },
+    #[error("{0}")]
+    NotARun(Problem),
+    /// The system says no, the event was not sampled, or the file is no profile or a damaged one.
+    #[error("{0}")]
+    Other(Problem),
 }
 
 impl ProfileError {
     /// Cause, observed value and remedy.
     pub fn problem(&self) -> Problem {
-        match self {
-            Self::Io { path, source } => read_problem(path, source),
-            Self::NotARun { path } => Problem::new(
-                format!("{} holds no profile", path.display()),
-                "none of *.stacks, *.pb.gz, *.folded is there",
-                "give a run folder or a profile; profiles are made by \
-                 `bellows run`, `bellows client --profile` and `bellows record`",
-            ),
-            Self::NoSuchEvent { path, event, known } => Problem::new(
-                format!("{} has no profile of {event}", path.display()),
-                format!("it has {}", known.join(", ")),
-                "name one of these; `bellows record --event` samples others",
-            ),
-            Self::Format { path, reason } => Problem::new(
-                format!("{} is not a profile that bellows can read", path.display()),
-                reason,
-                "give a run folder, or a file in one of the formats of `bellows help profile-formats`",
-            ),
-        }
+        let (Self::NotARun(problem) | Self::Other(problem)) = self;
+        problem.clone()
+    }
+
+    fn no_such_event(path: &Path, event: &str, known: &[String]) -> Self {
+        let cause = format!("{} has no profile of {event}", path.display());
+        let help = "name one of these; `bellows record --event` samples others";
+        Self::Other(Problem::new(cause, format_args!("it has {}", known.join(", ")), help))
     }
 }
-
-/// Cause and observed value in one line.
-impl fmt::Display for ProfileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.problem().fmt(f)
-    }
-}
-
-impl std::error::Error for ProfileError {}
 
 /// Choices for reading a file.
 #[derive(Clone, Copy, Debug, Default)]
@@ -124,11 +81,9 @@ impl Profile {
         let profile = read_file(formats, path, options)?;
         match options.event {
             // Folded text does not say what it is of.
-            Some(event) if !is_of(&profile, event) => Err(ProfileError::NoSuchEvent {
-                path: path.to_owned(),
-                event: event.to_owned(),
-                known: vec![profile.header.name()],
-            }),
+            Some(event) if !is_of(&profile, event) => {
+                Err(ProfileError::no_such_event(path, event, &[profile.header.name()]))
+            }
             _ => Ok(profile),
         }
     }
@@ -146,8 +101,12 @@ fn read_file<'o>(
     options: impl Into<ReadOptions<'o>>,
 ) -> Result<Profile, ProfileError> {
     let ReadOptions { event, first_field } = options.into();
-    let io = |source| ProfileError::Io { path: path.to_owned(), source };
-    let format = |reason: String| ProfileError::Format { path: path.to_owned(), reason };
+    let io = |source| ProfileError::Other(read_problem(path, &source));
+    let format = |reason: String| {
+        let cause = format!("{} is not a profile that bellows can read", path.display());
+        let help = "give a run folder, or a file in one of the formats of `bellows help profile-formats`";
+        ProfileError::Other(Problem::new(cause, reason, help))
+    };
     let file = open_file(path).map_err(io)?;
     let there = file.metadata().map_err(io)?;
     // Nobody knows how much a pipe will bring.
@@ -210,7 +169,6 @@ fn in_order(events: &mut Vec<String>) {
 
 /// Reads the profile of a run folder: of the event that is named, else of the usual one, else of the first by name.
 fn open_folder(formats: &[Format], folder: &Path, event: Option<&str>) -> Result<Profile, ProfileError> {
-    let path = || folder.to_owned();
     let mut events = sampled_events(folder);
     let first = events.first().map_or(USUAL_EVENT, String::as_str);
     let is_known = event.is_none_or(|event| events.iter().any(|it| it == event));
@@ -226,10 +184,13 @@ fn open_folder(formats: &[Format], folder: &Path, event: Option<&str>) -> Result
     let pprof = folder.join(file::PPROF);
     if !pprof.exists() {
         return Err(match event {
-            Some(event) if !events.is_empty() => {
-                ProfileError::NoSuchEvent { path: path(), event: event.to_owned(), known: events }
-            }
-            _ => ProfileError::NotARun { path: path() },
+            Some(event) if !events.is_empty() => ProfileError::no_such_event(folder, event, &events),
+            _ => ProfileError::NotARun(Problem::new(
+                format!("{} holds no profile", folder.display()),
+                "none of *.stacks, *.pb.gz, *.folded is there",
+                "give a run folder or a profile; profiles are made by `bellows run`, `bellows client --profile` and \
+                 `bellows record`",
+            )),
         });
     }
     let profile = read_file(formats, &pprof, None)?;
@@ -237,7 +198,7 @@ fn open_folder(formats: &[Format], folder: &Path, event: Option<&str>) -> Result
         Some(event) if !is_of(&profile, event) => {
             events.push(profile.header.name());
             in_order(&mut events);
-            Err(ProfileError::NoSuchEvent { path: path(), event: event.to_owned(), known: events })
+            Err(ProfileError::no_such_event(folder, event, &events))
         }
         _ => Ok(profile),
     }

@@ -117,7 +117,6 @@ impl FramePattern {
         Some(Self { kind, function: Pattern::new(function.trim()), module })
     }
 
-    /// Whether it matches a frame with this [`symbol`].
     pub(super) fn matches(&self, frame: &Frame, symbol: &str) -> bool {
         let module = self.module.as_ref();
         self.kind.is_none_or(|kind| kind == frame.kind)

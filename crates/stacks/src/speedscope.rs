@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use super::model::Profile;
 
-/// Address of the format's schema.
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 
 #[derive(Serialize)]

@@ -88,9 +88,7 @@ enum Line<'a> {
     Footer(Footer),
 }
 
-/// Appends a profile to a file while it is being taken.
-///
-/// An error of the disk does not interrupt the caller: the first one is kept
+/// Appends a profile to a file while it is being taken. After an error of the disk, the first of which is kept
 /// ([`StacksWriter::error`]), nothing more is written, and what is in the file stays readable.
 pub struct StacksWriter {
     out: Box<dyn Write + Send>,

@@ -13,7 +13,6 @@ const LEAST_SHARE: f64 = 0.05;
 const MOST_SHARE: f64 = 0.5;
 /// A function that works for less than this part of its samples, and waits for the rest, burns nothing.
 const LEAST_WORK: f64 = 0.5;
-/// Processes in a summary.
 const MOST_WORK: usize = 5;
 /// Where fewer stacks reach their thread's start, a total share says nothing.
 const LEAST_COMPLETE: f64 = 0.5;

@@ -1,7 +1,7 @@
 //! Waits of threads: why each time off CPU ended, by the waker's kernel stack. Rules are data (`wait-rules.txt`), not
 //! code.
 
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -106,9 +106,9 @@ pub struct WaitRules(Vec<(FramePattern, WakeClue)>);
 impl WaitRules {
     /// The rules that profiles are taken by.
     pub fn built_in() -> &'static Self {
-        static RULES: OnceLock<WaitRules> = OnceLock::new();
         // A test parses the built-in text, so the fallback is never taken.
-        RULES.get_or_init(|| Self::parse(BUILT_IN).unwrap_or_default())
+        static RULES: LazyLock<WaitRules> = LazyLock::new(|| WaitRules::parse(BUILT_IN).unwrap_or_default());
+        &RULES
     }
 
     /// Clue of a function, if any.

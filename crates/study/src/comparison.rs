@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use archive::{
-    ComparedFamily, ComparedRun, ComparedSide, Comparison, LeftOut, Quantity, RunBlocks, RunRecord, RunState,
-    RunSummary, Tier, WarningCode,
+    ComparedFamily, ComparedRun, ComparedSide, Comparison, DeliveryPromise, LeftOut, Quantity, RunBlocks, RunRecord,
+    RunState, RunSummary, Tier, WarningCode,
 };
 use measure::Problem;
 use serde_json::{Value, json};
@@ -19,11 +19,9 @@ const MOST_REASONS: usize = 20;
 
 const HIDDEN_WORDS: &str = "words of the load and the broker that are hidden (***) were not compared";
 
-/// A warning about CPU that is not per message.
-const PER_TIME: &str = "the broker's CPU is compared per time (broker cores), not per message, so a load that gets \
-    more done uses more of it; costs of functions are not compared";
-
 const MOST_SHOWN: usize = 100;
+
+const OTHER_PROMISE: &str = "the runs' acknowledgements mean different things";
 
 type TextOfRun = fn(&RunRecord) -> String;
 
@@ -117,7 +115,7 @@ pub(crate) fn gather(
         paired: options.paired && runs.0 == runs.1,
         level: options.level,
         forced: forced.iter().map(Problem::sentence).collect(),
-        remarks: [hidden_words(a.iter().chain(b)), per_time].into_iter().flatten().collect(),
+        remarks: [hidden_words(a.iter().chain(b)), per_time, promises(a, b)].into_iter().flatten().collect(),
         ..Comparison::default()
     };
     Ok(Gathered { compared, figures })
@@ -252,12 +250,24 @@ pub(crate) fn incomparable(a: &[&RunRecord], b: &[&RunRecord], planned: bool) ->
         if planned {
             continue;
         }
+        let [ours, theirs] = [first, other].map(|it| DeliveryPromise::of(&it.experiment));
+        if let Some((ours, theirs)) = ours.zip(theirs).filter(|(ours, theirs)| ours.is_unlike(theirs)) {
+            let values = format!("{ours} - and {theirs}");
+            found.push(Problem::new(OTHER_PROMISE, values, "compare runs that promise the same"));
+        }
         if let Some((key, values)) = differing(&first.experiment, &other.experiment, "") {
             let (what, help) = experiments_differ(&key);
             found.push(Problem::new(format!("{what}: {key} differs"), values, help));
         }
     }
     found
+}
+
+/// What acknowledgements mean on both sides, where that differs.
+fn promises(a: &[RunRecord], b: &[RunRecord]) -> Option<String> {
+    let of = |side: &[RunRecord]| side.iter().find_map(|it| DeliveryPromise::of(&it.experiment));
+    let (a, b) = of(a).zip(of(b)).filter(|(a, b)| a != b)?;
+    Some(format!("acknowledgements mean different things. A is {a}. B is {b}."))
 }
 
 /// The effect on figures of a key that differs between two experiments, and what can be compared.
@@ -295,17 +305,21 @@ pub(crate) fn hidden_words<'r>(mut runs: impl Iterator<Item = &'r RunRecord>) ->
     is_hidden.then(|| HIDDEN_WORDS.to_owned())
 }
 
-/// Why the broker's CPU is not per message, where it is a figure per time.
+/// Why the CPU of what is loaded is not per message, where it is a figure per time.
 pub(crate) fn per_time<'r>(
     mut figures: impl Iterator<Item = &'r str>,
     mut runs: impl Iterator<Item = &'r RunSummary>,
 ) -> Option<String> {
-    figures.find(|name| *name == Quantity::CORES)?;
+    let cores = figures.find(|name| Quantity::is_cores(name))?;
+    let target = cores.split(' ').next().unwrap_or(cores);
     let why = match runs.any(RunSummary::has_messages) {
         true => "messages were not the whole load",
         false => "no messages were counted",
     };
-    Some(format!("{why}: {PER_TIME}"))
+    Some(format!(
+        "{why}: the {target}'s CPU is compared per time ({cores}), not per message, so a load that gets more done \
+         uses more of it; costs of functions are not compared"
+    ))
 }
 
 /// Where two runs' brokers were that bellows did not start, where that differs: both addresses.

@@ -83,6 +83,24 @@ fn sides_differ_in_the_broker_and_are_of_one_each() {
 }
 
 #[test]
+fn acknowledgements_that_mean_different_things_are_compared_by_force_alone() {
+    let side = |load: Value| alike(|run| run.experiment["load"] = json!([load]));
+    let (kept, lost) = (side(json!({"persistent": true})), side(json!({"confirm": false})));
+    let options = ComparisonOptions::default();
+    let told = comparison(&kept, &lost, options).expect_err("unlike").sentence();
+    assert_has(&told, ["at-least-once-durable: a confirm says", "at-most-once: producers get no acknowledgement"]);
+    let forced = ComparisonOptions { force: true, ..options };
+    let forced = comparison(&kept, &lost, forced).expect("forced");
+    assert!(forced.forced[0].contains("acknowledgements mean different things"), "{:?}", forced.forced);
+    // Those of `ab` were asked before the first run, and a majority is compared on purpose.
+    let planned = ComparisonOptions { planned: true, ..options };
+    let quorum = side(json!({"persistent": true, "queue-type": "quorum"}));
+    let found = comparison(&kept, &quorum, planned).expect("comparable");
+    let remarks = found.remarks.join(" ");
+    assert!(remarks.contains("on disk on one node") && remarks.contains("on a majority"), "{remarks}");
+}
+
+#[test]
 fn runs_that_were_profiled_in_blocks_are_compared_with_such_alone() {
     let side = |blocks: Option<&str>| {
         alike(|run| {

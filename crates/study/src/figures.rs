@@ -2,8 +2,8 @@
 
 use archive::{ComparedFigure, Decision, Quantity, QuantityUnit, WithinOneRun};
 use compare::{
-    Difference, LEAST_PAIRS, Rules, Verdict, can_differ, guard, guarded, holm, holm_levels, paired, permuted,
-    runs_to_separate, separated, unpaired, verdict,
+    Difference, LEAST_PAIRS, Rules, can_differ, guard, guarded, holm, holm_levels, paired, permuted, runs_to_separate,
+    separated, unpaired, verdict,
 };
 
 /// A change of more than this is none that a test can tell from another, and JSON has no infinity.
@@ -333,7 +333,7 @@ fn decide_one(figure: &mut ComparedFigure, test: FigureTest, own_level: f64, lev
     match test {
         FigureTest::Means(difference, guard) => {
             let rules = rules(figure.margin.ln_1p());
-            (figure.decision, figure.needed) = told(verdict(&difference, p, guard, rules));
+            (figure.decision, figure.needed) = verdict(&difference, p, guard, rules);
             let interval = difference.decided_interval(own_level, figure.decision.differs());
             figure.interval = (share(interval.0), share(interval.1));
             figure.visible = share(difference.visible(own_level));
@@ -345,7 +345,7 @@ fn decide_one(figure: &mut ComparedFigure, test: FigureTest, own_level: f64, lev
         FigureTest::Counts(difference, guard) => {
             // How many runs would tell a margin of a count is no question that anybody asks.
             let rules = rules(figure.margin);
-            figure.decision = told(verdict(&difference, p, guard, rules)).0;
+            figure.decision = verdict(&difference, p, guard, rules).0;
             let (low, high) = difference.decided_interval(own_level, figure.decision.differs());
             figure.interval = (low.max(-1.0), high);
             figure.visible = match can_differ(difference.count) {
@@ -360,14 +360,5 @@ fn decide_one(figure: &mut ComparedFigure, test: FigureTest, own_level: f64, lev
         FigureTest::Separated { .. } => {
             figure.needed = runs_to_separate(own_level).map(|it| it.max(LEAST_PAIRS as u32));
         }
-    }
-}
-
-const fn told(of: Verdict) -> (Decision, Option<u32>) {
-    match of {
-        Verdict::Changed => (Decision::Changed, None),
-        Verdict::Negligible => (Decision::Negligible, None),
-        Verdict::Same => (Decision::Same, None),
-        Verdict::CannotTell { pairs } => (Decision::Undecided, pairs),
     }
 }

@@ -4,7 +4,7 @@ use archive::{
     Cause, FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, LimitedBy, RequirementOutcome, RunRecord,
     RunSummary, Tier, Verdict, Warning, WarningCode,
 };
-use compare::{LimitSearch, LimitStep, limit_step, most_trials_left, round_rate};
+use compare::{LimitStep, limit_step, most_trials_left, round_rate};
 use measure::{LatencySummary, Problem, Rate};
 
 use crate::spoiled::{disturbed_by, why_invalid};
@@ -105,7 +105,7 @@ pub fn next_rate(of: &LimitTrials) -> Option<f64> {
     if of.untold().is_some() {
         return None;
     }
-    match step(of, search(&of.plan)) {
+    match step(of, of.plan) {
         LimitStep::Try(rate) => Some(rate),
         LimitStep::Found(_) => None,
     }
@@ -113,16 +113,9 @@ pub fn next_rate(of: &LimitTrials) -> Option<f64> {
 
 /// The limit by the trials so far.
 pub fn found_limit(of: &LimitTrials) -> FoundLimit {
-    let ended = LimitSearch { most_trials: 0, ..search(&of.plan) };
-    match step(of, ended) {
+    match step(of, LimitPlan { most_trials: 0, ..of.plan }) {
         LimitStep::Try(_) => FoundLimit::default(),
-        LimitStep::Found(it) => FoundLimit {
-            low: it.low,
-            high: it.high,
-            unclear: it.unclear,
-            ended: it.is_ended,
-            confirmed: it.is_confirmed(),
-        },
+        LimitStep::Found(found) => found,
     }
 }
 
@@ -134,27 +127,16 @@ pub fn suggested_rates(found: &FoundLimit) -> Option<[(&'static str, f64); 2]> {
 
 /// The most trials that the search still makes where all further ones agree.
 pub fn trials_left(of: &LimitTrials) -> usize {
-    most_trials_left(&search(&of.plan), &outcomes(of))
+    most_trials_left(&of.plan, &outcomes(of))
 }
 
-fn step(of: &LimitTrials, search: LimitSearch) -> LimitStep {
-    limit_step(&search, &outcomes(of))
+fn step(of: &LimitTrials, plan: LimitPlan) -> LimitStep {
+    limit_step(&plan, &outcomes(of))
 }
 
 fn outcomes(of: &LimitTrials) -> Vec<(f64, Option<bool>)> {
     let held = |it: &LimitTrial| (it.outcome != LimitOutcome::Unclear).then_some(it.outcome == LimitOutcome::Held);
     of.trials.iter().map(|it| (it.rate, held(it))).collect()
-}
-
-const fn search(plan: &LimitPlan) -> LimitSearch {
-    LimitSearch {
-        first: plan.first,
-        least: plan.least,
-        most: plan.most,
-        precision: plan.precision,
-        confirmations: plan.confirmations as usize,
-        most_trials: plan.most_trials as usize,
-    }
 }
 
 /// A complete run at a rate, as a trial.

@@ -1,7 +1,7 @@
 //! Runs of two sides in turns: which is made next, and which count.
 
 use archive::{ComparedSideName, Comparison, LeftOut, PairedRun, PairedRuns, RunRecord, Tier};
-use compare::{Side, level_of_each, order, turns};
+use compare::{level_of_each, order, turns};
 use measure::Problem;
 
 use crate::comparison::{Gathered, decide_together, gather};
@@ -28,8 +28,7 @@ pub(crate) fn next_run(of: &PairedRuns) -> Option<NextRun> {
     let order = order(of.seed, all as usize);
     (0..all).zip(order.chunks(2)).find_map(|(pair, sides)| {
         let is_made = |side: &ComparedSideName| of.runs.iter().any(|it| (it.pair, it.side) == (pair, *side));
-        let mut sides = sides.iter().copied().map(name);
-        let side = sides.find(|side| !is_made(side))?;
+        let side = sides.iter().copied().find(|side| !is_made(side))?;
         (!is_given_up(of, pair)).then_some(NextRun { pair, side })
     })
 }
@@ -286,13 +285,6 @@ fn left_out(of: &PairedRuns, run: &PairedRun, counted: &[(usize, usize)]) -> Opt
         _ if run.disturbed => "the machine was disturbed".to_owned(),
         _ => "the machine was disturbed during the other run of its pair".to_owned(),
     })
-}
-
-const fn name(side: Side) -> ComparedSideName {
-    match side {
-        Side::A => ComparedSideName::A,
-        Side::B => ComparedSideName::B,
-    }
 }
 
 #[cfg(test)]

@@ -47,17 +47,7 @@ fn run(record: &RunRecord) -> RepeatedRun {
 
 fn figure(quantity: &Quantity, values: Vec<Option<f64>>) -> Option<RepeatedFigure> {
     let known: Vec<f64> = values.iter().flatten().copied().collect();
-    let spread = spread(&known)?;
-    Some(RepeatedFigure {
-        name: quantity.name(),
-        unit: quantity.unit(),
-        values,
-        mean: spread.mean,
-        sd: spread.sd,
-        min: spread.min,
-        max: spread.max,
-        interval: spread.interval,
-    })
+    Some(RepeatedFigure { name: quantity.name(), unit: quantity.unit(), values, spread: spread(&known)? })
 }
 
 #[cfg(test)]
@@ -86,9 +76,9 @@ mod tests {
         let sent = only(&found.figures);
         assert_eq!(sent.name, "sent rate");
         assert_eq!(sent.values, [Some(100.0), None, Some(110.0), Some(120.0)]);
-        assert_eq!((sent.mean, sent.min, sent.max), (110.0, 100.0, 120.0));
+        assert_eq!((sent.spread.mean, sent.spread.min, sent.spread.max), (110.0, 100.0, 120.0));
         // SciPy: t.interval(0.95, 2, 110, 10 / sqrt(3))
-        let (low, high) = sent.interval.expect("an interval");
+        let (low, high) = sent.spread.interval.expect("an interval");
         assert!((low - 85.158_6).abs() < 1e-3 && (high - 134.841_4).abs() < 1e-3);
         let rates = [100.0, 101.0, 100.0, 20.0, 99.0];
         let records = rates.map(|rate| record(RunState::Complete, rate));

@@ -1,8 +1,8 @@
 //! Throughput against the number of clients: which number is run next, what a run says of it, and the law that all
 //! follow.
 
-use archive::{LimitedBy, RunRecord, ScaleDoubt, ScaleEstimate, ScaleLaw, ScaleRun, ScaleRuns};
-use compare::{Estimate, LEAST_CLIENT_COUNTS, Scalability, ScalePoint, scalability};
+use archive::{LimitedBy, RunRecord, ScaleDoubt, ScaleLaw, ScaleRun, ScaleRuns};
+use compare::{LEAST_CLIENT_COUNTS, ScalePoint, scalability};
 use measure::Problem;
 
 use crate::limit::{cautions, is_of_limit};
@@ -112,29 +112,21 @@ pub fn scale_run(clients: u32, record: &RunRecord) -> ScaleRun {
 pub fn scale_law(of: &ScaleRuns) -> Option<ScaleLaw> {
     let points: Vec<ScalePoint> =
         of.runs.iter().map(|it| ScalePoint { clients: it.clients.into(), throughput: it.throughput }).collect();
-    let found = scalability(&points)?;
-    let estimate = |it: Estimate| ScaleEstimate { value: it.value, interval: it.interval };
-    let peak = told_peak(of, &found);
-    Some(ScaleLaw {
-        alone: estimate(found.alone),
-        contention: estimate(found.contention),
-        coherence: estimate(found.coherence),
-        peak: peak.ok(),
-        no_peak: peak.err(),
-        r_squared: found.r_squared,
-        worst_residual: found.worst_residual,
-    })
+    let mut law = scalability(&points)?;
+    let peak = told_peak(of, &law);
+    (law.peak, law.no_peak) = (peak.ok(), peak.err());
+    Some(law)
 }
 
 /// The number of clients with the highest throughput of the broker; else why that is not told.
-fn told_peak(of: &ScaleRuns, found: &Scalability) -> Result<f64, ScaleDoubt> {
+fn told_peak(of: &ScaleRuns, found: &ScaleLaw) -> Result<f64, ScaleDoubt> {
     if let Some(from) = generator_from(of) {
         return Err(ScaleDoubt::Generator(from));
     }
     if found.is_poor() {
         return Err(ScaleDoubt::PoorFit);
     }
-    let peak = found.peak().ok_or(ScaleDoubt::NeverFalls)?;
+    let peak = found.highest().ok_or(ScaleDoubt::NeverFalls)?;
     if !found.coherence.interval.is_some_and(|(low, _)| low > 0.0) {
         return Err(ScaleDoubt::NotProven);
     }
@@ -154,6 +146,8 @@ fn generator_from(of: &ScaleRuns) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use archive::ScaleEstimate;
+
     use super::*;
 
     #[test]
@@ -203,22 +197,21 @@ mod tests {
 
     #[test]
     fn a_peak_is_told_where_the_runs_prove_it_and_lies_near_them() {
-        let coherence = |value: f64, low: f64| Estimate { value, interval: Some((low, 2.0 * value - low)) };
-        let of = |coherence: Estimate, r_squared: f64, clients: u32| {
+        let coherence = |value: f64, low: f64| ScaleEstimate { value, interval: Some((low, 2.0 * value - low)) };
+        let of = |coherence: ScaleEstimate, r_squared: f64, clients: u32| {
             let runs = vec![ScaleRun { clients, ..ScaleRun::default() }];
-            let contention = Estimate { value: 0.1, interval: None };
-            let (alone, worst_residual) = (Estimate::default(), 0.02);
-            let found = Scalability { alone, contention, coherence, r_squared, worst_residual };
+            let contention = ScaleEstimate { value: 0.1, interval: None };
+            let found = ScaleLaw { contention, coherence, r_squared, worst_residual: 0.02, ..ScaleLaw::default() };
             told_peak(&ScaleRuns { runs, ..ScaleRuns::default() }, &found)
         };
         // sqrt((1 - 0.1) / 0.01) = 9.49.
         assert!((of(coherence(0.01, 0.005), 0.99, 8).unwrap() - 9.487).abs() < 1e-3);
-        let unknown = Estimate { value: 0.01, interval: None };
+        let unknown = ScaleEstimate { value: 0.01, interval: None };
         for (coherence, r_squared, most, doubt) in [
             (coherence(0.01, 0.005), 0.99, 4, ScaleDoubt::FarBeyond),
             (coherence(0.01, -0.001), 0.99, 8, ScaleDoubt::NotProven),
             (unknown, 0.99, 8, ScaleDoubt::NotProven),
-            (Estimate::default(), 0.99, 8, ScaleDoubt::NeverFalls),
+            (ScaleEstimate::default(), 0.99, 8, ScaleDoubt::NeverFalls),
             (coherence(0.01, 0.005), 0.8, 8, ScaleDoubt::PoorFit),
         ] {
             assert_eq!(of(coherence, r_squared, most), Err(doubt), "{coherence:?} {r_squared} {most}");

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use archive::{ComparedSide, Comparison, LatencySlices, RunBlocks, RunReader, plain_name};
-use compare::{LEAST_BLOCKS, NoInterval, ValueCounts, within_one_run};
+use compare::{LEAST_BLOCKS, NoInterval, within_one_run};
 use measure::Metric;
 
 const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
@@ -39,9 +39,8 @@ pub(crate) fn within(compared: &mut Comparison, is_a: bool, all: &[(Metric, &Lat
     let block_s = (seconds / BLOCKS).clamp(SHORTEST_S, LONGEST_S).max(longest.width());
     let (mut none, mut is_any) = (None, false);
     for (metric, of) in all {
-        let slices: Vec<ValueCounts> = (of.slices().iter()).map(|slice| slice.iter().copied().collect()).collect();
         let shares = PERCENTILES.map(|it| it / 100.0);
-        match within_one_run(&slices, block_s / of.width(), &shares, SEED) {
+        match within_one_run(of.slices(), block_s / of.width(), &shares, SEED) {
             Ok(found) => {
                 for (percentile, (low, high)) in PERCENTILES.iter().zip(found) {
                     let name = plain_name(&format!("{} p{percentile}", metric.name()));

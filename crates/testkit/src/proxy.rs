@@ -49,10 +49,7 @@ struct Pair {
 }
 
 impl Proxy {
-    /// Listens on a free port of the loopback.
-    ///
-    /// # Errors
-    /// Where no port or no thread is to be had.
+    /// Listens on a free port of the loopback. Errors: where no port or no thread is to be had.
     pub fn new(to: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
@@ -192,11 +189,8 @@ pub struct Link {
     pub bandwidth: Option<u64>,
 }
 
-/// Listens on a free port of the loopback and passes every connection on to `to`, until the process
-/// ends. The address to connect to is returned.
-///
-/// # Errors
-/// Where no port or no thread is to be had.
+/// Listens on a free port of the loopback and passes every connection on to `to`, until the process ends. The address
+/// to connect to is returned. Errors: where no port or no thread is to be had.
 pub fn relay(to: SocketAddr, link: Link) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;

@@ -58,13 +58,10 @@ impl Poller for SystemPoll {
         if let Some(pause) = sleep.pause {
             sleep_until(pause);
         }
-        let timeout = match sleep.until {
-            Some(until) => {
-                self.timer.arm(until)?;
-                None
-            }
-            None => Some(Duration::ZERO),
-        };
+        if let Some(until) = sleep.until {
+            self.timer.arm(until)?;
+        }
+        let timeout = sleep.until.is_none().then_some(Duration::ZERO);
         match self.poll.poll(&mut self.events, timeout) {
             // Stopped and continued by a signal: what is in the sockets now came meanwhile.
             Err(error) if error.kind() == ErrorKind::Interrupted => {

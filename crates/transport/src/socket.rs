@@ -84,10 +84,8 @@ pub type ClientSocket = Socket<UnbufferedClientConnection>;
 /// A server's socket.
 pub type ServerSocket = Socket<UnbufferedServerConnection>;
 
-/// One connection's socket, registered with a poll (edge-triggered).
-///
-/// Order of calls: [`Socket::notice`] with each event; [`Socket::read`] while
-/// [`Socket::is_readable`]; [`Socket::flush`] after something was queued.
+/// One connection's socket, registered with a poll (edge-triggered). Order of calls: [`Socket::notice`] with each
+/// event; [`Socket::read`] while [`Socket::is_readable`]; [`Socket::flush`] after something was queued.
 pub struct Socket<S> {
     pub(crate) stream: TcpStream,
     session: Option<Box<Session<S>>>,

@@ -1,8 +1,5 @@
-//! The traits by which an event loop of clients has its connections and its poll, so that it runs on sockets, and
-//! in the memory of one process.
-//!
-//! [`ClientSocket`] and [`crate::SystemPoll`] are the system's. Everything here is generic and compiled
-//! for each implementation: the way of a message has no indirect call.
+//! The traits by which an event loop of clients has its connections and its poll, so that it runs on sockets
+//! ([`ClientSocket`], [`crate::SystemPoll`]) and in the memory of one process, without an indirect call.
 
 use std::collections::VecDeque;
 use std::fmt::Display;

@@ -24,7 +24,7 @@ pub struct BrokerObjects {
     /// All virtual hosts' queues.
     pub queues: Vec<Queue>,
     /// All virtual hosts' exchanges.
-    pub exchanges: Vec<Exchange>,
+    pub exchanges: Vec<ExchangeRecord>,
     /// All virtual hosts' bindings.
     pub bindings: Vec<Binding>,
     /// Objects that are left out.
@@ -62,16 +62,6 @@ pub struct Queue {
     arguments: Value,
 }
 
-/// An exchange.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Exchange {
-    name: String,
-    vhost: String,
-    #[serde(rename = "type")]
-    kind: String,
-}
-
 /// A binding from an exchange to a queue, or to another exchange.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -92,9 +82,11 @@ impl BrokerObjects {
         self.forget_only_node();
         let mut bindings: Vec<_> = self.bindings.into_iter().map(Binding::into_record).collect();
         bindings.sort_by(compare);
+        let exchange =
+            |it: ExchangeRecord| ExchangeRecord { name: cut(it.name), vhost: cut(it.vhost), kind: cut(it.kind) };
         Topology {
             queues: self.queues.into_iter().map(Queue::into_record).collect(),
-            exchanges: self.exchanges.into_iter().map(Exchange::into_record).collect(),
+            exchanges: self.exchanges.into_iter().map(exchange).collect(),
             bindings,
             omitted: self.omitted,
             lagging: false,
@@ -148,12 +140,6 @@ impl Queue {
             consumers: self.consumers,
             arguments: arguments(self.arguments),
         }
-    }
-}
-
-impl Exchange {
-    fn into_record(self) -> ExchangeRecord {
-        ExchangeRecord { name: cut(self.name), vhost: cut(self.vhost), kind: cut(self.kind) }
     }
 }
 

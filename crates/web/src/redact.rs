@@ -162,8 +162,8 @@ pub fn variable(name: &str, value: &str) -> String {
 /// A URL as far as it certainly holds no secret: without login, query and fragment, and hidden as a whole where it
 /// cannot be taken apart. Of a broker's URL the user is left.
 pub fn url(url: &str) -> String {
-    if let Ok(endpoint) = url.parse::<Endpoint>() {
-        return endpoint.to_string();
+    if let Ok(shown) = Endpoint::public_url(url) {
+        return shown;
     }
     public_url(url).or_else(|| is_address(url).then(|| url.to_owned())).unwrap_or_else(|| BLOT.to_owned())
 }

@@ -345,8 +345,9 @@ export type RunView = { id: string, name: string, created: string, origin_unix_m
   stalls: Array<StallBand>, looks: Array<LookBand>, traces: Array<TraceView>, span: [number, number],
   metrics: Array<MetricInfo>, series: SeriesColumns, named: Array<NamedPanel>, slices: SliceColumns | null,
   grids: Array<LatencyGrid>, curves: Array<Curve>, topology: Topology, experiment: unknown, changed_keys: Array<string>,
-  versions: Versions, hardware: Hardware, seed: string, command: Array<string>, cost_of_profiling: Array<string>,
-  sampling_off: Array<SamplingOff>, profiles: Array<ProfileHead>, };
+  guarantee: string | null, limits: Array<[string, string]>, versions: Versions, hardware: Hardware, seed: string,
+  command: Array<string>, cost_of_profiling: Array<string>, sampling_off: Array<SamplingOff>,
+  profiles: Array<ProfileHead>, };
 
 /** A time in which sampling was off, in seconds since the origin. */
 export type SamplingOff = { start: number, end: number, };

@@ -78,9 +78,11 @@ export function details(run: RunView): View {
     ['bellows', run.versions.bellows],
     [ofSubject(run, 'broker'), run.versions.broker ?? [run.broker.kind, run.broker.version].filter((t) => t).join(' ')],
     ['runtime', run.versions.runtime],
+    ['guarantee', run.guarantee],
     ['run', run.id],
     ['seed', run.seed],
   ]);
+  const limits = pairs('Limits of AMQP 1.0', run.limits);
   const drawing = topology(run);
   const element = section(
     'ran',
@@ -88,7 +90,12 @@ export function details(run: RunView): View {
     null,
     command(run),
     drawing?.element,
-    h('div', { class: 'columns' }, configuration(run), h('div', {}, scrolling(versions), scrolling(machine))),
+    h(
+      'div',
+      { class: 'columns' },
+      configuration(run),
+      h('div', {}, limits && scrolling(limits), scrolling(versions), scrolling(machine)),
+    ),
   );
   return { element, draw: () => drawing?.draw() };
 }

@@ -161,6 +161,9 @@ export function topology(run: RunView): View | null {
     box('exchange', named(name, 'default exchange'), small(`${type} exchange`.trim() + within(vhost))),
   );
   const only = run.topology.queues.length === 1;
+  // Of those who are not there nobody knows a rate.
+  const out = received.total > 0 || consumers > 0 ? `, ${rate(received.rate)} out` : '';
+  const rates = `${rate(sent.rate)} in${out}`;
   const queues = drawing.queues.map((q) =>
     box(
       'queue',
@@ -168,7 +171,7 @@ export function topology(run: RunView): View | null {
       small(`${q.type} queue`.trim() + within(q.vhost)),
       q.leader ? small(ledBy(q, nodeName)) : null,
       line(counted(q.messages, 'message')),
-      only ? line(`${rate(sent.rate)} in, ${rate(received.rate)} out`) : null,
+      only ? line(rates) : null,
     ),
   );
   const { rest } = drawing;

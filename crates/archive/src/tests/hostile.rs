@@ -19,12 +19,10 @@ use testkit::Random;
 /// Bytes that reading may take beside the file itself.
 const BASE: u64 = 24 << 20;
 
-/// The most memory at a time that some work took.
 fn peak(work: impl FnOnce()) -> u64 {
     allocation_counter::measure(work).bytes_max
 }
 
-/// A run folder with one file exchanged.
 fn run_with(name: &str, bytes: &[u8]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("no failure");
     let record = common::record("x", RunState::Complete);
@@ -38,9 +36,7 @@ fn read_all(dir: &Path) -> usize {
     let mut found = 0;
     if let Ok(run) = RunReader::open(dir) {
         found += run.points.len() + run.notes.len();
-        if let Ok(mut log) = run.histograms() {
-            found += log.by_ref().count() + log.notes().len();
-        }
+        found += run.histograms().map_or(0, Iterator::count);
         found += usize::from(run.profile().is_ok());
     }
     found + usize::from(Profile::open(dir).is_ok())

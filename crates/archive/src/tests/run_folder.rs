@@ -9,7 +9,6 @@ use crate::{Error, Finding, RunReader, RunRecord, RunState, RunSummary, RunWrite
 use measure::{LatencySummary, Metric, Phase};
 use tempfile::TempDir;
 
-/// A run in a folder of runs.
 fn written(state: RunState) -> (TempDir, RunWriter) {
     let runs = tempfile::tempdir().unwrap();
     let mut writer = RunWriter::create(runs.path(), "stream publish!", CREATED).unwrap();
@@ -28,9 +27,7 @@ fn a_whole_run_reads_back_equal_and_its_warm_up_stays_apart() {
     assert_eq!(run.points.len(), 4);
     assert_eq!(run.points[2], common::point(&common::interval(2, Phase::Measure)));
     assert!(run.profile().unwrap().is_none());
-    let mut log = run.histograms().unwrap();
-    assert_eq!(log.by_ref().count(), 8);
-    assert_eq!(log.notes(), Vec::<String>::new());
+    assert_eq!(run.histograms().unwrap().count(), 8);
     let warmup = run.merged(Phase::Warmup).unwrap();
     let counted = run.merged(Phase::Measure).unwrap();
     assert_eq!(warmup.histogram(Metric::SEND_ACK).len(), 1_000);
@@ -93,9 +90,7 @@ fn a_damaged_line_costs_only_itself() {
     let run = RunReader::open(writer.dir()).unwrap();
     assert_eq!(run.points.len(), 3);
     assert!(run.notes[0].contains("line 3"), "{:?}", run.notes);
-    let mut log = run.histograms().unwrap();
-    assert_eq!(log.by_ref().count(), 7);
-    assert!(log.notes()[0].starts_with("line 12 of latency.hlog"), "{:?}", log.notes());
+    assert_eq!(run.histograms().unwrap().count(), 7);
 }
 
 #[test]
@@ -193,8 +188,7 @@ fn run_json_is_replaced_as_a_whole() {
     fs::rename(writer.dir(), &moved).unwrap();
     writer.write_record(&record("other", RunState::Failed));
     assert_eq!(writer.warnings().len(), 1);
-    let run = RunReader::open(&moved).unwrap();
-    assert_eq!(run.record.state, RunState::Complete);
+    assert_eq!(RunReader::open(&moved).unwrap().record.state, RunState::Complete);
 }
 
 #[test]

@@ -39,7 +39,6 @@ fn a_run_without_messages_says_nothing_of_them_and_is_read_again() {
     assert_eq!(read_again(&summary)["broker"], json!({"pid": 4711}));
 }
 
-/// The rate of a run with this summary among others.
 fn listed_rate(summary: &RunSummary) -> Option<(f64, String)> {
     let entry = RunEntry {
         dir: "x".into(),

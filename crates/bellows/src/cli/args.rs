@@ -166,7 +166,7 @@ where
 
 pub(super) fn no_samples(profile: &str, event: EventKind) -> Failure {
     let why = match event {
-        EventKind::OnCpu => "the process used no CPU",
+        EventKind::OnCpu => "the process itself used no CPU",
         EventKind::Memory => "the event did not happen, or nothing of what it took is held",
         EventKind::OffCpu | EventKind::Other => "the event did not happen",
     };

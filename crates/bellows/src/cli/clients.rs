@@ -4,16 +4,21 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use experiment::LoadSpec;
-use load::{Argument, Consumers, Subscription};
+use load::{Argument, Consumers, Endpoint, Subscription};
 use measure::{Length, Nanos, Rate};
 
 use super::args::from_one;
 use super::command_line::Url;
+use super::connect::DEFAULT_URL;
+use crate::Failure;
+
+const DEFAULT_DESTINATION: &str = "queue://TEST";
 
 #[derive(Debug, Args)]
 pub(super) struct DestinationArgs {
-    /// queue://NAME or topic://NAME; any number of them
-    #[arg(value_name = "DESTINATION", default_value = "queue://TEST")]
+    /// queue://NAME or topic://NAME; any number of them. The first with the broker's address, for AMQP 1.0:
+    /// amqp10://HOST:PORT/queue://NAME
+    #[arg(value_name = "DESTINATION", default_value = DEFAULT_DESTINATION)]
     pub(super) destinations: Vec<String>,
     /// Destinations per name; above 1 they are called NAME0, NAME1, …
     #[arg(long, value_name = "N", default_value_t = LoadSpec::default().num_destinations, value_parser = from_one)]
@@ -87,6 +92,40 @@ pub(super) struct ConsumerSide {
 }
 
 impl DestinationArgs {
+    /// Moves the broker's address from a destination `amqp10://HOST:PORT/DESTINATION` to `url`, and the destination of
+    /// such a `url` here.
+    pub(super) fn take_address(&mut self, url: &mut Url) -> Result<(), Failure> {
+        let split = |text: &str| {
+            let parts = Endpoint::split_destination(text);
+            parts.map_err(|error| -> Failure { session::Error::from(error).into() })
+        };
+        let mut given = self.destinations.iter_mut().filter(|text| Endpoint::protocol_of(text.as_str()).is_some());
+        if let Some(destination) = given.next() {
+            if given.next().is_some() || url.0 != DEFAULT_URL {
+                let help = "give it once: as amqp10://HOST:PORT/DESTINATION, or by --url (BELLOWS_URL)";
+                return Err(Failure::usage("the broker's address is given twice", help));
+            }
+            let (address, named) = split(destination.as_str())?;
+            url.0 = address;
+            *destination = named.unwrap_or_else(|| DEFAULT_DESTINATION.to_owned());
+            return Ok(());
+        }
+        if Endpoint::protocol_of(&url.0).is_none() {
+            return Ok(());
+        }
+        let (address, named) = split(url.0.as_str())?;
+        url.0 = address;
+        match named {
+            Some(named) if self.destinations == [DEFAULT_DESTINATION] => self.destinations = vec![named],
+            Some(_) => {
+                let help = "leave one of the two out";
+                return Err(Failure::usage("the URL names a destination, and so does DESTINATION", help));
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
     /// A group of clients on these destinations.
     pub(super) fn spec(&self) -> LoadSpec {
         let mut spec = LoadSpec {
@@ -170,6 +209,31 @@ impl ConsumerSide {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_of_amqp_1_0_may_stand_before_a_destination() {
+        let taken = |destinations: &[&str], url: &str| {
+            let destinations = destinations.iter().map(|it| (*it).to_owned()).collect();
+            let mut on = DestinationArgs {
+                destinations,
+                num_destinations: 1,
+                message_count: 0,
+                commit_interval: 0,
+                show_latency: false,
+            };
+            let mut url = Url(url.to_owned());
+            on.take_address(&mut url).map(|()| (on.destinations.join(" "), url.0)).ok()
+        };
+        let found = |names: &str, url: &str| Some((names.to_owned(), url.to_owned()));
+        let (named, address) = ("amqp10://h:1/queue://orders", "amqp10://h:1");
+        assert_eq!(taken(&[named, "q"], DEFAULT_URL), found("queue://orders q", address));
+        assert_eq!(taken(&[DEFAULT_DESTINATION], named), found("queue://orders", address));
+        assert_eq!(taken(&["topic://t"], address), found("topic://t", address));
+        assert_eq!(taken(&["q"], "amqp://h/v"), found("q", "amqp://h/v"));
+        for (destinations, url) in [(&[named, named][..], DEFAULT_URL), (&[named], address), (&["q"], named)] {
+            assert_eq!(taken(destinations, url), None, "{destinations:?} {url}");
+        }
+    }
 
     #[test]
     fn consumers_alone_connect_where_consumers_do() {

@@ -13,6 +13,7 @@ use experiment::{LoadSpec, OptionNames};
 use web::Secret;
 
 use super::{Cli, old_names};
+use crate::perf_test::is_slip;
 
 /// A URL, whose password `Debug` does not show.
 #[derive(Clone)]
@@ -184,6 +185,9 @@ fn shown(parser: &ValueParser, value: &str) -> String {
         format!("{key}={}", web::redact::argument(key, value))
     } else if kind == TypeId::of::<Assignment>() {
         web::redact::assignment(value)
+    } else if load::Endpoint::protocol_of(value).is_some() {
+        // A destination with the broker's address.
+        web::redact::url(value)
     } else {
         value.to_owned()
     }
@@ -199,6 +203,9 @@ const ELSEWHERE: [(&str, &str); 7] = [
     ("prune", "runs prune"),
     ("version", "--version"),
 ];
+
+/// A tip for `bellows runs export`.
+const EXPORTS: &str = "'bellows runs show RUN --json' prints figures, 'bellows flame RUN -o FILE' converts a profile";
 
 /// Tips for commands that lack an argument, by the beginning of their usage.
 const LACKING: [(&str, &str); 2] = [
@@ -216,7 +223,9 @@ fn tip(error: &clap::Error) -> Option<String> {
             let usage = usage(error)?;
             let is_first = usage.contains("bellows [OPTIONS] <COMMAND>") || usage.contains("bellows <COMMAND>");
             let meant = ELSEWHERE.iter().find(|(name, _)| is_first && name == typed);
-            meant.map(|(_, meant)| format!("it is called 'bellows {meant}'"))
+            let exports = || usage.contains("bellows runs ") && typed == "export";
+            let meant = meant.map(|(_, meant)| format!("it is called 'bellows {meant}'"));
+            meant.or_else(|| exports().then(|| EXPORTS.to_owned()))
         }
         (ErrorKind::MissingRequiredArgument, _) => {
             let usage = usage(error)?;
@@ -259,6 +268,9 @@ pub(super) fn readable(mut error: clap::Error) -> clap::Error {
     if let Some(ContextValue::StyledStrs(_)) = error.get(ContextKind::Suggested) {
         error.remove(ContextKind::Suggested);
     }
+    if is_far_fetched(&error) {
+        error.remove(ContextKind::SuggestedArg);
+    }
     if let Some(tip) = tip(&error) {
         error.remove(ContextKind::SuggestedSubcommand);
         suggest(&mut error, tip);
@@ -300,6 +312,16 @@ pub(super) fn readable(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::InvalidValue, ContextValue::String(hidden));
     }
     error
+}
+
+/// Whether an option that the error suggests is another one than was typed: clap asks for few letters in common.
+fn is_far_fetched(error: &clap::Error) -> bool {
+    let name = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.split('=').next().map(|it| it.trim_start_matches('-')),
+        _ => None,
+    };
+    let names = name(ContextKind::InvalidArg).zip(name(ContextKind::SuggestedArg));
+    names.is_some_and(|(typed, known)| !known.contains(typed) && !is_slip(typed, known))
 }
 
 fn suggest(error: &mut clap::Error, tip: String) {
@@ -373,6 +395,11 @@ mod tests {
         for line in ["bellows top --rate 5", "bellows demo --ratio 5"] {
             assert!(!refused(line).contains("--set"), "{line}");
         }
+        // Of options that only share some letters one was said to be similar.
+        for (option, is_alike) in [("--mesage-count", true), ("--num-messages", false)] {
+            let text = refused(&format!("bellows artemis perf client {option} 5 q"));
+            assert_eq!(text.contains("a similar"), is_alike, "{text}");
+        }
     }
 
     #[test]
@@ -381,6 +408,7 @@ mod tests {
             ("bellows list", "tip: it is called 'bellows runs'"),
             ("bellows show", "tip: it is called 'bellows runs show'"),
             ("bellows version", "tip: it is called 'bellows --version'"),
+            ("bellows runs export", "tip: 'bellows runs show RUN --json' prints figures"),
             ("bellows erlang memory n@h", "--allocators, which needs none"),
             ("bellows erlang calls n@h", "such as rabbit_channel"),
         ] {
@@ -459,6 +487,10 @@ mod tests {
             (
                 &["client", "--password", "-s3cret", "--url=amqp://me:s3cret/@h", "queue://a", "--rate", "5"][..],
                 "bellows client --password *** --url amqp://me@h:5672/ queue://a --rate 5",
+            ),
+            (
+                &["client", "amqp10://me:s3cret/@h/queue://a b", "--rate", "5"],
+                "bellows client amqp10://me@h:5672/queue://a%20b --rate 5",
             ),
             (&["producer", "queue://a", "--rate", "5"], "bellows client --consumers 0 queue://a --rate 5"),
             (

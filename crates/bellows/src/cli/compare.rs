@@ -37,17 +37,18 @@ pub(super) struct ExistingArgs {
         ("ms", LogUnit::Milliseconds, "Values are milliseconds"),
     ]))]
     unit: Option<LogUnit>,
-    /// Compare also what differs in machine or load, and invalid runs; the result says so
+    /// Compare also what differs in machine, load or guarantee, and invalid runs; the result says so. Of runs to be
+    /// made: sides whose acknowledgements mean different things
     #[arg(long, help_heading = EXISTING)]
-    force: bool,
+    pub(super) force: bool,
 }
 
 const EXISTING: &str = "Existing runs";
 
 impl ExistingArgs {
-    /// The first option, but for `--with`, that was given.
+    /// The first option, but for `--with` and `--force`, that was given.
     pub(super) fn given(&self) -> Option<&'static str> {
-        given([("--paired", self.paired), ("--unit", self.unit.is_some()), ("--force", self.force)]).next()
+        given([("--paired", self.paired), ("--unit", self.unit.is_some())]).next()
     }
 }
 
@@ -201,7 +202,8 @@ impl ExistingRuns<'_> {
     fn named(&self, name: &str) -> Result<Vec<(RunRecord, PathBuf)>, Failure> {
         let dir = &self.output.runs.runs;
         let path = Path::new(name);
-        if is_folder_of_runs(path) {
+        // A folder that is no run itself.
+        if path.is_dir() && !path.join(archive::file::RECORD).exists() {
             return readable(find::list(path)?, || {
                 let cause = "the folder holds no run";
                 let help = "name a run folder, or a folder of them; `bellows run … --runs DIR` makes runs there";
@@ -249,11 +251,6 @@ fn readable(
     if runs.is_empty() { Err(unreadable.unwrap_or_else(missing)) } else { Ok(runs) }
 }
 
-/// Whether a path is a folder that is no run itself.
-fn is_folder_of_runs(path: &Path) -> bool {
-    path.is_dir() && !path.join(archive::file::RECORD).exists()
-}
-
 /// The folder of a side's run, where one alone counts.
 fn alone<'r>(side: &'r [(RunRecord, PathBuf)], counted: &ComparedSide) -> Option<&'r Path> {
     let [one] = counted.runs.as_slice() else { return None };
@@ -261,7 +258,6 @@ fn alone<'r>(side: &'r [(RunRecord, PathBuf)], counted: &ComparedSide) -> Option
     Some(&run.1)
 }
 
-/// Costs of functions in the runs of a side that count.
 fn costs(side: &[(RunRecord, PathBuf)], counted: &ComparedSide) -> Vec<Option<FunctionCosts>> {
     let counts = |run: &&(RunRecord, PathBuf)| counted.runs.iter().any(|it| it.id == run.0.id);
     let read = |(record, dir): &(RunRecord, PathBuf)| FunctionCosts::read(record, dir);
@@ -293,10 +289,7 @@ pub(super) fn is_log_name(name: &str) -> bool {
     ENDS.iter().any(|end| name.ends_with(end))
 }
 
-/// Whether the sides are logs.
-///
-/// # Errors
-/// Where some are and some are runs.
+/// Whether the sides are logs. Errors: where some are and some are runs.
 fn are_logs(a: &[String], b: &[String]) -> Result<bool, Failure> {
     let is_log = |name: &&String| Path::new(name).is_file() || is_log_name(name);
     let all = || a.iter().chain(b);

@@ -10,10 +10,13 @@ use super::command_line::Url;
 use super::security::SecurityArgs;
 use crate::Failure;
 
+/// The broker where nobody says which.
+pub(super) const DEFAULT_URL: &str = "amqp://localhost:5672";
+
 #[derive(Clone, Debug, Args)]
 pub(super) struct LoginArgs {
-    /// The broker: amqp://USER@HOST:PORT/VHOST, or amqps:// for TLS
-    #[arg(long, env = "BELLOWS_URL", hide_env_values = true, default_value = "amqp://localhost:5672")]
+    /// The broker: amqp://USER@HOST:PORT/VHOST, or amqps:// for TLS; amqp10:// and amqps10:// mean AMQP 1.0
+    #[arg(long, env = "BELLOWS_URL", hide_env_values = true, default_value = DEFAULT_URL)]
     pub(super) url: Url,
     /// User, instead of the URL's
     #[arg(long, env = "BELLOWS_USER")]
@@ -26,7 +29,7 @@ pub(super) struct LoginArgs {
 #[derive(Clone, Debug, Args)]
 pub(super) struct ConnectArgs {
     #[command(flatten)]
-    login: LoginArgs,
+    pub(super) login: LoginArgs,
     /// The broker's process, if its port does not lead to it
     #[arg(long)]
     pid: Option<u32>,

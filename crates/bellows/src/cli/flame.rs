@@ -108,7 +108,7 @@ fn write(named: Option<PathBuf>, usual: String, sources: &[PathBuf], content: &[
         output::data(content)?;
         return Ok(Done::Fine);
     }
-    if sources.iter().any(|source| is_source(&file, source)) {
+    if file.exists() && sources.iter().any(|it| it.canonicalize().ok() == file.canonicalize().ok()) {
         return Err(would_replace(&file, "the profile that it is drawn of"));
     }
     if !is_named && Path::new(archive::file::RECORD).exists() {
@@ -125,10 +125,6 @@ fn write(named: Option<PathBuf>, usual: String, sources: &[PathBuf], content: &[
 
 pub(super) fn is_stdout(file: &Path) -> bool {
     STDOUT.iter().any(|name| file == Path::new(name))
-}
-
-fn is_source(file: &Path, source: &Path) -> bool {
-    file.exists() && file.canonicalize().ok() == source.canonicalize().ok()
 }
 
 fn would_replace(file: &Path, what: &str) -> Failure {

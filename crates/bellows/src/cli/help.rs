@@ -32,13 +32,15 @@ macro_rules! topic {
     };
 }
 
-static TOPICS: [Topic; 36] = [
+static TOPICS: [Topic; 38] = [
     topic!("getting-started", "getting-started.md"),
     topic!("experiments", "experiments.md"),
     topic!("keys", "keys.md"),
     topic!("flame-graphs", "experiments/flame-graphs.md"),
     topic!("management-api", "experiments/mgmt-api.md"),
     topic!("metrics-pages", "experiments/scrape-storm.md"),
+    topic!("matched", "experiments/matched.md"),
+    topic!("artemis-cases", "experiments/artemis.md"),
     topic!("reading-the-report", "reading-the-report.md"),
     topic!("stacks", "stacks.md"),
     topic!("diff", "differences.md", "differences"),
@@ -268,7 +270,6 @@ mod tests {
         explained(&names)
     }
 
-    /// The failure of names that mean nothing.
     fn refused(names: &[&str]) -> measure::Problem {
         match text(names) {
             Err(Failure::Usage(problem)) => problem,
@@ -283,7 +284,6 @@ mod tests {
         assert!(pages.contains("help requirements") && pages.contains("help ci"), "{pages}");
     }
 
-    /// The binary contains all documents.
     #[test]
     fn every_document_is_a_topic() {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
@@ -343,7 +343,6 @@ mod tests {
         assert!(refused(&["mesurement"]).help.contains("\"measurement\""));
     }
 
-    /// A link in a document leads to another document.
     #[test]
     fn links_lead_to_topics() {
         for Topic { name, text, .. } in &TOPICS {

@@ -352,13 +352,18 @@ fn outcome_text(trial: &LimitTrial) -> String {
     }
 }
 
+/// Prints the result of trials; `is_whole`: with all of them.
+pub(super) fn print(trials: &LimitTrials, json: bool, is_whole: bool) -> Result<(), Failure> {
+    match json {
+        true => output::print_json(trials),
+        false if is_whole => output::print(&console::limit(trials, output::style())),
+        false => output::print(&console::limit_brief(trials, output::style())),
+    }
+}
+
 /// Prints and stores the trials' result with its page, and returns the command's exit.
 fn tell_trials(output: &OutputArgs, dir: &Path, trials: &LimitTrials) -> Result<Done, Failure> {
-    match output.json {
-        true => output::print_json(trials)?,
-        false if output.verbose => output::print(&console::limit(trials, output::style()))?,
-        false => output::print(&console::limit_brief(trials, output::style()))?,
-    }
+    print(trials, output.json, output.verbose)?;
     // What was measured for hours is shown, whatever becomes of the files.
     trials.write(dir)?;
     tell_kept(output, &report::html::write_limit(dir)?)?;

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use experiment::{Experiment, LoadSpec, ScheduleSpec, SizeSpec};
-use load::{Ack, AmqpDestination, Argument, Consumers, Declare, Exchange, Protocol, QueueHandling, QueueType};
+use load::{
+    Ack, AmqpDestination, Argument, Consumers, Declare, Endpoint, Exchange, Protocol, QueueHandling, QueueType,
+};
 use measure::{Length, LengthRange};
 
 use super::args::{choice, from_one, given};
@@ -65,12 +67,12 @@ struct Common {
         ("stream", QueueType::Stream, "A replicated log"),
     ]))]
     queue_type: QueueType,
-    /// Protocol of the messages
-    #[arg(long, value_name = "PROTOCOL", default_value = "amqp091", value_parser = choice([
+    /// Protocol of the messages [default: amqp091, or amqp10 with an amqp10:// URL]
+    #[arg(long, value_name = "PROTOCOL", value_parser = choice([
         ("amqp091", Protocol::Amqp091, "AMQP 0.9.1"),
         ("amqp10", Protocol::Amqp10, "AMQP 1.0: RabbitMQ from version 4 on, ActiveMQ Artemis"),
     ]))]
-    protocol: Protocol,
+    protocol: Option<Protocol>,
     /// Queue argument, such as x-max-length=1000; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = argument)]
     queue_args: Vec<(String, Argument)>,
@@ -163,7 +165,8 @@ struct Receiving {
 }
 
 impl ClientArgs {
-    pub(crate) fn execute(self) -> Result<Done, Failure> {
+    pub(crate) fn execute(mut self) -> Result<Done, Failure> {
+        self.common.on.take_address(&mut self.common.run.connect.login.url)?;
         self.check()?;
         let clients = (self.sending.producing.producers, self.receiving.consuming.consumers);
         let name = match clients {
@@ -216,8 +219,10 @@ impl ClientArgs {
 impl Common {
     fn spec(&self) -> LoadSpec {
         let spec = self.on.spec();
+        let asks = Endpoint::protocol_of(&self.run.connect.login.url.0).is_some();
         LoadSpec {
-            protocol: (self.protocol != Protocol::default()).then_some(self.protocol),
+            // The default is archived as if it were not given: such runs are of one experiment.
+            protocol: self.protocol.filter(|it| asks || *it != Protocol::default()),
             queue: AmqpDestination {
                 queue_type: self.queue_type,
                 arguments: self.queue_args.iter().cloned().collect(),

@@ -93,7 +93,6 @@ mod tests {
         assert_eq!(current_command(&["fold".to_owned()]), ["flame"]);
     }
 
-    /// Each line was understood before its command had another name.
     #[test]
     fn todays_commands_take_what_the_old_ones_took() {
         for line in [

@@ -452,11 +452,9 @@ mod tests {
             taken_up(&of, false).expect("a run")
         };
         assert_eq!(told(&[run(None, false, false)]), "run-1 had ended before, and counts");
-        assert_eq!(
-            told(&[run(Some("invalid: a node was gone"), true, false)]),
-            "run-1 had ended before: it does not count: invalid: a node was gone; this is a result of B, and the pair \
-             is not replaced"
-        );
+        let expected = "run-1 had ended before: it does not count: invalid: a node was gone; this is a result of B, \
+                        and the pair is not replaced";
+        assert_eq!(told(&[run(Some("invalid: a node was gone"), true, false)]), expected);
         let hit = run(Some("invalid"), false, false);
         assert!(told(&[hit]).ends_with("does not count: invalid; another pair takes its place"));
         for other in [run(None, false, true), run(None, false, false)] {

@@ -91,11 +91,14 @@ fn once(
     };
     metrics::finish(exporter);
     let shown = tell(output, &carried);
+    let is_on_screen = !output.json && output::style().terminal && output::style_aside().terminal;
+    let is_told = is_on_screen && carried.tells_problem();
     require.write(&shape.title, std::slice::from_ref(&carried.outcome.record), output.strict, None)?;
     carried.report?;
     shown?;
     watched.check()?;
-    let done = judge(output, &carried.outcome.record)?;
+    let judged = judge(output, &carried.outcome.record);
+    let done = if is_told { judged.map_err(Failure::into_told) } else { judged }?;
     Ok(Performed { run_dir: carried.outcome.run_dir, done })
 }
 
@@ -253,6 +256,20 @@ impl CarriedOut {
         let record = &self.outcome.record;
         console::brief(record, summary, place.as_deref(), run.as_deref(), style)
     }
+
+    /// Whether the end on the screen has all of why the run failed: it cuts long causes.
+    fn tells_problem(&self) -> bool {
+        let record = &self.outcome.record;
+        let Some((summary, problem)) = record.summary.as_ref().zip(record.problem.as_ref()) else { return false };
+        let end = self.brief(summary, Style { colour: false, ..output::style() });
+        tells(&end, problem)
+    }
+}
+
+/// Whether a text has cause and value of a problem as a whole, over however many lines.
+fn tells(text: &str, problem: &Problem) -> bool {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    words(text).contains(&words(&console::sanitise(&problem.to_string())))
 }
 
 /// Does the work under signals and a live view, and draws its report.
@@ -364,10 +381,7 @@ pub(super) struct RunningBrokerArgs {
 }
 
 impl RunningBrokerArgs {
-    /// An experiment on this broker that has no load yet.
-    ///
-    /// # Errors
-    /// As [`ConnectArgs::spec`] and [`EventArgs::check`].
+    /// An experiment on this broker that has no load yet. Errors: as [`ConnectArgs::spec`] and [`EventArgs::check`].
     pub(super) fn experiment(&self, name: String, measure: Length) -> Result<Experiment, Failure> {
         let profile = self.event.profile(self.profile);
         self.event.check(&profile)?;
@@ -381,12 +395,24 @@ impl RunningBrokerArgs {
         })
     }
 
-    /// Runs the experiment and shows it.
-    ///
-    /// # Errors
-    /// As [`experiment()`].
+    /// Runs the experiment and shows it. Errors: as [`experiment()`].
     pub(super) fn perform(&self, experiment: &Experiment, shape: Shape) -> Result<Performed, Failure> {
         let keep = !self.no_archive;
         self::experiment(experiment, &self.output, &self.require, keep, shape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the end of a run had cut the cause, it was nowhere on the screen.
+    #[test]
+    fn a_cause_is_said_again_where_the_end_of_a_run_cuts_it() {
+        let problem = Problem::new("the broker closed the connection", "no queue 'orders' in vhost '/'", "see its log");
+        let end =
+            |rest: &str| format!("failed       the broker closed the connection: no queue\n             {rest}\n");
+        assert!(tells(&end("'orders' in vhost '/'"), &problem));
+        assert!(!tells(&end("'orders' in […]"), &problem));
     }
 }

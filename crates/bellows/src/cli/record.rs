@@ -5,7 +5,8 @@ use clap::{ArgGroup, Args};
 use experiment::ProfileSpec;
 use measure::Length;
 use report::console::Shape;
-use session::{RecordOptions, Stacks, Target};
+use session::{RecordOptions, RunOutcome, Stacks, Target};
+use stacks::EventKind;
 
 use super::args::{EventArgs, OutputArgs, no_samples};
 use super::metrics;
@@ -16,6 +17,8 @@ use crate::{Done, Failure, output};
 /// Samples per second of recordings of days: too few to be felt, and no divisor of work at 10 or 100 Hz.
 const CONTINUOUS_FREQUENCY: u32 = 49;
 const DURATION: Length = Length::seconds(30);
+/// Busy cores below which a process and its descendants count as idle.
+const LEAST_CORES: f64 = 0.01;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -100,11 +103,26 @@ impl RecordArgs {
         carried.report?;
         watched.check()?;
         if is_empty {
-            let first = profiles.first().map(|profile| profile.header.kind);
-            return Err(no_samples("the profile", first.unwrap_or_default()));
+            return Err(nothing_sampled(&carried.outcome));
         }
         perform::judge(&self.output, &carried.outcome.record)
     }
+}
+
+/// The failure of a recording without samples. The CPU that it shows is that of descendants, too.
+fn nothing_sampled(outcome: &RunOutcome) -> Failure {
+    let kind = outcome.profiles.first().map(|profile| profile.header.kind).unwrap_or_default();
+    let summary = outcome.record.summary.as_ref();
+    let cores = summary.and_then(|it| it.cpu_cores.broker).filter(|cores| *cores >= LEAST_CORES);
+    let pid = summary.and_then(|it| it.broker.pid).filter(|_| kind == EventKind::OnCpu && cores.is_some());
+    let child = pid.and_then(session::busiest_descendant);
+    let (Some(cores), Some(pid), Some((child, command))) = (cores, pid, child) else {
+        return no_samples("the profile", kind);
+    };
+    let used = format!("{cores:.2} cores");
+    let cause = format!("the profile has no samples: process {pid} itself used no CPU, its child processes {used}");
+    let help = format!("record the child that works: `bellows record --pid {child}` ({command})");
+    Failure::failed(cause, help).observed(used)
 }
 
 fn show(carried: &CarriedOut) -> Result<(), Failure> {

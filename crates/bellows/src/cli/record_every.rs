@@ -154,17 +154,17 @@ impl Screen {
     fn show(&mut self, told: Told) -> Result<(), Failure> {
         match told {
             Told::Period(period) => self.period(&period)?,
-            Told::Following { process, pid } => {
+            Told::Following(process, pid) => {
                 self.say(&format!("recording {process} ({pid})"));
                 if self.is_terminal {
                     self.live.step("recording");
                 }
             }
-            Told::Waiting { names } => {
+            Told::Waiting(names) => {
                 self.say(&format!("no process is called {names} now; it is waited for"));
             }
-            Told::Ended { process, pid } => self.say(&format!("{process} ({pid}) has ended")),
-            Told::Refused { process, pid, problem } => {
+            Told::Ended(process, pid) => self.say(&format!("{process} ({pid}) has ended")),
+            Told::Refused(process, pid, problem) => {
                 self.say(&format!("{process} ({pid}) is not recorded: {}", problem.sentence()));
             }
             Told::Paused(_) if self.paused => {}

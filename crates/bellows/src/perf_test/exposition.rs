@@ -214,7 +214,6 @@ mod tests {
         Exposition::asked(&super::super::values::tests::read(line)?)
     }
 
-    /// Name and labels of every sample.
     fn series(page: &str) -> BTreeSet<String> {
         let samples = page.lines().filter(|line| !line.starts_with('#'));
         samples.filter_map(|line| line.rsplit_once(' ')).map(|(series, _)| series.to_owned()).collect()

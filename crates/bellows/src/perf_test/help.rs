@@ -128,7 +128,6 @@ mod tests {
         BESIDE.lines().filter(|row| !row.starts_with('#'))
     }
 
-    /// Whether a command line about this option is played beside PerfTest.
     fn is_played(option: &Opt) -> bool {
         let mut options = played().flat_map(|row| row.split('\t').next().unwrap_or_default().split(' '));
         !option.short.is_empty() && options.any(|name| name.strip_prefix('-') == Some(option.short))

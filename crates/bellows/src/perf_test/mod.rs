@@ -32,6 +32,7 @@ use exposition::Exposition;
 use resolved::{Format, ResolvedRun};
 use show::PerfTestObserver;
 use values::Values;
+pub(crate) use values::is_slip;
 
 /// The names of all options that have a meaning here, each with a line of help.
 pub(crate) fn options() -> impl Iterator<Item = (String, &'static str)> {

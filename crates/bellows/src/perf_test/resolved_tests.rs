@@ -46,8 +46,7 @@ fn errors_name_the_options_of_perf_test() {
 #[test]
 fn nothing_said_is_what_perf_test_does() {
     let spec = load("");
-    let clients = (spec.total_producers, spec.consumers.total);
-    assert_eq!(clients, (Some(1), Some(1)));
+    assert_eq!((spec.total_producers, spec.consumers.total), (Some(1), Some(1)));
     assert_eq!(spec.message_size.to_string(), "12");
     assert_eq!((spec.confirm, spec.max_pending, spec.rate), (false, Some(0), None));
     assert_eq!((spec.consumers.prefetch, spec.consumers.ack), (0, Ack::Every(1)));
@@ -204,8 +203,7 @@ fn consumers_do_what_perf_test_s_do() {
     assert_eq!(spec.consumers.service.rate.map(Rate::get), Some(50.0));
     assert_eq!(spec.consumers.service.latency[0].to_string(), "1ms500us");
     assert_eq!(spec.consumers.amqp091.arguments.len(), 1);
-    let spec = load("-u q -vl 0:10 1000:5");
-    assert_eq!(spec.consumers.service.latency[1].to_string(), "1ms@5s");
+    assert_eq!(load("-u q -vl 0:10 1000:5").consumers.service.latency[1].to_string(), "1ms@5s");
     let spec = load("-u q -a -A 5 -na -n 3");
     assert_eq!((spec.consumers.ack, spec.consumers.refuse), (Ack::Auto, None));
     assert_eq!(spec.consumers.commit_every, 0);

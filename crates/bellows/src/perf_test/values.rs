@@ -16,6 +16,9 @@ pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// The variable with PerfTest's prefix of environment variables.
 const PREFIX: &str = "RABBITMQ_PERF_TEST_ENV_PREFIX";
 
+/// Two names this alike may be a slip of the pen (Jaro similarity, 0 to 1), as clap has it.
+const ALIKE: f64 = 0.7;
+
 #[derive(Debug, Default)]
 pub(super) struct Values {
     given: Vec<Given>,
@@ -237,15 +240,20 @@ fn shown(word: &str) -> &str {
     word.split('=').next().unwrap_or(word)
 }
 
-/// The option that is written most like this.
+/// Whether a typed name may be this one with a slip of the pen.
+pub(crate) fn is_slip(typed: &str, known: &str) -> bool {
+    strsim::damerau_levenshtein(typed, known) <= (typed.len() / 4).max(1) && strsim::jaro(typed, known) > ALIKE
+}
+
+/// The option that is written most like this; `None` where it can be no slip of the pen.
 fn nearest(word: &str) -> Option<&'static Opt> {
     let name = shown(word).trim_start_matches('-');
-    let distance = |option: &&Opt| {
-        let short = (option.short.len() > 1).then(|| strsim::damerau_levenshtein(name, option.short));
-        let long = strsim::damerau_levenshtein(name, option.long);
-        short.map_or(long, |short| short.min(long))
-    };
-    OPTIONS.iter().min_by_key(distance).filter(|option| distance(option) <= (name.len() / 2).max(1))
+    let distance = |known: &str| strsim::damerau_levenshtein(name, known);
+    // A short name has one dash, and letters alone say nothing.
+    let short = |option: &'static Opt| Some(option.short).filter(|it| it.len() > 1 && !word.starts_with("--"));
+    let names =
+        OPTIONS.iter().flat_map(|option| short(option).into_iter().chain([option.long]).map(move |it| (it, option)));
+    names.filter(|(known, _)| is_slip(name, known)).min_by_key(|(known, _)| distance(known)).map(|(_, option)| option)
 }
 
 /// Reads `key=value,…`: booleans and integers become such, the rest is text.
@@ -336,6 +344,12 @@ pub(super) mod tests {
             ("--qoss", Some("qos")),
             ("--uriss", Some("uris")),
             ("--x", None),
+            ("-msx", Some("use-millis")),
+            // `version`, `queue-file`, `heartbeat-sender-threads` and `variable-size` were said to be the nearest.
+            ("--duration", None),
+            ("--queue-name", None),
+            ("--host", None),
+            ("-xs", None),
         ] {
             assert_eq!(nearest(word).map(|o| o.long), option, "{word}");
         }

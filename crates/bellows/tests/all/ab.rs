@@ -9,14 +9,12 @@ use common::pages::page_after;
 use common::{Ended, bellows, figure, folder, folder_with, kept_with, read_json, run, wait_for};
 use serde_json::Value;
 
-/// A folder with an experiment of short runs against the embedded broker.
 fn experiment() -> common::Folder {
     let dir = folder();
     experiment_of(&dir, 200, 600);
     dir
 }
 
-/// Runs of so many milliseconds of warm-up, and measured ones.
 pub(crate) fn experiment_of(dir: &Path, warmup: u32, measure: u32) {
     let text = format!(
         "name = \"turns\"\n[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\

@@ -36,7 +36,6 @@ fn found_of_many(dir: &Path, further: &[&str]) -> Result<Value, &'static str> {
     Ok(found_of(dir, &pairs, PLAIN, further))
 }
 
-/// Results with this number of pairs.
 fn found_of(dir: &Path, pairs: &str, load: &str, further: &[&str]) -> Value {
     let text = format!(
         "name = \"known\"\nphases = {{ warmup = \"1s\", measure = \"3s\" }}\n\
@@ -69,7 +68,6 @@ fn functions(found: &Value) -> &[Value] {
     functions.unwrap_or_else(|| panic!("functions: {found:#}"))
 }
 
-/// The change of a figure that is decided.
 fn changed(found: &Value, name: &str) -> f64 {
     let figure = figure(found, name);
     assert_eq!(figure["decision"], "changed", "{figure:#}");

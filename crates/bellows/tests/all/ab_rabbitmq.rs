@@ -8,7 +8,6 @@ use std::process::Command;
 use common::{bellows, figure, folder, named, run, start};
 use serde_json::Value;
 
-/// Where a module of the installed RabbitMQ is.
 fn module(name: &str) -> PathBuf {
     let plugins = Path::new("/usr/lib/rabbitmq/lib");
     let installed = std::fs::read_dir(plugins).expect("an installed RabbitMQ");

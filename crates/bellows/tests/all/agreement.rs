@@ -82,7 +82,6 @@ fn counts_by_time(page: &Value, mut bytes: &[u8]) -> [BTreeMap<String, u64>; 2] 
     })
 }
 
-/// The page shows the log's values.
 fn check_page((page, numbers_behind): &(Value, Vec<u8>), measured: &Recorder, warmup: &Recorder) {
     let [drawn, sliced] = counts_by_time(page, numbers_behind);
     assert_eq!(drawn, sliced, "intervals and slices");
@@ -129,7 +128,6 @@ fn check_slices(run: &RunReader) {
     assert!(slices.iter().filter(|slice| slice.dt < 0.15).count() > 5, "of {}", slices.len());
 }
 
-/// All figures on the console have these numbers.
 fn check_console(text: &str, summary: &RunSummary) {
     for metric in Metric::MESSAGES {
         let latency = summary.messages().latency.get(metric);

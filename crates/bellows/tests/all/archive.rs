@@ -8,7 +8,6 @@ use std::path::Path;
 use common::{RUNS, bellows, folder, only_run, run, start, wait_for};
 use serde_json::Value;
 
-/// A run of a moment, with more options.
 fn short<'a>(more: &[&'a str]) -> Vec<&'a str> {
     let mut all = common::words("demo --no-profile --quiet --set phases.warmup=0s --set phases.measure=200ms");
     all.extend(["--set", "load.0.rate=1000", "--note=the first"]);
@@ -37,8 +36,7 @@ fn runs_are_labelled_found_shown_and_removed() {
     assert!(all[0]["bytes"].as_u64() > Some(1_000), "{:#}", all[0]);
     assert!(all[0]["seconds"].as_f64() >= Some(0.2), "{:#}", all[0]);
 
-    let found = list(dir, &["--filter", "tag=night* state=complete broker=embedded*"]);
-    assert_eq!(found.len(), 1);
+    assert_eq!(list(dir, &["--filter", "tag=night* state=complete broker=embedded*"]).len(), 1);
     assert!(list(dir, &["--filter", "tag=weekly"]).is_empty());
     refuses(dir, &["runs", "--filter", "colour=red"], "keys are id, name");
 
@@ -71,8 +69,7 @@ fn a_run_that_goes_on_is_not_removed() {
     let dir = &*folder();
     let going = start(bellows(dir, &["demo", "--no-profile", "--set", "phases.measure=60s"]));
     wait_for("run", || fs::read_dir(dir.join(RUNS)).is_ok_and(|runs| runs.count() == 1));
-    let listed = list(dir, &[]);
-    assert_eq!(listed[0]["active"], true);
+    assert_eq!(list(dir, &[])[0]["active"], true);
     run(dir, &["runs", "rm", "last"]).assert_error(1, &["has not ended"]);
     run(dir, &["runs", "prune", "--keep", "0"]).prints(["0 runs removed"]);
     going.signal("KILL");

@@ -102,7 +102,6 @@ fn holds(bytes: &[u8], part: &str) -> bool {
     bytes.windows(part.len()).any(|w| w == part.as_bytes())
 }
 
-/// The summary of the only run of a folder of its own.
 fn summary(url: &str, line: &str) -> serde_json::Value {
     let dir = &*folder();
     perf_test(dir, url, line).assert_ok();

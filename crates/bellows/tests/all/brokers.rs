@@ -112,7 +112,6 @@ fn run_on(broker: &mut dyn Broker, experiment: &Experiment, runs: &Path) -> RunO
     outcome.unwrap_or_else(|error| panic!("{error}: {}", broker.logs(20)))
 }
 
-/// The file with the processes and folders to remove.
 fn state_file(process: &Managed) -> PathBuf {
     let uid = rustix::process::getuid().as_raw();
     PathBuf::from(format!("/tmp/bellows-{uid}/{}.json", process.workspace().name()))
@@ -123,7 +122,6 @@ fn is_running(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 
-/// A load of the toy with these faults.
 fn experiment(faults: &str, head: &str) -> Experiment {
     let text = format!(
         "{head}profile.events = []\n{faults}[[load]]\ndestination = \"queue://toy\"\nrate = 500\nmax-pending = 100\n\
@@ -166,7 +164,6 @@ fn another_managed_broker_is_loaded_harmed_and_removed_like_the_first() {
     assert!(!is_running(pid));
 }
 
-/// A run's summary, as a terminal shows it.
 fn said(outcome: &RunOutcome) -> String {
     let (record, shape) = (&outcome.record, report::console::Shape::default());
     let summary = record.summary.as_ref().expect("a summary");

@@ -215,7 +215,6 @@ fn completions_and_manual_cover_every_command() {
     }
 }
 
-/// A shell's completions of the last of these words.
 fn completed(dir: &std::path::Path, shell: &str, words: &[&str]) -> String {
     let mut args = vec!["--", "bellows"];
     args.extend(words);
@@ -363,7 +362,6 @@ fn a_requested_rate_is_an_open_loop() {
     assert!(option.split("--").next().unwrap_or_default().contains("[default: 1]"), "{option}");
 }
 
-/// Prefixes of warnings, by severity.
 const TIERS: [&str; 4] = ["invalid: ", "caution: ", "note: ", "! "];
 
 /// At an unreachable rate, so that there is a warning: once, with the verdict that it refers to, and without steps that

@@ -186,7 +186,6 @@ nodes = [0]
 recover = "100ms-400ms"
 "#;
 
-/// The process of the node with this number, whose data is below `data`.
 fn pid_of_node(data: &Path, number: u8) -> Option<u32> {
     let address = format!(".{}", number + 1);
     let processes = fs::read_dir("/proc").expect("/proc").flatten();

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 use stacks::{FrameKind, Profile};
 
+use common::capture::Capture;
 use common::{Ended, Started};
 
 fn start(dir: &Path, experiment: &str) -> Started {
@@ -29,7 +30,6 @@ fn log(folder: &Path, name: &str) -> String {
     fs::read_to_string(folder.join(name)).expect(name)
 }
 
-/// An experiment with one load for each command, written as TOML.
 fn experiment(commands: &[&str]) -> String {
     let head = "name = 'x'\nbroker.kind = 'embedded'\nphases = { warmup = '1s', measure = '2s', drain = '1s' }\n";
     let load = |command: &&str| format!("[[load]]\nkind = 'command'\ncommand = {command}\n");
@@ -213,7 +213,6 @@ fn run_artemis(dir: &Path, arguments: &[&str]) -> Ended {
     common::start(command).end_of_long()
 }
 
-/// Directories of brokers in `dir`.
 fn brokers_left(dir: &Path) -> usize {
     let entries = fs::read_dir(dir).expect("read").flatten();
     let names = entries.map(|entry| entry.file_name());
@@ -248,10 +247,12 @@ fn artemis_runs_under_its_own_load_and_its_profile_is_whole() {
 }
 
 /// Queues by transactions and subscriptions of topics, each to the last message: two experiments' loads at one broker.
+/// Wireshark reads all that was sent there.
 #[test]
 fn artemis_is_loaded_over_amqp_1_0() {
     testkit::or_skip!(artemis());
     let dir = &*common::folder();
+    let capture = Capture::start(dir);
     let loads = ["artemis-one-to-one", "artemis-durable-topics"].map(|name| {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments").join(format!("{name}.toml"));
         let text = fs::read_to_string(file).expect("an experiment");
@@ -270,21 +271,46 @@ fn artemis_is_loaded_over_amqp_1_0() {
     for fault in ["lost", "duplicated", "reordered", "outstanding"] {
         assert_eq!(messages["ledger"][fault].as_u64().unwrap_or(0), 0, "{fault}: {messages:#}");
     }
+    let sent = testkit::or_skip!(capture).end();
+    // The producer's 500 transactions are declared and committed by transfers, too, and the consumer's.
+    assert!(sent.errors.is_empty() && sent.transfers > 12_000, "{sent:#?}");
 }
 
+/// Debian's Python, for which `scripts/setup test` installs qpid-proton.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// A command line of `artemis perf`, after messages of several frames have gone through another client, there and back.
 #[test]
 fn artemis_own_command_lines_load_artemis() {
     testkit::or_skip!(artemis());
     let dir = &*common::folder();
-    let command = format!(
-        "load.0.command=['{}', 'artemis', 'perf', 'client', '--url', 'tcp://{{host}}:{{port}}', '--tx', \
-         '--commit-interval', '10', '--runs', 'inner', 'queue://TEST_QUEUE']",
-        env!("CARGO_BIN_EXE_bellows")
+    fs::write(dir.join("relay.py"), include_str!("commands/relay.py")).expect("write");
+    let bellows = env!("CARGO_BIN_EXE_bellows");
+    let client = format!("{bellows} client --url {{url}} --protocol amqp10 --no-archive --quiet queue://relay");
+    let relayed = format!(
+        "{client} --consumers 0 --max-pending 10 --message-count 20 --message-size 300000 && {PYTHON} relay.py {{url}} \
+         relay 20 300000 && {client} --producers 0 --duration 1 --json >relayed.json &&"
     );
-    let lengths = ["--set", "phases.warmup=1s", "--set", "phases.measure=4s", "--set", "profile.events=[]"];
+    let imports = std::process::Command::new(PYTHON).args(["-c", "import proton"]).output();
+    let has_proton = imports.is_ok_and(|it| it.status.success());
+    let command = format!(
+        "load.0.command=['sh', '-c', '{} exec {bellows} artemis perf client --url tcp://{{host}}:{{port}} \
+         --tx --commit-interval 10 --duration 2 --runs inner queue://TEST_QUEUE']",
+        if has_proton { &relayed } else { "" }
+    );
+    // The program ends before.
+    let lengths = ["--set", "phases.warmup=1s", "--set", "phases.measure=60s", "--set", "profile.events=[]"];
     run_artemis(dir, &[&["run", "artemis-perf", "--set", &command][..], &lengths].concat()).assert_ok();
     let said = log(&common::only_run(dir), "load-0.log");
     testkit::assert_has(said, ["AMQP 1.0 is used instead", "--- received:"]);
+    if !has_proton {
+        testkit::skip!("no qpid-proton for {PYTHON}; scripts/setup test");
+    }
+    let relayed = common::read_json(&dir.join("relayed.json"));
+    let messages = &relayed["scenarios"]["messages"];
+    // Those with the header that fits their length have a latency.
+    let counts = [&messages["received"]["total"], &messages["latency"]["end_to_end"]["count"]];
+    assert_eq!(counts.map(Value::as_u64), [Some(20); 2], "{messages:#}");
 }
 
 #[test]

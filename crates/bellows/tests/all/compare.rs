@@ -6,7 +6,6 @@ use std::path::Path;
 
 use common::{figure, folder, run};
 
-/// A short run of a paced load against the embedded broker.
 fn experiment(dir: &Path, file: &str, more: &str) {
     let text = format!(
         "name = \"paced\"\n[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\
@@ -16,14 +15,12 @@ fn experiment(dir: &Path, file: &str, more: &str) {
     std::fs::write(dir.join(format!("{file}.toml")), text).expect("an experiment");
 }
 
-/// Runs of it.
 fn runs(dir: &Path, tag: &str, times: &str, more: &str) {
     experiment(dir, tag, more);
     let file = format!("{tag}.toml");
     run(dir, &["run", &file, "--quiet", "--repeat", times, "--tag", tag]).assert_ok();
 }
 
-/// The broker delays every confirm.
 const SLOW: &str = "[[fault]]\nkind = \"slow-ack\"\nat = \"0s\"\ndelay = \"20ms\"\n";
 
 #[test]

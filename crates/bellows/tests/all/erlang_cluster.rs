@@ -27,12 +27,10 @@ fn cluster() -> Cluster {
     Cluster::start(&config, 3, false, &mut waiting).expect("a cluster")
 }
 
-/// Evaluates Erlang on the node.
 fn eval(node: &Node, source: &str) -> Term {
     node.evaluate(common::DEADLINE, source).expect("a value")
 }
 
-/// An experiment with a load for each queue.
 fn experiment(url: impl Fn(usize) -> String, of_each: &str) -> String {
     let load = |kind: &str, node: usize| {
         let url = url(node);

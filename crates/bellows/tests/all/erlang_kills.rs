@@ -32,7 +32,6 @@ const COMMANDS: [&[&str]; 9] = [
     &["queues", "--json", "--every", "200ms"],
 ];
 
-/// How a command ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
     Kill,

@@ -16,7 +16,6 @@ const BESIDE: Duration = Duration::from_secs(10);
 
 /// Shortest wait for a node's clean-up.
 const UNDO: Duration = Duration::from_secs(60);
-/// Calls `lists:sort/1` again and again.
 const WORK: &str = "spawn(fun F() -> lists:sort([3, 1, 2]), timer:sleep(5), F() end).";
 /// A file of this name suspends the processes that clean up for bellows: no test can make a node that busy.
 const BUSY: &str = "busy";
@@ -49,7 +48,6 @@ impl ErlangNode {
         node
     }
 
-    /// A command at this node.
     fn command(&self, dir: &Path, what: &str, more: &[&str]) -> Started {
         let all = [&["erlang", what, &self.name, "--port", &self.port, "--timeout", "2s"], more].concat();
         start(bellows(dir, &all).env("BELLOWS_ERLANG_COOKIE", "secret"))

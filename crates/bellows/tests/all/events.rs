@@ -9,7 +9,6 @@ use std::path::Path;
 use brokers::rabbitmq::{Config, RabbitMq};
 use stacks::Profile;
 
-/// The output of a `bellows` that succeeds.
 fn printed(dir: &Path, args: &[&str]) -> String {
     common::run(dir, args).ok().stdout
 }

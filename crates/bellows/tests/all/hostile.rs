@@ -106,10 +106,12 @@ fn no_file_of_a_run_holds_a_secret() {
     // The embedded broker knows one user; what else is secret stands where it is not used.
     let url = format!("amqp://guest:guest@{}", broker.address());
     let consumers = format!("{url}?x=s3cret#s3cret");
+    let other = format!("amqp://guest:s3cret@{}", broker.address());
     for line in [
         format!(
             "client queue://x --url {url} --password guest --consumer-url {consumers} --rate 100 --duration 1 --quiet"
         ),
+        format!("client --url {other} --password guest --message-count 10"),
         format!("perf-test -h {url} -z 1 -u y -r 100"),
         format!("artemis perf client --url {url} --password=guest --rate 100 --duration 1"),
     ] {
@@ -117,6 +119,15 @@ fn no_file_of_a_run_holds_a_secret() {
         let left = left(dir, &run(dir, &common::words(&line)).ok());
         // A password stands in the command, too.
         assert!(!["s3cret", "guest:guest", "\"guest\""].iter().any(|it| left.contains(it)), "{line}");
+    }
+    let with_env = |more: &str| {
+        let line = format!("client --url {} {more}", broker.url);
+        start(bellows(&dir, &common::words(&line)).env("BELLOWS_PASSWORD", "s3cret-in-env")).end()
+    };
+    let refused = with_env("--duration 1");
+    refused.assert_error(1, &["cannot log in to amqp://guest@", "403"]);
+    for ended in [refused, with_env("--help")] {
+        testkit::assert_lacks(left(&dir, &ended), ["s3cret"]);
     }
 }
 

@@ -77,7 +77,6 @@ fn printed_lines(samples: &[Value]) -> BTreeMap<String, u64> {
     lines
 }
 
-/// The samples of a recording, as the JDK prints them.
 fn printed_samples(dir: &Path) -> Vec<Value> {
     let arguments = ["print", "--json", "--stack-depth", "64", "--events", "jdk.ExecutionSample", "busy.jfr"];
     let printed = testkit::java("jfr").args(arguments).current_dir(dir).output().expect("jfr");

@@ -79,6 +79,7 @@ fn a_search_that_was_stopped_goes_on_and_makes_no_trial_twice() {
         .assert_error(1, &["no run of \"known\" counts"])
         .says(["trials of `limit` left out"]);
 
+    run(dir, &["runs", "show", "-v", &suffix]).ok().prints(["920"]);
     run(dir, &["limit", "known.toml", "--from", "500", "--resume", &suffix]).ends(2);
     run(dir, &[&SEARCH[..], &["--resume", &suffix, "--json"]].concat()).ends(0);
     let after = trials(&kept);

@@ -4,13 +4,14 @@ use crate::common;
 use crate::common::managed::{self, SharedNode};
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use archive::Topology;
+use common::pages::serve;
 use common::{bellows, run, start};
 use experiment::{BrokerKind, BrokerSpec, Experiment};
 use serde_json::{Value, json};
@@ -78,7 +79,6 @@ fn by_node(node: &SharedNode) -> BrokerSpec {
     }
 }
 
-/// The node, read by its management API.
 fn by_management(node: &SharedNode, port: u16) -> BrokerSpec {
     let management = Some(format!("http://localhost:{port}/"));
     BrokerSpec { kind: BrokerKind::Attach, url: Some(node.url()), management, ..BrokerSpec::default() }
@@ -93,7 +93,6 @@ fn topology(broker: &BrokerSpec) -> Topology {
     broker.topology(&|| false).expect("a topology")
 }
 
-/// Applies definitions to a broker.
 fn apply(dir: &Path, port: u16, definitions: &Value) {
     let file = dir.join("definitions.json");
     fs::write(&file, definitions.to_string()).expect("a file");
@@ -245,8 +244,7 @@ fn a_wrong_cookie_is_refused_before_the_load(dir: &Path, node: &SharedNode, port
 }
 
 fn no_load_began(node: &SharedNode, port: u16) {
-    let queues = topology(&by_management(node, port)).queues;
-    assert!(queues.iter().all(|it| it.name != "never"));
+    assert!(topology(&by_management(node, port)).queues.iter().all(|it| it.name != "never"));
 }
 
 fn probes_of_paths_go_to_the_api(dir: &Path, node: &SharedNode, port: u16) {
@@ -267,23 +265,9 @@ fn probes_of_paths_go_to_the_api(dir: &Path, node: &SharedNode, port: u16) {
     run(&dir, &["run", "y.toml"]).assert_error(2, &["probe.0.url", "is a path"]).says(["broker.management"]);
 }
 
-/// A server that takes any login and answers each path in its own way, a piece at a time.
-fn server(answer: impl Fn(&str, &mut TcpStream) + Copy + Send + 'static) -> SocketAddr {
-    let (listener, address) = common::listener();
-    thread::spawn(move || {
-        for mut stream in listener.incoming().map_while(Result::ok) {
-            thread::spawn(move || {
-                let mut request = Vec::new();
-                let mut byte = [0; 1];
-                while !request.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|n| n > 0) {
-                    request.extend(byte);
-                }
-                let text = String::from_utf8_lossy(&request).into_owned();
-                answer(text.split(' ').nth(1).unwrap_or_default(), &mut stream);
-            });
-        }
-    });
-    address
+/// A server that takes any login and answers each path in its own way.
+fn server(answer: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> SocketAddr {
+    serve(move |request, stream| answer(request.target(), stream))
 }
 
 fn say(stream: &mut TcpStream, body: &str) {

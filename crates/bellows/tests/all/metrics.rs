@@ -38,7 +38,6 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
 }
 
-/// The expressions of the dashboard's panels.
 fn dashboard_expressions() -> Vec<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/grafana/bellows.json");
     let dashboard = json(&fs::read_to_string(file).expect("the dashboard"));
@@ -59,13 +58,11 @@ fn page_of(said: &Path) -> String {
     page().expect("a page")
 }
 
-/// A load of 2,000 messages a second.
 fn lasting<'a>(seconds: &'a str, address: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let all = common::words("client queue://demo --rate 2000 --json --max-pending 500");
     [&all[..], &["--duration", seconds, "--url", address], more].concat()
 }
 
-/// The load of most of these tests.
 fn load<'a>(address: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     lasting("5", address, more)
 }

@@ -59,7 +59,6 @@ fn assert_whole(summary: &Value) {
     assert!(complete > 0.97 && unknown < 0.01, "{profile:#}");
 }
 
-/// Runs a load over AMQP 1.0 that ends by its count.
 fn amqp10(node: &SharedNode, load: &str) -> common::Ended {
     let text = format!(
         "phases = {{ warmup = \"0s\", measure = \"0s\", drain = \"20s\" }}\nprofile.events = []\n[[load]]\n\
@@ -115,6 +114,23 @@ fn it_is_loaded_over_amqp_1_0() {
                 arguments = { x-max-length = 10, x-overflow = \"reject-publish\" }";
     let (summary, _) = over_amqp10(&node, load);
     assert_eq!(summary["scenarios"]["messages"]["completed"]["total"], 10, "{summary:#}");
+}
+
+/// The built-in experiment `matched`, on nodes of its own.
+#[test]
+#[ignore = "starts of its own: make prove"]
+fn a_matched_run_of_either_protocol_is_complete_and_says_its_limits() {
+    let root = testkit::or_skip!(newest_root().ok_or(IGNORED)).display().to_string();
+    let folder = common::folder();
+    for protocol in ["amqp091", "amqp10"] {
+        let protocol_key = format!("load.0.protocol={protocol}");
+        let lengths = ["--set", "phases.warmup=1s", "--set", "phases.measure=2s", "--no-profile", "--json", "--quiet"];
+        let args = [&["run", "matched", "--broker-root", &root, "--set", &protocol_key][..], &lengths].concat();
+        let summary = common::start(common::bellows(&folder, &args)).end_of_long().json();
+        assert_eq!(summary["scenarios"]["messages"]["ledger"]["lost"], 0, "{summary:#}");
+        let shown = common::run(&folder, &["runs", "show", "-v", "last"]).stdout;
+        assert_eq!(shown.contains("max_link_credit"), protocol == "amqp10", "{shown}");
+    }
 }
 
 #[test]
@@ -267,7 +283,6 @@ fn its_erlang_node_is_asked_and_keeps_nothing() {
     load.end();
 }
 
-/// The node's trace settings.
 fn traces(node: &SharedNode) -> String {
     let link = erlang::Node::connect(&node.erlang()).expect("a connection");
     let text = link.evaluate(Duration::from_secs(20), TRACES).expect("an answer");

@@ -5,17 +5,16 @@
 use crate::common;
 use crate::common::managed;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use brokers::rabbitmq::{Config, RabbitMq};
-use common::pages::answer;
+use common::pages::{answer, serve};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -73,36 +72,20 @@ const HEADER: &str = "Basic cGVyZjpzM2NyZXQ=";
 
 /// A token endpoint that grants up to `most` to the right client, and refuses the rest. Counts those granted.
 fn endpoint(most: usize, client: &'static str) -> (String, Arc<AtomicUsize>) {
-    let (listener, address) = common::listener();
-    let uri = format!("http://{address}/token");
     let granted = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&granted);
-    thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            let mut reader = BufReader::new(stream);
-            let (mut length, mut all) = (0, String::new());
-            let mut line = String::new();
-            while reader.read_line(&mut line).is_ok_and(|n| n > 2) {
-                all += &line;
-                let lower = line.to_lowercase();
-                if let Some(number) = lower.strip_prefix("content-length:") {
-                    length = number.trim().parse().expect("a length");
-                }
-                line.clear();
-            }
-            let mut form = vec![0; length];
-            reader.read_exact(&mut form).expect("the form");
-            all += &String::from_utf8(form).expect("text");
-            let is_granted = all.contains(client) && count.load(Ordering::Relaxed) < most;
-            count.fetch_add(usize::from(is_granted), Ordering::Relaxed);
-            let answer = match is_granted {
-                true => answer("200 X", &json!({"access_token": token(), "expires_in": LIFE}).to_string()),
-                false => answer("401 X", &json!({"error": "invalid_client"}).to_string()),
-            };
-            reader.get_mut().write_all(answer.as_bytes()).expect("answer");
-        }
+    let address = serve(move |request, stream| {
+        let form = String::from_utf8(request.body).expect("text");
+        let is_client = request.head.contains(client) || form.contains(client);
+        let next = |count: usize| (count < most).then_some(count + 1);
+        let is_granted = is_client && count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok();
+        let answer = match is_granted {
+            true => answer("200 X", &json!({"access_token": token(), "expires_in": LIFE}).to_string()),
+            false => answer("401 X", &json!({"error": "invalid_client"}).to_string()),
+        };
+        stream.write_all(answer.as_bytes()).expect("answer");
     });
-    (uri, granted)
+    (format!("http://{address}/token"), granted)
 }
 
 fn run(dir: &Path, uri: &str) -> common::Started {

@@ -38,7 +38,6 @@ fn experiment(dir: &Path, text: &str) {
     fs::write(dir.join("prepared.toml"), text).expect("a file");
 }
 
-/// Every file below a folder, with its bytes.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
@@ -67,7 +66,6 @@ fn records(dir: &Path) -> Vec<Value> {
     found
 }
 
-/// The output of `runs data`.
 fn kept(dir: &Path) -> Vec<Value> {
     let listed = run(dir, &["runs", "data", "--dir", KEPT, "--json"]);
     listed.json().as_array().expect("a list").clone()

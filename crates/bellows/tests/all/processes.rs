@@ -10,7 +10,6 @@ use serde_json::Value;
 
 const PRODUCER: &str = "producer queue://q --rate 100 --warmup 200ms --duration 1 --json --quiet";
 
-/// Runs a command line to its end and reads its JSON object.
 fn object(command: Command) -> Value {
     start(command).end().json()
 }
@@ -259,10 +258,19 @@ fn a_process_without_cpu_time_has_no_profile() {
     std::thread::sleep(std::time::Duration::from_millis(500));
     let ended = run(dir, &["record", "--pid", &pid, "--duration", "1"]);
     let json = run(dir, &["record", "--pid", &pid, "--duration", "1", "--json"]);
+    // It ends its child where it is told to end.
+    let parent = Command::new("timeout").args(["60", "sh", "-c", "while :; do :; done"]).spawn().expect("timeout");
+    let mut parent = testkit::ChildGuard(parent);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let of_parent = run(dir, &["record", "--pid", &parent.id().to_string(), "--duration", "500ms"]);
+    testkit::signal(parent.id(), "TERM");
+    parent.wait().expect("wait");
     idle.kill().expect("kill");
     idle.wait().expect("wait");
     testkit::skip_for!(ended.may_not_profile());
     ended.assert_error(1, &["no samples", "used no CPU"]).says(["while it works"]);
+    // A profile without samples stood beside CPU that others had used.
+    of_parent.assert_error(1, &["itself used no CPU, its child processes "]).says(["bellows record --pid "]);
     testkit::assert_has(json.ends(1).printed()["error"]["cause"].to_string(), ["no samples"]);
     run(dir, &["top", "last"]).assert_error(1, &["has a profile with samples"]);
     run(dir, &["flame", "last", "--from", "1"]).assert_error(1, &["has a profile with samples"]);

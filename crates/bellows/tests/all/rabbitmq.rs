@@ -59,7 +59,6 @@ fn a_node_is_recorded_by_its_name() {
     }
 }
 
-/// Queues, exchanges and bindings of a node, as JSON.
 fn objects_of(dir: &std::path::Path, node: &SharedNode) -> String {
     let api = format!("http://127.0.0.1:{}", node.management());
     let ended = common::run(dir, &["topology", "export", "--management", &api]).ok();

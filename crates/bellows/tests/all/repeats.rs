@@ -8,7 +8,6 @@ use std::path::Path;
 use common::{Ended, RUNS, bellows, folder, run, start, wait_for};
 use serde_json::Value;
 
-/// A second's run of the embedded broker, with more options.
 fn short<'a>(more: &[&'a str]) -> Vec<&'a str> {
     let mut all =
         common::words("demo --no-profile --set phases.warmup=0s --set phases.measure=1s --set load.0.rate=2000");
@@ -16,7 +15,6 @@ fn short<'a>(more: &[&'a str]) -> Vec<&'a str> {
     all
 }
 
-/// The runs of a folder, the oldest first.
 fn runs(dir: &Path) -> Vec<String> {
     let found = fs::read_dir(dir.join(RUNS)).expect("runs");
     let name = |entry: fs::DirEntry| entry.file_name().into_string().expect("a name");

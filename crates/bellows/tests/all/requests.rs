@@ -67,13 +67,16 @@ fn a_probe_says_nothing_of_messages() {
         assert!(object["broker"].get("kind").is_none(), "{object:#}");
         let begun = object["scenarios"]["probe"]["probe_begun"].as_u64();
         assert!(begun >= Some(10), "{object:#}");
+        let record = dir.join(object["run_dir"].as_str().expect("a path")).join("run.json");
+        assert_eq!(common::read_json(&record)["experiment"]["broker"].get("url"), None);
     }
     let id =
         |object: &Value| object["run_dir"].as_str().and_then(|it| it.rsplit('/').next()).expect("a path").to_owned();
     let ids = objects.each_ref().map(id);
     let listed = run(dir, &["runs"]).ok().stdout;
     assert_eq!(listed.matches(" complete ").count(), 2, "{listed}");
-    run(dir, &["runs", "history", "probe"]).assert_ok();
+    let history = run(dir, &["runs", "history", "probe"]).ok();
+    history.prints_not(["broker cores", "broker memory", "the broker's CPU"]);
     let compared = run(dir, &["ab", &ids[0], "--with", &ids[1], "--verbose"]);
     assert!(matches!(compared.prints(["response p50"]).code(), Some(0 | 3 | 4)), "{compared:?}");
     for id in &ids {
@@ -110,13 +113,8 @@ fn a_page_that_is_away_for_a_while_is_scraped_on() {
 #[test]
 fn refusals_are_no_measure_of_what_an_answer_costs() {
     let dir = folder();
-    let (refused, address) = common::listener();
-    thread::spawn(move || {
-        for stream in refused.incoming().flatten() {
-            let heads = BufReader::new(&stream).lines().map_while(Result::ok);
-            let _ = heads.take_while(|line| !line.is_empty()).count();
-            let _ = (&stream).write_all(common::pages::answer("401 Unauthorized", "no").as_bytes());
-        }
+    let address = common::pages::serve(|_, stream| {
+        let _ = stream.write_all(common::pages::answer("401 Unauthorized", "no").as_bytes());
     });
     let url = format!("http://{address}/");
     let probed = run(dir.path(), &["probe", &url, "--every", "50ms", "--duration", "1", "--json"]);

@@ -154,25 +154,6 @@ fn show_latency_and_rate_decide_what_a_line_holds() {
     assert!(lines(&["--show-latency", "--rate", "100"]).contains("  send delay p50 "));
 }
 
-#[test]
-fn a_password_is_neither_shown_nor_kept() {
-    let (broker, dir) = &common::broker_in_folder();
-    let url = format!("amqp://guest:s3cret-in-url@{}", broker.address());
-    let ended = run(dir, &["client", "--url", &url, "--password", "guest", "--message-count", "10"]).ok();
-    let with_env = |more: &str| {
-        let line = format!("client --url {} {more}", broker.url);
-        start(bellows(dir, &words(&line)).env("BELLOWS_PASSWORD", "s3cret-in-env")).end()
-    };
-    let refused = with_env("--duration 1");
-    refused.assert_error(1, &["cannot log in to amqp://guest@", "403"]);
-    let files = fs::read_dir(only_run(dir)).expect("run").flatten();
-    let files = files.map(|file| String::from_utf8_lossy(&fs::read(file.path()).expect("file")).into_owned());
-    let told = [ended.stdout, ended.stderr, refused.stdout, refused.stderr, with_env("--help").stdout];
-    for text in files.chain(told) {
-        testkit::assert_lacks(text, ["s3cret"]);
-    }
-}
-
 /// A client with a minute to go, once it has recorded two seconds.
 fn long_run(dir: &Path, url: &str) -> common::Started {
     let args = ["client", "--url", url, "--rate", "500", "--max-pending", "100", "--duration", "60"];

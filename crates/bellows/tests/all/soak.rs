@@ -19,7 +19,6 @@ const SETTLING: f64 = 0.2;
 /// Growth over the judged part that is no leak: pages that the allocator keeps, and the series' 40 bytes a second.
 const GROWTH_MB: f64 = 2.0;
 
-/// A process's resources at a moment.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     seconds: f64,

@@ -27,7 +27,6 @@ fn stopped(dir: &Path, broker: &Broker, length: Duration) -> Value {
     started.end().json()
 }
 
-/// Tries until nothing is wrong.
 fn assert_right(wrong: impl Fn() -> Option<String>) {
     let tried: Vec<String> = (0..ATTEMPTS).map_while(|_| wrong()).collect();
     assert!(tried.len() < ATTEMPTS, "{tried:#?}");

@@ -55,8 +55,7 @@ fn a_ctrl_c_while_clients_connect_deletes_the_queues_that_were_made() {
     while line().expect("it is connecting") != connecting {}
     common::signal(producer.id(), "INT");
     let rest: Vec<String> = std::iter::from_fn(line).collect();
-    let code = producer.wait().expect("its end").code();
-    assert_eq!(code, Some(130), "{rest:#?}");
+    assert_eq!(producer.wait().expect("its end").code(), Some(130), "{rest:#?}");
     let last = rest.last().map(String::as_str);
     assert_eq!(last, Some("stopped in start: nothing measured"), "{rest:#?}");
     assert!(!rest.iter().any(|it| it.contains("left behind")), "{rest:#?}");

@@ -10,7 +10,6 @@ use wire::topic::TopicPatterns;
 
 const KEYS: usize = 60;
 const QUEUES: usize = 60;
-/// Messages of each key.
 const EACH: u64 = 5;
 
 struct Nobody;

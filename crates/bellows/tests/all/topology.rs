@@ -3,12 +3,11 @@
 use crate::common;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::thread;
 
-use common::pages::answer;
+use common::pages::{answer, serve};
 use common::{bellows, folder, managed, run, start};
 use serde_json::Value;
 
@@ -102,7 +101,6 @@ fn queues_are_made_imported_exported_and_deleted_again() {
     assert!(!dir.join("x.json").exists());
 }
 
-/// User and password of a node's address.
 fn login(url: &str) -> (String, String) {
     let rest = url.strip_prefix("amqp://").expect("scheme");
     let Some((login, _)) = rest.split_once('@') else { return ("guest".to_owned(), "guest".to_owned()) };
@@ -150,14 +148,10 @@ fn what_is_no_definitions_or_no_api_is_refused() {
 #[test]
 fn a_login_that_is_refused_is_not_repeated_and_passes_no_proxy() {
     let dir = folder();
-    let ((server, address), (proxy, proxy_address)) = (common::listener(), common::listener());
-    thread::spawn(move || {
-        let (mut stream, _) = server.accept().expect("a request");
-        let head = BufReader::new(stream.try_clone().expect("a stream")).lines();
-        let head = head.map_while(Result::ok).take_while(|it| !it.is_empty());
-        let login = head.filter_map(|line| Some(line.split_once("Basic ")?.1.to_owned()));
-        let login: String = login.collect();
-        let body = format!("password swordfish9 of me:swordfish9 (Basic {login})");
+    let (proxy, proxy_address) = common::listener();
+    let address = serve(|request, stream| {
+        let login = request.header("authorization").unwrap_or_default();
+        let body = format!("password swordfish9 of me:swordfish9 ({login})");
         stream.write_all(answer("401 Unauthorized", &body).as_bytes()).expect("an answer");
     });
     let args = ["topology", "export", "--management", &format!("http://{address}"), "--user", "me"];

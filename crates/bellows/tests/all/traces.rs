@@ -17,7 +17,6 @@ use serde_json::Value;
 
 const FUNCTION: &str = "rabbit_mgmt_wm_queues:to_json/2";
 
-/// The values of warnings with this code.
 fn warnings<'a>(summary: &'a Value, code: &str) -> Vec<&'a Value> {
     let all = summary["warnings"].as_array().expect("warnings");
     all.iter().filter(|it| it["code"] == code).collect()

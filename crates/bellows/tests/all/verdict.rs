@@ -28,7 +28,6 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Runs a command line and reads the verdict from its JSON object.
 fn verdict(mut command: Command, dir: &Path) -> Value {
     command.env("XDG_DATA_HOME", dir);
     let object = start(command).end().json();
@@ -74,7 +73,6 @@ fn hog(core: Option<usize>) -> ChildGuard {
     ChildGuard(command.args(["-c", "while :; do :; done"]).spawn().expect("a busy process"))
 }
 
-/// A program that may run on one core only.
 fn on(core: usize, program: &str) -> Command {
     let mut command = Command::new("taskset");
     command.args(["-c", &core.to_string(), program]);
@@ -221,7 +219,6 @@ fn a_machine_that_others_fill_tells_nothing() {
     });
 }
 
-/// The address of a broker behind a tunnel.
 fn behind(broker: &Broker, link: Link) -> String {
     format!("amqp://{}", testkit::relay(broker.address().parse().expect("address"), link).expect("relay"))
 }

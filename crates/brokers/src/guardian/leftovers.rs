@@ -25,11 +25,9 @@ use crate::BrokerError;
 pub(crate) struct Leftovers {
     /// The broker's unique name, which is also its processes' marker.
     pub(super) name: String,
-    /// All its files.
     pub(super) directory: PathBuf,
     /// The bellows that started it.
     owner: ProcessId,
-    /// The guardian, once it runs.
     pub(super) guard: Option<ProcessId>,
     /// Its processes, the running one last. The files of those that were killed and replaced are
     /// kept, for a profile may need them.
@@ -41,7 +39,6 @@ pub(crate) struct Leftovers {
     /// files, and see nothing of each other's processes.
     #[serde(default)]
     pid_namespace: String,
-    /// Where the state file is.
     #[serde(skip)]
     place: PathBuf,
 }
@@ -75,7 +72,6 @@ impl Leftovers {
         Self::read(&self.state_file()).unwrap_or_else(|_| self.clone())
     }
 
-    /// Where they are written down.
     pub(crate) fn state_file(&self) -> PathBuf {
         self.place.join(format!("{}.json", self.name))
     }
@@ -178,7 +174,6 @@ fn clean(parent: &Path) -> Vec<String> {
     told
 }
 
-/// Where the state directories are.
 const STATES: &str = "/tmp";
 
 /// The usual name of this user's state directory, and the prefix of all others.

@@ -80,7 +80,8 @@ pub(super) fn kill_members(name: &str, ancestor: Option<u32>) -> Result<Vec<Proc
             }
         }
         if ancestor == Some(std::process::id()) {
-            reap_all();
+            // Collects the exit status of every child that has ended.
+            while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
         }
         // One whose parent is gone already is no member any more, and may still be dying.
         let dying: Vec<ProcessId> = seen.iter().copied().filter(|id| id.is_alive()).collect();
@@ -94,18 +95,12 @@ pub(super) fn kill_members(name: &str, ancestor: Option<u32>) -> Result<Vec<Proc
     Ok(seen)
 }
 
-/// Collects the exit status of every child that has ended; for processes with no other children.
-fn reap_all() {
-    while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
-}
-
 /// A process that was started as a broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Started {
     pub(super) id: ProcessId,
     /// By the wall clock, which a restart of the machine does not turn back.
     started: SystemTime,
-    /// When it was seen to have ended.
     pub(super) ended: Option<SystemTime>,
 }
 

@@ -38,7 +38,6 @@ pub(crate) const REGISTRATION: Registration = Registration {
     ..Registration::NONE
 };
 
-/// The plugin with the management API.
 const MANAGEMENT: &str = "rabbitmq_management";
 const PROMETHEUS: &str = "rabbitmq_prometheus";
 /// Where what is enabled for an experiment listens.
@@ -49,7 +48,6 @@ const USER: &str = "guest";
 /// Time that a node on prepared data may take until it takes clients.
 const START_TIMEOUT_ON_DATA: Duration = Duration::from_secs(900);
 
-/// The nodes that an experiment has requested.
 #[derive(Debug)]
 struct StartedNodes {
     cluster: Cluster,
@@ -88,7 +86,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, BrokerError> {
     let mut config = config(spec, request.bellows_exe);
     if let Some(data) = request.data {
         // A node on much data reads all of it before it takes clients.
-        config.start_timeout = START_TIMEOUT_ON_DATA;
+        config.start_timeout = Some(START_TIMEOUT_ON_DATA);
         config.parent_directory.clone_from(&data.parent);
         config.data = Some(data.clone());
     }
@@ -203,11 +201,7 @@ impl StartedNodes {
     fn ask<T>(&self, question: impl Fn(&RabbitMq) -> Result<T, BrokerError>) -> Result<T, BrokerError> {
         let running = self.cluster.nodes().iter();
         let mut running = running.filter(|node| node.process().is_running());
-        let none = || BrokerError::Control {
-            asked_for: "its queues and bindings",
-            reason: "none of its nodes runs".into(),
-            timed_out: false,
-        };
+        let none = || BrokerError::control("its queues and bindings", "none of its nodes runs", false);
         question(running.next().ok_or_else(none)?)
     }
 }

@@ -16,11 +16,8 @@ use crate::answer::wait_for;
 
 /// A file that only the sources have.
 const MARK: &str = "rabbitmq-components.mk";
-/// The folder of applications.
 const APPLICATIONS: &str = "deps";
-/// The scripts among the sources.
 const SCRIPTS: &str = "deps/rabbit/scripts";
-/// The scripts that a start needs.
 const NEEDED_SCRIPTS: [&str; 3] = ["rabbitmq-server", "rabbitmq-env", "rabbitmq-defaults"];
 /// Where these are in a node's own directory.
 const OWN_SCRIPTS: &str = "sbin";
@@ -44,12 +41,10 @@ impl Checkout {
         is_one.then_some(Self { root })
     }
 
-    /// Has `rabbitmq-server`.
     pub(super) fn scripts(&self) -> PathBuf {
         self.root.join(SCRIPTS)
     }
 
-    /// Has a folder per application.
     pub(super) fn applications(&self) -> PathBuf {
         self.root.join(APPLICATIONS)
     }
@@ -146,7 +141,6 @@ fn without_paths(text: &str) -> String {
     text.split(' ').map(|word| if word.contains('/') { "…" } else { word }).collect::<Vec<_>>().join(" ")
 }
 
-/// The version that an application's description names.
 fn described_version(application: &Path, name: &str) -> Option<String> {
     let file = application.join("ebin").join(format!("{name}.app"));
     let text = fs::read_to_string(file).ok()?;
@@ -165,11 +159,9 @@ fn modules(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 /// Bytes of a module; the largest of RabbitMQ has one million.
 const LARGEST_MODULE: u64 = 16 << 20;
-/// Modules of a patch.
 const MOST_MODULES: usize = 5_000;
 /// How a compiled module begins, unless it is packed.
 const BEGINNINGS: [&[u8]; 2] = [b"FOR1", b"\x1f\x8b"];
-/// Modules that are named one by one.
 const MOST_NAMED: usize = 3;
 /// The file with the modules' names, as Erlang terms.
 const MODULE_NAMES: &str = "patched.terms";
@@ -184,7 +176,6 @@ pub(super) struct Patch {
     pub(super) arguments: String,
 }
 
-/// A compiled module of a patch.
 struct Module {
     name: String,
     code: Vec<u8>,

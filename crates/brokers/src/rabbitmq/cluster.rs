@@ -13,7 +13,7 @@ use super::install::{Installation, PRODUCT};
 use super::members::{Network, Relay};
 use super::node::{Prepared, RabbitMq};
 use super::setup::NEEDED_SPACE;
-use super::{Config, ports};
+use super::{Config, START_TIMEOUT, ports};
 use experiment::MOST_NODES;
 
 /// Time in which nodes that all take clients see each other.
@@ -61,7 +61,8 @@ impl Cluster {
         let names: Vec<&str> = workspaces.iter().map(Workspace::name).collect();
         let members = network.members(&names);
         // Each of them has less of the machine than one alone.
-        let config = Config { start_timeout: config.start_timeout * size, ..config.clone() };
+        let start_timeout = Some(config.start_timeout.unwrap_or(START_TIMEOUT) * size);
+        let config = Config { start_timeout, ..config.clone() };
         let runtime = installation.erlang.release;
         let what = format!("starting {size} nodes of {PRODUCT} {} on Erlang/OTP {runtime}", installation.version);
         let mut prepared = Vec::new();

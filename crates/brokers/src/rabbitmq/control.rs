@@ -100,10 +100,8 @@ fn ask_once(
     let answer = wait_for(timeout, cancelled, move || evaluate(&options, question, timeout));
     match answer {
         Ok(Ok(json)) => Ok(json),
-        Ok(Err(Error::Timeout { .. } | Error::Unsettled { .. })) | Err(NoAnswer::TimedOut) => {
-            Err((NoAnswer::TimedOut, true))
-        }
-        Ok(Err(Error::Silent { .. })) => Err((NoAnswer::TimedOut, false)),
+        Ok(Err(Error::Timeout { .. })) | Err(NoAnswer::TimedOut) => Err((NoAnswer::TimedOut, true)),
+        Ok(Err(Error::Silent(_))) => Err((NoAnswer::TimedOut, false)),
         Ok(Err(error)) => Err((NoAnswer::Failed(error.to_string()), false)),
         Err(why) => Err((why, false)),
     }

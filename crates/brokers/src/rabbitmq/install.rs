@@ -25,10 +25,8 @@ const SCRIPTS_OF_MACHINE: [&str; 2] = ["/usr/lib/rabbitmq/bin", "/opt/rabbitmq/s
 const ERLANG_UNDER_ROOT: [&str; 6] =
     ["usr/lib/erlang/bin", "usr/local/lib/erlang/bin", "opt/erlang/lib/erlang/bin", "lib/erlang/bin", "usr/bin", "bin"];
 
-/// An installation.
 #[derive(Debug)]
 pub(super) struct Installation {
-    /// Has `rabbitmq-server`.
     pub(super) scripts: PathBuf,
     /// Has a directory per application.
     pub(super) plugins: PathBuf,
@@ -48,7 +46,6 @@ struct Applications {
     missing: Vec<String>,
 }
 
-/// An Erlang/OTP.
 #[derive(Debug)]
 pub(super) struct Erlang {
     /// `PATH` for everything that is to find this `erl`.
@@ -60,7 +57,6 @@ pub(super) struct Erlang {
     pub(super) relocated: bool,
     /// The release of Erlang/OTP, such as `25`.
     pub(super) release: u32,
-    /// Directory with `beam.smp`.
     pub(super) emulator_directory: PathBuf,
     /// Starts its programs where they need another C library than the machine's.
     pub(super) loader: Option<Loader>,
@@ -209,7 +205,6 @@ impl Erlang {
     }
 }
 
-/// A release of Erlang/OTP.
 struct Release {
     otp: u32,
     erts: String,

@@ -54,7 +54,6 @@ impl Network {
         }
     }
 
-    /// A port that is free on all addresses.
     fn free_port(&self, size: u32) -> io::Result<u16> {
         let listener = TcpListener::bind((self.address(0), 0))?;
         let port = listener.local_addr()?.port();
@@ -103,29 +102,16 @@ impl Network {
 /// A node's place in a cluster.
 #[derive(Clone, Debug)]
 pub(super) struct Membership {
-    /// The names of all nodes.
     names: Vec<String>,
-    /// Which of them it is.
     index: usize,
-    listens_on: SocketAddrV4,
-    cookie: String,
+    pub(super) listens_on: SocketAddrV4,
+    pub(super) cookie: String,
     is_relayed: bool,
 }
 
 impl Membership {
-    /// The node's name.
     pub(super) fn name(&self) -> String {
         self.names.get(self.index).cloned().unwrap_or_default()
-    }
-
-    /// Where its distribution listens.
-    pub(super) fn listens_on(&self) -> SocketAddrV4 {
-        self.listens_on
-    }
-
-    /// The secret of all nodes.
-    pub(super) fn cookie(&self) -> String {
-        self.cookie.clone()
     }
 
     /// Settings of Erlang's kernel. Behind a relay a node is known by the address that it connects from.
@@ -156,7 +142,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 struct RelayedNodes {
     cut_off: Vec<AtomicBool>,
-    /// Where each listens.
     listening: Vec<SocketAddrV4>,
     is_over: AtomicBool,
     links: AtomicUsize,
@@ -316,7 +301,7 @@ mod tests {
         let relayed = network.relayed(3);
         for (member, [named, listening]) in members.iter().zip(&relayed) {
             assert!(member.name().ends_with(&format!("@{}", named.ip())));
-            assert_eq!(member.listens_on(), *listening);
+            assert_eq!(member.listens_on, *listening);
             assert_ne!(named, listening);
             assert!(named.ip().is_loopback() && listening.ip().is_loopback());
             assert!(member.rabbit_settings().contains(&members[2].name()));

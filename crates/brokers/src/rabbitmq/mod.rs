@@ -28,9 +28,11 @@ pub use cluster::Cluster;
 pub use node::RabbitMq;
 pub use setup::{node_directory, started_nodes};
 
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Configuration of a managed node. [`Config::default`] is Debian's RabbitMQ with the guards of the reference
 /// experiment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Config {
     /// Where RabbitMQ is: a prefix such as `/opt/rabbitmq_server-3.13.7` (it has `sbin/`), or a root directory (it has
     /// `usr/lib/rabbitmq/`, and perhaps Erlang, with a C library of its own). `None`: the machine's own.
@@ -59,30 +61,9 @@ pub struct Config {
     /// Directory in which the node's own directory is made. `None`: `TMPDIR`, else `/var/tmp`, which
     /// is on a disk where `/tmp` may be memory.
     pub parent_directory: Option<PathBuf>,
-    /// Time that the node may take until it accepts AMQP connections.
-    pub start_timeout: Duration,
+    /// Time that the node may take until it accepts AMQP connections; 60 s where absent.
+    pub start_timeout: Option<Duration>,
     /// Command that runs [`crate::guardian::main`] with the arguments appended to it. Empty: this
     /// executable with [`crate::guardian::SUBCOMMAND`].
     pub guard: Vec<OsString>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            root: None,
-            schedulers: None,
-            tls: false,
-            plugins: Vec::new(),
-            settings: BTreeMap::new(),
-            of_nodes: Vec::new(),
-            advanced: None,
-            environment: BTreeMap::new(),
-            emulator_arguments: Vec::new(),
-            patch: None,
-            data: None,
-            parent_directory: None,
-            start_timeout: Duration::from_secs(60),
-            guard: Vec::new(),
-        }
-    }
 }

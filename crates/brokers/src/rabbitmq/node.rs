@@ -75,7 +75,7 @@ impl RabbitMq {
         let version = installation.version.clone();
         let started = Self::prepare(config, installation, workspace, None)?.start(waiting);
         let started = started.map_err(|error| match &config.data {
-            Some(data) => data.refused(error, &version),
+            Some(data) => data.refused(error, PRODUCT, &version),
             None => error,
         });
         Ok(Self { copied, ..started? })
@@ -172,15 +172,10 @@ impl RabbitMq {
 
     /// How its Erlang node is reached: the port of its distribution, which no EPMD knows, and the cookie of its own.
     pub fn erlang(&self) -> Result<ConnectOptions, BrokerError> {
-        let unreached = |reason: String| BrokerError::Control {
-            asked_for: "the address of its Erlang node",
-            reason,
-            timed_out: false,
-        };
+        let unreached = |reason: String| BrokerError::control("the address of its Erlang node", reason, false);
         let name = self.setup.erlang_name();
         let name: NodeName = name.parse().map_err(|it: Refused| unreached(it.what))?;
-        let cookie =
-            Cookie::read(&self.setup.directory.join(COOKIE)).map_err(|problem| unreached(problem.to_string()))?;
+        let cookie = Cookie::read(&self.setup.directory.join(COOKIE)).map_err(|it| unreached(it.to_string()))?;
         let mut options = ConnectOptions::new(name, cookie);
         let address = self.setup.control_address;
         options.address = Some((address.ip().to_string(), address.port()));

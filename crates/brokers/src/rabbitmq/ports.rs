@@ -28,7 +28,6 @@ const LISTENING: [(&str, &str, u16); 7] = [
     ("rabbitmq_web_stomp", "web_stomp.tcp.port", 15_674),
 ];
 
-/// A port that a node will listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ListenerPort {
     /// The key of `rabbitmq.conf`.
@@ -73,7 +72,7 @@ pub(super) fn start_on_free<T>(
     }
     for _ in 1..ATTEMPTS {
         match start(waiting) {
-            Err(BrokerError::Exited { log, .. }) if log.contains("eaddrinuse") => {}
+            Err(BrokerError::Exited(exited)) if exited.log.contains("eaddrinuse") => {}
             result => return result,
         }
         // One that the settings name would be taken again.

@@ -16,11 +16,11 @@ use erlang::{ConnectOptions, Cookie};
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use serde::{Deserialize, Serialize};
 
-use super::Config;
 use super::checkout::{self, Patch};
 use super::install::{Erlang, Installation, PRODUCT};
 use super::loader::{Loader, interpreter};
 use super::members::Membership;
+use super::{Config, START_TIMEOUT};
 use crate::BrokerError;
 use crate::certificates::Certificates;
 use crate::guardian::{MARKER, guarded_directories, private_file, random_hex};
@@ -53,9 +53,7 @@ pub(super) struct Setup {
     pub(super) name: String,
     /// Its Erlang name, where data is bound to one.
     bound_name: Option<String>,
-    /// Where all of its files are.
     pub(super) directory: PathBuf,
-    /// The port for AMQP.
     pub(super) port: u16,
     /// AMQP over TLS, where it is requested.
     pub(super) secured: Option<(u16, Certificates)>,
@@ -88,7 +86,7 @@ impl Setup {
             directory: workspace.directory().to_owned(),
             port,
             secured: None,
-            control_address: membership.as_ref().map_or(alone, Membership::listens_on),
+            control_address: membership.as_ref().map_or(alone, |it| it.listens_on),
             membership,
             applications: None,
             no_epmd: RefusingPort::reserve().map_err(BrokerError::io("find a free port on", "127.0.0.1"))?,
@@ -112,13 +110,12 @@ impl Setup {
             process_name: "beam",
             probes,
             reason,
-            start_timeout: config.start_timeout,
+            start_timeout: config.start_timeout.unwrap_or(START_TIMEOUT),
             guard: config.guard.clone(),
         };
         Ok((setup, launch))
     }
 
-    /// The Erlang node's name.
     pub(super) fn erlang_name(&self) -> String {
         let own = || format!("{}@localhost", self.name);
         let alone = || self.bound_name.clone().unwrap_or_else(own);
@@ -134,7 +131,7 @@ impl Setup {
     ) -> Result<(), BrokerError> {
         let directory = &self.directory;
         let write = |name: &str, text: &str| workspace.write(name, text.as_bytes());
-        let of_cluster = self.membership.as_ref().map(Membership::cookie);
+        let of_cluster = self.membership.as_ref().map(|it| it.cookie.clone());
         write(COOKIE, &of_cluster.map_or_else(|| random_hex(20), Ok)?)?;
         let cookie = directory.join(COOKIE);
         // Erlang refuses a cookie file that others can read; its own are read-only.
@@ -321,12 +318,9 @@ fn base_config(membership: Option<&Membership>) -> String {
     )
 }
 
-/// Makes one directory, `ebin`, with links to all modules that the node needs. Erlang looks for each of some 950
-/// modules in up to 90 directories, one after the other, 50,000 times in vain: a third of the node's start. The links
-/// go through short ones to the directories (`l/0`), because a link of 60 bytes or more takes a disk block of its own
-/// on ext4, whose removal can take milliseconds each.
-///
-/// Modules of a patch stand there before all others. Tells which those are.
+/// Makes one directory, `ebin`, with links to all modules, which Erlang otherwise looks for 50,000 times in vain, a
+/// third of the node's start; those of a patch first, which are returned. The links go through short ones (`l/0`): one
+/// of 60 bytes or more takes a disk block on ext4, whose removal can take milliseconds.
 fn link_modules(installation: &Installation, node: &Path, patch: Option<&Path>) -> Result<Option<Patch>, BrokerError> {
     let (ebin, shortcuts) = (node.join("ebin"), node.join("l"));
     for directory in [&ebin, &shortcuts] {
@@ -376,12 +370,9 @@ pub(super) fn check(config: &Config) -> Result<(), BrokerError> {
     Ok(())
 }
 
-/// A port that refuses every connection at once, and that nobody can listen on.
-///
-/// While it starts, RabbitMQ asks an EPMD which names are taken, and once a minute it asks again and
-/// tries to start one. A port that accepts and says nothing costs the start ten seconds of time-outs; on
-/// one that is free an EPMD would be left behind. A socket that is bound and does not listen does both:
-/// the kernel answers connections with a reset, and others with "in use".
+/// A port that refuses every connection at once, and that nobody can listen on: a socket that is bound and does not
+/// listen. RabbitMQ asks an EPMD for names and tries to start one: a port that accepts and says nothing costs ten
+/// seconds of time-outs, and on a free one an EPMD would be left behind.
 #[derive(Debug)]
 struct RefusingPort {
     port: u16,
@@ -451,10 +442,8 @@ const NODE_FILE: &str = "erlang-node.json";
 /// How a node is reached; its cookie stands beside it.
 #[derive(Debug, Serialize, Deserialize)]
 struct StartedNode {
-    /// Its Erlang name.
     name: String,
     host: String,
-    /// The port of its distribution.
     port: u16,
     /// The network that this address is of, as [`network`] tells it.
     #[serde(default)]
@@ -502,11 +491,9 @@ const APPLICATIONS: &str = "lib";
 /// process after the file that was executed.
 const LOADERS: &str = "loaders";
 
-/// Makes the directory `bin` in a node's own: all programs of the emulator's directory, and an `erl` that starts Erlang
-/// where it is now: it may have been moved since it was built, or need the loader of its root. Erlang searches this
-/// directory first (`BINDIR`), so it starts its helpers from there, too. Nodes that the node starts - RabbitMQ 4 has
-/// one ask the others of the cluster - use `port` and do not listen. Returns what `ERL_LIBS` has to name, so that
-/// applications find the programs that need the loader.
+/// Makes the node's `bin`, which Erlang searches first (`BINDIR`): the emulator's programs, and an `erl` that starts
+/// Erlang where it is now, by the loader of its root if need be. Nodes that the node starts, as RabbitMQ 4 does, use
+/// `port` and do not listen. Returns what `ERL_LIBS` has to name, so that applications find programs with a loader.
 fn write_starters(erlang: &Erlang, node: &Path, port: u16) -> Result<Option<PathBuf>, BrokerError> {
     let starters = Starters { node, loader: erlang.loader.as_ref() };
     let directory = node.join(STARTERS);
@@ -517,7 +504,6 @@ fn write_starters(erlang: &Erlang, node: &Path, port: u16) -> Result<Option<Path
 
 /// Where programs are replaced by scripts that start them.
 struct Starters<'a> {
-    /// The node's own directory.
     node: &'a Path,
     loader: Option<&'a Loader>,
 }

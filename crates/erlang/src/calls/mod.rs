@@ -8,13 +8,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::budget::{Budget, Ended, refusal};
+use crate::budget::{Budget, Ended};
 use crate::error::Error;
 use crate::helper::{Helper, Worker};
 use crate::pattern::{FunctionPattern, ProcessFilter};
-use crate::term::{
-    Term, as_atom, as_int, as_list, as_text, as_texts, as_tuple, atom, exactly, int, list, map, millis, show,
-};
+use crate::term::{Term, as_atom, as_int, as_list, as_text, as_texts, as_tuple, atom, exactly, int, list, map, millis};
 pub use path::{
     Comparison, CountedFunction, Difference, EntryCall, Following, ObserverEffect, Path, PerCall, RootOptions,
     RootPhase, RootProgress,
@@ -165,7 +163,7 @@ impl<'a> Counting<'a> {
     pub fn begin(helper: &'a Helper, options: &CallsOptions) -> Result<Self, Error> {
         let release = helper.node().release();
         if options.counter == Counter::Words && release < WORDS_SINCE {
-            return Err(Error::Options(measure::Problem::new(
+            return Err(Error::Other(measure::Problem::new(
                 format!("{} cannot count words", helper.node().name()),
                 format_args!("Erlang/OTP {release}"),
                 "this needs Erlang/OTP 26 or later; `bellows erlang calls` counts time on this node",
@@ -177,7 +175,7 @@ impl<'a> Counting<'a> {
         match as_atom(&reply) {
             Some("begun") => Ok(counting),
             _ => {
-                let refused = counting.refused(&reply);
+                let refused = path::refused(helper, &reply, COUNT);
                 helper.stop(counting.worker)?;
                 Err(refused)
             }
@@ -187,7 +185,7 @@ impl<'a> Counting<'a> {
     /// Waits for the result: all of it, or what there is once `stop` says so.
     pub fn wait(&self, stop: &dyn Fn() -> bool) -> Result<Calls, Error> {
         let reply = self.ask("result", self.duration * 3 + BEYOND, stop)?;
-        calls(&reply).ok_or_else(|| self.refused(&reply))
+        calls(&reply).ok_or_else(|| path::refused(self.helper, &reply, COUNT))
     }
 
     /// Removes what is left of it from the node, which closing the helper does, too.
@@ -198,14 +196,6 @@ impl<'a> Counting<'a> {
     fn ask(&self, what: &str, longest: Duration, stop: &dyn Fn() -> bool) -> Result<Term, Error> {
         let answer = self.helper.ask_until(&self.worker, atom(what), longest, stop)?;
         path::told(self.helper, answer, COUNT, "it did not end in time")
-    }
-
-    /// Why an answer is none that was asked for.
-    fn refused(&self, reply: &Term) -> Error {
-        match as_tuple(reply) {
-            Some([word, reason]) if as_atom(word) == Some("refused") => Error::Options(refusal(reason)),
-            _ => self.helper.failed(COUNT, show(reply, 200)),
-        }
     }
 }
 

@@ -232,7 +232,6 @@ fn mean(calls: &[&EntryCall]) -> f64 {
     sum as f64 / calls.len().max(1) as f64
 }
 
-/// Reads what `bellows_path` tells.
 pub(crate) fn read(term: &Term) -> Option<Path> {
     let nodes = nodes(get(term, "nodes")?)?;
     let calls = rows(get(term, "calls")?, |row| call(row, nodes.len()))?;
@@ -422,7 +421,6 @@ fn progress(reply: &Term) -> Option<RootProgress> {
     })
 }
 
-/// Waits for a worker's answer.
 pub(crate) fn answer(helper: &Helper, worker: &Worker, request: &str, what: &str) -> Result<Term, Error> {
     told(helper, helper.ask(worker, atom(request), ANSWER)?, what, "it did not answer in time")
 }
@@ -446,9 +444,18 @@ pub(crate) fn done<T>(
     read: impl Fn(&Term) -> Option<T>,
 ) -> Result<T, Error> {
     match as_tuple(reply) {
-        Some([word, reason]) if as_atom(word) == Some("refused") => Err(Error::Options(refusal(reason))),
-        Some([_, result]) => read(result).ok_or_else(|| helper.failed(what, show(result, 200))),
-        _ => Err(helper.failed(what, show(reply, 200))),
+        Some([word, result]) if as_atom(word) != Some("refused") => {
+            read(result).ok_or_else(|| helper.failed(what, show(result, 200)))
+        }
+        _ => Err(refused(helper, reply, what)),
+    }
+}
+
+/// Why an answer is none that was asked for.
+pub(super) fn refused(helper: &Helper, reply: &Term, what: &str) -> Error {
+    match as_tuple(reply) {
+        Some([word, reason]) if as_atom(word) == Some("refused") => Error::Other(refusal(reason)),
+        _ => helper.failed(what, show(reply, 200)),
     }
 }
 

@@ -1,9 +1,7 @@
 //! The Erlang module that does the work on the node: loaded when a command needs it, removed at its end.
-//!
-//! `scripts/helper` makes one of `bellows_*.erl` with the oldest supported OTP, because a node asks every process
-//! before it removes a module; its name carries a hash of all sources, so that two versions of bellows do not meet. The
-//! keeper watches over what is done: its owner process holds a lease for this connection, which a thread of ours
-//! renews, and undoes everything when the lease or the connection ends.
+//! `scripts/helper` makes one of `bellows_*.erl` with the oldest supported OTP; its name carries a hash of all sources,
+//! so that versions do not meet. Its keeper's owner process holds a lease, which a thread of ours renews, and undoes
+//! everything when that or the connection ends.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,13 +12,10 @@ use measure::Problem;
 
 use crate::error::Error;
 use crate::node::{Mailbox, Node};
-use crate::term::{
-    Binary, Term, as_atom, as_int, as_text, as_tuple, atom, charlist, get, int, list, millis, show, tuple,
-};
+use crate::term::{Binary, Term, as_atom, as_int, as_text, as_tuple, atom, charlist, get, int, millis, show, tuple};
 
 /// The module's name on a node, and its code.
 const MODULE: (&str, &[u8]) = include!("beam/module.in");
-/// Expression that loads the module.
 const LOAD: &str = include_str!("load.erl");
 
 /// A node without word from us for this long ends what it does for us.
@@ -99,7 +94,7 @@ impl Helper {
         let (renewed, every) = (Arc::clone(&shared), RENEW_EVERY.min(lease / 4));
         let renewal = thread::Builder::new().name("erlang lease".to_owned()).spawn(move || renewed.renew(every));
         let renewal = renewal.map_err(|error| {
-            Error::Options(Problem::new("cannot start a thread", error, "check the limit of processes (ulimit -u)"))
+            Error::Other(Problem::new("cannot start a thread", error, "check the limit of processes (ulimit -u)"))
         })?;
         Ok(Self { shared, renewal: Some(renewal), _client: client })
     }
@@ -197,7 +192,6 @@ impl Helper {
         }
     }
 
-    /// Why a worker has ended.
     fn why_ended(&self, worker: &Worker) -> Result<Answer, Error> {
         let arguments = vec![self.shared.owner.clone(), worker.pid.clone()];
         let reply = self.call("bellows_keeper", "why", arguments)?;
@@ -282,7 +276,7 @@ impl Shared {
         let left = self.node.call_within(longest, MODULE.0, &leave, owner);
         match left.map_err(Error::undoing) {
             Ok(who) if as_atom(&who) == Some("others") => return Ok(()),
-            Err(late @ Error::Undoing { .. }) => return Err(late),
+            Err(late @ Error::Undoing(_)) => return Err(late),
             _ => {}
         }
         let until = Instant::now() + SETTLE;
@@ -297,10 +291,11 @@ impl Shared {
                 return Ok(());
             }
             if Instant::now() >= until {
-                return Err(Error::Unsettled {
+                return Err(Error::Timeout {
                     node: self.node.name().clone(),
                     what: format!("to remove the module {}", MODULE.0),
                     after: SETTLE,
+                    is_fixed: true,
                 });
             }
             thread::sleep(PAUSE);
@@ -338,30 +333,14 @@ fn join(node: &Node, client: &Term, lease: Duration) -> Result<Term, Error> {
 
 /// Has the node evaluate `load.erl`; what that replied.
 fn load(node: &Node, client: &Term, lease: &Term) -> Result<Term, Error> {
-    let scanned = node.call("erl_scan", "string", vec![charlist(LOAD)])?;
-    let tokens = second(node, &scanned)?;
-    let parsed = node.call("erl_parse", "parse_exprs", vec![tokens])?;
-    let forms = second(node, &parsed)?;
-    let code = Term::from(Binary::from(MODULE.1.to_vec()));
     let bindings = [
         ("Client", client.clone()),
         ("Lease", lease.clone()),
         ("Helper", atom(MODULE.0)),
         ("File", charlist(&format!("{}.erl", MODULE.0))),
-        ("Code", code),
+        ("Code", Term::from(Binary::from(MODULE.1.to_vec()))),
     ];
-    let bindings = bindings.map(|(name, value)| tuple(vec![atom(name), value]));
-    let arguments = vec![forms, list(bindings)];
-    let evaluated = node.call_within(SETTLE * 2, "erl_eval", "exprs", arguments)?;
-    second(node, &evaluated)
-}
-
-/// The second element of a tuple such as `{ok, …}`.
-fn second(node: &Node, term: &Term) -> Result<Term, Error> {
-    match as_tuple(term) {
-        Some([first, second, ..]) if matches!(as_atom(first), Some("ok" | "value")) => Ok(second.clone()),
-        _ => Err(not_loaded(node, term)),
-    }
+    node.evaluate_with(SETTLE * 2, LOAD, bindings)
 }
 
 /// Whether the reason of an exception is that the module is not there.
@@ -372,10 +351,7 @@ fn is_gone(reason: &str) -> bool {
 }
 
 fn lease_lost(node: &Node) -> Error {
-    Error::Lost {
-        node: node.name().clone(),
-        what: "it heard nothing from bellows for too long, and cleaned up; was bellows stopped?".into(),
-    }
+    Error::lost(node.name(), "it heard nothing from bellows for too long, and cleaned up; was bellows stopped?")
 }
 
 fn not_loaded(node: &Node, reply: &Term) -> Error {
@@ -391,12 +367,10 @@ pub(crate) fn number(term: &Term, key: &str) -> Option<u64> {
     as_int(get(term, key)?).map(unsigned)
 }
 
-/// A text.
 pub(crate) fn text_of(term: &Term, key: &str) -> Option<String> {
     as_text(get(term, key)?)
 }
 
-/// The numbers that there are with these keys.
 pub(crate) fn numbers(term: &Term, keys: &[&str]) -> BTreeMap<String, u64> {
     let pair = |key: &&str| Some(((*key).to_owned(), number(term, key)?));
     keys.iter().filter_map(pair).collect()
@@ -413,7 +387,9 @@ pub(crate) fn replied(helper: &Helper, answer: Answer, what: &str, after: Durati
         Answer::Reply(reply) => return Ok(reply),
         Answer::Failed(reason) => helper.failed(what, reason),
         Answer::Ended => helper.failed(what, "it was stopped on the node"),
-        Answer::Silent => Error::Timeout { node: helper.node().name().clone(), what: what.to_owned(), after },
+        Answer::Silent => {
+            Error::Timeout { node: helper.node().name().clone(), what: what.to_owned(), after, is_fixed: false }
+        }
     })
 }
 

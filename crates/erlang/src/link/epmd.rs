@@ -1,15 +1,16 @@
 //! EPMD: which port a node listens on.
 
+use std::fmt::Display;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use erl_dist::epmd::{EpmdClient, EpmdError};
-use transport::SocketError;
+use measure::Problem;
 
-use super::wire::{Dialogue, Wire, resolve, run};
+use super::wire::{Dialogue, Wire, as_io, resolve, run};
 use crate::error::Error;
-use crate::options::{ConnectOptions, NodeName};
+use crate::options::ConnectOptions;
 
 /// Longest wait for the names that EPMD knows: they only help who mistyped one.
 const NAMES_WAIT: Duration = Duration::from_secs(1);
@@ -17,29 +18,26 @@ const NAMES_WAIT: Duration = Duration::from_secs(1);
 const NAMES_BYTES: usize = 64 << 10;
 /// Characters of a name that is told; EPMD's own limit is 255 bytes.
 const NAME_CHARS: usize = 64;
-/// Names that are told.
 const TOLD: usize = 8;
 
 /// Asks the EPMD of the node's host for the node's port.
 pub(super) fn port(options: &ConnectOptions, deadline: Instant) -> Result<u16, Error> {
     let node = &options.node;
     let address = format!("{}:{}", node.host(), options.epmd_port);
-    let addresses = resolve(node.host(), options.epmd_port, deadline)
-        .map_err(|source| Error::Resolve { host: node.host().to_owned(), source })?;
-    let wire = Wire::connect(&addresses, None, deadline).map_err(|error| Error::Connect {
-        what: "EPMD".into(),
-        address: address.clone(),
-        source: match error {
-            SocketError::Io(error) => error,
-            SocketError::Tls(error) => std::io::Error::other(error.to_string()),
-        },
-    })?;
+    let addresses =
+        resolve(node.host(), options.epmd_port, deadline).map_err(|source| Error::resolve(node.host(), &source))?;
+    let wire = Wire::connect(&addresses, None, deadline);
+    let wire = wire.map_err(|error| Error::unreachable("EPMD", &address, &as_io(error)))?;
     let answer = run(EpmdClient::new(Dialogue::new(wire, false)).get_node(node.name())).map_err(EpmdError::Io);
     match answer.and_then(|answer| answer) {
         Ok(Some(entry)) if entry.port != 0 => Ok(entry.port),
-        Ok(Some(_)) => Err(strange(address, "it says that the node listens on port 0")),
-        Ok(None) => Err(Error::UnknownNode { node: node.clone(), address, known: addresses.iter().find_map(names) }),
-        Err(error) => Err(refused(node, address, options, &error)),
+        Ok(Some(_)) => Err(strange(&address, "it says that the node listens on port 0")),
+        Ok(None) => Err(Error::Unreachable(Problem::new(
+            format!("EPMD at {address} knows no node {:?}", node.name()),
+            addresses.iter().find_map(names).unwrap_or_default(),
+            "check the name, wait if the node was just started, or give its own port with --port",
+        ))),
+        Err(error) => Err(refused(&address, options, &error)),
     }
 }
 
@@ -72,8 +70,8 @@ fn parse(text: &str) -> Vec<(String, u16)> {
     text.lines().filter_map(node).collect()
 }
 
-/// Names of nodes that this EPMD knows, for people.
-fn names(address: &SocketAddr) -> Option<Vec<String>> {
+/// The nodes that this EPMD knows, for people.
+fn names(address: &SocketAddr) -> Option<String> {
     let nodes = registered_nodes(address, NAMES_WAIT)?;
     let mut names: Vec<String> = nodes.iter().map(|(name, _)| name.chars().take(NAME_CHARS).collect()).collect();
     names.sort();
@@ -81,19 +79,24 @@ fn names(address: &SocketAddr) -> Option<Vec<String>> {
         names.truncate(TOLD);
         names.push("…".to_owned());
     }
-    Some(names)
+    Some(match names.as_slice() {
+        [] => "it knows none".to_owned(),
+        names => format!("it knows {}", names.join(", ")),
+    })
 }
 
-fn strange(address: String, what: impl ToString) -> Error {
-    Error::Epmd { address, what: what.to_string() }
+fn strange(address: &str, what: impl Display) -> Error {
+    let help = "give EPMD's port with --epmd-port, or the node's own with --port";
+    Error::Unreachable(Problem::new(format!("the listener at {address} is not EPMD"), what, help))
 }
 
-fn refused(node: &NodeName, address: String, options: &ConnectOptions, error: &EpmdError) -> Error {
+fn refused(address: &str, options: &ConnectOptions, error: &EpmdError) -> Error {
     match error {
         EpmdError::Io(error) if error.kind() == ErrorKind::TimedOut => Error::Timeout {
-            node: node.clone(),
+            node: options.node.clone(),
             what: format!("EPMD at {address} says nothing"),
             after: options.timeout,
+            is_fixed: false,
         },
         EpmdError::Io(error) if error.kind() == ErrorKind::UnexpectedEof => strange(address, "it ended the connection"),
         error => strange(address, error),

@@ -5,7 +5,6 @@ use erl_dist::term::Term;
 
 use crate::term::{TermError, check, malformed};
 
-/// The longest frame that is taken.
 pub(super) const LONGEST: usize = 64 << 20;
 /// Room that is kept for the next frame.
 const KEPT: usize = 1 << 20;

@@ -1,11 +1,12 @@
 //! Who we are, and that both sides know the cookie: the handshake of version 6, by `erl_dist`.
 
 use std::io::ErrorKind;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use erl_dist::DistributionFlags;
 use erl_dist::handshake::{ClientSideHandshake, HandshakeError, HandshakeStatus};
 use erl_dist::node::{Creation, LocalNode, NodeName as DistName};
+use measure::Problem;
 
 use super::wire::{Dialogue, Wire, run};
 use crate::error::Error;
@@ -49,10 +50,7 @@ fn flags() -> DistributionFlags {
 
 /// Introduces us, and proves that both sides know the cookie.
 pub(super) fn shake(wire: Wire, local: &Local, options: &ConnectOptions) -> Result<Outcome, Error> {
-    let name: DistName = local
-        .name
-        .parse()
-        .map_err(|error| Error::Handshake { node: options.node.clone(), what: format!("{error}") })?;
+    let name = local.name.parse::<DistName>().map_err(|error| Error::handshake(&options.node, error))?;
     let mut node = LocalNode::new(name, Creation::new(local.creation));
     node.flags = flags();
     let heard = wire.heard();
@@ -66,44 +64,35 @@ pub(super) fn shake(wire: Wire, local: &Local, options: &ConnectOptions) -> Resu
     match status {
         HandshakeStatus::Alive | HandshakeStatus::Nok => return Ok(Outcome::NameTaken),
         HandshakeStatus::Ok | HandshakeStatus::OkSimultaneous => {}
-        other => {
-            return Err(Error::Handshake {
-                node: options.node.clone(),
-                what: match other {
-                    HandshakeStatus::NotAllowed => "it answers `not_allowed`".into(),
-                    _ => "it gives us another name".into(),
-                },
-            });
-        }
+        HandshakeStatus::NotAllowed => return Err(Error::handshake(&options.node, "it answers `not_allowed`")),
+        _ => return Err(Error::handshake(&options.node, "it gives us another name")),
     }
     let before = heard.load(Ordering::Relaxed);
     let rest = run(handshake.execute_rest(true)).map_err(HandshakeError::Io).and_then(|rest| rest);
-    let (stream, peer) = rest.map_err(|error| failed(error, since(&heard, before)))?;
+    let (stream, peer) = rest.map_err(|error| failed(error, heard.load(Ordering::Relaxed).saturating_sub(before)))?;
     let found = peer.name.to_string();
     if found != options.node.as_str() {
-        return Err(Error::OtherNode { node: options.node.clone(), found });
+        let cause = format!("the node there is not {}", options.node);
+        return Err(Error::Other(Problem::new(cause, format_args!("it is {found:?}"), "use its own name")));
     }
     Ok(Outcome::Done(Box::new(stream.wire)))
 }
 
-fn since(heard: &AtomicU64, before: u64) -> u64 {
-    heard.load(Ordering::Relaxed).saturating_sub(before)
-}
-
 fn failure(options: &ConnectOptions, error: &HandshakeError, came: u64) -> Error {
-    let node = options.node.clone();
+    let node = &options.node;
     match error {
-        HandshakeError::CookieMismatch => Error::Handshake { node, what: "its proof of the cookie is wrong".into() },
-        HandshakeError::Io(error) if error.kind() == ErrorKind::TimedOut => {
-            Error::Timeout { node, what: "the handshake did not end".into(), after: options.timeout }
-        }
+        HandshakeError::CookieMismatch => Error::handshake(node, "its proof of the cookie is wrong"),
+        HandshakeError::Io(error) if error.kind() == ErrorKind::TimedOut => Error::Timeout {
+            node: node.clone(),
+            what: "the handshake did not end".into(),
+            after: options.timeout,
+            is_fixed: false,
+        },
         HandshakeError::Io(error) if is_end(error.kind()) && came >= CHALLENGE_BYTES => {
-            Error::Cookie { node, tried: vec![options.cookie.source().to_owned()] }
+            Error::Cookie { node: node.clone(), tried: vec![options.cookie.source().to_owned()] }
         }
-        HandshakeError::Io(error) if is_end(error.kind()) => {
-            Error::Handshake { node, what: "it ended the connection".into() }
-        }
-        error => Error::Handshake { node, what: cut(error.to_string()) },
+        HandshakeError::Io(error) if is_end(error.kind()) => Error::handshake(node, "it ended the connection"),
+        error => Error::handshake(node, cut(error.to_string())),
     }
 }
 

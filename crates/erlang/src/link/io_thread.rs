@@ -9,7 +9,7 @@ use transport::{Output, Received, SocketError};
 
 use super::frame::{Checked, Frame, Frames};
 use super::shared::{LinkShared, Loss};
-use super::wire::Wire;
+use super::wire::{Wire, as_io};
 use crate::term::{atom, tuple};
 
 /// A tick is sent when nothing else was for so long. Nodes hang up after 60 s of silence, by default, and are
@@ -111,7 +111,6 @@ fn read(wire: &mut Wire, frames: &mut Frames, shared: &Arc<LinkShared>) -> Resul
     Ok((heard, true))
 }
 
-/// Takes what was read.
 fn take(wire: &mut Wire, frames: &mut Frames, shared: &Arc<LinkShared>) -> Result<(), String> {
     frames.receive(wire.unused(), |bytes| {
         let wrong = |error| format!("a message is wrong: {error}");
@@ -158,10 +157,7 @@ fn down(reason: Term) -> Term {
 }
 
 fn lost(error: SocketError) -> String {
-    match error {
-        SocketError::Io(error) => error.to_string(),
-        SocketError::Tls(error) => error.to_string(),
-    }
+    as_io(error).to_string()
 }
 
 /// Whether the node still answers: where nothing comes from it, it is pinged, and a node that answers no ping for the

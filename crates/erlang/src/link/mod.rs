@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use measure::Problem;
 use transport::SocketError;
 use transport::tls::{Connector, TlsError};
 
@@ -45,10 +46,9 @@ impl Link {
             Some((host, port)) => (host.clone(), *port),
             None => (options.node.host().to_owned(), epmd::port(options, deadline)?),
         };
-        let addresses =
-            resolve(&host, port, deadline).map_err(|source| Error::Resolve { host: host.clone(), source })?;
+        let addresses = resolve(&host, port, deadline).map_err(|source| Error::resolve(&host, &source))?;
         let connector = options.tls.as_ref().map(|tls| Connector::new(tls, options.node.host()));
-        let connector = connector.transpose().map_err(Error::Options)?;
+        let connector = connector.transpose().map_err(Error::Other)?;
         for _ in 0..ATTEMPTS {
             let wire = Wire::connect(&addresses, connector.as_ref(), deadline)
                 .map_err(|error| unconnected(options, &host, port, error))?;
@@ -57,11 +57,11 @@ impl Link {
                 return Self::start(*wire, local, options);
             }
         }
-        Err(Error::Handshake { node: options.node.clone(), what: format!("{ATTEMPTS} names are in use") })
+        Err(Error::handshake(&options.node, format_args!("{ATTEMPTS} names are in use")))
     }
 
     fn start(wire: Wire, local: handshake::Local, options: &ConnectOptions) -> Result<Self, Error> {
-        let lost = |error: std::io::Error| Error::Lost { node: options.node.clone(), what: error.to_string() };
+        let lost = |error: std::io::Error| Error::lost(&options.node, error);
         let waker = mio::Waker::new(wire.poll.registry(), wire::WAKE).map_err(lost)?;
         let shared = Arc::new(LinkShared::new(options.node.clone(), local, waker));
         let served = Arc::clone(&shared);
@@ -86,22 +86,23 @@ impl Drop for Link {
 }
 
 fn unconnected(options: &ConnectOptions, host: &str, port: u16, error: SocketError) -> Error {
-    let node = options.node.clone();
+    let node = &options.node;
     match error {
-        SocketError::Io(source) if source.kind() == std::io::ErrorKind::TimedOut => {
-            Error::Timeout { node, what: format!("nothing answers at {host}:{port}"), after: options.timeout }
-        }
-        SocketError::Io(source) => Error::Connect { what: node.to_string(), address: format!("{host}:{port}"), source },
-        SocketError::Tls(error) => Error::Tls {
-            node,
-            what: error.to_string(),
-            help: match error {
+        SocketError::Io(source) if source.kind() == std::io::ErrorKind::TimedOut => Error::Timeout {
+            node: node.clone(),
+            what: format!("nothing answers at {host}:{port}"),
+            after: options.timeout,
+            is_fixed: false,
+        },
+        SocketError::Io(source) => Error::unreachable(node, &format!("{host}:{port}"), &source),
+        SocketError::Tls(error) => {
+            let help = match error {
                 TlsError::OtherProtocol(_) | TlsError::Unfinished(_) => {
-                    "check that the node's distribution uses TLS (-proto_dist inet_tls), or leave \
-                     out --tls"
+                    "check that the node's distribution uses TLS (-proto_dist inet_tls), or leave out --tls"
                 }
                 _ => error.help(),
-            },
-        },
+            };
+            Error::Other(Problem::new(format!("the connection to {node} cannot be secured"), error, help))
+        }
     }
 }

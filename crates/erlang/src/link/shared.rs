@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use erl_dist::message::Message;
 use erl_dist::term::{Atom, Pid, PidOrAtom, Reference, Term};
+use measure::Problem;
 
 use super::handshake::Local;
 use crate::error::Error;
@@ -22,7 +23,6 @@ const MOST_WAITING_MEMORY: u64 = MOST_MEMORY;
 const PLACE: u64 = 2 * size_of::<(Arrival, u64)>() as u64;
 /// Bytes that wait to be sent.
 const MOST_OUTGOING: usize = 64 << 20;
-/// Processes that watch one of ours.
 const MOST_WATCHERS: usize = 64;
 
 /// The number of one of our processes.
@@ -112,7 +112,6 @@ impl LinkShared {
         }
     }
 
-    /// Makes a process.
     pub(crate) fn enter(&self) -> MailboxId {
         let mut state = self.state();
         loop {
@@ -146,19 +145,17 @@ impl LinkShared {
         }
     }
 
-    /// Queues a message.
     pub(crate) fn send(&self, message: Message) -> Result<(), Error> {
-        let mut bytes = framed(message).map_err(|source| Error::Term {
-            node: self.node.clone(),
-            what: "what we send".into(),
-            source,
-        })?;
+        let framed = framed(message);
+        let mut bytes = framed.map_err(|source| Error::undecoded(&self.node, "what we send", &source))?;
         let mut state = self.state();
         if let Some(loss) = &state.lost {
             return Err(self.lost(loss));
         }
         if state.outgoing.len() + bytes.len() > MOST_OUTGOING {
-            return Err(Error::Full { node: self.node.clone(), bytes: state.outgoing.len() });
+            let (cause, bytes) = (format!("{} does not read", self.node), state.outgoing.len());
+            let help = "check whether the node is overloaded";
+            return Err(Error::Other(Problem::new(cause, format_args!("{bytes} bytes wait"), help)));
         }
         state.outgoing.append(&mut bytes);
         drop(state);
@@ -167,10 +164,14 @@ impl LinkShared {
     }
 
     fn lost(&self, loss: &Loss) -> Error {
-        let node = self.node.clone();
         match loss {
-            Loss::Ended(what) => Error::Lost { node, what: what.clone() },
-            Loss::Silent(after) => Error::Silent { node, after: *after },
+            Loss::Ended(what) => Error::lost(&self.node, what),
+            Loss::Silent(after) => Error::Silent(Problem::new(
+                format!("{} no longer answers", self.node),
+                format_args!("no answer for {after:?}"),
+                "check whether its process was stopped or hangs (STAT in `ps -C beam.smp`) and whether its machine is \
+                 overloaded; allow more with --timeout",
+            )),
         }
     }
 

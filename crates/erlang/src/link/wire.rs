@@ -192,7 +192,6 @@ impl Wire {
         self.plain.get(start..end).unwrap_or_default()
     }
 
-    /// All of it is used.
     pub(super) const fn use_all(&mut self) {
         self.unused = (0, 0);
     }
@@ -323,7 +322,7 @@ pub(super) fn run<T>(work: impl Future<Output = T>) -> io::Result<T> {
     }
 }
 
-fn as_io(error: SocketError) -> io::Error {
+pub(super) fn as_io(error: SocketError) -> io::Error {
     match error {
         SocketError::Io(error) => error,
         SocketError::Tls(error) => io::Error::other(error.to_string()),

@@ -8,9 +8,7 @@ use erl_dist::term::Term;
 
 use super::show::cut;
 
-/// The deepest nesting that is decoded.
 pub(crate) const DEEPEST: usize = 256;
-/// The most terms of a message.
 const MOST_TERMS: u64 = 4 << 20;
 /// The most memory that a message takes once it is decoded, in bytes: a byte can become a term of its own.
 pub(crate) const MOST_MEMORY: u64 = 256 << 20;
@@ -22,7 +20,6 @@ const ALLOCATION: u64 = 32;
 const BOXED: u64 = 160;
 /// The longest integer, in bytes.
 const LONGEST_INTEGER: usize = 1 << 10;
-/// The most words of a reference.
 const LONGEST_REFERENCE: usize = 16;
 const VERSION: u8 = 131;
 /// Bytes of the decoder's own words that are told.

@@ -117,7 +117,6 @@ pub fn as_list(term: &Term) -> Option<Cow<'_, [Term]>> {
     }
 }
 
-/// The texts of a list.
 pub(crate) fn as_texts(term: &Term) -> Option<Vec<String>> {
     as_list(term)?.iter().map(as_text).collect()
 }

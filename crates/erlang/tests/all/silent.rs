@@ -76,7 +76,7 @@ fn a_node_that_hangs_in_a_window_is_told_and_left_clean() {
             beam.signal("STOP");
             let stopped = Instant::now();
             let error = done.join().expect("no panic").expect_err("a silent node");
-            assert!(matches!(error, Error::Silent { .. }), "{deed}: {error:?}");
+            assert!(matches!(error, Error::Silent(_)), "{deed}: {error:?}");
             stopped.elapsed()
         });
         assert!(took < TIMEOUT + BESIDE, "{deed}: {took:?}");

@@ -297,7 +297,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
         let buffer = std::mem::take(&mut context.buffer);
         let decoded = self.decode(now, &buffer[..filled], context);
         context.buffer = buffer;
-        let decoded = decoded?;
+        let decoded = decoded.map_err(|error| self.driver.part(error, now))?;
         if let Some(ledger) = context.ledger {
             ledger.send_when_due(context.reports);
         }

@@ -55,10 +55,10 @@ pub(crate) fn run<C: Connection, E: Environment>(
     sink: &mut dyn SliceSink,
 ) -> Result<Outcome, Error> {
     validate::<C>(plan)?;
-    let mut made = vec![Vec::new(); plan.groups.len()];
+    let mut prepared = vec![Prepared::default(); plan.groups.len()];
     let mut plan = Cow::Borrowed(plan);
     let assigned = loop {
-        let assigned = set_up::<C, E>(environment, &plan, control, sink, &mut made);
+        let assigned = set_up::<C, E>(environment, &plan, control, sink, &mut prepared);
         match refused(&assigned).and_then(|error| permitted(&plan, error)) {
             Some((other, event)) => {
                 sink.event(event);
@@ -83,10 +83,10 @@ pub(crate) fn run<C: Connection, E: Environment>(
     // A broker that could not be reached, or says nothing, has nothing to clean up but what was made there.
     let reached = !matches!(outcome, Err(Error::Connect { .. } | Error::TimedOut { .. }));
     let took_place = outcome.as_ref().is_ok_and(|it| !it.phases.is_empty());
-    for (group, made) in plan.groups.iter().zip(made) {
+    for (group, prepared) in plan.groups.iter().zip(prepared) {
         let (mut left, timeout) = match reached {
-            true => (left_over(group, made, took_place), plan.timeout),
-            false => (made, plan.timeout.min(FINISHING)),
+            true => (left_over(group, prepared, took_place), plan.timeout),
+            false => (prepared.made, plan.timeout.min(FINISHING)),
         };
         // An exchange is deleted when nothing is bound to it.
         left.sort_by_key(|it| matches!(it, Made::Exchange(_)));
@@ -104,18 +104,28 @@ fn refused<T>(result: &Result<T, Interruption>) -> Option<&Error> {
     }
 }
 
-/// Resources of a group to delete: subscriptions in any case, whose queues would gather messages for ever; its own
-/// queues where the load took place, else those that were made for it; exchanges that were made for it.
-fn left_over(group: &Group, made: Vec<Made>, took_place: bool) -> Vec<Made> {
+/// How far the preparation of a group came.
+#[derive(Clone, Debug, Default)]
+struct Prepared {
+    /// It has begun: the broker may have the group's subscriptions.
+    is_begun: bool,
+    /// Resources that were made for it.
+    made: Vec<Made>,
+}
+
+/// Resources of a group to delete: subscriptions once they may be there, whose queues would gather messages for ever;
+/// its own queues where the load took place, else those that were made for it; exchanges that were made for it.
+fn left_over(group: &Group, prepared: Prepared, took_place: bool) -> Vec<Made> {
     let is_own = |it: &&Destination| it.kind == DestinationKind::Queue && !it.exclusive;
-    let mut left = made;
+    let mut left = prepared.made;
     if group.queues.delete && took_place {
         left.retain(|it| matches!(it, Made::Exchange(_)));
         let own = group.destinations.iter().filter(is_own);
         left.extend(own.map(|it| Made::Queue(it.name.clone())));
     }
-    let subscriptions = group.subscription_queues();
-    left.extend(subscriptions.map(|(queue, _)| Made::Queue(queue)));
+    if prepared.is_begun {
+        left.extend(group.subscription_queues().map(|(queue, _)| Made::Queue(queue)));
+    }
     left
 }
 
@@ -126,9 +136,9 @@ fn set_up<C: Connection, E: Environment>(
     plan: &Plan,
     control: &Control,
     sink: &mut dyn SliceSink,
-    made: &mut [Vec<Made>],
+    prepared: &mut [Prepared],
 ) -> Result<Assignment<C::ClientSpec>, Interruption> {
-    let (nodes, clusters) = prepare::<C, E>(environment, plan, control, sink, made)?;
+    let (nodes, clusters) = prepare::<C, E>(environment, plan, control, sink, prepared)?;
     let assignment = assign::<C>(plan, &nodes, &clusters, environment.wall_offset())?;
     for client in assignment.threads.iter().flatten() {
         let count = client.connection.clients.len();
@@ -145,17 +155,17 @@ fn set_up<C: Connection, E: Environment>(
     Ok(assignment)
 }
 
-/// Connects to every endpoint once and prepares what the groups need there; `made` has a list for each group.
+/// Connects to every endpoint once and prepares what the groups need there; `prepared` says how far each group came.
 fn prepare<C: Connection, E: Environment>(
     environment: &E,
     plan: &Plan,
     control: &Control,
     sink: &mut dyn SliceSink,
-    made: &mut [Vec<Made>],
+    prepared: &mut [Prepared],
 ) -> Result<(Vec<Nodes>, Vec<Cluster>), Interruption> {
     let mut all = Vec::with_capacity(plan.groups.len());
     let mut clusters = Vec::with_capacity(plan.groups.len());
-    for (at, (group, made)) in plan.groups.iter().zip(made).enumerate() {
+    for (at, (group, prepared)) in plan.groups.iter().zip(prepared).enumerate() {
         let mut nodes = Vec::with_capacity(1 + group.further.len());
         for endpoint in std::iter::once(&group.endpoint).chain(&group.further) {
             let options = connect_options(endpoint, &group.source_addresses)?;
@@ -164,7 +174,8 @@ fn prepare<C: Connection, E: Environment>(
             let server = admin.server().clone();
             sink.event(server.connected(endpoint));
             if nodes.is_empty() {
-                admin.prepare(group, made).map_err(|it| it.in_group(at))?;
+                prepared.is_begun = true;
+                admin.prepare(group, &mut prepared.made).map_err(|it| it.in_group(at))?;
                 clusters.push(Cluster::new(endpoint, server.address, server.cluster));
             }
             admin.close()?;

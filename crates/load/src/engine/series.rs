@@ -7,7 +7,7 @@
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 
-use measure::{Counters, Latencies, Metric, Nanos, Phase, Slice, SliceRecorder, Time};
+use measure::{Counters, Metric, Nanos, Phase, Slice, SliceRecorder, Time};
 
 use super::shared::{Boundaries, Report};
 use crate::seconds::SLICE;

@@ -124,7 +124,9 @@ impl<'a, C: Connection, E: Environment> Blocking<'a, C, E> {
         loop {
             self.driver.flush(true)?;
             while self.driver.is_readable() {
-                if let Some(found) = self.read(&mut wanted)? {
+                let now = self.environment.now();
+                let found = self.read(&mut wanted).map_err(|error| self.driver.part(error, now))?;
+                if let Some(found) = found {
                     self.answer = self.answer.min(self.environment.now().since(asked));
                     return Ok(found);
                 }

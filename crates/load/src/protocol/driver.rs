@@ -240,6 +240,15 @@ impl<C: Connection, S: ClientStream> Driver<C, S> {
         }
     }
 
+    /// Sends what a connection that an error ends has still to say, such as the answer to its close: as much as the
+    /// socket takes at once.
+    #[cold]
+    pub(crate) fn part(&mut self, error: Error, now: Time) -> Error {
+        self.connection.give_up(now);
+        let _ = self.flush(false);
+        error
+    }
+
     pub(crate) fn handle_timeout(&mut self, now: Time) -> Result<(), Error> {
         self.rest.trim(now);
         if self.connection.next_timeout().is_some_and(|due| due <= now) {

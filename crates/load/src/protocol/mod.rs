@@ -112,6 +112,9 @@ pub(crate) trait Connection: Sized + Send + 'static {
     /// Starts the orderly close; [`Progress::Closed`] ends it.
     fn leave(&mut self, now: Time) -> Result<(), Error>;
 
+    /// Starts the close of a connection that an error ends; nobody waits for the answer.
+    fn give_up(&mut self, _now: Time) {}
+
     fn pending_output(&self) -> &[u8];
 
     fn consume_output(&mut self, bytes: usize);

@@ -45,12 +45,9 @@ impl SliceSink for Forward {
     }
 }
 
-/// Runs scenarios to their end and reports to `sink` on the calling thread. The phases, and what is
-/// told of them and of silences, are those of the first one. All start at the same instant, and when one of them ends
-/// its load, so do the others.
-///
-/// # Errors
-/// Where one of them could not start.
+/// Runs scenarios to their end and reports to `sink` on the calling thread. The phases, and what is told of them and of
+/// silences, are those of the first one. All start at the same instant, and when one of them ends its load, so do the
+/// others. Errors: where one of them could not start.
 pub fn run(scenarios: &[Box<dyn Scenario>], control: &Control, sink: &mut dyn Sink) -> Result<Outcome, Error> {
     apart(scenarios)?;
     make_room(scenarios.iter().map(|it| it.connections()).sum())?;

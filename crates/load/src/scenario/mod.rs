@@ -35,10 +35,8 @@ pub trait Scenario: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The rates that its schedule requests; `None` without a schedule.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for a schedule that cannot be kept.
+    /// The rates that its schedule requests; `None` without a schedule. Errors: [`Error::Invalid`] for a schedule that
+    /// cannot be kept.
     fn requested(&self) -> Result<Option<Requested>, Error> {
         Ok(None)
     }
@@ -66,12 +64,10 @@ pub trait Scenario: fmt::Debug + Send + Sync {
     /// The lengths of its phases.
     fn phases(&self) -> Phases;
 
-    /// Runs to its end and reports to [`SliceSink::slice`] ten times a second, in intervals that end at whole
-    /// tenths of a second of a phase; [`run`] makes seconds of them. It calls [`Together::ready`] when it could begin,
-    /// begins at [`Together::start`], and ends at [`Together::ended`] where that comes before its own end.
-    ///
-    /// # Errors
-    /// Where it could not start. What goes wrong later stands in [`Outcome::error`].
+    /// Runs to its end and reports to [`SliceSink::slice`] ten times a second, in intervals that end at whole tenths of
+    /// a second of a phase; [`run`] makes seconds of them. It calls [`Together::ready`] when it could begin, begins at
+    /// [`Together::start`], and ends at [`Together::ended`] where that comes before its own end. Errors: where it could
+    /// not start. What goes wrong later stands in [`Outcome::error`].
     fn run(&self, together: &Together, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error>;
 }
 

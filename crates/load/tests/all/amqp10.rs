@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
@@ -51,6 +52,8 @@ struct Peer {
     deliveries: u32,
     /// The id of the open transaction, which grows.
     transaction: Vec<u8>,
+    /// Names of the frames that came.
+    frames: Sender<&'static str>,
 }
 
 impl Peer {
@@ -178,7 +181,9 @@ impl Peer {
                 continue;
             }
             let mut reader = Reader::new(&body);
-            match Performative::read(&mut reader).expect("a performative") {
+            let performative = Performative::read(&mut reader).expect("a performative");
+            let _ = self.frames.send(performative.name());
+            match performative {
                 Performative::Begin(_) => {
                     let begin =
                         Begin { remote_channel: Some(0), incoming_window: self.script.window, ..Begin::default() };
@@ -203,11 +208,16 @@ impl Peer {
 }
 
 /// Takes AMQP 1.0 by the script, and passes the rest on.
-fn accept(mut stream: TcpStream, broker: std::net::SocketAddr, script: Script) -> io::Result<()> {
+fn accept(
+    mut stream: TcpStream,
+    broker: std::net::SocketAddr,
+    script: Script,
+    frames: Sender<&'static str>,
+) -> io::Result<()> {
     let mut header = [0; 8];
     stream.read_exact(&mut header)?;
     if header == wire::amqp10::SASL_HEADER {
-        return Peer { stream, script, deliveries: 0, transaction: Vec::new() }.serve();
+        return Peer { stream, script, deliveries: 0, transaction: Vec::new(), frames }.serve();
     }
     let mut far = TcpStream::connect(broker)?;
     far.write_all(&header)?;
@@ -216,11 +226,19 @@ fn accept(mut stream: TcpStream, broker: std::net::SocketAddr, script: Script) -
 }
 
 fn run(script: Script, set: impl FnOnce(&mut Plan)) -> (Result<Outcome, Error>, Kept) {
+    let (outcome, heard, _) = run_seen(script, set);
+    (outcome, heard)
+}
+
+/// A run, and the frames that the script saw.
+fn run_seen(script: Script, set: impl FnOnce(&mut Plan)) -> (Result<Outcome, Error>, Kept, Receiver<&'static str>) {
+    let (sender, frames) = mpsc::channel();
     let broker = common::embedded();
     let address = broker.local_addr();
     let here = common::serve(move |_, stream| {
         // How a connection ends is its client's affair.
-        thread::spawn(move || drop(accept(stream, address, script)));
+        let sender = sender.clone();
+        thread::spawn(move || drop(accept(stream, address, script, sender)));
     });
     let mut group = common::group(here, Destination::queue("q"), (1, 0));
     group.producers.sizes = 100.into();
@@ -229,7 +247,7 @@ fn run(script: Script, set: impl FnOnce(&mut Plan)) -> (Result<Outcome, Error>, 
     set(&mut plan);
     let mut heard = Kept::default();
     let outcome = load::run(&plan, &Control::new(), &mut heard);
-    (outcome, heard)
+    (outcome, heard, frames)
 }
 
 fn messages(plan: &mut Plan, count: u64) {
@@ -269,13 +287,16 @@ fn messages_above_what_the_broker_takes_are_refused_when_the_link_is_attached() 
 #[test]
 fn a_detached_link_is_told_with_the_brokers_words_and_is_no_lost_connection() {
     let script = Script { detach_at: Some(5), ..POLITE };
-    let (outcome, _) = run(script, |plan| messages(plan, 50));
+    let (outcome, _, frames) = run_seen(script, |plan| messages(plan, 50));
     let error = outcome.map_or_else(Some, |it| it.error).expect("it ends");
     assert!(matches!(error, Error::Detached { .. }), "{error:?}");
     let text = error.to_string();
     for words in ["/queues/q", "detached", "amqp:resource-deleted", "queue 'q' was deleted"] {
         assert!(text.contains(words), "{text}");
     }
+    // It is answered, and the connection closed.
+    let mut frames = std::iter::from_fn(|| frames.recv_timeout(Duration::from_secs(10)).ok());
+    assert!(frames.any(|it| it == Detach::NAME) && frames.any(|it| it == Close::NAME));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Topics with named queues behind them, against the embedded broker.
 
+use std::io::{Read as _, Write as _};
+
 use load::{Control, Destination, Error, Group, Outcome, Plan, RunEvent, Subscription};
 use measure::ledger::LedgerSummary;
 
@@ -47,6 +49,18 @@ fn every_subscription_gets_every_message_once_and_is_gone_afterwards() {
         assert_eq!(outcome.ledger, Some(expected));
         assert_nobody_subscribes(&broker);
     }
+}
+
+#[test]
+fn subscriptions_that_were_never_made_are_not_left_behind() {
+    let here = common::serve(|_, mut stream| {
+        // The client may have left.
+        let _ = stream.read_exact(&mut [0; 8]).and_then(|()| stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
+    });
+    let mut group = common::group(here, Destination::topic("news"), (1, 1));
+    group.consumers.subscription = Some(Subscription { name: "me".into(), durable: true, shared: 0 });
+    let error = run(group).expect_err("it is no broker");
+    assert!(matches!(error, Error::Protocol { .. }), "{error:?}");
 }
 
 #[test]

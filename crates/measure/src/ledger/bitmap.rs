@@ -79,13 +79,14 @@ impl Content {
 /// A set of sequence numbers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeliveryBitmap {
-    /// Blocks below hold all their numbers, or are settled.
-    full_below: u64,
+    /// Blocks below hold all their numbers, or are settled: the first block that it may not hold as a whole.
+    pub(super) full_below: u64,
     /// The block that was written last. Most sets have no other, and then need no tree.
     latest: Option<(u64, Content)>,
     others: BTreeMap<u64, Content>,
-    bytes: usize,
-    count: u64,
+    pub(super) bytes: usize,
+    /// Numbers in it, also of blocks that are settled.
+    pub(super) count: u64,
 }
 
 impl DeliveryBitmap {
@@ -171,11 +172,6 @@ impl DeliveryBitmap {
         }
     }
 
-    /// Numbers in it, also of blocks that are settled.
-    pub(super) const fn count(&self) -> u64 {
-        self.count
-    }
-
     /// Which of a block's numbers it holds.
     pub(super) fn bits(&self, index: u64) -> Bits {
         if index < self.full_below {
@@ -200,22 +196,12 @@ impl DeliveryBitmap {
         Some(block * BLOCK + word as u64 * 64 + u64::from(bits[word].trailing_zeros()))
     }
 
-    /// The first block that it may not hold as a whole.
-    pub(super) const fn full_below(&self) -> u64 {
-        self.full_below
-    }
-
     /// The first block from which on it has nothing.
     pub(super) fn end(&self) -> u64 {
         let last = self.others.keys().next_back().copied();
         let latest = self.latest.as_ref().map(|(index, _)| *index);
         let end = last.max(latest).map_or(0, |last| last + 1);
         end.max(self.full_below)
-    }
-
-    /// Bytes that it takes.
-    pub(super) const fn bytes(&self) -> usize {
-        self.bytes
     }
 
     /// Takes all blocks below for whole from now on.

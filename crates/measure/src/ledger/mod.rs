@@ -8,13 +8,9 @@
 //! LedgerBatch
 //! ```
 //!
-//! A *bitmap* covers what must be complete by itself: a producer's confirms; its deliveries to a queue, whoever of the
-//! competing consumers takes them; its deliveries to one subscriber, where every subscriber gets every message.
-//!
-//! Every count follows from unions of sets and from sums, so that it does not depend on which event
-//! loop saw what, or on the order in which batches arrive. All are exact as long as
-//! [`LedgerSummary::exact`] says so: sets that fragment beyond [`MOST_BYTES`] are settled from their
-//! oldest messages on, and what comes for those later is taken for a repetition.
+//! A *bitmap* covers what must be complete by itself: a producer's confirms, or its deliveries to a queue or to one
+//! subscriber. Counts are exact as long as [`LedgerSummary::exact`] says so: sets that fragment beyond [`MOST_BYTES`]
+//! are settled from their oldest messages on, and what comes for those later is taken for a repetition.
 
 mod bitmap;
 mod shard;

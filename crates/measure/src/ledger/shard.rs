@@ -125,7 +125,6 @@ impl LedgerBatch {
 /// The part of the ledger that one event loop keeps.
 #[derive(Debug)]
 pub struct LedgerShard {
-    /// Names of the bitmaps.
     names: Vec<u32>,
     /// By bitmap: where the batch has its last full chunk.
     runs: Vec<u32>,

@@ -49,12 +49,12 @@ impl Deliveries {
         *count += chunk.count;
         insert(set, chunk, bytes);
         // Where all came in order, nothing else that came changes a count.
-        let whole_below = self.in_order.full_below();
+        let whole_below = self.in_order.full_below;
         for set in [&mut self.late, &mut self.flagged] {
-            if set.bytes() > 0 {
-                *bytes -= set.bytes();
+            if set.bytes > 0 {
+                *bytes -= set.bytes;
                 set.settle_below(whole_below);
-                *bytes += set.bytes();
+                *bytes += set.bytes;
             }
         }
     }
@@ -71,9 +71,9 @@ impl Deliveries {
 }
 
 fn insert(set: &mut DeliveryBitmap, chunk: &Chunk, bytes: &mut usize) {
-    *bytes -= set.bytes();
+    *bytes -= set.bytes;
     set.insert(chunk);
-    *bytes += set.bytes();
+    *bytes += set.bytes;
 }
 
 /// Where a message can stand. All counts are of messages, per queue, or per subscriber where each
@@ -264,8 +264,8 @@ impl Ledger {
     }
 
     fn count_bytes(&self) -> usize {
-        let producers = self.producers.iter().map(|p| p.confirmed.bytes() + p.returned.bytes());
-        let deliveries = self.deliveries.iter().map(|to| to.in_order.bytes() + to.late.bytes() + to.flagged.bytes());
+        let producers = self.producers.iter().map(|p| p.confirmed.bytes + p.returned.bytes);
+        let deliveries = self.deliveries.iter().map(|to| to.in_order.bytes + to.late.bytes + to.flagged.bytes);
         producers.sum::<usize>() + deliveries.sum::<usize>()
     }
 
@@ -273,18 +273,15 @@ impl Ledger {
     fn span(&self, to: &Deliveries) -> (u64, u64) {
         let Producer { confirmed, returned, .. } = &self.producers[to.producer];
         let delivered = [&to.in_order, &to.late, &to.flagged];
-        let whole_below = delivered.iter().map(|set| set.full_below()).max();
+        let whole_below = delivered.iter().map(|set| set.full_below).max();
         let end = delivered.iter().map(|set| set.end()).max();
-        (
-            whole_below.unwrap_or(0).min(confirmed.full_below()),
-            end.unwrap_or(0).max(confirmed.end()).max(returned.end()),
-        )
+        (whole_below.unwrap_or(0).min(confirmed.full_below), end.unwrap_or(0).max(confirmed.end()).max(returned.end()))
     }
 
     /// Goes through blocks one by one. `sent` is the first sequence that was not.
     fn count(&self, to: &Deliveries, blocks: Range<u64>, sent: u64) -> Sums {
         let producer = &self.producers[to.producer];
-        let whole_below = producer.confirmed.full_below().min(to.in_order.full_below());
+        let whole_below = producer.confirmed.full_below.min(to.in_order.full_below);
         let owed_from = to.owed_from();
         let mut sums = Sums::default();
         for index in blocks.start.max(whole_below)..blocks.end {
@@ -328,7 +325,7 @@ impl Ledger {
             missing.push(region.summary.lost + to.settled_missing);
             sums.add(region);
             sums.summary.sent += producer.sent;
-            in_order += to.in_order.count();
+            in_order += to.in_order.count;
             plain += to.plain_count;
             flagged += to.flagged_count;
         }

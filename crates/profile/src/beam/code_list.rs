@@ -6,9 +6,8 @@
 //! entry     next u64, previous u64, record u64, its length u64
 //! ```
 //!
-//! The emulator goes on meanwhile: it puts modules in front, and takes out those that are purged (OTP 25 leaves them
-//! in). So a list that does not hold together is read once more. And it gives memory out again: a module may stand
-//! where an earlier one stood, with as many functions of the same size, so that only what it says tells them apart.
+//! The emulator goes on meanwhile, and takes out modules that are purged (not OTP 25): a list that does not hold
+//! together is read once more. A module may stand where an earlier one stood: only what it says tells them apart.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher as _};

@@ -29,7 +29,6 @@ impl Pieces {
         self.write(LIST, &[version, action, entry]);
     }
 
-    /// Takes an entry out, and its memory with it.
     fn take_out(&mut self, entry: u64) {
         let [next, previous, at, _] = self.words_at::<4>(entry);
         if next != 0 {

@@ -46,7 +46,6 @@ pub(crate) struct CompiledFunction<'a> {
     pub(crate) lines: Vec<CompiledLine<'a>>,
 }
 
-/// From where on code is of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CompiledLine<'a> {
     pub(crate) start: u64,

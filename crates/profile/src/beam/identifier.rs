@@ -18,7 +18,6 @@ const IDENTIFIER_MASK: u64 = 15;
 /// Bits of a number that no process has: what a stand-in for a process has in its place.
 const NOBODY: u64 = (1 << 28) - 1;
 
-/// How an identifier is made up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum IdentifierLayout {
     /// With the process's place in the table of processes.
@@ -32,7 +31,6 @@ pub(crate) enum IdentifierLayout {
 /// How many places a table of processes has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Places {
-    /// Bits of a place.
     bits: u32,
     /// Bits of a place in its cache line.
     line: u32,

@@ -1,10 +1,7 @@
-//! Erlang stacks of a running BEAM: where a scheduler writes down which process it runs, and where a process has the
-//! bounds of its stack. And the names of the functions that it has compiled (`code_list`).
-//!
-//! The first two depend on release and build. Most emulators export their global variables to native modules, also
-//! where they are stripped, and elsewhere they are found (`variables`); the structures behind them are recognised by
-//! invariants, whatever the offsets: a scheduler holds its number, and a process's stack ends in the address that the
-//! runtime gives every process to return to (`beam_normal_exit`).
+//! Erlang stacks of a running BEAM: where a scheduler writes down which process it runs, where a process has the bounds
+//! of its stack, and the names of compiled functions (`code_list`). The first two depend on release and build. Most
+//! emulators export their variables, elsewhere they are found (`variables`); structures are recognised by invariants: a
+//! scheduler holds its number, and a stack ends in the address that every process returns to (`beam_normal_exit`).
 
 mod code_list;
 mod compiled;

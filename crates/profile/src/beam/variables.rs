@@ -1,11 +1,7 @@
-//! Where an emulator has its variables. Most builds export them to native modules, by name. That of Debian's OTP 29
-//! exports nothing but the functions for these, so there they are found in its data, by what must hold of each:
-//!
-//! - The list of compiled modules begins with its version, an action, no entry that is meant, and a first entry that
-//!   none precedes. One of its records says how processes end and how frames are chained.
-//! - The table of processes notes its size in five ways that agree.
-//! - The schedulers of a kind lie side by side, each with its kind and number at the same place. The dirty ones are
-//!   told from all else by that; the ordinary ones lie as these do.
+//! Where an emulator has its variables. Most builds export them; that of Debian's OTP 29 does not, so there they are
+//! found in its data by what must hold of each: the list of compiled modules begins with its version and a first entry
+//! that none precedes, and one of its records says how processes end and frames are chained; the table of processes
+//! notes its size in five ways that agree; the schedulers of a kind lie side by side, each with its number.
 
 use std::collections::HashMap;
 

@@ -113,7 +113,6 @@ fn pages(extent: Extent) -> Range<u64> {
     extent.start..page_end(extent.start.saturating_add(extent.length))
 }
 
-/// The end of the page before this one.
 fn page_end(address: u64) -> u64 {
     let page = rustix::param::page_size() as u64;
     address.checked_next_multiple_of(page).unwrap_or(u64::MAX)

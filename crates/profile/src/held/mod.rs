@@ -17,7 +17,6 @@ pub(crate) struct HeldMemory<T> {
     told_by: ToldBy,
 }
 
-/// How blocks are told.
 #[derive(Debug)]
 enum ToldBy {
     /// As ranges of addresses, of which any part can be given back.
@@ -88,15 +87,10 @@ fn stands_for(bytes: u64, one_in: f64) -> u64 {
 
 #[derive(Debug)]
 struct Blocks<T> {
-    by_number: HashMap<u64, Block<T>>,
+    /// The bytes of each, and who took it.
+    by_number: HashMap<u64, (u64, T)>,
     most: usize,
     left_out: u64,
-}
-
-#[derive(Debug)]
-struct Block<T> {
-    bytes: u64,
-    by: T,
 }
 
 impl<T> Blocks<T> {
@@ -111,7 +105,7 @@ impl<T> Blocks<T> {
             self.leave_out();
             return false;
         }
-        self.by_number.insert(number, Block { bytes, by: by() });
+        self.by_number.insert(number, (bytes, by()));
         true
     }
 
@@ -121,16 +115,16 @@ impl<T> Blocks<T> {
 
     /// So many bytes of a block were given back, if it is one.
     fn give_back(&mut self, number: u64, bytes: u64) {
-        if let Some(block) = self.by_number.get_mut(&number) {
-            block.bytes = block.bytes.saturating_sub(bytes);
-            if block.bytes == 0 {
+        if let Some((left, _)) = self.by_number.get_mut(&number) {
+            *left = left.saturating_sub(bytes);
+            if *left == 0 {
                 self.by_number.remove(&number);
             }
         }
     }
 
     fn end(&mut self) -> Vec<(T, u64)> {
-        std::mem::take(&mut self.by_number).into_values().map(|it| (it.by, it.bytes)).collect()
+        std::mem::take(&mut self.by_number).into_values().map(|(bytes, by)| (by, bytes)).collect()
     }
 
     /// Blocks that were not followed, since this was last asked.

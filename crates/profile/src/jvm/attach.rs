@@ -116,7 +116,6 @@ fn connect(path: &Path, process: ProcessId, status: &Status) -> Result<UnixStrea
     Ok(UnixStream::from(socket))
 }
 
-/// Makes the JVM open its socket.
 fn open_socket(process: ProcessId, status: &Status, socket: &Path) -> Result<(), AttachError> {
     let disabled = if status.catches(Signal::QUIT) {
         // It would print all its stacks.

@@ -7,8 +7,7 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
-use linux::maps::{self, Mapping};
-use linux::{ProcessId, Status};
+use linux::{ProcessId, Status, maps};
 use measure::{Clock, Nanos};
 use rustix::fs::{AtFlags, Mode, OFlags};
 
@@ -40,7 +39,7 @@ impl Jvm {
     /// The virtual machine in a process; `None` where there is none, or not a HotSpot one.
     pub(crate) fn of(pid: u32, status: &Status) -> Option<Arc<Self>> {
         let maps = maps::maps(pid)?;
-        let library = maps.iter().find(|mapping| is_libjvm(mapping))?;
+        let library = maps.iter().find(|it| maps::is_file(it) && it.path.ends_with("/libjvm.so"))?;
         symbols::exported(pid, library, &[HOTSPOT]).filter(|found| !found.is_empty())?;
         let process = ProcessId::of(pid)?;
         let mut profiled = locked(&PROFILED);
@@ -105,10 +104,6 @@ impl Drop for Jvm {
             let _ = rustix::fs::unlinkat(tmp, &self.map, AtFlags::empty());
         }
     }
-}
-
-fn is_libjvm(mapping: &Mapping) -> bool {
-    maps::is_file(mapping) && mapping.path.ends_with("/libjvm.so")
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

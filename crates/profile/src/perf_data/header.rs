@@ -99,7 +99,8 @@ impl Header {
     /// Why its records cannot be read.
     fn unreadable(&self) -> Option<&'static str> {
         let Some((first, others)) = self.events.split_first() else { return Some("it names no event") };
-        let alike = others.iter().all(|it| it.is_read_as(first));
+        let is_alike = |it: &Attribute| (it.sample_type, it.sample_id_all) == (first.sample_type, first.sample_id_all);
+        let alike = others.iter().all(is_alike);
         let identified = self.events.iter().all(Attribute::is_identified);
         (!alike && !identified).then_some("its events have no ids: record one at a time")
     }
@@ -278,11 +279,6 @@ impl Attribute {
 
     fn has(&self, what: u32) -> bool {
         self.sample_type & u64::from(what) != 0
-    }
-
-    /// Whether records of both can be told apart, or need not be.
-    fn is_read_as(&self, other: &Self) -> bool {
-        (self.sample_type, self.sample_id_all) == (other.sample_type, other.sample_id_all)
     }
 
     /// Whether each record says which event it is of.

@@ -1,12 +1,9 @@
-//! `perf.data`, what `perf record` writes: its header, and the records of the kernel behind each other.
+//! `perf.data`, what `perf record` writes: its header, and the records of the kernel behind each other. The layout is
+//! that of `tools/perf/Documentation/perf.data-file-format.txt` in the kernel's source.
 //!
 //! ```text
 //! header -> records, in the order of time -> processes { symbols, unwinder } -> Profile
 //! ```
-//!
-//! The layout is that of `tools/perf/Documentation/perf.data-file-format.txt` in the kernel's source. The crate
-//! `linux-perf-data` reads it, too, but asks for as much memory as a length in the file says, which must not be
-//! believed of a file from anywhere.
 
 mod header;
 mod processes;

@@ -30,13 +30,14 @@ const EXECUTABLE: u32 = 4;
 /// The process that the kernel's own mappings have.
 const KERNEL: u32 = u32::MAX;
 
+#[derive(Default)]
 pub(super) struct Processes {
     by_pid: HashMap<u32, Process>,
     threads: HashMap<u32, Thread>,
     /// Mappings of all of them; those that processes share count once.
     mappings: usize,
     /// Mappings for which there was no room.
-    left_out: u64,
+    pub(super) left_out: u64,
     /// Processes and threads that ended, the first first, kept until room is needed: their last samples come behind.
     ended: VecDeque<(u32, u32)>,
     /// Numbers of builds by path, and whether the file that is there now has that number.
@@ -76,20 +77,7 @@ struct Thread {
 
 impl Processes {
     pub(super) fn new(builds: HashMap<String, Vec<u8>>) -> Self {
-        Self {
-            by_pid: HashMap::new(),
-            threads: HashMap::new(),
-            mappings: 0,
-            left_out: 0,
-            ended: VecDeque::new(),
-            builds,
-            is_same: HashMap::new(),
-            kernel_text: None,
-            symbols: RecordedSymbols::default(),
-            unwinder: NativeUnwinder::unmapped(std::process::id()),
-            unwound: None,
-            changes: 0,
-        }
+        Self { builds, unwinder: NativeUnwinder::unmapped(std::process::id()), ..Self::default() }
     }
 
     /// Takes a record that is no sample; what is too short or too many is left out.
@@ -109,10 +97,6 @@ impl Processes {
     /// Name of a thread, as `perf` prints one without a name.
     pub(super) fn name(&self, tid: u32) -> Rc<str> {
         self.threads.get(&tid).map_or_else(|| format!(":{tid}").into(), |it| Rc::clone(&it.name))
-    }
-
-    pub(super) const fn left_out(&self) -> u64 {
-        self.left_out
     }
 
     /// Files that are others now than those that were recorded.

@@ -227,7 +227,7 @@ impl<'h> Reader<'h> {
         };
         note(self.broken, "samples are shorter than their event says, and were left out");
         note(
-            self.processes.left_out(),
+            self.processes.left_out,
             "mappings of memory were left out, because there are too many: their functions have no names",
         );
         let changed = self.processes.changed_files() as u64;
@@ -253,7 +253,8 @@ type Frames = HashMap<(u64, bool), Box<[u32]>>;
 #[derive(Default)]
 struct FrameCache {
     kernel: Frames,
-    by_pid: HashMap<u32, KnownFrames>,
+    /// Each with the version of the memory that its frames hold for.
+    by_pid: HashMap<u32, (u64, Frames)>,
     /// The process that the next addresses are of, and the version of its memory.
     pid: u32,
     version: u64,
@@ -261,20 +262,15 @@ struct FrameCache {
     len: usize,
 }
 
-struct KnownFrames {
-    version: u64,
-    frames: Frames,
-}
-
 impl FrameCache {
     /// The next addresses are of this process, with this version of its memory.
     fn enter(&mut self, pid: u32, version: u64) {
         (self.pid, self.version) = (pid, version);
         // A table that is emptied stays as large as it was, and is gone through each time: it is replaced.
-        if self.by_pid.get(&pid).is_some_and(|it| it.version != version)
+        if self.by_pid.get(&pid).is_some_and(|(known, _)| *known != version)
             && let Some(gone) = self.by_pid.remove(&pid)
         {
-            self.len = self.len.saturating_sub(gone.frames.len());
+            self.len = self.len.saturating_sub(gone.1.len());
         }
     }
 
@@ -287,9 +283,8 @@ impl FrameCache {
         let (frames, ip) = match address {
             Address::Kernel(ip) => (&mut self.kernel, ip),
             Address::User(ip) => {
-                let new = || KnownFrames { version, frames: Frames::new() };
-                let known = self.by_pid.entry(self.pid).or_insert_with(new);
-                (&mut known.frames, ip)
+                let (_, frames) = self.by_pid.entry(self.pid).or_insert_with(|| (version, Frames::new()));
+                (frames, ip)
             }
         };
         frames.entry((ip, is_caller)).or_insert_with(|| {

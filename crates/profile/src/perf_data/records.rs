@@ -50,20 +50,17 @@ pub(super) fn for_each(
     // The newest record up to the mark before the last one.
     let (mut settled, mut newest) = (0, 0);
     let ending = loop {
-        let mut head = [0; 8];
-        match fill(&mut input, &mut head)? {
-            0 => break Ending::Whole,
-            8 => {}
-            _ => break Ending::CutOff,
-        }
-        let [k0, k1, k2, k3, m0, m1, s0, s1] = head;
+        let head = next(&mut input, 8)?;
+        let &[k0, k1, k2, k3, m0, m1, s0, s1] = head.as_slice() else {
+            break if head.is_empty() { Ending::Whole } else { Ending::CutOff };
+        };
         let kind = u32::from_le_bytes([k0, k1, k2, k3]);
         let size = usize::from(u16::from_le_bytes([s0, s1]));
         let Some(length) = size.checked_sub(8) else {
             return Ok(Err(format!("a record of kind {kind} says that it has {size} bytes")));
         };
-        let mut body = vec![0; length];
-        if fill(&mut input, &mut body)? < length {
+        let body = next(&mut input, length)?;
+        if body.len() < length {
             break Ending::CutOff;
         }
         if COMPRESSED.contains(&kind) {
@@ -132,16 +129,9 @@ fn length_behind(kind: u32, body: &[u8]) -> u64 {
     }
 }
 
-/// Reads until the buffer is full or the input has ended.
-fn fill(input: &mut dyn io::Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        match input.read(rest) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
+/// So many bytes; fewer where the input ends before.
+fn next(input: &mut dyn io::Read, length: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(length);
+    input.take(length as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }

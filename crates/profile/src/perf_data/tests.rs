@@ -244,7 +244,6 @@ fn damaged_recordings_are_read_or_refused() {
     }
 }
 
-/// Record for another process and thread: the first two numbers of its body.
 fn of_process(mut record: Vec<u8>, pid: u32, tid: u32) -> Vec<u8> {
     let is_sample = record[0] == b::PERF_RECORD_SAMPLE as u8;
     let at = if is_sample { 16 } else { 8 };
@@ -253,7 +252,6 @@ fn of_process(mut record: Vec<u8>, pid: u32, tid: u32) -> Vec<u8> {
     record
 }
 
-/// Record, not of a sample, at another time.
 fn at(mut record: Vec<u8>, time: u64) -> Vec<u8> {
     let end = record.len();
     record[end - 16..end - 8].copy_from_slice(&time.to_le_bytes());

@@ -1,13 +1,10 @@
-//! Times in which threads did not run, from the samples that are taken when a thread leaves its processor, the samples
-//! of who wakes it, and the records of when it is back.
+//! Times in which threads did not run, each weighing its nanoseconds. A thread that is preempted waits for a processor
+//! all the time: a record says so, and then what might wake it does not count.
 //!
 //! ```text
 //! sample (thread leaves)  ...  sample (it is woken)  ...  record (it is back)
 //! |-- one sample, ended by the waker -------------|-- one, ended by a free processor --|
 //! ```
-//!
-//! Each weighs its nanoseconds. A thread that is preempted waits for a processor all the time: a record says so, and
-//! then what might wake it does not count.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::BorrowedFd;

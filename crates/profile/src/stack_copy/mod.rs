@@ -37,7 +37,6 @@ pub(crate) struct ThreadStack {
     pub(crate) current_process: u64,
 }
 
-/// The program, loaded.
 #[derive(Debug)]
 pub(crate) struct StackCopier {
     /// By thread: its [`ThreadStack`].
@@ -98,17 +97,19 @@ impl StackCopier {
             KernelEvent::Tracepoint(_) => vec![kernel.program("tracepoint")?],
             KernelEvent::Probes(probes) => {
                 let places = probes.places.iter().map(Probe::program);
-                let exec = probes.exec.map(|_| SystemCall::Exec.program().to_owned());
+                let exec = probes.exec.map(|_| SystemCall::Exec.name().to_owned());
                 places.chain(exec).map(|it| kernel.program(&it)).collect::<io::Result<_>>()?
             }
             KernelEvent::Calls(calls) => {
-                calls.iter().map(|(call, _)| kernel.program(call.program())).collect::<io::Result<_>>()?
+                calls.iter().map(|(call, _)| kernel.program(call.name())).collect::<io::Result<_>>()?
             }
         };
         if let KernelEvent::Probes(probes) = event {
             let states = kernel.table("states")?;
             for cpu in 0..cpus {
-                states.set(cpu, [first_draw(cpu, probes.one_in), 0])?;
+                // They begin apart.
+                let first = cpu.wrapping_mul(389).wrapping_add(DRAWS / 2) % DRAWS;
+                states.set(cpu, [draw(first, probes.one_in), 0])?;
             }
         }
         Ok(Self { threads: kernel.table("threads")?, outputs: kernel.table("outputs")?, programs, namespace })
@@ -132,7 +133,6 @@ impl StackCopier {
     }
 }
 
-/// Settings of the programs for an event.
 fn settings(cpus: u32, event: &KernelEvent, process: Option<&ProcessLayout>) -> Settings {
     let mut of =
         Settings { entries: vec![("scratch", cpus), ("outputs", cpus), ("threads", THREADS)], ..Settings::default() };
@@ -174,11 +174,6 @@ type Draws = [u64; DRAWS as usize];
 /// during which the number runs out stands for the mean, and for what it asked beyond.
 fn draws(mean: u32) -> Box<Draws> {
     Box::new(array::from_fn(|it| draw(it as u32, mean)))
-}
-
-/// The number that a processor begins with. They begin apart.
-fn first_draw(cpu: u32, mean: u32) -> u64 {
-    draw(cpu.wrapping_mul(389).wrapping_add(DRAWS / 2) % DRAWS, mean)
 }
 
 /// One of [`DRAWS`] numbers that are exponentially distributed with this mean; 0 where each call is a sample.

@@ -9,27 +9,8 @@
 
 use std::ops::Range;
 
-/// Where each word stands.
-mod offset {
-    pub(super) const IP: usize = 0;
-    pub(super) const SP: usize = 8;
-    pub(super) const BP: usize = 16;
-    pub(super) const R12: usize = 24;
-    pub(super) const PROCESS: usize = 32;
-    pub(super) const FRAME_POINTER: usize = 40;
-    pub(super) const STOP: usize = 48;
-    pub(super) const NATIVE_LENGTH: usize = 56;
-    pub(super) const ERLANG_START: usize = 64;
-    pub(super) const ERLANG_LENGTH: usize = 72;
-    pub(super) const IDENTIFIER: usize = 80;
-    pub(super) const VALUE: usize = 88;
-    pub(super) const RELEASED: usize = 96;
-    pub(super) const TAKEN: usize = 112;
-    pub(super) const REPLACED: usize = 128;
-    pub(super) const REPLACED_BEFORE: usize = 144;
-    pub(super) const BYTES: usize = 160;
-}
-
+/// Words in front of the bytes.
+const WORDS: usize = 20;
 /// Bytes of what functions return to whose return the kernel wants to hear of; behind it are instructions that it runs
 /// in place of those that its probes lie over.
 const TRAMPOLINE: u64 = 128;
@@ -41,7 +22,6 @@ const PAGE: u64 = 4096;
 pub(crate) struct MemoryCopy<'a> {
     pub(crate) start: u64,
     pub(crate) bytes: &'a [u8],
-    /// Words that have been replaced in it.
     pub(crate) replaced: [ReplacedWord; 2],
 }
 
@@ -53,7 +33,6 @@ pub(crate) struct ReplacedWord {
 }
 
 impl MemoryCopy<'_> {
-    /// The word at an address of the process.
     pub(crate) fn word(&self, address: u64) -> Option<u64> {
         let mut replaced = self.replaced.iter().filter(|it| it.address != 0);
         replaced.find(|it| it.address == address).map_or_else(|| self.copied_word(address), |it| Some(it.word))
@@ -72,7 +51,6 @@ impl MemoryCopy<'_> {
 /// Memory that changes hands in a call, where the event tells it; elsewhere there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Transfer {
-    /// Which call, by its number.
     pub(crate) call: u64,
     pub(crate) released: Extent,
     pub(crate) taken: Extent,
@@ -116,35 +94,33 @@ pub(crate) struct StackCopy<'a> {
 impl<'a> StackCopy<'a> {
     /// Parses a record's raw part, which begins with its length in 32 bits; `None` where it is too short.
     pub(crate) fn parse(raw: &'a [u8]) -> Option<Self> {
-        let (_length, raw) = raw.split_at_checked(4)?;
-        let word = |at: usize| raw.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes);
-        let bytes = raw.get(offset::BYTES..)?;
-        let length = |offset| usize::try_from(word(offset)?).ok();
-        let (native, rest) = bytes.split_at_checked(length(offset::NATIVE_LENGTH)?)?;
-        let erlang = rest.get(..length(offset::ERLANG_LENGTH)?)?;
-        let sp = word(offset::SP)?;
-        let extent = |at| Some(Extent { start: word(at)?, length: word(at + 8)? });
-        let replaced = |at| Some(ReplacedWord { address: word(at)?, word: word(at + 8)? });
-        let replaced_returns = [replaced(offset::REPLACED)?, replaced(offset::REPLACED_BEFORE)?];
+        let (words, bytes) = raw.get(4..)?.split_first_chunk::<{ 8 * WORDS }>()?;
+        let (words, _) = words.as_chunks::<8>();
+        let words: [u64; WORDS] = std::array::from_fn(|at| words.get(at).map_or(0, |it| u64::from_ne_bytes(*it)));
+        let [ip, sp, bp, r12, process, frame_pointer, stop, native_length, words @ ..] = words;
+        let [erlang_start, erlang_length, identifier, value, extents @ ..] = words;
+        let [released, released_length, taken, taken_length, replaced @ ..] = extents;
+        let [address, word, address_before, word_before] = replaced;
+        let (native, rest) = bytes.split_at_checked(usize::try_from(native_length).ok()?)?;
+        let erlang = rest.get(..usize::try_from(erlang_length).ok()?)?;
         Some(Self {
-            ip: word(offset::IP)?,
+            ip,
             sp,
-            bp: word(offset::BP)?,
-            r12: word(offset::R12)?,
-            process: word(offset::PROCESS)?,
-            identifier: word(offset::IDENTIFIER)?,
-            value: word(offset::VALUE)?,
-            released: extent(offset::RELEASED)?,
-            taken: extent(offset::TAKEN)?,
-            replaced_returns,
-            frame_pointer: word(offset::FRAME_POINTER)?,
-            stop: word(offset::STOP)?,
-            native: MemoryCopy { start: sp, bytes: native, replaced: [ReplacedWord::default(); 2] },
-            erlang: MemoryCopy {
-                start: word(offset::ERLANG_START)?,
-                bytes: erlang,
-                replaced: [ReplacedWord::default(); 2],
-            },
+            bp,
+            r12,
+            process,
+            identifier,
+            value,
+            released: Extent { start: released, length: released_length },
+            taken: Extent { start: taken, length: taken_length },
+            replaced_returns: [
+                ReplacedWord { address, word },
+                ReplacedWord { address: address_before, word: word_before },
+            ],
+            frame_pointer,
+            stop,
+            native: MemoryCopy { start: sp, bytes: native, ..MemoryCopy::default() },
+            erlang: MemoryCopy { start: erlang_start, bytes: erlang, ..MemoryCopy::default() },
         })
     }
 
@@ -187,10 +163,6 @@ impl<'a> StackCopy<'a> {
 
     pub(crate) const fn has_replaced_returns(&self) -> bool {
         self.replaced_returns[0].address != 0
-    }
-
-    pub(crate) fn is_bare(&self) -> bool {
-        self.len() == 0
     }
 
     /// Bytes that were copied of both stacks.

@@ -9,14 +9,13 @@
 //! ```
 
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use linux::cpus;
 use measure::Problem;
 
 use super::PidNamespace;
 use super::kernel::{KernelMap, KernelPrograms, Settings};
-use crate::Error;
 use crate::access::copies_remedy;
 use crate::tracepoint::Tracepoint;
 
@@ -34,10 +33,12 @@ pub(crate) struct WakeUps {
     outputs: KernelMap<i32>,
     /// The program that runs when a thread has entered the table.
     next: KernelMap<i32>,
-    at_waking: OwnedFd,
-    at_leaving: OwnedFd,
-    tracepoint: Tracepoint,
-    numbering: Numbering,
+    /// The program that runs at each wake-up on this machine.
+    pub(crate) at_waking: OwnedFd,
+    /// The program by which threads enter the table when they leave their processor.
+    pub(crate) at_leaving: OwnedFd,
+    pub(crate) tracepoint: Tracepoint,
+    pub(crate) numbering: Numbering,
 }
 
 /// Which of a thread's numbers this process knows it by.
@@ -58,7 +59,7 @@ pub(crate) struct WakeRecord<'a> {
 
 impl WakeUps {
     /// Loads the programs for the threads of process `pid`, where the kernel allows it and shows the tracepoint.
-    pub(crate) fn load(pid: u32) -> Result<Self, Error> {
+    pub(crate) fn load(pid: u32) -> Result<Self, Problem> {
         let tracepoint = Tracepoint::find(TRACEPOINT, Some(THREAD_FIELD))?;
         let namespace = PidNamespace::of(pid);
         let numbering = Numbering::of(PidNamespace::of(std::process::id()), namespace)?;
@@ -78,22 +79,8 @@ impl WakeUps {
             })
         };
         load().map_err(|error: io::Error| {
-            Error::Options(Problem::new("the kernel does not allow a program on wake-ups", error, copies_remedy()))
+            Problem::new("the kernel does not allow a program on wake-ups", error, copies_remedy())
         })
-    }
-
-    pub(crate) const fn tracepoint(&self) -> Tracepoint {
-        self.tracepoint
-    }
-
-    /// The program that runs at each wake-up on this machine.
-    pub(crate) fn at_waking(&self) -> BorrowedFd<'_> {
-        self.at_waking.as_fd()
-    }
-
-    /// The program by which threads enter the table when they leave their processor.
-    pub(crate) fn at_leaving(&self) -> BorrowedFd<'_> {
-        self.at_leaving.as_fd()
     }
 
     /// Has a program run when a thread has entered the table.
@@ -105,26 +92,22 @@ impl WakeUps {
     pub(crate) fn set_output(&self, cpu: u32, event: BorrowedFd<'_>) -> io::Result<()> {
         self.outputs.set_descriptor(cpu, event)
     }
-
-    pub(crate) const fn numbering(&self) -> Numbering {
-        self.numbering
-    }
 }
 
 impl Numbering {
     /// That by which a process in the namespace `own` knows threads of the namespace `theirs`.
-    fn of(own: Option<PidNamespace>, theirs: Option<PidNamespace>) -> Result<Self, Error> {
+    fn of(own: Option<PidNamespace>, theirs: Option<PidNamespace>) -> Result<Self, Problem> {
         if own.is_some() && own == theirs {
             return Ok(Self::Inside);
         }
         if own.is_some_and(|own| own.is_first()) {
             return Ok(Self::OnMachine);
         }
-        Err(Error::Options(Problem::new(
+        Err(Problem::new(
             "the process is in a container inside this one",
             "its threads have other numbers in this container",
             "run bellows in the same container, or outside of containers",
-        )))
+        ))
     }
 
     /// Parses a record's raw part, which begins with its length in 32 bits; `None` where it is too short.

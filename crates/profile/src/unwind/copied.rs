@@ -181,7 +181,7 @@ impl Unwinder for CopiedStacks {
             transfer: copy.transfer(),
             ..Stack::default()
         };
-        if copy.is_bare() {
+        if copy.len() == 0 {
             return;
         }
         if copy.has_replaced_returns() || !self.native.is_code(copy.ip) {

@@ -10,8 +10,7 @@
 //!         return address: normal_exit          the root
 //! ```
 //!
-//! So return addresses can be told from everything else without knowing any function. A chain is
-//! better all the same: what lies below the last frame may be left over from earlier calls.
+//! A chain of frames is better all the same: what lies below the last one may be left over from earlier calls.
 
 use crate::stack_copy::MemoryCopy;
 

@@ -4,7 +4,7 @@
 use perf_event_open_sys::bindings::{self as b, perf_event_attr};
 
 use super::{FramePointers, Stack, Unwinder};
-use crate::record::{Address, SampleRecord};
+use crate::record::{Address, Fields, SampleRecord};
 use crate::symbols::GoCode;
 
 /// Bytes of the stack that are copied: a frame that is larger has its pointer.
@@ -71,24 +71,19 @@ struct StackTop<'a> {
 impl<'a> StackTop<'a> {
     /// From what follows the call chain; none where the thread had no code of the user's.
     fn parse(rest: &'a [u8], has_fields: bool) -> Option<Self> {
-        let mut rest = rest;
+        let mut rest = Fields(rest);
         if has_fields {
-            let (length, fields) = rest.split_first_chunk()?;
-            rest = fields.get(u32::from_le_bytes(*length) as usize..)?;
+            let length = rest.u32()?;
+            rest.take(length as usize)?;
         }
-        let mut word = || {
-            let (word, after) = rest.split_first_chunk()?;
-            rest = after;
-            Some(u64::from_le_bytes(*word))
-        };
         // The registers' width; without any there are none.
-        if word()? == 0 {
+        if rest.u64()? == 0 {
             return None;
         }
-        let (bp, sp) = (word()?, word()?);
-        let size = usize::try_from(word()?).ok()?;
-        let (bytes, after) = rest.split_at_checked(size)?;
-        let copied = after.first_chunk().map_or(0, |it| u64::from_le_bytes(*it));
+        let (bp, sp) = (rest.u64()?, rest.u64()?);
+        let size = usize::try_from(rest.u64()?).ok()?;
+        let bytes = rest.take(size)?;
+        let copied = rest.u64().unwrap_or(0);
         let bytes = &bytes[..size.min(usize::try_from(copied).ok()?)];
         Some(Self { bp, sp, bytes })
     }

@@ -28,6 +28,7 @@ pub(crate) enum End {
     Lost,
 }
 
+#[derive(Default)]
 pub(crate) struct NativeUnwinder {
     pid: u32,
     mappings: Vec<Mapping>,
@@ -57,14 +58,7 @@ impl NativeUnwinder {
 
     /// Without mappings yet, whose files process `pid` sees.
     pub(crate) fn unmapped(pid: u32) -> Self {
-        Self {
-            pid,
-            mappings: Vec::new(),
-            unwinder: UnwinderX86_64::new(),
-            cache: CacheX86_64::new(),
-            tables: HashMap::new(),
-            met: HashSet::new(),
-        }
+        Self { pid, ..Self::default() }
     }
 
     /// Reads the process's mappings again: it may have new ones. Keeps what is known where it has ended.
@@ -103,7 +97,6 @@ impl NativeUnwinder {
         self.mapping_at(address).is_some_and(is_filled)
     }
 
-    /// Whether code is known at this address.
     pub(crate) fn is_code(&self, address: u64) -> bool {
         self.mapping_at(address).is_some_and(|it| has_tables(it) || is_filled(it))
     }

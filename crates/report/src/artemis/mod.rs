@@ -189,10 +189,8 @@ fn object(fields: Vec<(&'static str, Value)>) -> String {
 ///
 /// It is a V2 log in microseconds. Artemis' tags hold a blank (`delay send`, `warmup send`), which the format's own
 /// scanner takes for the end of a field: Java's `HistogramLogProcessor` refuses Artemis' files, and so ours, unless
-/// there is neither a warm-up nor a rate. Tools that divide lines at commas read both.
-///
-/// # Errors
-/// Where a histogram cannot be encoded, which is a bug.
+/// there is neither a warm-up nor a rate. Tools that divide lines at commas read both. Errors: where a histogram cannot
+/// be encoded, which is a bug.
 pub fn histogram_lines(sides: Sides, interval: &Interval, unix_s: f64) -> io::Result<String> {
     let mut lines = String::new();
     let own = sides.metrics().map(|metric| (metric, &interval.latencies, is_warmup(interval)));

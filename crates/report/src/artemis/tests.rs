@@ -28,17 +28,15 @@ const LATENCY: &str = "mean:    100.51 us - 50.00%:    100.54 us - 90.00%:    10
 fn a_block_is_what_artemis_prints() {
     let text = block(CLIENT, &interval(Phase::Warmup), true);
     let lines: Vec<&str> = text.split('\n').collect();
-    assert_eq!(
-        lines[..6],
-        [
-            "",
-            "--- warmup true  ",
-            "--- sent:          8114 msg/sec ",
-            "--- blocked:         11 msg/sec ",
-            "--- completed:     8113 msg/sec ",
-            "--- received:      8112 msg/sec ",
-        ]
-    );
+    let expected = [
+        "",
+        "--- warmup true  ",
+        "--- sent:          8114 msg/sec ",
+        "--- blocked:         11 msg/sec ",
+        "--- completed:     8113 msg/sec ",
+        "--- received:      8112 msg/sec ",
+    ];
+    assert_eq!(lines[..6], expected);
     assert_eq!(lines[6], format!("--- send delay time: {LATENCY} "));
     assert_eq!(lines[7], format!("--- send ack time:   {LATENCY} "));
     assert!(lines[8].ends_with("max:      2000.89 us"), "{}", lines[8]);

@@ -23,9 +23,7 @@ pub enum ComparisonFormat {
 
 impl ComparisonFormat {
     /// The comparison or matrix in this format; `None` where there is none yet, so that no older result is left.
-    ///
-    /// # Errors
-    /// Where no memory is left to write to.
+    /// Errors: where no memory is left to write to.
     pub fn write(self, name: &str, of: Option<&ComparedMatrix>) -> std::io::Result<String> {
         Ok(match self {
             Self::Junit => comparison_junit(name, of)?,

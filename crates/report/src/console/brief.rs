@@ -217,9 +217,12 @@ fn programs(summary: &RunSummary) -> Vec<Row<'static>> {
 /// Who limited the run: always shown. What a warning below says is not said here, too.
 fn limited_by(verdict: &Verdict, shown: &[&Warning]) -> Option<Row<'static>> {
     let sentence = verdict.sentence.as_str();
-    let is_told = matches!(verdict.cause, Some(Cause::BrokeOff | Cause::AllFailed));
-    if sentence.is_empty() || is_told {
+    if sentence.is_empty() || matches!(verdict.cause, Some(Cause::BrokeOff)) {
         return None;
+    }
+    // How many there were, and why they failed, is said above.
+    if matches!(verdict.cause, Some(Cause::AllFailed)) {
+        return Some(Row::text(RowRank::Core, "limited by", "undecided: none of them succeeded"));
     }
     let has_cores = |it: &&Warning| matches!(&it.finding, Finding::TooFewCores { used } if used.other_cores > 0.0);
     let is_of_others = matches!(verdict.cause, Some(Cause::OthersFillMachine));

@@ -1,13 +1,13 @@
 //! Two sides on a terminal: the decision first, then every figure with its interval, and functions whose costs changed.
 
-use archive::{ComparedFigure, ComparedFunctions, Comparison, CostChange, Decision, FunctionChange};
+use archive::{ComparedFigure, ComparedFunctions, ComparedSide, Comparison, CostChange, Decision, FunctionChange};
 
 use super::table::Table;
 use super::text::{Style, sanitise, wrap, wrap_hanging};
 use crate::numbers::TOO_FEW_RUNS;
 use crate::text::comparison::{
     DecisionText, ShownColumns, WITHIN, change_and_interval, decision, headline, notes, probability, seen, short_units,
-    shows_from, table_values, told, within_rows,
+    shows_from, table_values, told, too_few, within_rows, without_reasons,
 };
 use crate::text::functions::{cost_interval, explanation, signed_time, time};
 
@@ -20,19 +20,21 @@ const MOST_ROWS: usize = 15;
 const MOST_UNPROVEN: usize = 5;
 /// Figures that the end of a comparison shows.
 const FIGURES: usize = 5;
-/// Lines of the end of a comparison.
+/// Lines of the end of a comparison, and those above its table with all reasons.
 const MOST_LINES: usize = 14;
+const MOST_FIRST: usize = 8;
 
 /// The end of a comparison in at most fourteen lines of 80 columns, ending in a newline: the decision, the sides, and
 /// the figures that changed before others. All of it is in [`comparison()`] and on the page.
 pub fn comparison_brief(of: &Comparison, style: Style) -> String {
-    let mut lines = first(of, style);
+    let mut lines = first(of, told, style);
+    if lines.len() > MOST_FIRST {
+        lines = first(of, without_reasons, style);
+    }
     let is_changed = |it: &&ComparedFigure| it.decision == Decision::Changed;
     let (changed, rest): (Vec<&ComparedFigure>, Vec<_>) = of.figures.iter().partition(is_changed);
     let shown: Vec<_> = changed.into_iter().chain(rest).take(FIGURES).collect();
-    if !shown.is_empty() {
-        lines.extend(table(&shown, short_units(of)).lines(style.columns));
-    }
+    lines.extend(brief_table(of, &shown, MOST_LINES.saturating_sub(lines.len()), style));
     // A wrong unit of logs would make every figure wrong.
     let remarks = of.remarks.iter().filter(|_| of.a.logs || of.b.logs);
     for remark in remarks {
@@ -44,8 +46,36 @@ pub fn comparison_brief(of: &Comparison, style: Style) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The decision, its explanation, and the sides.
-fn first(of: &Comparison, style: Style) -> Vec<String> {
+/// Lines of as many of the figures as have room. That too few runs prove nothing is said above them, and not again in
+/// each row.
+fn brief_table(of: &Comparison, figures: &[&ComparedFigure], room: usize, style: Style) -> Vec<String> {
+    let is_open =
+        |it: &&ComparedFigure| it.is_tested() && it.corrected_p.is_none() && it.decision == Decision::Undecided;
+    let is_told = !too_few(of).is_empty() && figures.iter().all(is_open);
+    let lines = |number: usize| {
+        let figures = figures.get(..number).unwrap_or(figures);
+        match is_told {
+            true => change_table(figures).lines(style.columns),
+            false => table(figures, short_units(of)).lines(style.columns),
+        }
+    };
+    let mut tables = (1..=figures.len()).rev().map(lines);
+    tables.find(|lines| lines.len() <= room).unwrap_or_default()
+}
+
+/// Means and changes alone, of figures that none of these runs can decide.
+fn change_table(figures: &[&ComparedFigure]) -> Table {
+    let mut table = Table::of("<|A|B|change");
+    for row in figures {
+        let (a, b) = table_values(row);
+        let (change, _) = change_and_interval(row);
+        table.row(vec![sanitise(&row.name).into_owned(), a, b, change]);
+    }
+    table
+}
+
+/// The decision, its explanation, and the sides, each in the words of `told`.
+fn first(of: &Comparison, told: fn(&ComparedSide) -> String, style: Style) -> Vec<String> {
     let mut lines = style.strong_lines(&headline(of));
     let explanation = of.functions.as_ref().and_then(explanation);
     lines.extend(explanation.iter().flat_map(|it| style.strong_lines(it)));
@@ -58,7 +88,7 @@ fn first(of: &Comparison, style: Style) -> Vec<String> {
 
 /// The comparison, ending in a newline.
 pub fn comparison(of: &Comparison, style: Style) -> String {
-    let mut lines = first(of, style);
+    let mut lines = first(of, told, style);
     let all: Vec<&ComparedFigure> = of.figures.iter().collect();
     let table = table(&all, short_units(of));
     if !of.figures.is_empty() {
@@ -169,7 +199,7 @@ fn cells(name: &str, own: &CostChange, total: Option<&CostChange>) -> Vec<String
 
 #[cfg(test)]
 mod tests {
-    use archive::{ComparedFigure, ComparedRun, ComparedSide, Decision, ExplainedChange, QuantityUnit};
+    use archive::{ComparedFigure, ComparedRun, ComparedSide, Decision, ExplainedChange, LeftOut, QuantityUnit};
     use testkit::{assert_begins, assert_has, assert_lacks};
 
     use super::*;
@@ -238,6 +268,17 @@ mod tests {
         let wide = Style { columns: 200, ..Style::PLAIN };
         let has_p = |of: &Comparison| comparison(of, wide).contains("shows from      p\n");
         assert_eq!((has_p(&all), has_p(&few)), (true, false), "{shown}");
+        // Its end says once that they are too few, and has the reasons of runs that are left out where they have room.
+        few.figures = (0..9).map(|_| few.figures[0].clone()).collect();
+        let end = comparison_brief(&few, Style { columns: 80, ..Style::PLAIN });
+        assert_eq!((end.matches("inconclusive").count(), end.matches("cannot prove").count()), (1, 1), "{end}");
+        assert_lacks(&end, ["too few runs", "under 5"]);
+        assert_has(&end, ["+20.0 %"]);
+        let out = |at: usize| LeftOut { id: format!("run {at}"), why: format!("reason {at} ").repeat(9) };
+        few.a.left_out = (0..9).map(out).collect();
+        let end = comparison_brief(&few, Style { columns: 80, ..Style::PLAIN });
+        assert!(end.lines().count() <= 14, "{end}");
+        assert_has(&end, ["; 9 runs left out", "+20.0 %"]);
         few.figures[0].change = -0.5;
         assert_eq!(seen(shows_from(&few.figures[0])), "too few runs");
         // A fall cannot be of 806 %.

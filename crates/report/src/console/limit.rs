@@ -7,7 +7,7 @@ use super::table::{Table, or_dash};
 use super::text::{Style, left, sanitise, width, wrap};
 use crate::numbers::{percentile, rate};
 use crate::text::limit::{asked, headline, knee_text, notes, rates, row_note, typical_trial};
-use crate::text::scale::{computed, mean, scale_explained, throughputs};
+use crate::text::scale::{mean, scale_explained, throughputs};
 
 /// Columns of the bar that shows a latency.
 const BAR: usize = 16;
@@ -117,7 +117,7 @@ fn scaled(of: &LimitTrials, scale: &ScaleRuns, style: Style) -> Vec<String> {
 fn throughput_table(scale: &ScaleRuns, most: usize) -> Table {
     let mut table = Table::of("|msg/s|each|fitted|runs<").titled(0, &sanitise(scale.noun()));
     table.drop = &[4, 2];
-    let law = scale.law.as_ref().map(computed);
+    let law = scale.law.as_ref();
     let all = throughputs(scale);
     let left_out = all.len().saturating_sub(most);
     for (clients, all) in all.into_iter().skip(left_out) {

@@ -146,18 +146,16 @@ mod tests {
         let two =
             of(&[("load.0.queue-type", &["classic", "quorum", "stream"]), ("load.0.num-destinations", &["1", "100"])]);
         let text = matrix(&two, style);
-        assert_has(
-            &text,
-            [
-                "B is ",
-                "queue-type (rows) by num-destinations (columns)\n",
-                "classic  better",
-                "effects by queue-type / num-destinations\n",
-                "ack response p99\n  classic / 1 ",
-                "inconclusive (2,023",
-                "the other figures of each cell, too: ack response p50.",
-            ],
-        );
+        let parts = [
+            "B is ",
+            "queue-type (rows) by num-destinations (columns)\n",
+            "classic  better",
+            "effects by queue-type / num-destinations\n",
+            "ack response p99\n  classic / 1 ",
+            "inconclusive (2,023",
+            "the other figures of each cell, too: ack response p50.",
+        ];
+        assert_has(&text, parts);
         let three = of(&[
             ("load.0.queue-type", &["classic", "quorum"]),
             ("load.0.num-destinations", &["1", "100"]),

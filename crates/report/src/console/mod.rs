@@ -65,13 +65,20 @@ const fn phase_name(phase: Phase) -> &'static str {
 /// `error: …`, `help: …` below it, and below that the lines of a log that explains it; ends in a
 /// newline. The text may come from a network and is made harmless.
 pub fn error(problem: &Problem, style: Style) -> String {
-    let line = |label: String, text: &str| {
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        prose(&format!("{label} {}", sanitise(&text)), style)
-    };
-    let mut out = line(style.alarm("error:"), &problem.to_string());
+    labelled(&style.alarm("error:"), &problem.to_string(), style) + &help(problem, style)
+}
+
+/// One paragraph behind a label.
+fn labelled(label: &str, text: &str, style: Style) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    prose(&format!("{label} {}", sanitise(&text)), style)
+}
+
+/// The part of [`error()`] below the cause, where the same screen has that above.
+pub fn help(problem: &Problem, style: Style) -> String {
+    let mut out = String::new();
     if !problem.help.is_empty() {
-        out.push_str(&line(style.strong("help:"), &problem.help));
+        out.push_str(&labelled(&style.strong("help:"), &problem.help, style));
     }
     for entry in problem.log.lines() {
         out.push_str(&prose(&format!("  {}", sanitise(entry.trim_end())), style));

@@ -49,20 +49,15 @@ fn is_harmless(c: char) -> bool {
     matches!(c, '\n' | '\t') || symbol(c) == c
 }
 
-/// Results, to standard output.
-///
-/// # Errors
-/// Where they cannot be written; nobody may read them any more.
+/// Results, to standard output. Errors: where they cannot be written; nobody may read them any more.
 pub fn results(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(harmless(text).as_bytes())?;
     out.flush()
 }
 
-/// Results in place of all that the terminal of standard output shows; lines beyond its rows are left out.
-///
-/// # Errors
-/// As [`results`].
+/// Results in place of all that the terminal of standard output shows; lines beyond its rows are left out. Errors: as
+/// [`results`].
 pub fn results_in_place(text: &str, rows: usize, is_first: bool) -> io::Result<()> {
     let text = harmless(text);
     // The cursor stands in a row of its own below them.
@@ -75,10 +70,7 @@ pub fn results_in_place(text: &str, rows: usize, is_first: bool) -> io::Result<(
     out.flush()
 }
 
-/// A file's content to standard output; to a terminal, made harmless.
-///
-/// # Errors
-/// As [`results`].
+/// A file's content to standard output; to a terminal, made harmless. Errors: as [`results`].
 pub fn data(bytes: &[u8]) -> io::Result<()> {
     if io::stdout().is_terminal() {
         let text = String::from_utf8_lossy(bytes);
@@ -143,16 +135,13 @@ mod tests {
             let bidi = matches!(code, 0x61c | 0x200e | 0x200f | 0x202a..=0x202e | 0x2066..=0x2069);
             assert!(!bidi || shown == "\u{fffd}", "{code:x}");
         }
-        assert_eq!(
-            harmless("\u{1b}[1mbold\u{1b}[0m \u{1b}[2J\u{1b}]0;x\u{7}\u{9b}31m\r\n"),
-            "\u{1b}[1mbold\u{1b}[0m ␛[2J␛]0;x␇\u{fffd}31m␍\n"
-        );
+        let expected = "\u{1b}[1mbold\u{1b}[0m ␛[2J␛]0;x␇\u{fffd}31m␍\n";
+        assert_eq!(harmless("\u{1b}[1mbold\u{1b}[0m \u{1b}[2J\u{1b}]0;x\u{7}\u{9b}31m\r\n"), expected);
     }
 
     #[test]
     fn names_of_a_file_bring_no_colours() {
-        let shown = shown_line("t;\u{1b}[31mf\u{1b}[0m\t\u{7} 1\r");
-        assert_eq!(shown, "t;␛[31mf␛[0m\t␇ 1␍\n");
+        assert_eq!(shown_line("t;\u{1b}[31mf\u{1b}[0m\t\u{7} 1\r"), "t;␛[31mf␛[0m\t␇ 1␍\n");
     }
 
     #[test]

@@ -262,10 +262,8 @@ mod tests {
     #[test]
     fn links_are_commands_and_code_is_left_alone() {
         let text = "See [this](measurement.md#x), [that](#y), [it](https://example.org) and `[[load]](a)`.";
-        assert_eq!(
-            at(100, text),
-            "See this (`bellows help measurement`), that, it (https://example.org) and `[[load]](a)`.\n"
-        );
+        let expected = "See this (`bellows help measurement`), that, it (https://example.org) and `[[load]](a)`.\n";
+        assert_eq!(at(100, text), expected);
         // A topic may be called otherwise than its file, and a file may be none.
         assert_eq!(
             at(100, "[a](../erlang.md#b) [c](grafana/bellows.json) [d](x.md)"),
@@ -284,10 +282,8 @@ mod tests {
     #[test]
     fn a_table_is_as_wide_as_the_screen_and_its_cells_are_wrapped() {
         let text = "| key | type | meaning |\n| --- | --- | --- |\n| rate | number of messages | how many of them |\n";
-        assert_eq!(
-            at(30, text),
-            "key   type         meaning\nrate  number of    how many of\n      messages     them\n"
-        );
+        let expected = "key   type         meaning\nrate  number of    how many of\n      messages     them\n";
+        assert_eq!(at(30, text), expected);
         let long = "word ".repeat(24);
         let wide = |terminal| {
             let style = Style { columns: 140, terminal, ..Style::PLAIN };

@@ -117,13 +117,13 @@ fn table(repeats: &Repeats) -> Table {
     table.drop = &[6, 5];
     for of in &repeats.figures {
         let value = |value: f64| figure(value, of.unit);
-        let interval = of.interval.map(|(low, high)| format!("{} to {}", value(low.max(0.0)), value(high)));
+        let interval = of.spread.interval.map(|(low, high)| format!("{} to {}", value(low.max(0.0)), value(high)));
         table.row(vec![
             sanitise(&of.name).into_owned(),
-            value(of.mean),
+            value(of.spread.mean),
             deviation(of),
-            value(of.min),
-            value(of.max),
+            value(of.spread.min),
+            value(of.spread.max),
             or_dash(interval),
             strip(of),
         ]);
@@ -167,16 +167,16 @@ fn worst(outcomes: &[&RequirementOutcome]) -> Option<f64> {
 
 /// The standard deviation as a share of the mean.
 fn deviation(of: &RepeatedFigure) -> String {
-    let share = of.sd.filter(|_| of.mean > 0.0).map(|sd| sd / of.mean);
+    let share = of.spread.sd.filter(|_| of.spread.mean > 0.0).map(|sd| sd / of.spread.mean);
     or_dash(share.map(percent))
 }
 
 /// Each run as a dot between the smallest and the largest value; several at one place are a heavy one.
 fn strip(of: &RepeatedFigure) -> String {
-    let room = of.max - of.min;
+    let room = of.spread.max - of.spread.min;
     let mut runs = [0_usize; STRIP];
     for value in of.values.iter().flatten() {
-        let share = if room > 0.0 { (value - of.min) / room } else { 0.5 };
+        let share = if room > 0.0 { (value - of.spread.min) / room } else { 0.5 };
         let place = (share.clamp(0.0, 1.0) * (STRIP - 1) as f64).round() as usize;
         if let Some(count) = runs.get_mut(place) {
             *count += 1;

@@ -32,7 +32,7 @@ const ITEM_NAME: usize = 40;
 const ROW_LINES: [(RowLines, RowRank); 3] = [
     (RowLines::MOST, RowRank::Spare),
     (RowLines { text: 1, mark: 2 }, RowRank::Main),
-    (RowLines { text: 1, mark: 1 }, RowRank::Main),
+    (RowLines { text: 1, mark: 1 }, RowRank::Last),
 ];
 /// Letters below which the beginning of a sentence says too little.
 const LEAST_CLAUSE: usize = 24;
@@ -55,6 +55,8 @@ impl RowLines {
 pub(super) enum RowRank {
     /// A row that is always shown.
     Core,
+    /// Where no other row is left to go.
+    Last,
     /// Where sentences of one line have no room either.
     Main,
     /// Likewise, but earlier.
@@ -594,15 +596,13 @@ mod tests {
         let rows = [("many", &many), ("fewer", &fewer), ("few", &few)];
         let rows = rows.map(|(name, of)| Row::new(RowRank::Core, name, Content::Latency(of)));
         let lines = lines(rows.into(), Style::PLAIN);
-        assert_eq!(
-            lines,
-            [
-                "                  p50     p90      p99     max",
-                "many           301 µs  619 µs  3.23 ms  251 ms",
-                "fewer          301 µs  619 µs        -  251 ms",
-                "few            9 samples: min 92.0 µs, mean 485 µs, max 251 ms",
-            ]
-        );
+        let expected = [
+            "                  p50     p90      p99     max",
+            "many           301 µs  619 µs  3.23 ms  251 ms",
+            "fewer          301 µs  619 µs        -  251 ms",
+            "few            9 samples: min 92.0 µs, mean 485 µs, max 251 ms",
+        ];
+        assert_eq!(lines, expected);
     }
 
     #[test]
@@ -634,12 +634,26 @@ mod tests {
     #[test]
     fn rows_that_may_go_do_so_before_the_others() {
         let row = |rank, at: usize| Row::text(rank, &format!("row {at}"), "some words");
-        let ranks = [RowRank::Core, RowRank::Spare, RowRank::More, RowRank::Main];
+        let ranks = [RowRank::Last, RowRank::Spare, RowRank::More, RowRank::Main];
         let rows: Vec<Row<'_>> = (0..20).map(|at| row(ranks[at % 4], at)).collect();
         let lines = lines(rows, Style::PLAIN);
         // All five spare ones, and none of the others.
         let left: Vec<String> = (0..20).filter(|at| at % 4 != 1).map(|at| format!("row {at}")).collect();
         let shown: Vec<&str> = lines.iter().map(|line| line.split("  ").next().unwrap()).collect();
         assert_eq!(shown, left);
+    }
+
+    /// CPU went before the latencies that stand above it.
+    #[test]
+    fn the_last_row_goes_when_no_other_may() {
+        let row = |rank: RowRank, at: usize| Row::text(rank, &format!("row {at}"), "some words");
+        let shown = |core: usize| {
+            let core = (1..=core).map(|at| row(RowRank::Core, at));
+            let all = [row(RowRank::Main, 99), row(RowRank::Last, 0)].into_iter().chain(core);
+            text_at(COLUMNS, all.collect())
+        };
+        assert_has(shown(14), ["row 0 "]);
+        assert_lacks(shown(14), ["row 99"]);
+        assert_lacks(shown(15), ["row 0 "]);
     }
 }

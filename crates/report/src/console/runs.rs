@@ -54,10 +54,7 @@ pub fn labels(entry: &RunEntry) -> String {
 
 fn row(entry: &RunEntry, record: &RunRecord) -> Vec<String> {
     let summary = record.summary.as_ref();
-    let rate = entry.rate().map(|(rate, unit)| match unit {
-        None => three_digits(rate),
-        Some(unit) => format!("{} {}", three_digits(rate), sanitise(unit)),
-    });
+    let rate = entry.rate().map(|(rate, unit)| format!("{} {}/s", three_digits(rate), sanitise(unit.unwrap_or("msg"))));
     let p99 = entry.latency().map(|(_, of)| percentile(of, "p99"));
     let broker = summary.map(|s| match &s.broker.version {
         Some(version) => format!("{} {version}", s.broker.kind),

@@ -4,7 +4,7 @@ use archive::ScrapedPage;
 use measure::{LatencySummary, count, counted};
 
 use super::table::{Table, or_dash, with_heads};
-use super::text::{Style, sanitise, sentence};
+use super::text::{Style, fit_end, sanitise, sentence};
 use crate::numbers::{bytes, duration, nonzero, percentile, rate, value_as_it_is};
 
 const MOST_SHOWN: usize = 50;
@@ -48,7 +48,12 @@ pub fn scrapes(rows: &[ScrapeRow], selected: &[SelectedRow], style: Style) -> St
     let heads = "page<|pages|failed|p50|p99|max|arrived|page size|series|parsed|server CPU";
     let mut table = Table::of(heads);
     rows.iter().for_each(|row| table.row(cells(row)));
-    let mut out = table.lines_or_turned(style.columns, LEAST_NAME).join("\n") + "\n";
+    // Columns without room stand below the others, and not each in a line of its own.
+    table.named_by(0);
+    if table.fits(style.columns) {
+        table.shorten_first(style.columns, LEAST_NAME, fit_end);
+    }
+    let mut out = table.lines(style.columns).join("\n") + "\n";
     let mut say = |text: &str| out.push_str(&sentence(text, style));
     say(&format!("{TIMES}; {SIZES}"));
     if rows.iter().any(|row| row.server_cpu_ns.is_some()) {
@@ -191,4 +196,34 @@ fn series(selected: &[SelectedRow], style: Style) -> String {
         ));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::assert_has;
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_scrape_has_room_on_a_small_screen() {
+        let page = ScrapedPage {
+            name: "127.0.0.1:15692/metrics/per-object".into(),
+            completed: 600,
+            failed: 2,
+            not_sent: 3,
+            arrived_bytes: 1_234_567,
+            page_bytes: 34_500_000,
+            page_bytes_max: 36_500_000,
+            series: 230_123,
+            ..ScrapedPage::default()
+        };
+        let notes = vec!["last failure: no answer".to_owned()];
+        let row = ScrapeRow { page, parse_rate: 1.2e8, server_cpu_ns: Some(310_000_000), notes };
+        for columns in [80, 120, 200] {
+            let text = scrapes(std::slice::from_ref(&row), &[], Style { columns, ..Style::PLAIN });
+            assert!(text.lines().count() <= 15, "{columns}: {text}");
+            assert!(text.lines().all(|line| line.chars().count() <= columns), "{columns}: {text}");
+            assert_has(&text, ["34.5 MB", "230,123", "310 ms/request", "127.0"]);
+        }
+    }
 }

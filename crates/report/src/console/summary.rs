@@ -1,6 +1,8 @@
 //! All figures of a run, on a terminal and in a pipe alike: doubts above the figures, the report's path last.
 
-use archive::{Finding, ProgramSummary, RequirementOutcome, RunRecord, RunSummary, ScenarioSummary, Tier, Warning};
+use archive::{
+    DeliveryPromise, Finding, ProgramSummary, RequirementOutcome, RunRecord, RunSummary, ScenarioSummary, Tier, Warning,
+};
 
 use super::functions::{known_patterns, language_table};
 use super::table::{Table, or_dash, with_heads};
@@ -94,6 +96,9 @@ fn first(record: &RunRecord, summary: &RunSummary, style: Style) -> Vec<String> 
     let reasons = summary.verdict.iter().flat_map(|verdict| &verdict.reasons);
     for reason in reasons.filter(|reason| reason.decided).take(REASONS) {
         lines.extend(labelled("  - ", "  - ", &reason.text, columns));
+    }
+    if let Some(promise) = DeliveryPromise::of(&record.experiment) {
+        lines.extend(wrap(&format!("guarantee: {promise}"), columns));
     }
     lines
 }
@@ -189,7 +194,9 @@ fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) 
     let requested = messages::requested(summary.messages().requested.as_ref(), flow.closed_loop);
     let lines = requested.into_iter().chain(messages::nodes(summary));
     let lines = lines.chain(messages::ledger(summary)).chain(messages::faults(summary));
-    let lines = lines.chain(messages::stalls(record, summary));
+    let limits: Vec<String> = text::amqp10_limits(record).iter().map(|(name, it)| format!("{name} {it}")).collect();
+    let limits = (!limits.is_empty()).then(|| format!("AMQP 1.0: {}", limits.join("; ")));
+    let lines = lines.chain(limits).chain(messages::stalls(record, summary));
     out.extend(lines.flat_map(|line| wrap(&line, style.prose_columns())));
     out
 }
@@ -299,7 +306,7 @@ pub fn remarks(summary: &RunSummary, style: Style) -> String {
     if !text.is_empty()
         && let Some(verdict) = verdict(summary)
     {
-        text += &(verdict + "\n");
+        text.extend(wrap(&verdict, style.prose_columns()).into_iter().map(|line| line + "\n"));
     }
     text
 }

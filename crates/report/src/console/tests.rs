@@ -152,13 +152,11 @@ fn a_pipe_gets_one_line_for_each_interval() {
     let mut point = point(Phase::Warmup, 0.0);
     point.counters.blocked = 0;
     let text = line(&shape(), &point);
-    assert_eq!(
-        text,
-        "    1.0 s  warm-up  sent 8,110 msg/s  received 8,110 msg/s  \
-         ack response p50 301 µs p99 3.23 ms max 251 ms  end-to-end p50 301 µs p99 3.23 ms max 251 ms  \
-         send ack p50 301 µs p99 3.23 ms max 251 ms  transfer p50 301 µs p99 3.23 ms max 251 ms  \
-         send delay p50 301 µs p99 3.23 ms max 251 ms  broker 1.20 cores, 180 MB  bellows 0.31 cores\n"
-    );
+    let expected = "    1.0 s  warm-up  sent 8,110 msg/s  received 8,110 msg/s  ack response p50 301 µs p99 3.23 ms \
+                    max 251 ms  end-to-end p50 301 µs p99 3.23 ms max 251 ms  send ack p50 301 µs p99 3.23 ms max 251 \
+                    ms  transfer p50 301 µs p99 3.23 ms max 251 ms  send delay p50 301 µs p99 3.23 ms max 251 ms  \
+                    broker 1.20 cores, 180 MB  bellows 0.31 cores\n";
+    assert_eq!(text, expected);
     // Figures that differ, and are not 0, are shown.
     point.counters.completed = 7_000;
     point.counters.blocked = 5;
@@ -266,19 +264,50 @@ fn the_page_and_the_console_say_the_same_sentence() {
 }
 
 #[test]
+fn limits_of_amqp_1_0_are_told_where_rabbitmq_was_loaded_over_it() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for (protocol, broker, are_told) in
+        [("amqp10", "RabbitMQ 4.0.5", true), ("amqp091", "RabbitMQ 4.0.5", false), ("amqp10", "Artemis 2.40.0", false)]
+    {
+        let mut record = record(RunState::Complete, Some(run_summary(0)));
+        record.versions.broker = Some(broker.into());
+        let load = serde_json::json!({"protocol": protocol, "producers": 1, "consumers": 0, "total-consumers": 2,
+            "max-pending": 2_000, "prefetch": 200});
+        let advanced = "[{rabbit, [{max_link_credit , 400}]}].";
+        let broker = serde_json::json!({"kind": "rabbitmq", "advanced": advanced});
+        record.experiment = serde_json::json!({"broker": broker, "load": [load]});
+        let text = flowing(&summary(&shape(), &record, &run_summary(0), None, Style::PLAIN));
+        let told = "AMQP 1.0: producers' in-flight window 2,000 (max-pending); consumers' link credit 200 (prefetch); \
+                    consumers' session window 65,536 frames; RabbitMQ's link credit 400 (max_link_credit); RabbitMQ's \
+                    session window 400, its default (max_incoming_window)";
+        assert_eq!(text.contains(told), are_told, "{text}");
+        let mut writer = archive::RunWriter::create(dir.path(), "x", 0).expect("a folder");
+        writer.write_record(&record);
+        let run = archive::RunReader::open(writer.dir()).expect("a run");
+        let page = crate::view::RunPage::read(&run).expect("a page");
+        assert_eq!(page.run.limits.len(), if are_told { 6 } else { 0 });
+        // Of a hidden setting the default was told.
+        record.experiment["broker"]["advanced"] = "***".into();
+        let limits = crate::text::amqp10_limits(&record);
+        assert_eq!(limits.iter().any(|it| it.1.starts_with("not known; 170 by default")), are_told, "{limits:?}");
+    }
+}
+
+#[test]
 fn names_from_the_network_cannot_move_the_cursor() {
     let mut run = run_summary(1);
     run.profiles[0].top[0].function = "evil\u{1b}[2J".into();
     run.warnings[0].text = "alarm \u{1b}]0;title\u{7}".into();
     for style in [TERMINAL, Style::PLAIN] {
         let record = record(RunState::Complete, None);
-        let text = summary(&shape(), &record, &run, Some("x"), style);
-        assert_lacks(text, ["\u{1b}", "\u{7}"]);
+        assert_lacks(summary(&shape(), &record, &run, Some("x"), style), ["\u{1b}", "\u{7}"]);
     }
     let mut problem = Problem::new("closed", "\u{1b}[31mNOT\r\nFOUND", "look");
     problem.log = "a\tb\nc".into();
     let text = error(&problem, Style::PLAIN);
     assert_eq!(text, "error: closed: ␛[31mNOT FOUND\nhelp: look\n  a␉b\n  c\n");
+    // Below the end of a run, which has the cause.
+    assert_eq!(help(&problem, Style::PLAIN), "help: look\n  a␉b\n  c\n");
     // Text wider than the screen is broken into lines, but for a path.
     let path = format!("/{}/run.json", "long".repeat(20));
     let mut problem = Problem::new(

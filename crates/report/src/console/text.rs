@@ -316,7 +316,12 @@ pub(super) fn right(text: &str, columns: usize) -> String {
 
 /// Breaks at blanks into lines of at most `columns`, not between a number and its unit; longer words break anywhere.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
-    broken(text, columns, false)
+    broken(text, columns, LongWords::Anywhere)
+}
+
+/// Lines like those of [`wrap`]; longer names break behind a sign, where one stands in the second half of a line.
+pub(super) fn wrap_names(text: &str, columns: usize) -> Vec<String> {
+    broken(text, columns, LongWords::BehindSigns)
 }
 
 /// Lines like those of [`wrap`], all but the first of them indented.
@@ -327,11 +332,26 @@ pub(super) fn wrap_hanging(text: &str, columns: usize) -> Vec<String> {
 
 /// Breaks at blanks like [`wrap`], but no word, path or command: a longer one has a line of its own.
 pub(super) fn wrap_words(text: &str, columns: usize) -> Vec<String> {
-    broken(text, columns, true)
+    broken(text, columns, LongWords::Whole)
 }
 
-/// Lines of a text; with `whole`, longer words are not broken.
-fn broken(text: &str, columns: usize, whole: bool) -> Vec<String> {
+/// Where words are broken that are wider than a line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LongWords {
+    Anywhere,
+    BehindSigns,
+    Whole,
+}
+
+/// Bytes of a line of one word that stay in it: up to its last sign, where that stands in the second half.
+fn up_to_sign(line: &str, columns: usize) -> usize {
+    let is_sign = |c: char| matches!(c, ':' | '_' | '/' | '.' | '-' | '@' | ',' | '=' | '>');
+    let behind = line.rfind(is_sign).map_or(0, |at| at + 1);
+    if width(&line[..behind]) * 2 > columns { behind } else { line.len() }
+}
+
+/// Lines of a text.
+fn broken(text: &str, columns: usize, long: LongWords) -> Vec<String> {
     let columns = columns.max(1);
     let (mut lines, mut line, mut used) = (Vec::new(), String::new(), 0);
     for word in words(text, columns) {
@@ -344,7 +364,7 @@ fn broken(text: &str, columns: usize, whole: bool) -> Vec<String> {
             line.push(' ');
             used += gap;
         }
-        if whole || wide <= columns {
+        if long == LongWords::Whole || wide <= columns {
             line.push_str(word);
             used += wide;
             continue;
@@ -352,8 +372,10 @@ fn broken(text: &str, columns: usize, whole: bool) -> Vec<String> {
         for c in word.chars() {
             let w = c.width().unwrap_or(0);
             if used > 0 && used + w > columns {
-                lines.push(std::mem::take(&mut line));
-                used = 0;
+                let kept = if long == LongWords::BehindSigns { up_to_sign(&line, columns) } else { line.len() };
+                let rest = line.split_off(kept);
+                used = width(&rest);
+                lines.push(std::mem::replace(&mut line, rest));
             }
             line.push(c);
             used += w;
@@ -425,7 +447,7 @@ pub fn prose(text: &str, style: Style) -> String {
             out.push_str(&format!("{line}\n"));
             continue;
         }
-        for part in broken(told, columns.saturating_sub(indent.len()), true) {
+        for part in wrap_words(told, columns.saturating_sub(indent.len())) {
             out.push_str(&format!("{indent}{part}\n"));
         }
     }

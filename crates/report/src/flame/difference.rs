@@ -68,10 +68,8 @@ impl Default for DifferenceOptions {
 }
 
 /// Draws the differential flame graph as SVG text: shares of each profile's own samples. What the profile that gives
-/// the widths has nothing of, or too little to be drawn, stands by itself at the right.
-///
-/// # Errors
-/// Where neither profile has a sample.
+/// the widths has nothing of, or too little to be drawn, stands by itself at the right. Errors: where neither profile
+/// has a sample.
 pub fn difference_svg(
     a: &DifferenceSide<'_>,
     b: &DifferenceSide<'_>,
@@ -259,10 +257,8 @@ fn coloured(of: &ShareDifference, full: f64) -> [u8; 3] {
     }
 }
 
-/// Draws the differential flame graph of a comparison as SVG text.
-///
-/// # Errors
-/// Where it has no stacks, or none of them costs anything.
+/// Draws the differential flame graph of a comparison as SVG text. Errors: where it has no stacks, or none of them
+/// costs anything.
 pub fn comparison_svg(of: &ComparedStacks, title: &str) -> Result<Vec<u8>, Problem> {
     let all = of.broker.a + of.broker.b;
     if of.frames.is_empty() || all.is_nan() || all <= 0.0 {

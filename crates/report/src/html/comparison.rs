@@ -10,19 +10,14 @@ use crate::redact::Redaction;
 use crate::text::comparison::{change_and_interval, table_values};
 use crate::view::{CellView, ComparisonSource, ComparisonView, MatrixSource, MatrixView, NOT_YET};
 
-/// The page of a comparison as one HTML document.
-///
-/// # Errors
-/// Where its data cannot be packed.
+/// The page of a comparison as one HTML document. Errors: where its data cannot be packed.
 pub fn render_comparison(of: &ComparisonSource<'_>) -> Result<String, Problem> {
     document(&ComparisonView::read(of))
 }
 
 /// Writes `report.html` into a folder of runs in pairs, at once or not at all, and returns its path; of a matrix also
-/// into the folder of each cell of which something is decided.
-///
-/// # Errors
-/// Where the folder holds none, nothing was decided yet, or it cannot be written to.
+/// into the folder of each cell of which something is decided. Errors: where the folder holds none, nothing was decided
+/// yet, or it cannot be written to.
 pub fn write_comparison(dir: &Path) -> Result<PathBuf, Problem> {
     if !PairedMatrix::is_in(dir) {
         return super::keep(dir, &alone(dir, dir)?);
@@ -35,10 +30,8 @@ pub fn write_comparison(dir: &Path) -> Result<PathBuf, Problem> {
     super::keep(dir, &of_matrix(&matrix, dir, dir)?)
 }
 
-/// The page of a folder of runs in pairs, for a file elsewhere.
-///
-/// # Errors
-/// Where the folder holds none, or nothing was decided yet.
+/// The page of a folder of runs in pairs, for a file elsewhere. Errors: where the folder holds none, or nothing was
+/// decided yet.
 pub fn render_pairs(dir: &Path, file: &Path) -> Result<String, Problem> {
     let beside = file.parent().filter(|it| !it.as_os_str().is_empty());
     let folder = beside.unwrap_or(Path::new("."));
@@ -93,10 +86,7 @@ fn static_summary(view: &ComparisonView) -> String {
     out + &table("Charts need JavaScript", &["", "A", "B", "change", "interval", "decision"], rows)
 }
 
-/// The page of a matrix as one HTML document.
-///
-/// # Errors
-/// Where its data cannot be packed.
+/// The page of a matrix as one HTML document. Errors: where its data cannot be packed.
 pub fn render_matrix(of: &MatrixSource<'_>) -> Result<String, Problem> {
     write(&matrix_parts(&MatrixView::read(of)))
 }

@@ -10,18 +10,13 @@ use crate::numbers::{FOOTNOTE, percentile, rate};
 use crate::redact::Redaction;
 use crate::view::{LimitView, ScaleView};
 
-/// Writes `report.html` into a folder of trials, at once or not at all, and returns its path.
-///
-/// # Errors
-/// Where the folder holds none, or it cannot be written to.
+/// Writes `report.html` into a folder of trials, at once or not at all, and returns its path. Errors: where the folder
+/// holds none, or it cannot be written to.
 pub fn write_limit(dir: &Path) -> Result<PathBuf, Problem> {
     super::keep(dir, &write(&parts(&LimitView::read(dir, dir)?))?)
 }
 
-/// The page of a folder of trials, for a file elsewhere.
-///
-/// # Errors
-/// Where the folder holds none.
+/// The page of a folder of trials, for a file elsewhere. Errors: where the folder holds none.
 pub fn render_limit(dir: &Path, file: &Path) -> Result<String, Problem> {
     let beside = file.parent().filter(|it| !it.as_os_str().is_empty());
     write(&parts(&LimitView::read(dir, beside.unwrap_or(Path::new(".")))?))

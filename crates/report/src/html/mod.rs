@@ -23,10 +23,8 @@ use crate::redact::Redaction;
 use crate::view::RunPage;
 
 /// The report of a run as one HTML document. Works for runs that were cut off, and for those without load, profile or
-/// knowledge of the broker: missing parts are left out, and mentioned where it matters.
-///
-/// # Errors
-/// Where the run's histograms cannot be read.
+/// knowledge of the broker: missing parts are left out, and mentioned where it matters. Errors: where the run's
+/// histograms cannot be read.
 pub fn render(run: &RunReader) -> Result<String, Problem> {
     page::document(&RunPage::read(run)?)
 }
@@ -43,10 +41,8 @@ pub struct RedactedPage {
 }
 
 /// The page of a run, of runs in pairs or of trials, without the names of queues, exchanges, routing keys, virtual
-/// hosts, hosts, users, nodes and paths. Names that the `built_in` experiments brought along stay.
-///
-/// # Errors
-/// Where the folder holds nothing of that kind, or a name would remain.
+/// hosts, hosts, users, nodes and paths. Names that the `built_in` experiments brought along stay. Errors: where the
+/// folder holds nothing of that kind, or a name would remain.
 pub fn render_redacted(dir: &Path, built_in: &[Value]) -> Result<RedactedPage, Problem> {
     let mut redaction = Redaction::new(built_in);
     let html = match FolderKind::of(dir) {
@@ -60,10 +56,8 @@ pub fn render_redacted(dir: &Path, built_in: &[Value]) -> Result<RedactedPage, P
     Ok(RedactedPage { html, ordinary: redaction.ordinary(), kept: redaction.kept() })
 }
 
-/// Writes `report.html` into a run's folder, at once or not at all, and returns its path.
-///
-/// # Errors
-/// Where the folder is no run, cannot be read, or cannot be written to.
+/// Writes `report.html` into a run's folder, at once or not at all, and returns its path. Errors: where the folder is
+/// no run, cannot be read, or cannot be written to.
 pub fn write_report(run_dir: &Path) -> Result<PathBuf, Problem> {
     let run = RunReader::open(run_dir)?;
     let document = render(&run)?;

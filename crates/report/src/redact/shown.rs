@@ -18,7 +18,7 @@ const VERBATIM: [(&str, &str); 10] = [
     ("QueueRecord", "type"),
     ("ExchangeRecord", "type"),
     ("ScenarioSummary", "kind unit"),
-    ("RunView", "versions hardware seed created"),
+    ("RunView", "versions hardware seed created guarantee"),
     ("ComparisonView", "hardware"),
     ("NamedPanel", "unit"),
 ];

@@ -21,7 +21,6 @@ fn files(extension: &str) -> Vec<PathBuf> {
     paths.filter(|it| it.extension().is_some_and(|it| it == extension)).collect()
 }
 
-/// Faults of a page that anybody opens from anywhere.
 fn faults(page: &str) -> Vec<String> {
     let mut found = Vec::new();
     if page.len() > LARGEST {

@@ -98,7 +98,7 @@ fn with_article(number: &str) -> String {
 /// Noun of a figure: `lost messages`, `received rate`, `use of broker cores`.
 fn noun(of: &ComparedFigure) -> String {
     match of.name.as_str() {
-        Quantity::CORES => format!("use of {}", of.name),
+        name if Quantity::is_cores(name) => format!("use of {name}"),
         name if Quantity::is_harm(name) => format!("{name} messages"),
         name => name.to_owned(),
     }
@@ -248,6 +248,14 @@ pub(crate) fn counted_runs(side: &ComparedSide) -> String {
         text += &format!(", {cautious} with cautions");
     }
     text
+}
+
+/// The runs of a side, and how many others do not count.
+pub(crate) fn without_reasons(side: &ComparedSide) -> String {
+    match side.left_out.len() {
+        0 => counted_runs(side),
+        out => format!("{}; {} left out", counted_runs(side), counted(out as u64, "run")),
+    }
 }
 
 /// The runs of a side, and why others do not count.

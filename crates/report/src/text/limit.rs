@@ -392,15 +392,12 @@ mod tests {
         assert_lacks(notes(&of).join("\n"), ["use longer trials"]);
     }
 
-    fn step(search: &compare::LimitSearch, trials: &[LimitTrial]) -> Result<FoundLimit, f64> {
+    fn step(search: &archive::LimitPlan, trials: &[LimitTrial]) -> Result<FoundLimit, f64> {
         let held = |it: &LimitTrial| (it.outcome != LimitOutcome::Unclear).then_some(it.outcome == LimitOutcome::Held);
         let outcome = |it: &LimitTrial| (it.rate, held(it));
         match compare::limit_step(search, &trials.iter().map(outcome).collect::<Vec<_>>()) {
             compare::LimitStep::Try(rate) => Err(rate),
-            compare::LimitStep::Found(it) => {
-                let confirmed = it.is_confirmed();
-                Ok(FoundLimit { low: it.low, high: it.high, unclear: it.unclear, ended: it.is_ended, confirmed })
-            }
+            compare::LimitStep::Found(found) => Ok(found),
         }
     }
 
@@ -420,20 +417,20 @@ mod tests {
         });
         let trials: Vec<LimitTrial> = trials.collect();
         let most = random.of(&[4_000.0, 8_000.0, 16_000.0]);
-        let search = compare::LimitSearch { most_trials: 0, precision: 0.05, ..search(1.0, most) };
+        let search = archive::LimitPlan { most_trials: 0, precision: 0.05, ..search(1.0, most) };
         let found = step(&search, &trials).expect("no more trials");
         let mut of = LimitTrials { trials, found: Some(found), ..LimitTrials::default() };
         of.plan.most = most;
         of
     }
 
-    fn search(least: f64, most: f64) -> compare::LimitSearch {
-        compare::LimitSearch { first: 4_000.0, least, most, precision: 0.5, confirmations: 3, most_trials: 60 }
+    fn search(least: f64, most: f64) -> archive::LimitPlan {
+        archive::LimitPlan { first: 4_000.0, least, most, precision: 0.5, confirmations: 3, most_trials: 60 }
     }
 
     /// A search for a limit that lies within the allowed rates or not, and may be cut short.
     fn whole_search(random: &mut testkit::Random) -> LimitTrials {
-        let search = compare::LimitSearch { most_trials: random.of(&[4, 60]), ..search(1_000.0, 16_000.0) };
+        let search = archive::LimitPlan { most_trials: random.of(&[4, 60]), ..search(1_000.0, 16_000.0) };
         let limit = random.of(&[500.0, 3_000.0, 9_000.0, 99_000.0]);
         let beyond = random.of(&[LimitOutcome::Missed, LimitOutcome::Unclear]);
         let mut trials = Vec::new();
@@ -567,11 +564,9 @@ mod tests {
     fn a_knee_between_rates_that_were_not_tried_is_not_denied() {
         let wall = [(5e3, 1_000_000), (10e3, 1_100_000), (20e3, 800_000_000), (40e3, 900_000_000), (80e3, 950_000_000)];
         let mut of = tried(&wall);
-        assert_eq!(
-            knee_text(&of).unwrap(),
-            "the knee is somewhere between 10,000 and 20,000 msg/s: the end-to-end p99 jumps there from 1.10 \
-             ms to 800 ms, and no rate between them was tried"
-        );
+        let expected = "the knee is somewhere between 10,000 and 20,000 msg/s: the end-to-end p99 jumps there from \
+                        1.10 ms to 800 ms, and no rate between them was tried";
+        assert_eq!(knee_text(&of).unwrap(), expected);
         of.trials.extend(tried(&[(15e3, 1_000_000)]).trials);
         of.trials[5].outcome = LimitOutcome::Unclear;
         assert_ends(knee_text(&of).unwrap(), "and all trials between them are unclear");

@@ -185,11 +185,9 @@ mod tests {
             ("stream", &[(Same, 0.0)]),
             ("x", &[(Undecided, 0.0)]),
         ]);
-        assert_eq!(
-            headline(&of),
-            "B is worse in 1 of 4 cells: classic (+20.0 % broker cpu); better in 1 of 4 cells: quorum (-10.0 % broker \
-             cpu); the same in 1; inconclusive in 1"
-        );
+        let expected = "B is worse in 1 of 4 cells: classic (+20.0 % broker cpu); better in 1 of 4 cells: quorum \
+                        (-10.0 % broker cpu); the same in 1; inconclusive in 1";
+        assert_eq!(headline(&of), expected);
         let words: Vec<&str> = of.cells.iter().map(outcome).collect();
         assert_eq!(words, ["worse", "better", "the same", "inconclusive"]);
         let same = matrix(&[("a", &[(Same, 0.0)]), ("b", &[(Same, 0.0)])]);

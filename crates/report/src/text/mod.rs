@@ -16,10 +16,12 @@ mod verdict;
 mod warnings;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
-use archive::{QuantityUnit, RequirementOutcome};
+use archive::{QuantityUnit, RequirementOutcome, RunRecord};
+use serde_json::Value;
 
-use crate::numbers::{counted, figure};
+use crate::numbers::{count, counted, figure};
 
 pub use crate::numbers::{bytes, rate, three_digits};
 pub use looks::{look, trace};
@@ -67,6 +69,64 @@ pub(crate) fn requirements_tally(all: &[RequirementOutcome]) -> Option<String> {
         let of = counted(all.len() as u64, "requirement");
         (number > 0).then(|| format!("{number} of {of} {}", outcome(met)))
     })
+}
+
+/// RabbitMQ's settings of `advanced.config` that limit AMQP 1.0, each with its name and default from 4.0.1 on.
+const LIMITS_OF_RABBITMQ: [(&str, &str, u64); 3] = [
+    ("max_link_credit", "RabbitMQ's link credit", 170),
+    ("max_incoming_window", "RabbitMQ's session window", 400),
+    ("max_queue_credit", "RabbitMQ's queue credit", 256),
+];
+
+/// Flow control of a run over AMQP 1.0 to RabbitMQ: names of limits and their values; empty for other runs.
+pub(crate) fn amqp10_limits(record: &RunRecord) -> Vec<(String, String)> {
+    let loads = record.experiment.get("load").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let is_amqp10 = |load: &Value| load.get("protocol").and_then(Value::as_str) == Some("amqp10");
+    let is_rabbitmq = record.versions.broker.as_deref().is_some_and(|it| it.starts_with("RabbitMQ"));
+    if !is_rabbitmq || !loads.iter().any(is_amqp10) {
+        return Vec::new();
+    }
+    // Values of all loads that have such clients; 0 is no limit.
+    let of_clients = |who: &str, key: &str, unlimited: &str| {
+        let total = format!("total-{who}");
+        let has = |load: &&Value| whole_number(load, &total).or(whole_number(load, who)).unwrap_or(0) > 0;
+        let values: BTreeSet<u64> = loads.iter().filter(has).filter_map(|load| whole_number(load, key)).collect();
+        let shown = |it: u64| if it == 0 { unlimited.to_owned() } else { count(it) };
+        let shown = values.into_iter().map(shown).collect::<Vec<_>>().join(", ");
+        (!shown.is_empty()).then(|| format!("{shown} ({key})"))
+    };
+    // The session window is that of `wire::amqp10`.
+    let own = [
+        ("producers' in-flight window", of_clients("producers", "max-pending", "no limit")),
+        ("consumers' link credit", of_clients("consumers", "prefetch", "2,000 at a time")),
+        ("consumers' session window", of_clients("consumers", "prefetch", "").map(|_| "65,536 frames".to_owned())),
+    ];
+    let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let broker = |pointer: &str| record.experiment.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let is_managed = broker("/broker/kind") == "rabbitmq";
+    // What is more than plain terms is hidden as a whole.
+    let is_unset = |key: &str| ![key, "***"].iter().any(|it| broker("/broker/advanced").contains(it));
+    let of_broker = LIMITS_OF_RABBITMQ.map(|(key, name, default)| {
+        let value = match number_in_terms(broker("/broker/advanced"), key) {
+            Some(set) => format!("{} ({key})", count(set)),
+            None if is_managed && is_unset(key) => format!("{default}, its default ({key})"),
+            None => format!("not known; {default} by default ({key})"),
+        };
+        (name.to_owned(), value)
+    });
+    own.chain(of_broker).collect()
+}
+
+fn whole_number(table: &Value, key: &str) -> Option<u64> {
+    table.get(key).and_then(Value::as_u64)
+}
+
+/// The number of a setting in a text of Erlang terms: 400 of `{max_link_credit, 400}`.
+fn number_in_terms(terms: &str, key: &str) -> Option<u64> {
+    let (_, behind) = terms.split_once(key)?;
+    let behind = behind.trim_start().strip_prefix(',')?.trim_start();
+    let end = behind.find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len());
+    behind.get(..end)?.parse().ok()
 }
 
 /// Range of a figure: `4.2 ms to 18 ms`.

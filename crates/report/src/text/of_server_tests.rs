@@ -74,24 +74,18 @@ fn no_verdict_on_a_lone_probe_speaks_of_a_broker() {
     };
     let wait = Awaited::Answers;
     let late = |late| Cause::RateMet { late: Some(late) };
+    use Cause::{BothBusy, BothFillMachine, BrokerBusy, BrokerLacksCores, BrokerSlow, BrokerStalled};
+    use Cause::{InFlightLimit, MachineFull, OthersFillMachine, OwnFault, RateMet, StalledForCores, Unclear};
+    let met = [Lateness::BrokerStalled, Lateness::OwnFault, Lateness::Cores].map(late);
+    let own = [OwnFault { deliveries: false }, BrokerStalled { for_s: 1.0, times: 2 }, BrokerSlow { wait }];
+    let cores = [BrokerBusy { wait, busy: Busy::Cores }, BrokerLacksCores { wait }];
+    let undecided = [StalledForCores, OthersFillMachine, BothFillMachine, MachineFull, BothBusy, Unclear];
     let causes = [
-        (late(Lateness::BrokerStalled), LimitedBy::Schedule),
-        (late(Lateness::OwnFault), LimitedBy::Schedule),
-        (late(Lateness::Cores), LimitedBy::Schedule),
-        (Cause::OwnFault { deliveries: false }, LimitedBy::Broker),
-        (Cause::StalledForCores, LimitedBy::Undecided),
-        (Cause::RateMet { late: None }, LimitedBy::Schedule),
-        (Cause::OthersFillMachine, LimitedBy::Undecided),
-        (Cause::BothFillMachine, LimitedBy::Undecided),
-        (Cause::MachineFull, LimitedBy::Undecided),
-        (Cause::BothBusy, LimitedBy::Undecided),
-        (Cause::Unclear, LimitedBy::Undecided),
-        (Cause::BrokerBusy { wait, busy: Busy::Cores }, LimitedBy::Broker),
-        (Cause::BrokerLacksCores { wait }, LimitedBy::Broker),
-        (Cause::BrokerStalled { for_s: 1.0, times: 2 }, LimitedBy::Broker),
-        (Cause::BrokerSlow { wait }, LimitedBy::Broker),
-        (Cause::InFlightLimit, LimitedBy::Schedule),
+        (LimitedBy::Schedule, [&met[..], &[RateMet { late: None }, InFlightLimit]].concat()),
+        (LimitedBy::Broker, [&own[..], &cores].concat()),
+        (LimitedBy::Undecided, undecided.to_vec()),
     ];
+    let causes = causes.into_iter().flat_map(|(limited_by, of)| of.into_iter().map(move |it| (it, limited_by)));
     for (cause, limited_by) in causes {
         let codes = ["broker_cpu", "broker_unknown", "shared_cores", "relay", "round_trip", "stalls"];
         let reasons = codes.map(|code| Reason { code: code.into(), text: String::new(), decided: true }).into();

@@ -2,22 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use archive::{LimitedBy, ScaleDoubt, ScaleEstimate, ScaleLaw, ScaleRuns};
-use compare::{Estimate, LEAST_CLIENT_COUNTS, Scalability};
+use archive::{LimitedBy, ScaleDoubt, ScaleEstimate, ScaleRuns};
+use compare::LEAST_CLIENT_COUNTS;
 
 use crate::numbers::{counted, percent, rate, three_digits};
-
-/// The law in the form for computing.
-pub(crate) fn computed(law: &ScaleLaw) -> Scalability {
-    let estimate = |it: ScaleEstimate| Estimate { value: it.value, interval: it.interval };
-    Scalability {
-        alone: estimate(law.alone),
-        contention: estimate(law.contention),
-        coherence: estimate(law.coherence),
-        r_squared: law.r_squared,
-        worst_residual: law.worst_residual,
-    }
-}
 
 /// Numbers of clients that were run, the lowest first, with the throughputs of their runs.
 pub(crate) fn throughputs(of: &ScaleRuns) -> BTreeMap<u32, Vec<f64>> {
@@ -64,14 +52,13 @@ pub(crate) fn scale_explained(of: &ScaleRuns) -> Vec<String> {
              pass"
         )];
     };
-    let found = computed(law);
     let most = most(of);
     // Parameters of a curve that lies off the runs mean nothing.
-    if found.is_poor() {
+    if law.is_poor() {
         let why = law.no_peak.unwrap_or(ScaleDoubt::PoorFit);
         return vec![doubt(why, noun, most)];
     }
-    let [lost, contention, coherence] = found.lost(f64::from(most));
+    let [lost, contention, coherence] = law.lost(f64::from(most));
     let mut out = vec![format!(
         "of the ideal throughput of {most} {noun}, {} is lost: {} to contention (waiting for shared resources), {} to \
          coherence (keeping in step with each other)",
@@ -135,7 +122,7 @@ pub(crate) fn scale_notes(of: &ScaleRuns) -> Vec<String> {
             estimate(&law.coherence, small),
             law.r_squared
         ));
-        if computed(law).is_poor() {
+        if law.is_poor() {
             notes.push(format!(
                 "the law fits poorly (R\u{b2} {:.2}, a mean is {} off the curve): something other than contention and \
                  coherence decides, so \u{3c3} and \u{3ba} explain little",
@@ -168,7 +155,7 @@ fn small(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use archive::ScaleRun;
+    use archive::{ScaleLaw, ScaleRun};
 
     use super::*;
 

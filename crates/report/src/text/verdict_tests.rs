@@ -113,11 +113,9 @@ fn lateness_is_a_sentence_of_its_own() {
     let mut facts = facts();
     facts.requested_rate = Some(100_000.0);
     let met = |late, facts: Facts| said(Cause::RateMet { late }, LimitedBy::Schedule, facts);
-    assert_eq!(
-        met(Some(Lateness::BrokerStalled), facts.clone()),
-        "the broker stopped answering for 600 ms of the 30.0 s; the requested rate was met: 100,000 msg/s, 20 % of \
-         them over 1 ms late"
-    );
+    let expected = "the broker stopped answering for 600 ms of the 30.0 s; the requested rate was met: 100,000 msg/s, \
+                    20 % of them over 1 ms late";
+    assert_eq!(met(Some(Lateness::BrokerStalled), facts.clone()), expected);
     let mut twice = facts.clone();
     twice.ended.stalls.push(Stall { away: true, at_s: 15.0, for_s: 6.2, ..twice.ended.stalls[0] });
     assert_begins(
@@ -222,10 +220,8 @@ fn a_fault_of_the_run_itself_is_named_with_what_it_cost() {
     facts.ended.faults = vec![fault("kill of node 1", 10.0, 21.3)];
     facts.ended.behind = Lacking { due: 3_000_000.0, all: 1_000_000.0, in_faults: 880_000.0 };
     let cause = || Cause::OwnFault { deliveries: false };
-    assert_eq!(
-        said(cause(), LimitedBy::Broker, facts.clone()),
-        "limited by the broker: this run's own kill of node 1: 88 % of the late messages were due then"
-    );
+    let expected = "limited by the broker: this run's own kill of node 1: 88 % of the late messages were due then";
+    assert_eq!(said(cause(), LimitedBy::Broker, facts.clone()), expected);
     let late = Some(Lateness::OwnFault);
     assert_ends(
         said(Cause::RateMet { late }, LimitedBy::Schedule, facts.clone()),

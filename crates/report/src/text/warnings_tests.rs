@@ -32,12 +32,10 @@ fn what_helps_against_lost_samples_depends_on_the_event() {
 fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
     let once = Stood { times: 1, at_s: 4.2, for_s: 0.6, connections: 1, messages_delayed: 1_200, failed: 0 };
     let stalled = |stood, wait, fault, unit| note(stalled(Stalled::Broker, stood, wait, fault, unit));
-    assert_eq!(
-        stalled(once, StallWait::None, None, "messages"),
-        "the broker stopped answering at 4.2 s for 600 ms (1 connection, 1,200 messages delayed): latencies include \
-         the whole stall, as users would feel it; look for garbage collection, a full disk or a paused machine at \
-         that time"
-    );
+    let expected = "the broker stopped answering at 4.2 s for 600 ms (1 connection, 1,200 messages delayed): latencies \
+                    include the whole stall, as users would feel it; look for garbage collection, a full disk or a \
+                    paused machine at that time";
+    assert_eq!(stalled(once, StallWait::None, None, "messages"), expected);
     let waited = StallWait::ForCores { seconds: 0.9, other_cores: 1.2 };
     assert_ends(
         stalled(once, waited, None, "messages"),

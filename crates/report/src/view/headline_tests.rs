@@ -77,11 +77,9 @@ fn the_queue_is_named_before_a_second_latency_and_the_function() {
     let record = record(RunState::Complete, &["quorum"]);
     let text = |summary: &RunSummary| joined(&parts(&record, summary));
     let mut summary = working_for("orders");
-    assert_eq!(
-        text(&summary),
-        "54,800 msg/s through a quorum queue for 60 s; ack response p99 31.0 ms; the broker used 1.20 of 2 cores, \
-         31.2 % for queue orders; limited by the broker."
-    );
+    let expected = "54,800 msg/s through a quorum queue for 60 s; ack response p99 31.0 ms; the broker used 1.20 of 2 \
+                    cores, 31.2 % for queue orders; limited by the broker.";
+    assert_eq!(text(&summary), expected);
     summary.flow_mut().received.rate = 12_345.0;
     summary.messages_mut().requested = requested();
     assert_eq!(
@@ -154,11 +152,9 @@ fn a_name_has_the_room_that_there_is() {
 fn a_stream_is_published_to_and_a_run_that_was_cut_off_says_so_first() {
     let sentence = "limited by the broker: it fills the machine".into();
     let verdict = Verdict { limited_by: LimitedBy::Broker, sentence, ..Verdict::default() };
-    assert_eq!(
-        said(&record(RunState::Complete, &["stream"]), &summary(), Some(&verdict), true),
-        "54,800 msg/s into a stream for 60 s; ack response p99 31.0 ms; the broker used 1.20 of \
-         2 cores, 24.1 % total share in rabbit_channel:handle_method/3; limited by the broker."
-    );
+    let expected = "54,800 msg/s into a stream for 60 s; ack response p99 31.0 ms; the broker used 1.20 of 2 cores, \
+                    24.1 % total share in rabbit_channel:handle_method/3; limited by the broker.";
+    assert_eq!(said(&record(RunState::Complete, &["stream"]), &summary(), Some(&verdict), true), expected);
     let text = said(&record(RunState::Running, &["stream"]), &summary(), None, false);
     assert_begins(text, "Cut off after 32 s: 54,800 msg/s");
 }
@@ -211,11 +207,9 @@ fn what_two_lines_do_not_hold_is_left_out_from_the_end() {
     summary.messages_mut().requested = requested();
     let record = record(RunState::Failed, &["quorum", "classic"]);
     let verdict = Verdict { limited_by: LimitedBy::Generator, ..Verdict::default() };
-    assert_eq!(
-        said(&record, &summary, Some(&verdict), true),
-        "Failed after 63 s: 54,800 msg/s into (of 60,000 requested) and 98,800 msg/s out of 2 queues for 60 s; \
-         ack response p99 31.0 ms; limited by the generator."
-    );
+    let expected = "Failed after 63 s: 54,800 msg/s into (of 60,000 requested) and 98,800 msg/s out of 2 queues for 60 \
+                    s; ack response p99 31.0 ms; limited by the generator.";
+    assert_eq!(said(&record, &summary, Some(&verdict), true), expected);
 }
 
 fn requests(p99_ns: u64, failed: u64) -> ScenarioSummary {

@@ -193,7 +193,6 @@ pub struct ScaleLawView {
 fn scale(of: &ScaleRuns, dir: &Path, beside: &Path) -> ScaleView {
     let most = scale_words::most(of);
     let law = of.law.as_ref().map(|law| {
-        let computed = scale_words::computed(law);
         let step = |i: u32| 1.0 + f64::from(most - 1) * f64::from(i) / f64::from(CURVE);
         let clients: Vec<f64> = (0..=CURVE).map(step).collect();
         ScaleLawView {
@@ -201,7 +200,7 @@ fn scale(of: &ScaleRuns, dir: &Path, beside: &Path) -> ScaleView {
             contention: law.contention,
             coherence: law.coherence,
             peak: law.peak,
-            throughput: clients.iter().map(|it| computed.throughput(*it)).collect(),
+            throughput: clients.iter().map(|it| law.throughput(*it)).collect(),
             clients,
         }
     });

@@ -18,8 +18,8 @@ mod traces;
 use std::path::Path;
 
 use archive::{
-    BrokerSummary, Event, FaultOutcome, Hardware, ObserverEffect, PhaseSpan, Repeats, RunReader, RunRecord, RunState,
-    SeriesPoint, Stalled, Tier, Topology, Verdict, Versions, Warning, WarningCode, file,
+    BrokerSummary, DeliveryPromise, Event, FaultOutcome, Hardware, ObserverEffect, PhaseSpan, Repeats, RunReader,
+    RunRecord, RunState, SeriesPoint, Stalled, Tier, Topology, Verdict, Versions, Warning, WarningCode, file,
 };
 use measure::{MetricInfo, Phase, Problem};
 use serde::{Serialize, Serializer};
@@ -130,6 +130,10 @@ pub struct RunView {
     pub experiment: serde_json::Value,
     /// Keys of the experiment whose values are not the defaults, as `load.0.rate`; empty where that is not known.
     pub changed_keys: Vec<String>,
+    /// Guarantee of the messages, and what acknowledgements mean; `null` without messages.
+    pub guarantee: Option<String>,
+    /// Flow control of a run over AMQP 1.0 to RabbitMQ: names of limits and their values; empty for other runs.
+    pub limits: Vec<(String, String)>,
     /// Versions of all that took part.
     pub versions: Versions,
     /// The machine.
@@ -335,7 +339,6 @@ impl RunView {
             notes.push(format!("the run's note and tags cannot be read: {e}"));
             archive::Labels::default()
         });
-        let named = named::read(&run.dir, &summary.faults, &mut notes);
         let [headline, whole_headline] = sentences(record, &phases, &summary);
         let repeats = Repeats::read(&run.dir).unwrap_or_else(|e| {
             notes.push(format!("the other runs of the series cannot be shown: {e}"));
@@ -352,6 +355,7 @@ impl RunView {
             whole_headline,
             lead: headline::lead(&summary).map(str::to_owned),
             figures: Figures::of(&summary, &run.points),
+            named: named::read(&run.dir, &summary.faults, &mut notes),
             traces: traces::traces(run, &summary, &mut notes),
             faults: headline::faults_of(&summary).map(fault).collect(),
             warnings: summary.warnings,
@@ -371,13 +375,14 @@ impl RunView {
             span,
             metrics: series.metrics().map(measure::Metric::info).collect(),
             series,
-            named,
             slices,
             grids: found.grids,
             curves: found.curves,
             topology: record.topology.clone(),
             experiment: record.experiment.clone(),
             changed_keys: record.changed_keys.clone(),
+            guarantee: DeliveryPromise::of(&record.experiment).map(|it| it.to_string()),
+            limits: crate::text::amqp10_limits(record),
             versions: record.versions.clone(),
             hardware: record.hardware.clone(),
             seed: record.seed.to_string(),

@@ -42,7 +42,6 @@ impl TypeVisitor for Declarations<'_> {
     }
 }
 
-/// A declaration without the descriptions of its fields.
 fn without_comments(text: &str) -> String {
     let mut parts = text.split("/**");
     let first = parts.next().unwrap_or_default().to_owned();
@@ -50,7 +49,6 @@ fn without_comments(text: &str) -> String {
     first + &rest.collect::<String>()
 }
 
-/// As many fields or variants in a line as have room.
 fn wrapped(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut lines: Vec<String> = Vec::new();

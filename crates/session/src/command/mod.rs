@@ -194,7 +194,7 @@ impl Running<'_> {
                 return self.finish(until);
             }
             if is_draining && now + LAST_PART >= until {
-                self.programs.iter_mut().for_each(Process::begin_last);
+                self.programs.iter_mut().for_each(|it| it.is_last = true);
             }
             let wait = self.phases.next_slice_end().since(now);
             thread::sleep(Duration::from(wait).min(POLL_INTERVAL));

@@ -42,8 +42,8 @@ pub(super) struct Process {
     /// The program and its descendants that ran when last looked for.
     alive: Vec<ProcessId>,
     ending: EndRequests,
-    /// The time for ending is nearly over.
-    is_last: bool,
+    /// The time for ending is nearly over: readers have it for the rest of their pipes.
+    pub(super) is_last: bool,
     /// The program's exit; its descendants may run on.
     status: Option<String>,
     /// A descendant outlived the program.
@@ -163,11 +163,6 @@ impl Process {
             self.told = true;
             self.ask_to_end();
         }
-    }
-
-    /// Begins the last part of the time for ending: readers have it for the rest of their pipes.
-    pub(super) fn begin_last(&mut self) {
-        self.is_last = true;
     }
 
     fn running(&self) -> Vec<LoadProcess> {

@@ -105,7 +105,6 @@ fn lacks_cores(derived: &Derived<'_>, cause: &Cause, late: Option<Lateness>) -> 
     decided || late == Some(Lateness::Cores) || competes
 }
 
-/// One warning for each party that stalled.
 fn stalled(derived: &Derived<'_>) -> impl Iterator<Item = Warning> {
     let e = derived.e;
     [Stalled::Broker, Stalled::Generator, Stalled::Machine].into_iter().filter_map(move |who| {

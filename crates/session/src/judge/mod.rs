@@ -1,10 +1,7 @@
-//! The judge: one pure function from the facts of a run to its limit and to warnings about its numbers. Both follow
-//! from the same facts and thresholds, so that they never contradict each other.
-//!
-//! The order of the questions matters. Was the requested rate met? Then nothing limited the run, and lateness is
-//! reported by itself. Did the generator get the CPU that it wanted? Was it at work all the time? Then its producers'
-//! waiting proves little, as the awaited answers may lie unread. Only a generator with time to spare makes it evidence
-//! that its producers waited for the broker.
+//! The judge: one pure function from the facts of a run to its limit and to warnings about its numbers. The order of
+//! the questions matters. Was the requested rate met? Then nothing limited the run. Did the generator get the CPU that
+//! it wanted? Was it at work all the time? Then its producers' waiting proves little, as the awaited answers may lie
+//! unread. Only a generator with time to spare makes it evidence that its producers waited for the broker.
 
 mod findings;
 mod limits;

@@ -21,6 +21,8 @@ pub(crate) struct Planned {
     /// Total of messages that producers are to send; `None` where some have no such limit.
     pub(crate) messages: Option<u64>,
     pub(crate) closed_loop: bool,
+    /// No group has consumers.
+    pub(crate) without_consumers: bool,
     pub(crate) slow_consumers: bool,
     pub(crate) capacity: Option<Capacity>,
 }
@@ -38,6 +40,7 @@ impl Planned {
                 deliveries_each: deliveries_each(plan),
                 deliveries_due: deliveries_each(plan).filter(|_| plan.groups.iter().all(gets_all)),
                 messages: messages(plan),
+                without_consumers: plan.groups.iter().all(|it| it.consumer_count() == 0),
                 slow_consumers: plan.groups.iter().any(|g| g.consumer_count() > 0 && takes_its_time(&g.consumers)),
                 ..planned
             },

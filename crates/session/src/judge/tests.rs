@@ -46,8 +46,7 @@ fn every_situation_has_its_verdict() {
 
 #[test]
 fn no_facts_are_no_verdict() {
-    let found = verdict(Facts::default());
-    assert_eq!(found.limited_by, LimitedBy::Undecided);
+    assert_eq!(verdict(Facts::default()).limited_by, LimitedBy::Undecided);
     // Figures that no run has still lead to something.
     verdict(Facts {
         seconds: f64::NAN,
@@ -65,15 +64,9 @@ fn stopped_broker() -> Facts {
     (facts.late_share, facts.in_flight_limit, facts.answer_ns) = (0.27, Some(100), 30_000_000);
     facts.producers = producers(|time| (time.budget, time.schedule) = (0.27, 0.73));
     facts.broker = Some(broker(0.3, 0.2));
-    facts.ended.stalls = vec![Stall {
-        at_s: 0.5,
-        for_s: 0.6,
-        who: Stalled::Broker,
-        away: false,
-        connections: 1,
-        messages_delayed: 1_200,
-        failed: 0,
-    }];
+    let (who, connections, messages_delayed) = (Stalled::Broker, 1, 1_200);
+    let stall = Stall { at_s: 0.5, for_s: 0.6, who, connections, messages_delayed, ..Stall::default() };
+    facts.ended.stalls = vec![stall];
     facts
 }
 
@@ -86,14 +79,8 @@ fn a_broker_that_was_away_is_what_the_verdict_begins_with() {
     // With room for all in flight, hardly a message leaves late.
     facts.late_share = 0.004;
     let silent = facts.ended.stalls[0];
-    facts.ended.stalls.push(Stall {
-        at_s: 15.0,
-        for_s: 6.2,
-        away: true,
-        connections: 4,
-        messages_delayed: 6_200,
-        ..silent
-    });
+    let away = Stall { at_s: 15.0, for_s: 6.2, away: true, connections: 4, messages_delayed: 6_200, ..silent };
+    facts.ended.stalls.push(away);
     (facts.ended.lost_connections, facts.ended.sent) = (4, 40_000);
     let found = judge(facts.clone());
     assert_eq!(found.verdict.cause, late_by(Lateness::BrokerStalled));
@@ -479,18 +466,10 @@ fn a_stall_beside_others_that_took_the_cores_says_so() {
     assert_eq!(stall_wait(&facts), StallWait::Unknown);
     facts.same_machine = false;
     assert_eq!(stall_wait(&facts), StallWait::None, "elsewhere");
-}
-
-#[test]
-fn no_core_was_wanting_where_bellows_used_none() {
-    let facts = Facts {
-        idle: Some(0.0),
-        cores: 2,
-        client_cores: Some(0.0),
-        broker: Some(broker(0.0, 0.0)),
-        ..stopped_broker()
-    };
-    assert!(!codes(&facts).contains(&WarningCode::TooFewCores));
+    // No core was wanting where bellows used none.
+    let (idle, client_cores, used) = (Some(0.0), Some(0.0), Some(broker(0.0, 0.0)));
+    let unused = Facts { idle, cores: 2, client_cores, broker: used, ..stopped_broker() };
+    assert!(!codes(&unused).contains(&WarningCode::TooFewCores));
 }
 
 #[test]
@@ -517,11 +496,10 @@ fn each_doubt_has_its_code_and_the_gravest_comes_first() {
     };
     let found = judge(facts).findings;
     let codes: Vec<_> = found.iter().map(|it| format!("{:?}", it.code())).collect();
-    assert_eq!(
-        codes.join(" "),
-        "MessagesLost DebugBuild CertificateNotChecked ConnectionsLost MessagesNotAccepted CpuSteal ClockNotSteady \
-         ConnectionBlocked MessagesOutstanding MessagesUnanswered NotSteadyState Interrupted TooFewSamples"
-    );
+    let expected = "MessagesLost DebugBuild CertificateNotChecked ConnectionsLost MessagesNotAccepted CpuSteal \
+                    ClockNotSteady ConnectionBlocked MessagesOutstanding MessagesUnanswered NotSteadyState Interrupted \
+                    TooFewSamples";
+    assert_eq!(codes.join(" "), expected);
     let is_refused =
         |it: &Warning| matches!(it.finding, Finding::MessagesNotAccepted { nacked: 3, not_confirmed: 0, .. });
     assert!(found.iter().any(is_refused), "{found:?}");
@@ -533,16 +511,10 @@ fn connections_that_the_runs_own_fault_took_are_told_with_that() {
     facts.ended.faults = vec![OwnFault { name: "kill".to_owned(), from_s: 8.0, until_s: 13.0 }];
     (facts.ended.lost_connections, facts.ended.unconfirmed) = (2, 3);
     // A thread's clock may be a moment older than what it notices, which may be a while after the end.
-    for (lost, own) in [
-        (vec![7.99], true),
-        (vec![13.9], true),
-        (vec![8.1, 12.0], true),
-        (vec![8.1, 20.0], false),
-        (vec![3.0], false),
-        (vec![], false),
-    ] {
-        facts.ended.lost_at_s = lost;
-        let fault = own.then(|| "kill".to_owned());
+    let (own, others) = ([&[7.99][..], &[13.9], &[8.1, 12.0]], [&[8.1, 20.0][..], &[3.0], &[]]);
+    for (lost, fault) in own.map(|it| (it, Some("kill"))).into_iter().chain(others.map(|it| (it, None))) {
+        facts.ended.lost_at_s = lost.to_vec();
+        let fault = fault.map(str::to_owned);
         assert_eq!(own_faults(&facts), [("lost", fault.clone()), ("not accepted", fault)], "{facts:?}");
     }
 }

@@ -1,11 +1,6 @@
-//! Whether a rate has a trend.
-//!
-//! The Mann-Kendall test (H. B. Mann, "Nonparametric tests against trend", Econometrica 13, 1945;
-//! M. G. Kendall, "Rank Correlation Methods", 1975) asks whether later values tend to be larger
-//! than earlier ones, whatever their distribution. Seconds of one run are not independent, which
-//! makes the test see trends in slow fluctuations; therefore a trend counts only where it is also
-//! large: the Theil-Sen slope (H. Theil, 1950; P. K. Sen, 1968), the median of all pairs' slopes,
-//! over the whole length must be at least a tenth of the median.
+//! Whether a rate has a trend, by the Mann-Kendall test (Econometrica 13, 1945; "Rank Correlation Methods", 1975).
+//! Seconds of one run depend on each other, so that it sees trends in slow fluctuations; a trend counts only where the
+//! Theil-Sen slope (1950; 1968), the median of all pairs' slopes, over the whole length is a tenth of the median.
 
 const FEWEST: usize = 10;
 /// Two-sided 1 % of the normal distribution.

@@ -93,7 +93,7 @@ impl Recording<'_> {
             late_s: self.late_s(),
             trend: self.trend(),
             blocked: self.seen.blocked.summary(),
-            blocked_at_s: (self.seen.blocked.at().iter()).map(|at| self.seconds_since_origin(*at)).collect(),
+            blocked_at_s: (self.seen.blocked.at.iter()).map(|at| self.seconds_since_origin(*at)).collect(),
             lost_connections: threads().map(|thread| thread.lost_connections).sum(),
             lost_at_s: (self.seen.lost_at.iter()).map(|at| self.seconds_since_origin(*at)).collect(),
             down_connections: threads().map(|thread| thread.down_connections).sum(),
@@ -153,7 +153,7 @@ impl Recording<'_> {
         let end_of_sending = sending.map(|span| span.end).max().unwrap_or_default();
         let first = self.first();
         let requested = first.and_then(|first| first.requested.as_ref());
-        let silences = self.seen.silences.all();
+        let silences = &self.seen.silences.kept;
         let is_measured = |it: &&Silence| {
             let mut spans = outcome.phases.iter().filter(|span| span.phase == Phase::Measure);
             spans.any(|span| it.from < span.end && span.start < it.until)

@@ -52,7 +52,7 @@ impl Broker for Nodes {
 
     fn topology(&self, _cancelled: &dyn Fn() -> bool) -> Result<Topology, BrokerError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        Err(BrokerError::Control { asked_for: "anything", reason: "no answer".into(), timed_out: self.timed_out })
+        Err(BrokerError::control("anything", "no answer", self.timed_out))
     }
 
     fn starter(&self, node: usize) -> Option<u32> {

@@ -30,7 +30,6 @@ pub(crate) struct Ending {
     pub(crate) warnings: Vec<Warning>,
 }
 
-/// Functions in the summary of a profile.
 const TOP_FUNCTIONS: usize = 20;
 /// A program that ends so shortly before the load does ends with it.
 const TOGETHER: Nanos = Nanos::from_millis(500);
@@ -254,6 +253,7 @@ impl Recording<'_> {
             blocked: throughput(|counters| counters.blocked),
             lasted: None,
             closed_loop: self.context.planned.closed_loop,
+            without_consumers: self.context.planned.without_consumers,
             ledger: outcome.ledger,
         };
         let of = ScenarioSummary {

@@ -22,7 +22,7 @@ pub(crate) struct Blocked {
     reasons: Vec<String>,
     more: bool,
     /// When the first ones were.
-    at: Vec<Time>,
+    pub(super) at: Vec<Time>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,10 +53,6 @@ impl Blocked {
         }
     }
 
-    pub(crate) fn at(&self) -> &[Time] {
-        &self.at
-    }
-
     /// Whether the end of a block is reported, too.
     pub(crate) const fn tells_unblocked(&self) -> bool {
         self.times < MOST_TOLD
@@ -80,7 +76,7 @@ const MOST: usize = 1_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Silences {
-    kept: Vec<Silence>,
+    pub(super) kept: Vec<Silence>,
 }
 
 impl Silences {
@@ -93,10 +89,6 @@ impl Silences {
                 self.kept.remove(shortest);
             }
         }
-    }
-
-    pub(crate) fn all(&self) -> &[Silence] {
-        &self.kept
     }
 }
 
@@ -181,7 +173,7 @@ mod tests {
         assert_eq!(told, MOST_TOLD);
         assert!(!blocked.tells_unblocked());
         let (times, reasons) = blocked.summary().unwrap();
-        assert_eq!((times, blocked.at().len()), (1_000_000, MOST));
+        assert_eq!((times, blocked.at.len()), (1_000_000, MOST));
         assert!(reasons.len() < 1_000, "{reasons}");
         assert!(reasons.ends_with("; and others"), "{reasons}");
         // Equal reasons are given once.
@@ -204,9 +196,9 @@ mod tests {
         }
         silences.keep(silence(1_500_000, 4_000));
         silences.keep(silence(1_505_000, 100));
-        assert_eq!(silences.all().len(), MOST);
-        assert_eq!(silences.all().last(), Some(&silence(1_500_000, 4_000)));
-        let shortest = silences.all().iter().map(length).min();
+        assert_eq!(silences.kept.len(), MOST);
+        assert_eq!(silences.kept.last(), Some(&silence(1_500_000, 4_000)));
+        let shortest = silences.kept.iter().map(length).min();
         assert_eq!(shortest, Some(Nanos(102 * MS)));
     }
 

@@ -147,8 +147,7 @@ mod tests {
             let lasted = Lasted { sent_s: 0.01, completed_s: 0.0, received_s: 2.0 };
             assert_eq!(flow.lasted, Some(lasted));
             assert_eq!((facts.received_rate, facts.ended.received_s), (250.0, 2.0));
-            let rates = (facts.requested_rate, facts.sent_rate);
-            assert_eq!(rates, (Some(50_000.0), 50_000.0));
+            assert_eq!((facts.requested_rate, facts.sent_rate), (Some(50_000.0), 50_000.0));
             assert_eq!(summary.messages().cpu_us_each, PerMessage::default());
         }
         // The time was over, or somebody stopped it: the measured phase is what was asked for.

@@ -176,14 +176,14 @@ impl WatchedNode {
         took.sort_unstable();
         let mut text = format!("memory of {}: {}", self.name, counted(self.answers, "reading"));
         if let (Some(middle), Some(longest)) = (took.get(took.len() / 2), took.last()) {
-            text += &format!(", each in {} (median), {} at most", nanos(*middle), nanos(*longest));
+            text += &format!(", each in {} (median), {} at most", Nanos::from(*middle), Nanos::from(*longest));
         }
         if self.failed > 0 {
             text += &format!("; {} without an answer", self.failed);
         }
         let slow = took.iter().filter(|it| **it > SLOW).count();
         if slow > 0 {
-            let (longer, apart) = (counted(slow as u64, "reading"), nanos(SLOW));
+            let (longer, apart) = (counted(slow as u64, "reading"), Nanos::from(SLOW));
             text += &format!(
                 "; {longer} took over {apart}, so the two sides are of different moments: steps between them \
                  mean little there"
@@ -191,10 +191,6 @@ impl WatchedNode {
         }
         text
     }
-}
-
-fn nanos(duration: Duration) -> Nanos {
-    Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
 struct MemoryTask {
@@ -279,7 +275,6 @@ fn series(sides: &MemorySides, node: Option<usize>) -> Vec<(SeriesName, f64)> {
     all
 }
 
-/// The panel with both sides.
 const BOTH: &str = "both sides";
 /// Source of the steps between the VM's total and resident memory.
 const BETWEEN: &str = "between the sides";

@@ -47,7 +47,7 @@ pub use named_process::nodes_called;
 use observer_effect::Blocks;
 use own_pages::OwnPages;
 use profiling::{Profiling, Reattach};
-pub use record::{RecordOptions, Target, record};
+pub use record::{RecordOptions, Target, busiest_descendant, record};
 use recording::{Recording, RunContext};
 use scenarios::ScenarioContext;
 use scraping::Scraping;
@@ -352,7 +352,7 @@ impl Start {
         pid: u32,
         node: Option<u32>,
         writer: &RunWriter,
-    ) -> Result<Profiling, profile::Error> {
+    ) -> Result<Profiling, Problem> {
         let header = ProfileHeader { node, ..ProfileHeader::new(self.origin, self.unix_ns) };
         Profiling::attach(options, pid, &header, writer.dir(), 0)
     }
@@ -367,15 +367,11 @@ pub fn run_again_if_not_ready(
 ) -> Result<RunOutcome, Error> {
     match run(experiment, options, control, observer) {
         Err(Error::NotReady(problem)) if !control.is_stopping() => {
-            observer.progress(Progress::Ready(&tried_once_more(&problem)));
+            observer.progress(Progress::Ready(&format!("{problem}; the run is tried once more")));
             run(experiment, options, control, observer)
         }
         ended => ended,
     }
-}
-
-fn tried_once_more(problem: &Problem) -> String {
-    format!("{problem}; the run is tried once more")
 }
 
 /// The broker that is loaded, as it was when the run began.
@@ -463,7 +459,7 @@ impl Loaded {
             // A run without a profile is worth having: the warning says what to do.
             Some(pid) => start
                 .profiling(options, pid, self.number(node), writer)
-                .unwrap_or_else(|e| Profiling::unavailable(&e.problem().sentence())),
+                .unwrap_or_else(|e| Profiling::unavailable(&e.sentence())),
             None => Profiling::unavailable(
                 "the broker's process is not known: it runs on another machine or for another user; \
                  give its number with --set broker.pid=N, or set profile.events = []",

@@ -34,7 +34,6 @@ pub fn nodes_called(name: &str) -> Vec<String> {
     nodes.called(name, pids.flat_map(|pid| nodes.names_of(pid).into_iter().next()).collect())
 }
 
-/// The one process that a name means.
 pub(super) fn find(name: &str) -> Result<u32, Problem> {
     let nodes = ErlangNodes::list();
     let mut found = processes::others();

@@ -1,14 +1,12 @@
 //! The cost of profiling: counts of slices and usage of processes in blocks of the measured phase with and without it,
-//! as a seed draws them, compared by pairs.
+//! as a seed draws them, compared by pairs. Blocks begin and end where slices do; what is left of the other state
+//! (messages in flight, samples in the rings) passes in the guard.
 //!
 //! ```text
 //! measured phase begins
 //! |guard|--- counted, off ---|guard|--- counted, on ----|guard|--- counted, on ---|guard| ...
 //! |---------- one pair of blocks ----------------------|------ the next pair ------------
 //! ```
-//!
-//! Blocks begin and end where slices do. At a block's beginning sampling is switched; what is left of the other state
-//! (messages in flight, samples in the rings) passes in the guard.
 
 use std::iter::Peekable;
 use std::sync::Arc;
@@ -289,14 +287,7 @@ fn effect(pairs: &[MeasuredPair], planned: usize, paced: bool) -> ObserverEffect
 fn figure(pairs: &[MeasuredPair], of: impl Fn(&BlockFigures) -> Option<f64>) -> Option<EffectFigure> {
     let values = pairs.iter().map(|pair| Some(BlockPair { on: of(&pair.on)?, off: of(&pair.off)? }));
     let values: Option<Vec<BlockPair>> = values.collect();
-    let effect = block_effect(&values?)?;
-    let (low, high) = effect.difference.interval(0.95);
-    let visible = effect.difference.visible(0.05);
-    let shares = [effect.difference.mean, low, high, visible].map(f64::exp_m1);
-    let [change, low, high, visible] = shares;
-    let (off, sign_flip_p) = (effect.off, effect.sign_flip);
-    let figure = EffectFigure { off, change, low, high, visible, sign_flip_p };
-    shares.iter().all(|it| it.is_finite()).then_some(figure)
+    block_effect(&values?)
 }
 
 fn count(number: usize) -> u32 {

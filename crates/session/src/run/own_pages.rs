@@ -7,7 +7,7 @@ use measure::{Clock, Nanos, Problem, counted};
 
 use super::companion::{Collected, Companion, LoadEnd, Unread};
 use crate::Error;
-use crate::queue_page::{QueuePage, serve_queues_here};
+use crate::queue_page::{QueuePage, pages_of};
 use brokers::Broker;
 use experiment::{Experiment, OwnPage, ProbedAddresses};
 use web::page_server::PageServer;
@@ -86,7 +86,7 @@ fn serve_queues_of(broker: &dyn Broker) -> Result<Served, Error> {
     let request = QueueRequest { vhost: None, sort: QueueSort::Ready, limit: MOST_QUEUES, fresh: None };
     // Each request of a probe asks the node: that is what it measures.
     let page = QueuePage::open(node, request, Duration::ZERO).map_err(|error| error.problem())?;
-    let server = serve_queues_here(&page).map_err(|error| {
+    let server = PageServer::start("127.0.0.1:0", pages_of(&page)).map_err(|error| {
         Problem::new("cannot serve the page of queues", error, "check whether 127.0.0.1 has free ports")
     })?;
     Ok(Served { kind: OwnPage::Queues, page, server })

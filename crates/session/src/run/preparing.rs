@@ -243,7 +243,6 @@ fn limit(plan: &mut Plan, loads: &[LoadSpec]) -> u64 {
     all
 }
 
-/// The filled queues, as text.
 fn queues(plan: &Plan) -> String {
     let mut all = plan.groups.iter().flat_map(|group| &group.destinations);
     match (all.next(), all.count()) {

@@ -32,7 +32,7 @@ pub(crate) struct Profiling {
     /// When sampling of it ended, while others continue.
     until: Option<Time>,
     /// Only files that cannot be made again from the stacks are written, and pprof.
-    is_brief: bool,
+    pub(crate) is_brief: bool,
     /// CPU time that each node of the broker used in the window, all processes that it was together.
     used: Vec<Option<Nanos>>,
     warnings: Vec<Warning>,
@@ -97,7 +97,7 @@ impl Profiling {
         header: &ProfileHeader,
         dir: &Path,
         part: usize,
-    ) -> Result<Self, profile::Error> {
+    ) -> Result<Self, Problem> {
         let (mut profiling, mut first_error) = (Self::default(), None);
         for options in options {
             match EventProfile::attach(options, pid, header.clone(), dir, part) {
@@ -142,14 +142,9 @@ impl Profiling {
         self.used = used;
     }
 
-    fn lacks(&mut self, event: &str, error: &profile::Error) {
-        let why = format!("no profile of {event}: {}", error.problem().sentence());
+    fn lacks(&mut self, event: &str, error: &Problem) {
+        let why = format!("no profile of {event}: {}", error.sentence());
         self.warnings.push(profile_incomplete(&why));
-    }
-
-    /// From now on, no files are written that can be made again from the stacks.
-    pub(crate) const fn be_brief(&mut self) {
-        self.is_brief = true;
     }
 
     /// From the header's origin on, samples go to files in another folder, or nowhere without one. Returns the part
@@ -277,13 +272,7 @@ impl Profiling {
 }
 
 impl EventProfile {
-    fn attach(
-        options: &Options,
-        pid: u32,
-        header: ProfileHeader,
-        dir: &Path,
-        part: usize,
-    ) -> Result<Self, profile::Error> {
+    fn attach(options: &Options, pid: u32, header: ProfileHeader, dir: &Path, part: usize) -> Result<Self, Problem> {
         let node = header.node;
         let name = ProfileHeader { event: options.event.name.clone().into_owned(), ..header.clone() };
         let name = name.name();
@@ -293,8 +282,7 @@ impl EventProfile {
             // Nobody takes it for the profile of an event.
             part => format!("{file}.{part}"),
         });
-        let sink = StacksWriter::create(&stacks, header)
-            .map_err(|e| profile::Error::Options(Problem::io("create", &stacks, &e)))?;
+        let sink = StacksWriter::create(&stacks, header).map_err(|e| Problem::io("create", &stacks, &e))?;
         match Sampler::attach(pid, options, sink) {
             Ok(sampler) => Ok(Self {
                 name,
@@ -313,7 +301,7 @@ impl EventProfile {
         }
     }
 
-    fn start(&mut self) -> Result<(), profile::Error> {
+    fn start(&mut self) -> Result<(), Problem> {
         if let Source::Sampler(sampler) = &mut self.part.source { sampler.start() } else { Ok(()) }
     }
 
@@ -460,7 +448,6 @@ fn join(mut parts: Vec<Profile>) -> Option<Profile> {
 }
 
 impl SampledPart {
-    /// Begins to stop its sampler.
     fn stop(&mut self) {
         let source = std::mem::replace(&mut self.source, Source::Ended(Outcome::default()));
         self.source = match source {
@@ -535,7 +522,7 @@ impl Reattach {
     pub(crate) fn attach(&mut self, node: Option<u32>, pid: u32) -> Profiling {
         let header = ProfileHeader { node, ..ProfileHeader::new(self.start.origin, self.start.unix_ns) };
         let mut profiling = Profiling::attach(&self.options, pid, &header, &self.dir, self.parts)
-            .unwrap_or_else(|e| Profiling::unavailable(&e.problem().sentence()));
+            .unwrap_or_else(|e| Profiling::unavailable(&e.sentence()));
         self.parts += 1;
         profiling.start();
         profiling
@@ -569,10 +556,9 @@ mod tests {
 
     #[test]
     fn it_is_said_whether_a_restarted_process_is_sampled() {
-        assert_eq!(
-            lacking("the broker", 8.0, Some(13.24)),
-            "the profile of the broker ends with the kill at 8.0 s; samples of the restarted process begin at 13.2 s"
-        );
+        let expected = "the profile of the broker ends with the kill at 8.0 s; samples of the restarted process begin \
+                        at 13.2 s";
+        assert_eq!(lacking("the broker", 8.0, Some(13.24)), expected);
         let text = lacking("node 1", 8.0, None);
         assert!(text.ends_with("are missing"), "{text}");
     }

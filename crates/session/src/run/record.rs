@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use archive::BrokerSummary;
-use linux::ProcessId;
+use linux::{ProcessId, cpu_time, processes};
 use load::{Control, Outcome, PhaseTimes, Phases, RunEvent, Sink};
 use measure::{Clock, Interval, Nanos, Phase, Problem, Time};
 
@@ -87,6 +87,13 @@ pub fn record(
     Ok(recording.finish(Ending { outcome, topology, processes, warnings: Vec::from_iter(ended) }))
 }
 
+/// The process that descends from this one and has used the most CPU so far, by number and command; `None` without any.
+pub fn busiest_descendant(pid: u32) -> Option<(u32, String)> {
+    let all = processes::descendants(pid).into_iter();
+    let (_, busiest) = all.filter_map(|pid| Some((cpu_time(pid)?, pid))).max()?;
+    Some((busiest, processes::stat(busiest)?.command))
+}
+
 /// Stands in place of a load.
 pub(super) struct Watch {
     process: ProcessId,
@@ -167,7 +174,7 @@ fn find(target: &Target) -> Result<ProcessId, Error> {
         Target::Pid(pid) => *pid,
         Target::Name(name) => named_process::find(name)?,
     };
-    ProcessId::of(pid).ok_or_else(|| profile::Error::NoSuchProcess { pid }.into())
+    ProcessId::of(pid).ok_or_else(|| profile::no_such_process(pid).into())
 }
 
 #[cfg(test)]

@@ -83,7 +83,6 @@ pub(crate) struct WholeSecond {
     pub(crate) received: u64,
 }
 
-/// The sink of a load.
 pub(crate) struct Recording<'a> {
     pub(crate) context: RunContext,
     pub(crate) record: RunRecord,

@@ -139,7 +139,6 @@ fn counts_of(operations: &Operations, counts: &Counts) -> (u64, u64) {
     (counts.get(operations.begun), late)
 }
 
-/// Windows that a summary has at most.
 const MOST_WINDOWS: usize = 600;
 
 /// Sums over a run of what schedules requested and what was sent.

@@ -83,11 +83,8 @@ pub(crate) fn processes(
     control: &load::Control,
 ) -> Vec<NodeProcesses> {
     if is_hopeless(topology, control) {
-        return vec![Err(BrokerError::Control {
-            asked_for: "its processes",
-            reason: "it was not asked, since it did not list its queues and bindings in time".into(),
-            timed_out: true,
-        })];
+        let reason = "it was not asked, since it did not list its queues and bindings in time";
+        return vec![Err(BrokerError::control("its processes", reason, true))];
     }
     let cancelled = is_cancelled(control);
     (0..broker.nodes().len().max(1)).map(|node| broker.erlang_processes(node, &cancelled)).collect()

@@ -23,7 +23,6 @@ const CLOSING_STOPPED: Nanos = Nanos::from_millis(5_000);
 /// The longest wait before the clock and the others are looked at.
 const STEP: Nanos = Nanos::from_millis(20);
 
-/// A trace of a function, resolved.
 #[derive(Clone, Debug)]
 pub(crate) struct TracePlan {
     node: Arc<NodeTraces>,

@@ -1,9 +1,6 @@
 //! Traces of functions on the broker's Erlang node beside a load: how long calls of them take, as a metric of the run,
-//! and which calls they were.
-//!
-//! Those of one node are one trace there, because before Erlang/OTP 27 a node has no more. A thread talks with the node
-//! ([`node`]) and reports to each trace's scenario ([`beside`]) the calls of its function; their details go to a log
-//! ([`log`]), from which the run takes them.
+//! and which calls they were. Those of one node are one trace there, because before Erlang/OTP 27 a node has no more: a
+//! thread talks with it ([`node`]), reports calls to each trace's scenario ([`beside`]) and their details to a log.
 
 mod beside;
 mod log;

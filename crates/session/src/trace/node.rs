@@ -55,7 +55,6 @@ pub(super) enum Order {
     },
 }
 
-/// The traces of one node, which are one there.
 #[derive(Debug)]
 pub(crate) struct NodeTraces {
     /// How to reach the node; `None` before there is one.
@@ -108,7 +107,8 @@ impl NodeTraces {
                 all(&|| NodeNews::Ready);
                 self.follow(&helper, clock, &tell, orders);
                 if let Err(error) = helper.close() {
-                    self.log.note(not_clean(&error));
+                    let why = error.problem().sentence();
+                    self.log.note(format!("the trace may have left something on the node: {why}"));
                 }
                 all(&|| NodeNews::Closed);
             }
@@ -170,10 +170,6 @@ impl NodeTraces {
         let add = |it: &OneTrace| self.log.add(&it.scenario, it.function.to_string(), node.clone());
         self.traces.iter().map(add).collect()
     }
-}
-
-fn not_clean(error: &Error) -> String {
-    format!("the trace may have left something on the node: {}", error.problem().sentence())
 }
 
 /// A call whose return has not come.
@@ -299,7 +295,7 @@ impl CallSorter<'_> {
 
     fn returned(&mut self, of: &Return) {
         let Some(mut open) = self.open.remove(&of.number) else { return };
-        let took = Nanos(u64::try_from(of.duration.as_nanos()).unwrap_or(u64::MAX));
+        let took = Nanos::from(of.duration);
         open.call.duration_ns = Some(took.0);
         open.call.returned.clone_from(&of.kind);
         for trace in &open.traces {

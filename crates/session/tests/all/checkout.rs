@@ -11,7 +11,6 @@ use brokers::BrokerError;
 use brokers::rabbitmq::{Config, RabbitMq};
 use tempfile::TempDir;
 
-/// The installed RabbitMQ's own folder.
 fn installed() -> PathBuf {
     let script = Path::new("/usr/lib/rabbitmq/bin/rabbitmq-server");
     script.canonicalize().unwrap().parent().unwrap().parent().unwrap().to_owned()

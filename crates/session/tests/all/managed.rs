@@ -173,7 +173,6 @@ fn assert_processes(broker: &RabbitMq) {
     }
 }
 
-/// A node's answer to an expression in Erlang, which is text.
 pub(crate) fn said_by(node: &RabbitMq, expression: &str) -> String {
     let link = erlang::Node::connect(&node.erlang().unwrap()).unwrap();
     let said = link.evaluate(Duration::from_secs(60), expression).unwrap();
@@ -272,8 +271,8 @@ fn a_failed_start_shows_the_log_and_leaves_nothing() {
     let own = || config(parent.path());
     type Case = (Config, fn(&BrokerError) -> bool, &'static str);
     let cases: [Case; 3] = [
-        (Config { settings, ..own() }, |it| matches!(it, BrokerError::Exited { .. }), "channel_max"),
-        (Config { start_timeout: hasty, ..own() }, |it| matches!(it, BrokerError::NotReady(_)), ""),
+        (Config { settings, ..own() }, |it| matches!(it, BrokerError::Exited(_)), "channel_max"),
+        (Config { start_timeout: Some(hasty), ..own() }, |it| matches!(it, BrokerError::NotReady(_)), ""),
         (Config { guard: vec!["false".into()], ..own() }, |it| matches!(it, BrokerError::Guard(_)), ""),
     ];
     for (config, is_so, log) in cases {
@@ -403,7 +402,7 @@ fn a_port_that_somebody_takes_first_is_replaced() {
     let mut hear = |it: Progress<'_>| told.extend(step(it));
     let error = RabbitMq::start(&config, &mut hear, &|| false).unwrap_err();
     let is_the_second = |error: &BrokerError| match error {
-        BrokerError::Exited { status, log, .. } => status == "exit status 3" && log == "another error",
+        BrokerError::Exited(it) => it.value == "exit status 3" && it.log == "another error",
         _ => false,
     };
     assert!(is_the_second(&error), "{error}");

@@ -1,12 +1,12 @@
 //! Every kind of failure has its cause, observed value and remedy in fields of their own.
 
-use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fs, io};
 
 use experiment::{Experiment, ExperimentError, Origin, read_faults};
 use measure::Problem;
-use stacks::ProfileError;
+use stacks::{FORMATS, Profile, ProfileError};
 
 fn path() -> PathBuf {
     PathBuf::from("/some/where")
@@ -48,30 +48,20 @@ fn of_files() -> Vec<Problem> {
         archive::Error::UnknownSchema { path: path(), found: "x/9".to_owned(), expected: "x/1" },
         archive::Error::Damaged { path: path(), cause: "line 3".to_owned() },
     ];
-    let of_profiles = [
-        ProfileError::Io { path: path(), source: full() },
-        ProfileError::NotARun { path: path() },
-        ProfileError::NoSuchEvent { path: path(), event: "mmap".into(), known: vec!["cpu".into()] },
-        ProfileError::Format { path: path(), reason: "it is empty".to_owned() },
-    ];
+    let dir = tempfile::tempdir().expect("a folder");
+    let (none, run) = (dir.path().join("none"), dir.path().join("run"));
+    let (empty, folded) = (dir.path().join("empty"), run.join("cpu.folded"));
+    for folder in [&none, &run] {
+        fs::create_dir(folder).expect("a folder");
+    }
+    for (file, text) in [(&empty, ""), (&folded, "main;work 3\n")] {
+        fs::write(file, text).expect("a file");
+    }
+    let refused = |path: &Path, event| Profile::open_as(&FORMATS, path, event).expect_err("no such profile");
+    let of_profiles =
+        [refused(&path(), None), refused(&none, None), refused(&run, Some("mmap")), refused(&empty, None)];
     let of_archive = of_archive.iter().map(archive::Error::problem);
     of_archive.chain(of_profiles.iter().map(ProfileError::problem)).collect()
-}
-
-fn of_the_profiler() -> Vec<Problem> {
-    let kinds = [
-        profile::Error::NoSuchProcess { pid: 7 },
-        profile::Error::KernelThread { pid: 7, name: "kswapd0".to_owned() },
-        profile::Error::NotPermitted {
-            pid: 7,
-            reason: "perf_event_paranoid is 4".to_owned(),
-            remedy: "lower it".to_owned(),
-        },
-        profile::Error::TooManyFiles { opened: 1, needed: 9, limit: 4 },
-        profile::Error::NotSupported { reason: "no such device".to_owned() },
-        profile::Error::System { what: "read /proc/7/status".to_owned(), source: full() },
-    ];
-    kinds.iter().map(profile::Error::problem).collect()
 }
 
 fn of_brokers() -> Vec<Problem> {
@@ -80,15 +70,11 @@ fn of_brokers() -> Vec<Problem> {
         brokers::BrokerError::not_installed("RabbitMQ", &[path()], "install it"),
         brokers::BrokerError::no_erlang(&path(), "/bin"),
         brokers::BrokerError::no_space("RabbitMQ", &path(), 3_000_000, 300_000_000),
-        brokers::BrokerError::Exited { product: "RabbitMQ", status: "exit status 1".to_owned(), log: log.clone() },
+        brokers::BrokerError::exited("RabbitMQ", "exit status 1", log.clone()),
         brokers::BrokerError::not_ready("RabbitMQ", Duration::from_secs(60), log),
         brokers::BrokerError::Cancelled,
         brokers::BrokerError::guard("it was killed"),
-        brokers::BrokerError::Control {
-            asked_for: "its queues and bindings",
-            reason: "no answer within 20 s".to_owned(),
-            timed_out: true,
-        },
+        brokers::BrokerError::control("its queues and bindings", "no answer within 20 s", true),
         brokers::BrokerError::Fault("the broker is gone".to_owned()),
         brokers::BrokerError::Guard(Problem::io("create", &path(), &full())),
     ];
@@ -116,7 +102,7 @@ fn every_kind_of_failure_has_cause_observed_value_and_remedy() {
     let all = [
         of_load(),
         of_files(),
-        of_the_profiler(),
+        vec![profile::no_such_process(7)],
         of_brokers(),
         of_experiments(),
         vec![session::Error::Stopped { during: "warm-up" }.problem()],

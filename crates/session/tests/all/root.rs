@@ -23,7 +23,6 @@ peer:stop(Pid),
 unicode:characters_to_binary(io_lib:format("~0tp", [Said])).
 "#;
 
-/// The loader and the libraries of a program, as the machine's `ldd` finds them.
 fn libraries(program: &Path) -> Vec<PathBuf> {
     let output = Command::new("ldd").arg(program).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

@@ -5,11 +5,9 @@ use super::values::{Bytes, CUT_OFF, Constants, JfrType, JfrTypes, Value, value};
 
 /// First bytes of a chunk.
 pub(super) const MAGIC: &[u8] = b"FLR\0";
-/// Bytes of a header.
 const HEADER: usize = 68;
 /// The version that is read: of JDK 11 and later.
 const MAJOR: u16 = 2;
-/// The flag of packed numbers.
 const PACKED: u8 = 1;
 /// The types whose events are not events.
 const TYPES: u64 = 0;
@@ -29,7 +27,6 @@ const KEPT: [&str; 9] = [
     "jdk.types.ThreadGroup",
 ];
 
-/// A chunk with its tables.
 #[derive(Debug)]
 pub(super) struct Chunk<'a> {
     bytes: &'a [u8],

@@ -15,7 +15,6 @@ use values::{JfrType, Value, value};
 use super::model::{EventKind, Profile, ProfileHeader, Sample};
 use super::tree::Builder;
 
-/// An event that has stacks.
 struct Sampled {
     /// The recorder's name of it.
     name: &'static str,
@@ -112,7 +111,6 @@ fn count(chunks: &[&[u8]]) -> Result<([u64; SAMPLED.len()], u64), String> {
     Ok((counts, origin_ns))
 }
 
-/// State of a thread when it was sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ThreadState {
     /// It was sampled by its CPU time: async-profiler's `STATE_DEFAULT`, or no state is told.
@@ -124,7 +122,6 @@ enum ThreadState {
 }
 
 impl ThreadState {
-    /// Of the recorders' name of it.
     fn of(name: Option<&str>) -> Self {
         match name {
             None | Some("STATE_DEFAULT") => Self::OnCpu,

@@ -22,7 +22,6 @@ pub(super) enum Value {
 pub(super) type Constants = HashMap<(u64, u64), Value>;
 
 impl Value {
-    /// A number, or that of a constant.
     pub(super) const fn number(&self) -> u64 {
         match self {
             Self::Number(number) => *number,
@@ -141,11 +140,9 @@ pub(super) struct JfrType {
     pub(super) fields: Vec<Field>,
 }
 
-/// A field of a type.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Field {
     pub(super) name: String,
-    /// The type of its value.
     pub(super) class: u64,
     /// Whether there is the number of a constant in place of the value.
     pub(super) is_constant: bool,
@@ -153,7 +150,6 @@ pub(super) struct Field {
     pub(super) is_array: bool,
 }
 
-/// The types by their numbers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct JfrTypes {
     by_id: HashMap<u64, JfrType>,
@@ -162,7 +158,6 @@ pub(super) struct JfrTypes {
 }
 
 impl JfrType {
-    /// The place of a field.
     pub(super) fn place(&self, field: &str) -> Option<usize> {
         self.fields.iter().position(|it| it.name == field)
     }
@@ -254,7 +249,6 @@ pub(super) struct Bytes<'a> {
     room: u64,
 }
 
-/// A text, or where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Text<'a> {
     Here(Cow<'a, str>),
@@ -267,7 +261,6 @@ impl<'a> Bytes<'a> {
         Self { rest: bytes, fuel: VALUES_PER_BYTE.saturating_mul(bytes.len() as u64), room: MOST_KEPT }
     }
 
-    /// Bytes that are left.
     pub(super) const fn len(&self) -> usize {
         self.rest.len()
     }

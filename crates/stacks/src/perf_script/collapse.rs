@@ -9,7 +9,6 @@ use super::LONGEST_LINE;
 use super::line::{self, Form, FrameLine, Header};
 use crate::bounded::{self, Line};
 
-/// Bytes of one stack.
 const LARGEST_STACK: usize = 16 << 20;
 /// Bytes of memory that all distinct stacks may take.
 const MOST_BYTES: usize = 1 << 30;
@@ -47,7 +46,6 @@ pub struct Collapse {
     /// Bytes taken by `totals`, estimated.
     taken: usize,
     sample: Current,
-    /// Samples of other events.
     other_events: u64,
     mixed: MixedEvents,
     /// Samples without a stack, whose end no empty line marks.

@@ -9,7 +9,6 @@ pub(super) struct Header<'l> {
     pub(super) comm: &'l [u8],
     /// The process, where the line has both numbers.
     pub(super) pid: Option<&'l [u8]>,
-    /// The thread.
     pub(super) tid: &'l [u8],
     /// Text between thread and period: processor and time.
     pub(super) rest: &'l [u8],
@@ -22,7 +21,6 @@ pub(super) struct Header<'l> {
 pub(super) struct EventField<'l> {
     /// Digits of the sample's period; a 0 is left out, because a sample counts for something.
     pub(super) period: Option<&'l [u8]>,
-    /// The event's name.
     pub(super) name: &'l [u8],
 }
 
@@ -197,7 +195,6 @@ fn is_time(word: &[u8]) -> bool {
     word.strip_suffix(b":").is_some_and(|time| time.iter().all(is_of_time))
 }
 
-/// The words of a text.
 pub(super) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|&byte| is_blank(byte)).filter(|word| !word.is_empty())
 }
@@ -329,7 +326,6 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|window| window == part)
 }
 
-/// Name behind the last `/`.
 pub(super) fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
 }

@@ -18,5 +18,4 @@ pub use collapse::{Collapse, CollapseOptions, Inlined};
 pub(super) use line::looks_like;
 pub(super) use read::read;
 
-/// Bytes that a line may have.
 const LONGEST_LINE: u64 = 1 << 20;

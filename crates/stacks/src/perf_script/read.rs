@@ -34,7 +34,6 @@ impl Header<'_> {
         })
     }
 
-    /// The processor.
     fn cpu(&self) -> Option<u16> {
         let mut words = line::words(self.rest);
         let number = words.find_map(|word| word.strip_prefix(b"[")?.strip_suffix(b"]"))?;
@@ -69,13 +68,11 @@ pub(crate) fn read(input: &mut dyn BufRead, event: Option<&str>) -> io::Result<R
 #[derive(Default)]
 struct ScriptReader {
     builder: Builder,
-    /// The event that is asked for.
     wanted: Option<Vec<u8>>,
     /// Fields of its samples' first lines.
     form: Form,
     /// The one whose samples are read.
     event: Option<Vec<u8>>,
-    /// Samples of others.
     other_events: BTreeMap<Vec<u8>, u64>,
     /// Time of the first sample.
     origin: Option<u64>,
@@ -257,7 +254,6 @@ fn names(events: &BTreeMap<Vec<u8>, u64>) -> String {
     named.join(", ")
 }
 
-/// The name that bellows gives a module.
 fn module_name(module: &[u8]) -> String {
     if line::is_jit_map(module) {
         return "[jit]".into();

@@ -1,13 +1,9 @@
-//! pprof (`profile.pb.gz`), which `go tool pprof`, speedscope, Pyroscope and Parca read.
+//! pprof (`profile.pb.gz`), which `go tool pprof`, speedscope, Pyroscope and Parca read. The messages are those of
+//! `profile.proto` (github.com/google/pprof); every `i64` that names a text is an index into `string_table`.
 //!
 //! Two values per sample: `samples/count` and, where a sample stands for CPU time, `cpu/nanoseconds`. Samples of one
-//! stack and thread are summed up, so times are not kept; the `.stacks` file keeps them. Stacks that do not reach their
-//! root carry the label `stack: cut off`, those that an Erlang process ran its name as `process`, times off CPU why
-//! they ended as `reason` and who ended them as `waker`.
-//!
-//! The messages are those of `profile.proto`, written down from the format's public description
-//! (github.com/google/pprof, `proto/README.md`). Field names are the format's; every `i64` that names a text is an
-//! index into `string_table`, whose entry 0 is empty.
+//! stack and thread are summed up, so times are not kept. Stacks that do not reach their root carry the label
+//! `stack: cut off`, those of an Erlang process `process`, times off CPU `reason` and `waker`.
 
 mod read;
 mod write;

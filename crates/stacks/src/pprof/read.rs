@@ -14,7 +14,6 @@ use crate::model::{Builds, Profile, ProfileHeader, Sample};
 use crate::tree::Builder;
 use crate::waits::{Wait, WaitReason};
 
-/// Bytes that one of its messages may have.
 const LARGEST_MESSAGE: usize = 4 << 20;
 /// Bytes of what is neither sample nor table.
 const LARGEST_HEAD: usize = 64 << 10;
@@ -35,10 +34,8 @@ const LOCATION: u32 = 4;
 const FUNCTION: u32 = 5;
 const STRING: u32 = 6;
 
-/// Reads an uncompressed pprof message. The error says what is wrong with it.
-///
-/// It is read field by field, and the samples one by one at the end: decoded as a whole, messages of two bytes
-/// would take a hundred each.
+/// Reads an uncompressed pprof message; the error says what is wrong with it. Samples are read one by one at the end:
+/// decoded as a whole, messages of two bytes would take a hundred each.
 pub(crate) fn read(bytes: &[u8]) -> Result<Profile, String> {
     let mut builder = Builder::default();
     let reader = PprofReader::new(bytes, &mut builder)?;
@@ -71,12 +68,10 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Profile, String> {
     Ok(profile)
 }
 
-/// A field of the outermost message.
 struct Field<'a> {
     number: u32,
     /// The content of one that has a length; empty for numbers.
     body: &'a [u8],
-    /// All of it, with its key.
     whole: &'a [u8],
 }
 

@@ -26,7 +26,6 @@ pub(super) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, 
     Ok(found)
 }
 
-/// Reads the authorities of a file.
 pub(super) fn authorities(file: &Path) -> Result<RootCertStore, Problem> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(file)? {

@@ -19,7 +19,6 @@ pub const CIPHER_BYTES: usize = KEPT_BYTES + (32 << 10);
 /// Bytes that may be kept: the longest message of a handshake (64 KiB, where a chain of certificates
 /// needs them), what its records add to it, and the start of the next record.
 const KEPT_BYTES: usize = 96 << 10;
-/// Bytes that are read at once.
 const READ_BYTES: usize = 64 << 10;
 /// Plain bytes that are sealed at once: four full records.
 const SEAL_BYTES: usize = 64 << 10;

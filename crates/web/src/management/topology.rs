@@ -8,13 +8,13 @@ use std::io::{self, BufReader, Read};
 use std::marker::PhantomData;
 use std::time::Instant;
 
-use archive::{BindingRecord, Topology};
+use archive::{BindingRecord, ExchangeRecord, Topology};
 use serde::de::{DeserializeOwned, DeserializeSeed, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use ureq::http::Method;
 
 use super::{Management, RequestError};
-use crate::broker_objects::{self, Binding, BrokerObjects, Exchange, KEPT, Queue};
+use crate::broker_objects::{self, Binding, BrokerObjects, KEPT, Queue};
 
 /// Objects of a page: RabbitMQ gives no more.
 const PAGE: usize = 500;
@@ -62,7 +62,7 @@ impl Management {
     /// Errors: the API refuses, or does not answer by the deadline.
     pub fn topology(&self, deadline: Instant) -> Result<Topology, RequestError> {
         let (queues, more_queues) = self.pages::<Queue>(QUEUES, "read queues", deadline)?;
-        let (exchanges, more_exchanges) = self.pages::<Exchange>(EXCHANGES, "read exchanges", deadline)?;
+        let (exchanges, more_exchanges) = self.pages::<ExchangeRecord>(EXCHANGES, "read exchanges", deadline)?;
         let (bindings, more_bindings) = self.bindings(deadline)?;
         let omitted = more_queues + more_exchanges + more_bindings;
         let objects = BrokerObjects { queues, exchanges, bindings: Vec::new(), omitted };

@@ -27,16 +27,15 @@ pub struct Selector {
 #[derive(Clone, Debug)]
 struct Condition {
     label: String,
-    test: Test,
+    /// One of [`OPERATORS`].
+    operator: &'static str,
+    value: String,
+    /// The value, where it is an expression.
+    regex: Option<Regex>,
 }
 
-#[derive(Clone, Debug)]
-enum Test {
-    Is(String),
-    IsNot(String),
-    Matches(Regex),
-    MatchesNot(Regex),
-}
+/// Signs between a label and its value.
+const OPERATORS: [&str; 4] = ["=~", "!~", "!=", "="];
 
 impl Selector {
     /// Whether series of this name may be wanted.
@@ -54,12 +53,8 @@ impl Selector {
         self.conditions.iter().all(|condition| {
             let label = labels.get(&condition.label);
             let value = label.map(|label| label.value()).unwrap_or_default();
-            match &condition.test {
-                Test::Is(text) => value == text.as_str(),
-                Test::IsNot(text) => value != text.as_str(),
-                Test::Matches(regex) => regex.is_match(&value),
-                Test::MatchesNot(regex) => !regex.is_match(&value),
-            }
+            let is_it = condition.regex.as_ref().map_or_else(|| value == condition.value, |it| it.is_match(&value));
+            is_it != condition.operator.starts_with('!')
         })
     }
 
@@ -85,21 +80,10 @@ impl Selector {
     /// The labels of a sum that its conditions give it, so that sums of other conditions are other series.
     pub(super) fn fixed(&self) -> impl Iterator<Item = (&str, String)> {
         self.conditions.iter().filter(|_| self.sum.is_some()).map(|condition| {
-            let value = match &condition.test {
-                Test::Is(text) => text.clone(),
-                Test::IsNot(text) => format!("!={text}"),
-                Test::Matches(regex) => format!("=~{}", inner(regex)),
-                Test::MatchesNot(regex) => format!("!~{}", inner(regex)),
-            };
-            (condition.label.as_str(), value)
+            let operator = if condition.operator == "=" { "" } else { condition.operator };
+            (condition.label.as_str(), format!("{operator}{}", condition.value))
         })
     }
-}
-
-/// An expression as it was written.
-fn inner(regex: &Regex) -> &str {
-    let text = regex.as_str();
-    text.strip_prefix("^(?:").and_then(|text| text.strip_suffix(")$")).unwrap_or(text)
 }
 
 impl fmt::Display for Selector {
@@ -218,18 +202,12 @@ impl<'a> Rest<'a> {
         }
         while !self.accept("}") {
             let label = self.label()?;
-            let operators = ["=~", "!~", "!=", "="];
-            let Some(operator) = operators.into_iter().find(|sign| self.accept(sign)) else {
+            let Some(operator) = OPERATORS.into_iter().find(|sign| self.accept(sign)) else {
                 return Err(self.refused("lacks =, !=, =~ or !~ behind a label"));
             };
             let value = self.quoted()?;
-            let test = match operator {
-                "=" => Test::Is(value),
-                "!=" => Test::IsNot(value),
-                "=~" => Test::Matches(self.regex(&value)?),
-                _ => Test::MatchesNot(self.regex(&value)?),
-            };
-            conditions.push(Condition { label, test });
+            let regex = operator.ends_with('~').then(|| self.regex(&value)).transpose()?;
+            conditions.push(Condition { label, operator, value, regex });
             if !self.accept(",") && !self.text.starts_with('}') {
                 return Err(self.refused("lacks a comma or a closing brace"));
             }

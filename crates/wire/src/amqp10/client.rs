@@ -313,12 +313,7 @@ impl Amqp10Client {
         let number = self.session_of(channel)?;
         match what {
             Performative::Disposition(it) if !it.is_receiver => Ok(Step::Nothing),
-            Performative::Disposition(it) => Ok(Step::Event(Amqp10Event::Settled {
-                session: number,
-                first: it.first,
-                last: it.last.unwrap_or(it.first),
-                state: it.state,
-            })),
+            Performative::Disposition(it) => Ok(self.take_disposition(number, it)),
             Performative::Flow(flow) => self.take_flow(number, flow),
             Performative::Attach(attach) => self.take_attach(number, attach),
             Performative::Detach(detach) => self.take_detach(number, detach),
@@ -407,16 +402,33 @@ impl Amqp10Client {
         Ok(Step::Event(Amqp10Event::Detached { session: number, handle, error }))
     }
 
+    /// Takes an answer to deliveries of this side. A peer may settle second: what has an outcome is settled here first.
+    #[inline]
+    fn take_disposition<'i>(&mut self, session: u16, it: &Disposition<'i>) -> Step<'i> {
+        use DeliveryState::{Accepted, Modified, Rejected, Released};
+        let (first, last, is_settled) = (it.first, it.last, it.settled == Some(true));
+        match it.state {
+            None if !is_settled => return Step::Nothing,
+            Some(Accepted | Rejected(_) | Released | Modified(_)) if !is_settled => {
+                let settled = Disposition { first, last, settled: Some(true), ..Disposition::default() };
+                frame::put(self.out(), FRAME_AMQP, session, &settled);
+            }
+            _ => {}
+        }
+        Step::Event(Amqp10Event::Settled { session, first, last: last.unwrap_or(first), state: it.state })
+    }
+
     fn take_flow<'i>(&mut self, number: u16, flow: &Flow<'i>) -> Result<Step<'i>, Violation> {
         let session = self.session(number)?;
         session.take_flow(flow);
         let handle = flow.handle.and_then(|remote| session.handle_of(remote));
         let mut answers = flow.echo == Some(true);
+        let mut uncounted = 0;
         if let Some(link) = handle.and_then(|handle| session.link(handle))
             && !link.is_receiver
         {
-            let in_flight = ahead(link.delivery_count, flow.delivery_count.unwrap_or(0));
-            link.credit = flow.link_credit.unwrap_or(0).saturating_sub(in_flight);
+            uncounted = ahead(link.delivery_count, flow.delivery_count.unwrap_or(0));
+            link.credit = flow.link_credit.unwrap_or(0).saturating_sub(uncounted);
             if flow.drain == Some(true) {
                 // Nothing is held back that could use it up.
                 link.delivery_count = link.delivery_count.wrapping_add(link.credit);
@@ -429,7 +441,7 @@ impl Amqp10Client {
             frame::put(self.out(), FRAME_AMQP, number, &answer);
         }
         let flow = *flow;
-        Ok(Step::Event(Amqp10Event::Flow { session: number, handle, flow }))
+        Ok(Step::Event(Amqp10Event::Flow { session: number, handle, uncounted, flow }))
     }
 
     #[inline]

@@ -46,10 +46,12 @@ pub enum Amqp10Event<'a> {
         session: u16,
         /// The link, where it is about one.
         handle: Option<u32>,
+        /// Messages that this side has sent on the link and the peer had not counted.
+        uncounted: u32,
         /// All that it says.
         flow: Flow<'a>,
     },
-    /// Deliveries that this side has sent, and what has become of them.
+    /// Deliveries that this side has sent, and what has become of them. Those that have an outcome are settled already.
     Settled {
         /// Their session.
         session: u16,

@@ -6,7 +6,6 @@ use super::common;
 use crate::{LatencyLog, LogUnit, UnitSource};
 use measure::Metric;
 
-/// Runs a program in a folder; its output.
 fn ran(dir: &Path, program: &str, arguments: &[&str]) -> String {
     let out = testkit::java(program).args(arguments).current_dir(dir).output().expect(program);
     let errors = String::from_utf8_lossy(&out.stderr);

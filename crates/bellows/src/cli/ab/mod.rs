@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Instant;
 
-use archive::{FolderKind, MatrixCell, MatrixKey, PairedMatrix, PairedRuns};
+use archive::{DeliveryPromise, FolderKind, MatrixCell, MatrixKey, PairedMatrix, PairedRuns};
 use clap::{Args, value_parser};
 use experiment::Experiment;
 use report::console::RunsProgress;
@@ -124,6 +124,7 @@ impl AbArgs {
         );
         let sides = matrix.cells.iter().map(|cell| self.sides(&both, &matrix.keys, cell));
         let sides = sides.collect::<Result<Vec<_>, Failure>>()?;
+        self.check_promises(&sides)?;
         let folder = self.planned(matrix, &sides)?;
         let turns = Turns {
             looks: turns::looks(&folder, self.until_decided),
@@ -247,6 +248,26 @@ impl AbArgs {
             return Err(Failure::usage(cause, help));
         }
         Ok(())
+    }
+
+    /// Refuses sides whose acknowledgements mean different things, unless that is meant.
+    fn check_promises(&self, sides: &[Sides]) -> Result<(), Failure> {
+        let unlike = sides.iter().find_map(|it| {
+            let [a, b] = [&it.a, &it.b].map(|side| DeliveryPromise::of(&side.to_json()));
+            a.zip(b).filter(|(a, b)| a.is_unlike(b))
+        });
+        match (unlike, self.existing.force) {
+            (None, false) | (Some(_), true) => Ok(()),
+            (Some((a, b)), false) => {
+                let cause = "the acknowledgements of A and B mean different things";
+                let help = "let both sides promise the same, or compare anyway with --force";
+                Err(Failure::usage(cause, help).observed(format!("A is {a}; B is {b}")))
+            }
+            (None, true) => {
+                let cause = "--force has nothing to force: acknowledgements of A and B mean the same";
+                Err(Failure::usage(cause, "leave it out, or name existing runs, and those of B by --with"))
+            }
+        }
     }
 
     /// The folder and the plan: a new one, or the one to resume.
@@ -484,6 +505,22 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
+    }
+
+    #[test]
+    fn sides_that_promise_different_things_are_made_by_force_alone() {
+        let both = Experiment::from_toml("phases.measure = '1s'\n[[load]]\nrate = 5", "x.toml").unwrap();
+        let checked = |options: &[&str]| {
+            let line = ["ab", "x.toml", "--b-set"].iter().chain(options);
+            let args = <Line as clap::Parser>::parse_from(line).args;
+            let matrix = PairedMatrix::new(&both.name, 1, PAIRS, Vec::new());
+            let sides = args.sides(&both, &[], &matrix.cells[0]).unwrap();
+            args.check_promises(&[sides]).map_err(|failure| format!("{failure:?}")).err().unwrap_or_default()
+        };
+        let (unlike, alike) = ("load.0.confirm=false", "load.0.queue-type=quorum");
+        assert!(checked(&[unlike]).contains("B is at-most-once: producers get no acknowledgement"));
+        assert_eq!(checked(&[unlike, "--force"]) + &checked(&[alike]), "");
+        assert!(checked(&[alike, "--force"]).contains("nothing to force"));
     }
 
     #[test]

@@ -43,10 +43,8 @@ fn what_becomes_of_a_pair_is_said_once() {
     use ComparedSideName::{A, B};
     let says = |runs: &[&PairedRun]| told(runs).expect("a line");
     let own = spoiled(2, B, true);
-    assert_eq!(
-        says(&[&run(2, A), &own]),
-        "does not count: failed; this is a result of B, and the pair is not replaced"
-    );
+    let expected = "does not count: failed; this is a result of B, and the pair is not replaced";
+    assert_eq!(says(&[&run(2, A), &own]), expected);
     let anew = "another pair takes its place";
     let other = spoiled(2, B, false);
     assert!(says(&[&other]).ends_with(anew));
@@ -103,8 +101,7 @@ fn what_is_left_and_said_is_what_is_made() {
             }
             assert_eq!(runs_left(&of), clean.runs.len() - of.runs.len(), "{of:#?}");
         }
-        let made = of.runs.iter().map(|it| it.pair + 1).max();
-        assert_eq!(made, Some(of.pairs + said), "{of:#?}");
+        assert_eq!(of.runs.iter().map(|it| it.pair + 1).max(), Some(of.pairs + said), "{of:#?}");
     }
 }
 

@@ -93,7 +93,10 @@ fn perform(resolved: Resolved) -> Result<Done, Failure> {
         output::aside(&console::remarks(summary, output::style_aside()));
     }
     if let Some(dir) = &outcome.run_dir {
-        run_options::draw(dir, &outcome.profiles)?;
+        let report = run_options::draw(dir, &outcome.profiles)?;
+        if !common.silent {
+            output::line_aside(&format!("report: {}", report.display()));
+        }
     }
     at_once.check()?;
     if outcome.record.state == RunState::Failed {

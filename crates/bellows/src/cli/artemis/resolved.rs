@@ -32,6 +32,7 @@ pub(super) struct Resolved {
 impl ArtemisClientArgs {
     pub(super) fn resolve(self) -> Result<Resolved, Failure> {
         let Self { mut common, sending, consuming, mut consumer_side, consumer_protocol } = self;
+        common.on.take_address(&mut common.login.url)?;
         if consuming.durable && common.on.destinations == ["queue://TEST"] {
             // As Artemis does, since queues have no subscriptions.
             common.on.destinations = vec!["topic://TEST".into()];
@@ -39,6 +40,9 @@ impl ArtemisClientArgs {
         check_protocol("--consumer-protocol", consumer_protocol.as_deref())?;
         // Destinations are judged by it.
         common.protocol = common.protocol.or(consumer_protocol);
+        if let Some(url) = &consumer_side.consumer_url {
+            common.take_protocol(&url.0);
+        }
         let mut notes = common.check()?;
         if sending.message_size < SMALLEST_MEASURED {
             let size = sending.message_size;
@@ -105,6 +109,8 @@ impl Common {
     /// Refuses the impossible; returns sentences about differences.
     fn check(&mut self) -> Result<Vec<String>, Failure> {
         let mut notes = Vec::new();
+        self.on.take_address(&mut self.login.url)?;
+        self.take_protocol(&self.login.url.0.clone());
         let without = if self.login.url.0.contains('?') { "without options after a ?, and " } else { "" };
         if over_amqp(&mut self.login.url) {
             self.protocol.get_or_insert_with(|| "AMQP".to_owned());
@@ -132,6 +138,13 @@ impl Common {
             return Err(Failure::usage(cause, help).observed(name));
         }
         Ok(notes)
+    }
+
+    /// Takes AMQP 1.0 from a URL that asks for it.
+    fn take_protocol(&mut self, url: &str) {
+        if Endpoint::protocol_of(url).is_some() {
+            self.protocol.get_or_insert_with(|| "AMQP".to_owned());
+        }
     }
 
     fn commit_interval(&self) -> u32 {
@@ -288,7 +301,13 @@ mod tests {
     fn queues_of_addresses_are_for_amqp_1_0_whichever_option_asks_for_it() {
         let is_taken = |line: &str| resolved(line).is_ok();
         assert!(!is_taken("client A::Q"));
-        for option in ["--protocol AMQP", "--consumer-protocol AMQP", "--url tcp://localhost"] {
+        for option in [
+            "--protocol AMQP",
+            "--consumer-protocol AMQP",
+            "--url tcp://localhost",
+            "--url amqp10://localhost",
+            "--consumer-url amqp10://localhost",
+        ] {
             assert!(is_taken(&format!("client A::Q {option}")), "{option}");
         }
     }

@@ -29,9 +29,7 @@ const LEAST_NAME: usize = 44;
 const SMALL_PART: u64 = 50;
 /// Processes that are traced shortly.
 const BURSTS: u16 = 10;
-/// Blocks with counters.
 const BLOCKS: u8 = 4;
-/// Processes that are shown.
 const PROCESSES: usize = 10;
 
 #[derive(Debug, Args)]

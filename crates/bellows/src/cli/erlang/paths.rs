@@ -440,11 +440,9 @@ pub(super) mod tests {
             beside: 5,
             beside_median: Duration::from_millis(400),
         };
-        assert_eq!(
-            effect_text(&effect),
-            "\nObserver effect: 15 followed calls took 600 ms (median), 5 calls between them, of which only this \
-             function was traced, 400 ms: 1.50 times as long. Of so few calls this is rough.\n"
-        );
+        let expected = "\nObserver effect: 15 followed calls took 600 ms (median), 5 calls between them, of which only \
+                        this function was traced, 400 ms: 1.50 times as long. Of so few calls this is rough.\n";
+        assert_eq!(effect_text(&effect), expected);
         effect.beside = 10;
         assert!(effect_text(&effect).ends_with("1.50 times as long.\n"));
     }

@@ -9,7 +9,7 @@ use clap::{Args, value_parser};
 use erlang::calls::{Following, Path, RootOptions, RootPhase, RootProgress};
 use erlang::{Ended, FunctionPattern, Helper};
 use measure::{Length, Nanos, count, counted, shell_word};
-use report::console::sanitise;
+use report::console::{Style, prose, sanitise};
 use serde::Serialize;
 
 use super::connect::left;
@@ -204,13 +204,13 @@ fn print(path: &Path, root: &FunctionPattern, number: usize, larger: &Larger) ->
     ];
     let spreads: Vec<_> = kinds.iter().filter_map(|(what, durations)| Some((*what, Spread::of(durations)?))).collect();
     if spreads.is_empty() {
-        return output::print(&none_ended(path, root));
+        return output::print_prose(&none_ended(path, root));
     }
     paths::print_spreads("calls", &spreads)?;
     output::print_prose(&paths::effect_line(path))?;
     if path.calls.is_empty() {
         let advice = larger.advice();
-        return output::print(&format!("\n{}: {advice}\n", none_followed(path)));
+        return output::print(&advised(&format!("{}: {advice}", none_followed(path)), output::style()));
     }
     let rows = paths::functions(path);
     paths::print_functions(&rows, number, path)?;
@@ -218,10 +218,18 @@ fn print(path: &Path, root: &FunctionPattern, number: usize, larger: &Larger) ->
     match path.comparison() {
         Some(compared) => paths::print_comparison(&compared)?,
         None => {
-            output::print(&format!("\nFewer than ten calls have no slow ones to set apart: {}\n", larger.advice()))?;
+            let told = format!("Fewer than ten calls have no slow ones to set apart: {}", larger.advice());
+            output::print(&advised(&told, output::style()))?;
         }
     }
     output::print_prose(&format!("\n{}\n", paths::provenance(path)))
+}
+
+/// A sentence over as many lines as the screen demands, and the command line of its advice, which stays whole.
+fn advised(told: &str, style: Style) -> String {
+    let (sentence, command) = told.split_once("\n  ").unwrap_or((told, ""));
+    let command = if command.is_empty() { String::new() } else { format!("  {command}\n") };
+    format!("\n{}{command}", prose(sentence, style))
 }
 
 /// The option that lets more calls be followed to their end, with a value to try.
@@ -299,8 +307,9 @@ fn again(words: impl Iterator<Item = String>, [option, value]: &[String; 2]) -> 
 #[cfg(test)]
 mod tests {
     use measure::{Length, Nanos};
+    use report::console::{Style, width};
 
-    use super::{again, entry, longer, none_followed, words};
+    use super::{advised, again, entry, longer, none_followed, words};
     use crate::cli::erlang::paths::tests::path;
 
     #[test]
@@ -308,12 +317,20 @@ mod tests {
         let ms = std::time::Duration::from_millis(1);
         let mut path = path();
         (path.begun, path.untraced, path.beside) = (5, vec![ms], vec![ms; 2]);
-        assert_eq!(
-            none_followed(&path),
-            "No call was followed to its end. Of 5 calls: 1 came before anything below the function was traced; 2 came \
-             between those that were to be followed, only timed; 2 began unseen, or did not end meanwhile. To follow \
-             some"
-        );
+        let expected = "No call was followed to its end. Of 5 calls: 1 came before anything below the function was \
+                        traced; 2 came between those that were to be followed, only timed; 2 began unseen, or did not \
+                        end meanwhile. To follow some";
+        assert_eq!(none_followed(&path), expected);
+    }
+
+    /// The sentence was as wide as it is.
+    #[test]
+    fn advice_fits_the_screen_and_its_command_line_stays_whole() {
+        let command = format!("  bellows erlang calls {}", "n".repeat(60));
+        let text = advised(&format!("{}:\n{command}", "too few ".repeat(12)), Style { columns: 40, ..Style::PLAIN });
+        let (sentence, last) = text.trim_end().rsplit_once('\n').expect("two lines");
+        assert_eq!(last, command);
+        assert!(sentence.lines().count() > 2 && sentence.lines().all(|line| width(line) <= 40), "{text}");
     }
 
     #[test]
@@ -330,10 +347,8 @@ mod tests {
     fn the_next_command_line_has_the_larger_limit_once() {
         let line = "bellows erlang calls n@h --rate 500 --root x:y/1 --rate=7 --role";
         let words = line.split(' ').map(str::to_owned).chain(["my role".to_owned()]);
-        assert_eq!(
-            again(words, &["--rate".to_owned(), "2000".to_owned()]),
-            "bellows erlang calls n@h --root x:y/1 --role 'my role' --rate 2000"
-        );
+        let expected = "bellows erlang calls n@h --root x:y/1 --role 'my role' --rate 2000";
+        assert_eq!(again(words, &["--rate".to_owned(), "2000".to_owned()]), expected);
         let words = "bellows --for 5s --for=5s n@h --duration=5s".split(' ');
         assert_eq!(
             again(words.map(str::to_owned), &["--duration".to_owned(), "9s".to_owned()]),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use erlang::calls::CallTree;
 use measure::Time;
-use stacks::{Frame, FrameKind, Heading, Profile, ProfileHeader, Sample, StackNode, Unwinding};
+use stacks::{Frame, FrameKind, Heading, Profile, ProfileHeader, Sample, StackNode};
 
 use crate::profile_formats::Output;
 use crate::{Failure, output};
@@ -82,15 +82,5 @@ impl Stacks<'_> {
 
 /// Time on a stack; `None` of none.
 fn sample(stack: u32, weight: u64) -> Option<Sample> {
-    (weight > 0).then_some(Sample {
-        t: 0,
-        weight,
-        stack,
-        thread: 0,
-        cpu: u16::MAX,
-        complete: true,
-        unwinding: Unwinding::Unknown,
-        process: None,
-        wait: None,
-    })
+    (weight > 0).then(|| Sample::new(stack, 0, weight))
 }

@@ -18,7 +18,6 @@ use crate::{Done, Failure, output, signals};
 
 /// Longest wait for one answer, so that Ctrl-C is heard.
 const WAIT: Duration = Duration::from_millis(250);
-/// Processes that are named.
 const PIDS: usize = 3;
 /// Longest wait for the size of stacks.
 const ASK: Duration = Duration::from_secs(5);

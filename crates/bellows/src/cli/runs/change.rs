@@ -1,18 +1,22 @@
-//! `runs show`, `runs tag` and `runs note`: one run, and its labels.
+//! `runs show`, `runs tag` and `runs note`: one run, and its labels; or the result of several.
 
-use archive::{Labels, RunRecord, RunSummary, Tag};
+use std::path::Path;
+
+use archive::{ComparedMatrix, FolderKind, Labels, LimitTrials, RunEntry, RunRecord, RunSummary, Tag};
 use clap::Args;
 use experiment::LoadSpec;
 use measure::Metric;
 use report::console::{self, Shape};
 
+use super::super::{limit, paired};
 use super::{RunArg, RunsDir, complete, find};
 use crate::{Done, Failure, output};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bellows runs show\n  bellows runs show -v last\n  bellows runs show 7k2q --json")]
 pub(super) struct ShowArgs {
-    /// Run: path, id, unique start or end of its id, an experiment that ran once, or `last`
+    /// Run: path, id, unique start or end of its id, an experiment that ran once, or `last`; or the folder of runs in
+    /// turns, or of trials
     #[arg(value_name = "RUN", default_value = find::LAST, add = complete::runs())]
     run: String,
     /// Print all figures, reasons and warnings
@@ -50,7 +54,11 @@ pub(super) struct NoteArgs {
 
 impl ShowArgs {
     pub(super) fn execute(self) -> Result<Done, Failure> {
-        let entry = find::entry(&self.run, &self.runs.runs)?;
+        let dir = find::folder(&self.run, &self.runs.runs)?;
+        if let Some(kind) = FolderKind::of(&dir) {
+            return self.show_several(&dir, kind);
+        }
+        let entry = RunEntry::read(dir);
         let Ok(record) = &entry.record else { return Err(find::unreadable(&entry, None)) };
         if self.json {
             return output::print_json(record).map(|()| Done::Fine);
@@ -78,6 +86,19 @@ impl ShowArgs {
             }
         }
         output::print(&text).map(|()| Done::Fine)
+    }
+
+    /// Prints the result of several runs, as their command did at its end.
+    fn show_several(&self, dir: &Path, kind: FolderKind) -> Result<Done, Failure> {
+        match kind {
+            FolderKind::Pairs => paired::print(&ComparedMatrix::read(dir)?, self.json, self.verbose)?,
+            FolderKind::Limit => limit::print(&LimitTrials::read(dir)?, self.json, self.verbose)?,
+        }
+        let report = dir.join(archive::file::REPORT);
+        if report.is_file() && !self.json {
+            output::print(&format!("report: {}\n", report.display()))?;
+        }
+        Ok(Done::Fine)
     }
 }
 
@@ -134,6 +155,20 @@ fn change(run: &RunArg, how: impl FnOnce(&mut Labels)) -> Result<Done, Failure> 
 mod tests {
     use super::*;
     use serde_json::json;
+
+    /// `bellows runs` lists such a folder, and `runs show` refused it.
+    #[test]
+    fn the_folder_of_a_search_is_shown_like_its_end() {
+        let runs = tempfile::tempdir().unwrap();
+        let trials = runs.path().join("2026-11-21T00-00-00Z-limit-demo-zz9");
+        std::fs::create_dir(&trials).unwrap();
+        LimitTrials { schema: LimitTrials::SCHEMA.to_owned(), ..LimitTrials::default() }.write(&trials).unwrap();
+        for (run, verbose) in [("zz9", false), ("limit-demo", true), (trials.to_str().unwrap(), false)] {
+            let runs = RunsDir { runs: runs.path().to_owned() };
+            let shown = ShowArgs { run: run.to_owned(), verbose, runs, json: false }.execute();
+            assert_eq!(shown, Ok(Done::Fine), "{run}");
+        }
+    }
 
     #[test]
     fn consumers_that_got_nothing_have_a_row_and_producers_that_were_none_have_not() {

@@ -23,7 +23,10 @@ Examples:
   bellows runs history demo
   bellows runs tag 7k2q baseline
   bellows runs prune --keep 20 --older-than 30d --dry-run
-  bellows runs data";
+  bellows runs data
+
+To export figures: `bellows runs show RUN --json`; a profile in another tool's format: `bellows flame RUN -o FILE`; \
+series during a run: `bellows help metrics`.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]

@@ -18,7 +18,6 @@ fn recorded(name: &str) -> String {
     fs::read_to_string(dir.join(name)).expect("fixture")
 }
 
-/// A broker, a folder, and the command line's beginning.
 struct Bench {
     dir: common::Folder,
     broker: Broker,

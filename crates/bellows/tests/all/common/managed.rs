@@ -67,7 +67,6 @@ impl SharedNode {
         &self.version
     }
 
-    /// The file with its Erlang cookie.
     pub(crate) fn cookie_file(&self) -> PathBuf {
         self.folder.join(".erlang.cookie")
     }

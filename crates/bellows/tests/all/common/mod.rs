@@ -1,6 +1,7 @@
 //! Child processes with a deadline, an embedded broker, and peers that misbehave.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+pub(crate) mod capture;
 pub(crate) mod managed;
 pub(crate) mod pages;
 pub(crate) mod schema;
@@ -73,7 +74,6 @@ impl Ended {
         self.all(parts, |part| self.stderr.contains(part))
     }
 
-    /// Standard error has none of these parts.
     pub(crate) fn says_not<const N: usize>(&self, parts: [&str; N]) -> &Self {
         self.all(parts, |part| !self.stderr.contains(part))
     }
@@ -83,7 +83,6 @@ impl Ended {
         self.all(parts, |part| self.stdout.contains(part))
     }
 
-    /// Standard output has none of these parts.
     pub(crate) fn prints_not<const N: usize>(&self, parts: [&str; N]) -> &Self {
         self.all(parts, |part| !self.stdout.contains(part))
     }
@@ -100,13 +99,11 @@ impl Ended {
         assert!(!self.stderr.contains("panicked"), "{self:#?}");
     }
 
-    /// A command that ended with this code.
     pub(crate) fn ends(self, code: i32) -> Self {
         assert_eq!(self.code(), Some(code), "{self:#?}");
         self
     }
 
-    /// A command that succeeded.
     pub(crate) fn ok(self) -> Self {
         self.assert_ok();
         self
@@ -180,7 +177,6 @@ impl Started {
         self.end_within(LONGEST)
     }
 
-    /// Waits for the end with another deadline.
     pub(crate) fn end_within(mut self, deadline: Duration) -> Ended {
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("wait") {
@@ -278,14 +274,12 @@ pub(crate) fn server_that_says(greeting: &'static [u8]) -> SocketAddr {
     address
 }
 
-/// Has a process stand still for a while.
 pub(crate) fn stop_for(pid: u32, length: Duration) {
     signal(pid, "STOP");
     thread::sleep(length);
     signal(pid, "CONT");
 }
 
-/// Waits until `condition` holds.
 pub(crate) fn wait_for(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
@@ -294,7 +288,6 @@ pub(crate) fn wait_for(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// A file has all of these parts.
 pub(crate) fn file_has<const N: usize>(file: impl AsRef<Path>, parts: [&str; N]) {
     testkit::assert_has(std::fs::read_to_string(file).expect("a text"), parts);
 }
@@ -310,13 +303,11 @@ pub(crate) fn record(dir: &Path) -> serde_json::Value {
     read_json(&only_run(dir).join("run.json"))
 }
 
-/// A file of JSON.
 pub(crate) fn read_json(path: &Path) -> serde_json::Value {
     let text = std::fs::read(path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
     serde_json::from_slice(&text).expect("JSON")
 }
 
-/// The words of a command's line.
 pub(crate) fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
@@ -402,7 +393,6 @@ pub(crate) fn figure<'a>(compared: &'a serde_json::Value, name: &str) -> &'a ser
     named(&compared["figures"], "name", name)
 }
 
-/// A listener on a free port of the loopback.
 pub(crate) fn listener() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");

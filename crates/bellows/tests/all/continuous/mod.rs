@@ -213,7 +213,6 @@ fn processes_that_end_are_found_again_and_several_are_followed() {
     assert!([&one, &two].iter().all(|name| modules.contains(&name.as_str())), "{modules:?}");
 }
 
-/// Time that a process has run on a core.
 fn run_time(pid: u32) -> Duration {
     let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).expect("a process");
     let nanoseconds = text.split(' ').next().and_then(|it| it.parse().ok());

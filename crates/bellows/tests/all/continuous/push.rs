@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write as _;
 use std::net::{Shutdown, TcpStream};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
@@ -13,77 +14,40 @@ use base64::Engine as _;
 use serde_json::Value;
 use stacks::Profile;
 
+use super::common::pages::{Request, serve};
 use super::{Busy, common, periods, record, refused, stop, unique};
 
-/// A request as a server sees it.
-#[derive(Debug)]
-struct Request {
-    path: String,
-    query: BTreeMap<String, String>,
-    headers: BTreeMap<String, String>,
-    body: Vec<u8>,
-}
-
-fn read_request(stream: &TcpStream) -> Option<Request> {
-    let mut reader = BufReader::new(stream);
-    let mut first = String::new();
-    reader.read_line(&mut first).ok()?;
-    let target = first.split(' ').nth(1)?.to_owned();
-    let mut headers = BTreeMap::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).ok()?;
-        let Some((name, value)) = line.trim().split_once(": ") else { break };
-        headers.insert(name.to_lowercase(), value.to_owned());
-    }
-    let mut body = vec![0; headers.get("content-length")?.parse().ok()?];
-    reader.read_exact(&mut body).ok()?;
-    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+/// The path of a request, and the values of its query by their names.
+fn path_and_query(request: &Request) -> (&str, BTreeMap<&str, String>) {
+    let (path, query) = request.target().split_once('?').unwrap_or((request.target(), ""));
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-    Some(Request {
-        path: path.to_owned(),
-        query: pairs.map(|(name, value)| (name.to_owned(), decoded(value))).collect(),
-        headers,
-        body,
-    })
+    (path, pairs.map(|(name, value)| (name, decoded(value))).collect())
 }
 
 fn decoded(text: &str) -> String {
-    let mut bytes = text.bytes();
-    let mut out = Vec::new();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'%' => {
-                let hex = [bytes.next().expect("hex"), bytes.next().expect("hex")];
-                let hex = std::str::from_utf8(&hex).expect("text");
-                out.push(u8::from_str_radix(hex, 16).expect("hex"));
-            }
-            b'+' => out.push(b' '),
-            other => out.push(other),
-        }
+    let text = text.replace('+', " ");
+    let mut parts = text.split('%');
+    let mut out = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let (hex, rest) = part.split_at(2);
+        out.push(u8::from_str_radix(hex, 16).expect("hex"));
+        out.extend(rest.as_bytes());
     }
     String::from_utf8(out).expect("text")
 }
 
-/// The server's answer to a client.
 type Answer = fn(&mut TcpStream);
 
 /// A server that answers each connection in turn; the last answer holds for all further ones.
 fn server(answers: Vec<Answer>) -> (String, Receiver<Request>) {
-    let (listener, address) = common::listener();
-    let url = format!("http://{address}");
     let (tell, told) = channel();
-    thread::spawn(move || {
-        for number in 0.. {
-            let Ok((mut stream, _)) = listener.accept() else { return };
-            let request = read_request(&stream);
-            if request.is_none_or(|request| tell.send(request).is_err()) {
-                return;
-            }
-            answers[number.min(answers.len() - 1)](&mut stream);
-        }
+    let number = AtomicUsize::new(0);
+    let address = serve(move |request, stream| {
+        let _ = tell.send(request);
+        let number = number.fetch_add(1, Ordering::Relaxed);
+        answers[number.min(answers.len() - 1)](stream);
     });
-    (url, told)
+    (format!("http://{address}"), told)
 }
 
 /// Says this behind the version.
@@ -95,7 +59,6 @@ fn fine(stream: &mut TcpStream) {
     say(stream, "200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}");
 }
 
-/// Checks that our own reader reads a body as pprof.
 fn assert_pprof(dir: &Path, body: &[u8]) {
     let file = dir.join("pushed.pb.gz");
     fs::write(&file, body).expect("write");
@@ -127,10 +90,10 @@ fn profiles_are_pushed_as_each_server_wants_them() {
         assert!(!format!("{ended:?}").contains("not sent"), "{ended:#?}");
         requests.extend(told.try_iter());
         for request in &requests {
-            assert_eq!(request.path, expected);
-            assert_eq!(request.headers["x-scope-orgid"], "team");
+            assert_eq!(path_and_query(request).0, expected);
+            assert_eq!(request.header("x-scope-orgid"), Some("team"));
             let pair = base64::engine::general_purpose::STANDARD.encode("me:s3cret");
-            assert_eq!(request.headers["authorization"], format!("Basic {pair}"));
+            assert_eq!(request.header("authorization"), Some(&*format!("Basic {pair}")));
             match expected {
                 "/ingest" => assert_ingest(dir, &name, request),
                 _ => assert_series(dir, &name, expected, request),
@@ -142,7 +105,7 @@ fn profiles_are_pushed_as_each_server_wants_them() {
 }
 
 fn assert_ingest(dir: &Path, name: &str, request: &Request) {
-    let query = &request.query;
+    let (_, query) = path_and_query(request);
     assert!(query["name"].starts_with(&format!("{name}{{")), "{query:?}");
     assert!(query["name"].contains("env=test"), "{query:?}");
     assert_eq!(query["format"], "pprof");
@@ -216,7 +179,8 @@ fn a_server_that_comes_back_gets_what_waited() {
     let ended = record(dir, &["--name", &name, "--every", "1s", "--duration", "4s", "--push", &url]).end().ok();
     ended.says(["503", "again"]).says_not(["not sent"]);
     let requests: Vec<Request> = told.try_iter().collect();
-    assert_eq!(requests[0].query, requests[1].query, "the first was tried again");
+    let [first, second] = [0, 1].map(|at| path_and_query(&requests[at]));
+    assert_eq!(first, second, "the first was tried again");
     let distinct: BTreeSet<_> = requests.iter().map(|it| &it.body).collect();
     assert_eq!(distinct.len(), requests.len() - 1);
 }

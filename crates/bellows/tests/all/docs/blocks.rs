@@ -35,7 +35,6 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("workspace root")
 }
 
-/// README.md and every page of the docs.
 pub(crate) fn pages() -> Vec<PathBuf> {
     let mut pages = vec![root().join("README.md")];
     for folder in ["docs", "docs/experiments"] {
@@ -46,7 +45,6 @@ pub(crate) fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// The ready-made experiments.
 pub(crate) fn experiments() -> Vec<PathBuf> {
     let files = fs::read_dir(root().join("experiments")).expect("experiments");
     let files = files.flatten().map(|entry| entry.path());

@@ -162,13 +162,11 @@ pub(crate) fn script() -> String {
     PREPARATION.to_owned() + &examples().concat()
 }
 
-/// The help that a command prints.
 fn help_of<S: AsRef<std::ffi::OsStr>>(command: &[S]) -> String {
     let help = Command::new(env!("CARGO_BIN_EXE_bellows")).args(command).arg("--help").output();
     String::from_utf8(help.expect("help").stdout).expect("text")
 }
 
-/// The `--help` of a command.
 pub(crate) fn help(command: &str) -> String {
     format!("bellows {command} --help\n")
 }

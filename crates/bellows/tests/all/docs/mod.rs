@@ -36,7 +36,6 @@ const SHORT: &str = "phases.warmup=300ms,phases.measure=1500ms";
 /// Lengths of `make prove`, where what a command prints each second is judged, too, and of blocks that look at a
 /// window.
 const LONGER: &str = "phases.warmup=1s,phases.measure=3s";
-/// The option that chooses a window of a run.
 const WINDOW: &str = "--from ";
 
 /// Times that a script is run again where a busy machine may have made it silent.

@@ -15,7 +15,6 @@ const MARK: char = '\u{1e}';
 const LATE: Duration = Duration::from_millis(500);
 /// Commands that are silent by option, or whose output is another tool's.
 const SILENT: [&str; 3] = ["--quiet", "--json", "artemis"];
-/// Prefixes of warnings.
 const TOLD: [&str; 4] = ["invalid: ", "caution: ", "note: ", "warning: "];
 /// A path this long is not broken up, for it must be copied whole.
 const LONG_PATH: usize = 20;
@@ -29,7 +28,6 @@ const END_JOBS: &str = "set +e; jobs -p | xargs -r kill; \
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Screen {
     Pipe,
-    /// A terminal with this many columns.
     Terminal(usize),
 }
 
@@ -211,7 +209,6 @@ fn lines(printed: &str) -> Vec<Line> {
     lines
 }
 
-/// Whether a word crosses the terminal's edge.
 fn breaks_a_word(line: &str, columns: usize) -> bool {
     let characters: Vec<char> = line.chars().collect();
     let mut edges = (columns..characters.len()).step_by(columns);

@@ -8,10 +8,8 @@ use super::Played;
 use super::tap::{Seen, Told};
 use crate::perf_test::{middle, shape};
 
-/// A value of both programs that is compared.
 #[derive(Debug, PartialEq)]
 pub(super) enum Compared {
-    /// Equal in both.
     Same(Vec<String>),
     /// Numbers that differ by a share of PerfTest's and something more at most.
     Near(Vec<f64>, f64, f64),
@@ -19,7 +17,6 @@ pub(super) enum Compared {
     Order(Option<f64>),
 }
 
-/// Whether ours is like PerfTest's.
 pub(super) fn agree(ours: &Compared, theirs: &Compared) -> bool {
     match (ours, theirs) {
         (Compared::Near(ours, ..), Compared::Near(theirs, share, more)) => {
@@ -122,7 +119,6 @@ fn unique(texts: impl Iterator<Item = String>) -> Vec<String> {
     each
 }
 
-/// The number behind a word.
 fn number(text: String) -> f64 {
     text.split_once(' ').and_then(|(_, number)| number.parse().ok()).expect("a number")
 }

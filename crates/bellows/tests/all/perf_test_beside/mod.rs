@@ -17,7 +17,6 @@ use tap::{Seen, Tap};
 use crate::common::{self, Broker, folder, free_port};
 use crate::perf_test::as_now;
 
-/// Files that command lines name.
 const FILES: [(&str, &str); 3] =
     [("a.json", "{\"order\": 1}"), ("b.txt", "a longer body"), ("names.txt", "first\nsecond\n")];
 
@@ -27,7 +26,6 @@ const HOW: [&str; 3] = ["any-exit", "cut", "late"];
 /// Command lines played at once; most of the time they wait.
 const AT_ONCE: usize = 5;
 
-/// A row of the table.
 #[derive(Debug)]
 struct PlayedLine {
     line: String,
@@ -40,7 +38,6 @@ impl PlayedLine {
     }
 }
 
-/// The output of a program.
 #[derive(Debug)]
 pub(crate) struct Played {
     code: Option<i32>,

@@ -25,19 +25,16 @@ pub(super) struct Told {
     pub(super) body: Vec<u8>,
 }
 
-/// Methods that passed.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// By clients, in order.
     pub(super) told: Vec<Told>,
     /// How often the broker sent each method.
     pub(super) answers: BTreeMap<&'static str, usize>,
-    /// When connections began.
     pub(super) connected: Vec<Duration>,
 }
 
 impl Seen {
-    /// The methods of one name.
     pub(super) fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Told> {
         self.told.iter().filter(move |told| told.name == name)
     }
@@ -104,7 +101,6 @@ impl Tap {
         self.seen.lock().expect("seen")
     }
 
-    /// Ends every connection.
     pub(super) fn cut(&self) {
         for end in self.ends.lock().expect("ends").drain(..) {
             let _ = end.shutdown(Shutdown::Both);
@@ -124,7 +120,6 @@ fn pass(mut from: TcpStream, mut to: TcpStream, mut reading: Direction) {
     let _ = to.shutdown(Shutdown::Write);
 }
 
-/// One direction of a connection.
 struct Direction {
     since: Instant,
     connection: usize,

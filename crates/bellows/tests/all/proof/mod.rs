@@ -37,7 +37,6 @@ const BOUNDS: Bounds = Bounds {
     earlier: 300,
 };
 
-/// The proxy's action.
 #[derive(Clone, Copy, Debug)]
 enum Blow {
     /// Cuts all connections; the broker notices after this many milliseconds.
@@ -149,7 +148,6 @@ fn strike(proxy: &Proxy, blow: Blow) {
     }
 }
 
-/// Plays a scene.
 fn play(scene: &Scene<Blow>, broker: SocketAddr) -> Result<Played, load::Error> {
     if scene.earlier > 0 {
         assert_eq!(run(&scene.filling(broker.port())).totals.sent, scene.earlier);

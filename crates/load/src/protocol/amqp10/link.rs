@@ -3,7 +3,7 @@
 mod transaction;
 
 use wire::amqp10::{
-    Amqp10Client, Amqp10Error, Attach, Composite, DeliveryState, Descriptor, Flow, HeaderSection, MessageHead,
+    Amqp10Client, Amqp10Error, Attach, Composite, DeliveryState, Descriptor, HeaderSection, MessageHead, Modified,
     PropertiesSection, Rejected, Source, Symbol, Target, TransferTemplate, TypedValue, put_descriptor, put_map,
 };
 use wire::amqp091::Reader;
@@ -245,9 +245,10 @@ impl Link {
         }
     }
 
-    /// Takes a delivery and tells its number; `None` where it is not the next.
+    /// Takes a delivery and tells its number; `None` where it is not the next. With a limit it takes credit until it is
+    /// acknowledged, even where the broker has settled it.
     #[inline]
-    pub(super) fn received(&mut self, id: u32, settled: bool) -> Option<u64> {
+    pub(super) fn received(&mut self, id: u32) -> Option<u64> {
         let LinkSpec::Consumer(spec) = &self.spec else { return None };
         let (all_settled, is_limit) = (spec.settled, spec.is_limit);
         if self.received == 0 {
@@ -260,7 +261,7 @@ impl Link {
         if all_settled {
             self.settled = self.received;
         }
-        self.spare += u32::from(settled || !is_limit);
+        self.spare += u32::from(!is_limit);
         Some(self.received)
     }
 
@@ -330,10 +331,9 @@ impl Link {
         })
     }
 
-    /// Whether the broker answers a fence by this: for a sender, once it has counted all messages.
-    pub(super) fn passes_fence(&mut self, flow: &Flow<'_>) -> bool {
-        let counts = !self.is_sender() || flow.delivery_count.unwrap_or(0) == self.sent as u32;
-        counts && std::mem::take(&mut self.is_fenced)
+    /// Takes a flow from a broker that has counted all messages; tells whether a fence waited for it.
+    pub(super) fn passes_fence(&mut self) -> bool {
+        std::mem::take(&mut self.is_fenced)
     }
 
     /// Whether it should be let have more messages.
@@ -550,7 +550,8 @@ impl Receiver for LinkHandle<'_> {
     }
 
     fn refuse(&mut self, tag: u64, multiple: bool, requeue: bool) {
-        let state = if requeue { DeliveryState::Released } else { DeliveryState::Rejected(Rejected::default()) };
+        let dialect = self.link.dialect;
+        let state = if requeue { requeued(dialect) } else { DeliveryState::Rejected(Rejected::default()) };
         self.settle(tag, multiple, state);
     }
 
@@ -564,6 +565,15 @@ impl Receiver for LinkHandle<'_> {
             self.client.flow(self.session, HANDLE, credit, false);
         }
         Ok(())
+    }
+}
+
+/// The state that puts a delivery back into its queue, and has it marked as redelivered when it comes again. RabbitMQ
+/// marks what was released (`first-acquirer`), Artemis only what it counts as failed (`delivery-count`).
+fn requeued(dialect: Dialect) -> DeliveryState<'static> {
+    match dialect {
+        Dialect::RabbitMq => DeliveryState::Released,
+        Dialect::Artemis => DeliveryState::Modified(Modified { delivery_failed: Some(true), ..Modified::default() }),
     }
 }
 
@@ -632,19 +642,26 @@ mod tests {
     }
 
     #[test]
+    fn what_goes_back_to_its_queue_is_marked_by_each_broker() {
+        assert_eq!(requeued(Dialect::RabbitMq), DeliveryState::Released);
+        let is_counted = |it: Modified<'_>| it.delivery_failed == Some(true) && it.undeliverable_here.is_none();
+        assert!(matches!(requeued(Dialect::Artemis), DeliveryState::Modified(it) if is_counted(it)));
+    }
+
+    #[test]
     fn an_aborted_delivery_takes_a_number_on_the_wire_and_none_of_the_messages() {
         for settled in [false, true] {
             let mut link = receiver(settled);
             let start = u32::MAX - 2;
             let id = |n: u32| start.wrapping_add(n);
             assert!(link.aborted(id(0)));
-            assert_eq!(link.received(id(1), settled), Some(1));
+            assert_eq!(link.received(id(1)), Some(1));
             assert!(link.aborted(id(2)) && link.aborted(id(3)));
             assert!(!link.aborted(id(7)), "out of turn");
-            assert_eq!(link.received(id(5), settled), None, "out of turn");
-            assert_eq!(link.received(id(4), settled), Some(2));
+            assert_eq!(link.received(id(5)), None, "out of turn");
+            assert_eq!(link.received(id(4)), Some(2));
             assert!(link.aborted(id(5)));
-            assert_eq!(link.received(id(6), settled), Some(3));
+            assert_eq!(link.received(id(6)), Some(3));
             if settled {
                 assert!(link.aborted.is_empty(), "nothing is settled by number");
                 continue;
@@ -652,7 +669,7 @@ mod tests {
             assert_eq!([1, 2, 3].map(|tag| link.wire_id(tag)), [1, 4, 6].map(id));
             link.settled = 3;
             assert!(link.aborted(id(7)) && link.aborted.is_empty());
-            assert_eq!(link.received(id(8), false), Some(4));
+            assert_eq!(link.received(id(8)), Some(4));
             assert_eq!(link.wire_id(4), id(8));
         }
     }

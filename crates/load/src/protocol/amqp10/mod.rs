@@ -183,9 +183,9 @@ impl Connection for LinkConnection {
             return Ok(Some((0, if self.answer.is_some() { Event::Answer } else { Event::Other })));
         }
         match event {
-            Amqp10Event::Delivery { session, id, settled, message, .. } => {
+            Amqp10Event::Delivery { session, id, message, .. } => {
                 let at = usize::from(session);
-                let event = delivered(&mut self.links[at], id, settled, &message);
+                let event = delivered(&mut self.links[at], id, &message);
                 self.untended = self.links[at].is_hungry().then_some(at);
                 match event.filter(|_| self.is_running) {
                     Some(event) => Ok(Some((at, event))),
@@ -268,6 +268,10 @@ impl Connection for LinkConnection {
         Ok(())
     }
 
+    fn give_up(&mut self, now: Time) {
+        self.client.close(now);
+    }
+
     fn is_answered(&self) -> bool {
         self.is_running && self.links.iter().all(|link| !link.is_fenced)
     }
@@ -341,7 +345,7 @@ fn conversed(
             refuse_oversized(link, 0, *max_message_size, endpoint)?;
             (at(*session), Some(Answer::Attached))
         }
-        Amqp10Event::Flow { session, handle: Some(HANDLE), flow } if links[at(*session)].passes_fence(flow) => {
+        Amqp10Event::Flow { session, handle: Some(HANDLE), uncounted: 0, .. } if links[at(*session)].passes_fence() => {
             (at(*session), Some(Answer::Fence))
         }
         // The reason why a link leads nowhere comes next.
@@ -376,10 +380,10 @@ fn refuse_oversized(link: &Link, window: u32, max_message_size: u64, endpoint: &
 
 /// The engine's form of a delivery; `None` where it is not the link's next.
 #[inline]
-fn delivered<'a>(link: &mut Link, id: u32, settled: bool, message: &MessageParts<'a>) -> Option<Event<'a>> {
+fn delivered<'a>(link: &mut Link, id: u32, message: &MessageParts<'a>) -> Option<Event<'a>> {
     let header = message.before.header().unwrap_or_default();
     let redelivered = header.first_acquirer == Some(false) || header.delivery_count > Some(0);
-    let tag = link.received(id, settled)?;
+    let tag = link.received(id)?;
     Some(Event::Delivery { tag, redelivered, body: message.body.bytes(), properties: message.before.0 })
 }
 

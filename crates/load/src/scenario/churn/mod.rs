@@ -74,10 +74,7 @@ pub struct ChurnPlan {
 }
 
 impl ChurnPlan {
-    /// Checks what can be checked before anything is begun.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`], with the remedy.
+    /// Checks what can be checked before anything is begun. Errors: [`Error::Invalid`], with the remedy.
     pub fn validate(&self) -> Result<(), Error> {
         if self.most_open == 0 || self.most_open > 60_000 {
             return Err(Error::invalid(

@@ -1,6 +1,6 @@
 //! Counts of operations: the interval of the moment, and the tally of the measured phase.
 
-use measure::{Counts, Latencies, Metric, Nanos, Phase, Slice, SliceRecorder, Time, Wait};
+use measure::{Counts, Metric, Nanos, Phase, Slice, SliceRecorder, Time, Wait};
 
 use super::OperationMetrics;
 use super::unanswered::Unanswered;

@@ -76,10 +76,7 @@ impl ProbePlan {
     /// Letters of a name at most.
     pub const LONGEST_NAME: usize = 30;
 
-    /// Checks what can be checked before anything is begun.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`], with the remedy.
+    /// Checks what can be checked before anything is begun. Errors: [`Error::Invalid`], with the remedy.
     pub fn validate(&self) -> Result<(), Error> {
         let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if self.name.len() > Self::LONGEST_NAME || !self.name.bytes().all(is_letter) {

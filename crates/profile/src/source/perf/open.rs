@@ -10,15 +10,17 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use linux::{cpus, threads};
+use measure::Problem;
 use perf_event_open_sys::bindings as b;
 use rustix::io::Errno;
 
 use super::sys::{self, RingMap};
 use super::{OpenTrigger, PerfEvents, PerfRings, Ring, TriggerPlace, permission};
+use crate::error::{no_such_process, system};
 use crate::events::{KernelEvent, Options, Weight};
+use crate::record;
 use crate::stack_copy::{StackCopier, WakeUps};
 use crate::unwind::Unwinder;
-use crate::{Error, record};
 
 /// Rings hold half a second of samples of this size, without and with copies of stacks.
 const TYPICAL_SAMPLE: u64 = 1024;
@@ -70,7 +72,7 @@ pub(crate) fn open(
     event: &KernelEvent,
     unwinder: &dyn Unwinder,
     wake_ups: Option<&Arc<WakeUps>>,
-) -> Result<Opened, Error> {
+) -> Result<Opened, Problem> {
     if event.needs_program() && unwinder.copier().is_none() {
         return Err(permission::needs_program(&options.event.name));
     }
@@ -106,11 +108,11 @@ pub(crate) fn open(
             Errno::INVAL if wanted.copies && !event.needs_program() => wanted.copies = false,
             Errno::INVAL => return Err(permission::invalid(options.frequency)),
             Errno::NOSYS | Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV => {
-                return Err(Error::NotSupported { reason: refused.to_string() });
+                return Err(permission::not_supported(refused));
             }
             other => {
-                let what = format!("open performance events on process {pid}");
-                return Err(Error::System { what, source: other.into() });
+                let error = io::Error::from(other);
+                return Err(system(format_args!("open performance events on process {pid}"), error));
             }
         }
     }
@@ -119,7 +121,7 @@ pub(crate) fn open(
 enum Failure {
     /// Something less may be allowed.
     Refused(Errno),
-    Fatal(Error),
+    Fatal(Problem),
 }
 
 fn open_with(
@@ -163,7 +165,7 @@ fn open_with(
         }
     }
     if opener.owners.is_empty() {
-        return Err(Failure::Fatal(Error::NoSuchProcess { pid }));
+        return Err(Failure::Fatal(no_such_process(pid)));
     }
     let events =
         Arc::new(PerfEvents { fds: opener.fds, triggers, _wake_ups: wake_ups.cloned(), count_lost: wanted.count_lost });
@@ -344,7 +346,7 @@ impl Opener<'_> {
         let Some(wake_ups) = self.wake_ups else { return Ok(HashSet::new()) };
         let attr = waking_attributes(self.attr);
         let numbers = self.program_events(&attr, |cpu, event| wake_ups.set_output(cpu, event))?;
-        triggers.push(self.trigger(TriggerPlace::Tracepoint(wake_ups.tracepoint()), wake_ups.at_waking())?);
+        triggers.push(self.trigger(TriggerPlace::Tracepoint(wake_ups.tracepoint), wake_ups.at_waking.as_fd())?);
         Ok(numbers)
     }
 
@@ -358,7 +360,7 @@ impl Opener<'_> {
     fn thread_program(&self) -> Option<BorrowedFd<'_>> {
         let copier = self.copier.as_ref().filter(|_| self.event.is_of_thread());
         // Where wake-ups are told, the copier's runs behind theirs.
-        let leaving = self.wake_ups.map(|it| it.at_leaving());
+        let leaving = self.wake_ups.map(|it| it.at_leaving.as_fd());
         leaving.or_else(|| copier?.programs().next())
     }
 
@@ -423,19 +425,20 @@ impl Opener<'_> {
         }
     }
 
-    fn too_many_files(&self) -> Error {
+    fn too_many_files(&self) -> Problem {
         let threads = threads::ids(self.pid).len().max(self.opened.len());
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        Error::TooManyFiles {
-            opened: self.fds.len() as u64,
-            needed: (threads * self.cpus.len() + self.cpus.len()) as u64,
-            limit: limit.unwrap_or(u64::MAX),
-        }
+        let (opened, limit) = (self.fds.len(), limit.unwrap_or(u64::MAX));
+        let needed = threads * self.cpus.len() + self.cpus.len();
+        Problem::new(
+            "out of file descriptors",
+            format_args!("{opened} of {needed} events are open, and the limit is {limit}"),
+            format!("raise it with `ulimit -n {}`", needed + 256),
+        )
     }
 
     fn fatal(&self, what: &str, source: io::Error) -> Failure {
-        let what = format!("{what} for process {}", self.pid);
-        Failure::Fatal(Error::System { what, source })
+        Failure::Fatal(system(format_args!("{what} for process {}", self.pid), source))
     }
 }
 

@@ -3,18 +3,17 @@
 use linux::{Status, machine};
 use measure::Problem;
 
-use crate::Error;
 use crate::access::{Access, AccessPart, copies_remedy};
 
 const PARANOID: &str = "kernel.perf_event_paranoid";
 
 /// The kernel refused even user-space events.
-pub(crate) fn refused(pid: u32) -> Error {
+pub(crate) fn refused(pid: u32) -> Problem {
     let own = rustix::process::geteuid().as_raw();
     explain(pid, own, Status::of(pid).ok().map(|status| status.uid), &Access::of_this_process())
 }
 
-fn explain(pid: u32, own: u32, owner: Option<u32>, access: &Access) -> Error {
+fn explain(pid: u32, own: u32, owner: Option<u32>, access: &Access) -> Problem {
     let (reason, remedy) = match (owner, access.remedy(&[AccessPart::Samples])) {
         (Some(owner), _) if own != 0 && owner != own => (
             format!("it belongs to user {owner}, and this is user {own}"),
@@ -31,27 +30,34 @@ fn explain(pid: u32, own: u32, owner: Option<u32>, access: &Access) -> Error {
                 .to_owned(),
         ),
     };
-    Error::NotPermitted { pid, reason, remedy }
+    not_permitted(pid, &reason, remedy)
 }
 
 /// An event that happens inside the kernel is not this user's to see.
-pub(crate) fn of_kernel(pid: u32, event: &str) -> Error {
+pub(crate) fn of_kernel(pid: u32, event: &str) -> Problem {
     let remedy = Access::of_this_process().remedy(&[AccessPart::Kernel]);
-    Error::NotPermitted {
-        pid,
-        reason: format!("{event} happens inside the kernel, and {PARANOID} is {}", level(PARANOID)),
-        remedy: remedy.unwrap_or_else(|| "run as root".to_owned()),
-    }
+    let reason = format!("{event} happens inside the kernel, and {PARANOID} is {}", level(PARANOID));
+    not_permitted(pid, &reason, remedy.unwrap_or_else(|| "run as root".to_owned()))
+}
+
+fn not_permitted(pid: u32, reason: &str, remedy: String) -> Problem {
+    Problem::new(format!("the kernel does not allow profiling process {pid}"), reason, remedy)
+}
+
+/// The kernel or processor has no such event.
+pub(crate) fn not_supported(reason: impl std::fmt::Display) -> Problem {
+    let help = "boot a kernel that was built with CONFIG_PERF_EVENTS";
+    Problem::new("this kernel has no performance events", reason, help)
 }
 
 /// An event that only a program in the kernel can take.
-pub(crate) fn needs_program(event: &str) -> Error {
-    Error::Options(Problem::new(
+pub(crate) fn needs_program(event: &str) -> Problem {
+    Problem::new(
         format!("{event} cannot be counted"),
         "it needs a program in the kernel that copies stacks, which was disabled, is not allowed, or is impossible \
          for a Go program, whose stacks are unwound by frame pointers",
         format!("use whole stacks, and {}; for a Go program use mmap-bytes", copies_remedy()),
-    ))
+    )
 }
 
 fn level(setting: &str) -> String {
@@ -88,27 +94,27 @@ fn hidden_names(access: &Access, level: &str) -> String {
 }
 
 /// The kernel called the event's attributes invalid.
-pub(crate) fn invalid(frequency: u32) -> Error {
+pub(crate) fn invalid(frequency: u32) -> Problem {
     let name = "kernel.perf_event_max_sample_rate";
     match machine::sysctl(name) {
-        Some(most) if i64::from(frequency) > most => Error::Options(Problem::new(
+        Some(most) if i64::from(frequency) > most => Problem::new(
             "the frequency is higher than this machine allows",
             format!("{frequency} samples per second, and {name} is {most}"),
             "lower the frequency or raise that setting",
-        )),
-        _ => Error::NotSupported { reason: "the event's attributes are invalid to it".into() },
+        ),
+        _ => not_supported("the event's attributes are invalid to it"),
     }
 }
 
 /// Not even the smallest ring may be locked in memory.
-pub(crate) fn locked_memory(pages: usize) -> Error {
+pub(crate) fn locked_memory(pages: usize) -> Problem {
     let name = "kernel.perf_event_mlock_kb";
     let kb = level(name);
-    Error::Options(Problem::new(
+    Problem::new(
         format!("cannot lock a ring of {pages} pages in memory"),
         format!("{name} is {kb}, and other profilers of this user may have used it up"),
         "raise that setting or `ulimit -l`",
-    ))
+    )
 }
 
 #[cfg(test)]
@@ -118,13 +124,13 @@ mod tests {
     #[test]
     fn refusals_name_cause_value_and_remedy() {
         let user = |paranoid| Access::of(false, 0, paranoid, 1);
-        let foreign = explain(7, 1000, Some(102), &user(2)).problem().sentence();
+        let foreign = explain(7, 1000, Some(102), &user(2)).sentence();
         assert!(foreign.contains("user 102") && foreign.contains("as root"), "{foreign}");
-        let strict = explain(7, 1000, Some(1000), &user(4)).problem().sentence();
+        let strict = explain(7, 1000, Some(1000), &user(4)).sentence();
         assert!(strict.contains("perf_event_paranoid is"), "{strict}");
         assert!(strict.contains("setcap cap_bpf,cap_perfmon,cap_syslog+ep /"), "{strict}");
         let root = Access::of(true, u64::MAX, 2, 1);
-        let container = explain(7, 0, Some(0), &root).problem().sentence();
+        let container = explain(7, 0, Some(0), &root).sentence();
         assert!(container.contains("--cap-add PERFMON"), "{container}");
         // Not that a setting is what it is already.
         let hidden = hidden_names(&user(2), "0");

@@ -84,7 +84,6 @@ pub(super) struct Pclntab {
 
 #[derive(Clone, Copy, Debug)]
 struct CodePlace {
-    /// Where it is described.
     at: usize,
     start: u32,
 }

@@ -87,7 +87,6 @@ mod tests {
 
     use super::*;
 
-    /// A node that takes expressions, killed when it goes out of scope.
     struct Node {
         child: Child,
         output: BufReader<std::process::ChildStdout>,
@@ -157,7 +156,6 @@ mod tests {
         text
     }
 
-    /// A node, and the names in its memory; or why they cannot be read.
     fn started() -> Result<(Node, Unwritten), String> {
         let node = Node::start(&["+JPperf", "map"])?;
         let unwritten = Unwritten::of(node.child.id());
@@ -170,7 +168,6 @@ mod tests {
         unwritten.read_on(table)
     }
 
-    /// Start and size in a line of a map.
     fn range(line: &str) -> (u64, u64) {
         let mut numbers = line.split(' ').map(|it| it.trim_start_matches("0x"));
         let mut number = || u64::from_str_radix(numbers.next().unwrap(), 16).unwrap();

@@ -2,7 +2,6 @@
 
 use std::process::Command;
 
-use crate::Error;
 use crate::tests::sampling::child::Process;
 use crate::tests::sampling::events::{attach, weight_of, while_doing};
 use crate::tests::sampling::{compiled, refused, source};
@@ -55,7 +54,7 @@ fn functions_of_32_bits_are_not_looked_at() {
     let child = Process::run(Command::new(&exe));
     for event in ["malloc-held", "malloc-bytes"] {
         let path = folder.path().join(event);
-        let Err(Error::Options(problem)) = attach(child.pid(), event, &path) else {
+        let Err(problem) = attach(child.pid(), event, &path) else {
             panic!("{event} was taken");
         };
         assert!(problem.sentence().contains("64"), "{}", problem.sentence());

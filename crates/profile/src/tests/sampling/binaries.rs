@@ -13,7 +13,6 @@ fn copy() -> (tempfile::TempDir, PathBuf) {
     (dir, exe)
 }
 
-/// The share of a known function of `exe`; 0 where it has no name.
 fn share_of_work(process: &Process) -> f64 {
     let (profile, _) = profile_for(process.pid(), Duration::from_millis(300));
     share(&profile, "::work")

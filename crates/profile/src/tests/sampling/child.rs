@@ -12,7 +12,6 @@ use stacks::{ProfileHeader, StacksWriter};
 
 const ROLE: &str = "BELLOWS_PROFILE_TEST_ROLE";
 
-/// A child process, killed when it goes out of scope.
 pub(crate) struct Process {
     pub(crate) child: testkit::ChildGuard,
     stdin: ChildStdin,
@@ -138,7 +137,6 @@ pub(crate) fn contained() -> Result<Command, &'static str> {
     is_allowed.then(command).ok_or("no pid namespace can be made here (unshare, package util-linux)")
 }
 
-/// Runs as a child does, where this process is one.
 pub(crate) fn run() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let mut words = role.split(' ');
@@ -380,7 +378,7 @@ fn profiler(words: &[&str]) {
     let options = Options { frequency, event, ..Options::default() };
     let mut sampler = match Sampler::attach(pid, &options, sink) {
         Ok(sampler) => sampler,
-        Err(error) => return say(&format!("error {}", error.problem().sentence())),
+        Err(error) => return say(&format!("error {}", error.sentence())),
     };
     sampler.start().unwrap();
     say("started");

@@ -30,7 +30,6 @@ fn start(mut command: Command, function: &str, flags: &str, uid: Option<u32>) ->
     Program::run(command, uid, dir)
 }
 
-/// Why stacks cannot be copied here.
 pub(crate) fn cannot_copy() -> Option<String> {
     if !cfg!(target_arch = "x86_64") {
         return Some("stacks are copied on x86-64 alone".into());

@@ -5,15 +5,14 @@ use std::time::Duration;
 
 use crate::tests::sampling::child::{BLOCK, Process};
 use crate::tests::sampling::{attach_with, burn, refused, sample_while};
-use crate::{Error, Event, Options, Outcome, Sampler};
-use measure::{Clock, Nanos};
+use crate::{Event, Options, Outcome, Sampler};
+use measure::{Clock, Nanos, Problem};
 use stacks::Profile;
 
-pub(crate) fn attach(pid: u32, event: &str, path: &Path) -> Result<Sampler, Error> {
+pub(crate) fn attach(pid: u32, event: &str, path: &Path) -> Result<Sampler, Problem> {
     attach_with(pid, path, &Options { event: Event::named(event).unwrap(), ..Options::default() })
 }
 
-/// Profiles of some events at once, taken while something is done.
 pub(crate) fn while_doing<T, const N: usize>(
     pid: u32,
     events: [&str; N],
@@ -38,7 +37,6 @@ pub(crate) fn weight_of(profile: &Profile, name: &str) -> u64 {
     functions.filter(|it| it.share.function.ends_with(name)).map(|it| it.total_weight).sum()
 }
 
-/// Goes on where tracepoints can be opened.
 macro_rules! needs_tracepoints {
     () => {
         testkit::skip_for!($crate::tests::sampling::refused());
@@ -84,7 +82,7 @@ fn any_tracepoint_is_an_event() {
     assert_eq!(profile.header.unit, "events");
     let dir = tempfile::tempdir().unwrap();
     let error = attach(child.pid(), "sched:no_such_event", &dir.path().join("x")).unwrap_err();
-    let text = error.problem().sentence();
+    let text = error.sentence();
     assert!(text.contains("no tracepoint sched:no_such_event") && text.contains("ls "), "{text}");
 }
 

@@ -114,7 +114,6 @@ impl Broker {
         self.peers.push((ours, std::thread::spawn(move || work(stream))));
     }
 
-    /// A peer that reads all that comes.
     fn subscribe(&mut self, hello: &[u8]) {
         self.peer(hello, |mut stream| {
             let mut bytes = vec![0; 1 << 16];
@@ -122,7 +121,6 @@ impl Broker {
         });
     }
 
-    /// A peer that sends a message over and over.
     fn publish(&mut self, hello: &[u8], message: &[u8]) {
         let many = message.repeat(200);
         self.peer(hello, move |mut stream| while stream.write_all(&many).is_ok() {});
@@ -217,8 +215,7 @@ fn nats_server_has_the_names_of_its_go_functions() {
         Some(at.checked_sub(1).map(|above| stack[above].name.clone()))
     });
     let callers: Vec<_> = system_calls.flatten().collect();
-    let right = callers.iter().filter(|it| *it == "syscall.RawSyscall6");
-    let right = right.count();
+    let right = callers.iter().filter(|it| *it == "syscall.RawSyscall6").count();
     assert!(callers.len() > 20, "{}", callers.len());
     assert!(right * 100 >= callers.len() * 99, "{right} of {callers:?}");
     let of_go = |name: &str| name.contains("server.(*client)");

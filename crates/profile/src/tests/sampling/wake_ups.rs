@@ -12,7 +12,6 @@ use crate::{Event, Options, Outcome, Stacks};
 use measure::Nanos;
 use stacks::{Profile, WaitReason};
 
-/// `waits.c` in one of its roles, behind another command.
 fn waits(mut command: Command, role: &str) -> Program {
     let folder = tempfile::tempdir().unwrap();
     let exe = compiled("waits.c", folder.path(), &["-O2", "-rdynamic", "-pthread"]);

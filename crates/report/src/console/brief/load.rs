@@ -14,6 +14,10 @@ use crate::view;
 
 /// Latencies of a load that runs alone, each step of it among them.
 const STEPS: usize = 7;
+/// Those of a probe, the one that matters first.
+const REQUEST: [&str; 4] = ["response", "wait", "from send", "first byte"];
+/// Requests that were sent, and had no answer when the run ended.
+const OPEN: &str = "in flight at the end";
 /// Latencies of loads beside others.
 const BESIDE: usize = 3;
 /// Faults that have rows of their own.
@@ -128,6 +132,18 @@ fn length(record: &RunRecord, summary: &RunSummary) -> String {
     if seconds > 0.0 { format!(" for {} s", seconds_digits(seconds)) } else { String::new() }
 }
 
+/// Latencies of a load that runs alone.
+fn steps(of: &ScenarioSummary) -> Vec<(Metric, &LatencySummary)> {
+    let all = of.latency.filled();
+    if of.role != ScenarioRole::Server {
+        return all.take(STEPS).collect();
+    }
+    let place = |metric: Metric| REQUEST.iter().position(|name| metric.name().ends_with(name));
+    let mut steps: Vec<_> = all.filter(|(metric, _)| place(*metric).is_some()).collect();
+    steps.sort_by_key(|(metric, _)| place(*metric));
+    steps
+}
+
 /// Latencies that matter: of pages and other loads first, then of messages.
 pub(super) fn latencies(summary: &RunSummary) -> Vec<Row<'_>> {
     let others = others(summary);
@@ -137,7 +153,7 @@ pub(super) fn latencies(summary: &RunSummary) -> Vec<Row<'_>> {
     all.extend(pages.into_iter().take(BESIDE).map(|it| (format!("page {}", it.name), &it.response)));
     match others.as_slice() {
         [(_, alone)] if !summary.has_messages() => {
-            all.extend(alone.latency.filled().take(STEPS).map(|(metric, of)| (latency_name(metric), of)));
+            all.extend(steps(alone).into_iter().map(|(metric, of)| (latency_name(metric), of)));
         }
         several => {
             let mut heads: Vec<_> = several.iter().filter_map(|(_, of)| of.headline()).collect();
@@ -256,9 +272,9 @@ pub(super) fn number_of(of: &ScenarioSummary, name: &str) -> u64 {
     counts.map(|(_, number)| number).sum()
 }
 
-/// Whether operations of a scenario failed, or never began.
+/// Whether operations of a scenario failed, had no answer at the end, or never began.
 fn is_short(of: &ScenarioSummary) -> bool {
-    ["failed", "not begun"].iter().any(|it| number_of(of, it) > 0)
+    ["failed", OPEN, "not begun"].iter().any(|it| number_of(of, it) > 0)
 }
 
 /// Outcome of operations other than messages, those with failures first; warnings have the reasons.
@@ -271,7 +287,7 @@ pub(super) fn operations(summary: &RunSummary) -> Vec<Row<'static>> {
         let counts = counts.filter(|(metric, number)| *number > 0 && metric.name() != "begun");
         let mut counts: Vec<_> = counts.collect();
         // Each operation that was due is in one of these.
-        let outcomes = ["completed", "failed", "not begun"];
+        let outcomes = ["completed", "failed", OPEN, "not begun"];
         counts.sort_by_key(|(metric, _)| !outcomes.contains(&metric.name()));
         let counts = counts.into_iter().map(|(metric, number)| {
             let info = metric.info();
@@ -360,7 +376,7 @@ pub(super) fn cpu(record: &RunRecord, summary: &RunSummary) -> Option<Row<'stati
         None => format!("bellows {}{all}", three_digits(it)),
     });
     let sides: Vec<String> = broker.into_iter().chain(client).collect();
-    (!sides.is_empty()).then(|| Row::list(RowRank::Main, "CPU", sides))
+    (!sides.is_empty()).then(|| Row::list(RowRank::Last, "CPU", sides))
 }
 
 /// CPU per message, or per operation of the only load.

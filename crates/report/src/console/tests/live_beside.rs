@@ -33,7 +33,6 @@ fn a_page_counts_from_the_measured_phase_on_and_the_memory_of_a_node_is_told() {
     assert_ends(news(&mut live).expect("a line"), "  page per-object 2.00 s, 34.5 MB\n");
 }
 
-/// A second of which nothing is known but its time.
 fn quiet_second() -> SeriesPoint {
     SeriesPoint { t: 5.0, dt: 1.0, phase: Phase::Measure, ..SeriesPoint::default() }
 }
@@ -100,7 +99,6 @@ fn scrapes_alone_show_requests_and_selected_series() {
     assert_lacks(news(&mut live).expect("a line"), ["rabbitmq_queue"]);
 }
 
-/// Values of a page that is away are not shown as if they were of now.
 #[test]
 fn a_page_that_is_away_has_no_last_values() {
     let requests = |completed, failed| PageRequests { completed, failed, waiting: None };

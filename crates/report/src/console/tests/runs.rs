@@ -31,7 +31,7 @@ fn the_runs_table_holds_readable_and_damaged_runs() {
     let text = runs(&entries(), terminal(100));
     assert_fits(&text, 100, 7);
     let lines: Vec<_> = text.lines().collect();
-    let parts = ["2026-11-21 00:12", "stream-publish-7k2q", "54,800", "3.23 ms", "1.20 MB", "complete"];
+    let parts = ["2026-11-21 00:12", "stream-publish-7k2q", "54,800 msg/s", "3.23 ms", "1.20 MB", "complete"];
     assert_has(lines[1], parts);
     assert_eq!(lines[2], "  #base #nightly; note: before the patch␛[31m");
     assert_has(lines[3], ["unfinished"]);
@@ -60,15 +60,17 @@ fn a_run_that_missed_a_requirement_says_so_as_its_state() {
 #[test]
 fn what_a_run_did_not_measure_is_not_shown_as_another_figure() {
     let mut churned = run_summary(0);
-    churned.messages_mut().latency = Default::default();
+    churned.scenarios.remove(archive::MESSAGES);
     let whole = Metric::named("whole_cycle", measure::MetricKind::Histogram).expect("a metric");
     let latency = std::iter::once((whole, latency(500))).collect();
-    churned.insert("churn", archive::ScenarioSummary { latency, ..archive::ScenarioSummary::default() });
+    let (unit, rate) = ("cycles".to_owned(), 20.0);
+    churned.insert("churn", archive::ScenarioSummary { latency, unit, rate, ..archive::ScenarioSummary::default() });
     let recorded = RunSummary { scenarios: Default::default(), ..run_summary(0) };
     let entries = [churned, recorded].map(|run| entry(Ok(record(RunState::Complete, Some(run)))));
     let text = runs(&entries, Style::PLAIN);
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].contains("  p99 ") && lines[1].contains("  ~3.23 ms "), "{text}");
+    assert_has(lines[1], [" 20.0 cycles/s "]);
     let cells: Vec<&str> = lines[2].split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
     assert_eq!((cells[3], cells[4], lines.last().copied()), ("-", "-", Some("p99: whole cycle")), "{text}");
 }

@@ -113,7 +113,6 @@ fn the_live_table_leaves_the_edge_free_at_every_width() {
     }
 }
 
-/// Two probes beside each other, with the names and units of their counts.
 fn two_probes() -> RunSummary {
     let of = |name: &str, begun: u64| {
         let metric = |key: &str, kind| metric(&format!("{name}_{key}"), kind);
@@ -240,8 +239,7 @@ fn two_probes_beside_messages_have_a_cell_below_each_head() {
     // A narrow screen has neither count nor median, and keeps the worst and the failures.
     let text = beside_messages(60, 24, &[]);
     let row = text.lines().find(|line| line.starts_with("other response"));
-    let row = flowing(row.unwrap_or(&text));
-    assert_eq!(row, "other response ~5.00 ms 5.00 ms 7 3", "{text}");
+    assert_eq!(flowing(row.unwrap_or(&text)), "other response ~5.00 ms 5.00 ms 7 3", "{text}");
 }
 
 /// Spare rows of a low screen show the most important figures, zeros last.

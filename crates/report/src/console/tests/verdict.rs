@@ -15,7 +15,7 @@ fn what_decided_follows_the_sentence() {
         ("capacity", "a circumstance", false),
     ];
     let reasons = reasons.map(|(code, text, decided)| Reason { code: code.into(), text: text.into(), decided }).into();
-    let sentence = "limited by the broker: it did not read".into();
+    let sentence = "limited by the broker: it did not read for 93 % of the time in which something was due".into();
     let verdict = Verdict { limited_by: LimitedBy::Broker, sentence, reasons, ..Verdict::default() };
     let judged = RunSummary { verdict: Some(verdict), ..run_summary(12) };
     let record = record(RunState::Complete, None);
@@ -25,5 +25,9 @@ fn what_decided_follows_the_sentence() {
         assert_has(&text, ["\nverdict: limited by the broker", "\n  - producers were held up by full sockets 93 %"]);
         assert_lacks(&text, ["circumstance", "a fourth", "\u{1b}"]);
         assert_eq!(text.matches("\n  - ").count(), 3, "{text}");
+        // Below the figures of other tools it was one line, however long.
+        let text = remarks(&judged, style);
+        assert_fits(&text, style.columns, usize::MAX);
+        assert_has(&text, ["\nverdict: limited by the broker"]);
     }
 }

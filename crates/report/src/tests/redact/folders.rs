@@ -63,7 +63,6 @@ impl Telling {
         experiment
     }
 
-    /// A sentence as programs make it, that names all of it.
     fn sentence(&self) -> String {
         let Named { queue, vhost, user, .. } = &self.named;
         let (definitions, url) = (&self.definitions, self.url());
@@ -208,7 +207,6 @@ fn percent(text: &str) -> String {
     text.bytes().map(|it| if plain(it) { char::from(it).to_string() } else { format!("%{it:02X}") }).collect()
 }
 
-/// Names of several seeds, each with a folder of its own.
 fn each_seed(check: impl Fn(u64, &Telling, &Path)) {
     let dir = tempfile::tempdir().expect("a folder");
     for seed in 0..6 {

@@ -1,7 +1,7 @@
 //! Every run of both sides on one axis: rates and usage over time, and distributions of latency.
 
-use archive::{Comparison, LatencyLog, QuantityUnit, RunReader, SeriesPoint, plain_name};
-use measure::{Metric, Phase, Recorder, Summaries};
+use archive::{Comparison, LatencyLog, QuantityUnit, RunReader, RunSummary, SeriesPoint, plain_name};
+use measure::{Metric, Phase, Recorder, ScenarioRole, Summaries};
 use serde::Serialize;
 
 use super::super::distributions::{Curve, curve, curve_of};
@@ -53,6 +53,7 @@ pub(super) struct Drawn {
 
 /// Data of a run.
 struct Line {
+    loaded: ScenarioRole,
     points: Vec<SeriesPoint>,
     recorded: Recorder,
 }
@@ -122,6 +123,7 @@ impl Line {
     fn read(run: &RunReader) -> Self {
         let measured = |point: &&SeriesPoint| point.phase == Phase::Measure;
         Self {
+            loaded: run.record.summary.as_ref().map(RunSummary::loaded).unwrap_or_default(),
             points: run.points.iter().filter(measured).cloned().collect(),
             // A run without latencies has no curve.
             recorded: run.merged(Phase::Measure).unwrap_or_default(),
@@ -144,13 +146,16 @@ const SERIES: [(&str, QuantityUnit, Value); 4] = [
 
 fn panels(a: &[Line], b: &[Line], comparison: &Comparison) -> Vec<ComparedPanel> {
     let mut panels = Vec::new();
+    let are_of_servers = a.iter().chain(b).all(|run| run.loaded == ScenarioRole::Server);
+    let target = if are_of_servers { ScenarioRole::Server } else { ScenarioRole::Broker }.target();
     for (title, unit, value) in SERIES {
+        let title = title.replacen("broker", target, 1);
         // The received rate stands for the sent one.
         let is_known = |title: &str| panels.iter().any(|it: &ComparedPanel| it.title == title);
         if title == "sent rate" && is_known("received rate") {
             continue;
         }
-        panels.extend(panel(a, b, title, unit, &|point| value(point)));
+        panels.extend(panel(a, b, &title, unit, &|point| value(point)));
     }
     if let Some(metric) = decided(a, b, comparison).first() {
         let title = format!("{} p99", metric.name());
@@ -251,7 +256,7 @@ fn on_grid(of: &Curve) -> Curve {
 
 #[cfg(test)]
 mod tests {
-    use archive::ComparedFigure;
+    use archive::{ComparedFigure, ProcessUsage};
     use measure::Counters;
 
     use super::*;
@@ -260,7 +265,8 @@ mod tests {
         let point = |(at, sent): (usize, &u64)| {
             let (t, phase, counters) =
                 (5.0 + at as f64, Phase::Measure, Counters { sent: *sent, ..Default::default() });
-            SeriesPoint { t, dt: 1.0, phase, counters, ..SeriesPoint::default() }
+            let broker = Some(ProcessUsage { cpu_cores: 0.5, ..ProcessUsage::default() });
+            SeriesPoint { t, dt: 1.0, phase, counters, broker, ..SeriesPoint::default() }
         };
         let mut histogram = measure::new_histogram();
         for step in 0..1_000 {
@@ -269,7 +275,7 @@ mod tests {
         let mut recorded = Recorder::new();
         let due = measure::DueHistogram { metric: Metric::ACK_RESPONSE, due: Phase::Measure, histogram: &histogram };
         recorded.add_due(Phase::Measure, [due]).expect("one shape");
-        Line { points: rates.iter().enumerate().map(point).collect(), recorded }
+        Line { loaded: ScenarioRole::Server, points: rates.iter().enumerate().map(point).collect(), recorded }
     }
 
     #[test]
@@ -279,7 +285,7 @@ mod tests {
         let comparison = Comparison { figures, ..Comparison::default() };
         let found = panels(&a, &b, &comparison);
         let titles: Vec<&str> = found.iter().map(|it| it.title.as_str()).collect();
-        assert_eq!(titles, ["sent rate"], "nothing came out, and no CPU is known");
+        assert_eq!(titles, ["sent rate", "server CPU"], "nothing came out, and no memory is known");
         let sent = found.first().expect("a panel");
         assert_eq!((&sent.t[..], &sent.dt[..]), (&[0.0, 1.0][..], &[1.0, 1.0][..]));
         assert_eq!(sent.a, [[Some(100.0), Some(102.0)]]);

@@ -522,16 +522,14 @@ mod tests {
         let found = differences_between(&a, &b);
         let told: Vec<(&str, Option<&str>, Option<&str>)> =
             found.iter().map(|it| (it.key.as_str(), it.a.as_deref(), it.b.as_deref())).collect();
-        assert_eq!(
-            told,
-            [
-                ("broker.schedulers", Some("2"), Some("1")),
-                ("broker.config.k", None, Some("v")),
-                ("load.0.message-size", Some("12"), Some("2000")),
-                ("load.0.rate", Some("10000"), Some("4000")),
-                ("load.1.rate", Some("0.5"), None),
-            ]
-        );
+        let expected = [
+            ("broker.schedulers", Some("2"), Some("1")),
+            ("broker.config.k", None, Some("v")),
+            ("load.0.message-size", Some("12"), Some("2000")),
+            ("load.0.rate", Some("10000"), Some("4000")),
+            ("load.1.rate", Some("0.5"), None),
+        ];
+        assert_eq!(told, expected);
         assert!(differences_between(&a, &a).is_empty());
         let long = differences_between(&json!({"k": "x".repeat(1_000)}), &json!({}));
         let shown = long.first().and_then(|it| it.a.clone()).expect("a value");

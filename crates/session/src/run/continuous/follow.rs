@@ -11,8 +11,9 @@ use load::Control;
 use measure::{Clock, Nanos, Problem, Time, wall_clock_unix_ns};
 use stacks::ProfileHeader;
 
-use super::keep::{Keep, RESERVE, free};
+use super::keep::{Keep, RESERVE};
 use super::{ContinuousOptions, PeriodEnd, Told};
+use crate::doctor::free_bytes;
 use crate::run::finish::Ending;
 use crate::run::profiling::Profiling;
 use crate::run::record::{Watch, context, experiment};
@@ -63,7 +64,7 @@ impl Follower<'_> {
                 return Err(error);
             }
         };
-        profiling.be_brief();
+        profiling.is_brief = true;
         profiling.start();
         if open.end < Clock.now() + LEAD {
             // Preparing the profiler took the rest of it.
@@ -167,7 +168,7 @@ impl Follower<'_> {
 
     fn open(&self, start: Start) -> Result<Open, Error> {
         let what = self.shared.what;
-        let has_room = self.shared.keep.lock().is_ok_and(|mut keep| keep.make_room(free));
+        let has_room = self.shared.keep.lock().is_ok_and(|mut keep| keep.make_room(free_bytes));
         let mut record = start.record(&self.name, self.shared.run);
         record.experiment = experiment(&what.profile, self.process.pid);
         record.period = Some(Period {

@@ -10,7 +10,7 @@ use measure::{Nanos, Problem, wall_clock_unix_ns};
 pub(super) const RESERVE: u64 = 64 << 20;
 
 /// The periods of one recording that have ended.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Keep {
     runs_dir: PathBuf,
     age: Option<Nanos>,
@@ -30,14 +30,7 @@ impl Keep {
         age: Option<Nanos>,
         most_bytes: u64,
     ) -> Result<Self, archive::Error> {
-        let mut keep = Self {
-            runs_dir: runs_dir.to_owned(),
-            age,
-            most_bytes,
-            periods: BTreeMap::new(),
-            bytes: 0,
-            troubles: Vec::new(),
-        };
+        let mut keep = Self { runs_dir: runs_dir.to_owned(), age, most_bytes, ..Self::default() };
         for entry in list_runs(runs_dir)? {
             if let Some(end) = ended(&entry, recording) {
                 keep.add(entry.dir, end, entry.bytes);
@@ -120,12 +113,6 @@ fn ended(entry: &RunEntry, recording: &str) -> Option<u64> {
     let end = record.origin_unix_ns.saturating_add(Nanos::from_secs_f64(length).0);
     // One that was killed has no length of its own, and did not reach the end that it was to have.
     Some(end.min(wall_clock_unix_ns()))
-}
-
-/// Free bytes of the disk for this user; `None` where unknown.
-pub(super) fn free(dir: &Path) -> Option<u64> {
-    let disk = rustix::fs::statvfs(dir).ok()?;
-    Some(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 /// Names that some processes have, in one word.

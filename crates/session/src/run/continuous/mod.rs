@@ -56,34 +56,14 @@ pub struct ContinuousOptions {
 /// Events of a continuous recording.
 #[derive(Debug)]
 pub enum Told {
-    /// A process was found and is sampled from now on.
-    Following {
-        /// The process's name.
-        process: String,
-        /// The process's id.
-        pid: u32,
-    },
-    /// No process has any of these names now.
-    Waiting {
-        /// The names, in a list.
-        names: String,
-    },
-    /// A process has ended.
-    Ended {
-        /// The process's name.
-        process: String,
-        /// The process's id.
-        pid: u32,
-    },
-    /// A process cannot be recorded; the others are.
-    Refused {
-        /// The process's name.
-        process: String,
-        /// The process's id.
-        pid: u32,
-        /// Why it cannot.
-        problem: Problem,
-    },
+    /// A process, by its name and id, was found and is sampled from now on.
+    Following(String, u32),
+    /// No process has any of the names in this list now.
+    Waiting(String),
+    /// A process, by its name and id, has ended.
+    Ended(String, u32),
+    /// A process, by its name and id, cannot be recorded for this reason; the others are.
+    Refused(String, u32, Problem),
     /// A period has ended and was written.
     Period(Box<PeriodEnd>),
     /// The next period is not kept.
@@ -257,7 +237,7 @@ impl Supervisor<'_, '_, '_> {
         let found = match what.pid {
             Some(_) if !self.followed.is_empty() || !self.refused.is_empty() => return Ok(()),
             Some(pid) => {
-                let process = ProcessId::of(pid).ok_or(profile::Error::NoSuchProcess { pid })?;
+                let process = ProcessId::of(pid).ok_or_else(|| profile::no_such_process(pid))?;
                 let name = named_process::name_of(pid).unwrap_or_default();
                 vec![(process, name)]
             }
@@ -272,8 +252,7 @@ impl Supervisor<'_, '_, '_> {
         }
         let nobody = self.followed.is_empty();
         if nobody && !std::mem::replace(&mut self.waiting, nobody) {
-            let names = what.names.join(", ");
-            (self.watcher)(Told::Waiting { names });
+            (self.watcher)(Told::Waiting(what.names.join(", ")));
         }
         self.waiting = nobody;
         Ok(())
@@ -286,7 +265,7 @@ impl Supervisor<'_, '_, '_> {
         let thread = thread.map_err(|e| Problem::new("cannot start a thread", e, "see ulimit -u"))?;
         let pid = process.pid;
         self.followed.insert(process, Followed { name: name.clone(), thread });
-        (self.watcher)(Told::Following { process: name, pid });
+        (self.watcher)(Told::Following(name, pid));
         Ok(())
     }
 
@@ -304,9 +283,9 @@ impl Supervisor<'_, '_, '_> {
                     }
                     let problem = error.problem();
                     self.first_error.get_or_insert(error);
-                    (self.watcher)(Told::Refused { process, pid, problem });
+                    (self.watcher)(Told::Refused(process, pid, problem));
                 }
-                Ok(()) if !id.is_alive() => (self.watcher)(Told::Ended { process, pid }),
+                Ok(()) if !id.is_alive() => (self.watcher)(Told::Ended(process, pid)),
                 Ok(()) => {}
             }
         }

@@ -70,7 +70,6 @@ fn found(pid: u32) -> Listener {
     Listener { found: Some(pid), given: None }
 }
 
-/// An unchanged state: nothing reported, nobody followed.
 fn unchanged(pid: u32) -> Seen {
     Seen { found: Some(pid), pid: Some(pid), shares_machine: true, ..Seen::default() }
 }

@@ -46,7 +46,6 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("[load.subscription]", "Subscription", "[[load]]\n[load.subscription]\n"),
 ];
 
-/// The example of a key in a section of a page.
 fn kept_example(page: &str, title: &str, key: &str) -> Option<String> {
     let section = page.split("\n## ").find(|it| it.lines().next() == Some(title))?;
     let row = section.lines().find_map(|row| row.strip_prefix(&*format!("| `{key}` | ")))?;
@@ -348,7 +347,6 @@ fn meaning(attrs: &[Attribute]) -> String {
     text.split("  ").next().unwrap_or_default().replace("[`", "`").replace("`]", "`").replace('|', "\\|")
 }
 
-/// A type as it is written, without blanks.
 fn tokens(of: &Type) -> String {
     let Type::Path(path) = of else { return String::new() };
     let parts = path.path.segments.iter().map(|segment| {

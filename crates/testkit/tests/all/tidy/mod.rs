@@ -19,7 +19,7 @@ const DIRECTIONS: &[(&str, &str)] = &[
     ("erlang", "measure transport"),
     ("wire", "measure"),
     ("stacks", "measure"),
-    ("archive", "measure stacks"),
+    ("archive", "compare measure stacks"),
     ("plan", "measure transport"),
     ("load", "measure plan transport wire"),
     ("broker", "measure transport wire"),

@@ -182,12 +182,34 @@ fn credit_and_window_limit_what_may_be_sent() {
     // Three of five frames are gone, and two of three credits.
     assert_eq!((client.credit(0, 0, 1), client.credit(0, 0, 2)), (1, 1));
     let flow = Flow { next_incoming_id: Some(1), incoming_window: 5, handle: Some(1), ..Flow::default() };
-    hear(&mut client, &frame(0, &Flow { delivery_count: Some(1), link_credit: Some(u32::MAX), ..flow }, &[]));
+    let granted = Flow { delivery_count: Some(1), link_credit: Some(u32::MAX), ..flow };
+    let events = hear(&mut client, &frame(0, &granted, &[]));
+    assert!(events[0].contains("uncounted: 1"), "{events:?}");
     assert_eq!((client.credit(0, 0, 1), client.credit(0, 0, 3)), (3, 1), "two frames and a message are on their way");
     let drained = Flow { drain: Some(true), delivery_count: Some(2), link_credit: Some(9), ..flow };
     hear(&mut client, &frame(0, &drained, &[]));
     assert_eq!((client.credit(0, 0, 1), client.delivery_count(0, 0)), (0, 11));
     assert!(said(&mut client)[0].contains("link_credit: Some(0)"));
+    // Credit that was drained counts as used, on both sides.
+    let events = hear(&mut client, &frame(0, &Flow { delivery_count: Some(11), ..flow }, &[]));
+    assert!(events[0].contains("uncounted: 0"), "{events:?}");
+}
+
+#[test]
+fn an_outcome_is_settled_here_where_the_peer_settles_second() {
+    let mut client = open(10, 10);
+    client.publish(&template(0), &[7; 10], |_| {});
+    said(&mut client);
+    let outcome = |settled, state| {
+        frame(0, &Disposition { is_receiver: true, settled: Some(settled), state, ..Disposition::default() }, &[])
+    };
+    assert!(hear(&mut client, &outcome(false, None)).is_empty(), "it says nothing");
+    let events = hear(&mut client, &outcome(false, Some(DeliveryState::Accepted)));
+    assert!(events[0].contains("Accepted"), "{events:?}");
+    let answer = said(&mut client);
+    assert!(answer[0].contains("is_receiver: false, first: 0, last: None, settled: Some(true)"), "{answer:?}");
+    hear(&mut client, &outcome(true, Some(DeliveryState::Accepted)));
+    assert!(said(&mut client).is_empty(), "it is settled on both sides");
 }
 
 /// Our receiver joins frames of our sender.

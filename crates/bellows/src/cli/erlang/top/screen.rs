@@ -376,7 +376,6 @@ mod tests {
     use super::super::tests::window;
     use super::*;
 
-    /// The view of a window that came this long ago.
     fn view(ago: Duration, is_paused: bool, sort: TopSort) -> TopView {
         TopView {
             sort,

@@ -302,7 +302,7 @@ mod tests {
         hear(&mut client, &[frame(&begin), frame(&consuming), frame(&coordinator), frame(&flow)].concat());
         client.consume_output(client.pending_output().len());
         for id in 0..10 {
-            assert_eq!(link.received(id, false), Some(u64::from(id) + 1));
+            assert_eq!(link.received(id), Some(u64::from(id) + 1));
         }
         link.tend(0, &mut client);
         (client, link)
