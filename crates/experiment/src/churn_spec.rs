@@ -7,7 +7,7 @@ use load::{ArrivalSchedule, Endpoint};
 use measure::{Bytes, Nanos, Problem, Rate};
 
 use super::flat_table::{FlatTable, flat_table};
-use super::validate::wrong;
+use super::validate::ensure;
 use super::{Experiment, ScheduleSpec};
 
 /// The longest that anything may take where the drain has no length.
@@ -43,16 +43,12 @@ impl Experiment {
     /// The churn against `endpoint`; `None` where messages are the load.
     pub fn churn_plan(&self, endpoint: &Endpoint) -> Result<Option<ChurnPlan>, load::Error> {
         let Some(spec) = &self.churn else { return Ok(None) };
-        let constant = spec.rate.map(ArrivalSchedule::constant);
-        let schedule = match &spec.schedule {
-            None => constant,
-            Some(schedule) => Some(schedule.resolve(false)?),
-        };
+        let schedule = spec.schedule.as_ref().map(|schedule| schedule.resolve(false)).transpose()?;
         let drain = self.phases.drain.0;
         Ok(Some(ChurnPlan {
             endpoint: endpoint.clone(),
             kind: spec.kind,
-            schedule,
+            schedule: schedule.or_else(|| spec.rate.map(ArrivalSchedule::constant)),
             warmup: self.phases.warmup.0,
             measure: self.phases.measure.0,
             messages: spec.messages,
@@ -69,28 +65,22 @@ impl Experiment {
     /// Checks for keys that do nothing beside churn, or exclude each other.
     pub(super) fn check_churn(&self) -> Result<(), Problem> {
         let Some(spec) = &self.churn else { return Ok(()) };
-        if self.broker.url.as_deref().and_then(Endpoint::protocol_of).is_some() {
-            let why = " says amqp10://, and churn speaks AMQP 0.9.1";
-            return Err(wrong("broker.url", why, "write amqp:// in its place"));
-        }
+        let is_0_9_1 = self.broker.url.as_deref().and_then(Endpoint::protocol_of).is_none();
+        let why = " says amqp10://, and churn speaks AMQP 0.9.1";
+        ensure(is_0_9_1, "broker.url", why, "write amqp:// in its place")?;
         let unused = [
             ("until", self.until.is_some()),
             ("threads", self.threads > 1),
             ("broker.further-urls", !self.broker.further_urls.is_empty()),
         ];
         let alone = self.load.is_empty();
-        if let Some((key, _)) = unused.into_iter().find(|(_, given)| *given && alone) {
+        for (key, given) in unused {
             let help = "leave it or [churn] out, or add [[load]]";
-            return Err(wrong(key, " has no effect on churn, which has one event loop and one node", help));
+            ensure(!(given && alone), key, " has no effect on churn, which has one event loop and one node", help)?;
         }
-        if alone && self.phases.measure.is_zero() {
-            let help = "give it a length, or add a [[load]] with a message-count that ends both";
-            return Err(wrong("phases.measure", ": churn alone would not end", help));
-        }
-        if spec.rate.is_some() && spec.schedule.is_some() {
-            let help = "leave one out";
-            return Err(wrong("churn.schedule", ": there is a rate too, and churn takes one of the two", help));
-        }
-        Ok(())
+        let help = "give it a length, or add a [[load]] with a message-count that ends both";
+        ensure(!alone || !self.phases.measure.is_zero(), "phases.measure", ": churn alone would not end", help)?;
+        let why = ": there is a rate too, and churn takes one of the two";
+        ensure(spec.rate.is_none() || spec.schedule.is_none(), "churn.schedule", why, "leave one out")
     }
 }

@@ -4,7 +4,7 @@ use load::{Endpoint, Error};
 use measure::Problem;
 
 use super::nodes_spec::MOST_NODES;
-use super::validate::wrong;
+use super::validate::{ensure, wrong};
 use super::{BrokerKind, BrokerSpec, Experiment, LoadSpec, RunFault};
 
 impl BrokerSpec {
@@ -15,19 +15,13 @@ impl BrokerSpec {
 
     pub(super) fn check_cluster(&self) -> Result<(), Problem> {
         let count = self.node_count();
-        if !(1..=MOST_NODES).contains(&count) {
-            let why = format!(" = {count} is not between 1 and {MOST_NODES}");
-            return Err(wrong("broker.nodes", why, "3 is usual"));
-        }
-        if count > 1 && self.tls {
-            let why = " has no effect on a cluster: each node would have certificates of its own";
-            return Err(wrong("broker.tls", why, "leave it out, or set broker.nodes = 1"));
-        }
-        if let Some(file) = self.definitions.as_ref().filter(|file| !file.is_file()) {
-            let why = format!(": there is no file {}", file.display());
-            return Err(wrong("broker.definitions", why, "make one with `bellows topology generate`"));
-        }
-        Ok(())
+        let why = format!(" = {count} is not between 1 and {MOST_NODES}");
+        ensure((1..=MOST_NODES).contains(&count), "broker.nodes", why, "3 is usual")?;
+        let why = " has no effect on a cluster: each node would have certificates of its own";
+        ensure(count == 1 || !self.tls, "broker.tls", why, "leave it out, or set broker.nodes = 1")?;
+        let Some(file) = &self.definitions else { return Ok(()) };
+        let why = format!(": there is no file {}", file.display());
+        ensure(file.is_file(), "broker.definitions", why, "make one with `bellows topology generate`")
     }
 }
 
@@ -71,9 +65,8 @@ impl Experiment {
                 let why = format!(" names node {missing}, and there are {all}, from 0 on");
                 return Err(wrong(key(), why, "name one that there is, or set broker.nodes"));
             }
-            if !numbers.is_empty() && spec.url.is_some() {
-                return Err(wrong(key(), " has no effect on a load with a url of its own", "leave out one of the two"));
-            }
+            let why = " has no effect on a load with a url of its own";
+            ensure(numbers.is_empty() || spec.url.is_none(), key(), why, "leave out one of the two")?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use measure::Problem;
 
 use super::flat_table::given;
-use super::validate::wrong;
+use super::validate::{ensure, wrong};
 use super::{BrokerKind, Experiment, LoadKind, LoadSpec};
 
 impl Experiment {
@@ -24,13 +24,9 @@ impl Experiment {
             let why = " is \"messages\", and another load's is \"command\": a run has one of the two";
             return Err(wrong(format!("load.{index}.kind"), why, "make two experiments of them"));
         }
-        match self.churn.is_some() && self.broker.kind == BrokerKind::Artemis {
-            false => Ok(()),
-            true => {
-                let help = "leave it out, or use broker.kind = \"rabbitmq\"";
-                Err(wrong("churn".to_owned(), ": ActiveMQ Artemis does not speak AMQP 0.9.1, which churn needs", help))
-            }
-        }
+        let is_spoken = self.churn.is_none() || self.broker.kind != BrokerKind::Artemis;
+        let why = ": ActiveMQ Artemis does not speak AMQP 0.9.1, which churn needs";
+        ensure(is_spoken, "churn", why, "leave it out, or use broker.kind = \"rabbitmq\"")
     }
 }
 
@@ -53,13 +49,10 @@ fn check_command(place: &str, load: &LoadSpec) -> Result<(), Problem> {
 fn check_alone(place: &str, load: &LoadSpec) -> Result<(), Problem> {
     // Of messages all keys are written.
     let load = LoadSpec { kind: LoadKind::Messages, command: Vec::new(), ..load.clone() };
-    match given(&load).keys().next() {
-        None => Ok(()),
-        Some(key) => {
-            let help = "say it to the program, in its command";
-            Err(wrong(format!("{place}.{key}"), " has no effect on kind = \"command\"", help))
-        }
-    }
+    given(&load).keys().next().map_or(Ok(()), |key| {
+        let help = "say it to the program, in its command";
+        Err(wrong(format!("{place}.{key}"), " has no effect on kind = \"command\"", help))
+    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use measure::{Length, Nanos, Problem};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::error::unknown_name;
+use super::validate::{ensure, wrong};
 use super::{BrokerKind, Experiment, ExperimentError, LoadKind, LoadSpec, Origin};
 
 /// A length for the checks of a fault that has none.
@@ -102,15 +103,13 @@ pub fn write_faults(faults: &[FaultSpec]) -> String {
 fn embedded(faults: &[FaultSpec]) -> Result<Vec<Fault>, Problem> {
     let played = |(i, spec): (usize, &FaultSpec)| match spec.kind {
         RunFault::Played(_) if spec.node.is_some() => {
-            let key = format!("fault.{i}.node");
-            let cause = format!("{key} has no effect on the embedded broker, which is one node");
-            Err(Problem::new(cause, "", "leave it out").about(key))
+            let why = " has no effect on the embedded broker, which is one node";
+            Err(wrong(format!("fault.{i}.node"), why, "leave it out"))
         }
         RunFault::Played(kind) => spec.fault(&format!("fault.{i}"), kind.name(), kind),
         RunFault::Stop | RunFault::Kill | RunFault::Partition => {
-            let key = format!("fault.{i}.kind");
             let help = "use kind = \"stall\" or \"reset\", or broker.kind = \"rabbitmq\"";
-            Err(Problem::new(format!("{key}: the embedded broker cannot be stopped or killed"), "", help).about(key))
+            Err(wrong(format!("fault.{i}.kind"), ": the embedded broker cannot be stopped or killed", help))
         }
     };
     faults.iter().enumerate().map(played).collect()
@@ -123,12 +122,10 @@ fn check_managed(faults: &[FaultSpec], nodes: u32) -> Result<(), Problem> {
     let mut away: Vec<(u32, usize)> = Vec::new();
     for (i, spec) in faults.iter().enumerate() {
         let name = spec.kind.name();
-        if let RunFault::Played(_) = spec.kind {
-            let key = format!("fault.{i}.kind");
-            let cause = format!("{key} = {name:?} is a fault of the embedded broker");
-            let help = "use kind = \"stop\" or \"kill\", or broker.kind = \"embedded\"";
-            return Err(Problem::new(cause, "", help).about(key));
-        }
+        let is_managed = !matches!(spec.kind, RunFault::Played(_));
+        let why = format!(" = {name:?} is a fault of the embedded broker");
+        let help = "use kind = \"stop\" or \"kill\", or broker.kind = \"embedded\"";
+        ensure(is_managed, format!("fault.{i}.kind"), why, help)?;
         // Who stops or kills a broker has to say when and for how long, as for one that stalls; unless it stays away.
         let checked =
             FaultSpec { length: (spec.length).or_else(|| is_for_good(spec).then_some(A_WHILE)), ..spec.clone() };
@@ -136,18 +133,14 @@ fn check_managed(faults: &[FaultSpec], nodes: u32) -> Result<(), Problem> {
         check_node(i, spec, nodes)?;
         let node = spec.node.unwrap_or(0);
         if let Some((_, by)) = away.iter().find(|(gone, _)| *gone == node) {
-            let key = format!("fault.{i}");
-            let cause = format!("{key} would hit a node that fault.{by} has killed permanently");
+            let why = format!(" would hit a node that fault.{by} has killed permanently");
             let help = format!("add for = \"2s\" to fault.{by}, or name another node");
-            return Err(Problem::new(cause, "", help).about(key));
+            return Err(wrong(format!("fault.{i}"), why, help));
         }
         away.extend(is_for_good(spec).then_some((node, i)));
         let at = spec.at.unwrap_or_default();
-        if at < free_from {
-            let key = format!("fault.{i}.at");
-            let cause = format!("{key} = {at} is before the end of the previous fault, at {free_from}");
-            return Err(Problem::new(cause, "", "order the faults by time").about(key));
-        }
+        let why = format!(" = {at} is before the end of the previous fault, at {free_from}");
+        ensure(at >= free_from, format!("fault.{i}.at"), why, "order the faults by time")?;
         free_from = Length(at.0 + spec.length.unwrap_or_default().0);
     }
     Ok(())
@@ -155,26 +148,20 @@ fn check_managed(faults: &[FaultSpec], nodes: u32) -> Result<(), Problem> {
 
 /// Checks that the node of a fault exists, and has others to be cut off from.
 fn check_node(i: usize, spec: &FaultSpec, nodes: u32) -> Result<(), Problem> {
-    if let Some(node) = spec.node.filter(|node| *node >= nodes) {
-        let key = format!("fault.{i}.node");
-        let cause = format!("{key} = {node}, and there are {nodes}, from 0 on");
-        return Err(Problem::new(cause, "", "name one that there is, or set broker.nodes").about(key));
-    }
-    if spec.kind == RunFault::Partition && nodes < 2 {
-        let key = format!("fault.{i}.kind");
-        let cause = format!("{key} = \"partition\" needs several nodes");
-        return Err(Problem::new(cause, "", "set broker.nodes = 3").about(key));
-    }
-    Ok(())
+    let node = spec.node.unwrap_or(0);
+    let why = format!(" = {node}, and there are {nodes}, from 0 on");
+    let help = "name one that there is, or set broker.nodes";
+    ensure(spec.node.is_none() || node < nodes, format!("fault.{i}.node"), why, help)?;
+    let is_fine = spec.kind != RunFault::Partition || nodes > 1;
+    let why = " = \"partition\" needs several nodes";
+    ensure(is_fine, format!("fault.{i}.kind"), why, "set broker.nodes = 3")
 }
 
 impl Experiment {
     /// Checks that the broker can have the faults, that they fit into the time, and that the load outlasts them.
     pub(super) fn check_faults(&self) -> Result<(), Problem> {
         match self.broker.kind {
-            BrokerKind::Rabbitmq | BrokerKind::Artemis => {
-                check_managed(&self.fault, self.broker.node_count())?;
-            }
+            BrokerKind::Rabbitmq | BrokerKind::Artemis => check_managed(&self.fault, self.broker.node_count())?,
             BrokerKind::Embedded => drop(embedded(&self.fault)?),
             BrokerKind::Attach if self.fault.is_empty() => {}
             BrokerKind::Attach => {
@@ -195,11 +182,8 @@ impl Experiment {
                 let cause = format!(
                     "fault.{i} ends {end} after the beginning of the measured phase, which is only {measure} long"
                 );
-                let length = length.map(|_| format!(" --set fault.{i}.for=…"));
-                let help = format!(
-                    "use a longer phases.measure, or move the fault: --set fault.{i}.at=…{}",
-                    length.unwrap_or_default()
-                );
+                let length = length.map_or_else(String::new, |_| format!(" --set fault.{i}.for=…"));
+                let help = format!("use a longer phases.measure, or move the fault: --set fault.{i}.at=…{length}");
                 return Err(Problem::new(cause, "", help).about(format!("fault.{i}")));
             }
         }

@@ -123,8 +123,7 @@ pub(super) fn flag(text: &str) -> Result<bool, String> {
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(super) enum Written {
-    One(Scalar),
-    List(Vec<Scalar>),
+    Value(OneOrList),
     Table(BTreeMap<String, OneOrList>),
 }
 
@@ -145,7 +144,7 @@ pub(super) enum Scalar {
 }
 
 impl Scalar {
-    pub(super) fn into_text(self) -> String {
+    fn into_text(self) -> String {
         match self {
             Self::Flag(flag) => flag.to_string(),
             Self::Whole(number) => number.to_string(),
@@ -155,17 +154,11 @@ impl Scalar {
     }
 }
 
-/// The text of a list.
-pub(super) fn joined(items: Vec<Scalar>) -> String {
-    let items: Vec<String> = items.into_iter().map(Scalar::into_text).collect();
-    items.join(",")
-}
-
 impl OneOrList {
     pub(super) fn into_text(self) -> String {
         match self {
             Self::One(one) => one.into_text(),
-            Self::List(items) => joined(items),
+            Self::List(items) => items.into_iter().map(Scalar::into_text).collect::<Vec<_>>().join(","),
         }
     }
 }

@@ -15,22 +15,6 @@ pub enum OwnPage {
     Queues,
 }
 
-impl OwnPage {
-    /// The page's path at its server.
-    pub const fn path(self) -> &'static str {
-        match self {
-            Self::Queues => QUEUES_PATH,
-        }
-    }
-
-    /// The page's name in results.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Queues => "the page of queues that bellows serves",
-        }
-    }
-}
-
 /// Addresses of pages and APIs that are known only when the broker runs.
 #[derive(Clone, Debug, Default)]
 pub struct ProbedAddresses {
@@ -43,8 +27,6 @@ pub struct ProbedAddresses {
 impl ProbedAddresses {
     /// The server of a page.
     pub fn of_page(&self, page: OwnPage) -> Option<&str> {
-        let mut pages = self.pages.iter();
-        let (_, address) = pages.find(|(it, _)| *it == page)?;
-        Some(address)
+        self.pages.iter().find(|(it, _)| *it == page).map(|(_, address)| address.as_str())
     }
 }

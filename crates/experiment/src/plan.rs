@@ -5,7 +5,7 @@ use load::{
     DestinationKind, Endpoint, Group, Guarantee, MessageProperties, Plan, Producers, Protocol, RandomKeys, RateProfile,
     ReconnectPolicy, Spacing, StartDelay, Subscription,
 };
-use measure::{Length, Nanos, Problem};
+use measure::{Length, Nanos};
 
 use super::cluster_spec::begins_on;
 use super::{BrokerKind, Experiment, LoadSpec};
@@ -19,12 +19,9 @@ impl Experiment {
         }
         let protocol = self.load.first().map_or_else(Protocol::default, |first| self.protocol_of(first));
         if let Some(other) = self.load.iter().position(|spec| self.protocol_of(spec) != protocol) {
-            let problem = Problem::new(
-                "the loads of a run use several protocols",
-                "",
-                "give all loads the same {protocol}, or compare two runs",
-            );
-            return Err(load::Error::Invalid(problem).about("protocol").in_group(other));
+            let help = "give all loads the same {protocol}, or compare two runs";
+            let refused = load::Error::invalid("the loads of a run use several protocols", help);
+            return Err(refused.about("protocol").in_group(other));
         }
         let lengths = &self.phases;
         let groups = self

@@ -6,7 +6,7 @@ use measure::{Length, Problem};
 use serde::{Deserialize, Serialize};
 
 use super::flat_table::given;
-use super::validate::wrong;
+use super::validate::{ensure, wrong};
 use super::{BrokerKind, BrokerSpec, Experiment, LoadSpec, PhasesSpec};
 
 /// Messages in flight of each queue's producer: more are no faster.
@@ -91,10 +91,9 @@ impl Experiment {
             self.check_prepared_plan().map_err(about_prepared)?;
         }
         match (self.broker.data, &self.broker.data_dir) {
-            (None, None) => Ok(()),
-            (None, Some(_)) => {
+            (None, dir) => {
                 let help = "set broker.data = \"prepare\", or leave it out";
-                Err(wrong("broker.data-dir", " has no effect without {broker.data}", help))
+                ensure(dir.is_none(), "broker.data-dir", " has no effect without {broker.data}", help)
             }
             (Some(BrokerData::Prepare), _) => self.check_kept(),
         }
@@ -111,18 +110,14 @@ impl Experiment {
     /// Checks that there is something to keep, and that it outlives the end of the node.
     fn check_kept(&self) -> Result<(), Problem> {
         let broker = &self.broker;
-        let of = |why: &str, help: &str| Err(wrong("broker.data", why, help));
-        if broker.node_count() > 1 {
-            let why = " = \"prepare\" works for one node only: addresses of a cluster change with each run";
-            let help =
-                "set broker.nodes = 1, or leave it out and let {fill} and [[prepare]] fill the cluster before each run";
-            return of(why, help);
-        }
+        let why = " = \"prepare\" works for one node only: addresses of a cluster change with each run";
+        let help =
+            "set broker.nodes = 1, or leave it out and let {fill} and [[prepare]] fill the cluster before each run";
+        ensure(broker.node_count() <= 1, "broker.data", why, help)?;
         let fills = self.load.iter().any(|load| load.fill > 0) || !self.prepare.is_empty();
-        if !fills && broker.definitions.is_none() && broker.policy.is_empty() {
-            let help = "add a [[prepare]] with queues, a load's {fill}, or broker.definitions";
-            return of(" = \"prepare\" has nothing to prepare", help);
-        }
+        let has_any = fills || broker.definitions.is_some() || !broker.policy.is_empty();
+        let help = "add a [[prepare]] with queues, a load's {fill}, or broker.definitions";
+        ensure(has_any, "broker.data", " = \"prepare\" has nothing to prepare", help)?;
         let mut prepared = self.prepare.iter().enumerate();
         prepared.try_for_each(|(i, spec)| check_durable(&format!("prepare.{i}"), spec))?;
         let mut filled = self.load.iter().enumerate().filter(|(_, spec)| spec.fill > 0);
@@ -171,32 +166,23 @@ fn idle_consumer(is_needed: bool) -> Consumers {
 /// Refuses keys of `[[prepare]]` that would be silently without effect.
 fn check_keys(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
     let has_effect = |key: &str| KEYS.split_whitespace().any(|it| it == key);
-    match given(spec).keys().find(|key| !has_effect(key)) {
-        None => Ok(()),
-        Some(key) => {
-            let help = "leave it out, or write it in a [[load]]";
-            Err(wrong(format!("{place}.{key}"), " has no effect on prepared messages: they are sent unthrottled", help))
-        }
-    }
+    given(spec).keys().find(|key| !has_effect(key)).map_or(Ok(()), |key| {
+        let why = " has no effect on prepared messages: they are sent unthrottled";
+        Err(wrong(format!("{place}.{key}"), why, "leave it out, or write it in a [[load]]"))
+    })
 }
 
 /// Refuses queues and messages that a restart of the node would lose.
 fn check_durable(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
     let queue = &spec.queue;
-    let of = |key: &str, why: &str, help: &str| Err(wrong(format!("{place}.{key}"), why, help));
-    if !queue.durable {
-        let why = " = false: the queue would be gone when the node begins with its data";
-        return of("durable", why, "leave it out, or leave out {broker.data}");
-    }
-    if spec.exclusive {
-        let why = ": the queue would be deleted with the connection that declared it";
-        return of("exclusive", why, "leave it out, or leave out {broker.data}");
-    }
-    if spec.fill > 0 && queue.queue_type == QueueType::Classic && !spec.persistent {
-        let why = " = false: messages of a classic queue would be gone when the node begins with its data";
-        return of("persistent", why, "set it to true, or leave out {broker.data}");
-    }
-    Ok(())
+    let ensure = |is_fine: bool, key: &str, why: &str, help: &str| ensure(is_fine, format!("{place}.{key}"), why, help);
+    let why = " = false: the queue would be gone when the node begins with its data";
+    ensure(queue.durable, "durable", why, "leave it out, or leave out {broker.data}")?;
+    let why = ": the queue would be deleted with the connection that declared it";
+    ensure(!spec.exclusive, "exclusive", why, "leave it out, or leave out {broker.data}")?;
+    let stays = spec.fill == 0 || queue.queue_type != QueueType::Classic || spec.persistent;
+    let why = " = false: messages of a classic queue would be gone when the node begins with its data";
+    ensure(stays, "persistent", why, "set it to true, or leave out {broker.data}")
 }
 
 /// A plan calls its groups loads.

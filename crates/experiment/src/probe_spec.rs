@@ -9,8 +9,8 @@ use load::{ArrivalSchedule, ClientTls, Error};
 use measure::{Length, Nanos, Problem, Rate};
 
 use super::flat_table::{FlatTable, flat_table};
-use super::own_page::{OwnPage, ProbedAddresses};
-use super::validate::wrong;
+use super::own_page::{OwnPage, ProbedAddresses, QUEUES_PATH};
+use super::validate::{ensure, wrong};
 use super::{BrokerKind, BrokerSpec, Experiment, ScheduleSpec, Secret};
 use web::management::ManagementOptions;
 
@@ -100,7 +100,9 @@ impl ProbeSpec {
     fn target(&self) -> (String, Option<String>) {
         let server = self.server.as_deref().unwrap_or(NOT_STARTED);
         match self.page {
-            Some(page) => (format!("{server}{}", page.path()), Some(page.label().to_owned())),
+            Some(OwnPage::Queues) => {
+                (format!("{server}{QUEUES_PATH}"), Some("the page of queues that bellows serves".to_owned()))
+            }
             None if self.is_management() => {
                 (format!("{server}{}", self.url), Some(format!("{} of the management API", self.url)))
             }
@@ -128,12 +130,8 @@ impl ProbeSpec {
         }
         let every = self.every.unwrap_or(Length::seconds(2));
         let rate = self.rate.or_else(|| Rate::per_second(1.0 / every.0.as_secs_f64()));
-        match rate {
-            Some(rate) => Ok(ArrivalSchedule::constant(rate)),
-            None => Err(Error::Invalid(
-                Problem::new("requests every 0 s cannot be sent", "", "give a length").about("every"),
-            )),
-        }
+        let refused = || Error::invalid("requests every 0 s cannot be sent", "give a length").about("every");
+        rate.map(ArrivalSchedule::constant).ok_or_else(refused)
     }
 
     /// The `Authorization` header: the probe's own, the bearer token, or user and password.
@@ -155,10 +153,8 @@ impl ProbeSpec {
             let help = format!("set {}", Self::PASSWORD_VARIABLE);
             return Err(Problem::new("there is no password for the probe's user", user, help).about("user"));
         };
-        if user.contains(':') {
-            let help = "basic authentication has no such users";
-            return Err(Problem::new("the probe's user has a :", user, help).about("user"));
-        }
+        let refused = Problem::new("the probe's user has a :", user, "basic authentication has no such users");
+        refused.about("user").unless(!user.contains(':'))?;
         Ok(Some(web::http::basic(user, &password)))
     }
 
@@ -260,28 +256,24 @@ impl Experiment {
     /// The probes, resolved.
     pub fn probe_plans(&self) -> Result<Vec<ProbePlan>, Error> {
         let plans = self.probe.iter().enumerate();
-        plans.map(|(i, spec)| spec.plan(self).map_err(|error| of_probe(error, i))).collect()
+        plans.map(|(i, spec)| spec.plan(self).map_err(|error| error.within(&format!("probe.{i}")))).collect()
     }
 
     /// Checks for keys that exclude each other, and probes that could not be told apart.
     pub(super) fn check_probes(&self) -> Result<(), Problem> {
-        if self.probe.len() > MOST_PROBES {
-            let why = format!(" has {} entries; at most {MOST_PROBES} are allowed", self.probe.len());
-            return Err(wrong("probe", why, "leave some out"));
-        }
+        let why = format!(" has {} entries; at most {MOST_PROBES} are allowed", self.probe.len());
+        ensure(self.probe.len() <= MOST_PROBES, "probe", why, "leave some out")?;
         let others = !self.load.is_empty() || self.churn.is_some();
-        if !self.probe.is_empty() && !others && self.phases.measure.0 == Nanos::ZERO {
-            return Err(wrong("phases.measure", ": probes alone would not end", "give it a length"));
-        }
+        let is_fine = self.probe.is_empty() || others || self.phases.measure.0 != Nanos::ZERO;
+        ensure(is_fine, "phases.measure", ": probes alone would not end", "give it a length")?;
         for (i, probe) in self.probe.iter().enumerate() {
             let key = |key: &str| format!("probe.{i}.{key}");
             let before = self.probe.iter().take(i);
             // Figures go by names in which these are alike: of two such, the second one's would be the first one's.
             let name = archive::plain_name(&probe.name);
-            if before.into_iter().any(|it| archive::plain_name(&it.name) == name) {
-                let why = ": another probe has this name, apart from capitals, spaces, - and _";
-                return Err(wrong(key("name"), why, "give each probe a name of its own"));
-            }
+            let is_new = !before.into_iter().any(|it| archive::plain_name(&it.name) == name);
+            let why = ": another probe has this name, apart from capitals, spaces, - and _";
+            ensure(is_new, key("name"), why, "give each probe a name of its own")?;
             let paces = [
                 ("every", probe.every.is_some()),
                 ("rate", probe.rate.is_some()),
@@ -292,13 +284,9 @@ impl Experiment {
                 return Err(wrong(key(second), ": a probe takes one of every, rate and schedule", "leave one out"));
             }
             probe.check_target(&self.broker).map_err(|(at, why, help)| wrong(key(at), why, help))?;
-            if probe.is_management() && !self.broker.has_management() {
-                return Err(wrong(
-                    key("url"),
-                    " is a path, but no management API is known",
-                    "write http://HOST:PORT/PATH, or name the API of an attached RabbitMQ as {broker.management}",
-                ));
-            }
+            let is_known = !probe.is_management() || self.broker.has_management();
+            let help = "write http://HOST:PORT/PATH, or name the API of an attached RabbitMQ as {broker.management}";
+            ensure(is_known, key("url"), " is a path, but no management API is known", help)?;
         }
         Ok(())
     }
@@ -315,16 +303,5 @@ impl Experiment {
                 web::redact::BLOT.clone_into(value);
             }
         }
-    }
-}
-
-/// Attributes an error to this probe's key.
-fn of_probe(error: Error, position: usize) -> Error {
-    match error {
-        Error::Invalid(problem) => {
-            let key = format!("probe.{position}.{}", problem.about);
-            Error::Invalid(problem.about(key.trim_end_matches('.')))
-        }
-        other => other,
     }
 }

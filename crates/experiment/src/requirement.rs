@@ -76,15 +76,9 @@ impl Comparison {
         }
     }
 
-    const fn sign(self) -> &'static str {
-        match self {
-            Self::Less => "<",
-            Self::LessOrEqual => "<=",
-            Self::Equal => "=",
-            Self::Unequal => "!=",
-            Self::GreaterOrEqual => ">=",
-            Self::Greater => ">",
-        }
+    /// Its sign, the last one of several.
+    fn sign(self) -> &'static str {
+        COMPARISONS.iter().rev().find(|(_, it)| *it == self).map_or("=", |it| it.0)
     }
 }
 
@@ -196,9 +190,7 @@ impl Requirement {
             },
         }
     }
-}
 
-impl Requirement {
     /// The outcome where a percentile has to lie below what even the shortest recorded time exceeds: it is missed,
     /// however few the samples are.
     fn missed_by_all(&self, summary: &RunSummary) -> Option<RequirementOutcome> {

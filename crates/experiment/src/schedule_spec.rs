@@ -9,7 +9,7 @@ use measure::{Length, Nanos, Rate, Refused, per_second};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::error::unknown_name;
-use super::grammar::{Fields, Grammar, Written, find, flag, grammars, joined, serialize, whole};
+use super::grammar::{Fields, Grammar, Written, find, flag, grammars, serialize, whole};
 use super::size_spec::Once;
 
 /// A rate over time. docs/schedules.md describes every shape.
@@ -161,8 +161,7 @@ impl Serialize for ScheduleSpec {
 impl<'de> Deserialize<'de> for ScheduleSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let spec = match Written::deserialize(deserializer)? {
-            Written::One(text) => text.into_text().parse(),
-            Written::List(items) => joined(items).parse(),
+            Written::Value(value) => value.into_text().parse(),
             Written::Table(table) => {
                 let mut fields: Fields = table.into_iter().map(|(key, value)| (key, value.into_text())).collect();
                 match fields.remove("shape") {

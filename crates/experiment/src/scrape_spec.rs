@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use measure::{Length, Problem, Refused};
 
 use super::flat_table::{FlatTable, flat_table};
-use super::validate::wrong;
+use super::validate::{ensure, wrong};
 use super::{BrokerKind, BrokerSpec, Experiment, MOST_NODES, Secret};
 use web::scrape::{MOST_SELECTED, ScrapePlan, ScrapeUrl, Selector};
 
@@ -71,23 +71,18 @@ impl ScrapeSpec {
     /// Checks that need no other part of the experiment but the broker.
     fn check(&self, number: usize, broker: &BrokerSpec) -> Result<(), Problem> {
         let key = |key: &str| format!("scrape.{number}.{key}");
-        if self.is_of_broker() && broker.kind != BrokerKind::Rabbitmq {
-            let help = "write http://HOST:PORT/PATH";
-            return Err(wrong(key("url"), " is a path, but only a RabbitMQ that bellows starts has known pages", help));
-        }
+        let is_known = !self.is_of_broker() || broker.kind == BrokerKind::Rabbitmq;
+        let why = " is a path, but only a RabbitMQ that bellows starts has known pages";
+        ensure(is_known, key("url"), why, "write http://HOST:PORT/PATH")?;
         for (name, length) in [("every", self.every), ("timeout", self.timeout)] {
-            if length < SHORTEST {
-                return Err(wrong(key(name), format!(" is {length}"), format!("give at least {SHORTEST}")));
-            }
+            let help = format!("give at least {SHORTEST}");
+            ensure(length >= SHORTEST, key(name), format!(" is {length}"), help)?;
         }
-        if self.max_series == 0 || self.max_series > MOST_SERIES {
-            let help = format!("give 1 to {MOST_SERIES}");
-            return Err(wrong(key("max-series"), format!(" is {}", self.max_series), help));
-        }
-        if self.user.is_some() && self.password.is_none() {
-            return Err(wrong(key("user"), " has no password", "give scrape.password, too"));
-        }
-        Ok(())
+        let is_fine = (1..=MOST_SERIES).contains(&self.max_series);
+        let help = format!("give 1 to {MOST_SERIES}");
+        ensure(is_fine, key("max-series"), format!(" is {}", self.max_series), help)?;
+        let has_login = self.user.is_none() || self.password.is_some();
+        ensure(has_login, key("user"), " has no password", "give scrape.password, too")
     }
 
     fn plan(
@@ -98,9 +93,8 @@ impl ScrapeSpec {
         taken: &[ScrapePlan],
     ) -> Result<ScrapePlan, Problem> {
         let key = |key: &str| format!("scrape.{number}.{key}");
-        let url: ScrapeUrl = address
-            .parse()
-            .map_err(|refused: Refused| wrong(key("url"), format!(": {}", refused.what), refused.help))?;
+        let refuse = |refused: Refused| wrong(key("url"), format!(": {}", refused.what), refused.help);
+        let url: ScrapeUrl = address.parse().map_err(refuse)?;
         // The port that was free just now tells nobody anything.
         let usual = match self.is_of_broker() {
             true => self.url.split(['?', '#']).next().unwrap_or_default(),

@@ -7,7 +7,7 @@ use measure::Problem;
 use web::Secret;
 
 use super::flat_table::{FlatTable, flat_table, given};
-use super::validate::wrong;
+use super::validate::{ensure, wrong};
 use super::{BrokerKind, BrokerSpec};
 
 /// RabbitMQ's plugin that takes access tokens.
@@ -102,22 +102,16 @@ impl BrokerSpec {
             };
             return Err(wrong(format!("broker.{key}"), " has no effect without TLS", help));
         }
-        let alone = match (&self.cert, &self.key) {
-            (Some(_), None) => Some(("broker.cert", " is given without {broker.key}")),
-            (None, Some(_)) => Some(("broker.key", " is given without {broker.cert}")),
-            _ => None,
-        };
-        if let Some((key, why)) = alone {
-            return Err(wrong(key, why, "a client's certificate needs both"));
-        }
+        let (has_cert, has_key) = (self.cert.is_some(), self.key.is_some());
+        let help = "a client's certificate needs both";
+        ensure(!has_cert || has_key, "broker.cert", " is given without {broker.key}", help)?;
+        ensure(has_cert || !has_key, "broker.key", " is given without {broker.cert}", help)?;
         if let Some(oauth2) = &self.oauth2 {
             self.check_oauth2(oauth2)?;
         }
-        if self.auth == Auth::External && self.kind == BrokerKind::Attach && self.cert.is_none() {
-            let why = " = \"external\" logs in by the client's certificate, and there is none";
-            return Err(wrong("broker.auth", why, "give {broker.cert} and {broker.key}"));
-        }
-        Ok(())
+        let is_fine = self.auth != Auth::External || self.kind != BrokerKind::Attach || has_cert;
+        let why = " = \"external\" logs in by the client's certificate, and there is none";
+        ensure(is_fine, "broker.auth", why, "give {broker.cert} and {broker.key}")
     }
 
     fn check_oauth2(&self, oauth2: &OAuth2Spec) -> Result<(), Problem> {

@@ -9,7 +9,7 @@ use load::{Bodies, Distribution, Json, SizeStep, Sizes};
 use measure::{Bytes, Length, Refused};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::grammar::{Fields, Grammar, Written, find, flag, grammars, joined, number, whole};
+use super::grammar::{Fields, Grammar, Written, find, flag, grammars, number, whole};
 
 /// A value that is made when it is first requested. Copies share it, also those made before; it takes no
 /// part in comparisons.
@@ -244,8 +244,7 @@ impl Serialize for SizeSpec {
 impl<'de> Deserialize<'de> for SizeSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = match Written::deserialize(deserializer)? {
-            Written::One(one) => one.into_text(),
-            Written::List(items) => joined(items),
+            Written::Value(value) => value.into_text(),
             Written::Table(_) => {
                 let help = "write a number of bytes, a list of them, or a text such as \"uniform:100-2000\"";
                 return Err(Refused::new("a message size is not a table", help).into_error());

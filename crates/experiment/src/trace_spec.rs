@@ -9,7 +9,7 @@ use measure::{Nanos, Problem, Refused};
 
 use super::Experiment;
 use super::flat_table::{FlatTable, flat_table};
-use super::validate::wrong;
+use super::validate::{ensure, wrong};
 
 /// Traces of an experiment at most.
 const MOST_TRACES: usize = 8;
@@ -65,13 +65,12 @@ impl TraceSpec {
 
     fn check(&self, key: &impl Fn(&str) -> String) -> Result<FunctionPattern, Problem> {
         let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        if self.name.len() > ProbePlan::LONGEST_NAME || !self.name.bytes().all(is_letter) {
-            return Err(wrong(key("name"), " cannot name a trace", "use at most 30 lower-case letters, digits and -"));
-        }
-        if self.role.as_deref() == Some("") {
-            // It would be that of each process that has a registered name.
-            return Err(wrong(key("role"), " is empty", "name one, such as queue, or leave it out"));
-        }
+        let is_name = self.name.len() <= ProbePlan::LONGEST_NAME && self.name.bytes().all(is_letter);
+        let help = "use at most 30 lower-case letters, digits and -";
+        ensure(is_name, key("name"), " cannot name a trace", help)?;
+        // It would be that of each process that has a registered name.
+        let is_empty = self.role.as_deref() == Some("");
+        ensure(!is_empty, key("role"), " is empty", "name one, such as queue, or leave it out")?;
         let limits = [
             ("limit", self.limit, MOST_CALLS),
             ("rate", self.rate, MOST_CALLS),
@@ -80,19 +79,14 @@ impl TraceSpec {
             ("max-run-queue", self.max_run_queue, MOST),
         ];
         for (name, value, most) in limits {
-            if !(1..=most).contains(&value) {
-                let why = format!(" = {value} is not between 1 and {most}");
-                return Err(wrong(key(name), why, "give a number that is"));
-            }
+            let why = format!(" = {value} is not between 1 and {most}");
+            ensure((1..=most).contains(&value), key(name), why, "give a number that is")?;
         }
-        let function: FunctionPattern = self
-            .call
-            .parse()
-            .map_err(|refused: Refused| wrong(key("call"), format!(": {}", refused.what), refused.help))?;
-        if function.function.is_none() {
-            let why = format!(" = {function} means every function of a module");
-            return Err(wrong(key("call"), why, "name one, such as rabbit_mgmt_wm_queues:to_json/2"));
-        }
+        let refuse = |refused: Refused| wrong(key("call"), format!(": {}", refused.what), refused.help);
+        let function: FunctionPattern = self.call.parse().map_err(refuse)?;
+        let why = format!(" = {function} means every function of a module");
+        let help = "name one, such as rabbit_mgmt_wm_queues:to_json/2";
+        ensure(function.function.is_some(), key("call"), why, help)?;
         Ok(function)
     }
 
@@ -152,14 +146,11 @@ impl Experiment {
     /// The traces of each node, resolved.
     pub fn traced_nodes(&self) -> Result<Vec<NodeTrace>, Problem> {
         let functions = self.check_traces()?;
-        let nodes = self.nodes_to_trace().into_iter();
-        Ok(nodes
-            .map(|node| {
-                let its = self.trace.iter().zip(&functions);
-                let its = its.filter(|(spec, _)| spec.node.unwrap_or(0) == node);
-                self.traces_of(node, its)
-            })
-            .collect())
+        let traces = |node| {
+            let its = self.trace.iter().zip(&functions);
+            self.traces_of(node, its.filter(|(spec, _)| spec.node.unwrap_or(0) == node))
+        };
+        Ok(self.nodes_to_trace().into_iter().map(traces).collect())
     }
 
     /// The traces of a node, which are one there.
@@ -196,42 +187,33 @@ impl Experiment {
 
     /// Checks each trace, and that they go together; their functions.
     fn check_traces(&self) -> Result<Vec<FunctionPattern>, Problem> {
-        if self.trace.len() > MOST_TRACES {
-            let why = format!(" has {} entries; at most {MOST_TRACES} are allowed", self.trace.len());
-            return Err(wrong("trace", why, "leave some out"));
-        }
-        if !self.trace.is_empty() && !self.broker.has_erlang() {
-            let help = "use a managed RabbitMQ, or name the node of an attached one with {broker.node}";
-            return Err(wrong("trace", " needs a RabbitMQ's Erlang node, and none is known", help));
-        }
+        let why = format!(" has {} entries; at most {MOST_TRACES} are allowed", self.trace.len());
+        ensure(self.trace.len() <= MOST_TRACES, "trace", why, "leave some out")?;
+        let has_node = self.trace.is_empty() || self.broker.has_erlang();
+        let help = "use a managed RabbitMQ, or name the node of an attached one with {broker.node}";
+        ensure(has_node, "trace", " needs a RabbitMQ's Erlang node, and none is known", help)?;
         let mut functions = Vec::new();
         for (number, spec) in self.trace.iter().enumerate() {
             let key = |key: &str| format!("trace.{number}.{key}");
             functions.push(spec.check(&key)?);
             let before = || self.trace.iter().take(number);
-            if before().any(|it| it.name == spec.name) {
-                return Err(wrong(key("name"), ": another trace has this name", "give each trace a name of its own"));
-            }
-            let count = self.broker.node_count();
-            if let Some(node) = spec.node.filter(|node| *node >= count) {
-                let why = format!(" = {node} is none of the broker's nodes");
-                let help = match count {
-                    1 => "leave it out: there is one node".to_owned(),
-                    count => format!("give 0 to {}", count - 1),
-                };
-                return Err(wrong(key("node"), why, help));
-            }
-            let node = spec.node.unwrap_or(0);
+            let is_new = !before().any(|it| it.name == spec.name);
+            ensure(is_new, key("name"), ": another trace has this name", "give each trace a name of its own")?;
+            let (count, node) = (self.broker.node_count(), spec.node.unwrap_or(0));
+            let why = format!(" = {node} is none of the broker's nodes");
+            let help = match count {
+                1 => "leave it out: there is one node".to_owned(),
+                count => format!("give 0 to {}", count.saturating_sub(1)),
+            };
+            ensure(spec.node.is_none() || node < count, key("node"), why, help)?;
             if let Some(first) = before().find(|it| it.node.unwrap_or(0) == node) {
                 let same = [
                     ("match", spec.matching == first.matching),
                     ("role", spec.role == first.role),
                     ("arguments", spec.arguments == first.arguments),
                 ];
-                if let Some((name, _)) = same.iter().find(|(_, is_same)| !is_same) {
-                    let why = " differs from another trace of the same node, which they share";
-                    return Err(wrong(key(name), why, "give both the same"));
-                }
+                let why = " differs from another trace of the same node, which they share";
+                same.iter().try_for_each(|(name, is_same)| ensure(*is_same, key(name), why, "give both the same"))?;
             }
         }
         Ok(functions)

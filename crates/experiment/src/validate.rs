@@ -17,6 +17,16 @@ pub(super) fn wrong(key: impl Into<Box<str>>, why: impl Display, help: impl Into
     Problem::new(format!("{{{key}}}{why}"), "", help).about(key)
 }
 
+/// Refuses a key, as [`wrong`] does, unless its value `is_fine`.
+pub(super) fn ensure(
+    is_fine: bool,
+    key: impl Into<Box<str>>,
+    why: impl Display,
+    help: impl Into<String>,
+) -> Result<(), Problem> {
+    wrong(key, why, help).unless(is_fine)
+}
+
 /// Fewer pairs of blocks tell next to nothing.
 const LEAST_PAIRS: u64 = 3;
 /// Blocks have a guard of 200 ms.
@@ -56,10 +66,8 @@ impl Experiment {
     /// The archive refuses longer names where runs are repeated.
     fn check_name(&self) -> Result<(), Problem> {
         let (length, most) = (self.name.len(), Repeats::LONGEST_NAME);
-        if length <= most {
-            return Ok(());
-        }
-        Err(wrong("name", format!(" has {length} bytes"), format!("give it a name of {most} bytes at most")))
+        let help = format!("give it a name of {most} bytes at most");
+        ensure(length <= most, "name", format!(" has {length} bytes"), help)
     }
 
     /// Blocks with profiling and without need a profile, time for some of each, and no other switching.
@@ -68,16 +76,11 @@ impl Experiment {
         self.profile.check_blocks(length)?;
         let (of, measure) = (format!(" = {length}"), self.phases.measure);
         let pairs = measure.0.0 / (2 * length.0.0);
-        if !measure.is_zero() && pairs < LEAST_PAIRS {
-            let why = format!("{of}: only {pairs} pairs of blocks fit into a measured phase of {measure}");
-            let help = format!("measure for at least {LEAST_PAIRS} pairs, better 15: phases.measure = \"30s\"");
-            return Err(wrong("profile.blocks", why, help));
-        }
-        if !self.fault.is_empty() {
-            let why = format!("{of}: effects of a fault would count as cost of profiling");
-            return Err(wrong("profile.blocks", why, "leave out the faults, or the blocks"));
-        }
-        Ok(())
+        let why = format!("{of}: only {pairs} pairs of blocks fit into a measured phase of {measure}");
+        let help = format!("measure for at least {LEAST_PAIRS} pairs, better 15: phases.measure = \"30s\"");
+        ensure(measure.is_zero() || pairs >= LEAST_PAIRS, "profile.blocks", why, help)?;
+        let why = format!("{of}: effects of a fault would count as cost of profiling");
+        ensure(self.fault.is_empty(), "profile.blocks", why, "leave out the faults, or the blocks")
     }
 
     /// A problem of its plan with the place of the value, in the user's names of keys and options.
@@ -121,56 +124,46 @@ impl Experiment {
     }
 
     fn check_loads(&self) -> Result<(), Problem> {
-        if self.load.is_empty() && self.churn.is_none() && self.probe.is_empty() {
-            let help = "add a [[load]] with a destination, a [churn] or a [[probe]]";
-            return Err(Problem::new("there is no load", "", help));
-        }
+        let has_load = !self.load.is_empty() || self.churn.is_some() || !self.probe.is_empty();
+        let help = "add a [[load]] with a destination, a [churn] or a [[probe]]";
+        Problem::new("there is no load", "", help).unless(has_load)?;
         for (i, spec) in self.load.iter().enumerate() {
             self.check_load(&format!("load.{i}"), spec)?;
         }
         let elsewhere = self.load.iter().position(|spec| spec.url.is_some());
-        match elsewhere.filter(|_| self.broker.kind != BrokerKind::Attach) {
-            None => Ok(()),
-            Some(i) => {
-                let why = format!(" has no effect on broker.kind = {:?}", self.broker.kind.name());
-                Err(wrong(format!("load.{i}.url"), why, "leave it out, or set broker.kind = \"attach\""))
-            }
-        }
+        elsewhere.filter(|_| self.broker.kind != BrokerKind::Attach).map_or(Ok(()), |i| {
+            let why = format!(" has no effect on broker.kind = {:?}", self.broker.kind.name());
+            Err(wrong(format!("load.{i}.url"), why, "leave it out, or set broker.kind = \"attach\""))
+        })
     }
 
     pub(super) fn check_load(&self, place: &str, spec: &LoadSpec) -> Result<(), Problem> {
-        let of = |key: &str, why: &str, help: &str| Err(wrong(format!("{place}.{key}"), why, help));
+        let ensure =
+            |is_fine: bool, key: &str, why: &str, help: &str| ensure(is_fine, format!("{place}.{key}"), why, help);
         let many = spec.destinations.len();
-        if many > MOST_DESTINATIONS {
-            let help = format!("name at most {}", measure::count(MOST_DESTINATIONS as u64));
-            return of("destinations", &format!(" names {}", measure::count(many as u64)), &help);
-        }
+        let why = format!(" names {}", measure::count(many as u64));
+        let help = format!("name at most {}", measure::count(MOST_DESTINATIONS as u64));
+        ensure(many <= MOST_DESTINATIONS, "destinations", &why, &help)?;
         let numbered = spec.num_destinations;
-        if !(1..=MOST_DESTINATIONS).contains(&numbered) {
-            let why = format!(" = {numbered} is not between 1 and {MOST_DESTINATIONS}");
-            return of("num-destinations", &why, "give a number that is");
-        }
-        let is_embedded = self.broker.kind == BrokerKind::Embedded;
-        if is_embedded && spec.protocol == Some(Protocol::Amqp10) {
-            let help = "leave it out, or use broker.kind = \"rabbitmq\" with a RabbitMQ 4 as broker.root";
-            return of("protocol", ": the embedded broker speaks AMQP 0.9.1 only", help);
-        }
-        if self.broker.kind == BrokerKind::Artemis && spec.protocol == Some(Protocol::Amqp091) {
-            return of("protocol", ": ActiveMQ Artemis speaks AMQP 1.0, not 0.9.1", "leave it out, or give \"amqp10\"");
-        }
-        if spec.protocol == Some(Protocol::Amqp091) && self.is_amqp10_by_url(spec) {
-            let why = " = \"amqp091\", and the broker's URL says amqp10://";
-            return of("protocol", why, "leave it out, or write amqp:// in the URL");
-        }
+        let why = format!(" = {numbered} is not between 1 and {MOST_DESTINATIONS}");
+        ensure((1..=MOST_DESTINATIONS).contains(&numbered), "num-destinations", &why, "give a number that is")?;
+        let (is_embedded, is_0_9_1) =
+            (self.broker.kind == BrokerKind::Embedded, spec.protocol == Some(Protocol::Amqp091));
+        let is_fine = !is_embedded || spec.protocol != Some(Protocol::Amqp10);
+        let help = "leave it out, or use broker.kind = \"rabbitmq\" with a RabbitMQ 4 as broker.root";
+        ensure(is_fine, "protocol", ": the embedded broker speaks AMQP 0.9.1 only", help)?;
+        let is_fine = self.broker.kind != BrokerKind::Artemis || !is_0_9_1;
+        let help = "leave it out, or give \"amqp10\"";
+        ensure(is_fine, "protocol", ": ActiveMQ Artemis speaks AMQP 1.0, not 0.9.1", help)?;
+        let why = " = \"amqp091\", and the broker's URL says amqp10://";
+        let help = "leave it out, or write amqp:// in the URL";
+        ensure(!is_0_9_1 || !self.is_amqp10_by_url(spec), "protocol", why, help)?;
         self.check_dialect(place, spec)?;
-        if is_embedded && spec.request_reply {
-            let help = "use broker.kind = \"rabbitmq\"";
-            return of("request-reply", ": the embedded broker has no direct reply-to", help);
-        }
-        if is_embedded && spec.queue.queue_type != QueueType::Classic {
-            let help = "use \"classic\", or broker.kind = \"rabbitmq\"";
-            return of("queue-type", ": the embedded broker has classic queues only", help);
-        }
+        let why = ": the embedded broker has no direct reply-to";
+        ensure(!is_embedded || !spec.request_reply, "request-reply", why, "use broker.kind = \"rabbitmq\"")?;
+        let is_fine = !is_embedded || spec.queue.queue_type == QueueType::Classic;
+        let help = "use \"classic\", or broker.kind = \"rabbitmq\"";
+        ensure(is_fine, "queue-type", ": the embedded broker has classic queues only", help)?;
         check_fill(place, spec)?;
         check_arrivals(place, spec)
     }
@@ -194,42 +187,32 @@ impl Experiment {
         let alone = std::slice::from_ref(&spec.destination);
         let names = if spec.destinations.is_empty() { alone } else { &spec.destinations };
         let is_over_1_0 = self.broker.kind == BrokerKind::Rabbitmq && self.protocol_of(spec) == Protocol::Amqp10;
-        if is_over_1_0
-            && spec.has_consumers()
-            && spec.consumers.subscription.is_none()
-            && names.iter().any(|name| name.starts_with("topic://"))
-        {
-            let key = if spec.destinations.is_empty() { "destination" } else { "destinations" };
-            let why = ": topics without {subscription} are not supported over AMQP 1.0 on RabbitMQ";
-            return Err(wrong(format!("{place}.{key}"), why, "give {subscription}, or leave {protocol} out"));
-        }
-        let commits = [("commit-every", spec.commit_every), ("consumer-commit-every", spec.consumers.commit_every)];
+        let consumes_none = !spec.has_consumers() || spec.consumers.subscription.is_some();
+        let is_fine = !is_over_1_0 || consumes_none || !names.iter().any(|name| name.starts_with("topic://"));
+        let key = if spec.destinations.is_empty() { "destination" } else { "destinations" };
+        let why = ": topics without {subscription} are not supported over AMQP 1.0 on RabbitMQ";
+        ensure(is_fine, format!("{place}.{key}"), why, "give {subscription}, or leave {protocol} out")?;
         let has_none = matches!(self.broker.kind, BrokerKind::Rabbitmq | BrokerKind::Embedded)
             && self.protocol_of(spec) == Protocol::Amqp10;
-        match commits.into_iter().find(|(_, every)| has_none && *every > 0) {
-            Some((key, _)) => {
-                let help = format!("leave {{{key}}} out, or {{protocol}}");
-                Err(wrong(format!("{place}.{key}"), ": only ActiveMQ Artemis has transactions over AMQP 1.0", help))
-            }
-            None => Ok(()),
-        }
+        let commits = [("commit-every", spec.commit_every), ("consumer-commit-every", spec.consumers.commit_every)];
+        commits.into_iter().try_for_each(|(key, every)| {
+            let help = format!("leave {{{key}}} out, or {{protocol}}");
+            let why = ": only ActiveMQ Artemis has transactions over AMQP 1.0";
+            ensure(!has_none || every == 0, format!("{place}.{key}"), why, help)
+        })
     }
 
     fn check_requests(&self) -> Result<(), Problem> {
         let Some(first) = self.load.iter().position(|spec| spec.request_reply) else { return Ok(()) };
         let asking = || self.load.iter().filter(|spec| spec.request_reply);
-        if asking().any(LoadSpec::has_producers) != asking().any(LoadSpec::has_consumers) {
-            let help = "set both above 0";
-            return Err(wrong(format!("load.{first}.request-reply"), " needs producers and consumers", help));
-        }
+        let has_both = asking().any(LoadSpec::has_producers) == asking().any(LoadSpec::has_consumers);
+        let key = format!("load.{first}.request-reply");
+        ensure(has_both, key, " needs producers and consumers", "set both above 0")?;
         let commits = |spec: &LoadSpec| spec.request_reply && spec.commit_every > 0;
-        match self.load.iter().position(commits) {
-            None => Ok(()),
-            Some(i) => {
-                let why = " excludes {request-reply}: requests are answered by replies, and transactions by commits";
-                Err(wrong(format!("load.{i}.commit-every"), why, "leave out one of the two"))
-            }
-        }
+        self.load.iter().position(commits).map_or(Ok(()), |i| {
+            let why = " excludes {request-reply}: requests are answered by replies, and transactions by commits";
+            Err(wrong(format!("load.{i}.commit-every"), why, "leave out one of the two"))
+        })
     }
 
     /// Where an attached broker listens. By default that is the first load's URL, if every load has its own, else this
@@ -242,8 +225,7 @@ impl Experiment {
 
     /// Where a group of its own broker connects.
     pub(super) fn own_endpoint(&self, spec: &LoadSpec) -> Result<Option<Endpoint>, load::Error> {
-        let url = spec.url.as_deref();
-        url.map(|url| self.endpoint_at(Some(url))).transpose()
+        spec.url.as_deref().map(|url| self.endpoint_at(Some(url))).transpose()
     }
 
     /// All endpoints of an attached broker that the load connects to.
@@ -281,23 +263,18 @@ impl Experiment {
 
 impl ProfileSpec {
     fn check_blocks(&self, length: Length) -> Result<(), Problem> {
-        let of = format!(" = {length}");
-        let refuse = |why: &str, help: &str| Err(wrong("profile.blocks", format!("{of}{why}"), help));
-        if self.events.is_empty() {
-            return refuse(": nothing is sampled", "name an event in profile.events");
-        }
-        if length.0 < SHORTEST_BLOCK {
-            return refuse(" is too short: messages in flight pass in its first 200 ms", "1s is usual");
-        }
-        if !length.0.0.is_multiple_of(BLOCK_STEP.0) {
-            return refuse(" is not a number of tenths of a second, in which messages are counted", "1s is usual");
-        }
-        let named = self.events.iter().filter_map(|it| profile::Event::named(it));
-        if let Some(held) = named.into_iter().find(profile::Event::is_held) {
+        let ensure =
+            |is_fine: bool, why: &str, help: &str| ensure(is_fine, "profile.blocks", format!(" = {length}{why}"), help);
+        ensure(!self.events.is_empty(), ": nothing is sampled", "name an event in profile.events")?;
+        let why = " is too short: messages in flight pass in its first 200 ms";
+        ensure(length.0 >= SHORTEST_BLOCK, why, "1s is usual")?;
+        let why = " is not a number of tenths of a second, in which messages are counted";
+        ensure(length.0.0.is_multiple_of(BLOCK_STEP.0), why, "1s is usual")?;
+        let mut named = self.events.iter().filter_map(|it| profile::Event::named(it));
+        named.find(profile::Event::is_held).map_or(Ok(()), |held| {
             let why = format!(": memory freed while {} is off would count as held", held.name);
-            return refuse(&why, "use malloc or mmap, or leave out the blocks");
-        }
-        Ok(())
+            ensure(false, &why, "use malloc or mmap, or leave out the blocks")
+        })
     }
 
     /// Checks what can be checked without the kernel.
@@ -312,44 +289,30 @@ impl ProfileSpec {
         if let Some((_, event)) = others.find(|(at, event)| self.events.iter().take(*at).any(|it| it == *event)) {
             return Err(wrong("profile.events", format!(": {event:?} is listed twice"), "name it once"));
         }
-        let stacks = &self.stacks;
-        if profile::Stacks::named(stacks).is_none() {
-            let known = profile::Stacks::ALL.map(|(name, _)| name);
-            let help = format!("use one of {known:?}");
-            return Err(wrong("profile.stacks", format!(" = {stacks:?} is not a way to unwind stacks"), help));
-        }
-        let frequency = self.frequency;
-        if !(1..=50_000).contains(&frequency) {
-            let why = format!(" = {frequency} is not between 1 and 50000 samples per second");
-            return Err(wrong("profile.frequency", why, "999 is usual"));
-        }
-        Ok(())
+        let why = format!(" = {:?} is not a way to unwind stacks", self.stacks);
+        let help = format!("use one of {:?}", profile::Stacks::ALL.map(|(name, _)| name));
+        ensure(profile::Stacks::named(&self.stacks).is_some(), "profile.stacks", why, help)?;
+        let why = format!(" = {} is not between 1 and 50000 samples per second", self.frequency);
+        ensure((1..=50_000).contains(&self.frequency), "profile.frequency", why, "999 is usual")
     }
 }
 
 /// Messages of before the run need a queue that stays where it is.
 fn check_fill(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
-    let of = |why: &str, help: &str| Err(wrong(format!("{place}.fill"), why, help));
-    if spec.fill == 0 {
-        return Ok(());
-    }
+    let ensure = |is_fine: bool, key: &str, why: &str, help: &str| {
+        ensure(spec.fill == 0 || is_fine, format!("{place}.{key}"), why, help)
+    };
     let mut names = spec.destinations.iter().chain([&spec.destination]);
-    if names.any(|name| name.starts_with("topic://")) {
-        return of(": messages to a topic are lost before its consumers exist", "use a destination queue://NAME");
-    }
-    if spec.exclusive {
-        return of(": an exclusive queue belongs to the connection of its consumers", "leave out {exclusive}");
-    }
+    let why = ": messages to a topic are lost before its consumers exist";
+    ensure(!names.any(|name| name.starts_with("topic://")), "fill", why, "use a destination queue://NAME")?;
+    let why = ": an exclusive queue belongs to the connection of its consumers";
+    ensure(!spec.exclusive, "fill", why, "leave out {exclusive}")?;
     let many = spec.destinations.len() > 1 || spec.num_destinations > 1;
-    if spec.random_routing_keys.is_some() || (many && spec.queue.exchange.is_some()) {
-        let why = " is impossible where an exchange chooses between several queues";
-        return of(why, "leave out {exchange} and {random-routing-keys}, or use one queue");
-    }
-    if spec.handling.purge {
-        let why = " = true would remove the messages of {fill}";
-        return Err(wrong(format!("{place}.purge"), why, "leave out one of the two"));
-    }
-    Ok(())
+    let is_one = spec.random_routing_keys.is_none() && !(many && spec.queue.exchange.is_some());
+    let why = " is impossible where an exchange chooses between several queues";
+    ensure(is_one, "fill", why, "leave out {exchange} and {random-routing-keys}, or use one queue")?;
+    let why = " = true would remove the messages of {fill}";
+    ensure(!spec.handling.purge, "purge", why, "leave out one of the two")
 }
 
 /// Checks for keys that exclude each other, or do nothing alone.
@@ -379,19 +342,13 @@ impl BrokerSpec {
         self.check_plugins()?;
         self.check_cluster()?;
         self.check_security()?;
-        if self.schedulers == Some(0) {
-            let help = "use 1 or more, or leave it out for one per core";
-            return Err(wrong("broker.schedulers", " = 0 is too few", help));
-        }
-        let in_range = |bytes: &u32| (4_096..=131_072).contains(bytes);
-        if let Some(bytes) = self.frame_max.filter(|bytes| !in_range(bytes)) {
-            let why = format!(" = {bytes} is not between 4096 and 131072 bytes");
-            return Err(wrong("broker.frame-max", why, "131072 is usual"));
-        }
-        if self.pid == Some(0) {
-            let help = "give its number, or leave it out to find it by its port";
-            return Err(wrong("broker.pid", " = 0 is not a process", help));
-        }
+        let help = "use 1 or more, or leave it out for one per core";
+        ensure(self.schedulers != Some(0), "broker.schedulers", " = 0 is too few", help)?;
+        let bytes = self.frame_max.unwrap_or(131_072);
+        let why = format!(" = {bytes} is not between 4096 and 131072 bytes");
+        ensure((4_096..=131_072).contains(&bytes), "broker.frame-max", why, "131072 is usual")?;
+        let help = "give its number, or leave it out to find it by its port";
+        ensure(self.pid != Some(0), "broker.pid", " = 0 is not a process", help)?;
         self.check_management()?;
         self.check_memory()?;
         self.check_node()
@@ -430,13 +387,10 @@ impl BrokerSpec {
             }
             (None, None) => {}
         }
-        match &self.management_user {
-            Some(user) if user.is_empty() || user.contains(':') => {
-                let help = "give a name without a colon";
-                Err(wrong("broker.management-user", ": basic authentication has no such users", help))
-            }
-            _ => Ok(()),
-        }
+        let is_name = |user: &String| !user.is_empty() && !user.contains(':');
+        let why = ": basic authentication has no such users";
+        let is_fine = self.management_user.as_ref().is_none_or(is_name);
+        ensure(is_fine, "broker.management-user", why, "give a name without a colon")
     }
 
     /// Checks the settings of the Erlang node.
@@ -467,20 +421,16 @@ impl BrokerSpec {
                 "config nodes data data-dir definitions policy advanced plugins schedulers erlang-args patch env",
             ),
         ];
-        if self.root.is_some() && ![Rabbitmq, Artemis].contains(&self.kind) {
-            let help = "leave it out, or set broker.kind = \"rabbitmq\"";
-            return Err(wrong("broker.root", format!(" has no effect on kind = {:?}", self.kind.name()), help));
-        }
+        let why = format!(" has no effect on kind = {:?}", self.kind.name());
+        let has_root = self.root.is_none() || [Rabbitmq, Artemis].contains(&self.kind);
+        ensure(has_root, "broker.root", &why, "leave it out, or set broker.kind = \"rabbitmq\"")?;
         let given = given(self);
         let others = KEYS.iter().filter(|(needed, _)| self.kind != *needed);
         let mut others = others.flat_map(|(needed, keys)| keys.split(' ').map(move |key| (needed, key)));
-        match others.find(|(_, key)| given.contains_key(*key)) {
-            None => Ok(()),
-            Some((needed, key)) => {
-                let help = format!("leave it out, or set broker.kind = {:?}", needed.name());
-                Err(wrong(format!("broker.{key}"), format!(" has no effect on kind = {:?}", self.kind.name()), help))
-            }
-        }
+        others.find(|(_, key)| given.contains_key(*key)).map_or(Ok(()), |(needed, key)| {
+            let help = format!("leave it out, or set broker.kind = {:?}", needed.name());
+            Err(wrong(format!("broker.{key}"), why, help))
+        })
     }
 
     /// Checks that there is a node whose memory can be read, and that it is left time for its work.
@@ -489,21 +439,14 @@ impl BrokerSpec {
         /// A node's memory changes by carriers, and reading costs it time.
         const SHORTEST: Length = Length(Nanos::from_millis(200));
         let Some(every) = self.memory_every else { return Ok(()) };
-        if every < SHORTEST {
-            let help = format!("give at least {SHORTEST}; 2s is usual");
-            return Err(wrong(KEY, format!(" = {every} is too short"), help));
+        let help = format!("give at least {SHORTEST}; 2s is usual");
+        ensure(every >= SHORTEST, KEY, format!(" = {every} is too short"), help)?;
+        if self.kind == BrokerKind::Attach {
+            let help = "set broker.node = \"rabbit@localhost\" (--node), or leave it out";
+            return ensure(self.has_erlang(), KEY, " has no effect without broker.node", help);
         }
-        match self.kind {
-            _ if self.has_erlang() => Ok(()),
-            BrokerKind::Attach => {
-                let help = "set broker.node = \"rabbit@localhost\" (--node), or leave it out";
-                Err(wrong(KEY, " has no effect without broker.node", help))
-            }
-            _ => {
-                let help = "leave it out: only Erlang nodes have allocators that can be asked";
-                Err(wrong(KEY, format!(" has no effect on kind = {:?}", self.kind.name()), help))
-            }
-        }
+        let help = "leave it out: only Erlang nodes have allocators that can be asked";
+        ensure(self.has_erlang(), KEY, format!(" has no effect on kind = {:?}", self.kind.name()), help)
     }
 
     /// Checks for names that can be no plugin's; whether the others are there is seen when RabbitMQ is found.
@@ -514,13 +457,10 @@ impl BrokerSpec {
             name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(is_part)
         };
         for (at, name) in self.plugins.iter().enumerate() {
-            if !is_name(name) {
-                let help = "write it as `rabbitmq-plugins list` does, such as \"rabbitmq_auth_backend_oauth2\"";
-                return Err(wrong(KEY, format!(": {name:?} is not the name of a plugin"), help));
-            }
-            if self.plugins.iter().take(at).any(|it| it == name) {
-                return Err(wrong(KEY, format!(" names {name:?} twice"), "leave one out"));
-            }
+            let help = "write it as `rabbitmq-plugins list` does, such as \"rabbitmq_auth_backend_oauth2\"";
+            ensure(is_name(name), KEY, format!(": {name:?} is not the name of a plugin"), help)?;
+            let is_first = !self.plugins.iter().take(at).any(|it| it == name);
+            ensure(is_first, KEY, format!(" names {name:?} twice"), "leave one out")?;
         }
         Ok(())
     }

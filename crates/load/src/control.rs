@@ -154,10 +154,7 @@ impl Control {
             return false;
         }
         let since = Time(self.watched_since.load(Ordering::Relaxed));
-        let next = match since {
-            Time(0) => Watch::Backlog,
-            _ => Watch::Off,
-        };
+        let next = if since == Time(0) { Watch::Backlog } else { Watch::Off };
         sent() >= since && self.watch_on(Watch::Confirm, next)
     }
 

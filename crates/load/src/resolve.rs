@@ -154,10 +154,8 @@ fn look_up(endpoint: &Endpoint) -> Result<Receiver<Answer>, Error> {
         // Nobody may be waiting any more.
         let _ = sender.send(resolver.look_up(&host, port));
     };
-    std::thread::Builder::new()
-        .name("resolve".into())
-        .spawn(ask)
-        .map_err(|error| Error::machine("start a thread", error))?;
+    let thread = std::thread::Builder::new().name("resolve".into());
+    thread.spawn(ask).map_err(|error| Error::machine("start a thread", error))?;
     Ok(receiver)
 }
 
@@ -173,23 +171,17 @@ fn wait_for<E: Environment>(
         match environment.receive(receiver, SLICE) {
             Ok(Ok(addresses)) => return Ok(addresses),
             Ok(Err(error)) => {
-                return Err(Error::Connect {
-                    endpoint: endpoint.to_string(),
-                    detail: format!("the host name does not resolve: {error}"),
-                    help: "check the host name, or write the address".into(),
-                }
-                .into());
+                let detail = format!("the host name does not resolve: {error}");
+                let help = "check the host name, or write the address".into();
+                return Err(Error::Connect { endpoint: endpoint.to_string(), detail, help }.into());
             }
             Err(RecvTimeoutError::Timeout) if control.ends_waits(environment.now()) => {
                 return Err(Interruption::Stopped);
             }
             Err(RecvTimeoutError::Timeout) if environment.now() < deadline => {}
             Err(_) => {
-                return Err(Error::TimedOut {
-                    endpoint: endpoint.to_string(),
-                    detail: format!("the host name did not resolve within {timeout}"),
-                }
-                .into());
+                let detail = format!("the host name did not resolve within {timeout}");
+                return Err(Error::TimedOut { endpoint: endpoint.to_string(), detail }.into());
             }
         }
     }

@@ -284,18 +284,10 @@ impl Counts {
     }
 }
 
-impl Extend<(Metric, u64)> for Counts {
-    fn extend<T: IntoIterator<Item = (Metric, u64)>>(&mut self, counts: T) {
-        for (metric, value) in counts {
-            self.add(metric, value);
-        }
-    }
-}
-
 impl FromIterator<(Metric, u64)> for Counts {
     fn from_iter<T: IntoIterator<Item = (Metric, u64)>>(counts: T) -> Self {
         let mut all = Self::default();
-        all.extend(counts);
+        counts.into_iter().for_each(|(metric, value)| all.add(metric, value));
         all
     }
 }

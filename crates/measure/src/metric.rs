@@ -71,6 +71,11 @@ impl MetricInfo {
         Self { kind: MetricKind::Peak, ..Self::counter(unit) }
     }
 
+    /// A file named the key and nothing more.
+    const fn is_bare(&self) -> bool {
+        self.scenario.is_empty()
+    }
+
     const fn of_messages(key: &'static str, name: &'static str, meaning: &'static str) -> Self {
         Self { key, name, scenario: "messages", meaning, ..Self::latency() }
     }
@@ -138,35 +143,23 @@ static MESSAGES: [MetricInfo; 5] = [
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS), ts(type = "string"))]
 pub struct Metric(u16);
 
-struct Entry {
-    info: &'static MetricInfo,
-    /// A file named the key and nothing more.
-    is_bare: bool,
-}
-
-#[derive(Default)]
 struct Registry {
-    entries: Vec<Entry>,
+    infos: Vec<&'static MetricInfo>,
     from_files: usize,
 }
 
-static REGISTRY: LazyLock<RwLock<Registry>> = LazyLock::new(|| {
-    let mut registry = Registry::default();
-    for info in &MESSAGES {
-        registry.push(info, false);
-    }
-    RwLock::new(registry)
-});
+static REGISTRY: LazyLock<RwLock<Registry>> =
+    LazyLock::new(|| RwLock::new(Registry { infos: MESSAGES.iter().collect(), from_files: 0 }));
 
 impl Registry {
-    fn push(&mut self, info: &'static MetricInfo, is_bare: bool) -> Metric {
-        let index = self.entries.len().min(usize::from(u16::MAX)) as u16;
-        self.entries.push(Entry { info, is_bare });
+    fn push(&mut self, info: &'static MetricInfo) -> Metric {
+        let index = self.infos.len().min(usize::from(u16::MAX)) as u16;
+        self.infos.push(info);
         Metric(index)
     }
 
     fn find(&self, key: &str) -> Option<Metric> {
-        let at = self.entries.iter().position(|entry| entry.info.key == key);
+        let at = self.infos.iter().position(|info| info.key == key);
         Some(Metric(u16::try_from(at?).ok()?))
     }
 }
@@ -193,15 +186,12 @@ impl Metric {
     /// names one metric: what another scenario has registered with it is an error of the program.
     pub fn register(info: &'static MetricInfo) -> Self {
         let mut registry = REGISTRY.write().unwrap_or_else(PoisonError::into_inner);
-        let Some(metric) = registry.find(info.key) else { return registry.push(info, false) };
-        if let Some(entry) = registry.entries.get_mut(metric.index()) {
-            debug_assert!(
-                entry.is_bare || entry.info.scenario == info.scenario,
-                "two scenarios call a metric {}",
-                info.key
-            );
-            if entry.is_bare {
-                *entry = Entry { info, is_bare: false };
+        let Some(metric) = registry.find(info.key) else { return registry.push(info) };
+        if let Some(known) = registry.infos.get_mut(metric.index()) {
+            let is_same = known.is_bare() || known.scenario == info.scenario;
+            debug_assert!(is_same, "two scenarios call a metric {}", info.key);
+            if known.is_bare() {
+                *known = info;
             }
         }
         metric
@@ -216,7 +206,7 @@ impl Metric {
         let key = format!("{scenario}{rest}");
         let registry = REGISTRY.read().unwrap_or_else(PoisonError::into_inner);
         let known = registry.find(&key);
-        let is_bare = |it: Self| registry.entries.get(it.index()).is_none_or(|it| it.is_bare);
+        let is_bare = |it: Self| registry.infos.get(it.index()).is_none_or(|it| it.is_bare());
         if let Some(known) = known.filter(|it| !is_bare(*it)) {
             return known;
         }
@@ -252,13 +242,11 @@ impl Metric {
 
     fn described(found: &Described) -> Option<Self> {
         let mut registry = REGISTRY.write().unwrap_or_else(PoisonError::into_inner);
-        let is_bare = found.scenario.is_empty();
         let known = registry.find(&found.key);
-        if let Some(metric) = known {
-            let bare = registry.entries.get(metric.index())?.is_bare;
-            if is_bare || !bare {
-                return Some(metric);
-            }
+        if let Some(metric) = known
+            && (found.scenario.is_empty() || !registry.infos.get(metric.index())?.is_bare())
+        {
+            return Some(metric);
         }
         let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let is_key = (1..=LONGEST_KEY).contains(&found.key.len()) && found.key.chars().all(is_letter);
@@ -280,8 +268,8 @@ impl Metric {
             part: found.part,
             meaning: kept(&found.meaning),
         }));
-        let Some(metric) = known else { return Some(registry.push(info, is_bare)) };
-        *registry.entries.get_mut(metric.index())? = Entry { info, is_bare };
+        let Some(metric) = known else { return Some(registry.push(info)) };
+        *registry.infos.get_mut(metric.index())? = info;
         Some(metric)
     }
 
@@ -299,8 +287,7 @@ impl Metric {
     /// Its description.
     pub fn info(self) -> &'static MetricInfo {
         let registry = REGISTRY.read().unwrap_or_else(PoisonError::into_inner);
-        let entry = registry.entries.get(self.index());
-        entry.map_or(&MESSAGES[0], |entry| entry.info)
+        registry.infos.get(self.index()).copied().unwrap_or(&MESSAGES[0])
     }
 
     /// The name that people read.

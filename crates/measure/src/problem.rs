@@ -40,6 +40,11 @@ impl Problem {
         self
     }
 
+    /// This problem, unless what was asked for `is_fine`.
+    pub fn unless(self, is_fine: bool) -> Result<(), Self> {
+        if is_fine { Ok(()) } else { Err(self) }
+    }
+
     /// Names the key at fault; texts name further keys as `{threads}`.
     pub fn about(mut self, key: impl Into<Box<str>>) -> Self {
         self.about = key.into();

@@ -232,13 +232,6 @@ pub struct MessageProperties {
     pub cluster_id: Option<String>,
 }
 
-impl MessageProperties {
-    /// Whether none is given.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// The value of a header, or of an argument of a declaration or subscription.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]

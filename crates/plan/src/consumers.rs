@@ -140,21 +140,15 @@ impl Consumers {
     }
 
     pub(super) fn validate(&self) -> Result<(), Error> {
-        if self.ack == Ack::Every(0) {
-            let cause = "acknowledging every 0 deliveries would never acknowledge";
-            let help = "ask for every 1 or more, or for automatic acknowledgement";
-            return Err(Error::invalid(cause, help).observed(0).about("ack"));
-        }
-        if self.connections == Some(0) {
-            return Err(Error::invalid("consumers cannot share 0 connections", "ask for 1 or more, or for one each")
-                .observed(0)
-                .about("consumer-connections"));
-        }
-        if self.ack == Ack::Auto && (self.refuse.is_some() || self.commit_every > 0) {
-            let cause = "what the broker takes as acknowledged can be neither refused nor committed";
-            return Err(Error::invalid(cause, "leave out the automatic acknowledgement").about("ack"));
-        }
-        Ok(())
+        let cause = "acknowledging every 0 deliveries would never acknowledge";
+        let help = "ask for every 1 or more, or for automatic acknowledgement";
+        Error::invalid(cause, help).observed(0).about("ack").unless(self.ack != Ack::Every(0))?;
+        let cause = "consumers cannot share 0 connections";
+        let refused = Error::invalid(cause, "ask for 1 or more, or for one each").observed(0);
+        refused.about("consumer-connections").unless(self.connections != Some(0))?;
+        let is_fine = self.ack != Ack::Auto || (self.refuse.is_none() && self.commit_every == 0);
+        let cause = "what the broker takes as acknowledged can be neither refused nor committed";
+        Error::invalid(cause, "leave out the automatic acknowledgement").about("ack").unless(is_fine)
     }
 }
 

@@ -60,11 +60,9 @@ impl Destination {
             let help = format!("write {meant}, or queue://{text} for a queue of this name");
             return Err(Error::invalid(format!("destination {text:?} lacks a part of its ://"), help).observed(text));
         }
-        if destination.name.is_empty() {
-            let help = "write queue://NAME or topic://NAME";
-            return Err(Error::invalid(format!("destination {text:?} has no name"), help).observed(text));
-        }
-        Ok(destination)
+        let help = "write queue://NAME or topic://NAME";
+        let refused = Error::invalid(format!("destination {text:?} has no name"), help).observed(text);
+        refused.unless(!destination.name.is_empty()).map(|()| destination)
     }
 }
 
@@ -176,16 +174,12 @@ impl Group {
             let help = "write topic://NAME, or leave the subscription out";
             return Err(Error::invalid(cause, help).observed(queue).about("subscription"));
         }
-        if subscription.name.is_empty() {
-            return Err(Error::invalid("the subscription has no name", "give it one: its queues' names begin with it")
-                .about("subscription"));
-        }
-        if !subscription.durable && self.reconnect.is_some() {
-            let cause = "a subscription that is not durable is gone with its broker, and connections that \
+        let help = "give it one: its queues' names begin with it";
+        let refused = Error::invalid("the subscription has no name", help).about("subscription");
+        refused.unless(!subscription.name.is_empty())?;
+        let cause = "a subscription that is not durable is gone with its broker, and connections that \
              reconnect would find no queue";
-            let help = "ask for a durable subscription, or for no reconnect";
-            return Err(Error::invalid(cause, help).about("subscription"));
-        }
-        Ok(())
+        let refused = Error::invalid(cause, "ask for a durable subscription, or for no reconnect");
+        refused.about("subscription").unless(subscription.durable || self.reconnect.is_none())
     }
 }

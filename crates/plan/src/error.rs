@@ -99,31 +99,39 @@ impl Error {
         Self::Invalid(Problem::new(cause, "", help))
     }
 
-    /// Adds the observed value, which the cause quotes.
-    pub fn observed(self, value: impl fmt::Display) -> Self {
+    /// This error, unless the plan `is_fine`.
+    pub fn unless(self, is_fine: bool) -> Result<(), Self> {
+        if is_fine { Ok(()) } else { Err(self) }
+    }
+
+    fn map_invalid(self, change: impl FnOnce(Problem) -> Problem) -> Self {
         match self {
-            Self::Invalid(problem) => Self::Invalid(problem.observed(value)),
+            Self::Invalid(problem) => Self::Invalid(change(problem)),
             other => other,
         }
+    }
+
+    /// Adds the observed value, which the cause quotes.
+    pub fn observed(self, value: impl fmt::Display) -> Self {
+        self.map_invalid(|problem| problem.observed(value))
     }
 
     /// Names the key of the plan whose value is wrong.
     pub fn about(self, key: &str) -> Self {
-        match self {
-            Self::Invalid(problem) => Self::Invalid(problem.about(key)),
-            other => other,
-        }
+        self.map_invalid(|problem| problem.about(key))
+    }
+
+    /// Names the table of the key, such as `probe.0`.
+    pub fn within(self, table: &str) -> Self {
+        self.map_invalid(|problem| {
+            let key = format!("{table}.{}", problem.about);
+            problem.about(key.trim_end_matches('.'))
+        })
     }
 
     /// Names the group, by its position.
     pub fn in_group(self, position: usize) -> Self {
-        match self {
-            Self::Invalid(problem) => {
-                let key = format!("load.{position}.{}", problem.about);
-                Self::Invalid(problem.about(key.trim_end_matches('.')))
-            }
-            other => other,
-        }
+        self.within(&format!("load.{position}"))
     }
 
     /// An [`Error::Machine`].

@@ -374,20 +374,16 @@ impl Plan {
 
     /// Finds what no protocol can do. Errors: [`Error::Invalid`] with the observed value and what would do.
     pub fn validate(&self) -> Result<(), Error> {
-        if self.threads == 0 || self.threads > MOST_THREADS {
-            let cause = format!("{} threads cannot carry a load", self.threads);
-            let help = format!("ask for 1 to {MOST_THREADS}; one per core is the most that helps");
-            return Err(Error::invalid(cause, help).observed(self.threads).about("threads"));
-        }
-        let clients: usize = self.groups.iter().map(|group| group.producer_count() + group.consumer_count()).sum();
-        if clients == 0 {
-            let help = "ask for at least one of them and one destination";
-            return Err(Error::invalid("there is neither a producer nor a consumer", help));
-        }
-        if self.groups.len() >= usize::from(u16::MAX) {
-            let cause = format!("{} groups are too many", self.groups.len());
-            return Err(Error::invalid(cause, "describe equal clients as one group").observed(self.groups.len()));
-        }
+        let cause = format!("{} threads cannot carry a load", self.threads);
+        let help = format!("ask for 1 to {MOST_THREADS}; one per core is the most that helps");
+        let refused = Error::invalid(cause, help).observed(self.threads).about("threads");
+        refused.unless((1..=MOST_THREADS).contains(&self.threads))?;
+        let has_clients = self.groups.iter().any(|group| group.producer_count() + group.consumer_count() > 0);
+        let help = "ask for at least one of them and one destination";
+        Error::invalid("there is neither a producer nor a consumer", help).unless(has_clients)?;
+        let count = self.groups.len();
+        let refused = Error::invalid(format!("{count} groups are too many"), "describe equal clients as one group");
+        refused.observed(count).unless(count < usize::from(u16::MAX))?;
         let mut groups = self.groups.iter().enumerate();
         groups.try_for_each(|(i, group)| group.validate(self.ledger).map_err(|error| error.in_group(i)))
     }
@@ -398,14 +394,10 @@ impl Group {
         let sources = &self.source_addresses;
         let four = sources.iter().find(|source| source.is_ipv4());
         let six = sources.iter().find(|source| source.is_ipv6());
-        match (four, six) {
-            (Some(four), Some(six)) => {
-                let cause = format!("the source addresses {four} and {six} cannot reach the same broker");
-                let help = "give addresses of one kind: IPv4 or IPv6";
-                Err(Error::invalid(cause, help).observed(format_args!("{four} and {six}")).about("source-addresses"))
-            }
-            _ => Ok(()),
-        }
+        let (Some(four), Some(six)) = (four, six) else { return Ok(()) };
+        let cause = format!("the source addresses {four} and {six} cannot reach the same broker");
+        let help = "give addresses of one kind: IPv4 or IPv6";
+        Err(Error::invalid(cause, help).observed(format_args!("{four} and {six}")).about("source-addresses"))
     }
 
     fn validate(&self, ledger: bool) -> Result<(), Error> {
@@ -418,10 +410,8 @@ impl Group {
         if self.consumer_count() > 0 {
             self.consumers.validate()?;
         }
-        if self.destinations.is_empty() && self.producer_count() + self.consumer_count() > 0 {
-            return Err(Error::invalid("a group of producers and consumers has no destination", "name at least one")
-                .about("destinations"));
-        }
-        Ok(())
+        let is_fine = !self.destinations.is_empty() || self.producer_count() + self.consumer_count() == 0;
+        let cause = "a group of producers and consumers has no destination";
+        Error::invalid(cause, "name at least one").about("destinations").unless(is_fine)
     }
 }

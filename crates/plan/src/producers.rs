@@ -164,11 +164,10 @@ impl Producers {
         self.validate_counts()?;
         let (least, most) = self.size_range();
         check_range(least, most, ledger && !self.has_trace_header()).map_err(of_sizes)?;
-        if self.sizing_trace().is_some() && !matches!(self.sizes, Sizes::Fixed(_)) {
-            let cause = "the trace says how large its messages are, and so does the message size";
-            let help = "leave the message size out, or take the sizes out of the trace";
-            return Err(Error::invalid(cause, help).about("message-size"));
-        }
+        let is_one = self.sizing_trace().is_none() || matches!(self.sizes, Sizes::Fixed(_));
+        let cause = "the trace says how large its messages are, and so does the message size";
+        let help = "leave the message size out, or take the sizes out of the trace";
+        Error::invalid(cause, help).about("message-size").unless(is_one)?;
         match &self.arrivals {
             ArrivalProcess::Unthrottled => Ok(()),
             ArrivalProcess::Scheduled(schedule) => {
@@ -180,60 +179,45 @@ impl Producers {
 
     /// Refuses two values of a property that tells messages apart.
     fn validate_properties(&self) -> Result<(), Error> {
-        if self.has_trace_header() && self.properties.headers.contains_key(TRACE_HEADER) {
-            let cause = format!("the header {TRACE_HEADER:?} holds what tells messages apart");
-            return Err(Error::invalid(cause, "choose another name for yours").observed(TRACE_HEADER).about("headers"));
-        }
+        let is_fine = !self.has_trace_header() || !self.properties.headers.contains_key(TRACE_HEADER);
+        let cause = format!("the header {TRACE_HEADER:?} holds what tells messages apart");
+        let refused = Error::invalid(cause, "choose another name for yours").observed(TRACE_HEADER);
+        refused.about("headers").unless(is_fine)?;
         let twice = [
             (self.message_ids && self.properties.message_id.is_some(), "message id"),
             (self.timestamps && self.properties.timestamp.is_some(), "timestamp"),
         ];
-        if let Some((_, what)) = twice.iter().find(|(both, _)| *both) {
+        twice.iter().try_for_each(|(both, what)| {
             let cause = format!("every message is to have a {what} of its own, and all are to have the same");
-            return Err(Error::invalid(cause, "leave out one of the two").observed(what));
-        }
-        Ok(())
+            Error::invalid(cause, "leave out one of the two").observed(what).unless(!both)
+        })
     }
 
     fn validate_counts(&self) -> Result<(), Error> {
-        if self.connections == Some(0) {
-            return Err(Error::invalid("producers cannot share 0 connections", "ask for 1 or more, or for one each")
-                .observed(0)
-                .about("producer-connections"));
-        }
-        if self.guarantee == Guarantee::Commits(0) {
-            let cause = "transactions of 0 messages would never commit";
-            let help = "ask for 1 or more, or for no transactions";
-            return Err(Error::invalid(cause, help).observed(0).about("commit-every"));
-        }
+        let cause = "producers cannot share 0 connections";
+        let refused = Error::invalid(cause, "ask for 1 or more, or for one each").observed(0);
+        refused.about("producer-connections").unless(self.connections != Some(0))?;
+        let cause = "transactions of 0 messages would never commit";
+        let refused = Error::invalid(cause, "ask for 1 or more, or for no transactions").observed(0);
+        refused.about("commit-every").unless(self.guarantee != Guarantee::Commits(0))?;
         let (least, _) = self.size_range();
-        if self.has_replies() && least < FULL_LEN && !self.has_trace_header() {
-            return Err(Error::invalid(
-                format!("a request of {} has no room for what its reply is known by", counted(least as u64, "byte")),
-                format!("ask for at least {FULL_LEN} bytes"),
-            )
-            .observed(least)
-            .about("message-size"));
-        }
-        Ok(())
+        let has_room = !self.has_replies() || least >= FULL_LEN || self.has_trace_header();
+        let bytes = counted(least as u64, "byte");
+        let cause = format!("a request of {bytes} has no room for what its reply is known by");
+        let refused = Error::invalid(cause, format!("ask for at least {FULL_LEN} bytes")).observed(least);
+        refused.about("message-size").unless(has_room)
     }
 
     fn validate_think_time(&self) -> Result<(), Error> {
-        if self.guarantee.commit_every() > 0 {
-            let cause = "a think time counts from each answer, and transactions answer many at once";
-            return Err(Error::invalid(cause, "leave out one of the two").about("think-time"));
-        }
-        if !self.guarantee.has_answers() {
-            let cause = "a think time counts from the broker's answer, and no answer is requested";
-            let help = "ask for confirms, or give a rate instead of a think time";
-            return Err(Error::invalid(cause, help).about("think-time"));
-        }
+        let cause = "a think time counts from each answer, and transactions answer many at once";
+        let refused = Error::invalid(cause, "leave out one of the two").about("think-time");
+        refused.unless(self.guarantee.commit_every() == 0)?;
+        let cause = "a think time counts from the broker's answer, and no answer is requested";
+        let help = "ask for confirms, or give a rate instead of a think time";
+        Error::invalid(cause, help).about("think-time").unless(self.guarantee.has_answers())?;
         let most = self.max_pending;
-        if most != 1 {
-            let cause = format!("a think time waits for one answer at a time, not for {most}");
-            let help = "leave it at 1, and ask for as many producers as there are users";
-            return Err(Error::invalid(cause, help).observed(most).about("max-pending"));
-        }
-        Ok(())
+        let cause = format!("a think time waits for one answer at a time, not for {most}");
+        let help = "leave it at 1, and ask for as many producers as there are users";
+        Error::invalid(cause, help).observed(most).about("max-pending").unless(most == 1)
     }
 }

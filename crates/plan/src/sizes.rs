@@ -98,10 +98,9 @@ impl Sizes {
             Self::Steps { steps, .. } => steps.len(),
             _ => 1,
         };
-        if count == 0 || count > MOST_VALUES {
-            let help = format!("give 1 to {MOST_VALUES} sizes");
-            return Err(Error::invalid(format!("a list of {count} message sizes cannot be used"), help).observed(count));
-        }
+        let help = format!("give 1 to {MOST_VALUES} sizes");
+        let refused = Error::invalid(format!("a list of {count} message sizes cannot be used"), help).observed(count);
+        refused.unless((1..=MOST_VALUES).contains(&count))?;
         match self {
             Self::Random { distribution, .. } => distribution.validate()?,
             Self::Steps { steps, .. } if steps.iter().any(|step| step.length == Nanos::ZERO) => {
@@ -125,28 +124,23 @@ fn ends(sizes: impl Iterator<Item = usize>) -> Option<(usize, usize)> {
 
 /// Whether bodies from `least` to `most` bytes can be sent, and hold a header where they must.
 pub(crate) fn check_range(least: usize, most: usize, headed: bool) -> Result<(), Error> {
-    if least < COMPACT_LEN && headed {
-        return Err(Error::invalid(
-            format!("a message of {} has no room for producer, sequence and time", counted(least as u64, "byte")),
-            format!(
-                "ask for at least {COMPACT_LEN} bytes, or for no ledger ({{ledger = false}}), \
-                 which gives up end-to-end latency too"
-            ),
-        )
-        .observed(least));
-    }
-    if most > LARGEST_MESSAGE {
-        let cause = format!("a message of {most} bytes is larger than brokers accept");
-        return Err(Error::invalid(cause, format!("ask for at most {LARGEST_MESSAGE} bytes")).observed(most));
-    }
-    Ok(())
+    let bytes = counted(least as u64, "byte");
+    let cause = format!("a message of {bytes} has no room for producer, sequence and time");
+    let help = format!(
+        "ask for at least {COMPACT_LEN} bytes, or for no ledger ({{ledger = false}}), \
+         which gives up end-to-end latency too"
+    );
+    Error::invalid(cause, help).observed(least).unless(least >= COMPACT_LEN || !headed)?;
+    let cause = format!("a message of {most} bytes is larger than brokers accept");
+    let refused = Error::invalid(cause, format!("ask for at most {LARGEST_MESSAGE} bytes")).observed(most);
+    refused.unless(most <= LARGEST_MESSAGE)
 }
 
 /// One producer's bodies, message by message.
 #[derive(Clone, Debug)]
 pub struct Contents {
     choice: Choice,
-    /// As much filler as the largest message needs; all producers of a group share it.
+    /// Filler for the largest message; all producers of a group share it.
     filler: Arc<[u8]>,
 }
 

@@ -134,14 +134,9 @@ fn check_enough(sides: [&Side<'_>; 2], made: [&[RunRecord]; 2], options: Compari
         }
     }
     let [a, b] = sides.map(|it| it.records.len());
-    if options.paired && a != b {
-        return Err(Problem::new(
-            "pairs need as many runs on both sides",
-            format!("{a} of A and {b} of B count"),
-            "leave out the unpaired run, or compare without --paired",
-        ));
-    }
-    Ok(())
+    let help = "leave out the unpaired run, or compare without --paired";
+    let refused = Problem::new("pairs need as many runs on both sides", format!("{a} of A and {b} of B count"), help);
+    refused.unless(!options.paired || a == b)
 }
 
 /// The runs of a side that count, and those that are evidence against it.
@@ -222,19 +217,14 @@ fn gravest(record: &RunRecord) -> Option<Tier> {
 
 /// Refuses a side with too few runs; of `planned` ones the same command makes more.
 fn enough(name: &str, side: &Side<'_>, least: usize, planned: bool) -> Result<(), Problem> {
-    if side.records.len() >= least {
-        return Ok(());
-    }
     let help = match planned {
         true => "add pairs later with --resume, or make more (--pairs): a decision takes at least five",
         false => "make more with `bellows run … --repeat 8`: a decision takes at least five",
     };
-    let counted = |runs: usize| measure::counted(runs as u64, "run");
-    Err(Problem::new(
-        format!("side {name} has too few runs to show how much runs differ"),
-        format!("{} of {} complete and valid", side.records.len(), counted(side.records.len() + side.left_out.len())),
-        help,
-    ))
+    let count = side.records.len();
+    let all = measure::counted((count + side.left_out.len()) as u64, "run");
+    let cause = format!("side {name} has too few runs to show how much runs differ");
+    Problem::new(cause, format!("{count} of {all} complete and valid"), help).unless(count >= least)
 }
 
 pub(crate) fn incomparable(a: &[&RunRecord], b: &[&RunRecord], planned: bool) -> Vec<Problem> {
@@ -363,11 +353,8 @@ fn mixed(name: &str, side: &[&RunRecord]) -> Option<Problem> {
     let (key, values) = version(|it| it.versions.broker.as_ref())
         .or_else(|| version(|it| it.versions.runtime.as_ref()))
         .or_else(|| others.find_map(|it| differing(&broker(first), &broker(it), "broker")))?;
-    Some(Problem::new(
-        format!("the runs of side {name} are of several brokers: {key} differs"),
-        values,
-        "choose runs of one broker",
-    ))
+    let cause = format!("the runs of side {name} are of several brokers: {key} differs");
+    Some(Problem::new(cause, values, "choose runs of one broker"))
 }
 
 /// The first key of two experiments whose values differ, and both values, cut.

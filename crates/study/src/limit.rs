@@ -21,21 +21,13 @@ pub fn requested_rate(experiment: &Experiment) -> Result<Option<f64>, Problem> {
     for (number, load) in groups(experiment) {
         if load.schedule.is_some() || load.think_time.is_some() {
             let what = if load.schedule.is_some() { "schedule" } else { "think-time" };
-            return Err(Problem::new(
-                "the rate is fixed",
-                format!("load.{number}.{what}"),
-                format!("give the group a rate instead: --set load.{number}.rate=10000"),
-            ));
+            let help = format!("give the group a rate instead: --set load.{number}.rate=10000");
+            return Err(Problem::new("the rate is fixed", format!("load.{number}.{what}"), help));
         }
         rates.push((number, group_rate(load)));
     }
-    if rates.is_empty() {
-        return Err(Problem::new(
-            "the experiment sends no messages, so there is no rate to search",
-            &experiment.name,
-            "give it a load with producers",
-        ));
-    }
+    let cause = "the experiment sends no messages, so there is no rate to search";
+    Problem::new(cause, &experiment.name, "give it a load with producers").unless(!rates.is_empty())?;
     let known: Vec<f64> = rates.iter().filter_map(|it| it.1).collect();
     match rates.iter().find(|it| it.1.is_none()) {
         None => Ok(Some(known.iter().sum())),
@@ -102,12 +94,9 @@ fn group_rate(load: &LoadSpec) -> Option<f64> {
 
 /// The rate that is to be tried next; `None` where the search has ended.
 pub fn next_rate(of: &LimitTrials) -> Option<f64> {
-    if of.untold().is_some() {
-        return None;
-    }
     match step(of, of.plan) {
-        LimitStep::Try(rate) => Some(rate),
-        LimitStep::Found(_) => None,
+        LimitStep::Try(rate) if of.untold().is_none() => Some(rate),
+        LimitStep::Try(_) | LimitStep::Found(_) => None,
     }
 }
 

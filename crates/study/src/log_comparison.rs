@@ -22,9 +22,8 @@ const NEAR: f64 = 2.0;
 
 /// Reads the logs of a side, unless they are too many. `unit` is that of logs which do not name theirs.
 pub fn read_logs(paths: &[impl AsRef<Path>], unit: Option<LogUnit>) -> Result<Vec<LatencyLog>, Problem> {
-    if paths.len() > MOST_LOGS {
-        return Err(Problem::new(format!("more than {MOST_LOGS} logs of one side"), paths.len(), "name fewer"));
-    }
+    let refused = Problem::new(format!("more than {MOST_LOGS} logs of one side"), paths.len(), "name fewer");
+    refused.unless(paths.len() <= MOST_LOGS)?;
     let mut values = 0;
     let read = paths.iter().map(|path| {
         let mut log = LatencyLog::read(path.as_ref(), unit)?;
@@ -43,14 +42,8 @@ pub fn read_logs(paths: &[impl AsRef<Path>], unit: Option<LogUnit>) -> Result<Ve
 
 /// Whether so many different values are kept.
 fn fits(values: usize) -> Result<(), Problem> {
-    match values {
-        ..=MOST_VALUES => Ok(()),
-        more => Err(Problem::new(
-            format!("the logs of one side hold more than {MOST_VALUES} different values"),
-            more,
-            "name fewer logs, or logs with fewer digits",
-        )),
-    }
+    let cause = format!("the logs of one side hold more than {MOST_VALUES} different values");
+    Problem::new(cause, values, "name fewer logs, or logs with fewer digits").unless(values <= MOST_VALUES)
 }
 
 /// Compares logs of two sides, which need a tag in common, and pairs their partners.
@@ -95,14 +88,10 @@ fn side(logs: &[LatencyLog]) -> ComparedSide {
 
 /// Pairs need partners, and more than one.
 fn pairs(a: &[LatencyLog], b: &[LatencyLog], options: ComparisonOptions) -> Result<(), Problem> {
-    if !options.paired || (a.len() == b.len() && a.len() > 1) {
-        return Ok(());
-    }
-    Err(Problem::new(
-        "pairs need as many logs on both sides, and two of each at least",
-        format!("{} of A and {} of B", a.len(), b.len()),
-        "leave out the unpaired log, or compare without --paired",
-    ))
+    let cause = "pairs need as many logs on both sides, and two of each at least";
+    let help = "leave out the unpaired log, or compare without --paired";
+    let refused = Problem::new(cause, format!("{} of A and {} of B", a.len(), b.len()), help);
+    refused.unless(!options.paired || (a.len() == b.len() && a.len() > 1))
 }
 
 fn metrics(logs: &[LatencyLog]) -> Vec<Metric> {
@@ -128,14 +117,10 @@ fn shared(a: &[LatencyLog], b: &[LatencyLog]) -> Result<Vec<Metric>, Problem> {
     let (of_a, of_b) = (metrics(a), metrics(b));
     let shared: Vec<Metric> =
         of_a.iter().copied().filter(|it| of_b.contains(it) && (has_values(a, *it) || has_values(b, *it))).collect();
-    if !shared.is_empty() {
-        return Ok(shared);
-    }
-    Err(Problem::new(
-        "the logs of A and of B have no tag in common",
-        format!("A has {}, B has {}", names(&of_a), names(&of_b)),
-        "compare logs of one tool, or give their lines the same tags (`latency` means none)",
-    ))
+    let help = "compare logs of one tool, or give their lines the same tags (`latency` means none)";
+    let given = format!("A has {}, B has {}", names(&of_a), names(&of_b));
+    let refused = Problem::new("the logs of A and of B have no tag in common", given, help);
+    refused.unless(!shared.is_empty()).map(|()| shared)
 }
 
 fn tag_of(log: &LatencyLog, metric: Metric) -> Option<&LogTag> {

@@ -186,11 +186,8 @@ impl<'a> CellRuns<'a> {
         let mut warnings = warnings.flat_map(|it| &it.warnings);
         let invalid = warnings.find(|it| it.tier == Tier::Invalid && !it.text.is_empty());
         let why = invalid.map_or_else(String::new, |it| format!(": {}", it.text));
-        Some(Problem::new(
-            "too few runs are valid",
-            format!("{spoiled} of {} runs{why}", made.len()),
-            "see the warnings in the reports of these runs, and fix their causes first",
-        ))
+        let help = "see the warnings in the reports of these runs, and fix their causes first";
+        Some(Problem::new("too few runs are valid", format!("{spoiled} of {} runs{why}", made.len()), help))
     }
 
     /// That pairs of a disturbed machine fill the gap.

@@ -24,10 +24,8 @@ pub fn scale_plan(given: &str, repeats: u32) -> Result<ScaleRuns, Problem> {
     };
     let key = key.trim();
     let last = key.rsplit('.').next().unwrap_or_default();
-    if !COUNTED.contains(&last) {
-        let cause = format!("--scale {key}: it does not count clients");
-        return Err(problem(cause, &format!("vary one of {}", COUNTED.join(", "))));
-    }
+    let cause = format!("--scale {key}: it does not count clients");
+    problem(cause, &format!("vary one of {}", COUNTED.join(", "))).unless(COUNTED.contains(&last))?;
     let values = numbers.split(',').map(str::trim).map(|number| {
         let value = number.parse::<u32>().ok().filter(|it| (1..=100_000).contains(it));
         value.ok_or_else(|| problem(format!("--scale {key}: {number:?} is not a number of clients"), example))
@@ -35,12 +33,10 @@ pub fn scale_plan(given: &str, repeats: u32) -> Result<ScaleRuns, Problem> {
     let mut values = values.collect::<Result<Vec<_>, _>>()?;
     values.sort_unstable();
     values.dedup();
-    if !(LEAST_CLIENT_COUNTS..=ScaleRuns::MOST_VALUES).contains(&values.len()) {
-        return Err(problem(
-            format!("--scale {key}: it takes {LEAST_CLIENT_COUNTS} to {} different numbers", ScaleRuns::MOST_VALUES),
-            "the fit has three parameters: give more, such as 1,2,4,8,16",
-        ));
-    }
+    let most = ScaleRuns::MOST_VALUES;
+    let cause = format!("--scale {key}: it takes {LEAST_CLIENT_COUNTS} to {most} different numbers");
+    problem(cause, "the fit has three parameters: give more, such as 1,2,4,8,16")
+        .unless((LEAST_CLIENT_COUNTS..=most).contains(&values.len()))?;
     Ok(ScaleRuns { key: key.to_owned(), values, repeats, ..ScaleRuns::default() })
 }
 

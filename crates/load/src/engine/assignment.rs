@@ -67,12 +67,8 @@ pub(crate) fn assign<C: Connection>(
     }
     let mut routes = Routes::new(&clients, &plan.groups);
     routes.expect_deliveries(&mut clients);
-    let counting = |participant: &&ParticipantSpec| match &participant.kind {
-        ParticipantKind::Producer(producer) => producer.ends(),
-        ParticipantKind::Consumer(_) => false,
-    };
     let participants = clients.iter().flat_map(|client: &ClientSpec<_>| &client.participants);
-    let counting_producers = participants.filter(counting).count() as u64;
+    let counting_producers = participants.filter_map(ParticipantSpec::producer).filter(|it| it.ends()).count() as u64;
     let anybody_counts =
         !budgets.is_empty() || counting_producers > 0 || plan.senders().any(|g| g.producers.message_count.is_some());
     let count = plan.threads.min(clients.len()).max(1);

@@ -45,10 +45,7 @@ fn assigned_to(plan: &Plan, ports: impl Iterator<Item = u16>, name: &str) -> Ass
 
 pub(in crate::engine) fn producers_of<S>(assignment: &Assignment<S>) -> impl Iterator<Item = &ProducerSpec> {
     let participants = assignment.threads.iter().flatten().flat_map(|client| &client.participants);
-    participants.filter_map(|participant| match &participant.kind {
-        ParticipantKind::Producer(producer) => Some(producer),
-        ParticipantKind::Consumer(_) => None,
-    })
+    participants.filter_map(ParticipantSpec::producer)
 }
 
 fn expected_of(plan: &Plan) -> Vec<u64> {

@@ -242,10 +242,8 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             self.receive(interval.min(next.min(boundaries.drain_at).since(now).into()))?;
             let activity = self.shared.activity();
             // What else ends the load waits for those who have something to send.
-            let ended = match &mut stop_watcher {
-                Some(watcher) => watcher.has_come::<C>(activity, now)? && self.shared.all_is_sent(),
-                None => false,
-            };
+            let has_come = stop_watcher.as_mut().is_some_and(|it| it.has_come::<C>(activity, now));
+            let ended = has_come && self.shared.all_is_sent();
             let counted = self.shared.counts_reached(self.anybody_counts)
                 && (stop_watcher.is_none() || !self.shared.budgets.is_empty());
             let is_stopping = self.control.is_stopping();
@@ -361,16 +359,13 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
 
     fn outcome(&mut self, start: Time, drain_at: Time, end_at: Time) -> Outcome {
         let measure_at = (start + self.plan.phases.warmup).min(drain_at);
-        let spans = [
-            (Phase::Warmup, start, measure_at),
-            (Phase::Measure, measure_at, drain_at),
-            (Phase::Drain, drain_at, end_at),
+        let of = |phase, start, end| PhaseTimes { phase, start, end };
+        let mut phases = vec![
+            of(Phase::Warmup, start, measure_at),
+            of(Phase::Measure, measure_at, drain_at),
+            of(Phase::Drain, drain_at, end_at),
         ];
-        let phases = spans
-            .into_iter()
-            .filter(|(_, start, end)| start < end)
-            .map(|(phase, start, end)| PhaseTimes { phase, start, end })
-            .collect();
+        phases.retain(|it| it.start < it.end);
         Outcome {
             phases,
             totals: self.merger.totals(),

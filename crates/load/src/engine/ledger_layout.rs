@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::consumer::BitmapSpec;
 use super::routes::{Key, Routes, key};
-use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
+use super::spec::{ClientSpec, ParticipantKind};
 use crate::Plan;
 
 /// Bodies below the full header tell this many producers apart.
@@ -37,12 +37,9 @@ pub(crate) fn open<S>(
     let consumers_count =
         plan.groups.iter().any(|group| group.consumer_count() > 0 && group.consumers.message_count.is_some());
     let producers = routes.producers();
-    let consumers = threads
-        .iter()
-        .flatten()
-        .flat_map(|client| &client.participants)
-        .any(|participant| matches!(participant.kind, ParticipantKind::Consumer(_)));
-    if !plan.ledger || consumers_count || producers == 0 || !consumers {
+    let mut participants = threads.iter().flatten().flat_map(|client| &client.participants);
+    let has_consumers = participants.any(|it| it.consumer().is_some());
+    if !plan.ledger || consumers_count || producers == 0 || !has_consumers {
         return Err(None);
     }
     if let Some(reason) = unknown {
@@ -83,11 +80,8 @@ fn forget_bitmaps<S>(threads: &mut [Vec<ClientSpec<S>>]) {
 /// How many producers reach each consumer, all consumers together.
 fn pairs<S>(threads: &[Vec<ClientSpec<S>>]) -> usize {
     let participants = threads.iter().flatten().flat_map(|client| &client.participants);
-    let reach = |participant: &ParticipantSpec| match &participant.kind {
-        ParticipantKind::Consumer(consumer) => consumer.bitmaps.as_ref().map_or(0, |t| t.producers.len()),
-        ParticipantKind::Producer(_) => 0,
-    };
-    participants.map(reach).sum()
+    let bitmaps = participants.filter_map(|it| it.consumer()?.bitmaps.as_ref());
+    bitmaps.map(|it| it.producers.len()).sum()
 }
 
 /// A queue, or a subscription that consumers share.

@@ -99,10 +99,7 @@ fn producers<S>(threads: &[Vec<ClientSpec<S>>], places: &[usize]) -> HashMap<u32
     }
     let producers = threads.iter().flatten().flat_map(|client| {
         let place = places.get(client.group).copied().unwrap_or(client.group);
-        client.participants.iter().filter_map(move |participant| match &participant.kind {
-            ParticipantKind::Producer(producer) => Some((producer.id, place)),
-            ParticipantKind::Consumer(_) => None,
-        })
+        client.participants.iter().filter_map(move |it| Some((it.producer()?.id, place)))
     });
     producers.collect()
 }
@@ -180,10 +177,8 @@ impl Found {
 
     /// Whether no recipient that still wants something can get anything.
     pub(crate) fn nothing_is_held(&self, recipients: &[Recipient]) -> bool {
-        recipients
-            .iter()
-            .enumerate()
-            .all(|(at, recipient)| recipient.wants_no_more() || self.held(at, recipient) == Some(0))
+        let mut all = recipients.iter().enumerate();
+        all.all(|(at, it)| it.wants_no_more() || self.held(at, it) == Some(0))
     }
 }
 

@@ -46,14 +46,14 @@ impl Routes {
             client.participants.iter().map(move |participant| Named {
                 cluster: client.cluster,
                 destination: &participant.destination,
-                consumes: matches!(participant.kind, ParticipantKind::Consumer(_)),
+                consumes: participant.consumer().is_some(),
                 declares,
             })
         });
         let topology = Topology::new(named);
         let mut routes = Self { topology, addresses: Vec::new(), positions: HashMap::new(), known: HashMap::new() };
         for (cluster, participant) in participants {
-            if let ParticipantKind::Producer(producer) = &participant.kind {
+            if let Some(producer) = participant.producer() {
                 let key = producer.keys.map(|keys| keys.first());
                 let destination = &participant.destination;
                 let address = routes.topology.published(cluster, destination, key);
@@ -124,8 +124,7 @@ impl Routes {
         let mut deliveries: Vec<u64> = vec![0; self.addresses.len()];
         let mut shared: HashSet<(Key, Option<String>)> = HashSet::new();
         for client in clients.iter() {
-            let consumes = |participant: &&ParticipantSpec| matches!(participant.kind, ParticipantKind::Consumer(_));
-            for participant in client.participants.iter().filter(consumes) {
+            for participant in client.participants.iter().filter(|it| it.consumer().is_some()) {
                 let key = key(client.cluster, &participant.destination);
                 // Those who share a queue are one receiver.
                 if Self::gets_all(participant) || shared.insert((key, participant.share.clone())) {

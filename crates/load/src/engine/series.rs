@@ -1,5 +1,4 @@
 //! One thread's series of intervals: who is in which, and where each ends.
-//!
 //! Intervals end at instants that all threads share: tenths of a second of a phase, and its end; bounds are exact
 //! however late the thread comes to close it. One whose intervals are not taken back in time lets the present one grow,
 //! never over a phase. A phase whose end becomes known after its time ends on each thread behind what that recorded.
@@ -95,12 +94,6 @@ impl Series {
         self.tick.min(self.phase_end(boundaries))
     }
 
-    /// Messages due before belong to the warm-up. Without a warm-up none do, not even those that another program's
-    /// producers had sent before.
-    fn measured_from(&self, phase: Phase, boundaries: Boundaries) -> Time {
-        if phase == Phase::Warmup || !self.warms_up { Time(0) } else { boundaries.measure_at }
-    }
-
     fn phase_end(&self, boundaries: Boundaries) -> Time {
         match self.current.phase {
             Phase::Warmup => boundaries.measure_at.min(boundaries.drain_at),
@@ -167,7 +160,9 @@ impl Series {
             Phase::Warmup | Phase::Measure => Time(u64::MAX),
             Phase::Drain => boundaries.drain_at,
         };
-        next.set_due(self.measured_from(next_phase, boundaries), until);
+        // Without a warm-up nothing is due in it, not even what another program's producers had sent before.
+        let from = if next_phase == Phase::Warmup || !self.warms_up { Time(0) } else { boundaries.measure_at };
+        next.set_due(from, until);
         self.current.hand_on_carried(&mut next, &mut self.recorders);
         let mut done = std::mem::replace(&mut self.current, next);
         done.end = end;

@@ -76,6 +76,22 @@ pub(crate) struct ParticipantSpec {
     pub(crate) queue: Option<String>,
 }
 
+impl ParticipantSpec {
+    pub(super) const fn producer(&self) -> Option<&ProducerSpec> {
+        match &self.kind {
+            ParticipantKind::Producer(producer) => Some(producer),
+            ParticipantKind::Consumer(_) => None,
+        }
+    }
+
+    pub(super) const fn consumer(&self) -> Option<&ConsumerSpec> {
+        match &self.kind {
+            ParticipantKind::Producer(_) => None,
+            ParticipantKind::Consumer(consumer) => Some(consumer),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) enum ParticipantKind {
     Producer(ProducerSpec),
@@ -85,13 +101,7 @@ pub(crate) enum ParticipantKind {
 /// Metrics that these clients will record, so that memory can be had before the load begins.
 pub(crate) fn recorded_metrics<S>(clients: &[ClientSpec<S>]) -> Vec<Metric> {
     let participants = || clients.iter().flat_map(|client| &client.participants);
-    let consumers = participants().any(|it| matches!(it.kind, ParticipantKind::Consumer(_)));
-    let producers = || {
-        participants().filter_map(|it| match &it.kind {
-            ParticipantKind::Producer(producer) => Some(producer),
-            ParticipantKind::Consumer(_) => None,
-        })
-    };
+    let producers = || participants().filter_map(ParticipantSpec::producer);
     let mut metrics = Vec::new();
     if producers().any(|it| !matches!(it.arrivals, ResolvedArrivals::Unthrottled)) {
         metrics.push(Metric::SEND_DELAY);
@@ -99,7 +109,7 @@ pub(crate) fn recorded_metrics<S>(clients: &[ClientSpec<S>]) -> Vec<Metric> {
     if producers().any(|it| it.guarantee != Guarantee::Unconfirmed) {
         metrics.extend([Metric::SEND_ACK, Metric::ACK_RESPONSE]);
     }
-    if consumers {
+    if participants().any(|it| it.consumer().is_some()) {
         metrics.extend([Metric::END_TO_END, Metric::TRANSFER]);
     }
     metrics

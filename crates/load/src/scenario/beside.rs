@@ -63,21 +63,16 @@ pub fn run(scenarios: &[Box<dyn Scenario>], control: &Control, sink: &mut dyn Si
 
 /// Names and metrics of each scenario must be its own: summaries go by its name, and recorders by the metrics' keys.
 fn apart(scenarios: &[Box<dyn Scenario>]) -> Result<(), Error> {
-    let all = scenarios.iter().enumerate();
-    for (at, scenario) in all {
+    for (at, scenario) in scenarios.iter().enumerate() {
         let name = scenario.name();
-        if scenarios.iter().take(at).any(|before| before.name() == name) {
-            return Err(
-                Error::invalid(format!("there are two scenarios called {name}"), "merge them into one").observed(name)
-            );
-        }
-        let metrics = scenario.metrics();
-        if let Some(of) = metrics.iter().find(|it| it.info().scenario != name) {
-            return Err(Error::invalid(
-                format!("scenario {name} records metrics of scenario {}", of.info().scenario),
-                "give them different keys",
-            )
-            .observed(of.key()));
+        let is_new = !scenarios.iter().take(at).any(|before| before.name() == name);
+        let refused = Error::invalid(format!("there are two scenarios called {name}"), "merge them into one");
+        refused.observed(name).unless(is_new)?;
+        for metric in scenario.metrics() {
+            let of = metric.info().scenario;
+            let cause = format!("scenario {name} records metrics of scenario {of}");
+            let refused = Error::invalid(cause, "give them different keys").observed(metric.key());
+            refused.unless(of == name)?;
         }
     }
     Ok(())

@@ -20,6 +20,15 @@ fn usual() -> World {
     World::new(1, Pace::default())
 }
 
+/// A broker that answers who prepares it, and serves the load's connections so, by their numbers from 1 on.
+fn broker(
+    world: &World,
+    heartbeat_s: u16,
+    mut serve: impl FnMut(usize) -> Box<dyn Serve> + Send + 'static,
+) -> SocketAddr {
+    world.peer(beating(heartbeat_s), move |number| if number == 0 { polite() } else { serve(number) })
+}
+
 fn plan(address: SocketAddr, measure_ms: u64) -> Plan {
     let group = common::group(address, Destination::queue("q"), (0, 1));
     Plan { groups: vec![group], phases: common::phases(0, measure_ms, 1_000), ..Plan::default() }
@@ -71,11 +80,8 @@ fn generous(deliveries: u64, body: &'static [u8]) -> Box<dyn Serve> {
 fn a_client_that_waits_for_the_start_hears_its_broker_while_others_connect() {
     for early in [0, 100] {
         let world = usual();
-        let address = world.peer(beating(1), move |number| match number {
-            0 => polite(),
-            1 => generous(early, b"early"),
-            _ => hesitate(ms(3_500)),
-        });
+        let serve = move |number: usize| if number == 1 { generous(early, b"early") } else { hesitate(ms(3_500)) };
+        let address = broker(&world, 1, serve);
         let mut plan = plan(address, 200);
         plan.groups[0].consumers.per_destination = 2;
         let (outcome, _) = undisturbed(&world, &plan);
@@ -86,10 +92,7 @@ fn a_client_that_waits_for_the_start_hears_its_broker_while_others_connect() {
 #[test]
 fn a_consumer_with_a_full_backlog_does_not_take_its_own_pause_for_the_brokers() {
     let world = usual();
-    let address = world.peer(beating(1), |number| match number {
-        0 => polite(),
-        _ => generous(3_000, b"slow"),
-    });
+    let address = broker(&world, 1, |_| generous(3_000, b"slow"));
     let mut plan = plan(address, 3_500);
     let consumers = &mut plan.groups[0].consumers;
     consumers.ack = Ack::Auto;
@@ -157,10 +160,7 @@ fn a_block_is_noticed_behind_megabytes_that_nobody_reads() {
 /// How a load of six channels on one connection goes that is set up within a second for each step.
 fn set_up(serve: impl Fn() -> Box<dyn Serve> + Send + 'static) -> (Result<Outcome, Error>, Nanos) {
     let world = usual();
-    let address = world.peer(beating(0), move |number| match number {
-        0 => polite(),
-        _ => serve(),
-    });
+    let address = broker(&world, 0, move |_| serve());
     let mut plan = plan(address, 200);
     plan.timeout = ms(1_000);
     plan.groups[0].consumers.per_destination = 6;
@@ -249,10 +249,7 @@ fn a_stream_goes_on_behind_the_last_offset_that_was_told() {
     let world = usual();
     let offsets = Offsets::default();
     let seen = Arc::clone(&offsets);
-    let address = world.peer(beating(0), move |number| match number {
-        0 => polite(),
-        _ => stream_peer(number, Arc::clone(&seen)),
-    });
+    let address = broker(&world, 0, move |number| stream_peer(number, Arc::clone(&seen)));
     world.run_to_end(&stream_plan(address), |_, _| ());
     let offsets = offsets.lock().expect("offsets").clone();
     assert_eq!(offsets, [None, Some(42), Some(i64::MAX)]);
@@ -284,8 +281,7 @@ fn broken_before_the_start(later: Nanos) -> (Vec<Option<i64>>, Option<u64>) {
     let world = usual();
     let offsets = Offsets::default();
     let seen = Arc::clone(&offsets);
-    let address = world.peer(beating(1), move |number| match number {
-        0 => polite(),
+    let address = broker(&world, 1, move |number| match number {
         2 => hesitate(later),
         _ => early_stream_peer(number == 1, Arc::clone(&seen)),
     });
@@ -448,10 +444,8 @@ impl Sparse {
         let world = World::new(seed, self.pace);
         let answers = Answers::default();
         let (scene, seen) = (self.clone(), Arc::clone(&answers));
-        let address = world.peer(beating(0), move |number| match number {
-            0 => polite(),
-            _ => confirming(scene.after, scene.length, &[100], scene.hanging.clone(), Arc::clone(&seen)),
-        });
+        let serve = move |_| confirming(scene.after, scene.length, &[100], scene.hanging.clone(), Arc::clone(&seen));
+        let address = broker(&world, 0, serve);
         let mut plan = plan(address, 3_000);
         let group = &mut plan.groups[0];
         group.consumers.per_destination = 0;

@@ -89,16 +89,6 @@ impl LedgerBatch {
         self.dropped = 0;
     }
 
-    /// How many chunks it holds.
-    pub const fn len(&self) -> usize {
-        self.chunks.len()
-    }
-
-    /// Whether it holds none.
-    pub const fn is_empty(&self) -> bool {
-        self.chunks.is_empty()
-    }
-
     /// Adds a chunk. `run` is where the bitmap's last full chunk stands, which the next one extends.
     fn push(&mut self, chunk: &Chunk, run: Option<&mut u32>, most: usize) {
         self.closed += 1;
@@ -223,8 +213,7 @@ impl LedgerShard {
         messages
     }
 
-    /// LedgerShard something else of a message of a bitmap: of deliveries that they were late or
-    /// redelivered, of what a producer sent that it was returned.
+    /// Notes an exception of a message of a bitmap: late or redelivered of deliveries, returned of what was sent.
     pub fn note_anomaly(&mut self, bitmap: usize, anomaly: Anomaly, sequence: u64) {
         let Some(name) = self.names.get(bitmap).copied() else { return };
         let index = sequence / CHUNK;

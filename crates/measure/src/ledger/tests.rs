@@ -215,7 +215,7 @@ fn tracks_that_do_not_exist_are_left_alone() {
     notes.note_range(2, 5, 5);
     notes.note_anomaly(2, Anomaly::Late, 5);
     notes.close();
-    assert!(notes.exchange(LedgerBatch::default()).is_empty());
+    assert!(notes.exchange(LedgerBatch::default()).chunks.is_empty());
 }
 
 /// Messages in order are one entry, however many.
@@ -228,7 +228,7 @@ fn a_clean_run_leaves_hardly_anything_to_send() {
     notes.note_range(0, 0, 1_000_000);
     notes.close();
     let batch = notes.exchange(LedgerBatch::default());
-    assert!(batch.len() <= 8, "{} chunks", batch.len());
+    assert!(batch.chunks.len() <= 8, "{} chunks", batch.chunks.len());
 }
 
 /// Nobody takes the batches, and every note closes a chunk: memory stays bounded, and the summary says that it had to.
@@ -244,7 +244,7 @@ fn notes_stay_bounded_where_nobody_takes_them() {
             }
         }
         let mut batch = notes.exchange(LedgerBatch::default());
-        assert!(batch.len() <= 1 << 17, "{} chunks", batch.len());
+        assert!(batch.chunks.len() <= 1 << 17, "{} chunks", batch.chunks.len());
         assert!(batch.dropped > 0);
         let mut ledger = Ledger::new(1, &[0]);
         ledger.add(&batch);

@@ -1,5 +1,4 @@
 //! Rates that change along straight lines: steps, ramps, bursts.
-//!
 //! Counts are whole numbers of `1 / UNIT` messages, so that what lies before a segment, whole rounds of a repeated
 //! course, and every segment of constant rate are exact; only the inverse inside a slope needs a square root. It is
 //! taken from the end at which the rate is lower, where nothing cancels: four roundings of 2^-53, so less than a

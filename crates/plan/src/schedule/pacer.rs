@@ -64,9 +64,7 @@ impl Pacer {
         let curve = match &schedule.profile {
             RateProfile::Constant(rate) => {
                 let total = rate.get() * times as f64;
-                if !RATES.contains(&rate.get()) || !RATES.contains(&total) {
-                    return Err(refused_rate(total));
-                }
+                refused_rate(total).unless(RATES.contains(&rate.get()) && RATES.contains(&total))?;
                 if even {
                     Curve::Constant(Constant::new(*rate, times))
                 } else {
@@ -77,10 +75,8 @@ impl Pacer {
             RateProfile::Steps { steps, repeat } => Curve::Linear(steps_of(steps, *repeat, times)?),
             RateProfile::Sine { mean, amplitude, period } => Curve::Sine(sine_of(*mean, *amplitude, *period, times)?),
             RateProfile::Trace { trace, every } => {
-                if !even {
-                    let help = "leave arrivals out, or take another shape";
-                    return Err(Error::invalid("a trace has its own times, so it cannot have random arrivals", help));
-                }
+                let cause = "a trace has its own times, so it cannot have random arrivals";
+                Error::invalid(cause, "leave arrivals out, or take another shape").unless(even)?;
                 Curve::Trace { every: round_of(trace, *every)?, trace: Arc::clone(trace), each: schedule.per_producer }
             }
         };
@@ -147,32 +143,27 @@ fn rate_of(rate: f64, times: u64) -> Result<u64, Error> {
 }
 
 fn steps_of(steps: &[Step], repeat: bool, times: u64) -> Result<Linear, Error> {
-    if steps.is_empty() || steps.len() > MOST_STEPS {
-        let cause = format!("a schedule of {} steps cannot be kept", steps.len());
-        let help = format!("give 1 to {MOST_STEPS} steps of a rate and a length");
-        return Err(Error::invalid(cause, help).observed(steps.len()));
-    }
-    let mut parts = Vec::with_capacity(steps.len());
+    let count = steps.len();
+    let help = format!("give 1 to {MOST_STEPS} steps of a rate and a length");
+    let refused = Error::invalid(format!("a schedule of {count} steps cannot be kept"), help).observed(count);
+    refused.unless((1..=MOST_STEPS).contains(&count))?;
+    let mut parts = Vec::with_capacity(count);
     for step in steps {
         let (from, to) = (rate_of(step.from, times)?, rate_of(step.to, times)?);
-        let length = step.length.0;
-        if length == 0 || (from != to && length > LONGEST_SLOPE) {
-            return Err(Error::invalid(
-                format!("a step from {} to {} messages per second cannot last {}", step.from, step.to, step.length),
-                "give each step a length above 0; a ramp lasts 10 days (240h) at most",
-            )
-            .observed(step.length));
-        }
-        parts.push((from, to, length));
+        let is_fine = step.length.0 > 0 && (from == to || step.length.0 <= LONGEST_SLOPE);
+        let Step { from: first, to: last, length } = step;
+        let cause = format!("a step from {first} to {last} messages per second cannot last {length}");
+        let help = "give each step a length above 0; a ramp lasts 10 days (240h) at most";
+        Error::invalid(cause, help).observed(length).unless(is_fine)?;
+        parts.push((from, to, length.0));
     }
     let length = parts.iter().map(|(_, _, ns)| u128::from(*ns)).sum::<u128>();
-    if length > LONGEST_CURVE {
-        let cause = format!("the steps of the schedule last {} s", length / 1_000_000_000);
-        return Err(Error::invalid(cause, "let them last 30 years at most").observed(length / 1_000_000_000));
-    }
-    if parts.iter().all(|(from, to, _)| from + to == 0) {
-        return Err(Error::invalid("all rates of the schedule are 0", "give at least one step a rate above 0"));
-    }
+    let seconds = length / 1_000_000_000;
+    let refused =
+        Error::invalid(format!("the steps of the schedule last {seconds} s"), "let them last 30 years at most");
+    refused.observed(seconds).unless(length <= LONGEST_CURVE)?;
+    let sends = parts.iter().any(|(from, to, _)| from + to > 0);
+    Error::invalid("all rates of the schedule are 0", "give at least one step a rate above 0").unless(sends)?;
     let last = parts.last().map_or(0, |(_, to, _)| *to);
     let after = if repeat { After::Repeat } else { After::Hold(last) };
     Ok(Linear::new(&parts, after))
@@ -180,26 +171,20 @@ fn steps_of(steps: &[Step], repeat: bool, times: u64) -> Result<Linear, Error> {
 
 fn sine_of(mean: f64, amplitude: f64, period: Nanos, times: u64) -> Result<Sine, Error> {
     let (rate, swing) = (rate_of(mean, times)?, rate_of(amplitude, times)?);
-    if rate == 0 || swing > rate {
-        let cause = format!("a sine of mean {mean} and amplitude {amplitude} would go below 0");
-        let help = "give a mean above 0 and an amplitude from 0 to the mean";
-        return Err(Error::invalid(cause, help).observed(amplitude));
-    }
-    if period.0 == 0 || period.0 > LONGEST_SLOPE {
-        let help = "give a period above 0 and of at most 10 days (240h)";
-        return Err(Error::invalid(format!("a sine cannot have a period of {period}"), help).observed(period));
-    }
+    let cause = format!("a sine of mean {mean} and amplitude {amplitude} would go below 0");
+    let help = "give a mean above 0 and an amplitude from 0 to the mean";
+    Error::invalid(cause, help).observed(amplitude).unless(rate > 0 && swing <= rate)?;
+    let help = "give a period above 0 and of at most 10 days (240h)";
+    let refused = Error::invalid(format!("a sine cannot have a period of {period}"), help).observed(period);
+    refused.unless((1..=LONGEST_SLOPE).contains(&period.0))?;
     Ok(Sine::new(rate, swing, period.0))
 }
 
 fn round_of(trace: &Trace, every: Option<Nanos>) -> Result<Option<u64>, Error> {
-    match every {
-        Some(every) if every.0 < trace.last() || every.0 == 0 => {
-            let cause = format!("the trace lasts {} and cannot start over every {every}", Nanos(trace.last()));
-            Err(Error::invalid(cause, "let it start over after its own length at least").observed(every))
-        }
-        every => Ok(every.map(|every| every.0)),
-    }
+    let Some(every) = every else { return Ok(None) };
+    let cause = format!("the trace lasts {} and cannot start over every {every}", Nanos(trace.last()));
+    let refused = Error::invalid(cause, "let it start over after its own length at least").observed(every);
+    refused.unless(every.0 >= trace.last() && every.0 > 0).map(|()| Some(every.0))
 }
 
 /// Requested messages of all groups together, over time.

@@ -114,16 +114,6 @@ impl Trace {
         Ok(())
     }
 
-    /// Messages in the trace.
-    pub const fn len(&self) -> usize {
-        self.times.len()
-    }
-
-    /// Never: a trace without a message is refused.
-    pub const fn is_empty(&self) -> bool {
-        self.times.is_empty()
-    }
-
     /// Whether it says how large messages were.
     pub const fn has_sizes(&self) -> bool {
         !self.sizes.is_empty()
@@ -186,7 +176,7 @@ mod tests {
         assert_eq!(trace.size_range(), Some((12, 2_000)));
         assert_eq!((trace.size(1), trace.size(4)), (2_000, 2_000));
         let times = parse("0\n0\n2").unwrap();
-        assert_eq!((times.len(), times.has_sizes()), (3, false));
+        assert_eq!((times.times.len(), times.has_sizes()), (3, false));
     }
 
     #[test]

@@ -38,11 +38,10 @@ impl Bodies {
     }
 
     fn read_files(files: &[PathBuf]) -> Result<Self, Error> {
-        if files.is_empty() || files.len() > MOST_BODIES {
-            let cause = format!("cannot take message bodies from {} files", files.len());
-            let help = format!("name 1 to {MOST_BODIES} files, or a folder with as many");
-            return Err(Error::invalid(cause, help).observed(files.len()));
-        }
+        let count = files.len();
+        let help = format!("name 1 to {MOST_BODIES} files, or a folder with as many");
+        let refused = Error::invalid(format!("cannot take message bodies from {count} files"), help).observed(count);
+        refused.unless((1..=MOST_BODIES).contains(&count))?;
         let mut left = MOST_BYTES;
         let mut bodies = Vec::with_capacity(files.len());
         for file in files {
@@ -61,16 +60,6 @@ impl Bodies {
         Ok(Self { bodies })
     }
 
-    /// Number of bodies.
-    pub const fn len(&self) -> usize {
-        self.bodies.len()
-    }
-
-    /// Never where it was read.
-    pub const fn is_empty(&self) -> bool {
-        self.bodies.is_empty()
-    }
-
     /// Bytes of each.
     pub(super) fn lengths(&self) -> impl Iterator<Item = usize> {
         self.bodies.iter().map(|body| body.len())
@@ -85,13 +74,9 @@ impl Bodies {
 }
 
 fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(|e| failed(folder, &e))? {
-        let file = entry.map_err(|e| failed(folder, &e))?.path();
-        if file.is_file() {
-            files.push(file);
-        }
-    }
+    let entries = std::fs::read_dir(folder).and_then(|entries| entries.map(|it| it.map(|it| it.path())).collect());
+    let mut files: Vec<PathBuf> = entries.map_err(|e| failed(folder, &e))?;
+    files.retain(|file| file.is_file());
     if files.is_empty() {
         return Err(failed(folder, &"there are 0 files in it"));
     }
@@ -148,28 +133,20 @@ impl Json {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        if self.size < SMALLEST {
-            return Err(Error::invalid(
-                format!("a JSON document of {} has no room for a member", measure::counted(self.size as u64, "byte")),
-                format!("ask for at least {SMALLEST} bytes"),
-            )
-            .observed(self.size));
+        let Self { size, count, fields, .. } = *self;
+        let bytes = measure::counted(size as u64, "byte");
+        let cause = format!("a JSON document of {bytes} has no room for a member");
+        let refused = Error::invalid(cause, format!("ask for at least {SMALLEST} bytes")).observed(size);
+        refused.unless(size >= SMALLEST)?;
+        for (what, number) in [("JSON documents", count), ("names", fields)] {
+            let help = format!("ask for 1 to {MOST_BODIES}");
+            let refused = Error::invalid(format!("{number} {what} cannot be made"), help).observed(number);
+            refused.unless((1..=MOST_BODIES).contains(&number))?;
         }
-        for (what, number) in [("JSON documents", self.count), ("names", self.fields)] {
-            if number == 0 || number > MOST_BODIES {
-                let help = format!("ask for 1 to {MOST_BODIES}");
-                return Err(Error::invalid(format!("{number} {what} cannot be made"), help).observed(number));
-            }
-        }
-        let bytes = (self.size as u64).saturating_mul(self.count as u64);
-        if bytes > MOST_BYTES {
-            let cause = format!(
-                "{} JSON documents of {} bytes are {bytes} bytes, and {MOST_BYTES} are the most",
-                self.count, self.size
-            );
-            return Err(Error::invalid(cause, "ask for fewer or smaller ones: they are kept in memory").observed(bytes));
-        }
-        Ok(())
+        let bytes = (size as u64).saturating_mul(count as u64);
+        let cause = format!("{count} JSON documents of {size} bytes are {bytes} bytes, and {MOST_BYTES} are the most");
+        let refused = Error::invalid(cause, "ask for fewer or smaller ones: they are kept in memory").observed(bytes);
+        refused.unless(bytes <= MOST_BYTES)
     }
 }
 
@@ -286,7 +263,7 @@ mod tests {
         assert_eq!(bodies(7), bodies(7));
         assert_ne!(bodies(7).content(0), bodies(8).content(0));
         assert_ne!(bodies(7).content(0), bodies(7).content(1));
-        assert_eq!(bodies(7).len(), 100);
+        assert_eq!(bodies(7).bodies.len(), 100);
     }
 
     #[test]

@@ -73,7 +73,7 @@ fn no_verdict_on_a_lone_probe_speaks_of_a_broker() {
         ..Facts::default()
     };
     let wait = Awaited::Answers;
-    let late = |late| Cause::RateMet { late: Some(late) };
+    let late = |late| RateMet { late: Some(late) };
     use Cause::{BothBusy, BothFillMachine, BrokerBusy, BrokerLacksCores, BrokerSlow, BrokerStalled};
     use Cause::{InFlightLimit, MachineFull, OthersFillMachine, OwnFault, RateMet, StalledForCores, Unclear};
     let met = [Lateness::BrokerStalled, Lateness::OwnFault, Lateness::Cores].map(late);

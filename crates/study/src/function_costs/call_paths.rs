@@ -22,25 +22,20 @@ pub(super) fn compare_stacks(a: &[RunCosts], b: &[RunCosts], broker: CostChange,
     }
     let brokers: f64 = a.iter().chain(b).map(|run| run.broker).sum();
     merged.keep_dear(brokers * LEAST_SHARE);
-    let tested: Option<Vec<Tested>> = merged
-        .nodes
-        .iter()
-        .map(|node| {
-            let cost = |at: usize| node.costs.get(at).copied().unwrap_or(0.0);
-            let of_a: Vec<f64> = (0..a.len()).map(cost).collect();
-            let of_b: Vec<f64> = (a.len()..a.len() + b.len()).map(cost).collect();
-            test.change(&of_a, &of_b)
-        })
-        .collect();
+    let change = |node: &MergedNode| {
+        let mut costs = node.costs.clone();
+        costs.resize(a.len() + b.len(), 0.0);
+        let (of_a, of_b) = costs.split_at(a.len());
+        test.change(of_a, of_b)
+    };
+    let tested: Option<Vec<Tested>> = merged.nodes.iter().map(change).collect();
     let tested = tested.filter(|it| !it.is_empty())?;
-    let questions = merged.nodes.iter().zip(&tested);
-    let questions: Vec<TreeQuestion> = questions
-        .map(|(node, tested)| TreeQuestion {
-            parent: node.parent.map(|it| it as usize),
-            cost: tested.cost.a + tested.cost.b,
-            p: tested.p(),
-        })
-        .collect();
+    let question = |(node, tested): (&MergedNode, &Tested)| TreeQuestion {
+        parent: node.parent.map(|it| it as usize),
+        cost: tested.cost.a + tested.cost.b,
+        p: tested.p(),
+    };
+    let questions: Vec<TreeQuestion> = merged.nodes.iter().zip(&tested).map(question).collect();
     let answers = decide_tree(&questions, test.level);
     let frames = merged.nodes.iter().zip(tested.iter().zip(answers));
     let of_runs: Vec<f64> = a.iter().chain(b).map(|run| run.broker).collect();

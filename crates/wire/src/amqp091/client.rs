@@ -6,7 +6,7 @@ use measure::Time;
 use super::codec::SecretStr;
 use super::common::{CommonState, capabilities};
 use super::config::{ClientConfig, Mechanism};
-use super::connection::{self, Connection, Greeting, Side, State, Step};
+use super::connection::{Connection, Side, State, Step, check_greeting};
 use super::error::{EncodeError, Error};
 use super::event::{Closing, Event};
 use super::properties::Properties;
@@ -33,14 +33,7 @@ impl Side for ClientSide {
         if connection.common.rx.offset() > 0 {
             return Ok(true);
         }
-        match connection::greeting(input, &[FRAME_METHOD, 0, 0]) {
-            Greeting::Right => Ok(true),
-            Greeting::Doubtful => Ok(false),
-            Greeting::Wrong(error) => {
-                connection.end();
-                Err(error)
-            }
-        }
+        check_greeting(input, &[FRAME_METHOD, 0, 0]).inspect_err(|_| connection.end())
     }
 
     fn handle_handshake<'a>(connection: &mut Client, now: Time, method: Method<'a>) -> Result<Step<Event<'a>>, Error> {
@@ -236,12 +229,6 @@ impl Connection<ClientSide> {
     pub fn nack(&mut self, channel: u16, delivery_tag: u64, multiple: bool, requeue: bool) {
         let bits = u8::from(multiple) | u8::from(requeue) << 1;
         self.settle(channel, BasicNack::INFO.id, delivery_tag, bits);
-    }
-
-    /// Hot path: refuses one delivery. Does nothing on a connection that is not open.
-    #[inline]
-    pub fn reject(&mut self, channel: u16, delivery_tag: u64, requeue: bool) {
-        self.settle(channel, BasicReject::INFO.id, delivery_tag, u8::from(requeue));
     }
 
     /// Starts the orderly close; [`Event::CloseOk`] ends it. Before the handshake is complete, or

@@ -186,12 +186,10 @@ impl<S: Side> Connection<S> {
         id: MethodId,
         body: Option<&'a [u8]>,
     ) -> Result<S::Event<'a>, Violation> {
-        let parts = self
-            .common
-            .rx
-            .joined(channel, body)
-            .ok_or_else(|| (reply::INTERNAL_ERROR, "content without its parts".to_owned()))?;
-        S::content(channel, id, parts.fields, parts.properties, parts.body)
+        let parts = self.common.rx.joined(channel, body);
+        let (fields, properties, body) =
+            parts.ok_or_else(|| (reply::INTERNAL_ERROR, "content without its parts".to_owned()))?;
+        S::content(channel, id, fields, properties, body)
     }
 
     #[inline]
@@ -365,26 +363,12 @@ impl<S: Side> Connection<S> {
 /// Bytes that make a guess possible; fewer are waited for.
 const ENOUGH: usize = 8;
 
-/// How a greeting begins. A server that does not know the version answers with a header of its own and closes
-/// (specification 4.2.2).
-pub(super) enum Greeting {
-    /// As expected, as far as it goes.
-    Right,
-    /// Otherwise, but too little to tell what it is.
-    Doubtful,
-    /// Another protocol, or none.
-    Wrong(Error),
-}
-
-/// Judges the first bytes of the peer. `expected` is how the right greeting begins.
-pub(super) fn greeting(input: &[u8], expected: &[u8]) -> Greeting {
-    if input.iter().zip(expected).all(|(a, b)| a == b) {
-        Greeting::Right
-    } else if input.len() < ENOUGH {
-        Greeting::Doubtful
-    } else {
-        Greeting::Wrong(wrong_protocol(input))
-    }
+/// Judges the first bytes of the peer: whether they are as `expected`, as far as they go; otherwise they are too few to
+/// tell what they are. A server that does not know the version answers with a header of its own and closes
+/// (specification 4.2.2). Errors: another protocol, or none.
+pub(super) fn check_greeting(input: &[u8], expected: &[u8]) -> Result<bool, Error> {
+    let is_right = input.iter().zip(expected).all(|(a, b)| a == b);
+    if is_right || input.len() < ENOUGH { Ok(is_right) } else { Err(wrong_protocol(input)) }
 }
 
 /// The error, whatever the bytes are.

@@ -50,9 +50,7 @@ impl<'a> Properties<'a> {
         let properties = BasicProperties::decode_list(flags, &mut reader)?;
         if reader.rest().is_empty() { Ok(properties) } else { Err(reader.error("bytes after the last property")) }
     }
-}
 
-impl<'a> Properties<'a> {
     /// The bytes of a header that is a byte array or a string. Nothing else is decoded, and nothing
     /// allocated; what cannot be read has none.
     pub fn header_bytes(self, name: &str) -> Option<&'a [u8]> {

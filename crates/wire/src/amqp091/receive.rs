@@ -106,12 +106,8 @@ struct Frame<'i> {
     payload: &'i [u8],
 }
 
-/// A method that was joined.
-pub(super) struct JoinedParts<'a> {
-    pub(super) fields: &'a [u8],
-    pub(super) properties: Properties<'a>,
-    pub(super) body: &'a [u8],
-}
+/// A method's fields, its properties and its body.
+pub(super) type Parts<'a> = (&'a [u8], Properties<'a>, &'a [u8]);
 
 /// Takes frames off the input and keeps what must be kept between them.
 #[derive(Debug)]
@@ -317,10 +313,9 @@ impl Receiver {
             return Ok(Some(Incoming::Method { channel, id, fields }));
         }
         let header_at = OVERHEAD + frame.payload.len();
-        if let Some(whole) = self.whole_content(channel, input, header_at)? {
+        if let Some((properties, body, len)) = self.whole_content(channel, input, header_at)? {
             self.frame_offset = self.offset;
-            self.skip(input, whole.len);
-            let (properties, body) = (whole.properties, whole.body);
+            self.skip(input, len);
             return Ok(Some(Incoming::Content { channel, id, fields, properties, body }));
         }
         self.consume(input, frame);
@@ -378,23 +373,14 @@ const METHOD_ROOM: usize = 1_024;
 /// Bytes of usual messages' properties; only a table makes them longer.
 const PROPERTIES_ROOM: usize = 512;
 
-/// Header and body that follow their method in the input.
-struct Whole<'i> {
-    properties: Properties<'i>,
-    body: &'i [u8],
-    /// Bytes of all three.
-    len: usize,
-}
+/// Header and body that follow their method in the input, and the bytes of all three.
+type Whole<'i> = (Properties<'i>, &'i [u8], usize);
 
 impl Receiver {
     /// Event announced by [`Incoming::Joined`], with its `body`.
-    pub(super) fn joined<'a>(&'a self, channel: u16, body: Option<&'a [u8]>) -> Option<JoinedParts<'a>> {
+    pub(super) fn joined<'a>(&'a self, channel: u16, body: Option<&'a [u8]>) -> Option<Parts<'a>> {
         let join = self.channels.get(usize::from(channel))?.join.as_deref()?;
-        Some(JoinedParts {
-            fields: &join.fields,
-            properties: Properties::from_bytes(&join.properties),
-            body: body.unwrap_or(&join.body),
-        })
+        Some((&join.fields, Properties::from_bytes(&join.properties), body.unwrap_or(&join.body)))
     }
 
     /// Header and body of a method, where they follow it in the input as a whole, and the length of all three.
@@ -407,7 +393,7 @@ impl Receiver {
         let (size, properties) = self.content_header(&header, input, header_at)?;
         let body_at = header_at + OVERHEAD + header.payload.len();
         if size == 0 {
-            return Ok(Some(Whole { properties, body: &[], len: body_at }));
+            return Ok(Some((properties, &[], body_at)));
         }
         if size > self.max_body {
             return Ok(None);
@@ -416,8 +402,7 @@ impl Receiver {
         if body.kind != FRAME_BODY || body.channel != channel || body.payload.len() as u64 != size {
             return Ok(None);
         }
-        let len = body_at + OVERHEAD + body.payload.len();
-        Ok(Some(Whole { properties, body: body.payload, len }))
+        Ok(Some((properties, body.payload, body_at + OVERHEAD + body.payload.len())))
     }
 
     #[inline(always)]

@@ -18,7 +18,7 @@ use measure::Time;
 use super::codec::SecretStr;
 use super::common::{CommonState, capabilities};
 use super::config::ServerConfig;
-use super::connection::{self, Connection, Greeting, Side, State, Step};
+use super::connection::{Connection, Side, State, Step, check_greeting};
 use super::error::{EncodeError, Error};
 use super::event::{Closing, ServerEvent};
 use super::properties::Properties;
@@ -43,11 +43,10 @@ impl Side for ServerSide {
 
     /// Takes the protocol header; then `connection.start` is queued.
     fn greet(connection: &mut Server, input: &mut &[u8]) -> Result<bool, Error> {
-        if let Greeting::Wrong(error) = connection::greeting(input, &PROTOCOL_HEADER) {
+        check_greeting(input, &PROTOCOL_HEADER).inspect_err(|_| {
             connection.common.out().extend_from_slice(&PROTOCOL_HEADER);
             connection.end();
-            return Err(error);
-        }
+        })?;
         if input.len() < PROTOCOL_HEADER.len() {
             return Ok(false);
         }

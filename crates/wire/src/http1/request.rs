@@ -50,36 +50,31 @@ impl RequestHead<'_> {
     /// Checks that each part can be written.
     pub fn check(&self) -> Result<(), HttpError> {
         let is_visible = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
-        if !is_token(self.method) || self.method == "CONNECT" {
-            return Err(refused("method", self.method, "use GET, HEAD or another method of letters"));
-        }
+        let is_method = is_token(self.method) && self.method != "CONNECT";
+        ensure(is_method, "method", self.method, "use GET, HEAD or another method of letters")?;
         let is_target = self.target.starts_with('/') || self.target == "*";
-        if !is_target || !is_visible(self.target) || self.target.contains('#') {
-            // It may hold a token.
-            let help = "begin it with /, and write spaces, # and characters beyond ASCII as %XX";
-            return Err(refused("target", "what was given", help));
-        }
-        if self.host.is_empty() || !is_visible(self.host) || self.host.contains(['/', '@', '?']) {
-            return Err(refused("host", self.host, "give a host name or an address, and a port"));
-        }
+        let is_target = is_target && is_visible(self.target) && !self.target.contains('#');
+        let help = "begin it with /, and write spaces, # and characters beyond ASCII as %XX";
+        // It may hold a token.
+        ensure(is_target, "target", "what was given", help)?;
+        let is_host = !self.host.is_empty() && is_visible(self.host) && !self.host.contains(['/', '@', '?']);
+        ensure(is_host, "host", self.host, "give a host name or an address, and a port")?;
         for (name, value) in self.headers {
-            if !is_token(name) {
-                return Err(refused("header name", name, "a header's name has letters, digits and -"));
-            }
-            if OWN.iter().any(|own| own.eq_ignore_ascii_case(name)) {
-                return Err(refused("header", name, "bellows writes it itself, leave it out"));
-            }
+            ensure(is_token(name), "header name", name, "a header's name has letters, digits and -")?;
+            let is_own = OWN.iter().any(|own| own.eq_ignore_ascii_case(name));
+            ensure(!is_own, "header", name, "bellows writes it itself, leave it out")?;
             let is_control = |byte: u8| (byte < b' ' && byte != b'\t') || byte == 0x7f;
-            if value.bytes().any(is_control) {
-                return Err(refused("header", name, "its value has no line ends and no control characters"));
-            }
+            let is_text = !value.bytes().any(is_control);
+            ensure(is_text, "header", name, "its value has no line ends and no control characters")?;
         }
         Ok(())
     }
 }
 
-fn refused(part: &'static str, observed: &str, help: &'static str) -> HttpError {
-    HttpError::Request { part, observed: observed.chars().take(100).collect(), help }
+/// Refuses a part of a request unless it `is_fine`.
+fn ensure(is_fine: bool, part: &'static str, observed: &str, help: &'static str) -> Result<(), HttpError> {
+    let refused = || HttpError::Request { part, observed: observed.chars().take(100).collect(), help };
+    if is_fine { Ok(()) } else { Err(refused()) }
 }
 
 /// Whether it is a `token` of RFC 9110.

@@ -131,17 +131,14 @@ impl ResponseDecoder {
                         return Ok(Some(HttpEvent::Head(head)));
                     }
                 }
-                Awaiting::Body(left) => {
-                    let bytes = self.take(input, left);
-                    self.awaiting = Awaiting::Body(left - bytes.len() as u64);
+                Awaiting::Body(most) | Awaiting::Chunk(most) => {
+                    let bytes = self.take(input, most);
+                    if let Awaiting::Body(left) | Awaiting::Chunk(left) = &mut self.awaiting {
+                        *left -= bytes.len() as u64;
+                    }
                     return Ok(Some(HttpEvent::Body(bytes)));
                 }
                 Awaiting::BodyUntilClose => return Ok(Some(HttpEvent::Body(self.take(input, u64::MAX)))),
-                Awaiting::Chunk(left) => {
-                    let bytes = self.take(input, left);
-                    self.awaiting = Awaiting::Chunk(left - bytes.len() as u64);
-                    return Ok(Some(HttpEvent::Body(bytes)));
-                }
                 Awaiting::ChunkLine => self.take_chunk_line(input)?,
                 Awaiting::ChunkEnd => self.take_chunk_end(input)?,
                 Awaiting::Trailers => {

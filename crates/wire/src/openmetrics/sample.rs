@@ -41,16 +41,6 @@ pub struct Labels<'a> {
 }
 
 impl<'a> Labels<'a> {
-    /// The number of labels.
-    pub fn len(&self) -> usize {
-        self.spans.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.spans.is_empty()
-    }
-
     /// All labels in the order of the line.
     pub fn iter(&self) -> impl Iterator<Item = Label<'a>> + use<'a> {
         let line = self.line;

@@ -42,7 +42,6 @@ fn batch(pair: &mut Pair, publish: &PublishTemplate, deliver: &DeliverTemplate, 
     assert_eq!((confirmed, delivered), (BATCH, BATCH));
     client.ack(1, BATCH, true);
     client.nack(1, BATCH, false, true);
-    client.reject(1, BATCH, true);
     buffer.clear();
     buffer.extend_from_slice(client.pending_output());
     client.consume_output(buffer.len());

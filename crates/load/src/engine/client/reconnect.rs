@@ -120,19 +120,15 @@ impl<C: Connection, E: Environment> Client<C, E> {
         }
         let now = context.tally.last_now;
         self.waits.resumed = Some(now);
-        for producer in self.producers_mut() {
-            producer.give_up(now, context.series.current());
-        }
-        let tally = &mut *context.tally;
         for work in &mut self.participants {
-            if let Participant::Consumer(consumer) = work {
-                consumer.subscribed(tally.last_now);
+            match work {
+                Participant::Producer(producer) => producer.give_up(now, context.series.current()),
+                Participant::Consumer(consumer) => consumer.subscribed(now),
             }
         }
-        tally.broken = tally.broken.saturating_sub(1);
-        if tally.broken == 0 {
-            let at = tally.last_now;
-            let _ = context.reports.try_send(Report::Event(RunEvent::Recovered { at }));
+        context.tally.broken = context.tally.broken.saturating_sub(1);
+        if context.tally.broken == 0 {
+            let _ = context.reports.try_send(Report::Event(RunEvent::Recovered { at: now }));
         }
     }
 }

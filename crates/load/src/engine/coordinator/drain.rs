@@ -238,21 +238,18 @@ impl<E: Environment> StopWatcher<E> {
     }
 
     /// Whether it has come. Who works on a delivery, or has one to work on, is not idle.
-    pub(super) fn has_come<C: Connection>(&mut self, activity: Activity, now: Time) -> Result<bool, Error> {
+    pub(super) fn has_come<C: Connection>(&mut self, activity: Activity, now: Time) -> bool {
         if self.taken != activity.taken || activity.undone > 0 {
             (self.taken, self.since) = (activity.taken, now);
         }
-        let is_empty = match &mut self.empty {
-            Some(probe) => probe.finds_nothing::<C>(now)?,
-            None => true,
-        };
-        Ok(is_empty && now.since(self.since) >= IDLE)
+        let is_empty = self.empty.as_mut().is_none_or(|probe| probe.finds_nothing::<C>(now));
+        is_empty && now.since(self.since) >= IDLE
     }
 }
 
 impl<E: Environment> QueueProbe<E> {
     /// Whether the last answers said that all queues are empty; asks again when it is time.
-    fn finds_nothing<C: Connection>(&mut self, now: Time) -> Result<bool, Error> {
+    fn finds_nothing<C: Connection>(&mut self, now: Time) -> bool {
         if self.task.as_ref().is_some_and(Task::is_finished) {
             (self.task, self.ask_at) = (None, now + PROBE_AGAIN);
         }
@@ -268,7 +265,7 @@ impl<E: Environment> QueueProbe<E> {
             self.task = self.environment.run_beside("ask queues", ask).ok();
             self.ask_at = now + PROBE_AGAIN;
         }
-        Ok(self.all_empty.load(Ordering::Relaxed))
+        self.all_empty.load(Ordering::Relaxed)
     }
 }
 

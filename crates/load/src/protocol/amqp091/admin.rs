@@ -6,9 +6,10 @@ use transport::ConnectOptions;
 use wire::amqp091::FieldTable;
 
 use super::AmqpConnection;
+use super::assignment::declared_queue;
 use super::properties::arguments;
 use super::request::{Answer, ChannelSpec, Question, Queue, Request, Role};
-use super::routing::{binding, is_durable, publishes_to};
+use super::routing::{binding, publishes_to};
 use crate::control::Interruption;
 use crate::protocol::{Admin, Blocking, ConnectionSpec, Made, Progress, Server};
 use crate::{
@@ -144,19 +145,10 @@ impl<E: Environment> AmqpAdmin<'_, E> {
         handling: QueueHandling,
         made: &mut Vec<Made>,
     ) -> Result<(), Interruption> {
-        let arguments = arguments(destination)?;
+        let queue = declared_queue(destination, false)?;
         let kind = destination.amqp091.queue_type.name();
         let action = format!("declare {kind} queue {:?}", destination.name);
-        let request = |passive| {
-            let queue = Queue {
-                name: destination.name.clone(),
-                durable: is_durable(&destination.amqp091),
-                auto_delete: destination.amqp091.auto_delete,
-                exclusive: false,
-                arguments: arguments.clone(),
-            };
-            Request::new(action.clone(), Question::DeclareQueue { queue, passive })
-        };
+        let request = |passive| Request::new(action.clone(), Question::DeclareQueue { queue: queue.clone(), passive });
         let deleted = handling.delete.then(|| Made::Queue(destination.name.clone()));
         self.declare(handling.declare, request, deleted, made)
     }
@@ -223,10 +215,11 @@ fn request<E: Environment>(
     question: Request,
 ) -> Result<Answer, Interruption> {
     blocking.connection().ask(0, question)?;
-    let answer = blocking.wait_for(|connection, progress| {
-        let answered = progress == Progress::Answered;
-        answered.then(|| connection.answer()).flatten()
-    })?;
+    let answer = blocking.wait_for(
+        |connection, progress| {
+            if progress == Progress::Answered { connection.answer() } else { None }
+        },
+    )?;
     if answer == Answer::Missing {
         // The broker has closed the channel.
         request(blocking, Request::open_channel())?;

@@ -81,27 +81,24 @@ fn channel(group: &Group, destination: &Destination, role: Role) -> Result<Chann
     let queue = destination.kind == DestinationKind::Queue && (own || !destination.exclusive);
     let exchange = destination.amqp091.exchange.as_ref();
     let exchange = exchange.filter(|exchange| exchange.is_declared()).cloned();
-    let declaration = if again && (queue || exchange.is_some()) {
-        Some(Declaration {
-            queue: match queue {
-                true => Some(Queue {
-                    name: destination.name.clone(),
-                    durable: is_durable(&destination.amqp091),
-                    auto_delete: destination.amqp091.auto_delete,
-                    exclusive: own,
-                    arguments: arguments(destination)?,
-                }),
-                false => None,
-            },
-            exchange,
-            binding: binding(destination)
-                .filter(|_| queue)
-                .map(|key| (publishes_to(destination).0.to_owned(), key.to_owned())),
-        })
-    } else {
-        None
-    };
-    Ok(ChannelSpec { role, declaration })
+    if !again || !queue && exchange.is_none() {
+        return Ok(ChannelSpec { role, declaration: None });
+    }
+    let binding = binding(destination).filter(|_| queue);
+    let binding = binding.map(|key| (publishes_to(destination).0.to_owned(), key.to_owned()));
+    let queue = queue.then(|| declared_queue(destination, own)).transpose()?;
+    Ok(ChannelSpec { role, declaration: Some(Declaration { queue, exchange, binding }) })
+}
+
+/// The queue of a destination, as its consumers' connection declares its own, or anybody one that all may use.
+pub(super) fn declared_queue(destination: &Destination, exclusive: bool) -> Result<Queue, Error> {
+    Ok(Queue {
+        name: destination.name.clone(),
+        durable: is_durable(&destination.amqp091),
+        auto_delete: destination.amqp091.auto_delete,
+        exclusive,
+        arguments: arguments(destination)?,
+    })
 }
 
 /// The longest name that the protocol carries.
@@ -118,54 +115,39 @@ pub(super) fn validate(group: &Group) -> Result<(), Error> {
         topic(destination)?;
         stream(group, destination)?;
     }
-    if let Some((name, _)) = group.subscription_queues().find(|(name, _): &(String, _)| name.len() > NAME_MAX) {
-        return Err(Error::invalid(
-            format!("the subscription's queue {name:?} has {} bytes", name.len()),
-            "AMQP 0.9.1 allows at most 255: shorten the subscription's name",
-        )
-        .observed(name.len()));
-    }
-    Ok(())
+    group.subscription_queues().try_for_each(|(name, _): (String, _)| {
+        let cause = format!("the subscription's queue {name:?} has {} bytes", name.len());
+        let refused = Error::invalid(cause, "AMQP 0.9.1 allows at most 255: shorten the subscription's name");
+        refused.observed(name.len()).unless(name.len() <= NAME_MAX)
+    })
 }
 
 fn names(destination: &Destination) -> Result<(), Error> {
     let (exchange, key) = publishes_to(destination);
-    let names = [("name", destination.name.as_str()), ("exchange", exchange), ("routing key", key)];
-    match names.iter().find(|(_, name)| name.len() > NAME_MAX) {
-        None => Ok(()),
-        Some((what, name)) => Err(Error::invalid(
-            format!("the {what} of {destination} is {} bytes long", name.len()),
-            "AMQP 0.9.1 allows at most 255",
-        )
-        .observed(name.len())
-        .about(match *what {
-            "name" => "destinations",
-            "exchange" => "exchange",
-            _ => "routing-key",
-        })),
-    }
+    let names = [
+        ("name", "destinations", destination.name.as_str()),
+        ("exchange", "exchange", exchange),
+        ("routing key", "routing-key", key),
+    ];
+    names.into_iter().try_for_each(|(what, about, name)| {
+        let cause = format!("the {what} of {destination} is {} bytes long", name.len());
+        let refused = Error::invalid(cause, "AMQP 0.9.1 allows at most 255").observed(name.len());
+        refused.about(about).unless(name.len() <= NAME_MAX)
+    })
 }
 
 fn topic(destination: &Destination) -> Result<(), Error> {
     if destination.kind != DestinationKind::Topic {
         return Ok(());
     }
-    if publishes_to(destination).0.is_empty() {
-        return Err(Error::invalid(
-            format!("{destination} has the default exchange, to which nothing can be bound"),
-            "name another exchange, or a queue:// as destination",
-        )
-        .observed(destination));
-    }
-    match destination.amqp091.queue_type {
-        QueueType::Classic => Ok(()),
-        other => Err(Error::invalid(
-            format!("{destination} cannot have queues of type {}", other.name()),
-            "topics use an exclusive classic queue per consumer: leave the queue type out",
-        )
-        .observed(other.name())
-        .about("queue-type")),
-    }
+    let cause = format!("{destination} has the default exchange, to which nothing can be bound");
+    let refused = Error::invalid(cause, "name another exchange, or a queue:// as destination");
+    refused.observed(destination).unless(!publishes_to(destination).0.is_empty())?;
+    let kind = destination.amqp091.queue_type;
+    let cause = format!("{destination} cannot have queues of type {}", kind.name());
+    let help = "topics use an exclusive classic queue per consumer: leave the queue type out";
+    let refused = Error::invalid(cause, help).observed(kind.name()).about("queue-type");
+    refused.unless(kind == QueueType::Classic)
 }
 
 fn stream(group: &Group, destination: &Destination) -> Result<(), Error> {
@@ -174,21 +156,10 @@ fn stream(group: &Group, destination: &Destination) -> Result<(), Error> {
     if destination.amqp091.queue_type != QueueType::Stream || !any {
         return Ok(());
     }
-    if consumers.prefetch == 0 {
-        return Err(Error::invalid(
-            format!("consumers of the stream {destination} have no prefetch limit"),
-            "streams need one: use a prefetch of 1 or more, such as 200",
-        )
-        .observed(destination)
-        .about("prefetch"));
-    }
-    if consumers.ack == Ack::Auto {
-        return Err(Error::invalid(
-            format!("consumers of the stream {destination} acknowledge automatically"),
-            "streams need acknowledgements: set one every N deliveries",
-        )
-        .observed(destination)
-        .about("ack"));
-    }
-    Ok(())
+    let cause = format!("consumers of the stream {destination} have no prefetch limit");
+    let refused = Error::invalid(cause, "streams need one: use a prefetch of 1 or more, such as 200");
+    refused.observed(destination).about("prefetch").unless(consumers.prefetch > 0)?;
+    let cause = format!("consumers of the stream {destination} acknowledge automatically");
+    let refused = Error::invalid(cause, "streams need acknowledgements: set one every N deliveries");
+    refused.observed(destination).about("ack").unless(consumers.ack != Ack::Auto)
 }

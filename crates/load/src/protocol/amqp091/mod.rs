@@ -1,5 +1,4 @@
 //! AMQP 0.9.1: all that the load knows of it.
-//!
 //! A connection carries one channel for each of its clients. The set-up of a channel is a list of
 //! requests, each answered by the broker. Subscriptions come last, when all channels have gone through
 //! all other steps, and all at once. So deliveries may come while some are not answered, and only then:

@@ -76,22 +76,12 @@ pub struct ChurnPlan {
 impl ChurnPlan {
     /// Checks what can be checked before anything is begun. Errors: [`Error::Invalid`], with the remedy.
     pub fn validate(&self) -> Result<(), Error> {
-        if self.most_open == 0 || self.most_open > 60_000 {
-            return Err(Error::invalid(
-                format!("{} cycles in flight are out of range", self.most_open),
-                "use 1 to 60000",
-            )
-            .observed(self.most_open)
-            .about("churn.max-open"));
-        }
-        if self.message_size > 100_000 {
-            return Err(Error::invalid(
-                format!("messages of {} bytes are too large for churn", self.message_size),
-                "use at most 100000 bytes",
-            )
-            .observed(self.message_size)
-            .about("churn.message-size"));
-        }
+        let (most, size) = (self.most_open, self.message_size);
+        let refused = Error::invalid(format!("{most} cycles in flight are out of range"), "use 1 to 60000");
+        refused.observed(most).about("churn.max-open").unless((1..=60_000).contains(&most))?;
+        let cause = format!("messages of {size} bytes are too large for churn");
+        let refused = Error::invalid(cause, "use at most 100000 bytes").observed(size);
+        refused.about("churn.message-size").unless(size <= 100_000)?;
         Scenario::requested(self).map(drop).map_err(|error| error.about("churn.rate"))
     }
 }

@@ -1,9 +1,6 @@
 //! Operations that a loop begins at their due times, each in a slot of its own: the cycles of churn, the requests
-//! of a probe.
-//!
-//! The schedule is open, as for messages: operation *i* is due at a fixed time, and what it took counts from then
-//! on, however late it began. A server that stalls therefore shows in the latencies of all operations that were due
-//! meanwhile, and not only of those that were in flight.
+//! of a probe. The schedule is open, as for messages: operation *i* is due at a fixed time, from which its latency
+//! counts, however late it began. So a server that stalls shows in all operations that were due meanwhile.
 
 mod counts;
 mod event_loop;
@@ -134,12 +131,9 @@ pub(crate) fn run<O: Operation>(
     control: &Control,
     sink: &mut dyn SliceSink,
 ) -> Result<Outcome, Error> {
-    if plan.phases().measure.is_none() && together.is_alone() {
-        return Err(Error::invalid(
-            format!("{} without a length would not end", O::SUBJECT),
-            "give one (--duration, phases.measure)",
-        ));
-    }
+    let cause = format!("{} without a length would not end", O::SUBJECT);
+    let refused = Error::invalid(cause, "give one (--duration, phases.measure)");
+    refused.unless(plan.phases().measure.is_some() || !together.is_alone())?;
     let (tell, told) = channel();
     let (give_back, spare) = channel();
     thread::scope(|scope| {

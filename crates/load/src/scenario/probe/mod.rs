@@ -79,26 +79,15 @@ impl ProbePlan {
     /// Checks what can be checked before anything is begun. Errors: [`Error::Invalid`], with the remedy.
     pub fn validate(&self) -> Result<(), Error> {
         let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        if self.name.len() > Self::LONGEST_NAME || !self.name.bytes().all(is_letter) {
-            return Err(Error::invalid(
-                format!("{:?} cannot name a probe", self.name),
-                "use at most 30 lower-case letters, digits and -",
-            )
-            .observed(&self.name)
-            .about("name"));
-        }
-        if self.most_open == 0 || self.most_open > Self::MOST_OPEN {
-            return Err(Error::invalid(
-                format!("{} requests in flight are out of range", self.most_open),
-                "use 1 to 1000",
-            )
-            .observed(self.most_open)
-            .about("max-open"));
-        }
-        if self.timeout == Nanos::ZERO {
-            let help = "give a length, such as 10s";
-            return Err(Error::invalid("a time-out of 0 is too short", help).about("timeout"));
-        }
+        let is_name = self.name.len() <= Self::LONGEST_NAME && self.name.bytes().all(is_letter);
+        let cause = format!("{:?} cannot name a probe", self.name);
+        let refused = Error::invalid(cause, "use at most 30 lower-case letters, digits and -");
+        refused.observed(&self.name).about("name").unless(is_name)?;
+        let most = self.most_open;
+        let refused = Error::invalid(format!("{most} requests in flight are out of range"), "use 1 to 1000");
+        refused.observed(most).about("max-open").unless((1..=Self::MOST_OPEN).contains(&most))?;
+        let refused = Error::invalid("a time-out of 0 is too short", "give a length, such as 10s");
+        refused.about("timeout").unless(self.timeout > Nanos::ZERO)?;
         self.head().map_err(|error| Error::invalid(error.to_string(), "change it").about("url"))?;
         let of_ca = |error: Error| match &self.tls.ca {
             Some(file) if error.to_string().contains(&*file.to_string_lossy()) => error.about("ca"),

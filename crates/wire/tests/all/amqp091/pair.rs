@@ -61,7 +61,7 @@ fn conversation(lengths: &[u64]) -> (Vec<u8>, Vec<u8>) {
     }
     pair.client.ack(1, 7, true);
     pair.client.nack(1, 8, false, true);
-    pair.client.reject(1, 9, false);
+    pair.client.send(1, &BasicReject { delivery_tag: 9, requeue: false }).expect("sends");
     pair.client.send(1, &TxSelect {}).expect("sends");
     pair.server.confirm(1, 3, true);
     pair.server.confirm_nack(1, 4, false);
