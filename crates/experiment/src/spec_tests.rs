@@ -494,6 +494,10 @@ fn options_that_a_started_broker_does_not_have_are_refused_before_it_starts() {
     }
     // The only destination counts where no others are named.
     assert_eq!(refused(&format!("{topic}destinations = ['queue://q']\n")), "");
+    let commits = "commit-every = 5\nconsumer-commit-every = 5\n";
+    let text = refused(&format!("{topic}destinations = ['queue://q']\n{commits}"));
+    assert!(text.contains("x.toml:7") && text.contains("has transactions over AMQP 1.0"), "{text}");
+    assert_eq!(refused(&format!("{artemis}{commits}")), "");
     let artemis = artemis.replace("queue://", "topic://");
     assert_eq!(refused(&artemis), "");
     let by_url = "[broker]\nkind = 'attach'\nurl = 'amqp10://h'\n[[load]]\n";

@@ -189,7 +189,13 @@ impl Experiment {
         let is_fine = !is_over_1_0 || consumes_none || !names.iter().any(|name| name.starts_with("topic://"));
         let key = if spec.destinations.is_empty() { "destination" } else { "destinations" };
         let why = ": over AMQP 1.0, only ActiveMQ Artemis has topics without {subscription}";
-        ensure(is_fine, format!("{place}.{key}"), why, "give {subscription}, or leave {protocol} out")
+        ensure(is_fine, format!("{place}.{key}"), why, "give {subscription}, or leave {protocol} out")?;
+        let commits = [("commit-every", spec.commit_every), ("consumer-commit-every", spec.consumers.commit_every)];
+        commits.into_iter().try_for_each(|(key, every)| {
+            let help = format!("leave {{{key}}} out, or {{protocol}}");
+            let why = ": only ActiveMQ Artemis has transactions over AMQP 1.0";
+            ensure(!is_over_1_0 || every == 0, format!("{place}.{key}"), why, help)
+        })
     }
 
     fn check_requests(&self) -> Result<(), Problem> {

@@ -246,8 +246,8 @@ fn artemis_runs_under_its_own_load_and_its_profile_is_whole() {
     assert!(of_artemis.count() > 20);
 }
 
-/// Queues, and subscriptions of topics, each to the last message: the loads of two experiments at one broker. Wireshark
-/// reads all that was sent there.
+/// Queues by transactions and subscriptions of topics, each to the last message: two experiments' loads at one broker.
+/// Wireshark reads all that was sent there.
 #[test]
 fn artemis_is_loaded_over_amqp_1_0() {
     testkit::or_skip!(artemis());
@@ -260,8 +260,9 @@ fn artemis_is_loaded_over_amqp_1_0() {
     });
     let head = "broker.kind = 'artemis'\nphases = { warmup = 0, measure = 0, drain = '30s' }\nprofile.events = []\n";
     fs::write(dir.join("both.toml"), format!("{head}[[load]]{}\n[[load]]{}", loads[0], loads[1])).expect("write");
-    let line = "run both.toml --json --quiet --set load.0.max-pending=100 --set load.0.message-count=5000 --set \
-                load.1.rate=3000 --set load.1.message-count=6000";
+    let line = "run both.toml --json --quiet --set load.0.message-count=5000 --set \
+                load.1.rate=3000 --set load.1.message-count=6000 --set load.0.commit-every=10 --set \
+                load.0.consumer-commit-every=7";
     let summary = run_artemis(dir, &common::words(line)).json();
     let messages = &summary["scenarios"]["messages"];
     let totals = ["sent", "completed", "received"].map(|key| messages[key]["total"].as_u64());
@@ -271,7 +272,8 @@ fn artemis_is_loaded_over_amqp_1_0() {
         assert_eq!(messages["ledger"][fault].as_u64().unwrap_or(0), 0, "{fault}: {messages:#}");
     }
     let sent = testkit::or_skip!(capture).end();
-    assert!(sent.errors.is_empty() && sent.transfers == 11_000, "{sent:#?}");
+    // The producer's 500 transactions are declared and committed by transfers, too, and the consumer's.
+    assert!(sent.errors.is_empty() && sent.transfers > 12_000, "{sent:#?}");
 }
 
 /// Debian's Python, for which `scripts/setup test` installs qpid-proton.
@@ -293,7 +295,7 @@ fn artemis_own_command_lines_load_artemis() {
     let has_proton = imports.is_ok_and(|it| it.status.success());
     let command = format!(
         "load.0.command=['sh', '-c', '{} exec {bellows} artemis perf client --url tcp://{{host}}:{{port}} \
-         --max-pending 99 --duration 2 --runs inner queue://TEST_QUEUE']",
+         --tx --commit-interval 10 --duration 2 --runs inner queue://TEST_QUEUE']",
         if has_proton { &relayed } else { "" }
     );
     // The program ends before.

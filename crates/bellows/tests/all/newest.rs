@@ -88,6 +88,7 @@ fn it_is_loaded_over_amqp_1_0() {
         "message-count = 3000\nrate = 1500\nmessage-size = 100\nprefetch = 1",
         // More than the broker's credit and window let be on the way, acknowledged by ranges.
         "message-count = 5000\nmax-pending = 2000\nack = 50\npersistent = true\nqueue-type = \"quorum\"",
+        "message-count = 3000\nmax-pending = 100\nqueue-type = \"stream\"\nstream-offset = \"first\"\nack = 50",
         // Several frames each, both ways, with more than one client a connection.
         "message-count = 300\nmax-pending = 20\nmessage-size = 300_000\nproducers = 3\nconsumers = \
          2\nproducer-connections = 1\n\
@@ -136,7 +137,7 @@ fn a_matched_run_of_either_protocol_is_complete_and_says_its_limits() {
 fn what_amqp_1_0_cannot_reach_is_told() {
     let node = testkit::or_skip!(newest_node().ok_or(IGNORED));
     amqp10(&node, "declare = false").assert_error(1, &["/queues/ten", "amqp:not-found"]).says(["declare the queue"]);
-    amqp10(&node, "commit-every = 10").assert_error(2, &["transactions: not over AMQP 1.0", "commit-every"]);
+    amqp10(&node, "commit-every = 10").assert_error(2, &["RabbitMQ has none over AMQP 1.0", "commit-every"]);
 }
 
 const REFUSED: &str = r#"

@@ -154,6 +154,7 @@ impl Consumer {
             0 => C::BUFFER_BYTES / (self.spec.message_size + smallest_delivery),
             prefetch => usize::from(prefetch),
         };
+        let commit = if self.spec.commit_every > 0 { commit } else { 0 };
         (deliveries / every.get() as usize + 1) * (acknowledgement + commit)
     }
 

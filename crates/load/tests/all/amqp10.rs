@@ -9,8 +9,9 @@ use std::time::Duration;
 use load::{Control, Destination, Error, Guarantee, Outcome, Plan, Protocol, RunEvent};
 use measure::Nanos;
 use wire::amqp10::{
-    Attach, Begin, Close, Composite, Condition, DeliveryState, Detach, Disposition, Flow, Performative, Symbol, Target,
-    TypedValue, fuzzing::HANDSHAKE,
+    Attach, Begin, Close, Composite, Condition, DeclareTransaction, DeclaredTransaction, DeliveryState, Detach,
+    Discharge, Disposition, End, Flow, MessageBody, MessageParts, Performative, Rejected, Symbol, TransactionalState,
+    Transfer, TypedValue, fuzzing::HANDSHAKE,
 };
 use wire::amqp091::Reader;
 
@@ -27,6 +28,8 @@ struct Script {
     answers: u32,
     state: DeliveryState<'static>,
     detach_at: Option<u32>,
+    /// Transactions that it commits before it rolls one back; `None` where it has none.
+    commits: Option<u32>,
 }
 
 const POLITE: Script = Script {
@@ -37,12 +40,18 @@ const POLITE: Script = Script {
     answers: 1,
     state: DeliveryState::Accepted,
     detach_at: None,
+    commits: None,
 };
+
+/// The handle of the link to its coordinator.
+const COORDINATOR: u32 = 1;
 
 struct Peer {
     stream: TcpStream,
     script: Script,
     deliveries: u32,
+    /// The id of the open transaction, which grows.
+    transaction: Vec<u8>,
     /// Names of the frames that came.
     frames: Sender<&'static str>,
 }
@@ -58,10 +67,14 @@ impl Peer {
     }
 
     fn credit(&mut self, credit: u32) -> io::Result<()> {
+        self.link_credit(0, credit)
+    }
+
+    fn link_credit(&mut self, handle: u32, credit: u32) -> io::Result<()> {
         let flow = Flow {
             next_incoming_id: Some(self.deliveries),
             incoming_window: self.script.window,
-            handle: Some(0),
+            handle: Some(handle),
             delivery_count: Some(self.deliveries),
             link_credit: Some(credit),
             ..Flow::default()
@@ -70,17 +83,60 @@ impl Peer {
     }
 
     fn attached(&mut self, attach: &Attach<'_>) -> io::Result<()> {
-        let mut target = Vec::new();
-        Target::default().write(&mut target);
+        if attach.handle == COORDINATOR && self.script.commits.is_none() {
+            let error = Condition { condition: Symbol("amqp:not-implemented"), ..Condition::default() };
+            return self.put(0, &End { error: Some(error) });
+        }
         let answer = Attach {
             name: attach.name,
+            handle: attach.handle,
             is_receiver: true,
-            target: TypedValue::read(&mut Reader::new(&target)).expect("a target"),
+            target: attach.target,
             max_message_size: self.script.max_message_size,
             ..Attach::default()
         };
         self.put(0, &answer)?;
-        self.credit(self.script.credit)
+        self.link_credit(attach.handle, self.script.credit)
+    }
+
+    /// Answers a request for a transaction: once before it settles, and once as it does.
+    fn coordinate(&mut self, request: TypedValue<'_>) -> io::Result<()> {
+        let first = self.deliveries;
+        self.deliveries += 1;
+        let mut declared = Vec::new();
+        let reason = Condition {
+            condition: Symbol("amqp:transaction:rollback"),
+            description: Some("no room"),
+            info: TypedValue::Null,
+        };
+        let state = if DeclareTransaction::of(request).is_ok() {
+            self.transaction.push(b't');
+            DeclaredTransaction { txn_id: &self.transaction }.write(&mut declared);
+            DeliveryState::Other(TypedValue::read(&mut Reader::new(&declared)).expect("a state"))
+        } else {
+            let discharge = Discharge::of(request).expect("a request");
+            let is_open = discharge == Discharge { txn_id: &self.transaction, fail: Some(false) };
+            self.script.commits = self.script.commits.and_then(|left| left.checked_sub(1)).filter(|_| is_open);
+            match self.script.commits {
+                Some(_) => DeliveryState::Accepted,
+                None => DeliveryState::Rejected(Rejected { error: Some(reason) }),
+            }
+        };
+        let disposition = Disposition { is_receiver: true, first, state: Some(state), ..Disposition::default() };
+        self.put(0, &disposition)?;
+        self.put(0, &Disposition { settled: Some(true), ..disposition })
+    }
+
+    /// Takes a message of a transaction, which settles nothing yet; rejects one of no transaction, or of another.
+    fn enlist(&mut self, transfer: &Transfer<'_>) -> io::Result<()> {
+        let first = self.deliveries;
+        self.deliveries += 1;
+        let expected = TransactionalState { txn_id: &self.transaction, outcome: TypedValue::Null };
+        let is_right =
+            matches!(transfer.state, Some(DeliveryState::Other(it)) if TransactionalState::of(it) == Ok(expected));
+        let state = if is_right { transfer.state } else { Some(DeliveryState::Rejected(Rejected::default())) };
+        let settled = Some(true);
+        self.put(0, &Disposition { is_receiver: true, first, settled, state, ..Disposition::default() })
     }
 
     fn delivered(&mut self, is_settled: bool) -> io::Result<()> {
@@ -124,7 +180,8 @@ impl Peer {
             if header[5] != 0 || body.is_empty() {
                 continue;
             }
-            let performative = Performative::read(&mut Reader::new(&body)).expect("a performative");
+            let mut reader = Reader::new(&body);
+            let performative = Performative::read(&mut reader).expect("a performative");
             let _ = self.frames.send(performative.name());
             match performative {
                 Performative::Begin(_) => {
@@ -133,6 +190,12 @@ impl Peer {
                     self.put(0, &begin)?;
                 }
                 Performative::Attach(attach) => self.attached(&attach)?,
+                Performative::Transfer(it) if it.handle == COORDINATOR => {
+                    let message = MessageParts::read(reader.rest()).expect("a message");
+                    let MessageBody::Value(request) = message.body else { panic!("{message:?}") };
+                    self.coordinate(request)?;
+                }
+                Performative::Transfer(it) if !self.transaction.is_empty() => self.enlist(&it)?,
                 Performative::Transfer(it) if it.more != Some(true) => {
                     self.delivered(it.settled == Some(true))?;
                 }
@@ -154,7 +217,7 @@ fn accept(
     let mut header = [0; 8];
     stream.read_exact(&mut header)?;
     if header == wire::amqp10::SASL_HEADER {
-        return Peer { stream, script, deliveries: 0, frames }.serve();
+        return Peer { stream, script, deliveries: 0, transaction: Vec::new(), frames }.serve();
     }
     let mut far = TcpStream::connect(broker)?;
     far.write_all(&header)?;
@@ -234,6 +297,45 @@ fn a_detached_link_is_told_with_the_brokers_words_and_is_no_lost_connection() {
     // It is answered, and the connection closed.
     let mut frames = std::iter::from_fn(|| frames.recv_timeout(Duration::from_secs(10)).ok());
     assert!(frames.any(|it| it == Detach::NAME) && frames.any(|it| it == Close::NAME));
+}
+
+#[test]
+fn a_commit_answers_its_messages_and_what_is_rolled_back_has_no_answer() {
+    let commits = |plan: &mut Plan| {
+        messages(plan, 50);
+        plan.groups[0].producers.guarantee = Guarantee::Commits(7);
+    };
+    let (outcome, _) = run(Script { commits: Some(100), ..POLITE }, commits);
+    let outcome = outcome.expect("it starts");
+    let totals = &outcome.totals;
+    assert_eq!((totals.sent, totals.completed, totals.nacked), (50, 50, 0), "{outcome:?}");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+
+    let (outcome, _) = run(Script { commits: Some(3), ..POLITE }, commits);
+    let outcome = outcome.expect("it starts");
+    assert_eq!((outcome.totals.sent, outcome.totals.completed), (28, 21), "three commits of seven: {outcome:?}");
+    let text = outcome.error.expect("it ends").to_string();
+    for words in ["cannot commit transactions", "amqp:transaction:rollback", "no room"] {
+        assert!(text.contains(words), "{text}");
+    }
+
+    let (outcome, _) = run(POLITE, commits);
+    let error = outcome.map_or_else(Some, |it| it.error).expect("it is refused");
+    assert!(error.to_string().contains("amqp:not-implemented"), "{error}");
+}
+
+/// Every connection loses its link at the fifth message, which has no answer then.
+#[test]
+fn a_client_whose_link_was_detached_reconnects_and_goes_on_where_it_was() {
+    let (outcome, _) = run(Script { detach_at: Some(5), ..POLITE }, |plan| {
+        messages(plan, 50);
+        plan.groups[0].producers.max_pending = 1;
+        plan.groups[0].reconnect = common::reconnect(20);
+    });
+    let outcome = outcome.expect("it starts");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    assert_eq!((outcome.totals.sent, outcome.totals.completed), (50, 40), "{outcome:?}");
+    assert!(common::lost_connections(&outcome) >= 9, "{outcome:?}");
 }
 
 /// As RabbitMQ does while its memory alarm lasts.

@@ -10,6 +10,7 @@ use super::connection::{
 };
 use super::event::{Amqp10Error, Amqp10Event};
 use super::frame::{self, FRAME_AMQP, FRAME_SASL};
+use super::message::put_value;
 use super::template::TransferTemplate;
 use super::types::{Symbol, TypedValue};
 use super::{AMQP_HEADER, SASL_HEADER};
@@ -209,13 +210,34 @@ impl Amqp10Connection<LinkInitiator> {
             && let Some(session) = session.and_then(Option::as_mut)
         {
             let frames = template.put(&mut self.out, session.next_delivery_id, body, fill);
-            session.next_delivery_id = session.next_delivery_id.wrapping_add(1);
-            session.sent(frames);
-            if let Some(link) = session.link(template.handle()) {
-                link.delivery_count = link.delivery_count.wrapping_add(1);
-                link.credit = link.credit.saturating_sub(1);
-            }
+            session.sent_message(template.handle(), frames);
         }
+    }
+
+    /// Sends a message whose body is one value, such as a request to a coordinator of transactions; its number, by
+    /// which it is settled. `None` on a connection that is not open, and where the peer takes no message now.
+    pub fn send_value<'a>(&mut self, session: u16, handle: u32, value: &impl Composite<'a>) -> Option<u32> {
+        if self.phase != Phase::Open || self.credit(session, handle, 1) == 0 {
+            return None;
+        }
+        self.out();
+        let its = self.sessions.get_mut(usize::from(session))?.as_mut()?;
+        let id = its.next_delivery_id;
+        let tag = id.to_be_bytes();
+        let transfer = Transfer {
+            handle,
+            delivery_id: Some(id),
+            delivery_tag: Some(&tag),
+            message_format: Some(0),
+            settled: Some(false),
+            ..Transfer::default()
+        };
+        let start = self.out.len();
+        frame::put(&mut self.out, FRAME_AMQP, session, &transfer);
+        put_value(&mut self.out, value);
+        frame::close(&mut self.out, start);
+        its.sent_message(handle, 1);
+        Some(id)
     }
 
     /// Lets a receiver have so many messages more. With `echo` the peer answers by [`Amqp10Event::Flow`], after

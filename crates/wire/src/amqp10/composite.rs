@@ -1,7 +1,7 @@
 //! The composite types of the protocol, once: code, name, fields and their types. Structs, decoding
 //! and encoding are generated from this table.
 //!
-//! Sources: parts 2 ("Transport"), 3 ("Messaging") and 5 ("Security") of the specification of October
+//! Sources: parts 2 ("Transport") to 5 ("Security") of the specification of October
 //! 2012. A field that may be left out is an `Option`; its default is the reader's.
 
 use super::types::{Descriptor, Items, Symbol, TypedValue, put_descriptor, put_list};
@@ -240,6 +240,11 @@ composites! {
         timeout: Option<u32>, dynamic: Option<bool>, dynamic_node_properties: TypedValue<'a>,
         capabilities: TypedValue<'a>,
     }
+    0x30 "amqp:coordinator:list" TransactionCoordinator<'a> { capabilities: TypedValue<'a> }
+    0x31 "amqp:declare:list" DeclareTransaction<'a> { global_id: TypedValue<'a> }
+    0x32 "amqp:discharge:list" Discharge<'a> { txn_id: &'a [u8], fail: Option<bool> }
+    0x33 "amqp:declared:list" DeclaredTransaction<'a> { txn_id: &'a [u8] }
+    0x34 "amqp:transactional-state:list" TransactionalState<'a> { txn_id: &'a [u8], outcome: TypedValue<'a> }
     0x40 "amqp:sasl-mechanisms:list" SaslMechanisms<'a> { mechanisms: TypedValue<'a> }
     0x41 "amqp:sasl-init:list" SaslInit<'a> {
         mechanism: Symbol<'a>, initial_response: Option<SecretStr<'a>>, hostname: Option<&'a str>,
@@ -319,7 +324,7 @@ pub enum DeliveryState<'a> {
     Released,
     /// It was not taken, and is not what it was.
     Modified(Modified<'a>),
-    /// Transactions, and what brokers have of their own.
+    /// [`DeclaredTransaction`], [`TransactionalState`], and what brokers have of their own.
     Other(TypedValue<'a>),
 }
 

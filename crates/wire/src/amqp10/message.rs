@@ -182,3 +182,9 @@ pub(super) fn put_data_head(out: &mut Vec<u8>, len: u32) {
     out.push(0xB0);
     out.extend_from_slice(&len.to_be_bytes());
 }
+
+/// Appends a body of one value.
+pub(super) fn put_value<'a>(out: &mut Vec<u8>, value: &impl Composite<'a>) {
+    put_descriptor(out, Descriptor::Code(VALUE.0));
+    value.write(out);
+}

@@ -24,7 +24,7 @@ pub use event::{Amqp10Error, Amqp10Event, Amqp10Request};
 pub use message::{MessageBody, MessageHead, MessageParts, Sections};
 pub use server::{Amqp10Server, LinkResponder};
 pub use template::TransferTemplate;
-pub use types::{Described, Descriptor, Elements, Items, MAX_DESCRIBED, Symbol, TypedValue, put_map};
+pub use types::{Described, Descriptor, Elements, Items, MAX_DESCRIBED, Symbol, TypedValue, put_descriptor, put_map};
 
 /// Client's first bytes for a login (5.3.2).
 pub const SASL_HEADER: [u8; 8] = *b"AMQP\x03\x01\x00\x00";

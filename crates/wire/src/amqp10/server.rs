@@ -350,11 +350,7 @@ impl Amqp10Connection<LinkResponder> {
         let Self { out, sessions, frame_max, phase, waiting, .. } = self;
         let Some(its) = sessions.get_mut(usize::from(session)).and_then(Option::as_mut) else { return };
         let id = its.next_delivery_id;
-        its.next_delivery_id = id.wrapping_add(1);
-        if let Some(link) = its.link(handle) {
-            link.delivery_count = link.delivery_count.wrapping_add(1);
-            link.credit = link.credit.saturating_sub(1);
-        }
+        its.sent_message(handle, 0);
         if *phase != Phase::Open || its.is_ending {
             return;
         }

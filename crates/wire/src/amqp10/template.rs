@@ -4,13 +4,15 @@
 //! [ frame head | transfer | sections before the body | head of the data section ] body
 //!   ^ size       ^ delivery id, tag, more                                 ^ length
 //! [ frame head | transfer of the same delivery ] further parts of the body
+//!
+//! transfer in a transaction: [ ..., more | no mode | transactional state, whose end is the transaction's id ]
 //! ```
 
-use super::composite::{Composite, Transfer};
+use super::composite::{Composite, DeliveryState, TransactionalState, Transfer, TypedField};
 use super::frame::{self, FRAME_AMQP};
 use super::message::{MessageHead, put_data_head};
 use super::types::TypedValue;
-use crate::amqp091::{EncodeError, Slot, fill};
+use crate::amqp091::{EncodeError, Reader, Slot, fill};
 
 /// Stands in the place of what differs from message to message.
 const LATER: u32 = u32::MAX;
@@ -30,6 +32,8 @@ pub struct TransferTemplate {
     sections_at: usize,
     /// The beginning of further frames, up to whether more follow.
     further: Vec<u8>,
+    /// The end of each transfer after that: the state of a transaction.
+    tail: Vec<u8>,
     frame_max: usize,
     slots: MessageSlots,
 }
@@ -37,6 +41,7 @@ pub struct TransferTemplate {
 /// Where in the head stands what may differ.
 #[derive(Clone, Copy, Debug, Default)]
 struct MessageSlots {
+    transaction: Slot,
     message_id: Slot,
     creation_time: Slot,
     last_property: Slot,
@@ -52,25 +57,57 @@ impl TransferTemplate {
         message: &MessageHead<'_>,
         frame_max: u32,
     ) -> Result<Self, EncodeError> {
+        Self::encode(session, Transfer { handle, settled: Some(settled), ..Transfer::default() }, message, frame_max, 0)
+    }
+
+    /// The template of messages that belong to this transaction and are answered. Its id has at most 128 bytes.
+    /// Errors: as [`Self::new`].
+    pub fn transactional(
+        session: u16,
+        handle: u32,
+        txn_id: &[u8],
+        message: &MessageHead<'_>,
+        frame_max: u32,
+    ) -> Result<Self, EncodeError> {
+        let mut state = Vec::new();
+        TransactionalState { txn_id, ..TransactionalState::default() }.write(&mut state);
+        let state = TypedValue::read(&mut Reader::new(&state)).unwrap_or_default();
+        let transfer =
+            Transfer { handle, settled: Some(false), state: Some(DeliveryState::Other(state)), ..Transfer::default() };
+        Self::encode(session, transfer, message, frame_max, txn_id.len())
+    }
+
+    fn encode(
+        session: u16,
+        transfer: Transfer<'_>,
+        message: &MessageHead<'_>,
+        frame_max: u32,
+        txn_id_len: usize,
+    ) -> Result<Self, EncodeError> {
         let tag = LATER.to_be_bytes();
         let mut transfer = Transfer {
-            handle,
             delivery_id: Some(LATER),
             delivery_tag: Some(&tag),
             message_format: Some(0),
-            settled: Some(settled),
             more: Some(false),
-            ..Transfer::default()
+            ..transfer
         };
+        let mut tail = Vec::new();
+        if let Some(state) = &transfer.state {
+            // No mode of settling stands between.
+            TypedValue::Null.write(&mut tail);
+            state.put(&mut tail);
+        }
         let mut head = frame::head(FRAME_AMQP, session, 0).to_vec();
         transfer.write(&mut head);
-        // From the end of the transfer: more, settled, message format (0 takes one byte), tag.
-        let more_at = head.len() - 1;
+        // From the end of the transfer: its tail, more, settled, message format (0 takes one byte), tag.
+        let more_at = head.len() - tail.len() - 1;
         let tag_at = more_at - 2 - tag.len();
         let id_at = tag_at - 2 - tag.len();
         let sections_at = head.len();
         message.write(&mut head);
-        let slots = MessageSlots::of(message, sections_at, head.len());
+        let mut slots = MessageSlots::of(message, sections_at, head.len());
+        slots.transaction = (txn_id_len > 0).then(|| (sections_at - txn_id_len, txn_id_len));
         put_data_head(&mut head, 0);
         // Room for at least one byte of the body.
         if head.len() >= frame_max as usize {
@@ -80,16 +117,17 @@ impl TransferTemplate {
         transfer.message_format = None;
         let mut further = frame::head(FRAME_AMQP, session, 0).to_vec();
         transfer.write(&mut further);
-        further.pop();
+        further.truncate(further.len() - tail.len() - 1);
         Ok(Self {
             session,
-            handle,
+            handle: transfer.handle,
             head,
             id_at,
             tag_at,
             more_at,
             sections_at,
             further,
+            tail,
             frame_max: frame_max as usize,
             slots,
         })
@@ -107,7 +145,7 @@ impl TransferTemplate {
     pub fn wire_len(&self, len: usize) -> (u32, usize) {
         let rest = (self.head.len() + len).saturating_sub(self.frame_max);
         let more = rest.div_ceil(self.part_max());
-        let bytes = self.head.len() + len + more * (self.further.len() + 1);
+        let bytes = self.head.len() + len + more * self.further_len();
         (1 + more as u32, bytes)
     }
 
@@ -116,8 +154,25 @@ impl TransferTemplate {
         (self.head.len() - self.sections_at + len) as u64
     }
 
+    /// Bytes of a further frame before its part of the body.
+    const fn further_len(&self) -> usize {
+        self.further.len() + 1 + self.tail.len()
+    }
+
     fn part_max(&self) -> usize {
-        self.frame_max.saturating_sub(self.further.len() + 1).max(1)
+        self.frame_max.saturating_sub(self.further_len()).max(1)
+    }
+
+    /// Puts the messages to come into another transaction, whose id is as long as that of the one before; `false`,
+    /// and nothing done, where it is not.
+    pub fn set_transaction(&mut self, txn_id: &[u8]) -> bool {
+        let fits = self.slots.transaction.is_some_and(|(_, len)| len == txn_id.len());
+        if fits {
+            fill(&mut self.head, self.slots.transaction, txn_id);
+            let at = self.tail.len() - txn_id.len();
+            fill(&mut self.tail, Some((at, txn_id.len())), txn_id);
+        }
+        fits
     }
 
     /// Puts another message id into the messages to come, as long as the one before.
@@ -174,6 +229,7 @@ impl TransferTemplate {
             let start = out.len();
             out.extend_from_slice(&self.further);
             out.push(if n + 1 < count { 0x41 } else { 0x42 });
+            out.extend_from_slice(&self.tail);
             out.extend_from_slice(part);
             frame::close(out, start);
         }
@@ -209,6 +265,6 @@ impl MessageSlots {
             Some((_, TypedValue::Binary(bytes))) => Some((end - bytes.len(), bytes.len())),
             _ => None,
         };
-        Self { message_id, creation_time, last_property }
+        Self { transaction: None, message_id, creation_time, last_property }
     }
 }

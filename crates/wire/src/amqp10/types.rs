@@ -320,8 +320,8 @@ fn put_counted(out: &mut Vec<u8>, code: u8, count: u32, data: &[u8]) {
     out.extend_from_slice(data);
 }
 
-/// Appends the 0 of a described value, and its descriptor.
-pub(super) fn put_descriptor(out: &mut Vec<u8>, descriptor: Descriptor<'_>) {
+/// Appends the beginning of a described value, behind which the value itself follows.
+pub fn put_descriptor(out: &mut Vec<u8>, descriptor: Descriptor<'_>) {
     out.push(0);
     match descriptor {
         Descriptor::Code(code) => TypedValue::Ulong(code).write(out),

@@ -3,6 +3,7 @@
 use measure::Problem;
 use wire::amqp10::{Amqp10Error, Condition};
 
+use super::link::BEGIN;
 use crate::failure::{Stage, one_line};
 use crate::{Endpoint, Error};
 
@@ -26,6 +27,9 @@ pub(super) fn of_closing(endpoint: &Endpoint, stage: &Stage, error: Option<&Cond
                 "amqp:not-found" => "declare the queue or exchange first, or let the load declare it",
                 "amqp:unauthorized-access" => "give the user read and write permission, or use another",
                 "amqp:resource-locked" => "another connection holds the queue exclusively: choose another name",
+                "amqp:transaction:rollback" => "the broker's log says why it rolled the transaction back",
+                "amqp:transaction:timeout" => "commit more often, or let the broker keep transactions for longer",
+                _ if action == BEGIN => "leave transactions out: this broker may have none over AMQP 1.0",
                 _ => "see the broker's log",
             }
             .into(),
@@ -40,6 +44,7 @@ pub(super) fn of_detaching(endpoint: &Endpoint, action: String, error: Option<&C
         "amqp:resource-deleted" => "the queue or exchange was deleted: check who else uses it",
         "amqp:link:message-size-exceeded" => "send smaller messages, or raise the maximum size of the broker",
         "amqp:unauthorized-access" => "give the user read and write permission, or use another",
+        "amqp:transaction:timeout" => "commit more often, or let the broker keep transactions for longer",
         _ => "the broker's log says why it ended the link",
     };
     Error::Detached { endpoint: endpoint.to_string(), action, detail: reason(error), help: help.into() }

@@ -1,19 +1,25 @@
 //! One client's link, and the way to send and settle over it.
 
+mod transaction;
+
 use wire::amqp10::{
-    Amqp10Client, Amqp10Error, Attach, Composite, DeliveryState, HeaderSection, MessageHead, Modified,
-    PropertiesSection, Rejected, Source, Symbol, Target, TransferTemplate, TypedValue,
+    Amqp10Client, Amqp10Error, Attach, Composite, DeliveryState, Descriptor, HeaderSection, MessageHead, Modified,
+    PropertiesSection, Rejected, Source, Symbol, Target, TransferTemplate, TypedValue, put_descriptor, put_map,
 };
 use wire::amqp091::Reader;
 
+pub(super) use self::transaction::{BEGIN, COMMIT, COORDINATOR, CoordinatorAnswer};
+use self::transaction::{LONGEST_ID, TransactionStep, Transactions};
 use super::address::{Dialect, LinkNode};
 use crate::failure::one_line;
 use crate::protocol::{BodyLengths, Outgoing, Receiver, Sender};
-use crate::{Ack, Argument, Destination, Error, Group, Guarantee, MessageProperties};
+use crate::{Ack, Argument, Destination, Error, Group, Guarantee, MessageProperties, QueueType, StreamOffset};
 use plan::payload::{FULL_LEN, TRACE_HEADER};
 
-/// The handle of each session's only link.
+/// The handle of each client's own link, in a session of its own.
 pub(super) const HANDLE: u32 = 0;
+/// The header that is the property `group-id`, as JMS maps it: brokers look for a message's group there.
+const GROUP_ID: &str = "JMSXGroupID";
 /// Messages that may be on their way to a consumer which settles none, or without limit.
 const UNLIMITED: u32 = 2_000;
 
@@ -31,6 +37,7 @@ pub(crate) struct Sending {
     node: LinkNode,
     /// Nothing is answered.
     settled: bool,
+    transacted: bool,
     persistent: bool,
     properties: MessageProperties,
     has_trace_header: bool,
@@ -43,12 +50,15 @@ pub(crate) struct Receiving {
     node: LinkNode,
     /// Messages are settled when they are sent.
     settled: bool,
+    transacted: bool,
     /// The most that may be on their way or not settled.
     credit: u32,
     /// Whether `credit` counts those that are not settled.
     is_limit: bool,
     /// It begins when the load says so.
     later: bool,
+    /// Where in a stream it begins.
+    offset: Option<StreamOffset>,
 }
 
 impl LinkSpec {
@@ -57,12 +67,17 @@ impl LinkSpec {
         let wanted = &group.consumers;
         let prefetch = u32::try_from(wanted.most_unacked()).unwrap_or(u32::MAX);
         let settled = wanted.ack == Ack::Auto;
+        let transacted = wanted.commit_every > 0;
+        let is_stream = group.destinations[n % group.destinations.len()].amqp091.queue_type == QueueType::Stream;
         Self::Consumer(Receiving {
             node: LinkNode::consumed(group, n),
             settled,
-            credit: if prefetch == 0 { UNLIMITED } else { prefetch },
-            is_limit: prefetch > 0 && !settled,
+            transacted,
+            credit: if prefetch == 0 { UNLIMITED.max(wanted.commit_every) } else { prefetch },
+            // What waits for a transaction must not grow.
+            is_limit: (prefetch > 0 || transacted) && !settled,
             later,
+            offset: is_stream.then_some(wanted.amqp091.stream_offset),
         })
     }
 
@@ -71,6 +86,7 @@ impl LinkSpec {
         Self::Producer(Box::new(Sending {
             node: LinkNode::published(destination),
             settled: wanted.guarantee == Guarantee::Unconfirmed,
+            transacted: wanted.guarantee.commit_every() > 0,
             persistent: wanted.persistent,
             properties: outgoing.properties,
             has_trace_header: wanted.has_trace_header(),
@@ -100,6 +116,9 @@ pub(super) struct Link {
     aborted: Vec<(u64, u32)>,
     /// Messages that it may be let have more.
     spare: u32,
+    transactions: Option<Box<Transactions>>,
+    /// The largest frame that the broker takes, in bytes, once it is attached.
+    frame_max: u32,
     /// An answer is awaited that comes after everything else.
     pub(super) is_fenced: bool,
 }
@@ -112,7 +131,14 @@ impl Link {
         {
             body.resize(len, 0);
         }
+        let transacted = match &spec {
+            LinkSpec::Producer(it) => it.transacted,
+            LinkSpec::Consumer(it) => it.transacted,
+            LinkSpec::Management => false,
+        };
         Self {
+            transactions: transacted.then(|| Box::new(Transactions::new())),
+            frame_max: 0,
             spec,
             dialect: Dialect::default(),
             template: None,
@@ -130,12 +156,29 @@ impl Link {
 
     pub(super) fn restart(&mut self) {
         (self.template, self.is_fenced) = (None, false);
+        if let Some(transactions) = &mut self.transactions {
+            **transactions = Transactions::new();
+        }
         self.aborted.clear();
         (self.sent, self.first, self.received, self.settled, self.spare) = (0, 0, 0, 0, 0);
     }
 
     pub(super) const fn is_sender(&self) -> bool {
         matches!(self.spec, LinkSpec::Producer(_))
+    }
+
+    pub(super) const fn is_transactional(&self) -> bool {
+        self.transactions.is_some()
+    }
+
+    /// Whether all commits that were asked for are answered.
+    pub(super) fn is_committed(&self) -> bool {
+        self.transactions.as_ref().is_none_or(|it| it.is_done())
+    }
+
+    /// Answers that its set-up waits for.
+    pub(super) fn set_up_answers(&self) -> usize {
+        1 + usize::from(self.is_transactional())
     }
 
     /// Purpose of attaching it, as in "cannot ...".
@@ -162,6 +205,11 @@ impl Link {
             true => (source.address, source.capabilities) = (address, capabilities),
             false => (target.address, target.capabilities) = (address, capabilities),
         }
+        let mut filter = Vec::new();
+        if let LinkSpec::Consumer(Receiving { offset: Some(offset), .. }) = self.spec {
+            put_offset(&mut filter, offset);
+            source.filter = TypedValue::read(&mut Reader::new(&filter)).unwrap_or_default();
+        }
         let mut encoded = Vec::new();
         target.write(&mut encoded);
         let attach = Attach {
@@ -176,19 +224,24 @@ impl Link {
             ..Attach::default()
         };
         client.attach(session, &attach)?;
+        self.frame_max = client.frame_max();
+        if self.is_transactional() {
+            Transactions::attach(session, name, client)?;
+        }
         if let LinkSpec::Producer(sending) = &self.spec {
-            let template = sending.template(session, client.frame_max())?;
-            let (BodyLengths::Same(most) | BodyLengths::Between(_, most)) = sending.bodies;
-            self.frames = template.wire_len(most).0;
-            self.template = Some(template);
+            // Of the first transaction the id is not known yet.
+            let transaction = self.transactions.as_ref().map(|_| [0; LONGEST_ID]);
+            let (template, frames) =
+                sending.template(session, transaction.as_ref().map(|id| &id[..]), self.frame_max)?;
+            (self.template, self.frames) = (Some(template), frames);
         }
         Ok(())
     }
 
     /// Lets a consumer have its first messages.
-    pub(super) fn begin(&mut self, session: usize, client: &mut Amqp10Client) {
+    pub(super) fn begin(&mut self, session: u16, client: &mut Amqp10Client) {
         if let LinkSpec::Consumer(Receiving { credit, later: false, .. }) = self.spec {
-            client.flow(session as u16, HANDLE, credit, false);
+            client.flow(session, HANDLE, credit, false);
         }
     }
 
@@ -249,7 +302,8 @@ impl Link {
 
     /// Which message of the link, counted from 1, a number on the wire means; those wrap. What is not sent yet is the
     /// next one.
-    pub(super) const fn tag_of(&self, id: u32) -> u64 {
+    pub(super) fn tag_of(&self, id: u32) -> u64 {
+        let id = id.wrapping_sub(self.transactions.as_ref().map_or(0, |it| it.requests_before));
         let behind = (self.sent as u32).wrapping_sub(id);
         match self.sent.checked_sub(behind as u64) {
             Some(before) if behind <= u32::MAX / 2 => before + 1,
@@ -291,21 +345,37 @@ impl Link {
         }
     }
 
-    /// Lets it have more messages.
-    pub(super) fn feed(&mut self, session: usize, client: &mut Amqp10Client) {
-        client.flow(session as u16, HANDLE, std::mem::take(&mut self.spare), false);
+    /// Sends what is due: steps of transactions, and credit.
+    #[inline]
+    pub(super) fn tend(&mut self, session: u16, client: &mut Amqp10Client) {
+        if let Some(transactions) = &mut self.transactions {
+            let settled = transactions.work_off(session, client);
+            self.give_back(settled);
+        }
+        if self.is_hungry() {
+            client.flow(session, HANDLE, std::mem::take(&mut self.spare), false);
+        }
+    }
+
+    /// So many deliveries are settled.
+    #[inline]
+    const fn give_back(&mut self, settled: u32) {
+        if let LinkSpec::Consumer(Receiving { is_limit: true, .. }) = self.spec {
+            self.spare += settled;
+        }
     }
 }
 
 impl Sending {
-    fn template(&self, session: u16, frame_max: u32) -> Result<TransferTemplate, Amqp10Error> {
+    /// The template of its messages, which belong to this transaction, and how many frames the largest takes.
+    fn template(
+        &self,
+        session: u16,
+        transaction: Option<&[u8]>,
+        frame_max: u32,
+    ) -> Result<(TransferTemplate, u32), Amqp10Error> {
         let given = &self.properties;
-        let headers = given.headers.iter().map(|(name, value)| match value {
-            Argument::Flag(flag) => (name.as_str(), TypedValue::Bool(*flag)),
-            Argument::Integer(number) => (name.as_str(), TypedValue::Long(*number)),
-            Argument::Text(text) => (name.as_str(), TypedValue::Str(text)),
-        });
-        let mut all: Vec<_> = headers.collect();
+        let mut all = application_properties(given);
         if self.has_trace_header {
             all.push((TRACE_HEADER, TypedValue::Binary(&[0; FULL_LEN])));
         }
@@ -319,8 +389,42 @@ impl Sending {
             properties: properties(given),
             application_properties: &all,
         };
-        Ok(TransferTemplate::new(session, HANDLE, self.settled, &message, frame_max)?)
+        let template = match transaction {
+            None => TransferTemplate::new(session, HANDLE, self.settled, &message, frame_max),
+            Some(id) => TransferTemplate::transactional(session, HANDLE, id, &message, frame_max),
+        }?;
+        let (BodyLengths::Same(most) | BodyLengths::Between(_, most)) = self.bodies;
+        let frames = template.wire_len(most).0;
+        Ok((template, frames))
     }
+}
+
+/// Appends the filter by which RabbitMQ knows where a consumer begins in a stream.
+fn put_offset(out: &mut Vec<u8>, offset: StreamOffset) {
+    let name = Symbol("rabbitmq:stream-offset-spec");
+    let value = match offset {
+        StreamOffset::First => TypedValue::Str("first"),
+        StreamOffset::Last => TypedValue::Str("last"),
+        StreamOffset::Next => TypedValue::Str("next"),
+        StreamOffset::Offset(offset) => TypedValue::Ulong(offset),
+        StreamOffset::Time(unix_s) => TypedValue::Timestamp(unix_s.saturating_mul(1_000).cast_signed()),
+    };
+    put_map(out, |out| {
+        TypedValue::Symbol(name).write(out);
+        put_descriptor(out, Descriptor::Name(name));
+        value.write(out);
+        2
+    });
+}
+
+/// Headers, but for the one that is a property of its own.
+fn application_properties(given: &MessageProperties) -> Vec<(&str, TypedValue<'_>)> {
+    let all = given.headers.iter().map(|(name, value)| match value {
+        Argument::Flag(flag) => (name.as_str(), TypedValue::Bool(*flag)),
+        Argument::Integer(number) => (name.as_str(), TypedValue::Long(*number)),
+        Argument::Text(text) => (name.as_str(), TypedValue::Str(text)),
+    });
+    all.filter(|(name, value)| *name != GROUP_ID || value.as_str().is_none()).collect()
 }
 
 fn properties(given: &MessageProperties) -> PropertiesSection<'_> {
@@ -335,6 +439,10 @@ fn properties(given: &MessageProperties) -> PropertiesSection<'_> {
         content_type: given.content_type.as_deref().map(Symbol),
         content_encoding: given.content_encoding.as_deref().map(Symbol),
         creation_time: given.timestamp.map(|s| s.saturating_mul(1_000).cast_signed()),
+        group_id: match given.headers.get(GROUP_ID) {
+            Some(Argument::Text(group)) => Some(group),
+            _ => None,
+        },
         ..PropertiesSection::default()
     }
 }
@@ -356,14 +464,21 @@ impl LinkHandle<'_> {
         if first == link.settled + 1 {
             link.settled = tag;
         }
-        let (from, to) = (link.wire_id(first), link.wire_id(tag));
-        self.client.settle(self.session, from, to, state);
-        if let LinkSpec::Consumer(Receiving { is_limit: true, .. }) = link.spec {
-            link.spare += (tag - first + 1) as u32;
+        let (from, to, count) = (link.wire_id(first), link.wire_id(tag), (tag - first + 1) as u32);
+        if let Some(transactions) = &mut link.transactions {
+            transactions.push(TransactionStep::Accept { from, to, count });
+        } else {
+            self.client.settle(self.session, from, to, state);
+            link.give_back(count);
         }
-        if link.is_hungry() {
-            link.feed(usize::from(self.session), self.client);
+        link.tend(self.session, self.client);
+    }
+
+    fn commit_all(&mut self) {
+        if let Some(transactions) = &mut self.link.transactions {
+            transactions.push(TransactionStep::Commit);
         }
+        self.link.tend(self.session, self.client);
     }
 }
 
@@ -384,7 +499,15 @@ impl Sender for LinkHandle<'_> {
         }
     }
 
+    fn commit(&mut self) -> Result<(), Error> {
+        self.commit_all();
+        Ok(())
+    }
+
     fn credit(&self) -> u64 {
+        if self.link.transactions.as_ref().is_some_and(|it| !it.is_open()) {
+            return 0;
+        }
         self.client.credit(self.session, HANDLE, self.link.frames).into()
     }
 
@@ -432,6 +555,11 @@ impl Receiver for LinkHandle<'_> {
         self.settle(tag, multiple, state);
     }
 
+    fn commit(&mut self) -> Result<(), Error> {
+        self.commit_all();
+        Ok(())
+    }
+
     fn subscribe(&mut self) -> Result<(), Error> {
         if let LinkSpec::Consumer(Receiving { credit, .. }) = self.link.spec {
             self.client.flow(self.session, HANDLE, credit, false);
@@ -457,10 +585,38 @@ mod tests {
         Link::new(LinkSpec::Consumer(Receiving {
             node: LinkNode::published(&Destination::queue("q")),
             settled,
+            transacted: false,
             credit: 10,
             is_limit: !settled,
             later: false,
+            offset: None,
         }))
+    }
+
+    #[test]
+    fn a_stream_is_read_from_where_its_filter_says() {
+        let filter = |offset| {
+            let mut bytes = Vec::new();
+            put_offset(&mut bytes, offset);
+            let value = TypedValue::read(&mut Reader::new(&bytes)).unwrap();
+            let TypedValue::Map(items) = value else { panic!("{value:?}") };
+            let found = items.get("rabbitmq:stream-offset-spec");
+            let Some(TypedValue::Described(described)) = found else { panic!("{found:?}") };
+            assert_eq!(described.descriptor, Descriptor::Name(Symbol("rabbitmq:stream-offset-spec")));
+            format!("{:?}", described.value().unwrap())
+        };
+        assert_eq!(filter(StreamOffset::First), "Str(\"first\")");
+        assert_eq!(filter(StreamOffset::Offset(u64::MAX)), format!("Ulong({})", u64::MAX));
+        assert_eq!(filter(StreamOffset::Time(1_700_000_000)), "Timestamp(1700000000000)");
+    }
+
+    #[test]
+    fn the_group_of_a_message_is_no_application_property() {
+        let mut given = MessageProperties::default();
+        given.headers.insert("k".to_owned(), Argument::Integer(1));
+        given.headers.insert("JMSXGroupID".to_owned(), Argument::Text("blue".to_owned()));
+        assert_eq!(properties(&given).group_id, Some("blue"));
+        assert_eq!(application_properties(&given), [("k", TypedValue::Long(1))]);
     }
 
     #[test]

@@ -245,6 +245,7 @@ impl<'a, E: Environment> Admin<'a, E> for LinkAdmin<'a, E> {
         match self {
             Self::Amqp091(admin) => {
                 refuse_topics(group)?;
+                refuse_transactions(group, &admin.server().product)?;
                 admin.prepare(group, made)
             }
             Self::Artemis(admin) => admin.prepare(group, made),
@@ -299,6 +300,18 @@ fn refuse_topics(group: &Group) -> Result<(), Error> {
     }
     let what = "topics without {subscription}: not over AMQP 1.0 on this broker";
     Err(Error::invalid(what, "give {subscription}, or use AMQP 0.9.1 by leaving {protocol} out").about("destination"))
+}
+
+/// RabbitMQ has no coordinator of transactions. Of another broker its answer tells whether it has one.
+fn refuse_transactions(group: &Group, product: &str) -> Result<(), Error> {
+    let asked = [
+        (group.producers.guarantee.commit_every(), "commit-every"),
+        (group.consumers.commit_every, "consumer-commit-every"),
+    ];
+    let asked = asked.into_iter().find(|(every, _)| *every > 0 && product == "RabbitMQ");
+    let Some((every, key)) = asked else { return Ok(()) };
+    let help = format!("leave {{{key}}} out, or use AMQP 0.9.1 by leaving {{protocol}} out");
+    Err(Error::invalid("transactions: RabbitMQ has none over AMQP 1.0", help).observed(every).about(key))
 }
 
 /// Refuses topics whose consumers would share one queue where each is to have all messages.

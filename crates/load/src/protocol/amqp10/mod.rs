@@ -1,8 +1,8 @@
 //! AMQP 1.0, as RabbitMQ speaks it from version 4 on and ActiveMQ Artemis does: all that the load knows of it.
 //!
-//! A connection has a session with one link for each of its clients, since the broker runs sessions beside each
-//! other. Addresses are the broker's own (`address`), which it tells by its name when the connection opens; what
-//! concerns queues before and after the load stands in `management`.
+//! A connection has a session with one link for each of its clients, and one for its transactions, since the broker
+//! runs sessions beside each other. Addresses are the broker's own (`address`), which it tells by its name when the
+//! connection opens; what concerns queues before and after the load stands in `management`.
 
 mod address;
 mod failure;
@@ -13,11 +13,12 @@ mod validate;
 use measure::Time;
 use wire::Secret;
 use wire::amqp10::{
-    Amqp10Client, Amqp10Config, Amqp10Event, DeliveryState, MessageParts, SaslMechanism, Sections, TypedValue,
+    Amqp10Client, Amqp10Config, Amqp10Event, Composite, DeliveryState, MessageParts, SaslMechanism, Sections,
+    TransactionalState, TypedField, TypedValue,
 };
 
 use self::address::Dialect;
-use self::link::{HANDLE, Link};
+use self::link::{BEGIN, COMMIT, COORDINATOR, CoordinatorAnswer, HANDLE, Link};
 pub(crate) use self::link::{LinkHandle, LinkSpec};
 use self::management::{LinkAdmin, Management, ManagementQuestion, ManagementReply};
 use super::amqp091::AmqpConnection;
@@ -66,12 +67,12 @@ pub(crate) struct LinkConnection {
     management: Option<Management>,
     /// The broker's product and version, once it has told them.
     server: [String; 2],
-    /// Links that are not attached yet.
+    /// Links that are not attached yet, and clients without a transaction where they need one.
     busy: usize,
     answer: Option<Answer>,
     settling: Option<Settling>,
-    /// A client that should be let have more.
-    hungry: Option<usize>,
+    /// A client that may have something to send: credit, or steps of transactions.
+    untended: Option<usize>,
     /// Whether messages may flow.
     is_running: bool,
 }
@@ -103,9 +104,9 @@ impl Connection for LinkConnection {
     const HELP: &'static str = failure::HELP;
     const SIZES: WireSizes = WireSizes {
         frame_max: FRAME_MAX as usize,
-        // A disposition of a range.
+        // A disposition of a range; with `discharge`, `declare`, and the id of a transaction.
         acknowledgement: 32,
-        commit: 0,
+        commit: 256,
         smallest_delivery: 40,
         delivery_head: 2_048,
     };
@@ -135,7 +136,7 @@ impl Connection for LinkConnection {
             server: Default::default(),
             answer: None,
             settling: None,
-            hungry: None,
+            untended: None,
             is_running: false,
             spec,
         }
@@ -154,7 +155,7 @@ impl Connection for LinkConnection {
         }
         self.client = client_of(&self.spec, now);
         (self.stage, self.busy) = (Stage::LogIn, 0);
-        (self.answer, self.settling, self.hungry) = (None, None, None);
+        (self.answer, self.settling, self.untended) = (None, None, None);
         self.is_running = false;
         self.links.iter_mut().for_each(Link::restart);
     }
@@ -165,8 +166,8 @@ impl Connection for LinkConnection {
 
     #[inline]
     fn poll<'a, 'i: 'a>(&'a mut self, now: Time, input: &mut &'i [u8]) -> Result<Option<(usize, Event<'a>)>, Error> {
-        if let Some(client) = self.hungry.take() {
-            self.links[client].feed(client, &mut self.client);
+        if let Some(client) = self.untended.take() {
+            self.tend(client, now);
         }
         if self.settling.is_some() {
             return Ok(next_settled(&mut self.settling));
@@ -185,7 +186,7 @@ impl Connection for LinkConnection {
             Amqp10Event::Delivery { session, id, message, .. } => {
                 let at = usize::from(session);
                 let event = delivered(&mut self.links[at], id, &message);
-                self.hungry = self.links[at].is_hungry().then_some(at);
+                self.untended = self.links[at].is_hungry().then_some(at);
                 match event.filter(|_| self.is_running) {
                     Some(event) => Ok(Some((at, event))),
                     None => Err(failure::unasked(endpoint, "delivery")),
@@ -196,24 +197,30 @@ impl Connection for LinkConnection {
                 if !self.links[at].aborted(id) {
                     return Err(failure::unasked(endpoint, "delivery"));
                 }
-                self.hungry = self.links[at].is_hungry().then_some(at);
+                self.untended = self.links[at].is_hungry().then_some(at);
                 Ok(Some((at, Event::Other)))
             }
             Amqp10Event::Settled { session, first, last, state } => {
                 let at = usize::from(session);
-                // Nothing is sent on a consumer's session that could be settled.
-                if !self.links[at].is_sender() {
+                let link = &mut self.links[at];
+                if let Some(answer) = link.coordinated(session, (first, last), state).map_err(failed)? {
+                    self.untended = Some(at);
+                    let event = coordinated(&answer, endpoint)?;
+                    if answer == CoordinatorAnswer::Declared && !self.is_running {
+                        self.answer = Some(Answer::Attached);
+                        return Ok(Some((at, Event::Answer)));
+                    }
+                    return Ok(Some((at, event)));
+                }
+                // Nothing else is sent on a consumer's session that could be settled.
+                if !link.is_sender() {
                     return Err(failure::unasked(endpoint, "disposition of an unsent message"));
                 }
-                let outcome = match state {
-                    // How far a message came is no answer to it.
-                    Some(DeliveryState::Received(_)) => return Ok(Some((at, Event::Other))),
-                    Some(DeliveryState::Accepted) | None => DeliveryOutcome::Accepted,
-                    Some(DeliveryState::Released | DeliveryState::Modified(_)) => DeliveryOutcome::Unroutable,
-                    Some(_) => DeliveryOutcome::Refused,
+                let Some(outcome) = outcome_of(state, link.is_transactional()) else {
+                    return Ok(Some((at, Event::Other)));
                 };
                 let left = last.wrapping_sub(first).saturating_add(1);
-                self.settling = Some(Settling { client: at, next: self.links[at].tag_of(first), left, outcome });
+                self.settling = Some(Settling { client: at, next: link.tag_of(first), left, outcome });
                 Ok(next_settled(&mut self.settling))
             }
             other => {
@@ -221,6 +228,7 @@ impl Connection for LinkConnection {
                     self.server = ["product", "version"].map(|name| text(properties.get(name)));
                 }
                 let (at, what) = conversed(&other, &mut self.links, endpoint, &self.stage)?;
+                self.untended = self.links.get(at).is_some_and(Link::is_transactional).then_some(at);
                 self.answer = what.or(self.answer.take());
                 Ok(Some((at, if what.is_some() { Event::Answer } else { Event::Other })))
             }
@@ -274,7 +282,7 @@ impl Connection for LinkConnection {
 
     fn leave(&mut self, now: Time) -> Result<(), Error> {
         self.stage = Stage::Closing;
-        self.client.close(now);
+        self.close_if_committed(now);
         Ok(())
     }
 
@@ -330,6 +338,8 @@ fn conversed(
             refuse_oversized(link, *incoming_window, 0, endpoint)?;
             (at(*session), None)
         }
+        // A transaction is what is waited for.
+        Amqp10Event::Attached { session, handle: COORDINATOR, exists: true, .. } => (at(*session), None),
         Amqp10Event::Attached { session, exists: true, max_message_size, .. } => {
             let link = &links[at(*session)];
             refuse_oversized(link, 0, *max_message_size, endpoint)?;
@@ -347,10 +357,13 @@ fn conversed(
         | Amqp10Event::Aborted { session, .. }
         | Amqp10Event::Settled { session, .. } => (at(*session), None),
         Amqp10Event::Detached { session, error, .. } | Amqp10Event::Ended { session, error } => {
-            let action = links[at(*session)].action();
+            let is_coordinator = matches!(event, Amqp10Event::Detached { handle: COORDINATOR, .. });
+            let action = |its: &str| if is_coordinator { its.to_owned() } else { links[at(*session)].action() };
             return Err(match stage {
-                Stage::LogIn | Stage::SetUp(_) => failure::of_closing(endpoint, &Stage::SetUp(action), error.as_ref()),
-                Stage::Running | Stage::Closing => failure::of_detaching(endpoint, action, error.as_ref()),
+                Stage::LogIn | Stage::SetUp(_) => {
+                    failure::of_closing(endpoint, &Stage::SetUp(action(BEGIN)), error.as_ref())
+                }
+                Stage::Running | Stage::Closing => failure::of_detaching(endpoint, action(COMMIT), error.as_ref()),
             });
         }
         Amqp10Event::Closed { error } => return Err(failure::of_closing(endpoint, stage, error.as_ref())),
@@ -374,6 +387,37 @@ fn delivered<'a>(link: &mut Link, id: u32, message: &MessageParts<'a>) -> Option
     let redelivered = header.first_acquirer == Some(false) || header.delivery_count > Some(0);
     let tag = link.received(id)?;
     Some(Event::Delivery { tag, redelivered, body: message.body.bytes(), properties: message.before.0 })
+}
+
+/// The engine's form of a coordinator's answer. A transaction that is not committed ends the connection, as over AMQP
+/// 0.9.1: its messages have no answer.
+fn coordinated(answer: &CoordinatorAnswer<'_>, endpoint: &Endpoint) -> Result<Event<'static>, Error> {
+    match answer {
+        CoordinatorAnswer::Declared | CoordinatorAnswer::Repeated => Ok(Event::Other),
+        CoordinatorAnswer::Committed => Ok(Event::Committed),
+        CoordinatorAnswer::Refused(action, reason) => {
+            Err(failure::of_closing(endpoint, &Stage::SetUp((*action).to_owned()), reason.as_ref()))
+        }
+    }
+}
+
+/// The outcome that a state means for a message; `None` where it leaves that open, as transactions do until they are
+/// committed.
+fn outcome_of(state: Option<DeliveryState<'_>>, is_transactional: bool) -> Option<DeliveryOutcome> {
+    let state = match state {
+        Some(DeliveryState::Other(value)) if is_transactional => match TransactionalState::of(value) {
+            Ok(it) => DeliveryState::of_value(Some(it.outcome)).ok(),
+            Err(_) => state,
+        },
+        state => state,
+    };
+    match state {
+        // How far a message came is no answer to it.
+        Some(DeliveryState::Received(_)) => None,
+        Some(DeliveryState::Accepted) | None => (!is_transactional).then_some(DeliveryOutcome::Accepted),
+        Some(DeliveryState::Released | DeliveryState::Modified(_)) => Some(DeliveryOutcome::Unroutable),
+        Some(_) => Some(DeliveryOutcome::Refused),
+    }
 }
 
 /// The next of the answers that have come.
@@ -400,7 +444,7 @@ impl LinkConnection {
             return Err(too_many_clients(&self.spec.endpoint, self.links.len(), most));
         }
         let dialect = Dialect::of(&self.server[0]);
-        self.busy = self.links.len();
+        self.busy = self.links.iter().map(Link::set_up_answers).sum();
         if self.management.is_some() && dialect == Dialect::Artemis {
             self.stage = Stage::SetUp("manage queues".to_owned());
             let attached = Management::attach(&mut self.client, &self.spec.name);
@@ -421,9 +465,25 @@ impl LinkConnection {
     fn begin(&mut self) -> Progress {
         (self.stage, self.is_running) = (Stage::Running, true);
         for (at, link) in self.links.iter_mut().enumerate() {
-            link.begin(at, &mut self.client);
+            link.begin(at as u16, &mut self.client);
         }
         Progress::Ready
+    }
+
+    /// Lets a client's link send what is due.
+    #[inline]
+    fn tend(&mut self, client: usize, now: Time) {
+        self.links[client].tend(client as u16, &mut self.client);
+        if self.stage == Stage::Closing {
+            self.close_if_committed(now);
+        }
+    }
+
+    /// Says goodbye once the last commits are answered: what they acknowledge would go back to its queue.
+    fn close_if_committed(&mut self, now: Time) {
+        if self.links.iter().all(Link::is_committed) {
+            self.client.close(now);
+        }
     }
 
     fn most_clients(&self) -> usize {

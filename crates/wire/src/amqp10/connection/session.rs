@@ -158,6 +158,17 @@ impl Session {
         self.remote_window = self.remote_window.saturating_sub(frames);
     }
 
+    /// A message has been sent on a link, in so many frames.
+    #[inline]
+    pub(crate) fn sent_message(&mut self, handle: u32, frames: u32) {
+        self.next_delivery_id = self.next_delivery_id.wrapping_add(1);
+        self.sent(frames);
+        if let Some(link) = self.link(handle) {
+            link.delivery_count = link.delivery_count.wrapping_add(1);
+            link.credit = link.credit.saturating_sub(1);
+        }
+    }
+
     /// A transfer has come; `None` where there was no window for it, otherwise whether the peer should hear of more.
     #[inline]
     pub(crate) fn received(&mut self) -> Option<bool> {

@@ -269,6 +269,74 @@ fn a_receiver_grants_credit_and_settles_in_ranges() {
     assert!(self::said(&mut client)[0].contains("handle: Some(0)"));
 }
 
+/// The state of a delivery as that of a transaction.
+fn transactional(state: Option<DeliveryState<'_>>) -> TransactionalState<'_> {
+    let Some(DeliveryState::Other(value)) = state else { panic!("{state:?}") };
+    TransactionalState::of(value).expect("a transactional state")
+}
+
+#[test]
+fn requests_for_transactions_are_values_and_each_frame_of_a_message_names_its_transaction() {
+    let mut client = open(1_000, 3);
+    assert_eq!(client.send_value(0, 0, &DeclareTransaction::default()), Some(0));
+    assert!(client.pending_output().ends_with(b"\0\x53\x77\0\x53\x31\x45"));
+    let discharge = Discharge { txn_id: b"one", fail: Some(false) };
+    assert_eq!(client.send_value(0, 0, &discharge), Some(1));
+    assert!(client.pending_output().ends_with(b"\0\x53\x77\0\x53\x32\xC0\x07\x02\xA0\x03one\x42"));
+    client.consume_output(client.pending_output().len());
+
+    let message = MessageHead { application_properties: &[("k", TypedValue::Str("v"))], ..MessageHead::default() };
+    let mut template = TransferTemplate::transactional(0, 0, b"one", &message, FRAME_MAX).expect("it fits");
+    assert!(!template.set_transaction(b"three") && template.set_transaction(b"two"));
+    client.publish(&template, &[7; 1_200], |front| front.fill(8));
+    let bytes = client.pending_output();
+    assert_eq!(bytes.len(), template.wire_len(1_200).1);
+    let (mut rest, mut message) = (bytes, Vec::new());
+    let mut frames = 0;
+    while let Some((size, _)) = rest.split_first_chunk::<4>() {
+        let (frame, behind) = rest.split_at(u32::from_be_bytes(*size) as usize);
+        let mut reader = Reader::new(&frame[8..]);
+        let Ok(Performative::Transfer(transfer)) = Performative::read(&mut reader) else { panic!("{frame:?}") };
+        assert_eq!(transfer.more, Some(!behind.is_empty()));
+        assert_eq!(transactional(transfer.state), TransactionalState { txn_id: b"two", outcome: TypedValue::Null });
+        message.extend_from_slice(reader.rest());
+        (rest, frames) = (behind, frames + 1);
+    }
+    assert_eq!(frames, template.wire_len(1_200).0);
+    let MessageBody::Data(body) = MessageParts::read(&message).expect("a message").body else { panic!("{message:?}") };
+    assert!(body.len() == 1_200 && body.starts_with(&[8]) && body.ends_with(&[7]));
+    assert_eq!(client.send_value(0, 0, &discharge), None, "three credits are used up");
+}
+
+#[test]
+fn a_coordinators_answers_are_read_and_hostile_ones_are_none() {
+    let state = |bytes: &[u8]| {
+        let disposition = [b"\0\x53\x15\xC0".as_slice(), &[bytes.len() as u8 + 6, 6, 0x41, 0x43, 0x40, 0x41], bytes];
+        let disposition = [&disposition.concat()[..], b"\x40"].concat();
+        let mut bytes = ((disposition.len() + 8) as u32).to_be_bytes().to_vec();
+        bytes.extend([2, 0, 0, 0]);
+        bytes.extend(disposition);
+        let mut client = open(5, 5);
+        let mut input = bytes.as_slice();
+        let event = client.poll(NOW, &mut input).expect("it is right");
+        let Some(Amqp10Event::Settled { first: 0, state: Some(DeliveryState::Other(value)), .. }) = event else {
+            panic!("{event:?}");
+        };
+        DeclaredTransaction::of(value).map(|it| it.txn_id.to_vec())
+    };
+    assert_eq!(state(b"\0\x53\x33\xC0\x05\x01\xA0\x02id"), Ok(b"id".to_vec()));
+    assert_eq!(state(b"\0\xA3\x12amqp:declared:list\xC0\x05\x01\xA0\x02id"), Ok(b"id".to_vec()));
+    for hostile in [
+        &b"\0\x53\x33\x45"[..],
+        b"\0\x53\x33\xC0\x05\x01\xA1\x02id",
+        b"\0\x53\x33\xC0\x06\x02\xA0\x02id\x41",
+        b"\0\x53\x33\xC0\x05\x01\xA0\xFFid",
+        b"\0\x53\x34\xC0\x05\x01\xA0\x02id",
+    ] {
+        assert!(state(hostile).is_err(), "{hostile:?}");
+    }
+}
+
 #[test]
 fn what_nobody_asked_for_ends_the_connection() {
     let delivery = Transfer { handle: 7, delivery_id: Some(0), ..Transfer::default() };

@@ -135,13 +135,16 @@ fn composites_come_back_as_they_were() {
         let number = random.next() as u32;
         let condition =
             Condition { condition: Symbol("amqp:not-found"), description: Some(&name), ..Condition::default() };
+        let mut transactional = Vec::new();
+        TransactionalState { txn_id: &tag, outcome: TypedValue::Bool(true) }.write(&mut transactional);
         let state = [
             DeliveryState::Accepted,
             DeliveryState::Released,
             DeliveryState::Rejected(Rejected { error: Some(condition) }),
             DeliveryState::Modified(Modified { delivery_failed: Some(true), ..Modified::default() }),
             DeliveryState::Received(PartlyReceived { section_number: 1, section_offset: 1 << 40 }),
-        ][random.below(5)];
+            DeliveryState::Other(TypedValue::read(&mut Reader::new(&transactional)).expect("a state")),
+        ][random.below(6)];
         let transfer = Performative::Transfer(Transfer {
             handle: number,
             delivery_id: Some(number.rotate_left(9)),
