@@ -157,7 +157,8 @@ const SERVER_MEMORY: &str = "server memory";
 const HARM: [&str; 6] = ["lost", "duplicated", "reordered", "corrupt", "returned", "refused"];
 
 /// Rates of messages, which a run without messages of its own has not: its seconds count none.
-const RATES: [&str; 3] = ["sent rate", "completed rate", "received rate"];
+const RATES: [&str; 3] = ["sent rate", "completed rate", RECEIVED];
+const RECEIVED: &str = "received rate";
 
 /// Figures of [`HARM`] that a run has.
 fn harmed(summary: &RunSummary) -> impl Iterator<Item = Quantity> + '_ {
@@ -241,7 +242,7 @@ static FIGURES: [Figure; 26] = [
         .in_second(|p| rate(p, p.counters.sent)),
     figure("completed rate", QuantityUnit::PerSecond, |s| message_rate(s, |flow| flow.completed))
         .in_second(|p| rate(p, p.counters.completed)),
-    figure("received rate", QuantityUnit::PerSecond, received_rate).in_second(|p| rate(p, p.counters.received)),
+    figure(RECEIVED, QuantityUnit::PerSecond, received_rate).in_second(|p| rate(p, p.counters.received)),
     figure("achieved", QuantityUnit::Share, |s| s.requested().and_then(|r| r.achieved).ok_or(NOT_REQUESTED)),
     figure("late share", QuantityUnit::Share, |s| {
         // Messages requested and not sent are later than any.
@@ -504,14 +505,21 @@ impl Quantity {
         found.map(|it| it.min_ns).filter(|ns| *ns > 0).map(|ns| ns as f64)
     }
 
-    /// Its value in one second of a run, with the second's histograms. Whether the run had messages of its own tells a
-    /// rate of 0 from none. An error says why it cannot be told.
-    pub fn in_second(&self, point: &SeriesPoint, recorded: &Recorder, has_messages: bool) -> Result<f64, &'static str> {
+    /// Its value in one second of a run, with the second's histograms. Whether the run had messages of its own, and
+    /// consumers, tells a rate of 0 from none. An error says why it cannot be told.
+    pub fn in_second(
+        &self,
+        point: &SeriesPoint,
+        recorded: &Recorder,
+        has_messages: bool,
+        has_consumers: bool,
+    ) -> Result<f64, &'static str> {
         match &self.0 {
             Which::Latency(metric, statistic) => latency(point.latencies(), recorded, &plain_name(metric), *statistic),
             Which::Requests(..) => Err(OF_WHOLE_RUN),
             Which::Figure(index) => match FIGURES.get(*index) {
                 Some(figure) if !has_messages && RATES.contains(&figure.name) => Err(NO_FLOW),
+                Some(figure) if !has_consumers && figure.name == RECEIVED => Err(NO_CONSUMERS),
                 figure => figure.and_then(|figure| figure.in_second).map_or(Err(OF_WHOLE_RUN), |of| of(point)),
             },
         }

@@ -154,7 +154,7 @@ fn a_trace_does_not_hide_the_cpu_of_a_message_in_a_second() {
         };
         point.counters.sent = 1_000;
         point.scenarios.insert(beside.to_owned(), Default::default());
-        assert_eq!(cpu.in_second(&point, &Recorder::new(), true), known, "{beside}");
+        assert_eq!(cpu.in_second(&point, &Recorder::new(), true, true), known, "{beside}");
     }
 }
 
@@ -166,7 +166,7 @@ fn rates_of_messages_that_nobody_saw_are_unknown() {
         let rate = read(name);
         assert_eq!(rate.of(&summary), Err(NO_FLOW), "{name}");
         let second = SeriesPoint { dt: 1.0, ..SeriesPoint::default() };
-        let of = |has| rate.in_second(&second, &Recorder::new(), has);
+        let of = |has| rate.in_second(&second, &Recorder::new(), has, true);
         // `--where 'sent rate < 5k'` chose every second of a probe.
         assert_eq!((of(false), of(true)), (Err(NO_FLOW), Ok(0.0)), "{name}");
     }
@@ -184,6 +184,10 @@ fn rates_of_messages_that_nobody_saw_are_unknown() {
     // Where there were none, 0/s stood in the report all the same.
     summary.flow_mut().without_consumers = true;
     assert_eq!(read("received rate").of(&summary), Err(NO_CONSUMERS));
+    // `--where 'received rate < 5k'` chose each of its seconds.
+    let second = SeriesPoint { dt: 1.0, ..SeriesPoint::default() };
+    let of = |name| read(name).in_second(&second, &Recorder::new(), true, false);
+    assert_eq!((of("received rate"), of("sent rate")), (Err(NO_CONSUMERS), Ok(0.0)));
 }
 
 #[test]

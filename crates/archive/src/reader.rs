@@ -79,6 +79,12 @@ impl RunReader {
         self.record.scenarios.contains_key(MESSAGES) || self.points.iter().any(has_some)
     }
 
+    /// Whether somebody was to receive messages of bellows, as far as its end tells.
+    pub fn has_consumers(&self) -> bool {
+        let flow = self.record.summary.as_ref().and_then(|it| it.messages().flow);
+        flow.is_none_or(|it| !it.without_consumers)
+    }
+
     /// The histograms of all that was due in a phase, added up.
     pub fn merged(&self, phase: Phase) -> Result<Recorder, Error> {
         let mut sum = Recorder::new();

@@ -163,20 +163,20 @@ impl Node {
     /// Evaluates expressions, as a shell does, and returns the last one's value. Sources and what becomes of them
     /// stay on the node. An error also for expressions that cannot be read.
     pub fn evaluate(&self, timeout: Duration, source: &str) -> Result<Term, Error> {
-        self.evaluate_with(timeout, EVALUATE, [("Source", text(source))])
+        let until = deadline(timeout);
+        let left = |_: &str| until.saturating_duration_since(Instant::now());
+        self.evaluate_with(left, EVALUATE, [("Source", text(source))])
     }
 
-    /// Evaluates expressions with variables that are bound.
+    /// Evaluates expressions with variables that are bound. `longest` is asked how long a function may take.
     pub(crate) fn evaluate_with<const N: usize>(
         &self,
-        timeout: Duration,
+        longest: impl Fn(&str) -> Duration,
         source: &str,
         bindings: [(&str, Term); N],
     ) -> Result<Term, Error> {
-        let until = deadline(timeout);
         let call = |module: &str, function: &str, arguments: Vec<Term>| {
-            let left = until.saturating_duration_since(Instant::now());
-            self.call_within(left, module, function, arguments)
+            self.call_within(longest(function), module, function, arguments)
         };
         let tokens = call("erl_scan", "string", vec![charlist(source)])?;
         let tokens = self.second("erl_scan:string/1", tokens)?;

@@ -96,15 +96,16 @@ impl Requirement {
         })
     }
 
-    /// The value observed in one second of a run, which may have messages of its own, and whether the condition held in
-    /// it. Errors: why the value is unknown.
+    /// The value observed in one second of a run, which may have messages of its own and consumers, and whether the
+    /// condition held in it. Errors: why the value is unknown.
     pub fn observed_in(
         &self,
         point: &SeriesPoint,
         recorded: &Recorder,
         has_messages: bool,
+        has_consumers: bool,
     ) -> Result<(f64, bool), &'static str> {
-        let value = self.quantity.in_second(point, recorded, has_messages)?;
+        let value = self.quantity.in_second(point, recorded, has_messages, has_consumers)?;
         Ok((value, self.comparison.holds(value, self.bound)))
     }
 

@@ -127,14 +127,19 @@ const HELP: &str = "write amqp://USER:PASSWORD@HOST:PORT/VHOST, with special cha
 /// empty one is the virtual host `/`, and `%2F` writes it out. With `amqp10://` and `amqps10://`, for AMQP 1.0, a path
 /// names a destination, which [`Endpoint::split_destination`] takes off.
 ///
-/// The login ends at the last `@`, whatever characters stand before it: a password that somebody did not
-/// percent-encode may hold each of them, and must not be taken for host, port or virtual host.
+/// The login ends at the last `@`, whatever characters stand before it, unless that `@` is certainly of a virtual host
+/// or a destination: a password that somebody did not percent-encode may hold each of them, and must not be taken for
+/// host, port or virtual host.
 impl FromStr for Endpoint {
     type Err = Error;
 
     fn from_str(url: &str) -> Result<Self, Error> {
         // Nothing of a URL that could not be taken apart is repeated: it may hold a password.
         let parts = Parts::of(url)?;
+        if parts.protocol.is_some() && parts.query.is_some() {
+            let help = "leave out what follows the ?; a ? of a destination is written as %3F";
+            return Err(unusable("options after its ? are not read", help));
+        }
         let (host, port) = split_address(parts.address)?;
         let default_port = if parts.secured { Self::DEFAULT_TLS_PORT } else { Self::DEFAULT_PORT };
         let mut endpoint = Self::new(host, port.unwrap_or(default_port));
@@ -161,7 +166,7 @@ struct Parts<'a> {
     secured: bool,
     /// AMQP 1.0 with the schemes `amqp10` and `amqps10`; others leave it open.
     protocol: Option<Protocol>,
-    /// The part before the last `@`.
+    /// The part before the `@` at which [`login_end`] finds its end.
     login: Option<&'a str>,
     /// Host and port.
     address: &'a str,
@@ -183,7 +188,10 @@ impl<'a> Parts<'a> {
             }
             _ => return Err(unusable("it has no scheme", HELP)),
         };
-        let (login, rest) = rest.rsplit_once('@').map_or((None, rest), |(login, rest)| (Some(login), rest));
+        let (login, rest) = match login_end(rest, protocol.is_some())? {
+            Some(at) => (rest.get(..at), rest.get(at + 1..).unwrap_or_default()),
+            None => (None, rest),
+        };
         // A destination may hold it, as `topic://news.#` does.
         let rest = if protocol.is_some() { rest } else { rest.split('#').next().unwrap_or_default() };
         let (rest, query) = rest.split_once('?').map_or((rest, None), |(rest, query)| (rest, Some(query)));
@@ -236,6 +244,28 @@ impl Endpoint {
     pub fn has_options(url: &str) -> bool {
         Parts::of(url).is_ok_and(|parts| parts.query.is_some())
     }
+}
+
+/// Where the `@` is that ends a login: the last one before the first `/`, or before a destination such as
+/// `/queue://a@b`. Only where no address stands there, a `/` of a password that was not percent-encoded does, and the
+/// last `@` of all ends the login. Errors: it may be either.
+fn login_end(rest: &str, has_destination: bool) -> Result<Option<usize>, Error> {
+    let kinds = ["/queue://", "/topic://"].into_iter().filter(|_| has_destination);
+    if let Some(at) = kinds.filter_map(|kind| rest.find(kind)).min() {
+        return Ok(rest.split_at(at).0.rfind('@'));
+    }
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let end = authority.rfind('@');
+    let holds_no_password = end.is_none() && (authority.starts_with('[') || !authority.contains(':'));
+    if holds_no_password || !path.contains('@') {
+        return Ok(end);
+    }
+    let address = authority.rsplit('@').next().and_then(|it| it.split(['?', '#']).next());
+    if split_address(address.unwrap_or_default()).is_err() {
+        return Ok(rest.rfind('@'));
+    }
+    let help = "write an @ behind the address as %40, and a / of a password as %2F";
+    Err(unusable("an @ behind its first / may end its login, or be of what follows its address", help))
 }
 
 /// Whether the text can be a URL's scheme (RFC 3986, 3.1), and so is not the beginning of a login.
@@ -436,7 +466,6 @@ mod tests {
             ("amqp://me:s3cret/x@localhost", "s3cret/x"),
             ("amqp://me:s3cret#x@localhost", "s3cret#x"),
             ("amqp://me:s3cret?x@localhost", "s3cret?x"),
-            ("amqp://me:1234/abc@localhost", "1234/abc"),
             ("amqp://me:a@b:c@localhost", "a@b:c"),
             ("amqp://me: @localhost", " "),
         ] {
@@ -523,6 +552,16 @@ mod tests {
             ("amqp10://me:s3cret/x@h/q", "amqp10://me:s3cret/x@h", Some("q"), "amqp10://me@h:5672/q"),
             ("amqp10://h/topic://n.#", "amqp10://h", Some("topic://n.#"), "amqp10://guest@h:5672/topic://n.%23"),
             ("amqp10://h/", "amqp10://h/", None, "amqp10://guest@h:5672/"),
+            // It connected to host b.
+            ("amqp10://h/queue://a@b", "amqp10://h", Some("queue://a@b"), "amqp10://guest@h:5672/queue://a%40b"),
+            (
+                "amqp10://me:p/w@h:1/topic://a@b",
+                "amqp10://me:p/w@h:1",
+                Some("topic://a@b"),
+                "amqp10://me@h:1/topic://a%40b",
+            ),
+            ("amqp10://[::1]/a@b", "amqp10://[::1]", Some("a@b"), "amqp10://guest@[::1]:5672/a%40b"),
+            ("amqp://h/a@b", "amqp://h/a@b", None, "amqp://guest@h:5672/a%40b"),
             ("amqp://h/v", "amqp://h/v", None, "amqp://guest@h:5672/v"),
         ] {
             let found = Endpoint::split_destination(url).unwrap();
@@ -548,6 +587,9 @@ mod tests {
             ("amqp://%zz@host", "user"),
             ("amqp://host/%ff", "virtual host"),
             ("amqp10://host/queue://q", "names a destination"),
+            ("amqp10://host?x=1", "options after its ?"),
+            ("amqp://me:1234/abc@localhost", "may end its login"),
+            ("amqp10://me:p@ss/word@localhost", "may end its login"),
         ] {
             let error = url.parse::<Endpoint>().unwrap_err();
             assert!(error.to_string().contains(part), "{url}: {error}");

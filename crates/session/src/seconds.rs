@@ -30,13 +30,13 @@ impl Seconds {
     /// The seconds of `run` in which `condition` held. Those of the drain are none: nothing is sent in it.
     pub fn of(run: &RunReader, condition: &Requirement) -> Result<Self, archive::Error> {
         let mut log = run.histograms()?.peekable();
-        let has_messages = run.has_messages();
+        let (has_messages, has_consumers) = (run.has_messages(), run.has_consumers());
         let (mut found, mut recorded) = (Self::default(), Recorder::new());
         let loaded = run.points.iter().filter(|it| it.phase != Phase::Drain);
         for point in loaded {
             recorded.reset();
             record(&mut recorded, point, &mut log);
-            match condition.observed_in(point, &recorded, has_messages) {
+            match condition.observed_in(point, &recorded, has_messages, has_consumers) {
                 Ok((value, holds)) => found.add(point, value, holds),
                 Err(why) => {
                     found.untold += 1;

@@ -54,6 +54,8 @@ pub(super) fn run(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
 /// The folder of a run as in [`run`], or of several runs: the last one with their experiment's name (`limit-demo`).
 pub(super) fn folder(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
     run(name, runs).or_else(|no_run| match folders_of_runs(name, runs)?.as_slice() {
+        // It means a run that is in no such folder as well.
+        _ if means_runs(name, runs)? => Err(no_run),
         [(one, _)] => Ok(one.clone()),
         [] => {
             let all = all_folders(runs)?.into_iter().map(|it| it.0);
@@ -66,6 +68,13 @@ pub(super) fn folder(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
         }
         _ => Err(no_run),
     })
+}
+
+/// Whether a name means one or several runs that lie in no folder of several.
+fn means_runs(name: &str, runs: &Path) -> Result<bool, Failure> {
+    let mut alone = list(runs)?;
+    alone.retain(|it| it.dir.parent() == Some(runs));
+    Ok(choose(name, &alone).map_or_else(|candidates| !candidates.is_empty(), |_| true))
 }
 
 /// The folder whose page is drawn, as in [`folder`]; `last` is the last run that has ended, if any has. A run that is
@@ -387,6 +396,11 @@ mod tests {
         for (name, expected) in [("limit-demo", newest), ("aa1", newest), ("", None), ("limit-other", None)] {
             assert_eq!(found(name).as_deref(), expected, "{name}");
         }
+        // Where several runs were meant, that folder was shown.
+        for id in ["2026-11-20T00-00-00Z-limit-demo-x1", "2026-11-20T00-00-00Z-limit-demo-x2"] {
+            std::fs::create_dir(dir.path().join(id)).unwrap();
+        }
+        assert_eq!((found("limit-demo"), found("aa1").as_deref()), (None, newest));
     }
 
     #[test]

@@ -340,7 +340,9 @@ fn load(node: &Node, client: &Term, lease: &Term) -> Result<Term, Error> {
         ("File", charlist(&format!("{}.erl", MODULE.0))),
         ("Code", Term::from(Binary::from(MODULE.1.to_vec()))),
     ];
-    node.evaluate_with(SETTLE * 2, LOAD, bindings)
+    // Only loading itself waits for what others do on the node.
+    let longest = |function: &str| if function == "exprs" { SETTLE * 2 } else { node.timeout() };
+    node.evaluate_with(longest, LOAD, bindings)
 }
 
 /// Whether the reason of an exception is that the module is not there.
