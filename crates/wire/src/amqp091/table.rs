@@ -211,6 +211,11 @@ impl<'a> Table<'a> {
         self.bytes
     }
 
+    /// Whether there is no field.
+    pub const fn is_empty(self) -> bool {
+        self.bytes.is_empty()
+    }
+
     /// Names and values, in the order of the wire.
     pub const fn iter(self) -> Fields<'a> {
         Fields { reader: Reader::new(self.bytes) }
