@@ -86,7 +86,7 @@ fn scene(seed: u64) -> (Scene<Blow>, Pace) {
 /// A load over AMQP 1.0, which does not connect again and asks for no single message.
 fn link_scene(seed: u64) -> (Scene<Blow>, Pace) {
     let random = &mut Random::new(seed);
-    let mut scene = Scene::random(seed, random, &BOUNDS);
+    let mut scene: Scene<Blow> = Scene::random(seed, random, &BOUNDS);
     scene.poll = None;
     scene.blows.retain(|(_, blow)| !blow.cuts());
     (scene, Pace::random(random))
