@@ -11,10 +11,10 @@ import './style/media.css';
 import { matrixSheet } from './comparison/matrix';
 import { comparisonSheet, type Sheet } from './comparison/page';
 import { type Page, unpack, unpackView } from './core/data';
-import { choice, fill, forgetWidths, h } from './core/dom';
+import { fill, forgetWidths, h, stateChoice } from './core/dom';
 import { visible } from './core/format';
 import { Inflater } from './core/inflate';
-import { Pointer, Store, type Theme } from './core/state';
+import { Pointer, type State, Store } from './core/state';
 import type { ComparisonView, LimitView, MatrixView, RunView } from './core/view';
 import { limitSheet } from './limit/page';
 import { burn } from './sections/burn';
@@ -88,19 +88,14 @@ function show(sheet: Sheet, store: Store, app: HTMLElement): View[] {
   const { main, views } = sheet;
   if (sheet.title) document.title = sheet.title;
   applyTheme(store.state.theme);
-  const theme = choice<Theme>(
-    'colours',
-    [
-      ['auto', 'auto', 'As the system is set'],
-      ['light', 'light'],
-      ['dark', 'dark'],
-    ],
-    store.state.theme,
-    (value) => store.set({ theme: value }),
-  );
+  const theme = stateChoice(store, 'theme', 'colours', [
+    ['auto', 'auto', 'As the system is set'],
+    ['light', 'light'],
+    ['dark', 'dark'],
+  ]);
   fill(
     app,
-    h('header', { class: 'masthead' }, sheet.masthead, theme.element),
+    h('header', { class: 'masthead' }, sheet.masthead, theme),
     main,
     h('footer', {}, h('span', {}, `bellows ${sheet.version}`), h('span', {}, sheet.hint)),
   );
@@ -109,10 +104,8 @@ function show(sheet: Sheet, store: Store, app: HTMLElement): View[] {
     fitNames(main);
     for (const view of views) view.draw();
   };
-  store.listen((state, changed) => {
-    if (!changed.has('theme')) return;
-    theme.set(state.theme);
-    applyTheme(state.theme);
+  store.on(['theme'], () => {
+    applyTheme(store.state.theme);
     draw();
   });
   follow(store, app, draw);
@@ -198,7 +191,7 @@ function back(store: Store): boolean {
   return true;
 }
 
-function applyTheme(theme: Theme): void {
+function applyTheme(theme: State['theme']): void {
   if (theme === 'auto') delete root.dataset.theme;
   else root.dataset.theme = theme;
 }

@@ -2,6 +2,7 @@
 // as symbols. Names come from brokers and networks.
 
 import { visible } from './format';
+import type { State, Store } from './state';
 
 type Attribute = string | number | boolean | null | undefined | ((event: never) => void);
 export type Child = Node | string | null | undefined | false;
@@ -83,6 +84,30 @@ export function forgetWidths(): void {
   widths = new WeakMap();
 }
 
+/** The rows of a table, the first ones, and below them a button for further ones. */
+export class LongTable<T> {
+  readonly body = h('tbody');
+  readonly more = h('div', { class: 'more' });
+
+  constructor(
+    private limit: number,
+    private readonly further: number,
+    /** What the button says of so many rows of all, and of the rest. */
+    private readonly label: (count: number, all: number, rest: number) => string,
+  ) {}
+
+  draw(all: readonly T[], rows: (shown: readonly T[]) => Child[], none = ''): void {
+    const rest = all.length - this.limit;
+    const show = (): void => {
+      this.limit += this.further;
+      this.draw(all, rows);
+    };
+    fill(this.body, rows(all.slice(0, this.limit)));
+    const label = this.label(Math.min(rest, this.further), all.length, rest);
+    fill(this.more, all.length === 0 && none, rest > 0 && button(label, show));
+  }
+}
+
 export function button(
   label: string,
   action: () => void,
@@ -107,21 +132,31 @@ export function choice<T extends string>(
 ): Choice<T> {
   if (options.length > MOST_BUTTONS) return list(label, options, value, change);
   const group = `g${Math.random().toString(36).slice(2)}`;
-  const inputs = new Map<T, HTMLInputElement>();
-  const element = h('fieldset', { class: 'choice' }, h('legend', { class: 'hidden' }, label));
-  for (const [key, text, title] of options) {
-    const input = h('input', { type: 'radio', name: group, value: key, onchange: () => change(key) });
-    input.checked = key === value;
-    inputs.set(key, input);
-    element.append(h('label', { title: title ?? null }, input, h('span', {}, text)));
-  }
-  return {
-    element,
-    set: (next) => {
-      const input = inputs.get(next);
-      if (input) input.checked = true;
-    },
+  const inputs = options.map(([key]) =>
+    h('input', { type: 'radio', name: group, value: key, onchange: () => change(key) }),
+  );
+  const labels = options.map(([, text, title], i) => h('label', { title }, inputs[i], h('span', {}, text)));
+  // A value that is none of the options is that of another page.
+  const set = (next: T): void => {
+    const input = inputs.find((it) => it.value === next) ?? inputs[0];
+    if (input) input.checked = true;
   };
+  set(value);
+  return { element: h('fieldset', { class: 'choice' }, h('legend', { class: 'hidden' }, label), labels), set };
+}
+
+/** A choice of a part of the state, in step with it; `also` changes with it. */
+export function stateChoice<K extends keyof State>(
+  store: Store,
+  key: K,
+  label: string,
+  options: readonly (readonly [State[K] & string, string, string?])[],
+  also: (value: State[K]) => Partial<State> = () => ({}),
+): HTMLElement {
+  const change = (value: State[K]): void => store.set({ [key]: value, ...also(value) });
+  const { element, set } = choice(label, options, store.state[key] as State[K] & string, change);
+  store.on([key], () => set(store.state[key] as State[K] & string));
+  return element;
 }
 
 function list<T extends string>(
