@@ -6,7 +6,7 @@ import type { CellView, FigureRow, MatrixView } from '../core/view';
 import { valued } from '../sections/repeats';
 import { belief, masthead, remarks, sides } from './about';
 import { axis, cell, changeParts, drawnHead, forest, head, listedTable, namedRow, tone } from './figures';
-import type { Sheet } from './page';
+import { partsOf, type Sheet } from './page';
 import { beyond, type ChangeScale, changeScale, isTested } from './scale';
 
 /** A figure of a cell; undefined where the cell has none of that name. */
@@ -150,9 +150,8 @@ function everyCell(view: MatrixView): HTMLElement {
 }
 
 export function matrixSheet(view: MatrixView): Sheet {
-  const main = h(
-    'main',
-    { class: 'comparison' },
+  const parts = partsOf(
+    'comparison',
     h('div', { class: 'lead' }, h('p', { class: 'headline' }, view.headline)),
     sides(view),
     effects(view),
@@ -161,9 +160,8 @@ export function matrixSheet(view: MatrixView): Sheet {
     section('decided', 'How it was decided', null, remarks(view)),
   );
   return {
+    ...parts,
     masthead: masthead(view, `comparison in ${counted(view.cells.length, 'cell')}`),
-    main,
-    views: [],
     version: view.bellows,
     hint: 'a change leads to the cell’s own page, where that lies beside this one',
   };

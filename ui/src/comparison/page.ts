@@ -22,15 +22,16 @@ export interface Sheet {
   title?: string;
 }
 
+/** The parts of a page in their order, and those of them that are drawn. */
+export function partsOf(kind: string | null, ...parts: (View | HTMLElement | null)[]): Pick<Sheet, 'main' | 'views'> {
+  const isView = (it: View | HTMLElement | null): it is View => it !== null && 'draw' in it;
+  const elements = parts.map((it) => (isView(it) ? it.element : it));
+  return { main: h('main', { class: kind }, elements), views: parts.filter(isView) };
+}
+
 export function comparisonSheet(view: ComparisonView, store: Store): Sheet {
-  const views: View[] = [];
-  const use = (part: View | null): HTMLElement | null => {
-    if (part) views.push(part);
-    return part?.element ?? null;
-  };
-  const main = h(
-    'main',
-    { class: 'comparison' },
+  const parts = partsOf(
+    'comparison',
     lead(view),
     sides(view),
     changes(view),
@@ -38,15 +39,14 @@ export function comparisonSheet(view: ComparisonView, store: Store): Sheet {
     belief(view),
     everyRun(view),
     functionCosts(view),
-    use(costGraph(view, store)),
-    use(overTime(view)),
-    use(bothCurves(view)),
+    costGraph(view, store),
+    overTime(view),
+    bothCurves(view),
     details(view),
   );
   return {
+    ...parts,
     masthead: masthead(view),
-    main,
-    views,
     version: view.bellows,
     hint: 'a dot leads to the run’s own report, where that lies beside this page · / search · Escape back',
   };

@@ -64,8 +64,8 @@ export function leaves(
   to: number,
   marked: Uint8Array | null = null,
   weight: Float64Array = profile.weight,
-  self: Float64Array = new Float64Array(profile.nodes),
 ): { self: Float64Array; sum: number } {
+  const self = new Float64Array(profile.nodes);
   const { leaf, time, process } = profile;
   const start = sampleAt(time, from);
   const end = sampleAt(time, to);
@@ -82,27 +82,6 @@ export function leaves(
     }
   }
   return { self, sum };
-}
-
-/** The weight of each process in `from <= t < to`, of one class alone where it is given, behind that of no process. */
-export function workOf(profile: Profile, from: number, to: number, only: number | null = null): Float64Array {
-  const work = new Float64Array(profile.processes.length + 1);
-  const { weight, time, process, leaf } = profile;
-  if (!process) return work;
-  const end = sampleAt(time, to);
-  for (let i = sampleAt(time, from); i < end; i++) {
-    if (only === null || profile.class[leaf[i]!] === only) work[process[i]!]! += weight[i]!;
-  }
-  return work;
-}
-
-export function classesOf(profile: Profile, self: Float64Array): Float64Array {
-  const out = new Float64Array(profile.classes.length);
-  for (let i = 0; i < self.length; i++) {
-    // Threads are the first row, and no sample ends there.
-    if (self[i]! > 0) out[profile.class[i]!]! += self[i]!;
-  }
-  return out;
 }
 
 /** Adds every node's weight to its ancestors', in a column that is there already where it has the length. */

@@ -1,23 +1,13 @@
 // Throughput against the number of clients: every run as a dot, the fitted law as a curve, and the line of those whom nothing hinders.
 
 import { nameOf } from '../comparison/runs';
+import { linearTicks } from '../comparison/scale';
 import { h, remarkList, scrolling, section, table, widthOf } from '../core/dom';
 import { significant, siTick } from '../core/format';
 import { svg } from '../core/svg';
 import type { ScaleRunView, ScaleView } from '../core/view';
 import type { View } from '../sections/timeline';
 import { frame, grid, mark, upright } from './frame';
-
-/** Round values from 0 up to `high`, about as many as `most`. */
-function ticks(high: number, most: number, whole: boolean): number[] {
-  const rough = high / Math.max(2, most);
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((it) => it * power).find((it) => it >= rough) ?? rough;
-  const each = whole ? Math.max(1, step) : step;
-  const out: number[] = [];
-  for (let value = 0; value <= high; value += each) out.push(value);
-  return out;
-}
 
 function told(run: ScaleRunView, noun: string): string {
   const limited = run.by_generator ? '\nthe generator was the limit' : '';
@@ -40,8 +30,8 @@ function draw(view: ScaleView, width: number, label: string): SVGElement {
   const y = (rate: number): number => of.top + inner.height * (1 - rate / top);
   grid(
     of,
-    { values: ticks(top, Math.floor(inner.height / 44), false), at: y, name: siTick },
-    { values: ticks(right, Math.floor(inner.width / 56), true), at: x, name: String },
+    { values: linearTicks(0, top, Math.max(2, Math.floor(inner.height / 44))), at: y, name: siTick },
+    { values: linearTicks(0, right, Math.max(2, Math.floor(inner.width / 56)), 1), at: x, name: String },
     noun,
   );
   if (law) {

@@ -1,11 +1,12 @@
 // The page of a search for the highest rate that holds.
 
-import type { Sheet } from '../comparison/page';
+import { partsOf, type Sheet } from '../comparison/page';
 import { nameOf } from '../comparison/runs';
 import { button, type Child, h, remarkList, scrolling, section, table } from '../core/dom';
 import { percent, significant, supports } from '../core/format';
 import type { LimitView, TrialView } from '../core/view';
 import { percentileCell, WEAK_MEANS } from '../sections/percentile-cell';
+import { titled } from '../sections/warnings';
 import { clientsCurve, clientsTable } from './clients';
 import { curve, OUTCOMES } from './curve';
 import { PERCENTILES } from './scale';
@@ -14,14 +15,9 @@ import { PERCENTILES } from './scale';
 const LONGEST_NAME = 20;
 
 function masthead(view: LimitView): HTMLElement[] {
-  const when = view.created.replace('T', ' ').replace(/(\.\d+)?Z$/, ' UTC');
   const what = view.scale ? `throughput against ${view.scale.noun}` : 'highest rate that holds';
   const state = h('span', { class: `state outcome ${view.found.confirmed ? 'same' : 'undecided'}` }, view.certainty);
-  return [
-    h('h1', {}, view.name),
-    h('p', { class: 'when' }, [what, when].filter(Boolean).join(' · ')),
-    ...(view.scale ? [] : [state]),
-  ];
+  return [...titled(view.name, [what], view.created), ...(view.scale ? [] : [state])];
 }
 
 function next(view: LimitView): HTMLElement | null {
@@ -89,18 +85,16 @@ export function limitSheet(view: LimitView): Sheet {
   const chart = scale ? clientsCurve(scale, view.headline) : curve(view);
   const explained = scale ? scale.explained : [view.asked, view.knee_text].filter(Boolean);
   const further = explained.map((text) => h('p', { class: 'headline explained' }, text));
-  const main = h(
-    'main',
-    { class: 'comparison rates' },
+  const parts = partsOf(
+    'comparison rates',
     h('div', { class: 'lead' }, h('p', { class: 'headline' }, view.headline), further),
-    chart?.element ?? null,
+    chart,
     next(view),
     scale ? clientsTable(scale, view.notes) : trials(view),
   );
   return {
+    ...parts,
     masthead: masthead(view),
-    main,
-    views: chart ? [chart] : [],
     version: view.bellows,
     hint: 'a mark leads to the trial’s own report, where that lies beside this page',
   };
