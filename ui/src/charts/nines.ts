@@ -1,13 +1,13 @@
 // Percentile curves: latency over the share of samples, on an axis of nines.
 
 import uPlot from 'uplot';
-import { h, widthOf } from '../core/dom';
+import { type Child, h, widthOf } from '../core/dom';
 import { duration, durationTick } from '../core/format';
 import type { Palette } from '../core/theme';
 import { tip, tipRow } from '../core/tip';
 import type { Curve } from '../core/view';
 import { logTicks } from './heat';
-import { clipped, pushApart } from './panel';
+import { apart, clipped } from './panel';
 import type { Pen, Scale } from './steps';
 
 /** The name of a place on the axis of nines: 0 is p0, 1 is p90, 2 is p99. */
@@ -125,8 +125,7 @@ export class NinesChart {
     const caption = title ? h('figcaption', {}, h('b', {}, title)) : null;
     const frame = h('div', { class: 'frame' }, this.plot, this.ends);
     this.element = h('figure', { class: small ? 'panel nines small' : 'panel nines' }, caption, frame);
-    this.plot.addEventListener('mousemove', (e) => this.tell(e));
-    this.plot.addEventListener('mouseleave', () => tip.hide());
+    tip.on(this.plot, (e) => this.tell(e));
   }
 
   draw(lines: readonly NinesLine[], bounds: NinesBounds, p: Palette): void {
@@ -189,22 +188,19 @@ export class NinesChart {
     return { title: title || 'latency by percentile', unit: 'axis of nines; log axis', chart, lines };
   }
 
-  private tell(e: MouseEvent): void {
+  private tell(e: MouseEvent): Child[] | null {
     const { chart: u, palette: p } = this;
-    if (!u || !p) return;
+    if (!u || !p) return null;
     const box = u.over.getBoundingClientRect();
     const left = e.clientX - box.left;
-    if (left < 0 || left > box.width) {
-      tip.hide();
-      return;
-    }
+    if (left < 0 || left > box.width) return null;
     const x = Math.max(0, u.posToVal(left, 'x'));
     const share = (100 * (1 - 10 ** -x)).toFixed(Math.min(6, Math.max(0, Math.ceil(x))));
     const rows = this.parts.flatMap(({ line, strong }) => {
       const value = strong && !line.behind ? valueAt(line.curve, x) : null;
       return value === null ? [] : [tipRow(line.color(p), line.name, duration(value))];
     });
-    tip.show(e.clientX, e.clientY, h('div', { class: 'when' }, `p${share}`), ...rows);
+    return [h('div', { class: 'when' }, `p${share}`), ...rows];
   }
 
   private label(u: uPlot, lines: readonly NinesLine[], p: Palette, narrow: boolean): void {
@@ -220,9 +216,7 @@ export class NinesChart {
         mark.style.setProperty('--c', line.color(p));
         return { mark, top: u.valToPos(line.curve.ns.at(-1) ?? 1, 'y') };
       });
-    pushApart(marks, Number.POSITIVE_INFINITY);
-    if (!narrow) for (const { mark, top } of marks) mark.style.top = `${top}px`;
-    ends.append(...marks.map((m) => m.mark));
+    ends.append(...(narrow ? marks.map(({ mark }) => mark) : apart(marks, Number.POSITIVE_INFINITY)));
   }
 }
 

@@ -3,7 +3,7 @@
 
 import uPlot from 'uplot';
 import type { Clock } from '../core/clock';
-import { h } from '../core/dom';
+import { type Child, h, styled } from '../core/dom';
 import { siTick, timeTick } from '../core/format';
 import type { Palette } from '../core/theme';
 import { tip, tipRow } from '../core/tip';
@@ -58,8 +58,8 @@ export interface Shared extends Times {
   shaded?: readonly { start: number; end: number }[];
   events: { t: number; label: string }[];
   stalls: Band[];
-  window(): readonly [number, number];
-  chosen(): boolean;
+  /** The chosen part, which stands out; null without one. */
+  window(): readonly [number, number] | null;
   choose(from: number, to: number): void;
   hover(time: number | null): void;
   /** How times are told; seconds where that is not given. */
@@ -76,8 +76,8 @@ export function margins(width: number): { left: number; right: number } {
 
 const LABEL_STEP = 14;
 
-/** Pushes labels below each other apart where they would touch, and up from where the last one may stand. */
-export function pushApart(labels: { top: number }[], last: number): void {
+/** Labels below each other, pushed apart where they would touch, and up from where the last one may stand. */
+export function apart(labels: { mark: HTMLElement; top: number }[], last: number): HTMLElement[] {
   labels.sort((a, b) => a.top - b.top);
   labels.forEach((it, i) => {
     it.top = Math.max(it.top, i > 0 ? labels[i - 1]!.top + LABEL_STEP : 0);
@@ -87,6 +87,7 @@ export function pushApart(labels: { top: number }[], last: number): void {
     it.top = Math.min(it.top, floor);
     floor = it.top - LABEL_STEP;
   }
+  return labels.map(({ mark, top }) => styled(mark, { top: `${top}px` }));
 }
 
 /** Keeps what is drawn until the next `restore` inside the plotting area. */
@@ -119,8 +120,7 @@ export class Panel {
     const frame = h('div', { class: 'frame' }, this.plot, this.labels);
     this.element = h('figure', { class: 'panel', id: `panel-${spec.id}` }, caption, frame);
     this.tellTitle();
-    this.plot.addEventListener('mousemove', (e) => this.tell(e));
-    this.plot.addEventListener('mouseleave', () => tip.hide());
+    tip.on(this.plot, (e) => this.tell(e));
   }
 
   draw(width: number, palette: Palette): void {
@@ -327,8 +327,9 @@ export class Panel {
       ctx.stroke();
     }
     ctx.setLineDash([]);
-    if (this.shared.chosen()) {
-      const [from, to] = this.shared.window();
+    const window = this.shared.window();
+    if (window) {
+      const [from, to] = window;
       const a = u.valToPos(from, 'x', true);
       const b = u.valToPos(to, 'x', true);
       ctx.globalAlpha = 0.62;
@@ -358,19 +359,12 @@ export class Panel {
   }
 
   /** What is under the pointer: the interval, its values, and marks close by. */
-  private tell(e: MouseEvent): void {
-    const u = this.chart;
-    const p = this.palette;
-    if (!u || !p || e.buttons !== 0) {
-      tip.hide();
-      return;
-    }
+  private tell(e: MouseEvent): Child[] | null {
+    const { chart: u, palette: p } = this;
+    if (!u || !p || e.buttons !== 0) return null;
     const box = u.over.getBoundingClientRect();
     const [left, top] = [e.clientX - box.left, e.clientY - box.top];
-    if (left < 0 || left > box.width || top < 0 || top > box.height) {
-      tip.hide();
-      return;
-    }
+    if (left < 0 || left > box.width || top < 0 || top > box.height) return null;
     const time = u.posToVal(left, 'x');
     const i = intervalAt(this.times, time);
     const { t, dt } = this.times;
@@ -388,20 +382,17 @@ export class Panel {
     const stalls = this.shared.stalls.filter((it) => time >= it.start - near && time <= it.end + near);
     const spot = this.spec.spot?.(time, u.posToVal(top, 'y'));
     const more = [...events.map((it) => it.label), ...stalls.map((it) => it.text)];
-    tip.show(
-      e.clientX,
-      e.clientY,
+    return [
       h('div', { class: 'when' }, when),
       ...rows,
       spot ? h('div', {}, spot) : null,
       ...more.map((text) => h('div', { class: 'mark-text' }, text)),
-    );
+    ];
   }
 
   /** Puts each label at the end of its line, pushed apart where they would touch. */
   private place(): void {
-    const u = this.chart;
-    const p = this.palette;
+    const { chart: u, palette: p } = this;
     if (!u || !p) return;
     const narrow = margins(this.width).right < GUTTER;
     const marks = this.spec.lines
@@ -416,16 +407,9 @@ export class Panel {
         mark.style.setProperty('--c', line.color(p));
         return { mark, top };
       });
-    this.labels.replaceChildren();
-    this.legend.replaceChildren();
-    if (narrow) {
-      this.legend.append(...marks.map((m) => m.mark));
-      return;
-    }
-    pushApart(marks, this.spec.height);
-    for (const { mark, top } of marks) mark.style.top = `${top}px`;
-    this.labels.style.width = `${GUTTER - 8}px`;
-    this.labels.append(...marks.map((m) => m.mark));
+    this.labels.replaceChildren(...(narrow ? [] : apart(marks, this.spec.height)));
+    this.legend.replaceChildren(...(narrow ? marks.map(({ mark }) => mark) : []));
+    if (!narrow) this.labels.style.width = `${GUTTER - 8}px`;
   }
 
   /** Where a line ends: its last value before the drain. */

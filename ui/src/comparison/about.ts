@@ -26,13 +26,9 @@ export function masthead(view: About, what = 'comparison of two sides'): HTMLEle
   return [...titled(view.name, [what], view.created), state, toWarnings(cautions)];
 }
 
-export function lead(view: ComparisonView): HTMLElement {
-  return h(
-    'div',
-    { class: 'lead' },
-    h('p', { class: 'headline' }, view.headline),
-    view.explanation ? h('p', { class: 'headline explained' }, `${view.explanation}.`) : null,
-  );
+export function lead(headline: string, explained: readonly string[] = []): HTMLElement {
+  const further = explained.map((text) => h('p', { class: 'headline explained' }, text));
+  return h('div', { class: 'lead' }, h('p', { class: 'headline' }, headline), further);
 }
 
 /** Both sides in a line each, and in which keys their experiments differ. */

@@ -6,7 +6,7 @@ import { duration } from '../core/format';
 import type { Store } from '../core/state';
 import { changeColor, LESS, MORE, palette, unprovenColor } from '../core/theme';
 import type { ComparedFrame, ComparedStacks, ComparisonView } from '../core/view';
-import { FlameCanvas, type Named, type Scene } from '../flame/canvas';
+import { flameGraph, type Named, type Scene } from '../flame/canvas';
 import { byWeight } from '../flame/layout';
 import { link, markedWeight, search, type WeighedTree } from '../flame/tree';
 import type { View } from '../sections/timeline';
@@ -75,7 +75,7 @@ export function costGraph(view: ComparisonView, store: Store): View | null {
     const { zoom } = store.state;
     return zoom !== null && zoom < of.frames.length ? zoom : null;
   };
-  const graph = new FlameCanvas(
+  const graph = flameGraph(
     named,
     'Flame graph of both sides. Arrow keys move between frames, Enter zooms, Escape goes back. The function table holds the same as text.',
     (node) => store.set({ zoom: zoomed() === node ? null : node }, true),

@@ -4,7 +4,7 @@ import { h, later, section, wayTo } from '../core/dom';
 import { counted } from '../core/format';
 import type { CellView, FigureRow, MatrixView } from '../core/view';
 import { valued } from '../sections/repeats';
-import { belief, masthead, remarks, sides } from './about';
+import { belief, lead, masthead, remarks, sides } from './about';
 import { axis, cell, changeParts, drawnHead, forest, head, listedTable, namedRow, tone } from './figures';
 import { partsOf, type Sheet } from './page';
 import { beyond, type ChangeScale, changeScale, isTested } from './scale';
@@ -152,7 +152,7 @@ function everyCell(view: MatrixView): HTMLElement {
 export function matrixSheet(view: MatrixView): Sheet {
   const parts = partsOf(
     'comparison',
-    h('div', { class: 'lead' }, h('p', { class: 'headline' }, view.headline)),
+    lead(view.headline),
     sides(view),
     effects(view),
     belief(view),

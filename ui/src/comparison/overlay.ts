@@ -166,8 +166,7 @@ export function overTime(view: ComparisonView): View | null {
       phases: [],
       events: [],
       stalls: [],
-      window: () => [0, end],
-      chosen: () => false,
+      window: () => null,
       choose: () => {},
       hover: (t) => {
         for (const panel of list) panel.pointer(t);

@@ -32,7 +32,7 @@ export function partsOf(kind: string | null, ...parts: (View | HTMLElement | nul
 export function comparisonSheet(view: ComparisonView, store: Store): Sheet {
   const parts = partsOf(
     'comparison',
-    lead(view),
+    lead(view.headline, view.explanation ? [`${view.explanation}.`] : []),
     sides(view),
     changes(view),
     withinOneRun(view),

@@ -1,8 +1,7 @@
 // Every run of both sides as a dot, a small chart for each figure; runs of a pair are joined.
 
-import { h, later, section, styled, table, wayTo } from '../core/dom';
+import { h, later, section, styled, svg, table, wayTo } from '../core/dom';
 import { counted, ending } from '../core/format';
-import { svg } from '../core/svg';
 import type { ComparisonView, FigureRow, SideRun } from '../core/view';
 import { valued } from '../sections/repeats';
 import { tone } from './figures';

@@ -27,6 +27,20 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
+/** Makes an element of a drawing. */
+export function svg<K extends keyof SVGElementTagNameMap>(
+  name: K,
+  attributes: Record<string, string | number>,
+  ...children: (Node | string)[]
+): SVGElementTagNameMap[K] {
+  const element = document.createElementNS('http://www.w3.org/2000/svg', name);
+  for (const [key, value] of Object.entries(attributes)) {
+    element.setAttribute(key, typeof value === 'number' ? String(+value.toFixed(2)) : value);
+  }
+  element.append(...children);
+  return element;
+}
+
 /** A name that breaks between its parts, such as words behind `_`, before it breaks within one. */
 export function breakable(name: string): Child[] {
   const parts = name.split(/(?<=[^_:/.][_:/.]+)(?=[^_:/.\d])/);
@@ -192,6 +206,19 @@ export function table(caption: string, heads: readonly Head[], rows: readonly (r
   };
   const body = h('tbody', {}, rows.map(row));
   return h('table', {}, h('caption', {}, caption), h('thead', {}, h('tr', {}, head)), body);
+}
+
+/** A column of a table: its name, and what a row shows in it; false where the table has none such. */
+export type Column<T> = false | readonly [Head, (row: T, at: number) => Child];
+
+export function tableOfColumns<T>(caption: string, rows: readonly T[], all: readonly Column<T>[]): HTMLTableElement {
+  const columns = all.filter((it) => it !== false);
+  const heads = columns.map(([head]) => head);
+  return table(
+    caption,
+    heads,
+    rows.map((row, at) => columns.map(([, cell]) => cell(row, at))),
+  );
 }
 
 export function columnHead(label: Child, kind?: string | null): HTMLElement {

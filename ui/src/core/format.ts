@@ -210,6 +210,8 @@ export const PERCENTILES = [
   ['p99.9', 99.9, 'p99.9_ns'],
   ['p99.99', 99.99, 'p99.99_ns'],
 ] as const;
+/** Those that short tables and charts have. */
+export const MAIN_PERCENTILES = PERCENTILES.filter(([name]) => name !== 'p90' && name !== 'p99.99');
 
 /** Whether at least ten samples lie beyond a percentile, so that its value says something. */
 export function supports(count: number, percentile: number): boolean {

@@ -11,7 +11,7 @@ import { KIND_LABELS, kindColor, LESS, MORE, palette, sameColor, unprovenColor }
 import { eventLabel } from '../core/units';
 import type { RunView } from '../core/view';
 import { Analysis } from '../flame/analysis';
-import { FlameCanvas, type Scene } from '../flame/canvas';
+import { flameGraph, type Scene } from '../flame/canvas';
 import { type Chronology, MOST_IN_ORDER, ticksOf } from '../flame/chronology';
 import type { Difference } from '../flame/difference';
 import { remarkOn } from '../flame/remarks';
@@ -128,7 +128,7 @@ function eventView(
     const thread = KINDS[profile.kind[frame]!] === 'thread';
     openMenu(store, profile.names[frame]!, actions(store.state, frame, node, thread), x, y);
   };
-  const graph = new FlameCanvas(
+  const graph = flameGraph(
     profile,
     'Flame graph. Arrow keys move between frames, Enter zooms, the menu key says what else can be done, Escape goes back. The function table holds the same as text.',
     open,

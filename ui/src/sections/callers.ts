@@ -5,7 +5,7 @@ import { fill, h } from '../core/dom';
 import type { Store } from '../core/state';
 import { palette } from '../core/theme';
 import type { Analysis } from '../flame/analysis';
-import { FlameCanvas, type Scene } from '../flame/canvas';
+import { flameGraph, type Scene } from '../flame/canvas';
 import { byName, byWeight, type Compare } from '../flame/layout';
 import type { Tree, WeighedTree, Weights } from '../flame/tree';
 
@@ -26,8 +26,8 @@ export function callersAndCallees(
     const frame = trees?.[which].frame[node];
     if (frame !== undefined) store.set({ frame }, true);
   };
-  const upper = new FlameCanvas(profile, 'Callers of the selected function', select(0));
-  const lower = new FlameCanvas(profile, 'Callees of the selected function', select(1));
+  const upper = flameGraph(profile, 'Callers of the selected function', select(0));
+  const lower = flameGraph(profile, 'Callees of the selected function', select(1));
   const element = h('div', {}, title, upper.element, lower.element);
   return {
     element,
@@ -59,7 +59,7 @@ export function callersAndCallees(
       trees = [above.tree, below.tree];
       const p = palette();
       const part = { sum: scene.sum, zoom: null, hits: scene.hits, frame: null };
-      const show = (graph: FlameCanvas, { tree, weights }: WeighedTree, upward: boolean, tallest: number): void => {
+      const show = (graph: typeof upper, { tree, weights }: WeighedTree, upward: boolean, tallest: number): void => {
         const compare = comparison(tree, weights, profile, store);
         graph.draw({ tree, weights, ...part, upward, compare }, width, p, tallest);
       };

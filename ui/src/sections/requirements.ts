@@ -1,7 +1,7 @@
 // What the run had to reach: a table, and lines in the charts of what it is about.
 
 import type { Line } from '../charts/panel';
-import { h, scrolling, section, table } from '../core/dom';
+import { h, scrolling, section, tableOfColumns } from '../core/dom';
 import { counted } from '../core/format';
 import type { RequirementChart, RequirementRow, RunView } from '../core/view';
 
@@ -22,17 +22,13 @@ export function missed(rows: readonly RequirementRow[]): string | null {
 export function requirements(run: RunView): HTMLElement | null {
   const rows = run.requirements;
   if (rows.length === 0) return null;
-  const cells = rows.map((it) => {
-    const outcome = h(it.met === true ? 'span' : 'b', { class: it.met === false ? 'missed' : null }, it.outcome);
-    return [h('code', {}, it.that), outcome, it.observed, it.limit];
-  });
-  const heads = ['required', 'outcome', { number: 'observed' }, { number: 'limit' }];
-  return section(
-    'requirements',
-    'Requirements',
-    h('span', { class: 'readout' }, tally(rows)),
-    scrolling(table('What the run had to reach', heads, cells)),
-  );
+  const shown = tableOfColumns('What the run had to reach', rows, [
+    ['required', ({ that }) => h('code', {}, that)],
+    ['outcome', ({ met, outcome }) => h(met ? 'span' : 'b', { class: met === false ? 'missed' : null }, outcome)],
+    [{ number: 'observed' }, ({ observed }) => observed],
+    [{ number: 'limit' }, ({ limit }) => limit],
+  ]);
+  return section('requirements', 'Requirements', h('span', { class: 'readout' }, tally(rows)), scrolling(shown));
 }
 
 export function requirementLines(

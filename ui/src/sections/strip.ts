@@ -1,8 +1,6 @@
 // Samples over time, above the graph: as a rate, or each second as a column of a heat map.
 
-import { bandsOf } from '../charts/bands';
-import { type Line, Panel, type Shared } from '../charts/panel';
-import { clockOf } from '../core/clock';
+import { type Line, Panel } from '../charts/panel';
 import type { Profile } from '../core/data';
 import { h, widthOf } from '../core/dom';
 import { bytes, significant } from '../core/format';
@@ -12,8 +10,8 @@ import type { RunView } from '../core/view';
 import type { Analysis } from '../flame/analysis';
 import { overTime } from '../flame/tree';
 import { chosenClass } from './classes';
-import { OffsetMap } from './offsets';
-import { clampWindow, effectiveWindow } from './timeline';
+import { offsetMap } from './offsets';
+import { sharedOf } from './timeline';
 import { chosen } from './work';
 
 /** The samples that were chosen: whose they are, and of which class. */
@@ -51,22 +49,11 @@ export function timeStrip(
   const [from, to] = run.span;
   const width = Math.max(0.25, Math.ceil((to - from) / 300));
   const bins = Math.max(1, Math.ceil((to - from) / width));
-  const shared: Shared = {
-    t: Array.from({ length: bins }, (_, i) => from + i * width),
-    dt: new Array<number>(bins).fill(width),
-    visible: () => run.span,
-    phases: run.phases,
-    shaded: run.sampling_off,
-    events: run.events,
-    stalls: bandsOf(run),
-    window: () => effectiveWindow(run, store),
-    chosen: () => store.state.window !== null,
-    choose: (a, b) => store.set({ window: clampWindow(run.span, a, b) }, true),
-    hover: (t) => pointer.set(t),
-    clock: clockOf(run, store),
-  };
+  const t = Array.from({ length: bins }, (_, i) => from + i * width);
+  const times = { t, dt: new Array<number>(bins).fill(width) };
+  const shared = { ...sharedOf(run, store, pointer, times, () => run.span), shaded: run.sampling_off };
   let panel: Panel | null = null;
-  const map = new OffsetMap(run, profile, store);
+  const map = offsetMap(run, profile, store);
   pointer.listen((t) => panel?.pointer(t));
   let drawn = '';
   const draw = (force = false): void => {

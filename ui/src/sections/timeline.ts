@@ -7,8 +7,22 @@ import { type Times, trace } from '../charts/steps';
 import { drawTimeAxis } from '../charts/time-axis';
 import { clockOf, hasClock } from '../core/clock';
 import { infoOf, latencyKeys, leadMetric, type Page, type Slices, subject } from '../core/data';
-import { button, choice, csv, fill, h, later, save, section, table, widthOf } from '../core/dom';
-import { brief, duration, grouped, seconds, significant } from '../core/format';
+import {
+  button,
+  type Child,
+  type Column,
+  choice,
+  csv,
+  fill,
+  h,
+  later,
+  save,
+  scrolling,
+  section,
+  tableOfColumns,
+  widthOf,
+} from '../core/dom';
+import { brief, duration, exactDuration, seconds, significant } from '../core/format';
 import { type Grid, gridOf, type Histograms } from '../core/histograms';
 import type { Pause } from '../core/inflate';
 import type { Pointer, Store, Stretch } from '../core/state';
@@ -101,19 +115,8 @@ export function timeline({ run, histograms, slices }: Page, store: Store, pointe
   const clock = clockOf(run, store);
   const readout = h('output', { class: 'readout', 'aria-live': 'polite' });
   const list: Panel[] = [];
-  const shared: Shared = {
-    t: run.series.t,
-    dt: run.series.dt,
-    visible,
-    phases: run.phases,
-    events: run.events.filter((e) => e.t >= run.span[0] && e.t <= run.span[1]),
-    stalls: bandsOf(run),
-    window: () => effectiveWindow(run, store),
-    chosen: () => store.state.window !== null,
-    choose: (from, to) => store.set({ window: clampWindow(run.span, from, to) }, true),
-    hover: (t) => pointer.set(t),
-    clock,
-  };
+  const events = run.events.filter((e) => e.t >= run.span[0] && e.t <= run.span[1]);
+  const shared = { ...sharedOf(run, store, pointer, run.series, visible), events };
   for (const spec of specs) {
     list.push(new Panel(spec, shared, () => hasAxis(spec)));
   }
@@ -132,7 +135,7 @@ export function timeline({ run, histograms, slices }: Page, store: Store, pointe
     describe();
   });
   const describe = (): void => {
-    const [from, to] = shared.window();
+    const [from, to] = effectiveWindow(run, store);
     const name = store.state.window ? 'window' : wholeName(run);
     const at = pointer.time;
     fill(
@@ -252,6 +255,28 @@ export function timeline({ run, histograms, slices }: Page, store: Store, pointe
   return { element, draw };
 }
 
+/** What panels of the run share, over intervals of these times. */
+export function sharedOf(
+  run: RunView,
+  store: Store,
+  pointer: Pointer,
+  { t, dt }: Times,
+  visible: Shared['visible'],
+): Shared {
+  return {
+    t,
+    dt,
+    visible,
+    phases: run.phases,
+    events: run.events,
+    stalls: bandsOf(run),
+    window: () => store.state.window,
+    choose: (from, to) => store.set({ window: clampWindow(run.span, from, to) }, true),
+    hover: (time) => pointer.set(time),
+    clock: clockOf(run, store),
+  };
+}
+
 function round(t: number): number {
   return Math.round(t * 100) / 100;
 }
@@ -331,24 +356,19 @@ function phaseAt(run: RunView, t: number, dt: number): string {
 }
 
 function seriesTable(run: RunView): HTMLElement {
-  const cols = columns(run);
-  const rows = run.series.t.map((t, i) => [
-    significant(round(t)),
-    phaseAt(run, t, run.series.dt[i]!),
-    ...cols.map((c) => {
-      const v = c.values[i];
-      if (v === null || v === undefined) return '–';
-      return c.exact
-        ? h('span', { title: `${grouped(v)} ns` }, duration(v))
-        : h('span', { title: String(v) }, significant(v));
+  const shown = tableOfColumns('Every interval of the run', run.series.t, [
+    [{ number: 'from, s' }, (t) => significant(round(t))],
+    ['phase', (t, i) => phaseAt(run, t, run.series.dt[i]!)],
+    ...columns(run).map(({ label, values, exact }): Column<number> => {
+      const cell = (v: number): Child =>
+        exact ? h('span', { title: exactDuration(v) }, duration(v)) : h('span', { title: String(v) }, significant(v));
+      return [
+        { number: exact ? label.replace(/, ns$/, '') : label },
+        (_, i) => (values[i] == null ? '–' : cell(values[i])),
+      ];
     }),
   ]);
-  const head = [
-    { number: 'from, s' },
-    'phase',
-    ...cols.map((c) => ({ number: c.exact ? c.label.replace(/, ns$/, '') : c.label })),
-  ];
-  return h('div', { class: 'scroll', tabindex: 0 }, table('Every interval of the run', head, rows));
+  return scrolling(shown, { tabindex: 0 });
 }
 
 function seriesCsv(run: RunView): string {
