@@ -1,5 +1,6 @@
 // What every call path costs on both sides: a flame graph as wide as the mean of both, coloured where a change is proven.
 
+import { pictures } from '../charts/export';
 import { KINDS } from '../core/data';
 import { fill, h, section, stateChoice, swatches, widthOf } from '../core/dom';
 import { duration } from '../core/format';
@@ -10,7 +11,7 @@ import { flameGraph, type Named, type Scene } from '../flame/canvas';
 import { byWeight } from '../flame/layout';
 import { link, markedWeight, search, type WeighedTree } from '../flame/tree';
 import type { View } from '../sections/timeline';
-import { pictures, searchBox, UPRIGHT, wholeGraph } from '../sections/tools';
+import { searchBox, UPRIGHT, wholeGraph } from '../sections/tools';
 import { signedTime } from './functions';
 
 /** What a frame costs on both sides, and what is proven of it, as the picture's file says it. */
@@ -85,7 +86,7 @@ export function costGraph(view: ComparisonView, store: Store): View | null {
   const finder = searchBox(store, 'the cost');
   const place = h('div', { class: 'graph' }, graph.element, info, keys);
   const drawn = (top: number) => ({ ...graph.svg(top), width: widthOf(place) });
-  const saved = pictures(`${view.name}-difference`, drawn);
+  const saved = pictures(`${view.name}-difference`, drawn, 'Save the graph');
   const tools = h('div', { class: 'tools' }, stateChoice(store, 'shape', 'shape', UPRIGHT), wholeGraph(store), saved);
   const element = section(
     'cost-graph',

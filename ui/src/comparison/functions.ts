@@ -1,9 +1,9 @@
 // Functions by CPU per message on both sides: what changed, what is proven, and what could have been seen.
 
-import { type Child, columnHead, h, LongTable, section, styled, tableOf } from '../core/dom';
+import { type Child, columnHead, h, LongTable, section, tableOf } from '../core/dom';
 import { counted, duration, shortened } from '../core/format';
 import type { ComparisonView, CostChange, ExplainedChange, FunctionChange } from '../core/view';
-import { endsAtZero } from './figures';
+import { endsAtZero, mark } from './figures';
 
 const STEP = 20;
 const LONGEST = 44;
@@ -41,7 +41,7 @@ export function full(rows: readonly FunctionChange[]): number {
 function bar(of: CostChange, most: number): HTMLElement {
   const at = (ns: number): number => 50 + 48 * Math.min(1, Math.max(-1, most > 0 ? ns / most : 0));
   const span = (kind: string, from: number, to: number): HTMLElement =>
-    styled(h('i', { class: kind }), { left: `${Math.min(from, to)}%`, width: `${Math.abs(to - from)}%` });
+    mark(kind, Math.min(from, to), Math.abs(to - from));
   const kind = of.proven ? (change(of) > 0 ? 'worse' : 'better') : 'open';
   return h(
     'div',

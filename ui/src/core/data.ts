@@ -26,17 +26,9 @@ export function latencyOf(figures: Figures, key: Metric): LatencySummary | undef
 }
 
 export function infoOf(run: RunView, key: Metric): MetricInfo {
-  const unknown: MetricInfo = {
-    key,
-    name: key.replaceAll('_', ' '),
-    unit: 'ns',
-    kind: 'histogram',
-    scenario: '',
-    part: false,
-    meaning: '',
-  };
   const found = run.metrics.find((metric) => metric.key === key);
-  if (!found) return unknown;
+  const unknown = { unit: 'ns', kind: 'histogram', scenario: '', part: false, meaning: '' } as const;
+  if (!found) return { ...unknown, key, name: key.replaceAll('_', ' ') };
   // Two probes measure the same by the same names.
   const alike = run.metrics.some((metric) => metric.name === found.name && metric.scenario !== found.scenario);
   return alike ? { ...found, name: `${called(found.scenario)}: ${found.name}` } : found;

@@ -130,21 +130,22 @@ export function button(
   return h('button', { type: 'button', onclick: action, ...attributes }, label);
 }
 
-export interface Choice<T extends string> {
-  element: HTMLElement;
-  set(value: T): void;
-}
+type Options<T extends string> = readonly (readonly [value: T, label: string, title?: string])[];
 
 const MOST_BUTTONS = 5;
 
 /** Radio buttons drawn as one segmented control; many options are a list that unfolds. */
-export function choice<T extends string>(
-  label: string,
-  options: readonly (readonly [T, string, string?])[],
-  value: T,
-  change: (value: T) => void,
-): Choice<T> {
-  if (options.length > MOST_BUTTONS) return list(label, options, value, change);
+export function choice<T extends string>(label: string, options: Options<T>, value: T, change: (value: T) => void) {
+  if (options.length > MOST_BUTTONS) {
+    const onchange = (): void => change(element.value as T);
+    const all = options.map(([key, text]) => h('option', { value: key }, text));
+    const element = h('select', { 'aria-label': label, onchange }, all);
+    const set = (next: T): void => {
+      element.value = next;
+    };
+    set(value);
+    return { element, set };
+  }
   const group = `g${Math.random().toString(36).slice(2)}`;
   const inputs = options.map(([key]) =>
     h('input', { type: 'radio', name: group, value: key, onchange: () => change(key) }),
@@ -164,33 +165,13 @@ export function stateChoice<K extends keyof State>(
   store: Store,
   key: K,
   label: string,
-  options: readonly (readonly [State[K] & string, string, string?])[],
+  options: Options<State[K] & string>,
   also: (value: State[K]) => Partial<State> = () => ({}),
 ): HTMLElement {
   const change = (value: State[K]): void => store.set({ [key]: value, ...also(value) });
   const { element, set } = choice(label, options, store.state[key] as State[K] & string, change);
   store.on([key], () => set(store.state[key] as State[K] & string));
   return element;
-}
-
-function list<T extends string>(
-  label: string,
-  options: readonly (readonly [T, string, string?])[],
-  value: T,
-  change: (value: T) => void,
-): Choice<T> {
-  const element = h(
-    'select',
-    { 'aria-label': label, onchange: () => change(element.value as T) },
-    options.map(([key, text]) => h('option', { value: key }, text)),
-  );
-  element.value = value;
-  return {
-    element,
-    set: (next) => {
-      element.value = next;
-    },
-  };
 }
 
 /** The name of a column; of numbers, which stand on its right. */

@@ -228,6 +228,15 @@ export function visible(text: string): string {
   });
 }
 
+/** A text within XML. */
+export function xml(text: string): string {
+  return visible(text)
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('"', '&quot;');
+}
+
 /** A name in so many letters at most, cut in the middle: what tells names of one origin apart stands at the end. */
 export function shortened(name: string, most: number): string {
   const letters = Array.from(name);

@@ -1,9 +1,9 @@
 // Draws a tree of stacks on a canvas: only the rows in view, only what is wide enough to see.
 
-import { xml } from '../charts/export';
+import type { Part } from '../charts/export';
 import { KINDS } from '../core/data';
 import { h, styled } from '../core/dom';
-import { counted, fittedName, percent, points, visible } from '../core/format';
+import { counted, fittedName, percent, points, visible, xml } from '../core/format';
 import { differenceColor, frameColor, type Palette, shadeKey } from '../core/theme';
 import { tip } from '../core/tip';
 import { exactAmount } from '../core/units';
@@ -294,7 +294,7 @@ export function flameGraph(
     paint();
   };
 
-  const svg = (top: number): { body: string[]; height: number } => {
+  const svg = (top: number): Part => {
     if (!drawn) return { body: [], height: 0 };
     const body = found.boxes.map((box) => {
       const y = top + topOf(box);

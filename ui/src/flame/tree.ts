@@ -182,50 +182,43 @@ export function search(names: readonly string[], pattern: string): Uint8Array | 
   return Uint8Array.from(names, (name) => (expression.test(name) ? 1 : 0));
 }
 
-/** Whether a sample is of stacks that contain a frame, of the marked processes and of one class, where these are given. */
-export function chosenOf(
-  { names, leaf, process, class: classOf }: Profile,
-  tree: Tree,
-  frame: number | null,
-  whose: Uint8Array | null,
-  only: number | null,
-): (sample: number) => boolean {
+/** Samples of stacks that contain a frame, of the marked processes and of one class, where these are given. */
+export interface Chosen {
+  frame: number | null;
+  flags: Uint8Array | null;
+  index: number | null;
+}
+
+/** Whether a sample is chosen. */
+export function chosenOf(profile: Profile, tree: Tree, { frame, flags, index }: Chosen): (sample: number) => boolean {
+  const { names, leaf, process, class: classOf } = profile;
   const marked = new Uint8Array(names.length);
   if (frame !== null) marked[frame] = 1;
   const covered = frame === null ? null : below(tree, marked);
   return (i) =>
-    (!whose || whose[process?.[i] ?? 0] === 1) &&
-    (only === null || classOf[leaf[i]!] === only) &&
+    (!flags || flags[process?.[i] ?? 0] === 1) &&
+    (index === null || classOf[leaf[i]!] === index) &&
     (!covered || covered[leaf[i]!] === 1);
 }
 
-/** Samples per bin of time: of all stacks, and of those that [`chosenOf`] finds. */
-export function overTime(
-  profile: Profile,
-  tree: Tree,
-  frame: number | null,
-  from: number,
-  width: number,
-  bins: number,
-  whose: Uint8Array | null = null,
-  only: number | null = null,
-): { all: Float64Array; part: Float64Array } {
+/** Samples per bin of time: of all stacks, and of those that are chosen. */
+export function overTime(profile: Profile, tree: Tree, of: Chosen, from: number, width: number, bins: number) {
   const all = new Float64Array(bins);
   const part = new Float64Array(bins);
   const { time, weight } = profile;
-  const inside = chosenOf(profile, tree, frame, whose, only);
-  const whole = !whose && only === null && frame === null;
+  const inside = chosenOf(profile, tree, of);
+  const whole = !of.flags && of.index === null && of.frame === null;
   // Samples stand in the order of their time: those of a bin lie side by side.
   let i = sampleAt(time, from);
   for (let bin = 0; bin < bins; bin++) {
     const end = sampleAt(time, from + (bin + 1) * width);
-    let [sum, of] = [0, 0];
+    let [sum, own] = [0, 0];
     for (; i < end; i++) {
       sum += weight[i]!;
-      if (!whole && inside(i)) of += weight[i]!;
+      if (!whole && inside(i)) own += weight[i]!;
     }
     all[bin] = sum;
-    part[bin] = whole ? sum : of;
+    part[bin] = whole ? sum : own;
   }
   return { all, part };
 }

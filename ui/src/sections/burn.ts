@@ -1,10 +1,10 @@
 // Where it burned: the profile of an event as samples over time, flame graph and function table of the same window.
 
-import { xml } from '../charts/export';
+import type { Part } from '../charts/export';
 import { type Clock, clockOf } from '../core/clock';
 import { type EventProfile, KINDS, type Page, type Profile } from '../core/data';
 import { choice, fill, h, section, stateChoice, styled, swatch, swatches, widthOf } from '../core/dom';
-import { grouped, percent, points, seconds } from '../core/format';
+import { grouped, percent, points, seconds, xml } from '../core/format';
 import type { Pause } from '../core/inflate';
 import type { Pointer, State, Store } from '../core/state';
 import { KIND_LABELS, kindColor, LESS, MORE, palette, sameColor, unprovenColor } from '../core/theme';
@@ -15,7 +15,7 @@ import { flameGraph, type Scene } from '../flame/canvas';
 import { type Chronology, MOST_IN_ORDER, ticksOf } from '../flame/chronology';
 import type { Difference } from '../flame/difference';
 import { remarkOn } from '../flame/remarks';
-import { callersAndCallees, comparison, type Part } from './callers';
+import { callersAndCallees, comparison } from './callers';
 import { classBar } from './classes';
 import { functionTables } from './functions';
 import { actions, openMenu } from './menu';
@@ -93,20 +93,10 @@ function carried(state: State, from: EventProfile, to: EventProfile | undefined)
   return { zoom: null, frame: same(state.frame), focus: same(state.focus), hide };
 }
 
-interface EventView extends View {
-  /** Adds up the samples of the window, which `draw` does otherwise. */
-  count(): void;
-}
+type EventView = ReturnType<typeof eventView>;
 
-/** The profile of one event. Split into parts that each own some elements and one `draw`. */
-function eventView(
-  run: RunView,
-  profile: Profile,
-  store: Store,
-  pointer: Pointer,
-  /** Whether it is the event that is shown. */
-  active: () => boolean,
-): EventView {
+/** The profile of one event, `active` while that is shown. Split into parts that each own some elements and one `draw`. */
+function eventView(run: RunView, profile: Profile, store: Store, pointer: Pointer, active: () => boolean) {
   const analysis = new Analysis(profile);
   const facts = h('p', { class: 'facts' });
   const info = h('p', { class: 'hint' });
@@ -233,6 +223,7 @@ function eventView(
   });
   return {
     element,
+    /** Adds up the samples of the window, which `draw` does otherwise. */
     count,
     draw: () => {
       strip.draw(true);

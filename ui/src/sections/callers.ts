@@ -1,5 +1,6 @@
 // Callers above, callees below one function.
 
+import type { Part } from '../charts/export';
 import type { Profile } from '../core/data';
 import { fill, h } from '../core/dom';
 import type { Store } from '../core/state';
@@ -9,16 +10,11 @@ import { flameGraph, type Scene } from '../flame/canvas';
 import { byName, byWeight, type Compare } from '../flame/layout';
 import type { Tree, WeighedTree, Weights } from '../flame/tree';
 
-export type Part = { body: string[]; height: number };
-
 export function comparison(tree: Tree, weights: Weights, profile: Profile, store: Store): Compare {
   return store.state.order === 'name' ? byName(tree, profile.names) : byWeight(tree, weights, profile.names);
 }
 
-export function callersAndCallees(
-  analysis: Analysis,
-  store: Store,
-): { element: HTMLElement; draw(width: number, scene: Scene): void; svg(top: number): Part } {
+export function callersAndCallees(analysis: Analysis, store: Store) {
   const { profile } = analysis;
   const title = h('p', { class: 'sandwich' });
   let trees: [Tree, Tree] | null = null;
@@ -31,13 +27,13 @@ export function callersAndCallees(
   const element = h('div', {}, title, upper.element, lower.element);
   return {
     element,
-    svg: (top) => {
+    svg: (top: number): Part => {
       if (!trees) return { body: [], height: 0 };
       const above = upper.svg(top);
       const below = lower.svg(top + above.height);
       return { body: [...above.body, ...below.body], height: above.height + below.height };
     },
-    draw: (width, scene) => {
+    draw: (width: number, scene: Scene): void => {
       const { frame: chosen } = store.state;
       const known = chosen !== null && chosen < profile.names.length;
       const frame = known ? chosen : analysis.hottest();

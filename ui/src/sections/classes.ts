@@ -18,10 +18,7 @@ export function chosenClass(profile: Profile, key: string): { label: string; ind
   return index < 0 ? null : { label: profile.classes[index]!.name, index };
 }
 
-export function classBar(
-  profile: Profile,
-  store: Store,
-): { element: HTMLElement; draw(of: Analysis, dark: boolean): void } {
+export function classBar(profile: Profile, store: Store) {
   const bar = h('div', { class: 'class-bar', 'aria-hidden': 'true' });
   const legend = h('ul', { class: 'class-legend' });
   const group = { class: 'classes', role: 'group', 'aria-label': 'What the time goes into' };

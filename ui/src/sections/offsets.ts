@@ -9,8 +9,7 @@ import { heatColor, type Palette } from '../core/theme';
 import { tip } from '../core/tip';
 import { amount } from '../core/units';
 import type { RunView } from '../core/view';
-import { chosenOf, type Tree } from '../flame/tree';
-import type { Only } from './strip';
+import { type Chosen, chosenOf, type Tree } from '../flame/tree';
 import { clampWindow } from './timeline';
 
 /** Rows of a second, as in FlameScope: 20 ms each. */
@@ -32,32 +31,23 @@ export interface Cell {
   row: number;
 }
 
-type Counted = Pick<Only, 'flags' | 'index'>;
-
 /** How many rows a second has: none is shorter than what the times of samples tell apart. */
 export function rowsOf({ tick_ns }: Pick<Profile, 'tick_ns'>): number {
   return Math.max(1, Math.min(ROWS, Math.floor(1e9 / tick_ns)));
 }
 
 /** Adds up the samples of each cell: of one class, of marked processes, of stacks with a frame where these are given. */
-export function offsetsOf(
-  profile: Profile,
-  tree: Tree,
-  frame: number | null,
-  { flags, index }: Counted,
-  first: number,
-  columns: number,
-) {
+export function offsetsOf(profile: Profile, tree: Tree, of: Chosen, first: number, columns: number) {
   const rows = rowsOf(profile);
   const weight = new Float64Array(columns * rows);
-  const { time, weight: of } = profile;
-  const isChosen = chosenOf(profile, tree, frame, flags, index);
+  const { time } = profile;
+  const isChosen = chosenOf(profile, tree, of);
   for (let i = 0; i < time.length; i++) {
     const second = Math.floor(time[i]!);
     const column = second - first;
     if (column < 0 || column >= columns || !isChosen(i)) continue;
     const row = Math.min(rows - 1, Math.floor((time[i]! - second) * rows + 1e-9));
-    weight[column * rows + row]! += of[i]!;
+    weight[column * rows + row]! += profile.weight[i]!;
   }
   return { first, columns, rows, weight };
 }
@@ -216,18 +206,18 @@ export function offsetMap(run: RunView, profile: Profile, store: Store) {
     tip.show(box.left + leftOf(cursor.column) + cellWidth, box.top + topOf(cursor.row), told(cursor));
   };
 
-  const draw = (tree: Tree, frame: number | null, counted: Counted, width: number, p: Palette): void => {
+  const draw = (tree: Tree, of: Chosen, width: number, p: Palette): void => {
     const [from, to] = run.span;
     const start = store.state.window?.[0] ?? from;
     const all = Math.max(1, Math.ceil(to - 1e-9) - Math.floor(from));
     const columns = Math.min(all, MOST_COLUMNS);
     const latest = Math.floor(from) + all - columns;
     const first = columns < all ? Math.min(latest, Math.floor(start)) : Math.floor(from);
-    const next = [frame, counted.index, counted.flags, first, columns, width, p.dark].join();
+    const next = [of.frame, of.index, of.flags, first, columns, width, p.dark].join();
     if (next !== key) {
       key = next;
       palette = p;
-      offsets = offsetsOf(profile, tree, frame, counted, first, columns);
+      offsets = offsetsOf(profile, tree, of, first, columns);
       cellWidth = Math.max(LEAST_PX, (width - GUTTER_PX) / columns);
       paint(offsets, p);
     }

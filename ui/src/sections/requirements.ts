@@ -35,7 +35,7 @@ export function requirementLines(
   run: RunView,
   chart: RequirementChart,
   intervals: number,
-  format: (value: number) => string,
+  format: Line['format'],
 ): Line[] {
   const same = JSON.stringify(chart);
   return run.requirements.flatMap(({ line }): Line[] => {

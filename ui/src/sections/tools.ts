@@ -1,13 +1,12 @@
 // What one does with the graph: search, shape, order, filters and exports; and the window as two numbers.
 
-import { savePicture } from '../charts/export';
+import { type Part, pictures } from '../charts/export';
 import { button, csv, fill, h, save, stateChoice } from '../core/dom';
 import { counted, percent, seconds } from '../core/format';
 import type { Store } from '../core/state';
 import type { RunView } from '../core/view';
 import type { Analysis } from '../flame/analysis';
 import { folded } from '../flame/tree';
-import type { Part } from './callers';
 import { sorted } from './functions';
 import { clampWindow, effectiveWindow, wholeName } from './timeline';
 
@@ -49,16 +48,6 @@ export function searchBox(store: Store, of = 'samples'): { element: HTMLElement;
       );
     },
   };
-}
-
-export function pictures(name: string, draw: (top: number) => Part & { width: number }): HTMLElement[] {
-  return (['svg', 'png'] as const).map((kind) => {
-    const picture = (): void => {
-      const { body, width, height } = draw(8);
-      savePicture(name, kind, width, height + 16, body);
-    };
-    return button(kind.toUpperCase(), picture, { title: `Save the graph as ${kind.toUpperCase()}` });
-  });
 }
 
 /** The ways that a graph stands; the first one unless another was chosen. */
@@ -118,7 +107,7 @@ export function toolbar(
     collapse,
     profile.timed ? difference : null,
     wholeGraph(store),
-    pictures(name, draw),
+    pictures(name, draw, 'Save the graph'),
     button('folded', () => save(`${name}.folded`, folded(profile, analysis.tree, analysis.weights)), {
       title: 'Save the stacks of the window, folded',
     }),
