@@ -226,8 +226,8 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.match(await table.locator('thead').innerText(), /^total\s+split/);
   });
 
-  test('what is known of a pattern stands above the graph, with its source', async () => {
-    const { page } = await open('full');
+  test('known patterns have their source, and what the sampling clock does to some frames is explained', async () => {
+    const { page } = await open('full', '#table=raw');
     const known = page.locator('#burn .known li');
     const first = known.filter({ hasText: 'match specification' });
     const text =
@@ -235,10 +235,6 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.match(await first.innerText(), text);
     const href = await first.locator('a').getAttribute('href');
     assert.equal(href, 'https://github.com/rabbitmq/rabbitmq-server/pull/4606');
-  });
-
-  test('what the sampling clock does to some frames is explained', async () => {
-    const { page } = await open('full', '#table=raw');
     await page.locator('#search').fill('^finish_task_switch$');
     const cell = page.locator('.functions:not(.work) td.name').first();
     assert.match(await cell.getAttribute('title'), /allows interrupts again/);

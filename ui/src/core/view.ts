@@ -159,7 +159,7 @@ export type RequirementRow = { that: string, met: boolean | null, outcome: strin
 export type Rss = { broker: number | null, client: number | null, };
 export type RunBlocks = { seconds: number, block_s: number, why_not?: string | null, };
 export type RunState = "running" | "complete" | "interrupted" | "failed";
-export type RunView = { id: string, name: string, created: string, origin_unix_ms: number, state: ViewState,
+export type RunView = { id: string, name: string, created: string, origin_unix_ms: number, state: RunState,
   error: Problem | null, headline: Array<Part>, lead: string | null, warnings: Array<ShownWarning>,
   notes: Array<string>, repeats: Repeats | null, remark: string | null, tags: Array<string>, figures: Figures,
   verdict: Verdict | null, requirements: Array<RequirementRow>, broker: BrokerSummary, phases: Array<PhaseSpan>,
@@ -216,7 +216,6 @@ export type TrialView = { id: string, rate: number, outcome: LimitOutcome, why: 
 export type Verdict = { limited_by: LimitedBy, cause: Cause | null, sentence: string, reasons: Array<Reason>,
   evidence: Evidence, };
 export type Versions = { bellows: string, broker: string | null, runtime: string | null, };
-export type ViewState = "complete" | "interrupted" | "failed" | "cut_off";
 export type WaitShares = { ready: Array<number | null>, schedule: Array<number | null>, budget: Array<number | null>,
   credit: Array<number | null>, socket: Array<number | null>, blocked: Array<number | null>, away: Array<number | null>,
   working: Array<number | null>, };

@@ -16,7 +16,7 @@ const STATES: Record<RunView['state'], string> = {
   complete: 'complete',
   interrupted: 'stopped by the user',
   failed: 'failed',
-  cut_off: 'cut off',
+  running: 'cut off',
 };
 
 export function masthead({ name, versions, created, state, requirements, warnings }: RunView): HTMLElement[] {

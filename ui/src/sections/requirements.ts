@@ -5,17 +5,15 @@ import { h, scrolling, section, tableOfColumns } from '../core/dom';
 import { counted } from '../core/format';
 import type { RequirementChart, RequirementRow, RunView } from '../core/view';
 
-/** How many were met: `2 of 3 requirements met`. */
-export function tally(rows: readonly RequirementRow[]): string {
-  const met = rows.filter((it) => it.met).length;
-  return `${met} of ${counted(rows.length, 'requirement')} met`;
+/** How many were met, or missed: `2 of 3 requirements met`. */
+function tally(rows: readonly RequirementRow[], met: boolean): string {
+  const those = rows.filter((it) => it.met === met).length;
+  return `${those} of ${counted(rows.length, 'requirement')} ${met ? 'met' : 'missed'}`;
 }
 
-/** How many were missed, in the same words; null where none was. */
+/** How many were missed; null where none was. */
 export function missed(rows: readonly RequirementRow[]): string | null {
-  const missed = rows.filter((it) => it.met === false).length;
-  if (missed === 0) return null;
-  return `${missed} of ${counted(rows.length, 'requirement')} missed`;
+  return rows.some((it) => it.met === false) ? tally(rows, false) : null;
 }
 
 /** The section; null where nothing was required. */
@@ -28,7 +26,7 @@ export function requirements(run: RunView): HTMLElement | null {
     [{ number: 'observed' }, ({ observed }) => observed],
     [{ number: 'limit' }, ({ limit }) => limit],
   ]);
-  return section('requirements', 'Requirements', h('span', { class: 'readout' }, tally(rows)), scrolling(shown));
+  return section('requirements', 'Requirements', h('span', { class: 'readout' }, tally(rows, true)), scrolling(shown));
 }
 
 export function requirementLines(

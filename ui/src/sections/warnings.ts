@@ -47,7 +47,7 @@ export function nameOfCode(code: WarningCode): string {
 
 /** What the absence of warnings means: the checks are made when a run ends. */
 function fine(state: RunView['state']): string {
-  return state === 'cut_off'
+  return state === 'running'
     ? ' None were recorded until the run was cut off; the checks at its end were not made.'
     : ' All validity checks of this run passed.';
 }
