@@ -28,7 +28,7 @@ export function profileOf(lines: string[], weight = 1): Profile {
   }
   const { parent, frame } = builder;
   const clock = { kernel_event: 'cpu-clock', period_ns: 1_001_001, frequency: 999, timed: true, tick_ns: 100_000 };
-  const quality = { lost: 0, throttled: 0, unknown_share: 0, complete_share: 1, covered: '', stacks: '' };
+  const quality = { lost: 0, unknown_share: 0, complete_share: 1, covered: '', stacks: '' };
   return {
     ...clock,
     ...quality,
@@ -37,7 +37,6 @@ export function profileOf(lines: string[], weight = 1): Profile {
     unit: 'samples',
     counts_samples: true,
     known: [],
-    own_cpu_ns: 0,
     notes: [],
     weighted: weight !== 1,
     threads: [''],

@@ -132,12 +132,12 @@ export type ProcessView = { label: string, id: string, role: string, connection:
 export type ProducerTime = { ready: number, schedule: number, budget: number, credit: number, socket: number,
   blocked: number, away: number, };
 export type ProfileHead = { event: string, kernel_event: string, event_kind: EventKind, unit: string,
-  counts_samples: boolean, period_ns: number, frequency: number, lost: number, throttled: number, unknown_share: number,
-  complete_share: number, covered: string, stacks: string, known: Array<KnownView>, own_cpu_ns: number,
-  notes: Array<string>, timed: boolean, tick_ns: number, modules: Array<string>, names: Array<string>,
-  module: Array<number>, kind: Array<number>, language: Array<number>, lines: LinesHead | null,
-  classes: Array<ClassView>, processes: Array<ProcessView>, threads: Array<string>, bytes: number, nodes: number,
-  samples: number, weighted: boolean, };
+  counts_samples: boolean, period_ns: number, frequency: number, lost: number, unknown_share: number,
+  complete_share: number, covered: string, stacks: string, known: Array<KnownView>, notes: Array<string>,
+  timed: boolean, tick_ns: number, modules: Array<string>, names: Array<string>, module: Array<number>,
+  kind: Array<number>, language: Array<number>, lines: LinesHead | null, classes: Array<ClassView>,
+  processes: Array<ProcessView>, threads: Array<string>, bytes: number, nodes: number, samples: number,
+  weighted: boolean, };
 export type ProgramSummary = { command: string, status: string, log: string, };
 export type QuantityUnit = "ns" | "per_second" | "share" | "count" | "bytes" | "cores";
 export type QueueRecord = { name: string, vhost: string, type: string, durable: boolean, messages: number,
@@ -172,12 +172,12 @@ export type RunView = { id: string, name: string, created: string, origin_unix_m
   profiles: Array<ProfileHead>, };
 export type SamplingOff = { start: number, end: number, };
 export type ScaleEstimate = { value: number, interval: [number, number] | null, };
-export type ScaleLawView = { alone: ScaleEstimate, contention: ScaleEstimate, coherence: ScaleEstimate, peak: number |
-  null, clients: Array<number>, throughput: Array<number>, };
+export type ScaleLawView = { alone: ScaleEstimate, peak: number | null, clients: Array<number>,
+  throughput: Array<number>, };
 export type ScaleRunView = { id: string, clients: number, throughput: number, broker_cores: number | null,
   by_generator: boolean, report: Array<string>, };
-export type ScaleView = { key: string, noun: string, runs: Array<ScaleRunView>, law: ScaleLawView | null,
-  explained: Array<string>, };
+export type ScaleView = { noun: string, runs: Array<ScaleRunView>, law: ScaleLawView | null, explained: Array<string>,
+  };
 export type ScenarioRole = "broker" | "server" | "watcher";
 export type ScenarioSummary = { kind: string, unit: string, role: ScenarioRole, rate: number,
   requested?: RequestedSummary, failures: Array<FailureCount>, cpu_us_each: PerMessage, headline?: Metric,
@@ -207,8 +207,8 @@ export type Throughput = { total: number, rate: number, };
 export type Tier = "invalid" | "caution" | "note";
 export type Topology = { queues: Array<QueueRecord>, exchanges: Array<ExchangeRecord>, bindings: Array<BindingRecord>,
   omitted: number, lagging: boolean, consumers_left: boolean, };
-export type TraceView = { scenario: string, function: string, node: string, kept: number, ended: [number, string] |
-  null, slowest: Array<TracedCall>, };
+export type TraceView = { function: string, node: string, kept: number, ended: [number, string] | null,
+  slowest: Array<TracedCall>, };
 export type TracedCall = { t_ns: number, pid: string, role: string, name: string, function: string,
   arguments: Array<string>, duration_ns?: number | null, returned: string, };
 export type TrialView = { id: string, rate: number, outcome: LimitOutcome, why: Array<string>, sent: number,

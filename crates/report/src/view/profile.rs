@@ -37,8 +37,6 @@ pub struct ProfileHead {
     pub frequency: u32,
     /// Samples that the kernel dropped.
     pub lost: u64,
-    /// How often the kernel stopped sampling for a while.
-    pub throttled: u64,
     /// Share of the frames without a name.
     pub unknown_share: f64,
     /// Share of the stacks that reach their thread's start.
@@ -49,8 +47,6 @@ pub struct ProfileHead {
     pub stacks: String,
     /// Known patterns in the stacks of the whole run, largest share first.
     pub known: Vec<KnownView>,
-    /// CPU time of the profiler itself, nanoseconds.
-    pub own_cpu_ns: u64,
     /// Notes for its reader.
     pub notes: Vec<String>,
     /// Whether samples carry a time; without, every window holds all of them.
@@ -163,13 +159,11 @@ pub(crate) fn encode(by_line: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
         period_ns: profile.header.period_ns,
         frequency: profile.header.frequency,
         lost: profile.lost,
-        throttled: profile.throttled,
         unknown_share: summary.unknown_share,
         complete_share: summary.complete_share,
         covered: text::covered(&summary).unwrap_or_default(),
         stacks: text::stacks(&summary).unwrap_or_default(),
         known: profile.known_patterns().into_iter().map(known).collect(),
-        own_cpu_ns: profile.own_cpu_ns,
         notes: profile.notes.iter().cloned().chain(samples.note(profile.header.counts_samples())).collect(),
         timed,
         tick_ns: samples.tick_ns,
