@@ -100,14 +100,8 @@ function functionTable(profile: Profile, store: Store, menu: Menu): Shown {
     ];
     const rowsOf = (row: FunctionRow): HTMLElement[] => {
       const change = row.change ? changeCell(row.change) : null;
-      const own = functionRow(
-        store,
-        menu,
-        row.frame,
-        ...shares(row),
-        change,
-        nameCell(profile, store, row.frame, dark),
-      );
+      const name = nameCell(profile, store, row.frame, dark);
+      const own = functionRow(store, menu, row.frame, ...shares(row), change, name);
       return row.frame === frame ? [own, ...lineRows(analysis.lines(frame, zoom), shares, compared)] : [own];
     };
     table.draw(sorted(wanted, sort, profile.names), (shown) => shown.flatMap(rowsOf), NONE);
