@@ -120,6 +120,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.match(await remark.innerText(), /^the disk of <b>this<\/b> machine is slow\s*crash$/);
     const none = await open('full');
     assert.equal(await none.page.locator('.remark').count(), 0);
+    assert.match(await none.page.title(), /^stream-publish · .*2026-11-21 00:12 · bellows$/);
   });
 
   test('names stay text', async () => {
@@ -225,8 +226,8 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.match(await table.locator('thead').innerText(), /^total\s+split/);
   });
 
-  test('what is known of a pattern stands above the graph, with its source', async () => {
-    const { page } = await open('full');
+  test('known patterns have their source, and what the sampling clock does to some frames is explained', async () => {
+    const { page } = await open('full', '#table=raw');
     const known = page.locator('#burn .known li');
     const first = known.filter({ hasText: 'match specification' });
     const text =
@@ -234,10 +235,6 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.match(await first.innerText(), text);
     const href = await first.locator('a').getAttribute('href');
     assert.equal(href, 'https://github.com/rabbitmq/rabbitmq-server/pull/4606');
-  });
-
-  test('what the sampling clock does to some frames is explained', async () => {
-    const { page } = await open('full', '#table=raw');
     await page.locator('#search').fill('^finish_task_switch$');
     const cell = page.locator('.functions:not(.work) td.name').first();
     assert.match(await cell.getAttribute('title'), /allows interrupts again/);
@@ -600,15 +597,6 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.deepEqual(behind, [0, 0, 0, 0, 0, 0, 0]);
   });
 
-  test('search says the matched share', async () => {
-    const { page } = await open('full');
-    await page.keyboard.press('/');
-    await page.keyboard.type('^\\$');
-    await shows(page.locator('.matched'), /^9\d\.\d % of samples, [\d,]+ functions$/);
-    await page.locator('#search').fill('(');
-    await shows(page.locator('.matched'), /^not a regular expression$/);
-  });
-
   test('nothing covers what one clicks', async () => {
     const { page } = await open('full');
     const covered = await page.evaluate(() => {
@@ -792,10 +780,15 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     }
   });
 
-  test('Escape leaves the search box, and ? lists the keys', async () => {
+  test('search says the matched share, Escape leaves its box, and ? lists the keys', async () => {
     const { page } = await open('full');
     const focused = () => page.evaluate(() => document.activeElement?.id);
     await page.keyboard.press('/');
+    await page.keyboard.type('^\\$');
+    await shows(page.locator('.matched'), /^9\d\.\d % of samples, [\d,]+ functions$/);
+    await page.locator('#search').fill('(');
+    await shows(page.locator('.matched'), /^not a regular expression$/);
+    await page.locator('#search').fill('');
     await page.keyboard.type('osiris?');
     assert.equal(await page.locator('.keys').count(), 0);
     await page.keyboard.press('Escape');
@@ -808,11 +801,6 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.match(await hash(page), /search=osiris/);
     await page.keyboard.press('Escape');
     assert.equal(await page.locator('#search').inputValue(), '');
-  });
-
-  test('the tab is called like the run', async () => {
-    const { page } = await open('full');
-    assert.match(await page.title(), /^stream-publish · .*2026-11-21 00:12 · bellows$/);
   });
 
   test('the configuration is what differs from the defaults, and the rest folded', async () => {

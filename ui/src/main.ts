@@ -9,12 +9,12 @@ import './style/limit.css';
 import './style/profile.css';
 import './style/media.css';
 import { matrixSheet } from './comparison/matrix';
-import { comparisonSheet, type Sheet } from './comparison/page';
+import { comparisonSheet, partsOf, type Sheet } from './comparison/page';
 import { type Page, unpack, unpackView } from './core/data';
-import { choice, fill, forgetWidths, h } from './core/dom';
+import { fill, forgetWidths, h, stateChoice } from './core/dom';
 import { visible } from './core/format';
 import { Inflater } from './core/inflate';
-import { Pointer, Store, type Theme } from './core/state';
+import { INITIAL, Pointer, type State, Store } from './core/state';
 import type { ComparisonView, LimitView, MatrixView, RunView } from './core/view';
 import { limitSheet } from './limit/page';
 import { burn } from './sections/burn';
@@ -50,33 +50,26 @@ function titleOf({ name, id, created }: RunView): string {
 function runSheet(page: Page, store: Store): Sheet {
   const { run, profiles } = page;
   const pointer = new Pointer();
-  const views: View[] = [];
-  const use = (view: View | null): HTMLElement | null => {
-    if (view) views.push(view);
-    return view?.element ?? null;
-  };
-  const main = h(
-    'main',
-    {},
+  const parts = partsOf(
+    null,
     remark(run),
     headline(run),
-    use(glance(page, store)),
-    use(timeline(page, store, pointer)),
+    glance(page, store),
+    timeline(page, store, pointer),
     warnings(run),
     requirements(run),
     repeats(run),
-    use(limit(run, store)),
-    use(figures(page, store)),
+    limit(run, store),
+    figures(page, store),
     traces(run),
-    profiles.length > 0 ? use(burn(page, store, pointer)) : null,
-    use(percentiles(page, store)),
-    use(details(run)),
+    profiles.length > 0 ? burn(page, store, pointer) : null,
+    percentiles(page, store),
+    details(run),
   );
-  markScopes(run, store, main);
+  markScopes(run, store, parts.main);
   return {
+    ...parts,
     masthead: masthead(run),
-    main,
-    views,
     version: run.versions.bellows,
     hint: '? keys · the address keeps what you see',
     title: titleOf(run),
@@ -88,19 +81,14 @@ function show(sheet: Sheet, store: Store, app: HTMLElement): View[] {
   const { main, views } = sheet;
   if (sheet.title) document.title = sheet.title;
   applyTheme(store.state.theme);
-  const theme = choice<Theme>(
-    'colours',
-    [
-      ['auto', 'auto', 'As the system is set'],
-      ['light', 'light'],
-      ['dark', 'dark'],
-    ],
-    store.state.theme,
-    (value) => store.set({ theme: value }),
-  );
+  const theme = stateChoice(store, 'theme', 'colours', [
+    ['auto', 'auto', 'As the system is set'],
+    ['light', 'light'],
+    ['dark', 'dark'],
+  ]);
   fill(
     app,
-    h('header', { class: 'masthead' }, sheet.masthead, theme.element),
+    h('header', { class: 'masthead' }, sheet.masthead, theme),
     main,
     h('footer', {}, h('span', {}, `bellows ${sheet.version}`), h('span', {}, sheet.hint)),
   );
@@ -109,10 +97,8 @@ function show(sheet: Sheet, store: Store, app: HTMLElement): View[] {
     fitNames(main);
     for (const view of views) view.draw();
   };
-  store.listen((state, changed) => {
-    if (!changed.has('theme')) return;
-    theme.set(state.theme);
-    applyTheme(state.theme);
+  store.on(['theme'], () => {
+    applyTheme(store.state.theme);
     draw();
   });
   follow(store, app, draw);
@@ -184,21 +170,15 @@ function follow(store: Store, app: HTMLElement, draw: () => void): void {
 
 /** One step back: the zoom, then the search, the function, the focus, what is hidden, the class, the process, the time axis, the window. */
 function back(store: Store): boolean {
-  const { zoom, search, frame, focus, hide, who, class: only, axis, window: chosen } = store.state;
-  if (zoom !== null) store.set({ zoom: null }, true);
-  else if (search) store.set({ search: '' });
-  else if (frame !== null) store.set({ frame: null }, true);
-  else if (focus !== null) store.set({ focus: null }, true);
-  else if (hide.length > 0) store.set({ hide: hide.slice(0, -1) }, true);
-  else if (only) store.set({ class: '' }, true);
-  else if (who) store.set({ who: '' }, true);
-  else if (axis === 'window') store.set({ axis: 'run' }, true);
-  else if (chosen) store.set({ window: null }, true);
-  else return false;
+  const { state } = store;
+  const order = ['zoom', 'search', 'frame', 'focus', 'hide', 'class', 'who', 'axis', 'window'] as const;
+  const key = order.find((it) => String(state[it]) !== String(INITIAL[it]));
+  if (!key) return false;
+  store.set({ [key]: key === 'hide' ? state.hide.slice(0, -1) : INITIAL[key] }, key !== 'search');
   return true;
 }
 
-function applyTheme(theme: Theme): void {
+function applyTheme(theme: State['theme']): void {
   if (theme === 'auto') delete root.dataset.theme;
   else root.dataset.theme = theme;
 }

@@ -83,15 +83,15 @@ describe('events', () => {
 describe('offsets within seconds', () => {
   const profile = profileOf(['0.01 a', '0.03 a;b', '0.99 a', '2.0 a', '2.5 a;b']);
   const tree = new Analysis(profile).whole;
-  const none = { flags: null, index: null };
-  const offsets = offsetsOf(profile, tree, null, none, 0, 3);
+  const none = { frame: null, flags: null, index: null };
+  const offsets = offsetsOf(profile, tree, none, 0, 3);
   const at = (column: number, row: number): number => offsets.weight[column * 50 + row]!;
 
   test('samples stand in their second and twentieth of a millisecond', () => {
     expect([at(0, 0), at(0, 1), at(0, 49), at(2, 0), at(2, 25)]).toEqual([1, 1, 1, 1, 1]);
     expect(offsets.weight.reduce((a, b) => a + b)).toBe(5);
     // Of one function, only stacks with it count.
-    const part = offsetsOf(profile, tree, profile.names.indexOf('b'), none, 0, 3);
+    const part = offsetsOf(profile, tree, { ...none, frame: profile.names.indexOf('b') }, 0, 3);
     expect([part.weight[1], part.weight.reduce((a, b) => a + b)]).toEqual([1, 2]);
   });
 

@@ -1,5 +1,5 @@
 import type { Profile } from '../src/core/data';
-import { leaves, totals, type Weights } from '../src/flame/tree';
+import { Builder, leaves, totals, type Weights } from '../src/flame/tree';
 
 /** A sequence of numbers below a bound that looks random and is the same each time. */
 export function numbers(seed: number): (bound: number) => number {
@@ -13,31 +13,22 @@ export function numbers(seed: number): (bound: number) => number {
 /** A profile from folded text, one line per sample: `seconds a;b;c`. */
 export function profileOf(lines: string[], weight = 1): Profile {
   const names: string[] = [];
-  const parent: number[] = [];
-  const frame: number[] = [];
-  const known = new Map<string, number>();
+  const builder = new Builder(1000);
   const time: number[] = [];
   const leaf: number[] = [];
   for (const line of lines) {
     const [t, stack] = line.split(' ') as [string, string];
     let at = -1;
-    let path = '';
     for (const name of stack.split(';')) {
-      path += `;${name}`;
-      let node = known.get(path);
-      if (node === undefined) {
-        if (!names.includes(name)) names.push(name);
-        node = parent.push(at) - 1;
-        frame.push(names.indexOf(name));
-        known.set(path, node);
-      }
-      at = node;
+      if (!names.includes(name)) names.push(name);
+      at = builder.child(at, names.indexOf(name));
     }
     time.push(Number(t));
     leaf.push(at);
   }
+  const { parent, frame } = builder;
   const clock = { kernel_event: 'cpu-clock', period_ns: 1_001_001, frequency: 999, timed: true, tick_ns: 100_000 };
-  const quality = { lost: 0, throttled: 0, unknown_share: 0, complete_share: 1, covered: '', stacks: '' };
+  const quality = { lost: 0, unknown_share: 0, complete_share: 1, covered: '', stacks: '' };
   return {
     ...clock,
     ...quality,
@@ -46,7 +37,6 @@ export function profileOf(lines: string[], weight = 1): Profile {
     unit: 'samples',
     counts_samples: true,
     known: [],
-    own_cpu_ns: 0,
     notes: [],
     weighted: weight !== 1,
     threads: [''],

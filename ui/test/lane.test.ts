@@ -60,11 +60,10 @@ test('a stall has a look for each that no other has, also in an exported picture
   const palette = new Proxy({}, { get: (_, name) => String(name) }) as Palette;
   const stalls = (['broker', 'generator', 'machine'] as const).map((who) => stall(0, 1, who));
   const kinds = [...stalls, stall(0, 1, 'broker', true), { start: 0, end: 1, text: 'look' }];
-  const same = (text: string): string => text;
-  const drawn = bandsSvg(kinds, (x) => x * 10, 0, 5, palette, same);
+  const drawn = bandsSvg(kinds, (x) => x * 10, 0, 5, palette);
   const fills = drawn.map((it) => /fill="([^"]+)"/.exec(it)![1]!);
   expect(new Set(fills).size).toBe(kinds.length);
-  const patterns = hatchesSvg(palette, same);
+  const patterns = hatchesSvg(palette);
   for (const fill of fills.filter((it) => it.startsWith('url'))) {
     expect(patterns).toContain(`id="${/#([\w-]+)/.exec(fill)![1]}"`);
   }

@@ -20,6 +20,7 @@ const profile = profileOf([
   '2.5 root;a;b;a',
 ]);
 const index = (name: string): number => profile.names.indexOf(name);
+const ALL = { frame: null, flags: null, index: null };
 
 describe('window', () => {
   test('the bounds are from, inclusive, and to, exclusive', () => {
@@ -47,7 +48,7 @@ describe('window', () => {
 
   test('samples and one function over time', () => {
     const tree = link(profile.frame, profile.parent);
-    const { all, part } = overTime(profile, tree, index('b'), 0, 1, 3);
+    const { all, part } = overTime(profile, tree, { ...ALL, frame: index('b') }, 0, 1, 3);
     expect([all, part].map(String)).toEqual(['1,2,2', '1,1,1']);
   });
 });
@@ -295,7 +296,7 @@ describe('whose work', () => {
     expect(chosen(split_profile, 'process', '')).toBeNull();
     const only = chosen(split_profile, 'process', key(queue, 'process'));
     expect(only?.label).toBe('queue a');
-    const { part } = overTime(split_profile, analysis.tree, null, 0, 1, 3, only?.flags);
+    const { part } = overTime(split_profile, analysis.tree, { ...ALL, flags: only!.flags }, 0, 1, 3);
     expect([...part]).toEqual([1, 1, 0]);
   });
 });
@@ -331,7 +332,7 @@ describe('what the time goes into', () => {
     expect(weights.sum).toBe(4);
     // The bar stays whole, and whose work it is holds that of the class.
     expect([weights.total, classes, work].map(String)).toEqual(['2,2,2,0', '2,2', '1,1']);
-    const { all, part } = overTime(profile, tree, null, 0, 1, 3, null, index);
+    const { all, part } = overTime(profile, tree, { ...ALL, index }, 0, 1, 3);
     expect([all, part].map(String)).toEqual(['1,2,1', '1,1,0']);
   });
 

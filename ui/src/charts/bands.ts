@@ -4,8 +4,10 @@
 // stall, and explains one: it is fainter.
 
 import type uPlot from 'uplot';
+import { xml } from '../core/format';
 import type { Palette } from '../core/theme';
 import type { RunView, StallBand } from '../core/view';
+import type { Scale } from './steps';
 
 /** A band as the charts need it; one of nobody who stood still is a look. */
 export type Band = Pick<StallBand, 'start' | 'end' | 'text'> & Partial<Pick<StallBand, 'who' | 'away'>>;
@@ -72,20 +74,13 @@ export function paintBands(u: uPlot, bands: readonly Band[], p: Palette): void {
     ctx.lineWidth = px;
     ctx.setLineDash([]);
     if (!paint.hatch || width < STEP * px) ctx.fillRect(x, bbox.top, width, bbox.height);
-    else hatch(ctx, x, bbox.top, width, bbox.height, STEP * px, paint.hatch);
+    else hatch(ctx, { left: x, top: bbox.top, width, height: bbox.height }, STEP * px, paint.hatch);
     ctx.restore();
   }
 }
 
-function hatch(
-  ctx: CanvasRenderingContext2D,
-  x: number,
-  y: number,
-  width: number,
-  height: number,
-  step: number,
-  way: 'rising' | 'falling',
-): void {
+function hatch(ctx: CanvasRenderingContext2D, box: uPlot.BBox, step: number, way: 'rising' | 'falling'): void {
+  const { left: x, top: y, width, height } = box;
   ctx.beginPath();
   ctx.rect(x, y, width, height);
   ctx.clip();
@@ -99,30 +94,23 @@ function hatch(
 }
 
 /** The bands as SVG elements; their document has the patterns of [`hatchesSvg`]. */
-export function bandsSvg(
-  bands: readonly Band[],
-  x: (v: number) => number,
-  top: number,
-  height: number,
-  p: Palette,
-  text: (t: string) => string,
-): string[] {
+export function bandsSvg(bands: readonly Band[], x: Scale, top: number, height: number, p: Palette): string[] {
   return bands.map((band) => {
     const kind = bandKind(band);
     const { color, hatch: way, opacity } = PAINTS[kind];
     const left = x(band.start);
     const width = Math.max(1, x(band.end) - left);
     const at = `x="${left.toFixed(1)}" y="${top.toFixed(1)}" width="${width.toFixed(1)}" height="${height.toFixed(1)}"`;
-    const paint = way ? `url(#hatch-${kind})` : text(color(p));
-    return `<rect class="band" ${at} fill="${paint}" fill-opacity="${opacity}"><title>${text(band.text)}</title></rect>`;
+    const paint = way ? `url(#hatch-${kind})` : xml(color(p));
+    return `<rect class="band" ${at} fill="${paint}" fill-opacity="${opacity}"><title>${xml(band.text)}</title></rect>`;
   });
 }
 
-export function hatchesSvg(p: Palette, text: (t: string) => string): string {
+export function hatchesSvg(p: Palette): string {
   const patterns = Object.entries(PAINTS).flatMap(([kind, { color, hatch: way }]) => {
     if (!way) return [];
     const turn = way === 'rising' ? 45 : -45;
-    return `<pattern id="hatch-${kind}" width="4.2" height="4.2" patternUnits="userSpaceOnUse" patternTransform="rotate(${turn})"><path d="M0 0V4.2" stroke="${text(color(p))}" stroke-width="1.4"/></pattern>`;
+    return `<pattern id="hatch-${kind}" width="4.2" height="4.2" patternUnits="userSpaceOnUse" patternTransform="rotate(${turn})"><path d="M0 0V4.2" stroke="${xml(color(p))}" stroke-width="1.4"/></pattern>`;
   });
   return `<defs>${patterns.join('')}</defs>`;
 }

@@ -1,32 +1,27 @@
 // Charts as SVG and PNG files. SVG is written from the panel's own data, not traced from pixels.
 
 import type uPlot from 'uplot';
-import { save } from '../core/dom';
-import { visible } from '../core/format';
+import { button, save } from '../core/dom';
+import { xml } from '../core/format';
 import type { Grid } from '../core/histograms';
 import { heatColor, type Palette, palette } from '../core/theme';
 import { type Band, bandsSvg, hatchesSvg } from './bands';
 import { intensity, peak } from './heat';
 import type { Pen, Scale } from './steps';
 
-export function xml(text: string): string {
-  return visible(text)
-    .replaceAll('&', '&amp;')
-    .replaceAll('<', '&lt;')
-    .replaceAll('>', '&gt;')
-    .replaceAll('"', '&quot;');
-}
-
 function svg(width: number, height: number, p: Palette, body: string[]): string {
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="${xml(p.font)}" font-size="11">`,
-    hatchesSvg(p, xml),
+    hatchesSvg(p),
     `<rect width="100%" height="100%" fill="${xml(p.paper)}"/>`,
     ...body,
     '</svg>',
     '',
   ].join('\n');
 }
+
+/** Pixels above and below what is drawn. */
+const MARGIN = 8;
 
 const n = (value: number): string => String(Math.round(value * 100) / 100);
 
@@ -50,25 +45,13 @@ export interface Drawn {
   stalls?: Band[];
 }
 
-class SvgPen implements Pen {
-  data = '';
-
-  moveTo(x: number, y: number): void {
-    this.data += `M${n(x)} ${n(y)}`;
-  }
-
-  lineTo(x: number, y: number): void {
-    this.data += `L${n(x)} ${n(y)}`;
-  }
-}
-
 interface AxisInternals {
   _splits?: number[];
   _values?: (string | null)[];
 }
 
 /** One panel as SVG elements below `top`; returns the elements and the height used. */
-function panelSvg(d: Drawn, p: Palette, top: number): { body: string[]; height: number } {
+function panelSvg(d: Drawn, p: Palette, top: number): Part {
   const u = d.chart;
   const left = u.over.offsetLeft;
   const y0 = top + 24;
@@ -108,14 +91,18 @@ function panelSvg(d: Drawn, p: Palette, top: number): { body: string[]; height: 
   if (d.heat) body.push(...heatSvg(d.heat, x, y, p));
   const names: { label: string; color: string; y: number }[] = [];
   for (const line of d.lines) {
-    const pen = new SvgPen();
+    const steps: string[] = [];
+    const pen: Pen = {
+      moveTo: (x, y) => steps.push(`M${n(x)} ${n(y)}`),
+      lineTo: (x, y) => steps.push(`L${n(x)} ${n(y)}`),
+    };
     line.trace(pen, x, y);
     body.push(
-      `<path d="${pen.data}" fill="none" stroke="${xml(line.color)}" stroke-width="${line.width}"${line.dash ? ` stroke-dasharray="${line.dash.join(' ')}"` : ''}/>`,
+      `<path d="${steps.join('')}" fill="none" stroke="${xml(line.color)}" stroke-width="${line.width}"${line.dash ? ` stroke-dasharray="${line.dash.join(' ')}"` : ''}/>`,
     );
     if (line.end !== null && line.label) names.push({ ...line, y: y(line.end) + 4 });
   }
-  body.push(...bandsSvg(d.stalls ?? [], x, y0, hgt, p, xml));
+  body.push(...bandsSvg(d.stalls ?? [], x, y0, hgt, p));
   for (const event of d.events ?? []) {
     body.push(
       `<path d="M${n(x(event.t))} ${n(y0)}v${n(hgt)}" stroke="${xml(p.ink)}" stroke-opacity="0.55" stroke-dasharray="2 3"><title>${xml(event.label)}</title></path>`,
@@ -147,23 +134,32 @@ function heatSvg(map: Grid, x: Scale, y: Scale, p: Palette): string[] {
   return out;
 }
 
-/** Panels below each other from `top` on; `height` is where the last one ends. */
-export function panelsSvg(panels: readonly Drawn[], p: Palette, top: number): { body: string[]; height: number } {
+/** A part of a picture, and how high it is. */
+export type Part = { body: string[]; height: number };
+
+/** Panels below each other from `top` on. */
+export function panelsSvg(panels: readonly Drawn[], p: Palette, top: number): Part {
   const body: string[] = [];
-  let height = top;
+  let height = 0;
   for (const panel of panels) {
-    const part = panelSvg(panel, p, height);
+    const part = panelSvg(panel, p, top + height);
     body.push(...part.body);
     height += part.height;
   }
   return { body, height };
 }
 
-/** Saves what was drawn, as SVG or as a PNG of twice its size. */
-export function savePicture(name: string, kind: 'svg' | 'png', width: number, height: number, body: string[]): void {
-  const text = svg(width, height, palette(), body);
-  if (kind === 'svg') save(`${name}.svg`, text, 'image/svg+xml');
-  else void png(text, width, height).then((blob) => save(`${name}.png`, blob));
+/** Buttons that save what is drawn from `top` on, as SVG or as a PNG of twice its size; `title` begins what they say. */
+export function pictures(name: string, draw: (top: number) => Part & { width: number }, title = ''): HTMLElement[] {
+  return (['svg', 'png'] as const).map((kind) => {
+    const picture = (): void => {
+      const { body, width, height } = draw(MARGIN);
+      const text = svg(width, height + 2 * MARGIN, palette(), body);
+      if (kind === 'svg') save(`${name}.svg`, text, 'image/svg+xml');
+      else void png(text, width, height + 2 * MARGIN).then((blob) => save(`${name}.png`, blob));
+    };
+    return button(kind.toUpperCase(), picture, { title: title ? `${title} as ${kind.toUpperCase()}` : null });
+  });
 }
 
 async function png(document_: string, width: number, height: number): Promise<Blob> {

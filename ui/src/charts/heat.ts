@@ -17,14 +17,17 @@ export function bounds(map: Grid): readonly [number, number] {
 export function logTicks(low: number, high: number, most: number): number[] {
   // Within a decade 1, 2 and 5 can be a single tick, or none.
   const fine = high < 5 * low ? [[1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9]] : [];
-  for (const steps of [...fine, [1, 2, 5], [1, 3], [1]]) {
-    const out: number[] = [];
-    for (let e = Math.floor(Math.log10(low)); 10 ** e <= high; e++) {
-      for (const s of steps) if (s * 10 ** e >= low && s * 10 ** e <= high) out.push(s * 10 ** e);
-    }
-    if (out.length <= most || steps.length === 1) return out;
+  const all = [...fine, [1, 2, 5], [1, 3], [1]].map((steps) => stepsOfDecades(low, high, steps));
+  return all.find((it) => it.length <= most) ?? all.at(-1)!;
+}
+
+/** The steps within each decade, or each of so many, that lie between two values. */
+export function stepsOfDecades(low: number, high: number, steps: readonly number[], every = 1): number[] {
+  const out: number[] = [];
+  for (let power = Math.floor(Math.log10(low)); 10 ** power <= high; power++) {
+    if (power % every === 0) out.push(...steps.map((step) => Number((step * 10 ** power).toPrecision(6))));
   }
-  return [];
+  return out.filter((value) => value >= low && value <= high);
 }
 
 /** The cells as they were drawn last, and at what place. */

@@ -1,13 +1,13 @@
 // Percentile curves: latency over the share of samples, on an axis of nines.
 
 import uPlot from 'uplot';
-import { h, widthOf } from '../core/dom';
+import { type Child, h, widthOf } from '../core/dom';
 import { duration, durationTick } from '../core/format';
 import type { Palette } from '../core/theme';
 import { tip, tipRow } from '../core/tip';
 import type { Curve } from '../core/view';
 import { logTicks } from './heat';
-import { clipped, pushApart } from './panel';
+import { apart, clipped } from './panel';
 import type { Pen, Scale } from './steps';
 
 /** The name of a place on the axis of nines: 0 is p0, 1 is p90, 2 is p99. */
@@ -107,60 +107,65 @@ function join(lines: readonly NinesLine[]): { xs: number[]; parts: Part[] } {
 
 const GUTTER = 128;
 
-export class NinesChart {
-  readonly element: HTMLElement;
-  private readonly plot = h('div', { class: 'plot' });
-  private readonly ends = h('div', { class: 'ends', 'aria-hidden': 'true' });
-  private chart: uPlot | null = null;
-  private palette: Palette | null = null;
-  private xs: number[] = [];
-  private parts: Part[] = [];
+export type NinesChart = ReturnType<typeof ninesChart>;
 
-  constructor(
-    readonly title: string,
-    private readonly height: number,
-    /** Without names beside the lines: the title names the one that counts. */
-    private readonly small: boolean,
-  ) {
-    const caption = title ? h('figcaption', {}, h('b', {}, title)) : null;
-    const frame = h('div', { class: 'frame' }, this.plot, this.ends);
-    this.element = h('figure', { class: small ? 'panel nines small' : 'panel nines' }, caption, frame);
-    this.plot.addEventListener('mousemove', (e) => this.tell(e));
-    this.plot.addEventListener('mouseleave', () => tip.hide());
-  }
+/** A chart; a `small` one has no names beside its lines: its title names the one that counts. */
+export function ninesChart(title: string, height: number, small: boolean) {
+  const plot = h('div', { class: 'plot' });
+  const ends = h('div', { class: 'ends', 'aria-hidden': 'true' });
+  const caption = title ? h('figcaption', {}, h('b', {}, title)) : null;
+  const frame = h('div', { class: 'frame' }, plot, ends);
+  const element = h('figure', { class: small ? 'panel nines small' : 'panel nines' }, caption, frame);
+  let drawn: { chart: uPlot; palette: Palette; xs: number[]; parts: Part[] } | null = null;
 
-  draw(lines: readonly NinesLine[], bounds: NinesBounds, p: Palette): void {
-    const width = widthOf(this.element);
+  const tell = (e: MouseEvent): Child[] | null => {
+    if (!drawn) return null;
+    const { chart: u, palette: p, parts } = drawn;
+    const box = u.over.getBoundingClientRect();
+    const left = e.clientX - box.left;
+    if (left < 0 || left > box.width) return null;
+    const x = Math.max(0, u.posToVal(left, 'x'));
+    const share = (100 * (1 - 10 ** -x)).toFixed(Math.min(6, Math.max(0, Math.ceil(x))));
+    const rows = parts.flatMap(({ line, strong }) => {
+      const value = strong && !line.behind ? valueAt(line.curve, x) : null;
+      return value === null ? [] : [tipRow(line.color(p), line.name, duration(value))];
+    });
+    return [h('div', { class: 'when' }, `p${share}`), ...rows];
+  };
+
+  const label = (u: uPlot, lines: readonly NinesLine[], p: Palette, narrow: boolean): void => {
+    ends.classList.toggle('row', narrow && !small);
+    ends.style.width = narrow || small ? '' : `${GUTTER - 8}px`;
+    const named = small ? [] : lines.filter((line) => !line.behind);
+    const marks = named.map((line) => {
+      const mark = h('span', { class: 'mark' }, h('i'), h('span', { class: 'name' }, line.name));
+      mark.style.setProperty('--c', line.color(p));
+      return { mark, top: u.valToPos(line.curve.ns.at(-1) ?? 1, 'y') };
+    });
+    ends.replaceChildren(...apart(marks, Number.POSITIVE_INFINITY));
+  };
+
+  const draw = (lines: readonly NinesLine[], { most, low, high }: NinesBounds, p: Palette): void => {
+    const width = widthOf(element);
     if (width === 0) return;
-    this.palette = p;
-    this.chart?.destroy();
+    drawn?.chart.destroy();
     const { xs, parts } = join(lines);
-    this.xs = xs;
-    this.parts = parts;
     const narrow = width < 520;
-    const font = `11px ${p.font}`;
-    const axis = { font, grid: { stroke: p.line, width: 1 }, stroke: p.soft, gap: 6 };
-    const { most, low, high } = bounds;
-    this.chart = new uPlot(
+    const grid = { stroke: p.line, width: 1 };
+    const axis = { font: `11px ${p.font}`, grid, stroke: p.soft, gap: 6, ticks: { show: false } };
+    const chart = new uPlot(
       {
         width,
-        height: this.height,
+        height,
         // The last label of the axis stands in the middle below the chart's end.
-        padding: [8, narrow || this.small ? 24 : GUTTER, 0, 0],
+        padding: [8, narrow || small ? 24 : GUTTER, 0, 0],
         legend: { show: false },
         cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
         scales: { x: { time: false, range: () => [0, most] }, y: { distr: 3, log: 10, range: () => [low, high] } },
         axes: [
+          { ...axis, size: 26, splits: () => nineTicks(most), values: (u, s) => spaced(s, (v) => u.valToPos(v, 'x')) },
           {
             ...axis,
-            ticks: { show: false },
-            size: 26,
-            splits: () => nineTicks(most),
-            values: (u, s) => spaced(s, (v) => u.valToPos(v, 'x')),
-          },
-          {
-            ...axis,
-            ticks: { show: false },
             size: narrow ? 48 : 58,
             filter: (_, splits) => splits,
             splits: (u) => logTicks(low, high, Math.max(4, (u.over?.clientHeight ?? 300) / 26)),
@@ -168,62 +173,31 @@ export class NinesChart {
           },
         ],
         series: [{}, ...parts.map((part) => stroke(part, p))],
-        hooks: { drawClear: [(u) => paintBands(u, lines, p)], ready: [(u) => this.label(u, lines, p, narrow)] },
+        hooks: { drawClear: [(u) => paintBands(u, lines, p)], ready: [(u) => label(u, lines, p, narrow)] },
       },
       [xs, ...parts.map((part) => part.values)],
-      this.plot,
+      plot,
     );
-  }
+    drawn = { chart, palette: p, xs, parts };
+  };
 
-  get drawn() {
-    const { chart, palette: p, xs, title } = this;
-    if (!chart || !p) return null;
-    const lines = this.parts.map((part) => ({
-      label: part.strong || part.line.behind || this.small ? '' : part.line.name,
+  /** As it was drawn last, for a file. */
+  const picture = () => {
+    if (!drawn) return [];
+    const { chart, palette: p, xs, parts } = drawn;
+    const lines = parts.map((part) => ({
+      label: part.strong || part.line.behind || small ? '' : part.line.name,
       color: part.line.color(p),
       dash: part.strong ? undefined : [3, 3],
       width: part.line.width,
       trace: (pen: Pen, x: Scale, y: Scale) => polyline(pen, xs, part.values, x, y),
       end: part.values.findLast((v) => v !== null) ?? null,
     }));
-    return { title: title || 'latency by percentile', unit: 'axis of nines; log axis', chart, lines };
-  }
+    return [{ title: title || 'latency by percentile', unit: 'axis of nines; log axis', chart, lines }];
+  };
 
-  private tell(e: MouseEvent): void {
-    const { chart: u, palette: p } = this;
-    if (!u || !p) return;
-    const box = u.over.getBoundingClientRect();
-    const left = e.clientX - box.left;
-    if (left < 0 || left > box.width) {
-      tip.hide();
-      return;
-    }
-    const x = Math.max(0, u.posToVal(left, 'x'));
-    const share = (100 * (1 - 10 ** -x)).toFixed(Math.min(6, Math.max(0, Math.ceil(x))));
-    const rows = this.parts.flatMap(({ line, strong }) => {
-      const value = strong && !line.behind ? valueAt(line.curve, x) : null;
-      return value === null ? [] : [tipRow(line.color(p), line.name, duration(value))];
-    });
-    tip.show(e.clientX, e.clientY, h('div', { class: 'when' }, `p${share}`), ...rows);
-  }
-
-  private label(u: uPlot, lines: readonly NinesLine[], p: Palette, narrow: boolean): void {
-    const { ends } = this;
-    ends.replaceChildren();
-    if (this.small) return;
-    ends.classList.toggle('row', narrow);
-    ends.style.width = narrow ? '' : `${GUTTER - 8}px`;
-    const marks = lines
-      .filter((line) => !line.behind)
-      .map((line) => {
-        const mark = h('span', { class: 'mark' }, h('i'), h('span', { class: 'name' }, line.name));
-        mark.style.setProperty('--c', line.color(p));
-        return { mark, top: u.valToPos(line.curve.ns.at(-1) ?? 1, 'y') };
-      });
-    pushApart(marks, Number.POSITIVE_INFINITY);
-    if (!narrow) for (const { mark, top } of marks) mark.style.top = `${top}px`;
-    ends.append(...marks.map((m) => m.mark));
-  }
+  tip.on(plot, tell);
+  return { element, draw, picture };
 }
 
 function paintBands(u: uPlot, lines: readonly NinesLine[], p: Palette): void {

@@ -3,7 +3,7 @@
 
 import uPlot from 'uplot';
 import type { Clock } from '../core/clock';
-import { h } from '../core/dom';
+import { type Child, h, styled } from '../core/dom';
 import { siTick, timeTick } from '../core/format';
 import type { Palette } from '../core/theme';
 import { tip, tipRow } from '../core/tip';
@@ -58,8 +58,8 @@ export interface Shared extends Times {
   shaded?: readonly { start: number; end: number }[];
   events: { t: number; label: string }[];
   stalls: Band[];
-  window(): readonly [number, number];
-  chosen(): boolean;
+  /** The chosen part, which stands out; null without one. */
+  window(): readonly [number, number] | null;
   choose(from: number, to: number): void;
   hover(time: number | null): void;
   /** How times are told; seconds where that is not given. */
@@ -76,8 +76,8 @@ export function margins(width: number): { left: number; right: number } {
 
 const LABEL_STEP = 14;
 
-/** Pushes labels below each other apart where they would touch, and up from where the last one may stand. */
-export function pushApart(labels: { top: number }[], last: number): void {
+/** Labels below each other, pushed apart where they would touch, and up from where the last one may stand. */
+export function apart(labels: { mark: HTMLElement; top: number }[], last: number): HTMLElement[] {
   labels.sort((a, b) => a.top - b.top);
   labels.forEach((it, i) => {
     it.top = Math.max(it.top, i > 0 ? labels[i - 1]!.top + LABEL_STEP : 0);
@@ -87,6 +87,7 @@ export function pushApart(labels: { top: number }[], last: number): void {
     it.top = Math.min(it.top, floor);
     floor = it.top - LABEL_STEP;
   }
+  return labels.map(({ mark, top }) => styled(mark, { top: `${top}px` }));
 }
 
 /** Keeps what is drawn until the next `restore` inside the plotting area. */
@@ -98,344 +99,302 @@ export function clipped({ ctx, bbox }: uPlot): uPlot.BBox {
   return bbox;
 }
 
-export class Panel {
-  readonly element: HTMLElement;
-  private readonly title = h('b', {});
-  private readonly unit = h('span', { class: 'unit' });
-  private readonly plot = h('div', { class: 'plot' });
-  private readonly labels = h('div', { class: 'ends', 'aria-hidden': 'true' });
-  private readonly legend = h('div', { class: 'legend', 'aria-hidden': 'true' });
-  chart: uPlot | null = null;
-  private width = 0;
-  private at: number | null = null;
-  private palette: Palette | null = null;
+export type Panel = ReturnType<typeof panelOf>;
 
-  constructor(
-    public spec: PanelSpec,
-    private readonly shared: Shared,
-    private readonly hasAxis: () => boolean,
-  ) {
-    const caption = h('figcaption', {}, this.title, this.unit, ...(spec.tools ?? []), this.legend);
-    const frame = h('div', { class: 'frame' }, this.plot, this.labels);
-    this.element = h('figure', { class: 'panel', id: `panel-${spec.id}` }, caption, frame);
-    this.tellTitle();
-    this.plot.addEventListener('mousemove', (e) => this.tell(e));
-    this.plot.addEventListener('mouseleave', () => tip.hide());
-  }
-
-  draw(width: number, palette: Palette): void {
-    this.width = width;
-    this.palette = palette;
-    this.tellTitle();
-    this.chart?.destroy();
-    const axis = this.hasAxis() ? 26 : 0;
-    const { left, right } = margins(width);
-    this.chart = new uPlot(
-      {
-        width,
-        height: this.spec.height + (axis || 6) + 8,
-        padding: [8, right, axis ? 0 : 6, 0],
-        legend: { show: false },
-        cursor: this.cursor(),
-        scales: { x: { time: false, range: () => [...this.shared.visible()] }, y: this.scale() },
-        axes: this.axes(palette, left, axis),
-        series: [{}, ...this.series(palette)],
-        hooks: {
-          drawClear: [(u) => this.backdrop(u, palette)],
-          drawAxes: [(u) => this.underlay(u, palette)],
-          ready: [() => this.place()],
-          draw: [(u) => this.overlay(u, palette)],
-          setSelect: [(u) => this.selected(u)],
-          setCursor: [(u) => this.moved(u)],
-        },
-      },
-      this.data(),
-      this.plot,
-    );
-  }
+/** A panel of an axis that others share; `hasAxis` tells whether the times stand below it. */
+export function panelOf(first: PanelSpec, shared: Shared, hasAxis: () => boolean) {
+  const title = h('b', {});
+  const unit = h('span', { class: 'unit' });
+  const plot = h('div', { class: 'plot' });
+  const labels = h('div', { class: 'ends', 'aria-hidden': 'true' });
+  const legend = h('div', { class: 'legend', 'aria-hidden': 'true' });
+  const caption = h('figcaption', {}, title, unit, ...(first.tools ?? []), legend);
+  const element = h(
+    'figure',
+    { class: 'panel', id: `panel-${first.id}` },
+    caption,
+    h('div', { class: 'frame' }, plot, labels),
+  );
+  let at: number | null = null;
+  /** As it was drawn last. */
+  let drawn: { chart: uPlot; width: number; palette: Palette } | null = null;
 
   /** What is drawn may be of other intervals than before, and its title says so. */
-  private tellTitle(): void {
-    this.title.textContent = this.spec.title;
-    this.unit.textContent = this.spec.unit;
-  }
+  const tellTitle = (): void => {
+    title.textContent = panel.spec.title;
+    unit.textContent = panel.spec.unit;
+  };
+  const timesOf = (): Times => panel.spec.times ?? shared;
+  const valueAt = (line: Line, i: number | null): number | null =>
+    i === null ? null : ((line.shown ?? line.values)[i] ?? null);
 
-  clear(): void {
-    this.chart?.destroy();
-    this.chart = null;
-    this.palette = null;
-  }
-
-  refresh(): void {
-    this.chart?.redraw(false, false);
-  }
-
-  /** Draws again what was drawn, with lines that may be others. */
-  redraw(): void {
-    if (this.palette) this.draw(this.width, this.palette);
-  }
-
-  /** Moves the crosshair to a time and shows the values there; null shows the names alone. */
-  pointer(time: number | null): void {
-    const left = time === null ? -10 : (this.chart?.valToPos(time, 'x') ?? -10);
-    this.chart?.setCursor({ left, top: time === null ? -10 : 10 }, false);
-    this.at = time === null ? null : intervalAt(this.times, time);
-    this.place();
-  }
-
-  private get times(): Times {
-    return this.spec.times ?? this.shared;
-  }
-
-  private cursor(): uPlot.Cursor {
-    return {
-      y: false,
-      points: { show: false },
-      drag: { x: true, y: false, setScale: false, dist: 4 },
-      bind: {
-        dblclick: () => () => {
-          const measured = this.shared.phases.find((p) => p.phase === 'measure');
-          if (measured) this.shared.choose(measured.start, measured.end);
-          return null;
-        },
-      },
-    };
-  }
-
-  private scale(): uPlot.Scale {
-    const { log } = this.spec;
-    if (log) return { distr: 3, log: 10, range: () => [log[0], log[1]] };
-    let top = this.spec.most ?? 0;
-    let bottom = 0;
-    for (const line of this.spec.lines) {
-      for (const v of line.values) {
-        top = Math.max(top, v ?? 0);
-        bottom = Math.min(bottom, v ?? 0);
-      }
-    }
-    const max = top > 0 ? top * 1.08 : bottom < 0 ? 0 : 1;
-    return { range: () => [bottom * 1.08, max] };
-  }
-
-  private axes(p: Palette, left: number, axis: number): uPlot.Axis[] {
-    const font = `11px ${p.font}`;
-    const grid = { stroke: p.line, width: 1 };
-    const [from, to] = this.shared.visible();
-    const span = to - from;
-    const y: uPlot.Axis = {
-      size: left,
-      gap: 6,
-      font,
-      stroke: p.soft,
-      grid,
-      ticks: { show: false },
-      filter: (_, splits) => splits,
-      space: this.spec.log ? 22 : 26,
-      values: (_, splits) => splits.map((v) => (v === null ? null : (this.spec.tick ?? siTick)(v))),
-    };
-    if (this.spec.ticks) y.splits = (u) => this.spec.ticks!(u);
-    return [
-      {
-        size: axis,
-        show: true,
-        gap: 6,
-        font,
-        stroke: p.soft,
-        grid,
-        ticks: { show: false },
-        space: 56,
-        values: (_, splits) => {
-          const step = (splits[1] ?? 1) - (splits[0] ?? 0);
-          const { clock } = this.shared;
-          return splits.map((v) => (axis ? (clock?.tick(v, span, step) ?? timeTick(v, span)) : ''));
-        },
-      },
-      y,
-    ];
-  }
-
-  /** Only the number of columns matters: the lines are drawn from their intervals. */
-  private data(): uPlot.AlignedData {
-    const { t } = this.times;
-    return [t, ...this.strokes().map(({ line }) => line.values)];
-  }
-
-  private strokes(): { line: Line; halo: boolean }[] {
-    return this.spec.lines.flatMap((line) => [...(line.halo ? [{ line, halo: true }] : []), { line, halo: false }]);
-  }
-
-  private series(p: Palette): uPlot.Series[] {
-    return this.strokes().map(({ line, halo }) => {
-      const width = line.width ?? 1.5;
-      const base = { points: { show: false }, paths: (u: uPlot) => this.paths(u, line) };
-      if (halo) return { ...base, stroke: p.paper, width: width + 2.5 };
-      const color = line.color(p);
-      const own: uPlot.Series = { ...base, stroke: color, width };
-      if (line.dash) own.dash = line.dash;
-      if (line.area) own.fill = `color-mix(in oklab, ${color} 16%, transparent)`;
-      if (line.solid) own.fill = `color-mix(in oklab, ${color} 70%, ${p.paper})`;
-      return own;
-    });
-  }
-
-  private paths(u: uPlot, line: Line): uPlot.Series.Paths {
-    const least = this.spec.log?.[0] ?? Number.NEGATIVE_INFINITY;
-    const x = (v: number): number => Math.round(u.valToPos(v, 'x', true));
-    const y = (v: number): number => Math.round(u.valToPos(Math.max(v, least), 'y', true));
-    const stroke = new Path2D();
-    trace(stroke, this.times, line.values, x, y);
-    if (!line.area && !line.solid) return { stroke };
-    const fill = new Path2D();
-    trace(fill, this.times, line.values, x, y, u.bbox.top + u.bbox.height);
-    return { stroke, fill };
-  }
-
-  private backdrop(u: uPlot, p: Palette): void {
-    const { ctx } = u;
-    const bbox = clipped(u);
-    ctx.fillStyle = p.shade;
-    const phases = this.shared.phases.filter(({ phase }) => phase !== 'measure');
-    for (const { start, end } of [...phases, ...(this.shared.shaded ?? [])]) {
-      const a = u.valToPos(start, 'x', true);
-      const b = u.valToPos(end, 'x', true);
-      ctx.fillRect(a, bbox.top, b - a, bbox.height);
-    }
-    ctx.restore();
-  }
-
-  private underlay(u: uPlot, p: Palette): void {
-    if (!this.spec.under) return;
-    clipped(u);
-    this.spec.under(u, p);
-    u.ctx.restore();
-  }
-
-  private overlay(u: uPlot, p: Palette): void {
-    const { ctx } = u;
-    const px = uPlot.pxRatio;
-    const bbox = clipped(u);
-    paintBands(u, this.shared.stalls, p);
-    for (const event of this.shared.events) {
-      const x = Math.round(u.valToPos(event.t, 'x', true)) + 0.5;
-      ctx.strokeStyle = p.ink;
-      ctx.globalAlpha = 0.55;
-      ctx.lineWidth = px;
-      ctx.setLineDash([2 * px, 3 * px]);
-      ctx.beginPath();
-      ctx.moveTo(x, bbox.top);
-      ctx.lineTo(x, bbox.top + bbox.height);
-      ctx.stroke();
-    }
-    ctx.setLineDash([]);
-    if (this.shared.chosen()) {
-      const [from, to] = this.shared.window();
-      const a = u.valToPos(from, 'x', true);
-      const b = u.valToPos(to, 'x', true);
-      ctx.globalAlpha = 0.62;
-      ctx.fillStyle = p.paper;
-      ctx.fillRect(bbox.left, bbox.top, Math.max(0, a - bbox.left), bbox.height);
-      ctx.fillRect(b, bbox.top, Math.max(0, bbox.left + bbox.width - b), bbox.height);
-      ctx.globalAlpha = 1;
-      ctx.fillStyle = p.accent;
-      ctx.fillRect(a - px, bbox.top, 2 * px, bbox.height);
-      ctx.fillRect(b - px, bbox.top, 2 * px, bbox.height);
-    }
-    ctx.restore();
-  }
-
-  private selected(u: uPlot): void {
-    const { left, width } = u.select;
-    if (width < 4) return;
-    const from = u.posToVal(left, 'x');
-    const to = u.posToVal(left + width, 'x');
-    u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-    this.shared.choose(from, to);
-  }
-
-  private moved(u: uPlot): void {
-    const left = u.cursor.left ?? -1;
-    this.shared.hover(left >= 0 ? u.posToVal(left, 'x') : null);
-  }
-
-  /** What is under the pointer: the interval, its values, and marks close by. */
-  private tell(e: MouseEvent): void {
-    const u = this.chart;
-    const p = this.palette;
-    if (!u || !p || e.buttons !== 0) {
-      tip.hide();
-      return;
-    }
-    const box = u.over.getBoundingClientRect();
-    const [left, top] = [e.clientX - box.left, e.clientY - box.top];
-    if (left < 0 || left > box.width || top < 0 || top > box.height) {
-      tip.hide();
-      return;
-    }
-    const time = u.posToVal(left, 'x');
-    const i = intervalAt(this.times, time);
-    const { t, dt } = this.times;
-    const round = (v: number): number => Math.round(v * 1000) / 1000;
-    const { clock } = this.shared;
-    const [begin, end] = i === null ? [time, null] : [t[i]!, t[i]! + dt[i]!];
-    const ends = [begin, ...(end === null ? [] : [end])];
-    const when = clock?.isWall() ? ends.map(clock.moment).join(' to ') : `${ends.map(round).join(' to ')} s`;
-    const rows = this.spec.lines.map((line) => {
-      const value = i === null ? null : ((line.shown ?? line.values)[i] ?? null);
-      return tipRow(line.color(p), line.label, value === null ? '–' : line.format(value));
-    });
-    const near = (u.scales.x!.max! - u.scales.x!.min!) * (5 / box.width);
-    const events = this.shared.events.filter((it) => Math.abs(it.t - time) <= near);
-    const stalls = this.shared.stalls.filter((it) => time >= it.start - near && time <= it.end + near);
-    const spot = this.spec.spot?.(time, u.posToVal(top, 'y'));
-    const more = [...events.map((it) => it.label), ...stalls.map((it) => it.text)];
-    tip.show(
-      e.clientX,
-      e.clientY,
-      h('div', { class: 'when' }, when),
-      ...rows,
-      spot ? h('div', {}, spot) : null,
-      ...more.map((text) => h('div', { class: 'mark-text' }, text)),
-    );
-  }
+  /** Where a line ends: its last value before the drain. */
+  const ending = (values: (number | null)[]): number => {
+    const { t, dt } = timesOf();
+    const drain = shared.phases.find((it) => it.phase === 'drain')?.start ?? Number.MAX_VALUE;
+    return values.findLast((value, i) => value != null && t[i]! + dt[i]! / 2 < drain) ?? 0;
+  };
 
   /** Puts each label at the end of its line, pushed apart where they would touch. */
-  private place(): void {
-    const u = this.chart;
-    const p = this.palette;
-    if (!u || !p) return;
-    const narrow = margins(this.width).right < GUTTER;
-    const marks = this.spec.lines
-      .filter((l) => !l.quiet)
+  const place = (u: uPlot, width: number, p: Palette): void => {
+    const narrow = margins(width).right < GUTTER;
+    const marks = panel.spec.lines
+      .filter((line) => !line.quiet)
       .map((line) => {
-        const value = this.at === null ? null : ((line.shown ?? line.values)[this.at] ?? null);
-        const top = u.valToPos(this.ending(line.values), 'y') + 1;
+        const value = valueAt(line, at);
         const text = h('span', { class: 'name', title: line.label }, line.label);
         const shown = value === null ? null : h('span', { class: 'value' }, line.format(value));
         const swatch = h('i', { class: line.dash ? 'dashed' : '' });
         const mark = h('span', { class: 'mark' }, swatch, text, shown);
         mark.style.setProperty('--c', line.color(p));
-        return { mark, top };
+        return { mark, top: u.valToPos(ending(line.values), 'y') + 1 };
       });
-    this.labels.replaceChildren();
-    this.legend.replaceChildren();
-    if (narrow) {
-      this.legend.append(...marks.map((m) => m.mark));
-      return;
-    }
-    pushApart(marks, this.spec.height);
-    for (const { mark, top } of marks) mark.style.top = `${top}px`;
-    this.labels.style.width = `${GUTTER - 8}px`;
-    this.labels.append(...marks.map((m) => m.mark));
-  }
+    labels.replaceChildren(...(narrow ? [] : apart(marks, panel.spec.height)));
+    legend.replaceChildren(...(narrow ? marks.map(({ mark }) => mark) : []));
+    if (!narrow) labels.style.width = `${GUTTER - 8}px`;
+  };
 
-  /** Where a line ends: its last value before the drain. */
-  private ending(values: (number | null)[]): number {
-    const drain = this.shared.phases.find((p) => p.phase === 'drain')?.start ?? Number.MAX_VALUE;
-    for (let i = values.length - 1; i >= 0; i--) {
-      const value = values[i];
-      const middle = this.times.t[i]! + this.times.dt[i]! / 2;
-      if (value !== null && value !== undefined && middle < drain) return value;
-    }
-    return 0;
+  /** What is under the pointer: the interval, its values, and marks close by. */
+  const tell = (e: MouseEvent): Child[] | null => {
+    if (!drawn || e.buttons !== 0) return null;
+    const { chart: u, palette: p } = drawn;
+    const box = u.over.getBoundingClientRect();
+    const [left, top] = [e.clientX - box.left, e.clientY - box.top];
+    if (left < 0 || left > box.width || top < 0 || top > box.height) return null;
+    const time = u.posToVal(left, 'x');
+    const { t, dt } = timesOf();
+    const i = intervalAt({ t, dt }, time);
+    const round = (v: number): number => Math.round(v * 1000) / 1000;
+    const { clock } = shared;
+    const ends = i === null ? [time] : [t[i]!, t[i]! + dt[i]!];
+    const when = clock?.isWall() ? ends.map(clock.moment).join(' to ') : `${ends.map(round).join(' to ')} s`;
+    const rows = panel.spec.lines.map((line) => {
+      const value = valueAt(line, i);
+      return tipRow(line.color(p), line.label, value === null ? '–' : line.format(value));
+    });
+    const near = (u.scales.x!.max! - u.scales.x!.min!) * (5 / box.width);
+    const events = shared.events.filter((it) => Math.abs(it.t - time) <= near);
+    const stalls = shared.stalls.filter((it) => time >= it.start - near && time <= it.end + near);
+    const spot = panel.spec.spot?.(time, u.posToVal(top, 'y'));
+    const more = [...events.map((it) => it.label), ...stalls.map((it) => it.text)];
+    return [
+      h('div', { class: 'when' }, when),
+      ...rows,
+      spot ? h('div', {}, spot) : null,
+      ...more.map((text) => h('div', { class: 'mark-text' }, text)),
+    ];
+  };
+
+  const panel = {
+    element,
+    spec: first,
+
+    get chart(): uPlot | null {
+      return drawn?.chart ?? null;
+    },
+
+    draw(width: number, palette: Palette): void {
+      tellTitle();
+      drawn?.chart.destroy();
+      drawn = null;
+      const { spec } = panel;
+      const axis = hasAxis() ? 26 : 0;
+      const { left, right } = margins(width);
+      const all = strokes(spec.lines);
+      // Only the number of columns matters: the lines are drawn from their intervals.
+      const data: uPlot.AlignedData = [timesOf().t, ...all.map(({ line }) => line.values)];
+      const chart = new uPlot(
+        {
+          width,
+          height: spec.height + (axis || 6) + 8,
+          padding: [8, right, axis ? 0 : 6, 0],
+          legend: { show: false },
+          cursor: cursorOf(shared),
+          scales: { x: { time: false, range: () => [...shared.visible()] }, y: scaleOf(spec) },
+          axes: axesOf(spec, shared, palette, left, axis),
+          series: [{}, ...all.map((it) => seriesOf(spec, timesOf(), it, palette))],
+          hooks: {
+            drawClear: [(u) => backdrop(u, shared, palette)],
+            drawAxes: [(u) => underlay(u, panel.spec, palette)],
+            ready: [(u) => place(u, width, palette)],
+            draw: [(u) => overlay(u, shared, palette)],
+            setSelect: [(u) => selected(u, shared)],
+            setCursor: [(u) => moved(u, shared)],
+          },
+        },
+        data,
+        plot,
+      );
+      drawn = { chart, width, palette };
+    },
+
+    clear(): void {
+      drawn?.chart.destroy();
+      drawn = null;
+    },
+
+    refresh(): void {
+      drawn?.chart.redraw(false, false);
+    },
+
+    /** Draws again what was drawn, with lines that may be others. */
+    redraw(): void {
+      if (drawn) panel.draw(drawn.width, drawn.palette);
+    },
+
+    /** Moves the crosshair to a time and shows the values there; null shows the names alone. */
+    pointer(time: number | null): void {
+      const left = time === null ? -10 : (drawn?.chart.valToPos(time, 'x') ?? -10);
+      drawn?.chart.setCursor({ left, top: time === null ? -10 : 10 }, false);
+      at = time === null ? null : intervalAt(timesOf(), time);
+      if (drawn) place(drawn.chart, drawn.width, drawn.palette);
+    },
+  };
+  tellTitle();
+  tip.on(plot, tell);
+  return panel;
+}
+
+function cursorOf({ phases, choose }: Shared): uPlot.Cursor {
+  const whole = () => {
+    const measured = phases.find((it) => it.phase === 'measure');
+    if (measured) choose(measured.start, measured.end);
+    return null;
+  };
+  return {
+    y: false,
+    points: { show: false },
+    drag: { x: true, y: false, setScale: false, dist: 4 },
+    bind: { dblclick: () => whole },
+  };
+}
+
+function scaleOf({ log, lines, most = 0 }: PanelSpec): uPlot.Scale {
+  if (log) return { distr: 3, log: 10, range: () => [log[0], log[1]] };
+  let [bottom, top] = [0, most];
+  for (const v of lines.flatMap((line) => line.values)) {
+    top = Math.max(top, v ?? 0);
+    bottom = Math.min(bottom, v ?? 0);
   }
+  const max = top > 0 ? top * 1.08 : bottom < 0 ? 0 : 1;
+  return { range: () => [bottom * 1.08, max] };
+}
+
+function axesOf(spec: PanelSpec, shared: Shared, p: Palette, left: number, axis: number): uPlot.Axis[] {
+  const grid = { stroke: p.line, width: 1 };
+  const both = { font: `11px ${p.font}`, gap: 6, stroke: p.soft, grid, ticks: { show: false } };
+  const [from, to] = shared.visible();
+  const span = to - from;
+  const y: uPlot.Axis = {
+    ...both,
+    size: left,
+    filter: (_, splits) => splits,
+    space: spec.log ? 22 : 26,
+    values: (_, splits) => splits.map((v) => (v === null ? null : (spec.tick ?? siTick)(v))),
+  };
+  if (spec.ticks) y.splits = spec.ticks;
+  return [
+    {
+      ...both,
+      size: axis,
+      space: 56,
+      values: (_, splits) => {
+        const step = (splits[1] ?? 1) - (splits[0] ?? 0);
+        return splits.map((v) => (axis ? (shared.clock?.tick(v, span, step) ?? timeTick(v, span)) : ''));
+      },
+    },
+    y,
+  ];
+}
+
+type Stroke = { line: Line; halo: boolean };
+
+function strokes(lines: readonly Line[]): Stroke[] {
+  return lines.flatMap((line) => [...(line.halo ? [{ line, halo: true }] : []), { line, halo: false }]);
+}
+
+function seriesOf(spec: PanelSpec, times: Times, { line, halo }: Stroke, p: Palette): uPlot.Series {
+  const width = line.width ?? 1.5;
+  const base = { points: { show: false }, paths: (u: uPlot) => paths(u, spec, times, line) };
+  if (halo) return { ...base, stroke: p.paper, width: width + 2.5 };
+  const color = line.color(p);
+  const own: uPlot.Series = { ...base, stroke: color, width };
+  if (line.dash) own.dash = line.dash;
+  if (line.area) own.fill = `color-mix(in oklab, ${color} 16%, transparent)`;
+  if (line.solid) own.fill = `color-mix(in oklab, ${color} 70%, ${p.paper})`;
+  return own;
+}
+
+function paths(u: uPlot, spec: PanelSpec, times: Times, line: Line): uPlot.Series.Paths {
+  const least = spec.log?.[0] ?? Number.NEGATIVE_INFINITY;
+  const x = (v: number): number => Math.round(u.valToPos(v, 'x', true));
+  const y = (v: number): number => Math.round(u.valToPos(Math.max(v, least), 'y', true));
+  const stroke = new Path2D();
+  trace(stroke, times, line.values, x, y);
+  if (!line.area && !line.solid) return { stroke };
+  const fill = new Path2D();
+  trace(fill, times, line.values, x, y, u.bbox.top + u.bbox.height);
+  return { stroke, fill };
+}
+
+function backdrop(u: uPlot, { phases, shaded }: Shared, p: Palette): void {
+  const bbox = clipped(u);
+  u.ctx.fillStyle = p.shade;
+  for (const { start, end } of [...phases.filter(({ phase }) => phase !== 'measure'), ...(shaded ?? [])]) {
+    const a = u.valToPos(start, 'x', true);
+    u.ctx.fillRect(a, bbox.top, u.valToPos(end, 'x', true) - a, bbox.height);
+  }
+  u.ctx.restore();
+}
+
+function underlay(u: uPlot, { under }: PanelSpec, p: Palette): void {
+  if (!under) return;
+  clipped(u);
+  under(u, p);
+  u.ctx.restore();
+}
+
+function overlay(u: uPlot, shared: Shared, p: Palette): void {
+  const { ctx } = u;
+  const px = uPlot.pxRatio;
+  const bbox = clipped(u);
+  paintBands(u, shared.stalls, p);
+  for (const event of shared.events) {
+    const x = Math.round(u.valToPos(event.t, 'x', true)) + 0.5;
+    ctx.strokeStyle = p.ink;
+    ctx.globalAlpha = 0.55;
+    ctx.lineWidth = px;
+    ctx.setLineDash([2 * px, 3 * px]);
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+  }
+  ctx.setLineDash([]);
+  const window = shared.window();
+  if (window) {
+    const [a, b] = [u.valToPos(window[0], 'x', true), u.valToPos(window[1], 'x', true)];
+    ctx.globalAlpha = 0.62;
+    ctx.fillStyle = p.paper;
+    ctx.fillRect(bbox.left, bbox.top, Math.max(0, a - bbox.left), bbox.height);
+    ctx.fillRect(b, bbox.top, Math.max(0, bbox.left + bbox.width - b), bbox.height);
+    ctx.globalAlpha = 1;
+    ctx.fillStyle = p.accent;
+    for (const edge of [a, b]) ctx.fillRect(edge - px, bbox.top, 2 * px, bbox.height);
+  }
+  ctx.restore();
+}
+
+function selected(u: uPlot, shared: Shared): void {
+  const { left, width } = u.select;
+  if (width < 4) return;
+  const from = u.posToVal(left, 'x');
+  const to = u.posToVal(left + width, 'x');
+  u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+  shared.choose(from, to);
+}
+
+function moved(u: uPlot, shared: Shared): void {
+  const left = u.cursor.left ?? -1;
+  shared.hover(left >= 0 ? u.posToVal(left, 'x') : null);
 }

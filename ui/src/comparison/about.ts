@@ -1,9 +1,9 @@
 // What is compared with what, whether it may be believed, and how it was decided.
 
-import { button, h, remarkList, scrolling, section, table, withCode } from '../core/dom';
+import { h, remarkList, scrolling, section, table, withCode } from '../core/dom';
 import { counted, grouped } from '../core/format';
 import type { ComparisonOutcome, ComparisonView, SideView, SideWarning } from '../core/view';
-import { byTier, nameOfCode, ranked, warningLists } from '../sections/warnings';
+import { nameOfCode, ranked, titled, toWarnings, warningLists } from '../sections/warnings';
 import { nameOf } from './runs';
 
 export const OUTCOMES: Record<ComparisonOutcome, string> = {
@@ -21,26 +21,14 @@ type About = Pick<
 >;
 
 export function masthead(view: About, what = 'comparison of two sides'): HTMLElement[] {
-  const when = view.created.replace('T', ' ').replace(/(\.\d+)?Z$/, ' UTC');
+  const state = h('span', { class: `state outcome ${view.outcome}` }, OUTCOMES[view.outcome]);
   const cautions = [...view.warnings, ...view.forced.map(() => ({ tier: 'caution' as const }))];
-  return [
-    h('h1', {}, view.name),
-    h('p', { class: 'when' }, [what, when].filter(Boolean).join(' · ')),
-    h('span', { class: `state outcome ${view.outcome}` }, OUTCOMES[view.outcome]),
-    button(byTier(cautions), () => document.getElementById('warnings')?.scrollIntoView(), {
-      class: cautions.length > 0 ? 'quiet serious' : 'quiet',
-      title: 'Go to the warnings',
-    }),
-  ];
+  return [...titled(view.name, [what], view.created), state, toWarnings(cautions)];
 }
 
-export function lead(view: ComparisonView): HTMLElement {
-  return h(
-    'div',
-    { class: 'lead' },
-    h('p', { class: 'headline' }, view.headline),
-    view.explanation ? h('p', { class: 'headline explained' }, `${view.explanation}.`) : null,
-  );
+export function lead(headline: string, explained: readonly string[] = []): HTMLElement {
+  const further = explained.map((text) => h('p', { class: 'headline explained' }, text));
+  return h('div', { class: 'lead' }, h('p', { class: 'headline' }, headline), further);
 }
 
 /** Both sides in a line each, and in which keys their experiments differ. */

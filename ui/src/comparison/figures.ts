@@ -12,7 +12,8 @@ export function tone(row: FigureRow): 'worse' | 'better' | 'same' | 'open' {
   return row.decision === 'undecided' ? 'open' : 'same';
 }
 
-function mark(kind: string, left: number, width?: number): HTMLElement {
+/** A part of a drawn row, by per cent of its width. */
+export function mark(kind: string, left: number, width?: number): HTMLElement {
   return styled(h('i', { class: kind }), { left: `${left}%`, ...(width === undefined ? {} : { width: `${width}%` }) });
 }
 

@@ -1,16 +1,17 @@
 // What every call path costs on both sides: a flame graph as wide as the mean of both, coloured where a change is proven.
 
+import { pictures } from '../charts/export';
 import { KINDS } from '../core/data';
-import { choice, fill, h, section, swatches, widthOf } from '../core/dom';
+import { fill, h, section, stateChoice, swatches, widthOf } from '../core/dom';
 import { duration } from '../core/format';
 import type { Store } from '../core/state';
 import { changeColor, LESS, MORE, palette, unprovenColor } from '../core/theme';
 import type { ComparedFrame, ComparedStacks, ComparisonView } from '../core/view';
-import { FlameCanvas, type Named, type Scene } from '../flame/canvas';
+import { flameGraph, type Named, type Scene } from '../flame/canvas';
 import { byWeight } from '../flame/layout';
 import { link, markedWeight, search, type WeighedTree } from '../flame/tree';
 import type { View } from '../sections/timeline';
-import { pictures, searchBox, UPRIGHT, wholeGraph } from '../sections/tools';
+import { searchBox, UPRIGHT, wholeGraph } from '../sections/tools';
 import { signedTime } from './functions';
 
 /** What a frame costs on both sides, and what is proven of it, as the picture's file says it. */
@@ -75,7 +76,7 @@ export function costGraph(view: ComparisonView, store: Store): View | null {
     const { zoom } = store.state;
     return zoom !== null && zoom < of.frames.length ? zoom : null;
   };
-  const graph = new FlameCanvas(
+  const graph = flameGraph(
     named,
     'Flame graph of both sides. Arrow keys move between frames, Enter zooms, Escape goes back. The function table holds the same as text.',
     (node) => store.set({ zoom: zoomed() === node ? null : node }, true),
@@ -84,7 +85,9 @@ export function costGraph(view: ComparisonView, store: Store): View | null {
   const keys = h('p', { class: 'kinds' });
   const finder = searchBox(store, 'the cost');
   const place = h('div', { class: 'graph' }, graph.element, info, keys);
-  const tools = toolbar(view, store, (top) => ({ ...graph.svg(top), width: widthOf(place) }));
+  const drawn = (top: number) => ({ ...graph.svg(top), width: widthOf(place) });
+  const saved = pictures(`${view.name}-difference`, drawn, 'Save the graph');
+  const tools = h('div', { class: 'tools' }, stateChoice(store, 'shape', 'shape', UPRIGHT), wholeGraph(store), saved);
   const element = section(
     'cost-graph',
     'Where the cost changed',
@@ -134,22 +137,4 @@ function hint({ least_share, level }: ComparedStacks): string {
     `Click a frame to zoom. What a frame calls is asked about only where something changed in it; of the coloured frames, ` +
     `${Number((level * 100).toPrecision(2))} % may be chance. Frames below ${Number((least_share * 100).toPrecision(2))} % belong to their callers.`
   );
-}
-
-function toolbar(
-  view: ComparisonView,
-  store: Store,
-  draw: (top: number) => { body: string[]; width: number; height: number },
-): HTMLElement {
-  const shape = choice('shape', UPRIGHT, store.state.shape === 'flame' ? 'flame' : 'icicle', (value) =>
-    store.set({ shape: value }),
-  );
-  const back = wholeGraph(store);
-  const sync = (): void => {
-    shape.set(store.state.shape === 'flame' ? 'flame' : 'icicle');
-    back.disabled = store.state.zoom === null;
-  };
-  store.listen(sync);
-  sync();
-  return h('div', { class: 'tools' }, shape.element, back, pictures(`${view.name}-difference`, draw));
 }

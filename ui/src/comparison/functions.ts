@@ -1,9 +1,9 @@
 // Functions by CPU per message on both sides: what changed, what is proven, and what could have been seen.
 
-import { button, type Child, columnHead, fill, h, section, styled, tableOf } from '../core/dom';
+import { type Child, columnHead, h, LongTable, section, tableOf } from '../core/dom';
 import { counted, duration, shortened } from '../core/format';
 import type { ComparisonView, CostChange, ExplainedChange, FunctionChange } from '../core/view';
-import { endsAtZero } from './figures';
+import { endsAtZero, mark } from './figures';
 
 const STEP = 20;
 const LONGEST = 44;
@@ -41,7 +41,7 @@ export function full(rows: readonly FunctionChange[]): number {
 function bar(of: CostChange, most: number): HTMLElement {
   const at = (ns: number): number => 50 + 48 * Math.min(1, Math.max(-1, most > 0 ? ns / most : 0));
   const span = (kind: string, from: number, to: number): HTMLElement =>
-    styled(h('i', { class: kind }), { left: `${Math.min(from, to)}%`, width: `${Math.abs(to - from)}%` });
+    mark(kind, Math.min(from, to), Math.abs(to - from));
   const kind = of.proven ? (change(of) > 0 ? 'worse' : 'better') : 'open';
   return h(
     'div',
@@ -94,17 +94,15 @@ export function functionCosts(view: ComparisonView): HTMLElement | null {
   const all = provenFirst(of.functions, of.explained);
   const most = full(all);
   const proven = of.functions.filter((it) => it.own.proven || it.total.proven).length;
-  const body = h('tbody');
-  const more = h('div', { class: 'more' });
-  let shown = STEP;
-  const draw = (): void => {
-    const rows = all.slice(0, shown);
+  const label = (count: number, _: number, rest: number): string =>
+    `show ${count} of ${counted(rest, 'more function')}`;
+  const long = new LongTable<FunctionChange>(STEP, 100, label);
+  long.draw(all, (rows) => {
     const told = rows.reduce((sum, it) => sum + change(it.own), 0);
     const rest = change(of.broker) - told;
-    fill(
-      body,
+    return [
       h('tr', { class: 'whole' }, h('th', { scope: 'row' }, 'the whole broker'), cells(of.broker, null, null)),
-      rows.map((it) => row(it, most)),
+      ...rows.map((it) => row(it, most)),
       h(
         'tr',
         {},
@@ -114,15 +112,8 @@ export function functionCosts(view: ComparisonView): HTMLElement | null {
         h('td', { class: 'num' }, signedTime(rest)),
         h('td', { colspan: 3 }),
       ),
-    );
-    const left = all.length - rows.length;
-    const further = (): void => {
-      shown += 100;
-      draw();
-    };
-    fill(more, left > 0 && button(`show ${Math.min(left, 100)} of ${counted(left, 'more function')}`, further));
-  };
-  draw();
+    ];
+  });
   const heads = [
     columnHead('function'),
     columnHead('A', 'num side'),
@@ -136,8 +127,8 @@ export function functionCosts(view: ComparisonView): HTMLElement | null {
     'functions',
     'Which functions cost more or less',
     `CPU per message, of ${counted(of.functions.length, 'function')}; ${proven === 0 ? 'no change is proven' : `${proven} changed beyond chance`}`,
-    tableOf('costs', 'CPU per message of functions on both sides', heads, body),
-    more,
+    tableOf('costs', 'CPU per message of functions on both sides', heads, long.body),
+    long.more,
     h(
       'p',
       { class: 'hint' },

@@ -4,9 +4,9 @@ import { h, later, section, wayTo } from '../core/dom';
 import { counted } from '../core/format';
 import type { CellView, FigureRow, MatrixView } from '../core/view';
 import { valued } from '../sections/repeats';
-import { belief, masthead, remarks, sides } from './about';
+import { belief, lead, masthead, remarks, sides } from './about';
 import { axis, cell, changeParts, drawnHead, forest, head, listedTable, namedRow, tone } from './figures';
-import type { Sheet } from './page';
+import { partsOf, type Sheet } from './page';
 import { beyond, type ChangeScale, changeScale, isTested } from './scale';
 
 /** A figure of a cell; undefined where the cell has none of that name. */
@@ -150,10 +150,9 @@ function everyCell(view: MatrixView): HTMLElement {
 }
 
 export function matrixSheet(view: MatrixView): Sheet {
-  const main = h(
-    'main',
-    { class: 'comparison' },
-    h('div', { class: 'lead' }, h('p', { class: 'headline' }, view.headline)),
+  const parts = partsOf(
+    'comparison',
+    lead(view.headline),
     sides(view),
     effects(view),
     belief(view),
@@ -161,9 +160,8 @@ export function matrixSheet(view: MatrixView): Sheet {
     section('decided', 'How it was decided', null, remarks(view)),
   );
   return {
+    ...parts,
     masthead: masthead(view, `comparison in ${counted(view.cells.length, 'cell')}`),
-    main,
-    views: [],
     version: view.bellows,
     hint: 'a change leads to the cell’s own page, where that lies beside this one',
   };

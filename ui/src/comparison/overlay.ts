@@ -2,8 +2,8 @@
 
 import uPlot from 'uplot';
 import { logTicks } from '../charts/heat';
-import { NinesChart, type NinesLine, nineBounds } from '../charts/nines';
-import { Panel, type PanelSpec, type Shared } from '../charts/panel';
+import { type NinesLine, nineBounds, ninesChart } from '../charts/nines';
+import { type Panel, type PanelSpec, panelOf, type Shared } from '../charts/panel';
 import { held, makesLine, type Times, trace } from '../charts/steps';
 import { h, later, scrolling, section, table, widthOf } from '../core/dom';
 import { bytesTick, duration, durationTick, siTick } from '../core/format';
@@ -157,8 +157,7 @@ export function overTime(view: ComparisonView): View | null {
   const ends = panels.map((it) => (it.t.at(-1) ?? 0) + (it.dt.at(-1) ?? 0));
   const end = Math.max(0, ...ends);
   if (!(end > 0)) return null;
-  const list: Panel[] = [];
-  panels.forEach((of, index) => {
+  const list: Panel[] = panels.map((of, index) => {
     const shared: Shared = {
       t: of.t,
       dt: of.dt,
@@ -166,14 +165,13 @@ export function overTime(view: ComparisonView): View | null {
       phases: [],
       events: [],
       stalls: [],
-      window: () => [0, end],
-      chosen: () => false,
+      window: () => null,
       choose: () => {},
       hover: (t) => {
         for (const panel of list) panel.pointer(t);
       },
     };
-    list.push(new Panel(spec(of, index), shared, () => index === panels.length - 1));
+    return panelOf(spec(of, index), shared, () => index === panels.length - 1);
   });
   const elements = list.map((panel) => panel.element);
   const body = h('div', { class: 'panels' }, elements);
@@ -244,7 +242,7 @@ export function bothCurves(view: ComparisonView): View | null {
     .map((of) => ({
       lines: lines(of),
       bounds: nineBounds([...of.a, ...of.b]),
-      chart: new NinesChart(nameOf(view, of), 300, false),
+      chart: ninesChart(nameOf(view, of), 300, false),
     }));
   if (all.length === 0) return null;
   const banded = view.curves.some((of) => SIDES.some((side) => interval(of[side]) !== null));

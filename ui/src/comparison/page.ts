@@ -22,31 +22,31 @@ export interface Sheet {
   title?: string;
 }
 
+/** The parts of a page in their order, and those of them that are drawn. */
+export function partsOf(kind: string | null, ...parts: (View | HTMLElement | null)[]): Pick<Sheet, 'main' | 'views'> {
+  const isView = (it: View | HTMLElement | null): it is View => it !== null && 'draw' in it;
+  const elements = parts.map((it) => (isView(it) ? it.element : it));
+  return { main: h('main', { class: kind }, elements), views: parts.filter(isView) };
+}
+
 export function comparisonSheet(view: ComparisonView, store: Store): Sheet {
-  const views: View[] = [];
-  const use = (part: View | null): HTMLElement | null => {
-    if (part) views.push(part);
-    return part?.element ?? null;
-  };
-  const main = h(
-    'main',
-    { class: 'comparison' },
-    lead(view),
+  const parts = partsOf(
+    'comparison',
+    lead(view.headline, view.explanation ? [`${view.explanation}.`] : []),
     sides(view),
     changes(view),
     withinOneRun(view),
     belief(view),
     everyRun(view),
     functionCosts(view),
-    use(costGraph(view, store)),
-    use(overTime(view)),
-    use(bothCurves(view)),
+    costGraph(view, store),
+    overTime(view),
+    bothCurves(view),
     details(view),
   );
   return {
+    ...parts,
     masthead: masthead(view),
-    main,
-    views,
     version: view.bellows,
     hint: 'a dot leads to the run’s own report, where that lies beside this page · / search · Escape back',
   };

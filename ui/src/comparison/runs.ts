@@ -1,8 +1,7 @@
 // Every run of both sides as a dot, a small chart for each figure; runs of a pair are joined.
 
-import { h, later, section, styled, table, wayTo } from '../core/dom';
+import { type Child, h, later, section, styled, svg, table, wayTo } from '../core/dom';
 import { counted, ending } from '../core/format';
-import { svg } from '../core/svg';
 import type { ComparisonView, FigureRow, SideRun } from '../core/view';
 import { valued } from '../sections/repeats';
 import { tone } from './figures';
@@ -97,10 +96,7 @@ function chart(view: ComparisonView, row: FigureRow): HTMLElement {
 }
 
 /** A run's name, or the end of a longer one, which leads to its report where that lies beside the page. */
-export function nameOf(
-  run: Pick<SideRun, 'id' | 'report'> | undefined,
-  most = Number.POSITIVE_INFINITY,
-): HTMLElement | string {
+export function nameOf(run: Pick<SideRun, 'id' | 'report'> | undefined, most = Number.POSITIVE_INFINITY): Child {
   if (!run) return '–';
   const [href, text] = [wayTo(run.report), ending(run.id, most)];
   if (href) return h('a', { href, title: run.id }, text);

@@ -78,15 +78,16 @@ export function changeScale(figures: readonly FigureRow[]): ChangeScale {
     const share = (bend(change) - from + room) / (to - from + 2 * room);
     return 100 * Math.min(1, Math.max(0, share));
   };
-  const wanted = log ? NAMED : linearTicks(low, high);
+  const wanted = log ? NAMED : linearTicks(low, high, 5);
   const inside = wanted.filter((it) => it >= low && it <= high);
   return { log, beyond: unit, place, ticks: apart(inside, place) };
 }
 
-function linearTicks(low: number, high: number): number[] {
-  const rough = (high - low) / 5;
+/** Round values from `low` to `high`, about as many as `most`, and `least` apart. */
+export function linearTicks(low: number, high: number, most: number, least = 0): number[] {
+  const rough = (high - low) / most;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((by) => by * power).find((it) => it >= rough) ?? rough;
+  const step = Math.max(least, [1, 2, 5, 10].map((by) => by * power).find((it) => it >= rough) ?? rough);
   const out: number[] = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9; i++) out.push(Number((i * step).toPrecision(6)));
   return out;

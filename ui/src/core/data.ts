@@ -26,17 +26,9 @@ export function latencyOf(figures: Figures, key: Metric): LatencySummary | undef
 }
 
 export function infoOf(run: RunView, key: Metric): MetricInfo {
-  const unknown: MetricInfo = {
-    key,
-    name: key.replaceAll('_', ' '),
-    unit: 'ns',
-    kind: 'histogram',
-    scenario: '',
-    part: false,
-    meaning: '',
-  };
   const found = run.metrics.find((metric) => metric.key === key);
-  if (!found) return unknown;
+  const unknown = { unit: 'ns', kind: 'histogram', scenario: '', part: false, meaning: '' } as const;
+  if (!found) return { ...unknown, key, name: key.replaceAll('_', ' ') };
   // Two probes measure the same by the same names.
   const alike = run.metrics.some((metric) => metric.name === found.name && metric.scenario !== found.scenario);
   return alike ? { ...found, name: `${called(found.scenario)}: ${found.name}` } : found;
@@ -131,18 +123,18 @@ export interface Profile extends ProfileHead {
 }
 
 /** The profile of an event. Its columns are unpacked when somebody first looks at it. */
-export class EventProfile {
-  private profile: Profile | null = null;
+export interface EventProfile {
+  head: ProfileHead;
+  open(): Profile;
+}
 
-  constructor(
-    readonly head: ProfileHead,
-    private readonly bytes: Uint8Array,
-  ) {}
-
-  open(): Profile {
-    this.profile ??= unpackProfile(this.head, new Varints(this.bytes));
-    return this.profile;
-  }
+/** Makes something when it is first asked for. */
+function once<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => {
+    made ??= make();
+    return made;
+  };
 }
 
 /** The series in tenths of a second, with its latencies unpacked. */
@@ -225,7 +217,10 @@ export async function unpack(packed: Inflated): Promise<Page> {
   const input = new Varints(bytes.subarray(4 + length));
   const histograms = run.grids.map((grid) => unpackGrid(grid, input));
   const slices = run.slices && unpackSlices(run.slices, input);
-  const profiles = run.profiles.map((head) => new EventProfile(head, input.take(head.bytes)));
+  const profiles = run.profiles.map((head): EventProfile => {
+    const columns = new Varints(input.take(head.bytes));
+    return { head, open: once(() => unpackProfile(head, columns)) };
+  });
   return { run, histograms, slices, profiles, rest: (pause) => packed.end(pause) };
 }
 
@@ -283,11 +278,7 @@ function unpackProfile(head: ProfileHead, input: Varints): Profile {
   if (head.weighted) input.read(weight);
   else weight.fill(1);
   const process = head.processes.length > 0 ? input.read(new Uint32Array(head.samples)) : null;
-  let of: Uint32Array | null = null;
-  const thread = (): Uint32Array | null => {
-    if (head.timed) of ??= input.read(new Uint32Array(head.samples));
-    return of;
-  };
+  const thread = once(() => (head.timed ? input.read(new Uint32Array(head.samples)) : null));
   const lineTree = tree && { ...tree, leaf: lineLeaf };
   return { ...head, parent, frame, class: classes, time, leaf, weight, process, thread, lineTree };
 }
@@ -303,19 +294,11 @@ function unpackLines(lines: LinesHead, input: Varints): Omit<LineTree, 'leaf'> {
     next = node + 1;
   }
   const rest = new Varints(input.take(lines.bytes));
-  let tree: ReturnType<LineTree['tree']> | null = null;
-  const read = (): ReturnType<LineTree['tree']> => {
+  const tree = once(() => {
     const parent = parents(rest.read(new Uint32Array(lines.nodes)));
     return { parent, line: rest.read(new Uint32Array(lines.nodes)) };
-  };
-  return {
-    ...lines,
-    of,
-    tree: () => {
-      tree ??= read();
-      return tree;
-    },
-  };
+  });
+  return { ...lines, of, tree };
 }
 
 /** A node names its parent by distance; 0 stands for none. */

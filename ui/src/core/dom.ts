@@ -2,6 +2,7 @@
 // as symbols. Names come from brokers and networks.
 
 import { visible } from './format';
+import type { State, Store } from './state';
 
 type Attribute = string | number | boolean | null | undefined | ((event: never) => void);
 export type Child = Node | string | null | undefined | false;
@@ -23,6 +24,20 @@ export function h<K extends keyof HTMLElementTagNameMap>(
     }
   }
   add(element, children.flat());
+  return element;
+}
+
+/** Makes an element of a drawing. */
+export function svg<K extends keyof SVGElementTagNameMap>(
+  name: K,
+  attributes: Record<string, string | number>,
+  ...children: (Node | string)[]
+): SVGElementTagNameMap[K] {
+  const element = document.createElementNS('http://www.w3.org/2000/svg', name);
+  for (const [key, value] of Object.entries(attributes)) {
+    element.setAttribute(key, typeof value === 'number' ? String(+value.toFixed(2)) : value);
+  }
+  element.append(...children);
   return element;
 }
 
@@ -83,6 +98,30 @@ export function forgetWidths(): void {
   widths = new WeakMap();
 }
 
+/** The rows of a table, the first ones, and below them a button for further ones. */
+export class LongTable<T> {
+  readonly body = h('tbody');
+  readonly more = h('div', { class: 'more' });
+
+  constructor(
+    private limit: number,
+    private readonly further: number,
+    /** What the button says of so many rows of all, and of the rest. */
+    private readonly label: (count: number, all: number, rest: number) => string,
+  ) {}
+
+  draw(all: readonly T[], rows: (shown: readonly T[]) => Child[], none = ''): void {
+    const rest = all.length - this.limit;
+    const show = (): void => {
+      this.limit += this.further;
+      this.draw(all, rows);
+    };
+    fill(this.body, rows(all.slice(0, this.limit)));
+    const label = this.label(Math.min(rest, this.further), all.length, rest);
+    fill(this.more, all.length === 0 && none, rest > 0 && button(label, show));
+  }
+}
+
 export function button(
   label: string,
   action: () => void,
@@ -91,57 +130,48 @@ export function button(
   return h('button', { type: 'button', onclick: action, ...attributes }, label);
 }
 
-export interface Choice<T extends string> {
-  element: HTMLElement;
-  set(value: T): void;
-}
+type Options<T extends string> = readonly (readonly [value: T, label: string, title?: string])[];
 
 const MOST_BUTTONS = 5;
 
 /** Radio buttons drawn as one segmented control; many options are a list that unfolds. */
-export function choice<T extends string>(
-  label: string,
-  options: readonly (readonly [T, string, string?])[],
-  value: T,
-  change: (value: T) => void,
-): Choice<T> {
-  if (options.length > MOST_BUTTONS) return list(label, options, value, change);
-  const group = `g${Math.random().toString(36).slice(2)}`;
-  const inputs = new Map<T, HTMLInputElement>();
-  const element = h('fieldset', { class: 'choice' }, h('legend', { class: 'hidden' }, label));
-  for (const [key, text, title] of options) {
-    const input = h('input', { type: 'radio', name: group, value: key, onchange: () => change(key) });
-    input.checked = key === value;
-    inputs.set(key, input);
-    element.append(h('label', { title: title ?? null }, input, h('span', {}, text)));
+export function choice<T extends string>(label: string, options: Options<T>, value: T, change: (value: T) => void) {
+  if (options.length > MOST_BUTTONS) {
+    const onchange = (): void => change(element.value as T);
+    const all = options.map(([key, text]) => h('option', { value: key }, text));
+    const element = h('select', { 'aria-label': label, onchange }, all);
+    const set = (next: T): void => {
+      element.value = next;
+    };
+    set(value);
+    return { element, set };
   }
-  return {
-    element,
-    set: (next) => {
-      const input = inputs.get(next);
-      if (input) input.checked = true;
-    },
+  const group = `g${Math.random().toString(36).slice(2)}`;
+  const inputs = options.map(([key]) =>
+    h('input', { type: 'radio', name: group, value: key, onchange: () => change(key) }),
+  );
+  const labels = options.map(([, text, title], i) => h('label', { title }, inputs[i], h('span', {}, text)));
+  // A value that is none of the options is that of another page.
+  const set = (next: T): void => {
+    const input = inputs.find((it) => it.value === next) ?? inputs[0];
+    if (input) input.checked = true;
   };
+  set(value);
+  return { element: h('fieldset', { class: 'choice' }, h('legend', { class: 'hidden' }, label), labels), set };
 }
 
-function list<T extends string>(
+/** A choice of a part of the state, in step with it; `also` changes with it. */
+export function stateChoice<K extends keyof State>(
+  store: Store,
+  key: K,
   label: string,
-  options: readonly (readonly [T, string, string?])[],
-  value: T,
-  change: (value: T) => void,
-): Choice<T> {
-  const element = h(
-    'select',
-    { 'aria-label': label, onchange: () => change(element.value as T) },
-    options.map(([key, text]) => h('option', { value: key }, text)),
-  );
-  element.value = value;
-  return {
-    element,
-    set: (next) => {
-      element.value = next;
-    },
-  };
+  options: Options<State[K] & string>,
+  also: (value: State[K]) => Partial<State> = () => ({}),
+): HTMLElement {
+  const change = (value: State[K]): void => store.set({ [key]: value, ...also(value) });
+  const { element, set } = choice(label, options, store.state[key] as State[K] & string, change);
+  store.on([key], () => set(store.state[key] as State[K] & string));
+  return element;
 }
 
 /** The name of a column; of numbers, which stand on its right. */
@@ -157,6 +187,19 @@ export function table(caption: string, heads: readonly Head[], rows: readonly (r
   };
   const body = h('tbody', {}, rows.map(row));
   return h('table', {}, h('caption', {}, caption), h('thead', {}, h('tr', {}, head)), body);
+}
+
+/** A column of a table: its name, and what a row shows in it; false where the table has none such. */
+export type Column<T> = false | readonly [Head, (row: T, at: number) => Child];
+
+export function tableOfColumns<T>(caption: string, rows: readonly T[], all: readonly Column<T>[]): HTMLTableElement {
+  const columns = all.filter((it) => it !== false);
+  const heads = columns.map(([head]) => head);
+  return table(
+    caption,
+    heads,
+    rows.map((row, at) => columns.map(([, cell]) => cell(row, at))),
+  );
 }
 
 export function columnHead(label: Child, kind?: string | null): HTMLElement {

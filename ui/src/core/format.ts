@@ -210,6 +210,8 @@ export const PERCENTILES = [
   ['p99.9', 99.9, 'p99.9_ns'],
   ['p99.99', 99.99, 'p99.99_ns'],
 ] as const;
+/** Those that short tables and charts have. */
+export const MAIN_PERCENTILES = PERCENTILES.filter(([name]) => name !== 'p90' && name !== 'p99.99');
 
 /** Whether at least ten samples lie beyond a percentile, so that its value says something. */
 export function supports(count: number, percentile: number): boolean {
@@ -224,6 +226,15 @@ export function visible(text: string): string {
     if (code === 0x7f) return '\u2421';
     return `\u27e8U+${code.toString(16).toUpperCase().padStart(4, '0')}\u27e9`;
   });
+}
+
+/** A text within XML. */
+export function xml(text: string): string {
+  return visible(text)
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('"', '&quot;');
 }
 
 /** A name in so many letters at most, cut in the middle: what tells names of one origin apart stands at the end. */

@@ -19,16 +19,11 @@ const PIECE = 1 << 16;
 export const STEP_MS = 30;
 
 /** Bytes that are inflated as they are asked for. */
-export interface Inflated {
-  /** All of them; what is not yet inflated is 0. */
-  readonly bytes: Uint8Array<ArrayBuffer>;
-  /** Inflates until the first `end` bytes are there. */
-  until(end: number): Promise<void>;
-  end(pause: Pause | null): Promise<void>;
-}
+export type Inflated = Pick<Inflater, 'bytes' | 'until' | 'end'>;
 
 /** Inflates the base64 text of a gzip stream without any request. */
-export class Inflater implements Inflated {
+export class Inflater {
+  /** All bytes; what is not yet inflated is 0. */
   readonly bytes: Uint8Array<ArrayBuffer>;
   private readonly reader: ReadableStreamDefaultReader<Uint8Array>;
   private filled = 0;
@@ -44,6 +39,7 @@ export class Inflater implements Inflated {
     void feed(writable, packed).catch(() => {});
   }
 
+  /** Inflates until the first `end` bytes are there. */
   async until(end: number, pause: Pause | null = null): Promise<void> {
     let since = performance.now();
     while (this.filled < end) {

@@ -4,140 +4,116 @@ import type { Metric } from './view';
 
 /** From one second of the run to another, or between other numbers. */
 export type Stretch = readonly [number, number];
-export type Theme = 'auto' | 'light' | 'dark';
-export type Shape = 'icicle' | 'flame' | 'callers';
-export type Order = 'heavy' | 'name' | 'time';
-/** What stands above the graph: samples over time, or each second's as a column of a heat map. */
-export type Strip = 'rate' | 'offsets';
-export type Axis = 'run' | 'window';
-/** How times are told: from the beginning of the load, or by the wall clock. */
-export type ClockKind = 'run' | 'wall';
-export type SortBy = 'self' | 'total' | 'change' | 'name';
-/** Rows of the function table: functions of the language with the native code below them, or all functions by name. */
-export type FunctionsShown = 'language' | 'raw';
-/** What the work of Erlang processes is split by. */
-export type SplitBy = 'process' | 'role' | 'connection' | 'vhost';
-
-export interface State {
-  /** Chosen seconds of the run; null for the measured phase. */
-  window: Stretch | null;
-  /** What the time axis shows: the whole run, or the window alone. */
-  axis: Axis;
-  clock: ClockKind;
-  /** The event whose profile is shown; empty for the first. */
-  event: string;
-  strip: Strip;
-  /** Node of the profile's tree that fills the graph. */
-  zoom: number | null;
-  /** Frame whose share over time is shown. */
-  frame: number | null;
-  /** Function whose samples alone the graph shows. */
-  focus: number | null;
-  /** Functions that are left out of all stacks: what they did counts for their callers. */
-  hide: readonly number[];
-  /** Whether a function that calls itself is one frame. */
-  collapse: boolean;
-  /** Whether the graph is coloured by the difference between the window and the rest of the measured phase. */
-  difference: boolean;
-  search: string;
-  shape: Shape;
-  order: Order;
-  sort: SortBy;
-  table: FunctionsShown;
-  by: SplitBy;
-  /** The key of whose samples alone the graph shows; empty for all. */
-  who: string;
-  /** The class whose samples alone the graph shows; empty for all. */
-  class: string;
-  metric: Metric | null;
-  /** Panels that are shown although they are not at first, or the other way round. */
-  panels: readonly string[];
-  theme: Theme;
+/** A part of the state: its value at first, how the fragment's text is read and written, and its name there. */
+interface Field<T> {
+  initial: T;
+  /** The value of the first text of its name, or of all of them; undefined for nonsense. */
+  read(text: string, all: string[]): T | undefined;
+  write?(value: T): string | string[];
+  name?: string;
 }
 
-export const INITIAL: State = {
-  window: null,
-  axis: 'run',
-  clock: 'run',
-  event: '',
-  strip: 'rate',
-  zoom: null,
-  frame: null,
-  focus: null,
-  hide: [],
-  collapse: false,
-  difference: false,
-  search: '',
-  shape: 'icicle',
-  order: 'heavy',
-  sort: 'self',
-  table: 'language',
-  by: 'process',
-  who: '',
-  class: '',
-  metric: null,
-  panels: [],
-  theme: 'auto',
-};
+function oneOf<T extends string>(...all: [T, ...T[]]): Field<T> {
+  return { initial: all[0], read: (text) => all.find((it) => it === text) };
+}
+
+function flag(name: string, on: string): Field<boolean> {
+  return { initial: false, read: (text) => text === on, write: () => on, name };
+}
+
+function matching<T extends string | null>(initial: T, pattern: RegExp): Field<T | string> {
+  return { initial, read: (text) => pattern.exec(text)?.[0] };
+}
+
+const index: Field<number | null> = { initial: null, read: (text) => (/^\d{1,9}$/.test(text) ? +text : undefined) };
+
+function readWindow(text: string): Stretch | undefined {
+  const [, from, to] = (/^(-?\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)$/.exec(text) ?? []).map(Number);
+  return from! < to! ? [from!, to!] : undefined;
+}
+
+const fields = <T extends Record<string, unknown>>(all: { [K in keyof T]: Field<T[K]> }) => all;
+
+const FIELDS = fields({
+  /** Chosen seconds of the run; null for the measured phase. */
+  window: {
+    initial: null as Stretch | null,
+    read: readWindow,
+    write: (value) => value!.map((t) => Number(t.toFixed(3))).join('-'),
+    name: 't',
+  },
+  /** What the time axis shows: the whole run, or the window alone. */
+  axis: oneOf('run', 'window'),
+  /** How times are told: from the beginning of the load, or by the wall clock. */
+  clock: oneOf('run', 'wall'),
+  /** The event whose profile is shown; empty for the first. */
+  event: matching('', /^[\w:@-]{1,140}$/),
+  /** What stands above the graph: samples over time, or each second's as a column of a heat map. */
+  strip: oneOf('rate', 'offsets'),
+  /** Node of the profile's tree that fills the graph. */
+  zoom: index,
+  /** Frame whose share over time is shown. */
+  frame: index,
+  /** Function whose samples alone the graph shows. */
+  focus: index,
+  /** Functions that are left out of all stacks: what they did counts for their callers. */
+  hide: {
+    initial: [] as readonly number[],
+    read: (text) => (/^\d{1,9}(?:\.\d{1,9}){0,99}$/.test(text) ? text.split('.').map(Number) : undefined),
+    write: (value) => value.join('.'),
+  },
+  /** Whether a function that calls itself is one frame. */
+  collapse: flag('recursion', 'collapsed'),
+  /** Whether the graph is coloured by the difference between the window and the rest of the measured phase. */
+  difference: flag('difference', 'rest'),
+  search: matching('', /^.*$/s),
+  shape: oneOf('icicle', 'flame', 'callers'),
+  order: oneOf('heavy', 'name', 'time'),
+  sort: oneOf('self', 'total', 'change', 'name'),
+  /** Rows of the function table: functions of the language with the native code below them, or all functions by name. */
+  table: oneOf('language', 'raw'),
+  /** What the work of Erlang processes is split by. */
+  by: oneOf('process', 'role', 'connection', 'vhost'),
+  /** The key of whose samples alone the graph shows; empty for all. */
+  who: matching('', /^.*$/s),
+  /** The class whose samples alone the graph shows; empty for all. */
+  class: matching('', /^[a-z_]{1,64}$/),
+  metric: matching<Metric | null>(null, /^[a-z0-9_]{1,64}$/),
+  /** Panels that are shown although they are not at first, or the other way round. */
+  panels: {
+    initial: [] as readonly string[],
+    read: (_, all) => all.filter((it) => it.length <= 300).slice(0, 200),
+    write: (value) => [...value],
+    name: 'panel',
+  },
+  theme: oneOf('auto', 'light', 'dark'),
+});
+
+export type State = { [K in keyof typeof FIELDS]: (typeof FIELDS)[K]['initial'] };
+
+const KEYS = Object.keys(FIELDS) as (keyof State)[];
+
+export const INITIAL: State = fromFragment('');
 
 /** The fragment of a state, without `#`; only what differs from the initial state. */
 export function toFragment(state: State): string {
-  const out = new URLSearchParams();
-  const changed = (...keys: (keyof State)[]): void => {
-    for (const key of keys) if (state[key] !== INITIAL[key]) out.set(key, String(state[key]));
-  };
-  if (state.window) out.set('t', state.window.map((t) => Number(t.toFixed(3))).join('-'));
-  changed('axis', 'clock', 'event', 'strip', 'zoom', 'frame', 'focus');
-  if (state.hide.length > 0) out.set('hide', state.hide.join('.'));
-  if (state.collapse) out.set('recursion', 'collapsed');
-  if (state.difference) out.set('difference', 'rest');
-  changed('search', 'shape', 'order', 'sort', 'table', 'by', 'who', 'class', 'metric');
-  for (const panel of state.panels) out.append('panel', panel);
-  changed('theme');
-  return out.toString();
+  const pairs = KEYS.flatMap((key) => {
+    const { initial, write = String, name = key } = FIELDS[key] as Field<unknown>;
+    const texts = String(state[key]) === String(initial) ? [] : [write(state[key])].flat();
+    return texts.map((text) => [name, text]);
+  });
+  return new URLSearchParams(pairs).toString();
 }
 
 /** The state of a fragment; whatever makes no sense is left at its initial value. */
 export function fromFragment(fragment: string): State {
   const input = new URLSearchParams(fragment.replace(/^#/, ''));
-  const one = <K extends keyof State>(key: K, ...others: State[K][]): State[K] =>
-    others.find((it) => it === input.get(key)) ?? INITIAL[key];
-  const text = (key: string, pattern: RegExp): string | undefined => pattern.exec(input.get(key) ?? '')?.[0];
-  const index = (key: string): number | null => {
-    const value = text(key, /^\d{1,9}$/);
-    return value === undefined ? null : Number(value);
-  };
-  const times = /^(-?\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)$/.exec(input.get('t') ?? '');
-  const from = Number(times?.[1]);
-  const to = Number(times?.[2]);
-  const panels = input.getAll('panel').filter((it) => it.length <= 300);
-  return {
-    window: times && from < to ? [from, to] : null,
-    axis: one('axis', 'window'),
-    clock: one('clock', 'wall'),
-    event: text('event', /^[\w:@-]{1,140}$/) ?? '',
-    strip: one('strip', 'offsets'),
-    zoom: index('zoom'),
-    frame: index('frame'),
-    focus: index('focus'),
-    hide:
-      text('hide', /^\d{1,9}(?:\.\d{1,9}){0,99}$/)
-        ?.split('.')
-        .map(Number) ?? INITIAL.hide,
-    collapse: input.get('recursion') === 'collapsed',
-    difference: input.get('difference') === 'rest',
-    search: input.get('search') ?? '',
-    shape: one('shape', 'flame', 'callers'),
-    order: one('order', 'name', 'time'),
-    sort: one('sort', 'total', 'change', 'name'),
-    table: one('table', 'raw'),
-    by: one('by', 'role', 'connection', 'vhost'),
-    who: input.get('who') ?? '',
-    class: text('class', /^[a-z_]{1,64}$/) ?? '',
-    metric: text('metric', /^[a-z0-9_]{1,64}$/) ?? null,
-    panels: panels.slice(0, 200),
-    theme: one('theme', 'light', 'dark'),
-  };
+  const values = KEYS.map((key) => {
+    const { initial, read, name = key } = FIELDS[key] as Field<unknown>;
+    const all = input.getAll(name);
+    return [key, all[0] === undefined ? initial : (read(all[0], all) ?? initial)];
+  });
+  return Object.fromEntries(values) as State;
 }
 
 /** The moment under the pointer, common to all panels; not part of the address. */
@@ -192,8 +168,7 @@ export class Store {
   }
 
   private apply(next: State): boolean {
-    const keys = Object.keys(next) as (keyof State)[];
-    const changed = new Set(keys.filter((k) => String(next[k]) !== String(this.state[k])));
+    const changed = new Set(KEYS.filter((k) => String(next[k]) !== String(this.state[k])));
     if (changed.size === 0) return false;
     this.state = next;
     for (const listener of this.listeners) listener(next, changed);

@@ -33,6 +33,16 @@ export const tip = {
   hide(): void {
     if (box) box.hidden = true;
   },
+
+  /** Says what is under the pointer while that is over an element; null hides the box. */
+  on(element: GlobalEventHandlers, told: (e: MouseEvent) => Child[] | null): void {
+    element.addEventListener('mousemove', (e: MouseEvent) => {
+      const content = told(e);
+      if (content) tip.show(e.clientX, e.clientY, ...content);
+      else tip.hide();
+    });
+    element.addEventListener('mouseleave', tip.hide);
+  },
 };
 
 export function tipRow(color: string, name: string, value: string): HTMLElement {

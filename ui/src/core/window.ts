@@ -5,18 +5,16 @@ import { type Distribution, summaryOf, within } from './histograms';
 import type { Figures, LatencySummary, Metric, Throughput } from './view';
 
 /** What was answered in a window, by metric, in the order in which metrics are shown. */
-export function distributions({ histograms }: Page, [from, to]: readonly [number, number]): Distribution[] {
+export function distributions({ histograms: of }: Page, [from, to]: readonly [number, number]): Distribution[] {
   const window = `${from} ${to}`;
   // Several sections ask for those of the same window.
-  let found = latest.get(histograms);
-  if (found?.window !== window) {
-    found = { window, all: histograms.flatMap((h) => within(h, from, to) ?? []) };
-    latest.set(histograms, found);
+  if (latest?.of !== of || latest.window !== window) {
+    latest = { of, window, all: of.flatMap((h) => within(h, from, to) ?? []) };
   }
-  return found.all;
+  return latest.all;
 }
 
-const latest = new WeakMap<Page['histograms'], { window: string; all: Distribution[] }>();
+let latest: { of: Page['histograms']; window: string; all: Distribution[] } | null = null;
 
 function intervals({ run }: Page, [from, to]: readonly [number, number]): number[] {
   const { t, dt } = run.series;

@@ -2,7 +2,7 @@
 // go out are counted. Weights are whole numbers, so that nothing is lost of them on the way.
 
 import type { Profile } from '../core/data';
-import { classesOf, leaves, sampleAt, workOf } from './tree';
+import { sampleAt } from './tree';
 
 export class Counts {
   /** Per node: the weight of the samples that end there, of the marked processes. */
@@ -29,20 +29,21 @@ export class Counts {
     this.marked = marked;
     this.only = only;
     this.counted = { first, last };
-    if (counted && same) {
-      const changed = Math.abs(first - counted.first) + Math.abs(last - counted.last);
-      if (changed < (last - first) / 2) {
-        this.add(first, counted.first, 1);
-        this.add(counted.first, first, -1);
-        this.add(counted.last, last, 1);
-        this.add(last, counted.last, -1);
-        return;
-      }
+    const isNear = (of: { first: number; last: number }): boolean =>
+      Math.abs(first - of.first) + Math.abs(last - of.last) < (last - first) / 2;
+    if (counted && same && isNear(counted)) {
+      this.add(first, counted.first, 1);
+      this.add(counted.first, first, -1);
+      this.add(counted.last, last, 1);
+      this.add(last, counted.last, -1);
+      return;
     }
     // The column of the window before is written over: a fresh one costs as much as the sums.
-    this.sum = leaves(profile, from, to, marked, profile.weight, this.self.fill(0)).sum;
-    this.work = workOf(profile, from, to, only);
-    this.classes = classesOf(profile, this.self);
+    this.self.fill(0);
+    this.sum = 0;
+    this.work = new Float64Array(profile.processes.length + 1);
+    this.classes = new Float64Array(profile.classes.length);
+    this.add(first, last, 1);
   }
 
   /** The sums are no longer those of the samples. */

@@ -64,8 +64,8 @@ export function leaves(
   to: number,
   marked: Uint8Array | null = null,
   weight: Float64Array = profile.weight,
-  self: Float64Array = new Float64Array(profile.nodes),
 ): { self: Float64Array; sum: number } {
+  const self = new Float64Array(profile.nodes);
   const { leaf, time, process } = profile;
   const start = sampleAt(time, from);
   const end = sampleAt(time, to);
@@ -82,27 +82,6 @@ export function leaves(
     }
   }
   return { self, sum };
-}
-
-/** The weight of each process in `from <= t < to`, of one class alone where it is given, behind that of no process. */
-export function workOf(profile: Profile, from: number, to: number, only: number | null = null): Float64Array {
-  const work = new Float64Array(profile.processes.length + 1);
-  const { weight, time, process, leaf } = profile;
-  if (!process) return work;
-  const end = sampleAt(time, to);
-  for (let i = sampleAt(time, from); i < end; i++) {
-    if (only === null || profile.class[leaf[i]!] === only) work[process[i]!]! += weight[i]!;
-  }
-  return work;
-}
-
-export function classesOf(profile: Profile, self: Float64Array): Float64Array {
-  const out = new Float64Array(profile.classes.length);
-  for (let i = 0; i < self.length; i++) {
-    // Threads are the first row, and no sample ends there.
-    if (self[i]! > 0) out[profile.class[i]!]! += self[i]!;
-  }
-  return out;
 }
 
 /** Adds every node's weight to its ancestors', in a column that is there already where it has the length. */
@@ -203,50 +182,43 @@ export function search(names: readonly string[], pattern: string): Uint8Array | 
   return Uint8Array.from(names, (name) => (expression.test(name) ? 1 : 0));
 }
 
-/** Whether a sample is of stacks that contain a frame, of the marked processes and of one class, where these are given. */
-export function chosenOf(
-  { names, leaf, process, class: classOf }: Profile,
-  tree: Tree,
-  frame: number | null,
-  whose: Uint8Array | null,
-  only: number | null,
-): (sample: number) => boolean {
+/** Samples of stacks that contain a frame, of the marked processes and of one class, where these are given. */
+export interface Chosen {
+  frame: number | null;
+  flags: Uint8Array | null;
+  index: number | null;
+}
+
+/** Whether a sample is chosen. */
+export function chosenOf(profile: Profile, tree: Tree, { frame, flags, index }: Chosen): (sample: number) => boolean {
+  const { names, leaf, process, class: classOf } = profile;
   const marked = new Uint8Array(names.length);
   if (frame !== null) marked[frame] = 1;
   const covered = frame === null ? null : below(tree, marked);
   return (i) =>
-    (!whose || whose[process?.[i] ?? 0] === 1) &&
-    (only === null || classOf[leaf[i]!] === only) &&
+    (!flags || flags[process?.[i] ?? 0] === 1) &&
+    (index === null || classOf[leaf[i]!] === index) &&
     (!covered || covered[leaf[i]!] === 1);
 }
 
-/** Samples per bin of time: of all stacks, and of those that [`chosenOf`] finds. */
-export function overTime(
-  profile: Profile,
-  tree: Tree,
-  frame: number | null,
-  from: number,
-  width: number,
-  bins: number,
-  whose: Uint8Array | null = null,
-  only: number | null = null,
-): { all: Float64Array; part: Float64Array } {
+/** Samples per bin of time: of all stacks, and of those that are chosen. */
+export function overTime(profile: Profile, tree: Tree, of: Chosen, from: number, width: number, bins: number) {
   const all = new Float64Array(bins);
   const part = new Float64Array(bins);
   const { time, weight } = profile;
-  const inside = chosenOf(profile, tree, frame, whose, only);
-  const whole = !whose && only === null && frame === null;
+  const inside = chosenOf(profile, tree, of);
+  const whole = !of.flags && of.index === null && of.frame === null;
   // Samples stand in the order of their time: those of a bin lie side by side.
   let i = sampleAt(time, from);
   for (let bin = 0; bin < bins; bin++) {
     const end = sampleAt(time, from + (bin + 1) * width);
-    let [sum, of] = [0, 0];
+    let [sum, own] = [0, 0];
     for (; i < end; i++) {
       sum += weight[i]!;
-      if (!whole && inside(i)) of += weight[i]!;
+      if (!whole && inside(i)) own += weight[i]!;
     }
     all[bin] = sum;
-    part[bin] = whole ? sum : of;
+    part[bin] = whole ? sum : own;
   }
   return { all, part };
 }

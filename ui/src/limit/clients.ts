@@ -1,23 +1,12 @@
 // Throughput against the number of clients: every run as a dot, the fitted law as a curve, and the line of those whom nothing hinders.
 
 import { nameOf } from '../comparison/runs';
-import { h, remarkList, scrolling, section, table, widthOf } from '../core/dom';
+import { linearTicks } from '../comparison/scale';
+import { h, remarkList, scrolling, section, svg, tableOfColumns } from '../core/dom';
 import { significant, siTick } from '../core/format';
-import { svg } from '../core/svg';
 import type { ScaleRunView, ScaleView } from '../core/view';
 import type { View } from '../sections/timeline';
-import { frame, grid, mark, upright } from './frame';
-
-/** Round values from 0 up to `high`, about as many as `most`. */
-function ticks(high: number, most: number, whole: boolean): number[] {
-  const rough = high / Math.max(2, most);
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((it) => it * power).find((it) => it >= rough) ?? rough;
-  const each = whole ? Math.max(1, step) : step;
-  const out: number[] = [];
-  for (let value = 0; value <= high; value += each) out.push(value);
-  return out;
-}
+import { chartSection, frame, grid, mark, upright } from './frame';
 
 function told(run: ScaleRunView, noun: string): string {
   const limited = run.by_generator ? '\nthe generator was the limit' : '';
@@ -40,8 +29,8 @@ function draw(view: ScaleView, width: number, label: string): SVGElement {
   const y = (rate: number): number => of.top + inner.height * (1 - rate / top);
   grid(
     of,
-    { values: ticks(top, Math.floor(inner.height / 44), false), at: y, name: siTick },
-    { values: ticks(right, Math.floor(inner.width / 56), true), at: x, name: String },
+    { values: linearTicks(0, top, Math.max(2, Math.floor(inner.height / 44))), at: y, name: siTick },
+    { values: linearTicks(0, right, Math.max(2, Math.floor(inner.width / 56)), 1), at: x, name: String },
     noun,
   );
   if (law) {
@@ -63,38 +52,24 @@ function draw(view: ScaleView, width: number, label: string): SVGElement {
 /** The chart; null where no run has ended. */
 export function clientsCurve(view: ScaleView, headline: string): View | null {
   if (view.runs.length === 0) return null;
-  const place = h('div', { class: 'curve-of-rates' });
   const keys = [h('span', { class: 'key held-trial' }, '●', ' a run')];
   if (view.runs.some((it) => it.by_generator)) {
     keys.push(h('span', { class: 'key unclear-trial' }, '○', ' limited by the generator'));
   }
-  const element = section(
-    'curve',
-    `Throughput against ${view.noun}`,
-    'dots: runs; line: the Universal Scalability Law as fitted; dashed: its throughput without contention and coherence',
-    place,
-    h('p', { class: 'kinds' }, keys),
-  );
-  const drawn = (): SVGElement => draw(view, Math.max(280, widthOf(place)), headline);
-  return { element, draw: () => place.replaceChildren(drawn()) };
+  const hint =
+    'dots: runs; line: the Universal Scalability Law as fitted; dashed: its throughput without contention and coherence';
+  return chartSection(`Throughput against ${view.noun}`, hint, keys, (width) => draw(view, width, headline));
 }
 
 export function clientsTable(view: ScaleView, notes: readonly string[]): HTMLElement {
-  const numbers = ['', view.noun, 'msg/s', 'each, msg/s', 'broker, cores'].map((number) => ({ number }));
-  const rows = view.runs.map((run, i) => [
-    String(i + 1),
-    String(run.clients),
-    significant(run.throughput),
-    significant(run.throughput / run.clients),
-    run.broker_cores === null ? '–' : significant(run.broker_cores),
-    run.by_generator ? 'yes' : '',
-    nameOf(run),
+  const shown = tableOfColumns('Runs', view.runs, [
+    [{ number: '' }, (_, at) => String(at + 1)],
+    [{ number: view.noun }, (run) => String(run.clients)],
+    [{ number: 'msg/s' }, (run) => significant(run.throughput)],
+    [{ number: 'each, msg/s' }, (run) => significant(run.throughput / run.clients)],
+    [{ number: 'broker, cores' }, ({ broker_cores: cores }) => (cores === null ? '–' : significant(cores))],
+    ['limited by the generator', (run) => run.by_generator && 'yes'],
+    ['run', (run) => nameOf(run)],
   ]);
-  return section(
-    'trials',
-    'Every run',
-    'in the order of time',
-    scrolling(table('Runs', [...numbers, 'limited by the generator', 'run'], rows)),
-    remarkList(...notes),
-  );
+  return section('trials', 'Every run', 'in the order of time', scrolling(shown), remarkList(...notes));
 }

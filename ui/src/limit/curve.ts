@@ -1,13 +1,12 @@
 // Latency against rate: every trial as a dot, the medians as lines, the interval and what must not be exceeded.
 
-import { h, section, widthOf } from '../core/dom';
-import { duration, durationTick, siTick, supports } from '../core/format';
-import { svg } from '../core/svg';
+import { h, svg } from '../core/dom';
+import { duration, durationTick, MAIN_PERCENTILES as PERCENTILES, siTick, supports } from '../core/format';
 import type { LimitOutcome, LimitView, TrialView } from '../core/view';
 import { WEAK, WEAK_MEANS } from '../sections/percentile-cell';
 import type { View } from '../sections/timeline';
-import { frame, grid, mark, upright } from './frame';
-import { along, besideLevel, logPlace, logTicksOf, medians, PERCENTILES, type Point, bounds as spread } from './scale';
+import { chartSection, frame, grid, mark, upright } from './frame';
+import { along, besideLevel, logPlace, logTicksOf, medians, type Point, bounds as spread } from './scale';
 
 const LETTER = 6.5;
 /** The one whose trials are dots. */
@@ -99,20 +98,14 @@ function draw(view: LimitView, width: number): SVGElement {
 /** The section; null where no trial measured a latency. */
 export function curve(view: LimitView): View | null {
   if (view.trials.every((it) => it.latency === null)) return null;
-  const place = h('div', { class: 'curve-of-rates' });
   const has = (outcome: LimitOutcome): boolean => view.trials.some((it) => it.outcome === outcome);
   const legend = (['held', 'missed', 'unclear'] as const)
     .filter(has)
     .map((outcome) =>
       h('span', { class: `key ${outcome}-trial` }, outcome === 'held' ? '●' : '✕', ` ${OUTCOMES[outcome]}`),
     );
-  const element = section(
-    'curve',
-    `${view.latency_name} latency against rate`,
+  const hint =
     'lines: medians of trials that are not unclear; marks: p99 of every trial; shaded: the limit; both axes logarithmic' +
-      (has('unclear') ? '; unclear: missed for a reason other than the broker' : ''),
-    place,
-    h('p', { class: 'kinds' }, legend),
-  );
-  return { element, draw: () => place.replaceChildren(draw(view, Math.max(280, widthOf(place)))) };
+    (has('unclear') ? '; unclear: missed for a reason other than the broker' : '');
+  return chartSection(`${view.latency_name} latency against rate`, hint, legend, (width) => draw(view, width));
 }

@@ -1,7 +1,7 @@
 // What both charts of this page have in common: the frame with its grid, a line from top to bottom with its name, and marks that lead to runs.
 
-import { wayTo } from '../core/dom';
-import { svg } from '../core/svg';
+import { h, section, svg, wayTo, widthOf } from '../core/dom';
+import type { View } from '../sections/timeline';
 
 const HEIGHT = 380;
 const MARGIN = { left: 58, right: 14, top: 14, bottom: 42 } as const;
@@ -20,6 +20,13 @@ export function frame(width: number, label: string) {
   });
   const { left, top } = MARGIN;
   return { chart, left, right: width - MARGIN.right, top, floor: HEIGHT - MARGIN.bottom };
+}
+
+/** A section with a chart that is as wide as it, and what its marks mean. */
+export function chartSection(title: string, hint: string, keys: HTMLElement[], draw: (width: number) => Node): View {
+  const place = h('div', { class: 'curve-of-rates' });
+  const element = section('curve', title, hint, place, h('p', { class: 'kinds' }, keys));
+  return { element, draw: () => place.replaceChildren(draw(Math.max(280, widthOf(place)))) };
 }
 
 /** Draws the lines of both axes with their names; `most` values of each, as the chart has room for them. */

@@ -1,5 +1,7 @@
 // Logarithmic axes, and the line through the trials of each rate.
 
+import { stepsOfDecades } from '../charts/heat';
+import type { MAIN_PERCENTILES as PERCENTILES } from '../core/format';
 import type { Stretch } from '../core/state';
 import type { TrialView } from '../core/view';
 
@@ -21,33 +23,14 @@ const STEPS = [[1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8], [1, 2, 3, 5], [1, 2, 5], [1
 
 /** Values with names: round ones of each power of ten, fewer where these would be too many. */
 export function logTicksOf(low: number, high: number, most: number): number[] {
-  const first = Math.floor(Math.log10(low));
-  const named = (steps: readonly number[], every: number): number[] => {
-    const out: number[] = [];
-    for (let power = first; 10 ** power <= high; power++) {
-      if (power % every !== 0) continue;
-      for (const step of steps) {
-        const value = Number((step * 10 ** power).toPrecision(6));
-        if (value >= low && value <= high) out.push(value);
-      }
-    }
-    return out;
-  };
   const room = Math.max(2, most);
-  for (const steps of STEPS) {
-    const ticks = named(steps, 1);
-    if (ticks.length <= room) return ticks;
-  }
+  const ticks = STEPS.map((steps) => stepsOfDecades(low, high, steps)).find((it) => it.length <= room);
+  if (ticks) return ticks;
   let every = 2;
-  while (named([1], every).length > room) every++;
-  return named([1], every);
+  while (stepsOfDecades(low, high, [1], every).length > room) every++;
+  return stepsOfDecades(low, high, [1], every);
 }
 
-export const PERCENTILES = [
-  ['p50', 50, 'p50_ns'],
-  ['p99', 99, 'p99_ns'],
-  ['p99.9', 99.9, 'p99.9_ns'],
-] as const;
 export type PercentileKey = (typeof PERCENTILES)[number][2];
 
 /** The median of the trials of each rate that tell of the broker, the lowest rate first. */

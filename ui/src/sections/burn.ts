@@ -1,29 +1,29 @@
 // Where it burned: the profile of an event as samples over time, flame graph and function table of the same window.
 
-import { xml } from '../charts/export';
+import type { Part } from '../charts/export';
 import { type Clock, clockOf } from '../core/clock';
 import { type EventProfile, KINDS, type Page, type Profile } from '../core/data';
-import { choice, fill, h, section, styled, swatch, swatches, widthOf } from '../core/dom';
-import { grouped, percent, points, seconds } from '../core/format';
+import { choice, fill, h, section, stateChoice, styled, swatch, swatches, widthOf } from '../core/dom';
+import { grouped, percent, points, seconds, xml } from '../core/format';
 import type { Pause } from '../core/inflate';
-import type { Pointer, State, Store, Strip } from '../core/state';
+import type { Pointer, State, Store } from '../core/state';
 import { KIND_LABELS, kindColor, LESS, MORE, palette, sameColor, unprovenColor } from '../core/theme';
 import { eventLabel } from '../core/units';
 import type { RunView } from '../core/view';
 import { Analysis } from '../flame/analysis';
-import { FlameCanvas, type Scene } from '../flame/canvas';
+import { flameGraph, type Scene } from '../flame/canvas';
 import { type Chronology, MOST_IN_ORDER, ticksOf } from '../flame/chronology';
 import type { Difference } from '../flame/difference';
 import { remarkOn } from '../flame/remarks';
-import { callersAndCallees, comparison, type Part } from './callers';
-import { ClassBar } from './classes';
-import { FunctionTables } from './functions';
+import { callersAndCallees, comparison } from './callers';
+import { classBar } from './classes';
+import { functionTables } from './functions';
 import { actions, openMenu } from './menu';
 import { sampling } from './sampling';
 import { type Only, onlyOf, timeStrip } from './strip';
 import { effectiveWindow, type View, wholeName, wholeSpan } from './timeline';
 import { filters, type Result, searchBox, toolbar, windowInputs } from './tools';
-import { WorkTable } from './work';
+import { workTable } from './work';
 
 /** The section: what is common to all events, and below it the one that was chosen. */
 export function burn({ run, profiles, rest }: Page, store: Store, pointer: Pointer): View {
@@ -40,17 +40,12 @@ export function burn({ run, profiles, rest }: Page, store: Store, pointer: Point
       store.set({ event: first ? '' : event, ...carried(store.state, before, next) }, true);
     },
   );
-  const strip = choice<Strip>(
-    'samples over time',
-    [
-      ['rate', 'over time', 'Samples over time'],
-      ['offsets', 'within seconds', 'A heat map: each second is a column, the offsets in it are rows'],
-    ],
-    store.state.strip,
-    (value) => store.set({ strip: value }),
-  );
+  const strip = stateChoice(store, 'strip', 'samples over time', [
+    ['rate', 'over time', 'Samples over time'],
+    ['offsets', 'within seconds', 'A heat map: each second is a column, the offsets in it are rows'],
+  ]);
   const window_ = windowInputs(run, store);
-  const timed = h('div', { class: 'burn-time' }, strip.element, window_.element);
+  const timed = h('div', { class: 'burn-time' }, strip, window_.element);
   const place = h('div', {});
   const element = section('burn', 'Where it burned', [profiles.length > 1 ? events.element : null, timed], place);
   const viewOf = (event: EventProfile): EventView => {
@@ -77,12 +72,10 @@ export function burn({ run, profiles, rest }: Page, store: Store, pointer: Point
     if (place.firstChild !== view.element) place.replaceChildren(view.element);
     timed.hidden = !event.head.timed;
     events.set(event.head.event);
-    strip.set(store.state.strip);
     window_.show();
     view.draw();
   };
   store.on(['event'], draw);
-  store.on(['strip'], () => strip.set(store.state.strip));
   store.on(['window'], window_.show);
   return { element, draw, prepare };
 }
@@ -100,20 +93,10 @@ function carried(state: State, from: EventProfile, to: EventProfile | undefined)
   return { zoom: null, frame: same(state.frame), focus: same(state.focus), hide };
 }
 
-interface EventView extends View {
-  /** Adds up the samples of the window, which `draw` does otherwise. */
-  count(): void;
-}
+type EventView = ReturnType<typeof eventView>;
 
-/** The profile of one event. Split into parts that each own some elements and one `draw`. */
-function eventView(
-  run: RunView,
-  profile: Profile,
-  store: Store,
-  pointer: Pointer,
-  /** Whether it is the event that is shown. */
-  active: () => boolean,
-): EventView {
+/** The profile of one event, `active` while that is shown. Split into parts that each own some elements and one `draw`. */
+function eventView(run: RunView, profile: Profile, store: Store, pointer: Pointer, active: () => boolean) {
   const analysis = new Analysis(profile);
   const facts = h('p', { class: 'facts' });
   const info = h('p', { class: 'hint' });
@@ -135,7 +118,7 @@ function eventView(
     const thread = KINDS[profile.kind[frame]!] === 'thread';
     openMenu(store, profile.names[frame]!, actions(store.state, frame, node, thread), x, y);
   };
-  const graph = new FlameCanvas(
+  const graph = flameGraph(
     profile,
     'Flame graph. Arrow keys move between frames, Enter zooms, the menu key says what else can be done, Escape goes back. The function table holds the same as text.',
     open,
@@ -145,9 +128,9 @@ function eventView(
     },
   );
   const pair = callersAndCallees(analysis, store);
-  const table = new FunctionTables(profile, store, (frame, x, y) => menu(frame, null, x, y));
-  const classes = new ClassBar(profile, store);
-  const work = profile.processes.length > 0 ? new WorkTable(profile, store) : null;
+  const table = functionTables(profile, store, (frame, x, y) => menu(frame, null, x, y));
+  const classes = classBar(profile, store);
+  const work = profile.processes.length > 0 ? workTable(profile, store) : null;
   const strip = timeStrip(run, analysis, store, pointer);
   const finder = searchBox(store);
   const chips = filters(analysis, store);
@@ -240,6 +223,7 @@ function eventView(
   });
   return {
     element,
+    /** Adds up the samples of the window, which `draw` does otherwise. */
     count,
     draw: () => {
       strip.draw(true);

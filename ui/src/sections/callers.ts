@@ -1,24 +1,20 @@
 // Callers above, callees below one function.
 
+import type { Part } from '../charts/export';
 import type { Profile } from '../core/data';
 import { fill, h } from '../core/dom';
 import type { Store } from '../core/state';
 import { palette } from '../core/theme';
 import type { Analysis } from '../flame/analysis';
-import { FlameCanvas, type Scene } from '../flame/canvas';
+import { flameGraph, type Scene } from '../flame/canvas';
 import { byName, byWeight, type Compare } from '../flame/layout';
 import type { Tree, WeighedTree, Weights } from '../flame/tree';
-
-export type Part = { body: string[]; height: number };
 
 export function comparison(tree: Tree, weights: Weights, profile: Profile, store: Store): Compare {
   return store.state.order === 'name' ? byName(tree, profile.names) : byWeight(tree, weights, profile.names);
 }
 
-export function callersAndCallees(
-  analysis: Analysis,
-  store: Store,
-): { element: HTMLElement; draw(width: number, scene: Scene): void; svg(top: number): Part } {
+export function callersAndCallees(analysis: Analysis, store: Store) {
   const { profile } = analysis;
   const title = h('p', { class: 'sandwich' });
   let trees: [Tree, Tree] | null = null;
@@ -26,18 +22,18 @@ export function callersAndCallees(
     const frame = trees?.[which].frame[node];
     if (frame !== undefined) store.set({ frame }, true);
   };
-  const upper = new FlameCanvas(profile, 'Callers of the selected function', select(0));
-  const lower = new FlameCanvas(profile, 'Callees of the selected function', select(1));
+  const upper = flameGraph(profile, 'Callers of the selected function', select(0));
+  const lower = flameGraph(profile, 'Callees of the selected function', select(1));
   const element = h('div', {}, title, upper.element, lower.element);
   return {
     element,
-    svg: (top) => {
+    svg: (top: number): Part => {
       if (!trees) return { body: [], height: 0 };
       const above = upper.svg(top);
       const below = lower.svg(top + above.height);
       return { body: [...above.body, ...below.body], height: above.height + below.height };
     },
-    draw: (width, scene) => {
+    draw: (width: number, scene: Scene): void => {
       const { frame: chosen } = store.state;
       const known = chosen !== null && chosen < profile.names.length;
       const frame = known ? chosen : analysis.hottest();
@@ -59,7 +55,7 @@ export function callersAndCallees(
       trees = [above.tree, below.tree];
       const p = palette();
       const part = { sum: scene.sum, zoom: null, hits: scene.hits, frame: null };
-      const show = (graph: FlameCanvas, { tree, weights }: WeighedTree, upward: boolean, tallest: number): void => {
+      const show = (graph: typeof upper, { tree, weights }: WeighedTree, upward: boolean, tallest: number): void => {
         const compare = comparison(tree, weights, profile, store);
         graph.draw({ tree, weights, ...part, upward, compare }, width, p, tallest);
       };

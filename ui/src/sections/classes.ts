@@ -18,62 +18,49 @@ export function chosenClass(profile: Profile, key: string): { label: string; ind
   return index < 0 ? null : { label: profile.classes[index]!.name, index };
 }
 
-export class ClassBar {
-  readonly element: HTMLElement;
-  private readonly bar = h('div', { class: 'class-bar', 'aria-hidden': 'true' });
-  private readonly legend = h('ul', { class: 'class-legend' });
-  private keys: string[] = [];
-
-  constructor(
-    private readonly profile: Profile,
-    private readonly store: Store,
-  ) {
-    this.element = h(
-      'div',
-      { class: 'classes', role: 'group', 'aria-label': 'What the time goes into' },
-      this.bar,
-      this.legend,
-    );
-  }
-
-  draw(analysis: Analysis, dark: boolean): void {
-    const { classes } = this.profile;
+export function classBar(profile: Profile, store: Store) {
+  const bar = h('div', { class: 'class-bar', 'aria-hidden': 'true' });
+  const legend = h('ul', { class: 'class-legend' });
+  const group = { class: 'classes', role: 'group', 'aria-label': 'What the time goes into' };
+  let keys: string[] = [];
+  const draw = (analysis: Analysis, dark: boolean): void => {
     const { sum } = analysis.weights;
-    const chosen = this.store.state.class;
-    const width = widthOf(this.bar);
-    const shown = classes.map((it, i) => ({ ...it, weight: analysis.classes[i]! })).filter((it) => it.weight > 0);
-    const choose = (key: string) => (): void => this.store.set({ class: key === chosen ? '' : key, zoom: null }, true);
+    const chosen = store.state.class;
+    const width = widthOf(bar);
+    const shown = profile.classes
+      .map((it, i) => ({ ...it, weight: analysis.classes[i]! }))
+      .filter((it) => it.weight > 0);
     const known = shown.some((it) => it.class === chosen);
     const parts = shown.map((it) => {
       const share = sum > 0 ? it.weight / sum : 0;
-      const title = `${it.name}: ${it.meaning}; ${amount(this.profile, it.weight)} of ${amount(this.profile, sum)}`;
+      const title = `${it.name}: ${it.meaning}; ${amount(profile, it.weight)} of ${amount(profile, sum)}`;
       const selected = it.class === chosen;
       const fade = known && !selected ? 'faded' : null;
-      const color = classColor(it.class, dark, this.profile.event_kind);
+      const color = classColor(it.class, dark, profile.event_kind);
       const label = share * width >= it.name.length * LETTER_PX + AROUND_PX && it.name;
-      const segment = h('div', { class: fade, title, onclick: choose(it.class) }, label);
+      const choose = (): void => store.set({ class: selected ? '' : it.class, zoom: null }, true);
+      const segment = h('div', { class: fade, title, onclick: choose }, label);
       styled(segment, { background: color, flexGrow: String(it.weight) });
-      const button = h(
-        'button',
-        { type: 'button', title, 'aria-pressed': selected ? 'true' : 'false', onclick: choose(it.class) },
-        swatch(color),
-        `${it.name} `,
-        h('b', {}, percent(share)),
-      );
+      const shown = [swatch(color), `${it.name} `, h('b', {}, percent(share))];
+      const button = h('button', { type: 'button', title, 'aria-pressed': String(selected), onclick: choose }, shown);
       return { segment, item: h('li', { class: fade }, button) };
     });
     // The button that has the focus is made anew: it keeps it.
-    const focused = [...this.legend.children].findIndex((it) => it.contains(document.activeElement));
-    const key = focused < 0 ? '' : this.keys[focused];
-    this.keys = shown.map((it) => it.class);
+    const focused = keys[[...legend.children].findIndex((it) => it.contains(document.activeElement))];
+    keys = shown.map((it) => it.class);
     // Of one class or process alone, the rest of the bar is empty.
     const rest = sum - shown.reduce((all, it) => all + it.weight, 0);
     const empty = styled(h('div', { class: 'empty' }), { flexGrow: String(rest) });
-    const segments = parts.map((it) => it.segment);
-    const items = parts.map((it) => it.item);
-    fill(this.bar, segments, rest > 0 && empty);
-    fill(this.legend, items);
-    const again = key ? this.keys.indexOf(key) : -1;
-    if (again >= 0) this.legend.children[again]!.querySelector('button')!.focus();
-  }
+    fill(
+      bar,
+      parts.map((it) => it.segment),
+      rest > 0 && empty,
+    );
+    fill(
+      legend,
+      parts.map((it) => it.item),
+    );
+    if (focused) legend.children[keys.indexOf(focused)]?.querySelector('button')?.focus();
+  };
+  return { element: h('div', group, bar, legend), draw };
 }

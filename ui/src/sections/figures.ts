@@ -7,8 +7,8 @@ import {
   duration,
   exactDuration,
   grouped,
+  MAIN_PERCENTILES,
   megabytes,
-  PERCENTILES,
   percent,
   plural,
   seconds,
@@ -305,19 +305,18 @@ function felt(run: RunView): Metric[] {
 function latencies(run: RunView, ofWindow: boolean): HTMLElement | null {
   const keys = felt(run);
   if (keys.length === 0) return null;
-  const shown = PERCENTILES.filter(([name]) => name !== 'p90' && name !== 'p99.99');
   const rows = keys.map((key) => {
     const l = latencyOf(run.figures, key) as LatencySummary;
     return h(
       'tr',
       { class: key },
       h('th', { scope: 'row' }, infoOf(run, key).name),
-      shown.map(([, p, field]) => h('td', { class: 'num' }, percentileCell(l, p, l[field]))),
+      MAIN_PERCENTILES.map(([, p, field]) => h('td', { class: 'num' }, percentileCell(l, p, l[field]))),
       h('td', { class: 'num', title: exactDuration(l.max_ns) }, duration(l.max_ns)),
     );
   });
   const caption = `Latencies of the ${ofWindow ? 'window' : 'measured phase'}`;
-  const numbers = [...shown.map(([name]) => name), 'max'].map((name) => columnHead(name, 'num'));
+  const numbers = [...MAIN_PERCENTILES.map(([name]) => name), 'max'].map((name) => columnHead(name, 'num'));
   const element = tableOf('latencies', caption, [h('td'), ...numbers], h('tbody', {}, rows));
   const late = run.figures.late_share ?? 0;
   const why = Object.entries(run.figures.scenarios).map(([name, of]) => of && failures(run, name, of));

@@ -1,7 +1,7 @@
 // The first screen: what happened, whether warnings wait below, and the four figures that matter most.
 
 import type { Page } from '../core/data';
-import { button, fill, h } from '../core/dom';
+import { fill, h } from '../core/dom';
 import { shortened, unbroken } from '../core/format';
 import type { Store } from '../core/state';
 import type { RunView } from '../core/view';
@@ -10,30 +10,22 @@ import { firstTiles } from './figures';
 import { explainMarks } from './percentile-cell';
 import { missed } from './requirements';
 import type { View } from './timeline';
-import { byTier } from './warnings';
+import { titled, toWarnings, wayDown } from './warnings';
 
 const STATES: Record<RunView['state'], string> = {
   complete: 'complete',
   interrupted: 'stopped by the user',
   failed: 'failed',
-  cut_off: 'cut off',
+  running: 'cut off',
 };
 
-export function masthead(run: RunView): HTMLElement[] {
-  const when = run.created.replace('T', ' ').replace(/(\.\d+)?Z$/, ' UTC');
-  const facts = [run.versions.broker, run.versions.runtime, when].filter((t) => t);
-  const to = (id: string) => (): void => document.getElementById(id)?.scrollIntoView();
-  const short = missed(run.requirements);
-  const serious = run.warnings.some((w) => w.tier !== 'note');
+export function masthead({ name, versions, created, state, requirements, warnings }: RunView): HTMLElement[] {
+  const short = missed(requirements);
   return [
-    h('h1', {}, run.name),
-    h('p', { class: 'when' }, facts.join(' · ')),
-    h('span', { class: `state ${run.state}` }, STATES[run.state]),
-    ...(short ? [button(short, to('requirements'), { class: 'quiet serious', title: 'Go to the requirements' })] : []),
-    button(byTier(run.warnings), to('warnings'), {
-      class: serious ? 'quiet serious' : 'quiet',
-      title: 'Go to the warnings',
-    }),
+    ...titled(name, [versions.broker, versions.runtime], created),
+    h('span', { class: `state ${state}` }, STATES[state]),
+    ...(short ? [wayDown(short, 'requirements', true)] : []),
+    toWarnings(warnings),
   ];
 }
 

@@ -14,32 +14,26 @@ const KEYS: readonly (readonly [string, string])[] = [
   ['?', 'this list'],
 ];
 
-let shown: HTMLDialogElement | null = null;
-
 export function toggleKeys(): void {
+  const shown = document.querySelector<HTMLDialogElement>('.keys');
   if (shown) {
     shown.close();
     return;
   }
   const rows = KEYS.map(([key, what]) => h('tr', {}, h('th', { scope: 'row' }, h('kbd', {}, key)), h('td', {}, what)));
-  const dialog = h(
-    'dialog',
-    { class: 'keys', 'aria-label': 'Keys' },
-    h('table', {}, h('caption', {}, 'Keys'), h('tbody', {}, rows)),
-    button('close', () => dialog.close()),
-  );
-  dialog.addEventListener('close', () => {
-    dialog.remove();
-    shown = null;
-  });
   // Escape closes it, and is no step back of the page.
-  dialog.addEventListener('keydown', (e) => {
+  const onkeydown = (e: KeyboardEvent): void => {
     if (e.key !== 'Escape') return;
     e.stopPropagation();
     e.preventDefault();
     dialog.close();
-  });
-  shown = dialog;
+  };
+  const dialog = h(
+    'dialog',
+    { class: 'keys', 'aria-label': 'Keys', onclose: () => dialog.remove(), onkeydown },
+    h('table', {}, h('caption', {}, 'Keys'), h('tbody', {}, rows)),
+    button('close', () => dialog.close()),
+  );
   document.body.append(dialog);
   dialog.showModal();
 }

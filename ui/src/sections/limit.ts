@@ -1,12 +1,24 @@
 // Who limited the run: the sentence, what decided it, what producers waited for over time, and the
 // figures that it rests on.
 
-import { margins, pushApart } from '../charts/panel';
+import { apart, margins } from '../charts/panel';
 import { ofSubject, type WaitKey } from '../core/data';
-import { type Child, fill, h, later, pairs, section, styled, table, widthOf, withCode } from '../core/dom';
+import {
+  type Child,
+  type Column,
+  fill,
+  h,
+  later,
+  pairs,
+  scrolling,
+  section,
+  svg,
+  tableOfColumns,
+  widthOf,
+  withCode,
+} from '../core/dom';
 import { counted, duration, grouped, percent, significant, timeTick } from '../core/format';
 import type { Store } from '../core/state';
-import { svg } from '../core/svg';
 import { tip } from '../core/tip';
 import type { Evidence, Lateness, RunView, Verdict } from '../core/view';
 import { isFirst } from './scenario';
@@ -124,10 +136,8 @@ function swatch(key: string, text: string, title: string): HTMLElement {
 }
 
 function labels(list: ReturnType<typeof marks>): HTMLElement {
-  const placed = list.map((m) => ({ ...m, top: (1 - m.y) * HEIGHT }));
-  pushApart(placed, HEIGHT - 4);
-  const names = placed.map((m) => styled(swatch(m.key, m.text, m.title), { top: `${m.top + 1}px` }));
-  return h('div', { class: 'ends', 'aria-hidden': 'true' }, names);
+  const placed = list.map((m) => ({ mark: swatch(m.key, m.text, m.title), top: (1 - m.y) * HEIGHT + 1 }));
+  return h('div', { class: 'ends', 'aria-hidden': 'true' }, apart(placed, HEIGHT - 3));
 }
 
 /** Round moments between two, at most so many. */
@@ -184,13 +194,11 @@ function picture(run: RunView, all: Bar[], words: Words, width: number): SVGElem
     const text = timeTick(time, end - start);
     root.append(svg('text', { x: x(time), y: bottom + 14, 'text-anchor': 'middle' }, text));
   }
-  root.addEventListener('mousemove', (e) => {
+  tip.on(root, (e) => {
     const time = start + ((e.clientX - root.getBoundingClientRect().left - left) / inner) * (end - start);
     const bar = all.find((it) => time >= it.from && time < it.to);
-    if (bar) tip.show(e.clientX, e.clientY, ...told(bar, words));
-    else tip.hide();
+    return bar ? told(bar, words) : null;
   });
-  root.addEventListener('mouseleave', () => tip.hide());
   return root;
 }
 
@@ -336,12 +344,12 @@ export function limit(run: RunView, store: Store): View | null {
 
 function waitTable(run: RunView, all: Bar[], words: Words): HTMLElement {
   const length = run.span[1] - run.span[0];
-  const shown = words.waits.map((w, k) => ({ name: w[1], k })).filter(({ k }) => all.some((b) => b.shares[k]! > 0));
-  const head = [{ number: 'from, s' }, ...shown.map(({ name }) => ({ number: name })), { number: 'event loops busy' }];
-  const rows = all.map((b) => [
-    timeTick(Math.round(b.from * 100) / 100, Math.min(length, 100)),
-    ...shown.map(({ k }) => percent(b.shares[k]!)),
-    b.working === null ? '–' : percent(b.working),
+  const shown = tableOfColumns(`What ${words.who} waited for`, all, [
+    [{ number: 'from, s' }, ({ from }) => timeTick(Math.round(from * 100) / 100, Math.min(length, 100))],
+    ...words.waits.map(([, number], k): Column<Bar> => {
+      return all.some((b) => b.shares[k]! > 0) && [{ number }, (b) => percent(b.shares[k]!)];
+    }),
+    [{ number: 'event loops busy' }, ({ working }) => (working === null ? '–' : percent(working))],
   ]);
-  return h('div', { class: 'scroll', tabindex: 0 }, table(`What ${words.who} waited for`, head, rows));
+  return scrolling(shown, { tabindex: 0 });
 }

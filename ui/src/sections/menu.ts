@@ -1,6 +1,6 @@
 // What can be done with a function, beside the pointer or the frame that has the focus.
 
-import { h } from '../core/dom';
+import { button, h } from '../core/dom';
 import type { State, Store } from '../core/state';
 
 type Action = readonly [label: string, change: Partial<State>];
@@ -23,21 +23,13 @@ let shown: { element: HTMLElement; close(): void } | null = null;
 export function openMenu(store: Store, name: string, list: Action[], x: number, y: number): void {
   shown?.close();
   const before = document.activeElement;
-  const items = list.map(([label, change]) =>
-    h(
-      'button',
-      {
-        type: 'button',
-        role: 'menuitem',
-        tabindex: -1,
-        onclick: () => {
-          close();
-          store.set(change, true);
-        },
-      },
-      label,
-    ),
-  );
+  const items = list.map(([label, change]) => {
+    const choose = (): void => {
+      close();
+      store.set(change, true);
+    };
+    return button(label, choose, { role: 'menuitem', tabindex: -1 });
+  });
   const element = h(
     'div',
     {

@@ -9,8 +9,7 @@ import { heatColor, type Palette } from '../core/theme';
 import { tip } from '../core/tip';
 import { amount } from '../core/units';
 import type { RunView } from '../core/view';
-import { chosenOf, type Tree } from '../flame/tree';
-import type { Only } from './strip';
+import { type Chosen, chosenOf, type Tree } from '../flame/tree';
 import { clampWindow } from './timeline';
 
 /** Rows of a second, as in FlameScope: 20 ms each. */
@@ -32,32 +31,23 @@ export interface Cell {
   row: number;
 }
 
-type Counted = Pick<Only, 'flags' | 'index'>;
-
 /** How many rows a second has: none is shorter than what the times of samples tell apart. */
 export function rowsOf({ tick_ns }: Pick<Profile, 'tick_ns'>): number {
   return Math.max(1, Math.min(ROWS, Math.floor(1e9 / tick_ns)));
 }
 
 /** Adds up the samples of each cell: of one class, of marked processes, of stacks with a frame where these are given. */
-export function offsetsOf(
-  profile: Profile,
-  tree: Tree,
-  frame: number | null,
-  { flags, index }: Counted,
-  first: number,
-  columns: number,
-) {
+export function offsetsOf(profile: Profile, tree: Tree, of: Chosen, first: number, columns: number) {
   const rows = rowsOf(profile);
   const weight = new Float64Array(columns * rows);
-  const { time, weight: of } = profile;
-  const isChosen = chosenOf(profile, tree, frame, flags, index);
+  const { time } = profile;
+  const isChosen = chosenOf(profile, tree, of);
   for (let i = 0; i < time.length; i++) {
     const second = Math.floor(time[i]!);
     const column = second - first;
     if (column < 0 || column >= columns || !isChosen(i)) continue;
     const row = Math.min(rows - 1, Math.floor((time[i]! - second) * rows + 1e-9));
-    weight[column * rows + row]! += of[i]!;
+    weight[column * rows + row]! += profile.weight[i]!;
   }
   return { first, columns, rows, weight };
 }
@@ -81,70 +71,33 @@ export function cellsOf({ first, columns, rows }: Offsets, [from, to]: Stretch) 
   return out;
 }
 
-export class OffsetMap {
-  readonly element: HTMLElement;
-  private readonly canvas = h('canvas', { 'aria-hidden': 'true' });
-  private readonly chosen = h('canvas', { class: 'chosen', 'aria-hidden': 'true' });
-  private readonly status = h('p', { class: 'hidden', 'aria-live': 'polite' });
-  private readonly view: HTMLElement;
-  private offsets: Offsets | null = null;
-  private palette: Palette | null = null;
-  private cellWidth = LEAST_PX;
-  private key = '';
+const MOVES: Record<string, readonly [number, number]> = {
+  ArrowLeft: [-1, 0],
+  ArrowRight: [1, 0],
+  ArrowUp: [0, 1],
+  ArrowDown: [0, -1],
+};
+
+export function offsetMap(run: RunView, profile: Profile, store: Store) {
+  const canvas = h('canvas', { 'aria-hidden': 'true' });
+  const chosen = h('canvas', { class: 'chosen', 'aria-hidden': 'true' });
+  const status = h('p', { class: 'hidden', 'aria-live': 'polite' });
+  let offsets: Offsets | null = null;
+  let palette: Palette | null = null;
+  let cellWidth = LEAST_PX;
+  let key = '';
   /** The cell at which the window begins, once it is chosen; that under the pointer or the keys. */
-  private anchor: Cell | null = null;
-  private cursor: Cell | null = null;
+  let anchor: Cell | null = null;
+  let cursor: Cell | null = null;
 
-  constructor(
-    private readonly run: RunView,
-    private readonly profile: Profile,
-    private readonly store: Store,
-  ) {
-    this.view = h(
-      'div',
-      {
-        class: 'offsets-view',
-        tabindex: 0,
-        role: 'application',
-        'aria-label':
-          'Heat map: seconds from left to right, the offset within each second upward, the colour is the number of ' +
-          'samples. Arrow keys move, Enter chooses the beginning and then the end of the window, Escape goes back.',
-        onpointerdown: (e: PointerEvent) => this.press(e),
-        onpointermove: (e: PointerEvent) => this.move(e),
-        onpointerup: (e: PointerEvent) => this.release(e),
-        onpointerleave: () => tip.hide(),
-        onkeydown: (e: KeyboardEvent) => this.press_key(e),
-        onblur: () => tip.hide(),
-      },
-      h('div', { class: 'offsets-field' }, this.canvas, this.chosen),
-    );
-    const hint = h('span', { class: 'soft' }, ' seconds →, offset ↑; click two cells or drag for a window');
-    const caption = h('figcaption', {}, h('b', {}, 'within each second'), hint);
-    this.element = h('figure', { class: 'offsets' }, caption, this.view, this.status);
-  }
+  const rows = rowsOf(profile);
+  const rowHeight = (ROWS * ROW_PX) / rows;
+  const leftOf = (column: number): number => GUTTER_PX + column * cellWidth;
+  const topOf = (row: number): number => (rows - 1 - row) * rowHeight;
 
-  draw(tree: Tree, frame: number | null, counted: Counted, width: number, p: Palette): void {
-    const [from, to] = this.run.span;
-    const start = this.store.state.window?.[0] ?? from;
-    const all = Math.max(1, Math.ceil(to - 1e-9) - Math.floor(from));
-    const columns = Math.min(all, MOST_COLUMNS);
-    const latest = Math.floor(from) + all - columns;
-    const first = columns < all ? Math.min(latest, Math.floor(start)) : Math.floor(from);
-    const key = [frame, counted.index, counted.flags, first, columns, width, p.dark].join();
-    if (key !== this.key) {
-      this.key = key;
-      this.palette = p;
-      this.offsets = offsetsOf(this.profile, tree, frame, counted, first, columns);
-      this.cellWidth = Math.max(LEAST_PX, (width - GUTTER_PX) / columns);
-      this.paint(p);
-    }
-    this.mark();
-  }
-
-  private paint(p: Palette): void {
-    const { columns, rows, weight, first } = this.offsets!;
-    const height = rows * this.rowHeight();
-    const ctx = sized(this.canvas, GUTTER_PX + columns * this.cellWidth, height + 16);
+  const paint = ({ columns, weight, first }: Offsets, p: Palette): void => {
+    const height = rows * rowHeight;
+    const ctx = sized(canvas, GUTTER_PX + columns * cellWidth, height + 16);
     ctx.fillStyle = p.soft;
     ctx.font = `11px ${p.font}`;
     ctx.textAlign = 'right';
@@ -154,146 +107,144 @@ export class OffsetMap {
       ctx.fillText(share === 0 ? '0 ms' : share === 1 ? '1 s' : '500 ms', GUTTER_PX - 5, y);
     }
     ctx.textAlign = 'center';
-    const step = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600].find((s) => s * this.cellWidth >= 48) ?? 900;
+    const step = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600].find((s) => s * cellWidth >= 48) ?? 900;
     for (let column = (step - (first % step)) % step; column < columns; column += step) {
-      ctx.fillText(String(first + column), this.left(column) + 1, height + 9);
+      ctx.fillText(String(first + column), leftOf(column) + 1, height + 9);
     }
     const most = weight.reduce((a, b) => Math.max(a, b), 0);
     ctx.fillStyle = p.shade;
-    ctx.fillRect(GUTTER_PX, 0, columns * this.cellWidth, height);
-    const gap = this.cellWidth > 5 ? 1 : 0;
-    for (let column = 0; column < columns; column++) {
-      for (let row = 0; row < rows; row++) {
-        const value = weight[column * rows + row]!;
-        if (value === 0) continue;
-        ctx.fillStyle = heatColor(LEAST_LEVEL + (1 - LEAST_LEVEL) * (value / most), p.dark);
-        ctx.fillRect(this.left(column), this.top(row), this.cellWidth - gap, this.rowHeight());
-      }
-    }
-  }
-
-  private rowHeight(): number {
-    return (ROWS * ROW_PX) / this.offsets!.rows;
-  }
-
-  private left(column: number): number {
-    return GUTTER_PX + column * this.cellWidth;
-  }
-
-  private top(row: number): number {
-    return (this.offsets!.rows - 1 - row) * this.rowHeight();
-  }
+    ctx.fillRect(GUTTER_PX, 0, columns * cellWidth, height);
+    const gap = cellWidth > 5 ? 1 : 0;
+    weight.forEach((value, at) => {
+      if (value === 0) return;
+      ctx.fillStyle = heatColor(LEAST_LEVEL + (1 - LEAST_LEVEL) * (value / most), p.dark);
+      ctx.fillRect(leftOf(Math.floor(at / rows)), topOf(at % rows), cellWidth - gap, rowHeight);
+    });
+  };
 
   /** Frames the window that holds, or the one that is being chosen, and the cell of the keys. */
-  private mark(): void {
-    const { offsets, palette: p } = this;
-    if (!offsets || !p) return;
-    const width = GUTTER_PX + offsets.columns * this.cellWidth;
-    const ctx = sized(this.chosen, width, offsets.rows * this.rowHeight());
-    const pending = this.anchor && windowOf(offsets, this.anchor, this.cursor ?? this.anchor);
-    const window = pending ?? this.store.state.window;
-    ctx.strokeStyle = p.accent;
-    ctx.fillStyle = p.accent;
+  const mark = (): void => {
+    if (!offsets || !palette) return;
+    const ctx = sized(chosen, GUTTER_PX + offsets.columns * cellWidth, rows * rowHeight);
+    const window = anchor ? windowOf(offsets, anchor, cursor ?? anchor) : store.state.window;
+    ctx.strokeStyle = palette.accent;
+    ctx.fillStyle = palette.accent;
     for (const { column, low, high } of window ? cellsOf(offsets, window) : []) {
-      const y = (offsets.rows - high) * this.rowHeight();
-      const height = Math.max(2, (high - low) * this.rowHeight());
+      const y = (rows - high) * rowHeight;
+      const height = Math.max(2, (high - low) * rowHeight);
       ctx.globalAlpha = 0.25;
-      ctx.fillRect(this.left(column), y, this.cellWidth, height);
+      ctx.fillRect(leftOf(column), y, cellWidth, height);
       ctx.globalAlpha = 1;
-      ctx.strokeRect(this.left(column) + 0.5, y + 0.5, Math.max(1, this.cellWidth - 1), height - 1);
+      ctx.strokeRect(leftOf(column) + 0.5, y + 0.5, Math.max(1, cellWidth - 1), height - 1);
     }
-    if (!this.cursor) return;
-    ctx.strokeStyle = p.ink;
+    if (!cursor) return;
+    ctx.strokeStyle = palette.ink;
     ctx.lineWidth = 1.5;
-    const { column, row } = this.cursor;
-    ctx.strokeRect(this.left(column), this.top(row), this.cellWidth, this.rowHeight());
-  }
+    ctx.strokeRect(leftOf(cursor.column), topOf(cursor.row), cellWidth, rowHeight);
+  };
 
-  private under(e: MouseEvent): Cell | null {
-    const { offsets } = this;
-    if (!offsets) return null;
-    const rect = this.canvas.getBoundingClientRect();
-    const column = Math.floor((e.clientX - rect.left - GUTTER_PX) / this.cellWidth);
-    const row = offsets.rows - 1 - Math.floor((e.clientY - rect.top) / this.rowHeight());
-    const inside = column >= 0 && column < offsets.columns && row >= 0 && row < offsets.rows;
-    return inside ? { column, row } : null;
-  }
+  const under = (e: MouseEvent): Cell | null => {
+    const rect = canvas.getBoundingClientRect();
+    const column = Math.floor((e.clientX - rect.left - GUTTER_PX) / cellWidth);
+    const row = rows - 1 - Math.floor((e.clientY - rect.top) / rowHeight);
+    const isInside = offsets && column >= 0 && column < offsets.columns && row >= 0 && row < rows;
+    return isInside ? { column, row } : null;
+  };
 
-  private press(e: PointerEvent): void {
-    const cell = e.button === 0 ? this.under(e) : null;
+  /** Begins a window at a cell, or ends it there. */
+  const choose = (cell: Cell): void => {
+    const begin = anchor;
+    anchor = begin ? null : cell;
+    if (begin) store.set({ window: clampWindow(run.span, ...windowOf(offsets!, begin, cell)) }, true);
+  };
+
+  const told = (cell: Cell): string => {
+    const [from, to] = windowOf(offsets!, cell, cell);
+    const weight = offsets!.weight[cell.column * rows + cell.row]!;
+    return `${seconds(from)} to ${seconds(to)}: ${amount(profile, weight)}`;
+  };
+
+  const onpointerdown = (e: PointerEvent): void => {
+    const cell = e.button === 0 ? under(e) : null;
     if (!cell) return;
-    this.cursor = cell;
-    if (this.anchor) this.choose(cell);
-    else this.anchor = cell;
-    this.mark();
-  }
-
-  private release(e: PointerEvent): void {
-    const cell = this.under(e);
-    const moved = cell && this.anchor && !same(cell, this.anchor);
-    if (moved) this.choose(cell);
-  }
-
-  private move(e: PointerEvent): void {
-    const cell = this.under(e);
+    cursor = cell;
+    choose(cell);
+    mark();
+  };
+  const onpointermove = (e: PointerEvent): void => {
+    const cell = under(e);
     if (cell) {
-      this.cursor = cell;
-      tip.show(e.clientX, e.clientY, this.told(cell));
+      cursor = cell;
+      tip.show(e.clientX, e.clientY, told(cell));
     } else tip.hide();
-    this.mark();
-  }
-
-  private choose(end: Cell): void {
-    const window = windowOf(this.offsets!, this.anchor!, end);
-    this.anchor = null;
-    this.store.set({ window: clampWindow(this.run.span, ...window) }, true);
-  }
-
-  private told(cell: Cell): string {
-    const [from, to] = windowOf(this.offsets!, cell, cell);
-    const weight = this.offsets!.weight[cell.column * this.offsets!.rows + cell.row]!;
-    return `${seconds(from)} to ${seconds(to)}: ${amount(this.profile, weight)}`;
-  }
-
-  private press_key(e: KeyboardEvent): void {
-    const { offsets } = this;
+    mark();
+  };
+  const onpointerup = (e: PointerEvent): void => {
+    const cell = under(e);
+    if (cell && anchor && !same(cell, anchor)) choose(cell);
+  };
+  const onkeydown = (e: KeyboardEvent): void => {
     if (!offsets || e.ctrlKey || e.metaKey || e.altKey) return;
-    const moves: Record<string, readonly [number, number]> = {
-      ArrowLeft: [-1, 0],
-      ArrowRight: [1, 0],
-      ArrowUp: [0, 1],
-      ArrowDown: [0, -1],
-    };
-    const move = moves[e.key];
+    const move = MOVES[e.key];
     let text = '';
     if (move) {
-      const at = this.cursor ?? { column: -1, row: 0 };
-      this.cursor = {
-        column: bounded(at.column + move[0], offsets.columns),
-        row: bounded(at.row + move[1], offsets.rows),
-      };
-    } else if ((e.key === 'Enter' || e.key === ' ') && this.cursor) {
-      if (this.anchor) {
-        this.choose(this.cursor);
-        text = 'window chosen, ';
-      } else {
-        this.anchor = this.cursor;
-        text = 'the window begins here, ';
-      }
-    } else if (e.key === 'Escape' && this.anchor) {
-      this.anchor = null;
+      const { column, row } = cursor ?? { column: -1, row: 0 };
+      cursor = { column: bounded(column + move[0], offsets.columns), row: bounded(row + move[1], rows) };
+    } else if ((e.key === 'Enter' || e.key === ' ') && cursor) {
+      text = anchor ? 'window chosen, ' : 'the window begins here, ';
+      choose(cursor);
+    } else if (e.key === 'Escape' && anchor) {
+      anchor = null;
       text = 'no window begins here, ';
       e.stopPropagation();
     } else return;
     e.preventDefault();
-    this.mark();
-    const cell = this.cursor;
-    if (!cell) return;
-    this.status.textContent = text + this.told(cell);
-    const box = this.canvas.getBoundingClientRect();
-    const x = box.left + this.left(cell.column) + this.cellWidth;
-    tip.show(x, box.top + this.top(cell.row), this.told(cell));
-  }
+    mark();
+    if (!cursor) return;
+    status.textContent = text + told(cursor);
+    const box = canvas.getBoundingClientRect();
+    tip.show(box.left + leftOf(cursor.column) + cellWidth, box.top + topOf(cursor.row), told(cursor));
+  };
+
+  const draw = (tree: Tree, of: Chosen, width: number, p: Palette): void => {
+    const [from, to] = run.span;
+    const start = store.state.window?.[0] ?? from;
+    const all = Math.max(1, Math.ceil(to - 1e-9) - Math.floor(from));
+    const columns = Math.min(all, MOST_COLUMNS);
+    const latest = Math.floor(from) + all - columns;
+    const first = columns < all ? Math.min(latest, Math.floor(start)) : Math.floor(from);
+    const next = [of.frame, of.index, of.flags, first, columns, width, p.dark].join();
+    if (next !== key) {
+      key = next;
+      palette = p;
+      offsets = offsetsOf(profile, tree, of, first, columns);
+      cellWidth = Math.max(LEAST_PX, (width - GUTTER_PX) / columns);
+      paint(offsets, p);
+    }
+    mark();
+  };
+
+  const view = h(
+    'div',
+    {
+      class: 'offsets-view',
+      tabindex: 0,
+      role: 'application',
+      'aria-label':
+        'Heat map: seconds from left to right, the offset within each second upward, the colour is the number of ' +
+        'samples. Arrow keys move, Enter chooses the beginning and then the end of the window, Escape goes back.',
+      onpointerdown,
+      onpointermove,
+      onpointerup,
+      onpointerleave: tip.hide,
+      onkeydown,
+      onblur: tip.hide,
+    },
+    h('div', { class: 'offsets-field' }, canvas, chosen),
+  );
+  const hint = h('span', { class: 'soft' }, ' seconds →, offset ↑; click two cells or drag for a window');
+  const caption = h('figcaption', {}, h('b', {}, 'within each second'), hint);
+  return { element: h('figure', { class: 'offsets' }, caption, view, status), draw };
 }
 
 const same = (a: Cell, b: Cell): boolean => a.column === b.column && a.row === b.row;

@@ -1,7 +1,7 @@
 // How latency is distributed: percentile curves on an axis of nines, and the same as a table.
 
-import { panelsSvg, savePicture } from '../charts/export';
-import { NinesChart, type NinesLine, nineBounds } from '../charts/nines';
+import { panelsSvg, pictures } from '../charts/export';
+import { type NinesChart, type NinesLine, nineBounds, ninesChart } from '../charts/nines';
 import { called, infoOf, latencyKeys, latencyOf, type Page, shortName } from '../core/data';
 import { button, csv, fill, h, save, section, table } from '../core/dom';
 import { duration, exactDuration, grouped, PERCENTILES } from '../core/format';
@@ -92,10 +92,10 @@ function chartsOf(run: RunView, group: Group): Chart[] {
     curves
       .filter((curve) => own.has(curve.metric))
       .map((curve) => line(run, curve, group.title !== '' && !group.alone));
-  if (!group.alone) return [{ chart: new NinesChart(called(group.title), 340, false), lines }];
+  if (!group.alone) return [{ chart: ninesChart(called(group.title), 340, false), lines }];
   // The others stand in the background of each, for comparison.
   return group.curves.map(({ metric }) => ({
-    chart: new NinesChart(infoOf(run, metric).name, 190, true),
+    chart: ninesChart(infoOf(run, metric).name, 190, true),
     lines: (curves) =>
       lines(curves)
         .map((it) =>
@@ -135,8 +135,7 @@ export function percentiles(page: Page, store: Store): View | null {
     return h('div', { class: group.alone ? 'multiples' : 'charts' }, elements);
   };
   const tools = [
-    button('SVG', () => exportPicture(run, charts, 'svg')),
-    button('PNG', () => exportPicture(run, charts, 'png')),
+    ...pictures(`${run.id}-percentiles`, (top) => pictureOf(charts, top)),
     button('CSV', () => save(`${run.id}-percentiles.csv`, curveCsv(run, curves), 'text/csv')),
   ];
   const explained = run.metrics.some((it) => it.part)
@@ -179,9 +178,8 @@ function curveCsv(run: RunView, curves: readonly Curve[]): string {
   return csv([['metric', 'share_at_or_below', 'ns'], ...rows]);
 }
 
-function exportPicture(run: RunView, charts: NinesChart[], kind: 'svg' | 'png'): void {
-  const drawn = charts.flatMap((chart) => chart.drawn ?? []);
-  const { body, height } = panelsSvg(drawn, palette(), 8);
+function pictureOf(charts: NinesChart[], top: number) {
+  const drawn = charts.flatMap((chart) => chart.picture());
   const width = Math.max(0, ...drawn.map(({ chart }) => chart.width));
-  savePicture(`${run.id}-percentiles`, kind, width, height + 8, body);
+  return { ...panelsSvg(drawn, palette(), top), width };
 }

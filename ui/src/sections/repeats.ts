@@ -1,6 +1,6 @@
 // Runs of the same experiment: each figure as a line of dots, a dot for each run.
 
-import { h, remarkList, scrolling, section, styled, table } from '../core/dom';
+import { h, remarkList, scrolling, section, styled, tableOfColumns } from '../core/dom';
 import { counted, duration, grouped, percent, seconds, significant } from '../core/format';
 import type { QuantityUnit, RepeatedFigure, RepeatedRun, Repeats, RunView } from '../core/view';
 
@@ -54,20 +54,6 @@ function dotOf(of: RepeatedRun, own: boolean, title: string): HTMLElement {
   return h('a', { class: marks, href, title, 'aria-label': title });
 }
 
-function row(run: RunView, repeats: Repeats, figure: RepeatedFigure): (HTMLElement | string)[] {
-  const { name, unit, mean, sd, min, max, interval } = figure;
-  const text = (value: number): string => valued(value, unit);
-  return [
-    name,
-    strip(run, repeats, figure),
-    text(mean),
-    sd !== null && mean > 0 ? percent(sd / mean) : '–',
-    interval ? `${text(Math.max(0, interval[0]))} to ${text(interval[1])}` : '–',
-    text(min),
-    text(max),
-  ];
-}
-
 export function remarks(repeats: Repeats): string[] {
   const invalid = repeats.runs.filter((run) => run.invalid).length;
   const count = counted(repeats.runs.length, 'run');
@@ -87,13 +73,23 @@ export function remarks(repeats: Repeats): string[] {
 export function repeats(run: RunView): HTMLElement | null {
   const all = run.repeats;
   if (!all || all.figures.length === 0) return null;
-  const numbers = ['mean', 'sd', '95 % of the mean', 'min', 'max'].map((number) => ({ number }));
-  const rows = all.figures.map((figure) => row(run, all, figure));
+  const shown = tableOfColumns('Figures of all runs', all.figures, [
+    ['figure', ({ name }) => name],
+    ['each run', (figure) => strip(run, all, figure)],
+    [{ number: 'mean' }, ({ mean, unit }) => valued(mean, unit)],
+    [{ number: 'sd' }, ({ mean, sd }) => (sd !== null && mean > 0 ? percent(sd / mean) : '–')],
+    [
+      { number: '95 % of the mean' },
+      ({ interval: of, unit }) => (of ? `${valued(Math.max(0, of[0]), unit)} to ${valued(of[1], unit)}` : '–'),
+    ],
+    [{ number: 'min' }, ({ min, unit }) => valued(min, unit)],
+    [{ number: 'max' }, ({ max, unit }) => valued(max, unit)],
+  ]);
   return section(
     'repeats',
     counted(all.runs.length, 'run'),
     'a dot is a run and leads to its report, the filled one is this; each line has its own scale; the band is the 95 % interval of the mean',
-    scrolling(table('Figures of all runs', ['figure', 'each run', ...numbers], rows)),
+    scrolling(shown),
     remarkList(...remarks(all)),
   );
 }

@@ -164,11 +164,7 @@ export function isFirst(run: RunView, name: string): boolean {
   return sent.total + received.total === 0 && Object.keys(scenarios)[0] === name;
 }
 
-export function scenarioPanels(
-  run: RunView,
-  name: string,
-  slices: Slices | null = null,
-): { before: PanelSpec[]; after: PanelSpec[] } {
+export function scenarioPanels(run: RunView, name: string, slices: Slices | null = null) {
   const { t, dt, counts, requested, over } = windowed(run, name, slices);
   const own = run.metrics.filter((metric) => metric.scenario === name);
   const rates: Line[] = [];

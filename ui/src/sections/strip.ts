@@ -1,8 +1,6 @@
 // Samples over time, above the graph: as a rate, or each second as a column of a heat map.
 
-import { bandsOf } from '../charts/bands';
-import { type Line, Panel, type Shared } from '../charts/panel';
-import { clockOf } from '../core/clock';
+import { type Line, type Panel, panelOf } from '../charts/panel';
 import type { Profile } from '../core/data';
 import { h, widthOf } from '../core/dom';
 import { bytes, significant } from '../core/format';
@@ -12,8 +10,8 @@ import type { RunView } from '../core/view';
 import type { Analysis } from '../flame/analysis';
 import { overTime } from '../flame/tree';
 import { chosenClass } from './classes';
-import { OffsetMap } from './offsets';
-import { clampWindow, effectiveWindow } from './timeline';
+import { offsetMap } from './offsets';
+import { sharedOf } from './timeline';
 import { chosen } from './work';
 
 /** The samples that were chosen: whose they are, and of which class. */
@@ -40,47 +38,31 @@ export function onlyOf(profile: Profile, { by, who, class: key, focus }: State):
   };
 }
 
-export function timeStrip(
-  run: RunView,
-  analysis: Analysis,
-  store: Store,
-  pointer: Pointer,
-): { element: HTMLElement; draw(force?: boolean): void } {
+export function timeStrip(run: RunView, analysis: Analysis, store: Store, pointer: Pointer) {
   const { profile } = analysis;
   const element = h('div', { class: 'charts strip' });
   const [from, to] = run.span;
   const width = Math.max(0.25, Math.ceil((to - from) / 300));
   const bins = Math.max(1, Math.ceil((to - from) / width));
-  const shared: Shared = {
-    t: Array.from({ length: bins }, (_, i) => from + i * width),
-    dt: new Array<number>(bins).fill(width),
-    visible: () => run.span,
-    phases: run.phases,
-    shaded: run.sampling_off,
-    events: run.events,
-    stalls: bandsOf(run),
-    window: () => effectiveWindow(run, store),
-    chosen: () => store.state.window !== null,
-    choose: (a, b) => store.set({ window: clampWindow(run.span, a, b) }, true),
-    hover: (t) => pointer.set(t),
-    clock: clockOf(run, store),
-  };
+  const t = Array.from({ length: bins }, (_, i) => from + i * width);
+  const times = { t, dt: new Array<number>(bins).fill(width) };
+  const shared = { ...sharedOf(run, store, pointer, times, () => run.span), shaded: run.sampling_off };
   let panel: Panel | null = null;
-  const map = new OffsetMap(run, profile, store);
+  const map = offsetMap(run, profile, store);
   pointer.listen((t) => panel?.pointer(t));
   let drawn = '';
   const draw = (force = false): void => {
     const { frame } = store.state;
     const known = frame !== null && frame < profile.names.length ? frame : null;
     const only = onlyOf(profile, store.state);
-    // The function that all stacks have.
-    const common = known ?? only.focus;
+    // Without a chosen function that which all stacks have.
+    const wanted = { ...only, frame: known ?? only.focus };
     if (store.state.strip === 'offsets') {
       drawn = '';
       panel = null;
       if (element.firstChild !== map.element) element.replaceChildren(map.element);
       const size = widthOf(element);
-      if (size > 0) map.draw(analysis.whole, common, only, size, palette());
+      if (size > 0) map.draw(analysis.whole, wanted, size, palette());
       return;
     }
     const key = `${known} ${only.index} ${only.flags} ${only.label}`;
@@ -89,8 +71,7 @@ export function timeStrip(
       return;
     }
     drawn = key;
-    const { flags, index } = only;
-    const { all, part } = overTime(profile, analysis.whole, common, from, width, bins, flags, index);
+    const { all, part } = overTime(profile, analysis.whole, wanted, from, width, bins);
     const inCores = profile.period_ns > 0;
     // Waits of one second each second are one thread that waits.
     const isTime = profile.unit === 'nanoseconds';
@@ -117,7 +98,7 @@ export function timeStrip(
     if (!whole) lines.push({ label, values: trim(part), color: (p) => p.accent, format, area: true });
     const title = whole ? 'samples over time' : name;
     const unit = `${rate || `${profile.unit} per second`}${whole ? '' : ', of all samples'}`;
-    panel = new Panel({ id: 'samples', title, unit, height: 62, lines }, shared, () => true);
+    panel = panelOf({ id: 'samples', title, unit, height: 62, lines }, shared, () => true);
     element.replaceChildren(panel.element);
     if (widthOf(element) > 0) panel.draw(widthOf(element), palette());
   };

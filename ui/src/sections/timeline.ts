@@ -1,14 +1,28 @@
 // One time axis for everything: panels under each other, a common crosshair, a window by dragging.
 
 import { bandsOf } from '../charts/bands';
-import { type Drawn, panelsSvg, savePicture, xml } from '../charts/export';
-import { margins, Panel, type PanelSpec, type Shared } from '../charts/panel';
+import { type Drawn, panelsSvg, pictures } from '../charts/export';
+import { margins, type Panel, type PanelSpec, panelOf, type Shared } from '../charts/panel';
 import { type Times, trace } from '../charts/steps';
 import { drawTimeAxis } from '../charts/time-axis';
 import { clockOf, hasClock } from '../core/clock';
 import { infoOf, latencyKeys, leadMetric, type Page, type Slices, subject } from '../core/data';
-import { button, choice, csv, fill, h, later, save, section, table, widthOf } from '../core/dom';
-import { brief, duration, grouped, seconds, significant } from '../core/format';
+import {
+  button,
+  type Child,
+  type Column,
+  choice,
+  csv,
+  fill,
+  h,
+  later,
+  save,
+  scrolling,
+  section,
+  tableOfColumns,
+  widthOf,
+} from '../core/dom';
+import { brief, duration, exactDuration, seconds, significant, xml } from '../core/format';
 import { type Grid, gridOf, type Histograms } from '../core/histograms';
 import type { Pause } from '../core/inflate';
 import type { Pointer, Store, Stretch } from '../core/state';
@@ -100,23 +114,9 @@ export function timeline({ run, histograms, slices }: Page, store: Store, pointe
 
   const clock = clockOf(run, store);
   const readout = h('output', { class: 'readout', 'aria-live': 'polite' });
-  const list: Panel[] = [];
-  const shared: Shared = {
-    t: run.series.t,
-    dt: run.series.dt,
-    visible,
-    phases: run.phases,
-    events: run.events.filter((e) => e.t >= run.span[0] && e.t <= run.span[1]),
-    stalls: bandsOf(run),
-    window: () => effectiveWindow(run, store),
-    chosen: () => store.state.window !== null,
-    choose: (from, to) => store.set({ window: clampWindow(run.span, from, to) }, true),
-    hover: (t) => pointer.set(t),
-    clock,
-  };
-  for (const spec of specs) {
-    list.push(new Panel(spec, shared, () => hasAxis(spec)));
-  }
+  const events = run.events.filter((e) => e.t >= run.span[0] && e.t <= run.span[1]);
+  const shared = { ...sharedOf(run, store, pointer, run.series, visible), events };
+  const list = specs.map((spec) => panelOf(spec, shared, () => hasAxis(spec)));
   const hidden = (panel: Panel): boolean => {
     const at = named.indexOf(panel.spec);
     const of = run.named[at];
@@ -126,13 +126,11 @@ export function timeline({ run, histograms, slices }: Page, store: Store, pointe
   /** The last panel that is seen has the time below it, too. */
   const hasAxis = (spec: PanelSpec): boolean => seen().at(-1)?.spec.id === spec.id;
   pointer.listen((t) => {
-    for (const panel of list) {
-      panel.pointer(t);
-    }
+    for (const panel of list) panel.pointer(t);
     describe();
   });
   const describe = (): void => {
-    const [from, to] = shared.window();
+    const [from, to] = effectiveWindow(run, store);
     const name = store.state.window ? 'window' : wholeName(run);
     const at = pointer.time;
     fill(
@@ -194,8 +192,7 @@ export function timeline({ run, histograms, slices }: Page, store: Store, pointe
         closer,
         reset,
         hasClock(run) ? wall : null,
-        button('SVG', () => exportPicture(run, list, heat(), 'svg'), { title: 'Save as SVG' }),
-        button('PNG', () => exportPicture(run, list, heat(), 'png'), { title: 'Save as PNG' }),
+        pictures(`${run.id}-time`, (top) => pictureOf(run, list, heat(), top), 'Save'),
         button('CSV', () => save(`${run.id}-series.csv`, seriesCsv(run), 'text/csv'), {
           title: 'Save the series as CSV',
         }),
@@ -250,6 +247,22 @@ export function timeline({ run, histograms, slices }: Page, store: Store, pointe
   });
   enable();
   return { element, draw };
+}
+
+/** What panels of the run share, over intervals of these times. */
+export function sharedOf(run: RunView, store: Store, pointer: Pointer, times: Times, visible: () => Stretch): Shared {
+  return {
+    t: times.t,
+    dt: times.dt,
+    visible,
+    phases: run.phases,
+    events: run.events,
+    stalls: bandsOf(run),
+    window: () => store.state.window,
+    choose: (from, to) => store.set({ window: clampWindow(run.span, from, to) }, true),
+    hover: (time) => pointer.set(time),
+    clock: clockOf(run, store),
+  };
 }
 
 function round(t: number): number {
@@ -331,24 +344,19 @@ function phaseAt(run: RunView, t: number, dt: number): string {
 }
 
 function seriesTable(run: RunView): HTMLElement {
-  const cols = columns(run);
-  const rows = run.series.t.map((t, i) => [
-    significant(round(t)),
-    phaseAt(run, t, run.series.dt[i]!),
-    ...cols.map((c) => {
-      const v = c.values[i];
-      if (v === null || v === undefined) return '–';
-      return c.exact
-        ? h('span', { title: `${grouped(v)} ns` }, duration(v))
-        : h('span', { title: String(v) }, significant(v));
+  const shown = tableOfColumns('Every interval of the run', run.series.t, [
+    [{ number: 'from, s' }, (t) => significant(round(t))],
+    ['phase', (t, i) => phaseAt(run, t, run.series.dt[i]!)],
+    ...columns(run).map(({ label, values, exact }): Column<number> => {
+      const cell = (v: number): Child =>
+        exact ? h('span', { title: exactDuration(v) }, duration(v)) : h('span', { title: String(v) }, significant(v));
+      return [
+        { number: exact ? label.replace(/, ns$/, '') : label },
+        (_, i) => (values[i] == null ? '–' : cell(values[i])),
+      ];
     }),
   ]);
-  const head = [
-    { number: 'from, s' },
-    'phase',
-    ...cols.map((c) => ({ number: c.exact ? c.label.replace(/, ns$/, '') : c.label })),
-  ];
-  return h('div', { class: 'scroll', tabindex: 0 }, table('Every interval of the run', head, rows));
+  return scrolling(shown, { tabindex: 0 });
 }
 
 function seriesCsv(run: RunView): string {
@@ -362,7 +370,7 @@ function seriesCsv(run: RunView): string {
   return csv([['from_s', 'length_s', 'phase', ...cols.map((c) => c.label)], ...rows]);
 }
 
-function exportPicture(run: RunView, list: Panel[], grid: Grid | undefined, kind: 'svg' | 'png'): void {
+function pictureOf(run: RunView, list: Panel[], grid: Grid | undefined, top: number) {
   const p = palette();
   const drawn: Drawn[] = list.flatMap((panel) => {
     const chart = panel.chart;
@@ -389,8 +397,9 @@ function exportPicture(run: RunView, list: Panel[], grid: Grid | undefined, kind
   const longest = Math.floor((width - 16) / 6.5);
   const texts = told.map((event, i) => {
     const text = `${seconds(event.t)}: ${event.label}`;
-    return `<text x="8" y="${i * 16 + 20}" fill="${xml(p.ink)}"><title>${xml(text)}</title>${xml(brief(text, longest))}</text>`;
+    return `<text x="8" y="${top + i * 16 + 12}" fill="${xml(p.ink)}"><title>${xml(text)}</title>${xml(brief(text, longest))}</text>`;
   });
-  const { body, height } = panelsSvg(drawn, p, texts.length * 16 + 8);
-  savePicture(`${run.id}-time`, kind, width, height + 8, [...texts, ...body]);
+  const room = texts.length * 16;
+  const { body, height } = panelsSvg(drawn, p, top + room);
+  return { body: [...texts, ...body], height: height + room, width };
 }

@@ -1,13 +1,12 @@
 // What one does with the graph: search, shape, order, filters and exports; and the window as two numbers.
 
-import { savePicture } from '../charts/export';
-import { button, choice, csv, fill, h, save } from '../core/dom';
+import { type Part, pictures } from '../charts/export';
+import { button, csv, fill, h, save, stateChoice } from '../core/dom';
 import { counted, percent, seconds } from '../core/format';
 import type { Store } from '../core/state';
 import type { RunView } from '../core/view';
 import type { Analysis } from '../flame/analysis';
 import { folded } from '../flame/tree';
-import type { Part } from './callers';
 import { sorted } from './functions';
 import { clampWindow, effectiveWindow, wholeName } from './timeline';
 
@@ -51,16 +50,6 @@ export function searchBox(store: Store, of = 'samples'): { element: HTMLElement;
   };
 }
 
-export function pictures(name: string, draw: (top: number) => Part & { width: number }): HTMLElement[] {
-  return (['svg', 'png'] as const).map((kind) => {
-    const picture = (): void => {
-      const { body, width, height } = draw(8);
-      savePicture(name, kind, width, height + 16, body);
-    };
-    return button(kind.toUpperCase(), picture, { title: `Save the graph as ${kind.toUpperCase()}` });
-  });
-}
-
 /** The ways that a graph stands; the first one unless another was chosen. */
 export const UPRIGHT = [
   ['icicle', 'icicle', 'Root at the top'],
@@ -68,7 +57,13 @@ export const UPRIGHT = [
 ] as const;
 
 export function wholeGraph(store: Store): HTMLButtonElement {
-  return button('whole graph', () => store.set({ zoom: null }, true), { class: 'quiet' });
+  const back = button('whole graph', () => store.set({ zoom: null }, true), { class: 'quiet' });
+  const sync = (): void => {
+    back.disabled = store.state.zoom === null;
+  };
+  store.on(['zoom'], sync);
+  sync();
+  return back;
 }
 
 export function toolbar(
@@ -78,24 +73,13 @@ export function toolbar(
   draw: (top: number) => Part & { width: number },
 ): HTMLElement {
   const { profile } = analysis;
-  const shape = choice(
-    'shape',
-    [...UPRIGHT, ['callers', 'callers & callees', 'Around the function selected in the table']],
-    store.state.shape,
-    (v) => store.set({ shape: v }),
-  );
-  const order = choice(
-    'order',
-    [
-      ['heavy', 'heaviest first', 'Left-heavy'],
-      ['name', 'by name', 'Alphabetical'],
-      ...(profile.timed
-        ? ([['time', 'by time', "Flame chart: each thread's stacks in the order of their time"]] as const)
-        : []),
-    ],
-    store.state.order,
-    (v) => store.set({ order: v, ...(v === 'time' ? { zoom: null } : {}) }),
-  );
+  const around = ['callers', 'callers & callees', 'Around the function selected in the table'] as const;
+  const inTime = ['time', 'by time', "Flame chart: each thread's stacks in the order of their time"] as const;
+  const orders = [
+    ['heavy', 'heaviest first', 'Left-heavy'],
+    ['name', 'by name', 'Alphabetical'],
+    ...(profile.timed ? [inTime] : []),
+  ] as const;
   const collapse = button('collapse recursion', () => store.set({ collapse: !store.state.collapse }), {
     title: 'Draw a function that calls itself as one frame',
   });
@@ -103,10 +87,7 @@ export function toolbar(
     const on = !store.state.difference;
     store.set({ difference: on, sort: on ? 'change' : 'self' });
   });
-  const back = wholeGraph(store);
   const sync = (): void => {
-    shape.set(store.state.shape);
-    order.set(store.state.order);
     collapse.setAttribute('aria-pressed', String(store.state.collapse));
     const chosen = store.state.window !== null;
     difference.disabled = !chosen;
@@ -114,7 +95,6 @@ export function toolbar(
       ? `Colour by the difference between the window and the rest of the ${wholeName(run)}`
       : 'Choose a window first: it is compared with the rest';
     difference.setAttribute('aria-pressed', String(chosen && store.state.difference));
-    back.disabled = store.state.zoom === null;
   };
   store.listen(sync);
   sync();
@@ -122,12 +102,12 @@ export function toolbar(
   return h(
     'div',
     { class: 'tools' },
-    shape.element,
-    order.element,
+    stateChoice(store, 'shape', 'shape', [...UPRIGHT, around]),
+    stateChoice(store, 'order', 'order', orders, (value) => (value === 'time' ? { zoom: null } : {})),
     collapse,
     profile.timed ? difference : null,
-    back,
-    pictures(name, draw),
+    wholeGraph(store),
+    pictures(name, draw, 'Save the graph'),
     button('folded', () => save(`${name}.folded`, folded(profile, analysis.tree, analysis.weights)), {
       title: 'Save the stacks of the window, folded',
     }),

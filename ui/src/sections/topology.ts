@@ -1,9 +1,8 @@
 // The broker's objects as a drawing: who publishes to which exchange, what that is bound to, and what waits in
 // each queue; the tables below it hold all of them.
 
-import { type Child, fill, h, later, table } from '../core/dom';
+import { type Child, fill, h, later, scrolling, svg, tableOfColumns } from '../core/dom';
 import { counted, grouped, significant } from '../core/format';
-import { svg } from '../core/svg';
 import type { RunView, Topology } from '../core/view';
 import type { View } from './timeline';
 
@@ -309,28 +308,19 @@ function tables(t: Topology): HTMLElement[] {
 function queueTable(t: Topology, hosts: boolean): HTMLElement | null {
   if (t.queues.length === 0) return null;
   const led = t.queues.some((q) => q.leader);
-  const heads = [
-    'queue',
-    ...(hosts ? ['virtual host'] : []),
-    'type',
-    'durable',
-    { number: 'messages' },
-    { number: t.consumers_left ? 'consumers of others' : 'consumers' },
-    ...(led ? ['leader', 'members'] : []),
-    'arguments',
-  ];
   const title = t.consumers_left ? 'Queues when the run had ended' : 'Queues when the measured phase ended';
-  const rows = t.queues.map((q) => [
-    named(q.name, 'without a name'),
-    ...(hosts ? [q.vhost] : []),
-    q.type,
-    q.durable ? 'yes' : 'no',
-    grouped(q.messages),
-    grouped(q.consumers),
-    ...(led ? [q.leader ?? '', (q.members ?? []).join(', ')] : []),
-    q.arguments.join(', '),
+  const shown = tableOfColumns(title, t.queues, [
+    ['queue', (q) => named(q.name, 'without a name')],
+    hosts && ['virtual host', (q) => q.vhost],
+    ['type', (q) => q.type],
+    ['durable', (q) => (q.durable ? 'yes' : 'no')],
+    [{ number: 'messages' }, (q) => grouped(q.messages)],
+    [{ number: t.consumers_left ? 'consumers of others' : 'consumers' }, (q) => grouped(q.consumers)],
+    led && ['leader', (q) => q.leader],
+    led && ['members', (q) => q.members?.join(', ')],
+    ['arguments', (q) => q.arguments.join(', ')],
   ]);
-  return h('div', { class: 'scroll' }, table(title, heads, rows));
+  return scrolling(shown);
 }
 
 function bindingTable(t: Topology, hosts: boolean): HTMLElement | null {
@@ -341,23 +331,14 @@ function bindingTable(t: Topology, hosts: boolean): HTMLElement | null {
     const own = t.exchanges.find((e) => e.name === b.source && e.vhost === b.vhost);
     return own?.type ?? (b.source === '' ? 'direct' : '');
   };
-  const heads = [
-    'exchange',
-    ...(hosts ? ['virtual host'] : []),
-    'type',
-    'routing key',
-    'destination',
-    ...(exchanges ? ['which is'] : []),
-    ...(compared ? ['arguments'] : []),
-  ];
-  const rows = t.bindings.map((b) => [
-    named(b.source, 'default exchange'),
-    ...(hosts ? [b.vhost] : []),
-    type(b),
-    named(b.routing_key, 'empty'),
-    named(b.destination, 'without a name'),
-    ...(exchanges ? [b.destination_type === 'exchange' ? 'an exchange' : 'a queue'] : []),
-    ...(compared ? [b.arguments.join(', ')] : []),
+  const shown = tableOfColumns('Bindings', t.bindings, [
+    ['exchange', (b) => named(b.source, 'default exchange')],
+    hosts && ['virtual host', (b) => b.vhost],
+    ['type', type],
+    ['routing key', (b) => named(b.routing_key, 'empty')],
+    ['destination', (b) => named(b.destination, 'without a name')],
+    exchanges && ['which is', (b) => (b.destination_type === 'exchange' ? 'an exchange' : 'a queue')],
+    compared && ['arguments', (b) => b.arguments.join(', ')],
   ]);
-  return h('div', { class: 'scroll' }, table('Bindings', heads, rows));
+  return scrolling(shown);
 }

@@ -1,6 +1,6 @@
 // Functions that were traced on the broker's node: the slowest calls of each, with who made them.
 
-import { h, section, table } from '../core/dom';
+import { type Child, h, section, tableOfColumns } from '../core/dom';
 import { brief, counted, duration, exactDuration, visible } from '../core/format';
 import type { Phase, RunView, TracedCall, TraceView } from '../core/view';
 import { PHASE_LABELS } from './lane';
@@ -48,25 +48,18 @@ function calls(run: RunView, { slowest }: TraceView): HTMLElement {
   // What all of them have says nothing of one.
   const alike = slowest.length > 1 && new Set(texts).size === 1 ? (texts[0] ?? '') : '';
   const hasArguments = alike === '' && texts.some((it) => it !== '');
-  const rows = slowest.map((call, i) => {
-    const all = texts[i] ?? '';
-    const took = call.duration_ns ?? null;
-    return [
-      calledAt(run, call),
-      took === null ? '–' : h('span', { title: exactDuration(took) }, duration(took)),
-      ending(call),
-      who(call),
-      ...(hasArguments ? [h('code', { class: 'term', title: all }, telling(all, common))] : []),
-    ];
-  });
-  const columns = [
-    { number: 'called at' },
-    { number: 'took' },
-    'ended',
-    'process',
-    ...(hasArguments ? ['arguments'] : []),
-  ];
-  const shown = table('The slowest calls', columns, rows);
+  const took = ({ duration_ns: ns }: TracedCall): Child =>
+    ns == null ? '–' : h('span', { title: exactDuration(ns) }, duration(ns));
+  const shown = tableOfColumns('The slowest calls', slowest, [
+    [{ number: 'called at' }, (call) => calledAt(run, call)],
+    [{ number: 'took' }, took],
+    ['ended', ending],
+    ['process', who],
+    hasArguments && [
+      'arguments',
+      (_, at) => h('code', { class: 'term', title: texts[at] }, telling(texts[at] ?? '', common)),
+    ],
+  ]);
   const same = h('code', { class: 'term', title: alike }, brief(alike, LONGEST));
   return h(
     'div',

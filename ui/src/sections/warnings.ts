@@ -1,7 +1,7 @@
 // What may be wrong with the numbers: the two warnings that matter most, the others behind their count.
 
 import { ofSubject } from '../core/data';
-import { type Child, h, section, withCode } from '../core/dom';
+import { button, type Child, h, section, withCode } from '../core/dom';
 import type { RunView, Tier, WarningCode } from '../core/view';
 
 const CODES: Record<WarningCode, string> = {
@@ -47,7 +47,7 @@ export function nameOfCode(code: WarningCode): string {
 
 /** What the absence of warnings means: the checks are made when a run ends. */
 function fine(state: RunView['state']): string {
-  return state === 'cut_off'
+  return state === 'running'
     ? ' None were recorded until the run was cut off; the checks at its end were not made.'
     : ' All validity checks of this run passed.';
 }
@@ -58,12 +58,29 @@ const TIERS: readonly (readonly [Tier, string, string])[] = [
   ['note', 'note', 'notes'],
 ];
 
-export function byTier(list: readonly { tier: Tier }[]): string {
+function byTier(list: readonly { tier: Tier }[]): string {
   const parts = TIERS.flatMap(([tier, one, many]) => {
     const count = list.filter((w) => w.tier === tier).length;
     return count === 0 ? [] : [`${count} ${count === 1 ? one : many}`];
   });
   return parts.join(', ') || 'no warnings';
+}
+
+/** The name of a page's subject, and below it what it is and when it began. */
+export function titled(name: string, what: readonly (string | null | undefined)[], created: string): HTMLElement[] {
+  const when = created.replace('T', ' ').replace(/(\.\d+)?Z$/, ' UTC');
+  return [h('h1', {}, name), h('p', { class: 'when' }, [...what, when].filter(Boolean).join(' · '))];
+}
+
+/** A button that leads to a section of the page. */
+export function wayDown(label: string, id: string, isSerious: boolean): HTMLElement {
+  const go = (): void => document.getElementById(id)?.scrollIntoView();
+  return button(label, go, { class: isSerious ? 'quiet serious' : 'quiet', title: `Go to the ${id}` });
+}
+
+export function toWarnings(list: readonly { tier: Tier }[]): HTMLElement {
+  const isSerious = list.some((it) => it.tier !== 'note');
+  return wayDown(byTier(list), 'warnings', isSerious);
 }
 
 /** `1 more note`, or `3 more: 1 caution, 2 notes`. */

@@ -1,12 +1,14 @@
 // Whose work it is: the node's Erlang processes by their part of the window. A row shows its part of the graph.
 
 import type { Profile } from '../core/data';
-import { barCell, button, type Child, choice, columnHead, fill, h, tableOf } from '../core/dom';
+import { barCell, type Child, columnHead, h, LongTable, stateChoice, tableOf } from '../core/dom';
 import { grouped, percent, shortened } from '../core/format';
-import type { SplitBy, Store } from '../core/state';
+import type { State, Store } from '../core/state';
 import { amount } from '../core/units';
 import type { ProcessView } from '../core/view';
 import type { Analysis } from '../flame/analysis';
+
+type SplitBy = State['by'];
 
 const STEP = 8;
 const FURTHER = 50;
@@ -80,63 +82,44 @@ export function chosen(profile: Profile, by: SplitBy, who: string): { label: str
   return label === null ? null : { label, flags };
 }
 
-export class WorkTable {
-  readonly element: HTMLElement;
-  private readonly body = h('tbody');
-  private readonly more = h('div', { class: 'more' });
-  private limit = STEP;
-
-  constructor(
-    private readonly profile: Profile,
-    private readonly store: Store,
-  ) {
-    const by = choice<SplitBy>(
-      'split by',
-      [
-        ['process', 'process', 'Each queue, channel, connection'],
-        ['role', 'role', 'All queues, all channels'],
-        ['connection', 'connection', 'With all that works for it'],
-        ['vhost', 'vhost', 'Virtual hosts'],
-      ],
-      store.state.by,
-      (value) => store.set({ by: value, who: '' }),
-    );
-    store.listen((state) => by.set(state.by));
-    const heads = [columnHead('share', 'num'), columnHead('whose')];
-    this.element = h(
-      'div',
-      { class: 'functions work' },
-      h('div', { class: 'work-head' }, h('h3', {}, 'Whose work'), by.element),
-      tableOf(null, 'Share of the samples by Erlang process', heads, this.body),
-      this.more,
-    );
-  }
-
-  draw(analysis: Analysis): void {
-    const rows = split(this.profile, analysis.work, this.store.state.by);
-    const most = rows.reduce((top, row) => Math.max(top, row.weight), 0);
-    const { sum } = analysis.weights;
-    const shown = rows.slice(0, this.limit).map((row) => this.row(row, sum, most));
-    fill(this.body, shown);
-    const rest = rows.length - this.limit;
-    const label = `${grouped(Math.min(rest, FURTHER))} more of ${grouped(rows.length)}`;
-    const show = (): void => {
-      this.limit += FURTHER;
-      this.draw(analysis);
-    };
-    fill(this.more, rest > 0 && button(label, show));
-  }
-
-  private row(row: WorkRow, sum: number, most: number): HTMLElement {
-    const selected = this.store.state.who === row.key;
-    const title = `${amount(this.profile, row.weight)} of ${amount(this.profile, sum)}`;
+export function workTable(profile: Profile, store: Store): { element: HTMLElement; draw(analysis: Analysis): void } {
+  const by = stateChoice(
+    store,
+    'by',
+    'split by',
+    [
+      ['process', 'process', 'Each queue, channel, connection'],
+      ['role', 'role', 'All queues, all channels'],
+      ['connection', 'connection', 'With all that works for it'],
+      ['vhost', 'vhost', 'Virtual hosts'],
+    ],
+    () => ({ who: '' }),
+  );
+  const heads = [columnHead('share', 'num'), columnHead('whose')];
+  const table = new LongTable<WorkRow>(STEP, FURTHER, (count, all) => `${grouped(count)} more of ${grouped(all)}`);
+  const element = h(
+    'div',
+    { class: 'functions work' },
+    h('div', { class: 'work-head' }, h('h3', {}, 'Whose work'), by),
+    tableOf(null, 'Share of the samples by Erlang process', heads, table.body),
+    table.more,
+  );
+  const one = (row: WorkRow, sum: number, most: number): HTMLElement => {
+    const selected = store.state.who === row.key;
+    const title = `${amount(profile, row.weight)} of ${amount(profile, sum)}`;
     const detail = row.processes > 1 ? `${grouped(row.processes)} processes` : row.id;
     const bar = barCell(title, percent(sum > 0 ? row.weight / sum : 0), row.weight, most);
-    const choose = (): void => this.store.set({ who: selected ? '' : row.key, zoom: null }, true);
+    const choose = (): void => store.set({ who: selected ? '' : row.key, zoom: null }, true);
     const label = row.label.length > LONGEST ? row.label : null;
     const own = rowButton(selected, label, choose, shortened(row.label, LONGEST));
     const behind = h('span', { class: 'module' }, row.label.includes(detail) ? '' : detail);
     const name = h('td', { class: 'name', title: `${row.label} ${detail}` }, h('div', { class: 'cell' }, own, behind));
     return h('tr', { class: selected ? 'selected' : null }, bar, name);
-  }
+  };
+  const draw = (analysis: Analysis): void => {
+    const rows = split(profile, analysis.work, store.state.by);
+    const most = rows.reduce((top, row) => Math.max(top, row.weight), 0);
+    table.draw(rows, (shown) => shown.map((row) => one(row, analysis.weights.sum, most)));
+  };
+  return { element, draw };
 }

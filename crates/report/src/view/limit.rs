@@ -142,8 +142,6 @@ fn trial(of: &LimitTrial, dir: &Path, beside: &Path) -> TrialView {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct ScaleView {
-    /// The key that is varied.
-    pub key: String,
     /// Name of the varied clients: `producers`.
     pub noun: String,
     /// Every run, in the order of time.
@@ -178,10 +176,6 @@ pub struct ScaleRunView {
 pub struct ScaleLawView {
     /// Messages per second of one client alone.
     pub alone: ScaleEstimate,
-    /// Share of the work that waits for shared resources.
-    pub contention: ScaleEstimate,
-    /// Coordination cost of each pair of clients.
-    pub coherence: ScaleEstimate,
     /// The number of clients with the highest throughput.
     pub peak: Option<f64>,
     /// Numbers of clients at which the curve is drawn.
@@ -197,8 +191,6 @@ fn scale(of: &ScaleRuns, dir: &Path, beside: &Path) -> ScaleView {
         let clients: Vec<f64> = (0..=CURVE).map(step).collect();
         ScaleLawView {
             alone: law.alone,
-            contention: law.contention,
-            coherence: law.coherence,
             peak: law.peak,
             throughput: clients.iter().map(|it| law.throughput(*it)).collect(),
             clients,
@@ -213,7 +205,6 @@ fn scale(of: &ScaleRuns, dir: &Path, beside: &Path) -> ScaleView {
         report: super::report_below(&dir.join(&it.id), beside).unwrap_or_default(),
     };
     ScaleView {
-        key: of.key.clone(),
         noun: of.noun().to_owned(),
         runs: of.runs.iter().map(run).collect(),
         law,

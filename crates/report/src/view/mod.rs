@@ -61,8 +61,8 @@ pub struct RunView {
     pub created: String,
     /// Origin of all times by the wall clock, milliseconds since 1970-01-01 UTC.
     pub origin_unix_ms: f64,
-    /// How far the run got.
-    pub state: ViewState,
+    /// How far the run got; one that is still running, as far as its record says, was cut off.
+    pub state: RunState,
     /// The error of a failed run.
     pub error: Option<Problem>,
     /// One sentence on the whole run.
@@ -204,21 +204,6 @@ pub struct StallBand {
     pub text: String,
 }
 
-/// How far a run got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(ts_rs::TS))]
-#[serde(rename_all = "snake_case")]
-pub enum ViewState {
-    /// The run ended as planned.
-    Complete,
-    /// The user stopped it.
-    Interrupted,
-    /// An error ended it.
-    Failed,
-    /// No end was written: the run goes on, or was killed.
-    CutOff,
-}
-
 /// A run's view, and data too large for JSON.
 #[derive(Clone, Debug)]
 pub struct RunPage {
@@ -349,7 +334,7 @@ impl RunView {
             name: record.name.clone(),
             created: record.created.clone(),
             origin_unix_ms: record.origin_unix_ns as f64 / 1e6,
-            state: ViewState::from(record.state),
+            state: record.state,
             error: record.problem.clone(),
             headline,
             whole_headline,
@@ -392,17 +377,6 @@ impl RunView {
             profiles: Vec::new(),
         };
         Ok((view, found.cells))
-    }
-}
-
-impl From<RunState> for ViewState {
-    fn from(state: RunState) -> Self {
-        match state {
-            RunState::Running => Self::CutOff,
-            RunState::Complete => Self::Complete,
-            RunState::Interrupted => Self::Interrupted,
-            RunState::Failed => Self::Failed,
-        }
     }
 }
 

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use serde::Serialize;
-use stacks::{Class, EventKind, FrameKind, LanguageFrame, PatternShare, Profile, Sample};
+use stacks::{Class, EventKind, LanguageFrame, PatternShare, Profile, Sample};
 
 use super::processes::{ProcessView, Processes};
 use super::put;
 use super::stack_tree::{LineTree, LinesHead, StackTree};
 use crate::text;
 
-/// The kind of the frames that stand for a group of threads, after [`FrameKind`]'s own.
+/// The kind of the frames that stand for a group of threads, after the variants of [`stacks::FrameKind`].
 const THREAD: u8 = 7;
 /// Sample times are multiples of this: fine enough for any window that a hand can choose.
 const TICK_NS: u64 = 100_000;
@@ -37,8 +37,6 @@ pub struct ProfileHead {
     pub frequency: u32,
     /// Samples that the kernel dropped.
     pub lost: u64,
-    /// How often the kernel stopped sampling for a while.
-    pub throttled: u64,
     /// Share of the frames without a name.
     pub unknown_share: f64,
     /// Share of the stacks that reach their thread's start.
@@ -49,8 +47,6 @@ pub struct ProfileHead {
     pub stacks: String,
     /// Known patterns in the stacks of the whole run, largest share first.
     pub known: Vec<KnownView>,
-    /// CPU time of the profiler itself, nanoseconds.
-    pub own_cpu_ns: u64,
     /// Notes for its reader.
     pub notes: Vec<String>,
     /// Whether samples carry a time; without, every window holds all of them.
@@ -63,7 +59,7 @@ pub struct ProfileHead {
     pub names: Vec<String>,
     /// Per name: index into `modules`.
     pub module: Vec<u32>,
-    /// Per name: its kind.
+    /// Per name: its kind, as the place of its variant in [`stacks::FrameKind`].
     pub kind: Vec<u8>,
     /// Per function, in the order of `names`: 1 for one of Erlang, Java or Go, 2 for the loop of a scheduler, which
     /// nothing above called, else 0; empty where no function is of such a language.
@@ -163,13 +159,11 @@ pub(crate) fn encode(by_line: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
         period_ns: profile.header.period_ns,
         frequency: profile.header.frequency,
         lost: profile.lost,
-        throttled: profile.throttled,
         unknown_share: summary.unknown_share,
         complete_share: summary.complete_share,
         covered: text::covered(&summary).unwrap_or_default(),
         stacks: text::stacks(&summary).unwrap_or_default(),
         known: profile.known_patterns().into_iter().map(known).collect(),
-        own_cpu_ns: profile.own_cpu_ns,
         notes: profile.notes.iter().cloned().chain(samples.note(profile.header.counts_samples())).collect(),
         timed,
         tick_ns: samples.tick_ns,
@@ -221,11 +215,11 @@ impl<'a> Tables<'a> {
             }
             head.names.push(frame.name.clone());
             head.module.push(module);
-            head.kind.push(kind_number(frame.kind));
+            head.kind.push(frame.kind as u8);
         }
         let effects = profile.language_frames();
         if effects.contains(&LanguageFrame::Function) {
-            head.language = effects.into_iter().map(language_number).collect();
+            head.language = effects.into_iter().map(|effect| effect as u8).collect();
         }
         let none = head.modules.len() as u32;
         head.modules.push(String::new());
@@ -274,28 +268,6 @@ impl<'a> Tables<'a> {
             outside: self.profile.class_label(class),
         });
         views.collect()
-    }
-}
-
-/// The order that the page knows the kinds by.
-const fn kind_number(kind: FrameKind) -> u8 {
-    match kind {
-        FrameKind::Erlang => 0,
-        FrameKind::Java => 1,
-        FrameKind::Runtime => 2,
-        FrameKind::Libc => 3,
-        FrameKind::Kernel => 4,
-        FrameKind::Native => 5,
-        FrameKind::Unknown => 6,
-    }
-}
-
-/// The number that the page knows a frame's effect by.
-const fn language_number(effect: LanguageFrame) -> u8 {
-    match effect {
-        LanguageFrame::Other => 0,
-        LanguageFrame::Function => 1,
-        LanguageFrame::First => 2,
     }
 }
 
@@ -423,7 +395,7 @@ impl SampleColumns {
 
 #[cfg(test)]
 mod tests {
-    use stacks::{Frame, SourceLine, StackNode};
+    use stacks::{Frame, FrameKind, SourceLine, StackNode};
 
     use super::*;
 

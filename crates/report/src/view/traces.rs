@@ -14,8 +14,6 @@ const MOST_LOOKS: usize = 200;
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct TraceView {
-    /// Its scenario, by which its metrics are found.
-    pub scenario: String,
     /// The function.
     pub function: String,
     /// The Erlang node.
@@ -52,7 +50,6 @@ pub(super) fn traces(run: &RunReader, summary: &RunSummary, notes: &mut Vec<Stri
         .traces
         .iter()
         .map(|trace| TraceView {
-            scenario: trace.scenario.clone(),
             function: trace.function.clone(),
             node: trace.node.clone(),
             kept: trace.kept,
@@ -61,9 +58,8 @@ pub(super) fn traces(run: &RunReader, summary: &RunSummary, notes: &mut Vec<Stri
         })
         .collect();
     // A run that was cut off has calls and no account of its traces.
-    traces.extend(slowest.into_iter().map(|(scenario, calls)| TraceView {
+    traces.extend(slowest.into_values().map(|calls| TraceView {
         function: calls.first().map_or_else(String::new, |it| it.function.clone()),
-        scenario,
         node: String::new(),
         kept: 0,
         ended: None,

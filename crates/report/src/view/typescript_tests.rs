@@ -13,7 +13,7 @@ const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ui/src/core/view.
 const RENEW: &str = "BELLOWS_RENEW_VIEW";
 
 const HEAD: &str = "\
-// The types of the page's data, made from the Rust types in crates/report/src/view, which describe each field.
+// The types of the page's data, made from the Rust types in crates/report/src/view, which describe them.
 // Renew with: make view
 ";
 
@@ -34,9 +34,8 @@ impl TypeVisitor for Declarations<'_> {
         if self.found.contains_key(&name) {
             return;
         }
-        let docs = T::docs().unwrap_or_default();
         let declared = wrapped(&without_comments(&format!("export {}", T::decl(self.config))));
-        self.found.insert(name, format!("{docs}{declared}\n"));
+        self.found.insert(name, declared + "\n");
         T::visit_dependencies(self);
         T::visit_generics(self);
     }
@@ -72,11 +71,7 @@ fn declared() -> String {
     all.visit::<ComparisonView>();
     all.visit::<LimitView>();
     all.visit::<MatrixView>();
-    let types: Vec<String> = all.found.into_values().collect();
-    let text = format!("{HEAD}\n{}", types.join("\n"));
-    // A comment needs no lines of its own for its beginning and its end.
-    let text = text.replace("/**\n * ", "/** ").replace("\n */", " */");
-    text.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+    format!("{HEAD}\n{}", all.found.into_values().collect::<String>())
 }
 
 #[test]

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     ComparisonOutcome, ComparisonSource, ExperimentDifference, FigureRow, OpenedSide, SideView, SideWarning,
-    differences_between, made_anew, side_warnings, was_decided,
+    differences_between, first_created, made_anew, side_warnings, was_decided,
 };
 use crate::text::comparison as words;
 use crate::text::functions;
@@ -98,8 +98,6 @@ impl MatrixView {
         }
         let (figures, main_figures) = matrix.figures();
         let readers = all.a.readers.iter().chain(&all.b.readers).flatten();
-        let created = readers.clone().map(|run| run.record.created.as_str());
-        let created = created.filter(|it| !it.is_empty()).min();
         let outcome = match matrix.comparisons().next() {
             Some(first) if first.is_aa => ComparisonOutcome::Noise,
             _ if matrix.is_worse() => ComparisonOutcome::Worse,
@@ -110,7 +108,7 @@ impl MatrixView {
         let [told_a, told_b] = matrix_words::counted_sides(matrix);
         Self {
             name: matrix.name.clone(),
-            created: created.unwrap_or_default().to_owned(),
+            created: first_created(readers.clone()),
             bellows: env!("CARGO_PKG_VERSION").to_owned(),
             outcome,
             headline: matrix_words::headline(matrix),

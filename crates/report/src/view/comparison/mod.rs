@@ -217,15 +217,9 @@ impl ComparisonView {
                 first.zip(b.readers.iter().flatten().next()).map(|(a, b)| (&a.record.experiment, &b.record.experiment))
             }
         };
-        let created = [&a, &b]
-            .into_iter()
-            .flat_map(|side| side.readers.iter().flatten())
-            .map(|run| run.record.created.as_str())
-            .filter(|it| !it.is_empty())
-            .min();
         Self {
             name: of.name.to_owned(),
-            created: created.unwrap_or_default().to_owned(),
+            created: first_created(a.readers.iter().chain(&b.readers).flatten()),
             bellows: env!("CARGO_PKG_VERSION").to_owned(),
             outcome: ComparisonOutcome::from(comparison),
             headline: words::headline(comparison),
@@ -288,6 +282,12 @@ impl OpenedSide {
             readers,
         }
     }
+}
+
+/// When the first of some runs began; empty where that is not known.
+fn first_created<'r>(runs: impl Iterator<Item = &'r RunReader>) -> String {
+    let created = runs.map(|run| run.record.created.as_str()).filter(|it| !it.is_empty());
+    created.min().unwrap_or_default().to_owned()
 }
 
 /// The path from the page to a run's report, if that is below the page's folder.
