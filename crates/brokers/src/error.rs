@@ -27,7 +27,7 @@ pub enum BrokerError {
     Guard(Problem),
     /// The broker did not answer a question about itself.
     Control {
-        /// What it was asked for, and why there is no answer.
+        /// Its question, and why there is no answer.
         problem: Problem,
         /// It gave none in time: another question would cost as much time.
         timed_out: bool,

@@ -253,7 +253,7 @@ pub(crate) fn incomparable(a: &[&RunRecord], b: &[&RunRecord], planned: bool) ->
     found
 }
 
-/// What acknowledgements mean on both sides, where that differs.
+/// Meanings of acknowledgements on both sides, where they differ.
 fn promises(a: &[RunRecord], b: &[RunRecord]) -> Option<String> {
     let of = |side: &[RunRecord]| side.iter().find_map(|it| DeliveryPromise::of(&it.experiment));
     let (a, b) = of(a).zip(of(b)).filter(|(a, b)| a != b)?;

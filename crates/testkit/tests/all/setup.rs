@@ -12,7 +12,8 @@ use std::{
 
 /// Programs that the script itself needs, and those that it looks for.
 const TOOLS: &str = "bash env cat printf sort rm tee chmod mkdir cp mv ln find touch";
-const PRESENT: &str = "cargo cc curl mosquitto nats-server prometheus influxd perf chromium javac zsh python3 npm";
+const PRESENT: &str =
+    "cargo cc curl mosquitto nats-server prometheus influxd perf chromium javac zsh python3 npm tshark tcpdump";
 /// Files of a checkout that the script reads.
 const FILES: &str = "Makefile scripts/setup scripts/node/package.json scripts/node/package-lock.json ui/package.json \
                      ui/package-lock.json";

@@ -27,7 +27,7 @@ pub(crate) struct Capture {
     file: PathBuf,
 }
 
-/// What the clients of a broker have sent.
+/// Frames that the clients of a broker have sent.
 #[derive(Debug)]
 pub(crate) struct SentFrames {
     /// Transfers of the load; a message of one frame is one.
