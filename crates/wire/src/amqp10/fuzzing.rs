@@ -55,7 +55,7 @@ fn begin(client: &mut Amqp10Client) {
     }
 }
 
-/// What a server's embedder has to do after an event.
+/// A task of a server's embedder after an event.
 enum Asked {
     Nothing,
     Login,

@@ -20,7 +20,7 @@ pub(crate) struct Pair {
     came: VecDeque<(u32, bool, Vec<u8>)>,
     /// Bodies that came to the client.
     back: Vec<(u32, Vec<u8>)>,
-    /// What the client was told of what it sent, and the server of what the client got: from, to and how.
+    /// Told to the client of what it sent, and to the server of what the client got: from, to and how.
     told: Vec<(u32, u32, String)>,
     settled: Vec<(u32, u32, String)>,
     /// Why links ended on the client's side.

@@ -33,7 +33,7 @@ pub(in super::super) enum CoordinatorAnswer<'a> {
     Refused(&'static str, Option<Condition<'a>>),
 }
 
-/// What a client asks for within its transactions.
+/// A client's wish within its transactions.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TransactionStep {
     /// Deliveries are accepted: their ids on the wire, and how many they are.
