@@ -21,7 +21,7 @@ const FIELDS: [&str; 5] = [
 ];
 /// The severity of errors, malformed frames among them.
 const ERROR: &str = "8388608";
-/// Wireshark 4.0 on a body that is a described value, such as the requests of transactions (4.5.2), which it cannot show.
+/// Wireshark 4.0 on a body that is a described value, such as requests of transactions (4.5.2): it cannot show it.
 const DESCRIBED: &str = "Unknown AMQP type 0 (0x0) of field \"AMQP-Value\"";
 /// The number of a transfer's descriptor.
 const TRANSFER: &str = "20";

@@ -203,7 +203,7 @@ impl Connection for LinkConnection {
             Amqp10Event::Settled { session, first, last, state } => {
                 let at = usize::from(session);
                 let link = &mut self.links[at];
-                if let Some(answer) = link.coordinated(session, (first, last), state).map_err(failed)? {
+                if let Some(answer) = link.coordinated(session, first..=last, state).map_err(failed)? {
                     self.untended = Some(at);
                     let event = coordinated(&answer, endpoint)?;
                     if answer == CoordinatorAnswer::Declared && !self.is_running {

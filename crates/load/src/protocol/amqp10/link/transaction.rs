@@ -3,6 +3,7 @@
 //! the one before; what comes until the broker has answered both waits.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 use wire::amqp10::{
     Amqp10Client, Amqp10Error, Attach, Composite, Condition, DeclareTransaction, DeclaredTransaction, DeliveryState,
@@ -199,10 +200,11 @@ impl Link {
     pub(in super::super) fn coordinated<'a>(
         &mut self,
         session: u16,
-        (first, last): (u32, u32),
+        settled: RangeInclusive<u32>,
         state: Option<DeliveryState<'a>>,
     ) -> Result<Option<CoordinatorAnswer<'a>>, Amqp10Error> {
         let Some(transactions) = &mut self.transactions else { return Ok(None) };
+        let (first, last) = settled.into_inner();
         let mut answer = transactions.take(first, last, state);
         if matches!(self.spec, LinkSpec::Consumer(_)) && last < transactions.requests {
             // Nothing but requests is sent on its session.
@@ -312,7 +314,7 @@ mod tests {
         let mut bytes = Vec::new();
         DeclaredTransaction { txn_id }.write(&mut bytes);
         let state = DeliveryState::Other(TypedValue::read(&mut Reader::new(&bytes)).unwrap());
-        match link.coordinated(0, (request, request), Some(state)).unwrap()? {
+        match link.coordinated(0, request..=request, Some(state)).unwrap()? {
             CoordinatorAnswer::Declared => Some(CoordinatorAnswer::Declared),
             CoordinatorAnswer::Repeated => Some(CoordinatorAnswer::Repeated),
             other => panic!("{other:?}"),
@@ -339,14 +341,14 @@ mod tests {
         link.tend(0, &mut client);
         assert_eq!(said(&mut client), [""; 0]);
         let accepted = Some(DeliveryState::Accepted);
-        assert_eq!(link.coordinated(0, (1, 1), accepted), Ok(Some(CoordinatorAnswer::Committed)));
+        assert_eq!(link.coordinated(0, 1..=1, accepted), Ok(Some(CoordinatorAnswer::Committed)));
         link.tend(0, &mut client);
         assert_eq!(said(&mut client), ["accept 3-4 bc", "commit bc", "declare"]);
         assert!(!link.is_committed());
         let rejected = Some(DeliveryState::Rejected(wire::amqp10::Rejected::default()));
         let refused = Ok(Some(CoordinatorAnswer::Refused(COMMIT, None)));
-        assert_eq!(link.coordinated(0, (3, 3), rejected), refused);
-        assert_eq!(link.coordinated(0, (9, 9), accepted), Ok(None), "nothing of this number was sent");
+        assert_eq!(link.coordinated(0, 3..=3, rejected), refused);
+        assert_eq!(link.coordinated(0, 9..=9, accepted), Ok(None), "nothing of this number was sent");
     }
 
     #[test]
@@ -358,7 +360,7 @@ mod tests {
             let mut bytes = Vec::new();
             DeclaredTransaction { txn_id: &vec![b'i'; id] }.write(&mut bytes);
             let state = Some(DeliveryState::Other(TypedValue::read(&mut Reader::new(&bytes)).unwrap()));
-            let answer = link.coordinated(0, (0, 0), state).unwrap();
+            let answer = link.coordinated(0, 0..=0, state).unwrap();
             assert_eq!(answer == Some(CoordinatorAnswer::Declared), begins, "{answer:?}");
         }
         link.tend(0, &mut client);
