@@ -116,7 +116,6 @@ impl LinkSession {
     /// Sends what waits, and takes events up to the one that is meant.
     fn wait(&mut self, is_meant: fn(&Amqp10Event<'_>) -> bool) -> Result<()> {
         loop {
-            self.write()?;
             let mut rest = self.input.as_slice();
             let mut found = false;
             while !found && let Some(event) = self.client.poll(Clock.now(), &mut rest)? {
@@ -130,6 +129,7 @@ impl LinkSession {
             if found {
                 return Ok(());
             }
+            self.write()?;
             let mut piece = [0; 4096];
             let read = self.stream.read(&mut piece).context("no answer")?;
             if read == 0 {

@@ -83,12 +83,10 @@ fn scene(seed: u64) -> (Scene<Blow>, Pace) {
     (scene, pace)
 }
 
-/// A load over AMQP 1.0, which does not connect again and asks for no single message.
+/// A load over AMQP 1.0, which asks for no single message.
 fn link_scene(seed: u64) -> (Scene<Blow>, Pace) {
     let random = &mut Random::new(seed);
-    let mut scene: Scene<Blow> = Scene::random(seed, random, &BOUNDS);
-    scene.poll = None;
-    scene.blows.retain(|(_, blow)| !blow.cuts());
+    let scene = Scene { poll: None, ..Scene::random(seed, random, &BOUNDS) };
     (scene, Pace::random(random))
 }
 
@@ -132,10 +130,7 @@ fn play(scene: &Scene<Blow>, pace: Pace, protocol: Protocol) -> Result<Play, loa
         let held = scene.held_before;
         world.at(begins, move |world| strike(world, broker, Blow::Hold(held)));
     }
-    let mut plan = Plan { spin: Spin::Never, protocol, ..scene.plan(broker.port()) };
-    if protocol == Protocol::Amqp10 {
-        plan.groups.iter_mut().for_each(|group| group.reconnect = None);
-    }
+    let plan = Plan { spin: Spin::Never, protocol, ..scene.plan(broker.port()) };
     let (outcome, told) = world.run(&plan, |world, start| {
         for (after, blow) in scene.blows.iter().copied() {
             world.at(start + Nanos::from_millis(after), move |world| strike(world, broker, blow));
