@@ -1,7 +1,7 @@
 use load::{Distribution, RateProfile, SizeStep, Sizes, Spacing, Step};
 use measure::{Bytes, Nanos, Problem};
 
-use super::{Experiment, OAuth2Spec, Origin, ScheduleSpec, Secret, SizeSpec, built_ins};
+use super::{BrokerKind, Experiment, OAuth2Spec, Origin, ScheduleSpec, Secret, SizeSpec, built_ins};
 
 #[test]
 fn a_built_in_experiment_reads_back_as_it_is_printed() {
@@ -553,6 +553,24 @@ fn keys_that_are_not_the_defaults_are_told() {
         let archived = experiment.to_json()["broker"].get("url").is_some();
         let is_told = experiment.changed_keys().iter().any(|it| it == "broker.url");
         assert_eq!((archived, is_told), (is_kept, is_kept), "{load}");
+    }
+}
+
+/// A RabbitMQ was started and named beside the probed server, which was not watched.
+#[test]
+fn no_broker_is_started_where_only_other_servers_are_probed() {
+    let probed = "[phases]\nmeasure = \"1s\"\n[[probe]]\nurl = \"http://127.0.0.1:18097/\"\n";
+    let alone = read(probed);
+    assert!(alone.asks_servers_alone());
+    assert_eq!(alone.endpoint().map(|it| it.port), Ok(18_097));
+    alone.validate().unwrap();
+    for needs in ["[broker]\ntls = true\n", "[[load]]\n", "[[probe]]\nname = \"b\"\nurl = \"/api/overview\"\n"] {
+        assert_eq!(read(&format!("{probed}{needs}")).broker.kind, BrokerKind::Rabbitmq, "{needs}");
+    }
+    for set in ["broker.kind=rabbitmq", "probe.0.url=/api/overview", "load=[{ producers = 1 }]"] {
+        let mut changed = alone.clone();
+        changed.set(set).unwrap();
+        assert_eq!(changed.broker.kind, BrokerKind::Rabbitmq, "{set}");
     }
 }
 

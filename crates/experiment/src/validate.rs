@@ -211,12 +211,17 @@ impl Experiment {
         })
     }
 
-    /// Where an attached broker listens. By default that is the first load's URL, if every load has its own, else this
-    /// machine's default port: a broker without load is not watched.
+    /// Where an attached broker listens. By default that is the first load's URL, if every load has its own, or where
+    /// the first probe goes, if there is no broker; else this machine's default port: a broker without load is not
+    /// watched.
     pub fn endpoint(&self) -> Result<Endpoint, load::Error> {
         let only_own = self.churn.is_none() && self.load.iter().all(|spec| spec.url.is_some());
         let own = self.load.first().filter(|_| only_own).and_then(|spec| spec.url.as_deref());
-        self.endpoint_at(self.broker.url.as_deref().or(own))
+        let mut endpoint = self.endpoint_at(self.broker.url.as_deref().or(own))?;
+        if let Some(probed) = self.probed_server().filter(|_| self.broker.url.is_none()) {
+            (endpoint.host, endpoint.port) = (probed.host, probed.port);
+        }
+        Ok(endpoint)
     }
 
     /// Where a group of its own broker connects.

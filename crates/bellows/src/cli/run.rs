@@ -160,8 +160,9 @@ impl RunArgs {
         let Some(name) = self.experiment.as_deref().filter(|_| !self.list) else { return list() };
         let (written, text) = read(name)?;
         let mut experiment = written.clone();
-        // It is this machine's, and no part of what is printed.
-        if let Some(root) = self.broker_root.filter(|_| !self.print) {
+        // It is this machine's, and no part of what is printed. Where only other servers are probed, none is started.
+        let is_for_none = self.print || experiment.asks_servers_alone();
+        if let Some(root) = self.broker_root.filter(|_| !is_for_none) {
             experiment.broker.root = Some(root);
         }
         self.changes.apply(&mut experiment)?;
