@@ -494,6 +494,15 @@ fn options_that_a_started_broker_does_not_have_are_refused_before_it_starts() {
     }
     // The only destination counts where no others are named.
     assert_eq!(refused(&format!("{topic}destinations = ['queue://q']\n")), "");
+    // Every message was lost, and the remedy was another one.
+    let keyed = "[[load]]\ndestination = 'queue://acme'\nrouting-key = 'acme.key.7'\n";
+    let text = refused(keyed);
+    assert!(text.contains("x.toml:3") && text.contains("the default exchange routes by the queue's name"), "{text}");
+    for fine in
+        [keyed.replace("acme.key.7", "acme"), keyed.replace("queue:", "topic:"), format!("{keyed}exchange = {{}}")]
+    {
+        assert_eq!(refused(&fine), "");
+    }
     let commits = "commit-every = 5\nconsumer-commit-every = 5\n";
     let text = refused(&format!("{topic}destinations = ['queue://q']\n{commits}"));
     assert!(text.contains("x.toml:7") && text.contains("has transactions over AMQP 1.0"), "{text}");
