@@ -247,7 +247,14 @@ impl Experiment {
         let has_pages = self.scrape.iter().any(ScrapeSpec::is_of_broker);
         let needs_broker = has_pages || !self.fault.is_empty() || !self.prepare.is_empty();
         let is_alone = self.probes_servers_alone() && !needs_broker;
-        self.broker.kind = if is_alone { BrokerKind::Attach } else { BrokerKind::default() };
+        let started = BrokerSpec::default();
+        let attached = BrokerSpec { kind: BrokerKind::Attach, ..BrokerSpec::default() };
+        // Another one was chosen by an option.
+        if self.broker == started && is_alone {
+            self.broker = attached;
+        } else if self.broker == attached && !is_alone {
+            self.broker = started;
+        }
     }
 
     /// The first probed server, where there is no broker: the process behind its port is watched.

@@ -581,6 +581,10 @@ fn no_broker_is_started_where_only_other_servers_are_probed() {
         changed.set(set).unwrap();
         assert_eq!(changed.broker.kind, BrokerKind::Rabbitmq, "{set}");
     }
+    let mut by_option = read("[[load]]\n");
+    by_option.broker.kind = BrokerKind::Embedded;
+    by_option.set("load.0.rate=5").unwrap();
+    assert_eq!(by_option.broker.kind, BrokerKind::Embedded);
 }
 
 /// It holds no key that one of the two protocols does not know, and its windows are alike.
