@@ -37,6 +37,7 @@ pub(super) fn edited(experiment: &Experiment, option: &str, assignment: &str) ->
     drop_other_arrivals(&mut edited, &parts);
     let origin = experiment.origin.clone();
     edited.origin = origin.changed(&parts.join("."), option, shown);
+    edited.settle_broker();
     Ok(edited)
 }
 

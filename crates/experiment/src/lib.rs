@@ -284,7 +284,10 @@ impl Experiment {
         read.origin = Origin::file(origin, text);
         match left_out::stand_in_of_file(text) {
             Some(problem) => read.refuse(problem).map(|()| read),
-            None => Ok(read),
+            None => {
+                read.settle_broker();
+                Ok(read)
+            }
         }
     }
 

@@ -62,6 +62,15 @@ impl Origin {
         self
     }
 
+    /// Whether a file or a later change says something of a table; where there is no file, its command does.
+    pub(super) fn tells_of(&self, table: &str) -> bool {
+        let Some((_, text)) = &self.file else { return true };
+        let root = DeTable::parse(text.expose()).ok();
+        let mut keys = root.iter().flat_map(|root| root.get_ref().iter());
+        let is_in_file = keys.any(|(key, _)| key.get_ref().as_ref() == table);
+        is_in_file || self.changes.iter().any(|it| is_below(&it.path, table))
+    }
+
     /// Adds the place to a problem, in the user's names of keys and options. Its value is the observed one, else the
     /// value as written, or the option.
     pub(super) fn explain(&self, mut problem: Problem) -> Problem {

@@ -11,7 +11,7 @@ use measure::{Length, Nanos, Problem, Rate};
 use super::flat_table::{FlatTable, flat_table};
 use super::own_page::{OwnPage, ProbedAddresses, QUEUES_PATH};
 use super::validate::{ensure, wrong};
-use super::{BrokerKind, BrokerSpec, Experiment, ScheduleSpec, Secret};
+use super::{BrokerKind, BrokerSpec, Experiment, ScheduleSpec, ScrapeSpec, Secret};
 use web::management::ManagementOptions;
 
 /// Stands in for the management API in checks before the broker starts.
@@ -226,12 +226,41 @@ impl Experiment {
     }
 
     /// Whether its only load are probes of whole addresses, and nothing of it speaks to a broker.
-    pub(super) fn asks_servers_alone(&self) -> bool {
+    pub fn asks_servers_alone(&self) -> bool {
         let BrokerSpec { kind, node, management, .. } = &self.broker;
         let asks_broker = *kind != BrokerKind::Attach || node.is_some() || management.is_some();
+        self.probes_servers_alone() && !asks_broker
+    }
+
+    /// Whether its only load are probes of whole addresses.
+    fn probes_servers_alone(&self) -> bool {
         let is_other_load = !self.load.is_empty() || self.churn.is_some() || !self.trace.is_empty();
         let is_whole = |probe: &ProbeSpec| probe.page.is_none() && !probe.is_management();
-        !self.probe.is_empty() && self.probe.iter().all(is_whole) && !asks_broker && !is_other_load
+        !self.probe.is_empty() && self.probe.iter().all(is_whole) && !is_other_load
+    }
+
+    /// Chooses the broker's kind where nobody wrote one: none is started where nothing needs it.
+    pub(super) fn settle_broker(&mut self) {
+        if self.origin.tells_of("broker") {
+            return;
+        }
+        let has_pages = self.scrape.iter().any(ScrapeSpec::is_of_broker);
+        let needs_broker = has_pages || !self.fault.is_empty() || !self.prepare.is_empty();
+        let is_alone = self.probes_servers_alone() && !needs_broker;
+        let started = BrokerSpec::default();
+        let attached = BrokerSpec { kind: BrokerKind::Attach, ..BrokerSpec::default() };
+        // Another one was chosen by an option.
+        if self.broker == started && is_alone {
+            self.broker = attached;
+        } else if self.broker == attached && !is_alone {
+            self.broker = started;
+        }
+    }
+
+    /// The first probed server, where there is no broker: the process behind its port is watched.
+    pub(super) fn probed_server(&self) -> Option<HttpUrl> {
+        let first = self.probe.first().filter(|_| self.asks_servers_alone())?;
+        HttpUrl::parse(&first.url).ok()
     }
 
     /// Pages of our own that probes ask, each once.

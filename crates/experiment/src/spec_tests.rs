@@ -1,7 +1,7 @@
 use load::{Distribution, RateProfile, SizeStep, Sizes, Spacing, Step};
 use measure::{Bytes, Nanos, Problem};
 
-use super::{Experiment, OAuth2Spec, Origin, ScheduleSpec, Secret, SizeSpec, built_ins};
+use super::{BrokerKind, Experiment, OAuth2Spec, Origin, ScheduleSpec, Secret, SizeSpec, built_ins};
 
 #[test]
 fn a_built_in_experiment_reads_back_as_it_is_printed() {
@@ -494,6 +494,15 @@ fn options_that_a_started_broker_does_not_have_are_refused_before_it_starts() {
     }
     // The only destination counts where no others are named.
     assert_eq!(refused(&format!("{topic}destinations = ['queue://q']\n")), "");
+    // Every message was lost, and the remedy was another one.
+    let keyed = "[[load]]\ndestination = 'queue://acme'\nrouting-key = 'acme.key.7'\n";
+    let text = refused(keyed);
+    assert!(text.contains("x.toml:3") && text.contains("the default exchange routes by the queue's name"), "{text}");
+    for fine in
+        [keyed.replace("acme.key.7", "acme"), keyed.replace("queue:", "topic:"), format!("{keyed}exchange = {{}}")]
+    {
+        assert_eq!(refused(&fine), "");
+    }
     let commits = "commit-every = 5\nconsumer-commit-every = 5\n";
     let text = refused(&format!("{topic}destinations = ['queue://q']\n{commits}"));
     assert!(text.contains("x.toml:7") && text.contains("has transactions over AMQP 1.0"), "{text}");
@@ -554,6 +563,28 @@ fn keys_that_are_not_the_defaults_are_told() {
         let is_told = experiment.changed_keys().iter().any(|it| it == "broker.url");
         assert_eq!((archived, is_told), (is_kept, is_kept), "{load}");
     }
+}
+
+/// A RabbitMQ was started and named beside the probed server, which was not watched.
+#[test]
+fn no_broker_is_started_where_only_other_servers_are_probed() {
+    let probed = "[phases]\nmeasure = \"1s\"\n[[probe]]\nurl = \"http://127.0.0.1:18097/\"\n";
+    let alone = read(probed);
+    assert!(alone.asks_servers_alone());
+    assert_eq!(alone.endpoint().map(|it| it.port), Ok(18_097));
+    alone.validate().unwrap();
+    for needs in ["[broker]\ntls = true\n", "[[load]]\n", "[[probe]]\nname = \"b\"\nurl = \"/api/overview\"\n"] {
+        assert_eq!(read(&format!("{probed}{needs}")).broker.kind, BrokerKind::Rabbitmq, "{needs}");
+    }
+    for set in ["broker.kind=rabbitmq", "probe.0.url=/api/overview", "load=[{ producers = 1 }]"] {
+        let mut changed = alone.clone();
+        changed.set(set).unwrap();
+        assert_eq!(changed.broker.kind, BrokerKind::Rabbitmq, "{set}");
+    }
+    let mut by_option = read("[[load]]\n");
+    by_option.broker.kind = BrokerKind::Embedded;
+    by_option.set("load.0.rate=5").unwrap();
+    assert_eq!(by_option.broker.kind, BrokerKind::Embedded);
 }
 
 /// It holds no key that one of the two protocols does not know, and its windows are alike.

@@ -162,6 +162,7 @@ impl Experiment {
         let help = "use \"classic\", or broker.kind = \"rabbitmq\"";
         ensure(is_fine, "queue-type", ": the embedded broker has classic queues only", help)?;
         check_fill(place, spec)?;
+        check_routing_key(place, spec)?;
         check_arrivals(place, spec)
     }
 
@@ -211,12 +212,17 @@ impl Experiment {
         })
     }
 
-    /// Where an attached broker listens. By default that is the first load's URL, if every load has its own, else this
-    /// machine's default port: a broker without load is not watched.
+    /// Where an attached broker listens. By default that is the first load's URL, if every load has its own, or where
+    /// the first probe goes, if there is no broker; else this machine's default port: a broker without load is not
+    /// watched.
     pub fn endpoint(&self) -> Result<Endpoint, load::Error> {
         let only_own = self.churn.is_none() && self.load.iter().all(|spec| spec.url.is_some());
         let own = self.load.first().filter(|_| only_own).and_then(|spec| spec.url.as_deref());
-        self.endpoint_at(self.broker.url.as_deref().or(own))
+        let mut endpoint = self.endpoint_at(self.broker.url.as_deref().or(own))?;
+        if let Some(probed) = self.probed_server().filter(|_| self.broker.url.is_none()) {
+            (endpoint.host, endpoint.port) = (probed.host, probed.port);
+        }
+        Ok(endpoint)
     }
 
     /// Where a group of its own broker connects.
@@ -291,6 +297,18 @@ impl ProfileSpec {
         let why = format!(" = {} is not between 1 and 50000 samples per second", self.frequency);
         ensure((1..=50_000).contains(&self.frequency), "profile.frequency", why, "999 is usual")
     }
+}
+
+/// The default exchange takes each message to the queue of its key's name: with another key all would be lost.
+fn check_routing_key(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
+    let Some(key) = spec.queue.routing_key.as_deref().filter(|_| spec.has_producers()) else { return Ok(()) };
+    let alone = std::slice::from_ref(&spec.destination);
+    let names = if spec.destinations.is_empty() { alone } else { &spec.destinations };
+    let is_queue = |name: &String| !name.starts_with("topic://");
+    let is_key = |name: &String| spec.num_destinations == 1 && name.strip_prefix("queue://").unwrap_or(name) == key;
+    let is_fine = spec.queue.exchange.is_some() || names.iter().all(|name| !is_queue(name) || is_key(name));
+    let why = " needs an exchange: the default exchange routes by the queue's name";
+    ensure(is_fine, format!("{place}.routing-key"), why, "name one in {exchange}, or leave {routing-key} out")
 }
 
 /// Messages of before the run need a queue that stays where it is.

@@ -20,6 +20,8 @@ const MOST_REASONS: usize = 20;
 const HIDDEN_WORDS: &str = "words of the load and the broker that are hidden (***) were not compared";
 
 const MOST_SHOWN: usize = 100;
+/// Letters of a changed value in the line of a side.
+const MOST_OF_CHANGE: usize = 40;
 
 const OTHER_PROMISE: &str = "the runs' acknowledgements mean different things";
 
@@ -108,10 +110,16 @@ pub(crate) fn gather(
     let per_time = per_time(names, of_a.summaries().chain(of_b.summaries()));
     let runs = (of_a.records.len(), of_b.records.len());
     figures.splice(0..0, spoiled.into_iter().map(|it| it.of_runs(runs)));
+    let changed = options.planned.then(|| change(&of_a, &of_b)).flatten();
+    let (of_a, mut of_b) = (of_a.told(), of_b.told());
+    // The brokers' names tell the sides apart otherwise.
+    if let Some(changed) = changed.filter(|_| of_a.what == of_b.what) {
+        of_b.what.push_str(&changed);
+    }
     let compared = Comparison {
         schema: Comparison::SCHEMA.to_owned(),
-        a: of_a.told(),
-        b: of_b.told(),
+        a: of_a,
+        b: of_b,
         paired: options.paired && runs.0 == runs.1,
         level: options.level,
         forced: forced.iter().map(Problem::sentence).collect(),
@@ -355,6 +363,20 @@ fn mixed(name: &str, side: &[&RunRecord]) -> Option<Problem> {
         .or_else(|| others.find_map(|it| differing(&broker(first), &broker(it), "broker")))?;
     let cause = format!("the runs of side {name} are of several brokers: {key} differs");
     Some(Problem::new(cause, values, "choose runs of one broker"))
+}
+
+/// The first key that differs between planned sides, of the load before the broker's: `; load.0.rate 100 -> 200`.
+fn change(a: &Side<'_>, b: &Side<'_>) -> Option<String> {
+    let [a, b] = [a.records.first()?, b.records.first()?].map(|it| &it.experiment);
+    let of_broker = || differing(a.get("broker")?, b.get("broker")?, "broker");
+    let (key, _) = differing(a, b, "").or_else(of_broker)?;
+    let value = |of: &Value| {
+        let value = of.pointer(&format!("/{}", key.replace('.', "/")));
+        let value = value.map_or_else(|| "none".to_owned(), Value::to_string);
+        if value.chars().count() > MOST_OF_CHANGE { "…".to_owned() } else { value }
+    };
+    let (a, b) = (value(a), value(b));
+    Some(if a == b { format!("; {key} differs") } else { format!("; {key} {a} -> {b}") })
 }
 
 /// The first key of two experiments whose values differ, and both values, cut.

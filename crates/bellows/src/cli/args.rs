@@ -91,6 +91,14 @@ impl RequireArgs {
         let written = report::junit(name, records, runs).and_then(write);
         written.map_err(|e| Failure::io("write", path, &e))
     }
+
+    /// Hands on what was made; a failure is written first, so that none of before the run leaves an older result.
+    pub(super) fn noted<T>(&self, name: &str, strict: bool, made: Result<T, Failure>) -> Result<T, Failure> {
+        made.inspect_err(|failure| {
+            // It counts more than a file that cannot be written.
+            let _ = self.write(name, &[], strict, Some(failure));
+        })
+    }
 }
 
 #[derive(Clone, Debug, Args)]

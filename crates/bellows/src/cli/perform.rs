@@ -32,17 +32,9 @@ pub(super) fn experiment(
     keep: bool,
     shape: Shape,
 ) -> Result<Performed, Failure> {
-    if let Some(option) = output.labels.given().next().filter(|_| !keep) {
-        let cause = format!("{option} is kept with the run, and --no-archive keeps none");
-        return Err(Failure::usage(cause, "leave out one of the two").observed(option));
-    }
     let mut experiment = experiment.clone();
     experiment.require.extend(require.resolve());
-    experiment.validate().map_err(Error::from)?;
-    if require.repeat > 1 && !experiment.ends_by_itself() {
-        let cause = format!("--repeat {} needs runs that end by themselves", require.repeat);
-        return Err(Failure::usage(cause, "give them an end, such as --duration 30s").observed(require.repeat));
-    }
+    require.noted(&shape.title, output.strict, check(&experiment, output, require, keep))?;
     require.write(&shape.title, &[], output.strict, None)?;
     let runs = keep.then(|| output.runs.runs.clone());
     let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn Observer| {
@@ -52,6 +44,20 @@ pub(super) fn experiment(
         0 | 1 => once(output, require, runs, shape, work),
         times => repeatedly(times, output, require, runs.as_deref(), &shape, work),
     }
+}
+
+/// Refuses options that do not go together, and experiments that make no sense.
+fn check(experiment: &Experiment, output: &OutputArgs, require: &RequireArgs, keep: bool) -> Result<(), Failure> {
+    if let Some(option) = output.labels.given().next().filter(|_| !keep) {
+        let cause = format!("{option} is kept with the run, and --no-archive keeps none");
+        return Err(Failure::usage(cause, "leave out one of the two").observed(option));
+    }
+    experiment.validate().map_err(Error::from)?;
+    if require.repeat > 1 && !experiment.ends_by_itself() {
+        let cause = format!("--repeat {} needs runs that end by themselves", require.repeat);
+        return Err(Failure::usage(cause, "give them an end, such as --duration 30s").observed(require.repeat));
+    }
+    Ok(())
 }
 
 /// The parts of an experiment that are shown.
@@ -81,14 +87,8 @@ fn once(
 ) -> Result<Performed, Failure> {
     let watched = Watched::start()?;
     let mut exporter = output.metrics.start(&shape.title, output.quiet)?;
-    let carried = match carry_out(output, runs, shape.clone(), &watched, exporter.as_mut(), work) {
-        Ok(carried) => carried,
-        Err(failure) => {
-            // It counts more than a file that cannot be written.
-            let _ = require.write(&shape.title, &[], output.strict, Some(&failure));
-            return Err(failure);
-        }
-    };
+    let carried = carry_out(output, runs, shape.clone(), &watched, exporter.as_mut(), work);
+    let carried = require.noted(&shape.title, output.strict, carried)?;
     metrics::finish(exporter);
     let shown = tell(output, &carried);
     let is_on_screen = !output.json && output::style().terminal && output::style_aside().terminal;

@@ -158,13 +158,15 @@ fn rate_of(experiment: &Experiment, rate: Rate) -> Result<String, Failure> {
 impl RunArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let Some(name) = self.experiment.as_deref().filter(|_| !self.list) else { return list() };
-        let (written, text) = read(name)?;
+        let (written, text) = self.require.noted(name, self.output.strict, read(name))?;
         let mut experiment = written.clone();
-        // It is this machine's, and no part of what is printed.
-        if let Some(root) = self.broker_root.filter(|_| !self.print) {
+        // It is this machine's, and no part of what is printed. Where only other servers are probed, none is started.
+        let is_for_none = self.print || experiment.asks_servers_alone();
+        if let Some(root) = self.broker_root.filter(|_| !is_for_none) {
             experiment.broker.root = Some(root);
         }
-        self.changes.apply(&mut experiment)?;
+        let changed = self.changes.apply(&mut experiment);
+        self.require.noted(name, self.output.strict, changed)?;
         let named = &self.changes.event.events;
         match self.observer.apply(experiment, named)? {
             Observed::Once(mut experiment) if self.print => {

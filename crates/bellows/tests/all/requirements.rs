@@ -61,6 +61,10 @@ fn a_run_that_measures_nothing_passes_nothing() {
     testkit::assert_has(&xml, ["errors=\"1\"", "127.0.0.1:1"]);
     testkit::assert_lacks(&xml, ["it has not ended"]);
 
+    fs::write(dir.join("none.xml"), "<testsuite/>").expect("file");
+    run(dir, &["run", "nosuch.toml", "--junit", "none.xml"]).ends(2).says(["nosuch.toml"]);
+    common::file_has(dir.join("none.xml"), ["<error message=\"cannot read nosuch.toml"]);
+
     let line = common::words("demo --no-profile --set phases.warmup=30s --junit stopped.xml");
     let started = start(bellows(dir, &[&line[..], &["--require", "stalls <= 99"]].concat()));
     wait_for("second", || seconds_recorded(dir) > 0);

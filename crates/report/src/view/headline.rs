@@ -496,7 +496,7 @@ fn messages(facts: &Facts<'_>) -> String {
     }
 }
 
-/// `of 200 requested`, or `as requested`; `None` where nothing was.
+/// `of 200 requested`, `99.9 % of 10,000 requested` or `as requested`; `None` where nothing was.
 pub(crate) fn of_requested(requested: Option<&RequestedSummary>, rate: f64) -> Option<String> {
     let asked = requested?;
     let number = three_digits(asked.rate);
@@ -504,6 +504,9 @@ pub(crate) fn of_requested(requested: Option<&RequestedSummary>, rate: f64) -> O
         format!("of {number} requested")
     } else if asked.has_backlog() {
         format!("{number} requested and the warm-up's backlog")
+    } else if rate < asked.rate && three_digits(rate) != number {
+        // Two unlike numbers beside `as requested` contradict it.
+        format!("{:.1} % of {number} requested", (rate / asked.rate * 1e3).floor() / 10.0)
     } else {
         "as requested".to_owned()
     })

@@ -288,7 +288,7 @@ impl Recording<'_> {
         let of = ScenarioSummary {
             unit: operations.many.to_owned(),
             role: operations.role,
-            rate: per_second(scenario.completed(outcome, &self.measured), counted),
+            rate: per_second(scenario.completed(outcome, &self.measured, self.measured_length), counted),
             counts: tally.counts.iter().collect(),
             failures,
             headline: Some(operations.latency),

@@ -57,15 +57,20 @@ impl ScenarioContext {
     }
 
     /// Operations that ended in order, as the rate of the measured phase counts them: those that were due in it,
-    /// whenever their answers came, and no more than ended in it, where a backlog grew. Where some did not begin, those
-    /// that ended in it: a backlog of the warm-up is work, too.
-    pub(crate) fn completed(&self, outcome: &Outcome, measured: &Interval) -> u64 {
+    /// whenever their answers came. Where a backlog grew, so that more were left at the end than half as many again as
+    /// begin within a usual answer's time, or where some did not begin, those that ended in it: a backlog of the
+    /// warm-up is work, too.
+    pub(crate) fn completed(&self, outcome: &Outcome, measured: &Interval, length: Nanos) -> u64 {
         let Some(of) = &self.operations else { return 0 };
         let ended = measured.counts.get(of.completed);
+        let usual = measured.latencies.histogram(of.latency).value_at_quantile(0.5) as f64 / length.0.max(1) as f64;
+        let most_left = |due: u64| 1 + (1.5 * usual * due as f64) as u64;
+        let is_steady = |due: u64| due <= ended.saturating_add(most_left(due));
         let scheduled = of.scheduled.filter(|_| self.requested.is_some());
         let tally = outcome.tallies.get(self.name).zip(scheduled);
         let tally = tally.filter(|(tally, it)| tally.counts.get(it.not_begun) == 0);
-        tally.map_or(ended, |(tally, _)| tally.counts.get(of.completed).min(ended))
+        let due = tally.map(|(tally, _)| tally.counts.get(of.completed));
+        due.map_or(ended, |due| if is_steady(due) { due } else { ended })
     }
 
     /// Mean time of operations from their beginning, nanoseconds. Those that never began have none, and only where some
@@ -368,19 +373,22 @@ mod tests {
         let of = scenario.operations.expect("requests");
         let mut measured = Interval::new();
         measured.counts.add(of.completed, 6);
-        let counted = |completed, not_begun| {
+        let counted = |measured: &Interval, completed, not_begun| {
             let mut tally = OperationTally::default();
             tally.counts.add(of.completed, completed);
             tally.counts.add(of.scheduled.expect("a schedule").not_begun, not_begun);
             let mut outcome = Outcome::started(Time(0));
             outcome.tallies.insert(scenario.name, tally);
-            scenario.completed(&outcome, &measured)
+            scenario.completed(&outcome, measured, Nanos(12 * SECOND))
         };
-        assert_eq!(counted(5, 0), 5);
+        assert_eq!(counted(&measured, 5, 0), 5);
         // All began, and waited ever longer for their answers.
-        assert_eq!(counted(12, 0), 6);
+        assert_eq!(counted(&measured, 12, 0), 6);
         // It could not keep up: what it did in that time is its rate.
-        assert_eq!(counted(2, 3), 6);
+        assert_eq!(counted(&measured, 2, 3), 6);
+        // Each took as long, and some of what was due was answered just after the phase: 9 of 10 requests/s.
+        measured.latencies.record(of.latency, Nanos(6 * SECOND));
+        assert_eq!(counted(&measured, 12, 0), 12);
     }
 
     const SECOND: u64 = 1_000_000_000;
