@@ -17,10 +17,13 @@ export interface Pen {
   lineTo(x: number, y: number): void;
 }
 
-/** Values read at the end of each interval, as memory is, hold from then, or from a cut in it, until the next is read. */
+/**
+ * Values read at the end of each interval, as memory is, hold from then, or from a cut in it, until the next is read;
+ * the first of all holds from the start of its interval, of which nothing else is known.
+ */
 export function held({ t, dt }: Times, cuts: readonly number[] = []): Times {
   const ends = t.map((at, i) => at + dt[i]!);
-  const from = ends.map((end, i) => cuts.find((cut) => cut > t[i]! && cut < end) ?? end);
+  const from = ends.map((end, i) => cuts.find((cut) => cut > t[i]! && cut < end) ?? (i > 0 ? end : t[i]!));
   const until = (i: number): number => {
     const next = t[i + 1];
     return next !== undefined && next - ends[i]! <= dt[i]! * 0.5 ? from[i + 1]! : ends[i]!;

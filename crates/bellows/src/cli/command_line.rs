@@ -204,8 +204,12 @@ const ELSEWHERE: [(&str, &str); 7] = [
     ("version", "--version"),
 ];
 
-/// A tip for `bellows runs export`.
-const EXPORTS: &str = "'bellows runs show RUN --json' prints figures, 'bellows flame RUN -o FILE' converts a profile";
+/// A tip for `bellows export`, also behind `runs` and `help`.
+pub(super) const EXPORTS: &str =
+    "'bellows runs show RUN --json' prints figures, 'bellows flame RUN -o FILE' converts a profile";
+
+/// A tip for `bellows runs --trend`.
+const TREND: &str = "'bellows runs history EXPERIMENT' shows changes from run to run";
 
 /// Tips for commands that lack an argument, by the beginning of their usage.
 const LACKING: [(&str, &str); 2] = [
@@ -216,14 +220,14 @@ const LACKING: [(&str, &str); 2] = [
     ),
 ];
 
-/// A tip for a command that does not exist, or that lacks an argument.
+/// A tip for a command or an option that does not exist, or a command that lacks an argument.
 fn tip(error: &clap::Error) -> Option<String> {
     match (error.kind(), error.get(ContextKind::InvalidSubcommand)) {
         (ErrorKind::InvalidSubcommand, Some(ContextValue::String(typed))) => {
             let usage = usage(error)?;
             let is_first = usage.contains("bellows [OPTIONS] <COMMAND>") || usage.contains("bellows <COMMAND>");
             let meant = ELSEWHERE.iter().find(|(name, _)| is_first && name == typed);
-            let exports = || usage.contains("bellows runs ") && typed == "export";
+            let exports = || (is_first || usage.contains("bellows runs ")) && typed == "export";
             let meant = meant.map(|(_, meant)| format!("it is called 'bellows {meant}'"));
             meant.or_else(|| exports().then(|| EXPORTS.to_owned()))
         }
@@ -232,6 +236,15 @@ fn tip(error: &clap::Error) -> Option<String> {
             let tip = LACKING.iter().find(|(command, _)| usage.contains(command));
             tip.map(|(_, tip)| (*tip).to_owned())
         }
+        (ErrorKind::UnknownArgument, _) => match error.get(ContextKind::InvalidArg)? {
+            ContextValue::String(typed) if typed == "--trend" && usage(error)?.contains("bellows runs ") => {
+                Some(TREND.to_owned())
+            }
+            ContextValue::String(typed) if error.get(ContextKind::SuggestedArg).is_none() => {
+                slip_of(error, typed).map(|known| format!("a similar argument exists: '--{known}'"))
+            }
+            _ => None,
+        },
         _ => None,
     }
 }
@@ -312,6 +325,19 @@ pub(super) fn readable(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::InvalidValue, ContextValue::String(hidden));
     }
     error
+}
+
+/// The option of the command that may be meant; clap suggests none of few letters.
+fn slip_of(error: &clap::Error, argument: &str) -> Option<String> {
+    let typed = argument.split('=').next()?.strip_prefix("--")?;
+    let usage = usage(error)?;
+    let mut command = &Cli::command();
+    for word in usage.split_whitespace().skip_while(|word| *word != "bellows").skip(1) {
+        let Some(below) = command.find_subcommand(word) else { break };
+        command = below;
+    }
+    let mut known = command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(Arg::get_long);
+    known.find(|known| is_slip(typed, known)).map(str::to_owned)
 }
 
 /// Whether an option that the error suggests is another one than was typed: clap asks for few letters in common.
@@ -396,7 +422,7 @@ mod tests {
             assert!(!refused(line).contains("--set"), "{line}");
         }
         // Of options that only share some letters one was said to be similar.
-        for (option, is_alike) in [("--mesage-count", true), ("--num-messages", false)] {
+        for (option, is_alike) in [("--mesage-count", true), ("--num-messages", false), ("--ulr", true)] {
             let text = refused(&format!("bellows artemis perf client {option} 5 q"));
             assert_eq!(text.contains("a similar"), is_alike, "{text}");
         }
@@ -409,6 +435,8 @@ mod tests {
             ("bellows show", "tip: it is called 'bellows runs show'"),
             ("bellows version", "tip: it is called 'bellows --version'"),
             ("bellows runs export", "tip: 'bellows runs show RUN --json' prints figures"),
+            ("bellows export", "tip: 'bellows runs show RUN --json' prints figures"),
+            ("bellows runs --trend", "tip: 'bellows runs history EXPERIMENT' shows changes"),
             ("bellows erlang memory n@h", "--allocators, which needs none"),
             ("bellows erlang calls n@h", "such as rabbit_channel"),
         ] {

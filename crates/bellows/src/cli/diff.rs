@@ -109,6 +109,9 @@ impl DiffArgs {
         let sides = self.sides()?;
         if sides.a.profile == sides.b.profile {
             output::line_aside("A and B are the same profile, so that nothing differs");
+            if form.is_none() && !self.json {
+                return Ok(Done::Fine);
+            }
         }
         match (form, &self.output) {
             (Some(form), Some(file)) => self.write(form, file, &sides)?,

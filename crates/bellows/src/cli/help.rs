@@ -7,7 +7,7 @@ use clap::{Args, CommandFactory};
 use clap_complete::engine::ArgValueCompleter;
 use report::console;
 
-use super::{Cli, complete, grammar, old_names};
+use super::{Cli, command_line, complete, grammar, old_names};
 use crate::{Done, Failure, output, perf_test};
 
 /// Two names this alike are taken for a slip of the pen (Jaro-Winkler similarity, 0 to 1).
@@ -103,6 +103,7 @@ fn explained(names: &[String]) -> Result<String, Failure> {
         (Ok(usage), Some(page)) => Ok(format!("{}\n\n{page}", usage.trim_end())),
         (Ok(usage), None) => Ok(usage),
         (Err(_), Some(page)) => Ok(page),
+        (Err(unknown), None) if names == ["runs", "export"] => Err(unknown),
         (Err(unknown), None) => found(names).ok_or_else(|| match rest {
             [extra, ..] if topic(name).is_some() && usage(slice::from_ref(name)).is_err() => {
                 let help = format!("`bellows help {name}` prints the whole topic");
@@ -249,6 +250,7 @@ fn unknown(name: &str, commands: &[String]) -> Failure {
     let likeness = |known: &&str| strsim::jaro_winkler(known, name);
     let nearest = known.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).filter(|known| likeness(known) >= ALIKE);
     let help = match nearest {
+        _ if name == "export" => command_line::EXPORTS.to_owned(),
         Some(known) => format!("did you mean {known:?}? `bellows help` lists commands and topics"),
         None => "`bellows help` lists commands and topics".to_owned(),
     };
@@ -282,6 +284,8 @@ mod tests {
     fn thresholds_lead_to_requirements_and_pipelines() {
         let pages = text(&["threshold"]).expect("found");
         assert!(pages.contains("help requirements") && pages.contains("help ci"), "{pages}");
+        let trend = text(&["trend"]).expect("found");
+        assert!(trend.contains("runs history") || trend.contains("help ab"), "{trend}");
     }
 
     #[test]
@@ -305,6 +309,7 @@ mod tests {
         let calls = text(&["erlang", "time"]).expect("a text");
         assert!(calls.contains("Usage: bellows erlang calls"), "{calls}");
         assert!(refused(&["runs", "prnue"]).help.contains("\"prune\""));
+        assert!(refused(&["runs", "export"]).help.contains("bellows runs show RUN --json"));
         let of_topic = refused(&["run-schema", "extra"]);
         assert!(of_topic.cause.contains("the topic \"run-schema\"") && of_topic.value == "extra", "{of_topic}");
     }

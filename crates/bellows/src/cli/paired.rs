@@ -389,7 +389,7 @@ impl ComparisonFiles {
             let page = page(beside.unwrap_or(Path::new(".")))?;
             stacks::write_output(path, page.as_bytes()).map_err(|e| Failure::io("write", path, &e))?;
             if names_page {
-                output::line_aside(&format!("page: {}", path.display()));
+                output::line_aside(&format!("report: {}", path.display()));
             }
         }
         // The one that may have nothing to draw comes last.

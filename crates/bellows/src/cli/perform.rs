@@ -323,7 +323,7 @@ fn tell_result(
 }
 
 pub(super) fn tell_kept(output: &OutputArgs, page: &Path) -> Result<(), Failure> {
-    let kept = format!("page: {}", page.display());
+    let kept = format!("report: {}", page.display());
     match output.json {
         true if output.quiet => {}
         true => output::line_aside(&kept),

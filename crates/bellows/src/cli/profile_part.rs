@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use archive::{PeriodRange, RunReader};
+use archive::{PeriodRange, RunEntry, RunReader};
 use clap::Args;
 use experiment::Requirement;
 use measure::{Phase, Problem, Refused, counted, wall_clock_unix_ns};
@@ -94,6 +94,17 @@ impl ProfileArgs {
     /// The profile, or its part, by line where lines are known.
     pub(super) fn open(&self) -> Result<ProfilePart, Failure> {
         self.part.open(self.profile.as_deref().unwrap_or(find::LAST))
+    }
+
+    /// A line with the run that was taken where none was named, and its broker; empty for a named one.
+    pub(super) fn taken(&self, part: &ProfilePart) -> String {
+        if self.profile.as_deref().is_some_and(|it| it != find::LAST) {
+            return String::new();
+        }
+        let entry = RunEntry::read(part.source.clone());
+        let broker = entry.record.ok().and_then(|it| it.versions.broker);
+        let broker = broker.map_or_else(String::new, |it| format!(", {it}"));
+        format!("{}\n", sanitise(&format!("{}{broker}", entry.id)))
     }
 
     /// The text of `perf script` that was named, and the event whose samples are wanted, where nothing else was asked.

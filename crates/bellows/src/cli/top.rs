@@ -91,7 +91,7 @@ impl TopArgs {
         }
         match by {
             None if self.json => output::print_json(&part.profile.class_shares())?,
-            None => output::print(&console::classes(&part.profile, output::style()))?,
+            None => self.print(&part, &console::classes(&part.profile, output::style()))?,
             Some(by) => self.work(&part, by)?,
         }
         Ok(Done::Fine)
@@ -105,7 +105,12 @@ impl TopArgs {
         if self.json {
             return output::print_json(&console::work_rows(profile, by, self.limit));
         }
-        output::print(&console::work(profile, by, self.limit, output::style()))
+        self.print(part, &console::work(profile, by, self.limit, output::style()))
+    }
+
+    /// Prints text on a profile, behind the run that was taken where none was named.
+    fn print(&self, part: &ProfilePart, text: &str) -> Result<(), Failure> {
+        output::print(&format!("{}{text}", self.profile.taken(part)))
     }
 
     fn functions(&self, part: &ProfilePart, of: FunctionRowOf) -> Result<Done, Failure> {
@@ -134,11 +139,11 @@ impl TopArgs {
             }
         } else {
             let style = output::style();
-            output::print(&console::few_samples(&part.profile, style))?;
+            let few = console::few_samples(&part.profile, style);
             let language = console::language_functions(&part.profile, &table, style);
             let text = language.filter(|_| !self.raw && self.sort.is_none());
             let text = text.unwrap_or_else(|| console::functions(&part.profile, &table, style));
-            output::print(&text)?;
+            self.print(part, &(few + &text))?;
         }
         Ok(Done::Fine)
     }

@@ -242,7 +242,18 @@ fn shown(word: &str) -> &str {
 
 /// Whether a typed name may be this one with a slip of the pen.
 pub(crate) fn is_slip(typed: &str, known: &str) -> bool {
-    strsim::damerau_levenshtein(typed, known) <= (typed.len() / 4).max(1) && strsim::jaro(typed, known) > ALIKE
+    let is_alike = || strsim::jaro(typed, known) > ALIKE || is_transposed(typed, known);
+    strsim::damerau_levenshtein(typed, known) <= (typed.len() / 4).max(1) && is_alike()
+}
+
+/// Whether a name of three letters or more has those of the other, all of them: few letters never look alike.
+fn is_transposed(typed: &str, known: &str) -> bool {
+    let sorted = |text: &str| {
+        let mut letters: Vec<char> = text.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    typed.len() > 2 && sorted(typed) == sorted(known)
 }
 
 /// The option that is written most like this; `None` where it can be no slip of the pen.

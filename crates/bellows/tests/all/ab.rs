@@ -233,8 +233,8 @@ fn a_comparison_has_a_page_and_files_for_ci_servers() {
     let (pairs_dir, end) = kept_with(dir, "pairs.json");
     let page = pairs_dir.join("report.html");
     let last = ended.stdout.lines().last().unwrap_or_default();
-    assert!(!ended.stderr.contains("page: "), "{}", ended.stderr);
-    assert_eq!(last, format!("page: {}", page.display()), "{}", ended.stdout);
+    assert!(!ended.stderr.contains("report: "), "{}", ended.stderr);
+    assert_eq!(last, format!("report: {}", page.display()), "{}", ended.stdout);
     let before = std::fs::read(&page).expect("a page");
     std::fs::remove_file(&page).expect("removed");
     let folder = pairs_dir.to_str().expect("a name");

@@ -105,5 +105,9 @@ fn last_is_for_profiles_the_last_run_that_has_one() {
     if ended.stderr.contains("none of 4 runs in") {
         testkit::skip!("this user may not profile");
     }
-    ended.ok().prints(["self %"]);
+    let ended = ended.ok();
+    ended.prints(["self %"]);
+    // Nothing said that an older run's profile is shown.
+    let first = ended.stdout.lines().next().unwrap_or_default();
+    assert!(first.contains("-demo-") && first.contains(", "), "{first}");
 }

@@ -96,7 +96,7 @@ fn folders_of_runs_are_compared_and_the_page_links_to_the_runs_beside_it() {
         run(dir, &["run", "paced.toml", "--quiet", "--repeat", "2", "--runs", side]).assert_ok();
     }
     let ended = run(dir, &["ab", "old", "--with", "new/", "--json", "-o", "page.html", "--junit", "c.xml"]);
-    let found = ended.says(["page: page.html"]).printed();
+    let found = ended.says(["report: page.html"]).printed();
     for side in ["a", "b"] {
         assert_eq!(found[side]["runs"].as_array().map(Vec::len), Some(2));
     }

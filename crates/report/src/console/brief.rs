@@ -188,11 +188,12 @@ fn missed(all: &[RequirementOutcome]) -> Vec<Row<'static>> {
     of(Some(false)).chain(of(None).take(UNKNOWN)).map(row).chain(more).collect()
 }
 
-/// Requirements that were met, in one row.
+/// Requirements that were met, in one row: beside others that were not it stays longer.
 fn met(all: &[RequirementOutcome]) -> Option<Row<'static>> {
     let met = all.iter().filter(|it| it.met == Some(true));
     let met: Vec<String> = met.map(|it| format!("{}: {}", it.that, observed(it))).collect();
-    (!met.is_empty()).then(|| Row::list(RowRank::Spare, "met", met))
+    let rank = if met.len() < all.len() { RowRank::Main } else { RowRank::Spare };
+    (!met.is_empty()).then(|| Row::list(rank, "met", met))
 }
 
 /// Error of a failed run; the command ends with its remedy.

@@ -50,6 +50,8 @@ pub struct DifferenceTable<'a> {
 
 struct Rows {
     shown: Vec<DifferenceRow>,
+    /// Whether some matching row has a significant change.
+    differ: bool,
     matching: usize,
     all: usize,
 }
@@ -83,8 +85,9 @@ impl DifferenceTable<'_> {
         let all = rows.len();
         rows.retain(|row| (self.only)(&row.function));
         let matching = rows.len();
+        let differ = rows.iter().any(|row| row.own.proven || row.total.proven);
         rows.truncate(self.limit);
-        Rows { shown: rows, matching, all }
+        Rows { shown: rows, differ, matching, all }
     }
 
     /// A function stands in one place of a stack, and may call others; a class, or whose work it is, is of all of it.
@@ -101,17 +104,21 @@ pub fn difference(table: &DifferenceTable<'_>, style: Style) -> String {
         true => ("self A %|self B %|change|total A %|total B %|change", 6),
         false => ("A %|B %|change", 3),
     };
-    let mut lines = Table::of(&format!("{heads}|{}<", table.of.name()));
-    lines.named_by(figures_of);
+    let mut figures_table = Table::of(&format!("{heads}|{}<", table.of.name()));
+    figures_table.named_by(figures_of);
     for row in &rows.shown {
         let mut cells = figures(&row.own).to_vec();
         if table.has_totals() {
             cells.extend(figures(&row.total));
         }
         cells.push(sanitise(&row.function).into_owned());
-        lines.row(cells);
+        figures_table.row(cells);
     }
-    let mut lines = lines.strong_lines(style);
+    let mut lines = Vec::new();
+    if !rows.differ && !rows.shown.is_empty() {
+        lines.extend(style.strong_lines("no significant difference"));
+    }
+    lines.extend(figures_table.strong_lines(style));
     lines.push(String::new());
     lines.extend(footer(table, &rows, style));
     lines.join("\n") + "\n"

@@ -18,8 +18,7 @@ const MOST_NAMED: usize = 3;
 pub fn history(of: &History, style: Style) -> String {
     let mut lines = style.strong_lines(&headline(of));
     if of.debug_build {
-        let text = "caution: all of these are runs of a debug build of bellows, and invalid: a release build has \
-                    other values";
+        let text = "caution: these are runs of a debug build of bellows: a release build has other values";
         lines.extend(style.caution_lines(text));
     }
     for figure in of.figures.iter().filter(|it| !it.changes.is_empty()) {
@@ -88,11 +87,11 @@ fn headline(of: &History) -> String {
     let name = &of.name;
     let what = match (of.ad_hoc, of.loads) {
         (true, loads) => format!(
-            "{runs} of `bellows {name}` with the options of the newest that counts (of {} tried)",
+            "{runs} of `bellows {name}` with the options of the newest valid run (of {} in all)",
             counted(loads as u64, "load")
         ),
         (false, ..2) => format!("{runs} of {name}"),
-        (false, loads) => format!("{runs} of {name} with the load of the newest that counts (of {loads} loads)"),
+        (false, loads) => format!("{runs} of {name} with the load of the newest valid run (of {loads} loads)"),
     };
     format!("{what}{when}: {found}")
 }
@@ -116,8 +115,11 @@ fn drawn(of: &History, figure_of: &HistoryFigure, style: Style) -> Vec<String> {
     let mut lines =
         vec![format!("{}: {}", style.strong(&sanitise(&figure_of.name)), heading(figure_of, &known, low, high))];
     let groups: Vec<&[Option<f64>]> = figure_of.values.chunks(each).collect();
-    let bars = groups.iter().map(|group| bar(group, low, high));
-    lines.push(indent.clone() + &bars.collect::<String>());
+    // A single value differs from none.
+    if known.len() != 1 {
+        let bars = groups.iter().map(|group| bar(group, low, high));
+        lines.push(indent.clone() + &bars.collect::<String>());
+    }
     if !figure_of.changes.is_empty() {
         let places: Vec<usize> = figure_of.changes.iter().map(|it| it.run / each).collect();
         let marks = (0..groups.len()).map(|at| if places.contains(&at) { '^' } else { ' ' });
@@ -290,13 +292,19 @@ mod tests {
     fn what_is_the_same_is_not_told_as_a_range() {
         let mut of = of(8);
         (of.ad_hoc, of.loads, of.name) = (true, 7, "probe".to_owned());
-        let told = "8 runs of `bellows probe` with the options of the newest that counts (of 7 loads tried) on \
+        let told = "8 runs of `bellows probe` with the options of the newest valid run (of 7 loads in all) on \
                     2026-11-21: 1 change\n";
         assert_begins(history(&of, Style::PLAIN), told);
         assert_eq!(range("927 ms".to_owned(), "927 ms"), "927 ms");
         assert_eq!(range("1 ms".to_owned(), "927 ms"), "1 ms to 927 ms");
         of.runs[0].created = "2026-11-20T00:12:33Z".to_owned();
         assert_has(flowing(&history(&of, Style::PLAIN)), [" from 2026-11-20 to 2026-11-21: 1 change"]);
+        for figure in &mut of.figures {
+            figure.values.truncate(1);
+            figure.changes.clear();
+        }
+        let single = history(&of, Style::PLAIN);
+        assert!(!single.contains(BARS), "{single}");
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! A search for the highest rate that holds, on a terminal: the result, rates with latencies, next commands.
 
-use archive::{LimitOutcome, LimitTrial, LimitTrials, ScaleRuns};
+use archive::{LimitOutcome, LimitTrial, LimitTrials, ScaleRuns, SuggestedRate};
 use measure::LatencySummary;
 
 use super::table::{Table, or_dash};
-use super::text::{Style, left, sanitise, width, wrap};
+use super::text::{Style, sanitise, width, wrap};
 use crate::numbers::{percentile, rate};
 use crate::text::limit::{asked, headline, knee_text, notes, rates, row_note, typical_trial};
 use crate::text::scale::{mean, scale_explained, throughputs};
@@ -13,6 +13,8 @@ use crate::text::scale::{mean, scale_explained, throughputs};
 const BAR: usize = 16;
 /// The place of a column that narrow screens leave out.
 const P99_9: usize = 5;
+/// Name of the lower suggested rate.
+const CALM: &str = "calm";
 /// Rates, or numbers of clients, that the end of a search shows.
 const NEAREST: usize = 5;
 
@@ -24,7 +26,7 @@ enum WhyNot {
     Nowhere,
 }
 
-/// The end of a search in at most fourteen lines of 80 columns, ending in a newline: the interval, the rates next to
+/// The end of a search in at most fifteen lines of 80 columns, ending in a newline: the interval, the rates next to
 /// it, and the commands that follow. All trials are in [`limit()`] and on the page.
 pub fn limit_brief(of: &LimitTrials, style: Style) -> String {
     let mut lines = style.strong_lines(&headline(of));
@@ -42,13 +44,39 @@ pub fn limit_brief(of: &LimitTrials, style: Style) -> String {
         lines.extend(table.footnote(style.columns).map(|it| style.faint(it)));
         lines.extend(lowest_failed(of, &nearest).iter().flat_map(|it| wrap(it, style.columns)));
     }
-    let names = of.suggested.iter().map(|it| width(&sanitise(&it.name))).max().unwrap_or(0);
+    let name = |next: &SuggestedRate| {
+        let share = if next.name == CALM { "1/3" } else { "4/5" };
+        format!("{} ({share} of it)  ", sanitise(&next.name))
+    };
     for next in &of.suggested {
-        let name = style.strong(&left(&sanitise(&next.name), names));
-        // As it stands: a line that is broken cannot be copied.
-        lines.push(format!("{name}  {}", sanitise(&next.command)));
+        let name = name(next);
+        let room = style.columns.saturating_sub(width(&name));
+        let command = command_lines(&sanitise(&next.command), room).join("\n");
+        lines.push(format!("{}{command}", style.strong(&name)));
     }
     lines.join("\n") + "\n"
+}
+
+/// Lines of a command that a shell reads back: broken before options, behind a backslash.
+fn command_lines(command: &str, columns: usize) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    let mut is_quoted = false;
+    for word in command.split(' ') {
+        match parts.last_mut().filter(|_| is_quoted || !word.starts_with("--")) {
+            Some(part) => *part += &format!(" {word}"),
+            None => parts.push(word.to_owned()),
+        }
+        is_quoted ^= word.replace("\\'", "").matches('\'').count() % 2 == 1;
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        match lines.pop() {
+            None => lines.push(part),
+            Some(line) if width(&line) + width(&part) + 3 <= columns => lines.push(format!("{line} {part}")),
+            Some(line) => lines.extend([format!("{line} \\"), format!("  {part}")]),
+        }
+    }
+    lines
 }
 
 /// Why the lowest of these rates failed at which no trial held; `None` where none did.
@@ -92,10 +120,10 @@ pub fn limit(of: &LimitTrials, style: Style) -> String {
         lines.extend(notes(of).iter().flat_map(|it| wrap(&sanitise(it), style.columns)));
     }
     for next in &of.suggested {
-        let what = if next.name == "calm" { "a third of it" } else { "four fifths of it" };
+        let what = if next.name == CALM { "a third of it" } else { "four fifths of it" };
         lines.push(format!("{} ({what}, {} msg/s):", style.strong(&sanitise(&next.name)), rate(next.rate)));
-        // As it stands: a line that is broken cannot be copied.
-        lines.push(format!("  {}", sanitise(&next.command)));
+        let command = command_lines(&sanitise(&next.command), style.columns.saturating_sub(2));
+        lines.extend(command.iter().map(|line| format!("  {line}")));
     }
     lines.join("\n") + "\n"
 }
@@ -233,7 +261,7 @@ fn bar_of(value: u64, low: u64, high: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use archive::{FoundLimit, SuggestedRate};
+    use archive::FoundLimit;
 
     use super::*;
     use crate::console::tests::flowing;
@@ -314,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_search_has_at_most_fourteen_lines() {
+    fn the_end_of_a_search_has_at_most_fifteen_lines() {
         let rate = |at: u32| f64::from(at) * 10_000.0;
         let held = (1..8).map(|at| trial(rate(at), LimitOutcome::Held, 1_000_000));
         let missed = (8..16).map(|at| trial(rate(at), LimitOutcome::Missed, 1_000_000));
@@ -330,9 +358,12 @@ mod tests {
         };
         let style = Style { columns: 80, ..Style::PLAIN };
         let text = limit_brief(&of, style);
-        assert!(text.lines().count() <= 14, "{text}");
+        assert!(text.lines().count() <= 15, "{text}");
         let why = "80,000 msg/s did not hold (missed end-to-end p99 < 10ms)";
-        assert_has(&text, ["70,000", why, command]);
+        let broken = "calm (1/3 of it)  bellows run mine.toml --set load.0.rate=24000 \\\n  --set phases.measure=30s\n";
+        assert_has(&text, ["70,000", why, broken]);
+        assert_has(limit_brief(&of, Style::PLAIN), [command]);
+        assert_eq!(command_lines("a --set 'b c --d' --e", 5), ["a \\", "  --set 'b c --d' \\", "  --e"]);
         assert_lacks(text, ["150,000"]);
         assert_has(limit(&of, style), ["150,000"]);
     }

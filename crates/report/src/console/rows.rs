@@ -402,8 +402,8 @@ fn hung_lines(head: &str, lines: Vec<String>, at: usize) -> Vec<String> {
     std::iter::once(first).chain(rest).collect()
 }
 
-/// Fewer than twenty samples: no percentile of them has ten beyond it.
-fn few(of: &LatencySummary) -> String {
+/// A latency in words: no percentile of fewer than twenty samples has ten beyond it.
+pub(super) fn few(of: &LatencySummary) -> String {
     let samples = counted(of.count, "sample");
     let [min, mean, max] = [of.min_ns, of.mean_ns, of.max_ns].map(Nanos);
     match (of.count, of.min_ns) {

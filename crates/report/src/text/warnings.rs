@@ -51,7 +51,7 @@ fn parts(parts: &[(u64, &str)]) -> String {
 /// Share of failed operations in the latencies. How long users waited for them is not known: a refusal comes at once.
 fn latencies_of_failed(failed: u64, timed_out: u64) -> String {
     match timed_out {
-        0 => "and have no latency".to_owned(),
+        0 => "they count in no latency".to_owned(),
         _ if timed_out >= failed => "all by time-outs, which count in the latencies with the time waited".to_owned(),
         _ => format!(
             "{} by time-outs, which count in the latencies with the time waited; the others have no latency",
@@ -255,7 +255,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
                 _ if *gone => "find out why it went away: check its log, and the machine's",
                 _ if w.drain_cut => awaits_longer(w),
                 (_, 0) => "use a longer phases.drain, or find out in its log why it is slow",
-                (0, _) => "the verdict says what delayed them; request a lower rate, or remove that limit",
+                (0, _) => "the verdict says what delayed them; request a lower rate",
                 _ => {
                     "the verdict says what delayed them; request a lower rate, or use a longer phases.drain for the \
                      answers"
@@ -321,7 +321,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
         ),
         Finding::CyclesFailed { kind, unit, failed, timed_out, begun, first_failure } => (
             format!(
-                "{} of {} of {} failed, {}; the first: {}",
+                "{} of {} of {} failed ({}); the first: {}",
                 count(*failed),
                 counted(*begun, one(unit)),
                 kind,
@@ -467,7 +467,7 @@ fn too_few_cores(used: &CoresUsed, target: &str) -> (String, &'static str) {
              run on ({waits}): {}",
             if met { "latencies are too high" } else { "rates are too low and latencies too high" }
         );
-        return (text, "stop them, and run again");
+        return (text, "stop those processes, and run again");
     }
     let text = format!(
         "{target} ({broker:.1}) and bellows ({client:.1}) share {cores} ({waits}): on separate machines, {}",

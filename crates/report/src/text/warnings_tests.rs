@@ -55,9 +55,9 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
     let part = "1,200 requests delayed): 3 of them failed, and latencies include only part of their waits; look";
     assert_has(stalled(failed, StallWait::None, None, "requests"), [part]);
     for (timed_out, says) in [
-        (0, ", and have no latency; the first:"),
-        (20, ", all by time-outs, which count in the latencies with the time waited; the first:"),
-        (15, ", 15 by time-outs, which count in the latencies with the time waited; the others have no latency; the"),
+        (0, " failed (they count in no latency); the first:"),
+        (20, " (all by time-outs, which count in the latencies with the time waited); the first:"),
+        (15, " (15 by time-outs, which count in the latencies with the time waited; the others have no latency); the"),
     ] {
         assert_has(note(failed_requests(20, timed_out, 60, "")), [says]);
     }

@@ -132,7 +132,7 @@ impl Turns {
         let replaced = folder.cells.get(cell).map(|it| it.runs.made_anew()).unwrap_or_default();
         let replaced = next.pair.checked_sub(pairs).and_then(|number| replaced.get(number as usize).copied());
         let run = match replaced {
-            Some(other) => format!("pair {pair}, to replace pair {}, {}", other + 1, next.side),
+            Some(other) => format!("pair {pair} (replaces pair {}), {}", other + 1, next.side),
             None => format!("pair {pair} of {pairs}, {}", next.side),
         };
         match folder.label(cell) {

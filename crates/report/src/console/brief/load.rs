@@ -5,7 +5,7 @@ use measure::ledger::LedgerSummary;
 use measure::{LatencySummary, Metric, MetricKind, Nanos, Phase, ScenarioRole};
 
 use super::super::messages;
-use super::super::rows::{Content, Row, RowRank};
+use super::super::rows::{Content, Row, RowRank, few};
 use super::super::scenario::{called, counts_of, latency_name, with_own_unit};
 use super::super::text::sanitise;
 use crate::numbers::{bytes, count, counted, duration, nonzero, seconds_digits, three_digits};
@@ -172,9 +172,15 @@ pub(super) fn latencies(summary: &RunSummary) -> Vec<Row<'_>> {
     let is_alone = others.len() == 1 && !summary.has_messages();
     let rest = if is_alone { RowRank::More } else { RowRank::Main };
     let mut rows: Vec<_> = std::iter::once(RowRank::Core).chain(std::iter::repeat(rest)).zip(all).collect();
+    // Steps stand below what they are part of: where that has few samples, all are in words.
+    let is_few = is_alone && rows.first().is_some_and(|(_, (_, of))| !of.supports(50.0));
     // A table has no gap: few samples, which have no percentiles, stand below it.
-    rows.sort_by_key(|(_, (_, of))| !of.supports(50.0));
-    rows.into_iter().map(|(rank, (name, of))| Row::new(rank, &name, Content::Latency(of))).collect()
+    rows.sort_by_key(|(_, (_, of))| !is_few && !of.supports(50.0));
+    let rows = rows.into_iter().map(|(rank, (name, of))| match is_few {
+        true => Row::text(rank, &name, &few(of)),
+        false => Row::new(rank, &name, Content::Latency(of)),
+    });
+    rows.collect()
 }
 
 /// Messages that are missing, in words; `None` without a ledger.
@@ -363,7 +369,7 @@ pub(super) fn cpu(record: &RunRecord, summary: &RunSummary) -> Option<Row<'stati
         0 => " cores".to_owned(),
         all => format!(" of {}", counted(all.into(), "core")),
     };
-    let target = if is_recording(summary) { "the process" } else { summary.loaded().target() };
+    let target = if is_recording(summary) { "the process and its children" } else { summary.loaded().target() };
     let used = &summary.cpu_cores;
     let each = each(summary).map_or_else(String::new, |it| format!(" ({it})"));
     let nodes = summary.nodes.iter().map(|it| three_digits(it.cpu_cores)).collect::<Vec<_>>().join(", ");

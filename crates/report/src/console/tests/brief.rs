@@ -532,11 +532,17 @@ fn a_probe_shows_its_steps_by_weight_and_what_was_in_flight_among_the_outcomes()
     let counts = [("begun", 13), ("completed", 10), ("late", 13), ("in flight at the end", 3)];
     of.counts = counts.map(|(name, number)| (counter(name), number)).into();
     summary.insert("probe_brief5", of);
-    let text = end(&kind("probe", summary), 80);
+    let text = end(&kind("probe", summary.clone()), 80);
     let names = ["response ", "wait ", "from send ", "first byte ", "body ", "connect "];
     let rows = text.lines().filter_map(|line| names.iter().position(|name| line.starts_with(name)));
     assert_eq!(rows.collect::<Vec<_>>(), [0, 1, 2, 3], "{text}");
     assert_has(flowing(&text), ["requests 10 completed, 3 in flight at the end, 13 late"]);
+    // A response of few samples stood in words below the table of its steps.
+    let mut of = operations("probe_brief5", "requests", &[("response", 9), ("wait", 30)]);
+    of.role = measure::ScenarioRole::Server;
+    summary.insert("probe_brief5", of);
+    let text = flowing(&end(&kind("probe", summary), 80));
+    assert_has(text, ["response 9 samples: min ", " wait 30 samples: min "]);
 }
 
 fn words(random: &mut Random, least: u64, more: u64) -> String {

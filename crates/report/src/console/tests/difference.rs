@@ -31,6 +31,7 @@ fn changes_stand_in_order_and_chance_comes_last() {
     let (a, b) = sides();
     let text = difference(&table(&a, &b), Style::PLAIN);
     assert_eq!(names(&text), ["g", "f", "h", "main"], "{text}");
+    assert_lacks(&text, ["no significant"]);
     assert_has(&text, ["-20.05", "+20.00", "A: 7k2q, 10,000 samples", "B: x3m4, 3 s to 5 s, 10,000"]);
     let h = text.lines().find(|line| line.ends_with("  h")).unwrap();
     assert!(h.contains("1.00") && h.contains("1.05") && h.matches('~').count() == 2, "{h}");
@@ -92,7 +93,7 @@ fn programs_get_figures_where_people_get_marks() {
     // A share does not change by more than 100 points.
     let few = of_stacks(&[("t;main;f", 2), ("t;main;g", 1)]);
     let shown = difference(&table(&few, &few), Style::PLAIN);
-    assert_has(&shown, ["Too few samples to detect"]);
+    assert_has(&shown, ["no significant difference\n", "Too few samples to detect"]);
     assert_lacks(shown, ["points at a share"]);
 }
 
