@@ -121,23 +121,6 @@ fn producers_begin_at_moments_of_their_own() {
     assert!(rates[0] < rates[1], "{rates:?}");
 }
 
-/// Unthrottled, sizes change with the time at which messages are sent, and the delay holds as well.
-#[test]
-fn sizes_change_while_a_load_runs() {
-    let broker = embedded();
-    let step = |size| SizeStep { size, length: Nanos::from_millis(300) };
-    let plan = plan(&broker, 1_000, |group| {
-        group.producers.max_pending = 20;
-        group.producers.arrivals = common::rate(400.0);
-        group.producers.start_delay = Some(StartDelay { spread: Nanos::from_millis(100), ..StartDelay::default() });
-        group.producers.sizes = Sizes::Steps { steps: vec![step(100), step(5_000), step(100_000)], repeat: false };
-    });
-    let (outcome, _) = run(&broker, &plan);
-    let ledger = outcome.ledger.expect("a ledger");
-    assert!(ledger.sent > 100, "{ledger:?}");
-    assert_eq!((ledger.lost, ledger.corrupt), (0, 0), "{ledger:?}");
-}
-
 /// With a ledger or without, bodies of the shortest kind included.
 #[test]
 fn files_are_sent_as_they_are() {
@@ -168,6 +151,7 @@ fn files_are_sent_as_they_are() {
 #[test]
 fn sizes_arrive_whole() {
     let broker = embedded();
+    let step = |size| SizeStep { size, length: Nanos::from_micros(100) };
     let cases = [
         Sizes::Fixed(400_000),
         Sizes::List(vec![12, 31, 32, 131_064, 131_065, 400_000]),
@@ -175,6 +159,8 @@ fn sizes_arrive_whole() {
             distribution: Distribution::LogNormal { median: 500.0, sigma: 2.0, min: 12, max: 200_000 },
             seed: 3,
         },
+        // With the time at which messages are sent.
+        Sizes::Steps { steps: [100, 5_000, 100_000].map(step).to_vec(), repeat: true },
     ];
     for sizes in cases {
         let plan = plan(&broker, 0, |group| {
