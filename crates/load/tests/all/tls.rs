@@ -63,9 +63,7 @@ fn nothing_is_lost_over_tls_whatever_the_size() {
 fn assert_refused(endpoint: Endpoint, parts: &[&str], help: &str) -> Error {
     let error = run(endpoint, 32).expect_err("it must not start");
     let text = error.to_string();
-    for part in parts {
-        assert!(text.contains(part), "{part:?} is not in {text:?}");
-    }
+    parts.iter().for_each(|part| testkit::assert_has(&text, [*part]));
     assert!(error.problem().help.contains(help), "{help:?} is not in {:?}", error.problem().help);
     assert!(!text.contains(char::is_control), "{text:?}");
     error
@@ -144,8 +142,7 @@ fn a_stream_cut_at_any_byte_is_a_lost_connection() {
         });
         let front = broker.tls_addr().expect("TLS");
         let outcome = run(endpoint(front, authority.trusted()), 32).expect("it starts");
-        let error = outcome.error.expect("it breaks off").to_string();
-        assert!(error.contains("lost the connection"), "{after}: {error}");
+        testkit::assert_has(outcome.error.expect("it breaks off").to_string(), ["lost the connection"]);
         let done = broker.fault_log().injections().faults[0].count;
         assert!((1..=4).contains(&done), "{after}: {done}");
     }
