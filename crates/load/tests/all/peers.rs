@@ -87,7 +87,6 @@ fn connections_that_end_name_the_reason() {
     }
 }
 
-/// Deliveries and confirms cut at every byte of their frames, and beyond.
 #[test]
 fn frames_cut_at_any_byte_end_the_connection_and_nothing_else() {
     std::thread::scope(|scope| {

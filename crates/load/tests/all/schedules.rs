@@ -40,7 +40,6 @@ fn of(profile: RateProfile) -> ArrivalProcess {
     ArrivalProcess::Scheduled(ArrivalSchedule::new(profile, Spacing::Even, false))
 }
 
-/// Messages sent equal those requested, in every interval and in all.
 #[test]
 fn a_ramp_is_sent_as_it_was_asked_for() {
     let broker = embedded();
@@ -96,7 +95,6 @@ fn a_message_waits_for_the_last_answer_and_the_think_time() {
     assert_eq!(told.measured.latencies.histogram(Metric::SEND_DELAY).len(), sent);
 }
 
-/// Producers begin one by one, and what is requested rises with them.
 #[test]
 fn producers_begin_at_moments_of_their_own() {
     let broker = embedded();
@@ -121,7 +119,6 @@ fn producers_begin_at_moments_of_their_own() {
     assert!(rates[0] < rates[1], "{rates:?}");
 }
 
-/// With a ledger or without, bodies of the shortest kind included.
 #[test]
 fn files_are_sent_as_they_are() {
     let broker = embedded();

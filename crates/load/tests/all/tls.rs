@@ -125,7 +125,6 @@ fn a_certificate_is_a_login() {
     assert_runs(endpoint(front, authority.trusted()));
 }
 
-/// The TLS stream ends at a byte of a frame: between two records and inside a message.
 #[test]
 fn a_stream_cut_at_any_byte_is_a_lost_connection() {
     let authority = Authority::new("ca");
@@ -148,8 +147,6 @@ fn a_stream_cut_at_any_byte_is_a_lost_connection() {
     }
 }
 
-/// Another implementation's client: TLS 1.2 and 1.3, verified; AMQP is spoken inside; a stranger's
-/// bytes are answered with an alert, and the broker goes on.
 #[test]
 fn openssl_can_talk_to_the_broker() {
     if Command::new("openssl").arg("version").output().is_err() {

@@ -249,8 +249,6 @@ fn short_sequences_go_on_over_their_wrap() {
     assert_eq!(whole(8, 9 * WRAP + 8), Some(8 * WRAP + 8), "an old one");
 }
 
-/// Leftovers of a run just before, and another program that sends to the same queue at the same time: whatever the
-/// size of the messages, none of theirs counts as ours, damaged or repeated.
 #[test]
 fn other_runs_are_told_apart_at_every_size() {
     for size in 12..=40 {
