@@ -109,8 +109,7 @@ mod tests {
             ("[broker]\ndefinitions = \"/none.json\"\n[[load]]".to_owned(), "no file /none.json"),
             ("[broker]\nkind = \"embedded\"\n[[load]]\n[[fault]]\nkind = \"lose\"\nnode = 1".to_owned(), "node"),
         ] {
-            let text = refused(&wrong);
-            assert!(text.contains(part), "{part:?} is not in {text:?} of {wrong}");
+            testkit::assert_has(refused(&wrong), [part]);
         }
     }
 }

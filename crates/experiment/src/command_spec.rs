@@ -84,8 +84,7 @@ mod tests {
             (format!("{artemis}[churn]\nkind = 'queues'\n"), "AMQP 0.9.1"),
             ("[broker]\njava-args = ['-Xmx1G']\n".to_owned() + messages, "java-args"),
         ] {
-            let said = refused(&text);
-            assert!(said.contains(part), "{text}\n{said}");
+            testkit::assert_has(refused(&text), [part]);
         }
     }
 }

@@ -231,8 +231,7 @@ mod tests {
         assert_eq!(problem(&stop, ""), "");
         assert_eq!(problem(&fault("5s", "kill", "2s"), recover), "");
         let refused = |faults: &str, part: &str| {
-            let text = problem(faults, "");
-            assert!(text.contains(part), "{part:?} is not in {text:?}");
+            testkit::assert_has(problem(faults, ""), [part]);
         };
         // It stays away, and other nodes may be hit.
         let for_good = "[[fault]]\nat = \"5s\"\nkind = \"kill\"\n";
@@ -290,8 +289,7 @@ mod tests {
             ("kind = \"explode\"", "explode"),
             ("kind = \"lose\"\nevry = 2", "evry"),
         ] {
-            let text = embedded(wrong);
-            assert!(text.contains(part), "{part:?} is not in {text:?}");
+            testkit::assert_has(embedded(wrong), [part]);
         }
         let text = "[[fault]]\nkind = \"lose\"\nat = 2.5\nevery = 3\n[[fault]]\nkind = \"cut\"\nat = \"1s\"\nbyte = 5";
         let file: FaultFile = toml::from_str(text).unwrap();

@@ -223,8 +223,7 @@ mod tests {
             (format!("{queue}delete = true\n{LOAD}"), "prepare.0.delete"),
             (format!("[broker]\ndata-dir = \"/x\"\n{LOAD}"), "broker.data-dir"),
         ] {
-            let told = refused(&text);
-            assert!(told.contains(key), "{key}: {told}\n{text}");
+            testkit::assert_has(refused(&text), [key]);
         }
         assert_eq!(refused(&format!("{kept}{queue}queue-type = \"stream\"\nfill = 10\n{LOAD}")), "");
     }

@@ -163,8 +163,7 @@ mod tests {
             ("kind = 'attach'\nurl = 'amqps://h'\nkey = 'x'", "without {broker.cert}"),
             ("kind = 'attach'\nurl = 'amqps://h'\nauth = 'external'", "{broker.cert} and {broker.key}"),
         ] {
-            let found = problem(text).unwrap_or_default();
-            assert!(found.contains(part), "{text}: {found:?}");
+            testkit::assert_has(problem(text).unwrap_or_default(), [part]);
         }
         for text in [
             "kind = 'rabbitmq'\ntls = true\nauth = 'external'",

@@ -211,8 +211,7 @@ mod tests {
         assert_eq!(enough(10_000, None), Ok(()));
         assert_eq!(enough(10_000, Some(20_000)), Ok(()));
         let error = enough(10_000, Some(4_096)).expect_err("too low");
-        let text = error.to_string();
-        assert!(text.contains("10,200 open files") && text.contains("4,096 files"), "{text}");
+        testkit::assert_has(error.to_string(), ["10,200 open files", "4,096 files"]);
         assert!(error.problem().help.contains("nofile") && !error.is_usage());
     }
 }

@@ -250,7 +250,6 @@ mod tests {
         assert_eq!(window.open(), 1);
     }
 
-    /// Random sends and answers in any order, against a map of what is open.
     #[test]
     fn it_does_what_a_map_would_do() {
         for (seed, limit) in [(1, 1), (2, 7), (3, 64), (4, 100), (5, 0)] {

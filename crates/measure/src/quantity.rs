@@ -401,7 +401,6 @@ mod tests {
         }
     }
 
-    /// Any text gives a value or an error, and nothing else.
     #[test]
     fn no_text_breaks_the_parsers() {
         for seed in testkit::seeds(500) {

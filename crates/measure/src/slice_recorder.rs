@@ -150,6 +150,8 @@ mod tests {
         let mut hour = new_histogram();
         hour.saturating_record(HIGHEST_NS);
         assert_eq!(histogram.max(), hour.max());
+        sum.record(Metric::SEND_ACK, Nanos(u64::MAX));
+        assert_eq!(sum.histogram(Metric::SEND_ACK).max(), hour.max());
     }
 
     #[test]

@@ -87,17 +87,12 @@ fn what_is_killed_leaves_the_accounting_to_others_and_nothing_behind() {
 }
 
 #[test]
-fn an_accounting_of_somebody_else_is_read_and_left_on() {
+fn what_somebody_else_accounts_is_left_alone_and_an_accounting_that_is_ended_is_told() {
     let (_home, beam, witness) = started();
     eval(&witness, "erlang:system_flag(microstate_accounting, true).");
-    let states = account(&beam, SHORT).expect("states");
-    assert!(states.was_on);
+    assert!(account(&beam, SHORT).expect("states").was_on);
     assert!(is_on(&witness), "it is turned off");
-}
-
-#[test]
-fn another_version_is_not_disturbed_and_one_that_is_ended_is_told() {
-    let (_home, beam, witness) = started();
+    // Another version of bellows.
     let other = "P = spawn(fun () -> register(bellows_accountant, self()), \
          (fun L() -> receive {use, _, U} -> U ! {self(), busy, 12345}, L(); \
          {done, _, A} -> A ! {A, done}, L(); stop -> ok end end)() end), \

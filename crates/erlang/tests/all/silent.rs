@@ -91,9 +91,13 @@ fn a_node_that_hangs_in_a_window_is_told_and_left_clean() {
 }
 
 #[test]
-fn a_node_that_hangs_is_not_waited_for_at_the_end() {
+fn a_node_without_news_is_not_silent_and_one_that_hangs_is_not_waited_for_at_the_end() {
     let (_home, beam) = started();
     let node = impatient(&beam);
+    // Its own ticks come every 15 seconds.
+    let nothing = node.mailbox().receive(Duration::from_secs(5)).expect("a connection");
+    assert_eq!(nothing, None);
+    node.call("erlang", "node", vec![]).expect("an answer");
     let helper = Helper::load(&node).expect("loaded");
     beam.signal("STOP");
     let begun = Instant::now();
@@ -103,15 +107,4 @@ fn a_node_that_hangs_is_not_waited_for_at_the_end() {
     assert!(took < TIMEOUT + BESIDE, "{took:?}");
     beam.signal("CONT");
     assert_eq!(left_behind(&beam.connect()), None);
-}
-
-#[test]
-fn a_node_that_has_nothing_to_say_is_not_silent() {
-    let (_home, beam) = started();
-    // Its own ticks come every 15 seconds.
-    let node = impatient(&beam);
-    let mailbox = node.mailbox();
-    let nothing = mailbox.receive(Duration::from_secs(5)).expect("a connection");
-    assert_eq!(nothing, None);
-    node.call("erlang", "node", vec![]).expect("an answer");
 }

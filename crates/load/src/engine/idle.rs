@@ -84,26 +84,21 @@ mod tests {
 
     #[test]
     fn the_pause_is_a_64th_of_the_latency_and_never_starves_a_small_window() {
-        for (in_flight, latency, pause) in [
-            (1 << 30, 32 * MS, Some(MS / 2)),
+        for (is_unthrottled, in_flight, latency, pause) in [
+            (true, 1 << 30, 32 * MS, Some(MS / 2)),
             // Too short to pay; the most.
-            (1 << 30, MS, None),
-            (1 << 30, 9_000 * MS, Some(MS)),
+            (true, 1 << 30, MS, None),
+            (true, 1 << 30, 9_000 * MS, Some(MS)),
             // 50,000 per second with 64 in flight: 2 of them take 40 us.
-            (64, 9_000 * MS, Some(40_000)),
-            (10, 9_000 * MS, None),
+            (true, 64, 9_000 * MS, Some(40_000)),
+            (true, 10, 9_000 * MS, None),
+            // At a target rate.
+            (false, 1 << 30, 100 * MS, None),
         ] {
-            let mut backoff = IdleBackoff::new(true, in_flight);
+            let mut backoff = IdleBackoff::new(is_unthrottled, in_flight);
             assert_eq!(backoff.length(Time(1), 0, Nanos(latency)), None, "no rate is known yet");
             let length = backoff.length(Time(1 + 20 * MS), 1_000, Nanos(latency));
             assert_eq!(length, pause.map(Nanos), "{in_flight} in flight, {latency} ns");
         }
-    }
-
-    #[test]
-    fn no_pause_at_a_target_rate() {
-        let mut backoff = IdleBackoff::new(false, 1 << 30);
-        backoff.length(Time(1), 0, Nanos(MS * 100));
-        assert_eq!(backoff.length(Time(1 + 20 * MS), 1_000, Nanos(MS * 100)), None);
     }
 }

@@ -138,8 +138,7 @@ fn a_broker_that_goes_away_ends_all_scenarios_and_what_was_counted_stays() {
 #[test]
 fn what_a_scenario_counts_is_its_own() {
     let refused = |scenarios: [Box<dyn Scenario>; 2], part: &str| {
-        let error = run(&scenarios, &Control::new(), &mut Deaf).expect_err("refused");
-        assert!(error.to_string().contains(part), "{error}");
+        testkit::assert_has(run(&scenarios, &Control::new(), &mut Deaf).expect_err("refused").to_string(), [part]);
     };
     let toy = || Box::new(Toy::new(0));
     refused([toy(), toy()], "two scenarios called toy");

@@ -211,7 +211,6 @@ fn with_much_on_its_way(queue: Bodies) -> Box<dyn Serve> {
     })
 }
 
-/// An empty queue's count does not stand for what it has given away, which still comes.
 #[test]
 fn what_has_left_its_queue_and_still_comes_is_not_lost() {
     let (world, queue) = (usual(), Bodies::default());
@@ -225,8 +224,6 @@ fn what_has_left_its_queue_and_still_comes_is_not_lost() {
     assert!((1..10).contains(&assert_held(&outcome, "on its way")), "{outcome:?}");
 }
 
-/// The queue keeps the newest 20 messages, and its consumer falls behind: by its work, by asking seldom, or because it
-/// begins later.
 #[test]
 fn what_a_full_queue_drops_is_lost_and_what_it_holds_is_not() {
     let busy = |group: &mut Group| slow(group, 20);
@@ -364,7 +361,6 @@ fn what_one_broker_loses_is_lost_whatever_addresses_it_has() {
     assert_lost(&world, &plan, "two addresses", |outcome| outcome.totals.sent);
 }
 
-/// The queue keeps only the newest message that its consumer has not asked for.
 #[test]
 fn what_a_polled_queue_without_a_count_drops_is_lost_and_nobody_waits_for_it() {
     let (world, mut plan) = scene(Config::default(), 50.0);
@@ -377,7 +373,6 @@ fn what_a_polled_queue_without_a_count_drops_is_lost_and_nobody_waits_for_it() {
     assert!(outcome.totals.sent - outcome.totals.received > 10, "{outcome:?}");
 }
 
-/// Each message lives for 100 ms, and its consumer takes 50 ms: most expire in the queue.
 #[test]
 fn what_expires_is_lost_and_nobody_waits_for_it() {
     let (world, mut plan) = scene(Config::default(), 100.0);

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use load::{Ack, Control, Destination, Group, Guarantee, Outcome, Plan};
-use measure::{Metric, Nanos, Phase};
+use measure::{Nanos, Phase};
 
 use crate::common::{self, Deaf};
 use crate::world::{InMemory, Pace, Told, World};
@@ -24,16 +24,16 @@ fn plan(group: Group, warmup_ms: u64, measure_ms: u64) -> Plan {
 }
 
 /// Runs a load of a queue in memory.
-fn run_with(warmup_ms: u64, measure_ms: u64, threads: usize, set: impl FnOnce(&mut Group)) -> (Outcome, Told) {
+fn run_with(warmup_ms: u64, measure_ms: u64, set: impl FnOnce(&mut Group)) -> (Outcome, Told) {
     let broker = InMemory::new(broker::Config::default());
     let mut group = group(broker.local_addr(), Destination::queue("q"));
     set(&mut group);
-    broker.world.run_to_end(&Plan { threads, ..plan(group, warmup_ms, measure_ms) }, |_, _| ())
+    broker.world.run_to_end(&plan(group, warmup_ms, measure_ms), |_, _| ())
 }
 
 #[test]
 fn intervals_are_cut_where_phases_meet() {
-    let (outcome, told) = run_with(300, 1_200, 1, |group| group.producers.arrivals = common::rate(1_000.0));
+    let (outcome, told) = run_with(300, 1_200, |group| group.producers.arrivals = common::rate(1_000.0));
     let measured = outcome.phases.iter().find(|p| p.phase == Phase::Measure).expect("measured");
     let length = measured.end.since(measured.start);
     assert!(length.0.abs_diff(1_200_000_000) < 1_000_000, "{length}");
@@ -47,26 +47,10 @@ fn intervals_are_cut_where_phases_meet() {
     assert!(measure.windows(2).all(|pair| pair[0].2 == pair[1].1), "{measure:?}");
 }
 
-/// Also where there are more producers than messages a second.
-#[test]
-fn a_rate_is_kept_over_producers_and_threads() {
-    for (rate, producers, threads) in [(1_000.0, 3, 2), (2.0, 5, 1)] {
-        let (outcome, told) = run_with(0, 2_000, threads, |group| {
-            group.producers.per_destination = producers;
-            group.producers.arrivals = common::rate(rate);
-        });
-        let (totals, sent) = (outcome.totals, outcome.measured.sent);
-        assert!(totals.sent.abs_diff((2.0 * rate) as u64) <= 1, "{rate}: {totals:?}");
-        assert!(totals.sent.abs_diff(sent) <= 1, "{rate}: {sent} of {totals:?}");
-        assert_eq!(totals.received, totals.sent, "{rate}");
-        assert_eq!(told.measured.latencies.histogram(Metric::SEND_DELAY).len(), totals.sent, "{rate}");
-    }
-}
-
 #[test]
 fn a_message_count_ends_the_load_and_only_confirms_complete_messages() {
     for (guarantee, count, completed) in [(Guarantee::Confirms, 5_000, 5_000), (Guarantee::Unconfirmed, 20_000, 0)] {
-        let (outcome, _) = run_with(0, 0, 1, |group| {
+        let (outcome, _) = run_with(0, 0, |group| {
             group.producers.guarantee = guarantee;
             group.producers.message_count = Some(count);
         });

@@ -35,13 +35,8 @@ fn in_order(sent: u64, receivers: u64) -> LedgerSummary {
 fn a_clean_load_loses_repeats_and_reorders_nothing() {
     let broker = embedded();
     // Destinations, producers and consumers of each, threads, size, receivers of a message.
-    let cases = [
-        (&["queue://one"][..], (1, 1), 1, 40, 1),
-        (&["queue://competing"], (3, 3), 2, 1_024, 1),
-        (&["topic://news"], (2, 3), 2, 40, 3),
-        (&["queue://a", "queue://b", "topic://c"], (2, 1), 2, 12, 1),
-        (&["queue://checked"], (2, 2), 1, 17, 1),
-    ];
+    let cases =
+        [(&["topic://news"][..], (2, 3), 1, 40, 3), (&["queue://a", "queue://b", "topic://c"], (2, 1), 2, 12, 1)];
     for (destinations, clients, threads, size, receivers) in cases {
         let mut group = group(&broker, destinations, clients);
         group.producers.sizes = size.into();

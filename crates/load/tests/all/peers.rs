@@ -61,21 +61,10 @@ const RECOVERY: Option<ReconnectPolicy> =
     Some(ReconnectPolicy { min: Nanos::from_millis(5), max: Nanos::from_millis(15) });
 
 #[test]
-fn a_broker_that_hangs_for_good_does_not_hang_the_end() {
-    let stall = Fault { length: Some(Nanos::SECOND + Nanos::SECOND), ..at(FaultKind::Stall, 100) };
-    let (outcome, _) = run(&[stall], None);
-    let outcome = outcome.expect("the load starts");
-    assert_eq!(outcome.unconfirmed, 200, "two full windows: {outcome:?}");
-    let ledger = outcome.ledger.expect("ledger");
-    assert_eq!((ledger.lost, ledger.unconfirmed_missing), (0, 200));
-}
-
-#[test]
 fn a_channel_closed_in_the_middle_names_the_brokers_reason() {
     for who in [Who::Producers, Who::Consumers] {
         let close = Fault { who, ..at(FaultKind::CloseChannel, 100) };
-        let text = broken(std::slice::from_ref(&close));
-        assert!(text.contains("406") && text.contains("fault"), "{text}");
+        testkit::assert_has(broken(std::slice::from_ref(&close)), ["406", "fault"]);
         let (outcome, _) = outlived(&[close], RECOVERY);
         assert!(common::lost_connections(&outcome) > 0, "{who:?}: {outcome:?}");
     }
@@ -98,7 +87,6 @@ fn connections_that_end_name_the_reason() {
     }
 }
 
-/// Deliveries and confirms cut at every byte of their frames, and beyond.
 #[test]
 fn frames_cut_at_any_byte_end_the_connection_and_nothing_else() {
     std::thread::scope(|scope| {

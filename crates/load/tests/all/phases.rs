@@ -109,7 +109,6 @@ fn check(case: &Case) {
     }
 }
 
-/// Each seed has stalls across one of the boundaries, or both, or none.
 #[test]
 fn each_phase_has_as_many_latencies_as_messages_were_due_in_it() {
     let mut random = Random::new(1);
@@ -131,8 +130,6 @@ fn each_phase_has_as_many_latencies_as_messages_were_due_in_it() {
     }
 }
 
-/// Somebody else's producers go on while this load drains: what they had due then is not measured,
-/// and neither is what they had due in the warm-up.
 #[test]
 fn other_programs_messages_belong_to_the_phase_that_they_were_due_in() {
     let broker = common::embedded();

@@ -133,7 +133,6 @@ fn a_broker_that_never_comes_back_does_not_hang_the_end() {
     assert!((790..=810).contains(&outcome.totals.sent), "{outcome:?}");
 }
 
-/// All connections are cut as soon as the start is announced, which is before it comes.
 #[test]
 fn a_connection_lost_between_the_announcement_and_the_start_comes_back() {
     for seed in 0..100 {

@@ -123,7 +123,6 @@ fn whoever_stands_still_is_told_with_its_time_and_what_it_delayed() {
     });
 }
 
-/// A broker that stops and does not come back in time: what was due counts with the time it has waited.
 #[test]
 fn what_has_no_answer_at_the_end_counts_with_the_time_it_has_waited() {
     for seed in testkit::seeds(50) {
@@ -154,7 +153,6 @@ fn what_has_no_answer_at_the_end_counts_with_the_time_it_has_waited() {
     }
 }
 
-/// A loop that did not run at the end of sending sends what was due before, where it is not much later.
 #[test]
 fn a_loop_that_is_late_for_the_end_sends_what_was_due() {
     for seed in testkit::seeds(50) {

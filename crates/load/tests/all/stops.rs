@@ -89,8 +89,7 @@ fn a_stop_before_the_load_begins_deletes_what_it_made_and_nothing_else() {
     // Nor does one that is stopped before it connects.
     let stopped = run(&plan(vec![group(port, "kept")]), &control, |_| {}).0.expect("a plan");
     assert!(stopped.interrupted && stopped.phases.is_empty());
-    let gone = few(port, "made", false, 1).expect_err("the queue is gone");
-    assert!(gone.to_string().contains("\"made\""), "{gone}");
+    testkit::assert_has(few(port, "made", false, 1).expect_err("the queue is gone").to_string(), ["\"made\""]);
     assert_eq!(few(port, "kept", false, 50).expect("what was there before stays").totals.received, 50);
 }
 
@@ -121,8 +120,7 @@ fn an_exchange_is_deleted_where_its_queue_is_refused() {
     later.producers.message_count = Some(1);
     let (outcome, ..) = run(&plan(vec![later]), &Control::new(), |_| {});
     let gone = outcome.expect("it begins").error;
-    let gone = gone.expect("the exchange is gone");
-    assert!(gone.to_string().contains("'made'"), "{gone}");
+    testkit::assert_has(gone.expect("the exchange is gone").to_string(), ["'made'"]);
 }
 
 #[test]

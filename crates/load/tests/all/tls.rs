@@ -63,9 +63,7 @@ fn nothing_is_lost_over_tls_whatever_the_size() {
 fn assert_refused(endpoint: Endpoint, parts: &[&str], help: &str) -> Error {
     let error = run(endpoint, 32).expect_err("it must not start");
     let text = error.to_string();
-    for part in parts {
-        assert!(text.contains(part), "{part:?} is not in {text:?}");
-    }
+    parts.iter().for_each(|part| testkit::assert_has(&text, [*part]));
     assert!(error.problem().help.contains(help), "{help:?} is not in {:?}", error.problem().help);
     assert!(!text.contains(char::is_control), "{text:?}");
     error
@@ -127,7 +125,6 @@ fn a_certificate_is_a_login() {
     assert_runs(endpoint(front, authority.trusted()));
 }
 
-/// The TLS stream ends at a byte of a frame: between two records and inside a message.
 #[test]
 fn a_stream_cut_at_any_byte_is_a_lost_connection() {
     let authority = Authority::new("ca");
@@ -144,15 +141,12 @@ fn a_stream_cut_at_any_byte_is_a_lost_connection() {
         });
         let front = broker.tls_addr().expect("TLS");
         let outcome = run(endpoint(front, authority.trusted()), 32).expect("it starts");
-        let error = outcome.error.expect("it breaks off").to_string();
-        assert!(error.contains("lost the connection"), "{after}: {error}");
+        testkit::assert_has(outcome.error.expect("it breaks off").to_string(), ["lost the connection"]);
         let done = broker.fault_log().injections().faults[0].count;
         assert!((1..=4).contains(&done), "{after}: {done}");
     }
 }
 
-/// Another implementation's client: TLS 1.2 and 1.3, verified; AMQP is spoken inside; a stranger's
-/// bytes are answered with an alert, and the broker goes on.
 #[test]
 fn openssl_can_talk_to_the_broker() {
     if Command::new("openssl").arg("version").output().is_err() {

@@ -218,7 +218,6 @@ fn tracks_that_do_not_exist_are_left_alone() {
     assert!(notes.exchange(LedgerBatch::default()).chunks.is_empty());
 }
 
-/// Messages in order are one entry, however many.
 #[test]
 fn a_clean_run_leaves_hardly_anything_to_send() {
     let mut notes = LedgerShard::new(&[0, 1]);
@@ -231,7 +230,6 @@ fn a_clean_run_leaves_hardly_anything_to_send() {
     assert!(batch.chunks.len() <= 8, "{} chunks", batch.chunks.len());
 }
 
-/// Nobody takes the batches, and every note closes a chunk: memory stays bounded, and the summary says that it had to.
 #[test]
 fn notes_stay_bounded_where_nobody_takes_them() {
     const NOTES: u64 = 400_000;
@@ -276,7 +274,6 @@ fn many_tracks_take_little_each() {
     assert_eq!(summary.unconfirmed_missing, 25_000);
 }
 
-/// 10^9 messages, of which every 1,000th is lost: tens of megabytes, and every one is counted.
 #[test]
 fn a_thousand_million_messages_fit_in_tens_of_megabytes() {
     let mut ledger = Ledger::new(1, &[0]);
@@ -304,7 +301,6 @@ fn a_thousand_million_messages_fit_in_tens_of_megabytes() {
     assert!(most < 40 << 20, "{most} bytes");
 }
 
-/// Fragments beyond all measure: memory stays bounded, and the summary says that it had to.
 #[test]
 fn fragments_are_settled_before_they_fill_the_memory() {
     const BOUND: usize = 200_000;

@@ -204,12 +204,6 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_named() {
-        let error = Trace::read(Path::new("/nonexistent/trace.csv")).unwrap_err();
-        assert!(error.to_string().contains("/nonexistent/trace.csv"));
-    }
-
-    #[test]
     fn a_trace_may_begin_anew() {
         let trace = parse("0\n0.5\n0.75").unwrap();
         let second = Some(1_000_000_000);

@@ -110,7 +110,6 @@ fn sizes_change_with_the_intended_time() {
     assert_eq!(at(false, 500 * second), 12, "kept");
 }
 
-/// The share of drawn sizes below one, against the distribution's own.
 #[test]
 fn exponential_and_lognormal_sizes_have_their_shape() {
     let exponential = random(Distribution::Exponential { mean: 1_000.0, min: 12, max: 20_000 });

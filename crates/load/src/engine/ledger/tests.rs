@@ -115,8 +115,8 @@ impl Rig {
         )
     }
 
-    fn deliver(&mut self, consumer: usize, sequence: u64, flagged: bool) -> bool {
-        self.deliver_body(consumer, &self.body(0, sequence), flagged)
+    fn deliver(&mut self, consumer: usize, sequence: u64) -> bool {
+        self.deliver_body(consumer, &self.body(0, sequence), false)
     }
 
     fn ship(&mut self, at: usize) {
@@ -142,10 +142,9 @@ impl Rig {
     }
 }
 
-/// One producer that sent so much, all of it confirmed; its consumers and their loops.
-fn confirmed(sent: u64, loops: &[usize], size: usize) -> Rig {
-    let consumers: Vec<(usize, usize)> = loops.iter().map(|at| (*at, 0)).collect();
-    let mut rig = Rig::new(1, &consumers, size);
+/// One producer that sent so much, all of it confirmed, and one consumer.
+fn confirmed(sent: u64, size: usize) -> Rig {
+    let mut rig = Rig::new(1, &[(0, 0)], size);
     rig.send(0, sent);
     rig.loops[0].shard.note_range(0, 0, sent);
     rig
@@ -155,88 +154,11 @@ fn clean(sent: u64) -> LedgerSummary {
     LedgerSummary { sent, delivered: sent, exact: true, ..LedgerSummary::default() }
 }
 
-/// Deliveries, with or without the flag, to a consumer.
-type Delivered = (usize, std::ops::Range<u64>, bool);
-
-/// The ledger of deliveries to consumers on these loops, with the batches in both orders.
-fn delivered(loops: &[usize], sent: u64, all: &[Delivered]) -> LedgerSummary {
-    let summary = |reversed: bool| {
-        let mut rig = confirmed(sent, loops, 40);
-        for (consumer, numbers, flagged) in all {
-            numbers.clone().for_each(|n| assert!(rig.deliver(*consumer, n, *flagged)));
-        }
-        rig.end(|batches| {
-            if reversed {
-                batches.reverse();
-            }
-        })
-    };
-    assert_eq!(summary(true), summary(false));
-    summary(false)
-}
-
-#[test]
-fn what_comes_again_is_repeated_and_hides_no_reordering() {
-    type Case<'a> = (&'a str, &'a [usize], u64, &'a [Delivered], LedgerSummary);
-    let cases: [Case<'_>; 5] = [
-        (
-            "on another loop",
-            &[0, 1],
-            20_000,
-            &[(0, 0..10_000, false), (1, 10_000..20_000, false), (1, 50..51, false)],
-            LedgerSummary { duplicated: 1, ..clean(20_000) },
-        ),
-        (
-            "in order for its consumer, which had nothing yet",
-            &[0, 0],
-            20_000,
-            &[(0, 0..7, false), (0, 8..20_000, false), (0, 7..8, false), (1, 5..6, false)],
-            LedgerSummary { duplicated: 1, reordered: 1, ..clean(20_000) },
-        ),
-        (
-            // One delivery without the flag: the one with it is the second of its kind.
-            "plain after a flagged first delivery",
-            &[0],
-            100,
-            &[(0, 0..1, false), (0, 1..2, true), (0, 2..100, false), (0, 1..2, false)],
-            LedgerSummary { duplicated_redelivered: 1, ..clean(100) },
-        ),
-        (
-            "overtaken, not acknowledged, and given back when its consumer's connection was lost",
-            &[0],
-            100,
-            &[
-                (0, 0..50, false),
-                (0, 51..52, false),
-                (0, 50..51, false),
-                (0, 52..60, false),
-                (0, 45..60, true),
-                (0, 60..70, false),
-                (0, 71..72, false),
-                (0, 70..71, false),
-                (0, 72..100, false),
-            ],
-            LedgerSummary { duplicated_redelivered: 15, reordered: 1, ..clean(100) },
-        ),
-        (
-            // Flagged, to one that has newer ones already; those that it never got count once.
-            "left behind by a closing consumer",
-            &[0, 1],
-            1_000,
-            &[(1, 0..400, false), (0, 400..450, false), (1, 500..1_000, false), (1, 400..500, true)],
-            LedgerSummary { duplicated_redelivered: 50, ..clean(1_000) },
-        ),
-    ];
-    for (what, loops, sent, all, expected) in cases {
-        assert_eq!(delivered(loops, sent, all), expected, "{what}");
-    }
-}
-
 #[test]
 fn a_damaged_sequence_without_a_check_upsets_nothing_else() {
-    let mut rig = confirmed(1_000, &[0], 12);
+    let mut rig = confirmed(1_000, 12);
     for n in 0..1_000 {
-        let ours = rig.deliver(0, if n == 500 { 500 | 1 << 30 } else { n }, false);
+        let ours = rig.deliver(0, if n == 500 { 500 | 1 << 30 } else { n });
         assert_eq!(ours, n != 500);
     }
     let expected = LedgerSummary { delivered: 999, lost: 1, corrupt: 1, ..clean(1_000) };
@@ -245,7 +167,7 @@ fn a_damaged_sequence_without_a_check_upsets_nothing_else() {
 
 #[test]
 fn what_another_program_wrote_is_foreign() {
-    let mut rig = confirmed(10, &[0], 40);
+    let mut rig = confirmed(10, 40);
     for len in [0, 3, 11, 12, 15, 16, 31, 32, 200] {
         assert!(!rig.deliver_body(0, &vec![b'x'; len], false));
         assert!(!rig.deliver_body(0, &vec![0; len], false));
@@ -266,7 +188,7 @@ fn what_another_program_wrote_is_foreign() {
 #[test]
 fn messages_of_a_filled_queue_are_in_no_ledger() {
     for size in [12, 15, 16, 31, 32, 40] {
-        let mut rig = confirmed(10, &[0], size);
+        let mut rig = confirmed(10, size);
         let mut deliver = |run: u32, sequence: u64, intended: Time| {
             let mut body = vec![0; size];
             payload::write(&mut body, run, 0, sequence, intended, intended);
@@ -288,7 +210,7 @@ fn messages_of_a_filled_queue_are_in_no_ledger() {
 #[test]
 fn damage_is_corrupt_wherever_it_hits() {
     for size in [16, 20, 31, 32, 40] {
-        let mut rig = confirmed(100, &[0], size);
+        let mut rig = confirmed(100, size);
         let good = rig.body(0, 99);
         let mut damaged = 0;
         let longest = if size < 32 { 5 } else { 21 };
@@ -327,15 +249,13 @@ fn short_sequences_go_on_over_their_wrap() {
     assert_eq!(whole(8, 9 * WRAP + 8), Some(8 * WRAP + 8), "an old one");
 }
 
-/// Leftovers of a run just before, and another program that sends to the same queue at the same time: whatever the
-/// size of the messages, none of theirs counts as ours, damaged or repeated.
 #[test]
 fn other_runs_are_told_apart_at_every_size() {
     for size in 12..=40 {
         for run in [RUN - 1, RUN ^ 1 << 31, 1, 0x0BAD_CAFE] {
-            let mut rig = confirmed(1_000, &[0], size);
+            let mut rig = confirmed(1_000, size);
             for n in 0..1_000 {
-                rig.deliver(0, n, false);
+                rig.deliver(0, n);
                 for time in [START - Nanos(2_000_000_000), rig.now] {
                     let mut body = vec![payload::FILLER; size];
                     payload::write(&mut body, run, 0, n, time, time);
@@ -352,11 +272,11 @@ fn other_runs_are_told_apart_at_every_size() {
 #[test]
 fn what_comes_another_way_is_foreign_there() {
     for size in [12, 16, 40] {
-        let mut rig = confirmed(10, &[0], size);
+        let mut rig = confirmed(10, size);
         let mut elsewhere = Consumer::new(spec(size));
         elsewhere.start(START);
         rig.consumers.push((0, elsewhere));
-        (0..10).for_each(|n| assert!(rig.deliver(1, n, false)));
+        (0..10).for_each(|n| assert!(rig.deliver(1, n)));
         let expected = LedgerSummary { delivered: 0, lost: 10, foreign: 10, ..clean(10) };
         assert_eq!(rig.end(|_| ()), expected);
     }

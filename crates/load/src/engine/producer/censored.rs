@@ -123,7 +123,6 @@ mod tests {
         }
     }
 
-    /// Any schedule, whatever of it was due when the run ended.
     #[test]
     fn what_was_never_sent_counts_as_if_it_were_counted_one_by_one() {
         let mut counted = 0;

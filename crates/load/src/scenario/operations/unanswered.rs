@@ -291,32 +291,6 @@ mod tests {
         assert!(found > 1_000, "{found}");
     }
 
-    /// Ten a second, of which some hang, the last one too.
-    #[test]
-    fn one_that_hangs_last_is_no_silence_where_others_hang() {
-        let mut loop_ = Unanswered::default();
-        let play = |loop_: &mut Unanswered, second: u64, last: &[u64]| {
-            for at in (0..10).map(|at| second * 1_000 + at * 100) {
-                loop_.ask(ms(at));
-                if at % 1_000 != 300 && !last.contains(&(at % 1_000)) {
-                    answered(loop_, ms(at), ms(at + 2));
-                }
-            }
-        };
-        play(&mut loop_, 0, &[900]);
-        assert_eq!(told(&mut loop_), [], "in flight");
-        let mut loop_ = Unanswered::default();
-        play(&mut loop_, 0, &[]);
-        loop_.give_up(ms(300), ms(1_300));
-        loop_.ask(ms(2_000));
-        loop_.give_up(ms(2_000), ms(3_000));
-        assert_eq!(told(&mut loop_), [], "given up");
-        // Two that have no answer show one, of which the older that hangs is no part.
-        let mut loop_ = Unanswered::default();
-        play(&mut loop_, 0, &[800, 900]);
-        assert_eq!(told(&mut loop_), [(ms(800), ms(100_000), 2, 0)]);
-    }
-
     #[test]
     fn operations_that_are_given_up_do_not_end_a_silence() {
         let mut loop_ = Unanswered::default();

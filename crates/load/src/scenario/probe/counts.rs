@@ -155,8 +155,6 @@ mod tests {
         }
     }
 
-    /// Each request that was begun is completed, has failed, or is in flight at the end: those of the
-    /// warm-up are none of them.
     #[test]
     fn begun_is_what_ended_and_what_is_in_flight() {
         let (start, measure_at) = (Time(0), Time(100 * MS));
