@@ -221,10 +221,7 @@ fn what_a_full_queue_drops_is_a_dead_letter_and_circles_end() {
 #[test]
 fn dead_letters_on_their_way_take_memory_of_the_broker() {
     let (mut w, c) = dead_lettering(&[("x-message-ttl", Value::I32(1_000))]);
-    let body = "x".repeat(1_000);
-    for _ in 0..500 {
-        w.publish(c, "", "q", &body);
-    }
+    w.fill(c, "q", 500, 1_000);
     w.pump();
     let now = w.node.vhost.now;
     w.node.expire(now + Nanos::from_millis(2_000));
@@ -257,12 +254,9 @@ fn only_queues_with_messages_wait_for_their_expiry() {
 
 #[test]
 fn headers_tell_of_all_deaths_the_last_first() {
-    let letter = |properties, reason| DeadLetter {
-        exchange: "orders".into(),
-        routing_key: "new".into(),
-        properties,
-        body: Vec::new(),
-        reason,
+    let letter = |properties, reason| {
+        let (exchange, routing_key) = ("orders".into(), "new".into());
+        DeadLetter { exchange, routing_key, properties, body: Vec::new(), reason }
     };
     let once = with_death(&letter(BasicProperties::default().to_bytes().unwrap(), Reason::Expired), "a").unwrap();
     let twice = with_death(&letter(once, Reason::Rejected), "b").unwrap();
