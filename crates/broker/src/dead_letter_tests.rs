@@ -15,7 +15,6 @@ fn declare(w: &mut World, c: usize, queue: &str, arguments: &[(&str, Value<'_>)]
     assert!(matches!(&answer, Seen::Method(it) if it.starts_with("QueueDeclareOk")), "{answer:?}");
 }
 
-/// All messages of a queue, by `basic.get`.
 fn all_of(w: &mut World, c: usize, queue: &str) -> Vec<String> {
     let get = BasicGet { queue, no_ack: true, ..BasicGet::default() };
     let mut bodies = Vec::new();
@@ -103,7 +102,6 @@ fn messages_expire_in_their_time_those_that_are_out_when_they_come_back() {
     assert_eq!(w.bodies(c), ["x"]);
 }
 
-/// Publishes a message that says itself when it expires.
 fn publish_expiring(w: &mut World, c: usize, queue: &str, expiration: &str, body: &str) {
     let properties = BasicProperties { expiration: Some(expiration), ..BasicProperties::default() };
     let publish = BasicPublish { routing_key: queue, ..BasicPublish::default() };

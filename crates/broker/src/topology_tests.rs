@@ -47,7 +47,6 @@ impl Fixture {
         cache.queues().to_vec()
     }
 
-    /// The refusal of a queue declaration by another connection or by this one.
     fn refused(&mut self, by: Key, wanted: &QueueDeclare<'_>) -> (u16, String) {
         let refusal = self.vhost.declare_queue(by, wanted).expect_err("a refusal");
         (refusal.code, refusal.text)

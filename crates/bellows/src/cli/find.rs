@@ -309,7 +309,6 @@ fn choose<'a>(name: &str, entries: &'a [RunEntry]) -> Result<&'a RunEntry, Vec<S
 mod tests {
     use super::*;
 
-    /// A run that was not read.
     fn entry(id: &str, tags: &[&str]) -> RunEntry {
         let tags = tags.iter().map(|tag| tag.parse().unwrap()).collect();
         let labels = Ok(archive::Labels { tags, ..archive::Labels::default() });

@@ -436,7 +436,6 @@ mod tests {
 
     use super::*;
 
-    /// A killed command's last run is reported correctly on resuming.
     #[test]
     fn a_run_that_is_taken_up_is_told_as_it_is() {
         let run = |spoiled: Option<&str>, own, disturbed| {

@@ -17,7 +17,6 @@ fn experiment(line: &str) -> Experiment {
     resolved.experiment
 }
 
-/// The load, as far as an experiment's file expresses it.
 fn load(line: &str) -> LoadSpec {
     let load = experiment(line).load;
     load.into_iter().next().expect("a load")

@@ -141,7 +141,6 @@ pub(super) mod tests {
         to.extend(std::iter::once(0).chain((0..unused).map(|n| n as u8 + 7)));
     }
 
-    /// A record as the emulator writes it.
     pub(in crate::beam) fn record(address: u64, length: u32, functions: &[Written<'_>]) -> Vec<u8> {
         let mut record = [1u32.to_ne_bytes(), [9; 4]].concat();
         record.extend(address.to_ne_bytes());

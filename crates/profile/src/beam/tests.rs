@@ -137,7 +137,6 @@ fn variables_that_are_not_exported_are_found_among_others() {
         assert!(found.current_process.remove(&of_files).is_some(), "{of_files:?}");
     }
     assert_eq!(found, known);
-    // Each of its variables changed, and every piece of memory missing.
     let (_, words) = &variables.data[0];
     for at in 0..30 {
         let mut other = words.clone();
@@ -197,7 +196,6 @@ fn memory_that_is_no_beam_is_unfamiliar() {
         variables.exported.remove(name);
         assert_eq!(Vm::discover(&memory, &variables), Err(unfamiliar));
     }
-    // Every word of it changed, and every piece of it missing.
     for piece in memory.0.keys() {
         let (mut garbled, mut missing) = (memory.clone(), memory.clone());
         garbled.0.get_mut(piece).unwrap().iter_mut().for_each(|byte| *byte ^= 0x55);

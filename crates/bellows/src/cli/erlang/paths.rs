@@ -360,7 +360,6 @@ fn effect_text(effect: &ObserverEffect) -> String {
 pub(super) mod tests {
     use super::*;
 
-    /// A path without a call.
     pub(in crate::cli::erlang) fn path() -> Path {
         Path {
             tree: erlang::calls::CallTree::default(),

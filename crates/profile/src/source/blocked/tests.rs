@@ -26,7 +26,6 @@ impl SampleSource for Script {
     }
 }
 
-/// A ring with room for so many records.
 const ROOM: usize = 40;
 
 /// Records in such a ring, and how many did not fit.

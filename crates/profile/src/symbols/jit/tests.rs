@@ -118,7 +118,6 @@ fn refreshes(map: &mut JitMap) -> bool {
     false
 }
 
-/// Old and new names at one address, the new file shorter, as long, and longer than the old.
 #[test]
 fn a_map_that_is_replaced_names_each_sample_by_its_time() {
     let (_dir, path) = place();
@@ -142,7 +141,6 @@ fn a_map_that_is_replaced_names_each_sample_by_its_time() {
     }
 }
 
-/// Appended to, emptied, overwritten and renamed at random, a map always says what the file says.
 #[test]
 fn whatever_happens_to_a_map_it_says_what_the_file_says() {
     let (_dir, path) = place();
