@@ -413,10 +413,6 @@ pub(super) mod tests {
         for wrong in ["", "mb", "1.5gb", "-1", "9999999999tb", "5mib"] {
             assert!(byte_capacity("max-length-bytes", wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn durations_and_patterns_are_read() {
         for (written, seconds) in [("PT10M30S", 630), ("P5DT8H", 460_800), ("pt1h", 3_600), ("P1D", 86_400)] {
             assert_eq!(seconds_of_duration("max-age", written).ok(), Some(seconds));
         }

@@ -188,7 +188,7 @@ fn offsets_are_found_wherever_they_are() {
 
 #[test]
 fn memory_that_is_no_beam_is_unfamiliar() {
-    let (memory, symbols) = DEBIAN_25.memory();
+    let (mut memory, symbols) = DEBIAN_25.memory();
     for (name, unfamiliar) in
         [("beam_normal_exit", NO_EXIT), ("erts_proc", NO_TABLE), ("erts_no_schedulers", NO_SCHEDULER)]
     {
@@ -204,11 +204,7 @@ fn memory_that_is_no_beam_is_unfamiliar() {
         let _ = Vm::discover(&missing, &symbols);
     }
     assert!(Vm::discover(&Pieces::default(), &symbols).is_err());
-}
-
-#[test]
-fn things_that_begin_alike_are_no_processes() {
-    let (mut memory, symbols) = DEBIAN_25.memory();
+    // Things that begin alike are no processes.
     for (_, process) in memory.0.range_mut(0x1_0000_0000..0x2_0000_0000) {
         process[..8].copy_from_slice(&0x73u64.to_ne_bytes());
     }

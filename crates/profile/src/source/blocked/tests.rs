@@ -28,7 +28,7 @@ impl<F: FnMut() -> Vec<Record<'static>> + Send, L: Fn() -> u64 + Send> SampleSou
 
 const ROOM: usize = 40;
 
-/// Records in such a ring, and how many did not fit.
+/// Records in a ring with this room, and how many did not fit.
 #[derive(Default)]
 struct Filled(Vec<Record<'static>>, u64);
 
