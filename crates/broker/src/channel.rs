@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn refused_messages_split_the_answer_to_a_batch() {
         let mut confirms = Confirms { published: 10, refused: vec![1, 3, 7, 8], ..Confirms::default() };
-        let refused = |tag| (tag, false, true);
+        let refused = |tag: u64| (tag, false, true);
         let split =
             [refused(1), (2, false, false), refused(3), (6, true, false), refused(7), refused(8), (10, true, false)];
         assert_eq!(answers(&mut confirms, 0), split);
