@@ -209,13 +209,9 @@ mod tests {
             ("x-overflow", Value::from("reject-publish")),
             ("x-queue-leader-locator", Value::from("ignored")),
         ]);
-        let expected = Arguments {
-            queue_type: QueueType::Stream,
-            max_length: Some(10),
-            max_length_bytes: Some(1 << 40),
-            overflow: Overflow::RejectPublish,
-            ..Arguments::default()
-        };
+        let (max_length, max_length_bytes) = (Some(10), Some(1 << 40));
+        let (queue_type, overflow) = (QueueType::Stream, Overflow::RejectPublish);
+        let expected = Arguments { queue_type, max_length, max_length_bytes, overflow, ..Arguments::default() };
         assert_eq!(Arguments::read("q", good.view()), Ok(expected));
         for (name, value, text) in [
             ("x-max-length", Value::I32(-1), "'x-max-length' for queue 'q' in vhost '/': {value_negative,-1}"),

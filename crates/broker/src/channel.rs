@@ -254,18 +254,10 @@ mod tests {
     #[test]
     fn refused_messages_split_the_answer_to_a_batch() {
         let mut confirms = Confirms { published: 10, refused: vec![1, 3, 7, 8], ..Confirms::default() };
-        assert_eq!(
-            answers(&mut confirms, 0),
-            [
-                (1, false, true),
-                (2, false, false),
-                (3, false, true),
-                (6, true, false),
-                (7, false, true),
-                (8, false, true),
-                (10, true, false)
-            ]
-        );
+        let refused = |tag: u64| (tag, false, true);
+        let split =
+            [refused(1), (2, false, false), refused(3), (6, true, false), refused(7), refused(8), (10, true, false)];
+        assert_eq!(answers(&mut confirms, 0), split);
         confirms.published = 11;
         confirms.refused = vec![11];
         assert_eq!(answers(&mut confirms, 0), [(11, false, true)]);

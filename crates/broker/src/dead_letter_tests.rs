@@ -15,7 +15,6 @@ fn declare(w: &mut World, c: usize, queue: &str, arguments: &[(&str, Value<'_>)]
     assert!(matches!(&answer, Seen::Method(it) if it.starts_with("QueueDeclareOk")), "{answer:?}");
 }
 
-/// All messages of a queue, by `basic.get`.
 fn all_of(w: &mut World, c: usize, queue: &str) -> Vec<String> {
     let get = BasicGet { queue, no_ack: true, ..BasicGet::default() };
     let mut bodies = Vec::new();
@@ -103,7 +102,6 @@ fn messages_expire_in_their_time_those_that_are_out_when_they_come_back() {
     assert_eq!(w.bodies(c), ["x"]);
 }
 
-/// Publishes a message that says itself when it expires.
 fn publish_expiring(w: &mut World, c: usize, queue: &str, expiration: &str, body: &str) {
     let properties = BasicProperties { expiration: Some(expiration), ..BasicProperties::default() };
     let publish = BasicPublish { routing_key: queue, ..BasicPublish::default() };
@@ -221,10 +219,7 @@ fn what_a_full_queue_drops_is_a_dead_letter_and_circles_end() {
 #[test]
 fn dead_letters_on_their_way_take_memory_of_the_broker() {
     let (mut w, c) = dead_lettering(&[("x-message-ttl", Value::I32(1_000))]);
-    let body = "x".repeat(1_000);
-    for _ in 0..500 {
-        w.publish(c, "", "q", &body);
-    }
+    w.fill(c, "q", 500, 1_000);
     w.pump();
     let now = w.node.vhost.now;
     w.node.expire(now + Nanos::from_millis(2_000));
@@ -257,12 +252,9 @@ fn only_queues_with_messages_wait_for_their_expiry() {
 
 #[test]
 fn headers_tell_of_all_deaths_the_last_first() {
-    let letter = |properties, reason| DeadLetter {
-        exchange: "orders".into(),
-        routing_key: "new".into(),
-        properties,
-        body: Vec::new(),
-        reason,
+    let letter = |properties, reason| {
+        let (exchange, routing_key) = ("orders".into(), "new".into());
+        DeadLetter { exchange, routing_key, properties, body: Vec::new(), reason }
     };
     let once = with_death(&letter(BasicProperties::default().to_bytes().unwrap(), Reason::Expired), "a").unwrap();
     let twice = with_death(&letter(once, Reason::Rejected), "b").unwrap();

@@ -65,10 +65,7 @@ fn a_reader_that_stops_gets_a_bounded_amount_and_the_rest_later() {
     w.send(slow, 1, &BasicConsume { no_ack: true, ..consume("q", "c") });
     w.seen(slow);
     w.set_reading(slow, false);
-    let body = "x".repeat(1000);
-    for _ in 0..100 {
-        w.publish(producer, "", "q", &body);
-    }
+    w.fill(producer, "q", 100, 1000);
     w.pump();
     assert!((10_000..12_000).contains(&w.waiting(slow)), "{} bytes", w.waiting(slow));
     w.set_reading(slow, true);
@@ -102,10 +99,7 @@ fn a_slow_reader_that_beats_its_heart_is_not_given_up_and_a_silent_one_is() {
 #[test]
 fn memory_blocks_publishers_until_it_drains() {
     let (mut w, [p, late, c]) = with_queue(Config { memory_limit_bytes: 1 << 20, ..Config::default() });
-    let body = "x".repeat(10_000);
-    for _ in 0..200 {
-        w.publish(p, "", "q", &body);
-    }
+    w.fill(p, "q", 200, 10_000);
     assert_eq!(w.seen(p), [Seen::Blocked]);
     w.publish(late, "", "q", "late");
     assert_eq!(w.seen(late), [Seen::Blocked], "as soon as it publishes");
@@ -183,10 +177,7 @@ fn closing_a_channel_gives_back_what_it_had() {
 #[test]
 fn who_does_not_read_the_answers_may_not_ask_for_more() {
     let (mut w, [producer, c]) = with_queue(Config { unsent_limit_bytes: 10_000, ..Config::default() });
-    let body = "x".repeat(1000);
-    for _ in 0..100 {
-        w.publish(producer, "", "q", &body);
-    }
+    w.fill(producer, "q", 100, 1000);
     w.pump();
     w.set_reading(c, false);
     for _ in 0..100 {
@@ -202,11 +193,8 @@ fn who_does_not_read_the_answers_may_not_ask_for_more() {
 fn a_full_stream_leaves_memory_to_queues() {
     let (mut w, [p]) = with_queue(Config { memory_limit_bytes: 8 << 20, ..Config::default() });
     stream(&mut w, p);
-    let body = "x".repeat(10_000);
-    for queue in ["s", "q"] {
-        for _ in 0..if queue == "s" { 2_000 } else { 300 } {
-            w.publish(p, "", queue, &body);
-        }
+    for (queue, count) in [("s", 2_000), ("q", 300)] {
+        w.fill(p, queue, count, 10_000);
         assert_eq!(w.seen(p), [], "{queue}: nobody is blocked");
     }
 }

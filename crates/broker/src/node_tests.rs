@@ -176,7 +176,6 @@ fn declaring_without_a_name_gives_one_that_an_empty_name_stands_for() {
     assert_eq!(got, Seen::GetOk { redelivered: false, left: 0, body: "hello".to_owned() });
 }
 
-/// The bytes of a client that does a bit of everything.
 fn busy_session() -> Vec<u8> {
     let mut w = world();
     let c = w.client();

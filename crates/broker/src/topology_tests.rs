@@ -47,7 +47,6 @@ impl Fixture {
         cache.queues().to_vec()
     }
 
-    /// The refusal of a queue declaration by another connection or by this one.
     fn refused(&mut self, by: Key, wanted: &QueueDeclare<'_>) -> (u16, String) {
         let refusal = self.vhost.declare_queue(by, wanted).expect_err("a refusal");
         (refusal.code, refusal.text)
@@ -176,19 +175,14 @@ fn headers_decide_and_are_never_cached() {
 }
 
 #[test]
-fn an_exchange_that_deletes_itself_goes_with_its_last_binding() {
+fn deleting_may_depend_on_the_state_of_a_queue_or_an_exchange() {
     let mut f = fixture();
     let a = f.queue("a");
     f.vhost.declare_exchange(&ExchangeDeclare { auto_delete: true, ..exchange("x", "topic") }).unwrap();
     f.bind("x", Destination::Queue(a), "k");
     assert!(f.vhost.delete_exchange("x", true).is_err(), "in use");
     f.vhost.remove_queue(a);
-    assert!(f.vhost.exchange_key("x").is_err());
-}
-
-#[test]
-fn deleting_may_depend_on_the_queues_state() {
-    let mut f = fixture();
+    assert!(f.vhost.exchange_key("x").is_err(), "it deletes itself with its last binding");
     let (me, other) = (f.me, f.other);
     f.vhost.declare_queue(me, &QueueDeclare { exclusive: true, ..queue("q") }).unwrap();
     assert_eq!(f.vhost.delete_queue(other, "q", false, false).map_err(|r| r.code).err(), Some(405));

@@ -328,13 +328,10 @@ mod tests {
     }
 
     fn spec(uri: String) -> OAuth2Spec {
-        OAuth2Spec {
-            uri,
-            client_id: "perf".into(),
-            scopes: vec!["a".into(), "b".into()],
-            parameters: [("orgId".to_owned(), "12 34".to_owned())].into(),
-            client_secret: Some(web::Secret::new("s3cret")),
-        }
+        let scopes = ["a", "b"].map(str::to_owned).into();
+        let parameters = [("orgId".to_owned(), "12 34".to_owned())].into();
+        let client_secret = Some(web::Secret::new("s3cret"));
+        OAuth2Spec { uri, client_id: "perf".into(), scopes, parameters, client_secret }
     }
 
     #[test]

@@ -252,13 +252,9 @@ mod tests {
             "withdrew from the node: the node's memory rose by 267.3 MB, and 256 MB are allowed (--max-memory allows \
              more)"
         );
-        assert_eq!(
-            tripped("run_queue", 21_491, 56),
-            (
-                "withdrew from the node: 21491 processes waited to run, and 56 are allowed".to_owned(),
-                "--max-run-queue allows more"
-            )
-        );
+        let (said, remedy) = tripped("run_queue", 21_491, 56);
+        assert_eq!(said, "withdrew from the node: 21491 processes waited to run, and 56 are allowed");
+        assert_eq!(remedy, "--max-run-queue allows more");
         // All that the node's side says.
         let limits = "rate backlog mailbox heap messages tracer_memory unread open_calls nested details";
         for limit in limits.split(' ') {

@@ -413,14 +413,18 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_process_is_one_whose_threads_all_stand_still() {
+    fn a_child_is_found_until_it_ends_and_paused_where_its_threads_all_stand_still() {
         let child = ChildGuard::idle();
-        let id = ProcessId::of(child.id()).unwrap();
-        assert!(!id.is_stopped());
+        let (me, pid) = (std::process::id(), child.id());
+        let id = ProcessId::of(pid).unwrap();
+        assert!(descendants(me).contains(&pid) && !id.is_stopped());
+        // The kernel shows no arguments while the new program is being loaded.
+        assert!(soon(|| arguments(pid).last().is_some_and(|it| it == "60")));
         assert!(id.signal(Signal::STOP) && soon(|| id.is_stopped()), "paused");
         assert!(id.signal(Signal::CONT) && soon(|| !id.is_stopped()), "resumed");
         drop(child);
-        assert!(!id.is_stopped(), "it is gone");
+        assert!(!id.is_stopped() && !descendants(me).contains(&pid), "it is gone");
+        assert_eq!(stat(pid), None);
     }
 
     /// The kernel gives the number of a process that was killed to another one at once.
@@ -501,18 +505,6 @@ mod tests {
             drop(child);
             assert_eq!(pipe_read(pid), None);
         }
-    }
-
-    #[test]
-    fn children_are_found_until_they_end() {
-        let child = ChildGuard::idle();
-        let (me, pid) = (std::process::id(), child.id());
-        assert!(descendants(me).contains(&pid));
-        // The kernel shows no arguments while the new program is being loaded.
-        assert!(soon(|| arguments(pid).last().is_some_and(|it| it == "60")));
-        drop(child);
-        assert!(!descendants(me).contains(&pid));
-        assert_eq!(stat(pid), None);
     }
 
     #[test]

@@ -128,13 +128,8 @@ fn still_there(file: PathBuf) -> PathBuf {
 #[cfg(test)]
 impl Access {
     pub(crate) const fn of(is_root: bool, capabilities: u64, paranoid: i64, restrict: i64) -> Self {
-        Self {
-            is_root,
-            in_user_namespace: false,
-            capabilities,
-            paranoid: Some(paranoid),
-            kptr_restrict: Some(restrict),
-        }
+        let (paranoid, kptr_restrict) = (Some(paranoid), Some(restrict));
+        Self { is_root, in_user_namespace: false, capabilities, paranoid, kptr_restrict }
     }
 }
 

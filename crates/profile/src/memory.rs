@@ -157,7 +157,6 @@ mod tests {
         }
     }
 
-    /// Against a plain model: for each address what was last put over it, and what it has there.
     #[test]
     fn what_was_put_last_over_an_address_lies_there() {
         for seed in seeds(300) {

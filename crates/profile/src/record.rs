@@ -292,19 +292,9 @@ mod tests {
 
     #[test]
     fn a_sample_gives_its_fields_and_both_parts_of_its_chain() {
-        let body = words(&[
-            pair(10, 11),
-            12_345,
-            77,
-            pair(3, 0),
-            9,
-            5,
-            CONTEXT_KERNEL,
-            0xffff_ffff_8100_0010,
-            CONTEXT_USER,
-            0x5000,
-            0x6000,
-        ]);
+        let head = [pair(10, 11), 12_345, 77, pair(3, 0), 9, 5];
+        let addresses = [CONTEXT_KERNEL, 0xffff_ffff_8100_0010, CONTEXT_USER, 0x5000, 0x6000];
+        let body = words(&[&head[..], &addresses].concat());
         let raw = RawRecord { kind: b::PERF_RECORD_SAMPLE, misc: 1, body: &body };
         let Some(Record::Sample(sample)) = parse(&raw) else { panic!("no sample") };
         assert_eq!((sample.pid, sample.tid, sample.time), (10, 11, 12_345));

@@ -215,35 +215,26 @@ mod tests {
     #[test]
     fn built_in_rules_are_well_formed_and_merge_what_belongs_together() {
         ThreadRules::parse(BUILT_IN).expect("built-in rules");
-        let groups = [
-            ("1_scheduler", "scheduler"),
-            ("16_scheduler", "scheduler"),
-            ("erts_sched_3", "scheduler"),
-            ("1_dirty_cpu_sch", "dirty_cpu_scheduler"),
-            ("2_dirty_cpu_scheduler", "dirty_cpu_scheduler"),
-            ("erts_dcpus_1", "dirty_cpu_scheduler"),
-            ("10_dirty_io_sch", "dirty_io_scheduler"),
-            ("erts_dios_3", "dirty_io_scheduler"),
-            ("aux", "aux"),
-            ("erts_aux", "aux"),
-            ("erts_aux_1", "aux"),
-            ("erts_poll_0", "poller"),
-            ("0_poller", "poller"),
-            ("erts_smsg_disp", "erts_smsg_disp"),
-            ("erts_async_12", "erts_async"),
-            ("3_async", "async"),
-            ("GC Thread#3", "GC Thread"),
-            ("G1 Conc#0", "G1 Conc"),
-            ("C2 CompilerThre", "C2 CompilerThread"),
-            ("C1 CompilerThread0", "C1 CompilerThread"),
-            ("pool-12-thread-", "pool-thread"),
-            ("pool-2-thread-7", "pool-thread"),
-            ("tokio-runtime-w", "tokio-runtime-w"),
-            ("beam.smp", "beam.smp"),
-            ("", ""),
-        ];
-        for (name, group) in groups {
-            assert_eq!(ThreadRules::built_in().group(name), group, "{name}");
+        for (names, group) in [
+            (&["1_scheduler", "16_scheduler", "erts_sched_3"][..], "scheduler"),
+            (&["1_dirty_cpu_sch", "2_dirty_cpu_scheduler", "erts_dcpus_1"], "dirty_cpu_scheduler"),
+            (&["10_dirty_io_sch", "erts_dios_3"], "dirty_io_scheduler"),
+            (&["aux", "erts_aux", "erts_aux_1"], "aux"),
+            (&["erts_poll_0", "0_poller"], "poller"),
+            (&["erts_async_12"], "erts_async"),
+            (&["3_async"], "async"),
+            (&["GC Thread#3"], "GC Thread"),
+            (&["G1 Conc#0"], "G1 Conc"),
+            (&["C2 CompilerThre"], "C2 CompilerThread"),
+            (&["C1 CompilerThread0"], "C1 CompilerThread"),
+            (&["pool-12-thread-", "pool-2-thread-7"], "pool-thread"),
+        ] {
+            for name in names {
+                assert_eq!(ThreadRules::built_in().group(name), group, "{name}");
+            }
+        }
+        for own in ["erts_smsg_disp", "tokio-runtime-w", "beam.smp", ""] {
+            assert_eq!(ThreadRules::built_in().group(own), own);
         }
     }
 

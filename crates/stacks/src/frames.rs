@@ -324,16 +324,13 @@ mod tests {
                 "java.lang.invoke.LambdaForm$MH.invoke",
             ),
             ("Interpreter", "[interpreted]"),
-            ("StubRoutines (1)", "StubRoutines (1)"),
-            ("I2C/C2I adapters", "I2C/C2I adapters"),
-            ("vtable chunks", "vtable chunks"),
-            ("jlong_disjoint_arraycopy", "jlong_disjoint_arraycopy"),
-            ("void broken(", "void broken("),
-            ("()", "()"),
             ("$$Lambda$", "$$Lambda"),
-            ("", ""),
         ] {
             assert_eq!(java_method(written), name, "{written}");
+        }
+        let stubs = ["StubRoutines (1)", "I2C/C2I adapters", "vtable chunks", "jlong_disjoint_arraycopy"];
+        for whole in stubs.into_iter().chain(["void broken(", "()", ""]) {
+            assert_eq!(java_method(whole), whole);
         }
     }
 }

@@ -109,7 +109,6 @@ mod tests {
     use super::*;
     use crate::tests::packed;
 
-    /// Brings a byte at a time.
     struct Slow<'a>(&'a [u8]);
 
     impl Read for Slow<'_> {

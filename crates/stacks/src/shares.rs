@@ -226,7 +226,6 @@ mod tests {
     use super::*;
     use crate::Builder;
 
-    /// A profile of folded stacks with their weights.
     fn profile(stacks: &[(&str, u64)]) -> Profile {
         let folded: String = stacks.iter().map(|(stack, weight)| format!("{stack} {weight}\n")).collect();
         let (_dir, path) = crate::tests::file("x.folded", folded);

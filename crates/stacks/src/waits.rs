@@ -138,17 +138,13 @@ mod tests {
     use crate::FrameKind;
 
     #[test]
-    fn no_thread_is_called_as_a_reason_is() {
+    fn reasons_have_names_of_their_own_which_no_thread_has() {
         let label = |waker: &str| {
             let (reason, waker) = (WaitReason::Timer, waker.to_owned());
             Wait { reason, waker }.label()
         };
         let labels = ["", "[timer]", "'[timer]'", "timer"].map(label);
         assert_eq!(labels, ["[timer]", "'[timer]'", "''[timer]''", "timer"]);
-    }
-
-    #[test]
-    fn reasons_have_names_of_their_own() {
         for reason in WaitReason::ALL {
             assert_eq!(WaitReason::named(reason.name()), Some(reason));
         }

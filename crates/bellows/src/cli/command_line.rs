@@ -545,7 +545,6 @@ mod tests {
         }
     }
 
-    /// An option whose name suggests a secret or an address has a type that hides it.
     #[test]
     fn secrets_and_addresses_are_typed_as_such() {
         fn look(command: &Command, found: &mut usize) {

@@ -436,16 +436,11 @@ mod tests {
 
     use super::*;
 
-    /// A killed command's last run is reported correctly on resuming.
     #[test]
     fn a_run_that_is_taken_up_is_told_as_it_is() {
-        let run = |spoiled: Option<&str>, own, disturbed| PairedRun {
-            pair: 1,
-            side: ComparedSideName::B,
-            id: "run-1".to_owned(),
-            spoiled: spoiled.map(str::to_owned),
-            own,
-            disturbed,
+        let run = |spoiled: Option<&str>, own, disturbed| {
+            let (id, spoiled) = ("run-1".to_owned(), spoiled.map(str::to_owned));
+            PairedRun { pair: 1, side: ComparedSideName::B, id, spoiled, own, disturbed }
         };
         let told = |runs: &[PairedRun]| {
             let of = PairedRuns { pairs: 3, runs: runs.to_vec(), ..PairedRuns::default() };

@@ -17,7 +17,6 @@ fn experiment(line: &str) -> Experiment {
     resolved.experiment
 }
 
-/// The load, as far as an experiment's file expresses it.
 fn load(line: &str) -> LoadSpec {
     let load = experiment(line).load;
     load.into_iter().next().expect("a load")
@@ -125,16 +124,11 @@ fn exchanges_keys_and_queues_belong_together_as_in_perf_test() {
     assert!(!load("-u q -sb").queue.bind);
     assert_eq!(load("-u q -K").random_routing_keys, Some(0));
     assert_eq!(load("-u q -rkcs 50").random_routing_keys, Some(50));
-    for (line, ledger) in [
-        ("-u q", true),
-        ("-qp q%d -qpf 1 -qpt 3", true),
-        ("-qp q%d -qpf 1 -qpt 3 -t fanout", false),
-        ("-y 3", true),
-        ("-y 3 -qq", false),
-        ("-u q -K", false),
-        ("-u q -sb", false),
-    ] {
-        assert_eq!(experiment(line).ledger, ledger, "{line}");
+    for line in ["-u q", "-qp q%d -qpf 1 -qpt 3", "-y 3"] {
+        assert!(experiment(line).ledger, "{line}");
+    }
+    for line in ["-qp q%d -qpf 1 -qpt 3 -t fanout", "-y 3 -qq", "-u q -K", "-u q -sb"] {
+        assert!(!experiment(line).ledger, "{line}");
     }
 }
 

@@ -148,14 +148,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_after_the_last_whole_interval_has_a_line() {
+    fn lines_go_on_until_the_last_message_is_received_and_what_is_left_has_one() {
         let sends = [1_000, 1_000, 1_000, 1_000, 200];
-        let receives = [(100, 1), (100, 1)];
-        assert_eq!(lines("", &sends, &receives), ["3.000", "4.200"]);
-    }
-
-    #[test]
-    fn lines_go_on_until_the_last_message_is_received() {
+        assert_eq!(lines("", &sends, &[(100, 1), (100, 1)]), ["3.000", "4.200"]);
         let receives = [(1_000, 2), (1_000, 0), (1_000, 1), (1_000, 1), (500, 0)];
         assert_eq!(lines("-C 1", &[10], &receives), ["3.010", "4.510"]);
         assert_eq!(lines("-C 1", &[10], &receives[..3]), ["3.010"]);

@@ -349,20 +349,13 @@ pub(super) mod tests {
 
     #[test]
     fn the_nearest_option_is_named() {
-        for (word, option) in [
-            ("--bogus-rate", None),
-            ("--producer", Some("producers")),
-            ("--qoss", Some("qos")),
-            ("--uriss", Some("uris")),
-            ("--x", None),
-            ("-msx", Some("use-millis")),
-            // `version`, `queue-file`, `heartbeat-sender-threads` and `variable-size` were said to be the nearest.
-            ("--duration", None),
-            ("--queue-name", None),
-            ("--host", None),
-            ("-xs", None),
-        ] {
-            assert_eq!(nearest(word).map(|o| o.long), option, "{word}");
+        let alike = [("--producer", "producers"), ("--qoss", "qos"), ("--uriss", "uris"), ("-msx", "use-millis")];
+        for (word, option) in alike {
+            assert_eq!(nearest(word).map(|o| o.long), Some(option), "{word}");
+        }
+        // To the last four `version`, `queue-file`, `heartbeat-sender-threads` and `variable-size` were the nearest.
+        for word in ["--bogus-rate", "--x", "--duration", "--queue-name", "--host", "-xs"] {
+            assert_eq!(nearest(word).map(|o| o.long), None, "{word}");
         }
     }
 
@@ -398,16 +391,10 @@ pub(super) mod tests {
 
     #[test]
     fn the_environment_says_what_the_command_line_does_not() {
-        let given = [
-            (PREFIX, "PT"),
-            ("PT_SIZE", "100"),
-            ("PT_AUTOACK", "TRUE"),
-            ("PT_PREDECLARED", "false"),
-            ("PT_FLAG", "persistent,mandatory"),
-            ("PT_RATE", "5"),
-            ("QOS", "7"),
-        ];
-        let environment = |name: &str| given.iter().find(|it| it.0 == name).map(|it| it.1.to_owned());
+        let given = "PT_SIZE=100 PT_AUTOACK=TRUE PT_PREDECLARED=false PT_FLAG=persistent,mandatory PT_RATE=5 QOS=7";
+        let given = format!("{PREFIX}=PT {given}");
+        let value = |pair: &str, name: &str| Some(pair.strip_prefix(name)?.strip_prefix('=')?.to_owned());
+        let environment = |name: &str| given.split(' ').find_map(|pair| value(pair, name));
         let values = Values::read(&["-r", "10"].map(str::to_owned), &environment).expect("read");
         assert_eq!((values.text("size"), values.text("rate")), (Some("100"), Some("10")));
         assert!(values.has("autoack") && !values.has("predeclared") && !values.has("qos"));
@@ -437,25 +424,14 @@ pub(super) mod tests {
         for wrong in ["", "mb", "1.5gb", "-1", "9999999999tb", "5mib"] {
             assert!(byte_capacity("max-length-bytes", wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn durations_and_patterns_are_read() {
         for (written, seconds) in [("PT10M30S", 630), ("P5DT8H", 460_800), ("pt1h", 3_600), ("P1D", 86_400)] {
             assert_eq!(seconds_of_duration("max-age", written).ok(), Some(seconds));
         }
         for wrong in ["", "P", "PT", "10M", "PT0S", "PTM", "PT1S2M", "P1DT", "PT-1M"] {
             assert!(seconds_of_duration("max-age", wrong).is_err(), "{wrong}");
         }
-        for (pattern, name) in [
-            ("q-%d", Some("q-7")),
-            ("%03d", Some("007")),
-            ("%%%3d", Some("%  7")),
-            ("q", None),
-            ("%x", None),
-            ("%", None),
-        ] {
-            assert_eq!(formatted(pattern, 7).as_deref(), name, "{pattern}");
-        }
+        let names = ["q-%d", "%03d", "%%%3d", "q", "%x", "%"].map(|pattern| formatted(pattern, 7));
+        let told = names.each_ref().map(Option::as_deref);
+        assert_eq!(told, [Some("q-7"), Some("007"), Some("%  7"), None, None, None]);
     }
 }

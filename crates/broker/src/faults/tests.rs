@@ -17,7 +17,6 @@ fn at(kind: FaultKind, ms: u64) -> Fault {
     Fault { at: Some(Nanos::from_millis(ms)), ..Fault::new(kind) }
 }
 
-/// A world with a script, and what it does.
 fn world(faults: &[Fault]) -> (World, FaultLog) {
     let log = FaultLog::default();
     (World::with_log(Config { faults: faults.to_vec(), ..Config::default() }, log.clone()), log)

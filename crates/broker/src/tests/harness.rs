@@ -186,6 +186,12 @@ impl World {
         self.pump();
     }
 
+    /// Publishes messages of this size; they are not sent yet.
+    pub(crate) fn fill(&mut self, client: usize, queue: &str, count: usize, size: usize) {
+        let body = "x".repeat(size);
+        (0..count).for_each(|_| self.publish(client, "", queue, &body));
+    }
+
     /// Declares a queue with defaults, on channel 1.
     pub(crate) fn queue(&mut self, client: usize, name: &str) {
         let answer = self.ask(client, 1, &QueueDeclare { queue: name, ..QueueDeclare::default() });

@@ -197,15 +197,10 @@ mod tests {
         let pid = 4_194_305 + me.pid;
         let map = &jit_files(pid)[0];
         let started = |ended| Started { id: ProcessId::new(pid, me.start()), started: ago(100), ended };
-        for (changed, ended, removed) in [
-            (ago(150), None, false),
-            (ago(150), Some(ago(50)), false),
-            (ago(75), None, true),
-            (ago(75), Some(ago(50)), true),
-            (ago(50), Some(ago(50)), true),
-            (ago(25), Some(ago(50)), false),
-            (ago(25), None, true),
-        ] {
+        let kept = [(150, None), (150, Some(50)), (25, Some(50))].map(|it| (it, false));
+        let gone = [(75, None), (75, Some(50)), (50, Some(50)), (25, None)].map(|it| (it, true));
+        for ((changed, ended), removed) in kept.into_iter().chain(gone) {
+            let (changed, ended) = (ago(changed), ended.map(ago));
             fs::File::create(map).unwrap().set_modified(changed).unwrap();
             started(ended).remove_jit_files(true);
             assert_eq!(!map.exists(), removed, "{changed:?} {ended:?}");

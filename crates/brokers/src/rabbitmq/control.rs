@@ -137,7 +137,6 @@ mod tests {
         options
     }
 
-    /// An Erlang node, which ends when it is dropped.
     struct Beam {
         _child: ChildGuard,
         options: ConnectOptions,

@@ -239,7 +239,6 @@ mod tests {
         fs::create_dir_all(at.parent().unwrap()).unwrap();
         fs::hard_link(named.canonicalize().unwrap(), &at).or_else(|_| symlink(&named, &at)).unwrap();
         assert!(is_none(prefix.path(), &program()));
-        // What is no program, or not there.
         let (_folder, root) = make_root("root");
         for (name, content) in [("script", &b"#!/bin/sh\n"[..]), ("cut", b"\x7fELF\x02\x01\x01"), ("empty", b"")] {
             fs::write(root.join(name), content).unwrap();

@@ -337,7 +337,6 @@ fn block(row: &[Term]) -> Option<Block> {
 mod tests {
     use super::*;
 
-    /// Cost of counting by the blocks' reductions.
     fn cost(blocks: &[(bool, u64)]) -> ObserverCost {
         let blocks = blocks.iter().map(|(counted, reductions)| Block {
             counted: *counted,

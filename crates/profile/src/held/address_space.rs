@@ -186,7 +186,6 @@ mod tests {
         }
     }
 
-    /// Against a plain model: for each page who took it.
     #[test]
     fn each_page_is_held_by_whoever_took_it_last() {
         let page = rustix::param::page_size() as u64;

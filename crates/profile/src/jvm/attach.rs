@@ -229,7 +229,6 @@ mod tests {
         let status = Status::of(std::process::id()).unwrap();
         let ourselves = ProcessId::of(std::process::id()).unwrap();
         assert!(connect(&path, ourselves, &status).is_ok());
-        // Another process, a plain file, and nothing at all.
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
         for (path, process) in [(&path, ProcessId::new(1, 0)), (&file, ourselves)] {

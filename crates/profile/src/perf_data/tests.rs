@@ -324,7 +324,6 @@ fn a_parent_and_its_child_change_their_memory_each_for_itself() {
     }
 }
 
-/// Large recordings that are as they may be, each with the last sample in a function that has a name.
 #[test]
 fn large_recordings_are_read_in_time_and_to_the_end() {
     let (code, address) = own_code();

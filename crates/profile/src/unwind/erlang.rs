@@ -134,7 +134,6 @@ mod tests {
             let (found, whole) = walk(&words, |s, take| CODE.follow(s, 0x1008, take));
             assert_eq!((found, whole), (vec![0x8110, 0x8220], false));
         }
-        // Cut off anywhere.
         for len in 0..WORDS.len() {
             assert!(!walk(&WORDS[..len], |s, take| CODE.follow(s, 0x1008, take)).1);
             assert!(!walk(&WORDS[..len], |s, take| CODE.scan(s, 0x1000, take)).1);

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_registers_and_what_was_copied() {
+    fn registers_and_what_was_copied_are_read_unless_they_are_cut_off() {
         for (fields, has_fields) in [(&[][..], false), (&[4, 0, 0, 0, 1, 2, 3, 4], true)] {
             let record = record(fields);
             let top = StackTop::parse(&record, has_fields).unwrap();
@@ -113,10 +113,6 @@ mod tests {
             assert_eq!([0, 8, 16].map(|at| top.word(at)), [Some(11), Some(22), None]);
             assert_eq!(top.word(9), None);
         }
-    }
-
-    #[test]
-    fn what_is_cut_off_is_nothing() {
         let record = record(&[]);
         for length in 0..record.len() - 8 {
             assert_eq!(StackTop::parse(&record[..length], false), None, "{length}");

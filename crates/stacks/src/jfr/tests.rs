@@ -4,7 +4,6 @@
 use super::read;
 use crate::{FrameKind, Profile};
 
-/// A packed number.
 fn number(value: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = value;
@@ -47,7 +46,6 @@ const TYPES: &str = "\
 16 java.lang.Thread osName:2 javaName:2
 20 jdk.ExecutionSample startTime:1 sampledThread:16* stackTrace:10*";
 
-/// An element with its attributes and what is inside it.
 fn element(texts: &mut Vec<String>, name: &str, attributes: &[(&str, String)], inside: &[Vec<u8>]) -> Vec<u8> {
     let mut index = |text: &str| {
         let at = texts.iter().position(|it| it == text).unwrap_or_else(|| {
@@ -258,7 +256,6 @@ fn what_cannot_be_read_is_refused_with_its_reason() {
     }
 }
 
-/// Cut off or changed anywhere it is a profile or an error, and soon.
 #[test]
 fn damage_anywhere_does_no_harm() {
     let whole = [small(), small()].concat();

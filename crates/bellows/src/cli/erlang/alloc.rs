@@ -167,14 +167,8 @@ mod tests {
     #[test]
     fn what_is_counted_has_no_size() {
         let machine = erlang::alloc::MachineMemory { threads: Some(9), ..Default::default() };
-        let memory = NodeMemory {
-            vm: [("total".to_owned(), 300)].into(),
-            allocators: Vec::new(),
-            cached_segments: 3,
-            machine,
-            os_pid: "1".to_owned(),
-            node_us: 1,
-        };
+        let (vm, os_pid) = ([("total".to_owned(), 300)].into(), "1".to_owned());
+        let memory = NodeMemory { vm, allocators: Vec::new(), cached_segments: 3, machine, os_pid, node_us: 1 };
         let text = sides(&AllocReading { difference: Vec::new(), memory, threads: None });
         let told = "9 threads; 3 memory segments kept for the next carriers";
         assert_eq!(text.lines().last(), Some(told), "{text}");

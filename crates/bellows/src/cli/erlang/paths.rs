@@ -360,7 +360,6 @@ fn effect_text(effect: &ObserverEffect) -> String {
 pub(super) mod tests {
     use super::*;
 
-    /// A path without a call.
     pub(in crate::cli::erlang) fn path() -> Path {
         Path {
             tree: erlang::calls::CallTree::default(),
@@ -387,13 +386,9 @@ pub(super) mod tests {
             duration: Duration::from_millis(ms),
             costs: Vec::new(),
         };
-        let row = |function, accumulated_ns| FunctionRow {
-            function,
-            calls: 2,
-            own_ns: 1,
-            waiting_ns: 0,
-            accumulated_ns,
-            accumulated_waiting_ns: 0,
+        let row = |function, accumulated_ns| {
+            let (calls, own_ns) = (2, 1);
+            FunctionRow { function, calls, own_ns, waiting_ns: 0, accumulated_ns, accumulated_waiting_ns: 0 }
         };
         let path = Path { calls: vec![call(5), call(3)], ..path() };
         let text = |rows: &[FunctionRow<'_>]| about_functions(rows, &path);

@@ -350,10 +350,8 @@ mod tests {
         let expected = "bellows erlang calls n@h --root x:y/1 --role 'my role' --rate 2000";
         assert_eq!(again(words, &["--rate".to_owned(), "2000".to_owned()]), expected);
         let words = "bellows --for 5s --for=5s n@h --duration=5s".split(' ');
-        assert_eq!(
-            again(words.map(str::to_owned), &["--duration".to_owned(), "9s".to_owned()]),
-            "bellows n@h --duration 9s"
-        );
+        let limit = ["--duration", "9s"].map(str::to_owned);
+        assert_eq!(again(words.map(str::to_owned), &limit), "bellows n@h --duration 9s");
     }
 
     #[test]

@@ -134,13 +134,8 @@ mod tests {
         let old = r#"{"schema": "bellows.run-record/1"}"#;
         std::fs::write(run.join(archive::file::RECORD), old).unwrap();
         let told = |name: &str| {
-            let history = HistoryArgs {
-                name: name.to_owned(),
-                filter: None,
-                level: 0.05,
-                json: true,
-                runs: RunsDir { runs: dir.path().to_owned() },
-            };
+            let runs = RunsDir { runs: dir.path().to_owned() };
+            let history = HistoryArgs { name: name.to_owned(), filter: None, level: 0.05, json: true, runs };
             history.execute().unwrap_err().sentence().unwrap()
         };
         let of_own = told("my prod");

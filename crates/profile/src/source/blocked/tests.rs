@@ -1,6 +1,7 @@
 //! Pairs made of the steps of threads.
 
-use std::sync::{Arc, Mutex};
+use std::collections::VecDeque;
+use std::sync::Mutex;
 
 use crate::record::{Chain, SampleRecord};
 
@@ -9,27 +10,25 @@ use super::*;
 const MS: u64 = 1_000_000;
 const WAKING: u64 = 9;
 
-struct Script(Vec<Vec<Record<'static>>>);
+/// Fetches by one function; the other tells how much was lost.
+struct Made<F, L>(F, L);
 
-impl SampleSource for Script {
+impl<F: FnMut() -> Vec<Record<'static>> + Send, L: Fn() -> u64 + Send> SampleSource for Made<F, L> {
     fn wait(&mut self, _: &[BorrowedFd<'_>], _: &Timespec) -> Vec<bool> {
         Vec::new()
     }
     fn fetch(&mut self, take: &mut dyn FnMut(&Record<'_>)) -> Result<(), Damaged> {
-        if !self.0.is_empty() {
-            self.0.remove(0).iter().for_each(take);
-        }
+        (self.0)().iter().for_each(take);
         Ok(())
     }
     fn lost(&self) -> u64 {
-        3
+        (self.1)()
     }
 }
 
-/// A ring with room for so many records.
 const ROOM: usize = 40;
 
-/// Records in such a ring, and how many did not fit.
+/// Records in a ring with this room, and how many did not fit.
 #[derive(Default)]
 struct Filled(Vec<Record<'static>>, u64);
 
@@ -45,31 +44,18 @@ impl Filled {
     }
 }
 
-impl SampleSource for Arc<Mutex<Filled>> {
-    fn wait(&mut self, _: &[BorrowedFd<'_>], _: &Timespec) -> Vec<bool> {
-        Vec::new()
-    }
-    fn fetch(&mut self, take: &mut dyn FnMut(&Record<'_>)) -> Result<(), Damaged> {
-        let all = std::mem::take(&mut self.lock().unwrap().0);
-        all.iter().for_each(take);
-        Ok(())
-    }
-    fn lost(&self) -> u64 {
-        self.lock().unwrap().1
-    }
-}
-
 #[test]
 fn rings_are_fetched_while_the_samples_before_are_looked_at() {
     const ALL: u64 = 300;
-    let ring = Arc::new(Mutex::new(Filled::default()));
+    let ring = Mutex::new(Filled::default());
     let mut put = 0..ALL;
     let mut put_times = |count: usize| {
         let mut ring = ring.lock().unwrap();
         put.by_ref().take(count).for_each(|it| ring.put_time(it));
     };
     put_times(10);
-    let mut source = BlockedTimes::new(Arc::clone(&ring), Nanos(MS), Wakings::default(), few);
+    let ring = Made(|| std::mem::take(&mut ring.lock().unwrap().0), || ring.lock().unwrap().1);
+    let mut source = BlockedTimes::new(ring, Nanos(MS), Wakings::default(), few);
     let mut told = Vec::new();
     // While one sample is looked at, two more come.
     let mut take = |record: &Record<'_>| {
@@ -121,9 +107,9 @@ fn steps(text: &str) -> Vec<Record<'static>> {
     text.split(", ").map(record).collect()
 }
 
-fn source(fetches: &[&str], wakings: Wakings) -> BlockedTimes<Script> {
-    let script = Script(fetches.iter().map(|it| steps(it)).collect());
-    BlockedTimes::new(script, Nanos(MS), wakings, few)
+fn source(fetches: &[&str], wakings: Wakings) -> BlockedTimes<impl SampleSource> {
+    let mut fetches: VecDeque<_> = fetches.iter().map(|it| steps(it)).collect();
+    BlockedTimes::new(Made(move || fetches.pop_front().unwrap_or_default(), || 3_u64), Nanos(MS), wakings, few)
 }
 
 /// Each sample of what was fetched, and the note.
