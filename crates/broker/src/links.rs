@@ -9,7 +9,7 @@
 
 use measure::{Time, percent_decoded};
 use wire::amqp10::{Amqp10Event, Amqp10Request, DeliveryState, MessageMapping, MessageParts};
-use wire::amqp091::BasicConsume;
+use wire::amqp091::{BasicConsume, Properties};
 
 use crate::channel::{Channel, LinkSession, Mode, SettlementKind, Target};
 use crate::config::User;
@@ -36,9 +36,10 @@ pub(crate) fn poll(
     now: Time,
     input: &mut &[u8],
 ) -> Result<Option<(u16, Reply)>, ()> {
-    let LinkServer { server, mapping } = link;
-    let event = server.poll(now, input).map_err(drop)?;
-    Ok(event.map(|event| Links { peer, vhost, users, mapping }.handle(event)))
+    let event = link.server.poll(now, input).map_err(drop)?;
+    let reply = event.map(|event| Links { peer, vhost, users, mapping: &mut link.mapping }.handle(event));
+    link.mapping.shrink();
+    Ok(reply)
 }
 
 /// Sends what an event led to.
@@ -201,7 +202,9 @@ impl Links<'_> {
         let Some(target) = links.targets.get(&handle) else {
             return self.ask(session, handle, unsettled, message);
         };
-        let (properties, body) = mapping.to_basic(message);
+        let mapped = mapping.to_basic(message);
+        let is_mapped = mapped.is_some();
+        let (properties, body) = mapped.unwrap_or((Properties::NONE, &[][..]));
         let (exchange, routing_key, properties) = (&*target.exchange, &*target.routing_key, properties.as_bytes());
         let record = Record { exchange, routing_key, properties, body };
         if let Err(refusal) = vhost.route(exchange, routing_key, properties, &mut channel.route) {
@@ -209,7 +212,7 @@ impl Links<'_> {
             return Reply::Unattached(handle, refusal);
         }
         let queues = channel.route.queues();
-        let outcome = if vhost.refuses_message(unsettled.is_some()) {
+        let outcome = if vhost.refuses_message(unsettled.is_some()) || !is_mapped {
             TransferOutcome::Rejected
         } else if queues.is_empty() {
             TransferOutcome::Released
@@ -284,8 +287,10 @@ impl Links<'_> {
 
     fn return_all(&mut self, session: u16, consumer: Key) {
         let Some(channel) = self.peer.channel_mut(session) else { return };
-        while let Some(delivery) = channel.deliveries.take_of(consumer) {
+        let mut first = 0;
+        while let Some((tag, delivery)) = channel.deliveries.take_of(consumer, first) {
             self.vhost.return_delivery(&delivery);
+            first = tag + 1;
         }
     }
 }

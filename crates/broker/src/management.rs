@@ -14,7 +14,7 @@ use wire::amqp10::{
 };
 use wire::amqp091::{
     ExchangeBind, ExchangeDeclare, ExchangeDelete, ExchangeUnbind, FieldTable, Method, QueueBind, QueueDeclare,
-    QueueDelete, QueuePurge, QueueUnbind, reply,
+    QueueDelete, QueuePurge, QueueUnbind, Value, reply,
 };
 
 use crate::queue::Queue;
@@ -25,6 +25,10 @@ use crate::vhost::{self, VirtualHost};
 pub(crate) const ADDRESS: &str = "/management";
 /// Arguments of a queue, exchange or binding at most.
 const ARGUMENTS_MAX: usize = 64;
+/// Bytes of an argument at most: queues keep them.
+const ARGUMENT_MAX: usize = 1_024;
+/// Bytes before a request's body at most: its answer repeats some of them.
+const HEAD_MAX: usize = 16_384;
 /// The constructor of a body of one value.
 const VALUE: [u8; 3] = [0, 0x53, 0x77];
 /// An array of one text: the nodes that have a queue.
@@ -32,7 +36,8 @@ const REPLICAS: &[u8] = b"\xE0\x0A\x01\xA1\x07bellows";
 
 /// The answer to a request, as a whole message.
 pub(crate) fn answer(peer: &mut Peer, session: u16, request: &MessageParts<'_>, vhost: &mut VirtualHost) -> Vec<u8> {
-    let properties = request.before.properties().unwrap_or_default();
+    let is_short = request.before.0.len() <= HEAD_MAX;
+    let properties = request.before.properties().filter(|_| is_short).unwrap_or_default();
     let fields = match request.body {
         MessageBody::Value(TypedValue::Map(fields)) => Fields(fields),
         _ => Fields(Items::default()),
@@ -174,9 +179,11 @@ impl<'a> Fields<'a> {
     fn table(self, name: &str) -> FieldTable {
         let mut table = FieldTable::new();
         if let Some(TypedValue::Map(items)) = self.0.get(name) {
+            let is_short =
+                |value: &Value<'_>| !matches!(value, Value::Str(it) | Value::Bytes(it) if it.len() > ARGUMENT_MAX);
             let mut items = items.flatten().take(2 * ARGUMENTS_MAX);
             while let (Some(key), Some(value)) = (items.next(), items.next()) {
-                if let (Some(key), Some(value)) = (key.as_str(), simple_field(value)) {
+                if let (Some(key), Some(value)) = (key.as_str(), simple_field(value).filter(is_short)) {
                     let _ = table.insert(key, value);
                 }
             }

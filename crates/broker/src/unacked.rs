@@ -7,6 +7,9 @@ use crate::slots::Key;
 /// The address of a delivery that stands for no message: settling or returning it changes nothing.
 pub(crate) const NOTHING: u64 = u64::MAX;
 
+/// Settled entries that a range may be looked for in again and again.
+const SCAN_MAX: usize = 4_096;
+
 /// A delivery that waits for its acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unacked {
@@ -77,10 +80,14 @@ impl Deliveries {
         }
         // A consumer that never settles its first delivery must not make this list grow.
         if self.settled > 64 && self.settled > self.waiting.len() / 2 {
-            self.waiting.retain(|w| w.1.is_some());
-            self.settled = 0;
+            self.drop_settled();
         }
         Some(delivery)
+    }
+
+    fn drop_settled(&mut self) {
+        self.waiting.retain(|w| w.1.is_some());
+        self.settled = 0;
     }
 
     /// The tag whose lower four bytes, less one, are this number, as AMQP 1.0 counts the deliveries of a session.
@@ -92,16 +99,29 @@ impl Deliveries {
     /// Takes out the oldest delivery with a tag from `first` to `last`, and tells its tag.
     pub(crate) fn take_between(&mut self, first: u64, last: u64) -> Option<(u64, Unacked)> {
         let at = self.waiting.partition_point(|it| it.0 < first);
-        let mut from = self.waiting.range(at..).take_while(|it| it.0 <= last);
-        let tag = from.find(|it| it.1.is_some())?.0;
+        let mut settled = 0;
+        let mut found = None;
+        for (tag, delivery) in self.waiting.range(at..).take_while(|it| it.0 <= last) {
+            if delivery.is_some() {
+                found = Some(*tag);
+                break;
+            }
+            settled += 1;
+        }
+        if settled > SCAN_MAX {
+            // A client that settles the same range again must not have it walked through again.
+            self.drop_settled();
+        }
+        let tag = found?;
         Some((tag, self.take(tag)?))
     }
 
-    /// Takes out the oldest delivery to a consumer.
-    pub(crate) fn take_of(&mut self, consumer: Key) -> Option<Unacked> {
+    /// Takes out a consumer's oldest delivery with a tag from `first` on, and tells its tag.
+    pub(crate) fn take_of(&mut self, consumer: Key, first: u64) -> Option<(u64, Unacked)> {
+        let at = self.waiting.partition_point(|it| it.0 < first);
         let is_its = |it: &&(u64, Option<Unacked>)| it.1.is_some_and(|it| it.consumer == Some(consumer));
-        let tag = self.waiting.iter().find(is_its)?.0;
-        self.take(tag)
+        let tag = self.waiting.range(at..).find(is_its)?.0;
+        Some((tag, self.take(tag)?))
     }
 
     /// Takes out the oldest delivery with a tag up to `tag`.
@@ -176,9 +196,27 @@ mod tests {
         }
         assert_eq!(range, [3, 4, 5, 6]);
         assert_eq!(deliveries.take_between(3, 6), None);
-        let its = std::iter::from_fn(|| deliveries.take_of(consumer));
-        assert_eq!(its.map(|it| it.address).collect::<Vec<_>>(), [10]);
+        assert_eq!(deliveries.take_of(consumer, 11), None, "each is looked for behind the one before");
+        assert_eq!(deliveries.take_of(consumer, 6).map(|it| it.1.address), Some(10));
+        assert_eq!(deliveries.take_of(consumer, 0), None);
         assert_eq!(deliveries.len(), 5);
+    }
+
+    #[test]
+    fn a_range_that_is_settled_already_is_walked_through_once() {
+        let mut deliveries = Deliveries::default();
+        for i in 0..20_000 {
+            deliveries.push(delivery(i));
+        }
+        let mut first = 2;
+        while let Some((tag, _)) = deliveries.take_between(first, 6_000) {
+            first = tag + 1;
+        }
+        assert_eq!((deliveries.len(), deliveries.waiting.len()), (14_001, 20_000));
+        assert_eq!(deliveries.take_between(2, 6_000), None);
+        assert_eq!((deliveries.len(), deliveries.waiting.len()), (14_001, 14_001));
+        assert_eq!(deliveries.take_between(0, 6_001).map(|it| it.0), Some(1));
+        assert_eq!(deliveries.take_between(0, 6_001).map(|it| it.0), Some(6_001));
     }
 
     #[test]

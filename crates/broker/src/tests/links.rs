@@ -195,6 +195,23 @@ fn what_one_protocol_publishes_the_other_consumes() {
     new.grant(&mut w, 1);
     assert_eq!((new.bodies(), new.header.take()), (vec!["there and back".to_owned()], Some("Long(5)".to_owned())));
     new.settle(&mut w, 1, 1, DeliveryState::Accepted);
+    // Properties that no frame of AMQP 0.9.1 holds would end their consumer's connection.
+    let (mut message, half) = (Vec::new(), "p".repeat(100_000));
+    let application_properties = &[("a", TypedValue::Str(&half)), ("b", TypedValue::Str(&half))];
+    MessageHead { application_properties, ..MessageHead::default() }.write(&mut message);
+    let (front, rest) = message.split_at(100_000);
+    for (delivery_id, part, more) in [(Some(2), front, true), (None, rest, false)] {
+        let transfer =
+            Transfer { handle: SENDER, delivery_id, delivery_tag: Some(b"t"), more: Some(more), ..Transfer::default() };
+        let mut bytes = vec![0, 0, 0, 0, 2, 0, 0, 0];
+        transfer.write(&mut bytes);
+        bytes.extend_from_slice(part);
+        let size = bytes.len() as u32;
+        bytes[..4].copy_from_slice(&size.to_be_bytes());
+        w.node.input(new.key, w.now, &mut bytes.as_slice());
+    }
+    new.pump(&mut w);
+    assert_eq!(new.told.last(), Some(&(2, "rejected")));
     w.cut(old);
     w.node.disconnect(new.key);
     assert_eq!(w.node.clear(), 0, "all memory is free");
@@ -349,6 +366,9 @@ fn queues_exchanges_and_bindings_are_made_over_one_protocol_alone() {
     let of = |map: &'static [u8]| TypedValue::read(&mut Reader::new(map)).expect("a map");
     let limit = of(b"\xC1\x11\x02\xA1\x0Cx-max-length\x54\x05");
     let wider = of(b"\xC1\x11\x02\xA1\x0Cx-max-length\x54\x06");
+    let text = "x".repeat(1_025);
+    let long = map(&[("x-queue-type", TypedValue::Str(&text))]);
+    let long = map(&[("arguments", TypedValue::read(&mut Reader::new(&long)).expect("a map"))]);
     let queue = |arguments| map(&[("durable", TypedValue::Bool(true)), ("arguments", arguments)]);
     let binding = map(&[
         ("source", TypedValue::Str("x y")),
@@ -367,6 +387,8 @@ fn queues_exchanges_and_bindings_are_made_over_one_protocol_alone() {
         ("PUT", "/queues/a%2Fb", &queue(wider)[..], "409"),
         ("GET", "/queues/a%2Fb", &null[..], "200"),
         ("PUT", "/queues/amq.mine", &null[..], "403"),
+        // An argument that is too long is left out.
+        ("PUT", "/queues/long", &long[..], "201"),
         ("PUT", "/exchanges/x%20y", &map(&[("type", TypedValue::Str("topic"))])[..], "204"),
         ("POST", "/bindings", &binding[..], "204"),
         ("POST", "/bindings", &null[..], "404"),
@@ -376,13 +398,16 @@ fn queues_exchanges_and_bindings_are_made_over_one_protocol_alone() {
     }
     w.publish(old, "x y", "k", "bound");
     w.pump();
-    assert_eq!(ask(&mut w, &mut new, "DELETE", "/bindings/src=x%20y;dstq=a%2Fb;key=k;args=", &null), "204");
+    let binding = "/bindings/src=x%20y;dstq=a%2Fb;key=k;args=";
+    assert_eq!(ask(&mut w, &mut new, "DELETE", &format!("{binding}{}", "z".repeat(16_384)), &null), "404");
+    assert_eq!(ask(&mut w, &mut new, "DELETE", binding, &null), "204");
     w.publish(old, "x y", "k", "unbound");
     let got = w.ask(old, 1, &BasicGet { queue: "a/b", no_ack: true, ..BasicGet::default() });
     assert_eq!(got, Seen::GetOk { redelivered: false, left: 0, body: "bound".to_owned() });
     for (path, status) in [
         ("/queues/a%2Fb/messages", "200"),
         ("/queues/a%2Fb", "200"),
+        ("/queues/long", "200"),
         ("/exchanges/x%20y", "204"),
         ("/bindings/x", "404"),
     ] {

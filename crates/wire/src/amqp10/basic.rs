@@ -12,16 +12,21 @@
 //! any other body, as it is encoded                      body, with the type amqp-1.0
 //! ```
 //!
-//! Texts above 255 bytes, and everything else, are left out.
+//! Texts above 255 bytes, and everything else, are left out. A message whose properties would not go into one frame of
+//! AMQP 0.9.1, as they have to, has no such form.
 
 use super::composite::{Composite, HeaderSection, PropertiesSection};
 use super::message::{ANNOTATIONS, APPLICATION_PROPERTIES, MessageBody, MessageParts, VALUE, put_data_head};
 use super::types::{Descriptor, Symbol, TypedValue, put_descriptor, put_map};
-use crate::amqp091::{BasicProperties, FieldTable, Properties, Table, Value};
+use crate::amqp091::{BasicProperties, DEFAULT_FRAME_MAX, FieldTable, Properties, Table, Value};
 
 const TYPE: &str = "x-basic-type";
 /// The type of a message whose body is sections of AMQP 1.0.
 const ENCODED: &str = "amqp-1.0";
+/// Bytes of properties at most; the rest of a frame is more than enough for its head.
+const PROPERTIES_MAX: usize = DEFAULT_FRAME_MAX as usize - 1_024;
+/// Bytes that are kept for bodies.
+const KEPT: usize = 1 << 20;
 /// Milliseconds of a second.
 const MILLIS: u64 = 1_000;
 
@@ -34,13 +39,16 @@ pub struct MessageMapping {
 }
 
 impl MessageMapping {
-    /// Properties and body of a message of AMQP 1.0.
-    pub fn to_basic<'a>(&'a mut self, message: &MessageParts<'a>) -> (Properties<'a>, &'a [u8]) {
+    /// Properties and body of a message of AMQP 1.0; `None` where the properties are too large.
+    pub fn to_basic<'a>(&'a mut self, message: &MessageParts<'a>) -> Option<(Properties<'a>, &'a [u8])> {
         let Self { bytes, body: encoded, headers } = self;
         bytes.clear();
         encoded.clear();
         headers.clear();
         let sections = message.before;
+        if sections.0.len() > PROPERTIES_MAX {
+            return None;
+        }
         let header = sections.header().unwrap_or_default();
         let properties = sections.properties().unwrap_or_default();
         for (name, value) in pairs(sections.map(APPLICATION_PROPERTIES)) {
@@ -85,9 +93,19 @@ impl MessageMapping {
         };
         // All texts are short enough.
         if basic.encode(bytes).is_err() {
-            return (Properties::NONE, body);
+            return Some((Properties::NONE, body));
         }
-        (Properties::from_bytes(bytes), body)
+        if bytes.len() > PROPERTIES_MAX {
+            return None;
+        }
+        Some((Properties::from_bytes(bytes), body))
+    }
+
+    /// Frees the memory that a large body took.
+    #[inline]
+    pub fn shrink(&mut self) {
+        self.body.clear();
+        self.body.shrink_to(KEPT);
     }
 
     /// Bytes of a message of AMQP 1.0 that stand before its body, which is that of a message of AMQP 0.9.1.

@@ -107,7 +107,7 @@ const DECODE_ERROR: &str = "amqp:decode-error";
 pub(super) const NOT_ALLOWED: &str = "amqp:not-allowed";
 const FRAMING_ERROR: &str = "amqp:connection:framing-error";
 const WINDOW_VIOLATION: &str = "amqp:session:window-violation";
-/// A link keeps a buffer of so many bytes for messages in parts.
+/// Links keep buffers of about so many bytes together for messages in parts.
 const KEPT: usize = 1 << 20;
 
 const TOO_LARGE: &str = "amqp:link:message-size-exceeded";
@@ -310,9 +310,11 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
 
     /// Frees a link's memory of a message that is not needed any more.
     fn drop_joined(&mut self, session: u16, handle: u32) {
-        let its = self.sessions.get_mut(usize::from(session));
-        if let Some(link) = its.and_then(|it| it.as_mut()?.link(handle)) {
-            self.joined -= link.drop_joined();
+        let sessions = self.sessions.len();
+        let Some(Some(its)) = self.sessions.get_mut(usize::from(session)) else { return };
+        let kept = KEPT / (sessions * its.links.len()).max(1);
+        if let Some(link) = its.link(handle) {
+            self.joined -= link.drop_joined(kept);
         }
     }
 
@@ -694,11 +696,11 @@ pub(super) fn put_open(config: &Amqp10Config, product: &str, version: &str, out:
 }
 
 impl Link {
-    /// Forgets what it holds of a message, but for a buffer of usual size; tells how many bytes that was.
-    fn drop_joined(&mut self) -> u64 {
+    /// Forgets what it holds of a message, but for a buffer of `kept` bytes; tells how many bytes that was.
+    fn drop_joined(&mut self, kept: usize) -> u64 {
         let len = self.joined.len() as u64;
         self.joined.clear();
-        self.joined.shrink_to(KEPT);
+        self.joined.shrink_to(kept);
         len
     }
 
@@ -727,7 +729,7 @@ impl Link {
             self.credit = self.credit.saturating_sub(1);
         }
         if transfer.aborted == Some(true) {
-            self.drop_joined();
+            self.drop_joined(0);
             return Ok(FrameStep::Event(Amqp10Event::Aborted { session, handle, id }));
         }
         if is_first && !more {

@@ -2,7 +2,8 @@
 
 use measure::Time;
 use wire::amqp10::{
-    Amqp10Config, Amqp10Event, DeliveryState, HeaderSection, MessageHead, MessageMapping, TransferTemplate, TypedValue,
+    Amqp10Config, Amqp10Event, Attach, DeliveryState, HeaderSection, MessageHead, MessageMapping, MessageParts,
+    TransferTemplate, TypedValue, put_map,
 };
 use wire::amqp091::*;
 
@@ -92,7 +93,7 @@ fn link_batch(pair: &mut LinkPair, publish: &TransferTemplate, mapping: &mut Mes
     let (mut input, mut last) = (buffer.as_slice(), None);
     while let Some(event) = server.poll(NOW, &mut input).expect("a client") {
         if let Amqp10Event::Delivery { id, message, .. } = event {
-            let (properties, body) = mapping.to_basic(&message);
+            let (properties, body) = mapping.to_basic(&message).expect("small properties");
             assert!(properties.header_bytes("h").is_some() && body.len() == 1_000);
             last = Some(id);
         }
@@ -136,6 +137,40 @@ fn messages_of_either_form_allocate_nothing_in_one_frame_or_several() {
         let allocated = allocation_counter::measure(|| (0..10).for_each(|_| run())).count_total;
         assert_eq!(allocated, 0, "frames of {frame_max} bytes");
     }
+}
+
+#[test]
+fn large_messages_leave_little_memory_behind() {
+    let (body, mut message) = (vec![0; 4 << 20], vec![0, 0x53, 0x77]);
+    put_map(&mut message, |out| {
+        TypedValue::Str("k").write(out);
+        TypedValue::Binary(&body).write(out);
+        2
+    });
+    let mut mapping = MessageMapping::default();
+    assert!(mapping.to_basic(&MessageParts::read(&message).expect("a message")).is_some());
+    let left = allocation_counter::measure(|| mapping.shrink()).bytes_current;
+    assert!(left <= -(3 << 20), "{left}");
+    // Forty links whose messages come in parts.
+    let mut pair = LinkPair::with_links(Amqp10Config::default());
+    let mut kept = 0;
+    for session in 1..=40 {
+        pair.client.begin(session).expect("begins");
+        pair.client.attach(session, &Attach { name: "s", handle: SENDER, ..Attach::default() }).expect("attaches");
+        pair.talk(0);
+        let frame_max = pair.client.frame_max();
+        let template = TransferTemplate::new(session, SENDER, true, &MessageHead::default(), frame_max);
+        pair.client.publish(&template.expect("encodes"), &body[..800_000], |_| {});
+        let bytes = pair.client.pending_output().to_vec();
+        pair.client.consume_output(bytes.len());
+        let server = &mut pair.server;
+        let taken = allocation_counter::measure(|| {
+            let mut input = bytes.as_slice();
+            while server.poll(NOW, &mut input).expect("a client").is_some() {}
+        });
+        kept += taken.bytes_current;
+    }
+    assert!(kept < 8 << 20, "{kept} bytes");
 }
 
 #[test]

@@ -390,7 +390,7 @@ fn messages_keep_what_both_protocols_have_on_the_way_there_and_back() {
     MessageHead { header, properties, application_properties: &application_properties }.write(&mut message);
     message.extend([head(b"body"), b"body".to_vec()].concat());
     let (mut there, mut back) = (MessageMapping::default(), MessageMapping::default());
-    let (basic, body) = there.to_basic(&MessageParts::read(&message).expect("a message"));
+    let (basic, body) = there.to_basic(&MessageParts::read(&message).expect("a message")).expect("small properties");
     let decoded = basic.decode().expect("properties");
     assert_eq!((decoded.expiration, decoded.delivery_mode, decoded.app_id), (Some("60000"), Some(2), Some("app")));
     assert_eq!((basic.header_bytes("bytes"), body), (Some(&[0xFF, 0][..]), &b"body"[..]));
@@ -409,7 +409,7 @@ fn bodies_that_are_no_bytes_come_back_as_they_were_and_types_are_annotations() {
     let (mut there, mut back) = (MessageMapping::default(), MessageMapping::default());
     // A value of a number, and a list behind two sections of data.
     for message in [&b"\0\x53\x77\x54\x05"[..], b"\0\x53\x75\xA0\x01x\0\x53\x75\xA0\x01y"] {
-        let (basic, body) = there.to_basic(&MessageParts::read(message).expect("a message"));
+        let (basic, body) = there.to_basic(&MessageParts::read(message).expect("a message")).expect("small properties");
         assert_eq!(basic.decode().expect("properties").message_type, Some("amqp-1.0"));
         let again = [back.to_sections(basic, false, body), body].concat();
         assert!(again.ends_with(message), "{again:x?}");
@@ -429,8 +429,13 @@ fn bodies_that_are_no_bytes_come_back_as_they_were_and_types_are_annotations() {
     assert_eq!(read.before.application_property("kept"), Some(TypedValue::Byte(1)));
     assert_eq!(read.before.application_property("nested"), None);
     assert_eq!(read.before.header().and_then(|it| it.ttl), None);
-    let (basic, _) = there.to_basic(&read);
+    let (basic, _) = there.to_basic(&read).expect("small properties");
     assert_eq!(basic.decode().expect("properties").message_type, Some("order"));
+    // Properties have to go into one frame of AMQP 0.9.1.
+    let (mut message, large) = (Vec::new(), "x".repeat(131_072));
+    MessageHead { application_properties: &[("k", TypedValue::Str(&large))], ..MessageHead::default() }
+        .write(&mut message);
+    assert!(there.to_basic(&MessageParts::read(&message).expect("a message")).is_none());
     // What only looks like sections is bytes.
     let basic = BasicProperties { message_type: Some("amqp-1.0"), ..BasicProperties::default() };
     let bytes = basic.to_bytes().expect("encodes");
