@@ -101,6 +101,7 @@ impl Connection for LinkConnection {
     type Admin<'a, E: Environment> = LinkAdmin<'a, E>;
     type Handle<'a> = LinkHandle<'a>;
 
+    const DECLARES_AGAIN: bool = false;
     const HELP: &'static str = failure::HELP;
     const SIZES: WireSizes = WireSizes {
         frame_max: FRAME_MAX as usize,
