@@ -87,7 +87,7 @@ pub(super) const OPTION_NAMES: OptionNames = &[
     ("phases.measure", "--duration"),
     ("probe.0.url", "URL"),
     ("producer-connections", "--shared-connections"),
-    ("subscription", "--shared"),
+    ("subscription", "--durable or --shared"),
 ];
 
 /// Variables of the environment that do not affect a run: those of output, and of where and how it is kept.

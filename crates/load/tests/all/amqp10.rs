@@ -321,7 +321,9 @@ fn a_commit_answers_its_messages_and_what_is_rolled_back_has_no_answer() {
 
     let (outcome, _) = run(POLITE, commits);
     let error = outcome.map_or_else(Some, |it| it.error).expect("it is refused");
-    assert!(error.to_string().contains("amqp:not-implemented"), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("no transactions over AMQP 1.0 (amqp:not-implemented)"), "{text}");
+    assert!(text.contains(" amqp10://guest@"), "{text}");
 }
 
 /// Every connection loses its link at the fifth message, which has no answer then.

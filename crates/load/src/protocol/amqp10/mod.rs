@@ -376,7 +376,7 @@ fn refuse_oversized(link: &Link, window: u32, max_message_size: u64, endpoint: &
     match link.oversized(window, max_message_size) {
         None => Ok(()),
         Some((detail, help)) => {
-            Err(Error::Refused { endpoint: endpoint.to_string(), action: link.action(), detail, help: help.into() })
+            Err(Error::Refused { endpoint: failure::shown(endpoint), action: link.action(), detail, help: help.into() })
         }
     }
 }
