@@ -309,8 +309,8 @@ impl Facts {
         self.ended.faults.iter().find(|it| it.from_s <= at_s + for_s && it.until_s >= at_s)
     }
 
-    /// Names of the run's own faults, blocks or others, in or just after which these instants lie, each once: of several
-    /// that were on the last that had begun. `None` where one lies in none, or there is none.
+    /// Names of the run's own faults, blocks or others, in or just after which these instants lie, each once; of
+    /// several that were on, the last that had begun. `None` where an instant lies in none, or there is none.
     fn faults_behind(&self, at_s: &[f64], blocks: bool) -> Option<String> {
         let mut names: Vec<&str> = Vec::new();
         for at in at_s {

@@ -14,6 +14,10 @@ pub(super) const HELP: &str = "see the broker's log, and whether the port is its
 const NOT_IMPLEMENTED: &str = "amqp:not-implemented";
 const NO_TRANSACTIONS: &str = "this broker has no transactions over AMQP 1.0 (amqp:not-implemented)";
 
+pub(super) fn is_not_implemented(error: Option<&Condition<'_>>) -> bool {
+    error.is_some_and(|error| error.condition.0 == NOT_IMPLEMENTED)
+}
+
 /// An endpoint as its URL says it.
 pub(super) fn shown(endpoint: &Endpoint) -> String {
     endpoint.to_string().replacen("://", "10://", 1)
@@ -21,9 +25,8 @@ pub(super) fn shown(endpoint: &Endpoint) -> String {
 
 /// The broker closed the connection, a session or a link.
 pub(super) fn of_closing(endpoint: &Endpoint, stage: &Stage, error: Option<&Condition<'_>>) -> Error {
-    let lacks = error.is_some_and(|error| error.condition.0 == NOT_IMPLEMENTED);
     let detail = match stage {
-        Stage::SetUp(action) if lacks && action == BEGIN => NO_TRANSACTIONS.to_owned(),
+        Stage::SetUp(action) if action == BEGIN && is_not_implemented(error) => NO_TRANSACTIONS.to_owned(),
         _ => reason(error),
     };
     let endpoint = shown(endpoint);

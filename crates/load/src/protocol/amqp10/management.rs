@@ -561,6 +561,10 @@ mod tests {
         let problem = refuse_topics(&group).unwrap_err().problem();
         assert!(problem.help.contains("{subscription}"), "{problem:?}");
         assert_eq!(refuse_queues_of_topics(&group), Ok(()));
+        assert_eq!(refuse_streams(&group, EMBEDDED), Ok(()));
+        group.destinations[0].amqp091.queue_type = QueueType::Stream;
+        assert_eq!(refuse_streams(&group, "RabbitMQ"), Ok(()));
+        assert!(refuse_streams(&group, EMBEDDED).unwrap_err().problem().help.contains("{queue-type}"));
         group.destinations = vec![Destination::topic("t::q")];
         let problem = refuse_queues_of_topics(&group).unwrap_err().problem();
         assert!(problem.to_string().contains("topic://t::q"), "{problem:?}");

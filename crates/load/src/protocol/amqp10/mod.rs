@@ -358,8 +358,13 @@ fn conversed(
         | Amqp10Event::Aborted { session, .. }
         | Amqp10Event::Settled { session, .. } => (at(*session), None),
         Amqp10Event::Detached { session, error, .. } | Amqp10Event::Ended { session, error } => {
-            let is_coordinator = matches!(event, Amqp10Event::Detached { handle: COORDINATOR, .. });
-            let action = |its: &str| if is_coordinator { its.to_owned() } else { links[at(*session)].action() };
+            let link = &links[at(*session)];
+            let is_coordinator = match event {
+                Amqp10Event::Detached { handle, .. } => *handle == COORDINATOR,
+                // Some end the session.
+                _ => link.is_transactional() && failure::is_not_implemented(error.as_ref()),
+            };
+            let action = |its: &str| if is_coordinator { its.to_owned() } else { link.action() };
             return Err(match stage {
                 Stage::LogIn | Stage::SetUp(_) => {
                     failure::of_closing(endpoint, &Stage::SetUp(action(BEGIN)), error.as_ref())
