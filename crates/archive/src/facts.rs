@@ -309,29 +309,32 @@ impl Facts {
         self.ended.faults.iter().find(|it| it.from_s <= at_s + for_s && it.until_s >= at_s)
     }
 
-    /// The run's own fault, blocks or others, in or just after which the first of these instants lies: of several the
-    /// last that had begun. `None` where one lies in none, or there is none.
-    fn fault_behind(&self, at_s: &[f64], blocks: bool) -> Option<&OwnFault> {
-        let of = |at: f64| {
+    /// Names of the run's own faults, blocks or others, in or just after which these instants lie, each once; of
+    /// several that were on, the last that had begun. `None` where an instant lies in none, or there is none.
+    fn faults_behind(&self, at_s: &[f64], blocks: bool) -> Option<String> {
+        let mut names: Vec<&str> = Vec::new();
+        for at in at_s {
             let faults = self.ended.faults.iter().filter(|it| {
-                let is_on = it.from_s <= at + CLOCK_AGE_S && at <= it.until_s + NOTICED_AFTER_S;
+                let is_on = it.from_s <= at + CLOCK_AGE_S && *at <= it.until_s + NOTICED_AFTER_S;
                 is_on && (it.name == BLOCK) == blocks
             });
-            faults.max_by(|one, other| one.from_s.total_cmp(&other.from_s))
-        };
-        let first = of(*at_s.first()?)?;
-        at_s.iter().all(|at| of(*at).is_some()).then_some(first)
+            let name = faults.max_by(|one, other| one.from_s.total_cmp(&other.from_s))?.name.as_str();
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        (!names.is_empty()).then(|| names.join(", "))
     }
 
-    /// The run's own fault in which connections were lost; `None` where some were lost at another time, or when is not
+    /// The run's own faults in which connections were lost; `None` where some were lost at another time, or when is not
     /// known.
-    pub fn lost_in_fault(&self) -> Option<&OwnFault> {
-        self.fault_behind(&self.ended.lost_at_s, false)
+    pub fn lost_in_faults(&self) -> Option<String> {
+        self.faults_behind(&self.ended.lost_at_s, false)
     }
 
-    /// The run's own fault in which publishers were blocked; `None` where some were at another time.
-    pub fn blocked_in_fault(&self) -> Option<&OwnFault> {
-        self.fault_behind(&self.ended.blocked_at_s, true)
+    /// The run's own faults in which publishers were blocked; `None` where some were at another time.
+    pub fn blocked_in_faults(&self) -> Option<String> {
+        self.faults_behind(&self.ended.blocked_at_s, true)
     }
 
     /// Whether most of the stalls of this side lie in faults of the run itself.

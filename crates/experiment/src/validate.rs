@@ -193,7 +193,7 @@ impl Experiment {
         ensure(is_fine, format!("{place}.{key}"), why, "give {subscription}, or leave {protocol} out")?;
         let commits = [("commit-every", spec.commit_every), ("consumer-commit-every", spec.consumers.commit_every)];
         commits.into_iter().try_for_each(|(key, every)| {
-            let help = format!("leave {{{key}}} out, or {{protocol}}");
+            let help = format!("leave {{{key}}} out, or leave {{protocol}} out");
             let why = ": only ActiveMQ Artemis has transactions over AMQP 1.0";
             ensure(!is_over_1_0 || every == 0, format!("{place}.{key}"), why, help)
         })

@@ -399,13 +399,23 @@ fn differing(a: &Value, b: &Value, path: &str) -> Option<(String, String)> {
             (0..of_a.len().max(of_b.len()))
                 .find_map(|index| differing(&of(of_a, index), &of(of_b, index), &below(&index.to_string())))
         }
+        (a, b) if is_default(a, path) && is_default(b, path) => None,
         (a, b) => (a != b).then(|| {
-            let [a, b] = [a, b].map(|it| it.to_string().chars().collect::<Vec<char>>());
+            let shown = |it: &Value| if is_default(it, path) { format!("{PROTOCOL:?}") } else { it.to_string() };
+            let [a, b] = [a, b].map(|it| shown(it).chars().collect::<Vec<char>>());
             let common = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
             let [a, b] = [a, b].map(|it| cut(&it, common));
             (path.to_owned(), format!("{a} and {b}"))
         }),
     }
+}
+
+/// The protocol of a load that names none.
+const PROTOCOL: &str = "amqp091";
+
+/// Whether a load's protocol is that of one which names none.
+fn is_default(value: &Value, path: &str) -> bool {
+    path.ends_with(".protocol") && (value.is_null() || value == PROTOCOL)
 }
 
 /// A value as JSON around the letter from which on it is another one: what is left out has an ellipsis, and what ends

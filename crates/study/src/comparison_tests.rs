@@ -421,25 +421,30 @@ fn what_keeps_runs_apart_is_told_as_what_it_is() {
     assert_has(told("load", json!([])), ["different loads"]);
 }
 
+/// What is said of runs with these two loads.
+fn refused_loads(a: &serde_json::Value, b: &serde_json::Value) -> String {
+    let side = |load: &serde_json::Value| {
+        [0, 1].map(|_| {
+            let mut run = run("x", "4.0", 1, 1_000.0);
+            run.experiment["load"] = json!([load]);
+            run
+        })
+    };
+    comparison(&side(a), &side(b), ComparisonOptions::default()).expect_err("two loads").sentence()
+}
+
 /// Of two commands the first letters were shown, which both have, and neither had its end.
 #[test]
 fn a_refusal_shows_where_two_commands_differ() {
-    let told = |a: &[&str], b: &[&str]| {
-        let side = |words: &[&str]| {
-            [0, 1].map(|_| {
-                let mut run = run("x", "4.0", 1, 1_000.0);
-                run.experiment["load"] = json!([{"command": words}]);
-                run
-            })
-        };
-        comparison(&side(a), &side(b), ComparisonOptions::default()).expect_err("two loads").sentence()
-    };
+    let told = |a: &[&str], b: &[&str]| refused_loads(&json!({"command": a}), &json!({"command": b}));
     assert_has(told(&["x", "-a"], &["x", "-a", "-b"]), ["load.0.command.2 differs", "null and \"-b\""]);
     let script = |rate: &str| format!("{}--rate {rate}{}", "x ".repeat(90), " y".repeat(90));
     let (a, b) = (script("5"), script("70"));
     let within = told(&["sh", "-c", &a], &["sh", "-c", &b]);
     assert_has(&within, ["--rate 5 y", "--rate 70 y"]);
     assert_eq!(within.matches("\"…").count(), 2, "{within}");
+    let protocols = refused_loads(&json!({"protocol": "amqp10"}), &json!({"protocol": null}));
+    assert_has(protocols, ["load.0.protocol differs", "\"amqp10\" and \"amqp091\""]);
     assert_eq!(within.matches("…\"").count(), 2, "{within}");
     assert!(within.len() < 500, "{within}");
 }

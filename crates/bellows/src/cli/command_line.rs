@@ -87,7 +87,7 @@ pub(super) const OPTION_NAMES: OptionNames = &[
     ("phases.measure", "--duration"),
     ("probe.0.url", "URL"),
     ("producer-connections", "--shared-connections"),
-    ("subscription", "--shared"),
+    ("subscription", "--durable or --shared"),
 ];
 
 /// Variables of the environment that do not affect a run: those of output, and of where and how it is kept.
@@ -360,7 +360,7 @@ fn key_of(error: &clap::Error, argument: &str) -> Option<String> {
     let mut runs_experiments = ["bellows run ", "bellows demo "].iter();
     runs_experiments.find(|command| usage.contains(**command))?;
     let option = argument.split('=').next()?;
-    let named = OPTION_NAMES.iter().find(|(_, name)| *name == option);
+    let named = OPTION_NAMES.iter().find(|(_, names)| names.split(" or ").any(|name| name == option));
     match named.map_or(option.strip_prefix("--")?, |(key, _)| *key) {
         "warmup" => Some("phases.warmup".to_owned()),
         "url" => Some("broker.url".to_owned()),

@@ -74,7 +74,7 @@ fn refuse_amqp10(experiment: &Experiment, version: &str) -> Result<(), Problem> 
         Some(i) if major.is_some_and(|major| major < WITH_AMQP10) => Err(Problem::new(
             format!("{PRODUCT} {version} does not speak AMQP 1.0"),
             format!("load.{i}.protocol = \"amqp10\""),
-            "set {broker.root} to a RabbitMQ 4, or leave {protocol} out",
+            "set broker.root (--broker-root) to a RabbitMQ 4, or leave protocol out",
         )
         .about(format!("load.{i}.protocol"))),
         _ => Ok(()),

@@ -1,6 +1,7 @@
 //! The coordinator: starts the event loops, decides when phases end, and puts together what the loops report.
 
 mod drain;
+mod restorer;
 
 use std::collections::{HashMap, VecDeque};
 use std::marker::PhantomData;
@@ -14,6 +15,7 @@ use measure::{Nanos, Phase, Slice, Time};
 use transport::{Poller, Wake};
 
 use self::drain::StopWatcher;
+use self::restorer::Restorer;
 use super::assignment::Assignment;
 use super::idle;
 use super::ledger::{BATCHES, SentCounts, ThreadLedger};
@@ -64,6 +66,7 @@ pub(super) struct Coordinator<'a, C: Connection, E: Environment> {
     usage: Vec<ThreadUsage>,
     anybody_counts: bool,
     spin: bool,
+    restorer: Restorer<E>,
     state: LoadState,
 }
 
@@ -140,6 +143,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             usage: vec![ThreadUsage::default(); count],
             anybody_counts: assignment.anybody_counts,
             spin,
+            restorer: Restorer::new(),
             state: LoadState::default(),
         };
         for (thread, (worker, waker)) in workers.into_iter().enumerate() {
@@ -320,6 +324,11 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
                 None => self.state.censored = Some(*censored),
             },
             Report::CountReached => {}
+            Report::Refused(error) => {
+                if let Some(event) = self.restorer.take::<C>(&error, self.environment, self.plan) {
+                    self.sink.event(event);
+                }
+            }
             Report::Failed(error) => {
                 self.state.error.get_or_insert(error);
             }

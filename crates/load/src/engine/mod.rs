@@ -1,8 +1,8 @@
 //! Runs a plan: prepares the broker, assigns the clients to event loops, and cleans up.
 //!
-//! It goes from `assignment` (`spec`, `routes`, `recipients`, `ledger_layout`) to `coordinator` (`drain`), which has
-//! `worker`s (one event loop each) of `client`s of `producer`s and `consumer`s with their `ledger`. Event loops and
-//! coordinator know of each other in `shared` while a load runs; everything else travels as a `Report`.
+//! It goes from `assignment` (`spec`, `routes`, `recipients`, `ledger_layout`) to `coordinator` (`drain`, `restorer`),
+//! which has `worker`s (one event loop each) of `client`s of `producer`s and `consumer`s with their `ledger`. Event
+//! loops and coordinator know of each other in `shared` while a load runs; everything else travels as a `Report`.
 
 mod assignment;
 mod client;

@@ -301,6 +301,8 @@ pub(crate) enum Report {
     /// Messages due and not answered at the end, where there are any.
     Censored(Box<Censored>),
     CountReached,
+    /// A client that reconnects was refused, and tries again.
+    Refused(Error),
     /// A client failed; the thread goes on with the others until it is told to end.
     Failed(Error),
     /// The thread has closed its connections.

@@ -44,6 +44,8 @@ pub(crate) trait Connection: Sized + Send + 'static {
     /// Remedy for a connection that is lost before it served.
     const HELP: &'static str;
     const SIZES: WireSizes;
+    /// Whether clients that reconnect declare their queues themselves; otherwise the coordinator has it done.
+    const DECLARES_AGAIN: bool;
     /// Room for one whole frame beside what one read brings.
     const BUFFER_BYTES: usize = 2 * Self::SIZES.frame_max;
 

@@ -31,8 +31,12 @@ impl Scenario for Plan {
     fn in_flight_limit(&self) -> Option<u64> {
         let limit = |group: &crate::Group| {
             let producers = &group.producers;
-            let each =
-                if matches!(producers.arrivals, ArrivalProcess::ThinkTime(_)) { 1 } else { producers.max_pending };
+            let each = match producers.guarantee.commit_every() {
+                _ if matches!(producers.arrivals, ArrivalProcess::ThinkTime(_)) => 1,
+                0 => producers.max_pending,
+                // A transaction goes on when the one before is answered.
+                messages => messages,
+            };
             let limited = producers.guarantee.has_answers() && each > 0;
             limited.then(|| u64::from(each) * group.producer_count() as u64)
         };

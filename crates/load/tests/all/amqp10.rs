@@ -6,6 +6,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
+use load::scenario::Scenario;
 use load::{Control, Destination, Error, Guarantee, Outcome, Plan, Protocol, RunEvent};
 use measure::Nanos;
 use wire::amqp10::{
@@ -304,6 +305,7 @@ fn a_commit_answers_its_messages_and_what_is_rolled_back_has_no_answer() {
     let commits = |plan: &mut Plan| {
         messages(plan, 50);
         plan.groups[0].producers.guarantee = Guarantee::Commits(7);
+        assert_eq!(plan.in_flight_limit(), Some(7), "those of one transaction");
     };
     let (outcome, _) = run(Script { commits: Some(100), ..POLITE }, commits);
     let outcome = outcome.expect("it starts");
@@ -321,7 +323,9 @@ fn a_commit_answers_its_messages_and_what_is_rolled_back_has_no_answer() {
 
     let (outcome, _) = run(POLITE, commits);
     let error = outcome.map_or_else(Some, |it| it.error).expect("it is refused");
-    assert!(error.to_string().contains("amqp:not-implemented"), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("no transactions over AMQP 1.0 (amqp:not-implemented)"), "{text}");
+    assert!(text.contains(" amqp10://guest@"), "{text}");
 }
 
 /// Every connection loses its link at the fifth message, which has no answer then.

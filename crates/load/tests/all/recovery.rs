@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use broker::Config;
-use load::{Ack, Destination, Outcome, Plan, ReconnectPolicy, RunEvent};
+use load::{Ack, Destination, Outcome, Plan, Protocol, ReconnectPolicy, RunEvent};
 use measure::{Metric, Nanos, Time};
 use testkit::Random;
 
@@ -113,6 +113,30 @@ fn a_load_outlives_its_broker_and_keeps_its_schedule() {
         let outage = Outage::random(seed);
         outage.problem(seed).map(|rule| format!("not so: {rule}\n{outage:?}\n{:?}", outage.play(seed).0))
     });
+}
+
+/// Its clients cannot declare their queue: AMQP 0.9.1 does so on the same port.
+#[test]
+fn a_queue_that_a_restart_lost_is_declared_again_for_clients_of_amqp_1_0() {
+    let world = World::new(1, Pace::default());
+    let address = world.broker(Config::default());
+    let plan = Plan { protocol: Protocol::Amqp10, ..plan(address, policy(20, 60)) };
+    let (outcome, told) = world.run_to_end(&plan, move |world, start| {
+        world.at(start + Nanos::from_millis(300), move |world| {
+            world.keep_away(address, true);
+            world.cut(Nanos::ZERO);
+        });
+        world.at(start + Nanos::from_millis(500), move |world| {
+            world.restart_broker(address, Config::default());
+        });
+    });
+    assert_eq!((outcome.totals.sent, common::lost_connections(&outcome)), (MEASURE_MS, 4), "{outcome:?}");
+    assert!(told.events.iter().any(|event| matches!(event, RunEvent::Recovered { .. })), "{:?}", told.events);
+    let refused = |event: &&RunEvent| {
+        matches!(event, RunEvent::Note(text) if text.starts_with("a client that reconnected was refused: ")
+            && text.contains("amqp:not-found") && text.ends_with("; the load declares its queues again"))
+    };
+    assert_eq!(told.events.iter().filter(refused).count(), 1, "{:?}", told.events);
 }
 
 #[test]

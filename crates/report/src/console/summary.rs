@@ -195,8 +195,9 @@ fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) 
     let lines = requested.into_iter().chain(messages::nodes(summary));
     let lines = lines.chain(messages::ledger(summary)).chain(messages::faults(summary));
     let limits: Vec<String> = text::amqp10_limits(record).iter().map(|(name, it)| format!("{name} {it}")).collect();
-    let limits = (!limits.is_empty()).then(|| format!("AMQP 1.0: {}", limits.join("; ")));
-    let lines = lines.chain(limits).chain(messages::stalls(record, summary));
+    let limits = if limits.is_empty() { String::new() } else { format!(": {}", limits.join("; ")) };
+    let protocol = text::protocol(record).map(|protocol| format!("{protocol}{limits}"));
+    let lines = lines.chain(protocol).chain(messages::stalls(record, summary));
     out.extend(lines.flat_map(|line| wrap(&line, style.prose_columns())));
     out
 }

@@ -281,6 +281,8 @@ fn limits_of_amqp_1_0_are_told_where_rabbitmq_was_loaded_over_it() {
                     consumers' session window 65,536 frames; RabbitMQ's link credit 400 (max_link_credit); RabbitMQ's \
                     session window 400, its default (max_incoming_window)";
         assert_eq!(text.contains(told), are_told, "{text}");
+        let names = ["AMQP 0.9.1", "AMQP 1.0"].map(|name| text.contains(name));
+        assert_eq!(names, [protocol == "amqp091", protocol == "amqp10"], "{text}");
         let mut writer = archive::RunWriter::create(dir.path(), "x", 0).expect("a folder");
         writer.write_record(&record);
         let run = archive::RunReader::open(writer.dir()).expect("a run");

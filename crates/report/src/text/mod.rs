@@ -78,6 +78,16 @@ const LIMITS_OF_RABBITMQ: [(&str, &str, u64); 3] = [
     ("max_queue_credit", "RabbitMQ's queue credit", 256),
 ];
 
+/// The protocol of a run's messages; `None` where none were to be sent or received.
+pub(crate) fn protocol(record: &RunRecord) -> Option<&'static str> {
+    let loads = record.experiment.get("load").and_then(Value::as_array)?;
+    let load = loads.iter().find(|load| load.get("command").is_none_or(Value::is_null))?;
+    let is_artemis = record.experiment.pointer("/broker/kind").and_then(Value::as_str) == Some("artemis");
+    let protocol = load.get("protocol").and_then(Value::as_str);
+    let is_amqp10 = protocol == Some("amqp10") || (protocol.is_none() && is_artemis);
+    Some(if is_amqp10 { "AMQP 1.0" } else { "AMQP 0.9.1" })
+}
+
 /// Flow control of a run over AMQP 1.0 to RabbitMQ: names of limits and their values; empty for other runs.
 pub(crate) fn amqp10_limits(record: &RunRecord) -> Vec<(String, String)> {
     let loads = record.experiment.get("load").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();

@@ -187,7 +187,7 @@ fn of_messages(e: &Facts) -> Vec<Warning> {
     let blocked = ended.blocked.clone().map(|(times, reasons)| Finding::ConnectionBlocked {
         times,
         reasons,
-        fault: e.blocked_in_fault().map(|it| it.name.clone()),
+        fault: e.blocked_in_faults(),
     });
     let drained_s = ended.drained_s;
     let missing = ended.not_received.map(|(missing, sent)| Finding::MessagesNotReceived { missing, sent, drained_s });
@@ -204,7 +204,7 @@ fn of_messages(e: &Facts) -> Vec<Warning> {
         nacked: ended.nacked,
         returned: ended.returned,
         not_confirmed: given_up,
-        fault: e.lost_in_fault().map(|it| it.name.clone()),
+        fault: e.lost_in_faults(),
     });
     let failed = ended.churn.iter().filter(|churn| churn.failed > 0).map(|churn| Finding::CyclesFailed {
         kind: churn.kind.clone(),
@@ -232,7 +232,7 @@ fn of_connections(e: &Facts) -> Option<Warning> {
         let gone = Finding::BrokerGone { connections: down, away, fault: e.ended.for_good.clone() };
         return Some(Warning::new(tier, gone));
     }
-    let fault = e.lost_in_fault().map(|it| it.name.clone());
+    let fault = e.lost_in_faults();
     (lost > 0).then(|| caution(Finding::ConnectionsLost { connections: lost, away, fault }))
 }
 

@@ -545,6 +545,8 @@ fn of_several_faults_the_one_that_took_connections_or_blocked_is_named() {
         let blocked = ("blocked", blocked_by.map(str::to_owned));
         assert_eq!(own_faults(&facts), [blocked, ("lost", Some("drop".to_owned()))]);
     }
+    (facts.ended.blocked, facts.ended.lost_at_s) = (None, vec![2.1, 3.000_41, 3.000_42]);
+    assert_eq!(own_faults(&facts), [("lost", Some("stall, drop".to_owned()))], "all that took some");
 }
 
 #[test]

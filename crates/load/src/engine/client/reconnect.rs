@@ -61,6 +61,9 @@ impl<C: Connection, E: Environment> Client<C, E> {
                 let _ = context.reports.try_send(Report::Event(RunEvent::Lost { at: now, detail }));
             }
         }
+        if is_refusal && !was_up {
+            let _ = context.reports.try_send(Report::Refused(error.clone()));
+        }
         let (mut open, mut thrown_away) = (0, 0);
         for (at, work) in self.participants.iter_mut().enumerate() {
             match work {

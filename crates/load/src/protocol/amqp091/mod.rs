@@ -118,6 +118,7 @@ impl super::Connection for AmqpConnection {
     type Admin<'a, E: Environment> = AmqpAdmin<'a, E>;
     type Handle<'a> = ChannelHandle<'a>;
 
+    const DECLARES_AGAIN: bool = true;
     const HELP: &'static str = failure::HELP;
     const SIZES: WireSizes = WireSizes {
         frame_max: FRAME_MAX as usize,

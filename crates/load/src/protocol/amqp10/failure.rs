@@ -10,9 +10,26 @@ use crate::{Endpoint, Error};
 /// For connections that never served.
 pub(super) const HELP: &str = "see the broker's log, and whether the port is its AMQP one";
 
+/// The condition of a link to a coordinator where a broker has none.
+const NOT_IMPLEMENTED: &str = "amqp:not-implemented";
+const NO_TRANSACTIONS: &str = "this broker has no transactions over AMQP 1.0 (amqp:not-implemented)";
+
+pub(super) fn is_not_implemented(error: Option<&Condition<'_>>) -> bool {
+    error.is_some_and(|error| error.condition.0 == NOT_IMPLEMENTED)
+}
+
+/// An endpoint as its URL says it.
+pub(super) fn shown(endpoint: &Endpoint) -> String {
+    endpoint.to_string().replacen("://", "10://", 1)
+}
+
 /// The broker closed the connection, a session or a link.
 pub(super) fn of_closing(endpoint: &Endpoint, stage: &Stage, error: Option<&Condition<'_>>) -> Error {
-    let (endpoint, detail) = (endpoint.to_string(), reason(error));
+    let detail = match stage {
+        Stage::SetUp(action) if action == BEGIN && is_not_implemented(error) => NO_TRANSACTIONS.to_owned(),
+        _ => reason(error),
+    };
+    let endpoint = shown(endpoint);
     match stage {
         Stage::LogIn => Error::LogIn {
             endpoint,
@@ -24,6 +41,7 @@ pub(super) fn of_closing(endpoint: &Endpoint, stage: &Stage, error: Option<&Cond
             action: action.clone(),
             detail,
             help: match error.map_or("", |error| error.condition.0) {
+                NOT_IMPLEMENTED if action == BEGIN => "leave transactions out, or use AMQP 0.9.1: amqp:// in the URL",
                 "amqp:not-found" => "declare the queue or exchange first, or let the load declare it",
                 "amqp:unauthorized-access" => "give the user read and write permission, or use another",
                 "amqp:resource-locked" => "another connection holds the queue exclusively: choose another name",
@@ -47,7 +65,7 @@ pub(super) fn of_detaching(endpoint: &Endpoint, action: String, error: Option<&C
         "amqp:transaction:timeout" => "commit more often, or let the broker keep transactions for longer",
         _ => "the broker's log says why it ended the link",
     };
-    Error::Detached { endpoint: endpoint.to_string(), action, detail: reason(error), help: help.into() }
+    Error::Detached { endpoint: shown(endpoint), action, detail: reason(error), help: help.into() }
 }
 
 fn reason(error: Option<&Condition<'_>>) -> String {
@@ -55,7 +73,7 @@ fn reason(error: Option<&Condition<'_>>) -> String {
 }
 
 pub(super) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &Amqp10Error) -> Error {
-    let (at, detail) = (endpoint.to_string(), one_line(&error.to_string()));
+    let (at, detail) = (shown(endpoint), one_line(&error.to_string()));
     match error {
         Amqp10Error::NoMechanism { .. } | Amqp10Error::Refused { .. } => Error::LogIn {
             endpoint: at,
@@ -72,7 +90,7 @@ pub(super) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &Amqp10Error) -
         Amqp10Error::TimedOut { .. } => Error::TimedOut { endpoint: at, detail },
         Amqp10Error::Silent { .. } | Amqp10Error::Disconnected { .. } => stage.lost(at, detail, HELP),
         Amqp10Error::Encode(_) => Error::Invalid(Problem::new(
-            format!("cannot {} at {endpoint}", stage.action()),
+            format!("cannot {} at {at}", stage.action()),
             detail,
             "shorten the messages' properties",
         )),
@@ -82,5 +100,5 @@ pub(super) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &Amqp10Error) -
 
 #[cold]
 pub(super) fn unasked(endpoint: &Endpoint, what: &str) -> Error {
-    Error::Protocol { endpoint: endpoint.to_string(), detail: format!("unexpected {what}") }
+    Error::Protocol { endpoint: shown(endpoint), detail: format!("unexpected {what}") }
 }

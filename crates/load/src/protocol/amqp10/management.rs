@@ -18,7 +18,7 @@ use super::{AmqpConnection, Answer, LinkConnection, LinkSpec, failure};
 use crate::control::Interruption;
 use crate::failure::{Stage, one_line};
 use crate::protocol::{Admin, Blocking, Connection, ConnectionSpec, Made, Progress, Server};
-use crate::{Control, Declare, Destination, DestinationKind, Endpoint, Environment, Error, Group};
+use crate::{Control, Declare, Destination, DestinationKind, Endpoint, Environment, Error, Group, QueueType};
 
 const ADDRESS: &str = "activemq.management";
 /// Its only session, and the links there.
@@ -29,6 +29,8 @@ const ANSWERS: u32 = 1;
 const LARGEST_ANSWER: usize = 1 << 20;
 /// Characters of a broker's reason that are shown.
 const LONGEST_REASON: usize = 1_000;
+/// The embedded broker's product name.
+const EMBEDDED: &str = "bellows broker";
 const NOT_PERMITTED: &str = "the user may not manage the broker";
 const UNREADABLE: &str = "the answer about a queue cannot be read";
 
@@ -136,7 +138,7 @@ impl Management {
                     address.unwrap_or_default().clone_into(&mut self.reply_to);
                     if self.reply_to.is_empty() {
                         return Err(Error::Refused {
-                            endpoint: endpoint.to_string(),
+                            endpoint: failure::shown(endpoint),
                             action: "manage queues".to_owned(),
                             detail: "the broker names no address for its answers".to_owned(),
                             help: "see the broker's log".into(),
@@ -246,6 +248,7 @@ impl<'a, E: Environment> Admin<'a, E> for LinkAdmin<'a, E> {
             Self::Amqp091(admin) => {
                 refuse_topics(group)?;
                 refuse_transactions(group, &admin.server().product)?;
+                refuse_streams(group, &admin.server().product)?;
                 admin.prepare(group, made)
             }
             Self::Artemis(admin) => admin.prepare(group, made),
@@ -299,7 +302,8 @@ fn refuse_topics(group: &Group) -> Result<(), Error> {
         return Ok(());
     }
     let what = "topics without {subscription}: not over AMQP 1.0 on this broker";
-    Err(Error::invalid(what, "give {subscription}, or use AMQP 0.9.1 by leaving {protocol} out").about("destination"))
+    let help = "give {subscription}, or use AMQP 0.9.1: amqp:// in the URL, and no {protocol}";
+    Err(Error::invalid(what, help).about("destination"))
 }
 
 /// RabbitMQ has no coordinator of transactions. Of another broker its answer tells whether it has one.
@@ -310,8 +314,19 @@ fn refuse_transactions(group: &Group, product: &str) -> Result<(), Error> {
     ];
     let asked = asked.into_iter().find(|(every, _)| *every > 0 && product == "RabbitMQ");
     let Some((every, key)) = asked else { return Ok(()) };
-    let help = format!("leave {{{key}}} out, or use AMQP 0.9.1 by leaving {{protocol}} out");
+    let help = format!("leave {{{key}}} out, or use AMQP 0.9.1: amqp:// in the URL, and no {{protocol}}");
     Err(Error::invalid("transactions: RabbitMQ has none over AMQP 1.0", help).observed(every).about(key))
+}
+
+/// The embedded broker has no consumers of streams over AMQP 1.0.
+fn refuse_streams(group: &Group, product: &str) -> Result<(), Error> {
+    let is_stream = group.destinations.iter().any(|it| it.amqp091.queue_type == QueueType::Stream);
+    if !is_stream || group.consumer_count() == 0 || product != EMBEDDED {
+        return Ok(());
+    }
+    let what = "consumers of streams: the embedded broker has none over AMQP 1.0";
+    let help = "leave {queue-type} out, load RabbitMQ 4, or use AMQP 0.9.1: amqp:// in the URL, and no {protocol}";
+    Err(Error::invalid(what, help).about("queue-type"))
 }
 
 /// Refuses topics whose consumers would share one queue where each is to have all messages.
@@ -546,6 +561,10 @@ mod tests {
         let problem = refuse_topics(&group).unwrap_err().problem();
         assert!(problem.help.contains("{subscription}"), "{problem:?}");
         assert_eq!(refuse_queues_of_topics(&group), Ok(()));
+        assert_eq!(refuse_streams(&group, EMBEDDED), Ok(()));
+        group.destinations[0].amqp091.queue_type = QueueType::Stream;
+        assert_eq!(refuse_streams(&group, "RabbitMQ"), Ok(()));
+        assert!(refuse_streams(&group, EMBEDDED).unwrap_err().problem().help.contains("{queue-type}"));
         group.destinations = vec![Destination::topic("t::q")];
         let problem = refuse_queues_of_topics(&group).unwrap_err().problem();
         assert!(problem.to_string().contains("topic://t::q"), "{problem:?}");

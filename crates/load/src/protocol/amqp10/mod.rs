@@ -101,6 +101,7 @@ impl Connection for LinkConnection {
     type Admin<'a, E: Environment> = LinkAdmin<'a, E>;
     type Handle<'a> = LinkHandle<'a>;
 
+    const DECLARES_AGAIN: bool = false;
     const HELP: &'static str = failure::HELP;
     const SIZES: WireSizes = WireSizes {
         frame_max: FRAME_MAX as usize,
@@ -357,8 +358,13 @@ fn conversed(
         | Amqp10Event::Aborted { session, .. }
         | Amqp10Event::Settled { session, .. } => (at(*session), None),
         Amqp10Event::Detached { session, error, .. } | Amqp10Event::Ended { session, error } => {
-            let is_coordinator = matches!(event, Amqp10Event::Detached { handle: COORDINATOR, .. });
-            let action = |its: &str| if is_coordinator { its.to_owned() } else { links[at(*session)].action() };
+            let link = &links[at(*session)];
+            let is_coordinator = match event {
+                Amqp10Event::Detached { handle, .. } => *handle == COORDINATOR,
+                // Some end the session.
+                _ => link.is_transactional() && failure::is_not_implemented(error.as_ref()),
+            };
+            let action = |its: &str| if is_coordinator { its.to_owned() } else { link.action() };
             return Err(match stage {
                 Stage::LogIn | Stage::SetUp(_) => {
                     failure::of_closing(endpoint, &Stage::SetUp(action(BEGIN)), error.as_ref())
@@ -375,7 +381,7 @@ fn refuse_oversized(link: &Link, window: u32, max_message_size: u64, endpoint: &
     match link.oversized(window, max_message_size) {
         None => Ok(()),
         Some((detail, help)) => {
-            Err(Error::Refused { endpoint: endpoint.to_string(), action: link.action(), detail, help: help.into() })
+            Err(Error::Refused { endpoint: failure::shown(endpoint), action: link.action(), detail, help: help.into() })
         }
     }
 }
