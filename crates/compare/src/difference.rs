@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_says_nothing_has_no_difference() {
+    fn what_says_nothing_has_no_difference_and_runs_that_agree_in_every_digit_differ_or_not() {
         for values in [&[][..], &[1.0], &[1.0, f64::NAN], &[1.0, f64::INFINITY]] {
             assert_eq!(paired(values), None, "{values:?}");
             assert_eq!(unpaired(values, &[1.0, 2.0]), None);
@@ -291,10 +291,6 @@ mod tests {
         assert_eq!(sign_flip(&[]), None);
         assert_eq!(sign_flip(&[f64::NAN, 1.0]), None);
         assert_eq!(sign_flip(&[0.0; 21]), None);
-    }
-
-    #[test]
-    fn runs_that_agree_in_every_digit_differ_or_not() {
         let same = paired(&[0.0; 4]).unwrap();
         assert_eq!((same.p, same.interval(0.95)), (1.0, (0.0, 0.0)));
         let other = paired(&[0.25; 4]).unwrap();

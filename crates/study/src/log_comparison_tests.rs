@@ -71,12 +71,18 @@ fn logs_of_pairs_have_partners() {
 }
 
 #[test]
-fn logs_without_times_are_counted() {
+fn logs_without_times_or_whose_intervals_overlap_have_no_rates() {
     let still = |name: &str| LatencyLog { seconds: 0.0, ..log(name, "", "", 1_000) };
     let (a, b) = ([still("a"), still("b")], [still("c"), still("d")]);
     let found = compared(&a, &b);
     let first = found.figures.first().expect("a figure");
     assert_eq!((first.name.as_str(), &first.a[..]), ("latency count", &[3_000.0, 3_000.0][..]));
+    let a = [1_000, 1_001].map(|value| log("x", OURS, "", value));
+    let b = a.clone().map(|log| LatencyLog { overlaps: true, ..log });
+    let found = compared(&a, &b);
+    assert!(found.figures.iter().all(|it| it.name != "latency rate"));
+    let told = found.remarks.join("\n");
+    assert!(told.contains("latency rate is left out: a log's intervals overlap"), "{told}");
 }
 
 fn same_values(name: &str, head: &str, tags: &[(&str, &[u64])]) -> LatencyLog {
@@ -115,16 +121,6 @@ fn values_below_the_unit_of_a_log_can_become_worse() {
     assert!(told.contains("values of 0 are below its unit"), "{told}");
     let still = compared(&of(0), &of(0));
     assert!(!still.is_undecided(), "{still:#?}");
-}
-
-#[test]
-fn logs_whose_intervals_overlap_have_no_rates() {
-    let a = [1_000, 1_001].map(|value| log("x", OURS, "", value));
-    let b = a.clone().map(|log| LatencyLog { overlaps: true, ..log });
-    let found = compared(&a, &b);
-    assert!(found.figures.iter().all(|it| it.name != "latency rate"));
-    let told = found.remarks.join("\n");
-    assert!(told.contains("latency rate is left out: a log's intervals overlap"), "{told}");
 }
 
 #[test]

@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_loses_whole_items_and_only_where_the_line_has_no_room() {
+    fn a_list_loses_whole_items_where_there_is_no_room_and_breaks_none_that_has_room_in_a_line() {
         let in_line = |items: &[(String, String)], columns: usize| {
             let kept = cut_list(items, 1, columns);
             wrap_items(&kept, columns).join(" ")
@@ -542,10 +542,6 @@ mod tests {
             assert_eq!(width(&text), columns, "{text}");
             assert_ends(text, " 34 %, queue my-stream 12 %");
         }
-    }
-
-    #[test]
-    fn no_item_is_broken_that_has_room_in_a_line() {
         let items = ["own code 36 %", "kernel: scheduling 16 %", "…"].map(|it| (String::new(), it.to_owned()));
         for columns in 24..39 {
             let whole = ["own code 36 %,", "kernel: scheduling 16 %, …"];

@@ -475,22 +475,4 @@ mod tests {
             ["                       p50", "send ack            301 us", "connection            1 ns", "127.0.0.1:4",]
         );
     }
-
-    #[test]
-    fn columns_without_room_stand_below_with_their_names() {
-        let mut table = Table::of("<|p50|p90|p99");
-        for name in ["send ack", "transfer"] {
-            table.row([name, "301 us", "619 us", "3.23 ms"].map(str::to_owned).to_vec());
-        }
-        let lines = table.lines(26);
-        let expected = [
-            "             p50     p90",
-            "send ack  301 us  619 us",
-            "transfer  301 us  619 us",
-            "              p99",
-            "send ack  3.23 ms",
-            "transfer  3.23 ms",
-        ];
-        assert_eq!(lines, expected);
-    }
 }

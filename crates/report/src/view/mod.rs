@@ -516,13 +516,4 @@ mod tests {
         let broker = "43 s: the broker is back, 30 s after the fault began";
         assert_eq!(told.collect::<Vec<_>>(), [node, broker]);
     }
-
-    #[test]
-    fn integers_of_any_length() {
-        let mut bytes = Vec::new();
-        for value in [0, 127, 128, 300] {
-            put(&mut bytes, value);
-        }
-        assert_eq!(bytes, [0, 127, 0x80, 1, 0xac, 2]);
-    }
 }

@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_output_beginning_and_end_are_kept() {
+    fn of_a_long_output_beginning_and_end_are_kept_and_a_short_one_as_a_whole() {
         let mut output = Output::default();
         output.add(b"begin\n");
         let line = [[b'x'; 999].as_slice(), b"\n"].concat();
@@ -482,10 +482,6 @@ mod tests {
         assert_eq!(before.len() + left_out + after.len(), 5_000_009);
         // Whole lines.
         assert!(before.ends_with("x\n") && after.starts_with(&"x".repeat(999)));
-    }
-
-    #[test]
-    fn a_short_output_is_kept_as_a_whole_and_one_without_lines_in_part() {
         let text = |bytes: &[u8]| {
             let mut output = Output::default();
             output.add(bytes);

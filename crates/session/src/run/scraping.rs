@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_cost_is_found_again() {
+    fn a_known_cost_is_found_again_and_what_cannot_be_told_is_not() {
         for (takes, cost) in [(1_500, 1.9), (200, 0.3), (1_500, 0.0)] {
             let (used, flights) = scene(5_000, takes, cost);
             let found = page_cpu(&used, &flights).expect("told");
@@ -542,6 +542,17 @@ mod tests {
             assert!((low > 0.0) == (cost > 0.0) && high - low < 0.3, "{cost}: {found:?}");
             assert!((found.seconds - cost).abs() < 0.1, "{cost}: {found:?}");
         }
+        // One page behind the other.
+        let (used, flights) = scene(5_000, 5_000, 1.0);
+        assert_eq!(page_cpu(&used, &flights), None);
+        // A page in each second.
+        let (used, flights) = scene(1_000, 100, 0.1);
+        assert_eq!(page_cpu(&used, &flights), None);
+        // Few pages.
+        let (used, flights) = scene(5_000, 1_500, 1.0);
+        assert_eq!(page_cpu(&used, &flights[..11]), None);
+        assert_eq!(page_cpu(&used[..9], &flights), None);
+        assert_eq!(page_cpu(&[], &[]), None);
     }
 
     /// Estimate for `pages` pages of 40 ms, while other work of the broker comes every five seconds as they do.
@@ -576,20 +587,5 @@ mod tests {
             let (claimed, held) = claimed_and_held(pages);
             assert!(claimed <= 2 && held >= 38, "{pages} pages: {claimed} {held} of 40");
         }
-    }
-
-    #[test]
-    fn what_cannot_be_told_is_not() {
-        // One page behind the other.
-        let (used, flights) = scene(5_000, 5_000, 1.0);
-        assert_eq!(page_cpu(&used, &flights), None);
-        // A page in each second.
-        let (used, flights) = scene(1_000, 100, 0.1);
-        assert_eq!(page_cpu(&used, &flights), None);
-        // Few pages.
-        let (used, flights) = scene(5_000, 1_500, 1.0);
-        assert_eq!(page_cpu(&used, &flights[..11]), None);
-        assert_eq!(page_cpu(&used[..9], &flights), None);
-        assert_eq!(page_cpu(&[], &[]), None);
     }
 }
