@@ -139,12 +139,17 @@ mod tests {
 
     /// Two pairs that happened to agree were called the same.
     #[test]
-    fn few_pairs_that_agree_are_not_the_same() {
+    fn few_pairs_that_agree_are_not_the_same_and_few_that_differ_are_not_believed() {
         for pairs in 2..8 {
             let differences = [0.0001, -0.0001, 0.0, 0.0001, -0.0001, 0.0, 0.0001];
             let same = of(&differences[..pairs]).0 == Decision::Same;
             assert_eq!(same, can_differ(pairs), "{pairs} pairs");
         }
+        // By Student's t these three differ; every flip of three signs is as likely as one in four.
+        assert!(paired(&[0.5, 0.5001, 0.4999]).unwrap().p < 0.001);
+        // Nor is it said that two or three would do.
+        let told = (Decision::Undecided, Some(5));
+        assert_eq!(of(&[0.5, 0.5001, 0.4999]), told);
     }
 
     /// At a lax level the guard is no stricter than it.
@@ -158,14 +163,5 @@ mod tests {
         }
         assert!(is_guarded(Some(0.125), 0.2) && !is_guarded(Some(0.125), 0.05));
         assert_eq!([Some(1.0), None].map(|guard| guarded(0.7, guard, 0.05)), [1.0, 0.7]);
-    }
-
-    #[test]
-    fn few_pairs_are_not_believed() {
-        // By Student's t these three differ; every flip of three signs is as likely as one in four.
-        assert!(paired(&[0.5, 0.5001, 0.4999]).unwrap().p < 0.001);
-        // Nor is it said that two or three would do.
-        let told = (Decision::Undecided, Some(5));
-        assert_eq!(of(&[0.5, 0.5001, 0.4999]), told);
     }
 }

@@ -13,7 +13,7 @@ fn rates(of: &Experiment) -> Vec<f64> {
 }
 
 #[test]
-fn groups_keep_their_proportions_and_are_alike_without_rates() {
+fn groups_keep_their_proportions_or_are_alike_and_a_rate_that_is_not_free_is_refused() {
     let with = experiment("[[load]]\nrate = 100\n[[load]]\nproducers = 0\n[[load]]\nrate = 300");
     assert_eq!(first_rate(&with), Ok(400.0));
     assert_eq!(rates(&at_rate(&with, 1_000.0)), [250.0, 0.0, 750.0]);
@@ -35,10 +35,6 @@ fn groups_keep_their_proportions_and_are_alike_without_rates() {
     let tried = at_rate(&each, 480.0);
     assert_eq!(rates(&tried), [480.0]);
     assert!(!tried.load[0].rate_per_producer, "it is that of all together");
-}
-
-#[test]
-fn a_rate_that_is_not_free_is_refused() {
     for loads in
         ["[[load]]\nthink-time = '1s'", "[[load]]\nproducers = 0\nconsumers = 1", "[[load]]\nrate = 5\n[[load]]"]
     {

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn the_change_adds_up_and_a_name_is_harmless() {
+    fn the_change_adds_up_and_is_told_with_its_direction_and_a_name_is_harmless() {
         let of = ComparedFunctions {
             broker: cost(2_000.0, 2_610.0, true),
             functions: vec![
@@ -350,10 +350,6 @@ mod tests {
                     and below";
         assert_eq!(explanation(&unproven).as_deref(), Some(told));
         assert_eq!(explanation(&ComparedFunctions::default()), None);
-    }
-
-    #[test]
-    fn what_is_more_than_the_whole_is_told_with_its_direction() {
         let told = |broker: CostChange, explained: Vec<ExplainedChange>| {
             explanation(&ComparedFunctions { broker, explained, ..ComparedFunctions::default() })
         };

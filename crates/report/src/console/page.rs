@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_as_wide_as_the_screen_and_its_cells_are_wrapped() {
+    fn a_table_is_as_wide_as_the_screen_with_wrapped_cells_and_without_room_becomes_a_list() {
         let text = "| key | type | meaning |\n| --- | --- | --- |\n| rate | number of messages | how many of them |\n";
         let expected = "key   type         meaning\nrate  number of    how many of\n      messages     them\n";
         assert_eq!(at(30, text), expected);
@@ -293,6 +293,10 @@ mod tests {
         };
         assert_eq!(wide(true), [4, 122, 99, 19]);
         assert_eq!(wide(false), [4, 97, 27, 99, 19]);
+        let text = "| key | meaning |\n| --- | --- |\n| `a\\|b` | the first one |\n";
+        assert_eq!(at(40, text), "key    meaning\n`a|b`  the first one\n");
+        assert_eq!(at(16, text), "key    meaning\n`a|b`  the first\n       one\n");
+        assert_eq!(at(12, text), "`a|b`\n    the\n    first\n    one\n");
     }
 
     #[test]
@@ -303,13 +307,5 @@ mod tests {
         assert!(sections[0].1.contains("first text"), "{sections:?}");
         assert!(sections[0].1.contains("# no heading"), "{sections:?}");
         assert_eq!(sections[1..], [("Two", String::new())]);
-    }
-
-    #[test]
-    fn a_table_without_room_becomes_a_list() {
-        let text = "| key | meaning |\n| --- | --- |\n| `a\\|b` | the first one |\n";
-        assert_eq!(at(40, text), "key    meaning\n`a|b`  the first one\n");
-        assert_eq!(at(16, text), "key    meaning\n`a|b`  the first\n       one\n");
-        assert_eq!(at(12, text), "`a|b`\n    the\n    first\n    one\n");
     }
 }

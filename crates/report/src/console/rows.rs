@@ -628,7 +628,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_may_go_do_so_before_the_others() {
+    fn rows_that_may_go_do_so_before_the_others_and_the_last_when_no_other_may() {
         let row = |rank, at: usize| Row::text(rank, &format!("row {at}"), "some words");
         let ranks = [RowRank::Last, RowRank::Spare, RowRank::More, RowRank::Main];
         let rows: Vec<Row<'_>> = (0..20).map(|at| row(ranks[at % 4], at)).collect();
@@ -637,11 +637,7 @@ mod tests {
         let left: Vec<String> = (0..20).filter(|at| at % 4 != 1).map(|at| format!("row {at}")).collect();
         let shown: Vec<&str> = lines.iter().map(|line| line.split("  ").next().unwrap()).collect();
         assert_eq!(shown, left);
-    }
-
-    /// CPU went before the latencies that stand above it.
-    #[test]
-    fn the_last_row_goes_when_no_other_may() {
+        // CPU went before the latencies that stand above it.
         let row = |rank: RowRank, at: usize| Row::text(rank, &format!("row {at}"), "some words");
         let shown = |core: usize| {
             let core = (1..=core).map(|at| row(RowRank::Core, at));

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_stood_still_is_named() {
+    fn whoever_stood_still_is_named_and_what_several_loops_note_is_one_stall() {
         assert_eq!(found(&[], 1), []);
         assert_eq!(found(&[silence(100, 700)], 1), [(Stalled::Broker, 100, 600)]);
         assert_eq!(found(&[silence(100, 700)], 100), [], "answers take that long here");
@@ -174,10 +174,6 @@ mod tests {
         assert_eq!(found(&unread, 1), [(Stalled::Generator, 100, 600)]);
         let short: Vec<Silence> = (0..100).map(|at| silence(at * 60, at * 60 + 150)).collect();
         assert_eq!(found(&short, 40), [], "short ones, one after the other");
-    }
-
-    #[test]
-    fn what_several_loops_note_is_one_stall() {
         let all = [silence(100, 700), silence(110, 710), silence(900, 1_100)];
         let all = stalls(&all, Time(0), Nanos(MS), 4, |_, _| 900, |_| false);
         assert_eq!(all.len(), 2);

@@ -506,7 +506,7 @@ fn each_doubt_has_its_code_and_the_gravest_comes_first() {
 }
 
 #[test]
-fn connections_that_the_runs_own_fault_took_are_told_with_that() {
+fn connections_that_the_runs_own_fault_took_or_blocked_are_told_with_that_of_several() {
     let mut facts = waiting_for_answers();
     facts.ended.faults = vec![OwnFault { name: "kill".to_owned(), from_s: 8.0, until_s: 13.0 }];
     (facts.ended.lost_connections, facts.ended.unconfirmed) = (2, 3);
@@ -516,6 +516,16 @@ fn connections_that_the_runs_own_fault_took_are_told_with_that() {
         facts.ended.lost_at_s = lost.to_vec();
         let fault = fault.map(str::to_owned);
         assert_eq!(own_faults(&facts), [("lost", fault.clone()), ("not accepted", fault)], "{facts:?}");
+    }
+    let mut facts = waiting_for_answers();
+    let fault = |name: &str, from_s, until_s| OwnFault { name: name.to_owned(), from_s, until_s };
+    facts.ended.faults = vec![fault("stall", 2.0, 2.3), fault("drop", 3.000_28, 3.000_28), fault("block", 3.5, 3.8)];
+    facts.ended.blocked = Some((1, "low on memory".to_owned()));
+    (facts.ended.lost_connections, facts.ended.lost_at_s) = (1, vec![3.000_41]);
+    for (blocked_at, blocked_by) in [(vec![3.500_2], Some("block")), (vec![3.500_2, 9.0], None), (vec![2.1], None)] {
+        facts.ended.blocked_at_s = blocked_at;
+        let blocked = ("blocked", blocked_by.map(str::to_owned));
+        assert_eq!(own_faults(&facts), [blocked, ("lost", Some("drop".to_owned()))]);
     }
 }
 
@@ -534,20 +544,6 @@ fn own_faults(facts: &Facts) -> Vec<(&'static str, Option<String>)> {
 }
 
 #[test]
-fn of_several_faults_the_one_that_took_connections_or_blocked_is_named() {
-    let mut facts = waiting_for_answers();
-    let fault = |name: &str, from_s, until_s| OwnFault { name: name.to_owned(), from_s, until_s };
-    facts.ended.faults = vec![fault("stall", 2.0, 2.3), fault("drop", 3.000_28, 3.000_28), fault("block", 3.5, 3.8)];
-    facts.ended.blocked = Some((1, "low on memory".to_owned()));
-    (facts.ended.lost_connections, facts.ended.lost_at_s) = (1, vec![3.000_41]);
-    for (blocked_at, blocked_by) in [(vec![3.500_2], Some("block")), (vec![3.500_2, 9.0], None), (vec![2.1], None)] {
-        facts.ended.blocked_at_s = blocked_at;
-        let blocked = ("blocked", blocked_by.map(str::to_owned));
-        assert_eq!(own_faults(&facts), [blocked, ("lost", Some("drop".to_owned()))]);
-    }
-}
-
-#[test]
 fn a_rate_that_was_not_met_is_told() {
     let mut facts = waiting_for_answers();
     facts.requested_rate = Some(200_000.0);
@@ -557,7 +553,7 @@ fn a_rate_that_was_not_met_is_told() {
 }
 
 #[test]
-fn the_profilers_own_troubles_are_told() {
+fn the_profilers_own_troubles_are_told_and_what_a_profile_lacks_by_how_much() {
     let outcome = profile::Outcome {
         samples: 900,
         lost: 100,
@@ -571,10 +567,6 @@ fn the_profilers_own_troubles_are_told() {
     let lost = Finding::LostSamples { lost: 100, samples: 900, each: false };
     assert_eq!(found[0].finding, lost);
     assert_eq!(profile_findings(&profile::Outcome::default(), false), []);
-}
-
-#[test]
-fn what_a_profile_lacks_is_told_by_how_much() {
     let profile = |samples, unknown_share, complete_share, cpu_share| ProfileSummary {
         samples,
         unknown_share,

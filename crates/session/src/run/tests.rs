@@ -278,7 +278,7 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
 }
 
 #[test]
-fn events_are_told_in_the_order_of_time_before_the_second_in_which_they_happened() {
+fn events_are_told_before_the_second_in_which_they_happened_and_kept_in_the_order_of_time() {
     let heard = heard_of(Metered::default(), |mut recording| {
         for (ms, label) in [(10_900, "third"), (10_200, "first"), (11_100, "fourth"), (10_300, "second")] {
             recording.keep_event(Time(ms * MS), label.to_owned());
@@ -290,11 +290,7 @@ fn events_are_told_in_the_order_of_time_before_the_second_in_which_they_happened
         recording.discard();
     });
     assert_eq!(heard.events, ["first", "second", "third", "fourth"]);
-}
-
-/// The companion of faults hears that the broker is back when a later event was told.
-#[test]
-fn events_are_kept_in_the_order_of_time_however_late_they_are_heard() {
+    // The companion of faults hears that the broker is back when a later event was told.
     let heard = heard_of(Metered::default(), |mut recording| {
         recording.keep_event(Time(10_900 * MS), "later".to_owned());
         recording.interval(&interval(10, Phase::Warmup, 10, 1));
