@@ -246,8 +246,7 @@ mod tests {
         assert_eq!(Moderation::of(&rare), None);
         let unknown = SampledDifference { sampling: 0.0, ..sampled(2.0, 50.0) };
         assert_eq!(Moderation::of(&[unknown; 100]), None);
-        let found = Moderation::of(&[sampled(1.0, 50.0); 100]).expect("many");
-        assert_eq!(found.moderated(&unknown), unknown.difference);
+        assert_eq!(Moderation::of(&[sampled(1.0, 50.0); 100]).expect("many").moderated(&unknown), unknown.difference);
         assert_eq!(sampled(0.25, 50.0).floored().error, 1.0);
     }
 }

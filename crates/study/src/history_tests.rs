@@ -105,8 +105,7 @@ fn equal_runs_change_beside_one_that_lies_apart_and_not_by_less_than_is_measured
     let change = only(&found);
     assert_eq!((change.run, change.worse), (10, false), "{change:?}");
     assert!((change.change - 1.0).abs() < 1e-9, "{change:?}");
-    let found = changes(&|day| if day < 10 { 1e3 } else { 1e3 + 1e-3 });
-    assert_eq!(found, []);
+    assert_eq!(changes(&|day| if day < 10 { 1e3 } else { 1e3 + 1e-3 }), []);
 }
 
 #[test]
@@ -358,8 +357,7 @@ fn a_change_of_cpu_is_found_in_runs_without_messages_and_told_as_per_time() {
     let without = found(0);
     let cores = only(&without.figures);
     assert_eq!((cores.name.as_str(), cores.changes.len()), ("broker cores", 1));
-    let told = without.remarks.join("");
-    assert!(told.starts_with("no messages were counted: "), "{told}");
+    testkit::assert_begins(without.remarks.join(""), "no messages were counted: ");
     let some = found(20);
     assert_eq!((some.figures[0].name.as_str(), some.remarks.len()), ("broker cpu", 0));
 }

@@ -156,8 +156,7 @@ fn each_cell_of_a_matrix_is_a_test_a_row_and_a_benchmark() {
     let go = written(ComparisonFormat::GoBench);
     assert_eq!(go.matches("\nside: b\n").count(), 1);
     assert_eq!(go.matches("Unit received-rate/s ").count(), 1);
-    let lines = go.matches("\nBenchmarkX/queue-type=quorum/message-size=uniform_1_2 1 ");
-    assert_eq!(lines.count(), 4, "{go}");
+    assert_eq!(go.matches("\nBenchmarkX/queue-type=quorum/message-size=uniform_1_2 1 ").count(), 4, "{go}");
 }
 
 /// Regression: with too few runs, some forms showed an interval up to a thousandfold, others none.
@@ -294,8 +293,7 @@ fn cells_and_figures_that_letters_do_not_tell_apart_are_no_benchmark_twice() {
     }
     let text = matrix_written(ComparisonFormat::GoBench, &matrix);
     for name in ["a_b/cell=1", "a_b/cell=2", "a.b"] {
-        let lines = text.matches(&format!("\nBenchmarkX/routing-key={name} 1 ")).count();
-        assert_eq!(lines, 4, "{name}: {text}");
+        assert_eq!(text.matches(&format!("\nBenchmarkX/routing-key={name} 1 ")).count(), 4, "{name}: {text}");
     }
     for line in text.lines().filter(|it| it.starts_with("Benchmark")) {
         let units = || line.split(' ').skip(3).step_by(2);

@@ -577,8 +577,7 @@ mod tests {
             [(WorkKind::Processes, 0.5, 5, 1), (WorkKind::NoProcess, 0.3, 3, 0), (WorkKind::Others, 0.2, 2, 2)]
         );
         for profile in [&profile, &Profile { processes: Vec::new(), ..profile.clone() }] {
-            let text = work(profile, WorkBy::Process, 2, Style::PLAIN);
-            assert!(text.ends_with("\nnote: line 7 is damaged\n"), "{text}");
+            testkit::assert_ends(work(profile, WorkBy::Process, 2, Style::PLAIN), "\nnote: line 7 is damaged\n");
         }
     }
 }

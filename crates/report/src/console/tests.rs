@@ -304,8 +304,7 @@ fn names_from_the_network_cannot_move_the_cursor() {
     }
     let mut problem = Problem::new("closed", "\u{1b}[31mNOT\r\nFOUND", "look");
     problem.log = "a\tb\nc".into();
-    let text = error(&problem, Style::PLAIN);
-    assert_eq!(text, "error: closed: ␛[31mNOT FOUND\nhelp: look\n  a␉b\n  c\n");
+    assert_eq!(error(&problem, Style::PLAIN), "error: closed: ␛[31mNOT FOUND\nhelp: look\n  a␉b\n  c\n");
     // Below the end of a run, which has the cause.
     assert_eq!(help(&problem, Style::PLAIN), "help: look\n  a␉b\n  c\n");
     // Text wider than the screen is broken into lines, but for a path.

@@ -191,8 +191,7 @@ mod tests {
             }
             let notes = scale_notes(&of);
             let is_even = all.values().all(|it| it.len() == 2);
-            let said = notes[0].ends_with(", 2 of each number in turns");
-            assert_eq!(said, is_even, "{notes:?}: {points:?}");
+            assert_eq!(notes[0].ends_with(", 2 of each number in turns"), is_even, "{notes:?}: {points:?}");
         }
     }
 

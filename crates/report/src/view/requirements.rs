@@ -130,8 +130,7 @@ mod tests {
             ("broker cpu < 20us", None),
             ("ä end-to-end", None),
         ] {
-            let found = row(&outcome(that, None), &[]).line;
-            assert_eq!(found.map(|line| line.chart), expected, "{that}");
+            assert_eq!(row(&outcome(that, None), &[]).line.map(|line| line.chart), expected, "{that}");
         }
     }
 }

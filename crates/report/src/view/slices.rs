@@ -227,8 +227,7 @@ mod tests {
             assert!((longest - length).abs() < 1e-6, "{count}: {longest}");
             let sent = points.iter().map(|p| p.sent).sum::<u64>();
             assert_eq!(sent, u64::from(count * (count - 1) / 2));
-            let cells = points.iter().flat_map(|p| &p.latency[&Metric::SEND_ACK].counts);
-            assert_eq!(cells.sum::<u64>(), sent);
+            assert_eq!(points.iter().flat_map(|p| &p.latency[&Metric::SEND_ACK].counts).sum::<u64>(), sent);
             let asked = points.iter().filter_map(|p| p.requested_rate);
             assert!(asked.into_iter().all(|rate| (rate - 100.0).abs() < 1e-6));
         }

@@ -310,10 +310,8 @@ mod tests {
             took: took.iter().map(|it| Duration::from_millis(*it)).collect(),
             ..WatchedNode::default()
         };
-        let slow = node(&[1, 837, 119]).sentence();
-        assert!(slow.contains("; 2 readings took over 50.0 ms, so the two"), "{slow}");
-        let quick = node(&[1, 2, 50]).sentence();
-        assert!(quick.ends_with("50.0 ms at most"), "{quick}");
+        testkit::assert_has(node(&[1, 837, 119]).sentence(), ["; 2 readings took over 50.0 ms, so the two"]);
+        testkit::assert_ends(node(&[1, 2, 50]).sentence(), "50.0 ms at most");
     }
 
     #[test]

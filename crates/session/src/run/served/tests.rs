@@ -113,12 +113,10 @@ fn who_is_related_to_the_process_on_the_port_changes_nothing() {
     }
     // Nor does anybody where the broker is known, or the user named it.
     let serves = || Server::Processes(vec![other.id()]);
-    let seen = look(found(child.id()), "rabbitmq", &[serves(), Server::Elsewhere]);
-    assert_eq!(seen, unchanged(child.id()));
+    assert_eq!(look(found(child.id()), "rabbitmq", &[serves(), Server::Elsewhere]), unchanged(child.id()));
     let named = ChildGuard::idle();
     let listener = Listener { given: Some(named.id()), ..found(child.id()) };
-    let seen = look(listener, "", &[serves()]);
-    assert_eq!(seen, Seen { found: Some(other.id()), ..unchanged(named.id()) });
+    assert_eq!(look(listener, "", &[serves()]), Seen { found: Some(other.id()), ..unchanged(named.id()) });
 }
 
 #[test]
