@@ -174,7 +174,7 @@ fn runs_without_messages_are_compared_by_the_brokers_cpu_per_time() {
 }
 
 #[test]
-fn a_side_that_delivers_nothing_is_not_the_same() {
+fn a_side_that_delivers_nothing_or_receives_nothing_of_a_requested_rate_is_worse() {
     let side = |rates: [f64; 3]| rates.map(|rate| run("x", "3.10", 2, rate));
     let some = side([1_000.0, 1_001.0, 999.0]);
     let none = side([0.0; 3]);
@@ -185,6 +185,19 @@ fn a_side_that_delivers_nothing_is_not_the_same() {
     let sent = only(&once.figures);
     assert_eq!((sent.decision, sent.without), (Decision::Undecided, (0, 1)));
     assert!(once.is_undecided());
+    let receiving = |rate: f64| {
+        numbered(3, |_, summary| {
+            summary.flow_mut().sent.rate = 1_000.0;
+            summary.messages_mut().requested = Some(archive::RequestedSummary::default());
+            // What came in the warm-up is no message of the measured phase.
+            summary.flow_mut().received = Throughput { total: 600, rate };
+        })
+    };
+    let (well, nothing) = (receiving(1_000.0), receiving(0.0));
+    let found = compared(&well, &nothing);
+    let rate = &found.figures[0];
+    assert!(rate.name == "received rate" && rate.is_worse(), "{found:#?}");
+    assert!(named(&compared(&well, &well), "received rate").is_none());
 }
 
 #[test]
@@ -350,23 +363,6 @@ fn a_side_that_loses_messages_in_every_run_is_worse() {
     let found = compared(&well, &losing(3, false));
     assert!(named(&found, "lost").is_none());
     assert!(found.figures[0].name == "invalid runs" && found.is_worse());
-}
-
-#[test]
-fn a_side_that_receives_nothing_of_a_requested_rate_is_worse() {
-    let receiving = |rate: f64| {
-        numbered(3, |_, summary| {
-            summary.flow_mut().sent.rate = 1_000.0;
-            summary.messages_mut().requested = Some(archive::RequestedSummary::default());
-            // What came in the warm-up is no message of the measured phase.
-            summary.flow_mut().received = Throughput { total: 600, rate };
-        })
-    };
-    let (well, nothing) = (receiving(1_000.0), receiving(0.0));
-    let found = compared(&well, &nothing);
-    let rate = &found.figures[0];
-    assert!(rate.name == "received rate" && rate.is_worse(), "{found:#?}");
-    assert!(named(&compared(&well, &well), "received rate").is_none());
 }
 
 /// A load that is refused some by design is the same on both sides, and a few more are no change for the worse; lost

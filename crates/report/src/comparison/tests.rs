@@ -177,12 +177,16 @@ fn an_interval_that_says_nothing_is_shown_in_no_form() {
 }
 
 #[test]
-fn what_cannot_be_told_is_skipped_and_what_is_worse_fails() {
+fn what_cannot_be_told_is_skipped_what_is_worse_fails_and_what_broke_off_is_an_error() {
     let counts = "tests=\"5\" failures=\"1\" errors=\"0\" skipped=\"1\"";
     let failure = "<failure message=\"changed, worse: A 105 µs, B 210 µs: +100 % [+90.0 %, +110 %]\"";
     let skipped = "<skipped message=\"inconclusive (about 23 runs per side to detect ";
     assert_has(written(ComparisonFormat::Junit, Some(&compared())), [counts, failure, skipped]);
     assert_has(written(ComparisonFormat::Junit, None), ["errors=\"1\""]);
+    let mut of = ComparedMatrix::of_one("x", with_invalid_runs());
+    of.break_off(Some("the broker did not start; see its log".to_owned()));
+    assert_has(matrix_written(ComparisonFormat::Junit, &of), ["errors=\"1\"", "the broker did not start"]);
+    assert_has(matrix_written(ComparisonFormat::Markdown, &of), ["It failed before all runs were made"]);
 }
 
 #[test]
@@ -354,15 +358,7 @@ fn a_side_alone_is_shown_and_headings_say_what_they_show() {
 }
 
 #[test]
-fn an_experiment_that_broke_off_is_an_error_whatever_its_runs_say() {
-    let mut of = ComparedMatrix::of_one("x", with_invalid_runs());
-    of.break_off(Some("the broker did not start; see its log".to_owned()));
-    assert_has(matrix_written(ComparisonFormat::Junit, &of), ["errors=\"1\"", "the broker did not start"]);
-    assert_has(matrix_written(ComparisonFormat::Markdown, &of), ["It failed before all runs were made"]);
-}
-
-#[test]
-fn a_sentence_names_three_figures_and_counts_the_rest() {
+fn a_sentence_names_three_figures_and_counts_the_rest_and_says_how_many_pairs_would_tell() {
     let unit = QuantityUnit::Ns;
     let named = |at: usize| figure(&format!("latency {at}"), unit, Decision::Changed, 0.5);
     let of = Comparison { figures: (0..7).map(named).collect(), ..compared() };
@@ -370,10 +366,6 @@ fn a_sentence_names_three_figures_and_counts_the_rest() {
     let told = text.lines().find(|it| it.contains("B has")).expect("a sentence");
     assert_has(told, ["latency 2 \\[+40.0 %, +60.0 %\\] and 4 more"]);
     assert_lacks(told, ["latency 3"]);
-}
-
-#[test]
-fn how_many_pairs_would_tell_is_said_of_a_figure() {
     let open = |name: &str, needed: u32| {
         let (of, needed) = (figure(name, QuantityUnit::Ns, Decision::Undecided, 0.0), Some(needed));
         ComparedFigure { needed, a: vec![1.0; 8], b: vec![1.0; 8], ..of }

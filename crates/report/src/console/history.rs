@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_same_is_not_told_as_a_range() {
+    fn what_is_the_same_is_not_told_as_a_range_and_a_reason_of_several_runs_once() {
         let mut of = of(8);
         (of.ad_hoc, of.loads, of.name) = (true, 7, "probe".to_owned());
         let told = "8 runs of `bellows probe` with the options of the newest that counts (of 7 loads tried) on \
@@ -297,10 +297,6 @@ mod tests {
         assert_eq!(range("1 ms".to_owned(), "927 ms"), "1 ms to 927 ms");
         of.runs[0].created = "2026-11-20T00:12:33Z".to_owned();
         assert_has(flowing(&history(&of, Style::PLAIN)), [" from 2026-11-20 to 2026-11-21: 1 change"]);
-    }
-
-    #[test]
-    fn a_reason_of_several_runs_is_told_once() {
         let run = |id: &str, why: &str| LeftOut { id: id.to_owned(), why: why.to_owned() };
         let all = [run("a", "invalid"), run("b", "another load"), run("c", "invalid")];
         assert_eq!(left_out(&all), "3 runs left out: 2 such as c (invalid), b (another load)");

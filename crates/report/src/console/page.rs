@@ -273,10 +273,16 @@ mod tests {
     }
 
     #[test]
-    fn paragraphs_and_lists_are_wrapped_and_code_is_not() {
+    fn paragraphs_and_lists_are_wrapped_and_code_is_not_and_has_no_sections() {
         let text = "# A page\n\none two\nthree four\n\n- first of\n  all\n- second\n\n```sh\na command\n```\n";
         assert_eq!(at(10, text), "A page\n\none two\nthree four\n\n- first of\n  all\n- second\n\n    a command\n");
         assert_eq!(page_title(text), "A page");
+        let text = "# One\n\nfirst\ntext\n```sh\n# no heading\n```\n## Two\n";
+        let sections = page_sections(text);
+        assert_eq!(sections[0].0, "One");
+        assert!(sections[0].1.contains("first text"), "{sections:?}");
+        assert!(sections[0].1.contains("# no heading"), "{sections:?}");
+        assert_eq!(sections[1..], [("Two", String::new())]);
     }
 
     #[test]
@@ -297,15 +303,5 @@ mod tests {
         assert_eq!(at(40, text), "key    meaning\n`a|b`  the first one\n");
         assert_eq!(at(16, text), "key    meaning\n`a|b`  the first\n       one\n");
         assert_eq!(at(12, text), "`a|b`\n    the\n    first\n    one\n");
-    }
-
-    #[test]
-    fn a_page_has_sections_and_code_has_none() {
-        let text = "# One\n\nfirst\ntext\n```sh\n# no heading\n```\n## Two\n";
-        let sections = page_sections(text);
-        assert_eq!(sections[0].0, "One");
-        assert!(sections[0].1.contains("first text"), "{sections:?}");
-        assert!(sections[0].1.contains("# no heading"), "{sections:?}");
-        assert_eq!(sections[1..], [("Two", String::new())]);
     }
 }

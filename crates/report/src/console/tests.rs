@@ -409,7 +409,7 @@ fn a_page_that_is_away_shows_no_values_and_whose_its_series_are() {
 }
 
 #[test]
-fn the_bar_says_where_the_run_is() {
+fn the_bar_says_where_the_run_is_and_the_last_second_of_a_phase_does_not_end_the_next_one() {
     let mut live = LiveTable::new(shape(), TERMINAL);
     live.enter(Phase::Measure);
     for second in 5..28 {
@@ -420,10 +420,6 @@ fn the_bar_says_where_the_run_is() {
     assert_has(&lines[1], ["0:23 / 1:00"]);
     let (done, open) = (lines[1].matches('━').count(), lines[1].matches('─').count());
     assert!(done > 5 && open > done && lines[2] == "killed: 3 s");
-}
-
-#[test]
-fn the_last_second_of_a_phase_does_not_end_the_next_one() {
     let mut live = LiveTable::new(shape(), TERMINAL);
     live.point(&point(Phase::Measure, 5.0), &Interval::new());
     live.enter(Phase::Drain);

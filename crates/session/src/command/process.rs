@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_is_killed_before_what_reads_from_it() {
+    fn what_does_not_end_is_killed_before_its_readers_and_what_hands_its_end_on_is_not_asked_too() {
         let mut ending = EndRequests::default();
         let load = (3, 1, "load", None, Some(7));
         let (sed, tee) = ((4, 1, "sed", Some(7), Some(8)), (5, 1, "tee", Some(8), None));
@@ -548,10 +548,6 @@ mod tests {
         // These have what is left of the time.
         assert_eq!(turn(&mut ending, &[sed, tee], true), (vec![], vec![]));
         assert_eq!(turn(&mut ending, &[tee], true), (vec![], vec![]));
-    }
-
-    #[test]
-    fn what_hands_its_end_on_is_not_asked_beside_its_program() {
         let mut ending = EndRequests::default();
         let timeout = (2, 1, "timeout", None, None);
         let load = (3, 2, "load", None, None);

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_before_a_consumer_of_a_stream_began_or_expires_is_not_due() {
+    fn what_was_sent_before_a_consumer_of_a_stream_began_is_not_due_and_what_stood_in_a_queue_is_once() {
         let mut late = plan(stream(), 1);
         assert!(gets_all(&late.groups[0]));
         late.groups[0].consumers.start_after = "2s".parse().expect("a length");
@@ -183,10 +183,6 @@ mod tests {
         assert!(gets_all(&late.groups[0]));
         late.groups[0].producers.properties.expiration = Some("50".to_owned());
         assert!(!gets_all(&late.groups[0]));
-    }
-
-    #[test]
-    fn what_stood_in_a_queue_comes_once_and_of_a_stream_from_its_beginning() {
         assert_eq!(deliveries_before(&plan(Destination::queue("q"), 3), "q"), 1);
         assert_eq!(deliveries_before(&plan(Destination::queue("q"), 3), "p"), 0);
         let mut plan = plan(stream(), 3);

@@ -211,11 +211,16 @@ fn a_stall_that_waits_for_cores_explain_is_not_what_a_verdict_begins_with() {
 }
 
 #[test]
-fn what_was_hardly_measured_is_not_warned_about() {
+fn a_rate_that_was_not_met_is_told_and_what_was_hardly_measured_is_not() {
     let loops = vec![a_loop(1.0, 0.0)];
     let facts = Facts { seconds: 0.01, sent_rate: 0.0, loops, steal: Some(0.03), ..stopped_broker() };
     let told = codes(&facts);
     assert!(!told.contains(&WarningCode::GeneratorSaturated) && !told.contains(&WarningCode::CpuSteal), "{told:?}");
+    let mut facts = waiting_for_answers();
+    facts.requested_rate = Some(200_000.0);
+    assert_eq!(codes(&facts), [WarningCode::RateNotAchieved]);
+    facts.requested_rate = Some(100_000.0 / 0.996);
+    assert_eq!(codes(&facts), [], "from 99.5 % on it is");
 }
 
 /// At a low rate every message may be late, each by the wait of its event loop for a core: that is little of the time.
@@ -246,11 +251,20 @@ fn a_wait_for_a_core_is_held_against_the_time_for_which_messages_were_late() {
 }
 
 #[test]
-fn waiting_in_the_run_queue_is_waiting_for_cpu() {
+fn waiting_in_the_run_queue_is_waiting_for_cpu_and_what_sharing_two_cores_implies_is_said() {
     let mut facts = waiting_for_answers();
     facts.broker = Some(BrokerUse { run_queue_wait: Some(0.73), ..broker(0.4, 0.3) });
     assert_eq!(code(verdict(facts.clone()).cause.as_ref()), "broker_lacks_cores");
     assert_eq!(codes(&facts), [WarningCode::TooFewCores], "once");
+    let mut facts = waiting_for_answers();
+    facts.cores = 2;
+    let found = verdict(facts);
+    assert!(found.reasons.iter().any(|r| r.code == "shared_cores"), "{found:?}");
+    let codes: Vec<_> = found.reasons.iter().map(|r| r.code.as_str()).collect();
+    assert_eq!(codes.get(..3), Some(["in_flight_full", "broker_cpu", "loop_busy"].as_slice()));
+    let decided = found.reasons.iter().filter(|r| r.decided).count();
+    assert_eq!(decided, 3, "{found:?}");
+    assert!(codes.contains(&"not_calibrated"), "{codes:?}");
 }
 
 /// A rate that is kept on two cores, as `bellows demo` does: late at worst, and never so that it counts.
@@ -359,7 +373,7 @@ fn probe_of_slow_server(not_begun: u64) -> Facts {
 
 /// A loop without a core for a fifth of the time was called the limit, and nothing told of requests without room.
 #[test]
-fn requests_that_wait_for_open_ones_are_limited_by_these() {
+fn requests_that_wait_for_open_ones_are_limited_by_these_and_failed_ones_have_not_met_their_rate() {
     let facts = probe_of_slow_server(28);
     let found = verdict(facts.clone());
     assert_eq!((found.limited_by, code(found.cause.as_ref()).as_str()), (LimitedBy::Broker, "broker_slow"));
@@ -372,10 +386,6 @@ fn requests_that_wait_for_open_ones_are_limited_by_these() {
     assert!(codes(&starved).contains(&WarningCode::RateNotAchieved));
     let all_began = codes(&probe_of_slow_server(0));
     assert_eq!(all_began, [WarningCode::RateNotAchieved]);
-}
-
-#[test]
-fn requests_that_failed_have_not_met_their_rate() {
     let mut facts = probe_of_slow_server(0);
     (facts.requested_rate, facts.sent_rate) = (Some(10.0), 10.0);
     facts.loops = vec![a_loop(0.2, 0.79)];
@@ -544,15 +554,6 @@ fn own_faults(facts: &Facts) -> Vec<(&'static str, Option<String>)> {
 }
 
 #[test]
-fn a_rate_that_was_not_met_is_told() {
-    let mut facts = waiting_for_answers();
-    facts.requested_rate = Some(200_000.0);
-    assert_eq!(codes(&facts), [WarningCode::RateNotAchieved]);
-    facts.requested_rate = Some(100_000.0 / 0.996);
-    assert_eq!(codes(&facts), [], "from 99.5 % on it is");
-}
-
-#[test]
 fn the_profilers_own_troubles_are_told_and_what_a_profile_lacks_by_how_much() {
     let outcome = profile::Outcome {
         samples: 900,
@@ -634,19 +635,6 @@ fn time_without_a_connection_is_a_reason_and_loops_that_are_not_there_are_none()
     assert_eq!(away, Some(true));
     assert!(decided(|_| (), "loop_busy").is_some());
     assert_eq!(decided(|e| e.loops.clear(), "loop_busy"), None);
-}
-
-#[test]
-fn what_sharing_two_cores_implies_is_said() {
-    let mut facts = waiting_for_answers();
-    facts.cores = 2;
-    let found = verdict(facts);
-    assert!(found.reasons.iter().any(|r| r.code == "shared_cores"), "{found:?}");
-    let codes: Vec<_> = found.reasons.iter().map(|r| r.code.as_str()).collect();
-    assert_eq!(codes.get(..3), Some(["in_flight_full", "broker_cpu", "loop_busy"].as_slice()));
-    let decided = found.reasons.iter().filter(|r| r.decided).count();
-    assert_eq!(decided, 3, "{found:?}");
-    assert!(codes.contains(&"not_calibrated"), "{codes:?}");
 }
 
 /// Messages that could go and waited for the event loop were not held up by the broker's stall.
