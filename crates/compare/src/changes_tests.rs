@@ -89,7 +89,7 @@ fn a_change_a_return_and_few_new_runs_are_found() {
 }
 
 #[test]
-fn series_that_are_short_equal_or_odd_have_no_change() {
+fn series_that_are_short_equal_or_odd_have_no_change_and_of_a_long_one_the_end_is_looked_at() {
     for values in [&[][..], &[1.0], &[1.0, 9.0], &[1.0, 1.0, 1.0, 9.0], &[7.0; 50]] {
         assert_eq!(places(values, 1), Vec::<usize>::new(), "{values:?}");
     }
@@ -99,10 +99,6 @@ fn series_that_are_short_equal_or_odd_have_no_change() {
     let mut one = vec![100.0; 20];
     one[10] = 300.0;
     assert_eq!(places(&one, 1), Vec::<usize>::new());
-}
-
-#[test]
-fn of_a_long_series_the_end_is_looked_at() {
     let values = series(&[(1.0, 100), (2.0, MOST_VALUES - 50), (3.0, 50)], 0.01, 3);
     let search = ChangeSearch { orders: 19, ..ChangeSearch::default() };
     assert_eq!(change_points(&values, search).iter().map(|it| it.at).collect::<Vec<_>>(), [MOST_VALUES + 50]);

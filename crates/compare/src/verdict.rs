@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn each_verdict_has_its_case() {
+    fn each_verdict_has_its_case_and_needs_more_pairs_where_the_level_is_stricter() {
         let noise = [0.001, -0.002, 0.0015, -0.0005, 0.002, -0.001, 0.0, -0.001];
         let by = |shift: f64| noise.map(|value| value + shift);
         assert_eq!(of(&by(0.05)).0, Decision::Changed);
@@ -118,10 +118,6 @@ mod tests {
         let loud = noise.map(|value| value * 20.0);
         let (Decision::Undecided, Some(pairs)) = of(&loud) else { panic!("{:?}", of(&loud)) };
         assert!((20..200).contains(&pairs), "{pairs}");
-    }
-
-    #[test]
-    fn more_pairs_are_needed_where_the_level_is_stricter() {
         let noise = [0.02, -0.019, 0.021, -0.018, 0.02, -0.02];
         let found = paired(&noise).unwrap();
         let needed = |own_level| {

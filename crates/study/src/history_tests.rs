@@ -160,7 +160,7 @@ fn a_run_without_a_value_stands_in_no_level_and_shifts_none() {
 }
 
 #[test]
-fn losses_that_begin_or_end_are_a_change() {
+fn losses_that_begin_end_or_fall_are_a_change_also_where_some_run_has_none() {
     for begin in [true, false] {
         let mut runs = steady(16);
         for (day, run) in (0..).zip(&mut runs) {
@@ -174,11 +174,7 @@ fn losses_that_begin_or_end_are_a_change() {
         assert_eq!(levels.collect::<Vec<_>>(), if begin { [0.0, 16.0] } else { [16.0, 0.0] });
         assert!(change.change.is_finite());
     }
-}
-
-/// Levels are compared by means of one kind: losses that fell from 286 a run to 30 did not fall from 72.
-#[test]
-fn losses_that_fall_are_told_as_a_fall_also_where_some_run_has_none() {
+    // Levels are compared by means of one kind: losses that fell from 286 a run to 30 did not fall from 72.
     let mut runs = steady(28);
     for (day, run) in (0_u64..).zip(&mut runs) {
         let lost = match day {

@@ -236,7 +236,7 @@ fn go_benchmarks_have_a_line_for_each_run() {
 }
 
 #[test]
-fn what_one_side_alone_has_is_told_in_words() {
+fn what_one_side_alone_has_is_told_in_words_and_a_side_alone_is_shown_with_its_headings() {
     let mut of = compared();
     let lost = ComparedFigure { without: (2, 0), ..figure("lost", QuantityUnit::Count, Decision::Changed, 1.0) };
     of.figures = vec![lost];
@@ -248,6 +248,19 @@ fn what_one_side_alone_has_is_told_in_words() {
     let text = written(ComparisonFormat::Markdown, Some(&of));
     assert_has(&text, ["none can be tested"]);
     assert_lacks(text, ["inf"]);
+    let mut of = compared();
+    let text = written(ComparisonFormat::Markdown, Some(&of));
+    let confidence = "each interval has the confidence of its decision, 95 % or more";
+    let within = "the interval of 90 % of that figure alone lies within";
+    assert_has(text, ["| change | interval | decision |", confidence, within]);
+    of.b.runs.clear();
+    for it in &mut of.figures {
+        it.b.clear();
+        (it.means.1, it.decision, it.needed) = (0.0, Decision::Undecided, None);
+    }
+    let text = written(ComparisonFormat::Markdown, Some(&of));
+    assert_has(&text, ["| none |", "inconclusive: no run of B counts"]);
+    assert_lacks(text, ["not paired"]);
 }
 
 /// Counts are decided also where some runs have none; no form calls them undecided then.
@@ -338,23 +351,6 @@ fn invalid_runs_of_one_side_are_never_called_the_same() {
     let beside = "; invalid runs: 0 of 8 of A, 3 of 8 of B**";
     assert_has(written(ComparisonFormat::Markdown, Some(&of)), [better, beside]);
     assert!(of.is_undecided() && !of.is_worse());
-}
-
-#[test]
-fn a_side_alone_is_shown_and_headings_say_what_they_show() {
-    let mut of = compared();
-    let text = written(ComparisonFormat::Markdown, Some(&of));
-    let confidence = "each interval has the confidence of its decision, 95 % or more";
-    let within = "the interval of 90 % of that figure alone lies within";
-    assert_has(text, ["| change | interval | decision |", confidence, within]);
-    of.b.runs.clear();
-    for it in &mut of.figures {
-        it.b.clear();
-        (it.means.1, it.decision, it.needed) = (0.0, Decision::Undecided, None);
-    }
-    let text = written(ComparisonFormat::Markdown, Some(&of));
-    assert_has(&text, ["| none |", "inconclusive: no run of B counts"]);
-    assert_lacks(text, ["not paired"]);
 }
 
 #[test]

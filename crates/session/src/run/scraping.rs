@@ -566,25 +566,20 @@ mod tests {
         page_cpu(&used(pages * 5 + 1, &flights, cost, others), &flights)
     }
 
-    /// In how many of 40 the interval of a page without cost excludes zero, and that of a cost holds it.
-    fn claimed_and_held(pages: u64) -> (u32, u32) {
-        let (mut claimed, mut held) = (0, 0);
-        for seed in 0..40 {
-            let times = web::scrape::RequestTimes { every: Nanos::from_millis(5_000), jitter: Some(seed) };
-            let due = |number| times.due(number).0 / 1_000_000;
-            claimed += u32::from(beside_work(pages, 0.0, &due).is_some_and(|it| it.interval.0 > 0.0));
-            let (low, high) = beside_work(pages, 0.3, &due).expect("told").interval;
-            held += u32::from(low < 0.3 && 0.3 < high);
-        }
-        (claimed, held)
-    }
-
     #[test]
     fn work_with_a_period_of_its_own_is_not_taken_for_the_pages() {
         let regular = beside_work(24, 0.0, &|number| number * 5_000 + 100).expect("told");
         assert!(regular.interval.0 > 0.1, "what jitter is for: {regular:?}");
         for pages in [24, LEAST_PAGES as u64] {
-            let (claimed, held) = claimed_and_held(pages);
+            // In how many of 40 the interval of a page without cost excludes zero, and that of a cost holds it.
+            let (mut claimed, mut held) = (0, 0);
+            for seed in 0..40 {
+                let times = web::scrape::RequestTimes { every: Nanos::from_millis(5_000), jitter: Some(seed) };
+                let due = |number| times.due(number).0 / 1_000_000;
+                claimed += u32::from(beside_work(pages, 0.0, &due).is_some_and(|it| it.interval.0 > 0.0));
+                let (low, high) = beside_work(pages, 0.3, &due).expect("told").interval;
+                held += u32::from(low < 0.3 && 0.3 < high);
+            }
             assert!(claimed <= 2 && held >= 38, "{pages} pages: {claimed} {held} of 40");
         }
     }
