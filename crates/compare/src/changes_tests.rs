@@ -149,8 +149,7 @@ fn runs_that_lie_apart_hide_no_change_also_of_values_that_are_equal_otherwise() 
             values[*at] = 1_000.0;
         }
         assert_eq!(places(&values, 1), [10], "{apart:?}");
-        let level = ChangeSearch::default().settled(&values[..10]).unwrap();
-        assert_eq!(level, [1.0; 10], "{apart:?}");
+        assert_eq!(ChangeSearch::default().settled(&values[..10]).unwrap(), [1.0; 10], "{apart:?}");
     }
     // Few new runs are a level, and no runs that lie apart, also where some of the others differ a little.
     let mut values = [vec![1.0; 20], vec![2.0; 3]].concat();

@@ -236,10 +236,8 @@ mod tests {
         let found = Moderation::of(&louder).expect("many");
         let one = found.moderated(&sampled(30.0, 50.0));
         assert!((7.0..8.0).contains(&one.freedom), "{one:?}");
-        let few = [sampled(1.0, 50.0); FEWEST - 1];
-        assert_eq!(Moderation::of(&few), None);
-        let rare = [sampled(1.0, 1.0); 100];
-        assert_eq!(Moderation::of(&rare), None);
+        assert_eq!(Moderation::of(&[sampled(1.0, 50.0); FEWEST - 1]), None);
+        assert_eq!(Moderation::of(&[sampled(1.0, 1.0); 100]), None);
         let unknown = SampledDifference { sampling: 0.0, ..sampled(2.0, 50.0) };
         assert_eq!(Moderation::of(&[unknown; 100]), None);
         assert_eq!(Moderation::of(&[sampled(1.0, 50.0); 100]).expect("many").moderated(&unknown), unknown.difference);

@@ -174,6 +174,5 @@ fn a_tree_without_depth_is_decided_by_benjamini_and_hochberg_and_nothing_is_no_c
     let answers = decide_tree(&[question(None, 0.0, f64::NAN)], 0.05);
     assert!(!answers[0].proven && !answers[0].asked);
     // A parent that does not come first is none.
-    let odd = [question(Some(7), 1.0, 1e-9), question(Some(0), 0.1, 0.5)];
-    assert!(decide_tree(&odd, 0.05)[0].proven);
+    assert!(decide_tree(&[question(Some(7), 1.0, 1e-9), question(Some(0), 0.1, 0.5)], 0.05)[0].proven);
 }

@@ -138,8 +138,7 @@ mod tests {
     fn few_pairs_that_agree_are_not_the_same_and_few_that_differ_are_not_believed() {
         for pairs in 2..8 {
             let differences = [0.0001, -0.0001, 0.0, 0.0001, -0.0001, 0.0, 0.0001];
-            let same = of(&differences[..pairs]).0 == Decision::Same;
-            assert_eq!(same, can_differ(pairs), "{pairs} pairs");
+            assert_eq!(of(&differences[..pairs]).0 == Decision::Same, can_differ(pairs), "{pairs} pairs");
         }
         // By Student's t these three differ; every flip of three signs is as likely as one in four.
         assert!(paired(&[0.5, 0.5001, 0.4999]).unwrap().p < 0.001);

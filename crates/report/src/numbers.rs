@@ -282,7 +282,6 @@ mod tests {
         assert_eq!(shares, ["99.6 %", "99.96 %", "99.99 %", "100 %", "100 %", "104 %"]);
         assert_eq!([0.996, 0.9996].map(percent_digits), ["99.60", "99.96"]);
         let sizes = [0, 999, 1_000, 999_600, 1_204_000, u64::MAX].map(bytes);
-        let texts = ["0 B", "999 B", "1.00 kB", "1.00 MB", "1.20 MB", "18,400 PB"];
-        assert_eq!(sizes, texts);
+        assert_eq!(sizes, ["0 B", "999 B", "1.00 kB", "1.00 MB", "1.20 MB", "18,400 PB"]);
     }
 }

@@ -335,8 +335,7 @@ mod tests {
         known.points.push(Point { tls: true, rate: 1e6, ..known.points[1] });
         let found = known.capacity(&over_tls).unwrap();
         assert_eq!((found.rate, found.shape.contains("TLS")), (1e6, true));
-        let plain = known.capacity(&plan(|_| {}));
-        assert_eq!(plain.unwrap().rate, 4e6);
+        assert_eq!(known.capacity(&plan(|_| {})).unwrap().rate, 4e6);
     }
 
     #[test]

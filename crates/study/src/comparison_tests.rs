@@ -215,8 +215,7 @@ fn a_run_that_does_not_count_takes_its_partner_with_it() {
     };
     let found = comparison(&side(0), &side(7), paired).expect("comparable");
     assert!(!found.is_worse(), "{found:#?}");
-    let counted = (found.a.runs.len(), found.b.runs.len());
-    assert_eq!(counted, (6, 6));
+    assert_eq!((found.a.runs.len(), found.b.runs.len()), (6, 6));
     let why: Vec<&str> = found.b.left_out.iter().map(|it| it.why.as_str()).collect();
     assert_eq!(why, ["the other run of its pair does not count", "failed"]);
 }
@@ -338,8 +337,7 @@ fn failures_that_one_side_alone_has_are_a_change() {
     let name = "per-object page failed";
     let read: Quantity = name.parse().expect("a name reads back");
     let summary = failing[0].summary.as_ref().expect("a summary");
-    let plain = archive::plain_name(name);
-    assert_eq!((read.name(), read.of(summary)), (plain, Ok(3.0)));
+    assert_eq!((read.name(), read.of(summary)), (archive::plain_name(name), Ok(3.0)));
 }
 
 #[test]
@@ -390,8 +388,7 @@ fn counts_of_what_is_by_design_have_a_margin() {
     assert_eq!([1.0, 1.04, 1.5].map(of), decisions);
     // Of 100,000 messages a few are none by design, also where the other side has none.
     let none = side([0; 8], 0, 0);
-    let few = side([3, 5, 2, 4, 3, 6, 2, 4], 0, 0);
-    assert_eq!(decided(&none, &few, "refused"), (Decision::Negligible, false));
+    assert_eq!(decided(&none, &side([3, 5, 2, 4, 3, 6, 2, 4], 0, 0), "refused"), (Decision::Negligible, false));
     assert_eq!(decided(&none, &refused(1.0), "refused"), (Decision::Changed, true));
     assert_eq!(decided(&none, &side([0; 8], 4, 0), "lost"), (Decision::Changed, true));
     assert_eq!(decided(&none, &side([0; 8], 0, 2_500), "reordered"), (Decision::Changed, true));

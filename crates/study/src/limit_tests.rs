@@ -172,8 +172,7 @@ fn a_trial_keeps_what_puts_its_numbers_in_doubt() {
 fn no_rates_are_suggested_where_nobody_knows_the_limit() {
     let found = |high| FoundLimit { low: Some(3_000.0), high, ..FoundLimit::default() };
     assert_eq!(suggested_rates(&found(None)), None);
-    let suggested = suggested_rates(&found(Some(3_100.0)));
-    assert_eq!(suggested, Some([("calm", 1_000.0), ("busy", 2_400.0)]));
+    assert_eq!(suggested_rates(&found(Some(3_100.0))), Some([("calm", 1_000.0), ("busy", 2_400.0)]));
 }
 
 #[test]

@@ -566,8 +566,7 @@ mod tests {
         assert!(shown[0].len() < shown[1].len());
         assert!(!shown[2].contains(CUT), "{}", shown[2]);
         // Also of a terminal, where sentences are narrower if they have room.
-        let terminal = Style { terminal: true, columns: 200, ..Style::PLAIN };
-        assert!(!lines(rows, terminal).join(" ").contains(CUT));
+        assert!(!lines(rows, Style { terminal: true, columns: 200, ..Style::PLAIN }).join(" ").contains(CUT));
         let name = "probe of-a-page-with-a-long-name response";
         let row = || vec![Row::text(RowRank::Core, name, "words")];
         assert!(text_at(80, row()).contains('…'));

@@ -394,8 +394,7 @@ mod tests {
             let letters = |text: &str| text.chars().filter(|c| *c == '_' || *c == ':').count();
             assert_eq!(letters(&text), 3, "{columns}: {lines:#?}");
         }
-        let wide = table().lines(100);
-        assert_eq!(wide.len(), 2);
+        assert_eq!(table().lines(100).len(), 2);
         let expected = [
             "             p50      p99  function",
             "send ack  301 us  3.23 ms  rabbit_channel:",

@@ -525,8 +525,7 @@ mod tests {
     fn prose_breaks_on_a_terminal_and_what_has_to_be_copied_does_not() {
         let screen = Style { terminal: true, columns: 12, ..Style::PLAIN };
         let text = "\na  b\none two three\n  page: /a/very/long/path here\n";
-        let shown = "\na  b\none two\nthree\n  page:\n  /a/very/long/path\n  here\n";
-        assert_eq!(prose(text, screen), shown);
+        assert_eq!(prose(text, screen), "\na  b\none two\nthree\n  page:\n  /a/very/long/path\n  here\n");
         assert_eq!(prose(text, Style::PLAIN), text);
         let painted = "\u{1b}[1;31merror:\u{1b}[0m two";
         assert_eq!(prose(painted, screen), format!("{painted}\n"));

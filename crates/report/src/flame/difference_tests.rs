@@ -104,8 +104,7 @@ fn a_profile_beside_itself_is_white_chance_is_grey_and_an_empty_side_is_drawn_bu
     let nothing = Profile::default();
     let svg = drawn(&a(), &nothing, &DifferenceOptions::default());
     assert!((one(&svg, "only in A").width - 100.0).abs() < 0.01);
-    let svg = drawn(&nothing, &a(), &DifferenceOptions::default());
-    assert_eq!(one(&svg, "f").width, 50.0);
+    assert_eq!(one(&drawn(&nothing, &a(), &DifferenceOptions::default()), "f").width, 50.0);
     let side = DifferenceSide { profile: &nothing, name: "nothing" };
     assert!(difference_svg(&side, &side, &DifferenceOptions::default()).is_err());
 }

@@ -210,8 +210,7 @@ fn the_page_holds(profile: &Profile) {
             }
         }
         let stack = profile.stack(sample.stack);
-        let wanted = stack.iter().rev().map(|frame| frame.name.as_str());
-        assert!(path.iter().copied().take(stack.len()).eq(wanted));
+        assert!(path.iter().copied().take(stack.len()).eq(stack.iter().rev().map(|frame| frame.name.as_str())));
         assert_eq!(path.len(), stack.len() + 1, "the thread, then the stack");
         assert_eq!(if weighted { next() } else { 1 }, sample.weight);
     }

@@ -142,8 +142,7 @@ fn lateness_is_a_sentence_of_its_own() {
     let waited = "for lack of CPU: the generator's event loop waited 1.20 s in the run queue, and messages were late \
                   for 1.50 s";
     assert_has(met(Some(Lateness::Cores), slow), [waited]);
-    let theirs = "waiting for confirms (97 % of the time)";
-    assert_ends(met(Some(Lateness::Broker), facts.clone()), theirs);
+    assert_ends(met(Some(Lateness::Broker), facts.clone()), "waiting for confirms (97 % of the time)");
     facts.late_share = 0.001;
     facts.capacity = Some(Capacity { rate: 3_114_000.0, at_least: true, ..Capacity::default() });
     let on_time = met(None, facts);

@@ -529,8 +529,7 @@ mod tests {
         let last = (6, 1, "curl", None, None);
         assert_eq!(asked(&mut ending, &[last, sed, tee]), [6]);
         assert_eq!(asked(&mut ending, &[sed, tee]), [0; 0]);
-        let next = turn(&mut ending, &[sed, tee], true);
-        assert_eq!(next, (vec![4], vec![]), "it has not ended by itself");
+        assert_eq!(turn(&mut ending, &[sed, tee], true), (vec![4], vec![]), "it has not ended by itself");
         assert_eq!(turn(&mut ending, &[tee], true), (vec![], vec![]));
     }
 
@@ -542,8 +541,7 @@ mod tests {
         assert_eq!(asked(&mut ending, &[load, sed, tee]), [3]);
         assert_eq!(asked(&mut ending, &[load, sed, tee]), [0; 0]);
         assert!(!ending.is_last);
-        let next = turn(&mut ending, &[load, sed, tee], true);
-        assert_eq!(next, (vec![], vec![3]));
+        assert_eq!(turn(&mut ending, &[load, sed, tee], true), (vec![], vec![3]));
         assert!(ending.is_last);
         // These have what is left of the time.
         assert_eq!(turn(&mut ending, &[sed, tee], true), (vec![], vec![]));

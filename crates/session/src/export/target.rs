@@ -256,8 +256,7 @@ mod tests {
         let series = series.with("queue", "a,b=c d\ne\\").with("vhost", "");
         snapshot.tell(&[(series, 2.5)]);
         let text = String::from_utf8(influx_lines(&snapshot, 17)).unwrap();
-        let expected = "bellows_page_ready,experiment=my\\ run,queue=a\\,b\\=c\\ d_e/ gauge=2.5 17\n";
-        assert_eq!(text, expected);
+        assert_eq!(text, "bellows_page_ready,experiment=my\\ run,queue=a\\,b\\=c\\ d_e/ gauge=2.5 17\n");
     }
 
     #[test]

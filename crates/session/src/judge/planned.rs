@@ -208,7 +208,6 @@ mod tests {
         assert_eq!(of(vec![group(1, Some(500)), group(0, None)]), Some(500));
         assert_eq!(of(vec![group(0, None)]), None);
         assert_eq!(of(Vec::new()), None);
-        let more = vec![group(1, Some(u64::MAX)), group(1, Some(2))];
-        assert_eq!(of(more), Some(u64::MAX));
+        assert_eq!(of(vec![group(1, Some(u64::MAX)), group(1, Some(2))]), Some(u64::MAX));
     }
 }

@@ -164,14 +164,11 @@ mod tests {
         assert_eq!(found(&[silence(100, 700)], 1), [(Stalled::Broker, 100, 600)]);
         assert_eq!(found(&[silence(100, 700)], 100), [], "answers take that long here");
         assert_eq!(found(&[own(100, 700, true)], 1), [(Stalled::Generator, 100, 600)]);
-        let both = [own(100, 700, false), silence(95, 702)];
-        assert_eq!(found(&both, 1), [(Stalled::Machine, 100, 600)]);
+        assert_eq!(found(&[own(100, 700, false), silence(95, 702)], 1), [(Stalled::Machine, 100, 600)]);
         // The broker for longer than the generator.
-        let longer = [own(400, 600, false), silence(100, 900)];
-        assert_eq!(found(&longer, 1), [(Stalled::Broker, 100, 800)]);
+        assert_eq!(found(&[own(400, 600, false), silence(100, 900)], 1), [(Stalled::Broker, 100, 800)]);
         // What lay unread is no silence of the broker.
-        let unread = [own(100, 700, true), silence(95, 701)];
-        assert_eq!(found(&unread, 1), [(Stalled::Generator, 100, 600)]);
+        assert_eq!(found(&[own(100, 700, true), silence(95, 701)], 1), [(Stalled::Generator, 100, 600)]);
         let short: Vec<Silence> = (0..100).map(|at| silence(at * 60, at * 60 + 150)).collect();
         assert_eq!(found(&short, 40), [], "short ones, one after the other");
         let all = [silence(100, 700), silence(110, 710), silence(900, 1_100)];

@@ -262,8 +262,7 @@ fn waiting_in_the_run_queue_is_waiting_for_cpu_and_what_sharing_two_cores_implie
     assert!(found.reasons.iter().any(|r| r.code == "shared_cores"), "{found:?}");
     let codes: Vec<_> = found.reasons.iter().map(|r| r.code.as_str()).collect();
     assert_eq!(codes.get(..3), Some(["in_flight_full", "broker_cpu", "loop_busy"].as_slice()));
-    let decided = found.reasons.iter().filter(|r| r.decided).count();
-    assert_eq!(decided, 3, "{found:?}");
+    assert_eq!(found.reasons.iter().filter(|r| r.decided).count(), 3, "{found:?}");
     assert!(codes.contains(&"not_calibrated"), "{codes:?}");
 }
 
@@ -384,8 +383,7 @@ fn requests_that_wait_for_open_ones_are_limited_by_these_and_failed_ones_have_no
     let found = verdict(starved.clone());
     assert_eq!(found.limited_by, LimitedBy::Generator, "{:?}", found.cause);
     assert!(codes(&starved).contains(&WarningCode::RateNotAchieved));
-    let all_began = codes(&probe_of_slow_server(0));
-    assert_eq!(all_began, [WarningCode::RateNotAchieved]);
+    assert_eq!(codes(&probe_of_slow_server(0)), [WarningCode::RateNotAchieved]);
     let mut facts = probe_of_slow_server(0);
     (facts.requested_rate, facts.sent_rate) = (Some(10.0), 10.0);
     facts.loops = vec![a_loop(0.2, 0.79)];
@@ -565,8 +563,7 @@ fn the_profilers_own_troubles_are_told_and_what_a_profile_lacks_by_how_much() {
     let found = profile_findings(&outcome, false);
     let codes: Vec<_> = found.iter().map(|finding| finding.code()).collect();
     assert_eq!(codes, [WarningCode::LostSamples, WarningCode::ProfilerThrottled, WarningCode::ProfileIncomplete]);
-    let lost = Finding::LostSamples { lost: 100, samples: 900, each: false };
-    assert_eq!(found[0].finding, lost);
+    assert_eq!(found[0].finding, Finding::LostSamples { lost: 100, samples: 900, each: false });
     assert_eq!(profile_findings(&profile::Outcome::default(), false), []);
     let profile = |samples, unknown_share, complete_share, cpu_share| ProfileSummary {
         samples,

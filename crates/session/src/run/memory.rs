@@ -342,8 +342,7 @@ mod tests {
         thread::sleep(Duration::from_millis(500));
         let longest = Duration::from_secs(10);
         for number in 0..3 {
-            let reading = readings.recv_timeout(longest);
-            assert!(reading.is_ok_and(|it| it.result.is_err()), "{number}");
+            assert!(readings.recv_timeout(longest).is_ok_and(|it| it.result.is_err()), "{number}");
         }
         stop.store(true, Ordering::Relaxed);
         thread.join().unwrap();

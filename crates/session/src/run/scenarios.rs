@@ -412,8 +412,7 @@ mod tests {
         assert_eq!((summary.total, summary.rate, summary.late_share), (1_200.0, 100.0, 0.1));
         assert_eq!(summary.achieved, Some(0.9));
         assert_eq!(summary.over_time.len(), 10);
-        let first = RequestedWindow { t: 2.0, dt: 1.0, requested: 100.0, sent: 90.0 };
-        assert_eq!(summary.over_time[0], first);
+        assert_eq!(summary.over_time[0], RequestedWindow { t: 2.0, dt: 1.0, requested: 100.0, sent: 90.0 });
         assert_eq!(achieved.measured(), (1_000.0, 90f64.sqrt()));
     }
 

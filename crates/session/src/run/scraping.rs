@@ -458,8 +458,7 @@ mod tests {
             scraping.decide(None);
             let mut summary = scraping.summaries.remove(0);
             summary.finish(second(0), second(2), second(5));
-            let counted = (summary.completed, summary.not_sent);
-            assert_eq!(counted, (3, 0), "{measure_after} {drain_after}");
+            assert_eq!((summary.completed, summary.not_sent), (3, 0), "{measure_after} {drain_after}");
         }
     }
 

@@ -585,6 +585,5 @@ fn a_broker_that_was_not_ready_is_told_from_one_that_cannot_start() {
     let slow = BrokerError::not_ready("RabbitMQ", std::time::Duration::from_secs(60), String::new());
     let Error::NotReady(problem) = Error::from(slow) else { panic!("another error") };
     assert!(problem.to_string().contains("in time"), "{problem}");
-    let gone = BrokerError::exited("RabbitMQ", "exit status: 1", "");
-    assert!(matches!(Error::from(gone), Error::Failed(_)));
+    assert!(matches!(Error::from(BrokerError::exited("RabbitMQ", "exit status: 1", "")), Error::Failed(_)));
 }

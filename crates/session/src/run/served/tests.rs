@@ -128,8 +128,7 @@ fn where_the_broker_cannot_be_seen_nobody_is_watched_in_its_place() {
         let event = only(&seen.events);
         let start = format!("process {} listens on the broker's port, but", port.id());
         assert!(event.starts_with(&start) && event.ends_with(NAME_IT), "{event}");
-        let expected = Seen { told: vec![Told::Leave], events: seen.events.clone(), ..Seen::default() };
-        assert_eq!(seen, expected);
+        assert_eq!(seen, Seen { told: vec![Told::Leave], events: seen.events.clone(), ..Seen::default() });
     }
     // It comes into sight.
     let answers = [Server::Elsewhere, Server::Processes(vec![one.id()])];
