@@ -158,8 +158,7 @@ fn a_chain_is_one_question_and_nothing_is_decided_below_a_group_in_which_nothing
     assert!(!answers[1].asked && !answers[2].asked && !answers[2].proven);
     let questions = [question(None, 100.0, 0.9), question(Some(0), 99.0, 1e-8), question(Some(1), 98.0, 1e-9)];
     let answers = decide_tree(&questions, 0.05);
-    let proven: Vec<bool> = answers.iter().map(|it| it.proven).collect();
-    assert_eq!(proven, [false, true, true]);
+    assert_eq!(answers.iter().map(|it| it.proven).collect::<Vec<bool>>(), [false, true, true]);
     assert!(answers.iter().all(|it| it.asked && it.level == 0.05));
 }
 

@@ -387,8 +387,7 @@ mod tests {
         let error = write_svg(&Profile::default(), &FlameOptions::default(), &path).unwrap_err();
         assert!(error.value.contains("no sample"), "{error}");
         assert!(write_svg(&profile(), &FlameOptions::default(), &path).is_ok());
-        let names: Vec<_> = fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect();
-        assert_eq!(names, ["cpu.svg"]);
+        assert_eq!(fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect::<Vec<_>>(), ["cpu.svg"]);
     }
 
     #[test]

@@ -59,8 +59,7 @@ fn a_change_is_found_between_its_runs_and_its_size_is_that_of_the_means() {
     assert_eq!((change.run, change.worse), (9, true));
     assert_eq!(change.between, ("run-008".to_owned(), "run-009".to_owned()));
     assert!((change.change + 0.2).abs() < 0.01, "{change:?}");
-    let spans: Vec<_> = figure.levels.iter().map(|it| (it.from, it.to)).collect();
-    assert_eq!(spans, [(0, 9), (9, 20)]);
+    assert_eq!(figure.levels.iter().map(|it| (it.from, it.to)).collect::<Vec<_>>(), [(0, 9), (9, 20)]);
     let rate = |day| around(if day < 20 { 1_000.0 } else { 500.0 }, day);
     for level in [0.05, 0.001, 0.000_1] {
         let found = history("x", &at_rates(40, rate), level);
@@ -188,8 +187,7 @@ fn losses_that_begin_end_or_fall_are_a_change_also_where_some_run_has_none() {
     let found = history("x", &runs, 0.05);
     let lost = named(&found, "lost");
     let change = only(&lost.changes);
-    let means: Vec<f64> = lost.levels.iter().map(|it| it.mean.round()).collect();
-    assert_eq!(means, [286.0, 30.0], "{lost:#?}");
+    assert_eq!(lost.levels.iter().map(|it| it.mean.round()).collect::<Vec<f64>>(), [286.0, 30.0], "{lost:#?}");
     assert!(change.change < -0.8 && !change.worse, "{change:#?}");
 }
 

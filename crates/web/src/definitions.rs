@@ -435,8 +435,7 @@ mod tests {
         let by_header = Definitions::generate(&GenerateOptions { exchange_type: "headers".to_owned(), ..options(2) });
         let bindings = &by_header.sections["bindings"];
         let header = |binding: &Value| binding["arguments"]["queue"].as_str().map(str::to_owned);
-        let headers: Vec<_> = bindings.iter().filter_map(header).collect();
-        assert_eq!(headers, ["q-0", "q-0.1", "q-1", "q-1.1"]);
+        assert_eq!(bindings.iter().filter_map(header).collect::<Vec<_>>(), ["q-0", "q-0.1", "q-1", "q-1.1"]);
     }
 
     #[test]

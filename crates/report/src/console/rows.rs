@@ -634,8 +634,7 @@ mod tests {
         let lines = lines(rows, Style::PLAIN);
         // All five spare ones, and none of the others.
         let left: Vec<String> = (0..20).filter(|at| at % 4 != 1).map(|at| format!("row {at}")).collect();
-        let shown: Vec<&str> = lines.iter().map(|line| line.split("  ").next().unwrap()).collect();
-        assert_eq!(shown, left);
+        assert_eq!(lines.iter().map(|line| line.split("  ").next().unwrap()).collect::<Vec<&str>>(), left);
         // CPU went before the latencies that stand above it.
         let row = |rank: RowRank, at: usize| Row::text(rank, &format!("row {at}"), "some words");
         let shown = |core: usize| {

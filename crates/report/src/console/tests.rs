@@ -319,8 +319,7 @@ fn names_from_the_network_cannot_move_the_cursor() {
     let painted = Style { colour: true, ..terminal(60) };
     let lines = |text: &str| text.lines().count();
     assert_eq!(lines(&error(&problem, painted)), lines(&text));
-    let wide: Vec<&str> = text.lines().filter(|line| width(line) > 60).collect();
-    assert_eq!(wide, [path.as_str()], "{text}");
+    assert_eq!(text.lines().filter(|line| width(line) > 60).collect::<Vec<&str>>(), [path.as_str()], "{text}");
     assert!(lines(&text) >= 6, "{text}");
 }
 

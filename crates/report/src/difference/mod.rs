@@ -191,8 +191,7 @@ mod tests {
         let a = of_stacks(&[("t;main;f", 600), ("t;main;g", 400)]);
         let b = of_stacks(&[("t;main;f", 3_000), ("t;main;h", 7_000)]);
         let rows = differences(&a, &b);
-        let names: Vec<&str> = rows.iter().map(|row| row.function.as_str()).collect();
-        assert_eq!(names, ["h", "f", "main", "g"]);
+        assert_eq!(rows.iter().map(|row| row.function.as_str()).collect::<Vec<&str>>(), ["h", "f", "main", "g"]);
         let f = row(&rows, "f");
         assert_eq!((f.own.a, f.own.b, f.weights), (0.6, 0.3, [600, 3_000]));
         assert!(f.own.proven && (f.own.change() + 0.3).abs() < 1e-9);

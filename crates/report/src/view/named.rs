@@ -302,8 +302,7 @@ mod tests {
         let all = vec![memory_of("0", "resident"), memory_of("1", "resident"), series("machine", "", &[(2.0, 1.0)])];
         let panels = panels(all, &[kill]);
         let last = panels.iter().map(|it| it.dt.last().copied());
-        let last: Vec<f64> = last.flatten().collect();
-        assert_eq!(last, [1.0, 0.25, 1.0]);
+        assert_eq!(last.flatten().collect::<Vec<f64>>(), [1.0, 0.25, 1.0]);
     }
 
     #[test]

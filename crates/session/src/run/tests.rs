@@ -356,8 +356,7 @@ fn time_counts_from_the_beginning_of_the_load_also_of_a_run_that_is_killed() {
     recording.event(RunEvent::Started { at: Time(14 * SECOND) });
     recording.keep_event(Time(14_500 * MS), "in it".to_owned());
     recording.interval(&interval(14, Phase::Warmup, 10, 1));
-    let times: Vec<f64> = recording.record.events.iter().map(|it| it.t).collect();
-    assert_eq!(times, [0.0, 0.5]);
+    assert_eq!(recording.record.events.iter().map(|it| it.t).collect::<Vec<f64>>(), [0.0, 0.5]);
     // Nothing ends it in order.
     drop(recording);
     let read = RunReader::open(&folder).unwrap();
@@ -430,8 +429,7 @@ fn a_stall_counts_what_was_due_to_be_sent_of_every_group() {
     outcome.threads[0].connections = 2;
     let ended = recording.finish(ending(outcome));
     let stalls = &ended.record.summary.as_ref().unwrap().stalls;
-    let delayed: Vec<u64> = stalls.iter().map(|it| it.messages_delayed).collect();
-    assert_eq!(delayed, [4 + 500 + 5], "{stalls:?}");
+    assert_eq!(stalls.iter().map(|it| it.messages_delayed).collect::<Vec<u64>>(), [4 + 500 + 5], "{stalls:?}");
 }
 
 fn noted(note: String) -> Collected {

@@ -76,8 +76,7 @@ fn a_function_that_got_dearer_is_named_and_those_whose_share_fell_are_not() {
         assert_eq!(is_proven("other"), (false, Some(0)));
         let found = found.functions.expect("functions");
         let proven = found.functions.iter().filter(|it| it.own.proven);
-        let proven: Vec<&str> = proven.map(|it| it.function.as_str()).collect();
-        assert_eq!(proven, ["one"], "{found:#?}");
+        assert_eq!(proven.map(|it| it.function.as_str()).collect::<Vec<&str>>(), ["one"], "{found:#?}");
         let named: Vec<&str> = found.explained.iter().map(|it| it.function.as_str()).collect();
         assert_eq!(named, ["one"], "the root explains nothing");
         assert!((found.explained[0].change - 300.0).abs() < 2.0);
