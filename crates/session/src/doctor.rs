@@ -346,7 +346,6 @@ mod tests {
 
     #[test]
     fn a_debug_build_few_cores_slow_clocks_hidden_kernel_addresses_and_the_sampling_clock_are_told() {
-        let hidden = "0000000000000000 T _text\n0000000000000000 t x\n";
         for (check, status) in [
             (build(true), Status::Bad),
             (build(false), Status::Ok),
@@ -355,7 +354,7 @@ mod tests {
             (clock(Some("tsc")), Status::Ok),
             (clock(Some("hpet")), Status::Warn),
             (clock(None), Status::Warn),
-            (kernel_symbols(hidden), Status::Warn),
+            (kernel_symbols("0000000000000000 T _text\n0000000000000000 t x\n"), Status::Warn),
             (kernel_symbols(""), Status::Warn),
             (kernel_symbols("ffffffff81000000 T _text\n"), Status::Ok),
         ] {

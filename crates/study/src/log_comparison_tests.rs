@@ -108,9 +108,8 @@ fn a_tag_that_has_no_values_on_one_side_any_more_is_worse() {
 
 #[test]
 fn values_below_the_unit_of_a_log_can_become_worse() {
-    let ms = "#[recorded in milliseconds]\n";
     let names = ["v", "w", "x", "y", "z"];
-    let of = |value: u64| names.map(|it| same_values(it, ms, &[("ping", &[value])]));
+    let of = |value: u64| names.map(|it| same_values(it, "#[recorded in milliseconds]\n", &[("ping", &[value])]));
     let found = compared(&of(0), &of(40));
     let p50 = found.figures.iter().find(|it| it.name == "ping p50").expect("a figure");
     assert_eq!((p50.without, p50.a[0]), ((0, 0), 500_000.0));

@@ -373,12 +373,11 @@ mod tests {
             };
             let mut others = of.runs.iter();
             let other = others.find(|it| it.pair == run.pair && it.side != run.side);
-            let of_other = "the other run of its pair does not count: ";
             let is_true = match why.as_str() {
                 "the machine was disturbed" => run.disturbed,
                 "the machine was disturbed during the other run of its pair" => other.is_some_and(|it| it.disturbed),
                 "the other run of its pair was not made" => other.is_none(),
-                why => match why.strip_prefix(of_other) {
+                why => match why.strip_prefix("the other run of its pair does not count: ") {
                     Some(why) => other.is_some_and(|it| it.spoiled.as_deref() == Some(why)),
                     None => run.spoiled.as_deref() == Some(why),
                 },

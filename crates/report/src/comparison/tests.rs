@@ -240,8 +240,7 @@ fn what_one_side_alone_has_is_told_in_words_and_a_side_alone_is_shown_with_its_h
     let mut of = compared();
     let lost = ComparedFigure { without: (2, 0), ..figure("lost", QuantityUnit::Count, Decision::Changed, 1.0) };
     of.figures = vec![lost];
-    let lost = "**changed for the worse: B has lost messages**";
-    assert_has(written(ComparisonFormat::Markdown, Some(&of)), [lost]);
+    assert_has(written(ComparisonFormat::Markdown, Some(&of)), ["**changed for the worse: B has lost messages**"]);
     // Where no figure has a value in every run, nothing is known of noise either.
     of.is_aa = true;
     of.figures[0].decision = Decision::Undecided;
@@ -372,6 +371,5 @@ fn a_sentence_names_three_figures_and_counts_the_rest_and_says_how_many_pairs_wo
                 noisiest";
     assert_has(written(ComparisonFormat::Markdown, Some(&of)), [told]);
     of.figures.truncate(1);
-    let alone = "; about 35,000 pairs are needed; longer";
-    assert_has(written(ComparisonFormat::Markdown, Some(&of)), [alone]);
+    assert_has(written(ComparisonFormat::Markdown, Some(&of)), ["; about 35,000 pairs are needed; longer"]);
 }

@@ -343,8 +343,7 @@ mod tests {
         assert_has(&shown, ["the whole broker", "+610 ns *", "+600 ns *", "all others", "+5 ns"]);
         // Runs that are too few to show a change have no interval that says anything.
         assert_lacks(shown, ["\u{1b}", " ns to "]);
-        let narrow = Style { columns: 80, ..Style::PLAIN };
-        assert!(function_lines(&of, narrow).iter().all(|it| it.chars().count() <= 80));
+        assert!(function_lines(&of, Style { columns: 80, ..Style::PLAIN }).iter().all(|it| it.chars().count() <= 80));
         let unproven = ComparedFunctions { broker: cost(2_000.0, 2_610.0, false), ..of };
         let told = "no change of the CPU per message as a whole is proven, but B needs 590 ns more in route\u{1b}[2J \
                     and below";

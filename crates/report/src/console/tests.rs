@@ -284,8 +284,7 @@ fn limits_of_amqp_1_0_are_told_where_rabbitmq_was_loaded_over_it() {
         let mut writer = archive::RunWriter::create(dir.path(), "x", 0).expect("a folder");
         writer.write_record(&record);
         let run = archive::RunReader::open(writer.dir()).expect("a run");
-        let page = crate::view::RunPage::read(&run).expect("a page");
-        assert_eq!(page.run.limits.len(), if are_told { 6 } else { 0 });
+        assert_eq!(crate::view::RunPage::read(&run).expect("a page").run.limits.len(), if are_told { 6 } else { 0 });
         // Of a hidden setting the default was told.
         record.experiment["broker"]["advanced"] = "***".into();
         let limits = crate::text::amqp10_limits(&record);

@@ -102,8 +102,7 @@ fn a_profile_beside_itself_is_white_chance_is_grey_and_an_empty_side_is_drawn_bu
     let f = one(&drawn(&few(50, 50), &few(55, 45), &DifferenceOptions::default()), "f");
     assert_eq!((&*f.tooltip, &*f.colour), ("f (A 50.00 %, B 55.00 %, +5.00 points, not proven)", GREY));
     let nothing = Profile::default();
-    let svg = drawn(&a(), &nothing, &DifferenceOptions::default());
-    assert!((one(&svg, "only in A").width - 100.0).abs() < 0.01);
+    assert!((one(&drawn(&a(), &nothing, &DifferenceOptions::default()), "only in A").width - 100.0).abs() < 0.01);
     assert_eq!(one(&drawn(&nothing, &a(), &DifferenceOptions::default()), "f").width, 50.0);
     let side = DifferenceSide { profile: &nothing, name: "nothing" };
     assert!(difference_svg(&side, &side, &DifferenceOptions::default()).is_err());

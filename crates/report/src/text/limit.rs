@@ -553,8 +553,7 @@ mod tests {
         late[7].1 = 1_900;
         assert_eq!(none(&late).as_deref(), Some(double));
         let even = [1, 2, 3, 4, 5, 6, 7, 8_u32].map(|it| (f64::from(it), 1_000 * u64::from(it)));
-        let with_rate = "the end-to-end p99 never begins to rise much faster than the rate";
-        assert_eq!(none(&even).as_deref(), Some(with_rate));
+        assert_eq!(none(&even).as_deref(), Some("the end-to-end p99 never begins to rise much faster than the rate"));
         assert!(knee_text(&tried(&flat[..3])).unwrap().contains("fewer than 5 rates"));
         assert_eq!(knee_text(&LimitTrials::default()), None);
         let mut of = tried(&[(1_500.0, 10_100_000), (3_000.0, 206_000_000), (12_000.0, 124_000_000)]);

@@ -171,8 +171,7 @@ fn cycles_are_no_messages() {
     facts.sent_rate = 50.0;
     let slow = Cause::BrokerSlow { wait: Awaited::Answers };
     for cause in [Cause::InFlightLimit, Cause::GeneratorBusy, Cause::RateMet { late: None }, slow] {
-        let sentence = said(cause, LimitedBy::Broker, facts.clone());
-        assert_lacks(sentence, ["msg", "confirm", "--max-pending", "--threads"]);
+        assert_lacks(said(cause, LimitedBy::Broker, facts.clone()), ["msg", "confirm", "--max-pending", "--threads"]);
     }
 }
 
@@ -263,8 +262,7 @@ fn what_waited_for_cores_while_it_stood_still_is_named() {
     let met = said(Cause::RateMet { late }, LimitedBy::Schedule, facts.clone());
     assert_ends(met, format!("late, for lack of CPU: {told}"));
     let after = "it stopped answering for 600 ms of the 30.0 s: stop the other processes, and run again";
-    let stalled = said(Cause::StalledForCores, LimitedBy::Undecided, facts);
-    assert_eq!(stalled, format!("undecided: {told}; {after}"));
+    assert_eq!(said(Cause::StalledForCores, LimitedBy::Undecided, facts), format!("undecided: {told}; {after}"));
 }
 
 /// A probe of which a quarter failed was said to have met its rate.
@@ -289,8 +287,7 @@ fn an_outage_is_told_before_what_limited_the_rest() {
     let cause = Some(Cause::InFlightLimit);
     let stood = Verdict { limited_by: LimitedBy::Broker, cause, facts: facts(), ..Verdict::default() };
     let mut stood = with_reasons(&["stalls"], stood);
-    let begins = "the broker stopped answering for 600 ms of the 30.0 s; limited by the broker: ";
-    assert_begins(&stood.sentence, begins);
+    assert_begins(&stood.sentence, "the broker stopped answering for 600 ms of the 30.0 s; limited by the broker: ");
     stood.reasons[0].decided = false;
     super::verdict(&mut stood);
     assert_begins(&stood.sentence, "limited by the broker");

@@ -170,8 +170,7 @@ fn an_outage_is_said_also_where_the_rate_was_met() {
     summary.stalls = vec![stall(-3.0, 20.0, true), stall(12.0, 5.5, true), stall(40.0, 9.0, false)];
     assert_ends(said(&record, &summary, Some(&verdict), false), "; no connection for 15.5 s.");
     verdict.limited_by = LimitedBy::Broker;
-    let text = said(&record, &summary, Some(&verdict), false);
-    assert_ends(text, "; no connection for 15.5 s; limited by the broker.");
+    assert_ends(said(&record, &summary, Some(&verdict), false), "; no connection for 15.5 s; limited by the broker.");
     summary.stalls = vec![stall(10.0, 0.5, true)];
     assert_lacks(said(&record, &summary, Some(&verdict), false), ["no connection"]);
 }

@@ -317,8 +317,7 @@ mod tests {
         let all = [("0", "resident"), ("0", "carriers"), ("1", "resident")];
         let panels = super::panels(all.map(|(node, kind)| memory_of(node, kind)).into(), &[]);
         let told = panels.iter().map(|it| (it.name.as_str(), it.lines.len(), it.shown));
-        let expected = [("both sides, node 0", 2, true), ("both sides, node 1", 1, true)];
-        assert_eq!(told.collect::<Vec<_>>(), expected);
+        assert_eq!(told.collect::<Vec<_>>(), [("both sides, node 0", 2, true), ("both sides, node 1", 1, true)]);
         assert_eq!(panels[1].lines[0].label, "resident");
     }
 

@@ -319,8 +319,7 @@ mod tests {
         let mut memory = MemoryWatch::new(Nanos::from_millis(10), vec![nobody()]);
         memory.start(Clock.now());
         let notes = memory.load_ended().notes;
-        let cost = "memory of nobody@127.0.0.1: 0 readings";
-        assert!(notes.last().is_some_and(|it| it.starts_with(cost)), "{notes:?}");
+        assert!(notes.last().is_some_and(|it| it.starts_with("memory of nobody@127.0.0.1: 0 readings")), "{notes:?}");
         assert!(memory.stop.load(Ordering::Relaxed));
         assert!(memory.load_ended().notes.is_empty());
     }
