@@ -4,8 +4,7 @@ use super::*;
 fn series(levels: &[(f64, usize)], noise: f64, seed: u64) -> Vec<f64> {
     let mut draw = Draw::new(seed);
     let mut normal = || (0..12).map(|_| draw.uniform()).sum::<f64>() - 6.0;
-    let each = levels.iter().flat_map(|(level, count)| vec![*level; *count]);
-    each.map(|level| level + noise * normal()).collect()
+    levels.iter().flat_map(|(level, count)| vec![*level; *count]).map(|level| level + noise * normal()).collect()
 }
 
 fn places(values: &[f64], seed: u64) -> Vec<usize> {

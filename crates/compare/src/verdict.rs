@@ -135,7 +135,7 @@ mod tests {
 
     /// Two pairs that happened to agree were called the same.
     #[test]
-    fn few_pairs_that_agree_are_not_the_same_and_few_that_differ_are_not_believed() {
+    fn few_pairs_that_agree_or_differ_are_not_believed_and_what_the_guard_refuses_lies_above_the_level() {
         for pairs in 2..8 {
             let differences = [0.0001, -0.0001, 0.0, 0.0001, -0.0001, 0.0, 0.0001];
             assert_eq!(of(&differences[..pairs]).0 == Decision::Same, can_differ(pairs), "{pairs} pairs");
@@ -145,11 +145,7 @@ mod tests {
         // Nor is it said that two or three would do.
         let told = (Decision::Undecided, Some(5));
         assert_eq!(of(&[0.5, 0.5001, 0.4999]), told);
-    }
-
-    /// At a lax level the guard is no stricter than it.
-    #[test]
-    fn what_the_guard_refuses_lies_above_the_level() {
+        // At a lax level the guard is no stricter than it.
         for level in [0.001, 0.05, 0.1, 0.15, 0.2] {
             for guard in [0.03125, 0.0625, 0.125, 0.1875, 0.25, 1.0].map(Some) {
                 let p = guarded(0.0001, guard, level);

@@ -335,8 +335,7 @@ mod tests {
         let wide = Style { columns: 200, ..Style::PLAIN };
         let first = |of: &History, start: &str| {
             let text = history(of, wide);
-            let line = text.lines().find(|it| it.starts_with(start));
-            line.map(str::to_owned)
+            text.lines().find(|it| it.starts_with(start)).map(str::to_owned)
         };
         of.least_runs_for_return = 13;
         for (until_return, told) in [

@@ -239,8 +239,7 @@ mod tests {
                 assert_eq!(lines[0], "name");
                 continue;
             }
-            let bars = lines[1].chars().filter(|c| ('▁'..='█').contains(c));
-            let number = bars.count();
+            let number = lines[1].chars().filter(|c| ('▁'..='█').contains(c)).count();
             assert!(lines[0].starts_with(&format!("name  last {number} s")));
             let beside = room - "  300–299".chars().count();
             if beside < LEAST_VALUES {

@@ -357,8 +357,7 @@ fn latencies_say_which_time_they_are_of() {
     let mut live = LiveTable::new(shape(), TERMINAL);
     let heads = |live: &LiveTable| {
         let lines = live.lines();
-        let head = lines.iter().find(|line| line.contains("p99.9"));
-        head.expect("a table of latencies").trim_start().to_owned()
+        lines.iter().find(|line| line.contains("p99.9")).expect("a table of latencies").trim_start().to_owned()
     };
     let mut warmup = point(Phase::Warmup, 1.0);
     live.point(&warmup, &Interval::new());

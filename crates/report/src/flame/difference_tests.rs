@@ -140,8 +140,7 @@ fn the_legend_stands_below_the_frames_inside_the_picture() {
     let svg = drawn(&a(), &b(), &DifferenceOptions::default());
     let numbers = |text: &str, name: &str| -> Vec<f64> {
         let start = format!(" {name}=\"");
-        let values = text.split(&start).skip(1);
-        let values = values.filter_map(|it| it.split('"').next()?.parse().ok());
+        let values = text.split(&start).skip(1).filter_map(|it| it.split('"').next()?.parse().ok());
         values.collect()
     };
     let (frames, legend) = svg.split_once("<g id=\"legend\"").unwrap();

@@ -484,8 +484,7 @@ mod tests {
             let lowest = rates(&of)[0];
             let failed = |above: f64| {
                 let trials = of.trials.iter().filter(|it| it.rate > above);
-                let failed = trials.filter(|it| it.outcome != LimitOutcome::Held);
-                failed.map(|it| it.rate).reduce(f64::min)
+                trials.filter(|it| it.outcome != LimitOutcome::Held).map(|it| it.rate).reduce(f64::min)
             };
             let low = of.found.and_then(|it| it.low);
             let has_failed = low.and_then(failed).is_some();

@@ -490,8 +490,7 @@ mod tests {
         ];
         let faults = [FaultOutcome { back_s: Some(1.0), ..fault("", None, 10.0) }, fault("", None, 20.0)];
         let times = |faults: &[FaultOutcome]| -> Vec<f64> {
-            let first = faults_first(&events, faults).into_iter();
-            first.map(|it| it.t).collect()
+            faults_first(&events, faults).into_iter().map(|it| it.t).collect()
         };
         assert_eq!(times(&faults), [10.0, 20.0, 11.0, 0.2, 9.5]);
         assert_eq!(times(&[]), [0.2, 9.5, 10.0, 11.0, 20.0]);

@@ -643,8 +643,7 @@ fn a_stall_is_not_blamed_for_what_it_did_not_delay() {
     let found = judge(facts.clone());
     assert_eq!(found.verdict.cause, late_by(Lateness::Generator));
     let decided = |verdict: &Verdict| {
-        let decided = verdict.reasons.iter().filter(|reason| reason.decided);
-        decided.map(|reason| reason.code.clone()).collect::<Vec<_>>()
+        verdict.reasons.iter().filter(|reason| reason.decided).map(|reason| reason.code.clone()).collect::<Vec<_>>()
     };
     assert_eq!(decided(&found.verdict)[0], "stalls", "it is told first, as a fact");
     // Without a connection, while the broker answered others: no standing still of anybody.

@@ -392,8 +392,7 @@ mod tests {
             let kill =
                 FaultOutcome { kind: "kill".into(), node: Some(node), t, for_good: true, ..FaultOutcome::default() };
             let own = scraping.own_fault(0, second(1), &[kill]);
-            let warnings = scraping.summaries[0].warnings().into_iter();
-            let found = warnings.map(|it| explained(it, own.as_deref()).finding);
+            let found = scraping.summaries[0].warnings().into_iter().map(|it| explained(it, own.as_deref()).finding);
             let reasons = found.filter_map(|it| match it {
                 Finding::ScrapesFailed { last_failure, .. } => Some(last_failure),
                 _ => None,
