@@ -39,8 +39,7 @@ fn whole(role: ScenarioRole) -> RunSummary {
         cpu_us_each: PerMessage { broker: Some(1.0), client: Some(1.0) },
         ..ScenarioSummary::default()
     };
-    let scenario = ScenarioSummary { role, rate: 1.0, ..ScenarioSummary::default() };
-    summary.insert("other", scenario);
+    summary.insert("other", ScenarioSummary { role, rate: 1.0, ..ScenarioSummary::default() });
     summary
 }
 

@@ -278,8 +278,7 @@ mod tests {
         assert!(line.ends_with(latencies), "{line}");
         testkit::assert_ends(lines.compact_line(&interval, end), "3/3/3/3/3/9 ms                     3/9 ms");
         assert_eq!(lines.csv_line(&interval, end).split(',').count(), lines.csv_header().split(',').count());
-        let sums = Sums { sent: 5, received: 0, length: end };
-        let summary = lines.summary(&interval, sums, false);
+        let summary = lines.summary(&interval, Sums { sent: 5, received: 0, length: end }, false);
         assert_eq!(
             summary,
             "sending rate avg: 5.0 msg/s\nreceiving rate avg: 0 msg/s\n\

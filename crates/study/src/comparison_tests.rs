@@ -74,8 +74,7 @@ fn sides_differ_in_the_broker_and_are_of_one_each() {
     assert_has(&told, ["side A", "3.10"]);
     assert_ends(told, "with --force");
     let other = [&old[..2], &side("3.10", 1, 1_000.0)[..1]].concat();
-    let told = comparison(&other, &new, options).expect_err("two brokers").sentence();
-    assert_has(told, ["broker.schedulers"]);
+    assert_has(comparison(&other, &new, options).expect_err("two brokers").sentence(), ["broker.schedulers"]);
     let forced = ComparisonOptions { force: true, ..options };
     let forced = comparison(&mixed, &new, forced).expect("forced");
     assert_eq!(forced.forced.len(), 1, "{:?}", forced.forced);

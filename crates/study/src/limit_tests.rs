@@ -233,7 +233,6 @@ fn no_lower_rate_is_tried_where_fewer_messages_tell_even_less() {
     of.trials[0].why.push("the backlog grew".to_owned());
     assert_eq!(next_rate(&of), Some(5_000.0));
     of.trials[0].why.pop();
-    let held = LimitTrial { rate: 5_000.0, outcome: LimitOutcome::Held, ..LimitTrial::default() };
-    of.trials.push(held);
+    of.trials.push(LimitTrial { rate: 5_000.0, outcome: LimitOutcome::Held, ..LimitTrial::default() });
     assert!(next_rate(&of).is_some());
 }

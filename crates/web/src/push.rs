@@ -513,8 +513,7 @@ mod tests {
     #[test]
     fn at_the_end_nobody_waits_for_a_server_that_is_not_there() {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
-        let pusher = pusher(port.expect("a free port"));
-        assert_ends_soon(pusher);
+        assert_ends_soon(pusher(port.expect("a free port")));
     }
 
     #[test]

@@ -236,8 +236,7 @@ mod tests {
         assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
         // Columns that a narrow table leaves out are not explained.
         for columns in [60, 80, 100, 140] {
-            let style = Style { columns, ..Style::PLAIN };
-            let shown = comparison(&all, style);
+            let shown = comparison(&all, Style { columns, ..Style::PLAIN });
             let (heads, notes) = shown.split_once("inconclusive (23").expect("a table");
             let notes = flowing(notes);
             for (column, explained) in [("shows from", "\"shows from\""), ("interval", "each interval")] {

@@ -428,8 +428,7 @@ fn the_bar_says_where_the_run_is_and_the_last_second_of_a_phase_does_not_end_the
 
 #[test]
 fn a_profile_alone_shows_no_messages_and_no_drain() {
-    let shape = Shape { measure: Some(Nanos(10_000_000_000)), ..Shape::default() };
-    let mut live = LiveTable::new(shape, TERMINAL);
+    let mut live = LiveTable::new(Shape { measure: Some(Nanos(10_000_000_000)), ..Shape::default() }, TERMINAL);
     live.point(&point(Phase::Measure, 0.0), &Interval::new());
     let text = live.lines().join("\n");
     assert_has(&text, ["measure ", " / 0:10"]);

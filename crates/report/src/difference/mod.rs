@@ -206,8 +206,7 @@ mod tests {
     fn a_single_long_wait_is_no_proof_and_many_are() {
         let waits = |f: &[u64]| {
             let g = std::iter::repeat_n(("t;g", 1_000_000), 1_000);
-            let f = f.iter().map(|&ns| ("t;f", ns));
-            let mut profile = of_stacks(&g.chain(f).collect::<Vec<_>>());
+            let mut profile = of_stacks(&g.chain(f.iter().map(|&ns| ("t;f", ns))).collect::<Vec<_>>());
             profile.header.unit = "nanoseconds".into();
             profile
         };

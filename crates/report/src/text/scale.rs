@@ -221,8 +221,7 @@ mod tests {
             (Some(ScaleDoubt::NotProven), "is not proven"),
             (Some(ScaleDoubt::FarBeyond), "twice the 8 producers"),
         ] {
-            let no_peak = ScaleLaw { peak: None, no_peak: why, ..law };
-            let explained = scale_explained(&runs(&points, Some(no_peak)));
+            let explained = scale_explained(&runs(&points, Some(ScaleLaw { peak: None, no_peak: why, ..law })));
             assert!(explained[1].contains(says), "{explained:?}");
             assert!(!explained[1].contains("peaks at"), "{explained:?}");
         }

@@ -127,8 +127,7 @@ fn lateness_is_a_sentence_of_its_own() {
     let first = overlap.ended.stalls[0];
     let from = overlap.ended.measured_from_s;
     for (at_s, for_s) in [(first.at_s + 0.3, 0.5), (from - 2.0, 1.0)] {
-        let more = Stall { at_s, for_s, ..first };
-        overlap.ended.stalls.push(more);
+        overlap.ended.stalls.push(Stall { at_s, for_s, ..first });
     }
     let once = "the broker stopped answering for 800 ms (2 times) of the 30.0 s;";
     assert_begins(met(Some(Lateness::BrokerStalled), overlap), once);

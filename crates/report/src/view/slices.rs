@@ -246,8 +246,7 @@ mod tests {
         let points = read([slice(0, 1), slice(1, 1), end], 100).expect("room");
         let columns = SliceColumns::of(&points, &mut Vec::new());
         assert_eq!(columns.sent, [10.0, 50.0], "{columns:?}");
-        let points = [slice(0, 1), slice(1, 0), slice(2, 0), slice(3, 1)];
-        let mut points = read(points, 100).expect("room");
+        let mut points = read([slice(0, 1), slice(1, 0), slice(2, 0), slice(3, 1)], 100).expect("room");
         for silent in &mut points[1..3] {
             silent.latency.clear();
         }

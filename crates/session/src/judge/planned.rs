@@ -148,8 +148,7 @@ mod tests {
     use super::*;
 
     fn plan(destination: Destination, consumers: usize) -> Plan {
-        let endpoint = load::Endpoint::new("localhost", 0);
-        let mut group = Group::new(endpoint, vec![destination]);
+        let mut group = Group::new(load::Endpoint::new("localhost", 0), vec![destination]);
         group.producers.total = Some(1);
         group.consumers.total = Some(consumers);
         Plan { groups: vec![group], ..Plan::default() }

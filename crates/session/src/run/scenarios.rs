@@ -304,8 +304,7 @@ mod tests {
                 }
             }
             let mut tally = OperationTally { timed_out, ..OperationTally::default() };
-            let not_begun = of.scheduled.expect("a schedule").not_begun;
-            tally.counts.add(not_begun, 350);
+            tally.counts.add(of.scheduled.expect("a schedule").not_begun, 350);
             for at in 0..350 {
                 record(&mut measured, "probe_wait", at * 50);
                 record(&mut measured, "probe_response", at * 50);

@@ -149,8 +149,7 @@ fn secrets_survive_in_no_command_whatever_stands_around_them() {
             0 => login.split(' ').map(str::to_owned).collect(),
             1 => vec![login],
             _ => {
-                let depth = random.below(3);
-                let script = within(&login, depth, &mut random);
+                let script = within(&login, random.below(3), &mut random);
                 ["timeout", "5", "bash", "-ec", &script].map(str::to_owned).into()
             }
         };

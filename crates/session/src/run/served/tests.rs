@@ -93,8 +93,7 @@ fn the_process_that_serves_takes_the_place_of_the_one_on_the_port() {
         events: vec![say(&broker), say(&next)],
     };
     assert_eq!(seen, expected, "each once");
-    let nobody = Listener::default();
-    let seen = look(nobody, "", &[serves(&broker)]);
+    let seen = look(Listener::default(), "", &[serves(&broker)]);
     assert_eq!((seen.pid, seen.events), (Some(broker.id()), vec![say(&broker)]));
 }
 
