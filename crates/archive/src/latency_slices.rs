@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_that_are_a_little_off_stand_in_a_slice_each() {
+    fn intervals_that_are_a_little_off_stand_in_a_slice_each_and_a_short_first_one_makes_none_empty() {
         let mut of = LatencySlices::default();
         for second in 0..100 {
             let off = if second % 2 == 0 { 0.02 } else { -0.02 };
@@ -142,6 +142,13 @@ mod tests {
         }
         assert_eq!((of.slices().len(), of.width()), (100, 1.0));
         assert!(of.slices().iter().all(|it| it.len() == 1));
+        let mut of = LatencySlices::default();
+        of.add(100.0, 0.1, &one(1_000));
+        for number in 0..60 {
+            of.add(100.1 + 10.0 * f64::from(number), 10.0, &one(1_000));
+        }
+        assert_eq!((of.slices().len(), of.width()), (60, 10.0));
+        assert!(of.slices().iter().all(|it| !it.is_empty()));
     }
 
     #[test]
@@ -164,17 +171,6 @@ mod tests {
         }
         assert!(of.steps <= MOST_STEPS && of.width() > 1.0, "{}", of.steps);
         assert_eq!(counted(&of), 400 * 20_000);
-    }
-
-    #[test]
-    fn a_first_interval_that_is_short_makes_no_slices_without_values() {
-        let mut of = LatencySlices::default();
-        of.add(100.0, 0.1, &one(1_000));
-        for number in 0..60 {
-            of.add(100.1 + 10.0 * f64::from(number), 10.0, &one(1_000));
-        }
-        assert_eq!((of.slices().len(), of.width()), (60, 10.0));
-        assert!(of.slices().iter().all(|it| !it.is_empty()));
     }
 
     #[test]

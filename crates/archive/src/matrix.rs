@@ -287,8 +287,7 @@ mod tests {
         assert_eq!(folders[0], "cell-1-classic-1");
         folders.dedup();
         assert_eq!(folders.len(), 6);
-        let label = PairedMatrix::label(&matrix.keys, &matrix.cells[0].values);
-        assert_eq!(label, "queue-type=classic, destinations=1");
+        assert_eq!(PairedMatrix::label(&matrix.keys, &matrix.cells[0].values), "queue-type=classic, destinations=1");
         let alike = [key("load.0.rate", &["1"]), key("load.1.rate", &["2"])];
         assert_eq!(short_names(&alike), ["load.0.rate", "load.1.rate"]);
 

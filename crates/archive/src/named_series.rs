@@ -243,8 +243,7 @@ mod tests {
             panic!("{read:?}");
         };
         assert_eq!(user.name, cpu("user"));
-        let values: Vec<_> = user.points.iter().map(|it| (it.t, it.value)).collect();
-        assert_eq!(values, [(0.0, 0.75), (1.0, 0.5)]);
+        assert_eq!(user.points.iter().map(|it| (it.t, it.value)).collect::<Vec<_>>(), [(0.0, 0.75), (1.0, 0.5)]);
         assert_eq!(system.points.len(), 1);
     }
 

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn repeats_are_written_and_read_and_nothing_half_is_believed() {
+    fn repeats_are_written_and_read_and_nothing_half_or_oversized_is_believed() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(Repeats::read(dir.path()).unwrap(), None);
         let mut repeats = Repeats {
@@ -241,11 +241,7 @@ mod tests {
         assert!(Repeats::read(dir.path()).is_err());
         std::fs::write(dir.path().join(file::REPEATS), "{").unwrap();
         assert!(Repeats::read(dir.path()).is_err());
-    }
-
-    /// Reports draw all of a file, so that an oversized one is refused.
-    #[test]
-    fn more_than_repeated_runs_can_hold_is_not_believed() {
+        // Reports draw all of a file, so that an oversized one is refused.
         let dir = tempfile::tempdir().unwrap();
         let of = |runs: usize, figures: usize, name: usize| Repeats {
             schema: Repeats::SCHEMA.into(),

@@ -116,8 +116,7 @@ fn pruning_spares_what_is_tagged_goes_on_or_has_no_date() {
     let mut damaged = runs.clone();
     damaged[2].labels = Err("labels.json is damaged".into());
     damaged[4].record = Err("run.json is missing".into());
-    let retention = Retention { keep: 0, older_than: days(10) };
-    assert!(prunable(&damaged, retention, now).is_empty());
+    assert!(prunable(&damaged, Retention { keep: 0, older_than: days(10) }, now).is_empty());
     // A folder that is no run does not count among those that stay.
     damaged[0].record = Err("run.json is missing".into());
     let retention = Retention { keep: 1, older_than: None };

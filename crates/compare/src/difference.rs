@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_says_nothing_has_no_difference() {
+    fn what_says_nothing_has_no_difference_and_runs_that_agree_in_every_digit_differ_or_not() {
         for values in [&[][..], &[1.0], &[1.0, f64::NAN], &[1.0, f64::INFINITY]] {
             assert_eq!(paired(values), None, "{values:?}");
             assert_eq!(unpaired(values, &[1.0, 2.0]), None);
@@ -291,10 +291,6 @@ mod tests {
         assert_eq!(sign_flip(&[]), None);
         assert_eq!(sign_flip(&[f64::NAN, 1.0]), None);
         assert_eq!(sign_flip(&[0.0; 21]), None);
-    }
-
-    #[test]
-    fn runs_that_agree_in_every_digit_differ_or_not() {
         let same = paired(&[0.0; 4]).unwrap();
         assert_eq!((same.p, same.interval(0.95)), (1.0, (0.0, 0.0)));
         let other = paired(&[0.25; 4]).unwrap();
@@ -340,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn uneven_tables_have_the_probability_of_fishers_test() {
+    fn uneven_tables_and_few_runs_have_the_probability_of_fishers_test() {
         // SciPy: fisher_exact([[a, n - a], [b, m - b]]).
         for (a, b, p) in [
             ((0, 8), (4, 12), 0.116_615),
@@ -358,10 +354,6 @@ mod tests {
         assert!(least_fisher((3, 8), (3, 8)) < 0.01);
         // More than there are is no table.
         assert_eq!(fisher((5, 3), (0, 3)), 1.0);
-    }
-
-    #[test]
-    fn few_runs_are_divided_by_chance_often() {
         // SciPy: fisher_exact([[3, 0], [0, 3]]) is 0.1, of 5 it is 0.00794, of 8 it is 0.000155.
         for (runs, p) in [(1, 1.0), (2, 1.0 / 3.0), (3, 0.1), (5, 0.007_937), (8, 0.000_155_4)] {
             assert!((separated(runs, runs) - p).abs() < 1e-6, "{runs}");

@@ -94,16 +94,12 @@ mod tests {
     use crate::order::Draw;
 
     #[test]
-    fn the_knee_of_a_queue_lies_where_its_latency_runs_away() {
+    fn the_knee_of_a_queue_lies_where_its_latency_runs_away_and_the_papers_own_example_has_its() {
         // M/M/1 with a capacity of 100: the latency is 1 / (100 - rate).
         let points: Vec<(f64, f64)> =
             (1..20).map(|it| f64::from(it) * 5.0).map(|rate| (rate, 1.0 / (100.0 - rate))).collect();
         let (rate, _) = points[knee(&points).unwrap()];
         assert!((75.0..=85.0).contains(&rate), "{rate}");
-    }
-
-    #[test]
-    fn the_paper_s_own_example_has_its_knee() {
         // Figure 2 of the paper: y = -1/x + 5 for x in 0 to 1 has its knee at 0.22; turned over it is a convex curve.
         let points: Vec<(f64, f64)> =
             (1..=10).map(|it| f64::from(it) / 10.0).map(|x| (-x, 1.0 / x)).rev().map(|(x, y)| (x + 2.0, y)).collect();

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_divide_as_corrected_probabilities_do() {
+    fn levels_divide_as_corrected_probabilities_do_and_what_is_no_number_is_no_question() {
         for p in [
             vec![0.001, 0.02, 0.013, 0.2, 0.9],
             vec![0.01, 0.01, 0.01],
@@ -108,10 +108,6 @@ mod tests {
             }
         }
         assert_eq!(holm_levels(&[0.2, 0.001], 0.05), [0.05, 0.025]);
-    }
-
-    #[test]
-    fn what_is_no_number_is_no_question() {
         let p = [0.01, f64::NAN, 0.02];
         let corrected = holm(&p);
         assert_eq!(corrected[0], 0.02);

@@ -146,6 +146,5 @@ fn where_trials_agree_no_more_are_made_than_were_announced() {
     // A search is never longer than it may be.
     let short = LimitPlan { most_trials: 5, ..SEARCH };
     assert_eq!(most_trials_left(&short, &[]), 5);
-    let one = [(10_000.0, Some(true))];
-    assert_eq!(most_trials_left(&short, &one), 4);
+    assert_eq!(most_trials_left(&short, &[(10_000.0, Some(true))]), 4);
 }

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_have_in_common_is_known_better_and_what_is_apart_is_not() {
+    fn what_all_have_in_common_is_known_better_and_what_is_apart_few_or_unknown_is_not() {
         let mut draw = Draw::new(4);
         let alike: Vec<SampledDifference> = (0..200).map(|_| sampled(variance(&mut draw, 7), 50.0)).collect();
         let found = Moderation::of(&alike).expect("many");
@@ -236,18 +236,11 @@ mod tests {
         let found = Moderation::of(&louder).expect("many");
         let one = found.moderated(&sampled(30.0, 50.0));
         assert!((7.0..8.0).contains(&one.freedom), "{one:?}");
-    }
-
-    #[test]
-    fn few_functions_and_unknown_samples_tell_nothing_of_others() {
-        let few = [sampled(1.0, 50.0); FEWEST - 1];
-        assert_eq!(Moderation::of(&few), None);
-        let rare = [sampled(1.0, 1.0); 100];
-        assert_eq!(Moderation::of(&rare), None);
+        assert_eq!(Moderation::of(&[sampled(1.0, 50.0); FEWEST - 1]), None);
+        assert_eq!(Moderation::of(&[sampled(1.0, 1.0); 100]), None);
         let unknown = SampledDifference { sampling: 0.0, ..sampled(2.0, 50.0) };
         assert_eq!(Moderation::of(&[unknown; 100]), None);
-        let found = Moderation::of(&[sampled(1.0, 50.0); 100]).expect("many");
-        assert_eq!(found.moderated(&unknown), unknown.difference);
+        assert_eq!(Moderation::of(&[sampled(1.0, 50.0); 100]).expect("many").moderated(&unknown), unknown.difference);
         assert_eq!(sampled(0.25, 50.0).floored().error, 1.0);
     }
 }

@@ -105,8 +105,7 @@ fn laws_of_scalability_are_those_of_scipys_curve_fit() {
     for case in cases {
         let (clients, throughput) = (numbers(&case["clients"]), numbers(&case["throughput"]));
         let points = clients.into_iter().zip(throughput);
-        let points = points.map(|(clients, throughput)| crate::ScalePoint { clients, throughput });
-        let points: Vec<_> = points.collect();
+        let points: Vec<_> = points.map(|(clients, throughput)| crate::ScalePoint { clients, throughput }).collect();
         let found = crate::scalability(&points).expect("a law");
         let estimates = [found.alone, found.contention, found.coherence];
         let (values, halves) = (numbers(&case["found"]), numbers(&case["half"]));

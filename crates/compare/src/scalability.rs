@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_never_negative() {
+    fn parameters_are_never_negative_and_too_few_or_senseless_points_have_no_law() {
         // More than in proportion: neither contention nor coherence.
         let found = scalability(&points([100.0, -0.01, 0.0], &[1.0, 2.0, 4.0, 8.0])).unwrap();
         assert_eq!((found.contention.value, found.coherence.value), (0.0, 0.0));
@@ -283,10 +283,6 @@ mod tests {
         // A plain queue: contention alone.
         let found = scalability(&points([100.0, 0.5, -0.001], &[1.0, 2.0, 4.0, 8.0])).unwrap();
         assert!(found.contention.value > 0.4 && found.coherence.value == 0.0);
-    }
-
-    #[test]
-    fn too_few_or_senseless_points_have_no_law() {
         assert_eq!(scalability(&points([100.0, 0.1, 0.0], &[1.0, 2.0, 4.0])), None);
         let mut some = points([100.0, 0.1, 0.0], &[1.0, 2.0, 4.0, 4.0, 4.0]);
         some.push(ScalePoint { clients: 8.0, throughput: f64::NAN });

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn one_per_cent_of_24000_samples_shows_a_quarter_of_a_point() {
+    fn one_per_cent_of_24000_samples_shows_a_quarter_of_a_point_and_no_share_more_than_all_of_it() {
         let samples = Amount::equal(24_000.0);
         let change = smallest_change(0.01, samples, samples).unwrap();
         assert!((change - 0.00272).abs() < 1e-5, "{change}");
@@ -156,10 +156,6 @@ mod tests {
         };
         assert!(told(0.31) && !told(0.26));
         assert_eq!(smallest_change(0.01, samples, Amount::default()), None);
-    }
-
-    #[test]
-    fn no_share_changes_by_more_than_there_is_of_it() {
         for samples in 1..200 {
             let side = Amount::equal(f64::from(samples));
             for share in [0.01, 0.1, 0.5, 0.9] {
@@ -208,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_heavy_samples_prove_nothing() {
+    fn a_few_heavy_samples_and_degenerate_sides_prove_nothing() {
         // 10,000 waits of 1 ms, and five of 400 ms: a sixth of the time, and chance.
         let small = Amount { weight: 10_000e6, squares: 10_000e12 };
         let heavy = Amount { weight: 5.0 * 400e6, squares: 5.0 * 400e6 * 400e6 };
@@ -221,10 +217,6 @@ mod tests {
         let many = Amount { weight: heavy.weight, squares: 100.0 * 20e6 * 20e6 };
         let b = PartOf { part: many, whole: Amount { weight: with.weight, squares: small.squares + many.squares } };
         assert!(share_difference(a, b).proven);
-    }
-
-    #[test]
-    fn degenerate_sides_prove_nothing() {
         let nothing = of(0.0, 0.0);
         for (a, b) in [
             (nothing, nothing),

@@ -102,7 +102,6 @@ mod tests {
         assert_eq!(some(&[100.0, 140.0, 60.0, 120.0, 80.0]), Vec::<usize>::new());
         assert_eq!(some(&[100.0, 100.0, 100.0, 100.0, 104.0]), Vec::<usize>::new());
         assert_eq!(some(&[0.0, 0.0, 0.0, 0.0, 4.0]), [4]);
-        let gap = [Some(1.0), None, Some(1.0), Some(1.0), Some(1.0), Some(9.0)];
-        assert_eq!(apart(&gap), [5]);
+        assert_eq!(apart(&[Some(1.0), None, Some(1.0), Some(1.0), Some(1.0), Some(9.0)]), [5]);
     }
 }

@@ -148,7 +148,7 @@ fn question(parent: Option<usize>, cost: f64, p: f64) -> TreeQuestion {
 }
 
 #[test]
-fn nothing_is_decided_below_a_group_in_which_nothing_changed() {
+fn a_chain_is_one_question_and_nothing_is_decided_below_a_group_in_which_nothing_changed() {
     // The second root has one frame that would pass alone, beside many that did not change.
     let mut questions = vec![question(None, 100.0, 1e-9), question(None, 100.0, 0.5)];
     questions.extend((0..40).map(|_| question(Some(1), 2.0, 0.6)));
@@ -156,32 +156,22 @@ fn nothing_is_decided_below_a_group_in_which_nothing_changed() {
     let answers = decide_tree(&questions, 0.05);
     assert!(answers[0].proven);
     assert!(!answers[1].asked && !answers[2].asked && !answers[2].proven);
-}
-
-#[test]
-fn a_chain_is_one_question_and_each_of_its_frames_needs_its_own_proof() {
     let questions = [question(None, 100.0, 0.9), question(Some(0), 99.0, 1e-8), question(Some(1), 98.0, 1e-9)];
     let answers = decide_tree(&questions, 0.05);
-    let proven: Vec<bool> = answers.iter().map(|it| it.proven).collect();
-    assert_eq!(proven, [false, true, true]);
+    assert_eq!(answers.iter().map(|it| it.proven).collect::<Vec<bool>>(), [false, true, true]);
     assert!(answers.iter().all(|it| it.asked && it.level == 0.05));
 }
 
 #[test]
-fn a_tree_without_depth_is_decided_by_benjamini_and_hochberg() {
+fn a_tree_without_depth_is_decided_by_benjamini_and_hochberg_and_nothing_is_no_change() {
     let p = [0.001, 0.012, 0.014, 0.2, 0.9];
     let questions: Vec<TreeQuestion> = p.iter().map(|p| question(None, 1.0, *p)).collect();
     let proven: Vec<bool> = decide_tree(&questions, 0.05).iter().map(|it| it.proven).collect();
     let flat: Vec<bool> = crate::benjamini_hochberg(&p).iter().map(|p| *p <= 0.05).collect();
     assert_eq!(proven, flat);
-}
-
-#[test]
-fn what_says_nothing_is_no_change() {
     assert!(decide_tree(&[], 0.05).is_empty());
     let answers = decide_tree(&[question(None, 0.0, f64::NAN)], 0.05);
     assert!(!answers[0].proven && !answers[0].asked);
     // A parent that does not come first is none.
-    let odd = [question(Some(7), 1.0, 1e-9), question(Some(0), 0.1, 0.5)];
-    assert!(decide_tree(&odd, 0.05)[0].proven);
+    assert!(decide_tree(&[question(Some(7), 1.0, 1e-9), question(Some(0), 0.1, 0.5)], 0.05)[0].proven);
 }

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn each_verdict_has_its_case() {
+    fn each_verdict_has_its_case_and_needs_more_pairs_where_the_level_is_stricter() {
         let noise = [0.001, -0.002, 0.0015, -0.0005, 0.002, -0.001, 0.0, -0.001];
         let by = |shift: f64| noise.map(|value| value + shift);
         assert_eq!(of(&by(0.05)).0, Decision::Changed);
@@ -118,10 +118,6 @@ mod tests {
         let loud = noise.map(|value| value * 20.0);
         let (Decision::Undecided, Some(pairs)) = of(&loud) else { panic!("{:?}", of(&loud)) };
         assert!((20..200).contains(&pairs), "{pairs}");
-    }
-
-    #[test]
-    fn more_pairs_are_needed_where_the_level_is_stricter() {
         let noise = [0.02, -0.019, 0.021, -0.018, 0.02, -0.02];
         let found = paired(&noise).unwrap();
         let needed = |own_level| {
@@ -139,17 +135,17 @@ mod tests {
 
     /// Two pairs that happened to agree were called the same.
     #[test]
-    fn few_pairs_that_agree_are_not_the_same() {
+    fn few_pairs_that_agree_or_differ_are_not_believed_and_what_the_guard_refuses_lies_above_the_level() {
         for pairs in 2..8 {
             let differences = [0.0001, -0.0001, 0.0, 0.0001, -0.0001, 0.0, 0.0001];
-            let same = of(&differences[..pairs]).0 == Decision::Same;
-            assert_eq!(same, can_differ(pairs), "{pairs} pairs");
+            assert_eq!(of(&differences[..pairs]).0 == Decision::Same, can_differ(pairs), "{pairs} pairs");
         }
-    }
-
-    /// At a lax level the guard is no stricter than it.
-    #[test]
-    fn what_the_guard_refuses_lies_above_the_level() {
+        // By Student's t these three differ; every flip of three signs is as likely as one in four.
+        assert!(paired(&[0.5, 0.5001, 0.4999]).unwrap().p < 0.001);
+        // Nor is it said that two or three would do.
+        let told = (Decision::Undecided, Some(5));
+        assert_eq!(of(&[0.5, 0.5001, 0.4999]), told);
+        // At a lax level the guard is no stricter than it.
         for level in [0.001, 0.05, 0.1, 0.15, 0.2] {
             for guard in [0.03125, 0.0625, 0.125, 0.1875, 0.25, 1.0].map(Some) {
                 let p = guarded(0.0001, guard, level);
@@ -158,14 +154,5 @@ mod tests {
         }
         assert!(is_guarded(Some(0.125), 0.2) && !is_guarded(Some(0.125), 0.05));
         assert_eq!([Some(1.0), None].map(|guard| guarded(0.7, guard, 0.05)), [1.0, 0.7]);
-    }
-
-    #[test]
-    fn few_pairs_are_not_believed() {
-        // By Student's t these three differ; every flip of three signs is as likely as one in four.
-        assert!(paired(&[0.5, 0.5001, 0.4999]).unwrap().p < 0.001);
-        // Nor is it said that two or three would do.
-        let told = (Decision::Undecided, Some(5));
-        assert_eq!(of(&[0.5, 0.5001, 0.4999]), told);
     }
 }

@@ -60,7 +60,7 @@ fn intervals_hold_the_quantile_of_the_stationary_distribution_as_often_as_is_sai
 }
 
 #[test]
-fn what_has_no_interval_says_why() {
+fn what_has_no_interval_says_why_and_equal_or_extreme_values_have_one() {
     let one = |value: u64| -> ValueCounts { vec![(value, 1)] };
     let slices: Vec<ValueCounts> = (0..60).map(one).collect();
     let asked = [0.5, 0.99];
@@ -79,10 +79,6 @@ fn what_has_no_interval_says_why() {
         assert_eq!(within_one_run(empty, 5.0, &asked, 1), Err(NoInterval::Empty));
     }
     assert_eq!(within_one_run(&slices, 5.0, &[], 1), Ok(Vec::new()));
-}
-
-#[test]
-fn values_that_are_all_equal_have_no_width_and_what_is_extreme_does_no_harm() {
     let equal: Vec<ValueCounts> = vec![vec![(7, 5)]; 40];
     assert_eq!(within_one_run(&equal, 5.0, &[0.0, 0.5, 0.999, 1.0], 1), Ok(vec![(7, 7); 4]));
     let huge: Vec<ValueCounts> = (0..40).map(|at| vec![(at, u64::MAX), (u64::MAX, u64::MAX)]).collect();

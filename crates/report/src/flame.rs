@@ -387,12 +387,11 @@ mod tests {
         let error = write_svg(&Profile::default(), &FlameOptions::default(), &path).unwrap_err();
         assert!(error.value.contains("no sample"), "{error}");
         assert!(write_svg(&profile(), &FlameOptions::default(), &path).is_ok());
-        let names: Vec<_> = fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect();
-        assert_eq!(names, ["cpu.svg"]);
+        assert_eq!(fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect::<Vec<_>>(), ["cpu.svg"]);
     }
 
     #[test]
-    fn lines_end_at_blanks_and_are_never_wider_than_narrow_screens() {
+    fn a_subtitle_breaks_at_blanks_and_all_below_it_moves_down() {
         assert_eq!(subtitle_lines("short"), ["short"]);
         let long = format!("A: {}; B: b, 12 samples", "x".repeat(60));
         let broken = subtitle_lines(&long);
@@ -400,10 +399,6 @@ mod tests {
         assert_eq!(broken.concat().replace(' ', ""), long.replace(' ', ""));
         let words = subtitle_lines(&["seven12"; 20].join(" "));
         assert!(words.len() == 4 && words.iter().all(|it| it.starts_with("seven12")));
-    }
-
-    #[test]
-    fn all_below_the_subtitle_moves_down() {
         let svg = "<svg width=\"1200\" height=\"100\" viewBox=\"0 0 1200 100\" xmlns=\"x\"><rect height=\"100\"/>\
                    <text id=\"subtitle\" x=\"50.0000%\" y=\"48.00\">all</text>\
                    <text id=\"details\" x=\"10.00\" y=\"64.00\"> </text>\

@@ -267,17 +267,13 @@ mod tests {
     }
 
     #[test]
-    fn numbers_keep_three_digits() {
+    fn numbers_keep_three_digits_and_read_well_in_sentences() {
         let values = [0.0, f64::NAN, 0.042, 8.2, 54.78, 812.4, 999.7, 54_812.0, 1_284_700.0].map(three_digits);
         assert_eq!(values, ["0", "0", "0.04", "8.20", "54.8", "812", "1,000", "54,800", "1,280,000"]);
         assert_eq!(count(3_288_000), "3,288,000");
         assert_eq!(count(12), "12");
         assert_eq!(percent_digits(0.0669), "6.69");
         assert_eq!(percent_digits(1.0), "100");
-    }
-
-    #[test]
-    fn numbers_read_well_in_sentences() {
         let rates = [3_114_000.0, 54_812.0, 999.6, 12.49, 0.0, f64::NAN].map(rate);
         assert_eq!(rates, ["3.11 M", "54,800", "1,000", "12.5", "0", "0"]);
         assert_eq!(percent(0.051), "5.1 %");
@@ -286,7 +282,6 @@ mod tests {
         assert_eq!(shares, ["99.6 %", "99.96 %", "99.99 %", "100 %", "100 %", "104 %"]);
         assert_eq!([0.996, 0.9996].map(percent_digits), ["99.60", "99.96"]);
         let sizes = [0, 999, 1_000, 999_600, 1_204_000, u64::MAX].map(bytes);
-        let texts = ["0 B", "999 B", "1.00 kB", "1.00 MB", "1.20 MB", "18,400 PB"];
-        assert_eq!(sizes, texts);
+        assert_eq!(sizes, ["0 B", "999 B", "1.00 kB", "1.00 MB", "1.20 MB", "18,400 PB"]);
     }
 }

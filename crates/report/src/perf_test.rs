@@ -276,12 +276,9 @@ mod tests {
         let latencies = "min/median/75th/95th/99th/max confirm latency: 3/3/3/3/3/9 ms, \
                          99.9th/99.99th confirm latency: 3/9 ms";
         assert!(line.ends_with(latencies), "{line}");
-        let compact = lines.compact_line(&interval, end);
-        assert!(compact.ends_with("3/3/3/3/3/9 ms                     3/9 ms"), "{compact}");
-        let cells = lines.csv_line(&interval, end).split(',').count();
-        assert_eq!(cells, lines.csv_header().split(',').count());
-        let sums = Sums { sent: 5, received: 0, length: end };
-        let summary = lines.summary(&interval, sums, false);
+        testkit::assert_ends(lines.compact_line(&interval, end), "3/3/3/3/3/9 ms                     3/9 ms");
+        assert_eq!(lines.csv_line(&interval, end).split(',').count(), lines.csv_header().split(',').count());
+        let summary = lines.summary(&interval, Sums { sent: 5, received: 0, length: end }, false);
         assert_eq!(
             summary,
             "sending rate avg: 5.0 msg/s\nreceiving rate avg: 0 msg/s\n\

@@ -345,8 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_debug_build_few_cores_slow_clocks_and_hidden_kernel_addresses_are_told() {
-        let hidden = "0000000000000000 T _text\n0000000000000000 t x\n";
+    fn a_debug_build_few_cores_slow_clocks_hidden_kernel_addresses_and_the_sampling_clock_are_told() {
         for (check, status) in [
             (build(true), Status::Bad),
             (build(false), Status::Ok),
@@ -355,7 +354,7 @@ mod tests {
             (clock(Some("tsc")), Status::Ok),
             (clock(Some("hpet")), Status::Warn),
             (clock(None), Status::Warn),
-            (kernel_symbols(hidden), Status::Warn),
+            (kernel_symbols("0000000000000000 T _text\n0000000000000000 t x\n"), Status::Warn),
             (kernel_symbols(""), Status::Warn),
             (kernel_symbols("ffffffff81000000 T _text\n"), Status::Ok),
         ] {
@@ -364,10 +363,6 @@ mod tests {
         assert_eq!(build(true).fix.as_deref(), Some(archive::RELEASE_BUILD));
         let two = cores(2);
         assert!(two.fix.is_some() && two.observed.contains('2'));
-    }
-
-    #[test]
-    fn what_samples_are_taken_by_is_named() {
         assert_eq!(sampling_clock(), "by cpu-clock at 999 Hz");
         let check = profiling();
         assert!(check.status == Status::Bad || check.observed.contains("by cpu-clock at 999 Hz"), "{}", check.observed);

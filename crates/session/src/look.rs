@@ -246,8 +246,7 @@ mod tests {
         let mut looks = Looks::of(vec![dir.path().to_owned()]);
         looks.read();
         let spans = looks.spans(origin, origin + Nanos::SECOND);
-        let commands: Vec<&str> = spans.iter().map(|it| it.command.as_str()).collect();
-        assert_eq!(commands, ["bellows erlang calls"]);
+        assert_eq!(spans.iter().map(|it| it.command.as_str()).collect::<Vec<&str>>(), ["bellows erlang calls"]);
         // Words that are read to their end do not pile up.
         drop(still);
         looks.read();

@@ -59,8 +59,7 @@ fn a_change_is_found_between_its_runs_and_its_size_is_that_of_the_means() {
     assert_eq!((change.run, change.worse), (9, true));
     assert_eq!(change.between, ("run-008".to_owned(), "run-009".to_owned()));
     assert!((change.change + 0.2).abs() < 0.01, "{change:?}");
-    let spans: Vec<_> = figure.levels.iter().map(|it| (it.from, it.to)).collect();
-    assert_eq!(spans, [(0, 9), (9, 20)]);
+    assert_eq!(figure.levels.iter().map(|it| (it.from, it.to)).collect::<Vec<_>>(), [(0, 9), (9, 20)]);
     let rate = |day| around(if day < 20 { 1_000.0 } else { 500.0 }, day);
     for level in [0.05, 0.001, 0.000_1] {
         let found = history("x", &at_rates(40, rate), level);
@@ -105,8 +104,7 @@ fn equal_runs_change_beside_one_that_lies_apart_and_not_by_less_than_is_measured
     let change = only(&found);
     assert_eq!((change.run, change.worse), (10, false), "{change:?}");
     assert!((change.change - 1.0).abs() < 1e-9, "{change:?}");
-    let found = changes(&|day| if day < 10 { 1e3 } else { 1e3 + 1e-3 });
-    assert_eq!(found, []);
+    assert_eq!(changes(&|day| if day < 10 { 1e3 } else { 1e3 + 1e-3 }), []);
 }
 
 #[test]
@@ -161,7 +159,7 @@ fn a_run_without_a_value_stands_in_no_level_and_shifts_none() {
 }
 
 #[test]
-fn losses_that_begin_or_end_are_a_change() {
+fn losses_that_begin_end_or_fall_are_a_change_also_where_some_run_has_none() {
     for begin in [true, false] {
         let mut runs = steady(16);
         for (day, run) in (0..).zip(&mut runs) {
@@ -175,11 +173,7 @@ fn losses_that_begin_or_end_are_a_change() {
         assert_eq!(levels.collect::<Vec<_>>(), if begin { [0.0, 16.0] } else { [16.0, 0.0] });
         assert!(change.change.is_finite());
     }
-}
-
-/// Levels are compared by means of one kind: losses that fell from 286 a run to 30 did not fall from 72.
-#[test]
-fn losses_that_fall_are_told_as_a_fall_also_where_some_run_has_none() {
+    // Levels are compared by means of one kind: losses that fell from 286 a run to 30 did not fall from 72.
     let mut runs = steady(28);
     for (day, run) in (0_u64..).zip(&mut runs) {
         let lost = match day {
@@ -193,8 +187,7 @@ fn losses_that_fall_are_told_as_a_fall_also_where_some_run_has_none() {
     let found = history("x", &runs, 0.05);
     let lost = named(&found, "lost");
     let change = only(&lost.changes);
-    let means: Vec<f64> = lost.levels.iter().map(|it| it.mean.round()).collect();
-    assert_eq!(means, [286.0, 30.0], "{lost:#?}");
+    assert_eq!(lost.levels.iter().map(|it| it.mean.round()).collect::<Vec<f64>>(), [286.0, 30.0], "{lost:#?}");
     assert!(change.change < -0.8 && !change.worse, "{change:#?}");
 }
 
@@ -358,8 +351,7 @@ fn a_change_of_cpu_is_found_in_runs_without_messages_and_told_as_per_time() {
     let without = found(0);
     let cores = only(&without.figures);
     assert_eq!((cores.name.as_str(), cores.changes.len()), ("broker cores", 1));
-    let told = without.remarks.join("");
-    assert!(told.starts_with("no messages were counted: "), "{told}");
+    testkit::assert_begins(without.remarks.join(""), "no messages were counted: ");
     let some = found(20);
     assert_eq!((some.figures[0].name.as_str(), some.remarks.len()), ("broker cpu", 0));
 }

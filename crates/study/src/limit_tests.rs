@@ -13,7 +13,7 @@ fn rates(of: &Experiment) -> Vec<f64> {
 }
 
 #[test]
-fn groups_keep_their_proportions_and_are_alike_without_rates() {
+fn groups_keep_their_proportions_or_are_alike_and_a_rate_that_is_not_free_is_refused() {
     let with = experiment("[[load]]\nrate = 100\n[[load]]\nproducers = 0\n[[load]]\nrate = 300");
     assert_eq!(first_rate(&with), Ok(400.0));
     assert_eq!(rates(&at_rate(&with, 1_000.0)), [250.0, 0.0, 750.0]);
@@ -35,10 +35,6 @@ fn groups_keep_their_proportions_and_are_alike_without_rates() {
     let tried = at_rate(&each, 480.0);
     assert_eq!(rates(&tried), [480.0]);
     assert!(!tried.load[0].rate_per_producer, "it is that of all together");
-}
-
-#[test]
-fn a_rate_that_is_not_free_is_refused() {
     for loads in
         ["[[load]]\nthink-time = '1s'", "[[load]]\nproducers = 0\nconsumers = 1", "[[load]]\nrate = 5\n[[load]]"]
     {
@@ -176,8 +172,7 @@ fn a_trial_keeps_what_puts_its_numbers_in_doubt() {
 fn no_rates_are_suggested_where_nobody_knows_the_limit() {
     let found = |high| FoundLimit { low: Some(3_000.0), high, ..FoundLimit::default() };
     assert_eq!(suggested_rates(&found(None)), None);
-    let suggested = suggested_rates(&found(Some(3_100.0)));
-    assert_eq!(suggested, Some([("calm", 1_000.0), ("busy", 2_400.0)]));
+    assert_eq!(suggested_rates(&found(Some(3_100.0))), Some([("calm", 1_000.0), ("busy", 2_400.0)]));
 }
 
 #[test]
@@ -238,7 +233,6 @@ fn no_lower_rate_is_tried_where_fewer_messages_tell_even_less() {
     of.trials[0].why.push("the backlog grew".to_owned());
     assert_eq!(next_rate(&of), Some(5_000.0));
     of.trials[0].why.pop();
-    let held = LimitTrial { rate: 5_000.0, outcome: LimitOutcome::Held, ..LimitTrial::default() };
-    of.trials.push(held);
+    of.trials.push(LimitTrial { rate: 5_000.0, outcome: LimitOutcome::Held, ..LimitTrial::default() });
     assert!(next_rate(&of).is_some());
 }

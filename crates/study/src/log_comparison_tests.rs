@@ -64,19 +64,23 @@ fn logs_of_pairs_have_partners() {
     let two = [1_000, 1_010].map(|value| log("x", "", "", value));
     let paired = ComparisonOptions { paired: true, ..ComparisonOptions::default() };
     for (a, b) in [(&two[..], &two[..1]), (&two[..1], &two[1..])] {
-        let told = compare_logs(a, b, paired).expect_err("no partner").sentence();
-        assert!(told.contains("1 of"), "{told}");
+        testkit::assert_has(compare_logs(a, b, paired).expect_err("no partner").sentence(), ["1 of"]);
     }
     compare_logs(&two, &two, paired).expect("pairs");
 }
 
 #[test]
-fn logs_without_times_are_counted() {
+fn logs_without_times_or_whose_intervals_overlap_have_no_rates() {
     let still = |name: &str| LatencyLog { seconds: 0.0, ..log(name, "", "", 1_000) };
     let (a, b) = ([still("a"), still("b")], [still("c"), still("d")]);
     let found = compared(&a, &b);
     let first = found.figures.first().expect("a figure");
     assert_eq!((first.name.as_str(), &first.a[..]), ("latency count", &[3_000.0, 3_000.0][..]));
+    let a = [1_000, 1_001].map(|value| log("x", OURS, "", value));
+    let b = a.clone().map(|log| LatencyLog { overlaps: true, ..log });
+    let found = compared(&a, &b);
+    assert!(found.figures.iter().all(|it| it.name != "latency rate"));
+    testkit::assert_has(found.remarks.join("\n"), ["latency rate is left out: a log's intervals overlap"]);
 }
 
 fn same_values(name: &str, head: &str, tags: &[(&str, &[u64])]) -> LatencyLog {
@@ -104,27 +108,15 @@ fn a_tag_that_has_no_values_on_one_side_any_more_is_worse() {
 
 #[test]
 fn values_below_the_unit_of_a_log_can_become_worse() {
-    let ms = "#[recorded in milliseconds]\n";
     let names = ["v", "w", "x", "y", "z"];
-    let of = |value: u64| names.map(|it| same_values(it, ms, &[("ping", &[value])]));
+    let of = |value: u64| names.map(|it| same_values(it, "#[recorded in milliseconds]\n", &[("ping", &[value])]));
     let found = compared(&of(0), &of(40));
     let p50 = found.figures.iter().find(|it| it.name == "ping p50").expect("a figure");
     assert_eq!((p50.without, p50.a[0]), ((0, 0), 500_000.0));
     assert!(p50.is_worse(), "{p50:#?}");
-    let told = found.remarks.join("\n");
-    assert!(told.contains("values of 0 are below its unit"), "{told}");
+    testkit::assert_has(found.remarks.join("\n"), ["values of 0 are below its unit"]);
     let still = compared(&of(0), &of(0));
     assert!(!still.is_undecided(), "{still:#?}");
-}
-
-#[test]
-fn logs_whose_intervals_overlap_have_no_rates() {
-    let a = [1_000, 1_001].map(|value| log("x", OURS, "", value));
-    let b = a.clone().map(|log| LatencyLog { overlaps: true, ..log });
-    let found = compared(&a, &b);
-    assert!(found.figures.iter().all(|it| it.name != "latency rate"));
-    let told = found.remarks.join("\n");
-    assert!(told.contains("latency rate is left out: a log's intervals overlap"), "{told}");
 }
 
 #[test]
@@ -140,6 +132,5 @@ fn blocks_are_no_shorter_than_the_intervals_of_a_log() {
 #[test]
 fn logs_take_no_more_memory_than_others() {
     assert!(fits(MOST_VALUES).is_ok());
-    let told = fits(MOST_VALUES + 1).expect_err("too many").sentence();
-    assert!(told.contains("name fewer logs"), "{told}");
+    testkit::assert_has(fits(MOST_VALUES + 1).expect_err("too many").sentence(), ["name fewer logs"]);
 }

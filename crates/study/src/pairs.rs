@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_pairs_count_as_were_asked_for_whatever_was_spoiled() {
+    fn as_many_pairs_count_as_were_asked_for_whatever_was_spoiled_or_disturbed() {
         let whole = made(8, |_| false, |_| false);
         assert_eq!((whole.runs.len(), counted_pairs(&whole, |_| 0.0).len()), (16, 8));
         for bad in 0..16 {
@@ -322,10 +322,6 @@ mod tests {
         }
         let hopeless = made(8, |_| true, |_| false);
         assert_eq!((hopeless.runs.len(), counted_pairs(&hopeless, |_| 0.0).len()), (12, 0));
-    }
-
-    #[test]
-    fn a_machine_that_is_never_left_alone_has_its_pairs_all_the_same() {
         let never = made(8, |_| false, |_| true);
         assert_eq!((never.runs.len(), counted_pairs(&never, |_| 0.0).len()), (24, 8));
         let told = |of: &PairedRuns| CellRuns::new(of, &[]).disturbed().unwrap_or_default();
@@ -377,12 +373,11 @@ mod tests {
             };
             let mut others = of.runs.iter();
             let other = others.find(|it| it.pair == run.pair && it.side != run.side);
-            let of_other = "the other run of its pair does not count: ";
             let is_true = match why.as_str() {
                 "the machine was disturbed" => run.disturbed,
                 "the machine was disturbed during the other run of its pair" => other.is_some_and(|it| it.disturbed),
                 "the other run of its pair was not made" => other.is_none(),
-                why => match why.strip_prefix(of_other) {
+                why => match why.strip_prefix("the other run of its pair does not count: ") {
                     Some(why) => other.is_some_and(|it| it.spoiled.as_deref() == Some(why)),
                     None => run.spoiled.as_deref() == Some(why),
                 },

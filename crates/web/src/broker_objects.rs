@@ -249,8 +249,7 @@ mod tests {
         let made = |queues: Value| {
             let text = serde_json::json!({ "queues": queues });
             let objects: BrokerObjects = serde_json::from_value(text).unwrap();
-            let told = objects.into_topology().queues.into_iter();
-            told.map(|it| (it.leader, it.members.join(" "))).collect::<Vec<_>>()
+            objects.into_topology().queues.into_iter().map(|it| (it.leader, it.members.join(" "))).collect::<Vec<_>>()
         };
         let alone = serde_json::json!([
             {"name": "a", "leader": "n0@h", "members": ["n0@h"]},

@@ -435,8 +435,7 @@ mod tests {
         let by_header = Definitions::generate(&GenerateOptions { exchange_type: "headers".to_owned(), ..options(2) });
         let bindings = &by_header.sections["bindings"];
         let header = |binding: &Value| binding["arguments"]["queue"].as_str().map(str::to_owned);
-        let headers: Vec<_> = bindings.iter().filter_map(header).collect();
-        assert_eq!(headers, ["q-0", "q-0.1", "q-1", "q-1.1"]);
+        assert_eq!(bindings.iter().filter_map(header).collect::<Vec<_>>(), ["q-0", "q-0.1", "q-1", "q-1.1"]);
     }
 
     #[test]
@@ -463,24 +462,19 @@ mod tests {
 
     #[test]
     fn virtual_hosts_are_named_up_to_a_few() {
-        let body = br#"[{"name": "/"}, {"name": "a\nb"}, {"x": 1}]"#;
-        assert_eq!(listed(&vhost_names(body)), r#""/", "a\nb""#);
+        assert_eq!(listed(&vhost_names(br#"[{"name": "/"}, {"name": "a\nb"}, {"x": 1}]"#)), r#""/", "a\nb""#);
         assert_eq!(listed(&vhost_names(b"<html>")), "none that this user may see");
         let many: Vec<String> = (0..10).map(|it| it.to_string()).collect();
         assert_eq!(listed(&many), "0, 1, 2, 3, 4, 5, 6, 7 and 2 more");
     }
 
     #[test]
-    fn the_brokers_own_exchanges_are_not_deleted() {
+    fn the_brokers_own_exchanges_are_not_deleted_and_what_no_path_can_name_is_told_before() {
         let told = json!({"exchanges": [{"name": "", "vhost": "/"}, {"name": "amq.topic", "vhost": "/"},
             {"name": "x/y", "vhost": "v"}], "queues": [{"name": "q"}]});
         assert_eq!(paths_of(&told, "exchanges", None).unwrap(), ["/api/exchanges/v/x%2Fy"]);
         assert!(paths_of(&told, "queues", None).is_err());
         assert_eq!(paths_of(&told, "queues", Some("/")).unwrap(), ["/api/queues/%2F/q"]);
-    }
-
-    #[test]
-    fn what_no_path_can_name_is_told_before_anything_is_deleted() {
         for (name, vhost) in [(".", "/"), ("..", "/"), ("q", "..")] {
             let told = json!({"queues": [{"name": "q", "vhost": "/"}, {"name": name, "vhost": vhost}]});
             let problem = paths_of(&told, "queues", None).unwrap_err();

@@ -506,16 +506,14 @@ mod tests {
 
     fn assert_ends_soon(pusher: Pusher) {
         let began = Instant::now();
-        let news = format!("{:?}", pusher.finish());
-        assert!(news.contains("3 of 3 profiles were not sent"), "{news}");
+        testkit::assert_has(format!("{:?}", pusher.finish()), ["3 of 3 profiles were not sent"]);
         assert!(began.elapsed() < GRACE, "{:?}", began.elapsed());
     }
 
     #[test]
     fn at_the_end_nobody_waits_for_a_server_that_is_not_there() {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
-        let pusher = pusher(port.expect("a free port"));
-        assert_ends_soon(pusher);
+        assert_ends_soon(pusher(port.expect("a free port")));
     }
 
     #[test]

@@ -156,8 +156,7 @@ fn each_cell_of_a_matrix_is_a_test_a_row_and_a_benchmark() {
     let go = written(ComparisonFormat::GoBench);
     assert_eq!(go.matches("\nside: b\n").count(), 1);
     assert_eq!(go.matches("Unit received-rate/s ").count(), 1);
-    let lines = go.matches("\nBenchmarkX/queue-type=quorum/message-size=uniform_1_2 1 ");
-    assert_eq!(lines.count(), 4, "{go}");
+    assert_eq!(go.matches("\nBenchmarkX/queue-type=quorum/message-size=uniform_1_2 1 ").count(), 4, "{go}");
 }
 
 /// Regression: with too few runs, some forms showed an interval up to a thousandfold, others none.
@@ -178,12 +177,16 @@ fn an_interval_that_says_nothing_is_shown_in_no_form() {
 }
 
 #[test]
-fn what_cannot_be_told_is_skipped_and_what_is_worse_fails() {
+fn what_cannot_be_told_is_skipped_what_is_worse_fails_and_what_broke_off_is_an_error() {
     let counts = "tests=\"5\" failures=\"1\" errors=\"0\" skipped=\"1\"";
     let failure = "<failure message=\"changed, worse: A 105 µs, B 210 µs: +100 % [+90.0 %, +110 %]\"";
     let skipped = "<skipped message=\"inconclusive (about 23 runs per side to detect ";
     assert_has(written(ComparisonFormat::Junit, Some(&compared())), [counts, failure, skipped]);
     assert_has(written(ComparisonFormat::Junit, None), ["errors=\"1\""]);
+    let mut of = ComparedMatrix::of_one("x", with_invalid_runs());
+    of.break_off(Some("the broker did not start; see its log".to_owned()));
+    assert_has(matrix_written(ComparisonFormat::Junit, &of), ["errors=\"1\"", "the broker did not start"]);
+    assert_has(matrix_written(ComparisonFormat::Markdown, &of), ["It failed before all runs were made"]);
 }
 
 #[test]
@@ -233,18 +236,30 @@ fn go_benchmarks_have_a_line_for_each_run() {
 }
 
 #[test]
-fn what_one_side_alone_has_is_told_in_words() {
+fn what_one_side_alone_has_is_told_in_words_and_a_side_alone_is_shown_with_its_headings() {
     let mut of = compared();
     let lost = ComparedFigure { without: (2, 0), ..figure("lost", QuantityUnit::Count, Decision::Changed, 1.0) };
     of.figures = vec![lost];
-    let lost = "**changed for the worse: B has lost messages**";
-    assert_has(written(ComparisonFormat::Markdown, Some(&of)), [lost]);
+    assert_has(written(ComparisonFormat::Markdown, Some(&of)), ["**changed for the worse: B has lost messages**"]);
     // Where no figure has a value in every run, nothing is known of noise either.
     of.is_aa = true;
     of.figures[0].decision = Decision::Undecided;
     let text = written(ComparisonFormat::Markdown, Some(&of));
     assert_has(&text, ["none can be tested"]);
     assert_lacks(text, ["inf"]);
+    let mut of = compared();
+    let text = written(ComparisonFormat::Markdown, Some(&of));
+    let confidence = "each interval has the confidence of its decision, 95 % or more";
+    let within = "the interval of 90 % of that figure alone lies within";
+    assert_has(text, ["| change | interval | decision |", confidence, within]);
+    of.b.runs.clear();
+    for it in &mut of.figures {
+        it.b.clear();
+        (it.means.1, it.decision, it.needed) = (0.0, Decision::Undecided, None);
+    }
+    let text = written(ComparisonFormat::Markdown, Some(&of));
+    assert_has(&text, ["| none |", "inconclusive: no run of B counts"]);
+    assert_lacks(text, ["not paired"]);
 }
 
 /// Counts are decided also where some runs have none; no form calls them undecided then.
@@ -294,8 +309,7 @@ fn cells_and_figures_that_letters_do_not_tell_apart_are_no_benchmark_twice() {
     }
     let text = matrix_written(ComparisonFormat::GoBench, &matrix);
     for name in ["a_b/cell=1", "a_b/cell=2", "a.b"] {
-        let lines = text.matches(&format!("\nBenchmarkX/routing-key={name} 1 ")).count();
-        assert_eq!(lines, 4, "{name}: {text}");
+        assert_eq!(text.matches(&format!("\nBenchmarkX/routing-key={name} 1 ")).count(), 4, "{name}: {text}");
     }
     for line in text.lines().filter(|it| it.starts_with("Benchmark")) {
         let units = || line.split(' ').skip(3).step_by(2);
@@ -339,32 +353,7 @@ fn invalid_runs_of_one_side_are_never_called_the_same() {
 }
 
 #[test]
-fn a_side_alone_is_shown_and_headings_say_what_they_show() {
-    let mut of = compared();
-    let text = written(ComparisonFormat::Markdown, Some(&of));
-    let confidence = "each interval has the confidence of its decision, 95 % or more";
-    let within = "the interval of 90 % of that figure alone lies within";
-    assert_has(text, ["| change | interval | decision |", confidence, within]);
-    of.b.runs.clear();
-    for it in &mut of.figures {
-        it.b.clear();
-        (it.means.1, it.decision, it.needed) = (0.0, Decision::Undecided, None);
-    }
-    let text = written(ComparisonFormat::Markdown, Some(&of));
-    assert_has(&text, ["| none |", "inconclusive: no run of B counts"]);
-    assert_lacks(text, ["not paired"]);
-}
-
-#[test]
-fn an_experiment_that_broke_off_is_an_error_whatever_its_runs_say() {
-    let mut of = ComparedMatrix::of_one("x", with_invalid_runs());
-    of.break_off(Some("the broker did not start; see its log".to_owned()));
-    assert_has(matrix_written(ComparisonFormat::Junit, &of), ["errors=\"1\"", "the broker did not start"]);
-    assert_has(matrix_written(ComparisonFormat::Markdown, &of), ["It failed before all runs were made"]);
-}
-
-#[test]
-fn a_sentence_names_three_figures_and_counts_the_rest() {
+fn a_sentence_names_three_figures_and_counts_the_rest_and_says_how_many_pairs_would_tell() {
     let unit = QuantityUnit::Ns;
     let named = |at: usize| figure(&format!("latency {at}"), unit, Decision::Changed, 0.5);
     let of = Comparison { figures: (0..7).map(named).collect(), ..compared() };
@@ -372,10 +361,6 @@ fn a_sentence_names_three_figures_and_counts_the_rest() {
     let told = text.lines().find(|it| it.contains("B has")).expect("a sentence");
     assert_has(told, ["latency 2 \\[+40.0 %, +60.0 %\\] and 4 more"]);
     assert_lacks(told, ["latency 3"]);
-}
-
-#[test]
-fn how_many_pairs_would_tell_is_said_of_a_figure() {
     let open = |name: &str, needed: u32| {
         let (of, needed) = (figure(name, QuantityUnit::Ns, Decision::Undecided, 0.0), Some(needed));
         ComparedFigure { needed, a: vec![1.0; 8], b: vec![1.0; 8], ..of }
@@ -386,6 +371,5 @@ fn how_many_pairs_would_tell_is_said_of_a_figure() {
                 noisiest";
     assert_has(written(ComparisonFormat::Markdown, Some(&of)), [told]);
     of.figures.truncate(1);
-    let alone = "; about 35,000 pairs are needed; longer";
-    assert_has(written(ComparisonFormat::Markdown, Some(&of)), [alone]);
+    assert_has(written(ComparisonFormat::Markdown, Some(&of)), ["; about 35,000 pairs are needed; longer"]);
 }

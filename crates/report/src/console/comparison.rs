@@ -236,8 +236,7 @@ mod tests {
         assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
         // Columns that a narrow table leaves out are not explained.
         for columns in [60, 80, 100, 140] {
-            let style = Style { columns, ..Style::PLAIN };
-            let shown = comparison(&all, style);
+            let shown = comparison(&all, Style { columns, ..Style::PLAIN });
             let (heads, notes) = shown.split_once("inconclusive (23").expect("a table");
             let notes = flowing(notes);
             for (column, explained) in [("shows from", "\"shows from\""), ("interval", "each interval")] {
@@ -327,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn the_change_adds_up_and_a_name_is_harmless() {
+    fn the_change_adds_up_and_is_told_with_its_direction_and_a_name_is_harmless() {
         let of = ComparedFunctions {
             broker: cost(2_000.0, 2_610.0, true),
             functions: vec![
@@ -343,17 +342,12 @@ mod tests {
         assert_has(&shown, ["the whole broker", "+610 ns *", "+600 ns *", "all others", "+5 ns"]);
         // Runs that are too few to show a change have no interval that says anything.
         assert_lacks(shown, ["\u{1b}", " ns to "]);
-        let narrow = Style { columns: 80, ..Style::PLAIN };
-        assert!(function_lines(&of, narrow).iter().all(|it| it.chars().count() <= 80));
+        assert!(function_lines(&of, Style { columns: 80, ..Style::PLAIN }).iter().all(|it| it.chars().count() <= 80));
         let unproven = ComparedFunctions { broker: cost(2_000.0, 2_610.0, false), ..of };
         let told = "no change of the CPU per message as a whole is proven, but B needs 590 ns more in route\u{1b}[2J \
                     and below";
         assert_eq!(explanation(&unproven).as_deref(), Some(told));
         assert_eq!(explanation(&ComparedFunctions::default()), None);
-    }
-
-    #[test]
-    fn what_is_more_than_the_whole_is_told_with_its_direction() {
         let told = |broker: CostChange, explained: Vec<ExplainedChange>| {
             explanation(&ComparedFunctions { broker, explained, ..ComparedFunctions::default() })
         };

@@ -549,8 +549,7 @@ mod tests {
     #[test]
     fn every_class_is_in_one_column_and_all_columns_fit() {
         for class in Class::ALL {
-            let columns = SPLIT.iter().filter(|it| it.classes.contains(&class));
-            assert_eq!(columns.count(), 1, "{class}");
+            assert_eq!(SPLIT.iter().filter(|it| it.classes.contains(&class)).count(), 1, "{class}");
         }
         let classes = Class::ALL.map(|class| ClassShare { class, share: 1.0 / Class::ALL.len() as f64, weight: 1 });
         let (function, weight) = ("$rabbit_amqqueue_process:handle_method/3".into(), classes.len() as u64);
@@ -577,8 +576,7 @@ mod tests {
             [(WorkKind::Processes, 0.5, 5, 1), (WorkKind::NoProcess, 0.3, 3, 0), (WorkKind::Others, 0.2, 2, 2)]
         );
         for profile in [&profile, &Profile { processes: Vec::new(), ..profile.clone() }] {
-            let text = work(profile, WorkBy::Process, 2, Style::PLAIN);
-            assert!(text.ends_with("\nnote: line 7 is damaged\n"), "{text}");
+            testkit::assert_ends(work(profile, WorkBy::Process, 2, Style::PLAIN), "\nnote: line 7 is damaged\n");
         }
     }
 }

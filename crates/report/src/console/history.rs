@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_same_is_not_told_as_a_range() {
+    fn what_is_the_same_is_not_told_as_a_range_and_a_reason_of_several_runs_once() {
         let mut of = of(8);
         (of.ad_hoc, of.loads, of.name) = (true, 7, "probe".to_owned());
         let told = "8 runs of `bellows probe` with the options of the newest valid run (of 7 loads in all) on \
@@ -305,10 +305,6 @@ mod tests {
         }
         let single = history(&of, Style::PLAIN);
         assert!(!single.contains(BARS), "{single}");
-    }
-
-    #[test]
-    fn a_reason_of_several_runs_is_told_once() {
         let run = |id: &str, why: &str| LeftOut { id: id.to_owned(), why: why.to_owned() };
         let all = [run("a", "invalid"), run("b", "another load"), run("c", "invalid")];
         assert_eq!(left_out(&all), "3 runs left out: 2 such as c (invalid), b (another load)");
@@ -347,8 +343,7 @@ mod tests {
         let wide = Style { columns: 200, ..Style::PLAIN };
         let first = |of: &History, start: &str| {
             let text = history(of, wide);
-            let line = text.lines().find(|it| it.starts_with(start));
-            line.map(str::to_owned)
+            text.lines().find(|it| it.starts_with(start)).map(str::to_owned)
         };
         of.least_runs_for_return = 13;
         for (until_return, told) in [

@@ -480,8 +480,7 @@ mod tests {
         let mut told = |ms| view.reminder("away", Duration::from_millis(ms));
         let all = [1_000, 2_010, 3_005, 3_990, 4_995, 6_001, 7_010, 8_020, 8_990];
         let all: Vec<String> = all.into_iter().filter_map(&mut told).collect();
-        let wanted = ["away: 2 s so far", "away: 4 s so far", "away: 6 s so far", "away: 8 s so far"];
-        assert_eq!(all, wanted);
+        assert_eq!(all, ["away: 2 s so far", "away: 4 s so far", "away: 6 s so far", "away: 8 s so far"]);
         // Another wait.
         assert_eq!(told(2_000).as_deref(), Some("away: 2 s so far"));
     }

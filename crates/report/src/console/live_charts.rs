@@ -207,14 +207,10 @@ mod tests {
     use crate::numbers::rate;
 
     #[test]
-    fn sparklines_scale_to_the_largest() {
+    fn sparklines_scale_to_the_largest_and_name_the_smallest_and_the_largest_value() {
         assert_eq!(sparkline([0.0, 50.0, 100.0]), "▁▅█");
         assert_eq!(sparkline([0.0, 0.0]), "▁▁");
         assert_eq!(sparkline([1.0, f64::NAN, 1.0]), "█ █");
-    }
-
-    #[test]
-    fn a_scale_names_the_smallest_and_the_largest_value_that_is_shown() {
         let ms = |value: f64| Nanos((value * 1e6) as u64).to_string();
         let of = |values: &[f64], written: fn(f64) -> String| Trend::new(values.iter().copied(), written);
         assert_eq!(of(&[3.01, f64::NAN, 3.23], ms).scale(3), "3.01–3.23 ms");
@@ -243,8 +239,7 @@ mod tests {
                 assert_eq!(lines[0], "name");
                 continue;
             }
-            let bars = lines[1].chars().filter(|c| ('▁'..='█').contains(c));
-            let number = bars.count();
+            let number = lines[1].chars().filter(|c| ('▁'..='█').contains(c)).count();
             assert!(lines[0].starts_with(&format!("name  last {number} s")));
             let beside = room - "  300–299".chars().count();
             if beside < LEAST_VALUES {

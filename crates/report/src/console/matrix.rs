@@ -162,8 +162,7 @@ mod tests {
             ("load.0.message-size", &["uniform:1000-200000", "12"]),
         ]);
         for text in [text, matrix(&three, style)] {
-            let wide = text.lines().find(|line| line.chars().count() > 80);
-            assert_eq!(wide, None, "{text}");
+            assert_eq!(text.lines().find(|line| line.chars().count() > 80), None, "{text}");
         }
         // Columns that a narrow table leaves out are not explained.
         for columns in [60, 140] {

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_character_that_a_terminal_obeys_becomes_a_symbol() {
+    fn every_character_that_a_terminal_obeys_becomes_a_symbol_and_names_of_a_file_bring_no_colours() {
         for code in 0..=0x10_ffff {
             let Some(c) = char::from_u32(code).filter(|c| !matches!(c, '\n' | '\t')) else { continue };
             let shown = harmless(&c.to_string()).into_owned();
@@ -137,10 +137,6 @@ mod tests {
         }
         let expected = "\u{1b}[1mbold\u{1b}[0m ␛[2J␛]0;x␇\u{fffd}31m␍\n";
         assert_eq!(harmless("\u{1b}[1mbold\u{1b}[0m \u{1b}[2J\u{1b}]0;x\u{7}\u{9b}31m\r\n"), expected);
-    }
-
-    #[test]
-    fn names_of_a_file_bring_no_colours() {
         assert_eq!(shown_line("t;\u{1b}[31mf\u{1b}[0m\t\u{7} 1\r"), "t;␛[31mf␛[0m\t␇ 1␍\n");
     }
 

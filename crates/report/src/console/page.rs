@@ -273,14 +273,20 @@ mod tests {
     }
 
     #[test]
-    fn paragraphs_and_lists_are_wrapped_and_code_is_not() {
+    fn paragraphs_and_lists_are_wrapped_and_code_is_not_and_has_no_sections() {
         let text = "# A page\n\none two\nthree four\n\n- first of\n  all\n- second\n\n```sh\na command\n```\n";
         assert_eq!(at(10, text), "A page\n\none two\nthree four\n\n- first of\n  all\n- second\n\n    a command\n");
         assert_eq!(page_title(text), "A page");
+        let text = "# One\n\nfirst\ntext\n```sh\n# no heading\n```\n## Two\n";
+        let sections = page_sections(text);
+        assert_eq!(sections[0].0, "One");
+        assert!(sections[0].1.contains("first text"), "{sections:?}");
+        assert!(sections[0].1.contains("# no heading"), "{sections:?}");
+        assert_eq!(sections[1..], [("Two", String::new())]);
     }
 
     #[test]
-    fn a_table_is_as_wide_as_the_screen_and_its_cells_are_wrapped() {
+    fn a_table_is_as_wide_as_the_screen_with_wrapped_cells_and_without_room_becomes_a_list() {
         let text = "| key | type | meaning |\n| --- | --- | --- |\n| rate | number of messages | how many of them |\n";
         let expected = "key   type         meaning\nrate  number of    how many of\n      messages     them\n";
         assert_eq!(at(30, text), expected);
@@ -293,20 +299,6 @@ mod tests {
         };
         assert_eq!(wide(true), [4, 122, 99, 19]);
         assert_eq!(wide(false), [4, 97, 27, 99, 19]);
-    }
-
-    #[test]
-    fn a_page_has_sections_and_code_has_none() {
-        let text = "# One\n\nfirst\ntext\n```sh\n# no heading\n```\n## Two\n";
-        let sections = page_sections(text);
-        assert_eq!(sections[0].0, "One");
-        assert!(sections[0].1.contains("first text"), "{sections:?}");
-        assert!(sections[0].1.contains("# no heading"), "{sections:?}");
-        assert_eq!(sections[1..], [("Two", String::new())]);
-    }
-
-    #[test]
-    fn a_table_without_room_becomes_a_list() {
         let text = "| key | meaning |\n| --- | --- |\n| `a\\|b` | the first one |\n";
         assert_eq!(at(40, text), "key    meaning\n`a|b`  the first one\n");
         assert_eq!(at(16, text), "key    meaning\n`a|b`  the first\n       one\n");

@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_loses_whole_items_and_only_where_the_line_has_no_room() {
+    fn a_list_loses_whole_items_where_there_is_no_room_and_breaks_none_that_has_room_in_a_line() {
         let in_line = |items: &[(String, String)], columns: usize| {
             let kept = cut_list(items, 1, columns);
             wrap_items(&kept, columns).join(" ")
@@ -542,10 +542,6 @@ mod tests {
             assert_eq!(width(&text), columns, "{text}");
             assert_ends(text, " 34 %, queue my-stream 12 %");
         }
-    }
-
-    #[test]
-    fn no_item_is_broken_that_has_room_in_a_line() {
         let items = ["own code 36 %", "kernel: scheduling 16 %", "…"].map(|it| (String::new(), it.to_owned()));
         for columns in 24..39 {
             let whole = ["own code 36 %,", "kernel: scheduling 16 %, …"];
@@ -570,8 +566,7 @@ mod tests {
         assert!(shown[0].len() < shown[1].len());
         assert!(!shown[2].contains(CUT), "{}", shown[2]);
         // Also of a terminal, where sentences are narrower if they have room.
-        let terminal = Style { terminal: true, columns: 200, ..Style::PLAIN };
-        assert!(!lines(rows, terminal).join(" ").contains(CUT));
+        assert!(!lines(rows, Style { terminal: true, columns: 200, ..Style::PLAIN }).join(" ").contains(CUT));
         let name = "probe of-a-page-with-a-long-name response";
         let row = || vec![Row::text(RowRank::Core, name, "words")];
         assert!(text_at(80, row()).contains('…'));
@@ -632,20 +627,15 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_may_go_do_so_before_the_others() {
+    fn rows_that_may_go_do_so_before_the_others_and_the_last_when_no_other_may() {
         let row = |rank, at: usize| Row::text(rank, &format!("row {at}"), "some words");
         let ranks = [RowRank::Last, RowRank::Spare, RowRank::More, RowRank::Main];
         let rows: Vec<Row<'_>> = (0..20).map(|at| row(ranks[at % 4], at)).collect();
         let lines = lines(rows, Style::PLAIN);
         // All five spare ones, and none of the others.
         let left: Vec<String> = (0..20).filter(|at| at % 4 != 1).map(|at| format!("row {at}")).collect();
-        let shown: Vec<&str> = lines.iter().map(|line| line.split("  ").next().unwrap()).collect();
-        assert_eq!(shown, left);
-    }
-
-    /// CPU went before the latencies that stand above it.
-    #[test]
-    fn the_last_row_goes_when_no_other_may() {
+        assert_eq!(lines.iter().map(|line| line.split("  ").next().unwrap()).collect::<Vec<&str>>(), left);
+        // CPU went before the latencies that stand above it.
         let row = |rank: RowRank, at: usize| Row::text(rank, &format!("row {at}"), "some words");
         let shown = |core: usize| {
             let core = (1..=core).map(|at| row(RowRank::Core, at));

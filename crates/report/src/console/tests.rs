@@ -286,8 +286,7 @@ fn limits_of_amqp_1_0_are_told_where_rabbitmq_was_loaded_over_it() {
         let mut writer = archive::RunWriter::create(dir.path(), "x", 0).expect("a folder");
         writer.write_record(&record);
         let run = archive::RunReader::open(writer.dir()).expect("a run");
-        let page = crate::view::RunPage::read(&run).expect("a page");
-        assert_eq!(page.run.limits.len(), if are_told { 6 } else { 0 });
+        assert_eq!(crate::view::RunPage::read(&run).expect("a page").run.limits.len(), if are_told { 6 } else { 0 });
         // Of a hidden setting the default was told.
         record.experiment["broker"]["advanced"] = "***".into();
         let limits = crate::text::amqp10_limits(&record);
@@ -306,8 +305,7 @@ fn names_from_the_network_cannot_move_the_cursor() {
     }
     let mut problem = Problem::new("closed", "\u{1b}[31mNOT\r\nFOUND", "look");
     problem.log = "a\tb\nc".into();
-    let text = error(&problem, Style::PLAIN);
-    assert_eq!(text, "error: closed: ␛[31mNOT FOUND\nhelp: look\n  a␉b\n  c\n");
+    assert_eq!(error(&problem, Style::PLAIN), "error: closed: ␛[31mNOT FOUND\nhelp: look\n  a␉b\n  c\n");
     // Below the end of a run, which has the cause.
     assert_eq!(help(&problem, Style::PLAIN), "help: look\n  a␉b\n  c\n");
     // Text wider than the screen is broken into lines, but for a path.
@@ -322,8 +320,7 @@ fn names_from_the_network_cannot_move_the_cursor() {
     let painted = Style { colour: true, ..terminal(60) };
     let lines = |text: &str| text.lines().count();
     assert_eq!(lines(&error(&problem, painted)), lines(&text));
-    let wide: Vec<&str> = text.lines().filter(|line| width(line) > 60).collect();
-    assert_eq!(wide, [path.as_str()], "{text}");
+    assert_eq!(text.lines().filter(|line| width(line) > 60).collect::<Vec<&str>>(), [path.as_str()], "{text}");
     assert!(lines(&text) >= 6, "{text}");
 }
 
@@ -362,8 +359,7 @@ fn latencies_say_which_time_they_are_of() {
     let mut live = LiveTable::new(shape(), TERMINAL);
     let heads = |live: &LiveTable| {
         let lines = live.lines();
-        let head = lines.iter().find(|line| line.contains("p99.9"));
-        head.expect("a table of latencies").trim_start().to_owned()
+        lines.iter().find(|line| line.contains("p99.9")).expect("a table of latencies").trim_start().to_owned()
     };
     let mut warmup = point(Phase::Warmup, 1.0);
     live.point(&warmup, &Interval::new());
@@ -412,7 +408,7 @@ fn a_page_that_is_away_shows_no_values_and_whose_its_series_are() {
 }
 
 #[test]
-fn the_bar_says_where_the_run_is() {
+fn the_bar_says_where_the_run_is_and_the_last_second_of_a_phase_does_not_end_the_next_one() {
     let mut live = LiveTable::new(shape(), TERMINAL);
     live.enter(Phase::Measure);
     for second in 5..28 {
@@ -423,10 +419,6 @@ fn the_bar_says_where_the_run_is() {
     assert_has(&lines[1], ["0:23 / 1:00"]);
     let (done, open) = (lines[1].matches('━').count(), lines[1].matches('─').count());
     assert!(done > 5 && open > done && lines[2] == "killed: 3 s");
-}
-
-#[test]
-fn the_last_second_of_a_phase_does_not_end_the_next_one() {
     let mut live = LiveTable::new(shape(), TERMINAL);
     live.point(&point(Phase::Measure, 5.0), &Interval::new());
     live.enter(Phase::Drain);
@@ -438,8 +430,7 @@ fn the_last_second_of_a_phase_does_not_end_the_next_one() {
 
 #[test]
 fn a_profile_alone_shows_no_messages_and_no_drain() {
-    let shape = Shape { measure: Some(Nanos(10_000_000_000)), ..Shape::default() };
-    let mut live = LiveTable::new(shape, TERMINAL);
+    let mut live = LiveTable::new(Shape { measure: Some(Nanos(10_000_000_000)), ..Shape::default() }, TERMINAL);
     live.point(&point(Phase::Measure, 0.0), &Interval::new());
     let text = live.lines().join("\n");
     assert_has(&text, ["measure ", " / 0:10"]);

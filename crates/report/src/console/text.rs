@@ -498,17 +498,13 @@ mod tests {
     }
 
     #[test]
-    fn lines_break_at_blanks_and_never_exceed_the_width() {
+    fn lines_break_at_blanks_but_not_before_a_unit_and_further_ones_of_a_hanging_text_are_indented() {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("a longest b", 4), ["a", "long", "est", "b"]);
         assert_eq!(wrap("日本語", 4), ["日本", "語"]);
         assert_eq!(wrap("abc", 0), ["a", "b", "c"]);
         assert!(wrap("incomprehensibilities x", 8).iter().all(|line| width(line) <= 8));
         assert!(wrap("", 8).is_empty());
-    }
-
-    #[test]
-    fn a_number_and_its_unit_stand_in_one_line() {
         assert_eq!(wrap("it took 12 %, or 3 ms", 10), ["it took", "12 %, or", "3 ms"]);
         assert_eq!(wrap("sent 3.11 M msg/s (0.4 cores)", 14), ["sent", "3.11 M msg/s", "(0.4 cores)"]);
         assert_eq!(wrap("of 12 samples", 6), ["of 12", "sample", "s"]);
@@ -521,23 +517,18 @@ mod tests {
                 assert!(width(&line) <= columns, "{columns}: {line}");
             }
         }
+        assert_eq!(wrap_hanging("A: 2 runs; one left out", 12), ["A: 2 runs;", "  one left", "  out"]);
+        assert_eq!(wrap_hanging("A: 2 runs", 12), ["A: 2 runs"]);
     }
 
     #[test]
     fn prose_breaks_on_a_terminal_and_what_has_to_be_copied_does_not() {
         let screen = Style { terminal: true, columns: 12, ..Style::PLAIN };
         let text = "\na  b\none two three\n  page: /a/very/long/path here\n";
-        let shown = "\na  b\none two\nthree\n  page:\n  /a/very/long/path\n  here\n";
-        assert_eq!(prose(text, screen), shown);
+        assert_eq!(prose(text, screen), "\na  b\none two\nthree\n  page:\n  /a/very/long/path\n  here\n");
         assert_eq!(prose(text, Style::PLAIN), text);
         let painted = "\u{1b}[1;31merror:\u{1b}[0m two";
         assert_eq!(prose(painted, screen), format!("{painted}\n"));
-    }
-
-    #[test]
-    fn further_lines_of_a_hanging_text_are_indented() {
-        assert_eq!(wrap_hanging("A: 2 runs; one left out", 12), ["A: 2 runs;", "  one left", "  out"]);
-        assert_eq!(wrap_hanging("A: 2 runs", 12), ["A: 2 runs"]);
     }
 
     #[test]

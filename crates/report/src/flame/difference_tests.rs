@@ -91,7 +91,7 @@ fn swapped_sides_swap_the_colours_and_widths_of_a_are_those_of_the_other_side() 
 }
 
 #[test]
-fn a_profile_beside_itself_is_white_and_chance_is_grey() {
+fn a_profile_beside_itself_is_white_chance_is_grey_and_an_empty_side_is_drawn_but_two_are_refused() {
     let svg = drawn(&a(), &a(), &DifferenceOptions::default());
     for name in ["main", "f", "g", "gone", "deep"] {
         let frame = one(&svg, name);
@@ -101,6 +101,11 @@ fn a_profile_beside_itself_is_white_and_chance_is_grey() {
     let few = |f, g| of_stacks(&[("t;main;f", f), ("t;main;g", g)]);
     let f = one(&drawn(&few(50, 50), &few(55, 45), &DifferenceOptions::default()), "f");
     assert_eq!((&*f.tooltip, &*f.colour), ("f (A 50.00 %, B 55.00 %, +5.00 points, not proven)", GREY));
+    let nothing = Profile::default();
+    assert!((one(&drawn(&a(), &nothing, &DifferenceOptions::default()), "only in A").width - 100.0).abs() < 0.01);
+    assert_eq!(one(&drawn(&nothing, &a(), &DifferenceOptions::default()), "f").width, 50.0);
+    let side = DifferenceSide { profile: &nothing, name: "nothing" };
+    assert!(difference_svg(&side, &side, &DifferenceOptions::default()).is_err());
 }
 
 #[test]
@@ -115,17 +120,6 @@ fn what_is_forced_and_names_that_lie_stand_as_text() {
     assert!((one(&svg, "=").width - 30.0).abs() < 0.01);
     let mut reader = quick_xml::Reader::from_str(&svg);
     while reader.read_event().expect("XML") != quick_xml::events::Event::Eof {}
-}
-
-#[test]
-fn an_empty_side_is_drawn_and_two_are_refused() {
-    let nothing = Profile::default();
-    let svg = drawn(&a(), &nothing, &DifferenceOptions::default());
-    assert!((one(&svg, "only in A").width - 100.0).abs() < 0.01);
-    let svg = drawn(&nothing, &a(), &DifferenceOptions::default());
-    assert_eq!(one(&svg, "f").width, 50.0);
-    let side = DifferenceSide { profile: &nothing, name: "nothing" };
-    assert!(difference_svg(&side, &side, &DifferenceOptions::default()).is_err());
 }
 
 #[test]
@@ -146,8 +140,7 @@ fn the_legend_stands_below_the_frames_inside_the_picture() {
     let svg = drawn(&a(), &b(), &DifferenceOptions::default());
     let numbers = |text: &str, name: &str| -> Vec<f64> {
         let start = format!(" {name}=\"");
-        let values = text.split(&start).skip(1);
-        let values = values.filter_map(|it| it.split('"').next()?.parse().ok());
+        let values = text.split(&start).skip(1).filter_map(|it| it.split('"').next()?.parse().ok());
         values.collect()
     };
     let (frames, legend) = svg.split_once("<g id=\"legend\"").unwrap();

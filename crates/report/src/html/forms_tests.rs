@@ -87,8 +87,7 @@ fn deep(frames: u32) -> Profile {
 fn parsed(svg: &[u8]) -> (Vec<String>, f64) {
     let text = std::str::from_utf8(svg).expect("text");
     let legal = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
-    let illegal: Vec<char> = text.chars().filter(|&c| !legal(c)).collect();
-    assert_eq!(illegal, [], "characters that XML forbids");
+    assert_eq!(text.chars().filter(|&c| !legal(c)).collect::<Vec<char>>(), [], "characters that XML forbids");
     let mut reader = quick_xml::Reader::from_str(text);
     reader.config_mut().enable_all_checks(true);
     let mut depth = 0;
@@ -210,8 +209,7 @@ fn the_page_holds(profile: &Profile) {
             }
         }
         let stack = profile.stack(sample.stack);
-        let wanted = stack.iter().rev().map(|frame| frame.name.as_str());
-        assert!(path.iter().copied().take(stack.len()).eq(wanted));
+        assert!(path.iter().copied().take(stack.len()).eq(stack.iter().rev().map(|frame| frame.name.as_str())));
         assert_eq!(path.len(), stack.len() + 1, "the thread, then the stack");
         assert_eq!(if weighted { next() } else { 1 }, sample.weight);
     }

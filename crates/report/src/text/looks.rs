@@ -80,16 +80,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ended_a_trace_says_which_key_allows_more() {
+    fn a_look_and_a_trace_are_a_sentence_each_and_the_end_of_one_says_which_key_allows_more() {
         let why = "withdrew from the node: 501 calls in one second, and 500 are allowed";
         let (text, remedy) = trace_ended("lists:map/2", why, "rate", 3.24);
         let until = "its calls, rate and durations cover the time until then";
         assert_eq!(text, format!("the trace of lists:map/2 ended at 3.2 s: {why}; {until}"));
         assert_eq!(remedy, "trace.rate allows more");
-    }
-
-    #[test]
-    fn a_look_and_a_trace_are_a_sentence_each() {
         let command = "bellows erlang top".into();
         let killed = LookSpan { command, pid: 7, node: Some(1), start: -0.5, end: 3.0, killed: true };
         let text = "bellows erlang top (process 7) inspected node 1 from -0.5 s to 3.0 s, when it was killed";

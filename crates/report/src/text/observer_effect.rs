@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_says_what_could_have_been() {
+    fn what_cannot_be_told_says_why_and_what_could_have_been() {
         let paced = ObserverEffect {
             rate: None,
             paced: true,
@@ -189,10 +189,6 @@ mod tests {
         ];
         assert_has(&said, parts);
         assert!(!said.contains("profiling cost "), "{said}");
-    }
-
-    #[test]
-    fn too_few_blocks_say_so() {
         let short = ObserverEffect::default();
         assert!(observer_effect(&short)[0].contains("the measured phase was too short"));
         let late = ObserverEffect { pairs: 1, left_out: 7, ..short };

@@ -191,8 +191,7 @@ mod tests {
             }
             let notes = scale_notes(&of);
             let is_even = all.values().all(|it| it.len() == 2);
-            let said = notes[0].ends_with(", 2 of each number in turns");
-            assert_eq!(said, is_even, "{notes:?}: {points:?}");
+            assert_eq!(notes[0].ends_with(", 2 of each number in turns"), is_even, "{notes:?}: {points:?}");
         }
     }
 
@@ -222,8 +221,7 @@ mod tests {
             (Some(ScaleDoubt::NotProven), "is not proven"),
             (Some(ScaleDoubt::FarBeyond), "twice the 8 producers"),
         ] {
-            let no_peak = ScaleLaw { peak: None, no_peak: why, ..law };
-            let explained = scale_explained(&runs(&points, Some(no_peak)));
+            let explained = scale_explained(&runs(&points, Some(ScaleLaw { peak: None, no_peak: why, ..law })));
             assert!(explained[1].contains(says), "{explained:?}");
             assert!(!explained[1].contains("peaks at"), "{explained:?}");
         }

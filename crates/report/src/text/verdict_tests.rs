@@ -127,8 +127,7 @@ fn lateness_is_a_sentence_of_its_own() {
     let first = overlap.ended.stalls[0];
     let from = overlap.ended.measured_from_s;
     for (at_s, for_s) in [(first.at_s + 0.3, 0.5), (from - 2.0, 1.0)] {
-        let more = Stall { at_s, for_s, ..first };
-        overlap.ended.stalls.push(more);
+        overlap.ended.stalls.push(Stall { at_s, for_s, ..first });
     }
     let once = "the broker stopped answering for 800 ms (2 times) of the 30.0 s;";
     assert_begins(met(Some(Lateness::BrokerStalled), overlap), once);
@@ -142,8 +141,7 @@ fn lateness_is_a_sentence_of_its_own() {
     let waited = "for lack of CPU: the generator's event loop waited 1.20 s in the run queue, and messages were late \
                   for 1.50 s";
     assert_has(met(Some(Lateness::Cores), slow), [waited]);
-    let theirs = "waiting for confirms (97 % of the time)";
-    assert_ends(met(Some(Lateness::Broker), facts.clone()), theirs);
+    assert_ends(met(Some(Lateness::Broker), facts.clone()), "waiting for confirms (97 % of the time)");
     facts.late_share = 0.001;
     facts.capacity = Some(Capacity { rate: 3_114_000.0, at_least: true, ..Capacity::default() });
     let on_time = met(None, facts);
@@ -172,8 +170,7 @@ fn cycles_are_no_messages() {
     facts.sent_rate = 50.0;
     let slow = Cause::BrokerSlow { wait: Awaited::Answers };
     for cause in [Cause::InFlightLimit, Cause::GeneratorBusy, Cause::RateMet { late: None }, slow] {
-        let sentence = said(cause, LimitedBy::Broker, facts.clone());
-        assert_lacks(sentence, ["msg", "confirm", "--max-pending", "--threads"]);
+        assert_lacks(said(cause, LimitedBy::Broker, facts.clone()), ["msg", "confirm", "--max-pending", "--threads"]);
     }
 }
 
@@ -264,8 +261,7 @@ fn what_waited_for_cores_while_it_stood_still_is_named() {
     let met = said(Cause::RateMet { late }, LimitedBy::Schedule, facts.clone());
     assert_ends(met, format!("late, for lack of CPU: {told}"));
     let after = "it stopped answering for 600 ms of the 30.0 s: stop the other processes, and run again";
-    let stalled = said(Cause::StalledForCores, LimitedBy::Undecided, facts);
-    assert_eq!(stalled, format!("undecided: {told}; {after}"));
+    assert_eq!(said(Cause::StalledForCores, LimitedBy::Undecided, facts), format!("undecided: {told}; {after}"));
 }
 
 /// A probe of which a quarter failed was said to have met its rate.
@@ -290,8 +286,7 @@ fn an_outage_is_told_before_what_limited_the_rest() {
     let cause = Some(Cause::InFlightLimit);
     let stood = Verdict { limited_by: LimitedBy::Broker, cause, facts: facts(), ..Verdict::default() };
     let mut stood = with_reasons(&["stalls"], stood);
-    let begins = "the broker stopped answering for 600 ms of the 30.0 s; limited by the broker: ";
-    assert_begins(&stood.sentence, begins);
+    assert_begins(&stood.sentence, "the broker stopped answering for 600 ms of the 30.0 s; limited by the broker: ");
     stood.reasons[0].decided = false;
     super::verdict(&mut stood);
     assert_begins(&stood.sentence, "limited by the broker");

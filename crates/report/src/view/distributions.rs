@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_keeps_every_count() {
+    fn a_grid_keeps_every_count_and_intervals_narrower_than_a_pixel_share_a_column() {
         let mut grid = Grid::default();
         grid.add(&record(0.0, &[1_000, 1_001, 50_000]), 0.0);
         grid.add(&record(1.0, &[1_000]), 0.0);
@@ -231,10 +231,6 @@ mod tests {
         // 1,000 and 1,001 ns share a bucket, 50,000 ns lies 1.7 decades above: 339 of 200 a decade.
         let (columns, buckets, counts) = ([0, 0, 1], [0, 0xd3, 2, 0], [2, 1, 1]);
         assert_eq!(cells, [&columns[..], &buckets, &counts].concat());
-    }
-
-    #[test]
-    fn intervals_narrower_than_a_pixel_share_a_column() {
         let mut grid = Grid::default();
         for second in 0..1_000 {
             grid.add(&record(f64::from(second), &[1_000]), 4.0);

@@ -173,8 +173,7 @@ fn an_outage_is_said_also_where_the_rate_was_met() {
     summary.stalls = vec![stall(-3.0, 20.0, true), stall(12.0, 5.5, true), stall(40.0, 9.0, false)];
     assert_ends(said(&record, &summary, Some(&verdict), false), "; no connection for 15.5 s.");
     verdict.limited_by = LimitedBy::Broker;
-    let text = said(&record, &summary, Some(&verdict), false);
-    assert_ends(text, "; no connection for 15.5 s; limited by the broker.");
+    assert_ends(said(&record, &summary, Some(&verdict), false), "; no connection for 15.5 s; limited by the broker.");
     summary.stalls = vec![stall(10.0, 0.5, true)];
     assert_lacks(said(&record, &summary, Some(&verdict), false), ["no connection"]);
 }
@@ -244,8 +243,7 @@ fn of_an_attached_broker_only_the_queues_of_the_load_are_counted() {
         (json!({ "destination": "topic://t" }), "3 queues"),
     ] {
         record.experiment = json!({ "load": [load] });
-        let text = said(&record, &summary(), None, false);
-        assert_begins(text, format!("54,800 msg/s into {into} for 60 s;"));
+        assert_begins(said(&record, &summary(), None, false), format!("54,800 msg/s into {into} for 60 s;"));
     }
 }
 
@@ -279,8 +277,7 @@ fn probes_are_called_so_and_a_time_is_said_once() {
         let phases = [PhaseSpan { phase: Phase::Measure, start, end: 8.0 }];
         joined(&sentence(&record(state, &[]), &phases, summary))
     };
-    let begins = "2 probes for 8 s; probe queues: end-to-end p99";
-    assert_begins(text(RunState::Complete, &summary, 0.0), begins);
+    assert_begins(text(RunState::Complete, &summary, 0.0), "2 probes for 8 s; probe queues: end-to-end p99");
     assert_begins(text(RunState::Failed, &summary, 0.1), "Failed: 2 probes for 7.9");
     assert_begins(text(RunState::Failed, &summary, 2.0), "Failed after 8 s: 2 probes for 6");
     summary.insert("churn", ScenarioSummary { unit: "cycles".to_owned(), ..ScenarioSummary::default() });
@@ -357,8 +354,7 @@ fn names_are_those_of_the_plan_and_elsewhere_there_are_none() {
         (json!({}), None),
     ] {
         let named = named_queues(&json!({ "load": load }));
-        let named = named.map(|all| all.into_iter().collect::<Vec<_>>().join(" "));
-        assert_eq!(named.as_deref(), names, "{load}");
+        assert_eq!(named.map(|all| all.into_iter().collect::<Vec<_>>().join(" ")).as_deref(), names, "{load}");
     }
     assert_eq!(named_queues(&Value::Null), None);
 }

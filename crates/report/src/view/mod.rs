@@ -490,8 +490,7 @@ mod tests {
         ];
         let faults = [FaultOutcome { back_s: Some(1.0), ..fault("", None, 10.0) }, fault("", None, 20.0)];
         let times = |faults: &[FaultOutcome]| -> Vec<f64> {
-            let first = faults_first(&events, faults).into_iter();
-            first.map(|it| it.t).collect()
+            faults_first(&events, faults).into_iter().map(|it| it.t).collect()
         };
         assert_eq!(times(&faults), [10.0, 20.0, 11.0, 0.2, 9.5]);
         assert_eq!(times(&[]), [0.2, 9.5, 10.0, 11.0, 20.0]);
@@ -512,17 +511,7 @@ mod tests {
             [(Some(1), 10.0, Some(5.0)), (Some(2), 12.0, Some(31.5)), (None, 13.0, Some(30.0)), (Some(0), 14.0, None)]
                 .map(|(node, t, back_s)| FaultOutcome { back_s, ..fault("", node, t) });
         let told = returns(&faults, 20.0).into_iter().map(|it| format!("{} s: {}", it.t, it.label));
-        let node = "43.5 s: node 2 is back, 31.5 s after the fault began";
         let broker = "43 s: the broker is back, 30 s after the fault began";
-        assert_eq!(told.collect::<Vec<_>>(), [node, broker]);
-    }
-
-    #[test]
-    fn integers_of_any_length() {
-        let mut bytes = Vec::new();
-        for value in [0, 127, 128, 300] {
-            put(&mut bytes, value);
-        }
-        assert_eq!(bytes, [0, 127, 0x80, 1, 0xac, 2]);
+        assert_eq!(told.collect::<Vec<_>>(), ["43.5 s: node 2 is back, 31.5 s after the fault began", broker]);
     }
 }

@@ -302,12 +302,11 @@ mod tests {
         let all = vec![memory_of("0", "resident"), memory_of("1", "resident"), series("machine", "", &[(2.0, 1.0)])];
         let panels = panels(all, &[kill]);
         let last = panels.iter().map(|it| it.dt.last().copied());
-        let last: Vec<f64> = last.flatten().collect();
-        assert_eq!(last, [1.0, 0.25, 1.0]);
+        assert_eq!(last.flatten().collect::<Vec<f64>>(), [1.0, 0.25, 1.0]);
     }
 
     #[test]
-    fn nodes_stand_in_their_order_in_every_panel() {
+    fn nodes_stand_in_their_order_and_each_has_a_panel_of_its_memory() {
         let of = |(node, value): (&str, f64)| {
             let name = SeriesName::new("broker", "memory of nodes", SeriesUnit::Bytes).with("node", node);
             NamedSeries { name, ..series("broker", "", &[(0.0, value)]) }
@@ -315,15 +314,10 @@ mod tests {
         let panels = panels([("1", 9.0), ("0", 5.0), ("2", 7.0)].map(of).into(), &[]);
         let labels: Vec<&str> = panels[0].lines.iter().map(|it| it.label.as_str()).collect();
         assert_eq!(labels, ["node 0", "node 1", "node 2"]);
-    }
-
-    #[test]
-    fn each_node_has_a_panel_of_its_memory() {
         let all = [("0", "resident"), ("0", "carriers"), ("1", "resident")];
-        let panels = panels(all.map(|(node, kind)| memory_of(node, kind)).into(), &[]);
+        let panels = super::panels(all.map(|(node, kind)| memory_of(node, kind)).into(), &[]);
         let told = panels.iter().map(|it| (it.name.as_str(), it.lines.len(), it.shown));
-        let expected = [("both sides, node 0", 2, true), ("both sides, node 1", 1, true)];
-        assert_eq!(told.collect::<Vec<_>>(), expected);
+        assert_eq!(told.collect::<Vec<_>>(), [("both sides, node 0", 2, true), ("both sides, node 1", 1, true)]);
         assert_eq!(panels[1].lines[0].label, "resident");
     }
 

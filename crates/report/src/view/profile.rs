@@ -418,11 +418,9 @@ mod tests {
         let distances_and_frames = [0, 1, 1, 2, 0, 1];
         let classes = [0, 0, 1];
         let (ticks, leaves, threads) = ([2, 7], [1, 2], [1, 0]);
-        let expected = [&distances_and_frames[..], &classes, &ticks, &leaves, &threads].concat();
-        assert_eq!(bytes, expected);
+        assert_eq!(bytes, [&distances_and_frames[..], &classes, &ticks, &leaves, &threads].concat());
         assert_eq!((head.bytes, head.threads.len()), (bytes.len(), 3));
-        let classes: Vec<_> = head.classes.iter().map(|it| it.name).collect();
-        assert_eq!(classes, ["Erlang code", "built-in functions"]);
+        assert_eq!(head.classes.iter().map(|it| it.name).collect::<Vec<_>>(), ["Erlang code", "built-in functions"]);
         assert_eq!(head.kind.get(2), Some(&THREAD));
         assert_eq!(head.language, [1, 0]);
         assert!(head.timed);

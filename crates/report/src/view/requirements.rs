@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latency_is_a_line_in_its_own_chart() {
+    fn latencies_and_rates_are_lines_in_their_own_charts_and_the_other_figures_are_none() {
         let of_one = row(&outcome("end-to-end p99 < 20ms", Some(false)), &[]);
         assert_eq!([&*of_one.outcome, &*of_one.observed, &*of_one.limit], ["missed", "31.0 ms", "20.0 ms"]);
         let line = of_one.line.expect("a line");
@@ -120,10 +120,6 @@ mod tests {
         let decided_by = Some("web-shop".to_owned());
         let of = RequirementOutcome { decided_by, ..outcome("requests rate > 5", Some(false)) };
         assert_eq!(row(&of, &[]).observed, "31.0 ms (probe web-shop)");
-    }
-
-    #[test]
-    fn rates_are_lines_and_the_other_figures_are_none() {
         for (that, expected) in [
             ("sent rate >= 20k", Some(RequirementChart::Rates)),
             ("cycles rate > 5", Some(RequirementChart::Operations)),
@@ -134,8 +130,7 @@ mod tests {
             ("broker cpu < 20us", None),
             ("ä end-to-end", None),
         ] {
-            let found = row(&outcome(that, None), &[]).line;
-            assert_eq!(found.map(|line| line.chart), expected, "{that}");
+            assert_eq!(row(&outcome(that, None), &[]).line.map(|line| line.chart), expected, "{that}");
         }
     }
 }

@@ -334,8 +334,7 @@ mod tests {
         for word in ["--password=s3cret", "me:s3cret", "a-b"] {
             let command = ["x", "-u", word, "--password", word].map(str::to_owned);
             let program = Program::new(&command, &endpoint, 0, &[]);
-            let said = "no login by s3cret (a-b), xa-by".to_owned();
-            let kept = program.without_secrets(said);
+            let kept = program.without_secrets("no login by s3cret (a-b), xa-by".to_owned());
             let secret = if word == "a-b" { "a-b)" } else { "s3cret" };
             assert!(!kept.contains(secret), "{kept}");
             assert!(kept.ends_with("xa-by"), "{kept}");

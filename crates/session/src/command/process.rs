@@ -460,13 +460,12 @@ mod tests {
         assert_eq!(find("sh", &path), Ok(own));
         let elsewhere = find("sh", &search_path(None)).unwrap();
         assert!(elsewhere.is_absolute() && !elsewhere.starts_with(dir.path()));
-        let missing = find("no-such-program", &path).unwrap_err();
-        assert!(missing.contains("PATH"), "{missing}");
+        testkit::assert_has(find("no-such-program", &path).unwrap_err(), ["PATH"]);
         assert!(find("./no-such-program", &path).is_err());
     }
 
     #[test]
-    fn of_a_long_output_beginning_and_end_are_kept() {
+    fn of_a_long_output_beginning_and_end_are_kept_and_a_short_one_as_a_whole() {
         let mut output = Output::default();
         output.add(b"begin\n");
         let line = [[b'x'; 999].as_slice(), b"\n"].concat();
@@ -482,10 +481,6 @@ mod tests {
         assert_eq!(before.len() + left_out + after.len(), 5_000_009);
         // Whole lines.
         assert!(before.ends_with("x\n") && after.starts_with(&"x".repeat(999)));
-    }
-
-    #[test]
-    fn a_short_output_is_kept_as_a_whole_and_one_without_lines_in_part() {
         let text = |bytes: &[u8]| {
             let mut output = Output::default();
             output.add(bytes);
@@ -534,29 +529,23 @@ mod tests {
         let last = (6, 1, "curl", None, None);
         assert_eq!(asked(&mut ending, &[last, sed, tee]), [6]);
         assert_eq!(asked(&mut ending, &[sed, tee]), [0; 0]);
-        let next = turn(&mut ending, &[sed, tee], true);
-        assert_eq!(next, (vec![4], vec![]), "it has not ended by itself");
+        assert_eq!(turn(&mut ending, &[sed, tee], true), (vec![4], vec![]), "it has not ended by itself");
         assert_eq!(turn(&mut ending, &[tee], true), (vec![], vec![]));
     }
 
     #[test]
-    fn what_does_not_end_is_killed_before_what_reads_from_it() {
+    fn what_does_not_end_is_killed_before_its_readers_and_what_hands_its_end_on_is_not_asked_too() {
         let mut ending = EndRequests::default();
         let load = (3, 1, "load", None, Some(7));
         let (sed, tee) = ((4, 1, "sed", Some(7), Some(8)), (5, 1, "tee", Some(8), None));
         assert_eq!(asked(&mut ending, &[load, sed, tee]), [3]);
         assert_eq!(asked(&mut ending, &[load, sed, tee]), [0; 0]);
         assert!(!ending.is_last);
-        let next = turn(&mut ending, &[load, sed, tee], true);
-        assert_eq!(next, (vec![], vec![3]));
+        assert_eq!(turn(&mut ending, &[load, sed, tee], true), (vec![], vec![3]));
         assert!(ending.is_last);
         // These have what is left of the time.
         assert_eq!(turn(&mut ending, &[sed, tee], true), (vec![], vec![]));
         assert_eq!(turn(&mut ending, &[tee], true), (vec![], vec![]));
-    }
-
-    #[test]
-    fn what_hands_its_end_on_is_not_asked_beside_its_program() {
         let mut ending = EndRequests::default();
         let timeout = (2, 1, "timeout", None, None);
         let load = (3, 2, "load", None, None);

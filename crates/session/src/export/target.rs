@@ -253,11 +253,9 @@ mod tests {
     fn names_cannot_end_a_tag_or_a_line() {
         let mut snapshot = Snapshot::new("my run");
         let series = SeriesName::new("page", "ready", SeriesUnit::Count);
-        let series = series.with("queue", "a,b=c d\ne\\").with("vhost", "");
-        snapshot.tell(&[(series, 2.5)]);
+        snapshot.tell(&[(series.with("queue", "a,b=c d\ne\\").with("vhost", ""), 2.5)]);
         let text = String::from_utf8(influx_lines(&snapshot, 17)).unwrap();
-        let expected = "bellows_page_ready,experiment=my\\ run,queue=a\\,b\\=c\\ d_e/ gauge=2.5 17\n";
-        assert_eq!(text, expected);
+        assert_eq!(text, "bellows_page_ready,experiment=my\\ run,queue=a\\,b\\=c\\ d_e/ gauge=2.5 17\n");
     }
 
     #[test]

@@ -148,8 +148,7 @@ mod tests {
     use super::*;
 
     fn plan(destination: Destination, consumers: usize) -> Plan {
-        let endpoint = load::Endpoint::new("localhost", 0);
-        let mut group = Group::new(endpoint, vec![destination]);
+        let mut group = Group::new(load::Endpoint::new("localhost", 0), vec![destination]);
         group.producers.total = Some(1);
         group.consumers.total = Some(consumers);
         Plan { groups: vec![group], ..Plan::default() }
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_before_a_consumer_of_a_stream_began_or_expires_is_not_due() {
+    fn what_was_sent_before_a_consumer_of_a_stream_began_is_not_due_and_what_stood_in_a_queue_is_once() {
         let mut late = plan(stream(), 1);
         assert!(gets_all(&late.groups[0]));
         late.groups[0].consumers.start_after = "2s".parse().expect("a length");
@@ -183,10 +182,6 @@ mod tests {
         assert!(gets_all(&late.groups[0]));
         late.groups[0].producers.properties.expiration = Some("50".to_owned());
         assert!(!gets_all(&late.groups[0]));
-    }
-
-    #[test]
-    fn what_stood_in_a_queue_comes_once_and_of_a_stream_from_its_beginning() {
         assert_eq!(deliveries_before(&plan(Destination::queue("q"), 3), "q"), 1);
         assert_eq!(deliveries_before(&plan(Destination::queue("q"), 3), "p"), 0);
         let mut plan = plan(stream(), 3);
@@ -212,7 +207,6 @@ mod tests {
         assert_eq!(of(vec![group(1, Some(500)), group(0, None)]), Some(500));
         assert_eq!(of(vec![group(0, None)]), None);
         assert_eq!(of(Vec::new()), None);
-        let more = vec![group(1, Some(u64::MAX)), group(1, Some(2))];
-        assert_eq!(of(more), Some(u64::MAX));
+        assert_eq!(of(vec![group(1, Some(u64::MAX)), group(1, Some(2))]), Some(u64::MAX));
     }
 }

@@ -159,25 +159,18 @@ mod tests {
     }
 
     #[test]
-    fn whoever_stood_still_is_named() {
+    fn whoever_stood_still_is_named_and_what_several_loops_note_is_one_stall() {
         assert_eq!(found(&[], 1), []);
         assert_eq!(found(&[silence(100, 700)], 1), [(Stalled::Broker, 100, 600)]);
         assert_eq!(found(&[silence(100, 700)], 100), [], "answers take that long here");
         assert_eq!(found(&[own(100, 700, true)], 1), [(Stalled::Generator, 100, 600)]);
-        let both = [own(100, 700, false), silence(95, 702)];
-        assert_eq!(found(&both, 1), [(Stalled::Machine, 100, 600)]);
+        assert_eq!(found(&[own(100, 700, false), silence(95, 702)], 1), [(Stalled::Machine, 100, 600)]);
         // The broker for longer than the generator.
-        let longer = [own(400, 600, false), silence(100, 900)];
-        assert_eq!(found(&longer, 1), [(Stalled::Broker, 100, 800)]);
+        assert_eq!(found(&[own(400, 600, false), silence(100, 900)], 1), [(Stalled::Broker, 100, 800)]);
         // What lay unread is no silence of the broker.
-        let unread = [own(100, 700, true), silence(95, 701)];
-        assert_eq!(found(&unread, 1), [(Stalled::Generator, 100, 600)]);
+        assert_eq!(found(&[own(100, 700, true), silence(95, 701)], 1), [(Stalled::Generator, 100, 600)]);
         let short: Vec<Silence> = (0..100).map(|at| silence(at * 60, at * 60 + 150)).collect();
         assert_eq!(found(&short, 40), [], "short ones, one after the other");
-    }
-
-    #[test]
-    fn what_several_loops_note_is_one_stall() {
         let all = [silence(100, 700), silence(110, 710), silence(900, 1_100)];
         let all = stalls(&all, Time(0), Nanos(MS), 4, |_, _| 900, |_| false);
         assert_eq!(all.len(), 2);
@@ -190,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_in_which_all_connections_are_down_is_a_stall() {
+    fn a_time_in_which_all_connections_are_down_is_a_stall_unless_the_broker_answers_others() {
         assert_eq!(found(&[away(100, 700, 4)], 1), [(Stalled::Broker, 100, 600)]);
         assert_eq!(found(&[away(100, 700, 4)], 500), [(Stalled::Broker, 100, 600)], "however slow its answers are");
         assert_eq!(found(&[away(100, 700, 3)], 1), [], "one was up");
@@ -201,10 +194,6 @@ mod tests {
         let due = |from: Time, until: Time| until.since(from).0 / MS;
         let all = stalls(&loops, Time(0), Nanos(MS), 4, due, |_| false);
         assert_eq!((all[0].connections, all[0].messages_delayed), (4, 510));
-    }
-
-    #[test]
-    fn a_broker_that_answers_others_is_not_away() {
         let of = |silence: Silence| {
             let all = stalls(&[silence], Time(0), Nanos(MS), 4, |_, _| 0, |_| true);
             all.iter().map(|it| (it.who, it.away)).collect::<Vec<_>>()

@@ -211,11 +211,16 @@ fn a_stall_that_waits_for_cores_explain_is_not_what_a_verdict_begins_with() {
 }
 
 #[test]
-fn what_was_hardly_measured_is_not_warned_about() {
+fn a_rate_that_was_not_met_is_told_and_what_was_hardly_measured_is_not() {
     let loops = vec![a_loop(1.0, 0.0)];
     let facts = Facts { seconds: 0.01, sent_rate: 0.0, loops, steal: Some(0.03), ..stopped_broker() };
     let told = codes(&facts);
     assert!(!told.contains(&WarningCode::GeneratorSaturated) && !told.contains(&WarningCode::CpuSteal), "{told:?}");
+    let mut facts = waiting_for_answers();
+    facts.requested_rate = Some(200_000.0);
+    assert_eq!(codes(&facts), [WarningCode::RateNotAchieved]);
+    facts.requested_rate = Some(100_000.0 / 0.996);
+    assert_eq!(codes(&facts), [], "from 99.5 % on it is");
 }
 
 /// At a low rate every message may be late, each by the wait of its event loop for a core: that is little of the time.
@@ -246,11 +251,19 @@ fn a_wait_for_a_core_is_held_against_the_time_for_which_messages_were_late() {
 }
 
 #[test]
-fn waiting_in_the_run_queue_is_waiting_for_cpu() {
+fn waiting_in_the_run_queue_is_waiting_for_cpu_and_what_sharing_two_cores_implies_is_said() {
     let mut facts = waiting_for_answers();
     facts.broker = Some(BrokerUse { run_queue_wait: Some(0.73), ..broker(0.4, 0.3) });
     assert_eq!(code(verdict(facts.clone()).cause.as_ref()), "broker_lacks_cores");
     assert_eq!(codes(&facts), [WarningCode::TooFewCores], "once");
+    let mut facts = waiting_for_answers();
+    facts.cores = 2;
+    let found = verdict(facts);
+    assert!(found.reasons.iter().any(|r| r.code == "shared_cores"), "{found:?}");
+    let codes: Vec<_> = found.reasons.iter().map(|r| r.code.as_str()).collect();
+    assert_eq!(codes.get(..3), Some(["in_flight_full", "broker_cpu", "loop_busy"].as_slice()));
+    assert_eq!(found.reasons.iter().filter(|r| r.decided).count(), 3, "{found:?}");
+    assert!(codes.contains(&"not_calibrated"), "{codes:?}");
 }
 
 /// A rate that is kept on two cores, as `bellows demo` does: late at worst, and never so that it counts.
@@ -359,7 +372,7 @@ fn probe_of_slow_server(not_begun: u64) -> Facts {
 
 /// A loop without a core for a fifth of the time was called the limit, and nothing told of requests without room.
 #[test]
-fn requests_that_wait_for_open_ones_are_limited_by_these() {
+fn requests_that_wait_for_open_ones_are_limited_by_these_and_failed_ones_have_not_met_their_rate() {
     let facts = probe_of_slow_server(28);
     let found = verdict(facts.clone());
     assert_eq!((found.limited_by, code(found.cause.as_ref()).as_str()), (LimitedBy::Broker, "broker_slow"));
@@ -370,12 +383,7 @@ fn requests_that_wait_for_open_ones_are_limited_by_these() {
     let found = verdict(starved.clone());
     assert_eq!(found.limited_by, LimitedBy::Generator, "{:?}", found.cause);
     assert!(codes(&starved).contains(&WarningCode::RateNotAchieved));
-    let all_began = codes(&probe_of_slow_server(0));
-    assert_eq!(all_began, [WarningCode::RateNotAchieved]);
-}
-
-#[test]
-fn requests_that_failed_have_not_met_their_rate() {
+    assert_eq!(codes(&probe_of_slow_server(0)), [WarningCode::RateNotAchieved]);
     let mut facts = probe_of_slow_server(0);
     (facts.requested_rate, facts.sent_rate) = (Some(10.0), 10.0);
     facts.loops = vec![a_loop(0.2, 0.79)];
@@ -506,7 +514,7 @@ fn each_doubt_has_its_code_and_the_gravest_comes_first() {
 }
 
 #[test]
-fn connections_that_the_runs_own_fault_took_are_told_with_that() {
+fn connections_that_the_runs_own_fault_took_or_blocked_are_told_with_that_of_several() {
     let mut facts = waiting_for_answers();
     facts.ended.faults = vec![OwnFault { name: "kill".to_owned(), from_s: 8.0, until_s: 13.0 }];
     (facts.ended.lost_connections, facts.ended.unconfirmed) = (2, 3);
@@ -517,6 +525,18 @@ fn connections_that_the_runs_own_fault_took_are_told_with_that() {
         let fault = fault.map(str::to_owned);
         assert_eq!(own_faults(&facts), [("lost", fault.clone()), ("not accepted", fault)], "{facts:?}");
     }
+    let mut facts = waiting_for_answers();
+    let fault = |name: &str, from_s, until_s| OwnFault { name: name.to_owned(), from_s, until_s };
+    facts.ended.faults = vec![fault("stall", 2.0, 2.3), fault("drop", 3.000_28, 3.000_28), fault("block", 3.5, 3.8)];
+    facts.ended.blocked = Some((1, "low on memory".to_owned()));
+    (facts.ended.lost_connections, facts.ended.lost_at_s) = (1, vec![3.000_41]);
+    for (blocked_at, blocked_by) in [(vec![3.500_2], Some("block")), (vec![3.500_2, 9.0], None), (vec![2.1], None)] {
+        facts.ended.blocked_at_s = blocked_at;
+        let blocked = ("blocked", blocked_by.map(str::to_owned));
+        assert_eq!(own_faults(&facts), [blocked, ("lost", Some("drop".to_owned()))]);
+    }
+    (facts.ended.blocked, facts.ended.lost_at_s) = (None, vec![2.1, 3.000_41, 3.000_42]);
+    assert_eq!(own_faults(&facts), [("lost", Some("stall, drop".to_owned()))], "all that took some");
 }
 
 /// The fault of the run that each finding names, by the kind of finding.
@@ -534,32 +554,7 @@ fn own_faults(facts: &Facts) -> Vec<(&'static str, Option<String>)> {
 }
 
 #[test]
-fn of_several_faults_the_one_that_took_connections_or_blocked_is_named() {
-    let mut facts = waiting_for_answers();
-    let fault = |name: &str, from_s, until_s| OwnFault { name: name.to_owned(), from_s, until_s };
-    facts.ended.faults = vec![fault("stall", 2.0, 2.3), fault("drop", 3.000_28, 3.000_28), fault("block", 3.5, 3.8)];
-    facts.ended.blocked = Some((1, "low on memory".to_owned()));
-    (facts.ended.lost_connections, facts.ended.lost_at_s) = (1, vec![3.000_41]);
-    for (blocked_at, blocked_by) in [(vec![3.500_2], Some("block")), (vec![3.500_2, 9.0], None), (vec![2.1], None)] {
-        facts.ended.blocked_at_s = blocked_at;
-        let blocked = ("blocked", blocked_by.map(str::to_owned));
-        assert_eq!(own_faults(&facts), [blocked, ("lost", Some("drop".to_owned()))]);
-    }
-    (facts.ended.blocked, facts.ended.lost_at_s) = (None, vec![2.1, 3.000_41, 3.000_42]);
-    assert_eq!(own_faults(&facts), [("lost", Some("stall, drop".to_owned()))], "all that took some");
-}
-
-#[test]
-fn a_rate_that_was_not_met_is_told() {
-    let mut facts = waiting_for_answers();
-    facts.requested_rate = Some(200_000.0);
-    assert_eq!(codes(&facts), [WarningCode::RateNotAchieved]);
-    facts.requested_rate = Some(100_000.0 / 0.996);
-    assert_eq!(codes(&facts), [], "from 99.5 % on it is");
-}
-
-#[test]
-fn the_profilers_own_troubles_are_told() {
+fn the_profilers_own_troubles_are_told_and_what_a_profile_lacks_by_how_much() {
     let outcome = profile::Outcome {
         samples: 900,
         lost: 100,
@@ -570,13 +565,8 @@ fn the_profilers_own_troubles_are_told() {
     let found = profile_findings(&outcome, false);
     let codes: Vec<_> = found.iter().map(|finding| finding.code()).collect();
     assert_eq!(codes, [WarningCode::LostSamples, WarningCode::ProfilerThrottled, WarningCode::ProfileIncomplete]);
-    let lost = Finding::LostSamples { lost: 100, samples: 900, each: false };
-    assert_eq!(found[0].finding, lost);
+    assert_eq!(found[0].finding, Finding::LostSamples { lost: 100, samples: 900, each: false });
     assert_eq!(profile_findings(&profile::Outcome::default(), false), []);
-}
-
-#[test]
-fn what_a_profile_lacks_is_told_by_how_much() {
     let profile = |samples, unknown_share, complete_share, cpu_share| ProfileSummary {
         samples,
         unknown_share,
@@ -646,19 +636,6 @@ fn time_without_a_connection_is_a_reason_and_loops_that_are_not_there_are_none()
     assert_eq!(decided(|e| e.loops.clear(), "loop_busy"), None);
 }
 
-#[test]
-fn what_sharing_two_cores_implies_is_said() {
-    let mut facts = waiting_for_answers();
-    facts.cores = 2;
-    let found = verdict(facts);
-    assert!(found.reasons.iter().any(|r| r.code == "shared_cores"), "{found:?}");
-    let codes: Vec<_> = found.reasons.iter().map(|r| r.code.as_str()).collect();
-    assert_eq!(codes.get(..3), Some(["in_flight_full", "broker_cpu", "loop_busy"].as_slice()));
-    let decided = found.reasons.iter().filter(|r| r.decided).count();
-    assert_eq!(decided, 3, "{found:?}");
-    assert!(codes.contains(&"not_calibrated"), "{codes:?}");
-}
-
 /// Messages that could go and waited for the event loop were not held up by the broker's stall.
 #[test]
 fn a_stall_is_not_blamed_for_what_it_did_not_delay() {
@@ -668,8 +645,7 @@ fn a_stall_is_not_blamed_for_what_it_did_not_delay() {
     let found = judge(facts.clone());
     assert_eq!(found.verdict.cause, late_by(Lateness::Generator));
     let decided = |verdict: &Verdict| {
-        let decided = verdict.reasons.iter().filter(|reason| reason.decided);
-        decided.map(|reason| reason.code.clone()).collect::<Vec<_>>()
+        verdict.reasons.iter().filter(|reason| reason.decided).map(|reason| reason.code.clone()).collect::<Vec<_>>()
     };
     assert_eq!(decided(&found.verdict)[0], "stalls", "it is told first, as a fact");
     // Without a connection, while the broker answered others: no standing still of anybody.

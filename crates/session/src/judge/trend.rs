@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_level_small_degenerate_or_one_bad_second_is_no_trend() {
+    fn a_rise_and_a_fall_have_their_size_and_what_is_level_small_or_one_bad_second_is_no_trend() {
         let mut one_bad = series(30, |_| 1_000.0);
         one_bad[29] = 0.0;
         let level = [30, 3_600].map(|seconds| series(seconds, |_| 1_000.0));
@@ -59,10 +59,6 @@ mod tests {
         for values in level.iter().chain(&others) {
             assert_eq!(trend(values), None, "{values:?}");
         }
-    }
-
-    #[test]
-    fn a_rise_and_a_fall_are_found_with_their_size() {
         let rise = trend(&series(30, |x| 1_000.0 + 300.0 * x)).unwrap();
         assert!((0.2..0.35).contains(&rise), "{rise}");
         let fall = trend(&series(2_000, |x| 1_000.0 - 500.0 * x)).unwrap();

@@ -320,8 +320,7 @@ mod tests {
         assert_eq!(not_received(&outcome, &unknown), None);
         assert_eq!(not_received(&outcome, &twice), Some((800, None)));
         // What stood in queues before is none of them.
-        let filled = not_received(&outcome, &of(Some(2.0), 1_000));
-        assert_eq!(filled, Some((1_000, None)));
+        assert_eq!(not_received(&outcome, &of(Some(2.0), 1_000)), Some((1_000, None)));
         outcome.totals.returned = 400;
         assert_eq!(not_received(&outcome, &twice), None);
         outcome.ledger =

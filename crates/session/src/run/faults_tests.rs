@@ -156,8 +156,7 @@ fn a_fault_lasts_until_what_it_took_away_confirms_again() {
         ..FaultOutcome::default()
     };
     assert_eq!(until(dropped.clone()), Some(3.125));
-    let lose = FaultOutcome { watched: false, first_confirm_s: None, ..dropped };
-    assert_eq!(until(lose), None);
+    assert_eq!(until(FaultOutcome { watched: false, first_confirm_s: None, ..dropped }), None);
     let mut failed = kill;
     (failed.failed, failed.asked_s) = (Some("RabbitMQ is gone".into()), None);
     assert_eq!(until(failed), None, "it did not begin");

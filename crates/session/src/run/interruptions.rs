@@ -198,8 +198,7 @@ mod tests {
         silences.keep(silence(1_505_000, 100));
         assert_eq!(silences.kept.len(), MOST);
         assert_eq!(silences.kept.last(), Some(&silence(1_500_000, 4_000)));
-        let shortest = silences.kept.iter().map(length).min();
-        assert_eq!(shortest, Some(Nanos(102 * MS)));
+        assert_eq!(silences.kept.iter().map(length).min(), Some(Nanos(102 * MS)));
     }
 
     struct Nothing;

@@ -310,10 +310,8 @@ mod tests {
             took: took.iter().map(|it| Duration::from_millis(*it)).collect(),
             ..WatchedNode::default()
         };
-        let slow = node(&[1, 837, 119]).sentence();
-        assert!(slow.contains("; 2 readings took over 50.0 ms, so the two"), "{slow}");
-        let quick = node(&[1, 2, 50]).sentence();
-        assert!(quick.ends_with("50.0 ms at most"), "{quick}");
+        testkit::assert_has(node(&[1, 837, 119]).sentence(), ["; 2 readings took over 50.0 ms, so the two"]);
+        testkit::assert_ends(node(&[1, 2, 50]).sentence(), "50.0 ms at most");
     }
 
     #[test]
@@ -321,8 +319,7 @@ mod tests {
         let mut memory = MemoryWatch::new(Nanos::from_millis(10), vec![nobody()]);
         memory.start(Clock.now());
         let notes = memory.load_ended().notes;
-        let cost = "memory of nobody@127.0.0.1: 0 readings";
-        assert!(notes.last().is_some_and(|it| it.starts_with(cost)), "{notes:?}");
+        assert!(notes.last().is_some_and(|it| it.starts_with("memory of nobody@127.0.0.1: 0 readings")), "{notes:?}");
         assert!(memory.stop.load(Ordering::Relaxed));
         assert!(memory.load_ended().notes.is_empty());
     }
@@ -344,8 +341,7 @@ mod tests {
         thread::sleep(Duration::from_millis(500));
         let longest = Duration::from_secs(10);
         for number in 0..3 {
-            let reading = readings.recv_timeout(longest);
-            assert!(reading.is_ok_and(|it| it.result.is_err()), "{number}");
+            assert!(readings.recv_timeout(longest).is_ok_and(|it| it.result.is_err()), "{number}");
         }
         stop.store(true, Ordering::Relaxed);
         thread.join().unwrap();

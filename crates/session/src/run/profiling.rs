@@ -559,8 +559,7 @@ mod tests {
         let expected = "the profile of the broker ends with the kill at 8.0 s; samples of the restarted process begin \
                         at 13.2 s";
         assert_eq!(lacking("the broker", 8.0, Some(13.24)), expected);
-        let text = lacking("node 1", 8.0, None);
-        assert!(text.ends_with("are missing"), "{text}");
+        testkit::assert_ends(lacking("node 1", 8.0, None), "are missing");
     }
 
     #[test]

@@ -309,8 +309,7 @@ mod tests {
                 }
             }
             let mut tally = OperationTally { timed_out, ..OperationTally::default() };
-            let not_begun = of.scheduled.expect("a schedule").not_begun;
-            tally.counts.add(not_begun, 350);
+            tally.counts.add(of.scheduled.expect("a schedule").not_begun, 350);
             for at in 0..350 {
                 record(&mut measured, "probe_wait", at * 50);
                 record(&mut measured, "probe_response", at * 50);
@@ -341,7 +340,7 @@ mod tests {
 
     /// A server that stands still for 2 of 3.2 s, asked 20 times a second.
     #[test]
-    fn standstills_do_not_make_answers_slow() {
+    fn slow_answers_are_typical_and_standstills_make_none_slow() {
         let round = || (0..24).map(|_| (0, 2)).chain((0..40).map(|at| (0, 2_000 - at * 50)));
         let all: Vec<(u64, u64)> = (0..3).flat_map(|_| round()).collect();
         assert_eq!(typical_ms(&all, &[40; 3]), 2);
@@ -352,10 +351,6 @@ mod tests {
         let round = || (0..24).map(|_| (0, 2)).chain((0..40).map(one));
         let all: Vec<(u64, u64)> = (0..3).flat_map(|_| round()).collect();
         assert_eq!(typical_ms(&all, &[1; 3]), 2);
-    }
-
-    #[test]
-    fn slow_answers_are_typical() {
         // One at a time, and many that are answered together.
         assert_eq!(typical_ms(&[(0, 150); 30], &[1; 30]), 150);
         let together: Vec<(u64, u64)> = (0..300).map(|at| (0, 1 + at % 150)).collect();
@@ -411,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_over_the_time_in_which_messages_were_due() {
+    fn the_measured_phase_stands_against_what_was_asked_for_in_the_time_in_which_messages_were_due() {
         let mut achieved = Achieved::default();
         let mut interval = Interval::new();
         interval.reset(Time(5 * SECOND), Phase::Measure);
@@ -419,17 +414,12 @@ mod tests {
         achieved.add(&interval, Time(5 * SECOND), 400, 400.0, 0.0, 0.8);
         let summary = achieved.summary(400, 0);
         assert_eq!((summary.rate, summary.achieved), (500.0, Some(1.0)));
-    }
-
-    #[test]
-    fn the_measured_phase_stands_against_what_was_asked_for() {
         let (achieved, counters) = after(12);
         let summary = achieved.summary(counters.sent, counters.late);
         assert_eq!((summary.total, summary.rate, summary.late_share), (1_200.0, 100.0, 0.1));
         assert_eq!(summary.achieved, Some(0.9));
         assert_eq!(summary.over_time.len(), 10);
-        let first = RequestedWindow { t: 2.0, dt: 1.0, requested: 100.0, sent: 90.0 };
-        assert_eq!(summary.over_time[0], first);
+        assert_eq!(summary.over_time[0], RequestedWindow { t: 2.0, dt: 1.0, requested: 100.0, sent: 90.0 });
         assert_eq!(achieved.measured(), (1_000.0, 90f64.sqrt()));
     }
 

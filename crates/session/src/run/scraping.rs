@@ -392,8 +392,7 @@ mod tests {
             let kill =
                 FaultOutcome { kind: "kill".into(), node: Some(node), t, for_good: true, ..FaultOutcome::default() };
             let own = scraping.own_fault(0, second(1), &[kill]);
-            let warnings = scraping.summaries[0].warnings().into_iter();
-            let found = warnings.map(|it| explained(it, own.as_deref()).finding);
+            let found = scraping.summaries[0].warnings().into_iter().map(|it| explained(it, own.as_deref()).finding);
             let reasons = found.filter_map(|it| match it {
                 Finding::ScrapesFailed { last_failure, .. } => Some(last_failure),
                 _ => None,
@@ -458,8 +457,7 @@ mod tests {
             scraping.decide(None);
             let mut summary = scraping.summaries.remove(0);
             summary.finish(second(0), second(2), second(5));
-            let counted = (summary.completed, summary.not_sent);
-            assert_eq!(counted, (3, 0), "{measure_after} {drain_after}");
+            assert_eq!((summary.completed, summary.not_sent), (3, 0), "{measure_after} {drain_after}");
         }
     }
 
@@ -533,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_cost_is_found_again() {
+    fn a_known_cost_is_found_again_and_what_cannot_be_told_is_not() {
         for (takes, cost) in [(1_500, 1.9), (200, 0.3), (1_500, 0.0)] {
             let (used, flights) = scene(5_000, takes, cost);
             let found = page_cpu(&used, &flights).expect("told");
@@ -542,6 +540,17 @@ mod tests {
             assert!((low > 0.0) == (cost > 0.0) && high - low < 0.3, "{cost}: {found:?}");
             assert!((found.seconds - cost).abs() < 0.1, "{cost}: {found:?}");
         }
+        // One page behind the other.
+        let (used, flights) = scene(5_000, 5_000, 1.0);
+        assert_eq!(page_cpu(&used, &flights), None);
+        // A page in each second.
+        let (used, flights) = scene(1_000, 100, 0.1);
+        assert_eq!(page_cpu(&used, &flights), None);
+        // Few pages.
+        let (used, flights) = scene(5_000, 1_500, 1.0);
+        assert_eq!(page_cpu(&used, &flights[..11]), None);
+        assert_eq!(page_cpu(&used[..9], &flights), None);
+        assert_eq!(page_cpu(&[], &[]), None);
     }
 
     /// Estimate for `pages` pages of 40 ms, while other work of the broker comes every five seconds as they do.
@@ -555,41 +564,21 @@ mod tests {
         page_cpu(&used(pages * 5 + 1, &flights, cost, others), &flights)
     }
 
-    /// In how many of 40 the interval of a page without cost excludes zero, and that of a cost holds it.
-    fn claimed_and_held(pages: u64) -> (u32, u32) {
-        let (mut claimed, mut held) = (0, 0);
-        for seed in 0..40 {
-            let times = web::scrape::RequestTimes { every: Nanos::from_millis(5_000), jitter: Some(seed) };
-            let due = |number| times.due(number).0 / 1_000_000;
-            claimed += u32::from(beside_work(pages, 0.0, &due).is_some_and(|it| it.interval.0 > 0.0));
-            let (low, high) = beside_work(pages, 0.3, &due).expect("told").interval;
-            held += u32::from(low < 0.3 && 0.3 < high);
-        }
-        (claimed, held)
-    }
-
     #[test]
     fn work_with_a_period_of_its_own_is_not_taken_for_the_pages() {
         let regular = beside_work(24, 0.0, &|number| number * 5_000 + 100).expect("told");
         assert!(regular.interval.0 > 0.1, "what jitter is for: {regular:?}");
         for pages in [24, LEAST_PAGES as u64] {
-            let (claimed, held) = claimed_and_held(pages);
+            // In how many of 40 the interval of a page without cost excludes zero, and that of a cost holds it.
+            let (mut claimed, mut held) = (0, 0);
+            for seed in 0..40 {
+                let times = web::scrape::RequestTimes { every: Nanos::from_millis(5_000), jitter: Some(seed) };
+                let due = |number| times.due(number).0 / 1_000_000;
+                claimed += u32::from(beside_work(pages, 0.0, &due).is_some_and(|it| it.interval.0 > 0.0));
+                let (low, high) = beside_work(pages, 0.3, &due).expect("told").interval;
+                held += u32::from(low < 0.3 && 0.3 < high);
+            }
             assert!(claimed <= 2 && held >= 38, "{pages} pages: {claimed} {held} of 40");
         }
-    }
-
-    #[test]
-    fn what_cannot_be_told_is_not() {
-        // One page behind the other.
-        let (used, flights) = scene(5_000, 5_000, 1.0);
-        assert_eq!(page_cpu(&used, &flights), None);
-        // A page in each second.
-        let (used, flights) = scene(1_000, 100, 0.1);
-        assert_eq!(page_cpu(&used, &flights), None);
-        // Few pages.
-        let (used, flights) = scene(5_000, 1_500, 1.0);
-        assert_eq!(page_cpu(&used, &flights[..11]), None);
-        assert_eq!(page_cpu(&used[..9], &flights), None);
-        assert_eq!(page_cpu(&[], &[]), None);
     }
 }

@@ -278,7 +278,7 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
 }
 
 #[test]
-fn events_are_told_in_the_order_of_time_before_the_second_in_which_they_happened() {
+fn events_are_told_before_the_second_in_which_they_happened_and_kept_in_the_order_of_time() {
     let heard = heard_of(Metered::default(), |mut recording| {
         for (ms, label) in [(10_900, "third"), (10_200, "first"), (11_100, "fourth"), (10_300, "second")] {
             recording.keep_event(Time(ms * MS), label.to_owned());
@@ -290,18 +290,13 @@ fn events_are_told_in_the_order_of_time_before_the_second_in_which_they_happened
         recording.discard();
     });
     assert_eq!(heard.events, ["first", "second", "third", "fourth"]);
-}
-
-/// The companion of faults hears that the broker is back when a later event was told.
-#[test]
-fn events_are_kept_in_the_order_of_time_however_late_they_are_heard() {
+    // The companion of faults hears that the broker is back when a later event was told.
     let heard = heard_of(Metered::default(), |mut recording| {
         recording.keep_event(Time(10_900 * MS), "later".to_owned());
         recording.interval(&interval(10, Phase::Warmup, 10, 1));
         recording.keep_event(Time(10_500 * MS), "earlier".to_owned());
         let ended = recording.finish(ending(outcome(None)));
-        let kept = ended.record.events.iter().map(|it| it.label.as_str());
-        assert_eq!(kept.collect::<Vec<_>>(), ["earlier", "later"]);
+        assert_eq!(ended.record.events.iter().map(|it| it.label.as_str()).collect::<Vec<_>>(), ["earlier", "later"]);
     });
     assert_eq!(heard.events, ["later", "earlier"], "late, but told");
 }
@@ -361,8 +356,7 @@ fn time_counts_from_the_beginning_of_the_load_also_of_a_run_that_is_killed() {
     recording.event(RunEvent::Started { at: Time(14 * SECOND) });
     recording.keep_event(Time(14_500 * MS), "in it".to_owned());
     recording.interval(&interval(14, Phase::Warmup, 10, 1));
-    let times: Vec<f64> = recording.record.events.iter().map(|it| it.t).collect();
-    assert_eq!(times, [0.0, 0.5]);
+    assert_eq!(recording.record.events.iter().map(|it| it.t).collect::<Vec<f64>>(), [0.0, 0.5]);
     // Nothing ends it in order.
     drop(recording);
     let read = RunReader::open(&folder).unwrap();
@@ -381,8 +375,7 @@ fn a_load_that_breaks_off_is_kept_as_failed_with_its_cause() {
         assert_eq!(ended.record.state, archive::RunState::Failed);
         let read = RunReader::open(ended.run_dir.as_deref().unwrap()).unwrap();
         assert_eq!(read.record.failed_by, Some(by));
-        let error = read.record.error.unwrap();
-        assert!(error.contains("a played failure"), "{error}");
+        testkit::assert_has(read.record.error.unwrap(), ["a played failure"]);
         assert!(read.record.summary.is_some(), "what was measured is kept");
     }
 }
@@ -436,8 +429,7 @@ fn a_stall_counts_what_was_due_to_be_sent_of_every_group() {
     outcome.threads[0].connections = 2;
     let ended = recording.finish(ending(outcome));
     let stalls = &ended.record.summary.as_ref().unwrap().stalls;
-    let delayed: Vec<u64> = stalls.iter().map(|it| it.messages_delayed).collect();
-    assert_eq!(delayed, [4 + 500 + 5], "{stalls:?}");
+    assert_eq!(stalls.iter().map(|it| it.messages_delayed).collect::<Vec<u64>>(), [4 + 500 + 5], "{stalls:?}");
 }
 
 fn noted(note: String) -> Collected {
@@ -591,6 +583,5 @@ fn a_broker_that_was_not_ready_is_told_from_one_that_cannot_start() {
     let slow = BrokerError::not_ready("RabbitMQ", std::time::Duration::from_secs(60), String::new());
     let Error::NotReady(problem) = Error::from(slow) else { panic!("another error") };
     assert!(problem.to_string().contains("in time"), "{problem}");
-    let gone = BrokerError::exited("RabbitMQ", "exit status: 1", "");
-    assert!(matches!(Error::from(gone), Error::Failed(_)));
+    assert!(matches!(Error::from(BrokerError::exited("RabbitMQ", "exit status: 1", "")), Error::Failed(_)));
 }

@@ -117,8 +117,7 @@ mod tests {
             assert_eq!(broker.asked.load(Ordering::Relaxed), 1);
             assert_eq!(is_timed_out(&state.topology), timed_out);
             let error = state.processes[0].as_ref().unwrap_err().to_string();
-            let said = "the broker did not answer about its processes: it was not asked";
-            assert!(error.starts_with(said), "{error}");
+            assert!(error.starts_with("the broker did not answer about its processes: it was not asked"), "{error}");
         }
     }
 

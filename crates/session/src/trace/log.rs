@@ -133,8 +133,7 @@ mod tests {
         for (scenario, node) in [("trace_b", "two@h"), ("trace_a", "one@h")] {
             log.add(scenario, "m:f/1".into(), node.into());
         }
-        let nodes: Vec<String> = log.traces().into_iter().map(|it| it.node).collect();
-        assert_eq!(nodes, ["one@h", "two@h"]);
+        assert_eq!(log.traces().into_iter().map(|it| it.node).collect::<Vec<String>>(), ["one@h", "two@h"]);
     }
 
     #[test]

@@ -33,8 +33,7 @@ fn sampled(random: &mut Random, costs: &[f64], samples: u64) -> FunctionCosts {
     }
     let names: Vec<String> = (0..costs.len()).map(|at| format!("f{at}")).collect();
     let counts = counts.iter().map(|count| *count as f64 / samples as f64);
-    let shares = names.iter().map(String::as_str).zip(counts);
-    let shares: Vec<(&str, f64)> = shares.filter(|it| it.1 > 0.0).collect();
+    let shares: Vec<(&str, f64)> = names.iter().map(String::as_str).zip(counts).filter(|it| it.1 > 0.0).collect();
     let mut run = run(1_000.0 * all * (1.0 + 0.01 * noise(random)), &shares);
     run.summary.samples = samples;
     run
@@ -84,8 +83,7 @@ fn few_samples_that_agree_in_every_run_prove_nothing() {
                 };
                 (0..runs).map(of).collect()
             };
-            let found = compared(&side(0.020), &side(0.026), paired);
-            assert_eq!(is_any_proven(&found), [false; 2], "{runs} {paired}");
+            assert_eq!(is_any_proven(&compared(&side(0.020), &side(0.026), paired)), [false; 2], "{runs} {paired}");
             // Five times as many are no chance.
             let found = compared(&side(0.020), &side(0.100), paired);
             let [function, _] = is_any_proven(&found);

@@ -334,12 +334,10 @@ mod tests {
     #[test]
     fn a_list_of_characters_is_text() {
         let said = |body: &str| reason(body.as_bytes());
-        let list = r#"{"error":"bad_request","reason":[110,111,32,[34,"v",34],10,"x"]}"#;
-        assert_eq!(said(list), "no \"v\" x");
+        assert_eq!(said(r#"{"error":"bad_request","reason":[110,111,32,[34,"v",34],10,"x"]}"#), "no \"v\" x");
         let refused = r#"{"reason":["amqp_error","command_invalid",[110,111,39],"none"]}"#;
         assert_eq!(said(refused), "amqp_error, command_invalid, no', none");
-        let escaped = r#"{"reason":"[{&lt;&lt;\"a\"&gt;&gt;,1}]"}"#;
-        assert_eq!(said(escaped), "[{<<\"a\">>,1}]");
+        assert_eq!(said(r#"{"reason":"[{&lt;&lt;\"a\"&gt;&gt;,1}]"}"#), "[{<<\"a\">>,1}]");
         assert_eq!(said(r#"{"reason":"not found"}"#), "not found");
         assert_eq!(said(r#"{"reason":[[110,111],-1]}"#), "no, -1");
         assert_eq!(said(r#"{"reason":{"a":[111,107]}}"#), "a: ok");
@@ -347,7 +345,6 @@ mod tests {
         assert_eq!(said(r#"{"reason":[1,2]}"#), "1, 2");
         assert_eq!(said("<html>\n404</html>"), "<html> 404</html>");
         assert_eq!(said(""), "");
-        let long = format!(r#"{{"reason":"{}"}}"#, "x".repeat(2_000));
-        assert_eq!(said(&long).chars().count(), MOST_SHOWN + 1);
+        assert_eq!(said(&format!(r#"{{"reason":"{}"}}"#, "x".repeat(2_000))).chars().count(), MOST_SHOWN + 1);
     }
 }

@@ -149,14 +149,12 @@ fn secrets_survive_in_no_command_whatever_stands_around_them() {
             0 => login.split(' ').map(str::to_owned).collect(),
             1 => vec![login],
             _ => {
-                let depth = random.below(3);
-                let script = within(&login, depth, &mut random);
+                let script = within(&login, random.below(3), &mut random);
                 ["timeout", "5", "bash", "-ec", &script].map(str::to_owned).into()
             }
         };
         let shown = words(&command).0.join(" ") + &script(&command.join(" "));
-        let leak = ENDS.into_iter().find(|end| shown.contains(end));
-        assert_eq!(leak, None, "seed {seed}: {command:?}\n{shown}");
+        assert_eq!(ENDS.into_iter().find(|end| shown.contains(end)), None, "seed {seed}: {command:?}\n{shown}");
     }
 }
 
@@ -234,8 +232,7 @@ fn what_prints_a_secret_is_hidden_and_what_follows_stays_readable() {
         ("PASSWORD=$(echo ')'; echo 12); seq $(nproc)", "PASSWORD=$(*** ')'; ***); *** $(***)"),
     ] {
         assert_eq!(script(given), shown);
-        let word = ["sh", "-c", given].map(str::to_owned);
-        assert_eq!(words(&word).0[2], shown);
+        assert_eq!(words(&["sh", "-c", given].map(str::to_owned)).0[2], shown);
     }
 }
 
@@ -380,8 +377,7 @@ fn what_a_script_says_stays_in_its_log() {
         ("x http://me:s3cret@h", &["me:s3cret", "s3cret"]),
         ("x http://h/api/queues/other2", &["other2"]),
     ] {
-        let command = ["sh", "-c", given].map(str::to_owned);
-        assert_eq!(words(&command).1, hidden, "{given}");
+        assert_eq!(words(&["sh", "-c", given].map(str::to_owned)).1, hidden, "{given}");
     }
 }
 

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn every_run_is_a_line_from_the_start_of_its_measured_phase() {
+    fn every_run_is_a_line_from_the_start_of_its_measured_phase_and_has_no_more_points_than_an_axis() {
         let (a, b) = ([run(&[100, 102], 1_000)], [run(&[90], 2_000)]);
         let figures = vec![ComparedFigure { name: "ack response p50".into(), ..ComparedFigure::default() }];
         let comparison = Comparison { figures, ..Comparison::default() };
@@ -297,10 +297,6 @@ mod tests {
         let both = of_a.nines.len().min(of_b.nines.len());
         assert_eq!(of_a.nines[..both], of_b.nines[..both], "one grid");
         assert!(of_a.ns.iter().zip(&of_b.ns).all(|(a, b)| a < b));
-    }
-
-    #[test]
-    fn a_week_has_no_more_points_than_an_axis() {
         let long = run(&vec![7; 604_800 / 60], 1_000);
         let found = panels(&[long], &[], &Comparison::default());
         let sent = found.first().expect("a panel");

@@ -152,8 +152,7 @@ mod tests {
         let foreign = runs.path().join("notes");
         std::fs::create_dir(&foreign).unwrap();
 
-        let age = Some(Nanos::from_secs_f64(50.0));
-        let mut keep = Keep::load(runs.path(), "a", age, u64::MAX).unwrap();
+        let mut keep = Keep::load(runs.path(), "a", Some(Nanos::from_secs_f64(50.0)), u64::MAX).unwrap();
         assert_eq!(keep.sum().0, 3);
         keep.prune();
         assert!(!old.exists());
@@ -166,15 +165,20 @@ mod tests {
     }
 
     #[test]
-    fn a_period_that_was_killed_ended_before_now() {
+    fn a_period_that_was_killed_ended_before_now_and_the_oldest_go_where_there_are_too_many_bytes() {
         let runs = tempfile::tempdir().unwrap();
         let killed = period(runs.path(), "a", 0).0;
-        let age = Some(Nanos::from_millis(1));
-        let mut keep = Keep::load(runs.path(), "a", age, u64::MAX).unwrap();
+        let mut keep = Keep::load(runs.path(), "a", Some(Nanos::from_millis(1)), u64::MAX).unwrap();
         let next = period(runs.path(), "a", 0).0;
         keep.add(next.clone(), wall_clock_unix_ns() + 500_000_000, 1);
         keep.prune();
         assert_eq!((killed.exists(), next.exists()), (false, true));
+        let runs = tempfile::tempdir().unwrap();
+        let all: Vec<PathBuf> = [40, 30, 20, 10].map(|ago| period(runs.path(), "a", ago).0).into();
+        let mut keep = Keep::load(runs.path(), "a", None, 1).unwrap();
+        keep.prune();
+        let left: Vec<bool> = all.iter().map(|dir| dir.exists()).collect();
+        assert_eq!(left, [false, false, false, true], "the youngest always stays");
     }
 
     #[test]
@@ -206,15 +210,5 @@ mod tests {
         *newest.into_mut() = 1 << 30;
         assert!(keep.make_room(|_| disk(0)(left())));
         assert_eq!(left(), 2);
-    }
-
-    #[test]
-    fn the_oldest_go_where_there_are_too_many_bytes() {
-        let runs = tempfile::tempdir().unwrap();
-        let all: Vec<PathBuf> = [40, 30, 20, 10].map(|ago| period(runs.path(), "a", ago).0).into();
-        let mut keep = Keep::load(runs.path(), "a", None, 1).unwrap();
-        keep.prune();
-        let left: Vec<bool> = all.iter().map(|dir| dir.exists()).collect();
-        assert_eq!(left, [false, false, false, true], "the youngest always stays");
     }
 }

@@ -104,7 +104,7 @@ fn what_profiling_costs_is_found_again() {
 }
 
 #[test]
-fn blocks_that_were_switched_late_cut_short_or_empty_are_left_out_with_their_pair() {
+fn blocks_that_were_late_cut_short_or_empty_are_left_out_with_their_pair_and_one_pair_tells_nothing() {
     let mut played = play(6, |_| 1.0);
     played.switched[0].is_in_time = false;
     played.counted[5].seconds = 0.3;
@@ -115,10 +115,6 @@ fn blocks_that_were_switched_late_cut_short_or_empty_are_left_out_with_their_pai
     // A block without its partner is no pair.
     played.switched.pop();
     assert_eq!(effect(&played, false).pairs, 2);
-}
-
-#[test]
-fn nothing_is_told_of_what_could_not_be_read_or_of_a_single_pair() {
     let mut played = play(4, |_| 1.0);
     played.switched[3].to.broker = None;
     let found = effect(&played, false);

@@ -93,8 +93,7 @@ fn the_process_that_serves_takes_the_place_of_the_one_on_the_port() {
         events: vec![say(&broker), say(&next)],
     };
     assert_eq!(seen, expected, "each once");
-    let nobody = Listener::default();
-    let seen = look(nobody, "", &[serves(&broker)]);
+    let seen = look(Listener::default(), "", &[serves(&broker)]);
     assert_eq!((seen.pid, seen.events), (Some(broker.id()), vec![say(&broker)]));
 }
 
@@ -113,12 +112,10 @@ fn who_is_related_to_the_process_on_the_port_changes_nothing() {
     }
     // Nor does anybody where the broker is known, or the user named it.
     let serves = || Server::Processes(vec![other.id()]);
-    let seen = look(found(child.id()), "rabbitmq", &[serves(), Server::Elsewhere]);
-    assert_eq!(seen, unchanged(child.id()));
+    assert_eq!(look(found(child.id()), "rabbitmq", &[serves(), Server::Elsewhere]), unchanged(child.id()));
     let named = ChildGuard::idle();
     let listener = Listener { given: Some(named.id()), ..found(child.id()) };
-    let seen = look(listener, "", &[serves()]);
-    assert_eq!(seen, Seen { found: Some(other.id()), ..unchanged(named.id()) });
+    assert_eq!(look(listener, "", &[serves()]), Seen { found: Some(other.id()), ..unchanged(named.id()) });
 }
 
 #[test]
@@ -130,8 +127,7 @@ fn where_the_broker_cannot_be_seen_nobody_is_watched_in_its_place() {
         let event = only(&seen.events);
         let start = format!("process {} listens on the broker's port, but", port.id());
         assert!(event.starts_with(&start) && event.ends_with(NAME_IT), "{event}");
-        let expected = Seen { told: vec![Told::Leave], events: seen.events.clone(), ..Seen::default() };
-        assert_eq!(seen, expected);
+        assert_eq!(seen, Seen { told: vec![Told::Leave], events: seen.events.clone(), ..Seen::default() });
     }
     // It comes into sight.
     let answers = [Server::Elsewhere, Server::Processes(vec![one.id()])];
