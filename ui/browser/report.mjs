@@ -477,6 +477,19 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     await graph.click(MAINLOOP);
     const zoom = await zoomed(page);
     assert.ok(zoom, await hash(page));
+    // Charts that are no longer shown do not listen to the window.
+    await page.evaluate(() => {
+      const { addEventListener: add, removeEventListener: remove } = window;
+      window.listening = 0;
+      window.addEventListener = (...of) => {
+        window.listening++;
+        add.apply(window, of);
+      };
+      window.removeEventListener = (...of) => {
+        window.listening--;
+        remove.apply(window, of);
+      };
+    });
     const title = page.locator('.strip figcaption b');
     assert.equal(await title.innerText(), 'samples over time');
     await graph.click(MAINLOOP);
@@ -487,6 +500,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.equal(await title.innerText(), 'samples over time');
     await page.goBack();
     assert.equal(await title.innerText(), '$rabbit_reader:mainloop/4');
+    assert.equal(await page.evaluate(() => window.listening), 0);
   });
 
   test('the graph works by keyboard', async () => {

@@ -59,6 +59,7 @@ export function timeStrip(run: RunView, analysis: Analysis, store: Store, pointe
     const wanted = { ...only, frame: known ?? only.focus };
     if (store.state.strip === 'offsets') {
       drawn = '';
+      panel?.clear();
       panel = null;
       if (element.firstChild !== map.element) element.replaceChildren(map.element);
       const size = widthOf(element);
@@ -98,6 +99,8 @@ export function timeStrip(run: RunView, analysis: Analysis, store: Store, pointe
     if (!whole) lines.push({ label, values: trim(part), color: (p) => p.accent, format, area: true });
     const title = whole ? 'samples over time' : name;
     const unit = `${rate || `${profile.unit} per second`}${whole ? '' : ', of all samples'}`;
+    // A chart that is only taken out of the page still listens to the window.
+    panel?.clear();
     panel = panelOf({ id: 'samples', title, unit, height: 62, lines }, shared, () => true);
     element.replaceChildren(panel.element);
     if (widthOf(element) > 0) panel.draw(widthOf(element), palette());
