@@ -421,7 +421,7 @@ fn periods(
 }
 
 /// The failure where no period lies in the range, with the existing ones.
-fn none(name: &str, range: &PeriodRange, runs: &Path, entries: &[archive::RunEntry]) -> Failure {
+fn none(name: &str, range: &PeriodRange, runs: &Path, entries: &[RunEntry]) -> Failure {
     let all = entries.iter().filter(|entry| {
         let period = entry.record.as_ref().ok().and_then(|it| it.period.as_ref());
         let names = |it: &archive::Period| it.recording == range.name() || it.process == range.name();
