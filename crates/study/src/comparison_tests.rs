@@ -413,7 +413,7 @@ fn what_keeps_runs_apart_is_told_as_what_it_is() {
     assert_has(told("load", json!([])), ["different loads"]);
 }
 
-/// What is said of runs with these two loads.
+/// The reasons against comparing runs with these two loads.
 fn refused_loads(a: &Value, b: &Value) -> String {
     let side = |load: &Value| {
         [0, 1].map(|_| {
