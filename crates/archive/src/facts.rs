@@ -246,10 +246,7 @@ impl Facts {
 
     /// Counted items: `messages`, `cycles`, `requests`.
     pub fn items(&self) -> &str {
-        self.own().map_or("messages", |churn| match churn.unit.as_str() {
-            "" => "cycles",
-            unit => unit,
-        })
+        self.own().map_or("messages", |churn| &churn.unit)
     }
 
     /// Share of the operations begun that failed; 0 of messages.

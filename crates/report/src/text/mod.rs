@@ -34,6 +34,74 @@ pub use verdict::verdict;
 pub use warnings::warning;
 pub(crate) use warnings::{SaidWithin, said_within};
 
+/// Words for the counted items of a load.
+pub(crate) struct ItemWords {
+    /// Plural, by which a record names them.
+    items: &'static str,
+    /// Unit of their rates.
+    unit: &'static str,
+    /// Verb of a late one, and participle of those that left.
+    left: &'static str,
+    begun: &'static str,
+    /// Participle of operations that are over, where their kind does not imply it.
+    pub(crate) ended: &'static str,
+    /// The option that limits how many are in flight, and the key of operations that does.
+    limit: &'static str,
+    limit_key: &'static str,
+    /// Name of the answers that the limit waits for.
+    answers: &'static str,
+    /// Their latencies.
+    latencies: &'static str,
+    /// Remedy where the generator has too little CPU for them.
+    spread: &'static str,
+}
+
+const MESSAGES: ItemWords = ItemWords {
+    items: "messages",
+    unit: "msg/s",
+    left: "left",
+    begun: "sent",
+    ended: "",
+    limit: "--max-pending",
+    limit_key: "",
+    answers: "confirms",
+    latencies: "ack response and end-to-end",
+    spread: "use more --threads, and more cores if necessary",
+};
+
+const CYCLES: ItemWords = ItemWords {
+    items: "cycles",
+    unit: "cycles/s",
+    left: "began",
+    begun: "begun",
+    ended: " opened and closed",
+    limit: "--max-open",
+    limit_key: "churn.max-open",
+    answers: "open cycles to end",
+    latencies: "their times",
+    spread: "run several at once, and use more cores if necessary",
+};
+
+const REQUESTS: ItemWords = ItemWords {
+    items: "requests",
+    unit: "requests/s",
+    left: "left",
+    begun: "sent",
+    ended: "",
+    limit_key: "the probe's max-open",
+    answers: "open requests to be answered",
+    ..CYCLES
+};
+
+/// A row for each kind of counted item: those of messages come first, which are also those of unknown ones.
+static ITEM_WORDS: [ItemWords; 3] = [MESSAGES, CYCLES, REQUESTS];
+
+/// The words for the items of this name.
+pub(crate) fn words_of(items: &str) -> &'static ItemWords {
+    let [messages, ..] = &ITEM_WORDS;
+    ITEM_WORDS.iter().find(|it| it.items == items).unwrap_or(messages)
+}
+
 /// A scenario's name as people read it, and as its latencies begin: `probe queue-page`.
 pub(crate) fn scenario_name(name: &str) -> String {
     name.split_once('_').map_or_else(|| name.to_owned(), |(kind, own)| format!("{kind} {}", own.replace('_', "-")))

@@ -31,7 +31,7 @@ impl VerdictText<'_> {
             0.0 => String::new(),
             _ => format!(", {} of them over 1 ms late", percent(e.late_share)),
         };
-        format!("{sent} of {requested} {} were {}{late}", self.unit, self.begun)
+        format!("{sent} of {requested} {} were {}{late}", self.words.unit, self.words.begun)
     }
 
     /// A state of the producers, and its share of their time.

@@ -1,8 +1,8 @@
 //! The verdict of a run, in one sentence, and its reasons.
 
 use archive::{Awaited, Busy, Cause, Facts, Lacking, Lateness, LimitedBy, Stall, Stalled, Verdict};
-use measure::ScenarioRole;
 
+use super::{ItemWords, words_of};
 use crate::numbers::{at_least, count, counted, duration, percent, rate, seconds};
 
 /// Makes the sentences of a verdict.
@@ -16,35 +16,18 @@ pub fn verdict(verdict: &mut Verdict) {
     verdict.reasons.iter_mut().for_each(|reason| reason.text = text.reason(&reason.code));
 }
 
-/// The facts, and the words for the counted items.
+/// The facts, and the words for what they count.
 pub(super) struct VerdictText<'a> {
     pub(super) e: &'a Facts,
     /// Noun for the loaded system.
     pub(super) target: &'static str,
-    /// The unit of rates, such as `msg/s`.
-    pub(super) unit: &'static str,
-    /// Counted items, such as `messages`.
-    items: &'static str,
-    /// Verb of a late one: `left`.
-    left: &'static str,
-    /// Participle of those that left: `sent`.
-    pub(super) begun: &'static str,
-    /// The option that limits how many are in flight.
-    limit: &'static str,
-    /// Name of the answers that the limit waits for.
-    answers: &'static str,
+    /// Words for the counted items.
+    pub(super) words: &'static ItemWords,
 }
 
 impl<'a> VerdictText<'a> {
     fn new(e: &'a Facts) -> Self {
-        let (unit, items, left, begun, limit, answers) = if e.role() == ScenarioRole::Server {
-            ("requests/s", "requests", "left", "sent", "--max-open", "open requests to be answered")
-        } else if e.is_churn() {
-            ("cycles/s", "cycles", "began", "begun", "--max-open", "open cycles to end")
-        } else {
-            ("msg/s", "messages", "left", "sent", "--max-pending", "confirms")
-        };
-        Self { e, target: e.role().target(), unit, items, left, begun, limit, answers }
+        Self { e, target: e.role().target(), words: words_of(e.items()) }
     }
 
     /// Beginning of a verdict about something else: a fault of the run itself, or a stall of the broker.
@@ -71,7 +54,7 @@ impl<'a> VerdictText<'a> {
                 "{}, but consumers received {} {}: {}",
                 self.met(),
                 rate(self.e.received_rate),
-                self.unit,
+                self.words.unit,
                 self.limited_by(why, who)
             ),
             Cause::ConsumersSlow | Cause::AllFailed | Cause::SomeFailed => self.cause(cause),
@@ -121,17 +104,17 @@ impl<'a> VerdictText<'a> {
         format!(
             "{} of the {} failed: {} of {} {} were completed, though all were {}",
             percent(share),
-            self.items,
+            self.words.items,
             rate(sent * (1.0 - share)),
             self.requested(),
-            self.unit,
-            self.begun
+            self.words.unit,
+            self.words.begun
         )
     }
 
     /// One of the counted items: `message`.
     fn item(&self) -> &'static str {
-        self.items.trim_end_matches('s')
+        self.words.items.trim_end_matches('s')
     }
 
     /// Rate that the generator could have made, if measured and higher.
@@ -144,7 +127,7 @@ impl<'a> VerdictText<'a> {
                 "; the generator could have made {}{} {} of this size here",
                 at_least(capacity.at_least),
                 rate(capacity.rate),
-                self.unit
+                self.words.unit
             )
         })
     }
@@ -164,7 +147,7 @@ impl<'a> VerdictText<'a> {
                 "{}; consumers received {} {}, at their requested pace",
                 self.met(),
                 rate(e.received_rate),
-                self.unit
+                self.words.unit
             ),
             Cause::ThinkTime => format!(
                 "the requested think time: producers waited {} of the time for the {}'s answers",
@@ -211,7 +194,7 @@ impl<'a> VerdictText<'a> {
             }
             Cause::GeneratorLate => format!(
                 "{} waited {} of the time for its event loop, which was busy {} of the time{}{}",
-                self.items,
+                self.words.items,
                 percent(time.ready),
                 percent(e.at_work()),
                 match e.loop_lag_max_ns {
@@ -227,7 +210,7 @@ impl<'a> VerdictText<'a> {
             Cause::Unclear => format!(
                 "no cause stands out: {} waited {} of the time for the event loop, {} for the {}'s answers, {} for \
                  their sockets",
-                self.items,
+                self.words.items,
                 percent(time.ready),
                 percent(time.budget),
                 self.target,
@@ -248,7 +231,7 @@ impl<'a> VerdictText<'a> {
         );
         match cause {
             Cause::BrokerStalled { .. } => {
-                format!("{}; {} due meanwhile had to wait", self.stood_still("it"), self.items)
+                format!("{}; {} due meanwhile had to wait", self.stood_still("it"), self.words.items)
             }
             Cause::NoCredit => format!(
                 "it gave its publishers no credit for {} of the time (flow control of AMQP 1.0)",
@@ -281,7 +264,7 @@ impl<'a> VerdictText<'a> {
                 "its answer time and the in-flight limit ({}); the {} used {cores}: try a larger {}",
                 self.window(),
                 self.target,
-                self.limit
+                self.words.limit
             ),
             Cause::BrokerUnknown => format!("{}; its CPU is not known", self.wait(Awaited::Answers)),
             _ => self.way(cause),
@@ -297,14 +280,14 @@ impl<'a> VerdictText<'a> {
         let e = self.e;
         if e.counted {
             let (all, rate) = (counted(e.ended.sent, "message"), rate(e.sent_rate));
-            return format!("all requested messages were sent: {all}, {rate} {} on average", self.unit);
+            return format!("all requested messages were sent: {all}, {rate} {} on average", self.words.unit);
         }
         let (requested, sent) = (self.requested(), rate(e.sent_rate));
         let has_backlog = self.has_backlog();
         let is_plain = sent == requested || e.requested_deviation > 0.0;
         let of = if is_plain && !has_backlog { String::new() } else { format!("{sent} of ") };
         let backlog = if has_backlog { ", with the warm-up's backlog" } else { "" };
-        format!("the requested rate was met: {of}{requested} {}{backlog}", self.unit)
+        format!("the requested rate was met: {of}{requested} {}{backlog}", self.words.unit)
     }
 
     /// Whether over 5 % more was sent than was due, and more than random arrivals deviate: it was due in the warm-up.
@@ -353,7 +336,7 @@ impl<'a> VerdictText<'a> {
                 format!("because the generator's event loop was late by up to {}", duration(e.loop_lag_max_ns))
             }
         };
-        format!("{met}; {late_share} of the {} {} over 1 ms late, {why}", self.items, self.left)
+        format!("{met}; {late_share} of the {} {} over 1 ms late, {why}", self.words.items, self.words.left)
     }
 
     /// How long the event loop waited for a core; of a low rate, beside how long something was late. Who waited while
@@ -373,7 +356,7 @@ impl<'a> VerdictText<'a> {
             _ => format!(
                 "the generator's event loop waited {} in the run queue, and {} were late for {}{}",
                 seconds(waited * e.seconds),
-                self.items,
+                self.words.items,
                 seconds(e.late_time() * e.seconds),
                 self.others()
             ),
@@ -402,7 +385,7 @@ impl<'a> VerdictText<'a> {
         let e = self.e;
         let (of, items, scheduled) = match deliveries {
             true => (e.ended.deliveries_behind, "deliveries", e.expected_rate.is_some()),
-            false => (e.ended.behind, self.items, e.requested_rate.is_some()),
+            false => (e.ended.behind, self.words.items, e.requested_rate.is_some()),
         };
         let Lacking { all, in_faults, .. } = of;
         let (faults, share) = (self.own_faults(), percent(in_faults / all));
@@ -426,7 +409,7 @@ impl<'a> VerdictText<'a> {
     fn broker_lateness(&self) -> String {
         let time = self.e.producers.unwrap_or_default();
         let waits = [
-            (time.budget, format!("waiting for {}", self.answers)),
+            (time.budget, format!("waiting for {}", self.words.answers)),
             (time.credit, "waiting for credit".to_owned()),
             (time.socket, format!("waiting for the {} to read", self.target)),
             (time.blocked, format!("while the {} blocked its publishers", self.target)),
@@ -516,13 +499,13 @@ impl<'a> VerdictText<'a> {
             Cause::RoundTrip => format!(
                 "{answers}, and a round trip takes {}: raise {}",
                 duration(e.round_trip_ns.unwrap_or(0)),
-                self.limit
+                self.words.limit
             ),
             Cause::ProxyWay => format!(
                 "{answers}, and the way through {proxy} and back takes {} even without load: raise {}, or connect to \
                  the {target} directly",
                 duration(e.idle_answer_ns.unwrap_or(0)),
-                self.limit
+                self.words.limit
             ),
             Cause::LinkFull { wait } => format!("{}, and {}", self.wait(*wait), self.link()),
             Cause::NetworkFull => {
@@ -573,8 +556,8 @@ impl<'a> VerdictText<'a> {
         match wait {
             Awaited::Answers => {
                 let share = if self.e.closed_loop { self.e.answers_share().min(1.0) } else { time.budget };
-                let who = if self.e.is_churn() { format!("due {}", self.items) } else { "producers".to_owned() };
-                format!("{who} waited {} of the time for {} ({})", percent(share), self.answers, self.window())
+                let who = if self.e.is_churn() { format!("due {}", self.words.items) } else { "producers".to_owned() };
+                format!("{who} waited {} of the time for {} ({})", percent(share), self.words.answers, self.window())
             }
             Awaited::Credit => format!("producers waited {} of the time for credit", percent(time.credit)),
             Awaited::Sockets => {

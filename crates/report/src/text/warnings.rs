@@ -3,8 +3,8 @@
 use archive::{CoresUsed, FewSamples, Finding, MissedFaults, ProfileGap, SentOf, Tier, Warning};
 use measure::{Nanos, ScenarioRole};
 
-use super::looks;
 use super::stalls::{gone_away, one, stalled};
+use super::{looks, words_of};
 use crate::numbers::{count, counted, nonzero, percent, rate};
 
 /// Words of a broker, a library or a system within the sentence of a warning.
@@ -83,10 +83,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
                  {target}, and latencies are too high",
                 percent(*at_work)
             ),
-            match unit.as_str() {
-                "messages" => "use more --threads, and more cores if necessary",
-                _ => "run several at once, and use more cores if necessary",
-            },
+            words_of(unit).spread,
         ),
         // Without a schedule nothing has a time at which it should have been sent.
         Finding::GeneratorLate { lag_max_ns, lag_seconds_share, scheduled: false, .. } => (
@@ -104,7 +101,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
                 Nanos(*lag_max_ns),
                 percent(*late_share),
                 unit,
-                if unit == "messages" { "ack response and end-to-end" } else { "their times" }
+                words_of(unit).latencies
             ),
             "give bellows a free core, or lower the load",
         ),
@@ -537,17 +534,17 @@ fn rate_not_achieved(
             "{} due and did not begin before the end, for too many were open: they count in the latencies with the \
              time waited (--max-open, {} = {})",
             was_or_were(not_begun, one(unit)),
-            if unit == "requests" { "the probe's max-open" } else { "churn.max-open" },
+            words_of(unit).limit_key,
             count(in_flight_limit)
         );
         let remedy = if rates.is_none() { "raise it, or request a lower rate" } else { "see the verdict for why" };
         return (text, remedy);
     };
-    let verb = if unit == "cycles" { "begun" } else { "sent" };
     let text = format!(
-        "{} {unit} per second were {verb} of {} requested: {target} or generator limited the rate, and latencies \
+        "{} {unit} per second were {} of {} requested: {target} or generator limited the rate, and latencies \
          include the backlog",
         rate(rates.sent),
+        words_of(unit).begun,
         rate(rates.requested)
     );
     (text, "see the verdict for why")

@@ -13,7 +13,7 @@ use serde_json::Value;
 use stacks::{ProfileSummary, USUAL_EVENT};
 
 use crate::numbers::{count, counted, seconds_digits, slowest, three_digits, weight};
-use crate::text::{scenario_name, shortened};
+use crate::text::{scenario_name, shortened, words_of};
 
 /// A piece of the sentence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -516,8 +516,7 @@ pub(crate) fn of_requested(requested: Option<&RequestedSummary>, rate: f64) -> O
 pub(crate) fn operations(of: &ScenarioSummary, phases: &[PhaseSpan]) -> String {
     let what = match of.role {
         ScenarioRole::Server => format!("requests per second answered by {}", of.kind),
-        _ if of.unit == "cycles" => format!("{} per second opened and closed", of.kind),
-        _ => format!("{} per second", of.kind),
+        _ => format!("{} per second{}", of.kind, words_of(&of.unit).ended),
     };
     let mut text = format!("{} {what}{}", three_digits(of.rate), length(phases));
     if let Some(asked) = of_requested(of.requested.as_ref(), of.rate) {
