@@ -29,7 +29,7 @@ struct Change {
 }
 
 /// The place of a value as errors name it: `--rate`, `--set load.0.rate=1`, `x.toml:3: rate = 1`.
-struct Place {
+struct Location {
     text: String,
     /// The value as it was written; `None` where there is none, it is long, or it may be secret.
     value: Option<String>,
@@ -83,7 +83,7 @@ impl Origin {
             value => value.to_owned(),
         };
         match self.place(&problem.about, &what) {
-            Some(Place { text, value }) => {
+            Some(Location { text, value }) => {
                 Problem::new(format!("{text}: {what}"), observed(value.unwrap_or(text)), help)
             }
             // The cause names the option already.
@@ -93,18 +93,18 @@ impl Origin {
     }
 
     /// Where the value of a key was written.
-    fn place(&self, key: &str, what: &str) -> Option<Place> {
+    fn place(&self, key: &str, what: &str) -> Option<Location> {
         let changes = &mut self.changes.iter().rev();
         if let Some(change) = changes.find(|it| is_below(key, &it.path)) {
             let value = change.shown.split_once('=').map(|(_, value)| value.to_owned());
             let text = format!("{} {}", change.option, change.shown);
-            return Some(Place { text, value });
+            return Some(Location { text, value });
         }
         let Some((name, text)) = &self.file else {
             let option = (!key.is_empty()).then(|| self.option(key))?;
-            return (!what.contains(&option)).then_some(Place { text: option, value: None });
+            return (!what.contains(&option)).then_some(Location { text: option, value: None });
         };
-        let mut place = Place { text: name.clone(), value: None };
+        let mut place = Location { text: name.clone(), value: None };
         let text = text.expose();
         let root = DeTable::parse(text).ok();
         let found = root.as_ref().map(|root| locate(root.get_ref(), key));

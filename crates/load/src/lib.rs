@@ -1,6 +1,6 @@
 //! The load engine: one event loop per thread, each with its own connections, recorders and part
 //! of the schedule. [`run`] takes a resolved [`Plan`] and reports to a [`Sink`] ten times a second.
-//! What every number means is said in `docs/measurement.md`.
+//! `docs/measurement.md` defines every number.
 
 mod control;
 mod engine;
@@ -17,7 +17,7 @@ mod window;
 use self::scenario::messages;
 pub use control::Control;
 pub use environment::{Environment, EventLoop, System, Task, ThreadTime, make_room};
-pub use phase_clock::{PhaseClock, SliceEnd, Together};
+pub use phase_clock::{PhaseClock, SliceEnd, StartBarrier};
 pub use plan::{
     Ack, Allocation, AmqpConsumers, AmqpDestination, AmqpProducers, Argument, ArrivalProcess, ArrivalSchedule, Auth,
     Bodies, ConnectionSettings, Consumers, Declare, Destination, DestinationKind, Distribution, Endpoint, Error,
@@ -55,7 +55,7 @@ pub fn run_in<E: Environment>(
     sink: &mut dyn Sink,
 ) -> Result<Outcome, Error> {
     let mut seconds = seconds::Seconds::of(sink);
-    let together = Together::alone();
+    let together = StartBarrier::alone();
     let outcome = messages::run(environment, plan, &together, control, &mut seconds);
     seconds.finish();
     outcome

@@ -15,7 +15,7 @@ use crate::{Control, PhaseTimes, Phases};
 #[derive(Debug)]
 pub struct PhaseClock<'a> {
     planned: Phases,
-    together: &'a Together,
+    together: &'a StartBarrier,
     control: &'a Control,
     /// The common start; far away before [`PhaseClock::begin`].
     pub start: Time,
@@ -42,7 +42,7 @@ pub struct SliceEnd {
 
 impl<'a> PhaseClock<'a> {
     /// Of a scenario that has not begun.
-    pub const fn new(planned: Phases, together: &'a Together, control: &'a Control) -> Self {
+    pub const fn new(planned: Phases, together: &'a StartBarrier, control: &'a Control) -> Self {
         Self {
             planned,
             together,
@@ -170,14 +170,14 @@ const NEVER: u64 = u64::MAX;
 
 /// The common start and the common end of the scenarios of a run.
 #[derive(Debug)]
-pub struct Together {
+pub struct StartBarrier {
     scenarios: usize,
     ready: AtomicUsize,
     start: AtomicU64,
     end: AtomicU64,
 }
 
-impl Together {
+impl StartBarrier {
     /// Of this many scenarios.
     pub const fn of(scenarios: usize) -> Self {
         Self { scenarios, ready: AtomicUsize::new(0), start: AtomicU64::new(NEVER), end: AtomicU64::new(NEVER) }
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn slices_end_at_tenths_of_a_second_of_their_phase() {
         use Phase::{Drain, Measure, Warmup};
-        let (together, control) = (Together::alone(), Control::new());
+        let (together, control) = (StartBarrier::alone(), Control::new());
         let mut clock = PhaseClock::new(planned(), &together, &control);
         assert_eq!((clock.begin(), clock.phase()), (None, None));
         assert_eq!(ends(&mut clock, Time(7)), []);
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_stop_ends_the_load_and_counts_as_one_where_something_was_left() {
-        let (together, control) = (Together::alone(), Control::new());
+        let (together, control) = (StartBarrier::alone(), Control::new());
         let mut clock = PhaseClock::new(planned(), &together, &control);
         together.ready();
         assert_eq!(clock.begin(), Some(Phase::Warmup));
@@ -282,7 +282,7 @@ mod tests {
         assert!(!clock.follow_stop(at(50)), "it has ended");
         assert_eq!(ends(&mut clock, at(60)), [(40, Phase::Drain, true)]);
         // Another scenario's end is no stop, and neither is one in the drain.
-        let (together, control) = (Together::of(1), Control::new());
+        let (together, control) = (StartBarrier::of(1), Control::new());
         let mut clock = PhaseClock::new(planned(), &together, &control);
         together.ready();
         assert_eq!(clock.begin(), Some(Phase::Warmup));
@@ -292,13 +292,13 @@ mod tests {
         assert!(!clock.follow_stop(clock.start + Nanos(320 * MS)) && !clock.is_stopped());
     }
 
-    fn clock_at(together: &Together, ms: u64) -> Time {
+    fn clock_at(together: &StartBarrier, ms: u64) -> Time {
         together.start().expect("it has begun") + Nanos(ms * MS)
     }
 
     #[test]
     fn all_start_at_one_instant_once_the_last_is_ready() {
-        let together = Together::of(3);
+        let together = StartBarrier::of(3);
         for _ in 0..2 {
             together.ready();
             assert_eq!(together.start(), None);
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn one_that_fails_to_start_ends_the_others_that_never_start_and_the_first_end_counts() {
-        let together = Together::of(2);
+        let together = StartBarrier::of(2);
         together.ready();
         [9, 7, 8].into_iter().for_each(|at| together.end(Time(at)));
         assert_eq!((together.start(), together.ended()), (None, Some(Time(7))));

@@ -9,7 +9,7 @@ use stacks::{ErlangProcess, Footer, Sample, StacksWriter, Wait};
 use crate::beam::ProcessId;
 use crate::events::{Event, Weight};
 use crate::held::HeldMemory;
-use crate::late_names::{Held, LateNames};
+use crate::late_names::{LateNames, UnresolvedSample};
 use crate::record::{Address, Record, SampleRecord};
 use crate::stack_table::StackTable;
 use crate::symbols;
@@ -195,9 +195,9 @@ impl Converter {
     }
 
     /// Writes samples that have waited; says whether names have come for any of them.
-    fn write_held(&mut self, held: Vec<Held>) -> bool {
+    fn write_held(&mut self, held: Vec<UnresolvedSample>) -> bool {
         let mut named = false;
-        for Held { stack, at, sample } in held {
+        for UnresolvedSample { stack, at, sample } in held {
             let node = self.stacks.node(&stack, at, &mut self.sink);
             named |= !node.unnamed;
             self.sink.sample(&Sample { stack: node.id, complete: node.complete, ..sample });

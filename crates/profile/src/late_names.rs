@@ -20,7 +20,7 @@ const MOST_ADDRESSES: usize = 2 << 20;
 
 /// A sample whose stack holds an address without a name.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct UnresolvedSample {
     pub(crate) stack: Stack,
     pub(crate) at: Time,
     /// Without its stack.
@@ -31,7 +31,7 @@ pub(crate) struct Held {
 #[derive(Debug)]
 pub(crate) struct LateNames {
     jvm: Arc<Jvm>,
-    held: Vec<Held>,
+    held: Vec<UnresolvedSample>,
     /// Addresses in their stacks.
     addresses: usize,
     request: Option<JoinHandle<Result<Nanos, String>>>,
@@ -60,7 +60,7 @@ impl LateNames {
             return false;
         }
         self.addresses += stack.addresses.len();
-        self.held.push(Held { stack: stack.clone(), at, sample });
+        self.held.push(UnresolvedSample { stack: stack.clone(), at, sample });
         true
     }
 
@@ -98,7 +98,7 @@ impl LateNames {
     }
 
     /// Has `read` read the map; the samples that waited for it. `None` while it is being written for somebody else.
-    pub(crate) fn read(&mut self, read: impl FnOnce()) -> Option<Vec<Held>> {
+    pub(crate) fn read(&mut self, read: impl FnOnce()) -> Option<Vec<UnresolvedSample>> {
         let jvm = Arc::clone(&self.jvm);
         let _still = jvm.still_map()?;
         read();
@@ -111,7 +111,7 @@ impl LateNames {
     }
 
     /// The samples that wait, whatever became of their names.
-    pub(crate) fn release(&mut self) -> Vec<Held> {
+    pub(crate) fn release(&mut self) -> Vec<UnresolvedSample> {
         self.addresses = 0;
         std::mem::take(&mut self.held)
     }

@@ -7,7 +7,7 @@ use measure::Time;
 use stacks::{Frame, StacksWriter, is_first_function, is_root_function};
 
 use crate::record::Address;
-use crate::symbols::{Place, Symbols};
+use crate::symbols::{CodeSource, Symbols};
 use crate::unwind::Stack;
 
 /// The frames of an address, behind those of functions that were inlined there.
@@ -179,11 +179,11 @@ impl StackTable {
             return frames;
         }
         match found.place {
-            Place::File => drop(self.user.insert(key, Arc::clone(&frames))),
-            Place::Jit if !passing => drop(self.jit.insert(key, Arc::clone(&frames))),
-            Place::Jit => {}
+            CodeSource::File => drop(self.user.insert(key, Arc::clone(&frames))),
+            CodeSource::Jit if !passing => drop(self.jit.insert(key, Arc::clone(&frames))),
+            CodeSource::Jit => {}
             // Code without frame pointers leaves any number there: kept, such addresses would fill the memory.
-            Place::Nowhere => self.missed = true,
+            CodeSource::Nowhere => self.missed = true,
         }
         frames
     }

@@ -79,7 +79,7 @@ pub(crate) struct Turn {
     pub(crate) done: Sender<Outcome>,
 }
 
-struct Begun {
+struct PartStart {
     at: Time,
     own_cpu: Nanos,
     process_cpu: Option<Nanos>,
@@ -101,7 +101,7 @@ impl Worker {
     pub(crate) fn run(mut self, from: Time, process_cpu: Option<Nanos>, signals: &Signals) -> Outcome {
         // Sampling may have gone on for a while before this thread runs: the source counts from its beginning.
         let mut begun =
-            Begun { at: from, own_cpu: thread_cpu(), process_cpu, lost: 0, counted: None, paused_cpu: Nanos::ZERO };
+            PartStart { at: from, own_cpu: thread_cpu(), process_cpu, lost: 0, counted: None, paused_cpu: Nanos::ZERO };
         let mut flushed = from;
         let mut timeout = FIRST_TIMEOUT;
         loop {
@@ -159,8 +159,8 @@ impl Worker {
         self.converter.finish(part)
     }
 
-    fn begun(&self, at: Time, process_cpu: Option<Nanos>, paused_cpu: Nanos) -> Begun {
-        Begun {
+    fn begun(&self, at: Time, process_cpu: Option<Nanos>, paused_cpu: Nanos) -> PartStart {
+        PartStart {
             at,
             own_cpu: thread_cpu(),
             process_cpu,
@@ -171,7 +171,7 @@ impl Worker {
     }
 
     /// Ends what the converter counts of the part that began so, and says what was used in it.
-    fn part(&mut self, begun: &Begun, to: Time, process_cpu: Option<Nanos>, paused_cpu: Nanos) -> Part {
+    fn part(&mut self, begun: &PartStart, to: Time, process_cpu: Option<Nanos>, paused_cpu: Nanos) -> Part {
         self.converter.lost_in_all(self.source.lost().saturating_sub(begun.lost));
         let counted = self.source.counted();
         self.converter.compare_count(counted.map(|counted| counted.saturating_sub(begun.counted.unwrap_or(0))));
@@ -185,7 +185,7 @@ impl Worker {
         }
     }
 
-    fn turn(&mut self, turn: Turn, begun: &Begun, signals: &Signals) -> Begun {
+    fn turn(&mut self, turn: Turn, begun: &PartStart, signals: &Signals) -> PartStart {
         let process_cpu = linux::cpu_time(self.target.pid);
         let paused_cpu = signals.pauses.cpu();
         let converter = &mut self.converter;

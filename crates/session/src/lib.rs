@@ -24,14 +24,14 @@ pub use calibrate::calibrate;
 pub use error::Error;
 pub use export::{ExportOptions, Exporter, MetricsTarget};
 pub use judge::{ACHIEVED, FULL, OTHERS};
-pub use look::Look;
+pub use look::Inspection;
 pub use observer::{NoObserver, Observer};
 pub use prepared::{PreparedData, PreparedFolder};
 pub use profile::{Event, Stacks};
 pub use queue_page::{QueuePage, QueuePageCost, serve_queues};
 pub use run::{
-    ContinuousOptions, PeriodEnd, RecordOptions, RunOptions, RunOutcome, Target, Texts, Told, busiest_descendant,
-    check, nodes_called, record, record_continuously, run, run_again_if_not_ready, run_on,
+    ContinuousOptions, PeriodEnd, RecordOptions, RecordingEvent, RunOptions, RunOutcome, Target, Texts,
+    busiest_descendant, check, nodes_called, record, record_continuously, run, run_again_if_not_ready, run_on,
 };
 pub use scenarios::{MakeScenario, Occasion, SCENARIOS};
 pub use seconds::Seconds;

@@ -31,12 +31,12 @@ struct LookWord {
 /// A look into a broker, until this is dropped. Not recorded where no bellows of this user runs that broker here.
 #[derive(Debug)]
 #[must_use]
-pub struct Look {
+pub struct Inspection {
     /// The record's file and content.
     left: Option<(PathBuf, LookWord)>,
 }
 
-impl Look {
+impl Inspection {
     /// A look into an Erlang node, by its name.
     pub fn at_node(node: &str, command: &str) -> Self {
         Self::begin(node_directory(node), command)
@@ -62,7 +62,7 @@ impl Look {
     }
 }
 
-impl Drop for Look {
+impl Drop for Inspection {
     fn drop(&mut self) {
         if let Some((folder, word)) = &mut self.left {
             word.ended = Some(Clock.now());
@@ -85,7 +85,7 @@ fn write(folder: &Path, word: &LookWord) -> io::Result<()> {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Looks {
+pub(crate) struct Inspections {
     directories: Vec<PathBuf>,
     known: BTreeMap<PathBuf, KnownLook>,
 }
@@ -104,7 +104,7 @@ impl KnownLook {
     }
 }
 
-impl Looks {
+impl Inspections {
     /// Into nodes with these directories, from now on: of an earlier load, looks that were killed have left no end.
     pub(crate) fn of(directories: Vec<PathBuf>) -> Self {
         let mut looks = Self { directories, known: BTreeMap::new() };
@@ -208,11 +208,11 @@ mod tests {
     #[test]
     fn a_look_is_read_while_it_lasts_and_when_it_has_ended() {
         let dir = tempfile::tempdir().unwrap();
-        let mut looks = Looks::of(vec![dir.path().to_owned()]);
+        let mut looks = Inspections::of(vec![dir.path().to_owned()]);
         looks.read();
         let origin = Clock.now();
         assert!(looks.spans(origin, origin + Nanos(1)).is_empty());
-        let look = Look::begin(Some(dir.path().to_owned()), "bellows erlang top");
+        let look = Inspection::begin(Some(dir.path().to_owned()), "bellows erlang top");
         looks.read();
         let later = Clock.now() + Nanos::SECOND;
         let span = looks.spans(origin, later).remove(0);
@@ -241,9 +241,9 @@ mod tests {
             let word = LookWord { command: "bellows erlang top".into(), process, begun, ended };
             write(&folder, &word).unwrap();
         }
-        let still = Look::begin(Some(dir.path().to_owned()), "bellows erlang calls");
+        let still = Inspection::begin(Some(dir.path().to_owned()), "bellows erlang calls");
         let origin = Clock.now();
-        let mut looks = Looks::of(vec![dir.path().to_owned()]);
+        let mut looks = Inspections::of(vec![dir.path().to_owned()]);
         looks.read();
         let spans = looks.spans(origin, origin + Nanos::SECOND);
         assert_eq!(spans.iter().map(|it| it.command.as_str()).collect::<Vec<&str>>(), ["bellows erlang calls"]);
@@ -266,7 +266,7 @@ mod tests {
         };
         write(&dir.path().join(FOLDER), &word).unwrap();
         fs::write(dir.path().join(FOLDER).join("x.json"), "nonsense").unwrap();
-        let mut looks = Looks::of(vec!["/nowhere".into(), dir.path().to_owned()]);
+        let mut looks = Inspections::of(vec!["/nowhere".into(), dir.path().to_owned()]);
         looks.read();
         let far = Clock.now() + Nanos::SECOND;
         assert!(!looks.spans(word.begun, far)[0].killed);

@@ -96,7 +96,7 @@ struct Pages {
 
 /// Answers whoever connects, until it is over.
 fn answer_all(listener: &TcpListener, is_over: &AtomicBool, pages: &Arc<Pages>) {
-    let places = Places::default();
+    let places = AnswerSlots::default();
     for stream in listener.incoming().flatten() {
         if is_over.load(Ordering::Acquire) {
             return;
@@ -112,22 +112,22 @@ fn answer_all(listener: &TcpListener, is_over: &AtomicBool, pages: &Arc<Pages>) 
 
 /// How many requests are being answered.
 #[derive(Clone, Default)]
-struct Places(Arc<(Mutex<usize>, Condvar)>);
+struct AnswerSlots(Arc<(Mutex<usize>, Condvar)>);
 
-impl Places {
+impl AnswerSlots {
     /// Waits for one that is free, and takes it until it is dropped.
-    fn take(&self) -> Place {
+    fn take(&self) -> AnswerSlot {
         let (taken, freed) = &*self.0;
         let taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = freed.wait_while(taken, |taken| *taken >= AT_ONCE);
         *taken.unwrap_or_else(PoisonError::into_inner) += 1;
-        Place(self.clone())
+        AnswerSlot(self.clone())
     }
 }
 
-struct Place(Places);
+struct AnswerSlot(AnswerSlots);
 
-impl Drop for Place {
+impl Drop for AnswerSlot {
     fn drop(&mut self) {
         let (taken, freed) = &*self.0.0;
         *taken.lock().unwrap_or_else(PoisonError::into_inner) -= 1;

@@ -25,7 +25,7 @@ use super::{complete, find, metrics};
 use crate::{Done, Failure, output};
 
 /// The folder of a search, its trials so far, and the lock that keeps others from adding trials.
-type Begun = (PathBuf, LimitTrials, FolderLock);
+type OpenSearch = (PathBuf, LimitTrials, FolderLock);
 
 const MOST_TRIALS: u32 = 60;
 
@@ -164,7 +164,7 @@ impl LimitArgs {
     }
 
     /// The folder of a search: a new one, or the one to resume.
-    fn begun(&self, experiment: &Experiment, fresh: LimitTrials) -> Result<Begun, Failure> {
+    fn begun(&self, experiment: &Experiment, fresh: LimitTrials) -> Result<OpenSearch, Failure> {
         let runs_dir = &self.output.runs.runs;
         let Some(named) = &self.resume else {
             let dir = LimitTrials::create_folder(runs_dir, &fresh.name, measure::wall_clock_unix_ns())?;

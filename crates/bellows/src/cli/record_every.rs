@@ -8,7 +8,7 @@ use experiment::ProfileSpec;
 use measure::{Bytes, Length, Problem, Refused, counted};
 use report::console::{Live, Shape, sanitise};
 use report::text::bytes;
-use session::{ContinuousOptions, PeriodEnd, Told};
+use session::{ContinuousOptions, PeriodEnd, RecordingEvent};
 use web::push::{PushNews, PushOptions, PushTarget};
 
 use super::args::{OutputArgs, given};
@@ -151,30 +151,30 @@ struct Screen {
 const MOST_SAID: usize = 1_000;
 
 impl Screen {
-    fn show(&mut self, told: Told) -> Result<(), Failure> {
+    fn show(&mut self, told: RecordingEvent) -> Result<(), Failure> {
         match told {
-            Told::Period(period) => self.period(&period)?,
-            Told::Following(process, pid) => {
+            RecordingEvent::Period(period) => self.period(&period)?,
+            RecordingEvent::Following(process, pid) => {
                 self.say(&format!("recording {process} ({pid})"));
                 if self.is_terminal {
                     self.live.step("recording");
                 }
             }
-            Told::Waiting(names) => {
+            RecordingEvent::Waiting(names) => {
                 self.say(&format!("no process is called {names} now; it is waited for"));
             }
-            Told::Ended(process, pid) => self.say(&format!("{process} ({pid}) has ended")),
-            Told::Refused(process, pid, problem) => {
+            RecordingEvent::Ended(process, pid) => self.say(&format!("{process} ({pid}) has ended")),
+            RecordingEvent::Refused(process, pid, problem) => {
                 self.say(&format!("{process} ({pid}) is not recorded: {}", problem.sentence()));
             }
-            Told::Paused(_) if self.paused => {}
-            Told::Paused(problem) => {
+            RecordingEvent::Paused(_) if self.paused => {}
+            RecordingEvent::Paused(problem) => {
                 self.paused = true;
                 self.say(&format!("the next period is not kept: {}", problem.sentence()));
             }
-            Told::News(PushNews::Failed(problem)) => self.say(&problem.sentence()),
-            Told::News(PushNews::Recovered(text)) => self.say(&text),
-            Told::Push(_) => {}
+            RecordingEvent::News(PushNews::Failed(problem)) => self.say(&problem.sentence()),
+            RecordingEvent::News(PushNews::Recovered(text)) => self.say(&text),
+            RecordingEvent::Push(_) => {}
         }
         Ok(())
     }

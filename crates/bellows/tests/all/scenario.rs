@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::folder;
 use experiment::Experiment;
 use load::scenario::{Operations, Scenario, Scheduled};
-use load::{Control, Error, OperationTally, Outcome, PhaseTimes, Phases, Requested, SliceSink, Together};
+use load::{Control, Error, OperationTally, Outcome, PhaseTimes, Phases, Requested, SliceSink, StartBarrier};
 use measure::{Clock, Counts, Metric, MetricInfo, MetricKind, Nanos, Phase, ScenarioRole, Slice};
 use report::console::{self, Shape, Style};
 use session::{MakeScenario, NoObserver, Occasion, RunOptions};
@@ -87,7 +87,7 @@ impl Scenario for Toy {
         Phases { warmup: Nanos::ZERO, measure: Some(self.measure), drain: Nanos::ZERO }
     }
 
-    fn run(&self, together: &Together, _: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
+    fn run(&self, together: &StartBarrier, _: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
         let [ticked, ticks, _, largest] = metrics();
         together.ready();
         let start = loop {

@@ -27,7 +27,9 @@ use super::worker::{Worker, WorkerConfig};
 use crate::control::{CLOSING, Watch};
 use crate::protocol::Connection;
 use crate::report::Censored;
-use crate::{Control, Environment, Error, Outcome, PhaseTimes, Plan, RunEvent, SliceSink, Task, ThreadUsage, Together};
+use crate::{
+    Control, Environment, Error, Outcome, PhaseTimes, Plan, RunEvent, SliceSink, StartBarrier, Task, ThreadUsage,
+};
 
 /// How often the coordinator looks at its [`Control`], and at progress while draining.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -49,7 +51,7 @@ pub(super) struct Coordinator<'a, C: Connection, E: Environment> {
     protocol: PhantomData<C>,
     environment: &'a E,
     plan: &'a Plan,
-    together: &'a Together,
+    together: &'a StartBarrier,
     control: &'a Control,
     sink: &'a mut dyn SliceSink,
     shared: Arc<Shared>,
@@ -92,7 +94,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
     pub(super) fn start(
         environment: &'a E,
         plan: &'a Plan,
-        together: &'a Together,
+        together: &'a StartBarrier,
         control: &'a Control,
         sink: &'a mut dyn SliceSink,
         assignment: Assignment<C::ClientSpec>,

@@ -35,7 +35,7 @@ use crate::protocol::amqp091::permitted;
 use crate::protocol::{Admin, Connection, Made, connect_options, too_many_clients};
 use crate::resolve::{Node, Nodes};
 use crate::{
-    Control, Destination, DestinationKind, Environment, Error, Group, Outcome, Plan, RunEvent, SliceSink, Together,
+    Control, Destination, DestinationKind, Environment, Error, Group, Outcome, Plan, RunEvent, SliceSink, StartBarrier,
 };
 
 /// Message where the load cannot begin after its queues were emptied.
@@ -50,7 +50,7 @@ pub(crate) fn validate<C: Connection>(plan: &Plan) -> Result<(), Error> {
 pub(crate) fn run<C: Connection, E: Environment>(
     environment: &E,
     plan: &Plan,
-    together: &Together,
+    together: &StartBarrier,
     control: &Control,
     sink: &mut dyn SliceSink,
 ) -> Result<Outcome, Error> {

@@ -23,7 +23,7 @@ pub(crate) struct Recipient {
     pub(crate) queue: Option<String>,
     /// Where it has to be asked: wherever somebody consumes from it or publishes to it. Brokers that call
     /// themselves by one name may still be several.
-    places: Vec<Place>,
+    places: Vec<BrokerRecipients>,
     subscribers: u32,
     pub(crate) bitmaps: Range<usize>,
     /// Deliveries that its group still waits for, where it counts them.
@@ -32,7 +32,7 @@ pub(crate) struct Recipient {
 
 /// A broker, by the first of the groups that connect there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct BrokerRecipients {
     group: usize,
     subscribers: u32,
 }
@@ -187,7 +187,7 @@ impl Recipient {
         self.subscribers += subscribers;
         match self.places.iter_mut().find(|place| place.group == group) {
             Some(place) => place.subscribers += subscribers,
-            None => self.places.push(Place { group, subscribers }),
+            None => self.places.push(BrokerRecipients { group, subscribers }),
         }
     }
 
@@ -213,7 +213,7 @@ impl Inquiry {
         timeout: Nanos,
     ) -> Result<Self, Error> {
         let (sender, answers) = channel();
-        let mut queues: Vec<(Place, usize, String)> = Vec::new();
+        let mut queues: Vec<(BrokerRecipients, usize, String)> = Vec::new();
         for (at, recipient) in recipients.iter().enumerate() {
             if let Some(name) = &recipient.queue {
                 let places = recipient.places.iter();

@@ -2,7 +2,7 @@
 //! Intervals end at instants that all threads share: tenths of a second of a phase, and its end; bounds are exact
 //! however late the thread comes to close it. One whose intervals are not taken back in time lets the present one grow,
 //! never over a phase. A phase whose end becomes known after its time ends on each thread behind what that recorded.
-//! What was due in the warm-up and is answered later goes into a recorder of its own. Recorders come from one pool.
+//! Messages due in the warm-up and answered later go into a recorder of their own. Recorders come from one pool.
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 

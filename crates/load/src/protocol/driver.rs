@@ -30,7 +30,7 @@ pub(crate) struct Driver<C, S> {
     /// When the present address was tried.
     tried_at: Time,
     is_connected: bool,
-    rest: Rest,
+    rest: UndecodedInput,
     /// Bytes that the rest needs before anything can be decoded.
     needed: usize,
     /// The rest may hold whole frames: the next read decodes it and reads nothing.
@@ -39,7 +39,7 @@ pub(crate) struct Driver<C, S> {
 
 /// Bytes that were read and not decoded.
 #[derive(Debug, Default)]
-struct Rest {
+struct UndecodedInput {
     bytes: Vec<u8>,
     /// Room that it keeps, whatever it holds.
     reserved: usize,
@@ -52,7 +52,7 @@ struct Rest {
 /// How often room that nothing needed is given back.
 const TRIM_INTERVAL: Nanos = Nanos::SECOND;
 
-impl Rest {
+impl UndecodedInput {
     fn reserve(&mut self, bytes: usize) {
         self.bytes.reserve(bytes);
         self.reserved = self.reserved.max(bytes);
@@ -107,7 +107,7 @@ impl<C: Connection, S: ClientStream> Driver<C, S> {
             attempt,
             tried_at: now,
             is_connected: false,
-            rest: Rest::default(),
+            rest: UndecodedInput::default(),
             needed: 0,
             undecoded: false,
         })
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn room_that_a_peak_took_is_given_back() {
-        let mut rest = Rest::default();
+        let mut rest = UndecodedInput::default();
         rest.reserve(1_000);
         let at = |second: u64| Time(second * Nanos::SECOND.0);
         rest.trim(at(1));

@@ -30,7 +30,7 @@ use plan::payload::FULL_LEN;
 /// after [`Event::Answer`], write [`Connection::pending_output`]. [`Progress::Ready`] ends the
 /// set-up; from then on messages flow. The first delivery also ends it.
 ///
-/// What the peer does against the protocol, and an answer that nothing asked for, is an error.
+/// A peer that breaks the protocol, or answers what nothing asked for, is an error.
 pub(crate) trait Connection: Sized + Send + 'static {
     /// Purpose of one of the connection's clients.
     type ClientSpec: Clone + Debug + Send + 'static;

@@ -8,7 +8,7 @@ use measure::{Clock, Nanos, Slice, Waits};
 use super::Scenario;
 use crate::engine::series::{Merger, POOL};
 use crate::seconds::Seconds;
-use crate::{Control, Error, Outcome, RunEvent, Sink, SliceSink, Together, make_room};
+use crate::{Control, Error, Outcome, RunEvent, Sink, SliceSink, StartBarrier, make_room};
 
 /// A report of the scenario with this index.
 enum FromScenario {
@@ -54,7 +54,7 @@ pub fn run(scenarios: &[Box<dyn Scenario>], control: &Control, sink: &mut dyn Si
     let mut seconds = Seconds::of(sink);
     let outcome = match scenarios {
         [] => Err(Error::invalid("there is no load", "give [[load]] or another scenario")),
-        [alone] => alone.run(&Together::alone(), control, &mut seconds),
+        [alone] => alone.run(&StartBarrier::alone(), control, &mut seconds),
         several => run_all(several, control, &mut seconds),
     };
     seconds.finish();
@@ -79,7 +79,7 @@ fn apart(scenarios: &[Box<dyn Scenario>]) -> Result<(), Error> {
 }
 
 fn run_all(scenarios: &[Box<dyn Scenario>], control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
-    let together = Together::of(scenarios.len());
+    let together = StartBarrier::of(scenarios.len());
     let (tell, told) = channel();
     let (give_back, spares): (Vec<_>, Vec<_>) = scenarios.iter().map(|_| sync_channel(POOL + 1)).unzip();
     let mut merger = Merger::new(give_back);

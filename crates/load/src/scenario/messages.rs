@@ -6,8 +6,8 @@ use super::Scenario;
 use crate::protocol::amqp10::LinkConnection;
 use crate::protocol::amqp091::AmqpConnection;
 use crate::{
-    ArrivalProcess, Control, Environment, Error, Outcome, Phases, Plan, Protocol, Requested, SliceSink, System,
-    Together, engine,
+    ArrivalProcess, Control, Environment, Error, Outcome, Phases, Plan, Protocol, Requested, SliceSink, StartBarrier,
+    System, engine,
 };
 
 impl Scenario for Plan {
@@ -59,7 +59,7 @@ impl Scenario for Plan {
         self.phases
     }
 
-    fn run(&self, together: &Together, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
+    fn run(&self, together: &StartBarrier, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
         run(&System, self, together, control, sink)
     }
 }
@@ -74,7 +74,7 @@ pub(crate) fn validate(plan: &Plan) -> Result<(), Error> {
 pub(crate) fn run<E: Environment>(
     environment: &E,
     plan: &Plan,
-    together: &Together,
+    together: &StartBarrier,
     control: &Control,
     sink: &mut dyn SliceSink,
 ) -> Result<Outcome, Error> {

@@ -11,7 +11,7 @@ use std::fmt;
 
 use measure::{Metric, ScenarioRole};
 
-use crate::{Control, Error, Outcome, Phases, Plan, Requested, SliceSink, Together};
+use crate::{Control, Error, Outcome, Phases, Plan, Requested, SliceSink, StartBarrier};
 
 pub use beside::run;
 
@@ -65,10 +65,10 @@ pub trait Scenario: fmt::Debug + Send + Sync {
     fn phases(&self) -> Phases;
 
     /// Runs to its end and reports to [`SliceSink::slice`] ten times a second, in intervals that end at whole tenths of
-    /// a second of a phase; [`run`] makes seconds of them. It calls [`Together::ready`] when it could begin, begins at
-    /// [`Together::start`], and ends at [`Together::ended`] where that comes before its own end. Errors: where it could
+    /// a second of a phase; [`run`] makes seconds of them. It calls [`StartBarrier::ready`] when it could begin, begins at
+    /// [`StartBarrier::start`], and ends at [`StartBarrier::ended`] where that comes before its own end. Errors: where it could
     /// not start. What goes wrong later stands in [`Outcome::error`].
-    fn run(&self, together: &Together, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error>;
+    fn run(&self, together: &StartBarrier, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error>;
 }
 
 /// The metrics of operations that have a time at which they are due.

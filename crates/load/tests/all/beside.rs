@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use load::scenario::churn::{ChurnKind, ChurnPlan};
 use load::scenario::{Operations, Scenario, run};
 use load::{
-    ArrivalSchedule, Control, Destination, Endpoint, Error, Outcome, Phases, Plan, Requested, SliceSink, Together,
+    ArrivalSchedule, Control, Destination, Endpoint, Error, Outcome, Phases, Plan, Requested, SliceSink, StartBarrier,
 };
 use measure::{Metric, Nanos, Problem, Rate};
 
@@ -54,7 +54,7 @@ impl Scenario for Toy {
     fn phases(&self) -> Phases {
         Phases::default()
     }
-    fn run(&self, _: &Together, _: &Control, _: &mut dyn SliceSink) -> Result<Outcome, Error> {
+    fn run(&self, _: &StartBarrier, _: &Control, _: &mut dyn SliceSink) -> Result<Outcome, Error> {
         let _ = self.reason.lock().expect("one thread").recv_timeout(Duration::from_secs(20));
         Err(Error::Invalid(Problem::new("a toy cannot start", "it is broken", "repair it")))
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use common::{Heard, Tally, metric};
 use load::scenario::Scenario as _;
 use load::scenario::churn::{ChurnKind, ChurnPlan};
-use load::{ArrivalSchedule, Control, Endpoint, Error, Outcome, Together};
+use load::{ArrivalSchedule, Control, Endpoint, Error, Outcome, StartBarrier};
 use measure::{Nanos, Phase, Rate};
 
 fn plan(broker: SocketAddr, kind: ChurnKind, rate: Option<f64>) -> ChurnPlan {
@@ -67,7 +67,7 @@ fn without_a_rate_one_cycle_follows_the_other_from_the_common_start_on() {
     let broker = common::embedded();
     let plan = plan(broker.local_addr(), ChurnKind::Channels, None);
     let plan = ChurnPlan { most_open: 4, warmup: Nanos::ZERO, measure: Nanos::from_millis(300), ..plan };
-    let together = Together::of(2);
+    let together = StartBarrier::of(2);
     together.ready();
     let mut heard = Heard::default();
     let outcome = plan.run(&together, &Control::new(), &mut heard).expect("it starts");

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use common::{Heard, Tally, metric};
 use load::scenario::Scenario as _;
 use load::scenario::probe::{HttpUrl, ProbePlan};
-use load::{ArrivalSchedule, ClientTls, Control, Outcome, RunEvent, SliceSink, Together};
+use load::{ArrivalSchedule, ClientTls, Control, Outcome, RunEvent, SliceSink, StartBarrier};
 use measure::{Interval, Nanos, Phase, Rate, Slice, Waits};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -41,7 +41,7 @@ fn slow(heard: &Heard, step: &str) -> u64 {
 fn probed(plan: &ProbePlan) -> (Heard, Tally, Outcome) {
     let mut heard = Heard::default();
     let control = Control::new();
-    let mut outcome = plan.run(&Together::alone(), &control, &mut heard).expect("it starts");
+    let mut outcome = plan.run(&StartBarrier::alone(), &control, &mut heard).expect("it starts");
     let tally = outcome.tallies.remove(plan.name()).expect("a tally");
     (heard, Tally(tally), outcome)
 }
@@ -219,7 +219,7 @@ fn requests_without_an_answer_show_while_they_are_in_flight() {
     let port = serve(|stream| answer(stream, OK, || thread::sleep(Duration::from_secs(2))));
     let plan = ProbePlan { most_open: 15, ..plan(port, 20.0, 1_000) };
     let mut heard = InFlight::default();
-    let mut outcome = plan.run(&Together::alone(), &Control::new(), &mut heard).expect("it starts");
+    let mut outcome = plan.run(&StartBarrier::alone(), &Control::new(), &mut heard).expect("it starts");
     let tally = Tally(outcome.tallies.remove(plan.name()).expect("a tally"));
     // 15 of 20 had room; they are answered in the drain, and none is left then.
     let counts = counts(&tally, ["begun", "in_flight", "completed", "in_flight_at_end", "not_begun"]);

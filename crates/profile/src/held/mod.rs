@@ -1,6 +1,6 @@
 //! Memory that a process holds: taken since sampling began, and not given back.
 //!
-//! What the process held before is not known, and what it gives back of that changes nothing.
+//! Memory that the process held before is not known; giving it back changes nothing.
 
 mod address_space;
 

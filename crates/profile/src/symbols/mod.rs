@@ -23,7 +23,7 @@ pub use self::go::go_functions;
 pub(crate) use self::go::{GoCode, is_go};
 pub use self::jit::has_erlang_names;
 pub(crate) use self::recorded::RecordedSymbols;
-pub(crate) use self::space::{AddressSpace, MOST_FILES, Place, Resolved, compiled_by};
+pub(crate) use self::space::{AddressSpace, CodeSource, MOST_FILES, Resolved, compiled_by};
 
 use self::jit::JitMap;
 use self::kernel::KernelSymbols;

@@ -20,18 +20,18 @@ pub(crate) const MOST_FILES: usize = 1024;
 pub(crate) struct Resolved {
     /// One at least; behind those of functions that were inlined there, innermost first.
     pub(crate) frames: Vec<Frame>,
-    pub(crate) place: Place,
+    pub(crate) place: CodeSource,
 }
 
 impl Resolved {
     /// Whether a compiler made what is there, and has not told its name.
     pub(crate) fn is_unnamed(&self) -> bool {
-        self.place == Place::Jit && self.frames.iter().any(Frame::is_unknown)
+        self.place == CodeSource::Jit && self.frames.iter().any(Frame::is_unknown)
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum CodeSource {
     File,
     /// In memory that a compiler fills: the answer holds until the JIT map grows.
     Jit,
@@ -167,7 +167,7 @@ impl AddressSpace {
             if frames.is_empty() {
                 frames.push(Frame::unknown(&module.name));
             }
-            return Resolved { frames, place: Place::File };
+            return Resolved { frames, place: CodeSource::File };
         }
         // The BEAM's compiler puts the first instruction of a function on the stack where no call
         // returns to (`normal_exit`), so its addresses are taken as they are.
@@ -177,14 +177,14 @@ impl AddressSpace {
                     FrameKind::Java => stacks::java_method(name),
                     _ => name.to_owned(),
                 };
-                (Frame::new(name, "[jit]", self.jit_kind).at_line(self.jit.line(ip, caller, at)), Place::Jit)
+                (Frame::new(name, "[jit]", self.jit_kind).at_line(self.jit.line(ip, caller, at)), CodeSource::Jit)
             }
             // What the kernel has put there, such as `[uprobes]`.
             (None, Some((mapping, _))) if mapping.path.starts_with('[') => {
-                (Frame::unknown(&*mapping.path), Place::File)
+                (Frame::unknown(&*mapping.path), CodeSource::File)
             }
-            (None, Some(_)) => (Frame::unknown("[jit]"), Place::Jit),
-            (None, None) => (Frame::unknown(""), Place::Nowhere),
+            (None, Some(_)) => (Frame::unknown("[jit]"), CodeSource::Jit),
+            (None, None) => (Frame::unknown(""), CodeSource::Nowhere),
         };
         Resolved { frames: vec![frame], place }
     }

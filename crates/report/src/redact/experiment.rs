@@ -10,7 +10,7 @@ use super::words::{is_one_of, is_path, note_own_value, note_terms, note_words};
 
 /// Kind of a key's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Held {
+enum KeyKind {
     /// One of a few words, a number, or a condition.
     Choice,
     /// A name.
@@ -44,12 +44,12 @@ const PUBLIC_KEYS: &str = "x-match x-delay x-delayed-type alternate-exchange x-e
 const PUBLIC_BEGINNINGS: [&str; 3] = ["RABBITMQ_", "ERL_", "JAVA_"];
 
 /// Kind of a key's text; unknown keys hold words.
-fn held(key: &str) -> Held {
+fn held(key: &str) -> KeyKind {
     let key = key.trim_start_matches('-');
     if is_one_of(CHOICES, key) {
-        return Held::Choice;
+        return KeyKind::Choice;
     }
-    Held::Name(match key {
+    KeyKind::Name(match key {
         "destination" | "destinations" | "queue" | "queues" | "queue-pattern" | "pattern" | "u" => NameKind::Queue,
         "exchange" | "x-dead-letter-exchange" | "alternate-exchange" | "dead-letter-exchange" | "e" => {
             NameKind::Exchange
@@ -61,11 +61,11 @@ fn held(key: &str) -> Held {
         "sni" | "host" | "hostname" | "source-addresses" => NameKind::Host,
         "root" | "definitions" | "patch" | "b-patch" | "ca" | "cert" | "key" | "cookie-file" | "bearer-file"
         | "output" | "o" | "runs" | "file" => NameKind::Path,
-        "url" | "further-urls" | "management" | "uri" | "consumer-url" | "h" => return Held::Address,
+        "url" | "further-urls" | "management" | "uri" | "consumer-url" | "h" => return KeyKind::Address,
         "tag" => NameKind::Tag,
         "description" | "note" | "advanced" | "password" => NameKind::Text,
-        "match" => return Held::Terms,
-        _ => return Held::Words,
+        "match" => return KeyKind::Terms,
+        _ => return KeyKind::Words,
     })
 }
 
@@ -157,11 +157,11 @@ pub(super) fn note_value(names: &mut Names, key: &str, value: &str) {
         note_own_value(names, last, value);
     }
     match held(last) {
-        Held::Choice => {}
-        Held::Name(kind) => note_known(names, kind, value),
-        Held::Address => note_address(names, value),
-        Held::Terms => note_terms(names, value),
-        Held::Words => note_words(names, value),
+        KeyKind::Choice => {}
+        KeyKind::Name(kind) => note_known(names, kind, value),
+        KeyKind::Address => note_address(names, value),
+        KeyKind::Terms => note_terms(names, value),
+        KeyKind::Words => note_words(names, value),
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use std::{env, thread};
 
 use load::scenario::Scenario;
-use load::{Control, Endpoint, Error, Outcome, PhaseClock, Phases, RunEvent, SliceSink, Together};
+use load::{Control, Endpoint, Error, Outcome, PhaseClock, Phases, RunEvent, SliceSink, StartBarrier};
 use measure::{Clock, Nanos, Phase, Problem, Slice, Time};
 
 use self::process::Process;
@@ -127,7 +127,7 @@ impl Scenario for CommandPlan {
         self.phases
     }
 
-    fn run(&self, together: &Together, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
+    fn run(&self, together: &StartBarrier, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
         // A machine that is busy starts them late: where they need not wait for others, the load begins when they run.
         let started = together.is_alone().then(|| self.start(sink));
         let started = started.transpose()?;

@@ -7,7 +7,7 @@ use load::{Outcome, RunEvent};
 use measure::{Clock, Nanos, Phase, Time};
 
 use super::profiling::Returned;
-use crate::look::{self, Looks};
+use crate::look::{self, Inspections};
 use crate::usage::{Killed, Reading, Starter};
 
 /// A part of a run beside its load, with threads of its own; the thread that keeps the run keeps what it collects.
@@ -127,7 +127,7 @@ pub(super) fn named(fault: &FaultOutcome) -> String {
     fault.node.map_or_else(|| fault.kind.clone(), |node| format!("{} of node {node}", fault.kind))
 }
 
-impl Companion for Looks {
+impl Companion for Inspections {
     fn second(&mut self, _: &Second) -> Collected {
         self.read();
         Collected::default()

@@ -34,12 +34,12 @@ use measure::{Clock, Interval, Metric, Problem, Time, wall_clock_unix_ns};
 use stacks::{Profile, ProfileHeader};
 
 use crate::judge::{Planned, filled};
-use crate::look::Looks;
+use crate::look::Inspections;
 use crate::scenarios::{MakeScenario, Occasion};
 use crate::trace::TracedBroker;
 use crate::usage::ProcUsage;
 use crate::{Error, Observer, calibration, hardware};
-pub use continuous::{ContinuousOptions, PeriodEnd, Told, record_continuously};
+pub use continuous::{ContinuousOptions, PeriodEnd, RecordingEvent, record_continuously};
 use faults::{Faults, node_gone};
 use finish::Ending;
 use memory::MemoryWatch;
@@ -219,7 +219,7 @@ pub fn run_on(
     let (seed, profiled) = (u64::from(start.seed), profiling.is_on());
     let attached = writer.as_ref().filter(|_| profiled);
     let reattach = attached.map(|it| Reattach::new(start, context.profile.clone(), it.dir()));
-    let (logs, looks) = (broker.follow_logs(), Looks::of(broker.directories()));
+    let (logs, looks) = (broker.follow_logs(), Inspections::of(broker.directories()));
     let (faults, player) = Faults::of(&experiment.fault, &context, &mut *broker, control, profiled, reattach);
     let mut recording = Recording::new(context, record, writer, profiling, loaded.usage(), observer);
     recording.companions = vec![

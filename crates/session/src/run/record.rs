@@ -14,7 +14,7 @@ use super::recording::{Recording, RunContext};
 use super::{RunOptions, RunOutcome, Start, Texts};
 use crate::judge::profile_incomplete;
 use crate::usage::ProcUsage;
-use crate::{Error, Look, Observer};
+use crate::{Error, Inspection, Observer};
 use experiment::ProfileSpec;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -51,7 +51,7 @@ pub fn record(
 ) -> Result<RunOutcome, Error> {
     what.profile.check().map_err(Error::Usage)?;
     let process = find(&what.target)?;
-    let _look = Look::at_process(process.pid, "bellows record");
+    let _look = Inspection::at_process(process.pid, "bellows record");
     let start = Start::now();
     let mut record = start.record(&what.name, options);
     let sampling = what.profile.options();

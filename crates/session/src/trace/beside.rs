@@ -6,7 +6,7 @@ use std::thread;
 
 use experiment::NodeTrace;
 use load::scenario::{Operations, Scenario};
-use load::{Control, Error, OperationTally, Outcome, PhaseClock, Phases, RunEvent, SliceSink, Together};
+use load::{Control, Error, OperationTally, Outcome, PhaseClock, Phases, RunEvent, SliceSink, StartBarrier};
 use measure::{Clock, Counts, Metric, Nanos, Phase, Problem, ScenarioRole, Slice, Time};
 
 use super::TracedBroker;
@@ -93,7 +93,7 @@ impl Scenario for TracePlan {
         self.phases
     }
 
-    fn run(&self, together: &Together, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
+    fn run(&self, together: &StartBarrier, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
         let Some(told) = self.node.seat(self.number) else {
             let help = "resolve it again for each run";
             return Err(Error::Invalid(Problem::new("a trace runs once", "", help)));
@@ -131,7 +131,7 @@ struct RunningTrace<'a> {
 
 impl RunningTrace<'_> {
     /// Waits until the node can be traced, and for the other scenarios; whether they have started.
-    fn begin(&mut self, together: &Together) -> Result<bool, Error> {
+    fn begin(&mut self, together: &StartBarrier) -> Result<bool, Error> {
         loop {
             match self.told.recv_timeout(STEP.into()) {
                 Ok(NodeNews::Ready) => break,

@@ -115,7 +115,7 @@ impl FromStr for Selector {
 
     fn from_str(text: &str) -> Result<Self, Refused> {
         let text = text.trim();
-        let mut rest = Rest { text, whole: text };
+        let mut rest = Unparsed { text, whole: text };
         let sum = rest.sum()?;
         let name = rest.take(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | ':' | '*' | '?'));
         let conditions = rest.conditions()?;
@@ -140,12 +140,12 @@ impl FromStr for Selector {
 }
 
 /// A selector's text that is not parsed yet.
-struct Rest<'a> {
+struct Unparsed<'a> {
     text: &'a str,
     whole: &'a str,
 }
 
-impl<'a> Rest<'a> {
+impl<'a> Unparsed<'a> {
     fn refused(&self, why: &str) -> Refused {
         let at = self.whole.len() - self.text.len();
         Refused::new(format!("{:?} {why} (byte {at})", self.whole), EXAMPLE)

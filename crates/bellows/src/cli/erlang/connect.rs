@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::{Args, value_parser};
 use erlang::{ConnectOptions, Cookie, Error, Helper, Identity, Node, NodeName, RabbitState, TlsOptions};
 use measure::{Length, Nanos, Problem, Refused};
-use session::Look;
+use session::Inspection;
 
 use crate::cli::args::given;
 use crate::{Failure, output, prompt};
@@ -208,15 +208,15 @@ fn is_of_variable(value: Option<impl AsRef<std::ffi::OsStr>>, variable: &str) ->
 }
 
 /// Leaves word for the run that loads the node, where a bellows of this user has started it: the look costs it CPU.
-pub(super) fn look(options: &ConnectOptions, command: &str) -> Look {
-    Look::at_node(options.node.as_str(), &format!("bellows {command}"))
+pub(super) fn look(options: &ConnectOptions, command: &str) -> Inspection {
+    Inspection::at_node(options.node.as_str(), &format!("bellows {command}"))
 }
 
 /// A node that a command looks into until this is dropped.
 #[derive(Debug)]
 pub(super) struct NodeLookedInto {
     node: Node,
-    _look: Look,
+    _look: Inspection,
 }
 
 impl Deref for NodeLookedInto {

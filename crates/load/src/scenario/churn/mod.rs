@@ -20,8 +20,8 @@ use crate::control::Interruption;
 use crate::protocol::amqp091::AmqpConnection;
 use crate::protocol::{Admin, Connection, connect_options};
 use crate::{
-    ArrivalSchedule, Control, Endpoint, Error, Outcome, Phases, Requested, RunEvent, Silence, SliceSink, System,
-    Together,
+    ArrivalSchedule, Control, Endpoint, Error, Outcome, Phases, Requested, RunEvent, Silence, SliceSink, StartBarrier,
+    System,
 };
 
 /// The key of experiment files and of JSON.
@@ -121,7 +121,7 @@ impl Scenario for ChurnPlan {
     }
 
     /// Churns on a thread of its own, and hands what it tells to `sink` on this one.
-    fn run(&self, together: &Together, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
+    fn run(&self, together: &StartBarrier, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
         self.validate()?;
         operations::run::<Cycles>(self, together, control, sink)
     }

@@ -17,7 +17,7 @@ use crate::control::{FINISHING, Interruption, StopRequest, Watch};
 use crate::engine::silence::SHORTEST;
 use crate::resolve::Addresses;
 use crate::scenario::Scenario;
-use crate::{Control, Environment, Error, Outcome, PhaseClock, RunEvent, Silence, System, ThreadUsage, Together};
+use crate::{Control, Environment, Error, Outcome, PhaseClock, RunEvent, Silence, StartBarrier, System, ThreadUsage};
 use plan::{DueTimes, Pacer};
 
 const TIMER: Token = Token(usize::MAX);
@@ -87,7 +87,7 @@ pub(crate) struct OperationLoop<'a, O: Operation> {
     pub(crate) slots: Vec<O::Slot>,
     buffers: Buffers,
     pub(crate) context: LoopContext<'a, O>,
-    together: &'a Together,
+    together: &'a StartBarrier,
     phases: PhaseClock<'a>,
     /// Intervals that were told.
     spare: Receiver<Box<Slice>>,
@@ -108,7 +108,7 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
     /// Finds the server, and opens what stays.
     pub(crate) fn start(
         plan: &'a O::Plan,
-        together: &'a Together,
+        together: &'a StartBarrier,
         control: &'a Control,
         tell: Sender<LoopReport>,
         spare: Receiver<Box<Slice>>,

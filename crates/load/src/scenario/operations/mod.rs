@@ -19,7 +19,7 @@ pub(crate) use self::event_loop::{LoopContext, OperationLoop};
 use super::{Operations, Scenario, Scheduled};
 use crate::control::Interruption;
 use crate::resolve::Addresses;
-use crate::{ArrivalSchedule, Control, Error, Outcome, RunEvent, Silence, SliceSink, Together};
+use crate::{ArrivalSchedule, Control, Error, Outcome, RunEvent, Silence, SliceSink, StartBarrier};
 
 /// Memory for bytes that were read, lent to one slot after the other.
 #[derive(Debug)]
@@ -127,7 +127,7 @@ pub(crate) trait Operation: Sized {
 /// Runs operations on a thread of their own, and hands what it tells to `sink` on this one.
 pub(crate) fn run<O: Operation>(
     plan: &O::Plan,
-    together: &Together,
+    together: &StartBarrier,
     control: &Control,
     sink: &mut dyn SliceSink,
 ) -> Result<Outcome, Error> {

@@ -19,8 +19,8 @@ use super::{Operations, Scenario};
 use crate::control::Interruption;
 use crate::resolve::Addresses;
 use crate::{
-    ArrivalSchedule, Control, Endpoint, Error, Outcome, Phases, Requested, RunEvent, Silence, SliceSink, System,
-    Together,
+    ArrivalSchedule, Control, Endpoint, Error, Outcome, Phases, Requested, RunEvent, Silence, SliceSink, StartBarrier,
+    System,
 };
 
 /// Requests of a probe, an operation of the event loop.
@@ -174,7 +174,7 @@ impl Scenario for ProbePlan {
     }
 
     /// Probes on a thread of its own, and hands what it tells to `sink` on this one.
-    fn run(&self, together: &Together, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
+    fn run(&self, together: &StartBarrier, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
         self.validate()?;
         operations::run::<Requests>(self, together, control, sink)
     }

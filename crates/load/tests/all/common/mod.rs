@@ -216,9 +216,9 @@ pub(crate) fn lost_connections(outcome: &Outcome) -> u64 {
 
 /// Churns alone, and tells what became of the cycles.
 pub(crate) fn churned(plan: &ChurnPlan, sink: &mut dyn load::SliceSink) -> Result<(Tally, Outcome), load::Error> {
-    use load::Together;
+    use load::StartBarrier;
     use load::scenario::Scenario as _;
-    let mut outcome = plan.run(&Together::alone(), &load::Control::new(), sink)?;
+    let mut outcome = plan.run(&StartBarrier::alone(), &load::Control::new(), sink)?;
     let tally = outcome.tallies.remove("churn").expect("a tally");
     Ok((Tally(tally), outcome))
 }

@@ -12,7 +12,7 @@ use measure::{Clock, Nanos, Problem, Time, wall_clock_unix_ns};
 use stacks::ProfileHeader;
 
 use super::keep::{Keep, RESERVE};
-use super::{ContinuousOptions, PeriodEnd, Told};
+use super::{ContinuousOptions, PeriodEnd, RecordingEvent};
 use crate::doctor::free_bytes;
 use crate::run::finish::Ending;
 use crate::run::profiling::Profiling;
@@ -41,7 +41,7 @@ pub(super) struct Follower<'a> {
     pub(super) shared: &'a Shared<'a>,
     pub(super) process: ProcessId,
     pub(super) name: String,
-    pub(super) tell: Sender<Told>,
+    pub(super) tell: Sender<RecordingEvent>,
 }
 
 /// A period that has a folder, unless there is no room for one.
@@ -160,9 +160,9 @@ impl Follower<'_> {
             kept_bytes: 0,
         };
         // Nobody hears it where the recording has broken off.
-        let _ = self.tell.send(Told::Period(Box::new(period)));
+        let _ = self.tell.send(RecordingEvent::Period(Box::new(period)));
         for push in pushes {
-            let _ = self.tell.send(Told::Push(Box::new(push)));
+            let _ = self.tell.send(RecordingEvent::Push(Box::new(push)));
         }
     }
 
@@ -197,7 +197,7 @@ impl Follower<'_> {
             Err(error) => Some(error.problem()),
         };
         if let Some(problem) = why {
-            let _ = self.tell.send(Told::Paused(problem));
+            let _ = self.tell.send(RecordingEvent::Paused(problem));
         }
         opened.unwrap_or_else(|_| Open {
             start,

@@ -55,7 +55,7 @@ pub struct ContinuousOptions {
 
 /// Events of a continuous recording.
 #[derive(Debug)]
-pub enum Told {
+pub enum RecordingEvent {
     /// A process, by its name and id, was found and is sampled from now on.
     Following(String, u32),
     /// No process has any of the names in this list now.
@@ -112,7 +112,7 @@ pub fn record_continuously(
     what: &ContinuousOptions,
     options: &RunOptions,
     control: &Control,
-    watcher: &mut dyn FnMut(Told),
+    watcher: &mut dyn FnMut(RecordingEvent),
 ) -> Result<usize, Error> {
     check(what)?;
     let Some(runs_dir) = &options.runs_dir else {
@@ -176,8 +176,8 @@ fn name_of(what: &ContinuousOptions) -> String {
 struct Supervisor<'s, 'e, 'w> {
     shared: &'e Shared<'e>,
     scope: &'s Scope<'s, 'e>,
-    tell: Sender<Told>,
-    watcher: &'w mut dyn FnMut(Told),
+    tell: Sender<RecordingEvent>,
+    watcher: &'w mut dyn FnMut(RecordingEvent),
     pusher: Option<Pusher>,
     followed: BTreeMap<ProcessId, Followed<'s>>,
     refused: BTreeSet<ProcessId>,
@@ -193,7 +193,7 @@ struct Followed<'s> {
 }
 
 impl Supervisor<'_, '_, '_> {
-    fn run(mut self, told: &Receiver<Told>) -> Result<usize, Error> {
+    fn run(mut self, told: &Receiver<RecordingEvent>) -> Result<usize, Error> {
         let control = self.shared.control;
         let end = self.shared.what.duration.map(|length| Clock.now() + length);
         let mut next_look = Time(0);
@@ -224,7 +224,7 @@ impl Supervisor<'_, '_, '_> {
         // What the last followers told before they ended.
         told.try_iter().for_each(|told| self.hear(told));
         if let Some(pusher) = self.pusher.take() {
-            pusher.finish().into_iter().map(Told::News).for_each(&mut *self.watcher);
+            pusher.finish().into_iter().map(RecordingEvent::News).for_each(&mut *self.watcher);
         }
         match self.first_error {
             Some(error) if self.periods == 0 => Err(error),
@@ -252,7 +252,7 @@ impl Supervisor<'_, '_, '_> {
         }
         let nobody = self.followed.is_empty();
         if nobody && !std::mem::replace(&mut self.waiting, nobody) {
-            (self.watcher)(Told::Waiting(what.names.join(", ")));
+            (self.watcher)(RecordingEvent::Waiting(what.names.join(", ")));
         }
         self.waiting = nobody;
         Ok(())
@@ -265,7 +265,7 @@ impl Supervisor<'_, '_, '_> {
         let thread = thread.map_err(|e| Problem::new("cannot start a thread", e, "see ulimit -u"))?;
         let pid = process.pid;
         self.followed.insert(process, Followed { name: name.clone(), thread });
-        (self.watcher)(Told::Following(name, pid));
+        (self.watcher)(RecordingEvent::Following(name, pid));
         Ok(())
     }
 
@@ -283,38 +283,38 @@ impl Supervisor<'_, '_, '_> {
                     }
                     let problem = error.problem();
                     self.first_error.get_or_insert(error);
-                    (self.watcher)(Told::Refused(process, pid, problem));
+                    (self.watcher)(RecordingEvent::Refused(process, pid, problem));
                 }
-                Ok(()) if !id.is_alive() => (self.watcher)(Told::Ended(process, pid)),
+                Ok(()) if !id.is_alive() => (self.watcher)(RecordingEvent::Ended(process, pid)),
                 Ok(()) => {}
             }
         }
         any
     }
 
-    fn hear(&mut self, told: Told) {
+    fn hear(&mut self, told: RecordingEvent) {
         match told {
-            Told::Push(push) => {
+            RecordingEvent::Push(push) => {
                 let target = self.shared.what.push.as_ref().map(|it| &it.target);
                 if let Some((pusher, target)) = self.pusher.as_ref().zip(target) {
                     pusher.queue(target.request(&push));
                 }
             }
-            Told::Period(mut period) => {
+            RecordingEvent::Period(mut period) => {
                 self.periods += 1;
                 if let Ok(mut keep) = self.shared.keep.lock() {
                     keep.add(period.run_dir.clone(), period.end_unix_ns, period.bytes);
                     keep.prune();
                     (period.kept, period.kept_bytes) = keep.sum();
                     let troubles = keep.take_troubles().into_iter().map(PushNews::Failed);
-                    troubles.map(Told::News).for_each(&mut *self.watcher);
+                    troubles.map(RecordingEvent::News).for_each(&mut *self.watcher);
                 }
-                (self.watcher)(Told::Period(period));
+                (self.watcher)(RecordingEvent::Period(period));
             }
             other => (self.watcher)(other),
         }
         if let Some(pusher) = &self.pusher {
-            pusher.news().into_iter().map(Told::News).for_each(&mut *self.watcher);
+            pusher.news().into_iter().map(RecordingEvent::News).for_each(&mut *self.watcher);
         }
     }
 }
