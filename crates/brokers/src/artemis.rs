@@ -14,7 +14,7 @@ use super::broker::{Registration, Request};
 use super::guardian::{self, clean_leftovers};
 use super::log::{self, LogFollower};
 use super::managed::{Launch, Managed, Probe, Progress, Waiting, Workspace, accepts, free_ports};
-use super::{Broker, BrokerError, Fault, Identity, Processes};
+use super::{Broker, BrokerError, Fault, Identity, Processes, RabbitMqNodes};
 
 pub(crate) const REGISTRATION: Registration = Registration {
     start: Some((BrokerKind::Artemis, start)),
@@ -95,6 +95,8 @@ impl Broker for Artemis {
         self.process.stop()
     }
 }
+
+impl RabbitMqNodes for Artemis {}
 
 const PRODUCT: &str = "ActiveMQ Artemis";
 /// Where `scripts/setup artemis` puts it, below a checkout's folder.

@@ -18,7 +18,7 @@ use super::answer::{NoAnswer, wait_for};
 use super::broker::{Registration, Request};
 use super::managed::Progress;
 use super::rabbitmq::control;
-use super::{Broker, BrokerError, Fault, Identity, Listener, Processes, oauth2};
+use super::{Broker, BrokerError, Fault, Identity, Listener, Processes, RabbitMqNodes, oauth2};
 
 pub(super) const REGISTRATION: Registration =
     Registration { start: Some((BrokerKind::Attach, start)), ..Registration::NONE };
@@ -116,19 +116,21 @@ impl Broker for Attached {
         self.processes.clone()
     }
 
-    fn erlang(&self) -> Result<Option<ConnectOptions>, BrokerError> {
-        Ok(self.node.clone())
-    }
-
     fn inject(&mut self, _node: usize, fault: Fault) -> Result<(), BrokerError> {
         match fault {
             Fault::Begin(_) => Ok(()),
             _ => Err(BrokerError::Fault("only a broker that bellows started can have faults".into())),
         }
     }
+}
 
+impl RabbitMqNodes for Attached {
     fn management(&self) -> Option<ManagementOptions> {
         Some(self.management.as_ref()?.options(&self.endpoint))
+    }
+
+    fn erlang(&self) -> Result<Option<ConnectOptions>, BrokerError> {
+        Ok(self.node.clone())
     }
 
     fn has_topology(&self) -> bool {

@@ -15,9 +15,9 @@ use super::log::LogFollower;
 use super::managed::Progress;
 use super::{BrokerError, Fault, NodeData, PlayedFaults};
 
-/// A broker under load. A run borrows it, so that it may serve several, one after the other. Dropping it
-/// ends what was started for it.
-pub trait Broker: std::fmt::Debug + Send {
+/// A broker under load: common to all kinds. A run borrows it, so that it may serve several, one after the other.
+/// Dropping it ends what was started for it.
+pub trait Broker: RabbitMqNodes + std::fmt::Debug + Send {
     /// Its identity, as far as that is known before the first connection.
     fn identity(&self) -> &Identity;
 
@@ -27,6 +27,51 @@ pub trait Broker: std::fmt::Debug + Send {
     /// Its processes on this machine.
     fn processes(&self) -> Processes;
 
+    /// Does something to one of its nodes, by its number. Takes as long as that takes: a restart until it is ready
+    /// again. Errors: [`BrokerError::Fault`] where this broker cannot be harmed so, and what a restart came to.
+    fn inject(&mut self, node: usize, fault: Fault) -> Result<(), BrokerError>;
+
+    /// The process of which all descend that start a killed node again; `None` where nobody does, or the node is still
+    /// there.
+    fn starter(&self, _node: usize) -> Option<u32> {
+        None
+    }
+
+    /// The outcome of faults that it plays by itself; `None` where it plays none.
+    fn played_faults(&mut self) -> Result<Option<PlayedFaults>, BrokerError> {
+        Ok(None)
+    }
+
+    /// Follows the log of each of its nodes from now on; empty where that is not ours to read.
+    fn follow_logs(&self) -> Vec<LogFollower> {
+        Vec::new()
+    }
+
+    /// The cost of copying prepared data at its start; `None` where it began without any.
+    fn copied(&self) -> Option<String> {
+        None
+    }
+
+    /// Ends it in order, and moves its data to a folder that is not there yet.
+    /// Errors: where its data cannot be kept, or it does not end.
+    fn keep_data(self: Box<Self>, _to: &Path, _cancelled: &dyn Fn() -> bool) -> Result<(), BrokerError> {
+        let product = self.identity().product;
+        Err(BrokerError::Fault(format!("the data of {product} cannot be kept")))
+    }
+
+    /// The last lines that it logged; empty where its log is not ours to read.
+    fn logs(&self, _lines: usize) -> String {
+        String::new()
+    }
+
+    /// Ends what was started for it.
+    fn stop(self: Box<Self>) -> Result<(), BrokerError> {
+        Ok(())
+    }
+}
+
+/// Nodes of RabbitMQ, which can be asked; other kinds implement none of it.
+pub trait RabbitMqNodes {
     /// Its management API, and who logs in there; `None` where none is known.
     fn management(&self) -> Option<ManagementOptions> {
         None
@@ -55,16 +100,6 @@ pub trait Broker: std::fmt::Debug + Send {
         Vec::new()
     }
 
-    /// Does something to one of its nodes, by its number. Takes as long as that takes: a restart until it is ready
-    /// again. Errors: [`BrokerError::Fault`] where this broker cannot be harmed so, and what a restart came to.
-    fn inject(&mut self, node: usize, fault: Fault) -> Result<(), BrokerError>;
-
-    /// The process of which all descend that start a killed node again; `None` where nobody does, or the node is still
-    /// there.
-    fn starter(&self, _node: usize) -> Option<u32> {
-        None
-    }
-
     /// Where each node of a cluster takes clients, in the order of the nodes; empty where it is none that bellows
     /// started.
     fn nodes(&self) -> Vec<Endpoint> {
@@ -74,11 +109,6 @@ pub trait Broker: std::fmt::Debug + Send {
     /// The nodes of a cluster, by number, whose process is not there: killed and not back, or ended by itself.
     fn gone_nodes(&self) -> Vec<usize> {
         Vec::new()
-    }
-
-    /// The outcome of faults that it plays by itself; `None` where it plays none.
-    fn played_faults(&mut self) -> Result<Option<PlayedFaults>, BrokerError> {
-        Ok(None)
     }
 
     /// Whether it can be asked for its topology.
@@ -96,33 +126,6 @@ pub trait Broker: std::fmt::Debug + Send {
     /// or cannot be asked. Not for a measured phase, either.
     fn erlang_processes(&self, _node: usize, _cancelled: &dyn Fn() -> bool) -> Result<Vec<ErlangProcess>, BrokerError> {
         Ok(Vec::new())
-    }
-
-    /// Follows the log of each of its nodes from now on; empty where that is not ours to read.
-    fn follow_logs(&self) -> Vec<LogFollower> {
-        Vec::new()
-    }
-
-    /// The cost of copying prepared data at its start; `None` where it began without any.
-    fn copied(&self) -> Option<String> {
-        None
-    }
-
-    /// Ends it in order, and moves its data to a folder that is not there yet.
-    /// Errors: where its data cannot be kept, or it does not end.
-    fn keep_data(self: Box<Self>, _to: &Path, _cancelled: &dyn Fn() -> bool) -> Result<(), BrokerError> {
-        let product = self.identity().product;
-        Err(BrokerError::Fault(format!("the data of {product} cannot be kept")))
-    }
-
-    /// The last lines that it logged; empty where its log is not ours to read.
-    fn logs(&self, _lines: usize) -> String {
-        String::new()
-    }
-
-    /// Ends what was started for it.
-    fn stop(self: Box<Self>) -> Result<(), BrokerError> {
-        Ok(())
     }
 }
 

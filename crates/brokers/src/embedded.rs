@@ -14,7 +14,7 @@ use measure::Problem;
 
 use super::broker::{Registration, Request};
 use super::managed::{Progress, Workspace};
-use super::{Broker, BrokerError, Certificates, Fault, Identity, PlayedFaults, Processes};
+use super::{Broker, BrokerError, Certificates, Fault, Identity, PlayedFaults, Processes, RabbitMqNodes};
 use experiment::{BrokerKind, FaultSpec, write_faults};
 
 pub(super) const REGISTRATION: Registration = Registration {
@@ -172,6 +172,8 @@ impl Broker for Embedded {
         Ok(Some(played))
     }
 }
+
+impl RabbitMqNodes for Embedded {}
 
 impl Drop for Embedded {
     fn drop(&mut self) {

@@ -16,7 +16,7 @@ mod oauth2;
 pub mod rabbitmq;
 mod registry;
 
-pub use broker::{Broker, Identity, Listener, Processes, Registration};
+pub use broker::{Broker, Identity, Listener, Processes, RabbitMqNodes, Registration};
 pub use certificates::Certificates;
 pub use copying::{FolderSize, NodeData, folder_size};
 pub use error::BrokerError;

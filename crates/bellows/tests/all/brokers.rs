@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use brokers::managed::{Launch, Managed, Probe, Progress, Waiting, Workspace, accepts, free_ports};
-use brokers::{Broker, BrokerError, Fault, Identity, Processes, guardian, log};
+use brokers::{Broker, BrokerError, Fault, Identity, Processes, RabbitMqNodes, guardian, log};
 use common::folder;
 use experiment::Experiment;
 use session::{NoObserver, RunOptions, RunOutcome};
@@ -63,6 +63,8 @@ fn launch(program: &str, arguments: &[&str]) -> Launch {
         guard: vec![BELLOWS.into(), guardian::SUBCOMMAND.into()],
     }
 }
+
+impl RabbitMqNodes for Toy {}
 
 impl Broker for Toy {
     fn identity(&self) -> &Identity {

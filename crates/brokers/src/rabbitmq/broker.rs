@@ -23,7 +23,7 @@ use super::{Cluster, Config, RabbitMq, checkout, ports, setup};
 use crate::broker::{Registration, Request};
 use crate::log::LogFollower;
 use crate::managed::{Progress, Waiting, free_ports};
-use crate::{Broker, BrokerError, Fault, Identity, Processes, guardian, oauth2};
+use crate::{Broker, BrokerError, Fault, Identity, Processes, RabbitMqNodes, guardian, oauth2};
 
 pub(crate) const REGISTRATION: Registration = Registration {
     start: Some((BrokerKind::Rabbitmq, start)),
@@ -220,13 +220,36 @@ impl Broker for StartedNodes {
         Processes { further: pids.clone().skip(1).collect(), ..Processes::started(pids.next().flatten()) }
     }
 
-    fn gone_nodes(&self) -> Vec<usize> {
-        let nodes = self.cluster.nodes();
-        // Of one node alone its clients tell.
-        let nodes = nodes.iter().enumerate().filter(|_| nodes.len() > 1);
-        nodes.filter(|(_, node)| !node.process().is_running()).map(|(number, _)| number).collect()
+    fn inject(&mut self, node: usize, fault: Fault) -> Result<(), BrokerError> {
+        self.cluster.inject(node, fault)
     }
 
+    fn starter(&self, node: usize) -> Option<u32> {
+        self.cluster.nodes().get(node)?.process().starter()
+    }
+
+    fn follow_logs(&self) -> Vec<LogFollower> {
+        self.cluster.nodes().iter().map(RabbitMq::follow_log).collect()
+    }
+
+    fn copied(&self) -> Option<String> {
+        first(&self.cluster).ok()?.copied()
+    }
+
+    fn keep_data(self: Box<Self>, to: &Path, cancelled: &dyn Fn() -> bool) -> Result<(), BrokerError> {
+        self.cluster.into_only()?.keep_data(to, cancelled)
+    }
+
+    fn logs(&self, lines: usize) -> String {
+        first(&self.cluster).map_or_else(|_| String::new(), |it| it.process().log_tail(lines))
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), BrokerError> {
+        self.cluster.stop()
+    }
+}
+
+impl RabbitMqNodes for StartedNodes {
     fn management(&self) -> Option<ManagementOptions> {
         self.management.clone()
     }
@@ -249,19 +272,22 @@ impl Broker for StartedNodes {
         nodes.map(directory).collect()
     }
 
-    fn inject(&mut self, node: usize, fault: Fault) -> Result<(), BrokerError> {
-        self.cluster.inject(node, fault)
-    }
-
-    fn starter(&self, node: usize) -> Option<u32> {
-        self.cluster.nodes().get(node)?.process().starter()
-    }
-
     fn nodes(&self) -> Vec<Endpoint> {
         match self.endpoints.as_slice() {
             [_] => Vec::new(),
             several => several.to_vec(),
         }
+    }
+
+    fn gone_nodes(&self) -> Vec<usize> {
+        let nodes = self.cluster.nodes();
+        // Of one node alone its clients tell.
+        let nodes = nodes.iter().enumerate().filter(|_| nodes.len() > 1);
+        nodes.filter(|(_, node)| !node.process().is_running()).map(|(number, _)| number).collect()
+    }
+
+    fn has_topology(&self) -> bool {
+        true
     }
 
     fn topology(&self, cancelled: &dyn Fn() -> bool) -> Result<Topology, BrokerError> {
@@ -287,30 +313,6 @@ impl Broker for StartedNodes {
         // One that is away would be waited for in vain.
         let running = (self.cluster.nodes().get(node)).filter(|it| it.process().is_running());
         running.map_or_else(|| Ok(Vec::new()), |node| node.erlang_processes(cancelled))
-    }
-
-    fn has_topology(&self) -> bool {
-        true
-    }
-
-    fn follow_logs(&self) -> Vec<LogFollower> {
-        self.cluster.nodes().iter().map(RabbitMq::follow_log).collect()
-    }
-
-    fn copied(&self) -> Option<String> {
-        first(&self.cluster).ok()?.copied()
-    }
-
-    fn keep_data(self: Box<Self>, to: &Path, cancelled: &dyn Fn() -> bool) -> Result<(), BrokerError> {
-        self.cluster.into_only()?.keep_data(to, cancelled)
-    }
-
-    fn logs(&self, lines: usize) -> String {
-        first(&self.cluster).map_or_else(|_| String::new(), |it| it.process().log_tail(lines))
-    }
-
-    fn stop(self: Box<Self>) -> Result<(), BrokerError> {
-        self.cluster.stop()
     }
 }
 

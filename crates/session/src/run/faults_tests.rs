@@ -7,7 +7,7 @@ use load::Endpoint;
 use super::*;
 use crate::run::companion::own_fault;
 use crate::run::tests::begun;
-use brokers::{BrokerError, Identity, Processes};
+use brokers::{BrokerError, Identity, Processes, RabbitMqNodes};
 
 /// Three nodes, of which one takes long to come back, and one is gone. They do not tell their topology.
 #[derive(Debug)]
@@ -26,6 +26,17 @@ const SURVIVOR: u32 = 702;
 const STARTER: usize = 700;
 const RESTART: Duration = Duration::from_millis(300);
 const KILL: Duration = Duration::from_millis(100);
+
+impl RabbitMqNodes for Nodes {
+    fn topology(&self, _cancelled: &dyn Fn() -> bool) -> Result<Topology, BrokerError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        Err(BrokerError::control("anything", "no answer", self.timed_out))
+    }
+
+    fn gone_nodes(&self) -> Vec<usize> {
+        vec![GONE]
+    }
+}
 
 impl Broker for Nodes {
     fn identity(&self) -> &Identity {
@@ -50,17 +61,8 @@ impl Broker for Nodes {
         Ok(())
     }
 
-    fn topology(&self, _cancelled: &dyn Fn() -> bool) -> Result<Topology, BrokerError> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        Err(BrokerError::control("anything", "no answer", self.timed_out))
-    }
-
     fn starter(&self, node: usize) -> Option<u32> {
         u32::try_from(STARTER + node).ok()
-    }
-
-    fn gone_nodes(&self) -> Vec<usize> {
-        vec![GONE]
     }
 
     fn logs(&self, _lines: usize) -> String {
