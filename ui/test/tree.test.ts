@@ -2,9 +2,25 @@ import { describe, expect, test } from 'vitest';
 import type { Profile } from '../src/core/data';
 import type { RunView } from '../src/core/view';
 import { Analysis } from '../src/flame/analysis';
-import { boxAt, byName, byWeight, DEEPER, layout, MOST_ROWS, neighbour, OUTER, rowsOf } from '../src/flame/layout';
 import { remarkOn } from '../src/flame/remarks';
-import { children, folded, foldedName, link, overTime, sampleAt, search } from '../src/flame/tree';
+import {
+  boxAt,
+  byName,
+  byWeight,
+  children,
+  DEEPER,
+  folded,
+  foldedName,
+  layout,
+  link,
+  MOST_ROWS,
+  neighbour,
+  OUTER,
+  overTime,
+  rowsOf,
+  sampleAt,
+  search,
+} from '../src/flame/tree';
 import { chosenClass } from '../src/sections/classes';
 import { sorted } from '../src/sections/functions';
 import { sampling } from '../src/sections/sampling';

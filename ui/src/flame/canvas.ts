@@ -9,9 +9,18 @@ import { tip } from '../core/tip';
 import { exactAmount } from '../core/units';
 import type { ProfileHead } from '../core/view';
 import type { Change, Difference } from './difference';
-import { type Box, boxAt, type Compare, type Layout, layout, neighbour, rowsOf } from './layout';
 import { remarkOn } from './remarks';
-import type { Tree, Weights } from './tree';
+import {
+  type Box,
+  boxAt,
+  type Compare,
+  type Layout,
+  layout,
+  neighbour,
+  rowsOf,
+  type Tree,
+  type Weights,
+} from './tree';
 
 const ROW = 18;
 /** Narrower boxes, in pixels, are left out. */

@@ -7,8 +7,7 @@ import type { Store } from '../core/state';
 import { palette } from '../core/theme';
 import type { Analysis } from '../flame/analysis';
 import { flameGraph, type Scene } from '../flame/canvas';
-import { byName, byWeight, type Compare } from '../flame/layout';
-import type { Tree, WeighedTree, Weights } from '../flame/tree';
+import { byName, byWeight, type Compare, type Tree, type WeighedTree, type Weights } from '../flame/tree';
 
 export function comparison(tree: Tree, weights: Weights, profile: Profile, store: Store): Compare {
   return store.state.order === 'name' ? byName(tree, profile.names) : byWeight(tree, weights, profile.names);

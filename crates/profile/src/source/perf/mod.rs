@@ -3,7 +3,6 @@
 
 mod open;
 pub(crate) mod permission;
-mod ring;
 mod sys;
 
 use std::io;
@@ -13,12 +12,11 @@ use std::sync::{Arc, Mutex};
 use perf_event_open_sys::bindings as b;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use self::ring::Next;
 use self::sys::RingMap;
 use super::{Damaged, SampleSource};
 use crate::allocators::{Probe, Role};
 use crate::events::KernelEvent;
-use crate::record::{self, Record};
+use crate::record::{self, Next, Record};
 use crate::stack_copy::WakeUps;
 use crate::tracepoint::Tracepoint;
 
@@ -98,7 +96,7 @@ impl SampleSource for PerfRings {
             let head = ring.map.head();
             let mut tail = ring.map.tail();
             loop {
-                match ring::next(&ring.map, head, tail, &mut scratch) {
+                match record::next_in_ring(&ring.map, head, tail, &mut scratch) {
                     Next::Record(raw, after) => {
                         if let Some(record) = record::parse(&raw) {
                             take(&record);

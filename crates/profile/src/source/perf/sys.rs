@@ -12,7 +12,7 @@ use perf_event_open_sys::bindings::{PERF_FLAG_FD_CLOEXEC, perf_event_attr, perf_
 use perf_event_open_sys::{ioctls, perf_event_open};
 use rustix::mm::{MapFlags, ProtFlags};
 
-use super::ring::RingBytes;
+use crate::record::RingBytes;
 
 /// Opens an event on one processor, and on one thread or on all.
 pub(crate) fn open(attr: &perf_event_attr, tid: Option<u32>, cpu: u32) -> io::Result<OwnedFd> {
