@@ -10,17 +10,7 @@ import { exactAmount } from '../core/units';
 import type { ProfileHead } from '../core/view';
 import type { Change, Difference } from './difference';
 import { remarkOn } from './remarks';
-import {
-  type Box,
-  boxAt,
-  type Compare,
-  type Layout,
-  layout,
-  neighbour,
-  rowsOf,
-  type Tree,
-  type Weights,
-} from './tree';
+import { type Box, boxAt, type Compare, type Layout, layout, neighbour, rowsOf, type Tree, type Weights } from './tree';
 
 const ROW = 18;
 /** Narrower boxes, in pixels, are left out. */
