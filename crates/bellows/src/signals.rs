@@ -12,8 +12,7 @@ use signal_hook::iterator::Signals;
 
 use crate::Failure;
 
-/// Longest time of an immediate end before the process just exits. Children notice their closed pipes and clean up
-/// after themselves.
+/// Longest time of an immediate end until the process exits. Children notice closed pipes, and clean up.
 const GRACE: Duration = Duration::from_millis(250);
 
 /// The signal that asked for an end in order.

@@ -17,8 +17,7 @@ pub(super) enum NoAnswer {
     Failed(String),
 }
 
-/// Asks on a thread of its own, which is left alone when it takes too long or nobody waits for it any more; it ends
-/// with its own time-out.
+/// Asks on a thread of its own, which is left alone once it takes too long or nobody waits; it ends with its time-out.
 pub(super) fn wait_for<T: Send + 'static>(
     timeout: Duration,
     cancelled: &dyn Fn() -> bool,

@@ -1,6 +1,5 @@
 //! Disposable ActiveMQ Artemis brokers: a JVM with an instance of its own in a temporary directory, a free port on the
-//! loopback interface for all its protocols, and nothing of the machine's configuration. It ends as RabbitMQ's nodes do
-//! ([`super::rabbitmq`]).
+//! loopback interface for all protocols, nothing of the machine's configuration. It ends as RabbitMQ's nodes do.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -169,8 +169,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 struct ManagementLogin {
     /// All but the login.
     options: ManagementOptions,
-    /// User and password where they are its own; `None`: those of the broker, whose password may be a token that is
-    /// renewed.
+    /// User and password where they are its own; `None`: the broker's, whose password may be a renewed token.
     own: Option<(String, Secret)>,
 }
 

@@ -15,8 +15,7 @@ use super::log::LogFollower;
 use super::managed::Progress;
 use super::{BrokerError, Fault, NodeData, PlayedFaults};
 
-/// A broker under load: common to all kinds. A run borrows it, so that it may serve several, one after the other.
-/// Dropping it ends what was started for it.
+/// A broker under load: common to all kinds. A run borrows it, so it may serve several. Dropping it ends it.
 pub trait Broker: RabbitMqNodes + std::fmt::Debug + Send {
     /// Its identity, as far as that is known before the first connection.
     fn identity(&self) -> &Identity;
@@ -31,8 +30,7 @@ pub trait Broker: RabbitMqNodes + std::fmt::Debug + Send {
     /// again. Errors: [`BrokerError::Fault`] where this broker cannot be harmed so, and what a restart came to.
     fn inject(&mut self, node: usize, fault: Fault) -> Result<(), BrokerError>;
 
-    /// The process of which all descend that start a killed node again; `None` where nobody does, or the node is still
-    /// there.
+    /// The ancestor process of all that start a killed node again; `None` where nobody does, or the node runs.
     fn starter(&self, _node: usize) -> Option<u32> {
         None
     }
@@ -77,8 +75,7 @@ pub trait RabbitMqNodes {
         None
     }
 
-    /// The servers of its own pages of metrics, such as `http://127.0.0.1:15692`, one of each node, where it was
-    /// started with them.
+    /// The servers of its own pages of metrics, such as `http://127.0.0.1:15692`, one of each node, where it has them.
     fn metrics_servers(&self) -> &[String] {
         &[]
     }
@@ -94,14 +91,12 @@ pub trait RabbitMqNodes {
         Ok(self.erlang()?.into_iter().collect())
     }
 
-    /// The directory of each of its nodes, where others who look into them leave word; empty where bellows did not
-    /// start it.
+    /// The directory of each node, where inspections by others leave word; empty where bellows did not start it.
     fn directories(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 
-    /// Where each node of a cluster takes clients, in the order of the nodes; empty where it is none that bellows
-    /// started.
+    /// Where each node of a cluster takes clients, in the order of the nodes; empty where bellows started none.
     fn nodes(&self) -> Vec<Endpoint> {
         Vec::new()
     }
@@ -116,8 +111,7 @@ pub trait RabbitMqNodes {
         false
     }
 
-    /// Queues, exchanges and bindings; empty where it cannot be asked. Not for a measured phase: it costs the
-    /// broker CPU.
+    /// Queues, exchanges and bindings; empty where it cannot be asked. Not in a measured phase: it costs CPU.
     fn topology(&self, _cancelled: &dyn Fn() -> bool) -> Result<Topology, BrokerError> {
         Ok(Topology::default())
     }
@@ -161,8 +155,7 @@ impl Identity {
 pub struct Processes {
     /// The broker's process, with its descendants; where it runs here and could be found.
     pub main: Option<u32>,
-    /// The processes of further brokers or nodes that are loaded, as found by their ports; `None` for one that is not
-    /// found.
+    /// The processes of further brokers or nodes under load, found by their ports; `None` for one not found.
     pub further: Vec<Option<u32>>,
     /// Whether the broker runs on the machine of its clients.
     pub on_this_machine: bool,
@@ -171,8 +164,7 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Where the broker's process listens, if it was found by that alone: there it is found again once it returns as
-    /// another one.
+    /// Where the broker's process listens, if found by that alone: there it is found again as another process.
     pub fn returns_at(&self, endpoint: &Endpoint) -> Vec<SocketAddr> {
         let Listener { found, given } = self.listener;
         match found.is_some() && found == self.main && given.is_none() {

@@ -82,9 +82,8 @@ pub fn folder_size(folder: &Path, sync: bool) -> Result<FolderSize, BrokerError>
     Ok(size)
 }
 
-/// Copies a folder to one that is not there yet. `reserve` bytes are to stay free where blocks are not shared. Errors:
-/// [`BrokerError::Config`] before anything is copied, where there is no room, [`BrokerError::Cancelled`], or what the
-/// operating system refused.
+/// Copies a folder to a new one. `reserve` bytes stay free where blocks are not shared. Errors: [`BrokerError::Config`]
+/// before the copy where there is no room, [`BrokerError::Cancelled`], or what the operating system refused.
 pub(crate) fn copy_folder(
     from: &Path,
     to: &Path,

@@ -51,8 +51,7 @@ impl Default for FlameOptions {
     }
 }
 
-/// Draws the flame graph of a whole profile (of a part: see [`Profile::window`]) as SVG text. Fails where it has no
-/// sample.
+/// Draws the flame graph of a whole profile (of a part: see [`Profile::window`]) as SVG text. Fails without a sample.
 pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, Problem> {
     let total = profile.total_weight();
     if total == 0 {
@@ -101,8 +100,7 @@ fn draw(mut drawing: Options<'_>, title: &str, subtitle: &str, lines: &[String])
     Ok(subtitle_wrapped(String::from_utf8_lossy(&out).into_owned(), &subtitle))
 }
 
-/// Draws the flame graph into a file, as [`stacks::write_output`] does. Errors: where the profile has no sample or the
-/// file cannot be written.
+/// Draws the flame graph into a file, as [`stacks::write_output`] does. Fails without a sample, or a writable file.
 pub fn write_svg(profile: &Profile, options: &FlameOptions, path: &Path) -> Result<(), Problem> {
     stacks::write_output(path, &svg(profile, options)?).map_err(|source| Problem::io("write", path, &source))
 }

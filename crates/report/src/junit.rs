@@ -39,9 +39,8 @@ pub struct JunitRuns<'a> {
     pub failure: Option<&'a str>,
 }
 
-/// One test suite: a test for the run itself, and one for each requirement; if strict, one for its warnings. Without a
-/// record it says why, or that the run has not ended; several are numbered. The figures of a single run are properties.
-/// Errors: where no memory is left to write to.
+/// One test suite: a test for the run, one for each requirement, and if strict one for its warnings. Without a record
+/// it says why; several are numbered. The figures of a single run are properties. Errors: where no memory is left.
 pub fn junit(name: &str, records: &[RunRecord], of: JunitRuns<'_>) -> std::io::Result<String> {
     let created = records.first().map(|record| record.created.as_str());
     suite(name, created, &cases(records, of), &properties(records))

@@ -197,8 +197,7 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// A table of arguments as `key=value`, in the order of its keys; values that are lists or tables as JSON,
-/// and secrets hidden.
+/// A table of arguments as `key=value`, in the order of its keys; lists and tables as JSON, secrets hidden.
 fn arguments(table: Value) -> Vec<String> {
     let Value::Object(table) = table else { return Vec::new() };
     let mut all: Vec<(String, Value)> = table.into_iter().collect();

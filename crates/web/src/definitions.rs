@@ -60,8 +60,7 @@ fn is_secret(section: &str) -> bool {
     section == "users" || section.ends_with("parameters")
 }
 
-/// The name within an object that is no text. RabbitMQ 4.0 takes a number for one, and can delete neither that queue
-/// nor its virtual host again.
+/// The name within an object that is no text. RabbitMQ 4.0 takes a number, and then cannot delete the object.
 fn unnamed(object: &Value) -> Option<&'static str> {
     const NAMES: [&str; 5] = ["name", "vhost", "source", "destination", "routing_key"];
     let is_wrong = |name: &&&str| object.get(**name).is_some_and(|it| !it.is_string());
@@ -386,8 +385,7 @@ fn check_path(section: &str, name: &str, vhost: &str) -> Result<(), String> {
     if [name, vhost].iter().any(|part| matches!(*part, "." | "..")) {
         return Err(format!("the management API cannot delete objects that are named . or ..: one of {section}"));
     }
-    // Without them it may be the name of another, which would be deleted in its place. Policies are not deleted by
-    // AMQP.
+    // Without them it may be the name of another, which would be deleted instead. AMQP deletes no policies.
     if section != "policies" && name.contains(['\r', '\n']) {
         return Err(format!("RabbitMQ cannot delete objects with line breaks in their names: one of {section}"));
     }

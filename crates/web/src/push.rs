@@ -1,5 +1,4 @@
-//! Profiles or metrics on their way to a server that keeps them: a queue, and a thread that sends. Whatever the server
-//! does, the run goes on.
+//! Profiles or metrics on their way to a server: a queue, and a thread that sends. Whatever it does, the run goes on.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;

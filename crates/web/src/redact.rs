@@ -50,8 +50,7 @@ pub fn is_secret(name: &str) -> bool {
     SECRET_NAMES.iter().any(|part| name.contains(part)) || SECRET_KEYS.iter().any(|part| joined.contains(part))
 }
 
-/// As [`is_secret`], for names that somebody else chose: a key may be one more secret, unless messages are routed by
-/// it.
+/// As [`is_secret`], for names that somebody else chose: a key may be a secret unless messages are routed by it.
 fn may_be_secret(name: &str) -> bool {
     let name = name.to_lowercase();
     is_secret(&name) || name.ends_with("key") && !name.ends_with("routing-key")
@@ -119,8 +118,7 @@ pub fn value(key: &str, value: &str) -> String {
     if may_be_secret(key) { BLOT.to_owned() } else { text(value) }
 }
 
-/// The value of a header of messages, or of an argument of a queue or subscription, hidden where its key or its form
-/// may be a secret's.
+/// The value of a message's header, or of an argument of a queue or subscription, hidden where it may be a secret.
 pub fn argument(key: &str, given: &str) -> String {
     let within = is_table(given) && holds_secret(given);
     if is_of_login(key) || within || is_credential(given) { BLOT.to_owned() } else { value(key, given) }
@@ -392,8 +390,7 @@ fn assignments(text: &str) -> String {
     parts.map(one).collect()
 }
 
-/// A server's text, which may repeat its request, without these secrets; also without the beginning of one that it was
-/// cut off within. A few letters say nothing.
+/// A server's text, which may repeat its request or the beginning of it, without these secrets; a few letters are kept.
 pub fn repeated(said: &str, secrets: impl IntoIterator<Item = String>) -> String {
     let secrets = secrets.into_iter().filter(|secret| !secret.is_empty());
     // A letter of several bytes that was cut off within is no letter.

@@ -140,8 +140,7 @@ impl LabelArgs {
     }
 }
 
-/// Whether an option was given on the command line, and not by this variable of the environment, which is meant for all
-/// commands.
+/// Whether an option was given on the command line, and not by this variable, which is meant for all commands.
 pub(super) fn is_typed(is_given: bool, variable: &str) -> bool {
     is_given && std::env::var_os(variable).is_none()
 }

@@ -70,8 +70,7 @@ impl fmt::Debug for Header {
     }
 }
 
-/// Options of `client`, `churn`, `probe` and `artemis perf` that are not called like the key of
-/// an experiment that they set.
+/// Options of `client`, `churn`, `probe` and `artemis perf` that are called otherwise than the key that they set.
 pub(super) const OPTION_NAMES: OptionNames = &[
     ("load.0.url", "--consumer-url"),
     ("ack", "--ack-every"),
@@ -256,8 +255,7 @@ fn usage(error: &clap::Error) -> Option<String> {
     }
 }
 
-/// The error with the usage that it has where the environment holds nothing: what a variable gives is shown as if it
-/// were required.
+/// The error with its usage without the environment: what a variable gives is shown as if it were required.
 pub(super) fn without_environment(mut error: clap::Error, grammar: Command, typed: &[OsString]) -> clap::Error {
     let again = unset_variables(grammar).try_get_matches_from(typed);
     if let Err(again) = again

@@ -241,8 +241,7 @@ pub(super) fn stopped_folder(named: &str, runs: &Path, kind: FolderKind) -> Resu
     }
 }
 
-/// Keeps a folder of several runs for this command: two that add runs to it would measure each other, and the account
-/// of one would be written over by the other.
+/// Keeps a folder of several runs for this command: two would measure each other, and overwrite each other's account.
 pub(super) fn kept(dir: &Path) -> Result<FolderLock, Failure> {
     FolderLock::take(dir).ok_or_else(|| {
         let cause = "another bellows adds runs to this folder just now";

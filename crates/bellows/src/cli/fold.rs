@@ -1,5 +1,4 @@
-//! `flame --format stackcollapse`: the text of `perf script` as folded stacks, byte for byte as `stackcollapse-perf.pl`
-//! writes them.
+//! `flame --format stackcollapse`: text of `perf script` as folded stacks, as `stackcollapse-perf.pl` writes them.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;

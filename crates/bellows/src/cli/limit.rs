@@ -332,8 +332,7 @@ fn runs_of(scale: &ScaleRuns) -> usize {
     scale.values.len() * scale.repeats as usize
 }
 
-/// The outcome of a trial, and why it did not hold: a missed requirement first. The latency of the trial's line may be
-/// another one than what was required.
+/// The outcome of a trial, and why it did not hold: a missed requirement first, which may be about another latency.
 fn outcome_text(trial: &LimitTrial) -> String {
     let (mut why, others): (Vec<&str>, Vec<&str>) =
         trial.why.iter().map(String::as_str).partition(|it| it.starts_with("missed "));
@@ -411,8 +410,7 @@ fn check_scale(experiment: &Experiment, scale: &ScaleRuns) -> Result<Experiment,
     first.ok_or_else(|| Failure::usage("there are no numbers of clients", "give --scale some"))
 }
 
-/// The experiment as a resumed folder holds it: with the least number of clients that it had then. Further numbers may
-/// be smaller.
+/// The experiment of a resumed folder: with the least number of clients of then. Further numbers may be smaller.
 fn scale_as_then(
     experiment: &Experiment,
     stopped: &LimitTrials,

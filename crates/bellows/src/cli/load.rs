@@ -1,5 +1,4 @@
-//! `client`: ad-hoc load on a broker that runs already, by Artemis `perf`'s names and defaults where they mean the
-//! same.
+//! `client`: ad-hoc load on a running broker, by Artemis `perf`'s names and defaults where they mean the same.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -194,8 +194,7 @@ pub(crate) struct Invocation {
     pub(crate) json: bool,
 }
 
-/// Runs requests of programs, which no person types: guarding a disposable broker, and completing a command line for a
-/// shell.
+/// Runs requests of programs, not of people: guarding a disposable broker, completing a command line for a shell.
 pub(crate) fn answer_machines() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     if args.next().is_some_and(|first| first == brokers::guardian::SUBCOMMAND) {

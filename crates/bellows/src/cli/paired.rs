@@ -1,5 +1,4 @@
-//! Runs in pairs in a folder, the cells of a matrix or a single comparison: their decisions, and the output of those,
-//! also to files.
+//! Runs in pairs in a folder, of a matrix or a single comparison: their decisions, and output, also to files.
 
 use std::path::{Path, PathBuf};
 
@@ -77,8 +76,7 @@ impl PairedFolder {
         Ok(())
     }
 
-    /// Reads a folder with all its runs; `help` is that for one that cannot be read, if there is a better one than its
-    /// own.
+    /// Reads a folder with all its runs; `help` replaces that for one that cannot be read.
     pub(super) fn read(dir: &Path, help: Option<&str>) -> Result<Self, Failure> {
         let matrix = PairedMatrix::read(dir)?;
         let cells = matrix.folders(dir).into_iter().map(|dir| PairedCell::read(dir, help));
@@ -250,8 +248,7 @@ fn not_replaced(of: &PairedRuns, pair: u32) -> String {
     format!("no other pair takes its place{most}")
 }
 
-/// The fate of a pair that may be repeated: whether this command makes further runs (`goes_on`), and ends once all is
-/// decided.
+/// The fate of a pair that may be repeated: whether this command makes further runs, and ends once all is decided.
 pub(super) const fn anew(goes_on: bool, until_decided: bool) -> &'static str {
     match (goes_on, until_decided) {
         (true, true) => "another pair takes its place unless all is decided before",

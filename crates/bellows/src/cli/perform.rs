@@ -102,8 +102,7 @@ fn once(
     Ok(Performed { run_dir: carried.outcome.run_dir, done })
 }
 
-/// Repeats a piece of work, each shown in a line, and prints the common result. The first that does not end as planned
-/// is the last.
+/// Repeats a piece of work, each shown in a line, and prints the common result. One that ends unplanned is the last.
 fn repeatedly(
     times: u32,
     output: &OutputArgs,

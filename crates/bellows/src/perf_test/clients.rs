@@ -204,8 +204,7 @@ fn latency(values: &Values) -> Result<Vec<LatencyStep>, Failure> {
     values.list("variable-latency").iter().map(step).collect()
 }
 
-/// Time until all consumers have started, where the test begins after that: a second for each, unless a delay lets the
-/// producers go first.
+/// Time until all consumers have started: a second for each, unless a delay lets the producers go first.
 pub(super) fn slow_start(values: &Values, agents: Agents) -> Result<Option<Length>, Failure> {
     let waits = values.has("slow-start") && values.whole("consumer-start-delay", 0)? == 0;
     let length = Length::seconds(agents.all_consumers() as u64);

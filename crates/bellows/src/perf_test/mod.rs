@@ -147,8 +147,7 @@ fn starting(resolved: &ResolvedRun) -> String {
 }
 
 /// Sums for the averages: messages sent and received in the measured phase. A test that counts its messages lasts until
-/// it received the last of them: longer by the longest latency, but no longer than the drain, or by the whole drain
-/// where that was cut off.
+/// the last is received: longer by the longest latency, at most by the drain, or by all of a drain that was cut off.
 fn sums(resolved: &ResolvedRun, record: &RunRecord, of: &Interval, length: Nanos) -> Sums {
     let Counters { sent, received, .. } = of.counters;
     let measured = Sums { sent, received, length };

@@ -124,8 +124,7 @@ fn remarks(values: &Values) -> Vec<String> {
     notes
 }
 
-/// Time-out of messages in flight for an end of this many seconds: the last one, or the second half of a single one, is
-/// for asking the broker what it still holds.
+/// Time-out of messages in flight for an end of this many seconds: half of a single one is for asking the broker.
 fn drain(seconds: u32) -> Length {
     let whole = Length::seconds(seconds.into()).0;
     Length(Nanos(whole.0 - (whole.0 / 2).min(Nanos::SECOND.0)))

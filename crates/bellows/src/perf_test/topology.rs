@@ -42,8 +42,7 @@ impl Agents {
     }
 }
 
-/// The load with its addresses, and whether every message can be accounted for: only where each
-/// goes to one queue that is known.
+/// The load with its addresses, and whether every message can be accounted for: only if each goes to a known queue.
 pub(super) fn topology(values: &Values, agents: Agents, id: &str, spec: LoadSpec) -> Result<(LoadSpec, bool), Failure> {
     let named = names(values)?;
     if values.has("predeclared") && named == Names::Generated && agents.consumers > 0 {
@@ -224,8 +223,7 @@ fn from_file(path: &Path) -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
-/// Reads -qq, -sq, -qa, -ad, -f, -mlb, -smssb, -ma and -ll: the kind of queues, and whether messages and classic queues
-/// survive a restart.
+/// Reads -qq, -sq, -qa, -ad, -f, -mlb, -smssb, -ma and -ll: the kind of queues, and what survives a restart.
 pub(super) fn kind(values: &Values) -> Result<LoadSpec, Failure> {
     let (quorum, stream) = (values.has("quorum-queue"), values.has("stream-queue"));
     if quorum && stream {

@@ -310,8 +310,7 @@ pub(super) fn seconds_of_duration(option: &str, text: &str) -> Result<u64, Failu
         .ok_or_else(|| bad(option, text, "an ISO 8601 duration above 0, such as PT15M or P5DT8H"))
 }
 
-/// `%d`, `%5d` and `%03d` with a number in their place, `%%` for a per cent sign; `None` for
-/// anything else, and where there is no number.
+/// `%d`, `%5d` and `%03d` with a number in their place, `%%` for a per cent sign; `None` for anything else.
 pub(super) fn formatted(pattern: &str, number: u32) -> Option<String> {
     let mut text = String::new();
     let mut rest = pattern;

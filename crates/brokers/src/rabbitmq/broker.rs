@@ -316,8 +316,7 @@ impl RabbitMqNodes for StartedNodes {
     }
 }
 
-/// Enables a plugin that serves HTTP on a free port of the loopback interface, or on the one that the settings name
-/// below `key`; where that is.
+/// Enables a plugin that serves HTTP on a free loopback port, or on the one that the settings name below `key`.
 fn enable(config: &mut Config, plugin: &str, key: &str) -> Result<String, BrokerError> {
     add_plugin(config, plugin);
     let [free] = free_ports()?;
@@ -416,8 +415,7 @@ fn flatten(
     }
 }
 
-/// Finds a source of names for Erlang functions: the JIT's flag, as `+JPperf true`, or the node's memory. The emulator
-/// shows its own flags with `-` in place of `+`.
+/// Finds a source of names for Erlang functions: `+JPperf true`, which the emulator shows with `-`, or its memory.
 fn names_functions(pid: u32, arguments: &[String]) -> Result<String, &'static str> {
     // The last of several counts.
     let value = arguments.windows(2).rev().find_map(|pair| match pair {

@@ -63,8 +63,7 @@ impl Checkout {
         BrokerError::config(format!("{root} is a RabbitMQ checkout without a build"), why, help)
     }
 
-    /// Its identity in words: commit, whether files were changed since, and letters that tell its modules from those of
-    /// another compilation.
+    /// Its identity in words: commit, whether files were changed since, and letters that identify its compilation.
     pub(super) fn told(&self, module_directories: &[PathBuf]) -> String {
         let commit = match self.commit() {
             Ok(Some(commit)) => format!("at {commit}"),
@@ -135,8 +134,7 @@ impl Checkout {
     }
 }
 
-/// A sentence without its words that name a place: what tells a checkout from others stands in every report, and places
-/// name their owners.
+/// A sentence without its words that name a place: every report shows it, and places name their owners.
 fn without_paths(text: &str) -> String {
     text.split(' ').map(|word| if word.contains('/') { "…" } else { word }).collect::<Vec<_>>().join(" ")
 }
@@ -171,8 +169,7 @@ const MODULE_NAMES: &str = "patched.terms";
 pub(super) struct Patch {
     /// Which, in a few words: `rabbit_exchange (9f2c1a)`. The letters tell one compilation from another.
     pub(super) told: String,
-    /// Arguments of the emulator that have them loaded before RabbitMQ begins: it puts the folders of its plugins, of
-    /// which it is one itself, before all others.
+    /// Emulator arguments that load them before RabbitMQ begins, which puts its plugins' folders before all others.
     pub(super) arguments: String,
 }
 

@@ -28,8 +28,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts nodes, all at once, and waits until each takes clients and sees all others. With `is_relayed`, nodes can
-    /// be cut off from each other.
+    /// Starts nodes at once, and waits until each takes clients and sees the others; `is_relayed` ones can be cut off.
     pub fn start(config: &Config, size: u32, is_relayed: bool, waiting: &mut Waiting<'_>) -> Result<Self, BrokerError> {
         if size <= 1 {
             let node = RabbitMq::start(config, waiting.progress, waiting.cancelled)?;

@@ -1,5 +1,4 @@
-//! Finds the dynamic loader of a root directory: programs under it are linked against its C library, which
-//! another release of Linux does not have.
+//! Finds the dynamic loader of a root directory: its programs need its C library, which other releases of Linux lack.
 
 use std::{
     ffi::OsString,

@@ -30,8 +30,7 @@ pub use setup::{node_directory, started_nodes};
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Configuration of a managed node. [`Config::default`] is Debian's RabbitMQ with the guards of the reference
-/// experiment.
+/// Configuration of a managed node: by default Debian's RabbitMQ with the guards of the reference experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// Where RabbitMQ is: a prefix such as `/opt/rabbitmq_server-3.13.7` (it has `sbin/`), or a root directory (it has
@@ -41,8 +40,7 @@ pub struct Config {
     pub schedulers: Option<u32>,
     /// Listen for TLS too, with certificates made for this node, and let clients log in by theirs.
     pub tls: bool,
-    /// Plugins that are enabled from the start. Those that listen do so on their own ports, unless
-    /// [`Config::settings`] say otherwise.
+    /// Plugins enabled from the start. They listen on their own ports, unless [`Config::settings`] say otherwise.
     pub plugins: Vec<String>,
     /// Lines of `rabbitmq.conf`. They override what bellows sets; the listener and the first user cannot be set.
     pub settings: BTreeMap<String, String>,
@@ -58,8 +56,7 @@ pub struct Config {
     pub patch: Option<PathBuf>,
     /// Data that outlives it: to begin with, or to leave.
     pub data: Option<NodeData>,
-    /// Directory in which the node's own directory is made. `None`: `TMPDIR`, else `/var/tmp`, which
-    /// is on a disk where `/tmp` may be memory.
+    /// Directory of the node's own directory. `None`: `TMPDIR`, else `/var/tmp`, on a disk where `/tmp` may be memory.
     pub parent_directory: Option<PathBuf>,
     /// Time that the node may take until it accepts AMQP connections; 60 s where absent.
     pub start_timeout: Option<Duration>,

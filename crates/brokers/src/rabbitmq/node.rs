@@ -270,8 +270,7 @@ fn copy_data(config: &Config, workspace: &Workspace, waiting: &mut Waiting<'_>) 
 /// A schema has thousands of lines, and not millions.
 const MOST_SCHEMA_BYTES: u64 = 4 << 20;
 
-/// Refuses settings that no schema of the installation knows: a node takes seconds to do so. Where its plugins are
-/// packed, nothing is known.
+/// Refuses settings that no schema of the installation knows, which takes a node seconds; packed plugins are unknown.
 fn check_settings(installation: &Installation, settings: &BTreeMap<String, String>) -> Result<(), BrokerError> {
     let known = if settings.is_empty() { Vec::new() } else { schema_keys(installation) };
     let unknown = settings.keys().find(|key| !known.iter().any(|it| is_meant(it, key)));

@@ -39,8 +39,7 @@ struct ListenerPort {
     is_usual: bool,
 }
 
-/// Gives plugins free ports in place of those that they take when nothing is said: where somebody else has one, and to
-/// each of several nodes its own.
+/// Gives plugins free ports in place of their usual ones where those are taken, and each of several nodes its own.
 pub(super) fn evade(config: &mut Config, nodes: u32) -> Result<(), BrokerError> {
     const MOST: usize = LISTENING.len() * MOST_NODES as usize;
     let usual = listener_ports(config).into_iter();

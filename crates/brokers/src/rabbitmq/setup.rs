@@ -177,8 +177,7 @@ impl Setup {
     fn emulator_arguments(&mut self, config: &Config, installation: &Installation) -> String {
         let erlang = &installation.erlang;
         let mut arguments = format!(
-            // With a name of its own from the start, the node neither starts nor asks an EPMD: the
-            // port is given to both sides.
+            // With a name of its own from the start, the node neither starts nor asks an EPMD: both sides get the port.
             "{} {} -start_epmd false -erl_epmd_port {} -config base -pa ebin",
             self.membership.as_ref().map_or("-sname", |_| "-name"),
             self.erlang_name(),
@@ -282,8 +281,7 @@ impl Setup {
     }
 }
 
-/// Lines of `rabbitmq.conf`: a listener that asks for a client's certificate and does without, and a
-/// login by the certificate's common name.
+/// Lines of `rabbitmq.conf`: a listener that asks for a certificate and does without, and a login by its common name.
 fn tls_settings(certificates: &Certificates, port: u16) -> String {
     let (certificate, key) = certificates.server();
     format!(
@@ -303,8 +301,7 @@ fn tls_settings(certificates: &Certificates, port: u16) -> String {
     )
 }
 
-/// The guards of the reference experiment, and the loopback interface for everything. The user's
-/// files are read later and win.
+/// The guards of the reference experiment, and loopback for everything. The user's files are read later and win.
 fn base_config(membership: Option<&Membership>) -> String {
     let memory = MEMORY_LIMIT.min(linux::machine::usable_memory_bytes() / 10 * 6);
     let alone = || "{inet_dist_use_interface, {127,0,0,1}}".to_owned();
@@ -403,8 +400,7 @@ fn speaks_amqp(port: u16) -> bool {
     ask().unwrap_or(false)
 }
 
-/// At most `lines` lines that say why a node ended: from the first error on, without the crash
-/// reports that repeat it at length.
+/// At most `lines` lines that say why a node ended: from the first error on, without crash reports that repeat it.
 fn reason(log: &Path, lines: usize) -> String {
     reason_in(&read(log), lines)
 }
@@ -469,8 +465,7 @@ pub fn node_directory(node: &str) -> Option<PathBuf> {
     directories.find(|it| read_node(it).is_some_and(|options| options.node.as_str() == node))
 }
 
-/// Reads a directory's node; `None` for other brokers, for one that just begins or ends, and for one in another network
-/// namespace, where nobody here reaches it.
+/// Reads a directory's node; `None` for other brokers, for one that begins or ends, and in another network namespace.
 fn read_node(directory: &Path) -> Option<ConnectOptions> {
     let text = fs::read(directory.join(NODE_FILE)).ok()?;
     let node: StartedNode = serde_json::from_slice(&text).ok()?;
@@ -487,8 +482,7 @@ fn read_node(directory: &Path) -> Option<ConnectOptions> {
 const STARTERS: &str = "bin";
 /// Directory of Erlang's applications that have programs of their own.
 const APPLICATIONS: &str = "lib";
-/// Directory of links to the loader, each called like the program that is started through it: the kernel names a
-/// process after the file that was executed.
+/// Links to the loader, each called like the program it starts: the kernel names a process after the executed file.
 const LOADERS: &str = "loaders";
 
 /// Makes the node's `bin`, which Erlang searches first (`BINDIR`): the emulator's programs, and an `erl` that starts
@@ -550,8 +544,7 @@ impl Starters<'_> {
         Ok(made)
     }
 
-    /// Writes a script that starts a program through the loader. It becomes the program: its process keeps number,
-    /// environment and open files.
+    /// Writes a script that becomes a program through the loader: its process keeps number, environment and open files.
     fn write_wrapper(&self, loader: &Loader, program: &Path, wrapper: &Path) -> Result<(), BrokerError> {
         let links = self.node.join(LOADERS);
         fs::create_dir_all(&links).map_err(BrokerError::io("create", &links))?;

@@ -1,5 +1,4 @@
-//! How two profiles differ: the shares of functions, modules, threads or classes, and of stacks in each, and whether
-//! chance gives as much.
+//! Differences of two profiles: shares of functions, modules, threads or classes, of their stacks, and chance.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -36,8 +36,7 @@ const LAST: char = '\u{f8ff}';
 /// Units that 100 % is as wide as.
 const UNITS: f64 = 1e9;
 
-/// More, less, not proven, and no change (Okabe and Ito's orange and sky blue, safe for red-green colour blindness;
-/// black text is readable on both).
+/// More, less, not proven, and no change (Okabe and Ito's orange and sky blue, safe for colour-blind readers).
 const MORE: [u8; 3] = [0xe6, 0x9f, 0x00];
 const LESS: [u8; 3] = [0x56, 0xb4, 0xe9];
 const UNPROVEN: [u8; 3] = [0xcd, 0xcc, 0xca];
@@ -67,9 +66,8 @@ impl Default for DifferenceOptions {
     }
 }
 
-/// Draws the differential flame graph as SVG text: shares of each profile's own samples. What the profile that gives
-/// the widths has nothing of, or too little to be drawn, stands by itself at the right. Errors: where neither profile
-/// has a sample.
+/// Draws the differential flame graph as SVG text: shares of each profile's own samples. What the profile of the widths
+/// lacks, or is too narrow to be drawn, stands at the right. Fails where neither profile has a sample.
 pub fn difference_svg(
     a: &DifferenceSide<'_>,
     b: &DifferenceSide<'_>,
@@ -257,8 +255,7 @@ fn coloured(of: &ShareDifference, full: f64) -> [u8; 3] {
     }
 }
 
-/// Draws the differential flame graph of a comparison as SVG text. Errors: where it has no stacks, or none of them
-/// costs anything.
+/// Draws a comparison's differential flame graph as SVG text. Errors: where it has no stacks, or none costs anything.
 pub fn comparison_svg(of: &ComparedStacks, title: &str) -> Result<Vec<u8>, Problem> {
     let all = of.broker.a + of.broker.b;
     if of.frames.is_empty() || all.is_nan() || all <= 0.0 {

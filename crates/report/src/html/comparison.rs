@@ -15,9 +15,8 @@ pub fn render_comparison(of: &ComparisonSource<'_>) -> Result<String, Problem> {
     document(&ComparisonView::read(of))
 }
 
-/// Writes `report.html` into a folder of runs in pairs, at once or not at all, and returns its path; of a matrix also
-/// into the folder of each cell of which something is decided. Errors: where the folder holds none, nothing was decided
-/// yet, or it cannot be written to.
+/// Writes `report.html` into a folder of runs in pairs, atomically, and returns its path; of a matrix also into the
+/// folder of each decided cell. Errors: where the folder holds none, nothing was decided yet, or it cannot be written.
 pub fn write_comparison(dir: &Path) -> Result<PathBuf, Problem> {
     if !PairedMatrix::is_in(dir) {
         return super::keep(dir, &alone(dir, dir)?);
@@ -30,8 +29,7 @@ pub fn write_comparison(dir: &Path) -> Result<PathBuf, Problem> {
     super::keep(dir, &of_matrix(&matrix, dir, dir)?)
 }
 
-/// The page of a folder of runs in pairs, for a file elsewhere. Errors: where the folder holds none, or nothing was
-/// decided yet.
+/// The page of a folder of runs in pairs. Errors: where the folder holds none, or nothing was decided yet.
 pub fn render_pairs(dir: &Path, file: &Path) -> Result<String, Problem> {
     let beside = file.parent().filter(|it| !it.as_os_str().is_empty());
     let folder = beside.unwrap_or(Path::new("."));

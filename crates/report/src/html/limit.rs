@@ -10,8 +10,7 @@ use crate::numbers::{FOOTNOTE, percentile, rate};
 use crate::redact::Redaction;
 use crate::view::{LimitView, ScaleView};
 
-/// Writes `report.html` into a folder of trials, at once or not at all, and returns its path. Errors: where the folder
-/// holds none, or it cannot be written to.
+/// Writes `report.html` into a folder of trials, atomically, and returns its path. Fails without trials, or on writing.
 pub fn write_limit(dir: &Path) -> Result<PathBuf, Problem> {
     super::keep(dir, &write(&parts(&LimitView::read(dir, dir)?))?)
 }

@@ -1,7 +1,6 @@
 //! `report.html`: one file that opens from disk, without network, and shows the whole run.
 //!
-//! [`crate::view`] is the data; it is packed here beside the page's own program (`ui/`, embedded from
-//! `assets/`), which draws it.
+//! [`crate::view`] is the data; it is packed beside the page's program (`ui/`, embedded from `assets/`).
 
 mod comparison;
 mod limit;

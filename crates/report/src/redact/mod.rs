@@ -148,8 +148,7 @@ impl Redaction {
         escaped.replace('"', "&quot;").replace('\'', "&#39;")
     }
 
-    /// Names that are words of every report and stand in the finished one, as they were blotted as names alone.
-    /// Each has its kind: `vm (host)`.
+    /// Names that are words of every report, blotted as names alone. Each has its kind: `vm (host)`.
     pub(crate) fn ordinary(&self) -> Vec<String> {
         let ordinary = self.names.all().filter(|it| it.is_ordinary);
         let stands = ordinary.filter(|it| remains(&self.finished, &folded(&it.text)));

@@ -389,8 +389,7 @@ impl Names {
         begins && ends || end - from >= DISTINCTIVE
     }
 
-    /// Replacement of a found name, and the first character behind it: digits behind a name belong to it, as in the
-    /// names of several queues.
+    /// Replacement of a found name, and the first character behind it: digits behind a name belong to it.
     pub(super) fn replace(&mut self, found: Found, chars: &[char]) -> (String, usize) {
         let mut end = found.end;
         let is_digit = |at: usize| chars.get(at).is_some_and(char::is_ascii_digit);
@@ -488,8 +487,7 @@ fn stands_as_name(chars: &[char], from: usize, end: usize) -> bool {
     false
 }
 
-/// Whether neighbours show the name of a probe or page here: `probe queues`, `probe_queues_wait`, `queues response
-/// p99`, `queues requests rate`.
+/// Whether neighbours show the name of a probe or page: `probe queues`, `probe_queues_wait`, `queues response p99`.
 fn stands_as_scenario(chars: &[char], from: usize, end: usize) -> bool {
     let text = |from: usize, end: usize| chars.iter().take(end).skip(from).map(|c| fold(*c)).collect::<String>();
     let left = text(from.saturating_sub(16), from);

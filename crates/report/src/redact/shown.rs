@@ -1,5 +1,4 @@
-//! Data for others: a serializer that passes every text through the redaction of names, and leaves names of fields and
-//! variants, and code, unchanged.
+//! Data for others: a serializer that redacts names in every text, and keeps names of fields and variants, and code.
 
 use serde::ser::{
     Error as _, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant, SerializeTuple,

@@ -37,8 +37,7 @@ pub(super) fn said(names: &mut Names, text: &str) -> String {
     outside.unwrap_or_else(|| redacted(names, text))
 }
 
-/// A text of a system, a library or a broker: besides names, each word that is not known to say nothing of anybody is
-/// hidden, and so is all that it quotes.
+/// A text of a system, a library or a broker: names, quotes, and words not known to be harmless are hidden.
 pub(super) fn outside(names: &mut Names, text: &str) -> String {
     let known = scanned(names, text, true);
     known.split_inclusive(char::is_whitespace).fold(String::new(), |mut out, part| {

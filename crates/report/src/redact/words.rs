@@ -124,8 +124,7 @@ pub(super) fn note_words(names: &mut Names, value: &str) {
     names.add(kind, value);
 }
 
-/// Options of programs, and numbers: `--quiet`, `+S 1:1 +sbwt none`, `-Xmx512m`. A value that stands in the same word
-/// as its option is somebody's.
+/// Options of programs, and numbers: `--quiet`, `+S 1:1 +sbwt none`, `-Xmx512m`. A joined value is somebody's.
 fn are_options(value: &str) -> bool {
     let is_option = |word: &str| {
         let name = word.trim_start_matches(['-', '+']);

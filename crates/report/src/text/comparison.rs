@@ -1,5 +1,4 @@
-//! Texts on two sides, alike in the terminal, on the page and in the files for CI servers. Names are as they came: who
-//! shows them makes them harmless.
+//! Texts on two sides, alike in terminal, page and CI files. Names are as they came: who shows them sanitises.
 
 use archive::{ComparedFigure, ComparedSide, Comparison, Decision, Quantity, QuantityUnit, RunsCounted};
 use compare::LEAST_PAIRS;

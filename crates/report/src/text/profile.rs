@@ -1,5 +1,4 @@
-//! Sentences on a profile: how its samples were taken and their stacks found, its classes of code, known patterns, and
-//! work of Erlang processes.
+//! Sentences on a profile: its sampling and stacks, its classes of code, known patterns, and work of Erlang processes.
 
 use stacks::{Class, ClassShare, PatternShare, Profile, ProfileSummary};
 

@@ -5,8 +5,7 @@ use measure::ScenarioRole;
 
 use crate::numbers::{count, counted, seconds};
 
-/// One stall: `the broker stopped answering at 4.2 s for 600 ms (1 connection, 1,200 messages delayed)`; in a run
-/// of churn it delays cycles, as `items` says.
+/// One stall: `the broker stopped answering at 4.2 s for 600 ms (1 connection, 1,200 messages delayed)`.
 pub fn stall(stall: &Stall, items: &str, role: ScenarioRole) -> String {
     let target = role.target();
     format!(
@@ -25,8 +24,7 @@ pub fn stall(stall: &Stall, items: &str, role: ScenarioRole) -> String {
     )
 }
 
-/// The longest stall, and how many shorter ones there are, by who stood still: `…; 4 shorter stalls: 2 of the broker, 1
-/// of bellows, 1 of the machine`.
+/// The longest stall, and the number of shorter ones of each: `…; 4 shorter stalls: 2 of the broker, 2 of bellows`.
 pub(super) fn longest_stall(stalls: &[&Stall], items: &str, role: ScenarioRole) -> String {
     let longest = stalls.iter().max_by(|a, b| a.for_s.total_cmp(&b.for_s));
     let Some(longest) = longest else { return String::new() };

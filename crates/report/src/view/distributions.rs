@@ -65,8 +65,7 @@ pub(super) struct Distributions {
     pub(super) measured: Recorder,
 }
 
-/// Reads the log once. Grids hold all answers, by their time; curves and summaries hold operations due in the measured
-/// phase, whenever answered.
+/// Reads the log once. Grids hold all answers, by time; curves and summaries hold operations due in the measured phase.
 pub(super) fn read(run: &RunReader, span: (f64, f64)) -> Result<Distributions, Problem> {
     let width = (span.1 - span.0) / MOST_COLUMNS;
     let mut grids: BTreeMap<Metric, Grid> = BTreeMap::new();

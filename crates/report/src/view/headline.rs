@@ -340,8 +340,7 @@ fn capital(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// `stopped after 12 s: `, without the time where the measured length says it and is told; empty of a run that ended as
-/// planned.
+/// `stopped after 12 s: `, without a time that the measured length says; empty of a run that ended as planned.
 pub(crate) fn early_end(state: RunState, phases: &[PhaseSpan], is_length_told: bool) -> String {
     let how = match state {
         RunState::Running => "cut off",
@@ -372,8 +371,7 @@ fn operations_of(summary: &RunSummary) -> Vec<(&str, &ScenarioSummary)> {
     loads.filter(|(_, of)| of.flow.is_none()).collect()
 }
 
-/// Scenario that the run asks about, by name, where that is not its messages: whoever probes beside a load asks how
-/// long the answers take.
+/// Name of the scenario that the run is about, if not messages: a probe beside a load asks how long answers take.
 pub(super) fn lead(summary: &RunSummary) -> Option<&str> {
     let others = operations_of(summary);
     let has_messages = summary.loads().any(|(_, of)| of.flow.is_some());

@@ -215,8 +215,7 @@ pub struct RunPage {
 }
 
 impl RunPage {
-    /// Reads the archive of a run, also one cut off, or without load, profile or knowledge of the broker. Fails where
-    /// the run's histograms cannot be read.
+    /// Reads a run's archive, even cut off, or without load, profile or broker. Fails where histograms cannot be read.
     pub(crate) fn read(run: &RunReader) -> Result<Self, Problem> {
         match run.profile() {
             Ok(profile) => Self::of(run, profile.as_ref()),

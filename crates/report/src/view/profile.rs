@@ -354,8 +354,7 @@ impl SampleColumns {
         self.samples.len()
     }
 
-    /// Note on the times for a reader. Where weights are no numbers of samples, joined samples of a step make chance
-    /// larger than single ones.
+    /// Note on the times for a reader. Joined samples of a step, where weights count no samples, make chance larger.
     fn note(&self, counts_samples: bool) -> Option<String> {
         let step = measure::Nanos(self.tick_ns);
         let joined = match counts_samples {

@@ -16,8 +16,7 @@ const MOST: usize = 6_000;
 const LENGTH: f64 = 0.1;
 /// Merged to this length they add nothing to the series: a run of over 100 minutes has none.
 const LONGEST: f64 = 1.0;
-/// Shorter ones hold too few messages for a rate. At the end of a phase they stand in the one before; of a phase that
-/// is as short only the latencies do.
+/// Shorter ones hold too few messages for a rate, and join the one before; in as short a phase latencies stand alone.
 const SHORTEST: f64 = 0.05;
 
 /// The series in slices: one entry per slice in each column.

@@ -189,9 +189,8 @@ impl<'p> LineTree<'p> {
         self.tree.order_depth_first()
     }
 
-    /// Appends, per node, how far its node of the other tree, by its number there, lies from that of the node before it
-    /// (as [`signed`]), then the part that the head knows the length of: per node the distance to its parent (0 for a
-    /// root), and its line.
+    /// Appends, per node, how far its node of the other tree lies from the previous one's (as [`signed`]), then the
+    /// part of a length that the head knows: per node the distance to its parent (0 for a root), and its line.
     pub(super) fn put(mut self, numbers: &[u32], bytes: &mut Vec<u8>) -> LinesHead {
         let mut before = -1;
         for node in &self.tree.nodes {

@@ -249,8 +249,7 @@ pub fn escaped(name: &str) -> String {
 /// Characters of it that are shown.
 const MOST_SHOWN: usize = 500;
 
-/// The reason in an answer's body: the field `reason` of an object, in which a text may be a list of numbers, else the
-/// body itself.
+/// The reason in an answer's body: the field `reason`, in which texts may be lists of numbers, else the body itself.
 fn reason(body: &[u8]) -> String {
     let parsed = serde_json::from_slice::<Value>(body).ok();
     let reason = parsed.as_ref().and_then(|it| it.get("reason"));
@@ -284,8 +283,7 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-/// The text whose characters Erlang has written as numbers, perhaps with texts between them; `None` for a list of other
-/// things.
+/// The text whose characters Erlang has written as numbers, perhaps with texts between; `None` for other lists.
 fn charlist(items: &[Value]) -> Option<String> {
     if !items.iter().any(Value::is_number) {
         return None;

@@ -1,5 +1,4 @@
-//! The broker's objects by its management API: two pages of each kind at most, so that 10,000 queues cost the broker no
-//! more than 1,000 do.
+//! The broker's objects by its management API: two pages of each kind at most, which bounds the broker's cost.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -106,8 +105,7 @@ impl Management {
         serde_json::from_slice(&read).map_err(|error| self.no_answer(what, &error.to_string()))
     }
 
-    /// The first bindings in the order of records, and how many there are beside them. They are read one by one, and
-    /// none is kept in vain.
+    /// The first bindings in the order of records, and the number of others. They are read one by one.
     fn bindings(&self, deadline: Instant) -> Result<(Vec<BindingRecord>, u64), RequestError> {
         let what = "read bindings";
         let mut body = self.send(&Method::GET, BINDINGS, None, what, deadline)?;

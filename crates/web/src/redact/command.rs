@@ -23,8 +23,7 @@ const PUBLIC: &str = "address-family arrival-rate body-size class-name clients c
     scheduler size stages stream-name subscribers target threads topic topics ttl type unit vhost virtual-host workers \
     workload";
 
-/// Programs, letters of their options whose values are public, and of those whose values are secrets, also where they
-/// are numbers.
+/// Programs, letters of their options with public values, and of those whose values, even numbers, are secrets.
 const PROGRAMS: &[(&str, &str, &str)] = &[
     ("7z", "", "p"),
     ("curl", "Xow", "buxEHU"),
@@ -481,8 +480,7 @@ impl Reader {
         }
     }
 
-    /// How long the name is that a token begins with: of an option, of what is assigned to, of a variable, or a
-    /// placeholder.
+    /// Length of a name at a token's beginning: of an option, an assignment, a variable, or a placeholder.
     fn name(&mut self, token: Token<'_>) -> Option<usize> {
         if token.is_reference() {
             self.note_variable(token.text);
@@ -584,8 +582,7 @@ impl Reader {
         !hides && (self.after == After::Public || !token.is_within() && is_known_by_itself(text))
     }
 
-    /// Notes the program where a command begins. Elsewhere a word may be called like one, or start it: then its secrets
-    /// count, too.
+    /// Notes the program where a command begins. Elsewhere a word may only look like one: its secrets count, too.
     fn begin(&mut self, word: &str) {
         let name = file_name(word).trim_end_matches(".jar");
         let is_doubtful = std::mem::take(&mut self.is_doubtful);
@@ -609,8 +606,7 @@ impl Reader {
         }
     }
 
-    /// Keeps what is hidden. Of what is only unknown a few letters say nothing; what a script prints is no secret to
-    /// it.
+    /// Keeps what is hidden. A few unknown letters say nothing; what a script prints is no secret to it.
     fn hide(&mut self, text: &str, is_sure: bool) {
         let all = values(text).into_iter().filter(|it| is_sure || it.len() > 3);
         match self.prints && !is_sure {
@@ -663,8 +659,7 @@ impl Token<'_> {
         speaks_of_secrets(self.text) || key.is_some_and(|it| behind_name(it) == After::Value)
     }
 
-    /// Whether it is only a part: of an option's value that is joined to it, or of a letter that is written as a
-    /// number.
+    /// Whether it is only a part: of an option's value joined to it, or of a letter written as a number.
     fn is_within(self) -> bool {
         let is_number = self.before.ends_with('\\') && self.text.starts_with(|c: char| c.is_ascii_digit());
         self.joined_to().is_some() || is_number && self.text != "033"
@@ -961,8 +956,7 @@ fn address(url: &str) -> Option<String> {
     Some(format!("{scheme}://{login}{authority}{path}{query}"))
 }
 
-/// Parts of a hidden text that may be the secret itself: all of it, also without its quotes, and the rest behind its
-/// key or its scheme.
+/// Parts of a hidden text that may be the secret itself: all of it, without its quotes, and behind its key or scheme.
 fn values(hidden: &str) -> Vec<String> {
     let marks = |c: char| c.is_whitespace() || ";,{}[]()<>\\".contains(c);
     let plain = hidden.trim_matches(marks);

@@ -25,8 +25,7 @@ struct Terms<'a> {
     depth: usize,
 }
 
-/// The text of an `advanced.config` without secrets: a list that ends in a full stop, without comments; `***` where it
-/// is more than plain terms.
+/// The text of an `advanced.config` without secrets and comments; `***` where it is more than a list of plain terms.
 pub fn terms(text: &str) -> String {
     let mut terms = Terms { rest: text, depth: 0 };
     terms.file().unwrap_or_else(|| BLOT.to_owned())

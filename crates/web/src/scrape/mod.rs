@@ -49,9 +49,8 @@ pub struct ScrapePlan {
     pub url: ScrapeUrl,
     /// Time between two requests.
     pub every: Nanos,
-    /// Has each request at another moment of its time than the one before, which begin where this seed determines: what
-    /// it costs is told then, and work of the server's own that comes as regularly does not coincide with them. At the
-    /// beginning of its time where absent.
+    /// Moves each request within its interval, by a sequence that begins at this seed: its cost shows, and the server's
+    /// own periodic work does not coincide with it. At the beginning of the interval where absent.
     pub jitter: Option<u64>,
     /// The longest that a request may take, its page included.
     pub timeout: Nanos,
@@ -362,9 +361,8 @@ impl Task {
     }
 }
 
-/// How much of an interval a jittered request moves from the one before. None is due sooner after it than the rest of
-/// an interval, so that pages which take less never wait for each other; after seven requests each part of the interval
-/// had one.
+/// How far in its interval a jittered request moves from the one before. No gap is shorter than the rest of an
+/// interval, so quick pages never wait for each other; seven requests cover each part of the interval.
 const STEP_PERCENT: u64 = 15;
 
 /// When the requests of a page are due, after the first may be: one in each interval.

@@ -263,8 +263,7 @@ impl Selection {
         self.hasher.hash_one((index, sample.name, sum))
     }
 
-    /// The number of the selected series that a sample belongs to; `None` where there are too many, or another
-    /// selector has it.
+    /// The number of a sample's selected series; `None` where there are too many, or another selector has it.
     fn number(&mut self, index: usize, sample: &Sample<'_>, is_counter: bool) -> Option<usize> {
         let selector = self.selectors.get(index)?;
         self.key.clear();

@@ -25,8 +25,7 @@ pub struct ScrapeSummary {
     pub unanswered: u64,
     /// Requests that were due and not sent, because the ones before took longer than the time between two.
     pub not_sent: u64,
-    /// From when a request was due until its page had been read; one without a page counts with the time that it
-    /// waited, up to its time-out or to the end.
+    /// From due until a page had been read; one without a page counts with its wait, up to its time-out or to the end.
     pub response: LatencySummary,
     /// From when it was sent until its page had been read.
     pub service: LatencySummary,

@@ -146,8 +146,7 @@ fn missing(outcome: &session::RunOutcome, may_expire: bool) -> Option<Failure> {
     Some(Failure::failed(warning.text.as_str(), "see the broker's log, and whether it is low on memory or disk"))
 }
 
-/// Shorter intervals are the edge of a phase: they have no block, for no second has gone by. The
-/// sums and the HDR log have them all the same.
+/// Shorter intervals are the edge of a phase: they have no block. The sums and the HDR log have them all the same.
 const WHOLE_SECOND: Nanos = Nanos::from_millis(500);
 
 struct Screen<'a> {

@@ -151,8 +151,7 @@ impl Common {
         self.on.commit_interval.max(self.tx_size)
     }
 
-    /// The consumers of a group. Artemis' commit for every message; but for `--commit-interval`, which
-    /// only its producers heed.
+    /// The consumers of a group. Artemis commits every message; only its producers heed `--commit-interval`.
     fn consumers(&self, consuming: &Consuming, connections: usize) -> Consumers {
         let given = Consumers { prefetch: PREFETCH, ..Consumers::default() };
         consuming.fill(given, self.client_id.as_ref(), connections, self.commit_interval())

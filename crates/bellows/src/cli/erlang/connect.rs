@@ -115,8 +115,7 @@ impl NodeArgs {
         })
     }
 
-    /// Whether a bellows of this user has started the node of this name here, and no option gives another way to reach
-    /// it.
+    /// Whether a bellows of this user has started the node here, and no option gives another way to reach it.
     fn is_started(&self, name: &NodeName) -> bool {
         let started = brokers::rabbitmq::started_nodes();
         started.iter().any(|it| it.node == *name) && self.refuse_what_is_known("").is_ok()

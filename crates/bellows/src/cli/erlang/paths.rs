@@ -1,5 +1,4 @@
-//! Tables and data of paths of calls: durations of calls, costs of functions on their path, and the difference of slow
-//! calls.
+//! Tables and data of paths of calls: durations, costs of functions on the path, and the difference of slow calls.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! Progress of a task: a bar on a terminal, where it lasts two seconds or more; nothing in a pipe. Commands that look
-//! again and again.
+//! Progress of a task: a bar on a terminal, from two seconds on; nothing in a pipe. Commands that look repeatedly.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -93,8 +92,7 @@ pub(super) struct Repetition {
 }
 
 impl Repetition {
-    /// Looks the requested number of times, or until stopped: each gets its number, and a function that tells whether
-    /// it should end.
+    /// Looks the requested number of times, or until stopped: each gets its number, and a check for the end.
     pub(super) fn run(
         self,
         mut look: impl FnMut(u32, &dyn Fn() -> bool) -> Result<(), Failure>,

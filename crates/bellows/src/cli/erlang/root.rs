@@ -21,8 +21,7 @@ use super::trace::per_second;
 use crate::profile_formats::Output;
 use crate::{Done, Failure, output, signals};
 
-/// Calls that must come for 15 of them to be followed: a quarter comes before, one or two are counted, and a fourth of
-/// the rest is only timed.
+/// Calls needed to follow 15: a quarter comes before, one or two are counted, and a fourth of the rest is only timed.
 const CALLS_FOR_MANY: u64 = 30;
 const SECOND: u64 = 1_000_000_000;
 

@@ -107,8 +107,7 @@ struct TraceRows {
     unreturned: Option<Unreturned>,
 }
 
-/// Calls whose return had not come when the trace ended: the emulator keeps a mark of each on its process's stack until
-/// it does.
+/// Calls without a return when the trace ended: the emulator keeps a mark of each on its process's stack until then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Unreturned {
     calls: usize,

@@ -40,8 +40,7 @@ const REDRAW: Duration = Duration::from_millis(250);
 const LONG_SILENCE: Duration = Duration::from_secs(2);
 /// A screen with fewer rows than this has none to spare for second lines.
 const SMALL: u16 = 24;
-/// Bounds of the number of requested processes: enough for the first rows of another order until the next window ends,
-/// and no more than a screen has rows.
+/// Bounds of the number of requested processes: the first rows of another order, and no more than a screen has rows.
 const ASKED: (u32, u32) = (100, 500);
 
 type TopScreen = Terminal<TermionBackend<AlternateScreen<RawTerminal<Stdout>>>>;
