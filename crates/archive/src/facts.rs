@@ -350,9 +350,8 @@ impl Facts {
         (until > from).then_some((from, until))
     }
 
-    /// The share of the measured phase in which something that was due had not left, at most. At a low rate one is late
-    /// after the other, and their delays add up to that time; at a high one many are late together, and it is as large
-    /// a share of the time as of them.
+    /// The largest share of the measured phase in which something due had not left. At a low rate delays of one after
+    /// the other add up to that time; at a high one many are late together, the same share of time as of them.
     pub fn late_time(&self) -> f64 {
         match self.ended.late_s / self.seconds {
             each if each > 0.0 => self.late_share.min(each),
@@ -394,15 +393,13 @@ impl Facts {
 }
 
 impl LoopUse {
-    /// Share of its time at work. Falling asleep and waking up cost CPU but count as idle; while it spins, CPU says
-    /// nothing.
+    /// Share of its time at work. Falling asleep and waking up count as idle; while it spins, CPU says nothing.
     pub const fn at_work(&self, spun: bool) -> f64 {
         let cpu = if spun { 0.0 } else { self.cpu };
         (1.0 - self.idle).max(cpu).clamp(0.0, 1.0)
     }
 
-    /// Share of its time ready to run and without a core; without the kernel's account, all that is neither idle nor
-    /// CPU, which leaves out late wake-ups.
+    /// Share of its time ready and without a core; without the kernel's account, all that is neither idle nor CPU.
     pub fn run_queue_wait(&self) -> f64 {
         let rest = (1.0 - self.idle - self.cpu).max(0.0);
         self.run_queue_wait.unwrap_or(rest)

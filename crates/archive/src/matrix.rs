@@ -179,8 +179,7 @@ impl ComparedMatrix {
         }
     }
 
-    /// Reads the comparisons of a folder's cells. An error where it holds no runs in pairs, or nothing was decided of
-    /// any.
+    /// Reads the comparisons of a folder's cells. An error where it holds no runs in pairs, or nothing was decided.
     pub fn read(dir: &Path) -> Result<Self, Error> {
         let plan = PairedMatrix::read(dir)?;
         let mut first = None;

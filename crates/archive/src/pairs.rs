@@ -114,8 +114,7 @@ impl PairedRuns {
         self.pairs / 2
     }
 
-    /// Numbers of the pairs that are repeated: disturbed ones, up to the most. The first is repeated as the pair after
-    /// the requested ones, and so on.
+    /// Numbers of repeated pairs: disturbed ones, up to the most. The first is repeated after the requested ones.
     pub fn made_anew(&self) -> Vec<u32> {
         let hit: BTreeSet<u32> = self.runs.iter().filter(|run| run.is_hit()).map(|run| run.pair).collect();
         let mut anew = Vec::new();

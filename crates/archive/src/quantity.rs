@@ -387,9 +387,8 @@ impl Quantity {
         Some(Self(Which::Latency(of.metric.clone(), Statistic::Max)))
     }
 
-    /// Whether it is compared in place of `other` where each run has one of them: a latency's maximum for its 99th
-    /// percentile, which few samples do not give; the broker's CPU per message for its cores, which a run without
-    /// messages has alone.
+    /// Whether it is compared in place of `other` where each run has one: a latency's maximum for its 99th percentile,
+    /// which few samples lack; the broker's CPU per message for its cores, which a run without messages has alone.
     pub fn stands_for(&self, other: &Self) -> bool {
         if other.name() == Self::CORES {
             return self.name() == "broker cpu";

@@ -168,8 +168,7 @@ pub struct PeriodRange {
 }
 
 impl PeriodRange {
-    /// The range that a text means; `None` where it is no such text. An error says why it is none, where it looks like
-    /// one.
+    /// The range that a text means; `None` of any other text. An error says why one that looks like it is none.
     pub fn parse(text: &str, now_unix_ns: u64) -> Option<Result<Self, Refused>> {
         let (name, range) = text.rsplit_once('@')?;
         let (from, to) = range.split_once("..")?;

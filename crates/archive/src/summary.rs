@@ -135,8 +135,7 @@ impl RunSummary {
         self.messages_mut().flow.get_or_insert_default()
     }
 
-    /// Operations that the schedule of the main load requested; `None` where a producer is unthrottled or waits for
-    /// answers.
+    /// Operations that the main load's schedule requested; `None` where a producer is unthrottled or waits for answers.
     pub fn requested(&self) -> Option<&RequestedSummary> {
         self.main_load()?.1.requested.as_ref()
     }
@@ -214,8 +213,7 @@ pub struct PageCpu {
     pub interval: (f64, f64),
 }
 
-/// Outcome of a scenario's operations. Counts are of those that were due in the measured phase; totals of messages are
-/// of the whole run.
+/// Outcome of a scenario's operations. Counts are of those due in the measured phase; message totals of the whole run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ScenarioSummary {

@@ -1,5 +1,4 @@
-//! Verdict of a run. `session` concludes it from [`Facts`]; `report` makes the sentences, which are kept for all
-//! readers.
+//! Verdict of a run. `session` concludes it from [`Facts`]; `report` makes the sentences, kept for all readers.
 
 use serde::{Deserialize, Serialize};
 

@@ -137,8 +137,7 @@ impl RunWriter {
         }
     }
 
-    /// Notes that another writer's file could not be written; only the first complaint counts, as others mostly follow
-    /// from it.
+    /// Notes that another writer's file could not be written; only the first complaint counts, others follow from it.
     pub fn complain(&mut self, name: &str, cause: &str) {
         if self.warnings.is_empty() {
             let (file, folder) = (name.to_owned(), self.dir.display().to_string());
@@ -147,8 +146,7 @@ impl RunWriter {
         }
     }
 
-    /// Removes the folder of a run that never began. One that cannot be removed stays, with a record that says
-    /// `running`.
+    /// Removes the folder of a run that never began; if it cannot, a record that says `running` stays.
     pub fn discard(self) {
         let _ = fs::remove_dir_all(&self.dir);
     }

@@ -108,8 +108,7 @@ pub struct NodeMemory {
     pub node_us: u64,
 }
 
-/// A part of the difference between what the VM says and what is resident. Parts can be negative: what was allocated
-/// need not be resident.
+/// A part of the difference between the VM's sum and resident memory. Negative: not all that is allocated is resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryStep {
     /// Name of the step.
@@ -138,8 +137,7 @@ impl NodeMemory {
     }
 }
 
-/// The steps from the VM's total to resident memory, of the bytes of all carriers and of the blocks in them; none where
-/// the machine does not say.
+/// Steps from the VM's total to resident memory, of all carriers' bytes and their blocks'; none if not told.
 pub(crate) fn steps(total: Option<u64>, carriers: u64, blocks: u64, machine: &MachineMemory) -> Vec<MemoryStep> {
     let (Some(total), Some(anonymous)) = (total, machine.anonymous) else { return Vec::new() };
     let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
@@ -186,9 +184,8 @@ pub fn node_memory(helper: &Helper) -> Result<NodeMemory, Error> {
     memory(&answer).ok_or_else(|| unexpected(helper, "bellows_alloc:read/0"))
 }
 
-/// Accounts the microstates of a window, which ends sooner where `stop` says so. Other bellows of this version can do
-/// the same at the same time. An error where another version of bellows accounts there, or somebody ended the
-/// accounting.
+/// Accounts the microstates of a window, which ends sooner where `stop` says so, beside other bellows of this version.
+/// An error where another version accounts there, or somebody ended the accounting.
 pub fn microstates(helper: &Helper, window: Duration, stop: &dyn Fn() -> bool) -> Result<Microstates, Error> {
     let worker = helper.run("bellows_alloc", "account", millis(window))?;
     let longest = window + helper.node().timeout().max(LEAST);

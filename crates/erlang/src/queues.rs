@@ -383,8 +383,7 @@ impl RabbitState {
         })
     }
 
-    /// Waits until RabbitMQ starts no more, and calls `waits` once where that takes time. An error where it still
-    /// starts after the longest wait.
+    /// Waits until RabbitMQ has started, and calls `waits` once where that takes time. An error after the longest wait.
     pub fn settled(node: &Node, longest: Duration, waits: impl FnOnce()) -> Result<Self, Error> {
         let end = Instant::now() + longest;
         let mut waits = Some(waits);

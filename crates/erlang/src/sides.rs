@@ -1,6 +1,5 @@
-//! Memory from both sides by one call of functions that every node has: what the VM says, what its allocators hold, and
-//! what the machine says of the node's process. No module is loaded for it and no process is asked, so that a run can
-//! read it every second.
+//! Memory from both sides by one call of functions that every node has: the VM's sums, its allocators', and the
+//! machine's of the process. No module is loaded and no process asked, so a run can read it every second.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -130,8 +129,7 @@ fn file(result: &Term) -> String {
     String::from_utf8_lossy(text.unwrap_or_default()).into_owned()
 }
 
-/// Sums over the instances of an allocator, each `{instance, Number, Kinds}` with the sizes of each kind of carriers;
-/// `None` for one that is switched off.
+/// Sums over an allocator's instances `{instance, Number, Kinds}`, with sizes by kind of carrier; `None` if off.
 fn allocator(sizes: &Term) -> Option<AllocatorBytes> {
     let (name, [instances]) = keyed(sizes)? else { return None };
     let instances = elements(instances);

@@ -123,8 +123,7 @@ pub struct TopWindow {
     pub flow_whole: bool,
     /// Alarms of RabbitMQ.
     pub alarms: Vec<String>,
-    /// `booting`, `core_started`, `ready`, `stopping` or `stopped`; empty where the node has no RabbitMQ, or one that
-    /// does not say.
+    /// `booting`, `core_started`, `ready`, `stopping` or `stopped`; empty without RabbitMQ, or without an answer.
     pub rabbitmq: String,
     /// The largest tables.
     pub tables: Vec<TableSize>,

@@ -12,8 +12,7 @@ impl Experiment {
         self.load.iter().any(|load| load.kind == LoadKind::Command)
     }
 
-    /// Checks that programs are given where they are the load, and nowhere else, and that the load can reach its
-    /// broker.
+    /// Checks that programs are given where they are the load, and only there, and that it can reach its broker.
     pub(super) fn check_commands(&self) -> Result<(), Problem> {
         for (index, load) in self.load.iter().enumerate() {
             check_command(&format!("load.{index}"), load)?;

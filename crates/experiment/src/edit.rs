@@ -74,8 +74,7 @@ fn read_text(text: &str) -> Value {
     }
 }
 
-/// Puts `new` at the end of the path. Keys that are not there yet are made: whether they may be
-/// is for the types to say.
+/// Puts `new` at the end of the path, with keys that are not there yet; whether they may be, the types check.
 fn replace(at: &mut Value, path: &[&str], new: Value) -> Result<(), Refused> {
     let [first, rest @ ..] = path else {
         *at = new;

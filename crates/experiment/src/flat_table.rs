@@ -197,8 +197,7 @@ pub(super) fn given<T: Serialize + Default>(table: &T) -> Map<String, Value> {
     written(table).into_iter().filter(|(key, value)| plain.get(key) != Some(value)).collect()
 }
 
-/// Writes an entry of a table; `None`, an empty list or table, or the value of a `sparse` key not where that is the
-/// default.
+/// Writes an entry of a table, unless it is `None`, an empty list or table, or a `sparse` key's default.
 pub(super) fn write<M: SerializeMap, T: Serialize + PartialEq>(
     map: &mut M,
     key: &'static str,

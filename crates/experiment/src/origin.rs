@@ -9,8 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use web::redact;
 
-/// Where the values of an experiment were written: in a file, or as options of a command. It takes no part in
-/// comparisons.
+/// Where an experiment's values were written: in a file, or as options. It takes no part in comparisons.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
     /// The file's name and text; `None` for options.
@@ -35,8 +34,7 @@ struct Location {
     value: Option<String>,
 }
 
-/// The options that are not called like the key that they set, each behind its key, which may begin with the
-/// tables that it stands in.
+/// Options that are not called like the key that they set, each behind its key, perhaps with its tables.
 pub type OptionNames = &'static [(&'static str, &'static str)];
 
 impl PartialEq for Origin {
@@ -71,8 +69,7 @@ impl Origin {
         is_in_file || self.changes.iter().any(|it| is_below(&it.path, table))
     }
 
-    /// Adds the place to a problem, in the user's names of keys and options. Its value is the observed one, else the
-    /// value as written, or the option.
+    /// Adds the place to a problem, in the user's names. Its value is the observed one, else as written, or the option.
     pub(super) fn explain(&self, mut problem: Problem) -> Problem {
         if self.file.is_none() && is_entry(&problem.about) {
             problem.about = Box::default();

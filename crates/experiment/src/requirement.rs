@@ -192,8 +192,7 @@ impl Requirement {
         }
     }
 
-    /// The outcome where a percentile has to lie below what even the shortest recorded time exceeds: it is missed,
-    /// however few the samples are.
+    /// The outcome where even the shortest recorded time exceeds the bound of a percentile: missed, with any samples.
     fn missed_by_all(&self, summary: &RunSummary) -> Option<RequirementOutcome> {
         let is_upper = matches!(self.comparison, Comparison::Less | Comparison::LessOrEqual);
         let least = self.quantity.least(summary).filter(|_| is_upper)?;
@@ -217,8 +216,7 @@ impl FromStr for Requirement {
 }
 
 impl Requirement {
-    /// Reads a comparison; `required` maps its comparison and bound to the required ones. `example` is the remedy where
-    /// there is none.
+    /// Reads a comparison; `required` maps its operator and bound to the required ones, `example` is the remedy.
     fn read(text: &str, example: &str, required: impl Fn(Comparison, f64) -> Comparison) -> Result<Self, Refused> {
         let found = COMPARISONS.iter().filter_map(|(sign, comparison)| {
             Some((text.find(sign)?, std::cmp::Reverse(sign.len()), sign, *comparison))

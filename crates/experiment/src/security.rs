@@ -44,8 +44,7 @@ impl OAuth2Spec {
 }
 
 impl BrokerSpec {
-    /// Applies the requested TLS, heartbeat, frame size and socket buffers; a managed broker's own certificates stay
-    /// where none are requested.
+    /// Applies the requested TLS, heartbeat, frame size and socket buffers; a managed broker keeps its certificates.
     pub fn secure(&self, endpoint: &mut Endpoint) {
         if let Some(tls) = &mut endpoint.tls {
             let own = std::mem::take(tls);

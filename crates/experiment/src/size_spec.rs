@@ -11,8 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::grammar::{Fields, Grammar, Written, find, flag, grammars, number, whole};
 
-/// A value that is made when it is first requested. Copies share it, also those made before; it takes no
-/// part in comparisons.
+/// A value made when first requested. Copies share it, even earlier ones; it takes no part in comparisons.
 #[derive(Debug)]
 pub(super) struct Once<T>(Arc<OnceLock<Arc<T>>>);
 

@@ -212,9 +212,8 @@ impl Experiment {
         })
     }
 
-    /// Where an attached broker listens. By default that is the first load's URL, if every load has its own, or where
-    /// the first probe goes, if there is no broker; else this machine's default port: a broker without load is not
-    /// watched.
+    /// Where an attached broker listens: by default the first load's URL, if every load has its own, or where the first
+    /// probe goes, if there is no broker; else this machine's default port.
     pub fn endpoint(&self) -> Result<Endpoint, load::Error> {
         let only_own = self.churn.is_none() && self.load.iter().all(|spec| spec.url.is_some());
         let own = self.load.first().filter(|_| only_own).and_then(|spec| spec.url.as_deref());

@@ -90,8 +90,7 @@ impl PartialEq for Event {
 
 impl Eq for Event {}
 
-/// Calls between two samples of an allocator's, and bytes that are asked for. What a sample costs is a few times what
-/// a call costs by being counted.
+/// Calls between two samples of an allocator's, and bytes requested. A sample costs a few times what a count costs.
 const ONE_IN_CALLS: u32 = 256;
 const ONE_IN_BYTES: u32 = 128 << 10;
 
@@ -275,8 +274,7 @@ pub struct Options {
     pub event: Event,
     /// Samples per second and thread, where not each event is one; at most `kernel.perf_event_max_sample_rate`.
     pub frequency: u32,
-    /// Whether to ask for the kernel's own frames. Where the kernel refuses them the profile is of
-    /// user space only, and a note says so.
+    /// Whether to ask for the kernel's own frames. Where it refuses, the profile is of user space, and a note says so.
     pub kernel: bool,
     /// How stacks are unwound.
     pub stacks: Stacks,

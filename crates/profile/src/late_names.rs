@@ -1,5 +1,4 @@
-//! Samples that wait for names: a virtual machine compiles while it is sampled, and writes down what it compiled
-//! only when it is told to.
+//! Samples that wait for names: a virtual machine writes down what it compiled only when it is told to.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;

@@ -1,5 +1,4 @@
-//! Records of the kernel. Layouts are those of `perf_event_open(2)`; fields stand in the order given there, as far as
-//! [`SAMPLE_TYPE`] asks for them.
+//! Records of the kernel: fields in the order of `perf_event_open(2)`, as far as [`SAMPLE_TYPE`] asks for them.
 
 use perf_event_open_sys::bindings as b;
 

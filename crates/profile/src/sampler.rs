@@ -149,8 +149,7 @@ impl Sampler {
         }
     }
 
-    /// Memory that is taken or given back from an instant on does not count in what is held. Tell it as soon as the
-    /// instant has come.
+    /// Memory taken or given back from an instant on does not count as held. Tell it as soon as that has come.
     pub fn hold_until(&self, at: Time) {
         let before = &self.signals.held_until_ns;
         before.fetch_min(at.0, Ordering::AcqRel);
@@ -161,8 +160,7 @@ impl Sampler {
         SamplingSwitch { events: Arc::clone(&self.events), signals: Arc::clone(&self.signals), pid: self.pid }
     }
 
-    /// Whether a tracepoint stays open while sampling is switched off: whatever passes it takes the kernel's longer way
-    /// all the same.
+    /// Whether a tracepoint stays open while sampling is off: all that passes it takes the kernel's longer way.
     pub const fn stays_in_the_way(&self) -> bool {
         self.stays_in_the_way
     }

@@ -47,9 +47,8 @@ impl Threads {
         Self { pid, process_name: process_name.to_owned(), threads: HashMap::new(), direct }
     }
 
-    /// Whether a sample of thread `tid` by the event that was opened on `owner` counts. A thread that started while
-    /// events were being opened may have one of its own and inherit a second; only one of them counts. Its own comes
-    /// first, else the one that spoke first.
+    /// Whether a sample of thread `tid` by the event opened on `owner` counts. A thread that started meanwhile may have
+    /// an event of its own and inherit a second: its own comes first, else the one that spoke first.
     pub(crate) fn counts(&mut self, tid: u32, owner: u32) -> bool {
         let own = self.direct.binary_search(&tid).is_ok();
         let thread = self.threads.entry(tid).or_default();

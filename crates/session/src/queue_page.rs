@@ -1,5 +1,4 @@
-//! Counts of queues as pages: JSON at `/queues`, OpenMetrics at `/metrics`. They are read from the node on request, at
-//! most once in a shortest interval.
+//! Counts of queues as pages, JSON at `/queues` and OpenMetrics at `/metrics`, read from the node on request.
 
 use experiment::QUEUES_PATH;
 use std::fmt;

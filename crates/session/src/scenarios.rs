@@ -23,8 +23,7 @@ pub struct Occasion<'a> {
 /// Makes a scenario from the options that an experiment has for it; none where the experiment does not ask for it.
 pub type MakeScenario = fn(&Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error>;
 
-/// All scenarios, one line each. Those of an experiment run beside each other; requested rate, verdict and phases are
-/// those of the first.
+/// All scenarios, one line each; they run beside each other. Requested rate, verdict and phases are the first's.
 pub const SCENARIOS: &[MakeScenario] = &[messages, churn, command, probes, traces];
 
 fn messages(of: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error> {

@@ -12,8 +12,7 @@ use serde_json::{Value, json};
 use crate::figures::{ComparisonOptions, FigureKind, Undecided, decide, undecided};
 use crate::spoiled::{spoiled, spoiled_by, spoiled_runs};
 
-/// Parts of an experiment in which sides may differ: they are what is compared, or say nothing of the load. A profile
-/// costs CPU: it is none of them.
+/// Parts of an experiment in which sides may differ: compared, or without effect on the load. A profile costs CPU.
 const MAY_DIFFER: [&str; 5] = ["broker", "name", "description", "require", "note"];
 const MOST_REASONS: usize = 20;
 
@@ -294,8 +293,7 @@ pub(crate) fn load_of(record: &RunRecord) -> String {
     load.to_string()
 }
 
-/// That words of the load or the broker are hidden in a run, where they are; a password, which says nothing of what is
-/// measured, is none.
+/// Mark of hidden words of the load or the broker in a run; a password, which changes no measurement, has none.
 pub(crate) fn hidden_words<'r>(mut runs: impl Iterator<Item = &'r RunRecord>) -> Option<String> {
     let hides = |it: &Value| it.to_string().replace(r#""password":"***""#, "").contains("***");
     let parts = ["load", "prepare", "broker"];
@@ -346,8 +344,7 @@ fn blocks(record: &RunRecord) -> String {
     length.map_or_else(|| "no blocks".to_owned(), |it| format!("blocks of {it}"))
 }
 
-/// Why the runs of a side are not of one broker. One that never answered did not say its version, and is no other one
-/// for that.
+/// Why the runs of a side are not of one broker. One that never answered told no version, and is no other one.
 fn mixed(name: &str, side: &[&RunRecord]) -> Option<Problem> {
     let (first, others) = side.split_first()?;
     let version = |of: fn(&RunRecord) -> Option<&String>| {
@@ -418,8 +415,7 @@ fn is_default(value: &Value, path: &str) -> bool {
     path.ends_with(".protocol") && (value.is_null() || value == PROTOCOL)
 }
 
-/// A value as JSON around the letter from which on it is another one: what is left out has an ellipsis, and what ends
-/// it stays.
+/// A value as JSON around the letter from which it differs: an ellipsis for what is left out, its end stays.
 fn cut(value: &[char], differs_at: usize) -> String {
     let from = differs_at.saturating_sub(MOST_SHOWN / 2).min(value.len().saturating_sub(MOST_SHOWN));
     let shown = value.iter().skip(from).take(MOST_SHOWN);

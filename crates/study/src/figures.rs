@@ -8,8 +8,7 @@ use compare::{
 
 /// A change of more than this is none that a test can tell from another, and JSON has no infinity.
 pub(crate) const MOST_CHANGE: f64 = ComparedFigure::MOST_CHANGE;
-/// Changes of counts within this share do not matter where a load is refused, returned or reordered messages by design:
-/// counts vary by chance.
+/// Changes of counts within this share do not matter where refusals, returns or reordering are requested: they vary.
 const COUNT_MARGIN: f64 = 0.1;
 /// Nor do counts of such that are this share of the messages.
 const MESSAGES_MARGIN: f64 = 1e-3;
@@ -51,14 +50,12 @@ enum FigureTest {
     Means(Difference, Option<f64>),
     /// The difference of counts, as a part of A's mean, and what guards it.
     Counts(Difference, Option<f64>),
-    /// Runs have it or have it not: the probability that the sides divide so, the smallest one that so many could have,
-    /// and the change that it is.
+    /// Runs have it or not: the probability that the sides divide so, the smallest possible one, and the change.
     Separated { p: f64, least: f64, change: f64 },
 }
 
 impl Undecided {
-    /// A figure that each run has or has not; how the sides divide has this probability by chance, and is this change
-    /// where it is not.
+    /// A figure that each run has or has not; the probability by chance that the sides divide so, and the change.
     pub(crate) const fn separated(figure: ComparedFigure, p: f64, least: f64, change: f64) -> Self {
         Self { figure, test: Some(FigureTest::Separated { p, least, change }) }
     }
@@ -92,8 +89,7 @@ impl FigureTest {
         }
     }
 
-    /// Whether it can show a change at a level, whatever the runs say: what cannot is no question beside others, from
-    /// which it would take level.
+    /// Whether it can show a change at a level, whatever the runs say: else it would take level from other questions.
     fn can_tell(&self, level: f64) -> bool {
         match self {
             Self::Means(difference, _) | Self::Counts(difference, _) => can_differ(difference.count),
@@ -211,8 +207,7 @@ fn mean(of: &[f64]) -> f64 {
     (of.iter().map(|it| it.ln()).sum::<f64>() / of.len() as f64).exp()
 }
 
-/// A figure that counts events in every run, and none of them in some. `None` where a side has all of it, or a run
-/// alone.
+/// A figure that counts events in every run, none in some. `None` where a side has all of it, or a run alone.
 fn counts(kind: &FigureKind, a: &[f64], b: &[f64], options: ComparisonOptions) -> Option<Undecided> {
     let none = |of: &[f64]| of.iter().filter(|it| **it <= 0.0).count();
     let without = (none(a), none(b));
@@ -245,14 +240,12 @@ fn counts(kind: &FigureKind, a: &[f64], b: &[f64], options: ComparisonOptions) -
 }
 
 /// A figure that is nothing in some runs: a broker that delivers no message has no rate and no latency. Logarithms of
-/// nothing do not exist, so that no test of means applies; a rate that all runs of one side have and no run of the
-/// other has changed all the same. Failures come and go by chance: that they are in all runs of one side alone is a
-/// question beside the others.
+/// nothing do not exist, so no test of means applies; a rate that all runs of one side have and no run of the other has
+/// changed all the same. Failures come and go by chance: all runs of one side alone having them is a question beside.
 fn without(kind: &FigureKind, a: &[Option<f64>], b: &[Option<f64>]) -> Undecided {
     let missing = |of: &[Option<f64>]| of.iter().filter(|it| it.is_none()).count();
     let (of_a, of_b) = (missing(a), missing(b));
-    // Of few runs chance is enough: where every second run has none, four divide so once in eight experiments, six once
-    // in thirty-two.
+    // Of few runs chance is enough: if every second run has none, four divide so once in eight, six in thirty-two.
     let is_several = a.len().min(b.len()) > 1 && a.len() + b.len() > 5;
     let apart = match (of_a == a.len(), of_b == b.len()) {
         _ if !((kind.more_is_better || kind.is_count) && is_several) => None,
@@ -306,8 +299,7 @@ fn share(difference: f64) -> f64 {
     difference.exp_m1().min(MOST_CHANGE)
 }
 
-/// Decides figures at one level. Each interval is as strict as the decision, so that it holds 0 where nothing is called
-/// changed.
+/// Decides figures at one level. Each interval is as strict as the decision: it holds 0 where nothing changed.
 pub(crate) fn decide<'f>(figures: impl Iterator<Item = &'f mut Undecided>, options: ComparisonOptions) {
     let tested: Vec<_> = figures.filter_map(|it| Some((&mut it.figure, it.test?))).collect();
     let can_tell = |test: &FigureTest| test.can_tell(options.level);

@@ -141,8 +141,7 @@ impl ObservedFigure {
     }
 }
 
-/// Runs that lack figures which others have, the same runs told once: a broker that stopped to deliver has no latency
-/// any more.
+/// Runs that lack figures of others, equal runs once: a broker that stopped to deliver has no latency any more.
 fn lacking(observed: &[ObservedFigure]) -> Vec<HistoryFigure> {
     let mut kinds: Vec<(Vec<Option<f64>>, Vec<&ObservedFigure>)> = Vec::new();
     for of in observed {
@@ -183,8 +182,7 @@ fn may_change(of: &HistoryFigure) -> bool {
     differ && low.is_finite()
 }
 
-/// The figures of all runs, those of the newest first: what an older run alone has may have ended, which is a change,
-/// too. And how many there are besides.
+/// The figures of all runs, the newest's first, since one that has ended is a change, too; and the number of others.
 fn quantities(counted: &[&RunRecord], is_spoiled: &[bool]) -> (Vec<Quantity>, usize) {
     let (mut all, mut names) = (Vec::new(), HashSet::new());
     let runs = counted.iter().zip(is_spoiled).rev();
@@ -241,8 +239,7 @@ fn runs_for_apart(apart: &[usize], values: &[Option<f64>], search: ChangeSearch)
     (needed > values.iter().flatten().count()).then_some(needed)
 }
 
-/// The runs between changes with their means: geometric ones, but for figures that have a value of 0. Means of two
-/// kinds would be told as a change.
+/// Runs between changes with their means, geometric unless a value is 0: two kinds would be told as a change.
 fn levels(
     known: &[(usize, f64)],
     points: &[ChangePoint],

@@ -20,9 +20,8 @@ pub struct NextRun {
     pub side: ComparedSideName,
 }
 
-/// The run that is made next; `None` where all pairs are made, or too many of them were spoiled. A pair with a spoiled
-/// run is made anew as a whole: its other run was made under the same circumstances. What a side spoiled itself is
-/// evidence, and is not made anew.
+/// The run that is made next; `None` where all pairs are made, or too many were spoiled. A pair with a spoiled run is
+/// repeated as a whole, under the same circumstances. What a side spoiled itself is evidence, and is not repeated.
 pub(crate) fn next_run(of: &PairedRuns) -> Option<NextRun> {
     let all = planned_pairs(of);
     let order = order(of.seed, all as usize);
@@ -102,9 +101,8 @@ fn looks(pairs: u32) -> Vec<u32> {
     looks
 }
 
-/// The numbers of pairs at which an experiment that is gone on with may end or might have ended: looks that were fixed
-/// for what was made `before`, and may have been taken, keep their stricter level, also where nobody wants to look
-/// again.
+/// The numbers of pairs at which a resumed experiment may end or might have ended: looks that were fixed for the runs
+/// `before`, and may have been taken, keep their stricter level, also where nobody wants to look again.
 pub fn looks_again(pairs: u32, until_decided: bool, before: &[u32]) -> Vec<u32> {
     match until_decided {
         true => looks(pairs),

@@ -1,5 +1,4 @@
-//! Throughput against the number of clients: which number is run next, what a run says of it, and the law that all
-//! follow.
+//! Throughput against the number of clients: the next number, what a run says of it, and the common law.
 
 use archive::{LimitedBy, RunRecord, ScaleDoubt, ScaleLaw, ScaleRun, ScaleRuns};
 use compare::{LEAST_CLIENT_COUNTS, ScalePoint, scalability};

@@ -1,5 +1,4 @@
-//! Runs that do not count, by what spoiled them: what a side did itself is evidence, what others did to the machine is
-//! not.
+//! Runs that do not count, by the cause: a side's own is evidence, what others did to the machine is not.
 
 use archive::{
     Cause, ComparedFigure, FailedBy, Finding, QuantityUnit, RunRecord, RunState, RunSummary, RunsCounted, Tier,
@@ -49,9 +48,8 @@ pub(crate) fn disturbance(summary: &RunSummary) -> f64 {
     })
 }
 
-/// The tier of a warning where runs are compared. A debug build of bellows spoils what is said of a run alone; sides
-/// that both have it can be compared. Messages that were lost are a figure of their own then, and may be what one side
-/// does worse.
+/// The tier of a warning where runs are compared. A debug build of bellows spoils a run alone; sides that both have it
+/// can be compared. Lost messages are a figure of their own then, and may be what one side does worse.
 pub(crate) fn compared_tier(record: &RunRecord, warning: &Warning) -> Tier {
     let ledger = record.summary.as_ref().and_then(|it| it.flow().ledger.as_ref());
     let is_counted = ledger.is_some_and(|it| it.exact && it.sent > 0);
@@ -122,9 +120,8 @@ fn tells(record: &RunRecord) -> bool {
     has_ended || spoiled_by(record).is_some()
 }
 
-/// The figures that count runs which do not count, of all that came to an end: those that a side spoiled itself, tested
-/// by Fisher's exact test, and those in which the generator was the limit, of which nobody knows for whom that speaks.
-/// None where there is no such run.
+/// Figures that count the runs which do not count, of all that ended: those that a side spoiled itself, tested by
+/// Fisher's exact test, and those that the generator limited, which speak for nobody. None without such runs.
 pub(crate) fn spoiled_runs(a: &[&RunRecord], b: &[&RunRecord]) -> Vec<Undecided> {
     let kinds = [(SpoiledBy::Side, RunsCounted::INVALID), (SpoiledBy::Generator, RunsCounted::GENERATOR)];
     let figures = kinds.into_iter().filter_map(|(by, name)| {

@@ -1,5 +1,4 @@
-//! Cost of an entry function's calls, function by function, in all processes on their path; and how slow calls differ
-//! from the others.
+//! Cost of an entry function's calls, by function, in all processes on their path; and how slow calls differ.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, SystemTime};
@@ -42,8 +41,7 @@ pub struct Path {
     pub modules: Vec<String>,
     /// Functions of it that were called too often to go on with them.
     pub left_out: Vec<String>,
-    /// Calls of the entry in which functions were counted, to know which to leave out from the start; none where
-    /// nothing was counted.
+    /// Calls of the entry that counted functions, to know which to leave out from the start; none without a count.
     pub counted_calls: u64,
     /// Counts of functions left out of it, most own time first.
     pub counted: Vec<CountedFunction>,

@@ -164,8 +164,7 @@ impl Helper {
         timeout: Duration,
         stop: &dyn Fn() -> bool,
     ) -> Result<Answer, Error> {
-        // No call waits on the node meanwhile: its server of calls would answer to us also when we have gone, and
-        // connect to us for that.
+        // No call waits on the node meanwhile: its server would answer us after we have gone, and connect for that.
         let (node, us) = (self.node(), &worker.answers);
         node.tell(&worker.pid, tuple([atom("ask"), us.pid(), request]))?;
         let until = Instant::now() + timeout;

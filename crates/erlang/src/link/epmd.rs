@@ -41,8 +41,7 @@ pub(super) fn port(options: &ConnectOptions, deadline: Instant) -> Result<u16, E
     }
 }
 
-/// The nodes that an EPMD knows (`NAMES_REQ` of erl_dist_protocol(3)), and their ports; `None` where it does not tell
-/// them in time.
+/// The nodes that an EPMD knows (`NAMES_REQ` of erl_dist_protocol(3)), and their ports; `None` after the time-out.
 pub fn registered_nodes(address: &SocketAddr, timeout: Duration) -> Option<Vec<(String, u16)>> {
     let until = Instant::now() + timeout;
     let mut stream = TcpStream::connect_timeout(address, timeout).ok()?;

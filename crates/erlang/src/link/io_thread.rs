@@ -200,8 +200,7 @@ impl Pulse {
         due
     }
 
-    /// Whether the node has been silent for too long. A ping of just now does not count: we may have been stopped
-    /// ourselves.
+    /// Whether the node has been silent for too long. A recent ping does not count: we may have been stopped ourselves.
     fn is_silent(&self, now: Instant) -> bool {
         let unanswered = |pinged: Instant| now.duration_since(pinged) >= self.silence / 2;
         self.pinged.is_some_and(unanswered) && now.duration_since(self.heard) >= self.silence

@@ -71,8 +71,7 @@ pub(super) struct Wire {
     heard: Arc<AtomicU64>,
 }
 
-/// The addresses of a host, looked up by a thread of its own, as the system's look-up knows no time-out. An error where
-/// there is none by the deadline.
+/// The addresses of a host, looked up by a thread, since the system knows no time-out. An error after the deadline.
 pub(super) fn resolve(host: &str, port: u16, deadline: Instant) -> io::Result<Vec<SocketAddr>> {
     let (sender, receiver) = mpsc::channel();
     let (host, left) = (host.to_owned(), deadline.saturating_duration_since(Instant::now()));

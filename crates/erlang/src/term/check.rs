@@ -67,8 +67,7 @@ impl fmt::Display for TermError {
 
 impl std::error::Error for TermError {}
 
-/// Decodes one term, which has to fill the bytes. An error for bytes that are no term, and terms that are too large or
-/// too deep.
+/// Decodes one term, which has to fill the bytes. Errors: no term, or one that is too large or too deep.
 pub fn decode(bytes: &[u8]) -> Result<Term, TermError> {
     let used = check(bytes)?.bytes;
     if used != bytes.len() {

@@ -16,9 +16,8 @@ use crate::record::{Address, Fields, RawRecord};
 const MODE: u16 = 7;
 const IN_KERNEL: u16 = 1;
 
-/// Reads a recording. The inner error says why it is no profile. Of several events the samples of one are read: of the
-/// one that the input asks for, or of the first in the order of the recording that has any; a note says which others
-/// there are.
+/// Reads a recording. The inner error says why it is no profile. The samples of one event are read: the one that the
+/// input asks for, or the first in the recording that has any; a note names the others.
 pub(super) fn read(input: &mut Input<'_>) -> io::Result<Result<Profile, String>> {
     let mut header = match Header::read(input.bytes, input.file)? {
         Ok(header) => header,

@@ -1,7 +1,6 @@
 //! The programs of `kernel/*.c`, as `scripts/kernel` compiles them, brought into the kernel.
 //!
-//! Nothing is pinned: maps and programs hang on descriptors of this process and on its events, so that they go when it
-//! goes, however it goes.
+//! Nothing is pinned: maps and programs hang on this process's descriptors and events, and go when it goes.
 
 use std::error::Error;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};

@@ -1,6 +1,5 @@
-//! A run's series while it is in progress, the generator's, the machine's, the broker's and those of scraped pages:
-//! served as an OpenMetrics page, and pushed to metrics servers. [`Exporter`] stands between the run and its other
-//! observers.
+//! A run's series in progress, of generator, machine, broker and scraped pages: served as an OpenMetrics page, and
+//! pushed to metrics servers. [`Exporter`] stands between the run and its other observers.
 
 mod open_metrics;
 mod snapshot;

@@ -48,8 +48,7 @@ pub(super) const UNSENT: u64 = 16 << 10;
 pub(super) const BEHIND: f64 = 0.95;
 /// Findings below these shares are not worth a line.
 pub(super) const WORTH: f64 = 0.01;
-/// The loop lag explains a second's latency where it is 1 ms or more, which an operating system does, and at least
-/// this part of its 99th percentile, …
+/// The loop lag explains a second's latency where it is 1 ms or more, and at least this part of its 99th percentile, …
 pub(crate) const LAG_NS: u64 = 1_000_000;
 /// See [`LAG_NS`].
 pub(crate) const LAG_PART: f64 = 0.5;

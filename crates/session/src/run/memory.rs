@@ -1,5 +1,4 @@
-//! The memory of the broker's Erlang nodes from both sides, read while a load runs, on its way into the run as named
-//! series.
+//! The memory of the broker's Erlang nodes from both sides, read under load, as named series of the run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -56,10 +56,9 @@ impl ScenarioContext {
         }
     }
 
-    /// Operations that ended in order, as the rate of the measured phase counts them: those that were due in it,
-    /// whenever their answers came. Where a backlog grew, so that more were left at the end than half as many again as
-    /// begin within a usual answer's time, or where some did not begin, those that ended in it: a backlog of the
-    /// warm-up is work, too.
+    /// Operations that ended in order, as the rate of the measured phase counts them: those due in it, whenever
+    /// answered. Where a backlog grew, so that more were left at the end than half as many again as begin within a
+    /// usual answer's time, or where some did not begin, those that ended in it: a backlog of the warm-up is work, too.
     pub(crate) fn completed(&self, outcome: &Outcome, measured: &Interval, length: Nanos) -> u64 {
         let Some(of) = &self.operations else { return 0 };
         let ended = measured.counts.get(of.completed);

@@ -1,5 +1,4 @@
-//! A trace's results, on their way from the threads that talk with nodes to the run: bounded, however late they are
-//! read.
+//! A trace's results, on their way from threads that talk with nodes to the run: bounded, however late read.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -26,9 +26,8 @@ const NOT_CALLED: f64 = 0.002;
 /// Share of a one-sided function's cost from which on others, called on the other side alone, made up for it.
 const REPLACED: f64 = 0.5;
 
-/// The functions that explain the broker's change, at most three, most of it first: proven, in its direction, and
-/// rather deep ones than those that stand above them on the stack. Where the broker's change is not proven, those that
-/// changed all the same.
+/// The functions that explain the broker's change, at most three, most of it first: proven, in its direction, and deep
+/// ones rather than their callers. Where the broker's change is not proven, those that changed all the same.
 pub(super) fn explained(
     functions: &[FunctionChange],
     broker: &CostChange,

@@ -208,8 +208,7 @@ struct Costs {
 }
 
 impl FunctionCosts {
-    /// Those of a run with its CPU profile; `None` where its broker's CPU per message is not known, or nothing was
-    /// sampled.
+    /// Costs of a run with its CPU profile; `None` where CPU per message is not known, or nothing was sampled.
     pub fn of(record: &RunRecord, profile: &Profile) -> Option<Self> {
         let summary = record.summary.as_ref()?;
         let cpu: Quantity = "broker cpu".parse().ok()?;

@@ -1,5 +1,4 @@
-//! Samples of the kernel's performance events: one event on every thread and processor, those of a
-//! processor sharing a ring.
+//! Samples of the kernel's performance events: one on every thread and processor; a processor's share a ring.
 
 mod open;
 pub(crate) mod permission;

@@ -182,8 +182,7 @@ impl RingBytes for RingMap {
 
 impl Drop for RingMap {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `new` with this length, and nothing refers to it.
-        // Failure would leak it, nothing else.
+        // SAFETY: the mapping was made by `new` with this length, and nothing refers to it. Failure would only leak it.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.page + self.len) };
     }
 }

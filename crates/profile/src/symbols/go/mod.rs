@@ -115,8 +115,7 @@ const TEXT: usize = 22;
 /// Pointers to the table that are looked at.
 const MOST_POINTERS: usize = 64;
 
-/// Fields of the runtime's `moduledata`, which the tables refer to. No symbol names it in a stripped file, but it
-/// begins with a pointer to `.gopclntab`.
+/// Fields of the runtime's `moduledata`, which the tables refer to; it begins with a pointer to `.gopclntab`.
 #[derive(Clone, Copy, Debug)]
 struct ModuleData {
     text: u64,

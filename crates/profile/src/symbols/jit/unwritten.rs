@@ -1,5 +1,4 @@
-//! The names that a JIT map would hold, of a BEAM that writes none: from its memory, where the emulator keeps them for
-//! debuggers.
+//! The names of a JIT map of a BEAM that writes none: from its memory, where they are kept for debuggers.
 
 use linux::maps;
 use measure::{Clock, Nanos, Time};

@@ -1,5 +1,4 @@
-//! One process of a continuous recording, from the moment that it is found to its end: a run folder for each period,
-//! one sampler for all of them.
+//! One process of a continuous recording, from its discovery to its end: a run folder for each period, one sampler.
 
 use std::sync::Mutex;
 use std::sync::mpsc::Sender;
