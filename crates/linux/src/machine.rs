@@ -74,8 +74,7 @@ impl CpuTicks {
         Self::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// `cpu  user nice system idle iowait irq softirq steal guest guest_nice`; guest time is part of
-    /// user time already (proc(5)).
+    /// `cpu  user nice system idle iowait irq softirq steal guest guest_nice`; user time has guest time (proc(5)).
     fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         let fields = lines.next()?.strip_prefix("cpu ")?.split_ascii_whitespace();

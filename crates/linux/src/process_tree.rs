@@ -69,9 +69,8 @@ impl ProcessTree {
         pids
     }
 
-    /// Another process is the root from now on; what the tree has used goes on from there. What the process used before
-    /// is not counted, but as a descendant of the root so far: in the time between two readings that would be more than
-    /// the machine has.
+    /// Another process is the root from now on; the tree's usage goes on from there. The process's own before counts
+    /// only as a descendant: between two readings it would be more than the machine has.
     pub fn follow(&mut self, root: u32) {
         let root = ProcessId::of(root);
         if self.root != root {

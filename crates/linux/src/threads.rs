@@ -1,5 +1,4 @@
-//! CPU time and run-queue wait of each thread of a process. One thread that fills a core limits a broker however many
-//! cores it has.
+//! CPU time and run-queue wait of each thread of a process: one that fills a core limits a broker.
 
 use std::collections::BTreeMap;
 use std::fs;

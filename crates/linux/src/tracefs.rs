@@ -1,5 +1,4 @@
-//! The kernel's list of tracepoints: tracefs, where it is mounted, and elsewhere a mount of our own that nobody else
-//! sees.
+//! The kernel's list of tracepoints: tracefs, where it is mounted, or else a private mount of our own.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};

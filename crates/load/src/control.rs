@@ -9,12 +9,10 @@ use crate::Error;
 
 /// The longest that a load that is stopped goes on with cycles, or with a conversation of cleaning up.
 pub(crate) const FINISHING: Nanos = Nanos::SECOND;
-/// The longest that it waits for messages in flight when it is stopped in the drain, and then for the end of its
-/// connections.
+/// The longest wait for messages in flight when stopped in the drain, and then for its connections' end.
 pub(crate) const CLOSING: Nanos = Nanos::from_millis(500);
 
-/// A handle that stops a running load; clones share their state. Safe to use in a signal handler
-/// thread. Answered within about 20 ms.
+/// A handle that stops a running load within about 20 ms; clones share state. Safe in a signal handler thread.
 #[derive(Clone, Debug, Default)]
 pub struct Control {
     request: Arc<AtomicU8>,

@@ -33,15 +33,13 @@ pub use transport::{
     ClientStream, ConnectOptions, Dial, Output, Poller, Readiness, Received, Sleep, SocketError, SocketOptions, Wake,
 };
 
-/// Finds what of a plan cannot be run, before anything is connected. Errors: [`Error::Invalid`] with the observed value
-/// and what would do.
+/// Finds what cannot be run, before anything connects. Errors: [`Error::Invalid`] with value and remedy.
 pub fn validate(plan: &Plan) -> Result<(), Error> {
     messages::validate(plan)
 }
 
 /// Runs a load to its end on `plan.threads` threads, and reports to `sink` on the calling one. Errors: where the load
-/// could not start: see [`Error`]. What goes wrong after the start ends the run and stands in [`Outcome::error`],
-/// beside what was counted until then.
+/// could not start: see [`Error`]. Later failures end the run and stand in [`Outcome::error`], beside the counts.
 pub fn run(plan: &Plan, control: &Control, sink: &mut dyn Sink) -> Result<Outcome, Error> {
     make_room(plan.connection_count() as u64)?;
     run_in(&System, plan, control, sink)

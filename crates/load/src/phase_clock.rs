@@ -1,5 +1,4 @@
-//! The phases of a scenario as time passes, where the slices end that it reports in, and the common start and end of
-//! a run's scenarios.
+//! The phases of a scenario as time passes, the ends of its slices, and the common start and end of scenarios.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -120,8 +119,7 @@ impl<'a> PhaseClock<'a> {
         self.last = self.last.min(at);
     }
 
-    /// The first of the ends of slices that have passed. Slices of all scenarios end at the same instants; those in
-    /// which nobody asked are one.
+    /// The first end of slices that has passed. All scenarios' slices end at the same instants; unasked ones are one.
     pub fn slice_end(&mut self, now: Time) -> Option<SliceEnd> {
         let phase = self.phase()?;
         let (end, next) = self.phase_end(phase);

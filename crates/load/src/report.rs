@@ -11,8 +11,7 @@ use plan::DueTimes;
 /// Takes what the load reports, on the thread that called [`crate::run`]. A sink that is slow
 /// never slows the load down: intervals grow longer instead (but never across phases).
 pub trait Sink {
-    /// All threads' interval, merged. One a second, and one up to each end of a phase. The reference
-    /// is valid during the call only.
+    /// All threads' interval, merged: one a second, and one up to each phase's end. Valid during the call only.
     fn interval(&mut self, merged: &Interval);
 
     /// A tenth of a second of it, told before the interval that it is a part of.
@@ -161,15 +160,13 @@ pub struct Outcome {
     pub unconfirmed: u64,
     /// Messages due in the run and not answered when it ended; `None` where all were.
     pub censored: Option<Box<Censored>>,
-    /// Stopped through [`crate::Control`] before the load had ended: the load of one that is stopped in its drain is
-    /// whole.
+    /// Stopped through [`crate::Control`] before the load had ended; one that is stopped in its drain is whole.
     pub interrupted: bool,
     /// Stopped in the drain of a load that had ended by itself, while something was still awaited.
     pub drain_cut: bool,
     /// Error that ended the run before its time. The counts above are those until then.
     pub error: Option<Error>,
-    /// Fate of every message; `None` without both producers and consumers, where consumers end by a count, or where it
-    /// is not wanted.
+    /// Fate of every message; `None` without producers and consumers, where a count ends these, or unless wanted.
     pub ledger: Option<LedgerSummary>,
     /// CPU time of each event loop.
     pub threads: Vec<ThreadUsage>,
@@ -251,8 +248,7 @@ pub struct Silence {
     pub connections: u64,
     /// Messages without an answer when it ended, or when their connections were lost.
     pub in_flight: u64,
-    /// Messages that became due meanwhile, before the end of sending, and were not sent; not counted where the
-    /// connections were lost.
+    /// Messages that became due meanwhile, before sending ended, and were unsent; not if connections were lost.
     pub unsent: u64,
     /// Operations among those in flight that failed or were given up: latencies do not hold all of their waits.
     pub failed: u64,
@@ -260,8 +256,7 @@ pub struct Silence {
     pub is_away: bool,
     /// The event loop itself did not run meanwhile.
     pub is_own: bool,
-    /// When it ran again, answers to half of what was in flight or more were waiting in the sockets: whoever
-    /// answers had run meanwhile.
+    /// When it ran again, half of the answers in flight were waiting in the sockets: the peer had run meanwhile.
     pub was_answered: bool,
 }
 
@@ -297,8 +292,7 @@ impl Censored {
         self.interval.due(intended).record(Metric::ACK_RESPONSE, waited);
     }
 
-    /// The instant before which everything that is due counts as what is due at `due` does: for the same phase,
-    /// with the same latency at `end`.
+    /// The instant before which all due counts as that at `due`: for the same phase, with the same latency at `end`.
     pub(crate) fn alike_until(&self, due: Time, end: Time) -> Time {
         let shortest = measure::lowest_equivalent(end.since(due));
         let same_latency = match shortest {
@@ -371,8 +365,7 @@ pub struct ThreadUsage {
     pub measured: Nanos,
     /// Of the measured phase, the time in which it had nothing to do.
     pub measured_idle: Nanos,
-    /// Of the measured phase, the time in which it was ready to run and had no core; `None` where the
-    /// kernel keeps no account of it.
+    /// Run-queue wait in the measured phase; `None` where the kernel keeps no account of it.
     pub measured_run_queue_wait: Option<Nanos>,
     /// The measured phase by the loop's own clock.
     pub measured_time: Nanos,

@@ -11,8 +11,7 @@ const LARGEST_RING: u64 = 1 << 24;
 /// A limited ring may grow to this many times its limit while the oldest message stays
 /// unanswered and later ones are answered.
 const STRETCH: u64 = 16;
-/// When a message was to be sent, and when it was. As numbers, so that a ring of zeros costs no memory before it
-/// is used.
+/// Due and send time of a message. As numbers, so that a ring of zeros costs no memory before it is used.
 type Entry = [u64; 2];
 /// Answered, but an older message is not: nothing is sent at 0.
 const SETTLED: Entry = [0, 0];

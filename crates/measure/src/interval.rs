@@ -170,14 +170,12 @@ impl<H: Latencies> Interval<H> {
         self.end.since(self.start)
     }
 
-    /// Tells what belongs to it: what was due before `from` is the warm-up's, and what other programs
-    /// had due from `until` on is nobody's.
+    /// Tells what belongs to it: what was due before `from` is the warm-up's, from `until` on nobody's.
     pub fn set_due(&mut self, from: Time, until: Time) {
         (self.due_from, self.due_until) = (from, until);
     }
 
-    /// Where latencies belong of what was due at this time. Does not allocate where `carried` is there
-    /// and has what is recorded.
+    /// Where latencies due at this time belong. Does not allocate where `carried` has what is recorded.
     #[inline]
     pub fn due(&mut self, due: Time) -> &mut Recorder<H> {
         if due >= self.due_from { &mut self.latencies } else { self.carried.get_or_insert_default() }
@@ -189,8 +187,7 @@ impl<H: Latencies> Interval<H> {
         (due < self.due_until).then(|| self.due(due))
     }
 
-    /// Leaves the recorder of what was due in the warm-up to the following interval where it is empty;
-    /// else that gets a spare one.
+    /// Leaves the warm-up's recorder to the following interval where it is empty; else that gets a spare one.
     pub fn hand_on_carried(&mut self, next: &mut Self, spare: &mut Vec<Recorder<H>>) {
         if next.due_from > Time(0) {
             let empty = self.carried.take_if(|carried| carried.is_empty());

@@ -43,8 +43,7 @@ pub struct MetricInfo {
     pub kind: MetricKind,
     /// The scenario that it belongs to.
     pub scenario: &'static str,
-    /// Whether it is one part of a whole that another histogram of the scenario measures: the means
-    /// of all parts add up.
+    /// Whether it is a part of a whole that another histogram of the scenario measures: means of parts add up.
     pub part: bool,
     /// Meaning in one sentence.
     pub meaning: &'static str,

@@ -233,8 +233,7 @@ crate::named! {
 }
 
 impl Phase {
-    /// The phase in which everything was due that is recorded by itself in an interval of this one:
-    /// nothing is due in the drain.
+    /// The phase in which all was due that an interval of this one records apart: nothing is due in the drain.
     pub const fn due(self) -> Self {
         match self {
             Self::Warmup => Self::Warmup,

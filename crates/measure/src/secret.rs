@@ -18,8 +18,7 @@ pub struct Secret(String);
 const MARK: char = '\0';
 
 impl Secret {
-    /// Fingerprints of all secrets within a value, in the order of its `Debug`: equal secrets have equal ones, within
-    /// this process.
+    /// Fingerprints of all secrets within a value, in the order of its `Debug`: equal ones within this process.
     pub fn fingerprints(within: &impl fmt::Debug) -> Vec<String> {
         let text = format!("{within:+?}");
         let parts = text.split(MARK).skip(1).step_by(2);

@@ -10,8 +10,7 @@ use crate::{HIGHEST_NS, Latencies, Nanos, Recorder};
 const EXACT_BITS: u32 = 11;
 /// Buckets of each power of two above.
 const HALF: usize = 1 << (EXACT_BITS - 1);
-/// Buckets up to one hour, and those of the same power of two. [`crate::new_histogram`] has as many; a test compares
-/// them.
+/// Buckets up to one hour, and those of the same power of two, as [`crate::new_histogram`] has; a test compares.
 const BUCKETS: usize = 33 * HALF;
 
 /// The bucket of a latency. Above an hour it is that of an hour.

@@ -119,8 +119,7 @@ impl Sub<Nanos> for Time {
 pub struct Clock;
 
 impl Clock {
-    /// The present instant. About 20 ns where the kernel offers a user-space clock; read it once
-    /// per batch, never once per message.
+    /// The present instant. About 20 ns with a user-space clock; read it once per batch, never per message.
     pub fn now(self) -> Time {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         Time(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)

@@ -122,8 +122,7 @@ measure::named! {
         Classic = "classic",
         /// Replicated by Raft; always durable.
         Quorum = "quorum",
-        /// A log that is read without being emptied; always durable; consumers need a prefetch limit and
-        /// acknowledgements.
+        /// A log read without being emptied; always durable; consumers need a prefetch limit and acknowledgements.
         Stream = "stream",
     }
 }

@@ -92,8 +92,7 @@ pub enum DestinationKind {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Subscription {
-    /// Prefix of the queues' names: `NAME.TOPIC.0`, `NAME.TOPIC.1`, …; if empty, an experiment takes a name of its own
-    /// for each run.
+    /// Prefix of the queues' names: `NAME.TOPIC.0`, `NAME.TOPIC.1`, …; if empty, each run of an experiment has its own.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// The queues survive a restart of the broker; otherwise they go with their last consumer.
@@ -146,8 +145,7 @@ impl Group {
         }
     }
 
-    /// Who gets a copy of each message of a topic or stream, by its position: consumers, or
-    /// subscriptions that several share.
+    /// Who gets a copy of each message of a topic or stream: consumers, or subscriptions that several share.
     pub fn receivers_of(&self, destination: usize) -> usize {
         let (all, count) = (self.consumer_count(), self.destinations.len().max(1));
         let consumers = all / count + usize::from(destination < all % count);

@@ -208,8 +208,7 @@ impl Endpoint {
         self.to_string().replacen('@', &format!(":{password}@"), 1)
     }
 
-    /// The protocol that a URL's scheme asks for: AMQP 1.0 with `amqp10://` and `amqps10://`. `None` where the scheme
-    /// leaves it open, or is no broker's.
+    /// The protocol of a URL's scheme: AMQP 1.0 with `amqp10://` and `amqps10://`; `None` where open, or no broker's.
     pub fn protocol_of(url: &str) -> Option<Protocol> {
         Parts::of(url).ok()?.protocol
     }

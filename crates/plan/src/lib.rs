@@ -60,11 +60,9 @@ pub struct Plan {
     pub threads: usize,
     /// The lengths of the phases.
     pub phases: Phases,
-    /// Written into every payload of 32 bytes and more, and shorter ones are masked by it, so that a consumer tells
-    /// this run's messages from others'.
+    /// In every payload of 32 bytes and more, and a mask of shorter ones: tells this run's messages from others'.
     pub run_id: u32,
-    /// The most messages that a queue was filled with before the load begins. The ledger leaves them out:
-    /// [`payload::is_prefilled`].
+    /// Messages in the fullest queue before the load. The ledger leaves them out: [`payload::is_prefilled`].
     pub prefilled: u64,
     /// Whether a loop may spin through the last microseconds before a message is due.
     pub spin: Spin,
@@ -136,12 +134,10 @@ impl Default for Phases {
     }
 }
 
-/// Whether a loop spins through the last microseconds before a message is due, which trades a
-/// core for microseconds of send delay.
+/// Whether a loop spins through the last microseconds before a message is due: a core for less send delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spin {
-    /// Only where a rate is requested and the machine has cores to spare: more than the load's
-    /// threads and one for the broker.
+    /// Only where a rate is requested and cores are to spare: more than the load's threads and one for the broker.
     #[default]
     Auto,
     /// Wherever a rate is requested.

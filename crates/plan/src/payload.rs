@@ -67,8 +67,7 @@ pub enum Unreadable {
     Corrupt,
 }
 
-/// Writes the header that fits the body. Bodies below [`COMPACT_LEN`] are left alone; plans with
-/// such bodies are refused.
+/// Writes the header that fits the body. Bodies below [`COMPACT_LEN`] are left alone; plans refuse them.
 #[inline]
 pub fn write(body: &mut [u8], run: u32, producer: u32, sequence: u64, intended: Time, sent: Time) {
     let len = body.len();
@@ -178,8 +177,7 @@ pub const fn has_check(len: usize) -> bool {
 /// how many of the two are this run's: both, or, where there is no check and so no damage that is certain, one of them
 /// and the time. Zeros alone are nobody's.
 ///
-/// Damage to one place of a header with a check, of up to 5 bytes (21 in the full form), leaves one of
-/// these parts whole.
+/// Damage to one place of a checked header, up to 5 bytes (21 in full form), leaves one of these parts whole.
 pub fn is_ours(body: &[u8], run: u32, start: Time, now: Time, known: impl FnOnce(&Header) -> usize) -> bool {
     let head = body.get(..FULL_LEN).unwrap_or(body);
     if head.iter().all(|byte| *byte == 0) {

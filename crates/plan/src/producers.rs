@@ -15,8 +15,7 @@ use crate::{ArrivalProcess, Error, RateProfile, Sizes, Trace};
 pub struct Producers {
     /// Producers for each destination.
     pub per_destination: usize,
-    /// Producers of the whole group in place of a number for each destination; they are assigned
-    /// to the destinations in turn.
+    /// Producers of the whole group in place of a number for each destination; assigned in turn.
     pub total: Option<usize>,
     /// Connections that the group's producers share, a channel each; `None` gives everyone a connection.
     pub connections: Option<usize>,

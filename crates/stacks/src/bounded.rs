@@ -9,8 +9,7 @@ use rustix::fs::OFlags;
 
 /// Opens a regular file, or a link to one. A pipe would keep its reader waiting, and a device may never end.
 pub fn open(path: &Path) -> io::Result<File> {
-    // Looked at before, since opening a device can have an effect of its own, and after, since it may have
-    // been exchanged meanwhile.
+    // Looked at before, since opening a device can have an effect, and after, since it may have been exchanged.
     only_regular(&fs::metadata(path)?)?;
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = File::options().read(true).custom_flags(flags).open(path)?;

@@ -1,5 +1,4 @@
-//! Whether two profiles are of the same builds of files, so that functions without a name of their own are called
-//! alike.
+//! Whether two profiles are of the same builds of files, so that functions without a name are called alike.
 
 use std::collections::HashMap;
 
@@ -8,11 +7,9 @@ use super::model::{Builds, Profile, without_version};
 
 /// Samples from which on a function is worth a word: below, that it is on one side alone may be chance.
 const LEAST_SAMPLES: f64 = 10.0;
-/// Samples that the other side would have of it, were it the same build. That it has none then is chance once in 150
-/// times.
+/// Samples that the other side would have of the same build: none by chance is as rare as once in 150 times.
 const LEAST_EXPECTED: f64 = 5.0;
-/// Share of such functions that both sides have, from which on it is the same build: of one build all do, but for what
-/// one side alone calls.
+/// Share of common functions from which on it is the same build: all are, but for what one side alone calls.
 const SAME_BUILD: f64 = 0.5;
 
 /// Samples of one side of functions that are called after their neighbours, by name and file.
@@ -54,8 +51,7 @@ pub fn other_builds(a: &NearSamples<'_>, b: &NearSamples<'_>) -> Vec<String> {
         let is_other = shares.common < shares.all * SAME_BUILD;
         match (a.builds.of(file), b.builds.of(file)) {
             (Some(one), Some(other)) => is_other && one != other,
-            // What one side alone calls may be most of a file, and one that has no such functions of it has all its
-            // names, or names of another tool.
+            // One side alone may call most of a file, and one without such functions has all names, or another tool's.
             _ => is_other && !shares.is_seen_on_both && [a, b].iter().all(|it| it.knows(file)),
         }
     };
@@ -75,8 +71,7 @@ struct Shares {
 }
 
 impl Profile {
-    /// Files that are another build in the other profile, and whose functions without a name of their own are called
-    /// otherwise there.
+    /// Files that are another build in the other profile, where nameless functions are called otherwise.
     pub fn other_builds(&self, other: &Self) -> Vec<String> {
         let mut found = other_builds(&self.near_samples(), &other.near_samples());
         // A file that one side alone runs is no other build of anything.

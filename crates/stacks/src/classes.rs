@@ -88,8 +88,7 @@ impl FrameClass {
         }
     }
 
-    /// The class of a stack that ends in this frame, by that of its caller; `None` where only the start of a thread
-    /// is known.
+    /// The class of a stack that ends in this frame, by its caller's; `None` where only a thread's start is known.
     fn below(self, caller: Option<Class>) -> Option<Class> {
         match (self, caller) {
             (Self::Decides(class), _) => Some(class),

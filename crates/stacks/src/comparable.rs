@@ -10,8 +10,7 @@ const SAME_FREQUENCY: f64 = 0.01;
 /// Share of stacks that may be complete, or of samples that may have unknown functions, in one profile alone.
 const SAME_STACKS: f64 = 0.2;
 
-/// Why the shares of two profiles cannot be compared, each time with the remedy; empty where they can. What a format
-/// does not say is no reason.
+/// Why two profiles' shares cannot be compared, with remedies; empty where they can, or a format does not say.
 pub fn incomparable(a: &Profile, b: &Profile) -> Vec<Problem> {
     let tells_stacks = |profile: &Profile| profile.samples.iter().any(|sample| sample.unwinding != Unwinding::Unknown);
     let has_none = |profile: &Profile| profile.samples.iter().any(|sample| sample.unwinding == Unwinding::Missing);

@@ -103,8 +103,7 @@ impl Profile {
         })
     }
 
-    /// For every stack what is left of it: the node, or the nearest above it that has weight enough
-    /// and is not too deep.
+    /// For every stack the remaining node, or the nearest above it with weight enough and not too deep.
     fn kept(&self, detail: Detail) -> Vec<Kept> {
         let weights = self.node_weights();
         // With each its depth, counted from 1.

@@ -131,8 +131,7 @@ const OTHER_ROOTS: [&str; 6] = [
     "java.lang.Thread.run",
 ];
 
-/// Reads folded text. Lines without a count at the end are skipped and counted in a note. The inner error says why it
-/// is no profile.
+/// Reads folded text. Lines without a count are skipped and counted in a note. The inner error says why it is none.
 pub(super) fn read(input: &mut dyn BufRead, first_field: FirstField) -> io::Result<Result<Profile, String>> {
     let mut builder = Builder::default();
     let mut fractions = Fractions::default();

@@ -1,5 +1,4 @@
-//! Frames: one function each; names of Java methods, and functions without callers, where stacks begin. The table is
-//! data.
+//! Frames: names of Java methods, and functions without callers, where stacks begin. The table is data.
 
 use std::borrow::Cow;
 
@@ -72,8 +71,7 @@ impl SourceLine {
 pub struct Frame {
     /// Name as the symbol table or JIT map writes it, demangled; [`UNKNOWN`] where there is none.
     pub name: String,
-    /// File name of the binary (`beam.smp`), `[kernel]`, `[jit]`, a kernel module (`[ext4]`), or
-    /// empty where not even that is known.
+    /// File name of the binary (`beam.smp`), `[kernel]`, `[jit]`, a kernel module (`[ext4]`), or empty if unknown.
     pub module: String,
     /// Kind of code.
     pub kind: FrameKind,
@@ -141,8 +139,7 @@ impl Frame {
         name.strip_suffix("-CodeInfoPrologue").filter(|f| f.starts_with('$')).unwrap_or(name)
     }
 
-    /// The Erlang module of a function, `$module:function/arity`; `None` for one that every process runs in, and for
-    /// what is no Erlang function.
+    /// The Erlang module of `$module:function/arity`; `None` for one that every process runs in, and for other code.
     pub fn own_module(name: &str) -> Option<&str> {
         if name.starts_with(OF_NO_MODULE) {
             return None;
@@ -163,8 +160,7 @@ impl Frame {
         if name.starts_with('$') { FrameKind::Erlang } else { Self::kind_of_module(module) }
     }
 
-    /// A name of async-profiler's or FlameGraph's folded text without the mark of compiled, inlined or interpreted
-    /// code, and its kind.
+    /// A name of folded text without async-profiler's or FlameGraph's mark of compiled or inlined code, and its kind.
     pub fn from_marked_name(name: &str) -> (&str, FrameKind) {
         const MARKS: [&str; 4] = ["_[j]", "_[i]", "_[0]", "_[1]"];
         let unmarked = MARKS.iter().find_map(|mark| name.strip_suffix(mark));
@@ -190,9 +186,8 @@ impl Frame {
     }
 }
 
-/// The name of code of a JVM: class and method, without types and what differs from run to run. HotSpot writes
-/// `int java.lang.String.indexOf(int, int)`, agents `Ljava/lang/String;::indexOf` or `java.lang.String::indexOf`. All
-/// that is interpreted has one name.
+/// The name of a JVM's code: class and method, without types and what differs from run to run. HotSpot writes `int
+/// java.lang.String.indexOf(int, int)`, agents `Ljava/lang/String;::indexOf`. Interpreted code has one name.
 pub fn java_method(name: &str) -> String {
     if name == "Interpreter" {
         return INTERPRETED.to_owned();
@@ -231,8 +226,7 @@ fn without_numbers(name: &str) -> String {
     text
 }
 
-/// A function's name without the suffixes that compilers of C give its copies and parts: `.isra.0`, `.cold`,
-/// `.llvm.123`.
+/// A function's name without the suffixes of compilers' copies and parts: `.isra.0`, `.cold`, `.llvm.123`.
 pub fn without_copies(name: &str) -> &str {
     /// A number may follow.
     const ALONE: [&str; 2] = ["cold", "localalias"];
@@ -268,8 +262,7 @@ const WHOLE: [&str; 20] = [
     "__clone3",
     "clone3",
     "__clone_internal",
-    // Go: goroutines, and what runs before the first; with the linker's mark of functions in assembler where names
-    // come from the symbol table.
+    // Go: goroutines, and what runs before the first; marked by the linker where names come from the symbol table.
     "runtime.goexit",
     "runtime.goexit.abi0",
     "runtime.rt0_go",
@@ -288,9 +281,8 @@ const LAST_PART: [&str; 1] = [
     "::thread_start",
 ];
 
-/// Where schedulers begin: the loop of a BEAM's, a thread of Go's, and the switch from a goroutine to that. What lies
-/// above is left over from the Erlang process or goroutine that ran before, or of the C library that started the
-/// thread.
+/// Where schedulers begin: a BEAM's loop, Go's threads and switches from goroutines. Frames above are left over from
+/// the Erlang process or goroutine before, or of the C library that started the thread.
 const SCHEDULERS: [&str; 5] =
     ["$global::process_main", "runtime.mstart", "runtime.mstart.abi0", "runtime.mcall", "runtime.mcall.abi0"];
 

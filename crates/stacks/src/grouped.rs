@@ -1,5 +1,4 @@
-//! A profile with something else in place of functions: modules, groups of threads, classes, whose work it was,
-//! why waits ended.
+//! A profile with modules, groups of threads, classes, owners of work or reasons of waits in place of functions.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -183,8 +182,7 @@ impl Profile {
         self.with_leaves(&names, |sample| of_wait.get(sample.wait.map_or(0, |it| it as usize + 1)).copied())
     }
 
-    /// The profile with a frame at the leaf of each stack that says why the time off CPU ended: for what shows stacks
-    /// and nothing else.
+    /// The profile with a frame at each leaf that says why the time off CPU ended: for views of stacks alone.
     pub fn with_reasons(&self) -> Cow<'_, Self> {
         if self.waits.is_empty() {
             return Cow::Borrowed(self);

@@ -1,5 +1,4 @@
-//! Patterns in stacks of which it is written down what they cost and what cured them. They are data (`known.txt`), not
-//! code: each has its source.
+//! Patterns in stacks with known costs and cures. They are data (`known.txt`), each with its source.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -186,8 +185,7 @@ impl Profile {
     }
 }
 
-/// Whether a frame is a function that somebody may look at: Erlang code that is no framework's and no library's, Java,
-/// or the program itself.
+/// Whether a function is worth a look: Erlang of no framework or library, Java, or the program itself.
 fn is_own(frame: &Frame) -> bool {
     match frame.kind {
         FrameKind::Erlang => {

@@ -66,8 +66,7 @@ impl ProfileHeader {
     pub const SCHEMA: &'static str = "bellows.stacks/1";
     /// The unit of weights of which nothing says what they count, as in folded text: samples, microseconds, bytes.
     pub const WEIGHT: &'static str = "weight";
-    /// Its parts, of weights that have fractions: powers of ten with what they are called. They are no numbers of
-    /// samples.
+    /// Its parts with fractional weights: powers of ten with their names. They are no numbers of samples.
     pub const PARTS_OF_WEIGHT: [(i32, &'static str); 6] = [
         (1, "tenths"),
         (2, "hundredths"),

@@ -144,8 +144,7 @@ fn read_file<'o>(
     read.map_err(|why| format(format!("it looks like {looks}; {why}")))
 }
 
-/// The events that the names of a run folder's files tell: the usual one first, the others by name. That of
-/// `profile.pb.gz` is in it alone.
+/// The events that a run folder's files name: the usual one first, others by name. `profile.pb.gz` has it inside.
 pub fn sampled_events(folder: &Path) -> Vec<String> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut events: Vec<String> = files

@@ -63,9 +63,8 @@ impl<R: BufRead> Read for Unpacking<R> {
     }
 }
 
-/// The content of an input without a byte order mark, and whether gzip had packed it. What tells its format is in the
-/// first buffer, however slowly a pipe brings it. An error where its gzip is damaged or there is gzip within gzip:
-/// [`read_problem`] says what to do.
+/// An input's content without a byte order mark, and whether gzip had packed it. The first buffer tells the format,
+/// however slow a pipe is. An error where gzip is damaged or nested: [`read_problem`] says what to do.
 pub fn unpacked<'i>(mut input: impl Read + 'i) -> io::Result<(Box<dyn BufRead + 'i>, bool)> {
     let mut beginning = Vec::new();
     let most = BEGINNING as u64;

@@ -2,8 +2,7 @@
 
 use super::frames::{Frame, FrameKind};
 
-/// A pattern: `<n>` stands for one or more digits, `<*>` for anything (as little as will do), and every other
-/// character for itself.
+/// A pattern: `<n>` stands for one or more digits, `<*>` for as little as will do, other characters for themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pattern {
     /// Text before, between and behind the `<*>`; never empty.
@@ -22,9 +21,8 @@ impl Pattern {
         Self { parts: parts.collect() }
     }
 
-    /// Text matched by the first `<*>` (empty where there is none) if the pattern matches the whole name. Takes no
-    /// longer than the product of both lengths: a part is put where it first fits, and no later place would help those
-    /// behind it.
+    /// Text matched by the first `<*>` (empty where there is none) if the pattern matches the whole name. Takes at most
+    /// the product of both lengths: a part is put where it first fits, which is best for those behind it.
     pub(super) fn captured<'n>(&self, name: &'n str) -> Option<&'n str> {
         let (first, others) = self.parts.split_first()?;
         let rest = behind(first, name)?;

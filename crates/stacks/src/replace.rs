@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 /// Names that are tried before somebody must be in the way on purpose.
 const TRIES: u32 = 100;
 
-/// Writes a file so that a reader, and a machine that loses power, sees all of it or nothing. Where it cannot be
-/// written, what was there before stays.
+/// Writes a file so that readers and power losses leave all of it or nothing; a failure keeps what was there.
 pub fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut replacement = Replacement::begin(path)?;
     replacement.file().write_all(content)?;

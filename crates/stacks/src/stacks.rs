@@ -223,8 +223,7 @@ impl StacksWriter {
         self.error.as_ref()
     }
 
-    /// Writes the last line. The error is the first of the disk since the beginning; the file is then readable up to
-    /// it.
+    /// Writes the last line. The error is the disk's first since the beginning; the file is readable up to it.
     pub fn finish(mut self, footer: Footer) -> io::Result<()> {
         self.line(&Line::Footer(footer));
         self.flush();
@@ -322,9 +321,8 @@ impl Profile {
     }
 }
 
-/// Reads a `.stacks` file as far as it is whole; what had to be left out stands in the notes. The inner error says why
-/// it is no profile: it does not begin with a header of a known version, or it would take more memory than `most`
-/// bytes.
+/// Reads a `.stacks` file as far as it is whole; notes say what was left out. The inner error says why it is no
+/// profile: it has no header of a known version, or would take more memory than `most` bytes.
 pub(super) fn read(input: &mut dyn BufRead, most: usize) -> io::Result<Result<Profile, String>> {
     let mut bytes = Vec::with_capacity(256);
     let start = bounded::next_line(input, LONGEST_LINE, &mut bytes)?;

@@ -62,9 +62,8 @@ pub struct ProfileSummary {
     /// classes of the samples without such a function, at most 20 rows; absent where no such function is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub language_functions: Vec<LanguageShare>,
-    /// The function of the process's own code, where it is in Erlang, Java or Go of that language, that has the largest
-    /// total share without being the frame of everything or waiting for most of it; absent where there is none, or
-    /// most stacks are incomplete.
+    /// The function of the process's own Erlang, Java or Go code with the largest total share that is not everything's
+    /// frame, nor mostly waits; absent where there is none, or most stacks are incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headline: Option<FunctionShare>,
 }
@@ -127,12 +126,10 @@ pub struct FunctionShare {
     pub total: f64,
 }
 
-/// Samples whose innermost function of Erlang, Java or Go is the same, or of one class without such a function. Each
-/// sample is in one of these.
+/// Samples with the same innermost function of Erlang, Java or Go, or of one class without one. Each is in one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LanguageShare {
-    /// Name of the function as the symbol table or JIT map writes it, or that of the class, such as `garbage
-    /// collection in beam.smp`.
+    /// Name of the function by symbol table or JIT map, or of the class, such as `garbage collection in beam.smp`.
     pub function: String,
     /// The class of samples without a function; absent for a function.
     #[serde(default, skip_serializing_if = "Option::is_none")]

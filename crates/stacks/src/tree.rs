@@ -95,8 +95,7 @@ pub(super) fn numbered(texts: impl Iterator<Item = String>) -> (Vec<String>, Vec
     (names, of_text)
 }
 
-/// Limit on the memory of a profile from elsewhere: tables in which a few bytes name one long text again and again
-/// would take any amount.
+/// Limit on a foreign profile's memory: tables in which few bytes repeat one long text would take any amount.
 pub(super) const MOST_BYTES: usize = 256 << 20;
 
 /// Whether a profile that has taken so many bytes of memory may take more. The error says why it may not.
@@ -121,8 +120,7 @@ impl Builder {
         self.taken = self.taken.saturating_add(bytes);
     }
 
-    /// Whether there is room for more. Asked for each line or message of a bounded length. The error says why there is
-    /// none.
+    /// Whether there is room for more. Asked for each line or message of a bounded length; the error says why not.
     pub fn room(&self) -> Result<(), String> {
         room(self.taken, MOST_BYTES)
     }

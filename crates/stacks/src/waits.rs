@@ -1,5 +1,4 @@
-//! Waits of threads: why each time off CPU ended, by the waker's kernel stack. Rules are data (`wait-rules.txt`), not
-//! code.
+//! Waits of threads: why time off CPU ended, by the waker's kernel stack. Rules are data (`wait-rules.txt`).
 
 use std::sync::LazyLock;
 
@@ -69,14 +68,12 @@ impl WaitReason {
 pub struct Wait {
     /// Why it ended.
     pub reason: WaitReason,
-    /// The name of the thread that woke it, for one of another process with that process's name; empty where an
-    /// interrupt did, or nobody.
+    /// The name of the waking thread, or of its process if another; empty where an interrupt did, or nobody.
     pub waker: String,
 }
 
 impl Wait {
-    /// Who woke it, as people call it: where that was no thread, the reason in brackets; a thread whose name could be
-    /// taken for that has quotes.
+    /// Who woke it, for people: in brackets the reason if no thread did; an ambiguous thread name is quoted.
     pub(super) fn label(&self) -> String {
         match self.waker.as_str() {
             "" => format!("[{}]", self.reason.name()),

@@ -123,8 +123,7 @@ impl Work {
 }
 
 impl Profile {
-    /// Whose work the samples are, the largest weight first, then by name; empty for a profile without
-    /// Erlang processes.
+    /// Whose work the samples are, the largest weight first, then by name; empty without Erlang processes.
     pub fn work(&self, by: WorkBy) -> Vec<Work> {
         if self.processes.is_empty() {
             return Vec::new();
@@ -206,8 +205,7 @@ impl Profile {
     }
 }
 
-/// Modules of RabbitMQ, and what the processes are that begin in them. Others are known by the module, as those are
-/// that the node was asked about.
+/// Modules of RabbitMQ, and the kinds of processes that begin in them. Others are known by the module.
 const ROLES: [(&str, &str); 13] = [
     ("rabbit_reader", "connection"),
     ("rabbit_amqp_reader", "connection"),
@@ -257,8 +255,7 @@ impl Profile {
         }
     }
 
-    /// For each stack a frame of the first module, from its root, that not every process runs in: always the same
-    /// one of a module.
+    /// For each stack a frame of the first module that not every process runs in: always the same one of a module.
     fn first_modules(&self) -> Vec<Option<u32>> {
         let mut known: HashMap<&str, u32> = HashMap::new();
         let of_frame = (0u32..).zip(&self.frames).map(|(at, frame)| {

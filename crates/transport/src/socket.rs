@@ -208,8 +208,7 @@ impl<S: Side> Socket<S> {
 
     #[inline]
     fn read_raw(&mut self, room: &mut [u8]) -> io::Result<Received> {
-        // The system's call itself: those of a C library keep no frame pointer, and where a profiler may copy no stack
-        // it would see none of the callers.
+        // The system's call itself: a C library's keeps no frame pointer, and hides callers where no stack is copied.
         let received = recv(&self.stream, &mut *room, RecvFlags::empty());
         match received.map_err(io::Error::from) {
             Ok((0, _)) => Ok(Received::End),

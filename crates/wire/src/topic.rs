@@ -100,8 +100,7 @@ impl<B> TopicPatterns<B> {
         at.map_or(&[], |at| self.nodes[at].bindings.as_slice())
     }
 
-    /// Removes the bindings of exactly this pattern that `is_it` names, and what only they needed.
-    /// Returns how many they were.
+    /// Removes the bindings of exactly this pattern that `is_it` names, and what only they needed; their number.
     pub fn remove(&mut self, pattern: &str, mut is_it: impl FnMut(&B) -> bool) -> usize {
         let mut path = vec![(ROOT, "")];
         let mut at = ROOT;

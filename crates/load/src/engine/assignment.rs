@@ -41,9 +41,8 @@ pub(crate) struct Assignment<S> {
     pub(crate) recipients: Vec<Recipient>,
 }
 
-/// Assigns the clients to threads, round-robin over all groups, consumers before producers so
-/// that they are connected first. `nodes` and `clusters` have one entry per group. What the wall clock is ahead of the
-/// monotonic one is in nanoseconds.
+/// Assigns the clients to threads, round-robin over all groups, consumers first so that they connect first. `nodes` and
+/// `clusters` have an entry per group. The wall clock's lead over the monotonic one is in nanoseconds.
 pub(crate) fn assign<C: Connection>(
     plan: &Plan,
     nodes: &[Nodes],

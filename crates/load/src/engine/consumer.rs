@@ -211,8 +211,7 @@ impl Consumer {
     /// The most that it may still get beside what its queue was found to hold, once its channel has answered after
     /// [`Self::fence`]; [`u64::MAX`] where nobody knows. `is_asked`: its connection has asked its queue in between.
     pub(crate) fn in_flight(&self, is_asked: bool) -> u64 {
-        // What a lost connection's polls had taken goes back when the broker notices, and no count
-        // of consumers tells whether it has.
+        // Deliveries of a lost connection's polls go back once the broker notices, which no count of consumers tells.
         let gives_back = self.was_lost && self.polling.is_some() && self.every > 0;
         let is_counted = self.spec.is_counted;
         if gives_back && !is_asked || self.begin.is_some() && !(is_asked || is_counted) {
@@ -294,8 +293,7 @@ impl Consumer {
         self.service.as_ref().and_then(Service::first_untaken)
     }
 
-    /// Its connection is gone, and what was not acknowledged goes back to its queue. Returns how many deliveries
-    /// it was not done with.
+    /// Its connection is gone, and unacknowledged deliveries go back to the queue. Returns their number.
     pub(crate) fn restart(&mut self, now: Time) -> u64 {
         (self.was_lost, self.unacked, self.uncommitted) = (true, 0, 0);
         let undone = self.service.as_mut().map_or(0, Service::restart);

@@ -61,8 +61,7 @@ impl Tally {
         self.heard = now;
     }
 
-    /// Whether others were answered while a client was silent: for most of that time, not only when all fell silent or
-    /// were answered again.
+    /// Whether others were answered for most of a client's silence, not only at its beginning or end.
     pub(crate) fn others_answered(&self, silence: &Silence) -> bool {
         let Silence { from, until, .. } = *silence;
         let (since, back) = if until.since(self.heard) >= SHORTEST { (self.heard, until) } else { self.quiet };

@@ -63,8 +63,7 @@ impl IdleBackoff {
     }
 }
 
-/// How many messages the clients together may have in flight, counting as many for each as for
-/// the one that may have fewest.
+/// Messages that all clients may have in flight, counting as many for each as for the one with fewest.
 pub(super) fn in_flight<S>(clients: &[ClientSpec<S>]) -> u64 {
     let limit = |participant: &ParticipantSpec| match &participant.kind {
         ParticipantKind::Producer(p) if p.commit_every > 0 => p.commit_every,

@@ -129,8 +129,7 @@ fn left_over(group: &Group, prepared: Prepared, took_place: bool) -> Vec<Made> {
     left
 }
 
-/// Prepares the broker and assigns the clients. Queues are emptied last, when nothing is left to be refused that can
-/// be known before the clients connect.
+/// Prepares the broker and assigns the clients. Queues are emptied last, when nothing else can be refused.
 fn set_up<C: Connection, E: Environment>(
     environment: &E,
     plan: &Plan,

@@ -485,8 +485,7 @@ impl Producer {
         self.in_flight() + self.abandoned
     }
 
-    /// The tag that a confirm of the message behind this reply would have; `None` for what is no
-    /// reply to a message of this connection.
+    /// The tag of a confirm of the message behind this reply; `None` unless it replies to this connection.
     pub(crate) fn replied<C: Connection>(&self, body: &[u8], properties: &[u8], now: Time) -> Option<u64> {
         let header = self.header::<C>(body, properties, now)?;
         let ours = header.run == Some(self.spec.run_id) && header.producer == self.spec.id;
@@ -581,8 +580,7 @@ impl Producer {
         open
     }
 
-    /// It has a connection again: what was in flight on the one before could not have been answered earlier, so
-    /// it has waited at least so long.
+    /// It has a connection again: what was in flight before could not have been answered earlier.
     pub(crate) fn give_up(&mut self, now: Time, interval: &mut Slice) {
         let Some(window) = &mut self.window else { return };
         for intended in window.unanswered() {

@@ -104,8 +104,7 @@ fn producers<S>(threads: &[Vec<ClientSpec<S>>], places: &[usize]) -> HashMap<u32
     producers.collect()
 }
 
-/// The name of a queue that others may take from too, with whether it is behind a topic; and whether
-/// it can be asked how much there is.
+/// The name of a queue that others may take from, whether a topic's, and whether its length can be asked.
 fn name(participant: &ParticipantSpec) -> (Option<(bool, String)>, bool) {
     let destination = &participant.destination;
     let Some(name) = &participant.queue else { return (None, false) };
@@ -150,8 +149,7 @@ impl Found {
         Self { depths: vec![Vec::new(); recipients], fence: 0 }
     }
 
-    /// How many messages the broker may hold for a recipient whose consumers have all they were
-    /// given; `None` where nobody knows.
+    /// Messages that the broker may hold for a recipient whose consumers have all of theirs; `None` if unknown.
     pub(crate) fn held(&self, at: usize, recipient: &Recipient) -> Option<u64> {
         if self.fence == 0 {
             return None;
@@ -170,8 +168,7 @@ impl Found {
             // A queue that counts those who subscribe elsewhere is the same there.
             return messages.max();
         }
-        // What a stranger, or a connection of ours that the broker believes to be up, has taken and
-        // not acknowledged comes back.
+        // Deliveries of a stranger, or of a connection believed to be up, come back when not acknowledged.
         depths.iter().all(|depth| depth.consumers <= depth.subscribers).then(|| messages.sum())
     }
 

@@ -1,5 +1,4 @@
-//! Consumers that take their time: what comes for one waits in its own queue, and it works on one delivery
-//! after the other.
+//! Consumers with a service time: deliveries wait in a queue of each, which works on one after the other.
 
 use std::collections::VecDeque;
 

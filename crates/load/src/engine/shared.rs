@@ -37,8 +37,7 @@ pub(crate) struct ThreadProgress {
     undone: AtomicU64,
     /// In the drain: the last time that its part of the ledger was sent.
     handed_in: AtomicU64,
-    /// The last fence that it has put up, its clients that are not settled behind it, and how many messages may still
-    /// come to the others.
+    /// The last fence that it has put up, its clients not settled behind it, and messages that others may get.
     fenced: AtomicU64,
     unsettled: AtomicU64,
     undelivered: AtomicU64,

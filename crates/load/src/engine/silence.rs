@@ -131,8 +131,7 @@ impl Silences {
         self.clients.is_some() || self.before.is_some()
     }
 
-    /// Silences that no other client can join any more; all of them at the `end` of the run. Called after every client
-    /// had its turn.
+    /// Silences that no client can join any more; all at the run's `end`. Called after every client was polled.
     pub(crate) fn take(&mut self, now: Time, handled: u64, end: bool) -> [Option<Silence>; 4] {
         let own = self.own.take().map(|(own, before)| Silence {
             was_answered: (handled - before).saturating_mul(2) >= own.in_flight.max(1),

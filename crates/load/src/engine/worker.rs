@@ -454,8 +454,7 @@ impl<C: Connection, E: Environment> Worker<C, E> {
         let wake_at = deadline - early;
         // Where there is no time to sleep it only looks.
         let until = (self.queue.is_empty() && wake_at > turn_ended).then_some(wake_at);
-        // How late it comes back: after the moment that was slept for, or else since the turn began that kept
-        // this one waiting.
+        // How late it comes back: after its sleep, or else since the poll began that kept this one waiting.
         let late_from = match until {
             Some(_) => deadline,
             None => pause.unwrap_or(turn_began),

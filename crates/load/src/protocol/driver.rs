@@ -230,8 +230,7 @@ impl<C: Connection, S: ClientStream> Driver<C, S> {
         self.rest.reserve(input);
     }
 
-    /// Writes as much as the socket takes. `reads` if the embedder reads what there is: whoever closed
-    /// the connection may have said why.
+    /// Writes as much as the socket takes. `reads` if the embedder reads: a peer that closed may have said why.
     pub(crate) fn flush(&mut self, reads: bool) -> Result<(), Error> {
         match self.socket.flush(&mut Unsent(&mut self.connection)) {
             Ok(()) => Ok(()),
@@ -240,8 +239,7 @@ impl<C: Connection, S: ClientStream> Driver<C, S> {
         }
     }
 
-    /// Sends what a connection that an error ends has still to say, such as the answer to its close: as much as the
-    /// socket takes at once.
+    /// Sends the rest of a connection that an error ends, such as an answer to its close: what the socket takes.
     #[cold]
     pub(crate) fn part(&mut self, error: Error, now: Time) -> Error {
         self.connection.give_up(now);

@@ -87,15 +87,13 @@ pub(crate) trait Connection: Sized + Send + 'static {
     /// The sender, or receiver, of a client, which must exist.
     fn handle(&mut self, client: usize) -> Self::Handle<'_>;
 
-    /// A client's last delivery, with these properties, was not taken and goes down with its connection: who
-    /// reads a stream goes on with it.
+    /// A client's last delivery, with these properties, goes down with its connection: stream readers resume there.
     fn untaken(&mut self, _client: usize, _properties: &[u8]) {}
 
     /// Asks for an answer that comes after everything that was sent to a client before.
     fn fence(&mut self, client: usize) -> Result<(), Error>;
 
-    /// How many messages a client's queue held when it was asked at the last fence; `None` where only others can ask,
-    /// or nobody.
+    /// A client's queue length at the last fence; `None` where only others can ask, or nobody.
     fn holds(&self, _client: usize) -> Option<u64> {
         None
     }

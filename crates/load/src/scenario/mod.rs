@@ -1,5 +1,4 @@
-//! Kinds of load. Each brings its metrics, what it requests, and how it runs; several run beside each
-//! other on one time axis ([`run`]).
+//! Kinds of load. Each brings its metrics, its requests, and how it runs; several share one time axis ([`run`]).
 
 mod beside;
 pub mod churn;
@@ -15,8 +14,7 @@ use crate::{Control, Error, Outcome, Phases, Plan, Requested, SliceSink, StartBa
 
 pub use beside::run;
 
-/// A kind of load, resolved: nothing about it changes while it runs. Metrics are registered before it
-/// runs, and are indices while it does.
+/// A kind of load, resolved: constant while it runs. Metrics are registered before, and indices meanwhile.
 pub trait Scenario: fmt::Debug + Send + Sync {
     /// The key of experiment files and of JSON, and [`measure::MetricInfo::scenario`] of its metrics.
     fn name(&self) -> &'static str;
@@ -29,14 +27,12 @@ pub trait Scenario: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Which of them count its operations; `None` for messages, whose counts are [`measure::Counters`], and for a
-    /// load of which bellows sees neither.
+    /// Metrics that count its operations; `None` for messages ([`measure::Counters`]), and for loads not seen.
     fn operations(&self) -> Option<Operations> {
         None
     }
 
-    /// The rates that its schedule requests; `None` without a schedule. Errors: [`Error::Invalid`] for a schedule that
-    /// cannot be kept.
+    /// The rates of its schedule; `None` without one. Errors: [`Error::Invalid`] for one that cannot be kept.
     fn requested(&self) -> Result<Option<Requested>, Error> {
         Ok(None)
     }

@@ -6,8 +6,7 @@ use super::{CHUNK, CHUNK_WORDS, fill};
 const BATCH_CHUNKS: usize = DUE_CHUNKS + 4_096;
 /// Chunks that are worth sending.
 const DUE_CHUNKS: usize = 512;
-/// This many chunks are sent however little room they take, so that the ledger knows of all loops what
-/// is about equally old.
+/// This many chunks are sent however little room they take: the ledger hears equally old things of all loops.
 const DUE_CLOSED: usize = 1_024;
 /// Where nobody takes the batches for long, one grows to this many chunks (8 MiB) and no further.
 const MOST_CHUNKS: usize = 1 << 17;
@@ -127,8 +126,7 @@ pub struct LedgerShard {
 }
 
 impl LedgerShard {
-    /// A shard of these bitmaps, by the names that the [`super::Ledger`] knows them by; they are
-    /// numbered in this order.
+    /// A shard of these bitmaps, numbered in this order, by the names that the [`super::Ledger`] knows them by.
     pub fn new(bitmaps: &[u32]) -> Self {
         let (least, most) = OPEN_PER_BITMAP;
         let per_bitmap = (OPEN / bitmaps.len().max(1)).clamp(least, most);

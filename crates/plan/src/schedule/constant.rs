@@ -48,8 +48,7 @@ impl Constant {
     }
 }
 
-/// From one instant to the next. Each is the exact one rounded down to nanoseconds; the remainder
-/// is carried, so rounding never adds up.
+/// From one instant to the next, each the exact one rounded down to nanoseconds; the remainder is carried.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EvenSteps {
     rest: u128,
@@ -71,8 +70,7 @@ impl EvenSteps {
         }
     }
 
-    /// Passes over what is due before `end`, at most so many, from an instant before `end` on: how many, and the
-    /// instant after them.
+    /// Passes over what is due before `end`, at most so many, from an earlier instant: how many, and the next one.
     pub(super) fn pass(&mut self, due: u64, end: u64, most: u64) -> (u64, u64) {
         // In parts of a nanosecond, of which there are `modulus`.
         let step = u128::from(self.step).saturating_mul(self.modulus).saturating_add(self.step_rest);

@@ -122,8 +122,7 @@ impl DueTimes {
         self.due = instant(pacer, start, position).max(self.due);
     }
 
-    /// Passes over what is due before `end`, at most so many, and tells how many those were. Takes time by the
-    /// logarithm of their number.
+    /// Passes over what is due before `end`, at most so many; their number. Takes time by its logarithm.
     pub fn pass(&mut self, end: Time, most: u64) -> u64 {
         if self.due >= end || most == 0 {
             return 0;
@@ -139,8 +138,7 @@ impl DueTimes {
         }
     }
 
-    /// Passes random arrivals. Nobody sees the gaps of messages that are never sent: where those are very many, the
-    /// last ones have the mean gap.
+    /// Passes random arrivals. Gaps of unsent messages are unseen: of very many, the last have the mean gap.
     fn pass_random(&mut self, end: Time, most: u64) -> u64 {
         let mut count = 0;
         while count < most && self.due < end {

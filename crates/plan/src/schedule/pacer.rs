@@ -220,8 +220,7 @@ impl Requested {
         self.groups.iter().map(|group| group.between(from, to)).sum()
     }
 
-    /// The share of the time between two instants in which messages are due: less than 1 only where all groups reach
-    /// their message count in it.
+    /// The share of time between two instants with messages due: below 1 only where all groups reach their count.
     pub fn share_due(&self, from: Nanos, to: Nanos) -> f64 {
         let share = |group: &Asked| match group.scheduled(to) - group.scheduled(from) {
             all if all > 0.0 => group.between(from, to) / all,

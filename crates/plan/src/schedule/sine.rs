@@ -13,8 +13,7 @@ pub(super) struct Sine {
     period: u64,
 }
 
-/// Newton's method doubles the digits in each step, and halving the bracket needs one step per bit:
-/// this is enough for either.
+/// Newton's method doubles the digits in each step, halving needs one step per bit: enough for either.
 const MOST_STEPS: usize = 80;
 
 impl Sine {

@@ -194,8 +194,7 @@ impl Pool {
         out
     }
 
-    /// The name of a document's member: all in turn. The number behind it keeps names apart, which
-    /// come again in large documents.
+    /// The name of a document's member, all in turn; a number keeps repeated ones of large documents apart.
     fn name(&self, first: usize, member: usize) -> Vec<u8> {
         let mut name = pick(&self.names, first.wrapping_add(member)).to_vec();
         name.extend_from_slice(member.to_string().as_bytes());

@@ -32,8 +32,7 @@ pub struct CollapseOptions {
     pub event: Option<String>,
 }
 
-/// Tells the functions at an address of a file, joined by `;`, where it knows them: address, function
-/// with its offset, file.
+/// Tells the functions at a file's address, joined by `;`: address, function with its offset, file.
 pub type Inlined<'a> = dyn FnMut(&[u8], &[u8], &[u8]) -> Option<Vec<u8>> + 'a;
 
 /// Distinct stacks, and how much each counts.
@@ -265,8 +264,7 @@ impl Collapse {
         self.totals.insert(line, period);
     }
 
-    /// Adds a frame, which may be several: those that are inlined stand below it. `false` where the line of its
-    /// source has no end.
+    /// Adds a frame; inlined ones stand below it. `false` where the line of its source has no end.
     fn frame(&mut self, frame: &FrameLine<'_>, input: &mut dyn BufRead, source: &mut Vec<u8>) -> io::Result<bool> {
         let function = line::without_offset(frame.function);
         // The name of a process, as some versions print it.

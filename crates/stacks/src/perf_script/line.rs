@@ -160,8 +160,7 @@ impl<'l> EventField<'l> {
         (ends && !name.is_empty()).then_some(Self { period: counting(period), name })
     }
 
-    /// Reads the event where it stands: behind processor and time; with what follows it. That is anything where a
-    /// tracepoint says it.
+    /// Reads the event behind processor and time, with the rest, which is anything where a tracepoint says it.
     fn in_place(mut rest: &'l [u8]) -> Option<(Self, &'l [u8])> {
         let mut period: &[u8] = &[];
         loop {
@@ -256,8 +255,7 @@ pub(super) fn with_inlined(function: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// A function's name without what makes it long or breaks folded text: `;`, the arguments, quotes, and
-/// in Java the mark of an object's type.
+/// A function's name without what breaks folded text: `;`, arguments, quotes, Java's mark of an object's type.
 pub(super) fn tidied(function: &[u8], java: bool) -> Vec<u8> {
     const ANONYMOUS: &[u8] = b"(anonymous namespace)";
     let mut name: Vec<u8> = function.iter().map(|&byte| if byte == b';' { b':' } else { byte }).collect();
@@ -401,8 +399,7 @@ fn is_frame(line: &[u8]) -> bool {
     })
 }
 
-/// A sample's line without a frame: with a time, and an event that has a period, that is named as perf names them, or
-/// that ends the line.
+/// A sample's line without a frame: with a time and a period's event, named by perf, or at the line's end.
 fn is_bare_sample(line: &[u8]) -> bool {
     Header::of_any(line).is_some_and(|header| {
         let has_both = Form { time: true, event: true };

@@ -258,8 +258,7 @@ impl<'a> PprofReader<'a> {
         builds
     }
 
-    /// The stack of a sample without what the profile says is of no interest: such a function below any other, and all
-    /// that it calls.
+    /// A sample's stack without functions that the profile calls uninteresting below another, and their callees.
     fn stack(&self, sample: &SampleMessage, builder: &mut Builder) -> Option<u32> {
         let (mut parent, mut has_other) = (None, false);
         for id in sample.location_id.iter().rev() {

@@ -22,8 +22,7 @@ pub struct ClientTls {
     pub ca: Option<PathBuf>,
     /// The client's certificate, where the server asks for one.
     pub identity: Option<Identity>,
-    /// The name that the server is asked for (SNI) and that its certificate must be for; the host
-    /// of the URL where absent.
+    /// The name that the server is asked for (SNI) and that its certificate must have; by default the URL's host.
     pub server_name: Option<String>,
     /// Accept any certificate: encrypted, but nobody knows to whom.
     pub insecure: bool,

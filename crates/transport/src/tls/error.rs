@@ -4,8 +4,7 @@ use std::fmt;
 
 use rustls::{AlertDescription, CertificateError, Error as Rustls, PeerIncompatible};
 
-/// Why a connection is not secured, or not any more. `Display` is one line; [`TlsError::help`] says
-/// what to do about it.
+/// Why a connection is not secured, or not any more. `Display` is one line; [`TlsError::help`] the remedy.
 #[derive(Debug)]
 pub enum TlsError {
     /// The other side's first bytes are not TLS; what they are instead.

@@ -21,8 +21,7 @@ pub struct ServerTls {
     pub clients: Option<ClientCertificates>,
 }
 
-/// Clients' certificates. A client that shows one may log in by it (SASL EXTERNAL) as the user that
-/// its common name says.
+/// Clients' certificates. A client may log in by one (SASL EXTERNAL) as the user of its common name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificates {
     /// PEM file with the authorities that issue them.

@@ -223,8 +223,7 @@ impl Connection<ClientSide> {
         self.settle(channel, BasicAck::INFO.id, delivery_tag, u8::from(multiple));
     }
 
-    /// Hot path: refuses a delivery, or all up to it (RabbitMQ's extension). Does nothing on a
-    /// connection that is not open.
+    /// Hot path: refuses a delivery, or all up to it (RabbitMQ's extension). Does nothing unless open.
     #[inline]
     pub fn nack(&mut self, channel: u16, delivery_tag: u64, multiple: bool, requeue: bool) {
         let bits = u8::from(multiple) | u8::from(requeue) << 1;

@@ -1,8 +1,7 @@
 //! Shared by both sides: the output, the receiver, and the time-outs.
 //!
-//! Heartbeats (specification 4.2.7): twice per interval each side looks whether it has written anything since the last
-//! look, and sends a heartbeat if not, so that it is never silent for longer than an interval. The peer is given up
-//! after two intervals of silence.
+//! Heartbeats (specification 4.2.7): twice per interval each side sends one unless it has written since the last look,
+//! so that it is never silent for longer than an interval. Two intervals of silence give the peer up.
 
 use measure::{Nanos, Time};
 
@@ -124,8 +123,7 @@ impl CommonState {
     /// The buffer to append output to.
     #[inline]
     pub(super) fn out(&mut self) -> &mut Vec<u8> {
-        // Written bytes are dropped once they are the larger part, so that moving the rest costs
-        // less than writing it did.
+        // Written bytes are dropped once they are the larger part, so that moving the rest costs less than writing.
         if self.head > self.out.len() / 2 {
             self.out.drain(..self.head);
             self.head = 0;

@@ -272,8 +272,7 @@ impl<S: Side> Connection<S> {
         (self.state != State::Closed).then(|| self.common.next_timeout())?
     }
 
-    /// Forgives the peer's silence until `now`: for an embedder that did not read, as a broker does
-    /// with publishers it has blocked.
+    /// Forgives the peer's silence until `now`: for embedders that did not read, as brokers do with blocked publishers.
     pub const fn excuse_silence(&mut self, now: Time) {
         self.common.heard_at = now;
     }

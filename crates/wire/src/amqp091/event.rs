@@ -1,5 +1,4 @@
-//! Events of the two sides. Everything borrows from the input or from the connection's own buffers; copy what must
-//! outlive the next call.
+//! Events of the two sides. All borrow from the input or the connection's buffers; copy what must live longer.
 
 use super::properties::Properties;
 use super::spec::{Method, MethodId};

@@ -152,8 +152,7 @@ impl Receiver {
         self.frame_max = frame_max;
     }
 
-    /// From now on all frames of channels are dropped (2.2.4: whoever sent `connection.close`
-    /// ignores everything but its answer).
+    /// From now on all frames of channels are dropped (2.2.4: after `connection.close` only its answer counts).
     pub(super) const fn drain(&mut self) {
         self.draining = true;
     }

@@ -249,8 +249,7 @@ impl Connection<ServerSide> {
         }
     }
 
-    /// Starts the orderly close of the connection; [`ServerEvent::CloseOk`] ends it. Does nothing
-    /// on a connection that is not open.
+    /// Starts the orderly close of the connection; [`ServerEvent::CloseOk`] ends it. Does nothing unless open.
     pub fn close(&mut self, now: Time, code: u16, text: &str, cause: MethodId) {
         if self.state == State::Open {
             self.begin_close(now, code, text, cause);

@@ -66,16 +66,14 @@ impl Encoded {
         fill(&mut self.bytes, self.slots.timestamp, &unix_s.to_be_bytes());
     }
 
-    /// Puts other bytes into the last header of the messages to come. Does nothing unless that is a byte array of as
-    /// many.
+    /// Puts other bytes into the last header of the messages to come, if that is a byte array of as many.
     #[inline]
     pub fn set_last_header(&mut self, bytes: &[u8]) {
         fill(&mut self.bytes, self.slots.header, bytes);
     }
 }
 
-/// Where a `basic.publish` frame's routing key stands: behind the frame's head, class and method, a reserved short, the
-/// exchange, and two strings' lengths.
+/// Offset of a `basic.publish` frame's routing key: head, class, method, a reserved short, exchange, two lengths.
 const fn key_slot(publish: &BasicPublish<'_>) -> Slot {
     Some((HEAD + 4 + 2 + 1 + publish.exchange.len() + 1, publish.routing_key.len()))
 }
@@ -227,8 +225,7 @@ impl HeadTemplate {
     }
 }
 
-/// A consumer's `basic.deliver` frame for messages of one exchange and routing key, encoded once.
-/// For [`super::Server::deliver`].
+/// A consumer's `basic.deliver` frame for one exchange and routing key, encoded once ([`super::Server::deliver`]).
 #[derive(Clone, Debug)]
 pub struct DeliverTemplate {
     bytes: Vec<u8>,

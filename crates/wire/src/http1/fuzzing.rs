@@ -2,8 +2,7 @@
 
 use super::{HttpEvent, ResponseDecoder};
 
-/// Decodes what stands behind the first two bytes, whole and in pieces: the events are the same, and no more
-/// comes out than went in.
+/// Decodes what follows the first two bytes, whole and in pieces: equal events, and no more out than in.
 pub fn response(data: &[u8]) {
     let Some(([method, piece], input)) = data.split_first_chunk::<2>() else { return };
     let method = if method % 4 == 0 { "HEAD" } else { "GET" };

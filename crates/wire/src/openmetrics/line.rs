@@ -447,8 +447,7 @@ fn is_end(byte: u8) -> bool {
     matches!(byte, b'\n' | b' ' | b'\t' | b'\r')
 }
 
-/// The number at the beginning of `text` and its length; `None` where there is none that ends at a blank or at the
-/// end of the line.
+/// The number at the beginning of `text` and its length; `None` unless it ends at a blank or the line's end.
 #[inline]
 pub(super) fn read(text: &str) -> Option<(f64, usize)> {
     short(text.as_bytes()).or_else(|| any(text))

@@ -326,8 +326,7 @@ impl Parser {
     }
 }
 
-/// The length of the whole lines at the beginning of `bytes`, a window of them at most unless the first line is longer;
-/// `None` without a whole line.
+/// The length of the whole lines at the beginning of `bytes`, a window at most or one line; `None` without one.
 fn lines_within(bytes: &[u8]) -> Option<usize> {
     let window = bytes.get(..WINDOW).unwrap_or(bytes);
     if let Some(end) = memchr::memrchr(b'\n', window) {

@@ -85,8 +85,7 @@ impl<'a> Label<'a> {
     }
 }
 
-/// The text that `\\`, `\"` and `\n` stand for in a label value or help text. A backslash before anything else stays,
-/// as in Prometheus.
+/// The text that `\\`, `\"` and `\n` stand for in label values or help. Other backslashes stay, as in Prometheus.
 pub fn unescape(raw: &str) -> Cow<'_, str> {
     if !raw.contains('\\') {
         return Cow::Borrowed(raw);

@@ -52,8 +52,7 @@ enum Taken {
     Message { is_request: bool },
 }
 
-/// Takes a delivery that has come. What it asks for comes when its bytes, which may be the connection's own,
-/// are not needed any more.
+/// Takes a delivery. Its requests come when its bytes, perhaps the connection's own, are not needed any more.
 #[inline(always)]
 fn arrive<C: Connection, E: Environment>(
     work: &mut Participant,

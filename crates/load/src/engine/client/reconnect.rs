@@ -1,5 +1,4 @@
-//! A client that lost its connection, and the way back: it is broken, connects, and is set up. What is lost, refused or
-//! late meanwhile is broken again.
+//! A client that lost its connection, and the way back: broken, connecting, set up. Any failure breaks it again.
 
 use measure::Time;
 
@@ -18,8 +17,7 @@ pub(super) struct Reconnect {
     due: Time,
     /// Tries so far, over the whole run.
     attempts: u64,
-    /// The broker has granted all that was requested once: a refusal before is final, too. It may
-    /// come later than the load's beginning.
+    /// The broker has granted all requests once: an earlier refusal is final, too. May come after the load's start.
     is_accepted: bool,
     /// Between the loss of the connection and the return.
     under_way: bool,

@@ -70,8 +70,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
         }
     }
 
-    /// A message that the event loop comes to late waited for the schedule until it was due, and for
-    /// the event loop from then on.
+    /// A message that the event loop is late for waited for the schedule until due, from then on for the loop.
     #[inline]
     fn note(&self, wait: Wait, since: Time, context: &mut Context<'_, E>) {
         let now = context.tally.last_now;
@@ -128,8 +127,7 @@ pub(crate) fn end_silences<C: Connection, E: Environment>(
 }
 
 impl<C: Connection, E: Environment> Client<C, E> {
-    /// The time until now in which this client has heard nothing although messages were in flight, where that is
-    /// worth telling.
+    /// The time until now in which this client has heard nothing with messages in flight, where worth telling.
     #[inline]
     pub(super) fn silence(&self, now: Time) -> Option<Silence> {
         if now.since(self.waits.heard) < SHORTEST { None } else { self.long_silence(now) }

@@ -38,8 +38,7 @@ use plan::{FRAME_MAX, STREAM_OFFSET};
 
 /// The exchange behind `topic://`.
 const TOPIC_EXCHANGE: &str = "amq.topic";
-/// RabbitMQ's pseudo-queue: what is sent to a message's `reply-to` comes back over the channel that
-/// published it, without a queue.
+/// RabbitMQ's pseudo-queue: answers to a message's `reply-to` come back over the channel that published it.
 const REPLY_TO: &str = "amq.rabbitmq.reply-to";
 /// Purpose of a channel that receives replies, for its failure.
 const ASK_FOR_REPLIES: &str = "ask for direct replies";

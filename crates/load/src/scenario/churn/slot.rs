@@ -13,8 +13,7 @@ use crate::{Error, RunEvent};
 const CHANNEL: usize = 0;
 /// The routing key of messages without a queue of their own.
 const NO_QUEUE: &str = "bellows-churn";
-/// Reads of one connection before the others get their turn: a peer that is never quiet must not
-/// keep the loop to itself.
+/// Reads of one connection before the others' turn: a noisy peer must not keep the loop to itself.
 const READS_PER_TURN: usize = 4;
 
 /// How far a slot is.

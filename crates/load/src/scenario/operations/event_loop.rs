@@ -58,8 +58,7 @@ impl<O: Operation> LoopContext<'_, O> {
         let _ = self.tell.send(LoopReport::Event(event));
     }
 
-    /// A connection to the server, from one of these addresses of this machine in turn, that is to be there by the
-    /// `deadline`.
+    /// A connection to the server, from one of these source addresses in turn, by the `deadline`.
     pub(crate) fn attempt(&mut self, sources: &[IpAddr], deadline: Time, now: Time) -> ConnectAttempt {
         let source = sources.get(self.dialled % sources.len().max(1)).copied();
         let turn = self.dialled / sources.len().max(1);
@@ -208,8 +207,7 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
         }
     }
 
-    /// Sleeps until `wake` or until a socket has something, gives the slots their turns, and looks now and then for
-    /// those that hang.
+    /// Sleeps until `wake` or until a socket is ready, polls the slots, and sometimes looks for hanging ones.
     pub(crate) fn poll(&mut self, events: &mut Events, wake: Time) -> Result<(), Error> {
         let asked = self.wait(events, wake)?;
         for at in std::mem::take(&mut self.unread) {
@@ -331,8 +329,7 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
         Ok(next)
     }
 
-    /// Sleeps until `wake` or until a socket has something. Tells when it asked: all that had come by
-    /// then is among the events.
+    /// Sleeps until `wake` or until a socket is ready. Tells when it asked: all that had come is among the events.
     fn wait(&mut self, events: &mut Events, wake: Time) -> Result<Time, Error> {
         let now = Clock.now();
         let timeout = if wake <= now || !self.unread.is_empty() {

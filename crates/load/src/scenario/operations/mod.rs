@@ -99,8 +99,7 @@ pub(crate) trait Operation: Sized {
     ) -> Result<(), Self::Failure>;
 
     /// Sends heartbeats, and finds silent servers and hanging operations; whether an address does not answer, and the
-    /// next is to be tried. `heard` is when the sockets were asked last: what bellows itself did not read yet is
-    /// nobody's silence.
+    /// next is to be tried. `heard` is when sockets were asked last: bytes not read yet are nobody's silence.
     fn keep_time(slot: &mut Self::Slot, plan: &Self::Plan, heard: Time) -> Result<bool, Self::Failure>;
 
     /// Counts an operation that has failed and frees its slot, or tries once more; an error ends the run.

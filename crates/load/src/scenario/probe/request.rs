@@ -126,8 +126,7 @@ impl RequestSlot {
         !matches!(self.stage, RequestStage::Empty | RequestStage::Kept)
     }
 
-    /// Whether the loss of the connection says nothing of this request: nothing came back, and another request
-    /// had been answered on it.
+    /// Whether the connection's loss says nothing of this request: no byte came, and another one was answered on it.
     pub(super) fn may_retry(&self, plan: &ProbePlan) -> bool {
         self.is_reused && self.decoder.received() == 0 && plan.is_safe()
     }
