@@ -1,11 +1,30 @@
-//! Clusters: how many nodes start, which of them a load connects to, and which of them faults hit.
+//! Clusters: how many nodes start, the policies of their queues, and which nodes loads connect to and faults hit.
+
+use std::collections::BTreeMap;
 
 use load::{Endpoint, Error};
 use measure::Problem;
+use serde::{Deserialize, Serialize};
 
-use super::nodes_spec::MOST_NODES;
 use super::validate::{ensure, wrong};
 use super::{BrokerKind, BrokerSpec, Experiment, LoadSpec, RunFault};
+
+/// Nodes of a cluster on one machine, at most.
+pub const MOST_NODES: u32 = 9;
+
+/// A policy of a managed RabbitMQ: what its queues are like that are called so.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct PolicySpec {
+    /// A regular expression: names of queues or exchanges.
+    pub pattern: String,
+    /// `queues`, `classic_queues`, `quorum_queues`, `streams`, `exchanges` or `all`. `queues` where absent.
+    pub apply_to: Option<String>,
+    /// The policy of several that counts: the largest. 0 where absent.
+    pub priority: Option<i64>,
+    /// The policy's definition as RabbitMQ takes it, such as `{ ha-mode = "all" }` or `{ max-length = 1000 }`.
+    pub definition: BTreeMap<String, toml::Value>,
+}
 
 impl BrokerSpec {
     /// The nodes that are started.

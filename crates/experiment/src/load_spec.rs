@@ -5,10 +5,10 @@ use std::net::IpAddr;
 
 use load::{AmqpDestination, Argument, Consumers, MessageProperties, Protocol, QueueHandling};
 use measure::{Length, LengthRange, Rate};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::flat_table::{FlatTable, flat_table};
-use super::{NodesSpec, ScheduleSpec, SizeSpec};
+use super::{ScheduleSpec, SizeSpec};
 
 /// The program that makes a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +19,49 @@ pub enum LoadKind {
     Messages,
     /// A program of its own.
     Command,
+}
+
+/// The nodes that connections begin on: `"all"`, one number, or several, from 0 on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodesSpec(Vec<u32>);
+
+impl NodesSpec {
+    /// Their numbers; empty: all.
+    pub fn numbers(&self) -> &[u32] {
+        &self.0
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum WrittenNodes {
+    One(u32),
+    Several(Vec<u32>),
+    Word(String),
+}
+
+impl Serialize for NodesSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let written = match self.0.as_slice() {
+            [] => WrittenNodes::Word("all".to_owned()),
+            [one] => WrittenNodes::One(*one),
+            several => WrittenNodes::Several(several.to_vec()),
+        };
+        written.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for NodesSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        const EXPECTED: &str = "\"all\", the number of a node such as 0, or a list such as [0, 2]";
+        let refuse = || serde::de::Error::custom(format!("expected {EXPECTED}"));
+        match WrittenNodes::deserialize(deserializer).map_err(|_| refuse())? {
+            WrittenNodes::One(node) => Ok(Self(vec![node])),
+            WrittenNodes::Several(nodes) if !nodes.is_empty() => Ok(Self(nodes)),
+            WrittenNodes::Word(word) if word == "all" => Ok(Self::default()),
+            WrittenNodes::Several(_) | WrittenNodes::Word(_) => Err(refuse()),
+        }
+    }
 }
 
 flat_table! {

@@ -7,13 +7,15 @@ use std::path::{Path, PathBuf};
 use load::scenario::probe::{HttpUrl, ProbePlan, UrlError};
 use load::{ArrivalSchedule, ClientTls, Error};
 use measure::{Length, Nanos, Problem, Rate};
+use serde::{Deserialize, Serialize};
 
 use super::flat_table::{FlatTable, flat_table};
-use super::own_page::{OwnPage, ProbedAddresses, QUEUES_PATH};
 use super::validate::{ensure, wrong};
 use super::{BrokerKind, BrokerSpec, Experiment, ScheduleSpec, ScrapeSpec, Secret};
 use web::management::ManagementOptions;
 
+/// Path of the page of queues at its server.
+pub const QUEUES_PATH: &str = "/queues";
 /// Stands in for the management API in checks before the broker starts.
 const NOT_STARTED: &str = "http://127.0.0.1:15672";
 /// The user of a managed node.
@@ -22,6 +24,30 @@ const GUEST: &str = "guest";
 const LONGEST_TOKEN: u64 = 64 << 10;
 /// Probes of an experiment at most: each has a thread of its own.
 const MOST_PROBES: usize = 16;
+
+/// A page that a run serves itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OwnPage {
+    /// Counts of the broker's queues, as `bellows erlang queues --listen` serves them.
+    Queues,
+}
+
+/// Addresses of pages and APIs that are known only when the broker runs.
+#[derive(Clone, Debug, Default)]
+pub struct ProbedAddresses {
+    /// The management API, and who logs in there.
+    pub management: Option<ManagementOptions>,
+    /// Servers of pages of our own.
+    pub pages: Vec<(OwnPage, String)>,
+}
+
+impl ProbedAddresses {
+    /// The server of a page.
+    pub fn of_page(&self, page: OwnPage) -> Option<&str> {
+        self.pages.iter().find(|(it, _)| *it == page).map(|(_, address)| address.as_str())
+    }
+}
 
 flat_table! {
     /// HTTP requests at fixed times, whether or not the last one came back.

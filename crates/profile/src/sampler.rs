@@ -11,7 +11,6 @@ use rustix::event::EventfdFlags;
 use stacks::{ProfileHeader, StacksWriter};
 
 use crate::converter::{Converter, Outcome, Subject};
-use crate::error::system;
 use crate::events::{KernelEvent, Options, Weight};
 use crate::jvm::Jvm;
 use crate::late_names::LateNames;
@@ -21,7 +20,7 @@ use crate::source::{SampleSource, SamplesInOrder};
 use crate::stack_copy::WakeUps;
 use crate::stack_table::StackTable;
 use crate::symbols::Symbols;
-use crate::threads::{Target, Threads};
+use crate::threads::{Target, Threads, system};
 use crate::unwind;
 use crate::worker::{Signals, Turn, Worker};
 

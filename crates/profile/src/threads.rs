@@ -1,6 +1,7 @@
 //! The process that is sampled, and its threads: their names, and which event speaks for each.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -8,7 +9,17 @@ use linux::{Status, threads};
 use measure::Problem;
 use rustix::process::{Pid, PidfdFlags};
 
-use crate::error::{no_such_process, system};
+/// Nothing runs under this number.
+pub fn no_such_process(pid: u32) -> Problem {
+    let help = "`bellows doctor` lists the brokers that run here";
+    Problem::new(format!("no process {pid}"), "it does not exist or has ended", help)
+}
+
+/// An operation that the system refuses.
+pub(crate) fn system(what: impl Display, source: impl Display) -> Problem {
+    let help = "check ulimit -a and the kernel's settings (sysctl kernel.perf_event_paranoid)";
+    Problem::new(format!("cannot {what}"), source, help)
+}
 
 /// Threads and their names, from the kernel's records; an older name is looked up at the thread's first sample.
 #[derive(Debug)]

@@ -15,7 +15,6 @@ mod observer;
 mod prepared;
 mod queue_page;
 mod run;
-mod scenarios;
 mod seconds;
 mod trace;
 mod usage;
@@ -30,9 +29,9 @@ pub use prepared::{PreparedData, PreparedFolder};
 pub use profile::{Event, Stacks};
 pub use queue_page::{QueuePage, QueuePageCost, serve_queues};
 pub use run::{
-    ContinuousOptions, PeriodEnd, RecordOptions, RecordingEvent, RunOptions, RunOutcome, Target, Texts,
-    busiest_descendant, check, nodes_called, record, record_continuously, run, run_again_if_not_ready, run_on,
+    ContinuousOptions, MakeScenario, Occasion, PeriodEnd, RecordOptions, RecordingEvent, RunOptions, RunOutcome,
+    SCENARIOS, Target, Texts, busiest_descendant, check, nodes_called, record, record_continuously, run,
+    run_again_if_not_ready, run_on,
 };
-pub use scenarios::{MakeScenario, Occasion, SCENARIOS};
 pub use seconds::Seconds;
 pub use trace::TracedBroker;

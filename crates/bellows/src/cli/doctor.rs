@@ -1,11 +1,17 @@
 //! `doctor`: checks of this machine for measuring, and the generator's capacity on it.
 
 use clap::Args;
-use report::console::{Style, sanitise, wrap};
+use measure::{Nanos, counted};
+use report::console::{Steps, Style, grid, sanitise, sentence, wrap};
+use report::text::three_digits;
+use session::calibration::{self, Calibration, Keeping};
 use session::doctor::{Check, Status};
 
-use super::calibrate;
-use crate::{Done, Failure, output};
+use crate::run_options::run_options;
+use crate::{Done, Failure, output, signals};
+
+/// Meaning of the sign before a rate.
+const LOWER_BOUND: &str = ">= the generator could do more: broker, shared cores or other processes were the limit";
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -35,7 +41,7 @@ impl DoctorArgs {
     /// Prints the checks, or the capacity. A check that fails is a finding, and no failure of the command.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         if self.calibrate {
-            return calibrate::execute(self.show, self.quiet, self.json);
+            return calibrate(self.show, self.quiet, self.json);
         }
         let checks = session::doctor::checks();
         output::print_result(self.json, &checks, |style| shown(&checks, style))
@@ -67,6 +73,89 @@ fn shown(checks: &[Check], style: Style) -> String {
     let number = |status| checks.iter().filter(|it| it.status == status).count();
     let (warn, bad) = (number(Status::Warn), number(Status::Bad));
     out + &format!("\n{} checks: {warn} warn, {bad} bad\n", checks.len())
+}
+
+/// Measures, keeps and prints the capacity, or prints the one that was kept where `show` asks for it.
+fn calibrate(show: bool, quiet: bool, json: bool) -> Result<Done, Failure> {
+    let found = if show {
+        calibration::kept().ok_or_else(|| {
+            Failure::failed(
+                "nothing is kept for this machine and this version of bellows",
+                "run `bellows doctor --calibrate`",
+            )
+        })?
+    } else {
+        let found = measure(quiet)?;
+        match calibration::keep(&found) {
+            Ok(Keeping::Kept(_)) => {}
+            Ok(Keeping::Quieter) => {
+                warn("the one that was kept before stays: the machine had less to do beside it");
+            }
+            // The figures are right all the same, and are printed.
+            Err(source) => warn(&format!("the calibration could not be kept: {source}")),
+        }
+        found
+    };
+    if found.is_busy() {
+        warn(&format!(
+            "other processes used {:.1} of {} meanwhile: the figures are lower bounds; calibrate again when they are \
+             gone",
+            found.others_cores,
+            counted(u64::from(found.cores), "core")
+        ));
+    }
+    output::print_result(json, &found, |style| table(&found, style))
+}
+
+fn measure(quiet: bool) -> Result<Calibration, Failure> {
+    let (control, at_once) = signals::stop_load()?;
+    let options = run_options(None, archive::Labels::default(), Vec::new())?;
+    let steps = if quiet { Steps::Quiet } else { Steps::new(output::style_aside()) };
+    let found = session::calibrate(&options, &control, |done, of, text| steps.at(done, of, text));
+    steps.clear();
+    at_once.check()?;
+    Ok(found?)
+}
+
+fn warn(text: &str) {
+    output::aside(&sentence(&format!("warning: {text}"), output::style_aside()));
+}
+
+fn table(found: &Calibration, style: Style) -> String {
+    let machine = format!(
+        "bellows {} on {}, {}, {}, {}",
+        found.bellows,
+        found.cpu,
+        counted(u64::from(found.cores), "core"),
+        found.kernel,
+        found.created
+    );
+    let loads = found.points.iter().map(|it| {
+        let sign = if it.at_least { ">= " } else { "" };
+        vec![
+            it.workload_text(),
+            it.size.to_string(),
+            it.connections.to_string(),
+            it.threads.to_string(),
+            format!("{sign}{}", three_digits(it.rate)),
+            three_digits(it.client_ns),
+            three_digits(it.broker_ns),
+            Nanos(it.loop_lag_max_ns).to_string(),
+        ]
+    });
+    let heads = "unthrottled<|bytes|producers|loops|msg/s|CPU ns/msg|broker ns/msg|max lag";
+    let mut out = style.strong(&sanitise(&machine)) + "\n\n" + &grid(heads, None, loads, style);
+    if found.points.iter().any(|it| it.at_least) {
+        out += &sentence(LOWER_BOUND, style);
+    }
+    out.push('\n');
+    for late in &found.lateness {
+        let [p50, p99, max] = [late.p50_ns, late.p99_ns, late.max_ns].map(Nanos);
+        let rate = three_digits(late.rate);
+        let text = format!("at {rate} msg/s its messages left {p50} late (p50), {p99} (p99), {max} (max)");
+        out += &sentence(&text, style);
+    }
+    out
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ mod ab;
 mod args;
 mod artemis;
 mod broker;
-mod calibrate;
 mod churn;
 mod clients;
 mod command_line;
@@ -24,7 +23,6 @@ mod metrics;
 mod old_names;
 mod open;
 mod paired;
-mod perf_test;
 pub(crate) mod perform;
 mod probe;
 mod profile_part;
@@ -33,17 +31,16 @@ mod record_every;
 mod run;
 mod runs;
 mod scrape;
-mod security;
 mod top;
 mod topology;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use report::console;
 
-use crate::{Done, Failure, exit, output};
+use crate::{Done, Failure, exit, output, perf_test};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -106,7 +103,7 @@ pub(crate) enum Command {
     Open(open::OpenArgs),
     /// RabbitMQ PerfTest: its options, its output
     #[command(disable_help_flag = true)]
-    PerfTest(perf_test::PerfTestArgs),
+    PerfTest(PerfTestArgs),
     /// Artemis perf: its options, its output
     Artemis(artemis::ArtemisArgs),
     /// Run the embedded broker in the foreground
@@ -117,6 +114,25 @@ pub(crate) enum Command {
     Completions(complete::CompletionsArgs),
     /// Print the manual page, or write one per command
     Man(complete::ManArgs),
+}
+
+// PerfTest's own command line, which is not clap's.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  bellows perf-test --help
+  bellows perf-test -x 1 -y 2 -u throughput-test -a --id test-1 -z 30")]
+pub(crate) struct PerfTestArgs {
+    /// PerfTest's options; `bellows perf-test --help` lists them
+    #[arg(value_name = "OPTION", trailing_var_arg = true, allow_hyphen_values = true,
+          add = complete::perf_test_options())]
+    args: Vec<OsString>,
+}
+
+impl PerfTestArgs {
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        perf_test::execute(self.args)
+    }
 }
 
 /// Groups of commands as `bellows --help` shows them.

@@ -8,7 +8,6 @@ mod limits;
 mod planned;
 mod stalls;
 mod thresholds;
-mod trend;
 
 use archive::{Cause, Facts, LimitedBy, Reason, Verdict, Warning};
 
@@ -19,7 +18,6 @@ pub(crate) use stalls::stalls;
 pub use thresholds::{ACHIEVED, FULL, OTHERS};
 use thresholds::{AWAY, WORTH};
 pub(crate) use thresholds::{LAG_NS, LAG_PART};
-pub(crate) use trend::trend;
 
 /// The judgement of a run; `report` makes its sentences.
 #[derive(Debug)]
@@ -112,6 +110,44 @@ fn reasons(derived: &Derived<'_>) -> Vec<&'static str> {
     let requested = e.requested_rate.map(|_| "requested");
     let rest = rest.into_iter().filter_map(|(holds, code)| holds.then_some(code));
     requested.into_iter().chain(waits.into_iter().map(|wait| wait.1)).chain(rest).collect()
+}
+
+/// Values below which there is no trend.
+const FEWEST: usize = 10;
+/// Two-sided 1 % of the normal distribution.
+const Z: f64 = 2.576;
+/// The smallest change over the whole length that matters, as a part of the median.
+const SMALLEST: f64 = 0.1;
+/// Pairs grow with the square of the values; longer series are averaged down to this many.
+const MOST_VALUES: usize = 300;
+
+/// The change from the first to the last value as a part of the median, where the Mann-Kendall test (Econometrica 13,
+/// 1945; "Rank Correlation Methods", 1975) sees a trend, by the Theil-Sen slope (1950; 1968), the median of all pairs'.
+/// Seconds of one run depend on each other, so that slow fluctuations are trends, too: only large ones count.
+pub(crate) fn trend(values: &[f64]) -> Option<f64> {
+    if values.len() < FEWEST {
+        return None;
+    }
+    let group = values.len().div_ceil(MOST_VALUES);
+    let values: Vec<f64> = values.chunks_exact(group).map(|chunk| chunk.iter().sum::<f64>() / group as f64).collect();
+    let mut score = 0i64;
+    let mut slopes = Vec::new();
+    for (i, early) in values.iter().enumerate() {
+        for (distance, late) in (1u32..).zip(values.iter().skip(i + 1)) {
+            score += i64::from(late > early) - i64::from(late < early);
+            slopes.push((late - early) / f64::from(distance));
+        }
+    }
+    // Variance without the correction for ties, which only makes the test more careful.
+    let n = values.len() as f64;
+    let deviation = (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
+    let z = (score.abs() - 1).max(0) as f64 / deviation;
+    let median_value = compare::median(values)?;
+    if z < Z || median_value <= 0.0 {
+        return None;
+    }
+    let change = compare::median(slopes)? * (n - 1.0) / median_value;
+    (change.abs() >= SMALLEST).then_some(change)
 }
 
 #[cfg(test)]

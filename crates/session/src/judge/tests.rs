@@ -669,3 +669,27 @@ fn an_outage_is_what_an_unthrottled_verdict_begins_with() {
     facts.ended.stalls[0].for_s = facts.seconds * 0.001;
     assert!(verdict(facts).reasons[0].code != "stalls");
 }
+
+/// Noise of +-1 that is the same in every run.
+fn noise(i: u32) -> f64 {
+    f64::from(i.wrapping_mul(2_654_435_761) >> 16 & 0xff) / 128.0 - 1.0
+}
+
+fn series(n: u32, value: impl Fn(f64) -> f64) -> Vec<f64> {
+    (0..n).map(|i| value(f64::from(i) / f64::from(n - 1)) + 20.0 * noise(i)).collect()
+}
+
+#[test]
+fn a_rise_and_a_fall_have_their_size_and_what_is_level_small_or_one_bad_second_is_no_trend() {
+    let mut one_bad = series(30, |_| 1_000.0);
+    one_bad[29] = 0.0;
+    let level = [30, 3_600].map(|seconds| series(seconds, |_| 1_000.0));
+    let others = [series(60, |x| 1_000.0 + 50.0 * x), one_bad, vec![], vec![1.0; 9], vec![0.0; 50], vec![7.0; 50]];
+    for values in level.iter().chain(&others) {
+        assert_eq!(trend(values), None, "{values:?}");
+    }
+    let rise = trend(&series(30, |x| 1_000.0 + 300.0 * x)).unwrap();
+    assert!((0.2..0.35).contains(&rise), "{rise}");
+    let fall = trend(&series(2_000, |x| 1_000.0 - 500.0 * x)).unwrap();
+    assert!((-0.8..-0.5).contains(&fall), "{fall}");
+}

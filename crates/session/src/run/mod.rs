@@ -35,7 +35,6 @@ use stacks::{Profile, ProfileHeader};
 
 use crate::judge::{Planned, filled};
 use crate::look::Inspections;
-use crate::scenarios::{MakeScenario, Occasion};
 use crate::trace::TracedBroker;
 use crate::usage::ProcUsage;
 use crate::{Error, Observer, calibration, hardware};
@@ -50,6 +49,7 @@ use profiling::{Profiling, Reattach};
 pub use record::{RecordOptions, Target, busiest_descendant, record};
 use recording::{Recording, RunContext};
 use scenarios::ScenarioContext;
+pub use scenarios::{MakeScenario, Occasion, SCENARIOS};
 use scraping::Scraping;
 use topology::BrokerState;
 use tracing::{Tracing, traced_broker};

@@ -16,10 +16,10 @@ use rustix::io::Errno;
 
 use super::sys::{self, RingMap};
 use super::{OpenTrigger, PerfEvents, PerfRings, Ring, TriggerPlace, permission};
-use crate::error::{no_such_process, system};
 use crate::events::{KernelEvent, Options, Weight};
 use crate::record;
 use crate::stack_copy::{StackCopier, WakeUps};
+use crate::threads::{no_such_process, system};
 use crate::unwind::Unwinder;
 
 /// Rings hold half a second of samples of this size, without and with copies of stacks.
