@@ -156,8 +156,7 @@ fn home(root: Option<&Path>) -> Result<PathBuf, BrokerError> {
     })
 }
 
-/// Folders that it is looked for in: the environment's, that of the checkout that we are in or were built in, that of
-/// the program on the path, those of the machine.
+/// Folders where it is looked for: the environment's, our checkout's, that of the program on the path, the machine's.
 fn usual_folders() -> Vec<PathBuf> {
     let own = env::current_exe().unwrap_or_default();
     let checkouts = own.ancestors().skip(1).map(|folder| folder.join(OF_CHECKOUT));

@@ -79,8 +79,7 @@ fn find_further(loaded: &[Endpoint], first: &Endpoint) -> Vec<Option<u32>> {
     others.into_iter().map(|(host, port)| listener(&host, port).0).collect()
 }
 
-/// The only process that listens there, and the addresses of this machine that these are. Who of several serves us is
-/// seen once we are connected.
+/// The only process that listens there, and the machine's addresses. Which of several serves us, a connection shows.
 fn listener(host: &str, port: u16) -> (Option<u32>, Vec<SocketAddr>) {
     let addresses = sockets::addresses_here(host, port);
     let found = match sockets::listening_on(&addresses).as_slice() {

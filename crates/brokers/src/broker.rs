@@ -50,8 +50,7 @@ pub trait Broker: RabbitMqNodes + std::fmt::Debug + Send {
         None
     }
 
-    /// Ends it in order, and moves its data to a folder that is not there yet.
-    /// Errors: where its data cannot be kept, or it does not end.
+    /// Ends it in order, and moves its data to a new folder. Errors: data that cannot be kept, or no end.
     fn keep_data(self: Box<Self>, _to: &Path, _cancelled: &dyn Fn() -> bool) -> Result<(), BrokerError> {
         let product = self.identity().product;
         Err(BrokerError::Fault(format!("the data of {product} cannot be kept")))
@@ -80,8 +79,7 @@ pub trait RabbitMqNodes {
         &[]
     }
 
-    /// How its Erlang node is reached; `None` where it has none, or none is known.
-    /// Errors: what is needed for that cannot be read.
+    /// How its Erlang node is reached; `None` where none is known. Errors: what is needed for that cannot be read.
     fn erlang(&self) -> Result<Option<ConnectOptions>, BrokerError> {
         Ok(None)
     }
@@ -116,8 +114,7 @@ pub trait RabbitMqNodes {
         Ok(Topology::default())
     }
 
-    /// The busiest Erlang processes of a node, by its number (0 where there is one); empty where it has none, is away,
-    /// or cannot be asked. Not for a measured phase, either.
+    /// The busiest Erlang processes of a node, by its number; empty where it has none, is away, or cannot be asked.
     fn erlang_processes(&self, _node: usize, _cancelled: &dyn Fn() -> bool) -> Result<Vec<ErlangProcess>, BrokerError> {
         Ok(Vec::new())
     }

@@ -23,17 +23,15 @@ const NEEDED: [&str; 3] = ["ca.pem", "server.pem", "server-key.pem"];
 /// The user that the clients' certificate stands for.
 const USER: &str = "guest";
 
-/// Where the certificates of a throw-away authority are: `ca.pem`, and for the broker (`server.pem`)
-/// and its clients (`client.pem`) with their keys.
+/// A throw-away authority (`ca.pem`), certificates of broker (`server.pem`) and clients (`client.pem`), and keys.
 #[derive(Clone, Debug)]
 pub struct Certificates {
     directory: PathBuf,
 }
 
 impl Certificates {
-    /// Those in a directory that exists; makes them where it has none. A directory that holds some of the files is
-    /// somebody's, and nothing in it is overwritten. Errors: [`BrokerError::Config`] or [`BrokerError::Guard`] where
-    /// they cannot be made or written, or some are there.
+    /// Those in a directory that exists; makes them where it has none. One that holds some of the files is somebody's,
+    /// and is not touched. Errors: [`BrokerError::Config`] or [`BrokerError::Guard`] where they cannot be made.
     pub fn find_or_make(directory: &Path) -> Result<Self, BrokerError> {
         let found = Self { directory: directory.to_owned() };
         // A link that leads nowhere is there, too.

@@ -1,5 +1,4 @@
-//! Data of a node that outlives it, and a copy of its folder: shared blocks where the file system can share them, else
-//! a plain copy in which holes stay holes.
+//! Data of a node that outlives it, and a copy of its folder: in shared blocks, or plain with its holes.
 
 use std::fs::{self, File, FileTimes, Metadata};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};

@@ -191,9 +191,8 @@ impl Drop for Embedded {
     }
 }
 
-/// The address of the line `ready amqp://127.0.0.1:PORT`, or of that with another scheme; `None` where it does
-/// not come in time. The thread goes on reading until the broker ends, so that the pipe never fills; the lines
-/// that follow are in the receiver.
+/// The address of the line `ready amqp://127.0.0.1:PORT`, or of another scheme; `None` where it is late. The thread
+/// reads until the broker ends, so that the pipe never fills; further lines are in the receiver.
 fn ready_line(stdout: impl Read + Send + 'static, scheme: &str) -> (Option<String>, mpsc::Receiver<String>) {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || {

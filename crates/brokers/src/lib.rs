@@ -1,5 +1,4 @@
-//! The brokers that can be under load: those that bellows starts, and those that run already. Each is a file
-//! or a folder here, and one line of [`registry`].
+//! Brokers under load: started by bellows, or running already. Each is a file or folder, and a line of [`registry`].
 
 mod answer;
 mod artemis;

@@ -22,8 +22,7 @@ impl LogFollower {
         Self { log, offset: 0 }
     }
 
-    /// The lines that are new and whole, without empty ones. Of what is too much for once it says how many lines that
-    /// were.
+    /// New whole lines, without empty ones. Of too many for once it says how many they were.
     pub fn lines(&mut self) -> Vec<String> {
         let bytes = self.read().unwrap_or_default();
         let whole = match bytes.iter().rposition(|byte| *byte == b'\n') {

@@ -108,8 +108,7 @@ pub struct Probe {
     pub answers: fn(u16) -> bool,
 }
 
-/// Whether who listens on this port is of the broker `name`, as far as that may be seen: after a kill somebody else
-/// may have taken the port.
+/// Whether the listener on this port seems to be of the broker `name`: after a kill it may be another.
 fn is_ours(port: u16, name: &str) -> bool {
     let listeners = linux::sockets::listening_on(&[(Ipv4Addr::LOCALHOST, port).into()]);
     let is_member = |pid: &u32| guardian::members(name, None).iter().any(|member| member.pid == *pid);
@@ -140,8 +139,7 @@ pub struct Launch {
     pub guard: Vec<OsString>,
 }
 
-/// The directory and the name of a broker that is to be started. Both are in a state file before the
-/// directory exists; dropping this removes all of it.
+/// Directory and name of a broker to start. A state file has both first; dropping this removes all of it.
 #[derive(Debug)]
 pub struct Workspace {
     name: String,
@@ -278,8 +276,7 @@ impl Managed {
         self.process.is_some_and(ProcessId::is_alive)
     }
 
-    /// The process below which a broker that was killed starts again; `None` until it has ended and nobody counts its
-    /// time any more.
+    /// The process below which a killed broker starts again; `None` until it has ended, or when nobody counts its time.
     pub fn starter(&self) -> Option<u32> {
         let guardian = self.guardian.as_ref().map(Guardian::pid);
         guardian.filter(|_| self.process.is_none_or(|id| id.stat().is_none()))
@@ -295,8 +292,7 @@ impl Managed {
         self.log.clone()
     }
 
-    /// Stops the process (SIGSTOP): a broker that hangs. Returns once all of its threads stand still. `false`: it is
-    /// gone.
+    /// Stops the process (SIGSTOP): a broker that hangs. Returns once all threads stand still; `false`: gone.
     pub fn pause(&self) -> bool {
         let paused = self.signal(Signal::STOP);
         let until = Instant::now() + PAUSE_TIMEOUT;
@@ -311,8 +307,7 @@ impl Managed {
         self.signal(Signal::CONT)
     }
 
-    /// Kills the process (SIGKILL): a broker that crashes. Its files stay until [`Self::stop`].
-    /// `false`: it is gone already.
+    /// Kills the process (SIGKILL): a broker that crashes. Its files stay until [`Self::stop`]. `false`: it is gone.
     pub fn kill(&self) -> bool {
         self.signal(Signal::KILL)
     }
@@ -338,8 +333,7 @@ impl Managed {
         self.process.is_some_and(|id| id.signal(signal))
     }
 
-    /// Kills the process where it still runs, and starts the broker once more with the same data, name
-    /// and ports. Its pid is another one then.
+    /// Kills the process if it runs, and starts the broker once more with the same data, name and ports.
     pub fn restart(&mut self, waiting: &mut Waiting<'_>) -> Result<(), BrokerError> {
         self.kill();
         self.wait_for_exit(EXIT_TIMEOUT, &|| false)?;
@@ -460,8 +454,7 @@ pub fn accepts(port: u16) -> bool {
     TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), CONNECT_TIMEOUT).is_ok()
 }
 
-/// Different ports that nobody listens on. Somebody may take one before the broker does; then the
-/// start is tried again with others.
+/// Different ports that nobody listens on. If one is taken before the broker starts, others are tried.
 pub fn free_ports<const N: usize>() -> Result<[u16; N], BrokerError> {
     let failed = || BrokerError::io("find a free port on", "127.0.0.1");
     let mut listeners = Vec::with_capacity(N);

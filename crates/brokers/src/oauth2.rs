@@ -1,5 +1,4 @@
-//! Access tokens by OAuth 2's client credentials grant (RFC 6749, 4.4): requested before the load,
-//! and renewed on a thread of its own before they expire.
+//! Access tokens by OAuth 2's client credentials grant (RFC 6749, 4.4), renewed on a thread before they expire.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -169,8 +168,7 @@ impl Client {
         })
     }
 
-    /// Sends the client's secret in the form; an endpoint that takes none there, as the standard allows, gets it in the
-    /// header.
+    /// Sends the client's secret in the form, or to an endpoint that takes none there, in the header.
     fn ask(&self) -> Result<Granted, BrokerError> {
         let by_header = self.by_header.load(Relaxed);
         let first = self.request(by_header);
@@ -267,8 +265,7 @@ fn encoded(text: &str) -> String {
     text.bytes().map(byte).collect()
 }
 
-/// Reads what a token endpoint grants (RFC 6749, 5.1), or says what is missing. Some endpoints write
-/// the number of seconds as text.
+/// Reads a token endpoint's grant (RFC 6749, 5.1), or says what is missing. Seconds may be written as text.
 fn granted(body: &str) -> Result<Granted, &'static str> {
     let Ok(Value::Object(answer)) = serde_json::from_str(body) else {
         return Err("no JSON object with an access_token");

@@ -94,8 +94,7 @@ pub fn is_broker(pid: u32) -> bool {
         .is_some_and(|stat| BROKERS.iter().flat_map(|known| known.processes).any(|name| *name == stat.command))
 }
 
-/// Whether a process of this name is not that of a broker which calls itself `product`. Of brokers
-/// whose processes are not known nothing is concluded.
+/// Whether a process of this name is none of `product`'s; `false` of brokers whose processes are not known.
 fn is_another(product: &str, process: &str) -> bool {
     BROKERS
         .iter()

@@ -1,5 +1,4 @@
-//! The one way from records to a profile, whatever their source: threads get their names, stacks are
-//! unwound and named, samples go into the stacks file.
+//! The one way from records of any source to a profile: threads named, stacks unwound and named, samples written.
 
 use std::collections::HashMap;
 
@@ -46,8 +45,7 @@ pub struct Outcome {
     pub throttled: u64,
     /// CPU time that the sampler's thread used while sampling.
     pub own_cpu: Nanos,
-    /// Notes for the reader of the profile: missing permissions, a process that died, a disk that was full. The profile
-    /// carries them, too, as far as it could be written.
+    /// Notes for the reader of the profile, which has them, too: missing permissions, a process that died, a full disk.
     pub notes: Vec<String>,
 }
 

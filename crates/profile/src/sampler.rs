@@ -52,9 +52,8 @@ impl std::fmt::Debug for Sampler {
 }
 
 impl Sampler {
-    /// Opens the event on every thread of `pid`, switched off, and reads all symbols, so that little is left to do
-    /// while sampling. Completes the sink's header, whose origin must be set.
-    /// Errors: no such process, no permission, a limit reached.
+    /// Opens the event on every thread of `pid`, switched off, and reads all symbols ahead of sampling. Completes the
+    /// sink's header, whose origin must be set. Errors: no such process, no permission, a limit.
     pub fn attach(pid: u32, options: &Options, mut sink: StacksWriter) -> Result<Self, Problem> {
         if options.frequency == 0 {
             return Err(Problem::new("the frequency is 0", "0 samples per second", "give at least 1"));

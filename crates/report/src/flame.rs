@@ -1,8 +1,7 @@
 //! Flame graphs as self-contained SVG, drawn by `inferno`.
 //!
-//! `inferno` reads folded text, one line per distinct stack. A profile of a million samples has far more stacks than an
-//! image has pixels, so what would be narrower than a pixel is folded into its caller before any text is made, and what
-//! lies deeper than anybody reads into one frame that says so.
+//! `inferno` reads folded text, one line per distinct stack, of which a large profile has more than an image has
+//! pixels: what would be narrower than one is folded into its caller, and what lies too deep into one frame.
 
 mod difference;
 
@@ -19,8 +18,7 @@ use crate::numbers::weight_head;
 
 pub use difference::{DifferenceOptions, comparison_svg, difference_svg};
 
-/// Frames of a stack that are drawn. By default kernels record 127; only stacks from elsewhere are deeper, and no
-/// browser shows an image of tens of thousands of rows.
+/// Frames of a stack that are drawn. Kernels record 127 by default; no browser shows tens of thousands of rows.
 const MOST_FRAMES: u32 = 1000;
 /// Name of the frame that stands for all deeper ones.
 const DEEPER: &str = "[deeper frames]";

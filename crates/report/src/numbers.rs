@@ -1,5 +1,4 @@
-//! How numbers are written, in the terminal and in sentences. The formats of `perf-test` and of
-//! `artemis perf` are their originals' and stand with them.
+//! How numbers are written in the terminal and in sentences, but for `perf-test`'s and `artemis perf`'s formats.
 
 use archive::{QuantityUnit, RequirementOutcome, SeriesUnit};
 use measure::{LatencySummary, Nanos};
@@ -80,8 +79,7 @@ pub(crate) fn percent_digits(share: f64) -> String {
 /// Instead of the smallest visible change, and of an interval.
 pub(crate) const TOO_FEW_RUNS: &str = "too few runs";
 
-/// How slow it was, in a word and a value: `p99 31.0 ms`, of fewer samples the highest percentile that ten of them lie
-/// beyond, of fewer than twenty the largest, `max 9.10 ms`.
+/// How slow it was: `p99 31.0 ms`, of fewer samples the highest supported percentile, of few `max 9.10 ms`.
 pub(crate) fn slowest(of: &LatencySummary) -> String {
     let told = [(99.0, "p99", of.p99_ns), (90.0, "p90", of.p90_ns), (50.0, "p50", of.p50_ns)];
     let (_, name, ns) = told.into_iter().find(|it| of.supports(it.0)).unwrap_or((100.0, "max", of.max_ns));

@@ -1,6 +1,5 @@
-//! PerfTest's lines: one an interval, in its formats `default`, `compact` and CSV, and its summary.
-//! Percentiles are those of every message; 99.9 and 99.99 stand at the end, where PerfTest's lines have
-//! nothing. Its CSV file has no maximum; ours has it there, too.
+//! PerfTest's lines: one an interval, in its formats `default`, `compact` and CSV, and its summary. Percentiles are
+//! those of every message; 99.9 and 99.99 stand at the end, in CSV also the maximum that PerfTest lacks.
 
 use std::fmt::Write;
 

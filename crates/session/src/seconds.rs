@@ -7,8 +7,7 @@ use measure::{Phase, Recorder};
 
 use experiment::Requirement;
 
-/// Seconds: a histogram that begins this close to an interval's start is the interval's. Both are written from the same
-/// instant, with six decimals in one file and all in the other.
+/// Seconds: a histogram begins this close to its interval: one file has six decimals, the other all.
 const SAME_START: f64 = 1e-4;
 
 /// The seconds of a run in which a condition held.

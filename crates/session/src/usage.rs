@@ -1,5 +1,4 @@
-//! CPU time and memory of the broker's process tree, of bellows itself, and of the machine, and activity of broker and
-//! machine beside computing, as named series of the run.
+//! CPU time, memory and other activity of the broker's process tree, bellows and the machine, as named series.
 
 use std::net::SocketAddr;
 

@@ -1,7 +1,6 @@
-//! A server of a page or a few, for whoever scrapes them: a thread for each request, so that one who does not ask holds
-//! up nobody, no more of them than a few, and time-outs everywhere. Every page is made when it is asked for, and sent
-//! as it is written. On the loopback interface it answers by the names of that alone: a web page of somebody else's,
-//! whose name leads here, would read what is served.
+//! A server of a page or a few, for whoever scrapes them: a thread for each request, few at once, and time-outs
+//! everywhere. Every page is made when asked for, and sent as it is written. On the loopback interface it answers by
+//! that's names alone: another web page, whose name leads here, would read what is served.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -30,8 +29,7 @@ pub trait Page: Send + Sync + 'static {
     /// The value of `Content-Type`.
     fn content_type(&self) -> &'static str;
 
-    /// Brings what the page shows up to date, before the answer begins; why that was not possible.
-    /// Errors: in words, for whoever asked: they get no page.
+    /// Brings the page's content up to date before the answer. Errors: the reason in words, instead of a page.
     fn refresh(&self) -> Result<(), String> {
         Ok(())
     }

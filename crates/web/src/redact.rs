@@ -1,8 +1,7 @@
 //! Secrets never reach the archive, a terminal or a log.
 //!
 //! An experiment is typed: its own JSON and [`assignment`] know for each key whether it is a secret, an address, or a
-//! table of names that only their owner knows. Where nothing but text is left (the label of an event, a name of a
-//! variable), a pattern decides, and in doubt it hides.
+//! table of private names. Mere text (an event's label, a variable's name) is hidden by a pattern, in doubt always.
 
 mod command;
 mod terms;
@@ -76,8 +75,7 @@ const SCHEMES: [&str; 16] = [
     "vapid",
 ];
 
-/// Whether a value that clients or a queue have is a secret by its form: credentials behind their scheme, a JSON web
-/// token, signed (three parts) or encrypted (five), a key in PEM.
+/// Whether a client's or queue's value looks like a secret: credentials with a scheme, a JSON web token, a PEM key.
 fn is_credential(value: &str) -> bool {
     let value = value.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
     let (scheme, rest) = value.split_once(char::is_whitespace).unwrap_or((value, ""));
@@ -157,8 +155,7 @@ pub fn variable(name: &str, value: &str) -> String {
     }
 }
 
-/// A URL as far as it certainly holds no secret: without login, query and fragment, and hidden as a whole where it
-/// cannot be taken apart. Of a broker's URL the user is left.
+/// A URL without login, query and fragment, hidden as a whole where it cannot be parsed. A broker's keeps its user.
 pub fn url(url: &str) -> String {
     if let Ok(shown) = Endpoint::public_url(url) {
         return shown;
@@ -409,8 +406,7 @@ pub fn credentials(authorization: Option<&str>) -> Option<String> {
     Some(login.to_owned())
 }
 
-/// A text with something else in the place of a secret. One of a few letters stands within figures and other words by
-/// chance: it is looked for where no letter is beside it.
+/// A text with a secret replaced. One of a few letters is looked for where no letter is beside it, as others are words.
 pub fn without(text: &str, secret: &str, shown: &str) -> String {
     if secret.len() > SAYS_NOTHING {
         return text.replace(secret, shown);

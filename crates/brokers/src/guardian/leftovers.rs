@@ -29,14 +29,12 @@ pub(crate) struct Leftovers {
     /// The bellows that started it.
     owner: ProcessId,
     pub(super) guard: Option<ProcessId>,
-    /// Its processes, the running one last. The files of those that were killed and replaced are
-    /// kept, for a profile may need them.
+    /// Its processes, the running one last. Files of those killed and replaced are kept: a profile may need them.
     #[serde(default)]
     pub(super) started: Vec<Started>,
     /// Pids mean nothing after a reboot.
     boot: String,
-    /// The pid namespace that the pids belong to: containers may share a directory for temporary
-    /// files, and see nothing of each other's processes.
+    /// The pid namespace of the pids: containers may share a temporary directory, and not see each other's processes.
     #[serde(default)]
     pid_namespace: String,
     #[serde(skip)]

@@ -20,8 +20,7 @@ pub(crate) const MARKER: &str = "BELLOWS_NODE";
 /// Time that killed processes get to be gone. Only one stuck in the kernel takes longer.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// All live processes of the broker `name`: those that carry its marker, and the descendants of
-/// `ancestor`. Never this process itself.
+/// All live processes of the broker `name`, by its marker or as descendants of `ancestor`, but not this one.
 pub(crate) fn members(name: &str, ancestor: Option<u32>) -> Vec<ProcessId> {
     let marker = format!("{MARKER}={name}");
     let mut live: BTreeMap<u32, (ProcessId, u32)> = BTreeMap::new();
@@ -64,9 +63,8 @@ pub fn marker_of(pid: u32) -> Option<String> {
     processes::environment_variable(pid, MARKER)
 }
 
-/// Kills all [`members`] until two looks in a row find none, and returns all that were seen. A process
-/// that just begins another program has no environment for a moment, and with it no marker.
-/// Errors: those that would not go within [`KILL_TIMEOUT`].
+/// Kills all [`members`] until two looks in a row find none, and returns all that were seen: a process that begins
+/// another program has no marker for a moment. Errors: those still there after [`KILL_TIMEOUT`].
 pub(super) fn kill_members(name: &str, ancestor: Option<u32>) -> Result<Vec<ProcessId>, Vec<ProcessId>> {
     let deadline = Instant::now() + KILL_TIMEOUT;
     let mut seen = Vec::new();

@@ -40,8 +40,7 @@ const OPEN_FILES: u64 = 65_536;
 /// Where it leads a process group, it has a child go on in its place, and ends at once (setsid(1)).
 const FORKS: &str = "setsid";
 
-/// The process to start. A file that only the user can read hands it over, since an environment may hold secrets and an
-/// argument list is public.
+/// The process to start, by a private file, since an environment may hold secrets and arguments are public.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Command {
     /// The file of the program.
@@ -58,8 +57,7 @@ pub struct Command {
     pub state_file: PathBuf,
 }
 
-/// Runs the guardian until bellows lets go of it; `args` is what follows [`SUBCOMMAND`]: the path
-/// of the file that bellows wrote for it. Returns the exit code.
+/// Runs the guardian until bellows lets go of it; `args` follow [`SUBCOMMAND`]: the file from bellows. The exit code.
 pub fn main(args: &[OsString]) -> u8 {
     let [command] = args else {
         tell("failed", &format!("`{SUBCOMMAND}` is bellows' own, and takes one argument"));
@@ -174,8 +172,7 @@ fn is_called(pid: Pid, command: &str) -> bool {
     stat.is_some_and(|stat| stat.command == command)
 }
 
-/// The child of this process that goes on in the place of one that ended: it is in the group of that, or leads a
-/// session by now.
+/// The child that goes on in place of one that ended: it is in its group, or leads a session by now.
 fn successor(ended: Pid) -> Option<(Pid, ProcessId)> {
     let own = process::id();
     let child = |number: u32| {

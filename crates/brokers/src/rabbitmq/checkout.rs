@@ -119,8 +119,7 @@ impl Checkout {
         }
     }
 
-    /// Gives a node its scripts, as they stand beside the applications in an installation: they look for these there,
-    /// and among the sources they would find what `make dist` left.
+    /// Gives a node its scripts beside the applications, as an installation has them, and not those of `make dist`.
     pub(super) fn furnish(&self, node: &Path) -> Result<PathBuf, BrokerError> {
         let own = node.join(OWN_SCRIPTS);
         fs::create_dir(&own).map_err(BrokerError::io("create", &own))?;

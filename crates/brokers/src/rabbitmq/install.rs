@@ -52,8 +52,7 @@ pub(super) struct Erlang {
     pub(super) path: OsString,
     /// Where Erlang is installed, such as `/usr/lib/erlang`.
     pub(super) root: PathBuf,
-    /// Whether it may have been moved since it was built: its `erl` has the old place built in
-    /// (Debian's even ignores `ERL_ROOTDIR`) and must be replaced.
+    /// Whether it may have been moved since its build: its `erl` has the old place built in and must be replaced.
     pub(super) relocated: bool,
     /// The release of Erlang/OTP, such as `25`.
     pub(super) release: u32,

@@ -60,7 +60,6 @@ pub struct Config {
     pub parent_directory: Option<PathBuf>,
     /// Time that the node may take until it accepts AMQP connections; 60 s where absent.
     pub start_timeout: Option<Duration>,
-    /// Command that runs [`crate::guardian::main`] with the arguments appended to it. Empty: this
-    /// executable with [`crate::guardian::SUBCOMMAND`].
+    /// Command that runs [`crate::guardian::main`] with further arguments; empty: this executable does.
     pub guard: Vec<OsString>,
 }

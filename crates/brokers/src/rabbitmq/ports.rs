@@ -181,8 +181,7 @@ impl ListenerPort {
         self.ip.map_or_else(all, |ip| vec![ip]).into_iter().map(|ip| SocketAddr::new(ip, self.port)).collect()
     }
 
-    /// Whether nobody else could listen there now. An address of another machine, or a port that needs more rights, is
-    /// left to RabbitMQ.
+    /// Whether nobody else could listen there now. Other machines' addresses and privileged ports are RabbitMQ's.
     fn is_taken(&self) -> bool {
         let mut tried = self.addresses().into_iter().map(TcpListener::bind);
         tried.any(|it| it.is_err_and(|error| error.kind() == ErrorKind::AddrInUse))

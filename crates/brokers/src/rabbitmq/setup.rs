@@ -227,8 +227,7 @@ impl Setup {
         set("RABBITMQ_CONFIG_FILES", at("conf.d"));
         set("RABBITMQ_ADVANCED_CONFIG_FILE", at("advanced.config"));
         let data = match &self.bound_name {
-            // Streams and quorum queues write down where their files are. By this name each node means its own
-            // directory.
+            // Streams and quorum queues note their files' place: each node means its own directory by this name.
             Some(_) => Path::new("/proc/self/cwd").join(DATA).into_os_string(),
             None => at(DATA),
         };

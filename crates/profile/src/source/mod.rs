@@ -49,8 +49,7 @@ const FETCH_EVERY: usize = 16;
 /// Things that wait at most where more are fetched. A third of them have copies of stacks, of 57 KB at most: 40 MB.
 const MOST_WAITING: usize = 2048;
 
-/// Records of several processors' rings, in the order of time. Rings are fetched one after another, so all of it waits
-/// until every ring has been fetched once more.
+/// Records of several rings in the order of time: fetched one by one, all wait until each was fetched once more.
 #[derive(Debug)]
 struct InOrder<T> {
     /// By instant and the order of arrival.

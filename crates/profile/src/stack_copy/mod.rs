@@ -50,9 +50,8 @@ pub(crate) struct StackCopier {
 }
 
 impl StackCopier {
-    /// Loads the program for process `pid` and an event, on a machine with this many processors; `process` is where
-    /// an Erlang process has its fields. Threads whose `wake_ups` are told enter their table first.
-    /// The kernel may not allow it, or be older than 5.15.
+    /// Loads the program for process `pid` and an event, on so many processors; `process` has the fields of an Erlang
+    /// process. Threads with told `wake_ups` enter their table first. Needs permission, and Linux 5.15.
     pub(crate) fn load(
         pid: u32,
         cpus: u32,
@@ -183,9 +182,8 @@ fn draw(number: u32, mean: u32) -> u64 {
     if mean <= 1 { 0 } else { drawn.round() as u64 }
 }
 
-/// The pid namespace of a process, as `bpf_get_ns_current_pid_tgid` is told of it. A program inside the kernel knows
-/// the machine's own numbers of threads, and those in the namespace of the sampled thread; this process, where it or
-/// the broker is in a container, the latter alone.
+/// The pid namespace of a process for `bpf_get_ns_current_pid_tgid`. A program in the kernel knows thread numbers of
+/// the machine and of the sampled thread's namespace; this process, in a container, the latter alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PidNamespace {
     /// Device of the file that stands for it, as the kernel has it: 12 bits of class, 20 of number.

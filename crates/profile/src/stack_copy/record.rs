@@ -11,8 +11,7 @@ use std::ops::Range;
 
 /// Words in front of the bytes.
 const WORDS: usize = 20;
-/// Bytes of what functions return to whose return the kernel wants to hear of; behind it are instructions that it runs
-/// in place of those that its probes lie over.
+/// Bytes of a trampoline to which functions return that the kernel probes; behind it are replaced instructions.
 const TRAMPOLINE: u64 = 128;
 /// Of memory on x86-64.
 const PAGE: u64 = 4096;
@@ -151,8 +150,7 @@ impl<'a> StackCopy<'a> {
         }
     }
 
-    /// Where the code of the kernel's probes is, by what it has put in place of a return address: that code begins with
-    /// what functions return to, at the beginning of a page.
+    /// Where the kernel's probe code is, by a replaced return address: it begins with that, at the beginning of a page.
     pub(crate) fn probe_code(&self) -> Option<Range<u64>> {
         let replaced = self.replaced_returns.iter().filter(|it| it.address != 0);
         let mut words = replaced.filter_map(|it| Some((self.native.word(it.address)?, it.word)));

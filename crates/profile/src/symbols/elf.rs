@@ -250,9 +250,8 @@ fn add_debug_file<'d>(file: &impl Object<'d>, path: &Path, builder: &mut Builder
 /// 32 bits, and a table of pairs of 32 bits relative to the section. All linkers write it so.
 const HEADER: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 
-/// Where the functions of a stripped file begin: `.eh_frame_hdr`, a sorted table for exceptions, names the first
-/// address of every one, static ones too, and says nothing of names. In the order of the section, which is at
-/// `address`; none where it is written in another way.
+/// Where the functions of a stripped file begin: `.eh_frame_hdr`, a sorted table for exceptions, has the first address
+/// of every one, without names. In the order of the section, which is at `address`; none if written otherwise.
 fn function_starts(section: &[u8], address: u64) -> Vec<u64> {
     let Some(table) = section.strip_prefix(&HEADER) else { return Vec::new() };
     let (words, _) = table.as_chunks::<4>();

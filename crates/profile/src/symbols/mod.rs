@@ -101,8 +101,7 @@ pub(crate) fn remedy_without_jit_map(runtime: FrameKind) -> &'static str {
     }
 }
 
-/// Symbols of the kernel and of files for recorded processes, which may have ended since: from the files of this
-/// machine, and from the maps that compilers have left in `/tmp`.
+/// Symbols of the kernel and of files for recorded processes, perhaps ended: from files, and compilers' maps in `/tmp`.
 #[derive(Debug, Default)]
 pub(crate) struct RecordedSymbols {
     /// Loaded when the first of its functions is asked for.
@@ -116,8 +115,7 @@ impl RecordedSymbols {
         self.kernel.as_ref().map(|kernel| !kernel.is_empty())
     }
 
-    /// The frame of an address of the kernel. It has a name where `text`, the address of the kernel's first function
-    /// when it was recorded, says that the same kernel runs here now.
+    /// The frame of a kernel's address, named where `text`, its first function's address then, says it is this kernel.
     pub(crate) fn kernel_frame(&mut self, address: u64, text: Option<u64>) -> Frame {
         let load = || {
             let kernel = KernelSymbols::load();

@@ -45,8 +45,7 @@ fn through_compiled(
     }
 }
 
-/// Adds what the kernel found by frame pointers alone above the last address that both have, where the copy ended
-/// before the stack did; takes all of it where it has more.
+/// Adds what frame pointers found above the last common address, where the copy ended early; all if it has more.
 pub(super) fn add_rest(addresses: &mut Vec<Address>, chain: impl Iterator<Item = Address>) {
     let chain: Vec<Address> = chain.filter(Address::is_user).collect();
     let first = addresses.iter().position(Address::is_user).unwrap_or(addresses.len());

@@ -1,5 +1,4 @@
-//! Unwinding of Go programs: by frame pointers, which all their functions keep but those that call nothing, and by the
-//! top of the stack where such a one was interrupted.
+//! Unwinding of Go by frame pointers, which all functions but leaves keep, and by the stack's top in a leaf.
 
 use perf_event_open_sys::bindings::{self as b, perf_event_attr};
 

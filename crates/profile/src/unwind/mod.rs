@@ -106,8 +106,7 @@ pub(crate) fn by_frame_pointers() -> Box<dyn Unwinder> {
     Box::new(FramePointers::new())
 }
 
-/// The unwinder for a process and an event: the one that makes most stacks whole, of those that the kernel allows.
-/// Threads whose `wake_ups` are told enter their table.
+/// The unwinder for a process and an event that makes most stacks whole, of those that the kernel allows.
 pub(crate) fn choose(pid: u32, stacks: Stacks, event: &KernelEvent, wake_ups: Option<&WakeUps>) -> Chosen {
     if stacks != Stacks::Whole {
         return (by_frame_pointers(), None);
@@ -116,8 +115,7 @@ pub(crate) fn choose(pid: u32, stacks: Stacks, event: &KernelEvent, wake_ups: Op
     if let Some(emulator) = beam::emulator(&maps) {
         return for_beam(pid, event, emulator, wake_ups);
     }
-    // All code of Go but leaves keeps frame pointers, and has no unwind tables; its stacks are those of goroutines,
-    // which threads change for each other.
+    // Go's code but leaves keeps frame pointers, without unwind tables; threads change its stacks, goroutines.
     if symbols::is_go(pid) {
         return (Box::new(GoStacks::new(pid, event.field().is_some())), None);
     }

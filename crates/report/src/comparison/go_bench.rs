@@ -95,8 +95,7 @@ fn runs(out: &mut String, name: &str, of: &Comparison, side: ComparedSideName, u
     }
 }
 
-/// Suffix of a cell's benchmark name: `/queue-type=classic/num-destinations=1`. Values lose their hyphens: benchstat
-/// takes a number behind the last hyphen for that of processors.
+/// Suffix of a cell's benchmark name: `/queue-type=classic`. Values lose hyphens, which benchstat has for processors.
 fn parameters(of: &ComparedMatrix, cell: &ComparedCell) -> String {
     let plain = |text: &str, also: char| -> String {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == also;

@@ -370,9 +370,8 @@ impl Marked<'_> {
     }
 }
 
-/// The drawn frames of a tree as folded text, each without its drawn callees. Callers, which `parent` gives, come
-/// first. `names` are marked, and empty where a frame is not drawn; `root` is empty without one; `shares` (0 to 1)
-/// are with all that a frame calls.
+/// The drawn frames of a tree as folded text, each without its drawn callees, callers (`parent`) first. `names` are
+/// marked, and empty where not drawn, as is a missing `root`; `shares` (0 to 1) include callees.
 fn folded(
     root: &str,
     names: &[String],

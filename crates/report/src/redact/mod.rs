@@ -1,9 +1,8 @@
 //! Pages for others: names of queues, exchanges, routing keys, virtual hosts, hosts, users, nodes, addresses and paths
 //! are blotted out, each by a word of its own, the same everywhere, so that a page stays readable.
 //!
-//! Names are collected field by field from what a page is made of ([`collect`]), and by their form from what is only
-//! text ([`text`]). Every text of the page's data passes one place ([`shown`]). What was collected is then searched in
-//! the finished page; where a name remains, there is no page.
+//! Names are collected from a page's fields ([`collect`]), and by their form from text ([`text`]). Every text of the
+//! page's data passes [`shown`]. Collected names are searched in the finished page; if one remains, there is no page.
 
 mod collect;
 mod experiment;

@@ -247,8 +247,7 @@ impl Names {
             is_ordinary: is_ordinary(key),
         });
         self.spell(at, key.to_owned());
-        // In addresses names stand with percent signs, on pages with symbols for what nobody sees, and in the names of
-        // metrics without dashes.
+        // Names have percent signs in addresses, symbols on pages for invisible letters, no dashes in metrics.
         self.spell(at, percent_encoded(key).to_lowercase());
         self.spell(at, folded(&visible(text)));
         if kind == NameKind::Label {

@@ -1,5 +1,4 @@
-//! Sentences for people on verdicts and warnings, which are data. Whoever runs an experiment hands these functions on,
-//! so that the archive keeps the sentences beside the data.
+//! Sentences for people on verdicts and warnings, which are data: functions by which an archive keeps both.
 
 pub(crate) mod comparison;
 pub(crate) mod functions;

@@ -339,8 +339,7 @@ impl<'a> VerdictText<'a> {
         format!("{met}; {late_share} of the {} {} over 1 ms late, {why}", self.words.items, self.words.left)
     }
 
-    /// How long the event loop waited for a core; of a low rate, beside how long something was late. Who waited while
-    /// it stood still, where that was for longer.
+    /// How long the event loop waited for a core, beside late time of a low rate; or who waited longer in a stall.
     fn waited_for_core(&self) -> String {
         let e = self.e;
         let waited = e.run_queue_wait();

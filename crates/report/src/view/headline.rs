@@ -1,5 +1,4 @@
-//! The first sentence on a run, made from the data: rate, latency, cost, functions, and the limit as far as the data
-//! shows one. The page and the console say the same.
+//! The first sentence on a run: rate, latency, cost, functions, and the limit. The page and the console say the same.
 
 use std::collections::BTreeSet;
 

@@ -209,8 +209,7 @@ pub struct StallBand {
 pub struct RunPage {
     /// The view without the columns.
     pub run: RunView,
-    /// The cells of all grids as [`LatencyGrid`] describes them, those of slices behind the others, then the columns of
-    /// each profile as [`ProfileHead`] does.
+    /// The cells of all grids ([`LatencyGrid`]), then of slices, then the columns of each profile ([`ProfileHead`]).
     pub columns: Vec<u8>,
 }
 

@@ -161,8 +161,7 @@ fn is_shown(name: &SeriesName) -> bool {
     !ALWAYS_READ.contains(&name.source.as_str()) && !is_beside
 }
 
-/// The node of a cluster whose panel a series belongs to, if further labels distinguish it from others of that node:
-/// one panel would have too many lines of several nodes.
+/// The cluster node whose panel a series belongs to, if further labels distinguish it from others of that node.
 fn own_node(name: &SeriesName) -> Option<String> {
     let node = name.labels.get("node").filter(|_| name.labels.len() > 1);
     node.cloned().filter(|_| name.source == ERLANG_MEMORY)

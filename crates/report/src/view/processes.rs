@@ -107,8 +107,7 @@ fn unnamed(process: &ErlangProcess) -> ProcessView {
     }
 }
 
-/// Attributes that group the processes not shown by themselves: the connections of those that are, and as many roles
-/// and virtual hosts as fit.
+/// Attributes that group processes not shown alone: connections of those shown, and as many roles and hosts as fit.
 #[derive(Default)]
 struct ToldApart<'a> {
     connections: HashSet<&'a str>,

@@ -27,8 +27,7 @@ impl<T> StackTree<T> {
         Self { nodes: Vec::new(), known: HashMap::new(), roots: HashMap::new() }
     }
 
-    /// The node of a stack below the root of this number, whose content is `top`; `of` gives each frame's content, from
-    /// the leaf on. `None` where an index is out of range.
+    /// The node of a stack below root `top`; `of` gives each frame's content, from the leaf on. `None` if out of range.
     pub(super) fn node(
         &mut self,
         profile: &Profile,

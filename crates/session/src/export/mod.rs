@@ -82,8 +82,7 @@ impl Page for Shared {
 }
 
 impl Exporter {
-    /// Begins to serve and to send the series of runs of an experiment, unless the address cannot be listened on, or
-    /// the server's options make no sense.
+    /// Serves and sends the series of an experiment's runs. Errors: an address in use, or senseless server options.
     pub fn start(options: &ExportOptions, experiment: &str) -> Result<Self, Error> {
         let snapshot = Shared(Arc::new(Mutex::new(Arc::new(Snapshot::new(experiment)))));
         let url = options.listen.as_ref().map(|address| {

@@ -59,8 +59,7 @@ impl<'a> Derived<'a> {
         own.any(|churn| churn.begun > 0 && churn.failed >= churn.begun)
     }
 
-    /// Whether as many were sent as requested, late or not. One more or less is rounding at the phase's edges; random
-    /// arrivals fall short by at most 4 standard deviations.
+    /// Whether all requested were sent, late or not, but for one at the edges; random arrivals lack up to 4 deviations.
     pub(super) fn reached_rate(&self) -> bool {
         let e = self.e;
         e.requested_rate.is_some_and(|requested| {
@@ -425,8 +424,7 @@ impl<'a> Derived<'a> {
         let e = self.e;
         let tcp = e.connections.filter(|tcp| tcp.busy >= DOMINANT);
         let Some((tcp, rest)) = tcp.zip(e.round_trip_ns) else { return false };
-        // A receiver that does not read acknowledges at once what it has room for: only a queue on the way
-        // takes so long.
+        // A receiver that does not read acknowledges at once what fits: only a queue on the way takes so long.
         let queued = tcp.round_trip_ns >= FULL_LINK_NS.max(rest.saturating_mul(5));
         // Within a machine bytes also wait for the receiver to get a core.
         let waiting = tcp.peer_full < NOT_FULL

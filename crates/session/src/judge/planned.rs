@@ -14,8 +14,7 @@ pub(crate) struct Planned {
     pub(crate) in_flight_limit: Option<u64>,
     /// Deliveries that each message should lead to at least; `None` where only one side is here.
     pub(crate) deliveries_each: Option<f64>,
-    /// Deliveries due for each message by the end; `None` where some consumers take a number of them, or begin after
-    /// messages that are not kept for them, or where messages expire.
+    /// Deliveries due per message by the end; `None` where consumers take a number, begin late, or messages expire.
     pub(crate) deliveries_due: Option<f64>,
     pub(crate) filled: u64,
     /// Total of messages that producers are to send; `None` where some have no such limit.

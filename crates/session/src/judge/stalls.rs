@@ -6,9 +6,8 @@ use measure::{Nanos, Time};
 
 use super::thresholds::{MOST_STALLS, STALL_ANSWERS, STALL_NS, STALL_OWN, UNTIL_LOST};
 
-/// The longest stalls of a run, in the order of time. `typical` is the median time of an answer, all event loops have
-/// so many `connections`, `due` tells how many messages of them all became due between two instants, and `answered`
-/// whether the broker answered others meanwhile.
+/// The longest stalls of a run, in the order of time. `typical` is the median answer time, all event loops have so many
+/// `connections`, `due` counts what became due between two instants, `answered` tells whether others had answers.
 pub(crate) fn stalls(
     silences: &[Silence],
     origin: Time,

@@ -1,5 +1,4 @@
-//! Time over which messages moved, where a load ends with a number of them: its measured phase then ends with the last
-//! one sent, and says nothing of the rate of receiving.
+//! Time over which messages moved, where their number ends a load: its measured phase ends with the last one sent.
 
 use archive::{Facts, Lasted, MESSAGES, PerMessage, RunSummary, Throughput};
 use load::{Outcome, PhaseTimes};

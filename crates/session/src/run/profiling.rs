@@ -1,5 +1,4 @@
-//! The profiles of a run, one of each event: sampled from a moment before the measured phase to the end of the load,
-//! then cut to exactly that phase by their time stamps.
+//! The profiles of a run, one of each event: sampled from just before the measured phase, then cut to exactly it.
 
 use std::fs;
 use std::io;
@@ -234,8 +233,7 @@ impl Profiling {
     }
 
     /// Ends sampling, cuts the profiles to `window` (nanoseconds since the origin), gives their Erlang processes the
-    /// names that their node has said (`processes`, in the order of nodes), the others the roles that their stacks
-    /// tell, and writes the forms that other tools read.
+    /// names that nodes have said (`processes`), the others roles by their stacks, and writes other tools' forms.
     pub(crate) fn finish(
         self,
         window: Option<(u64, u64)>,

@@ -57,8 +57,7 @@ impl Management {
         self.page::<Whoami>("/api/whoami", "log in to the management API", deadline).map(drop)
     }
 
-    /// Queues, exchanges and bindings. Messages are the queues' own counts where there are few queues.
-    /// Errors: the API refuses, or does not answer by the deadline.
+    /// Queues, exchanges and bindings, with messages where there are few queues. Errors: refusal, or no answer in time.
     pub fn topology(&self, deadline: Instant) -> Result<Topology, RequestError> {
         let (queues, more_queues) = self.pages::<Queue>(QUEUES, "read queues", deadline)?;
         let (exchanges, more_exchanges) = self.pages::<ExchangeRecord>(EXCHANGES, "read exchanges", deadline)?;

@@ -1,8 +1,7 @@
 //! Commands as they are shown: harmless words by a list, all else hidden. A text is cut at its blanks into chunks, and
 //! those into tokens, runs of letters and some signs. No list, text of several lines or quote (but that of a secret) is
 //! followed to its end, so there is no grammar to get wrong: a token is shown where it is known by itself and no name
-//! of a secret stands before it in its command. Where a chunk has one that is hidden, all from its first value to its
-//! last is, since a part of a secret may be harmless.
+//! of a secret stands before it. A chunk with a hidden one hides all from its first value to its last.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -418,8 +417,7 @@ impl Reader {
         }
     }
 
-    /// Notes the quote that a secret begins with, unless it ends in the same chunk, as those do that are odd in number
-    /// in its rest: what is parted within is all of it.
+    /// Notes a secret's opening quote, unless it ends in the same chunk: all that is parted within belongs to it.
     fn open_quote(&mut self, before: &str, odd: u8) {
         if self.is_option && self.is_secret() {
             self.quote = Some(('\0', false));
@@ -707,8 +705,7 @@ fn plain_ends(text: &str, opened: usize) -> Option<usize> {
     }
 }
 
-/// Behind what closes the bracket or backtick there, where no other reading is possible: none is within quotes, behind
-/// a backslash, in a comment, or a pattern's (`case`, `${…}`).
+/// Behind the only reading of a closing bracket or backtick: not in quotes, comments, patterns, or escaped.
 fn plain_end(text: &str, open: usize) -> Option<usize> {
     let inner = text.get(open..)?;
     let is_tick = inner.starts_with('`');

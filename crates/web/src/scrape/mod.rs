@@ -192,8 +192,7 @@ fn take(in_flight: &InFlight) -> Option<(Time, Time)> {
 }
 
 impl Scraper {
-    /// Starts them; the first requests are due at `begin`, and none at `end` or later.
-    /// Errors: certificates that cannot be read; no more threads.
+    /// Starts them: requests are due from `begin` on, before `end`. Errors: unreadable certificates; no more threads.
     pub fn start(plans: &[ScrapePlan], begin: Time, end: Option<Time>) -> Result<Self, Problem> {
         let (tell, scrapes) = sync_channel(MOST_WAITING);
         let mut scraper = Self {
@@ -246,8 +245,7 @@ impl Scraper {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Makes no more requests, waits a moment for those that are in flight, and tells what came of them. One that hangs
-    /// is told as unanswered, and left to its time-out.
+    /// Makes no more requests, waits a moment for those in flight, and tells the outcome; hanging ones are unanswered.
     pub fn stop(mut self) -> Vec<Scrape> {
         self.send_no_more();
         let deadline = Instant::now() + GRACE;
@@ -370,8 +368,7 @@ const STEP_PERCENT: u64 = 15;
 pub struct RequestTimes {
     /// From one to the next.
     pub every: Nanos,
-    /// At a moment of its interval that goes to and fro, and begins where this determines; at the interval's beginning
-    /// where absent.
+    /// At a moving moment of its interval, beginning where this determines; at the interval's beginning where absent.
     pub jitter: Option<u64>,
 }
 

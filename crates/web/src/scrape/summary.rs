@@ -252,8 +252,7 @@ impl ScrapeSummary {
         text
     }
 
-    /// Closes the sums; requests that were due from `begin` on and before `end`, and were not sent, are counted. The
-    /// first of all was due at `first`.
+    /// Closes the sums and counts unsent requests due from `begin` on, before `end`; the first was due at `first`.
     pub fn finish(&mut self, first: Time, begin: Time, end: Time) {
         let [response, service, first_byte] = &self.histograms.0;
         self.response = LatencySummary::of(response);

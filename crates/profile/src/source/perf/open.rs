@@ -228,9 +228,8 @@ fn attributes(
     attr
 }
 
-/// The attributes of an event that a program writes into, made from those of the events that it runs
-/// at. Its samples have the same fields, and behind them the program's record; the user's part of the
-/// call chain comes from that, unless it is asked for.
+/// The attributes of an event that a program writes into, from those of its trigger. Its samples have the same fields,
+/// and the program's record, which has the user's part of the call chain unless that is asked for.
 fn output_attributes(mut attr: b::perf_event_attr, user_chain: bool) -> b::perf_event_attr {
     attr.type_ = b::PERF_TYPE_SOFTWARE;
     attr.config = b::PERF_COUNT_SW_BPF_OUTPUT.into();

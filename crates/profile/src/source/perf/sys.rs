@@ -81,8 +81,7 @@ pub(crate) fn id(event: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(id)
 }
 
-/// How many records of this event, and of those that inherited from it, did not fit into the ring.
-/// The event must have been opened with `PERF_FORMAT_LOST` alone.
+/// Records of this event and its heirs that did not fit into the ring. It must have `PERF_FORMAT_LOST` alone.
 pub(crate) fn lost(event: BorrowedFd<'_>) -> io::Result<u64> {
     let [_value, lost] = counts(event)?;
     Ok(lost.unwrap_or(0))

@@ -88,8 +88,7 @@ pub(crate) fn is_go(pid: u32) -> bool {
     read_object(&executable(pid), |file| section(file).is_some()).unwrap_or(false)
 }
 
-/// The functions at an offset into the code of a Go program, innermost first, with the lines that they are at, by the
-/// bytes of its `.gopclntab` and those from `go:func.*` on.
+/// The functions at an offset into a Go program's code, innermost first, with lines, by `.gopclntab` and `go:func.*`.
 pub fn go_functions(table: &[u8], trees: &[u8], offset: u32) -> Vec<Frame> {
     let functions = Pclntab::parse(table).map(|mut table| {
         table.trees = trees.into();

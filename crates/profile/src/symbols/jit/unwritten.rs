@@ -8,9 +8,8 @@ use super::table::JitTable;
 use crate::beam::{self, CodeList, CompiledModule, Variables};
 use crate::memory::{Mappings, ProcessMemory};
 
-/// The emulator's memory is looked at again after this many times what the last look took, so that it costs no more
-/// than a twentieth of the profiler's thread; where there was no list, after a second at least. The first look, which
-/// takes longest, is before samples are taken.
+/// The emulator's memory is read again after this many times the last reading's time, at most a twentieth of the
+/// thread; where there was no list, after a second. The first, longest reading precedes the samples.
 const REST: u64 = 20;
 
 #[derive(Debug)]

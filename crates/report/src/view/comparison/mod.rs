@@ -183,8 +183,7 @@ impl FigureRow {
 }
 
 impl ComparisonView {
-    /// Reads a folder of runs in pairs with their comparison, for a page in another folder or in the same. Fails where
-    /// the folder holds none, or nothing was decided yet.
+    /// Reads a folder of runs in pairs with their comparison, for a page. Fails without pairs, or a decision.
     pub(crate) fn of_pairs(dir: &Path, page: &Path) -> Result<Self, Problem> {
         let pairs = PairedRuns::read(dir).map_err(|error| error.problem())?;
         let comparison =
@@ -302,8 +301,7 @@ fn was_decided(of: &Comparison) -> bool {
     of.looks.len() > 1 && of.broke_off.is_none() && of.looks.iter().any(is_early)
 }
 
-/// Pairs with a run that does not count or was disturbed, a sentence for each reason, with their fate. `decided`: no
-/// more are repeated, since all was decided before.
+/// Pairs with a run that does not count or was disturbed, by reason, and their fate. `decided`: no more are repeated.
 fn made_anew(of: &PairedRuns, decided: bool) -> Vec<String> {
     let mut reasons: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
     let anew = of.made_anew();
