@@ -238,7 +238,6 @@ struct ReadTag {
     covered: f64,
 }
 
-/// One interval.
 struct LogInterval<'a> {
     /// Empty where there is none.
     tag: &'a str,
@@ -505,7 +504,6 @@ impl ReadTag {
     }
 }
 
-/// The seconds that follow a mark in a comment.
 fn seconds_after(mark: &str, comment: &str) -> Option<f64> {
     let text = comment.strip_prefix(mark)?.split_whitespace().next()?;
     text.parse().ok().filter(|it: &f64| it.abs() < LATEST)

@@ -160,7 +160,6 @@ const HARM: [&str; 6] = ["lost", "duplicated", "reordered", "corrupt", "returned
 const RATES: [&str; 3] = ["sent rate", "completed rate", RECEIVED];
 const RECEIVED: &str = "received rate";
 
-/// Figures of [`HARM`] that a run has.
 fn harmed(summary: &RunSummary) -> impl Iterator<Item = Quantity> + '_ {
     let is_harmed = move |it: &Figure| HARM.contains(&it.name) && (it.of)(summary).is_ok_and(|count| count > 0.0);
     (0..).zip(&FIGURES).filter(move |(_, it)| is_harmed(it)).map(|(index, _)| Quantity(Which::Figure(index)))
@@ -173,7 +172,6 @@ fn is_rate_missed(summary: &RunSummary) -> bool {
         || summary.warnings.iter().any(|it: &Warning| it.code() == WarningCode::RateNotAchieved)
 }
 
-/// A count of the ledger.
 fn ledger(summary: &RunSummary, count: fn(&measure::ledger::LedgerSummary) -> u64) -> Observed {
     match &summary.flow().ledger {
         None => Err("no ledger was kept"),
@@ -635,7 +633,6 @@ struct Requested<'a> {
     name: String,
     /// Name of its latency.
     metric: String,
-    /// The latency.
     response: Option<&'a LatencySummary>,
     /// Requests that failed, or had no answer at the end.
     failed: u64,

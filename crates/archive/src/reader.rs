@@ -195,7 +195,6 @@ fn read_points(path: &Path, notes: &mut Vec<String>) -> Result<Vec<SeriesPoint>,
     Ok(points)
 }
 
-/// The record of a run whose `run.json` is lost.
 fn unknown_record(dir: &Path) -> RunRecord {
     let id = dir.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     RunRecord { schema: RunRecord::SCHEMA.to_owned(), name: id.clone(), id, ..RunRecord::default() }

@@ -63,7 +63,6 @@ impl RunFilter {
     }
 }
 
-/// Values of a run's key.
 fn values(key: Key, entry: &RunEntry) -> Vec<String> {
     let (record, labels) = (entry.record.as_ref().ok(), entry.labels.as_ref().ok());
     let period = record.and_then(|r| r.period.as_ref());

@@ -71,7 +71,6 @@ pub(crate) fn print_prose(text: &str) -> Result<(), Failure> {
     print(&console::prose(text, style()))
 }
 
-/// Prints one value as JSON and a newline.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
     print(&(out::harmless_json(&text).into_owned() + "\n"))
@@ -87,7 +86,6 @@ pub(crate) fn print_result(
     printed.map(|()| Done::Fine)
 }
 
-/// Prints one value as JSON in a line of its own.
 pub(crate) fn print_json_line(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string(value).map_err(io::Error::from)?;
     print(&(out::harmless_json(&text).into_owned() + "\n"))

@@ -60,7 +60,6 @@ fn leave_out(shown: &mut Value, all: Option<&Value>, path: &str, keys: &mut Vec<
     }
 }
 
-/// The path of a key below another.
 pub(super) fn below(path: &str, key: impl std::fmt::Display) -> String {
     match path {
         "" => key.to_string(),

@@ -123,7 +123,6 @@ impl Origin {
         Some(place)
     }
 
-    /// An option by the key that it sets.
     fn option(&self, key: &str) -> String {
         let known = self.options.iter().find(|(known, _)| is_end(key, known));
         match known {
@@ -164,7 +163,6 @@ fn is_entry(key: &str) -> bool {
     key.rsplit_once('.').is_some_and(|(_, last)| last.parse::<usize>().is_ok())
 }
 
-/// Whether a key is the path's, or below it.
 fn is_below(key: &str, path: &str) -> bool {
     key.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

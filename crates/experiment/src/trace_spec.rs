@@ -11,13 +11,11 @@ use super::Experiment;
 use super::flat_table::{FlatTable, flat_table};
 use super::validate::{ensure, wrong};
 
-/// Traces of an experiment at most.
 const MOST_TRACES: usize = 8;
 /// Most calls that a trace sees, in all and in a second, as in `bellows erlang trace`.
 const MOST_CALLS: u32 = 100_000;
 /// Upper bound of the other limits, as in `bellows erlang trace`.
 const MOST: u32 = 1_000_000;
-/// Bytes of each argument's text.
 const ARGUMENT_BYTES: u16 = 300;
 
 flat_table! {
@@ -153,7 +151,6 @@ impl Experiment {
         Ok(self.nodes_to_trace().into_iter().map(traces).collect())
     }
 
-    /// The traces of a node, which are one there.
     fn traces_of<'a>(&self, node: u32, its: impl Iterator<Item = (&'a TraceSpec, &'a FunctionPattern)>) -> NodeTrace {
         let (specs, functions): (Vec<&TraceSpec>, Vec<&FunctionPattern>) = its.unzip();
         let (warmup, measure) = (self.phases.warmup.0, self.phases.measure.0);

@@ -142,7 +142,6 @@ impl<'a> PhaseClock<'a> {
         end.map_or(self.tick, |end| end.min(self.tick))
     }
 
-    /// The end of a phase, and the next one.
     fn phase_end(&self, phase: Phase) -> (Time, Phase) {
         match phase {
             Phase::Warmup if self.last <= self.measure_at => (self.last, Phase::Drain),

@@ -85,7 +85,6 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, Problem
     Ok(draw(drawing, &options.title, &subtitle.join(", "), &lines)?.into_bytes())
 }
 
-/// A drawing of folded lines, with its subtitle in lines.
 fn draw(mut drawing: Options<'_>, title: &str, subtitle: &str, lines: &[String]) -> Result<String, Problem> {
     let subtitle = drawable(subtitle);
     drawing.title = drawable(title);

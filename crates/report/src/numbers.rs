@@ -198,7 +198,6 @@ pub(crate) fn bound(requirement: &RequirementOutcome) -> String {
     figure(requirement.bound, requirement.unit)
 }
 
-/// A figure in the unit that suits it.
 pub(crate) fn figure(value: f64, unit: QuantityUnit) -> String {
     match unit {
         QuantityUnit::Ns => duration(value.round() as u64),

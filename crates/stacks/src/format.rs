@@ -232,7 +232,6 @@ fn unpacked(packed: Option<u64>, anyway: u64, largest: u64) -> u64 {
     packed.map_or(largest, |length| length.saturating_mul(MOST_PACKED).clamp(anyway, largest))
 }
 
-/// All bytes of an input that has at most this many.
 fn limited(input: &mut dyn BufRead, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     Limited::of(input, most).read_to_end(&mut bytes)?;

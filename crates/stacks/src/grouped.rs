@@ -145,7 +145,6 @@ impl Profile {
     }
 }
 
-/// The module that a frame's function is of.
 fn module(frame: &Frame) -> &str {
     let of_name = match frame.kind {
         FrameKind::Erlang => (frame.name.trim_start_matches('$').split_once(':')).map(|it| it.0),

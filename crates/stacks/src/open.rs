@@ -245,7 +245,6 @@ fn open_pprof(formats: &[Format], folder: &Path, event: &str) -> Result<Option<P
     Ok(is_of(&profile, event).then_some(profile))
 }
 
-/// Whether a profile is of an event, as far as it says that.
 fn is_of(profile: &Profile, event: &str) -> bool {
     let header = &profile.header;
     let names = [&header.event, &header.kernel_event];

@@ -293,7 +293,6 @@ fn tested(kind: &FigureKind, a: Vec<f64>, b: Vec<f64>, options: ComparisonOption
     })
 }
 
-/// A difference of logarithms as a share.
 fn share(difference: f64) -> f64 {
     // `min` also takes away what is no number.
     difference.exp_m1().min(MOST_CHANGE)

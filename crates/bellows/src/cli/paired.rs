@@ -63,7 +63,6 @@ impl PairedFolder {
         Ok(Self { _lock: Some(lock), ..read })
     }
 
-    /// Plans this many pairs of each cell, and stores the plan.
     pub(super) fn plan_for(&mut self, pairs: u32) -> Result<(), Failure> {
         self.matrix.pairs = pairs;
         for cell in &mut self.cells {

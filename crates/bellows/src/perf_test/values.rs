@@ -191,7 +191,6 @@ pub(super) fn split_urls(list: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The variable that an option is read from.
 pub(super) fn variable(option: &Opt, prefix: Option<&str>) -> Option<String> {
     let name = option.variable()?;
     Some(match prefix {

@@ -160,7 +160,6 @@ const MOST_MODULES: usize = 5_000;
 /// How a compiled module begins, unless it is packed.
 const BEGINNINGS: [&[u8]; 2] = [b"FOR1", b"\x1f\x8b"];
 const MOST_NAMED: usize = 3;
-/// The file with the modules' names, as Erlang terms.
 const MODULE_NAMES: &str = "patched.terms";
 
 /// Modules that were put in place of a node's own.

@@ -264,7 +264,6 @@ fn counted_function(row: &[Term]) -> Option<CountedFunction> {
     })
 }
 
-/// Durations of eight bytes each.
 pub(crate) fn nanos(bytes: &[u8]) -> Vec<Duration> {
     let numbers = bytes.chunks_exact(8).filter_map(|it| it.try_into().ok());
     numbers.map(|it| Duration::from_nanos(u64::from_be_bytes(it))).collect()

@@ -18,7 +18,6 @@ const TERM: u64 = size_of::<Term>() as u64;
 const ALLOCATION: u64 = 32;
 /// Bytes of a function or reference that is allocated by itself.
 const BOXED: u64 = 160;
-/// The longest integer, in bytes.
 const LONGEST_INTEGER: usize = 1 << 10;
 const LONGEST_REFERENCE: usize = 16;
 const VERSION: u8 = 131;

@@ -77,7 +77,6 @@ impl Routes {
         }
     }
 
-    /// All producers there are.
     pub(super) fn producers(&self) -> usize {
         self.addresses.iter().map(|(_, producers)| producers.len()).sum()
     }
@@ -92,7 +91,6 @@ impl Routes {
         participant.share.is_none() && Topology::everyone_gets_all(&participant.destination)
     }
 
-    /// Reach of a consumer at this destination.
     pub(super) fn reach(&mut self, cluster: usize, destination: &Destination) -> Reach {
         let bindings = self.topology.bindings(cluster, destination);
         if let Some(known) = self.known.get(&bindings) {

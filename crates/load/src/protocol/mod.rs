@@ -60,7 +60,6 @@ pub(crate) trait Connection: Sized + Send + 'static {
 
     fn new(spec: ConnectionSpec<Self::ClientSpec>, now: Time) -> Self;
 
-    /// The trace header among a message's properties.
     fn trace_header(properties: &[u8]) -> Option<&[u8]>;
 
     /// Whether a message was in another queue before, or in this one, which has given it up.

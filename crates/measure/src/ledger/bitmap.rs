@@ -8,7 +8,6 @@ use super::{BLOCK, Bits, CHUNK, CHUNK_WORDS, WORDS, fill};
 /// Blocks whose numbers come and go so often or less are kept as a list of where.
 const FEW_EDGES: usize = 160;
 const FULL: Bits = [u64::MAX; WORDS];
-/// Chunks per block.
 const CHUNKS: u64 = BLOCK / CHUNK;
 
 /// Own size of an entry, bytes.

@@ -21,11 +21,9 @@ pub use totals::{Ledger, LedgerSummary};
 
 /// Messages per chunk, as event loops note them.
 const CHUNK: u64 = 256;
-/// Words of 64 bits per chunk.
 const CHUNK_WORDS: usize = (CHUNK / 64) as usize;
 /// Messages per block of a set.
 const BLOCK: u64 = 4_096;
-/// Words of 64 bits per block.
 const WORDS: usize = (BLOCK / 64) as usize;
 /// Sets may take this many bytes in all.
 pub const MOST_BYTES: usize = 48 << 20;

@@ -42,7 +42,6 @@ impl Settings {
         }
     }
 
-    /// A tracepoint's field is read.
     pub(super) fn read_field(&mut self, field: Field) {
         let offset = field.offset.unsigned_abs().into();
         self.constants.extend([("FIELD_OFFSET", offset), ("FIELD_SIZE", field.size.into())]);

@@ -20,7 +20,6 @@ use crate::access::copies_remedy;
 use crate::tracepoint::Tracepoint;
 
 const TRACEPOINT: &str = "sched:sched_waking";
-/// The field with the thread that is woken.
 const THREAD_FIELD: &str = "pid";
 /// Threads of which wake-ups are told; where there are more, the one that was not woken for longest makes room.
 const THREADS: u32 = 16 << 10;

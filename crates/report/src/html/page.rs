@@ -38,7 +38,6 @@ impl<'a, V> Document<'a, V> {
     }
 }
 
-/// The whole document of a run.
 pub(super) fn document(page: &RunPage) -> Result<String, Problem> {
     write(&parts(page))
 }

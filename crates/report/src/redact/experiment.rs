@@ -13,7 +13,6 @@ use super::words::{is_one_of, is_path, note_own_value, note_terms, note_words};
 enum KeyKind {
     /// One of a few words, a number, or a condition.
     Choice,
-    /// A name.
     Name(NameKind),
     /// An address, found by its form.
     Address,
@@ -130,7 +129,6 @@ fn note_own_values(names: &mut Names, key: &str, value: &Value) {
     }
 }
 
-/// A name of the table that `key` names.
 fn note_name(names: &mut Names, key: &str, value: &Value) {
     let kind = match key {
         "exchange" => NameKind::Exchange,

@@ -49,9 +49,7 @@ fn has(table: &[(&str, &str)], of: &str, field: &str) -> bool {
 pub(crate) enum Shown {
     /// Anything but a list or a table.
     Plain(Value),
-    /// A list.
     List(Vec<Shown>),
-    /// A table.
     Table(Vec<(String, Shown)>),
 }
 

@@ -231,7 +231,6 @@ fn counted_logs(side: &ComparedSide) -> String {
     format!("{logs}: {}{more}", named.join(", "))
 }
 
-/// The runs of a side that count.
 pub(crate) fn counted_runs(side: &ComparedSide) -> String {
     if side.logs {
         return counted_logs(side);
@@ -440,7 +439,6 @@ fn alone(of: &Comparison) -> Vec<String> {
     told
 }
 
-/// The columns of the table of intervals within one run.
 pub(crate) const WITHIN: [&str; 5] = ["within one run", "A", "A, 95 % interval", "B", "B, 95 % interval"];
 
 /// The rows of the table of intervals within one run: the figures that have one.

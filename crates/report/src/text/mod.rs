@@ -49,7 +49,6 @@ pub(crate) struct ItemWords {
     limit_key: &'static str,
     /// Name of the answers that the limit waits for.
     answers: &'static str,
-    /// Their latencies.
     latencies: &'static str,
     /// Remedy where the generator has too little CPU for them.
     spread: &'static str,
@@ -95,7 +94,6 @@ const REQUESTS: ItemWords = ItemWords {
 /// A row for each kind of counted item: those of messages come first, which are also those of unknown ones.
 static ITEM_WORDS: [ItemWords; 3] = [MESSAGES, CYCLES, REQUESTS];
 
-/// The words for the items of this name.
 pub(crate) fn words_of(items: &str) -> &'static ItemWords {
     let [messages, ..] = &ITEM_WORDS;
     ITEM_WORDS.iter().find(|it| it.items == items).unwrap_or(messages)

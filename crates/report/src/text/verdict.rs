@@ -21,7 +21,6 @@ pub(super) struct VerdictText<'a> {
     pub(super) e: &'a Facts,
     /// Noun for the loaded system.
     pub(super) target: &'static str,
-    /// Words for the counted items.
     pub(super) words: &'static ItemWords,
 }
 

@@ -246,7 +246,6 @@ pub(super) fn faults_of(summary: &RunSummary) -> impl Iterator<Item = &FaultOutc
     all.filter(|it| it.failed.is_none() || it.back_s.is_some())
 }
 
-/// Target of a fault.
 pub(crate) fn target_of(fault: &FaultOutcome) -> String {
     fault.node.map_or_else(|| "the broker".to_owned(), |node| format!("node {node}"))
 }

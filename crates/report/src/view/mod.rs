@@ -401,7 +401,6 @@ fn point_end(point: &SeriesPoint) -> f64 {
     point.t + point.dt
 }
 
-/// The stalls of the run.
 fn stalls(record: &RunRecord) -> Vec<StallBand> {
     let summary = record.summary.iter();
     let bands = summary.flat_map(|summary| {

@@ -230,7 +230,6 @@ impl<'l> FrameLine<'l> {
     }
 }
 
-/// A function without the offset at its end, `+0x1c`.
 pub(super) fn without_offset(function: &[u8]) -> &[u8] {
     let Some(at) = function.windows(3).rposition(|three| three == b"+0x") else { return function };
     let (name, offset) = function.split_at(at);

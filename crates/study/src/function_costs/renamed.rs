@@ -179,7 +179,6 @@ fn other_builds(a: &[&FunctionCosts], b: &[&FunctionCosts]) -> Vec<String> {
     found
 }
 
-/// The files of which a side runs any function.
 fn files<'c>(side: &[&'c FunctionCosts]) -> HashSet<&'c str> {
     side.iter().flat_map(|run| run.of_build.functions.keys()).map(|it| it.1.as_str()).collect()
 }

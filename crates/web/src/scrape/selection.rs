@@ -76,7 +76,6 @@ pub(super) struct Selection {
 struct Found {
     /// A name that it wants.
     has_name: bool,
-    /// A series.
     has_series: bool,
     /// The likest of the names that it does not want, and in how many letters it differs, of the first page.
     nearest: Option<(usize, String)>,

@@ -2,13 +2,9 @@
 
 use super::HttpError;
 
-/// Bytes of a head at most.
 const MOST_HEAD: usize = 64 << 10;
-/// Headers at most.
 const MOST_HEADERS: usize = 128;
-/// Bytes of a line with a chunk's size at most.
 const MOST_CHUNK_LINE: usize = 4 << 10;
-/// Bytes of trailers at most.
 const MOST_TRAILERS: usize = 16 << 10;
 /// Informational responses before the final one at most.
 const MOST_INFORMATIONAL: usize = 16;

@@ -442,7 +442,6 @@ const EXACT_INTEGERS: u64 = 1 << 53;
 /// Digits that always fit into 64 bits.
 const MAX_DIGITS: usize = 19;
 
-/// Whether a number ends at this byte.
 fn is_end(byte: u8) -> bool {
     matches!(byte, b'\n' | b' ' | b'\t' | b'\r')
 }

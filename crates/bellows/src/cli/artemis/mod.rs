@@ -115,7 +115,6 @@ fn in_own_words(error: session::Error) -> Failure {
     failure
 }
 
-/// `1 message was`, `2 messages were`.
 fn messages_were(number: u64) -> String {
     match number {
         1 => "1 message was".to_owned(),

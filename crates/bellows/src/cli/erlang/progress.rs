@@ -30,7 +30,6 @@ struct Shared {
 }
 
 impl Progress {
-    /// A task of this length, and its text.
     pub(super) fn of_time(length: Duration, text: &str) -> Self {
         let mut progress = Self::default();
         progress.say(text);

@@ -14,7 +14,6 @@ const MOST_RETURNS: u32 = 16;
 /// An answer that failed is no silence unless it took so many times the median answer, failed ones included.
 const SLOW_ANSWERS: u64 = 10;
 
-/// Counts of requests.
 pub(super) type RequestCounts = OperationCounts<RequestFigures>;
 
 /// Figures of requests that not every operation has.

@@ -159,7 +159,6 @@ impl Scenario for ProbePlan {
         Some(Self::metrics(self).operations().operations())
     }
 
-    /// In requests.
     fn requested(&self) -> Result<Option<Requested>, Error> {
         Requested::of(&self.schedule).map(Some)
     }
