@@ -323,8 +323,7 @@ impl Facts {
         (!names.is_empty()).then(|| names.join(", "))
     }
 
-    /// The run's own faults in which connections were lost; `None` where some were lost at another time, or when is not
-    /// known.
+    /// The run's own faults in which connections were lost; `None` if some were lost elsewhere, or it is not known.
     pub fn lost_in_faults(&self) -> Option<String> {
         self.faults_behind(&self.ended.lost_at_s, false)
     }

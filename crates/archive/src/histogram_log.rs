@@ -141,8 +141,7 @@ impl HistogramRecord {
     }
 }
 
-/// Reads the histograms of a log one by one, so that a run of hours needs no more memory than one
-/// of seconds. Lines that make no sense are passed over.
+/// Reads the histograms of a log one by one, in memory that does not grow. Senseless lines are passed over.
 #[derive(Debug)]
 pub struct HistogramLog {
     lines: Option<BufReader<File>>,

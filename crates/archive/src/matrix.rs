@@ -1,5 +1,4 @@
-//! `matrix.json`: comparisons of runs in pairs, one for each combination of some keys' values. Its folder has a folder
-//! for each, which holds the runs and their comparison.
+//! `matrix.json`: comparisons of runs in pairs, one for each combination of some keys' values, each in its folder.
 
 use std::path::{Path, PathBuf};
 

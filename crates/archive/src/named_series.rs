@@ -1,6 +1,5 @@
-//! `metrics.jsonl`: series that have a name and labels, of the machine, of the broker's processes or of pages that
-//! were scraped. A line either defines a series or holds the values of some at one time, so that a file that was cut
-//! off is readable up to its last line.
+//! `metrics.jsonl`: series with names and labels, of the machine, the broker's processes or scraped pages. A line
+//! defines a series or holds values of one time, so a file that was cut off is readable up to its last line.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

@@ -1,5 +1,4 @@
-//! The object for machines: `summary` of `run.json` and what `--json` prints. Its JSON schema is
-//! `docs/run.schema.json`; a test holds the two together.
+//! The object for machines: `summary` of `run.json`, printed by `--json`. Its JSON schema is `docs/run.schema.json`.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -263,8 +262,7 @@ pub struct MessageFlow {
     /// Times that these rates are over, if the load ended by itself; absent where they are over the measured phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lasted: Option<Lasted>,
-    /// Some producers wait for an answer before they go on: a slow broker is asked less often, and
-    /// latencies have coordinated omission by construction.
+    /// Some producers wait for an answer before they go on: latencies have coordinated omission by construction.
     pub closed_loop: bool,
     /// Nobody was to receive any: `received` is no rate, not even 0.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -401,8 +399,7 @@ pub struct RequestedSummary {
 }
 
 impl RequestedSummary {
-    /// Whether over 5 % more was sent in the measured phase than was due in it, and more than random arrivals deviate:
-    /// then the backlog of the warm-up was sent, too.
+    /// Whether over 5 % more was sent in the measured phase than was due in it, beyond random arrivals: a backlog.
     pub fn has_backlog(&self) -> bool {
         let due: f64 = self.over_time.iter().map(|it| it.requested * it.dt).sum();
         let excess = self.achieved.map_or(0.0, |achieved| due * (achieved - 1.0));
@@ -424,8 +421,7 @@ pub struct RequestedWindow {
     pub sent: f64,
 }
 
-/// CPU of the two sides: in microseconds per operation (of messages, the larger number of those sent and those
-/// received), or in cores. Absent where it could not be read.
+/// CPU of the two sides: microseconds per operation (of messages, the more frequent of sent and received), or cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct PerMessage {

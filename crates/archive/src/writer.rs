@@ -70,8 +70,7 @@ impl RunWriter {
         &self.id
     }
 
-    /// Sets the instant that `t = 0` of the histogram log stands for, by both clocks. Call it
-    /// before the first [`RunWriter::append_histograms`].
+    /// Sets the instant of the histogram log's `t = 0`, by both clocks, before [`RunWriter::append_histograms`].
     pub const fn set_origin(&mut self, origin: Time, origin_unix_ns: u64) {
         self.origin = (origin, origin_unix_ns);
     }

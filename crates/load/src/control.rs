@@ -81,8 +81,7 @@ impl Control {
         self.watch_confirm_since(Time(0));
     }
 
-    /// From now on watches for the first confirm of what was sent since then, and for nothing else: for use where a
-    /// part of a cluster is taken away, and the rest may go on.
+    /// Watches from now on for the first confirm of what was sent since: where part of a cluster is taken away.
     pub fn watch_confirm_since(&self, since: Time) {
         self.watched_since.store(since.0, Ordering::Relaxed);
         self.watch.store(Watch::Confirm as u8, Ordering::Relaxed);

@@ -173,8 +173,7 @@ fn run_queue_wait() -> Option<Nanos> {
 /// Files that are open beside the connections: event loops, the profiler's rings, the archive.
 const OTHERS: u64 = 200;
 
-/// Raises this process's limit on open files as far as it may, and says so where that is not enough for all connections
-/// of a run. Errors: [`Error::Limit`], with the remedy.
+/// Raises this process's limit on open files as far as it may. Errors: [`Error::Limit`], where that is not enough.
 pub fn make_room(connections: u64) -> Result<(), Error> {
     let limit = getrlimit(Resource::Nofile);
     // Fails where somebody forbids it: the soft limit then counts.

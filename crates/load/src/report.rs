@@ -112,8 +112,7 @@ pub enum RunEvent {
         /// When it was decoded.
         at: Time,
     },
-    /// After that every producer is on schedule again, and every consumer has had a message that was
-    /// due since: what had piled up is worked off.
+    /// After that every producer is on schedule, and every consumer had a message due since: the backlog is gone.
     BacklogGone {
         /// When that was seen, within 25 ms.
         at: Time,

@@ -35,8 +35,7 @@ pub(crate) struct Addresses {
 #[derive(Debug)]
 struct State {
     known: Vec<SocketAddr>,
-    /// Of the address that answered first: connections spread over those of its family, and the
-    /// others are for when none of these answers.
+    /// Of the family that answered first: connections spread over its addresses; the others are a fallback.
     prefers_ipv6: bool,
     /// When the look-up in progress began.
     asked: Option<Time>,

@@ -5,11 +5,9 @@
 
 use measure::Time;
 
-/// A ring never holds more messages than this (256 MiB), even where the number in flight is
-/// unlimited; a producer that reaches it waits.
+/// A ring never holds more messages than this (256 MiB), whatever is in flight; a producer at it waits.
 const LARGEST_RING: u64 = 1 << 24;
-/// A limited ring may grow to this many times its limit while the oldest message stays
-/// unanswered and later ones are answered.
+/// A limited ring may grow to this many times its limit while later messages are answered, the oldest not.
 const STRETCH: u64 = 16;
 /// Due and send time of a message. As numbers, so that a ring of zeros costs no memory before it is used.
 type Entry = [u64; 2];

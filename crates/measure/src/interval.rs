@@ -59,8 +59,7 @@ pub struct Interval<H = Histogram<u64>> {
     pub ends_phase: bool,
     /// Counts inside the interval.
     pub counters: Counters,
-    /// Latencies of what was answered here, and was due in the interval's own phase, or in the
-    /// measured phase where this is the drain.
+    /// Latencies of answers in this interval to what was due in its phase, or in the measured phase if a drain.
     pub latencies: Recorder<H>,
     /// After the warm-up: latencies of what was answered here and was due in the warm-up.
     pub carried: Option<Recorder<H>>,

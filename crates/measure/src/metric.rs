@@ -224,8 +224,7 @@ impl Metric {
         })))
     }
 
-    /// The metric with this key, which a file has named: registered where it is new. `None` where the
-    /// key can be none, or files have named too many.
+    /// The metric with this key of a file, registered where new. `None` for impossible keys, or too many.
     pub fn named(key: &str, kind: MetricKind) -> Option<Self> {
         Self::described(&Described {
             key: key.to_owned(),

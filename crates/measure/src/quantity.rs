@@ -98,8 +98,7 @@ impl Bytes {
     }
 }
 
-/// Reads whole bytes with an optional unit, of 1,000 (`2kB`, `1MB`) or of 1,024 (`4KiB`, `1.5MiB`). The
-/// text is not repeated in the error, as with [`Rate`].
+/// Reads whole bytes with an optional unit of 1,000 (`2kB`) or 1,024 (`4KiB`). Errors do not repeat the text.
 impl FromStr for Bytes {
     type Err = String;
 

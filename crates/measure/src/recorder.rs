@@ -90,8 +90,7 @@ impl Latencies for Histogram<u64> {
     }
 }
 
-/// One histogram per metric of the registry: what several intervals add up to. A histogram takes its 270 KB at its
-/// first latency: who only publishes pays for nothing else.
+/// One histogram per metric: the sum of intervals. It takes its 270 KB at its first latency.
 #[derive(Clone, Debug)]
 pub struct Recorder<H = Histogram<u64>> {
     /// By index in the registry.

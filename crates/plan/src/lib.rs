@@ -165,8 +165,7 @@ pub struct Group {
     pub consumers: Consumers,
     /// Handling of the queues before and after.
     pub queues: QueueHandling,
-    /// Addresses of this machine that connections come from, in turn; empty for whichever the
-    /// system takes. Each has some 28,000 ports.
+    /// Addresses of this machine that connections come from, in turn; empty: the system's choice. ~28,000 ports each.
     pub source_addresses: Vec<IpAddr>,
     /// Whether connections that are lost while the load runs reconnect; `None` ends the run.
     pub reconnect: Option<ReconnectPolicy>,

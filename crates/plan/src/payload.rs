@@ -32,8 +32,7 @@ const CHECKED_LEN: usize = 16;
 pub const FULL_LEN: usize = 32;
 /// The message header that holds the header of a body which must stay as it is.
 pub const TRACE_HEADER: &str = "x-bellows";
-/// [`Header::run`] of the messages that queues are filled with before a run begins. A run's own number is random; as a
-/// text's first bytes these make no UTF-8.
+/// [`Header::run`] of messages that queues are filled with before a run, whose own number is random; no UTF-8.
 pub const PREFILL_RUN: u32 = 0xB8F1_77ED;
 /// Byte that fills the body behind the header.
 pub const FILLER: u8 = 0;

@@ -1,8 +1,6 @@
-//! Chance that can be repeated: every number follows from a seed and its place alone, so that no
-//! state is kept and nothing depends on who asks first.
+//! Chance that can be repeated: every number follows from a seed and its place alone, without state.
 
-/// Spreads neighbouring numbers evenly: SplitMix64 (Steele, Lea and Flood, "Fast splittable
-/// pseudorandom number generators", 2014).
+/// Spreads neighbouring numbers evenly: SplitMix64 (Steele, Lea, Flood: "Fast splittable …", 2014).
 #[inline]
 pub(crate) const fn scatter(number: u64) -> u64 {
     let x = number.wrapping_add(STEP);

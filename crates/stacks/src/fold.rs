@@ -1,5 +1,4 @@
-//! Folding: the one place where the weights of samples are added up, by stack for tables, by thread
-//! group and stack for folded text and flame graphs.
+//! Folding: the one place where weights of samples are added up, by stack, or by thread group and stack.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -1,5 +1,4 @@
-//! Folded text, as `stackcollapse-perf.pl` makes it and `flamegraph.pl` and inferno read it: one
-//! line per stack, `thread;root;…;leaf count`.
+//! Folded text of `stackcollapse-perf.pl`, `flamegraph.pl` and inferno: a line per stack, `thread;root;…;leaf count`.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};

@@ -40,8 +40,7 @@ impl Profile {
         self.frames.iter().any(|frame| frame.line.is_some())
     }
 
-    /// Groups samples by module in place of function: an Erlang module, a Java class, a library, a program, the kernel.
-    /// A module that calls itself counts once.
+    /// Groups samples by module: an Erlang module, a Java class, a library, a program, the kernel; each counts once.
     pub fn by_module(&self) -> Self {
         self.with_frames(|frame| (module(frame).into(), ""))
     }

@@ -100,8 +100,7 @@ struct Followed {
 }
 
 impl Profile {
-    /// The known patterns that have their share of the samples, the largest share first; none where these are not of
-    /// CPU time, of which all that is known is.
+    /// The known patterns with their share of CPU samples, the largest first; none of samples of other events.
     pub fn known_patterns(&self) -> Vec<PatternShare> {
         if !matches!(self.header.event.as_str(), USUAL_EVENT | "") {
             return Vec::new();

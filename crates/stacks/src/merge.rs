@@ -35,8 +35,7 @@ struct Indices {
 }
 
 impl Merge {
-    /// Adds a profile. The first one's origin becomes the origin of all; one that was sampled at another rate, or is of
-    /// another event, cannot be added and is left out, with a note.
+    /// Adds a profile; the first one's origin holds for all. Another rate or event is left out, with a note.
     pub fn add(&mut self, part: Profile) {
         let header = &part.header;
         let ours = &self.merged.profile.header;
@@ -167,8 +166,7 @@ impl Profile {
         window
     }
 
-    /// Counts its times from another instant; what lies before that is at its beginning. Where one of the two is not
-    /// known (0), all stays as it is.
+    /// Counts its times from another instant, where earlier ones are put. An unknown one (0) changes nothing.
     pub fn count_from(&mut self, origin: Time, unix_ns: u64) {
         let before = self.header.origin;
         if [before, origin].contains(&Time(0)) || before == origin {

@@ -135,8 +135,7 @@ pub struct StackNode {
 pub struct Sample {
     /// Nanoseconds since the run's origin; 0 in formats without time.
     pub t: u64,
-    /// How much it counts, in [`ProfileHeader::unit`]: 1 for a tick of a clock, more where an event
-    /// weighs more or the file it came from was already summed up.
+    /// Its weight in [`ProfileHeader::unit`]: 1 for a tick of a clock, more of other events or summed-up files.
     pub weight: u64,
     /// The leaf, an index into [`Profile::stacks`].
     pub stack: u32,

@@ -16,14 +16,12 @@ pub fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
     replacement.finish()
 }
 
-/// Writes a file that a user named: as [`replace_file`] does, but what is there and is no plain file (a device, a pipe,
-/// a link) stays what it is, and is written to.
+/// Writes a file that a user named as [`replace_file`] does, but writes to a device, a pipe or a link.
 pub fn write_output(path: &Path, content: &[u8]) -> io::Result<()> {
     if is_special(path) { fs::write(path, content) } else { replace_file(path, content) }
 }
 
-/// Writes a file with secrets that a user named: as [`write_output`] does, and only its owner may read it. What is no
-/// plain file keeps the permissions that it has.
+/// Writes a file with secrets as [`write_output`] does, readable for its owner alone; others keep their permissions.
 pub fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
     if is_special(path) {
         return fs::write(path, content);
@@ -40,9 +38,8 @@ fn is_special(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|there| !there.is_file())
 }
 
-/// New content of a file, beside it under a name that nobody can foresee, made by this process and no other. So it is
-/// safe in a folder that others may write to, also for root: a link that waits under any name is never followed.
-/// Without [`Replacement::finish`] it is removed.
+/// New content of a file, made beside it by this process under an unforeseeable name: safe in a folder that others may
+/// write to, also for root, as no link is ever followed. Without [`Replacement::finish`] it is removed.
 #[derive(Debug)]
 pub struct Replacement {
     path: PathBuf,
@@ -52,8 +49,7 @@ pub struct Replacement {
 }
 
 impl Replacement {
-    /// Makes the file beside `path`. An error where `path` is something else than a file: a device, a pipe, a folder,
-    /// or a link to one, which replacing would destroy.
+    /// Makes the file beside `path`. An error where that is no file: a device, a pipe, a folder, or a link to one.
     pub fn begin(path: &Path) -> io::Result<Self> {
         let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
         if fs::metadata(path).is_ok_and(|there| !there.is_file()) {

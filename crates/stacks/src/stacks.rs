@@ -107,8 +107,7 @@ impl std::fmt::Debug for StacksWriter {
 }
 
 impl StacksWriter {
-    /// Creates the file, which must not exist. Its first line is written at the first flush, so
-    /// that [`StacksWriter::header_mut`] may still complete it.
+    /// Creates the file, which must not exist. [`StacksWriter::header_mut`] may complete its first line until a flush.
     pub fn create(path: &Path, header: ProfileHeader) -> io::Result<Self> {
         let file = File::options().write(true).create_new(true).open(path)?;
         Ok(Self::new(file, header))
@@ -261,8 +260,7 @@ impl StacksWriter {
 }
 
 impl Profile {
-    /// Replaces a `.stacks` file by one that holds this profile, and of its tables only what its
-    /// samples refer to. Where that fails, what was there stays.
+    /// Replaces a `.stacks` file by this profile and what of its tables its samples refer to; a failure keeps it.
     pub fn write_stacks(&self, path: &Path) -> io::Result<()> {
         let mut replacement = Replacement::begin(path)?;
         let mut writer = StacksWriter::new(replacement.file().try_clone()?, self.header.clone());

@@ -75,8 +75,7 @@ impl Interner {
     }
 }
 
-/// Tables are indexed by `u32`: four thousand million distinct frames do not fit any memory that
-/// this runs on, so the conversion saturates.
+/// Tables are indexed by `u32`: more distinct frames do not fit any memory here, so the conversion saturates.
 fn index(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }

@@ -158,8 +158,7 @@ impl Profile {
         all
     }
 
-    /// Whether the node has named processes. Those that it did not name are then no rows of their own: each request may
-    /// have had one, and their numbers say nothing to people.
+    /// Whether the node has named processes. Unnamed ones are then no rows of their own: their numbers say nothing.
     pub fn has_named_processes(&self) -> bool {
         self.processes.iter().any(|it| !it.is_unnamed())
     }

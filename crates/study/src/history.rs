@@ -20,9 +20,8 @@ const LEAST_OF_KIND: usize = 3;
 const RESOLUTION: f64 = 1e-3;
 const MOST_NAMED: usize = 4;
 
-/// The history of the runs of one name, in whatever order they come. The newest decides which runs count: those of its
-/// machine, its load and its bellows. At most the last [`MOST_VALUES`] do. Runs that were spoiled by what is under load
-/// count as that, and have no other value.
+/// The history of the runs of one name, in any order. The newest decides which runs count: those of its machine, load
+/// and bellows, at most the last [`MOST_VALUES`]. Runs spoiled by what is under load count as that alone.
 pub fn history(name: &str, records: &[RunRecord], level: f64) -> History {
     let mut in_order: Vec<&RunRecord> = records.iter().collect();
     // The time that people read has whole seconds.
@@ -223,8 +222,7 @@ fn changed(of: HistoryFigure, runs: &[&RunRecord], search: ChangeSearch) -> Hist
     HistoryFigure { runs_for_apart: runs_for_apart(&far, &of.values, search), apart: far, changes, levels, ..of }
 }
 
-/// The fewest runs in which a change that went back after as many runs shows; `None` where these are no neighbours amid
-/// others, are too few for a level, or the runs are as many.
+/// The fewest runs in which a change that went back after as many shows; `None` where they are too few, or all.
 fn runs_for_apart(apart: &[usize], values: &[Option<f64>], search: ChangeSearch) -> Option<usize> {
     let (first, last) = (*apart.first()?, *apart.last()?);
     let is_known = |runs: Option<&[Option<f64>]>| runs.is_some_and(|it| it.iter().any(Option::is_some));

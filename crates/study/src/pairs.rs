@@ -222,8 +222,7 @@ impl<'a> CellRuns<'a> {
     }
 }
 
-/// Decides the pairs of each cell that count together, at one level over all figures of all cells. A cell of which
-/// nothing can be said yet does not keep the others from it.
+/// Decides the pairs of each cell that count, at one level over all cells' figures; silent cells keep none from it.
 pub fn compare_cells(
     cells: &[CellRuns<'_>],
     looks: &[u32],

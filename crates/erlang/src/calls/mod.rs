@@ -145,8 +145,7 @@ pub struct ObserverCost {
     /// How far the blocks without counters lie apart in reductions, as a part of their mean.
     #[serde(rename = "spread_without")]
     pub spread: f64,
-    /// Whether the blocks tell the counting from what the node does by itself: reductions of blocks with and without
-    /// counters differ by ranks, at a level of 1 %.
+    /// Whether counting shows: reductions of blocks with and without counters differ by ranks, at a level of 1 %.
     pub is_told: bool,
 }
 

@@ -150,8 +150,7 @@ fn whole_nanos<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S
 }
 
 impl Difference {
-    /// Nanoseconds by which the function itself takes longer in a slow call, waits included. They add up to
-    /// the difference of the calls' durations.
+    /// Nanoseconds by which the function itself takes longer in a slow call, waits included; they add up.
     pub fn more(&self) -> f64 {
         self.slow.own + self.slow.waiting - self.rest.own - self.rest.waiting
     }

@@ -169,8 +169,7 @@ pub(super) fn read(term: &Term) -> Option<CallTree> {
     linked(rows).map(|nodes| CallTree { nodes })
 }
 
-/// Nodes with their callers, of their numbers and those of their callers, which count from 1; 0 is nobody. A caller
-/// before its callees makes circles impossible.
+/// Nodes with their callers' numbers, from 1 on; 0 is nobody. Callers come before callees, so there are no circles.
 pub(super) fn linked(rows: Vec<(u64, u64, TreeNode)>) -> Option<Vec<TreeNode>> {
     let linked = (1..).zip(rows).map(|(number, (id, caller, node))| {
         let caller = Some(caller).filter(|caller| id == number && *caller < number)?;

@@ -12,8 +12,7 @@ use super::shared::{LinkShared, Loss};
 use super::wire::{Wire, as_io};
 use crate::term::{atom, tuple};
 
-/// A tick is sent when nothing else was for so long. Nodes hang up after 60 s of silence, by default, and are
-/// rarely told to be less patient than 8 s.
+/// A tick is sent when nothing else was for so long. Nodes hang up after 60 s of silence by default, rarely 8 s.
 const TICK_AFTER: Duration = Duration::from_secs(2);
 /// How long what waits may take to be sent once the connection is to end.
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);

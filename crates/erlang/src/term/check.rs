@@ -120,8 +120,7 @@ pub fn check(bytes: &[u8]) -> Result<TermSize, TermError> {
     Ok(TermSize { bytes: cursor.at, memory: cursor.memory })
 }
 
-/// Bytes of a map's table beside its keys and values. It doubles from 4 places on where seven eighths are full, and the
-/// old table is there until the new one is filled.
+/// Bytes of a map's table beside keys and values: it doubles when seven eighths are full, from 4 on, and both exist.
 fn map_memory(pairs: u64) -> u64 {
     let places = (pairs.saturating_mul(8) / 7 + 1).next_power_of_two().max(4);
     places.saturating_mul(2 * TERM + 1) + 2 * ALLOCATION

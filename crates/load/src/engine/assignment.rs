@@ -232,8 +232,7 @@ struct Sharing {
     connections: Option<usize>,
 }
 
-/// Distributes the participants of a group over the requested number of connections, by default one each.
-/// They are counted from [`Sharing::first`] on.
+/// Distributes a group's participants over its connections, by default one each, from [`Sharing::first`] on.
 fn connect<S>(
     plan: &Plan,
     group: &Group,

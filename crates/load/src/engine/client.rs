@@ -20,8 +20,7 @@ use crate::protocol::{Connection, Driver, Input, Received, Sender};
 use crate::resolve::{Node, Nodes};
 use crate::{Environment, Error, failure};
 
-/// A client reads nothing more while the answers to what it has read take this much, beside what its
-/// producers may write at once: acknowledgements would pile up.
+/// A client reads nothing more while answers to what it has read take this much: acknowledgements would pile up.
 const UNREAD_ABOVE: usize = 1 << 20;
 /// Room for the piece of a confirm that a read cuts off.
 const ANSWER_ROOM: usize = 64;
@@ -372,8 +371,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
         Ok(self.driver.unwritten() > 0 && self.driver.is_writable())
     }
 
-    /// Asks for an answer on each channel on which something may be on its way unseen: to a
-    /// consumer, or from a producer whose messages nobody answers.
+    /// Asks for an answer on each channel where something may be unseen: consumers', and unanswered producers'.
     pub(crate) fn fence(&mut self, number: u64, now: Time) -> Result<(), Error> {
         if self.state != ConnectionState::Running {
             return Ok(());

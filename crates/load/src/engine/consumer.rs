@@ -452,8 +452,7 @@ impl Consumer {
         }
     }
 
-    /// Whether the group still wants a delivery; takes it off the budget. One too many is neither
-    /// counted nor acknowledged, so that it goes back to its queue.
+    /// Whether the group still wants a delivery; takes it off the budget. Others go back, uncounted, to their queue.
     #[inline]
     pub(crate) fn wants(&self) -> Wanted {
         let Some(budget) = &self.spec.budget else { return Wanted::Yes };

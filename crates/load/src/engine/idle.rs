@@ -5,8 +5,7 @@ use measure::{Nanos, Time};
 use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
 use crate::{Plan, Spin};
 
-/// A spinning loop sleeps until this long before a message is due: a little more than what a
-/// sleeping thread takes to wake on an idle machine.
+/// A spinning loop sleeps until this long before a message is due: more than an idle machine's wake-up takes.
 pub(crate) const SPIN_BEFORE: Nanos = Nanos(50_000);
 
 /// Whether loops may spin: only where somebody requested a rate, and a core is to spare.

@@ -12,8 +12,7 @@ const MOST_PRODUCERS: usize = 1 << 16;
 /// A bitmap takes about 150 bytes on its event loop, and at least twice that in the ledger.
 const MOST_BITMAPS: usize = 50_000;
 
-/// Most pairs of consumer and producer; the newest message of each takes 8 bytes, 256 MiB in all. 5,000 producers and
-/// as many consumers of one queue are below it.
+/// Most pairs of consumer and producer: 8 bytes for the newest message of each, 256 MiB in all (5,000 × 5,000).
 const MOST_PAIRS: usize = 32 << 20;
 
 /// The bitmaps of a run.

@@ -219,8 +219,7 @@ impl Producer {
         Ok(Sent { count, send_state, reached_limit: ended && !std::mem::replace(&mut self.end_told, ended) })
     }
 
-    /// The load has ended, and some that was due before its `end` has not been sent: sends it, where
-    /// the budget allows. Unthrottled, nothing was due.
+    /// The load has ended: sends what was due before its `end`, where the budget allows, but nothing unthrottled.
     pub(crate) fn catch_up(
         &mut self,
         end: Time,

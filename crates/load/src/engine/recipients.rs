@@ -21,8 +21,7 @@ pub(crate) struct Recipient {
     /// The name of the queue whose count says how many messages there are.
     /// `None` for queues that are one connection's alone, and for streams, which keep everything.
     pub(crate) queue: Option<String>,
-    /// Where it has to be asked: wherever somebody consumes from it or publishes to it. Brokers that call
-    /// themselves by one name may still be several.
+    /// Where it has to be asked: wherever it has a consumer or producer. Brokers of one name may be several.
     places: Vec<BrokerRecipients>,
     subscribers: u32,
     pub(crate) bitmaps: Range<usize>,

@@ -116,8 +116,7 @@ impl Routes {
         self.addresses.iter().enumerate().filter(|(_, (address, _))| takes(address)).map(|(at, _)| at).collect()
     }
 
-    /// Tells producers how many deliveries the plan's own consumers should make of one message, and consumers whether
-    /// there are producers that they should get any from.
+    /// Tells producers how many deliveries the plan's consumers should make of a message, and consumers who sends.
     pub(super) fn expect_deliveries<S>(&mut self, clients: &mut [ClientSpec<S>]) {
         let mut deliveries: Vec<u64> = vec![0; self.addresses.len()];
         let mut shared: HashSet<(Key, Option<String>)> = HashSet::new();

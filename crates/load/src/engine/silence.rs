@@ -84,8 +84,7 @@ impl Silences {
         CutOff { messages, times_away: self.times_away }
     }
 
-    /// A client has a connection again. Where others had one all the time, what it lost is no part of a time
-    /// without any.
+    /// A client has a connection again. Where others kept one, its loss is no part of a time without any.
     pub(crate) fn is_back(&mut self, cut_off: CutOff) {
         if self.away_from.is_none() && cut_off.times_away == self.times_away {
             self.cut_off = self.cut_off.saturating_sub(cut_off.messages);

@@ -26,8 +26,7 @@ const HOUSEKEEPING: Nanos = Nanos(50_000_000);
 const STALL: Nanos = Nanos(500_000_000);
 /// How often a loop looks who is behind, while somebody wants to know.
 const POLL_INTERVAL: Nanos = Nanos(5_000_000);
-/// Clients of one thread that connect and log in at the same time, so that a broker's backlog of
-/// connections (128 by default) does not overflow.
+/// Clients of one thread that log in at the same time, so that a broker's backlog (128) does not overflow.
 const AT_ONCE: usize = 32;
 
 /// How far a worker has got.

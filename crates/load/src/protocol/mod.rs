@@ -169,8 +169,7 @@ pub(crate) struct Named<'a> {
     pub(crate) declares: bool,
 }
 
-/// Prepares a broker before the load, asks it beside the load, and cleans up after it, on a connection
-/// of its own. Blocking, every wait bounded.
+/// Prepares a broker before the load, asks it meanwhile, and cleans up, on a connection. Blocking, bounded waits.
 pub(crate) trait Admin<'a, E>: Sized {
     fn connect(
         environment: &E,

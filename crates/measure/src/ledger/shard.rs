@@ -13,8 +13,7 @@ const MOST_CHUNKS: usize = 1 << 17;
 
 /// Open chunks in all, where there are few bitmaps: 64 KiB.
 const OPEN: usize = 1_024;
-/// Open chunks of a bitmap: two, so that a little disorder at their edge closes nothing, and no more
-/// than help against the disorder of many consumers.
+/// Open chunks of a bitmap: two, so that a little disorder at their edge closes nothing.
 const OPEN_PER_BITMAP: (usize, usize) = (2, 64);
 /// Whole chunks in a range that are not worth to be opened.
 const LONG_RANGE: u64 = 64;
@@ -150,8 +149,7 @@ impl LedgerShard {
         self.names.get(bitmap).copied()
     }
 
-    /// Notes that a message of a bitmap was confirmed, or was delivered in order and without the
-    /// redelivered flag. Bitmaps that do not exist are left alone.
+    /// Notes that a bitmap's message was confirmed, or delivered in order without the redelivered flag.
     #[inline(always)]
     pub fn note(&mut self, bitmap: usize, sequence: u64) {
         if let Some(chunk) = self.chunk(bitmap, sequence / CHUNK) {

@@ -104,8 +104,7 @@ pub struct LedgerSummary {
     /// Delivered only late: every delivery of the message was without the redelivered flag, and to
     /// a consumer that had had a newer message of the same producer without the flag.
     pub reordered: u64,
-    /// Deliveries whose content is not what was sent. Where the header is hit, nobody can tell
-    /// which message it was, so it counts as missing too.
+    /// Deliveries with other content than was sent. A damaged header hides the message, which is missing, too.
     pub corrupt: u64,
     /// Deliveries of what no producer of this run sent here; they count nowhere else.
     pub foreign: u64,

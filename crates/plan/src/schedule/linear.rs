@@ -4,8 +4,7 @@
 //! taken from the end at which the rate is lower, where nothing cancels: four roundings of 2^-53, so less than a
 //! nanosecond for slopes of up to [`LONGEST_SLOPE`].
 
-/// Rates are in billionths of a message per second, times in nanoseconds, and areas are doubled,
-/// so that a slope's is a whole number too.
+/// Rates are in billionths of a message per second, times in nanoseconds, areas doubled: whole numbers.
 pub(super) const UNIT: u128 = 2_000_000_000_000_000_000;
 /// 10 days.
 pub(super) const LONGEST_SLOPE: u64 = 864_000_000_000_000;

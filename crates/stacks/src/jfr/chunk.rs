@@ -1,5 +1,4 @@
-//! A chunk: a part of a recording that can be read alone. It has a header, events, the constants that events name by
-//! their number, and a description of the types of both.
+//! A chunk, readable alone: a header, events, constants that events name by number, and descriptions of types.
 
 use super::values::{Bytes, CUT_OFF, Constants, JfrType, JfrTypes, Value, value};
 

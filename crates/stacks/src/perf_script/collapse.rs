@@ -53,8 +53,7 @@ pub struct Collapse {
     unknown: (u64, String),
 }
 
-/// Samples whose event is followed by what it tells, as that of a tracepoint is: the script does not see such events,
-/// and folds their samples with the others.
+/// Samples whose event is followed by text, as a tracepoint's is: folded with the others, as the script does.
 #[derive(Debug, Default)]
 struct MixedEvents {
     samples: u64,

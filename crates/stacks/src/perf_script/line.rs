@@ -64,8 +64,7 @@ impl<'l> Header<'l> {
         Self::named(line, 2)
     }
 
-    /// Reads names as short as they may be. Without stacks `perf script` puts blanks before names and the frame behind
-    /// the event: such a line has a time, which no frame has.
+    /// Reads names as short as may be. Without stacks `perf script` has blanks, the frame behind the event, and a time.
     fn of_any(line: &'l [u8]) -> Option<Self> {
         let indented = line.get(span(line, is_blank)..)?;
         let short = Self::named(indented, 1).filter(|header| {
@@ -343,8 +342,7 @@ impl Form {
         forms(start).flatten().max().unwrap_or_default()
     }
 
-    /// That of a line; `None` where anything but processor, flags and period stands before time and event, or in their
-    /// place: then it is a sentence with a number in it.
+    /// That of a line; `None` where anything but processor, flags and period precedes time and event: a sentence.
     fn of(header: &Header<'_>) -> Option<Self> {
         let mut words = words(header.rest);
         let all_digits = |word: &[u8]| word.iter().all(u8::is_ascii_digit);

@@ -202,8 +202,7 @@ impl<'a> PprofReader<'a> {
         usize::try_from(index).ok().and_then(|i| self.strings.get(i)).copied().unwrap_or_default()
     }
 
-    /// Which of a sample's values is its weight: `samples` where there is one, else the default
-    /// one, else the last (as pprof itself chooses).
+    /// Which of a sample's values is its weight: `samples`, else the default one, else the last (as pprof chooses).
     fn value_index(&self) -> usize {
         let position = |wanted: &dyn Fn(&ValueType) -> bool| self.head.sample_type.iter().position(wanted);
         let default = self.head.default_sample_type;

@@ -25,8 +25,7 @@ const LEAST_SHARE: f64 = 0.002;
 const WHOLE: f64 = 0.99;
 const MOST_FUNCTIONS: usize = 300;
 
-/// Adds to a comparison which functions' costs changed. The costs are of its runs, in their order; `None` stands for a
-/// run that has none, and then nothing is told.
+/// Adds to a comparison which functions' costs changed, by its runs in their order; none if one (`None`) has none.
 pub fn compare_functions(comparison: &mut Comparison, a: &[Option<FunctionCosts>], b: &[Option<FunctionCosts>]) {
     let (Some(a), Some(b)) = (whole(a), whole(b)) else {
         let none = a.iter().chain(b).all(Option::is_none);

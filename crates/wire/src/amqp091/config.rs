@@ -99,8 +99,7 @@ impl Default for ServerConfig {
     }
 }
 
-/// The bytes that connections may hold together of bodies that come in several frames. Clones share
-/// it. Bodies of one frame take nothing of it.
+/// Bytes of bodies in several frames that connections hold together. Clones share it. One-frame bodies are free.
 #[derive(Clone, Debug)]
 pub struct BodyAllowance(Arc<Shared>);
 

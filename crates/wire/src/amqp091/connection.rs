@@ -171,8 +171,7 @@ impl<S: Side> Connection<S> {
         id: MethodId,
         body: Option<&'a [u8]>,
     ) -> Result<S::Event<'a>, Error> {
-        // Read twice, because telling the peer of an error needs the connection that the event
-        // borrows. Only messages that came in pieces pay for it.
+        // Read twice, because telling the peer of an error needs the connection. Only messages in pieces pay for it.
         let wrong = self.joined_parts(channel, id, body).err();
         if let Some(what) = wrong {
             return Err(self.fail_with(what, &[]));

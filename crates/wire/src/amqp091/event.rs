@@ -22,8 +22,7 @@ impl<'a> Closing<'a> {
     }
 }
 
-/// As people read it: `ACCESS_REFUSED (403), PLAIN login refused`. The name is left away where
-/// the text already begins with it, as RabbitMQ's do.
+/// For people: `ACCESS_REFUSED (403), PLAIN login refused`; without the name where the text begins with it.
 impl std::fmt::Display for Closing<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = super::reply_name(self.code);

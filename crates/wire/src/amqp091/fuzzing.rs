@@ -1,5 +1,4 @@
-//! The entry functions of the fuzz targets in `fuzz/`, shared with the test that replays their
-//! corpus. Each panics when something that must hold does not.
+//! The entry functions of the fuzz targets in `fuzz/` and the corpus test. Each panics when an invariant breaks.
 
 use std::fmt::Write as _;
 

@@ -51,8 +51,7 @@ impl<'a> Properties<'a> {
         if reader.rest().is_empty() { Ok(properties) } else { Err(reader.error("bytes after the last property")) }
     }
 
-    /// The bytes of a header that is a byte array or a string. Nothing else is decoded, and nothing
-    /// allocated; what cannot be read has none.
+    /// The bytes of a header that is a byte array or a string, without decoding others or allocation.
     pub fn header_bytes(self, name: &str) -> Option<&'a [u8]> {
         let mut reader = Reader::new(self.bytes);
         let flags = reader.short().ok()?;

@@ -215,8 +215,7 @@ impl Receiver {
         }
     }
 
-    /// Takes a `basic.ack`, `basic.nack` or `basic.reject` that stands at the start of the input as
-    /// a whole: nothing comes as often, and all have one layout.
+    /// Takes a whole `basic.ack`, `basic.nack` or `basic.reject` at the start of the input, the most frequent methods.
     #[inline(always)]
     fn settlement(&mut self, input: &mut &[u8]) -> Option<Settlement> {
         const LEN: usize = OVERHEAD + 13;

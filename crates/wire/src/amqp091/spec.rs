@@ -363,8 +363,7 @@ impl MethodId {
         METHODS.iter().find(|info| info.id == self)
     }
 
-    /// The name, or the numbers of a method that the table does not have; empty for 0.0, which
-    /// stands for "no method" in close methods.
+    /// The name, or an unknown method's numbers; empty for 0.0, "no method" in close methods.
     pub fn name(self) -> String {
         match self.info() {
             Some(info) => info.name.to_owned(),

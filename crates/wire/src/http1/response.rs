@@ -177,8 +177,7 @@ impl ResponseDecoder {
         HttpError::Broken { what, at: self.received }
     }
 
-    /// Keeps lines up to an empty one, which ends a head and trailers; whether it has come. Each byte is
-    /// looked at once, in however small pieces they come.
+    /// Keeps lines up to the empty one that ends a head and trailers; whether it has come. Each byte is seen once.
     fn take_block(&mut self, input: &mut &[u8], part: &'static str, limit: usize) -> Result<bool, HttpError> {
         let mut ended = false;
         let mut taken = 0;

@@ -89,8 +89,7 @@ impl Layout {
         Ok(self.end)
     }
 
-    /// Reads a line whose name stands in quotes, as names with other characters do: `{"http.requests",code="200"} 1`.
-    /// Nothing of it helps to read the next line.
+    /// Reads a line whose name is quoted, as other characters require: `{"http.requests",code="200"} 1`.
     #[cold]
     fn quoted(&mut self, line: &[u8], at: usize) -> Result<usize, LineCause> {
         if line.get(at) != Some(&b'"') {

@@ -76,8 +76,7 @@ pub struct PageTotals {
     pub errors: u64,
 }
 
-/// Reads one page: feed it pieces as they arrive, then [`finish`](Self::finish). It keeps at most one line
-/// that is not whole yet, of [`MAX_LINE`] at most.
+/// Reads one page in pieces, then [`finish`](Self::finish). Keeps one unfinished line, of [`MAX_LINE`] at most.
 #[derive(Debug, Default)]
 pub struct Parser {
     format: PageFormat,

@@ -303,8 +303,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
         Ok(())
     }
 
-    /// All that can be requested before the load has been. What is not answered are
-    /// subscriptions, and the first delivery has come.
+    /// All that can be requested before the load is done: subscriptions alone are unanswered, and a delivery has come.
     fn is_set_up(&mut self, context: &mut Context<'_, E>) {
         self.state = ConnectionState::Ready;
         self.make_room();

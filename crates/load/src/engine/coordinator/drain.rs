@@ -45,8 +45,7 @@ struct Drain {
 }
 
 impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
-    /// Waits until every message is accounted for or can no longer come, at most until the deadline,
-    /// and returns the instant from which on nothing is counted.
+    /// Waits until every message is accounted for, or until the deadline; the instant after which nothing counts.
     pub(super) fn drain(&mut self, drain_at: Time) -> Result<Time, Error> {
         self.sink.event(RunEvent::PhaseStarted { phase: Phase::Drain, at: drain_at });
         let planned = drain_at + self.plan.phases.drain;

@@ -1,5 +1,4 @@
-//! A short conversation beside the load: declares, empties and deletes queues before and after,
-//! on a connection of its own that is gone while the load runs.
+//! A short conversation beside the load: declares, empties and deletes queues on a connection of its own.
 
 use measure::Nanos;
 use transport::ConnectOptions;

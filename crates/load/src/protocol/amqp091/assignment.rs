@@ -44,8 +44,7 @@ pub(crate) fn producer(group: &Group, destination: &Destination, outgoing: Outgo
     channel(group, destination, role)
 }
 
-/// The queue that a group's `n`-th consumer shares with others, who take what it does not; `None` where what it gets is
-/// its own. A stream keeps what it has given to one.
+/// The queue that a group's `n`-th consumer shares with others; `None` where its deliveries are its own (streams).
 pub(crate) fn queue_of(group: &Group, n: usize) -> Option<String> {
     let is_stream = destination_of(group, n).amqp091.queue_type == QueueType::Stream;
     named_queue(group, n).filter(|_| !is_stream)

@@ -457,8 +457,7 @@ impl Receiver for ChannelHandle<'_> {
 }
 
 impl ChannelHandle<'_> {
-    /// Encoded form of the following messages, in which an id, a key or a header may be replaced by one of equal
-    /// length. There is none before the set-up's end.
+    /// Encoded form of the following messages, with an id, a key or a header to replace; `None` during the set-up.
     #[inline]
     fn encoded(&mut self) -> Option<&mut Encoded> {
         match self.channel.template.as_mut()? {

@@ -458,8 +458,7 @@ impl AmqpConnection {
         Ok(true)
     }
 
-    /// Takes an answer on a channel beside a client's. Behind the last one the client's puts up its fence: what the
-    /// queue had given before comes before that.
+    /// Takes an answer on a channel beside a client's. Behind the last one the client's puts up its fence.
     fn found_out(&mut self, at: usize) -> Result<Progress, Error> {
         let client = at - self.clients;
         match self.answer {
@@ -480,8 +479,7 @@ impl AmqpConnection {
         Ok(Progress::Answered)
     }
 
-    /// Sends a request on a client's channel, as soon as what was requested before is answered;
-    /// [`Progress::Answered`] tells of the answer.
+    /// Sends a request on a client's channel once the previous is answered; [`Progress::Answered`] tells its answer.
     pub(crate) fn ask(&mut self, at: usize, request: Request) -> Result<(), Error> {
         self.channel(at).ask(request)?;
         self.stage = self.channels[at].stage.clone();

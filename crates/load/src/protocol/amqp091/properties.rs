@@ -10,8 +10,7 @@ use super::STREAM_OFFSET;
 use crate::{Argument, Destination, Error, Group, MessageProperties, QueueType, StreamOffset};
 use plan::payload::{FULL_LEN, TRACE_HEADER};
 
-/// The properties of messages as the content header carries them, delivery mode included. With room for
-/// a trace header as the last header, where messages carry one.
+/// The properties of messages in the content header, delivery mode included, with room for a trace header, the last.
 pub(crate) fn encode(
     properties: &MessageProperties,
     persistent: Option<bool>,

@@ -96,8 +96,7 @@ impl CycleCounts {
         parts.into_iter().filter(|(from, until)| from < until)
     }
 
-    /// A cycle has failed in a step; an event where that is the first time for this reason. One that was given up
-    /// counts with the time that it has waited.
+    /// A cycle failed in a step; an event at its first time for this reason. One given up counts with its wait.
     pub(super) fn fail_cycle(&mut self, error: Error, at: Moments) -> Option<RunEvent> {
         let is_given_up = matches!(error, Error::TimedOut { .. });
         self.lost(at.asked, at.now, is_given_up);
