@@ -87,7 +87,7 @@ impl Cookie {
             .map_err(|refused| Problem::new(format!("{} holds no cookie", path.display()), refused.what, refused.help))
     }
 
-    /// The cookie of the user's own nodes, and this machine's RabbitMQ's: the first found, and another. Errors: none.
+    /// The cookie of the user's own nodes, and this machine's RabbitMQ's: the first found, and another, or an error.
     pub fn find() -> Result<(Self, Vec<Self>), Problem> {
         let home = std::env::var_os("HOME").map(PathBuf::from);
         let own = home.map(|home| home.join(".erlang.cookie"));

@@ -61,9 +61,9 @@ pub trait Scenario: fmt::Debug + Send + Sync {
     fn phases(&self) -> Phases;
 
     /// Runs to its end and reports to [`SliceSink::slice`] ten times a second, in intervals that end at whole tenths of
-    /// a second of a phase; [`run`] makes seconds of them. It calls [`StartBarrier::ready`] when it could begin, begins at
-    /// [`StartBarrier::start`], and ends at [`StartBarrier::ended`] where that comes before its own end. Errors: where it could
-    /// not start. What goes wrong later stands in [`Outcome::error`].
+    /// a second of a phase; [`run`] makes seconds of them. It calls [`StartBarrier::ready`] when it could begin, begins
+    /// at [`StartBarrier::start`], and ends at [`StartBarrier::ended`] at the latest. Errors: where it could not start.
+    /// What goes wrong later stands in [`Outcome::error`].
     fn run(&self, together: &StartBarrier, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error>;
 }
 
