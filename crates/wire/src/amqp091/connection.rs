@@ -112,8 +112,8 @@ impl<S: Side> Connection<S> {
     /// Takes bytes off `input` and returns the next event, `None` when more bytes are needed or when a server's
     /// embedder has not answered [`super::ServerEvent::Login`] or [`super::ServerEvent::Open`] yet.
     ///
-    /// Bytes that are not consumed stay in `input`; hand them in again, followed by what comes next. A buffer that holds
-    /// one frame ([`Self::frame_max`] bytes) is always enough. Errors: a peer that breaks the protocol. Nothing can be read
+    /// Bytes that are not consumed stay in `input`; hand them in again, followed by the next. A buffer of one frame
+    /// ([`Self::frame_max`] bytes) is always enough. Errors: a peer that breaks the protocol. Nothing can be read
     /// afterwards; send the pending output, which tells the peer why, then close.
     pub fn poll<'a, 'i: 'a>(&'a mut self, now: Time, input: &mut &'i [u8]) -> Result<Option<S::Event<'a>>, Error> {
         self.common.hear(now, input);
