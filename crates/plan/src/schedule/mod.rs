@@ -10,8 +10,6 @@ mod constant;
 mod linear;
 mod pacer;
 mod sine;
-#[cfg(test)]
-mod tests;
 mod trace;
 
 use std::sync::{Arc, OnceLock};
@@ -381,3 +379,6 @@ fn instant(pacer: &Pacer, start: Time, position: Position) -> Time {
     let offset = pacer.instant(position);
     offset.and_then(|offset| start.0.checked_add(offset)).map_or(NEVER, Time)
 }
+
+#[cfg(test)]
+mod tests;
