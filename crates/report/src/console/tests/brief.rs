@@ -248,6 +248,22 @@ fn traced() -> RunSummary {
     summary
 }
 
+/// A cause and a verdict that are wider than any screen.
+fn long() -> Kind {
+    let mut long = kind("long-cause", unthrottled(true, true));
+    long.1.state = RunState::Failed;
+    let cause = "lost the connection to amqp://guest@127.0.0.1:5672 after 3,288,123 messages, and none of the 60 \
+                 attempts to connect again within the 30 s that the experiment gives a broker to come back was accepted";
+    long.2.error = Some(Problem::new(cause, "Connection refused (os error 111)", "look into the broker's log"));
+    let sentence = "limited by the broker: for 93 % of the producers' time as many were in flight as may be, and the \
+                    broker used 1.9 of 2 cores, its busiest thread (2_scheduler) 97 % of one; its threads together \
+                    waited 0.41 s per second in the run queue; the generator could have made 1.20 M msg/s of this \
+                    size here";
+    let cause = Cause::BrokerSlow { wait: archive::Awaited::Answers };
+    long.2.verdict = verdict(LimitedBy::Broker, cause, sentence);
+    long
+}
+
 /// A run of each kind of built-in experiment, and those that end in another way.
 fn kinds() -> Vec<Kind> {
     let mut failed = kind("failed", messages());
@@ -282,6 +298,7 @@ fn kinds() -> Vec<Kind> {
         kind("record", recording()),
         kind("traced", traced()),
         failed,
+        long(),
     ]
 }
 
