@@ -445,6 +445,11 @@ fn the_first_line_says_probes_what_was_as_requested_and_its_time_once() {
     record.state = RunState::Failed;
     record.phases = vec![PhaseSpan { phase: Phase::Measure, start: 0.1, end: 2.0 }];
     assert_lacks(first(&record), ["failed after"]);
+    // Beside the error, the end of a run says all but the cause.
+    let (_, record, summary) = long();
+    let whole = brief(&record, &summary, None, None, Style::PLAIN);
+    let rest = brief_without_cause(&record, &summary, None, None, Style::PLAIN);
+    assert_eq!(whole.lines().skip(2).collect::<Vec<_>>(), rest.lines().collect::<Vec<_>>());
 }
 
 /// 10,000 msg/s for 3 s stood above 60,000 messages, without the reason. A kill that was planned at 2 s was at 3 s,
