@@ -70,7 +70,7 @@ fn ended(
     rows.push(load::title(record, summary));
     rows.extend(load::latencies(summary));
     rows.extend(load::faults(record, summary));
-    rows.extend(load::pages(summary));
+    rows.extend(load::scrapes(record, summary));
     rows.extend(load::operations(summary));
     rows.extend(load::messages(record, summary));
     rows.extend(programs(summary));

@@ -45,7 +45,7 @@ pub struct SelectedRow {
 
 /// The table of scrapes, and below it the one of selected series.
 pub fn scrapes(rows: &[ScrapeRow], selected: &[SelectedRow], style: Style) -> String {
-    let heads = "page<|pages|failed|p50|p99|max|arrived|page size|series|parsed|server CPU";
+    let heads = "page<|pages|failed|p50|p99|max|arrived|page size|series|parse rate|server CPU";
     let mut table = Table::of(heads);
     rows.iter().for_each(|row| table.row(cells(row)));
     // Columns without room stand below the others, and not each in a line of its own.
