@@ -3,7 +3,7 @@
 import type uPlot from 'uplot';
 import { bounds, cellAt, drawHeat, logTicks } from '../charts/heat';
 import type { Line, PanelSpec } from '../charts/panel';
-import { held, makesLine } from '../charts/steps';
+import { held } from '../charts/steps';
 import { type Column, infoOf, type Slices, subject } from '../core/data';
 import { duration, durationTick, megabytes, si, significant } from '../core/format';
 import type { Grid } from '../core/histograms';
@@ -92,11 +92,10 @@ function cpu(run: RunView): PanelSpec | null {
 
 function memory(run: RunView): PanelSpec | null {
   const s = run.series;
-  const both: Line[] = [
+  const lines = known([
     { label: subject(run), values: s.broker_mb, color: (p) => p.ink, format: megabytes, area: true },
     { label: 'bellows', values: s.client_mb, color: (p) => p.delay, format: megabytes },
-  ];
-  const lines = both.filter(({ values }) => makesLine(values));
+  ]);
   if (lines.length === 0) return null;
   const unit = 'resident, MB';
   return { id: 'memory', title: 'memory', unit, height: 72, lines, times: held(s, run.killed) };
@@ -123,8 +122,7 @@ export function inFlight(run: RunView): { unit: string; values: Column } | null 
 
 /** All panels but the latency one, which depends on the metric chosen. */
 export function panels(run: RunView, slices: Slices | null = null): { before: PanelSpec[]; after: PanelSpec[] } {
-  const found = inFlight(run);
-  const level = found && makesLine(found.values) ? found : null;
+  const level = inFlight(run);
   // The scenario that the run asks about comes first.
   const names = Object.keys(run.figures.scenarios);
   names.sort((a, b) => Number(b === run.lead) - Number(a === run.lead));
@@ -135,7 +133,6 @@ export function panels(run: RunView, slices: Slices | null = null): { before: Pa
     title: scenarios.length > 0 ? 'messages in flight' : 'in flight',
     unit: level.unit,
     height: 64,
-    times: held(run.series),
     lines: [{ label, values: level.values, color: (p) => p.receive, format: count, area: true }],
   };
   const keep = (list: (PanelSpec | null)[]): PanelSpec[] => list.filter((s) => s !== null);
