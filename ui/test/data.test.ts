@@ -295,6 +295,9 @@ describe('who limited the run', () => {
     expect(left['busiest loop, busy']).toBe('30.0 %');
     expect(left['waited for a core']).toBeNull();
     expect(left['could make, by calibration']).toBe('at least 3,000,000 msg/s');
+    // Two figures of its CPU stood on one page, and no word said that one was with the profiler.
+    const profiled = ours(evidence, words(undefined), true).map(([name]) => name);
+    expect(profiled).toContain('CPU of bellows with its profiler');
     const time = { ...evidence, producers: { budget: 0.25 } } as unknown as Evidence;
     const cycles = Object.fromEntries(ours(time, words('cycles')));
     expect(cycles).toMatchObject({ begun: '1,000 cycles/s', 'cycles waited: places taken': '25.0 %' });

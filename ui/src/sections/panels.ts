@@ -86,7 +86,8 @@ function cpu(run: RunView): PanelSpec | null {
     const values = steal.map((v) => (v === null ? null : v * run.hardware.cores));
     lines.push({ label: 'stolen', values, color: (p) => p.faint, format: cores, width: 1 });
   }
-  const unit = run.hardware.cores > 0 ? `cores, of ${run.hardware.cores}` : 'cores';
+  const profiler = run.profiles.length > 0 ? '; bellows with its profiler' : '';
+  const unit = (run.hardware.cores > 0 ? `cores, of ${run.hardware.cores}` : 'cores') + profiler;
   return { id: 'cpu', title: 'CPU', unit, height: 84, lines };
 }
 
