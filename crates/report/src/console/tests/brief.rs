@@ -426,6 +426,47 @@ fn the_end_of_each_kind_is_as_its_golden() {
     assert!(stale.is_empty(), "stale: run `make ends` and look at them\n{}", stale.concat());
 }
 
+/// The end of a demonstration on a broker, whose profile has this class beside those of the kernel.
+fn demo(broker: &str, queue_type: &str, class: Class, work: Option<&str>) -> String {
+    let mut summary = messages();
+    let shares = [(Class::KernelNetwork, 0.62), (Class::Waiting, 0.27), (class, 0.08)];
+    let profile = &mut summary.profiles[0];
+    profile.classes = shares.map(|(class, share)| ClassShare { class, share, weight: 100 }).into();
+    let of_queue = |of: &str| WorkShare { of: of.into(), role: "queue".into(), share: 0.31 };
+    profile.work = work.map(of_queue).into_iter().collect();
+    let flow = summary.flow_mut();
+    let through = Throughput { total: 230_000, rate: 10_000.0 };
+    (flow.sent, flow.completed, flow.received) = (through, through, through);
+    let messages = summary.messages_mut();
+    messages.requested = Some(RequestedSummary { rate: 10_000.0, achieved: Some(1.0), ..RequestedSummary::default() });
+    messages.cpu_us_each = PerMessage { broker: Some(37.9), client: Some(45.0) };
+    let (p99_9_ns, max_ns) = (2_800_000, 5_100_000);
+    let of = |p50_ns, p90_ns, p99_ns| {
+        let rest = latency(200_000);
+        LatencySummary { p50_ns, p90_ns, p99_ns, p99_9_ns, max_ns, ..rest }
+    };
+    let (ack, end_to_end) = (of(91_000, 156_000, 566_000), of(89_000, 152_000, 552_000));
+    messages.latency = [(Metric::ACK_RESPONSE, ack), (Metric::END_TO_END, end_to_end)].into_iter().collect();
+    summary.cpu_cores = PerMessage { broker: Some(0.38), client: Some(0.45) };
+    let mut record = named("demo", &summary);
+    let span = |phase, start, end| PhaseSpan { phase, start, end };
+    record.phases = vec![span(Phase::Warmup, 0.0, 3.0), span(Phase::Measure, 3.0, 23.0)];
+    record.versions.broker = Some(broker.into());
+    record.experiment = serde_json::json!({"load": [{"destination": "queue://demo", "queue-type": queue_type}]});
+    brief(&record, &summary, Some("runs/2026-11-21T00-12-33Z-demo-2fyf/report.html"), None, terminal(USUAL))
+}
+
+/// Those in the docs had another form, and a line that contradicted their percentiles.
+#[test]
+fn the_docs_show_an_end_as_it_is_printed() {
+    let of_rabbitmq = demo("RabbitMQ 4.0.5", "stream", Class::ErlangCode, Some("queue demo"));
+    let embedded = demo("bellows embedded broker 0.1.0", "classic", Class::OwnCode, None);
+    for (page, end) in [("README.md", of_rabbitmq), ("docs/getting-started.md", embedded)] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);
+        assert_has(fs::read_to_string(path).unwrap(), [end.as_str()]);
+    }
+}
+
 /// Probes were loads, "as requested" stood behind what was received, and a run that failed said its time twice.
 #[test]
 fn the_first_line_says_probes_what_was_as_requested_and_its_time_once() {
