@@ -262,7 +262,7 @@ mod tests {
         assert_begins(&shown, "inconclusive: 2 runs per side cannot prove a change; use at least 5");
         assert_eq!(change_and_interval(&few.figures[1]).1, "too few runs");
         // How many runs it takes is said; a p of 1 stood there.
-        let needed = "takes 5 runs per side to decide. Fewer prove neither a change nor its absence";
+        let needed = "Fewer than 5 runs per side cannot prove that nothing changed, either: ";
         assert_has(&shown, ["inconclusive: under 5 runs", needed]);
         let wide = Style { columns: 200, ..Style::PLAIN };
         let has_p = |of: &Comparison| comparison(of, wide).contains("shows from      p\n");

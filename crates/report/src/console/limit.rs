@@ -46,7 +46,7 @@ pub fn limit_brief(of: &LimitTrials, style: Style) -> String {
     }
     let name = |next: &SuggestedRate| {
         let share = if next.name == CALM { "1/3" } else { "4/5" };
-        format!("{} ({share} of it)  ", sanitise(&next.name))
+        format!("{} ({share} of the limit)  ", sanitise(&next.name))
     };
     for next in &of.suggested {
         let name = name(next);
@@ -120,7 +120,7 @@ pub fn limit(of: &LimitTrials, style: Style) -> String {
         lines.extend(notes(of).iter().flat_map(|it| style.lines_of(&sanitise(it))));
     }
     for next in &of.suggested {
-        let what = if next.name == CALM { "a third of it" } else { "four fifths of it" };
+        let what = if next.name == CALM { "a third of the limit" } else { "four fifths of the limit" };
         lines.push(format!("{} ({what}, {} msg/s):", style.strong(&sanitise(&next.name)), rate(next.rate)));
         let command = command_lines(&sanitise(&next.command), style.line_columns().saturating_sub(2));
         lines.extend(command.iter().map(|line| format!("  {line}")));
@@ -359,7 +359,8 @@ mod tests {
         let text = limit_brief(&of, style);
         assert!(text.lines().count() <= 15, "{text}");
         let why = "80,000 msg/s did not hold (missed end-to-end p99 < 10ms)";
-        let broken = "calm (1/3 of it)  bellows run mine.toml --set load.0.rate=24000 \\\n  --set phases.measure=30s\n";
+        let broken =
+            "calm (1/3 of the limit)  bellows run mine.toml --set load.0.rate=24000 \\\n  --set phases.measure=30s\n";
         assert_has(&text, ["70,000", why, broken]);
         assert_has(limit_brief(&of, Style::PLAIN), [command]);
         let mut long = of.clone();

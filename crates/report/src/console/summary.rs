@@ -93,7 +93,8 @@ fn first(record: &RunRecord, summary: &RunSummary, style: Style) -> Vec<String> 
     let texts = failure(summary).into_iter().chain(verdict(summary));
     lines.extend(texts.flat_map(|text| style.prose_lines(&text)));
     let reasons = summary.verdict.iter().flat_map(|verdict| &verdict.reasons);
-    for reason in reasons.filter(|reason| reason.decided).take(REASONS) {
+    // The requested rate has a line of its own.
+    for reason in reasons.filter(|reason| reason.decided && reason.code != "requested").take(REASONS) {
         lines.extend(labelled("  - ", "  - ", &reason.text, columns));
     }
     if let Some(promise) = DeliveryPromise::of(&record.experiment) {
