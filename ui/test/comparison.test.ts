@@ -3,7 +3,7 @@ import { endsAtZero, interval as intervalOf, tone } from '../src/comparison/figu
 import { costTree, told } from '../src/comparison/flame';
 import { change, doubtOf, full, provenFirst, signedTime } from '../src/comparison/functions';
 import { endTicks, tint } from '../src/comparison/matrix';
-import { bounds, interval, isDrawn, mean, meanCurve } from '../src/comparison/overlay';
+import { bounds, interval, mean, meanCurve } from '../src/comparison/overlay';
 import { across, doubt, down } from '../src/comparison/runs';
 import { changeScale, isTested, signed, tickName } from '../src/comparison/scale';
 import { wayTo } from '../src/core/dom';
@@ -220,12 +220,6 @@ describe('both sides on one axis', () => {
     const of: ComparedPanel = { title: 'x', unit: 'ns', t: [0, 1], dt: [1, 1], a: [[5, null]], b: [[0, 70]] };
     expect(bounds(of)).toEqual([5, 70]);
     expect(bounds({ ...of, a: [], b: [[null]] })).toBeNull();
-  });
-
-  test('memory of runs of a second has no panel', () => {
-    const of: ComparedPanel = { title: 'x', unit: 'bytes', t: [0], dt: [1], a: [[5]], b: [[7]] };
-    const longer = { ...of, t: [0, 1], dt: [1, 1], b: [[7, 8]] };
-    expect([of, { ...of, unit: 'cores' as const }, longer].map(isDrawn)).toEqual([false, true, true]);
   });
 });
 

@@ -179,12 +179,12 @@ describe('charts', () => {
       return lines.join(' ');
     };
     expect(drawn(times)).toBe('M0,1 L1,1 L1,2 L2,2 M5,3 L6,3 L6,4 L7,4');
-    // What was read at the end of each holds until it is read again, the first from the start: a second was blank.
-    expect(drawn(held(times))).toBe('M0,1 L2,1 L2,2 L3,2 M6,3 L7,3 L7,4 L7,4');
+    // What was read at the end of each stood a second right of the CPU that it took.
+    expect(held(times, [])).toEqual(times);
     // A kill ends what is drawn of the process at its own moment, and what is less from then on begins there.
-    expect(drawn(held(times, [2.25, 6.5]))).toBe('M0,1 L2,1 L2,2 L2.25,2 M6,3 L6.5,3 L6.5,4 L7,4');
+    expect(drawn(held(times, [2.25, 6.5]))).toBe('M0,1 L1,1 L1,2 L2.25,2 M5,3 L6.5,3 L6.5,4 L7,4');
     // So does what is held again since a return.
-    expect(drawn(held(times, [2.25, 5.5]))).toBe('M0,1 L2,1 L2,2 L2.25,2 M5.5,3 L7,3 L7,4 L7,4');
+    expect(drawn(held(times, [2.25, 5.5]))).toBe('M0,1 L1,1 L1,2 L2.25,2 M5.5,3 L6,3 L6,4 L7,4');
     expect(drawn({ t: [0, 3], dt: [1, 1] }, [1, 2], 0)).toBe('M0,0 L0,1 L1,1 L1,0 M3,0 L3,2 L4,2 L4,0');
     expect([0, 1.5, 3.5, 5.5, 9].map((time) => intervalAt(times, time))).toEqual([0, 1, null, 3, null]);
   });
@@ -295,6 +295,9 @@ describe('who limited the run', () => {
     expect(left['busiest loop, busy']).toBe('30.0 %');
     expect(left['waited for a core']).toBeNull();
     expect(left['could make, by calibration']).toBe('at least 3,000,000 msg/s');
+    // Two figures of its CPU stood on one page, and no word said that one was with the profiler.
+    const profiled = ours(evidence, words(undefined), true).map(([name]) => name);
+    expect(profiled).toContain('CPU of bellows with its profiler');
     const time = { ...evidence, producers: { budget: 0.25 } } as unknown as Evidence;
     const cycles = Object.fromEntries(ours(time, words('cycles')));
     expect(cycles).toMatchObject({ begun: '1,000 cycles/s', 'cycles waited: places taken': '25.0 %' });

@@ -10,7 +10,7 @@ use crate::error::where_present;
 use crate::files::is_active;
 use crate::reader::read_record;
 use crate::remove::{began, folder_bytes};
-use crate::{Error, Labels, LimitTrials, PairedMatrix, PairedRuns, RunRecord, RunState, file};
+use crate::{Error, Labels, LimitTrials, PairedMatrix, PairedRuns, RunRecord, RunState, RunSummary, file};
 
 /// One folder among the runs.
 #[derive(Clone, Debug)]
@@ -51,8 +51,10 @@ impl RunEntry {
 
     /// The run's state for people; `None` where it is not known.
     pub fn state(&self) -> Option<&'static str> {
-        match self.record.as_ref().ok()?.state {
+        let record = self.record.as_ref().ok()?;
+        match record.state {
             RunState::Running if self.active => Some("running"),
+            RunState::Complete if record.summary.as_ref().is_some_and(is_empty_recording) => Some("no samples"),
             state => Some(state.name()),
         }
     }
@@ -88,6 +90,12 @@ impl RunEntry {
         let recorded = of_messages.find(|(_, latency)| latency.count > 0);
         recorded.or_else(|| summary.others().find_map(|(_, of)| of.headline()))
     }
+}
+
+/// Whether nothing loaded the process, and its profile has no samples.
+fn is_empty_recording(of: &RunSummary) -> bool {
+    let has_load = of.scenarios().next().is_some() || !of.programs.is_empty() || !of.scrapes.is_empty();
+    !has_load && of.profiles.iter().all(|it| it.samples == 0)
 }
 
 /// Kind of a folder of several runs.

@@ -54,7 +54,7 @@ pub(crate) trait UsageSource {
     fn nodes(&mut self) -> Vec<NodeUse> {
         Vec::new()
     }
-    /// The broker, or a node of it, was killed; returns its nodes' series from then on.
+    /// The broker, or a node of it, was killed; returns what its nodes held until then.
     fn killed(&mut self, _: &Killed) -> Vec<(SeriesName, f64)> {
         Vec::new()
     }
@@ -78,12 +78,12 @@ pub(crate) trait UsageSource {
     }
     /// The broker is another process from now on.
     fn follow(&mut self, _pid: u32) {}
-    /// The broker, or a node of a cluster, is another process from now on; what its nodes hold.
+    /// The broker, or a node of a cluster, is another process from now on; what its nodes held until then.
     fn follow_node(&mut self, _node: usize, pid: u32) -> Vec<(SeriesName, f64)> {
         self.follow(pid);
         Vec::new()
     }
-    /// The broker, or a node of a cluster, starts again below this process; what its nodes hold.
+    /// The broker, or a node of a cluster, starts again below this process; what its nodes held until then.
     fn follow_starter(&mut self, starter: &Starter) -> Vec<(SeriesName, f64)> {
         self.follow_node(starter.node, starter.pid)
     }
@@ -157,12 +157,13 @@ impl NodeUsage {
     }
 
     fn killed(&mut self, killed: &Killed, cpu: Nanos) -> Vec<(SeriesName, f64)> {
+        let held = memory_of(&self.last);
         let since = killed.at.since(self.at);
         if let Some(node) = self.last.get_mut(killed.node) {
             node.add(Some(ProcessUse { cpu, ..node.used }), since);
             node.add(None, Nanos::ZERO);
         }
-        memory_of(&self.last)
+        held
     }
 
     /// A node that is read for the first time after a kill has run since it was about to start.
@@ -242,6 +243,17 @@ impl ProcUsage {
         self
     }
 
+    fn read_nodes(&mut self) {
+        if self.nodes.is_some() {
+            self.read();
+        }
+    }
+
+    /// Memory of the nodes at the last reading.
+    fn held(&self) -> Vec<(SeriesName, f64)> {
+        self.nodes.as_ref().map_or_else(Vec::new, |it| memory_of(&it.last))
+    }
+
     /// bellows itself, and the programs that it has load the broker.
     fn client(&mut self) -> Option<ProcessUse> {
         let pid = std::process::id();
@@ -293,9 +305,7 @@ impl UsageSource for ProcUsage {
     }
 
     fn nodes(&mut self) -> Vec<NodeUse> {
-        if self.nodes.is_some() {
-            self.read();
-        }
+        self.read_nodes();
         self.nodes.as_ref().map_or_else(Vec::new, |it| it.last.clone())
     }
 
@@ -336,9 +346,10 @@ impl UsageSource for ProcUsage {
     }
 
     fn follow_starter(&mut self, starter: &Starter) -> Vec<(SeriesName, f64)> {
+        let held = self.held();
         let further = (starter.node.checked_sub(1)).and_then(|at| self.further.get_mut(at));
         further.unwrap_or(&mut self.broker).follow_starter(starter.pid);
-        let held = memory_of(&self.nodes());
+        self.read_nodes();
         if let Some(nodes) = &mut self.nodes {
             nodes.started(starter);
         }
@@ -346,11 +357,13 @@ impl UsageSource for ProcUsage {
     }
 
     fn follow_node(&mut self, node: usize, pid: u32) -> Vec<(SeriesName, f64)> {
+        let held = self.held();
         match node.checked_sub(1).and_then(|at| self.further.get_mut(at)) {
             Some(tree) => tree.follow(pid),
             None => self.follow(pid),
         }
-        memory_of(&self.nodes())
+        self.read_nodes();
+        held
     }
 
     fn follow(&mut self, pid: u32) {
@@ -514,7 +527,7 @@ pub(crate) mod tests {
         nodes.series(at(1_000));
         let killed = Killed { node: 1, at: at(1_600), cpu: None };
         let held = nodes.killed(&killed, Nanos::from_millis(800));
-        assert_eq!(held.iter().map(|it| it.1).collect::<Vec<_>>(), [7.0, 0.0]);
+        assert_eq!(held.iter().map(|it| it.1).collect::<Vec<_>>(), [7.0, 7.0]);
         nodes.add(at(2_000), vec![used(200), None]);
         let series = nodes.series(at(2_000));
         let cpu = series.iter().filter(|it| it.0.name == "CPU of nodes");
@@ -598,7 +611,7 @@ pub(crate) mod tests {
         returned.use_up(Nanos::from_millis(200));
         returned.signal(Signal::STOP);
         let held = source.follow_node(1, returned.0.id());
-        assert!(held.iter().all(|it| it.1 > 0.0) && held.len() == 2, "{held:?}");
+        assert!(held.len() == 2 && held[0].1 > 0.0 && held[1].1 <= 0.0, "{held:?}");
         let read = source.read();
         let back = source.nodes();
         assert!(back[1].used.cpu.saturating_sub(before[1].used.cpu) < Nanos::from_millis(50), "{before:?} {back:?}");

@@ -18,22 +18,17 @@ export interface Pen {
 }
 
 /**
- * Values read at the end of each interval, as memory is, hold from then, or from a cut in it, until the next is read;
- * the first of all holds from the start of its interval, of which nothing else is known.
+ * Values read at the end of each interval, as memory is, stand for that interval, as CPU does; where a cut lies in it,
+ * the value before holds until then.
  */
-export function held({ t, dt }: Times, cuts: readonly number[] = []): Times {
+export function held({ t, dt }: Times, cuts: readonly number[]): Times {
   const ends = t.map((at, i) => at + dt[i]!);
-  const from = ends.map((end, i) => cuts.find((cut) => cut > t[i]! && cut < end) ?? (i > 0 ? end : t[i]!));
+  const from = ends.map((end, i) => cuts.find((cut) => cut > t[i]! && cut < end) ?? t[i]!);
   const until = (i: number): number => {
     const next = t[i + 1];
     return next !== undefined && next - ends[i]! <= dt[i]! * 0.5 ? from[i + 1]! : ends[i]!;
   };
   return { t: from, dt: from.map((at, i) => until(i) - at) };
-}
-
-/** Whether values that are read at the end of each interval make a line: one alone holds for no time. */
-export function makesLine(values: Values): boolean {
-  return values.filter((v) => v !== null && v !== undefined).length > 1;
 }
 
 /** First and last index of every run of intervals that have a value and touch each other. */

@@ -4,7 +4,7 @@ import uPlot from 'uplot';
 import { logTicks } from '../charts/heat';
 import { type NinesLine, nineBounds, ninesChart } from '../charts/nines';
 import { type Panel, type PanelSpec, panelOf, type Shared } from '../charts/panel';
-import { held, makesLine, type Times, trace } from '../charts/steps';
+import { trace } from '../charts/steps';
 import { h, later, scrolling, section, table, widthOf } from '../core/dom';
 import { bytesTick, duration, durationTick, siTick } from '../core/format';
 import { type Palette, palette } from '../core/theme';
@@ -79,16 +79,6 @@ const UNITS: Partial<Record<QuantityUnit, { name: string; tick: (v: number) => s
   bytes: { name: 'resident', tick: bytesTick },
 };
 
-/** Memory is read at the end of each second. */
-function timesOf(of: ComparedPanel): Times {
-  return of.unit === 'bytes' ? held(of) : of;
-}
-
-/** Whether a panel has anything to draw: memory of a single second has not. */
-export function isDrawn(of: ComparedPanel): boolean {
-  return of.unit !== 'bytes' || SIDES.some((side) => of[side].some(makesLine));
-}
-
 function under(of: ComparedPanel): (u: uPlot, p: Palette) => void {
   return (u, p) => {
     const { ctx } = u;
@@ -99,7 +89,7 @@ function under(of: ComparedPanel): (u: uPlot, p: Palette) => void {
       ctx.strokeStyle = faint(side)(p);
       for (const line of of[side]) {
         const path = new Path2D();
-        trace(path, timesOf(of), drawable(of, line), x, y);
+        trace(path, of, drawable(of, line), x, y);
         ctx.stroke(path);
       }
     }
@@ -139,7 +129,6 @@ function spec(of: ComparedPanel, index: number): PanelSpec {
     most: high,
     ...(log && { log, ticks: (u: uPlot) => logTicks(...log, Math.max(3, (u.over?.clientHeight ?? 130) / 24)) }),
     under: under(of),
-    times: timesOf(of),
   };
 }
 
@@ -153,7 +142,7 @@ function panelTable(of: ComparedPanel): HTMLElement {
 
 /** What happened over time; null where no run could be read. */
 export function overTime(view: ComparisonView): View | null {
-  const panels = view.panels.filter(isDrawn);
+  const { panels } = view;
   const ends = panels.map((it) => (it.t.at(-1) ?? 0) + (it.dt.at(-1) ?? 0));
   const end = Math.max(0, ...ends);
   if (!(end > 0)) return null;

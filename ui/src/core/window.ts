@@ -40,15 +40,20 @@ export function figuresOf(page: Page, window: readonly [number, number]): Figure
   const known = (column: readonly (number | null)[]): boolean => inside.some((i) => column[i] !== null);
   const cores = (column: readonly (number | null)[]): number | null =>
     known(column) && length > 0 ? integral(column) / length : null;
+  // As in the figures of the whole run, the profiler is left out: it takes much the same all the time.
+  const whole = run.figures.cpu_cores.client;
+  const profiler = Math.max(0, (run.verdict?.evidence.client_cores ?? 0) - (whole ?? 0));
+  const all = cores(series.client_cores);
+  const client = all === null || whole === null ? all : whole > 0 ? Math.max(0, all - profiler) : 0;
   const peak = (column: readonly (number | null)[]): number | null =>
     known(column) ? Math.max(...inside.map((i) => column[i] ?? 0)) : null;
   const sent = flow(series.sent);
   const received = flow(series.received);
   const messages = Math.max(sent.total, received.total);
-  const each = (column: readonly (number | null)[]): number | null => {
+  const each = (used: number | null): number | null => {
     const own = run.figures.cpu_us_per_message;
     const told = own.broker !== null || own.client !== null;
-    return told && known(column) && messages > 0 ? (integral(column) * 1e6) / messages : null;
+    return told && used !== null && messages > 0 ? (used * length * 1e6) / messages : null;
   };
   const latency: Record<Metric, LatencySummary> = {};
   for (const d of distributions(page, window)) latency[d.metric] = summaryOf(d);
@@ -79,8 +84,8 @@ export function figuresOf(page: Page, window: readonly [number, number]): Figure
     measured_s: length,
     lasted: null,
     latency,
-    cpu_us_per_message: { broker: each(series.broker_cores), client: each(series.client_cores) },
-    cpu_cores: { broker: cores(series.broker_cores), client: cores(series.client_cores) },
+    cpu_us_per_message: { broker: each(cores(series.broker_cores)), client: each(client) },
+    cpu_cores: { broker: cores(series.broker_cores), client },
     rss_mb: { broker: peak(series.broker_mb), client: peak(series.client_mb) },
     scenarios,
   };

@@ -239,7 +239,8 @@ const share = (value: number | null | undefined): string | null =>
 const length = (ns: number | null): string | null => (ns === null || ns === 0 ? null : duration(ns));
 const cores = (value: number | null): string | null => (value === null ? null : `${significant(value)} cores`);
 
-export function ours(e: Evidence, words: Words): Row[] {
+/** What is known of the generator. CPU of the profiler is no part of the run's figures. */
+export function ours(e: Evidence, words: Words, isProfiled = false): Row[] {
   const rate = (value: number | null): string | null => (value === null ? null : `${significant(value)} ${words.unit}`);
   const most = (get: (l: Evidence['loops'][number]) => number | null): number | null =>
     e.loops.reduce<number | null>((max, l) => {
@@ -261,7 +262,7 @@ export function ours(e: Evidence, words: Words): Row[] {
     ['waited for a core', share(most((l) => l.starved))],
     ['loop lag, median second', length(e.loop_lag_median_ns)],
     ['loop lag, worst', length(e.loop_lag_max_ns)],
-    ['CPU of bellows', (e.client_cores ?? 0) > 0 ? cores(e.client_cores) : null],
+    [`CPU of bellows${isProfiled ? ' with its profiler' : ''}`, (e.client_cores ?? 0) > 0 ? cores(e.client_cores) : null],
     [
       'could make, by calibration',
       e.capacity ? `${e.capacity.at_least ? 'at least ' : ''}${rate(e.capacity.rate)}` : null,
@@ -312,7 +313,7 @@ export function limit(run: RunView, store: Store): View | null {
   const caption = h('figcaption', {}, title, h('span', { class: 'unit' }, 'share of their time'), legend);
   const chart = all.length === 0 ? null : h('figure', { class: 'panel waits' }, caption, frame);
   const others = theirs(verdict.evidence).map(([name, value]): Row => [ofSubject(run, name), value]);
-  const own = pairs('Load and generator', ours(verdict.evidence, spoken));
+  const own = pairs('Load and generator', ours(verdict.evidence, spoken, run.profiles.length > 0));
   const rest = pairs(ofSubject(run, 'Broker, machine and the way between'), others);
   const evidence = h('div', { class: 'columns' }, own, rest);
   const element = section(

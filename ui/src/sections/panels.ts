@@ -3,7 +3,7 @@
 import type uPlot from 'uplot';
 import { bounds, cellAt, drawHeat, logTicks } from '../charts/heat';
 import type { Line, PanelSpec } from '../charts/panel';
-import { held, makesLine } from '../charts/steps';
+import { held } from '../charts/steps';
 import { type Column, infoOf, type Slices, subject } from '../core/data';
 import { duration, durationTick, megabytes, si, significant } from '../core/format';
 import type { Grid } from '../core/histograms';
@@ -86,17 +86,17 @@ function cpu(run: RunView): PanelSpec | null {
     const values = steal.map((v) => (v === null ? null : v * run.hardware.cores));
     lines.push({ label: 'stolen', values, color: (p) => p.faint, format: cores, width: 1 });
   }
-  const unit = run.hardware.cores > 0 ? `cores, of ${run.hardware.cores}` : 'cores';
+  const profiler = run.profiles.length > 0 ? '; bellows with its profiler' : '';
+  const unit = (run.hardware.cores > 0 ? `cores, of ${run.hardware.cores}` : 'cores') + profiler;
   return { id: 'cpu', title: 'CPU', unit, height: 84, lines };
 }
 
 function memory(run: RunView): PanelSpec | null {
   const s = run.series;
-  const both: Line[] = [
+  const lines = known([
     { label: subject(run), values: s.broker_mb, color: (p) => p.ink, format: megabytes, area: true },
     { label: 'bellows', values: s.client_mb, color: (p) => p.delay, format: megabytes },
-  ];
-  const lines = both.filter(({ values }) => makesLine(values));
+  ]);
   if (lines.length === 0) return null;
   const unit = 'resident, MB';
   return { id: 'memory', title: 'memory', unit, height: 72, lines, times: held(s, run.killed) };
@@ -123,8 +123,7 @@ export function inFlight(run: RunView): { unit: string; values: Column } | null 
 
 /** All panels but the latency one, which depends on the metric chosen. */
 export function panels(run: RunView, slices: Slices | null = null): { before: PanelSpec[]; after: PanelSpec[] } {
-  const found = inFlight(run);
-  const level = found && makesLine(found.values) ? found : null;
+  const level = inFlight(run);
   // The scenario that the run asks about comes first.
   const names = Object.keys(run.figures.scenarios);
   names.sort((a, b) => Number(b === run.lead) - Number(a === run.lead));
@@ -135,7 +134,6 @@ export function panels(run: RunView, slices: Slices | null = null): { before: Pa
     title: scenarios.length > 0 ? 'messages in flight' : 'in flight',
     unit: level.unit,
     height: 64,
-    times: held(run.series),
     lines: [{ label, values: level.values, color: (p) => p.receive, format: count, area: true }],
   };
   const keep = (list: (PanelSpec | null)[]): PanelSpec[] => list.filter((s) => s !== null);

@@ -25,7 +25,7 @@ export function brokerCost(page: ScrapedPage): { text: string; title: string } |
   const cpu = page.broker_cpu;
   if (!cpu) {
     if (!page.is_of_broker || page.completed === 0) return null;
-    return { text: '–', title: 'unknown: fewer than 12 pages, one all the time, or other work at the same times' };
+    return { text: '–', title: 'unknown: fewer than 12 pages, pages without a break, or other work at the same times' };
   }
   const time = (s: number): string => `${s < 0 ? '-' : ''}${duration(Math.abs(s) * 1e9)}`;
   const [low, high] = cpu.interval;

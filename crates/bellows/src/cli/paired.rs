@@ -1,5 +1,6 @@
 //! Runs in pairs in a folder, of a matrix or a single comparison: their decisions, and output, also to files.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use archive::{
@@ -227,7 +228,7 @@ pub(super) fn what_becomes(of: &PairedRuns, anew: &str) -> Option<String> {
         true if is_spoiled => anew.to_owned(),
         // Of disturbed pairs the quietest count.
         true => format!("{anew}, if quieter"),
-        false => not_replaced(of, run.pair),
+        false => not_replaced(of, run.pair, is_spoiled),
     };
     match (run.own, was_hit || run.is_hit()) {
         (true, false) => Some(format!("{why}; this is a result of {}, and the pair is not replaced", run.side)),
@@ -236,15 +237,22 @@ pub(super) fn what_becomes(of: &PairedRuns, anew: &str) -> Option<String> {
     }
 }
 
-/// The text for a pair that is not repeated; the first such pair says how many may be.
-fn not_replaced(of: &PairedRuns, pair: u32) -> String {
+/// The text for a pair that is not repeated; the first such pair says how many are.
+fn not_replaced(of: &PairedRuns, pair: u32, is_spoiled: bool) -> String {
     let anew = of.made_anew();
     let is_earlier = |it: &PairedRun| it.pair != pair && it.is_hit() && !anew.contains(&it.pair);
     let most = match of.runs.iter().any(is_earlier) {
         true => String::new(),
-        false => format!(": at most {} of {} may be replaced", of.most_anew(), counted(of.pairs.into(), "pair")),
+        false => format!(" (at most {} of {} are replaced)", of.most_anew(), of.pairs),
     };
-    format!("no other pair takes its place{most}")
+    if !is_spoiled {
+        return format!("no further pair is made{most}: the least disturbed pairs count");
+    }
+    let spoiled = of.runs.iter().filter(|it| it.spoiled.is_some());
+    let spoiled: BTreeSet<u32> = spoiled.map(|it| it.pair).collect();
+    let remaining = (of.pairs as usize + anew.len()).saturating_sub(spoiled.len()) as u64;
+    let verb = if remaining == 1 { "remains" } else { "remain" };
+    format!("the pair is left out{most}; {} {verb}", counted(remaining, "pair"))
 }
 
 /// The fate of a pair that may be repeated: whether this command makes further runs, and ends once all is decided.

@@ -91,15 +91,12 @@ fn once(
     let carried = require.noted(&shape.title, output.strict, carried)?;
     metrics::finish(exporter);
     let shown = tell(output, &carried);
-    let is_on_screen = !output.json && output::style().terminal && output::style_aside().terminal;
-    let is_told = is_on_screen && carried.tells_problem();
+    let judged = carried.judged(output);
     require.write(&shape.title, std::slice::from_ref(&carried.outcome.record), output.strict, None)?;
     carried.report?;
     shown?;
     watched.check()?;
-    let judged = judge(output, &carried.outcome.record);
-    let done = if is_told { judged.map_err(Failure::into_told) } else { judged }?;
-    Ok(Performed { run_dir: carried.outcome.run_dir, done })
+    Ok(Performed { run_dir: carried.outcome.run_dir, done: judged? })
 }
 
 /// Repeats a piece of work, each shown in a line, and prints the common result. One that ends unplanned is the last.
@@ -249,18 +246,28 @@ impl CarriedOut {
         report.or(self.outcome.run_dir.as_deref())
     }
 
-    pub(super) fn brief(&self, summary: &RunSummary, style: Style) -> String {
+    /// The end of the run. Off a terminal, where it may be with standard error, that alone says why a run failed.
+    pub(super) fn brief(&self, output: &OutputArgs, summary: &RunSummary, style: Style) -> String {
         let place = self.place().map(|path| path.display().to_string());
         let run = self.outcome.run_dir.as_deref().and_then(find::next_name);
-        let record = &self.outcome.record;
-        console::brief(record, summary, place.as_deref(), run.as_deref(), style)
+        let is_on_screen = !output.json && output::style().terminal;
+        // An error of the report is reported in place of the run's.
+        let brief = if is_on_screen || self.report.is_err() { console::brief } else { console::brief_without_cause };
+        brief(&self.outcome.record, summary, place.as_deref(), run.as_deref(), style)
+    }
+
+    /// The outcome for the exit code, and the error where the end of the run does not say it on the same screen.
+    pub(super) fn judged(&self, output: &OutputArgs) -> Result<Done, Failure> {
+        let judged = judge(output, &self.outcome.record);
+        let are_together = output::style().terminal && output::style_aside().terminal;
+        if are_together && self.tells_problem(output) { judged.map_err(Failure::into_told) } else { judged }
     }
 
     /// Whether the end on the screen has all of why the run failed: it cuts long causes.
-    fn tells_problem(&self) -> bool {
+    fn tells_problem(&self, output: &OutputArgs) -> bool {
         let record = &self.outcome.record;
         let Some((summary, problem)) = record.summary.as_ref().zip(record.problem.as_ref()) else { return false };
-        let end = self.brief(summary, Style { colour: false, ..output::style() });
+        let end = self.brief(output, summary, Style { colour: false, ..output::style() });
         tells(&end, problem)
     }
 }
@@ -301,7 +308,7 @@ pub(super) fn carry_out(
 
 fn tell(output: &OutputArgs, carried: &CarriedOut) -> Result<(), Failure> {
     match &carried.outcome.record.summary {
-        Some(summary) => tell_result(output, summary, |style| carried.brief(summary, style)),
+        Some(summary) => tell_result(output, summary, |style| carried.brief(output, summary, style)),
         None => Ok(()),
     }
 }

@@ -98,14 +98,15 @@ impl RecordArgs {
             // The error is the one JSON value.
             Some(_) if self.output.json && is_empty => {}
             Some(summary) if self.output.json => output::print_json(summary)?,
-            _ => show(&carried)?,
+            _ => show(&self.output, &carried)?,
         }
+        let judged = carried.judged(&self.output);
         carried.report?;
         watched.check()?;
         if is_empty {
             return Err(nothing_sampled(&carried.outcome));
         }
-        perform::judge(&self.output, &carried.outcome.record)
+        judged
     }
 }
 
@@ -125,9 +126,9 @@ fn nothing_sampled(outcome: &RunOutcome) -> Failure {
     Failure::failed(cause, help).observed(used)
 }
 
-fn show(carried: &CarriedOut) -> Result<(), Failure> {
+fn show(output: &OutputArgs, carried: &CarriedOut) -> Result<(), Failure> {
     match (&carried.outcome.record.summary, carried.place()) {
-        (Some(summary), _) => output::print(&carried.brief(summary, output::style())),
+        (Some(summary), _) => output::print(&carried.brief(output, summary, output::style())),
         (None, Some(place)) => output::print(&format!("report: {}\n", place.display())),
         (None, None) => Ok(()),
     }

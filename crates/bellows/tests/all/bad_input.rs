@@ -88,6 +88,9 @@ fn the_broker_is_killed_in_the_middle() {
     common::signal(broker.child.id(), "KILL");
     let ended = client.end();
     ended.assert_error(1, &["lost the connection to amqp://guest@"]).prints(["client  failed: "]);
+    // The end says it, too, where both are one screen.
+    ended.prints_not(["lost the connection"]);
+    run(dir, &["runs", "show"]).ok().prints(["failed ", "lost the connection to amqp://guest@"]);
     let record = common::record(dir);
     assert_eq!((&record["state"], &record["problem"]), (&"failed".into(), &record["summary"]["error"]));
     let cause = record["problem"]["cause"].as_str().unwrap();

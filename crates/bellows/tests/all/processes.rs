@@ -272,6 +272,7 @@ fn a_process_without_cpu_time_has_no_profile() {
     // A profile without samples stood beside CPU that others had used.
     of_parent.assert_error(1, &["itself used no CPU, its child processes "]).says(["bellows record --pid "]);
     testkit::assert_has(json.ends(1).printed()["error"]["cause"].to_string(), ["no samples"]);
+    run(dir, &["runs"]).prints(["  no samples  "]).prints_not(["complete"]);
     run(dir, &["top", "last"]).assert_error(1, &["has a profile with samples"]);
     run(dir, &["flame", "last", "--from", "1"]).assert_error(1, &["has a profile with samples"]);
 }

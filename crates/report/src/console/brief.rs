@@ -40,15 +40,37 @@ pub fn brief(
     run: Option<&str>,
     style: Style,
 ) -> String {
+    ended(record, summary, report, run, style, failed(summary))
+}
+
+/// The end of a run like [`brief()`], where the error that follows says why it failed.
+pub fn brief_without_cause(
+    record: &RunRecord,
+    summary: &RunSummary,
+    report: Option<&str>,
+    run: Option<&str>,
+    style: Style,
+) -> String {
+    ended(record, summary, report, run, style, None)
+}
+
+fn ended(
+    record: &RunRecord,
+    summary: &RunSummary,
+    report: Option<&str>,
+    run: Option<&str>,
+    style: Style,
+    failed: Option<Row<'_>>,
+) -> String {
     let (shown, hidden) = warnings(summary);
     let marks = |tier: Tier| shown.iter().filter(move |it| it.tier == tier).map(|it| mark(it)).collect::<Vec<_>>();
     let mut rows = missed(&summary.requirements);
-    rows.extend(failed(summary));
+    rows.extend(failed);
     rows.extend(marks(Tier::Invalid));
     rows.push(load::title(record, summary));
     rows.extend(load::latencies(summary));
     rows.extend(load::faults(record, summary));
-    rows.extend(load::pages(summary));
+    rows.extend(load::scrapes(record, summary));
     rows.extend(load::operations(summary));
     rows.extend(load::messages(record, summary));
     rows.extend(programs(summary));

@@ -3,7 +3,7 @@
 use archive::{ComparedFigure, ComparedFunctions, ComparedSide, Comparison, CostChange, Decision, FunctionChange};
 
 use super::table::Table;
-use super::text::{Style, sanitise, wrap, wrap_hanging};
+use super::text::{Style, sanitise, wrap_hanging};
 use crate::numbers::TOO_FEW_RUNS;
 use crate::text::comparison::{
     DecisionText, ShownColumns, WITHIN, change_and_interval, decision, headline, notes, probability, seen, short_units,
@@ -38,7 +38,7 @@ pub fn comparison_brief(of: &Comparison, style: Style) -> String {
     // A wrong unit of logs would make every figure wrong.
     let remarks = of.remarks.iter().filter(|_| of.a.logs || of.b.logs);
     for remark in remarks {
-        let remark = wrap(&sanitise(remark), style.prose_columns());
+        let remark = style.prose_lines(&sanitise(remark));
         if lines.len() + remark.len() <= MOST_LINES {
             lines.extend(remark);
         }
@@ -55,8 +55,8 @@ fn brief_table(of: &Comparison, figures: &[&ComparedFigure], room: usize, style:
     let lines = |number: usize| {
         let figures = figures.get(..number).unwrap_or(figures);
         match is_told {
-            true => change_table(figures).lines(style.columns),
-            false => table(figures, short_units(of)).lines(style.columns),
+            true => change_table(figures).lines(style.line_columns()),
+            false => table(figures, short_units(of)).lines(style.line_columns()),
         }
     };
     let mut tables = (1..=figures.len()).rev().map(lines);
@@ -80,7 +80,7 @@ fn first(of: &Comparison, told: fn(&ComparedSide) -> String, style: Style) -> Ve
     let explanation = of.functions.as_ref().and_then(explanation);
     lines.extend(explanation.iter().flat_map(|it| style.strong_lines(it)));
     for (name, side) in [("A", &of.a), ("B", &of.b)] {
-        lines.extend(wrap_hanging(&format!("{name}: {}", sanitise(&told(side))), style.columns));
+        lines.extend(wrap_hanging(&format!("{name}: {}", sanitise(&told(side))), style.line_columns()));
     }
     lines.extend(of.forced.iter().flat_map(|it| forced(it, style)));
     lines
@@ -93,14 +93,14 @@ pub fn comparison(of: &Comparison, style: Style) -> String {
     let table = table(&all, short_units(of));
     if !of.figures.is_empty() {
         lines.push(String::new());
-        lines.extend(table.lines(style.columns));
+        lines.extend(table.lines(style.line_columns()));
     }
     let within = within_rows(of);
     if !within.is_empty() {
         lines.push(String::new());
         let mut within_runs = Table::of(&WITHIN.join("|").replacen('|', "<|", 1));
         within.into_iter().for_each(|row| within_runs.row(row.map(|cell| sanitise(&cell).into_owned()).to_vec()));
-        lines.extend(within_runs.lines(style.columns));
+        lines.extend(within_runs.lines(style.line_columns()));
     }
     if let Some(functions) = &of.functions {
         lines.push(String::new());
@@ -109,11 +109,11 @@ pub fn comparison(of: &Comparison, style: Style) -> String {
     lines.push(String::new());
     let shown = ShownColumns {
         means: true,
-        interval: table.shows(INTERVAL, style.columns),
-        shows_from: table.shows(SHOWS_FROM, style.columns),
+        interval: table.shows(INTERVAL, style.line_columns()),
+        shows_from: table.shows(SHOWS_FROM, style.line_columns()),
     };
     let notes = of.remarks.iter().cloned().chain(notes(of, shown));
-    lines.extend(notes.flat_map(|note| wrap(&sanitise(&note), style.prose_columns())));
+    lines.extend(notes.flat_map(|note| style.prose_lines(&sanitise(&note))));
     lines.join("\n") + "\n"
 }
 
@@ -168,7 +168,7 @@ fn function_lines(of: &ComparedFunctions, style: Style) -> Vec<String> {
     let note = "Functions by their own cost, at the leaf of the stack; \"with callees\" is the change with all that \
                 they call. * significant after correction over all functions (Benjamini and Hochberg). The \
                 column \"change\" adds up to the broker's.";
-    lines.extend(wrap(note, style.prose_columns()));
+    lines.extend(style.prose_lines(note));
     lines
 }
 
@@ -262,7 +262,7 @@ mod tests {
         assert_begins(&shown, "inconclusive: 2 runs per side cannot prove a change; use at least 5");
         assert_eq!(change_and_interval(&few.figures[1]).1, "too few runs");
         // How many runs it takes is said; a p of 1 stood there.
-        let needed = "takes 5 runs per side to decide. Fewer prove neither a change nor its absence";
+        let needed = "Fewer than 5 runs per side cannot prove that nothing changed, either: ";
         assert_has(&shown, ["inconclusive: under 5 runs", needed]);
         let wide = Style { columns: 200, ..Style::PLAIN };
         let has_p = |of: &Comparison| comparison(of, wide).contains("shows from      p\n");
@@ -278,6 +278,9 @@ mod tests {
         let end = comparison_brief(&few, Style { columns: 80, ..Style::PLAIN });
         assert!(end.lines().count() <= 14, "{end}");
         assert_has(&end, ["; 9 runs left out", "+20.0 %"]);
+        let pipe = comparison(&few, Style::PLAIN);
+        assert!(pipe.lines().all(|line| line.chars().count() <= 200), "{pipe}");
+        assert_has(flowing(&pipe), ["reason 8 reason 8"]);
         few.figures[0].change = -0.5;
         assert_eq!(seen(shows_from(&few.figures[0])), "too few runs");
         // A fall cannot be of 806 %.

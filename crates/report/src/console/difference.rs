@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::functions::{FunctionRowOf, change, notes, shown_of};
 use super::table::Table;
-use super::text::{Style, sanitise, wrap};
+use super::text::{Style, sanitise};
 use crate::difference::{DifferenceRow, DifferenceSide, differences, smallest_change};
 use crate::numbers::{percent_digits, weight};
 use crate::text::functions::other_builds;
@@ -156,7 +156,7 @@ fn footer(table: &DifferenceTable<'_>, rows: &Rows, style: Style) -> Vec<String>
         .chain(other_builds(table.other_builds).map(|it| sanitise(&it).into_owned()))
         .chain(notes);
     let faint = faint.flat_map(|line| style.faint_prose(&line));
-    marked.flat_map(|line| wrap(&line, style.prose_columns())).chain(faint).collect()
+    marked.flat_map(|line| style.prose_lines(&line)).chain(faint).collect()
 }
 
 fn smallest(table: &DifferenceTable<'_>) -> String {

@@ -9,7 +9,7 @@ use stacks::{
 };
 
 use super::table::Table;
-use super::text::{Style, sanitise, wrap};
+use super::text::{Style, sanitise};
 use crate::difference::differences;
 use crate::numbers::{count, counted, percent_digits, weight, weight_digits, weight_head};
 use crate::text;
@@ -209,7 +209,7 @@ pub fn few_samples(profile: &Profile, style: Style) -> String {
         counted(samples, "sample"),
         if samples == 1 { "is" } else { "are" }
     );
-    let lines = wrap(&text, style.prose_columns());
+    let lines = style.prose_lines(&text);
     lines.iter().map(|line| style.strong(line) + "\n").collect()
 }
 
@@ -447,7 +447,7 @@ fn one_row(others: &[LanguageShare]) -> Option<LanguageShare> {
 pub(super) fn known_patterns(all: &[PatternShare], style: Style) -> Vec<String> {
     let line = |of: &PatternShare| {
         let text = format!("known: {} ({})", text::known_pattern(of), of.source);
-        wrap(&sanitise(&text), style.prose_columns())
+        style.prose_lines(&sanitise(&text))
     };
     all.iter().flat_map(line).collect()
 }
@@ -489,7 +489,7 @@ pub fn work(profile: &Profile, by: WorkBy, limit: usize, style: Style) -> String
     let mut lines = if rows.is_empty() {
         let text = "no Erlang process is known in this profile: it is of another program, or was recorded \
                     without stack copies; profile a RabbitMQ node as root (`bellows help stacks`)";
-        wrap(text, style.prose_columns())
+        style.prose_lines(text)
     } else {
         table(profile, by, &rows, style)
     };

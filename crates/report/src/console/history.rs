@@ -34,7 +34,7 @@ pub fn history(of: &History, style: Style) -> String {
     for (text, figures) in [(none, level), (too_few, few)] {
         if !figures.is_empty() {
             lines.push(String::new());
-            lines.extend(wrap(&text, style.columns));
+            lines.extend(style.lines_of(&text));
             lines.extend(figures.iter().flat_map(|it| drawn(of, it, style)));
         }
     }
@@ -51,7 +51,7 @@ pub fn history(of: &History, style: Style) -> String {
     }
     for text in further.iter().chain(&of.remarks) {
         lines.push(String::new());
-        lines.extend(wrap(&sanitise(text), style.columns));
+        lines.extend(style.lines_of(&sanitise(text)));
     }
     lines.join("\n") + "\n"
 }
@@ -107,7 +107,7 @@ fn day(created: &str) -> &str {
 
 fn drawn(of: &History, figure_of: &HistoryFigure, style: Style) -> Vec<String> {
     let indent = " ".repeat(INDENT);
-    let room = style.columns.saturating_sub(INDENT).max(10);
+    let room = style.line_columns().saturating_sub(INDENT).max(10);
     let each = figure_of.values.len().div_ceil(room).max(1);
     let known: Vec<f64> = figure_of.values.iter().flatten().copied().collect();
     let low = known.iter().copied().fold(f64::INFINITY, f64::min);

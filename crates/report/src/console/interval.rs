@@ -6,7 +6,7 @@ use archive::{ProcessUsage, ScenarioPoint, SeriesPoint};
 use measure::{Counters, LatencySummary, Metric, MetricKind, Nanos, ScenarioRole};
 
 use super::table::GAP;
-use super::text::{sanitise, width};
+use super::text::{MOST_COLUMNS, sanitise, width};
 use super::{Shape, scenario};
 use crate::numbers::{per_second, percentile, three_digits};
 
@@ -27,9 +27,6 @@ pub(super) fn counts(shape: &Shape) -> impl Iterator<Item = Count> {
     ];
     all.into_iter().filter(|(has, _)| *has).map(|(_, count)| count)
 }
-
-/// Columns of a line; its least important parts are left out.
-const MOST_COLUMNS: usize = 200;
 
 /// A part of a line.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use archive::{LimitOutcome, LimitTrial, LimitTrials, ScaleRuns, SuggestedRate};
 use measure::LatencySummary;
 
 use super::table::{Table, or_dash};
-use super::text::{Style, sanitise, width, wrap};
+use super::text::{Style, sanitise, width};
 use crate::numbers::{percentile, rate};
 use crate::text::limit::{asked, headline, knee_text, notes, rates, row_note, typical_trial};
 use crate::text::scale::{mean, scale_explained, throughputs};
@@ -32,25 +32,25 @@ pub fn limit_brief(of: &LimitTrials, style: Style) -> String {
     let mut lines = style.strong_lines(&headline(of));
     if let Some(scale) = &of.scale {
         if !scale.runs.is_empty() {
-            lines.extend(throughput_table(scale, NEAREST).lines(style.columns));
+            lines.extend(throughput_table(scale, NEAREST).lines(style.line_columns()));
         }
         return lines.join("\n") + "\n";
     }
-    lines.extend(wrap(&sanitise(&asked(of)), style.columns));
+    lines.extend(style.lines_of(&sanitise(&asked(of))));
     let nearest = nearest(of);
     if !nearest.is_empty() {
         let table = table(of, &nearest, WhyNot::Nowhere);
-        lines.extend(table.lines(style.columns));
-        lines.extend(table.footnote(style.columns).map(|it| style.faint(it)));
-        lines.extend(lowest_failed(of, &nearest).iter().flat_map(|it| wrap(it, style.columns)));
+        lines.extend(table.lines(style.line_columns()));
+        lines.extend(table.footnote(style.line_columns()).map(|it| style.faint(it)));
+        lines.extend(lowest_failed(of, &nearest).iter().flat_map(|it| style.lines_of(it)));
     }
     let name = |next: &SuggestedRate| {
         let share = if next.name == CALM { "1/3" } else { "4/5" };
-        format!("{} ({share} of it)  ", sanitise(&next.name))
+        format!("{} ({share} of the limit)  ", sanitise(&next.name))
     };
     for next in &of.suggested {
         let name = name(next);
-        let room = style.columns.saturating_sub(width(&name));
+        let room = style.line_columns().saturating_sub(width(&name));
         let command = command_lines(&sanitise(&next.command), room).join("\n");
         lines.push(format!("{}{command}", style.strong(&name)));
     }
@@ -105,24 +105,24 @@ pub fn limit(of: &LimitTrials, style: Style) -> String {
         lines.extend(scaled(of, scale, style));
         return lines.join("\n") + "\n";
     }
-    lines.extend(wrap(&sanitise(&asked(of)), style.columns));
-    lines.extend(knee_text(of).iter().flat_map(|it| wrap(&sanitise(it), style.columns)));
+    lines.extend(style.lines_of(&sanitise(&asked(of))));
+    lines.extend(knee_text(of).iter().flat_map(|it| style.lines_of(&sanitise(it))));
     if !of.trials.is_empty() {
         lines.push(String::new());
         let all = rates(of);
         let beside = table(of, &all, WhyNot::Beside);
-        let table = if beside.fits(style.columns) { beside } else { table(of, &all, WhyNot::Below) };
-        lines.extend(table.lines(style.columns));
-        let footnote = table.footnote(style.columns).into_iter().flat_map(|it| wrap(it, style.columns));
+        let table = if beside.fits(style.line_columns()) { beside } else { table(of, &all, WhyNot::Below) };
+        lines.extend(table.lines(style.line_columns()));
+        let footnote = table.footnote(style.line_columns()).into_iter().flat_map(|it| style.lines_of(it));
         lines.extend(footnote.map(|line| style.faint(&line)));
         lines.push(String::new());
-        lines.extend(row_note(of).into_iter().flat_map(|it| wrap(it, style.columns)));
-        lines.extend(notes(of).iter().flat_map(|it| wrap(&sanitise(it), style.columns)));
+        lines.extend(row_note(of).into_iter().flat_map(|it| style.lines_of(it)));
+        lines.extend(notes(of).iter().flat_map(|it| style.lines_of(&sanitise(it))));
     }
     for next in &of.suggested {
-        let what = if next.name == CALM { "a third of it" } else { "four fifths of it" };
+        let what = if next.name == CALM { "a third of the limit" } else { "four fifths of the limit" };
         lines.push(format!("{} ({what}, {} msg/s):", style.strong(&sanitise(&next.name)), rate(next.rate)));
-        let command = command_lines(&sanitise(&next.command), style.columns.saturating_sub(2));
+        let command = command_lines(&sanitise(&next.command), style.line_columns().saturating_sub(2));
         lines.extend(command.iter().map(|line| format!("  {line}")));
     }
     lines.join("\n") + "\n"
@@ -130,13 +130,12 @@ pub fn limit(of: &LimitTrials, style: Style) -> String {
 
 /// Throughputs of numbers of clients, and the law's explanation.
 fn scaled(of: &LimitTrials, scale: &ScaleRuns, style: Style) -> Vec<String> {
-    let mut lines: Vec<String> =
-        scale_explained(scale).iter().flat_map(|it| wrap(&sanitise(it), style.columns)).collect();
+    let mut lines: Vec<String> = scale_explained(scale).iter().flat_map(|it| style.lines_of(&sanitise(it))).collect();
     if !scale.runs.is_empty() {
         lines.push(String::new());
-        lines.extend(throughput_table(scale, usize::MAX).lines(style.columns));
+        lines.extend(throughput_table(scale, usize::MAX).lines(style.line_columns()));
         lines.push(String::new());
-        lines.extend(notes(of).iter().flat_map(|it| wrap(&sanitise(it), style.columns)));
+        lines.extend(notes(of).iter().flat_map(|it| style.lines_of(&sanitise(it))));
     }
     lines
 }
@@ -360,9 +359,15 @@ mod tests {
         let text = limit_brief(&of, style);
         assert!(text.lines().count() <= 15, "{text}");
         let why = "80,000 msg/s did not hold (missed end-to-end p99 < 10ms)";
-        let broken = "calm (1/3 of it)  bellows run mine.toml --set load.0.rate=24000 \\\n  --set phases.measure=30s\n";
+        let broken =
+            "calm (1/3 of the limit)  bellows run mine.toml --set load.0.rate=24000 \\\n  --set phases.measure=30s\n";
         assert_has(&text, ["70,000", why, broken]);
         assert_has(limit_brief(&of, Style::PLAIN), [command]);
+        let mut long = of.clone();
+        long.trials[7].why = vec!["missed end-to-end p99 < 10ms".to_owned(); 20];
+        for pipe in [limit_brief(&long, Style::PLAIN), limit(&long, Style::PLAIN)] {
+            assert!(pipe.lines().all(|line| width(line) <= 200), "{pipe}");
+        }
         assert_eq!(command_lines("a --set 'b c --d' --e", 5), ["a \\", "  --set 'b c --d' \\", "  --e"]);
         assert_lacks(text, ["150,000"]);
         assert_has(limit(&of, style), ["150,000"]);

@@ -4,7 +4,7 @@ use archive::{ComparedCell, ComparedFigure, ComparedMatrix};
 
 use super::comparison;
 use super::table::Table;
-use super::text::{Style, sanitise, wrap, wrap_hanging};
+use super::text::{Style, sanitise, wrap_hanging};
 use crate::text::comparison::{DecisionText, ShownColumns, change_and_interval, decision, short_units, table_values};
 use crate::text::matrix::{headline, notes, outcome, sides, values};
 
@@ -24,7 +24,7 @@ pub fn matrix_brief(of: &ComparedMatrix, style: Style) -> String {
         [rows, columns] => glance(of, &rows.values, &columns.values),
         _ => effects(of, of.figures().0.into_iter().take(1)),
     };
-    let cells = cells.lines(style.columns);
+    let cells = cells.lines(style.line_columns());
     if lines.len() + cells.len() <= MOST_LINES {
         lines.extend(cells);
     }
@@ -35,7 +35,7 @@ pub fn matrix_brief(of: &ComparedMatrix, style: Style) -> String {
 fn first(of: &ComparedMatrix, style: Style) -> Vec<String> {
     let mut lines = style.strong_lines(&headline(of));
     for (name, told) in ["A", "B"].iter().zip(sides(of)) {
-        lines.extend(wrap_hanging(&format!("{name}: {}", sanitise(&told)), style.columns));
+        lines.extend(wrap_hanging(&format!("{name}: {}", sanitise(&told)), style.line_columns()));
     }
     let mut forced: Vec<&String> = of.comparisons().flat_map(|it| &it.forced).collect();
     forced.dedup();
@@ -49,18 +49,18 @@ pub fn matrix(of: &ComparedMatrix, style: Style) -> String {
     if let [rows, columns] = of.keys.as_slice() {
         lines.push(String::new());
         let head = archive::short_names(&of.keys).join(" (rows) by ") + " (columns)";
-        lines.extend(wrap(&sanitise(&head), style.columns));
-        lines.extend(glance(of, &rows.values, &columns.values).lines(style.columns));
+        lines.extend(style.lines_of(&sanitise(&head)));
+        lines.extend(glance(of, &rows.values, &columns.values).lines(style.line_columns()));
     }
     let (figures, main) = of.figures();
     let mut shown = ShownColumns::ALL;
     if main > 0 {
         lines.push(String::new());
         let named = archive::short_names(&of.keys).join(" / ");
-        lines.extend(wrap(&sanitise(&format!("effects by {named}")), style.columns));
+        lines.extend(style.lines_of(&sanitise(&format!("effects by {named}"))));
         let table = effects(of, figures.iter().take(main).copied());
-        lines.extend(table.lines(style.columns));
-        shown.means = table.shows(MEAN_OF_B, style.columns);
+        lines.extend(table.lines(style.line_columns()));
+        shown.means = table.shows(MEAN_OF_B, style.line_columns());
     }
     lines.push(String::new());
     let mut notes = notes(of, shown);
@@ -69,7 +69,7 @@ pub fn matrix(of: &ComparedMatrix, style: Style) -> String {
         notes.push(format!("The page and --json have the other figures of each cell, too: {}.", further.join(", ")));
     }
     let notes = notes.into_iter();
-    lines.extend(notes.flat_map(|note| wrap(&sanitise(&note), style.prose_columns())));
+    lines.extend(notes.flat_map(|note| style.prose_lines(&sanitise(&note))));
     lines.join("\n") + "\n"
 }
 

@@ -32,7 +32,7 @@ mod text;
 use measure::{Metric, Nanos, Phase, Problem};
 use serde_json::json;
 
-pub use brief::brief;
+pub use brief::{brief, brief_without_cause};
 pub use comparison::{comparison, comparison_brief};
 pub use difference::{DifferenceSort, DifferenceTable, difference, difference_as_json};
 pub use functions::{
@@ -81,7 +81,9 @@ pub fn help(problem: &Problem, style: Style) -> String {
         out.push_str(&labelled(&style.strong("help:"), &problem.help, style));
     }
     for entry in problem.log.lines() {
-        out.push_str(&prose(&format!("  {}", sanitise(entry.trim_end())), style));
+        let line = format!("  {}", sanitise(entry.trim_end()));
+        // Lines of logs and tables are searched: only a screen breaks them.
+        out.push_str(&if style.terminal { prose(&line, style) } else { line + "\n" });
     }
     out
 }

@@ -58,16 +58,16 @@ fn latency(of: &RequirementOutcome) -> Option<(String, bool)> {
 /// A title and its parts, each with whether it asks for attention, over as many lines as the screen demands.
 fn in_lines(about: &str, parts: &[(String, bool)], style: Style) -> String {
     let indent = "  ";
-    let about = match width(about) <= style.columns {
+    let about = match width(about) <= style.line_columns() {
         true => about.to_owned(),
-        false => wrap(about, style.columns.saturating_sub(indent.len())).join("\n  "),
+        false => wrap(about, style.line_columns().saturating_sub(indent.len())).join("\n  "),
     };
     let mut used = about.lines().last().map_or(0, width);
     let mut text = about;
     for (n, (part, cautions)) in parts.iter().enumerate() {
         let comma = if n + 1 < parts.len() { "," } else { "" };
         let wide = width(part) + comma.len();
-        if used + 1 + wide > style.columns {
+        if used + 1 + wide > style.line_columns() {
             text.push('\n');
             text.push_str(indent);
             used = indent.len();
@@ -85,13 +85,13 @@ fn in_lines(about: &str, parts: &[(String, bool)], style: Style) -> String {
 /// Figures over all runs, ending in a newline. `report` is the path of the report that shows them.
 pub fn repeats(repeats: &Repeats, records: &[RunRecord], report: Option<&str>, style: Style) -> String {
     let mut lines = vec![style.strong(&title(repeats))];
-    lines.extend(remarks(repeats).iter().flat_map(|text| wrap(text, style.columns)));
+    lines.extend(remarks(repeats).iter().flat_map(|text| style.lines_of(text)));
     if !repeats.figures.is_empty() {
-        lines.extend(table(repeats).lines(style.columns));
+        lines.extend(table(repeats).lines(style.line_columns()));
     }
     if let Some(table) = requirements(records) {
         lines.push(String::new());
-        lines.extend(table.lines(style.columns));
+        lines.extend(table.lines(style.line_columns()));
     }
     lines.extend(report.map(|path| format!("{} {}", style.strong("report:"), sanitise(path))));
     lines.join("\n") + "\n"

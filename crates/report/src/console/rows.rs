@@ -9,7 +9,7 @@ use archive::Tier;
 use measure::{LatencySummary, Nanos};
 
 use super::table::{GAP, Table};
-use super::text::{Style, fit_middle, left, sanitise, width, wrap_words};
+use super::text::{MOST_COLUMNS, Style, fit_middle, left, sanitise, width, wrap_words};
 use crate::numbers::{counted, percentile};
 use crate::text::shortened;
 
@@ -17,8 +17,6 @@ use crate::text::shortened;
 pub(super) const MOST_LINES: usize = 15;
 /// Columns of the screen that rows are chosen for.
 pub(super) const COLUMNS: usize = 80;
-/// Columns of a line, also in a pipe.
-const MOST_COLUMNS: usize = 200;
 /// Least width of the labels' column.
 const LEAST_LABEL: usize = 13;
 /// Letters of a label on a screen of [`COLUMNS`]; a wider one has more.

@@ -11,11 +11,9 @@ const MOST_SHOWN: usize = 50;
 /// Columns that a page's name keeps where the table is wide.
 const LEAST_NAME: usize = 12;
 const TIMES: &str = "times: from the due time of a request until its page was read";
-const SIZES: &str = "page size, series and arrived: median per page; arrived: compressed if the server \
-                     compresses";
+const SIZES: &str = "page size, series and arrived: median per page; what arrived may be compressed";
 const SERVER_CPU: &str = "server CPU: all CPU of the server meanwhile, divided by the requests";
-const IN_ALL: &str = "page size and arrived: median per page; arrived: compressed if the server compresses, \
-                      in all: of all requests";
+const IN_ALL: &str = "page size and arrived: median per page; what arrived may be compressed; in all: of all requests";
 
 /// The scrapes of a page.
 #[derive(Clone, Debug)]
@@ -45,7 +43,7 @@ pub struct SelectedRow {
 
 /// The table of scrapes, and below it the one of selected series.
 pub fn scrapes(rows: &[ScrapeRow], selected: &[SelectedRow], style: Style) -> String {
-    let heads = "page<|pages|failed|p50|p99|max|arrived|page size|series|parsed|server CPU";
+    let heads = "page<|pages|failed|p50|p99|max|arrived|page size|series|parse rate|server CPU";
     let mut table = Table::of(heads);
     rows.iter().for_each(|row| table.row(cells(row)));
     // Columns without room stand below the others, and not each in a line of its own.
@@ -129,7 +127,8 @@ fn waited(response: &LatencySummary) -> [String; 3] {
 /// Cost of a page in the broker's CPU, where the broker serves it.
 fn broker_cpu(page: &ScrapedPage) -> Option<String> {
     let Some(cpu) = page.broker_cpu else {
-        let text = "CPU per page: unknown (fewer than 12 pages, one all the time, or other work at the same times)";
+        let text =
+            "CPU per page: unknown (fewer than 12 pages, pages without a break, or other work at the same times)";
         return (page.is_of_broker && page.completed > 0).then(|| text.to_owned());
     };
     let (low, high) = cpu.interval;

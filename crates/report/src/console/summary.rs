@@ -43,7 +43,7 @@ pub fn summary(shape: &Shape, record: &RunRecord, summary: &RunSummary, report: 
     } else {
         let lines = memory(summary).into_iter().chain(messages::faults(summary));
         let lines = lines.chain(messages::stalls(record, summary));
-        sections.push(lines.flat_map(|line| wrap(&line, columns)).collect());
+        sections.push(lines.flat_map(|line| style.prose_lines(&line)).collect());
     }
     sections.push(programs(summary, columns));
     sections.extend(scenarios(summary, style));
@@ -69,13 +69,12 @@ pub fn summary(shape: &Shape, record: &RunRecord, summary: &RunSummary, report: 
 /// Outcome and latencies of operations: each step of the only scenario; if several share a screen, or messages stand
 /// beside them, the whole operations in one table.
 fn scenarios(summary: &RunSummary, style: Style) -> Vec<Vec<String>> {
-    let columns = style.prose_columns();
     // Alone nobody has to ask whose counts these are.
     let is_alone = !summary.has_messages() && summary.others().count() == 1;
     let account = |(name, of): (&str, &ScenarioSummary)| {
         let name = (!is_alone).then_some(name);
         let only = matches!(of.failures.as_slice(), [only] if is_told(summary, &only.reason));
-        scenario::account(name, of, !only).into_iter().flat_map(|line| wrap(&line, columns)).collect::<Vec<_>>()
+        scenario::account(name, of, !only).into_iter().flat_map(|line| style.prose_lines(&line)).collect::<Vec<_>>()
     };
     let accounts = summary.others().flat_map(account).collect();
     let all = summary.others().map(|(_, of)| &of.latency);
@@ -89,16 +88,17 @@ fn scenarios(summary: &RunSummary, style: Style) -> Vec<Vec<String>> {
 /// The headline, a failed run's error, the verdict, and its reasons.
 fn first(record: &RunRecord, summary: &RunSummary, style: Style) -> Vec<String> {
     let columns = style.prose_columns();
-    let headline = wrap(&headline(record, summary), columns);
+    let headline = style.prose_lines(&headline(record, summary));
     let mut lines: Vec<String> = headline.iter().map(|line| style.strong(line)).collect();
     let texts = failure(summary).into_iter().chain(verdict(summary));
-    lines.extend(texts.flat_map(|text| wrap(&text, columns)));
+    lines.extend(texts.flat_map(|text| style.prose_lines(&text)));
     let reasons = summary.verdict.iter().flat_map(|verdict| &verdict.reasons);
-    for reason in reasons.filter(|reason| reason.decided).take(REASONS) {
+    // The requested rate has a line of its own.
+    for reason in reasons.filter(|reason| reason.decided && reason.code != "requested").take(REASONS) {
         lines.extend(labelled("  - ", "  - ", &reason.text, columns));
     }
     if let Some(promise) = DeliveryPromise::of(&record.experiment) {
-        lines.extend(wrap(&format!("guarantee: {promise}"), columns));
+        lines.extend(style.prose_lines(&format!("guarantee: {promise}")));
     }
     lines
 }
@@ -198,7 +198,7 @@ fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) 
     let limits = if limits.is_empty() { String::new() } else { format!(": {}", limits.join("; ")) };
     let protocol = text::protocol(record).map(|protocol| format!("{protocol}{limits}"));
     let lines = lines.chain(protocol).chain(messages::stalls(record, summary));
-    out.extend(lines.flat_map(|line| wrap(&line, style.prose_columns())));
+    out.extend(lines.flat_map(|line| style.prose_lines(&line)));
     out
 }
 
@@ -254,7 +254,7 @@ fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
             percent_digits(profile.complete_share)
         );
         let texts = [Some(counts), text::stacks(profile), text::classes(profile), text::work(profile)];
-        out.extend(texts.iter().flatten().flat_map(|text| wrap(&sanitise(text), style.prose_columns())));
+        out.extend(texts.iter().flatten().flat_map(|text| style.prose_lines(&sanitise(text))));
         out.extend(known_patterns(&profile.known_patterns, style));
         let functions = profile.language_functions.get(..FUNCTIONS).unwrap_or(&profile.language_functions);
         if !functions.is_empty() {
@@ -307,7 +307,7 @@ pub fn remarks(summary: &RunSummary, style: Style) -> String {
     if !text.is_empty()
         && let Some(verdict) = verdict(summary)
     {
-        text.extend(wrap(&verdict, style.prose_columns()).into_iter().map(|line| line + "\n"));
+        text.extend(style.prose_lines(&verdict).into_iter().map(|line| line + "\n"));
     }
     text
 }

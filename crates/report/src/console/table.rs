@@ -1,6 +1,8 @@
 //! A table whose columns fit: numbers to the right, text to the left, and nothing cut but long names.
 
-use super::text::{Style, fit_end, fit_middle, left, right, sanitise, width, wrap, wrap_names};
+use super::text::{
+    MOST_COLUMNS, Style, fit_end, fit_middle, left, right, sanitise, width, wrap, wrap_names, wrap_words,
+};
 
 use crate::numbers::FOOTNOTE;
 
@@ -320,7 +322,11 @@ pub(super) fn with_heads(mut lines: Vec<String>, heads: impl Fn(&str) -> String)
 }
 
 fn note_lines(note: &str, columns: usize) -> impl Iterator<Item = String> {
-    wrap(note, columns.saturating_sub(GAP)).into_iter().map(|line| format!("  {line}"))
+    let lines = match columns > MOST_COLUMNS {
+        true => wrap_words(note, MOST_COLUMNS - GAP),
+        false => wrap(note, columns.saturating_sub(GAP)),
+    };
+    lines.into_iter().map(|line| format!("  {line}"))
 }
 
 pub(super) fn or_dash(text: Option<String>) -> String {

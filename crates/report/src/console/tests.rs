@@ -198,6 +198,15 @@ fn a_pipe_gets_the_summary_of_a_terminal() {
     assert_eq!(pipe.matches("\ncaution: ").count(), 3, "{pipe}");
     assert!(pipe.lines().any(|line| line.starts_with("caution: 2:") && line.ends_with("4 cores")));
     assert_ends(pipe, "\nreport: runs/x\n");
+    // Causes and verdicts were one line, however long.
+    let words = "a cause of many words, ".repeat(30);
+    let mut long = run_summary(1);
+    long.warnings[0].text = words.clone();
+    long.error = Some(Problem::new(&words, "", ""));
+    let text =
+        summary(&shape(), &record, &long, None, Style::PLAIN) + &error(&Problem::new(&words, "", &words), Style::PLAIN);
+    assert_fits(&text, 200, usize::MAX);
+    assert_eq!(flowing(&text).matches(words.trim()).count(), 4, "{text}");
 }
 
 #[test]

@@ -7,6 +7,9 @@ use std::os::fd::AsFd;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+/// Columns of a line of text in a pipe.
+pub(super) const MOST_COLUMNS: usize = 200;
+
 /// How one output stream is to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
@@ -27,7 +30,7 @@ impl Default for Style {
 }
 
 impl Style {
-    /// No terminal: no colour, nothing redrawn, and lines as long as they are.
+    /// No terminal: no colour, nothing redrawn, tables as wide as they are, and text of at most 200 columns.
     pub const PLAIN: Self = Self { terminal: false, colour: false, columns: usize::MAX, rows: 24 };
 
     /// Style of a stream, by its size, `TERM` and `NO_COLOR` (<https://no-color.org>).
@@ -47,23 +50,42 @@ impl Style {
         }
     }
 
-    /// Columns that a sentence may fill: longer lines are hard to read on a terminal, and easy to search elsewhere.
+    /// Columns that a sentence may fill: longer lines are hard to read on a terminal, and to show elsewhere.
     pub fn prose_columns(self) -> usize {
-        if self.terminal { self.columns.min(100) } else { self.columns }
+        if self.terminal { self.columns.min(100) } else { self.line_columns() }
+    }
+
+    /// Columns that a headline or a row of short text may fill: all of a terminal's, and a bounded number in a pipe.
+    pub(super) fn line_columns(self) -> usize {
+        if self.terminal { self.columns } else { self.columns.min(MOST_COLUMNS) }
+    }
+
+    /// A text over as many lines as the screen demands. In a pipe no path and no name is broken.
+    pub(super) fn lines_of(self, text: &str) -> Vec<String> {
+        self.broken(text, self.line_columns())
+    }
+
+    /// A sentence over as many lines as the screen demands, like [`Self::lines_of`].
+    pub(super) fn prose_lines(self, text: &str) -> Vec<String> {
+        self.broken(text, self.prose_columns())
+    }
+
+    fn broken(self, text: &str, columns: usize) -> Vec<String> {
+        if self.columns == usize::MAX { wrap_words(text, columns) } else { wrap(text, columns) }
     }
 
     /// Headline over as many lines as the screen demands.
     pub(super) fn strong_lines(self, text: &str) -> Vec<String> {
-        wrap(&sanitise(text), self.columns).iter().map(|line| self.strong(line)).collect()
+        self.lines_of(&sanitise(text)).iter().map(|line| self.strong(line)).collect()
     }
 
     /// A caution over as many lines as the screen demands.
     pub(super) fn caution_lines(self, text: &str) -> Vec<String> {
-        wrap(&sanitise(text), self.columns).iter().map(|line| self.caution(line)).collect()
+        self.lines_of(&sanitise(text)).iter().map(|line| self.caution(line)).collect()
     }
 
     pub(super) fn faint_prose(self, text: &str) -> Vec<String> {
-        wrap(text, self.prose_columns()).iter().map(|line| self.faint(line)).collect()
+        self.prose_lines(text).iter().map(|line| self.faint(line)).collect()
     }
 
     /// Bold, for headlines.
@@ -432,11 +454,10 @@ fn painted_width(text: &str) -> usize {
 
 /// A sentence over as many lines as the screen demands.
 pub fn sentence(text: &str, style: Style) -> String {
-    wrap(&sanitise(text), style.prose_columns()).join("\n") + "\n"
+    style.prose_lines(&sanitise(text)).join("\n") + "\n"
 }
 
-/// Lines of prose, each over as many of the screen's as it needs, or unbroken in a pipe. A path wider than the screen
-/// stays whole, for copying.
+/// Lines of prose, each over as many as it needs. A path wider than the screen stays whole, for copying.
 pub fn prose(text: &str, style: Style) -> String {
     let columns = style.prose_columns();
     let mut out = String::new();
@@ -462,7 +483,7 @@ pub fn listed<N: AsRef<str>, T: AsRef<str>>(rows: &[(N, T)], style: Style) -> St
     let mut text = String::new();
     for (name, what) in rows {
         let name = left(&sanitise(name.as_ref()), names);
-        let what = wrap(&sanitise(what.as_ref()), columns).join(&gap);
+        let what = style.broken(&sanitise(what.as_ref()), columns).join(&gap);
         text.push_str(&format!("{name}  {what}\n"));
     }
     text

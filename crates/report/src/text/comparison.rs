@@ -47,7 +47,7 @@ pub(crate) fn headline(of: &Comparison) -> String {
         }
         ([], open) if open == of.figures.len() => format!("inconclusive{}{}", why_open(of), invalid_runs(of)),
         ([], open) => format!(
-            "nothing changed by more than the margins, but {} inconclusive{}",
+            "no change found beyond the margins; {} inconclusive{}",
             match open {
                 1 => "1 figure is".to_owned(),
                 open => format!("{open} figures are"),
@@ -175,8 +175,7 @@ fn few(of: &Comparison, shown: ShownColumns) -> Option<String> {
     let holds = if shown.interval { "each interval includes 0, and " } else { "" };
     (!too_few(of).is_empty()).then(|| {
         format!(
-            "A figure of both sides takes {LEAST_PAIRS} {} to decide. Fewer prove neither a change nor its absence: \
-             {holds}no p is shown.",
+            "Fewer than {LEAST_PAIRS} {} cannot prove that nothing changed, either: {holds}no p is shown.",
             units(of)
         )
     })
@@ -433,8 +432,7 @@ fn alone(of: &Comparison) -> Vec<String> {
     });
     let mut told: Vec<String> = alone.collect();
     if !told.is_empty() {
-        let text = "One run does not show how much runs differ, so nothing counts as changed";
-        told.push(format!("{text}; use at least 5 runs per side."));
+        told.push("Of one run nothing counts as changed; use at least 5 runs per side.".to_owned());
     }
     told
 }

@@ -113,20 +113,14 @@ pub(super) fn renamed(of: &ComparedFunctions) -> Option<String> {
     let mut names: Vec<String> = of.renamed.iter().take(MOST_RENAMED).map(both_names).collect();
     let (have, are) = match of.renamed.len() {
         0 => return None,
-        1 => (
-            "One function has another number in its name on A, such as ".to_owned(),
-            "it is one row, under its name on B",
-        ),
-        n => (
-            format!("{} functions have other numbers in their names on A, such as ", count(n as u64)),
-            "each is one row, under its name on B",
-        ),
+        1 => ("One function has another number in its name on A".to_owned(), "it is one row"),
+        n => (format!("{} functions have other numbers in their names on A", count(n as u64)), "each is one row"),
     };
     match of.renamed.len() - names.len() {
         0 => {}
         more => names.push(format!("{} more", count(more as u64))),
     }
-    Some(format!("{have}another number of arguments; {are}: {}.", names.join(", ")))
+    Some(format!("{have}, mostly of arguments; {are}, under its name on B: {}.", names.join(", ")))
 }
 
 /// A function's name on B, and that on A, or its arity alone.

@@ -42,7 +42,7 @@ pub(crate) fn headline(of: &ComparedMatrix) -> String {
             let few = few.map_or("", String::as_str);
             return format!("inconclusive in all {cells}{few}");
         }
-        (true, open) => return format!("nothing changed in {cells}, but {open} inconclusive for some figures"),
+        (true, open) => return format!("no change found in {cells}; {open} inconclusive for some figures"),
         (false, _) => {}
     }
     let unchanged = of.cells.iter().filter(|cell| is_unchanged(cell)).count();

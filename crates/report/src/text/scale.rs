@@ -124,9 +124,7 @@ pub(crate) fn scale_notes(of: &ScaleRuns) -> Vec<String> {
         ));
         if law.is_poor() {
             notes.push(format!(
-                "the law fits poorly (R\u{b2} {:.2}, a mean is {} off the curve): something other than contention and \
-                 coherence decides, so \u{3c3} and \u{3ba} explain little",
-                law.r_squared,
+                "the law fits poorly: a mean is {} off the curve, so \u{3c3} and \u{3ba} explain little",
                 percent(law.worst_residual)
             ));
         }
@@ -137,9 +135,10 @@ pub(crate) fn scale_notes(of: &ScaleRuns) -> Vec<String> {
     }
     let limited = of.runs.iter().filter(|it| it.limited_by == LimitedBy::Generator).count();
     if limited > 0 {
-        notes.push(format!(
-            "in {limited} of {runs} the generator was the limit: the curve is also that of bellows and its machine"
-        ));
+        // Where that is why there is no peak, its sentence says what follows.
+        let is_told = of.law.as_ref().is_some_and(|law| matches!(law.no_peak, Some(ScaleDoubt::Generator(_))));
+        let follows = if is_told { "" } else { ": the curve is also that of bellows and its machine" };
+        notes.push(format!("in {limited} of {runs} the generator was the limit{follows}"));
     }
     notes
 }
@@ -236,6 +235,10 @@ mod tests {
         of.runs[3].throughput = 0.0;
         let notes = scale_notes(&of);
         assert!(notes[3].starts_with("in 1 of 4 runs no message passed"), "{notes:?}");
+        // Whose curve it is was said twice.
+        let doubtful = ScaleLaw { peak: None, no_peak: Some(ScaleDoubt::Generator(4)), ..law };
+        let notes = scale_notes(&ScaleRuns { law: Some(doubtful), ..of });
+        assert!(notes.iter().any(|it| it.ends_with("the generator was the limit")), "{notes:?}");
         assert!(scale_explained(&runs(&points[..2], None))[0].contains("no law"));
         assert!(scale_headline(&runs(&[], None)).contains("no run has ended"));
         let falling = runs(&[(1, 50.0), (2, 40.0)], None);

@@ -129,10 +129,9 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
         ),
         Finding::ConnectionBlocked { times, reasons, fault } => (
             format!(
-                "the broker blocked publishers {} ({reasons}){}: rates are too low and latencies too high{}",
+                "the broker blocked publishers {} ({reasons}){}: rates are too low and latencies too high",
                 counted(*times, "time"),
-                through(fault.as_deref()),
-                if fault.is_some() { "" } else { " because of its alarm" }
+                through(fault.as_deref())
             ),
             if fault.is_some() { "" } else { "raise its memory or disk limit, or add consumers" },
         ),
@@ -300,8 +299,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
         ),
         Finding::BrokerGone { connections, away, .. } => (
             format!(
-                "{} down when the run ended, and did not come back{}: rates are too low, and latencies include the \
-                 wait",
+                "{} still down when the run ended{}: rates are too low, and latencies include the wait",
                 was_or_were(*connections, "connection"),
                 away.as_ref().map_or_else(String::new, gone_away)
             ),

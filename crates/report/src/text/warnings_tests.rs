@@ -206,6 +206,8 @@ fn faults_that_did_not_take_place_are_told_with_the_first_reason() {
     let down = Finding::BrokerGone { connections: 2, away: None, fault: Some("kill of node 1".to_owned()) };
     let begin = "2 connections were down when the run ended, because its own kill of node 1 is permanent: ";
     assert_begins(note(down), begin);
+    let lost = Finding::BrokerGone { connections: 2, away: None, fault: None };
+    assert_begins(note(lost), "2 connections were still down when the run ended: rates are too low");
     let gone = |nodes| note(Finding::NodeGone { nodes });
     assert_begins(gone(vec![1]), "node 1 of the cluster was gone when");
     assert_begins(gone(vec![0, 2]), "nodes 0, 2 of the cluster were gone");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use archive::{ERLANG_MEMORY, FaultOutcome, NamedSeries, SeriesName, SeriesUnit, read_named_series};
 use serde::Serialize;
 
-use super::killed;
+use super::changes;
 use super::series::short;
 
 /// Lines of a panel; more are indistinguishable.
@@ -125,7 +125,12 @@ fn panel(mut group: Vec<NamedSeries>, faults: &[FaultOutcome]) -> Option<NamedPa
     group.truncate(MOST_LINES);
     // A node has the same place, and so the same colour, in every panel.
     group.sort_by_key(|series| node(series).map(str::to_owned));
-    let times = Times::of(&group, &kills(&name, faults));
+    // A page is made when it is requested, and its values hold until the next.
+    let is_of_seconds = ALWAYS_READ.contains(&name.source.as_str()) || name.source == ERLANG_MEMORY;
+    if is_of_seconds && !name.unit.is_rate() {
+        end_with_readings(&mut group, &changes_of(&name, faults));
+    }
+    let times = Times::of(&group);
     let lines = group.iter().map(|series| NamedLine { label: label(series), values: times.column(series) });
     Some(NamedPanel {
         shown: is_shown(&name),
@@ -142,9 +147,9 @@ fn panel(mut group: Vec<NamedSeries>, faults: &[FaultOutcome]) -> Option<NamedPa
     })
 }
 
-/// When faults killed the source of these series: earlier values hold until then.
-fn kills(name: &SeriesName, faults: &[FaultOutcome]) -> Vec<f64> {
-    if name.unit.is_rate() || !["broker", ERLANG_MEMORY].contains(&name.source.as_str()) {
+/// When faults killed the source of these series, and when it was back.
+fn changes_of(name: &SeriesName, faults: &[FaultOutcome]) -> Vec<f64> {
+    if !["broker", ERLANG_MEMORY].contains(&name.source.as_str()) {
         return Vec::new();
     }
     let node = own_node(name);
@@ -152,7 +157,27 @@ fn kills(name: &SeriesName, faults: &[FaultOutcome]) -> Vec<f64> {
         let number = fault.node.unwrap_or(0).to_string();
         node.as_ref().is_none_or(|node| *node == number)
     };
-    faults.iter().filter(is_its).filter_map(killed).collect()
+    faults.iter().filter(is_its).flat_map(changes).collect()
+}
+
+/// Gives readings the interval that ends with them, as rates have: memory stands at the same place as the CPU of its
+/// second. Where a process went away or came back within one, the value before holds until then.
+fn end_with_readings(group: &mut [NamedSeries], changes: &[f64]) {
+    let mut times: Vec<f64> = group.iter().flat_map(|it| &it.points).map(|point| point.t).collect();
+    times.sort_by(f64::total_cmp);
+    times.dedup();
+    for point in group.iter_mut().flat_map(|it| &mut it.points) {
+        let (read, length) = (point.t, point.dt);
+        let earlier = times.partition_point(|it| *it < read).checked_sub(1).and_then(|at| times.get(at));
+        let later = times.get(times.partition_point(|it| *it <= read)).copied().unwrap_or(f64::INFINITY);
+        // Nothing was read before the run began.
+        let first = if read > 0.0 { 0.0 } else { read - length };
+        let begins = changes.iter().chain(earlier).filter(|it| **it < read);
+        point.t = begins.fold((read - length).max(first), |latest, it| latest.max(*it));
+        let ends = changes.iter().filter(|it| **it > read && **it < later.min(read + length));
+        let end = ends.fold(f64::INFINITY, |least, it| least.min(*it));
+        point.dt = if end.is_finite() { end - point.t } else { read - point.t };
+    }
 }
 
 /// Whether series of this name are shown before anybody asks for them.
@@ -212,13 +237,9 @@ struct Times {
 }
 
 impl Times {
-    fn of(group: &[NamedSeries], kills: &[f64]) -> Self {
+    fn of(group: &[NamedSeries]) -> Self {
         let points = group.iter().flat_map(|series| &series.points);
-        let length = |t: f64, dt: f64| {
-            let within = kills.iter().map(|kill| kill - t).filter(|it| *it > 0.0);
-            within.fold(dt, f64::min)
-        };
-        let mut all: Vec<(f64, f64)> = points.map(|point| (point.t, length(point.t, point.dt))).collect();
+        let mut all: Vec<(f64, f64)> = points.map(|point| (point.t, point.dt)).collect();
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         all.dedup_by(|a, b| a.0 == b.0);
         let together = all.len().div_ceil(MOST_POINTS).max(1);
@@ -288,7 +309,8 @@ mod tests {
             panic!("{panels:?}");
         };
         assert_eq!((machine.shown, page.shown), (false, true));
-        assert_eq!(machine.t, [0.0, 1.0, 2.0]);
+        // Each is of the second that ended when it was read: it stood a second right of the CPU.
+        assert_eq!((&machine.t[..], &machine.dt[..]), (&[-1.0, 0.0, 1.0][..], &[1.0; 3][..]));
         let lines = machine.lines.iter().map(|it| (&*it.label, &*it.values));
         let expected: [(&str, &[Option<f64>]); 2] =
             [("large", &[None, Some(20.0), Some(30.0)]), ("small", &[Some(1.0), Some(2.0), None])];
@@ -301,7 +323,7 @@ mod tests {
         let all = vec![memory_of("0", "resident"), memory_of("1", "resident"), series("machine", "", &[(2.0, 1.0)])];
         let panels = panels(all, &[kill]);
         let last = panels.iter().map(|it| it.dt.last().copied());
-        assert_eq!(last.flatten().collect::<Vec<f64>>(), [1.0, 0.25, 1.0]);
+        assert_eq!(last.flatten().collect::<Vec<f64>>(), [1.0, 1.25, 1.0]);
     }
 
     #[test]

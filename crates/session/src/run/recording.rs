@@ -292,7 +292,7 @@ impl<'a> Recording<'a> {
         self.companions = companions;
     }
 
-    /// Archives values of a time; those of usage are followed by a reading within a second.
+    /// Archives values of a time; levels hold until then, and are followed by a reading within a second.
     fn append(&mut self, since: Time, length: Nanos, values: Vec<(SeriesName, f64)>) {
         let t = self.seconds_since_origin(since);
         if let Some(writer) = &mut self.writer {

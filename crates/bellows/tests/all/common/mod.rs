@@ -60,9 +60,12 @@ impl Ended {
     pub(crate) fn assert_error(&self, code: i32, parts: &[&str]) -> &Self {
         assert_eq!(self.code(), Some(code), "{self:#?}");
         let errors: Vec<_> = self.stderr.lines().filter(|l| l.starts_with("error: ")).collect();
-        let [error] = errors.as_slice() else { panic!("not one error line: {self:#?}") };
+        assert_eq!(errors.len(), 1, "not one error: {self:#?}");
+        let all = format!("\n{}", self.stderr);
+        let text = all.split_once("\nerror: ").map_or("", |(_, text)| text);
+        let error = text.split("\nhelp: ").next().unwrap_or(text);
         for part in parts {
-            assert!(error.contains(part), "{part:?} is not in {error:?}");
+            assert!(has(error, part), "{part:?} is not in {error:?}");
         }
         assert!(self.stderr.contains("\nhelp: "), "no remedy: {self:#?}");
         assert!(!self.stderr.contains("panicked"), "{self:#?}");
@@ -71,7 +74,7 @@ impl Ended {
 
     /// Standard error has all of these parts.
     pub(crate) fn says<const N: usize>(&self, parts: [&str; N]) -> &Self {
-        self.all(parts, |part| self.stderr.contains(part))
+        self.all(parts, |part| has(&self.stderr, part))
     }
 
     pub(crate) fn says_not<const N: usize>(&self, parts: [&str; N]) -> &Self {
@@ -80,7 +83,7 @@ impl Ended {
 
     /// Standard output has all of these parts.
     pub(crate) fn prints<const N: usize>(&self, parts: [&str; N]) -> &Self {
-        self.all(parts, |part| self.stdout.contains(part))
+        self.all(parts, |part| has(&self.stdout, part))
     }
 
     pub(crate) fn prints_not<const N: usize>(&self, parts: [&str; N]) -> &Self {
@@ -140,6 +143,12 @@ impl Ended {
         let path = path.split("  next: ").next().unwrap_or(path);
         PathBuf::from(path.trim_start_matches(':').trim())
     }
+}
+
+/// Whether a text has a part, also over a line's end: long lines are broken at words.
+fn has(text: &str, part: &str) -> bool {
+    let flowing = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    text.contains(part) || flowing(text).contains(part)
 }
 
 /// A started command whose output is collected.

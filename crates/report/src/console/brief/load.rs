@@ -243,27 +243,30 @@ fn one_fault(fault: &FaultOutcome, felt: Vec<String>) -> String {
     parts.join(", ")
 }
 
-/// Sizes and costs of pages of metrics: those with failures first, then the slowest.
-pub(super) fn pages(summary: &RunSummary) -> Vec<Row<'static>> {
+/// Rates, sizes and costs of scrapes: those with failures first, then the slowest.
+pub(super) fn scrapes(record: &RunRecord, summary: &RunSummary) -> Vec<Row<'static>> {
+    let measured = view::measured_s(&record.phases);
     let mut pages: Vec<_> = summary.scrapes.iter().collect();
     pages.sort_by_key(|it| (it.failed == 0, std::cmp::Reverse(it.response.p99_ns)));
     let is_alone = pages.len() == 1;
     let row = |page: &archive::ScrapedPage| {
-        let mut parts = vec![format!("{} read", count(page.completed))];
+        let rate = (measured > 0.0).then(|| format!(" ({}/s)", three_digits(page.completed as f64 / measured)));
+        let mut parts = vec![count(page.completed) + &rate.unwrap_or_default()];
         parts.extend(nonzero(&[
             (page.failed, "failed"),
             (page.unanswered, "had no answer at the end"),
             (page.not_sent, "due and not sent"),
         ]));
         if page.completed > 0 {
-            parts.push(format!("{} with {} series each", bytes(page.page_bytes), count(page.series)));
+            parts.push(format!("each {}", bytes(page.page_bytes)));
+            parts.push(format!("{} series", count(page.series)));
         }
         let cpu = page.broker_cpu.filter(|cpu| cpu.interval.0 > 0.0).map(|cpu| duration((cpu.seconds * 1e9) as u64));
-        parts.extend(cpu.map(|cpu| format!("{cpu} of the broker's CPU per page")));
+        parts.extend(cpu.map(|cpu| format!("{cpu} of the broker's CPU")));
         if let Some(first) = parts.first_mut().filter(|_| !is_alone) {
             *first = format!("{}: {first}", page.name);
         }
-        outcome(RowRank::Main, "pages", parts, page.failed > 0)
+        outcome(RowRank::Main, "scrapes", parts, page.failed > 0)
     };
     pages.into_iter().take(BESIDE).map(row).collect()
 }

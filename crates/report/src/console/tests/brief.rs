@@ -248,6 +248,22 @@ fn traced() -> RunSummary {
     summary
 }
 
+/// A cause and a verdict that are wider than any screen.
+fn long() -> Kind {
+    let mut long = kind("long-cause", unthrottled(true, true));
+    long.1.state = RunState::Failed;
+    let cause = "lost the connection to amqp://guest@127.0.0.1:5672 after 3,288,123 messages, and none of the 60 \
+                 attempts to connect again within the 30 s that the experiment gives a broker to come back was accepted";
+    long.2.error = Some(Problem::new(cause, "Connection refused (os error 111)", "look into the broker's log"));
+    let sentence = "limited by the broker: for 93 % of the producers' time as many were in flight as may be, and the \
+                    broker used 1.9 of 2 cores, its busiest thread (2_scheduler) 97 % of one; its threads together \
+                    waited 0.41 s per second in the run queue; the generator could have made 1.20 M msg/s of this \
+                    size here";
+    let cause = Cause::BrokerSlow { wait: archive::Awaited::Answers };
+    long.2.verdict = verdict(LimitedBy::Broker, cause, sentence);
+    long
+}
+
 /// A run of each kind of built-in experiment, and those that end in another way.
 fn kinds() -> Vec<Kind> {
     let mut failed = kind("failed", messages());
@@ -282,6 +298,7 @@ fn kinds() -> Vec<Kind> {
         kind("record", recording()),
         kind("traced", traced()),
         failed,
+        long(),
     ]
 }
 
@@ -409,6 +426,47 @@ fn the_end_of_each_kind_is_as_its_golden() {
     assert!(stale.is_empty(), "stale: run `make ends` and look at them\n{}", stale.concat());
 }
 
+/// The end of a demonstration on a broker, whose profile has this class beside those of the kernel.
+fn demo(broker: &str, queue_type: &str, class: Class, work: Option<&str>) -> String {
+    let mut summary = messages();
+    let shares = [(Class::KernelNetwork, 0.62), (Class::Waiting, 0.27), (class, 0.08)];
+    let profile = &mut summary.profiles[0];
+    profile.classes = shares.map(|(class, share)| ClassShare { class, share, weight: 100 }).into();
+    let of_queue = |of: &str| WorkShare { of: of.into(), role: "queue".into(), share: 0.31 };
+    profile.work = work.map(of_queue).into_iter().collect();
+    let flow = summary.flow_mut();
+    let through = Throughput { total: 230_000, rate: 10_000.0 };
+    (flow.sent, flow.completed, flow.received) = (through, through, through);
+    let messages = summary.messages_mut();
+    messages.requested = Some(RequestedSummary { rate: 10_000.0, achieved: Some(1.0), ..RequestedSummary::default() });
+    messages.cpu_us_each = PerMessage { broker: Some(37.9), client: Some(45.0) };
+    let (p99_9_ns, max_ns) = (2_800_000, 5_100_000);
+    let of = |p50_ns, p90_ns, p99_ns| {
+        let rest = latency(200_000);
+        LatencySummary { p50_ns, p90_ns, p99_ns, p99_9_ns, max_ns, ..rest }
+    };
+    let (ack, end_to_end) = (of(91_000, 156_000, 566_000), of(89_000, 152_000, 552_000));
+    messages.latency = [(Metric::ACK_RESPONSE, ack), (Metric::END_TO_END, end_to_end)].into_iter().collect();
+    summary.cpu_cores = PerMessage { broker: Some(0.38), client: Some(0.45) };
+    let mut record = named("demo", &summary);
+    let span = |phase, start, end| PhaseSpan { phase, start, end };
+    record.phases = vec![span(Phase::Warmup, 0.0, 3.0), span(Phase::Measure, 3.0, 23.0)];
+    record.versions.broker = Some(broker.into());
+    record.experiment = serde_json::json!({"load": [{"destination": "queue://demo", "queue-type": queue_type}]});
+    brief(&record, &summary, Some("runs/2026-11-21T00-12-33Z-demo-2fyf/report.html"), None, terminal(USUAL))
+}
+
+/// Those in the docs had another form, and a line that contradicted their percentiles.
+#[test]
+fn the_docs_show_an_end_as_it_is_printed() {
+    let of_rabbitmq = demo("RabbitMQ 4.0.5", "stream", Class::ErlangCode, Some("queue demo"));
+    let embedded = demo("bellows embedded broker 0.1.0", "classic", Class::OwnCode, None);
+    for (page, end) in [("README.md", of_rabbitmq), ("docs/getting-started.md", embedded)] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);
+        assert_has(fs::read_to_string(path).unwrap(), [end.as_str()]);
+    }
+}
+
 /// Probes were loads, "as requested" stood behind what was received, and a run that failed said its time twice.
 #[test]
 fn the_first_line_says_probes_what_was_as_requested_and_its_time_once() {
@@ -428,6 +486,11 @@ fn the_first_line_says_probes_what_was_as_requested_and_its_time_once() {
     record.state = RunState::Failed;
     record.phases = vec![PhaseSpan { phase: Phase::Measure, start: 0.1, end: 2.0 }];
     assert_lacks(first(&record), ["failed after"]);
+    // Beside the error, the end of a run says all but the cause.
+    let (_, record, summary) = long();
+    let whole = brief(&record, &summary, None, None, Style::PLAIN);
+    let rest = brief_without_cause(&record, &summary, None, None, Style::PLAIN);
+    assert_eq!(whole.lines().skip(2).collect::<Vec<_>>(), rest.lines().collect::<Vec<_>>());
 }
 
 /// 10,000 msg/s for 3 s stood above 60,000 messages, without the reason. A kill that was planned at 2 s was at 3 s,

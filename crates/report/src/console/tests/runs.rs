@@ -66,13 +66,17 @@ fn what_a_run_did_not_measure_is_not_shown_as_another_figure() {
     let (unit, rate) = ("cycles".to_owned(), 20.0);
     churned.insert("churn", archive::ScenarioSummary { latency, unit, rate, ..archive::ScenarioSummary::default() });
     let recorded = RunSummary { scenarios: Default::default(), ..run_summary(0) };
-    let entries = [churned, recorded].map(|run| entry(Ok(record(RunState::Complete, Some(run)))));
+    let mut empty = recorded.clone();
+    empty.profiles[0].samples = 0;
+    let entries = [churned, recorded, empty].map(|run| entry(Ok(record(RunState::Complete, Some(run)))));
     let text = runs(&entries, Style::PLAIN);
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].contains("  p99 ") && lines[1].contains("  ~3.23 ms "), "{text}");
     assert_has(lines[1], [" 20.0 cycles/s "]);
     let cells: Vec<&str> = lines[2].split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
     assert_eq!((cells[3], cells[4], lines.last().copied()), ("-", "-", Some("p99: whole cycle")), "{text}");
+    // One that found nothing, and whose command failed, was complete.
+    assert_eq!((cells[2], lines[3].contains("  no samples  ")), ("complete", true), "{text}");
 }
 
 #[test]
