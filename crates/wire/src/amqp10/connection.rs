@@ -14,8 +14,9 @@ use super::MIN_FRAME_MAX;
 use super::composite::*;
 use super::event::{Amqp10Error, Amqp10Event};
 use super::frame::{self, FRAME_AMQP, FRAME_SASL, WholeFrame};
-use super::message::MessageParts;
+use super::message::{MessageBody, MessageParts, Sections};
 use super::types::{Symbol, TypedValue, put_map};
+use super::usual::{self, TransferHead};
 use crate::Secret;
 use crate::amqp091::{
     self, DEFAULT_CHANNEL_MAX, DEFAULT_FRAME_MAX, DEFAULT_MAX_BODY, DEFAULT_TIMEOUT, EncodeError, Reader, Snippet,
@@ -99,9 +100,6 @@ pub enum Phase {
 
 /// A condition (section 2.8.14 and following) and an explanation of what a peer did wrong.
 pub(super) type Violation = (&'static str, String);
-
-/// How nearly all transfers begin. Taking them apart from all else saves a copy of the largest performative.
-const TRANSFER: [u8; 3] = [0, 0x53, 0x14];
 
 const DECODE_ERROR: &str = "amqp:decode-error";
 pub(super) const NOT_ALLOWED: &str = "amqp:not-allowed";
@@ -274,6 +272,9 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
                 }
             };
             self.offset += frame.size as u64;
+            if let Some(event) = self.usual(&frame) {
+                return Ok(Some(event));
+            }
             let step = self.handle(now, &frame).map_err(|error| {
                 self.frame.1 = Snippet::of(frame.body);
                 self.fail(error)
@@ -318,6 +319,35 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
         }
     }
 
+    /// The event of what nearly all frames are: a whole delivery, or one that accepts some. `None`, and nothing is done,
+    /// where anything about it is unusual. It is made where it goes: handing it on costs more than reading it.
+    #[inline(always)]
+    fn usual<'i>(&mut self, frame: &WholeFrame<'i>) -> Option<Amqp10Event<'i>> {
+        if self.phase != Phase::Open || frame.kind != FRAME_AMQP {
+            return None;
+        }
+        let number = self.channels.get(usize::from(frame.channel)).copied().flatten()?;
+        let session = self.sessions.get_mut(usize::from(number))?.as_mut().filter(|it| !it.is_ending)?;
+        if let Some((transfer, payload)) = TransferHead::read(frame.body) {
+            let (before, body) = usual::data(payload)?;
+            let handle = session.handle_of(transfer.handle)?;
+            session.take_whole(handle, transfer.id, S::IS_SERVER)?;
+            let message = MessageParts { before: Sections(before), body: MessageBody::Data(body) };
+            return Some(Amqp10Event::Delivery {
+                session: number,
+                handle,
+                id: transfer.id,
+                settled: transfer.settled,
+                message,
+            });
+        }
+        let (first, last) = usual::accepted(frame.body)?;
+        if S::IS_SERVER && ahead(last.wrapping_add(1), session.next_delivery_id) > 0 {
+            return None;
+        }
+        Some(Amqp10Event::Settled { session: number, first, last, state: Some(DeliveryState::Accepted) })
+    }
+
     #[inline]
     fn handle<'i>(&mut self, now: Time, frame: &WholeFrame<'i>) -> Result<FrameStep<'i>, Failure> {
         let is_login = matches!(self.phase, Phase::Mechanisms | Phase::Outcome);
@@ -329,10 +359,6 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
             return Ok(FrameStep::Nothing);
         }
         let mut reader = Reader::new(frame.body);
-        if self.phase == Phase::Open && frame.body.starts_with(&TRANSFER) {
-            let transfer = Transfer::read(&mut reader).map_err(|e| (DECODE_ERROR, e.to_string()))?;
-            return Ok(self.take_transfer(frame.channel, &transfer, reader.rest())?);
-        }
         let performative = Performative::read(&mut reader).map_err(|e| (DECODE_ERROR, e.to_string()))?;
         match (self.phase, performative) {
             (Phase::Open, Performative::Transfer(transfer)) => {
@@ -586,17 +612,22 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
     /// Hot path: settles deliveries of a session from `first` to `last`. Does nothing on a connection that is not open.
     #[inline]
     pub fn settle(&mut self, session: u16, first: u32, last: u32, state: DeliveryState<'_>) {
-        if self.phase == Phase::Open {
-            let disposition = Disposition {
-                is_receiver: true,
-                first,
-                last: Some(last).filter(|last| *last != first),
-                settled: Some(true),
-                state: Some(state),
-                batchable: None,
-            };
-            frame::put(self.out(), FRAME_AMQP, session, &disposition);
+        if self.phase != Phase::Open {
+            return;
         }
+        if matches!(state, DeliveryState::Accepted) {
+            usual::put_accepted(self.out(), session, first, last);
+            return;
+        }
+        let disposition = Disposition {
+            is_receiver: true,
+            first,
+            last: Some(last).filter(|last| *last != first),
+            settled: Some(true),
+            state: Some(state),
+            batchable: None,
+        };
+        frame::put(self.out(), FRAME_AMQP, session, &disposition);
     }
 
     /// Starts the orderly close, for a reason or none; the peer's answer ends it. Does nothing on a connection that is

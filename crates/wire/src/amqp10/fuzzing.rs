@@ -6,9 +6,10 @@ use std::fmt::Write as _;
 use measure::Time;
 
 use super::connection::Amqp10Side;
+use super::usual::{self, TransferHead};
 use super::{
-    Amqp10Client, Amqp10Config, Amqp10Connection, Amqp10Event, Amqp10Request, Amqp10Server, Attach, MessageMapping,
-    MessageParts, Performative, Source, TypedValue,
+    Amqp10Client, Amqp10Config, Amqp10Connection, Amqp10Event, Amqp10Request, Amqp10Server, Attach, DeliveryState,
+    MessageBody, MessageMapping, MessageParts, Performative, Sections, Source, TypedValue,
 };
 use crate::amqp091::{Reader, ServerConfig};
 
@@ -223,6 +224,33 @@ pub fn value(data: &[u8]) {
     }
     if let Ok(parts) = MessageParts::read(data) {
         assert!(data.starts_with(parts.before.0));
+    }
+    usual_forms(data);
+}
+
+/// What is read by its usual form means what the table says.
+fn usual_forms(data: &[u8]) {
+    let mut reader = Reader::new(data);
+    let by_table = Performative::read(&mut reader);
+    if let Some((head, payload)) = TransferHead::read(data) {
+        let Ok(Performative::Transfer(it)) = by_table else { panic!("{head:?} for {by_table:?}") };
+        assert_eq!((head.handle, Some(head.id)), (it.handle, it.delivery_id));
+        assert_eq!((head.settled, payload), (it.settled == Some(true), reader.rest()));
+        assert!(it.more != Some(true) && it.aborted != Some(true) && it.state.is_none(), "{it:?}");
+    }
+    if let Some((first, last)) = usual::accepted(data) {
+        let Ok(Performative::Disposition(it)) = by_table else { panic!("{first} for {by_table:?}") };
+        assert_eq!((first, last), (it.first, it.last.unwrap_or(it.first)));
+        assert_eq!((it.settled, it.state, it.is_receiver), (Some(true), Some(DeliveryState::Accepted), true));
+    }
+    if let Some((before, body)) = usual::data(data) {
+        let parts = MessageParts { before: Sections(before), body: MessageBody::Data(body) };
+        assert_eq!(MessageParts::read(data), Ok(parts));
+    }
+    if let (Some(repeated), Some([0, 0x53, 0x70])) = (usual::may_be_repeated(data), data.first_chunk()) {
+        let header = Sections(data).header();
+        let by_table = header.map(|it| it.first_acquirer == Some(false) || it.delivery_count > Some(0));
+        assert_eq!(by_table, Some(repeated));
     }
 }
 

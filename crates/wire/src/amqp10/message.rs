@@ -9,6 +9,7 @@
 
 use super::composite::{Composite, HeaderSection, PropertiesSection, is};
 use super::types::{Described, Descriptor, Items, TypedValue, put_descriptor, put_map};
+use super::usual;
 use crate::amqp091::{DecodeError, Reader};
 
 /// How a section is described: a number, or a name.
@@ -117,6 +118,15 @@ impl<'a> Sections<'a> {
     pub fn header(self) -> Option<HeaderSection> {
         let section = self.find(HeaderSection::CODE, HeaderSection::NAME)?;
         HeaderSection::of(section).ok()
+    }
+
+    /// Whether the header says that the message may have been delivered before.
+    #[inline]
+    pub fn may_be_repeated(self) -> bool {
+        usual::may_be_repeated(self.0).unwrap_or_else(|| {
+            let header = self.header().unwrap_or_default();
+            header.first_acquirer == Some(false) || header.delivery_count > Some(0)
+        })
     }
 
     /// The section `properties`, where there is one that can be read.

@@ -1,6 +1,6 @@
 //! AMQP 1.0, client and server side: bytes in, events out. `types` knows the type system, `composite` is the table of
 //! what frames and messages consist of, `message` knows messages, `basic` what becomes of them in AMQP 0.9.1 and back,
-//! `template` what is encoded once and copied per message. Section numbers are those of the "OASIS AMQP Version 1.0"
+//! `template` what is encoded once and copied per message, `usual` the forms that nearly all of it has. Section numbers are those of the "OASIS AMQP Version 1.0"
 //! specification of October 2012.
 
 mod basic;
@@ -15,6 +15,7 @@ mod message;
 mod server;
 mod template;
 mod types;
+mod usual;
 
 pub use basic::{MessageMapping, simple_field, simple_value};
 pub use client::{Amqp10Client, LinkInitiator};

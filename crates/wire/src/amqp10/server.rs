@@ -22,6 +22,7 @@ use super::connection::{
 use super::event::{Amqp10Event, Amqp10Request};
 use super::frame::{self, FRAME_AMQP, FRAME_SASL};
 use super::types::{Symbol, TypedValue};
+use super::usual::{self, TransferHead};
 use super::{AMQP_HEADER, SASL_HEADER};
 use crate::amqp091::{Reader, SecretStr, ServerConfig, Value, plain_credentials};
 
@@ -352,6 +353,12 @@ impl Amqp10Connection<LinkResponder> {
         let id = its.next_delivery_id;
         its.sent_message(handle, 0);
         if *phase != Phase::Open || its.is_ending {
+            return;
+        }
+        let fits = its.remote_window > 0 && its.waits() == 0;
+        let usual = TransferHead { handle, id, settled };
+        if fits && usual::put_delivery(out, session, usual, [head, body], *frame_max as usize) {
+            its.sent(1);
             return;
         }
         let tag = id.to_be_bytes();

@@ -389,8 +389,7 @@ fn refuse_oversized(link: &Link, window: u32, max_message_size: u64, endpoint: &
 /// The engine's form of a delivery; `None` where it is not the link's next.
 #[inline]
 fn delivered<'a>(link: &mut Link, id: u32, message: &MessageParts<'a>) -> Option<Event<'a>> {
-    let header = message.before.header().unwrap_or_default();
-    let redelivered = header.first_acquirer == Some(false) || header.delivery_count > Some(0);
+    let redelivered = message.before.may_be_repeated();
     let tag = link.received(id)?;
     Some(Event::Delivery { tag, redelivered, body: message.body.bytes(), properties: message.before.0 })
 }

@@ -177,6 +177,27 @@ impl Session {
         Some(self.incoming_left < WINDOW / 2)
     }
 
+    /// Counts a delivery that has come whole. `None`, and nothing is done, where it is not to come, where it ends what has
+    /// come in parts, or where the peer should hear of more afterwards.
+    #[inline]
+    pub(crate) fn take_whole(&mut self, handle: u32, id: u32, by_server: bool) -> Option<()> {
+        let is_next = !by_server || self.next_incoming_delivery.is_none_or(|it| it == id);
+        let link = self.links.get_mut(handle as usize)?.as_mut()?;
+        let has_credit = !by_server || link.credit > LINK_CREDIT / 2 + 1;
+        let is_usual = link.is_receiver && link.partial.is_none() && self.incoming_left > WINDOW / 2;
+        if !(is_next && has_credit && is_usual) {
+            return None;
+        }
+        if by_server {
+            self.next_incoming_delivery = Some(id.wrapping_add(1));
+        }
+        self.next_incoming_id = self.next_incoming_id.wrapping_add(1);
+        self.incoming_left -= 1;
+        link.delivery_count = link.delivery_count.wrapping_add(1);
+        link.credit = link.credit.saturating_sub(1);
+        Some(())
+    }
+
     /// The peer's flow opens the window for what it has not got yet.
     pub(crate) fn take_flow(&mut self, flow: &Flow<'_>) {
         let in_flight = ahead(self.next_outgoing_id, flow.next_incoming_id.unwrap_or(0));

@@ -70,6 +70,69 @@ fn values_come_back_as_they_were() {
     }
 }
 
+/// Appends what comes for each message, in forms that brokers use and some that none does.
+fn put_usual(random: &mut Random, out: &mut Vec<u8>) {
+    let number = |random: &mut Random| (random.next() >> [63, 56, 32][random.below(3)]) as u32;
+    let flag = |random: &mut Random| [None, Some(true), Some(false)][random.below(3)];
+    let (a, b) = (number(random), number(random));
+    match random.below(3) {
+        0 => Transfer {
+            handle: a,
+            delivery_id: random.coin().then_some(b),
+            delivery_tag: random.coin().then_some(&[7; 32][..random.below(33)]),
+            message_format: random.coin().then_some(0),
+            settled: flag(random),
+            more: flag(random),
+            rcv_settle_mode: (random.below(4) == 0).then_some(1),
+            state: (random.below(8) == 0).then_some(DeliveryState::Accepted),
+            aborted: (random.below(4) == 0).then_some(random.coin()),
+            batchable: flag(random),
+            ..Transfer::default()
+        }
+        .write(out),
+        1 => Disposition {
+            is_receiver: random.coin(),
+            first: a,
+            last: random.coin().then_some(b),
+            settled: flag(random),
+            state: [None, Some(DeliveryState::Accepted), Some(DeliveryState::Released)][random.below(3)],
+            batchable: flag(random),
+        }
+        .write(out),
+        _ => HeaderSection {
+            durable: flag(random),
+            priority: random.coin().then_some(4),
+            ttl: random.coin().then_some(a),
+            first_acquirer: flag(random),
+            delivery_count: random.coin().then_some(b),
+        }
+        .write(out),
+    }
+    if random.coin() {
+        PropertiesSection { message_id: TypedValue::Ulong(b.into()), ..PropertiesSection::default() }.write(out);
+    }
+    if random.coin() {
+        let body = random.bytes(300);
+        put_descriptor(out, Descriptor::Code(0x75));
+        TypedValue::Binary(&body).write(out);
+    }
+}
+
+/// Whole, with a byte changed, and cut.
+#[test]
+fn usual_forms_mean_what_the_table_says() {
+    let mut random = Random::new(9);
+    for _ in 0..20_000 {
+        let mut bytes = Vec::new();
+        put_usual(&mut random, &mut bytes);
+        fuzzing::value(&bytes);
+        let at = random.below(bytes.len().min(40));
+        bytes[at] = [random.next() as u8, 0x40, 0x43, 0x41][random.below(4)];
+        fuzzing::value(&bytes);
+        fuzzing::value(&bytes[..random.below(bytes.len())]);
+    }
+}
+
 #[test]
 fn any_bytes_are_a_value_or_an_error_and_so_is_any_input() {
     let mut random = Random::new(8);
