@@ -497,6 +497,11 @@ fn options_that_a_started_broker_does_not_have_are_refused_before_it_starts() {
     {
         assert_eq!(refused(&fine), "");
     }
+    let selects = format!("{topic}destinations = ['queue://q']\nselector = 'a = 1'\n");
+    testkit::assert_has(refused(&selects), ["x.toml:7", "selectors of queues"]);
+    let taken = [format!("{selects}queue-type = 'stream'\n"), format!("{artemis}selector = 'a = 1'\n")];
+    assert_eq!(taken.map(|it| refused(&it)), [""; 2]);
+    testkit::assert_has(refused("[[load]]\nselector = 'a = 1'\n"), ["x.toml:2", "AMQP 0.9.1 has no selectors"]);
     let commits = "commit-every = 5\nconsumer-commit-every = 5\n";
     let text = refused(&format!("{topic}destinations = ['queue://q']\n{commits}"));
     assert!(text.contains("x.toml:7") && text.contains("has transactions over AMQP 1.0"), "{text}");

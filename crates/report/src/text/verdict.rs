@@ -32,17 +32,20 @@ pub(super) struct VerdictText<'a> {
     /// The option that limits how many are in flight.
     limit: &'static str,
     /// Name of the answers that the limit waits for.
-    answers: &'static str,
+    answers: String,
 }
 
 impl<'a> VerdictText<'a> {
     fn new(e: &'a Facts) -> Self {
         let (unit, items, left, begun, limit, answers) = if e.role() == ScenarioRole::Server {
-            ("requests/s", "requests", "left", "sent", "--max-open", "open requests to be answered")
+            ("requests/s", "requests", "left", "sent", "--max-open", "open requests to be answered".to_owned())
         } else if e.is_churn() {
-            ("cycles/s", "cycles", "began", "begun", "--max-open", "open cycles to end")
+            ("cycles/s", "cycles", "began", "begun", "--max-open", "open cycles to end".to_owned())
+        } else if e.ended.transaction > 0 {
+            let answers = format!("transactions of {}", counted(e.ended.transaction.into(), "message"));
+            ("msg/s", "messages", "left", "sent", "--commit-interval", answers)
         } else {
-            ("msg/s", "messages", "left", "sent", "--max-pending", "confirms")
+            ("msg/s", "messages", "left", "sent", "--max-pending", "confirms".to_owned())
         };
         Self { e, target: e.role().target(), unit, items, left, begun, limit, answers }
     }
@@ -587,17 +590,17 @@ impl<'a> VerdictText<'a> {
     /// The in-flight limit, and how long each took.
     fn window(&self) -> String {
         let e = self.e;
-        let answer = if e.is_churn() {
-            format!("{} each", duration(e.answer_ns))
-        } else {
-            format!("{} until confirmed", duration(e.answer_ns))
+        let (each, done) = match e.ended.transaction {
+            _ if e.is_churn() => ("each", "completed"),
+            0 => ("until confirmed", "confirmed"),
+            _ => ("until committed", "committed"),
         };
-        let none = if e.is_churn() { "none completed" } else { "none confirmed" };
+        let answer = format!("{} {each}", duration(e.answer_ns));
         match e.in_flight_limit {
             Some(limit) if e.answer_ns > 0 => format!("{} in flight x {answer}", count(limit)),
-            Some(limit) => format!("{} in flight, {none}", count(limit)),
+            Some(limit) => format!("{} in flight, none {done}", count(limit)),
             None if e.answer_ns > 0 => answer,
-            None => none.to_owned(),
+            None => format!("none {done}"),
         }
     }
 

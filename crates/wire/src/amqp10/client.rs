@@ -124,6 +124,7 @@ impl Amqp10Side for LinkInitiator {
                 _ => None,
             },
             max_message_size: attach.max_message_size.unwrap_or(0),
+            filter: attach.source.map_or(TypedValue::Null, |it| it.filter),
         }))
     }
 

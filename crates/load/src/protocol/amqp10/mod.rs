@@ -24,7 +24,7 @@ use self::management::{LinkAdmin, Management, ManagementQuestion, ManagementRepl
 use super::amqp091::AmqpConnection;
 use super::{Confirm, Connection, ConnectionSpec, Event, Outgoing, Progress, WireSizes, too_many_clients};
 use crate::failure::Stage;
-use crate::{Auth, Destination, Endpoint, Environment, Error, Group};
+use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Protocol};
 use plan::FRAME_MAX;
 use plan::payload::TRACE_HEADER;
 
@@ -126,6 +126,7 @@ impl Connection for LinkConnection {
     }
 
     fn new(mut spec: ConnectionSpec<LinkSpec>, now: Time) -> Self {
+        spec.endpoint.protocol = Protocol::Amqp10;
         let (asking, clients): (Vec<_>, Vec<_>) =
             std::mem::take(&mut spec.clients).into_iter().partition(|it| matches!(it, LinkSpec::Management));
         Self {
@@ -153,6 +154,7 @@ impl Connection for LinkConnection {
     fn restart(&mut self, endpoint: Option<&Endpoint>, now: Time) {
         if let Some(endpoint) = endpoint {
             self.spec.endpoint.clone_from(endpoint);
+            self.spec.endpoint.protocol = Protocol::Amqp10;
         }
         self.client = client_of(&self.spec, now);
         (self.stage, self.busy) = (Stage::LogIn, 0);
@@ -341,9 +343,10 @@ fn conversed(
         }
         // A transaction is what is waited for.
         Amqp10Event::Attached { session, handle: COORDINATOR, exists: true, .. } => (at(*session), None),
-        Amqp10Event::Attached { session, exists: true, max_message_size, .. } => {
+        Amqp10Event::Attached { session, exists: true, max_message_size, filter, .. } => {
             let link = &links[at(*session)];
             refuse_oversized(link, 0, *max_message_size, endpoint)?;
+            refuse_unselected(link, *filter, endpoint)?;
             (at(*session), Some(Answer::Attached))
         }
         Amqp10Event::Flow { session, handle: Some(HANDLE), uncounted: 0, .. } if links[at(*session)].passes_fence() => {
@@ -381,9 +384,22 @@ fn refuse_oversized(link: &Link, window: u32, max_message_size: u64, endpoint: &
     match link.oversized(window, max_message_size) {
         None => Ok(()),
         Some((detail, help)) => {
-            Err(Error::Refused { endpoint: failure::shown(endpoint), action: link.action(), detail, help: help.into() })
+            Err(Error::Refused { endpoint: endpoint.to_string(), action: link.action(), detail, help: help.into() })
         }
     }
+}
+
+/// Refuses a broker that would deliver all messages where some were asked for.
+fn refuse_unselected(link: &Link, applied: TypedValue<'_>, endpoint: &Endpoint) -> Result<(), Error> {
+    if !link.lacks_selector(applied) {
+        return Ok(());
+    }
+    Err(Error::Refused {
+        endpoint: endpoint.to_string(),
+        action: link.action(),
+        detail: "the broker does not apply the selector".to_owned(),
+        help: "see its log for what is wrong with it; RabbitMQ has selectors of streams alone, from 4.2 on".into(),
+    })
 }
 
 /// The engine's form of a delivery; `None` where it is not the link's next.
