@@ -200,6 +200,14 @@ impl Amqp10Connection<LinkInitiator> {
         self.send(session, &Detach { handle, closed: Some(true), error: None })
     }
 
+    /// Ends a session; [`Amqp10Event::Ended`] answers. Errors: a connection that is not open.
+    pub fn end_session(&mut self, session: u16) -> Result<(), Amqp10Error> {
+        if let Ok(its) = self.session(session) {
+            its.is_ending = true;
+        }
+        self.send(session, &End { error: None })
+    }
+
     /// Hot path: queues a message; `fill` writes into the part of its body that the first frame holds, which is the
     /// front of `body` until then. Does nothing on a connection that is not open. [`Self::credit`] tells whether
     /// the peer takes it.

@@ -375,6 +375,23 @@ impl Link {
     }
 }
 
+/// Attaches a link of the first session to send over, which leads to a queue of this name and is not used.
+pub(super) fn attach_unused(name: &str, dialect: Dialect, client: &mut Amqp10Client) -> Result<(), Amqp10Error> {
+    let node = LinkNode::published(&Destination::queue(name));
+    let (address, capabilities) = (TypedValue::Str(node.address(dialect)), node.capabilities(dialect));
+    let mut target = Vec::new();
+    Target { address, capabilities, ..Target::default() }.write(&mut target);
+    let attach = Attach {
+        name,
+        handle: HANDLE,
+        source: Some(Source::default()),
+        target: TypedValue::read(&mut Reader::new(&target)).unwrap_or_default(),
+        initial_delivery_count: Some(0),
+        ..Attach::default()
+    };
+    client.attach(0, &attach)
+}
+
 impl Sending {
     /// The template of its messages, which belong to this transaction, and how many frames the largest takes.
     fn template(

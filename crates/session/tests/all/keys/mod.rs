@@ -101,7 +101,7 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("Auth", "`\"plain\"` or `\"external\"`", "\"external\""),
     ("BrokerKind", "`\"rabbitmq\"`, `\"artemis\"`, `\"embedded\"` or `\"attach\"`", "\"embedded\""),
     ("LoadKind", "`\"messages\"` or `\"command\"`", "\"command\""),
-    ("ChurnKind", "`\"connections\"`, `\"channels\"` or `\"queues\"`", "\"connections\""),
+    ("ChurnKind", "`\"connections\"`, `\"channels\"`, `\"queues\"`, `\"sessions\"` or `\"links\"`", "\"connections\""),
     ("Requirement", "[condition](requirements.md#what-can-be-required)", "\"end-to-end p99 < 20ms\""),
     ("Who", "`\"producers\"`, `\"consumers\"` or `\"all\"`", "\"consumers\""),
 ];
