@@ -146,8 +146,8 @@ const OWN_TEXTS: [&str; 5] = ["String", "Vec<String>", "PathBuf", "Secret", "Vec
 /// Types whose values are known by their form.
 const NUMBERS: [&str; 6] = ["bool", "Bytes", "Length", "LengthRange", "Rate", "Vec<LatencyStep>"];
 /// Texts that are read as a choice, or that others have, too. Of `[load.properties]` all values are somebody's.
-const READ: [&str; 9] =
-    ["apply-to", "call", "content-encoding", "content-type", "events", "method", "plugins", "stacks", "type"];
+const READ: [&str; 10] =
+    ["alpn", "apply-to", "call", "content-encoding", "content-type", "events", "method", "plugins", "stacks", "type"];
 
 /// A report for others shows what such a key holds. One too many would show somebody's words, and of one that is
 /// missing everybody's would be blotted out.
