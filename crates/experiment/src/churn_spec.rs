@@ -49,8 +49,10 @@ impl Experiment {
         let schedule = spec.schedule.as_ref().map(|schedule| schedule.resolve(false)).transpose()?;
         let drain = self.phases.drain.0;
         let protocol = self.churn_protocol(spec);
+        let mut endpoint = endpoint.clone();
+        endpoint.protocol = protocol;
         Ok(Some(ChurnPlan {
-            endpoint: Endpoint { protocol, ..endpoint.clone() },
+            endpoint,
             protocol,
             kind: spec.kind,
             schedule: schedule.or_else(|| spec.rate.map(ArrivalSchedule::constant)),
