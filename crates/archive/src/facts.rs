@@ -128,10 +128,12 @@ pub struct Ended {
     pub down_connections: u64,
     /// Messages that were sent in the measured phase.
     pub sent: u64,
-    /// Messages of the measured phase that the broker refused.
+    /// Messages of the measured phase that the broker refused, in that phase or in the drain.
     pub nacked: u64,
-    /// Messages of the measured phase that no queue took.
+    /// Messages of the measured phase that no queue took, as the broker said in that phase or in the drain.
     pub returned: u64,
+    /// Messages of each producer's transaction; 0 without transactions, or where they differ.
+    pub transaction: u32,
     /// Messages without an answer: in flight at the end, or when their connection was lost.
     pub unconfirmed: u64,
     /// Messages in flight at the end, which stand in the latencies with the time they had waited.

@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 
 use load::scenario::churn::{ChurnKind, ChurnPlan};
-use load::{ArrivalSchedule, Endpoint};
+use load::{ArrivalSchedule, Endpoint, Protocol};
 use measure::{Bytes, Nanos, Problem, Rate};
 
 use super::flat_table::{FlatTable, flat_table};
 use super::validate::ensure;
-use super::{Experiment, ScheduleSpec};
+use super::{BrokerKind, Experiment, ScheduleSpec};
 
 /// The longest that anything may take where the drain has no length.
 const TIMEOUT: Nanos = Nanos::from_millis(10_000);
@@ -19,16 +19,19 @@ flat_table! {
     pub struct ChurnSpec {
         /// The kind of object that is created and removed.
         "kind" kind: ChurnKind = ChurnKind::default(),
+        /// The wire protocol; absent: AMQP 0.9.1, but 1.0 for sessions and links, with an `amqp10://` URL and with
+        /// `broker.kind = "artemis"`.
+        "protocol" protocol: Option<Protocol> = None,
         /// Cycles per second; unthrottled if absent.
         "rate" rate: Option<Rate> = None,
         /// A rate that changes.
         "schedule" schedule: Option<ScheduleSpec> = None,
-        /// Messages per cycle.
+        /// Messages per cycle; over AMQP 1.0 none.
         "messages" messages: u32 = 0,
         /// Bytes of each message.
         "message-size" message_size: Bytes = Bytes(100),
-        /// Maximum cycles in flight; channels and queues use as many connections. 1000 connections, or 10
-        /// channels or queues, if absent.
+        /// Maximum cycles in flight; all but connections use as many connections. 1000 connections, or 10 of the
+        /// others, if absent.
         "max-open" max_open: Option<usize> = None,
         /// Local addresses to connect from, in turn.
         "source-addresses" source_addresses: Vec<IpAddr> = Vec::new(),
@@ -45,8 +48,12 @@ impl Experiment {
         let Some(spec) = &self.churn else { return Ok(None) };
         let schedule = spec.schedule.as_ref().map(|schedule| schedule.resolve(false)).transpose()?;
         let drain = self.phases.drain.0;
+        let protocol = self.churn_protocol(spec);
+        let mut endpoint = endpoint.clone();
+        endpoint.protocol = protocol;
         Ok(Some(ChurnPlan {
-            endpoint: endpoint.clone(),
+            endpoint,
+            protocol,
             kind: spec.kind,
             schedule: schedule.or_else(|| spec.rate.map(ArrivalSchedule::constant)),
             warmup: self.phases.warmup.0,
@@ -55,19 +62,26 @@ impl Experiment {
             message_size: spec.message_size.as_usize(),
             most_open: spec.max_open.unwrap_or(match spec.kind {
                 ChurnKind::Connections => 1_000,
-                ChurnKind::Channels | ChurnKind::Queues => 10,
+                ChurnKind::Channels | ChurnKind::Queues | ChurnKind::Sessions | ChurnKind::Links => 10,
             }),
             source_addresses: spec.source_addresses.clone(),
             timeout: if drain > Nanos::ZERO { drain } else { TIMEOUT },
         }))
     }
 
+    /// The protocol of churn: as it asks, or its URL, or its kind, else the broker's.
+    fn churn_protocol(&self, spec: &ChurnSpec) -> Protocol {
+        let by_url = self.broker.url.as_deref().and_then(Endpoint::protocol_of);
+        let is_of_1_0 = matches!(spec.kind, ChurnKind::Sessions | ChurnKind::Links);
+        let is_amqp10 = is_of_1_0 || self.broker.kind == BrokerKind::Artemis;
+        spec.protocol.or(by_url).unwrap_or(if is_amqp10 { Protocol::Amqp10 } else { Protocol::Amqp091 })
+    }
+
     /// Checks for keys that do nothing beside churn, or exclude each other.
     pub(super) fn check_churn(&self) -> Result<(), Problem> {
         let Some(spec) = &self.churn else { return Ok(()) };
-        let is_0_9_1 = self.broker.url.as_deref().and_then(Endpoint::protocol_of).is_none();
-        let why = " says amqp10://, and churn speaks AMQP 0.9.1";
-        ensure(is_0_9_1, "broker.url", why, "write amqp:// in its place")?;
+        let is_fine = self.broker.kind != BrokerKind::Artemis || spec.protocol != Some(Protocol::Amqp091);
+        ensure(is_fine, "churn.protocol", ": ActiveMQ Artemis speaks AMQP 1.0, not 0.9.1", "leave it out")?;
         let unused = [
             ("until", self.until.is_some()),
             ("threads", self.threads > 1),

@@ -3,8 +3,8 @@
 use measure::Problem;
 
 use super::flat_table::given;
-use super::validate::{ensure, wrong};
-use super::{BrokerKind, Experiment, LoadKind, LoadSpec};
+use super::validate::wrong;
+use super::{Experiment, LoadKind, LoadSpec};
 
 impl Experiment {
     /// Whether programs are the load, in place of messages.
@@ -23,9 +23,7 @@ impl Experiment {
             let why = " is \"messages\", and another load's is \"command\": a run has one of the two";
             return Err(wrong(format!("load.{index}.kind"), why, "make two experiments of them"));
         }
-        let is_spoken = self.churn.is_none() || self.broker.kind != BrokerKind::Artemis;
-        let why = ": ActiveMQ Artemis does not speak AMQP 0.9.1, which churn needs";
-        ensure(is_spoken, "churn", why, "leave it out, or use broker.kind = \"rabbitmq\"")
+        Ok(())
     }
 }
 
@@ -81,6 +79,7 @@ mod tests {
             (format!("{command}{messages}"), "load.1.kind"),
             (format!("{artemis}{messages}protocol = 'amqp091'\n"), "AMQP 1.0"),
             (format!("{artemis}[churn]\nkind = 'queues'\n"), "AMQP 0.9.1"),
+            (format!("{artemis}[churn]\nkind = 'connections'\nprotocol = 'amqp091'\n"), "speaks AMQP 1.0"),
             ("[broker]\njava-args = ['-Xmx1G']\n".to_owned() + messages, "java-args"),
         ] {
             testkit::assert_has(refused(&text), [part]);

@@ -189,6 +189,8 @@ flat_table! {
         "key" key: Option<PathBuf> = None,
         /// With TLS: the name to ask for and to verify, instead of the URL's host.
         "sni" sni: Option<String> = None,
+        /// With TLS: names of protocols to offer (ALPN), the preferred one first.
+        "alpn" alpn: Vec<String> = Vec::new(),
         /// With TLS: take any certificate.
         "insecure" insecure: bool = false,
         /// `plain` (user and password), or `external` (the client's certificate).

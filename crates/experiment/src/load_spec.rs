@@ -183,6 +183,7 @@ flat_table! {
         "consumers-apart" => consumers.apart,
         "consumer-arguments" => consumers.amqp091.arguments,
         "stream-offset" => consumers.amqp091.stream_offset,
+        "selector" => consumers.selector,
         "subscription" => consumers.subscription,
     }
 }

@@ -14,10 +14,11 @@ impl Experiment {
     /// The load against `endpoint`. `run_id` marks this run's messages.
     pub fn plan(&self, endpoint: &Endpoint, run_id: u32) -> Result<Plan, load::Error> {
         let mut further = self.further_nodes(endpoint)?;
+        let protocol = self.load.first().map_or_else(Protocol::default, |first| self.protocol_of(first));
         for node in &mut further {
             node.token.clone_from(&endpoint.token);
+            node.protocol = protocol;
         }
-        let protocol = self.load.first().map_or_else(Protocol::default, |first| self.protocol_of(first));
         if let Some(other) = self.load.iter().position(|spec| self.protocol_of(spec) != protocol) {
             let help = "give all loads the same {protocol}, or compare two runs";
             let refused = load::Error::invalid("the loads of a run use several protocols", help);
@@ -33,6 +34,7 @@ impl Experiment {
                 let further = if own.is_some() { Vec::new() } else { further.clone() };
                 let mut first = own.unwrap_or_else(|| endpoint.clone());
                 first.token.clone_from(&endpoint.token);
+                first.protocol = protocol;
                 let group = group(spec, first, run_id).map_err(|e| e.in_group(i))?;
                 Ok(Group { further, allocation: self.broker.allocation, ..group })
             })

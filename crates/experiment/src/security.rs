@@ -53,6 +53,7 @@ impl BrokerSpec {
                 identity: self.identity().or(own.identity),
                 server_name: self.sni.clone().or(own.server_name),
                 insecure: self.insecure,
+                alpn: self.alpn.clone(),
             };
         }
         let connection = &mut endpoint.connection;
@@ -76,7 +77,10 @@ impl BrokerSpec {
         match self.kind {
             BrokerKind::Rabbitmq | BrokerKind::Embedded => self.tls,
             BrokerKind::Artemis => false,
-            BrokerKind::Attach => self.url.as_deref().is_some_and(|url| url.starts_with("amqps://")),
+            BrokerKind::Attach => {
+                let schemes = ["amqps://", "amqps10://"];
+                self.url.as_deref().is_some_and(|url| schemes.iter().any(|it| url.starts_with(it)))
+            }
         }
     }
 
@@ -87,7 +91,7 @@ impl BrokerSpec {
 
     /// Checks for keys that contradict each other or would be silently without effect.
     pub(super) fn check_security(&self) -> Result<(), Problem> {
-        const KEYS: [&str; 7] = ["tls", "ca", "cert", "key", "sni", "insecure", "auth"];
+        const KEYS: [&str; 8] = ["tls", "ca", "cert", "key", "sni", "alpn", "insecure", "auth"];
         let given = given(self);
         let is_in_vain = |key: &str| {
             let of_management = ["ca", "insecure"].contains(&key) && self.has_secure_management();
@@ -101,6 +105,8 @@ impl BrokerSpec {
             };
             return Err(wrong(format!("broker.{key}"), " has no effect without TLS", help));
         }
+        let is_fine = self.alpn.iter().all(|name| (1..=usize::from(u8::MAX)).contains(&name.len()));
+        ensure(is_fine, "broker.alpn", ": a protocol's name has 1 to 255 bytes", "give one such as \"amqp\"")?;
         let (has_cert, has_key) = (self.cert.is_some(), self.key.is_some());
         let help = "a client's certificate needs both";
         ensure(!has_cert || has_key, "broker.cert", " is given without {broker.key}", help)?;
@@ -159,6 +165,7 @@ mod tests {
             ("kind = 'embedded'\nauth = 'external'", "broker.tls = true"),
             ("kind = 'rabbitmq'\n[oauth2]\nuri = 'http://h'\nclient-id = 'x'", "broker.plugins"),
             ("kind = 'embedded'\n[oauth2]\nuri = 'http://h'\nclient-id = 'x'", "knows no tokens"),
+            ("kind = 'attach'\nurl = 'amqps://h'\nalpn = ['']", "1 to 255 bytes"),
             ("kind = 'attach'\nurl = 'amqps://h'\nkey = 'x'", "without {broker.cert}"),
             ("kind = 'attach'\nurl = 'amqps://h'\nauth = 'external'", "{broker.cert} and {broker.key}"),
         ] {
@@ -167,6 +174,7 @@ mod tests {
         for text in [
             "kind = 'rabbitmq'\ntls = true\nauth = 'external'",
             "kind = 'attach'\nurl = 'amqps://h'\nca = 'x'\nsni = 'y'",
+            "kind = 'attach'\nurl = 'amqps10://h'\nca = 'x'\nalpn = ['amqp']",
             "kind = 'attach'\nurl = 'amqps://h'\ncert = 'x'\nkey = 'y'\nauth = 'external'",
         ] {
             assert_eq!(problem(text), None, "{text}");

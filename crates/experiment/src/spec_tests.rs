@@ -497,6 +497,11 @@ fn options_that_a_started_broker_does_not_have_are_refused_before_it_starts() {
     {
         assert_eq!(refused(&fine), "");
     }
+    let selects = format!("{topic}destinations = ['queue://q']\nselector = 'a = 1'\n");
+    testkit::assert_has(refused(&selects), ["x.toml:7", "selectors of queues"]);
+    let taken = [format!("{selects}queue-type = 'stream'\n"), format!("{artemis}selector = 'a = 1'\n")];
+    assert_eq!(taken.map(|it| refused(&it)), [""; 2]);
+    testkit::assert_has(refused("[[load]]\nselector = 'a = 1'\n"), ["x.toml:2", "AMQP 0.9.1 has no selectors"]);
     let commits = "commit-every = 5\nconsumer-commit-every = 5\n";
     let text = refused(&format!("{topic}destinations = ['queue://q']\n{commits}"));
     assert!(text.contains("x.toml:7") && text.contains("has transactions over AMQP 1.0"), "{text}");
@@ -511,8 +516,9 @@ fn options_that_a_started_broker_does_not_have_are_refused_before_it_starts() {
     assert_eq!(asked.to_json()["load"][0]["protocol"], "amqp10");
     let text = refused(&format!("{by_url}protocol = 'amqp091'\n"));
     assert!(text.contains("x.toml:5") && text.contains("the broker's URL says amqp10://"), "{text}");
-    let text = refused(&by_url.replace("[[load]]", "[churn]\nkind = 'connections'"));
-    assert!(text.contains("churn speaks AMQP 0.9.1"), "{text}");
+    let churn = |kind: &str| refused(&by_url.replace("[[load]]", &format!("[churn]\nkind = '{kind}'")));
+    assert_eq!([churn("connections"), churn("links")], [""; 2]);
+    testkit::assert_has(churn("queues"), ["x.toml:5", "AMQP 1.0 has sessions and links"]);
 }
 
 /// `ab --b-set` and `--over` change values, too: an error names the option that gave the value, whenever it is found.

@@ -191,6 +191,11 @@ impl Experiment {
         let key = if spec.destinations.is_empty() { "destination" } else { "destinations" };
         let why = ": over AMQP 1.0, only ActiveMQ Artemis has topics without {subscription}";
         ensure(is_fine, format!("{place}.{key}"), why, "give {subscription}, or leave {protocol} out")?;
+        let is_stream = self.broker.kind == BrokerKind::Rabbitmq && spec.queue.queue_type == QueueType::Stream;
+        let selects = is_over_1_0 && spec.has_consumers() && spec.consumers.selector.is_some();
+        let why = ": only ActiveMQ Artemis has selectors of queues, and RabbitMQ of streams";
+        let help = "set {queue-type} = \"stream\" and broker.kind = \"rabbitmq\", or broker.kind = \"artemis\"";
+        ensure(!selects || is_stream, format!("{place}.selector"), why, help)?;
         let commits = [("commit-every", spec.commit_every), ("consumer-commit-every", spec.consumers.commit_every)];
         commits.into_iter().try_for_each(|(key, every)| {
             let help = format!("leave {{{key}}} out, or leave {{protocol}} out");

@@ -34,6 +34,9 @@ pub struct Consumers {
     pub apart: Length,
     /// Deliveries to the whole group, after which it ends; no limit if absent.
     pub message_count: Option<u64>,
+    /// AMQP 1.0: only messages that this expression is true of, on ActiveMQ Artemis (a JMS selector) and of RabbitMQ's
+    /// streams from 4.2 on (an AMQP SQL filter). Which ones those are only the broker knows, so no ledger is kept.
+    pub selector: Option<String>,
     /// How consumers of topics subscribe; absent: each has a queue of its own, which goes with its connection.
     pub subscription: Option<Subscription>,
     /// Settings that only AMQP 0.9.1 has.
@@ -56,6 +59,7 @@ impl Default for Consumers {
             start_after: Length::default(),
             apart: Length::default(),
             message_count: None,
+            selector: None,
             subscription: None,
             amqp091: AmqpConsumers::default(),
         }

@@ -25,6 +25,8 @@ pub struct Endpoint {
     pub host: String,
     /// TCP port.
     pub port: u16,
+    /// The protocol that is spoken there, which its URL shows.
+    pub protocol: Protocol,
     /// User name.
     pub user: String,
     /// Password; see [`Endpoint::set_password`].
@@ -83,6 +85,7 @@ impl Endpoint {
         Self {
             host: host.into(),
             port,
+            protocol: Protocol::default(),
             user: "guest".into(),
             password: "guest".into(),
             virtual_host: "/".into(),
@@ -144,6 +147,7 @@ impl FromStr for Endpoint {
         let default_port = if parts.secured { Self::DEFAULT_TLS_PORT } else { Self::DEFAULT_PORT };
         let mut endpoint = Self::new(host, port.unwrap_or(default_port));
         endpoint.tls = parts.secured.then(ClientTls::default);
+        endpoint.protocol = parts.protocol.unwrap_or_default();
         if let Some(login) = parts.login {
             let (user, password) = login.split_once(':').unwrap_or((login, "guest"));
             endpoint.user = decode(user, "user")?;
@@ -201,11 +205,12 @@ impl<'a> Parts<'a> {
 }
 
 impl Endpoint {
-    /// As a URL with its password, for programs and not to be shown.
+    /// As a URL with its password, for programs and not to be shown. They know `amqp` and `amqps` alone.
     pub fn secret_url(&self) -> String {
         let password = percent_encoded(&self.password());
+        let plain = Self { protocol: Protocol::Amqp091, ..self.clone() };
         // The user's own @ is written as %40.
-        self.to_string().replacen('@', &format!(":{password}@"), 1)
+        plain.to_string().replacen('@', &format!(":{password}@"), 1)
     }
 
     /// The protocol of a URL's scheme: AMQP 1.0 with `amqp10://` and `amqps10://`; `None` where open, or no broker's.
@@ -230,13 +235,11 @@ impl Endpoint {
     /// A broker's URL without its password and options, and with its scheme. Errors: as of parsing an endpoint.
     pub fn public_url(url: &str) -> Result<String, Error> {
         let (address, destination) = Self::split_destination(url)?;
-        let shown = address.parse::<Self>()?.to_string();
-        let asks = Self::protocol_of(url).is_some();
-        let Some((scheme, rest)) = shown.split_once("://").filter(|_| asks) else { return Ok(shown) };
+        let shown = address.parse::<Self>()?;
         let destination = destination.unwrap_or_default();
         let (kind, name) = destination.split_once("://").unwrap_or(("", destination.as_str()));
         let kind = if kind.is_empty() { String::new() } else { format!("{}://", percent_encoded(kind)) };
-        Ok(format!("{scheme}10://{rest}{kind}{}", percent_encoded(name)))
+        Ok(format!("{shown}{kind}{}", percent_encoded(name)))
     }
 
     /// Whether the URL has options after a `?`, which nothing here reads.
@@ -310,10 +313,12 @@ fn decode(text: &str, part: &str) -> Result<String, Error> {
     String::from_utf8(decoded).map_err(|_| unusable(format!("its {part} is not UTF-8"), HELP))
 }
 
-/// `amqp://user@host:port/vhost`, or `amqps://`, without the password. The virtual host `/` is left out.
+/// `amqp://user@host:port/vhost`, `amqps://`, `amqp10://` or `amqps10://`, without the password. The virtual host `/` is
+/// left out.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.tls.is_some() { "amqps://" } else { "amqp://" })?;
+        f.write_str(if self.tls.is_some() { "amqps" } else { "amqp" })?;
+        f.write_str(if self.protocol == Protocol::Amqp10 { "10://" } else { "://" })?;
         f.write_str(&percent_encoded(&self.user))?;
         let (open, close) = if self.host.contains(':') { ("[", "]") } else { ("", "") };
         write!(f, "@{open}{}{close}:{}/", self.host, self.port)?;
@@ -533,9 +538,12 @@ mod tests {
             "amqp://a%40b@[::1]:1/x%2Fy",
             "amqp://u@1.2.3.4:65535/%C3%A9",
             "amqps://u@host:5671/",
+            "amqp10://u@host:5672/",
+            "amqps10://u@host:5671/",
         ] {
             assert_eq!(read(url).to_string(), url);
         }
+        assert_eq!(read("amqps10://u:p@host").secret_url(), "amqps://u:p@host:5671/", "other programs' scheme");
     }
 
     #[test]

@@ -38,6 +38,9 @@ use crate::payload::FULL_LEN;
 /// More threads than any machine has cores.
 const MOST_THREADS: usize = 1_024;
 
+/// Bytes of the longest selector: it travels in one frame, of which the smallest that may be asked for has 4,096.
+const LONGEST_SELECTOR: usize = 2_048;
+
 /// The protocol that messages travel by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -362,6 +365,11 @@ impl Plan {
         self.senders().all(|group| group.producers.arrivals.is_unthrottled())
     }
 
+    /// Whether some consumers take only what a selector names; which messages those are only the broker knows.
+    pub fn has_selectors(&self) -> bool {
+        self.groups.iter().any(|group| group.consumer_count() > 0 && group.consumers.selector.is_some())
+    }
+
     /// Connections that the load opens, beside one that comes and goes before and after it.
     pub fn connection_count(&self) -> usize {
         self.groups.iter().map(Group::connection_count).sum()
@@ -380,7 +388,10 @@ impl Plan {
         let refused = Error::invalid(format!("{count} groups are too many"), "describe equal clients as one group");
         refused.observed(count).unless(count < usize::from(u16::MAX))?;
         let mut groups = self.groups.iter().enumerate();
-        groups.try_for_each(|(i, group)| group.validate(self.ledger).map_err(|error| error.in_group(i)))
+        groups.try_for_each(|(i, group)| {
+            let checked = group.validate(self.ledger).and_then(|()| group.validate_selector(self.protocol));
+            checked.map_err(|error| error.in_group(i))
+        })
     }
 }
 
@@ -393,6 +404,19 @@ impl Group {
         let cause = format!("the source addresses {four} and {six} cannot reach the same broker");
         let help = "give addresses of one kind: IPv4 or IPv6";
         Err(Error::invalid(cause, help).observed(format_args!("{four} and {six}")).about("source-addresses"))
+    }
+
+    fn validate_selector(&self, protocol: Protocol) -> Result<(), Error> {
+        let Some(selector) = self.consumers.selector.as_ref().filter(|_| self.consumer_count() > 0) else {
+            return Ok(());
+        };
+        let help = "leave {selector} out, or load with {protocol} amqp10";
+        let refused = Error::invalid("AMQP 0.9.1 has no selectors", help).about("selector");
+        refused.unless(protocol == Protocol::Amqp10)?;
+        let len = selector.len();
+        let cause = format!("a selector of {} is not between 1 and {LONGEST_SELECTOR}", counted(len as u64, "byte"));
+        let refused = Error::invalid(cause, "give an expression such as region = 'EU'").observed(len);
+        refused.about("selector").unless((1..=LONGEST_SELECTOR).contains(&len))
     }
 
     fn validate(&self, ledger: bool) -> Result<(), Error> {

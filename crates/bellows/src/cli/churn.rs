@@ -1,4 +1,4 @@
-//! `churn`: connections, channels or queues that come and go at a rate.
+//! `churn`: connections, channels, queues, sessions or links that come and go at a rate.
 
 use clap::{Args, Subcommand};
 use experiment::{ChurnSpec, Experiment, ScheduleSpec};
@@ -29,6 +29,10 @@ enum Kind {
     Channels(Options),
     /// Declare a queue, send to it, delete it, on connections that stay
     Queues(Options),
+    /// AMQP 1.0: begin a session, end it, on connections that stay
+    Sessions(Options),
+    /// AMQP 1.0: attach a link, detach it, in sessions that stay
+    Links(Options),
 }
 
 #[derive(Debug, Args)]
@@ -43,14 +47,14 @@ struct Options {
     /// Measured phase, in seconds (or 500ms, 2m)
     #[arg(long, value_name = "DURATION", default_value = "10")]
     duration: Length,
-    /// Messages per cycle
+    /// Messages per cycle; over AMQP 1.0 none
     #[arg(long, value_name = "N", default_value_t = 0)]
     messages: u32,
     /// Size of each message in bytes, such as 100 or 4KiB
     #[arg(long, value_name = "BYTES", default_value_t = ChurnSpec::default().message_size)]
     message_size: Bytes,
-    /// Maximum cycles in flight; channels and queues use as many connections. 1000 connections, or
-    /// 10 channels or queues, if absent
+    /// Maximum cycles in flight; all but connections use as many connections. 1000 connections, or 10 of
+    /// the others, if absent
     #[arg(long, value_name = "N", value_parser = from_one)]
     max_open: Option<usize>,
     #[command(flatten)]
@@ -63,6 +67,8 @@ impl ChurnArgs {
             Kind::Connections(options) => options.execute(ChurnKind::Connections),
             Kind::Channels(options) => options.execute(ChurnKind::Channels),
             Kind::Queues(options) => options.execute(ChurnKind::Queues),
+            Kind::Sessions(options) => options.execute(ChurnKind::Sessions),
+            Kind::Links(options) => options.execute(ChurnKind::Links),
         }
     }
 }
@@ -73,6 +79,7 @@ impl Options {
         let experiment = Experiment {
             churn: Some(ChurnSpec {
                 kind,
+                protocol: None,
                 rate: self.rate,
                 schedule: self.schedule,
                 messages: self.messages,

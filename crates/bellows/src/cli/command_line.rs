@@ -75,6 +75,7 @@ pub(super) const OPTION_NAMES: OptionNames = &[
     ("load.0.url", "--consumer-url"),
     ("ack", "--ack-every"),
     ("arguments", "--queue-args"),
+    ("churn.kind", "churn"),
     ("commit-every", "--commit-interval"),
     ("consumer-commit-every", "--commit-interval"),
     ("destination", "DESTINATION"),

@@ -73,6 +73,9 @@ pub(super) struct SecurityArgs {
     /// Name to ask the broker for and to verify, instead of the URL's host
     #[arg(long, value_name = "NAME")]
     sni: Option<String>,
+    /// Name of a protocol to offer (ALPN), such as amqp; may be repeated, the preferred one first
+    #[arg(long, value_name = "NAME")]
+    alpn: Vec<String>,
     /// Accept any certificate; every output says so
     #[arg(long)]
     insecure: bool,
@@ -128,6 +131,7 @@ impl SecurityArgs {
             cert: self.cert,
             key: self.key,
             sni: self.sni,
+            alpn: self.alpn,
             insecure: self.insecure,
             auth: self.auth,
             oauth2,

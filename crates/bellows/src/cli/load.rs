@@ -158,6 +158,10 @@ struct Receiving {
     /// The broker takes a delivery as acknowledged once it is sent
     #[arg(long, conflicts_with_all = ["ack_every", "tx"])]
     auto_ack: bool,
+    /// Receive only messages that this expression is true of, such as "region = 'EU'" (AMQP 1.0: Artemis, and
+    /// RabbitMQ's streams from 4.2 on)
+    #[arg(long, value_name = "EXPRESSION")]
+    selector: Option<String>,
     /// Name prefix of durable and shared subscriptions; unique to this run if absent
     #[arg(long = "clientID", value_name = "ID")]
     client_id: Option<String>,
@@ -194,6 +198,7 @@ impl ClientArgs {
                     ("--rate", sending.producing.rate.is_some()),
                     ("--schedule", sending.schedule.is_some()),
                     ("--think-time", sending.think_time.is_some()),
+                    ("--start-delay", sending.start_delay.is_some()),
                     ("--commit-interval without --tx", self.common.on.commit_interval > 0 && !consuming.tx),
                 ],
             ),
@@ -204,6 +209,7 @@ impl ClientArgs {
                     ("--tx", consuming.tx),
                     ("--durable", consuming.durable),
                     ("--shared", consuming.shared > 0),
+                    ("--selector", self.receiving.selector.is_some()),
                 ],
             ),
             _ => return Ok(()),
@@ -285,6 +291,7 @@ impl Receiving {
         let given = Consumers {
             prefetch: self.prefetch,
             ack: if self.auto_ack { Ack::Auto } else { Ack::Every(self.ack_every) },
+            selector: self.selector.clone(),
             ..Consumers::default()
         };
         self.consuming.fill(given, self.client_id.as_ref(), connections, common.on.commit_interval)

@@ -109,6 +109,16 @@ fn it_is_loaded_over_amqp_1_0() {
     let (summary, counts) = over_amqp10(&node, load);
     assert_eq!(counts, [Some(500), Some(500), Some(0)], "{summary:#}");
     assert_eq!(summary["scenarios"]["messages"]["ledger"]["returned"], 500, "{summary:#}");
+    // What a selector leaves out is not known, and not lost.
+    for (colour, received) in [("red", 300), ("blue", 0)] {
+        let load = format!(
+            "message-count = 300\nmax-pending = 100\nqueue-type = \"stream\"\nstream-offset = \"first\"\nack = 50\n\
+             headers = {{ colour = \"red\" }}\nselector = \"a.colour = '{colour}'\""
+        );
+        let (summary, counts) = over_amqp10(&node, &load);
+        assert_eq!(counts, [Some(300), Some(300), Some(received)], "{summary:#}");
+        assert!(summary["scenarios"]["messages"]["ledger"].is_null(), "{summary:#}");
+    }
     // Rejected: the queue takes ten.
     let load = "message-count = 500\nmax-pending = 1\nconsumers = 0\n\
                 arguments = { x-max-length = 10, x-overflow = \"reject-publish\" }";
@@ -137,6 +147,7 @@ fn a_matched_run_of_either_protocol_is_complete_and_says_its_limits() {
 fn what_amqp_1_0_cannot_reach_is_told() {
     let node = testkit::or_skip!(newest_node().ok_or(IGNORED));
     amqp10(&node, "declare = false").assert_error(1, &["/queues/ten", "amqp:not-found"]).says(["declare the queue"]);
+    amqp10(&node, "selector = \"a = 1\"").assert_error(2, &["selectors of queues", "selector"]);
     amqp10(&node, "commit-every = 10").assert_error(2, &["RabbitMQ has none over AMQP 1.0", "commit-every"]);
 }
 

@@ -12,8 +12,7 @@ use super::recipients::{self, Recipient};
 use super::routes::Routes;
 use super::spec::{ClientSpec, Cluster, ParticipantKind, ParticipantSpec};
 use super::unique_properties::{RoutingKeyGenerator, UniqueProperties};
-use crate::protocol::amqp091::queue_of;
-use crate::protocol::{BodyLengths, Connection, ConnectionSpec, Outgoing};
+use crate::protocol::{BodyLengths, Connection, ConnectionSpec, Outgoing, queue_of};
 use crate::resolve::Nodes;
 use crate::{Allocation, ArrivalProcess, Destination, DestinationKind, Error, Group, Plan};
 use plan::{Producers, Random, Stock, share};
@@ -78,7 +77,7 @@ pub(crate) fn assign<C: Connection>(
         client.room = room;
         threads[i % count].push(client);
     }
-    let unknown = routes.unknown().or_else(|| seem_one(plan, clusters));
+    let unknown = routes.unknown().or_else(|| seem_one(plan, clusters)).or_else(|| selects(plan));
     let knows_expected = unknown.is_none();
     let ledger_layout = ledger_layout::open(plan, unknown, &mut threads, &mut routes);
     let recipients = recipients::find(plan, &mut threads, &ledger_layout);
@@ -92,6 +91,12 @@ fn assign_clusters<S>(clusters: &[Cluster], group: usize, clients: &mut [ClientS
     for client in clients {
         (client.group, client.cluster) = (group, cluster.unwrap_or(group));
     }
+}
+
+/// Why it is not known who gets which messages: the broker alone evaluates selectors.
+fn selects(plan: &Plan) -> Option<String> {
+    let why = "only the broker knows which messages a selector leaves out, so none can be said to be lost";
+    plan.has_selectors().then(|| why.to_owned())
 }
 
 /// Why it is not known who gets which messages: two brokers call themselves the same, and groups at both of them

@@ -44,14 +44,16 @@ pub(crate) fn find<S>(
 ) -> Vec<Recipient> {
     let mut recipients: Vec<Recipient> = Vec::new();
     let mut shared: HashMap<(usize, bool, String), usize> = HashMap::new();
-    let places = places(plan);
+    let (places, selects) = (places(plan), plan.has_selectors());
     let producers = producers(threads, &places);
     for (thread, clients) in threads.iter_mut().enumerate() {
         for client in clients {
             let cluster = client.cluster;
             let place = places.get(client.group).copied().unwrap_or(client.group);
             for participant in &mut client.participants {
-                let (named, is_counted) = name(participant);
+                let (named, can_be_asked) = name(participant);
+                // Those of a queue's messages that a selector leaves out never come.
+                let is_counted = can_be_asked && !selects;
                 let ParticipantKind::Consumer(consumer) = &mut participant.kind else { continue };
                 let next = recipients.len();
                 let at = match named.clone() {

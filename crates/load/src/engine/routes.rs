@@ -4,8 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
-use crate::protocol::Named;
-use crate::protocol::amqp091::{ExchangeKey, Topology};
+use crate::protocol::{ExchangeKey, Named, Topology};
 use crate::{Declare, Destination, DestinationKind, Group};
 
 /// Clients of one key share messages: [`ClientSpec::cluster`], whether it is a topic, and its name.

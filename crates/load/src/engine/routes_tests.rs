@@ -172,6 +172,18 @@ fn bindings_are_those_of_others_where_no_group_makes_them() {
 }
 
 #[test]
+fn what_a_selector_leaves_out_is_neither_lost_nor_awaited() {
+    let mut plan = plan(vec![Destination::queue("q")], vec![Destination::queue("q")]);
+    plan.groups[1].consumers.selector = Some("a = 1".to_owned());
+    let assignment = assigned_together(&plan);
+    assert!(!assignment.knows_expected && assignment.recipients.iter().all(|it| it.queue.is_none()));
+    let reason = assignment.ledger_layout.expect_err("no ledger").expect("a reason");
+    testkit::assert_has(reason, ["which messages a selector leaves out"]);
+    plan.groups[1].consumers.per_destination = 0;
+    assert!(!plan.has_selectors(), "nobody selects");
+}
+
+#[test]
 fn no_ledger_is_kept_where_a_plugin_decides_who_gets_what() {
     let reason = |published: &str, consumed: &str| {
         let assignment = assigned_together(&kinds(published, consumed));

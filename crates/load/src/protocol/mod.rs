@@ -8,6 +8,7 @@ pub(crate) mod amqp091;
 pub(crate) mod amqp10;
 mod blocking;
 mod driver;
+mod routing;
 
 use std::fmt::{self, Debug};
 use std::net::SocketAddr;
@@ -18,6 +19,7 @@ use transport::ConnectOptions;
 
 pub(crate) use self::blocking::{Blocking, connect_options};
 pub(crate) use self::driver::{Driver, Input};
+pub(crate) use self::routing::{ExchangeKey, Named, Topology, queue_of};
 use crate::control::Interruption;
 use crate::failure::Stage;
 use crate::resolve::Addresses;
@@ -156,17 +158,6 @@ pub(crate) struct WireSizes {
     /// Bytes around a body: the least, and the most that usual names and properties make of it.
     pub(crate) smallest_delivery: usize,
     pub(crate) delivery_head: usize,
-}
-
-/// A destination that a plan names.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Named<'a> {
-    /// Within what a name means one queue.
-    pub(crate) cluster: usize,
-    pub(crate) destination: &'a Destination,
-    pub(crate) consumes: bool,
-    /// Whether its group declares it, and binds it where it is to be bound.
-    pub(crate) declares: bool,
 }
 
 /// Prepares a broker before the load, asks it meanwhile, and cleans up, on a connection. Blocking, bounded waits.

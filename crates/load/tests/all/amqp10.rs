@@ -328,6 +328,17 @@ fn a_commit_answers_its_messages_and_what_is_rolled_back_has_no_answer() {
     assert!(text.contains(" amqp10://guest@"), "{text}");
 }
 
+/// It said `amqp://`, which nobody had asked for.
+#[test]
+fn a_broker_that_is_not_there_is_named_with_the_protocol_that_was_asked_for() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("an address");
+    let groups = vec![common::group(nobody, Destination::queue("q"), (1, 0))];
+    let plan = Plan { groups, protocol: Protocol::Amqp10, ..Plan::default() };
+    let error = load::run(&plan, &Control::new(), &mut Kept::default()).expect_err("nobody listens");
+    assert!(matches!(error, Error::Connect { .. }), "{error:?}");
+    assert!(error.to_string().contains(" amqp10://guest@"), "{error}");
+}
+
 /// Every connection loses its link at the fifth message, which has no answer then.
 #[test]
 fn a_client_whose_link_was_detached_reconnects_and_goes_on_where_it_was() {

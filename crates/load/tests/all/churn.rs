@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use common::{Heard, Tally, metric};
 use load::scenario::Scenario as _;
 use load::scenario::churn::{ChurnKind, ChurnPlan};
-use load::{ArrivalSchedule, Control, Endpoint, Error, Outcome, StartBarrier};
+use load::{ArrivalSchedule, Control, Endpoint, Error, Outcome, Protocol, StartBarrier};
 use measure::{Nanos, Phase, Rate};
 
 fn plan(broker: SocketAddr, kind: ChurnKind, rate: Option<f64>) -> ChurnPlan {
@@ -32,15 +32,19 @@ fn churned(plan: &ChurnPlan) -> (Heard, Tally, Outcome) {
 fn every_kind_keeps_its_rate_and_ends_every_cycle() {
     let broker = common::embedded();
     let address = broker.local_addr();
-    let (connections, channels, queues) = (
-        ["connect", "log_in", "open_channel", "close"].as_slice(),
-        ["open_channel", "close_channel"].as_slice(),
-        ["declare", "delete"].as_slice(),
-    );
-    for (kind, steps) in
-        [(ChurnKind::Connections, connections), (ChurnKind::Channels, channels), (ChurnKind::Queues, queues)]
-    {
-        let (heard, tally, outcome) = churned(&plan(address, kind, Some(200.0)));
+    let (older, newer) = (Protocol::Amqp091, Protocol::Amqp10);
+    let all: [(Protocol, ChurnKind, &[&str]); 6] = [
+        (older, ChurnKind::Connections, &["connect", "log_in", "open_channel", "close"]),
+        (older, ChurnKind::Channels, &["open_channel", "close_channel"]),
+        (older, ChurnKind::Queues, &["declare", "delete"]),
+        (newer, ChurnKind::Connections, &["connect", "log_in", "close"]),
+        (newer, ChurnKind::Sessions, &["begin_session", "end_session"]),
+        (newer, ChurnKind::Links, &["attach", "detach"]),
+    ];
+    for (protocol, kind, steps) in all {
+        let plan = plan(address, kind, Some(200.0));
+        let messages = if protocol == newer { 0 } else { plan.messages };
+        let (heard, tally, outcome) = churned(&ChurnPlan { protocol, messages, ..plan });
         assert_eq!(outcome.error, None, "{kind:?}");
         let counts = tally.counts(["begun", "completed", "not_begun", "failed"]);
         assert_eq!(counts, [200, 200, 0, 0], "{kind:?}");
@@ -125,9 +129,20 @@ fn what_cannot_start_says_why_and_what_hangs_ends() {
     assert!(matches!(error, Error::TimedOut { .. }), "{error}");
     assert!(since.elapsed() < Duration::from_secs(10));
 
-    let closed = ChurnPlan { most_open: 0, ..nothing };
-    let error = common::churned(&closed, &mut Heard::default()).expect_err("no room");
-    assert!(error.is_usage() && &*error.problem().about == "churn.max-open");
+    let wrong = |change: &dyn Fn(&mut ChurnPlan)| {
+        let mut plan = nothing.clone();
+        change(&mut plan);
+        let error = common::churned(&plan, &mut Heard::default()).expect_err("it cannot be");
+        assert!(error.is_usage());
+        error.problem().about.to_string()
+    };
+    assert_eq!(wrong(&|plan| plan.most_open = 0), "churn.max-open");
+    assert_eq!(wrong(&|plan| plan.kind = ChurnKind::Links), "churn.kind");
+    assert_eq!(wrong(&|plan| plan.protocol = Protocol::Amqp10), "churn.kind");
+    let connections = |plan: &mut ChurnPlan| {
+        (plan.protocol, plan.kind, plan.messages) = (Protocol::Amqp10, ChurnKind::Connections, 1);
+    };
+    assert_eq!(wrong(&connections), "churn.messages");
 }
 
 /// Stands before a broker: from the second connection on it resets every fifth one as soon as the

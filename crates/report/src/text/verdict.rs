@@ -22,11 +22,20 @@ pub(super) struct VerdictText<'a> {
     /// Noun for the loaded system.
     pub(super) target: &'static str,
     pub(super) words: &'static ItemWords,
+    /// The option that limits how many are in flight.
+    limit: &'static str,
+    /// Name of the answers that the limit waits for.
+    answers: String,
 }
 
 impl<'a> VerdictText<'a> {
     fn new(e: &'a Facts) -> Self {
-        Self { e, target: e.role().target(), words: words_of(e.items()) }
+        let words = words_of(e.items());
+        let (limit, answers) = match e.ended.transaction {
+            0 => (words.limit, words.answers.to_owned()),
+            each => ("--commit-interval", format!("transactions of {}", counted(each.into(), "message"))),
+        };
+        Self { e, target: e.role().target(), words, limit, answers }
     }
 
     /// Beginning of a verdict about something else: a fault of the run itself, or a stall of the broker.
@@ -263,7 +272,7 @@ impl<'a> VerdictText<'a> {
                 "its answer time and the in-flight limit ({}); the {} used {cores}: try a larger {}",
                 self.window(),
                 self.target,
-                self.words.limit
+                self.limit
             ),
             Cause::BrokerUnknown => format!("{}; its CPU is not known", self.wait(Awaited::Answers)),
             _ => self.way(cause),
@@ -407,7 +416,7 @@ impl<'a> VerdictText<'a> {
     fn broker_lateness(&self) -> String {
         let time = self.e.producers.unwrap_or_default();
         let waits = [
-            (time.budget, format!("waiting for {}", self.words.answers)),
+            (time.budget, format!("waiting for {}", self.answers)),
             (time.credit, "waiting for credit".to_owned()),
             (time.socket, format!("waiting for the {} to read", self.target)),
             (time.blocked, format!("while the {} blocked its publishers", self.target)),
@@ -497,13 +506,13 @@ impl<'a> VerdictText<'a> {
             Cause::RoundTrip => format!(
                 "{answers}, and a round trip takes {}: raise {}",
                 duration(e.round_trip_ns.unwrap_or(0)),
-                self.words.limit
+                self.limit
             ),
             Cause::ProxyWay => format!(
                 "{answers}, and the way through {proxy} and back takes {} even without load: raise {}, or connect to \
                  the {target} directly",
                 duration(e.idle_answer_ns.unwrap_or(0)),
-                self.words.limit
+                self.limit
             ),
             Cause::LinkFull { wait } => format!("{}, and {}", self.wait(*wait), self.link()),
             Cause::NetworkFull => {
@@ -555,7 +564,7 @@ impl<'a> VerdictText<'a> {
             Awaited::Answers => {
                 let share = if self.e.closed_loop { self.e.answers_share().min(1.0) } else { time.budget };
                 let who = if self.e.is_churn() { format!("due {}", self.words.items) } else { "producers".to_owned() };
-                format!("{who} waited {} of the time for {} ({})", percent(share), self.words.answers, self.window())
+                format!("{who} waited {} of the time for {} ({})", percent(share), self.answers, self.window())
             }
             Awaited::Credit => format!("producers waited {} of the time for credit", percent(time.credit)),
             Awaited::Sockets => {
@@ -568,17 +577,17 @@ impl<'a> VerdictText<'a> {
     /// The in-flight limit, and how long each took.
     fn window(&self) -> String {
         let e = self.e;
-        let answer = if e.is_churn() {
-            format!("{} each", duration(e.answer_ns))
-        } else {
-            format!("{} until confirmed", duration(e.answer_ns))
+        let (each, done) = match e.ended.transaction {
+            _ if e.is_churn() => ("each", "completed"),
+            0 => ("until confirmed", "confirmed"),
+            _ => ("until committed", "committed"),
         };
-        let none = if e.is_churn() { "none completed" } else { "none confirmed" };
+        let answer = format!("{} {each}", duration(e.answer_ns));
         match e.in_flight_limit {
             Some(limit) if e.answer_ns > 0 => format!("{} in flight x {answer}", count(limit)),
-            Some(limit) => format!("{} in flight, {none}", count(limit)),
+            Some(limit) => format!("{} in flight, none {done}", count(limit)),
             None if e.answer_ns > 0 => answer,
-            None => none.to_owned(),
+            None => format!("none {done}"),
         }
     }
 

@@ -175,6 +175,16 @@ fn cycles_are_no_messages() {
 }
 
 #[test]
+fn a_load_in_transactions_waits_for_these_and_its_window_is_theirs() {
+    let mut facts = facts();
+    facts.ended.transaction = 10;
+    let unknown = said(Cause::BrokerUnknown, LimitedBy::Broker, facts.clone());
+    let waited = "97 % of the time for transactions of 10 messages (2,000 in flight x 20.0 ms until committed)";
+    assert_has(unknown, [waited]);
+    assert_has(said(Cause::InFlightLimit, LimitedBy::Broker, facts), ["larger --commit-interval"]);
+}
+
+#[test]
 fn a_load_that_ends_with_its_messages_has_the_rate_that_was_sent() {
     let mut facts = facts();
     (facts.counted, facts.ended.sent) = (true, 400);

@@ -19,6 +19,8 @@ pub(crate) struct Planned {
     pub(crate) filled: u64,
     /// Total of messages that producers are to send; `None` where some have no such limit.
     pub(crate) messages: Option<u64>,
+    /// Messages of each producer's transaction; 0 without transactions, or where they differ.
+    pub(crate) transaction: u32,
     pub(crate) closed_loop: bool,
     /// No group has consumers.
     pub(crate) without_consumers: bool,
@@ -39,6 +41,7 @@ impl Planned {
                 deliveries_each: deliveries_each(plan),
                 deliveries_due: deliveries_each(plan).filter(|_| plan.groups.iter().all(gets_all)),
                 messages: messages(plan),
+                transaction: transaction(plan),
                 without_consumers: plan.groups.iter().all(|it| it.consumer_count() == 0),
                 slow_consumers: plan.groups.iter().any(|g| g.consumer_count() > 0 && takes_its_time(&g.consumers)),
                 ..planned
@@ -53,7 +56,17 @@ fn messages(plan: &Plan) -> Option<u64> {
     all.filter(|all| *all > 0)
 }
 
+fn transaction(plan: &Plan) -> u32 {
+    let mut all = plan.senders().map(|it| it.producers.guarantee.commit_every());
+    let first = all.next().unwrap_or(0);
+    if all.all(|it| it == first) { first } else { 0 }
+}
+
 fn deliveries_each(plan: &Plan) -> Option<f64> {
+    // Only the broker knows what a selector leaves out.
+    if plan.has_selectors() {
+        return None;
+    }
     let deliveries = |group: &Group| {
         // What an exchange makes of a message is its own affair, but for one that gives it to the queue with its key.
         let fixed = group.producers.random_keys.is_none();
@@ -163,6 +176,11 @@ mod tests {
     fn consumers_that_share_a_subscription_get_each_message_once() {
         let mut plan = plan(Destination::topic("t"), 3);
         assert_eq!(deliveries_each(&plan), Some(3.0));
+        plan.groups[0].consumers.selector = Some("a = 1".to_owned());
+        assert_eq!((deliveries_each(&plan), transaction(&plan)), (None, 0));
+        plan.groups[0].consumers.selector = None;
+        plan.groups[0].producers.guarantee = load::Guarantee::Commits(10);
+        assert_eq!(transaction(&plan), 10);
         plan.groups[0].consumers.subscription =
             Some(load::Subscription { name: "s".to_owned(), shared: 1, ..load::Subscription::default() });
         assert_eq!(deliveries_each(&plan), Some(1.0));

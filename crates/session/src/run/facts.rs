@@ -77,7 +77,7 @@ impl Recording<'_> {
         let censored = outcome.censored.as_deref();
         let of_phase = |phase| outcome.phases.iter().find(|span| span.phase == phase);
         let (measured_from, drain) = (of_phase(Phase::Measure), of_phase(Phase::Drain));
-        let counters = &self.measured.counters;
+        let (counters, drained) = (&self.measured.counters, &self.seen.drained);
         let faults: Vec<OwnFault> = self.summary.faults.iter().filter_map(own_fault).collect();
         let for_good = self.summary.faults.iter().find(|it| it.for_good);
         let deliveries_each = self.context.planned.deliveries_each;
@@ -98,8 +98,9 @@ impl Recording<'_> {
             lost_at_s: (self.seen.lost_at.iter()).map(|at| self.seconds_since_origin(*at)).collect(),
             down_connections: threads().map(|thread| thread.down_connections).sum(),
             sent: counters.sent,
-            nacked: counters.nacked,
-            returned: counters.returned,
+            nacked: counters.nacked + drained.nacked,
+            returned: counters.returned + drained.returned,
+            transaction: self.context.planned.transaction,
             unconfirmed: outcome.unconfirmed,
             unanswered: censored.map_or(0, |censored| censored.unanswered),
             unsent: censored.map_or(0, |censored| censored.unsent),

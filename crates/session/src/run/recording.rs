@@ -153,6 +153,8 @@ pub(super) struct LoadEvidence {
     /// Loop lag and 99th percentile of the headline latencies of each second, nanoseconds.
     pub(super) lag_and_p99: Vec<(u64, u64)>,
     pub(super) seconds: Vec<WholeSecond>,
+    /// Counts of the drain.
+    pub(super) drained: Counters,
     pub(super) blocked: Blocked,
     pub(super) lost_at: Vec<Time>,
     pub(super) silences: Silences,
@@ -634,11 +636,15 @@ impl load::Sink for Recording<'_> {
         let point = self.point(interval);
         self.totals.add(&interval.counters);
         self.note_beside(interval);
-        if interval.phase == Phase::Measure {
-            self.add_measured(interval, before, &point);
-            if self.used.nodes_before.is_some() {
-                self.keep_peaks_of_nodes();
+        match interval.phase {
+            Phase::Warmup => {}
+            Phase::Measure => {
+                self.add_measured(interval, before, &point);
+                if self.used.nodes_before.is_some() {
+                    self.keep_peaks_of_nodes();
+                }
             }
+            Phase::Drain => self.seen.drained.add(&interval.counters),
         }
         let added = self.measured.latencies.add_due(Phase::Measure, interval.histograms());
         // Equal shapes always add.

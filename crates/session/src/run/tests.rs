@@ -195,7 +195,9 @@ fn play(
     }
     recording.event(RunEvent::Blocked { at: Time(21 * SECOND), reason: "low on memory".into() });
     phase(&mut recording, Phase::Drain, 22);
-    recording.interval(&interval(22, Phase::Drain, 100, 500));
+    let mut drained = interval(22, Phase::Drain, 100, 500);
+    drained.counters.nacked = 7;
+    recording.interval(&drained);
     recording.finish(ending(outcome(error)))
 }
 
@@ -252,6 +254,9 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
     assert_eq!(summary.broker.version.as_deref(), Some("9.9"));
     let codes: Vec<WarningCode> = summary.warnings.iter().map(Warning::code).collect();
     assert!(codes.contains(&WarningCode::ConnectionBlocked));
+    // Those of the drain were sent in the measured phase.
+    let is_refused = |it: &Warning| matches!(it.finding, Finding::MessagesNotAccepted { nacked: 7, .. });
+    assert!(summary.warnings.iter().any(is_refused), "{codes:?}");
     assert_eq!(summary.flow().ledger.map(|ledger| ledger.lost), Some(2));
     assert!(codes.contains(&WarningCode::MessagesLost));
     // What is as it is was read at the end of the second that rates are of.

@@ -26,6 +26,8 @@ pub struct ClientTls {
     pub server_name: Option<String>,
     /// Accept any certificate: encrypted, but nobody knows to whom.
     pub insecure: bool,
+    /// Protocols that are offered (ALPN), the preferred one first; none where empty.
+    pub alpn: Vec<String>,
 }
 
 /// A certificate and its key.
@@ -84,6 +86,7 @@ impl ClientTls {
         };
         // Each connection stands for a client of its own, which has nothing to resume.
         config.resumption = Resumption::disabled();
+        config.alpn_protocols = self.alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
         Ok(config)
     }
 
@@ -144,5 +147,17 @@ impl ServerCertVerifier for Unverified {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.algorithms().supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn protocols_are_offered_in_their_order() {
+        let alpn = vec!["amqp".to_owned(), "x".to_owned()];
+        let config = ClientTls { insecure: true, alpn, ..ClientTls::default() }.config().expect("a configuration");
+        assert_eq!(config.alpn_protocols, [b"amqp".to_vec(), b"x".to_vec()]);
     }
 }

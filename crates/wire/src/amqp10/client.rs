@@ -124,6 +124,7 @@ impl Amqp10Side for LinkInitiator {
                 _ => None,
             },
             max_message_size: attach.max_message_size.unwrap_or(0),
+            filter: attach.source.map_or(TypedValue::Null, |it| it.filter),
         }))
     }
 
@@ -197,6 +198,14 @@ impl Amqp10Connection<LinkInitiator> {
             link.is_detaching = true;
         }
         self.send(session, &Detach { handle, closed: Some(true), error: None })
+    }
+
+    /// Ends a session; [`Amqp10Event::Ended`] answers. Errors: a connection that is not open.
+    pub fn end_session(&mut self, session: u16) -> Result<(), Amqp10Error> {
+        if let Ok(its) = self.session(session) {
+            its.is_ending = true;
+        }
+        self.send(session, &End { error: None })
     }
 
     /// Hot path: queues a message; `fill` writes into the part of its body that the first frame holds, which is the

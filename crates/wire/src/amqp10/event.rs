@@ -41,6 +41,8 @@ pub enum Amqp10Event<'a> {
         address: Option<&'a str>,
         /// The largest message that the peer takes, in bytes; 0 for any.
         max_message_size: u64,
+        /// The filters that the peer applies to what a receiver receives: a map, or null.
+        filter: TypedValue<'a>,
     },
     /// The peer has told what it takes or has; credit is accounted for already.
     Flow {

@@ -101,6 +101,7 @@ impl NodeArgs {
             identity: identity.map(|(certificate, key)| Identity { certificate, key }),
             server_name: self.sni.clone(),
             insecure: self.insecure,
+            ..TlsOptions::default()
         };
         let (cookie, other_cookies) = self.cookies(name)?;
         let host = self.host.as_deref().unwrap_or_else(|| name.host());

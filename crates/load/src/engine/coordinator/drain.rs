@@ -131,6 +131,7 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
         drain.deadline = drain.deadline.min(now + CLOSING);
         let missing = totals.expected.saturating_sub(totals.received);
         let for_what = match totals.open {
+            0 if !self.knows_expected => "deliveries".to_owned(),
             0 => format!("deliveries ({missing} missing)"),
             open => format!("answers to messages ({open} missing)"),
         };

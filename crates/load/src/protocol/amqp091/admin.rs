@@ -8,8 +8,8 @@ use super::AmqpConnection;
 use super::assignment::declared_queue;
 use super::properties::arguments;
 use super::request::{Answer, ChannelSpec, Question, Queue, Request, Role};
-use super::routing::{binding, publishes_to};
 use crate::control::Interruption;
+use crate::protocol::routing::{binding, publishes_to};
 use crate::protocol::{Admin, Blocking, ConnectionSpec, Made, Progress, Server};
 use crate::{
     Control, Declare, Destination, DestinationKind, Endpoint, Environment, Exchange, Group, QueueHandling, QueueType,

@@ -2,9 +2,9 @@
 
 use super::properties::{arguments, subscription_arguments};
 use super::request::{Begin, ChannelSpec, Consuming, Declaration, Publishing, Queue, Role, Source};
-use super::routing::{binding, is_durable, publishes_to};
 use super::{REPLY_TO, encode};
 use crate::protocol::Outgoing;
+use crate::protocol::routing::{binding, destination_of, is_durable, named_queue, publishes_to};
 use crate::{Ack, Declare, Destination, DestinationKind, Error, Group, QueueType};
 
 /// The channel of a group's `n`-th consumer, which may begin later than the load.
@@ -42,26 +42,6 @@ pub(crate) fn producer(group: &Group, destination: &Destination, outgoing: Outgo
         bodies: outgoing.bodies,
     });
     channel(group, destination, role)
-}
-
-/// The queue that a group's `n`-th consumer shares with others; `None` where its deliveries are its own (streams).
-pub(crate) fn queue_of(group: &Group, n: usize) -> Option<String> {
-    let is_stream = destination_of(group, n).amqp091.queue_type == QueueType::Stream;
-    named_queue(group, n).filter(|_| !is_stream)
-}
-
-/// The queue that a group's `n`-th consumer receives from; `None` where the broker names one for it alone.
-fn named_queue(group: &Group, n: usize) -> Option<String> {
-    let destination = destination_of(group, n);
-    match (destination.kind, &group.consumers.subscription) {
-        (DestinationKind::Queue, _) => Some(destination.name.clone()),
-        (DestinationKind::Topic, Some(it)) => Some(it.queue(&destination.name, it.of(n / group.destinations.len()))),
-        (DestinationKind::Topic, None) => None,
-    }
-}
-
-fn destination_of(group: &Group, n: usize) -> &Destination {
-    &group.destinations[n % group.destinations.len()]
 }
 
 fn source(group: &Group, n: usize) -> Result<Source, Error> {

@@ -10,7 +10,6 @@ mod channel;
 mod failure;
 mod properties;
 mod request;
-mod routing;
 
 use std::sync::LazyLock;
 
@@ -22,22 +21,18 @@ use wire::amqp091::{
 };
 
 use self::admin::AmqpAdmin;
-pub(crate) use self::assignment::queue_of;
 use self::channel::Channel;
 pub(crate) use self::channel::ChannelHandle;
 pub(crate) use self::failure::permitted;
 use self::failure::unasked;
 use self::properties::encode;
 pub(crate) use self::request::{Answer, ChannelSpec, Queue, Request, Role};
-pub(crate) use self::routing::{ExchangeKey, Topology, publishes_to};
 use super::{Confirm, ConnectionSpec, Event, Outgoing, Progress, WireSizes, too_many_clients};
 use crate::failure::Stage;
 use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Token};
 use plan::payload::TRACE_HEADER;
 use plan::{FRAME_MAX, STREAM_OFFSET};
 
-/// The exchange behind `topic://`.
-const TOPIC_EXCHANGE: &str = "amq.topic";
 /// RabbitMQ's pseudo-queue: answers to a message's `reply-to` come back over the channel that published it.
 const REPLY_TO: &str = "amq.rabbitmq.reply-to";
 /// Purpose of a channel that receives replies, for its failure.

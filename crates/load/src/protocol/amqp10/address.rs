@@ -3,7 +3,7 @@
 use measure::percent_encoded;
 use wire::amqp10::{Symbol, TypedValue};
 
-use crate::protocol::amqp091::{publishes_to, queue_of};
+use crate::protocol::routing::{publishes_to, queue_of};
 use crate::{Destination, DestinationKind, Group};
 
 /// How a broker names queues and topics.
@@ -18,6 +18,14 @@ pub(super) enum Dialect {
 }
 
 impl Dialect {
+    /// Name and descriptor of the filter that is a selector: one of AMQP's filter expressions, or of JMS.
+    pub(super) const fn selector(self) -> [&'static str; 2] {
+        match self {
+            Self::RabbitMq => ["sql-filter", "amqp:sql-filter"],
+            Self::Artemis => ["jms-selector", "apache.org:selector-filter:string"],
+        }
+    }
+
     /// The one of a broker that calls itself this; the embedded one, and one without a name, are taken for RabbitMQ.
     pub(super) fn of(product: &str) -> Self {
         let alike = ["", "RabbitMQ", "bellows broker"];

@@ -18,18 +18,13 @@ pub(super) fn is_not_implemented(error: Option<&Condition<'_>>) -> bool {
     error.is_some_and(|error| error.condition.0 == NOT_IMPLEMENTED)
 }
 
-/// An endpoint as its URL says it.
-pub(super) fn shown(endpoint: &Endpoint) -> String {
-    endpoint.to_string().replacen("://", "10://", 1)
-}
-
 /// The broker closed the connection, a session or a link.
 pub(super) fn of_closing(endpoint: &Endpoint, stage: &Stage, error: Option<&Condition<'_>>) -> Error {
     let detail = match stage {
         Stage::SetUp(action) if action == BEGIN && is_not_implemented(error) => NO_TRANSACTIONS.to_owned(),
         _ => reason(error),
     };
-    let endpoint = shown(endpoint);
+    let endpoint = endpoint.to_string();
     match stage {
         Stage::LogIn => Error::LogIn {
             endpoint,
@@ -65,7 +60,7 @@ pub(super) fn of_detaching(endpoint: &Endpoint, action: String, error: Option<&C
         "amqp:transaction:timeout" => "commit more often, or let the broker keep transactions for longer",
         _ => "the broker's log says why it ended the link",
     };
-    Error::Detached { endpoint: shown(endpoint), action, detail: reason(error), help: help.into() }
+    Error::Detached { endpoint: endpoint.to_string(), action, detail: reason(error), help: help.into() }
 }
 
 fn reason(error: Option<&Condition<'_>>) -> String {
@@ -73,7 +68,7 @@ fn reason(error: Option<&Condition<'_>>) -> String {
 }
 
 pub(super) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &Amqp10Error) -> Error {
-    let (at, detail) = (shown(endpoint), one_line(&error.to_string()));
+    let (at, detail) = (endpoint.to_string(), one_line(&error.to_string()));
     match error {
         Amqp10Error::NoMechanism { .. } | Amqp10Error::Refused { .. } => Error::LogIn {
             endpoint: at,
@@ -100,5 +95,5 @@ pub(super) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &Amqp10Error) -
 
 #[cold]
 pub(super) fn unasked(endpoint: &Endpoint, what: &str) -> Error {
-    Error::Protocol { endpoint: shown(endpoint), detail: format!("unexpected {what}") }
+    Error::Protocol { endpoint: endpoint.to_string(), detail: format!("unexpected {what}") }
 }

@@ -59,6 +59,8 @@ pub(crate) struct Receiving {
     later: bool,
     /// Where in a stream it begins.
     offset: Option<StreamOffset>,
+    /// The expression that is true of what it takes.
+    selector: Option<String>,
 }
 
 impl LinkSpec {
@@ -78,6 +80,7 @@ impl LinkSpec {
             is_limit: (prefetch > 0 || transacted) && !settled,
             later,
             offset: is_stream.then_some(wanted.amqp091.stream_offset),
+            selector: wanted.selector.clone(),
         })
     }
 
@@ -206,8 +209,10 @@ impl Link {
             false => (target.address, target.capabilities) = (address, capabilities),
         }
         let mut filter = Vec::new();
-        if let LinkSpec::Consumer(Receiving { offset: Some(offset), .. }) = self.spec {
-            put_offset(&mut filter, offset);
+        if let LinkSpec::Consumer(spec) = &self.spec
+            && (spec.offset.is_some() || spec.selector.is_some())
+        {
+            put_filters(&mut filter, spec.offset, spec.selector.as_deref(), self.dialect);
             source.filter = TypedValue::read(&mut Reader::new(&filter)).unwrap_or_default();
         }
         let mut encoded = Vec::new();
@@ -328,6 +333,13 @@ impl Link {
         })
     }
 
+    /// Whether it asked for a selector that is none of the filters which the broker says it applies.
+    pub(super) fn lacks_selector(&self, applied: TypedValue<'_>) -> bool {
+        let [name, _] = self.dialect.selector();
+        let is_applied = matches!(applied, TypedValue::Map(items) if items.get(name).is_some());
+        !is_applied && matches!(&self.spec, LinkSpec::Consumer(Receiving { selector: Some(_), .. }))
+    }
+
     /// Takes a flow from a broker that has counted all messages; tells whether a fence waited for it.
     pub(super) fn passes_fence(&mut self) -> bool {
         std::mem::take(&mut self.is_fenced)
@@ -363,6 +375,23 @@ impl Link {
     }
 }
 
+/// Attaches a link of the first session to send over, which leads to a queue of this name and is not used.
+pub(super) fn attach_unused(name: &str, dialect: Dialect, client: &mut Amqp10Client) -> Result<(), Amqp10Error> {
+    let node = LinkNode::published(&Destination::queue(name));
+    let (address, capabilities) = (TypedValue::Str(node.address(dialect)), node.capabilities(dialect));
+    let mut target = Vec::new();
+    Target { address, capabilities, ..Target::default() }.write(&mut target);
+    let attach = Attach {
+        name,
+        handle: HANDLE,
+        source: Some(Source::default()),
+        target: TypedValue::read(&mut Reader::new(&target)).unwrap_or_default(),
+        initial_delivery_count: Some(0),
+        ..Attach::default()
+    };
+    client.attach(0, &attach)
+}
+
 impl Sending {
     /// The template of its messages, which belong to this transaction, and how many frames the largest takes.
     fn template(
@@ -396,21 +425,30 @@ impl Sending {
     }
 }
 
-/// Appends the filter by which RabbitMQ knows where a consumer begins in a stream.
-fn put_offset(out: &mut Vec<u8>, offset: StreamOffset) {
-    let name = Symbol("rabbitmq:stream-offset-spec");
-    let value = match offset {
+/// The name of the filter by which RabbitMQ knows where a consumer begins in a stream, and its descriptor.
+const OFFSET: &str = "rabbitmq:stream-offset-spec";
+
+/// Appends the filters of a consumer: where in a stream it begins, and what it takes.
+fn put_filters(out: &mut Vec<u8>, offset: Option<StreamOffset>, selector: Option<&str>, dialect: Dialect) {
+    let offset = offset.map(|offset| match offset {
         StreamOffset::First => TypedValue::Str("first"),
         StreamOffset::Last => TypedValue::Str("last"),
         StreamOffset::Next => TypedValue::Str("next"),
         StreamOffset::Offset(offset) => TypedValue::Ulong(offset),
         StreamOffset::Time(unix_s) => TypedValue::Timestamp(unix_s.saturating_mul(1_000).cast_signed()),
-    };
+    });
+    let filters = [([OFFSET; 2], offset), (dialect.selector(), selector.map(TypedValue::Str))];
     put_map(out, |out| {
-        TypedValue::Symbol(name).write(out);
-        put_descriptor(out, Descriptor::Name(name));
-        value.write(out);
-        2
+        let mut values = 0;
+        for ([name, descriptor], value) in filters {
+            if let Some(value) = value {
+                TypedValue::Symbol(Symbol(name)).write(out);
+                put_descriptor(out, Descriptor::Name(Symbol(descriptor)));
+                value.write(out);
+                values += 2;
+            }
+        }
+        values
     });
 }
 
@@ -587,6 +625,7 @@ mod tests {
             is_limit: !settled,
             later: false,
             offset: None,
+            selector: None,
         }))
     }
 
@@ -594,7 +633,7 @@ mod tests {
     fn a_stream_is_read_from_where_its_filter_says() {
         let filter = |offset| {
             let mut bytes = Vec::new();
-            put_offset(&mut bytes, offset);
+            put_filters(&mut bytes, Some(offset), None, Dialect::RabbitMq);
             let value = TypedValue::read(&mut Reader::new(&bytes)).unwrap();
             let TypedValue::Map(items) = value else { panic!("{value:?}") };
             let found = items.get("rabbitmq:stream-offset-spec");
@@ -605,6 +644,35 @@ mod tests {
         assert_eq!(filter(StreamOffset::First), "Str(\"first\")");
         assert_eq!(filter(StreamOffset::Offset(u64::MAX)), format!("Ulong({})", u64::MAX));
         assert_eq!(filter(StreamOffset::Time(1_700_000_000)), "Timestamp(1700000000000)");
+    }
+
+    /// Who ignores a selector delivers everything, and figures would be those of another load.
+    #[test]
+    fn a_selector_is_named_as_each_broker_names_it_and_missed_where_it_is_not_applied() {
+        for (dialect, name, descriptor) in [
+            (Dialect::RabbitMq, "sql-filter", "amqp:sql-filter"),
+            (Dialect::Artemis, "jms-selector", "apache.org:selector-filter:string"),
+        ] {
+            let mut bytes = Vec::new();
+            put_filters(&mut bytes, Some(StreamOffset::First), Some("a = 1"), dialect);
+            let value = TypedValue::read(&mut Reader::new(&bytes)).unwrap();
+            let TypedValue::Map(items) = value else { panic!("{value:?}") };
+            assert!(items.len() == 4 && items.get(OFFSET).is_some(), "{items:?}");
+            let Some(TypedValue::Described(it)) = items.get(name) else { panic!("{items:?}") };
+            assert_eq!(it.descriptor, Descriptor::Name(Symbol(descriptor)));
+            assert_eq!(it.value().unwrap(), TypedValue::Str("a = 1"));
+
+            let mut link = receiver(false);
+            link.dialect = dialect;
+            assert!(!link.lacks_selector(TypedValue::Null), "it asks for none");
+            let LinkSpec::Consumer(spec) = &mut link.spec else { panic!("a consumer") };
+            spec.selector = Some("a = 1".to_owned());
+            assert!(!link.lacks_selector(value));
+            let mut other = Vec::new();
+            put_filters(&mut other, Some(StreamOffset::First), None, dialect);
+            let other = TypedValue::read(&mut Reader::new(&other)).unwrap();
+            assert!(link.lacks_selector(TypedValue::Null) && link.lacks_selector(other));
+        }
     }
 
     #[test]

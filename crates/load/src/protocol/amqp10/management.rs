@@ -138,7 +138,7 @@ impl Management {
                     address.unwrap_or_default().clone_into(&mut self.reply_to);
                     if self.reply_to.is_empty() {
                         return Err(Error::Refused {
-                            endpoint: failure::shown(endpoint),
+                            endpoint: endpoint.to_string(),
                             action: "manage queues".to_owned(),
                             detail: "the broker names no address for its answers".to_owned(),
                             help: "see the broker's log".into(),
@@ -249,6 +249,7 @@ impl<'a, E: Environment> Admin<'a, E> for LinkAdmin<'a, E> {
                 refuse_topics(group)?;
                 refuse_transactions(group, &admin.server().product)?;
                 refuse_streams(group, &admin.server().product)?;
+                refuse_selectors(group)?;
                 admin.prepare(group, made)
             }
             Self::Artemis(admin) => admin.prepare(group, made),
@@ -316,6 +317,17 @@ fn refuse_transactions(group: &Group, product: &str) -> Result<(), Error> {
     let Some((every, key)) = asked else { return Ok(()) };
     let help = format!("leave {{{key}}} out, or use AMQP 0.9.1: amqp:// in the URL, and no {{protocol}}");
     Err(Error::invalid("transactions: RabbitMQ has none over AMQP 1.0", help).observed(every).about(key))
+}
+
+/// RabbitMQ selects messages of streams alone.
+fn refuse_selectors(group: &Group) -> Result<(), Error> {
+    let is_stream = group.destinations.iter().all(|it| it.amqp091.queue_type == QueueType::Stream);
+    if is_stream || group.consumer_count() == 0 || group.consumers.selector.is_none() {
+        return Ok(());
+    }
+    let what = "selectors of queues: not over AMQP 1.0 on this broker";
+    let help = "leave {selector} out, or load a stream of RabbitMQ from 4.2 on ({queue-type}), or ActiveMQ Artemis";
+    Err(Error::invalid(what, help).about("selector"))
 }
 
 /// The embedded broker has no consumers of streams over AMQP 1.0.
@@ -547,8 +559,14 @@ mod tests {
         assert_eq!(management.take(&refused, &endpoint), Ok(Some(Answer::Fence)));
         assert!(matches!(management.reply, Some(ManagementReply::Untaken)));
         for address in [None, Some("")] {
-            let attached =
-                Amqp10Event::Attached { session: SESSION, handle: ANSWERS, exists: true, address, max_message_size: 0 };
+            let attached = Amqp10Event::Attached {
+                session: SESSION,
+                handle: ANSWERS,
+                exists: true,
+                address,
+                max_message_size: 0,
+                filter: TypedValue::Null,
+            };
             assert!(matches!(management.take(&attached, &endpoint), Err(Error::Refused { .. })));
         }
     }
@@ -564,11 +582,14 @@ mod tests {
         assert_eq!(refuse_streams(&group, EMBEDDED), Ok(()));
         group.destinations[0].amqp091.queue_type = QueueType::Stream;
         assert_eq!(refuse_streams(&group, "RabbitMQ"), Ok(()));
+        group.consumers.selector = Some("a = 1".to_owned());
+        assert_eq!(refuse_selectors(&group), Ok(()), "of a stream");
         assert!(refuse_streams(&group, EMBEDDED).unwrap_err().problem().help.contains("{queue-type}"));
         group.destinations = vec![Destination::topic("t::q")];
         let problem = refuse_queues_of_topics(&group).unwrap_err().problem();
         assert!(problem.to_string().contains("topic://t::q"), "{problem:?}");
         group.destinations = vec![Destination::queue("t::q")];
+        assert!(refuse_selectors(&group).unwrap_err().problem().help.contains("{selector}"));
         assert_eq!((refuse_topics(&group), refuse_queues_of_topics(&group)), (Ok(()), Ok(())));
     }
 }

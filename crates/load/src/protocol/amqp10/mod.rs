@@ -18,13 +18,13 @@ use wire::amqp10::{
 };
 
 use self::address::Dialect;
-use self::link::{BEGIN, COMMIT, COORDINATOR, CoordinatorAnswer, HANDLE, Link};
+use self::link::{BEGIN, COMMIT, COORDINATOR, CoordinatorAnswer, HANDLE, Link, attach_unused};
 pub(crate) use self::link::{LinkHandle, LinkSpec};
 use self::management::{LinkAdmin, Management, ManagementQuestion, ManagementReply};
 use super::amqp091::AmqpConnection;
 use super::{Confirm, Connection, ConnectionSpec, Event, Outgoing, Progress, WireSizes, too_many_clients};
 use crate::failure::Stage;
-use crate::{Auth, Destination, Endpoint, Environment, Error, Group};
+use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Protocol};
 use plan::FRAME_MAX;
 use plan::payload::TRACE_HEADER;
 
@@ -57,6 +57,47 @@ enum DeliveryOutcome {
     Unroutable,
 }
 
+/// The name of links that come and go, and of the queue that they lead to.
+const UNUSED: &str = "bellows-churn";
+
+/// A step of churn: a session, or a link of it, comes or goes on a connection without clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChurnStep {
+    Begin,
+    Attach,
+    Detach,
+    End,
+}
+
+impl ChurnStep {
+    /// Purpose of it, as in "cannot ...".
+    const fn action(self) -> &'static str {
+        match self {
+            Self::Begin => "begin a session",
+            Self::Attach => "attach a link",
+            Self::Detach => "detach a link",
+            Self::End => "end a session",
+        }
+    }
+
+    /// The answer that an event is; `None` where it is about something else. Errors: the step is refused.
+    fn answer(self, event: &Amqp10Event<'_>, endpoint: &Endpoint) -> Result<Option<Answer>, Error> {
+        let error = match (self, event) {
+            (Self::Begin, Amqp10Event::Begun { .. })
+            | (Self::Attach, Amqp10Event::Attached { exists: true, .. })
+            | (Self::Detach, Amqp10Event::Detached { error: None, .. })
+            | (Self::End, Amqp10Event::Ended { error: None, .. }) => return Ok(Some(Answer::Fence)),
+            (_, Amqp10Event::CloseOk) => return Ok(Some(Answer::Closed)),
+            (
+                _,
+                Amqp10Event::Detached { error, .. } | Amqp10Event::Ended { error, .. } | Amqp10Event::Closed { error },
+            ) => error.as_ref(),
+            _ => return Ok(None),
+        };
+        Err(failure::of_closing(endpoint, &Stage::SetUp(self.action().to_owned()), error))
+    }
+}
+
 /// A connection with a session and a link for each of its clients, which are counted from 0.
 pub(crate) struct LinkConnection {
     spec: ConnectionSpec<LinkSpec>,
@@ -75,6 +116,8 @@ pub(crate) struct LinkConnection {
     untended: Option<usize>,
     /// Whether messages may flow.
     is_running: bool,
+    /// Without clients: the last step that was asked for.
+    step: Option<ChurnStep>,
 }
 
 fn client_of(spec: &ConnectionSpec<LinkSpec>, now: Time) -> Amqp10Client {
@@ -126,6 +169,7 @@ impl Connection for LinkConnection {
     }
 
     fn new(mut spec: ConnectionSpec<LinkSpec>, now: Time) -> Self {
+        spec.endpoint.protocol = Protocol::Amqp10;
         let (asking, clients): (Vec<_>, Vec<_>) =
             std::mem::take(&mut spec.clients).into_iter().partition(|it| matches!(it, LinkSpec::Management));
         Self {
@@ -139,6 +183,7 @@ impl Connection for LinkConnection {
             settling: None,
             untended: None,
             is_running: false,
+            step: None,
             spec,
         }
     }
@@ -153,11 +198,12 @@ impl Connection for LinkConnection {
     fn restart(&mut self, endpoint: Option<&Endpoint>, now: Time) {
         if let Some(endpoint) = endpoint {
             self.spec.endpoint.clone_from(endpoint);
+            self.spec.endpoint.protocol = Protocol::Amqp10;
         }
         self.client = client_of(&self.spec, now);
         (self.stage, self.busy) = (Stage::LogIn, 0);
         (self.answer, self.settling, self.untended) = (None, None, None);
-        self.is_running = false;
+        (self.is_running, self.step) = (false, None);
         self.links.iter_mut().for_each(Link::restart);
     }
 
@@ -201,7 +247,7 @@ impl Connection for LinkConnection {
                 self.untended = self.links[at].is_hungry().then_some(at);
                 Ok(Some((at, Event::Other)))
             }
-            Amqp10Event::Settled { session, first, last, state } => {
+            Amqp10Event::Settled { session, first, last, state } if !self.links.is_empty() => {
                 let at = usize::from(session);
                 let link = &mut self.links[at];
                 if let Some(answer) = link.coordinated(session, first..=last, state).map_err(failed)? {
@@ -228,7 +274,7 @@ impl Connection for LinkConnection {
                 if let Amqp10Event::Open { properties: TypedValue::Map(properties), .. } = other {
                     self.server = ["product", "version"].map(|name| text(properties.get(name)));
                 }
-                let (at, what) = conversed(&other, &mut self.links, endpoint, &self.stage)?;
+                let (at, what) = conversed(&other, self.step, &mut self.links, endpoint, &self.stage)?;
                 self.untended = self.links.get(at).is_some_and(Link::is_transactional).then_some(at);
                 self.answer = what.or(self.answer.take());
                 Ok(Some((at, if what.is_some() { Event::Answer } else { Event::Other })))
@@ -326,10 +372,14 @@ impl Connection for LinkConnection {
 /// Whose an event is that is no message nor about any, and which answer.
 fn conversed(
     event: &Amqp10Event<'_>,
+    step: Option<ChurnStep>,
     links: &mut [Link],
     endpoint: &Endpoint,
     stage: &Stage,
 ) -> Result<(usize, Option<Answer>), Error> {
+    if let Some(step) = step {
+        return Ok((0, step.answer(event, endpoint)?));
+    }
     let at = usize::from;
     Ok(match event {
         Amqp10Event::Open { .. } => (0, Some(Answer::Open)),
@@ -341,9 +391,10 @@ fn conversed(
         }
         // A transaction is what is waited for.
         Amqp10Event::Attached { session, handle: COORDINATOR, exists: true, .. } => (at(*session), None),
-        Amqp10Event::Attached { session, exists: true, max_message_size, .. } => {
+        Amqp10Event::Attached { session, exists: true, max_message_size, filter, .. } => {
             let link = &links[at(*session)];
             refuse_oversized(link, 0, *max_message_size, endpoint)?;
+            refuse_unselected(link, *filter, endpoint)?;
             (at(*session), Some(Answer::Attached))
         }
         Amqp10Event::Flow { session, handle: Some(HANDLE), uncounted: 0, .. } if links[at(*session)].passes_fence() => {
@@ -381,9 +432,22 @@ fn refuse_oversized(link: &Link, window: u32, max_message_size: u64, endpoint: &
     match link.oversized(window, max_message_size) {
         None => Ok(()),
         Some((detail, help)) => {
-            Err(Error::Refused { endpoint: failure::shown(endpoint), action: link.action(), detail, help: help.into() })
+            Err(Error::Refused { endpoint: endpoint.to_string(), action: link.action(), detail, help: help.into() })
         }
     }
+}
+
+/// Refuses a broker that would deliver all messages where some were asked for.
+fn refuse_unselected(link: &Link, applied: TypedValue<'_>, endpoint: &Endpoint) -> Result<(), Error> {
+    if !link.lacks_selector(applied) {
+        return Ok(());
+    }
+    Err(Error::Refused {
+        endpoint: endpoint.to_string(),
+        action: link.action(),
+        detail: "the broker does not apply the selector".to_owned(),
+        help: "see its log for what is wrong with it; RabbitMQ has selectors of streams alone, from 4.2 on".into(),
+    })
 }
 
 /// The engine's form of a delivery; `None` where it is not the link's next.
@@ -493,6 +557,19 @@ impl LinkConnection {
 
     fn most_clients(&self) -> usize {
         usize::from(self.client.channel_max()) + 1
+    }
+
+    /// Asks for a step of churn; [`Progress::Answered`] tells of its answer.
+    pub(crate) fn take_step(&mut self, step: ChurnStep) -> Result<(), Error> {
+        (self.step, self.stage) = (Some(step), Stage::SetUp(step.action().to_owned()));
+        let client = &mut self.client;
+        let sent = match step {
+            ChurnStep::Begin => client.begin(0),
+            ChurnStep::Attach => attach_unused(UNUSED, Dialect::of(&self.server[0]), client),
+            ChurnStep::Detach => client.detach(0, HANDLE),
+            ChurnStep::End => client.end_session(0),
+        };
+        sent.map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))
     }
 
     /// Asks the broker's management, of which [`LinkConnection::reply`] has the answer.

@@ -6,6 +6,7 @@
 mod counts;
 mod slot;
 
+use std::marker::PhantomData;
 use std::net::IpAddr;
 
 use measure::{Clock, Metric, Nanos, ScenarioRole, Time};
@@ -13,15 +14,16 @@ use mio::Events;
 use serde::{Deserialize, Serialize};
 
 use self::counts::{CycleCounts, CycleFigures};
-use self::slot::{CycleSlot, State};
+use self::slot::{Churned, CycleSlot, State};
 use super::operations::{self, Buffers, LoopContext, Operation, OperationLoop, OperationMetrics, OperationServer};
 use super::{Operations, Scenario};
 use crate::control::Interruption;
+use crate::protocol::amqp10::LinkConnection;
 use crate::protocol::amqp091::AmqpConnection;
-use crate::protocol::{Admin, Connection, connect_options};
+use crate::protocol::{Admin, connect_options};
 use crate::{
-    ArrivalSchedule, Control, Endpoint, Error, Outcome, Phases, Requested, RunEvent, Silence, SliceSink, StartBarrier,
-    System,
+    ArrivalSchedule, Control, Endpoint, Error, Outcome, Phases, Protocol, Requested, RunEvent, Silence, SliceSink,
+    StartBarrier, System,
 };
 
 /// The key of experiment files and of JSON.
@@ -39,20 +41,26 @@ measure::named! {
         Channels = "channels",
         /// `queue.declare`, `queue.delete` on channels that stay; transient classic queues.
         Queues = "queues",
+        /// AMQP 1.0: `begin`, `end` on connections that stay.
+        Sessions = "sessions",
+        /// AMQP 1.0: `attach`, `detach` of a link to send over, in sessions that stay.
+        Links = "links",
     }
 }
 
-/// Cycles of churn, an operation of the event loop.
-struct Cycles;
+/// Cycles of churn over a protocol, an operation of the event loop.
+struct Cycles<C>(PhantomData<C>);
 
 /// The part of the event loop that cycles work with.
-type CycleContext<'a> = LoopContext<'a, Cycles>;
+type CycleContext<'a, C> = LoopContext<'a, Cycles<C>>;
 
 /// A load of churn.
 #[derive(Clone, Debug)]
 pub struct ChurnPlan {
     /// The broker's address.
     pub endpoint: Endpoint,
+    /// The protocol that is spoken there.
+    pub protocol: Protocol,
     /// Kind of objects that are opened and closed.
     pub kind: ChurnKind,
     /// When cycles are due; `None`: the next begins as soon as one of [`ChurnPlan::most_open`] ends.
@@ -82,6 +90,17 @@ impl ChurnPlan {
         let cause = format!("messages of {size} bytes are too large for churn");
         let refused = Error::invalid(cause, "use at most 100000 bytes").observed(size);
         refused.about("churn.message-size").unless(size <= 100_000)?;
+        let is_amqp10 = self.protocol == Protocol::Amqp10;
+        let is_fine = match self.kind {
+            ChurnKind::Connections => true,
+            ChurnKind::Channels | ChurnKind::Queues => !is_amqp10,
+            ChurnKind::Sessions | ChurnKind::Links => is_amqp10,
+        };
+        let cause = "AMQP 0.9.1 has channels and queues, AMQP 1.0 has sessions and links";
+        let help = "choose another kind, or the other protocol: amqp:// or amqp10:// in the URL";
+        Error::invalid(cause, help).observed(self.kind.name()).about("churn.kind").unless(is_fine)?;
+        let refused = Error::invalid("cycles over AMQP 1.0 send no messages", "leave the messages out");
+        refused.observed(self.messages).about("churn.messages").unless(!is_amqp10 || self.messages == 0)?;
         Scenario::requested(self).map(drop).map_err(|error| error.about("churn.rate"))
     }
 }
@@ -123,7 +142,10 @@ impl Scenario for ChurnPlan {
     /// Churns on a thread of its own, and hands what it tells to `sink` on this one.
     fn run(&self, together: &StartBarrier, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
         self.validate()?;
-        operations::run::<Cycles>(self, together, control, sink)
+        match self.protocol {
+            Protocol::Amqp091 => operations::run::<Cycles<AmqpConnection>>(self, together, control, sink),
+            Protocol::Amqp10 => operations::run::<Cycles<LinkConnection>>(self, together, control, sink),
+        }
     }
 }
 
@@ -148,10 +170,14 @@ measure::metrics! {
         secure: part() "secure", "secure", "the TLS handshake";
         log_in: part() "log_in", "log in", "connected or secured until connection.open-ok";
         open_channel: part() "open_channel", "open channel", "channel.open until channel.open-ok";
+        begin_session: part() "begin_session", "begin session", "begin until the broker's begin";
         declare: part() "declare", "declare", "queue.declare until queue.declare-ok";
+        attach: part() "attach", "attach", "attach until the broker's attach";
+        detach: part() "detach", "detach", "detach until the broker's detach";
         delete: part() "delete", "delete", "queue.delete until queue.delete-ok, and the messages before it";
         close_channel: part() "close_channel", "close channel",
             "channel.close until channel.close-ok, and the messages before it";
+        end_session: part() "end_session", "end session", "end until the broker's end";
         close: part() "close", "close", "connection.close until connection.close-ok, and the messages before it";
         begun: counter("cycles") "begun", "begun", "cycles that began";
         completed: counter("cycles") "completed", "completed", "cycles that ended in order";
@@ -173,7 +199,18 @@ impl ChurnMetrics {
 
     /// Whether the cycle asks nothing more after this step.
     fn is_last(&self, step: Metric) -> bool {
-        [self.delete, self.close_channel, self.close].contains(&step)
+        [self.delete, self.detach, self.close_channel, self.end_session, self.close].contains(&step)
+    }
+
+    /// The steps in which the last thing that a cycle opens comes, and the first that it closes goes.
+    const fn steps(&self, kind: ChurnKind) -> (Metric, Metric) {
+        match kind {
+            ChurnKind::Connections => (self.open_channel, self.close),
+            ChurnKind::Channels => (self.open_channel, self.close_channel),
+            ChurnKind::Queues => (self.declare, self.delete),
+            ChurnKind::Sessions => (self.begin_session, self.end_session),
+            ChurnKind::Links => (self.attach, self.detach),
+        }
     }
 
     const fn operations(&self) -> OperationMetrics {
@@ -200,9 +237,9 @@ const AT_ONCE: usize = 32;
 /// Setting up is told of this often.
 const TELL: Nanos = Nanos(500_000_000);
 
-impl Operation for Cycles {
+impl<C: Churned> Operation for Cycles<C> {
     type Plan = ChurnPlan;
-    type Slot = CycleSlot;
+    type Slot = CycleSlot<C>;
     type Figures = CycleFigures;
     type Failure = Error;
 
@@ -223,17 +260,11 @@ impl Operation for Cycles {
     fn connect(plan: &ChurnPlan, control: &Control) -> Result<OperationServer<Self>, Interruption> {
         let options = connect_options(&plan.endpoint, &plan.source_addresses)?;
         let tls = options.tls.clone();
-        let admin = <<AmqpConnection as Connection>::Admin<'_, System>>::connect(
-            &System,
-            &plan.endpoint,
-            options,
-            plan.timeout,
-            control,
-        )?;
+        let admin = <C::Admin<'_, System>>::connect(&System, &plan.endpoint, options, plan.timeout, control)?;
         let server = admin.server().clone();
         admin.close()?;
         let event = Some(server.connected(&plan.endpoint));
-        Ok(OperationServer { operation: Self, addresses: server.addresses, tls, event })
+        Ok(OperationServer { operation: Self(PhantomData), addresses: server.addresses, tls, event })
     }
 
     fn open(event_loop: &mut OperationLoop<'_, Self>) -> Result<(), Interruption> {
@@ -266,8 +297,8 @@ impl Operation for Cycles {
 
     fn begin(
         &mut self,
-        slot: &mut CycleSlot,
-        context: &mut CycleContext<'_>,
+        slot: &mut CycleSlot<C>,
+        context: &mut CycleContext<'_, C>,
         due: Time,
         now: Time,
     ) -> Result<bool, Error> {
@@ -282,14 +313,14 @@ impl Operation for Cycles {
 
     fn turn(
         &mut self,
-        slot: &mut CycleSlot,
-        context: &mut CycleContext<'_>,
+        slot: &mut CycleSlot<C>,
+        context: &mut CycleContext<'_, C>,
         buffers: &mut Buffers,
     ) -> Result<(), Error> {
         slot.turn(context, buffers, Clock.now())
     }
 
-    fn keep_time(slot: &mut CycleSlot, plan: &ChurnPlan, heard: Time) -> Result<bool, Error> {
+    fn keep_time(slot: &mut CycleSlot<C>, plan: &ChurnPlan, heard: Time) -> Result<bool, Error> {
         if !slot.is_free() && slot.deadline <= heard {
             let (timeout, state) = (plan.timeout, slot.state.name());
             return Err(Error::TimedOut {
@@ -302,7 +333,12 @@ impl Operation for Cycles {
     }
 
     /// A connection that was to stay ends the run.
-    fn failed(&mut self, slot: &mut CycleSlot, context: &mut CycleContext<'_>, error: Error) -> Result<(), Error> {
+    fn failed(
+        &mut self,
+        slot: &mut CycleSlot<C>,
+        context: &mut CycleContext<'_, C>,
+        error: Error,
+    ) -> Result<(), Error> {
         let stays = context.plan.kind != ChurnKind::Connections;
         let of_a_cycle = !stays || matches!(slot.state, State::Opening | State::Closing);
         let moments = slot.moments(Clock.now());

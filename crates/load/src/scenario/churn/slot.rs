@@ -4,6 +4,7 @@ use measure::{Clock, Metric, Time};
 use transport::ClientSocket;
 
 use super::{ChurnKind, ChurnPlan, CycleContext};
+use crate::protocol::amqp10::{ChurnStep, LinkConnection, LinkSpec};
 use crate::protocol::amqp091::{AmqpConnection, ChannelSpec, Queue, Request, Role};
 use crate::protocol::{Connection, ConnectionSpec, Driver, Event, Input, Progress};
 use crate::scenario::operations::{Buffers, Slot};
@@ -15,6 +16,77 @@ const CHANNEL: usize = 0;
 const NO_QUEUE: &str = "bellows-churn";
 /// Reads of one connection before the others' turn: a noisy peer must not keep the loop to itself.
 const READS_PER_TURN: usize = 4;
+
+/// A protocol's connection, and what comes and goes on it. [`Progress::Answered`] tells of each answer.
+pub(super) trait Churned: Connection {
+    /// The clients of a connection; it may be for nothing but to come and go itself.
+    fn clients(has_channel: bool) -> Vec<Self::ClientSpec>;
+
+    /// Opens the channel, or the session.
+    fn open_channel(&mut self) -> Result<(), Error>;
+
+    fn close_channel(&mut self) -> Result<(), Error>;
+
+    /// Declares a queue, or attaches a link.
+    fn declare(&mut self, queue: &str) -> Result<(), Error>;
+
+    fn delete(&mut self, queue: &str) -> Result<(), Error>;
+
+    /// Sends a cycle's messages, where the protocol's cycles have any.
+    fn send(&mut self, _queue: &str, _messages: u32, _size: usize) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl Churned for AmqpConnection {
+    fn clients(has_channel: bool) -> Vec<ChannelSpec> {
+        let channel = ChannelSpec { role: Role::Requests, declaration: None };
+        if has_channel { vec![channel] } else { Vec::new() }
+    }
+
+    fn open_channel(&mut self) -> Result<(), Error> {
+        self.ask(CHANNEL, Request::open_channel())
+    }
+
+    fn close_channel(&mut self) -> Result<(), Error> {
+        self.ask(CHANNEL, Request::close_channel())
+    }
+
+    fn declare(&mut self, queue: &str) -> Result<(), Error> {
+        let queue = Queue { name: queue.to_owned(), exclusive: true, ..Queue::default() };
+        self.ask(CHANNEL, Request::declare_queue("declare a queue", queue))
+    }
+
+    fn delete(&mut self, queue: &str) -> Result<(), Error> {
+        self.ask(CHANNEL, Request::delete_queue(queue))
+    }
+
+    fn send(&mut self, queue: &str, messages: u32, size: usize) -> Result<(), Error> {
+        self.publish_zeros(CHANNEL, queue, messages, size)
+    }
+}
+
+impl Churned for LinkConnection {
+    fn clients(_has_channel: bool) -> Vec<LinkSpec> {
+        Vec::new()
+    }
+
+    fn open_channel(&mut self) -> Result<(), Error> {
+        self.take_step(ChurnStep::Begin)
+    }
+
+    fn close_channel(&mut self) -> Result<(), Error> {
+        self.take_step(ChurnStep::End)
+    }
+
+    fn declare(&mut self, _queue: &str) -> Result<(), Error> {
+        self.take_step(ChurnStep::Attach)
+    }
+
+    fn delete(&mut self, _queue: &str) -> Result<(), Error> {
+        self.take_step(ChurnStep::Detach)
+    }
+}
 
 /// How far a slot is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +118,7 @@ impl State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotEvent {
     Took(Metric),
-    /// The cycle's connection, channel or queue is open.
+    /// What the cycle opens is open.
     Opened,
     Done,
     /// A connection that stays is ready.
@@ -62,10 +134,10 @@ pub(super) struct Moments {
     pub(super) now: Time,
 }
 
-pub(super) struct CycleSlot {
+pub(super) struct CycleSlot<C> {
     pub(super) number: usize,
     pub(super) state: State,
-    driver: Option<Driver<AmqpConnection, ClientSocket>>,
+    driver: Option<Driver<C, ClientSocket>>,
     pub(super) due: Time,
     /// When its last step ended.
     step_began: Time,
@@ -78,7 +150,7 @@ pub(super) struct CycleSlot {
     cycles: u64,
 }
 
-impl Slot for CycleSlot {
+impl<C: Churned> Slot for CycleSlot<C> {
     fn new(number: usize, now: Time) -> Self {
         Self {
             number,
@@ -108,26 +180,25 @@ impl Slot for CycleSlot {
     }
 }
 
-impl CycleSlot {
+impl<C: Churned> CycleSlot<C> {
     pub(super) fn is_free(&self) -> bool {
         matches!(self.state, State::Empty | State::Free)
     }
 
     /// Connects; for a cycle of connections that is its beginning.
-    pub(super) fn dial(&mut self, context: &mut CycleContext<'_>, now: Time) -> Result<(), Error> {
+    pub(super) fn dial(&mut self, context: &mut CycleContext<'_, C>, now: Time) -> Result<(), Error> {
         let plan = context.plan;
         let attempt = context.attempt(&plan.source_addresses, now + plan.timeout, now);
         (self.deadline, self.step_began, self.asked) = (now + plan.timeout, now, now);
         let has_channel = plan.kind != ChurnKind::Connections || plan.messages > 0;
-        let channel = ChannelSpec { role: Role::Requests, declaration: None };
         let spec = ConnectionSpec {
             endpoint: plan.endpoint.clone(),
             name: "bellows churn".to_owned(),
             timeout: plan.timeout,
             resumes: false,
-            clients: if has_channel { vec![channel] } else { Vec::new() },
+            clients: C::clients(has_channel),
         };
-        let connection = AmqpConnection::new(spec, now);
+        let connection = C::new(spec, now);
         self.driver = Some(Driver::connect(connection, attempt, context.poll.registry(), self.number, now)?);
         self.state = State::Connecting;
         Ok(())
@@ -138,23 +209,15 @@ impl CycleSlot {
         (self.deadline, self.state) = (now + plan.timeout, State::Opening);
         (self.step_began, self.asked) = (now, now);
         self.cycles += 1;
-        let request = match plan.kind {
-            ChurnKind::Connections => return Ok(()),
-            ChurnKind::Channels => Request::open_channel(),
-            ChurnKind::Queues => {
+        let Some(driver) = &mut self.driver else { return Ok(()) };
+        match plan.kind {
+            ChurnKind::Connections => Ok(()),
+            ChurnKind::Channels | ChurnKind::Sessions => driver.connection.open_channel(),
+            ChurnKind::Queues | ChurnKind::Links => {
                 let (process, number, cycle) = (std::process::id(), self.number, self.cycles);
                 self.queue = format!("bellows-churn-{process}-{number}-{cycle}");
-                let queue = Queue { name: self.queue.clone(), exclusive: true, ..Queue::default() };
-                Request::declare_queue("declare a queue", queue)
+                driver.connection.declare(&self.queue)
             }
-        };
-        self.ask(request)
-    }
-
-    fn ask(&mut self, request: Request) -> Result<(), Error> {
-        match &mut self.driver {
-            Some(driver) => driver.connection.ask(CHANNEL, request),
-            None => Ok(()),
         }
     }
 
@@ -174,7 +237,7 @@ impl CycleSlot {
     /// Reads and writes what there is, up to a limit.
     pub(super) fn turn(
         &mut self,
-        context: &mut CycleContext<'_>,
+        context: &mut CycleContext<'_, C>,
         buffers: &mut Buffers,
         now: Time,
     ) -> Result<(), Error> {
@@ -188,8 +251,8 @@ impl CycleSlot {
 
     fn exchange(
         &mut self,
-        driver: &mut Driver<AmqpConnection, ClientSocket>,
-        context: &mut CycleContext<'_>,
+        driver: &mut Driver<C, ClientSocket>,
+        context: &mut CycleContext<'_, C>,
         buffers: &mut Buffers,
         now: Time,
     ) -> Result<(), Error> {
@@ -226,9 +289,9 @@ impl CycleSlot {
 
     fn decode(
         &mut self,
-        driver: &mut Driver<AmqpConnection, ClientSocket>,
+        driver: &mut Driver<C, ClientSocket>,
         bytes: &[u8],
-        context: &mut CycleContext<'_>,
+        context: &mut CycleContext<'_, C>,
         now: Time,
     ) -> Result<(), Error> {
         let mut input = bytes;
@@ -247,61 +310,58 @@ impl CycleSlot {
     /// Goes on after an answer: tells of the step that has ended, and begins the next.
     fn proceed(
         &mut self,
-        connection: &mut AmqpConnection,
+        connection: &mut C,
         progress: Progress,
-        context: &mut CycleContext<'_>,
+        context: &mut CycleContext<'_, C>,
         now: Time,
     ) -> Result<(), Error> {
-        use ChurnKind::{Channels, Connections, Queues};
+        use ChurnKind::{Channels, Connections, Links, Queues, Sessions};
         let (plan, metrics) = (context.plan, context.counts.own.metrics);
+        let (opened, closed) = metrics.steps(plan.kind);
         let (messages, size) = (plan.messages, plan.message_size);
         match (progress, plan.kind, self.state) {
             (Progress::Ready, Connections, _) => {
                 self.took(metrics.log_in, context);
                 self.state = State::Opening;
                 if plan.messages > 0 {
-                    connection.ask(CHANNEL, Request::open_channel())?;
+                    connection.open_channel()?;
                 } else {
                     self.leave(connection, now)?;
                 }
                 self.tell(SlotEvent::Opened, context);
             }
             (Progress::Answered, Connections, State::Opening) => {
-                self.took(metrics.open_channel, context);
-                connection.publish_zeros(CHANNEL, NO_QUEUE, messages, size)?;
+                self.took(opened, context);
+                connection.send(NO_QUEUE, messages, size)?;
                 self.leave(connection, now)?;
             }
             (Progress::Closed, Connections, _) => {
-                self.took(metrics.close, context);
+                self.took(closed, context);
                 self.state = State::Empty;
                 self.tell(SlotEvent::Done, context);
             }
-            (Progress::Ready, Channels, _) | (Progress::Answered, Queues, State::SettingUp) => {
+            (Progress::Ready, Channels | Sessions, _) | (Progress::Answered, Queues | Links, State::SettingUp) => {
                 self.state = State::Free;
                 self.tell(SlotEvent::Ready, context);
             }
-            (Progress::Ready, Queues, _) => connection.ask(CHANNEL, Request::open_channel())?,
-            (Progress::Answered, Channels, State::Opening) => {
-                self.took(metrics.open_channel, context);
-                connection.publish_zeros(CHANNEL, NO_QUEUE, messages, size)?;
+            (Progress::Ready, Queues | Links, _) => connection.open_channel()?,
+            (Progress::Answered, Channels | Sessions, State::Opening) => {
+                self.took(opened, context);
+                connection.send(NO_QUEUE, messages, size)?;
                 self.state = State::Closing;
-                connection.ask(CHANNEL, Request::close_channel())?;
+                connection.close_channel()?;
                 self.tell(SlotEvent::Opened, context);
             }
-            (Progress::Answered, Queues, State::Opening) => {
-                self.took(metrics.declare, context);
+            (Progress::Answered, Queues | Links, State::Opening) => {
+                self.took(opened, context);
                 let queue = std::mem::take(&mut self.queue);
-                connection.publish_zeros(CHANNEL, &queue, messages, size)?;
+                connection.send(&queue, messages, size)?;
                 self.state = State::Closing;
-                connection.ask(CHANNEL, Request::delete_queue(&queue))?;
+                connection.delete(&queue)?;
                 self.tell(SlotEvent::Opened, context);
             }
-            (Progress::Answered, Channels | Queues, State::Closing) => {
-                let step = match plan.kind {
-                    Queues => metrics.delete,
-                    _ => metrics.close_channel,
-                };
-                self.took(step, context);
+            (Progress::Answered, Channels | Queues | Sessions | Links, State::Closing) => {
+                self.took(closed, context);
                 self.state = State::Free;
                 self.tell(SlotEvent::Done, context);
             }
@@ -311,7 +371,7 @@ impl CycleSlot {
     }
 
     /// Tells of a step, where it is one of a cycle, and begins the next.
-    fn took(&mut self, step: Metric, context: &mut CycleContext<'_>) {
+    fn took(&mut self, step: Metric, context: &mut CycleContext<'_, C>) {
         let of_a_cycle =
             context.plan.kind == ChurnKind::Connections || matches!(self.state, State::Opening | State::Closing);
         if of_a_cycle {
@@ -323,7 +383,7 @@ impl CycleSlot {
     }
 
     /// Counts it, and frees the slot at the end of its cycle; when that was.
-    fn tell(&self, what: SlotEvent, context: &mut CycleContext<'_>) -> Time {
+    fn tell(&self, what: SlotEvent, context: &mut CycleContext<'_, C>) -> Time {
         // Read here and not once per turn: one turn may take a slot through several steps.
         let now = Clock.now();
         if context.counts.note(what, self.moments(now)) {
@@ -339,7 +399,7 @@ impl CycleSlot {
         Moments { due: self.due, step_began: self.step_began, asked: self.asked, now }
     }
 
-    fn leave(&mut self, connection: &mut AmqpConnection, now: Time) -> Result<(), Error> {
+    fn leave(&mut self, connection: &mut C, now: Time) -> Result<(), Error> {
         self.state = State::Closing;
         connection.leave(now)
     }

@@ -244,6 +244,7 @@ pub(crate) fn metric(key: &str) -> measure::Metric {
 pub(crate) fn churn(endpoint: Endpoint, kind: ChurnKind, measure_ms: u64) -> ChurnPlan {
     ChurnPlan {
         endpoint,
+        protocol: load::Protocol::default(),
         kind,
         schedule: None,
         warmup: Nanos::ZERO,

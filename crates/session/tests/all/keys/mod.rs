@@ -101,7 +101,7 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("Auth", "`\"plain\"` or `\"external\"`", "\"external\""),
     ("BrokerKind", "`\"rabbitmq\"`, `\"artemis\"`, `\"embedded\"` or `\"attach\"`", "\"embedded\""),
     ("LoadKind", "`\"messages\"` or `\"command\"`", "\"command\""),
-    ("ChurnKind", "`\"connections\"`, `\"channels\"` or `\"queues\"`", "\"connections\""),
+    ("ChurnKind", "`\"connections\"`, `\"channels\"`, `\"queues\"`, `\"sessions\"` or `\"links\"`", "\"connections\""),
     ("Requirement", "[condition](requirements.md#what-can-be-required)", "\"end-to-end p99 < 20ms\""),
     ("Who", "`\"producers\"`, `\"consumers\"` or `\"all\"`", "\"consumers\""),
 ];
@@ -146,8 +146,8 @@ const OWN_TEXTS: [&str; 5] = ["String", "Vec<String>", "PathBuf", "Secret", "Vec
 /// Types whose values are known by their form.
 const NUMBERS: [&str; 6] = ["bool", "Bytes", "Length", "LengthRange", "Rate", "Vec<LatencyStep>"];
 /// Texts that are read as a choice, or that others have, too. Of `[load.properties]` all values are somebody's.
-const READ: [&str; 9] =
-    ["apply-to", "call", "content-encoding", "content-type", "events", "method", "plugins", "stacks", "type"];
+const READ: [&str; 10] =
+    ["alpn", "apply-to", "call", "content-encoding", "content-type", "events", "method", "plugins", "stacks", "type"];
 
 /// A report for others shows what such a key holds. One too many would show somebody's words, and of one that is
 /// missing everybody's would be blotted out.

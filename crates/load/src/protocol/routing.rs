@@ -4,12 +4,46 @@ use std::collections::{HashMap, HashSet};
 
 use wire::topic::{TopicPatterns, has_wildcards};
 
-use super::TOPIC_EXCHANGE;
-use crate::protocol::Named;
-use crate::{AmqpDestination, Destination, DestinationKind, QueueType};
+use crate::{AmqpDestination, Destination, DestinationKind, Group, QueueType};
+
+/// The exchange behind `topic://`.
+const TOPIC_EXCHANGE: &str = "amq.topic";
+
+/// A destination that a plan names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Named<'a> {
+    /// Within what a name means one queue.
+    pub(crate) cluster: usize,
+    pub(crate) destination: &'a Destination,
+    pub(crate) consumes: bool,
+    /// Whether its group declares it, and binds it where it is to be bound.
+    pub(crate) declares: bool,
+}
+
+/// The destination of a group's `n`-th consumer.
+pub(super) fn destination_of(group: &Group, n: usize) -> &Destination {
+    &group.destinations[n % group.destinations.len()]
+}
+
+/// The queue that a group's `n`-th consumer receives from; `None` where the broker names one for it alone.
+pub(super) fn named_queue(group: &Group, n: usize) -> Option<String> {
+    let destination = destination_of(group, n);
+    match (destination.kind, &group.consumers.subscription) {
+        (DestinationKind::Queue, _) => Some(destination.name.clone()),
+        (DestinationKind::Topic, Some(it)) => Some(it.queue(&destination.name, it.of(n / group.destinations.len()))),
+        (DestinationKind::Topic, None) => None,
+    }
+}
+
+/// The queue that a group's `n`-th consumer shares with others, who take what it does not; `None` where what it gets is
+/// its own. A stream keeps what it has given to one.
+pub(crate) fn queue_of(group: &Group, n: usize) -> Option<String> {
+    let is_stream = destination_of(group, n).amqp091.queue_type == QueueType::Stream;
+    named_queue(group, n).filter(|_| !is_stream)
+}
 
 /// The exchange that producers publish to, and the routing key.
-pub(crate) fn publishes_to(destination: &Destination) -> (&str, &str) {
+pub(super) fn publishes_to(destination: &Destination) -> (&str, &str) {
     let options = &destination.amqp091;
     let exchange = match (&options.exchange, destination.kind) {
         (Some(exchange), _) => &exchange.name,
