@@ -73,7 +73,7 @@ pub(crate) struct ScenarioContext {
 }
 
 impl ScenarioContext {
-    pub(crate) fn of(scenario: &dyn Scenario) -> Result<Self, load::Error> {
+    pub(crate) fn of(scenario: &dyn Scenario) -> Result<Self, Error> {
         Ok(Self {
             name: scenario.name(),
             subject: scenario.subject().to_owned(),
