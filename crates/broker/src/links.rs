@@ -250,12 +250,12 @@ impl Links<'_> {
             return self.ask(session, handle, unsettled, message);
         };
         let is_anonymous = link.named.is_some();
-        let mut routed = link.take_address(message);
+        let found = link.take_address(message);
         let mapped = mapping.to_basic(message);
         let is_mapped = mapped.is_some();
         let properties = mapped.unwrap_or_default().as_bytes();
         let Target { exchange, routing_key } = &link.target;
-        routed = routed.and_then(|()| vhost.route(exchange, routing_key, properties, &mut channel.route));
+        let routed = found.and_then(|()| vhost.route(exchange, routing_key, properties, &mut channel.route));
         let outcome = match routed {
             // Of one that is settled already nobody hears otherwise.
             Err(refusal) if !is_anonymous || unsettled.is_none() => {

@@ -158,7 +158,7 @@ impl MessageMapping {
         let basic = properties.decode().unwrap_or_default();
         put_header(&basic, redelivered, out);
         let headers = basic.headers.into_iter().flatten();
-        let deaths = headers.filter(|(name, _)| name.starts_with(FIRST_DEATH));
+        let deaths = headers.filter(|(name, _)| name.starts_with(FIRST_DEATH) && name.is_ascii());
         let deaths = deaths.filter_map(|(name, value)| Some((name, simple_value(value)?)));
         let mut added = deaths.chain(stream_offset(offset)).peekable();
         if added.peek().is_none() {

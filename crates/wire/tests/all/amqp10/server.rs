@@ -483,8 +483,8 @@ fn messages_keep_what_both_protocols_have_on_the_way_there_and_back() {
     let (basic, body) = (there.to_basic(&parts).expect("small properties"), parts.basic_body());
     let decoded = basic.decode().expect("properties");
     assert_eq!((decoded.expiration, decoded.delivery_mode, decoded.app_id), (Some("60000"), Some(2), Some("app")));
-    assert_eq!((basic.header_bytes("bytes"), body), (Some(&[0xFF, 0][..]), &b"body"[..]));
-    let again = [back.to_sections(basic, true, None, body), body].concat();
+    assert_eq!((basic.header_bytes("bytes"), &*body), (Some(&[0xFF, 0][..]), &b"body"[..]));
+    let again = [back.to_sections(basic, true, None, &body), &*body].concat();
     let read = MessageParts::read(&again).expect("a message");
     let redelivered = HeaderSection { first_acquirer: Some(false), delivery_count: Some(1), ..header };
     assert_eq!((read.before.header(), read.before.properties()), (Some(redelivered), Some(properties)));
