@@ -54,18 +54,28 @@ struct Unanswered {
     due: Time,
 }
 
-/// Exchange and routing key of what a client sends on a link.
-#[derive(Debug)]
+/// Exchange and routing key of what a client sends.
+#[derive(Debug, Default)]
 pub(crate) struct Target {
     pub(crate) exchange: Box<str>,
     pub(crate) routing_key: Box<str>,
+}
+
+/// Where the messages go that a client sends on a link.
+#[derive(Debug, Default)]
+pub(crate) struct LinkTarget {
+    pub(crate) target: Target,
+    /// Of a link without an address: that of its last message, which the target stands for.
+    pub(crate) named: Option<String>,
 }
 
 /// Transfers of a session to be answered, and where its links lead.
 #[derive(Debug, Default)]
 pub(crate) struct LinkSession {
     /// By handle.
-    pub(crate) targets: HashMap<u32, Target>,
+    pub(crate) targets: HashMap<u32, LinkTarget>,
+    /// Queues that were made for links and go with them, by handle.
+    pub(crate) temporary: HashMap<u32, Key>,
     /// Links on which the client asks for queues and exchanges, and hears the answers.
     pub(crate) management: [Option<u32>; 2],
     /// In the order in which they came.

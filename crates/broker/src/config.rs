@@ -3,9 +3,12 @@
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::OnceLock;
 
 use measure::{Nanos, Problem};
+use ring::rand::{SecureRandom as _, SystemRandom};
 use transport::tls::ServerTls;
+use wire::amqp10::ScramKeys;
 
 use crate::faults::{Fault, Origin};
 
@@ -74,17 +77,20 @@ impl Config {
     }
 }
 
-/// A user who may log in with SASL `PLAIN`, or with `EXTERNAL` by a certificate of this common name.
+/// A user who may log in with SASL `PLAIN`, over AMQP 1.0 with `SCRAM-SHA-256`, or with `EXTERNAL` by a certificate of
+/// this common name.
 #[derive(Clone, PartialEq, Eq)]
 pub struct User {
     name: String,
     password: String,
+    /// The password as SCRAM needs it, once somebody has used that: it takes a millisecond to derive.
+    scram: OnceLock<ScramKeys>,
 }
 
 impl User {
     /// A user of this name and password.
     pub fn new(name: impl Into<String>, password: impl Into<String>) -> Self {
-        Self { name: name.into(), password: password.into() }
+        Self { name: name.into(), password: password.into(), scram: OnceLock::new() }
     }
 
     /// The name.
@@ -97,10 +103,23 @@ impl User {
         self.matches("guest", "guest")
     }
 
+    /// The password as SCRAM needs it; `None` where the system has nothing random.
+    pub(crate) fn scram_keys(&self) -> Option<ScramKeys> {
+        let known = self.scram.get().cloned();
+        known
+            .or_else(|| random().map(|salt| self.scram.get_or_init(|| ScramKeys::derive(&self.password, salt)).clone()))
+    }
+
     /// Whether these are this user's name and password.
     pub(crate) fn matches(&self, name: &str, password: &str) -> bool {
         self.name == name && self.password == password
     }
+}
+
+/// Bytes that nobody can guess; `None` where the system has none.
+pub(crate) fn random() -> Option<[u8; 16]> {
+    let mut bytes = [0; 16];
+    SystemRandom::new().fill(&mut bytes).ok().map(|()| bytes)
 }
 
 /// Shows the name only.

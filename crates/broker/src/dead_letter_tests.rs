@@ -254,7 +254,7 @@ fn only_queues_with_messages_wait_for_their_expiry() {
 fn headers_tell_of_all_deaths_the_last_first() {
     let letter = |properties, reason| {
         let (exchange, routing_key) = ("orders".into(), "new".into());
-        DeadLetter { exchange, routing_key, properties, body: Vec::new(), reason }
+        DeadLetter { exchange, routing_key, properties, body: Vec::new(), has_sections: false, reason }
     };
     let once = with_death(&letter(BasicProperties::default().to_bytes().unwrap(), Reason::Expired), "a").unwrap();
     let twice = with_death(&letter(once, Reason::Rejected), "b").unwrap();

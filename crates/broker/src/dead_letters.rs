@@ -52,6 +52,7 @@ pub(crate) struct DeadLetter {
     pub(crate) routing_key: Box<str>,
     pub(crate) properties: Vec<u8>,
     pub(crate) body: Vec<u8>,
+    pub(crate) has_sections: bool,
     pub(crate) reason: Reason,
 }
 
@@ -75,6 +76,7 @@ impl DeadLetters {
             routing_key: record.routing_key.into(),
             properties: record.properties.to_vec(),
             body: record.body.to_vec(),
+            has_sections: record.has_sections,
             reason,
         };
         memory.keep(letter.bytes());

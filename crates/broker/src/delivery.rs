@@ -5,13 +5,12 @@ use wire::amqp091::{BasicGetEmpty, Error};
 use crate::faults::{DeliveryFault, Faults};
 use crate::log::Record;
 use crate::memory::Memory;
-use crate::outgoing::Protocol;
+use crate::outgoing::{self, Protocol};
 use crate::queue::{Consumer, Held, Parked, Queue};
 use crate::session::{Peer, Session};
 use crate::slots::{Key, Slots};
 use crate::unacked::{self, Unacked};
 use crate::vhost::VirtualHost;
-use crate::{outgoing, stream_header};
 
 /// The connections and what they may have waiting.
 pub(crate) struct Exits<'a> {
@@ -95,12 +94,21 @@ impl VirtualHost {
                 let Some((address, index, record)) = queue.log().next(&mut consumer.cursor) else { break None };
                 let Session { server, peer } = session;
                 let Some(channel) = peer.channel_mut(consumer.channel) else { break None };
-                consumer.unacked += 1;
-                let unacked = Unacked { queue: key, address, consumer: Some(consumer_key), was_overtaken: false };
-                let tag = channel.deliveries.push(unacked);
-                stream_header::with_offset(record.properties, index, &mut with_offset);
-                let record = Record { properties: &with_offset, ..record };
-                let sent = outgoing::deliver(server, consumer, tag, false, &record);
+                let tag = if consumer.no_ack {
+                    channel.deliveries.next_tag()
+                } else {
+                    consumer.unacked += 1;
+                    let consumer = Some(consumer_key);
+                    channel.deliveries.push(Unacked { queue: key, address, consumer, was_overtaken: false })
+                };
+                let sent = if let Protocol::Amqp10(link) = server {
+                    link.deliver(consumer, false, &record, Some(index));
+                    Ok(())
+                } else {
+                    put_stream_offset(record.properties, index, &mut with_offset);
+                    let record = Record { properties: &with_offset, ..record };
+                    outgoing::deliver(server, consumer, tag, false, &record)
+                };
                 peer.is_finished |= sent.is_err();
                 touch(peer, exits.touched);
             };
@@ -247,7 +255,7 @@ impl Handover<'_> {
             faults.note_redelivered(taken.was_overtaken);
             DeliveryFault::Pass
         } else {
-            faults.delivery(record.body.len(), holds)
+            faults.delivery(record.basic_body().len(), holds)
         };
         match fault {
             DeliveryFault::Lose => {
@@ -262,11 +270,11 @@ impl Handover<'_> {
             DeliveryFault::Corrupt { byte, mask } => {
                 let mut body = std::mem::take(&mut faults.body);
                 body.clear();
-                body.extend_from_slice(record.body);
+                body.extend_from_slice(&record.basic_body());
                 if let Some(byte) = body.get_mut(byte) {
                     *byte ^= mask;
                 }
-                let damaged = Record { body: &body, ..record };
+                let damaged = Record { body: &body, has_sections: false, ..record };
                 self.send(Delivery::of(address, redelivered), &damaged);
                 faults.body = body;
             }
@@ -302,6 +310,91 @@ impl Handover<'_> {
         let sent = self.send(delivery, &record);
         if sent && self.consumer.no_ack {
             queue.settle(held.address, memory);
+        }
+    }
+}
+
+/// Property flags: content-type, content-encoding, headers; in the order of their values.
+const CONTENT_TYPE: u16 = 1 << 15;
+const CONTENT_ENCODING: u16 = 1 << 14;
+const HEADERS: u16 = 1 << 13;
+
+/// The name of the header that tells a stream's consumer where it is, and the tag of its value.
+const STREAM_OFFSET: &[u8] = b"\x0fx-stream-offsetl";
+
+/// Writes `properties` (flags and values) to `out` with the offset as one header more, without decoding them. What
+/// cannot be understood is copied as it is.
+fn put_stream_offset(properties: &[u8], offset: u64, out: &mut Vec<u8>) {
+    out.clear();
+    if insert_stream_offset(properties, offset, out).is_none() {
+        out.clear();
+        out.extend_from_slice(properties);
+    }
+}
+
+fn insert_stream_offset(properties: &[u8], offset: u64, out: &mut Vec<u8>) -> Option<()> {
+    let (flags, values) = properties.split_first_chunk::<2>()?;
+    let flags = u16::from_be_bytes(*flags);
+    let mut before = 0;
+    for flag in [CONTENT_TYPE, CONTENT_ENCODING] {
+        if flags & flag != 0 {
+            before += 1 + usize::from(*values.get(before)?);
+        }
+    }
+    let (before, rest) = values.split_at_checked(before)?;
+    let (headers, rest) = if flags & HEADERS == 0 {
+        (&[][..], rest)
+    } else {
+        let (length, rest) = rest.split_first_chunk::<4>()?;
+        rest.split_at_checked(u32::from_be_bytes(*length) as usize)?
+    };
+    out.extend_from_slice(&(flags | HEADERS).to_be_bytes());
+    out.extend_from_slice(before);
+    let length = u32::try_from(headers.len() + STREAM_OFFSET.len() + 8).ok()?;
+    out.extend_from_slice(&length.to_be_bytes());
+    out.extend_from_slice(headers);
+    out.extend_from_slice(STREAM_OFFSET);
+    out.extend_from_slice(&offset.to_be_bytes());
+    out.extend_from_slice(rest);
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::amqp091::{BasicProperties, FieldTable, Properties, Value};
+
+    #[test]
+    fn the_offset_joins_whatever_is_there() {
+        let mut headers = FieldTable::new();
+        headers.insert("colour", "red").unwrap();
+        let with_headers = BasicProperties {
+            content_type: Some("text/plain"),
+            content_encoding: Some("gzip"),
+            headers: Some(headers.view()),
+            delivery_mode: Some(2),
+            ..BasicProperties::default()
+        };
+        let without = BasicProperties { headers: None, ..with_headers };
+        for properties in [with_headers, without, BasicProperties::default()] {
+            let bytes = properties.to_bytes().unwrap();
+            let mut out = vec![9; 3];
+            put_stream_offset(&bytes, 7_000_000_000, &mut out);
+            let decoded = Properties::from_bytes(&out).decode().unwrap();
+            let found = decoded.headers.expect("headers");
+            assert_eq!(found.get("x-stream-offset"), Some(Value::I64(7_000_000_000)));
+            let colour = found.get("colour").and_then(Value::as_str);
+            assert_eq!(colour.is_some(), properties.headers.is_some());
+            assert_eq!(BasicProperties { headers: properties.headers, ..decoded }, properties);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_understood_stays_as_it_is() {
+        for broken in [&[][..], &[0x80], &[0x80, 0], &[0x80, 0, 9, 1], &[0x20, 0, 0, 0, 1, 0]] {
+            let mut out = Vec::new();
+            put_stream_offset(broken, 1, &mut out);
+            assert_eq!(out, broken);
         }
     }
 }

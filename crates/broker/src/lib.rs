@@ -36,7 +36,6 @@ mod refusal;
 mod requests;
 mod session;
 mod slots;
-mod stream_header;
 #[cfg(test)]
 mod tests;
 mod topology;

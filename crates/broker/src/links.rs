@@ -6,18 +6,25 @@
 //! QUEUE             queue://QUEUE               topic://KEY, or KEY with the capability topic: exchange amq.topic
 //! /management       see `management`
 //! ```
+//!
+//! A link without an address takes messages that name one each, in `to`. A dynamic one gets a queue of its own, which
+//! goes with it.
 
 use measure::{Time, percent_decoded};
-use wire::amqp10::{Amqp10Event, Amqp10Request, DeliveryState, MessageMapping, MessageParts};
-use wire::amqp091::{BasicConsume, Properties};
+use wire::amqp10::{
+    Amqp10Event, Amqp10Request, DeliveryState, MessageMapping, MessageParts, SCRAM_SHA_256, Terminus, TypedValue,
+    simple_field,
+};
+use wire::amqp091::{BasicConsume, FieldTable, QueueDeclare};
 
-use crate::channel::{Channel, LinkSession, Mode, SettlementKind, Target};
-use crate::config::User;
+use crate::channel::{Channel, LinkSession, LinkTarget, Mode, SettlementKind, Target};
+use crate::config::{self, User};
 use crate::log::Record;
 use crate::management;
 use crate::outgoing::{LinkServer, TransferOutcome};
 use crate::queue::Parked;
 use crate::refusal::Refusal;
+use crate::requests::Outcome;
 use crate::session::{Peer, Reply};
 use crate::slots::Key;
 use crate::vhost::{self, VirtualHost};
@@ -37,9 +44,7 @@ pub(crate) fn poll(
     input: &mut &[u8],
 ) -> Result<Option<(u16, Reply)>, ()> {
     let event = link.server.poll(now, input).map_err(drop)?;
-    let reply = event.map(|event| Links { peer, vhost, users, mapping: &mut link.mapping }.handle(event));
-    link.mapping.shrink();
-    Ok(reply)
+    Ok(event.map(|event| Links { peer, vhost, users, mapping: &mut link.mapping }.handle(event)))
 }
 
 /// Sends what an event led to.
@@ -53,7 +58,15 @@ pub(crate) fn answer(link: &mut LinkServer, peer: &mut Peer, session: u16, reply
             server.refuse_open(now, Refusal::condition(refusal.code), &refusal.text);
             peer.is_finished |= !server.is_closing();
         }
-        Reply::Attached(handle) => server.accept_link(session, *handle),
+        Reply::Challenge(keys) => match config::random() {
+            Some(nonce) => server.challenge(keys, &format!("{:032x}", u128::from_be_bytes(nonce))),
+            None => {
+                server.refuse_login();
+                peer.is_finished = true;
+            }
+        },
+        Reply::Attached { handle, is_stream } => server.accept_link(session, *handle, *is_stream),
+        Reply::AttachedTo(handle, address) => server.accept_dynamic_link(session, *handle, address),
         Reply::Unattached(handle, refusal) => {
             server.refuse_link(session, *handle, Refusal::condition(refusal.code), &refusal.text);
         }
@@ -126,24 +139,48 @@ impl Links<'_> {
                 let password = str::from_utf8(password.0).unwrap_or_default();
                 (0, self.peer.log_in(mechanism, user, password, self.vhost, self.users))
             }
+            Amqp10Request::Scram { user } => (0, Peer::begin_scram(user, self.users)),
+            Amqp10Request::Proved => (0, Peer::let_in(SCRAM_SHA_256, self.vhost)),
             Amqp10Request::Open { hostname } => match hostname.strip_prefix(VIRTUAL_HOST) {
                 Some(name) if name != vhost::NAME => (0, Reply::Reject(Refusal::no_virtual_host(name))),
                 _ => (0, Reply::Open),
             },
-            Amqp10Request::Link { session, handle, is_sender, address, is_topic, settled } => {
-                if address == Some(management::ADDRESS) {
-                    return (session, self.manage(session, handle, is_sender, settled));
-                }
-                let attached = target_of(address, is_topic).and_then(|target| match is_sender {
-                    true => self.consume(session, handle, &target, settled),
-                    false => self.produce(session, handle, target),
-                });
-                (
-                    session,
-                    attached.map_or_else(|refusal| Reply::Unattached(handle, refusal), |()| Reply::Attached(handle)),
-                )
+            Amqp10Request::Link { session, handle, is_sender, terminus, is_topic, settled, offset } => {
+                let attached = match terminus {
+                    Terminus::Address(management::ADDRESS) => Ok(self.manage(session, handle, is_sender, settled)),
+                    Terminus::Address(address) => target_of(address, is_topic).and_then(|target| match is_sender {
+                        true => self.consume(session, handle, &target, settled, offset),
+                        false => self.produce(session, handle, LinkTarget { target, named: None }),
+                    }),
+                    Terminus::Anonymous => {
+                        let named = Some(String::new());
+                        self.produce(session, handle, LinkTarget { named, ..LinkTarget::default() })
+                    }
+                    Terminus::Dynamic => self.make(session, handle, is_sender, settled),
+                    Terminus::Other => Err(Refusal::not_implemented("it leads to no queue or exchange")),
+                };
+                (session, attached.unwrap_or_else(|refusal| Reply::Unattached(handle, refusal)))
             }
         }
+    }
+
+    /// Makes a queue for a link, for as long as that is there. Nobody else consumes what is meant for the client.
+    fn make(&mut self, session: u16, handle: u32, is_sender: bool, settled: bool) -> Outcome {
+        let wanted = QueueDeclare { exclusive: is_sender, ..QueueDeclare::default() };
+        let Reply::Declared(queue) = self.peer.declare_queue(session, &wanted, self.vhost)? else {
+            return Ok(Reply::None);
+        };
+        if let Some(Mode::Session(links)) = self.peer.channel_mut(session).map(|channel| &mut channel.mode) {
+            links.temporary.insert(handle, queue);
+        }
+        let name = self.vhost.queues.get(queue).map(|queue| queue.name.clone()).unwrap_or_default();
+        let address = format!("/queues/{name}");
+        let target = Target { routing_key: name, ..Target::default() };
+        match is_sender {
+            true => self.consume(session, handle, &target, settled, None)?,
+            false => self.produce(session, handle, LinkTarget { target, named: None })?,
+        };
+        Ok(Reply::AttachedTo(handle, address))
     }
 
     /// A client wants to ask for queues and exchanges, or to hear the answers, which are settled when they are sent.
@@ -157,38 +194,48 @@ impl Links<'_> {
         {
             *link = Some(handle);
         }
-        Reply::Attached(handle)
+        Reply::Attached { handle, is_stream: false }
     }
 
     /// A client wants a queue's messages. It has none before it grants credit.
-    fn consume(&mut self, session: u16, handle: u32, target: &Target, settled: bool) -> Result<(), Refusal> {
+    fn consume(
+        &mut self,
+        session: u16,
+        handle: u32,
+        target: &Target,
+        settled: bool,
+        offset: Option<TypedValue<'_>>,
+    ) -> Outcome {
         if !target.exchange.is_empty() {
             return Err(Refusal::not_implemented("messages come from queues, not from exchanges"));
         }
         let key = self.vhost.queue_key(self.peer.key, &target.routing_key)?;
-        if self.vhost.queues.get(key).is_some_and(|queue| queue.is_stream()) {
-            return Err(Refusal::not_implemented("the embedded broker has no consumers of streams over AMQP 1.0"));
+        let is_stream = self.vhost.queues.get(key).is_some_and(|queue| queue.is_stream());
+        let mut arguments = FieldTable::new();
+        if let Some(offset) = offset.and_then(simple_field).filter(|_| is_stream) {
+            // Its name is short, and a simple value does not nest.
+            let _ = arguments.insert("x-stream-offset", offset);
         }
-        let (queue, tag) = (&*target.routing_key, handle.to_string());
-        let wanted = BasicConsume { queue, consumer_tag: &tag, no_ack: settled, ..BasicConsume::default() };
+        let (queue, tag, arguments) = (&*target.routing_key, handle.to_string(), arguments.view());
+        let wanted = BasicConsume { queue, consumer_tag: &tag, no_ack: settled, arguments, ..BasicConsume::default() };
         if let Reply::Consuming(consumer, _) = self.peer.consume(session, &wanted, self.vhost)?
             && let Some(consumer) = self.vhost.consumers.get_mut(consumer)
         {
             consumer.handle = handle;
         }
         self.vhost.mark_dirty(key);
-        Ok(())
+        Ok(Reply::Attached { handle, is_stream })
     }
 
     /// A client wants to send.
-    fn produce(&mut self, session: u16, handle: u32, target: Target) -> Result<(), Refusal> {
-        if !target.exchange.is_empty() {
-            self.vhost.exchange_key(&target.exchange)?;
+    fn produce(&mut self, session: u16, handle: u32, link: LinkTarget) -> Outcome {
+        if !link.target.exchange.is_empty() {
+            self.vhost.exchange_key(&link.target.exchange)?;
         }
         if let Some(Mode::Session(links)) = self.peer.channel_mut(session).map(|channel| &mut channel.mode) {
-            links.targets.insert(handle, target);
+            links.targets.insert(handle, link);
         }
-        Ok(())
+        Ok(Reply::Attached { handle, is_stream: false })
     }
 
     /// Routes a message, whose number is told where it is to be answered.
@@ -199,27 +246,36 @@ impl Links<'_> {
         let connection = peer.key;
         let Some(channel) = peer.channel_mut(session) else { return Reply::None };
         let Mode::Session(links) = &mut channel.mode else { return Reply::None };
-        let Some(target) = links.targets.get(&handle) else {
+        let Some(link) = links.targets.get_mut(&handle) else {
             return self.ask(session, handle, unsettled, message);
         };
+        let is_anonymous = link.named.is_some();
+        let found = link.take_address(message);
         let mapped = mapping.to_basic(message);
         let is_mapped = mapped.is_some();
-        let (properties, body) = mapped.unwrap_or((Properties::NONE, &[][..]));
-        let (exchange, routing_key, properties) = (&*target.exchange, &*target.routing_key, properties.as_bytes());
-        let record = Record { exchange, routing_key, properties, body };
-        if let Err(refusal) = vhost.route(exchange, routing_key, properties, &mut channel.route) {
-            links.targets.remove(&handle);
-            return Reply::Unattached(handle, refusal);
-        }
-        let queues = channel.route.queues();
-        let outcome = if vhost.refuses_message(unsettled.is_some()) || !is_mapped {
-            TransferOutcome::Rejected
-        } else if queues.is_empty() {
-            TransferOutcome::Released
-        } else if vhost.enqueue(queues, &record) {
-            TransferOutcome::Accepted
-        } else {
-            TransferOutcome::Rejected
+        let properties = mapped.unwrap_or_default().as_bytes();
+        let Target { exchange, routing_key } = &link.target;
+        let routed = found.and_then(|()| vhost.route(exchange, routing_key, properties, &mut channel.route));
+        let outcome = match routed {
+            // Of one that is settled already nobody hears otherwise.
+            Err(refusal) if !is_anonymous || unsettled.is_none() => {
+                links.targets.remove(&handle);
+                return Reply::Unattached(handle, refusal);
+            }
+            Err(_) => TransferOutcome::NotFound,
+            Ok(()) => {
+                let (body, queues) = (message.lasting().0, channel.route.queues());
+                let record = Record { exchange, routing_key, properties, body, has_sections: true };
+                if vhost.refuses_message(unsettled.is_some()) || !is_mapped {
+                    TransferOutcome::Rejected
+                } else if queues.is_empty() {
+                    TransferOutcome::Released
+                } else if vhost.enqueue(queues, &record) {
+                    TransferOutcome::Accepted
+                } else {
+                    TransferOutcome::Rejected
+                }
+            }
         };
         let Some(id) = unsettled else { return Reply::None };
         let due = vhost.faults.as_mut().and_then(|faults| faults.confirm_due());
@@ -269,18 +325,24 @@ impl Links<'_> {
         }
     }
 
-    /// A link is gone: what its consumer has not settled goes back.
+    /// A link is gone: what its consumer has not settled goes back, and a queue of its own goes.
     fn detach(&mut self, session: u16, handle: u32) {
         let Some(channel) = self.peer.channel_mut(session) else { return };
+        let mut temporary = None;
         if let Mode::Session(links) = &mut channel.mode {
             links.targets.remove(&handle);
             for link in &mut links.management {
                 link.take_if(|it| *it == handle);
             }
+            temporary = links.temporary.remove(&handle);
         }
-        let Some(consumer) = channel.consumers.remove(handle.to_string().as_str()) else { return };
-        self.return_all(session, consumer);
-        if let Some(queue) = self.vhost.remove_consumer(consumer) {
+        if let Some(consumer) = channel.consumers.remove(handle.to_string().as_str()) {
+            self.return_all(session, consumer);
+            if let Some(queue) = self.vhost.remove_consumer(consumer) {
+                self.vhost.remove_queue(queue);
+            }
+        }
+        if let Some(queue) = temporary {
             self.vhost.remove_queue(queue);
         }
     }
@@ -295,10 +357,25 @@ impl Links<'_> {
     }
 }
 
+impl LinkTarget {
+    /// Takes the address that a message names, where the link has none. Errors: one that leads nowhere.
+    fn take_address(&mut self, message: &MessageParts<'_>) -> Result<(), Refusal> {
+        let Some(named) = &mut self.named else { return Ok(()) };
+        let to = message.before.properties().and_then(|it| it.to.as_str()).unwrap_or_default();
+        if to.is_empty() || named.as_str() != to {
+            self.target = target_of(to, false).map_err(|_| Refusal::not_found("address", to))?;
+            to.clone_into(named);
+        }
+        Ok(())
+    }
+}
+
 /// Where an address leads: an exchange and a routing key; the default exchange for a queue.
-fn target_of(address: Option<&str>, is_topic: bool) -> Result<Target, Refusal> {
+fn target_of(address: &str, is_topic: bool) -> Result<Target, Refusal> {
     let wrong = || Refusal::not_implemented(format_args!("no address of a queue or exchange: {address:?}"));
-    let address = address.filter(|it| !it.is_empty()).ok_or_else(wrong)?;
+    if address.is_empty() {
+        return Err(wrong());
+    }
     let decoded = |name: &str| percent_decoded(name).and_then(|it| String::from_utf8(it).ok()).ok_or_else(wrong);
     let (exchange, key) = if let Some(queue) = address.strip_prefix("/queues/") {
         (String::new(), decoded(queue)?)
@@ -324,7 +401,7 @@ mod tests {
 
     #[test]
     fn addresses_name_queues_and_exchanges() {
-        let target = |address, is_topic| target_of(Some(address), is_topic).ok();
+        let target = |address, is_topic| target_of(address, is_topic).ok();
         for (address, is_topic, exchange, key) in [
             ("/queues/my%20queue%2F1", false, "", "my queue/1"),
             ("/exchanges/x%20%C3%A9/a%2Fb", false, "x é", "a/b"),
@@ -340,6 +417,5 @@ mod tests {
         for wrong in ["", "/queue/q", "/managements", "/queues/%zz", &"q".repeat(256)] {
             assert!(target(wrong, false).is_none(), "{wrong}");
         }
-        assert!(target_of(None, false).is_err());
     }
 }

@@ -5,14 +5,21 @@
 //! ```text
 //! record:  body length u32 | properties length u32 | exchange length u8 | key length u8 |
 //!          exchange | routing key | property flags and list as on the wire | body
+//!
+//! The highest bit of the properties' length tells that the body is sections of AMQP 1.0.
 //! ```
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
+
+use wire::amqp10::MessageParts;
 
 use crate::memory::Memory;
 
 /// Bytes before a record's variable parts.
 const HEADER_BYTES: usize = 10;
+/// The bit that tells of sections: properties have to go into one frame, and so are never as long.
+const SECTIONS: u32 = 1 << 31;
 
 /// One message, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,13 +28,24 @@ pub(crate) struct Record<'a> {
     pub(crate) exchange: &'a str,
     /// Its routing key; at most 255 bytes.
     pub(crate) routing_key: &'a str,
-    /// The content header from the property flags on, as it came.
+    /// The content header from the property flags on, as it came, or as AMQP 0.9.1 would have it.
     pub(crate) properties: &'a [u8],
-    /// The whole body.
+    /// The whole body; or with `has_sections`, the body and the sections before it.
     pub(crate) body: &'a [u8],
+    /// It came over AMQP 1.0, with these sections.
+    pub(crate) has_sections: bool,
 }
 
 impl<'a> Record<'a> {
+    /// The body as AMQP 0.9.1 has it.
+    #[inline]
+    pub(crate) fn basic_body(&self) -> Cow<'a, [u8]> {
+        match self.has_sections {
+            false => Cow::Borrowed(self.body),
+            true => MessageParts::read(self.body).map_or(Cow::Borrowed(self.body), |parts| parts.basic_body()),
+        }
+    }
+
     fn stored_bytes(&self) -> usize {
         HEADER_BYTES + self.exchange.len() + self.routing_key.len() + self.properties.len() + self.body.len()
     }
@@ -35,7 +53,8 @@ impl<'a> Record<'a> {
     fn write(&self, to: &mut Vec<u8>) {
         let mut header = [0; HEADER_BYTES];
         header[..4].copy_from_slice(&(self.body.len() as u32).to_le_bytes());
-        header[4..8].copy_from_slice(&(self.properties.len() as u32).to_le_bytes());
+        let flag = if self.has_sections { SECTIONS } else { 0 };
+        header[4..8].copy_from_slice(&(self.properties.len() as u32 | flag).to_le_bytes());
         header[8] = self.exchange.len() as u8;
         header[9] = self.routing_key.len() as u8;
         to.extend_from_slice(&header);
@@ -50,15 +69,17 @@ impl<'a> Record<'a> {
         let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
         let [b0, b1, b2, b3, p0, p1, p2, p3, exchange, key] = *header;
         let body = u32::from_le_bytes([b0, b1, b2, b3]) as usize;
-        let properties = u32::from_le_bytes([p0, p1, p2, p3]) as usize;
+        let properties = u32::from_le_bytes([p0, p1, p2, p3]);
+        let has_sections = properties & SECTIONS != 0;
         let (exchange, rest) = rest.split_at_checked(usize::from(exchange))?;
         let (routing_key, rest) = rest.split_at_checked(usize::from(key))?;
-        let (properties, rest) = rest.split_at_checked(properties)?;
+        let (properties, rest) = rest.split_at_checked((properties & !SECTIONS) as usize)?;
         Some(Self {
             exchange: std::str::from_utf8(exchange).ok()?,
             routing_key: std::str::from_utf8(routing_key).ok()?,
             properties,
             body: rest.get(..body)?,
+            has_sections,
         })
     }
 }
@@ -271,7 +292,7 @@ mod tests {
     }
 
     fn record<'a>(key: &'a str, body: &'a [u8]) -> Record<'a> {
-        Record { exchange: "ex", routing_key: key, properties: &[0x10, 0, 2], body }
+        Record { exchange: "ex", routing_key: key, properties: &[0x10, 0, 2], body, has_sections: body.len() % 2 == 1 }
     }
 
     #[test]

@@ -424,7 +424,12 @@ impl Session {
             }
         };
         match reply {
-            Reply::None | Reply::Attached(_) | Reply::Managed(..) | Reply::Unattached(..) => {}
+            Reply::None
+            | Reply::Attached { .. }
+            | Reply::AttachedTo(..)
+            | Reply::Challenge(_)
+            | Reply::Managed(..)
+            | Reply::Unattached(..) => {}
             Reply::Method(method) => server.send(channel, &method)?,
             Reply::Declared(key) => {
                 if let Some(queue) = vhost.queues.get(key) {

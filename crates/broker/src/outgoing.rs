@@ -2,7 +2,7 @@
 //! nowhere else, so that what a broker does to its clients can be changed in one place.
 
 use measure::Time;
-use wire::amqp10::{Amqp10Server, DeliveryState, MessageMapping, Rejected};
+use wire::amqp10::{Amqp10Server, Condition, DeliveryState, MessageMapping, Rejected, Sections, Symbol};
 use wire::amqp091::{
     BasicDeliver, BasicGetOk, BasicReturn, DeliverTemplate, Error, MethodId, Properties, Server, ServerConfig, reply,
 };
@@ -32,6 +32,8 @@ pub(crate) enum TransferOutcome {
     /// No queue was there for it.
     Released,
     Rejected,
+    /// The address that it names leads nowhere.
+    NotFound,
 }
 
 /// The protocol of a connection, which the client's first bytes choose.
@@ -144,9 +146,15 @@ impl LinkServer {
         Self { server: Amqp10Server::new(config, anonymous, now), mapping: MessageMapping::default() }
     }
 
-    fn deliver(&mut self, consumer: &Consumer, redelivered: bool, record: &Record<'_>) {
-        let head = self.mapping.to_sections(Properties::from_bytes(record.properties), redelivered, record.body);
-        self.server.deliver(consumer.channel, consumer.handle, consumer.no_ack, head, record.body);
+    /// Sends a message, with its place where it is one of a stream.
+    pub(crate) fn deliver(&mut self, consumer: &Consumer, redelivered: bool, record: &Record<'_>, offset: Option<u64>) {
+        let properties = Properties::from_bytes(record.properties);
+        let (head, body) = if record.has_sections {
+            self.mapping.to_head(properties, redelivered, offset, Sections(record.body))
+        } else {
+            (self.mapping.to_sections(properties, redelivered, offset, record.body), record.body)
+        };
+        self.server.deliver(consumer.channel, consumer.handle, consumer.no_ack, head, body);
     }
 
     /// Answers a client's transfers from one to another.
@@ -155,6 +163,11 @@ impl LinkServer {
             TransferOutcome::Accepted => DeliveryState::Accepted,
             TransferOutcome::Released => DeliveryState::Released,
             TransferOutcome::Rejected => DeliveryState::Rejected(Rejected::default()),
+            TransferOutcome::NotFound => {
+                let error =
+                    Condition { condition: Symbol(Refusal::condition(reply::NOT_FOUND)), ..Condition::default() };
+                DeliveryState::Rejected(Rejected { error: Some(error) })
+            }
         };
         self.server.settle(session, first, last, state);
     }
@@ -172,17 +185,18 @@ pub(crate) fn deliver(
     let server = match protocol {
         Protocol::Amqp091(server) => server,
         Protocol::Amqp10(link) => {
-            link.deliver(consumer, redelivered, record);
+            link.deliver(consumer, redelivered, record, None);
             return Ok(());
         }
     };
-    let Record { exchange, routing_key, properties, body } = *record;
+    let Record { exchange, routing_key, properties, .. } = *record;
+    let body = record.basic_body();
     let prepared = &mut consumer.prepared;
     let properties = Properties::from_bytes(properties);
     if let Some(template) = &prepared.template
         && template.matches(exchange, routing_key)
     {
-        return server.deliver(template, delivery_tag, redelivered, properties, body);
+        return server.deliver(template, delivery_tag, redelivered, properties, &body);
     }
     if prepared.template.is_none() || prepared.misses >= MISSES_BEFORE_REBUILD {
         let tag = &consumer.tag;
@@ -192,7 +206,7 @@ pub(crate) fn deliver(
     }
     prepared.misses += 1;
     let method = BasicDeliver { consumer_tag: &consumer.tag, delivery_tag, redelivered, exchange, routing_key };
-    server.send_content(consumer.channel, &method, properties, body)
+    server.send_content(consumer.channel, &method, properties, &body)
 }
 
 /// Answers `basic.get` with a message.
@@ -211,7 +225,7 @@ pub(crate) fn get_ok(
         routing_key: record.routing_key,
         message_count: u32::try_from(remaining).unwrap_or(u32::MAX),
     };
-    server.send_content(channel, &method, Properties::from_bytes(record.properties), record.body)
+    server.send_content(channel, &method, Properties::from_bytes(record.properties), &record.basic_body())
 }
 
 /// Returns a mandatory message that no queue took.

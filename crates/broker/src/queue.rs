@@ -500,7 +500,7 @@ mod tests {
 
     fn push(queue: &mut Queue, body: u32, memory: &mut Memory) -> bool {
         let body = body.to_le_bytes();
-        let record = Record { exchange: "", routing_key: "q", properties: &[0, 0], body: &body };
+        let record = Record { exchange: "", routing_key: "q", properties: &[0, 0], body: &body, has_sections: false };
         queue.push(&record, Time::default(), memory)
     }
 

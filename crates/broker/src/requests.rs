@@ -111,7 +111,7 @@ impl Peer {
         })
     }
 
-    fn declare_queue(&mut self, number: u16, wanted: &QueueDeclare<'_>, vhost: &mut VirtualHost) -> Outcome {
+    pub(crate) fn declare_queue(&mut self, number: u16, wanted: &QueueDeclare<'_>, vhost: &mut VirtualHost) -> Outcome {
         let known = vhost.queues.len();
         let mut wanted = *wanted;
         let last = self.queue_name(number, "").ok().filter(|_| wanted.passive);
@@ -251,7 +251,9 @@ impl Peer {
         if channel.consumers.get(&*tag).is_some_and(|c| vhost.consumers.get(*c).is_some()) {
             return Err(Refusal::not_allowed(format_args!("attempt to reuse consumer tag '{tag}'")));
         }
-        let (cursor, priority) = vhost.check_consume(key, wanted, channel.prefetch)?;
+        // A link goes by its credit.
+        let prefetch = Some(channel.prefetch).filter(|_| !matches!(channel.mode, Mode::Session(_)));
+        let (cursor, priority) = vhost.check_consume(key, wanted, prefetch)?;
         let Some(queue) = vhost.queues.get_mut(key) else { return Ok(Reply::None) };
         queue.exclusively_consumed = wanted.exclusive;
         let consumer = vhost.consumers.insert(Consumer {
@@ -288,7 +290,12 @@ impl Peer {
 
 impl VirtualHost {
     /// Whether a queue lets a consumer in, where it starts in a stream, and its priority.
-    fn check_consume(&self, key: Key, wanted: &BasicConsume<'_>, prefetch: u32) -> Result<(Cursor, i32), Refusal> {
+    fn check_consume(
+        &self,
+        key: Key,
+        wanted: &BasicConsume<'_>,
+        prefetch: Option<u32>,
+    ) -> Result<(Cursor, i32), Refusal> {
         let Some(queue) = self.queues.get(key) else { return Ok((Cursor::default(), 0)) };
         let place = format!("queue '{}' in vhost '/'", queue.name);
         if queue.exclusively_consumed || wanted.exclusive && !queue.consumers.is_empty() {
@@ -309,14 +316,19 @@ impl VirtualHost {
     }
 }
 
-/// Where a consumer starts in a stream.
-fn check_stream_consume(log: &Log, wanted: &BasicConsume<'_>, prefetch: u32, place: &str) -> Result<Cursor, Refusal> {
-    if wanted.no_ack {
+/// Where a consumer starts in a stream. Without a link it needs a prefetch, and acknowledgements.
+fn check_stream_consume(
+    log: &Log,
+    wanted: &BasicConsume<'_>,
+    prefetch: Option<u32>,
+    place: &str,
+) -> Result<Cursor, Refusal> {
+    if wanted.no_ack && prefetch.is_some() {
         return Err(Refusal::not_implemented(format_args!(
             "automatic acknowledgement not supported by stream queues {place}"
         )));
     }
-    if prefetch == 0 {
+    if prefetch == Some(0) {
         return Err(Refusal::precondition(format_args!("consumer prefetch count is not set for '{place}'")));
     }
     let offset = wanted.arguments.get("x-stream-offset");

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use measure::Time;
+use wire::amqp10::{SCRAM_SHA_256, ScramKeys, scram_name};
 use wire::amqp091::{
     ConnectionUpdateSecret, ConnectionUpdateSecretOk, EncodeMethod, Error, Method, MethodId, Server, ServerEvent,
     Table, Value,
@@ -96,8 +97,12 @@ pub(crate) enum Reply {
     Open,
     /// Refuse the login or the virtual host.
     Reject(Refusal),
-    /// A link of AMQP 1.0 may be used.
-    Attached(u32),
+    /// A link of AMQP 1.0 may be used; of a stream, from the place that was asked for.
+    Attached { handle: u32, is_stream: bool },
+    /// A link of AMQP 1.0 leads to this address, which was made for it.
+    AttachedTo(u32, String),
+    /// A login by SCRAM goes on for a user with these keys.
+    Challenge(ScramKeys),
     /// A message of AMQP 1.0 goes over a link, settled.
     Managed(u32, Vec<u8>),
     /// A link of AMQP 1.0 leads nowhere, since it was asked for or from now on.
@@ -129,7 +134,7 @@ impl Peer {
         match event {
             ServerEvent::Publish { channel, exchange, routing_key, mandatory, immediate, properties, body } => {
                 let properties = properties.as_bytes();
-                let record = Record { exchange, routing_key, properties, body };
+                let record = Record { exchange, routing_key, properties, body, has_sections: false };
                 (channel, self.publish(channel, &record, mandatory, immediate, vhost))
             }
             ServerEvent::Ack { channel, delivery_tag: tag, multiple } => {
@@ -202,7 +207,6 @@ impl Peer {
         vhost: &mut VirtualHost,
         users: &[User],
     ) -> Reply {
-        let refused = |vhost: &mut VirtualHost| vhost.faults.as_mut().is_some_and(|f| f.refuses_login());
         let known = match (mechanism, self.certified.as_deref()) {
             ("PLAIN", _) => users.iter().find(|known| known.matches(user, password)),
             ("EXTERNAL", Some(name)) => users.iter().find(|known| known.name() == name),
@@ -210,7 +214,20 @@ impl Peer {
             _ => None,
         };
         self.user = known.map_or(user, User::name).into();
-        if known.is_some() && !refused(vhost) { Reply::Login } else { Reply::Reject(login_refused(mechanism)) }
+        if known.is_some() { Self::let_in(mechanism, vhost) } else { Reply::Reject(login_refused(mechanism)) }
+    }
+
+    /// Goes on with a login by SCRAM, of the user of this name, as SCRAM writes it.
+    pub(crate) fn begin_scram(user: &str, users: &[User]) -> Reply {
+        let known = users.iter().find(|known| scram_name(known.name()) == user);
+        let keys = known.and_then(User::scram_keys);
+        keys.map_or_else(|| Reply::Reject(login_refused(SCRAM_SHA_256)), Reply::Challenge)
+    }
+
+    /// Lets a client in that has proved who it is, unless a fault refuses it.
+    pub(crate) fn let_in(mechanism: &str, vhost: &mut VirtualHost) -> Reply {
+        let is_refused = vhost.faults.as_mut().is_some_and(|faults| faults.refuses_login());
+        if is_refused { Reply::Reject(login_refused(mechanism)) } else { Reply::Login }
     }
 
     /// Begins a channel, or a session of AMQP 1.0.
@@ -302,6 +319,9 @@ impl Peer {
             transaction.messages.clear(&mut vhost.memory);
         }
         let mut idle = Vec::new();
+        if let Mode::Session(links) = &mut channel.mode {
+            idle.extend(links.temporary.drain().map(|(_, queue)| queue));
+        }
         for (_, consumer) in channel.consumers.drain() {
             idle.extend(vhost.remove_consumer(consumer));
         }

@@ -187,7 +187,8 @@ fn deleting_may_depend_on_the_state_of_a_queue_or_an_exchange() {
     f.vhost.declare_queue(me, &QueueDeclare { exclusive: true, ..queue("q") }).unwrap();
     assert_eq!(f.vhost.delete_queue(other, "q", false, false).map_err(|r| r.code).err(), Some(405));
     let q = f.vhost.queue_key(me, "q").unwrap();
-    let record = crate::log::Record { exchange: "", routing_key: "q", properties: &[0, 0], body: b"x" };
+    let record =
+        crate::log::Record { exchange: "", routing_key: "q", properties: &[0, 0], body: b"x", has_sections: false };
     assert!(f.vhost.enqueue(&[q], &record));
     let refusal = f.vhost.delete_queue(me, "q", false, true).expect_err("not empty");
     assert_eq!(refusal.text, "PRECONDITION_FAILED - queue 'q' in vhost '/' not empty");

@@ -7,9 +7,6 @@ use crate::slots::Key;
 /// The address of a delivery that stands for no message: settling or returning it changes nothing.
 pub(crate) const NOTHING: u64 = u64::MAX;
 
-/// Settled entries that a range may be looked for in again and again.
-const SCAN_MAX: usize = 4_096;
-
 /// A delivery that waits for its acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unacked {
@@ -22,12 +19,20 @@ pub(crate) struct Unacked {
     pub(crate) was_overtaken: bool,
 }
 
+/// A place in the list of deliveries.
+#[derive(Clone, Copy, Debug)]
+enum Entry {
+    Waiting(Unacked),
+    /// It is settled, as are those behind it up to so many places on.
+    Settled(u32),
+}
+
 /// The deliveries of one channel, by ascending tag. Acknowledging the oldest ones, singly or many
 /// at once, costs nothing that grows with their number.
 #[derive(Debug, Default)]
 pub(crate) struct Deliveries {
     last_tag: u64,
-    waiting: VecDeque<(u64, Option<Unacked>)>,
+    waiting: VecDeque<(u64, Entry)>,
     /// Entries of `waiting` that are settled already.
     settled: usize,
 }
@@ -44,7 +49,7 @@ impl Deliveries {
     #[inline]
     pub(crate) fn push(&mut self, delivery: Unacked) -> u64 {
         let tag = self.next_tag();
-        self.waiting.push_back((tag, Some(delivery)));
+        self.waiting.push_back((tag, Entry::Waiting(delivery)));
         tag
     }
 
@@ -56,7 +61,7 @@ impl Deliveries {
 
     /// Whether this tag waits.
     pub(crate) fn contains(&self, tag: u64) -> bool {
-        self.position(tag).is_some_and(|at| self.waiting.get(at).is_some_and(|w| w.1.is_some()))
+        self.position(tag).is_some_and(|at| matches!(self.waiting.get(at), Some((_, Entry::Waiting(_)))))
     }
 
     fn position(&self, tag: u64) -> Option<usize> {
@@ -72,22 +77,20 @@ impl Deliveries {
     /// Takes out the delivery of this tag.
     pub(crate) fn take(&mut self, tag: u64) -> Option<Unacked> {
         let at = self.position(tag)?;
-        let delivery = self.waiting.get_mut(at)?.1.take()?;
+        let (_, entry) = self.waiting.get_mut(at)?;
+        let Entry::Waiting(delivery) = *entry else { return None };
+        *entry = Entry::Settled(1);
         self.settled += 1;
-        while let Some((_, None)) = self.waiting.front() {
+        while let Some((_, Entry::Settled(_))) = self.waiting.front() {
             self.waiting.pop_front();
             self.settled -= 1;
         }
         // A consumer that never settles its first delivery must not make this list grow.
         if self.settled > 64 && self.settled > self.waiting.len() / 2 {
-            self.drop_settled();
+            self.waiting.retain(|(_, entry)| matches!(entry, Entry::Waiting(_)));
+            self.settled = 0;
         }
         Some(delivery)
-    }
-
-    fn drop_settled(&mut self) {
-        self.waiting.retain(|w| w.1.is_some());
-        self.settled = 0;
     }
 
     /// The tag whose lower four bytes, less one, are this number, as AMQP 1.0 counts the deliveries of a session.
@@ -98,28 +101,35 @@ impl Deliveries {
 
     /// Takes out the oldest delivery with a tag from `first` to `last`, and tells its tag.
     pub(crate) fn take_between(&mut self, first: u64, last: u64) -> Option<(u64, Unacked)> {
-        let at = self.waiting.partition_point(|it| it.0 < first);
-        let mut settled = 0;
-        let mut found = None;
-        for (tag, delivery) in self.waiting.range(at..).take_while(|it| it.0 <= last) {
-            if delivery.is_some() {
-                found = Some(*tag);
-                break;
-            }
-            settled += 1;
-        }
-        if settled > SCAN_MAX {
-            // A client that settles the same range again must not have it walked through again.
-            self.drop_settled();
-        }
-        let tag = found?;
+        let at = self.next_waiting(self.waiting.partition_point(|it| it.0 < first));
+        let tag = self.waiting.get(at).filter(|it| it.0 <= last)?.0;
         Some((tag, self.take(tag)?))
+    }
+
+    /// Where the first delivery that waits stands, from a place on; the end of the list where none does. Those that
+    /// were passed on the way lead there at once, so that a client may settle a range again and again.
+    fn next_waiting(&mut self, from: usize) -> usize {
+        let mut end = from;
+        while let Some((_, Entry::Settled(ahead))) = self.waiting.get(end) {
+            end += *ahead as usize;
+        }
+        let mut at = from;
+        while at < end
+            && let Some((_, Entry::Settled(ahead))) = self.waiting.get_mut(at)
+        {
+            let passed = at;
+            at += *ahead as usize;
+            // Tags of 32 bits name the deliveries of a session, so no more of them wait.
+            *ahead = u32::try_from(end - passed).unwrap_or(1);
+        }
+        end
     }
 
     /// Takes out a consumer's oldest delivery with a tag from `first` on, and tells its tag.
     pub(crate) fn take_of(&mut self, consumer: Key, first: u64) -> Option<(u64, Unacked)> {
         let at = self.waiting.partition_point(|it| it.0 < first);
-        let is_its = |it: &&(u64, Option<Unacked>)| it.1.is_some_and(|it| it.consumer == Some(consumer));
+        let is_its =
+            |it: &&(u64, Entry)| matches!(it.1, Entry::Waiting(delivery) if delivery.consumer == Some(consumer));
         let tag = self.waiting.range(at..).find(is_its)?.0;
         Some((tag, self.take(tag)?))
     }
@@ -127,13 +137,13 @@ impl Deliveries {
     /// Takes out the oldest delivery with a tag up to `tag`.
     #[inline]
     pub(crate) fn take_up_to(&mut self, tag: u64) -> Option<Unacked> {
-        while let Some((first, delivery)) = self.waiting.front().copied()
+        while let Some((first, entry)) = self.waiting.front().copied()
             && first <= tag
         {
             self.waiting.pop_front();
-            match delivery {
-                Some(delivery) => return Some(delivery),
-                None => self.settled -= 1,
+            match entry {
+                Entry::Waiting(delivery) => return Some(delivery),
+                Entry::Settled(_) => self.settled -= 1,
             }
         }
         None
@@ -204,6 +214,15 @@ mod tests {
 
     #[test]
     fn a_range_that_is_settled_already_is_walked_through_once() {
+        /// Steps from the delivery of a tag to the next that waits.
+        fn steps(deliveries: &Deliveries, tag: u64) -> usize {
+            let (mut at, mut steps) = (deliveries.position(tag).expect("a delivery"), 0);
+            while let Some((_, Entry::Settled(ahead))) = deliveries.waiting.get(at) {
+                at += *ahead as usize;
+                steps += 1;
+            }
+            steps
+        }
         let mut deliveries = Deliveries::default();
         for i in 0..20_000 {
             deliveries.push(delivery(i));
@@ -213,10 +232,18 @@ mod tests {
             first = tag + 1;
         }
         assert_eq!((deliveries.len(), deliveries.waiting.len()), (14_001, 20_000));
+        assert_eq!(steps(&deliveries, 2), 5_999);
         assert_eq!(deliveries.take_between(2, 6_000), None);
-        assert_eq!((deliveries.len(), deliveries.waiting.len()), (14_001, 14_001));
+        assert_eq!([2, 3, 4_000, 6_000].map(|tag| steps(&deliveries, tag)), [1; 4], "whichever part is asked for");
+        // What is settled behind it joins.
+        assert_eq!(deliveries.take_between(2, 6_001).map(|it| it.0), Some(6_001));
+        assert_eq!(deliveries.take_between(3, 6_001), None);
+        assert_eq!([3, 6_001].map(|tag| steps(&deliveries, tag)), [1; 2]);
+        assert_eq!(steps(&deliveries, 2), 2);
         assert_eq!(deliveries.take_between(0, 6_001).map(|it| it.0), Some(1));
-        assert_eq!(deliveries.take_between(0, 6_001).map(|it| it.0), Some(6_001));
+        assert_eq!((deliveries.len(), deliveries.waiting.len()), (13_999, 13_999));
+        assert_eq!(deliveries.take_between(0, 6_001), None);
+        assert_eq!(deliveries.take_between(6_000, 6_002).map(|it| it.0), Some(6_002));
     }
 
     #[test]

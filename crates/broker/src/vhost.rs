@@ -295,7 +295,8 @@ impl VirtualHost {
         if self.route(exchange, routing_key, &properties, &mut route).is_err() {
             return;
         }
-        let record = Record { exchange, routing_key, properties: &properties, body: &letter.body };
+        let DeadLetter { body, has_sections, .. } = letter;
+        let record = Record { exchange, routing_key, properties: &properties, body, has_sections: *has_sections };
         let mut queues = route.queues().to_vec();
         queues.retain(|it| {
             let queue = self.queues.get(*it);

@@ -9,7 +9,8 @@ use measure::Time;
 const LARGEST_RING: u64 = 1 << 24;
 /// A limited ring may grow to this many times its limit while later messages are answered, the oldest not.
 const STRETCH: u64 = 16;
-/// Due and send time of a message. As numbers, so that a ring of zeros costs no memory before it is used.
+/// Due and send time of a message. As numbers, so that a ring of zeros costs no memory before it is used. Of one that is
+/// answered the first number tells how many from it on are, as far as it was looked for; 0 for one.
 type Entry = [u64; 2];
 /// Answered, but an older message is not: nothing is sent at 0.
 const SETTLED: Entry = [0, 0];
@@ -22,6 +23,10 @@ pub(crate) struct Run {
     pub(crate) intended: Time,
     pub(crate) sent: Time,
     pub(crate) count: u64,
+}
+
+const fn is_settled(entry: Entry) -> bool {
+    entry[1] == 0
 }
 
 /// The broker answered a message that was never sent.
@@ -86,7 +91,7 @@ impl Window {
         let mut hanging = 0;
         for tag in self.first..self.next {
             let entry = self.ring[self.slot(tag)];
-            if entry == SETTLED {
+            if is_settled(entry) {
                 continue;
             }
             if tag > self.answered || entry[1] >= before.0 {
@@ -105,7 +110,7 @@ impl Window {
     /// When each message without an answer was to be sent.
     pub(crate) fn unanswered(&self) -> impl Iterator<Item = Time> {
         let entries = (self.first..self.next).map(|tag| self.ring[self.slot(tag)]);
-        entries.filter(|entry| *entry != SETTLED).map(|[intended, _]| Time(intended))
+        entries.filter(|entry| !is_settled(*entry)).map(|[intended, _]| Time(intended))
     }
 
     /// How many more messages may be sent now.
@@ -126,28 +131,65 @@ impl Window {
         self.open += 1;
     }
 
-    /// Takes an answer for one tag, or with `multiple` for all up to it (0 for all), and shows what
-    /// it answers in runs of equal times. Tags already answered are skipped.
+    /// Takes an answer for the tags from `first` to `last`; without `first` for all up to `last` (0 for all). Shows
+    /// what it answers in runs of equal times. Tags already answered are skipped, and not walked through once more.
     #[inline]
-    pub(crate) fn settle(&mut self, tag: u64, multiple: bool, mut settled: impl FnMut(Run)) -> Result<(), NeverSent> {
-        if tag >= self.next || (tag == 0 && !multiple) {
+    pub(crate) fn settle(
+        &mut self,
+        first: Option<u64>,
+        last: u64,
+        mut settled: impl FnMut(Run),
+    ) -> Result<(), NeverSent> {
+        if last >= self.next || first.is_some_and(|first| first == 0 || last == 0) {
             return Err(NeverSent);
         }
-        let last = if tag == 0 { self.next - 1 } else { tag };
+        let last = if last == 0 { self.next - 1 } else { last };
         self.answered = self.answered.max(last);
-        if multiple {
-            self.settle_through(last, settled);
-        } else if tag >= self.first {
-            let at = self.slot(tag);
-            let entry = std::mem::replace(&mut self.ring[at], SETTLED);
-            if entry != SETTLED {
-                self.open -= 1;
-                self.oldest_answered = self.oldest_answered.min(entry[1]);
-                settled(Run { first: tag, intended: Time(entry[0]), sent: Time(entry[1]), count: 1 });
+        match first {
+            Some(first) if first == last => self.settle_one(last, settled),
+            Some(first) if first > self.first => {
+                let mut tag = self.next_open(first);
+                while tag <= last {
+                    self.settle_one(tag, &mut settled);
+                    tag = self.next_open(tag + 1);
+                }
             }
-            self.skip_settled();
+            _ => self.settle_through(last, settled),
         }
         Ok(())
+    }
+
+    #[inline]
+    fn settle_one(&mut self, tag: u64, mut settled: impl FnMut(Run)) {
+        if tag < self.first {
+            return;
+        }
+        let at = self.slot(tag);
+        let entry = self.ring[at];
+        if !is_settled(entry) {
+            self.ring[at] = SETTLED;
+            self.open -= 1;
+            self.oldest_answered = self.oldest_answered.min(entry[1]);
+            settled(Run { first: tag, intended: Time(entry[0]), sent: Time(entry[1]), count: 1 });
+        }
+        self.skip_settled();
+    }
+
+    /// The first tag from one on that is not answered; the next to be sent where all are. Those that were passed on the
+    /// way lead there at once.
+    fn next_open(&mut self, from: u64) -> u64 {
+        let mut end = from;
+        while end < self.next && is_settled(self.ring[self.slot(end)]) {
+            end += self.ring[self.slot(end)][0].max(1);
+        }
+        let mut tag = from;
+        while tag < end {
+            let at = self.slot(tag);
+            let ahead = self.ring[at][0].max(1);
+            self.ring[at][0] = end - tag;
+            tag += ahead;
+        }
+        end
     }
 
     fn settle_through(&mut self, last: u64, mut settled: impl FnMut(Run)) {
@@ -160,7 +202,7 @@ impl Window {
             let at = self.slot(self.first);
             let entry = self.ring[at];
             self.first += 1;
-            if entry == SETTLED {
+            if is_settled(entry) {
                 if let Some(done) = run.take() {
                     settled(done);
                 }
@@ -186,7 +228,7 @@ impl Window {
     }
 
     fn skip_settled(&mut self) {
-        while self.first < self.next && self.ring[self.slot(self.first)] == SETTLED {
+        while self.first < self.next && is_settled(self.ring[self.slot(self.first)]) {
             self.first += 1;
         }
     }
@@ -215,9 +257,9 @@ mod tests {
 
     use super::*;
 
-    fn settle(window: &mut Window, tag: u64, multiple: bool) -> Vec<Run> {
+    fn settle(window: &mut Window, first: Option<u64>, last: u64) -> Vec<Run> {
         let mut runs = Vec::new();
-        window.settle(tag, multiple, |run| runs.push(run)).unwrap();
+        window.settle(first, last, |run| runs.push(run)).unwrap();
         runs
     }
 
@@ -227,12 +269,12 @@ mod tests {
         for _ in 0..5 {
             window.push(Time(1), Time(1));
         }
-        settle(&mut window, 2, false);
+        settle(&mut window, Some(2), 2);
         assert_eq!(window.restart(), 4);
         assert_eq!((window.open(), window.room()), (0, 10));
-        assert_eq!(window.settle(1, false, |_| ()), Err(NeverSent));
+        assert_eq!(window.settle(Some(1), 1, |_| ()), Err(NeverSent));
         window.push(Time(7), Time(8));
-        let run = settle(&mut window, 1, false);
+        let run = settle(&mut window, Some(1), 1);
         assert_eq!((run.len(), run[0].intended), (1, Time(7)));
     }
 
@@ -240,11 +282,41 @@ mod tests {
     fn a_tag_that_was_never_sent_is_an_error() {
         let mut window = Window::new(10);
         window.push(Time(1), Time(1));
-        assert_eq!(window.settle(2, false, |_| ()), Err(NeverSent));
-        assert_eq!(window.settle(2, true, |_| ()), Err(NeverSent));
-        assert_eq!(window.settle(0, false, |_| ()), Err(NeverSent));
-        assert_eq!(window.settle(u64::MAX, true, |_| ()), Err(NeverSent));
+        for (first, last) in [(Some(2), 2), (None, 2), (Some(0), 0), (Some(1), 2), (Some(1), 0), (None, u64::MAX)] {
+            assert_eq!(window.settle(first, last, |_| ()), Err(NeverSent), "{first:?} {last}");
+        }
         assert_eq!(window.open(), 1);
+    }
+
+    #[test]
+    fn a_range_that_is_answered_already_is_walked_through_once() {
+        /// Steps from a tag to the next that is open.
+        fn steps(window: &Window, mut tag: u64) -> u64 {
+            let mut steps = 0;
+            while tag < window.next && is_settled(window.ring[window.slot(tag)]) {
+                tag += window.ring[window.slot(tag)][0].max(1);
+                steps += 1;
+            }
+            steps
+        }
+        let mut window = Window::new(1_000);
+        for _ in 0..1_000 {
+            window.push(Time(1), Time(1));
+        }
+        let answered = |runs: Vec<Run>| runs.iter().map(|run| run.count).sum::<u64>();
+        assert_eq!(answered(settle(&mut window, Some(2), 900)), 899);
+        assert_eq!(steps(&window, 2), 899);
+        assert_eq!(answered(settle(&mut window, Some(2), 900)), 0);
+        assert_eq!([2, 3, 500, 900].map(|tag| steps(&window, tag)), [1; 4], "whichever part is answered again");
+        assert_eq!(answered(settle(&mut window, Some(800), 950)), 50);
+        assert_eq!(answered(settle(&mut window, Some(2), 950)), 0);
+        assert_eq!([2, 901].map(|tag| steps(&window, tag)), [1; 2]);
+        // A ring that grows keeps where they lead.
+        for _ in 0..2_000 {
+            window.push(Time(1), Time(1));
+        }
+        assert_eq!((steps(&window, 2), answered(settle(&mut window, Some(3), 951))), (1, 1));
+        assert_eq!((answered(settle(&mut window, Some(1), 951)), window.open(), window.first), (1, 2_049, 952));
     }
 
     #[test]
@@ -264,18 +336,19 @@ mod tests {
                 if next == 1 {
                     continue;
                 }
-                let multiple = random.below(3) == 0;
+                let multiple = random.below(4) == 0;
                 let is_for_all = multiple && random.one_in(50);
                 let tag = if is_for_all { 0 } else { next - 1 - random.below(60.min(next - 1)) };
-                let expected: Vec<(u64, (u64, u64))> = if multiple {
-                    let later = if is_for_all { BTreeMap::new() } else { model.split_off(&(tag + 1)) };
-                    std::mem::replace(&mut model, later).into_iter().collect()
-                } else {
-                    model.remove_entry(&tag).into_iter().collect()
-                };
-                let settled = settle(&mut window, tag, multiple);
+                let range = if random.below(3) == 0 { random.below(tag.clamp(1, 40)) } else { 0 };
+                let first = (!multiple).then(|| tag - range);
+                let last = if is_for_all { u64::MAX } else { tag };
+                let tags: Vec<u64> = model.range(first.unwrap_or(0)..=last).map(|(tag, _)| *tag).collect();
+                let expected: Vec<(u64, (u64, u64))> = tags.iter().filter_map(|tag| model.remove_entry(tag)).collect();
+                let settled = settle(&mut window, first, tag);
                 assert!(settled.windows(2).all(|w| {
-                    (w[0].intended, w[0].sent) != (w[1].intended, w[1].sent) || w[0].first + w[0].count < w[1].first
+                    first.is_some()
+                        || (w[0].intended, w[0].sent) != (w[1].intended, w[1].sent)
+                        || w[0].first + w[0].count < w[1].first
                 }));
                 let settled: Vec<(u64, (u64, u64))> = settled
                     .into_iter()
@@ -298,10 +371,10 @@ mod tests {
         while window.room() > 0 {
             window.push(Time(1), Time(1));
             sent += 1;
-            settle(&mut window, sent, false);
+            settle(&mut window, Some(sent), sent);
         }
         assert_eq!((sent, window.open()), (1 << 16, 1));
-        settle(&mut window, 1, false);
+        settle(&mut window, Some(1), 1);
         assert_eq!(window.room(), 2);
     }
 }

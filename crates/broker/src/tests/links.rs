@@ -1,14 +1,18 @@
 //! Clients over AMQP 1.0 beside those over AMQP 0.9.1, in virtual time.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use measure::{Nanos, Time};
+use ring::{digest, hmac, pbkdf2};
 use wire::Secret;
 use wire::amqp10::{
     Amqp10Client, Amqp10Config, Amqp10Event, Attach, Composite, DeliveryState, Flow, MessageHead, Modified,
-    PropertiesSection, Rejected, Source, Target, Transfer, TransferTemplate, TypedValue, put_map,
+    Performative, PropertiesSection, Rejected, SASL_HEADER, SCRAM_SHA_256, SaslInit, SaslResponse, Source, Symbol,
+    Target, Transfer, TransferTemplate, TypedValue, put_map,
 };
 use wire::amqp091::{
     BasicGet, BasicProperties, BasicPublish, ExchangeDelete, FieldTable, Properties, QueueBind, QueueDeclare,
-    QueueDelete, Reader, Value,
+    QueueDelete, Reader, SecretStr, Value,
 };
 
 use super::harness::*;
@@ -31,13 +35,35 @@ struct LinkClient {
     ended: Vec<String>,
     /// The application property `h` of the last delivery.
     header: Option<String>,
+    /// Its sections from the message annotations on.
+    sections: Vec<u8>,
+    /// Where the last link leads.
+    address: String,
+}
+
+fn frame<'a>(kind: u8, what: &impl Composite<'a>, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0, 0, 0, 0, 2, kind, 0, 0];
+    what.write(&mut bytes);
+    bytes.extend_from_slice(payload);
+    let size = bytes.len() as u32;
+    bytes[..4].copy_from_slice(&size.to_be_bytes());
+    bytes
 }
 
 impl LinkClient {
     fn connect(w: &mut World, config: Amqp10Config) -> Self {
         let key = w.node.connect(w.now, false);
         let client = Amqp10Client::new(config, w.now);
-        let mut this = Self { client, key, got: Vec::new(), told: Vec::new(), ended: Vec::new(), header: None };
+        let mut this = Self {
+            client,
+            key,
+            got: Vec::new(),
+            told: Vec::new(),
+            ended: Vec::new(),
+            header: None,
+            sections: Vec::new(),
+            address: String::new(),
+        };
         this.pump(w);
         this
     }
@@ -52,14 +78,19 @@ impl LinkClient {
     /// Attaches the sender or the receiver.
     fn attach(&mut self, w: &mut World, handle: u32, address: &str, settled: bool) {
         let address = TypedValue::Str(address);
+        let ends = (Source { address, ..Source::default() }, Target { address, ..Target::default() });
+        self.attach_to(w, handle, &ends, settled);
+    }
+
+    fn attach_to(&mut self, w: &mut World, handle: u32, ends: &(Source<'_>, Target<'_>), settled: bool) {
         let mut target = Vec::new();
-        Target { address, ..Target::default() }.write(&mut target);
+        ends.1.write(&mut target);
         let attach = Attach {
             name: if handle == SENDER { "s" } else { "r" },
             handle,
             is_receiver: handle == RECEIVER,
             snd_settle_mode: Some(u8::from(settled)),
-            source: Some(Source { address, ..Source::default() }),
+            source: Some(ends.0),
             target: TypedValue::read(&mut Reader::new(&target)).expect("a target"),
             ..Attach::default()
         };
@@ -76,6 +107,19 @@ impl LinkClient {
         self.pump(w);
     }
 
+    /// Sends a message as it is encoded.
+    fn transfer(&mut self, w: &mut World, id: u32, settled: bool, message: &[u8]) {
+        let transfer = Transfer {
+            handle: SENDER,
+            delivery_id: Some(id),
+            delivery_tag: Some(b"t"),
+            settled: Some(settled),
+            ..Transfer::default()
+        };
+        w.node.input(self.key, w.now, &mut frame(0, &transfer, message).as_slice());
+        self.pump(w);
+    }
+
     fn grant(&mut self, w: &mut World, more: u32) {
         self.client.flow(0, RECEIVER, more, false);
         self.pump(w);
@@ -88,23 +132,17 @@ impl LinkClient {
 
     /// Asks the management by the method and the path; the status.
     fn ask(&mut self, w: &mut World, id: u32, request: (&str, &str), body: &[u8]) -> String {
-        let transfer =
-            Transfer { handle: SENDER, delivery_id: Some(id), delivery_tag: Some(b"t"), ..Transfer::default() };
         let properties = PropertiesSection {
             message_id: TypedValue::Ulong(id.into()),
             to: TypedValue::Str(request.1),
             subject: Some(request.0),
             ..PropertiesSection::default()
         };
-        let mut bytes = vec![0, 0, 0, 0, 2, 0, 0, 0];
-        transfer.write(&mut bytes);
-        MessageHead { properties, ..MessageHead::default() }.write(&mut bytes);
-        bytes.extend_from_slice(&[0, 0x53, 0x77]);
-        bytes.extend_from_slice(body);
-        let size = bytes.len() as u32;
-        bytes[..4].copy_from_slice(&size.to_be_bytes());
-        w.node.input(self.key, w.now, &mut bytes.as_slice());
-        self.pump(w);
+        let mut message = Vec::new();
+        properties.write(&mut message);
+        message.extend_from_slice(&[0, 0x53, 0x77]);
+        message.extend_from_slice(body);
+        self.transfer(w, id, false, &message);
         self.bodies().concat()
     }
 
@@ -142,11 +180,19 @@ impl LinkClient {
                     let again = message.before.header().is_some_and(|it| it.first_acquirer == Some(false));
                     self.got.push((id, format!("{body}{}", if again { "!" } else { "" })));
                     self.header = message.before.application_property("h").map(|it| format!("{it:?}"));
+                    self.sections = message.lasting().0.to_vec();
+                }
+                Ok(Some(Amqp10Event::Attached { address, .. })) => {
+                    address.unwrap_or_default().clone_into(&mut self.address);
                 }
                 Ok(Some(Amqp10Event::Settled { first, last, state, .. })) => {
                     let state = match state {
                         Some(DeliveryState::Accepted) => "accepted",
                         Some(DeliveryState::Released) => "released",
+                        Some(DeliveryState::Rejected(it)) if it.error.is_some() => {
+                            assert_eq!(it.error.map(|it| it.condition), Some(Symbol("amqp:not-found")));
+                            "not found"
+                        }
                         Some(DeliveryState::Rejected(_)) => "rejected",
                         _ => "?",
                     };
@@ -203,18 +249,166 @@ fn what_one_protocol_publishes_the_other_consumes() {
     for (delivery_id, part, more) in [(Some(2), front, true), (None, rest, false)] {
         let transfer =
             Transfer { handle: SENDER, delivery_id, delivery_tag: Some(b"t"), more: Some(more), ..Transfer::default() };
-        let mut bytes = vec![0, 0, 0, 0, 2, 0, 0, 0];
-        transfer.write(&mut bytes);
-        bytes.extend_from_slice(part);
-        let size = bytes.len() as u32;
-        bytes[..4].copy_from_slice(&size.to_be_bytes());
-        w.node.input(new.key, w.now, &mut bytes.as_slice());
+        w.node.input(new.key, w.now, &mut frame(0, &transfer, part).as_slice());
     }
     new.pump(&mut w);
     assert_eq!(new.told.last(), Some(&(2, "rejected")));
     w.cut(old);
     w.node.disconnect(new.key);
     assert_eq!(w.node.clear(), 0, "all memory is free");
+}
+
+#[test]
+fn sections_stay_as_they_came_over_one_protocol_and_are_converted_for_the_other() {
+    let (mut w, [old]) = with_queue(Config::default());
+    let mut new = LinkClient::open(&mut w);
+    new.attach(&mut w, SENDER, "/queues/q", false);
+    new.attach(&mut w, RECEIVER, "/queues/q", false);
+    let properties = PropertiesSection { subject: Some("news"), ..PropertiesSection::default() };
+    let mut head = Vec::new();
+    MessageHead { properties, application_properties: &[("h", TypedValue::Long(5))], ..MessageHead::default() }
+        .write(&mut head);
+    let (value, sequence) = (&b"\0\x53\x77\xA1\x01v"[..], &b"\0\x53\x76\xC0\x05\x02\x54\x01\x54\x02"[..]);
+    let parts = &b"\0\x53\x75\xA0\x01a\0\x53\x75\xA0\x01b"[..];
+    let bodies = [(value, value), (sequence, sequence), (parts, &b"ab"[..])];
+    for (id, (body, converted)) in (0..).zip(bodies) {
+        let message = [&head[..], body].concat();
+        new.transfer(&mut w, id, false, &message);
+        new.grant(&mut w, 1);
+        assert_eq!(new.sections, message);
+        new.settle(&mut w, id, id, DeliveryState::Released);
+        let got = w.ask(old, 1, &BasicGet { queue: "q", no_ack: true, ..BasicGet::default() });
+        let body = String::from_utf8_lossy(converted).into_owned();
+        assert_eq!(got, Seen::GetOk { redelivered: true, left: 0, body });
+    }
+    // A dead letter keeps them, and says why it died.
+    let arguments =
+        table(&[("x-dead-letter-exchange", Value::from("")), ("x-dead-letter-routing-key", Value::from("q"))]);
+    w.ask(old, 1, &QueueDeclare { queue: "dying", arguments: arguments.view(), ..QueueDeclare::default() });
+    let mut other = LinkClient::open(&mut w);
+    other.attach(&mut w, SENDER, "/queues/dying", false);
+    other.attach(&mut w, RECEIVER, "/queues/dying", false);
+    let message = [&head[..], value].concat();
+    other.transfer(&mut w, 0, false, &message);
+    other.grant(&mut w, 1);
+    other.settle(&mut w, 0, 0, DeliveryState::Rejected(Rejected::default()));
+    new.grant(&mut w, 1);
+    let annotations = new.sections.strip_suffix(&*message).expect("all sections");
+    assert!(annotations.ends_with(b"x-first-death-exchange\xA1\0"), "{annotations:x?}");
+}
+
+#[test]
+fn a_link_without_an_address_sends_each_message_to_its_own() {
+    let (mut w, [old]) = with_queue(Config::default());
+    let mut new = LinkClient::open(&mut w);
+    new.attach_to(&mut w, SENDER, &Default::default(), false);
+    let message = |to: &str| {
+        let to = Some(to).filter(|it| !it.is_empty()).map_or(TypedValue::Null, TypedValue::Str);
+        let mut message = Vec::new();
+        PropertiesSection { to, ..PropertiesSection::default() }.write(&mut message);
+        message.extend_from_slice(b"\0\x53\x75\xA0\x01x");
+        message
+    };
+    let all = [
+        ("/queues/q", "accepted"),
+        ("/queues/q", "accepted"),
+        ("/queues/nowhere", "released"),
+        ("/exchanges/nowhere/k", "not found"),
+        ("/queue/q", "not found"),
+        ("", "not found"),
+        ("/exchanges/amq.fanout", "released"),
+        ("q", "accepted"),
+    ];
+    for (id, (to, state)) in (0..).zip(all) {
+        new.transfer(&mut w, id, false, &message(to));
+        assert_eq!(new.told.last(), Some(&(id, state)), "{to}");
+    }
+    assert_eq!(new.ended, [""; 0]);
+    // The sender of a settled one hears no other way.
+    new.transfer(&mut w, all.len() as u32, true, &message("/queue/q"));
+    assert_eq!(new.ended, ["amqp:not-found"]);
+    let got = w.ask(old, 1, &BasicGet { queue: "q", no_ack: true, ..BasicGet::default() });
+    assert_eq!(got, Seen::GetOk { redelivered: false, left: 2, body: "x".to_owned() });
+}
+
+#[test]
+fn a_dynamic_link_has_a_queue_of_its_own_for_as_long_as_it_is_there() {
+    let (mut w, [old]) = with_queue(Config::default());
+    let mut asking = LinkClient::open(&mut w);
+    let source = Source { dynamic: Some(true), ..Source::default() };
+    asking.attach_to(&mut w, RECEIVER, &(source, Target::default()), false);
+    let queue = asking.address.strip_prefix("/queues/").expect("a queue").to_owned();
+    asking.grant(&mut w, 2);
+    let mut answering = LinkClient::open(&mut w);
+    answering.attach(&mut w, SENDER, &asking.address, false);
+    answering.send(&mut w, &["from 1.0"]);
+    w.publish(old, "", &queue, "from 0.9.1");
+    w.pump();
+    asking.pump(&mut w);
+    assert_eq!(asking.bodies(), ["from 1.0", "from 0.9.1"]);
+    answering.attach(&mut w, RECEIVER, &asking.address, false);
+    assert_eq!(answering.ended, ["amqp:resource-locked"], "nobody else reads it");
+    asking.client.detach(0, RECEIVER).expect("an open session");
+    asking.pump(&mut w);
+    assert_eq!(w.node.vhost.queues.len(), 1);
+    // One that a client sends to is read by others.
+    let target = Target { dynamic: Some(true), ..Target::default() };
+    asking.attach_to(&mut w, SENDER, &(Source::default(), target), false);
+    asking.send(&mut w, &["kept"]);
+    let mut reading = LinkClient::open(&mut w);
+    reading.attach(&mut w, RECEIVER, &asking.address, true);
+    reading.grant(&mut w, 1);
+    assert_eq!(reading.bodies(), ["kept"]);
+    w.node.disconnect(asking.key);
+    reading.pump(&mut w);
+    assert_eq!((&reading.ended[..], w.node.vhost.queues.len()), (&["amqp:resource-deleted".to_owned()][..], 1));
+}
+
+#[test]
+fn a_stream_is_read_over_a_link_from_where_that_says() {
+    let mut w = world();
+    let old = w.client();
+    let arguments = table(&[("x-queue-type", Value::from("stream"))]);
+    w.ask(old, 1, &QueueDeclare { queue: "s", durable: true, arguments: arguments.view(), ..QueueDeclare::default() });
+    w.publish_numbers(old, "s", 0..2);
+    let mut new = LinkClient::open(&mut w);
+    new.attach(&mut w, SENDER, "/queues/s", false);
+    new.send(&mut w, &["2"]);
+    let open = |w: &mut World, offset: TypedValue<'_>, settled: bool| {
+        let mut filter = Vec::new();
+        put_map(&mut filter, |out| {
+            TypedValue::Symbol(Symbol("rabbitmq:stream-offset-spec")).write(out);
+            offset.write(out);
+            2
+        });
+        let filter = TypedValue::read(&mut Reader::new(&filter)).expect("a map");
+        let source = Source { address: TypedValue::Str("/queues/s"), filter, ..Source::default() };
+        let mut new = LinkClient::open(w);
+        new.attach_to(w, RECEIVER, &(source, Target::default()), settled);
+        new
+    };
+    for (offset, settled, bodies) in [
+        (TypedValue::Str("first"), false, &["0", "1", "2"][..]),
+        (TypedValue::Ulong(1), true, &["1", "2"]),
+        (TypedValue::Str("next"), false, &[]),
+        (TypedValue::Null, true, &[]),
+    ] {
+        let mut new = open(&mut w, offset, settled);
+        new.grant(&mut w, 2);
+        new.grant(&mut w, 2);
+        assert_eq!(new.bodies(), bodies, "{offset:?}");
+        let place = b"x-stream-offset\x55\x02";
+        let has_place = new.sections.windows(place.len()).any(|it| it == place);
+        assert_eq!(has_place, !bodies.is_empty(), "{:x?}", new.sections);
+        if has_place {
+            new.settle(&mut w, 0, 0, DeliveryState::Accepted);
+        }
+        assert_eq!(new.ended, [""; 0]);
+    }
+    let mut new = open(&mut w, TypedValue::Str("first"), false);
+    new.grant(&mut w, 1);
+    assert_eq!(new.bodies(), ["0"], "by its credit");
+    assert_eq!(open(&mut w, TypedValue::Str("yesterday"), false).ended, ["amqp:precondition-failed"]);
 }
 
 #[test]
@@ -284,11 +478,7 @@ fn deliveries_go_by_credit_and_come_back_unless_they_are_settled() {
         drain: Some(true),
         ..Flow::default()
     };
-    let mut bytes = vec![0, 0, 0, 0, 2, 0, 0, 0];
-    flow.write(&mut bytes);
-    let size = bytes.len() as u32;
-    bytes[..4].copy_from_slice(&size.to_be_bytes());
-    w.node.input(other.key, w.now, &mut bytes.as_slice());
+    w.node.input(other.key, w.now, &mut frame(0, &flow, &[]).as_slice());
     other.pump(&mut w);
     assert_eq!(other.bodies(), ["4!", "5"]);
     w.publish_numbers(old, "q", 7..8);
@@ -301,13 +491,10 @@ fn deliveries_go_by_credit_and_come_back_unless_they_are_settled() {
 #[test]
 fn links_end_with_their_queues_and_lead_nowhere_else() {
     let (mut w, [old]) = with_queue(Config::default());
-    let arguments = table(&[("x-queue-type", Value::from("stream"))]);
-    w.ask(old, 1, &QueueDeclare { queue: "s", durable: true, arguments: arguments.view(), ..QueueDeclare::default() });
     w.ask(old, 1, &QueueDeclare { queue: "mine", exclusive: true, ..QueueDeclare::default() });
     for (handle, address, condition) in [
         (RECEIVER, "/queues/nowhere", "amqp:not-found"),
         (RECEIVER, "/queues/mine", "amqp:resource-locked"),
-        (RECEIVER, "/queues/s", "amqp:not-implemented"),
         (RECEIVER, "topic://t", "amqp:not-implemented"),
         (RECEIVER, "/management", "amqp:precondition-failed"),
         (SENDER, "/exchanges/nowhere/k", "amqp:not-found"),
@@ -341,6 +528,51 @@ fn nobody_is_let_in_without_a_password_where_guest_has_another() {
             w.node.input(key, w.now, &mut &*piece);
         }
         assert_eq!(w.node.verdict(key) == Verdict::Read, comes_in);
+    }
+}
+
+/// The last message of a client that knows a password.
+fn scram_proof(password: &str, first: &str, challenge: &str) -> String {
+    let field = |name: &str| challenge.split(',').find_map(|it| it.strip_prefix(name)).expect("a field");
+    let salt = STANDARD.decode(field("s=")).expect("base64");
+    let rounds = field("i=").parse().expect("a number");
+    let mut salted = [0; 32];
+    pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, rounds, &salt, password.as_bytes(), &mut salted);
+    let mac = |key: &[u8], text: &[u8]| hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text);
+    let client = mac(&salted, b"Client Key");
+    let stored = digest::digest(&digest::SHA256, client.as_ref());
+    let said = format!("c=biws,r={}", field("r="));
+    let signature = mac(stored.as_ref(), format!("{first},{challenge},{said}").as_bytes());
+    let proof: Vec<u8> = client.as_ref().iter().zip(signature.as_ref()).map(|(a, b)| a ^ b).collect();
+    format!("{said},p={}", STANDARD.encode(proof))
+}
+
+#[test]
+fn users_log_in_by_scram_with_their_own_passwords_alone() {
+    let mut w = World::new(Config { users: vec![User::new("a,b", "secret")], ..Config::default() });
+    for (name, password, comes_in) in
+        [("a=2Cb", "secret", true), ("a=2Cb", "wrong", false), ("guest", "guest", false), ("a=2Cb", "secret", true)]
+    {
+        let key = w.node.connect(w.now, false);
+        let first = format!("n={name},r=nonce");
+        let message = format!("n,,{first}");
+        let response = Some(SecretStr(message.as_bytes()));
+        let init = SaslInit { mechanism: Symbol(SCRAM_SHA_256), initial_response: response, hostname: None };
+        w.node.input(key, w.now, &mut [&SASL_HEADER[..], &frame(1, &init, &[])].concat().as_slice());
+        let said = w.node.output(key).to_vec();
+        w.node.written(key, said.len());
+        // After the header and the mechanisms.
+        let size = u32::from_be_bytes([said[8], said[9], said[10], said[11]]) as usize;
+        let answer = Performative::read(&mut Reader::new(&said[8 + size + 8..]));
+        if let Ok(Performative::SaslChallenge(it)) = answer {
+            let challenge = String::from_utf8_lossy(it.challenge);
+            let proof = scram_proof(password, &first, &challenge);
+            let response = SaslResponse { response: SecretStr(proof.as_bytes()) };
+            w.node.input(key, w.now, &mut frame(1, &response, &[]).as_slice());
+        }
+        assert_eq!(w.node.verdict(key) == Verdict::Read, comes_in, "{name} {password}: {answer:?}");
+        let outcome = String::from_utf8_lossy(w.node.output(key)).into_owned();
+        assert_eq!(outcome.contains("v="), comes_in, "{outcome:?}");
     }
 }
 

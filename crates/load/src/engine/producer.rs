@@ -9,7 +9,7 @@ use measure::{Metric, Nanos, Slice, Time};
 
 use super::ledger::{ThreadLedger, whole_sequence};
 use super::unique_properties::{RoutingKeyGenerator, UniqueProperties};
-use crate::protocol::{Confirm, Connection, Sender};
+use crate::protocol::{Confirm, Connection, DeliveryOutcome, Sender};
 use crate::window::{NeverSent, Window};
 use crate::{Error, Guarantee};
 use plan::payload::{self, FULL_LEN, Header};
@@ -452,14 +452,6 @@ impl Producer {
         !done && self.next_send.as_ref().is_some_and(late)
     }
 
-    /// The broker has no queue for the message with this tag.
-    pub(crate) fn unroutable(&self, tag: u64, ledger: &mut ThreadLedger) {
-        let sequence = self.first_tag + tag - 1;
-        if let Some(bitmap) = self.spec.bitmap.filter(|_| sequence < self.sequence) {
-            ledger.shard.note_anomaly(bitmap, Anomaly::Returned, sequence);
-        }
-    }
-
     pub(crate) const fn sent(&self) -> u64 {
         self.sequence
     }
@@ -526,16 +518,20 @@ impl Producer {
         latency: &mut Nanos,
         ledger: Option<&mut ThreadLedger>,
     ) -> Result<u64, NeverSent> {
-        let Confirm { tag, multiple, nack } = confirm;
+        let Confirm { first, last, outcome } = confirm;
         let window = self.window.as_mut().ok_or(NeverSent)?;
         let mut count = 0;
         let mut shard = ledger.zip(self.spec.bitmap);
-        window.settle(tag, multiple, |run| {
+        window.settle(first, last, |run| {
             count += run.count;
-            if !nack {
+            if outcome != DeliveryOutcome::Refused {
                 if let Some((ledger, bitmap)) = &mut shard {
                     let first = self.first_tag + run.first - 1;
                     ledger.shard.note_range(*bitmap, first, run.count);
+                    if outcome == DeliveryOutcome::Unroutable {
+                        let all = first..first + run.count;
+                        all.for_each(|sequence| ledger.shard.note_anomaly(*bitmap, Anomaly::Returned, sequence));
+                    }
                 }
                 let (response, service) = (now.since(run.intended), now.since(run.sent));
                 let latencies = interval.due(run.intended);
@@ -544,10 +540,13 @@ impl Producer {
                 *latency = service;
             }
         })?;
-        if nack {
-            interval.counters.nacked += count;
-        } else {
-            interval.counters.completed += count;
+        match outcome {
+            DeliveryOutcome::Accepted => interval.counters.completed += count,
+            DeliveryOutcome::Refused => interval.counters.nacked += count,
+            DeliveryOutcome::Unroutable => {
+                interval.counters.completed += count;
+                interval.counters.returned += count;
+            }
         }
         self.think(now);
         Ok(count)

@@ -327,8 +327,6 @@ pub(crate) enum Event<'a> {
         /// Properties, as the protocol encodes them.
         properties: &'a [u8],
     },
-    /// The answer to a producer's message: it has arrived, and nobody gets it.
-    Unroutable { tag: u64 },
     /// The broker reads no more messages for now.
     Blocked { reason: &'a str },
     /// The broker reads again.
@@ -350,19 +348,34 @@ pub(crate) struct Received<'a> {
 /// An answer of the broker to messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Confirm {
-    pub(crate) tag: u64,
-    /// Whether all earlier ones are meant too; with tag 0 all so far.
-    pub(crate) multiple: bool,
-    pub(crate) nack: bool,
+    /// The first of them; `None` where all earlier ones are meant, too.
+    pub(crate) first: Option<u64>,
+    /// The last of them; without a first, 0 for all so far.
+    pub(crate) last: u64,
+    pub(crate) outcome: DeliveryOutcome,
+}
+
+/// How the broker has answered messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DeliveryOutcome {
+    Accepted,
+    Refused,
+    /// They have arrived, and nobody gets them.
+    Unroutable,
 }
 
 impl Confirm {
     /// All messages so far have arrived.
-    pub(crate) const ALL: Self = Self { tag: 0, multiple: true, nack: false };
+    pub(crate) const ALL: Self = Self { first: None, last: 0, outcome: DeliveryOutcome::Accepted };
 
     /// The message with this tag has arrived.
     pub(crate) const fn of(tag: u64) -> Self {
-        Self { tag, multiple: false, nack: false }
+        Self { first: Some(tag), last: tag, outcome: DeliveryOutcome::Accepted }
+    }
+
+    /// Messages that it names; 0 where it is for all earlier ones, too.
+    pub(crate) fn named(self) -> u64 {
+        self.first.map_or(0, |first| (self.last + 1).saturating_sub(first))
     }
 }
 

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use broker::Config;
-use load::{Ack, Destination, Group, Plan, QueueType, Spin, StreamOffset};
+use load::{Ack, Destination, Group, Plan, Protocol, QueueType, Spin, StreamOffset};
 use measure::{Length, Nanos};
 use testkit::Random;
 
@@ -25,6 +25,7 @@ struct Scene {
     offset: StreamOffset,
     /// Messages of another run that are there before.
     earlier: u64,
+    protocol: Protocol,
 }
 
 impl Scene {
@@ -38,14 +39,18 @@ impl Scene {
             StreamOffset::Last,
             StreamOffset::Offset(offset),
         ];
-        Self {
+        let scene = Self {
             rate: random.of(&[250, 1_000, 2_000]),
             consumers: 1 + random.below(3),
             start_after_ms: random.of(&[0, 0, 53, 153, 601]),
             apart_ms: random.of(&[0, 41]),
             offset: random.of(&offsets),
             earlier: random.of(&[0, 100]),
-        }
+            protocol: Protocol::Amqp091,
+        };
+        // Links are there from the start, and later ones without credit until then.
+        let is_amqp10 = seed % 2 == 0 && scene.start_after_ms + scene.apart_ms == 0;
+        Self { protocol: if is_amqp10 { Protocol::Amqp10 } else { Protocol::Amqp091 }, ..scene }
     }
 
     fn group(&self, broker: SocketAddr) -> Group {
@@ -69,6 +74,7 @@ impl Scene {
         Plan {
             groups: vec![group],
             run_id: 12,
+            protocol: self.protocol,
             spin: Spin::Never,
             phases: common::phases(0, MEASURE_MS, 8_000),
             ..Plan::default()

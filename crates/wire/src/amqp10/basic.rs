@@ -8,16 +8,17 @@
 //!   creation-time, group-id                             timestamp, app-id
 //! message annotation x-basic-type                       type
 //! application properties that are simple values         headers
-//! one section of data, a value that is text or bytes    body
-//! any other body, as it is encoded                      body, with the type amqp-1.0
+//! sections of data, one after the other                 body
+//! any other body and the footer, as they are encoded    body, with the type amqp-1.0
 //! ```
 //!
-//! Texts above 255 bytes, and everything else, are left out. A message whose properties would not go into one frame of
-//! AMQP 0.9.1, as they have to, has no such form.
+//! Texts above 255 bytes, and everything else, such as `subject` and `to`, are left out. A message whose properties
+//! would not go into one frame of AMQP 0.9.1, as they have to, has no such form. A broker that keeps the sections
+//! ([`MessageParts::lasting`]) passes them on over AMQP 1.0 without a loss.
 
-use super::composite::{Composite, HeaderSection, PropertiesSection};
-use super::message::{ANNOTATIONS, APPLICATION_PROPERTIES, MessageBody, MessageParts, VALUE, put_data_head};
-use super::types::{Descriptor, Symbol, TypedValue, put_descriptor, put_map};
+use super::composite::{Composite, HeaderSection, PropertiesSection, is};
+use super::message::{ANNOTATIONS, APPLICATION_PROPERTIES, MessageParts, Sections, put_data_head};
+use super::types::{Descriptor, Items, Symbol, TypedValue, put_descriptor, put_map};
 use crate::amqp091::{BasicProperties, DEFAULT_FRAME_MAX, FieldTable, Properties, Table, Value};
 
 const TYPE: &str = "x-basic-type";
@@ -25,8 +26,10 @@ const TYPE: &str = "x-basic-type";
 const ENCODED: &str = "amqp-1.0";
 /// Bytes of properties at most; the rest of a frame is more than enough for its head.
 const PROPERTIES_MAX: usize = DEFAULT_FRAME_MAX as usize - 1_024;
-/// Bytes that are kept for bodies.
-const KEPT: usize = 1 << 20;
+/// The annotation that tells where in a stream a message stands.
+const STREAM_OFFSET: &str = "x-stream-offset";
+/// How the headers begin that tell of a dead letter's first death, and are annotations here.
+const FIRST_DEATH: &str = "x-first-death-";
 /// Milliseconds of a second.
 const MILLIS: u64 = 1_000;
 
@@ -34,103 +37,103 @@ const MILLIS: u64 = 1_000;
 #[derive(Debug, Default)]
 pub struct MessageMapping {
     bytes: Vec<u8>,
-    body: Vec<u8>,
     headers: FieldTable,
 }
 
+/// Sections before a message's body of which AMQP 0.9.1 has something.
+#[derive(Default)]
+struct KnownSections<'a> {
+    header: HeaderSection,
+    properties: PropertiesSection<'a>,
+    annotations: Items<'a>,
+    application_properties: Items<'a>,
+}
+
+impl<'a> KnownSections<'a> {
+    /// Reads them; `None` where one cannot be read.
+    fn read(sections: Sections<'a>) -> Option<Self> {
+        let mut known = Self::default();
+        for section in sections {
+            let section = section.ok()?;
+            let is = |(code, name)| is(section.descriptor, code, name);
+            if is((HeaderSection::CODE, HeaderSection::NAME)) {
+                known.header = HeaderSection::of(TypedValue::Described(section)).ok()?;
+            } else if is((PropertiesSection::CODE, PropertiesSection::NAME)) {
+                known.properties = PropertiesSection::of(TypedValue::Described(section)).ok()?;
+            } else if is(ANNOTATIONS) {
+                known.annotations = section.map()?;
+            } else if is(APPLICATION_PROPERTIES) {
+                known.application_properties = section.map()?;
+            }
+        }
+        Some(known)
+    }
+}
+
 impl MessageMapping {
-    /// Properties and body of a message of AMQP 1.0; `None` where the properties are too large.
-    pub fn to_basic<'a>(&'a mut self, message: &MessageParts<'a>) -> Option<(Properties<'a>, &'a [u8])> {
-        let Self { bytes, body: encoded, headers } = self;
+    /// Properties of a message of AMQP 1.0; `None` where they are too large, or cannot be read.
+    pub fn to_basic(&mut self, message: &MessageParts<'_>) -> Option<Properties<'_>> {
+        let Self { bytes, headers } = self;
         bytes.clear();
-        encoded.clear();
         headers.clear();
-        let sections = message.before;
-        if sections.0.len() > PROPERTIES_MAX {
+        if message.before.0.len() > PROPERTIES_MAX {
             return None;
         }
-        let header = sections.header().unwrap_or_default();
-        let properties = sections.properties().unwrap_or_default();
-        for (name, value) in pairs(sections.map(APPLICATION_PROPERTIES)) {
+        let KnownSections { header, properties, annotations, application_properties } =
+            KnownSections::read(message.before)?;
+        for (name, value) in pairs(application_properties) {
             if let Some(value) = simple_field(value) {
                 headers.append(name, value);
             }
         }
-        let (mut ttl, mut id) = ([0; 20], [0; 20]);
-        let mut basic = BasicProperties {
+        let (mut ttl, mut id, mut correlation) = ([0; 20], [0; 20], [0; 20]);
+        let message_type = match message.is_data() {
+            true => pairs(annotations).find(|it| it.0 == TYPE).and_then(|it| it.1.as_str()).and_then(short),
+            false => Some(ENCODED),
+        };
+        let basic = BasicProperties {
             content_type: properties.content_type.and_then(|it| short(it.0)),
             content_encoding: properties.content_encoding.and_then(|it| short(it.0)),
             headers: Some(headers.view()).filter(|it| !it.is_empty()),
             delivery_mode: header.durable.map(|durable| 1 + u8::from(durable)),
             priority: header.priority,
-            correlation_id: properties.correlation_id.as_str().and_then(short),
+            correlation_id: id_text(properties.correlation_id, &mut correlation),
             reply_to: properties.reply_to.as_str().and_then(short),
             expiration: header.ttl.map(|ms| decimal(ms.into(), &mut ttl)),
-            message_id: match properties.message_id {
-                TypedValue::Ulong(number) => Some(decimal(number, &mut id)),
-                value => value.as_str().and_then(short),
-            },
+            message_id: id_text(properties.message_id, &mut id),
             timestamp: properties.creation_time.and_then(|ms| u64::try_from(ms).ok()).map(|ms| ms / MILLIS),
-            message_type: pairs(sections.map(ANNOTATIONS)).find(|it| it.0 == TYPE).and_then(|it| it.1.as_str()),
+            message_type,
             user_id: properties.user_id.and_then(|it| str::from_utf8(it).ok()).and_then(short),
             app_id: properties.group_id.and_then(short),
             cluster_id: None,
         };
-        basic.message_type = basic.message_type.and_then(short);
-        let body = match message.body {
-            MessageBody::Data(bytes) | MessageBody::Value(TypedValue::Binary(bytes)) => bytes,
-            MessageBody::Value(TypedValue::Str(text)) => text.as_bytes(),
-            MessageBody::Value(value) => {
-                put_descriptor(encoded, Descriptor::Code(VALUE.0));
-                value.write(encoded);
-                basic.message_type = Some(ENCODED);
-                &**encoded
-            }
-            MessageBody::Sections(sections) => {
-                basic.message_type = Some(ENCODED);
-                sections.0
-            }
-        };
         // All texts are short enough.
         if basic.encode(bytes).is_err() {
-            return Some((Properties::NONE, body));
+            return Some(Properties::NONE);
         }
         if bytes.len() > PROPERTIES_MAX {
             return None;
         }
-        Some((Properties::from_bytes(bytes), body))
+        Some(Properties::from_bytes(bytes))
     }
 
-    /// Frees the memory that a large body took.
-    #[inline]
-    pub fn shrink(&mut self) {
-        self.body.clear();
-        self.body.shrink_to(KEPT);
-    }
-
-    /// Bytes of a message of AMQP 1.0 that stand before its body, which is that of a message of AMQP 0.9.1.
-    pub fn to_sections(&mut self, properties: Properties<'_>, redelivered: bool, body: &[u8]) -> &[u8] {
+    /// Bytes of a message of AMQP 1.0 that stand before its body, which is that of a message of AMQP 0.9.1; with
+    /// `offset` where it came from a stream.
+    pub fn to_sections(
+        &mut self,
+        properties: Properties<'_>,
+        redelivered: bool,
+        offset: Option<u64>,
+        body: &[u8],
+    ) -> &[u8] {
         let out = &mut self.bytes;
         out.clear();
         // Those that cannot be read are none.
         let basic = properties.decode().unwrap_or_default();
-        let header = HeaderSection {
-            durable: basic.delivery_mode.map(|mode| mode == 2),
-            priority: basic.priority,
-            ttl: basic.expiration.and_then(|it| it.parse().ok()),
-            first_acquirer: Some(!redelivered),
-            delivery_count: redelivered.then_some(1),
-        };
-        header.write(out);
+        put_header(&basic, redelivered, out);
         let is_encoded = basic.message_type == Some(ENCODED) && MessageParts::read(body).is_ok();
-        if let Some(name) = basic.message_type.filter(|_| !is_encoded) {
-            put_descriptor(out, Descriptor::Code(ANNOTATIONS.0));
-            put_map(out, |out| {
-                TypedValue::Symbol(Symbol(TYPE)).write(out);
-                TypedValue::Str(name).write(out);
-                2
-            });
-        }
+        let message_type = basic.message_type.filter(|_| !is_encoded).map(|it| (TYPE, TypedValue::Str(it)));
+        put_annotations(Items::default(), message_type.into_iter().chain(stream_offset(offset)), out);
         put_properties(&basic, out);
         if let Some(headers) = basic.headers {
             put_headers(headers, out);
@@ -139,6 +142,77 @@ impl MessageMapping {
             put_data_head(out, body.len() as u32);
         }
         out
+    }
+
+    /// Bytes that stand before the sections of a message of AMQP 1.0 that last, and those of these that follow, where a
+    /// broker has kept them beside its properties: the header, and annotations where there are new ones.
+    pub fn to_head<'a>(
+        &'a mut self,
+        properties: Properties<'_>,
+        redelivered: bool,
+        offset: Option<u64>,
+        lasting: Sections<'a>,
+    ) -> (&'a [u8], &'a [u8]) {
+        let out = &mut self.bytes;
+        out.clear();
+        let basic = properties.decode().unwrap_or_default();
+        put_header(&basic, redelivered, out);
+        let headers = basic.headers.into_iter().flatten();
+        let deaths = headers.filter(|(name, _)| name.starts_with(FIRST_DEATH) && name.is_ascii());
+        let deaths = deaths.filter_map(|(name, value)| Some((name, simple_value(value)?)));
+        let mut added = deaths.chain(stream_offset(offset)).peekable();
+        if added.peek().is_none() {
+            return (out, lasting.0);
+        }
+        let mut behind = lasting;
+        let annotations = match behind.next() {
+            Some(Ok(it)) if is(it.descriptor, ANNOTATIONS.0, ANNOTATIONS.1) => it.map(),
+            _ => None,
+        };
+        put_annotations(annotations.unwrap_or_default(), added, out);
+        (out, if annotations.is_some() { behind.0 } else { lasting.0 })
+    }
+}
+
+fn stream_offset(offset: Option<u64>) -> Option<(&'static str, TypedValue<'static>)> {
+    offset.map(|it| (STREAM_OFFSET, TypedValue::Long(it.cast_signed())))
+}
+
+fn put_header(basic: &BasicProperties<'_>, redelivered: bool, out: &mut Vec<u8>) {
+    let header = HeaderSection {
+        durable: basic.delivery_mode.map(|mode| mode == 2),
+        priority: basic.priority,
+        ttl: basic.expiration.and_then(|it| it.parse().ok()),
+        first_acquirer: Some(!redelivered),
+        delivery_count: redelivered.then_some(1),
+    };
+    header.write(out);
+}
+
+/// Appends message annotations: those of a message, as far as they can be read, and others; nothing where none are.
+fn put_annotations<'a>(
+    mut known: Items<'_>,
+    added: impl Iterator<Item = (&'a str, TypedValue<'a>)>,
+    out: &mut Vec<u8>,
+) {
+    let start = out.len();
+    put_descriptor(out, Descriptor::Code(ANNOTATIONS.0));
+    let mut count = 0;
+    put_map(out, |out| {
+        while let (Some(Ok(key)), Some(Ok(value))) = (known.next(), known.next()) {
+            key.write(out);
+            value.write(out);
+            count += 2;
+        }
+        for (name, value) in added {
+            TypedValue::Symbol(Symbol(name)).write(out);
+            value.write(out);
+            count += 2;
+        }
+        count
+    });
+    if count == 0 {
+        out.truncate(start);
     }
 }
 
@@ -178,8 +252,8 @@ fn put_headers(headers: Table<'_>, out: &mut Vec<u8>) {
 }
 
 /// Keys and values of a map, as far as keys are text.
-fn pairs<'a>(map: Option<super::types::Items<'a>>) -> impl Iterator<Item = (&'a str, TypedValue<'a>)> {
-    let mut items = map.unwrap_or_default().flatten();
+fn pairs<'a>(map: Items<'a>) -> impl Iterator<Item = (&'a str, TypedValue<'a>)> {
+    let mut items = map.flatten();
     std::iter::from_fn(move || Some((items.next()?, items.next()?)))
         .filter_map(|(key, value)| key.as_str().map(|key| (key, value)))
 }
@@ -229,6 +303,14 @@ pub fn simple_value(value: Value<'_>) -> Option<TypedValue<'_>> {
 
 fn short(text: &str) -> Option<&str> {
     (text.len() <= usize::from(u8::MAX)).then_some(text)
+}
+
+/// The id of a message as AMQP 0.9.1 has it.
+fn id_text<'a>(id: TypedValue<'a>, digits: &'a mut [u8; 20]) -> Option<&'a str> {
+    match id {
+        TypedValue::Ulong(number) => Some(decimal(number, digits)),
+        id => id.as_str().and_then(short),
+    }
 }
 
 /// A number as text.

@@ -48,7 +48,8 @@ impl Amqp10Side for LinkInitiator {
             (Phase::Outcome, Performative::SaslOutcome(SaslOutcome { code: 0, .. })) => {
                 let out = connection.out();
                 out.extend_from_slice(&AMQP_HEADER);
-                put_open(&connection.config, "bellows", env!("CARGO_PKG_VERSION"), &mut connection.out);
+                let version = env!("CARGO_PKG_VERSION");
+                put_open(&connection.config, "bellows", version, TypedValue::Null, &mut connection.out);
                 connection.phase = Phase::Header;
                 Ok(FrameStep::Nothing)
             }
@@ -115,11 +116,15 @@ impl Amqp10Side for LinkInitiator {
             link.delivery_count = attach.initial_delivery_count.unwrap_or(0);
         }
         let exists = if link.is_receiver { attach.source.is_some() } else { attach.target != TypedValue::Null };
+        let address = match link.is_receiver {
+            true => attach.source.map(|it| it.address),
+            false => Target::of(attach.target).ok().map(|it| it.address),
+        };
         Ok(FrameStep::Event(Amqp10Event::Attached {
             session: number,
             handle,
             exists,
-            address: match attach.source.map(|it| it.address) {
+            address: match address {
                 Some(TypedValue::Str(address)) => Some(address),
                 _ => None,
             },
@@ -310,7 +315,7 @@ impl Amqp10Connection<LinkInitiator> {
             return wrong_protocol(0, rest);
         }
         let during = match self.phase {
-            Phase::SaslHeader | Phase::Mechanisms | Phase::LoginPending => "before the login",
+            Phase::SaslHeader | Phase::Mechanisms | Phase::LoginPending | Phase::Proof => "before the login",
             Phase::Outcome => "during the login, as brokers do to refuse it",
             Phase::Header | Phase::Opening | Phase::OpenPending => "while the connection was being opened",
             Phase::Open => "while it was in use",

@@ -249,6 +249,8 @@ composites! {
     0x41 "amqp:sasl-init:list" SaslInit<'a> {
         mechanism: Symbol<'a>, initial_response: Option<SecretStr<'a>>, hostname: Option<&'a str>,
     }
+    0x42 "amqp:sasl-challenge:list" SaslChallenge<'a> { challenge: &'a [u8] }
+    0x43 "amqp:sasl-response:list" SaslResponse<'a> { response: SecretStr<'a> }
     0x44 "amqp:sasl-outcome:list" SaslOutcome<'a> { code: u8, additional_data: Option<&'a [u8]> }
     0x70 "amqp:header:list" HeaderSection {
         durable: Option<bool>, priority: Option<u8>, ttl: Option<u32>, first_acquirer: Option<bool>,
@@ -308,7 +310,8 @@ macro_rules! performatives {
 
 // The frequent ones first: they are looked for in this order.
 performatives! {
-    Transfer Disposition Flow Open Begin Attach Detach End Close SaslMechanisms SaslInit SaslOutcome
+    Transfer Disposition Flow Open Begin Attach Detach End Close SaslMechanisms SaslInit SaslChallenge SaslResponse
+    SaslOutcome
 }
 
 /// State of a delivery.

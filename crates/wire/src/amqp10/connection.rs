@@ -88,6 +88,8 @@ pub enum Phase {
     Outcome,
     /// A server's embedder is to accept or refuse the login; nothing is read meanwhile.
     LoginPending,
+    /// A server waits for the proof that a client knows its password.
+    Proof,
     /// The peer's header for all that follows.
     Header,
     Opening,
@@ -350,7 +352,7 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
 
     #[inline]
     fn handle<'i>(&mut self, now: Time, frame: &WholeFrame<'i>) -> Result<FrameStep<'i>, Failure> {
-        let is_login = matches!(self.phase, Phase::Mechanisms | Phase::Outcome);
+        let is_login = matches!(self.phase, Phase::Mechanisms | Phase::Outcome | Phase::Proof);
         match (frame.kind, is_login) {
             (FRAME_SASL, true) | (FRAME_AMQP, false) => {}
             (kind, _) => return Err((FRAMING_ERROR, format!("unexpected frame of type {kind}")).into()),
@@ -703,8 +705,14 @@ pub(super) fn wrong_protocol(offset: u64, input: &[u8]) -> Amqp10Error {
     Amqp10Error::WrongProtocol { guess, offset, bytes }
 }
 
-/// Appends `open` with the limits of a configuration.
-pub(super) fn put_open(config: &Amqp10Config, product: &str, version: &str, out: &mut Vec<u8>) {
+/// Appends `open` with the limits of a configuration, and with what this side can do besides.
+pub(super) fn put_open(
+    config: &Amqp10Config,
+    product: &str,
+    version: &str,
+    offered_capabilities: TypedValue<'_>,
+    out: &mut Vec<u8>,
+) {
     let mut properties = Vec::new();
     put_map(&mut properties, |out| {
         let all = [("product", product), ("version", version), ("platform", "Rust")];
@@ -720,6 +728,7 @@ pub(super) fn put_open(config: &Amqp10Config, product: &str, version: &str, out:
         max_frame_size: Some(config.frame_max.max(MIN_FRAME_MAX)),
         channel_max: Some(config.channel_max),
         idle_time_out: Some(u32::from(config.heartbeat_s) * 1_000).filter(|it| *it > 0),
+        offered_capabilities,
         properties: TypedValue::read(&mut Reader::new(&properties)).unwrap_or_default(),
         ..Open::default()
     };

@@ -37,7 +37,7 @@ pub enum Amqp10Event<'a> {
         handle: u32,
         /// Whether the peer has what the link leads to.
         exists: bool,
-        /// Where a receiver receives from: what the peer made, where that was asked for.
+        /// Where it leads: what the peer made, where that was asked for.
         address: Option<&'a str>,
         /// The largest message that the peer takes, in bytes; 0 for any.
         max_message_size: u64,
@@ -113,8 +113,21 @@ pub enum Amqp10Event<'a> {
     CloseOk,
 }
 
-/// Request of a server's client.
+/// End of a link that a server's client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Terminus<'a> {
+    /// The node of this address.
+    Address(&'a str),
+    /// No node: each message names its own, in `to`.
+    Anonymous,
+    /// A node to be made for this link: call [`super::Amqp10Server::accept_dynamic_link`].
+    Dynamic,
+    /// Something else, such as the coordinator of transactions.
+    Other,
+}
+
+/// Request of a server's client.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Amqp10Request<'a> {
     /// It wants in: call [`super::Amqp10Server::accept_login`] or [`super::Amqp10Server::refuse_login`].
     Login {
@@ -125,6 +138,14 @@ pub enum Amqp10Request<'a> {
         /// Password; empty but for `PLAIN`.
         password: SecretStr<'a>,
     },
+    /// It wants in by SCRAM-SHA-256: call [`super::Amqp10Server::challenge`] or [`super::Amqp10Server::refuse_login`].
+    Scram {
+        /// The user's name, as [`super::scram_name`] has it.
+        user: &'a str,
+    },
+    /// It has proved that it knows the password of that user: call [`super::Amqp10Server::accept_login`] or
+    /// [`super::Amqp10Server::refuse_login`].
+    Proved,
     /// It wants to open the connection: call [`super::Amqp10Server::accept_open`] or
     /// [`super::Amqp10Server::refuse_open`].
     Open {
@@ -139,12 +160,14 @@ pub enum Amqp10Request<'a> {
         handle: u32,
         /// Whether the server's messages go over it, and the client's otherwise.
         is_sender: bool,
-        /// Where it leads; `None` where the client names nothing that is an address.
-        address: Option<&'a str>,
+        /// Where it leads.
+        terminus: Terminus<'a>,
         /// Whether the client says that the address is a topic's.
         is_topic: bool,
         /// Whether messages are to be settled when they are sent.
         settled: bool,
+        /// Where in a stream it begins, by the filter that RabbitMQ has for it.
+        offset: Option<TypedValue<'a>>,
     },
 }
 

@@ -2,6 +2,7 @@
 //! Each panics when something that must hold does not.
 
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
 use measure::Time;
 
@@ -9,7 +10,7 @@ use super::connection::Amqp10Side;
 use super::usual::{self, TransferHead};
 use super::{
     Amqp10Client, Amqp10Config, Amqp10Connection, Amqp10Event, Amqp10Request, Amqp10Server, Attach, DeliveryState,
-    MessageBody, MessageMapping, MessageParts, Performative, Sections, Source, TypedValue,
+    MessageBody, MessageMapping, MessageParts, Performative, ScramKeys, Sections, Source, TypedValue,
 };
 use crate::amqp091::{Reader, ServerConfig};
 
@@ -56,9 +57,13 @@ fn begin(client: &mut Amqp10Client) {
     }
 }
 
+/// The password of everybody, which takes a millisecond to derive.
+static KEYS: LazyLock<ScramKeys> = LazyLock::new(|| ScramKeys::derive("guest", [7; 16]));
+
 /// A task of a server's embedder after an event.
 enum Asked {
     Nothing,
+    Challenge,
     Login,
     Open,
     Link(u16, u32),
@@ -68,7 +73,8 @@ enum Asked {
 impl Asked {
     const fn by(event: &Amqp10Event<'_>) -> Self {
         match *event {
-            Amqp10Event::Asked(Amqp10Request::Login { .. }) => Self::Login,
+            Amqp10Event::Asked(Amqp10Request::Scram { .. }) => Self::Challenge,
+            Amqp10Event::Asked(Amqp10Request::Login { .. } | Amqp10Request::Proved) => Self::Login,
             Amqp10Event::Asked(Amqp10Request::Open { .. }) => Self::Open,
             Amqp10Event::Asked(Amqp10Request::Link { session, handle, .. }) => Self::Link(session, handle),
             Amqp10Event::Flow { session, handle: Some(handle), .. } => Self::Flow(session, handle),
@@ -81,12 +87,14 @@ impl Asked {
 fn allow(server: &mut Amqp10Server, asked: &Asked) {
     match *asked {
         Asked::Nothing => {}
+        Asked::Challenge => server.challenge(&KEYS, "nonce"),
         Asked::Login => server.accept_login(),
         Asked::Open => server.accept_open(),
         Asked::Link(session, handle) if handle % 3 == 2 => {
             server.refuse_link(session, handle, "amqp:not-found", "nothing is there");
         }
-        Asked::Link(session, handle) => server.accept_link(session, handle),
+        Asked::Link(session, handle) if handle % 3 == 1 => server.accept_dynamic_link(session, handle, "made"),
+        Asked::Link(session, handle) => server.accept_link(session, handle, true),
         Asked::Flow(session, handle) => {
             if server.credit(session, handle, 1) > 0 {
                 server.deliver(session, handle, handle == 1, b"\0\x53\x75\xB0\0\0\x02\x58", &[7; 600]);
@@ -171,9 +179,13 @@ fn walk_event(event: &Amqp10Event<'_>) {
         let _ = (message.body.bytes(), message.before.properties(), message.before.header());
         let _ = message.before.application_property("k");
         let (mut there, mut back) = (MessageMapping::default(), MessageMapping::default());
-        let Some((properties, body)) = there.to_basic(message) else { return };
+        let Some(properties) = there.to_basic(message) else { return };
         assert!(properties.decode().is_ok(), "properties that cannot be read: {message:?}");
-        let _ = back.to_sections(properties, true, body);
+        let _ = back.to_sections(properties, true, None, &message.basic_body());
+        let (head, rest) = back.to_head(properties, true, Some(7), message.lasting());
+        let kept = [head, rest].concat();
+        let kept = MessageParts::read(&kept).map(|it| it.basic_body().into_owned());
+        assert_eq!(kept.as_deref(), Ok(&*message.basic_body()), "{message:?}");
     }
 }
 

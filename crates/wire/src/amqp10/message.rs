@@ -7,6 +7,8 @@
 //! footer 0x78
 //! ```
 
+use std::borrow::Cow;
+
 use super::composite::{Composite, HeaderSection, PropertiesSection, is};
 use super::types::{Described, Descriptor, Items, TypedValue, put_descriptor, put_map};
 use super::usual;
@@ -15,15 +17,18 @@ use crate::amqp091::{DecodeError, Reader};
 /// How a section is described: a number, or a name.
 pub(super) type SectionName = (u64, &'static str);
 
+const DELIVERY_ANNOTATIONS: SectionName = (0x71, "amqp:delivery-annotations:map");
 pub(super) const ANNOTATIONS: SectionName = (0x72, "amqp:message-annotations:map");
 pub(super) const APPLICATION_PROPERTIES: SectionName = (0x74, "amqp:application-properties:map");
 const DATA: SectionName = (0x75, "amqp:data:binary");
 const SEQUENCE: SectionName = (0x76, "amqp:amqp-sequence:list");
-pub(super) const VALUE: SectionName = (0x77, "amqp:amqp-value:*");
+const VALUE: SectionName = (0x77, "amqp:amqp-value:*");
 
 /// A message, not decoded: what stands before its body, and the body.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MessageParts<'a> {
+    /// All of its sections.
+    pub all: Sections<'a>,
     /// The sections before the body.
     pub before: Sections<'a>,
     /// Its body.
@@ -58,13 +63,14 @@ impl<'a> MessageParts<'a> {
     /// Takes a message apart. Errors: bytes that are no sections.
     #[inline]
     pub fn read(message: &'a [u8]) -> Result<Self, DecodeError> {
-        let mut sections = Sections(message);
+        let all = Sections(message);
+        let mut sections = all;
         loop {
             let rest = sections.0;
             let before = Sections(message.get(..message.len() - rest.len()).unwrap_or_default());
             let Some(section) = sections.next().transpose()? else {
                 let body = MessageBody::Sections(Sections(rest));
-                return Ok(Self { before, body });
+                return Ok(Self { all, before, body });
             };
             let is = |(code, name)| is(section.descriptor, code, name);
             if !is(DATA) && !is(VALUE) && !is(SEQUENCE) {
@@ -80,8 +86,61 @@ impl<'a> MessageParts<'a> {
                 value if is(VALUE) => MessageBody::Value(value),
                 _ => MessageBody::Sections(Sections(rest)),
             };
-            return Ok(Self { before, body });
+            return Ok(Self { all, before, body });
         }
+    }
+}
+
+impl<'a> MessageParts<'a> {
+    /// Sections that a broker passes on as they came: message annotations, properties, body and footer. A header and
+    /// delivery annotations are for one hop.
+    pub fn lasting(&self) -> Sections<'a> {
+        let mut rest = self.all;
+        loop {
+            let mut behind = rest;
+            match behind.next() {
+                Some(Ok(it)) if is_of_one_hop(&it) => rest = behind,
+                _ => return rest,
+            }
+        }
+    }
+
+    /// The body as AMQP 0.9.1 has it: the bytes of its sections of data, one after the other; any other body as it is
+    /// encoded, with the footer. It is copied where there are several sections of data.
+    pub fn basic_body(&self) -> Cow<'a, [u8]> {
+        let encoded = self.all.0.get(self.before.0.len()..).unwrap_or_default();
+        match self.body {
+            MessageBody::Data(bytes) => Cow::Borrowed(bytes),
+            MessageBody::Sections(sections) if self.is_data() => {
+                let parts = sections.map_while(|section| data(&section.ok()?));
+                Cow::Owned(parts.collect::<Vec<_>>().concat())
+            }
+            MessageBody::Value(_) | MessageBody::Sections(_) => Cow::Borrowed(encoded),
+        }
+    }
+
+    /// Whether its body is bytes, in one section or several.
+    pub(super) fn is_data(&self) -> bool {
+        match self.body {
+            MessageBody::Data(_) => true,
+            MessageBody::Value(_) => false,
+            MessageBody::Sections(mut sections) => {
+                sections.next().is_some_and(|first| first.is_ok_and(|first| data(&first).is_some()))
+            }
+        }
+    }
+}
+
+fn is_of_one_hop(section: &Described<'_>) -> bool {
+    let is = |(code, name)| is(section.descriptor, code, name);
+    is((HeaderSection::CODE, HeaderSection::NAME)) || is(DELIVERY_ANNOTATIONS)
+}
+
+/// The bytes of a section of data; `None` for any other.
+fn data<'a>(section: &Described<'a>) -> Option<&'a [u8]> {
+    match section.value() {
+        Ok(TypedValue::Binary(bytes)) if is(section.descriptor, DATA.0, DATA.1) => Some(bytes),
+        _ => None,
     }
 }
 
@@ -141,12 +200,9 @@ impl<'a> Sections<'a> {
     }
 
     /// Keys and values of the first section of this kind, which is a map.
-    pub(super) fn map(self, section: SectionName) -> Option<Items<'a>> {
+    fn map(self, section: SectionName) -> Option<Items<'a>> {
         match self.find(section.0, section.1)? {
-            TypedValue::Described(map) => match map.value().ok()? {
-                TypedValue::Map(items) => Some(items),
-                _ => None,
-            },
+            TypedValue::Described(map) => map.map(),
             _ => None,
         }
     }

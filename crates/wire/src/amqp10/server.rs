@@ -4,6 +4,8 @@
 //! client                          server
 //!   header of the login    --->   header of the login, mechanisms
 //!   sasl-init              --->   Amqp10Request::Login  -> accept_login / refuse_login
+//!                          or     Amqp10Request::Scram  -> challenge / refuse_login
+//!   sasl-response          --->   Amqp10Request::Proved -> accept_login / refuse_login
 //!   header                 --->   header
 //!   open                   --->   Amqp10Request::Open   -> accept_open / refuse_open
 //!   begin                  --->   begin
@@ -19,9 +21,10 @@ use super::connection::session::{LINK_CREDIT, Link, Session};
 use super::connection::{
     Amqp10Config, Amqp10Connection, Amqp10Side, Failure, FrameStep, NOT_ALLOWED, Phase, Violation, put_open,
 };
-use super::event::{Amqp10Event, Amqp10Request};
+use super::event::{Amqp10Error, Amqp10Event, Amqp10Request, Terminus};
 use super::frame::{self, FRAME_AMQP, FRAME_SASL};
-use super::types::{Symbol, TypedValue};
+use super::scram::{SCRAM_SHA_256, ScramKeys, ScramLogin};
+use super::types::{Descriptor, Symbol, TypedValue, put_descriptor, put_map};
 use super::usual::{self, TransferHead};
 use super::{AMQP_HEADER, SASL_HEADER};
 use crate::amqp091::{Reader, SecretStr, ServerConfig, Value, plain_credentials};
@@ -32,6 +35,12 @@ const SESSION_MAX: u16 = 255;
 const LINKS_MAX: usize = 4_096;
 const NAME_MAX: usize = 1_024;
 const ADDRESS_MAX: usize = 2_048;
+/// Bytes of the filter that names the place in a stream where a link begins.
+const OFFSET_MAX: usize = 128;
+/// RabbitMQ's filter for it.
+const STREAM_OFFSET: Symbol<'static> = Symbol("rabbitmq:stream-offset-spec");
+/// A server that takes messages on links without an address says so.
+const ANONYMOUS_RELAY: TypedValue<'static> = TypedValue::Symbol(Symbol("ANONYMOUS-RELAY"));
 const INVALID_FIELD: &str = "amqp:invalid-field";
 const LIMIT: &str = "amqp:resource-limit-exceeded";
 
@@ -45,6 +54,9 @@ pub struct LinkResponder {
     mechanisms: String,
     product: String,
     version: String,
+    /// A login whose proof is awaited, and what the client is told once it is accepted.
+    scram: Option<ScramLogin>,
+    signature: Option<String>,
 }
 
 impl LinkResponder {
@@ -107,6 +119,15 @@ impl Amqp10Side for LinkResponder {
                 connection.phase = Phase::LoginPending;
                 request
             }
+            (Phase::Proof, Performative::SaslResponse(it)) => {
+                let login = connection.side.scram.take();
+                connection.side.signature = login.and_then(|login| login.finish(it.response.0));
+                if connection.side.signature.is_none() {
+                    return Err(connection.refuse_proof());
+                }
+                connection.phase = Phase::LoginPending;
+                Amqp10Request::Proved
+            }
             (Phase::Opening, Performative::Open(open)) => {
                 connection.take_open(now, open);
                 connection.phase = Phase::OpenPending;
@@ -153,21 +174,18 @@ impl Amqp10Side for LinkResponder {
         if places + more > LINKS_MAX {
             return Err((LIMIT, format!("a connection has at most {LINKS_MAX} links")));
         }
-        let (address, capabilities) = match (attach.is_receiver, Target::of(attach.target)) {
-            (true, _) => attach.source.map_or_else(Default::default, |it| (it.address, it.capabilities)),
-            (false, Ok(target)) => (target.address, target.capabilities),
-            // Such as the coordinator of transactions.
-            (false, Err(_)) => Default::default(),
-        };
-        let address = match address {
-            TypedValue::Str(address) => Some(address),
-            _ => None,
-        };
-        if attach.name.len() > NAME_MAX || address.is_some_and(|it| it.len() > ADDRESS_MAX) {
-            return Err((INVALID_FIELD, "a link's name or address is too long".to_owned()));
-        }
+        let (terminus, capabilities) = terminus_of(attach);
+        let offset = attach.source.and_then(|it| stream_offset(it.filter));
         let mut link = Link::new(attach.name, !attach.is_receiver);
-        address.unwrap_or_default().clone_into(&mut link.address);
+        if let Terminus::Address(address) = terminus {
+            address.clone_into(&mut link.address);
+        }
+        if let Some(offset) = offset {
+            put_stream_offset(&mut link.filter, offset);
+        }
+        if attach.name.len() > NAME_MAX || link.address.len() > ADDRESS_MAX || link.filter.len() > OFFSET_MAX {
+            return Err((INVALID_FIELD, "a link's name, address or offset is too long".to_owned()));
+        }
         link.is_settled = attach.snd_settle_mode == Some(1);
         let (handle, settled) = (attach.handle, link.is_settled);
         let its = connection.session(session)?;
@@ -179,33 +197,80 @@ impl Amqp10Side for LinkResponder {
             session,
             handle,
             is_sender: attach.is_receiver,
-            address,
+            terminus,
             is_topic: capabilities.has_symbol("topic"),
             settled,
+            offset,
         })))
     }
 
     fn awaited(phase: Phase) -> &'static str {
         match phase {
             Phase::SaslHeader => "protocol header from the client",
-            Phase::Mechanisms | Phase::Outcome | Phase::LoginPending => "login of the client",
+            Phase::Mechanisms | Phase::Outcome | Phase::LoginPending | Phase::Proof => "login of the client",
             Phase::Header | Phase::Opening | Phase::OpenPending => "opening of the connection by the client",
             Phase::Open | Phase::Closing | Phase::Closed => "answer to closing the connection",
         }
     }
 }
 
+/// Where a client's link leads, and what its end is to be capable of.
+fn terminus_of<'a>(attach: &Attach<'a>) -> (Terminus<'a>, TypedValue<'a>) {
+    let (address, is_dynamic, capabilities) = match (attach.is_receiver, Target::of(attach.target)) {
+        (true, _) => {
+            let source = attach.source.unwrap_or_default();
+            (source.address, source.dynamic, source.capabilities)
+        }
+        (false, Ok(target)) => (target.address, target.dynamic, target.capabilities),
+        (false, Err(_)) if attach.target == TypedValue::Null => Default::default(),
+        // Such as the coordinator of transactions.
+        (false, Err(_)) => return (Terminus::Other, TypedValue::Null),
+    };
+    let terminus = match address {
+        _ if is_dynamic == Some(true) => Terminus::Dynamic,
+        TypedValue::Str(address) => Terminus::Address(address),
+        TypedValue::Null if !attach.is_receiver => Terminus::Anonymous,
+        _ => Terminus::Other,
+    };
+    (terminus, capabilities)
+}
+
+/// The place in a stream that a filter names.
+fn stream_offset(filter: TypedValue<'_>) -> Option<TypedValue<'_>> {
+    let TypedValue::Map(filters) = filter else { return None };
+    let offset = match filters.get(STREAM_OFFSET.0)? {
+        TypedValue::Described(it) => it.value().ok()?,
+        value => value,
+    };
+    Some(offset).filter(|it| *it != TypedValue::Null)
+}
+
+/// Appends the filter of a place in a stream.
+fn put_stream_offset(out: &mut Vec<u8>, offset: TypedValue<'_>) {
+    put_map(out, |out| {
+        TypedValue::Symbol(STREAM_OFFSET).write(out);
+        put_descriptor(out, Descriptor::Name(STREAM_OFFSET));
+        offset.write(out);
+        2
+    });
+}
+
 impl LinkResponder {
     /// The request in a choice of a mechanism.
-    fn login<'i>(&self, init: &SaslInit<'i>) -> Result<Amqp10Request<'i>, Violation> {
+    fn login<'i>(&mut self, init: &SaslInit<'i>) -> Result<Amqp10Request<'i>, Violation> {
         let mechanism = init.mechanism.0;
         if !self.offers(mechanism) {
             return Err((NOT_ALLOWED, format!("the login mechanism {mechanism:?} is not offered")));
         }
         let response = init.initial_response.unwrap_or_default();
+        let unreadable = || (NOT_ALLOWED, format!("the login response is not as {mechanism} has it"));
         let (user, password) = match mechanism {
-            "PLAIN" => plain_credentials(response)
-                .ok_or_else(|| (NOT_ALLOWED, "the login response is not as PLAIN has it".to_owned()))?,
+            SCRAM_SHA_256 => {
+                let (login, user) = ScramLogin::begin(response.0).ok_or_else(unreadable)?;
+                self.scram = Some(login);
+                return Ok(Amqp10Request::Scram { user });
+            }
+            "PLAIN" => plain_credentials(response).ok_or_else(unreadable)?,
             _ => ("", ""),
         };
         Ok(Amqp10Request::Login { mechanism, user, password: SecretStr(password.as_bytes()) })
@@ -220,10 +285,14 @@ impl Amqp10Connection<LinkResponder> {
             mechanisms: config.mechanisms.clone(),
             product: text("product").to_owned(),
             version: text("version").to_owned(),
+            scram: None,
+            signature: None,
         };
         if anonymous {
             side.mechanisms.push_str(" ANONYMOUS");
         }
+        // The last, as clients that take the first that they know expect another.
+        side.mechanisms.extend([" ", SCRAM_SHA_256]);
         let config = Amqp10Config {
             container_id: side.product.clone(),
             heartbeat_s: config.heartbeat_s,
@@ -239,15 +308,36 @@ impl Amqp10Connection<LinkResponder> {
         Self::begun(side, config, &[], now)
     }
 
-    /// Answers [`Amqp10Request::Login`]. Does nothing at another time.
+    /// Answers [`Amqp10Request::Login`] and [`Amqp10Request::Proved`]. Does nothing at another time.
     pub fn accept_login(&mut self) {
-        if self.phase == Phase::LoginPending {
-            frame::put(self.out(), FRAME_SASL, 0, &SaslOutcome { code: 0, additional_data: None });
+        if self.phase == Phase::LoginPending && self.side.scram.is_none() {
+            let signature = self.side.signature.take();
+            let additional_data = signature.as_deref().map(str::as_bytes);
+            frame::put(self.out(), FRAME_SASL, 0, &SaslOutcome { code: 0, additional_data });
             self.phase = Phase::Header;
         }
     }
 
-    /// Refuses [`Amqp10Request::Login`], which ends the connection. Does nothing at another time.
+    /// Answers [`Amqp10Request::Scram`] for a user with these keys. The nonce is random for each login, printable
+    /// ASCII, and without commas. Does nothing at another time.
+    pub fn challenge(&mut self, keys: &ScramKeys, nonce: &str) {
+        if self.phase == Phase::LoginPending
+            && let Some(login) = &mut self.side.scram
+        {
+            let challenge = login.challenge(keys, nonce);
+            frame::put(self.out(), FRAME_SASL, 0, &SaslChallenge { challenge: challenge.as_bytes() });
+            self.phase = Phase::Proof;
+        }
+    }
+
+    /// Tells a client whose proof is wrong.
+    fn refuse_proof(&mut self) -> Failure {
+        frame::put(self.out(), FRAME_SASL, 0, &SaslOutcome { code: 1, additional_data: None });
+        Failure::LogIn(Amqp10Error::Refused { code: 1, reason: "wrong user or password" })
+    }
+
+    /// Refuses [`Amqp10Request::Login`], [`Amqp10Request::Scram`] or [`Amqp10Request::Proved`], which ends the
+    /// connection. Does nothing at another time.
     pub fn refuse_login(&mut self) {
         if self.phase == Phase::LoginPending {
             frame::put(self.out(), FRAME_SASL, 0, &SaslOutcome { code: 1, additional_data: None });
@@ -258,7 +348,7 @@ impl Amqp10Connection<LinkResponder> {
     /// Answers [`Amqp10Request::Open`]: the connection is open. Does nothing at another time.
     pub fn accept_open(&mut self) {
         if self.phase == Phase::OpenPending {
-            put_open(&self.config, &self.side.product, &self.side.version, &mut self.out);
+            put_open(&self.config, &self.side.product, &self.side.version, ANONYMOUS_RELAY, &mut self.out);
             self.liveness.waiting_since = None;
             self.phase = Phase::Open;
         }
@@ -272,8 +362,25 @@ impl Amqp10Connection<LinkResponder> {
         }
     }
 
-    /// Answers [`Amqp10Request::Link`]; a client that sends on it may begin.
-    pub fn accept_link(&mut self, session: u16, handle: u32) {
+    /// Answers [`Amqp10Request::Link`] of a [`Terminus::Dynamic`], whose node has this address now.
+    pub fn accept_dynamic_link(&mut self, session: u16, handle: u32, address: &str) {
+        if let Ok(its) = self.session(session)
+            && let Some(link) = its.link(handle)
+        {
+            address.clone_into(&mut link.address);
+            link.is_dynamic = true;
+        }
+        self.accept_link(session, handle, false);
+    }
+
+    /// Answers [`Amqp10Request::Link`]; a client that sends on it may begin. With `is_stream` the link begins where the
+    /// client has asked for.
+    pub fn accept_link(&mut self, session: u16, handle: u32, is_stream: bool) {
+        if let Ok(its) = self.session(session)
+            && let Some(link) = its.link(handle).filter(|_| !is_stream)
+        {
+            link.filter.clear();
+        }
         self.answer_link(session, handle, true);
         let Ok(its) = self.session(session) else { return };
         let Some(link) = its.link(handle) else { return };
@@ -294,14 +401,18 @@ impl Amqp10Connection<LinkResponder> {
     }
 
     fn answer_link(&mut self, session: u16, handle: u32, exists: bool) {
-        let Some(link) = self.link(session, handle) else { return };
-        let (name, address) = (link.name.clone(), link.address.clone());
+        let Some(link) = self.session(session).ok().and_then(|its| its.link(handle)) else { return };
+        let (name, address, filter) = (link.name.clone(), link.address.clone(), std::mem::take(&mut link.filter));
         let (is_receiver, is_settled) = (link.is_receiver, link.is_settled);
-        let address = TypedValue::Str(&address);
+        let dynamic = link.is_dynamic.then_some(true);
+        let address = Some(address.as_str()).filter(|it| !it.is_empty()).map_or(TypedValue::Null, TypedValue::Str);
+        let filter = TypedValue::read(&mut Reader::new(&filter)).unwrap_or_default();
         let mut target = Vec::new();
-        let target_address = if is_receiver { address } else { TypedValue::Null };
-        Target { address: target_address, ..Target::default() }.write(&mut target);
-        let source = Source { address: if is_receiver { TypedValue::Null } else { address }, ..Source::default() };
+        let (to, source) = match is_receiver {
+            true => (Target { address, dynamic, ..Target::default() }, Source::default()),
+            false => (Target::default(), Source { address, dynamic, filter, ..Source::default() }),
+        };
+        to.write(&mut target);
         let target = TypedValue::read(&mut Reader::new(&target)).unwrap_or_default();
         let attach = Attach {
             name: &name,

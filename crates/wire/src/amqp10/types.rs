@@ -99,6 +99,14 @@ impl<'a> Described<'a> {
         TypedValue::read(&mut Reader::new(self.raw))
     }
 
+    /// Keys and values of a described map; `None` where it is none.
+    pub(super) fn map(&self) -> Option<Items<'a>> {
+        match self.value() {
+            Ok(TypedValue::Map(items)) => Some(items),
+            _ => None,
+        }
+    }
+
     /// Takes the rest of a described value off, behind the 0 that begins it.
     fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let descriptor = read_descriptor(reader)?;

@@ -7,24 +7,13 @@ use measure::{Phase, Time};
 use super::{Client, ConnectionState, EarlyDelivery, Participant};
 use crate::engine::consumer::{Consumer, Wanted};
 use crate::engine::context::Context;
-use crate::engine::producer::{BATCH_BYTES, Producer, SendState};
+use crate::engine::producer::{BATCH_BYTES, SendState};
 use crate::engine::service::{Service, ServiceStep};
 use crate::engine::shared::{CATCH_UP, Reason, Report};
-use crate::protocol::{Confirm, Connection, Event, Progress, Received, Receiver, Sender};
+use crate::protocol::{Confirm, Connection, DeliveryOutcome, Event, Progress, Received, Receiver, Sender};
 use crate::{Environment, Error, RunEvent};
 
-/// Counts a message that nobody will get, and returns its producer.
-fn counted_as_returned<'w, E: Environment>(
-    work: &'w Participant,
-    context: &mut Context<'_, E>,
-) -> Option<&'w Producer> {
-    context.series.current().counters.returned += 1;
-    let Participant::Producer(producer) = work else { return None };
-    let progress = &mut context.tally.progress;
-    progress.expected = progress.expected.saturating_sub(producer.spec.expected_deliveries);
-    Some(producer)
-}
-
+/// Counts a message that nobody will get.
 #[cold]
 fn returned<C: Connection, E: Environment>(
     work: &Participant,
@@ -33,9 +22,11 @@ fn returned<C: Connection, E: Environment>(
     now: Time,
     context: &mut Context<'_, E>,
 ) {
-    if let Some(producer) = counted_as_returned(work, context)
-        && let Some(ledger) = context.ledger
-    {
+    context.series.current().counters.returned += 1;
+    let Participant::Producer(producer) = work else { return };
+    let progress = &mut context.tally.progress;
+    progress.expected = progress.expected.saturating_sub(producer.spec.expected_deliveries);
+    if let Some(ledger) = context.ledger {
         producer.returned::<C>(body, properties, now, ledger);
     }
 }
@@ -194,11 +185,10 @@ impl<C: Connection, E: Environment> Client<C, E> {
                     }
                 }
                 Some((client, Event::Confirm(confirm))) => {
-                    if self.confirmed(client, confirm, now, context)? == 0 && !confirm.multiple {
-                        self.note_repeated(confirm.tag, context);
+                    if self.confirmed(client, confirm, now, context)? < confirm.named() {
+                        self.note_repeated(confirm, context);
                     }
                 }
-                Some((client, Event::Unroutable { tag })) => self.unroutable(client, tag, now, context)?,
                 Some((client, Event::Committed)) => self.committed(client, now, context)?,
                 Some((_, Event::Answer)) => {
                     self.proceed(now, context)?;
@@ -318,26 +308,16 @@ impl<C: Connection, E: Environment> Client<C, E> {
         Ok(())
     }
 
-    /// The broker has no queue for a message, and does not give it back.
+    /// The broker has answered messages again, which counts for nothing: told once for each client.
     #[cold]
-    fn unroutable(&mut self, client: usize, tag: u64, now: Time, context: &mut Context<'_, E>) -> Result<(), Error> {
-        if self.confirmed(client, Confirm::of(tag), now, context)? == 0 {
-            self.note_repeated(tag, context);
-        } else if let Some(work) = self.participants.get(client)
-            && let Some(producer) = counted_as_returned(work, context)
-            && let Some(ledger) = context.ledger
-        {
-            producer.unroutable(tag, ledger);
-        }
-        Ok(())
-    }
-
-    /// The broker has answered a message again, which counts for nothing: told once for each client.
-    #[cold]
-    fn note_repeated(&mut self, tag: u64, context: &mut Context<'_, E>) {
+    fn note_repeated(&mut self, confirm: Confirm, context: &mut Context<'_, E>) {
         if !std::mem::replace(&mut self.repeats, true) {
+            let which = match confirm.first.filter(|first| *first < confirm.last) {
+                Some(first) => format!("some of the messages {first} to {}", confirm.last),
+                None => format!("message {}", confirm.last),
+            };
             context.tell(Report::Event(RunEvent::Note(format!(
-                "{} answered message {tag} of a connection a second time; only the first answer counts",
+                "{} answered {which} of a connection a second time; only the first answer counts",
                 self.driver.connection.endpoint()
             ))));
         }
@@ -359,15 +339,18 @@ impl<C: Connection, E: Environment> Client<C, E> {
         let ledger = context.ledger.as_mut().filter(|_| counts);
         let count = producer.answer(confirm, now, interval, latency, ledger).map_err(|_| Error::Protocol {
             endpoint: self.driver.connection.endpoint().to_string(),
-            detail: format!("the broker confirmed message {}, which was never sent", confirm.tag),
+            detail: format!("the broker confirmed message {}, which was never sent", confirm.last),
         })?;
         let is_first = |sent| context.shared.control.is_first_confirm(sent);
-        if count > 0 && !confirm.nack && is_first(|| Time(now.0.saturating_sub(latency.0))) {
+        if count > 0
+            && confirm.outcome != DeliveryOutcome::Refused
+            && is_first(|| Time(now.0.saturating_sub(latency.0)))
+        {
             context.tell(Report::Event(RunEvent::FirstConfirm { at: now }));
         }
         let progress = &mut context.tally.progress;
         progress.open = progress.open.saturating_sub(count);
-        if confirm.nack {
+        if confirm.outcome != DeliveryOutcome::Accepted {
             let lost = count * producer.spec.expected_deliveries;
             progress.expected = progress.expected.saturating_sub(lost);
         }

@@ -27,7 +27,7 @@ pub(crate) use self::failure::permitted;
 use self::failure::unasked;
 use self::properties::encode;
 pub(crate) use self::request::{Answer, ChannelSpec, Queue, Request, Role};
-use super::{Confirm, ConnectionSpec, Event, Outgoing, Progress, WireSizes, too_many_clients};
+use super::{Confirm, ConnectionSpec, DeliveryOutcome, Event, Outgoing, Progress, WireSizes, too_many_clients};
 use crate::failure::Stage;
 use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Token};
 use plan::payload::TRACE_HEADER;
@@ -220,8 +220,9 @@ impl super::Connection for AmqpConnection {
                 if !channels.get(at(channel)).is_some_and(Channel::confirms) {
                     return Err(unasked(channel, if nack { "basic.nack" } else { "basic.ack" }));
                 }
-                let confirm = Confirm { tag: delivery_tag, multiple, nack };
-                (at(channel), Event::Confirm(confirm))
+                let outcome = if nack { DeliveryOutcome::Refused } else { DeliveryOutcome::Accepted };
+                let first = (!multiple).then_some(delivery_tag);
+                (at(channel), Event::Confirm(Confirm { first, last: delivery_tag, outcome }))
             }
             Ok(Some(WireEvent::GetOk { channel, delivery_tag: tag, redelivered, body, properties, .. })) => {
                 if !channels.get_mut(at(channel)).is_some_and(Channel::got) {

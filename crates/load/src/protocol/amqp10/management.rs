@@ -18,7 +18,7 @@ use super::{AmqpConnection, Answer, LinkConnection, LinkSpec, failure};
 use crate::control::Interruption;
 use crate::failure::{Stage, one_line};
 use crate::protocol::{Admin, Blocking, Connection, ConnectionSpec, Made, Progress, Server};
-use crate::{Control, Declare, Destination, DestinationKind, Endpoint, Environment, Error, Group, QueueType};
+use crate::{Control, Declare, Destination, DestinationKind, Endpoint, Environment, Error, Group};
 
 const ADDRESS: &str = "activemq.management";
 /// Its only session, and the links there.
@@ -29,8 +29,6 @@ const ANSWERS: u32 = 1;
 const LARGEST_ANSWER: usize = 1 << 20;
 /// Characters of a broker's reason that are shown.
 const LONGEST_REASON: usize = 1_000;
-/// The embedded broker's product name.
-const EMBEDDED: &str = "bellows broker";
 const NOT_PERMITTED: &str = "the user may not manage the broker";
 const UNREADABLE: &str = "the answer about a queue cannot be read";
 
@@ -248,8 +246,7 @@ impl<'a, E: Environment> Admin<'a, E> for LinkAdmin<'a, E> {
             Self::Amqp091(admin) => {
                 refuse_topics(group)?;
                 refuse_transactions(group, &admin.server().product)?;
-                refuse_streams(group, &admin.server().product)?;
-                refuse_selectors(group)?;
+                refuse_selectors(group, &admin.server().product)?;
                 admin.prepare(group, made)
             }
             Self::Artemis(admin) => admin.prepare(group, made),
@@ -319,26 +316,16 @@ fn refuse_transactions(group: &Group, product: &str) -> Result<(), Error> {
     Err(Error::invalid("transactions: RabbitMQ has none over AMQP 1.0", help).observed(every).about(key))
 }
 
-/// RabbitMQ selects messages of streams alone.
-fn refuse_selectors(group: &Group) -> Result<(), Error> {
+/// RabbitMQ selects messages of streams alone, the embedded broker none.
+fn refuse_selectors(group: &Group, product: &str) -> Result<(), Error> {
     let is_stream = group.destinations.iter().all(|it| it.amqp091.queue_type == QueueType::Stream);
-    if is_stream || group.consumer_count() == 0 || group.consumers.selector.is_none() {
+    let selects = is_stream && product != EMBEDDED;
+    if selects || group.consumer_count() == 0 || group.consumers.selector.is_none() {
         return Ok(());
     }
     let what = "selectors of queues: not over AMQP 1.0 on this broker";
     let help = "leave {selector} out, or load a stream of RabbitMQ from 4.2 on ({queue-type}), or ActiveMQ Artemis";
     Err(Error::invalid(what, help).about("selector"))
-}
-
-/// The embedded broker has no consumers of streams over AMQP 1.0.
-fn refuse_streams(group: &Group, product: &str) -> Result<(), Error> {
-    let is_stream = group.destinations.iter().any(|it| it.amqp091.queue_type == QueueType::Stream);
-    if !is_stream || group.consumer_count() == 0 || product != EMBEDDED {
-        return Ok(());
-    }
-    let what = "consumers of streams: the embedded broker has none over AMQP 1.0";
-    let help = "leave {queue-type} out, load RabbitMQ 4, or use AMQP 0.9.1: amqp:// in the URL, and no {protocol}";
-    Err(Error::invalid(what, help).about("queue-type"))
 }
 
 /// Refuses topics whose consumers would share one queue where each is to have all messages.
@@ -579,12 +566,10 @@ mod tests {
         let problem = refuse_topics(&group).unwrap_err().problem();
         assert!(problem.help.contains("{subscription}"), "{problem:?}");
         assert_eq!(refuse_queues_of_topics(&group), Ok(()));
-        assert_eq!(refuse_streams(&group, EMBEDDED), Ok(()));
         group.destinations[0].amqp091.queue_type = QueueType::Stream;
-        assert_eq!(refuse_streams(&group, "RabbitMQ"), Ok(()));
         group.consumers.selector = Some("a = 1".to_owned());
-        assert_eq!(refuse_selectors(&group), Ok(()), "of a stream");
-        assert!(refuse_streams(&group, EMBEDDED).unwrap_err().problem().help.contains("{queue-type}"));
+        assert_eq!(refuse_selectors(&group, "RabbitMQ"), Ok(()), "of a stream");
+        assert!(refuse_selectors(&group, EMBEDDED).unwrap_err().problem().help.contains("{queue-type}"));
         group.destinations = vec![Destination::topic("t::q")];
         let problem = refuse_queues_of_topics(&group).unwrap_err().problem();
         assert!(problem.to_string().contains("topic://t::q"), "{problem:?}");

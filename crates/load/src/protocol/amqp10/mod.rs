@@ -22,7 +22,9 @@ use self::link::{BEGIN, COMMIT, COORDINATOR, CoordinatorAnswer, HANDLE, Link, at
 pub(crate) use self::link::{LinkHandle, LinkSpec};
 use self::management::{LinkAdmin, Management, ManagementQuestion, ManagementReply};
 use super::amqp091::AmqpConnection;
-use super::{Confirm, Connection, ConnectionSpec, Event, Outgoing, Progress, WireSizes, too_many_clients};
+use super::{
+    Confirm, Connection, ConnectionSpec, DeliveryOutcome, Event, Outgoing, Progress, WireSizes, too_many_clients,
+};
 use crate::failure::Stage;
 use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Protocol};
 use plan::FRAME_MAX;
@@ -37,24 +39,6 @@ enum Answer {
     Credit,
     Fence,
     Closed,
-}
-
-/// Answers to messages that have come in one piece and are told one by one.
-#[derive(Clone, Copy, Debug)]
-struct Settling {
-    client: usize,
-    /// The message that is told next, counted from 1.
-    next: u64,
-    left: u32,
-    outcome: DeliveryOutcome,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum DeliveryOutcome {
-    Accepted,
-    Refused,
-    /// There is no queue for it.
-    Unroutable,
 }
 
 /// The name of links that come and go, and of the queue that they lead to.
@@ -111,7 +95,6 @@ pub(crate) struct LinkConnection {
     /// Links that are not attached yet, and clients without a transaction where they need one.
     busy: usize,
     answer: Option<Answer>,
-    settling: Option<Settling>,
     /// A client that may have something to send: credit, or steps of transactions.
     untended: Option<usize>,
     /// Whether messages may flow.
@@ -180,7 +163,6 @@ impl Connection for LinkConnection {
             management: asking.first().map(|_| Management::default()),
             server: Default::default(),
             answer: None,
-            settling: None,
             untended: None,
             is_running: false,
             step: None,
@@ -202,7 +184,7 @@ impl Connection for LinkConnection {
         }
         self.client = client_of(&self.spec, now);
         (self.stage, self.busy) = (Stage::LogIn, 0);
-        (self.answer, self.settling, self.untended) = (None, None, None);
+        (self.answer, self.untended) = (None, None);
         (self.is_running, self.step) = (false, None);
         self.links.iter_mut().for_each(Link::restart);
     }
@@ -215,9 +197,6 @@ impl Connection for LinkConnection {
     fn poll<'a, 'i: 'a>(&'a mut self, now: Time, input: &mut &'i [u8]) -> Result<Option<(usize, Event<'a>)>, Error> {
         if let Some(client) = self.untended.take() {
             self.tend(client, now);
-        }
-        if self.settling.is_some() {
-            return Ok(next_settled(&mut self.settling));
         }
         let endpoint = &self.spec.endpoint;
         let failed = |error| failure::of_wire(endpoint, &self.stage, &error);
@@ -266,9 +245,9 @@ impl Connection for LinkConnection {
                 let Some(outcome) = outcome_of(state, link.is_transactional()) else {
                     return Ok(Some((at, Event::Other)));
                 };
-                let left = last.wrapping_sub(first).saturating_add(1);
-                self.settling = Some(Settling { client: at, next: link.tag_of(first), left, outcome });
-                Ok(next_settled(&mut self.settling))
+                let tag = link.tag_of(first);
+                let last = tag + u64::from(last.wrapping_sub(first));
+                Ok(Some((at, Event::Confirm(Confirm { first: Some(tag), last, outcome }))))
             }
             other => {
                 if let Amqp10Event::Open { properties: TypedValue::Map(properties), .. } = other {
@@ -487,22 +466,6 @@ fn outcome_of(state: Option<DeliveryState<'_>>, is_transactional: bool) -> Optio
         Some(DeliveryState::Released | DeliveryState::Modified(_)) => Some(DeliveryOutcome::Unroutable),
         Some(_) => Some(DeliveryOutcome::Refused),
     }
-}
-
-/// The next of the answers that have come.
-#[inline]
-fn next_settled<'a>(settling: &mut Option<Settling>) -> Option<(usize, Event<'a>)> {
-    let all = settling.as_mut()?;
-    let tag = all.next;
-    let event = match all.outcome {
-        DeliveryOutcome::Accepted => Event::Confirm(Confirm::of(tag)),
-        DeliveryOutcome::Refused => Event::Confirm(Confirm { nack: true, ..Confirm::of(tag) }),
-        DeliveryOutcome::Unroutable => Event::Unroutable { tag },
-    };
-    let client = all.client;
-    (all.next, all.left) = (all.next + 1, all.left - 1);
-    settling.take_if(|all| all.left == 0);
-    Some((client, event))
 }
 
 impl LinkConnection {

@@ -41,6 +41,10 @@ pub(crate) struct Link {
     pub(crate) name: String,
     /// Where it leads, as the peer asked a server.
     pub(crate) address: String,
+    /// It leads to a node that was made for it.
+    pub(crate) is_dynamic: bool,
+    /// The filter that a server confirms, encoded.
+    pub(crate) filter: Vec<u8>,
     /// A server's messages on it are settled when they are sent.
     pub(crate) is_settled: bool,
     pub(crate) is_receiver: bool,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use measure::Time;
 use wire::amqp10::*;
-use wire::amqp091::{BasicProperties, FieldTable, Properties, Reader, ServerConfig, Value};
+use wire::amqp091::{BasicProperties, FieldTable, Properties, Reader, SecretStr, ServerConfig, Value};
 
 use crate::amqp091::common::Random;
 
@@ -90,8 +90,9 @@ impl Pair {
                     self.server.accept_open();
                     continue;
                 }
-                Amqp10Event::Asked(Amqp10Request::Link { session, handle, address, is_sender, .. }) => {
-                    assert_eq!((address, is_sender), (Some("q").filter(|_| is_sender), handle % 2 == RECEIVER));
+                Amqp10Event::Asked(Amqp10Request::Link { session, handle, terminus, is_sender, .. }) => {
+                    let expected = if is_sender { Terminus::Address("q") } else { Terminus::Anonymous };
+                    assert_eq!((terminus, is_sender), (expected, handle % 2 == RECEIVER));
                     Some((session, handle))
                 }
                 Amqp10Event::Delivery { id, settled, message, .. } => {
@@ -105,7 +106,7 @@ impl Pair {
                 _ => None,
             };
             match link {
-                Some((session, handle)) if handle < 2 => self.server.accept_link(session, handle),
+                Some((session, handle)) if handle < 2 => self.server.accept_link(session, handle, false),
                 Some((session, handle)) => self.server.refuse_link(session, handle, "amqp:not-found", "none"),
                 None => {}
             }
@@ -363,6 +364,94 @@ fn logins_are_offered_refused_and_left_out() {
     assert!(matches!(error, Amqp10Error::Refused { code: 1, .. }), "{error}");
 }
 
+/// The exchange of RFC 7677, and one whose proof is wrong.
+#[test]
+fn a_login_by_scram_is_let_in_by_its_proof_alone() {
+    let keys = ScramKeys::derive("pencil", *b"\x5b\x6d\x99\x68\x9d\x12\x35\x8e\xec\xa0\x4b\x14\x12\x36\xfa\x81");
+    let nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
+    for (proof, is_right) in [("dHzb", true), ("eHzb", false)] {
+        let mut server = Amqp10Server::new(&ServerConfig::default(), false, NOW);
+        let first = SecretStr(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO");
+        let mechanism = Symbol(SCRAM_SHA_256);
+        let init = SaslInit { mechanism, initial_response: Some(first), hostname: None };
+        let bytes = [&SASL_HEADER[..], &frame(1, 0, &init, &[])].concat();
+        let asked = server.poll(NOW, &mut bytes.as_slice()).expect("a client");
+        assert_eq!(asked, Some(Amqp10Event::Asked(Amqp10Request::Scram { user: "user" })));
+        server.consume_output(server.pending_output().len());
+        server.accept_login();
+        assert_eq!(server.pending_output(), [], "nothing is proved");
+        server.challenge(&keys, &nonce[20..]);
+        let challenge = format!("r={nonce},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096");
+        assert!(server.pending_output().ends_with(challenge.as_bytes()));
+        let response = format!("c=biws,r={nonce},p={proof}ZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=");
+        let bytes = frame(1, 0, &SaslResponse { response: SecretStr(response.as_bytes()) }, &[]);
+        match server.poll(NOW, &mut bytes.as_slice()) {
+            Ok(asked) => assert_eq!(asked, Some(Amqp10Event::Asked(Amqp10Request::Proved)).filter(|_| is_right)),
+            Err(error) => assert!(!is_right && matches!(error, Amqp10Error::Refused { code: 1, .. }), "{error}"),
+        }
+        server.accept_login();
+        let said = String::from_utf8_lossy(server.pending_output()).into_owned();
+        assert_eq!(said.contains("v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjxwn1A="), is_right, "{said:?}");
+    }
+}
+
+fn value(bytes: &[u8]) -> TypedValue<'_> {
+    TypedValue::read(&mut Reader::new(bytes)).expect("a value")
+}
+
+#[test]
+fn links_lead_to_nodes_that_are_there_or_made_to_none_or_into_streams() {
+    let name = Symbol("rabbitmq:stream-offset-spec");
+    let (mut made, mut nobody, mut filter) = (Vec::new(), Vec::new(), Vec::new());
+    Target { dynamic: Some(true), ..Target::default() }.write(&mut made);
+    Target::default().write(&mut nobody);
+    put_map(&mut filter, |out| {
+        TypedValue::Symbol(name).write(out);
+        put_descriptor(out, Descriptor::Name(name));
+        TypedValue::Ulong(7).write(out);
+        2
+    });
+    let sender = Attach { name: "new", handle: 4, ..Attach::default() };
+    let receiver = |source| Attach { is_receiver: true, source: Some(source), ..sender };
+    let dynamic = Source { dynamic: Some(true), ..Source::default() };
+    let stream = Source { address: TypedValue::Str("q"), filter: value(&filter), ..Source::default() };
+    for (attach, terminus, offset) in [
+        (Attach { target: value(&made), ..sender }, Terminus::Dynamic, None),
+        (Attach { target: value(&nobody), ..sender }, Terminus::Anonymous, None),
+        (Attach { target: TypedValue::Bool(true), ..sender }, Terminus::Other, None),
+        (receiver(dynamic), Terminus::Dynamic, None),
+        (receiver(Source::default()), Terminus::Other, None),
+        (receiver(stream), Terminus::Address("q"), Some(TypedValue::Ulong(7))),
+    ] {
+        let mut pair = Pair::with_links(config(512));
+        let bytes = frame(0, 0, &attach, &[]);
+        let asked = pair.server.poll(NOW, &mut bytes.as_slice()).expect("a client");
+        let Some(Amqp10Event::Asked(Amqp10Request::Link { terminus: found, offset: at, .. })) = asked else {
+            panic!("{asked:?}");
+        };
+        assert_eq!((found, at), (terminus, offset));
+        let (address, is_made) = match terminus {
+            Terminus::Dynamic => (TypedValue::Str("made"), Some(true)),
+            Terminus::Address(address) => (TypedValue::Str(address), None),
+            Terminus::Anonymous | Terminus::Other => (TypedValue::Null, None),
+        };
+        match terminus {
+            Terminus::Dynamic => pair.server.accept_dynamic_link(0, 4, "made"),
+            _ => pair.server.accept_link(0, 4, true),
+        }
+        let answer = pair.server.pending_output();
+        let answer = Performative::read(&mut Reader::new(&answer[8..]));
+        let Ok(Performative::Attach(answer)) = answer else { panic!("{answer:?}") };
+        let (source, target) = (answer.source.expect("a source"), Target::of(answer.target).expect("a target"));
+        let end = match attach.is_receiver {
+            true => (source.address, source.dynamic),
+            false => (target.address, target.dynamic),
+        };
+        assert_eq!(end, (address, is_made), "{terminus:?}");
+        assert_eq!(source.filter, attach.source.unwrap_or_default().filter);
+    }
+}
+
 #[test]
 fn messages_keep_what_both_protocols_have_on_the_way_there_and_back() {
     let properties = PropertiesSection {
@@ -390,11 +479,12 @@ fn messages_keep_what_both_protocols_have_on_the_way_there_and_back() {
     MessageHead { header, properties, application_properties: &application_properties }.write(&mut message);
     message.extend([head(b"body"), b"body".to_vec()].concat());
     let (mut there, mut back) = (MessageMapping::default(), MessageMapping::default());
-    let (basic, body) = there.to_basic(&MessageParts::read(&message).expect("a message")).expect("small properties");
+    let parts = MessageParts::read(&message).expect("a message");
+    let (basic, body) = (there.to_basic(&parts).expect("small properties"), parts.basic_body());
     let decoded = basic.decode().expect("properties");
     assert_eq!((decoded.expiration, decoded.delivery_mode, decoded.app_id), (Some("60000"), Some(2), Some("app")));
-    assert_eq!((basic.header_bytes("bytes"), body), (Some(&[0xFF, 0][..]), &b"body"[..]));
-    let again = [back.to_sections(basic, true, body), body].concat();
+    assert_eq!((basic.header_bytes("bytes"), &*body), (Some(&[0xFF, 0][..]), &b"body"[..]));
+    let again = [back.to_sections(basic, true, None, &body), &*body].concat();
     let read = MessageParts::read(&again).expect("a message");
     let redelivered = HeaderSection { first_acquirer: Some(false), delivery_count: Some(1), ..header };
     assert_eq!((read.before.header(), read.before.properties()), (Some(redelivered), Some(properties)));
@@ -405,15 +495,48 @@ fn messages_keep_what_both_protocols_have_on_the_way_there_and_back() {
 }
 
 #[test]
-fn bodies_that_are_no_bytes_come_back_as_they_were_and_types_are_annotations() {
+fn sections_that_are_kept_come_back_bit_for_bit_and_other_bodies_than_data_are_encoded() {
     let (mut there, mut back) = (MessageMapping::default(), MessageMapping::default());
-    // A value of a number, and a list behind two sections of data.
-    for message in [&b"\0\x53\x77\x54\x05"[..], b"\0\x53\x75\xA0\x01x\0\x53\x75\xA0\x01y"] {
-        let (basic, body) = there.to_basic(&MessageParts::read(message).expect("a message")).expect("small properties");
-        assert_eq!(basic.decode().expect("properties").message_type, Some("amqp-1.0"));
-        let again = [back.to_sections(basic, false, body), body].concat();
-        assert!(again.ends_with(message), "{again:x?}");
+    let annotations = b"\0\x53\x72\xC1\x0B\x02\xA3\x06x-mine\x54\x05";
+    for (body, basic_body, message_type) in [
+        (&b"\0\x53\x75\xA0\x01x"[..], &b"x"[..], None),
+        (b"\0\x53\x75\xA0\x01x\0\x53\x75\xA0\x01y", b"xy", None),
+        (b"\0\x53\x77\xA1\x01x", b"\0\x53\x77\xA1\x01x\0\x53\x78\xC1\x01\0", Some("amqp-1.0")),
+        (b"\0\x53\x76\x45\0\x53\x76\x45", b"\0\x53\x76\x45\0\x53\x76\x45\0\x53\x78\xC1\x01\0", Some("amqp-1.0")),
+    ] {
+        let mut message = Vec::new();
+        HeaderSection { durable: Some(true), ..HeaderSection::default() }.write(&mut message);
+        // Annotations of one hop.
+        message.extend_from_slice(b"\0\x53\x71\xC1\x01\0");
+        let from = message.len();
+        message.extend_from_slice(annotations);
+        let properties =
+            PropertiesSection { subject: Some("s"), to: TypedValue::Str("/queues/q"), ..Default::default() };
+        properties.write(&mut message);
+        message.extend([body, b"\0\x53\x78\xC1\x01\0"].concat());
+        let parts = MessageParts::read(&message).expect("a message");
+        let basic = there.to_basic(&parts).expect("small properties");
+        let decoded = basic.decode().expect("properties");
+        assert_eq!((&*parts.basic_body(), decoded.message_type), (basic_body, message_type));
+        let (head, rest) = back.to_head(basic, false, None, parts.lasting());
+        assert_eq!(rest, &message[from..]);
+        let again = [head, rest].concat();
+        let read = MessageParts::read(&again).expect("a message");
+        let header = HeaderSection { durable: Some(true), first_acquirer: Some(true), ..HeaderSection::default() };
+        assert_eq!((read.before.header(), read.before.properties()), (Some(header), Some(properties)));
+        // Where it stands in a stream joins its own annotations.
+        let (head, rest) = back.to_head(basic, false, Some(7), parts.lasting());
+        assert!(head.ends_with(b"x-mine\x54\x05\xA3\x0Fx-stream-offset\x55\x07"), "{head:x?}");
+        assert_eq!(rest, &message[from + annotations.len()..]);
     }
+    // A header that is no list of its fields.
+    let wrong = MessageParts::read(b"\0\x53\x70\xC0\x02\x01\x43\0\x53\x77\x40").expect("a message");
+    assert!(there.to_basic(&wrong).is_none());
+}
+
+#[test]
+fn types_are_annotations_and_headers_application_properties() {
+    let (mut there, mut back) = (MessageMapping::default(), MessageMapping::default());
     let mut headers = FieldTable::new();
     headers.insert("nested", &FieldTable::new()).expect("a table");
     headers.insert("kept", Value::I8(1)).expect("a number");
@@ -424,12 +547,13 @@ fn bodies_that_are_no_bytes_come_back_as_they_were_and_types_are_annotations() {
         ..BasicProperties::default()
     };
     let bytes = basic.to_bytes().expect("encodes");
-    let sections = [back.to_sections(Properties::from_bytes(&bytes), false, b"z"), b"z"].concat();
+    let sections = [back.to_sections(Properties::from_bytes(&bytes), false, Some(3), b"z"), b"z"].concat();
+    assert!(sections.windows(18).any(|it| it == b"x-stream-offset\x55\x03\0"), "{sections:x?}");
     let read = MessageParts::read(&sections).expect("a message");
     assert_eq!(read.before.application_property("kept"), Some(TypedValue::Byte(1)));
     assert_eq!(read.before.application_property("nested"), None);
     assert_eq!(read.before.header().and_then(|it| it.ttl), None);
-    let (basic, _) = there.to_basic(&read).expect("small properties");
+    let basic = there.to_basic(&read).expect("small properties");
     assert_eq!(basic.decode().expect("properties").message_type, Some("order"));
     // Properties have to go into one frame of AMQP 0.9.1.
     let (mut message, large) = (Vec::new(), "x".repeat(131_072));
@@ -439,7 +563,7 @@ fn bodies_that_are_no_bytes_come_back_as_they_were_and_types_are_annotations() {
     // What only looks like sections is bytes.
     let basic = BasicProperties { message_type: Some("amqp-1.0"), ..BasicProperties::default() };
     let bytes = basic.to_bytes().expect("encodes");
-    let sections = [back.to_sections(Properties::from_bytes(&bytes), false, b"\x01"), b"\x01"].concat();
+    let sections = [back.to_sections(Properties::from_bytes(&bytes), false, None, b"\x01"), b"\x01"].concat();
     assert_eq!(MessageParts::read(&sections).expect("a message").body, MessageBody::Data(b"\x01"));
     assert!(TypedValue::read(&mut Reader::new(&sections)).is_ok());
 }
