@@ -115,7 +115,8 @@ pub const NOTHING_LEFT: &str = "[[],[],[],[],[],[]]";
 /// With the row that has another number of cells, and where there is none.
 pub fn table<const N: usize>(text: &str) -> Vec<[&'static str; N]> {
     let cells = |row: &str| -> [&'static str; N] {
-        let cells: Vec<&'static str> = row.split(" ⇒ ").map(|cell| &*cell.replace('↵', "\n").leak()).collect();
+        let cells = row.split(" ⇒").map(|cell| cell.strip_prefix(' ').unwrap_or(cell));
+        let cells: Vec<&'static str> = cells.map(|cell| &*cell.replace('↵', "\n").leak()).collect();
         cells.try_into().unwrap_or_else(|cells| panic!("not {N} cells: {cells:?}"))
     };
     let rows: Vec<_> = text.lines().filter(|line| !line.starts_with("## ")).map(cells).collect();
