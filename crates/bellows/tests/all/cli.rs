@@ -45,34 +45,8 @@ fn every_command_explains_itself_with_an_example() {
 #[test]
 fn wrong_usage_ends_with_2_and_leaves_nothing() {
     let dir = &*folder();
-    for args in [
-        &["bogus"] as &[&str],
-        &[],
-        &["run"],
-        &["client", "--rate", "0"],
-        &["client", "--schedule", "trace:missing.csv"],
-        &["client", "--rate", "1", "--schedule", "poisson:1"],
-        &["client", "--think-time", "5ms", "--max-pending", "2"],
-        &["client", "--rate-per-producer"],
-        &["client", "--message-size", "20-10"],
-        &["client", "--acks"],
-        &["client", "--producers", "0", "--consumers", "0"],
-        &["client", "--producers", "0", "--rate", "5"],
-        &["client", "--consumers", "0", "--tx"],
-        &["client", "--duration", "-3"],
-        &["client", "--url", "http://localhost"],
-        &["client", "--hdr", "x", "--no-archive"],
-        &["client", "--note", "x", "--no-archive"],
-        &["probe", "http://localhost", "--insecure"],
-        &["record", "--pid", "1", "--min-block", "1ms"],
-        &["record"],
-        &["record", "--pid", "1", "--name", "x"],
-        &["top", "last", "--grep", "("],
-        &["broker", "--memory-limit", "some"],
-        &["run", "no-such-experiment"],
-        &["run", "missing.toml"],
-    ] {
-        let ended = run(dir, args).ends(2);
+    for line in include_str!("../data/wrong-usage.txt").lines() {
+        let ended = run(dir, &words(line)).ends(2);
         assert!(ended.stdout.is_empty() && !ended.stderr.contains("panicked"), "{ended:#?}");
     }
     assert_eq!(fs::read_dir(dir).unwrap().count(), 0, "something was left");
