@@ -100,14 +100,14 @@ fn tree_is_that_of_the_shop(path: &Path, calls: u64) {
     assert_eq!(shape(path), expected);
 }
 
-/// Own times and waits of one order add up to how long it took.
+/// Own times and waits of one order add up to how long it took; one of so many may have lost its core meanwhile.
 fn times_are_those_of_the_shop(path: &Path) {
-    for call in &path.calls {
+    let sums = path.calls.iter().map(|call| {
         let sum: u64 = call.costs.iter().map(|it| it.running + it.waiting).sum();
-        let whole = u64::try_from(call.duration.as_nanos()).expect("a short time");
-        let apart = whole.abs_diff(sum);
-        assert!(apart < whole / 20 + 200_000, "{whole} ns, parts {sum} ns");
-    }
+        (u64::try_from(call.duration.as_nanos()).expect("a short time"), sum)
+    });
+    let apart: Vec<_> = sums.filter(|(whole, sum)| whole.abs_diff(*sum) >= whole / 20 + 200_000).collect();
+    assert!(apart.len() < 2, "of {} calls, ns and the sum of their parts: {apart:?}", path.calls.len());
 }
 
 /// Some orders between are not followed: they take as long as those before, and less than those that are.
