@@ -193,24 +193,7 @@ fn an_open_loop_has_a_wide_window_unless_another_is_given() {
 
 #[test]
 fn what_is_beyond_the_usual_reads_back() {
-    let text = r#"
-        [[load]]
-        destinations = ["queue://a", "queue://b"]
-        total-producers = 3
-        producer-connections = 1
-        declare = "if-missing"
-        routing-key = "k"
-        auto-delete = true
-        commit-every = 10
-        ttl = "2s"
-        refuse = "requeue"
-        poll = "5ms"
-        consumer-latency = ["1ms@10s", "2ms@5s"]
-        random-routing-keys = 100
-        exchange = { name = "x", type = "topic" }
-        properties = { priority = 3, type = "order" }
-        headers = { tenant = "blue" }
-    "#;
+    let text = include_str!("../tests/data/beyond-the-usual.toml");
     let once = read(text);
     assert_eq!(once, read(&once.to_toml()));
     let load = &once.load[0];

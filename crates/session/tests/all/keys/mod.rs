@@ -17,15 +17,7 @@ use syn::{Attribute, Expr, Ident, Item, LitStr, Meta, Token, Type, Visibility};
 /// Set to anything, it writes the page instead of comparing it.
 const RENEW: &str = "BELLOWS_RENEW_KEYS";
 
-const INTRODUCTION: &str = "\
-# Every key of an experiment
-
-[Experiments](experiments.md) says how an experiment is put together. `--set KEY=VALUE` changes one value by its
-path, such as `load.0.rate=20000` or `phases.measure=5s`. This page is made from the types that read the file.
-
-A duration is written `\"500ms\"`, `\"30s\"`, `\"2m\"` or `\"1h30m\"`; a bare number is seconds. A rate is a number per
-second, or `\"2k\"`, `\"1M\"`, `\"10/min\"`, `\"90k/h\"`. A size is a number of bytes, or `\"4KiB\"`, `\"1MB\"`.
-";
+const INTRODUCTION: &str = include_str!("introduction.txt");
 
 /// Tables of an experiment: heading, the type that reads it, and a file with that table alone.
 static TABLES: LazyLock<Vec<[&str; 3]>> = LazyLock::new(|| testkit::table(include_str!("tables.txt")));

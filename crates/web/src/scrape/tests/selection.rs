@@ -47,14 +47,7 @@ fn rates(values: &[SelectedValue]) -> Vec<Option<f64>> {
     values.iter().map(|it| it.rate.map(|rate| rate.per_second)).collect()
 }
 
-const PAGE: &str = "\
-queue_messages{vhost=\"/\",queue=\"q-1\"} 1
-queue_messages{vhost=\"/\",queue=\"q-2\"} 2
-queue_messages{vhost=\"a\",queue=\"q-3\"} 4
-queue_messages{vhost=\"a\",queue=\"\\\"x\\\"\"} 8
-queue_consumers{vhost=\"/\",queue=\"q-1\"} 16
-up 32
-";
+const PAGE: &str = include_str!("../../../tests/data/queues.prom");
 
 #[test]
 fn names_labels_and_expressions_select() {
