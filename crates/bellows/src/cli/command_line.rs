@@ -430,16 +430,7 @@ mod tests {
 
     #[test]
     fn a_command_that_does_not_exist_or_lacks_modules_has_a_tip() {
-        for (line, tip) in [
-            ("bellows list", "tip: it is called 'bellows runs'"),
-            ("bellows show", "tip: it is called 'bellows runs show'"),
-            ("bellows version", "tip: it is called 'bellows --version'"),
-            ("bellows runs export", "tip: 'bellows runs show RUN --json' prints figures"),
-            ("bellows export", "tip: 'bellows runs show RUN --json' prints figures"),
-            ("bellows runs --trend", "tip: 'bellows runs history EXPERIMENT' shows changes"),
-            ("bellows erlang memory n@h", "--allocators, which needs none"),
-            ("bellows erlang calls n@h", "such as rabbit_channel"),
-        ] {
+        for [line, tip] in testkit::table(include_str!("../../tests/data/tips.txt")) {
             let text = refused(line);
             assert!(text.contains(tip) && !text.contains("a similar"), "{text}");
         }

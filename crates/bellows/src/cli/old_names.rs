@@ -74,18 +74,7 @@ mod tests {
 
     #[test]
     fn an_old_name_is_todays_command_with_its_options() {
-        for (typed, meant) in [
-            ("bellows producer q --rate 5", "bellows client --consumers 0 q --rate 5"),
-            ("bellows erlang alloc n --json", "bellows erlang memory --allocators n --json"),
-            ("bellows report", "bellows runs report"),
-            ("bellows demo --for 5", "bellows demo --duration 5"),
-            ("bellows client q --for=5", "bellows client q --duration=5"),
-            ("bellows demo --form 5", "bellows demo --form 5"),
-            ("bellows perf-test --for 5", "bellows perf-test --for 5"),
-            ("bellows erlang top alloc", "bellows erlang top alloc"),
-            ("bellows help producer", "bellows help producer"),
-            ("bellows", "bellows"),
-        ] {
+        for [typed, meant] in testkit::table(include_str!("../../tests/data/old-names.txt")) {
             assert_eq!(current(words(typed)), words(meant).collect::<Vec<_>>());
         }
         let names = ["erlang", "time"].map(str::to_owned);
