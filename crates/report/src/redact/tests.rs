@@ -11,58 +11,23 @@ fn shown(noted: &[(NameKind, &str)], text: &str) -> String {
     redacted(&mut names, text)
 }
 
+fn kind_of(name: &str) -> NameKind {
+    match name {
+        "queue" => NameKind::Queue,
+        "vhost" => NameKind::VirtualHost,
+        "label" => NameKind::Label,
+        "text" => NameKind::Text,
+        "user" => NameKind::User,
+        _ => NameKind::Experiment,
+    }
+}
+
 #[test]
 fn noted_names_are_replaced_where_they_stand_as_names() {
-    use NameKind::{Experiment, Label, Queue, Text, User, VirtualHost};
-    let orders = &[(Queue, "orders"), (Queue, "orders.eu"), (VirtualHost, "shop")];
-    let secret = &[(Queue, "secret-orders")];
-    // Words of every report.
-    let words = &[(Queue, "test"), (Queue, "a")];
-    // Somebody's queue may be called as its kind is; paths of every broker are nobody's.
-    let kinds = &[(Queue, "classic"), (Label, "per-object"), (Label, "/metrics/per-object"), (Text, "quorum")];
-    let pages = &[(Label, "/metrics of node 0"), (Label, "shop of node 0"), (Label, "shop of node 1")];
-    // An apostrophe in a word quotes nothing.
-    let log = "look for a queue's limits and its leader, and into the broker's log";
-    type Case<'a> = (&'a [(NameKind, &'a str)], &'a str, &'a str);
-    let cases: [Case<'_>; 15] = [
-        (
-            orders,
-            "queue orders.eu and orders in shop, ORDERS, bookshop, reorders",
-            "queue queue-1 and queue-2 in vhost-1, queue-2, bookshop, reorders",
-        ),
-        // Eight characters and more are found within words, too; numbered queues are different queues.
-        (secret, "xsecret-ordersx", "xqueue-1x"),
-        (secret, "secret-orders secret-orders2 secret-orders12 secret-orders2", "queue-1 queue-2 queue-3 queue-2"),
-        // One that looks like a pseudonym has one of its own.
-        (&[(Queue, "queue-1"), (Queue, "payments")], "payments, queue-1", "queue-2, queue-3"),
-        (
-            words,
-            "a test of queue test, of 'a' and queue://test",
-            "a test of queue queue-1, of 'queue-2' and queue://queue-1",
-        ),
-        (words, "test", "queue-1"),
-        // Names that every broker has stay.
-        (&[(VirtualHost, "/"), (User, "guest"), (Experiment, "demo")], "guest in / of demo", "guest in / of demo"),
-        // In addresses they stand behind percent signs.
-        (
-            &[(Queue, "my orders"), (Queue, "ä/b")],
-            "http://localhost:1/api/queues/%2F/my%20orders my%20orders %C3%A4%2Fb",
-            "http://localhost:1/api/queues/%2F/queue-1 queue-1 queue-2",
-        ),
-        (kinds, "classic", "queue-1"),
-        (kinds, "/metrics/per-object", "/metrics/per-object"),
-        (kinds, "quorum", "quorum"),
-        (
-            pages,
-            "/metrics of node 0, shop of node 0, shop of node 1",
-            "/metrics of node 0, label-1 of node 0, label-1 of node 1",
-        ),
-        (&[], "a{queue=\"x of node 0\"}", "a{queue=\"label-1\"}"),
-        (&[], log, log),
-        (&[], "no queue 'orders'", "no queue 'queue-1'"),
-    ];
-    for (noted, text, expected) in cases {
-        assert_eq!(shown(noted, text), expected, "{text}");
+    for [noted, text, expected] in testkit::table(include_str!("../tests/redact/noted.txt")) {
+        let noted = noted.split(" | ").filter_map(|it| it.split_once(' '));
+        let noted: Vec<_> = noted.map(|(kind, name)| (kind_of(kind), name)).collect();
+        assert_eq!(shown(&noted, text), expected, "{text}");
     }
 }
 
