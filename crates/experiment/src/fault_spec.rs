@@ -258,17 +258,7 @@ mod tests {
 
     #[test]
     fn faults_of_the_embedded_broker_know_their_keys() {
-        for fine in [
-            "kind = \"stall\"\nat = \"1s\"\nfor = \"500ms\"",
-            "kind = \"slow-ack\"\ndelay = \"1ms\"",
-            "kind = \"drop\"\nat = \"1s\"\nclose = false\nwho = \"producers\"\ncount = 2",
-            "kind = \"lose\"\nprobability = 0.5\nseed = 7\nfor = \"3s\"",
-            "kind = \"reorder\"\nevery = 10\nby = 3\ncount = 5",
-            "kind = \"corrupt\"\nevery = 10\nbyte = 0",
-            "kind = \"cut\"\nat = \"1s\"\nbyte = 5",
-            "kind = \"refuse-login\"\nat = \"1s\"\ncount = 5",
-            "kind = \"slow-route\"\nshare = 0.02",
-        ] {
+        for [fine] in testkit::table(include_str!("../tests/data/faults.txt")) {
             assert_eq!(embedded(fine), "");
         }
         for [wrong, part] in testkit::table(include_str!("../tests/data/no-faults.txt")) {

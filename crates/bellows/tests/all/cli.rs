@@ -207,23 +207,12 @@ fn shells_complete_experiments_runs_and_the_options_of_perf_test() {
     let id = id.file_name().unwrap().to_str().unwrap();
     let (_, short) = id.split_once("Z-").unwrap();
     for shell in SHELLS {
-        for (words, offered) in [
-            (&["run", "str"] as &[&str], "stream-publish"),
-            (&["run", "mi"], "mine.toml"),
-            (&["client", "--max"], "--max-pending"),
-            (&["client", "--queue-type", "q"], "quorum"),
-            (&["runs", "report", ""], id),
-            (&["ab", "str"], "stream-publish"),
-            (&["ab", &short[..3]], short),
-            (&["runs", "show", &short[..3]], short),
-            (&["top", "la"], "last"),
-            (&["help", "meas"], "measurement"),
-            (&["help", "ru"], "runs"),
-            (&["perf-test", "--prod"], "--producers"),
-            (&["perf-test", "-x", "1", "--cons"], "--consumers"),
-        ] {
-            let all = completed(dir, shell, words);
-            let found = all.lines().any(|line| line.trim().starts_with(offered));
+        for [words, offered] in testkit::table(include_str!("../data/completed.txt")) {
+            let words = words.replace("SHORT", &short[..3]);
+            let words: Vec<&str> = words.split(' ').collect();
+            let offered = offered.replace("ID", id).replace("SHORT", short);
+            let all = completed(dir, shell, &words);
+            let found = all.lines().any(|line| line.trim().starts_with(&offered));
             assert!(found, "{shell} {words:?}: {all}");
         }
     }

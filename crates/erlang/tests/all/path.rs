@@ -214,16 +214,7 @@ fn a_timed_call_tells_its_value_its_words_and_its_functions() {
     assert_eq!((raised.class.as_str(), raised.reason.as_str()), ("error", "{password,***}"));
     assert!(secret.times.is_empty());
 
-    for (call, said) in [
-        ("lists:map(fun(X) -> X end, [1])", "not a call of a function with terms"),
-        ("erlang:halt(), ok", "not a call of a function with terms"),
-        ("lists:seq(1, self())", "not a call of a function with terms"),
-        ("", "not a call of a function with terms"),
-        ("lists:no_such(1)", "no such function"),
-        ("lists:seqq(1, 10)", "there is seq"),
-        ("lists:seq(1)", "there is /2, /3"),
-        ("no_such_module:f()", "no such module"),
-    ] {
+    for [call, said] in testkit::table(include_str!("../data/no-calls.txt")) {
         let refused = timed(&time_options(call)).expect_err("refused").to_string();
         assert!(refused.contains(said), "{call}: {refused}");
     }
