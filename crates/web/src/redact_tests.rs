@@ -56,30 +56,14 @@ fn headers_and_arguments_hide_what_logs_in_by_key_and_by_form() {
     for [key, given] in testkit::table(include_str!("../tests/data/redact/argument.txt")) {
         assert_eq!(argument(key, given), "***", "{key} {given}");
     }
-    for (key, given) in [
-        ("tenant", "a"),
-        ("x-dead-letter-routing-key", "a"),
-        ("x-match", "any-with-x"),
-        ("nested", "{x-dead-letter-routing-key = \"a\"}"),
-        ("nested", "{tenant = \"a\", keys = 3}"),
-        ("text", "the token of a.b.c"),
-        ("text", "basic"),
-    ] {
+    for [key, given] in testkit::table(include_str!("../tests/data/redact/plain-argument.txt")) {
         assert_eq!(argument(key, given), given);
     }
 }
 
 #[test]
 fn what_is_within_addresses_and_lists_is_hidden() {
-    for (given, kept) in [
-        (
-            "Endpoint=sb://h/;SharedAccessKeyName=n;SharedAccessKey=s3cret==",
-            "Endpoint=sb://h/;SharedAccessKeyName=***;SharedAccessKey=***",
-        ),
-        ("https://h/a?sv=1&sig=s3cret&se=2", "https://h/a?sv=1&sig=***&se=2"),
-        ("https://h/a?key=s3cret", "https://h/a?key=***"),
-        ("https://h/a?routing-key=q", "https://h/a?routing-key=q"),
-    ] {
+    for [given, kept] in testkit::table(include_str!("../tests/data/redact/within.txt")) {
         assert_eq!(argument("a", given), kept);
     }
     for (given, kept) in [
