@@ -441,18 +441,8 @@ mod tests {
     #[test]
     fn the_guarantee_follows_from_how_both_sides_acknowledge() {
         let durable = json!({"persistent": true});
-        for (load, guarantee, part) in [
-            (json!({}), "at-least-once", "in the memory of one node; consumers acknowledge deliveries"),
-            (durable.clone(), "at-least-once-durable", "on disk on one node"),
-            (json!({"persistent": true, "durable": false}), "at-least-once", "in the memory"),
-            (json!({"queue-type": "quorum"}), "at-least-once-durable", "on a majority"),
-            (json!({"confirm": false}), "at-most-once", "no acknowledgement"),
-            (json!({"ack": "auto"}), "at-most-once", "once it is sent"),
-            (json!({"commit-every": 5}), "transactional", "a commit says"),
-            (json!({"request-reply": true}), "at-least-once", "reply"),
-            (json!({"destination": "topic://t", "persistent": true}), "at-least-once", "in the memory"),
-            (json!({"producers": 0, "ack": 100}), "at-least-once", ": consumers acknowledge"),
-        ] {
+        for [load, guarantee, part] in testkit::table(include_str!("../tests/data/guarantees.txt")) {
+            let load = serde_json::from_str(load).unwrap();
             let found = promise(load);
             assert_eq!(found.guarantee(), guarantee, "{found}");
             assert!(found.to_string().contains(part), "{found}");
@@ -465,17 +455,9 @@ mod tests {
     #[test]
     fn unlike_are_other_acknowledgements_and_not_more_nodes() {
         let plain = promise(json!({}));
-        for (load, is_unlike) in [
-            (json!({"protocol": "amqp10"}), false),
-            (json!({"queue-type": "quorum"}), false),
-            (json!({"consumers": 0}), false),
-            (json!({"confirm": false}), true),
-            (json!({"ack": "auto"}), true),
-            (json!({"persistent": true}), true),
-            (json!({"commit-every": 5}), true),
-            (json!({"consumer-commit-every": 5}), true),
-        ] {
-            assert_eq!(plain.is_unlike(&promise(load.clone())), is_unlike, "{load}");
+        for [load, is_unlike] in testkit::table(include_str!("../tests/data/unlike-promises.txt")) {
+            let found = plain.is_unlike(&promise(serde_json::from_str(load).unwrap()));
+            assert_eq!(found, is_unlike == "true", "{load}");
         }
         // What both sides call by the same words, on a disk or without acknowledgements, was refused.
         let durable = json!({"persistent": true});

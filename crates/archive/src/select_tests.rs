@@ -135,17 +135,7 @@ fn pruning_spares_what_is_tagged_goes_on_or_has_no_date() {
 fn ranges_are_read_as_people_write_them() {
     let ns = |text: &str| unix_ns(text.parse().unwrap()).unwrap();
     let now = ns("2026-11-22T12:30:00Z");
-    for (text, name, from, to) in [
-        ("beam.smp@10:00..11:00", "beam.smp", "2026-11-22T10:00:00Z", "2026-11-22T11:00:00Z"),
-        ("@13:00..14:00", "", "2026-11-21T13:00:00Z", "2026-11-21T14:00:00Z"),
-        ("a@23:30..00:30", "a", "2026-11-21T23:30:00Z", "2026-11-22T00:30:00Z"),
-        ("r@h@-2h..-1h", "r@h", "2026-11-22T10:30:00Z", "2026-11-22T11:30:00Z"),
-        ("a@-90m..", "a", "2026-11-22T11:00:00Z", "2026-11-22T12:30:00Z"),
-        ("a@..now", "a", "1970-01-01T00:00:00Z", "2026-11-22T12:30:00Z"),
-        ("a@2026-11-20T10:00..11:00", "a", "2026-11-20T10:00:00Z", "2026-11-20T11:00:00Z"),
-        ("a@2026-11-20..2026-11-21", "a", "2026-11-20T00:00:00Z", "2026-11-21T00:00:00Z"),
-        ("a@2026-11-20T10:00:30Z..-1h", "a", "2026-11-20T10:00:30Z", "2026-11-22T11:30:00Z"),
-    ] {
+    for [text, name, from, to] in testkit::table(include_str!("../tests/data/ranges.txt")) {
         let expected = PeriodRange { name: name.into(), from: ns(from), to: ns(to) };
         assert_eq!(PeriodRange::parse(text, now), Some(Ok(expected)), "{text}");
     }

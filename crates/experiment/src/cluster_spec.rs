@@ -115,20 +115,8 @@ mod tests {
         ] {
             assert_eq!(refused(&fine), "", "{fine}");
         }
-        for (wrong, part) in [
-            ("[broker]\nnodes = 0\n[[load]]".to_owned(), "is not between 1 and 9"),
-            ("[broker]\nnodes = 50\n[[load]]".to_owned(), "3 is usual"),
-            ("[broker]\nkind = \"embedded\"\nnodes = 3\n[[load]]".to_owned(), "set broker.kind = \"rabbitmq\""),
-            ("[broker]\nnodes = 3\ntls = true\n[[load]]".to_owned(), "leave it out"),
-            (format!("{three}nodes = 3"), "names node 3, and there are 3"),
-            (format!("{three}nodes = []"), "a list such as [0, 2]"),
-            (format!("{three}nodes = \"some\""), "expected \"all\""),
-            (fault("kill", 7), "there are 3, from 0 on"),
-            ("[[load]]\n[[fault]]\nat = \"1s\"\nfor = \"1s\"\nkind = \"partition\"".to_owned(), "broker.nodes = 3"),
-            ("[broker]\ndefinitions = \"/none.json\"\n[[load]]".to_owned(), "no file /none.json"),
-            ("[broker]\nkind = \"embedded\"\n[[load]]\n[[fault]]\nkind = \"lose\"\nnode = 1".to_owned(), "node"),
-        ] {
-            testkit::assert_has(refused(&wrong), [part]);
+        for [wrong, part] in testkit::table(include_str!("../tests/data/no-clusters.txt")) {
+            testkit::assert_has(refused(wrong), [part]);
         }
     }
 }

@@ -258,37 +258,10 @@ mod tests {
 
     #[test]
     fn faults_of_the_embedded_broker_know_their_keys() {
-        for fine in [
-            "kind = \"stall\"\nat = \"1s\"\nfor = \"500ms\"",
-            "kind = \"slow-ack\"\ndelay = \"1ms\"",
-            "kind = \"drop\"\nat = \"1s\"\nclose = false\nwho = \"producers\"\ncount = 2",
-            "kind = \"lose\"\nprobability = 0.5\nseed = 7\nfor = \"3s\"",
-            "kind = \"reorder\"\nevery = 10\nby = 3\ncount = 5",
-            "kind = \"corrupt\"\nevery = 10\nbyte = 0",
-            "kind = \"cut\"\nat = \"1s\"\nbyte = 5",
-            "kind = \"refuse-login\"\nat = \"1s\"\ncount = 5",
-            "kind = \"slow-route\"\nshare = 0.02",
-        ] {
+        for [fine] in testkit::table(include_str!("../tests/data/faults.txt")) {
             assert_eq!(embedded(fine), "");
         }
-        for (wrong, part) in [
-            ("kind = \"stall\"\nat = \"1s\"", "fault.0.for is missing"),
-            ("kind = \"drop\"", "fault.0.at is missing"),
-            ("kind = \"slow-ack\"", "delay = \"1ms\""),
-            ("kind = \"slow-route\"", "share = 0.02"),
-            ("kind = \"slow-route\"\nshare = 0.0", "is no share"),
-            ("kind = \"slow-route\"\nshare = nan", "is no share"),
-            ("kind = \"lose\"\nshare = 0.1", "has no effect"),
-            ("kind = \"lose\"\nby = 1", "fault.0.by has no effect on kind = \"lose\""),
-            ("kind = \"reset\"\nat = \"1s\"\nfor = \"1s\"", "fault.0.for has no effect"),
-            ("kind = \"lose\"\nevery = 0", "every = 0 hits nothing"),
-            ("kind = \"lose\"\nseed = 1", "without a probability"),
-            ("kind = \"lose\"\nprobability = 1.5", "probability = 1.5"),
-            ("kind = \"lose\"\nprobability = 0.5\nevery = 2", "both every and"),
-            ("kind = \"kill\"\nat = \"1s\"\nfor = \"1s\"", "cannot be stopped or killed"),
-            ("kind = \"explode\"", "explode"),
-            ("kind = \"lose\"\nevry = 2", "evry"),
-        ] {
+        for [wrong, part] in testkit::table(include_str!("../tests/data/no-faults.txt")) {
             testkit::assert_has(embedded(wrong), [part]);
         }
         let text = "[[fault]]\nkind = \"lose\"\nat = 2.5\nevery = 3\n[[fault]]\nkind = \"cut\"\nat = \"1s\"\nbyte = 5";

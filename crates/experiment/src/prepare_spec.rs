@@ -210,20 +210,8 @@ mod tests {
     fn what_would_not_last_or_has_no_effect_is_refused_with_its_key() {
         let kept = "[broker]\ndata = \"prepare\"\n";
         let queue = "[[prepare]]\ndestination = \"queue://b\"\n";
-        for (text, key) in [
-            (format!("{kept}{LOAD}"), "nothing to prepare"),
-            (format!("{kept}nodes = 3\n{queue}{LOAD}"), "one node"),
-            (format!("{kept}kind = \"embedded\"\n{queue}{LOAD}"), "broker.data"),
-            (format!("{kept}{LOAD}fill = 10\n"), "load.0.persistent"),
-            (format!("{kept}{queue}fill = 1\n{LOAD}"), "prepare.0.persistent"),
-            (format!("{kept}{queue}durable = false\n{LOAD}"), "prepare.0.durable"),
-            (format!("{kept}{queue}exclusive = true\n{LOAD}"), "prepare.0.exclusive"),
-            (format!("{queue}rate = 10\n{LOAD}"), "prepare.0.rate"),
-            (format!("{queue}consumers = 2\n{LOAD}"), "prepare.0.consumers"),
-            (format!("{queue}delete = true\n{LOAD}"), "prepare.0.delete"),
-            (format!("[broker]\ndata-dir = \"/x\"\n{LOAD}"), "broker.data-dir"),
-        ] {
-            testkit::assert_has(refused(&text), [key]);
+        for [text, key] in testkit::table(include_str!("../tests/data/no-preparations.txt")) {
+            testkit::assert_has(refused(text), [key]);
         }
         assert_eq!(refused(&format!("{kept}{queue}queue-type = \"stream\"\nfill = 10\n{LOAD}")), "");
     }

@@ -158,17 +158,7 @@ mod tests {
 
     #[test]
     fn keys_without_effect_are_refused() {
-        for (text, part) in [
-            ("kind = 'attach'\nurl = 'amqp://h'\nca = 'x'", "amqps://"),
-            ("kind = 'attach'\nurl = 'amqp://h'\ntls = true", "amqps://"),
-            ("kind = 'rabbitmq'\ninsecure = true", "broker.tls = true"),
-            ("kind = 'embedded'\nauth = 'external'", "broker.tls = true"),
-            ("kind = 'rabbitmq'\n[oauth2]\nuri = 'http://h'\nclient-id = 'x'", "broker.plugins"),
-            ("kind = 'embedded'\n[oauth2]\nuri = 'http://h'\nclient-id = 'x'", "knows no tokens"),
-            ("kind = 'attach'\nurl = 'amqps://h'\nalpn = ['']", "1 to 255 bytes"),
-            ("kind = 'attach'\nurl = 'amqps://h'\nkey = 'x'", "without {broker.cert}"),
-            ("kind = 'attach'\nurl = 'amqps://h'\nauth = 'external'", "{broker.cert} and {broker.key}"),
-        ] {
+        for [text, part] in testkit::table(include_str!("../tests/data/no-security.txt")) {
             testkit::assert_has(problem(text).unwrap_or_default(), [part]);
         }
         for text in [

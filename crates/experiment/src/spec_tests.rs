@@ -51,22 +51,7 @@ fn every_shape_is_read() {
 
 #[test]
 fn what_is_wrong_with_a_schedule_is_named_with_the_nearest_name_or_an_example() {
-    for (text, parts) in [
-        ("rampp:from=1", ["\"rampp\"", "did you mean \"ramp\"?"]),
-        ("ramp:from=1,too=2,over=3s", ["\"too\"", "did you mean \"to\"?"]),
-        ("ramp:from=1,to=2", ["needs over", "ramp:from=100,to=20000,over=60s"]),
-        ("ramp:1,2,3s", ["\"1\" has no key", "ramp:from=100"]),
-        ("ramp:from=a,to=2,over=3s", ["from: \"a\"", "number of 0 or more"]),
-        ("ramp:from=inf,to=2,over=3s", ["from: \"inf\"", "number of 0 or more"]),
-        ("ramp:from=1,to=2,over=soon", ["over: \"soon\"", "60s"]),
-        ("ramp:from=1,from=2,to=2,over=3s", ["from is given twice", "write"]),
-        ("steps:1000", ["\"1000\" is not a rate and length", "steps:1000@10s"]),
-        ("steps", ["needs steps", "steps:1000@10s"]),
-        ("poisson:0", ["\"0\" is not above 0", "poisson:5000"]),
-        ("constant:1,arrivals=random", ["\"random\"", "even"]),
-        ("constant:1,seed=3", ["seed has no effect", "arrivals=poisson"]),
-        ("trace", ["needs file", "trace:FILE"]),
-    ] {
+    for [text, parts @ ..] in testkit::table::<3>(include_str!("../tests/data/no-schedules.txt")) {
         let said = text.parse::<ScheduleSpec>().unwrap_err().to_string();
         testkit::assert_has(said, parts);
     }
@@ -92,19 +77,7 @@ fn a_table_says_the_same_as_a_text() {
 
 #[test]
 fn what_is_kept_reads_back_the_same() {
-    for text in [
-        "schedule = \"ramp:from=0.5,to=20000,over=1m\"",
-        "schedule = \"steps:1000@10s,5000@10s,repeat=true,arrivals=poisson,seed=18446744073709551615\"",
-        "schedule = \"trace:some file.csv,every=5s\"",
-        "message-size = \"normal:mean=1000,sd=20.5\"",
-        "message-size = [12, 2000]",
-        "message-size = 77",
-        "think-time = \"5ms\"",
-        "start-delay = \"5s\"",
-        "message-size = \"steps:1000@30s,2000@30s,repeat=true\"",
-        "message-size = \"100-2000\"",
-        "rate = 3.5\nrate-per-producer = true",
-    ] {
+    for [text] in testkit::table(include_str!("../tests/data/kept.txt")) {
         let once = experiment(text).unwrap();
         let again = Experiment::from_toml(&once.to_toml(), "again").unwrap();
         assert_eq!(once, again, "{}", once.to_toml());
@@ -165,21 +138,7 @@ fn every_kind_of_sizes_is_read() {
     let steps = vec![step(100, 30_000), step(2_000, 500)];
     assert_eq!(sizes("steps:100@30s, 2000@500ms,repeat=true"), Sizes::Steps { steps, repeat: true });
     assert_eq!(random("weighted:12x9,2000x0.5").0, Distribution::Weighted(vec![(12, 9.0), (2_000, 0.5)]));
-    for (text, part) in [
-        ("abc", "\"abc\" is not a message size"),
-        ("-5", "\"-5\" is not a message size"),
-        ("unifrom:1-2", "did you mean \"uniform\"?"),
-        ("uniform:100", "\"100\" is not a range"),
-        ("uniform:a-b", "\"a\" is not a whole number"),
-        ("normal:mean=5", "needs sd"),
-        ("a-b", "\"a\" is not a whole number"),
-        ("steps:5", "\"5\" is not a size and length"),
-        ("steps:5@soon", "\"soon\" is not a duration"),
-        ("lognormal:median=5", "needs sigma"),
-        ("weighted:5", "\"5\" is not a size and weight"),
-        ("100,x", "\"x\" is not a whole number"),
-        ("files:", "needs a path"),
-    ] {
+    for [text, part] in testkit::table(include_str!("../tests/data/no-sizes.txt")) {
         testkit::assert_has(text.parse::<SizeSpec>().unwrap_err().to_string(), [part]);
     }
 }
@@ -234,24 +193,7 @@ fn an_open_loop_has_a_wide_window_unless_another_is_given() {
 
 #[test]
 fn what_is_beyond_the_usual_reads_back() {
-    let text = r#"
-        [[load]]
-        destinations = ["queue://a", "queue://b"]
-        total-producers = 3
-        producer-connections = 1
-        declare = "if-missing"
-        routing-key = "k"
-        auto-delete = true
-        commit-every = 10
-        ttl = "2s"
-        refuse = "requeue"
-        poll = "5ms"
-        consumer-latency = ["1ms@10s", "2ms@5s"]
-        random-routing-keys = 100
-        exchange = { name = "x", type = "topic" }
-        properties = { priority = 3, type = "order" }
-        headers = { tenant = "blue" }
-    "#;
+    let text = include_str!("../tests/data/beyond-the-usual.toml");
     let once = read(text);
     assert_eq!(once, read(&once.to_toml()));
     let load = &once.load[0];

@@ -225,19 +225,8 @@ mod tests {
     #[test]
     fn what_cannot_be_traced_is_refused_before_a_broker_is_started() {
         let with = |traces: &str| refused(&format!("[[load]]\ndestination = \"queue://q\"\n{traces}"));
-        let one = "[[trace]]\ncall = \"lists:map/2\"\n";
-        assert_eq!(with(one), "");
-        for (traces, said) in [
-            ("[[trace]]\ncall = \"lists\"\n", "every function of a module"),
-            ("[[trace]]\ncall = \"_:_\"\n", "is not a function"),
-            ("[[trace]]\ncall = \"a:b/2\"\nlimit = 0\n", "trace.0.limit"),
-            ("[[trace]]\ncall = \"a:b/2\"\nnode = 1\n", "none of the broker's nodes"),
-            ("[[trace]]\ncall = \"a:b/2\"\nname = \"A b\"\n", "cannot name a trace"),
-            ("[[trace]]\ncall = \"a:b/2\"\nrole = \"\"\n", "trace.0.role"),
-            (&one.repeat(2), "another trace has this name"),
-            (&format!("{one}[[trace]]\nname = \"x\"\ncall = \"a:b/1\"\nmatch = \"_\"\n"), "differs from another trace"),
-            (&format!("[broker]\nkind = \"embedded\"\n{one}"), "Erlang node"),
-        ] {
+        assert_eq!(with("[[trace]]\ncall = \"lists:map/2\"\n"), "");
+        for [traces, said] in testkit::table(include_str!("../tests/data/no-traces.txt")) {
             testkit::assert_has(with(traces), [said]);
         }
     }

@@ -129,14 +129,7 @@ mod tests {
 
     #[test]
     fn only_executable_mappings_are_kept_with_any_path() {
-        let text = "\
-7faf1eacd000-7faf1eaf3000 r--p 00000000 fe:00 326269                     /usr/lib/libc.so.6
-7faf1eaf3000-7faf1ec49000 r-xp 00026000 fe:00 326269                     /usr/lib/libc.so.6
-1000-2000 rwxp 00000000 00:00 0 
-3000-4000 r-xp 00001000 fe:00 9          /opt/with space/a\\012b (deleted)
-nonsense
-5000-6000 r-xp zz fe:00 9 /x
-ffff-10000 r-xp 00000000 00:00 0                          [vdso]";
+        let text = include_str!("../tests/data/maps.txt");
         let maps = parse_maps(text);
         let paths: Vec<_> = maps.iter().map(|m| &*m.path).collect();
         assert_eq!(paths, ["", "/opt/with space/a\nb", "[vdso]", "/usr/lib/libc.so.6"]);

@@ -137,22 +137,8 @@ mod tests {
 
     #[test]
     fn durations_print_three_digits_in_the_unit_that_suits() {
-        for (ns, text) in [
-            (0, "0 ns"),
-            (812, "812 ns"),
-            (1_000, "1.00 µs"),
-            (9_994, "9.99 µs"),
-            (9_995, "10.0 µs"),
-            (99_949, "99.9 µs"),
-            (99_950, "100 µs"),
-            (999_499, "999 µs"),
-            (999_500, "1.00 ms"),
-            (4_210_000, "4.21 ms"),
-            (999_499_999, "999 ms"),
-            (999_500_000, "1.00 s"),
-            (31_000_000_000, "31.0 s"),
-            (3_600_000_000_000, "3600 s"),
-        ] {
+        for [ns, text] in testkit::table(include_str!("../tests/data/durations.txt")) {
+            let ns = ns.parse().expect("a number");
             assert_eq!(Nanos(ns).to_string(), text);
         }
     }

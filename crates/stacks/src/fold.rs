@@ -213,21 +213,8 @@ mod tests {
     #[test]
     fn built_in_rules_are_well_formed_and_merge_what_belongs_together() {
         ThreadRules::parse(BUILT_IN).expect("built-in rules");
-        for (names, group) in [
-            (&["1_scheduler", "16_scheduler", "erts_sched_3"][..], "scheduler"),
-            (&["1_dirty_cpu_sch", "2_dirty_cpu_scheduler", "erts_dcpus_1"], "dirty_cpu_scheduler"),
-            (&["10_dirty_io_sch", "erts_dios_3"], "dirty_io_scheduler"),
-            (&["aux", "erts_aux", "erts_aux_1"], "aux"),
-            (&["erts_poll_0", "0_poller"], "poller"),
-            (&["erts_async_12"], "erts_async"),
-            (&["3_async"], "async"),
-            (&["GC Thread#3"], "GC Thread"),
-            (&["G1 Conc#0"], "G1 Conc"),
-            (&["C2 CompilerThre"], "C2 CompilerThread"),
-            (&["C1 CompilerThread0"], "C1 CompilerThread"),
-            (&["pool-12-thread-", "pool-2-thread-7"], "pool-thread"),
-        ] {
-            for name in names {
+        for [names, group] in testkit::table(include_str!("tests/groups.txt")) {
+            for name in names.split('|') {
                 assert_eq!(ThreadRules::built_in().group(name), group, "{name}");
             }
         }

@@ -302,22 +302,7 @@ mod tests {
 
     #[test]
     fn java_methods_have_one_name_whoever_wrote_it() {
-        for (written, name) in [
-            ("java.lang.Object java.util.HashMap.get(java.lang.Object)", "java.util.HashMap.get"),
-            ("void Known$Inner.<init>()", "Known$Inner.<init>"),
-            ("long[] a.b.c(int[], java.lang.String[][])", "a.b.c"),
-            ("Ljava/util/HashMap;::get", "java.util.HashMap.get"),
-            ("java.util.HashMap::get(Ljava/lang/Object;)Ljava/lang/Object;", "java.util.HashMap.get"),
-            ("void Known$$Lambda$14/0x0000000800c03000.run()", "Known$$Lambda.run"),
-            ("Known$$Lambda$14.360062456.run", "Known$$Lambda.run"),
-            ("void Known$$Lambda/0x00007f0001003000.run()", "Known$$Lambda.run"),
-            (
-                "void java.lang.invoke.LambdaForm$MH+0x0000000800c03000.invoke(int)",
-                "java.lang.invoke.LambdaForm$MH.invoke",
-            ),
-            ("Interpreter", "[interpreted]"),
-            ("$$Lambda$", "$$Lambda"),
-        ] {
+        for [written, name] in testkit::table(include_str!("tests/java-methods.txt")) {
             assert_eq!(java_method(written), name, "{written}");
         }
         let stubs = ["StubRoutines (1)", "I2C/C2I adapters", "vtable chunks", "jlong_disjoint_arraycopy"];

@@ -108,6 +108,22 @@ pub fn left_on_node(modules: &[&str]) -> String {
 /// The value of [`left_on_node`] on a clean node.
 pub const NOTHING_LEFT: &str = "[[],[],[],[],[],[]]";
 
+/// Rows of a table in a file, whose cells ` ⇒ ` parts, and in which `↵` is a line break. A line that begins with `## `
+/// is a remark.
+///
+/// # Panics
+/// With the row that has another number of cells, and where there is none.
+pub fn table<const N: usize>(text: &str) -> Vec<[&'static str; N]> {
+    let cells = |row: &str| -> [&'static str; N] {
+        let cells = row.split(" ⇒").map(|cell| cell.strip_prefix(' ').unwrap_or(cell));
+        let cells: Vec<&'static str> = cells.map(|cell| &*cell.replace('↵', "\n").leak()).collect();
+        cells.try_into().unwrap_or_else(|cells| panic!("not {N} cells: {cells:?}"))
+    };
+    let rows: Vec<_> = text.lines().filter(|line| !line.starts_with("## ")).map(cells).collect();
+    assert!(!rows.is_empty(), "there is no row");
+    rows
+}
+
 /// The one item of a list.
 ///
 /// # Panics

@@ -218,18 +218,7 @@ mod tests {
 
     #[test]
     fn what_is_told_becomes_a_record_in_one_order() {
-        let text = r#"{"queues": [
-            {"name": "b", "vhost": "v", "type": "quorum", "durable": true, "messages": 3, "consumers": null,
-             "arguments": {"x-b": 1.5, "x-a": "text", "x-c": {"z": true, "a": [1, "2"]},
-              "x-token": "s3cret"}, "unknown": []},
-            {"name": "a", "vhost": "v", "type": "classic", "arguments": []},
-            {"name": "z", "vhost": "/", "messages": "many"}],
-            "exchanges": [{"name": "x", "vhost": "/", "type": "topic"}],
-            "bindings": [
-            {"source": "x", "vhost": "/", "destination": "z", "destination_type": "queue", "routing_key": "b"},
-            {"source": "", "vhost": "/", "destination": "z", "destination_type": "queue", "routing_key": "z"},
-            {"source": "x", "vhost": "/", "destination": "z", "destination_type": "exchange", "routing_key": "b"}],
-            "omitted": 7}"#;
+        let text = include_str!("../tests/data/objects.json");
         let objects: BrokerObjects = serde_json::from_str(text).unwrap();
         let topology = objects.into_topology();
         let queues: Vec<_> = topology.queues.iter().map(|it| it.name.as_str()).collect();

@@ -429,16 +429,7 @@ mod tests {
 
     #[test]
     fn a_command_that_does_not_exist_or_lacks_modules_has_a_tip() {
-        for (line, tip) in [
-            ("bellows list", "tip: it is called 'bellows runs'"),
-            ("bellows show", "tip: it is called 'bellows runs show'"),
-            ("bellows version", "tip: it is called 'bellows --version'"),
-            ("bellows runs export", "tip: 'bellows runs show RUN --json' prints figures"),
-            ("bellows export", "tip: 'bellows runs show RUN --json' prints figures"),
-            ("bellows runs --trend", "tip: 'bellows runs history EXPERIMENT' shows changes"),
-            ("bellows erlang memory n@h", "--allocators, which needs none"),
-            ("bellows erlang calls n@h", "such as rabbit_channel"),
-        ] {
+        for [line, tip] in testkit::table(include_str!("../../tests/data/tips.txt")) {
             let text = refused(line);
             assert!(text.contains(tip) && !text.contains("a similar"), "{text}");
         }
@@ -503,41 +494,15 @@ mod tests {
         check(&Cli::command());
     }
 
-    fn kept(line: &[&str]) -> String {
-        let words = std::iter::once("/usr/bin/bellows").chain(line.iter().copied());
-        archived(words.map(OsString::from)).join(" ")
+    /// Of a line in which `|` is a blank within a word.
+    fn kept(line: &str) -> String {
+        let words = std::iter::once("/usr/bin/bellows").chain(line.split(' '));
+        archived(words.map(|word| OsString::from(word.replace('|', " ")))).join(" ")
     }
 
     #[test]
     fn what_was_parsed_is_kept_without_its_secrets() {
-        for (line, wanted) in [
-            (
-                &["client", "--password", "-s3cret", "--url=amqp://me:s3cret/@h", "queue://a", "--rate", "5"][..],
-                "bellows client --password *** --url amqp://me@h:5672/ queue://a --rate 5",
-            ),
-            (
-                &["client", "amqp10://me:s3cret/@h/queue://a b", "--rate", "5"],
-                "bellows client amqp10://me@h:5672/queue://a%20b --rate 5",
-            ),
-            (&["producer", "queue://a", "--rate", "5"], "bellows client --consumers 0 queue://a --rate 5"),
-            (
-                &["run", "x", "--set", "broker.advanced=s3cret\ns3cret", "--set=load.0.rate=1", "--no-profile"],
-                "bellows run x --set broker.advanced=*** load.0.rate=1 --no-profile",
-            ),
-            (
-                &["artemis", "perf", "client", "--consumer-url", "amqp://a:s3cret?@h"],
-                "bellows artemis perf client --consumer-url amqp://a@h:5672/",
-            ),
-            (
-                &["client", "--queue-args", "x-token=s3cret,s3cret", "queue://a"],
-                "bellows client --queue-args x-token=*** queue://a",
-            ),
-            (&["perf-test", "-mp", "a=1,authorization=Bearer s3cret"], "bellows perf-test -mp a=1,authorization=***"),
-            (
-                &["perf-test", "-x", "1", "--oauth2-client-sec=s3cret", "-o2p", "client_assertion=s3cret"],
-                "bellows perf-test -x 1 -o2sec *** -o2p ***",
-            ),
-        ] {
+        for [line, wanted] in testkit::table(include_str!("../../tests/data/kept-commands.txt")) {
             let kept = kept(line);
             assert!(!kept.contains("s3cret"), "{kept}");
             assert_eq!(kept.replace(" --set load", " load"), wanted);

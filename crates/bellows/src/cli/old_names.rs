@@ -74,18 +74,7 @@ mod tests {
 
     #[test]
     fn an_old_name_is_todays_command_with_its_options() {
-        for (typed, meant) in [
-            ("bellows producer q --rate 5", "bellows client --consumers 0 q --rate 5"),
-            ("bellows erlang alloc n --json", "bellows erlang memory --allocators n --json"),
-            ("bellows report", "bellows runs report"),
-            ("bellows demo --for 5", "bellows demo --duration 5"),
-            ("bellows client q --for=5", "bellows client q --duration=5"),
-            ("bellows demo --form 5", "bellows demo --form 5"),
-            ("bellows perf-test --for 5", "bellows perf-test --for 5"),
-            ("bellows erlang top alloc", "bellows erlang top alloc"),
-            ("bellows help producer", "bellows help producer"),
-            ("bellows", "bellows"),
-        ] {
+        for [typed, meant] in testkit::table(include_str!("../../tests/data/old-names.txt")) {
             assert_eq!(current(words(typed)), words(meant).collect::<Vec<_>>());
         }
         let names = ["erlang", "time"].map(str::to_owned);
@@ -95,26 +84,7 @@ mod tests {
 
     #[test]
     fn todays_commands_take_what_the_old_ones_took() {
-        for line in [
-            "bellows producer queue://q --commit-interval 5 --message-size 4 --no-ledger",
-            "bellows consumer queue://q --consumers 4 --num-connections 2 --ack-every 10",
-            "bellows fold --all --tid --event-filter cpu-clock a.txt b.txt",
-            "bellows calibrate --show --json --quiet",
-            "bellows history mine --filter tag=x --level 1% --json --runs r",
-            "bellows report last --redact -o x.html --runs r",
-            "bellows compare --paired --force --json a b --with c d --margin 2% --unit us --runs r",
-            "bellows erlang alloc n@h --for 0 --every 1s --count 2 --json",
-            "bellows record --pid 1 --for 5",
-            "bellows demo --for 5",
-            "bellows churn connections --for 5",
-            "bellows erlang calls n@h lists --for 5s",
-            "bellows erlang trace n@h lists --limit 5",
-            "bellows scrape http://h --every 2 --for 5",
-            "bellows probe http://h --for 5",
-            "bellows limit demo --slo lost=0",
-            "bellows demo --fail-if lost>0",
-            "bellows erlang time n@h m:f(1) lists --times 5 --traced 0 --result --waits -o x.svg",
-        ] {
+        for line in include_str!("../../tests/data/old-commands.txt").lines() {
             let parsed = Cli::command().try_get_matches_from(current(words(line)));
             assert!(parsed.is_ok(), "{line}: {parsed:?}");
         }

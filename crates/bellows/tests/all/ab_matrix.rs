@@ -147,16 +147,8 @@ fn cells_that_were_killed_are_gone_on_with_and_no_run_is_made_twice() {
 fn what_makes_no_matrix_says_why_before_anything_runs() {
     let dir = &*experiment();
     let ab = |more: &[&str]| run(dir, &[&["ab", "turns.toml", "--aa"], more].concat());
-    for (more, why) in [
-        (&["--over", "load.0.message-size"][..], "has no values"),
-        (&["--over", "load.0.message-sise=1,2"], "unknown key"),
-        (&["--over", "load.0.producers=1,x"], "--over load.0.producers=x"),
-        (&["--over", "load.0.producers=1,,2"], "empty"),
-        (&["--over", "load.0.queue-type=classic,quorum"], "--over load.0.queue-type=quorum: "),
-        (&["--over", "load.0.rate=1,2", "--over", "load.0.rate=3"], "key is given twice"),
-        (&["--over", "load.0.rate=1,2", "--a-set", "load.0.rate=3"], "one side sets load.0.rate"),
-    ] {
-        ab(more).assert_error(2, &[why]);
+    for [more, why] in testkit::table(include_str!("../data/no-matrices.txt")) {
+        ab(&common::words(more)).assert_error(2, &[why]);
     }
     let many: Vec<String> = (1..=101).map(|n| n.to_string()).collect();
     ab(&["--over", &format!("load.0.rate={}", many.join(","))]).assert_error(2, &["101 cells", "100 are the most"]);

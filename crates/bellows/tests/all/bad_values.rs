@@ -10,50 +10,13 @@ use common::{folder, run};
 fn a_bad_option_is_named_and_nothing_is_started() {
     let dir = &*folder();
     let url = ["--url", "amqp://127.0.0.1:1"];
-    for (line, parts) in [
-        ("client --rate 1e12", ["--rate: ", "a rate of 1000000000000 messages per second"]),
-        ("client --rate -1", ["invalid value '-1' for '--rate", "a number per second above 0"]),
-        ("client --rate 5x", ["invalid value '5x' for '--rate", "10/min"]),
-        ("client --schedule constant:1e12", ["--schedule: ", "a rate of 1000000000000"]),
-        ("client --schedule foo:1", ["invalid value 'foo:1'", "unknown schedule \"foo\""]),
-        ("client --schedule steps:1@x", ["invalid value 'steps:1@x'", "\"x\" is not a duration"]),
-        ("client --message-size 5", ["--message-size: ", "a message of 5 bytes"]),
-        ("client --message-size 600MB", ["--message-size: ", "larger than brokers accept"]),
-        ("client --message-size 1.0001KiB", ["invalid value '1.0001KiB'", "is not a message size"]),
-        ("client --threads 0", ["invalid value '0' for '--threads", "1 or more"]),
-        ("client --threads 100000", ["--threads: ", "100000 threads"]),
-        ("client --max-pending abc", ["invalid value 'abc' for '--max-pending", "a whole number"]),
-        ("client --max-pending -1", ["invalid value '-1' for '--max-pending", "a whole number"]),
-        ("client --max-pending 5000000000", ["'--max-pending", "from 0 to 4294967295"]),
-        ("client --max-pending 5 --think-time 1s", ["--max-pending: ", "one answer at a time, not for 5"]),
-        ("client --prefetch 100000", ["'--prefetch", "65535"]),
-        ("client --prefetch 0 --queue-type stream", ["--prefetch: ", "no prefetch limit"]),
-        ("client --auto-ack --queue-type stream", ["--ack-every: ", "acknowledge automatically"]),
-        ("client --num-destinations 4000000000", ["--num-destinations = 4000000000", "not between 1"]),
-        ("client --queue-args x", ["'--queue-args <KEY=VALUE>'", "KEY=VALUE"]),
-        ("client --source-addresses 300.1.1.1", ["'300.1.1.1'", "it must be an IP address"]),
-        ("client --pid 0", ["--pid = 0", "is not a process"]),
-        ("client --ca x.pem", ["--ca has no effect without TLS", "TLS"]),
-        ("client --url foo", ["--url: ", "it has no scheme"]),
-        ("client --url amqps://127.0.0.1:1 --ca /nonexistent", ["/nonexistent", "No such file"]),
-        ("client ftp://x", ["unknown kind before its ://", "destination"]),
-        ("client queu://A", ["DESTINATION: ", "unknown kind before its ://: queu"]),
-        ("client queue//A", ["DESTINATION: ", "write queue://A, or queue://queue//A"]),
-        ("client topic:/A", ["DESTINATION: ", "write topic://A"]),
-        ("churn connections --rate 1e12", ["--rate: ", "a rate of 1000000000000"]),
-        ("churn connections --duration 0", ["--duration: ", "would not end"]),
-        ("churn connections --message-size 1MB", ["--message-size: ", "1000000 bytes are too large"]),
-        ("churn connections --max-open 100000", ["--max-open: ", "100000 cycles"]),
-        ("artemis perf client --rate 1e12", ["--rate: ", "a rate of 1000000000000"]),
-        ("artemis perf client --max-pending x", ["'--max-pending", "a whole number"]),
-        ("perf-test -r 1e12", ["-r/--rate", "1000000000000"]),
-    ] {
+    for [line, first, second] in testkit::table(include_str!("../data/bad-options.txt")) {
         let mut args: Vec<&str> = line.split(' ').collect();
         if !line.contains("--url") && args[0] != "perf-test" {
             args.extend(url);
         }
         let ended = run(dir, &args);
-        assert_refused(&ended, line, &parts);
+        assert_refused(&ended, line, &[first, second]);
     }
     assert!(!dir.join("runs").exists(), "something was started");
     run(dir, &["client", "--url", "amqp://127.0.0.1:1", "--runs", "/proc/x"])
@@ -72,42 +35,8 @@ fn a_bad_key_is_named_with_its_line_and_nothing_is_started() {
         assert_refused(&ended, &format!("{text}\n{}", set.join(" ")), &parts);
     };
     // Behind these four lines.
-    for (further, parts) in [
-        ("rate = 1e12", ["x.toml:5: rate = 1e12: ", "a rate of 1000000000000"]),
-        ("rate = \"2kk\"", ["x.toml:5: rate = \"2kk\": ", "above 0"]),
-        ("rate = true", ["x.toml:5: rate = true: ", "it must be a rate such as"]),
-        ("schedule = \"constant:1e12\"", ["x.toml:5: schedule = ", "a rate of"]),
-        ("message-size = 5", ["x.toml:5: message-size = 5: ", "a message of 5 bytes"]),
-        ("max-pending = \"x\"", ["x.toml:5: max-pending = \"x\": ", "a whole number from 0 to 4294967295"]),
-        ("prefetch = 70000", ["x.toml:5: prefetch = 70000: ", "from 0 to 65535"]),
-        ("persistent = 1", ["x.toml:5: persistent = 1: ", "true or false"]),
-        ("headers = 1", ["x.toml:5: headers: ", "a table"]),
-        ("queue-type = \"stream\"", ["x.toml:5: load.0.queue-type", "classic queues only"]),
-        ("rate = 1\nthink-time = 1", ["x.toml:6: load.0.think-time", "there is a rate too"]),
-        ("[churn]\nkind = \"queues\"\nrate = 1e12", ["x.toml:7: rate = 1e12: ", "a rate of"]),
-        ("rate = 1e12\n[churn]\nkind = \"queues\"", ["x.toml:5: rate = 1e12: ", "a rate of"]),
-        ("[churn]\nrate = 1", ["x.toml:5", "the key \"kind\" is missing"]),
-        ("[[fault]]\nat = \"1s\"\nkind = \"drop\"", ["x.toml", "recover"]),
-        ("[[fault]]\nkind = \"lose\"\nprobability = \"x\"", ["x.toml:7: probability = \"x\": ", "it must be a number"]),
-        ("[churn]\nkind = 5", ["x.toml:6: kind = 5: ", "text in quotes"]),
-        (
-            "[churn]\nkind = \"queues\"\nmessages = \"x\"",
-            ["x.toml:7: messages = \"x\": ", "a whole number from 0 to 4294967295"],
-        ),
-        (
-            "[churn]\nkind = \"queues\"\nrate = 1\nschedule = \"constant:2\"",
-            ["x.toml:8: churn.schedule: ", "there is a rate too"],
-        ),
-        ("[churn]\nkind = \"queues\"\nmax-open = 0", ["x.toml:7: max-open = 0: ", "0 cycles"]),
-        ("[[churn]]\nkind = \"queues\"\nrate = \"x\"", ["x.toml:5: [[churn]]: ", "write [churn], once"]),
-        ("recover = \"5s-1s\"", ["x.toml:5: recover = \"5s-1s\": ", "write 1s-5s"]),
-        (
-            "message-size = { mean = 1 }",
-            ["x.toml:5: message-size = { mean = 1 }: a message size is not a table", "write a number"],
-        ),
-        ("[profile]\nfrequency = 0", ["x.toml:6: profile.frequency = 0", "999 is usual"]),
-    ] {
-        refused(&format!("{load}{further}"), &[], parts);
+    for [further, first, second] in testkit::table(include_str!("../data/bad-keys.txt")) {
+        refused(&format!("{load}{further}"), &[], [first, second]);
     }
     for (set, parts) in [
         ("threads=0", ["--set threads=0: ", "0 threads"]),

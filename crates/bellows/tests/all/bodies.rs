@@ -174,19 +174,10 @@ fn the_ledger_is_kept(url: &str) {
 }
 
 fn exclusive_queues_have_names(url: &str) {
-    for (line, sent, received) in [
-        ("-E -u mine -y 2 -C 100", 100, 100),
-        ("-E -u mine,yours -y 2 -C 100", 100, 200),
-        ("-E -qp mine-%d -qpf 1 -qpt 2 -x 2 -y 4 -Y 2 -C 50", 100, 100),
-        ("-E -f persistent -y 2 -C 50", 50, 100),
-        ("-E -u emptied -C 50 -ew empty", 50, 50),
-        // What is there already is received, too, and a queue that is empty at times ends nothing.
-        ("-u left -C 50 -y 0 -ad false", 50, 0),
-        ("-u left -C 5 -r 10 -ad false -ew empty", 5, 55),
-    ] {
+    for [line, sent, received] in testkit::table(include_str!("../data/perf-test/queues.txt")) {
         let summary = summary(url, line);
-        assert_eq!(summary["sent"]["total"], sent, "{line}");
-        assert_eq!(summary["received"]["total"], received, "{line}");
+        assert_eq!(summary["sent"]["total"].to_string(), sent, "{line}");
+        assert_eq!(summary["received"]["total"].to_string(), received, "{line}");
     }
 }
 

@@ -9,20 +9,7 @@ use std::path::Path;
 use common::{Ended, bellows, folder, run, start};
 use serde_json::Value;
 
-const REFUSED: &str = r#"
-name = "refused"
-broker.kind = "embedded"
-phases = { warmup = "200ms", measure = "1500ms", drain = "3s" }
-profile.events = []
-fault = [
-    { at = "300ms", kind = "refuse-login", count = 37 },
-    { at = "1s", for = "100ms", kind = "stall" },
-]
-[churn]
-kind = "connections"
-rate = 200
-messages = 1
-"#;
+const REFUSED: &str = include_str!("../data/experiments/refused-logins.toml");
 
 fn object(ended: &Ended) -> Value {
     let object = ended.json();

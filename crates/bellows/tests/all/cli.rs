@@ -40,39 +40,17 @@ fn every_command_explains_itself_with_an_example() {
     help.prints_not(["__guard"]).prints(["3 a requirement was missed"]);
     let version = run(dir, &["--version"]);
     assert!(version.stdout.starts_with("bellows 0."), "{version:?}");
+    // Closed loops have one message in flight, unless another number is given.
+    let help = run(dir, &["artemis", "perf", "producer", "--help"]);
+    let option = help.stdout.split("--max-pending").nth(1).unwrap_or_default();
+    assert!(option.split("--").next().unwrap_or_default().contains("[default: 1]"), "{option}");
 }
 
 #[test]
 fn wrong_usage_ends_with_2_and_leaves_nothing() {
     let dir = &*folder();
-    for args in [
-        &["bogus"] as &[&str],
-        &[],
-        &["run"],
-        &["client", "--rate", "0"],
-        &["client", "--schedule", "trace:missing.csv"],
-        &["client", "--rate", "1", "--schedule", "poisson:1"],
-        &["client", "--think-time", "5ms", "--max-pending", "2"],
-        &["client", "--rate-per-producer"],
-        &["client", "--message-size", "20-10"],
-        &["client", "--acks"],
-        &["client", "--producers", "0", "--consumers", "0"],
-        &["client", "--producers", "0", "--rate", "5"],
-        &["client", "--consumers", "0", "--tx"],
-        &["client", "--duration", "-3"],
-        &["client", "--url", "http://localhost"],
-        &["client", "--hdr", "x", "--no-archive"],
-        &["client", "--note", "x", "--no-archive"],
-        &["probe", "http://localhost", "--insecure"],
-        &["record", "--pid", "1", "--min-block", "1ms"],
-        &["record"],
-        &["record", "--pid", "1", "--name", "x"],
-        &["top", "last", "--grep", "("],
-        &["broker", "--memory-limit", "some"],
-        &["run", "no-such-experiment"],
-        &["run", "missing.toml"],
-    ] {
-        let ended = run(dir, args).ends(2);
+    for line in include_str!("../data/wrong-usage.txt").lines() {
+        let ended = run(dir, &words(line)).ends(2);
         assert!(ended.stdout.is_empty() && !ended.stderr.contains("panicked"), "{ended:#?}");
     }
     assert_eq!(fs::read_dir(dir).unwrap().count(), 0, "something was left");
@@ -233,23 +211,12 @@ fn shells_complete_experiments_runs_and_the_options_of_perf_test() {
     let id = id.file_name().unwrap().to_str().unwrap();
     let (_, short) = id.split_once("Z-").unwrap();
     for shell in SHELLS {
-        for (words, offered) in [
-            (&["run", "str"] as &[&str], "stream-publish"),
-            (&["run", "mi"], "mine.toml"),
-            (&["client", "--max"], "--max-pending"),
-            (&["client", "--queue-type", "q"], "quorum"),
-            (&["runs", "report", ""], id),
-            (&["ab", "str"], "stream-publish"),
-            (&["ab", &short[..3]], short),
-            (&["runs", "show", &short[..3]], short),
-            (&["top", "la"], "last"),
-            (&["help", "meas"], "measurement"),
-            (&["help", "ru"], "runs"),
-            (&["perf-test", "--prod"], "--producers"),
-            (&["perf-test", "-x", "1", "--cons"], "--consumers"),
-        ] {
-            let all = completed(dir, shell, words);
-            let found = all.lines().any(|line| line.trim().starts_with(offered));
+        for [words, offered] in testkit::table(include_str!("../data/completed.txt")) {
+            let words = words.replace("SHORT", &short[..3]);
+            let words: Vec<&str> = words.split(' ').collect();
+            let offered = offered.replace("ID", id).replace("SHORT", short);
+            let all = completed(dir, shell, &words);
+            let found = all.lines().any(|line| line.trim().starts_with(&offered));
             assert!(found, "{shell} {words:?}: {all}");
         }
     }
@@ -335,31 +302,6 @@ fn the_broker_says_when_it_is_ready_and_ends_with_its_signals() {
     }
     let broker = Broker::start(dir);
     run(dir, &["broker", "--listen", broker.address()]).assert_error(1, &["cannot listen on", broker.address()]);
-}
-
-/// A broker that confirms late holds a closed loop back, and an open one keeps its rate.
-#[test]
-fn a_requested_rate_is_an_open_loop() {
-    let dir = &*folder();
-    let faults = dir.join("slow.toml");
-    fs::write(&faults, "[[fault]]\nkind = \"slow-ack\"\ndelay = \"100ms\"\n").unwrap();
-    let broker = Broker::with(dir, &["--faults", &faults.to_string_lossy()]);
-    let sent = |more: &[&str]| {
-        let base = ["client", "--consumers", "0", "--url", &broker.url, "--no-archive", "--json", "--quiet"];
-        let summary = run(dir, &[&base[..], &["--duration", "2"], more].concat()).json();
-        summary["scenarios"]["messages"]["sent"]["rate"].as_f64().unwrap()
-    };
-    for (options, rates) in [
-        (["--rate", "0.3k"].as_slice(), 200.0..f64::MAX),
-        (&["--schedule", "poisson:18k/min"], 200.0..f64::MAX),
-        (&["--rate", "300", "--max-pending", "1"], 0.0..20.0),
-    ] {
-        let rate = sent(options);
-        assert!(rates.contains(&rate), "{options:?}: {rate}");
-    }
-    let help = run(dir, &["artemis", "perf", "producer", "--help"]);
-    let option = help.stdout.split("--max-pending").nth(1).unwrap_or_default();
-    assert!(option.split("--").next().unwrap_or_default().contains("[default: 1]"), "{option}");
 }
 
 const TIERS: [&str; 4] = ["invalid: ", "caution: ", "note: ", "! "];

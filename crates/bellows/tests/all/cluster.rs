@@ -9,45 +9,6 @@ use std::path::Path;
 use serde_json::Value;
 use stacks::{FORMATS, Profile};
 
-const EXPERIMENT: &str = r#"
-name = "cluster"
-phases = { warmup = "500ms", measure = "6s", drain = "30s" }
-profile.frequency = 99
-fault = [{ at = "500ms", kind = "kill", node = 1, for = "500ms" }]
-scrape = [{ url = "/metrics/per-object", every = "500ms" }]
-trace = [
-    { name = "survivor", call = "rabbit_channel:handle_cast/2", node = 2, limit = 20, rate = 10000 },
-    { name = "killed", call = "rabbit_channel:handle_cast/2", node = 1, limit = 100000, rate = 10000 },
-]
-[broker]
-kind = "rabbitmq"
-nodes = 3
-definitions = "queues.json"
-[[broker.policy]]
-pattern = "^defined$"
-definition = { max-length = 100000 }
-[[load]]
-destination = "queue://quorum"
-queue-type = "quorum"
-persistent = true
-producers = 3
-consumers = 3
-rate = 200
-max-pending = 200
-message-size = 100
-ack = 20
-nodes = "all"
-recover = "100ms-400ms"
-[[load]]
-destination = "queue://defined"
-declare = false
-rate = 20
-max-pending = 200
-message-size = 100
-nodes = [2, 0]
-recover = "100ms-400ms"
-"#;
-
 #[test]
 fn a_killed_node_loses_no_confirmed_message_of_a_quorum_queue() {
     testkit::needs_rabbitmq!();
@@ -55,7 +16,7 @@ fn a_killed_node_loses_no_confirmed_message_of_a_quorum_queue() {
     let queues = r#"{"queues": [{"name": "defined", "vhost": "/", "durable": true,
         "auto_delete": false, "arguments": {}}]}"#;
     fs::write(dir.join("queues.json"), queues).expect("write");
-    fs::write(dir.join("cluster.toml"), EXPERIMENT).expect("write");
+    fs::write(dir.join("cluster.toml"), include_str!("../data/experiments/cluster.toml")).expect("write");
     let summary = common::run(dir, &["run", "cluster.toml", "--json", "--quiet"]).json();
     let ledger = &summary["scenarios"]["messages"]["ledger"];
     assert_eq!((&ledger["lost"], &ledger["corrupt"]), (&0.into(), &0.into()), "{summary:#}");
@@ -168,24 +129,6 @@ fn nothing_is_left_of_a_cluster_whose_bellows_is_killed() {
     wait(0);
 }
 
-const BROKEN: &str = r#"
-name = "broken"
-phases = { warmup = "500ms", measure = "6s", drain = "5s" }
-profile.events = []
-broker = { kind = "rabbitmq", nodes = 2 }
-fault = [
-    { at = "3s", kind = "stop", node = 1, for = "200ms" },
-    { at = "4s", kind = "stop", node = 0, for = "300ms" },
-]
-[[load]]
-destination = "queue://broken"
-rate = 100
-max-pending = 100
-message-size = 100
-nodes = [0]
-recover = "100ms-400ms"
-"#;
-
 fn pid_of_node(data: &Path, number: u8) -> Option<u32> {
     let address = format!(".{}", number + 1);
     let processes = fs::read_dir("/proc").expect("/proc").flatten();
@@ -211,7 +154,7 @@ fn a_fault_that_fails_is_told_and_the_next_one_takes_place() {
     let dir = &*common::folder();
     let data = dir.join("data");
     fs::create_dir(&data).expect("a folder");
-    fs::write(dir.join("broken.toml"), BROKEN).expect("write");
+    fs::write(dir.join("broken.toml"), include_str!("../data/experiments/broken.toml")).expect("write");
     let args = ["run", "broken.toml", "--json", "--quiet"];
     let started = common::start(common::bellows(dir, &args).env("TMPDIR", &data));
     common::wait_for("a load", || common::seconds_recorded(dir) > 0);

@@ -116,4 +116,8 @@ fn both_sides_are_series_of_a_run_with_a_gap_while_the_node_stands_still() {
     assert!(matches!(long.as_slice(), [gap] if *gap < STOPPED.as_secs_f64() + 6.0), "{times:?}");
     let events = record["events"].to_string();
     testkit::assert_has(&events, ["cannot be read: ", "is read again", "readings, each in "]);
+    let queue = &record["topology"]["queues"][0];
+    assert!(queue["name"] == "memory" && queue["consumers"].as_u64() >= Some(1), "{queue:#}");
+    let cookie = std::fs::read_to_string(rabbit.cookie_file()).expect("the cookie");
+    testkit::assert_lacks(record.to_string(), [cookie.trim()]);
 }

@@ -7,26 +7,10 @@ use std::net::TcpStream;
 
 use common::{bellows, folder, run, start};
 
-const EXPERIMENT: &str = r#"
-broker.kind = "embedded"
-phases = { warmup = "300ms", measure = "1200ms", drain = "3s" }
-profile.events = []
-fault = [
-    { kind = "lose", every = 50 },
-    { at = "500ms", for = "100ms", kind = "stall" },
-    { at = "100ms", kind = "duplicate", every = 100, count = 3 },
-    { at = "300ms", kind = "drop", who = "consumers" },
-]
-[[load]]
-destination = "queue://faulty"
-rate = 2000
-recover = "5ms-10ms"
-"#;
-
 #[test]
 fn an_experiment_reports_what_was_injected_beside_the_ledger() {
     let dir = &*folder();
-    fs::write(dir.join("faulty.toml"), EXPERIMENT).expect("file");
+    fs::write(dir.join("faulty.toml"), include_str!("../data/experiments/faulty.toml")).expect("file");
     let object = run(dir, &["run", "faulty.toml", "--json", "--quiet"]).json();
     let messages = &object["scenarios"]["messages"];
     let fault = |kind: &str| common::named(&object["faults"], "kind", kind);

@@ -268,43 +268,10 @@ fn a_file_that_nobody_named_harms_no_other() {
     run(dir, &["flame", "x.folded"]).assert_error(2, &["a file of the recording"]);
 }
 
-/// A program that spends its time below known functions, with frame pointers and without.
-const BURN: &str = "
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-static volatile unsigned long sink;
-static char text[4096];
-__attribute__((noinline)) static int spin(int n) { for (int i = 0; i < n; i++) sink += i * 3; return n; }
-__attribute__((noinline)) static int heavy(int n) { int x = spin(n * 3); sink += x; return x + 1; }
-__attribute__((noinline)) static int light(int n) { int x = spin(n); sink += x; return x + 2; }
-__attribute__((noinline)) static int search(int n) {
-    int x = 0;
-    for (int i = 0; i < n; i++) x += strlen(text);
-    sink += x;
-    return x + 3;
-}
-__attribute__((noinline)) static int recurse(int n) {
-    int x = n ? recurse(n - 1) : heavy(20000);
-    sink += x;
-    return x + 4;
-}
-int main(void) {
-    struct timespec begin, now;
-    memset(text, 'a', sizeof text - 1);
-    clock_gettime(CLOCK_MONOTONIC, &begin);
-    do {
-        sink += heavy(20000) + light(20000) + recurse(5) + search(300);
-        clock_gettime(CLOCK_MONOTONIC, &now);
-    } while ((now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / 1000000 < 700);
-    return 0;
-}
-";
-
 /// Records the program; `None` where `perf` or a compiler is missing, or nothing may be recorded.
 fn recorded(dir: &Path, name: &str, build: &[&str], mode: &[&str]) -> Option<PathBuf> {
     let (source, program) = (format!("{name}.c"), format!("./{name}"));
-    fs::write(dir.join(&source), BURN).expect("written");
+    fs::write(dir.join(&source), include_str!("../data/burn.c")).expect("written");
     let quiet = |command: &mut Command| {
         let ended = command.current_dir(dir).stdout(Stdio::null()).stderr(Stdio::null()).status();
         ended.is_ok_and(|it| it.success())

@@ -9,31 +9,9 @@ use std::path::Path;
 use common::{folder, run};
 use serde_json::Value;
 
-/// Three parts of work and one, in a thread whose name is not harmless.
-const BUSY: &str = r#"
-public class Busy {
-    static long sink;
-    static void spin(long ms) {
-        long end = System.nanoTime() + ms * 1_000_000L;
-        while (System.nanoTime() < end) {
-            for (int i = 0; i < 20_000; i++) { sink += Long.bitCount(i * 31L) ^ i; }
-        }
-    }
-    static void heavy() { spin(75); }
-    static void light() { spin(25); }
-    public static void main(String[] arguments) throws Exception {
-        Thread worker = new Thread(() -> {
-            for (int i = 0; i < 30; i++) { heavy(); light(); }
-        }, "worker <1>");
-        worker.start();
-        worker.join();
-    }
-}
-"#;
-
 /// Records the program; `None` where there is no JDK.
 fn recorded(dir: &Path) -> bool {
-    fs::write(dir.join("Busy.java"), BUSY).expect("a source");
+    fs::write(dir.join("Busy.java"), include_str!("../data/Busy.java")).expect("a source");
     let ran = |program: &str, arguments: &[&str]| {
         let ended = testkit::java(program).args(arguments).current_dir(dir).output();
         ended.is_ok_and(|it| it.status.success())

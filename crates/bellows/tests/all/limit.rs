@@ -105,16 +105,8 @@ fn an_end_that_is_not_found_is_said_and_told_by_the_code() {
 #[test]
 fn what_cannot_be_searched_is_refused_with_a_remedy() {
     let dir = &*experiment();
-    for (arguments, says) in [
-        (&["--set", "load.0.think-time=1s"][..], "the rate is fixed"),
-        (&["--set", "load.0.producers=0"], "sends no messages"),
-        (&["--set", "phases.measure=0s"], "a trial needs an end"),
-        (&["--from", "5", "--least", "10"], "outside of what may be tried"),
-        (&["--require", "lost"], "it compares nothing"),
-        (&["--precision", "0.1%"], "1% to 100%"),
-        (&["--resume", "nothing"], "no folder of trials"),
-    ] {
-        let ended = run(dir, &[&["limit", "known.toml"], arguments].concat());
+    for [arguments, says] in testkit::table(include_str!("../data/no-limits.txt")) {
+        let ended = run(dir, &common::words(&format!("limit known.toml {arguments}")));
         assert!(ended.stderr.contains(says), "{arguments:?}: {}", ended.stderr);
         assert!(matches!(ended.code(), Some(1 | 2)), "{arguments:?}");
     }

@@ -23,7 +23,6 @@ mod connections;
 mod continuous;
 mod differences;
 mod docs;
-mod erlang;
 mod erlang_cluster;
 mod erlang_examples;
 mod erlang_kills;

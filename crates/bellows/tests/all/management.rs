@@ -21,50 +21,8 @@ const ODD: &str = "q\" \\ /ä€🙂 <b>&amp;%2F {[}] ~p \u{1b}[31m";
 
 /// A broker with queues of all types, bindings of all kinds, and names and arguments that are hard to write.
 fn definitions() -> Value {
-    let queue = |vhost: &str, name: &str, arguments: Value| {
-        json!({"vhost": vhost, "name": name, "durable": true, "auto_delete": false,
-            "arguments": arguments})
-    };
-    let exchange = |vhost: &str, name: &str, kind: &str| {
-        json!({"vhost": vhost, "name": name, "type": kind, "durable": true, "auto_delete": false,
-            "internal": false, "arguments": {}})
-    };
-    let binding = |source: &str, kind: &str, destination: &str, key: &str, arguments: Value| {
-        json!({"vhost": "/", "source": source, "destination_type": kind, "destination": destination,
-            "routing_key": key, "arguments": arguments})
-    };
-    let permission =
-        |vhost: &str| json!({"user": "guest", "vhost": vhost, "configure": ".*", "write": ".*", "read": ".*"});
-    let headers = json!({"x-match": "all", "count": 3, "share": 1.5, "yes": true, "text": ODD,
-        "list": [1, "two", [3]], "table": {"b": 1, "a": {"c": "d"}}});
-    json!({
-        "vhosts": [{"name": "second"}, {"name": "/odd & <vhost>"}],
-        "permissions": [permission("second"), permission("/odd & <vhost>")],
-        "queues": [
-            queue("/", "held", json!({"x-max-length": 1000, "x-overflow": "reject-publish"})),
-            queue("/", "replicated", json!({"x-queue-type": "quorum", "x-delivery-limit": 5})),
-            queue("/", "log", json!({"x-queue-type": "stream"})),
-            queue("/", ODD, json!({"x-dead-letter-exchange": ODD})),
-            queue("second", "held", json!({})),
-            queue("/odd & <vhost>", "held", json!({})),
-        ],
-        "exchanges": [
-            exchange("/", "in", "topic"),
-            exchange("/", "by headers", "headers"),
-            exchange("/", ODD, "fanout"),
-            exchange("/", "held", "direct"),
-            exchange("second", "in", "fanout"),
-        ],
-        "bindings": [
-            binding("in", "exchange", "by headers", "a.#", json!({})),
-            binding("in", "exchange", "held", "x", json!({})),
-            binding("in", "queue", "held", "x", json!({})),
-            binding("in", "queue", ODD, ODD, json!({})),
-            binding("by headers", "queue", "replicated", "", headers),
-            binding("by headers", "queue", "replicated", "", json!({"x-match": "any", "count": 3})),
-            binding(ODD, "queue", "log", "line\nbreak", json!({})),
-        ],
-    })
+    let text = include_str!("../data/definitions.json").replace("\"ODD\"", &json!(ODD).to_string());
+    serde_json::from_str(&text).expect("JSON")
 }
 
 /// A broker that runs, asked over Erlang's distribution.

@@ -29,21 +29,6 @@ const ADVANCED: &str = r#"[{rabbit, [{channel_tick_interval, 1000}]}, {rabbitmq_
     <<"kty">> => <<"MAC">>, <<"alg">> => <<"HS256">>, <<"use">> => <<"sig">>,
     <<"value">> => <<"the key that only the endpoint and the broker know">>}}}}]}]}]."#;
 
-const EXPERIMENT: &str = r#"
-name = "tokens"
-phases = { warmup = "1s", measure = "10s", drain = "3s" }
-profile.events = []
-[broker]
-plugins = ["rabbitmq_auth_backend_oauth2"]
-config.auth_backends.1 = "rabbit_auth_backend_oauth2"
-advanced = """ADVANCED"""
-oauth2 = { uri = "URI", client-id = "perf", scopes = ["rabbitmq.write:*/*"] }
-[[load]]
-destination = "queue://tokens"
-rate = 200
-max-pending = 50
-"#;
-
 /// HMAC-SHA256 (RFC 2104); the key is shorter than a block.
 fn sign(text: &str) -> Vec<u8> {
     let pad = |mask: u8| -> Vec<u8> {
@@ -89,7 +74,7 @@ fn endpoint(most: usize, client: &'static str) -> (String, Arc<AtomicUsize>) {
 }
 
 fn run(dir: &Path, uri: &str) -> common::Started {
-    let text = EXPERIMENT.replace("URI", uri).replace("ADVANCED", ADVANCED);
+    let text = include_str!("../data/experiments/tokens.toml").replace("URI", uri).replace("ADVANCED", ADVANCED);
     std::fs::write(dir.join("tokens.toml"), text).expect("file");
     let mut command = common::bellows(dir, &["run", "tokens.toml", "--json", "--quiet"]);
     common::start(command.env("BELLOWS_OAUTH2_CLIENT_SECRET", "s3cret"))

@@ -6,30 +6,12 @@ use std::path::Path;
 
 use common::{folder, run};
 
-/// The queue page beside the management API, with a restart of the node in between.
-const EXPERIMENT: &str = r#"
-name = "pages"
-broker.kind = "rabbitmq"
-phases = { warmup = "0s", measure = "30s", drain = "5s" }
-profile.events = []
-fault = [{ at = "3s", kind = "kill", for = "500ms" }]
-probe = [
-    { name = "api", url = "/api/queues?columns=name,messages_ready", every = "250ms", timeout = "2s" },
-    { name = "page", page = "queues", every = "250ms", timeout = "2s" },
-]
-[[load]]
-destination = "queue://orders"
-num-destinations = 20
-rate = 200
-recover = "100ms-500ms"
-"#;
-
 #[test]
 #[ignore = "a start and a restart of its own: make prove"]
 fn a_page_of_queues_answers_before_and_after_a_restart_of_the_node() {
     testkit::needs_rabbitmq!();
     let dir = &*folder();
-    std::fs::write(dir.join("pages.toml"), EXPERIMENT).expect("a file");
+    std::fs::write(dir.join("pages.toml"), include_str!("../data/experiments/pages.toml")).expect("a file");
     let summary = run(dir, &["run", "pages.toml", "--json", "--quiet"]).json();
     for probe in ["probe_api", "probe_page"] {
         let counts = &summary["scenarios"][probe];

@@ -210,32 +210,12 @@ fn totals(dir: &Path) -> (u64, u64) {
     (total("sent"), total("received"))
 }
 
-/// Every command line with the messages that it sends and receives.
-const WORKLOADS: [(&str, u64, u64); 14] = [
-    // Each consumer has a queue of its own, as there is no name.
-    ("-C 100 -y 3", 100, 300),
-    ("-C 100 -y 2 -f persistent", 100, 200),
-    // Each queue gets every message, and each consumer reads both.
-    ("-C 100 -u a,b -y 2 -f persistent -ad false", 100, 200),
-    ("-C 100 -u t -t topic -k some.key", 100, 100),
-    ("-C 50 -X 3 -Y 2 -u channels -c 10", 150, 150),
-    ("-C 100 -u tx -m 10 -n 5", 100, 100),
-    ("-C 20 -u polled -po -pi 1", 20, 20),
-    ("-C 50 -u slow -L 1000 -q 10", 50, 50),
-    ("-C 100 -u vl -vl 0:1 100:1 -q 5", 100, 100),
-    ("-C 100 -u mp -mp priority=5,tenant=blue -T text/plain", 100, 100),
-    ("-C 100 -vr 500:1 200:1 -vs 100:1 2000:1", 100, 100),
-    ("-C 100 -u dropped -na -re false", 100, 100),
-    ("-C 50 -u idle -y 2 -ew idle", 50, 50),
-    // Random keys find no queue.
-    ("-C 50 -u lost -K -z 2 -st 0 -f mandatory", 50, 0),
-];
-
 #[test]
 fn workloads_do_what_they_do_in_perf_test() {
     let broker_dir = folder();
     let broker = Broker::start(broker_dir.path());
-    for (line, sent, received) in WORKLOADS {
+    for [line, counts @ ..] in testkit::table::<3>(include_str!("../data/perf-test/workloads.txt")) {
+        let [sent, received] = counts.map(|it| it.parse::<u64>().expect("a count"));
         let dir = &*folder();
         let ended = perf_test(dir, &broker.url, &format!("-d w {line}")).ok();
         shape(&ended.stdout);
@@ -261,31 +241,9 @@ fn ctrl_c_ends_a_test_in_order() {
 fn errors_are_never_ignored() {
     let dir = &*folder();
     let nobody = "amqp://127.0.0.1:1";
-    for (line, code, parts) in [
-        ("--flush", 2, &["--flush"] as &[&str]),
-        ("-x one", 2, &["-x/--producers", "one"]),
-        // With a URL beside it, it may be a piece of a password.
-        ("-x 1 stray", 2, &["takes no argument", "not shown"]),
-        ("-x", 2, &["-x/--producers", "no value"]),
-        ("--cons 1", 2, &["--cons begins several"]),
-        ("-mda", 2, &["-mda/--metrics-datadog", "services"]),
-        ("--verbose", 2, &["--verbose"]),
-        ("-f persistant", 2, &["persistant"]),
-        ("-A 100 -q 10", 2, &["--multi-ack-every"]),
-        ("-qq -sq", 2, &["quorum queues and streams"]),
-        ("-qp q-%d -qpf 1", 2, &["sequence"]),
-        ("-smssb 4gb", 2, &["4gb"]),
-        ("-ma 10", 2, &["--max-age"]),
-        ("-i 0", 2, &["--interval"]),
-        ("-jb -bc 0", 2, &["0 JSON documents"]),
-        ("-B none.json", 2, &["none.json"]),
-        ("-sco soon", 2, &["--stream-consumer-offset", "soon"]),
-        ("-x 0 -y 0", 2, &["neither a producer nor a consumer"]),
-        ("-sst 1 -z 1", 1, &["127.0.0.1:1", "within 1 s"]),
-        ("-z 1", 1, &["127.0.0.1:1"]),
-        ("-z 1 -o no/such/folder.csv", 1, &["no/such/folder.csv"]),
-    ] {
-        perf_test(dir, nobody, line).assert_error(code, parts);
+    for [line, code, parts] in testkit::table(include_str!("../data/perf-test/errors.txt")) {
+        let parts: Vec<&str> = parts.split(" & ").collect();
+        perf_test(dir, nobody, line).assert_error(code.parse().expect("a code"), &parts);
     }
     perf_test(dir, nobody, "--autoak").assert_error(2, &["--autoak"]).says(["-a/--autoack"]);
     assert_eq!(fs::read_dir(dir.join("runs")).map_or(0, Iterator::count), 0, "a run folder is left");

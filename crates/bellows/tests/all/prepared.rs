@@ -13,26 +13,7 @@ use serde_json::Value;
 const KEPT: &str = "kept";
 
 /// A backlog in a stream and in a durable queue, 50 empty queues, and consumers that read the stream.
-const EXPERIMENT: &str = r#"
-name = "prepared"
-phases = { warmup = "0s", measure = "2s", drain = "1s" }
-profile.events = []
-broker = { kind = "rabbitmq", data = "prepare", data-dir = "kept" }
-prepare = [
-    { destination = "queue://log", queue-type = "stream", fill = 20_000, message-size = 12 },
-    { destination = "queue://backlog", fill = 2_000, message-size = 100, persistent = true },
-    { destination = "queue://empty", num-destinations = 50 },
-]
-[[load]]
-destination = "queue://log"
-queue-type = "stream"
-producers = 0
-consumers = 1
-prefetch = 1000
-ack = 100
-message-size = 12
-stream-offset = "first"
-"#;
+const EXPERIMENT: &str = include_str!("../data/experiments/prepared.toml");
 
 fn experiment(dir: &Path, text: &str) {
     fs::write(dir.join("prepared.toml"), text).expect("a file");

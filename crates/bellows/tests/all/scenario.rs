@@ -127,23 +127,11 @@ fn toy(of: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error> {
 /// The line of registration.
 const SCENARIOS: &[MakeScenario] = &[session::SCENARIOS[0], session::SCENARIOS[1], toy];
 
-const BESIDE: &str = r#"
-name = "toy"
-broker.kind = "embedded"
-phases = { warmup = "0s", measure = "1500ms", drain = "2s" }
-profile.events = []
-[[load]]
-destination = "queue://q"
-rate = 200
-[churn]
-kind = "channels"
-rate = 100
-"#;
-
 #[test]
 fn a_scenario_of_its_own_is_shown_by_everything() {
     let dir = &*folder();
-    let experiment = Experiment::from_toml(BESIDE, "toy.toml").expect("an experiment");
+    let experiment =
+        Experiment::from_toml(include_str!("../data/experiments/toy.toml"), "toy.toml").expect("an experiment");
     let options = RunOptions {
         runs_dir: Some(dir.join("runs")),
         labels: archive::Labels::default(),

@@ -12,14 +12,7 @@ use stacks::Profile;
 use common::Ended;
 
 /// Slow for three seconds, fast for the rest.
-const EXPERIMENT: &str = r#"
-name = "two-rates"
-broker.kind = "embedded"
-phases = { warmup = "1s", measure = "5s" }
-[[load]]
-destination = "queue://q"
-schedule = "steps:500@3s,8000@60s"
-"#;
+const EXPERIMENT: &str = include_str!("../data/experiments/two-rates.toml");
 
 fn top(dir: &Path, args: &[&str]) -> Ended {
     common::run(dir, &[&["top", "last"], args].concat())

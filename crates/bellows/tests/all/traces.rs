@@ -139,24 +139,10 @@ fn node_of(log: &Path) -> Option<String> {
     Some(rest.split(';').next()?.to_owned())
 }
 
-const MANAGED: &str = r#"
-name = "looked-into"
-phases = { warmup = "3s", measure = "12s", drain = "5s" }
-profile.events = []
-[[load]]
-destination = "queue://orders"
-rate = 200
-[[trace]]
-call = "rabbit_channel:handle_cast/2"
-# The broker has no such process before the load comes.
-role = "channel"
-limit = 100000
-rate = 20
-"#;
-
 /// Starts a run, and waits until it is measured.
 fn started(dir: &Path) -> (common::Started, String, PathBuf) {
-    let text = MANAGED.to_owned() + &own_pages::scrapes(&page_after(Duration::ZERO));
+    let text = include_str!("../data/experiments/looked-into.toml").to_owned()
+        + &own_pages::scrapes(&page_after(Duration::ZERO));
     fs::write(dir.join("looked.toml"), text).expect("a file");
     let log = dir.join("log");
     // What it tells is needed while it runs.

@@ -5,66 +5,6 @@ use crate::common::managed;
 
 use serde_json::Value;
 
-/// Each group sends 500 messages and receives them once.
-const GROUPS: &str = r#"
-# Transactions on both sides; 500 is no multiple of either.
-[[load]]
-destination = "queue://transacted"
-commit-every = 30
-consumer-commit-every = 40
-message-count = 500
-persistent = true
-# Many channels on few connections.
-[[load]]
-destination = "queue://shared"
-num-destinations = 3
-producers = 4
-producer-connections = 1
-consumers = 2
-consumer-connections = 2
-channel-prefetch = 60
-max-pending = 50
-message-count = 500
-[[load]]
-destination = "queue://polled"
-poll = "0s"
-max-pending = 50
-message-count = 500
-[[load]]
-destinations = ["queue://bound", "queue://bound-too"]
-routing-key = "orders.new"
-total-producers = 1
-auto-delete = true
-durable = false
-max-pending = 50
-message-count = 250
-consumers = 1
-ttl = "1m"
-exchange = { name = "bellows.orders", type = "topic", auto-delete = true }
-properties = { content-type = "application/json", type = "order", priority = 4 }
-headers = { tenant = "blue" }
-[[load]]
-destination = "topic://orders.*"
-routing-key = "orders.special"
-max-pending = 50
-message-count = 500
-exchange = { name = "bellows.fan", type = "fanout", auto-delete = true }
-[[load]]
-destination = "queue://keys"
-random-routing-keys = 50
-max-pending = 50
-message-count = 500
-exchange = { name = "bellows.keys", type = "fanout", auto-delete = true }
-[[load]]
-destination = "queue://slow"
-queue-type = "quorum"
-consumer-latency = ["1ms@1s", "2ms@1s"]
-prefetch = 20
-ack = 7
-max-pending = 50
-message-count = 500
-"#;
-
 /// The summary's messages of these loads.
 fn run(url: &str, until: Option<&str>, text: &str) -> Value {
     let dir = common::folder();
@@ -83,7 +23,7 @@ fn every_way_to_publish_and_consume_loses_nothing_on_rabbitmq() {
     let total = |messages: &Value, name: &str| messages[name]["total"].as_u64().expect("a total");
     let totals = |messages: &Value| ["sent", "completed", "received"].map(|name| total(messages, name));
     // The fourth group's messages reach two queues.
-    let messages = run(&node.url(), None, GROUPS);
+    let messages = run(&node.url(), None, include_str!("../data/experiments/workloads.toml"));
     assert_eq!(totals(&messages), [6 * 500 + 250, 6 * 500 + 250, 7 * 500], "{messages:#}");
     for count in ["lost", "duplicated", "reordered", "corrupt", "foreign"] {
         assert_eq!(messages["ledger"][count], 0, "{count}: {messages:#}");

@@ -643,18 +643,7 @@ mod tests {
         }
     }
 
-    const BROKEN: &str = "\
-2026-11-21 02:46:05.1+00:00 [info] <0.138.0> Feature flags: list
-2026-11-21 02:46:05.5+00:00 [error] <0.138.0> BrokerError preparing configuration in phase transform_datatypes:
-2026-11-21 02:46:05.6+00:00 [error] <0.138.0>   - \"nonsense\" cannot be converted to a(n) integer
-
-BOOT FAILED
-2026-11-21 02:46:05.6+00:00 [error] <0.138.0> 
-2026-11-21 02:46:06.6+00:00 [error] <0.138.0>     supervisor: {local,rabbit_prelaunch_sup}
-2026-11-21 02:46:06.6+00:00 [error] <0.136.0>   crasher:
-Kernel pid terminated (application_controller) (…)
-Crash dump is being written to: erl_crash.dump...done
-";
+    const BROKEN: &str = include_str!("../../tests/data/broken.log");
 
     #[test]
     fn the_reason_is_what_comes_before_the_crash_reports_or_the_end() {

@@ -16,15 +16,7 @@ fn shown(node: &Node, value: &str) -> String {
 #[test]
 fn secrets_are_masked_in_arguments() {
     let (_home, _beam, node, helper) = loaded();
-    for (module, function, arguments) in [
-        ("rabbit_auth_backend_internal", "-user_login_authentication/2-fun-1-", "[u, <<\"s3cret\">>]"),
-        ("rabbit_auth_backend_internal", "update_user", "[u, <<\"s3cret\">>, []]"),
-        ("rabbit_auth_mechanism_plain", "next_null_pos", "[<<\"s3cret\">>, 0]"),
-        ("rabbit_credential_validator_accept_everything", "validate", "[u, <<\"s3cret\">>]"),
-        ("rabbit_mgmt_util", "is_authorized", "[r, c, u, <<\"s3cret\">>, e, f]"),
-        ("base64", "decode", "[<<\"s3cret\">>]"),
-        ("maps", "put", "[<<\"password\">>, <<\"s3cret\">>, m]"),
-    ] {
+    for [module, function, arguments] in testkit::table(include_str!("../data/secret-arguments.txt")) {
         let given = eval(&node, &format!("{arguments}."));
         let call = vec![atom(module), atom(function), given, int(300)];
         let texts = helper.call("bellows_text", "arguments", call).expect("texts");

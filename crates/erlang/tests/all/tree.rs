@@ -4,17 +4,7 @@ use crate::beams::{evaluate, helper};
 
 /// Recording of a process of OTP 25 that calls functions of `outer`, which is not traced, and `shop`, which is: kinds
 /// of messages, and nanoseconds.
-const RECORDED: &str = "\
-    Recorded = [
-        {in, {run, loop, 0}, 268404}, {call, {shop, order, 1}, {outer, first, 1}, 276049},
-        {call, {shop, look, 1}, {outer, between, 1}, 279175}, {return_to, {outer, between, 1}, 280738},
-        {return_to, {outer, first, 1}, 281600}, {call, {shop, bill, 1}, {outer, second, 1}, 283219},
-        {call, {shop, look, 1}, {shop, bill, 1}, 284767}, {return_to, {shop, bill, 1}, 285746},
-        {return_to, {outer, second, 1}, 286474}, {call, {shop, order, 1}, {run, loop, 0}, 288014},
-        {call, {shop, look, 1}, {outer, between, 1}, 289544}, {return_to, {outer, between, 1}, 290463},
-        {return_to, {run, loop, 0}, 291103}, {call, {shop, bill, 1}, {outer, second, 1}, 292308},
-        {call, {shop, look, 1}, {shop, bill, 1}, 294607}, {return_to, {shop, bill, 1}, 295613},
-        {return_to, {outer, second, 1}, 296455}, {out, {run, loop, 0}, 297571}],";
+const RECORDED: &str = include_str!("../data/recorded.txt");
 
 /// Functions with their callers and calls, in the order in which they came, where a tracer got these messages.
 fn tree(messages: &str) -> Vec<String> {

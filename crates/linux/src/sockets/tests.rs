@@ -139,14 +139,7 @@ fn of_several_owners_of_one_address_the_one_that_serves_us_is_told() {
 
 #[test]
 fn addresses_are_read_as_the_kernel_writes_them() {
-    let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 0100007F:1628 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 77 1 0 100 0 0 10 0
-   1: 0200007F:1628 0100007F:C000 01 00000000:00000000 00:00000000 00000000     0        0 78 1 0 20 4 30 10 -1
-   2: 0200007F:1628 0100007F:C001 06 00000000:00000000 00:00000000 00000000     0        0 0 1 0
-   3: 00000000000000000000000000000000:1628 00000000000000000000000000000000:0000 0A 0:0 00:0 0 0 0 79 1
-   4: 0000000000000000FFFF00000100007F:1628 0000000000000000FFFF00000100007F:C002 01 0:0 00:0 0 0 0 80 1
-   5: 0100007:1628 x:0 0A
-   6: 0100007F:1628 00000000:0000 0A";
+    let table = include_str!("../../tests/data/tcp.txt");
     if cfg!(target_endian = "big") {
         return;
     }

@@ -1,14 +1,12 @@
-//! Whole loads against the embedded broker in virtual time; peers that are no brokers, on sockets.
+//! Whole loads against the embedded broker in virtual time.
 
-use std::io::{Read, Write};
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
 
-use load::{Ack, Control, Destination, Group, Guarantee, Outcome, Plan};
-use measure::{Nanos, Phase};
+use load::{Ack, Destination, Group, Guarantee, Outcome, Plan};
+use measure::Phase;
 
-use crate::common::{self, Deaf};
-use crate::world::{InMemory, Pace, Told, World};
+use crate::common;
+use crate::world::{InMemory, Told};
 
 fn group(broker: SocketAddr, destination: Destination) -> Group {
     let mut group = common::group(broker, destination, (1, 1));
@@ -56,45 +54,5 @@ fn a_message_count_ends_the_load_and_only_confirms_complete_messages() {
         });
         let totals = outcome.totals;
         assert_eq!((totals.sent, totals.completed, totals.received), (count, completed, count), "{guarantee:?}");
-    }
-}
-
-#[test]
-fn stopping_ends_in_order_with_nothing_under_way() {
-    let world = World::new(1, Pace::default());
-    let plan = plan(group(world.broker(broker::Config::default()), Destination::queue("stopped")), 0, 60_000);
-    let (control, begin) = (Control::new(), world.time());
-    let stopper = control.clone();
-    let (outcome, _) = world.run_until(&plan, &control, |world, start| {
-        world.at(start + Nanos::from_millis(50), move |_| stopper.stop());
-    });
-    let (outcome, took) = (outcome.expect("the load starts"), world.time().since(begin));
-    assert!(took < Nanos::from_millis(3_000), "{took:?}");
-    assert!(outcome.interrupted && outcome.error.is_none(), "{outcome:?}");
-    assert!(outcome.totals.sent > 100, "{outcome:?}");
-    assert_eq!(outcome.totals.received, outcome.totals.sent);
-}
-
-/// A server that answers each connection with the same bytes, then says nothing more.
-fn scripted(answer: &'static [u8]) -> SocketAddr {
-    let mut open = Vec::new();
-    common::serve(move |_, mut stream| {
-        let _ = stream.read(&mut [0; 8]);
-        let _ = stream.write_all(answer);
-        open.push(stream);
-    })
-}
-
-#[test]
-fn silent_half_spoken_and_foreign_servers_end_in_time_with_one_line() {
-    for answer in [&b""[..], &b"\x01\x00\x00\x00\x00\x01"[..], &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..]] {
-        let group = common::group(scripted(answer), Destination::queue("q"), (1, 0));
-        let plan = Plan { timeout: Nanos::from_millis(500), ..plan(group, 0, 1_000) };
-        let start = Instant::now();
-        let error = load::run(&plan, &Control::new(), &mut Deaf).expect_err("no broker there");
-        let (text, took) = (error.to_string(), start.elapsed());
-        assert!(took < Duration::from_secs(8), "{took:?}: {text}");
-        assert!(!text.is_empty() && !text.contains('\n'), "{text:?}");
-        assert!(!error.problem().help.is_empty(), "{text}");
     }
 }

@@ -181,20 +181,11 @@ mod tests {
 
     #[test]
     fn a_bad_line_is_named_with_its_value_and_a_remedy() {
-        for (text, parts) in [
-            ("0\nabc\n", ["t.csv:2", "\"abc\" is no time", "12.345"]),
-            ("0\n-1\n", ["t.csv:2", "\"-1\"", "digits"]),
-            ("1\n\n0.5", ["t.csv:3", "0.5 lies before 1", "sort -n"]),
-            ("0,12\n1", ["t.csv:2", "no size", "or none"]),
-            ("0\n1,12", ["t.csv:2", "a size", "or none"]),
-            ("0,x", ["t.csv:1", "\"x\" is not a size", "whole number"]),
-            ("0,-5", ["t.csv:1", "\"-5\"", "whole number"]),
-            ("1700000000", ["t.csv:1", "30 years", "subtract"]),
-            ("", ["t.csv", "no message", "seconds,bytes"]),
-            ("time\n", ["t.csv", "no message", "seconds,bytes"]),
-        ] {
-            let said = refused(text);
-            for part in parts {
+        for line in include_str!("../../tests/data/no-traces.txt").lines() {
+            let (text, parts) = line.split_once(" ⇒ ").unwrap();
+            let text = text.replace('↵', "\n");
+            let said = refused(&text);
+            for part in parts.split(" ⇒ ") {
                 assert!(said.contains(part), "{text:?}: {part:?} is not in {said:?}");
             }
         }

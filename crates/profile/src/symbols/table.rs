@@ -206,19 +206,9 @@ mod tests {
         let starts = vec![0x2020, 0x10, 0x1000, 0x1030, 0x1050, 0x1090, 0x1ff0, 0x9_0000];
         builder.add_neighbours("beam.smp", starts);
         let table = builder.build(0x10_0000);
-        for (address, name) in [
-            (0x18, Some("[near exported-0xff0]")),
-            (0x1030, Some("exported")),
-            (0x1045, None),
-            (0x1050, Some("[near exported+0x50]")),
-            (0x108f, Some("[near exported+0x50]")),
-            (0x1090, Some("[near exported+0x90]")),
-            (0x1fff, Some("[near CodeCache::find_blob-0x10]")),
-            (0x2008, Some("_ZN9CodeCache9find_blobEPv")),
-            (0x2020, Some("[near CodeCache::find_blob+0x20]")),
-            (0x9_0000, Some("[near beam.smp+0x90000]")),
-        ] {
-            assert_eq!(table.find(address), name, "{address:x}");
+        for [address, name] in testkit::table(include_str!("../../tests/data/neighbours.txt")) {
+            let found = table.find(u64::from_str_radix(address, 16).unwrap());
+            assert_eq!(found.unwrap_or_default(), name, "{address}");
         }
         let mut hostile = Builder::default();
         hostile.add(u64::MAX - 8, 4, "last", GLOBAL);

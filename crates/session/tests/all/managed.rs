@@ -114,21 +114,7 @@ fn listening_addresses(pid: u32) -> Vec<String> {
         .collect()
 }
 
-const DEFINITIONS: &str = r#"{
-  "vhosts": [{"name": "/"}],
-  "users": [{"name": "guest", "password": "guest", "tags": "administrator"}],
-  "permissions": [{"user": "guest", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}],
-  "exchanges": [{"name": "routes", "vhost": "/", "type": "topic", "durable": true,
-                 "auto_delete": false, "internal": false, "arguments": {}}],
-  "queues": [
-    {"name": "plain", "vhost": "/", "durable": true, "auto_delete": false, "arguments": {}},
-    {"name": "safe", "vhost": "/", "durable": true, "auto_delete": false,
-     "arguments": {"x-queue-type": "quorum", "x-max-length": 17}},
-    {"name": "log é", "vhost": "/", "durable": true, "auto_delete": false,
-     "arguments": {"x-queue-type": "stream"}}],
-  "bindings": [{"source": "routes", "vhost": "/", "destination": "plain",
-                "destination_type": "queue", "routing_key": "a.*", "arguments": {}}]
-}"#;
+const DEFINITIONS: &str = include_str!("../data/definitions.json");
 
 #[track_caller]
 fn assert_topology(broker: &RabbitMq) {

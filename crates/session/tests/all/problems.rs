@@ -143,30 +143,9 @@ fn what_is_wrong_is_the_cause_and_what_was_observed_the_value() {
 
 #[test]
 fn what_is_no_experiment_is_told_by_key_and_line() {
-    const KEYS: &str = "`bellows help keys` says what each key takes";
-    let load = "[[load]]\ndestination = 'queue://q'\n";
-    const QUOTED: &str = "string values must be quoted, expected literal string";
-    let of_sine = "3: rate = {kind = 'sine', base = 3}: it must be a rate such as 20000, \"2k\" or \"10/min\"";
-    let of_latency = "3: consumer-latency = [{lenght = '5ms'}]: it must be text in quotes";
-    for (text, cause, value, help) in [
-        (&*format!("{load}consumer-latency = [{{lenght = '5ms'}}]"), of_latency, "[{lenght = '5ms'}]", KEYS),
-        (&*format!("{load}rate = {{kind = 'sine', base = 3}}"), of_sine, "{kind = 'sine', base = 3}", KEYS),
-        ("[phases]\nload = 3", "2: unknown key \"load\"", "load", "[phases] takes warmup, measure, drain"),
-        ("load = 3", "1: load = 3: it must be a table", "load = 3", "write [[load]], and its keys below it"),
-        ("broker = 'rabbitmq'", "1: broker: it must be a table", "broker", "write [broker], and its keys below it"),
-        ("name = 'x'\nname = 'y'", "2: name: it is written twice", "name", "keep one of them"),
-        (
-            "[broker]\npassword = 's3cret'\npassword = 's3cret2'",
-            "3: password: it is written twice",
-            "password",
-            "keep one of them",
-        ),
-        ("[phases]\nwarmup = '1s'\n[phases]\n", "3: [phases]: it is written twice", "[phases]", "keep one of them"),
-        ("[phases]\nwarmup = 1s", &*format!("2: warmup: {QUOTED}"), "warmup", KEYS),
-        ("[broker]\npassword = s3cret", &*format!("2: password: {QUOTED}"), "password", KEYS),
-    ] {
+    for [text, cause, value, help] in testkit::table(include_str!("../data/no-experiments.txt")) {
         let problem = Experiment::from_toml(text, "x.toml").expect_err(text).problem();
         let cause = format!("x.toml:{cause}");
-        assert_eq!((&*problem.cause, &*problem.value, &*problem.help), (&*cause, value, help), "{text}");
+        assert_eq!([problem.cause, problem.value, problem.help], [&*cause, value, help], "{text}");
     }
 }

@@ -14,14 +14,7 @@ use tempfile::TempDir;
 use crate::managed::{self, config, processes_of, programs, said_by};
 
 /// Starts a hidden node as RabbitMQ 4 does its helper, and asks it for release, directories and EPMD's names.
-const HELPER_NODE: &str = r#"
-{ok, Pid, Name} = peer:start(#{name => "helper-" ++ os:getpid(), args => ["-hidden"]}),
-Said = erpc:call(Name, fun() ->
-    {erlang:system_info(otp_release), code:root_dir(), os:getenv("BINDIR"), erl_epmd:names()}
-end),
-peer:stop(Pid),
-unicode:characters_to_binary(io_lib:format("~0tp", [Said])).
-"#;
+const HELPER_NODE: &str = include_str!("../data/helper-node.erl");
 
 fn libraries(program: &Path) -> Vec<PathBuf> {
     let output = Command::new("ldd").arg(program).output().unwrap();

@@ -33,18 +33,7 @@ const STATE: u64 = 17;
 const SAMPLE: u64 = 20;
 
 /// A type a line: its number and name, and its fields with theirs, which are constants (`*`) or any number of values.
-const TYPES: &str = "\
-1 long
-2 java.lang.String
-3 boolean
-10 jdk.types.StackTrace truncated:3 frames:11[]
-11 jdk.types.StackFrame method:12* type:15*
-12 jdk.types.Method type:13* name:14*
-13 java.lang.Class name:14*
-14 jdk.types.Symbol string:2
-15 jdk.types.FrameType description:2
-16 java.lang.Thread osName:2 javaName:2
-20 jdk.ExecutionSample startTime:1 sampledThread:16* stackTrace:10*";
+const TYPES: &str = include_str!("types.txt").trim_ascii_end();
 
 fn element(texts: &mut Vec<String>, name: &str, attributes: &[(&str, String)], inside: &[Vec<u8>]) -> Vec<u8> {
     let mut index = |text: &str| {

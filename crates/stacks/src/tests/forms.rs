@@ -42,15 +42,7 @@ fn names_that_folded_text_cannot_carry_are_changed() {
     profile.frames[0].name = "La;b\n<script>".into();
     profile.threads[0] = "x;y\t".into();
     assert_eq!(profile.folded(), "x:y?;La:b?<script>;b 1\n");
-    for (name, folded) in [
-        ("a 12", "a_12"),
-        ("a\u{a0}1.5", "a_1.5"),
-        ("a 1 2", "a 1_2"),
-        ("a b", "a b"),
-        ("# a", "_# a"),
-        (" \u{a0}", "[unknown]"),
-        ("12", "12"),
-    ] {
+    for [name, folded] in testkit::table(include_str!("folded-names.txt")) {
         assert_eq!(folded_name(name, "[unknown]"), folded);
     }
 }

@@ -8,66 +8,9 @@ use crate::PatternShare;
 const OTHER: &str = "e:$rabbit_channel:handle_cast/2";
 
 /// The name of each pattern, a stack that has it, and one that is like it.
-const CASES: [(&str, &str, &str); 13] = [
-    (
-        "match specifications compiled at each call",
-        "e:$rabbit_router:find_routes/2 > r:[near split_binary_2+0x41c0] > r:db_select_tree_common > \
-         r:db_match_compile",
-        "e:$rabbit_router:find_routes/2 > r:db_select_tree_common > r:db_match_dbterm",
-    ),
-    (
-        "match contexts made for each part of a message",
-        "e:$rabbit_msg_record:init/1 > e:$amqp10_binary_parser:parse_many/2 > r:erts_bs_start_match_3",
-        "e:$rabbit_msg_record:init/1 > e:$amqp10_binary_generator:generate/1",
-    ),
-    (
-        "measurements kept in lists",
-        "e:$exometer_slide:sum/1 > e:$lists:foldl/3 > e:$orddict:update/4",
-        "e:$orddict:update/4 > e:$exometer_slide:sum/1",
-    ),
-    (
-        "search patterns compiled at each call",
-        "e:$a:b/1 > r:binary_match_2 > r:binary_match > r:create_bmdata.isra.0",
-        "e:$a:b/1 > r:binary_match_2 > r:[near binary_match_2+0x100]",
-    ),
-    (
-        "labels searched letter by letter",
-        "e:$prometheus_text_format:render_value/2 > e:$prometheus_text_format:has_special_char/1",
-        "e:$prometheus_text_format:render_value/2",
-    ),
-    ("lists flattened", "e:$a:b/1 > e:$lists:do_flatten/2", "e:$a:b/1 > e:$lists:append/1"),
-    ("strings as lists", "e:$a:b/1 > e:$io_lib_format:build/1", "e:$a:b/1 > e:$rabbit_string:split/1"),
-    (
-        "configuration read at each message",
-        "e:$rabbit_misc:get_env/3 > e:$application:get_env/2 > r:ets_lookup_2",
-        "e:$rabbit_misc:get_env/3 > r:persistent_term_get_1",
-    ),
-    (
-        "busy waiting",
-        "e:$global::process_main > r:erts_schedule > r:scheduler_wait > r:sched_spin_wait > c:sched_yield",
-        "e:$global::process_main > r:erts_schedule > r:scheduler_wait > r:erts_check_io",
-    ),
-    (
-        "garbage collection",
-        "e:$a:b/1 > r:erts_garbage_collect_nobump > r:[near erts_process_gc_info+0x700]",
-        "e:$a:b/1 > r:erts_heap_alloc",
-    ),
-    (
-        "locks",
-        "r:ets_lookup_2 > r:ethr_rwmutex_rlock > r:[near ethr_mutex_lib_init-0x350] > r:ethr_event_wait",
-        "r:ets_lookup_2 > r:ethr_rwmutex_rlock",
-    ),
-    (
-        "files synchronised",
-        "e:$ra_log_wal:sync/1 > c:fdatasync > k:do_syscall_64 > k:__x64_sys_fdatasync > k:do_fsync > k:ext4_sync_file",
-        "e:$ra_log_wal:write/1 > c:writev > k:do_syscall_64 > k:ext4_file_write_iter",
-    ),
-    (
-        "copies between kernel and process",
-        "c:recv > k:do_syscall_64 > k:tcp_recvmsg > k:__skb_datagram_iter > k:_copy_to_iter",
-        "c:recv > k:do_syscall_64 > k:tcp_recvmsg > k:copy_iovec_from_user",
-    ),
-];
+fn cases() -> Vec<[&'static str; 3]> {
+    testkit::table(include_str!("known.txt"))
+}
 
 /// Share of a pattern where some of a thousand samples have a stack.
 fn told(pattern: &str, stack: &str, samples: usize) -> Option<PatternShare> {
@@ -97,12 +40,12 @@ fn the_built_in_patterns_are_well_formed_have_their_source_and_stand_in_the_docu
         let row = format!("| {} | {} % | {} | {} | {} |", it.name, it.above * 100.0, it.says, it.cure, it.source);
         assert!(docs.lines().any(|line| line == row), "docs/stacks.md lacks\n{row}");
     }
-    assert_eq!(all.len(), CASES.len());
+    assert_eq!(all.len(), cases().len());
 }
 
 #[test]
 fn each_pattern_is_told_at_its_share_and_not_below() {
-    for (name, stack, other) in CASES {
+    for [name, stack, other] in cases() {
         let pattern = KnownPattern::built_in().iter().find(|it| it.name == name);
         let enough = (pattern.expect(name).above * 1_000.0).round() as usize;
         let found = told(name, stack, enough).expect(name);
@@ -114,7 +57,7 @@ fn each_pattern_is_told_at_its_share_and_not_below() {
 
 #[test]
 fn few_samples_are_chance_however_much_each_weighs() {
-    let (name, stack, _) = CASES[0];
+    let [name, stack, _] = cases()[0];
     for (unit, weight, stacks, told) in [
         ("", 1, 9, false),
         ("", 1, 10, true),
@@ -138,7 +81,7 @@ fn few_samples_are_chance_however_much_each_weighs() {
 
 #[test]
 fn what_is_known_of_cpu_time_is_not_told_of_other_events() {
-    let (_, stack, _) = CASES[0];
+    let [_, stack, _] = cases()[0];
     let mut profile = profile(&[stack; 1_000]);
     for (event, told) in [("", true), ("cpu", true), ("off-cpu", false), ("calls", false)] {
         profile.header.event = event.to_owned();
@@ -148,7 +91,7 @@ fn what_is_known_of_cpu_time_is_not_told_of_other_events() {
 
 #[test]
 fn the_function_to_look_at_is_the_nearest_of_ones_own() {
-    let own = |stack: &str| told(CASES[0].0, stack, 500).expect("a pattern").function;
+    let own = |stack: &str| told(cases()[0][0], stack, 500).expect("a pattern").function;
     let bif = "r:ets_select_2 > r:db_match_compile";
     for (above, function) in [
         ("e:$rabbit_exchange:route/2 > e:$rabbit_router:find_routes/2 >", Some("$rabbit_router:find_routes/2")),
@@ -175,7 +118,7 @@ fn the_function_to_look_at_is_the_nearest_of_ones_own() {
 
 #[test]
 fn the_largest_share_comes_first() {
-    let [(specs, a, _), .., (copies, b, _)] = CASES;
+    let [[specs, a, _], .., [copies, b, _]] = cases()[..] else { panic!("two of them") };
     let names = |stacks: &[&str]| -> Vec<String> {
         profile(stacks).known_patterns().into_iter().map(|it| it.pattern).collect()
     };

@@ -84,32 +84,9 @@ fn the_first_field_is_a_thread_where_something_says_so() {
         let is_told = !read.notes.iter().any(|it| it.starts_with("the first field"));
         (read.has_threads(), is_told)
     };
-    for (text, is_thread, is_told) in [
-        // A root stands behind it.
-        ("app;main;a 3\napp;f 1\n", true, true),
-        ("beam.smp;$global::process_main;$a:b/1 3\n", true, true),
-        ("curl;entry_SYSCALL_64_after_hwframe_[k];f_[k] 3\n", true, true),
-        ("app;[unknown];f 3\n", true, true),
-        // It is called as threads are.
-        ("erts_sched_1;$a:b/1 3\n", true, true),
-        ("scheduler;$a:b/1 3\n", true, true),
-        ("app-12/13;f 3\n", true, true),
-        ("[main tid=7];a.b.C.d 3\n", true, true),
-        ("[thread];f 3\n", true, true),
-        // It is a root itself, or marked.
-        ("clone3;start_thread;f 3\n", false, true),
-        ("_start;__libc_start_main;main;f 3\n", false, true),
-        ("java/lang/Thread.run;a/B.c 3\nmain;a/B.d_[j] 1\n", false, true),
-        ("a/B.c_[j];d 3\n", false, true),
-        ("f_[j];start_thread 3\n", false, true),
-        // A whole stack, too.
-        ("main 5\nmain;a 3\n", false, true),
-        // Nothing says what it is.
-        ("main;a 3\nmain;b 1\n", false, false),
-        ("handle;parse;read 3\nhandle;write 1\n", false, false),
-    ] {
+    for [text, is_thread, is_told] in testkit::table(include_str!("first-fields.txt")) {
         let inferred = of(text, FirstField::Inferred);
-        assert_eq!(inferred, (is_thread, is_told), "{text}");
+        assert_eq!(inferred, (is_thread == "true", is_told == "true"), "{text}");
         assert!(of(text, FirstField::Thread).1, "{text}");
         assert_eq!(of(text, FirstField::Function), (false, true), "{text}");
     }

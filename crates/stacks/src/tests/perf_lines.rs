@@ -6,14 +6,7 @@ use super::forms::open;
 use crate::{Collapse, CollapseOptions};
 
 const WARNING: &str = "Warning:\nProcessed 100 events and lost 3 chunks!\n\nCheck IO/CPU overload!\n\n";
-const SIDEBAND: &str = "\
-swapper     0     0.000000: PERF_RECORD_MMAP -1/0: [0xffffffff81000000(0x1000) @ 0]: x [kernel.kallsyms]_text
-app   700   100.000001: PERF_RECORD_COMM exec: app:700/700
-app   700   100.000002:    1001001 cpu-clock: 
-\t    4011aa f+0x1 (/opt/app)
-\t    4011bb main+0x1 (/opt/app)
-
-";
+const SIDEBAND: &str = include_str!("perf-sideband.txt");
 
 fn collapsed(text: &str) -> Collapse {
     let mut collapse = Collapse::new(CollapseOptions::default());

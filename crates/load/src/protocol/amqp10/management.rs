@@ -29,6 +29,8 @@ const ANSWERS: u32 = 1;
 const LARGEST_ANSWER: usize = 1 << 20;
 /// Characters of a broker's reason that are shown.
 const LONGEST_REASON: usize = 1_000;
+/// The embedded broker's product name.
+const EMBEDDED: &str = "bellows broker";
 const NOT_PERMITTED: &str = "the user may not manage the broker";
 const UNREADABLE: &str = "the answer about a queue cannot be read";
 

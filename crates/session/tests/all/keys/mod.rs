@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use experiment::Experiment;
 use serde_json::Value;
@@ -16,35 +17,10 @@ use syn::{Attribute, Expr, Ident, Item, LitStr, Meta, Token, Type, Visibility};
 /// Set to anything, it writes the page instead of comparing it.
 const RENEW: &str = "BELLOWS_RENEW_KEYS";
 
-const INTRODUCTION: &str = "\
-# Every key of an experiment
-
-[Experiments](experiments.md) says how an experiment is put together. `--set KEY=VALUE` changes one value by its
-path, such as `load.0.rate=20000` or `phases.measure=5s`. This page is made from the types that read the file.
-
-A duration is written `\"500ms\"`, `\"30s\"`, `\"2m\"` or `\"1h30m\"`; a bare number is seconds. A rate is a number per
-second, or `\"2k\"`, `\"1M\"`, `\"10/min\"`, `\"90k/h\"`. A size is a number of bytes, or `\"4KiB\"`, `\"1MB\"`.
-";
+const INTRODUCTION: &str = include_str!("introduction.txt");
 
 /// Tables of an experiment: heading, the type that reads it, and a file with that table alone.
-const TABLES: &[(&str, &str, &str)] = &[
-    ("The file itself", "Experiment", ""),
-    ("[broker]", "BrokerSpec", "[broker]\n"),
-    ("[broker.oauth2]", "OAuth2Spec", "[broker.oauth2]\n"),
-    ("[[broker.policy]]", "PolicySpec", "[[broker.policy]]\npattern = \".*\"\ndefinition = {}\n"),
-    ("[phases]", "PhasesSpec", "[phases]\n"),
-    ("[profile]", "ProfileSpec", "[profile]\n"),
-    ("[[fault]]", "FaultSpec", "[[fault]]\nkind = \"stop\"\n"),
-    ("[[require]]", "RequireSpec", "[[require]]\nthat = \"lost = 0\"\n"),
-    ("[churn]", "ChurnSpec", "[churn]\nkind = \"queues\"\n"),
-    ("[[probe]]", "ProbeSpec", "[[probe]]\nurl = \"http://localhost:15672/api/overview\"\n"),
-    ("[[scrape]]", "ScrapeSpec", "[[scrape]]\nurl = \"http://localhost:15692/metrics\"\n"),
-    ("[[trace]]", "TraceSpec", "[[trace]]\ncall = \"rabbit_mgmt_wm_queues:to_json/2\"\n"),
-    ("[[load]]", "LoadSpec", "[[load]]\n"),
-    ("[load.exchange]", "Exchange", "[[load]]\n[load.exchange]\n"),
-    ("[load.properties]", "MessageProperties", "[[load]]\n[load.properties]\n"),
-    ("[load.subscription]", "Subscription", "[[load]]\n[load.subscription]\n"),
-];
+static TABLES: LazyLock<Vec<[&str; 3]>> = LazyLock::new(|| testkit::table(include_str!("tables.txt")));
 
 fn kept_example(page: &str, title: &str, key: &str) -> Option<String> {
     let section = page.split("\n## ").find(|it| it.lines().next() == Some(title))?;
@@ -59,52 +35,7 @@ fn place(heading: &str) -> &str {
 }
 
 /// Name of a type in a file, and an example; the types of [`TABLES`] have neither.
-const TYPES: &[(&str, &str, &str)] = &[
-    // The kind of a fault: `FaultSpec` is generic over it.
-    ("K", "[kind](faults.md#kinds)", "\"stop\""),
-    ("bool", "`true` or `false`", "true"),
-    ("u8", "whole number", "5"),
-    ("u16", "whole number", "10"),
-    ("u32", "whole number", "10"),
-    ("u64", "whole number", "1000"),
-    ("i64", "whole number", "10"),
-    ("usize", "whole number", "2"),
-    ("f64", "number", "0.01"),
-    ("OwnPage", "`\"queues\"`", "\"queues\""),
-    ("String", "text", "\"text\""),
-    ("Secret", "text", "\"text\""),
-    ("PathBuf", "path", "\"/path/to/it\""),
-    ("Vec<String>", "list of texts", "[\"one\", \"two\"]"),
-    ("Vec<IpAddr>", "list of addresses", "[\"127.0.0.2\", \"127.0.0.3\"]"),
-    ("Vec<LatencyStep>", "list of durations", "[\"1ms@10s\", \"2ms@5s\"]"),
-    ("NodesSpec", "`\"all\"`, whole number, or list of whole numbers", "[0, 2]"),
-    ("Vec<PrepareSpec>", "tables `[[prepare]]`", ""),
-    ("BrokerData", "`\"prepare\"`", "\"prepare\""),
-    ("Vec<Selector>", "list of [selectors](scrape.md#series)", "[\"sum by (vhost) (rabbitmq_queue_messages)\"]"),
-    ("BTreeMap<String,String>", "table of texts", "{ NAME = \"value\" }"),
-    ("BTreeMap<String,toml::Value>", "table", "{ vm_memory_high_watermark.relative = 0.6 }"),
-    ("BTreeMap<String,Argument>", "table", "{ x-max-length = 1000 }"),
-    ("Length", "duration", "\"30s\""),
-    ("LengthRange", "duration or range", "\"1s-5s\""),
-    ("Rate", "rate", "\"2k\""),
-    ("Bytes", "size", "\"4KiB\""),
-    ("SizeSpec", "[sizes](schedules.md#sizes)", "\"100-2000\""),
-    ("ScheduleSpec", "[schedule](schedules.md#rates)", "\"steps:100@30s,200@30s\""),
-    ("Ack", "`\"auto\"` or whole number", "100"),
-    ("Declare", "`true`, `false` or `\"if-missing\"`", "\"if-missing\""),
-    ("Refusal", "`\"requeue\"` or `\"discard\"`", "\"requeue\""),
-    ("Protocol", "`\"amqp091\"` or `\"amqp10\"`", "\"amqp10\""),
-    ("QueueType", "`\"classic\"`, `\"quorum\"` or `\"stream\"`", "\"quorum\""),
-    ("StreamOffset", "`\"first\"`, `\"last\"`, `\"next\"`, an offset or a time", "\"2026-11-21T12:00:00Z\""),
-    ("StopCondition", "`\"idle\"` or `\"empty\"`", "\"empty\""),
-    ("Allocation", "`\"round-robin\"` or `\"random\"`", "\"random\""),
-    ("Auth", "`\"plain\"` or `\"external\"`", "\"external\""),
-    ("BrokerKind", "`\"rabbitmq\"`, `\"artemis\"`, `\"embedded\"` or `\"attach\"`", "\"embedded\""),
-    ("LoadKind", "`\"messages\"` or `\"command\"`", "\"command\""),
-    ("ChurnKind", "`\"connections\"`, `\"channels\"`, `\"queues\"`, `\"sessions\"` or `\"links\"`", "\"connections\""),
-    ("Requirement", "[condition](requirements.md#what-can-be-required)", "\"end-to-end p99 < 20ms\""),
-    ("Who", "`\"producers\"`, `\"consumers\"` or `\"all\"`", "\"consumers\""),
-];
+static TYPES: LazyLock<Vec<[&str; 3]>> = LazyLock::new(|| testkit::table(include_str!("types.txt")));
 
 #[test]
 fn the_page_of_keys_is_up_to_date() {
@@ -112,7 +43,7 @@ fn the_page_of_keys_is_up_to_date() {
     let path = workspace().join("docs/keys.md");
     let kept = fs::read_to_string(&path).unwrap_or_default();
     let mut page = INTRODUCTION.to_owned();
-    for (heading, of, file) in TABLES {
+    for [heading, of, file] in TABLES.iter() {
         let defaults = read(file);
         let parts = place(heading).split('.').filter(|part| !part.is_empty());
         let of_empty = parts.fold(&defaults, |of, part| of[part].get(0).unwrap_or(&of[part]));
@@ -159,7 +90,7 @@ fn what_a_report_for_others_shows_of_an_experiment_follows_the_types_of_its_keys
     let (list, _) = list.split_once('"').expect("its end");
     let shown: Vec<&str> = list.split_whitespace().collect();
     let sources = sources();
-    for key in TABLES.iter().flat_map(|table| keys(table.1, &sources)) {
+    for key in TABLES.iter().flat_map(|table| keys(table[1], &sources)) {
         let words = words(&key.of);
         if words.starts_with("table") || words.contains("number") || NUMBERS.contains(&&*key.of) {
             continue;
@@ -362,13 +293,13 @@ fn tokens(of: &Type) -> String {
 
 fn words(of: &str) -> String {
     let one = of.strip_prefix("Vec<").and_then(|it| it.strip_suffix('>')).unwrap_or(of);
-    let table = TABLES.iter().find(|(heading, of, _)| *of == one && heading.starts_with('['));
-    if let Some((heading, ..)) = table {
+    let table = TABLES.iter().find(|[heading, of, _]| *of == one && heading.starts_with('['));
+    if let Some([heading, ..]) = table {
         let tables = if heading.starts_with("[[") { "tables" } else { "table" };
         return format!("{tables} `{heading}`");
     }
-    let found = TYPES.iter().find(|(name, ..)| *name == of);
-    found.unwrap_or_else(|| panic!("TYPES does not say what {of} is")).1.to_owned()
+    let found = TYPES.iter().find(|[name, ..]| *name == of);
+    found.unwrap_or_else(|| panic!("types.txt does not say what {of} is"))[1].to_owned()
 }
 
 fn default(table: &Value, key: &Key) -> String {
@@ -383,7 +314,7 @@ fn default(table: &Value, key: &Key) -> String {
 
 /// An example, which is read; its type's where none is kept.
 fn example_row(file: &str, key: &Key, kept: Option<String>, is_true: bool) -> String {
-    let of_type = TYPES.iter().find(|(name, ..)| *name == key.of).map_or("", |(_, _, example)| *example);
+    let of_type = TYPES.iter().find(|[name, ..]| *name == key.of).map_or("", |[_, _, example]| *example);
     let of_type = if is_true { "false" } else { of_type };
     let example = kept.unwrap_or_else(|| of_type.to_owned());
     if example.is_empty() {

@@ -47,31 +47,12 @@ fn rates(values: &[SelectedValue]) -> Vec<Option<f64>> {
     values.iter().map(|it| it.rate.map(|rate| rate.per_second)).collect()
 }
 
-const PAGE: &str = "\
-queue_messages{vhost=\"/\",queue=\"q-1\"} 1
-queue_messages{vhost=\"/\",queue=\"q-2\"} 2
-queue_messages{vhost=\"a\",queue=\"q-3\"} 4
-queue_messages{vhost=\"a\",queue=\"\\\"x\\\"\"} 8
-queue_consumers{vhost=\"/\",queue=\"q-1\"} 16
-up 32
-";
+const PAGE: &str = include_str!("../../../tests/data/queues.prom");
 
 #[test]
 fn names_labels_and_expressions_select() {
-    for (select, expected) in [
-        ("up", &["up[] 32"][..]),
-        ("queue_messages{queue=\"q-1\"}", &["queue_messages[q-1,/] 1"]),
-        ("queue_*{queue=\"q-1\"}", &["queue_consumers[q-1,/] 16", "queue_messages[q-1,/] 1"]),
-        ("queue_messages{vhost!=\"/\", queue=~\"q-.\"}", &["queue_messages[q-3,a] 4"]),
-        ("queue_messages{queue!~'q-.*'}", &["queue_messages[\"x\",a] 8"]),
-        ("queue_messages{queue=\"\\\"x\\\"\"}", &["queue_messages[\"x\",a] 8"]),
-        ("queue_messages{queue=~\"q\"}", &[]),
-        ("{absent=\"\",vhost=\"\"}", &["up[] 32"]),
-        ("sum(queue_messages)", &["sum(queue_messages)[] 15"]),
-        ("sum by (vhost) (queue_messages)", &["sum(queue_messages)[/] 3", "sum(queue_messages)[a] 12"]),
-        (" sum by(vhost,none)( queue_*{vhost=\"/\"} ) ", &["sum(queue_consumers)[/] 16", "sum(queue_messages)[/] 3"]),
-        ("sum by () (up)", &["sum(up)[] 32"]),
-    ] {
+    for [select, expected @ ..] in testkit::table::<3>(include_str!("../../../tests/data/selectors.txt")) {
+        let expected: Vec<&str> = expected.into_iter().filter(|it| !it.is_empty()).collect();
         assert_eq!(shown(&at(&mut selection(&[select], 10), 1, PAGE)), expected, "{select}");
     }
 }

@@ -3,7 +3,7 @@
 use measure::{Nanos, Time};
 use wire::amqp091::*;
 
-use crate::amqp091::common::{Pair, drain_client, drain_server};
+use crate::amqp091::common::{Pair, drain_client, drain_server, recorded_in};
 
 const NOW: Time = Time(1_000_000_000);
 
@@ -17,25 +17,11 @@ fn client_error(bytes: &[u8]) -> Error {
 
 #[test]
 fn another_protocol_on_the_port_is_named() {
-    for (bytes, guess) in [
-        (&b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n"[..], "HTTP server (HTTP/1.1 400 Bad Request)"),
-        (b"AMQP\x00\x01\x00\x00", "AMQP 1.0"),
-        (b"AMQP\x03\x01\x00\x00", "AMQP 1.0 with SASL"),
-        (b"AMQP\x01\x01\x00\x0a", "AMQP 0-10"),
-        (b"AMQP\x01\x01\x08\x00", "AMQP 8-0"),
-        (b"AMQP\x00\x00\x09\x00", "AMQP 0-9"),
-        (b"AMQP\x09\x09\x09\x09", "unknown version 9.9.9.9"),
-        (b"AMQP\x00\x00\x09\x01", "AMQP 0-9-1 header"),
-        (b"\x15\x03\x03\x00\x02\x02\x46\x00", "TLS"),
-        (b"SSH-2.0-OpenSSH_9.2p1", "SSH"),
-        (b"-ERR unknown command", "Redis"),
-        (b"INFO {\"server_id\":", "NATS"),
-        (b"ERROR\nmessage:", "STOMP"),
-        (b"\xde\xad\xbe\xef\xde\xad\xbe\xef", "unknown"),
-    ] {
-        let error = client_error(bytes);
+    for (_, guess, bytes) in recorded_in(include_str!("../../data/amqp091-other-protocols.txt")) {
+        let guess = guess.replace('_', " ");
+        let error = client_error(&bytes);
         let Error::WrongProtocol { guess: got, offset: 0, bytes: seen } = &error else { panic!("{error:?}") };
-        assert!(got.contains(guess), "{got} for {guess}");
+        assert!(got.contains(&guess), "{got} for {guess}");
         assert_eq!(seen.as_bytes(), &bytes[..bytes.len().min(16)]);
     }
     let text = client_error(b"HTTP/1.1 400 Bad Request\r\n").to_string();
@@ -176,38 +162,11 @@ fn violation(bytes: &[u8]) -> (u16, String, u64) {
 
 #[test]
 fn violations_have_their_reply_codes() {
-    let frame = |kind: u8, channel: u8, payload: &[u8]| {
-        [&[kind, 0, channel, 0, 0, 0, payload.len() as u8], payload, &[0xCE]].concat()
-    };
-    let publish = frame(1, 1, b"\x00\x3c\x00\x28\x00\x00\x00\x00\x00");
-    let header = frame(2, 1, b"\x00\x3c\x00\x00\x00\x00\x00\x00\x00\x00\x00\x05\x00\x00");
-    let of_class_61 = frame(2, 1, b"\x00\x3d\x00\x00\x00\x00\x00\x00\x00\x00\x00\x05\x00\x00");
-    let body = frame(3, 1, b"123");
-    let cat = |parts: &[&Vec<u8>]| parts.iter().flat_map(|p| p.iter().copied()).collect::<Vec<_>>();
-    for (bytes, code, what) in [
-        (vec![0x09], 501, "no frame starts with 09"),
-        (b"\x01\x00\x01\xff\xff\xff\xff".to_vec(), 501, "4294967295 bytes of payload, frame-max is 131072"),
-        (b"\x01\x00\x01\x00\x00\x00\x01\x00\x00".to_vec(), 501, "ends with 00, not ce"),
-        (frame(1, 1, b"\x00\x3c\x00"), 502, "without a method"),
-        (frame(1, 1, b"\x00\x3c\x00\x63"), 540, "no method 60.99"),
-        (frame(1, 1, b"\x00\x5a\x00\x0a\x00"), 502, "tx.select is 1 bytes too long"),
-        (frame(1, 1, b"\x00\x3c\x00\x50\x00"), 502, "basic.ack cannot be read: the payload ends"),
-        (frame(1, 0, b"\x00\x5a\x00\x0a"), 503, "tx.select on channel 0"),
-        (frame(1, 1, b"\x00\x0a\x00\x33"), 503, "connection.close-ok on channel 1"),
-        (frame(1, 2, b"\x00\x5a\x00\x0a"), 504, "channel 2, which is not open"),
-        (frame(1, 1, b"\x00\x14\x00\x0a\x00"), 504, "channel 1 is open already"),
-        (frame(8, 1, b""), 501, "a heartbeat on channel 1"),
-        (header.clone(), 505, "header on channel 1 without its method"),
-        (body.clone(), 505, "body on channel 1 without its header"),
-        (cat(&[&publish, &body]), 505, "body on channel 1 without its header"),
-        (cat(&[&publish, &publish]), 505, "inside a message's content"),
-        (cat(&[&publish, &header, &body, &body]), 501, "3 bytes of content body, 2 are missing"),
-        (cat(&[&publish, &frame(2, 1, b"\x00\x3c\x00\x00")]), 502, "a content header of 4 bytes"),
-        (cat(&[&publish, &of_class_61]), 501, "header of class 61"),
-    ] {
+    for (code, what, bytes) in recorded_in(include_str!("../../data/amqp091-violations.txt")) {
+        let what = what.replace('_', " ");
         let (got, text, offset) = violation(&bytes);
-        assert_eq!(got, code, "{text}");
-        assert!(text.contains(what), "{text} for {what}");
+        assert_eq!(got.to_string(), code, "{text}");
+        assert!(text.contains(&what), "{text} for {what}");
         assert!(offset > 0);
     }
 }

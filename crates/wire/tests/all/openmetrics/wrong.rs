@@ -19,61 +19,19 @@ fn cause(line: &str) -> LineCause {
 
 #[test]
 fn a_wrong_line_is_told_and_skipped() {
-    for (line, expected) in [
-        ("1abc 1", LineCause::MetricName),
-        ("{a=\"b\"} 1", LineCause::MetricName),
-        ("a-b 1", LineCause::MetricName),
-        ("abc", LineCause::Value),
-        ("abc ", LineCause::Value),
-        ("abc{a=\"b\"}", LineCause::Value),
-        ("abc{a=\"b\"} x", LineCause::Value),
-        ("abc 1 x", LineCause::Timestamp),
-        ("abc 1 2 3", LineCause::Trailing),
-        ("abc{a=b} 1", LineCause::Unquoted),
-        ("abc{a:b=\"c\"} 1", LineCause::LabelName),
-        ("abc{=\"c\"} 1", LineCause::LabelName),
-        ("abc{a=\"b\",,} 1", LineCause::LabelName),
-        ("abc{a=\"b} 1", LineCause::Unterminated),
-        ("abc{a=\"b\\", LineCause::Unterminated),
-        ("abc{a=\"b\"", LineCause::Separator),
-        ("abc{a=\"b\" c=\"d\"} 1", LineCause::Separator),
-        ("abc{a=\"b\",a=\"c\"} 1", LineCause::DuplicateLabel),
-        ("abc 1 # nothing", LineCause::Exemplar),
-        ("abc 1 # {a=\"b\"}", LineCause::Exemplar),
-        ("abc 1 # {a=\"b\"} 1 2 3", LineCause::Exemplar),
-        ("# TYPE abc nothing", LineCause::Metadata),
-        ("# TYPE", LineCause::Metadata),
-        ("# HELP 1 text", LineCause::Metadata),
-        ("\rabc 1", LineCause::MetricName),
-    ] {
-        assert_eq!(cause(line), expected, "{line}");
+    for row in include_str!("../../data/openmetrics/wrong.txt").lines() {
+        let (line, expected) = row.split_once(" ⇒ ").expect("two cells");
+        assert_eq!(format!("{:?}", cause(line)), expected, "{line}");
     }
+    assert_eq!(cause("\rabc 1"), LineCause::MetricName);
     let many: Vec<String> = (0..200).map(|i| format!("l{i}=\"\"")).collect();
     assert_eq!(cause(&format!("abc{{{}}} 1", many.join(","))), LineCause::TooManyLabels);
 }
 
 #[test]
 fn a_line_is_read_alike_whatever_stands_before_it() {
-    for (before, line) in [
-        ("foo 1", "foo {a=\"b\"} 1"),
-        ("foo 1", "foo  {a=\"b\"} 1"),
-        ("foo {a=\"b\"} 1", "foo 1"),
-        ("foo{a=\"b\"} 1", "foo{} 1"),
-        ("foo{} 1", "foo{a=\"b\"} 1"),
-        ("foo{a=\"b\",} 1", "foo{a=\"b\"} 1"),
-        ("foo{a=\"b\"} 1", "foo{a=\"b\",c=\"d\"} 1"),
-        ("foo{a=\"b\",c=\"d\"} 1", "foo{a=\"b\"} 1"),
-        ("foo{a=\"b\\\"\"} 1", "foo{a=\"b\\\\\"} 1"),
-        ("foo{a=\"bc\"} 1", "foo{a=\"bc\\\"\"} 1"),
-        ("foo{a=\"1\",b=\"2\"} 1", "foo{a=\"12\",a=\"2\"} 1"),
-        ("foo{ab=\"1\"} 1", "foo{abc=\"1\"} 1"),
-        ("foo{a=\"1\"} 1", "foo{a =\"1\"} 1"),
-        ("{\"foo\",a=\"1\"} 1", "{\"foo\",a=\"2\"} 1"),
-        ("{\"foo\"} 1", "{\"foo.x\"} 1"),
-        ("foo{\"a\"=\"1\"} 1", "foo{\"a\"=\"2\",\"b c\"=\"3\"} 1"),
-        ("foo{\"a\"=\"1\"} 1", "foo{a=\"1\"} 1"),
-        ("foo{a=\"1\"} 1", "{\"foo\",a=\"1\"} 1"),
-    ] {
+    for row in include_str!("../../data/openmetrics/behind.txt").lines() {
+        let (before, line) = row.split_once(" ⇒ ").expect("two cells");
         let alone = told(PageFormat::Prometheus, format!("\n{line}\n").as_bytes());
         let behind = told(PageFormat::Prometheus, format!("{before}\n{line}\n").as_bytes());
         assert_eq!(behind.get(1..), Some(alone.as_slice()), "{line} behind {before}");
@@ -151,29 +109,7 @@ fn openmetrics_pages_end_with_eof() {
 
 #[test]
 fn suffixes_say_what_a_series_is() {
-    let page = "\
-# TYPE c counter
-c_total 1
-c_created 1
-# TYPE old_total counter
-old_total 1
-# TYPE h histogram
-h_bucket{le=\"1\"} 1
-h_count 1
-h_sum 1
-h_created 1
-# TYPE s summary
-s{quantile=\"0.5\"} 1
-s_count 1
-# TYPE g gauge
-g 1
-g_count 1
-lonely_total 1
-# TYPE u untyped
-u 1
-u_total 1
-";
-    let roles: Vec<SeriesRole> = told(PageFormat::Prometheus, page.as_bytes())
+    let roles: Vec<SeriesRole> = told(PageFormat::Prometheus, include_bytes!("../../data/openmetrics/suffixes.txt"))
         .into_iter()
         .filter_map(|event| match event {
             Told::Sample(sample) => Some(sample.role),
