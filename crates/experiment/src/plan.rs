@@ -17,12 +17,6 @@ impl Experiment {
         for node in &mut further {
             node.token.clone_from(&endpoint.token);
         }
-        let protocol = self.load.first().map_or_else(Protocol::default, |first| self.protocol_of(first));
-        if let Some(other) = self.load.iter().position(|spec| self.protocol_of(spec) != protocol) {
-            let help = "give all loads the same {protocol}, or compare two runs";
-            let refused = load::Error::invalid("the loads of a run use several protocols", help);
-            return Err(refused.about("protocol").in_group(other));
-        }
         let lengths = &self.phases;
         let groups = self
             .load
@@ -34,12 +28,11 @@ impl Experiment {
                 let mut first = own.unwrap_or_else(|| endpoint.clone());
                 first.token.clone_from(&endpoint.token);
                 let group = group(spec, first, run_id).map_err(|e| e.in_group(i))?;
-                Ok(Group { further, allocation: self.broker.allocation, ..group })
+                Ok(Group { further, protocol: self.protocol_of(spec), allocation: self.broker.allocation, ..group })
             })
             .collect::<Result<_, load::Error>>()?;
         Ok(Plan {
             groups,
-            protocol,
             threads: self.threads,
             ledger: self.ledger,
             measures_age: !self.is_prepared,
@@ -70,6 +63,7 @@ impl Experiment {
 fn group(spec: &LoadSpec, endpoint: Endpoint, run_id: u32) -> Result<Group, load::Error> {
     Ok(Group {
         endpoint,
+        protocol: Protocol::default(),
         further: Vec::new(),
         allocation: Allocation::default(),
         begins_on: begins_on(spec),

@@ -8,6 +8,7 @@ pub(crate) mod amqp091;
 pub(crate) mod amqp10;
 mod blocking;
 mod driver;
+pub(crate) mod mixed;
 
 use std::fmt::{self, Debug};
 use std::net::SocketAddr;

@@ -5,8 +5,8 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use load::{
-    Ack, Destination, Endpoint, Group, Guarantee, LatencyStep, Outcome, Phases, Plan, QueueType, ReconnectPolicy,
-    ServiceTime, StreamOffset,
+    Ack, Destination, Endpoint, Group, Guarantee, LatencyStep, Outcome, Phases, Plan, Protocol, QueueType,
+    ReconnectPolicy, ServiceTime, StreamOffset,
 };
 use measure::{Length, Nanos, Phase, Rate};
 use testkit::Random;
@@ -48,11 +48,31 @@ pub(crate) enum Kind {
 
 const KINDS: usize = 4;
 
+/// The protocol of producers, and that of consumers.
+pub(crate) type Protocols = (Protocol, Protocol);
+
+/// A group whose producers and consumers speak these protocols: two groups, where they differ.
+pub(crate) fn over(mut group: Group, (producing, consuming): Protocols) -> Vec<Group> {
+    group.protocol = producing;
+    if producing == consuming {
+        return vec![group];
+    }
+    let mut other = Group {
+        protocol: consuming,
+        reconnect: group.reconnect,
+        ..Group::new(group.endpoint.clone(), group.destinations.clone())
+    };
+    std::mem::swap(&mut group.consumers, &mut other.consumers);
+    other.producers.sizes = group.producers.sizes.clone();
+    vec![group, other]
+}
+
 /// A load, and what is done to its connections.
 #[derive(Debug)]
 pub(crate) struct Scene<B> {
     pub(crate) seed: u64,
     pub(crate) kind: Kind,
+    pub(crate) protocols: Protocols,
     /// Connections beside it, whose queue nobody sends to.
     pub(crate) idle: usize,
     pub(crate) producers: (usize, usize),
@@ -98,6 +118,7 @@ impl<B: Disturb> Scene<B> {
         Self {
             seed,
             kind: Kind::Queue,
+            protocols: (Protocol::Amqp091, Protocol::Amqp091),
             idle: 0,
             producers: clients(random),
             consumers,
@@ -146,6 +167,19 @@ impl<B: Disturb> Scene<B> {
             }
             Kind::Exclusive => (self.earlier, self.consumers.1) = (0, 1),
         }
+        self
+    }
+
+    /// Over AMQP 1.0 on one side or on both. That protocol has no exclusive queues, and its consumers neither topics
+    /// nor streams at the embedded broker, nor do they ask for single messages.
+    pub(crate) fn over_amqp10(mut self, random: &mut Random) -> Self {
+        let (old, new) = (Protocol::Amqp091, Protocol::Amqp10);
+        self.protocols = random.of(&[(new, new), (new, old), (old, new)]);
+        let consumes = self.protocols.1 == new;
+        if consumes || self.kind == Kind::Exclusive {
+            self.kind = Kind::Queue;
+        }
+        self.poll = self.poll.filter(|_| !consumes);
         self
     }
 
@@ -234,7 +268,7 @@ impl<B: Disturb> Scene<B> {
         let (warmup, measure, drain) = self.phases;
         let idle = (self.idle > 0).then(|| self.idle_group(port, group.reconnect));
         Plan {
-            groups: std::iter::once(group).chain(idle).collect(),
+            groups: over(group, self.protocols).into_iter().chain(idle).collect(),
             threads: self.threads,
             run_id: 1 + self.seed as u32,
             phases: Phases::new(ms(warmup), ms(measure), ms(drain)),
