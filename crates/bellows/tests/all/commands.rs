@@ -197,7 +197,7 @@ fn a_load_does_not_outlive_bellows() {
 }
 
 /// Where `scripts/setup artemis` puts it.
-fn artemis() -> Result<PathBuf, &'static str> {
+pub(crate) fn artemis() -> Result<PathBuf, &'static str> {
     let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/artemis").canonicalize();
     let home = home.ok().filter(|home| home.join("lib/artemis-boot.jar").exists());
     home.ok_or("no Artemis; scripts/setup artemis")

@@ -15,7 +15,7 @@ use crate::common::Deaf;
 use crate::world::{self, Pace, Told, World};
 
 const SCENES: u64 = 1_000;
-/// Scenes over AMQP 1.0 on one side or on both, beside messages that another run has published over AMQP 0.9.1.
+/// Scenes over AMQP 1.0, on one side or on both.
 const LINK_SCENES: u64 = 300;
 /// Scenes that have contradicted themselves once are played every time.
 const FAILED_ONCE: [u64; 5] = [431, 567, 656, 3_238, 5_670];
@@ -151,7 +151,7 @@ fn play(scene: &Scene<Blow>, pace: Pace) -> Result<Play, load::Error> {
         RunEvent::Lost { at, detail } => Some(format!("{at:?}: {detail}")),
         _ => None,
     });
-    let played = Played { outcome, lost: lost.collect(), left, silent: 0, may_overtake };
+    let played = Played { outcome, lost: lost.collect(), left, silent: 0, may_overtake, may_repeat: false };
     Ok(Play { played, told, trace: world.trace() })
 }
 
