@@ -41,12 +41,21 @@ impl Message {
     }
 }
 
+/// What a broker answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Taken,
+    Refused,
+    /// It has no queue for it.
+    Returned,
+}
+
 /// An answer to messages of a channel.
 struct Answer {
     channel: u16,
     first: u64,
     last: u64,
-    accepts: bool,
+    outcome: Outcome,
 }
 
 #[derive(Default)]
@@ -92,7 +101,8 @@ impl Conversation {
                 (1, [0, 60, 0, method @ (80 | 120), ..]) => {
                     let (last, is_multiple) = (number(4), payload[12] & 1 == 1);
                     let first = if is_multiple { 1 } else { last };
-                    all.answers.push(Answer { channel, first, last, accepts: *method == 80 });
+                    let outcome = if *method == 80 { Outcome::Taken } else { Outcome::Refused };
+                    all.answers.push(Answer { channel, first, last, outcome });
                 }
                 (2, _) => {
                     let (message, lacks) = open.get_mut(&channel).expect("a header behind its method");
@@ -157,8 +167,12 @@ impl Conversation {
                 }
                 Performative::Disposition(it) if it.is_receiver => {
                     let [first, last] = [it.first, it.last.unwrap_or(it.first)].map(|id| u64::from(id) + 1);
-                    let accepts = matches!(it.state, None | Some(DeliveryState::Accepted));
-                    all.answers.push(Answer { channel: session, first, last, accepts });
+                    let outcome = match it.state {
+                        None | Some(DeliveryState::Accepted) => Outcome::Taken,
+                        Some(DeliveryState::Released | DeliveryState::Modified(_)) => Outcome::Returned,
+                        Some(_) => Outcome::Refused,
+                    };
+                    all.answers.push(Answer { channel: session, first, last, outcome });
                 }
                 _ => {}
             }
@@ -187,8 +201,7 @@ fn message_of(channel: u16, id: u32, bytes: &[u8]) -> Message {
 struct Published {
     producer: (Client, u16),
     body: Vec<u8>,
-    is_answered: bool,
-    is_confirmed: bool,
+    outcome: Option<Outcome>,
     /// Deliveries without the redelivered flag, and with it.
     plain: u64,
     flagged: u64,
@@ -214,8 +227,7 @@ pub(super) fn ledger<'a>(taps: impl Iterator<Item = &'a Tap>, sent: u64) -> Ledg
             all.push(Published {
                 producer: (tap.client, message.channel),
                 body: message.body,
-                is_answered: false,
-                is_confirmed: false,
+                outcome: None,
                 plain: 0,
                 flagged: 0,
                 in_order: false,
@@ -225,10 +237,7 @@ pub(super) fn ledger<'a>(taps: impl Iterator<Item = &'a Tap>, sent: u64) -> Ledg
         for answer in read.answers {
             let meant = (answer.channel, answer.first)..=(answer.channel, answer.last);
             for (_, at) in numbered.range(meant) {
-                let message = &mut all[*at];
-                if !std::mem::replace(&mut message.is_answered, true) {
-                    message.is_confirmed = answer.accepts;
-                }
+                all[*at].outcome.get_or_insert(answer.outcome);
             }
         }
         deliveries.extend(read.messages.into_iter().map(|message| (tap.client, message)));
@@ -262,14 +271,17 @@ fn summary(all: &[Published], sent: u64, corrupt: u64) -> LedgerSummary {
     let count = |is: &dyn Fn(&Published) -> bool| all.iter().filter(|it| is(it)).count() as u64;
     let sum = |of: fn(&Published) -> u64| all.iter().map(of).sum::<u64>();
     let is_delivered = |it: &Published| it.plain + it.flagged > 0;
-    let known_missing = count(&|it| !it.is_confirmed && !is_delivered(it));
+    let missing = |outcome: Option<Outcome>| count(&|it| it.outcome == outcome && !is_delivered(it));
+    // What a lost connection had not written yet is missing, too.
+    let unwritten = sent - all.len() as u64;
+    let is_unconfirmed = |it: &Published| matches!(it.outcome, None | Some(Outcome::Refused));
     LedgerSummary {
         sent,
         delivered: count(&is_delivered),
-        lost: count(&|it| it.is_confirmed && !is_delivered(it)),
-        // What a lost connection had not written yet is missing, too.
-        unconfirmed_missing: known_missing + sent - all.len() as u64,
-        unconfirmed_delivered: count(&|it| !it.is_confirmed && is_delivered(it)),
+        lost: missing(Some(Outcome::Taken)),
+        returned: missing(Some(Outcome::Returned)),
+        unconfirmed_missing: missing(None) + missing(Some(Outcome::Refused)) + unwritten,
+        unconfirmed_delivered: count(&|it| is_unconfirmed(it) && is_delivered(it)),
         duplicated: sum(|it| it.plain.saturating_sub(1)),
         duplicated_redelivered: sum(|it| it.flagged - u64::from(it.flagged > 0 && it.plain == 0)),
         reordered: count(&|it| it.late && !it.in_order && it.flagged == 0),
