@@ -71,8 +71,8 @@ flat_table! {
     pub struct LoadSpec {
         /// The load generator: bellows itself with messages, or another program.
         "kind" kind: LoadKind = LoadKind::Messages,
-        /// The wire protocol of messages, one for all loads; absent: AMQP 0.9.1, but 1.0 with an `amqp10://` URL and
-        /// with `broker.kind = "artemis"`, which does not speak the other. RabbitMQ speaks 1.0 from version 4 on.
+        /// The wire protocol of messages; absent: AMQP 0.9.1, but 1.0 with an `amqp10://` URL and with
+        /// `broker.kind = "artemis"`, which does not speak the other. RabbitMQ speaks 1.0 from version 4 on.
         "protocol" protocol: Option<Protocol> = None,
         /// `kind = "command"`: a program and its arguments, one word each, which no shell reads. `{url}`, `{host}` and
         /// `{port}` stand for the broker's.

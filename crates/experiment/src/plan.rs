@@ -19,11 +19,6 @@ impl Experiment {
             node.token.clone_from(&endpoint.token);
             node.protocol = protocol;
         }
-        if let Some(other) = self.load.iter().position(|spec| self.protocol_of(spec) != protocol) {
-            let help = "give all loads the same {protocol}, or compare two runs";
-            let refused = load::Error::invalid("the loads of a run use several protocols", help);
-            return Err(refused.about("protocol").in_group(other));
-        }
         let lengths = &self.phases;
         let groups = self
             .load
@@ -36,12 +31,11 @@ impl Experiment {
                 first.token.clone_from(&endpoint.token);
                 first.protocol = protocol;
                 let group = group(spec, first, run_id).map_err(|e| e.in_group(i))?;
-                Ok(Group { further, allocation: self.broker.allocation, ..group })
+                Ok(Group { further, protocol: self.protocol_of(spec), allocation: self.broker.allocation, ..group })
             })
             .collect::<Result<_, load::Error>>()?;
         Ok(Plan {
             groups,
-            protocol,
             threads: self.threads,
             ledger: self.ledger,
             measures_age: !self.is_prepared,
@@ -72,6 +66,7 @@ impl Experiment {
 fn group(spec: &LoadSpec, endpoint: Endpoint, run_id: u32) -> Result<Group, load::Error> {
     Ok(Group {
         endpoint,
+        protocol: Protocol::default(),
         further: Vec::new(),
         allocation: Allocation::default(),
         begins_on: begins_on(spec),

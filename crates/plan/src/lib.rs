@@ -57,8 +57,6 @@ pub enum Protocol {
 pub struct Plan {
     /// Kinds of clients; each group has its own destinations, rate and endpoint.
     pub groups: Vec<Group>,
-    /// Protocol of its messages.
-    pub protocol: Protocol,
     /// Event loops, one thread each; clients are assigned round-robin.
     pub threads: usize,
     /// The lengths of the phases.
@@ -87,7 +85,6 @@ impl Default for Plan {
     fn default() -> Self {
         Self {
             groups: Vec::new(),
-            protocol: Protocol::default(),
             threads: 1,
             phases: Phases::default(),
             run_id: 0,
@@ -154,6 +151,8 @@ pub enum Spin {
 pub struct Group {
     /// Where they connect.
     pub endpoint: Endpoint,
+    /// The protocol that they speak.
+    pub protocol: Protocol,
     /// Further nodes of the same cluster.
     pub further: Vec<Endpoint>,
     /// How connections are assigned to the nodes, where there are several.
@@ -209,6 +208,7 @@ impl Group {
     pub fn new(endpoint: Endpoint, destinations: Vec<Destination>) -> Self {
         Self {
             endpoint,
+            protocol: Protocol::default(),
             further: Vec::new(),
             allocation: Allocation::default(),
             begins_on: Vec::new(),

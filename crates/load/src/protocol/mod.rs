@@ -8,6 +8,7 @@ pub(crate) mod amqp091;
 pub(crate) mod amqp10;
 mod blocking;
 mod driver;
+pub(crate) mod mixed;
 mod routing;
 
 use std::fmt::{self, Debug};

@@ -5,6 +5,7 @@ use measure::Metric;
 use super::Scenario;
 use crate::protocol::amqp10::LinkConnection;
 use crate::protocol::amqp091::AmqpConnection;
+use crate::protocol::mixed::MixedConnection;
 use crate::{
     ArrivalProcess, Control, Environment, Error, Outcome, Phases, Plan, Protocol, Requested, SliceSink, StartBarrier,
     System, engine,
@@ -64,10 +65,17 @@ impl Scenario for Plan {
     }
 }
 
+/// The protocol of all groups; `None` where they use several.
+fn protocol_of(plan: &Plan) -> Option<Protocol> {
+    let first = plan.groups.first().map_or_else(Protocol::default, |group| group.protocol);
+    plan.groups.iter().all(|group| group.protocol == first).then_some(first)
+}
+
 pub(crate) fn validate(plan: &Plan) -> Result<(), Error> {
-    match plan.protocol {
-        Protocol::Amqp091 => engine::validate::<AmqpConnection>(plan),
-        Protocol::Amqp10 => engine::validate::<LinkConnection>(plan),
+    match protocol_of(plan) {
+        Some(Protocol::Amqp091) => engine::validate::<AmqpConnection>(plan),
+        Some(Protocol::Amqp10) => engine::validate::<LinkConnection>(plan),
+        None => engine::validate::<MixedConnection>(plan),
     }
 }
 
@@ -78,9 +86,10 @@ pub(crate) fn run<E: Environment>(
     control: &Control,
     sink: &mut dyn SliceSink,
 ) -> Result<Outcome, Error> {
-    let run = match plan.protocol {
-        Protocol::Amqp091 => engine::run::<AmqpConnection, E>,
-        Protocol::Amqp10 => engine::run::<LinkConnection, E>,
+    let run = match protocol_of(plan) {
+        Some(Protocol::Amqp091) => engine::run::<AmqpConnection, E>,
+        Some(Protocol::Amqp10) => engine::run::<LinkConnection, E>,
+        None => engine::run::<MixedConnection, E>,
     };
     run(environment, plan, together, control, sink)
 }

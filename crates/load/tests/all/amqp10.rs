@@ -242,9 +242,10 @@ fn run_seen(script: Script, set: impl FnOnce(&mut Plan)) -> (Result<Outcome, Err
         thread::spawn(move || drop(accept(stream, address, script, sender)));
     });
     let mut group = common::group(here, Destination::queue("q"), (1, 0));
+    group.protocol = Protocol::Amqp10;
     group.producers.sizes = 100.into();
     let phases = common::phases(0, 10_000, 500);
-    let mut plan = Plan { groups: vec![group], protocol: Protocol::Amqp10, phases, ..Plan::default() };
+    let mut plan = Plan { groups: vec![group], phases, ..Plan::default() };
     set(&mut plan);
     let mut heard = Kept::default();
     let outcome = load::run(&plan, &Control::new(), &mut heard);

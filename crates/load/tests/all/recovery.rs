@@ -120,7 +120,8 @@ fn a_load_outlives_its_broker_and_keeps_its_schedule() {
 fn a_queue_that_a_restart_lost_is_declared_again_for_clients_of_amqp_1_0() {
     let world = World::new(1, Pace::default());
     let address = world.broker(Config::default());
-    let plan = Plan { protocol: Protocol::Amqp10, ..plan(address, policy(20, 60)) };
+    let mut plan = plan(address, policy(20, 60));
+    plan.groups[0].protocol = Protocol::Amqp10;
     let (outcome, told) = world.run_to_end(&plan, move |world, start| {
         world.at(start + Nanos::from_millis(300), move |world| {
             world.keep_away(address, true);

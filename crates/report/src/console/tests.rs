@@ -285,6 +285,12 @@ fn limits_of_amqp_1_0_are_told_where_rabbitmq_was_loaded_over_it() {
         let advanced = "[{rabbit, [{max_link_credit , 400}]}].";
         let broker = serde_json::json!({"kind": "rabbitmq", "advanced": advanced});
         record.experiment = serde_json::json!({"broker": broker, "load": [load]});
+        let mut both = record.clone();
+        let other = serde_json::json!({"protocol": null, "producers": 1, "max-pending": 7});
+        both.experiment["load"].as_array_mut().expect("loads").push(other);
+        let of_both = if protocol == "amqp10" { "AMQP 0.9.1 and 1.0" } else { "AMQP 0.9.1" };
+        assert_eq!(crate::text::protocol(&both), Some(of_both));
+        assert_eq!(crate::text::amqp10_limits(&both), crate::text::amqp10_limits(&record), "of those over it alone");
         let text = flowing(&summary(&shape(), &record, &run_summary(0), None, Style::PLAIN));
         let told = "AMQP 1.0: producers' in-flight window 2,000 (max-pending); consumers' link credit 200 (prefetch); \
                     consumers' session window 65,536 frames; RabbitMQ's link credit 400 (max_link_credit); RabbitMQ's \

@@ -146,11 +146,16 @@ const LIMITS_OF_RABBITMQ: [(&str, &str, u64); 3] = [
 /// The protocol of a run's messages; `None` where none were to be sent or received.
 pub(crate) fn protocol(record: &RunRecord) -> Option<&'static str> {
     let loads = record.experiment.get("load").and_then(Value::as_array)?;
-    let load = loads.iter().find(|load| load.get("command").is_none_or(Value::is_null))?;
     let is_artemis = record.experiment.pointer("/broker/kind").and_then(Value::as_str) == Some("artemis");
-    let protocol = load.get("protocol").and_then(Value::as_str);
-    let is_amqp10 = protocol == Some("amqp10") || (protocol.is_none() && is_artemis);
-    Some(if is_amqp10 { "AMQP 1.0" } else { "AMQP 0.9.1" })
+    let is_amqp10 = |load: &Value| load.get("protocol").and_then(Value::as_str).map_or(is_artemis, |it| it == "amqp10");
+    let of_messages = loads.iter().filter(|load| load.get("command").is_none_or(Value::is_null));
+    let (over_1_0, over_0_9_1): (Vec<_>, Vec<_>) = of_messages.partition(|load| is_amqp10(load));
+    match (over_0_9_1.is_empty(), over_1_0.is_empty()) {
+        (true, true) => None,
+        (true, false) => Some("AMQP 1.0"),
+        (false, true) => Some("AMQP 0.9.1"),
+        (false, false) => Some("AMQP 0.9.1 and 1.0"),
+    }
 }
 
 /// Flow control of a run over AMQP 1.0 to RabbitMQ: names of limits and their values; empty for other runs.
@@ -161,11 +166,12 @@ pub(crate) fn amqp10_limits(record: &RunRecord) -> Vec<(String, String)> {
     if !is_rabbitmq || !loads.iter().any(is_amqp10) {
         return Vec::new();
     }
-    // Values of all loads that have such clients; 0 is no limit.
+    // Values of all loads over it that have such clients; 0 is no limit.
     let of_clients = |who: &str, key: &str, unlimited: &str| {
         let total = format!("total-{who}");
         let has = |load: &&Value| whole_number(load, &total).or(whole_number(load, who)).unwrap_or(0) > 0;
-        let values: BTreeSet<u64> = loads.iter().filter(has).filter_map(|load| whole_number(load, key)).collect();
+        let these = loads.iter().filter(|load| is_amqp10(load)).filter(has);
+        let values: BTreeSet<u64> = these.filter_map(|load| whole_number(load, key)).collect();
         let shown = |it: u64| if it == 0 { unlimited.to_owned() } else { count(it) };
         let shown = values.into_iter().map(shown).collect::<Vec<_>>().join(", ");
         (!shown.is_empty()).then(|| format!("{shown} ({key})"))

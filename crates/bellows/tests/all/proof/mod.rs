@@ -1,18 +1,24 @@
 //! Under any fault of its connections, a load's counts are exact, or it says what is outstanding: random loads through
-//! a proxy that cuts, holds and keeps away, with RabbitMQ behind it. `make prove` plays more of them. Thousands of such
-//! loads against the embedded broker run in virtual time, in `load`.
+//! a proxy that cuts, holds and keeps away, with RabbitMQ behind it. `make prove` plays more of them, and others over
+//! both protocols with brokers that are stopped and killed. Thousands of such loads against the embedded broker run in
+//! virtual time, in `load`.
 
 #[path = "../../../../load/tests/all/proof/scene.rs"]
 mod scene;
 
-use crate::common::managed;
+use crate::commands;
+use crate::common::{self, managed};
 
 use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use load::{Ack, Control, Outcome, Plan, RunEvent, Sink, StopCondition};
+use brokers::{Broker, Fault};
+use experiment::Experiment;
+use load::{Ack, Control, Outcome, Plan, Protocol, RunEvent, Sink, StopCondition};
 use measure::Interval;
 use testkit::{Proxy, Random};
 
@@ -37,6 +43,18 @@ const BOUNDS: Bounds = Bounds {
     earlier: 300,
 };
 
+/// Scripts with a broker of their own, of which `make prove` plays six times as many: 204.
+const SCRIPTS: u64 = 34;
+/// Seeds of a round, every other one a broker's; its scripts are played at the same time.
+const ROUND: u64 = 2 * AT_ONCE as u64;
+const SCRIPT_BOUNDS: Bounds = Bounds {
+    clients: |random| random.of(&[1, 1, 2, 3, 5]),
+    rates: [100.0, 300.0, 800.0],
+    most_rate: 300.0,
+    idle_rate: 100.0,
+    earlier: 300,
+};
+
 #[derive(Clone, Copy, Debug)]
 enum Blow {
     /// Cuts all connections; the broker notices after this many milliseconds.
@@ -47,6 +65,10 @@ enum Blow {
     Hold(u64),
     /// Nothing passes on every other connection for this long, and then all are cut.
     Break(u64),
+    /// The broker itself does nothing for this long, …
+    StopBroker(u64),
+    /// … or is killed and started again: for all scripts of a round.
+    KillBroker,
 }
 
 impl Disturb for Blow {
@@ -62,7 +84,7 @@ impl Disturb for Blow {
     }
 
     fn cuts(&self) -> bool {
-        !matches!(self, Self::Hold(_))
+        !matches!(self, Self::Hold(_) | Self::StopBroker(_))
     }
 }
 
@@ -145,10 +167,13 @@ fn strike(proxy: &Proxy, blow: Blow) {
             proxy.cut(Duration::ZERO);
             proxy.hold_half(false);
         }
+        // Others do that.
+        Blow::StopBroker(_) | Blow::KillBroker => {}
     }
 }
 
-fn play(scene: &Scene<Blow>, broker: SocketAddr) -> Result<Played, load::Error> {
+/// Plays a scene; `tell` is called when its load begins.
+fn play(scene: &Scene<Blow>, broker: SocketAddr, tell: &(dyn Fn() + Sync)) -> Result<Played, load::Error> {
     if scene.earlier > 0 {
         assert_eq!(run(&scene.filling(broker.port())).totals.sent, scene.earlier);
     }
@@ -164,6 +189,7 @@ fn play(scene: &Scene<Blow>, broker: SocketAddr) -> Result<Played, load::Error> 
             if begun.recv_timeout(Duration::from_secs(20)) == Err(RecvTimeoutError::Disconnected) {
                 return;
             }
+            tell();
             let start = Instant::now();
             for (at, blow) in &scene.blows {
                 let at = Duration::from_millis(*at);
@@ -187,12 +213,12 @@ fn play(scene: &Scene<Blow>, broker: SocketAddr) -> Result<Played, load::Error> 
         // They went with their connections.
         Kind::Topic | Kind::Exclusive => 0,
     };
-    Ok(Played { outcome, lost, left, silent, may_overtake: false })
+    Ok(Played { outcome, lost, left, silent, may_overtake: false, may_repeat: false })
 }
 
 fn problem(seed: u64, broker: SocketAddr, totals: &Totals) -> Option<String> {
     let scene = scene(seed);
-    match play(&scene, broker) {
+    match play(&scene, broker, &|| {}) {
         Ok(played) => totals.problem(&scene, &played, &[]),
         Err(error) => Some(format!("{scene:#?}\n{error}")),
     }
@@ -212,4 +238,143 @@ fn counts_are_exact_or_outstanding_with_rabbitmq() {
     if all.len() >= 50 {
         totals.assert_enough(10_000, 20);
     }
+}
+
+/// What happens to the broker itself in the round that a seed belongs to.
+fn blow_of_round(seed: u64) -> Option<Blow> {
+    match seed / ROUND % 3 {
+        0 => Some(Blow::KillBroker),
+        1 => Some(Blow::StopBroker(500)),
+        _ => None,
+    }
+}
+
+/// Durable messages whose consumers acknowledge them, and have the time to get all.
+fn script(seed: u64, is_artemis: bool) -> Scene<Blow> {
+    let random = &mut Random::new(seed);
+    let scene = Scene::random(seed, random, &SCRIPT_BOUNDS);
+    let mut scene = match is_artemis {
+        true => Scene { protocols: (Protocol::Amqp10, Protocol::Amqp10), ..scene },
+        false => scene.over_amqp10(random),
+    };
+    if scene.ack == Ack::Auto {
+        scene.ack = Ack::Every(20);
+    }
+    (scene.persistent, scene.poll, scene.phases) = (true, None, (100, 2_000, 60_000));
+    scene.blows.extend(blow_of_round(seed).map(|blow| (0, blow)));
+    scene
+}
+
+/// A broker of the test's own, from this folder.
+fn start(kind: &str, root: &Path) -> Box<dyn Broker> {
+    let root = root.display().to_string();
+    let text = format!("broker = {{ kind = {kind:?}, root = {root:?} }}\n[[load]]\ndestination = \"queue://none\"\n");
+    let experiment = Experiment::from_toml(&text, "test").expect("an experiment");
+    let bellows = Path::new(env!("CARGO_BIN_EXE_bellows"));
+    brokers::start(&experiment, None, bellows, &Control::new(), &mut |_| {}).expect("a broker")
+}
+
+/// How many messages all clients have sent to RabbitMQ since it started, by its own count.
+const RECEIVED: &str =
+    "lists:sum([N || #{messages_received_total := N} <- maps:values(rabbit_global_counters:overview())]).";
+
+/// The value of [`RECEIVED`]; `None` of another broker.
+fn received(broker: &dyn Broker) -> Option<u64> {
+    let options = broker.erlang().expect("how it is reached")?;
+    let node = erlang::Node::connect(&options).expect("a connection");
+    let count = node.evaluate(common::DEADLINE, RECEIVED).expect("a count");
+    erlang::term::as_int(&count).and_then(|it| u64::try_from(it).ok())
+}
+
+fn strike_broker(broker: &mut dyn Broker, blow: Blow) {
+    let mut inject = |fault: Fault, ms: u64| {
+        broker.inject(0, fault).expect("a fault");
+        thread::sleep(Duration::from_millis(ms));
+    };
+    thread::sleep(Duration::from_millis(400));
+    match blow {
+        Blow::StopBroker(length) => {
+            inject(Fault::Pause, length);
+            inject(Fault::Resume, 0);
+        }
+        Blow::KillBroker => {
+            inject(Fault::Kill, 300);
+            inject(Fault::Restart, 0);
+        }
+        _ => {}
+    }
+}
+
+/// Messages that a broker has received at the least by our counts, and at the most.
+#[derive(Default)]
+struct OurCount {
+    least: AtomicU64,
+    most: AtomicU64,
+}
+
+impl OurCount {
+    /// Everything that was sent before a scene or came in it has been received; what was left may have come, too.
+    fn add(&self, scene: &Scene<Blow>, played: &Played) {
+        let delivered = played.outcome.ledger.map_or(0, |ledger| ledger.delivered);
+        self.least.fetch_add(scene.earlier + delivered, Ordering::Relaxed);
+        self.most.fetch_add(scene.earlier + delivered + played.left, Ordering::Relaxed);
+    }
+}
+
+/// Plays scripts at the same time, and meanwhile strikes their broker.
+fn play_round(broker: &mut dyn Broker, seeds: &[u64], totals: &Totals) {
+    let is_artemis = broker.identity().kind == "artemis";
+    let address = SocketAddr::from(([127, 0, 0, 1], broker.endpoint().port));
+    let blow = blow_of_round(seeds[0]);
+    let is_killed = matches!(blow, Some(Blow::KillBroker));
+    let before = received(broker);
+    let ours = OurCount::default();
+    let (begun, begins) = channel();
+    let problem = |seed: u64| {
+        let scene = script(seed, is_artemis);
+        let tell = || begun.send(()).unwrap_or_default();
+        let played = match play(&scene, address, &tell) {
+            Ok(played) => Played { may_repeat: is_artemis || is_killed, ..played },
+            Err(error) => return Some(format!("{scene:#?}\n{error}")),
+        };
+        ours.add(&scene, &played);
+        let ledger = played.outcome.ledger.unwrap_or_default();
+        let more = [(ledger.lost + ledger.outstanding > 0, "what is confirmed has come, once the broker is back")];
+        totals.problem(&scene, &played, &more)
+    };
+    let played = thread::scope(|scope| {
+        let scenes = scope.spawn(|| testkit::play(seeds, AT_ONCE, problem));
+        let has_begun = seeds.iter().all(|_| begins.recv_timeout(common::DEADLINE).is_ok());
+        if let Some(blow) = blow.filter(|_| has_begun) {
+            strike_broker(broker, blow);
+        }
+        scenes.join().expect("the scenes")
+    });
+    played.assert_right("--test all counts_are_exact_with_brokers -- --ignored");
+    if let (Some(before), Some(after)) = (before, received(broker).filter(|_| !is_killed)) {
+        let count = after - before;
+        let [least, most] = [&ours.least, &ours.most].map(|it| it.load(Ordering::Relaxed));
+        assert!((least..=most).contains(&count), "RabbitMQ has received {count}, and not {least} to {most}: {seeds:?}");
+    }
+}
+
+#[test]
+#[ignore = "brokers of its own, which it kills: make prove"]
+fn counts_are_exact_with_brokers_that_are_killed_over_both_protocols() {
+    let root = testkit::or_skip!(managed::newest_root().ok_or("no directory with the newest RabbitMQ"));
+    let home = testkit::or_skip!(commands::artemis());
+    let all: Vec<u64> = testkit::seeds(SCRIPTS).collect();
+    let totals = Totals::default();
+    for (kind, place, part) in [("rabbitmq", root, 0), ("artemis", home, 1)] {
+        let seeds: Vec<u64> = all.iter().copied().filter(|seed| seed % 2 == part).collect();
+        if seeds.is_empty() {
+            continue;
+        }
+        let mut broker = start(kind, &place);
+        for round in seeds.chunk_by(|a, b| a / ROUND == b / ROUND) {
+            play_round(&mut *broker, round, &totals);
+        }
+        broker.stop().expect("its end");
+    }
+    eprintln!("{} scripts: {totals:?}", all.len());
 }

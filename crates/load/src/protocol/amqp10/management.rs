@@ -18,7 +18,7 @@ use super::{AmqpConnection, Answer, LinkConnection, LinkSpec, failure};
 use crate::control::Interruption;
 use crate::failure::{Stage, one_line};
 use crate::protocol::{Admin, Blocking, Connection, ConnectionSpec, Made, Progress, Server};
-use crate::{Control, Declare, Destination, DestinationKind, Endpoint, Environment, Error, Group};
+use crate::{Control, Declare, Destination, DestinationKind, Endpoint, Environment, Error, Group, Protocol, QueueType};
 
 const ADDRESS: &str = "activemq.management";
 /// Its only session, and the links there.
@@ -246,9 +246,11 @@ impl<'a, E: Environment> Admin<'a, E> for LinkAdmin<'a, E> {
     fn prepare(&mut self, group: &Group, made: &mut Vec<Made>) -> Result<(), Interruption> {
         match self {
             Self::Amqp091(admin) => {
-                refuse_topics(group)?;
-                refuse_transactions(group, &admin.server().product)?;
-                refuse_selectors(group, &admin.server().product)?;
+                if group.protocol == Protocol::Amqp10 {
+                    refuse_topics(group)?;
+                    refuse_transactions(group, &admin.server().product)?;
+                    refuse_selectors(group, &admin.server().product)?;
+                }
                 admin.prepare(group, made)
             }
             Self::Artemis(admin) => admin.prepare(group, made),

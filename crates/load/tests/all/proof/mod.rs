@@ -2,11 +2,11 @@
 //! loads whose connections are cut, held and refused, and whose loops, coordinator and broker do not run for
 //! a while. `make prove` plays more of them.
 
-mod scene;
+pub(crate) mod scene;
 
 use std::net::SocketAddr;
 
-use load::{Control, Plan, Protocol, RunEvent, Spin};
+use load::{Control, Plan, RunEvent, Spin};
 use measure::Nanos;
 use testkit::Random;
 
@@ -15,7 +15,7 @@ use crate::common::Deaf;
 use crate::world::{self, Pace, Told, World};
 
 const SCENES: u64 = 1_000;
-/// Scenes over AMQP 1.0, beside messages that another run has published over AMQP 0.9.1.
+/// Scenes over AMQP 1.0, on one side or on both.
 const LINK_SCENES: u64 = 300;
 /// Scenes that have contradicted themselves once are played every time.
 const FAILED_ONCE: [u64; 5] = [431, 567, 656, 3_238, 5_670];
@@ -83,11 +83,9 @@ fn scene(seed: u64) -> (Scene<Blow>, Pace) {
     (scene, pace)
 }
 
-/// A load over AMQP 1.0, which asks for no single message.
 fn link_scene(seed: u64) -> (Scene<Blow>, Pace) {
-    let random = &mut Random::new(seed);
-    let scene = Scene { poll: None, ..Scene::random(seed, random, &BOUNDS) };
-    (scene, Pace::random(random))
+    let (scene, pace) = scene(seed);
+    (scene.over_amqp10(&mut Random::new(!seed)), pace)
 }
 
 fn strike(world: &World, broker: SocketAddr, blow: Blow) {
@@ -117,7 +115,7 @@ struct Play {
     trace: (u64, u64),
 }
 
-fn play(scene: &Scene<Blow>, pace: Pace, protocol: Protocol) -> Result<Play, load::Error> {
+fn play(scene: &Scene<Blow>, pace: Pace) -> Result<Play, load::Error> {
     let world = World::new(scene.seed, pace);
     let broker = world.broker(broker::Config::default());
     if scene.earlier > 0 {
@@ -130,7 +128,7 @@ fn play(scene: &Scene<Blow>, pace: Pace, protocol: Protocol) -> Result<Play, loa
         let held = scene.held_before;
         world.at(begins, move |world| strike(world, broker, Blow::Hold(held)));
     }
-    let plan = Plan { spin: Spin::Never, protocol, ..scene.plan(broker.port()) };
+    let plan = Plan { spin: Spin::Never, ..scene.plan(broker.port()) };
     let (outcome, told) = world.run(&plan, |world, start| {
         for (after, blow) in scene.blows.iter().copied() {
             world.at(start + Nanos::from_millis(after), move |world| strike(world, broker, blow));
@@ -153,12 +151,12 @@ fn play(scene: &Scene<Blow>, pace: Pace, protocol: Protocol) -> Result<Play, loa
         RunEvent::Lost { at, detail } => Some(format!("{at:?}: {detail}")),
         _ => None,
     });
-    let played = Played { outcome, lost: lost.collect(), left, silent: 0, may_overtake };
+    let played = Played { outcome, lost: lost.collect(), left, silent: 0, may_overtake, may_repeat: false };
     Ok(Play { played, told, trace: world.trace() })
 }
 
-fn problem(scene: &Scene<Blow>, pace: Pace, protocol: Protocol, totals: &Totals) -> Option<String> {
-    let play = match play(scene, pace, protocol) {
+fn problem(scene: &Scene<Blow>, pace: Pace, totals: &Totals) -> Option<String> {
+    let play = match play(scene, pace) {
         Ok(play) => play,
         Err(error) => return Some(format!("{scene:#?}\n{pace:?}\n{error}")),
     };
@@ -192,7 +190,7 @@ fn whatever_happens_counts_are_exact_or_outstanding() {
     let totals = Totals::default();
     let played = world::play(&all, |seed| {
         let (scene, pace) = scene(seed);
-        problem(&scene, pace, Protocol::Amqp091, &totals)
+        problem(&scene, pace, &totals)
     });
     eprintln!("{} scenes: {totals:?}", all.len());
     played.assert_right("--test all whatever_happens_counts");
@@ -202,11 +200,11 @@ fn whatever_happens_counts_are_exact_or_outstanding() {
 }
 
 #[test]
-fn over_amqp10_counts_are_as_exact() {
+fn over_amqp10_and_across_counts_are_as_exact() {
     let totals = Totals::default();
-    world::prove(LINK_SCENES, "--test all over_amqp10_counts", |seed| {
+    world::prove(LINK_SCENES, "--test all over_amqp10_and_across_counts", |seed| {
         let (scene, pace) = link_scene(seed);
-        problem(&scene, pace, Protocol::Amqp10, &totals)
+        problem(&scene, pace, &totals)
     });
     eprintln!("{totals:?}");
 }
@@ -215,8 +213,8 @@ fn over_amqp10_counts_are_as_exact() {
 #[test]
 fn a_scene_goes_the_same_way_every_time() {
     for seed in testkit::seeds(20) {
-        for ((scene, pace), protocol) in [(scene(seed), Protocol::Amqp091), (link_scene(seed), Protocol::Amqp10)] {
-            let [first, second] = [(); 2].map(|()| play(&scene, pace, protocol).expect("a load"));
+        for (scene, pace) in [scene(seed), link_scene(seed)] {
+            let [first, second] = [(); 2].map(|()| play(&scene, pace).expect("a load"));
             assert_eq!(first.trace, second.trace, "seed {seed}: {scene:#?}");
             assert_eq!(first.played.outcome.ledger, second.played.outcome.ledger, "seed {seed}");
         }

@@ -6,6 +6,8 @@ use std::io;
 use load::Readiness;
 use measure::{Nanos, Time};
 
+use super::tap::Tap;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// Bytes sent before still arrive.
@@ -125,6 +127,7 @@ pub(super) struct Link {
     pub(super) is_hung_up: bool,
     /// The host has forgotten it.
     pub(super) is_over: bool,
+    pub(super) tap: Option<Tap>,
 }
 
 impl Link {
@@ -192,6 +195,9 @@ impl Link {
         }
         let filled = self.to_client.take(now, room);
         if filled > 0 {
+            if let Some(tap) = &mut self.tap {
+                tap.read.extend_from_slice(&room[..filled]);
+            }
             return Ok(Some(filled));
         }
         let has_ended = self.to_client.bytes_at().is_none() && self.to_client.end_at().is_some_and(|(at, _)| at <= now);
@@ -210,6 +216,9 @@ impl Link {
         };
         if self.to_host.end.is_none() {
             self.to_host.send(arrives, &bytes[..count]);
+            if let Some(tap) = &mut self.tap {
+                tap.written.extend_from_slice(&bytes[..count]);
+            }
         }
         self.wants_room = count == 0;
         Ok(count)

@@ -14,6 +14,7 @@ mod host;
 mod link;
 pub(crate) mod peer;
 mod stream;
+mod tap;
 mod told;
 
 use std::net::SocketAddr;
@@ -24,6 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use load::{Environment, EventLoop, Sleep, Task, ThreadTime};
+use measure::ledger::LedgerSummary;
 use measure::{Nanos, Time};
 use testkit::Random;
 
@@ -105,6 +107,8 @@ struct State {
     ready: Ready,
     /// The coordinator does not run before.
     coordinator_free_at: Time,
+    /// Whether new connections keep what they carry.
+    is_tapped: bool,
     steps: u64,
     /// A sum over all that happened, in order.
     trace: u64,
@@ -177,6 +181,7 @@ impl World {
             begins_wait: None,
             ready: Ready::default(),
             coordinator_free_at: Time(0),
+            is_tapped: false,
             steps: 0,
             trace: 0,
         };
@@ -191,6 +196,17 @@ impl World {
     pub(crate) fn trace(&self) -> (u64, u64) {
         let state = self.state();
         (state.steps, state.trace)
+    }
+
+    /// From now on connections keep what they carry, for [`World::ledger`].
+    pub(crate) fn tap(&self) {
+        self.state().is_tapped = true;
+    }
+
+    /// The ledger of a load that sent so many messages to queues, as its connections carried them: what is missing at
+    /// the end counts as lost.
+    pub(crate) fn ledger(&self, sent: u64) -> LedgerSummary {
+        tap::ledger(self.state().links.iter().filter_map(|link| link.tap.as_ref()), sent)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -242,7 +258,12 @@ impl World {
     pub(crate) fn restart_broker(&self, address: SocketAddr, config: broker::Config) {
         self.cut(Nanos::ZERO);
         let broker = broker::InMemory::new(config, self.time());
-        self.with_host(address, |host| (host.kind, host.is_away) = (Kind::Broker(Box::new(broker)), false));
+        let number = host_of(address).expect("a host");
+        let mut state = self.state();
+        for link in state.links.iter_mut().filter(|link| link.host == number) {
+            link.is_over = true;
+        }
+        state.hosts[number] = Host::new(Kind::Broker(Box::new(broker)));
     }
 
     pub(crate) fn keep_away(&self, address: SocketAddr, is_away: bool) {

@@ -11,6 +11,7 @@ use load::{
 use super::World;
 use super::host::host_of;
 use super::link::Link;
+use super::tap::Tap;
 
 /// Events that a poll has not told yet.
 pub(super) type Events = Arc<Mutex<Vec<(usize, Readiness)>>>;
@@ -58,7 +59,8 @@ impl Dial for Poll {
         let host = host_of(address).filter(|host| *host < state.hosts.len());
         let host = host.ok_or_else(|| io::Error::from(io::ErrorKind::NetworkUnreachable))?;
         let is_refused = state.hosts[host].is_away;
-        let link = Link::new(self.number, token, host, now + round_trip, is_refused);
+        let mut link = Link::new(self.number, token, host, now + round_trip, is_refused);
+        link.tap = state.is_tapped.then(|| Tap { client: (self.number, token), ..Tap::default() });
         state.links.push(link);
         Ok(Stream {
             world: self.world.clone(),
