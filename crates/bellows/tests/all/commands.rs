@@ -271,7 +271,7 @@ fn artemis_is_loaded_over_amqp_1_0() {
     for fault in ["lost", "duplicated", "reordered", "outstanding"] {
         assert_eq!(messages["ledger"][fault].as_u64().unwrap_or(0), 0, "{fault}: {messages:#}");
     }
-    let sent = testkit::or_skip!(capture).end();
+    let sent = testkit::or_skip!(capture).end("dst port");
     // The producer's 500 transactions are declared and committed by transfers, too, and the consumer's.
     assert!(sent.errors.is_empty() && sent.transfers > 12_000, "{sent:#?}");
 }
