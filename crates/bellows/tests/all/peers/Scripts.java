@@ -25,6 +25,7 @@ import org.apache.qpid.protonj2.test.driver.codec.primitives.UnsignedInteger;
 import org.apache.qpid.protonj2.test.driver.codec.primitives.UnsignedLong;
 import org.apache.qpid.protonj2.test.driver.codec.transport.ReceiverSettleMode;
 import org.apache.qpid.protonj2.test.driver.expectations.OpenExpectation;
+import org.hamcrest.Matcher;
 
 /**
  * Scripted peers of AMQP 1.0, by the test driver of Qpid's protonj2. Each line of standard input names a script; the
@@ -173,8 +174,9 @@ public class Scripts {
         return peer.remoteDisposition().withRole(receiver).withFirst(first).withLast(last).withSettled(settled);
     }
 
-    static org.hamcrest.Matcher<Object> isTrueOr(boolean absent) {
-        return absent ? anyOf(nullValue(), is((Object) true)) : anyOf(nullValue(), is((Object) false));
+    /** A flag, which is false where it is absent. */
+    static Matcher<Object> flag(boolean value) {
+        return value ? is((Object) true) : anyOf(nullValue(), is((Object) false));
     }
 
     /** Peers of `bellows client`. */
@@ -218,7 +220,7 @@ public class Scripts {
 
         static void transfers(ProtonTestServer peer, int from, int to, boolean settled) {
             for (int id = from; id < to; id++) {
-                peer.expectTransfer().withHandle(0).withDeliveryId(id).withSettled(settled).withMore(isTrueOr(false))
+                peer.expectTransfer().withHandle(0).withDeliveryId(id).withSettled(settled).withMore(flag(false))
                     .withNonNullPayload();
             }
         }
@@ -298,7 +300,7 @@ public class Scripts {
                 for (int frame = 0; frame < 5; frame++) {
                     var number = is((Object) UnsignedInteger.valueOf(id));
                     peer.expectTransfer().withDeliveryId(frame == 0 ? number : anyOf(nullValue(), number))
-                        .withMore(frame < 4 ? is(true) : isTrueOr(false));
+                        .withMore(flag(frame < 4));
                 }
                 settle(peer, id, id, true).withState().accepted().queue();
             }
@@ -383,7 +385,7 @@ public class Scripts {
         static void suspended(ProtonTestServer peer) {
             unsettled(peer, 3, 3);
             peer.remoteDetach().withHandle(0).withClosed(false).queue();
-            peer.expectDetach().withHandle(0).withClosed(isTrueOr(false));
+            peer.expectDetach().withHandle(0).withClosed(flag(false));
             peer.expectClose().respond();
         }
 
@@ -602,8 +604,8 @@ public class Scripts {
 
         static void expectTransfers(ProtonTestClient peer, int handle, int from, int to) {
             for (int id = from; id < to; id++) {
-                peer.expectTransfer().withHandle(handle).withDeliveryId(id).withSettled(isTrueOr(false))
-                    .withMore(isTrueOr(false)).withNonNullPayload();
+                peer.expectTransfer().withHandle(handle).withDeliveryId(id).withSettled(flag(false))
+                    .withMore(flag(false)).withNonNullPayload();
             }
         }
 
@@ -640,8 +642,8 @@ public class Scripts {
             receiver(peer, "parts", 1);
             flow(peer, 100, 0, 5).withHandle(1).withDeliveryCount(0).withLinkCredit(10).queue();
             expectTransfers(peer, 1, 0, 3);
-            peer.expectTransfer().withHandle(1).withDeliveryId(3).withMessage().withHeader().withFirstAcquirer(true).also()
-                .withData(new byte[40]);
+            peer.expectTransfer().withHandle(1).withDeliveryId(3).withMessage().withHeader()
+                .withFirstAcquirer(true).also().withData(new byte[40]);
             close(peer);
         }
 
@@ -651,7 +653,7 @@ public class Scripts {
             receiver(peer, "window", 0);
             flow(peer, 2, 0, 0).withHandle(0).withDeliveryCount(0).withLinkCredit(10).queue();
             for (int frame = 0; frame < 9; frame++) {
-                peer.expectTransfer().withMore(isTrueOr(frame % 3 < 2)).withNonNullPayload();
+                peer.expectTransfer().withMore(flag(frame % 3 < 2)).withNonNullPayload();
                 if (frame % 2 == 1) {
                     flow(peer, 2, frame + 1, 0).queue();
                 }
