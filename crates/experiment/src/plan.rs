@@ -29,7 +29,7 @@ impl Experiment {
                 let further = if own.is_some() { Vec::new() } else { further.clone() };
                 let mut first = own.unwrap_or_else(|| endpoint.clone());
                 first.token.clone_from(&endpoint.token);
-                first.protocol = protocol;
+                first.protocol = self.protocol_of(spec);
                 let group = group(spec, first, run_id).map_err(|e| e.in_group(i))?;
                 Ok(Group { further, protocol: self.protocol_of(spec), allocation: self.broker.allocation, ..group })
             })

@@ -297,7 +297,7 @@ fn artemis_is_loaded_over_amqp_1_0_and_loses_nothing_durable_when_it_is_killed()
     // Those in flight at the kill have no answer: windows of a transaction, of 30 producers, and of the last one.
     let unanswered = 16_000 - total("completed");
     assert!(unanswered <= 10 + 30 * 100 + 50 && count("unconfirmed_missing") <= 2 * unanswered, "{messages:#}");
-    let sent = testkit::or_skip!(capture).end();
+    let sent = testkit::or_skip!(capture).end("dst port");
     // The producer's 500 transactions are declared and committed by transfers, too, and the consumer's.
     assert!(sent.errors.is_empty() && sent.transfers > 17_000, "{sent:#?}");
 }

@@ -46,6 +46,7 @@ mod newest;
 mod oauth2;
 mod observer;
 mod own_pages;
+mod peers;
 mod perf_test;
 mod perf_test_beside;
 mod prepared;

@@ -34,7 +34,7 @@ pub(crate) struct Capture {
     file: PathBuf,
 }
 
-/// Frames that the clients of a broker have sent.
+/// Frames of AMQP 1.0 that were sent to a broker, and from it.
 #[derive(Debug)]
 pub(crate) struct SentFrames {
     /// Transfers of the load; a message of one frame is one.
@@ -64,15 +64,16 @@ impl Capture {
         Ok(Self { tcpdump, _said: said, file })
     }
 
-    /// Ends it, and has Wireshark read what went to the broker that was the first to be greeted.
-    pub(crate) fn end(mut self) -> SentFrames {
+    /// Ends it, and has Wireshark read what went to the broker that was the first to be greeted, where `which` is `dst
+    /// port`, or what went there and came from there (`port`).
+    pub(crate) fn end(mut self, which: &str) -> SentFrames {
         signal(self.tcpdump.id(), "INT");
         self.tcpdump.wait().expect("tcpdump ends");
         let first = printed(tcpdump_on(&self.file).args(["-n", "-c", "1", GREETING]));
         let to = first.split_once(" > ").and_then(|(_, to)| to.split_once(": "));
         let port = to.and_then(|(to, _)| to.rsplit_once('.')).expect("a greeting").1;
         let sent = self.file.with_extension("sent.pcap");
-        printed(tcpdump_on(&self.file).args(["-Z", "root", "-w"]).arg(&sent).arg(format!("tcp dst port {port}")));
+        printed(tcpdump_on(&self.file).args(["-Z", "root", "-w"]).arg(&sent).arg(format!("tcp {which} {port}")));
         let mut tshark = Command::new("tshark");
         tshark.arg("-r").arg(&sent).args(["-d", &format!("tcp.port=={port},amqp"), "-T", "fields"]);
         tshark.args(["-E", "occurrence=a", "-E", "aggregator=,"]);
