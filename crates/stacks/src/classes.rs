@@ -219,19 +219,9 @@ impl Profile {
 
     /// Name of a class where no function of the language is the caller: `garbage collection in beam.smp`.
     pub fn class_label(&self, class: Class) -> String {
-        let is_of_machine = matches!(
-            class,
-            Class::BuiltInFunctions
-                | Class::Ets
-                | Class::Messages
-                | Class::GarbageCollection
-                | Class::Allocators
-                | Class::Ports
-                | Class::VirtualMachine
-        );
         let mut modules = self.frames.iter().map(|frame| frame.module.as_str());
         let machine = modules.find(|it| *it == JVM || it.starts_with(BEAM));
-        match machine.filter(|_| is_of_machine) {
+        match machine.filter(|_| class.is_of_machine()) {
             Some(machine) => format!("{class} in {machine}"),
             None => class.name().to_owned(),
         }

@@ -7,7 +7,7 @@ use archive::{
     Cause, Finding, Lateness, ProgramSummary, RequirementOutcome, RunRecord, RunState, RunSummary, Tier, Verdict,
     Warning,
 };
-use stacks::{ProfileSummary, USUAL_EVENT};
+use stacks::{ClassShare, ProfileSummary, USUAL_EVENT};
 
 use super::rows::{Content, Row, RowRank, lines};
 use super::text::{Style, sanitise};
@@ -251,6 +251,8 @@ fn profiles(summary: &RunSummary) -> Vec<Row<'_>> {
     // Too few samples tell no shares.
     if let Some(profile) = of_cpu.filter(|it| !it.has_few_samples()) {
         rows.extend(classes(profile));
+        let estimated = text::estimated_classes(profile.unnamed_machine_share());
+        rows.extend(estimated.map(|text| Row::text(RowRank::More, "", &format!("~ {text}"))));
         rows.extend(work(profile));
     }
     if is_recording {
@@ -303,7 +305,9 @@ fn samples(profile: &ProfileSummary) -> Row<'static> {
 /// `kernel: network 62 %, waiting 27 %, Erlang code 8.0 %`.
 fn classes(profile: &ProfileSummary) -> Option<Row<'static>> {
     let all = profile.classes.iter().filter(|it| it.share >= LEAST_CLASS).take(CLASSES);
-    let all: Vec<String> = all.map(|it| format!("{} {}", it.class, percent(it.share))).collect();
+    let unnamed = profile.unnamed_machine_share();
+    let shown = |it: &ClassShare| format!("{} {}", it.class, text::class_share(it, unnamed, percent));
+    let all: Vec<String> = all.map(shown).collect();
     (!all.is_empty()).then(|| Row::list(RowRank::More, "CPU went to", all))
 }
 

@@ -545,6 +545,18 @@ fn a_probe_shows_its_steps_by_weight_and_what_was_in_flight_among_the_outcomes()
     assert_has(text, ["response 9 samples: min ", " wait 30 samples: min "]);
 }
 
+/// Over half of it was in functions without a symbol, and nothing said so.
+#[test]
+fn classes_of_an_emulator_without_symbols_are_estimates() {
+    let mut summary = messages();
+    let profile = &mut summary.profiles[0];
+    profile.classes = vec![ClassShare { class: Class::BuiltInFunctions, share: 0.42, weight: 100 }];
+    profile.top = vec![share("[near ets_select_2+0x40]".into(), "beam.smp", 0.55, 0.55)];
+    let text = flowing(&end(&kind("stripped", summary), 80));
+    let told = "CPU went to built-in functions ~42 % ~ estimated: 55 % in unnamed functions; install debug symbols";
+    assert_has(text, [told]);
+}
+
 fn words(random: &mut Random, least: u64, more: u64) -> String {
     const WORDS: [&str; 10] =
         ["the", "broker's", "queue,", "message;", "latency:", "p99", "(late)", "1.20 ms", "/var/lib/x", "generator"];
