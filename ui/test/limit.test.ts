@@ -18,12 +18,14 @@ test('what waited is called as the data call it', () => {
   }
 });
 
-test('a server that stood still is no schedule', () => {
+test('the badge says what the end of the run says, also where somebody stood still', () => {
   const of = (late: 'broker_stalled' | 'own_fault' | null): string =>
-    who({ limited_by: 'schedule', cause: { code: 'rate_met', late } });
+    who({ limited_by: 'schedule', cause: { code: 'rate_met', late }, sentence: 'the requested rate was met: 1 msg/s' });
   const told = [of(null), of('broker_stalled'), of('own_fault')];
-  expect(told).toEqual(['schedule', 'broker stalled', "the run's own fault"]);
-  expect(who({ limited_by: 'undecided', cause: { code: 'some_failed' } })).toBe('failures');
+  expect(told).toEqual(['the requested rate', 'the requested rate', 'the requested rate']);
+  expect(who({ limited_by: 'undecided', cause: { code: 'some_failed' }, sentence: '' })).toBe('failures');
+  const sentence = 'the broker stood still; limited by the requested think time: producers waited';
+  expect(who({ limited_by: 'schedule', cause: { code: 'think_time' }, sentence })).toBe('the requested think time');
 });
 
 test('logarithmic axes hold all values with room, and place them by their logarithms', () => {

@@ -551,6 +551,14 @@ impl FromStr for Quantity {
     }
 }
 
+impl RequirementOutcome {
+    /// The latency that it is about, by [`plain_name`]; `None` of other quantities.
+    pub fn latency(&self) -> Option<String> {
+        let quantity = self.that.split(['<', '>', '=', '!']).next()?;
+        quantity.parse::<Quantity>().ok()?.latency()
+    }
+}
+
 /// Name of a metric for comparisons: `end-to-end`, `end_to_end` and `End to end` are one.
 pub fn plain_name(name: &str) -> String {
     let words = name.split(|c: char| c.is_whitespace() || c == '-' || c == '_');

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::frames::Frame;
+use super::frames::{Frame, FrameKind};
 use super::model::{Builds, Profile, without_version};
 
 /// Samples from which on a function is worth a word: below, that it is on one side alone may be chance.
@@ -61,6 +61,18 @@ pub fn other_builds(a: &NearSamples<'_>, b: &NearSamples<'_>) -> Vec<String> {
     other_builds
 }
 
+/// Files whose functions have no symbol on one side alone, which would show on the other.
+fn unnamed_here_alone(here: &NearSamples<'_>, there: &NearSamples<'_>) -> Vec<String> {
+    let mut files: HashMap<&str, f64> = HashMap::new();
+    for ((_, file), samples) in &here.of {
+        *files.entry(file).or_default() += samples;
+    }
+    let ratio = there.all / here.all;
+    let would_show = |samples: f64| samples >= LEAST_SAMPLES && samples * ratio >= LEAST_EXPECTED;
+    files.retain(|file, samples| would_show(*samples) && !there.knows(file));
+    files.into_keys().map(str::to_owned).collect()
+}
+
 /// Shares of a file's unnamed functions, of all that tell and of those that both sides have.
 #[derive(Default)]
 struct Shares {
@@ -76,6 +88,20 @@ impl Profile {
         let mut found = other_builds(&self.near_samples(), &other.near_samples());
         // A file that one side alone runs is no other build of anything.
         found.retain(|file| self.has_module(file) && other.has_module(file));
+        found
+    }
+
+    /// Virtual machines whose functions without a symbol count for other classes in the other profile: they are other
+    /// builds, or have symbols on one side alone.
+    pub fn machines_without_symbols(&self, other: &Self) -> Vec<String> {
+        let (a, b) = (self.near_samples(), other.near_samples());
+        let mut found = other_builds(&a, &b);
+        found.extend(unnamed_here_alone(&a, &b));
+        found.extend(unnamed_here_alone(&b, &a));
+        found.retain(|file| Frame::kind_of_module(file) == FrameKind::Runtime);
+        found.retain(|file| self.has_module(file) && other.has_module(file));
+        found.sort();
+        found.dedup();
         found
     }
 
@@ -135,6 +161,17 @@ mod tests {
         let file = "broker".to_owned();
         assert_eq!(a.other_builds(&b), std::slice::from_ref(&file));
         assert!(a.other_builds(&a).is_empty());
+        let of_beam = |profile: &Profile| {
+            let mut profile = profile.clone();
+            profile.frames.iter_mut().for_each(|it| it.module = "beam.smp".into());
+            profile
+        };
+        let [a_beam, b_beam, whole] = [&a, &b, &build(1, [0, 0, 100])].map(of_beam);
+        let machines = Profile::machines_without_symbols;
+        assert_eq!(machines(&a_beam, &b_beam), ["beam.smp"]);
+        // Symbols were installed between two runs.
+        assert_eq!([machines(&a_beam, &whole), machines(&whole, &a_beam)], [["beam.smp"], ["beam.smp"]]);
+        assert!(machines(&a_beam, &a_beam).is_empty() && machines(&a, &b).is_empty());
         let one = a.with_one_unnamed(std::slice::from_ref(&file));
         let rows: Vec<_> = one.functions().into_iter().map(|it| (it.share.function, it.self_weight)).collect();
         let unnamed = format!("[no symbol in {file}]");
@@ -229,6 +266,8 @@ mod tests {
             profile
         });
         assert_eq!(a.other_builds(&b), ["libcrypto.so"]);
+        // A library is one class, whatever its functions are called.
+        assert!(a.machines_without_symbols(&b).is_empty());
         let names = |of: &Profile| {
             let one = of.with_one_unnamed(&["libcrypto.so".to_owned()]);
             one.functions().into_iter().map(|it| it.share.function).collect::<Vec<_>>()

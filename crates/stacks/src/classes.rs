@@ -76,7 +76,8 @@ impl FrameClass {
         };
         match (kind, jit) {
             (FrameKind::Kernel, _) => Self::Kernel,
-            (FrameKind::Runtime, _) => Self::Machine(!frame.is_near() && !frame.is_unknown()),
+            // What stands in brackets is no name of a function.
+            (FrameKind::Runtime, _) => Self::Machine(!frame.name.starts_with('[')),
             (FrameKind::Libc, _) => Self::Transparent,
             (_, Some(jit)) if frame.module == "[jit]" => Self::Decides(jit),
             _ if frame.module.starts_with("[kernel") => Self::Kernel,
@@ -151,7 +152,7 @@ impl LanguageFrame {
     fn of(frame: &Frame, go: &HashSet<&str>) -> Self {
         let name = frame.name.as_str();
         let is_function = match frame.kind {
-            FrameKind::Erlang => !SHARED_ERLANG.iter().any(|it| name.starts_with(it)),
+            FrameKind::Erlang => !Frame::is_of_jit(name),
             // Stubs and adapters have blanks in their names, or no class.
             FrameKind::Java => name == INTERPRETED || (name.contains('.') && !name.contains(' ')),
             FrameKind::Native => go.contains(frame.module.as_str()) && is_go_function(name),
@@ -164,9 +165,6 @@ impl LanguageFrame {
         }
     }
 }
-
-/// Code of the BEAM's JIT that many functions share.
-const SHARED_ERLANG: [&str; 2] = ["$global::", "$erts_beamasm:"];
 
 /// Whether a frame is one of Go's runtime that only Go programs have.
 fn is_of_go(frame: &Frame) -> bool {
@@ -220,19 +218,9 @@ impl Profile {
 
     /// Name of a class where no function of the language is the caller: `garbage collection in beam.smp`.
     pub fn class_label(&self, class: Class) -> String {
-        let is_of_machine = matches!(
-            class,
-            Class::BuiltInFunctions
-                | Class::Ets
-                | Class::Messages
-                | Class::GarbageCollection
-                | Class::Allocators
-                | Class::Ports
-                | Class::VirtualMachine
-        );
         let mut modules = self.frames.iter().map(|frame| frame.module.as_str());
         let machine = modules.find(|it| *it == JVM || it.starts_with(BEAM));
-        match machine.filter(|_| is_of_machine) {
+        match machine.filter(|_| class.is_of_machine()) {
             Some(machine) => format!("{class} in {machine}"),
             None => class.name().to_owned(),
         }

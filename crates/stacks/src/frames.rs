@@ -12,11 +12,10 @@ pub(super) const INTERPRETED: &str = "[interpreted]";
 /// Prefix of functions that are called after a neighbour.
 const NEAR: &str = "[near ";
 
-/// Code of the JIT that is in no module: the loop of a scheduler among it.
-const OF_NO_MODULE: &str = "$global::";
+/// Beginnings of the names of code that the emulator's JIT shares between functions, and of the loop of a scheduler.
+const JIT_CODE: [&str; 2] = ["$global::", "$erts_beamasm:"];
 /// Erlang modules that every process runs in: they do not tell what it does.
-const FRAMEWORK: [&str; 10] = [
-    "erts_beamasm",
+const FRAMEWORK: [&str; 9] = [
     "proc_lib",
     "gen",
     "gen_server",
@@ -139,9 +138,14 @@ impl Frame {
         name.strip_suffix("-CodeInfoPrologue").filter(|f| f.starts_with('$')).unwrap_or(name)
     }
 
+    /// Whether a function is code of the emulator's JIT, which is of no Erlang module.
+    pub(super) fn is_of_jit(name: &str) -> bool {
+        JIT_CODE.iter().any(|it| name.starts_with(it))
+    }
+
     /// The Erlang module of `$module:function/arity`; `None` for one that every process runs in, and for other code.
     pub fn own_module(name: &str) -> Option<&str> {
-        if name.starts_with(OF_NO_MODULE) {
+        if Self::is_of_jit(name) {
             return None;
         }
         let (module, _) = name.strip_prefix('$')?.split_once(':')?;

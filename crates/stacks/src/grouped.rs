@@ -144,8 +144,12 @@ impl Profile {
     }
 }
 
+/// Code of the emulator that is of no Erlang module, though its names look like it: OTP has a module `global`.
+const JIT_CODE: &str = "the emulator's JIT code";
+
 fn module(frame: &Frame) -> &str {
     let of_name = match frame.kind {
+        FrameKind::Erlang if Frame::is_of_jit(&frame.name) => Some(JIT_CODE),
         FrameKind::Erlang => (frame.name.trim_start_matches('$').split_once(':')).map(|it| it.0),
         FrameKind::Java => frame.name.rsplit_once('.').map(|it| it.0),
         _ => None,
@@ -223,12 +227,14 @@ mod tests {
             Frame::new("memcpy", "libc.so.6", FrameKind::Libc),
             Frame::new("a.b.C.m", "[jit]", FrameKind::Java),
             Frame::new("[unknown]", "", FrameKind::Unknown),
+            Frame::new("$erts_beamasm:normal_exit/0", "[jit]", FrameKind::Erlang),
+            Frame::new("$global::call_light_bif_shared", "[jit]", FrameKind::Erlang),
         ]
         .map(|frame| builder.frame(&frame));
         for (thread, path, weight) in [
             // One module twice in a stack, with another between.
-            ("1_scheduler", &[0, 1, 2][..], 4),
-            ("2_scheduler", &[0, 1, 3], 3),
+            ("1_scheduler", &[6, 0, 1, 2][..], 4),
+            ("2_scheduler", &[6, 0, 1, 7, 3], 3),
             ("1_aux", &[4], 2),
             ("1_aux", &[5], 1),
         ] {
@@ -251,6 +257,8 @@ mod tests {
                 row("a.b.C", 2, 2),
                 row("[unknown]", 1, 1),
                 row("rabbit_channel", 0, 7),
+                // `$global::…` were functions of OTP's module of that name.
+                row("the emulator's JIT code", 0, 7),
             ]
         );
     }
@@ -263,7 +271,7 @@ mod tests {
         assert_eq!(profile.by_function(known).frames[3].module, "libc.so");
         profile.frames[5].name = "memcpy".into();
         let counted = |known| profile.by_function(known).functions().len();
-        assert_eq!((counted(true), counted(false)), (6, 5));
+        assert_eq!((counted(true), counted(false)), (8, 7));
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::frames::{Frame, FrameKind};
+
 impl ProfileSummary {
     /// Fewer samples say nothing of a profile's shares: each may be off by ten points.
     pub const FEW_SAMPLES: u64 = 100;
@@ -11,6 +13,19 @@ impl ProfileSummary {
     /// Whether some were taken, and too few to tell shares.
     pub fn has_few_samples(&self) -> bool {
         (1..Self::FEW_SAMPLES).contains(&self.samples)
+    }
+
+    /// Share of samples in functions of a virtual machine that have no symbol, as far as they are in [`Self::top`].
+    pub fn unnamed_machine_share(&self) -> f64 {
+        self.top.iter().map(FunctionShare::of_unnamed_machine).sum()
+    }
+}
+
+impl FunctionShare {
+    /// Self share of a virtual machine's function that has no symbol; 0 for any other.
+    pub(super) fn of_unnamed_machine(&self) -> f64 {
+        let is_of_machine = Frame::kind_of_module(&self.module) == FrameKind::Runtime;
+        if is_of_machine && Frame::is_name_near(&self.function) { self.self_share } else { 0.0 }
     }
 }
 
@@ -203,6 +218,25 @@ impl Class {
                 | Self::VirtualMachine
                 | Self::Unnamed
         )
+    }
+
+    /// Whether a class is that of a virtual machine's own code.
+    pub(crate) const fn is_of_machine(self) -> bool {
+        matches!(
+            self,
+            Self::BuiltInFunctions
+                | Self::Ets
+                | Self::Messages
+                | Self::GarbageCollection
+                | Self::Allocators
+                | Self::Ports
+                | Self::VirtualMachine
+        )
+    }
+
+    /// Whether names of a virtual machine's functions tell a class from others, so that it needs symbols.
+    pub const fn needs_symbols(self) -> bool {
+        self.is_of_machine() || matches!(self, Self::Scheduling | Self::Waiting | Self::Unnamed)
     }
 
     /// Whether a class is that of threads that have nothing to do. One whose core is taken away has.

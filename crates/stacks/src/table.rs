@@ -68,6 +68,11 @@ impl Profile {
         rows
     }
 
+    /// Share of samples in functions of a virtual machine that have no symbol, and count for their caller's class.
+    pub fn unnamed_machine_share(&self) -> f64 {
+        self.functions().iter().map(|it| it.share.of_unnamed_machine()).sum()
+    }
+
     /// The profile at a glance, with the `top` functions of the largest self share.
     pub fn summary(&self, top: usize) -> ProfileSummary {
         let unknown = self.nodes_with(Frame::is_unknown);

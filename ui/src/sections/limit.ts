@@ -20,7 +20,7 @@ import {
 import { counted, duration, grouped, percent, significant, timeTick } from '../core/format';
 import type { Store } from '../core/state';
 import { tip } from '../core/tip';
-import type { Evidence, Lateness, RunView, Verdict } from '../core/view';
+import type { Evidence, RunView, Verdict } from '../core/view';
 import { isFirst } from './scenario';
 import { effectiveWindow, type View } from './timeline';
 
@@ -61,18 +61,11 @@ export function words(unit: string | undefined): Words {
   return { waits, who: unit, unit: `${unit}/s`, sent: 'begun' };
 }
 
-const STALLED: Partial<Record<Lateness, string>> = {
-  broker_stalled: 'broker stalled',
-  generator_stalled: 'bellows stalled',
-  machine_stalled: 'machine stalled',
-  own_fault: "the run's own fault",
-};
-
-/** Who limited the run; where its rate was met, and somebody stood still, that is no matter of the schedule alone. */
-export function who({ cause, limited_by }: Pick<Verdict, 'cause' | 'limited_by'>): string {
+/** Who limited the run, as the terminal says it at its end. */
+export function who({ cause, limited_by, sentence }: Pick<Verdict, 'cause' | 'limited_by' | 'sentence'>): string {
   if (cause?.code === 'some_failed' || cause?.code === 'all_failed') return 'failures';
-  const late = cause?.code === 'rate_met' ? cause.late : null;
-  return (late && STALLED[late]) || limited_by;
+  const told = cause?.code === 'rate_met' ? null : /(?:^|; )limited by ([^:]+)/.exec(sentence);
+  return told?.[1] ?? (limited_by === 'schedule' ? 'the requested rate' : limited_by);
 }
 
 /** More bars than this tell no more. */

@@ -101,6 +101,8 @@ struct Sides {
     forced: Vec<Problem>,
     /// Files that are another build on either side.
     other_builds: Vec<String>,
+    /// Virtual machines whose classes are not told alike.
+    machines_without_symbols: Vec<String>,
 }
 
 impl DiffArgs {
@@ -148,7 +150,13 @@ impl DiffArgs {
                 rest: None,
                 which: Some("the rest".to_owned()),
             };
-            return Ok(Sides { a: a.for_rows(of)?, b: b.for_rows(of)?, forced: Vec::new(), other_builds: Vec::new() });
+            return Ok(Sides {
+                a: a.for_rows(of)?,
+                b: b.for_rows(of)?,
+                forced: Vec::new(),
+                other_builds: Vec::new(),
+                machines_without_symbols: Vec::new(),
+            });
         };
         let mut a = self.part.open(&self.a)?.for_rows(of)?;
         let mut b = self.part.open(b)?.for_rows(of)?;
@@ -156,6 +164,10 @@ impl DiffArgs {
         if !self.force && !forced.is_empty() {
             return Err(Failure::Failed(forced.remove(0)));
         }
+        let machines_without_symbols = match of {
+            FunctionRowOf::Function | FunctionRowOf::Class => a.profile.machines_without_symbols(&b.profile),
+            _ => Vec::new(),
+        };
         // A line, a class or whose work it is has a name in every build.
         let other_builds = match of {
             FunctionRowOf::Function => a.profile.other_builds(&b.profile),
@@ -166,7 +178,7 @@ impl DiffArgs {
                 side.profile = side.profile.with_one_unnamed(&other_builds);
             }
         }
-        Ok(Sides { a, b, forced, other_builds })
+        Ok(Sides { a, b, forced, other_builds, machines_without_symbols })
     }
 
     fn print(&self, sides: &Sides) -> Result<(), Failure> {
@@ -188,6 +200,7 @@ impl DiffArgs {
             b: side(&sides.b, &b),
             forced: &sides.forced,
             other_builds: &sides.other_builds,
+            machines_without_symbols: &sides.machines_without_symbols,
         };
         if self.json {
             return output::print_json(&console::difference_as_json(&table));

@@ -1,5 +1,5 @@
-//! The end of a run, on a terminal and in a pipe: at most fifteen lines on 80 columns, chosen by the run's load. All
-//! figures are in [`super::summary()`] and in the report.
+//! The end of a run, on a terminal and in a pipe: at most fifteen lines on 80 columns and more, chosen by the run's
+//! load. All figures are in [`super::summary()`] and in the report.
 
 mod load;
 
@@ -7,14 +7,14 @@ use archive::{
     Cause, Finding, Lateness, ProgramSummary, RequirementOutcome, RunRecord, RunState, RunSummary, Tier, Verdict,
     Warning,
 };
-use stacks::{ProfileSummary, USUAL_EVENT};
+use stacks::{ClassShare, ProfileSummary, USUAL_EVENT};
 
-use super::rows::{Content, Row, RowRank, lines};
+use super::rows::{Content, Row, RowRank, has_room, lines};
 use super::text::{Style, sanitise};
 use crate::numbers::{count, counted, observed, percent, seconds, weight};
 use crate::text;
 
-/// Warnings that are shown.
+/// Warnings that are shown; more where nothing else has to go for them.
 const WARNINGS: usize = 2;
 /// Requirements of unknown outcome that are shown; those that were missed all are.
 const UNKNOWN: usize = 2;
@@ -40,7 +40,7 @@ pub fn brief(
     run: Option<&str>,
     style: Style,
 ) -> String {
-    ended(record, summary, report, run, style, failed(summary))
+    ended(record, summary, report, run, style, failed(summary).as_ref())
 }
 
 /// The end of a run like [`brief()`], where the error that follows says why it failed.
@@ -60,12 +60,34 @@ fn ended(
     report: Option<&str>,
     run: Option<&str>,
     style: Style,
-    failed: Option<Row<'_>>,
+    failed: Option<&Row<'_>>,
 ) -> String {
-    let (shown, hidden) = warnings(summary);
+    let warnings = warnings(summary);
+    let with = |number: usize| {
+        let shown = warnings.get(..number).unwrap_or(&warnings);
+        let mut rows = rows(record, summary, shown, failed);
+        if let Some(report) = report {
+            let hidden = hidden(summary, shown).filter(|_| shown.len() < warnings.len());
+            let next = sanitise(&next(record, summary, hidden.as_deref(), run)).into_owned();
+            let content = Content::End(sanitise(report).into_owned(), next);
+            rows.push(Row::new(RowRank::Core, "report", content));
+        }
+        rows
+    };
+    let roomy = (WARNINGS + 1..=warnings.len()).rev().map(with).find(|rows| has_room(rows, style));
+    lines(roomy.unwrap_or_else(|| with(WARNINGS)), style).join("\n") + "\n"
+}
+
+/// All rows but that of the report.
+fn rows<'a>(
+    record: &RunRecord,
+    summary: &'a RunSummary,
+    shown: &[&Warning],
+    failed: Option<&Row<'a>>,
+) -> Vec<Row<'a>> {
     let marks = |tier: Tier| shown.iter().filter(move |it| it.tier == tier).map(|it| mark(it)).collect::<Vec<_>>();
     let mut rows = missed(&summary.requirements);
-    rows.extend(failed);
+    rows.extend(failed.cloned());
     rows.extend(marks(Tier::Invalid));
     rows.push(load::title(record, summary));
     rows.extend(load::latencies(summary));
@@ -75,37 +97,47 @@ fn ended(
     rows.extend(load::messages(record, summary));
     rows.extend(programs(summary));
     rows.extend(load::cpu(record, summary));
-    rows.extend(summary.verdict.as_ref().and_then(|it| limited_by(it, &shown)));
+    rows.extend(summary.verdict.as_ref().and_then(|it| limited_by(it, shown)));
     rows.extend(profiles(summary));
     rows.extend(inspections(summary));
     rows.extend(met(&summary.requirements));
     rows.extend(marks(Tier::Caution));
     rows.extend(late(summary).filter(|_| shown.len() < WARNINGS));
     rows.extend(marks(Tier::Note));
-    if let Some(report) = report {
-        let next = sanitise(&next(record, summary, hidden, run)).into_owned();
-        let content = Content::End(sanitise(report).into_owned(), next);
-        rows.push(Row::new(RowRank::Core, "report", content));
-    }
-    lines(rows, style).join("\n") + "\n"
+    rows
 }
 
-/// The command that follows: the functions, or all figures, with the number of warnings that are not shown.
-fn next(record: &RunRecord, summary: &RunSummary, hidden: usize, run: Option<&str>) -> String {
+/// The command that follows: the functions, or all figures, with the warnings that are not shown.
+fn next(record: &RunRecord, summary: &RunSummary, hidden: Option<&str>, run: Option<&str>) -> String {
     let is_sampled = summary.profiles.iter().any(|it| it.samples > 0);
-    if is_sampled && hidden == 0 && record.state == RunState::Complete {
-        return run.map_or_else(|| "bellows top".to_owned(), |run| format!("bellows top {run}"));
-    }
     let all = format!("bellows runs show -v {}", run.unwrap_or("last"));
     match hidden {
-        0 => all,
-        more => format!("{all} ({})", counted(more as u64, "more warning")),
+        Some(hidden) => format!("{all} ({hidden})"),
+        None if is_sampled && record.state == RunState::Complete => {
+            run.map_or_else(|| "bellows top".to_owned(), |run| format!("bellows top {run}"))
+        }
+        None => all,
     }
 }
 
-/// The gravest warnings, each once, and how many more there are. Some are rows of their own. The row of a failed
-/// run says why its operations failed, and theirs how many.
-fn warnings(summary: &RunSummary) -> (Vec<&Warning>, usize) {
+/// `3 more warnings, 2 notes`: the run's warnings but for those that are shown; `None` where these are all.
+fn hidden(summary: &RunSummary, shown: &[&Warning]) -> Option<String> {
+    let is_note = |it: &Warning| it.tier == Tier::Note;
+    let of = |notes: bool| {
+        let all = summary.warnings.iter().filter(|it| is_note(it) == notes).count();
+        (all - shown.iter().filter(|it| is_note(it) == notes).count()) as u64
+    };
+    match (of(false), of(true)) {
+        (0, 0) => None,
+        (0, notes) => Some(counted(notes, "more note")),
+        (warnings, 0) => Some(counted(warnings, "more warning")),
+        (warnings, notes) => Some(format!("{}, {}", counted(warnings, "more warning"), counted(notes, "note"))),
+    }
+}
+
+/// The warnings, each once, the gravest first. Some are rows of their own. The row of a failed run says why its
+/// operations failed, and theirs how many.
+fn warnings(summary: &RunSummary) -> Vec<&Warning> {
     let error = summary.error.as_ref().map_or("", |it| it.cause.as_str());
     let has_own_row = |it: &Warning| match &it.finding {
         Finding::TooFewSamples { .. } | Finding::Traced { .. } | Finding::LookedInto { .. } => true,
@@ -135,9 +167,7 @@ fn warnings(summary: &RunSummary) -> (Vec<&Warning>, usize) {
         is_rate && held > 0 && Some(held) == most
     };
     all.sort_by_key(|it| (it.tier, is_known(it), !never_began(it)));
-    let hidden = all.len().saturating_sub(WARNINGS);
-    all.truncate(WARNINGS);
-    (all, hidden)
+    all
 }
 
 /// Operations that a warning is about, as far as it counts any: those that never began, failed, or were late.
@@ -273,6 +303,8 @@ fn profiles(summary: &RunSummary) -> Vec<Row<'_>> {
     // Too few samples tell no shares.
     if let Some(profile) = of_cpu.filter(|it| !it.has_few_samples()) {
         rows.extend(classes(profile));
+        let estimated = text::estimated_classes(profile.unnamed_machine_share());
+        rows.extend(estimated.map(|text| Row::text(RowRank::More, "", &format!("~ {text}"))));
         rows.extend(work(profile));
     }
     if is_recording {
@@ -325,7 +357,9 @@ fn samples(profile: &ProfileSummary) -> Row<'static> {
 /// `kernel: network 62 %, waiting 27 %, Erlang code 8.0 %`.
 fn classes(profile: &ProfileSummary) -> Option<Row<'static>> {
     let all = profile.classes.iter().filter(|it| it.share >= LEAST_CLASS).take(CLASSES);
-    let all: Vec<String> = all.map(|it| format!("{} {}", it.class, percent(it.share))).collect();
+    let unnamed = profile.unnamed_machine_share();
+    let shown = |it: &ClassShare| format!("{} {}", it.class, text::class_share(it, unnamed, percent));
+    let all: Vec<String> = all.map(shown).collect();
     (!all.is_empty()).then(|| Row::list(RowRank::More, "CPU went to", all))
 }
 

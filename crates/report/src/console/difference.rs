@@ -1,15 +1,18 @@
 //! The table of two profiles' functions.
 
+use std::collections::BTreeSet;
+
 use compare::ShareDifference;
 use measure::Problem;
 use serde::Serialize;
+use stacks::Class;
 
 use super::functions::{FunctionRowOf, change, notes, shown_of};
 use super::table::Table;
 use super::text::{Style, sanitise};
 use crate::difference::{DifferenceRow, DifferenceSide, differences, smallest_change};
 use crate::numbers::{percent_digits, weight};
-use crate::text::functions::other_builds;
+use crate::text::functions::{estimated_changes, other_builds};
 
 /// Shares whose smallest visible change is given.
 const EXAMPLES: [f64; 2] = [0.01, 0.1];
@@ -46,6 +49,8 @@ pub struct DifferenceTable<'a> {
     pub forced: &'a [Problem],
     /// Files that are another build on either side, whose functions without a name are one row.
     pub other_builds: &'a [String],
+    /// Virtual machines whose functions without a symbol count for other classes on either side.
+    pub machines_without_symbols: &'a [String],
 }
 
 struct Rows {
@@ -81,6 +86,10 @@ impl DifferenceTable<'_> {
         } else {
             differences(&a, &b)
         };
+        let estimated = self.estimated_rows();
+        for row in rows.iter_mut().filter(|row| estimated.contains(&row.function)) {
+            (row.own.proven, row.total.proven) = (false, false);
+        }
         rows.sort_by(|x, y| self.sort.key(y).total_cmp(&self.sort.key(x)));
         let all = rows.len();
         rows.retain(|row| (self.only)(&row.function));
@@ -88,6 +97,27 @@ impl DifferenceTable<'_> {
         let differ = rows.iter().any(|row| row.own.proven || row.total.proven);
         rows.truncate(self.limit);
         Rows { shown: rows, differ, matching, all }
+    }
+
+    /// Names of the rows that need symbols which one side lacks.
+    fn estimated_rows(&self) -> BTreeSet<String> {
+        let profiles = [self.a.profile, self.b.profile];
+        let name = |class: Class| match self.of {
+            FunctionRowOf::Class => vec![class.name().to_owned()],
+            FunctionRowOf::Language => profiles.map(|it| it.class_label(class)).into(),
+            _ => Vec::new(),
+        };
+        let needs = |class: &Class| class.needs_symbols() && !self.machines_without_symbols.is_empty();
+        Class::ALL.into_iter().filter(needs).flat_map(name).collect()
+    }
+
+    /// Notes on files whose functions have other names on either side.
+    fn notes_on_names(&self) -> Option<String> {
+        match self.of {
+            FunctionRowOf::Function => other_builds(self.other_builds),
+            FunctionRowOf::Class | FunctionRowOf::Language => estimated_changes(self.machines_without_symbols),
+            _ => None,
+        }
     }
 
     /// A function stands in one place of a stack, and may call others; a class, or whose work it is, is of all of it.
@@ -153,7 +183,7 @@ fn footer(table: &DifferenceTable<'_>, rows: &Rows, style: Style) -> Vec<String>
         .into_iter()
         .chain([shown, smallest(table)])
         .chain(language)
-        .chain(other_builds(table.other_builds).map(|it| sanitise(&it).into_owned()))
+        .chain(table.notes_on_names().map(|it| sanitise(&it).into_owned()))
         .chain(notes);
     let faint = faint.flat_map(|line| style.faint_prose(&line));
     marked.flat_map(|line| style.prose_lines(&line)).chain(faint).collect()
@@ -227,6 +257,7 @@ struct DifferenceJson<'a> {
     by: &'static str,
     forced: Vec<String>,
     other_builds: &'a [String],
+    machines_without_symbols: &'a [String],
     smallest_changes: Vec<SmallestChange>,
     rows: Vec<RowJson>,
 }
@@ -257,6 +288,7 @@ pub fn difference_as_json(table: &DifferenceTable<'_>) -> impl Serialize {
         by: table.of.name(),
         forced: table.forced.iter().map(ToString::to_string).collect(),
         other_builds: table.other_builds,
+        machines_without_symbols: table.machines_without_symbols,
         smallest_changes: smallest_changes(table),
         rows: table.rows().shown.into_iter().map(row).collect(),
     }

@@ -429,6 +429,8 @@ pub fn language_functions(profile: &Profile, options: &FunctionTable<'_>, style:
     let columns: String = columns.collect();
     let legend = format!("figures are % of the samples; {columns}native functions by name: `bellows top --raw`");
     lines.extend(style.faint_prose(&legend));
+    let estimated = text::estimated_classes(profile.unnamed_machine_share()).into_iter();
+    lines.extend(estimated.flat_map(|it| style.faint_prose(&format!("classes are {it}"))));
     lines.extend(footer(profile, options, &counts, style));
     Some(lines.join("\n") + "\n")
 }
@@ -461,9 +463,10 @@ pub fn classes(profile: &Profile, style: Style) -> String {
     let unit = sanitise(&profile.header.unit);
     let mut table = Table::of("share %||class<|what it holds<").titled(1, weight_head(&unit));
     table.gives_way = Some(3);
+    let unnamed = profile.unnamed_machine_share();
     for row in profile.class_shares() {
         table.row(vec![
-            percent_digits(row.share),
+            text::class_share(&row, unnamed, percent_digits),
             weight_digits(row.weight, &unit),
             row.class.name().to_owned(),
             text::class_meaning(row.class).to_owned(),
@@ -471,6 +474,8 @@ pub fn classes(profile: &Profile, style: Style) -> String {
     }
     let mut lines = table.strong_lines(style);
     lines.extend([String::new(), style.faint(&weight(profile.total_weight(), &unit))]);
+    let estimated = text::estimated_classes(unnamed).into_iter();
+    lines.extend(estimated.flat_map(|it| style.faint_prose(&format!("~ {it}"))));
     lines.extend(notes(profile).flat_map(|note| style.faint_prose(&note)));
     lines.join("\n") + "\n"
 }

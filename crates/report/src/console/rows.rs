@@ -1,6 +1,5 @@
 //! Rows of a short text, as data: a label at the left in a common column, and beside it words, a path or a latency.
-//! They are chosen for a screen of 80 columns, so that every screen and a pipe show the same ones; a wider one shows
-//! more of each.
+//! A screen of 80 columns and more, and a pipe, shows as many as it has lines for; a narrower one those of 80 columns.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,9 +12,9 @@ use super::text::{MOST_COLUMNS, Style, fit_middle, left, sanitise, width, wrap_w
 use crate::numbers::{counted, percentile};
 use crate::text::shortened;
 
-/// Lines on a screen of [`COLUMNS`].
+/// Lines on a screen of [`COLUMNS`] and more.
 pub(super) const MOST_LINES: usize = 15;
-/// Columns of the screen that rows are chosen for.
+/// Columns of the narrowest screen that rows are chosen for.
 pub(super) const COLUMNS: usize = 80;
 /// Least width of the labels' column.
 const LEAST_LABEL: usize = 13;
@@ -178,11 +177,18 @@ impl Layout {
     }
 }
 
+/// Whether a screen has room for all rows, with two lines of each sentence.
+pub(super) fn has_room(rows: &[Row<'_>], style: Style) -> bool {
+    let columns = style.columns.clamp(COLUMNS, MOST_COLUMNS);
+    let layout = Layout::of(rows, columns, columns);
+    laid_out(&cut_rows(rows, RowLines::MOST, layout), layout, Style::PLAIN).len() <= MOST_LINES
+}
+
 /// The lines of rows on a screen. A narrow one breaks the lines of one with [`COLUMNS`]; a wide one fills its whole
-/// width before a sentence is cut.
+/// width before a sentence is cut, or a row left out.
 pub(super) fn lines(rows: Vec<Row<'_>>, style: Style) -> Vec<String> {
-    let (rows, lines) = chosen(rows);
     let columns = style.columns.min(MOST_COLUMNS);
+    let (rows, lines) = chosen(rows, columns.max(COLUMNS));
     let layout = Layout::of(&rows, columns, style.prose_columns().min(columns));
     if columns < COLUMNS {
         let shown = cut_rows(&rows, lines, Layout::of(&rows, COLUMNS, COLUMNS));
@@ -202,13 +208,13 @@ fn cut_rows<'a>(rows: &[Row<'a>], lines: RowLines, layout: Layout) -> Vec<Row<'a
     rows.iter().map(|row| row.cut(lines, layout)).collect()
 }
 
-/// The rows that a screen of [`COLUMNS`] has room for, and the lines that their sentences fill there.
-fn chosen(mut rows: Vec<Row<'_>>) -> (Vec<Row<'_>>, RowLines) {
+/// The rows that a screen of so many columns has room for, and the lines that their sentences fill there.
+fn chosen(mut rows: Vec<Row<'_>>, columns: usize) -> (Vec<Row<'_>>, RowLines) {
     let mut last_lines = RowLines::MOST;
     for (lines, least) in ROW_LINES {
         last_lines = lines;
         loop {
-            let layout = Layout::of(&rows, COLUMNS, COLUMNS);
+            let layout = Layout::of(&rows, columns, columns);
             let shown = cut_rows(&rows, lines, layout);
             if laid_out(&shown, layout, Style::PLAIN).len() <= MOST_LINES {
                 return (rows, lines);
@@ -552,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_screen_and_a_pipe_show_more_of_the_same_rows() {
+    fn a_wide_screen_and_a_pipe_show_more_of_each_row_and_more_rows() {
         let sentence = "the broker used 1.9 cores, ".repeat(6);
         let row = |at: usize| Row::text(RowRank::Main, &format!("row {at}"), sentence.trim());
         let rows: Vec<Row<'_>> = (0..13).map(row).collect();
@@ -563,6 +569,10 @@ mod tests {
         assert!(shown[0].contains(CUT) && shown[1].contains(CUT));
         assert!(shown[0].len() < shown[1].len());
         assert!(!shown[2].contains(CUT), "{}", shown[2]);
+        // Rows went for lack of lines at 80 columns, where there were lines to spare.
+        let whole = || rows.iter().cloned().map(Row::whole).collect::<Vec<_>>();
+        assert_lacks(text_at(80, whole()), ["row 12 "]);
+        assert_has(text_at(200, whole()), ["row 12 "]);
         // Also of a terminal, where sentences are narrower if they have room.
         assert!(!lines(rows, Style { terminal: true, columns: 200, ..Style::PLAIN }).join(" ").contains(CUT));
         let name = "probe of-a-page-with-a-long-name response";

@@ -97,10 +97,25 @@ pub(crate) fn signed_time(ns: f64) -> String {
     sign.to_owned() + &time(ns.abs())
 }
 
+/// `libcrypto.so, libz.so and beam.smp`; `None` without any.
+fn all_of(files: &[String]) -> Option<String> {
+    let (last, others) = files.split_last()?;
+    Some(if others.is_empty() { last.clone() } else { format!("{} and {last}", others.join(", ")) })
+}
+
+/// Why changes of the classes of these files are estimates.
+pub(crate) fn estimated_changes(files: &[String]) -> Option<String> {
+    let files = all_of(files)?;
+    Some(format!(
+        "A and B differ in the symbols of {files} (different builds, or symbols on one side alone). Unnamed functions \
+         count for their caller's class, so changes of its classes are estimates, ~; debug symbols (Debian's -dbgsym \
+         packages) on both sides name them."
+    ))
+}
+
 /// Why functions of these files are one row each.
 pub(crate) fn other_builds(files: &[String]) -> Option<String> {
-    let (last, others) = files.split_last()?;
-    let files = if others.is_empty() { last.clone() } else { format!("{} and {last}", others.join(", ")) };
+    let files = all_of(files)?;
     Some(format!(
         "A and B run different builds of {files}, at least one of them stripped. Unnamed functions cannot be matched \
          between builds, so those of a file are one row, [no symbol in FILE]; debug symbols (Debian's -dbgsym \

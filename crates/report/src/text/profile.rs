@@ -6,6 +6,8 @@ use crate::numbers::{count, percent, weight};
 
 /// Classes below this share of all samples are named together.
 const LEAST_CLASS: f64 = 0.02;
+/// Share of samples in unnamed functions of a virtual machine from which on its classes are estimates.
+const LEAST_ESTIMATED: f64 = 0.01;
 /// Below this share of all samples the largest processes together say nothing of the node.
 const LEAST_WORK: f64 = 0.1;
 
@@ -49,12 +51,26 @@ pub fn classes(profile: &ProfileSummary) -> Option<String> {
     let (large, small): (Vec<&ClassShare>, Vec<_>) = profile.classes.iter().partition(|it| it.share >= LEAST_CLASS);
     let rest: f64 = small.iter().map(|it| it.share).sum();
     let rest = (rest > 0.0).then(|| format!("others {}", percent(rest)));
-    let parts: Vec<_> = large.iter().map(|it| format!("{} {}", it.class, percent(it.share))).chain(rest).collect();
+    let unnamed = profile.unnamed_machine_share();
+    let part = |it: &&ClassShare| format!("{} {}", it.class, class_share(it, unnamed, percent));
+    let parts: Vec<_> = large.iter().map(part).chain(rest).collect();
     let what = match profile.unit.as_str() {
         "samples" | "nanoseconds" | "" => "time",
         unit => unit,
     };
     (!parts.is_empty()).then(|| format!("{what} in: {}", parts.join(", ")))
+}
+
+/// Share of a class, behind the mark of an estimate; `unnamed` is the share of a virtual machine's unnamed functions.
+pub(crate) fn class_share(of: &ClassShare, unnamed: f64, shown: fn(f64) -> String) -> String {
+    let mark = if unnamed >= LEAST_ESTIMATED && of.class.needs_symbols() { "~" } else { "" };
+    format!("{mark}{}", shown(of.share))
+}
+
+/// Why classes are estimates, and the remedy; `None` where they are none.
+pub(crate) fn estimated_classes(unnamed: f64) -> Option<String> {
+    let share = percent(unnamed);
+    (unnamed >= LEAST_ESTIMATED).then(|| format!("estimated: {share} in unnamed functions; install debug symbols"))
 }
 
 /// Meaning of a class.
@@ -100,7 +116,7 @@ pub fn work(profile: &ProfileSummary) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use stacks::WorkShare;
+    use stacks::{FunctionShare, WorkShare};
 
     use super::*;
 
@@ -134,6 +150,20 @@ mod tests {
         let profile = ProfileSummary { classes: shares, ..ProfileSummary::default() };
         let told = "time in: Erlang code 60 %, garbage collection 37 %, others 3.0 %";
         assert_eq!(classes(&profile).as_deref(), Some(told));
+        assert_eq!(estimated_classes(profile.unnamed_machine_share()), None);
+        let function = |function: &str, module: &str| FunctionShare {
+            function: function.into(),
+            module: module.into(),
+            self_share: 0.3,
+            ..FunctionShare::default()
+        };
+        let near = "[near ets_select_2+0x40]";
+        let top = vec![function(near, "beam.smp"), function(near, "libz.so.1"), function("eq", "beam.smp")];
+        let stripped = ProfileSummary { top, ..profile.clone() };
+        let told = "time in: Erlang code 60 %, garbage collection ~37 %, others 3.0 %";
+        assert_eq!(classes(&stripped).as_deref(), Some(told));
+        let told = "estimated: 30 % in unnamed functions; install debug symbols";
+        assert_eq!(estimated_classes(stripped.unnamed_machine_share()).as_deref(), Some(told));
         assert_eq!(work(&ProfileSummary::default()), None);
         let share = |of: &str, share| WorkShare { of: of.into(), role: String::new(), share };
         for (largest, told) in [(0.312, Some("whose work: queue orders-7 31 %, <0.12.0> 4.0 %")), (0.05, None)] {

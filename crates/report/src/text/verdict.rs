@@ -325,10 +325,7 @@ impl<'a> VerdictText<'a> {
         };
         let why = match late {
             Lateness::BrokerStalled => {
-                return format!(
-                    "{}; {met}, {late_share} of them over 1 ms late",
-                    self.stood_still(&format!("the {}", self.target))
-                );
+                format!("because {}", self.stood_still(&format!("the {}", self.target)))
             }
             Lateness::GeneratorStalled => {
                 format!("while bellows itself did not run (for {})", self.stalled(Stalled::Generator))

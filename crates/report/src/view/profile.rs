@@ -150,6 +150,8 @@ pub(crate) fn encode(by_line: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
     let has_processes = !processes.views.is_empty();
     let weighted = samples.put(&mut bytes, has_processes, timed);
     let summary = profile.summary(0);
+    let estimated = text::estimated_classes(profile.unnamed_machine_share()).map(|it| format!("classes are {it}"));
+    let notes = profile.notes.iter().cloned().chain(samples.note(profile.header.counts_samples())).chain(estimated);
     let head = ProfileHead {
         event: profile.header.name(),
         kernel_event: profile.header.kernel_event.clone(),
@@ -164,7 +166,7 @@ pub(crate) fn encode(by_line: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
         covered: text::covered(&summary).unwrap_or_default(),
         stacks: text::stacks(&summary).unwrap_or_default(),
         known: profile.known_patterns().into_iter().map(known).collect(),
-        notes: profile.notes.iter().cloned().chain(samples.note(profile.header.counts_samples())).collect(),
+        notes: notes.collect(),
         timed,
         tick_ns: samples.tick_ns,
         classes,

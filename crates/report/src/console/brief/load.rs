@@ -1,6 +1,8 @@
 //! Rows on the load: requested and achieved rates, latencies, faults, messages, operations, pages and CPU.
 
-use archive::{FaultOutcome, RequestedSummary, RunRecord, RunSummary, ScenarioSummary};
+use std::collections::BTreeSet;
+
+use archive::{FaultOutcome, RequestedSummary, RequirementOutcome, RunRecord, RunSummary, ScenarioSummary, plain_name};
 use measure::ledger::LedgerSummary;
 use measure::{LatencySummary, Metric, MetricKind, Nanos, Phase, ScenarioRole};
 
@@ -144,21 +146,72 @@ fn steps(of: &ScenarioSummary) -> Vec<(Metric, &LatencySummary)> {
     steps
 }
 
-/// Latencies that matter: of pages and other loads first, then of messages.
+/// A latency of the end.
+struct ChosenLatency<'a> {
+    label: String,
+    /// The name that requirements have for it.
+    name: String,
+    of: &'a LatencySummary,
+    rank: RowRank,
+}
+
+impl<'a> ChosenLatency<'a> {
+    fn new(rank: RowRank, (metric, of): (Metric, &'a LatencySummary)) -> Self {
+        Self { label: metric.name().to_owned(), name: metric.name().to_owned(), of, rank }
+    }
+}
+
+/// Latencies that matter: of pages and other loads first, then of messages. Those that missed a requirement stay.
 pub(super) fn latencies(summary: &RunSummary) -> Vec<Row<'_>> {
-    let others = others(summary);
-    let mut all: Vec<(String, &LatencySummary)> = Vec::new();
+    let missed = summary.requirements.iter().filter(|it| it.met == Some(false));
+    let missed: BTreeSet<String> = missed.filter_map(RequirementOutcome::latency).collect();
+    let is_missed = |name: &str| missed.contains(&plain_name(name));
+    let mut rows = chosen_latencies(summary);
+    let all = summary.scenarios().flat_map(|(_, of)| of.latency.filled());
+    let further = all.filter(|(metric, _)| is_missed(metric.name()) && rows.iter().all(|it| it.name != metric.name()));
+    let further: Vec<_> = further.map(|it| ChosenLatency::new(RowRank::Core, it)).collect();
+    rows.extend(further);
+    for (at, row) in rows.iter_mut().enumerate() {
+        if at == 0 || is_missed(&row.name) {
+            row.rank = RowRank::Core;
+        }
+    }
+    // Steps stand below what they are part of: where that has few samples, all are in words.
+    let is_few = is_alone(summary) && rows.first().is_some_and(|it| !it.of.supports(50.0));
+    // A table has no gap: few samples, which have no percentiles, stand below it.
+    rows.sort_by_key(|it| !is_few && !it.of.supports(50.0));
+    let rows = rows.into_iter().map(|it| match is_few {
+        true => Row::text(it.rank, &it.label, &few(it.of)),
+        false => Row::new(it.rank, &it.label, Content::Latency(it.of)),
+    });
+    rows.collect()
+}
+
+/// Whether one load, and no message, is all that ran.
+fn is_alone(summary: &RunSummary) -> bool {
+    others(summary).len() == 1 && !summary.has_messages()
+}
+
+/// Those of pages and loads beside others stay longest: they are what a run with them compares.
+fn chosen_latencies(summary: &RunSummary) -> Vec<ChosenLatency<'_>> {
     let mut pages: Vec<_> = summary.scrapes.iter().filter(|it| it.response.count > 0).collect();
     pages.sort_by_key(|it| std::cmp::Reverse(it.response.p99_ns));
-    all.extend(pages.into_iter().take(BESIDE).map(|it| (format!("page {}", it.name), &it.response)));
-    match others.as_slice() {
-        [(_, alone)] if !summary.has_messages() => {
-            all.extend(steps(alone).into_iter().map(|(metric, of)| (latency_name(metric), of)));
-        }
+    let pages = pages.into_iter().take(BESIDE).map(|it| {
+        let (label, name) = (format!("page {}", it.name), format!("{} page", it.name));
+        ChosenLatency { label, name, of: &it.response, rank: RowRank::Last }
+    });
+    let mut all: Vec<ChosenLatency<'_>> = pages.collect();
+    // Steps of a load alone matter less than the CPU that it took.
+    let rest = if is_alone(summary) { RowRank::More } else { RowRank::Main };
+    match others(summary).as_slice() {
+        [(_, alone)] if is_alone(summary) => all.extend(steps(alone).into_iter().map(|step| {
+            let label = latency_name(step.0);
+            ChosenLatency { label, ..ChosenLatency::new(rest, step) }
+        })),
         several => {
             let mut heads: Vec<_> = several.iter().filter_map(|(_, of)| of.headline()).collect();
             heads.sort_by_key(|(_, of)| std::cmp::Reverse(of.p99_ns));
-            all.extend(heads.into_iter().take(BESIDE).map(|(metric, of)| (metric.name().to_owned(), of)));
+            all.extend(heads.into_iter().take(BESIDE).map(|it| ChosenLatency::new(RowRank::Last, it)));
         }
     }
     let messages = &summary.messages().latency;
@@ -167,20 +220,8 @@ pub(super) fn latencies(summary: &RunSummary) -> Vec<Row<'_>> {
     if felt.is_empty() {
         felt.extend(messages.filled().take(1));
     }
-    all.extend(felt.into_iter().map(|(metric, of)| (metric.name().to_owned(), of)));
-    // Steps of a load alone matter less than the CPU that it took.
-    let is_alone = others.len() == 1 && !summary.has_messages();
-    let rest = if is_alone { RowRank::More } else { RowRank::Main };
-    let mut rows: Vec<_> = std::iter::once(RowRank::Core).chain(std::iter::repeat(rest)).zip(all).collect();
-    // Steps stand below what they are part of: where that has few samples, all are in words.
-    let is_few = is_alone && rows.first().is_some_and(|(_, (_, of))| !of.supports(50.0));
-    // A table has no gap: few samples, which have no percentiles, stand below it.
-    rows.sort_by_key(|(_, (_, of))| !is_few && !of.supports(50.0));
-    let rows = rows.into_iter().map(|(rank, (name, of))| match is_few {
-        true => Row::text(rank, &name, &few(of)),
-        false => Row::new(rank, &name, Content::Latency(of)),
-    });
-    rows.collect()
+    all.extend(felt.into_iter().map(|it| ChosenLatency::new(rest, it)));
+    all
 }
 
 /// Messages that are missing, in words; `None` without a ledger.
@@ -290,7 +331,7 @@ fn is_short(of: &ScenarioSummary) -> bool {
 pub(super) fn operations(summary: &RunSummary) -> Vec<Row<'static>> {
     let mut others = others(summary);
     others.sort_by_key(|(_, of)| !is_short(of));
-    let is_alone = others.len() == 1 && !summary.has_messages();
+    let is_alone = is_alone(summary);
     let row = |(name, of): &(&str, &ScenarioSummary)| {
         let counts = counts_of(&of.counts, MetricKind::Counter);
         let counts = counts.filter(|(metric, number)| *number > 0 && metric.name() != "begun");

@@ -376,7 +376,9 @@ fn faults(record: &RunRecord, summary: &RunSummary) -> Option<String> {
         if let Some(line) = text.lines().find(is_wide) {
             return Some(format!("{columns}: too wide: {line}\n{text}"));
         }
-        let mut own = words_of(&text);
+        // How many warnings are not shown differs.
+        let (rows, _) = text.rsplit_once("runs show -v").unwrap_or((&text, ""));
+        let mut own = words_of(rows);
         if let Some(word) = own.find(|word| !words.contains(word)) {
             return Some(format!("{columns}: broken: {word}\n{text}\n{pipe}"));
         }
@@ -465,6 +467,20 @@ fn the_docs_show_an_end_as_it_is_printed() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);
         assert_has(fs::read_to_string(path).unwrap(), [end.as_str()]);
     }
+}
+
+/// Its row went, with lines to spare, or was none of those that are shown.
+#[test]
+fn a_latency_that_missed_its_requirement_stays() {
+    let mut summary = missed();
+    summary.warnings.push(warned(Tier::Note, Finding::CpuSteal { steal: 0.3 }, "a note; read it"));
+    // A wide screen has room for all warnings, and for the row of the CPU.
+    let text = end(&kind("missed", summary.clone()), 200);
+    assert_has(text, ["CPU went to", "! somebody else ran", "(1 more note)"]);
+    summary.requirements[1].that = "transfer p99 < 1us".into();
+    let text = end(&kind("missed", summary), 80);
+    assert!(text.lines().any(|line| line.starts_with("transfer  ")), "{text}");
+    assert_has(text, ["(1 more warning, 1 note)"]);
 }
 
 /// Probes were loads, "as requested" stood behind what was received, and a run that failed said its time twice.
@@ -606,6 +622,18 @@ fn a_probe_shows_its_steps_by_weight_and_what_was_in_flight_among_the_outcomes()
     summary.insert("probe_brief5", of);
     let text = flowing(&end(&kind("probe", summary), 80));
     assert_has(text, ["response 9 samples: min ", " wait 30 samples: min "]);
+}
+
+/// Over half of it was in functions without a symbol, and nothing said so.
+#[test]
+fn classes_of_an_emulator_without_symbols_are_estimates() {
+    let mut summary = messages();
+    let profile = &mut summary.profiles[0];
+    profile.classes = vec![ClassShare { class: Class::BuiltInFunctions, share: 0.42, weight: 100 }];
+    profile.top = vec![share("[near ets_select_2+0x40]".into(), "beam.smp", 0.55, 0.55)];
+    let text = flowing(&end(&kind("stripped", summary), 80));
+    let told = "CPU went to built-in functions ~42 % ~ estimated: 55 % in unnamed functions; install debug symbols";
+    assert_has(text, [told]);
 }
 
 fn words(random: &mut Random, least: u64, more: u64) -> String {

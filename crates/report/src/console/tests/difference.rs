@@ -13,6 +13,7 @@ fn table<'t>(a: &'t Profile, b: &'t Profile) -> DifferenceTable<'t> {
         b: DifferenceSide { profile: b, name: "x3m4, 3 s to 5 s" },
         forced: &[],
         other_builds: &[],
+        machines_without_symbols: &[],
     }
 }
 
@@ -58,6 +59,25 @@ fn other_orders_other_rows_and_what_is_forced() {
     let text = difference(&matching, Style::PLAIN);
     assert_has(&text, ["different builds of beam.smp", "forced: of different events (cpu and mmap)"]);
     assert_has(text, ["1 of 1 matching function (4 in all)"]);
+    // A build without symbols lacked a class, which was called changed.
+    let of = |classes: [(&str, u64); 2]| {
+        let mut profile = of_stacks(&classes);
+        for frame in profile.frames.iter_mut().filter(|it| !it.name.starts_with('$')) {
+            (frame.module, frame.kind) = ("beam.smp".into(), FrameKind::Runtime);
+        }
+        profile
+    };
+    let named = of([("t;$a:b/1;db_get_hash", 5_000), ("t;$a:b/1;erts_schedule", 5_000)]);
+    let stripped = of([("t;$a:b/1;[near eq+0x10]", 5_000), ("t;$a:b/1;erts_schedule", 5_000)]);
+    let machines_without_symbols = &["beam.smp".to_owned()];
+    let by_class = |machines_without_symbols: &[String]| {
+        let of = FunctionRowOf::Class;
+        difference(&DifferenceTable { of, machines_without_symbols, ..table(&named, &stripped) }, Style::PLAIN)
+    };
+    assert_has(by_class(&[]), ["-50.00"]);
+    let text = by_class(machines_without_symbols);
+    assert_has(&text, ["no significant difference", "differ in the symbols of beam.smp"]);
+    assert_lacks(text, ["-50.00"]);
 }
 
 /// `top` had functions of Erlang, and `diff` of the same run native ones.

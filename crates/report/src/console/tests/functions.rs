@@ -49,7 +49,7 @@ fn the_function_table_sorts_filters_and_says_what_is_missing() {
     assert_fits(&by_self, 100, 24);
 }
 
-/// They held half of the samples, and the foot said that 0 % was unknown.
+/// They held half of the samples, and the foot said that 0 % was unknown; tables of classes said nothing of it.
 #[test]
 fn names_after_a_neighbour_are_counted_apart() {
     let shown = |profile: &Profile| functions(profile, &all_rows(10, FunctionSort::SelfShare), Style::PLAIN);
@@ -57,6 +57,10 @@ fn names_after_a_neighbour_are_counted_apart() {
     assert_lacks(shown(&profile), ["estimated names"]);
     profile.frames[2] = Frame::new("[near ets_select_2+0x40]", "beam.smp", FrameKind::Runtime);
     assert_has(shown(&profile), ["unknown share 0.00 %", "estimated names 30.00 % of self"]);
+    let by_class = classes(&profile, Style::PLAIN);
+    assert_has(&by_class, [" ~30.00 ", " 70.00 ", "\n~ estimated: 30 % in unnamed functions; install debug symbols"]);
+    let of_language = language_functions(&profile, &all_rows(10, FunctionSort::SelfShare), Style::PLAIN);
+    assert_has(of_language.expect("Erlang"), ["classes are estimated: 30 % in unnamed functions"]);
 }
 
 #[test]

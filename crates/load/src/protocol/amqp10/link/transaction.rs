@@ -290,8 +290,8 @@ mod tests {
             is_limit: true,
             later: false,
             offset: None,
-            offset: None,
             selector: None,
+        };
         let mut link = Link::new(LinkSpec::Consumer(spec));
         link.attach(0, "c", &mut client).unwrap();
         let begin = Begin { remote_channel: Some(0), incoming_window: 100, ..Begin::default() };
