@@ -49,7 +49,7 @@ impl Scene {
             protocol: Protocol::Amqp091,
         };
         // Links are there from the start, and later ones without credit until then.
-        let is_amqp10 = seed % 2 == 0 && scene.start_after_ms + scene.apart_ms == 0;
+        let is_amqp10 = seed.is_multiple_of(2) && scene.start_after_ms + scene.apart_ms == 0;
         Self { protocol: if is_amqp10 { Protocol::Amqp10 } else { Protocol::Amqp091 }, ..scene }
     }
 
