@@ -3,6 +3,7 @@
 use archive::{Labels, RunEntry};
 
 use super::*;
+use crate::tests::fixtures::requirement;
 
 fn entry(record: Result<RunRecord, String>) -> RunEntry {
     RunEntry {
@@ -55,8 +56,8 @@ fn a_run_that_missed_a_requirement_says_so_as_its_state() {
     assert_has(text(RunState::Interrupted), ["  interrupted, missed  "]);
 }
 
-/// A latency other than that of acknowledgements is named below the table, so that its column stays narrow; a recording
-/// has neither rate nor latency.
+/// A latency other than that of acknowledgements is named below the table, so that its column stays narrow, and is the
+/// one that was judged; a recording has neither rate nor latency.
 #[test]
 fn what_a_run_did_not_measure_is_not_shown_as_another_figure() {
     let mut churned = run_summary(0);
@@ -66,8 +67,15 @@ fn what_a_run_did_not_measure_is_not_shown_as_another_figure() {
     let (unit, rate) = ("cycles".to_owned(), 20.0);
     churned.insert("churn", archive::ScenarioSummary { latency, unit, rate, ..archive::ScenarioSummary::default() });
     let recorded = RunSummary { scenarios: Default::default(), ..run_summary(0) };
-    let entries = [churned, recorded].map(|run| entry(Ok(record(RunState::Complete, Some(run)))));
-    let text = runs(&entries, Style::PLAIN);
+    let of = |run: RunSummary| entry(Ok(record(RunState::Complete, Some(run))));
+    let requirements = vec![requirement("end-to-end p99 < 1us", Some(false), None)];
+    let missed = RunSummary { requirements, ..run_summary(0) };
+    let text = runs(&[run_summary(0), churned.clone(), missed].map(of), Style::PLAIN);
+    assert_has(
+        &text,
+        ["  3.23 ms  ", "  ~3.23 ms²  ", "  3.23 ms¹  ", "p99: ack response, ¹ end-to-end, ² whole cycle\n"],
+    );
+    let text = runs(&[churned, recorded].map(of), Style::PLAIN);
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].contains("  p99 ") && lines[1].contains("  ~3.23 ms "), "{text}");
     assert_has(lines[1], [" 20.0 cycles/s "]);
