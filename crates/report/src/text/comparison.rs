@@ -250,6 +250,12 @@ pub(crate) fn counted_runs(side: &ComparedSide) -> String {
     text
 }
 
+/// The broker of B, without the first key that differs where A has the same one.
+pub(crate) fn broker_of_b(of: &Comparison) -> &str {
+    let rest = of.b.what.strip_prefix(&of.a.what);
+    if rest.is_some_and(|rest| rest.starts_with("; ")) { &of.a.what } else { &of.b.what }
+}
+
 /// The runs of a side, and how many others do not count.
 pub(crate) fn without_reasons(side: &ComparedSide) -> String {
     match side.left_out.len() {

@@ -205,7 +205,12 @@ impl ComparisonView {
         let mut remarks = of.pairs.map(|pairs| made_anew(pairs, was_decided(comparison))).unwrap_or_default();
         remarks.extend(comparison.remarks.iter().cloned());
         let a = OpenedSide::open(&comparison.a, of, &mut remarks);
-        let b = OpenedSide::open(&comparison.b, of, &mut remarks);
+        let mut of_b = comparison.b.clone();
+        if of.pairs.is_some() {
+            // All keys that differ stand below.
+            words::broker_of_b(comparison).clone_into(&mut of_b.what);
+        }
+        let b = OpenedSide::open(&of_b, of, &mut remarks);
         let drawn = match of.logs {
             Some((a, b)) => lines::Drawn::of_logs(a, b, comparison, &mut remarks),
             None => lines::Drawn::read(&a.readers, &b.readers, comparison, &mut remarks),
