@@ -241,7 +241,8 @@ pub(crate) fn counted_runs(side: &ComparedSide) -> String {
     let mut text = format!("{} of {what}", counted(side.runs.len() as u64, "run"));
     let invalid = side.runs.iter().filter(|run| run.invalid).count();
     if invalid > 0 {
-        text += &format!(", {invalid} invalid");
+        // Where both sides have the cause, as with a debug build, runs can be compared.
+        text += &format!(", {invalid} invalid by {}", if invalid == 1 { "itself" } else { "themselves" });
     }
     let cautious = side.runs.iter().filter(|run| run.cautious).count();
     if cautious > 0 {

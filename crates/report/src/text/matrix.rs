@@ -221,6 +221,9 @@ mod tests {
         (one.a.what, one.b.what) = ("RabbitMQ 4.0".into(), "RabbitMQ 4.0; load.0.rate 1 → 2".into());
         assert_eq!(counted_sides(&of), ["0 runs of RabbitMQ 4.0", "0 runs of RabbitMQ 4.0"]);
         assert_eq!(sides(&of)[1], "0 runs of RabbitMQ 4.0; load.0.rate 1 → 2");
+        let one = of.cells[0].comparison.as_mut().expect("decided");
+        one.a.runs = vec![archive::ComparedRun { invalid: true, ..Default::default() }; 2];
+        assert_eq!(sides(&of)[0], "2 runs of RabbitMQ 4.0, 2 invalid by themselves");
     }
 
     /// Figures that some runs lack are told as of a comparison alone: fewer are not none.

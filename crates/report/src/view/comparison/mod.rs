@@ -316,7 +316,7 @@ fn made_anew(of: &PairedRuns, decided: bool) -> Vec<String> {
     for run in &of.runs {
         let why = match (&run.spoiled, run.disturbed) {
             (Some(why), _) => format!("a run does not count: {why}"),
-            (None, true) => "other programs disturbed a run".to_owned(),
+            (None, true) => "other programs disturbed a run, whether or not it has a warning".to_owned(),
             (None, false) => continue,
         };
         let becomes = match anew.iter().position(|pair| *pair == run.pair) {
@@ -482,7 +482,7 @@ mod tests {
             let mut expected = [
                 format!("pair 3: a run does not count: failed; {anew}"),
                 "pairs 1, 2: a run does not count: failed; this is a result of B, and was not repeated".to_owned(),
-                format!("pair 3: other programs disturbed a run; {anew}"),
+                format!("pair 3: other programs disturbed a run, whether or not it has a warning; {anew}"),
             ];
             let mut made = made_anew(of, decided);
             expected.sort_unstable();
@@ -497,7 +497,9 @@ mod tests {
         of.runs = vec![run(0, A, false, true)];
         assert_eq!(
             made_anew(&of, false),
-            ["pair 1: other programs disturbed a run; not repeated: the limit is 0 of 1 pair"]
+            [
+                "pair 1: other programs disturbed a run, whether or not it has a warning; not repeated: the limit is 0 of 1 pair"
+            ]
         );
     }
 
