@@ -19,7 +19,7 @@ import type { Store } from '../core/state';
 import type { LatencySummary, LedgerSummary, Metric, ProgramSummary, RunView } from '../core/view';
 import { figuresOf } from '../core/window';
 import { nodeTable } from './nodes';
-import { explainMarks, percentileCell, WEAK } from './percentile-cell';
+import { explainMarks, percentileCell, percentileText, WEAK } from './percentile-cell';
 import { failures, scenarioTiles } from './scenario';
 import { scrapeTable, scrapeTiles } from './scrapes';
 import { type Tile, tile } from './tile';
@@ -110,7 +110,7 @@ function p99(run: RunView, key: Metric): Tile {
     isWeak ? h('span', { class: 'weak' }, value, h('sup', {}, WEAK)) : value,
     unit,
     // A value is never parted from its unit.
-    [`p50 ${duration(l.p50_ns)}`, `max ${duration(l.max_ns)}`]
+    [`p50 ${percentileText(l, 50, l.p50_ns)}`, `max ${duration(l.max_ns)}`]
       .map((part) => part.replaceAll(' ', '\u00a0'))
       .join(' · '),
     `${exactDuration(l.p99_ns)} of ${counted(l.count, 'sample')}${weak}`,
@@ -164,9 +164,10 @@ function operations(run: RunView): Tile[] {
     return latency && latency.count > 0 ? [{ it, latency }] : [];
   });
   const longest = steps.toSorted((a, b) => b.latency.mean_ns - a.latency.mean_ns).slice(0, 1);
-  const step = longest.map(({ it, latency: { mean_ns, p99_ns } }) =>
-    timed(`longest step: ${shortName(it)}`, mean_ns, `mean; p99 ${duration(p99_ns)}`, it.meaning),
-  );
+  const step = longest.map(({ it, latency }) => {
+    const under = `mean; p99 ${percentileText(latency, 99, latency.p99_ns)}`;
+    return timed(`longest step: ${shortName(it)}`, latency.mean_ns, under, it.meaning);
+  });
   return [...(rate ? [rate] : []), ...took, ...step, ...rest];
 }
 
