@@ -140,7 +140,9 @@ function outcomeOfFaults(run: RunView, whole: RunView): Tile[] {
   const longest = waits.toSorted((a, b) => b.ns - a.ns).slice(0, 1);
   const last = whole.faults.toSorted((a, b) => (b.back_s ?? -1) - (a.back_s ?? -1)).slice(0, 1);
   const back = last.map(({ target, t, back_s }) => {
-    const [label, title] = [`${target} back after`, 'from the beginning of the fault until it was ready again'];
+    const since = t - (whole.phases.find(({ phase }) => phase === 'measure')?.start ?? 0);
+    const title = `from the fault, ${seconds(since)} after measuring began, until it was ready again`;
+    const label = `${target} back after`;
     if (back_s === null) return tile(label, '–', '', 'not within the run', title);
     return timed(label, back_s * 1e9, `fault at ${seconds(t)}`, title);
   });

@@ -243,7 +243,8 @@ pub(super) fn faults(record: &RunRecord, summary: &RunSummary) -> Vec<Row<'stati
     let longest = of_messages.into_iter().chain(main.map(|(_, of)| of.max_ns)).max();
     let longest = longest.filter(|ns| *ns > 0).map(|ns| format!("longest wait {}", Nanos(ns)));
     let felt: Vec<String> = lost(summary).into_iter().chain(longest).collect();
-    let since = messages::measuring_began(record).unwrap_or_default();
+    let times: Vec<f64> = summary.faults.iter().map(|it| it.t).collect();
+    let since = messages::measuring_began(record, &times).unwrap_or_default();
     match summary.faults.as_slice() {
         [] => Vec::new(),
         [only] => {
