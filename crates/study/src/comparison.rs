@@ -211,7 +211,7 @@ impl<'a> Side<'a> {
 /// The broker under load, with its version and its runtime's.
 pub(crate) fn version(record: &RunRecord) -> String {
     let versions = &record.versions;
-    let broker = versions.broker.clone().unwrap_or_default();
+    let broker = versions.broker_name().unwrap_or_default();
     match &versions.runtime {
         Some(runtime) => format!("{broker} on {runtime}"),
         None => broker,

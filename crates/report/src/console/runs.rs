@@ -6,6 +6,7 @@ use measure::Metric;
 use super::table::{Table, or_dash};
 use super::text::{Style, fit, sanitise, width};
 use crate::numbers::{bytes, counted, percentile, seconds, three_digits};
+use crate::text;
 
 /// A run's cell keeps at least this width.
 const LEAST_RUN: usize = 20;
@@ -65,10 +66,7 @@ fn row(entry: &RunEntry, record: &RunRecord, names: &[&str]) -> Vec<String> {
     let summary = record.summary.as_ref();
     let rate = entry.rate().map(|(rate, unit)| format!("{} {}/s", three_digits(rate), sanitise(unit.unwrap_or("msg"))));
     let p99 = entry.latency().map(|(metric, of)| percentile(of, "p99") + mark(names, metric.name()));
-    let broker = summary.map(|s| match &s.broker.version {
-        Some(version) => format!("{} {version}", s.broker.kind),
-        None => s.broker.kind.clone(),
-    });
+    let broker = summary.map(|it| text::broker(record, &it.broker)).filter(|it| !it.is_empty());
     let warnings = summary.map_or(record.warnings.len(), |s| s.warnings.len());
     vec![
         sanitise(short_id(&record.id)).into_owned(),

@@ -75,6 +75,9 @@ fn what_a_run_did_not_measure_is_not_shown_as_another_figure() {
         &text,
         ["  3.23 ms  ", "  ~3.23 ms²  ", "  3.23 ms¹  ", "p99: ack response, ¹ end-to-end, ² whole cycle\n"],
     );
+    let mut embedded = record(RunState::Complete, Some(run_summary(0)));
+    embedded.versions.broker = Some("bellows broker 0.1.0".into());
+    assert_has(runs(&[entry(Ok(embedded))], Style::PLAIN), ["  embedded broker 0.1.0  "]);
     let text = runs(&[churned, recorded].map(of), Style::PLAIN);
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].contains("  p99 ") && lines[1].contains("  ~3.23 ms "), "{text}");
@@ -97,7 +100,7 @@ fn what_one_must_type_is_never_cut() {
             assert_ends(lines[1], "  2");
         }
         if columns == 200 {
-            assert_has(lines[1], ["rabbitmq 3.10.8"]);
+            assert_has(lines[1], ["RabbitMQ 3.10.8"]);
         }
         assert!(lines[..5].iter().all(|line| width(line) <= columns.max(19)), "{text}");
     }
