@@ -474,7 +474,7 @@ impl<'a> VerdictText<'a> {
         let pinned = e.cores < all;
         match cause {
             Cause::OthersFillMachine => format!(
-                "other processes took {:.1} of the {}, the {}'s threads together waited {:.1} s per second in the run \
+                "other processes took {:.1} of the {}, the {}'s threads together waited {:.2} s per second in the run \
                  queue, and the generator's {waited}: stop the others, and run again",
                 e.other_cores().unwrap_or(0.0),
                 counted(all.into(), "core"),
