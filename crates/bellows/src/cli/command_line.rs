@@ -208,6 +208,9 @@ const ELSEWHERE: [(&str, &str); 7] = [
 pub(super) const EXPORTS: &str =
     "'bellows runs show RUN --json' prints figures, 'bellows flame RUN -o FILE' converts a profile";
 
+/// A tip for `bellows runs compare`.
+const COMPARES: &str = "'bellows ab A --with B' decides what changed, 'bellows diff A B' compares profiles";
+
 /// A tip for `bellows runs --trend`.
 const TREND: &str = "'bellows runs history EXPERIMENT' shows changes from run to run";
 
@@ -227,9 +230,14 @@ fn tip(error: &clap::Error) -> Option<String> {
             let usage = usage(error)?;
             let is_first = usage.contains("bellows [OPTIONS] <COMMAND>") || usage.contains("bellows <COMMAND>");
             let meant = ELSEWHERE.iter().find(|(name, _)| is_first && name == typed);
-            let exports = || (is_first || usage.contains("bellows runs ")) && typed == "export";
+            let tip = match typed.as_str() {
+                "export" => EXPORTS,
+                "compare" | "diff" | "ab" => COMPARES,
+                _ => "",
+            };
+            let has_tip = !tip.is_empty() && (is_first || usage.contains("bellows runs "));
             let meant = meant.map(|(_, meant)| format!("it is called 'bellows {meant}'"));
-            meant.or_else(|| exports().then(|| EXPORTS.to_owned()))
+            meant.or_else(|| has_tip.then(|| tip.to_owned()))
         }
         (ErrorKind::MissingRequiredArgument, _) => {
             let usage = usage(error)?;

@@ -96,8 +96,6 @@ fn the_broker_is_killed_in_the_middle() {
     let cause = record["problem"]["cause"].as_str().unwrap();
     assert!(cause.starts_with("lost the connection to"), "{cause}");
     assert!(record["error"].as_str().unwrap().starts_with(cause), "{record}");
-    let is_cause = |line: &str| line.starts_with("failed ") && line.contains(cause);
-    assert!(ended.stdout.lines().any(is_cause), "the summary does not say why: {ended:#?}");
     assert!(ended.report().is_file(), "what was measured until then has no report: {ended:#?}");
 }
 

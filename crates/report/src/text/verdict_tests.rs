@@ -57,7 +57,10 @@ fn each_cause_has_its_sentence() {
     let waited = "limited by the broker: producers waited 97 % of the time for confirms (2,000 in flight x 20.0 ms";
     let limit = "in-flight limit (2,000 in flight x 20.0 ms until confirmed)";
     let stalled = "limited by the broker: it stopped answering for 600 ms of the 30.0 s; messages due";
-    let cases: [(Cause, LimitedBy, &[&str]); 23] = [
+    // How long they waited stands in the reasons and in the warning.
+    let filled = " of the 8 cores, for which the broker's threads and the generator waited: stop the others";
+    let cases: [(Cause, LimitedBy, &[&str]); 24] = [
+        (Cause::OthersFillMachine, Undecided, &["undecided: other processes took ", filled]),
         (Cause::BrokerBusy { wait, busy }, Broker, &[waited, "its thread 2_scheduler used 97 % of a core"]),
         (Cause::BrokerBusy { wait, busy: Busy::Machine }, Broker, &["it fills the machine: 2.8 of 8 cores"]),
         (Cause::InFlightLimit, Broker, &[limit, "larger --max-pending"]),
