@@ -18,6 +18,8 @@ pub(crate) struct Memory {
     used: u64,
     /// Part of `used` in streams.
     streams: u64,
+    /// Part of `used` in open transactions of AMQP 1.0.
+    transactions: u64,
     limit: u64,
     resume: u64,
     blocked: bool,
@@ -27,7 +29,7 @@ pub(crate) struct Memory {
 impl Memory {
     /// An empty account: blocked above `limit` bytes until below `resume` bytes.
     pub(crate) fn new(limit: u64, resume: u64) -> Self {
-        Self { used: 0, streams: 0, limit, resume, blocked: false, spare: Default::default() }
+        Self { used: 0, streams: 0, transactions: 0, limit, resume, blocked: false, spare: Default::default() }
     }
 
     /// Bytes in use, bookkeeping included.
@@ -50,6 +52,17 @@ impl Memory {
     /// Counts what a stream's log took or gave back, as told by its size before and after.
     pub(crate) const fn note_stream(&mut self, before: u64, after: u64) {
         self.streams = self.streams + after - before;
+    }
+
+    /// Whether transactions may have so many bytes more. They have a quarter: memory that nobody consumes must not fill
+    /// up, as a publisher that has to wait commits nothing.
+    pub(crate) const fn takes_in_transaction(&self, bytes: u64) -> bool {
+        self.transactions.saturating_add(bytes) <= self.limit / 4
+    }
+
+    /// Counts what a transaction's log took or gave back, as told by its size before and after.
+    pub(crate) const fn note_transaction(&mut self, before: u64, after: u64) {
+        self.transactions = self.transactions + after - before;
     }
 
     /// Whether publishers have to wait: set above the limit, cleared below the resume mark.

@@ -416,6 +416,10 @@ impl Session {
 
     /// Sends what an event led to.
     fn answer(&mut self, channel: u16, reply: Reply, now: Time, vhost: &mut VirtualHost) -> Result<(), Error> {
+        if let Reply::Refuse(refusal, cause) = &reply {
+            self.refuse(channel, refusal, *cause, now, vhost);
+            return Ok(());
+        }
         let server = match &mut self.server {
             Protocol::Amqp091(server) => server,
             Protocol::Amqp10(link) => {
@@ -425,6 +429,7 @@ impl Session {
         };
         match reply {
             Reply::None
+            | Reply::Refuse(..)
             | Reply::Attached { .. }
             | Reply::AttachedTo(..)
             | Reply::Challenge(_)
@@ -455,7 +460,6 @@ impl Session {
                     server.send(channel, &method)?;
                 }
             }
-            Reply::Refuse(refusal, cause) => self.refuse(channel, &refusal, cause, now, vhost),
             Reply::Login => server.accept_login(),
             Reply::Open => server.accept_open(),
             // A login or a virtual host.

@@ -2,9 +2,13 @@
 //! nowhere else, so that what a broker does to its clients can be changed in one place.
 
 use measure::Time;
-use wire::amqp10::{Amqp10Server, Condition, DeliveryState, MessageMapping, Rejected, Sections, Symbol};
+use wire::amqp10::{
+    Amqp10Server, Composite, Condition, DeclaredTransaction, DeliveryState, MessageMapping, Rejected, Sections, Symbol,
+    TransactionalState, TypedValue,
+};
 use wire::amqp091::{
-    BasicDeliver, BasicGetOk, BasicReturn, DeliverTemplate, Error, MethodId, Properties, Server, ServerConfig, reply,
+    BasicDeliver, BasicGetOk, BasicReturn, DeliverTemplate, Error, MethodId, Properties, Reader, Server, ServerConfig,
+    reply,
 };
 
 use crate::log::Record;
@@ -14,6 +18,9 @@ use crate::refusal::Refusal;
 /// Deliveries whose exchange or key differ from the prepared ones, before those are prepared again:
 /// often enough when a key changes once, and rarely when it changes with every message.
 const MISSES_BEFORE_REBUILD: u32 = 16;
+
+/// The outcome `accepted`, encoded.
+const ACCEPTED: &[u8] = &[0, 0x53, 0x24, 0x45];
 
 /// An answer to publishers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +39,12 @@ pub(crate) enum TransferOutcome {
     /// No queue was there for it.
     Released,
     Rejected,
-    /// The address that it names leads nowhere.
-    NotFound,
+    /// It is rejected for a reason that has this code, and this explanation where it needs one.
+    Refused(u16, &'static str),
+    /// It has declared this transaction.
+    Declared(u64),
+    /// It belongs to this transaction, and is accepted when that is committed.
+    Enlisted(u64),
 }
 
 /// The protocol of a connection, which the client's first bytes choose.
@@ -159,18 +170,35 @@ impl LinkServer {
 
     /// Answers a client's transfers from one to another.
     pub(crate) fn answer(&mut self, session: u16, first: u32, last: u32, outcome: TransferOutcome) {
+        let mut encoded = Vec::new();
         let state = match outcome {
             TransferOutcome::Accepted => DeliveryState::Accepted,
             TransferOutcome::Released => DeliveryState::Released,
             TransferOutcome::Rejected => DeliveryState::Rejected(Rejected::default()),
-            TransferOutcome::NotFound => {
-                let error =
-                    Condition { condition: Symbol(Refusal::condition(reply::NOT_FOUND)), ..Condition::default() };
+            TransferOutcome::Refused(code, text) => {
+                let condition = Symbol(Refusal::condition(code));
+                let description = Some(text).filter(|it| !it.is_empty());
+                let error = Condition { condition, description, ..Condition::default() };
                 DeliveryState::Rejected(Rejected { error: Some(error) })
+            }
+            TransferOutcome::Declared(number) => {
+                DeclaredTransaction { txn_id: &number.to_be_bytes() }.write(&mut encoded);
+                DeliveryState::Other(value(&encoded))
+            }
+            TransferOutcome::Enlisted(number) => {
+                let outcome = value(ACCEPTED);
+                TransactionalState { txn_id: &number.to_be_bytes(), outcome }.write(&mut encoded);
+                self.server.inform(session, first, last, DeliveryState::Other(value(&encoded)));
+                return;
             }
         };
         self.server.settle(session, first, last, state);
     }
+}
+
+/// A value that was encoded here.
+fn value(bytes: &[u8]) -> TypedValue<'_> {
+    TypedValue::read(&mut Reader::new(bytes)).unwrap_or_default()
 }
 
 /// Sends a message to a consumer.

@@ -101,7 +101,7 @@ impl Queue {
             return true;
         }
         let bytes = record.body.len() as u64;
-        if self.arguments.overflow == Overflow::RejectPublish && self.exceeds(1, bytes) {
+        if self.may_refuse() && self.refuses(1, bytes) {
             return false;
         }
         let address = self.log.append(record, memory);
@@ -115,6 +115,17 @@ impl Queue {
         self.ready_bytes += bytes;
         self.drop_excess(memory);
         true
+    }
+
+    /// Whether it refuses messages where it is full.
+    #[inline]
+    pub(crate) fn may_refuse(&self) -> bool {
+        self.arguments.overflow == Overflow::RejectPublish
+    }
+
+    /// Whether messages are more than it takes.
+    pub(crate) fn refuses(&self, more: u64, more_bytes: u64) -> bool {
+        !self.is_stream() && self.may_refuse() && self.exceeds(more, more_bytes)
     }
 
     fn exceeds(&self, more: u64, more_bytes: u64) -> bool {

@@ -320,6 +320,7 @@ impl Peer {
         }
         let mut idle = Vec::new();
         if let Mode::Session(links) = &mut channel.mode {
+            links.end_transactions(vhost);
             idle.extend(links.temporary.drain().map(|(_, queue)| queue));
         }
         for (_, consumer) in channel.consumers.drain() {

@@ -6,13 +6,14 @@ use measure::{Nanos, Time};
 use ring::{digest, hmac, pbkdf2};
 use wire::Secret;
 use wire::amqp10::{
-    Amqp10Client, Amqp10Config, Amqp10Event, Attach, Composite, DeliveryState, Flow, MessageHead, Modified,
-    Performative, PropertiesSection, Rejected, SASL_HEADER, SCRAM_SHA_256, SaslInit, SaslResponse, Source, Symbol,
-    Target, Transfer, TransferTemplate, TypedValue, put_map,
+    Amqp10Client, Amqp10Config, Amqp10Event, Attach, Composite, Condition, DeclareTransaction, DeclaredTransaction,
+    DeliveryState, Discharge, Flow, MessageHead, Modified, Performative, PropertiesSection, Rejected, SASL_HEADER,
+    SCRAM_SHA_256, SaslInit, SaslResponse, Source, Symbol, Target, TransactionCoordinator, TransactionalState,
+    Transfer, TransferTemplate, TypedField, TypedValue, put_map,
 };
 use wire::amqp091::{
-    BasicGet, BasicProperties, BasicPublish, ExchangeDelete, FieldTable, Properties, QueueBind, QueueDeclare,
-    QueueDelete, Reader, SecretStr, Value,
+    BasicGet, BasicProperties, BasicPublish, ExchangeDeclare, ExchangeDelete, FieldTable, Properties, QueueBind,
+    QueueDeclare, QueueDelete, QueuePurge, Reader, SecretStr, Value,
 };
 
 use super::harness::*;
@@ -23,6 +24,10 @@ use crate::slots::Key;
 
 const SENDER: u32 = 0;
 const RECEIVER: u32 = 1;
+const COORDINATOR: u32 = 2;
+/// Outcomes, encoded.
+const ACCEPTED: &[u8] = &[0, 0x53, 0x24, 0x45];
+const RELEASED: &[u8] = &[0, 0x53, 0x26, 0x45];
 
 /// A client with one session.
 struct LinkClient {
@@ -39,6 +44,8 @@ struct LinkClient {
     sections: Vec<u8>,
     /// Where the last link leads.
     address: String,
+    /// The id of the transaction that was declared last.
+    transaction: Vec<u8>,
 }
 
 fn frame<'a>(kind: u8, what: &impl Composite<'a>, payload: &[u8]) -> Vec<u8> {
@@ -63,6 +70,7 @@ impl LinkClient {
             header: None,
             sections: Vec::new(),
             address: String::new(),
+            transaction: Vec::new(),
         };
         this.pump(w);
         this
@@ -189,11 +197,14 @@ impl LinkClient {
                     let state = match state {
                         Some(DeliveryState::Accepted) => "accepted",
                         Some(DeliveryState::Released) => "released",
-                        Some(DeliveryState::Rejected(it)) if it.error.is_some() => {
-                            assert_eq!(it.error.map(|it| it.condition), Some(Symbol("amqp:not-found")));
-                            "not found"
-                        }
-                        Some(DeliveryState::Rejected(_)) => "rejected",
+                        Some(DeliveryState::Rejected(it)) => it.error.map_or("rejected", reason),
+                        Some(DeliveryState::Other(state)) => match DeclaredTransaction::of(state) {
+                            Ok(it) => {
+                                it.txn_id.clone_into(&mut self.transaction);
+                                "declared"
+                            }
+                            Err(_) => enlisted(state),
+                        },
                         _ => "?",
                     };
                     self.told.extend((first..=last).map(|id| (id, state)));
@@ -211,6 +222,213 @@ impl LinkClient {
             }
         }
     }
+}
+
+fn reason(error: Condition<'_>) -> &'static str {
+    match error.condition.0 {
+        "amqp:not-found" => "not found",
+        "amqp:transaction:unknown-id" => "unknown",
+        "amqp:transaction:rollback" => "rolled back",
+        "amqp:resource-limit-exceeded" => "too much",
+        other => panic!("{other}"),
+    }
+}
+
+fn enlisted(state: TypedValue<'_>) -> &'static str {
+    let state = TransactionalState::of(state).expect("a transaction's state");
+    assert_eq!(DeliveryState::of_value(Some(state.outcome)), Ok(DeliveryState::Accepted));
+    "enlisted"
+}
+
+fn value(bytes: &[u8]) -> TypedValue<'_> {
+    TypedValue::read(&mut Reader::new(bytes)).expect("a value")
+}
+
+/// Transactions.
+impl LinkClient {
+    /// A client with all links to or from a queue, and one to the coordinator.
+    fn transactional(w: &mut World, address: &str) -> Self {
+        let mut this = Self::open(w);
+        this.attach(w, SENDER, address, false);
+        this.attach(w, RECEIVER, "/queues/q", false);
+        let mut target = Vec::new();
+        TransactionCoordinator::default().write(&mut target);
+        let source = Some(Source::default());
+        let attach = Attach { name: "c", handle: COORDINATOR, source, target: value(&target), ..Attach::default() };
+        this.client.attach(0, &attach).expect("an open session");
+        this.pump(w);
+        this
+    }
+
+    /// Asks the coordinator; the state that it answers with.
+    fn request<'a>(&mut self, w: &mut World, request: &impl Composite<'a>) -> &'static str {
+        let id = self.client.send_value(0, COORDINATOR, request).expect("credit");
+        self.pump(w);
+        let at = self.told.iter().position(|it| it.0 == id).expect("an answer");
+        self.told.remove(at).1
+    }
+
+    /// Declares a transaction; its id.
+    fn declare(&mut self, w: &mut World) -> Vec<u8> {
+        assert_eq!(self.request(w, &DeclareTransaction::default()), "declared");
+        self.transaction.clone()
+    }
+
+    fn discharge(&mut self, w: &mut World, txn_id: &[u8], fail: bool) -> &'static str {
+        self.request(w, &Discharge { txn_id, fail: Some(fail) })
+    }
+
+    /// Sends messages in a transaction; their states.
+    fn send_in(&mut self, w: &mut World, id: &[u8], bodies: &[&str]) -> Vec<&'static str> {
+        let head = MessageHead::default();
+        let template = TransferTemplate::transactional(0, SENDER, id, &head, self.client.frame_max()).expect("encodes");
+        for body in bodies {
+            self.client.publish(&template, body.as_bytes(), |_| {});
+        }
+        self.pump(w);
+        self.states()
+    }
+
+    fn settle_in(&mut self, w: &mut World, id: &[u8], delivery: u32, outcome: &[u8]) {
+        let mut state = Vec::new();
+        TransactionalState { txn_id: id, outcome: value(outcome) }.write(&mut state);
+        self.settle(w, delivery, delivery, DeliveryState::Other(value(&state)));
+    }
+
+    fn states(&mut self) -> Vec<&'static str> {
+        self.told.drain(..).map(|it| it.1).collect()
+    }
+}
+
+fn get(w: &mut World, client: usize) -> Seen {
+    w.ask(client, 1, &BasicGet { queue: "q", no_ack: true, ..BasicGet::default() })
+}
+
+#[test]
+fn a_transaction_takes_effect_when_it_is_committed_and_not_before() {
+    let (mut w, [old]) = with_queue(Config::default());
+    let mut new = LinkClient::transactional(&mut w, "/queues/q");
+    let (first, second) = (new.declare(&mut w), new.declare(&mut w));
+    // One of them takes three frames, which all name the transaction.
+    let large = "z".repeat(300_000);
+    assert_eq!(new.send_in(&mut w, &first, &["a", &large]), ["enlisted"; 2]);
+    assert_eq!(new.send_in(&mut w, &second, &["never"]), ["enlisted"]);
+    new.send(&mut w, &["at once"]);
+    assert_eq!(new.states(), ["accepted"]);
+    new.grant(&mut w, 9);
+    assert_eq!(new.bodies(), ["at once"]);
+    assert_eq!(new.discharge(&mut w, &first, false), "accepted");
+    assert_eq!((new.states(), new.bodies()), (vec!["accepted"; 2], vec!["a".to_owned(), large.clone()]));
+    assert_eq!(new.discharge(&mut w, &second, true), "accepted");
+    assert_eq!((new.states(), new.bodies()), (vec!["released"], vec![]));
+    // Deliveries: one outcome is undone, others hold.
+    let (first, second) = (new.declare(&mut w), new.declare(&mut w));
+    new.settle_in(&mut w, &first, 0, ACCEPTED);
+    new.settle_in(&mut w, &second, 1, ACCEPTED);
+    new.settle_in(&mut w, &second, 2, RELEASED);
+    // What is in a transaction has its outcome.
+    new.settle(&mut w, 0, 2, DeliveryState::Released);
+    assert_eq!(new.bodies(), [""; 0]);
+    assert_eq!(new.discharge(&mut w, &first, true), "accepted");
+    assert_eq!(new.bodies(), ["at once!"]);
+    assert_eq!(new.discharge(&mut w, &second, false), "accepted");
+    assert_eq!(new.bodies(), [format!("{large}!")]);
+    // Neither is there any more.
+    assert_eq!(new.discharge(&mut w, &first, false), "unknown");
+    assert_eq!(new.send_in(&mut w, &first, &["never"]), ["unknown"]);
+    assert_eq!(new.ended, [""; 0]);
+    new.settle_in(&mut w, &second, 3, ACCEPTED);
+    assert_eq!(new.ended, ["amqp:transaction:unknown-id"]);
+    assert_eq!(get(&mut w, old), Seen::GetOk { redelivered: true, left: 1, body: "at once".to_owned() });
+    w.node.disconnect(new.key);
+    assert_eq!(w.node.clear(), 0, "all memory is free");
+}
+
+#[test]
+fn what_is_open_is_rolled_back_with_its_link_session_or_connection() {
+    let limit = Config::default().memory_limit_bytes;
+    for end in ["link", "session", "connection"] {
+        let (mut w, [old]) = with_queue(Config::default());
+        w.publish(old, "", "q", "there");
+        w.pump();
+        let mut new = LinkClient::transactional(&mut w, "/queues/q");
+        new.grant(&mut w, 1);
+        let id = new.declare(&mut w);
+        new.settle_in(&mut w, &id, 0, ACCEPTED);
+        let is_publisher = |w: &World, key| w.node.sessions.get(key).is_some_and(|it| it.peer.is_publisher);
+        assert!(!is_publisher(&w, new.key), "a consumer that commits must not wait for memory");
+        assert_eq!(new.send_in(&mut w, &id, &["never"]), ["enlisted"]);
+        assert!(is_publisher(&w, new.key) && !w.node.vhost.memory.takes_in_transaction(limit / 4));
+        match end {
+            "link" => new.client.detach(0, COORDINATOR).expect("an open session"),
+            "session" => new.client.end_session(0).expect("an open session"),
+            _ => w.node.disconnect(new.key),
+        }
+        new.pump(&mut w);
+        assert_eq!(new.states(), if end == "link" { vec!["released"] } else { vec![] });
+        assert_eq!(get(&mut w, old), Seen::GetOk { redelivered: true, left: 0, body: "there".to_owned() }, "{end}");
+        assert!(w.node.vhost.memory.takes_in_transaction(limit / 4));
+        w.node.disconnect(new.key);
+        assert_eq!(w.node.clear(), 0, "all memory is free");
+    }
+}
+
+#[test]
+fn a_transaction_that_cannot_be_committed_whole_is_rolled_back() {
+    let mut w = world();
+    let old = w.client();
+    let arguments = table(&[("x-max-length", Value::I32(2)), ("x-overflow", Value::from("reject-publish"))]);
+    w.ask(old, 1, &QueueDeclare { queue: "q", arguments: arguments.view(), ..QueueDeclare::default() });
+    w.ask(old, 1, &ExchangeDeclare { exchange: "x", kind: "fanout", ..ExchangeDeclare::default() });
+    w.ask(old, 1, &QueueBind { queue: "q", exchange: "x", ..QueueBind::default() });
+    let mut new = LinkClient::transactional(&mut w, "/exchanges/x");
+    for (bodies, outcome, state) in
+        [(&["a", "b", "c"][..], "rolled back", "released"), (&["a", "b"], "accepted", "accepted")]
+    {
+        let id = new.declare(&mut w);
+        new.send_in(&mut w, &id, bodies);
+        assert_eq!(new.discharge(&mut w, &id, false), outcome);
+        assert_eq!(new.states(), vec![state; bodies.len()]);
+    }
+    assert_eq!(get(&mut w, old), Seen::GetOk { redelivered: false, left: 1, body: "a".to_owned() });
+    let id = new.declare(&mut w);
+    new.send_in(&mut w, &id, &["c"]);
+    w.ask(old, 1, &ExchangeDelete { exchange: "x", ..ExchangeDelete::default() });
+    assert_eq!((new.discharge(&mut w, &id, false), new.states()), ("rolled back", vec!["released"]));
+    assert_eq!(new.ended, [""; 0]);
+}
+
+#[test]
+fn transactions_are_bounded_and_the_coordinator_answers_all() {
+    let (mut w, [old]) = with_queue(Config { memory_limit_bytes: 64 << 10, ..Config::default() });
+    let mut new = LinkClient::transactional(&mut w, "/queues/q");
+    let id = new.declare(&mut w);
+    let [large, half] = [20_000, 10_000].map(|len| "z".repeat(len));
+    assert_eq!(new.send_in(&mut w, &id, &[&large, &half, &half]), ["too much", "enlisted", "too much"]);
+    assert_eq!((new.discharge(&mut w, &id, false), new.states()), ("accepted", vec!["accepted"]));
+    for _ in 0..64 {
+        new.declare(&mut w);
+    }
+    assert_eq!(new.request(&mut w, &DeclareTransaction::default()), "too much");
+    w.ask(old, 1, &QueuePurge { queue: "q", ..QueuePurge::default() });
+    // Who sends settled hears it by the end of the link.
+    let mut state = Vec::new();
+    TransactionalState { txn_id: b"none", outcome: TypedValue::Null }.write(&mut state);
+    for (handle, condition) in [(SENDER, "amqp:transaction:unknown-id"), (COORDINATOR, "amqp:not-allowed")] {
+        let mut new = LinkClient::transactional(&mut w, "/queues/q");
+        let transfer = Transfer {
+            handle,
+            delivery_id: Some(0),
+            delivery_tag: Some(b"t"),
+            settled: Some(true),
+            state: Some(DeliveryState::Other(value(&state))),
+            ..Transfer::default()
+        };
+        w.node.input(new.key, w.now, &mut frame(0, &transfer, b"\0\x53\x77\x40").as_slice());
+        new.pump(&mut w);
+        assert_eq!(new.ended, [condition]);
+    }
+    assert_eq!(get(&mut w, old), Seen::GetEmpty);
 }
 
 #[test]
@@ -429,7 +647,7 @@ fn transfers_are_accepted_released_or_rejected() {
     other.attach(&mut w, SENDER, "/exchanges/amq.fanout", false);
     other.send(&mut w, &["e"]);
     assert_eq!(other.told, [(0, "released")]);
-    let exchange = wire::amqp091::ExchangeDeclare { exchange: "x", kind: "fanout", ..Default::default() };
+    let exchange = ExchangeDeclare { exchange: "x", kind: "fanout", ..ExchangeDeclare::default() };
     w.ask(old, 1, &exchange);
     let mut third = LinkClient::open(&mut w);
     third.attach(&mut w, SENDER, "/exchanges/x/k", false);
@@ -704,12 +922,15 @@ fn damaged_links_harm_nobody_else() {
         match step {
             4 => client.begin(0).expect("open"),
             6 => {
-                for (name, handle) in [("s", SENDER), ("r", RECEIVER)] {
+                for (name, handle) in [("s", SENDER), ("r", RECEIVER), ("c", COORDINATOR)] {
                     let source = Some(Source { address: TypedValue::Str("q"), ..Source::default() });
                     let attach = Attach { name, handle, is_receiver: handle == RECEIVER, source, ..Attach::default() };
-                    client.attach(0, &attach).expect("attaches");
+                    let target = if handle == COORDINATOR { value(b"\0\x53\x30\x45") } else { attach.target };
+                    client.attach(0, &Attach { target, ..attach }).expect("attaches");
                 }
             }
+            7 => assert!(client.send_value(0, COORDINATOR, &DeclareTransaction::default()).is_some()),
+            9 => assert!(client.send_value(0, COORDINATOR, &Discharge { txn_id: &[0; 8], fail: None }).is_some()),
             8 => client.flow(0, RECEIVER, 5, true),
             10 => client.close(w.now),
             _ => {}

@@ -109,6 +109,10 @@ const FRAMING_ERROR: &str = "amqp:connection:framing-error";
 const WINDOW_VIOLATION: &str = "amqp:session:window-violation";
 /// Links keep buffers of about so many bytes together for messages in parts.
 const KEPT: usize = 1 << 20;
+/// Bytes of the longest id of a transaction (section 4.5.3); what is longer is cut.
+const TRANSACTION_ID_MAX: usize = 32;
+/// The id of a transaction that a transfer names in no readable form: no server gives it to any.
+const NO_TRANSACTION: &[u8] = &[0];
 
 const TOO_LARGE: &str = "amqp:link:message-size-exceeded";
 
@@ -300,7 +304,8 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
         self.told = Some((session, handle));
         let message = MessageParts::read(self.joined_bytes(session, handle))
             .map_err(|error| self.error((DECODE_ERROR, error.to_string())))?;
-        Ok(Amqp10Event::Delivery { session, handle, id, settled, message })
+        let transaction = self.link(session, handle).map(|link| &*link.transaction).filter(|id| !id.is_empty());
+        Ok(Amqp10Event::Delivery { session, handle, id, settled, transaction, message })
     }
 
     fn joined_bytes(&self, session: u16, handle: u32) -> &[u8] {
@@ -341,6 +346,7 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
                 handle,
                 id: transfer.id,
                 settled: transfer.settled,
+                transaction: None,
                 message,
             });
         }
@@ -622,11 +628,22 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
             usual::put_accepted(self.out(), session, first, last);
             return;
         }
+        self.put_disposition(session, first, last, true, state);
+    }
+
+    pub(super) fn put_disposition(
+        &mut self,
+        session: u16,
+        first: u32,
+        last: u32,
+        settled: bool,
+        state: DeliveryState<'_>,
+    ) {
         let disposition = Disposition {
             is_receiver: true,
             first,
             last: Some(last).filter(|last| *last != first),
-            settled: Some(true),
+            settled: Some(settled),
             state: Some(state),
             batchable: None,
         };
@@ -736,6 +753,14 @@ pub(super) fn put_open(
     frame::put(out, FRAME_AMQP, 0, &open);
 }
 
+/// The id of the transaction that a transfer belongs to, which is not empty.
+#[inline]
+fn transaction_of<'i>(transfer: &Transfer<'i>) -> Option<&'i [u8]> {
+    let Some(DeliveryState::Other(state)) = transfer.state else { return None };
+    let id = TransactionalState::of(state).map(|it| it.txn_id).unwrap_or_default();
+    Some(if id.is_empty() { NO_TRANSACTION } else { id })
+}
+
 impl Link {
     /// Forgets what it holds of a message, but for a buffer of `kept` bytes; tells how many bytes that was.
     fn drop_joined(&mut self, kept: usize) -> u64 {
@@ -751,7 +776,7 @@ impl Link {
         &mut self,
         session: u16,
         handle: u32,
-        transfer: &Transfer<'_>,
+        transfer: &Transfer<'i>,
         payload: &'i [u8],
         room: u64,
     ) -> Result<FrameStep<'i>, Violation> {
@@ -775,7 +800,14 @@ impl Link {
         }
         if is_first && !more {
             let message = MessageParts::read(payload).map_err(|e| (DECODE_ERROR, e.to_string()))?;
-            return Ok(FrameStep::Event(Amqp10Event::Delivery { session, handle, id, settled, message }));
+            let transaction = transaction_of(transfer);
+            return Ok(FrameStep::Event(Amqp10Event::Delivery { session, handle, id, settled, transaction, message }));
+        }
+        if is_first {
+            self.transaction.clear();
+        }
+        if let Some(id) = transaction_of(transfer).filter(|_| self.transaction.is_empty()) {
+            self.transaction.extend_from_slice(id.get(..TRANSACTION_ID_MAX).unwrap_or(id));
         }
         let len = payload.len() as u64;
         if len > room {

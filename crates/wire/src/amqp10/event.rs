@@ -76,6 +76,8 @@ pub enum Amqp10Event<'a> {
         id: u32,
         /// Whether it is settled already.
         settled: bool,
+        /// The id of the transaction that it belongs to; its outcome is left open until that ends.
+        transaction: Option<&'a [u8]>,
         /// The message.
         message: MessageParts<'a>,
     },
@@ -122,7 +124,9 @@ pub enum Terminus<'a> {
     Anonymous,
     /// A node to be made for this link: call [`super::Amqp10Server::accept_dynamic_link`].
     Dynamic,
-    /// Something else, such as the coordinator of transactions.
+    /// The coordinator of transactions: messages are requests to declare and to discharge them.
+    Coordinator,
+    /// Something else.
     Other,
 }
 

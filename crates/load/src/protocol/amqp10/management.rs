@@ -516,7 +516,14 @@ mod tests {
         bytes.extend((body.len() as u32).to_be_bytes());
         bytes.extend(body.as_bytes());
         let message = MessageParts::read(&bytes).unwrap();
-        let event = Amqp10Event::Delivery { session: SESSION, handle: ANSWERS, id: 0, settled: true, message };
+        let event = Amqp10Event::Delivery {
+            session: SESSION,
+            handle: ANSWERS,
+            id: 0,
+            settled: true,
+            transaction: None,
+            message,
+        };
         management.take(&event, &"amqp://localhost".parse().unwrap())
     }
 

@@ -402,7 +402,8 @@ fn value(bytes: &[u8]) -> TypedValue<'_> {
 #[test]
 fn links_lead_to_nodes_that_are_there_or_made_to_none_or_into_streams() {
     let name = Symbol("rabbitmq:stream-offset-spec");
-    let (mut made, mut nobody, mut filter) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut made, mut nobody, mut coordinator, mut filter) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    TransactionCoordinator::default().write(&mut coordinator);
     Target { dynamic: Some(true), ..Target::default() }.write(&mut made);
     Target::default().write(&mut nobody);
     put_map(&mut filter, |out| {
@@ -418,6 +419,7 @@ fn links_lead_to_nodes_that_are_there_or_made_to_none_or_into_streams() {
     for (attach, terminus, offset) in [
         (Attach { target: value(&made), ..sender }, Terminus::Dynamic, None),
         (Attach { target: value(&nobody), ..sender }, Terminus::Anonymous, None),
+        (Attach { target: value(&coordinator), ..sender }, Terminus::Coordinator, None),
         (Attach { target: TypedValue::Bool(true), ..sender }, Terminus::Other, None),
         (receiver(dynamic), Terminus::Dynamic, None),
         (receiver(Source::default()), Terminus::Other, None),
@@ -433,7 +435,7 @@ fn links_lead_to_nodes_that_are_there_or_made_to_none_or_into_streams() {
         let (address, is_made) = match terminus {
             Terminus::Dynamic => (TypedValue::Str("made"), Some(true)),
             Terminus::Address(address) => (TypedValue::Str(address), None),
-            Terminus::Anonymous | Terminus::Other => (TypedValue::Null, None),
+            Terminus::Anonymous | Terminus::Coordinator | Terminus::Other => (TypedValue::Null, None),
         };
         match terminus {
             Terminus::Dynamic => pair.server.accept_dynamic_link(0, 4, "made"),
@@ -442,6 +444,11 @@ fn links_lead_to_nodes_that_are_there_or_made_to_none_or_into_streams() {
         let answer = pair.server.pending_output();
         let answer = Performative::read(&mut Reader::new(&answer[8..]));
         let Ok(Performative::Attach(answer)) = answer else { panic!("{answer:?}") };
+        if terminus == Terminus::Coordinator {
+            let capabilities = TypedValue::Symbol(Symbol("amqp:local-transactions"));
+            assert_eq!(TransactionCoordinator::of(answer.target), Ok(TransactionCoordinator { capabilities }));
+            continue;
+        }
         let (source, target) = (answer.source.expect("a source"), Target::of(answer.target).expect("a target"));
         let end = match attach.is_receiver {
             true => (source.address, source.dynamic),
