@@ -65,6 +65,7 @@ impl Scene {
     fn plan(&self, broker: SocketAddr) -> Plan {
         let mut group = self.group(broker);
         group.producers.arrivals = common::rate(self.rate as f64);
+        group.protocol = self.protocol;
         group.consumers.per_destination = self.consumers as usize;
         group.consumers.ack = Ack::Every(10);
         group.consumers.prefetch = 100;
@@ -74,7 +75,6 @@ impl Scene {
         Plan {
             groups: vec![group],
             run_id: 12,
-            protocol: self.protocol,
             spin: Spin::Never,
             phases: common::phases(0, MEASURE_MS, 8_000),
             ..Plan::default()
