@@ -95,6 +95,10 @@ impl Node {
         if by_certificate {
             config.mechanisms.push_str(" EXTERNAL");
         }
+        // As RabbitMQ 4 does.
+        if self.config.users.iter().any(User::is_guest) {
+            config.mechanisms.push_str(" ANONYMOUS");
+        }
         let server = Protocol::Amqp091(Server::new(config, now));
         self.sessions.insert_with(|key| Session { server, peer: Peer::new(key) })
     }
@@ -137,7 +141,7 @@ impl Node {
         self.vhost.now = now;
         let Self { sessions, vhost, config, is_blocked, has_paused, touched, .. } = self;
         let Some(session) = sessions.get_mut(key) else { return Verdict::Finish };
-        let is_chosen = session.server.choose(input, || config.users.iter().any(User::is_guest), now);
+        let is_chosen = session.server.choose(input, now);
         while is_chosen && !session.peer.is_finished {
             if session.peer.is_publisher && (*is_blocked || vhost.memory.is_over()) {
                 session.pause(vhost.faults.as_deref_mut());

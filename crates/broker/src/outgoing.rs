@@ -66,12 +66,12 @@ pub(crate) struct LinkServer {
 
 impl Protocol {
     /// Takes AMQP 1.0 where the client's first bytes ask for it; `false` where they have not come whole.
-    pub(crate) fn choose(&mut self, input: &[u8], anonymous: impl FnOnce() -> bool, now: Time) -> bool {
+    pub(crate) fn choose(&mut self, input: &[u8], now: Time) -> bool {
         let Self::Amqp091(server) = self else { return true };
         let Some(config) = server.unused_config() else { return true };
         match input {
             [b'A', b'M', b'Q', b'P', 0 | 3, 1, 0, 0, ..] => {
-                *self = Self::Amqp10(Box::new(LinkServer::new(config, anonymous(), now)));
+                *self = Self::Amqp10(Box::new(LinkServer::new(config, now)));
                 true
             }
             [b'A', b'M', b'Q', b'P', ..] => input.len() >= 8,
@@ -153,8 +153,8 @@ impl Protocol {
 }
 
 impl LinkServer {
-    fn new(config: &ServerConfig, anonymous: bool, now: Time) -> Self {
-        Self { server: Amqp10Server::new(config, anonymous, now), mapping: MessageMapping::default() }
+    fn new(config: &ServerConfig, now: Time) -> Self {
+        Self { server: Amqp10Server::new(config, now), mapping: MessageMapping::default() }
     }
 
     /// Sends a message, with its place where it is one of a stream.

@@ -63,15 +63,22 @@ impl Default for ConnectionSettings {
     }
 }
 
-/// How to log in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Auth {
-    /// User and password (SASL PLAIN).
-    #[default]
-    Plain,
-    /// By the client's certificate (SASL EXTERNAL); user and password are not sent.
-    External,
+measure::named! {
+    /// How to log in.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Auth {
+        /// User and password (SASL PLAIN).
+        #[default]
+        Plain = "plain",
+        /// By the client's certificate (SASL EXTERNAL); user and password are not sent.
+        External = "external",
+        /// As nobody (SASL ANONYMOUS); user and password are not sent.
+        Anonymous = "anonymous",
+        /// User and a proof of the password, which is not sent (SASL SCRAM-SHA-256); over AMQP 1.0 alone.
+        #[serde(rename = "scram-sha-256")]
+        ScramSha256 = "scram-sha-256",
+    }
 }
 
 impl Endpoint {
@@ -100,6 +107,13 @@ impl Endpoint {
     /// Sets the password, which nothing shows.
     pub fn set_password(&mut self, password: impl Into<String>) {
         self.password = password.into();
+    }
+
+    /// Checks that a protocol has the login. Errors: [`Error::Invalid`].
+    pub fn check_login(&self, protocol: Protocol) -> Result<(), Error> {
+        let help = "choose another login, or AMQP 1.0: amqp10:// in the URL, or {protocol} amqp10";
+        let refused = Error::invalid("AMQP 0.9.1 has no login by SCRAM-SHA-256", help).about("broker.auth");
+        refused.unless(self.auth != Auth::ScramSha256 || protocol == Protocol::Amqp10)
     }
 
     /// Checks that the certificates that secure its connections can be read.

@@ -387,6 +387,7 @@ impl Plan {
         let count = self.groups.len();
         let refused = Error::invalid(format!("{count} groups are too many"), "describe equal clients as one group");
         refused.observed(count).unless(count < usize::from(u16::MAX))?;
+        self.groups.iter().try_for_each(|group| group.endpoint.check_login(group.protocol))?;
         let mut groups = self.groups.iter().enumerate();
         groups.try_for_each(|(i, group)| {
             let checked = group.validate(self.ledger).and_then(|()| group.validate_selector());

@@ -59,7 +59,7 @@ pub(super) struct ConnectArgs {
 }
 
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "TLS (amqps:// URLs)")]
+#[command(next_help_heading = "Login and TLS (amqps:// URLs)")]
 pub(super) struct SecurityArgs {
     /// PEM file with the authorities to trust, instead of the machine's
     #[arg(long, value_name = "FILE", env = "BELLOWS_CA")]
@@ -83,6 +83,8 @@ pub(super) struct SecurityArgs {
     #[arg(long, value_name = "HOW", default_value = "plain", value_parser = choice([
         ("plain", Auth::Plain, "User and password"),
         ("external", Auth::External, "The client's certificate (SASL EXTERNAL)"),
+        ("anonymous", Auth::Anonymous, "As nobody (SASL ANONYMOUS)"),
+        ("scram-sha-256", Auth::ScramSha256, "User and a proof of the password (AMQP 1.0)"),
     ]))]
     auth: Auth,
     /// Log in with an access token from this endpoint (OAuth 2 client credentials). The client's

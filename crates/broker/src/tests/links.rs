@@ -1,19 +1,15 @@
 //! Clients over AMQP 1.0 beside those over AMQP 0.9.1, in virtual time.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use measure::{Nanos, Time};
-use ring::{digest, hmac, pbkdf2};
 use wire::Secret;
 use wire::amqp10::{
     Amqp10Client, Amqp10Config, Amqp10Event, Attach, Composite, Condition, DeclareTransaction, DeclaredTransaction,
-    DeliveryState, Discharge, Flow, MessageHead, Modified, Performative, PropertiesSection, Rejected, SASL_HEADER,
-    SCRAM_SHA_256, SaslInit, SaslResponse, Source, Symbol, Target, TransactionCoordinator, TransactionalState,
-    Transfer, TransferTemplate, TypedField, TypedValue, put_map,
+    DeliveryState, Discharge, Flow, MessageHead, Modified, PropertiesSection, Rejected, SaslMechanism, Source, Symbol,
+    Target, TransactionCoordinator, TransactionalState, Transfer, TransferTemplate, TypedField, TypedValue, put_map,
 };
 use wire::amqp091::{
-    BasicGet, BasicProperties, BasicPublish, ExchangeDeclare, ExchangeDelete, FieldTable, Properties, QueueBind,
-    QueueDeclare, QueueDelete, QueuePurge, Reader, SecretStr, Value,
+    BasicGet, BasicProperties, BasicPublish, ClientConfig, ExchangeDeclare, ExchangeDelete, FieldTable, Mechanism,
+    Properties, QueueBind, QueueDeclare, QueueDelete, QueuePurge, Reader, Value,
 };
 
 use super::harness::*;
@@ -737,7 +733,7 @@ fn links_end_with_their_queues_and_lead_nowhere_else() {
 fn nobody_is_let_in_without_a_password_where_guest_has_another() {
     for (password, comes_in) in [("guest", true), ("secret", false)] {
         let mut w = World::new(Config { users: vec![User::new("guest", password)], ..Config::default() });
-        let mechanism = wire::amqp10::SaslMechanism::Anonymous;
+        let mechanism = SaslMechanism::Anonymous;
         let new = LinkClient::connect(&mut w, Amqp10Config { mechanism, ..Amqp10Config::default() });
         assert_eq!(new.ended.is_empty(), comes_in, "{:?}", new.ended);
         // Nor by leaving the login out.
@@ -746,51 +742,25 @@ fn nobody_is_let_in_without_a_password_where_guest_has_another() {
             w.node.input(key, w.now, &mut &*piece);
         }
         assert_eq!(w.node.verdict(key) == Verdict::Read, comes_in);
+        if comes_in {
+            let user = "nobody".to_owned();
+            let old = w.arrive(ClientConfig { mechanism: Mechanism::Anonymous, user, ..guest() });
+            assert_eq!(w.seen(old), [Seen::Open]);
+        }
     }
-}
-
-/// The last message of a client that knows a password.
-fn scram_proof(password: &str, first: &str, challenge: &str) -> String {
-    let field = |name: &str| challenge.split(',').find_map(|it| it.strip_prefix(name)).expect("a field");
-    let salt = STANDARD.decode(field("s=")).expect("base64");
-    let rounds = field("i=").parse().expect("a number");
-    let mut salted = [0; 32];
-    pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, rounds, &salt, password.as_bytes(), &mut salted);
-    let mac = |key: &[u8], text: &[u8]| hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text);
-    let client = mac(&salted, b"Client Key");
-    let stored = digest::digest(&digest::SHA256, client.as_ref());
-    let said = format!("c=biws,r={}", field("r="));
-    let signature = mac(stored.as_ref(), format!("{first},{challenge},{said}").as_bytes());
-    let proof: Vec<u8> = client.as_ref().iter().zip(signature.as_ref()).map(|(a, b)| a ^ b).collect();
-    format!("{said},p={}", STANDARD.encode(proof))
 }
 
 #[test]
 fn users_log_in_by_scram_with_their_own_passwords_alone() {
     let mut w = World::new(Config { users: vec![User::new("a,b", "secret")], ..Config::default() });
     for (name, password, comes_in) in
-        [("a=2Cb", "secret", true), ("a=2Cb", "wrong", false), ("guest", "guest", false), ("a=2Cb", "secret", true)]
+        [("a,b", "secret", true), ("a,b", "wrong", false), ("guest", "guest", false), ("a,b", "secret", true)]
     {
-        let key = w.node.connect(w.now, false);
-        let first = format!("n={name},r=nonce");
-        let message = format!("n,,{first}");
-        let response = Some(SecretStr(message.as_bytes()));
-        let init = SaslInit { mechanism: Symbol(SCRAM_SHA_256), initial_response: response, hostname: None };
-        w.node.input(key, w.now, &mut [&SASL_HEADER[..], &frame(1, &init, &[])].concat().as_slice());
-        let said = w.node.output(key).to_vec();
-        w.node.written(key, said.len());
-        // After the header and the mechanisms.
-        let size = u32::from_be_bytes([said[8], said[9], said[10], said[11]]) as usize;
-        let answer = Performative::read(&mut Reader::new(&said[8 + size + 8..]));
-        if let Ok(Performative::SaslChallenge(it)) = answer {
-            let challenge = String::from_utf8_lossy(it.challenge);
-            let proof = scram_proof(password, &first, &challenge);
-            let response = SaslResponse { response: SecretStr(proof.as_bytes()) };
-            w.node.input(key, w.now, &mut frame(1, &response, &[]).as_slice());
-        }
-        assert_eq!(w.node.verdict(key) == Verdict::Read, comes_in, "{name} {password}: {answer:?}");
-        let outcome = String::from_utf8_lossy(w.node.output(key)).into_owned();
-        assert_eq!(outcome.contains("v="), comes_in, "{outcome:?}");
+        let (user, password) = (name.to_owned(), Secret::from(password));
+        let (mechanism, nonce) = (SaslMechanism::ScramSha256, "nonce".to_owned());
+        let config = Amqp10Config { user, password, mechanism, nonce, ..Amqp10Config::default() };
+        let new = LinkClient::connect(&mut w, config);
+        assert_eq!(new.ended.is_empty(), comes_in, "{name}: {:?}", new.ended);
     }
 }
 

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use load::scenario::Scenario;
-use load::{Control, Destination, Error, Group, Guarantee, Outcome, Plan, Protocol, RunEvent};
+use load::{Auth, Control, Destination, Error, Group, Guarantee, Outcome, Plan, Protocol, RunEvent};
 use measure::Nanos;
 use wire::amqp10::{
     Attach, Begin, Close, Composite, Condition, DeclareTransaction, DeclaredTransaction, DeliveryState, Detach,
@@ -338,6 +338,39 @@ fn a_broker_that_is_not_there_is_named_with_the_protocol_that_was_asked_for() {
     let error = load::run(&plan, &Control::new(), &mut Kept::default()).expect_err("nobody listens");
     assert!(matches!(error, Error::Connect { .. }), "{error:?}");
     assert!(error.to_string().contains(" amqp10://guest@"), "{error}");
+}
+
+/// The embedded broker's queues are declared over AMQP 0.9.1.
+#[test]
+fn who_proves_a_password_or_is_nobody_is_let_in_by_the_protocols_that_have_it() {
+    let users = [("me", "s3cret"), ("guest", "guest")].map(|(name, password)| broker::User::new(name, password));
+    let broker = common::started(broker::Config { users: users.to_vec(), ..broker::Config::default() });
+    let run = |auth: Auth, protocol: Protocol, password: &str| {
+        let mut group = common::group(broker.local_addr(), Destination::queue("q"), (1, 1));
+        (group.protocol, group.endpoint.auth, group.endpoint.user) = (protocol, auth, "me".to_owned());
+        group.endpoint.set_password(password);
+        let mut plan = Plan { groups: vec![group], phases: common::phases(0, 10_000, 500), ..Plan::default() };
+        messages(&mut plan, 50);
+        load::run(&plan, &Control::new(), &mut Kept::default())
+    };
+    for (auth, protocol, password) in [
+        (Auth::ScramSha256, Protocol::Amqp10, "s3cret"),
+        (Auth::Anonymous, Protocol::Amqp10, "wrong"),
+        (Auth::Anonymous, Protocol::Amqp091, "wrong"),
+    ] {
+        let outcome = run(auth, protocol, password).expect("it starts");
+        assert!(outcome.error.is_none(), "{outcome:?}");
+        assert_eq!((outcome.totals.sent, outcome.totals.received), (50, 50), "{outcome:?}");
+    }
+    for (auth, protocol, words, help) in [
+        (Auth::ScramSha256, Protocol::Amqp10, "wrong user or password", "--password"),
+        (Auth::ScramSha256, Protocol::Amqp091, "AMQP 0.9.1 has no login by SCRAM-SHA-256", "amqp10://"),
+        (Auth::External, Protocol::Amqp10, "\"PLAIN ANONYMOUS SCRAM-SHA-256\", not EXTERNAL", "--auth"),
+    ] {
+        let error = run(auth, protocol, "wrong").expect_err("it is refused");
+        assert!(error.to_string().contains(words), "{error}");
+        assert!(error.problem().help.contains(help), "{error:?}");
+    }
 }
 
 /// Every connection loses its link at the fifth message, which has no answer then.

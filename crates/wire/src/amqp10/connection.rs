@@ -33,6 +33,8 @@ measure::named! {
         External = "EXTERNAL",
         /// As nobody.
         Anonymous = "ANONYMOUS",
+        /// User, and a proof that the client knows the password.
+        ScramSha256 = "SCRAM-SHA-256",
     }
 }
 
@@ -45,6 +47,8 @@ pub struct Amqp10Config {
     pub password: Secret,
     /// Login mechanism.
     pub mechanism: SaslMechanism,
+    /// For SCRAM: random for each connection, as [`super::scram_nonce`] makes it.
+    pub nonce: String,
     /// The host that is meant; RabbitMQ takes `vhost:NAME` for a virtual host.
     pub hostname: String,
     /// Client's name in the broker's list of connections.
@@ -67,6 +71,7 @@ impl Default for Amqp10Config {
             user: "guest".to_owned(),
             password: Secret::from("guest"),
             mechanism: SaslMechanism::Plain,
+            nonce: String::new(),
             hostname: String::new(),
             container_id: "bellows".to_owned(),
             heartbeat_s: 60,

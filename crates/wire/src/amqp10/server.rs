@@ -283,8 +283,8 @@ impl LinkResponder {
 }
 
 impl Amqp10Connection<LinkResponder> {
-    /// Waits for the client's header. `anonymous` also lets clients in that do not log in.
-    pub fn new(config: &ServerConfig, anonymous: bool, now: Time) -> Self {
+    /// Waits for the client's header. With the mechanism `ANONYMOUS` clients need not log in.
+    pub fn new(config: &ServerConfig, now: Time) -> Self {
         let text = |name| config.properties.get(name).and_then(Value::as_str).unwrap_or_default();
         let mut side = LinkResponder {
             mechanisms: config.mechanisms.clone(),
@@ -293,9 +293,6 @@ impl Amqp10Connection<LinkResponder> {
             scram: None,
             signature: None,
         };
-        if anonymous {
-            side.mechanisms.push_str(" ANONYMOUS");
-        }
         // The last, as clients that take the first that they know expect another.
         side.mechanisms.extend([" ", SCRAM_SHA_256]);
         let config = Amqp10Config {

@@ -187,7 +187,7 @@ const SERVERS: [Case; 28] = [
     ("closed_early", SENDS, Error("amqp:not-allowed (no such host)")),
     ("stranger", SENDS, Error("wrong user or password, SASL outcome 1")),
     ("busy", SENDS, Error("the server asks to try again later, SASL outcome 4")),
-    ("other_mechanism", SENDS, Error("the server does not offer the login mechanism PLAIN")),
+    ("other_mechanism", SENDS, Error("offers the login mechanisms \"SCRAM-SHA-256\", not PLAIN")),
     ("parts", TAKES, Counts([0, 0, 3])),
     ("settled", "--producers 0 --message-count 6 --prefetch 4", Counts([0, 0, 6])),
     ("odd", TAKES, Counts([0, 0, 3])),

@@ -70,18 +70,9 @@ fn reason(error: Option<&Condition<'_>>) -> String {
 pub(super) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &Amqp10Error) -> Error {
     let (at, detail) = (endpoint.to_string(), one_line(&error.to_string()));
     match error {
-        Amqp10Error::NoMechanism { .. } | Amqp10Error::Refused { .. } => Error::LogIn {
-            endpoint: at,
-            detail,
-            help: match endpoint.user.as_str() {
-                "guest" => {
-                    "give user and password (--user, --password, or in the URL): guest is RabbitMQ's, which lets it in \
-                     from its own machine only"
-                }
-                _ => "check user and password (--user, --password, or in the URL)",
-            }
-            .into(),
-        },
+        Amqp10Error::NoMechanism { .. } | Amqp10Error::Refused { .. } | Amqp10Error::Scram { .. } => {
+            Error::LogIn { endpoint: at, detail, help: log_in_help(error, &endpoint.user).into() }
+        }
         Amqp10Error::TimedOut { .. } => Error::TimedOut { endpoint: at, detail },
         Amqp10Error::Silent { .. } | Amqp10Error::Disconnected { .. } => stage.lost(at, detail, HELP),
         Amqp10Error::Encode(_) => Error::Invalid(Problem::new(
@@ -90,6 +81,20 @@ pub(super) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &Amqp10Error) -
             "shorten the messages' properties",
         )),
         Amqp10Error::WrongProtocol { .. } | Amqp10Error::Protocol { .. } => Error::Protocol { endpoint: at, detail },
+    }
+}
+
+fn log_in_help(error: &Amqp10Error, user: &str) -> &'static str {
+    match (error, user) {
+        (Amqp10Error::NoMechanism { .. }, _) => {
+            "choose one that it offers (--auth, or broker.auth), or enable it in the broker's configuration"
+        }
+        (Amqp10Error::Scram { .. }, _) => "check the password, and whether it is your broker that answers there",
+        (_, "guest") => {
+            "give user and password (--user, --password, or in the URL): guest is RabbitMQ's, which lets it in \
+             from its own machine only"
+        }
+        _ => "check user and password (--user, --password, or in the URL)",
     }
 }
 

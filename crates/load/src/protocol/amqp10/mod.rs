@@ -14,7 +14,7 @@ use measure::Time;
 use wire::Secret;
 use wire::amqp10::{
     Amqp10Client, Amqp10Config, Amqp10Event, Composite, DeliveryState, MessageParts, SaslMechanism, Sections,
-    TransactionalState, TypedField, TypedValue,
+    TransactionalState, TypedField, TypedValue, scram_nonce,
 };
 
 use self::address::Dialect;
@@ -111,7 +111,10 @@ fn client_of(spec: &ConnectionSpec<LinkSpec>, now: Time) -> Amqp10Client {
         mechanism: match endpoint.auth {
             Auth::Plain => SaslMechanism::Plain,
             Auth::External => SaslMechanism::External,
+            Auth::Anonymous => SaslMechanism::Anonymous,
+            Auth::ScramSha256 => SaslMechanism::ScramSha256,
         },
+        nonce: scram_nonce(),
         hostname: format!("vhost:{}", endpoint.virtual_host),
         container_id: spec.name.clone(),
         heartbeat_s: endpoint.connection.heartbeat_s,
