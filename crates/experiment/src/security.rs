@@ -6,8 +6,8 @@ use load::{Auth, ClientTls, Endpoint, Identity, SocketOptions};
 use measure::Problem;
 use web::Secret;
 
+use super::error::{ensure, wrong};
 use super::flat_table::{FlatTable, flat_table, given};
-use super::validate::{ensure, wrong};
 use super::{BrokerKind, BrokerSpec};
 
 /// RabbitMQ's plugin that takes access tokens.

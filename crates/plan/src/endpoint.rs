@@ -327,8 +327,8 @@ fn decode(text: &str, part: &str) -> Result<String, Error> {
     String::from_utf8(decoded).map_err(|_| unusable(format!("its {part} is not UTF-8"), HELP))
 }
 
-/// `amqp://user@host:port/vhost`, `amqps://`, `amqp10://` or `amqps10://`, without the password. The virtual host `/` is
-/// left out.
+/// `amqp://user@host:port/vhost`, `amqps://`, `amqp10://` or `amqps10://`, without the password. The virtual host `/`
+/// is left out.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.tls.is_some() { "amqps" } else { "amqp" })?;

@@ -82,8 +82,8 @@ impl Scene {
         scene
     }
 
-    /// Producers and consumers speak any protocol, and in place of some faults come those of connections that end without
-    /// a word, of logins and of routes. Now and then the broker is killed.
+    /// Producers and consumers speak any protocol, and in place of some faults come those of connections that end
+    /// without a word, of logins and of routes. Now and then the broker is killed.
     fn across(mut self, random: &mut Random) -> Self {
         let (old, new) = (Protocol::Amqp091, Protocol::Amqp10);
         self.protocols = random.of(&[(old, old), (new, new), (new, new), (new, old), (old, new)]);

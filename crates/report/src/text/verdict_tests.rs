@@ -169,7 +169,8 @@ fn a_backlog_of_the_warm_up_is_named() {
 #[test]
 fn cycles_are_no_messages() {
     let mut facts = facts();
-    facts.ended = Ended { churn: vec![ChurnFacts::default()], ..Ended::default() };
+    let churn = ChurnFacts { unit: "cycles".into(), ..ChurnFacts::default() };
+    facts.ended = Ended { churn: vec![churn], ..Ended::default() };
     facts.requested_rate = Some(50.0);
     facts.sent_rate = 50.0;
     let slow = Cause::BrokerSlow { wait: Awaited::Answers };

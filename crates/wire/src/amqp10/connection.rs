@@ -331,8 +331,8 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
         }
     }
 
-    /// The event of what nearly all frames are: a whole delivery, or one that accepts some. `None`, and nothing is done,
-    /// where anything about it is unusual. It is made where it goes: handing it on costs more than reading it.
+    /// The event of what nearly all frames are: a whole delivery, or one that accepts some. `None`, and nothing is
+    /// done, where anything about it is unusual. It is made where it goes: handing it on costs more than reading it.
     #[inline(always)]
     fn usual<'i>(&mut self, frame: &WholeFrame<'i>) -> Option<Amqp10Event<'i>> {
         if self.phase != Phase::Open || frame.kind != FRAME_AMQP {

@@ -185,8 +185,8 @@ impl Session {
         Some(self.incoming_left < WINDOW / 2)
     }
 
-    /// Counts a delivery that has come whole. `None`, and nothing is done, where it is not to come, where it ends what has
-    /// come in parts, or where the peer should hear of more afterwards.
+    /// Counts a delivery that has come whole. `None`, and nothing is done, where it is not to come, where it ends what
+    /// has come in parts, or where the peer should hear of more afterwards.
     #[inline]
     pub(crate) fn take_whole(&mut self, handle: u32, id: u32, by_server: bool) -> Option<()> {
         let is_next = !by_server || self.next_incoming_delivery.is_none_or(|it| it == id);
