@@ -78,7 +78,7 @@ impl ExperimentError {
     }
 }
 
-impl fmt::Display for ExperimentError {
+impl Display for ExperimentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.sentence())
     }
