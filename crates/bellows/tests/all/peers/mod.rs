@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! bellows broker --listen 127.0.0.1:5699 &
-//! bellows client --url amqp://127.0.0.1:5699 --protocol amqp10 --consumers 0 --message-count 3 --message-size 1000 queue://drained
+//! bellows client --url amqp://127.0.0.1:5699 --protocol amqp10 --consumers 0 \
+//!     --message-count 3 --message-size 1000 queue://drained
 //! echo drained 127.0.0.1:5699 | java -cp '.tools/test-driver/*:.tools/artemis/lib/*' \
 //!     crates/bellows/tests/all/peers/Scripts.java
 //! ```

@@ -361,8 +361,9 @@ fn faults(record: &RunRecord, summary: &RunSummary) -> Option<String> {
         return Some(format!("missing: {fact}\n{pipe}"));
     }
     let sources = sources(summary);
-    // Where no row takes two lines, none is left out.
-    let roomy = shown(terminal(100_000));
+    // Where no row takes two lines and there is no warning, no row is left out.
+    let calm = RunSummary { warnings: Vec::new(), ..summary.clone() };
+    let roomy = brief(record, &calm, Some(REPORT), None, terminal(100_000));
     let said = [&pipe, &roomy, &sources].into_iter().flat_map(|text| words_of(text));
     let words: BTreeSet<&str> = said.chain(["next", "…", "[…]"]).collect();
     let mut sentences: Vec<&str> = pipe.lines().filter(|line| line.len() > 30).collect();
