@@ -109,11 +109,11 @@ impl LinkSession {
     /// A transfer is to be answered, where a fault says so not before `due`, and never before those that came before.
     #[inline]
     pub(crate) fn push(&mut self, id: u32, outcome: TransferOutcome, due: Option<Time>) {
-        self.push_range((id, id), outcome, due);
+        self.push_range(id, id, outcome, due);
     }
 
     #[inline]
-    fn push_range(&mut self, (first, last): Transfers, outcome: TransferOutcome, due: Option<Time>) {
+    fn push_range(&mut self, first: u32, last: u32, outcome: TransferOutcome, due: Option<Time>) {
         let due = due.max(self.unanswered.back().map(|it| it.due)).unwrap_or_default();
         match self.unanswered.back_mut() {
             Some(back) if back.outcome == outcome && back.due == due && is_next(back.last, first) => back.last = last,
@@ -143,9 +143,6 @@ impl LinkSession {
     }
 }
 
-/// Numbers of transfers from one to another.
-type Transfers = (u32, u32);
-
 /// Whether a transfer has the number behind another's.
 const fn is_next(before: u32, id: u32) -> bool {
     before.wrapping_add(1) == id
@@ -167,8 +164,8 @@ pub(crate) struct LocalTransaction {
     /// The link on which it was declared.
     handle: u32,
     messages: Log,
-    /// Its transfers that are settled when it ends.
-    unsettled: Vec<Transfers>,
+    /// Transfers that are settled when it ends, from one to another.
+    unsettled: Vec<(u32, u32)>,
     settlements: Vec<(Unacked, SettlementKind)>,
 }
 
@@ -290,8 +287,8 @@ impl LinkSession {
         for (delivery, kind) in transaction.settlements {
             kind.finish()(vhost, &delivery);
         }
-        for transfers in transaction.unsettled {
-            self.push_range(transfers, TransferOutcome::Accepted, None);
+        for (first, last) in transaction.unsettled {
+            self.push_range(first, last, TransferOutcome::Accepted, None);
         }
     }
 
@@ -302,8 +299,8 @@ impl LinkSession {
         for (delivery, _) in transaction.settlements {
             vhost.return_delivery(&delivery);
         }
-        for transfers in transaction.unsettled {
-            self.push_range(transfers, TransferOutcome::Released, None);
+        for (first, last) in transaction.unsettled {
+            self.push_range(first, last, TransferOutcome::Released, None);
         }
     }
 

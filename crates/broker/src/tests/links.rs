@@ -240,7 +240,6 @@ fn value(bytes: &[u8]) -> TypedValue<'_> {
     TypedValue::read(&mut Reader::new(bytes)).expect("a value")
 }
 
-/// Transactions.
 impl LinkClient {
     /// A client with all links to or from a queue, and one to the coordinator.
     fn transactional(w: &mut World, address: &str) -> Self {
