@@ -99,7 +99,7 @@ impl DestinationArgs {
             let parts = Endpoint::split_destination(text);
             parts.map_err(|error| -> Failure { session::Error::from(error).into() })
         };
-        let mut given = (0..).zip(&self.destinations).filter(|(_, text)| is_address(text));
+        let mut given = (0..).zip(&self.destinations).filter(|(_, text)| Endpoint::is_url(text));
         if let Some((place, given_url)) = given.next() {
             if given.next().is_some() || url.0 != DEFAULT_URL {
                 let help = "give it once: as amqp10://HOST:PORT/DESTINATION, or by --url (BELLOWS_URL)";
@@ -208,11 +208,6 @@ impl ConsumerSide {
             LoadSpec { consumers: Consumers { per_destination: 0, subscription: None, ..spec.consumers }, ..spec };
         vec![consumers, producers]
     }
-}
-
-/// Whether a destination is a broker's URL.
-fn is_address(text: &str) -> bool {
-    matches!(text.split_once("://"), Some(("amqp" | "amqps" | "amqp10" | "amqps10", _)))
 }
 
 #[cfg(test)]
