@@ -211,6 +211,9 @@ pub(super) const EXPORTS: &str =
 /// A tip for `bellows runs compare`.
 const COMPARES: &str = "'bellows ab A --with B' decides what changed, 'bellows diff A B' compares profiles";
 
+/// A tip for `bellows runs tag=before`.
+const FILTERS: &str = "'bellows runs --filter tag=before' lists the runs that a filter finds";
+
 /// A tip for `bellows runs --trend`.
 const TREND: &str = "'bellows runs history EXPERIMENT' shows changes from run to run";
 
@@ -233,6 +236,7 @@ fn tip(error: &clap::Error) -> Option<String> {
             let tip = match typed.as_str() {
                 "export" => EXPORTS,
                 "compare" | "diff" | "ab" => COMPARES,
+                typed if typed.contains('=') && !is_first => FILTERS,
                 _ => "",
             };
             let has_tip = !tip.is_empty() && (is_first || usage.contains("bellows runs "));
@@ -428,6 +432,7 @@ mod tests {
             assert!(text.contains(&format!("'--set {key}=VALUE'")) && !text.contains("secret"), "{text}");
         }
         assert!(refused("bellows runs show tag=mem tag=disk").contains("'tag=disk'"));
+        assert!(refused("bellows runs tag=mem").contains(FILTERS));
         for line in ["bellows top --rate 5", "bellows demo --ratio 5"] {
             assert!(!refused(line).contains("--set"), "{line}");
         }
