@@ -139,6 +139,10 @@ impl Endpoint {
 
 const HELP: &str = "write amqp://USER:PASSWORD@HOST:PORT/VHOST, with special characters as %XX";
 
+/// For addresses of Artemis' own clients, which speak CORE.
+const ARTEMIS_HELP: &str = "for ActiveMQ Artemis write amqp10:// (amqps10:// with TLS), which is AMQP 1.0 on the same \
+     port; for AMQP 0.9.1 amqp://";
+
 /// Reads `amqp://user:password@host:port/vhost`, or `amqps://` for TLS; everything but the host may be left out, and
 /// user, password and virtual host are percent-decoded. As RabbitMQ's clients do, no path or an
 /// empty one is the virtual host `/`, and `%2F` writes it out. With `amqp10://` and `amqps10://`, for AMQP 1.0, a path
@@ -202,7 +206,8 @@ impl<'a> Parts<'a> {
             Some(("amqp10", rest)) => (rest, false, Some(Protocol::Amqp10)),
             Some(("amqps10", rest)) => (rest, true, Some(Protocol::Amqp10)),
             Some((scheme, _)) if is_scheme(scheme) => {
-                return Err(unusable(format!("its scheme {scheme:?} is not supported"), HELP));
+                let help = if ["tcp", "ssl"].contains(&scheme) { ARTEMIS_HELP } else { HELP };
+                return Err(unusable(format!("its scheme {scheme:?} is not supported"), help));
             }
             _ => return Err(unusable("it has no scheme", HELP)),
         };
@@ -225,6 +230,11 @@ impl Endpoint {
         let plain = Self { protocol: Protocol::Amqp091, ..self.clone() };
         // The user's own @ is written as %40.
         plain.to_string().replacen('@', &format!(":{password}@"), 1)
+    }
+
+    /// Whether a text is a broker's URL by its scheme.
+    pub fn is_url(text: &str) -> bool {
+        matches!(text.split_once("://"), Some(("amqp" | "amqps" | "amqp10" | "amqps10", _)))
     }
 
     /// The protocol of a URL's scheme: AMQP 1.0 with `amqp10://` and `amqps10://`; `None` where open, or no broker's.
@@ -569,6 +579,11 @@ mod tests {
         }
         assert!(Endpoint::split_destination("amqp10://h/%zz").is_err());
         assert_eq!(Endpoint::protocol_of("queue://amqp10"), None);
+        assert!(
+            Endpoint::is_url("amqp://h") && Endpoint::is_url("amqps10://") && !Endpoint::is_url("queue://amqp://h")
+        );
+        let own = "tcp://h".parse::<Endpoint>().unwrap_err().problem().help;
+        assert!(own.contains("write amqp10://"), "{own}");
     }
 
     #[test]

@@ -175,7 +175,7 @@ impl Error {
                 } else {
                     "check host and port: 5672 is usual for AMQP (amqp://), 5671 with TLS (amqps://), 15672 is \
                      RabbitMQ's HTTP; a broker that speaks AMQP 1.0 alone, as Artemis, takes amqp10:// in place of \
-                     amqp://"
+                     amqp:// (artemis perf also --protocol AMQP)"
                 };
                 Problem::new(format!("cannot talk to {endpoint}"), detail, help)
             }

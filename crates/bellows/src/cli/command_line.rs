@@ -185,8 +185,8 @@ fn shown(parser: &ValueParser, value: &str) -> String {
         format!("{key}={}", web::redact::argument(key, value))
     } else if kind == TypeId::of::<Assignment>() {
         web::redact::assignment(value)
-    } else if load::Endpoint::protocol_of(value).is_some() {
-        // A destination with the broker's address.
+    } else if load::Endpoint::is_url(value) {
+        // A destination that is or holds the broker's address.
         web::redact::url(value)
     } else {
         value.to_owned()
@@ -211,6 +211,9 @@ pub(super) const EXPORTS: &str =
 /// A tip for `bellows runs compare`.
 const COMPARES: &str = "'bellows ab A --with B' decides what changed, 'bellows diff A B' compares profiles";
 
+/// A tip for `bellows runs tag=before`.
+const FILTERS: &str = "'bellows runs --filter tag=before' lists the runs that a filter finds";
+
 /// A tip for `bellows runs --trend`.
 const TREND: &str = "'bellows runs history EXPERIMENT' shows changes from run to run";
 
@@ -233,6 +236,7 @@ fn tip(error: &clap::Error) -> Option<String> {
             let tip = match typed.as_str() {
                 "export" => EXPORTS,
                 "compare" | "diff" | "ab" => COMPARES,
+                typed if typed.contains('=') && !is_first => FILTERS,
                 _ => "",
             };
             let has_tip = !tip.is_empty() && (is_first || usage.contains("bellows runs "));
@@ -322,6 +326,8 @@ pub(super) fn readable(mut error: clap::Error) -> clap::Error {
         let hidden = match argument.split_once('=') {
             Some((option, _)) if argument.starts_with('-') => format!("{option}=***"),
             _ if argument.starts_with('-') => argument,
+            // A filter as of `runs`.
+            Some(("tag", value)) if !value.contains([':', '@', '=']) => argument,
             _ if argument.contains([':', '@', '=']) => "***".to_owned(),
             _ => web::redact::text(&argument),
         };
@@ -425,6 +431,8 @@ mod tests {
             let text = refused(line);
             assert!(text.contains(&format!("'--set {key}=VALUE'")) && !text.contains("secret"), "{text}");
         }
+        assert!(refused("bellows runs show tag=mem tag=disk").contains("'tag=disk'"));
+        assert!(refused("bellows runs tag=mem").contains(FILTERS));
         for line in ["bellows top --rate 5", "bellows demo --ratio 5"] {
             assert!(!refused(line).contains("--set"), "{line}");
         }

@@ -17,7 +17,8 @@ pub(super) const DEFAULT_URL: &str = "amqp://localhost:5672";
 
 #[derive(Clone, Debug, Args)]
 pub(super) struct LoginArgs {
-    /// The broker: amqp://USER@HOST:PORT/VHOST, or amqps:// for TLS; amqp10:// and amqps10:// mean AMQP 1.0
+    /// The broker: amqp://USER@HOST:PORT/VHOST, or amqps:// for TLS; amqp10:// and amqps10:// mean AMQP 1.0, of which
+    /// amqp:// with --protocol amqp10 names a virtual host
     #[arg(long, env = "BELLOWS_URL", hide_env_values = true, default_value = DEFAULT_URL)]
     pub(super) url: Url,
     /// User, instead of the URL's

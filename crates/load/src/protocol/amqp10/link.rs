@@ -18,6 +18,8 @@ use plan::payload::{FULL_LEN, TRACE_HEADER};
 
 /// The handle of each client's own link, in a session of its own.
 pub(super) const HANDLE: u32 = 0;
+/// Stands in the action of a consumer before its selector.
+pub(super) const BY_SELECTOR: &str = " by the selector ";
 /// The header that is the property `group-id`, as JMS maps it: brokers look for a message's group there.
 const GROUP_ID: &str = "JMSXGroupID";
 /// Messages that may be on their way to a consumer which settles none, or without limit.
@@ -188,7 +190,10 @@ impl Link {
     pub(super) fn action(&self) -> String {
         match &self.spec {
             LinkSpec::Producer(it) => format!("send to {}", one_line(it.node.address(self.dialect))),
-            LinkSpec::Consumer(it) => format!("receive from {}", one_line(it.node.address(self.dialect))),
+            LinkSpec::Consumer(it) => {
+                let by = it.selector.as_ref().map_or_else(String::new, |it| format!("{BY_SELECTOR}{it:?}"));
+                format!("receive from {}{by}", one_line(it.node.address(self.dialect)))
+            }
             LinkSpec::Management => "manage queues".to_owned(),
         }
     }
@@ -668,6 +673,7 @@ mod tests {
             let LinkSpec::Consumer(spec) = &mut link.spec else { panic!("a consumer") };
             spec.selector = Some("a = 1".to_owned());
             assert!(!link.lacks_selector(value));
+            assert!(link.action().ends_with(" by the selector \"a = 1\""), "{}", link.action());
             let mut other = Vec::new();
             put_filters(&mut other, Some(StreamOffset::First), None, dialect);
             let other = TypedValue::read(&mut Reader::new(&other)).unwrap();

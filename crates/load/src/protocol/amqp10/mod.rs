@@ -405,7 +405,11 @@ fn conversed(
                 Stage::Running | Stage::Closing => failure::of_detaching(endpoint, action(COMMIT), error.as_ref()),
             });
         }
-        Amqp10Event::Closed { error } => return Err(failure::of_closing(endpoint, stage, error.as_ref())),
+        Amqp10Event::Closed { error } => {
+            let is_set_up = links.is_empty() || matches!(stage, Stage::SetUp(_));
+            let is_log_in = is_set_up && failure::is_of_virtual_host(error.as_ref());
+            return Err(failure::of_closing(endpoint, if is_log_in { &Stage::LogIn } else { stage }, error.as_ref()));
+        }
     })
 }
 
@@ -428,7 +432,11 @@ fn refuse_unselected(link: &Link, applied: TypedValue<'_>, endpoint: &Endpoint) 
         endpoint: endpoint.to_string(),
         action: link.action(),
         detail: "the broker does not apply the selector".to_owned(),
-        help: "see its log for what is wrong with it; RabbitMQ has selectors of streams alone, from 4.2 on".into(),
+        help: format!(
+            "{}; the broker's log says what is wrong (--verbose shows that of a disposable one); RabbitMQ has \
+             selectors of streams alone, from 4.2 on",
+            failure::CHECK_SELECTOR
+        ),
     })
 }
 
