@@ -317,6 +317,8 @@ fn artemis_own_command_lines_load_artemis() {
     let refused = ["queue", "topic"]
         .map(|kind| format!("! {client} --no-declare --duration 1 {kind}://absent 2>>refused.txt && "))
         .concat();
+    // A drain of 10 s ends where deliveries pause: none of these comes.
+    let selected = format!("timeout 11 {client} --selector 1=2 --rate 100 --duration 1 queue://selected && ");
     let client = format!("{client} queue://relay");
     let relayed = format!(
         "{client} --consumers 0 --max-pending 10 --message-count 20 --message-size 300000 && {PYTHON} relay.py {{url}} \
@@ -325,8 +327,8 @@ fn artemis_own_command_lines_load_artemis() {
     let imports = std::process::Command::new(PYTHON).args(["-c", "import proton"]).output();
     let has_proton = imports.is_ok_and(|it| it.status.success());
     let command = format!(
-        "load.0.command=['sh', '-c', '{refused}{} exec {bellows} artemis perf client --url tcp://{{host}}:{{port}} \
-         --tx --commit-interval 10 --duration 2 --runs inner queue://TEST_QUEUE']",
+        "load.0.command=['sh', '-c', '{refused}{selected}{} exec {bellows} artemis perf client \
+         --url tcp://{{host}}:{{port}} --tx --commit-interval 10 --duration 2 --runs inner queue://TEST_QUEUE']",
         if has_proton { &relayed } else { "" }
     );
     // The program ends before.
