@@ -421,6 +421,8 @@ pub(crate) enum SettlementKind {
     Rejected,
     /// They go back to their queue.
     Requeued,
+    /// They go back to their queue, and count as failed (`delivery-failed` of AMQP 1.0).
+    Failed,
 }
 
 #[cfg(test)]

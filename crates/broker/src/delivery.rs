@@ -61,8 +61,8 @@ impl VirtualHost {
                 channel.deliveries.next_tag()
             } else {
                 consumer.unacked += 1;
-                let consumer = Some(consumer_key);
-                channel.deliveries.push(Unacked { queue: key, address, consumer, was_overtaken: false })
+                let (consumer, failures) = (Some(consumer_key), taken.redelivered.unwrap_or(0));
+                channel.deliveries.push(Unacked { queue: key, address, consumer, was_overtaken: false, failures })
             };
             let sent = outgoing::deliver(server, consumer, tag, taken.redelivered, &taken.record);
             if consumer.no_ack {
@@ -99,15 +99,16 @@ impl VirtualHost {
                 } else {
                     consumer.unacked += 1;
                     let consumer = Some(consumer_key);
-                    channel.deliveries.push(Unacked { queue: key, address, consumer, was_overtaken: false })
+                    let of_stream = Unacked { queue: key, address, consumer, was_overtaken: false, failures: 0 };
+                    channel.deliveries.push(of_stream)
                 };
                 let sent = if let Protocol::Amqp10(link) = server {
-                    link.deliver(consumer, false, &record, Some(index));
+                    link.deliver(consumer, None, &record, Some(index));
                     Ok(())
                 } else {
                     put_stream_offset(record.properties, index, &mut with_offset);
                     let record = Record { properties: &with_offset, ..record };
-                    outgoing::deliver(server, consumer, tag, false, &record)
+                    outgoing::deliver(server, consumer, tag, None, &record)
                 };
                 peer.is_finished |= sent.is_err();
                 touch(peer, exits.touched);
@@ -149,9 +150,10 @@ impl VirtualHost {
         let tag = if no_ack {
             channel.deliveries.next_tag()
         } else {
-            channel.deliveries.push(Unacked { queue: key, address, consumer: None, was_overtaken: false })
+            let failures = taken.redelivered.unwrap_or(0);
+            channel.deliveries.push(Unacked { queue: key, address, consumer: None, was_overtaken: false, failures })
         };
-        let redelivered = taken.redelivered;
+        let redelivered = taken.redelivered.is_some();
         outgoing::get_ok(server, number, tag, redelivered, remaining, &taken.record)?;
         if no_ack {
             queue.settle(address, &mut self.memory);
@@ -211,13 +213,13 @@ struct Handover<'a> {
 #[derive(Clone, Copy)]
 struct Delivery {
     address: u64,
-    redelivered: bool,
+    redelivered: Option<u16>,
     /// It was held back until others had gone first.
     was_overtaken: bool,
 }
 
 impl Delivery {
-    const fn of(address: u64, redelivered: bool) -> Self {
+    const fn of(address: u64, redelivered: Option<u16>) -> Self {
         Self { address, redelivered, was_overtaken: false }
     }
 }
@@ -238,6 +240,7 @@ impl Handover<'_> {
                 address: delivery.address,
                 consumer: holder,
                 was_overtaken: delivery.was_overtaken,
+                failures: delivery.redelivered.unwrap_or(0),
             })
         };
         let sent = outgoing::deliver(server, consumer, tag, delivery.redelivered, record);
@@ -251,7 +254,7 @@ impl Handover<'_> {
         let holds = self.consumer.held.is_some();
         let Some(taken) = queue.take() else { return };
         let (address, redelivered, record) = (taken.address, taken.redelivered, taken.record);
-        let fault = if redelivered {
+        let fault = if redelivered.is_some() {
             faults.note_redelivered(taken.was_overtaken);
             DeliveryFault::Pass
         } else {
@@ -284,14 +287,14 @@ impl Handover<'_> {
             DeliveryFault::Duplicate { redelivered: flag } => {
                 self.send(Delivery::of(address, redelivered), &record);
                 // Settling the copy changes nothing.
-                self.send(Delivery::of(unacked::NOTHING, flag), &record);
+                self.send(Delivery::of(unacked::NOTHING, flag.then_some(0)), &record);
             }
         }
         if self.consumer.no_ack {
             queue.settle(address, memory);
         }
         // One that says nothing of its sender overtakes nobody, nor does one that comes again.
-        let overtakes = !redelivered && !matches!(fault, DeliveryFault::Corrupt { .. });
+        let overtakes = redelivered.is_none() && !matches!(fault, DeliveryFault::Corrupt { .. });
         if overtakes && let Some(held) = &mut self.consumer.held {
             held.is_overtaken = true;
             held.left -= 1;
@@ -306,7 +309,7 @@ impl Handover<'_> {
         let Some(held) = self.consumer.held.take() else { return };
         let Some(record) = queue.log().get(held.address) else { return };
         faults.count(held.rule, u64::from(held.is_overtaken));
-        let delivery = Delivery { was_overtaken: held.is_overtaken, ..Delivery::of(held.address, false) };
+        let delivery = Delivery { was_overtaken: held.is_overtaken, ..Delivery::of(held.address, None) };
         let sent = self.send(delivery, &record);
         if sent && self.consumer.no_ack {
             queue.settle(held.address, memory);

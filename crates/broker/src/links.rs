@@ -357,6 +357,7 @@ impl Links<'_> {
             Some(DeliveryState::Accepted) => SettlementKind::Accepted,
             Some(DeliveryState::Rejected(_)) => SettlementKind::Rejected,
             Some(DeliveryState::Modified(it)) if it.undeliverable_here == Some(true) => SettlementKind::Rejected,
+            Some(DeliveryState::Modified(it)) if it.delivery_failed == Some(true) => SettlementKind::Failed,
             Some(DeliveryState::Released | DeliveryState::Modified(_)) => SettlementKind::Requeued,
             Some(DeliveryState::Received(_) | DeliveryState::Other(_)) | None => return Reply::None,
         };

@@ -157,8 +157,14 @@ impl LinkServer {
         Self { server: Amqp10Server::new(config, now), mapping: MessageMapping::default() }
     }
 
-    /// Sends a message, with its place where it is one of a stream.
-    pub(crate) fn deliver(&mut self, consumer: &Consumer, redelivered: bool, record: &Record<'_>, offset: Option<u64>) {
+    /// Sends a message, with its place where it is one of a stream; `redelivered` as in [`Taken`](crate::queue::Taken).
+    pub(crate) fn deliver(
+        &mut self,
+        consumer: &Consumer,
+        redelivered: Option<u16>,
+        record: &Record<'_>,
+        offset: Option<u64>,
+    ) {
         let properties = Properties::from_bytes(record.properties);
         let (head, body) = if record.has_sections {
             self.mapping.to_head(properties, redelivered, offset, Sections(record.body))
@@ -207,7 +213,7 @@ pub(crate) fn deliver(
     protocol: &mut Protocol,
     consumer: &mut Consumer,
     delivery_tag: u64,
-    redelivered: bool,
+    redelivered: Option<u16>,
     record: &Record<'_>,
 ) -> Result<(), Error> {
     let server = match protocol {
@@ -217,6 +223,7 @@ pub(crate) fn deliver(
             return Ok(());
         }
     };
+    let redelivered = redelivered.is_some();
     let Record { exchange, routing_key, properties, .. } = *record;
     let body = record.basic_body();
     let prepared = &mut consumer.prepared;

@@ -138,7 +138,7 @@ impl Peer {
         if !(channel.deliveries.contains(tag) || tag == 0 && multiple) {
             let cause = match kind {
                 SettlementKind::Accepted => BasicAck::INFO.id,
-                SettlementKind::Rejected | SettlementKind::Requeued => BasicNack::INFO.id,
+                SettlementKind::Rejected | SettlementKind::Requeued | SettlementKind::Failed => BasicNack::INFO.id,
             };
             return Reply::Refuse(Refusal::precondition(format_args!("unknown delivery tag {tag}")), cause);
         }
@@ -177,6 +177,7 @@ impl SettlementKind {
             Self::Accepted => VirtualHost::settle_delivery,
             Self::Rejected => VirtualHost::reject_delivery,
             Self::Requeued => VirtualHost::return_delivery,
+            Self::Failed => VirtualHost::return_failed,
         }
     }
 }
@@ -202,10 +203,15 @@ impl VirtualHost {
         self.restore_credit(delivery.consumer);
     }
 
+    /// A delivery failed, or its channel is gone: the message goes back to its place, and this counts.
+    pub(crate) fn return_failed(&mut self, delivery: &Unacked) {
+        self.return_delivery(&Unacked { failures: delivery.failures.saturating_add(1), ..*delivery });
+    }
+
     /// A delivery was not dealt with: the message goes back to its place.
     pub(crate) fn return_delivery(&mut self, delivery: &Unacked) {
         if let Some(queue) = self.queues.get_mut(delivery.queue) {
-            queue.give_back(delivery.address, delivery.was_overtaken, &mut self.memory);
+            queue.give_back(delivery.address, delivery.was_overtaken, delivery.failures, &mut self.memory);
         }
         self.expire_queue(delivery.queue);
         self.mark_dirty(delivery.queue);
@@ -227,7 +233,7 @@ impl VirtualHost {
         let consumer = self.consumers.remove(key)?;
         let queue = self.queues.get_mut(consumer.queue)?;
         if let Some(held) = consumer.held {
-            queue.give_back(held.address, false, &mut self.memory);
+            queue.give_back(held.address, false, 0, &mut self.memory);
             self.expire_queue(consumer.queue);
             if let Some(faults) = &mut self.faults {
                 faults.note_held_back();

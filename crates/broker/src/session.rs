@@ -327,7 +327,7 @@ impl Peer {
             idle.extend(vhost.remove_consumer(consumer));
         }
         while let Some(delivery) = channel.deliveries.take_up_to(u64::MAX) {
-            vhost.return_delivery(&delivery);
+            vhost.return_failed(&delivery);
         }
         for queue in idle {
             vhost.remove_queue(queue);

@@ -17,6 +17,8 @@ pub(crate) struct Unacked {
     pub(crate) consumer: Option<Key>,
     /// A fault had held it back until others had gone first.
     pub(crate) was_overtaken: bool,
+    /// Deliveries of the message before that failed.
+    pub(crate) failures: u16,
 }
 
 /// A place in the list of deliveries.
@@ -157,7 +159,7 @@ mod tests {
 
     fn delivery(address: u64) -> Unacked {
         let mut slots = Slots::default();
-        Unacked { queue: slots.insert(()), address, consumer: None, was_overtaken: false }
+        Unacked { queue: slots.insert(()), address, consumer: None, was_overtaken: false, failures: 0 }
     }
 
     #[test]

@@ -181,8 +181,10 @@ impl LinkClient {
                         Some(status) => status.into(),
                         None => String::from_utf8_lossy(message.body.bytes()),
                     };
-                    let again = message.before.header().is_some_and(|it| it.first_acquirer == Some(false));
-                    self.got.push((id, format!("{body}{}", if again { "!" } else { "" })));
+                    let header = message.before.header().unwrap_or_default();
+                    let again = if header.first_acquirer == Some(false) { "!" } else { "" };
+                    let failed = header.delivery_count.map_or_else(String::new, |count| count.to_string());
+                    self.got.push((id, format!("{body}{again}{failed}")));
                     self.header = message.before.application_property("h").map(|it| format!("{it:?}"));
                     self.sections = message.lasting().0.to_vec();
                 }
@@ -671,7 +673,13 @@ fn deliveries_go_by_credit_and_come_back_unless_they_are_settled() {
         DeliveryState::Modified(Modified { undeliverable_here: Some(true), ..Default::default() }),
     );
     new.grant(&mut w, 3);
-    assert_eq!(new.bodies(), ["1!", "2!", "4"], "the fourth was refused for good");
+    assert_eq!(new.bodies(), ["1!", "2!", "4"], "the fourth was refused for good; a release counts as no failure");
+    let failed = || DeliveryState::Modified(Modified { delivery_failed: Some(true), ..Default::default() });
+    for (id, again) in [(6, "4!1"), (7, "4!2")] {
+        new.settle(&mut w, id, id, failed());
+        new.grant(&mut w, 1);
+        assert_eq!(new.bodies(), [again]);
+    }
     new.settle(&mut w, 4, 4, DeliveryState::Rejected(Rejected::default()));
     // One that is gone twice, and one that never came.
     new.settle(&mut w, 4, 4, DeliveryState::Accepted);
@@ -693,7 +701,7 @@ fn deliveries_go_by_credit_and_come_back_unless_they_are_settled() {
     };
     w.node.input(other.key, w.now, &mut frame(0, &flow, &[]).as_slice());
     other.pump(&mut w);
-    assert_eq!(other.bodies(), ["4!", "5"]);
+    assert_eq!(other.bodies(), ["4!2", "5"]);
     w.publish_numbers(old, "q", 7..8);
     other.pump(&mut w);
     assert_eq!(other.bodies(), [""; 0], "the credit is gone");

@@ -118,11 +118,11 @@ impl MessageMapping {
     }
 
     /// Bytes of a message of AMQP 1.0 that stand before its body, which is that of a message of AMQP 0.9.1; with
-    /// `offset` where it came from a stream.
+    /// `offset` where it came from a stream. `redelivered`: of one that was delivered before, how often that failed.
     pub fn to_sections(
         &mut self,
         properties: Properties<'_>,
-        redelivered: bool,
+        redelivered: Option<u16>,
         offset: Option<u64>,
         body: &[u8],
     ) -> &[u8] {
@@ -149,7 +149,7 @@ impl MessageMapping {
     pub fn to_head<'a>(
         &'a mut self,
         properties: Properties<'_>,
-        redelivered: bool,
+        redelivered: Option<u16>,
         offset: Option<u64>,
         lasting: Sections<'a>,
     ) -> (&'a [u8], &'a [u8]) {
@@ -178,13 +178,13 @@ fn stream_offset(offset: Option<u64>) -> Option<(&'static str, TypedValue<'stati
     offset.map(|it| (STREAM_OFFSET, TypedValue::Long(it.cast_signed())))
 }
 
-fn put_header(basic: &BasicProperties<'_>, redelivered: bool, out: &mut Vec<u8>) {
+fn put_header(basic: &BasicProperties<'_>, redelivered: Option<u16>, out: &mut Vec<u8>) {
     let header = HeaderSection {
         durable: basic.delivery_mode.map(|mode| mode == 2),
         priority: basic.priority,
         ttl: basic.expiration.and_then(|it| it.parse().ok()),
-        first_acquirer: Some(!redelivered),
-        delivery_count: redelivered.then_some(1),
+        first_acquirer: Some(redelivered.is_none()),
+        delivery_count: redelivered.filter(|failed| *failed > 0).map(u32::from),
     };
     header.write(out);
 }

@@ -182,8 +182,8 @@ fn walk_event(event: &Amqp10Event<'_>) {
         let (mut there, mut back) = (MessageMapping::default(), MessageMapping::default());
         let Some(properties) = there.to_basic(message) else { return };
         assert!(properties.decode().is_ok(), "properties that cannot be read: {message:?}");
-        let _ = back.to_sections(properties, true, None, &message.basic_body());
-        let (head, rest) = back.to_head(properties, true, Some(7), message.lasting());
+        let _ = back.to_sections(properties, Some(1), None, &message.basic_body());
+        let (head, rest) = back.to_head(properties, Some(0), Some(7), message.lasting());
         let kept = [head, rest].concat();
         let kept = MessageParts::read(&kept).map(|it| it.basic_body().into_owned());
         assert_eq!(kept.as_deref(), Ok(&*message.basic_body()), "{message:?}");

@@ -492,7 +492,7 @@ fn messages_keep_what_both_protocols_have_on_the_way_there_and_back() {
     let decoded = basic.decode().expect("properties");
     assert_eq!((decoded.expiration, decoded.delivery_mode, decoded.app_id), (Some("60000"), Some(2), Some("app")));
     assert_eq!((basic.header_bytes("bytes"), &*body), (Some(&[0xFF, 0][..]), &b"body"[..]));
-    let again = [back.to_sections(basic, true, None, &body), &*body].concat();
+    let again = [back.to_sections(basic, Some(1), None, &body), &*body].concat();
     let read = MessageParts::read(&again).expect("a message");
     let redelivered = HeaderSection { first_acquirer: Some(false), delivery_count: Some(1), ..header };
     assert_eq!((read.before.header(), read.before.properties()), (Some(redelivered), Some(properties)));
@@ -526,14 +526,14 @@ fn sections_that_are_kept_come_back_bit_for_bit_and_other_bodies_than_data_are_e
         let basic = there.to_basic(&parts).expect("small properties");
         let decoded = basic.decode().expect("properties");
         assert_eq!((&*parts.basic_body(), decoded.message_type), (basic_body, message_type));
-        let (head, rest) = back.to_head(basic, false, None, parts.lasting());
+        let (head, rest) = back.to_head(basic, None, None, parts.lasting());
         assert_eq!(rest, &message[from..]);
         let again = [head, rest].concat();
         let read = MessageParts::read(&again).expect("a message");
         let header = HeaderSection { durable: Some(true), first_acquirer: Some(true), ..HeaderSection::default() };
         assert_eq!((read.before.header(), read.before.properties()), (Some(header), Some(properties)));
         // Where it stands in a stream joins its own annotations.
-        let (head, rest) = back.to_head(basic, false, Some(7), parts.lasting());
+        let (head, rest) = back.to_head(basic, None, Some(7), parts.lasting());
         assert!(head.ends_with(b"x-mine\x54\x05\xA3\x0Fx-stream-offset\x55\x07"), "{head:x?}");
         assert_eq!(rest, &message[from + annotations.len()..]);
     }
@@ -555,7 +555,7 @@ fn types_are_annotations_and_headers_application_properties() {
         ..BasicProperties::default()
     };
     let bytes = basic.to_bytes().expect("encodes");
-    let sections = [back.to_sections(Properties::from_bytes(&bytes), false, Some(3), b"z"), b"z"].concat();
+    let sections = [back.to_sections(Properties::from_bytes(&bytes), None, Some(3), b"z"), b"z"].concat();
     assert!(sections.windows(18).any(|it| it == b"x-stream-offset\x55\x03\0"), "{sections:x?}");
     let read = MessageParts::read(&sections).expect("a message");
     assert_eq!(read.before.application_property("kept"), Some(TypedValue::Byte(1)));
@@ -571,7 +571,7 @@ fn types_are_annotations_and_headers_application_properties() {
     // What only looks like sections is bytes.
     let basic = BasicProperties { message_type: Some("amqp-1.0"), ..BasicProperties::default() };
     let bytes = basic.to_bytes().expect("encodes");
-    let sections = [back.to_sections(Properties::from_bytes(&bytes), false, None, b"\x01"), b"\x01"].concat();
+    let sections = [back.to_sections(Properties::from_bytes(&bytes), None, None, b"\x01"), b"\x01"].concat();
     assert_eq!(MessageParts::read(&sections).expect("a message").body, MessageBody::Data(b"\x01"));
     assert!(TypedValue::read(&mut Reader::new(&sections)).is_ok());
 }
