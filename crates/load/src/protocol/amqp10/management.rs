@@ -553,7 +553,7 @@ mod tests {
         assert_eq!(listed(&answer, "another"), Ok(None));
         assert_eq!(listed(r#"["{\"data\":[]}"]"#, "q"), Ok(None));
         let addresses = r#"["{\"data\":[{\"name\":\"t\",\"queueCount\":0}]}"]"#;
-        assert_eq!(["t", "u"].map(|name| row(addresses, name).map(|it| it.is_some())), [Ok(true), Ok(false)]);
+        assert_eq!(["t", "u"].map(|name| super::row(addresses, name).map(|it| it.is_some())), [Ok(true), Ok(false)]);
         for answer in ["", "[]", "[null]", r#"["{}"]"#, r#"["{\"data\":[{\"name\":\"q\"}]}"]"#, "[1, 2]"] {
             assert_eq!(listed(answer, "q"), Err(UNREADABLE), "{answer}");
         }
