@@ -121,7 +121,7 @@ impl<'a> VerdictText<'a> {
     }
 
     /// One of the counted items: `message`.
-    fn item(&self) -> &'static str {
+    pub(super) fn item(&self) -> &'static str {
         self.words.items.trim_end_matches('s')
     }
 

@@ -161,6 +161,10 @@ fn a_backlog_of_the_warm_up_is_named() {
     let (sent, requested) = (rate(100_000.0), rate(80_000.0));
     let begins = format!("the requested rate was met: {sent} of {requested} msg/s, with the warm-up's backlog, 20 %");
     assert_begins(said(Cause::RateMet { late: None }, LimitedBy::Schedule, facts.clone()), begins);
+    // What was due in its place and never sent stands beside the sent rate, which is higher than requested.
+    let unsent = Facts { ended: Ended { unsent: 8_470, ..facts.ended.clone() }, ..facts.clone() };
+    let verdict = with_reasons(&["requested"], Verdict { facts: unsent, ..Verdict::default() });
+    assert_ends(&verdict.reasons[0].text, "; 8,470 messages never left though due");
     // Random arrivals deviate by so many.
     facts.requested_deviation = 200_000.0;
     assert_lacks(said(Cause::RateMet { late: None }, LimitedBy::Schedule, facts), ["backlog"]);
