@@ -29,6 +29,8 @@ use crate::session::{Peer, Reply};
 use crate::slots::Key;
 use crate::vhost::{self, VirtualHost};
 
+/// Why a filter of a stream is refused whose value is no simple one.
+const NO_OFFSET: &str = "a stream is read from first, last, next or a number";
 /// How the name of a virtual host stands in `open`.
 const VIRTUAL_HOST: &str = "vhost:";
 /// Bytes of the longest name.
@@ -218,9 +220,10 @@ impl Links<'_> {
         let key = self.vhost.queue_key(self.peer.key, &target.routing_key)?;
         let is_stream = self.vhost.queues.get(key).is_some_and(|queue| queue.is_stream());
         let mut arguments = FieldTable::new();
-        if let Some(offset) = offset.and_then(simple_field).filter(|_| is_stream) {
+        if let Some(offset) = offset.filter(|_| is_stream) {
+            let known = simple_field(offset).ok_or_else(|| Refusal::precondition(NO_OFFSET))?;
             // Its name is short, and a simple value does not nest.
-            let _ = arguments.insert("x-stream-offset", offset);
+            let _ = arguments.insert("x-stream-offset", known);
         }
         let (queue, tag, arguments) = (&*target.routing_key, handle.to_string(), arguments.view());
         let wanted = BasicConsume { queue, consumer_tag: &tag, no_ack: settled, arguments, ..BasicConsume::default() };
@@ -412,15 +415,11 @@ impl Links<'_> {
     }
 
     fn return_all(&mut self, session: u16, consumer: Key) {
-        // No further than it has any: others may have many.
-        let mut left = self.vhost.consumers.get(consumer).map_or(0, |it| it.unacked);
+        // Others may have many.
+        let own = self.vhost.consumers.get_mut(consumer).map(|it| std::mem::take(&mut it.own)).unwrap_or_default();
         let Some(channel) = self.peer.channel_mut(session) else { return };
-        let mut first = 0;
-        while left > 0
-            && let Some((tag, delivery)) = channel.deliveries.take_of(consumer, first)
-        {
+        for delivery in own.into_iter().filter_map(|tag| channel.deliveries.take(tag)) {
             self.vhost.return_delivery(&delivery);
-            (first, left) = (tag + 1, left - 1);
         }
     }
 }

@@ -189,7 +189,7 @@ impl VirtualHost {
         if let Some(queue) = self.queues.get_mut(delivery.queue) {
             queue.settle(delivery.address, &mut self.memory);
         }
-        self.restore_credit(delivery.consumer);
+        self.restore_credit(delivery);
     }
 
     /// A delivery was refused for good: the message goes to where its queue sends dead letters.
@@ -200,7 +200,7 @@ impl VirtualHost {
                 self.burials.push(delivery.queue);
             }
         }
-        self.restore_credit(delivery.consumer);
+        self.restore_credit(delivery);
     }
 
     /// A delivery failed, or its channel is gone: the message goes back to its place, and this counts.
@@ -215,12 +215,15 @@ impl VirtualHost {
         }
         self.expire_queue(delivery.queue);
         self.mark_dirty(delivery.queue);
-        self.restore_credit(delivery.consumer);
+        self.restore_credit(delivery);
     }
 
     #[inline]
-    fn restore_credit(&mut self, consumer: Option<Key>) {
-        let Some(key) = consumer else { return };
+    fn restore_credit(&mut self, delivery: &Unacked) {
+        if delivery.is_of_stream {
+            self.memory.release_stream_delivery();
+        }
+        let Some(key) = delivery.consumer else { return };
         let Some(consumer) = self.consumers.get_mut(key) else { return };
         consumer.unacked = consumer.unacked.saturating_sub(1);
         if consumer.parked == Parked::ForCredit {

@@ -463,6 +463,8 @@ pub(crate) struct Consumer {
     /// Deliveries it may have unacknowledged; 0 for any number.
     pub(crate) prefetch: u32,
     pub(crate) unacked: u32,
+    /// Tags of its deliveries over a link, ascending, also of some that are settled: they come back when it ends.
+    pub(crate) own: Vec<u64>,
     /// Higher ones are served first.
     pub(crate) priority: i32,
     pub(crate) parked: Parked,

@@ -104,6 +104,11 @@ impl Endpoint {
         }
     }
 
+    /// Whether both lead to the same virtual host of a broker, over whichever protocol and as whomever.
+    pub fn is_at(&self, other: &Self) -> bool {
+        self.port == other.port && self.host == other.host && self.virtual_host == other.virtual_host
+    }
+
     /// Sets the password, which nothing shows.
     pub fn set_password(&mut self, password: impl Into<String>) {
         self.password = password.into();

@@ -16,6 +16,7 @@ use super::harness::*;
 use crate::config::{Config, User};
 use crate::faults::{Fault, FaultKind, FaultLog};
 use crate::node::Verdict;
+use crate::session::{Peer, Reply};
 use crate::slots::Key;
 
 const SENDER: u32 = 0;
@@ -503,13 +504,28 @@ fn sections_stay_as_they_came_over_one_protocol_and_are_converted_for_the_other(
     let mut other = LinkClient::open(&mut w);
     other.attach(&mut w, SENDER, "/queues/dying", false);
     other.attach(&mut w, RECEIVER, "/queues/dying", false);
-    let message = [&head[..], value].concat();
+    let mut message = Vec::new();
+    let forged = ["x-first-death-reason", "x-first-death-queue"].map(|name| (name, TypedValue::Str("forged")));
+    MessageHead { properties, application_properties: &forged, ..MessageHead::default() }.write(&mut message);
+    message.extend_from_slice(value);
     other.transfer(&mut w, 0, false, &message);
     other.grant(&mut w, 1);
+    assert_eq!(other.sections, message, "it never died");
     other.settle(&mut w, 0, 0, DeliveryState::Rejected(Rejected::default()));
     new.grant(&mut w, 1);
-    let annotations = new.sections.strip_suffix(&*message).expect("all sections");
+    let annotations = new.sections.strip_suffix(&*message).expect("all sections").to_vec();
     assert!(annotations.ends_with(b"x-first-death-exchange\xA1\0"), "{annotations:x?}");
+    assert!(annotations.windows(8).any(|it| it == b"rejected"), "{annotations:x?}");
+    // One that is sent again as it came dies again.
+    let last = new.got.last().map_or(0, |it| it.0);
+    new.settle(&mut w, last, last, DeliveryState::Accepted);
+    let again = new.sections.clone();
+    other.transfer(&mut w, 1, false, &again);
+    other.grant(&mut w, 1);
+    other.settle(&mut w, 1, 1, DeliveryState::Rejected(Rejected::default()));
+    new.grant(&mut w, 1);
+    let count = new.sections.windows(19).filter(|it| it == b"x-first-death-queue").count();
+    assert_eq!(count, 2, "an annotation, and the application property: {:x?}", new.sections);
 }
 
 #[test]
@@ -623,7 +639,33 @@ fn a_stream_is_read_over_a_link_from_where_that_says() {
     let mut new = open(&mut w, TypedValue::Str("first"), false);
     new.grant(&mut w, 1);
     assert_eq!(new.bodies(), ["0"], "by its credit");
-    assert_eq!(open(&mut w, TypedValue::Str("yesterday"), false).ended, ["amqp:precondition-failed"]);
+    // Whatever cannot be followed is refused: it was confirmed, and the link began at the next message.
+    let list = TypedValue::read(&mut Reader::new(&[0x45])).expect("a list");
+    for offset in [TypedValue::Str("yesterday"), TypedValue::Ulong(u64::MAX), list] {
+        assert_eq!(open(&mut w, offset, false).ended, ["amqp:precondition-failed"], "{offset:?}");
+    }
+}
+
+/// A client that settles nothing let the lists of its deliveries grow without end.
+#[test]
+fn unsettled_deliveries_of_a_stream_are_bounded_and_counted() {
+    let mut w = World::new(Config { memory_limit_bytes: 128 << 10, ..Config::default() });
+    let old = w.client();
+    let arguments = table(&[("x-queue-type", Value::from("stream"))]);
+    w.ask(old, 1, &QueueDeclare { queue: "s", durable: true, arguments: arguments.view(), ..QueueDeclare::default() });
+    let mut new = LinkClient::open(&mut w);
+    new.attach(&mut w, RECEIVER, "/queues/s", false);
+    new.grant(&mut w, 1_000_000);
+    w.publish_numbers(old, "s", 0..400);
+    new.pump(&mut w);
+    assert_eq!(new.bodies().len(), 256, "64 bytes each of an eighth");
+    new.settle(&mut w, 0, 99, DeliveryState::Accepted);
+    assert_eq!(new.bodies().len(), 100);
+    new.client.detach(0, RECEIVER).expect("an open session");
+    new.pump(&mut w);
+    w.cut(old);
+    w.node.disconnect(new.key);
+    assert_eq!(w.node.clear(), 0, "all memory is free");
 }
 
 #[test]
@@ -769,6 +811,12 @@ fn users_log_in_by_scram_with_their_own_passwords_alone() {
         let new = LinkClient::connect(&mut w, config);
         assert_eq!(new.ended.is_empty(), comes_in, "{name}: {:?}", new.ended);
     }
+    // Whether there is a user of a name is not to be seen.
+    let challenge = |name: &str| match Peer::begin_scram(name, &[]) {
+        Reply::Challenge(keys) => keys,
+        other => panic!("{other:?}"),
+    };
+    assert!(challenge("nobody") == challenge("nobody") && challenge("nobody") != challenge("other"));
 }
 
 #[test]

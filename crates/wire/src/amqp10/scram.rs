@@ -12,7 +12,7 @@
 use std::fmt;
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -59,6 +59,19 @@ impl ScramKeys {
     pub fn derive(password: &str, salt: [u8; 16]) -> Self {
         let salted = salted(password, &salt, ITERATIONS);
         Self { salt, stored: hash(&mac(&salted, b"Client Key")), server: mac(&salted, b"Server Key") }
+    }
+
+    /// Keys that no password has, for a name that no user has: a challenge with them is like a user's, and is the same
+    /// each time. `None` where the system has nothing random.
+    pub fn of_nobody(name: &str) -> Option<Self> {
+        static SECRET: OnceLock<Hash> = OnceLock::new();
+        let mut random = Hash::default();
+        if SECRET.get().is_none() {
+            SystemRandom::new().fill(&mut random).ok()?;
+        }
+        let of = |what: &str| mac(SECRET.get_or_init(|| random), format!("{what}{name}").as_bytes());
+        let salt = *of("salt ").first_chunk()?;
+        Some(Self { salt, stored: of("stored "), server: of("server ") })
     }
 }
 

@@ -183,7 +183,7 @@ const SERVERS: [Case; 28] = [
     ("ended", SENDS, Error("detached the link: cannot send to q any more: amqp:internal-error (why not)")),
     ("closed", SENDS, Error("amqp:connection:forced (maintenance)")),
     ("refused", SENDS, Error("amqp:not-found (no such queue)")),
-    ("never_sent", SENDS, Error("the broker confirmed message 11, which was never sent")),
+    ("never_sent", SENDS, Error("deliveries 0 to 1000000, not all of which were sent")),
     ("begun_early", SENDS, Error("amqp:begin:list came instead of the answer to opening the connection")),
     ("closed_early", SENDS, Error("amqp:not-allowed (no such host)")),
     ("stranger", SENDS, Error("wrong user or password, SASL outcome 1")),

@@ -110,6 +110,28 @@ fn log_in_help(error: &Amqp10Error, endpoint: &Endpoint) -> &'static str {
     }
 }
 
+/// A broker whose queues go by AMQP 0.9.1 does not speak that.
+pub(super) fn without_amqp091(endpoint: String, detail: String) -> Error {
+    Error::Refused {
+        endpoint,
+        action: "manage queues over AMQP 0.9.1".to_owned(),
+        detail,
+        help: "queues of RabbitMQ and the embedded broker are declared over AMQP 0.9.1, for loads over AMQP 1.0, too: \
+               let it answer on that port"
+            .into(),
+    }
+}
+
+/// The broker has settled what was never sent, by these numbers of its own.
+#[cold]
+pub(super) fn never_sent(endpoint: &Endpoint, first: u32, last: u32) -> Error {
+    let detail = match first == last {
+        true => format!("the broker settled delivery {first}, which was never sent"),
+        false => format!("the broker settled deliveries {first} to {last}, not all of which were sent"),
+    };
+    Error::Protocol { endpoint: endpoint.to_string(), detail }
+}
+
 #[cold]
 pub(super) fn unasked(endpoint: &Endpoint, what: &str) -> Error {
     Error::Protocol { endpoint: endpoint.to_string(), detail: format!("unexpected {what}") }

@@ -211,6 +211,14 @@ impl<'a, E: Environment> Admin<'a, E> for LinkAdmin<'a, E> {
         timeout: Nanos,
         control: &'a Control,
     ) -> Result<Self, Interruption> {
+        let amqp091 = |options| {
+            let admin = AmqpAdmin::connect(environment, endpoint, options, timeout, control);
+            admin.map(|it| Self::Amqp091(Box::new(it)))
+        };
+        // A group of a load over several protocols.
+        if endpoint.protocol == Protocol::Amqp091 {
+            return amqp091(options);
+        }
         let connect = |clients| {
             let spec = ConnectionSpec {
                 endpoint: endpoint.clone(),
@@ -228,8 +236,12 @@ impl<'a, E: Environment> Admin<'a, E> for LinkAdmin<'a, E> {
         let [product, version] = blocking.connection().server.clone();
         if Dialect::of(&product) == Dialect::RabbitMq {
             blocking.close()?;
-            return AmqpAdmin::connect(environment, endpoint, options, timeout, control)
-                .map(|it| Self::Amqp091(Box::new(it)));
+            return amqp091(options).map_err(|error| match error {
+                Interruption::Failed(Error::Protocol { endpoint, detail }) => {
+                    failure::without_amqp091(endpoint, detail).into()
+                }
+                other => other,
+            });
         }
         let product = match product.as_str() {
             "apache-activemq-artemis" => ARTEMIS.to_owned(),

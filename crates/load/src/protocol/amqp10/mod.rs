@@ -248,8 +248,9 @@ impl Connection for LinkConnection {
                 let Some(outcome) = outcome_of(state, link.is_transactional()) else {
                     return Ok(Some((at, Event::Other)));
                 };
-                let tag = link.tag_of(first);
-                let last = tag + u64::from(last.wrapping_sub(first));
+                let Some((tag, last)) = link.tags_of(first, last) else {
+                    return Err(failure::never_sent(endpoint, first, last));
+                };
                 Ok(Some((at, Event::Confirm(Confirm { first: Some(tag), last, outcome }))))
             }
             other => {
