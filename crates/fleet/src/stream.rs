@@ -1,0 +1,1 @@
+//! Numbered messages of one direction.
