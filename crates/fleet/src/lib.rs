@@ -18,7 +18,8 @@
 //! ```
 //!
 //! Messages may be lost, repeated, delayed and reordered. Those with a number are sent again until the other side has
-//! said that it has them, and are handled once and in order ([`Envelope`]).
+//! said that it has them, and are handled once and in order ([`Envelope`]). A free worker that a coordinator does not
+//! answer stays free; one that was fenced calls again with a new session.
 //!
 //! **Lease.** A coordinator's messages return the stamp of the newest message that it has from that worker; load goes on
 //! until that stamp + lease. A worker that a coordinator has not heard for the lease has therefore already stopped.
@@ -33,8 +34,8 @@ mod worker;
 pub use clock::{ClockEstimator, ProbeTimes};
 pub use coordinator::{Coordinator, CoordinatorInput, CoordinatorOutput, Flaw, Member, RunRules};
 pub use message::{
-    Envelope, LoadOutcome, LoopUsage, Malformed, PhaseSpan, Share, Tally, ToCoordinator, ToWorker, WorkerFacts,
+    Envelope, LoadOutcome, LoopUsage, MOST_BYTES, PhaseSpan, Share, Tally, ToCoordinator, ToWorker, WorkerFacts,
     WorkerState,
 };
-pub use slice::{SliceData, SliceReader};
+pub use slice::{Malformed, SliceData, SliceReader, SliceWriter};
 pub use worker::{Worker, WorkerInput, WorkerOutput};

@@ -1,13 +1,12 @@
 //! What a coordinator and its workers say to each other, and its form on the wire.
 //!
 //! ```text
-//! control   a JSON object: {"version":1,"epoch":…,"session":…,"number":…,"received":…,"stamp":…,"body":{…}}
-//! slices    0xb5 | kind: 1 slice, 2 censored | version, epoch, session, number, received, stamp as LEB128 | SliceData
+//! control   JSON: {"version":1,"envelope":{"epoch":…,"session":…,"number":…,"received":…,"stamp":…,"body":{…}}}
+//! slices    0xb5 | version, kind: 1 slice, 2 censored, epoch, session, number, received, stamp as LEB128 | SliceData
 //! ```
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use measure::ledger::LedgerSummary;
 use measure::{Counters, Nanos, Phase, Time};
@@ -15,14 +14,16 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::slice::{SliceData, put_number, take_number};
+use crate::slice::{Malformed, SliceData, put_number, take_numbers};
 
 /// Version of the form; another one is refused.
 const VERSION: u64 = 1;
 /// First byte of slices; no JSON begins with it.
 const BINARY: u8 = 0xb5;
-const SLICE: u8 = 1;
-const CENSORED: u8 = 2;
+const SLICE: u64 = 1;
+const CENSORED: u64 = 2;
+/// Bytes of a message at most: what a NATS server takes unless configured otherwise.
+pub const MOST_BYTES: usize = 1 << 20;
 
 /// A message, and where it belongs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -285,14 +286,94 @@ pub struct Tally {
     pub timed_out: u64,
 }
 
-/// A message that cannot be one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Malformed(pub(crate) String);
+#[derive(Serialize, Deserialize)]
+struct Versioned<E> {
+    version: u64,
+    envelope: E,
+}
 
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no message of a fleet: {}", self.0)
+#[derive(Deserialize)]
+struct VersionOnly {
+    version: u64,
+}
+
+fn check_version(version: u64) -> Result<(), Malformed> {
+    if version == VERSION {
+        return Ok(());
+    }
+    Err(Malformed(format!("it has version {version}, this bellows speaks {VERSION}: use the same bellows everywhere")))
+}
+
+fn check_size(bytes: &[u8]) -> Result<(), Malformed> {
+    if bytes.len() <= MOST_BYTES {
+        return Ok(());
+    }
+    Err(Malformed(format!("it has {} bytes, {MOST_BYTES} are the most", bytes.len())))
+}
+
+fn to_json<T: Serialize>(envelope: &Envelope<T>) -> Result<Vec<u8>, Malformed> {
+    let versioned = Versioned { version: VERSION, envelope };
+    let bytes = serde_json::to_vec(&versioned).map_err(|error| Malformed(error.to_string()))?;
+    check_size(&bytes)?;
+    Ok(bytes)
+}
+
+fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<Envelope<T>, Malformed> {
+    check_size(bytes)?;
+    let versioned = serde_json::from_slice::<Versioned<Envelope<T>>>(bytes);
+    match versioned {
+        Ok(Versioned { version, envelope }) => check_version(version).map(|()| envelope),
+        // Another version may say other things.
+        Err(error) => {
+            let version = serde_json::from_slice(bytes).map_or(VERSION, |VersionOnly { version }| version);
+            check_version(version)?;
+            Err(Malformed(error.to_string()))
+        }
     }
 }
 
-impl std::error::Error for Malformed {}
+impl Envelope<ToWorker> {
+    /// Encodes it. Errors: it is larger than [`MOST_BYTES`], as with a plan that holds large payloads.
+    pub fn encode(&self) -> Result<Vec<u8>, Malformed> {
+        to_json(self)
+    }
+
+    /// Decodes it.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        from_json(bytes)
+    }
+}
+
+impl Envelope<ToCoordinator> {
+    /// Encodes it. Errors: it is larger than [`MOST_BYTES`].
+    pub fn encode(&self) -> Result<Vec<u8>, Malformed> {
+        let (kind, SliceData(slice)) = match &self.body {
+            ToCoordinator::Slice(slice) => (SLICE, slice),
+            ToCoordinator::Censored(slice) => (CENSORED, slice),
+            _ => return to_json(self),
+        };
+        let mut bytes = vec![BINARY];
+        let head = [VERSION, kind, self.epoch, self.session, self.number, self.received, self.stamp.0];
+        head.into_iter().for_each(|number| put_number(&mut bytes, number));
+        bytes.extend_from_slice(slice);
+        check_size(&bytes)?;
+        Ok(bytes)
+    }
+
+    /// Decodes it.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let Some(mut rest) = bytes.strip_prefix(&[BINARY]) else { return from_json(bytes) };
+        check_size(bytes)?;
+        let cut_off = || Malformed("its head is cut off".into());
+        let [version] = take_numbers(&mut rest).ok_or_else(cut_off)?;
+        check_version(version)?;
+        let [kind, epoch, session, number, received, stamp] = take_numbers(&mut rest).ok_or_else(cut_off)?;
+        let slice = SliceData(rest.into());
+        let body = match kind {
+            SLICE => ToCoordinator::Slice(slice),
+            CENSORED => ToCoordinator::Censored(slice),
+            _ => return Err(Malformed(format!("there is no kind {kind}"))),
+        };
+        Ok(Self { epoch, session, number, received, stamp: Time(stamp), body })
+    }
+}
