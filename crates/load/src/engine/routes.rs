@@ -77,11 +77,6 @@ impl Routes {
         }
     }
 
-    /// All producers there are.
-    pub(super) fn producers(&self) -> usize {
-        self.addresses.iter().map(|(_, producers)| producers.len()).sum()
-    }
-
     /// Why nobody knows how many deliveries a message leads to, where nobody does.
     pub(super) fn unknown(&self) -> Option<String> {
         self.topology.unknown.clone()

@@ -9,11 +9,12 @@ pub mod probe;
 
 use std::fmt;
 
-use measure::{Metric, ScenarioRole};
+use measure::{Metric, Nanos, ScenarioRole};
 
 use crate::{Control, Error, Outcome, Phases, Plan, Requested, SliceSink, Together};
 
-pub use beside::run;
+pub use beside::{Shares, run};
+pub use messages::run_plan;
 
 /// A kind of load, resolved: nothing about it changes while it runs. Metrics are registered before it
 /// runs, and are indices while it does.
@@ -63,6 +64,16 @@ pub trait Scenario: fmt::Debug + Send + Sync {
 
     /// The lengths of its phases.
     fn phases(&self) -> Phases;
+
+    /// Shares of one load that it consists of: each calls [`Together::ready`].
+    fn shares(&self) -> usize {
+        1
+    }
+
+    /// How long before the start it must hear of it, where that is long.
+    fn notice(&self) -> Nanos {
+        Nanos::ZERO
+    }
 
     /// Runs to its end and reports to [`SliceSink::slice`] ten times a second, in intervals that end at whole tenths of
     /// a second of a phase; [`run`] makes seconds of them. It calls [`Together::ready`] when it could begin, begins at

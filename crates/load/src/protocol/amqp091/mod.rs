@@ -29,15 +29,13 @@ pub(crate) use self::failure::permitted;
 use self::failure::unasked;
 use self::properties::encode;
 pub(crate) use self::request::{Answer, ChannelSpec, Queue, Request, Role};
-pub(crate) use self::routing::{ExchangeKey, Topology, publishes_to};
+pub(crate) use self::routing::{ExchangeKey, Topology};
 use super::{Confirm, ConnectionSpec, Event, Outgoing, Progress, WireSizes, too_many_clients};
 use crate::failure::Stage;
 use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Token};
 use plan::payload::TRACE_HEADER;
 use plan::{FRAME_MAX, STREAM_OFFSET};
 
-/// The exchange behind `topic://`.
-const TOPIC_EXCHANGE: &str = "amq.topic";
 /// RabbitMQ's pseudo-queue: what is sent to a message's `reply-to` comes back over the channel that
 /// published it, without a queue.
 const REPLY_TO: &str = "amq.rabbitmq.reply-to";

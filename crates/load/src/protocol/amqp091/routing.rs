@@ -4,21 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use wire::topic::{TopicPatterns, has_wildcards};
 
-use super::TOPIC_EXCHANGE;
 use crate::protocol::Named;
 use crate::{AmqpDestination, Destination, DestinationKind, QueueType};
-
-/// The exchange that producers publish to, and the routing key.
-pub(crate) fn publishes_to(destination: &Destination) -> (&str, &str) {
-    let options = &destination.amqp091;
-    let exchange = match (&options.exchange, destination.kind) {
-        (Some(exchange), _) => &exchange.name,
-        (None, DestinationKind::Queue) => "",
-        (None, DestinationKind::Topic) => TOPIC_EXCHANGE,
-    };
-    let key = options.routing_key.as_deref();
-    (exchange, key.unwrap_or(&destination.name))
-}
+use plan::{TOPIC_EXCHANGE, publishes_to};
 
 /// The routing key by which the queue is bound to its exchange, where it is.
 pub(super) fn binding(destination: &Destination) -> Option<&str> {
