@@ -1,5 +1,6 @@
 //! Several machines as one generator, without sockets, clocks or threads: what a coordinator and its workers say to each
-//! other, how far their clocks are apart, and their states. Messages and `now` come in, messages and orders go out.
+//! other, how far their clocks are apart, and their states. Messages and `now` come in, messages and orders go out. Only
+//! [`Host`] has a thread and the clock, and `nats` the network.
 //!
 //! ```text
 //! coordinator                                       worker
@@ -26,13 +27,17 @@
 
 mod clock;
 mod coordinator;
+mod host;
 mod message;
+#[cfg(feature = "nats")]
+pub mod nats;
 mod slice;
 mod stream;
 mod worker;
 
 pub use clock::{ClockEstimator, ProbeTimes};
 pub use coordinator::{Coordinator, CoordinatorInput, CoordinatorOutput, Flaw, Member, RunRules};
+pub use host::{Host, Inputs, Machine};
 pub use message::{
     Envelope, LoadOutcome, LoopUsage, MOST_BYTES, PhaseSpan, Share, Tally, ToCoordinator, ToWorker, WorkerFacts,
     WorkerState,
