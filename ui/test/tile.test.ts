@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { withCode } from '../src/core/dom';
-import { explainMarks, WEAK, WEAK_MEANS } from '../src/sections/percentile-cell';
+import { explainMarks, percentileText, WEAK, WEAK_MEANS } from '../src/sections/percentile-cell';
 import { tile } from '../src/sections/tile';
 
 /** An element as far as these parts of the page need one. */
@@ -42,6 +42,9 @@ test('a mark that is shown is explained below it', () => {
     return append.mock.calls.flat();
   };
   expect(added('p99 31.0 ms')).toEqual([]);
+  // The figure beside it had the mark.
+  const p99 = [8, 1000].map((count) => percentileText({ count }, 99, 307e6));
+  expect(p99).toEqual([`307 ms${WEAK}`, '307 ms']);
   expect(added(`p99 31.0${WEAK} ms`)).toMatchObject([{ tag: 'p', text: WEAK_MEANS }]);
 });
 

@@ -10,7 +10,10 @@ use crate::error::where_present;
 use crate::files::is_active;
 use crate::reader::read_record;
 use crate::remove::{began, folder_bytes};
-use crate::{Error, Labels, LimitTrials, PairedMatrix, PairedRuns, RunRecord, RunState, RunSummary, file};
+use crate::{
+    Error, Labels, LimitTrials, PairedMatrix, PairedRuns, RequirementOutcome, RunRecord, RunState, RunSummary, file,
+    plain_name,
+};
 
 /// One folder among the runs.
 #[derive(Clone, Debug)]
@@ -82,9 +85,19 @@ impl RunEntry {
         })
     }
 
-    /// The run's main latency: that of acknowledgements, else of deliveries, else of a scenario's operations.
+    /// The run's main latency: one that a requirement is about, those that missed it first, else that of
+    /// acknowledgements, of deliveries, or of a scenario's operations.
     pub fn latency(&self) -> Option<(Metric, &LatencySummary)> {
         let summary = self.record.as_ref().ok()?.summary.as_ref()?;
+        let mut required: Vec<&RequirementOutcome> = summary.requirements.iter().collect();
+        required.sort_by_key(|it| it.met != Some(false));
+        let judged = required.into_iter().filter_map(RequirementOutcome::latency).find_map(|name| {
+            let mut all = summary.scenarios().flat_map(|(_, of)| of.latency.filled());
+            all.find(|(metric, _)| plain_name(metric.name()) == name)
+        });
+        if judged.is_some() {
+            return judged;
+        }
         let of_messages = [Metric::ACK_RESPONSE, Metric::END_TO_END];
         let mut of_messages = of_messages.map(|it| (it, summary.messages().latency.get(it))).into_iter();
         let recorded = of_messages.find(|(_, latency)| latency.count > 0);

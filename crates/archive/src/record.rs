@@ -140,6 +140,15 @@ pub struct Versions {
     pub runtime: Option<String>,
 }
 
+impl Versions {
+    /// Name and version of the broker for people: bellows' own has one name, whoever started it.
+    pub fn broker_name(&self) -> Option<String> {
+        let broker = self.broker.as_deref()?;
+        let own = broker.strip_prefix("bellows ").map(|own| own.strip_prefix("embedded ").unwrap_or(own));
+        Some(own.map_or_else(|| broker.to_owned(), |own| format!("embedded {own}")))
+    }
+}
+
 /// The machine, as the kernel describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]

@@ -8,7 +8,7 @@ use glob::{MatchOptions, Pattern};
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
-use measure::{Length, Nanos, Refused};
+use measure::{Length, Metric, Nanos, Refused};
 
 use crate::list::newest_first;
 use crate::{FolderKind, RunEntry};
@@ -96,7 +96,7 @@ measure::named! {
         Name = "name",
         /// Highest rate first.
         Rate = "rate",
-        /// Highest 99th percentile first.
+        /// Highest 99th percentile of each latency first; that of acknowledgements before others.
         P99 = "p99",
         /// Longest first.
         Duration = "duration",
@@ -117,9 +117,18 @@ pub fn sort_runs(entries: &mut [RunEntry], order: RunOrder) {
         RunOrder::Time => entries.sort_by(newest_first),
         RunOrder::Name => entries.sort_by(by_name),
         RunOrder::Rate => entries.sort_by(descending(|run| Some(run.rate()?.0))),
-        RunOrder::P99 => entries.sort_by(descending(|run| Some(run.latency()?.1.p99_ns as f64))),
+        RunOrder::P99 => entries.sort_by(by_p99),
         RunOrder::Duration => entries.sort_by(descending(RunEntry::seconds)),
         RunOrder::Size => entries.sort_by_key(|run| std::cmp::Reverse(run.bytes)),
+    }
+}
+
+/// Compares within a latency alone: another one's percentile is no more or less.
+fn by_p99(a: &RunEntry, b: &RunEntry) -> Ordering {
+    let of = |metric: Metric| (metric != Metric::ACK_RESPONSE, metric.name());
+    match (a.latency(), b.latency()) {
+        (Some((metric, a)), Some((other, b))) => of(metric).cmp(&of(other)).then(b.p99_ns.cmp(&a.p99_ns)),
+        (a, b) => b.is_some().cmp(&a.is_some()),
     }
 }
 

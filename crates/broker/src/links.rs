@@ -348,11 +348,15 @@ impl Links<'_> {
     }
 
     fn return_all(&mut self, session: u16, consumer: Key) {
+        // No further than it has any: others may have many.
+        let mut left = self.vhost.consumers.get(consumer).map_or(0, |it| it.unacked);
         let Some(channel) = self.peer.channel_mut(session) else { return };
         let mut first = 0;
-        while let Some((tag, delivery)) = channel.deliveries.take_of(consumer, first) {
+        while left > 0
+            && let Some((tag, delivery)) = channel.deliveries.take_of(consumer, first)
+        {
             self.vhost.return_delivery(&delivery);
-            first = tag + 1;
+            (first, left) = (tag + 1, left - 1);
         }
     }
 }

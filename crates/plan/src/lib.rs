@@ -404,7 +404,7 @@ impl Plan {
         self.validate_share()?;
         let mut groups = self.groups.iter().enumerate();
         groups.try_for_each(|(i, group)| {
-            let checked = group.validate(self.ledger).and_then(|()| group.validate_selector(self.protocol));
+            let checked = group.validate(self.ledger).and_then(|()| group.validate_selector());
             checked.map_err(|error| error.in_group(i))
         })
     }
@@ -421,13 +421,13 @@ impl Group {
         Err(Error::invalid(cause, help).observed(format_args!("{four} and {six}")).about("source-addresses"))
     }
 
-    fn validate_selector(&self, protocol: Protocol) -> Result<(), Error> {
+    fn validate_selector(&self) -> Result<(), Error> {
         let Some(selector) = self.consumers.selector.as_ref().filter(|_| self.consumer_count() > 0) else {
             return Ok(());
         };
         let help = "leave {selector} out, or load with {protocol} amqp10";
         let refused = Error::invalid("AMQP 0.9.1 has no selectors", help).about("selector");
-        refused.unless(protocol == Protocol::Amqp10)?;
+        refused.unless(self.protocol == Protocol::Amqp10)?;
         let len = selector.len();
         let cause = format!("a selector of {} is not between 1 and {LONGEST_SELECTOR}", counted(len as u64, "byte"));
         let refused = Error::invalid(cause, "give an expression such as region = 'EU'").observed(len);

@@ -210,7 +210,7 @@ impl<'a> Side<'a> {
 /// The broker under load, with its version and its runtime's.
 pub(crate) fn version(record: &RunRecord) -> String {
     let versions = &record.versions;
-    let broker = versions.broker.clone().unwrap_or_default();
+    let broker = versions.broker_name().unwrap_or_default();
     match &versions.runtime {
         Some(runtime) => format!("{broker} on {runtime}"),
         None => broker,
@@ -362,7 +362,7 @@ fn mixed(name: &str, side: &[&RunRecord]) -> Option<Problem> {
     Some(Problem::new(cause, values, "choose runs of one broker"))
 }
 
-/// The first key that differs between planned sides, of the load before the broker's: `; load.0.rate 100 -> 200`.
+/// The first key that differs between planned sides, of the load before the broker's: `; load.0.rate 100 → 200`.
 fn change(a: &Side<'_>, b: &Side<'_>) -> Option<String> {
     let [a, b] = [a.records.first()?, b.records.first()?].map(|it| &it.experiment);
     let of_broker = || differing(a.get("broker")?, b.get("broker")?, "broker");
@@ -373,7 +373,7 @@ fn change(a: &Side<'_>, b: &Side<'_>) -> Option<String> {
         if value.chars().count() > MOST_OF_CHANGE { "…".to_owned() } else { value }
     };
     let (a, b) = (value(a), value(b));
-    Some(if a == b { format!("; {key} differs") } else { format!("; {key} {a} -> {b}") })
+    Some(if a == b { format!("; {key} differs") } else { format!("; {key} {a} → {b}") })
 }
 
 /// The first key of two experiments whose values differ, and both values, cut.

@@ -98,7 +98,7 @@ fn acknowledgements_that_mean_different_things_are_compared_by_force_alone() {
     let remarks = found.remarks.join(" ");
     assert!(remarks.contains("on disk on one node") && remarks.contains("on a majority"), "{remarks}");
     // Both sides have the same broker: nothing told what differs.
-    assert!(!found.a.what.contains("->") && found.b.what.contains(" -> "), "{} {}", found.a.what, found.b.what);
+    assert!(!found.a.what.contains("→") && found.b.what.contains(" → "), "{} {}", found.a.what, found.b.what);
 }
 
 #[test]

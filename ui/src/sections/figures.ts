@@ -19,7 +19,7 @@ import type { Store } from '../core/state';
 import type { LatencySummary, LedgerSummary, Metric, ProgramSummary, RunView } from '../core/view';
 import { figuresOf } from '../core/window';
 import { nodeTable } from './nodes';
-import { explainMarks, percentileCell, WEAK } from './percentile-cell';
+import { explainMarks, percentileCell, percentileText, WEAK } from './percentile-cell';
 import { failures, scenarioTiles } from './scenario';
 import { scrapeTable, scrapeTiles } from './scrapes';
 import { type Tile, tile } from './tile';
@@ -110,7 +110,7 @@ function p99(run: RunView, key: Metric): Tile {
     isWeak ? h('span', { class: 'weak' }, value, h('sup', {}, WEAK)) : value,
     unit,
     // A value is never parted from its unit.
-    [`p50 ${duration(l.p50_ns)}`, `max ${duration(l.max_ns)}`]
+    [`p50 ${percentileText(l, 50, l.p50_ns)}`, `max ${duration(l.max_ns)}`]
       .map((part) => part.replaceAll(' ', '\u00a0'))
       .join(' · '),
     `${exactDuration(l.p99_ns)} of ${counted(l.count, 'sample')}${weak}`,
@@ -140,7 +140,9 @@ function outcomeOfFaults(run: RunView, whole: RunView): Tile[] {
   const longest = waits.toSorted((a, b) => b.ns - a.ns).slice(0, 1);
   const last = whole.faults.toSorted((a, b) => (b.back_s ?? -1) - (a.back_s ?? -1)).slice(0, 1);
   const back = last.map(({ target, t, back_s }) => {
-    const [label, title] = [`${target} back after`, 'from the beginning of the fault until it was ready again'];
+    const since = t - (whole.phases.find(({ phase }) => phase === 'measure')?.start ?? 0);
+    const title = `from the fault, ${seconds(since)} after measuring began, until it was ready again`;
+    const label = `${target} back after`;
     if (back_s === null) return tile(label, '–', '', 'not within the run', title);
     return timed(label, back_s * 1e9, `fault at ${seconds(t)}`, title);
   });
@@ -164,9 +166,10 @@ function operations(run: RunView): Tile[] {
     return latency && latency.count > 0 ? [{ it, latency }] : [];
   });
   const longest = steps.toSorted((a, b) => b.latency.mean_ns - a.latency.mean_ns).slice(0, 1);
-  const step = longest.map(({ it, latency: { mean_ns, p99_ns } }) =>
-    timed(`longest step: ${shortName(it)}`, mean_ns, `mean; p99 ${duration(p99_ns)}`, it.meaning),
-  );
+  const step = longest.map(({ it, latency }) => {
+    const under = `mean; p99 ${percentileText(latency, 99, latency.p99_ns)}`;
+    return timed(`longest step: ${shortName(it)}`, latency.mean_ns, under, it.meaning);
+  });
   return [...(rate ? [rate] : []), ...took, ...step, ...rest];
 }
 

@@ -13,7 +13,12 @@ export function explainMarks(part: HTMLElement): void {
   if (part.textContent?.includes(WEAK)) part.append(h('p', { class: 'hint marks' }, WEAK_MEANS));
 }
 
-/** A percentile as text, marked where too few samples lie beyond it. */
+/** A percentile as plain text, marked where too few samples lie beyond it. */
+export function percentileText({ count }: Pick<LatencySummary, 'count'>, percentile: number, ns: number): string {
+  return `${duration(ns)}${supports(count, percentile) ? '' : WEAK}`;
+}
+
+/** A percentile for a cell, marked where too few samples lie beyond it. */
 export function percentileCell(latency: LatencySummary, percentile: number, ns: number): Child {
   if (latency.count === 0) return h('span', { class: 'none' }, '–');
   if (supports(latency.count, percentile)) return h('span', { title: exactDuration(ns) }, duration(ns));

@@ -2,7 +2,7 @@
 
 import { ofSubject } from '../core/data';
 import { type Child, columnHead, h, tableOf } from '../core/dom';
-import { bytes, counted, duration, exactDuration, grouped, visible } from '../core/format';
+import { bytes, counted, duration, exactDuration, grouped, supports, visible } from '../core/format';
 import type { RunView, ScrapedPage } from '../core/view';
 import { percentileCell } from './percentile-cell';
 import { type Tile, tile } from './tile';
@@ -45,7 +45,9 @@ export function scrapeTiles(run: RunView): Tile[] {
     const under = [size, missed(page)].filter(Boolean).join(', ');
     const cost = page.broker_cpu ? brokerCost(page) : null;
     const cpu = cost ? `; CPU of the broker for each ${cost.text}, ${cost.title}` : '';
-    const exact = `${visible(page.url)}: from when each was due until it had been read, p99 ${duration(response.p99_ns)}, max ${duration(response.max_ns)}; ${bytes(page.received_bytes)} received${cpu}`;
+    const weak = supports(response.count, 99) ? '' : ' (fewer than 10 samples lie beyond)';
+    const p99 = `p99 ${duration(response.p99_ns)}${weak}`;
+    const exact = `${visible(page.url)}: from when each was due until it had been read, ${p99}, max ${duration(response.max_ns)}; ${bytes(page.received_bytes)} received${cpu}`;
     return tile(`scrape ${visible(page.name)}`, value, unit ?? '', under, exact);
   });
 }

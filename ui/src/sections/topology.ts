@@ -238,7 +238,7 @@ function caption(t: Topology): string {
   const rates = 'rates of the measured phase';
   const messages = t.lagging
     ? 'messages and consumers by the management API, whose statistics are some seconds old'
-    : 'messages as the broker counted them at the end, where a stream’s count lags behind';
+    : 'messages as the broker counted them at the end, unacknowledged ones among them; a stream’s count lags behind';
   return [rates, messages, ...(t.consumers_left ? [CONSUMERS_LEFT] : [])].join('; ');
 }
 

@@ -141,7 +141,7 @@ impl ExistingRuns<'_> {
     ) -> Result<Done, Failure> {
         let compared = ComparedMatrix::of_one(name, compared);
         self.print(&compared)?;
-        self.files.write(&compared, true, |beside| {
+        self.files.write(&compared, "report", |beside| {
             let comparison = &compared.alone().cloned().unwrap_or_default();
             let folder = Some(beside);
             report::html::render_comparison(&ComparisonSource { comparison, name, runs, logs, pairs: None, folder })
@@ -176,7 +176,7 @@ impl ExistingRuns<'_> {
         let mut compared = folder.compare(&looks, options)?;
         compared.break_off(before.and_then(|it| it.broke_off.clone()));
         self.print(&compared)?;
-        folder.write_files(self.files, &compared, true)?;
+        folder.write_files(self.files, &compared, "report")?;
         let cells = folder.cell_runs();
         let is_whole = cells.iter().all(CellRuns::is_whole) || is_decided(&cells, &looks, options);
         Ok(done(&compared, self.output.strict, is_whole))

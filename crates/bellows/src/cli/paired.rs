@@ -140,14 +140,14 @@ impl PairedFolder {
         Ok(())
     }
 
-    /// Writes the requested files; `names_page`: whether the page's path is printed.
+    /// Writes the requested files; `label` stands before the page's path.
     pub(super) fn write_files(
         &self,
         files: &ComparisonFiles,
         compared: &ComparedMatrix,
-        names_page: bool,
+        label: &str,
     ) -> Result<(), Failure> {
-        files.write(compared, names_page, |beside| match (compared.alone(), self.cells.first()) {
+        files.write(compared, label, |beside| match (compared.alone(), self.cells.first()) {
             (Some(comparison), Some(cell)) => report::html::render_comparison(&ComparisonSource {
                 comparison,
                 name: &cell.runs.name,
@@ -378,11 +378,11 @@ impl ComparisonFiles {
         self.formats().try_for_each(|(format, path)| write(format, path, name, None))
     }
 
-    /// Writes the decision; `page` makes the page for its future folder; with `names_page` its path is printed.
+    /// Writes the decision; `page` makes the page for its future folder, and its path is printed behind `label`.
     pub(super) fn write(
         &self,
         of: &ComparedMatrix,
-        names_page: bool,
+        label: &str,
         page: impl FnOnce(&Path) -> Result<String, Problem>,
     ) -> Result<(), Failure> {
         for (format, path) in self.formats() {
@@ -392,9 +392,7 @@ impl ComparisonFiles {
             let beside = path.parent().filter(|it| !it.as_os_str().is_empty());
             let page = page(beside.unwrap_or(Path::new(".")))?;
             stacks::write_output(path, page.as_bytes()).map_err(|e| Failure::io("write", path, &e))?;
-            if names_page {
-                output::line_aside(&format!("report: {}", path.display()));
-            }
+            output::line_aside(&format!("{label}: {}", path.display()));
         }
         // The one that may have nothing to draw comes last.
         let Some(path) = &self.flame else { return Ok(()) };

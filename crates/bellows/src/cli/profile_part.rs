@@ -102,7 +102,7 @@ impl ProfileArgs {
             return String::new();
         }
         let entry = RunEntry::read(part.source.clone());
-        let broker = entry.record.ok().and_then(|it| it.versions.broker);
+        let broker = entry.record.ok().and_then(|it| it.versions.broker_name());
         let broker = broker.map_or_else(String::new, |it| format!(", {it}"));
         format!("{}\n", sanitise(&format!("{}{broker}", entry.id)))
     }

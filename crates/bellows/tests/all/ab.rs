@@ -234,6 +234,7 @@ fn a_comparison_has_a_page_and_files_for_ci_servers() {
     let page = pairs_dir.join("report.html");
     let last = ended.stdout.lines().last().unwrap_or_default();
     assert!(!ended.stderr.contains("report: "), "{}", ended.stderr);
+    ended.says(["page: ab.html"]);
     assert_eq!(last, format!("report: {}", page.display()), "{}", ended.stdout);
     let before = std::fs::read(&page).expect("a page");
     std::fs::remove_file(&page).expect("removed");

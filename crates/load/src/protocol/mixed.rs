@@ -51,7 +51,7 @@ impl Connection for MixedConnection {
     type Handle<'a> = MixedHandle<'a>;
 
     const DECLARES_AGAIN: bool = LinkConnection::DECLARES_AGAIN;
-    const HELP: &'static str = AmqpConnection::HELP;
+    const HELP: &'static str = LinkConnection::HELP;
     /// Enough for AMQP 0.9.1, too.
     const SIZES: WireSizes = LinkConnection::SIZES;
 

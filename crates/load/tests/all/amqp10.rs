@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use load::scenario::Scenario;
-use load::{Control, Destination, Error, Guarantee, Outcome, Plan, Protocol, RunEvent};
+use load::{Control, Destination, Error, Group, Guarantee, Outcome, Plan, Protocol, RunEvent};
 use measure::Nanos;
 use wire::amqp10::{
     Attach, Begin, Close, Composite, Condition, DeclareTransaction, DeclaredTransaction, DeliveryState, Detach,
@@ -333,8 +333,8 @@ fn a_commit_answers_its_messages_and_what_is_rolled_back_has_no_answer() {
 #[test]
 fn a_broker_that_is_not_there_is_named_with_the_protocol_that_was_asked_for() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("an address");
-    let groups = vec![common::group(nobody, Destination::queue("q"), (1, 0))];
-    let plan = Plan { groups, protocol: Protocol::Amqp10, ..Plan::default() };
+    let group = Group { protocol: Protocol::Amqp10, ..common::group(nobody, Destination::queue("q"), (1, 0)) };
+    let plan = Plan { groups: vec![group], ..Plan::default() };
     let error = load::run(&plan, &Control::new(), &mut Kept::default()).expect_err("nobody listens");
     assert!(matches!(error, Error::Connect { .. }), "{error:?}");
     assert!(error.to_string().contains(" amqp10://guest@"), "{error}");

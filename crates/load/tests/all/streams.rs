@@ -49,7 +49,7 @@ impl Scene {
             protocol: Protocol::Amqp091,
         };
         // Links are there from the start, and later ones without credit until then.
-        let is_amqp10 = seed % 2 == 0 && scene.start_after_ms + scene.apart_ms == 0;
+        let is_amqp10 = seed.is_multiple_of(2) && scene.start_after_ms + scene.apart_ms == 0;
         Self { protocol: if is_amqp10 { Protocol::Amqp10 } else { Protocol::Amqp091 }, ..scene }
     }
 
@@ -65,6 +65,7 @@ impl Scene {
     fn plan(&self, broker: SocketAddr) -> Plan {
         let mut group = self.group(broker);
         group.producers.arrivals = common::rate(self.rate as f64);
+        group.protocol = self.protocol;
         group.consumers.per_destination = self.consumers as usize;
         group.consumers.ack = Ack::Every(10);
         group.consumers.prefetch = 100;
@@ -74,7 +75,6 @@ impl Scene {
         Plan {
             groups: vec![group],
             run_id: 12,
-            protocol: self.protocol,
             spin: Spin::Never,
             phases: common::phases(0, MEASURE_MS, 8_000),
             ..Plan::default()

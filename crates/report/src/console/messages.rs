@@ -151,11 +151,17 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
     })
 }
 
-/// `; measuring began at 5 s`, behind times since the run's origin: the experiment's are since then.
-pub(super) fn measuring_began(record: &RunRecord) -> Option<String> {
+/// `; 10 s after measuring began at 5 s`, behind times since the run's origin: the experiment's are since then. Without
+/// the 10 s where there are several `times`, or it was before.
+pub(super) fn measuring_began(record: &RunRecord, times: &[f64]) -> Option<String> {
     let of = |phase: Phase| record.phases.iter().find(|it| it.phase == phase);
     of(Phase::Warmup).filter(|it| it.end > it.start)?;
-    of(Phase::Measure).map(|it| format!("; measuring began at {} s", seconds_digits(it.start)))
+    let start = of(Phase::Measure)?.start;
+    let after = match times {
+        [only] if *only >= start => format!("{} s after ", seconds_digits(only - start)),
+        _ => String::new(),
+    };
+    Some(format!("; {after}measuring began at {} s", seconds_digits(start)))
 }
 
 /// CPU and memory of each node of a cluster, of the time that it ran.

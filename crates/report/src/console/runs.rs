@@ -6,20 +6,27 @@ use measure::Metric;
 use super::table::{Table, or_dash};
 use super::text::{Style, fit, sanitise, width};
 use crate::numbers::{bytes, counted, percentile, seconds, three_digits};
+use crate::text;
 
 /// A run's cell keeps at least this width.
 const LEAST_RUN: usize = 20;
+/// Marks of 99th percentiles of further latencies; all beyond the last have that.
+const MARKS: [&str; 5] = ["¹", "²", "³", "⁴", "⁵"];
 
 /// The runs, as given, ending in a newline. Under a run stand its tags and its note.
 pub fn runs(entries: &[RunEntry], style: Style) -> String {
     let mut table = Table::of("run<|when (UTC)<|state<|rate|p99|took|size|broker<|warn");
     // The least important columns go first; a run's warnings belong to its figures.
     table.drop = &[7, 1, 8, 6, 5, 4, 3, 2];
+    let latencies = entries.iter().filter_map(RunEntry::latency);
+    let mut names: Vec<&str> = latencies.map(|(metric, _)| metric.name()).collect();
+    names.sort_unstable_by_key(|name| (*name != Metric::ACK_RESPONSE.name(), *name));
+    names.dedup();
     let mut unreadable = Vec::new();
     for entry in entries {
         match &entry.record {
             Ok(record) => {
-                table.row(row(entry, record));
+                table.row(row(entry, record, &names));
                 table.note(labels(entry));
             }
             Err(why) => unreadable.push(format!("{}: {}", sanitise(&entry.id), sanitise(why))),
@@ -27,14 +34,9 @@ pub fn runs(entries: &[RunEntry], style: Style) -> String {
     }
     table.shorten_first(style.columns, LEAST_RUN, shortened);
     let mut lines = table.strong_lines(style);
-    let latencies = entries.iter().filter_map(RunEntry::latency);
-    let mut names: Vec<&str> = latencies.map(|(metric, _)| metric.name()).collect();
-    // A run's main latency is this one if it has it.
-    names.sort_unstable_by_key(|name| (*name != Metric::ACK_RESPONSE.name(), *name));
-    names.dedup();
-    if let Some((first, others)) = names.split_first() {
-        let others = if others.is_empty() { String::new() } else { format!(", else {}", others.join(", ")) };
-        lines.extend(style.faint_prose(&sanitise(&format!("p99: {first}{others}"))));
+    if !names.is_empty() {
+        let named = names.iter().map(|name| format!("{} {name}", mark(&names, name)).trim_start().to_owned());
+        lines.extend(style.faint_prose(&sanitise(&format!("p99: {}", named.collect::<Vec<_>>().join(", ")))));
     }
     lines.extend(unreadable.iter().map(|why| style.caution(&format!("unreadable: {why}"))));
     lines.join("\n") + "\n"
@@ -52,14 +54,19 @@ pub fn labels(entry: &RunEntry) -> String {
     tags.into_iter().chain(note).collect::<Vec<_>>().join("; ")
 }
 
-fn row(entry: &RunEntry, record: &RunRecord) -> Vec<String> {
+/// Mark of a latency other than the first of all.
+fn mark(names: &[&str], name: &str) -> &'static str {
+    match names.iter().position(|it| *it == name) {
+        Some(0) | None => "",
+        Some(at) => MARKS.get(at - 1).or(MARKS.last()).copied().unwrap_or_default(),
+    }
+}
+
+fn row(entry: &RunEntry, record: &RunRecord, names: &[&str]) -> Vec<String> {
     let summary = record.summary.as_ref();
     let rate = entry.rate().map(|(rate, unit)| format!("{} {}/s", three_digits(rate), sanitise(unit.unwrap_or("msg"))));
-    let p99 = entry.latency().map(|(_, of)| percentile(of, "p99"));
-    let broker = summary.map(|s| match &s.broker.version {
-        Some(version) => format!("{} {version}", s.broker.kind),
-        None => s.broker.kind.clone(),
-    });
+    let p99 = entry.latency().map(|(metric, of)| percentile(of, "p99") + mark(names, metric.name()));
+    let broker = summary.map(|it| text::broker(record, &it.broker)).filter(|it| !it.is_empty());
     let warnings = summary.map_or(record.warnings.len(), |s| s.warnings.len());
     vec![
         sanitise(short_id(&record.id)).into_owned(),

@@ -238,13 +238,20 @@ pub(crate) fn counted_runs(side: &ComparedSide) -> String {
     let mut text = format!("{} of {what}", counted(side.runs.len() as u64, "run"));
     let invalid = side.runs.iter().filter(|run| run.invalid).count();
     if invalid > 0 {
-        text += &format!(", {invalid} invalid");
+        // Where both sides have the cause, as with a debug build, runs can be compared.
+        text += &format!(", {invalid} invalid by {}", if invalid == 1 { "itself" } else { "themselves" });
     }
     let cautious = side.runs.iter().filter(|run| run.cautious).count();
     if cautious > 0 {
         text += &format!(", {cautious} with cautions");
     }
     text
+}
+
+/// The broker of B, without the first key that differs where A has the same one.
+pub(crate) fn broker_of_b(of: &Comparison) -> &str {
+    let rest = of.b.what.strip_prefix(&of.a.what);
+    if rest.is_some_and(|rest| rest.starts_with("; ")) { &of.a.what } else { &of.b.what }
 }
 
 /// The runs of a side, and how many others do not count.

@@ -3,7 +3,7 @@
 use archive::{ComparedCell, ComparedFigure, ComparedMatrix, ComparedSide, Comparison, short_names};
 
 use super::comparison::{
-    ShownColumns, and_more, come_or_gone, counted_runs, looks, needed, signed, together, told, too_few,
+    ShownColumns, and_more, broker_of_b, come_or_gone, counted_runs, looks, needed, signed, together, told, too_few,
 };
 use crate::numbers::counted;
 
@@ -110,21 +110,25 @@ pub(crate) fn outcome(cell: &ComparedCell) -> &'static str {
 
 /// Both sides with the runs of all cells and why others do not count, a sentence each.
 pub(crate) fn sides(of: &ComparedMatrix) -> [String; 2] {
-    sides_by(of, told)
+    sides_by(of, told, |it| &it.b.what)
 }
 
-/// Both sides with the runs of all cells, for a page that counts those that do not count itself.
+/// Both sides with the runs of all cells, for a page that lists what differs and the runs that do not count.
 pub(crate) fn counted_sides(of: &ComparedMatrix) -> [String; 2] {
-    sides_by(of, counted_runs)
+    sides_by(of, counted_runs, broker_of_b)
 }
 
-fn sides_by(of: &ComparedMatrix, told: fn(&ComparedSide) -> String) -> [String; 2] {
-    let side = |choose: fn(&Comparison) -> &ComparedSide| {
+fn sides_by(
+    of: &ComparedMatrix,
+    told: fn(&ComparedSide) -> String,
+    broker_of_b: fn(&Comparison) -> &str,
+) -> [String; 2] {
+    let side = |choose: fn(&Comparison) -> &ComparedSide, broker: fn(&Comparison) -> &str| {
         let mut all = ComparedSide::default();
         let mut what: Vec<&str> = Vec::new();
-        for side in of.comparisons().map(choose) {
-            if !what.contains(&side.what.as_str()) {
-                what.push(&side.what);
+        for (side, broker) in of.comparisons().map(|it| (choose(it), broker(it))) {
+            if !what.contains(&broker) {
+                what.push(broker);
             }
             all.logs |= side.logs;
             all.runs.extend(side.runs.iter().cloned());
@@ -133,7 +137,7 @@ fn sides_by(of: &ComparedMatrix, told: fn(&ComparedSide) -> String) -> [String; 
         all.what = what.join("; ");
         told(&all)
     };
-    [side(|it| &it.a), side(|it| &it.b)]
+    [side(|it| &it.a, |it| &it.a.what), side(|it| &it.b, broker_of_b)]
 }
 
 /// How it is decided, a sentence each.
@@ -207,6 +211,19 @@ mod tests {
         assert!(headline(&noise).starts_with("A against itself in 2 cells: no change"));
         let five = ["a", "b", "c", "d", "e"].map(|it| (it, &[(Changed, 0.2)][..]));
         assert!(headline(&matrix(&five)).contains("c (+20.0 % broker cpu) and 2 more"));
+    }
+
+    /// The page listed the key below once more.
+    #[test]
+    fn what_differs_stands_on_the_page_once() {
+        let mut of = matrix(&[("x", &[])]);
+        let one = of.cells[0].comparison.as_mut().expect("decided");
+        (one.a.what, one.b.what) = ("RabbitMQ 4.0".into(), "RabbitMQ 4.0; load.0.rate 1 → 2".into());
+        assert_eq!(counted_sides(&of), ["0 runs of RabbitMQ 4.0", "0 runs of RabbitMQ 4.0"]);
+        assert_eq!(sides(&of)[1], "0 runs of RabbitMQ 4.0; load.0.rate 1 → 2");
+        let one = of.cells[0].comparison.as_mut().expect("decided");
+        one.a.runs = vec![archive::ComparedRun { invalid: true, ..Default::default() }; 2];
+        assert_eq!(sides(&of)[0], "2 runs of RabbitMQ 4.0, 2 invalid by themselves");
     }
 
     /// Figures that some runs lack are told as of a comparison alone: fewer are not none.

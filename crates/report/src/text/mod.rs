@@ -17,7 +17,7 @@ mod warnings;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use archive::{QuantityUnit, RequirementOutcome, RunRecord};
+use archive::{BrokerSummary, QuantityUnit, RequirementOutcome, RunRecord};
 use serde_json::Value;
 
 use crate::numbers::{count, counted, figure};
@@ -117,6 +117,20 @@ pub(crate) fn shortened(name: &str, most: usize) -> Cow<'_, str> {
     let head: String = name.chars().take(kept - tail).collect();
     let tail: String = name.chars().skip(letters - tail).collect();
     Cow::Owned(format!("{}…{}", head.trim_end(), tail.trim_start()))
+}
+
+/// The broker of a run with its version: `RabbitMQ 4.0.5`; empty where nothing is known of it.
+pub(crate) fn broker(record: &RunRecord, of: &BrokerSummary) -> String {
+    record.versions.broker_name().unwrap_or_else(|| {
+        let kind = match of.kind.as_str() {
+            "embedded" => "embedded broker",
+            "rabbitmq" => "RabbitMQ",
+            "artemis" => "ActiveMQ Artemis",
+            other => other,
+        };
+        let named = [Some(kind), of.version.as_deref()].into_iter().flatten();
+        named.filter(|it| !it.is_empty()).collect::<Vec<_>>().join(" ")
+    })
 }
 
 /// Whether a requirement held, in a word.

@@ -159,7 +159,7 @@ mod tests {
         };
         let near = "[near ets_select_2+0x40]";
         let top = vec![function(near, "beam.smp"), function(near, "libz.so.1"), function("eq", "beam.smp")];
-        let stripped = ProfileSummary { top, ..profile.clone() };
+        let stripped = ProfileSummary { top, ..profile };
         let told = "time in: Erlang code 60 %, garbage collection ~37 %, others 3.0 %";
         assert_eq!(classes(&stripped).as_deref(), Some(told));
         let told = "estimated: 30 % in unnamed functions; install debug symbols";

@@ -334,7 +334,8 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
             let (before, body) = usual::data(payload)?;
             let handle = session.handle_of(transfer.handle)?;
             session.take_whole(handle, transfer.id, S::IS_SERVER)?;
-            let message = MessageParts { before: Sections(before), body: MessageBody::Data(body) };
+            let (all, before) = (Sections(payload), Sections(before));
+            let message = MessageParts { all, before, body: MessageBody::Data(body) };
             return Some(Amqp10Event::Delivery {
                 session: number,
                 handle,

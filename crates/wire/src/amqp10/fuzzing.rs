@@ -256,7 +256,7 @@ fn usual_forms(data: &[u8]) {
         assert_eq!((it.settled, it.state, it.is_receiver), (Some(true), Some(DeliveryState::Accepted), true));
     }
     if let Some((before, body)) = usual::data(data) {
-        let parts = MessageParts { before: Sections(before), body: MessageBody::Data(body) };
+        let parts = MessageParts { all: Sections(data), before: Sections(before), body: MessageBody::Data(body) };
         assert_eq!(MessageParts::read(data), Ok(parts));
     }
     if let (Some(repeated), Some([0, 0x53, 0x70])) = (usual::may_be_repeated(data), data.first_chunk()) {

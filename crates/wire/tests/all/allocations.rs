@@ -146,6 +146,7 @@ fn messages_of_either_form_allocate_nothing_in_one_frame_or_several() {
 #[test]
 fn large_messages_leave_little_memory_behind() {
     // Forty links whose messages come in parts.
+    let body = vec![0; 800_000];
     let mut pair = LinkPair::with_links(Amqp10Config::default());
     let mut kept = 0;
     for session in 1..=40 {
@@ -154,7 +155,7 @@ fn large_messages_leave_little_memory_behind() {
         pair.talk(0);
         let frame_max = pair.client.frame_max();
         let template = TransferTemplate::new(session, SENDER, true, &MessageHead::default(), frame_max);
-        pair.client.publish(&template.expect("encodes"), &body[..800_000], |_| {});
+        pair.client.publish(&template.expect("encodes"), &body, |_| {});
         let bytes = pair.client.pending_output().to_vec();
         pair.client.consume_output(bytes.len());
         let server = &mut pair.server;

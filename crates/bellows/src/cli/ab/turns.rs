@@ -159,8 +159,8 @@ impl Turns {
         paired::print(&compared, output.json, output.verbose)?;
         folder.keep(&compared)?;
         tell_kept(output, &report::html::write_comparison(&folder.dir)?)?;
-        // A page elsewhere leads to those of cells, which are there now. One page is named, not its copy.
-        folder.write_files(&self.files, &compared, false)?;
+        // A page elsewhere leads to those of cells, which are there now, and is a copy of the report.
+        folder.write_files(&self.files, &compared, "page")?;
         let is_whole = folder.cell_runs().iter().all(CellRuns::is_whole) || self.is_decided();
         Ok(done(&compared, output.strict, is_whole))
     }

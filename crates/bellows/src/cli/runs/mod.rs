@@ -100,7 +100,7 @@ struct ListArgs {
         ("time", RunOrder::Time, "Newest first"),
         ("name", RunOrder::Name, "By name"),
         ("rate", RunOrder::Rate, "Highest rate first"),
-        ("p99", RunOrder::P99, "Highest 99th percentile first"),
+        ("p99", RunOrder::P99, "Highest 99th percentile first, latency by latency"),
         ("duration", RunOrder::Duration, "Longest first"),
         ("size", RunOrder::Size, "Largest first"),
     ]))]

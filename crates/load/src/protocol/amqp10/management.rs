@@ -578,7 +578,7 @@ mod tests {
         let problem = refuse_queues_of_topics(&group).unwrap_err().problem();
         assert!(problem.to_string().contains("topic://t::q"), "{problem:?}");
         group.destinations = vec![Destination::queue("t::q")];
-        assert!(refuse_selectors(&group).unwrap_err().problem().help.contains("{selector}"));
+        assert!(refuse_selectors(&group, "RabbitMQ").unwrap_err().problem().help.contains("{selector}"));
         assert_eq!((refuse_topics(&group), refuse_queues_of_topics(&group)), (Ok(()), Ok(())));
     }
 }

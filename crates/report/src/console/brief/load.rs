@@ -11,7 +11,7 @@ use super::super::rows::{Content, Row, RowRank, few};
 use super::super::scenario::{called, counts_of, latency_name, with_own_unit};
 use super::super::text::sanitise;
 use crate::numbers::{bytes, count, counted, duration, nonzero, seconds_digits, three_digits};
-use crate::text::shortened;
+use crate::text::{self, shortened};
 use crate::view;
 
 /// Latencies of a load that runs alone, each step of it among them.
@@ -49,21 +49,11 @@ pub(super) fn title(record: &RunRecord, summary: &RunSummary) -> Row<'static> {
 /// `RabbitMQ 4.0.5, stream`; empty where nothing is known of it.
 fn broker(record: &RunRecord, summary: &RunSummary) -> String {
     let of = &summary.broker;
-    let kind = match of.kind.as_str() {
-        "embedded" => "embedded broker",
-        "rabbitmq" => "RabbitMQ",
-        "artemis" => "ActiveMQ Artemis",
-        other => other,
-    };
-    let named = [Some(kind), of.version.as_deref()].into_iter().flatten();
-    let named: Vec<&str> = named.filter(|it| !it.is_empty()).collect();
-    let broker = record.versions.broker.clone().unwrap_or_else(|| named.join(" "));
-    // Whose broker is embedded, readers know.
-    let broker = broker.strip_prefix("bellows ").unwrap_or(&broker);
+    let broker = text::broker(record, of);
     let place = view::place(record, of);
     let is_count = place.starts_with("over ") || place.starts_with(|c: char| c.is_ascii_digit());
     let queue = place.strip_prefix("a ").or(is_count.then_some(place.as_str()));
-    [Some(broker), queue].into_iter().flatten().filter(|it| !it.is_empty()).collect::<Vec<_>>().join(", ")
+    [Some(broker.as_str()), queue].into_iter().flatten().filter(|it| !it.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 /// `10,000 msg/s for 20 s, as requested`.
@@ -243,7 +233,8 @@ pub(super) fn faults(record: &RunRecord, summary: &RunSummary) -> Vec<Row<'stati
     let longest = of_messages.into_iter().chain(main.map(|(_, of)| of.max_ns)).max();
     let longest = longest.filter(|ns| *ns > 0).map(|ns| format!("longest wait {}", Nanos(ns)));
     let felt: Vec<String> = lost(summary).into_iter().chain(longest).collect();
-    let since = messages::measuring_began(record).unwrap_or_default();
+    let times: Vec<f64> = summary.faults.iter().map(|it| it.t).collect();
+    let since = messages::measuring_began(record, &times).unwrap_or_default();
     match summary.faults.as_slice() {
         [] => Vec::new(),
         [only] => {

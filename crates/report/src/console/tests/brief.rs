@@ -514,8 +514,9 @@ fn the_first_line_says_probes_what_was_as_requested_and_its_time_once() {
 #[test]
 fn totals_with_a_warm_up_say_so_and_times_of_faults_when_measuring_began() {
     let began = ("measuring began", "; measuring began at 5 s");
+    let after = ("measuring began", "; 10.4 s after measuring began at 5 s");
     let totals = ("warm-up", "sent and received (with warm-up); 0 lost");
-    for (summary, (word, told)) in [(messages(), totals), (kills(), began), (crash(), began)] {
+    for (summary, (word, told)) in [(messages(), totals), (kills(), after), (crash(), began)] {
         let mut record = named("demo", &summary);
         let shown = |record: &RunRecord| flowing(&brief(record, &summary, None, None, Style::PLAIN));
         assert_lacks(shown(&record), [word]);

@@ -3,6 +3,7 @@
 use archive::{Labels, RunEntry};
 
 use super::*;
+use crate::tests::fixtures::requirement;
 
 fn entry(record: Result<RunRecord, String>) -> RunEntry {
     RunEntry {
@@ -55,8 +56,8 @@ fn a_run_that_missed_a_requirement_says_so_as_its_state() {
     assert_has(text(RunState::Interrupted), ["  interrupted, missed  "]);
 }
 
-/// A latency other than that of acknowledgements is named below the table, so that its column stays narrow; a recording
-/// has neither rate nor latency.
+/// A latency other than that of acknowledgements is named below the table, so that its column stays narrow, and is the
+/// one that was judged; a recording has neither rate nor latency.
 #[test]
 fn what_a_run_did_not_measure_is_not_shown_as_another_figure() {
     let mut churned = run_summary(0);
@@ -68,8 +69,18 @@ fn what_a_run_did_not_measure_is_not_shown_as_another_figure() {
     let recorded = RunSummary { scenarios: Default::default(), ..run_summary(0) };
     let mut empty = recorded.clone();
     empty.profiles[0].samples = 0;
-    let entries = [churned, recorded, empty].map(|run| entry(Ok(record(RunState::Complete, Some(run)))));
-    let text = runs(&entries, Style::PLAIN);
+    let of = |run: RunSummary| entry(Ok(record(RunState::Complete, Some(run))));
+    let requirements = vec![requirement("end-to-end p99 < 1us", Some(false), None)];
+    let missed = RunSummary { requirements, ..run_summary(0) };
+    let text = runs(&[run_summary(0), churned.clone(), missed].map(of), Style::PLAIN);
+    assert_has(
+        &text,
+        ["  3.23 ms  ", "  ~3.23 ms²  ", "  3.23 ms¹  ", "p99: ack response, ¹ end-to-end, ² whole cycle\n"],
+    );
+    let mut embedded = record(RunState::Complete, Some(run_summary(0)));
+    embedded.versions.broker = Some("bellows broker 0.1.0".into());
+    assert_has(runs(&[entry(Ok(embedded))], Style::PLAIN), ["  embedded broker 0.1.0  "]);
+    let text = runs(&[churned, recorded, empty].map(of), Style::PLAIN);
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].contains("  p99 ") && lines[1].contains("  ~3.23 ms "), "{text}");
     assert_has(lines[1], [" 20.0 cycles/s "]);
@@ -93,7 +104,7 @@ fn what_one_must_type_is_never_cut() {
             assert_ends(lines[1], "  2");
         }
         if columns == 200 {
-            assert_has(lines[1], ["rabbitmq 3.10.8"]);
+            assert_has(lines[1], ["RabbitMQ 3.10.8"]);
         }
         assert!(lines[..5].iter().all(|line| width(line) <= columns.max(19)), "{text}");
     }

@@ -204,7 +204,12 @@ impl ComparisonView {
         let mut remarks = of.pairs.map(|pairs| made_anew(pairs, was_decided(comparison))).unwrap_or_default();
         remarks.extend(comparison.remarks.iter().cloned());
         let a = OpenedSide::open(&comparison.a, of, &mut remarks);
-        let b = OpenedSide::open(&comparison.b, of, &mut remarks);
+        let mut of_b = comparison.b.clone();
+        if of.pairs.is_some() {
+            // All keys that differ stand below.
+            words::broker_of_b(comparison).clone_into(&mut of_b.what);
+        }
+        let b = OpenedSide::open(&of_b, of, &mut remarks);
         let drawn = match of.logs {
             Some((a, b)) => lines::Drawn::of_logs(a, b, comparison, &mut remarks),
             None => lines::Drawn::read(&a.readers, &b.readers, comparison, &mut remarks),
@@ -309,7 +314,7 @@ fn made_anew(of: &PairedRuns, decided: bool) -> Vec<String> {
     for run in &of.runs {
         let why = match (&run.spoiled, run.disturbed) {
             (Some(why), _) => format!("a run does not count: {why}"),
-            (None, true) => "other programs disturbed a run".to_owned(),
+            (None, true) => "other programs disturbed a run, whether or not it has a warning".to_owned(),
             (None, false) => continue,
         };
         let becomes = match anew.iter().position(|pair| *pair == run.pair) {
@@ -475,7 +480,7 @@ mod tests {
             let mut expected = [
                 format!("pair 3: a run does not count: failed; {anew}"),
                 "pairs 1, 2: a run does not count: failed; this is a result of B, and was not repeated".to_owned(),
-                format!("pair 3: other programs disturbed a run; {anew}"),
+                format!("pair 3: other programs disturbed a run, whether or not it has a warning; {anew}"),
             ];
             let mut made = made_anew(of, decided);
             expected.sort_unstable();
@@ -490,7 +495,9 @@ mod tests {
         of.runs = vec![run(0, A, false, true)];
         assert_eq!(
             made_anew(&of, false),
-            ["pair 1: other programs disturbed a run; not repeated: the limit is 0 of 1 pair"]
+            [
+                "pair 1: other programs disturbed a run, whether or not it has a warning; not repeated: the limit is 0 of 1 pair"
+            ]
         );
     }
 
