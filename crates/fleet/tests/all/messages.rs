@@ -153,6 +153,8 @@ fn other_versions_and_sizes_are_refused_and_no_plan_is_printed() {
     (0..64).for_each(|_| std::io::Write::write_all(&mut bomb, &vec![0; 1 << 20]).unwrap());
     let mut bytes = vec![0xb5, 1, 1, 1, 1, 1, 1, 1];
     bytes.extend(bomb.finish().unwrap());
-    let Ok(Envelope { body: ToCoordinator::Slice(data), .. }) = Envelope::decode(&bytes) else { panic!("no slice") };
+    let Ok(Envelope { body: ToCoordinator::Slice(data), .. }) = Envelope::<ToCoordinator>::decode(&bytes) else {
+        panic!("no slice")
+    };
     assert!(SliceReader::default().read(&data, &mut Slice::default()).is_err());
 }

@@ -1,5 +1,7 @@
 //! Random scenes, and their ends.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use testkit::Random;
 
 use crate::world::{Fault, MS, SECOND, Scene, World};
@@ -16,9 +18,9 @@ fn scene(random: &mut Random, workers: usize) -> Scene {
         faults: Vec::new(),
     };
     for _ in 0..random.below(4) {
-        let at = SECOND + random.below(9 * SECOND);
+        let at = SECOND + random.below(9_000) * MS;
         let worker = random.below(workers as u64) as usize;
-        let length = random.below(8 * SECOND);
+        let length = random.below(8_000) * MS;
         let fault = match random.below(12) {
             0..4 => Fault::Restart(worker),
             4..7 => Fault::Pause(worker, length),
@@ -31,22 +33,28 @@ fn scene(random: &mut Random, workers: usize) -> Scene {
     scene
 }
 
-fn problem(seed: u64, scene: Scene) -> Option<String> {
+/// What is wrong, and whether the run is whole.
+fn played(seed: u64, scene: Scene) -> (Option<String>, bool) {
     let mut world = World::new(seed, scene);
     world.play(60 * SECOND);
-    world.judge()
+    (world.judge(), world.is_whole())
 }
 
 #[test]
 fn whatever_fails_sums_are_exact_and_no_load_is_left_alone() {
     let seeds: Vec<u64> = testkit::seeds(60).collect();
-    let played = testkit::play(&seeds, 2, |seed| {
+    let whole = AtomicUsize::new(0);
+    let scenes = testkit::play(&seeds, 2, |seed| {
         let mut random = Random::new(seed);
         let workers = 1 + random.below(8) as usize;
         let scene = scene(&mut random, workers);
-        problem(seed, scene)
+        let (problem, is_whole) = played(seed, scene);
+        whole.fetch_add(is_whole.into(), Ordering::Relaxed);
+        problem
     });
-    played.assert_right("-p fleet --test all scenes::");
+    scenes.assert_right("-p fleet --test all scenes::");
+    let whole = whole.into_inner();
+    assert!((seeds.len() / 4..seeds.len()).contains(&whole), "{whole} runs of {} are whole", seeds.len());
 }
 
 #[test]
@@ -58,5 +66,5 @@ fn a_hundred_workers_of_which_some_fail() {
         (5 * SECOND, Fault::CutOff(8, 9 * SECOND)),
         (5 * SECOND, Fault::Pause(9, 2 * SECOND)),
     ];
-    assert_eq!(problem(1, scene), None);
+    assert_eq!(played(1, scene), (None, false));
 }

@@ -145,8 +145,8 @@ fn slice_of(session: u64, number: u64, start: u64, messages: u64) -> Slice {
     slice.counters.received = number;
     for metric in Metric::MESSAGES {
         for _ in 0..messages {
-            let latency = Nanos(10_000 + random.below(1 << random.below(22)));
-            slice.latencies.record(metric, latency);
+            let power = random.below(22);
+            slice.latencies.record(metric, Nanos(10_000 + random.below(1 << power)));
         }
     }
     slice
@@ -255,7 +255,9 @@ impl World {
         match event {
             Event::ToCoordinator(host, bytes) => {
                 if self.now >= self.hosts[host].cut_off_until {
-                    self.coordinate(|_| CoordinatorInput::Message(Envelope::decode(&bytes).expect("a message")));
+                    self.coordinate(|_| {
+                        CoordinatorInput::Message(Envelope::<ToCoordinator>::decode(&bytes).expect("a message"))
+                    });
                 }
             }
             Event::TickCoordinator => {
@@ -359,6 +361,9 @@ impl World {
                     self.at(self.now + MS, Event::Drained(host, session));
                 }
                 WorkerOutput::Release => {
+                    if self.heard.iter().any(|it| !it.has_ended && it.lost_at.is_none()) {
+                        self.problem(format_args!("{host} may clean up while others load"));
+                    }
                     let at = self.now + self.random.below(50 * MS);
                     self.at(at, Event::Cleaned(host, session));
                 }
@@ -382,17 +387,16 @@ impl World {
         let it = &self.hosts[host];
         let (session, now) = (it.session, it.clock(self.now));
         let Some(load) = &it.load else { return };
-        if self.now > it.spoken_to_at + LEASE + SLACK {
-            let since = self.now - it.spoken_to_at;
+        let (start, number, has_ended) = (load.next, load.slices, load.next >= load.ends_at);
+        let since = self.now - it.spoken_to_at;
+        if since > LEASE + SLACK {
             self.problem(format_args!("load of {host} without a coordinator since {} ms", since / MS));
         }
         let lost = self.heard.iter().find(|heard| heard.session == session).and_then(|it| it.lost_at);
         if let Some(at) = lost.filter(|at| self.now > at + SLACK) {
             self.problem(format_args!("load of {host}, which was lost at {} ms", at / MS));
         }
-        let (start, is_first) = (load.next, load.slices == 0);
-        let has_ended = start >= load.ends_at;
-        if is_first && !has_ended && !self.produced.contains_key(&session) {
+        if number == 0 && !has_ended && !self.produced.contains_key(&session) {
             self.produced.insert(session, 0);
             let core_wait = Nanos(self.random.below(100_000));
             let begun = now + core_wait.0;
@@ -409,7 +413,6 @@ impl World {
             self.at(at, Event::Drained(host, session));
             return;
         }
-        let number = load.slices;
         let data = self.writer.write(&slice_of(session, number, start, self.scene.messages));
         if let Some(load) = &mut self.hosts[host].load {
             (load.next, load.slices) = (start + 100 * MS, number + 1);
@@ -524,6 +527,12 @@ impl World {
             self.starts_at = Some(at);
             self.coordinate(|_| CoordinatorInput::Start(Time(at)));
         }
+    }
+
+    /// Whether all workers' whole load is in a valid run.
+    pub(crate) fn is_whole(&self) -> bool {
+        let is_whole = |it: &Heard| it.has_ended && self.produced.get(&it.session) == Some(&it.slices);
+        self.is_finished && self.coordinator.flaws().is_empty() && self.heard.iter().all(is_whole)
     }
 
     /// What must hold when all is over.
