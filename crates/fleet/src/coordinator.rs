@@ -149,6 +149,11 @@ impl Member {
         }
     }
 
+    /// When it was heard last, by the coordinator's clock.
+    pub const fn heard_at(&self) -> Time {
+        self.heard_at
+    }
+
     const fn is_lost(&self) -> bool {
         self.lost.is_some()
     }
@@ -261,6 +266,11 @@ impl Coordinator {
     /// The workers of the run, in the order of their numbers; before [`CoordinatorInput::Close`] those that have joined.
     pub fn members(&self) -> &[Member] {
         &self.members
+    }
+
+    /// Whether its members are those of the run, with numbers by their names.
+    pub const fn is_closed(&self) -> bool {
+        self.is_closed
     }
 
     /// Why the run is invalid; valid where empty.

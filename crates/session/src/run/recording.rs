@@ -736,7 +736,7 @@ impl load::Sink for Recording<'_> {
             load::RunEvent::Silence(silence) => self.seen.silences.keep(silence),
             load::RunEvent::ProgramStarted { pid } => self.usage.generator(pid),
             load::RunEvent::ProgramEnded(program) => self.keep_program(program),
-            load::RunEvent::NotPermitted { feature, instead } => self.tell_not_permitted(feature, instead),
+            load::RunEvent::NotPermitted { feature, instead } => self.tell_not_permitted(&feature, &instead),
             load::RunEvent::Note(text) => self.note(&text),
         }
     }

@@ -113,7 +113,10 @@ pub(crate) fn permitted(plan: &Plan, refusal: &Error) -> Option<(Plan, RunEvent)
     let there =
         groups.filter(|group| group.further.iter().chain([&group.endpoint]).any(|node| node.to_string() == *endpoint));
     let made = there.flat_map(|group| group.destinations.iter_mut().map(make_durable));
-    let event = RunEvent::NotPermitted { feature: TRANSIENT, instead: "transient queues are declared durable" };
+    let event = RunEvent::NotPermitted {
+        feature: TRANSIENT.to_owned(),
+        instead: "transient queues are declared durable".to_owned(),
+    };
     (made.filter(|it| *it).count() > 0).then_some((plan, event))
 }
 
