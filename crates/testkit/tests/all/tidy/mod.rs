@@ -28,10 +28,10 @@ const DIRECTIONS: &[(&str, &str)] = &[
     ("web", "archive linux load measure stacks wire"),
     ("experiment", "archive broker erlang load measure profile web"),
     ("brokers", "archive erlang experiment linux load measure profile stacks web"),
-    ("session", "archive broker brokers compare erlang experiment linux load measure profile stacks web wire"),
+    ("session", "archive broker brokers compare erlang experiment fleet linux load measure profile stacks web wire"),
     ("study", "archive compare experiment measure session stacks"),
     ("report", "archive compare measure stacks"),
-    ("bellows", "archive broker brokers erlang experiment load measure profile report session stacks study web"),
+    ("bellows", "archive broker brokers erlang experiment fleet load measure profile report session stacks study web"),
 ];
 
 /// Words that must not occur in the sources of a crate (tests excepted), and why.
