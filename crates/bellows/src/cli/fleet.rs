@@ -21,7 +21,7 @@ use fleet::nats::{Link, NatsOptions};
 use fleet::{ClockEstimator, Envelope, ProbeTimes, ToCoordinator, ToWorker, WorkerFacts, WorkerState};
 use measure::{Clock, Nanos, Problem, Time, counted, wall_clock_unix_ns};
 use report::console;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use session::{Carrier, ConnectionNotes, Error, FleetRun, Observer, RunOptions, RunOutcome};
 
 use super::args::{RunsDir, from_one, is_typed};
@@ -332,6 +332,7 @@ fn end_all(mut workers: Vec<WorkerProcess>) {
 #[derive(Debug, Default, Serialize)]
 struct WorkerRow {
     name: String,
+    #[serde(serialize_with = "by_name")]
     state: WorkerState,
     /// Its run; empty where it is free.
     run: String,
@@ -344,6 +345,10 @@ struct WorkerRow {
     clock_bound_s: Option<f64>,
     #[serde(skip)]
     clock: ClockEstimator,
+}
+
+fn by_name<S: Serializer>(state: &WorkerState, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(state.name())
 }
 
 impl WorkerRow {
