@@ -4,7 +4,7 @@ use crate::common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -97,7 +97,7 @@ fn answers(summary: &Value) -> u64 {
 fn of_workers(dir: &Path) -> Vec<Value> {
     let folders = fs::read_dir(dir.join(THEIR_RUNS)).expect("runs of workers").flatten();
     let records = folders.map(|it| it.path().join("run.json")).filter(|it| it.is_file());
-    let summary = |path| Some(read_json(&path)["summary"].clone()).filter(Value::is_object);
+    let summary = |path: PathBuf| Some(read_json(&path)["summary"].clone()).filter(Value::is_object);
     records.filter_map(summary).collect()
 }
 
@@ -134,7 +134,7 @@ fn two_workers_are_one_load_with_one_ledger_and_a_lost_one_makes_the_run_invalid
     assert!(each.iter().sum::<u64>() == sent && each.iter().all(|it| it.abs_diff(500) <= 2), "{each:?}");
     let run_dir = dir.join(summary["run_dir"].as_str().expect("a folder"));
     assert!(run_dir.join("report.html").is_file());
-    common::wait_for("free workers", || {
+    wait_for("free workers", || {
         let status = run(dir, &["fleet", "status", "--fleet", &fleet.url, "--json"]).json();
         status["workers"].as_array().is_some_and(|all| all.iter().filter(|it| it["state"] == "joined").count() == 2)
     });

@@ -115,7 +115,7 @@ pub(super) fn options(runs_dir: PathBuf) -> RunOptions {
         command: vec!["bellows".into(), "--password".into(), "s3cret".into()],
         bellows_exe: PathBuf::from("bellows"),
         scenarios: &[],
-        carrier: super::Carrier::Alone,
+        carrier: Carrier::Alone,
         texts: Texts::default(),
     }
 }
