@@ -16,8 +16,6 @@ const TICK: Nanos = Nanos::from_millis(10);
 const PROBE: Nanos = Nanos::from_millis(100);
 /// … and until it has had [`RunRules::probes`].
 const FIRST_PROBES: Nanos = Nanos::from_millis(10);
-/// The coordinator itself did not run for longer: what workers said meanwhile may still wait to be read.
-const PAUSE: Nanos = Nanos::from_millis(500);
 
 /// What a run permits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -471,15 +469,11 @@ impl Coordinator {
 
     /// Sends what is due to all, and finds who is silent.
     fn tick(&mut self, now: Time, out: &mut Vec<CoordinatorOutput>) {
-        let pause = now.since(self.tick_at);
         self.tick_at = now + TICK;
         let mut silent = Vec::new();
         for (index, member) in self.members.iter_mut().enumerate() {
             if member.is_lost() || member.state == WorkerState::Done {
                 continue;
-            }
-            if pause > PAUSE {
-                member.heard_at = now.min(member.heard_at + pause);
             }
             if now.since(member.heard_at) >= self.rules.lease {
                 silent.push(index);

@@ -13,7 +13,6 @@ use testkit::Random;
 
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1_000 * MS;
-const LEASE: u64 = 5 * SECOND;
 /// What a worker's clock may gain in a lease.
 const SLACK: u64 = MS;
 
@@ -22,6 +21,7 @@ const SLACK: u64 = MS;
 pub(crate) struct Scene {
     pub(crate) workers: usize,
     pub(crate) tolerate: usize,
+    pub(crate) lease: u64,
     pub(crate) probes: u32,
     pub(crate) load: u64,
     pub(crate) messages: u64,
@@ -157,7 +157,7 @@ impl World {
         let mut random = Random::new(seed);
         let rules = RunRules {
             run: "run".to_owned(),
-            lease: Nanos(LEASE),
+            lease: Nanos(scene.lease),
             tolerate: scene.tolerate,
             late: Nanos::from_millis(1),
             probes: scene.probes,
@@ -389,7 +389,7 @@ impl World {
         let Some(load) = &it.load else { return };
         let (start, number, has_ended) = (load.next, load.slices, load.next >= load.ends_at);
         let since = self.now - it.spoken_to_at;
-        if since > LEASE + SLACK {
+        if since > self.scene.lease + SLACK {
             self.problem(format_args!("load of {host} without a coordinator since {} ms", since / MS));
         }
         let lost = self.heard.iter().find(|heard| heard.session == session).and_then(|it| it.lost_at);
@@ -533,6 +533,12 @@ impl World {
     pub(crate) fn is_whole(&self) -> bool {
         let is_whole = |it: &Heard| it.has_ended && self.produced.get(&it.session) == Some(&it.slices);
         self.is_finished && self.coordinator.flaws().is_empty() && self.heard.iter().all(is_whole)
+    }
+
+    /// Workers that were lost.
+    pub(crate) fn lost(&self) -> Vec<usize> {
+        let all = self.heard.iter().enumerate();
+        all.filter(|(_, it)| it.lost_at.is_some()).map(|(worker, _)| worker).collect()
     }
 
     /// What must hold when all is over.
