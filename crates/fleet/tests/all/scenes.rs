@@ -88,7 +88,7 @@ fn a_thousand_workers_take_less_than_a_core() {
         tolerate: 0,
         lease: 5 * SECOND,
         probes: 200,
-        load: 20 * SECOND,
+        load: 6 * SECOND,
         messages: 100,
         loses: 0,
         slowest: MS,
@@ -96,16 +96,16 @@ fn a_thousand_workers_take_less_than_a_core() {
     };
     let mut world = World::new(1, scene);
     world.clock = Some(cpu);
-    world.play(10 * SECOND);
+    world.play(6 * SECOND);
     (world.cost, world.merged) = (0, 0);
-    world.play(15 * SECOND);
-    let (cores, slices) = (world.cost as f64 / 5e9, world.merged / 5);
+    world.play(9 * SECOND);
+    let (cores, slices) = (world.cost as f64 / 3e9, world.merged / 3);
     println!(
         "a coordinator of 1,000 workers takes {cores:.2} CPU seconds a second, for {slices} slices of 500 latencies"
     );
     world.play(60 * SECOND);
     assert_eq!((world.judge(), world.is_whole()), (None, true));
-    assert!(slices > 9_900 && (cfg!(debug_assertions) || cores < 1.0), "{cores} CPU seconds a second, {slices} slices");
+    assert!(slices > 9_900 && cores < 1.0, "{cores} CPU seconds a second, {slices} slices");
 }
 
 /// A coordinator and workers that hear each other at once.
