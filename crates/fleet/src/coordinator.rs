@@ -17,7 +17,7 @@ const PROBE: Nanos = Nanos::from_millis(100);
 /// … and until it has had [`RunRules::probes`].
 const FIRST_PROBES: Nanos = Nanos::from_millis(10);
 
-/// What a run permits.
+/// Limits within which a run is valid, and its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunRules {
     /// Name of the run, for people.
@@ -32,7 +32,7 @@ pub struct RunRules {
     pub probes: u32,
 }
 
-/// What happens to a coordinator.
+/// Something that happens to a coordinator.
 #[derive(Clone, Debug)]
 pub enum CoordinatorInput {
     /// A message arrived.
@@ -51,7 +51,7 @@ pub enum CoordinatorInput {
     Tick,
 }
 
-/// What a coordinator has to do, or hears; workers by their numbers, which [`CoordinatorInput::Close`] gives.
+/// Orders of a coordinator to its host, and news; workers by their numbers, which [`CoordinatorInput::Close`] gives.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CoordinatorOutput {
     /// Send this to the worker of its session.
@@ -69,7 +69,7 @@ pub enum CoordinatorOutput {
     },
     /// The next slice of a worker, each once and in order; instants are those of its clock.
     Slice(usize, SliceData),
-    /// What a worker had no answers to.
+    /// Messages and operations of a worker that had no answer, as a slice of its drain.
     Censored(usize, SliceData),
     /// An event of a worker; instants are those of its clock.
     Event(usize, Value),
@@ -181,8 +181,9 @@ impl Member {
     }
 }
 
-/// The coordinator of one run. Order: [`CoordinatorInput::Close`] when enough have joined; a [`CoordinatorInput::Share`]
-/// for each; [`CoordinatorInput::Start`] when each is [`CoordinatorOutput::Ready`] or lost. All else follows by itself.
+/// The coordinator of one run. Order: [`CoordinatorInput::Close`] when enough have joined; a
+/// [`CoordinatorInput::Share`] for each; [`CoordinatorInput::Start`] when each is [`CoordinatorOutput::Ready`] or lost.
+/// All else follows by itself.
 #[derive(Debug)]
 pub struct Coordinator {
     epoch: u64,
@@ -256,7 +257,7 @@ impl Coordinator {
         self.tick_at
     }
 
-    /// The workers of the run, in the order of their numbers; before [`CoordinatorInput::Close`] those that have joined.
+    /// The workers of the run, in the order of their numbers; those that have joined before [`CoordinatorInput::Close`].
     pub fn members(&self) -> &[Member] {
         &self.members
     }

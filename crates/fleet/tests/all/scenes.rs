@@ -30,7 +30,8 @@ fn scene(random: &mut Random, workers: usize) -> Scene {
         let fault = match random.below(14) {
             0..4 => Fault::Restart(worker),
             4..7 => Fault::Pause(worker, length),
-            7..10 => Fault::CutOff(worker, length),
+            7..9 => Fault::CutOff(worker, length),
+            9 => Fault::Mute(worker, length),
             10..12 => Fault::PauseCoordinator(length),
             _ => Fault::KillCoordinator,
         };
@@ -39,7 +40,7 @@ fn scene(random: &mut Random, workers: usize) -> Scene {
     scene
 }
 
-/// What is wrong, and whether the run is whole.
+/// Problems of a scene, and whether its run is whole.
 fn played(seed: u64, scene: Scene) -> (Option<String>, bool) {
     let mut world = World::new(seed, scene);
     world.play(60 * SECOND);
@@ -163,11 +164,18 @@ fn names_are_one_workers_and_who_comes_late_refuses_or_belongs_to_another_run_ha
     // Another coordinator hears no.
     let envelope = |epoch, body| Envelope { epoch, session: 1, number: 1, received: 0, stamp: Time(0), body };
     let hello = ToWorker::Hello { run: "other".to_owned(), lease: rules.lease };
-    let answer = room.workers[0].handle(Time(4 * MS), WorkerInput::Message(envelope(9, hello)));
+    let answer = room.workers[0].handle(Time(4 * MS), WorkerInput::Message(envelope(9, hello.clone())));
     let WorkerOutput::Send(Envelope { epoch: 9, body: ToCoordinator::Refused { why }, .. }) = &answer[0] else {
         panic!("{answer:?}")
     };
     assert_eq!(why, "it belongs to run first");
+    // A coordinator that does not hear a worker does not renew its lease, however much it says itself.
+    let unheard = |number, body| Envelope { session: 4, number, stamp: Time(3 * MS), ..envelope(9, body) };
+    for (at, number, body) in [(4 * MS, 1, hello), (5 * SECOND, 0, ToWorker::Probe { sent: Time(0) })] {
+        room.workers[3].handle(Time(at), WorkerInput::Message(unheard(number, body)));
+    }
+    let last = room.workers[3].handle(Time(5 * SECOND + 3 * MS), WorkerInput::Tick).pop();
+    assert!(matches!(last, Some(WorkerOutput::Fenced(_))), "{last:?}");
     let share = |worker| Share { worker, workers: 2, plan: String::new(), run_id: 1, urls: Vec::new() };
     (0..2).for_each(|worker| room.say(5 * MS, CoordinatorInput::Share(share(worker))));
     room.hear(6 * MS, 0, WorkerInput::Refused("no broker".to_owned()));
