@@ -2,9 +2,9 @@
 //!
 //! A probe cannot arrive before it was sent, nor its echo: so the offset lies between `replied - returned` and
 //! `received - sent`, whatever the two paths are like; the interval is as wide as the round trip. Intervals of other
-//! probes are moved along the drift, and widened by its error times their age; the offset lies in all of them. The drift
-//! is that of the lines that pass through all intervals. Where it jumps, as while NTP corrects a clock, no line does once
-//! it has moved the offset by about a round trip; from then on the largest possible drift widens the intervals.
+//! probes are moved along the drift, and widened by its error times their age; the offset lies in all of them. The
+//! drift is that of the lines that pass through all intervals. Where it jumps, as while NTP corrects a clock, no line
+//! does once it has moved the offset by about a round trip; from then on the largest possible drift widens them.
 
 use std::collections::VecDeque;
 
@@ -232,10 +232,9 @@ impl ClockEstimator {
         self.round_trip
     }
 
-    /// The worker's clock against the coordinator's in parts per million, and the most that this can be off; `None`
-    /// where it changes.
-    pub fn drift_ppm(&self) -> Option<(f64, f64)> {
-        self.is_steady.then_some((self.drift * 1e6, self.drift_error * 1e6))
+    /// Whether the drift has not changed by more than 1 ppm: else bounds are wider.
+    pub const fn is_steady(&self) -> bool {
+        self.is_steady
     }
 
     /// Whether no drift explains all probes: one of the clocks was set, or a machine slept.

@@ -16,10 +16,8 @@ const TICK: Nanos = Nanos::from_millis(10);
 const PROBE: Nanos = Nanos::from_millis(100);
 /// … and until it has had [`RunRules::probes`].
 const FIRST_PROBES: Nanos = Nanos::from_millis(10);
-/// The coordinator itself did not run for longer: what workers said meanwhile may still wait to be read.
-const PAUSE: Nanos = Nanos::from_millis(500);
 
-/// What a run permits.
+/// Limits within which a run is valid, and its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunRules {
     /// Name of the run, for people.
@@ -34,7 +32,7 @@ pub struct RunRules {
     pub probes: u32,
 }
 
-/// What happens to a coordinator.
+/// Something that happens to a coordinator.
 #[derive(Clone, Debug)]
 pub enum CoordinatorInput {
     /// A message arrived.
@@ -53,7 +51,7 @@ pub enum CoordinatorInput {
     Tick,
 }
 
-/// What a coordinator has to do, or hears; workers by their numbers, which [`CoordinatorInput::Close`] gives.
+/// Orders of a coordinator to its host, and news; workers by their numbers, which [`CoordinatorInput::Close`] gives.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CoordinatorOutput {
     /// Send this to the worker of its session.
@@ -71,7 +69,7 @@ pub enum CoordinatorOutput {
     },
     /// The next slice of a worker, each once and in order; instants are those of its clock.
     Slice(usize, SliceData),
-    /// What a worker had no answers to.
+    /// Messages and operations of a worker that had no answer, as a slice of its drain.
     Censored(usize, SliceData),
     /// An event of a worker; instants are those of its clock.
     Event(usize, Value),
@@ -188,8 +186,9 @@ impl Member {
     }
 }
 
-/// The coordinator of one run. Order: [`CoordinatorInput::Close`] when enough have joined; a [`CoordinatorInput::Share`]
-/// for each; [`CoordinatorInput::Start`] when each is [`CoordinatorOutput::Ready`] or lost. All else follows by itself.
+/// The coordinator of one run. Order: [`CoordinatorInput::Close`] when enough have joined; a
+/// [`CoordinatorInput::Share`] for each; [`CoordinatorInput::Start`] when each is [`CoordinatorOutput::Ready`] or lost.
+/// All else follows by itself.
 #[derive(Debug)]
 pub struct Coordinator {
     epoch: u64,
@@ -263,7 +262,7 @@ impl Coordinator {
         self.tick_at
     }
 
-    /// The workers of the run, in the order of their numbers; before [`CoordinatorInput::Close`] those that have joined.
+    /// The workers of the run, in the order of their numbers; those that have joined before [`CoordinatorInput::Close`].
     pub fn members(&self) -> &[Member] {
         &self.members
     }
@@ -481,15 +480,11 @@ impl Coordinator {
 
     /// Sends what is due to all, and finds who is silent.
     fn tick(&mut self, now: Time, out: &mut Vec<CoordinatorOutput>) {
-        let pause = now.since(self.tick_at);
         self.tick_at = now + TICK;
         let mut silent = Vec::new();
         for (index, member) in self.members.iter_mut().enumerate() {
             if member.is_lost() || member.state == WorkerState::Done {
                 continue;
-            }
-            if pause > PAUSE {
-                member.heard_at = now.min(member.heard_at + pause);
             }
             if now.since(member.heard_at) >= self.rules.lease {
                 silent.push(index);

@@ -22,8 +22,8 @@
 //! said that it has them, and are handled once and in order ([`Envelope`]). A free worker that a coordinator does not
 //! answer stays free; one that was fenced calls again with a new session.
 //!
-//! **Lease.** A coordinator's messages return the stamp of the newest message that it has from that worker; load goes on
-//! until that stamp + lease. A worker that a coordinator has not heard for the lease has therefore already stopped.
+//! **Lease.** A coordinator's messages return the stamp of the newest message that it has from that worker; the load
+//! goes on until that stamp + lease. Who was not heard for the lease has therefore already stopped.
 
 mod clock;
 mod coordinator;

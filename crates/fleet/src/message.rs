@@ -1,4 +1,4 @@
-//! What a coordinator and its workers say to each other, and its form on the wire.
+//! Messages between a coordinator and its workers, and their form on the wire.
 //!
 //! ```text
 //! control   JSON: {"version":1,"envelope":{"epoch":…,"session":…,"number":…,"received":…,"stamp":…,"body":{…}}}
@@ -44,7 +44,7 @@ pub struct Envelope<T> {
     pub body: T,
 }
 
-/// What a coordinator says.
+/// Messages of a coordinator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToWorker {
     /// Answer to [`ToCoordinator::Join`]: from now on the worker is a member.
@@ -108,7 +108,7 @@ impl fmt::Debug for Share {
     }
 }
 
-/// What a worker says.
+/// Messages of a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToCoordinator {
     /// The worker is free; said to all coordinators until one of them answers with [`ToWorker::Hello`].
@@ -148,7 +148,7 @@ pub enum ToCoordinator {
     /// A tenth of a second of its load; instants are those of the worker's clock.
     #[serde(skip)]
     Slice(SliceData),
-    /// What was never answered, as a slice of the drain; before [`ToCoordinator::Ended`].
+    /// Messages and operations without an answer, as a slice of the drain; before [`ToCoordinator::Ended`].
     #[serde(skip)]
     Censored(SliceData),
     /// Something that happened, as JSON of whoever runs the load; instants are those of the worker's clock.

@@ -131,14 +131,14 @@ impl Default for SliceReader {
 }
 
 impl SliceReader {
-    /// Replaces what is in `slice`, whose memory is reused: sums are those of what was encoded, bit by bit. Errors: bytes
-    /// that are no slice, or larger than one can be; `slice` holds a part then.
+    /// Replaces what is in `slice`, whose memory is reused: sums are those of what was encoded, bit by bit. Errors:
+    /// bytes that are no slice, or larger than one can be; `slice` holds a part then.
     pub fn read(&mut self, data: &SliceData, slice: &mut Slice) -> Result<(), Malformed> {
         self.take(data, slice, true)
     }
 
-    /// Adds to `slice`, whose phase must be that of `data`, as [`Slice::merge`] does with what [`Self::read`] reads, and
-    /// in less time: what is empty in `data` is not looked at. Errors: those of [`Self::read`].
+    /// Adds to `slice`, whose phase must be that of `data`, as [`Slice::merge`] does with what [`Self::read`] reads, in
+    /// half the time: empty buckets are not looked at. Errors: those of [`Self::read`].
     pub fn add(&mut self, data: &SliceData, slice: &mut Slice) -> Result<(), Malformed> {
         self.take(data, slice, false)
     }

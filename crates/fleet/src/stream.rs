@@ -1,5 +1,5 @@
-//! Messages of one direction that must arrive: numbered from 1, sent again until the other side has them, handed on once
-//! and in order.
+//! Messages of one direction that must arrive: numbered from 1, sent again until the other side has them, handed on
+//! once and in order.
 
 use std::collections::{BTreeMap, VecDeque};
 

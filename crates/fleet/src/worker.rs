@@ -10,7 +10,7 @@ use crate::stream::{Inbox, Outbox};
 /// Between two signs of life, and between two calls for a coordinator.
 const HEARTBEAT: Nanos = Nanos::from_millis(250);
 
-/// What happens to a worker.
+/// Something that happens to a worker.
 #[derive(Clone, Debug)]
 pub enum WorkerInput {
     /// A message arrived.
@@ -43,7 +43,7 @@ pub enum WorkerInput {
     Tick,
 }
 
-/// What a worker has to do.
+/// Orders of a worker to its host.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkerOutput {
     /// Send this to the coordinator of its epoch; to all where that is 0.

@@ -34,7 +34,7 @@ fn slice(random: &mut Random) -> Slice {
     slice.waits.loop_time = Nanos(number(random));
     let (churned, most) = (("fleet_churned", MetricKind::Counter), ("fleet_most", MetricKind::Peak));
     for (key, kind) in [churned, most] {
-        let metric = Metric::named(key, kind).unwrap();
+        let metric = Metric::named(key, kind).expect("a key");
         let value = number(random);
         if kind == MetricKind::Peak { slice.counts.peak(metric, value) } else { slice.counts.add(metric, value) }
     }

@@ -5,23 +5,23 @@ use std::collections::BinaryHeap;
 use std::fmt::Write as _;
 
 use fleet::{
-    Coordinator, CoordinatorInput, CoordinatorOutput, Envelope, Flaw, LoadOutcome, RunRules, Share, SliceReader,
-    SliceWriter, ToCoordinator, ToWorker, Worker, WorkerFacts, WorkerInput, WorkerOutput, WorkerState,
+    Coordinator, CoordinatorInput, CoordinatorOutput, Envelope, Flaw, RunRules, Share, SliceReader, SliceWriter,
+    ToCoordinator, ToWorker, Worker, WorkerFacts, WorkerInput, WorkerOutput, WorkerState,
 };
 use measure::{Metric, Nanos, Phase, Slice, Time};
 use testkit::Random;
 
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1_000 * MS;
-const LEASE: u64 = 5 * SECOND;
-/// What a worker's clock may gain in a lease.
+/// A worker's clock may gain as much in a lease.
 const SLACK: u64 = MS;
 
-/// What a scene is like.
+/// A fleet, its network, and what fails.
 #[derive(Clone, Debug)]
 pub(crate) struct Scene {
     pub(crate) workers: usize,
     pub(crate) tolerate: usize,
+    pub(crate) lease: u64,
     pub(crate) probes: u32,
     pub(crate) load: u64,
     pub(crate) messages: u64,
@@ -39,6 +39,8 @@ pub(crate) enum Fault {
     Pause(usize, u64),
     /// Its messages are lost for so long, both ways.
     CutOff(usize, u64),
+    /// Its messages are lost for so long, and those to it are not.
+    Mute(usize, u64),
     PauseCoordinator(u64),
     KillCoordinator,
 }
@@ -74,6 +76,7 @@ struct Host {
     load: Option<Load>,
     paused_until: u64,
     cut_off_until: u64,
+    muted_until: u64,
     /// When the coordinator sent it something last.
     spoken_to_at: u64,
     wakes_at: u64,
@@ -121,6 +124,8 @@ pub(crate) struct World {
     slice: Slice,
     closes_at: u64,
     starts_at: Option<u64>,
+    /// When more were lost than is tolerated.
+    fails_at: Option<u64>,
     ready: usize,
     started: Vec<(usize, u64)>,
     pub(crate) is_finished: bool,
@@ -157,7 +162,7 @@ impl World {
         let mut random = Random::new(seed);
         let rules = RunRules {
             run: "run".to_owned(),
-            lease: Nanos(LEASE),
+            lease: Nanos(scene.lease),
             tolerate: scene.tolerate,
             late: Nanos::from_millis(1),
             probes: scene.probes,
@@ -170,6 +175,7 @@ impl World {
             load: None,
             paused_until: 0,
             cut_off_until: 0,
+            muted_until: 0,
             spoken_to_at: 0,
             wakes_at: 0,
         });
@@ -192,6 +198,7 @@ impl World {
             slice: Slice::default(),
             closes_at: 3 * SECOND,
             starts_at: None,
+            fails_at: None,
             ready: 0,
             started: Vec::new(),
             is_finished: false,
@@ -254,7 +261,7 @@ impl World {
         }
         match event {
             Event::ToCoordinator(host, bytes) => {
-                if self.now >= self.hosts[host].cut_off_until {
+                if self.now >= self.hosts[host].cut_off_until.max(self.hosts[host].muted_until) {
                     self.coordinate(|_| {
                         CoordinatorInput::Message(Envelope::<ToCoordinator>::decode(&bytes).expect("a message"))
                     });
@@ -297,7 +304,7 @@ impl World {
                 let mut rest = Slice::default();
                 rest.reset(Time(1), Phase::Drain);
                 let rest = self.writer.write(&rest);
-                self.work(host, WorkerInput::Ended(Some(rest), Box::new(LoadOutcome::default())));
+                self.work(host, WorkerInput::Ended(Some(rest), Box::default()));
             }
             _ => self.work(host, WorkerInput::Cleaned),
         }
@@ -389,8 +396,11 @@ impl World {
         let Some(load) = &it.load else { return };
         let (start, number, has_ended) = (load.next, load.slices, load.next >= load.ends_at);
         let since = self.now - it.spoken_to_at;
-        if since > LEASE + SLACK {
+        if since > self.scene.lease + SLACK {
             self.problem(format_args!("load of {host} without a coordinator since {} ms", since / MS));
+        }
+        if self.fails_at.is_some_and(|at| self.now > at + self.scene.lease + SLACK) {
+            self.problem(format_args!("load of {host} in a run that is invalid"));
         }
         let lost = self.heard.iter().find(|heard| heard.session == session).and_then(|it| it.lost_at);
         if let Some(at) = lost.filter(|at| self.now > at + SLACK) {
@@ -434,6 +444,7 @@ impl World {
                 }
             }
             Fault::Pause(host, length) => self.hosts[host].paused_until = self.now + length,
+            Fault::Mute(host, length) => self.hosts[host].muted_until = self.now + length,
             Fault::CutOff(host, length) => self.hosts[host].cut_off_until = self.now + length,
             Fault::PauseCoordinator(length) => self.coordinator_paused_until = self.now + length,
             Fault::KillCoordinator => self.is_dead = true,
@@ -452,7 +463,7 @@ impl World {
         for output in outputs {
             match output {
                 CoordinatorOutput::Send(envelope) => {
-                    sent.push((envelope.session, envelope.encode().expect("a message")))
+                    sent.push((envelope.session, envelope.encode().expect("a message")));
                 }
                 CoordinatorOutput::Slice(worker, data) if self.clock.is_some() => {
                     self.reader.add(&data, &mut self.sum).expect("a slice");
@@ -493,13 +504,17 @@ impl World {
             }
             CoordinatorOutput::LoadEnded(_, at) => self.coordinate(|_| CoordinatorInput::End(at)),
             CoordinatorOutput::Ended(worker, _) => self.heard[worker].has_ended = true,
-            CoordinatorOutput::Lost(worker, _) => self.heard[worker].lost_at = Some(self.now),
+            CoordinatorOutput::Lost(worker, _) => {
+                self.heard[worker].lost_at = Some(self.now);
+                let gaps = self.heard.iter().filter(|it| it.lost_at.is_some() && !it.has_ended).count();
+                self.fails_at = self.fails_at.or((gaps > self.scene.tolerate).then_some(self.now));
+            }
             CoordinatorOutput::Finished => self.is_finished = true,
             _ => {}
         }
     }
 
-    /// What the host of a coordinator does.
+    /// Acts as the host of a coordinator does.
     fn direct(&mut self) {
         let members = self.coordinator.members().len();
         let lost = self.heard.iter().filter(|it| it.lost_at.is_some()).count();
@@ -535,7 +550,13 @@ impl World {
         self.is_finished && self.coordinator.flaws().is_empty() && self.heard.iter().all(is_whole)
     }
 
-    /// What must hold when all is over.
+    /// Workers that were lost.
+    pub(crate) fn lost(&self) -> Vec<usize> {
+        let all = self.heard.iter().enumerate();
+        all.filter(|(_, it)| it.lost_at.is_some()).map(|(worker, _)| worker).collect()
+    }
+
+    /// Problems of the whole, when all is over.
     pub(crate) fn judge(&mut self) -> Option<String> {
         for host in 0..self.hosts.len() {
             if self.hosts[host].load.is_some() {
