@@ -237,8 +237,8 @@ struct Sharing {
     connections: Option<usize>,
 }
 
-/// Distributes the participants of a group, each with its position, over the requested number of connections, by default
-/// one each. They are counted from [`Sharing::first`] on. A connection's participants run here, or none does.
+/// Distributes the participants of a group, each with its position, over the requested number of connections, by
+/// default one each. They are counted from [`Sharing::first`] on. All participants of a connection run here, or none.
 fn connect<S>(
     plan: &Plan,
     group: &Group,
