@@ -228,6 +228,10 @@ impl Metric {
     /// The metric with this key, which a file has named: registered where it is new. `None` where the
     /// key can be none, or files have named too many.
     pub fn named(key: &str, kind: MetricKind) -> Option<Self> {
+        let known = REGISTRY.read().unwrap_or_else(PoisonError::into_inner).find(key);
+        if known.is_some() {
+            return known;
+        }
         Self::described(&Described {
             key: key.to_owned(),
             name: key.replace('_', " "),
