@@ -204,7 +204,7 @@ impl StartBarrier {
         Self { is_led: true, ..Self::of(1) }
     }
 
-    /// Of scenarios among which are so many shares of one load, which all hear of the start this long before.
+    /// Of scenarios of which this many are shares of one load; all hear of the start this long before.
     pub(crate) fn with_shares(self, shares: usize, notice: Nanos) -> Self {
         Self { shares, notice: notice.max(self.notice), ..self }
     }

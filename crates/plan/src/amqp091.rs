@@ -10,11 +10,6 @@ use measure::from_number_or_text;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Destination, DestinationKind};
-
-/// The exchange behind `topic://`.
-pub const TOPIC_EXCHANGE: &str = "amq.topic";
-
 /// The argument of a stream's subscription that says where it begins; the header that says where a message is.
 pub const STREAM_OFFSET: &str = "x-stream-offset";
 
@@ -64,18 +59,6 @@ impl AmqpDestination {
         .into_iter()
         .find_map(|(given, key)| given.then_some(key))
     }
-}
-
-/// The exchange that producers publish to, and the routing key.
-pub fn publishes_to(destination: &Destination) -> (&str, &str) {
-    let options = &destination.amqp091;
-    let exchange = match (&options.exchange, destination.kind) {
-        (Some(exchange), _) => &exchange.name,
-        (None, DestinationKind::Queue) => "",
-        (None, DestinationKind::Topic) => TOPIC_EXCHANGE,
-    };
-    let key = options.routing_key.as_deref();
-    (exchange, key.unwrap_or(&destination.name))
 }
 
 /// A producer's options.

@@ -4,13 +4,13 @@
 mod amqp091;
 mod consumers;
 mod destination;
+mod division;
 mod endpoint;
 mod error;
 pub mod payload;
 mod producers;
 mod random;
 mod schedule;
-mod share;
 mod sizes;
 
 use std::net::IpAddr;
@@ -21,10 +21,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use self::amqp091::{
     AmqpConsumers, AmqpDestination, AmqpProducers, Argument, Exchange, MessageProperties, QueueType, STREAM_OFFSET,
-    StreamOffset, TOPIC_EXCHANGE, publishes_to,
+    StreamOffset,
 };
 pub use self::consumers::{Ack, Consumers, LatencyStep, Refusal, ServiceTime};
-pub use self::destination::{Destination, DestinationKind, Owed, Subscription};
+pub use self::destination::{Destination, DestinationKind, Owed, Subscription, TOPIC_EXCHANGE, publishes_to};
+pub use self::division::{OwnDestinations, Share};
 pub use self::endpoint::{Auth, ConnectionSettings, Endpoint, FRAME_MAX, Resolver, Token};
 pub use self::error::Error;
 pub use self::producers::{Guarantee, Producers, RandomKeys, StartDelay};
@@ -33,7 +34,6 @@ use self::random::scatter;
 pub use self::schedule::{
     ArrivalProcess, ArrivalSchedule, DueTimes, Pacer, RateProfile, Requested, Spacing, Step, Trace, share,
 };
-pub use self::share::{OwnDestinations, Share};
 pub use self::sizes::{Bodies, Contents, Distribution, Json, SizeStep, Sizes, Stock};
 use crate::payload::FULL_LEN;
 

@@ -166,6 +166,7 @@ fn what_shares_count_and_measure_is_what_one_process_does() {
         let (one, told) = of(0);
         let (sent, ledger) = (one.totals.sent, one.ledger.expect("a ledger"));
         assert!(sent > 450 && ledger.exact && ledger.delivered > sent, "{one:?}");
+        assert_eq!(told.seen(&one).len(), 10);
         // One message waits for the other: latencies tell of more than the way.
         let end_to_end = told.all.latencies.histogram(Metric::END_TO_END);
         assert!(end_to_end.max() > 4 * end_to_end.min(), "{end_to_end:?}");
@@ -175,6 +176,8 @@ fn what_shares_count_and_measure_is_what_one_process_does() {
             assert_eq!((sum.totals, sum.measured, sum.ledger), (one.totals, one.measured, one.ledger), "{place}");
             assert_eq!(sum.unconfirmed, one.unconfirmed, "{place}");
             assert_eq!(summed.seen(&sum), told.seen(&one), "{place}");
+            let waits = |kept: &Kept| kept.all.waits.producing().as_secs_f64();
+            assert!((0.9..1.1).contains(&(waits(&summed) / waits(&told))), "{place}: all producers wait");
             for metric in Metric::MESSAGES {
                 let (sum, one) = (&summed.all.latencies, &told.all.latencies);
                 assert!(sum.histogram(metric) == one.histogram(metric), "{place}: {}", metric.key());
@@ -233,4 +236,30 @@ fn a_share_touches_its_own_destinations_alone() {
     assert_eq!((outcome.totals.received, outcome.ledger), (0, None));
     let depths = ["a", "b"].map(|queue| world.with_broker(broker, |it| it.depth(queue)));
     assert_eq!(depths, [None, Some(5)]);
+}
+
+/// A worker's load: somebody elsewhere says when it starts and, when all workers' messages are sent, when it ends.
+#[test]
+fn a_share_that_is_led_starts_and_ends_at_the_instants_that_it_is_told() {
+    let (world, broker) = exact_world();
+    let mut counted = group(broker, &["a", "b"], (1, 1));
+    counted.producers.arrivals = common::rate(100.0);
+    counted.producers.message_count = Some(50);
+    let plan = Plan { groups: vec![counted], ..Plan::default() }.divided(Share { worker: 1, workers: 2 });
+    let ms = |ms| world.time() + Nanos::from_millis(ms);
+    let (start, end) = (ms(600), ms(1_500));
+    let together = Arc::new(StartBarrier::led());
+    let (leader, other) = (Arc::clone(&together), Arc::clone(&together));
+    world.at(ms(500), move |_| {
+        assert!(leader.is_ready() && !leader.is_done());
+        leader.start_at(start);
+    });
+    world.at(ms(1_300), move |_| {
+        assert!(other.is_done(), "its 25 messages are sent");
+        other.end(end);
+    });
+    let outcome = run_plan(&world, &plan, &together, &Control::new(), &mut common::Deaf).expect("it starts");
+    let measured = outcome.phases.iter().find(|it| it.phase == Phase::Measure).expect("measured");
+    assert_eq!((outcome.start, measured.start, measured.end), (start, start, end));
+    assert_eq!((outcome.totals.sent, outcome.ledger.map(|it| it.delivered)), (25, Some(25)));
 }
