@@ -15,9 +15,9 @@ const MOST_WAITING: usize = 4_096;
 
 /// A coordinator or a worker, as its host sees it.
 pub trait Machine: Send + 'static {
-    /// What happens to it.
+    /// Something that happens to it.
     type Input: Send + 'static;
-    /// What it orders or tells.
+    /// Orders to its host, and news.
     type Output;
     /// Time has passed.
     const TICK: Self::Input;

@@ -26,7 +26,7 @@ const LONGEST_NOTICE: Duration = Duration::from_secs(2);
 /// The longest wait for others where the user stops the worker.
 const STOPPING: Duration = Duration::from_secs(2);
 
-/// What a coordinator gets to know of this process as a worker.
+/// This process as a worker, for its coordinator and for people.
 pub fn facts(name: String, labels: BTreeMap<String, String>) -> WorkerFacts {
     let (system, ports) = (linux::machine::sysctl, "/proc/sys/net/ipv4/ip_local_port_range");
     let open_files = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;

@@ -111,7 +111,7 @@ impl fmt::Debug for FleetRun {
     }
 }
 
-/// What workers said and nobody has taken yet: ten slices a second of each.
+/// Reports of workers that nobody has taken yet: ten slices a second of each.
 #[derive(Debug, Default)]
 struct Inboxes {
     workers: Mutex<BTreeMap<usize, Inbox>>,
@@ -324,7 +324,7 @@ impl FleetRun {
         self.host.with(|it| it.members().iter().enumerate().map(summary).collect())
     }
 
-    /// What makes the run invalid.
+    /// Reasons for which the run is invalid.
     fn warnings(&self, workers: &[WorkerSummary]) -> Vec<Warning> {
         let lost_s = |name: &str| workers.iter().find(|it| it.name == name).and_then(|it| it.lost_s);
         let findings = |flaw: Flaw| match flaw {

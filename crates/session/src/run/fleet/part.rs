@@ -1,4 +1,4 @@
-//! What a fleet carries, and a worker's experiment.
+//! Experiments that a fleet carries, and that of a worker.
 
 use experiment::{BrokerKind, BrokerSpec, Experiment, LoadSpec, ProfileSpec};
 use fleet::MOST_BYTES;

@@ -30,7 +30,7 @@ pub(super) struct Remote {
     name: String,
     share: fleet::Share,
     phases: Phases,
-    /// What that worker says; taken once.
+    /// Reports of that worker; taken once.
     inbox: Mutex<Option<Receiver<CoordinatorOutput>>>,
 }
 

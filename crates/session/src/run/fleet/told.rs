@@ -113,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    /// What a worker reports is the same on the other side, at other instants.
+    /// A worker's report is the same on the other side, at other instants.
     #[test]
     fn events_and_outcomes_arrive_as_they_were() {
         let by = |at: Time| at + Nanos(1_000);
