@@ -1,5 +1,4 @@
-//! `fleet`: a NATS server and workers on this machine, and the workers that there are. Options of commands that have
-//! a fleet carry their load.
+//! `fleet`: a NATS server and workers on this machine, and the workers that there are.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -24,7 +23,7 @@ use report::console;
 use serde::{Serialize, Serializer};
 use session::{Carrier, ConnectionNotes, Error, FleetRun, Observer, RunOptions, RunOutcome};
 
-use super::args::{RunsDir, from_one, is_typed};
+use super::args::{RunsDir, is_typed};
 use super::command_line::Url;
 use crate::{Done, Failure, output, signals};
 
@@ -43,20 +42,6 @@ const LISTENING: Duration = Duration::from_millis(1_500);
 const PROBE_INTERVAL: Duration = Duration::from_millis(10);
 /// Workers that are listed at most.
 const MOST_LISTED: usize = 10_000;
-
-/// Options of commands whose load a fleet can carry.
-#[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Fleet")]
-pub(super) struct FleetArgs {
-    /// Have workers carry the load: the NATS server that they have joined, nats://HOST:4222. See `bellows help fleet`
-    #[arg(long, value_name = "URL", env = "BELLOWS_FLEET", hide_env_values = true)]
-    fleet: Option<Url>,
-    /// Wait until so many workers are free, a minute at most, instead of taking those that are
-    #[arg(long, value_name = "N", requires = "fleet", value_parser = from_one)]
-    workers: Option<usize>,
-    #[command(flatten)]
-    server: ServerArgs,
-}
 
 /// How to log in to the NATS server of a fleet.
 #[derive(Clone, Debug, Default, Args)]
@@ -92,27 +77,26 @@ impl ServerArgs {
         }
         Link::connect(&options).map(Arc::new)
     }
-}
 
-impl FleetArgs {
-    /// Runs an experiment, whose load a fleet carries where one is named. Errors: as [`session::run`], and where there
-    /// is no fleet.
+    /// Runs an experiment whose load the workers at this address carry: as many as are wanted, else those that are free.
+    /// Errors: as [`session::run`], and where there are no workers.
     pub(super) fn run(
         &self,
+        url: &Url,
+        wanted: Option<usize>,
         experiment: &Experiment,
         options: &RunOptions,
         control: &load::Control,
         observer: &mut dyn Observer,
     ) -> Result<RunOutcome, Error> {
-        let Some(url) = &self.fleet else { return session::run(experiment, options, control, observer) };
         FleetRun::check(experiment)?;
         observer.step("connecting to the fleet");
-        let link = self.server.connect(url, "coordinator")?;
+        let link = self.connect(url, "coordinator")?;
         let (to_workers, changes) = (Arc::clone(&link), Arc::clone(&link));
         let notes: ConnectionNotes = Box::new(move || changes.notes());
         let fleet = FleetRun::start(&experiment.name, move |it| to_workers.tell_worker(it), notes)?;
         let _heard = link.hear_workers(fleet.epoch(), &fleet.inputs());
-        fleet.gather(self.workers, control, observer)?;
+        fleet.gather(wanted, control, observer)?;
         // It goes first, and waits until the workers have left.
         let options = RunOptions { carrier: Carrier::Fleet(fleet), ..options.clone() };
         session::run(experiment, &options, control, observer)

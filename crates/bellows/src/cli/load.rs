@@ -11,8 +11,8 @@ use load::{
 use measure::{Length, LengthRange};
 
 use super::args::{choice, from_one, given};
+use super::carriers::FleetArgs;
 use super::clients::{ConsumerSide, Consuming, DestinationArgs, Producing};
-use super::fleet::FleetArgs;
 use super::perform::{self, RunningBrokerArgs};
 use crate::{Done, Failure};
 

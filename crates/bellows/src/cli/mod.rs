@@ -4,6 +4,7 @@ mod ab;
 mod args;
 mod artemis;
 mod broker;
+mod carriers;
 mod churn;
 mod clients;
 mod command_line;
@@ -16,9 +17,6 @@ mod erlang;
 mod find;
 mod flame;
 #[cfg(feature = "fleet")]
-mod fleet;
-#[cfg(not(feature = "fleet"))]
-#[path = "no_fleet.rs"]
 mod fleet;
 mod fold;
 mod help;

@@ -11,9 +11,9 @@ use session::{Error, Exporter, Observer, RunOptions, RunOutcome};
 use stacks::Profile;
 
 use super::args::{EventArgs, OutputArgs, RequireArgs};
+use super::carriers::FleetArgs;
 use super::command_line::{self, OPTION_NAMES};
 use super::connect::ConnectArgs;
-use super::fleet::FleetArgs;
 use super::{find, metrics};
 use crate::run_options::{self, run_options};
 use crate::signals::{self, AtOnce};

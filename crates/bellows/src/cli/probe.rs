@@ -8,8 +8,8 @@ use load::scenario::probe::HttpUrl;
 use measure::{Length, Rate};
 
 use super::args::{EventArgs, OutputArgs, RequireArgs, from_one, given};
+use super::carriers::FleetArgs;
 use super::command_line::{Header, OPTION_NAMES, Url};
-use super::fleet::FleetArgs;
 use super::perform;
 use crate::{Done, Failure};
 

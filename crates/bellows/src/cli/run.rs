@@ -14,8 +14,8 @@ use report::console::{self, RunsProgress, Shape};
 use session::{Error, Event, RunOptions, Stacks};
 
 use super::args::{EventArgs, OutputArgs, RequireArgs, given};
+use super::carriers::FleetArgs;
 use super::command_line::Assignment;
-use super::fleet::FleetArgs;
 use super::perform::Watched;
 use super::{complete, metrics, perform};
 use crate::{Done, Failure, output};

@@ -13,7 +13,7 @@ use load::scenario::Scenario;
 use load::{Control, Error as LoadError, Outcome, Phases, Plan, Requested, RunEvent, SliceSink, StartBarrier};
 use measure::{Clock, Metric, Nanos, Phase, Problem, Slice, Time};
 
-use super::told::{self, Told};
+use super::told::{self, WorkerReport};
 use super::{lock, part};
 use crate::Error;
 
@@ -158,7 +158,7 @@ impl Membership {
         MemberLoad { member: Arc::clone(self), plan: plan.divided(load::Share { worker, workers }) }
     }
 
-    fn tell(&self, told: &Told) {
+    fn tell(&self, told: &WorkerReport) {
         if let Ok(value) = serde_json::to_value(told) {
             self.inputs().send(WorkerInput::Event(value));
         }
@@ -193,7 +193,7 @@ impl Membership {
             }
             if together.is_done() != is_done {
                 is_done = !is_done;
-                self.tell(&Told::Done(is_done));
+                self.tell(&WorkerReport::Done(is_done));
             }
         }
     }
@@ -313,7 +313,7 @@ impl SliceSink for Both<'_> {
             self.member.inputs().send(WorkerInput::LoadEnded { at });
         }
         if told::is_told(&event) {
-            self.member.tell(&Told::Event(event.clone()));
+            self.member.tell(&WorkerReport::Event(event.clone()));
         }
         self.sink.event(event);
     }

@@ -10,7 +10,7 @@ use load::{Censored, Control, Error, Outcome, PhaseTimes, Phases, RunEvent, Slic
 use measure::{Clock, Counters, Nanos, Phase, Problem, Slice, Time};
 use serde_json::Value;
 
-use super::told::{self, Told};
+use super::told::{self, WorkerReport};
 use super::{FleetRun, lock};
 
 /// How often the others are looked at.
@@ -188,24 +188,24 @@ impl<'a> Course<'a> {
 
     fn hear(&mut self, event: Value) {
         match serde_json::from_value(event) {
-            Ok(Told::Event(RunEvent::Started { at })) => {
+            Ok(WorkerReport::Event(RunEvent::Started { at })) => {
                 self.their_start = Some(at);
                 let at = self.moved(at);
                 self.sink.event(RunEvent::Started { at });
             }
-            Ok(Told::Event(event)) => {
+            Ok(WorkerReport::Event(event)) => {
                 let event = told::moved(event, |at| self.moved(at));
                 if let RunEvent::PhaseStarted { phase, at } = event {
                     self.begin_phase(phase, at);
                 }
                 self.sink.event(event);
             }
-            Ok(Told::Done(is_done)) if is_done != self.is_done => {
+            Ok(WorkerReport::Done(is_done)) if is_done != self.is_done => {
                 self.is_done = is_done;
                 self.together.tell_done(is_done);
             }
             // Of the same version nothing else comes.
-            Ok(Told::Done(_)) | Err(_) => {}
+            Ok(WorkerReport::Done(_)) | Err(_) => {}
         }
     }
 

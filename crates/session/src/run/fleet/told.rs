@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Something that a worker's load reports beside its slices.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Told {
+pub(super) enum WorkerReport {
     /// An event of the load.
     Event(RunEvent),
     /// Whether nothing is left here of what ends the load.
@@ -127,8 +127,8 @@ mod tests {
             (started, RunEvent::PhaseStarted { phase: Phase::Measure, at: Time(1_009) }),
             (RunEvent::Note("é\n".into()), RunEvent::Note("é\n".into())),
         ] {
-            let text = serde_json::to_value(Told::Event(event)).expect("JSON");
-            let Ok(Told::Event(read)) = serde_json::from_value(text) else { panic!("an event") };
+            let text = serde_json::to_value(WorkerReport::Event(event)).expect("JSON");
+            let Ok(WorkerReport::Event(read)) = serde_json::from_value(text) else { panic!("an event") };
             assert_eq!(moved(read, by), expected);
         }
         let of = LoadOutcome {
