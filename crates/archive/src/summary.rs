@@ -477,8 +477,6 @@ pub struct WorkerSummary {
     pub clock_offset_s: Option<f64>,
     /// The most that this can be off.
     pub clock_bound_s: Option<f64>,
-    /// Drift of its clock in parts per million; `None` where it is not steady.
-    pub clock_drift_ppm: Option<f64>,
     /// Messages that it sent.
     pub sent: u64,
     /// Messages that it received.

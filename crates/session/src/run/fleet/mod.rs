@@ -414,7 +414,6 @@ fn summary(member: &Member, outcome: &LoadOutcome, origin: Time) -> WorkerSummar
         late_s: member.late.map(Nanos::as_secs_f64),
         clock_offset_s: theirs.map(|(at, _)| (at.0 as f64 - now.0 as f64) / 1e9),
         clock_bound_s: theirs.map(|(_, bound)| bound.as_secs_f64()),
-        clock_drift_ppm: member.clock.drift_ppm().map(|(drift, _)| drift),
         sent: outcome.totals.sent,
         received: outcome.totals.received,
         cpu_cores: threads.map(|it| share(it.measured, it.measured_time)).sum(),
