@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -169,23 +169,46 @@ const fn remedy(kind: ConnectErrorKind) -> &'static str {
     }
 }
 
-/// Changes of the connection, newest last.
+/// Changes of the connection that nobody has asked for yet, newest last.
+#[derive(Debug, Default)]
+struct Changes {
+    is_away: bool,
+    notes: VecDeque<(Time, String)>,
+}
+
 #[derive(Clone, Debug, Default)]
-struct Told(Arc<Mutex<VecDeque<(Time, String)>>>);
+struct Told(Arc<Mutex<Changes>>);
 
 impl Told {
+    fn changes(&self) -> MutexGuard<'_, Changes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn take(&self, event: &Event) {
+        let mut changes = self.changes();
+        let was_away = changes.is_away;
         let text = match event {
-            Event::Connected => "the NATS server is there".to_owned(),
-            Event::Disconnected => "the NATS server is away".to_owned(),
+            Event::Connected => {
+                changes.is_away = false;
+                if !was_away {
+                    return;
+                }
+                "the NATS server is back".to_owned()
+            }
+            Event::Disconnected => {
+                changes.is_away = true;
+                if was_away {
+                    return;
+                }
+                "the NATS server is away".to_owned()
+            }
             Event::LameDuckMode => "the NATS server is about to end".to_owned(),
             Event::ServerError(error) => format!("the NATS server says: {error}"),
             Event::SlowConsumer(_) => "messages of the NATS server were dropped: they came too fast".to_owned(),
             Event::ClientError(_) | Event::Draining | Event::Closed => return,
         };
-        let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if notes.len() < MOST_NOTES {
-            notes.push_back((Clock.now(), text));
+        if changes.notes.len() < MOST_NOTES {
+            changes.notes.push_back((Clock.now(), text));
         }
     }
 }
@@ -231,7 +254,7 @@ impl Link {
 
     /// Changes of the connection since the last call: when, and which.
     pub fn notes(&self) -> Vec<(Time, String)> {
-        self.told.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
+        self.told.changes().notes.drain(..).collect()
     }
 
     /// Sends a coordinator's message; one that is too large or cannot wait is dropped.

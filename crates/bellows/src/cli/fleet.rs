@@ -175,13 +175,14 @@ impl StartArgs {
         let (server, url) = self.start_server(&stop).map_err(Error::from)?;
         let link = ServerArgs::default().connect(&Url(url.clone()), "fleet start")?;
         let (tell, told) = channel();
-        let _heard = link.overhear_workers(move |_, envelope| drop(tell.send(envelope)));
+        let heard = link.overhear_workers(move |_, envelope| drop(tell.send(envelope)));
         let mut workers = (1..=self.workers).map(|number| self.start_worker(number, &url)).collect::<Result<_, _>>()?;
         if wait_until_joined(&told, self.workers as usize, &stop)? {
             let workers = counted(u64::from(self.workers), "worker");
             output::print(&format!("ready {url}, {workers}; to use them: bellows run demo --fleet {url}\n"))?;
         }
-        let ended = watch(&server, &mut workers, &told, &stop);
+        drop((heard, told, link));
+        let ended = watch(&server, &mut workers, &stop);
         end_all(workers);
         server.stop().map_err(Error::from)?;
         ended.map(|()| Done::Fine)
@@ -271,15 +272,9 @@ fn wait_until_joined(
 }
 
 /// Waits for the user. Errors: the server has ended, or the last worker.
-fn watch(
-    server: &Managed,
-    workers: &mut Vec<WorkerProcess>,
-    told: &Receiver<Envelope<ToCoordinator>>,
-    stop: &AtomicBool,
-) -> Result<(), Failure> {
+fn watch(server: &Managed, workers: &mut Vec<WorkerProcess>, stop: &AtomicBool) -> Result<(), Failure> {
     while !stop.load(Ordering::Relaxed) {
         thread::sleep(POLL_INTERVAL);
-        while told.try_recv().is_ok() {}
         if !server.is_running() {
             return Err(Failure::failed("nats-server has ended", "see what it said").observed(server.log_tail(5)));
         }
