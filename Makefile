@@ -18,7 +18,7 @@ build: ## Build the release binary (target/release/bellows)
 
 demo: ## Load a real RabbitMQ for 20 seconds, profile it, write a report, name it
 	@scripts/setup demo || echo "demo: no RabbitMQ here, so the embedded broker stands in" >&2
-	@cargo build --profile quick -p bellows
+	@cargo build --profile quick -p bellows --no-default-features
 	@if scripts/setup demo >/dev/null 2>&1; then $(QUICK) demo --rate 5000 --set broker.kind=rabbitmq --set load.0.queue-type=stream; else $(QUICK) demo; fi
 	@echo 'demo: to go on, call it by its name: PATH="$$PWD/target/quick:$$PATH"' >&2
 

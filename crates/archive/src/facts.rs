@@ -48,6 +48,10 @@ pub struct Facts {
     pub loops: Vec<LoopUse>,
     /// The event loops spun while they waited: their CPU says nothing.
     pub spun: bool,
+    /// The worker of a fleet whose event loop was busiest; absent where one process carried the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub busiest_worker: Option<String>,
     /// Median of the seconds' worst loop lag, nanoseconds.
     pub loop_lag_median_ns: u64,
     /// The worst loop lag, nanoseconds.

@@ -308,6 +308,27 @@ findings! {
         /// Replacement of the feature.
         instead: String,
     },
+    /// A worker of the fleet was lost: its part of the load ended early.
+    WorkerLost {
+        /// Its name.
+        worker: String,
+        /// When it was heard last, in seconds since the run's origin.
+        at_s: f64,
+        /// Reason.
+        why: String,
+    },
+    /// A worker of the fleet started its load late, and did not wait for a core.
+    WorkerLate {
+        /// Its name.
+        worker: String,
+        /// By how much, seconds.
+        late_s: f64,
+    },
+    /// A worker's clock moved against the coordinator's.
+    WorkerClock {
+        /// Its name.
+        worker: String,
+    },
 }
 
 /// Cores that broker and generator share, and who used them.

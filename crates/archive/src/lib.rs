@@ -79,7 +79,7 @@ pub use slice::{SliceLatency, SliceLog, SlicePoint};
 pub use summary::{
     BrokerSummary, FailureCount, FaultOutcome, Lasted, MessageFlow, NodeSummary, ObserverEffect, ObserverRow,
     ObserverTable, PageCpu, PerMessage, ProfilingBlock, ProgramSummary, QuantityUnit, RequestedSummary,
-    RequestedWindow, RequirementOutcome, Rss, RunSummary, ScenarioSummary, ScrapedPage, Throughput,
+    RequestedWindow, RequirementOutcome, Rss, RunSummary, ScenarioSummary, ScrapedPage, Throughput, WorkerSummary,
 };
 pub use traces::{LookSpan, TraceSummary, TracedCall, read_slowest_calls};
 pub use verdict::{Awaited, Busy, Cause, Lateness, LimitedBy, Reason, Verdict};

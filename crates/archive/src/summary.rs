@@ -36,6 +36,9 @@ pub struct RunSummary {
     /// The nodes of a cluster in their order, where several run on this machine; else absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeSummary>,
+    /// The workers of a fleet in the order of their numbers; absent where one process carried the load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<WorkerSummary>,
     /// One per profiled event.
     pub profiles: Vec<ProfileSummary>,
     /// Overhead of profiling; absent where it was not switched on and off in blocks.
@@ -455,6 +458,37 @@ pub struct NodeSummary {
     pub ran_s: Option<f64>,
     /// Peak resident memory in MB (10^6 bytes).
     pub rss_mb: f64,
+}
+
+/// A worker of a fleet, and its part of the load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkerSummary {
+    /// Its name.
+    pub name: String,
+    /// Its labels, such as `zone=a`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Its version of bellows.
+    pub version: String,
+    /// Cores that it may use.
+    pub cores: u32,
+    /// How late its load started, beyond the wait for a core, in seconds; `None` where it did not start.
+    pub late_s: Option<f64>,
+    /// Its clock less the coordinator's at the end, in seconds; `None` where that is not known.
+    pub clock_offset_s: Option<f64>,
+    /// The most that this can be off.
+    pub clock_bound_s: Option<f64>,
+    /// Messages that it sent.
+    pub sent: u64,
+    /// Messages that it received.
+    pub received: u64,
+    /// CPU of its event loops in the measured phase, in cores.
+    pub cpu_cores: f64,
+    /// The share of its time that its busiest event loop was at work.
+    pub at_work: f64,
+    /// Seconds of the run at which it was heard last, where it was lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_s: Option<f64>,
 }
 
 /// Operations that failed for one reason.

@@ -22,6 +22,7 @@ pub(crate) fn run_options(
         bellows_exe: std::env::current_exe()
             .map_err(|e| Failure::io("find", Path::new("the bellows executable"), &e))?,
         scenarios: session::SCENARIOS,
+        carrier: session::Carrier::Alone,
         texts: session::Texts {
             verdict: report::text::verdict,
             warning: report::text::warning,

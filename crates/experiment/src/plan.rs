@@ -2,8 +2,8 @@
 
 use load::{
     Allocation, AmqpDestination, AmqpProducers, ArrivalProcess, ArrivalSchedule, Consumers, Destination,
-    DestinationKind, Endpoint, Group, Guarantee, MessageProperties, Plan, Producers, Protocol, RandomKeys, RateProfile,
-    ReconnectPolicy, Spacing, StartDelay, Subscription,
+    DestinationKind, Endpoint, Group, Guarantee, MessageProperties, OwnDestinations, Plan, Producers, Protocol,
+    RandomKeys, RateProfile, ReconnectPolicy, Spacing, StartDelay, Subscription,
 };
 use measure::{Length, Nanos};
 
@@ -75,6 +75,7 @@ fn group(spec: &LoadSpec, endpoint: Endpoint, run_id: u32) -> Result<Group, load
         queues: spec.handling,
         source_addresses: spec.source_addresses.clone(),
         reconnect: spec.recover.map(|wait| ReconnectPolicy { min: wait.min.0, max: wait.max.0 }),
+        own: OwnDestinations::default(),
     })
 }
 

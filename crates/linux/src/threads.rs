@@ -1,7 +1,7 @@
 //! CPU time and run-queue wait of each thread of a process: one that fills a core limits a broker.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::{fs, process};
 
 use measure::Nanos;
 
@@ -51,6 +51,12 @@ pub struct ThreadUse {
     pub name: Option<String>,
     /// Time that the threads together waited for a core.
     pub run_queue_wait: Nanos,
+}
+
+/// How long the calling thread has waited in the run queue so far; `None` where the kernel keeps no account of it.
+pub fn own_run_queue_wait() -> Option<Nanos> {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    parse(process::id(), &text).map(|it| it.run_queue_wait)
 }
 
 impl ThreadTimes {

@@ -21,9 +21,10 @@ pub use phase_clock::{PhaseClock, SliceEnd, StartBarrier};
 pub use plan::{
     Ack, Allocation, AmqpConsumers, AmqpDestination, AmqpProducers, Argument, ArrivalProcess, ArrivalSchedule, Auth,
     Bodies, ConnectionSettings, Consumers, Declare, Destination, DestinationKind, Distribution, Endpoint, Error,
-    Exchange, Group, Guarantee, Json, LatencyStep, MessageProperties, Owed, Phases, Plan, Producers, Protocol,
-    QueueHandling, QueueType, RandomKeys, RateProfile, ReconnectPolicy, Refusal, Requested, Resolver, ServiceTime,
-    SizeStep, Sizes, Spacing, Spin, StartDelay, Step, StopCondition, StreamOffset, Subscription, Token, Trace, payload,
+    Exchange, Group, Guarantee, Json, LatencyStep, MessageProperties, Owed, OwnDestinations, Phases, Plan, Producers,
+    Protocol, QueueHandling, QueueType, RandomKeys, RateProfile, ReconnectPolicy, Refusal, Requested, Resolver,
+    ServiceTime, Share, SizeStep, Sizes, Spacing, Spin, StartDelay, Step, StopCondition, StreamOffset, Subscription,
+    Token, Trace, payload,
 };
 pub use report::{
     Censored, OperationTally, Outcome, PhaseTimes, ProgramEnd, RunEvent, Silence, Sink, SliceSink, ThreadUsage,
@@ -54,7 +55,7 @@ pub fn run_in<E: Environment>(
 ) -> Result<Outcome, Error> {
     let mut seconds = seconds::Seconds::of(sink);
     let together = StartBarrier::alone();
-    let outcome = messages::run(environment, plan, &together, control, &mut seconds);
+    let outcome = messages::run_plan(environment, plan, &together, control, &mut seconds);
     seconds.finish();
     outcome
 }

@@ -165,11 +165,15 @@ impl<'a> PhaseClock<'a> {
 const NOTICE: Nanos = Nanos::from_millis(60);
 const NEVER: u64 = u64::MAX;
 
-/// The common start and the common end of the scenarios of a run.
+/// The common start and the common end of the scenarios of a run, of which several may be shares of one load.
 #[derive(Debug)]
 pub struct StartBarrier {
     scenarios: usize,
+    shares: usize,
+    notice: Nanos,
+    is_led: bool,
     ready: AtomicUsize,
+    done: AtomicUsize,
     start: AtomicU64,
     end: AtomicU64,
 }
@@ -177,7 +181,16 @@ pub struct StartBarrier {
 impl StartBarrier {
     /// Of this many scenarios.
     pub const fn of(scenarios: usize) -> Self {
-        Self { scenarios, ready: AtomicUsize::new(0), start: AtomicU64::new(NEVER), end: AtomicU64::new(NEVER) }
+        Self {
+            scenarios,
+            shares: 1,
+            notice: if scenarios > 1 { NOTICE } else { Nanos::ZERO },
+            is_led: false,
+            ready: AtomicUsize::new(0),
+            done: AtomicUsize::new(0),
+            start: AtomicU64::new(NEVER),
+            end: AtomicU64::new(NEVER),
+        }
     }
 
     /// For a scenario that runs alone.
@@ -185,9 +198,20 @@ impl StartBarrier {
         Self::of(1)
     }
 
+    /// For a share whose load somebody else starts ([`StartBarrier::start_at`]) and ends ([`StartBarrier::end`]), who has to
+    /// look whether it [is ready](StartBarrier::is_ready) and [is done](StartBarrier::is_done).
+    pub const fn led() -> Self {
+        Self { is_led: true, ..Self::of(1) }
+    }
+
+    /// Of scenarios of which this many are shares of one load; all hear of the start this long before.
+    pub(crate) fn with_shares(self, shares: usize, notice: Nanos) -> Self {
+        Self { shares, notice: notice.max(self.notice), ..self }
+    }
+
     /// Whether nobody shares it.
     pub const fn is_alone(&self) -> bool {
-        self.scenarios == 1
+        self.scenarios == 1 && !self.is_led
     }
 
     /// A scenario is connected and could begin; each says so once. The last one sets the start.
@@ -198,11 +222,39 @@ impl StartBarrier {
     /// Tells that a scenario with a clock of its own is ready.
     pub(crate) fn ready_at(&self, now: Time) {
         let before = self.ready.fetch_add(1, Ordering::AcqRel);
-        if before + 1 == self.scenarios {
-            let notice = if self.scenarios > 1 { NOTICE } else { Nanos::ZERO };
-            let start = now + notice;
-            self.start.store(start.0, Ordering::Release);
+        if before + 1 == self.scenarios && !self.is_led {
+            self.start_at(now + self.notice);
         }
+    }
+
+    /// Whether all could begin.
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire) >= self.scenarios
+    }
+
+    /// Sets the start, of which loads must hear 30 ms before.
+    pub fn start_at(&self, start: Time) {
+        self.start.store(start.0, Ordering::Release);
+    }
+
+    /// A share of the load tells that it has nothing left of what ends the load, or that it has again. A load that is
+    /// no share tells so itself, and ends.
+    pub fn tell_done(&self, is_done: bool) {
+        // A change of one share at a time: there are as many as have told.
+        match is_done {
+            true => self.done.fetch_add(1, Ordering::AcqRel),
+            false => self.done.fetch_sub(1, Ordering::AcqRel),
+        };
+    }
+
+    /// Whether all shares have nothing left of what ends their load.
+    pub fn is_done(&self) -> bool {
+        self.done.load(Ordering::Acquire) >= self.shares
+    }
+
+    /// Whether shares end their load by themselves when it [is done](StartBarrier::is_done).
+    pub(crate) fn ends_when_done(&self) -> bool {
+        !self.is_led && self.is_done()
     }
 
     /// The instant at which the schedules of all scenarios start; `None` while one is not ready.
@@ -305,6 +357,28 @@ mod tests {
         let start = together.start().expect("all are ready");
         assert!(start >= before + NOTICE, "each has time to hear of it");
         assert_eq!(together.ended(), None);
+    }
+
+    #[test]
+    fn a_share_is_started_and_ended_by_whoever_leads_it() {
+        let together = StartBarrier::led();
+        assert!(!together.is_alone() && !together.is_ready() && !together.is_done());
+        together.ready();
+        assert_eq!((together.is_ready(), together.start()), (true, None));
+        together.start_at(Time(70));
+        assert_eq!(together.start(), Some(Time(70)));
+        together.tell_done(true);
+        assert_eq!((together.is_done(), together.ends_when_done()), (true, false), "others go on");
+        // Beside others, the load ends when nobody has anything left.
+        let together = StartBarrier::of(3).with_shares(2, Nanos::SECOND);
+        together.tell_done(true);
+        together.tell_done(false);
+        together.tell_done(true);
+        assert!(!together.ends_when_done());
+        together.tell_done(true);
+        assert!(together.ends_when_done());
+        (0..3).for_each(|_| together.ready_at(Time(5)));
+        assert_eq!(together.start(), Some(Time(1_000_000_005)));
     }
 
     #[test]

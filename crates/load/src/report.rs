@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use measure::ledger::LedgerSummary;
 use measure::{Clock, Counters, Counts, Interval, Metric, Nanos, Phase, Slice, Time};
+use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use plan::DueTimes;
@@ -31,7 +32,7 @@ pub trait SliceSink {
 }
 
 /// End of a program that loaded the broker.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramEnd {
     /// Which of the experiment's loads it was, from 0.
     pub load: usize,
@@ -48,7 +49,7 @@ pub struct ProgramEnd {
 }
 
 /// Something that happened during a load.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RunEvent {
     /// The broker answered the first connection to an endpoint.
     Connected {
@@ -136,9 +137,9 @@ pub enum RunEvent {
     /// The broker no longer permits a feature that was asked for.
     NotPermitted {
         /// The broker's name for it.
-        feature: &'static str,
+        feature: String,
         /// The substitute, as a sentence without its end.
-        instead: &'static str,
+        instead: String,
     },
     /// Anything else worth a line.
     Note(String),
@@ -237,7 +238,7 @@ impl OperationTally {
 
 /// A time of at least 100 ms in which clients had messages in flight and heard nothing of their broker, in which
 /// all clients of an event loop had no connection, or in which the loop did not run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Silence {
     /// When the last answer had come, the first message that waits was sent, or the last connection was lost.
     pub from: Time,
@@ -279,6 +280,13 @@ impl Censored {
         interval.reset(end, Phase::Drain);
         interval.set_due(measure_at, Time(u64::MAX));
         Self { interval, unanswered: 0, unsent: 0, measure_at }
+    }
+
+    /// Those of a load elsewhere, whose latencies came as a slice.
+    pub fn of(latencies: &Slice, unanswered: u64, unsent: u64) -> Self {
+        let mut censored = Self::new(Time(0), latencies.start);
+        censored.interval.add_slice(latencies);
+        Self { unanswered, unsent, ..censored }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

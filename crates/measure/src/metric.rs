@@ -226,6 +226,10 @@ impl Metric {
 
     /// The metric with this key of a file, registered where new. `None` for impossible keys, or too many.
     pub fn named(key: &str, kind: MetricKind) -> Option<Self> {
+        let known = REGISTRY.read().unwrap_or_else(PoisonError::into_inner).find(key);
+        if known.is_some() {
+            return known;
+        }
         Self::described(&Described {
             key: key.to_owned(),
             name: key.replace('_', " "),

@@ -115,8 +115,9 @@ impl<H: Latencies> Recorder<H> {
         recorder
     }
 
+    /// The histogram of one metric, empty where it is new.
     #[inline]
-    pub(crate) fn histogram_mut(&mut self, metric: Metric) -> &mut H {
+    pub fn histogram_mut(&mut self, metric: Metric) -> &mut H {
         let index = metric.index();
         if index >= self.histograms.len() {
             self.histograms.resize(index + 1, None);

@@ -43,7 +43,7 @@ impl SliceHistogram {
     }
 
     /// Buckets that hold something, shortest latencies first, and how many each holds.
-    fn filled(&self) -> impl Iterator<Item = (usize, u64)> {
+    pub fn buckets(&self) -> impl Iterator<Item = (usize, u64)> {
         let used = (self.first..).zip(self.used().iter().copied());
         used.filter(|(_, count)| *count > 0)
     }
@@ -55,11 +55,22 @@ impl SliceHistogram {
 
     /// The latencies that are told apart, shortest first, each as the longest of its bucket, with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (Nanos, u64)> {
-        self.filled().map(|(bucket, count)| (Nanos(lowest(bucket + 1) - 1), count))
+        self.buckets().map(|(bucket, count)| (Nanos(lowest(bucket + 1) - 1), count))
+    }
+
+    /// Adds to a bucket, as another program counted it; whether there is one.
+    pub fn add(&mut self, bucket: usize, count: u64) -> bool {
+        let Some(sum) = self.counts.get_mut(bucket) else { return false };
+        if count > 0 {
+            *sum = sum.saturating_add(count);
+            self.first = self.first.min(bucket);
+            self.last = self.last.max(bucket);
+        }
+        true
     }
 
     fn add_to(&self, sum: &mut Histogram<u64>) {
-        for (bucket, count) in self.filled() {
+        for (bucket, count) in self.buckets() {
             sum.saturating_record_n(lowest(bucket), count);
         }
     }

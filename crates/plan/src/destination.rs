@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{AmqpDestination, Argument, Error, Group, QueueType, STREAM_OFFSET, StreamOffset};
 
+/// The exchange behind `topic://`.
+pub const TOPIC_EXCHANGE: &str = "amq.topic";
 /// The longest word before a `://` that an error repeats.
 const LONGEST_KIND: usize = 12;
 
@@ -75,6 +77,18 @@ impl fmt::Display for Destination {
         };
         write!(f, "{scheme}://{}", self.name)
     }
+}
+
+/// The exchange that producers publish to, and the routing key.
+pub fn publishes_to(destination: &Destination) -> (&str, &str) {
+    let options = &destination.amqp091;
+    let exchange = match (&options.exchange, destination.kind) {
+        (Some(exchange), _) => &exchange.name,
+        (None, DestinationKind::Queue) => "",
+        (None, DestinationKind::Topic) => TOPIC_EXCHANGE,
+    };
+    let key = options.routing_key.as_deref();
+    (exchange, key.unwrap_or(&destination.name))
 }
 
 /// How a destination distributes messages.
@@ -155,10 +169,10 @@ impl Group {
         }
     }
 
-    /// Queues that its topics' subscriptions need, each with its topic.
+    /// Queues that the subscriptions of this worker's topics need, each with its topic.
     pub fn subscription_queues(&self) -> impl Iterator<Item = (String, &Destination)> {
         self.consumers.subscription.as_ref().into_iter().flat_map(move |it| {
-            let topics = self.destinations.iter().enumerate();
+            let topics = self.own_destinations();
             topics
                 .filter(|(_, d)| d.kind == DestinationKind::Topic)
                 .flat_map(move |(at, d)| (0..self.receivers_of(at)).map(move |index| (it.queue(&d.name, index), d)))

@@ -4,6 +4,7 @@
 mod amqp091;
 mod consumers;
 mod destination;
+mod division;
 mod endpoint;
 mod error;
 pub mod payload;
@@ -23,7 +24,8 @@ pub use self::amqp091::{
     StreamOffset,
 };
 pub use self::consumers::{Ack, Consumers, LatencyStep, Refusal, ServiceTime};
-pub use self::destination::{Destination, DestinationKind, Owed, Subscription};
+pub use self::destination::{Destination, DestinationKind, Owed, Subscription, TOPIC_EXCHANGE, publishes_to};
+pub use self::division::{OwnDestinations, Share};
 pub use self::endpoint::{Auth, ConnectionSettings, Endpoint, FRAME_MAX, Resolver, Token};
 pub use self::error::Error;
 pub use self::producers::{Guarantee, Producers, RandomKeys, StartDelay};
@@ -74,6 +76,8 @@ pub struct Plan {
     pub measures_age: bool,
     /// Ends the load, beside the phases' lengths and message counts.
     pub stop: Option<StopCondition>,
+    /// The worker whose share of the load this is; `None` for all of it. [`Plan::divided`] sets it.
+    pub share: Option<Share>,
     /// The longest that any single step beside the load may take (name look-up, connecting, each
     /// answer of the broker, closing), and that the set-up of one of the load's connections may take
     /// in all, for each 128 channels begun: no answer, wanted or not, gives it more time.
@@ -93,6 +97,7 @@ impl Default for Plan {
             ledger: true,
             measures_age: true,
             stop: None,
+            share: None,
             timeout: Nanos(10_000_000_000),
         }
     }
@@ -171,6 +176,8 @@ pub struct Group {
     pub source_addresses: Vec<IpAddr>,
     /// Whether connections that are lost while the load runs reconnect; `None` ends the run.
     pub reconnect: Option<ReconnectPolicy>,
+    /// The destinations of a worker's share.
+    pub own: OwnDestinations,
 }
 
 /// How connections are assigned to the nodes of a cluster. One that is lost reconnects to the next node.
@@ -218,6 +225,7 @@ impl Group {
             queues: QueueHandling::default(),
             source_addresses: Vec::new(),
             reconnect: None,
+            own: OwnDestinations::default(),
         }
     }
 
@@ -234,12 +242,12 @@ impl Group {
         self.consumers.total.unwrap_or(each)
     }
 
-    /// Connections of the whole group.
-    pub fn connection_count(&self) -> usize {
+    /// Connections of the group that are this worker's.
+    fn connection_count(&self) -> usize {
         let (producers, consumers) = (self.producer_count(), self.consumer_count());
-        let producing = self.producers.connections.unwrap_or(producers);
-        let consuming = self.consumer_connections().unwrap_or(consumers);
-        producing.min(producers) + consuming.min(consumers)
+        let producing = self.producers.connections.unwrap_or(producers).min(producers);
+        let consuming = self.consumer_connections().unwrap_or(consumers).min(consumers);
+        self.own_among(producing).chain(self.own_among(consuming)).count()
     }
 
     /// Connections that consumers share. An exclusive queue's must have the same.
@@ -332,22 +340,28 @@ impl Plan {
         self.senders().map(of_group).min().unwrap_or(FULL_LEN)
     }
 
-    /// Requested rate over all groups; `None` as soon as one group has no schedule or nobody sends.
-    /// Errors: [`Error::Invalid`] for a schedule that cannot be kept.
+    /// Requested rate of this worker's producers in all groups; `None` as soon as one group of them has no schedule or
+    /// nobody sends. Errors: [`Error::Invalid`] for a schedule that cannot be kept.
     pub fn requested(&self) -> Result<Option<Requested>, Error> {
-        let mut requested = Requested::default();
-        let mut first_id = 0;
+        let mut requested = None;
+        let mut next_id = 0;
         for group in self.senders() {
-            let count = group.producer_count();
+            let (first_id, count) = (next_id, group.producer_count());
+            next_id += count as u32;
+            let own = group.own_producers().count();
+            if own == 0 {
+                continue;
+            }
             let ArrivalProcess::Scheduled(schedule) = &group.producers.arrivals else { return Ok(None) };
             let delays = group.producers.start_delay.map_or_else(Vec::new, |delay| {
-                let ids = (first_id..).take(count);
+                let ids = group.own_producers().map(|at| first_id + at as u32);
                 ids.map(|id| delay.of(id)).collect()
             });
-            requested.add(schedule.pacer(count as u64)?, group.producers.message_count, delays);
-            first_id += count as u32;
+            let part = own as f64 / count as f64;
+            let pacer = schedule.pacer(count as u64)?;
+            requested.get_or_insert_with(Requested::default).add(pacer, part, group.own_message_count(), delays);
         }
-        Ok(Some(requested).filter(|_| self.senders().next().is_some()))
+        Ok(requested)
     }
 
     /// Whether some producers wait for an answer before they go on.
@@ -370,7 +384,7 @@ impl Plan {
         self.groups.iter().any(|group| group.consumer_count() > 0 && group.consumers.selector.is_some())
     }
 
-    /// Connections that the load opens, beside one that comes and goes before and after it.
+    /// Connections that the load opens here, beside one that comes and goes before and after it.
     pub fn connection_count(&self) -> usize {
         self.groups.iter().map(Group::connection_count).sum()
     }
@@ -388,6 +402,7 @@ impl Plan {
         let refused = Error::invalid(format!("{count} groups are too many"), "describe equal clients as one group");
         refused.observed(count).unless(count < usize::from(u16::MAX))?;
         self.groups.iter().try_for_each(|group| group.endpoint.check_login(group.protocol))?;
+        self.validate_share()?;
         let mut groups = self.groups.iter().enumerate();
         groups.try_for_each(|(i, group)| {
             let checked = group.validate(self.ledger).and_then(|()| group.validate_selector());

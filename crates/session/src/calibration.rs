@@ -192,9 +192,9 @@ const BEYOND: f64 = 20.0;
 impl Calibration {
     /// The capacity calibrated here for a load like this one; `None` where none is similar.
     pub(crate) fn capacity(&self, plan: &Plan) -> Option<Capacity> {
-        let producing = plan.groups.iter().find(|g| g.producer_count() > 0)?;
-        let producers: usize = plan.groups.iter().map(load::Group::producer_count).sum();
-        let consumers: usize = plan.groups.iter().map(load::Group::consumer_count).sum();
+        let producing = plan.groups.iter().find(|g| g.own_producers().next().is_some())?;
+        let producers: usize = plan.groups.iter().map(|group| group.own_producers().count()).sum();
+        let consumers: usize = plan.groups.iter().map(|group| group.own_consumers().count()).sum();
         let settings = &producing.producers;
         let Sizes::Fixed(size) = settings.sizes else { return None };
         let confirms = match settings.guarantee {

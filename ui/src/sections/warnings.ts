@@ -39,6 +39,9 @@ const CODES: Record<WarningCode, string> = {
   traced: 'Functions traced',
   looked_into: 'Inspected during the run',
   not_permitted: 'No longer permitted',
+  worker_lost: 'Worker lost',
+  worker_late: 'Worker started late',
+  worker_clock: 'Clock of a worker moved',
 };
 
 export function nameOfCode(code: WarningCode): string {

@@ -32,7 +32,7 @@ macro_rules! topic {
     };
 }
 
-static TOPICS: [Topic; 38] = [
+static TOPICS: [Topic; 39] = [
     topic!("getting-started", "getting-started.md"),
     topic!("experiments", "experiments.md"),
     topic!("keys", "keys.md"),
@@ -61,6 +61,7 @@ static TOPICS: [Topic; 38] = [
     topic!("repeats", "repeats.md"),
     topic!("faults", "faults.md"),
     topic!("cluster", "cluster.md"),
+    topic!("fleet", "fleet.md"),
     topic!("schedules", "schedules.md"),
     topic!("tls", "tls.md"),
     topic!("connections", "connections.md"),

@@ -11,6 +11,7 @@ use load::{
 use measure::{Length, LengthRange};
 
 use super::args::{choice, from_one, given};
+use super::carriers::FleetArgs;
 use super::clients::{ConsumerSide, Consuming, DestinationArgs, Producing};
 use super::perform::{self, RunningBrokerArgs};
 use crate::{Done, Failure};
@@ -94,6 +95,8 @@ struct Common {
     recover: Option<LengthRange>,
     #[command(flatten)]
     run: RunningBrokerArgs,
+    #[command(flatten)]
+    fleet: FleetArgs,
 }
 
 #[derive(Debug, Args)]
@@ -262,7 +265,7 @@ impl Common {
         let mut shape = perform::shape(&experiment);
         shape.title = format!("{command} {}", self.on.destinations.join(" "));
         shape.latency = self.on.show_latency;
-        let run = self.run.perform(&experiment, shape)?;
+        let run = self.run.perform_by(&self.fleet, &experiment, shape)?;
         if let (Some(file), Some(dir)) = (&self.hdr, &run.run_dir) {
             let copied = std::fs::copy(dir.join(archive::file::HISTOGRAMS), file);
             copied.map_err(|e| Failure::io("write", file, &e))?;

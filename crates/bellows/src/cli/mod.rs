@@ -4,6 +4,7 @@ mod ab;
 mod args;
 mod artemis;
 mod broker;
+mod carriers;
 mod churn;
 mod clients;
 mod command_line;
@@ -15,6 +16,8 @@ mod doctor;
 mod erlang;
 mod find;
 mod flame;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod fold;
 mod help;
 mod limit;
@@ -33,6 +36,8 @@ mod runs;
 mod scrape;
 mod top;
 mod topology;
+#[cfg(feature = "fleet")]
+mod worker;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -101,6 +106,12 @@ pub(crate) enum Command {
     Runs(runs::RunsArgs),
     /// Open the report of a run in a browser
     Open(open::OpenArgs),
+    /// Start a fleet on this machine, or list its workers
+    #[cfg(feature = "fleet")]
+    Fleet(fleet::FleetCommandArgs),
+    /// Carry part of a fleet's loads, one run after another
+    #[cfg(feature = "fleet")]
+    Worker(worker::WorkerArgs),
     /// RabbitMQ PerfTest: its options, its output
     #[command(disable_help_flag = true)]
     PerfTest(PerfTestArgs),
@@ -136,12 +147,14 @@ impl PerfTestArgs {
 }
 
 /// Groups of commands as `bellows --help` shows them.
-const GROUPS: [(&str, &[&str]); 7] = [
+const GROUPS: &[(&str, &[&str])] = &[
     ("Measure", &["demo", "run", "client", "churn", "probe", "scrape", "limit"]),
     ("Profile", &["record", "top", "flame", "diff"]),
     ("Compare", &["ab"]),
     ("Inspect", &["erlang", "topology", "doctor"]),
     ("Runs", &["runs", "open"]),
+    #[cfg(feature = "fleet")]
+    ("Load from several machines", &["fleet", "worker"]),
     ("Other tools' command lines", &["perf-test", "artemis"]),
     ("More", &["broker", "help", "completions", "man"]),
 ];
@@ -158,7 +171,7 @@ fn grammar() -> clap::Command {
     let mut template = "{before-help}{about-with-newline}\n{usage-heading} {usage}\n\n".to_owned();
     for (title, names) in GROUPS {
         template.push_str(&format!("{header}{title}:{header:#}\n"));
-        for name in names {
+        for name in *names {
             let found = command.find_subcommand(name);
             let about = found.and_then(clap::Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
@@ -193,6 +206,10 @@ impl Command {
             Self::Open(args) => args.execute(),
             Self::Doctor(args) => args.execute(),
             Self::Runs(args) => args.execute(),
+            #[cfg(feature = "fleet")]
+            Self::Fleet(args) => args.execute(),
+            #[cfg(feature = "fleet")]
+            Self::Worker(args) => args.execute(),
             Self::PerfTest(args) => args.execute(),
             Self::Artemis(args) => args.execute(),
             Self::Broker(args) => args.execute(),

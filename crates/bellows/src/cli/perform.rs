@@ -11,6 +11,7 @@ use session::{Error, Exporter, Observer, RunOptions, RunOutcome};
 use stacks::Profile;
 
 use super::args::{EventArgs, OutputArgs, RequireArgs};
+use super::carriers::FleetArgs;
 use super::command_line::{self, OPTION_NAMES};
 use super::connect::ConnectArgs;
 use super::{find, metrics};
@@ -24,9 +25,10 @@ pub(super) struct Performed {
     pub(super) done: Done,
 }
 
-/// Runs an experiment, shows it, and leaves its report as `keep` requests.
+/// Runs an experiment, by whoever carries its load, shows it, and leaves its report as `keep` requests.
 pub(super) fn experiment(
     experiment: &Experiment,
+    fleet: &FleetArgs,
     output: &OutputArgs,
     require: &RequireArgs,
     keep: bool,
@@ -38,7 +40,7 @@ pub(super) fn experiment(
     require.write(&shape.title, &[], output.strict, None)?;
     let runs = keep.then(|| output.runs.runs.clone());
     let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn Observer| {
-        session::run(&experiment, options, control, observer)
+        fleet.run(&experiment, options, control, observer)
     };
     match require.repeat {
         0 | 1 => once(output, require, runs, shape, work),
@@ -403,8 +405,18 @@ impl RunningBrokerArgs {
 
     /// Runs the experiment and shows it. Errors: as [`experiment()`].
     pub(super) fn perform(&self, experiment: &Experiment, shape: Shape) -> Result<Performed, Failure> {
+        self.perform_by(&FleetArgs::default(), experiment, shape)
+    }
+
+    /// As [`Self::perform`], by whoever carries the load.
+    pub(super) fn perform_by(
+        &self,
+        fleet: &FleetArgs,
+        experiment: &Experiment,
+        shape: Shape,
+    ) -> Result<Performed, Failure> {
         let keep = !self.no_archive;
-        self::experiment(experiment, &self.output, &self.require, keep, shape)
+        self::experiment(experiment, fleet, &self.output, &self.require, keep, shape)
     }
 }
 

@@ -8,6 +8,7 @@ use load::scenario::probe::HttpUrl;
 use measure::{Length, Rate};
 
 use super::args::{EventArgs, OutputArgs, RequireArgs, from_one, given};
+use super::carriers::FleetArgs;
 use super::command_line::{Header, OPTION_NAMES, Url};
 use super::perform;
 use crate::{Done, Failure};
@@ -96,7 +97,8 @@ impl ProbeArgs {
         shape.title = "probe".to_owned();
         shape.about = web::redact::text(&url.to_string());
         let keep = !self.no_archive;
-        perform::experiment(&experiment, &self.output, &self.require, keep, shape).map(|run| run.done)
+        perform::experiment(&experiment, &FleetArgs::default(), &self.output, &self.require, keep, shape)
+            .map(|run| run.done)
     }
 
     fn experiment(&self, url: &HttpUrl) -> Experiment {

@@ -14,6 +14,7 @@ use report::console::{self, RunsProgress, Shape};
 use session::{Error, Event, RunOptions, Stacks};
 
 use super::args::{EventArgs, OutputArgs, RequireArgs, given};
+use super::carriers::FleetArgs;
 use super::command_line::Assignment;
 use super::perform::Watched;
 use super::{complete, metrics, perform};
@@ -50,6 +51,8 @@ pub(crate) struct RunArgs {
     changes: Changes,
     #[command(flatten)]
     observer: ObserverArgs,
+    #[command(flatten)]
+    fleet: FleetArgs,
     #[command(flatten)]
     require: RequireArgs,
     #[command(flatten)]
@@ -178,7 +181,7 @@ impl RunArgs {
             Observed::Once(experiment) => {
                 let shape = perform::shape(&experiment);
                 let (output, require) = (&self.output, &self.require);
-                perform::experiment(&experiment, output, require, true, shape).map(|run| run.done)
+                perform::experiment(&experiment, &self.fleet, output, require, true, shape).map(|run| run.done)
             }
             Observed::Each(experiments) => {
                 self.require.none_with("--observer and several events")?;
@@ -193,7 +196,8 @@ impl DemoArgs {
         let mut experiment = Experiment::built_in("demo").map_err(Error::from)?;
         self.changes.apply(&mut experiment)?;
         let shape = perform::shape(&experiment);
-        perform::experiment(&experiment, &self.output, &self.require, true, shape).map(|run| run.done)
+        let fleet = FleetArgs::default();
+        perform::experiment(&experiment, &fleet, &self.output, &self.require, true, shape).map(|run| run.done)
     }
 }
 

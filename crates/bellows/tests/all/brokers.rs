@@ -99,6 +99,7 @@ impl Broker for Toy {
 fn run_on(broker: &mut dyn Broker, experiment: &Experiment, runs: &Path) -> RunOutcome {
     let options = RunOptions {
         scenarios: session::SCENARIOS,
+        carrier: session::Carrier::Alone,
         runs_dir: Some(runs.to_owned()),
         labels: archive::Labels::default(),
         command: Vec::new(),

@@ -33,6 +33,7 @@ mod erlang_silent;
 mod events;
 mod experiments;
 mod faults;
+mod fleet;
 mod formats;
 mod history;
 mod hostile;

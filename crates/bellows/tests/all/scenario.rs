@@ -138,6 +138,7 @@ fn a_scenario_of_its_own_is_shown_by_everything() {
         command: Vec::new(),
         bellows_exe: PathBuf::from(env!("CARGO_BIN_EXE_bellows")),
         scenarios: SCENARIOS,
+        carrier: session::Carrier::Alone,
         texts: session::Texts::default(),
     };
     let outcome = session::run(&experiment, &options, &Control::new(), &mut NoObserver);

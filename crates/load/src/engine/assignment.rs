@@ -1,5 +1,6 @@
 //! From the plan to clients, and from clients to threads.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -40,8 +41,8 @@ pub(crate) struct Assignment<S> {
     pub(crate) recipients: Vec<Recipient>,
 }
 
-/// Assigns the clients to threads, round-robin over all groups, consumers first so that they connect first. `nodes` and
-/// `clusters` have an entry per group. The wall clock's lead over the monotonic one is in nanoseconds.
+/// Assigns the clients of this worker to threads, round-robin over all groups, consumers first so that they connect first.
+/// `nodes` and `clusters` have an entry per group. The wall clock's lead over the monotonic one is in nanoseconds.
 pub(crate) fn assign<C: Connection>(
     plan: &Plan,
     nodes: &[Nodes],
@@ -51,15 +52,18 @@ pub(crate) fn assign<C: Connection>(
     let mut clients = Vec::new();
     let mut budgets = Vec::new();
     let mut first_id = 0;
+    // Of the whole plan: a share that counts nothing ends with those that do.
+    let mut anybody_counts = false;
     let ours = ours(plan);
     for (at, (group, nodes)) in plan.groups.iter().zip(nodes).enumerate() {
         let before = clients.len();
         consumers::<C>(plan, group, nodes, ours.as_ref(), &mut budgets, &mut clients)?;
+        anybody_counts |= group.consumer_count() > 0 && group.consumers.message_count.is_some();
         assign_clusters(clusters, at, &mut clients[before..]);
     }
     for (at, (group, nodes)) in plan.groups.iter().zip(nodes).enumerate() {
         let before = clients.len();
-        producers::<C>(plan, group, nodes, first_id, wall_offset, &mut clients)?;
+        anybody_counts |= producers::<C>(plan, group, nodes, first_id, wall_offset, &mut clients)?;
         assign_clusters(clusters, at, &mut clients[before..]);
         first_id += group.producer_count() as u32;
     }
@@ -67,8 +71,6 @@ pub(crate) fn assign<C: Connection>(
     routes.expect_deliveries(&mut clients);
     let participants = clients.iter().flat_map(|client: &ClientSpec<_>| &client.participants);
     let counting_producers = participants.filter_map(ParticipantSpec::producer).filter(|it| it.ends()).count() as u64;
-    let anybody_counts =
-        !budgets.is_empty() || counting_producers > 0 || plan.senders().any(|g| g.producers.message_count.is_some());
     let count = plan.threads.min(clients.len()).max(1);
     let mut threads: Vec<_> = std::iter::repeat_with(Vec::new).take(count).collect();
     let participants: usize = clients.iter().map(|client| client.participants.len()).sum();
@@ -153,15 +155,14 @@ fn consumers<C: Connection>(
     budgets: &mut Vec<Arc<AtomicU64>>,
     clients: &mut Vec<ClientSpec<C::ClientSpec>>,
 ) -> Result<(), Error> {
-    let count = group.consumer_count();
-    if count == 0 {
+    if group.own_consumers().next().is_none() {
         return Ok(());
     }
     let wanted = &group.consumers;
     let budget = wanted.message_count.map(|count| Arc::new(AtomicU64::new(count)));
     budgets.extend(budget.clone());
-    let mut participants = Vec::with_capacity(count);
-    for n in 0..count {
+    let mut participants = Vec::new();
+    for n in group.own_consumers() {
         let destination = &group.destinations[n % group.destinations.len()];
         let delay = delay_of_consumer(group, n);
         let channel = C::consumer(group, n, delay > Nanos::ZERO)?;
@@ -192,9 +193,10 @@ fn consumers<C: Connection>(
             share: share_of(group, n),
             queue: queue_of(group, n),
         };
-        participants.push((channel, participant));
+        participants.push((n, channel, participant));
     }
-    let sharing = Sharing { role: "consumer", first: 0, connections: group.consumer_connections() };
+    let connections = group.consumer_connections();
+    let sharing = Sharing { role: "consumer", first: 0, clients: group.consumer_count(), connections };
     connect(plan, group, nodes, sharing, participants, clients);
     Ok(())
 }
@@ -233,23 +235,27 @@ struct Sharing {
     role: &'static str,
     /// The number of the first client.
     first: u32,
+    /// All clients of the group, wherever they run.
+    clients: usize,
     /// Connections for all of them; by default one each.
     connections: Option<usize>,
 }
 
-/// Distributes a group's participants over its connections, by default one each, from [`Sharing::first`] on.
+/// Distributes a group's participants, each with its position, over its connections, by default one each, from
+/// [`Sharing::first`] on. A connection's participants run here, or none does.
 fn connect<S>(
     plan: &Plan,
     group: &Group,
     nodes: &Nodes,
     sharing: Sharing,
-    participants: Vec<(S, ParticipantSpec)>,
+    participants: Vec<(usize, S, ParticipantSpec)>,
     clients: &mut Vec<ClientSpec<S>>,
 ) {
-    let count = sharing.connections.unwrap_or(participants.len()).clamp(1, participants.len().max(1));
-    let before = clients.len();
-    for (n, (spec, participant)) in participants.into_iter().enumerate() {
+    let count = sharing.connections.unwrap_or(sharing.clients).clamp(1, sharing.clients.max(1));
+    let mut connections = HashMap::new();
+    for (n, spec, participant) in participants {
         if n < count {
+            connections.insert(n, clients.len());
             let number = sharing.first as usize + n;
             let at = node_of(plan, group, n, nodes.len());
             let sources = &group.source_addresses;
@@ -273,13 +279,14 @@ fn connect<S>(
                 room: 0,
             });
         }
-        if let Some(client) = clients.get_mut(before + n % count) {
+        if let Some(client) = connections.get(&(n % count)).and_then(|at| clients.get_mut(*at)) {
             client.connection.clients.push(spec);
             client.participants.push(participant);
         }
     }
 }
 
+/// Adds a group's producers that run here; whether the load may end with the last message of the group.
 fn producers<C: Connection>(
     plan: &Plan,
     group: &Group,
@@ -287,17 +294,17 @@ fn producers<C: Connection>(
     first_id: u32,
     wall_offset: u64,
     clients: &mut Vec<ClientSpec<C::ClientSpec>>,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let wanted = &group.producers;
     let producers = group.producer_count() as u64;
     if producers == 0 {
-        return Ok(());
+        return Ok(false);
     }
     let arrivals = resolved_arrivals(plan, group)?;
     let (stock, bodies) = bodies_of(wanted);
-    let mut participants = Vec::with_capacity(group.producer_count());
-    for position in 0..producers {
-        let destination = &group.destinations[position as usize % group.destinations.len()];
+    let mut participants = Vec::new();
+    for at in group.own_producers() {
+        let (position, destination) = (at as u64, &group.destinations[at % group.destinations.len()]);
         let id = first_id + position as u32;
         let keys = wanted.random_keys.map(|keys| RoutingKeyGenerator::new(keys, id));
         let unique_properties = UniqueProperties::new(wanted, plan.run_id, id, wall_offset);
@@ -327,11 +334,12 @@ fn producers<C: Connection>(
             bitmap: None,
         });
         let participant = ParticipantSpec { kind, destination: destination.clone(), share: None, queue: None };
-        participants.push((channel, participant));
+        participants.push((at, channel, participant));
     }
-    let sharing = Sharing { role: "producer", first: first_id, connections: wanted.connections };
+    let (all, connections) = (group.producer_count(), wanted.connections);
+    let sharing = Sharing { role: "producer", first: first_id, clients: all, connections };
     connect(plan, group, nodes, sharing, participants, clients);
-    Ok(())
+    Ok(wanted.message_count.is_some() || matches!(arrivals, ResolvedArrivals::Scheduled { ends_run: true, .. }))
 }
 
 /// Contents of a group's bodies where they differ, and how long bodies are.

@@ -178,3 +178,117 @@ fn too_many_pairs_on_one_queue_keep_no_ledger_and_no_memory() {
     let assignment = assigned(&plan(2, 1, 5_000, 5_000));
     assert!(assignment.ledger_layout.is_ok(), "{:?}", assignment.ledger_layout);
 }
+
+/// A number below this, once in so many times.
+fn maybe(random: &mut testkit::Random, once_in: u64, below: u64) -> Option<u64> {
+    random.one_in(once_in).then(|| random.below(below))
+}
+
+/// A group of up to six destinations, some of which it may have in common with others, and up to 20 clients a side.
+fn random_group(random: &mut testkit::Random, number: usize) -> Group {
+    let count = 1 + random.below(6) as usize;
+    let name = |n: usize, random: &mut testkit::Random| match random.below(8) {
+        0 => Destination::queue(format!("shared{}", random.below(3))),
+        1 => Destination::topic(format!("topic{number}.{n}")),
+        _ => Destination::queue(format!("own{number}.{n}")),
+    };
+    let destinations = (0..count).map(|n| name(n, random)).collect();
+    let mut group = Group::new(Endpoint::new("h", 1), destinations);
+    group.further = vec![Endpoint::new("i", 2)];
+    group.allocation = random.of(&[Allocation::RoundRobin, Allocation::Random]);
+    group.source_addresses = vec!["127.0.0.1".parse().unwrap(), "127.0.0.2".parse().unwrap()];
+    let rate = crate::RateProfile::Constant(measure::Rate::per_second(1_000.0).unwrap());
+    let spacing = random.of(&[crate::Spacing::Even, crate::Spacing::Poisson { seed: 5 }]);
+    let distribution = crate::Distribution::Uniform { min: 12, max: 900 };
+    group.producers = Producers {
+        total: maybe(random, 2, 20).map(|it| it as usize),
+        connections: maybe(random, 3, 6).map(|it| 1 + it as usize),
+        arrivals: ArrivalProcess::Scheduled(crate::ArrivalSchedule::new(rate, spacing, random.one_in(2))),
+        start_delay: random.of(&[None, Some(crate::StartDelay { spread: Nanos::SECOND, ..Default::default() })]),
+        sizes: if random.one_in(2) { 40.into() } else { crate::Sizes::Random { distribution, seed: 3 } },
+        message_count: maybe(random, 2, 1_000),
+        message_ids: random.one_in(4),
+        ..Producers::default()
+    };
+    group.consumers.per_destination = random.below(3) as usize;
+    group.consumers.total = maybe(random, 2, 20).map(|it| it as usize);
+    group.consumers.connections = maybe(random, 3, 6).map(|it| 1 + it as usize);
+    group.consumers.message_count = maybe(random, 5, 100);
+    group.consumers.apart = measure::Length(Nanos(7));
+    group
+}
+
+/// What is to be told of a client wherever it runs, with its first due times and bodies.
+fn described(participant: &ParticipantSpec) -> String {
+    let kind = match &participant.kind {
+        ParticipantKind::Producer(it) => {
+            let ResolvedArrivals::Scheduled { pacer, .. } = &it.arrivals else { panic!("no schedule") };
+            let mut due_times = plan::DueTimes::new(pacer, measure::Time(0) + it.delay, it.position, it.id);
+            let due = std::iter::repeat_with(|| {
+                let due = due_times.due();
+                due_times.advance();
+                due.0
+            });
+            let due: Vec<u64> = due.take(20).collect();
+            let body = |n| it.contents.as_ref().map_or(it.message_size, |of| of.body(n, Nanos(due[n as usize])).len());
+            let bodies: Vec<_> = (0..20).map(body).collect();
+            let ProducerSpec { id, run_id, position, producers, limit, expected_deliveries, .. } = it;
+            format!("{id} {run_id} {position} {producers} {limit:?} {expected_deliveries} {due:?} {bodies:?}")
+        }
+        ParticipantKind::Consumer(it) => {
+            let reach = it.bitmaps.as_ref().map(|bitmaps| &bitmaps.producers);
+            format!("{:?} {} {} {:?} {reach:?}", it.delay, it.is_sent_to, it.is_counted, it.owed)
+        }
+    };
+    format!("{kind} {} {:?} {:?}", participant.destination, participant.share, participant.queue)
+}
+
+/// All connections with their clients, in no order.
+fn connections(assignments: &[Assignment<ChannelSpec>]) -> Vec<String> {
+    let clients = assignments.iter().flat_map(|it| it.threads.iter().flatten());
+    let described = |client: &ClientSpec<ChannelSpec>| {
+        let participants: Vec<_> = client.participants.iter().map(described).collect();
+        let name = &client.connection.name;
+        format!("{name} {} {} {:?} {} {participants:?}", client.node, client.index, client.source, client.group)
+    };
+    let mut all: Vec<_> = clients.map(described).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn all_shares_together_are_the_load_of_one_process() {
+    let problem = |seed| {
+        let mut random = testkit::Random::new(seed);
+        let groups = (0..1 + random.below(3)).map(|n| random_group(&mut random, n as usize)).collect();
+        let plan = Plan { groups, threads: 3, run_id: 9, ..Plan::default() };
+        let one = assigned_together(&plan);
+        let asked = |plan: &Plan| {
+            let mut endless = plan.clone();
+            endless.groups.iter_mut().for_each(|group| group.producers.message_count = None);
+            endless.requested().unwrap().map_or(0.0, |it| it.messages(Nanos::ZERO, Nanos::SECOND))
+        };
+        let counted = |all: &[Assignment<ChannelSpec>]| all.iter().map(|it| it.counting_producers).sum::<u64>();
+        let (load, counting) = (connections(std::slice::from_ref(&one)), counted(std::slice::from_ref(&one)));
+        let deliveries = |it: &Assignment<ChannelSpec>| it.ledger_layout.as_ref().ok().map(|it| it.deliveries.len());
+        for workers in [1, 2, 3, 7] {
+            let share = |worker| plan.clone().divided(crate::Share { worker, workers });
+            let plans: Vec<Plan> = (0..workers).map(share).collect();
+            let shares: Vec<_> = plans.iter().map(assigned_together).collect();
+            let sum: usize = plans.iter().map(Plan::connection_count).sum();
+            let requested: f64 = plans.iter().map(asked).sum();
+            let layouts: Option<usize> = shares.iter().map(deliveries).sum();
+            let is_right = connections(&shares) == load
+                && (sum, counted(&shares), layouts) == (load.len(), counting, deliveries(&one))
+                && sum == plan.connection_count()
+                && (requested - asked(&plan)).abs() < 1e-6
+                && shares.iter().all(|it| it.anybody_counts == one.anybody_counts);
+            if !is_right {
+                return Some(format!("{workers} workers"));
+            }
+        }
+        None
+    };
+    let seeds: Vec<u64> = (0..200).collect();
+    testkit::play(&seeds, 1, problem).assert_right("all_shares_together_are_the_load_of_one_process");
+}

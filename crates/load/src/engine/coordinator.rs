@@ -79,6 +79,8 @@ struct LoadState {
     ready: usize,
     /// Loops that have ended.
     finished: usize,
+    /// The others know that nothing is left here of what ends the load.
+    is_done: bool,
     /// Somebody has stopped the load before it ended.
     is_stopped: bool,
     /// Somebody has stopped the drain of one that had ended by itself, while something was awaited.
@@ -252,15 +254,25 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             let ended = has_come && self.shared.all_is_sent();
             let counted = self.shared.counts_reached(self.anybody_counts)
                 && (stop_watcher.is_none() || !self.shared.budgets.is_empty());
+            let is_done = self.is_done(ended || counted);
             let is_stopping = self.control.is_stopping();
-            let stopped = is_stopping || self.together.ended().is_some();
-            let ends = stopped || ended || self.state.error.is_some() || counted;
-            if ends && boundaries.drain_at > self.environment.now() + LEAD_TIME {
+            let ends = is_stopping || is_done || self.state.error.is_some();
+            let end = if ends { Some(start) } else { self.together.ended() };
+            let end = end.map(|end| end.max(start).max(self.environment.now() + LEAD_TIME));
+            if let Some(end) = end.filter(|end| boundaries.drain_at > *end) {
                 self.state.is_stopped |= is_stopping && !ended && !counted;
-                self.shared.drain_at((self.environment.now() + LEAD_TIME).max(start));
+                self.shared.drain_at(end);
                 self.wake();
             }
         }
+    }
+
+    /// Tells the other shares of the load whether this one has nothing left of what ends it; whether nobody has.
+    fn is_done(&mut self, is_done: bool) -> bool {
+        if is_done != std::mem::replace(&mut self.state.is_done, is_done) {
+            self.together.tell_done(is_done);
+        }
+        self.together.ends_when_done()
     }
 
     /// Follows the return of a broker from the first confirm to the end of the backlog.

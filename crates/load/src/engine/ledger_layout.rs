@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::consumer::BitmapSpec;
 use super::routes::{Key, Routes, key};
 use super::spec::{ClientSpec, ParticipantKind};
-use crate::Plan;
+use crate::{Group, Plan};
 
 /// Bodies below the full header tell this many producers apart.
 const MOST_PRODUCERS: usize = 1 << 16;
@@ -33,11 +33,11 @@ pub(crate) fn open<S>(
     threads: &mut [Vec<ClientSpec<S>>],
     routes: &mut Routes,
 ) -> Result<LedgerLayout, Option<String>> {
-    let consumers_count =
-        plan.groups.iter().any(|group| group.consumer_count() > 0 && group.consumers.message_count.is_some());
-    let producers = routes.producers();
-    let mut participants = threads.iter().flatten().flat_map(|client| &client.participants);
-    let has_consumers = participants.any(|it| it.consumer().is_some());
+    let mut consuming = plan.groups.iter().filter(|group| group.consumer_count() > 0);
+    let has_consumers = consuming.clone().next().is_some();
+    let consumers_count = consuming.any(|group| group.consumers.message_count.is_some());
+    // Also where a share has none of them: what it keeps is added to the others' ledgers.
+    let producers: usize = plan.groups.iter().map(Group::producer_count).sum();
     if !plan.ledger || consumers_count || producers == 0 || !has_consumers {
         return Err(None);
     }
@@ -49,7 +49,7 @@ pub(crate) fn open<S>(
     }
     let mut ledger_layout = LedgerLayout { producers, deliveries: Vec::new(), threads: Vec::new() };
     // Competing consumers of a queue share their bitmaps, wherever they run.
-    let mut shared: HashMap<Share, usize> = HashMap::new();
+    let mut shared: HashMap<SharedQueue, usize> = HashMap::new();
     for clients in &mut *threads {
         let bitmaps = ledger_layout.open_thread(clients, routes, &mut shared);
         ledger_layout.threads.push(bitmaps);
@@ -84,7 +84,7 @@ fn pairs<S>(threads: &[Vec<ClientSpec<S>>]) -> usize {
 }
 
 /// A queue, or a subscription that consumers share.
-type Share = (Key, Option<String>);
+type SharedQueue = (Key, Option<String>);
 
 impl LedgerLayout {
     /// The names of a thread's bitmaps, in the order that its clients know them by.
@@ -92,10 +92,10 @@ impl LedgerLayout {
         &mut self,
         clients: &mut [ClientSpec<S>],
         routes: &mut Routes,
-        shared: &mut HashMap<Share, usize>,
+        shared: &mut HashMap<SharedQueue, usize>,
     ) -> Vec<u32> {
         let mut names = Vec::new();
-        let mut here: HashMap<Share, usize> = HashMap::new();
+        let mut here: HashMap<SharedQueue, usize> = HashMap::new();
         let participants = clients.iter_mut().flat_map(|client| {
             let cluster = client.cluster;
             client.participants.iter_mut().map(move |participant| (cluster, participant))

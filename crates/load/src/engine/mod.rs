@@ -25,7 +25,7 @@ mod worker;
 
 use std::borrow::Cow;
 
-use measure::Nanos;
+use measure::{Nanos, counted};
 
 use self::assignment::{Assignment, assign};
 use self::coordinator::Coordinator;
@@ -55,6 +55,14 @@ pub(crate) fn run<C: Connection, E: Environment>(
     sink: &mut dyn SliceSink,
 ) -> Result<Outcome, Error> {
     validate::<C>(plan)?;
+    if let Some(share) = plan.share.filter(|_| plan.is_idle()) {
+        sink.event(RunEvent::Note(format!(
+            "worker {} of {} has nothing to do: the load divides into {}",
+            share.worker + 1,
+            share.workers,
+            counted(plan.parts() as u64, "part")
+        )));
+    }
     let mut prepared = vec![Prepared::default(); plan.groups.len()];
     let mut plan = Cow::Borrowed(plan);
     let assigned = loop {
@@ -120,7 +128,7 @@ fn left_over(group: &Group, prepared: Prepared, took_place: bool) -> Vec<Made> {
     let mut left = prepared.made;
     if group.queues.delete && took_place {
         left.retain(|it| matches!(it, Made::Exchange(_)));
-        let own = group.destinations.iter().filter(is_own);
+        let own = group.own_destinations().map(|(_, it)| it).filter(is_own);
         left.extend(own.map(|it| Made::Queue(it.name.clone())));
     }
     if prepared.is_begun {

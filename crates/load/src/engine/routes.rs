@@ -76,10 +76,6 @@ impl Routes {
         }
     }
 
-    pub(super) fn producers(&self) -> usize {
-        self.addresses.iter().map(|(_, producers)| producers.len()).sum()
-    }
-
     /// Why nobody knows how many deliveries a message leads to, where nobody does.
     pub(super) fn unknown(&self) -> Option<String> {
         self.topology.unknown.clone()

@@ -5,9 +5,7 @@ use std::collections::{HashMap, HashSet};
 use wire::topic::{TopicPatterns, has_wildcards};
 
 use crate::{AmqpDestination, Destination, DestinationKind, Group, QueueType};
-
-/// The exchange behind `topic://`.
-const TOPIC_EXCHANGE: &str = "amq.topic";
+use plan::{TOPIC_EXCHANGE, publishes_to};
 
 /// A destination that a plan names.
 #[derive(Clone, Copy, Debug)]
@@ -40,18 +38,6 @@ pub(super) fn named_queue(group: &Group, n: usize) -> Option<String> {
 pub(crate) fn queue_of(group: &Group, n: usize) -> Option<String> {
     let is_stream = destination_of(group, n).amqp091.queue_type == QueueType::Stream;
     named_queue(group, n).filter(|_| !is_stream)
-}
-
-/// The exchange that producers publish to, and the routing key.
-pub(super) fn publishes_to(destination: &Destination) -> (&str, &str) {
-    let options = &destination.amqp091;
-    let exchange = match (&options.exchange, destination.kind) {
-        (Some(exchange), _) => &exchange.name,
-        (None, DestinationKind::Queue) => "",
-        (None, DestinationKind::Topic) => TOPIC_EXCHANGE,
-    };
-    let key = options.routing_key.as_deref();
-    (exchange, key.unwrap_or(&destination.name))
 }
 
 /// The routing key by which the queue is bound to its exchange, where it is.

@@ -3,12 +3,12 @@
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread;
 
-use measure::{Clock, Nanos, Slice, Waits};
+use measure::{Clock, Metric, Nanos, Slice, Waits};
 
 use super::Scenario;
 use crate::engine::series::{Merger, POOL};
 use crate::seconds::Seconds;
-use crate::{Control, Error, Outcome, RunEvent, Sink, SliceSink, StartBarrier, make_room};
+use crate::{Control, Error, Outcome, Phases, Plan, Requested, RunEvent, Sink, SliceSink, StartBarrier, make_room};
 
 /// A report of the scenario with this index.
 enum FromScenario {
@@ -21,6 +21,8 @@ enum FromScenario {
 /// Sends what one scenario reports to the thread that merges.
 struct Forward {
     scenario: usize,
+    /// Whether it is a part of the first scenario's load.
+    is_first: bool,
     tell: Sender<FromScenario>,
     /// Slices that were merged.
     spare: Receiver<Box<Slice>>,
@@ -31,7 +33,7 @@ impl SliceSink for Forward {
         let mut copy = self.spare.try_recv().unwrap_or_default();
         copy.reset(slice.start, slice.phase);
         copy.merge(slice);
-        if self.scenario > 0 {
+        if !self.is_first {
             // What producers waited for belongs to the first scenario; all have event loops.
             copy.waits =
                 Waits { loop_idle: slice.waits.loop_idle, loop_time: slice.waits.loop_time, ..Waits::default() };
@@ -54,11 +56,84 @@ pub fn run(scenarios: &[Box<dyn Scenario>], control: &Control, sink: &mut dyn Si
     let mut seconds = Seconds::of(sink);
     let outcome = match scenarios {
         [] => Err(Error::invalid("there is no load", "give [[load]] or another scenario")),
-        [alone] => alone.run(&StartBarrier::alone(), control, &mut seconds),
-        several => run_all(several, control, &mut seconds),
+        [alone] => alone.run(&together(scenarios), control, &mut seconds),
+        several => run_all(several, false, &together(scenarios), control, &mut seconds),
     };
     seconds.finish();
     outcome
+}
+
+/// The common start of scenarios. One of them at most consists of shares.
+fn together(scenarios: &[Box<dyn Scenario>]) -> StartBarrier {
+    let shares = scenarios.iter().map(|it| it.shares());
+    let notice = scenarios.iter().map(|it| it.notice()).max().unwrap_or_default();
+    StartBarrier::of(shares.clone().sum()).with_shares(shares.max().unwrap_or(1), notice)
+}
+
+/// A load of messages that several carry, each its [`crate::Share`] of it: one scenario, whose counts, latencies and
+/// ledger are the sums of theirs.
+#[derive(Debug)]
+pub struct Shares {
+    plan: Plan,
+    shares: Vec<Box<dyn Scenario>>,
+}
+
+impl Shares {
+    /// The load of a plan that is not divided, and all of its shares, that of worker 0 first.
+    pub const fn new(plan: Plan, shares: Vec<Box<dyn Scenario>>) -> Self {
+        Self { plan, shares }
+    }
+}
+
+impl Scenario for Shares {
+    fn name(&self) -> &'static str {
+        self.plan.name()
+    }
+
+    fn subject(&self) -> &str {
+        self.plan.subject()
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        self.plan.metrics()
+    }
+
+    fn requested(&self) -> Result<Option<Requested>, Error> {
+        self.plan.requested()
+    }
+
+    fn in_flight_limit(&self) -> Option<u64> {
+        self.plan.in_flight_limit()
+    }
+
+    /// Those of shares that run here.
+    fn connections(&self) -> u64 {
+        self.shares.iter().map(|it| it.connections()).sum()
+    }
+
+    fn plan(&self) -> Option<&Plan> {
+        Some(&self.plan)
+    }
+
+    fn is_closed_loop(&self) -> bool {
+        self.plan.is_closed_loop()
+    }
+
+    fn phases(&self) -> Phases {
+        self.plan.phases
+    }
+
+    fn shares(&self) -> usize {
+        self.shares.len()
+    }
+
+    fn notice(&self) -> Nanos {
+        self.shares.iter().map(|it| it.notice()).max().unwrap_or_default()
+    }
+
+    fn run(&self, together: &StartBarrier, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
+        run_all(&self.shares, true, together, control, sink)
+    }
 }
 
 /// Names and metrics of each scenario must be its own: summaries go by its name, and recorders by the metrics' keys.
@@ -78,16 +153,22 @@ fn apart(scenarios: &[Box<dyn Scenario>]) -> Result<(), Error> {
     Ok(())
 }
 
-fn run_all(scenarios: &[Box<dyn Scenario>], control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
-    let together = StartBarrier::of(scenarios.len());
+/// Runs scenarios that are all shares of one load, or none, each on a thread of its own.
+fn run_all(
+    scenarios: &[Box<dyn Scenario>],
+    are_shares: bool,
+    together: &StartBarrier,
+    control: &Control,
+    sink: &mut dyn SliceSink,
+) -> Result<Outcome, Error> {
     let (tell, told) = channel();
     let (give_back, spares): (Vec<_>, Vec<_>) = scenarios.iter().map(|_| sync_channel(POOL + 1)).unzip();
     let mut merger = Merger::new(give_back);
     thread::scope(|scope| {
         let mut threads = Vec::with_capacity(scenarios.len());
         for (index, (scenario, spare)) in scenarios.iter().zip(spares).enumerate() {
-            let mut forward = Forward { scenario: index, tell: tell.clone(), spare };
-            let together = &together;
+            let is_first = are_shares || index == 0;
+            let mut forward = Forward { scenario: index, is_first, tell: tell.clone(), spare };
             // A broker's return is watched by the first one.
             let control = if index == 0 { control.clone() } else { control.without_watch() };
             let work = move || {
@@ -112,22 +193,21 @@ fn run_all(scenarios: &[Box<dyn Scenario>], control: &Control, sink: &mut dyn Sl
                     merger.add(scenario, slice, |merged| sink.slice(merged));
                 }
                 FromScenario::Ended(scenario) => merger.end(scenario, |merged| sink.slice(merged)),
-                FromScenario::Event(
-                    1..,
-                    RunEvent::Started { .. } | RunEvent::PhaseStarted { .. } | RunEvent::Silence(_),
-                ) => {}
+                FromScenario::Event(1.., RunEvent::Started { .. } | RunEvent::PhaseStarted { .. }) => {}
+                FromScenario::Event(1.., RunEvent::Silence(_)) if !are_shares => {}
                 FromScenario::Event(_, event) => sink.event(event),
             }
         }
         merger.finish(|merged| sink.slice(merged));
         let outcomes =
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        joined(outcomes.collect())
+        joined(outcomes.collect(), are_shares)
     })
 }
 
-/// All outcomes in one. Phases are those of the first scenario, and the drain is as long as the longest.
-fn joined(outcomes: Vec<Result<Outcome, Error>>) -> Result<Outcome, Error> {
+/// All outcomes in one. Phases are those of the first scenario, and the drain is as long as the longest. Ledgers are
+/// those of shares, or one scenario's; of shares there is one only where all have theirs.
+fn joined(outcomes: Vec<Result<Outcome, Error>>, are_shares: bool) -> Result<Outcome, Error> {
     // Where one could not start, the others have never started either: its error is the cause.
     let all: Result<Vec<Outcome>, Error> = outcomes.into_iter().collect();
     let mut all = all?.into_iter();
@@ -143,7 +223,14 @@ fn joined(outcomes: Vec<Result<Outcome, Error>>) -> Result<Outcome, Error> {
             (Some(all), Some(theirs)) => all.merge(&theirs),
             (one, theirs) => *one = one.take().or(theirs),
         }
-        sum.ledger = sum.ledger.or(other.ledger);
+        sum.ledger = match (sum.ledger, other.ledger) {
+            (Some(mut all), Some(theirs)) if are_shares => {
+                all.add(&theirs);
+                Some(all)
+            }
+            (one, theirs) if !are_shares => one.or(theirs),
+            _ => None,
+        };
         sum.threads.extend(other.threads);
         sum.spun |= other.spun;
         sum.tallies.extend(other.tallies);

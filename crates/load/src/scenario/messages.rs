@@ -28,7 +28,7 @@ impl Scenario for Plan {
         Self::requested(self)
     }
 
-    /// The in-flight windows of all producers; `None` where one has no limit.
+    /// The in-flight windows of all producers here; `None` where one has no limit.
     fn in_flight_limit(&self) -> Option<u64> {
         let limit = |group: &crate::Group| {
             let producers = &group.producers;
@@ -39,9 +39,9 @@ impl Scenario for Plan {
                 messages => messages,
             };
             let limited = producers.guarantee.has_answers() && each > 0;
-            limited.then(|| u64::from(each) * group.producer_count() as u64)
+            limited.then(|| u64::from(each) * group.own_producers().count() as u64)
         };
-        self.groups.iter().filter(|it| it.producer_count() > 0).map(limit).sum()
+        self.groups.iter().filter(|it| it.own_producers().next().is_some()).map(limit).sum()
     }
 
     fn connections(&self) -> u64 {
@@ -61,7 +61,7 @@ impl Scenario for Plan {
     }
 
     fn run(&self, together: &StartBarrier, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
-        run(&System, self, together, control, sink)
+        run_plan(&System, self, together, control, sink)
     }
 }
 
@@ -79,7 +79,9 @@ pub(crate) fn validate(plan: &Plan) -> Result<(), Error> {
     }
 }
 
-pub(crate) fn run<E: Environment>(
+/// Runs a plan in an environment of the caller's, with the start and the end that others have, too. Errors: those of
+/// [`crate::run`].
+pub fn run_plan<E: Environment>(
     environment: &E,
     plan: &Plan,
     together: &StartBarrier,

@@ -8,11 +8,12 @@ pub mod probe;
 
 use std::fmt;
 
-use measure::{Metric, ScenarioRole};
+use measure::{Metric, Nanos, ScenarioRole};
 
 use crate::{Control, Error, Outcome, Phases, Plan, Requested, SliceSink, StartBarrier};
 
-pub use beside::run;
+pub use beside::{Shares, run};
+pub use messages::run_plan;
 
 /// A kind of load, resolved: constant while it runs. Metrics are registered before, and indices meanwhile.
 pub trait Scenario: fmt::Debug + Send + Sync {
@@ -59,6 +60,16 @@ pub trait Scenario: fmt::Debug + Send + Sync {
 
     /// The lengths of its phases.
     fn phases(&self) -> Phases;
+
+    /// Shares of one load that it consists of: each calls [`StartBarrier::ready`].
+    fn shares(&self) -> usize {
+        1
+    }
+
+    /// How long before the start it must hear of it, where that is long.
+    fn notice(&self) -> Nanos {
+        Nanos::ZERO
+    }
 
     /// Runs to its end and reports to [`SliceSink::slice`] ten times a second, in intervals that end at whole tenths of
     /// a second of a phase; [`run`] makes seconds of them. It calls [`StartBarrier::ready`] when it could begin, begins

@@ -112,6 +112,25 @@ pub struct LedgerSummary {
     pub exact: bool,
 }
 
+impl LedgerSummary {
+    /// Adds a summary of other producers' messages to other queues and subscribers.
+    pub fn add(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.delivered += other.delivered;
+        self.lost += other.lost;
+        self.outstanding += other.outstanding;
+        self.returned += other.returned;
+        self.unconfirmed_missing += other.unconfirmed_missing;
+        self.unconfirmed_delivered += other.unconfirmed_delivered;
+        self.duplicated += other.duplicated;
+        self.duplicated_redelivered += other.duplicated_redelivered;
+        self.reordered += other.reordered;
+        self.corrupt += other.corrupt;
+        self.foreign += other.foreign;
+        self.exact &= other.exact;
+    }
+}
+
 /// Outcome of every message.
 #[derive(Debug, Default)]
 pub struct Ledger {

@@ -197,6 +197,8 @@ pub struct Requested {
 #[derive(Clone, Debug)]
 struct Asked {
     pacer: Arc<Pacer>,
+    /// How much of it these producers have.
+    part: f64,
     message_count: Option<u64>,
     /// How much later than the load each producer begins; empty where none does.
     delays: Vec<Nanos>,
@@ -206,12 +208,12 @@ impl Requested {
     /// All that a schedule asks for. Errors: [`Error::Invalid`] for a schedule that cannot be kept.
     pub fn of(schedule: &ArrivalSchedule) -> Result<Self, Error> {
         let mut requested = Self::default();
-        requested.add(schedule.pacer(1)?, None, Vec::new());
+        requested.add(schedule.pacer(1)?, 1.0, None, Vec::new());
         Ok(requested)
     }
 
-    pub(crate) fn add(&mut self, pacer: Arc<Pacer>, message_count: Option<u64>, delays: Vec<Nanos>) {
-        self.groups.push(Asked { pacer, message_count, delays });
+    pub(crate) fn add(&mut self, pacer: Arc<Pacer>, part: f64, message_count: Option<u64>, delays: Vec<Nanos>) {
+        self.groups.push(Asked { pacer, part, message_count, delays });
     }
 
     /// Messages requested between two instants after the start: the integral of the rate, up to
@@ -250,11 +252,11 @@ impl Asked {
     /// As [`Self::until`], without an end by the message count.
     fn scheduled(&self, t: Nanos) -> f64 {
         if self.delays.is_empty() {
-            return self.pacer.until(t);
+            return self.part * self.pacer.until(t);
         }
         // Each producer has its share of the group's schedule, later.
         let begun = self.delays.iter().filter_map(|delay| t.0.checked_sub(delay.0));
         let all: f64 = begun.map(|t| self.pacer.until(Nanos(t))).sum();
-        all / self.delays.len() as f64
+        self.part * all / self.delays.len() as f64
     }
 }

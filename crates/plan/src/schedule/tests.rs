@@ -51,13 +51,13 @@ fn due_times(schedule: &ArrivalSchedule, producers: u64, until: u64) -> Vec<u64>
 fn messages_are_due_until_the_last_of_their_count() {
     let mut requested = Requested::default();
     let pacer = of(constant(500.0)).pacer(1).unwrap();
-    requested.add(Arc::clone(&pacer), Some(400), Vec::new());
+    requested.add(Arc::clone(&pacer), 1.0, Some(400), Vec::new());
     let share = |requested: &Requested, from, to| requested.share_due(seconds(from), seconds(to));
     for (from, to, due) in [(0.0, 0.5, 1.0), (0.0, 1.0, 0.8), (0.75, 0.85, 0.5), (1.0, 2.0, 0.0)] {
         let share = share(&requested, from, to);
         assert!((share - due).abs() < 1e-6, "{share} from {from} to {to}");
     }
-    requested.add(pacer, None, Vec::new());
+    requested.add(pacer, 1.0, None, Vec::new());
     assert_eq!(share(&requested, 0.0, 2.0), 1.0);
 }
 

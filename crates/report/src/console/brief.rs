@@ -96,6 +96,7 @@ fn rows<'a>(
     rows.extend(load::operations(summary));
     rows.extend(load::messages(record, summary));
     rows.extend(programs(summary));
+    rows.extend(workers(summary));
     rows.extend(load::cpu(record, summary));
     rows.extend(summary.verdict.as_ref().and_then(|it| limited_by(it, shown)));
     rows.extend(profiles(summary));
@@ -265,6 +266,12 @@ fn programs(summary: &RunSummary) -> Vec<Row<'static>> {
         }
     };
     summary.programs.iter().map(row).collect()
+}
+
+/// The workers of a fleet: each one's part of the load, and how exact its clock is.
+fn workers(summary: &RunSummary) -> Option<Row<'static>> {
+    let all = summary.workers.iter().map(|it| sanitise(&text::worker(it)).into_owned());
+    (!summary.workers.is_empty()).then(|| Row::list(RowRank::Main, "workers", all.collect()))
 }
 
 /// Who limited the run: always shown. What a warning below says is not said here, too.

@@ -192,7 +192,8 @@ fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) 
     }
     out = with_heads(out, |heads| style.faint(heads));
     let requested = messages::requested(summary.messages().requested.as_ref(), flow.closed_loop);
-    let lines = requested.into_iter().chain(messages::nodes(summary));
+    let workers = summary.workers.iter().map(|it| format!("worker {}", text::worker(it)));
+    let lines = requested.into_iter().chain(messages::nodes(summary)).chain(workers);
     let lines = lines.chain(messages::ledger(summary)).chain(messages::faults(summary));
     let limits: Vec<String> = text::amqp10_limits(record).iter().map(|(name, it)| format!("{name} {it}")).collect();
     let limits = if limits.is_empty() { String::new() } else { format!(": {}", limits.join("; ")) };

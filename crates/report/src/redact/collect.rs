@@ -43,7 +43,18 @@ pub(super) fn note_run(names: &mut Names, view: &RunView, dir: &Path) {
         names.add(NameKind::Label, &series.name.source);
         series.name.labels.iter().for_each(|(key, value)| note_label(names, key, value));
     }
+    note_workers(names, dir);
     note_machine(names);
+}
+
+/// Notes the names of a fleet's workers, which are those of machines, and their labels.
+fn note_workers(names: &mut Names, dir: &Path) {
+    // Of a page's own run there is always a record.
+    let summary = RunReader::open(dir).ok().and_then(|it| it.record.summary);
+    for worker in summary.iter().flat_map(|it| &it.workers) {
+        names.add(NameKind::Host, &worker.name);
+        worker.labels.values().for_each(|it| names.add(NameKind::Label, it));
+    }
 }
 
 /// Notes this machine's name: most reports are made where the run was.

@@ -17,10 +17,10 @@ mod warnings;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use archive::{BrokerSummary, QuantityUnit, RequirementOutcome, RunRecord};
+use archive::{BrokerSummary, QuantityUnit, RequirementOutcome, RunRecord, WorkerSummary};
 use serde_json::Value;
 
-use crate::numbers::{count, counted, figure};
+use crate::numbers::{count, counted, figure, percent, seconds};
 
 pub use crate::numbers::{bytes, rate, three_digits};
 pub use looks::{look, trace};
@@ -33,6 +33,30 @@ pub use stalls::stall;
 pub use verdict::verdict;
 pub use warnings::warning;
 pub(crate) use warnings::{SaidWithin, said_within};
+
+/// A worker of a fleet, its part of the load, and how exact its clock is:
+/// `a (zone=b): 500 sent, 500 received, 0.2 cores, busy 4.1 %, started 20 µs late, clock ± 31 µs`.
+pub(crate) fn worker(of: &WorkerSummary) -> String {
+    let labels = of.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ");
+    let labels = if labels.is_empty() { labels } else { format!(" ({labels})") };
+    let (sent, received) = (count(of.sent), count(of.received));
+    let mut text = format!(
+        "{}{labels}: {sent} sent, {received} received, {} cores, busy {}",
+        of.name,
+        three_digits(of.cpu_cores),
+        percent(of.at_work)
+    );
+    if let Some(late) = of.late_s {
+        text += &format!(", started {} late", seconds(late));
+    }
+    if let Some(bound) = of.clock_bound_s {
+        text += &format!(", clock ± {}", seconds(bound));
+    }
+    if let Some(lost) = of.lost_s {
+        text += &format!(", lost at {lost:.1} s");
+    }
+    text
+}
 
 /// Words for the counted items of a load.
 pub(crate) struct ItemWords {

@@ -92,6 +92,7 @@ impl VerdictText<'_> {
             1 => "the event loop".to_owned(),
             loops => format!("the busiest of {loops} event loops"),
         };
+        let of_worker = e.busiest_worker.as_ref().map_or_else(String::new, |worker| format!(", of worker {worker},"));
         let late = match e.loop_lag_max_ns {
             // Without a schedule none is measured.
             0 => String::new(),
@@ -102,7 +103,7 @@ impl VerdictText<'_> {
             ),
         };
         format!(
-            "{which} was busy {} of the time{}{late}",
+            "{which}{of_worker} was busy {} of the time{}{late}",
             percent(e.at_work()),
             if e.spun { " (spinning)" } else { "" }
         )

@@ -5,7 +5,7 @@ use measure::{Nanos, ScenarioRole};
 
 use super::stalls::{gone_away, one, stalled};
 use super::{looks, words_of};
-use crate::numbers::{count, counted, nonzero, percent, rate};
+use crate::numbers::{count, counted, nonzero, percent, rate, seconds};
 
 /// Words of a broker, a library or a system within the sentence of a warning.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,6 +168,18 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
                 if nodes.len() > 1 { "were" } else { "was" },
             ),
             "check the node's log, and whether the machine ran out of memory (dmesg)",
+        ),
+        Finding::WorkerLost { worker, at_s, why } => (
+            format!("worker {worker} was lost, heard last at {at_s:.1} s ({why}): its part of the load is missing"),
+            "see what it printed, and whether its machine still runs",
+        ),
+        Finding::WorkerLate { worker, late_s } => (
+            format!("worker {worker} started {} late, and did not wait for a core", seconds(*late_s)),
+            "see what else runs on its machine, and whether its clock is steady",
+        ),
+        Finding::WorkerClock { worker } => (
+            format!("the clock of worker {worker} moved against this machine's: its events may stand at wrong times"),
+            "leave clocks alone while a run lasts, and let no machine of the fleet sleep",
         ),
         Finding::NothingSelected { page, what } => {
             (format!("{page}: {what}"), "change the selection, or name the right page")

@@ -42,7 +42,7 @@ impl Planned {
                 deliveries_due: deliveries_each(plan).filter(|_| plan.groups.iter().all(gets_all)),
                 messages: messages(plan),
                 transaction: transaction(plan),
-                without_consumers: plan.groups.iter().all(|it| it.consumer_count() == 0),
+                without_consumers: plan.groups.iter().all(|it| it.own_consumers().next().is_none()),
                 slow_consumers: plan.groups.iter().any(|g| g.consumer_count() > 0 && takes_its_time(&g.consumers)),
                 ..planned
             },
@@ -51,7 +51,8 @@ impl Planned {
 }
 
 fn messages(plan: &Plan) -> Option<u64> {
-    let all = plan.groups.iter().filter(|it| it.producer_count() > 0).map(|it| it.producers.message_count);
+    let sending = plan.groups.iter().filter(|it| it.own_producers().next().is_some());
+    let all = sending.map(Group::own_message_count);
     let all = all.reduce(|one, other| Some(one?.saturating_add(other?)))?;
     all.filter(|all| *all > 0)
 }

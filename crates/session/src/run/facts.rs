@@ -29,7 +29,7 @@ impl Recording<'_> {
         let producers = outcome.totals.sent > 0 || self.measured.waits.producing() > Nanos::ZERO;
         let service = self.measured.latencies.histogram(Metric::SEND_ACK);
         let lags: Vec<u64> = self.seen.lag_and_p99.iter().map(|(lag, _)| *lag).collect();
-        Facts {
+        let mut facts = Facts {
             seconds,
             requested_rate: asked.map(|(messages, _)| messages / seconds.max(1e-9)),
             counted: (self.context.planned.messages).is_some_and(|all| counters.sent >= all),
@@ -67,8 +67,13 @@ impl Recording<'_> {
             behind_proxy: self.tcp.behind_proxy,
             connections: self.tcp.connections,
             capacity: self.context.planned.capacity.clone(),
+            busiest_worker: None,
             ended: self.ended(outcome),
+        };
+        if let Some(fleet) = &self.context.fleet {
+            fleet.amend(&mut facts);
         }
+        facts
     }
 
     /// The end of the load, and what the warnings name.

@@ -5,6 +5,7 @@ mod continuous;
 mod facts;
 mod faults;
 mod finish;
+mod fleet;
 mod interruptions;
 mod lasting;
 mod memory;
@@ -41,6 +42,7 @@ use crate::{Error, Observer, calibration, hardware};
 pub use continuous::{ContinuousOptions, PeriodEnd, RecordingEvent, record_continuously};
 use faults::{Faults, node_gone};
 use finish::Ending;
+pub use fleet::{Carrier, ConnectionNotes, FleetRun, Membership, facts as worker_facts};
 use memory::MemoryWatch;
 pub use named_process::nodes_called;
 use observer_effect::Blocks;
@@ -71,6 +73,8 @@ pub struct RunOptions {
     pub bellows_exe: PathBuf,
     /// The kinds of load that an experiment can ask for: [`crate::SCENARIOS`].
     pub scenarios: &'static [MakeScenario],
+    /// Who carries the load of messages.
+    pub carrier: Carrier,
     /// Makes the sentences that the archive keeps beside the data.
     pub texts: Texts,
 }
@@ -149,7 +153,8 @@ fn check_requirements(experiment: &Experiment, scenarios: &[MakeScenario]) -> Re
     let endpoint = load::Endpoint::new("localhost", 0);
     let experiment = experiment.with_addresses(&ProbedAddresses::default());
     let traced = TracedBroker::default();
-    let occasion = Occasion { experiment: &experiment, endpoint: &endpoint, run_id: 0, traced: &traced };
+    let carrier = &Carrier::Alone;
+    let occasion = Occasion { experiment: &experiment, endpoint: &endpoint, run_id: 0, traced: &traced, carrier };
     let metrics: Vec<Metric> = all_made(scenarios, &occasion)?.iter().flat_map(|it| it.metrics()).collect();
     let mut required = experiment.require.iter();
     required.try_for_each(|spec| spec.that.check(&metrics)).map_err(Error::Usage)
@@ -203,9 +208,10 @@ pub fn run_on(
         .with_addresses(&own_pages.addresses(broker))
         .with_nodes(broker.nodes())
         .on_prepared(copied.is_some());
-    let occasion = Occasion { experiment: &resolved, endpoint: broker.endpoint(), run_id: start.seed, traced: &traced };
+    let (endpoint, run_id, carrier) = (broker.endpoint(), start.seed, &options.carrier);
+    let occasion = Occasion { experiment: &resolved, endpoint, run_id, traced: &traced, carrier };
     let scenarios = all_made(options.scenarios, &occasion)?;
-    let context = loaded.context(&scenarios, start.origin, experiment, options.texts)?;
+    let context = loaded.context(&scenarios, start.origin, experiment, options)?;
     let mut record = start.record(&experiment.name, options);
     record.experiment = experiment.to_json();
     record.changed_keys = experiment.changed_keys();
@@ -230,6 +236,7 @@ pub fn run_on(
         Box::new(memory),
         Box::new(own_pages),
     ];
+    recording.companions.extend(carrier.companion());
     recording.blocks = loaded.blocks(&experiment.profile, seed);
     recording.logs = logs;
     if let Some(cost) = copied {
@@ -417,7 +424,7 @@ impl Loaded {
         scenarios: &[Box<dyn Scenario>],
         origin: Time,
         experiment: &Experiment,
-        texts: Texts,
+        options: &RunOptions,
     ) -> Result<RunContext, Error> {
         // Validation finds that first.
         let nothing = || Problem::new("the experiment has no load", "", "add [[load]], [churn] or [[probe]]");
@@ -440,7 +447,8 @@ impl Loaded {
                 ..Planned::of(&**first)
             },
             requirements: (experiment.require.iter()).map(|spec| spec.that.clone()).collect(),
-            texts,
+            fleet: options.carrier.fleet(),
+            texts: options.texts,
         })
     }
 

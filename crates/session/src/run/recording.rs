@@ -1,6 +1,7 @@
 //! Passes the load's reports on to the archive, the observer and the sums.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use measure::{Clock, Counters, Interval, Metric, Nanos, Phase, Slice, Time};
 
 use super::Texts;
 use super::companion::{Collected, Companion, LoadEnd, Second, Unread, fault_of_node};
+use super::fleet::FleetRun;
 use super::interruptions::{Blocked, Contention, Silences, Telling};
 use super::lasting::Lasting;
 use super::observer_effect::Blocks;
@@ -56,6 +58,8 @@ pub(crate) struct RunContext {
     pub(crate) insecure: bool,
     pub(crate) planned: Planned,
     pub(crate) requirements: Vec<Requirement>,
+    /// The workers that carry the load, where it is not this process alone.
+    pub(crate) fleet: Option<Arc<FleetRun>>,
     pub(crate) texts: Texts,
 }
 
@@ -736,7 +740,7 @@ impl load::Sink for Recording<'_> {
             load::RunEvent::Silence(silence) => self.seen.silences.keep(silence),
             load::RunEvent::ProgramStarted { pid } => self.usage.generator(pid),
             load::RunEvent::ProgramEnded(program) => self.keep_program(program),
-            load::RunEvent::NotPermitted { feature, instead } => self.tell_not_permitted(feature, instead),
+            load::RunEvent::NotPermitted { feature, instead } => self.tell_not_permitted(&feature, &instead),
             load::RunEvent::Note(text) => self.note(&text),
         }
     }

@@ -6,6 +6,7 @@ use load::scenario::{Operations, Scenario};
 use load::{Endpoint, Error, Outcome, Silence};
 use measure::{Counts, Interval, Metric, Nanos, Phase, ScenarioRole, Time};
 
+use super::fleet::Carrier;
 use crate::command::CommandPlan;
 use crate::trace::{TracePlan, TracedBroker};
 
@@ -20,6 +21,8 @@ pub struct Occasion<'a> {
     pub run_id: u32,
     /// How to reach the broker's nodes for traces.
     pub traced: &'a TracedBroker,
+    /// Who carries the load of messages.
+    pub carrier: &'a Carrier,
 }
 
 /// Makes a scenario from the options that an experiment has for it; none where the experiment does not ask for it.
@@ -32,7 +35,7 @@ fn messages(of: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error> {
     if of.experiment.load.is_empty() || of.experiment.has_commands() {
         return Ok(Vec::new());
     }
-    Ok(vec![Box::new(of.experiment.plan(of.endpoint, of.run_id)?)])
+    Ok(vec![of.carrier.scenario(of.experiment, of.endpoint, of.run_id)?])
 }
 
 fn churn(of: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error> {

@@ -115,6 +115,7 @@ pub(super) fn options(runs_dir: PathBuf) -> RunOptions {
         command: vec!["bellows".into(), "--password".into(), "s3cret".into()],
         bellows_exe: PathBuf::from("bellows"),
         scenarios: &[],
+        carrier: Carrier::Alone,
         texts: Texts::default(),
     }
 }

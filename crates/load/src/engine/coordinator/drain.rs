@@ -300,8 +300,8 @@ fn are_all_empty<C: Connection, E: Environment>(
         let subscription = group.consumers.subscription.as_ref();
         // A subscription that does not last goes with its consumers, and with what it held.
         let lasts = subscription.is_none_or(|it| it.durable);
-        let queues = group.destinations.iter().filter(|d| d.kind == DestinationKind::Queue);
-        let queues = queues.map(|queue| (queue.name.clone(), true));
+        let queues = group.own_destinations().filter(|(_, d)| d.kind == DestinationKind::Queue);
+        let queues = queues.map(|(_, queue)| (queue.name.clone(), true));
         let subscriptions = group.subscription_queues().map(|(queue, _)| (queue, lasts));
         let mut admin = recipients::connect::<C, E>(environment, plan, group, control)?;
         for (queue, lasts) in queues.chain(subscriptions) {

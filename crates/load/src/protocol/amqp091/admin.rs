@@ -9,11 +9,12 @@ use super::assignment::declared_queue;
 use super::properties::arguments;
 use super::request::{Answer, ChannelSpec, Question, Queue, Request, Role};
 use crate::control::Interruption;
-use crate::protocol::routing::{binding, publishes_to};
+use crate::protocol::routing::binding;
 use crate::protocol::{Admin, Blocking, ConnectionSpec, Made, Progress, Server};
 use crate::{
     Control, Declare, Destination, DestinationKind, Endpoint, Environment, Exchange, Group, QueueHandling, QueueType,
 };
+use plan::publishes_to;
 
 pub(crate) struct AmqpAdmin<'a, E: Environment> {
     blocking: Blocking<'a, AmqpConnection, E>,
@@ -51,7 +52,7 @@ impl<'a, E: Environment> Admin<'a, E> for AmqpAdmin<'a, E> {
     fn prepare(&mut self, group: &Group, made: &mut Vec<Made>) -> Result<(), Interruption> {
         let declare = group.queues.declare;
         let mut exchanges: Vec<&str> = Vec::new();
-        for destination in &group.destinations {
+        for (_, destination) in group.own_destinations() {
             let exchange = destination.amqp091.exchange.as_ref();
             if let Some(exchange) = exchange.filter(|it| it.is_declared())
                 && declare != Declare::Never
@@ -229,6 +230,6 @@ fn request<E: Environment>(
 /// The queues of a group that can be emptied.
 fn purged(group: &Group) -> impl Iterator<Item = &str> {
     let shared = |it: &&Destination| it.kind == DestinationKind::Queue && !it.exclusive;
-    let destinations = group.destinations.iter().filter(shared);
+    let destinations = group.own_destinations().map(|(_, it)| it).filter(shared);
     destinations.filter(|it| it.amqp091.queue_type != QueueType::Stream).map(|it| it.name.as_str())
 }

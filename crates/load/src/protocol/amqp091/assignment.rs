@@ -4,8 +4,9 @@ use super::properties::{arguments, subscription_arguments};
 use super::request::{Begin, ChannelSpec, Consuming, Declaration, Publishing, Queue, Role, Source};
 use super::{REPLY_TO, encode};
 use crate::protocol::Outgoing;
-use crate::protocol::routing::{binding, destination_of, is_durable, named_queue, publishes_to};
+use crate::protocol::routing::{binding, destination_of, is_durable, named_queue};
 use crate::{Ack, Declare, Destination, DestinationKind, Error, Group, QueueType};
+use plan::publishes_to;
 
 /// The channel of a group's `n`-th consumer, which may begin later than the load.
 pub(crate) fn consumer(group: &Group, n: usize, later: bool) -> Result<ChannelSpec, Error> {

@@ -117,7 +117,10 @@ pub(crate) fn permitted(plan: &Plan, refusal: &Error) -> Option<(Plan, RunEvent)
         nodes.any(|node| place(&node.to_string()) == place(endpoint))
     });
     let made = there.flat_map(|group| group.destinations.iter_mut().map(make_durable));
-    let event = RunEvent::NotPermitted { feature: TRANSIENT, instead: "transient queues are declared durable" };
+    let event = RunEvent::NotPermitted {
+        feature: TRANSIENT.to_owned(),
+        instead: "transient queues are declared durable".to_owned(),
+    };
     (made.filter(|it| *it).count() > 0).then_some((plan, event))
 }
 

@@ -3,8 +3,9 @@
 use measure::percent_encoded;
 use wire::amqp10::{Symbol, TypedValue};
 
-use crate::protocol::routing::{publishes_to, queue_of};
+use crate::protocol::routing::queue_of;
 use crate::{Destination, DestinationKind, Group};
+use plan::publishes_to;
 
 /// How a broker names queues and topics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -311,7 +311,7 @@ impl<'a, E: Environment> Admin<'a, E> for LinkAdmin<'a, E> {
 }
 
 fn queues(group: &Group) -> impl Iterator<Item = &Destination> {
-    group.destinations.iter().filter(|it| it.kind == DestinationKind::Queue)
+    group.own_destinations().map(|(_, it)| it).filter(|it| it.kind == DestinationKind::Queue)
 }
 
 /// A queue's own name, where it stands behind that of its address: `ADDRESS::QUEUE`.

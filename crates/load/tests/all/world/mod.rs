@@ -16,6 +16,7 @@ pub(crate) mod peer;
 mod stream;
 mod tap;
 mod told;
+mod turns;
 
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,6 +34,7 @@ use self::host::{Host, Kind, host_of};
 use self::link::Link;
 use self::stream::{Events, Poll};
 pub(crate) use self::told::Told;
+use self::turns::Turns;
 
 const BEGINNING: Time = Time(1_000_000_000);
 /// The time that a scene may take, …
@@ -117,6 +119,7 @@ struct State {
 struct Inner {
     now: AtomicU64,
     state: Mutex<State>,
+    turns: Turns,
 }
 
 #[derive(Clone)]
@@ -185,7 +188,7 @@ impl World {
             steps: 0,
             trace: 0,
         };
-        Self(Arc::new(Inner { now: AtomicU64::new(BEGINNING.0), state: Mutex::new(state) }))
+        Self(Arc::new(Inner { now: AtomicU64::new(BEGINNING.0), state: Mutex::new(state), turns: Turns::default() }))
     }
 
     pub(crate) fn time(&self) -> Time {
@@ -388,7 +391,7 @@ impl World {
             }
             let next = self.state().polls_ready_at(poll).max(Time(now.0 + 1));
             let free_at = self.state().coordinator_free_at;
-            self.advance(deadline.min(next).max(free_at));
+            self.let_pass(deadline.min(next).max(free_at));
         }
     }
 }
@@ -518,7 +521,7 @@ impl Task for WorldTask {
 
     fn join(self) -> bool {
         while !self.is_finished() && !std::thread::panicking() {
-            self.world.advance(self.world.time() + Nanos::from_millis(1));
+            self.world.let_pass(self.world.time() + Nanos::from_millis(1));
         }
         true
     }
@@ -570,14 +573,14 @@ impl Environment for World {
         loop {
             let free_at = self.state().coordinator_free_at;
             if self.time() < free_at {
-                self.advance(free_at);
+                self.let_pass(free_at);
                 continue;
             }
             match from.try_recv() {
                 Ok(value) => return Ok(value),
                 Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
                 Err(TryRecvError::Empty) if self.time() >= deadline => return Err(RecvTimeoutError::Timeout),
-                Err(TryRecvError::Empty) => self.advance(deadline),
+                Err(TryRecvError::Empty) => self.let_pass(deadline),
             }
         }
     }

@@ -1,0 +1,441 @@
+//! `fleet`: a NATS server and workers on this machine, and the workers that there are.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+use brokers::BrokerError;
+use brokers::managed::{Launch, Managed, Probe, Progress, Waiting, Workspace, accepts, free_ports};
+use clap::{Args, Subcommand};
+use experiment::Experiment;
+use fleet::nats::{Link, NatsOptions};
+use fleet::{ClockEstimator, Envelope, ProbeTimes, ToCoordinator, ToWorker, WorkerFacts, WorkerState};
+use measure::{Clock, Nanos, Problem, Time, counted, wall_clock_unix_ns};
+use report::console;
+use serde::{Serialize, Serializer};
+use session::{Carrier, ConnectionNotes, Error, FleetRun, Observer, RunOptions, RunOutcome};
+
+use super::args::{RunsDir, is_typed};
+use super::command_line::Url;
+use crate::{Done, Failure, output, signals};
+
+/// Debian has it there, where the path of ordinary users does not lead.
+const SERVER_FOLDERS: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
+const SERVER: &str = "nats-server";
+const SERVER_TIMEOUT: Duration = Duration::from_secs(20);
+/// Room for its log, bytes.
+const SERVER_SPACE: u64 = 10_000_000;
+/// The longest that workers may take to join, and to end.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(20);
+const END_TIMEOUT: Duration = Duration::from_secs(15);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Workers call four times a second, and are probed so often meanwhile.
+const LISTENING: Duration = Duration::from_millis(1_500);
+const PROBE_INTERVAL: Duration = Duration::from_millis(10);
+/// Workers that are listed at most.
+const MOST_LISTED: usize = 10_000;
+
+/// How to log in to the NATS server of a fleet.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct ServerArgs {
+    /// File of credentials for the NATS server, *.creds
+    #[arg(long, value_name = "FILE", env = "BELLOWS_FLEET_CREDENTIALS")]
+    fleet_credentials: Option<PathBuf>,
+    /// PEM file with the authorities to trust for it, instead of the machine's
+    #[arg(long, value_name = "FILE")]
+    fleet_ca: Option<PathBuf>,
+    /// PEM file with the certificate to show it
+    #[arg(long, value_name = "FILE", requires = "fleet_key")]
+    fleet_cert: Option<PathBuf>,
+    /// PEM file with the key of --fleet-cert
+    #[arg(long, value_name = "FILE", requires = "fleet_cert")]
+    fleet_key: Option<PathBuf>,
+}
+
+impl ServerArgs {
+    /// Connects as `name`. Errors: a password that everybody sees, and those of [`Link::connect`].
+    pub(super) fn connect(&self, url: &Url, name: &str) -> Result<Arc<Link>, Problem> {
+        let options = NatsOptions {
+            url: url.0.clone(),
+            credentials: self.fleet_credentials.clone(),
+            ca: self.fleet_ca.clone(),
+            identity: self.fleet_cert.clone().zip(self.fleet_key.clone()),
+            name: format!("bellows {name}"),
+        };
+        if is_typed(options.has_login(), "BELLOWS_FLEET") {
+            let cause = "a password on the command line is seen by all users of this machine";
+            let help = "name a file with --fleet-credentials, or set BELLOWS_FLEET to the whole address";
+            return Err(Problem::new(cause, options.place(), help));
+        }
+        Link::connect(&options).map(Arc::new)
+    }
+
+    /// Runs an experiment whose load the workers at this address carry: as many as are wanted, else those that are free.
+    /// Errors: as [`session::run`], and where there are no workers.
+    pub(super) fn run(
+        &self,
+        url: &Url,
+        wanted: Option<usize>,
+        experiment: &Experiment,
+        options: &RunOptions,
+        control: &load::Control,
+        observer: &mut dyn Observer,
+    ) -> Result<RunOutcome, Error> {
+        FleetRun::check(experiment)?;
+        observer.step("connecting to the fleet");
+        let link = self.connect(url, "coordinator")?;
+        let (to_workers, changes) = (Arc::clone(&link), Arc::clone(&link));
+        let notes: ConnectionNotes = Box::new(move || changes.notes());
+        let fleet = FleetRun::start(&experiment.name, move |it| to_workers.tell_worker(it), notes)?;
+        let _heard = link.hear_workers(fleet.epoch(), &fleet.inputs());
+        fleet.gather(wanted, control, observer)?;
+        // It goes first, and waits until the workers have left.
+        let options = RunOptions { carrier: Carrier::Fleet(fleet), ..options.clone() };
+        session::run(experiment, &options, control, observer)
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  bellows fleet start --workers 3
+  bellows fleet status --fleet nats://127.0.0.1:4222")]
+pub(crate) struct FleetCommandArgs {
+    #[command(subcommand)]
+    command: FleetCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum FleetCommand {
+    /// Start a NATS server and workers on this machine, until Ctrl-C
+    Start(StartArgs),
+    /// List the workers: what they do, their clocks, their limits
+    Status(StatusArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  bellows fleet start --workers 3
+  bellows fleet start --workers 2 --port 4333")]
+struct StartArgs {
+    /// Workers to start
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    workers: u32,
+    /// Port of the NATS server on 127.0.0.1; a free one if absent
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Option<u16>,
+    #[command(flatten)]
+    runs: RunsDir,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  bellows fleet status --fleet nats://127.0.0.1:4222
+  bellows fleet status --fleet nats://127.0.0.1:4222 --json")]
+struct StatusArgs {
+    /// The NATS server that the workers have joined, nats://HOST:4222
+    #[arg(long, value_name = "URL", env = "BELLOWS_FLEET", hide_env_values = true)]
+    fleet: Url,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+impl FleetCommandArgs {
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        match self.command {
+            FleetCommand::Start(args) => args.execute(),
+            FleetCommand::Status(args) => args.execute(),
+        }
+    }
+}
+
+/// A worker's process. Its standard input is closed to end it; by the kernel, where this process dies.
+struct WorkerProcess {
+    name: String,
+    child: Child,
+    stdin: Option<ChildStdin>,
+}
+
+impl StartArgs {
+    fn execute(self) -> Result<Done, Failure> {
+        let stop = signals::stop_flag()?;
+        let (server, url) = self.start_server(&stop).map_err(Error::from)?;
+        let link = ServerArgs::default().connect(&Url(url.clone()), "fleet start")?;
+        let (tell, told) = channel();
+        let heard = link.overhear_workers(move |_, envelope| drop(tell.send(envelope)));
+        let mut workers = (1..=self.workers).map(|number| self.start_worker(number, &url)).collect::<Result<_, _>>()?;
+        if wait_until_joined(&told, self.workers as usize, &stop)? {
+            let workers = counted(u64::from(self.workers), "worker");
+            output::print(&format!("ready {url}, {workers}; to use them: bellows run demo --fleet {url}\n"))?;
+        }
+        drop((heard, told, link));
+        let ended = watch(&server, &mut workers, &stop);
+        end_all(workers);
+        server.stop().map_err(Error::from)?;
+        ended.map(|()| Done::Fine)
+    }
+
+    /// Starts the server, which a guardian ends where this process is killed.
+    fn start_server(&self, stop: &AtomicBool) -> Result<(Managed, String), BrokerError> {
+        let port = match self.port {
+            Some(port) => port,
+            None => {
+                let [port] = free_ports()?;
+                port
+            }
+        };
+        let program = find_server().ok_or_else(|| {
+            let help = "install it (Debian: apt-get install nats-server), or join workers to one that runs elsewhere";
+            Problem::new("there is no nats-server", "not in PATH", help)
+        })?;
+        let workspace = Workspace::new(SERVER, None, SERVER_SPACE)?;
+        let words = ["--addr", "127.0.0.1", "--port", &port.to_string()].map(OsString::from);
+        let launch = Launch {
+            product: SERVER,
+            program,
+            arguments: words.to_vec(),
+            environment: vec![("HOME".into(), workspace.directory().into())],
+            process_name: SERVER,
+            probes: vec![Probe { port, answers: accepts }],
+            reason: brokers::log::tail,
+            start_timeout: SERVER_TIMEOUT,
+            guard: Vec::new(),
+        };
+        let mut progress = |progress: Progress<'_>| {
+            if let Progress::Step(text) | Progress::Ready(text) = progress {
+                output::line_aside(text);
+            }
+        };
+        let cancelled = || stop.load(Ordering::Relaxed);
+        let mut waiting = Waiting { progress: &mut progress, cancelled: &cancelled };
+        let server = workspace.start(launch, "starting nats-server", &mut waiting)?;
+        Ok((server, format!("nats://127.0.0.1:{port}")))
+    }
+
+    fn start_worker(&self, number: u32, url: &str) -> Result<WorkerProcess, Failure> {
+        let name = format!("w{number}");
+        let exe = env::current_exe().map_err(|e| Failure::io("find", Path::new("the bellows executable"), &e))?;
+        let mut command = Command::new(&exe);
+        command.args(["worker", "--exit-with-stdin", "--join", url, "--name", &name]);
+        command.arg("--runs").arg(&self.runs.runs);
+        // Ctrl-C at the terminal is for this process, which ends them in order.
+        let spawned = command.stdin(Stdio::piped()).process_group(0).spawn();
+        let mut child = spawned.map_err(|e| Failure::io("start", &exe, &e))?;
+        let stdin = child.stdin.take();
+        Ok(WorkerProcess { name, child, stdin })
+    }
+}
+
+/// The server's program.
+fn find_server() -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).chain(SERVER_FOLDERS.map(PathBuf::from));
+    folders.map(|folder| folder.join(SERVER)).find(|program| program.is_file())
+}
+
+/// Waits until so many workers have called; `false` where the user stops that.
+fn wait_until_joined(
+    told: &Receiver<Envelope<ToCoordinator>>,
+    wanted: usize,
+    stop: &AtomicBool,
+) -> Result<bool, Failure> {
+    let began = Instant::now();
+    let mut joined = Vec::new();
+    while joined.len() < wanted {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        if began.elapsed() > JOIN_TIMEOUT {
+            let cause = format!("{} of {wanted} workers joined within {} s", joined.len(), JOIN_TIMEOUT.as_secs());
+            return Err(Failure::failed(cause, "see what they printed"));
+        }
+        if let Ok(Envelope { session, body: ToCoordinator::Join(_), .. }) = told.recv_timeout(POLL_INTERVAL)
+            && !joined.contains(&session)
+        {
+            joined.push(session);
+        }
+    }
+    Ok(true)
+}
+
+/// Waits for the user. Errors: the server has ended, or the last worker.
+fn watch(server: &Managed, workers: &mut Vec<WorkerProcess>, stop: &AtomicBool) -> Result<(), Failure> {
+    while !stop.load(Ordering::Relaxed) {
+        thread::sleep(POLL_INTERVAL);
+        if !server.is_running() {
+            return Err(Failure::failed("nats-server has ended", "see what it said").observed(server.log_tail(5)));
+        }
+        workers.retain_mut(|it| match it.child.try_wait() {
+            Ok(None) => true,
+            Ok(Some(status)) => {
+                output::line_aside(&format!("worker {} has ended: {status}", it.name));
+                false
+            }
+            Err(_) => false,
+        });
+        if workers.is_empty() {
+            return Err(Failure::failed("all workers have ended", "see what they printed"));
+        }
+    }
+    Ok(())
+}
+
+/// Ends workers in order, and those that do not end.
+fn end_all(mut workers: Vec<WorkerProcess>) {
+    workers.iter_mut().for_each(|it| drop(it.stdin.take()));
+    let until = Instant::now() + END_TIMEOUT;
+    while Instant::now() < until && workers.iter_mut().any(|it| matches!(it.child.try_wait(), Ok(None))) {
+        thread::sleep(POLL_INTERVAL);
+    }
+    for mut worker in workers {
+        // Both fail only where it has ended by itself at last.
+        let _ = worker.child.kill();
+        let _ = worker.child.wait();
+    }
+}
+
+/// A worker, as `fleet status` lists it.
+#[derive(Debug, Default, Serialize)]
+struct WorkerRow {
+    name: String,
+    #[serde(serialize_with = "by_name")]
+    state: WorkerState,
+    /// Its run; empty where it is free.
+    run: String,
+    labels: BTreeMap<String, String>,
+    version: String,
+    cores: u32,
+    limits: BTreeMap<String, String>,
+    /// Its clock less this machine's, and the most that this can be off, in seconds.
+    clock_offset_s: Option<f64>,
+    clock_bound_s: Option<f64>,
+    #[serde(skip)]
+    clock: ClockEstimator,
+}
+
+fn by_name<S: Serializer>(state: &WorkerState, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(state.name())
+}
+
+impl WorkerRow {
+    fn take(&mut self, facts: WorkerFacts) {
+        (self.name, self.labels, self.version) = (facts.name, facts.labels, facts.version);
+        (self.cores, self.limits) = (facts.cores, facts.limits);
+    }
+}
+
+#[derive(Serialize)]
+struct FleetStatus {
+    server: String,
+    server_version: String,
+    workers: Vec<WorkerRow>,
+}
+
+impl StatusArgs {
+    fn execute(self) -> Result<Done, Failure> {
+        let link = self.server.connect(&self.fleet, "fleet status")?;
+        let (tell, told) = channel();
+        let _heard = link.overhear_workers(move |at, envelope| drop(tell.send((at, envelope))));
+        let status = FleetStatus {
+            server: web::redact::url(&self.fleet.0),
+            server_version: link.server_version.clone(),
+            workers: survey(&link, &told),
+        };
+        output::print_result(self.json, &status, |style| {
+            let workers = counted(status.workers.len() as u64, "worker");
+            let head = format!("nats-server {} at {}, {workers}\n", status.server_version, status.server);
+            let rows = status.workers.iter().map(cells);
+            let grid = || console::grid("worker<|state<|labels<|bellows<|cores|clock<|limits<", Some(6), rows, style);
+            if status.workers.is_empty() { head } else { format!("{head}\n{}", grid()) }
+        })
+    }
+}
+
+fn cells(of: &WorkerRow) -> Vec<String> {
+    let pairs = |all: &BTreeMap<String, String>| {
+        all.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+    };
+    let state = match of.run.as_str() {
+        "" if of.state == WorkerState::Joined => "free".to_owned(),
+        "" => of.state.name().to_owned(),
+        run => format!("{} in {run}", of.state.name()),
+    };
+    let clock = of.clock_offset_s.zip(of.clock_bound_s).map_or_else(String::new, |(offset, bound)| {
+        let sign = if offset < 0.0 { "-" } else { "" };
+        let [offset, bound] = [offset.abs(), bound].map(Nanos::from_secs_f64);
+        format!("{sign}{offset} ± {bound}")
+    });
+    let cores = of.cores.to_string();
+    vec![of.name.clone(), state, pairs(&of.labels), of.version.clone(), cores, clock, pairs(&of.limits)]
+}
+
+/// Listens to workers, asks and probes those that there are.
+fn survey(link: &Link, told: &Receiver<(Time, Envelope<ToCoordinator>)>) -> Vec<WorkerRow> {
+    // Newer than every run: a worker answers in any state, and is nobody's by that.
+    let epoch = wall_clock_unix_ns();
+    let mut workers: BTreeMap<u64, WorkerRow> = BTreeMap::new();
+    let until = Instant::now() + LISTENING;
+    while Instant::now() < until {
+        let round = Instant::now() + PROBE_INTERVAL;
+        for session in workers.keys() {
+            let tell = |body| {
+                let (session, stamp) = (*session, Time(0));
+                link.tell_worker(&Envelope { epoch, session, number: 0, received: 0, stamp, body });
+            };
+            tell(ToWorker::Ask);
+            tell(ToWorker::Probe { sent: Clock.now() });
+        }
+        while let Ok((at, envelope)) = told.recv_timeout(round.saturating_duration_since(Instant::now())) {
+            let Envelope { epoch: answered, session, body, .. } = envelope;
+            if workers.len() >= MOST_LISTED && !workers.contains_key(&session) {
+                continue;
+            }
+            let row = workers.entry(session).or_default();
+            match body {
+                ToCoordinator::Join(facts) => row.take(facts),
+                ToCoordinator::Status { facts, state, run } => {
+                    row.take(facts);
+                    (row.state, row.run) = (state, run);
+                }
+                ToCoordinator::Echo { sent, received, replied } if answered == epoch => {
+                    row.clock.probe(ProbeTimes { sent, received, replied, returned: at });
+                }
+                _ => {}
+            }
+        }
+    }
+    let now = Clock.now();
+    let mut rows: Vec<WorkerRow> = workers.into_values().filter(|it| !it.name.is_empty()).collect();
+    for row in &mut rows {
+        let theirs = row.clock.to_worker(now);
+        row.clock_offset_s = theirs.map(|(at, _)| (at.0 as f64 - now.0 as f64) / 1e9);
+        row.clock_bound_s = theirs.map(|(_, bound)| bound.as_secs_f64());
+    }
+    rows.sort_by(|a, b| a.name.cmp(&b.name));
+    rows
+}
+
+/// Ends the process in order at the end of standard input, which is its parent's end too.
+pub(super) fn stop_with_stdin(control: &load::Control) -> Result<(), Failure> {
+    let control = control.clone();
+    let wait = move || {
+        // An error is an end as well.
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        control.stop();
+    };
+    let failed = |e| Failure::Failed(Problem::new("cannot start a thread", e, "see ulimit -u"));
+    thread::Builder::new().name("stdin".into()).spawn(wait).map(drop).map_err(failed)
+}

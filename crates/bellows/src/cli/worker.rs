@@ -1,0 +1,126 @@
+//! `worker`: carries its part of the loads of a fleet, one run after another, each with a run folder of its own.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+
+use clap::Args;
+use fleet::nats::Link;
+use session::{Carrier, Error, Membership, NoObserver, RunOptions, RunOutcome};
+
+use super::args::RunsDir;
+use super::command_line::{self, Url};
+use super::fleet::{ServerArgs, stop_with_stdin};
+use crate::run_options::run_options;
+use crate::{Done, Failure, output, signals};
+
+/// Characters of a name or a label at most.
+const LONGEST: usize = 64;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  bellows worker --join nats://127.0.0.1:4222
+  bellows worker --join nats://127.0.0.1:4222 --label zone=a --label rack=7")]
+pub(crate) struct WorkerArgs {
+    /// The NATS server of the fleet, nats://HOST:4222; better set as BELLOWS_FLEET where it holds a password
+    #[arg(long, value_name = "URL", env = "BELLOWS_FLEET", hide_env_values = true)]
+    join: Url,
+    /// Name among the workers, which are numbered in the order of their names [default: the machine's, with the number
+    /// of this process]
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    name: Option<String>,
+    /// Label that tells the worker apart, such as zone=a; may be repeated
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+    /// For `fleet start`.
+    #[arg(long, hide = true)]
+    exit_with_stdin: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    runs: RunsDir,
+}
+
+fn name(text: &str) -> Result<String, String> {
+    let is_fine = |it: char| it.is_ascii_alphanumeric() || "._-".contains(it);
+    let fits = (1..=LONGEST).contains(&text.len()) && text.chars().all(is_fine);
+    if fits { Ok(text.to_owned()) } else { Err(format!("expected 1 to {LONGEST} letters, digits and . _ -")) }
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
+    Ok((name(key)?, name(value)?))
+}
+
+/// The machine's name, and the number of this process: several workers may run on one machine.
+fn default_name() -> String {
+    let system = rustix::system::uname();
+    let host = system.nodename().to_string_lossy().into_owned();
+    let host = host.split('.').next().unwrap_or_default().chars().take(LONGEST / 2).collect::<String>();
+    format!("{host}-{}", std::process::id())
+}
+
+impl WorkerArgs {
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        let (control, at_once) = signals::stop_load()?;
+        if self.exit_with_stdin {
+            stop_with_stdin(&control)?;
+        }
+        let name = self.name.clone().unwrap_or_else(default_name);
+        let link = self.server.connect(&self.join, &format!("worker {name}"))?;
+        let labels: BTreeMap<String, String> = self.labels.iter().cloned().collect();
+        let facts = session::worker_facts(name.clone(), labels);
+        say(&name, &format!("joined {}", web::redact::url(&self.join.0)))?;
+        while !control.is_stopping() {
+            let to_coordinator = Arc::clone(&link);
+            let session = RandomState::new().build_hasher().finish();
+            let send = move |it: &_| to_coordinator.tell_coordinator(it);
+            let member = Membership::start(session, facts.clone(), send, &control)?;
+            let _heard = link.hear_coordinators(session, &member.inputs());
+            let Some(share) = member.wait(|| tell_changes(&link, &name)) else { continue };
+            say(&name, &format!("takes part {} of {}", share.worker + 1, share.workers))?;
+            self.carry(&name, &member)?;
+        }
+        at_once.check()?;
+        Ok(Done::Fine)
+    }
+
+    /// Runs a share, and waits until the others have ended theirs.
+    fn carry(&self, name: &str, member: &Arc<Membership>) -> Result<(), Failure> {
+        let command = command_line::archived(std::env::args_os());
+        let options = run_options(Some(self.runs.runs.clone()), archive::Labels::default(), command)?;
+        match run_share(member, options) {
+            Ok(RunOutcome { run_dir, .. }) => {
+                let place = run_dir.map_or_else(String::new, |it| format!(", in {}", it.display()));
+                say(name, &format!("has ended its part{place}"))?;
+            }
+            Err(error) => {
+                let why = error.problem().sentence();
+                member.refuse(&why);
+                say(name, &format!("could not run its part: {why}"))?;
+            }
+        }
+        match member.leave() {
+            Some(why) => say(name, &format!("has left before its time: {why}")),
+            None => Ok(()),
+        }
+    }
+}
+
+fn run_share(member: &Arc<Membership>, options: RunOptions) -> Result<RunOutcome, Error> {
+    let experiment = member.experiment()?;
+    let options = RunOptions { carrier: Carrier::Member(Arc::clone(member)), ..options };
+    session::run(&experiment, &options, &load::Control::new(), &mut NoObserver)
+}
+
+/// Tells that the server went away, and that it came back.
+fn tell_changes(link: &Link, name: &str) {
+    for (_, change) in link.notes() {
+        output::line_aside(&format!("worker {name}: {change}"));
+    }
+}
+
+fn say(name: &str, text: &str) -> Result<(), Failure> {
+    output::print(&format!("worker {name} {text}\n"))
+}

@@ -1,0 +1,177 @@
+//! A fleet on this machine: a real NATS server, workers as processes of their own, and the embedded broker.
+
+use crate::common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::schema::assert_valid;
+use common::{bellows, read_json, run, start, wait_for};
+use serde_json::Value;
+use testkit::{ChildGuard, only};
+
+/// Of the workers, below the test's folder.
+const THEIR_RUNS: &str = "of-workers";
+
+/// `bellows fleet start`, gone when dropped.
+struct Fleet {
+    started: ChildGuard,
+    url: String,
+    /// Lines that it and its workers print.
+    lines: Receiver<String>,
+}
+
+impl Fleet {
+    fn start(dir: &Path, workers: &str) -> Self {
+        let mut command = bellows(dir, &["fleet", "start", "--workers", workers, "--runs", THEIR_RUNS]);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("start a fleet");
+        let (tell, lines) = channel();
+        let printed = BufReader::new(child.stdout.take().expect("piped"));
+        thread::spawn(move || printed.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
+        let mut fleet = Self { started: ChildGuard(child), url: String::new(), lines };
+        let ready = fleet.line("ready ");
+        fleet.url = ready.split([' ', ',']).nth(1).expect("an address").to_owned();
+        fleet
+    }
+
+    /// The next line that begins so.
+    fn line(&self, begin: &str) -> String {
+        let until = Instant::now() + common::DEADLINE;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let line = self.lines.recv_timeout(left).unwrap_or_else(|why| panic!("no line {begin:?}: {why}"));
+            if line.starts_with(begin) {
+                return line;
+            }
+        }
+    }
+
+    /// The process of the worker with this name.
+    fn worker(&self, name: &str) -> u32 {
+        let pid = self.started.0.id();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("children");
+        let is_it = |pid: &u32| {
+            let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            words.contains("\0worker\0") && words.split('\0').any(|word| word == name)
+        };
+        children.split_whitespace().filter_map(|it| it.parse().ok()).find(is_it).expect("a worker")
+    }
+
+    fn end(mut self) {
+        common::signal(self.started.0.id(), "INT");
+        let until = Instant::now() + common::DEADLINE;
+        while self.started.0.try_wait().expect("wait").is_none() {
+            assert!(Instant::now() < until, "it does not end");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn experiment(dir: &Path, measure: &str) {
+    let text = format!(
+        "[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n[phases]\nwarmup = \"500ms\"\nmeasure = \"{measure}\"\n\
+         [[load]]\ndestination = \"queue://of-fleet\"\nnum-destinations = 4\nrate = 400\nproducers = 2\nconsumers = 1\n"
+    );
+    fs::write(dir.join("load.toml"), text).expect("write");
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+/// A number of the messages' outcome.
+fn flow(summary: &Value, name: &str) -> u64 {
+    number(&summary["scenarios"]["messages"][name]["total"])
+}
+
+fn answers(summary: &Value) -> u64 {
+    number(&summary["scenarios"]["messages"]["latency"]["ack_response"]["count"])
+}
+
+/// Summaries of the workers' own runs.
+fn of_workers(dir: &Path) -> Vec<Value> {
+    let folders = fs::read_dir(dir.join(THEIR_RUNS)).expect("runs of workers").flatten();
+    let records = folders.map(|it| it.path().join("run.json")).filter(|it| it.is_file());
+    let summary = |path: PathBuf| Some(read_json(&path)["summary"].clone()).filter(Value::is_object);
+    records.filter_map(summary).collect()
+}
+
+#[test]
+fn two_workers_are_one_load_with_one_ledger_and_a_lost_one_makes_the_run_invalid() {
+    let dir = &common::folder();
+    let fleet = Fleet::start(dir, "2");
+    let status = run(dir, &["fleet", "status", "--fleet", &fleet.url, "--json"]).json();
+    let workers = status["workers"].as_array().expect("workers");
+    assert_eq!(workers.len(), 2, "{status:#}");
+    assert!(workers.iter().all(|it| it["state"] == "joined" && it["clock_bound_s"].is_number()), "{status:#}");
+
+    experiment(dir, "2s");
+    let args = ["run", "load.toml", "--fleet", &fleet.url, "--workers", "2", "--json", "--quiet"];
+    let summary = run(dir, &args).json();
+    assert_valid(&summary);
+    let rows = summary["workers"].as_array().expect("a row of each worker");
+    assert_eq!(rows.iter().map(|it| it["name"].as_str()).collect::<Vec<_>>(), [Some("w1"), Some("w2")]);
+    assert!(rows.iter().all(|it| it["late_s"].is_number() && it["clock_bound_s"].is_number()), "{rows:#?}");
+    // All that was due was sent, and came once.
+    let sent = flow(&summary, "sent");
+    assert!((999..=1_001).contains(&sent), "{sent} of 1,000");
+    assert_eq!((flow(&summary, "completed"), flow(&summary, "received")), (sent, sent));
+    let ledger = &summary["scenarios"]["messages"]["ledger"];
+    assert_eq!((number(&ledger["sent"]), number(&ledger["delivered"])), (sent, sent), "{ledger:#}");
+    assert!(ledger["exact"] == true && ledger["lost"] == 0, "{ledger:#}");
+    // The sums are those of the workers' own runs.
+    wait_for("the workers' own runs", || of_workers(dir).len() == 2);
+    let own = of_workers(dir);
+    let sum = |of: &dyn Fn(&Value) -> u64| own.iter().map(of).sum::<u64>();
+    assert_eq!(sum(&|it| flow(it, "sent")), sent);
+    assert_eq!(sum(&answers), answers(&summary));
+    let each: Vec<u64> = rows.iter().map(|it| number(&it["sent"])).collect();
+    assert!(each.iter().sum::<u64>() == sent && each.iter().all(|it| it.abs_diff(500) <= 2), "{each:?}");
+    let run_dir = dir.join(summary["run_dir"].as_str().expect("a folder"));
+    assert!(run_dir.join("report.html").is_file());
+    wait_for("free workers", || {
+        let status = run(dir, &["fleet", "status", "--fleet", &fleet.url, "--json"]).json();
+        status["workers"].as_array().is_some_and(|all| all.iter().filter(|it| it["state"] == "joined").count() == 2)
+    });
+
+    fs::remove_dir_all(dir.join(common::RUNS)).expect("remove");
+    experiment(dir, "60s");
+    let running = start(bellows(dir, &args));
+    wait_for("a recorded second", || common::seconds_recorded(dir) >= 2);
+    common::signal(fleet.worker("w1"), "KILL");
+    let killed = running.end().ends(1);
+    killed.says(["worker w1 was lost"]);
+    let record = common::record(dir);
+    assert_eq!(record["state"], "failed");
+    let warnings = record["warnings"].as_array().expect("warnings");
+    let lost: Vec<&Value> = warnings.iter().filter(|it| it["code"] == "worker_lost").collect();
+    let lost = only(&lost);
+    assert!(lost["tier"] == "invalid" && lost["values"]["worker"] == "w1", "{lost:#}");
+    let rows = record["summary"]["workers"].as_array().expect("a row of each worker");
+    assert!(rows[0]["lost_s"].is_number() && rows[1]["lost_s"].is_null(), "{rows:#?}");
+    assert!(number(&rows[0]["sent"]) > 0 && number(&rows[1]["sent"]) > number(&rows[0]["sent"]), "{rows:#?}");
+    fleet.end();
+}
+
+#[test]
+fn what_a_fleet_cannot_do_is_refused_before_anything_is_started() {
+    let dir = &common::folder();
+    experiment(dir, "1s");
+    let port = common::free_port();
+    let nowhere = &format!("nats://127.0.0.1:{port}");
+    let carried = |more: &[&str]| run(dir, &[&["run", "load.toml", "--fleet", nowhere], more].concat());
+    carried(&[]).assert_error(1, &["cannot use the NATS server at nats://127.0.0.1"]);
+    carried(&["--set", "broker.tls=true"]).assert_error(2, &["a fleet does not carry TLS"]);
+    let churn = "[broker]\nkind = \"embedded\"\n[churn]\nkind = \"queues\"\n[[load]]\n";
+    fs::write(dir.join("churn.toml"), churn).expect("write");
+    run(dir, &["run", "churn.toml", "--fleet", nowhere]).assert_error(2, &["a fleet does not carry churn"]);
+    let with_password = format!("nats://me:s3cret@127.0.0.1:{port}");
+    let seen = run(dir, &["worker", "--join", &with_password]);
+    seen.assert_error(1, &["a password on the command line"]).says_not(["s3cret"]);
+    run(dir, &["worker", "--join", nowhere, "--label", "zone"]).ends(2).says(["expected KEY=VALUE"]);
+}

@@ -1,0 +1,520 @@
+//! The coordinator's part of a run.
+
+use std::collections::HashMap;
+
+use measure::{Nanos, Time};
+use serde_json::Value;
+
+use crate::clock::{ClockEstimator, ProbeTimes};
+use crate::message::{Envelope, LoadOutcome, Share, ToCoordinator, ToWorker, WorkerFacts, WorkerState};
+use crate::slice::SliceData;
+use crate::stream::{Inbox, Outbox};
+
+/// Between two looks at all workers.
+const TICK: Nanos = Nanos::from_millis(10);
+/// Between two probes of a worker, …
+const PROBE: Nanos = Nanos::from_millis(100);
+/// … and until it has had [`RunRules::probes`].
+const FIRST_PROBES: Nanos = Nanos::from_millis(10);
+
+/// Limits within which a run is valid, and its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRules {
+    /// Name of the run, for people.
+    pub run: String,
+    /// Lease of workers: 5 s.
+    pub lease: Nanos,
+    /// Workers that may be lost without making the run invalid.
+    pub tolerate: usize,
+    /// The latest start after T0, beyond the wait for a core: 1 ms.
+    pub late: Nanos,
+    /// Probes of each worker before it counts as ready: 200.
+    pub probes: u32,
+}
+
+/// Something that happens to a coordinator.
+#[derive(Clone, Debug)]
+pub enum CoordinatorInput {
+    /// A message arrived.
+    Message(Envelope<ToCoordinator>),
+    /// The workers that have joined are those of the run: they are numbered by their names, and others are refused.
+    Close,
+    /// Hand a share over, to the worker that it names.
+    Share(Share),
+    /// The load starts at this instant, once all workers are ready.
+    Start(Time),
+    /// The load ends at this instant.
+    End(Time),
+    /// Stop the load; `true`: at once.
+    Stop(bool),
+    /// Time has passed: see [`Coordinator::next_wake`].
+    Tick,
+}
+
+/// Orders of a coordinator to its host, and news; workers by their numbers, which [`CoordinatorInput::Close`] gives.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CoordinatorOutput {
+    /// Send this to the worker of its session.
+    Send(Envelope<ToWorker>),
+    /// A worker has prepared its share, and its clock is known.
+    Ready(usize),
+    /// A worker's load has started.
+    Started {
+        /// The worker.
+        worker: usize,
+        /// When, by the coordinator's clock.
+        at: Time,
+        /// After T0, beyond the wait for a core.
+        late: Nanos,
+    },
+    /// The next slice of a worker, each once and in order; instants are those of its clock.
+    Slice(usize, SliceData),
+    /// Messages and operations of a worker that had no answer, as a slice of its drain.
+    Censored(usize, SliceData),
+    /// An event of a worker; instants are those of its clock.
+    Event(usize, Value),
+    /// A worker's load has ended by itself at this instant of the coordinator's clock.
+    LoadEnded(usize, Time),
+    /// A worker's drain has ended; instants are those of its clock.
+    Ended(usize, Box<LoadOutcome>),
+    /// A worker has no part in the run any more, and sends no load: reason, for people. What came of it before counts.
+    Lost(usize, String),
+    /// A worker that joined and is none of the run's: its name, and the reason, for people. Once for each session.
+    Ignored(String, String),
+    /// All have left or are lost: nothing more comes.
+    Finished,
+}
+
+/// Why a run is invalid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// More workers were lost than is tolerated: all of them, with the reasons.
+    Lost(Vec<(String, String)>),
+    /// A worker started late.
+    Late {
+        /// Its name.
+        worker: String,
+        /// By how much, beyond the wait for a core.
+        late: Nanos,
+    },
+    /// A worker's clock moved against the coordinator's.
+    ClockMoved(String),
+}
+
+/// A worker, as the coordinator knows it.
+#[derive(Debug)]
+pub struct Member {
+    /// The worker's own facts.
+    pub facts: WorkerFacts,
+    /// How far it is; [`WorkerState::Fenced`] where it is lost.
+    pub state: WorkerState,
+    /// Its clock.
+    pub clock: ClockEstimator,
+    /// Why it was lost.
+    pub lost: Option<String>,
+    /// How late it started, beyond the wait for a core.
+    pub late: Option<Nanos>,
+    session: u64,
+    inbox: Inbox<ToCoordinator>,
+    outbox: Outbox<ToWorker>,
+    /// The newest stamp, and when it came.
+    stamp: Time,
+    heard_at: Time,
+    probe_at: Time,
+    /// Probes that were answered.
+    probes: u32,
+    has_prepared: bool,
+    has_ended: bool,
+}
+
+impl Member {
+    fn new(now: Time, session: u64, stamp: Time, facts: WorkerFacts) -> Self {
+        Self {
+            facts,
+            state: WorkerState::Joined,
+            clock: ClockEstimator::default(),
+            lost: None,
+            late: None,
+            session,
+            inbox: Inbox::new(),
+            outbox: Outbox::new(),
+            stamp,
+            heard_at: now,
+            probe_at: now,
+            probes: 0,
+            has_prepared: false,
+            has_ended: false,
+        }
+    }
+
+    /// When it was heard last, by the coordinator's clock.
+    pub const fn heard_at(&self) -> Time {
+        self.heard_at
+    }
+
+    const fn is_lost(&self) -> bool {
+        self.lost.is_some()
+    }
+
+    /// Whether a part of its load is missing.
+    const fn is_gap(&self) -> bool {
+        self.is_lost() && !self.has_ended
+    }
+
+    fn reach(&mut self, state: WorkerState) {
+        self.state = self.state.max(state);
+    }
+
+    fn envelope(&self, epoch: u64, number: u64, body: ToWorker) -> CoordinatorOutput {
+        let (session, received, stamp) = (self.session, self.inbox.received(), self.stamp);
+        CoordinatorOutput::Send(Envelope { epoch, session, number, received, stamp, body })
+    }
+
+    fn tell(&mut self, now: Time, epoch: u64, body: ToWorker, out: &mut Vec<CoordinatorOutput>) {
+        let number = self.outbox.push(now, body.clone());
+        out.push(self.envelope(epoch, number, body));
+    }
+
+    /// An instant of the coordinator's clock by the worker's.
+    fn theirs(&self, at: Time) -> Time {
+        self.clock.to_worker(at).map_or(Time(0), |it| it.0)
+    }
+
+    /// An instant of the worker's clock by the coordinator's.
+    fn ours(&self, at: Time, now: Time) -> Time {
+        self.clock.to_coordinator(at).map_or(now, |it| it.0)
+    }
+}
+
+/// The coordinator of one run. Order: [`CoordinatorInput::Close`] when enough have joined; a
+/// [`CoordinatorInput::Share`] for each; [`CoordinatorInput::Start`] when each is [`CoordinatorOutput::Ready`] or lost.
+/// All else follows by itself.
+#[derive(Debug)]
+pub struct Coordinator {
+    epoch: u64,
+    rules: RunRules,
+    members: Vec<Member>,
+    sessions: HashMap<u64, Session>,
+    tick_at: Time,
+    is_closed: bool,
+    is_started: bool,
+    is_ending: bool,
+    is_released: bool,
+    is_finished: bool,
+}
+
+/// A session, as the coordinator remembers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Session {
+    /// That of the member with this number.
+    Member(usize),
+    /// It joined, and was no member.
+    Ignored,
+    /// It was a member.
+    Gone,
+}
+
+/// Sessions that are remembered at most.
+const MOST_SESSIONS: usize = 1 << 16;
+
+impl Coordinator {
+    /// A coordinator that waits for workers. `epoch` must be larger than those of all before, such as nanoseconds since
+    /// 1970.
+    pub fn new(epoch: u64, rules: RunRules) -> Self {
+        Self {
+            epoch,
+            rules,
+            members: Vec::new(),
+            sessions: HashMap::new(),
+            tick_at: Time(0),
+            is_closed: false,
+            is_started: false,
+            is_ending: false,
+            is_released: false,
+            is_finished: false,
+        }
+    }
+
+    /// Takes what happened at `now`, which never goes back; tells what to do, in this order.
+    pub fn handle(&mut self, now: Time, input: CoordinatorInput) -> Vec<CoordinatorOutput> {
+        let mut out = Vec::new();
+        match input {
+            CoordinatorInput::Message(envelope) => self.message(now, envelope, &mut out),
+            CoordinatorInput::Close => self.close(),
+            CoordinatorInput::Share(share) => {
+                let worker = share.worker as usize;
+                self.tell_one(now, worker, WorkerState::Preparing, ToWorker::Share(share), &mut out);
+            }
+            CoordinatorInput::Start(at) => {
+                self.is_started = true;
+                self.tell_all(now, WorkerState::Armed, |it| ToWorker::Start { at: it.theirs(at) }, &mut out);
+            }
+            CoordinatorInput::End(at) => self.end(now, at, &mut out),
+            CoordinatorInput::Stop(abort) => self.stop(now, abort, &mut out),
+            CoordinatorInput::Tick => self.tick(now, &mut out),
+        }
+        self.follow(now, &mut out);
+        out
+    }
+
+    /// When to give [`CoordinatorInput::Tick`] at the latest.
+    pub fn next_wake(&self) -> Time {
+        self.tick_at
+    }
+
+    /// The workers of the run, in the order of their numbers; those that have joined before [`CoordinatorInput::Close`].
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// Whether its members are those of the run, with numbers by their names.
+    pub const fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Why the run is invalid; valid where empty.
+    pub fn flaws(&self) -> Vec<Flaw> {
+        let mut flaws = Vec::new();
+        let lost = self
+            .members
+            .iter()
+            .filter(|it| it.is_gap())
+            .filter_map(|it| Some((it.facts.name.clone(), it.lost.clone()?)));
+        let lost: Vec<(String, String)> = lost.collect();
+        if lost.len() > self.rules.tolerate {
+            flaws.push(Flaw::Lost(lost));
+        }
+        for member in &self.members {
+            let worker = member.facts.name.clone();
+            if let Some(late) = member.late.filter(|it| *it > self.rules.late) {
+                flaws.push(Flaw::Late { worker: worker.clone(), late });
+            }
+            if member.clock.has_moved() {
+                flaws.push(Flaw::ClockMoved(worker));
+            }
+        }
+        flaws
+    }
+
+    fn tell_one(
+        &mut self,
+        now: Time,
+        worker: usize,
+        state: WorkerState,
+        order: ToWorker,
+        out: &mut Vec<CoordinatorOutput>,
+    ) {
+        if let Some(member) = self.members.get_mut(worker).filter(|it| !it.is_lost()) {
+            member.reach(state);
+            member.tell(now, self.epoch, order, out);
+        }
+    }
+
+    /// Gives an order to all that are not lost.
+    fn tell_all(
+        &mut self,
+        now: Time,
+        state: WorkerState,
+        order: impl Fn(&Member) -> ToWorker,
+        out: &mut Vec<CoordinatorOutput>,
+    ) {
+        for member in self.members.iter_mut().filter(|it| !it.is_lost()) {
+            member.reach(state);
+            let order = order(member);
+            member.tell(now, self.epoch, order, out);
+        }
+    }
+
+    fn end(&mut self, now: Time, at: Time, out: &mut Vec<CoordinatorOutput>) {
+        if !self.is_ending {
+            self.is_ending = true;
+            self.tell_all(now, WorkerState::Draining, |it| ToWorker::End { at: it.theirs(at) }, out);
+        }
+    }
+
+    fn stop(&mut self, now: Time, abort: bool, out: &mut Vec<CoordinatorOutput>) {
+        self.tell_all(now, WorkerState::Joined, |_| ToWorker::Stop { abort }, out);
+    }
+
+    /// Numbers the members by their names.
+    fn close(&mut self) {
+        self.is_closed = true;
+        self.members.sort_by(|a, b| a.facts.name.cmp(&b.facts.name));
+        self.index();
+    }
+
+    fn index(&mut self) {
+        for (index, member) in self.members.iter().enumerate() {
+            self.sessions.insert(member.session, Session::Member(index));
+        }
+    }
+
+    fn message(&mut self, now: Time, envelope: Envelope<ToCoordinator>, out: &mut Vec<CoordinatorOutput>) {
+        let Envelope { epoch, session, number, received, stamp, body } = envelope;
+        let known = self.sessions.get(&session).copied();
+        match (body, known) {
+            (ToCoordinator::Join(facts), None | Some(Session::Ignored)) if epoch == 0 => {
+                self.join(now, session, stamp, facts, out);
+            }
+            (body, Some(Session::Member(index))) if epoch == self.epoch => {
+                let Some(member) = self.members.get_mut(index) else { return };
+                if member.is_lost() {
+                    let why = "the run goes on without it".to_owned();
+                    out.push(member.envelope(self.epoch, 0, ToWorker::Fence { why }));
+                    return;
+                }
+                if stamp > member.stamp {
+                    (member.stamp, member.heard_at) = (stamp, now);
+                }
+                member.outbox.acknowledge(received);
+                let bodies = if number == 0 { vec![body] } else { member.inbox.take(number, body) };
+                for body in bodies {
+                    if self.sessions.get(&session) == Some(&Session::Member(index)) {
+                        self.hear(now, index, body, out);
+                    }
+                }
+                self.acknowledge_leaving(now, index, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes a worker that calls.
+    fn join(&mut self, now: Time, session: u64, stamp: Time, facts: WorkerFacts, out: &mut Vec<CoordinatorOutput>) {
+        if self.sessions.len() >= MOST_SESSIONS {
+            return;
+        }
+        let why = if self.is_closed {
+            "the run has its workers"
+        } else if self.members.iter().any(|it| it.facts.name == facts.name) {
+            "another worker has this name"
+        } else {
+            let mut member = Member::new(now, session, stamp, facts);
+            let hello = ToWorker::Hello { run: self.rules.run.clone(), lease: self.rules.lease };
+            member.tell(now, self.epoch, hello, out);
+            self.sessions.insert(session, Session::Member(self.members.len()));
+            self.members.push(member);
+            return;
+        };
+        if self.sessions.insert(session, Session::Ignored).is_none() {
+            out.push(CoordinatorOutput::Ignored(facts.name, why.to_owned()));
+        }
+    }
+
+    /// Takes what a member says.
+    fn hear(&mut self, now: Time, index: usize, body: ToCoordinator, out: &mut Vec<CoordinatorOutput>) {
+        let Some(member) = self.members.get_mut(index) else { return };
+        match body {
+            ToCoordinator::Echo { sent, received, replied } => {
+                let times = ProbeTimes { sent, received, replied, returned: now };
+                if member.clock.probe(times) {
+                    member.probes = member.probes.saturating_add(1);
+                    self.report_ready(index, out);
+                }
+            }
+            ToCoordinator::Ready => {
+                member.has_prepared = true;
+                self.report_ready(index, out);
+            }
+            ToCoordinator::Started { at, late } => {
+                member.reach(WorkerState::Running);
+                member.late = Some(late);
+                out.push(CoordinatorOutput::Started { worker: index, at: member.ours(at, now), late });
+            }
+            ToCoordinator::Slice(slice) => out.push(CoordinatorOutput::Slice(index, slice)),
+            ToCoordinator::Censored(slice) => out.push(CoordinatorOutput::Censored(index, slice)),
+            ToCoordinator::Event(event) => out.push(CoordinatorOutput::Event(index, event)),
+            ToCoordinator::LoadEnded { at } => {
+                member.reach(WorkerState::Draining);
+                out.push(CoordinatorOutput::LoadEnded(index, member.ours(at, now)));
+            }
+            ToCoordinator::Ended(outcome) => {
+                member.reach(WorkerState::Draining);
+                member.has_ended = true;
+                out.push(CoordinatorOutput::Ended(index, outcome));
+            }
+            ToCoordinator::Left => member.state = WorkerState::Done,
+            ToCoordinator::Refused { why } => self.lose(now, index, why, out),
+            ToCoordinator::Heartbeat { state: WorkerState::Fenced } => {
+                self.lose(now, index, "it stopped by itself: it had not heard the coordinator".to_owned(), out);
+            }
+            ToCoordinator::Join(_) | ToCoordinator::Status { .. } | ToCoordinator::Heartbeat { .. } => {}
+        }
+    }
+
+    /// Who has left is probed no more, and still has to know that this was heard.
+    fn acknowledge_leaving(&self, now: Time, index: usize, out: &mut Vec<CoordinatorOutput>) {
+        let member = self.members.get(index).filter(|it| it.state == WorkerState::Done);
+        out.extend(member.map(|it| it.envelope(self.epoch, 0, ToWorker::Probe { sent: now })));
+    }
+
+    fn report_ready(&mut self, index: usize, out: &mut Vec<CoordinatorOutput>) {
+        let Some(member) = self.members.get_mut(index) else { return };
+        if member.has_prepared && member.probes >= self.rules.probes && member.state < WorkerState::Ready {
+            member.state = WorkerState::Ready;
+            out.push(CoordinatorOutput::Ready(index));
+        }
+    }
+
+    /// Goes on without a worker.
+    fn lose(&mut self, now: Time, index: usize, why: String, out: &mut Vec<CoordinatorOutput>) {
+        let Some(member) = self.members.get_mut(index).filter(|it| !it.is_lost()) else { return };
+        out.push(member.envelope(self.epoch, 0, ToWorker::Fence { why: why.clone() }));
+        if !self.is_closed {
+            // Nothing has begun: another one with its name may join.
+            self.sessions.insert(member.session, Session::Gone);
+            self.members.remove(index);
+            self.index();
+            return;
+        }
+        member.state = WorkerState::Fenced;
+        member.lost = Some(why.clone());
+        out.push(CoordinatorOutput::Lost(index, why));
+        if self.members.iter().filter(|it| it.is_gap()).count() > self.rules.tolerate {
+            match self.is_started {
+                true => self.end(now, now, out),
+                false => self.stop(now, true, out),
+            }
+        }
+    }
+
+    /// Sends what is due to all, and finds who is silent.
+    fn tick(&mut self, now: Time, out: &mut Vec<CoordinatorOutput>) {
+        self.tick_at = now + TICK;
+        let mut silent = Vec::new();
+        for (index, member) in self.members.iter_mut().enumerate() {
+            if member.is_lost() || member.state == WorkerState::Done {
+                continue;
+            }
+            if now.since(member.heard_at) >= self.rules.lease {
+                silent.push(index);
+                continue;
+            }
+            for (number, order) in member.outbox.resend(now) {
+                out.push(member.envelope(self.epoch, number, order));
+            }
+            if now >= member.probe_at {
+                member.probe_at = now + if member.probes < self.rules.probes { FIRST_PROBES } else { PROBE };
+                out.push(member.envelope(self.epoch, 0, ToWorker::Probe { sent: now }));
+            }
+        }
+        for index in silent.into_iter().rev() {
+            self.lose(now, index, format!("it was silent for {}", self.rules.lease), out);
+        }
+    }
+
+    /// Does what is due when all are as far.
+    fn follow(&mut self, now: Time, out: &mut Vec<CoordinatorOutput>) {
+        let all = |is: fn(&Member) -> bool| self.members.iter().all(|it| it.is_lost() || is(it));
+        if !self.is_closed || self.is_finished {
+            return;
+        }
+        if all(|it| it.state == WorkerState::Done) {
+            self.is_finished = true;
+            out.push(CoordinatorOutput::Finished);
+        } else if !self.is_released && all(|it| it.has_ended) {
+            self.is_released = true;
+            self.tell_all(now, WorkerState::Joined, |_| ToWorker::Release, out);
+        }
+    }
+}

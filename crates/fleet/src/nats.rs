@@ -1,0 +1,373 @@
+//! NATS, which carries the messages of a fleet. The client has a runtime of its own, on a thread of its own.
+//!
+//! ```text
+//! bellows.workers             free workers call for a coordinator
+//! bellows.workers.SESSION     to the worker with this session
+//! bellows.RUN.coordinator     to the coordinator of this run
+//! ```
+//!
+//! A server that is away for a while loses messages, which are repeated: see [`crate::Envelope`].
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, ServerAddr, ServerInfo, Subscriber};
+use futures_util::StreamExt;
+use measure::{Clock, Problem, Time};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::host::Inputs;
+use crate::message::{Envelope, MOST_BYTES, ToCoordinator, ToWorker};
+use crate::{CoordinatorInput, WorkerInput};
+
+/// The oldest server that bellows is tested with.
+const OLDEST: (u32, u32) = (2, 9);
+/// The longest that connecting may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest that a message may take to the client's own buffer; it is dropped then.
+const SEND_TIMEOUT: Duration = Duration::from_secs(1);
+/// A server that does not answer for two of these is taken for lost: within the lease.
+const PING_INTERVAL: Duration = Duration::from_secs(1);
+/// The longest between two attempts to reconnect.
+const MOST_BACKOFF: Duration = Duration::from_millis(500);
+/// Messages that wait to be sent, and of each subscription to be read, at most.
+const MOST_WAITING: usize = 4_096;
+/// Changes of the connection that are kept for whoever asks.
+const MOST_NOTES: usize = 100;
+/// The longest that the client's thread may take to end.
+const END_TIMEOUT: Duration = Duration::from_millis(500);
+
+const WORKERS: &str = "bellows.workers";
+
+/// The subject of what is for a worker.
+fn to_worker(session: u64) -> String {
+    format!("{WORKERS}.{session:016x}")
+}
+
+/// The subject of what is for the coordinator of a run.
+fn to_coordinator(epoch: u64) -> String {
+    format!("bellows.{epoch:016x}.coordinator")
+}
+
+/// Where the server is, and how to log in there. `Debug` shows no password.
+#[derive(Clone, Default)]
+pub struct NatsOptions {
+    /// `nats://HOST:PORT`, or several parted by commas; `tls://` asks for TLS. It may hold a password.
+    pub url: String,
+    /// A file of NATS credentials, `*.creds`.
+    pub credentials: Option<PathBuf>,
+    /// A PEM file with the authorities to trust, in place of the machine's.
+    pub ca: Option<PathBuf>,
+    /// PEM files with the client's certificate and its key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+    /// This client, as the server's own reports call it.
+    pub name: String,
+}
+
+impl fmt::Debug for NatsOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.place())
+    }
+}
+
+impl NatsOptions {
+    /// The addresses without users and passwords.
+    pub fn place(&self) -> String {
+        let without_login = |url: &str| {
+            let (scheme, rest) = url.split_once("://").unwrap_or(("nats", url));
+            let address = rest.rsplit_once('@').map_or(rest, |(_, address)| address);
+            format!("{scheme}://{address}")
+        };
+        self.url.split(',').map(without_login).collect::<Vec<_>>().join(",")
+    }
+
+    /// Whether the address holds a user or a password.
+    pub fn has_login(&self) -> bool {
+        self.url.contains('@')
+    }
+
+    fn failed(&self, why: impl fmt::Display, help: &str) -> Problem {
+        Problem::new(format!("cannot use the NATS server at {}", self.place()), why, help)
+    }
+
+    async fn connect(&self, told: Told) -> Result<Client, Problem> {
+        let parse = |url: &str| url.trim().parse::<ServerAddr>();
+        let addresses = self.url.split(',').map(parse).collect::<Result<Vec<_>, _>>();
+        let help = "write nats://HOST:PORT, or tls://HOST:PORT";
+        let addresses = addresses.map_err(|_| self.failed("its address is not understood", help))?;
+        let is_secured = self.ca.is_some() || self.identity.is_some();
+        let mut options = ConnectOptions::new()
+            .name(&self.name)
+            .connection_timeout(CONNECT_TIMEOUT)
+            .ping_interval(PING_INTERVAL)
+            .max_reconnects(None)
+            .reconnect_delay_callback(backoff)
+            .client_capacity(MOST_WAITING)
+            .subscription_capacity(MOST_WAITING)
+            .event_callback(move |event| {
+                told.take(&event);
+                std::future::ready(())
+            });
+        if let Some(file) = &self.ca {
+            options = options.add_root_certificates(file.clone());
+        }
+        if let Some((certificate, key)) = &self.identity {
+            options = options.add_client_certificate(certificate.clone(), key.clone());
+        }
+        if is_secured {
+            options = options.require_tls(true);
+        }
+        if let Some(file) = &self.credentials {
+            let read = options.credentials_file(file).await;
+            options = read.map_err(|error| Problem::io("read the credentials", file, &error))?;
+        }
+        match timeout(CONNECT_TIMEOUT, options.connect(addresses)).await {
+            Ok(Ok(client)) => Ok(client),
+            Ok(Err(error)) => Err(self.failed(&error, remedy(error.kind()))),
+            Err(_) => Err(self.failed(format!("no answer within {CONNECT_TIMEOUT:?}"), remedy(ConnectErrorKind::Io))),
+        }
+    }
+
+    /// Refuses a server that lacks what is used.
+    fn check(&self, server: &ServerInfo) -> Result<(), Problem> {
+        let numbers = |part: Option<&str>| part.and_then(|it| it.parse::<u32>().ok());
+        let mut parts = server.version.split('.');
+        let version = numbers(parts.next()).zip(numbers(parts.next()));
+        let (major, minor) = OLDEST;
+        if version.is_none_or(|it| it < OLDEST) {
+            let why = format!("its version is {}", server.version);
+            return Err(self.failed(why, &format!("nats-server {major}.{minor} or newer is needed")));
+        }
+        if server.max_payload < MOST_BYTES {
+            let why = format!("it takes messages of {} bytes at most", server.max_payload);
+            return Err(self.failed(why, &format!("set its max_payload to {MOST_BYTES} or more")));
+        }
+        Ok(())
+    }
+}
+
+fn backoff(attempts: usize) -> Duration {
+    let attempts = u32::try_from(attempts).unwrap_or(u32::MAX);
+    Duration::from_millis(50).saturating_mul(attempts).min(MOST_BACKOFF)
+}
+
+const fn remedy(kind: ConnectErrorKind) -> &'static str {
+    match kind {
+        ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
+            "give a file of credentials that it knows (--fleet-credentials)"
+        }
+        ConnectErrorKind::Tls => "check its certificate and the files of --fleet-ca, --fleet-cert and --fleet-key",
+        _ => "start one with `bellows fleet start`, or check host and port",
+    }
+}
+
+/// Changes of the connection that nobody has asked for yet, newest last.
+#[derive(Debug, Default)]
+struct Changes {
+    is_away: bool,
+    notes: VecDeque<(Time, String)>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Told(Arc<Mutex<Changes>>);
+
+impl Told {
+    fn changes(&self) -> MutexGuard<'_, Changes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, event: &Event) {
+        let mut changes = self.changes();
+        let was_away = changes.is_away;
+        let text = match event {
+            Event::Connected => {
+                changes.is_away = false;
+                if !was_away {
+                    return;
+                }
+                "the NATS server is back".to_owned()
+            }
+            Event::Disconnected => {
+                changes.is_away = true;
+                if was_away {
+                    return;
+                }
+                "the NATS server is away".to_owned()
+            }
+            Event::LameDuckMode => "the NATS server is about to end".to_owned(),
+            Event::ServerError(error) => format!("the NATS server says: {error}"),
+            Event::SlowConsumer(_) => "messages of the NATS server were dropped: they came too fast".to_owned(),
+            Event::ClientError(_) | Event::Draining | Event::Closed => return,
+        };
+        if changes.notes.len() < MOST_NOTES {
+            changes.notes.push_back((Clock.now(), text));
+        }
+    }
+}
+
+/// Takes the messages of a subscription, with the instants at which they came.
+type Deliver = Box<dyn Fn(Time, &[u8]) + Send>;
+
+enum Order {
+    Publish(String, Vec<u8>),
+    /// Until the last is dropped.
+    Subscribe(String, Deliver, oneshot::Receiver<()>),
+}
+
+/// A connection to a NATS server, which comes back by itself. Dropping this ends it.
+#[derive(Debug)]
+pub struct Link {
+    orders: Sender<Order>,
+    told: Told,
+    /// Version of the server.
+    pub server_version: String,
+}
+
+/// Messages of a subject, for as long as this lives.
+#[derive(Debug)]
+pub struct Subscription(#[expect(dead_code, reason = "the other end waits until it is dropped")] oneshot::Sender<()>);
+
+impl Link {
+    /// Connects, within 5 s. Errors: no server answers, it refuses the login, it is too old.
+    pub fn connect(options: &NatsOptions) -> Result<Self, Problem> {
+        let (orders, receive) = channel(MOST_WAITING);
+        let (tell, told_version) = sync_channel(1);
+        let told = Told::default();
+        let (options, of_client) = (options.clone(), told.clone());
+        let work = move || run(&options, receive, of_client, &tell);
+        let failed = |error| Problem::new("cannot start a thread", error, "see ulimit -u");
+        thread::Builder::new().name("nats".into()).spawn(work).map_err(failed)?;
+        match told_version.recv() {
+            Ok(Ok(server_version)) => Ok(Self { orders, told, server_version }),
+            Ok(Err(problem)) => Err(problem),
+            Err(error) => Err(Problem::new("the NATS client has ended", error, "run it again")),
+        }
+    }
+
+    /// Changes of the connection since the last call: when, and which.
+    pub fn notes(&self) -> Vec<(Time, String)> {
+        self.told.changes().notes.drain(..).collect()
+    }
+
+    /// Sends a coordinator's message; one that is too large or cannot wait is dropped.
+    pub fn tell_worker(&self, envelope: &Envelope<ToWorker>) {
+        if let Ok(bytes) = envelope.encode() {
+            self.publish(to_worker(envelope.session), bytes);
+        }
+    }
+
+    /// Sends a worker's message; one that cannot wait is dropped.
+    pub fn tell_coordinator(&self, envelope: &Envelope<ToCoordinator>) {
+        let subject = if envelope.epoch == 0 { WORKERS.to_owned() } else { to_coordinator(envelope.epoch) };
+        if let Ok(bytes) = envelope.encode() {
+            self.publish(subject, bytes);
+        }
+    }
+
+    fn publish(&self, subject: String, bytes: Vec<u8>) {
+        let _ = self.orders.try_send(Order::Publish(subject, bytes));
+    }
+
+    /// Hands a coordinator what workers say to all and to it.
+    pub fn hear_workers(&self, epoch: u64, inputs: &Inputs<CoordinatorInput>) -> [Subscription; 2] {
+        [WORKERS.to_owned(), to_coordinator(epoch)].map(|subject| {
+            let inputs = inputs.clone();
+            self.decode(subject, move |at, envelope| inputs.arrived(at, CoordinatorInput::Message(envelope)))
+        })
+    }
+
+    /// Takes what all workers say, to whomever.
+    pub fn overhear_workers(
+        &self,
+        take: impl Fn(Time, Envelope<ToCoordinator>) + Clone + Send + 'static,
+    ) -> [Subscription; 2] {
+        [WORKERS.to_owned(), "bellows.*.coordinator".to_owned()].map(|subject| self.decode(subject, take.clone()))
+    }
+
+    /// Hands a worker what coordinators say to it.
+    pub fn hear_coordinators(&self, session: u64, inputs: &Inputs<WorkerInput>) -> Subscription {
+        let inputs = inputs.clone();
+        let take = move |at, bytes: &[u8]| {
+            if let Ok(envelope) = Envelope::<ToWorker>::decode(bytes) {
+                inputs.arrived(at, WorkerInput::Message(envelope));
+            }
+        };
+        self.subscribe(to_worker(session), Box::new(take))
+    }
+
+    fn decode(&self, subject: String, take: impl Fn(Time, Envelope<ToCoordinator>) + Send + 'static) -> Subscription {
+        let decoded = move |at, bytes: &[u8]| {
+            if let Ok(envelope) = Envelope::<ToCoordinator>::decode(bytes) {
+                take(at, envelope);
+            }
+        };
+        self.subscribe(subject, Box::new(decoded))
+    }
+
+    fn subscribe(&self, subject: String, deliver: Deliver) -> Subscription {
+        let (keep, dropped) = oneshot::channel();
+        let _ = self.orders.blocking_send(Order::Subscribe(subject, deliver, dropped));
+        Subscription(keep)
+    }
+}
+
+/// The client's thread; tells the version of the server once.
+fn run(options: &NatsOptions, orders: Receiver<Order>, told: Told, tell: &SyncSender<Result<String, Problem>>) {
+    let started = Builder::new_current_thread().enable_all().build();
+    let failed = |error| Problem::new("cannot start the NATS client", error, "see ulimit -n");
+    let result = started.map_err(failed).and_then(|runtime| connected(&runtime, options, told).map(|it| (runtime, it)));
+    match result {
+        Ok((runtime, (client, version))) => {
+            let _ = tell.send(Ok(version));
+            runtime.block_on(serve(client, orders));
+            runtime.shutdown_timeout(END_TIMEOUT);
+        }
+        Err(problem) => {
+            let _ = tell.send(Err(problem));
+        }
+    }
+}
+
+fn connected(runtime: &Runtime, options: &NatsOptions, told: Told) -> Result<(Client, String), Problem> {
+    let client = runtime.block_on(options.connect(told))?;
+    let server = client.server_info();
+    options.check(&server)?;
+    Ok((client, server.version))
+}
+
+/// Does what is ordered until nobody can order any more.
+async fn serve(client: Client, mut orders: Receiver<Order>) {
+    while let Some(order) = orders.recv().await {
+        match order {
+            Order::Publish(subject, bytes) => {
+                let _ = timeout(SEND_TIMEOUT, client.publish(subject, bytes.into())).await;
+            }
+            Order::Subscribe(subject, deliver, dropped) => {
+                if let Ok(Ok(subscriber)) = timeout(SEND_TIMEOUT, client.subscribe(subject)).await {
+                    tokio::spawn(forward(subscriber, deliver, dropped));
+                }
+            }
+        }
+    }
+    let _ = timeout(END_TIMEOUT, client.flush()).await;
+}
+
+async fn forward(mut subscriber: Subscriber, deliver: Deliver, mut dropped: oneshot::Receiver<()>) {
+    loop {
+        tokio::select! {
+            message = subscriber.next() => match message {
+                Some(message) => deliver(Clock.now(), &message.payload),
+                None => return,
+            },
+            _ = &mut dropped => return,
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Random scenes, and their ends.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fleet::{
+    Coordinator, CoordinatorInput, CoordinatorOutput, Envelope, RunRules, Share, ToCoordinator, ToWorker, Worker,
+    WorkerFacts, WorkerInput, WorkerOutput,
+};
+use measure::{Nanos, Time};
+use testkit::Random;
+
+use crate::world::{Fault, MS, SECOND, Scene, World};
+
+fn scene(random: &mut Random, workers: usize) -> Scene {
+    let mut scene = Scene {
+        workers,
+        tolerate: random.below(3) as usize,
+        lease: 1_500 * MS,
+        probes: 20,
+        load: 3 * SECOND,
+        messages: 5,
+        loses: random.of(&[0, 100, 10]),
+        slowest: random.of(&[1, 30, 700]) * MS,
+        faults: Vec::new(),
+    };
+    for _ in 0..random.below(4) {
+        let at = SECOND + random.below(7_000) * MS;
+        let worker = random.below(workers as u64) as usize;
+        let length = random.below(3_000) * MS;
+        let fault = match random.below(14) {
+            0..4 => Fault::Restart(worker),
+            4..7 => Fault::Pause(worker, length),
+            7..9 => Fault::CutOff(worker, length),
+            9 => Fault::Mute(worker, length),
+            10..12 => Fault::PauseCoordinator(length),
+            _ => Fault::KillCoordinator,
+        };
+        scene.faults.push((at, fault));
+    }
+    scene
+}
+
+/// Problems of a scene, and whether its run is whole.
+fn played(seed: u64, scene: Scene) -> (Option<String>, bool) {
+    let mut world = World::new(seed, scene);
+    world.play(60 * SECOND);
+    (world.judge(), world.is_whole())
+}
+
+#[test]
+fn whatever_fails_sums_are_exact_and_no_load_is_left_alone() {
+    let seeds: Vec<u64> = testkit::seeds(60).collect();
+    let whole = AtomicUsize::new(0);
+    let scenes = testkit::play(&seeds, 2, |seed| {
+        let mut random = Random::new(seed);
+        let workers = 1 + random.below(8) as usize;
+        let scene = scene(&mut random, workers);
+        let (problem, is_whole) = played(seed, scene);
+        whole.fetch_add(is_whole.into(), Ordering::Relaxed);
+        problem
+    });
+    scenes.assert_right("-p fleet --test all scenes::");
+    let whole = whole.into_inner();
+    assert!((seeds.len() / 4..seeds.len()).contains(&whole), "{whole} runs of {} are whole", seeds.len());
+}
+
+#[test]
+fn a_hundred_workers_of_which_some_fail() {
+    let mut scene = scene(&mut Random::new(1), 100);
+    (scene.loses, scene.tolerate) = (100, 3);
+    let cut_off = Fault::CutOff(8, 2 * SECOND);
+    scene.faults = vec![(4 * SECOND, Fault::Restart(7)), (4 * SECOND, cut_off), (4 * SECOND, Fault::Pause(9, SECOND))];
+    let mut world = World::new(1, scene);
+    world.play(60 * SECOND);
+    assert_eq!((world.judge(), world.is_finished, world.lost()), (None, true, vec![7, 8]));
+}
+
+/// CPU time of this thread.
+fn cpu() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * SECOND + time.tv_nsec as u64
+}
+
+#[test]
+#[ignore = "a thousand workers: make prove"]
+fn a_thousand_workers_take_less_than_a_core() {
+    let scene = Scene {
+        workers: 1_000,
+        tolerate: 0,
+        lease: 5 * SECOND,
+        probes: 200,
+        load: 6 * SECOND,
+        messages: 100,
+        loses: 0,
+        slowest: MS,
+        faults: Vec::new(),
+    };
+    let mut world = World::new(1, scene);
+    world.clock = Some(cpu);
+    world.play(6 * SECOND);
+    (world.cost, world.merged) = (0, 0);
+    world.play(9 * SECOND);
+    let (cores, slices) = (world.cost as f64 / 3e9, world.merged / 3);
+    println!(
+        "a coordinator of 1,000 workers takes {cores:.2} CPU seconds a second, for {slices} slices of 500 latencies"
+    );
+    world.play(60 * SECOND);
+    assert_eq!((world.judge(), world.is_whole()), (None, true));
+    assert!(slices > 9_900 && cores < 1.0, "{cores} CPU seconds a second, {slices} slices");
+}
+
+/// A coordinator and workers that hear each other at once.
+struct Room {
+    coordinator: Coordinator,
+    workers: Vec<Worker>,
+    said: Vec<CoordinatorOutput>,
+    done: Vec<WorkerOutput>,
+}
+
+impl Room {
+    fn say(&mut self, now: u64, input: CoordinatorInput) {
+        for output in self.coordinator.handle(Time(now), input) {
+            match output {
+                CoordinatorOutput::Send(it) => {
+                    let to = it.session as usize - 1;
+                    self.hear(now, to, WorkerInput::Message(it));
+                }
+                other => self.said.push(other),
+            }
+        }
+    }
+
+    fn hear(&mut self, now: u64, worker: usize, input: WorkerInput) {
+        for output in self.workers[worker].handle(Time(now), input) {
+            match output {
+                WorkerOutput::Send(it) => self.say(now, CoordinatorInput::Message(it)),
+                other => self.done.push(other),
+            }
+        }
+    }
+}
+
+#[test]
+fn names_are_one_workers_and_who_comes_late_refuses_or_belongs_to_another_run_has_no_part() {
+    let facts = |name: &str| WorkerFacts { name: name.to_owned(), ..WorkerFacts::default() };
+    let rules = RunRules { run: "first".to_owned(), lease: Nanos(5 * SECOND), tolerate: 1, late: Nanos(MS), probes: 1 };
+    let names = ["b", "a", "b", "late"];
+    let mut room = Room {
+        coordinator: Coordinator::new(7, rules.clone()),
+        workers: (1..).zip(names).map(|(session, name)| Worker::new(session, facts(name))).collect(),
+        said: Vec::new(),
+        done: Vec::new(),
+    };
+    for worker in 0..3 {
+        room.hear(MS, worker, WorkerInput::Tick);
+    }
+    room.say(2 * MS, CoordinatorInput::Close);
+    room.hear(3 * MS, 3, WorkerInput::Tick);
+    let ignored = |name: &str, why: &str| CoordinatorOutput::Ignored(name.to_owned(), why.to_owned());
+    let expected = [ignored("b", "another worker has this name"), ignored("late", "the run has its workers")];
+    assert_eq!(std::mem::take(&mut room.said), expected);
+    let named: Vec<&str> = room.coordinator.members().iter().map(|it| it.facts.name.as_str()).collect();
+    assert_eq!(named, ["a", "b"], "numbered by name");
+    // Another coordinator hears no.
+    let envelope = |epoch, body| Envelope { epoch, session: 1, number: 1, received: 0, stamp: Time(0), body };
+    let hello = ToWorker::Hello { run: "other".to_owned(), lease: rules.lease };
+    let answer = room.workers[0].handle(Time(4 * MS), WorkerInput::Message(envelope(9, hello.clone())));
+    let WorkerOutput::Send(Envelope { epoch: 9, body: ToCoordinator::Refused { why }, .. }) = &answer[0] else {
+        panic!("{answer:?}")
+    };
+    assert_eq!(why, "it belongs to run first");
+    // A coordinator that does not hear a worker does not renew its lease, however much it says itself.
+    let unheard = |number, body| Envelope { session: 4, number, stamp: Time(3 * MS), ..envelope(9, body) };
+    for (at, number, body) in [(4 * MS, 1, hello), (5 * SECOND, 0, ToWorker::Probe { sent: Time(0) })] {
+        room.workers[3].handle(Time(at), WorkerInput::Message(unheard(number, body)));
+    }
+    let last = room.workers[3].handle(Time(5 * SECOND + 3 * MS), WorkerInput::Tick).pop();
+    assert!(matches!(last, Some(WorkerOutput::Fenced(_))), "{last:?}");
+    let share = |worker| Share { worker, workers: 2, plan: String::new(), run_id: 1, urls: Vec::new() };
+    (0..2).for_each(|worker| room.say(5 * MS, CoordinatorInput::Share(share(worker))));
+    room.hear(6 * MS, 0, WorkerInput::Refused("no broker".to_owned()));
+    assert_eq!(std::mem::take(&mut room.said), [CoordinatorOutput::Lost(1, "no broker".to_owned())]);
+    assert_eq!(room.done.pop(), Some(WorkerOutput::Fenced("no broker".to_owned())), "at once");
+    assert_eq!(room.coordinator.flaws(), [], "one is tolerated");
+    room.hear(7 * MS, 1, WorkerInput::Ready);
+    room.say(20 * MS, CoordinatorInput::Tick);
+    assert_eq!(std::mem::take(&mut room.said), [CoordinatorOutput::Ready(0)]);
+    room.hear(30 * MS, 1, WorkerInput::Ended(None, Box::default()));
+    room.hear(31 * MS, 1, WorkerInput::Cleaned);
+    assert_eq!(room.said.pop(), Some(CoordinatorOutput::Finished));
+    let prepared = [0, 1].map(|worker| WorkerOutput::Prepare(share(worker)));
+    assert_eq!(room.done, prepared.into_iter().chain([WorkerOutput::Release, WorkerOutput::Left]).collect::<Vec<_>>());
+}

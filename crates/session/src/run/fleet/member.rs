@@ -1,0 +1,320 @@
+//! A worker of a fleet: waits for a share of a load, runs it under the coordinator's orders, and reports it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use experiment::Experiment;
+use fleet::{Envelope, Host, Inputs, SliceWriter, ToCoordinator, Worker, WorkerFacts, WorkerInput, WorkerOutput};
+use load::scenario::Scenario;
+use load::{Control, Error as LoadError, Outcome, Phases, Plan, Requested, RunEvent, SliceSink, StartBarrier};
+use measure::{Clock, Metric, Nanos, Phase, Problem, Slice, Time};
+
+use super::told::{self, WorkerReport};
+use super::{lock, part};
+use crate::Error;
+
+/// How often orders, the load and the user are looked at.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// The longest that others may take to end their parts, before this worker takes another run.
+const LEAVING: Duration = Duration::from_secs(600);
+/// The longest that a start is known before.
+const LONGEST_NOTICE: Duration = Duration::from_secs(2);
+/// The longest wait for others where the user stops the worker.
+const STOPPING: Duration = Duration::from_secs(2);
+
+/// This process as a worker, for its coordinator and for people.
+pub fn facts(name: String, labels: BTreeMap<String, String>) -> WorkerFacts {
+    let (system, ports) = (linux::machine::sysctl, "/proc/sys/net/ipv4/ip_local_port_range");
+    let open_files = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+    let ports = std::fs::read_to_string(ports).ok();
+    let ports = ports.map(|it| it.split_whitespace().collect::<Vec<_>>().join("-"));
+    let limits = [
+        ("nofile", Some(open_files.map_or_else(|| "unlimited".to_owned(), |it| it.to_string()))),
+        ("ports", ports),
+        ("somaxconn", system("net.core.somaxconn").map(|it| it.to_string())),
+        ("threads-max", system("kernel.threads-max").map(|it| it.to_string())),
+    ];
+    let known = limits.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    WorkerFacts {
+        name,
+        labels,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        cores: linux::cpus::usable(),
+        limits: known.collect(),
+        machine: machine(),
+    }
+}
+
+/// The machine's clock: processes with an equal one share it.
+pub(super) fn machine() -> String {
+    let namespace = std::fs::read_link("/proc/self/ns/time").unwrap_or_default();
+    format!("{} {}", linux::machine::boot_id(), namespace.display())
+}
+
+/// This process as a worker, for one run: it waits, takes a share, and leaves.
+pub struct Membership {
+    host: Host<Worker>,
+    orders: Mutex<Receiver<WorkerOutput>>,
+    share: OnceLock<fleet::Share>,
+    /// Why it has no part in a run any more.
+    fenced: OnceLock<String>,
+    /// The user's.
+    process: Control,
+}
+
+impl fmt::Debug for Membership {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.share)
+    }
+}
+
+impl Membership {
+    /// Looks for a coordinator, which `send` reaches. `session` is another random number each time, and `process` stops
+    /// the worker. Errors: no thread can be started.
+    pub fn start(
+        session: u64,
+        facts: WorkerFacts,
+        mut send: impl FnMut(&Envelope<ToCoordinator>) + Send + 'static,
+        process: &Control,
+    ) -> Result<Arc<Self>, Error> {
+        let (tell, orders) = channel();
+        let hear = move |output| match output {
+            WorkerOutput::Send(envelope) => send(&envelope),
+            // Who needs no order more has dropped the other end.
+            order => drop(tell.send(order)),
+        };
+        let failed = |error| Problem::new("cannot start a thread", error, "see ulimit -u");
+        Ok(Arc::new(Self {
+            host: Host::start(Worker::new(session, facts), hear).map_err(failed)?,
+            orders: Mutex::new(orders),
+            share: OnceLock::new(),
+            fenced: OnceLock::new(),
+            process: process.clone(),
+        }))
+    }
+
+    /// Where the messages of coordinators go.
+    pub fn inputs(&self) -> Inputs<WorkerInput> {
+        self.host.inputs()
+    }
+
+    /// Waits for a share; `None` where the user stops the worker, or a coordinator went away: then join again.
+    pub fn wait(&self, mut meanwhile: impl FnMut()) -> Option<&fleet::Share> {
+        while !self.process.is_stopping() {
+            meanwhile();
+            match lock(&self.orders).recv_timeout(20 * POLL_INTERVAL) {
+                Ok(WorkerOutput::Prepare(share)) => return Some(self.share.get_or_init(|| share)),
+                Ok(WorkerOutput::Fenced(_) | WorkerOutput::Left) | Err(RecvTimeoutError::Disconnected) => return None,
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+        None
+    }
+
+    /// The experiment of the share. Errors: it is not understood.
+    pub fn experiment(&self) -> Result<Experiment, Error> {
+        Ok(part::read(self.share.get().map_or("", |it| it.plan.as_str()))?)
+    }
+
+    /// The share cannot be run: reason, for people.
+    pub fn refuse(&self, why: &str) {
+        self.inputs().send(WorkerInput::Refused(why.to_owned()));
+    }
+
+    /// Waits until all workers have ended their parts; why this one was fenced before, where it was.
+    pub fn leave(&self) -> Option<&str> {
+        let mut until = Instant::now() + LEAVING;
+        while Instant::now() < until && self.fenced.get().is_none() {
+            if self.process.is_stopping() {
+                until = until.min(Instant::now() + STOPPING);
+            }
+            match lock(&self.orders).recv_timeout(POLL_INTERVAL) {
+                Ok(WorkerOutput::Release) => self.inputs().send(WorkerInput::Cleaned),
+                Ok(WorkerOutput::Left) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(order) => self.keep(order),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+        self.fenced.get().map(String::as_str)
+    }
+
+    fn keep(&self, order: WorkerOutput) {
+        if let WorkerOutput::Fenced(why) = order {
+            let _ = self.fenced.set(why);
+        }
+    }
+
+    pub(super) fn run_id(&self) -> u32 {
+        self.share.get().map_or(0, |it| it.run_id)
+    }
+
+    /// This worker's share of the load.
+    pub(super) fn load(self: &Arc<Self>, plan: Plan) -> MemberLoad {
+        let (worker, workers) = self.share.get().map_or((0, 1), |it| (it.worker, it.workers));
+        MemberLoad { member: Arc::clone(self), plan: plan.divided(load::Share { worker, workers }) }
+    }
+
+    fn tell(&self, told: &WorkerReport) {
+        if let Ok(value) = serde_json::to_value(told) {
+            self.inputs().send(WorkerInput::Event(value));
+        }
+    }
+
+    /// Does what the coordinator and the user order, until the load is over.
+    fn follow(&self, together: &StartBarrier, control: &Control, load: &LoadProgress) {
+        let (mut has_told_ready, mut is_done) = (false, false);
+        while !load.is_over() {
+            match lock(&self.orders).recv_timeout(POLL_INTERVAL) {
+                Ok(WorkerOutput::Start(at)) => {
+                    together.start_at(at);
+                    self.wait_for_start(at);
+                }
+                Ok(WorkerOutput::End(at)) => together.end(at),
+                Ok(WorkerOutput::Stop(false)) => control.stop(),
+                Ok(WorkerOutput::Stop(true)) => control.abort(),
+                Ok(order @ WorkerOutput::Fenced(_)) => {
+                    control.stop();
+                    self.keep(order);
+                }
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+                // The host has ended, and with it the lease.
+                Err(RecvTimeoutError::Disconnected) => control.stop(),
+            }
+            if self.process.is_stopping() {
+                control.stop();
+            }
+            if together.is_ready() && !has_told_ready {
+                has_told_ready = true;
+                self.inputs().send(WorkerInput::Ready);
+            }
+            if together.is_done() != is_done {
+                is_done = !is_done;
+                self.tell(&WorkerReport::Done(is_done));
+            }
+        }
+    }
+
+    /// Waits as the event loops do, and tells how late it was.
+    fn wait_for_start(&self, at: Time) {
+        let waited = linux::threads::own_run_queue_wait;
+        let sleep_until = |at: Time| thread::sleep(Duration::from_nanos(at.since(Clock.now()).0).min(LONGEST_NOTICE));
+        sleep_until(at - Nanos::from_millis(1));
+        let before = waited();
+        sleep_until(at);
+        let now = Clock.now();
+        let core_wait = waited().zip(before).map_or(Nanos::ZERO, |(now, before)| now.saturating_sub(before));
+        self.inputs().send(WorkerInput::Started { at: now, core_wait });
+    }
+}
+
+/// Whether the load runs; dropping the guard says that it is over, also in a panic.
+#[derive(Debug, Default)]
+struct LoadProgress(OnceLock<()>);
+
+impl LoadProgress {
+    fn is_over(&self) -> bool {
+        self.0.get().is_some()
+    }
+}
+
+struct Guard<'a>(&'a LoadProgress);
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.0.set(());
+    }
+}
+
+/// The share of this worker.
+#[derive(Debug)]
+pub(super) struct MemberLoad {
+    member: Arc<Membership>,
+    plan: Plan,
+}
+
+impl Scenario for MemberLoad {
+    fn name(&self) -> &'static str {
+        Scenario::name(&self.plan)
+    }
+
+    fn subject(&self) -> &str {
+        self.plan.subject()
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        self.plan.metrics()
+    }
+
+    fn requested(&self) -> Result<Option<Requested>, LoadError> {
+        Scenario::requested(&self.plan)
+    }
+
+    fn in_flight_limit(&self) -> Option<u64> {
+        self.plan.in_flight_limit()
+    }
+
+    fn connections(&self) -> u64 {
+        self.plan.connections()
+    }
+
+    fn plan(&self) -> Option<&Plan> {
+        Some(&self.plan)
+    }
+
+    fn is_closed_loop(&self) -> bool {
+        Scenario::is_closed_loop(&self.plan)
+    }
+
+    fn phases(&self) -> Phases {
+        self.plan.phases
+    }
+
+    fn run(&self, _: &StartBarrier, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, LoadError> {
+        let (member, together, progress) = (&*self.member, StartBarrier::led(), LoadProgress::default());
+        let outcome = thread::scope(|scope| {
+            let guard = Guard(&progress);
+            scope.spawn(|| member.follow(&together, control, &progress));
+            let mut both = Both { sink, member, writer: SliceWriter::default() };
+            let outcome = self.plan.run(&together, control, &mut both);
+            drop(guard);
+            outcome
+        });
+        match &outcome {
+            Ok(outcome) => {
+                let latencies = outcome.censored.as_ref().map(|it| it.interval.to_slice());
+                let latencies = latencies.map(|it| SliceWriter::default().write(&it));
+                member.inputs().send(WorkerInput::Ended(latencies, Box::new(told::sent(outcome))));
+            }
+            Err(error) => member.refuse(&error.problem().sentence()),
+        }
+        outcome
+    }
+}
+
+/// Reports a load to the worker's own run, and to the coordinator.
+struct Both<'a> {
+    sink: &'a mut dyn SliceSink,
+    member: &'a Membership,
+    writer: SliceWriter,
+}
+
+impl SliceSink for Both<'_> {
+    fn slice(&mut self, slice: &Slice) {
+        self.member.inputs().send(WorkerInput::Slice(self.writer.write(slice)));
+        self.sink.slice(slice);
+    }
+
+    fn event(&mut self, event: RunEvent) {
+        if let RunEvent::PhaseStarted { phase: Phase::Drain, at } = event {
+            self.member.inputs().send(WorkerInput::LoadEnded { at });
+        }
+        if told::is_told(&event) {
+            self.member.tell(&WorkerReport::Event(event.clone()));
+        }
+        self.sink.event(event);
+    }
+}

@@ -1,0 +1,442 @@
+//! A load of messages that a fleet carries. The coordinator's scenario of a worker is a [`remote`] one, which hands a
+//! share of the plan over and passes on what the worker reports; the worker's own is the [`member`], which runs that
+//! share as [`crate::run`] runs any plan, and reports it twice: to its own run, and to the coordinator.
+
+mod member;
+mod part;
+mod remote;
+mod told;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use archive::{Facts, Finding, Tier, Warning, WorkerSummary};
+use experiment::Experiment;
+use fleet::{
+    Coordinator, CoordinatorInput, CoordinatorOutput, Envelope, Flaw, Host, Inputs, LoadOutcome, Member, RunRules,
+    ToWorker,
+};
+use load::scenario::{Scenario, Shares};
+use load::{Endpoint, Plan};
+use measure::{Clock, Nanos, Problem, Time, counted, wall_clock_unix_ns};
+
+use super::companion::{Collected, Companion, LoadEnd, Second};
+use crate::{Error, Observer};
+pub use member::{Membership, facts};
+use remote::Remote;
+
+/// A worker that has not heard of its coordinator for so long stops.
+const LEASE: Nanos = Nanos::from_millis(5_000);
+/// A worker that starts later than this does not start with the others.
+const LATE: Nanos = Nanos::from_millis(1);
+/// Probes of each clock before the start.
+const PROBES: u32 = 200;
+/// Free workers call four times a second: after so long all have.
+const CALLS: Duration = Duration::from_millis(1_200);
+/// The longest wait for workers, where their number was asked for, and where any do.
+const PATIENT: Duration = Duration::from_secs(60);
+const IMPATIENT: Duration = Duration::from_secs(5);
+/// The longest that workers may take to leave when all is over.
+const LEAVING: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Characters of a name or label of a worker that are kept.
+const LONGEST_NAME: usize = 64;
+/// Labels of a worker that are kept.
+const MOST_LABELS: usize = 32;
+
+/// Who carries the load of messages.
+#[derive(Clone, Debug, Default)]
+pub enum Carrier {
+    /// This process.
+    #[default]
+    Alone,
+    /// Workers, which this process coordinates.
+    Fleet(Arc<FleetRun>),
+    /// This process, as one of several workers.
+    Member(Arc<Membership>),
+}
+
+impl Carrier {
+    /// The load of an experiment's messages, which are marked with this number of the run.
+    pub(crate) fn scenario(
+        &self,
+        experiment: &Experiment,
+        endpoint: &Endpoint,
+        run_id: u32,
+    ) -> Result<Box<dyn Scenario>, load::Error> {
+        let plan = |run_id| experiment.plan(endpoint, run_id);
+        Ok(match self {
+            Self::Alone => Box::new(plan(run_id)?),
+            Self::Fleet(fleet) => Box::new(fleet.shares(experiment, endpoint, plan(run_id)?)?),
+            Self::Member(member) => Box::new(member.load(plan(member.run_id())?)),
+        })
+    }
+
+    /// Keeps what became of workers.
+    pub(crate) fn companion(&self) -> Option<Box<dyn Companion>> {
+        Some(Box::new(Workers(self.fleet()?)))
+    }
+
+    pub(crate) fn fleet(&self) -> Option<Arc<FleetRun>> {
+        match self {
+            Self::Fleet(fleet) => Some(Arc::clone(fleet)),
+            Self::Alone | Self::Member(_) => None,
+        }
+    }
+}
+
+/// The way to the workers, which changes of the connection are asked of.
+pub type ConnectionNotes = Box<dyn Fn() -> Vec<(Time, String)> + Send + Sync>;
+
+/// One run of a fleet, on its coordinator.
+pub struct FleetRun {
+    epoch: u64,
+    host: Host<Coordinator>,
+    inboxes: Arc<Inboxes>,
+    notes: ConnectionNotes,
+    is_started: AtomicBool,
+    is_stopped: AtomicBool,
+    /// How the loads of workers went.
+    outcomes: Mutex<BTreeMap<usize, LoadOutcome>>,
+}
+
+impl fmt::Debug for FleetRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "fleet of run {:x}", self.epoch)
+    }
+}
+
+/// Reports of workers that nobody has taken yet: ten slices a second of each.
+#[derive(Debug, Default)]
+struct Inboxes {
+    workers: Mutex<BTreeMap<usize, Inbox>>,
+    ignored: Mutex<Vec<String>>,
+    is_finished: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Inbox {
+    send: Sender<CoordinatorOutput>,
+    receive: Option<Receiver<CoordinatorOutput>>,
+}
+
+impl Default for Inbox {
+    fn default() -> Self {
+        let (send, receive) = channel();
+        Self { send, receive: Some(receive) }
+    }
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Inboxes {
+    fn take(&self, output: CoordinatorOutput) {
+        let worker = match &output {
+            CoordinatorOutput::Ready(worker)
+            | CoordinatorOutput::Started { worker, .. }
+            | CoordinatorOutput::Slice(worker, _)
+            | CoordinatorOutput::Censored(worker, _)
+            | CoordinatorOutput::Event(worker, _)
+            | CoordinatorOutput::LoadEnded(worker, _)
+            | CoordinatorOutput::Ended(worker, _)
+            | CoordinatorOutput::Lost(worker, _) => *worker,
+            CoordinatorOutput::Ignored(name, why) => {
+                let mut ignored = lock(&self.ignored);
+                if ignored.len() < MOST_LABELS {
+                    ignored.push(format!("worker {} has no part in this run: {why}", clean(name)));
+                }
+                return;
+            }
+            CoordinatorOutput::Finished => {
+                self.is_finished.store(true, Ordering::Release);
+                return;
+            }
+            CoordinatorOutput::Send(_) => return,
+        };
+        // Who needs nothing more has dropped the other end.
+        let _ = lock(&self.workers).entry(worker).or_default().send.send(output);
+    }
+
+    fn receiver(&self, worker: usize) -> Option<Receiver<CoordinatorOutput>> {
+        lock(&self.workers).entry(worker).or_default().receive.take()
+    }
+}
+
+/// A name or label as a worker says it, without what harms a terminal or fills a page.
+fn clean(text: &str) -> String {
+    text.chars().filter(|it| !it.is_control()).take(LONGEST_NAME).collect()
+}
+
+impl FleetRun {
+    /// Refuses what no fleet carries yet, before anything is started.
+    pub fn check(experiment: &Experiment) -> Result<(), Error> {
+        part::check(experiment).map_err(|problem| Error::Usage(experiment.explain(problem)))
+    }
+
+    /// A run of this name, whose workers `send` reaches. Errors: no thread can be started.
+    pub fn start(
+        name: &str,
+        mut send: impl FnMut(&Envelope<ToWorker>) + Send + 'static,
+        notes: ConnectionNotes,
+    ) -> Result<Arc<Self>, Error> {
+        let epoch = wall_clock_unix_ns();
+        let rules = RunRules { run: name.to_owned(), lease: LEASE, tolerate: 0, late: LATE, probes: PROBES };
+        let inboxes = Arc::new(Inboxes::default());
+        let taken = Arc::clone(&inboxes);
+        let hear = move |output| match output {
+            CoordinatorOutput::Send(envelope) => send(&envelope),
+            output => taken.take(output),
+        };
+        let failed = |error| Problem::new("cannot start a thread", error, "see ulimit -u");
+        let host = Host::start(Coordinator::new(epoch, rules), hear).map_err(failed)?;
+        Ok(Arc::new(Self {
+            epoch,
+            host,
+            inboxes,
+            notes,
+            is_started: AtomicBool::new(false),
+            is_stopped: AtomicBool::new(false),
+            outcomes: Mutex::default(),
+        }))
+    }
+
+    /// The number of the run, which all its messages carry.
+    pub const fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Where the messages of workers go.
+    pub fn inputs(&self) -> Inputs<CoordinatorInput> {
+        self.host.inputs()
+    }
+
+    /// Waits for workers: until so many are free, or else for those that are. All that are free by then are the run's.
+    /// Errors: there are none, or too few within a minute, or they are of another version.
+    pub fn gather(
+        &self,
+        wanted: Option<usize>,
+        control: &load::Control,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        observer.step("waiting for workers");
+        let began = Instant::now();
+        let patience = if wanted.is_some() { PATIENT } else { IMPATIENT };
+        loop {
+            let free = self.host.with(|it| it.members().len());
+            let waited = began.elapsed();
+            if wanted.map_or(free > 0 && waited >= CALLS, |wanted| free >= wanted) {
+                break;
+            }
+            if control.is_stopping() {
+                return Err(Error::Stopped { during: "start" });
+            }
+            if waited >= patience {
+                let cause = match wanted {
+                    None => "no worker of the fleet is free".to_owned(),
+                    Some(wanted) => format!("{} of the fleet, and not {wanted}", are_free(free)),
+                };
+                let help = "start more (`bellows worker`), or see `bellows fleet status`";
+                return Err(Problem::new(cause, format!("waited {} s", patience.as_secs()), help).into());
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+        self.inputs().send(CoordinatorInput::Close);
+        while !self.host.with(Coordinator::is_closed) {
+            thread::sleep(POLL_INTERVAL);
+        }
+        self.host.with(|it| it.members().iter().try_for_each(check_version))?;
+        observer.step(&format!("{} of the fleet", counted(self.workers() as u64, "worker")));
+        Ok(())
+    }
+
+    fn workers(&self) -> usize {
+        self.host.with(|it| it.members().len())
+    }
+
+    /// The load as the shares of all workers.
+    fn shares(
+        self: &Arc<Self>,
+        experiment: &Experiment,
+        endpoint: &Endpoint,
+        plan: Plan,
+    ) -> Result<Shares, load::Error> {
+        let named = |it: &Member| (clean(&it.facts.name), it.facts.machine == member::machine());
+        let all: Vec<(String, bool)> = self.host.with(|it| it.members().iter().map(named).collect());
+        part::check_reach(experiment, &all)?;
+        let text = part::text(experiment, endpoint, &plan)?;
+        let workers = all.len();
+        let share = |worker: usize| fleet::Share {
+            worker: worker as u32,
+            workers: workers as u32,
+            plan: text.clone(),
+            run_id: plan.run_id,
+            urls: Vec::new(),
+        };
+        let remote = |(worker, (name, _)): (usize, (String, bool))| -> Box<dyn Scenario> {
+            Box::new(Remote::new(Arc::clone(self), worker, name, share(worker), plan.phases))
+        };
+        let remotes = all.into_iter().enumerate().map(remote).collect();
+        Ok(Shares::new(plan, remotes))
+    }
+
+    /// Has all start then; once.
+    fn start_at(&self, at: Time) {
+        if !self.is_started.swap(true, Ordering::AcqRel) {
+            self.inputs().send(CoordinatorInput::Start(at));
+        }
+    }
+
+    /// Has all stop in order; once.
+    fn stop(&self) {
+        if !self.is_stopped.swap(true, Ordering::AcqRel) {
+            self.inputs().send(CoordinatorInput::Stop(false));
+        }
+    }
+
+    /// Looks at a worker.
+    fn worker<T>(&self, worker: usize, look: impl FnOnce(&Member) -> T) -> Option<T> {
+        self.host.with(|it| it.members().get(worker).map(look))
+    }
+
+    /// An instant of a worker's clock by the own one.
+    fn moved(&self, worker: usize, at: Time) -> Time {
+        let moved = self.worker(worker, |it| it.clock.to_coordinator(at)).flatten();
+        moved.map_or_else(|| Clock.now(), |it| it.0)
+    }
+
+    fn keep(&self, worker: usize, outcome: LoadOutcome) {
+        lock(&self.outcomes).insert(worker, outcome);
+    }
+
+    /// The workers, each with its part of the load, of a run with this origin.
+    fn summaries(&self, origin: Time) -> Vec<WorkerSummary> {
+        let outcomes = lock(&self.outcomes);
+        let none = LoadOutcome::default();
+        let summary =
+            |(worker, member): (usize, &Member)| summary(member, outcomes.get(&worker).unwrap_or(&none), origin);
+        self.host.with(|it| it.members().iter().enumerate().map(summary).collect())
+    }
+
+    /// Reasons for which the run is invalid.
+    fn warnings(&self, workers: &[WorkerSummary]) -> Vec<Warning> {
+        let lost_s = |name: &str| workers.iter().find(|it| it.name == name).and_then(|it| it.lost_s);
+        let findings = |flaw: Flaw| match flaw {
+            Flaw::Lost(lost) => lost
+                .iter()
+                .map(|(name, why)| {
+                    let worker = clean(name);
+                    Finding::WorkerLost { at_s: lost_s(&worker).unwrap_or_default(), worker, why: why.clone() }
+                })
+                .collect(),
+            Flaw::Late { worker, late } => {
+                vec![Finding::WorkerLate { worker: clean(&worker), late_s: late.as_secs_f64() }]
+            }
+            Flaw::ClockMoved(worker) => vec![Finding::WorkerClock { worker: clean(&worker) }],
+        };
+        let flaws = self.host.with(Coordinator::flaws);
+        flaws.into_iter().flat_map(findings).map(|it| Warning::new(Tier::Invalid, it)).collect()
+    }
+
+    /// Whether all workers run on this machine, whose use is then theirs, too.
+    fn is_here(&self) -> bool {
+        let here = member::machine();
+        self.host.with(|it| it.members().iter().all(|it| it.facts.machine == here))
+    }
+
+    /// Facts of the generator are those of the workers.
+    pub(crate) fn amend(&self, facts: &mut Facts) {
+        let workers = self.summaries(Time(0));
+        let busiest = workers.iter().max_by(|a, b| a.at_work.total_cmp(&b.at_work));
+        facts.busiest_worker = busiest.map(|it| it.name.clone());
+        facts.capacity = None;
+        let used: f64 = workers.iter().map(|it| it.cpu_cores).sum();
+        if self.is_here() {
+            facts.client_cores = facts.client_cores.map(|own| own + used);
+            return;
+        }
+        facts.client_cores = Some(used);
+        facts.cores = workers.iter().map(|it| it.cores).sum();
+        (facts.machine_cores, facts.same_machine) = (0, false);
+        (facts.idle, facts.steal) = (None, None);
+    }
+}
+
+impl Drop for FleetRun {
+    fn drop(&mut self) {
+        let is_finished = || self.inboxes.is_finished.load(Ordering::Acquire);
+        if is_finished() || self.host.with(|it| !it.is_closed()) {
+            return;
+        }
+        // Also of a run that failed before its load began.
+        self.stop();
+        let until = Instant::now() + LEAVING;
+        while !is_finished() && Instant::now() < until {
+            thread::sleep(POLL_INTERVAL);
+        }
+    }
+}
+
+fn are_free(workers: usize) -> String {
+    match workers {
+        1 => "1 worker is free".to_owned(),
+        several => format!("{several} workers are free"),
+    }
+}
+
+fn check_version(member: &Member) -> Result<(), Problem> {
+    let (own, theirs) = (env!("CARGO_PKG_VERSION"), &member.facts.version);
+    let cause = format!("worker {} is bellows {}, and this is {own}", clean(&member.facts.name), clean(theirs));
+    Problem::new(cause, clean(theirs), "use the same bellows everywhere").unless(own == theirs)
+}
+
+fn summary(member: &Member, outcome: &LoadOutcome, origin: Time) -> WorkerSummary {
+    let now = Clock.now();
+    let theirs = member.clock.to_worker(now);
+    let share = |part: Nanos, whole: Nanos| part.0 as f64 / whole.0.max(1) as f64;
+    let threads = outcome.threads.iter();
+    let at_work = threads.clone().map(|it| {
+        let cpu = if outcome.spun { 0.0 } else { share(it.measured, it.measured_time) };
+        (1.0 - share(it.measured_idle, it.measured_time)).max(cpu).clamp(0.0, 1.0)
+    });
+    let labels = member.facts.labels.iter().take(MOST_LABELS);
+    WorkerSummary {
+        name: clean(&member.facts.name),
+        labels: labels.map(|(key, value)| (clean(key), clean(value))).collect(),
+        version: clean(&member.facts.version),
+        cores: member.facts.cores,
+        late_s: member.late.map(Nanos::as_secs_f64),
+        clock_offset_s: theirs.map(|(at, _)| (at.0 as f64 - now.0 as f64) / 1e9),
+        clock_bound_s: theirs.map(|(_, bound)| bound.as_secs_f64()),
+        sent: outcome.totals.sent,
+        received: outcome.totals.received,
+        cpu_cores: threads.map(|it| share(it.measured, it.measured_time)).sum(),
+        at_work: at_work.fold(0.0, f64::max),
+        lost_s: member.lost.as_ref().map(|_| member.heard_at().since(origin).as_secs_f64()),
+    }
+}
+
+/// Keeps what became of the workers.
+struct Workers(Arc<FleetRun>);
+
+impl Companion for Workers {
+    fn second(&mut self, _: &Second) -> Collected {
+        Collected {
+            events: (self.0.notes)(),
+            notes: std::mem::take(&mut *lock(&self.0.inboxes.ignored)),
+            ..Collected::default()
+        }
+    }
+
+    fn finish(&mut self, run: &mut LoadEnd<'_>) -> Collected {
+        run.summary.workers = self.0.summaries(run.record.origin);
+        let warnings = self.0.warnings(&run.summary.workers);
+        Collected { warnings, events: (self.0.notes)(), ..Collected::default() }
+    }
+}

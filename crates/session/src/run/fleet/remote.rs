@@ -1,0 +1,270 @@
+//! A worker's share of the load, on the coordinator: hands it over, starts and ends it, and passes on what is reported.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use fleet::{CoordinatorInput, CoordinatorOutput, LoadOutcome, SliceData, SliceReader};
+use load::scenario::Scenario;
+use load::{Censored, Control, Error, Outcome, PhaseTimes, Phases, RunEvent, SliceSink, StartBarrier};
+use measure::{Clock, Counters, Nanos, Phase, Problem, Slice, Time};
+use serde_json::Value;
+
+use super::told::{self, WorkerReport};
+use super::{FleetRun, lock};
+
+/// How often the others are looked at.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// Between the last worker's being ready and the start, so that all know it in time.
+const NOTICE: Nanos = Nanos::from_millis(500);
+/// Between a decision to end the load early and its end, so that all know it in time.
+const LEAD_TIME: Nanos = Nanos::from_millis(200);
+/// Two clocks agree to this on an end that all were told.
+const SAME_END: u64 = 5_000_000;
+
+/// The share of one worker.
+#[derive(Debug)]
+pub(super) struct Remote {
+    fleet: Arc<FleetRun>,
+    worker: usize,
+    name: String,
+    share: fleet::Share,
+    phases: Phases,
+    /// Reports of that worker; taken once.
+    inbox: Mutex<Option<Receiver<CoordinatorOutput>>>,
+}
+
+impl Remote {
+    pub(super) fn new(fleet: Arc<FleetRun>, worker: usize, name: String, share: fleet::Share, phases: Phases) -> Self {
+        let inbox = Mutex::new(fleet.inboxes.receiver(worker));
+        Self { fleet, worker, name, share, phases, inbox }
+    }
+
+    fn failed(&self, what: &str, why: &str) -> Error {
+        let cause = format!("worker {} {what}", self.name);
+        Error::Program(Problem::new(cause, why, "see what that worker printed, and whether its machine still runs"))
+    }
+}
+
+impl Scenario for Remote {
+    fn name(&self) -> &'static str {
+        archive::MESSAGES
+    }
+
+    fn subject(&self) -> &str {
+        archive::MESSAGES
+    }
+
+    fn phases(&self) -> Phases {
+        self.phases
+    }
+
+    fn notice(&self) -> Nanos {
+        NOTICE
+    }
+
+    fn run(&self, together: &StartBarrier, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
+        let Some(inbox) = lock(&self.inbox).take() else { return Err(self.failed("has run", "it runs once")) };
+        self.fleet.inputs().send(CoordinatorInput::Share(self.share.clone()));
+        let mut course = Course::new(self, together, control, sink);
+        loop {
+            match inbox.recv_timeout(POLL_INTERVAL) {
+                Ok(output) => {
+                    if let Some(end) = course.take(output) {
+                        return end;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return course.lost("the coordinator has ended"),
+            }
+            course.look();
+        }
+    }
+}
+
+/// How far the share of a worker is.
+struct Course<'a> {
+    of: &'a Remote,
+    together: &'a StartBarrier,
+    control: &'a Control,
+    sink: &'a mut dyn SliceSink,
+    /// T0, by the own clock and by the worker's.
+    start: Option<Time>,
+    their_start: Option<Time>,
+    reader: SliceReader,
+    slice: Slice,
+    phases: Vec<PhaseTimes>,
+    totals: Counters,
+    measured: Counters,
+    /// Latencies of what was never answered.
+    rest: Option<Slice>,
+    is_done: bool,
+    /// The user stopped the load before it had ended.
+    is_interrupted: bool,
+    has_told_stop: bool,
+    has_told_end: bool,
+}
+
+impl<'a> Course<'a> {
+    fn new(of: &'a Remote, together: &'a StartBarrier, control: &'a Control, sink: &'a mut dyn SliceSink) -> Self {
+        Self {
+            of,
+            together,
+            control,
+            sink,
+            start: None,
+            their_start: None,
+            reader: SliceReader::default(),
+            slice: Slice::default(),
+            phases: Vec::new(),
+            totals: Counters::default(),
+            measured: Counters::default(),
+            rest: None,
+            is_done: false,
+            is_interrupted: false,
+            has_told_stop: false,
+            has_told_end: false,
+        }
+    }
+
+    /// Takes what the worker says; how its load ended, where it has.
+    fn take(&mut self, output: CoordinatorOutput) -> Option<Result<Outcome, Error>> {
+        match output {
+            CoordinatorOutput::Ready(_) => self.together.ready(),
+            CoordinatorOutput::Slice(_, data) => {
+                if !self.pass_on(&data) {
+                    return Some(self.lost("a slice of it cannot be read"));
+                }
+            }
+            CoordinatorOutput::Censored(_, data) => {
+                let mut rest = Slice::default();
+                let is_read = self.reader.read(&data, &mut rest).is_ok();
+                self.rest = is_read.then_some(rest);
+            }
+            CoordinatorOutput::Event(_, event) => self.hear(event),
+            CoordinatorOutput::Ended(_, outcome) => return Some(Ok(self.ended(*outcome))),
+            CoordinatorOutput::Lost(_, why) => return Some(self.lost(&why)),
+            CoordinatorOutput::Started { .. }
+            | CoordinatorOutput::LoadEnded(..)
+            | CoordinatorOutput::Ignored(..)
+            | CoordinatorOutput::Finished
+            | CoordinatorOutput::Send(_) => {}
+        }
+        None
+    }
+
+    /// Follows what the others and the user do.
+    fn look(&mut self) {
+        if let (None, Some(start)) = (self.start, self.together.start()) {
+            self.start = Some(start);
+            self.of.fleet.start_at(start);
+        }
+        let soon = || Clock.now() + LEAD_TIME;
+        if self.control.is_stopping() && !self.has_told_stop {
+            self.has_told_stop = true;
+            let is_on = self.start.is_some() && self.phases.last().is_none_or(|it| it.phase != Phase::Drain);
+            self.is_interrupted = is_on;
+            if is_on { self.together.end(soon()) } else { self.of.fleet.stop() }
+        }
+        if self.start.is_some() && self.together.is_done() && self.together.ended().is_none() {
+            self.together.end(soon());
+        }
+        if let Some(end) = self.together.ended().filter(|_| !self.has_told_end) {
+            self.has_told_end = true;
+            match self.start {
+                Some(_) => self.of.fleet.inputs().send(CoordinatorInput::End(end)),
+                None => self.of.fleet.stop(),
+            }
+        }
+    }
+
+    /// An instant of the worker's clock by the own one. Both count from T0, so that slices of all end together.
+    fn moved(&self, at: Time) -> Time {
+        match (self.start, self.their_start) {
+            (Some(start), Some(theirs)) => Time((start.0 + at.0).saturating_sub(theirs.0)),
+            _ => self.of.fleet.moved(self.of.worker, at),
+        }
+    }
+
+    fn hear(&mut self, event: Value) {
+        match serde_json::from_value(event) {
+            Ok(WorkerReport::Event(RunEvent::Started { at })) => {
+                self.their_start = Some(at);
+                let at = self.moved(at);
+                self.sink.event(RunEvent::Started { at });
+            }
+            Ok(WorkerReport::Event(event)) => {
+                let event = told::moved(event, |at| self.moved(at));
+                if let RunEvent::PhaseStarted { phase, at } = event {
+                    self.begin_phase(phase, at);
+                }
+                self.sink.event(event);
+            }
+            Ok(WorkerReport::Done(is_done)) if is_done != self.is_done => {
+                self.is_done = is_done;
+                self.together.tell_done(is_done);
+            }
+            // Of the same version nothing else comes.
+            Ok(WorkerReport::Done(_)) | Err(_) => {}
+        }
+    }
+
+    fn begin_phase(&mut self, phase: Phase, at: Time) {
+        if let Some(last) = self.phases.last_mut() {
+            last.end = at;
+        }
+        self.phases.push(PhaseTimes { phase, start: at, end: at });
+    }
+
+    /// Passes a slice on; whether it can be read.
+    fn pass_on(&mut self, data: &SliceData) -> bool {
+        let mut slice = std::mem::take(&mut self.slice);
+        let is_read = self.reader.read(data, &mut slice).is_ok();
+        if is_read {
+            let start = self.moved(slice.start);
+            self.agree_on_end(&slice);
+            (slice.start, slice.end) = (start, self.moved(slice.end));
+            self.totals.add(&slice.counters);
+            if slice.phase == Phase::Measure {
+                self.measured.add(&slice.counters);
+            }
+            self.sink.slice(&slice);
+        }
+        self.slice = slice;
+        is_read
+    }
+
+    /// An end that all were told is the same instant of all, whatever their clocks say of it.
+    fn agree_on_end(&mut self, slice: &Slice) {
+        let (Some(end), Some(theirs)) = (self.together.ended(), self.their_start) else { return };
+        let ended = self.moved(slice.end);
+        if slice.ends_phase && slice.phase != Phase::Drain && ended.0.abs_diff(end.0) < SAME_END {
+            self.their_start = Some(Time((theirs.0 + ended.0).saturating_sub(end.0)));
+        }
+    }
+
+    fn ended(&mut self, of: LoadOutcome) -> Outcome {
+        let censored = self.rest.take().map(|mut rest| {
+            (rest.start, rest.end) = (self.moved(rest.start), self.moved(rest.end));
+            Censored::of(&rest, of.unanswered, of.unsent)
+        });
+        let outcome = told::received(&of, &self.of.name, censored, |at| self.moved(at));
+        self.of.fleet.keep(self.of.worker, of);
+        Outcome { interrupted: outcome.interrupted || self.is_interrupted, ..outcome }
+    }
+
+    /// The end of a share whose worker is lost. What came of it before counts; the run is invalid.
+    fn lost(&mut self, why: &str) -> Result<Outcome, Error> {
+        let now = Clock.now();
+        self.together.end(now);
+        let error = self.of.failed("was lost", why);
+        let Some(start) = self.start else { return Err(error) };
+        let (totals, measured) = (self.totals, self.measured);
+        self.of.fleet.keep(self.of.worker, LoadOutcome { totals, measured, ..LoadOutcome::default() });
+        if let Some(last) = self.phases.last_mut() {
+            last.end = self.together.ended().unwrap_or(now);
+        }
+        let phases = std::mem::take(&mut self.phases);
+        Ok(Outcome { phases, totals, measured, error: Some(error), ..Outcome::started(start) })
+    }
+}
