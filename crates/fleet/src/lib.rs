@@ -1,5 +1,5 @@
 //! Several machines as one generator, without sockets, clocks or threads: what a coordinator and its workers say to
-//! each other, how far their clocks are apart, and their states. Messages and `now` come in, messages and orders go out.
+//! each other, how far their clocks are apart, and their states. Messages and `now` come in, orders go out.
 //!
 //! ```text
 //! coordinator                                       worker
