@@ -254,8 +254,8 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
         ),
         Finding::MessagesUnanswered { unanswered, unsent, gone, for_good } => (
             format!(
-                "of the messages, {}: they count in the latencies with the time waited until the end, so high \
-                 percentiles and the maximum are lower bounds",
+                "of the messages, {}: they count in the latencies from the due time, with the time waited until the \
+                 end, so high percentiles and the maximum are lower bounds",
                 parts(&[
                     (*unanswered, "had no answer"),
                     (*unsent, if *unsent == 1 { "was due and never sent" } else { "were due and never sent" }),
