@@ -217,8 +217,8 @@ impl Peer {
         if known.is_some() { Self::let_in(mechanism, vhost) } else { Reply::Reject(login_refused(mechanism)) }
     }
 
-    /// Goes on with a login by SCRAM, of the user of this name, as SCRAM writes it. Names of nobody are challenged, too:
-    /// clients are not to learn whom there is.
+    /// Goes on with a login by SCRAM, of the user of this name, as SCRAM writes it. Names of nobody are challenged,
+    /// too: clients are not to learn whom there is.
     pub(crate) fn begin_scram(user: &str, users: &[User]) -> Reply {
         let mut keys = ScramKeys::of_nobody(user);
         // The first login derives those of all users: its time does not tell either.
