@@ -217,11 +217,17 @@ impl Peer {
         if known.is_some() { Self::let_in(mechanism, vhost) } else { Reply::Reject(login_refused(mechanism)) }
     }
 
-    /// Goes on with a login by SCRAM, of the user of this name, as SCRAM writes it. Names of nobody are challenged, too:
-    /// clients are not to learn whom there is.
+    /// Goes on with a login by SCRAM, of the user of this name, as SCRAM writes it. Names of nobody are challenged,
+    /// too: clients are not to learn whom there is.
     pub(crate) fn begin_scram(user: &str, users: &[User]) -> Reply {
-        let known = users.iter().find(|known| scram_name(known.name()) == user);
-        let keys = known.map_or_else(|| ScramKeys::of_nobody(user), User::scram_keys);
+        let mut keys = ScramKeys::of_nobody(user);
+        // The first login derives those of all users: its time does not tell either.
+        for known in users {
+            let its = known.scram_keys();
+            if scram_name(known.name()) == user {
+                keys = its;
+            }
+        }
         keys.map_or_else(|| Reply::Reject(login_refused(SCRAM_SHA_256)), Reply::Challenge)
     }
 
