@@ -433,6 +433,8 @@ mod tests {
         }
         assert!(refused("bellows runs show tag=mem tag=disk").contains("'tag=disk'"));
         assert!(refused("bellows runs tag=mem").contains(FILTERS));
+        // A transaction's messages are all in flight: the window was ignored without a word.
+        assert!(refused("bellows client --max-pending 5 --commit-interval 5").contains("--commit-interval"));
         for line in ["bellows top --rate 5", "bellows demo --ratio 5"] {
             assert!(!refused(line).contains("--set"), "{line}");
         }
