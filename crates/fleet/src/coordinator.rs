@@ -262,7 +262,7 @@ impl Coordinator {
         self.tick_at
     }
 
-    /// The workers of the run, in the order of their numbers; those that have joined before [`CoordinatorInput::Close`].
+    /// The workers of the run, in the order of their numbers; before [`CoordinatorInput::Close`] in that of joining.
     pub fn members(&self) -> &[Member] {
         &self.members
     }
