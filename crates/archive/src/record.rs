@@ -276,10 +276,26 @@ pub struct BindingRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryPromise {
     /// Different ones of its groups.
-    producers: Vec<ProducerProof>,
+    producers: Vec<Shared<ProducerProof>>,
     /// Different ones of its groups.
-    consumers: Vec<ConsumerProof>,
+    consumers: Vec<Shared<ConsumerProof>>,
 }
+
+/// A proof, and the destinations of the groups that share it, which are no part of what it means.
+#[derive(Clone, Debug, Eq)]
+struct Shared<P> {
+    proof: P,
+    destinations: Vec<String>,
+}
+
+impl<P: PartialEq> PartialEq for Shared<P> {
+    fn eq(&self, other: &Self) -> bool {
+        self.proof == other.proof
+    }
+}
+
+/// Destinations that a meaning names at most.
+const MOST_NAMED: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ProducerProof {
@@ -315,10 +331,8 @@ impl DeliveryPromise {
             if load.get("kind").and_then(Value::as_str) == Some("command") {
                 continue;
             }
-            let producer = ProducerProof::of(load, broker);
-            promise.producers.extend(producer.filter(|it| !promise.producers.contains(it)));
-            let consumer = ConsumerProof::of(load);
-            promise.consumers.extend(consumer.filter(|it| !promise.consumers.contains(it)));
+            add(&mut promise.producers, ProducerProof::of(load, broker), load);
+            add(&mut promise.consumers, ConsumerProof::of(load), load);
         }
         (promise != Self::default()).then_some(promise)
     }
@@ -332,11 +346,16 @@ impl DeliveryPromise {
 
     /// `at-most-once`, `at-least-once`, `at-least-once-durable` or `transactional`: the weakest of its groups.
     pub fn guarantee(&self) -> &'static str {
-        let any = |kind| self.producers.iter().any(|it| it.kind == kind);
-        let all = |is: fn(&ProducerProof) -> bool| !self.producers.is_empty() && self.producers.iter().all(is);
-        if any(ProofKind::Unconfirmed) || self.consumers.contains(&ConsumerProof::Auto) {
+        let any = |kind| self.producers.iter().any(|it| it.proof.kind == kind);
+        let all = |is: fn(&ProducerProof) -> bool| {
+            !self.producers.is_empty() && self.producers.iter().all(|it| is(&it.proof))
+        };
+        let consumes = |proof| self.consumers.iter().any(|it| it.proof == proof);
+        if any(ProofKind::Unconfirmed) || consumes(ConsumerProof::Auto) {
             "at-most-once"
-        } else if all(|it| it.kind == ProofKind::Commits) || self.consumers == [ConsumerProof::Commits] {
+        } else if all(|it| it.kind == ProofKind::Commits)
+            || self.consumers.len() == 1 && consumes(ConsumerProof::Commits)
+        {
             "transactional"
         } else if all(|it| it.place != IN_MEMORY) {
             "at-least-once-durable"
@@ -346,19 +365,54 @@ impl DeliveryPromise {
     }
 }
 
-/// `at-least-once: a confirm says that a message is in the memory of one node; consumers acknowledge deliveries`.
+/// `at-least-once: a confirm says that a message is in the memory of one node; consumers acknowledge deliveries`. Where
+/// groups differ, each meaning names its destinations.
 impl fmt::Display for DeliveryPromise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let producers = self.producers.iter().map(ProducerProof::meaning);
-        let consumers = self.consumers.iter().map(|it| it.meaning().to_owned());
+        let producers = self.producers.iter().map(|it| it.named(it.proof.meaning(), self.producers.len()));
+        let consumers = self.consumers.iter();
+        let consumers = consumers.map(|it| it.named(it.proof.meaning().to_owned(), self.consumers.len()));
         let all: Vec<String> = producers.chain(consumers).collect();
         write!(f, "{}: {}", self.guarantee(), all.join("; "))
     }
 }
 
+impl<P> Shared<P> {
+    /// A meaning, with its destinations where there are several meanings.
+    fn named(&self, meaning: String, meanings: usize) -> String {
+        if meanings < 2 || self.destinations.is_empty() {
+            return meaning;
+        }
+        let first: Vec<&str> = self.destinations.iter().take(MOST_NAMED).map(String::as_str).collect();
+        let more = match self.destinations.len().saturating_sub(MOST_NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("{meaning} ({}{more})", first.join(", "))
+    }
+}
+
+/// Adds a load's proof, and its destinations to those of loads that share it.
+fn add<P: PartialEq>(all: &mut Vec<Shared<P>>, proof: Option<P>, load: &Value) {
+    let Some(proof) = proof else { return };
+    let several = load.get("destinations").and_then(Value::as_array);
+    let names = several.into_iter().flatten().chain(load.get("destination")).filter_map(Value::as_str);
+    let known = all.iter_mut().find(|it| it.proof == proof);
+    let mut destinations = known.as_ref().map_or_else(Vec::new, |it| it.destinations.clone());
+    for name in names.map(str::to_owned) {
+        if !destinations.contains(&name) {
+            destinations.push(name);
+        }
+    }
+    match known {
+        Some(known) => known.destinations = destinations,
+        None => all.push(Shared { proof, destinations }),
+    }
+}
+
 /// Whether one side has what the other has nothing like; `false` where a side has nothing.
-fn is_any_alone<T>(a: &[T], b: &[T], is_like: fn(&T, &T) -> bool) -> bool {
-    let lacks = |all: &[T], one: &T| !all.iter().any(|it| is_like(it, one));
+fn is_any_alone<P>(a: &[Shared<P>], b: &[Shared<P>], is_like: fn(&P, &P) -> bool) -> bool {
+    let lacks = |all: &[Shared<P>], one: &Shared<P>| !all.iter().any(|it| is_like(&it.proof, &one.proof));
     let is_none = a.is_empty() || b.is_empty();
     !is_none && (a.iter().any(|it| lacks(b, it)) || b.iter().any(|it| lacks(a, it)))
 }
@@ -481,6 +535,14 @@ mod tests {
         let both = of("rabbitmq", json!([classic, auto]));
         assert!(!both.is_unlike(&of("rabbitmq", json!([auto, classic]))) && both.is_unlike(&plain));
         assert!(!of("rabbitmq", json!([classic, quorum])).is_unlike(&plain));
+        // Several places were told without a queue; in one alone there is nothing to tell apart.
+        let (a, b) = (json!({"destination": "queue://a"}), json!({"destinations": ["queue://b", "queue://c"]}));
+        let mut kept = b.clone();
+        kept["queue-type"] = json!("quorum");
+        let told = of("rabbitmq", json!([a, kept])).to_string();
+        assert!(told.contains("of one node (queue://a); a confirm says"), "{told}");
+        assert!(told.contains("of its nodes (queue://b, queue://c); consumers acknowledge deliveries"), "{told}");
+        assert!(told.ends_with("deliveries") && !of("rabbitmq", json!([a, b])).to_string().contains("queue://"));
         // The weakest of all groups.
         assert_eq!(of("rabbitmq", json!([{"commit-every": 5}, classic])).guarantee(), "at-least-once");
     }

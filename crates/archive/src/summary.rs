@@ -393,7 +393,8 @@ pub struct RequestedSummary {
     pub total: f64,
     /// The mean of the measured phase, as long as messages were due in it, in messages per second.
     pub rate: f64,
-    /// Messages sent in the measured phase divided by those requested in it; `None` where none were.
+    /// Messages sent in the measured phase, or those due less those never sent if that is fewer, divided by those
+    /// requested in it; `None` where none were.
     pub achieved: Option<f64>,
     /// Share of the measured phase's messages that were sent later than 1 ms after their time (0 to 1).
     pub late_share: f64,

@@ -1,14 +1,33 @@
 //! One channel of a connection: what it confirms, has delivered, and collects for a transaction.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use measure::Time;
+use wire::amqp10::{Composite, DeclareTransaction, Discharge, MessageBody, MessageParts, TypedValue};
+use wire::amqp091::reply;
 
-use crate::log::Log;
+use crate::log::{Log, Record};
+use crate::memory::Memory;
 use crate::outgoing::{Answer, TransferOutcome};
+use crate::refusal::{ROLLED_BACK, UNKNOWN_TRANSACTION};
 use crate::slots::Key;
-use crate::unacked::Deliveries;
-use crate::vhost::RouteCache;
+use crate::unacked::{Deliveries, Unacked};
+use crate::vhost::{RouteCache, VirtualHost};
+
+/// Transactions that a session of AMQP 1.0 may have open.
+const OPEN_MAX: usize = 64;
+
+/// Why a request to the coordinator of transactions is rejected, or a message in a transaction.
+pub(crate) const NOT_OPEN: &str = "no transaction of this id is open in this session";
+const UNKNOWN: TransferOutcome = TransferOutcome::Refused(UNKNOWN_TRANSACTION, NOT_OPEN);
+const TOO_MANY: TransferOutcome =
+    TransferOutcome::Refused(reply::RESOURCE_ERROR, "too many transactions are open in this session");
+const TOO_LARGE: TransferOutcome =
+    TransferOutcome::Refused(reply::RESOURCE_ERROR, "open transactions hold as much as they may");
+const UNROUTABLE: TransferOutcome =
+    TransferOutcome::Refused(ROLLED_BACK, "a queue or exchange of its messages has gone, or is full");
+const NO_REQUEST: TransferOutcome =
+    TransferOutcome::Refused(reply::NOT_IMPLEMENTED, "it neither declares nor discharges a local transaction");
 
 /// A channel.
 #[derive(Debug, Default)]
@@ -45,10 +64,11 @@ pub(crate) enum Mode {
     Session(Box<LinkSession>),
 }
 
-/// A transfer to be answered.
+/// Transfers to be answered, from one to another.
 #[derive(Clone, Copy, Debug)]
 struct Unanswered {
-    id: u32,
+    first: u32,
+    last: u32,
     outcome: TransferOutcome,
     /// When the answer may go.
     due: Time,
@@ -78,6 +98,7 @@ pub(crate) struct LinkSession {
     pub(crate) temporary: HashMap<u32, Key>,
     /// Links on which the client asks for queues and exchanges, and hears the answers.
     pub(crate) management: [Option<u32>; 2],
+    pub(crate) coordinator: Coordinator,
     /// In the order in which they came.
     unanswered: VecDeque<Unanswered>,
     /// Whether the channel is in its connection's list of channels to answer.
@@ -88,8 +109,16 @@ impl LinkSession {
     /// A transfer is to be answered, where a fault says so not before `due`, and never before those that came before.
     #[inline]
     pub(crate) fn push(&mut self, id: u32, outcome: TransferOutcome, due: Option<Time>) {
+        self.push_range(id, id, outcome, due);
+    }
+
+    #[inline]
+    fn push_range(&mut self, first: u32, last: u32, outcome: TransferOutcome, due: Option<Time>) {
         let due = due.max(self.unanswered.back().map(|it| it.due)).unwrap_or_default();
-        self.unanswered.push_back(Unanswered { id, outcome, due });
+        match self.unanswered.back_mut() {
+            Some(back) if back.outcome == outcome && back.due == due && is_next(back.last, first) => back.last = last,
+            _ => self.unanswered.push_back(Unanswered { first, last, outcome, due }),
+        }
     }
 
     /// Answers transfers that need not wait, with as few answers as possible: each is for all from one to another.
@@ -99,17 +128,201 @@ impl LinkSession {
         while let Some(next) = self.unanswered.front().copied().filter(|it| it.due <= now) {
             self.unanswered.pop_front();
             let first = match range {
-                Some((first, last)) if last.outcome == next.outcome && last.id.wrapping_add(1) == next.id => first,
-                Some((first, last)) => {
-                    send(first, last.id, last.outcome);
-                    next.id
+                Some((first, before)) if before.outcome == next.outcome && is_next(before.last, next.first) => first,
+                Some((first, before)) => {
+                    send(first, before.last, before.outcome);
+                    next.first
                 }
-                None => next.id,
+                None => next.first,
             };
             range = Some((first, next));
         }
         if let Some((first, last)) = range {
-            send(first, last.id, last.outcome);
+            send(first, last.last, last.outcome);
+        }
+    }
+}
+
+/// Whether a transfer has the number behind another's.
+const fn is_next(before: u32, id: u32) -> bool {
+    before.wrapping_add(1) == id
+}
+
+/// Transactions of a session of AMQP 1.0 (part 4 of the specification). They end with the session, or with the link on
+/// which they were declared.
+#[derive(Debug, Default)]
+pub(crate) struct Coordinator {
+    /// The handles of links that lead to it.
+    links: Vec<u32>,
+    /// Open transactions, by number. Their ids are these in eight bytes.
+    open: BTreeMap<u64, LocalTransaction>,
+}
+
+/// Messages, and outcomes of deliveries, until the commit.
+#[derive(Debug, Default)]
+pub(crate) struct LocalTransaction {
+    /// The link on which it was declared.
+    handle: u32,
+    messages: Log,
+    /// Transfers that are settled when it ends, from one to another.
+    unsettled: Vec<(u32, u32)>,
+    settlements: Vec<(Unacked, SettlementKind)>,
+}
+
+impl Coordinator {
+    /// A link leads here.
+    pub(crate) fn attach(&mut self, handle: u32) {
+        self.links.push(handle);
+    }
+
+    pub(crate) fn has_link(&self, handle: u32) -> bool {
+        self.links.contains(&handle)
+    }
+
+    /// The open transaction of this id.
+    pub(crate) fn find(&mut self, id: &[u8]) -> Option<&mut LocalTransaction> {
+        self.open.get_mut(&number(id)?)
+    }
+
+    /// Keeps a message until its transaction is committed, unless it has an outcome already.
+    pub(crate) fn enlist(
+        &mut self,
+        id: &[u8],
+        unsettled: Option<u32>,
+        record: &Record<'_>,
+        outcome: Option<TransferOutcome>,
+        memory: &mut Memory,
+    ) -> TransferOutcome {
+        let found = number(id).and_then(|number| Some((number, self.open.get_mut(&number)?)));
+        let Some((number, transaction)) = found else { return UNKNOWN };
+        if let Some(outcome) = outcome {
+            return outcome;
+        }
+        if !memory.takes_in_transaction(record.body.len() as u64) {
+            return TOO_LARGE;
+        }
+        let before = transaction.messages.bytes();
+        transaction.messages.append(record, memory);
+        memory.note_transaction(before, transaction.messages.bytes());
+        if let Some(id) = unsettled {
+            match transaction.unsettled.last_mut() {
+                Some((_, last)) if is_next(*last, id) => *last = id,
+                _ => transaction.unsettled.push((id, id)),
+            }
+        }
+        TransferOutcome::Enlisted(number)
+    }
+}
+
+/// The number of a transaction that may have this id.
+fn number(id: &[u8]) -> Option<u64> {
+    id.try_into().ok().map(u64::from_be_bytes)
+}
+
+impl LocalTransaction {
+    /// A delivery gets its outcome at the commit.
+    pub(crate) fn settle(&mut self, delivery: Unacked, kind: SettlementKind) {
+        self.settlements.push((delivery, kind));
+    }
+
+    /// Whether there is a queue for each message, and none refuses one.
+    fn can_commit(&self, route: &mut RouteCache, vhost: &mut VirtualHost) -> bool {
+        let mut added: HashMap<Key, (u64, u64)> = HashMap::new();
+        let mut cursor = self.messages.first();
+        while let Some((_, _, record)) = self.messages.next(&mut cursor) {
+            let routed = vhost.route(record.exchange, record.routing_key, record.properties, route);
+            if routed.is_err() || route.queues().is_empty() {
+                return false;
+            }
+            for key in route.queues() {
+                let Some(queue) = vhost.queues.get(*key).filter(|queue| queue.may_refuse()) else { continue };
+                let (messages, bytes) = added.entry(*key).or_default();
+                (*messages, *bytes) = (*messages + 1, *bytes + record.body.len() as u64);
+                if queue.refuses(*messages, *bytes) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+impl LinkSession {
+    /// Does what a client asks of the coordinator, over this link.
+    pub(crate) fn coordinate(
+        &mut self,
+        handle: u32,
+        request: &MessageParts<'_>,
+        route: &mut RouteCache,
+        vhost: &mut VirtualHost,
+    ) -> TransferOutcome {
+        let MessageBody::Value(request) = request.body else { return NO_REQUEST };
+        let open = &mut self.coordinator.open;
+        if let Ok(DeclareTransaction { global_id: TypedValue::Null }) = DeclareTransaction::of(request) {
+            if open.len() >= OPEN_MAX {
+                return TOO_MANY;
+            }
+            let number = vhost.next_number();
+            open.insert(number, LocalTransaction { handle, ..LocalTransaction::default() });
+            return TransferOutcome::Declared(number);
+        }
+        let Ok(Discharge { txn_id, fail }) = Discharge::of(request) else { return NO_REQUEST };
+        let Some(transaction) = number(txn_id).and_then(|number| open.remove(&number)) else { return UNKNOWN };
+        let is_commit = fail != Some(true);
+        if is_commit && transaction.can_commit(route, vhost) {
+            self.commit(transaction, route, vhost);
+        } else {
+            self.roll_back(transaction, vhost);
+            if is_commit {
+                return UNROUTABLE;
+            }
+        }
+        TransferOutcome::Accepted
+    }
+
+    fn commit(&mut self, mut transaction: LocalTransaction, route: &mut RouteCache, vhost: &mut VirtualHost) {
+        vhost.memory.note_transaction(transaction.messages.bytes(), 0);
+        // That all can be routed was seen before.
+        let _ = vhost.publish_all(&mut transaction.messages, route, |_, _, _| {});
+        for (delivery, kind) in transaction.settlements {
+            kind.finish()(vhost, &delivery);
+        }
+        for (first, last) in transaction.unsettled {
+            self.push_range(first, last, TransferOutcome::Accepted, None);
+        }
+    }
+
+    /// Forgets what was sent in a transaction, and puts its deliveries back into their queues.
+    fn roll_back(&mut self, mut transaction: LocalTransaction, vhost: &mut VirtualHost) {
+        vhost.memory.note_transaction(transaction.messages.bytes(), 0);
+        transaction.messages.clear(&mut vhost.memory);
+        for (delivery, _) in transaction.settlements {
+            vhost.return_delivery(&delivery);
+        }
+        for (first, last) in transaction.unsettled {
+            self.push_range(first, last, TransferOutcome::Released, None);
+        }
+    }
+
+    /// A link is gone: what was declared on it is rolled back. Tells whether it led to the coordinator.
+    pub(crate) fn end_coordination(&mut self, handle: u32, vhost: &mut VirtualHost) -> bool {
+        let links = self.coordinator.links.len();
+        self.coordinator.links.retain(|it| *it != handle);
+        let open = std::mem::take(&mut self.coordinator.open);
+        for (number, transaction) in open {
+            if transaction.handle == handle {
+                self.roll_back(transaction, vhost);
+            } else {
+                self.coordinator.open.insert(number, transaction);
+            }
+        }
+        self.coordinator.links.len() < links
+    }
+
+    /// The session is over: what is open is rolled back.
+    pub(crate) fn end_transactions(&mut self, vhost: &mut VirtualHost) {
+        while let Some((_, transaction)) = self.coordinator.open.pop_first() {
+            self.roll_back(transaction, vhost);
         }
     }
 }
@@ -208,6 +421,8 @@ pub(crate) enum SettlementKind {
     Rejected,
     /// They go back to their queue.
     Requeued,
+    /// They go back to their queue, and count as failed (`delivery-failed` of AMQP 1.0).
+    Failed,
 }
 
 #[cfg(test)]

@@ -170,9 +170,11 @@ fn with_death_header(letter: &DeadLetter, queue: &str, decoded: &BasicProperties
     for other in deaths(headers).filter(|it| !is_same(it)) {
         all.push(Value::Table(other)).ok()?;
     }
+    // Clients may say anything of a message that never died.
+    let is_first = deaths(headers).next().is_none() || headers.get(FIRST_DEATH).is_none();
     let mut headers = headers.to_owned();
     headers.insert(DEATHS, &all).ok()?;
-    if headers.get(FIRST_DEATH).is_none() {
+    if is_first {
         headers.insert(FIRST_DEATH, reason).ok()?;
         headers.insert("x-first-death-queue", queue).ok()?;
         let exchange = &*letter.exchange;

@@ -1,7 +1,8 @@
 //! The way of a message from a queue to its consumers.
 
-use wire::amqp091::{BasicGetEmpty, Error};
+use wire::amqp091::{BasicGetEmpty, BasicProperties, Error, Properties, Table, Value};
 
+use crate::channel::{Channel, Mode};
 use crate::faults::{DeliveryFault, Faults};
 use crate::log::Record;
 use crate::memory::Memory;
@@ -57,13 +58,7 @@ impl VirtualHost {
             };
             let Some(taken) = queue.take() else { break };
             let address = taken.address;
-            let tag = if consumer.no_ack {
-                channel.deliveries.next_tag()
-            } else {
-                consumer.unacked += 1;
-                let consumer = Some(consumer_key);
-                channel.deliveries.push(Unacked { queue: key, address, consumer, was_overtaken: false })
-            };
+            let tag = hand_over(consumer, consumer_key, channel, Delivery::of(address, taken.redelivered));
             let sent = outgoing::deliver(server, consumer, tag, taken.redelivered, &taken.record);
             if consumer.no_ack {
                 queue.settle(address, memory);
@@ -77,7 +72,7 @@ impl VirtualHost {
 
     /// Delivers to each consumer of a stream from its own place on.
     fn dispatch_stream(&mut self, key: Key, exits: &mut Exits<'_>) {
-        let Self { queues, consumers, .. } = self;
+        let Self { queues, consumers, memory, .. } = self;
         let Some(queue) = queues.get_mut(key) else { return };
         let mut with_offset = Vec::new();
         for _ in 0..queue.ring.len() {
@@ -91,23 +86,25 @@ impl VirtualHost {
                 if reason.is_some() {
                     break reason;
                 }
+                // It goes on when it settles one.
+                if consumer.unacked > 0 && !memory.takes_stream_delivery() {
+                    break Some(Parked::ForCredit);
+                }
                 let Some((address, index, record)) = queue.log().next(&mut consumer.cursor) else { break None };
                 let Session { server, peer } = session;
                 let Some(channel) = peer.channel_mut(consumer.channel) else { break None };
-                let tag = if consumer.no_ack {
-                    channel.deliveries.next_tag()
-                } else {
-                    consumer.unacked += 1;
-                    let consumer = Some(consumer_key);
-                    channel.deliveries.push(Unacked { queue: key, address, consumer, was_overtaken: false })
-                };
+                if !consumer.no_ack {
+                    memory.hold_stream_delivery();
+                }
+                let delivery = Delivery { is_of_stream: true, ..Delivery::of(address, None) };
+                let tag = hand_over(consumer, consumer_key, channel, delivery);
                 let sent = if let Protocol::Amqp10(link) = server {
-                    link.deliver(consumer, false, &record, Some(index));
+                    link.deliver(consumer, None, &record, Some(index));
                     Ok(())
                 } else {
                     put_stream_offset(record.properties, index, &mut with_offset);
                     let record = Record { properties: &with_offset, ..record };
-                    outgoing::deliver(server, consumer, tag, false, &record)
+                    outgoing::deliver(server, consumer, tag, None, &record)
                 };
                 peer.is_finished |= sent.is_err();
                 touch(peer, exits.touched);
@@ -149,9 +146,11 @@ impl VirtualHost {
         let tag = if no_ack {
             channel.deliveries.next_tag()
         } else {
-            channel.deliveries.push(Unacked { queue: key, address, consumer: None, was_overtaken: false })
+            let (consumer, was_overtaken, is_of_stream) = (None, false, false);
+            let failures = taken.redelivered.unwrap_or(0);
+            channel.deliveries.push(Unacked { queue: key, address, consumer, was_overtaken, failures, is_of_stream })
         };
-        let redelivered = taken.redelivered;
+        let redelivered = taken.redelivered.is_some();
         outgoing::get_ok(server, number, tag, redelivered, remaining, &taken.record)?;
         if no_ack {
             queue.settle(address, &mut self.memory);
@@ -200,6 +199,26 @@ pub(crate) fn touch(peer: &mut Peer, touched: &mut Vec<Key>) {
     }
 }
 
+/// The tag of a delivery to a consumer, which has to be settled unless it settles none.
+#[inline]
+fn hand_over(consumer: &mut Consumer, key: Key, channel: &mut Channel, delivery: Delivery) -> u64 {
+    if consumer.no_ack {
+        return channel.deliveries.next_tag();
+    }
+    let Delivery { address, was_overtaken, is_of_stream, redelivered } = delivery;
+    let holder = (address != unacked::NOTHING).then_some(key);
+    let failures = redelivered.unwrap_or(0);
+    let delivery = Unacked { queue: consumer.queue, address, consumer: holder, was_overtaken, failures, is_of_stream };
+    let tag = channel.deliveries.push(delivery);
+    if holder.is_some() {
+        consumer.unacked += 1;
+        if matches!(channel.mode, Mode::Session(_)) {
+            channel.deliveries.note(&mut consumer.own, consumer.unacked);
+        }
+    }
+    tag
+}
+
 /// A message on its way to a consumer, where a script of faults is played.
 struct Handover<'a> {
     consumer_key: Key,
@@ -211,14 +230,15 @@ struct Handover<'a> {
 #[derive(Clone, Copy)]
 struct Delivery {
     address: u64,
-    redelivered: bool,
+    redelivered: Option<u16>,
     /// It was held back until others had gone first.
     was_overtaken: bool,
+    is_of_stream: bool,
 }
 
 impl Delivery {
-    const fn of(address: u64, redelivered: bool) -> Self {
-        Self { address, redelivered, was_overtaken: false }
+    const fn of(address: u64, redelivered: Option<u16>) -> Self {
+        Self { address, redelivered, was_overtaken: false, is_of_stream: false }
     }
 }
 
@@ -228,18 +248,7 @@ impl Handover<'_> {
         let Session { server, peer } = &mut *self.session;
         let consumer = &mut *self.consumer;
         let Some(channel) = peer.channel_mut(consumer.channel) else { return false };
-        let tag = if consumer.no_ack {
-            channel.deliveries.next_tag()
-        } else {
-            let holder = (delivery.address != unacked::NOTHING).then_some(self.consumer_key);
-            consumer.unacked += u32::from(holder.is_some());
-            channel.deliveries.push(Unacked {
-                queue: consumer.queue,
-                address: delivery.address,
-                consumer: holder,
-                was_overtaken: delivery.was_overtaken,
-            })
-        };
+        let tag = hand_over(consumer, self.consumer_key, channel, delivery);
         let sent = outgoing::deliver(server, consumer, tag, delivery.redelivered, record);
         // Nothing can be sent to a connection that failed; its transport's end cleans up.
         peer.is_finished |= sent.is_err();
@@ -251,7 +260,7 @@ impl Handover<'_> {
         let holds = self.consumer.held.is_some();
         let Some(taken) = queue.take() else { return };
         let (address, redelivered, record) = (taken.address, taken.redelivered, taken.record);
-        let fault = if redelivered {
+        let fault = if redelivered.is_some() {
             faults.note_redelivered(taken.was_overtaken);
             DeliveryFault::Pass
         } else {
@@ -284,14 +293,14 @@ impl Handover<'_> {
             DeliveryFault::Duplicate { redelivered: flag } => {
                 self.send(Delivery::of(address, redelivered), &record);
                 // Settling the copy changes nothing.
-                self.send(Delivery::of(unacked::NOTHING, flag), &record);
+                self.send(Delivery::of(unacked::NOTHING, flag.then_some(0)), &record);
             }
         }
         if self.consumer.no_ack {
             queue.settle(address, memory);
         }
         // One that says nothing of its sender overtakes nobody, nor does one that comes again.
-        let overtakes = !redelivered && !matches!(fault, DeliveryFault::Corrupt { .. });
+        let overtakes = redelivered.is_none() && !matches!(fault, DeliveryFault::Corrupt { .. });
         if overtakes && let Some(held) = &mut self.consumer.held {
             held.is_overtaken = true;
             held.left -= 1;
@@ -306,7 +315,7 @@ impl Handover<'_> {
         let Some(held) = self.consumer.held.take() else { return };
         let Some(record) = queue.log().get(held.address) else { return };
         faults.count(held.rule, u64::from(held.is_overtaken));
-        let delivery = Delivery { was_overtaken: held.is_overtaken, ..Delivery::of(held.address, false) };
+        let delivery = Delivery { was_overtaken: held.is_overtaken, ..Delivery::of(held.address, None) };
         let sent = self.send(delivery, &record);
         if sent && self.consumer.no_ack {
             queue.settle(held.address, memory);
@@ -333,6 +342,10 @@ fn put_stream_offset(properties: &[u8], offset: u64, out: &mut Vec<u8>) {
 }
 
 fn insert_stream_offset(properties: &[u8], offset: u64, out: &mut Vec<u8>) -> Option<()> {
+    let (_, name) = STREAM_OFFSET.split_last()?;
+    if properties.windows(name.len()).any(|it| it == name) {
+        return replace_stream_offset(properties, offset, out);
+    }
     let (flags, values) = properties.split_first_chunk::<2>()?;
     let flags = u16::from_be_bytes(*flags);
     let mut before = 0;
@@ -359,15 +372,26 @@ fn insert_stream_offset(properties: &[u8], offset: u64, out: &mut Vec<u8>) -> Op
     Some(())
 }
 
+/// Writes properties that have such a header already, perhaps.
+#[cold]
+fn replace_stream_offset(properties: &[u8], offset: u64, out: &mut Vec<u8>) -> Option<()> {
+    let known = Properties::from_bytes(properties).decode().ok()?;
+    let mut headers = known.headers.unwrap_or(Table::EMPTY).to_owned();
+    headers.insert("x-stream-offset", Value::I64(offset.cast_signed())).ok()?;
+    BasicProperties { headers: Some(headers.view()), ..known }.encode(out).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::amqp091::{BasicProperties, FieldTable, Properties, Value};
+    use wire::amqp091::FieldTable;
 
     #[test]
     fn the_offset_joins_whatever_is_there() {
         let mut headers = FieldTable::new();
         headers.insert("colour", "red").unwrap();
+        // One of another stream's.
+        headers.insert("x-stream-offset", Value::I64(5)).unwrap();
         let with_headers = BasicProperties {
             content_type: Some("text/plain"),
             content_encoding: Some("gzip"),
@@ -382,7 +406,8 @@ mod tests {
             put_stream_offset(&bytes, 7_000_000_000, &mut out);
             let decoded = Properties::from_bytes(&out).decode().unwrap();
             let found = decoded.headers.expect("headers");
-            assert_eq!(found.get("x-stream-offset"), Some(Value::I64(7_000_000_000)));
+            let offsets = found.iter().filter(|it| it.0 == "x-stream-offset");
+            assert_eq!(offsets.map(|it| it.1).collect::<Vec<_>>(), [Value::I64(7_000_000_000)]);
             let colour = found.get("colour").and_then(Value::as_str);
             assert_eq!(colour.is_some(), properties.headers.is_some());
             assert_eq!(BasicProperties { headers: properties.headers, ..decoded }, properties);

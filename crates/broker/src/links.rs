@@ -8,27 +8,29 @@
 //! ```
 //!
 //! A link without an address takes messages that name one each, in `to`. A dynamic one gets a queue of its own, which
-//! goes with it.
+//! goes with it. One to the coordinator asks for transactions.
 
 use measure::{Time, percent_decoded};
 use wire::amqp10::{
-    Amqp10Event, Amqp10Request, DeliveryState, MessageMapping, MessageParts, SCRAM_SHA_256, Terminus, TypedValue,
-    simple_field,
+    Amqp10Event, Amqp10Request, Composite, DeliveryState, MessageMapping, MessageParts, SCRAM_SHA_256, Terminus,
+    TransactionalState, TypedField, TypedValue, simple_field,
 };
-use wire::amqp091::{BasicConsume, FieldTable, QueueDeclare};
+use wire::amqp091::{BasicConsume, FieldTable, MethodId, QueueDeclare, reply};
 
-use crate::channel::{Channel, LinkSession, LinkTarget, Mode, SettlementKind, Target};
+use crate::channel::{Channel, LinkSession, LinkTarget, Mode, NOT_OPEN, SettlementKind, Target};
 use crate::config::{self, User};
 use crate::log::Record;
 use crate::management;
 use crate::outgoing::{LinkServer, TransferOutcome};
 use crate::queue::Parked;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, UNKNOWN_TRANSACTION};
 use crate::requests::Outcome;
 use crate::session::{Peer, Reply};
 use crate::slots::Key;
 use crate::vhost::{self, VirtualHost};
 
+/// Why a filter of a stream is refused whose value is no simple one.
+const NO_OFFSET: &str = "a stream is read from first, last, next or a number";
 /// How the name of a virtual host stands in `open`.
 const VIRTUAL_HOST: &str = "vhost:";
 /// Bytes of the longest name.
@@ -95,13 +97,10 @@ impl Links<'_> {
     #[inline]
     fn handle(&mut self, event: Amqp10Event<'_>) -> (u16, Reply) {
         match event {
-            Amqp10Event::Delivery { session, handle, id, settled, message } => {
-                (session, self.publish(session, handle, (!settled).then_some(id), &message))
+            Amqp10Event::Delivery { session, handle, id, settled, transaction, message } => {
+                (session, self.publish(session, handle, (!settled).then_some(id), transaction, &message))
             }
-            Amqp10Event::Settled { session, first, last, state } => {
-                self.settle(session, first, last, state);
-                (session, Reply::None)
-            }
+            Amqp10Event::Settled { session, first, last, state } => (session, self.settle(session, first, last, state)),
             Amqp10Event::Flow { session, handle, flow, .. } => {
                 if let Some(handle) = handle.filter(|_| flow.drain == Some(true)) {
                     self.vhost.drains.push((self.peer.key, session, handle));
@@ -157,6 +156,7 @@ impl Links<'_> {
                         self.produce(session, handle, LinkTarget { named, ..LinkTarget::default() })
                     }
                     Terminus::Dynamic => self.make(session, handle, is_sender, settled),
+                    Terminus::Coordinator => Ok(self.attach_coordinator(session, handle)),
                     Terminus::Other => Err(Refusal::not_implemented("it leads to no queue or exchange")),
                 };
                 (session, attached.unwrap_or_else(|refusal| Reply::Unattached(handle, refusal)))
@@ -197,6 +197,14 @@ impl Links<'_> {
         Reply::Attached { handle, is_stream: false }
     }
 
+    /// A client wants to declare transactions, and to discharge them.
+    fn attach_coordinator(&mut self, session: u16, handle: u32) -> Reply {
+        if let Some(Mode::Session(links)) = self.peer.channel_mut(session).map(|channel| &mut channel.mode) {
+            links.coordinator.attach(handle);
+        }
+        Reply::Attached { handle, is_stream: false }
+    }
+
     /// A client wants a queue's messages. It has none before it grants credit.
     fn consume(
         &mut self,
@@ -212,9 +220,10 @@ impl Links<'_> {
         let key = self.vhost.queue_key(self.peer.key, &target.routing_key)?;
         let is_stream = self.vhost.queues.get(key).is_some_and(|queue| queue.is_stream());
         let mut arguments = FieldTable::new();
-        if let Some(offset) = offset.and_then(simple_field).filter(|_| is_stream) {
+        if let Some(offset) = offset.filter(|_| is_stream) {
+            let known = simple_field(offset).ok_or_else(|| Refusal::precondition(NO_OFFSET))?;
             // Its name is short, and a simple value does not nest.
-            let _ = arguments.insert("x-stream-offset", offset);
+            let _ = arguments.insert("x-stream-offset", known);
         }
         let (queue, tag, arguments) = (&*target.routing_key, handle.to_string(), arguments.view());
         let wanted = BasicConsume { queue, consumer_tag: &tag, no_ack: settled, arguments, ..BasicConsume::default() };
@@ -238,15 +247,24 @@ impl Links<'_> {
         Ok(Reply::Attached { handle, is_stream: false })
     }
 
-    /// Routes a message, whose number is told where it is to be answered.
+    /// Routes a message, whose number is told where it is to be answered, or keeps it until its transaction commits.
     #[inline]
-    fn publish(&mut self, session: u16, handle: u32, unsettled: Option<u32>, message: &MessageParts<'_>) -> Reply {
+    fn publish(
+        &mut self,
+        session: u16,
+        handle: u32,
+        unsettled: Option<u32>,
+        transaction: Option<&[u8]>,
+        message: &MessageParts<'_>,
+    ) -> Reply {
         let Self { peer, vhost, mapping, .. } = self;
-        peer.is_publisher = true;
+        let was_publisher = std::mem::replace(&mut peer.is_publisher, true);
         let connection = peer.key;
         let Some(channel) = peer.channel_mut(session) else { return Reply::None };
         let Mode::Session(links) = &mut channel.mode else { return Reply::None };
         let Some(link) = links.targets.get_mut(&handle) else {
+            // A consumer that commits is read also while memory is full.
+            self.peer.is_publisher = was_publisher;
             return self.ask(session, handle, unsettled, message);
         };
         let is_anonymous = link.named.is_some();
@@ -262,11 +280,15 @@ impl Links<'_> {
                 links.targets.remove(&handle);
                 return Reply::Unattached(handle, refusal);
             }
-            Err(_) => TransferOutcome::NotFound,
+            Err(_) => TransferOutcome::Refused(reply::NOT_FOUND, ""),
             Ok(()) => {
                 let (body, queues) = (message.lasting().0, channel.route.queues());
                 let record = Record { exchange, routing_key, properties, body, has_sections: true };
-                if vhost.refuses_message(unsettled.is_some()) || !is_mapped {
+                if let Some(id) = transaction {
+                    let unroutable = queues.is_empty().then_some(TransferOutcome::Released);
+                    let outcome = if is_mapped { unroutable } else { Some(TransferOutcome::Rejected) };
+                    links.coordinator.enlist(id, unsettled, &record, outcome, &mut vhost.memory)
+                } else if vhost.refuses_message(unsettled.is_some()) || !is_mapped {
                     TransferOutcome::Rejected
                 } else if queues.is_empty() {
                     TransferOutcome::Released
@@ -277,8 +299,13 @@ impl Links<'_> {
                 }
             }
         };
-        let Some(id) = unsettled else { return Reply::None };
-        let due = vhost.faults.as_mut().and_then(|faults| faults.confirm_due());
+        let Some(id) = unsettled else {
+            let TransferOutcome::Refused(code, text) = outcome else { return Reply::None };
+            links.targets.remove(&handle);
+            return Reply::Unattached(handle, Refusal::of_transaction(code, text));
+        };
+        let faults = vhost.faults.as_mut().filter(|_| transaction.is_none());
+        let due = faults.and_then(|faults| faults.confirm_due());
         links.push(id, outcome, due);
         if let (Some(faults), Some(due)) = (&mut vhost.faults, due) {
             faults.confirm_later(due, connection, session);
@@ -289,11 +316,23 @@ impl Links<'_> {
         Reply::None
     }
 
-    /// Does what a client asks of the management; nothing where the link is another one, gone on this side only.
+    /// Does what a client asks of the management or the coordinator; nothing where the link is another one, gone on
+    /// this side only.
     #[cold]
     fn ask(&mut self, session: u16, handle: u32, unsettled: Option<u32>, request: &MessageParts<'_>) -> Reply {
         let Some(channel) = self.peer.channel_mut(session) else { return Reply::None };
         let Mode::Session(links) = &mut channel.mode else { return Reply::None };
+        if links.coordinator.has_link(handle) {
+            let Some(id) = unsettled else {
+                self.detach(session, handle);
+                return Reply::Unattached(handle, Refusal::not_allowed("a coordinator answers all that it is asked"));
+            };
+            let outcome = links.coordinate(handle, request, &mut channel.route, self.vhost);
+            links.push(id, outcome, None);
+            links.is_due = true;
+            self.peer.due_confirm(session);
+            return Reply::None;
+        }
         let [Some(questions), answers] = links.management else { return Reply::None };
         if questions != handle {
             return Reply::None;
@@ -307,29 +346,54 @@ impl Links<'_> {
         answers.map_or(Reply::None, |answers| Reply::Managed(answers, answer))
     }
 
-    /// Settles deliveries by their numbers. Those that are settled already are left alone.
-    fn settle(&mut self, session: u16, first: u32, last: u32, state: Option<DeliveryState<'_>>) {
+    /// Settles deliveries by their numbers, or has them settled by the commit of their transaction. Those that are
+    /// settled already are left alone.
+    fn settle(&mut self, session: u16, first: u32, last: u32, state: Option<DeliveryState<'_>>) -> Reply {
+        let (state, transaction) = match state {
+            Some(DeliveryState::Other(value)) => match TransactionalState::of(value) {
+                Ok(it) => (DeliveryState::of_value(Some(it.outcome)).ok(), Some(it.txn_id)),
+                Err(_) => return Reply::None,
+            },
+            state => (state.or(Some(DeliveryState::Accepted)), None),
+        };
         let kind = match state {
-            Some(DeliveryState::Accepted) | None => SettlementKind::Accepted,
+            Some(DeliveryState::Accepted) => SettlementKind::Accepted,
             Some(DeliveryState::Rejected(_)) => SettlementKind::Rejected,
             Some(DeliveryState::Modified(it)) if it.undeliverable_here == Some(true) => SettlementKind::Rejected,
+            Some(DeliveryState::Modified(it)) if it.delivery_failed == Some(true) => SettlementKind::Failed,
             Some(DeliveryState::Released | DeliveryState::Modified(_)) => SettlementKind::Requeued,
-            Some(DeliveryState::Received(_) | DeliveryState::Other(_)) => return,
+            Some(DeliveryState::Received(_) | DeliveryState::Other(_)) | None => return Reply::None,
         };
-        let Some(channel) = self.peer.channel_mut(session) else { return };
+        let Some(Channel { mode, deliveries, .. }) = self.peer.channel_mut(session) else { return Reply::None };
+        let (mut first, last) = (deliveries.tag_of(first), deliveries.tag_of(last));
+        let mut transaction = match (mode, transaction) {
+            (Mode::Session(links), Some(id)) => {
+                let Some(transaction) = links.coordinator.find(id) else {
+                    let refusal = Refusal::of_transaction(UNKNOWN_TRANSACTION, NOT_OPEN);
+                    return Reply::Refuse(refusal, MethodId::default());
+                };
+                Some(transaction)
+            }
+            _ => None,
+        };
         let finish = kind.finish();
-        let (mut first, last) = (channel.deliveries.tag_of(first), channel.deliveries.tag_of(last));
-        while let Some((tag, delivery)) = channel.deliveries.take_between(first, last) {
-            finish(self.vhost, &delivery);
+        while let Some((tag, delivery)) = deliveries.take_between(first, last) {
+            match &mut transaction {
+                Some(transaction) => transaction.settle(delivery, kind),
+                None => finish(self.vhost, &delivery),
+            }
             first = tag + 1;
         }
+        Reply::None
     }
 
     /// A link is gone: what its consumer has not settled goes back, and a queue of its own goes.
     fn detach(&mut self, session: u16, handle: u32) {
         let Some(channel) = self.peer.channel_mut(session) else { return };
-        let mut temporary = None;
+        let (mut temporary, mut has_ended) = (None, false);
         if let Mode::Session(links) = &mut channel.mode {
+            has_ended = links.end_coordination(handle, self.vhost);
+            links.is_due |= has_ended;
             links.targets.remove(&handle);
             for link in &mut links.management {
                 link.take_if(|it| *it == handle);
@@ -345,18 +409,17 @@ impl Links<'_> {
         if let Some(queue) = temporary {
             self.vhost.remove_queue(queue);
         }
+        if has_ended {
+            self.peer.due_confirm(session);
+        }
     }
 
     fn return_all(&mut self, session: u16, consumer: Key) {
-        // No further than it has any: others may have many.
-        let mut left = self.vhost.consumers.get(consumer).map_or(0, |it| it.unacked);
+        // Others may have many.
+        let own = self.vhost.consumers.get_mut(consumer).map(|it| std::mem::take(&mut it.own)).unwrap_or_default();
         let Some(channel) = self.peer.channel_mut(session) else { return };
-        let mut first = 0;
-        while left > 0
-            && let Some((tag, delivery)) = channel.deliveries.take_of(consumer, first)
-        {
+        for delivery in own.into_iter().filter_map(|tag| channel.deliveries.take(tag)) {
             self.vhost.return_delivery(&delivery);
-            (first, left) = (tag + 1, left - 1);
         }
     }
 }

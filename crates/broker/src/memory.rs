@@ -12,12 +12,19 @@ const SPARE_PER_CLASS: usize = 8;
 /// a queue's returned messages.
 const BOOKKEEPING_BYTES: u64 = 32;
 
+/// Bytes of a stream's delivery that is not settled: its place in the lists of its channel and its link.
+const STREAM_DELIVERY_BYTES: u64 = 64;
+
 /// The memory of all messages of one broker.
 #[derive(Debug)]
 pub(crate) struct Memory {
     used: u64,
-    /// Part of `used` in streams.
+    /// Part of `used` in streams, with their deliveries.
     streams: u64,
+    /// Part of `streams` that is deliveries which are not settled.
+    stream_deliveries: u64,
+    /// Part of `used` in open transactions of AMQP 1.0.
+    transactions: u64,
     limit: u64,
     resume: u64,
     blocked: bool,
@@ -27,7 +34,16 @@ pub(crate) struct Memory {
 impl Memory {
     /// An empty account: blocked above `limit` bytes until below `resume` bytes.
     pub(crate) fn new(limit: u64, resume: u64) -> Self {
-        Self { used: 0, streams: 0, limit, resume, blocked: false, spare: Default::default() }
+        Self {
+            used: 0,
+            streams: 0,
+            stream_deliveries: 0,
+            transactions: 0,
+            limit,
+            resume,
+            blocked: false,
+            spare: Default::default(),
+        }
     }
 
     /// Bytes in use, bookkeeping included.
@@ -47,9 +63,39 @@ impl Memory {
         self.streams > self.limit / 2
     }
 
+    /// Whether streams may have more deliveries that are not settled: those have a quarter of the streams' half.
+    pub(crate) const fn takes_stream_delivery(&self) -> bool {
+        self.stream_deliveries < self.limit / 8
+    }
+
+    /// Counts a delivery of a stream.
+    pub(crate) const fn hold_stream_delivery(&mut self) {
+        self.used += STREAM_DELIVERY_BYTES;
+        self.streams += STREAM_DELIVERY_BYTES;
+        self.stream_deliveries += STREAM_DELIVERY_BYTES;
+    }
+
+    /// Counts a delivery of a stream less.
+    pub(crate) const fn release_stream_delivery(&mut self) {
+        self.used -= STREAM_DELIVERY_BYTES;
+        self.streams -= STREAM_DELIVERY_BYTES;
+        self.stream_deliveries -= STREAM_DELIVERY_BYTES;
+    }
+
     /// Counts what a stream's log took or gave back, as told by its size before and after.
     pub(crate) const fn note_stream(&mut self, before: u64, after: u64) {
         self.streams = self.streams + after - before;
+    }
+
+    /// Whether transactions may have so many bytes more. They have a quarter: memory that nobody consumes must not fill
+    /// up, as a publisher that has to wait commits nothing.
+    pub(crate) const fn takes_in_transaction(&self, bytes: u64) -> bool {
+        self.transactions.saturating_add(bytes) <= self.limit / 4
+    }
+
+    /// Counts what a transaction's log took or gave back, as told by its size before and after.
+    pub(crate) const fn note_transaction(&mut self, before: u64, after: u64) {
+        self.transactions = self.transactions + after - before;
     }
 
     /// Whether publishers have to wait: set above the limit, cleared below the resume mark.

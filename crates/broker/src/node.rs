@@ -95,6 +95,10 @@ impl Node {
         if by_certificate {
             config.mechanisms.push_str(" EXTERNAL");
         }
+        // As RabbitMQ 4 does.
+        if self.config.users.iter().any(User::is_guest) {
+            config.mechanisms.push_str(" ANONYMOUS");
+        }
         let server = Protocol::Amqp091(Server::new(config, now));
         self.sessions.insert_with(|key| Session { server, peer: Peer::new(key) })
     }
@@ -137,7 +141,7 @@ impl Node {
         self.vhost.now = now;
         let Self { sessions, vhost, config, is_blocked, has_paused, touched, .. } = self;
         let Some(session) = sessions.get_mut(key) else { return Verdict::Finish };
-        let is_chosen = session.server.choose(input, || config.users.iter().any(User::is_guest), now);
+        let is_chosen = session.server.choose(input, now);
         while is_chosen && !session.peer.is_finished {
             if session.peer.is_publisher && (*is_blocked || vhost.memory.is_over()) {
                 session.pause(vhost.faults.as_deref_mut());
@@ -416,6 +420,10 @@ impl Session {
 
     /// Sends what an event led to.
     fn answer(&mut self, channel: u16, reply: Reply, now: Time, vhost: &mut VirtualHost) -> Result<(), Error> {
+        if let Reply::Refuse(refusal, cause) = &reply {
+            self.refuse(channel, refusal, *cause, now, vhost);
+            return Ok(());
+        }
         let server = match &mut self.server {
             Protocol::Amqp091(server) => server,
             Protocol::Amqp10(link) => {
@@ -425,6 +433,7 @@ impl Session {
         };
         match reply {
             Reply::None
+            | Reply::Refuse(..)
             | Reply::Attached { .. }
             | Reply::AttachedTo(..)
             | Reply::Challenge(_)
@@ -455,7 +464,6 @@ impl Session {
                     server.send(channel, &method)?;
                 }
             }
-            Reply::Refuse(refusal, cause) => self.refuse(channel, &refusal, cause, now, vhost),
             Reply::Login => server.accept_login(),
             Reply::Open => server.accept_open(),
             // A login or a virtual host.

@@ -2,9 +2,13 @@
 //! nowhere else, so that what a broker does to its clients can be changed in one place.
 
 use measure::Time;
-use wire::amqp10::{Amqp10Server, Condition, DeliveryState, MessageMapping, Rejected, Sections, Symbol};
+use wire::amqp10::{
+    Amqp10Server, Composite, Condition, DeclaredTransaction, DeliveryState, MessageMapping, Rejected, Sections, Symbol,
+    TransactionalState, TypedValue,
+};
 use wire::amqp091::{
-    BasicDeliver, BasicGetOk, BasicReturn, DeliverTemplate, Error, MethodId, Properties, Server, ServerConfig, reply,
+    BasicDeliver, BasicGetOk, BasicReturn, DeliverTemplate, Error, MethodId, Properties, Reader, Server, ServerConfig,
+    reply,
 };
 
 use crate::log::Record;
@@ -14,6 +18,9 @@ use crate::refusal::Refusal;
 /// Deliveries whose exchange or key differ from the prepared ones, before those are prepared again:
 /// often enough when a key changes once, and rarely when it changes with every message.
 const MISSES_BEFORE_REBUILD: u32 = 16;
+
+/// The outcome `accepted`, encoded.
+const ACCEPTED: &[u8] = &[0, 0x53, 0x24, 0x45];
 
 /// An answer to publishers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +39,12 @@ pub(crate) enum TransferOutcome {
     /// No queue was there for it.
     Released,
     Rejected,
-    /// The address that it names leads nowhere.
-    NotFound,
+    /// It is rejected for a reason that has this code, and this explanation where it needs one.
+    Refused(u16, &'static str),
+    /// It has declared this transaction.
+    Declared(u64),
+    /// It belongs to this transaction, and is accepted when that is committed.
+    Enlisted(u64),
 }
 
 /// The protocol of a connection, which the client's first bytes choose.
@@ -55,12 +66,12 @@ pub(crate) struct LinkServer {
 
 impl Protocol {
     /// Takes AMQP 1.0 where the client's first bytes ask for it; `false` where they have not come whole.
-    pub(crate) fn choose(&mut self, input: &[u8], anonymous: impl FnOnce() -> bool, now: Time) -> bool {
+    pub(crate) fn choose(&mut self, input: &[u8], now: Time) -> bool {
         let Self::Amqp091(server) = self else { return true };
         let Some(config) = server.unused_config() else { return true };
         match input {
             [b'A', b'M', b'Q', b'P', 0 | 3, 1, 0, 0, ..] => {
-                *self = Self::Amqp10(Box::new(LinkServer::new(config, anonymous(), now)));
+                *self = Self::Amqp10(Box::new(LinkServer::new(config, now)));
                 true
             }
             [b'A', b'M', b'Q', b'P', ..] => input.len() >= 8,
@@ -142,12 +153,18 @@ impl Protocol {
 }
 
 impl LinkServer {
-    fn new(config: &ServerConfig, anonymous: bool, now: Time) -> Self {
-        Self { server: Amqp10Server::new(config, anonymous, now), mapping: MessageMapping::default() }
+    fn new(config: &ServerConfig, now: Time) -> Self {
+        Self { server: Amqp10Server::new(config, now), mapping: MessageMapping::default() }
     }
 
-    /// Sends a message, with its place where it is one of a stream.
-    pub(crate) fn deliver(&mut self, consumer: &Consumer, redelivered: bool, record: &Record<'_>, offset: Option<u64>) {
+    /// Sends a message, with its place where it is one of a stream; `redelivered` as in [`Taken`](crate::queue::Taken).
+    pub(crate) fn deliver(
+        &mut self,
+        consumer: &Consumer,
+        redelivered: Option<u16>,
+        record: &Record<'_>,
+        offset: Option<u64>,
+    ) {
         let properties = Properties::from_bytes(record.properties);
         let (head, body) = if record.has_sections {
             self.mapping.to_head(properties, redelivered, offset, Sections(record.body))
@@ -159,18 +176,35 @@ impl LinkServer {
 
     /// Answers a client's transfers from one to another.
     pub(crate) fn answer(&mut self, session: u16, first: u32, last: u32, outcome: TransferOutcome) {
+        let mut encoded = Vec::new();
         let state = match outcome {
             TransferOutcome::Accepted => DeliveryState::Accepted,
             TransferOutcome::Released => DeliveryState::Released,
             TransferOutcome::Rejected => DeliveryState::Rejected(Rejected::default()),
-            TransferOutcome::NotFound => {
-                let error =
-                    Condition { condition: Symbol(Refusal::condition(reply::NOT_FOUND)), ..Condition::default() };
+            TransferOutcome::Refused(code, text) => {
+                let condition = Symbol(Refusal::condition(code));
+                let description = Some(text).filter(|it| !it.is_empty());
+                let error = Condition { condition, description, ..Condition::default() };
                 DeliveryState::Rejected(Rejected { error: Some(error) })
+            }
+            TransferOutcome::Declared(number) => {
+                DeclaredTransaction { txn_id: &number.to_be_bytes() }.write(&mut encoded);
+                DeliveryState::Other(value(&encoded))
+            }
+            TransferOutcome::Enlisted(number) => {
+                let outcome = value(ACCEPTED);
+                TransactionalState { txn_id: &number.to_be_bytes(), outcome }.write(&mut encoded);
+                self.server.inform(session, first, last, DeliveryState::Other(value(&encoded)));
+                return;
             }
         };
         self.server.settle(session, first, last, state);
     }
+}
+
+/// A value that was encoded here.
+fn value(bytes: &[u8]) -> TypedValue<'_> {
+    TypedValue::read(&mut Reader::new(bytes)).unwrap_or_default()
 }
 
 /// Sends a message to a consumer.
@@ -179,7 +213,7 @@ pub(crate) fn deliver(
     protocol: &mut Protocol,
     consumer: &mut Consumer,
     delivery_tag: u64,
-    redelivered: bool,
+    redelivered: Option<u16>,
     record: &Record<'_>,
 ) -> Result<(), Error> {
     let server = match protocol {
@@ -189,6 +223,7 @@ pub(crate) fn deliver(
             return Ok(());
         }
     };
+    let redelivered = redelivered.is_some();
     let Record { exchange, routing_key, properties, .. } = *record;
     let body = record.basic_body();
     let prepared = &mut consumer.prepared;

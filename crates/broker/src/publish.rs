@@ -4,13 +4,14 @@ use wire::amqp091::{BasicAck, BasicNack, BasicPublish, DecodeMethod, MethodId};
 
 use crate::channel::{Mode, Settlement, SettlementKind};
 use crate::dead_letters::Reason;
-use crate::log::Record;
+use crate::log::{Log, Record};
+use crate::memory::Memory;
 use crate::queue::{Parked, time_to_live};
 use crate::refusal::Refusal;
 use crate::session::{Peer, Reply};
 use crate::slots::Key;
 use crate::unacked::Unacked;
-use crate::vhost::VirtualHost;
+use crate::vhost::{RouteCache, VirtualHost};
 
 impl VirtualHost {
     /// Whether a fault refuses a message, which only a channel that confirms can tell.
@@ -22,6 +23,31 @@ impl VirtualHost {
             faults.note_published();
         }
         refused
+    }
+
+    /// Publishes what a transaction has collected, and calls `published` with each message and whether no queue was
+    /// there for it. Errors: an exchange has gone; its message and those behind it are lost.
+    pub(crate) fn publish_all(
+        &mut self,
+        messages: &mut Log,
+        route: &mut RouteCache,
+        mut published: impl FnMut(&Record<'_>, bool, &mut Memory),
+    ) -> Result<(), Refusal> {
+        let mut cursor = messages.first();
+        let mut result = Ok(());
+        while let Some((_, _, record)) = messages.next(&mut cursor) {
+            result = self.route(record.exchange, record.routing_key, record.properties, route);
+            if result.is_err() {
+                break;
+            }
+            self.enqueue(route.queues(), &record);
+            if let Some(faults) = &mut self.faults {
+                faults.note_published();
+            }
+            published(&record, route.queues().is_empty(), &mut self.memory);
+        }
+        messages.clear(&mut self.memory);
+        result
     }
 }
 
@@ -86,25 +112,16 @@ impl Peer {
         let Some(channel) = self.channel_mut(number) else { return Ok(()) };
         let Mode::Transaction(transaction) = &mut channel.mode else { return Ok(()) };
         let mut work = std::mem::take(&mut **transaction);
-        let mut cursor = work.messages.first();
-        let mut result = Ok(());
-        for mandatory in work.mandatory {
-            let Some((_, _, record)) = work.messages.next(&mut cursor) else { break };
-            let Some(channel) = self.channel_mut(number) else { break };
-            let (exchange, key) = (record.exchange, record.routing_key);
-            result = vhost.route(exchange, key, record.properties, &mut channel.route);
-            if result.is_err() {
-                break;
+        let mut route = std::mem::take(&mut channel.route);
+        let mut mandatory = work.mandatory.iter();
+        let result = vhost.publish_all(&mut work.messages, &mut route, |record, is_unroutable, memory| {
+            if mandatory.next() == Some(&true) && is_unroutable {
+                self.returns.entry(number).or_default().append(record, memory);
             }
-            vhost.enqueue(channel.route.queues(), &record);
-            if let Some(faults) = &mut vhost.faults {
-                faults.note_published();
-            }
-            if mandatory && channel.route.queues().is_empty() {
-                self.returns.entry(number).or_default().append(&record, &mut vhost.memory);
-            }
+        });
+        if let Some(channel) = self.channel_mut(number) {
+            channel.route = route;
         }
-        work.messages.clear(&mut vhost.memory);
         for settlement in work.settlements {
             self.settle_now(number, settlement, vhost);
         }
@@ -121,7 +138,7 @@ impl Peer {
         if !(channel.deliveries.contains(tag) || tag == 0 && multiple) {
             let cause = match kind {
                 SettlementKind::Accepted => BasicAck::INFO.id,
-                SettlementKind::Rejected | SettlementKind::Requeued => BasicNack::INFO.id,
+                SettlementKind::Rejected | SettlementKind::Requeued | SettlementKind::Failed => BasicNack::INFO.id,
             };
             return Reply::Refuse(Refusal::precondition(format_args!("unknown delivery tag {tag}")), cause);
         }
@@ -160,6 +177,7 @@ impl SettlementKind {
             Self::Accepted => VirtualHost::settle_delivery,
             Self::Rejected => VirtualHost::reject_delivery,
             Self::Requeued => VirtualHost::return_delivery,
+            Self::Failed => VirtualHost::return_failed,
         }
     }
 }
@@ -171,7 +189,7 @@ impl VirtualHost {
         if let Some(queue) = self.queues.get_mut(delivery.queue) {
             queue.settle(delivery.address, &mut self.memory);
         }
-        self.restore_credit(delivery.consumer);
+        self.restore_credit(delivery);
     }
 
     /// A delivery was refused for good: the message goes to where its queue sends dead letters.
@@ -182,22 +200,30 @@ impl VirtualHost {
                 self.burials.push(delivery.queue);
             }
         }
-        self.restore_credit(delivery.consumer);
+        self.restore_credit(delivery);
+    }
+
+    /// A delivery failed, or its channel is gone: the message goes back to its place, and this counts.
+    pub(crate) fn return_failed(&mut self, delivery: &Unacked) {
+        self.return_delivery(&Unacked { failures: delivery.failures.saturating_add(1), ..*delivery });
     }
 
     /// A delivery was not dealt with: the message goes back to its place.
     pub(crate) fn return_delivery(&mut self, delivery: &Unacked) {
         if let Some(queue) = self.queues.get_mut(delivery.queue) {
-            queue.give_back(delivery.address, delivery.was_overtaken, &mut self.memory);
+            queue.give_back(delivery.address, delivery.was_overtaken, delivery.failures, &mut self.memory);
         }
         self.expire_queue(delivery.queue);
         self.mark_dirty(delivery.queue);
-        self.restore_credit(delivery.consumer);
+        self.restore_credit(delivery);
     }
 
     #[inline]
-    fn restore_credit(&mut self, consumer: Option<Key>) {
-        let Some(key) = consumer else { return };
+    fn restore_credit(&mut self, delivery: &Unacked) {
+        if delivery.is_of_stream {
+            self.memory.release_stream_delivery();
+        }
+        let Some(key) = delivery.consumer else { return };
         let Some(consumer) = self.consumers.get_mut(key) else { return };
         consumer.unacked = consumer.unacked.saturating_sub(1);
         if consumer.parked == Parked::ForCredit {
@@ -210,7 +236,7 @@ impl VirtualHost {
         let consumer = self.consumers.remove(key)?;
         let queue = self.queues.get_mut(consumer.queue)?;
         if let Some(held) = consumer.held {
-            queue.give_back(held.address, false, &mut self.memory);
+            queue.give_back(held.address, false, 0, &mut self.memory);
             self.expire_queue(consumer.queue);
             if let Some(faults) = &mut self.faults {
                 faults.note_held_back();

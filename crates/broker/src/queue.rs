@@ -49,18 +49,26 @@ pub(crate) struct Queue {
     expiries: Expiries,
     /// The first message never taken.
     unread: Cursor,
-    /// Messages given back, by address, with whether others had overtaken them; older than all unread ones.
-    returned: BTreeMap<u64, bool>,
+    /// Messages given back, by address; older than all unread ones.
+    returned: BTreeMap<u64, Returned>,
     ready: u64,
     ready_bytes: u64,
     unacked: u64,
+}
+
+/// A message given back: whether others had overtaken it, and how often its delivery failed.
+#[derive(Clone, Copy, Debug)]
+struct Returned {
+    was_overtaken: bool,
+    failures: u16,
 }
 
 /// A message taken out for delivery; it is held until settled or returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Taken<'a> {
     pub(crate) address: u64,
-    pub(crate) redelivered: bool,
+    /// Where it was delivered before: how many of these deliveries failed.
+    pub(crate) redelivered: Option<u16>,
     /// Its delivery before this one was held back by a fault until others had gone first.
     pub(crate) was_overtaken: bool,
     pub(crate) record: Record<'a>,
@@ -101,7 +109,7 @@ impl Queue {
             return true;
         }
         let bytes = record.body.len() as u64;
-        if self.arguments.overflow == Overflow::RejectPublish && self.exceeds(1, bytes) {
+        if self.may_refuse() && self.refuses(1, bytes) {
             return false;
         }
         let address = self.log.append(record, memory);
@@ -115,6 +123,17 @@ impl Queue {
         self.ready_bytes += bytes;
         self.drop_excess(memory);
         true
+    }
+
+    /// Whether it refuses messages where it is full.
+    #[inline]
+    pub(crate) fn may_refuse(&self) -> bool {
+        self.arguments.overflow == Overflow::RejectPublish
+    }
+
+    /// Whether messages are more than it takes.
+    pub(crate) fn refuses(&self, more: u64, more_bytes: u64) -> bool {
+        !self.is_stream() && self.may_refuse() && self.exceeds(more, more_bytes)
     }
 
     fn exceeds(&self, more: u64, more_bytes: u64) -> bool {
@@ -142,10 +161,10 @@ impl Queue {
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Taken<'_>> {
         let (address, redelivered, was_overtaken, record) = match self.returned.pop_first() {
-            Some((address, was_overtaken)) => (address, true, was_overtaken, self.log.get(address)?),
+            Some((address, it)) => (address, Some(it.failures), it.was_overtaken, self.log.get(address)?),
             None => {
                 let (address, _, record) = self.log.next(&mut self.unread)?;
-                (address, false, false, record)
+                (address, None, false, record)
             }
         };
         self.ready -= 1;
@@ -232,13 +251,13 @@ impl Queue {
     }
 
     /// Puts a message that was taken back to its place.
-    pub(crate) fn give_back(&mut self, address: u64, was_overtaken: bool, memory: &mut Memory) {
+    pub(crate) fn give_back(&mut self, address: u64, was_overtaken: bool, failures: u16, memory: &mut Memory) {
         if self.is_stream() {
             return;
         }
         let Some(record) = self.log.get(address) else { return };
         let bytes = record.body.len() as u64;
-        if self.returned.insert(address, was_overtaken).is_none() {
+        if self.returned.insert(address, Returned { was_overtaken, failures }).is_none() {
             self.unacked -= 1;
             self.ready += 1;
             self.ready_bytes += bytes;
@@ -444,6 +463,8 @@ pub(crate) struct Consumer {
     /// Deliveries it may have unacknowledged; 0 for any number.
     pub(crate) prefetch: u32,
     pub(crate) unacked: u32,
+    /// Tags of its deliveries over a link, ascending, also of some that are settled: they come back when it ends.
+    pub(crate) own: Vec<u64>,
     /// Higher ones are served first.
     pub(crate) priority: i32,
     pub(crate) parked: Parked,
@@ -506,9 +527,9 @@ mod tests {
 
     /// Takes one: its number, whether it was delivered before, its address.
     fn take(queue: &mut Queue) -> Option<(u32, bool, u64)> {
-        queue
-            .take()
-            .map(|t| (u32::from_le_bytes(t.record.body.try_into().expect("four bytes")), t.redelivered, t.address))
+        queue.take().map(|t| {
+            (u32::from_le_bytes(t.record.body.try_into().expect("four bytes")), t.redelivered.is_some(), t.address)
+        })
     }
 
     #[test]
@@ -520,9 +541,9 @@ mod tests {
         let taken: Vec<_> = (0..6).filter_map(|_| take(&mut q)).collect();
         assert_eq!((q.ready(), q.unacked()), (4, 6));
         for i in [4, 1, 3] {
-            q.give_back(taken[i].2, false, &mut memory);
+            q.give_back(taken[i].2, false, 0, &mut memory);
         }
-        q.give_back(taken[3].2, false, &mut memory); // once more changes nothing
+        q.give_back(taken[3].2, false, 0, &mut memory); // once more changes nothing
         for i in [0, 2, 5] {
             q.settle(taken[i].2, &mut memory);
         }
@@ -543,7 +564,7 @@ mod tests {
         let first = take(&mut q).expect("a message");
         assert_eq!(q.purge(&mut memory), 4);
         assert_eq!((q.ready(), q.unacked()), (0, 1));
-        q.give_back(first.2, false, &mut memory);
+        q.give_back(first.2, false, 0, &mut memory);
         assert_eq!(take(&mut q).map(|t| (t.0, t.1)), Some((0, true)));
         q.settle(first.2, &mut memory);
         assert_eq!(memory.used(), 0);

@@ -4,6 +4,10 @@ use std::fmt::Display;
 
 use wire::amqp091::{reply, reply_name};
 
+/// Codes of refusals for which AMQP 1.0 has names and AMQP 0.9.1 has no numbers.
+pub(crate) const UNKNOWN_TRANSACTION: u16 = 1_000;
+pub(crate) const ROLLED_BACK: u16 = 1_001;
+
 /// Why a request was refused. It closes the channel it came on, or the whole connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
@@ -23,6 +27,11 @@ impl Refusal {
         Self { code, text, closes_connection: false }
     }
 
+    /// A refusal that AMQP 1.0 alone knows.
+    pub(crate) fn of_transaction(code: u16, text: &str) -> Self {
+        Self { code, text: text.to_owned(), closes_connection: false }
+    }
+
     /// The error condition that AMQP 1.0 has for a reply code.
     pub(crate) const fn condition(code: u16) -> &'static str {
         match code {
@@ -32,6 +41,9 @@ impl Refusal {
             reply::PRECONDITION_FAILED => "amqp:precondition-failed",
             reply::NOT_IMPLEMENTED => "amqp:not-implemented",
             reply::CONNECTION_FORCED => "amqp:connection:forced",
+            reply::RESOURCE_ERROR => "amqp:resource-limit-exceeded",
+            UNKNOWN_TRANSACTION => "amqp:transaction:unknown-id",
+            ROLLED_BACK => "amqp:transaction:rollback",
             _ => "amqp:not-allowed",
         }
     }

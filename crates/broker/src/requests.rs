@@ -19,6 +19,9 @@ use crate::vhost::VirtualHost;
 
 pub(crate) type Outcome = Result<Reply, Refusal>;
 
+/// Deliveries of a stream that a link may have unsettled, whatever its credit: as many as a prefetch may be.
+const STREAM_UNSETTLED: u32 = u16::MAX as u32;
+
 /// The answer, unless the client wants none.
 fn unless(no_wait: bool, method: impl Into<Method<'static>>) -> Reply {
     if no_wait { Reply::None } else { Reply::Method(method.into()) }
@@ -252,9 +255,12 @@ impl Peer {
             return Err(Refusal::not_allowed(format_args!("attempt to reuse consumer tag '{tag}'")));
         }
         // A link goes by its credit.
-        let prefetch = Some(channel.prefetch).filter(|_| !matches!(channel.mode, Mode::Session(_)));
+        let is_link = matches!(channel.mode, Mode::Session(_));
+        let prefetch = Some(channel.prefetch).filter(|_| !is_link);
         let (cursor, priority) = vhost.check_consume(key, wanted, prefetch)?;
         let Some(queue) = vhost.queues.get_mut(key) else { return Ok(Reply::None) };
+        // Those of a stream are never used up: nothing but its credit would bound what it leaves unsettled.
+        let prefetch = if is_link && queue.is_stream() { STREAM_UNSETTLED } else { channel.prefetch };
         queue.exclusively_consumed = wanted.exclusive;
         let consumer = vhost.consumers.insert(Consumer {
             connection,
@@ -263,8 +269,9 @@ impl Peer {
             tag: tag.as_str().into(),
             queue: key,
             no_ack: wanted.no_ack,
-            prefetch: channel.prefetch,
+            prefetch,
             unacked: 0,
+            own: Vec::new(),
             priority,
             parked: Parked::No,
             cursor,

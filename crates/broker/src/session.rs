@@ -217,10 +217,11 @@ impl Peer {
         if known.is_some() { Self::let_in(mechanism, vhost) } else { Reply::Reject(login_refused(mechanism)) }
     }
 
-    /// Goes on with a login by SCRAM, of the user of this name, as SCRAM writes it.
+    /// Goes on with a login by SCRAM, of the user of this name, as SCRAM writes it. Names of nobody are challenged, too:
+    /// clients are not to learn whom there is.
     pub(crate) fn begin_scram(user: &str, users: &[User]) -> Reply {
         let known = users.iter().find(|known| scram_name(known.name()) == user);
-        let keys = known.and_then(User::scram_keys);
+        let keys = known.map_or_else(|| ScramKeys::of_nobody(user), User::scram_keys);
         keys.map_or_else(|| Reply::Reject(login_refused(SCRAM_SHA_256)), Reply::Challenge)
     }
 
@@ -320,13 +321,14 @@ impl Peer {
         }
         let mut idle = Vec::new();
         if let Mode::Session(links) = &mut channel.mode {
+            links.end_transactions(vhost);
             idle.extend(links.temporary.drain().map(|(_, queue)| queue));
         }
         for (_, consumer) in channel.consumers.drain() {
             idle.extend(vhost.remove_consumer(consumer));
         }
         while let Some(delivery) = channel.deliveries.take_up_to(u64::MAX) {
-            vhost.return_delivery(&delivery);
+            vhost.return_failed(&delivery);
         }
         for queue in idle {
             vhost.remove_queue(queue);

@@ -7,6 +7,9 @@ use crate::slots::Key;
 /// The address of a delivery that stands for no message: settling or returning it changes nothing.
 pub(crate) const NOTHING: u64 = u64::MAX;
 
+/// Settled deliveries that are not looked for in a list.
+const FEW: usize = 64;
+
 /// A delivery that waits for its acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unacked {
@@ -17,6 +20,10 @@ pub(crate) struct Unacked {
     pub(crate) consumer: Option<Key>,
     /// A fault had held it back until others had gone first.
     pub(crate) was_overtaken: bool,
+    /// Deliveries of the message before that failed.
+    pub(crate) failures: u16,
+    /// It came from a stream, and is counted with what streams take.
+    pub(crate) is_of_stream: bool,
 }
 
 /// A place in the list of deliveries.
@@ -86,7 +93,7 @@ impl Deliveries {
             self.settled -= 1;
         }
         // A consumer that never settles its first delivery must not make this list grow.
-        if self.settled > 64 && self.settled > self.waiting.len() / 2 {
+        if self.settled > FEW && self.settled > self.waiting.len() / 2 {
             self.waiting.retain(|(_, entry)| matches!(entry, Entry::Waiting(_)));
             self.settled = 0;
         }
@@ -125,13 +132,14 @@ impl Deliveries {
         end
     }
 
-    /// Takes out a consumer's oldest delivery with a tag from `first` on, and tells its tag.
-    pub(crate) fn take_of(&mut self, consumer: Key, first: u64) -> Option<(u64, Unacked)> {
-        let at = self.waiting.partition_point(|it| it.0 < first);
-        let is_its =
-            |it: &&(u64, Entry)| matches!(it.1, Entry::Waiting(delivery) if delivery.consumer == Some(consumer));
-        let tag = self.waiting.range(at..).find(is_its)?.0;
-        Some((tag, self.take(tag)?))
+    /// Notes the newest delivery among a link's own, of which so many wait. Those that are settled are forgotten before
+    /// they are most of them.
+    #[inline]
+    pub(crate) fn note(&self, own: &mut Vec<u64>, waiting: u32) {
+        if own.len() > FEW + 2 * waiting as usize {
+            own.retain(|tag| self.contains(*tag));
+        }
+        own.push(self.last_tag);
     }
 
     /// Takes out the oldest delivery with a tag up to `tag`.
@@ -157,7 +165,8 @@ mod tests {
 
     fn delivery(address: u64) -> Unacked {
         let mut slots = Slots::default();
-        Unacked { queue: slots.insert(()), address, consumer: None, was_overtaken: false }
+        let queue = slots.insert(());
+        Unacked { queue, address, consumer: None, was_overtaken: false, failures: 0, is_of_stream: false }
     }
 
     #[test]
@@ -191,11 +200,10 @@ mod tests {
     }
 
     #[test]
-    fn ranges_and_a_consumers_own_are_taken_out_once() {
+    fn ranges_are_taken_out_once() {
         let mut deliveries = Deliveries::default();
-        let consumer = Slots::default().insert(());
         for i in 1..=10 {
-            deliveries.push(Unacked { consumer: (i % 5 == 0).then_some(consumer), ..delivery(i) });
+            deliveries.push(delivery(i));
         }
         assert_eq!([0, 9].map(|id| deliveries.tag_of(id)), [1, 10]);
         let mut first = 3;
@@ -206,10 +214,23 @@ mod tests {
         }
         assert_eq!(range, [3, 4, 5, 6]);
         assert_eq!(deliveries.take_between(3, 6), None);
-        assert_eq!(deliveries.take_of(consumer, 11), None, "each is looked for behind the one before");
-        assert_eq!(deliveries.take_of(consumer, 6).map(|it| it.1.address), Some(10));
-        assert_eq!(deliveries.take_of(consumer, 0), None);
-        assert_eq!(deliveries.len(), 5);
+        assert_eq!(deliveries.len(), 6);
+    }
+
+    /// One of them at the end of a long list cost all of it.
+    #[test]
+    fn a_link_knows_its_own_deliveries_and_forgets_those_that_are_settled() {
+        let (mut deliveries, mut own) = (Deliveries::default(), Vec::new());
+        for i in 1..=20_000 {
+            let tag = deliveries.push(delivery(i));
+            if i % 100 == 0 {
+                deliveries.note(&mut own, 3);
+                assert!(i < 1_000 || deliveries.take(tag - 900).is_some());
+            }
+        }
+        assert!(own.len() <= FEW + 2 * 3 + 1, "{own:?}");
+        let left: Vec<u64> = own.iter().filter_map(|tag| deliveries.take(*tag)).map(|it| it.address).collect();
+        assert_eq!(left, (192..=200).map(|it| it * 100).collect::<Vec<u64>>());
     }
 
     #[test]

@@ -54,8 +54,8 @@ pub(crate) struct VirtualHost {
     pub(crate) version: u64,
     /// Faults to inject, where there are any.
     pub(crate) faults: Option<Box<Faults>>,
-    /// Names given by the broker so far.
-    named: u64,
+    /// Numbers given by the broker so far, in names and as ids of transactions.
+    numbered: u64,
     /// Exchanges seen on the way of one message; kept to reuse its memory.
     visited: Vec<Key>,
 }
@@ -95,7 +95,7 @@ impl VirtualHost {
             now: Time::default(),
             version: 1,
             faults: None,
-            named: 0,
+            numbered: 0,
             visited: Vec::new(),
         };
         for (name, kind) in PREDECLARED {
@@ -108,8 +108,13 @@ impl VirtualHost {
 
     /// A name that was not given before.
     pub(crate) fn generated_name(&mut self, prefix: &str) -> String {
-        self.named += 1;
-        format!("{prefix}-{:016x}", self.named)
+        format!("{prefix}-{:016x}", self.next_number())
+    }
+
+    /// A number that was not given before.
+    pub(crate) const fn next_number(&mut self) -> u64 {
+        self.numbered += 1;
+        self.numbered
     }
 
     pub(crate) fn add_exchange(&mut self, exchange: Exchange) -> Key {

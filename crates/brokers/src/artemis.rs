@@ -49,6 +49,8 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, BrokerError> {
     let process = workspace.start(launch, &what, &mut waiting)?;
     let listens = format!("{PRODUCT} listens: AMQP 1.0 and its other protocols 127.0.0.1:{port}");
     (waiting.progress)(Progress::Ready(&listens));
+    let mut endpoint = Endpoint::new("127.0.0.1", port);
+    spec.secure(&mut endpoint);
     Ok(Box::new(Artemis {
         process,
         identity: Identity {
@@ -57,7 +59,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, BrokerError> {
             version: Some(installation.version),
             runtime: Some(installation.runtime),
         },
-        endpoint: Endpoint::new("127.0.0.1", port),
+        endpoint,
     }))
 }
 

@@ -6,8 +6,8 @@ use load::scenario::churn::{ChurnKind, ChurnPlan};
 use load::{ArrivalSchedule, Endpoint, Protocol};
 use measure::{Bytes, Nanos, Problem, Rate};
 
+use super::error::ensure;
 use super::flat_table::{FlatTable, flat_table};
-use super::validate::ensure;
 use super::{BrokerKind, Experiment, ScheduleSpec};
 
 /// The longest that anything may take where the drain has no length.

@@ -6,7 +6,7 @@ use load::{Endpoint, Error};
 use measure::Problem;
 use serde::{Deserialize, Serialize};
 
-use super::validate::{ensure, wrong};
+use super::error::{ensure, wrong};
 use super::{BrokerKind, BrokerSpec, Experiment, LoadSpec, RunFault};
 
 /// Nodes of a cluster on one machine, at most.

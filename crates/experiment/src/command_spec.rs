@@ -2,8 +2,8 @@
 
 use measure::Problem;
 
+use super::error::wrong;
 use super::flat_table::given;
-use super::validate::wrong;
 use super::{Experiment, LoadKind, LoadSpec};
 
 impl Experiment {

@@ -1,6 +1,6 @@
 //! Errors of an experiment.
 
-use std::fmt;
+use std::fmt::{self, Display};
 use std::ops::Range;
 
 use measure::{Problem, Refused};
@@ -11,6 +11,22 @@ use super::origin::{line_of, shown, value_at};
 /// An error of an experiment and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExperimentError(Problem);
+
+/// A key whose value makes no sense; `why` follows the key as the user knows it.
+pub(super) fn wrong(key: impl Into<Box<str>>, why: impl Display, help: impl Into<String>) -> Problem {
+    let key = key.into();
+    Problem::new(format!("{{{key}}}{why}"), "", help).about(key)
+}
+
+/// Refuses a key, as [`wrong`] does, unless its value `is_fine`.
+pub(super) fn ensure(
+    is_fine: bool,
+    key: impl Into<Box<str>>,
+    why: impl Display,
+    help: impl Into<String>,
+) -> Result<(), Problem> {
+    wrong(key, why, help).unless(is_fine)
+}
 
 /// Remedy for errors of the TOML reader itself.
 const CORRECT_IT: &str = "`bellows help keys` says what each key takes";
@@ -62,7 +78,7 @@ impl ExperimentError {
     }
 }
 
-impl fmt::Display for ExperimentError {
+impl Display for ExperimentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.sentence())
     }

@@ -4,8 +4,7 @@ use broker::{Fault, FaultKind, Reach};
 use measure::{Length, Nanos, Problem};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::error::unknown_name;
-use super::validate::{ensure, wrong};
+use super::error::{ensure, unknown_name, wrong};
 use super::{BrokerKind, Experiment, ExperimentError, LoadKind, LoadSpec, Origin};
 
 /// A length for the checks of a fault that has none.

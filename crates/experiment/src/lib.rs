@@ -193,7 +193,8 @@ flat_table! {
         "alpn" alpn: Vec<String> = Vec::new(),
         /// With TLS: take any certificate.
         "insecure" insecure: bool = false,
-        /// `plain` (user and password), or `external` (the client's certificate).
+        /// `plain` (user and password), `external` (the client's certificate), `anonymous` (as nobody), or
+        /// `scram-sha-256` (user and a proof of the password; AMQP 1.0).
         "auth" auth: Auth = Auth::Plain,
         /// `attach`, `rabbitmq`: log in with an access token in place of a password.
         "oauth2" oauth2: Option<OAuth2Spec> = None,

@@ -14,10 +14,8 @@ impl Experiment {
     /// The load against `endpoint`. `run_id` marks this run's messages.
     pub fn plan(&self, endpoint: &Endpoint, run_id: u32) -> Result<Plan, load::Error> {
         let mut further = self.further_nodes(endpoint)?;
-        let protocol = self.load.first().map_or_else(Protocol::default, |first| self.protocol_of(first));
         for node in &mut further {
             node.token.clone_from(&endpoint.token);
-            node.protocol = protocol;
         }
         let lengths = &self.phases;
         let groups = self
@@ -26,7 +24,8 @@ impl Experiment {
             .enumerate()
             .map(|(i, spec)| {
                 let own = self.own_endpoint(spec).map_err(|e| e.about("url").in_group(i))?;
-                let further = if own.is_some() { Vec::new() } else { further.clone() };
+                let mut further = if own.is_some() { Vec::new() } else { further.clone() };
+                further.iter_mut().for_each(|node| node.protocol = self.protocol_of(spec));
                 let mut first = own.unwrap_or_else(|| endpoint.clone());
                 first.token.clone_from(&endpoint.token);
                 first.protocol = self.protocol_of(spec);

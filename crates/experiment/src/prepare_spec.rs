@@ -5,8 +5,8 @@ use load::{Consumers, QueueType};
 use measure::{Length, Problem};
 use serde::{Deserialize, Serialize};
 
+use super::error::{ensure, wrong};
 use super::flat_table::given;
-use super::validate::{ensure, wrong};
 use super::{BrokerKind, BrokerSpec, Experiment, LoadSpec, PhasesSpec};
 
 /// Messages in flight of each queue's producer: more are no faster.

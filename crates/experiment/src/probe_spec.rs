@@ -9,8 +9,8 @@ use load::{ArrivalSchedule, ClientTls, Error};
 use measure::{Length, Nanos, Problem, Rate};
 use serde::{Deserialize, Serialize};
 
+use super::error::{ensure, wrong};
 use super::flat_table::{FlatTable, flat_table};
-use super::validate::{ensure, wrong};
 use super::{BrokerKind, BrokerSpec, Experiment, ScheduleSpec, ScrapeSpec, Secret};
 use web::management::ManagementOptions;
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use measure::{Length, Problem, Refused};
 
+use super::error::{ensure, wrong};
 use super::flat_table::{FlatTable, flat_table};
-use super::validate::{ensure, wrong};
 use super::{BrokerKind, BrokerSpec, Experiment, MOST_NODES, Secret};
 use web::scrape::{MOST_SELECTED, ScrapePlan, ScrapeUrl, Selector};
 

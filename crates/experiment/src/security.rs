@@ -6,8 +6,8 @@ use load::{Auth, ClientTls, Endpoint, Identity, SocketOptions};
 use measure::Problem;
 use web::Secret;
 
+use super::error::{ensure, wrong};
 use super::flat_table::{FlatTable, flat_table, given};
-use super::validate::{ensure, wrong};
 use super::{BrokerKind, BrokerSpec};
 
 /// RabbitMQ's plugin that takes access tokens.
@@ -95,7 +95,8 @@ impl BrokerSpec {
         let given = given(self);
         let is_in_vain = |key: &str| {
             let of_management = ["ca", "insecure"].contains(&key) && self.has_secure_management();
-            !self.is_secured() && !of_management
+            let needs_none = key == "auth" && self.auth != Auth::External;
+            !self.is_secured() && !of_management && !needs_none
         };
         if let Some(key) = KEYS.iter().find(|key| given.contains_key(**key) && is_in_vain(key)) {
             let help = match self.kind {
@@ -139,8 +140,9 @@ impl BrokerSpec {
             _ if oauth2.client_id.is_empty() => {
                 Err(wrong(URI, " has no {broker.oauth2.client-id} beside it", "give it"))
             }
-            _ if self.auth == Auth::External => {
-                Err(wrong(URI, " has no effect with {broker.auth} = \"external\"", "leave one of them out"))
+            _ if self.auth != Auth::Plain => {
+                let why = format!(" has no effect with {{broker.auth}} = {:?}", self.auth.name());
+                Err(wrong(URI, why, "leave one of them out"))
             }
             BrokerKind::Rabbitmq | BrokerKind::Attach => Ok(()),
         }
@@ -163,6 +165,8 @@ mod tests {
         }
         for text in [
             "kind = 'rabbitmq'\ntls = true\nauth = 'external'",
+            "kind = 'artemis'\nauth = 'anonymous'",
+            "kind = 'attach'\nurl = 'amqp10://h'\nauth = 'scram-sha-256'",
             "kind = 'attach'\nurl = 'amqps://h'\nca = 'x'\nsni = 'y'",
             "kind = 'attach'\nurl = 'amqps10://h'\nca = 'x'\nalpn = ['amqp']",
             "kind = 'attach'\nurl = 'amqps://h'\ncert = 'x'\nkey = 'y'\nauth = 'external'",

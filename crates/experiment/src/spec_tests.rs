@@ -457,12 +457,13 @@ fn options_that_a_started_broker_does_not_have_are_refused_before_it_starts() {
     // It was archived as if nobody had asked for it: compared with AMQP 0.9.1, and without its limits.
     assert_eq!(asked.to_json()["load"][0]["protocol"], "amqp10");
     // Each load has its own.
-    let both = read("[[load]]\n[[load]]\nprotocol = 'amqp10'\n");
+    let cluster = "[broker]\nkind = 'attach'\nurl = 'amqp://h'\nfurther-urls = ['amqp://g']\n";
+    let both = read(&format!("{cluster}[[load]]\n[[load]]\nprotocol = 'amqp10'\n"));
     let plan = both.plan(&load::Endpoint::new("h", 1), 1).expect("a plan");
-    assert_eq!(
-        plan.groups.iter().map(|it| it.protocol).collect::<Vec<_>>(),
-        [load::Protocol::Amqp091, load::Protocol::Amqp10]
-    );
+    for (group, protocol) in plan.groups.iter().zip([load::Protocol::Amqp091, load::Protocol::Amqp10]) {
+        let nodes = [group.protocol, group.endpoint.protocol, group.further[0].protocol];
+        assert_eq!(nodes, [protocol; 3]);
+    }
     let text = refused(&format!("{by_url}protocol = 'amqp091'\n"));
     assert!(text.contains("x.toml:5") && text.contains("the broker's URL says amqp10://"), "{text}");
     let churn = |kind: &str| refused(&by_url.replace("[[load]]", &format!("[churn]\nkind = '{kind}'")));

@@ -8,8 +8,8 @@ use load::scenario::probe::ProbePlan;
 use measure::{Nanos, Problem, Refused};
 
 use super::Experiment;
+use super::error::{ensure, wrong};
 use super::flat_table::{FlatTable, flat_table};
-use super::validate::{ensure, wrong};
 
 const MOST_TRACES: usize = 8;
 /// Most calls that a trace sees, in all and in a second, as in `bellows erlang trace`.

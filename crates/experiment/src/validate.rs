@@ -1,31 +1,14 @@
 //! All checks of an experiment that need no running broker.
 
-use std::fmt::Display;
-
 use archive::Repeats;
 use load::scenario::Scenario;
 use load::{Endpoint, Protocol, QueueType};
 use measure::{Length, Nanos, Problem};
 
+use super::error::{ensure, wrong};
 use super::flat_table::given;
 use super::{BrokerKind, BrokerSpec, Experiment, ExperimentError, LoadSpec, ProbedAddresses, ProfileSpec};
 use web::management::check_url;
-
-/// A key whose value makes no sense; `why` follows the key as the user knows it.
-pub(super) fn wrong(key: impl Into<Box<str>>, why: impl Display, help: impl Into<String>) -> Problem {
-    let key = key.into();
-    Problem::new(format!("{{{key}}}{why}"), "", help).about(key)
-}
-
-/// Refuses a key, as [`wrong`] does, unless its value `is_fine`.
-pub(super) fn ensure(
-    is_fine: bool,
-    key: impl Into<Box<str>>,
-    why: impl Display,
-    help: impl Into<String>,
-) -> Result<(), Problem> {
-    wrong(key, why, help).unless(is_fine)
-}
 
 /// Fewer pairs of blocks tell next to nothing.
 const LEAST_PAIRS: u64 = 3;

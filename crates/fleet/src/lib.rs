@@ -1,6 +1,6 @@
 //! Several machines as one generator, without sockets, clocks or threads: what a coordinator and its workers say to
-//! each other, how far their clocks are apart, and their states. Messages and `now` come in, orders go out.
-//! Only [`Host`] has a thread and the clock, and `nats` the network.
+//! each other, how far their clocks are apart, and their states. Messages and `now` come in, messages and orders go
+//! out. Only [`Host`] has a thread and the clock, and `nats` the network.
 //!
 //! ```text
 //! coordinator                                       worker

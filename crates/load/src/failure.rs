@@ -49,7 +49,19 @@ pub(crate) fn of_confirm(endpoint: &Endpoint, waited: Nanos) -> Error {
 }
 
 pub(crate) fn of_tls(endpoint: &Endpoint, error: &TlsError) -> Error {
-    Error::Tls { endpoint: endpoint.to_string(), detail: error.to_string(), help: error.help().into() }
+    of_handshake(endpoint.to_string(), error)
+}
+
+/// The connection to this URL is not secured; where the port probably has no TLS, the help is the URL without it.
+pub(crate) fn of_handshake(endpoint: String, error: &TlsError) -> Error {
+    let help = match endpoint.split_once("://").filter(|_| error.is_without_tls()) {
+        Some((scheme, rest)) => format!(
+            "the port probably has no TLS: use {}://{rest}, or check the port (RabbitMQ has TLS on 5671 and 15671)",
+            scheme.replacen('s', "", 1)
+        ),
+        None => error.help().to_owned(),
+    };
+    Error::Tls { endpoint, detail: error.to_string(), help }
 }
 
 pub(crate) fn of_connect(endpoint: &Endpoint, error: &std::io::Error) -> Error {

@@ -335,6 +335,7 @@ impl Censored {
         self.unsent += count;
         let waited = end.since(due);
         let latencies = self.interval.due(due);
+        latencies.record_n(Metric::SEND_DELAY, waited, count);
         if is_answered {
             latencies.record_n(Metric::ACK_RESPONSE, waited, count);
         }

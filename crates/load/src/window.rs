@@ -9,8 +9,8 @@ use measure::Time;
 const LARGEST_RING: u64 = 1 << 24;
 /// A limited ring may grow to this many times its limit while later messages are answered, the oldest not.
 const STRETCH: u64 = 16;
-/// Due and send time of a message. As numbers, so that a ring of zeros costs no memory before it is used. Of one that is
-/// answered the first number tells how many from it on are, as far as it was looked for; 0 for one.
+/// Due and send time of a message. As numbers, so that a ring of zeros costs no memory before it is used. Of an
+/// answered one the first number tells how many from it on are, as far as it was looked for; 0 for one.
 type Entry = [u64; 2];
 /// Answered, but an older message is not: nothing is sent at 0.
 const SETTLED: Entry = [0, 0];

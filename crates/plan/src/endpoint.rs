@@ -63,15 +63,22 @@ impl Default for ConnectionSettings {
     }
 }
 
-/// How to log in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Auth {
-    /// User and password (SASL PLAIN).
-    #[default]
-    Plain,
-    /// By the client's certificate (SASL EXTERNAL); user and password are not sent.
-    External,
+measure::named! {
+    /// How to log in.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Auth {
+        /// User and password (SASL PLAIN).
+        #[default]
+        Plain = "plain",
+        /// By the client's certificate (SASL EXTERNAL); user and password are not sent.
+        External = "external",
+        /// As nobody (SASL ANONYMOUS); user and password are not sent.
+        Anonymous = "anonymous",
+        /// User and a proof of the password, which is not sent (SASL SCRAM-SHA-256); over AMQP 1.0 alone.
+        #[serde(rename = "scram-sha-256")]
+        ScramSha256 = "scram-sha-256",
+    }
 }
 
 impl Endpoint {
@@ -97,9 +104,21 @@ impl Endpoint {
         }
     }
 
+    /// Whether both lead to the same virtual host of a broker, over whichever protocol and as whomever.
+    pub fn is_at(&self, other: &Self) -> bool {
+        self.port == other.port && self.host == other.host && self.virtual_host == other.virtual_host
+    }
+
     /// Sets the password, which nothing shows.
     pub fn set_password(&mut self, password: impl Into<String>) {
         self.password = password.into();
+    }
+
+    /// Checks that a protocol has the login. Errors: [`Error::Invalid`].
+    pub fn check_login(&self, protocol: Protocol) -> Result<(), Error> {
+        let help = "choose another login, or AMQP 1.0: amqp10:// in the URL, or {protocol} amqp10";
+        let refused = Error::invalid("AMQP 0.9.1 has no login by SCRAM-SHA-256", help).about("broker.auth");
+        refused.unless(self.auth != Auth::ScramSha256 || protocol == Protocol::Amqp10)
     }
 
     /// Checks that the certificates that secure its connections can be read.
@@ -124,6 +143,10 @@ impl Endpoint {
 }
 
 const HELP: &str = "write amqp://USER:PASSWORD@HOST:PORT/VHOST, with special characters as %XX";
+
+/// For addresses of Artemis' own clients, which speak CORE.
+const ARTEMIS_HELP: &str = "for ActiveMQ Artemis write amqp10:// (amqps10:// with TLS), which is AMQP 1.0 on the same \
+     port; for AMQP 0.9.1 amqp://";
 
 /// Reads `amqp://user:password@host:port/vhost`, or `amqps://` for TLS; everything but the host may be left out, and
 /// user, password and virtual host are percent-decoded. As RabbitMQ's clients do, no path or an
@@ -188,7 +211,8 @@ impl<'a> Parts<'a> {
             Some(("amqp10", rest)) => (rest, false, Some(Protocol::Amqp10)),
             Some(("amqps10", rest)) => (rest, true, Some(Protocol::Amqp10)),
             Some((scheme, _)) if is_scheme(scheme) => {
-                return Err(unusable(format!("its scheme {scheme:?} is not supported"), HELP));
+                let help = if ["tcp", "ssl"].contains(&scheme) { ARTEMIS_HELP } else { HELP };
+                return Err(unusable(format!("its scheme {scheme:?} is not supported"), help));
             }
             _ => return Err(unusable("it has no scheme", HELP)),
         };
@@ -211,6 +235,11 @@ impl Endpoint {
         let plain = Self { protocol: Protocol::Amqp091, ..self.clone() };
         // The user's own @ is written as %40.
         plain.to_string().replacen('@', &format!(":{password}@"), 1)
+    }
+
+    /// Whether a text is a broker's URL by its scheme.
+    pub fn is_url(text: &str) -> bool {
+        matches!(text.split_once("://"), Some(("amqp" | "amqps" | "amqp10" | "amqps10", _)))
     }
 
     /// The protocol of a URL's scheme: AMQP 1.0 with `amqp10://` and `amqps10://`; `None` where open, or no broker's.
@@ -313,8 +342,8 @@ fn decode(text: &str, part: &str) -> Result<String, Error> {
     String::from_utf8(decoded).map_err(|_| unusable(format!("its {part} is not UTF-8"), HELP))
 }
 
-/// `amqp://user@host:port/vhost`, `amqps://`, `amqp10://` or `amqps10://`, without the password. The virtual host `/` is
-/// left out.
+/// `amqp://user@host:port/vhost`, `amqps://`, `amqp10://` or `amqps10://`, without the password. The virtual host `/`
+/// is left out.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.tls.is_some() { "amqps" } else { "amqp" })?;
@@ -555,6 +584,11 @@ mod tests {
         }
         assert!(Endpoint::split_destination("amqp10://h/%zz").is_err());
         assert_eq!(Endpoint::protocol_of("queue://amqp10"), None);
+        assert!(
+            Endpoint::is_url("amqp://h") && Endpoint::is_url("amqps10://") && !Endpoint::is_url("queue://amqp://h")
+        );
+        let own = "tcp://h".parse::<Endpoint>().unwrap_err().problem().help;
+        assert!(own.contains("write amqp10://"), "{own}");
     }
 
     #[test]

@@ -172,10 +172,12 @@ impl Error {
                 } else if detail.contains("it speaks AMQP 0-9-1") {
                     "use AMQP 0.9.1: leave out --protocol (in a [[load]]: protocol), and write amqp:// in place of \
                      amqp10:// or tcp://"
+                } else if endpoint.starts_with("amqp10") || endpoint.starts_with("amqps10") {
+                    "check host and port: 5672 is usual (amqp10://), 5671 with TLS (amqps10://); see the broker's log"
                 } else {
                     "check host and port: 5672 is usual for AMQP (amqp://), 5671 with TLS (amqps://), 15672 is \
                      RabbitMQ's HTTP; a broker that speaks AMQP 1.0 alone, as Artemis, takes amqp10:// in place of \
-                     amqp://"
+                     amqp:// (artemis perf also --protocol AMQP)"
                 };
                 Problem::new(format!("cannot talk to {endpoint}"), detail, help)
             }

@@ -401,6 +401,7 @@ impl Plan {
         let count = self.groups.len();
         let refused = Error::invalid(format!("{count} groups are too many"), "describe equal clients as one group");
         refused.observed(count).unless(count < usize::from(u16::MAX))?;
+        self.groups.iter().try_for_each(|group| group.endpoint.check_login(group.protocol))?;
         self.validate_share()?;
         let mut groups = self.groups.iter().enumerate();
         groups.try_for_each(|(i, group)| {

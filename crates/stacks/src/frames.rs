@@ -15,17 +15,8 @@ const NEAR: &str = "[near ";
 /// Beginnings of the names of code that the emulator's JIT shares between functions, and of the loop of a scheduler.
 const JIT_CODE: [&str; 2] = ["$global::", "$erts_beamasm:"];
 /// Erlang modules that every process runs in: they do not tell what it does.
-const FRAMEWORK: [&str; 9] = [
-    "proc_lib",
-    "gen",
-    "gen_server",
-    "gen_server2",
-    "gen_statem",
-    "gen_event",
-    "gen_batch_server",
-    "lists",
-    "erlang",
-];
+const FRAMEWORK: [&str; 9] =
+    ["proc_lib", "gen", "gen_server", "gen_server2", "gen_statem", "gen_event", "gen_batch_server", "lists", "erlang"];
 
 measure::named! {
     /// Kind of a frame's code.

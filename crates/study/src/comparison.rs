@@ -18,6 +18,9 @@ const MOST_REASONS: usize = 20;
 
 const HIDDEN_WORDS: &str = "words of the load and the broker that are hidden (***) were not compared";
 
+const UNLIKE_WINDOWS: &str = "AMQP 0.9.1 and 1.0 have unlike windows here (in-flight limits, prefetch, link credit): \
+                              rates and latencies compare these, too; the experiment matched sets them alike";
+
 const MOST_SHOWN: usize = 100;
 /// Letters of a changed value in the line of a side.
 const MOST_OF_CHANGE: usize = 40;
@@ -121,7 +124,7 @@ pub(crate) fn gather(
         b: of_b,
         paired: options.paired && runs.0 == runs.1,
         level: options.level,
-        forced: forced.iter().map(Problem::sentence).collect(),
+        forced: forced.iter().map(Problem::sentence).chain(unlike_windows(a, b)).collect(),
         remarks: [hidden_words(a.iter().chain(b)), per_time, promises(a, b)].into_iter().flatten().collect(),
         ..Comparison::default()
     };
@@ -265,6 +268,33 @@ fn promises(a: &[RunRecord], b: &[RunRecord]) -> Option<String> {
     let of = |side: &[RunRecord]| side.iter().find_map(|it| DeliveryPromise::of(&it.experiment));
     let (a, b) = of(a).zip(of(b)).filter(|(a, b)| a != b)?;
     Some(format!("acknowledgements mean different things. A is {a}. B is {b}."))
+}
+
+/// Unthrottled loads of two protocols, unless client and broker have the windows of both alike, as in `matched`.
+fn unlike_windows(a: &[RunRecord], b: &[RunRecord]) -> Option<String> {
+    let sides = [&a.first()?.experiment, &b.first()?.experiment];
+    let loads = sides.map(|it| it.get("load").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default());
+    let protocols = loads.map(|all| all.iter().map(is_amqp10).collect::<Vec<_>>());
+    let windows = loads.map(|all| all.iter().map(windows_of).collect::<Option<Vec<_>>>());
+    let is_rated = loads.iter().all(|all| all.iter().all(|load| load.get("rate").is_some_and(|it| !it.is_null())));
+    let sets_credit = |of: &Value| {
+        let advanced = of.pointer("/broker/advanced").and_then(Value::as_str);
+        advanced.is_some_and(|it| it.contains("max_link_credit"))
+    };
+    let are_alike = windows[0].is_some() && windows[0] == windows[1] && sides.into_iter().all(sets_credit);
+    (protocols[0] != protocols[1] && !is_rated && !are_alike).then(|| UNLIKE_WINDOWS.to_owned())
+}
+
+fn is_amqp10(load: &Value) -> bool {
+    load.get("protocol").and_then(Value::as_str) == Some("amqp10")
+}
+
+/// Limits of a load's messages in flight, to and from the broker; `None` where the broker's may be lower.
+fn windows_of(load: &Value) -> Option<[u64; 2]> {
+    let number = |key: &str| load.get(key).and_then(Value::as_u64).filter(|it| *it > 0);
+    let consumers = number("total-consumers").or_else(|| number("consumers"));
+    let prefetch = if consumers.is_some() { number("prefetch")? } else { 0 };
+    Some([number("max-pending")?, prefetch])
 }
 
 /// The effect on figures of a key that differs between two experiments, and what can be compared.

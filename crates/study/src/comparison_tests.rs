@@ -97,6 +97,18 @@ fn acknowledgements_that_mean_different_things_are_compared_by_force_alone() {
     let found = comparison(&kept, &quorum, planned).expect("comparable");
     let remarks = found.remarks.join(" ");
     assert!(remarks.contains("on disk on one node") && remarks.contains("on a majority"), "{remarks}");
+    assert!(found.forced.is_empty(), "{:?}", found.forced);
+    let windows = |protocol: &str, advanced: &str| {
+        alike(|run| {
+            run.experiment["load"] = json!([{"protocol": protocol, "max-pending": 200, "consumers": 0}]);
+            run.experiment["broker"]["advanced"] = json!(advanced);
+        })
+    };
+    for (advanced, cautions) in [("", 1), ("[{rabbit, [{max_link_credit, 400}]}].", 0)] {
+        let [old, new] = ["amqp091", "amqp10"].map(|protocol| windows(protocol, advanced));
+        let unlike = comparison(&old, &new, planned).expect("comparable").forced;
+        assert_eq!(unlike.iter().filter(|it| it.contains("the experiment matched")).count(), cautions, "{unlike:?}");
+    }
     // Both sides have the same broker: nothing told what differs.
     assert!(!found.a.what.contains("→") && found.b.what.contains(" → "), "{} {}", found.a.what, found.b.what);
 }

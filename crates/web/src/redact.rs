@@ -302,10 +302,16 @@ pub fn urls(text: &str) -> String {
     while let Some(at) = rest.find("://") {
         let (before, after) = rest.split_at(at + 3);
         out.push_str(before);
+        // A destination has no login, unless it is of a URL, of which a careless password may be cut off.
+        let is_apart = |kind: &&str| out.strip_suffix(*kind).is_some_and(|it| !it.ends_with('/'));
+        let is_destination = ["queue://", "topic://"].iter().any(is_apart);
         // The login ends at the last @ before the next URL: a careless password may hold anything.
         let end = after.find("://").unwrap_or(after.len());
         let (span, next) = after.split_at(end);
-        out.push_str(&login(span));
+        match is_destination && !span.contains('@') {
+            true => out.push_str(span),
+            false => out.push_str(&login(span)),
+        }
         rest = next;
     }
     out.push_str(rest);

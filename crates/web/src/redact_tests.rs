@@ -92,6 +92,9 @@ fn commands_and_flags_of_an_experiment_stay_readable_when_they_are_hidden_twice(
 fn an_address_without_a_host_keeps_what_ends_its_list() {
     let given = r#"["x", "amqp://me:s3cret"] and ["y", "amqp://$HOST:$PORT"]"#;
     assert_eq!(urls(given), r#"["x", "amqp://me:***"] and ["y", "amqp://$HOST:***"]"#);
+    // A queue of an address has no login; the rest of a careless password may look like one.
+    assert_eq!(urls("\"topic://a::b\" names one queue"), "\"topic://a::b\" names one queue");
+    assert_eq!(urls("amqp10://me:a/queue://x:y@h"), "amqp10://me:***://x:***@h");
 }
 
 #[test]

@@ -255,7 +255,10 @@ export function ours(e: Evidence, words: Words, isProfiled = false): Row[] {
     ['waited for a core', share(most((l) => l.starved))],
     ['loop lag, median second', length(e.loop_lag_median_ns)],
     ['loop lag, worst', length(e.loop_lag_max_ns)],
-    [`CPU of bellows${isProfiled ? ' with its profiler' : ''}`, (e.client_cores ?? 0) > 0 ? cores(e.client_cores) : null],
+    [
+      `CPU of bellows${isProfiled ? ' with its profiler' : ''}`,
+      (e.client_cores ?? 0) > 0 ? cores(e.client_cores) : null,
+    ],
     [
       'could make, by calibration',
       e.capacity ? `${e.capacity.at_least ? 'at least ' : ''}${rate(e.capacity.rate)}` : null,

@@ -16,7 +16,7 @@ const DEFAULT_DESTINATION: &str = "queue://TEST";
 
 #[derive(Debug, Args)]
 pub(super) struct DestinationArgs {
-    /// queue://NAME or topic://NAME; any number of them. The first with the broker's address, for AMQP 1.0:
+    /// queue://NAME or topic://NAME; any number of them. The broker's address may be one, and for AMQP 1.0 hold one:
     /// amqp10://HOST:PORT/queue://NAME
     #[arg(value_name = "DESTINATION", default_value = DEFAULT_DESTINATION)]
     pub(super) destinations: Vec<String>,
@@ -92,22 +92,25 @@ pub(super) struct ConsumerSide {
 }
 
 impl DestinationArgs {
-    /// Moves the broker's address from a destination `amqp10://HOST:PORT/DESTINATION` to `url`, and the destination of
-    /// such a `url` here.
+    /// Moves the broker's address from a destination `amqp10://HOST:PORT/DESTINATION` or `amqp://HOST:PORT/VHOST` to
+    /// `url`, and the destination of such a `url` here.
     pub(super) fn take_address(&mut self, url: &mut Url) -> Result<(), Failure> {
         let split = |text: &str| {
             let parts = Endpoint::split_destination(text);
             parts.map_err(|error| -> Failure { session::Error::from(error).into() })
         };
-        let mut given = self.destinations.iter_mut().filter(|text| Endpoint::protocol_of(text.as_str()).is_some());
-        if let Some(destination) = given.next() {
+        let mut given = (0..).zip(&self.destinations).filter(|(_, text)| Endpoint::is_url(text));
+        if let Some((place, given_url)) = given.next() {
             if given.next().is_some() || url.0 != DEFAULT_URL {
                 let help = "give it once: as amqp10://HOST:PORT/DESTINATION, or by --url (BELLOWS_URL)";
                 return Err(Failure::usage("the broker's address is given twice", help));
             }
-            let (address, named) = split(destination.as_str())?;
+            let (address, named) = split(given_url.as_str())?;
             url.0 = address;
-            *destination = named.unwrap_or_else(|| DEFAULT_DESTINATION.to_owned());
+            // Beside others it names none of its own.
+            let alone = self.destinations.len() == 1;
+            let named = named.or_else(|| alone.then(|| DEFAULT_DESTINATION.to_owned()));
+            self.destinations.splice(place..=place, named);
             return Ok(());
         }
         if Endpoint::protocol_of(&url.0).is_none() {
@@ -118,7 +121,8 @@ impl DestinationArgs {
         match named {
             Some(named) if self.destinations == [DEFAULT_DESTINATION] => self.destinations = vec![named],
             Some(_) => {
-                let help = "leave one of the two out";
+                let help = "leave one of the two out; a virtual host stands in amqp://HOST:PORT/VHOST, beside \
+                            --protocol amqp10";
                 return Err(Failure::usage("the URL names a destination, and so does DESTINATION", help));
             }
             None => {}
@@ -229,6 +233,10 @@ mod tests {
         assert_eq!(taken(&[named, "q"], DEFAULT_URL), found("queue://orders q", address));
         assert_eq!(taken(&[DEFAULT_DESTINATION], named), found("queue://orders", address));
         assert_eq!(taken(&["topic://t"], address), found("topic://t", address));
+        // A URL without a destination added queue://TEST to those that were named, and amqp:// was refused.
+        assert_eq!(taken(&[address, "queue://orders"], DEFAULT_URL), found("queue://orders", address));
+        assert_eq!(taken(&["a", "amqp://h/v", "b"], DEFAULT_URL), found("a b", "amqp://h/v"));
+        assert_eq!(taken(&[address], DEFAULT_URL), found(DEFAULT_DESTINATION, address));
         assert_eq!(taken(&["q"], "amqp://h/v"), found("q", "amqp://h/v"));
         for (destinations, url) in [(&[named, named][..], DEFAULT_URL), (&[named], address), (&["q"], named)] {
             assert_eq!(taken(destinations, url), None, "{destinations:?} {url}");

@@ -185,8 +185,8 @@ fn shown(parser: &ValueParser, value: &str) -> String {
         format!("{key}={}", web::redact::argument(key, value))
     } else if kind == TypeId::of::<Assignment>() {
         web::redact::assignment(value)
-    } else if load::Endpoint::protocol_of(value).is_some() {
-        // A destination with the broker's address.
+    } else if load::Endpoint::is_url(value) {
+        // A destination that is or holds the broker's address.
         web::redact::url(value)
     } else {
         value.to_owned()
@@ -208,6 +208,12 @@ const ELSEWHERE: [(&str, &str); 7] = [
 pub(super) const EXPORTS: &str =
     "'bellows runs show RUN --json' prints figures, 'bellows flame RUN -o FILE' converts a profile";
 
+/// A tip for `bellows runs compare`.
+const COMPARES: &str = "'bellows ab A --with B' decides what changed, 'bellows diff A B' compares profiles";
+
+/// A tip for `bellows runs tag=before`.
+const FILTERS: &str = "'bellows runs --filter tag=before' lists the runs that a filter finds";
+
 /// A tip for `bellows runs --trend`.
 const TREND: &str = "'bellows runs history EXPERIMENT' shows changes from run to run";
 
@@ -227,9 +233,15 @@ fn tip(error: &clap::Error) -> Option<String> {
             let usage = usage(error)?;
             let is_first = usage.contains("bellows [OPTIONS] <COMMAND>") || usage.contains("bellows <COMMAND>");
             let meant = ELSEWHERE.iter().find(|(name, _)| is_first && name == typed);
-            let exports = || (is_first || usage.contains("bellows runs ")) && typed == "export";
+            let tip = match typed.as_str() {
+                "export" => EXPORTS,
+                "compare" | "diff" | "ab" => COMPARES,
+                typed if typed.contains('=') && !is_first => FILTERS,
+                _ => "",
+            };
+            let has_tip = !tip.is_empty() && (is_first || usage.contains("bellows runs "));
             let meant = meant.map(|(_, meant)| format!("it is called 'bellows {meant}'"));
-            meant.or_else(|| exports().then(|| EXPORTS.to_owned()))
+            meant.or_else(|| has_tip.then(|| tip.to_owned()))
         }
         (ErrorKind::MissingRequiredArgument, _) => {
             let usage = usage(error)?;
@@ -314,6 +326,8 @@ pub(super) fn readable(mut error: clap::Error) -> clap::Error {
         let hidden = match argument.split_once('=') {
             Some((option, _)) if argument.starts_with('-') => format!("{option}=***"),
             _ if argument.starts_with('-') => argument,
+            // A filter as of `runs`.
+            Some(("tag", value)) if !value.contains([':', '@', '=']) => argument,
             _ if argument.contains([':', '@', '=']) => "***".to_owned(),
             _ => web::redact::text(&argument),
         };
@@ -417,6 +431,8 @@ mod tests {
             let text = refused(line);
             assert!(text.contains(&format!("'--set {key}=VALUE'")) && !text.contains("secret"), "{text}");
         }
+        assert!(refused("bellows runs show tag=mem tag=disk").contains("'tag=disk'"));
+        assert!(refused("bellows runs tag=mem").contains(FILTERS));
         for line in ["bellows top --rate 5", "bellows demo --ratio 5"] {
             assert!(!refused(line).contains("--set"), "{line}");
         }

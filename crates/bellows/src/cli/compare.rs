@@ -54,7 +54,7 @@ impl ExistingArgs {
 
 /// Runs that exist, and how they are compared.
 pub(super) struct ExistingRuns<'a> {
-    /// Runs of A: paths, ids, parts of ids, folders of runs, or a filter as of `bellows runs`; or histogram logs.
+    /// Runs of A: paths, ids, parts of ids, folders of runs, a filter as of `bellows runs --filter`; or histogram logs.
     pub(super) a: &'a [String],
     pub(super) args: &'a ExistingArgs,
     pub(super) margins: Margins,

@@ -17,7 +17,8 @@ pub(super) const DEFAULT_URL: &str = "amqp://localhost:5672";
 
 #[derive(Clone, Debug, Args)]
 pub(super) struct LoginArgs {
-    /// The broker: amqp://USER@HOST:PORT/VHOST, or amqps:// for TLS; amqp10:// and amqps10:// mean AMQP 1.0
+    /// The broker: amqp://USER@HOST:PORT/VHOST, or amqps:// for TLS; amqp10:// and amqps10:// mean AMQP 1.0, of which
+    /// amqp:// with --protocol amqp10 names a virtual host
     #[arg(long, env = "BELLOWS_URL", hide_env_values = true, default_value = DEFAULT_URL)]
     pub(super) url: Url,
     /// User, instead of the URL's
@@ -59,7 +60,7 @@ pub(super) struct ConnectArgs {
 }
 
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "TLS (amqps:// URLs)")]
+#[command(next_help_heading = "Login and TLS (amqps:// URLs)")]
 pub(super) struct SecurityArgs {
     /// PEM file with the authorities to trust, instead of the machine's
     #[arg(long, value_name = "FILE", env = "BELLOWS_CA")]
@@ -83,6 +84,8 @@ pub(super) struct SecurityArgs {
     #[arg(long, value_name = "HOW", default_value = "plain", value_parser = choice([
         ("plain", Auth::Plain, "User and password"),
         ("external", Auth::External, "The client's certificate (SASL EXTERNAL)"),
+        ("anonymous", Auth::Anonymous, "As nobody (SASL ANONYMOUS)"),
+        ("scram-sha-256", Auth::ScramSha256, "User and a proof of the password (AMQP 1.0)"),
     ]))]
     auth: Auth,
     /// Log in with an access token from this endpoint (OAuth 2 client credentials). The client's

@@ -40,7 +40,9 @@ Examples:
 
 A rate holds where at least 99.5 % of it is sent and received, and every --require is met. Rates are doubled until one \
 does not hold, then bisected; each end of the interval is tried several times, with a broker of its own where bellows \
-starts it. Nothing is profiled unless --event says so. Ctrl-C ends it; the same command line with --resume goes on. \
+starts it. Most searches take 10 to 25 trials, each as long as a run: 5 to 10 minutes at 20 s; --trials bounds their \
+number, and --duration shortens each. Nothing is profiled unless --event says so. Ctrl-C ends it; the same command \
+line with --resume goes on. \
 Exit codes: 0 both ends found and confirmed (with --scale: the throughputs follow a law of the broker), 4 one is open \
 or not confirmed (they follow none), 5 under --strict in place of 4, or where a trial that held (with --scale: any \
 run) is invalid, 130 stopped.", mut_arg("rate", |arg| arg.hide(true)))]

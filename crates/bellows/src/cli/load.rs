@@ -121,7 +121,7 @@ struct Sending {
     producing: Producing,
     /// Maximum unacknowledged messages per producer (in-flight window); 0 = no limit. 1000 with --rate
     /// or --schedule, 1 without, if absent
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "commit_interval")]
     max_pending: Option<u32>,
     /// Body size in bytes (1024, 4KiB), or sizes: 100-2000 (uniform), 100,2000 (in turn), normal:mean=1000,sd=200,
     /// steps:1000@30s,2000@30s and more; or bodies: json:1000, files:DIR (`bellows help schedules`)

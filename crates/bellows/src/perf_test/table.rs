@@ -94,8 +94,13 @@ macro_rules! options {
             short: $short, long: $long, arg: Arg::$arg, status: Status::$status,
             help: $help, note: $note, metrics: $metrics,
         }),*];
-        /// Options by the keys of an experiment that they set.
-        pub(super) const OPTION_NAMES: OptionNames = &[$($($(($key, options!(@name $short $long)),)+)?)*];
+        /// Options by the keys of an experiment that they set, or that they take the place of: a queue is received from
+        /// without a subscription, and its URL alone asks for AMQP 1.0.
+        pub(super) const OPTION_NAMES: OptionNames = &[
+            ("subscription", "-u/--queue"),
+            ("protocol", "amqp10://"),
+            $($($(($key, options!(@name $short $long)),)+)?)*
+        ];
     };
 }
 

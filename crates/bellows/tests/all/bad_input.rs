@@ -54,6 +54,8 @@ fn a_server_that_is_away_or_refuses_or_misbehaves_is_told() {
         ("amqp://no-such-host.invalid".into(), &[], &["cannot connect to amqp://guest@no-such-host.invalid"]),
         (wrong, &[], &["cannot log in to amqp://guest@", "ACCESS_REFUSED", "403"]),
         (format!("{}/nowhere", broker.url), &[], &["/nowhere", "NOT_ALLOWED", "530"]),
+        // It said "lost the connection", and to see the broker's log.
+        (format!("{}/nowhere", broker.url), &["--protocol", "amqp10"], &["cannot log in", "/nowhere", "vhost nowhere"]),
         (says(b"HTTP/1.1 400 Bad Request\r\n\r\n"), &[], &["HTTP"]),
         (garbage, &[], &["does not speak AMQP 0-9-1", "offset 0", "de ad be ef"]),
         (cut_off, &[], &["no answer from amqp://guest@", "within 10.", "17 bytes"]),
@@ -96,8 +98,6 @@ fn the_broker_is_killed_in_the_middle() {
     let cause = record["problem"]["cause"].as_str().unwrap();
     assert!(cause.starts_with("lost the connection to"), "{cause}");
     assert!(record["error"].as_str().unwrap().starts_with(cause), "{record}");
-    let is_cause = |line: &str| line.starts_with("failed ") && line.contains(cause);
-    assert!(ended.stdout.lines().any(is_cause), "the summary does not say why: {ended:#?}");
     assert!(ended.report().is_file(), "what was measured until then has no report: {ended:#?}");
 }
 

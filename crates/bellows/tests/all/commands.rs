@@ -312,7 +312,14 @@ fn artemis_own_command_lines_load_artemis() {
     let dir = &*common::folder();
     fs::write(dir.join("relay.py"), include_str!("commands/relay.py")).expect("write");
     let bellows = env!("CARGO_BIN_EXE_bellows");
-    let client = format!("{bellows} client --url {{url}} --protocol amqp10 --no-archive --quiet queue://relay");
+    let client = format!("{bellows} client --url {{url}} --protocol amqp10 --no-archive --quiet");
+    // Artemis would make both for the first link.
+    let refused = ["queue", "topic"]
+        .map(|kind| format!("! {client} --no-declare --duration 1 {kind}://absent 2>>refused.txt && "))
+        .concat();
+    // A drain of 10 s ends where deliveries pause: none of these comes.
+    let selected = format!("timeout 11 {client} --selector 1=2 --rate 100 --duration 1 queue://selected && ");
+    let client = format!("{client} queue://relay");
     let relayed = format!(
         "{client} --consumers 0 --max-pending 10 --message-count 20 --message-size 300000 && {PYTHON} relay.py {{url}} \
          relay 20 300000 && {client} --producers 0 --duration 1 --json >relayed.json &&"
@@ -320,8 +327,8 @@ fn artemis_own_command_lines_load_artemis() {
     let imports = std::process::Command::new(PYTHON).args(["-c", "import proton"]).output();
     let has_proton = imports.is_ok_and(|it| it.status.success());
     let command = format!(
-        "load.0.command=['sh', '-c', '{} exec {bellows} artemis perf client --url tcp://{{host}}:{{port}} \
-         --tx --commit-interval 10 --duration 2 --runs inner queue://TEST_QUEUE']",
+        "load.0.command=['sh', '-c', '{refused}{selected}{} exec {bellows} artemis perf client \
+         --url tcp://{{host}}:{{port}} --tx --commit-interval 10 --duration 2 --runs inner queue://TEST_QUEUE']",
         if has_proton { &relayed } else { "" }
     );
     // The program ends before.
@@ -329,6 +336,8 @@ fn artemis_own_command_lines_load_artemis() {
     run_artemis(dir, &[&["run", "artemis-perf", "--set", &command][..], &lengths].concat()).assert_ok();
     let said = log(&common::only_run(dir), "load-0.log");
     testkit::assert_has(said, ["AMQP 1.0 is used instead", "--- received:"]);
+    let refused = fs::read_to_string(dir.join("refused.txt")).expect("refusals");
+    testkit::assert_has(refused, ["cannot use queue://absent", "cannot use topic://absent", "it does not exist"]);
     if !has_proton {
         testkit::skip!("no qpid-proton for {PYTHON}; scripts/setup test");
     }

@@ -221,6 +221,11 @@ fn workloads_do_what_they_do_in_perf_test() {
         shape(&ended.stdout);
         assert_eq!(totals(dir), (sent, received), "{line}: {ended:#?}");
     }
+    // Its own names alone: PerfTest has neither --subscription nor --protocol.
+    let over_1_0 = broker.url.replace("amqp://", "amqp10://");
+    let refused = perf_test(&folder(), &over_1_0, "-z 1 -r 100");
+    refused.assert_error(2, &["topics without -u/--queue"]).says(["help: give -u/--queue"]);
+    refused.says_not(["--subscription", "--protocol"]);
 }
 
 #[test]

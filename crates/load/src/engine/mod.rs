@@ -183,6 +183,9 @@ fn prepare<C: Connection, E: Environment>(
             if nodes.is_empty() {
                 prepared.is_begun = true;
                 admin.prepare(group, &mut prepared.made).map_err(|it| it.in_group(at))?;
+                if let Some(doubt) = admin.doubt() {
+                    sink.event(RunEvent::Note(doubt.to_owned()));
+                }
                 clusters.push(Cluster::new(endpoint, server.address, server.cluster));
             }
             admin.close()?;

@@ -85,10 +85,10 @@ pub(crate) fn find<S>(
     recipients
 }
 
-/// The place of each group.
+/// The place of each group. The protocol makes none: a queue that is asked over two of them would count twice.
 fn places(plan: &Plan) -> Vec<usize> {
     let place = |(at, group): (usize, &Group)| {
-        plan.groups.iter().position(|other| other.endpoint == group.endpoint).unwrap_or(at)
+        plan.groups.iter().position(|other| other.endpoint.is_at(&group.endpoint)).unwrap_or(at)
     };
     plan.groups.iter().enumerate().map(place).collect()
 }
@@ -275,7 +275,7 @@ fn ask<C: Connection, E: Environment>(
     admin.close()
 }
 
-/// Connects to the first of a group's nodes that answers.
+/// Connects to the first of a group's nodes that answers, in the group's protocol.
 pub(super) fn connect<'a, C: Connection, E: Environment>(
     environment: &E,
     plan: &Plan,
@@ -284,7 +284,9 @@ pub(super) fn connect<'a, C: Connection, E: Environment>(
 ) -> Result<C::Admin<'a, E>, Interruption> {
     let connect = |endpoint: &Endpoint| {
         let options = connect_options(endpoint, &group.source_addresses)?;
-        <C::Admin<'a, E>>::connect(environment, endpoint, options, plan.timeout, control)
+        let mut endpoint = endpoint.clone();
+        endpoint.protocol = group.protocol;
+        <C::Admin<'a, E>>::connect(environment, &endpoint, options, plan.timeout, control)
     };
     let mut result = connect(&group.endpoint);
     for endpoint in &group.further {
@@ -294,4 +296,19 @@ pub(super) fn connect<'a, C: Connection, E: Environment>(
         result = connect(endpoint);
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Destination;
+
+    /// Its queue was asked once for each, and held twice as much.
+    #[test]
+    fn a_broker_is_one_place_over_whichever_protocol() {
+        let urls = ["amqp://h", "amqp10://other@h", "amqp://h:1", "amqp://h/v", "amqps10://g:1"];
+        let at = |url: &str| Group::new(url.parse().unwrap(), vec![Destination::queue("q")]);
+        let plan = Plan { groups: urls.into_iter().map(at).collect(), ..Plan::default() };
+        assert_eq!(places(&plan), [0, 0, 2, 3, 4]);
+    }
 }

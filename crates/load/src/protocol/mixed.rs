@@ -1,5 +1,5 @@
 //! Loads of one run over several protocols: a connection is of its group's. Ledger and latencies go across, as messages
-//! do at a broker that speaks all of them. Queues are prepared and asked for as those of AMQP 1.0.
+//! do at a broker that speaks all of them. Queues are prepared and asked for in their group's, too.
 
 use measure::Time;
 
@@ -47,6 +47,7 @@ fn are_sections(properties: &[u8]) -> bool {
 
 impl Connection for MixedConnection {
     type ClientSpec = MixedSpec;
+    /// That of AMQP 1.0 knows the other.
     type Admin<'a, E: Environment> = <LinkConnection as Connection>::Admin<'a, E>;
     type Handle<'a> = MixedHandle<'a>;
 

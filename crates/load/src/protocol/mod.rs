@@ -176,6 +176,11 @@ pub(crate) trait Admin<'a, E>: Sized {
     /// Makes what a group asks for. Where its queues are to be deleted, what was not there before is added to `made`.
     fn prepare(&mut self, group: &Group, made: &mut Vec<Made>) -> Result<(), Interruption>;
 
+    /// A doubt about what `prepare` found, as a sentence without its end.
+    fn doubt(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Empties a group's queues, where that is possible.
     fn purge(&mut self, group: &Group) -> Result<(), Interruption>;
 

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use load::scenario::Scenario;
-use load::{Control, Destination, Error, Group, Guarantee, Outcome, Plan, Protocol, RunEvent};
+use load::{Auth, Control, Destination, Error, Group, Guarantee, Outcome, Plan, Protocol, RunEvent};
 use measure::Nanos;
 use wire::amqp10::{
     Attach, Begin, Close, Composite, Condition, DeclareTransaction, DeclaredTransaction, DeliveryState, Detach,
@@ -338,6 +338,81 @@ fn a_broker_that_is_not_there_is_named_with_the_protocol_that_was_asked_for() {
     let error = load::run(&plan, &Control::new(), &mut Kept::default()).expect_err("nobody listens");
     assert!(matches!(error, Error::Connect { .. }), "{error:?}");
     assert!(error.to_string().contains(" amqp10://guest@"), "{error}");
+}
+
+/// A broker that speaks one of the two protocols alone, and closes where another is asked for.
+fn one_protocol(is_amqp10: bool, broker: std::net::SocketAddr) -> std::net::SocketAddr {
+    common::serve(move |_, mut stream| {
+        let pass = move || -> io::Result<()> {
+            let mut header = [0; 8];
+            stream.read_exact(&mut header)?;
+            if is_amqp10 != (header == wire::amqp10::SASL_HEADER) {
+                return stream.write_all(if is_amqp10 { b"AMQP\x03\x01\0\0" } else { b"AMQP\0\0\x09\x01" });
+            }
+            let mut far = TcpStream::connect(broker)?;
+            far.write_all(&header)?;
+            common::pass_on(stream, far);
+            Ok(())
+        };
+        thread::spawn(move || drop(pass()));
+    })
+}
+
+/// It was asked for its queues in a protocol that it does not speak.
+#[test]
+fn each_broker_of_a_mixed_load_is_prepared_in_its_own_protocol() {
+    let broker = common::embedded();
+    let address = broker.local_addr();
+    let older = common::group(one_protocol(false, address), Destination::queue("older"), (1, 1));
+    let newer =
+        |at, queue| Group { protocol: Protocol::Amqp10, ..common::group(at, Destination::queue(queue), (1, 1)) };
+    let run = |groups: Vec<Group>| {
+        let mut plan = Plan { groups, phases: common::phases(0, 10_000, 500), ..Plan::default() };
+        plan.groups.iter_mut().for_each(|group| group.producers.message_count = Some(50));
+        load::run(&plan, &Control::new(), &mut Kept::default())
+    };
+    let outcome = run(vec![newer(address, "newer"), older]).expect("it starts");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    assert_eq!((outcome.totals.sent, outcome.totals.received), (100, 100), "{outcome:?}");
+    // It was told to write amqp10://, as it had.
+    let error = run(vec![newer(one_protocol(true, address), "newer")]).expect_err("nobody declares its queue");
+    assert!(error.to_string().starts_with("cannot manage queues over AMQP 0.9.1 at amqp10://guest@"), "{error}");
+    assert!(error.problem().help.contains("are declared over AMQP 0.9.1"), "{error:?}");
+}
+
+/// The embedded broker's queues are declared over AMQP 0.9.1.
+#[test]
+fn who_proves_a_password_or_is_nobody_is_let_in_by_the_protocols_that_have_it() {
+    let users = [("me", "s3cret"), ("guest", "guest")].map(|(name, password)| broker::User::new(name, password));
+    let broker = common::started(broker::Config { users: users.to_vec(), ..broker::Config::default() });
+    let run = |auth: Auth, protocol: Protocol, password: &str| {
+        let mut group = common::group(broker.local_addr(), Destination::queue("q"), (1, 1));
+        (group.protocol, group.endpoint.auth, group.endpoint.user) = (protocol, auth, "me".to_owned());
+        group.endpoint.set_password(password);
+        let mut plan = Plan { groups: vec![group], phases: common::phases(0, 10_000, 500), ..Plan::default() };
+        messages(&mut plan, 50);
+        load::run(&plan, &Control::new(), &mut Kept::default())
+    };
+    for (auth, protocol, password) in [
+        (Auth::ScramSha256, Protocol::Amqp10, "s3cret"),
+        (Auth::Anonymous, Protocol::Amqp10, "wrong"),
+        (Auth::Anonymous, Protocol::Amqp091, "wrong"),
+    ] {
+        let outcome = run(auth, protocol, password).expect("it starts");
+        assert!(outcome.error.is_none(), "{outcome:?}");
+        assert_eq!((outcome.totals.sent, outcome.totals.received), (50, 50), "{outcome:?}");
+    }
+    for (auth, protocol, words, help) in [
+        (Auth::ScramSha256, Protocol::Amqp10, "wrong user or password", "--password"),
+        (Auth::ScramSha256, Protocol::Amqp091, "AMQP 0.9.1 has no login by SCRAM-SHA-256", "amqp10://"),
+        // As guest with guest's own password it would be told to give another.
+        (Auth::Plain, Protocol::Amqp10, "wrong user or password", "check user and password"),
+        (Auth::External, Protocol::Amqp10, "\"PLAIN ANONYMOUS SCRAM-SHA-256\", not EXTERNAL", "--auth"),
+    ] {
+        let error = run(auth, protocol, "wrong").expect_err("it is refused");
+        assert!(error.to_string().contains(words), "{error}");
+        assert!(error.problem().help.contains(help), "{error:?}");
+    }
 }
 
 /// Every connection loses its link at the fifth message, which has no answer then.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use broker::{Amount, Config, Fault, FaultKind, Injections, Origin, Who};
-use load::{Ack, Destination, Json, Outcome, Plan, Protocol, ReconnectPolicy, Sizes, Spin};
+use load::{Ack, Destination, Guarantee, Json, Outcome, Plan, Protocol, ReconnectPolicy, Sizes, Spin};
 use measure::Nanos;
 use measure::ledger::LedgerSummary;
 use testkit::Random;
@@ -40,6 +40,8 @@ struct Scene {
     pace: Pace,
     ack: Ack,
     prefetch: u16,
+    /// Messages of a transaction, of those who speak AMQP 1.0; 0 without them.
+    commit_every: u32,
 }
 
 impl Scene {
@@ -66,6 +68,7 @@ impl Scene {
             rate: random.of(&[600.0, 1_500.0, 3_000.0]),
             ack: random.of(&acks),
             prefetch: random.of(&[60, 200]),
+            commit_every: 0,
             has_trace_header: random.below(3) == 0,
             pace: Pace::random(random),
         };
@@ -79,8 +82,8 @@ impl Scene {
         scene
     }
 
-    /// Producers and consumers speak any protocol, and in place of some faults come those of connections that end without
-    /// a word, of logins and of routes. Now and then the broker is killed.
+    /// Producers and consumers speak any protocol, and in place of some faults come those of connections that end
+    /// without a word, of logins and of routes. Now and then the broker is killed.
     fn across(mut self, random: &mut Random) -> Self {
         let (old, new) = (Protocol::Amqp091, Protocol::Amqp10);
         self.protocols = random.of(&[(old, old), (new, new), (new, new), (new, old), (old, new)]);
@@ -104,6 +107,7 @@ impl Scene {
             // Three frames each, any of which may be the last.
             (self.size, self.rate) = (9_000, 600.0);
         }
+        self.commit_every = random.of(&[0, 0, 5, 20]);
         self
     }
 
@@ -186,6 +190,13 @@ fn play(seed: u64, scene: &Scene) -> Result<(Outcome, Injections, LedgerSummary)
     };
     group.consumers.ack = scene.ack;
     group.consumers.prefetch = scene.prefetch;
+    let commits = |protocol| scene.commit_every > 0 && protocol == Protocol::Amqp10;
+    if commits(scene.protocols.0) {
+        group.producers.guarantee = Guarantee::Commits(scene.commit_every);
+    }
+    if commits(scene.protocols.1) && scene.ack != Ack::Auto {
+        group.consumers.commit_every = scene.commit_every;
+    }
     group.reconnect = Some(ReconnectPolicy { min: Nanos::from_millis(2), max: Nanos::from_millis(10) });
     let plan = Plan {
         groups: over(group, scene.protocols),

@@ -145,6 +145,8 @@ fn what_has_no_answer_at_the_end_counts_with_the_time_it_has_waited() {
         let end = outcome.phases.last().expect("a drain").end;
         let waited = censored.interval.latencies.histogram(Metric::ACK_RESPONSE);
         assert_eq!(waited.len(), missing, "seed {seed}");
+        let delays = censored.interval.latencies.histogram(Metric::SEND_DELAY);
+        assert_eq!(delays.len(), censored.unsent, "seed {seed}: as many as those of `ack response` less the sent");
         let longest = end.since(told.start() + after).0 as f64;
         let shortest = end.since(told.start() + Nanos::from_millis(1_000)).0 as f64;
         let (min, max) = (waited.min() as f64, waited.max() as f64);

@@ -334,7 +334,7 @@ fn with_invalid_runs() -> Comparison {
 fn invalid_runs_of_one_side_are_never_called_the_same() {
     let mut of = with_invalid_runs();
     let text = written(ComparisonFormat::Junit, Some(&of));
-    let open = "but 1 figure is inconclusive; invalid runs: 0 of 8 of A, 3 of 8 of B";
+    let open = "no change found beyond the margins; 1 figure is inconclusive; invalid runs: 0 of 8 of A, 3 of 8 of B";
     assert_has(&text, ["inconclusive: 0 of 8 of A, 3 of 8 of B: A none, B 3", open]);
     assert_has(&text, ["tests=\"6\" failures=\"0\" errors=\"0\" skipped=\"1\""]);
     assert_lacks(text, ["the same within"]);

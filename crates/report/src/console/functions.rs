@@ -247,7 +247,9 @@ pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -
     }
     let mut lines = table.strong_lines(style);
     lines.push(String::new());
-    lines.extend(known_patterns(&profile.known_patterns(), style));
+    if is_function {
+        lines.extend(known_patterns(&profile.known_patterns(), style));
+    }
     lines.extend(footer(profile, options, &counted_rows(profile, options, &rows), style));
     if is_function {
         lines.extend(estimated_names(profile).into_iter().flat_map(|it| style.faint_prose(&it)));
@@ -307,21 +309,24 @@ fn footer(profile: &Profile, options: &FunctionTable<'_>, rows: &str, style: Sty
             weight(rest.total_weight(), &unit)
         ),
     });
-    let lines = [
-        format!(
-            "{rows}; {}, {} lost{}",
-            weight(summary.weight, &unit),
-            count(summary.lost),
-            text::clock(&summary).map_or_else(String::new, |clock| { format!(", taken {}", sanitise(&clock)) })
-        ),
+    let counts = format!(
+        "{rows}; {}, {} lost{}",
+        weight(summary.weight, &unit),
+        count(summary.lost),
+        text::clock(&summary).map_or_else(String::new, |clock| { format!(", taken {}", sanitise(&clock)) })
+    );
+    let names = || {
         format!(
             "unknown share {} % (a frame without a name), complete share {} % (reaches its root)",
             percent_digits(summary.unknown_share),
             percent_digits(summary.complete_share)
-        ),
-    ];
-    let told = [text::covered(&summary), text::stacks(&summary)].into_iter().flatten();
-    let lines = which.into_iter().chain(lines).chain(told).chain(notes(profile));
+        )
+    };
+    // Threads and endings of waits are known without a stack.
+    let is_of_stacks = !matches!(options.of, FunctionRowOf::Thread | FunctionRowOf::Wait(_));
+    let names = is_of_stacks.then(names);
+    let told = [names, text::covered(&summary), text::stacks(&summary).filter(|_| is_of_stacks)];
+    let lines = which.into_iter().chain([counts]).chain(told.into_iter().flatten()).chain(notes(profile));
     lines.flat_map(|line| style.faint_prose(&line)).collect()
 }
 

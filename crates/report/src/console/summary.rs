@@ -98,7 +98,7 @@ fn first(record: &RunRecord, summary: &RunSummary, style: Style) -> Vec<String> 
         lines.extend(labelled("  - ", "  - ", &reason.text, columns));
     }
     if let Some(promise) = DeliveryPromise::of(&record.experiment) {
-        lines.extend(style.prose_lines(&format!("guarantee: {promise}")));
+        lines.extend(style.prose_lines(&sanitise(&format!("guarantee: {promise}"))));
     }
     lines
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::names::{NameKind, Names};
+use super::names::{GIVEN, NameKind, Names};
 use super::text::decoded;
 use super::words::{is_one_of, is_path, note_own_value, note_terms, note_words};
 
@@ -68,7 +68,7 @@ fn held(key: &str) -> KeyKind {
     })
 }
 
-/// Notes the names in an experiment, but for those in the built-in one's own file.
+/// Notes the names and descriptions in an experiment, but for those in the built-in one's own file.
 pub(super) fn note_experiment(names: &mut Names, experiment: &Value) {
     let own = names.of_built_in(experiment);
     note_table(names, "", &without_names(experiment, &own), false);
@@ -78,7 +78,7 @@ fn without_names(of: &Value, names: &HashSet<String>) -> Value {
     match of {
         Value::Object(fields) => {
             let is_one = |value: &Value| value.as_str().is_some_and(|it| names.contains(it));
-            let fields = fields.iter().filter(|(key, value)| *key != "name" || !is_one(value));
+            let fields = fields.iter().filter(|(key, value)| !GIVEN.contains(&key.as_str()) || !is_one(value));
             fields.map(|(key, value)| (key.clone(), without_names(value, names))).collect()
         }
         Value::Array(items) => items.iter().map(|it| without_names(it, names)).collect(),

@@ -123,13 +123,16 @@ const fn is_given(kind: NameKind) -> bool {
     )
 }
 
-/// All values of the key `name` within an experiment.
+/// Keys of the texts that a built-in experiment's own file gives.
+pub(super) const GIVEN: [&str; 2] = ["name", "description"];
+
+/// All names and descriptions within an experiment.
 fn all_names(of: &Value) -> HashSet<String> {
     match of {
         Value::Object(fields) => {
-            let name = fields.get("name").and_then(Value::as_str);
+            let given = GIVEN.iter().filter_map(|key| fields.get(*key)?.as_str());
             let inner = fields.values().flat_map(all_names);
-            name.map(str::to_owned).into_iter().chain(inner).collect()
+            given.map(str::to_owned).chain(inner).collect()
         }
         Value::Array(items) => items.iter().flat_map(all_names).collect(),
         _ => HashSet::new(),
@@ -167,7 +170,7 @@ impl Names {
         }
     }
 
-    /// The names that the built-in experiment of this one's name has; none where it is no such.
+    /// The names and descriptions that the built-in experiment of this one's name has; none where it is no such.
     pub(super) fn of_built_in(&self, experiment: &Value) -> HashSet<String> {
         let name = experiment.get("name").and_then(Value::as_str);
         self.experiments.get(name.unwrap_or_default()).cloned().unwrap_or_default()

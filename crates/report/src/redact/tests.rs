@@ -1,5 +1,6 @@
 //! Redaction of single texts.
 
+use super::experiment::note_experiment;
 use super::names::{NameKind, Names};
 use super::text::{outside, redacted, said};
 
@@ -65,6 +66,20 @@ fn a_queue_that_is_called_as_a_built_in_experiment_is_told_to_stay_readable() {
     };
     assert_eq!(kept("mine"), ["demo"]);
     assert_eq!(kept("demo"), [""; 0], "the experiment has named it");
+}
+
+/// It was `text-2` beside the experiment's name.
+#[test]
+fn the_description_of_a_built_in_experiment_stays() {
+    let told = "Orders of ACME-4711 at noon";
+    let built_in = [serde_json::json!({ "name": "demo", "description": told })];
+    let shown = |name: &str| {
+        let mut names = Names::beside(&built_in);
+        note_experiment(&mut names, &serde_json::json!({ "name": name, "description": told }));
+        redacted(&mut names, told)
+    };
+    assert_eq!(shown("demo"), told);
+    assert_ne!(shown("mine"), told);
 }
 
 /// A page lists every figure of a run by its name.

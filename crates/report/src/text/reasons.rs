@@ -31,7 +31,11 @@ impl VerdictText<'_> {
             0.0 => String::new(),
             _ => format!(", {} of them over 1 ms late", percent(e.late_share)),
         };
-        format!("{sent} of {requested} {} were {}{late}", self.words.unit, self.words.begun)
+        // More than requested, because a backlog of the warm-up went in the place of these.
+        let is_behind = e.ended.unsent > 1 && e.requested_rate.is_some_and(|requested| e.sent_rate >= requested);
+        let unsent = counted(e.ended.unsent, self.item());
+        let never = if is_behind { format!("; {unsent} never left though due") } else { String::new() };
+        format!("{sent} of {requested} {} were {}{late}{never}", self.words.unit, self.words.begun)
     }
 
     /// A state of the producers, and its share of their time.

@@ -121,7 +121,7 @@ impl<'a> VerdictText<'a> {
     }
 
     /// One of the counted items: `message`.
-    fn item(&self) -> &'static str {
+    pub(super) fn item(&self) -> &'static str {
         self.words.items.trim_end_matches('s')
     }
 
@@ -464,12 +464,11 @@ impl<'a> VerdictText<'a> {
         let pinned = e.cores < all;
         match cause {
             Cause::OthersFillMachine => format!(
-                "other processes took {:.1} of the {}, the {}'s threads together waited {:.1} s per second in the run \
-                 queue, and the generator's {waited}: stop the others, and run again",
+                "other processes took {:.1} of the {}, for which the {}'s threads and the generator waited: stop the \
+                 others, and run again",
                 e.other_cores().unwrap_or(0.0),
                 counted(all.into(), "core"),
-                self.target,
-                e.broker_run_queue_wait()
+                self.target
             ),
             Cause::GeneratorLacksCores { others: Some(others) } => format!(
                 "its {waited}, while other processes took {others:.1} cores: stop them{}",

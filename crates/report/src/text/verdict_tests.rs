@@ -57,7 +57,10 @@ fn each_cause_has_its_sentence() {
     let waited = "limited by the broker: producers waited 97 % of the time for confirms (2,000 in flight x 20.0 ms";
     let limit = "in-flight limit (2,000 in flight x 20.0 ms until confirmed)";
     let stalled = "limited by the broker: it stopped answering for 600 ms of the 30.0 s; messages due";
-    let cases: [(Cause, LimitedBy, &[&str]); 23] = [
+    // How long they waited stands in the reasons and in the warning.
+    let filled = " of the 8 cores, for which the broker's threads and the generator waited: stop the others";
+    let cases: [(Cause, LimitedBy, &[&str]); 24] = [
+        (Cause::OthersFillMachine, Undecided, &["undecided: other processes took ", filled]),
         (Cause::BrokerBusy { wait, busy }, Broker, &[waited, "its thread 2_scheduler used 97 % of a core"]),
         (Cause::BrokerBusy { wait, busy: Busy::Machine }, Broker, &["it fills the machine: 2.8 of 8 cores"]),
         (Cause::InFlightLimit, Broker, &[limit, "larger --max-pending"]),
@@ -158,6 +161,10 @@ fn a_backlog_of_the_warm_up_is_named() {
     let (sent, requested) = (rate(100_000.0), rate(80_000.0));
     let begins = format!("the requested rate was met: {sent} of {requested} msg/s, with the warm-up's backlog, 20 %");
     assert_begins(said(Cause::RateMet { late: None }, LimitedBy::Schedule, facts.clone()), begins);
+    // What was due in its place and never sent stands beside the sent rate, which is higher than requested.
+    let unsent = Facts { ended: Ended { unsent: 8_470, ..facts.ended.clone() }, ..facts.clone() };
+    let verdict = with_reasons(&["requested"], Verdict { facts: unsent, ..Verdict::default() });
+    assert_ends(&verdict.reasons[0].text, "; 8,470 messages never left though due");
     // Random arrivals deviate by so many.
     facts.requested_deviation = 200_000.0;
     assert_lacks(said(Cause::RateMet { late: None }, LimitedBy::Schedule, facts), ["backlog"]);
@@ -166,7 +173,8 @@ fn a_backlog_of_the_warm_up_is_named() {
 #[test]
 fn cycles_are_no_messages() {
     let mut facts = facts();
-    facts.ended = Ended { churn: vec![ChurnFacts::default()], ..Ended::default() };
+    let churn = ChurnFacts { unit: "cycles".into(), ..ChurnFacts::default() };
+    facts.ended = Ended { churn: vec![churn], ..Ended::default() };
     facts.requested_rate = Some(50.0);
     facts.sent_rate = 50.0;
     let slow = Cause::BrokerSlow { wait: Awaited::Answers };

@@ -256,7 +256,10 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             format!(
                 "of the messages, {}: they count in the latencies with the time waited until the end, so high \
                  percentiles and the maximum are lower bounds",
-                parts(&[(*unanswered, "had no answer"), (*unsent, "were due and never sent")])
+                parts(&[
+                    (*unanswered, "had no answer"),
+                    (*unsent, if *unsent == 1 { "was due and never sent" } else { "were due and never sent" }),
+                ])
             ),
             match (unanswered, unsent) {
                 _ if *for_good => "",
@@ -550,9 +553,12 @@ fn rate_not_achieved(
         let remedy = if rates.is_none() { "raise it, or request a lower rate" } else { "see the verdict for why" };
         return (text, remedy);
     };
+    // What a backlog of the warm-up adds to the rate was not due in the measured phase.
+    let is_backlogs = rates.sent >= rates.requested;
     let text = format!(
-        "{} {unit} per second were {} of {} requested: {target} or generator limited the rate, and latencies \
+        "{}{} {unit} per second were {} of {} requested: {target} or generator limited the rate, and latencies \
          include the backlog",
+        if is_backlogs { "a backlog remained, though " } else { "" },
         rate(rates.sent),
         words_of(unit).begun,
         rate(rates.requested)

@@ -95,6 +95,7 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
     assert_has(told, ["; use a longer phases.drain"]);
     // A longer drain is no remedy: it sends nothing.
     let lower = "; the verdict says what delayed them; request a lower rate";
+    assert_begins(unanswered(0, 1, false), "of the messages, 1 was due and never sent: ");
     let told = unanswered(0, 4_000, false);
     assert_begins(&told, "of the messages, 4,000 were due and never sent: ");
     assert_has(&told, [lower]);

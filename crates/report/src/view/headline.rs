@@ -492,12 +492,15 @@ fn messages(facts: &Facts<'_>) -> String {
     }
 }
 
-/// `of 200 requested`, `99.9 % of 10,000 requested` or `as requested`; `None` where nothing was.
+/// `of 200 requested`, `behind 200 requested`, `99.9 % of 10,000 requested`, `as requested`; `None` where nothing was.
 pub(crate) fn of_requested(requested: Option<&RequestedSummary>, rate: f64) -> Option<String> {
     let asked = requested?;
     let number = three_digits(asked.rate);
     Some(if rate < asked.rate * 0.995 {
         format!("of {number} requested")
+    } else if asked.achieved.is_some_and(|achieved| achieved < 0.995) {
+        // A backlog was sent, and what was due in its place was not.
+        format!("behind {number} requested")
     } else if asked.has_backlog() {
         format!("{number} requested and the warm-up's backlog")
     } else if rate < asked.rate && three_digits(rate) != number {

@@ -97,10 +97,13 @@ fn what_went_in_and_what_came_out_have_a_rate_and_a_time_each() {
     let record = record(RunState::Complete, &["quorum"]);
     let met = "60,000 msg/s into (as requested) and 54,400 msg/s out of a quorum queue for 60 s";
     let nearly = "59,900 msg/s into (99.8 % of 60,000 requested) and 54,400 msg/s out of a quorum queue for 60 s";
+    let behind = "60,300 msg/s into (behind 60,000 requested) and 54,400 msg/s out of a quorum queue for 60 s";
+    let unsent = requested().map(|it| RequestedSummary { achieved: Some(0.58), ..it });
     let moment = "50,000 msg/s for 0.01 s into and 250 msg/s for 2 s out of a quorum queue";
     for (sent, received, requested, lasted, begins) in [
         (60e3, 54_360.0, requested(), None, met),
         (59_880.0, 54_360.0, requested(), None, nearly),
+        (60_300.0, 54_360.0, unsent, None, behind),
         (50e3, 250.0, None, lasted, moment),
     ] {
         let mut summary = summary();

@@ -114,6 +114,11 @@ fn a_broker_that_stopped_for_a_while_is_not_told_as_anything_else() {
     let cause = verdict(short.clone()).cause;
     assert!(matches!(cause, Some(Cause::BrokerStalled { times: 1, .. })), "{cause:?}");
     assert!(!codes(&short).contains(&WarningCode::GeneratorLate));
+    // So it is where as many of the warm-up's messages were sent in their place: the sent rate alone hides it.
+    let mut backlog = Facts { sent_rate: 2_050.0, late_share: 1.0, ..short.clone() };
+    backlog.ended.unsent = 1_000;
+    assert!(matches!(verdict(backlog.clone()).cause, Some(Cause::BrokerStalled { times: 1, .. })));
+    assert!(codes(&backlog).contains(&WarningCode::RateNotAchieved));
     // Other processes that fill the machine meanwhile did not stop the broker.
     let busy = Facts {
         cores: 2,

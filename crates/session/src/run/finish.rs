@@ -226,6 +226,9 @@ impl Recording<'_> {
             None => return None,
         };
         let (begun, late) = scenario.begun_of_due(outcome, &self.measured);
+        // Operations are counted by when they were due; messages by when they were sent.
+        let censored = outcome.censored.as_deref().filter(|_| scenario.operations.is_none());
+        let unsent = censored.map_or(0, |censored| censored.unsent);
         let requested = scenario.requested.as_ref();
         let loads = self.context.scenarios.iter().filter(|it| it.is_load());
         let is_known = ended > 0 && scenario.is_load() && loads.count() == 1;
@@ -233,7 +236,7 @@ impl Recording<'_> {
         let us_each = |cores: Option<f64>| Some(cores.filter(|_| is_known)? * us / ended as f64);
         Some(ScenarioSummary {
             kind: scenario.subject.clone(),
-            requested: requested.map(|_| scenario.achieved.summary(begun, late)),
+            requested: requested.map(|_| scenario.achieved.summary(begun, late, unsent)),
             cpu_us_each: PerMessage { broker: us_each(cores.broker), client: us_each(cores.client) },
             ..of
         })

@@ -291,8 +291,9 @@ impl Achieved {
         (self.measured, self.variance.sqrt())
     }
 
-    /// Compares it with the messages sent in the measured phase, and those of them over 1 ms late.
-    pub(super) fn summary(&self, sent: u64, late: u64) -> RequestedSummary {
+    /// Compares it with the messages sent in the measured phase, those of them over 1 ms late, and those that were due
+    /// and `unsent` at its end, in whose place a backlog of the warm-up may have been sent.
+    pub(super) fn summary(&self, sent: u64, late: u64, unsent: u64) -> RequestedSummary {
         let per = |count: f64, seconds: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
         let window = |of: &Window| RequestedWindow {
             t: of.start,
@@ -303,7 +304,7 @@ impl Achieved {
         RequestedSummary {
             total: self.total,
             rate: per(self.measured, self.seconds),
-            achieved: (self.measured > 0.0).then(|| achieved(sent, self.measured)),
+            achieved: (self.measured > 0.0).then(|| achieved(sent, unsent, self.measured)),
             late_share: late as f64 / sent.max(1) as f64,
             over_time: self.windows.iter().map(window).collect(),
         }
@@ -311,9 +312,13 @@ impl Achieved {
 }
 
 /// Share of the requested messages that were sent. Messages are whole: less than one too many is no more than all.
-fn achieved(sent: u64, requested: f64) -> f64 {
+fn achieved(sent: u64, unsent: u64, requested: f64) -> f64 {
     let excess = sent as f64 - requested;
-    if (0.0..1.0).contains(&excess) { 1.0 } else { sent as f64 / requested }
+    match unsent {
+        0 | 1 if (0.0..1.0).contains(&excess) => 1.0,
+        0 | 1 => sent as f64 / requested,
+        _ => (sent as f64).min((requested - unsent as f64).max(0.0)) / requested,
+    }
 }
 
 #[cfg(test)]
@@ -467,10 +472,10 @@ mod tests {
         interval.reset(Time(5 * SECOND), Phase::Measure);
         interval.end = Time(6 * SECOND);
         achieved.add(&interval, Time(5 * SECOND), 400, 400.0, 0.0, 0.8);
-        let summary = achieved.summary(400, 0);
+        let summary = achieved.summary(400, 0, 0);
         assert_eq!((summary.rate, summary.achieved), (500.0, Some(1.0)));
         let (achieved, counters) = after(12);
-        let summary = achieved.summary(counters.sent, counters.late);
+        let summary = achieved.summary(counters.sent, counters.late, 0);
         assert_eq!((summary.total, summary.rate, summary.late_share), (1_200.0, 100.0, 0.1));
         assert_eq!(summary.achieved, Some(0.9));
         assert_eq!(summary.over_time.len(), 10);
@@ -482,7 +487,7 @@ mod tests {
     fn a_long_run_has_longer_windows_and_not_more() {
         for seconds in [602, 603, 5_002, 40_000] {
             let (achieved, counters) = after(seconds);
-            let windows = achieved.summary(counters.sent, counters.late).over_time;
+            let windows = achieved.summary(counters.sent, counters.late, 0).over_time;
             assert!((300..=MOST_WINDOWS).contains(&windows.len()), "{seconds}");
             let length: f64 = windows.iter().map(|w| w.dt).sum();
             assert_eq!(length, (seconds - 2) as f64);
@@ -496,8 +501,10 @@ mod tests {
     #[test]
     fn a_whole_message_of_a_part_that_was_requested_is_all_of_it() {
         let all = [(1, 0.17), (0, 0.17), (2, 1.5), (3, 1.5), (90, 100.0)];
-        assert_eq!(all.map(|(sent, requested)| achieved(sent, requested)), [1.0, 0.0, 1.0, 2.0, 0.9]);
-        let nothing = Achieved::default().summary(0, 0);
+        assert_eq!(all.map(|(sent, requested)| achieved(sent, 0, requested)), [1.0, 0.0, 1.0, 2.0, 0.9]);
+        // A backlog of the warm-up that was sent in place of what was due is no part of it.
+        assert_eq!(achieved(20_517, 8_000, 20_000.0), 0.6);
+        let nothing = Achieved::default().summary(0, 0, 0);
         assert_eq!((nothing.rate, nothing.achieved), (0.0, None));
     }
 }

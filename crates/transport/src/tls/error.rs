@@ -22,12 +22,18 @@ const TRUST: &str = "name the authority that issued the broker's certificate wit
 const CLIENT: &str = "the broker wants a client certificate from an authority that it trusts: give \
                       --cert FILE and --key FILE (broker.cert, broker.key)";
 const NAME: &str = "write the name that the certificate is for into the URL, or give it with --sni NAME (broker.sni)";
-const PORT: &str = "check the port: RabbitMQ has TLS on 5671 (amqps) and 15671 (https), and none on 5672 and 15672";
+const PORT: &str = "the port probably has no TLS: write its URL without TLS, or check the port (RabbitMQ has TLS on \
+                    5671 and 15671)";
 
 impl TlsError {
     /// A remedy.
     pub fn help(&self) -> &'static str {
         self.text().1
+    }
+
+    /// Whether the port probably has no TLS.
+    pub const fn is_without_tls(&self) -> bool {
+        matches!(self, Self::OtherProtocol(_) | Self::Unfinished(_))
     }
 
     /// The observed fact, and its remedy.

@@ -263,6 +263,7 @@ impl Client {
                 format!("\0{}\0{}", self.side.config.user, self.side.config.password.expose())
             }
             Mechanism::External => String::new(),
+            Mechanism::Anonymous => "bellows".to_owned(),
         };
         let properties = client_properties(&self.side.config)?;
         self.common.send(

@@ -18,6 +18,8 @@ measure::named! {
         Plain = "PLAIN",
         /// Whatever the transport proves, as with client certificates.
         External = "EXTERNAL",
+        /// As nobody, as RabbitMQ takes it from 4.0 on.
+        Anonymous = "ANONYMOUS",
     }
 }
 

@@ -263,6 +263,8 @@ impl Server {
         let credentials = match start.mechanism {
             "PLAIN" if offered => plain_credentials(start.response),
             "EXTERNAL" if offered => std::str::from_utf8(start.response.0).ok().map(|u| (u, "")),
+            // The response is what a client says of itself, if anything.
+            "ANONYMOUS" if offered => Some(("", "")),
             other => {
                 let what = format!("the login mechanism {other:?} is not offered");
                 return Err(self.fail_with((reply::ACCESS_REFUSED, what), &[]));

@@ -28,10 +28,15 @@ const ENCODED: &str = "amqp-1.0";
 const PROPERTIES_MAX: usize = DEFAULT_FRAME_MAX as usize - 1_024;
 /// The annotation that tells where in a stream a message stands.
 const STREAM_OFFSET: &str = "x-stream-offset";
-/// How the headers begin that tell of a dead letter's first death, and are annotations here.
-const FIRST_DEATH: &str = "x-first-death-";
+/// The header that tells of all deaths: an array, and so no client's application property.
+const DEATHS: &str = "x-death";
+/// Headers that tell of a dead letter's first death, and are annotations here.
+const FIRST_DEATH: [&str; 3] = ["x-first-death-reason", "x-first-death-queue", "x-first-death-exchange"];
 /// Milliseconds of a second.
 const MILLIS: u64 = 1_000;
+
+/// An annotation that a broker adds to a message.
+type Annotation<'a> = (&'static str, TypedValue<'a>);
 
 /// Turns messages of either protocol into those of the other, in memory that it keeps.
 #[derive(Debug, Default)]
@@ -118,11 +123,11 @@ impl MessageMapping {
     }
 
     /// Bytes of a message of AMQP 1.0 that stand before its body, which is that of a message of AMQP 0.9.1; with
-    /// `offset` where it came from a stream.
+    /// `offset` where it came from a stream. `redelivered`: of one that was delivered before, how often that failed.
     pub fn to_sections(
         &mut self,
         properties: Properties<'_>,
-        redelivered: bool,
+        redelivered: Option<u16>,
         offset: Option<u64>,
         body: &[u8],
     ) -> &[u8] {
@@ -133,7 +138,7 @@ impl MessageMapping {
         put_header(&basic, redelivered, out);
         let is_encoded = basic.message_type == Some(ENCODED) && MessageParts::read(body).is_ok();
         let message_type = basic.message_type.filter(|_| !is_encoded).map(|it| (TYPE, TypedValue::Str(it)));
-        put_annotations(Items::default(), message_type.into_iter().chain(stream_offset(offset)), out);
+        put_annotations(Items::default(), &[message_type, stream_offset(offset)], out);
         put_properties(&basic, out);
         if let Some(headers) = basic.headers {
             put_headers(headers, out);
@@ -149,7 +154,7 @@ impl MessageMapping {
     pub fn to_head<'a>(
         &'a mut self,
         properties: Properties<'_>,
-        redelivered: bool,
+        redelivered: Option<u16>,
         offset: Option<u64>,
         lasting: Sections<'a>,
     ) -> (&'a [u8], &'a [u8]) {
@@ -157,11 +162,11 @@ impl MessageMapping {
         out.clear();
         let basic = properties.decode().unwrap_or_default();
         put_header(&basic, redelivered, out);
-        let headers = basic.headers.into_iter().flatten();
-        let deaths = headers.filter(|(name, _)| name.starts_with(FIRST_DEATH) && name.is_ascii());
-        let deaths = deaths.filter_map(|(name, value)| Some((name, simple_value(value)?)));
-        let mut added = deaths.chain(stream_offset(offset)).peekable();
-        if added.peek().is_none() {
+        let headers = basic.headers.filter(|it| matches!(it.get(DEATHS), Some(Value::Array(_))));
+        let of_death = |name| Some((name, simple_value(headers?.get(name)?)?));
+        let [reason, queue, exchange] = FIRST_DEATH.map(of_death);
+        let added = [reason, queue, exchange, stream_offset(offset)];
+        if added.iter().all(Option::is_none) {
             return (out, lasting.0);
         }
         let mut behind = lasting;
@@ -169,42 +174,41 @@ impl MessageMapping {
             Some(Ok(it)) if is(it.descriptor, ANNOTATIONS.0, ANNOTATIONS.1) => it.map(),
             _ => None,
         };
-        put_annotations(annotations.unwrap_or_default(), added, out);
+        put_annotations(annotations.unwrap_or_default(), &added, out);
         (out, if annotations.is_some() { behind.0 } else { lasting.0 })
     }
 }
 
-fn stream_offset(offset: Option<u64>) -> Option<(&'static str, TypedValue<'static>)> {
+fn stream_offset(offset: Option<u64>) -> Option<Annotation<'static>> {
     offset.map(|it| (STREAM_OFFSET, TypedValue::Long(it.cast_signed())))
 }
 
-fn put_header(basic: &BasicProperties<'_>, redelivered: bool, out: &mut Vec<u8>) {
+fn put_header(basic: &BasicProperties<'_>, redelivered: Option<u16>, out: &mut Vec<u8>) {
     let header = HeaderSection {
         durable: basic.delivery_mode.map(|mode| mode == 2),
         priority: basic.priority,
         ttl: basic.expiration.and_then(|it| it.parse().ok()),
-        first_acquirer: Some(!redelivered),
-        delivery_count: redelivered.then_some(1),
+        first_acquirer: Some(redelivered.is_none()),
+        delivery_count: redelivered.filter(|failed| *failed > 0).map(u32::from),
     };
     header.write(out);
 }
 
-/// Appends message annotations: those of a message, as far as they can be read, and others; nothing where none are.
-fn put_annotations<'a>(
-    mut known: Items<'_>,
-    added: impl Iterator<Item = (&'a str, TypedValue<'a>)>,
-    out: &mut Vec<u8>,
-) {
+/// Appends message annotations: those of a message, as far as they can be read, and others, which replace those of
+/// their names; nothing where none are.
+fn put_annotations(mut known: Items<'_>, added: &[Option<Annotation<'_>>], out: &mut Vec<u8>) {
     let start = out.len();
     put_descriptor(out, Descriptor::Code(ANNOTATIONS.0));
     let mut count = 0;
     put_map(out, |out| {
         while let (Some(Ok(key)), Some(Ok(value))) = (known.next(), known.next()) {
-            key.write(out);
-            value.write(out);
-            count += 2;
+            if !added.iter().flatten().any(|it| key.as_str() == Some(it.0)) {
+                key.write(out);
+                value.write(out);
+                count += 2;
+            }
         }
-        for (name, value) in added {
+        for (name, value) in added.iter().flatten() {
             TypedValue::Symbol(Symbol(name)).write(out);
             value.write(out);
             count += 2;

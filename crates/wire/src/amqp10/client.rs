@@ -11,6 +11,7 @@ use super::connection::{
 use super::event::{Amqp10Error, Amqp10Event};
 use super::frame::{self, FRAME_AMQP, FRAME_SASL};
 use super::message::put_value;
+use super::scram::ScramProof;
 use super::template::TransferTemplate;
 use super::types::{Symbol, TypedValue};
 use super::{AMQP_HEADER, SASL_HEADER};
@@ -19,9 +20,15 @@ use crate::amqp091::{EncodeError, SecretStr, Snippet};
 /// A connection, seen from the client.
 pub type Amqp10Client = Amqp10Connection<LinkInitiator>;
 
+/// Characters of a server's list of login mechanisms that are shown.
+const LONGEST_OFFER: usize = 200;
+
 /// Client's side of a connection.
 #[derive(Debug)]
-pub struct LinkInitiator;
+pub struct LinkInitiator {
+    /// A login by SCRAM.
+    scram: Option<ScramProof>,
+}
 
 impl Amqp10Side for LinkInitiator {
     const IS_SERVER: bool = false;
@@ -45,7 +52,14 @@ impl Amqp10Side for LinkInitiator {
                 connection.log_in(offer.mechanisms)?;
                 Ok(FrameStep::Nothing)
             }
-            (Phase::Outcome, Performative::SaslOutcome(SaslOutcome { code: 0, .. })) => {
+            (Phase::Outcome, Performative::SaslChallenge(it)) if connection.side.scram.is_some() => {
+                connection.respond(it.challenge)?;
+                Ok(FrameStep::Nothing)
+            }
+            (Phase::Outcome, Performative::SaslOutcome(SaslOutcome { code: 0, additional_data })) => {
+                if let Some(mut scram) = connection.side.scram.take() {
+                    scram.end(*additional_data).map_err(scram_failed)?;
+                }
                 let out = connection.out();
                 out.extend_from_slice(&AMQP_HEADER);
                 let version = env!("CARGO_PKG_VERSION");
@@ -144,29 +158,51 @@ impl Amqp10Side for LinkInitiator {
     }
 }
 
+fn scram_failed(what: String) -> Failure {
+    Failure::LogIn(Amqp10Error::Scram { what })
+}
+
 impl Amqp10Connection<LinkInitiator> {
     /// Queues the header of the login as the first output.
     pub fn new(config: Amqp10Config, now: Time) -> Self {
-        Self::begun(LinkInitiator, config, &SASL_HEADER, now)
+        Self::begun(LinkInitiator { scram: None }, config, &SASL_HEADER, now)
     }
 
     fn log_in(&mut self, offered: TypedValue<'_>) -> Result<(), Failure> {
         let mechanism = self.config.mechanism;
         let wanted = mechanism.name();
         if !offered.has_symbol(wanted) {
-            return Err(Failure::LogIn(Amqp10Error::NoMechanism { wanted }));
+            let all: Vec<_> = offered.symbols().collect();
+            let offered = all.join(" ").chars().take(LONGEST_OFFER).collect();
+            return Err(Failure::LogIn(Amqp10Error::NoMechanism { offered, wanted }));
         }
         let (user, password) = (&self.config.user, self.config.password.expose());
         let response = match mechanism {
             SaslMechanism::Plain => format!("\0{user}\0{password}"),
             SaslMechanism::External => String::new(),
             SaslMechanism::Anonymous => "bellows".to_owned(),
+            SaslMechanism::ScramSha256 if self.config.nonce.is_empty() => {
+                return Err(scram_failed("there is no random nonce for it".to_owned()));
+            }
+            SaslMechanism::ScramSha256 => {
+                let (proof, message) = ScramProof::begin(user, &self.config.nonce);
+                self.side.scram = Some(proof);
+                message
+            }
         };
         let hostname = Some(self.config.hostname.as_str()).filter(|it| !it.is_empty());
         let init =
             SaslInit { mechanism: Symbol(wanted), initial_response: Some(SecretStr(response.as_bytes())), hostname };
         frame::put(&mut self.out, FRAME_SASL, 0, &init);
         self.phase = Phase::Outcome;
+        Ok(())
+    }
+
+    /// Answers a challenge of a login by SCRAM.
+    fn respond(&mut self, challenge: &[u8]) -> Result<(), Failure> {
+        let Some(scram) = &mut self.side.scram else { return Ok(()) };
+        let response = scram.respond(challenge, self.config.password.expose()).map_err(scram_failed)?;
+        frame::put(&mut self.out, FRAME_SASL, 0, &SaslResponse { response: SecretStr(response.as_bytes()) });
         Ok(())
     }
 

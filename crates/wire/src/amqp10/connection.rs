@@ -33,6 +33,8 @@ measure::named! {
         External = "EXTERNAL",
         /// As nobody.
         Anonymous = "ANONYMOUS",
+        /// User, and a proof that the client knows the password.
+        ScramSha256 = "SCRAM-SHA-256",
     }
 }
 
@@ -45,6 +47,8 @@ pub struct Amqp10Config {
     pub password: Secret,
     /// Login mechanism.
     pub mechanism: SaslMechanism,
+    /// For SCRAM: random for each connection, as [`super::scram_nonce`] makes it.
+    pub nonce: String,
     /// The host that is meant; RabbitMQ takes `vhost:NAME` for a virtual host.
     pub hostname: String,
     /// Client's name in the broker's list of connections.
@@ -67,6 +71,7 @@ impl Default for Amqp10Config {
             user: "guest".to_owned(),
             password: Secret::from("guest"),
             mechanism: SaslMechanism::Plain,
+            nonce: String::new(),
             hostname: String::new(),
             container_id: "bellows".to_owned(),
             heartbeat_s: 60,
@@ -109,6 +114,10 @@ const FRAMING_ERROR: &str = "amqp:connection:framing-error";
 const WINDOW_VIOLATION: &str = "amqp:session:window-violation";
 /// Links keep buffers of about so many bytes together for messages in parts.
 const KEPT: usize = 1 << 20;
+/// Bytes of the longest id of a transaction (section 4.5.3); what is longer is cut.
+const TRANSACTION_ID_MAX: usize = 32;
+/// The id of a transaction that a transfer names in no readable form: no server gives it to any.
+const NO_TRANSACTION: &[u8] = &[0];
 
 const TOO_LARGE: &str = "amqp:link:message-size-exceeded";
 
@@ -300,7 +309,8 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
         self.told = Some((session, handle));
         let message = MessageParts::read(self.joined_bytes(session, handle))
             .map_err(|error| self.error((DECODE_ERROR, error.to_string())))?;
-        Ok(Amqp10Event::Delivery { session, handle, id, settled, message })
+        let transaction = self.link(session, handle).map(|link| &*link.transaction).filter(|id| !id.is_empty());
+        Ok(Amqp10Event::Delivery { session, handle, id, settled, transaction, message })
     }
 
     fn joined_bytes(&self, session: u16, handle: u32) -> &[u8] {
@@ -321,8 +331,8 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
         }
     }
 
-    /// The event of what nearly all frames are: a whole delivery, or one that accepts some. `None`, and nothing is done,
-    /// where anything about it is unusual. It is made where it goes: handing it on costs more than reading it.
+    /// The event of what nearly all frames are: a whole delivery, or one that accepts some. `None`, and nothing is
+    /// done, where anything about it is unusual. It is made where it goes: handing it on costs more than reading it.
     #[inline(always)]
     fn usual<'i>(&mut self, frame: &WholeFrame<'i>) -> Option<Amqp10Event<'i>> {
         if self.phase != Phase::Open || frame.kind != FRAME_AMQP {
@@ -341,6 +351,7 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
                 handle,
                 id: transfer.id,
                 settled: transfer.settled,
+                transaction: None,
                 message,
             });
         }
@@ -622,11 +633,22 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
             usual::put_accepted(self.out(), session, first, last);
             return;
         }
+        self.put_disposition(session, first, last, true, state);
+    }
+
+    pub(super) fn put_disposition(
+        &mut self,
+        session: u16,
+        first: u32,
+        last: u32,
+        settled: bool,
+        state: DeliveryState<'_>,
+    ) {
         let disposition = Disposition {
             is_receiver: true,
             first,
             last: Some(last).filter(|last| *last != first),
-            settled: Some(true),
+            settled: Some(settled),
             state: Some(state),
             batchable: None,
         };
@@ -736,6 +758,14 @@ pub(super) fn put_open(
     frame::put(out, FRAME_AMQP, 0, &open);
 }
 
+/// The id of the transaction that a transfer belongs to, which is not empty.
+#[inline]
+fn transaction_of<'i>(transfer: &Transfer<'i>) -> Option<&'i [u8]> {
+    let Some(DeliveryState::Other(state)) = transfer.state else { return None };
+    let id = TransactionalState::of(state).map(|it| it.txn_id).unwrap_or_default();
+    Some(if id.is_empty() { NO_TRANSACTION } else { id })
+}
+
 impl Link {
     /// Forgets what it holds of a message, but for a buffer of `kept` bytes; tells how many bytes that was.
     fn drop_joined(&mut self, kept: usize) -> u64 {
@@ -751,7 +781,7 @@ impl Link {
         &mut self,
         session: u16,
         handle: u32,
-        transfer: &Transfer<'_>,
+        transfer: &Transfer<'i>,
         payload: &'i [u8],
         room: u64,
     ) -> Result<FrameStep<'i>, Violation> {
@@ -775,7 +805,14 @@ impl Link {
         }
         if is_first && !more {
             let message = MessageParts::read(payload).map_err(|e| (DECODE_ERROR, e.to_string()))?;
-            return Ok(FrameStep::Event(Amqp10Event::Delivery { session, handle, id, settled, message }));
+            let transaction = transaction_of(transfer);
+            return Ok(FrameStep::Event(Amqp10Event::Delivery { session, handle, id, settled, transaction, message }));
+        }
+        if is_first {
+            self.transaction.clear();
+        }
+        if let Some(id) = transaction_of(transfer).filter(|_| self.transaction.is_empty()) {
+            self.transaction.extend_from_slice(id.get(..TRANSACTION_ID_MAX).unwrap_or(id));
         }
         let len = payload.len() as u64;
         if len > room {

@@ -76,6 +76,8 @@ pub enum Amqp10Event<'a> {
         id: u32,
         /// Whether it is settled already.
         settled: bool,
+        /// The id of the transaction that it belongs to; its outcome is left open until that ends.
+        transaction: Option<&'a [u8]>,
         /// The message.
         message: MessageParts<'a>,
     },
@@ -122,7 +124,9 @@ pub enum Terminus<'a> {
     Anonymous,
     /// A node to be made for this link: call [`super::Amqp10Server::accept_dynamic_link`].
     Dynamic,
-    /// Something else, such as the coordinator of transactions.
+    /// The coordinator of transactions: messages are requests to declare and to discharge them.
+    Coordinator,
+    /// Something else.
     Other,
 }
 
@@ -197,8 +201,10 @@ pub enum Amqp10Error {
         bytes: Snippet,
     },
     /// The server offers none of the login mechanisms that are configured.
-    #[error("the server does not offer the login mechanism {wanted}")]
+    #[error("the server offers the login mechanisms {offered:?}, not {wanted}")]
     NoMechanism {
+        /// The server's list, or the beginning of a long one.
+        offered: String,
         /// The mechanism configured.
         wanted: &'static str,
     },
@@ -209,6 +215,12 @@ pub enum Amqp10Error {
         code: u8,
         /// Meaning of the code.
         reason: &'static str,
+    },
+    /// The server's part of a login by SCRAM is not as it must be.
+    #[error("the login by SCRAM-SHA-256 failed: {what}")]
+    Scram {
+        /// The server's fault, with the observed value.
+        what: String,
     },
     /// Nothing was heard for twice the time-out that this side has set.
     #[error("nothing heard from the peer for {silent}: it hangs or the network is gone")]

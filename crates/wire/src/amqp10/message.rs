@@ -112,8 +112,10 @@ impl<'a> MessageParts<'a> {
         match self.body {
             MessageBody::Data(bytes) => Cow::Borrowed(bytes),
             MessageBody::Sections(sections) if self.is_data() => {
+                let mut whole = Vec::new();
                 let parts = sections.map_while(|section| data(&section.ok()?));
-                Cow::Owned(parts.collect::<Vec<_>>().concat())
+                parts.for_each(|part| whole.extend_from_slice(part));
+                Cow::Owned(whole)
             }
             MessageBody::Value(_) | MessageBody::Sections(_) => Cow::Borrowed(encoded),
         }

@@ -24,7 +24,7 @@ pub use composite::*;
 pub use connection::{Amqp10Config, Amqp10Connection, SaslMechanism};
 pub use event::{Amqp10Error, Amqp10Event, Amqp10Request, Terminus};
 pub use message::{MessageBody, MessageHead, MessageParts, Sections};
-pub use scram::{SCRAM_SHA_256, ScramKeys, scram_name};
+pub use scram::{SCRAM_SHA_256, ScramKeys, scram_name, scram_nonce};
 pub use server::{Amqp10Server, LinkResponder};
 pub use template::TransferTemplate;
 pub use types::{Described, Descriptor, Elements, Items, MAX_DESCRIBED, Symbol, TypedValue, put_descriptor, put_map};

@@ -1,5 +1,5 @@
-//! The server's side of a login by SCRAM-SHA-256 (RFC 5802, RFC 7677): the client proves that it knows a password, the
-//! server that it knows one derived from it, and neither tells it. A password is taken as it is, without SASLprep.
+//! Both sides of a login by SCRAM-SHA-256 (RFC 5802, RFC 7677): the client proves that it knows a password, the server
+//! that it knows one derived from it, and neither tells it. A password is taken as it is, without SASLprep.
 //!
 //! ```text
 //! client                                server
@@ -11,9 +11,12 @@
 
 use std::fmt;
 use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use ring::rand::{SecureRandom, SystemRandom};
 use ring::{digest, hmac, pbkdf2};
 
 /// The mechanism's name.
@@ -23,8 +26,16 @@ const ITERATIONS: NonZeroU32 = match NonZeroU32::new(4_096) {
     Some(number) => number,
     None => NonZeroU32::MIN,
 };
-/// Bytes of a client's message at most; one is kept until the login is over.
+/// The most that a client does for a server: less than a second of CPU.
+const MOST_ITERATIONS: u32 = 600_000;
+/// Bytes of a salt that a client takes.
+const SALT: RangeInclusive<usize> = 8..=256;
+/// Bytes of a peer's message at most; one is kept until the login is over.
 const LONGEST: usize = 1_024;
+/// How many passwords, with their salts, a process keeps the keys of.
+const KEPT: usize = 16;
+const UNREADABLE: &str = "the server's message is not as SCRAM has it";
+const UNPROVED: &str = "the server did not prove that it knows the password";
 
 /// Bytes of a hash.
 type Hash = [u8; 32];
@@ -46,9 +57,21 @@ impl fmt::Debug for ScramKeys {
 impl ScramKeys {
     /// Derives them with a random salt. It takes about a millisecond: keep them.
     pub fn derive(password: &str, salt: [u8; 16]) -> Self {
-        let mut salted = Hash::default();
-        pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, ITERATIONS, &salt, password.as_bytes(), &mut salted);
+        let salted = salted(password, &salt, ITERATIONS);
         Self { salt, stored: hash(&mac(&salted, b"Client Key")), server: mac(&salted, b"Server Key") }
+    }
+
+    /// Keys that no password has, for a name that no user has: a challenge with them is like a user's, and is the same
+    /// each time. `None` where the system has nothing random.
+    pub fn of_nobody(name: &str) -> Option<Self> {
+        static SECRET: OnceLock<Hash> = OnceLock::new();
+        let mut random = Hash::default();
+        if SECRET.get().is_none() {
+            SystemRandom::new().fill(&mut random).ok()?;
+        }
+        let of = |what: &str| mac(SECRET.get_or_init(|| random), format!("{what}{name}").as_bytes());
+        let salt = *of("salt ").first_chunk()?;
+        Some(Self { salt, stored: of("stored "), server: of("server ") })
     }
 }
 
@@ -57,7 +80,14 @@ pub fn scram_name(name: &str) -> String {
     name.replace('=', "=3D").replace(',', "=2C")
 }
 
-/// A login in progress.
+/// A random nonce for a client's login; empty where the system has nothing random.
+pub fn scram_nonce() -> String {
+    let mut bytes = [0; 16];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.map_or_else(|_| String::new(), |()| measure::hex(&bytes))
+}
+
+/// A login in progress, seen from the server.
 #[derive(Debug)]
 pub(super) struct ScramLogin {
     /// The beginning of the client's first message, encoded.
@@ -104,10 +134,131 @@ impl ScramLogin {
         let messages = self.messages + said;
         let proof = STANDARD.decode(proof).ok()?;
         let signature = mac(&keys.stored, messages.as_bytes());
-        let client_key: Vec<u8> = signature.iter().zip(&proof).map(|(signed, proved)| signed ^ proved).collect();
-        let is_right = proof.len() == signature.len() && hash(&client_key) == keys.stored;
+        let is_right = proof.len() == signature.len() && hash(&both(&signature, &proof)) == keys.stored;
         is_right.then(|| format!("v={}", STANDARD.encode(mac(&keys.server, messages.as_bytes()))))
     }
+}
+
+/// A login in progress, seen from the client. None of its steps holds the password.
+#[derive(Debug)]
+pub(super) enum ScramProof {
+    /// The first message is sent: the nonce in it, and the part of it that both sides sign.
+    Begun { nonce: String, bare: String },
+    /// The proof is sent, which this message of the server answers.
+    Sent { answer: String },
+    /// The server has proved that it knows the password, too.
+    Done,
+}
+
+impl ScramProof {
+    /// Begins a login; the first message. The nonce is random, printable ASCII, and without commas.
+    pub(super) fn begin(user: &str, nonce: &str) -> (Self, String) {
+        let bare = format!("n={},r={nonce}", scram_name(user));
+        let message = format!("n,,{bare}");
+        (Self::Begun { nonce: nonce.to_owned(), bare }, message)
+    }
+
+    /// The response to a challenge, of which there are two at most. Errors: what the server has done wrong.
+    pub(super) fn respond(&mut self, challenge: &[u8], password: &str) -> Result<String, String> {
+        let Self::Begun { nonce, bare } = self else {
+            self.verify(challenge)?;
+            return Ok(String::new());
+        };
+        let text = text_of(challenge)?;
+        let (nonce, salted) = salted_for(text, nonce, password)?;
+        let said = format!("c={},r={nonce}", STANDARD.encode("n,,"));
+        let messages = format!("{bare},{text},{said}");
+        let client_key = mac(&salted, b"Client Key");
+        let proof = both(&client_key, &mac(&hash(&client_key), messages.as_bytes()));
+        let signature = mac(&mac(&salted, b"Server Key"), messages.as_bytes());
+        *self = Self::Sent { answer: format!("v={}", STANDARD.encode(signature)) };
+        Ok(format!("{said},p={}", STANDARD.encode(proof)))
+    }
+
+    /// The server lets the client in, and may prove itself by that. Errors: it has not done so.
+    pub(super) fn end(&mut self, said: Option<&[u8]>) -> Result<(), String> {
+        match said {
+            Some(said) if matches!(self, Self::Sent { .. }) => self.verify(said),
+            _ if matches!(self, Self::Done) => Ok(()),
+            _ => Err(UNPROVED.to_owned()),
+        }
+    }
+
+    /// Takes the server's answer to the proof.
+    fn verify(&mut self, said: &[u8]) -> Result<(), String> {
+        let text = text_of(said)?;
+        match self {
+            Self::Sent { answer } if text.split(',').next() == Some(answer.as_str()) => *self = Self::Done,
+            Self::Sent { .. } if text.starts_with("e=") => return Err(format!("the server answers {text:?}")),
+            Self::Sent { .. } => return Err(UNPROVED.to_owned()),
+            _ => return Err("the server goes on after its proof".to_owned()),
+        }
+        Ok(())
+    }
+}
+
+fn text_of(message: &[u8]) -> Result<&str, String> {
+    str::from_utf8(message).ok().filter(|it| it.len() <= LONGEST).ok_or_else(|| UNREADABLE.to_owned())
+}
+
+/// The whole nonce in a server's first message, and the password as that wants it hashed. Errors: what is wrong there.
+fn salted_for<'a>(challenge: &'a str, ours: &str, password: &str) -> Result<(&'a str, Hash), String> {
+    let fields = || {
+        let (nonce, rest) = challenge.strip_prefix("r=")?.split_once(",s=")?;
+        let (salt, rest) = rest.split_once(",i=")?;
+        let iterations: u64 = rest.split(',').next()?.parse().ok()?;
+        Some((nonce, STANDARD.decode(salt).ok()?, iterations))
+    };
+    let (nonce, salt, iterations) = fields().ok_or(UNREADABLE)?;
+    let goes_on = nonce.strip_prefix(ours).is_some_and(|more| !more.is_empty() && !more.contains(','));
+    if !goes_on {
+        return Err("the server does not go on from the client's nonce".to_owned());
+    }
+    if !SALT.contains(&salt.len()) {
+        return Err(format!("the server's salt has {} bytes, not {} to {}", salt.len(), SALT.start(), SALT.end()));
+    }
+    let allowed = u32::try_from(iterations).ok().filter(|it| (ITERATIONS.get()..=MOST_ITERATIONS).contains(it));
+    let iterations = allowed.and_then(NonZeroU32::new).ok_or_else(|| {
+        format!("the server's iteration count is {iterations}, not {ITERATIONS} to {MOST_ITERATIONS}")
+    })?;
+    Ok((nonce, SaltedPassword::get(password, &salt, iterations)))
+}
+
+/// A client's password, salted and hashed as a server has asked for it.
+struct SaltedPassword {
+    /// Digest of password, salt and iteration count.
+    of: Hash,
+    salted: Hash,
+}
+
+/// Those that were used last: connections that come and go are not to pay for each again.
+static SALTED: Mutex<Vec<SaltedPassword>> = Mutex::new(Vec::new());
+
+impl SaltedPassword {
+    fn get(password: &str, salt: &[u8], iterations: NonZeroU32) -> Hash {
+        let of = mac(password.as_bytes(), &[salt, &iterations.get().to_be_bytes()].concat());
+        let mut kept = SALTED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = kept.iter().find(|it| it.of == of) {
+            return known.salted;
+        }
+        let salted = salted(password, salt, iterations);
+        if kept.len() == KEPT {
+            kept.remove(0);
+        }
+        kept.push(Self { of, salted });
+        salted
+    }
+}
+
+fn salted(password: &str, salt: &[u8], iterations: NonZeroU32) -> Hash {
+    let mut salted = Hash::default();
+    pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, iterations, salt, password.as_bytes(), &mut salted);
+    salted
+}
+
+/// Exclusive or, as long as the shorter of the two.
+fn both(one: &[u8], other: &[u8]) -> Vec<u8> {
+    one.iter().zip(other).map(|(a, b)| a ^ b).collect()
 }
 
 fn mac(key: &[u8], message: &[u8]) -> Hash {
@@ -139,7 +290,7 @@ mod tests {
         };
         let last = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
                     p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
-        let signature = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjxwn1A=";
+        let signature = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=";
         assert_eq!(begun().finish(last.as_bytes()).as_deref(), Some(signature));
         for wrong in [
             last.replace("p=d", "p=e"),
@@ -151,6 +302,69 @@ mod tests {
             String::new(),
         ] {
             assert_eq!(begun().finish(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    const NONCE: &str = "rOprNGfwEbeRWgbNEkqO";
+
+    fn begun() -> ScramProof {
+        let (proof, message) = ScramProof::begin("user", NONCE);
+        assert_eq!(message, format!("n,,n=user,r={NONCE}"));
+        proof
+    }
+
+    /// The exchange in section 3 of RFC 7677, whose last message comes in a challenge or with the outcome.
+    #[test]
+    fn a_client_proves_its_password_as_in_the_rfc_and_lets_no_other_server_have_it() {
+        let challenge = format!("r={NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096");
+        let sent = || {
+            let mut proof = begun();
+            let last = proof.respond(challenge.as_bytes(), "pencil").unwrap();
+            assert!(!format!("{proof:?}").contains("pencil"));
+            (proof, last)
+        };
+        let (mut proof, last) = sent();
+        let expected = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
+                        p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
+        assert_eq!(last, expected);
+        let signature = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=";
+        assert_eq!(proof.end(Some(signature)), Ok(()));
+        let (mut proof, _) = sent();
+        assert_eq!(proof.respond(signature, "pencil").as_deref(), Ok(""));
+        assert_eq!(proof.end(None), Ok(()));
+        assert!(proof.respond(signature, "pencil").unwrap_err().contains("goes on after"));
+        for (said, why) in [
+            (&b"v=7rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="[..], UNPROVED),
+            (b"e=other-error", "e=other-error"),
+            (b"\xff", UNREADABLE),
+        ] {
+            let error = sent().0.end(Some(said)).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+        assert_eq!(sent().0.end(None), Err(UNPROVED.to_owned()));
+        assert_eq!(begun().end(Some(signature)), Err(UNPROVED.to_owned()));
+    }
+
+    #[test]
+    fn a_client_does_not_go_along_with_a_hostile_challenge() {
+        let (long, salt) = ("x".repeat(LONGEST), "W22ZaJ0SNY7soEsUEjb6gQ==");
+        for (challenge, why) in [
+            (format!("r={NONCE},s={salt},i=4096"), "client's nonce"),
+            (format!("r=other{NONCE},s={salt},i=4096"), "client's nonce"),
+            (format!("r={NONCE}more,x=,s={salt},i=4096"), "client's nonce"),
+            (format!("r={NONCE}more,s={salt},i=4294967295"), "iteration count is 4294967295, not 4096 to 600000"),
+            (format!("r={NONCE}more,s={salt},i=4294967297"), "is 4294967297, not"),
+            (format!("r={NONCE}more,s={salt},i=1"), "is 1, not"),
+            (format!("r={NONCE}more,s=,i=4096"), "salt has 0 bytes, not 8 to 256"),
+            (format!("r={NONCE}more,s={},i=4096", STANDARD.encode([7; 300])), "salt has 300 bytes"),
+            (format!("r={NONCE}more,s=?,i=4096"), UNREADABLE),
+            (format!("r={NONCE}more,s={salt},i=-1"), UNREADABLE),
+            (format!("m=must,r={NONCE}more,s={salt},i=4096"), UNREADABLE),
+            (format!("r={NONCE}{long},s={salt},i=4096"), UNREADABLE),
+            (String::new(), UNREADABLE),
+        ] {
+            let error = begun().respond(challenge.as_bytes(), "pencil").unwrap_err();
+            assert!(error.contains(why), "{challenge}: {error}");
         }
     }
 

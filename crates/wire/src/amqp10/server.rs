@@ -43,6 +43,8 @@ const STREAM_OFFSET: Symbol<'static> = Symbol("rabbitmq:stream-offset-spec");
 const ANONYMOUS_RELAY: TypedValue<'static> = TypedValue::Symbol(Symbol("ANONYMOUS-RELAY"));
 const INVALID_FIELD: &str = "amqp:invalid-field";
 const LIMIT: &str = "amqp:resource-limit-exceeded";
+/// What the coordinator of transactions can do.
+const LOCAL_TRANSACTIONS: Symbol<'static> = Symbol("amqp:local-transactions");
 
 /// A connection, seen from the server.
 pub type Amqp10Server = Amqp10Connection<LinkResponder>;
@@ -187,6 +189,7 @@ impl Amqp10Side for LinkResponder {
             return Err((INVALID_FIELD, "a link's name, address or offset is too long".to_owned()));
         }
         link.is_settled = attach.snd_settle_mode == Some(1);
+        link.is_coordinator = terminus == Terminus::Coordinator;
         let (handle, settled) = (attach.handle, link.is_settled);
         let its = connection.session(session)?;
         if its.handle_of(handle).is_some() || !its.place(handle, link) {
@@ -223,7 +226,9 @@ fn terminus_of<'a>(attach: &Attach<'a>) -> (Terminus<'a>, TypedValue<'a>) {
         }
         (false, Ok(target)) => (target.address, target.dynamic, target.capabilities),
         (false, Err(_)) if attach.target == TypedValue::Null => Default::default(),
-        // Such as the coordinator of transactions.
+        (false, Err(_)) if TransactionCoordinator::of(attach.target).is_ok() => {
+            return (Terminus::Coordinator, TypedValue::Null);
+        }
         (false, Err(_)) => return (Terminus::Other, TypedValue::Null),
     };
     let terminus = match address {
@@ -278,8 +283,8 @@ impl LinkResponder {
 }
 
 impl Amqp10Connection<LinkResponder> {
-    /// Waits for the client's header. `anonymous` also lets clients in that do not log in.
-    pub fn new(config: &ServerConfig, anonymous: bool, now: Time) -> Self {
+    /// Waits for the client's header. With the mechanism `ANONYMOUS` clients need not log in.
+    pub fn new(config: &ServerConfig, now: Time) -> Self {
         let text = |name| config.properties.get(name).and_then(Value::as_str).unwrap_or_default();
         let mut side = LinkResponder {
             mechanisms: config.mechanisms.clone(),
@@ -288,9 +293,6 @@ impl Amqp10Connection<LinkResponder> {
             scram: None,
             signature: None,
         };
-        if anonymous {
-            side.mechanisms.push_str(" ANONYMOUS");
-        }
         // The last, as clients that take the first that they know expect another.
         side.mechanisms.extend([" ", SCRAM_SHA_256]);
         let config = Amqp10Config {
@@ -403,7 +405,7 @@ impl Amqp10Connection<LinkResponder> {
     fn answer_link(&mut self, session: u16, handle: u32, exists: bool) {
         let Some(link) = self.session(session).ok().and_then(|its| its.link(handle)) else { return };
         let (name, address, filter) = (link.name.clone(), link.address.clone(), std::mem::take(&mut link.filter));
-        let (is_receiver, is_settled) = (link.is_receiver, link.is_settled);
+        let (is_receiver, is_settled, is_coordinator) = (link.is_receiver, link.is_settled, link.is_coordinator);
         let dynamic = link.is_dynamic.then_some(true);
         let address = Some(address.as_str()).filter(|it| !it.is_empty()).map_or(TypedValue::Null, TypedValue::Str);
         let filter = TypedValue::read(&mut Reader::new(&filter)).unwrap_or_default();
@@ -412,7 +414,10 @@ impl Amqp10Connection<LinkResponder> {
             true => (Target { address, dynamic, ..Target::default() }, Source::default()),
             false => (Target::default(), Source { address, dynamic, filter, ..Source::default() }),
         };
-        to.write(&mut target);
+        match is_coordinator {
+            true => TransactionCoordinator { capabilities: TypedValue::Symbol(LOCAL_TRANSACTIONS) }.write(&mut target),
+            false => to.write(&mut target),
+        }
         let target = TypedValue::read(&mut Reader::new(&target)).unwrap_or_default();
         let attach = Attach {
             name: &name,
@@ -496,6 +501,14 @@ impl Amqp10Connection<LinkResponder> {
                 return;
             }
             (transfer.delivery_id, transfer.delivery_tag, transfer.message_format) = (None, None, None);
+        }
+    }
+
+    /// Tells the state of a client's deliveries from `first` to `last`, which are settled later. Does nothing on a
+    /// connection that is not open.
+    pub fn inform(&mut self, session: u16, first: u32, last: u32, state: DeliveryState<'_>) {
+        if self.phase == Phase::Open {
+            self.put_disposition(session, first, last, false, state);
         }
     }
 

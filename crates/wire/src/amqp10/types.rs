@@ -244,11 +244,20 @@ impl<'a> TypedValue<'a> {
     /// Whether a symbol is this value, or one of its elements: several of something are an array, one
     /// may stand by itself (section 1.4, "multiple").
     pub fn has_symbol(self, name: &str) -> bool {
-        let is = |value: Self| matches!(value, Self::Symbol(Symbol(it)) if it == name);
-        match self {
-            Self::Array(mut all) => all.any(|value| value.is_ok_and(is)),
-            one => is(one),
-        }
+        self.symbols().any(|it| it == name)
+    }
+
+    /// The symbols in it, as [`Self::has_symbol`] looks for them.
+    pub(super) fn symbols(self) -> impl Iterator<Item = &'a str> {
+        let (several, one) = match self {
+            Self::Array(all) => (Some(all), None),
+            one => (None, Some(one)),
+        };
+        let symbol = |value: Self| match value {
+            Self::Symbol(Symbol(name)) => Some(name),
+            _ => None,
+        };
+        several.into_iter().flatten().flatten().chain(one).filter_map(symbol)
     }
 
     /// Appends it, in its shortest form.

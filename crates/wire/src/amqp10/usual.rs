@@ -149,7 +149,7 @@ pub(super) fn put_accepted(out: &mut Vec<u8>, channel: u16, first: u32, last: u3
     out.extend_from_slice(&frame);
 }
 
-/// Appends a frame with a whole message, which is `head` and `body`; `false`, and nothing is done, where it is too long.
+/// Appends a frame with a whole message, a head and a body; `false`, and nothing is done, where it is too long.
 #[inline]
 pub(super) fn put_delivery(
     out: &mut Vec<u8>,

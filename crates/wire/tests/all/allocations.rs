@@ -103,8 +103,8 @@ fn link_batch(pair: &mut LinkPair, publish: &TransferTemplate, mapping: &mut Mes
     let bytes: &[u8] = &[7; 12];
     for at in 0..BATCH {
         let (head, body) = match at % 2 {
-            0 => (mapping.to_sections(Properties::NONE, false, None, bytes), bytes),
-            _ => mapping.to_head(Properties::NONE, false, Some(at), Sections(b"\0\x53\x77\x40")),
+            0 => (mapping.to_sections(Properties::NONE, None, None, bytes), bytes),
+            _ => mapping.to_head(Properties::NONE, None, Some(at), Sections(b"\0\x53\x77\x40")),
         };
         server.deliver(0, RECEIVER, false, head, body);
     }

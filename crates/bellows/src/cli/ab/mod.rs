@@ -49,7 +49,7 @@ another folder stands for all runs in it, and of a histogram log only latencies 
 better, 3 worse, 4 inconclusive. `bellows help ab` says how it is decided.")]
 pub(crate) struct AbArgs {
     /// Experiment to run: built in, or a file (*.toml). Or existing runs of A: paths, ids, parts of ids, folders of
-    /// runs, a filter as of `bellows runs` (tag=before), or HDR histogram logs
+    /// runs, a filter as of `bellows runs --filter` (tag=before), or HDR histogram logs
     #[arg(value_name = "EXPERIMENT|RUN", required = true, add = complete::experiments_and_runs())]
     names: Vec<String>,
     /// Broker of side A, what is compared with: rabbitmq, rabbitmq@DIR, artemis@DIR, embedded; the experiment's own

@@ -59,7 +59,8 @@ pub(super) struct Common {
     /// Name prefix of durable and shared subscriptions
     #[arg(long = "clientID", value_name = "ID")]
     pub(super) client_id: Option<String>,
-    /// AMQP, which is AMQP 1.0; CORE is refused. AMQP 0.9.1 if absent
+    /// AMQP, which is AMQP 1.0; CORE is refused. If absent, AMQP 1.0 with tcp:// and amqp10://, and AMQP 0.9.1 with
+    /// amqp://
     #[arg(long, value_name = "PROTOCOL")]
     pub(super) protocol: Option<String>,
     /// Say on standard error what is being done

@@ -43,7 +43,7 @@ impl ArtemisClientArgs {
         if let Some(url) = &consumer_side.consumer_url {
             common.take_protocol(&url.0);
         }
-        let mut notes = common.check()?;
+        let mut notes = common.check(true)?;
         if sending.message_size < SMALLEST_MEASURED {
             let size = sending.message_size;
             let cause = format!("--message-size {size} leaves no room for the time that the transfer is measured by");
@@ -69,7 +69,7 @@ impl ArtemisClientArgs {
 impl ArtemisProducerArgs {
     pub(super) fn resolve(self) -> Result<Resolved, Failure> {
         let Self { mut common, sending } = self;
-        let mut notes = common.check()?;
+        let mut notes = common.check(false)?;
         if common.client_id.is_some() {
             notes.push("ClientID configuration is not supported".into());
         }
@@ -92,7 +92,7 @@ impl ArtemisProducerArgs {
 impl ArtemisConsumerArgs {
     pub(super) fn resolve(self) -> Result<Resolved, Failure> {
         let Self { mut common, consuming, num_connections } = self;
-        let mut notes = common.check()?;
+        let mut notes = common.check(true)?;
         common.check_subscriptions(&consuming)?;
         if common.on.commit_interval > 0 && !consuming.tx {
             notes.push("--commit-interval has no effect on a consumer without --tx".into());
@@ -106,19 +106,29 @@ impl ArtemisConsumerArgs {
 }
 
 impl Common {
-    /// Refuses the impossible; returns sentences about differences.
-    fn check(&mut self) -> Result<Vec<String>, Failure> {
+    /// Refuses the impossible; returns sentences about differences, also of consumers where it `consumes`.
+    fn check(&mut self, consumes: bool) -> Result<Vec<String>, Failure> {
         let mut notes = Vec::new();
         self.on.take_address(&mut self.login.url)?;
         self.take_protocol(&self.login.url.0.clone());
-        let without = if self.login.url.0.contains('?') { "without options after a ?, and " } else { "" };
+        let without = self.login.url.0.contains('?').then(|| "without options after a ?".to_owned());
+        let is_asked = self.protocol.is_some();
         if over_amqp(&mut self.login.url) {
             self.protocol.get_or_insert_with(|| "AMQP".to_owned());
-            notes.push(format!(
-                "tcp:// leads to Artemis' own protocol, CORE: AMQP 1.0 is used instead, {without}\
-                 with a window of {} messages per consumer, not of 1 MiB",
-                measure::count(PREFETCH.into())
-            ));
+            let window = || {
+                let window = measure::count(PREFETCH.into());
+                format!("with a window of {window} messages per consumer, not of 1 MiB")
+            };
+            let unlike: Vec<String> = without.into_iter().chain(consumes.then(window)).collect();
+            let unlike = unlike.join(", and ");
+            let comma = if unlike.is_empty() { "" } else { ", " };
+            match is_asked {
+                false => notes.push(format!(
+                    "tcp:// leads to Artemis' own protocol, CORE: AMQP 1.0 is used instead{comma}{unlike}"
+                )),
+                true if !unlike.is_empty() => notes.push(format!("AMQP 1.0 is used {unlike}")),
+                true => {}
+            }
         }
         check_url("--url", &self.login.url.0)?;
         check_protocol("--protocol", self.protocol.as_deref())?;
@@ -294,6 +304,12 @@ mod tests {
         let told = |url: &str| resolved(&format!("client q --url {url}")).unwrap().notes.join("; ");
         assert!(told("tcp://h?x=1").contains("is used instead, without options after a ?, and with a window of 1,000"));
         assert!(told("tcp://h").contains("is used instead, with a window of 1,000"));
+        // Nothing is used instead of what was asked for, and producers have no window of consumers.
+        assert!(told("tcp://h --protocol AMQP").starts_with("AMQP 1.0 is used with a window of 1,000"));
+        let command = ArtemisProducerArgs::augment_args(clap::Command::new("producer"));
+        let found = command.get_matches_from(["producer", "q", "--url", "tcp://h"]);
+        let notes = ArtemisProducerArgs::from_arg_matches(&found).unwrap().resolve().unwrap().notes;
+        assert!(notes.iter().all(|it| !it.contains("window") && !it.contains("1.0 is used instead,")), "{notes:?}");
     }
 
     #[test]

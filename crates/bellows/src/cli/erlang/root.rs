@@ -77,7 +77,8 @@ impl RootArgs {
         let Some(root) = &self.root else { return Ok(Done::Fine) };
         self.follow(root, count, functions, |path| {
             let larger = Larger::of(path, count);
-            let advice = larger.advice();
+            // Beside a table the command line stands above.
+            let advice = if count.json { larger.advice() } else { larger.brief() };
             show(path, root, count, &larger)?;
             // What is known is printed by then, also where there is nothing to draw.
             let Some((file, format)) = output else { return Ok(()) };
@@ -86,8 +87,7 @@ impl RootArgs {
                 waits,
                 title: &root.to_string(),
                 subtitle: counted(path.calls.len() as u64, "call"),
-                // It was given above, where anybody reads that.
-                none: if count.json { &advice } else { "what is said above lets calls be followed" },
+                none: &advice,
             };
             stacks.write(file, format)
         })
@@ -186,9 +186,9 @@ fn none_followed(path: &Path) -> String {
     let (before, beside) = (path.untraced.len() as u64, path.beside.len() as u64);
     let rest = path.begun.saturating_sub(before + beside);
     let parts = [
-        (before, "came before anything below the function was traced"),
-        (beside, "came between those that were to be followed, only timed"),
-        (rest, "began unseen, or did not end meanwhile"),
+        (before, "returned before functions below were traced"),
+        (beside, "came between those to be followed, and were only timed"),
+        (rest, "began before the trace, or had not returned at its end"),
     ];
     let told = parts.iter().filter(|it| it.0 > 0).map(|(calls, what)| format!("{} {what}", count(*calls)));
     let told: Vec<_> = told.collect();
@@ -259,6 +259,14 @@ impl Larger {
         Self(Some([option.to_owned(), value.to_string()]))
     }
 
+    /// Advice in a few words.
+    fn brief(&self) -> String {
+        match &self.0 {
+            Some([option, value]) => format!("allow more, such as with {option} {value}"),
+            None => "name modules, so that less is traced".to_owned(),
+        }
+    }
+
     /// Advice, with a command line that can be copied.
     fn advice(&self) -> String {
         let Some(larger) = &self.0 else { return "name modules, so that less is traced".to_owned() };
@@ -308,7 +316,7 @@ mod tests {
     use measure::{Length, Nanos};
     use report::console::{Style, width};
 
-    use super::{advised, again, entry, longer, none_followed, words};
+    use super::{Larger, advised, again, entry, longer, none_followed, words};
     use crate::cli::erlang::paths::tests::path;
 
     #[test]
@@ -316,10 +324,13 @@ mod tests {
         let ms = std::time::Duration::from_millis(1);
         let mut path = path();
         (path.begun, path.untraced, path.beside) = (5, vec![ms], vec![ms; 2]);
-        let expected = "No call was followed to its end. Of 5 calls: 1 came before anything below the function was \
-                        traced; 2 came between those that were to be followed, only timed; 2 began unseen, or did not \
-                        end meanwhile. To follow some";
+        let expected = "No call was followed to its end. Of 5 calls: 1 returned before functions below were traced; 2 \
+                        came between those to be followed, and were only timed; 2 began before the trace, or had not \
+                        returned at its end. To follow some";
         assert_eq!(none_followed(&path), expected);
+        // The error's help only pointed back.
+        let larger = Larger(Some(["--duration", "20s"].map(str::to_owned)));
+        assert_eq!(larger.brief(), "allow more, such as with --duration 20s");
     }
 
     /// The sentence was as wide as it is.

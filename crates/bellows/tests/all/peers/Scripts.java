@@ -23,6 +23,7 @@ import org.apache.qpid.protonj2.test.driver.codec.messaging.Target;
 import org.apache.qpid.protonj2.test.driver.codec.primitives.Symbol;
 import org.apache.qpid.protonj2.test.driver.codec.primitives.UnsignedInteger;
 import org.apache.qpid.protonj2.test.driver.codec.primitives.UnsignedLong;
+import org.apache.qpid.protonj2.test.driver.codec.transactions.Declared;
 import org.apache.qpid.protonj2.test.driver.codec.transport.ReceiverSettleMode;
 import org.apache.qpid.protonj2.test.driver.expectations.OpenExpectation;
 import org.hamcrest.Matcher;
@@ -732,14 +733,29 @@ public class Scripts {
             close(peer);
         }
 
-        /** It has no transactions, whose coordinator is a target without an address. */
+        /** The coordinator declares a transaction; of one that nobody has declared it knows nothing. */
         static void transactions(ProtonTestClient peer) {
-            open(peer, 65_536, 0, 100);
-            peer.remoteAttach().ofSender().withName("coordinator").withHandle(0).withInitialDeliveryCount(0)
+            var unknown = new byte[] {1, 2};
+            sender(peer, "transactions");
+            peer.remoteAttach().ofSender().withName("coordinator").withHandle(1).withInitialDeliveryCount(0)
                 .withSource().withAddress("script").and().withCoordinator().and().queue();
-            peer.expectAttach().ofReceiver().withTarget(nullValue());
-            peer.expectDetach().withHandle(0).withClosed(true).withError("amqp:not-implemented");
+            peer.expectAttach().ofReceiver().withHandle(1).withCoordinator(notNullValue());
+            peer.expectFlow().withHandle(1).withLinkCredit(greaterThan(UnsignedInteger.valueOf(9)));
+            peer.remoteDeclare().withHandle(1).withDeliveryId(0).withDeliveryTag(new byte[] {0}).queue();
+            peer.expectDisposition().withRole(true).withFirst(0).withSettled(true)
+                .withState(instanceOf(Declared.class));
+            transfer(peer, 1).withState().transactional().withTxnId(unknown).also()
+                .withBody().withData(new byte[40]).also().queue();
+            expectUnknown(peer, 1);
+            peer.remoteDischarge().withTxnId(unknown).withFail(false).withHandle(1).withDeliveryId(2)
+                .withDeliveryTag(new byte[] {2}).queue();
+            expectUnknown(peer, 2);
             close(peer);
+        }
+
+        static void expectUnknown(ProtonTestClient peer, int id) {
+            peer.expectDisposition().withRole(true).withFirst(id).withSettled(true)
+                .withState().rejected("amqp:transaction:unknown-id", notNullValue());
         }
 
         /** This client wants to hear something every 500 ms. */

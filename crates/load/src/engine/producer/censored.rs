@@ -154,7 +154,7 @@ mod tests {
             }
             let told = format!("{schedule:?}, seed {seed}");
             assert_eq!(all.unsent, expected.unsent, "{told}");
-            for metric in [Metric::ACK_RESPONSE, Metric::END_TO_END] {
+            for metric in [Metric::SEND_DELAY, Metric::ACK_RESPONSE, Metric::END_TO_END] {
                 let of = |censored: &Censored, phase| {
                     let mut sum = measure::Recorder::new();
                     sum.add_due(phase, censored.interval.histograms()).unwrap();

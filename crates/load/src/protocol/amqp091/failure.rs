@@ -109,9 +109,13 @@ pub(crate) fn permitted(plan: &Plan, refusal: &Error) -> Option<(Plan, RunEvent)
     }
     let mut plan = plan.clone();
     let groups = plan.groups.iter_mut();
+    // Other groups may name the broker by another protocol.
+    let place = |url: &str| url.split_once("://").map(|(_, rest)| rest.to_owned());
     // Any node of a cluster may be the one that no longer permits it.
-    let there =
-        groups.filter(|group| group.further.iter().chain([&group.endpoint]).any(|node| node.to_string() == *endpoint));
+    let there = groups.filter(|group| {
+        let mut nodes = group.further.iter().chain([&group.endpoint]);
+        nodes.any(|node| place(&node.to_string()) == place(endpoint))
+    });
     let made = there.flat_map(|group| group.destinations.iter_mut().map(make_durable));
     let event = RunEvent::NotPermitted {
         feature: TRANSIENT.to_owned(),
@@ -188,9 +192,9 @@ mod tests {
         };
         assert_eq!(durable(&changed), [true, false, false, false]);
         assert!(permitted(&changed, &refused).is_none());
-        // A cluster whose second node alone is new.
+        // A cluster whose second node alone is new, and is used over AMQP 1.0.
         let mut mixed = plan.clone();
-        mixed.groups[1].further = vec![HERE.parse().unwrap()];
+        mixed.groups[1].further = vec!["amqp10://here".parse().unwrap()];
         let (changed, _) = permitted(&mixed, &refused).expect("another plan");
         assert_eq!(durable(&changed), [true, false, true, false]);
         assert!(permitted(&plan, &refusal("INTERNAL_ERROR (541), no disk")).is_none());

@@ -18,6 +18,8 @@ use plan::payload::{FULL_LEN, TRACE_HEADER};
 
 /// The handle of each client's own link, in a session of its own.
 pub(super) const HANDLE: u32 = 0;
+/// Stands in the action of a consumer before its selector.
+pub(super) const BY_SELECTOR: &str = " by the selector ";
 /// The header that is the property `group-id`, as JMS maps it: brokers look for a message's group there.
 const GROUP_ID: &str = "JMSXGroupID";
 /// Messages that may be on their way to a consumer which settles none, or without limit.
@@ -188,7 +190,10 @@ impl Link {
     pub(super) fn action(&self) -> String {
         match &self.spec {
             LinkSpec::Producer(it) => format!("send to {}", one_line(it.node.address(self.dialect))),
-            LinkSpec::Consumer(it) => format!("receive from {}", one_line(it.node.address(self.dialect))),
+            LinkSpec::Consumer(it) => {
+                let by = it.selector.as_ref().map_or_else(String::new, |it| format!("{BY_SELECTOR}{it:?}"));
+                format!("receive from {}{by}", one_line(it.node.address(self.dialect)))
+            }
             LinkSpec::Management => "manage queues".to_owned(),
         }
     }
@@ -302,9 +307,18 @@ impl Link {
         self.first.wrapping_add((tag - 1) as u32).wrapping_add(ahead)
     }
 
+    /// The first and the last message, counted from 1, of a range of numbers on the wire; `None` where one of them was
+    /// never sent.
+    #[inline]
+    pub(super) fn tags_of(&self, first: u32, last: u32) -> Option<(u64, u64)> {
+        let tag = self.tag_of(first);
+        let end = tag + u64::from(last.wrapping_sub(first));
+        (end <= self.sent).then_some((tag, end))
+    }
+
     /// Which message of the link, counted from 1, a number on the wire means; those wrap. What is not sent yet is the
     /// next one.
-    pub(super) fn tag_of(&self, id: u32) -> u64 {
+    fn tag_of(&self, id: u32) -> u64 {
         let id = id.wrapping_sub(self.transactions.as_ref().map_or(0, |it| it.requests_before));
         let behind = (self.sent as u32).wrapping_sub(id);
         match self.sent.checked_sub(behind as u64) {
@@ -336,7 +350,13 @@ impl Link {
     /// Whether it asked for a selector that is none of the filters which the broker says it applies.
     pub(super) fn lacks_selector(&self, applied: TypedValue<'_>) -> bool {
         let [name, _] = self.dialect.selector();
-        let is_applied = matches!(applied, TypedValue::Map(items) if items.get(name).is_some());
+        let found = if let TypedValue::Map(items) = applied { items.get(name) } else { None };
+        // Null stands for a filter that is not applied.
+        let value = match found {
+            Some(TypedValue::Described(it)) => it.value().ok(),
+            found => found,
+        };
+        let is_applied = value.is_some_and(|it| it != TypedValue::Null);
         !is_applied && matches!(&self.spec, LinkSpec::Consumer(Receiving { selector: Some(_), .. }))
     }
 
@@ -614,7 +634,9 @@ fn requeued(dialect: Dialect) -> DeliveryState<'static> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::failure;
     use super::*;
+    use crate::Endpoint;
 
     fn receiver(settled: bool) -> Link {
         Link::new(LinkSpec::Consumer(Receiving {
@@ -668,10 +690,18 @@ mod tests {
             let LinkSpec::Consumer(spec) = &mut link.spec else { panic!("a consumer") };
             spec.selector = Some("a = 1".to_owned());
             assert!(!link.lacks_selector(value));
+            assert!(link.action().ends_with(" by the selector \"a = 1\""), "{}", link.action());
             let mut other = Vec::new();
             put_filters(&mut other, Some(StreamOffset::First), None, dialect);
             let other = TypedValue::read(&mut Reader::new(&other)).unwrap();
             assert!(link.lacks_selector(TypedValue::Null) && link.lacks_selector(other));
+            let mut null = Vec::new();
+            put_map(&mut null, |out| {
+                TypedValue::Symbol(Symbol(name)).write(out);
+                TypedValue::Null.write(out);
+                2
+            });
+            assert!(link.lacks_selector(TypedValue::read(&mut Reader::new(&null)).unwrap()));
         }
     }
 
@@ -703,7 +733,16 @@ mod tests {
         ] {
             link.sent = sent;
             assert_eq!(link.tag_of(id), tag, "{sent} {id}");
+            assert_eq!(link.tags_of(id, id), (tag <= sent).then_some((tag, tag)), "{sent} {id}");
         }
+        // Ranges that end before they begin, or begin before the first message.
+        link.sent = 10;
+        let ranges = [(3, 7), (7, 3), (0xFFFF_FFF0, 5), (9, 10)];
+        assert_eq!(ranges.map(|(first, last)| link.tags_of(first, last)), [Some((4, 8)), None, None, None]);
+        let endpoint = Endpoint::new("h", 1);
+        let said = |first, last| failure::never_sent(&endpoint, first, last).to_string();
+        assert!(said(7, 3).ends_with("the broker settled deliveries 7 to 3, not all of which were sent"));
+        assert!(said(9, 9).ends_with("the broker settled delivery 9, which was never sent"));
     }
 
     #[test]

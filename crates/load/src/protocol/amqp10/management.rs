@@ -31,6 +31,8 @@ const LARGEST_ANSWER: usize = 1 << 20;
 const LONGEST_REASON: usize = 1_000;
 /// The embedded broker's product name.
 const EMBEDDED: &str = "bellows broker";
+/// Artemis' product name, as it is shown.
+const ARTEMIS: &str = "ActiveMQ Artemis";
 const NOT_PERMITTED: &str = "the user may not manage the broker";
 const UNREADABLE: &str = "the answer about a queue cannot be read";
 
@@ -197,6 +199,8 @@ pub(crate) struct ArtemisAdmin<'a, E: Environment> {
     server: Server,
     /// The user may ask; otherwise there is what the broker makes by itself.
     may_manage: bool,
+    /// Destinations must be there, and whether they are is not known.
+    is_unsure: bool,
 }
 
 impl<'a, E: Environment> Admin<'a, E> for LinkAdmin<'a, E> {
@@ -207,6 +211,14 @@ impl<'a, E: Environment> Admin<'a, E> for LinkAdmin<'a, E> {
         timeout: Nanos,
         control: &'a Control,
     ) -> Result<Self, Interruption> {
+        let amqp091 = |options| {
+            let admin = AmqpAdmin::connect(environment, endpoint, options, timeout, control);
+            admin.map(|it| Self::Amqp091(Box::new(it)))
+        };
+        // A group of a load over several protocols.
+        if endpoint.protocol == Protocol::Amqp091 {
+            return amqp091(options);
+        }
         let connect = |clients| {
             let spec = ConnectionSpec {
                 endpoint: endpoint.clone(),
@@ -224,16 +236,20 @@ impl<'a, E: Environment> Admin<'a, E> for LinkAdmin<'a, E> {
         let [product, version] = blocking.connection().server.clone();
         if Dialect::of(&product) == Dialect::RabbitMq {
             blocking.close()?;
-            return AmqpAdmin::connect(environment, endpoint, options, timeout, control)
-                .map(|it| Self::Amqp091(Box::new(it)));
+            return amqp091(options).map_err(|error| match error {
+                Interruption::Failed(Error::Protocol { endpoint, detail }) => {
+                    failure::without_amqp091(endpoint, detail).into()
+                }
+                other => other,
+            });
         }
         let product = match product.as_str() {
-            "apache-activemq-artemis" => "ActiveMQ Artemis".to_owned(),
+            "apache-activemq-artemis" => ARTEMIS.to_owned(),
             _ => product,
         };
         let most_clients = blocking.connection().most_clients();
         let server = blocking.server([product, version, String::new()], most_clients);
-        Ok(Self::Artemis(Box::new(ArtemisAdmin { blocking, server, may_manage })))
+        Ok(Self::Artemis(Box::new(ArtemisAdmin { blocking, server, may_manage, is_unsure: false })))
     }
 
     fn server(&self) -> &Server {
@@ -255,6 +271,13 @@ impl<'a, E: Environment> Admin<'a, E> for LinkAdmin<'a, E> {
             }
             Self::Artemis(admin) => admin.prepare(group, made),
         }
+    }
+
+    fn doubt(&self) -> Option<&'static str> {
+        matches!(self, Self::Artemis(admin) if admin.is_unsure).then_some(
+            "whether the destinations exist cannot be known here (Artemis tells users with permission manage): the \
+             broker may create those that are missing",
+        )
     }
 
     fn purge(&mut self, group: &Group) -> Result<(), Interruption> {
@@ -357,7 +380,9 @@ impl<E: Environment> ArtemisAdmin<'_, E> {
             let what = format!("{queue:?}: {} takes what stands before :: for an address", self.server.product);
             return Err(Error::invalid(what, "name subscription and topics without ::").about("subscription").into());
         }
-        if group.queues.declare != Declare::Never {
+        if group.queues.declare == Declare::Never {
+            self.require(group)?;
+        } else {
             for queue in queues(group) {
                 // A user who may not ask has what the broker makes by itself.
                 if self.depth(&queue.name)?.is_none() && self.may_manage {
@@ -376,6 +401,45 @@ impl<E: Environment> ArtemisAdmin<'_, E> {
             }
         }
         Ok(())
+    }
+
+    /// Checks that destinations are there: a link to one that is not would make it. Without an answer it is unsure.
+    fn require(&mut self, group: &Group) -> Result<(), Interruption> {
+        // An address with a wildcard stands for others, and an exclusive queue is its consumers'.
+        let is_named = |it: &&Destination| !it.exclusive && !it.name.contains(['#', '*']);
+        for destination in group.destinations.iter().filter(is_named) {
+            let asked = match (self.server.product == ARTEMIS && self.may_manage, destination.kind) {
+                (false, _) => Ok(None),
+                (true, DestinationKind::Queue) => self.depth(&destination.name).map(|it| Some(it.is_some())),
+                (true, DestinationKind::Topic) => self.has_address(&destination.name).map(Some),
+            };
+            let is_there = match asked {
+                Err(Interruption::Failed(Error::Refused { .. })) => None,
+                asked => asked?.filter(|_| self.may_manage),
+            };
+            self.is_unsure |= is_there.is_none();
+            if is_there == Some(false) {
+                return Err(Error::Refused {
+                    endpoint: self.server.address.to_string(),
+                    action: format!("use {destination}"),
+                    detail: "it does not exist".to_owned(),
+                    help: "create it first, or let the load declare it".into(),
+                }
+                .into());
+            }
+        }
+        Ok(())
+    }
+
+    fn has_address(&mut self, name: &str) -> Result<bool, Interruption> {
+        let name = name.split_once("::").map_or(name, |(address, _)| address);
+        let action = format!("look into address {name:?}");
+        let text = self.ask(action, "broker".to_owned(), "listAddresses", &page_of(name))?;
+        Ok(row(&text, name).map_err(|what| self.unreadable(what))?.is_some())
+    }
+
+    fn unreadable(&self, what: &str) -> Interruption {
+        Error::Protocol { endpoint: self.server.address.to_string(), detail: what.to_owned() }.into()
     }
 
     /// Makes a queue of an address, which may go with its last consumer, whatever it holds then.
@@ -417,17 +481,13 @@ impl<E: Environment> ArtemisAdmin<'_, E> {
             return Ok(None);
         }
         let name = own(queue);
-        let filter = json!({"field": "name", "operation": "EQUALS", "value": name, "sortField": "", "sortOrder": ""});
-        let parameters = json!([filter.to_string(), 1, 1]);
         let action = format!("look into queue {queue:?}");
-        let text = match self.ask(action, "broker".to_owned(), "listQueues", &parameters) {
+        let text = match self.ask(action, "broker".to_owned(), "listQueues", &page_of(name)) {
             Err(_) if !self.may_manage => return Ok(None),
             answer => answer?,
         };
         // Not taken for a queue that is not there: it would be declared, and deleted when the load does not take place.
-        listed(&text, name).map_err(|what| {
-            Error::Protocol { endpoint: self.server.address.to_string(), detail: what.to_owned() }.into()
-        })
+        listed(&text, name).map_err(|what| self.unreadable(what))
     }
 
     fn ask(
@@ -465,15 +525,23 @@ impl<E: Environment> ArtemisAdmin<'_, E> {
     }
 }
 
-/// Messages and consumers of a queue in an answer to `listQueues`, an array of one text, which is JSON again; `None`
-/// where the queue is not there.
-fn listed(answer: &str, queue: &str) -> Result<Option<(u32, u32)>, &'static str> {
+/// Parameters of a question for the one row of this name.
+fn page_of(name: &str) -> Value {
+    let filter = json!({"field": "name", "operation": "EQUALS", "value": name, "sortField": "", "sortOrder": ""});
+    json!([filter.to_string(), 1, 1])
+}
+
+/// The row of this name in an answer to `listQueues` or `listAddresses`, an array of one text, which is JSON again.
+fn row(answer: &str, name: &str) -> Result<Option<Value>, &'static str> {
     let [text] = serde_json::from_str::<[String; 1]>(answer).map_err(|_| UNREADABLE)?;
     let page: Value = serde_json::from_str(&text).map_err(|_| UNREADABLE)?;
     let rows = page.get("data").and_then(Value::as_array).ok_or(UNREADABLE)?;
-    let Some(row) = rows.iter().find(|row| row.get("name").and_then(Value::as_str) == Some(queue)) else {
-        return Ok(None);
-    };
+    Ok(rows.iter().find(|row| row.get("name").and_then(Value::as_str) == Some(name)).cloned())
+}
+
+/// Messages and consumers of a queue in an answer to `listQueues`; `None` where the queue is not there.
+fn listed(answer: &str, queue: &str) -> Result<Option<(u32, u32)>, &'static str> {
+    let Some(row) = row(answer, queue)? else { return Ok(None) };
     // Numbers are texts in some versions.
     let number = |key| match row.get(key)? {
         Value::String(text) => text.parse::<u64>().ok(),
@@ -496,6 +564,8 @@ mod tests {
         assert_eq!(listed(&answer, "q"), Ok(Some((17, 2))));
         assert_eq!(listed(&answer, "another"), Ok(None));
         assert_eq!(listed(r#"["{\"data\":[]}"]"#, "q"), Ok(None));
+        let addresses = r#"["{\"data\":[{\"name\":\"t\",\"queueCount\":0}]}"]"#;
+        assert_eq!(["t", "u"].map(|name| super::row(addresses, name).map(|it| it.is_some())), [Ok(true), Ok(false)]);
         for answer in ["", "[]", "[null]", r#"["{}"]"#, r#"["{\"data\":[{\"name\":\"q\"}]}"]"#, "[1, 2]"] {
             assert_eq!(listed(answer, "q"), Err(UNREADABLE), "{answer}");
         }
@@ -516,7 +586,14 @@ mod tests {
         bytes.extend((body.len() as u32).to_be_bytes());
         bytes.extend(body.as_bytes());
         let message = MessageParts::read(&bytes).unwrap();
-        let event = Amqp10Event::Delivery { session: SESSION, handle: ANSWERS, id: 0, settled: true, message };
+        let event = Amqp10Event::Delivery {
+            session: SESSION,
+            handle: ANSWERS,
+            id: 0,
+            settled: true,
+            transaction: None,
+            message,
+        };
         management.take(&event, &"amqp://localhost".parse().unwrap())
     }
 

@@ -14,7 +14,7 @@ use measure::Time;
 use wire::Secret;
 use wire::amqp10::{
     Amqp10Client, Amqp10Config, Amqp10Event, Composite, DeliveryState, MessageParts, SaslMechanism, Sections,
-    TransactionalState, TypedField, TypedValue,
+    TransactionalState, TypedField, TypedValue, scram_nonce,
 };
 
 use self::address::Dialect;
@@ -111,7 +111,10 @@ fn client_of(spec: &ConnectionSpec<LinkSpec>, now: Time) -> Amqp10Client {
         mechanism: match endpoint.auth {
             Auth::Plain => SaslMechanism::Plain,
             Auth::External => SaslMechanism::External,
+            Auth::Anonymous => SaslMechanism::Anonymous,
+            Auth::ScramSha256 => SaslMechanism::ScramSha256,
         },
+        nonce: scram_nonce(),
         hostname: format!("vhost:{}", endpoint.virtual_host),
         container_id: spec.name.clone(),
         heartbeat_s: endpoint.connection.heartbeat_s,
@@ -245,8 +248,9 @@ impl Connection for LinkConnection {
                 let Some(outcome) = outcome_of(state, link.is_transactional()) else {
                     return Ok(Some((at, Event::Other)));
                 };
-                let tag = link.tag_of(first);
-                let last = tag + u64::from(last.wrapping_sub(first));
+                let Some((tag, last)) = link.tags_of(first, last) else {
+                    return Err(failure::never_sent(endpoint, first, last));
+                };
                 Ok(Some((at, Event::Confirm(Confirm { first: Some(tag), last, outcome }))))
             }
             other => {
@@ -402,7 +406,11 @@ fn conversed(
                 Stage::Running | Stage::Closing => failure::of_detaching(endpoint, action(COMMIT), error.as_ref()),
             });
         }
-        Amqp10Event::Closed { error } => return Err(failure::of_closing(endpoint, stage, error.as_ref())),
+        Amqp10Event::Closed { error } => {
+            let is_set_up = links.is_empty() || matches!(stage, Stage::SetUp(_));
+            let is_log_in = is_set_up && failure::is_of_virtual_host(error.as_ref());
+            return Err(failure::of_closing(endpoint, if is_log_in { &Stage::LogIn } else { stage }, error.as_ref()));
+        }
     })
 }
 
@@ -425,7 +433,11 @@ fn refuse_unselected(link: &Link, applied: TypedValue<'_>, endpoint: &Endpoint) 
         endpoint: endpoint.to_string(),
         action: link.action(),
         detail: "the broker does not apply the selector".to_owned(),
-        help: "see its log for what is wrong with it; RabbitMQ has selectors of streams alone, from 4.2 on".into(),
+        help: format!(
+            "{}; the broker's log says what is wrong (--verbose shows that of a disposable one); RabbitMQ has \
+             selectors of streams alone, from 4.2 on",
+            failure::CHECK_SELECTOR
+        ),
     })
 }
 

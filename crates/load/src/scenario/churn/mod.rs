@@ -90,6 +90,7 @@ impl ChurnPlan {
         let cause = format!("messages of {size} bytes are too large for churn");
         let refused = Error::invalid(cause, "use at most 100000 bytes").observed(size);
         refused.about("churn.message-size").unless(size <= 100_000)?;
+        self.endpoint.check_login(self.protocol)?;
         let is_amqp10 = self.protocol == Protocol::Amqp10;
         let is_fine = match self.kind {
             ChurnKind::Connections => true,

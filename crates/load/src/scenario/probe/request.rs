@@ -5,8 +5,8 @@ use transport::{ClientSocket, ConnectAttempt, Output, Received, SocketError, Soc
 use wire::http1::{HttpError, HttpEvent, ResponseDecoder};
 
 use super::{ProbePlan, RequestContext};
-use crate::Error;
 use crate::scenario::operations::{Buffers, Slot};
+use crate::{Error, failure};
 
 /// Reads of one connection before the others get their turn.
 const READS_PER_TURN: usize = 4;
@@ -312,7 +312,7 @@ impl ProbePlan {
         let endpoint = self.place();
         let is_loss = error.is_loss();
         let error = match error {
-            SocketError::Tls(error) => Error::Tls { endpoint, detail: error.to_string(), help: error.help().into() },
+            SocketError::Tls(error) => failure::of_handshake(endpoint, &error),
             SocketError::Io(error) if stage == RequestStage::Connecting => Error::Connect {
                 endpoint,
                 detail: error.to_string(),

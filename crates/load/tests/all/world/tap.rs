@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use load::payload::{FULL_LEN, TRACE_HEADER};
 use measure::ledger::LedgerSummary;
-use wire::amqp10::{DeliveryState, MessageParts, Performative, TypedValue};
+use wire::amqp10::{DeliveryState, MessageBody, MessageParts, Performative, TypedValue};
 use wire::amqp091::{Properties, Reader};
 
 const AMQP091_HEADER: &[u8] = b"AMQP\x00\x00\x09\x01";
@@ -162,12 +162,14 @@ impl Conversation {
                         && let Some((id, message)) = open.remove(&session)
                         && transfer.aborted != Some(true)
                     {
-                        all.messages.push(message_of(session, id, &message));
+                        all.messages.extend(message_of(session, id, &message));
                     }
                 }
                 Performative::Disposition(it) if it.is_receiver => {
                     let [first, last] = [it.first, it.last.unwrap_or(it.first)].map(|id| u64::from(id) + 1);
                     let outcome = match it.state {
+                        // A transaction leaves it open until it is committed.
+                        Some(DeliveryState::Other(_)) => continue,
                         None | Some(DeliveryState::Accepted) => Outcome::Taken,
                         Some(DeliveryState::Released | DeliveryState::Modified(_)) => Outcome::Returned,
                         Some(_) => Outcome::Refused,
@@ -181,20 +183,24 @@ impl Conversation {
     }
 }
 
-fn message_of(channel: u16, id: u32, bytes: &[u8]) -> Message {
+/// `None` for a request to the coordinator of transactions.
+fn message_of(channel: u16, id: u32, bytes: &[u8]) -> Option<Message> {
     let parts = MessageParts::read(bytes).expect("a message");
+    if matches!(parts.body, MessageBody::Value(_)) {
+        return None;
+    }
     let header = parts.before.header().unwrap_or_default();
     let trace_header = match parts.before.application_property(TRACE_HEADER) {
         Some(TypedValue::Binary(bytes)) => Some(bytes.to_vec()),
         _ => None,
     };
-    Message {
+    Some(Message {
         channel,
         number: u64::from(id) + 1,
         redelivered: header.first_acquirer == Some(false) || header.delivery_count > Some(0),
         trace_header,
         body: parts.body.bytes().to_vec(),
-    }
+    })
 }
 
 /// A message that reached the broker's connection, and its fate.

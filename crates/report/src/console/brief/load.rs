@@ -146,7 +146,7 @@ struct ChosenLatency<'a> {
 }
 
 impl<'a> ChosenLatency<'a> {
-    fn new(rank: RowRank, (metric, of): (Metric, &'a LatencySummary)) -> Self {
+    fn new(rank: RowRank, metric: Metric, of: &'a LatencySummary) -> Self {
         Self { label: metric.name().to_owned(), name: metric.name().to_owned(), of, rank }
     }
 }
@@ -159,7 +159,7 @@ pub(super) fn latencies(summary: &RunSummary) -> Vec<Row<'_>> {
     let mut rows = chosen_latencies(summary);
     let all = summary.scenarios().flat_map(|(_, of)| of.latency.filled());
     let further = all.filter(|(metric, _)| is_missed(metric.name()) && rows.iter().all(|it| it.name != metric.name()));
-    let further: Vec<_> = further.map(|it| ChosenLatency::new(RowRank::Core, it)).collect();
+    let further: Vec<_> = further.map(|(metric, of)| ChosenLatency::new(RowRank::Core, metric, of)).collect();
     rows.extend(further);
     for (at, row) in rows.iter_mut().enumerate() {
         if at == 0 || is_missed(&row.name) {
@@ -196,12 +196,14 @@ fn chosen_latencies(summary: &RunSummary) -> Vec<ChosenLatency<'_>> {
     match others(summary).as_slice() {
         [(_, alone)] if is_alone(summary) => all.extend(steps(alone).into_iter().map(|step| {
             let label = latency_name(step.0);
-            ChosenLatency { label, ..ChosenLatency::new(rest, step) }
+            ChosenLatency { label, ..ChosenLatency::new(rest, step.0, step.1) }
         })),
         several => {
             let mut heads: Vec<_> = several.iter().filter_map(|(_, of)| of.headline()).collect();
             heads.sort_by_key(|(_, of)| std::cmp::Reverse(of.p99_ns));
-            all.extend(heads.into_iter().take(BESIDE).map(|it| ChosenLatency::new(RowRank::Last, it)));
+            all.extend(
+                heads.into_iter().take(BESIDE).map(|(metric, of)| ChosenLatency::new(RowRank::Last, metric, of)),
+            );
         }
     }
     let messages = &summary.messages().latency;
@@ -210,7 +212,7 @@ fn chosen_latencies(summary: &RunSummary) -> Vec<ChosenLatency<'_>> {
     if felt.is_empty() {
         felt.extend(messages.filled().take(1));
     }
-    all.extend(felt.into_iter().map(|it| ChosenLatency::new(rest, it)));
+    all.extend(felt.into_iter().map(|(metric, of)| ChosenLatency::new(rest, metric, of)));
     all
 }
 

@@ -253,7 +253,8 @@ fn long() -> Kind {
     let mut long = kind("long-cause", unthrottled(true, true));
     long.1.state = RunState::Failed;
     let cause = "lost the connection to amqp://guest@127.0.0.1:5672 after 3,288,123 messages, and none of the 60 \
-                 attempts to connect again within the 30 s that the experiment gives a broker to come back was accepted";
+                 attempts to connect again within the 30 s that the experiment gives a broker to come back was \
+                 accepted";
     long.2.error = Some(Problem::new(cause, "Connection refused (os error 111)", "look into the broker's log"));
     let sentence = "limited by the broker: for 93 % of the producers' time as many were in flight as may be, and the \
                     broker used 1.9 of 2 cores, its busiest thread (2_scheduler) 97 % of one; its threads together \
@@ -360,7 +361,11 @@ fn faults(record: &RunRecord, summary: &RunSummary) -> Option<String> {
         return Some(format!("missing: {fact}\n{pipe}"));
     }
     let sources = sources(summary);
-    let words: BTreeSet<&str> = words_of(&pipe).chain(words_of(&sources)).chain(["next", "…", "[…]"]).collect();
+    // Where no row takes two lines and there is no warning, no row is left out.
+    let calm = RunSummary { warnings: Vec::new(), ..summary.clone() };
+    let roomy = brief(record, &calm, Some(REPORT), None, terminal(100_000));
+    let said = [&pipe, &roomy, &sources].into_iter().flat_map(|text| words_of(text));
+    let words: BTreeSet<&str> = said.chain(["next", "…", "[…]"]).collect();
     let mut sentences: Vec<&str> = pipe.lines().filter(|line| line.len() > 30).collect();
     sentences.sort_unstable();
     if let Some(twice) = sentences.windows(2).find(|two| two[0] == two[1]) {

@@ -46,6 +46,11 @@ fn the_function_table_sorts_filters_and_says_what_is_missing() {
     assert_lacks(only, ["$ets"]);
     assert_has(&by_self, ["100 samples, 3 lost, taken by cpu-clock"]);
     assert_has(&by_self, ["unknown share 30.00 %", "complete share 98.00 %"]);
+    // There was more foot than table.
+    let threads = FunctionTable { of: FunctionRowOf::Thread, ..all_rows(10, FunctionSort::SelfShare) };
+    let threads = functions(&profile(), &threads, Style::PLAIN);
+    assert_has(&threads, ["1 of 1 thread; 100 samples, 3 lost, taken by cpu-clock"]);
+    assert_lacks(threads, ["unknown share"]);
     assert_fits(&by_self, 100, 24);
 }
 

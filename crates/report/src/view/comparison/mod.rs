@@ -493,12 +493,9 @@ mod tests {
         told(&of, true, "repeated");
         of.pairs = 1;
         of.runs = vec![run(0, A, false, true)];
-        assert_eq!(
-            made_anew(&of, false),
-            [
-                "pair 1: other programs disturbed a run, whether or not it has a warning; not repeated: the limit is 0 of 1 pair"
-            ]
-        );
+        let expected = "pair 1: other programs disturbed a run, whether or not it has a warning; not repeated: the \
+                        limit is 0 of 1 pair";
+        assert_eq!(made_anew(&of, false), [expected]);
     }
 
     /// An experiment was decided where it took an early look, and nothing ended it.

@@ -43,6 +43,8 @@ pub(crate) struct Link {
     pub(crate) address: String,
     /// It leads to a node that was made for it.
     pub(crate) is_dynamic: bool,
+    /// It leads to the coordinator of transactions.
+    pub(crate) is_coordinator: bool,
     /// The filter that a server confirms, encoded.
     pub(crate) filter: Vec<u8>,
     /// A server's messages on it are settled when they are sent.
@@ -60,6 +62,8 @@ pub(crate) struct Link {
     /// The delivery whose parts are coming.
     pub(crate) partial: Option<Partial>,
     pub(crate) joined: Vec<u8>,
+    /// The id of the transaction that this delivery belongs to; empty for none.
+    pub(crate) transaction: Vec<u8>,
 }
 
 /// A delivery of which not all has come.
@@ -181,8 +185,8 @@ impl Session {
         Some(self.incoming_left < WINDOW / 2)
     }
 
-    /// Counts a delivery that has come whole. `None`, and nothing is done, where it is not to come, where it ends what has
-    /// come in parts, or where the peer should hear of more afterwards.
+    /// Counts a delivery that has come whole. `None`, and nothing is done, where it is not to come, where it ends what
+    /// has come in parts, or where the peer should hear of more afterwards.
     #[inline]
     pub(crate) fn take_whole(&mut self, handle: u32, id: u32, by_server: bool) -> Option<()> {
         let is_next = !by_server || self.next_incoming_delivery.is_none_or(|it| it == id);

@@ -35,13 +35,16 @@ fn the_handshake_negotiates_the_smaller_limits() {
 }
 
 #[test]
-fn external_login_sends_no_password() {
-    let client = ClientConfig { mechanism: Mechanism::External, ..ClientConfig::default() };
-    let server = ServerConfig { mechanisms: "PLAIN EXTERNAL".into(), ..ServerConfig::default() };
-    let mut pair = Pair::new(client, server);
-    pair.settle();
-    assert_eq!(pair.server_log, ["Login EXTERNAL  ", "Open /"]);
-    assert!(pair.client.is_open());
+fn external_and_anonymous_logins_send_no_password() {
+    for mechanism in [Mechanism::External, Mechanism::Anonymous] {
+        let client = ClientConfig { mechanism, ..ClientConfig::default() };
+        let server = ServerConfig { mechanisms: "PLAIN EXTERNAL ANONYMOUS".into(), ..ServerConfig::default() };
+        let mut pair = Pair::new(client, server);
+        pair.settle();
+        let login = format!("Login {}  ", mechanism.name());
+        assert_eq!(pair.server_log, [&*login, "Open /"]);
+        assert!(pair.client.is_open());
+    }
 }
 
 /// Everything that travels in both directions in one conversation, and what it must be read as.

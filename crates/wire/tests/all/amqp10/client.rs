@@ -154,7 +154,7 @@ fn who_is_not_let_in_is_told_why() {
     let secret = Amqp10Config { password: Secret::from("s3cret"), ..config() };
     let mut client = Amqp10Client::new(Amqp10Config { mechanism: SaslMechanism::External, ..secret }, NOW);
     let error = error_of(&mut client, &fuzzing::HANDSHAKE[..29]);
-    assert_eq!(error, Amqp10Error::NoMechanism { wanted: "EXTERNAL" });
+    assert_eq!(error, Amqp10Error::NoMechanism { offered: "PLAIN".to_owned(), wanted: "EXTERNAL" });
     for (bytes, guess) in [
         (&b"AMQP\x00\x00\x09\x01"[..], "RabbitMQ speaks AMQP 1.0 from 4.0 on"),
         (b"HTTP/1.1 400 Bad Request\r\n", "HTTP"),
@@ -163,6 +163,49 @@ fn who_is_not_let_in_is_told_why() {
         let error = error_of(&mut Amqp10Client::new(config(), NOW), bytes);
         assert!(error.to_string().contains(guess), "{error}");
     }
+}
+
+/// The exchange of RFC 7677, and servers that do not keep to it.
+#[test]
+fn a_login_by_scram_wants_the_servers_proof_too() {
+    const FIRST: &str = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
+    const LAST: &str = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=";
+    let challenge = |text: &str| frame(1, &SaslChallenge { challenge: text.as_bytes() }, &[]);
+    let outcome =
+        |text: Option<&str>| frame(1, &SaslOutcome { code: 0, additional_data: text.map(str::as_bytes) }, &[]);
+    let offer = SaslMechanisms { mechanisms: TypedValue::Symbol(Symbol(SCRAM_SHA_256)) };
+    let begun = |nonce: &str| {
+        let (user, password, nonce) = ("user".to_owned(), Secret::from("pencil"), nonce.to_owned());
+        let client = Amqp10Config { user, password, mechanism: SaslMechanism::ScramSha256, nonce, ..config() };
+        (Amqp10Client::new(client, NOW), [&SASL_HEADER[..], &frame(1, &offer, &[])].concat())
+    };
+    for end in [outcome(Some(LAST)), [challenge(LAST), outcome(None)].concat()] {
+        let (mut client, offered) = begun("rOprNGfwEbeRWgbNEkqO");
+        hear(&mut client, &[offered, challenge(FIRST), end].concat());
+        let sent = String::from_utf8_lossy(client.pending_output()).into_owned();
+        for part in ["n,,n=user,r=rOprNGfwEbeRWgbNEkqO", ",p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=", "bellows"] {
+            assert!(sent.contains(part), "{part}: {sent:?}");
+        }
+        assert!(!sent.contains("pencil"), "{sent:?}");
+    }
+    for (nonce, frames, why) in [
+        ("rOprNGfwEbeRWgbNEkqO", [challenge(FIRST), outcome(None)].concat(), "did not prove"),
+        ("rOprNGfwEbeRWgbNEkqO", [challenge(FIRST), outcome(Some("v=AAAA"))].concat(), "did not prove"),
+        ("rOprNGfwEbeRWgbNEkqO", outcome(Some(LAST)), "did not prove"),
+        ("rOprNGfwEbeRWgbNEkqO", [challenge(FIRST), challenge(LAST).repeat(2)].concat(), "goes on after its proof"),
+        ("rOprNGfwEbeRWgbNEkqO", challenge(&FIRST.replace("4096", "4294967295")), "iteration count is 4294967295"),
+        ("other", challenge(FIRST), "does not go on from the client's nonce"),
+        ("", Vec::new(), "no random nonce"),
+    ] {
+        let (mut client, offered) = begun(nonce);
+        let error = error_of(&mut client, &[offered, frames].concat()).to_string();
+        assert!(error.contains(why), "{why}: {error}");
+        let sent = String::from_utf8_lossy(client.pending_output()).into_owned();
+        assert!(!sent.contains("bellows") && !sent.contains("pencil"), "{sent:?}");
+    }
+    let mut plain = Amqp10Client::new(config(), NOW);
+    let error = error_of(&mut plain, &[&fuzzing::HANDSHAKE[..29], &challenge(FIRST)].concat());
+    assert!(error.to_string().contains("sasl-challenge"), "{error}");
 }
 
 #[test]

@@ -33,7 +33,8 @@ fn state_of(state: Option<DeliveryState<'_>>) -> String {
 
 impl Pair {
     pub(crate) fn new(config: Amqp10Config, credentials: bool) -> Self {
-        let server = Amqp10Server::new(&ServerConfig::default(), !credentials, NOW);
+        let mechanisms = if credentials { "PLAIN" } else { "PLAIN ANONYMOUS" }.to_owned();
+        let server = Amqp10Server::new(&ServerConfig { mechanisms, ..ServerConfig::default() }, NOW);
         Self {
             client: Amqp10Client::new(config, NOW),
             server,
@@ -302,7 +303,7 @@ fn what_a_client_must_not_do_closes_the_connection_with_its_condition() {
         (part(0).repeat(10), "message-size-exceeded"),
     ] {
         let small = ServerConfig { max_body: 2_000, ..ServerConfig::default() };
-        let server = Amqp10Server::new(&small, true, NOW);
+        let server = Amqp10Server::new(&small, NOW);
         let mut pair = Pair { server, ..Pair::new(config(512), false) }.opened();
         let mut input = bytes.as_slice();
         let error = loop {
@@ -348,7 +349,7 @@ fn logins_are_offered_refused_and_left_out() {
     pair.serve(&mut frame(0, 0, &Open { container_id: "c", ..Open::default() }, &[]).as_slice());
     assert!(pair.server.is_open());
     let mut pair = Pair::new(config(512), true);
-    pair.server = Amqp10Server::new(&ServerConfig::default(), false, NOW);
+    pair.server = Amqp10Server::new(&ServerConfig::default(), NOW);
     let said = pair.client.pending_output().to_vec();
     pair.client.consume_output(said.len());
     pair.serve(&mut said.as_slice());
@@ -370,7 +371,7 @@ fn a_login_by_scram_is_let_in_by_its_proof_alone() {
     let keys = ScramKeys::derive("pencil", *b"\x5b\x6d\x99\x68\x9d\x12\x35\x8e\xec\xa0\x4b\x14\x12\x36\xfa\x81");
     let nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
     for (proof, is_right) in [("dHzb", true), ("eHzb", false)] {
-        let mut server = Amqp10Server::new(&ServerConfig::default(), false, NOW);
+        let mut server = Amqp10Server::new(&ServerConfig::default(), NOW);
         let first = SecretStr(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO");
         let mechanism = Symbol(SCRAM_SHA_256);
         let init = SaslInit { mechanism, initial_response: Some(first), hostname: None };
@@ -391,7 +392,7 @@ fn a_login_by_scram_is_let_in_by_its_proof_alone() {
         }
         server.accept_login();
         let said = String::from_utf8_lossy(server.pending_output()).into_owned();
-        assert_eq!(said.contains("v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjxwn1A="), is_right, "{said:?}");
+        assert_eq!(said.contains("v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="), is_right, "{said:?}");
     }
 }
 
@@ -402,7 +403,8 @@ fn value(bytes: &[u8]) -> TypedValue<'_> {
 #[test]
 fn links_lead_to_nodes_that_are_there_or_made_to_none_or_into_streams() {
     let name = Symbol("rabbitmq:stream-offset-spec");
-    let (mut made, mut nobody, mut filter) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut made, mut nobody, mut coordinator, mut filter) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    TransactionCoordinator::default().write(&mut coordinator);
     Target { dynamic: Some(true), ..Target::default() }.write(&mut made);
     Target::default().write(&mut nobody);
     put_map(&mut filter, |out| {
@@ -418,6 +420,7 @@ fn links_lead_to_nodes_that_are_there_or_made_to_none_or_into_streams() {
     for (attach, terminus, offset) in [
         (Attach { target: value(&made), ..sender }, Terminus::Dynamic, None),
         (Attach { target: value(&nobody), ..sender }, Terminus::Anonymous, None),
+        (Attach { target: value(&coordinator), ..sender }, Terminus::Coordinator, None),
         (Attach { target: TypedValue::Bool(true), ..sender }, Terminus::Other, None),
         (receiver(dynamic), Terminus::Dynamic, None),
         (receiver(Source::default()), Terminus::Other, None),
@@ -433,7 +436,7 @@ fn links_lead_to_nodes_that_are_there_or_made_to_none_or_into_streams() {
         let (address, is_made) = match terminus {
             Terminus::Dynamic => (TypedValue::Str("made"), Some(true)),
             Terminus::Address(address) => (TypedValue::Str(address), None),
-            Terminus::Anonymous | Terminus::Other => (TypedValue::Null, None),
+            Terminus::Anonymous | Terminus::Coordinator | Terminus::Other => (TypedValue::Null, None),
         };
         match terminus {
             Terminus::Dynamic => pair.server.accept_dynamic_link(0, 4, "made"),
@@ -442,6 +445,11 @@ fn links_lead_to_nodes_that_are_there_or_made_to_none_or_into_streams() {
         let answer = pair.server.pending_output();
         let answer = Performative::read(&mut Reader::new(&answer[8..]));
         let Ok(Performative::Attach(answer)) = answer else { panic!("{answer:?}") };
+        if terminus == Terminus::Coordinator {
+            let capabilities = TypedValue::Symbol(Symbol("amqp:local-transactions"));
+            assert_eq!(TransactionCoordinator::of(answer.target), Ok(TransactionCoordinator { capabilities }));
+            continue;
+        }
         let (source, target) = (answer.source.expect("a source"), Target::of(answer.target).expect("a target"));
         let end = match attach.is_receiver {
             true => (source.address, source.dynamic),
@@ -484,7 +492,7 @@ fn messages_keep_what_both_protocols_have_on_the_way_there_and_back() {
     let decoded = basic.decode().expect("properties");
     assert_eq!((decoded.expiration, decoded.delivery_mode, decoded.app_id), (Some("60000"), Some(2), Some("app")));
     assert_eq!((basic.header_bytes("bytes"), &*body), (Some(&[0xFF, 0][..]), &b"body"[..]));
-    let again = [back.to_sections(basic, true, None, &body), &*body].concat();
+    let again = [back.to_sections(basic, Some(1), None, &body), &*body].concat();
     let read = MessageParts::read(&again).expect("a message");
     let redelivered = HeaderSection { first_acquirer: Some(false), delivery_count: Some(1), ..header };
     assert_eq!((read.before.header(), read.before.properties()), (Some(redelivered), Some(properties)));
@@ -518,17 +526,22 @@ fn sections_that_are_kept_come_back_bit_for_bit_and_other_bodies_than_data_are_e
         let basic = there.to_basic(&parts).expect("small properties");
         let decoded = basic.decode().expect("properties");
         assert_eq!((&*parts.basic_body(), decoded.message_type), (basic_body, message_type));
-        let (head, rest) = back.to_head(basic, false, None, parts.lasting());
+        let (head, rest) = back.to_head(basic, None, None, parts.lasting());
         assert_eq!(rest, &message[from..]);
         let again = [head, rest].concat();
         let read = MessageParts::read(&again).expect("a message");
         let header = HeaderSection { durable: Some(true), first_acquirer: Some(true), ..HeaderSection::default() };
         assert_eq!((read.before.header(), read.before.properties()), (Some(header), Some(properties)));
         // Where it stands in a stream joins its own annotations.
-        let (head, rest) = back.to_head(basic, false, Some(7), parts.lasting());
+        let (head, rest) = back.to_head(basic, None, Some(7), parts.lasting());
         assert!(head.ends_with(b"x-mine\x54\x05\xA3\x0Fx-stream-offset\x55\x07"), "{head:x?}");
         assert_eq!(rest, &message[from + annotations.len()..]);
     }
+    // What the broker says replaces what the message said of itself.
+    let own = b"\0\x53\x72\xC1\x17\x04\xA3\x0Fx-stream-offset\x55\x05\x54\x01\x40\0\x53\x77\x40";
+    let parts = MessageParts::read(own).expect("a message");
+    let (head, _) = back.to_head(Properties::NONE, false, Some(7), parts.lasting());
+    assert!(head.ends_with(b"\x04\x54\x01\x40\xA3\x0Fx-stream-offset\x55\x07"), "{head:x?}");
     // A header that is no list of its fields.
     let wrong = MessageParts::read(b"\0\x53\x70\xC0\x02\x01\x43\0\x53\x77\x40").expect("a message");
     assert!(there.to_basic(&wrong).is_none());
@@ -547,7 +560,7 @@ fn types_are_annotations_and_headers_application_properties() {
         ..BasicProperties::default()
     };
     let bytes = basic.to_bytes().expect("encodes");
-    let sections = [back.to_sections(Properties::from_bytes(&bytes), false, Some(3), b"z"), b"z"].concat();
+    let sections = [back.to_sections(Properties::from_bytes(&bytes), None, Some(3), b"z"), b"z"].concat();
     assert!(sections.windows(18).any(|it| it == b"x-stream-offset\x55\x03\0"), "{sections:x?}");
     let read = MessageParts::read(&sections).expect("a message");
     assert_eq!(read.before.application_property("kept"), Some(TypedValue::Byte(1)));
@@ -563,7 +576,7 @@ fn types_are_annotations_and_headers_application_properties() {
     // What only looks like sections is bytes.
     let basic = BasicProperties { message_type: Some("amqp-1.0"), ..BasicProperties::default() };
     let bytes = basic.to_bytes().expect("encodes");
-    let sections = [back.to_sections(Properties::from_bytes(&bytes), false, None, b"\x01"), b"\x01"].concat();
+    let sections = [back.to_sections(Properties::from_bytes(&bytes), None, None, b"\x01"), b"\x01"].concat();
     assert_eq!(MessageParts::read(&sections).expect("a message").body, MessageBody::Data(b"\x01"));
     assert!(TypedValue::read(&mut Reader::new(&sections)).is_ok());
 }
