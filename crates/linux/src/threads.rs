@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn the_busiest_thread_is_found() {
-        let me = std::process::id();
+        let me = process::id();
         let before = ThreadTimes::read([me]);
         let busy = std::thread::Builder::new()
             .name("busy one".into())
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn every_waiting_thread_shows_its_stack() {
-        let me = std::process::id();
+        let me = process::id();
         let (tells, told) = std::sync::mpsc::channel();
         let (ends, end) = std::sync::mpsc::channel::<()>();
         let waiting = std::thread::spawn(move || {

@@ -214,4 +214,26 @@ fn faults_that_did_not_take_place_are_told_with_the_first_reason() {
     let gone = |nodes| note(Finding::NodeGone { nodes });
     assert_begins(gone(vec![1]), "node 1 of the cluster was gone when");
     assert_begins(gone(vec![0, 2]), "nodes 0, 2 of the cluster were gone");
+    let lost = Finding::WorkerLost { worker: "b".to_owned(), at_s: 3.21, why: "it was silent for 5 s".to_owned() };
+    assert_begins(note(lost), "worker b was lost, heard last at 3.2 s (it was silent for 5 s): ");
+}
+
+#[test]
+fn a_worker_is_told_with_its_part_and_its_clock() {
+    let of = archive::WorkerSummary {
+        name: "a".to_owned(),
+        labels: [("zone".to_owned(), "b".to_owned())].into(),
+        late_s: Some(20e-6),
+        clock_bound_s: Some(31e-6),
+        sent: 1_500,
+        received: 1_500,
+        cpu_cores: 0.2,
+        at_work: 0.041,
+        ..archive::WorkerSummary::default()
+    };
+    let text = super::super::worker(&of);
+    let begin = "a (zone=b): 1,500 sent, 1,500 received, 0.20 cores, busy 4.1 %, started 20.0 µs late, clock ± 31.0 µs";
+    assert_eq!(text, begin);
+    let lost = archive::WorkerSummary { lost_s: Some(3.21), ..of };
+    assert_ends(super::super::worker(&lost), ", lost at 3.2 s");
 }
