@@ -540,7 +540,7 @@ fn sections_that_are_kept_come_back_bit_for_bit_and_other_bodies_than_data_are_e
     // What the broker says replaces what the message said of itself.
     let own = b"\0\x53\x72\xC1\x17\x04\xA3\x0Fx-stream-offset\x55\x05\x54\x01\x40\0\x53\x77\x40";
     let parts = MessageParts::read(own).expect("a message");
-    let (head, _) = back.to_head(Properties::NONE, false, Some(7), parts.lasting());
+    let (head, _) = back.to_head(Properties::NONE, None, Some(7), parts.lasting());
     assert!(head.ends_with(b"\x04\x54\x01\x40\xA3\x0Fx-stream-offset\x55\x07"), "{head:x?}");
     // A header that is no list of its fields.
     let wrong = MessageParts::read(b"\0\x53\x70\xC0\x02\x01\x43\0\x53\x77\x40").expect("a message");
