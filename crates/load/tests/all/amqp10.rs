@@ -329,11 +329,17 @@ fn a_commit_answers_its_messages_and_what_is_rolled_back_has_no_answer() {
     assert!(text.contains(" amqp10://guest@"), "{text}");
 }
 
+/// A group and its broker's address, as of this protocol.
+fn over(protocol: Protocol, mut group: Group) -> Group {
+    (group.protocol, group.endpoint.protocol) = (protocol, protocol);
+    group
+}
+
 /// It said `amqp://`, which nobody had asked for.
 #[test]
 fn a_broker_that_is_not_there_is_named_with_the_protocol_that_was_asked_for() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("an address");
-    let group = Group { protocol: Protocol::Amqp10, ..common::group(nobody, Destination::queue("q"), (1, 0)) };
+    let group = over(Protocol::Amqp10, common::group(nobody, Destination::queue("q"), (1, 0)));
     let plan = Plan { groups: vec![group], ..Plan::default() };
     let error = load::run(&plan, &Control::new(), &mut Kept::default()).expect_err("nobody listens");
     assert!(matches!(error, Error::Connect { .. }), "{error:?}");
@@ -364,8 +370,7 @@ fn each_broker_of_a_mixed_load_is_prepared_in_its_own_protocol() {
     let broker = common::embedded();
     let address = broker.local_addr();
     let older = common::group(one_protocol(false, address), Destination::queue("older"), (1, 1));
-    let newer =
-        |at, queue| Group { protocol: Protocol::Amqp10, ..common::group(at, Destination::queue(queue), (1, 1)) };
+    let newer = |at, queue| over(Protocol::Amqp10, common::group(at, Destination::queue(queue), (1, 1)));
     let run = |groups: Vec<Group>| {
         let mut plan = Plan { groups, phases: common::phases(0, 10_000, 500), ..Plan::default() };
         plan.groups.iter_mut().for_each(|group| group.producers.message_count = Some(50));
@@ -386,8 +391,8 @@ fn who_proves_a_password_or_is_nobody_is_let_in_by_the_protocols_that_have_it() 
     let users = [("me", "s3cret"), ("guest", "guest")].map(|(name, password)| broker::User::new(name, password));
     let broker = common::started(broker::Config { users: users.to_vec(), ..broker::Config::default() });
     let run = |auth: Auth, protocol: Protocol, password: &str| {
-        let mut group = common::group(broker.local_addr(), Destination::queue("q"), (1, 1));
-        (group.protocol, group.endpoint.auth, group.endpoint.user) = (protocol, auth, "me".to_owned());
+        let mut group = over(protocol, common::group(broker.local_addr(), Destination::queue("q"), (1, 1)));
+        (group.endpoint.auth, group.endpoint.user) = (auth, "me".to_owned());
         group.endpoint.set_password(password);
         let mut plan = Plan { groups: vec![group], phases: common::phases(0, 10_000, 500), ..Plan::default() };
         messages(&mut plan, 50);
