@@ -198,8 +198,8 @@ impl StartBarrier {
         Self::of(1)
     }
 
-    /// For a share whose load somebody else starts ([`StartBarrier::start_at`]) and ends ([`StartBarrier::end`]), who has to
-    /// look whether it [is ready](StartBarrier::is_ready) and [is done](StartBarrier::is_done).
+    /// For a share whose load somebody else starts ([`StartBarrier::start_at`]) and ends ([`StartBarrier::end`]), who
+    /// has to look whether it [is ready](StartBarrier::is_ready) and [is done](StartBarrier::is_done).
     pub const fn led() -> Self {
         Self { is_led: true, ..Self::of(1) }
     }

@@ -2,8 +2,8 @@
 //!
 //! A load divides into *parts*: destinations that may get the same messages, or whose clients share connections or a
 //! count of deliveries, with all their producers and consumers. Parts are numbered in the order of the plan, and part
-//! `n` is that of worker `n mod W`. Every number (producers, positions, due times, connections, nodes) stays that of the
-//! whole plan, so that all shares together are the load of one process.
+//! `n` is that of worker `n mod W`. Every number (producers, positions, due times, connections, nodes) stays that of
+//! the whole plan, so that all shares together are the load of one process.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -78,7 +78,7 @@ impl ServerArgs {
         Link::connect(&options).map(Arc::new)
     }
 
-    /// Runs an experiment whose load the workers at this address carry: as many as are wanted, else those that are free.
+    /// Runs an experiment whose load workers at this address carry: as many as are wanted, else those that are free.
     /// Errors: as [`session::run`], and where there are no workers.
     pub(super) fn run(
         &self,

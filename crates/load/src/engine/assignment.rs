@@ -41,7 +41,7 @@ pub(crate) struct Assignment<S> {
     pub(crate) recipients: Vec<Recipient>,
 }
 
-/// Assigns the clients of this worker to threads, round-robin over all groups, consumers first so that they connect first.
+/// Assigns the clients of this worker to threads, round-robin over all groups, consumers first: they connect first.
 /// `nodes` and `clusters` have an entry per group. The wall clock's lead over the monotonic one is in nanoseconds.
 pub(crate) fn assign<C: Connection>(
     plan: &Plan,

@@ -1,8 +1,8 @@
 //! All tests of `load` that use it from outside, as one program.
 //!
 //! `drain`, `engine`, `injected`, `peers`, `phases`, `proof`, `recovery`, `schedules`, `scripted`, `shares`, `silence`,
-//! `slow`, `stalls` and `streams` run in virtual time, but for tests that stop or kill something from another thread: in
-//! a [`world`] in memory, without a socket and without a sleep. In real time, on sockets, stay those about the
+//! `slow`, `stalls` and `streams` run in virtual time, but for tests that stop or kill something from another thread:
+//! in a [`world`] in memory, without a socket and without a sleep. In real time, on sockets, stay those about the
 //! system, and those that nobody has moved yet:
 //!
 //! | module | why |

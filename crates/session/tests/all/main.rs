@@ -5,3 +5,4 @@ mod keys;
 mod managed;
 mod problems;
 mod root;
+mod workers;

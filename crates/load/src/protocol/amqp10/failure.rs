@@ -37,8 +37,8 @@ pub(super) fn of_closing(endpoint: &Endpoint, stage: &Stage, error: Option<&Cond
         Stage::LogIn => Error::LogIn {
             endpoint,
             detail,
-            help: "check the virtual host in the URL (amqp://HOST/VHOST with --protocol amqp10, %2F for /) and the user's \
-                   permission for it"
+            help: "check the virtual host in the URL (amqp://HOST/VHOST with --protocol amqp10, %2F for /) and the \
+                   user's permission for it"
                 .into(),
         },
         Stage::SetUp(action) => Error::Refused {

@@ -9,7 +9,7 @@ use fleet::{
 use measure::{Nanos, Time};
 use testkit::Random;
 
-use crate::world::{Fault, MS, SECOND, Scene, World};
+use super::world::{Fault, MS, SECOND, Scene, World};
 
 fn scene(random: &mut Random, workers: usize) -> Scene {
     let mut scene = Scene {
