@@ -314,7 +314,7 @@ findings! {
         worker: String,
         /// When it was heard last, in seconds since the run's origin.
         at_s: f64,
-        /// Reason.
+        /// Reason, as a sentence.
         why: String,
     },
     /// A worker of the fleet started its load late, and did not wait for a core.

@@ -131,7 +131,7 @@ pub enum ToCoordinator {
     },
     /// Answer to [`ToWorker::Probe`].
     Echo {
-        /// [`ToWorker::Probe`]'s.
+        /// The time that stood in [`ToWorker::Probe`].
         sent: Time,
         /// When the probe had come, by the worker's clock.
         received: Time,

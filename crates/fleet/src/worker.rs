@@ -21,7 +21,7 @@ pub enum WorkerInput {
     Refused(String),
     /// The load has started.
     Started {
-        /// When.
+        /// When it did, by its clock.
         at: Time,
         /// Of the time since T0, what it waited for a core.
         core_wait: Nanos,
@@ -32,7 +32,7 @@ pub enum WorkerInput {
     Event(Value),
     /// The load has ended by itself: nothing more is due.
     LoadEnded {
-        /// When.
+        /// When it did, by its clock.
         at: Time,
     },
     /// The drain has ended, too; what was never answered, and all the rest.

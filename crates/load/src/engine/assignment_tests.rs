@@ -218,7 +218,7 @@ fn random_group(random: &mut testkit::Random, number: usize) -> Group {
     group
 }
 
-/// What is to be told of a client wherever it runs, with its first due times and bodies.
+/// The traits of a client that stay wherever it runs, with its first due times and bodies.
 fn described(participant: &ParticipantSpec) -> String {
     let kind = match &participant.kind {
         ParticipantKind::Producer(it) => {

@@ -247,7 +247,7 @@ pub fn value(data: &[u8]) {
     usual_forms(data);
 }
 
-/// What is read by its usual form means what the table says.
+/// All that is read by its usual form means what the table says.
 fn usual_forms(data: &[u8]) {
     let mut reader = Reader::new(data);
     let by_table = Performative::read(&mut reader);

@@ -43,7 +43,7 @@ const STREAM_OFFSET: Symbol<'static> = Symbol("rabbitmq:stream-offset-spec");
 const ANONYMOUS_RELAY: TypedValue<'static> = TypedValue::Symbol(Symbol("ANONYMOUS-RELAY"));
 const INVALID_FIELD: &str = "amqp:invalid-field";
 const LIMIT: &str = "amqp:resource-limit-exceeded";
-/// What the coordinator of transactions can do.
+/// Capability of the coordinator of transactions.
 const LOCAL_TRANSACTIONS: Symbol<'static> = Symbol("amqp:local-transactions");
 
 /// A connection, seen from the server.

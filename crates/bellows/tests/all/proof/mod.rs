@@ -240,7 +240,7 @@ fn counts_are_exact_or_outstanding_with_rabbitmq() {
     }
 }
 
-/// What happens to the broker itself in the round that a seed belongs to.
+/// The fault of the broker itself in the round that a seed belongs to.
 fn blow_of_round(seed: u64) -> Option<Blow> {
     match seed / ROUND % 3 {
         0 => Some(Blow::KillBroker),

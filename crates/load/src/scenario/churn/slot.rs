@@ -118,7 +118,7 @@ impl State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotEvent {
     Took(Metric),
-    /// What the cycle opens is open.
+    /// All that the cycle opens is open.
     Opened,
     Done,
     /// A connection that stays is ready.

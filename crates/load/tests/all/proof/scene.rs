@@ -291,7 +291,7 @@ pub(crate) struct Played {
     pub(crate) silent: u64,
     /// Messages that were sent after a cut may have reached the broker before what was sent until then.
     pub(crate) may_overtake: bool,
-    /// What is delivered again may come without the flag, from a broker that has forgotten, or does not say so.
+    /// Repeated deliveries may come without the flag, from a broker that has forgotten, or does not say so.
     pub(crate) may_repeat: bool,
 }
 

@@ -41,7 +41,7 @@ impl Message {
     }
 }
 
-/// What a broker answers.
+/// A broker's answer to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Taken,
