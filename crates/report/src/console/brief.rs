@@ -79,12 +79,7 @@ fn ended(
 }
 
 /// All rows but that of the report.
-fn rows<'a>(
-    record: &RunRecord,
-    summary: &'a RunSummary,
-    shown: &[&Warning],
-    failed: Option<&Row<'a>>,
-) -> Vec<Row<'a>> {
+fn rows<'a>(record: &RunRecord, summary: &'a RunSummary, shown: &[&Warning], failed: Option<&Row<'a>>) -> Vec<Row<'a>> {
     let marks = |tier: Tier| shown.iter().filter(move |it| it.tier == tier).map(|it| mark(it)).collect::<Vec<_>>();
     let mut rows = missed(&summary.requirements);
     rows.extend(failed.cloned());
