@@ -12,7 +12,7 @@ vi.mock('../src/core/dom', async (original) => ({
 /** The tiles of an account of 1,200 messages, in which all else is none. */
 function told(ledger: Partial<LedgerSummary>): string[] {
   const counts = ['lost', 'duplicated', 'outstanding', 'returned', 'reordered', 'corrupt'];
-  const more = ['unconfirmed_missing', 'duplicated_redelivered'];
+  const more = ['unconfirmed_missing', 'duplicated_redelivered', 'duplicated_resent'];
   const none = Object.fromEntries([...counts, ...more].map((name) => [name, 0]));
   const whole = { ...none, sent: 1200, exact: true, ...ledger } as unknown as LedgerSummary;
   return account(whole) as unknown as string[];
@@ -23,11 +23,11 @@ test('an account tells what was lost and duplicated, and of the rest what there 
     'lost | 0 | messages | of 1,200 | confirmed and never delivered, of 1,200 messages with warm-up and drain',
     'duplicated | 0 | deliveries | of 1,200 | delivered again without the redelivered flag; 0 with it',
   ]);
-  const harm = { lost: 1, duplicated: 1, duplicated_redelivered: 3, unconfirmed_missing: 4 };
+  const harm = { lost: 1, duplicated: 1, duplicated_redelivered: 3, duplicated_resent: 2, unconfirmed_missing: 4 };
   const rest = { outstanding: 1, returned: 2, reordered: 3, corrupt: 5, exact: false };
   expect(told({ ...harm, ...rest })).toEqual([
     'lost | 1 | message | 4 unconfirmed and missing | confirmed and never delivered, of 1,200, about messages with warm-up and drain',
-    'duplicated | 1 | delivery | 3 redelivered | delivered again without the redelivered flag; 3 with it',
+    'duplicated | 1 | delivery | 3 redelivered | delivered again without the redelivered flag; 3 with it, 2 of messages sent again',
     'outstanding | 1 | message | of 1,200, about | confirmed and not delivered by the end of the drain; the broker may still hold them',
     'returned | 2 | messages | of 1,200, about | unroutable: no queue was bound',
     'reordered | 3 | deliveries | of 1,200, about | older than one before it',

@@ -262,6 +262,9 @@ pub struct MessageFlow {
     pub received: Throughput,
     /// Messages that found the in-flight budget used up.
     pub blocked: Throughput,
+    /// Copies that were sent again after a reconnect, which are not in `sent`; absent where there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resent: Option<u64>,
     /// Times that these rates are over, if the load ended by itself; absent where they are over the measured phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lasted: Option<Lasted>,

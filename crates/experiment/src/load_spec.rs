@@ -155,6 +155,8 @@ flat_table! {
         "nodes" nodes: NodesSpec = NodesSpec::default(),
         /// Reconnect delay; a range picks a random delay. If absent, the first lost connection ends the run.
         "recover" recover: Option<LengthRange> = None,
+        /// After a reconnect, messages without an answer are sent again, before new ones.
+        "resend" resend: bool = false,
     }
     inside {
         "exchange" => queue.exchange,
@@ -189,6 +191,8 @@ flat_table! {
 }
 
 impl FlatTable for LoadSpec {
+    const SPARSE: &'static [&'static str] = &["resend"];
+
     /// A program has no keys of messages.
     fn writes(&self, key: &str) -> bool {
         self.kind == LoadKind::Messages || matches!(key, "kind" | "command")

@@ -99,6 +99,7 @@ fn producers(spec: &LoadSpec) -> Result<Producers, load::Error> {
         random_keys: spec.random_routing_keys.map(|different| RandomKeys { different }),
         guarantee: guarantee(spec),
         confirm_timeout: spec.confirm_timeout.map(|length| length.0),
+        resend: spec.resend,
         message_count: message_count(spec),
         amqp091: AmqpProducers { mandatory: spec.mandatory },
     })

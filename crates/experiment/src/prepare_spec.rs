@@ -149,6 +149,7 @@ fn producer(load: &LoadSpec) -> LoadSpec {
         confirm_timeout: None,
         message_count: 0,
         recover: None,
+        resend: false,
         // A backlog stays until it is consumed, and what reaches no queue is none.
         ttl: None,
         mandatory: true,

@@ -111,6 +111,9 @@ fn two_paces_are_one_too_many() {
         ("think-time = \"5ms\"\nmax-pending = 5", "one answer at a time"),
         ("schedule = \"trace:/nonexistent.csv\"", "/nonexistent.csv"),
         ("message-size = 4", "4 bytes"),
+        ("resend = true", "add recover"),
+        ("resend = true\nrecover = \"1s\"\nconfirm = false", "no answer is requested"),
+        ("resend = true\nrecover = \"1s\"\nmessage-size = 31", "31 bytes has no room"),
     ] {
         testkit::assert_has(experiment(load).unwrap().validate().unwrap_err().to_string(), [part]);
     }

@@ -1,7 +1,7 @@
 //! A slice as bytes: numbers as LEB128, texts with their length before them, all of it deflated (zlib).
 //!
 //! ```text
-//! start | length | phase, + 4 where it ends it | loop lag | 8 counters | 9 waits
+//! start | length | phase, + 4 where it ends it | loop lag | 9 counters | 9 waits
 //! counts      how many, each: kind | key | value
 //! histograms  how many, each: 1 where carried from the warm-up | key | buckets, each: distance from the last | count
 //! ```
@@ -107,9 +107,9 @@ impl SliceWriter {
     }
 }
 
-const fn fields_of(of: Counters) -> [u64; 8] {
-    let Counters { sent, completed, received, blocked, nacked, returned, redelivered, late } = of;
-    [sent, completed, received, blocked, nacked, returned, redelivered, late]
+const fn fields_of(of: Counters) -> [u64; 9] {
+    let Counters { sent, completed, received, blocked, nacked, returned, redelivered, late, resent } = of;
+    [sent, completed, received, blocked, nacked, returned, redelivered, late, resent]
 }
 
 fn waits_of(of: Waits) -> [u64; 9] {
@@ -179,12 +179,12 @@ fn take(bytes: &mut &[u8], slice: &mut Slice, is_new: bool) -> Option<()> {
     (slice.start, slice.end) = (slice.start.min(start), slice.end.max(end));
     slice.ends_phase |= ends_phase;
     slice.loop_lag_max = slice.loop_lag_max.max(Nanos(loop_lag));
-    let counters: [u64; 8] = take_numbers(bytes)?;
+    let counters: [u64; 9] = take_numbers(bytes)?;
     if counters.iter().any(|it| *it > MOST_COUNTED) {
         return None;
     }
-    let [sent, completed, received, blocked, nacked, returned, redelivered, late] = counters;
-    slice.counters.add(&Counters { sent, completed, received, blocked, nacked, returned, redelivered, late });
+    let [sent, completed, received, blocked, nacked, returned, redelivered, late, resent] = counters;
+    slice.counters.add(&Counters { sent, completed, received, blocked, nacked, returned, redelivered, late, resent });
     let waits = take_numbers(bytes)?.map(Nanos);
     let [ready, schedule, budget, credit, socket, blocked, away, loop_idle, loop_time] = waits;
     slice.waits.add(&Waits { ready, schedule, budget, credit, socket, blocked, away, loop_idle, loop_time });

@@ -107,10 +107,10 @@ impl Window {
         Time(std::mem::replace(&mut self.oldest_answered, u64::MAX))
     }
 
-    /// When each message without an answer was to be sent.
-    pub(crate) fn unanswered(&self) -> impl Iterator<Item = Time> {
-        let entries = (self.first..self.next).map(|tag| self.ring[self.slot(tag)]);
-        entries.filter(|entry| !is_settled(*entry)).map(|[intended, _]| Time(intended))
+    /// The tag of each message without an answer, and when it was to be sent.
+    pub(crate) fn unanswered(&self) -> impl Iterator<Item = (u64, Time)> {
+        let entries = (self.first..self.next).map(|tag| (tag, self.ring[self.slot(tag)]));
+        entries.filter(|(_, entry)| !is_settled(*entry)).map(|(tag, [intended, _])| (tag, Time(intended)))
     }
 
     /// How many more messages may be sent now.
@@ -249,6 +249,60 @@ impl Window {
     }
 }
 
+/// Messages without an answer on an earlier connection. On the present one they have the first delivery tags.
+#[derive(Debug, Default)]
+pub(crate) struct Resends {
+    /// Sequence numbers, ascending, and due times.
+    messages: Vec<(u64, Time)>,
+    /// How many were sent on the present connection.
+    sent: usize,
+}
+
+impl Resends {
+    /// Takes over what has no answer, in front of what was not sent again yet. `first_tag` is as on the connection that
+    /// is lost.
+    #[cold]
+    pub(crate) fn restart(&mut self, window: &mut Window, first_tag: u64) {
+        let open = window.unanswered().map(|(tag, intended)| (self.sequence(tag, first_tag), intended));
+        self.messages = open.chain(self.pending()).collect();
+        self.sent = 0;
+        window.restart();
+    }
+
+    pub(crate) const fn count(&self) -> u64 {
+        self.messages.len() as u64
+    }
+
+    /// Whether some are to be sent on the present connection.
+    #[inline]
+    pub(crate) const fn is_pending(&self) -> bool {
+        self.sent < self.messages.len()
+    }
+
+    /// Those that are to be sent.
+    pub(crate) fn pending(&self) -> impl ExactSizeIterator<Item = (u64, Time)> {
+        self.messages.get(self.sent..).unwrap_or_default().iter().copied()
+    }
+
+    /// The next of them is sent.
+    pub(crate) const fn advance(&mut self) {
+        self.sent += 1;
+    }
+
+    /// The sequence number behind a delivery tag; `first_tag` is the one of tag 1, if it had been a new message.
+    pub(crate) fn sequence(&self, tag: u64, first_tag: u64) -> u64 {
+        let new = first_tag + tag - 1;
+        self.messages.get(tag as usize - 1).map_or(new, |(sequence, _)| *sequence)
+    }
+
+    /// The delivery tag of a message that was sent again on the present connection.
+    pub(crate) fn tag(&self, sequence: u64) -> Option<u64> {
+        let sent = self.messages.get(..self.sent)?;
+        let at = sent.binary_search_by_key(&sequence, |(sequence, _)| *sequence);
+        at.ok().map(|at| at as u64 + 1)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -276,6 +330,27 @@ mod tests {
         window.push(Time(7), Time(8));
         let run = settle(&mut window, Some(1), 1);
         assert_eq!((run.len(), run[0].intended), (1, Time(7)));
+    }
+
+    #[test]
+    fn what_is_sent_again_keeps_its_number_however_often_its_connection_is_lost() {
+        let (mut window, mut resends) = (Window::new(10), Resends::default());
+        (1..=5).for_each(|n| window.push(Time(n), Time(n)));
+        settle(&mut window, Some(2), 2);
+        resends.restart(&mut window, 0);
+        let pending = |resends: &Resends| resends.pending().map(|(n, due)| (n, due.0)).collect::<Vec<_>>();
+        assert_eq!(pending(&resends), [(0, 1), (2, 3), (3, 4), (4, 5)]);
+        for (n, due) in [(0, 1), (2, 3)] {
+            assert_eq!(resends.pending().next(), Some((n, Time(due))));
+            window.push(Time(due), Time(7));
+            resends.advance();
+        }
+        assert_eq!([0, 1, 2, 3].map(|n| resends.tag(n)), [Some(1), None, Some(2), None]);
+        settle(&mut window, Some(1), 1);
+        // Number 5 would be the next, behind the four that are sent again.
+        resends.restart(&mut window, 5 - 4);
+        assert_eq!((pending(&resends), window.open()), (vec![(2, 3), (3, 4), (4, 5)], 0));
+        assert_eq!([1, 2, 3, 4].map(|tag| resends.sequence(tag, 5 - 3)), [2, 3, 4, 5]);
     }
 
     #[test]

@@ -27,6 +27,13 @@ pub struct Counters {
     pub redelivered: u64,
     /// Messages sent later than 1 ms after their intended time.
     pub late: u64,
+    /// Copies of messages that were sent again after a reconnect; none of them is in `sent`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub resent: u64,
+}
+
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Counters {
@@ -40,6 +47,7 @@ impl Counters {
         self.returned += other.returned;
         self.redelivered += other.redelivered;
         self.late += other.late;
+        self.resent += other.resent;
     }
 }
 

@@ -192,8 +192,8 @@ pub enum Allocation {
 }
 
 /// How long a client waits before it connects again: a random time between the two each time, so that many do not come
-/// at once. It tries until the load ends. Messages that were not confirmed stay unconfirmed and are not sent again;
-/// what became due meanwhile is sent as soon as possible and keeps its intended time.
+/// at once. It tries until the load ends. Messages that were not confirmed are sent again where [`Producers::resend`]
+/// asks for it; what became due meanwhile is sent as soon as possible and keeps its intended time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReconnectPolicy {
     /// The shortest wait.
@@ -438,6 +438,7 @@ impl Group {
     fn validate(&self, ledger: bool) -> Result<(), Error> {
         if self.producer_count() > 0 {
             self.producers.validate(self.producer_count() as u64, ledger)?;
+            self.producers.validate_resend(self.reconnect.is_some())?;
         }
         self.validate_sources()?;
         self.validate_subscription()?;

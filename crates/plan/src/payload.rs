@@ -4,7 +4,7 @@
 //! 32 bytes and more (little-endian)             12 to 31 bytes
 //!  0 run        u32                              0 producer  u16, masked by the run
 //!  4 producer   u32                              2 sequence  u32, wraps; masked by the run
-//!  8 sequence   u48                              6 t_i       48 bits, wraps every 78.2 h
+//!  8 sequence   u47 and a copy bit               6 t_i       48 bits, wraps every 78.2 h
 //! 14 s_i - t_i  u48 ns                          12 check     u32, from 16 bytes on
 //! 20 t_i        u64 ns, CLOCK_MONOTONIC
 //! 28 check      u32
@@ -14,6 +14,8 @@
 //! own clock, which is right for messages younger than 78.2 hours. It does not carry `s_i`, so
 //! that `transfer` is known only where the producer sends unthrottled and `t_i = s_i`. Who reads it as another run's
 //! finds a producer and a sequence number that nobody has, and the time as it is.
+//!
+//! The copy bit ([`COPY`]) marks what its producer sends again after a reconnect; the compact form has none.
 //!
 //! Where bodies must stay as they are, from files or as JSON, the full header is a *trace header* instead:
 //! the message header [`TRACE_HEADER`], whose bytes are these 32. Its check covers the body's length too.
@@ -41,6 +43,8 @@ pub const FILLER: u8 = 0;
 const COMPACT_CLOCK: u64 = 1 << 48;
 /// The largest number of 48 bits.
 const MOST_48: u64 = (1 << 48) - 1;
+/// Beside a sequence number in [`write_front`]: the message is sent again. Only the full header holds it.
+pub const COPY: u64 = 1 << 47;
 
 /// A message's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +55,8 @@ pub struct Header {
     pub producer: u32,
     /// Position among the producer's messages; low 32 bits in the compact form.
     pub sequence: u64,
+    /// A copy that was sent again after a reconnect; never in the compact form.
+    pub is_copy: bool,
     /// When the message was due, `t_i`.
     pub intended: Time,
     /// When it was sent, `s_i`; `None` in the compact form.
@@ -133,6 +139,7 @@ fn compact(head: &[u8; COMPACT_LEN], run: u32) -> Header {
         run: None,
         producer: u32::from(u16::from_le_bytes([head[0], head[1]]) ^ of_producer),
         sequence: u64::from(sequence ^ of_sequence),
+        is_copy: false,
         intended: Time(0),
         sent: None,
     }
@@ -153,7 +160,8 @@ fn read_full(head: &[u8; FULL_LEN], len: usize, now: Time) -> Result<Header, Unr
     Ok(Header {
         run: Some(first as u32),
         producer: (first >> 32) as u32,
-        sequence: second & MOST_48,
+        sequence: second & (COPY - 1),
+        is_copy: second & COPY != 0,
         intended,
         sent: Some(sent),
     })
@@ -268,10 +276,12 @@ mod tests {
     #[test]
     fn a_full_header_reads_back_and_leaves_the_rest_alone() {
         let mut body = [0xAA; 40];
-        write(&mut body, 7, u32::MAX, (1 << 48) - 2, Time(5), Time(9));
-        let header = read(&body, 7, Time(9)).unwrap();
-        assert_eq!((header.run, header.producer, header.sequence), (Some(7), u32::MAX, (1 << 48) - 2));
-        assert_eq!((header.intended, header.sent), (Time(5), Some(Time(9))));
+        for (mark, is_copy) in [(0, false), (COPY, true)] {
+            write(&mut body, 7, u32::MAX, (COPY - 2) | mark, Time(5), Time(9));
+            let header = read(&body, 7, Time(9)).unwrap();
+            assert_eq!((header.run, header.producer, header.sequence), (Some(7), u32::MAX, COPY - 2));
+            assert_eq!((header.intended, header.sent, header.is_copy), (Time(5), Some(Time(9)), is_copy));
+        }
         assert_eq!(body[32..], [0xAA; 8]);
     }
 

@@ -41,6 +41,8 @@ pub struct Producers {
     pub guarantee: Guarantee,
     /// A message that has no answer for longer ends the run as failed.
     pub confirm_timeout: Option<Nanos>,
+    /// After a reconnect, messages without an answer are sent again, before new ones.
+    pub resend: bool,
     /// Messages of the whole group, warm-up included; `None` for no limit.
     pub message_count: Option<u64>,
     /// Settings that only AMQP 0.9.1 has.
@@ -81,6 +83,7 @@ impl Default for Producers {
             random_keys: None,
             guarantee: Guarantee::default(),
             confirm_timeout: None,
+            resend: false,
             message_count: None,
             amqp091: AmqpProducers::default(),
         }
@@ -154,6 +157,25 @@ impl Producers {
     /// Whether what tells messages apart is in a message header, and not in the body.
     pub fn has_trace_header(&self) -> bool {
         self.sizes.bodies().is_some()
+    }
+
+    /// Refuses to send again where no connection is made again, nothing is answered, or a copy could not be told.
+    pub(super) fn validate_resend(&self, reconnects: bool) -> Result<(), Error> {
+        if !self.resend {
+            return Ok(());
+        }
+        let cause = "messages are sent again after a reconnect, and here the first lost connection ends the run";
+        let refused = Error::invalid(cause, "add {recover}, or leave {resend} out").about("resend");
+        refused.unless(reconnects)?;
+        let cause = "only messages without an answer are sent again, and no answer is requested";
+        let refused = Error::invalid(cause, "ask for confirms, or leave {resend} out").about("resend");
+        refused.unless(self.guarantee.has_answers())?;
+        let (least, _) = self.size_range();
+        let bytes = counted(least as u64, "byte");
+        let cause = format!("a message of {bytes} has no room for the mark of a copy that is sent again");
+        let help = format!("ask for at least {FULL_LEN} bytes, or leave {{resend}} out");
+        let refused = Error::invalid(cause, help).observed(least).about("message-size");
+        refused.unless(least >= FULL_LEN || self.has_trace_header())
     }
 
     pub(super) fn validate(&self, producers: u64, ledger: bool) -> Result<(), Error> {

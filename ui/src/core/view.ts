@@ -92,7 +92,7 @@ export type Lateness = "broker_stalled" | "own_fault" | "broker" | "generator_st
   "generator";
 export type LedgerSummary = { sent: number, delivered: number, lost: number, outstanding: number, returned: number,
   unconfirmed_missing: number, unconfirmed_delivered: number, duplicated: number, duplicated_redelivered: number,
-  reordered: number, corrupt: number, foreign: number, exact: boolean, };
+  duplicated_resent: number, reordered: number, corrupt: number, foreign: number, exact: boolean, };
 export type LeftOut = { id: string, why: string, };
 export type LimitOutcome = "held" | "missed" | "unclear";
 export type LimitView = { name: string, created: string, bellows: string, headline: string, asked: string,

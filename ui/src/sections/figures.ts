@@ -271,10 +271,11 @@ export function account(ledger: LedgerSummary): HTMLElement[] {
   const missing = unconfirmed_missing > 0 ? `${grouped(unconfirmed_missing)} unconfirmed and missing` : of;
   const again = grouped(duplicated_redelivered);
   const redelivered = duplicated_redelivered > 0 ? `${again} redelivered` : of;
+  const resent = ledger.duplicated_resent > 0 ? `, ${grouped(ledger.duplicated_resent)} of messages sent again` : '';
   const held = 'confirmed and not delivered by the end of the drain; the broker may still hold them';
   const all = [
     ['lost', 'message', missing, `confirmed and never delivered, ${of} messages with warm-up and drain`],
-    ['duplicated', 'delivery', redelivered, `delivered again without the redelivered flag; ${again} with it`],
+    ['duplicated', 'delivery', redelivered, `delivered again without the redelivered flag; ${again} with it${resent}`],
     ['outstanding', 'message', of, held],
     ['returned', 'message', of, 'unroutable: no queue was bound'],
     ['reordered', 'delivery', of, 'older than one before it'],

@@ -144,6 +144,9 @@ struct Sending {
     /// Ask the broker for no acknowledgements
     #[arg(long, conflicts_with_all = ["max_pending", "commit_interval"])]
     no_confirm: bool,
+    /// After a reconnect, send messages without an answer again, before new ones; copies are counted apart
+    #[arg(long, requires = "recover", conflicts_with = "no_confirm")]
+    resend: bool,
 }
 
 /// Options of consumers that Artemis lacks.
@@ -284,6 +287,7 @@ impl Sending {
             think_time: self.think_time,
             start_delay: self.start_delay,
             confirm: !self.no_confirm,
+            resend: self.resend,
             ..self.producing.fill(spec, common.threads, common.on.commit_interval)
         }
     }

@@ -167,10 +167,15 @@ fn a_load_with_recover_outlives_its_broker() {
     let dir = &*folder();
     let broker = Broker::start(dir);
     let address = broker.address().to_owned();
-    let line =
-        format!("client --url {} --rate 500 --max-pending 100 --duration 4 --recover 50ms-150ms --json", broker.url);
+    let line = format!(
+        "client --url {} --rate 500 --max-pending 100 --duration 4 --recover 50ms-150ms --resend --json",
+        broker.url
+    );
     let client = start(bellows(dir, &words(&line)));
     wait_for("recorded second", || seconds_recorded(dir) >= 1);
+    // So that some are in flight when it is killed.
+    testkit::signal(broker.child.0.id(), "STOP");
+    std::thread::sleep(Duration::from_millis(60));
     drop(broker);
     std::thread::sleep(Duration::from_millis(400));
     let _second = Broker::start_at(dir, &address);
@@ -182,6 +187,10 @@ fn a_load_with_recover_outlives_its_broker() {
     let unsent = unanswered.and_then(|it| it["values"]["unsent"].as_u64()).unwrap_or(0);
     let sent = messages["sent"]["total"].as_u64().expect("a count");
     assert_eq!(sent + unsent, 2_000, "{summary:#}");
+    // They are sent again, and the second broker answers them.
+    assert!(messages["resent"].as_u64() > Some(0), "{summary:#}");
+    assert_eq!(messages["completed"]["total"].as_u64(), Some(sent), "{summary:#}");
+    assert_eq!(messages["ledger"]["unconfirmed_missing"], 0, "{summary:#}");
     let max = messages["latency"]["ack_response"]["max_ns"].as_u64();
     assert!(max.is_some_and(|ns| ns >= 380_000_000), "{summary:#}");
     assert!(warnings.iter().any(|w| w["code"] == "connections_lost"), "{summary:#}");

@@ -326,6 +326,7 @@ fn producers<C: Connection>(
             commit_every: u64::from(wanted.guarantee.commit_every()),
             max_pending: wanted.max_pending,
             confirm_timeout: wanted.confirm_timeout,
+            resend: wanted.resend,
             delay: wanted.start_delay.map_or(Nanos::ZERO, |delay| delay.of(id)),
             keys,
             unique_properties,

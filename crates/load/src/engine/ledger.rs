@@ -111,7 +111,8 @@ pub(crate) struct ProducerBitmaps {
     producers: Arc<[u32]>,
     /// Track of the first producer's deliveries; the others follow.
     first: usize,
-    /// By producer: one more than the newest message that came here without the redelivered flag, 0 for none.
+    /// By producer: one more than the newest message that came here without the redelivered flag, 0 for none. Copies
+    /// that were sent again are not looked at.
     newest: Vec<u64>,
     /// By producer, where the consumer begins at a place in a stream: what was sent before is owed from the first
     /// on that came only ([`measure::ledger::Ledger::owe_from`]).
@@ -161,8 +162,9 @@ impl ProducerBitmaps {
         let newest = self.newest.get_mut(at).ok_or(Unreadable::Foreign)?;
         let sequence = whole_sequence(header, ledger.sent(producer)).ok_or(Unreadable::Corrupt)?;
         let (bitmap, shard) = (self.first + at, &mut ledger.shard);
-        if redelivered {
-            shard.note_anomaly(bitmap, Anomaly::Redelivered, sequence);
+        if redelivered || header.is_copy {
+            let anomaly = if redelivered { Anomaly::Redelivered } else { Anomaly::Resent };
+            shard.note_anomaly(bitmap, anomaly, sequence);
         } else if sequence + 1 < *newest {
             shard.note_anomaly(bitmap, Anomaly::Late, sequence);
         } else {

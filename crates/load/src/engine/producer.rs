@@ -10,9 +10,9 @@ use measure::{Metric, Nanos, Slice, Time};
 use super::ledger::{ThreadLedger, whole_sequence};
 use super::unique_properties::{RoutingKeyGenerator, UniqueProperties};
 use crate::protocol::{Confirm, Connection, DeliveryOutcome, Sender};
-use crate::window::{NeverSent, Window};
+use crate::window::{NeverSent, Resends, Window};
 use crate::{Error, Guarantee};
-use plan::payload::{self, FULL_LEN, Header};
+use plan::payload::{self, COPY, FULL_LEN, Header};
 use plan::{Contents, DueTimes, Pacer};
 
 /// A message that leaves later than this after its intended time counts as late.
@@ -53,6 +53,7 @@ pub(crate) struct ProducerSpec {
     pub(crate) commit_every: u64,
     pub(crate) max_pending: u32,
     pub(crate) confirm_timeout: Option<Nanos>,
+    pub(crate) resend: bool,
     /// Another routing key for every message.
     pub(crate) keys: Option<RoutingKeyGenerator>,
     /// An id or a timestamp of its own for every message.
@@ -100,6 +101,8 @@ pub(crate) enum SendState {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) count: u64,
+    /// Messages that were sent again, which are not among the others.
+    pub(crate) resent: u64,
     pub(crate) send_state: SendState,
     /// The last message of the count or the schedule was sent.
     pub(crate) reached_limit: bool,
@@ -119,8 +122,9 @@ pub(crate) struct Producer {
     blocked: bool,
     /// Messages whose answer went down with their connection.
     abandoned: u64,
-    /// Sequence number of the message that has delivery tag 1 on the present sender.
+    /// Sequence number of the message that has delivery tag 1 on the present sender, unless it is one of `resends`.
     first_tag: u64,
+    resends: Resends,
     /// Messages of the transaction in progress, and whether it is being committed.
     in_transaction: u64,
     committing: bool,
@@ -151,6 +155,7 @@ impl Producer {
             blocked: false,
             abandoned: 0,
             first_tag: 0,
+            resends: Resends::default(),
             in_transaction: 0,
             committing: false,
             last_due: Time(u64::MAX),
@@ -190,6 +195,9 @@ impl Producer {
     /// Encodes what may go now, up to a batch.
     #[inline]
     pub(crate) fn send(&mut self, now: Time, sender: &mut impl Sender, interval: &mut Slice) -> Result<Sent, Error> {
+        if self.resends.is_pending() {
+            return self.resend(now, sender, interval);
+        }
         let before = self.sequence;
         let (send_state, ended) = match self.next_send.take() {
             None => (SendState::Idle, false),
@@ -216,10 +224,11 @@ impl Producer {
         if self.spec.commit_every > 0 && (self.in_transaction == self.spec.commit_every || ended) {
             self.commit(sender)?;
         }
-        Ok(Sent { count, send_state, reached_limit: ended && !std::mem::replace(&mut self.end_told, ended) })
+        Ok(Sent { count, resent: 0, send_state, reached_limit: ended && !std::mem::replace(&mut self.end_told, ended) })
     }
 
-    /// The load has ended: sends what was due before its `end`, where the budget allows, but nothing unthrottled.
+    /// The load has ended: sends what was due before its `end`, where the budget allows, but nothing unthrottled, and
+    /// whatever is to be sent again.
     pub(crate) fn catch_up(
         &mut self,
         end: Time,
@@ -231,13 +240,44 @@ impl Producer {
             NextSend::Scheduled(due_times) => due_times.due() < end,
             NextSend::Unthrottled { .. } | NextSend::ThinkTime { .. } => false,
         };
-        if !self.next_send.as_ref().is_some_and(was_due) {
-            return Ok(Sent { count: 0, send_state: SendState::Idle, reached_limit: false });
+        if !self.resends.is_pending() && !self.next_send.as_ref().is_some_and(was_due) {
+            return Ok(Sent { count: 0, resent: 0, send_state: SendState::Idle, reached_limit: false });
         }
         self.last_due = end - Nanos(1);
         let sent = self.send(now, sender, interval);
         self.last_due = Time(u64::MAX);
         sent
+    }
+
+    /// Whether there are messages to send again.
+    pub(crate) const fn resends(&self) -> bool {
+        self.resends.is_pending()
+    }
+
+    /// Sends again what may go now, before anything new.
+    #[cold]
+    fn resend(&mut self, now: Time, sender: &mut impl Sender, interval: &mut Slice) -> Result<Sent, Error> {
+        let mut resent = 0;
+        let send_state = loop {
+            let Some((sequence, intended)) = self.resends.pending().next() else { break SendState::More };
+            if self.room() == 0 {
+                break SendState::Full;
+            }
+            if sender.credit() == 0 {
+                break SendState::NoCredit;
+            }
+            if has_batch(sender) {
+                break SendState::More;
+            }
+            self.resends.advance();
+            resent += 1;
+            self.publish::<true>(sequence, COPY, intended, now, sender);
+        };
+        interval.counters.resent += resent;
+        if self.spec.commit_every > 0 && self.in_transaction == self.spec.commit_every {
+            self.commit(sender)?;
+        }
+        Ok(Sent { count: 0, resent, send_state, reached_limit: false })
     }
 
     /// Commits the transaction in progress, where there is one.
@@ -406,10 +446,25 @@ impl Producer {
     /// Without `VARIED` all messages must be alike; with it they may be.
     #[inline]
     fn send_one<const VARIED: bool>(&mut self, intended: Time, now: Time, sender: &mut impl Sender) {
-        let (run, id, sequence) = (self.spec.run_id, self.spec.id, self.sequence);
+        self.publish::<VARIED>(self.sequence, 0, intended, now, sender);
+        self.sequence += 1;
+        self.blocked = false;
+    }
+
+    /// Publishes a message, the first time with 0 for its `mark`, and then with [`COPY`].
+    #[inline(always)]
+    fn publish<const VARIED: bool>(
+        &mut self,
+        sequence: u64,
+        mark: u64,
+        intended: Time,
+        now: Time,
+        sender: &mut impl Sender,
+    ) {
+        let (run, id) = (self.spec.run_id, self.spec.id);
         let fill = |len: usize| {
             move |front: &mut [u8]| {
-                payload::write_front(front, len, run, id, sequence, intended, now);
+                payload::write_front(front, len, run, id, sequence | mark, intended, now);
             }
         };
         if VARIED {
@@ -437,9 +492,7 @@ impl Producer {
         if let Some(window) = &mut self.window {
             window.push(intended, now);
         }
-        self.sequence += 1;
         self.in_transaction += 1;
-        self.blocked = false;
     }
 
     /// Whether it is behind its schedule. Unthrottled and with a think time there is none.
@@ -473,15 +526,17 @@ impl Producer {
 
     /// Messages without an answer, also those that will never have one.
     pub(crate) fn unanswered(&self) -> u64 {
-        self.in_flight() + self.abandoned
+        self.in_flight() + self.resends.pending().len() as u64 + self.abandoned
     }
 
     /// The tag of a confirm of the message behind this reply; `None` unless it replies to this connection.
     pub(crate) fn replied<C: Connection>(&self, body: &[u8], properties: &[u8], now: Time) -> Option<u64> {
         let header = self.header::<C>(body, properties, now)?;
         let ours = header.run == Some(self.spec.run_id) && header.producer == self.spec.id;
-        let sent = (self.first_tag..self.sequence).contains(&header.sequence);
-        (self.spec.guarantee == Guarantee::Replies && ours && sent).then(|| header.sequence - self.first_tag + 1)
+        let sent = self.first_tag + self.resends.count()..self.sequence;
+        let new = sent.contains(&header.sequence).then(|| header.sequence - self.first_tag + 1);
+        let tag = self.resends.tag(header.sequence).or(new);
+        tag.filter(|_| self.spec.guarantee == Guarantee::Replies && ours)
     }
 
     /// The header of one of its own messages.
@@ -522,15 +577,20 @@ impl Producer {
         let window = self.window.as_mut().ok_or(NeverSent)?;
         let mut count = 0;
         let mut shard = ledger.zip(self.spec.bitmap);
+        let (resends, first_tag) = (&self.resends, self.first_tag);
         window.settle(first, last, |run| {
             count += run.count;
             if outcome != DeliveryOutcome::Refused {
                 if let Some((ledger, bitmap)) = &mut shard {
-                    let first = self.first_tag + run.first - 1;
-                    ledger.shard.note_range(*bitmap, first, run.count);
+                    let sequences = (run.first..run.first + run.count).map(|tag| resends.sequence(tag, first_tag));
+                    if run.first > resends.count() {
+                        ledger.shard.note_range(*bitmap, first_tag + run.first - 1, run.count);
+                    } else {
+                        // Those between them were answered before.
+                        sequences.clone().for_each(|sequence| ledger.shard.note(*bitmap, sequence));
+                    }
                     if outcome == DeliveryOutcome::Unroutable {
-                        let all = first..first + run.count;
-                        all.for_each(|sequence| ledger.shard.note_anomaly(*bitmap, Anomaly::Returned, sequence));
+                        sequences.for_each(|sequence| ledger.shard.note_anomaly(*bitmap, Anomaly::Returned, sequence));
                     }
                 }
                 let (response, service) = (now.since(run.intended), now.since(run.sent));
@@ -567,10 +627,13 @@ impl Producer {
         }
     }
 
-    /// Its connection is gone; tells how many answers will not come.
+    /// Its connection is gone; tells how many answers will not come on it.
     pub(crate) fn restart(&mut self, now: Time) -> u64 {
         let open = self.in_flight();
-        self.first_tag = self.sequence;
+        if let Some(window) = self.window.as_mut().filter(|_| self.spec.resend) {
+            self.resends.restart(window, self.first_tag);
+        }
+        self.first_tag = self.sequence - self.resends.count();
         self.committed();
         if open > 0 {
             self.think(now);
@@ -581,7 +644,7 @@ impl Producer {
     /// It has a connection again: what was in flight before could not have been answered earlier.
     pub(crate) fn give_up(&mut self, now: Time, interval: &mut Slice) {
         let Some(window) = &mut self.window else { return };
-        for intended in window.unanswered() {
+        for (_, intended) in window.unanswered() {
             interval.due(intended).record(Metric::ACK_RESPONSE, now.since(intended));
         }
         self.abandoned += window.restart();

@@ -33,6 +33,8 @@ struct Outage {
     length_ms: u64,
     reconnect: (u64, u64),
     pace: Pace,
+    /// What is in flight then is sent again.
+    resend: bool,
 }
 
 impl Outage {
@@ -43,6 +45,7 @@ impl Outage {
             length_ms: 120 + random.below(500),
             reconnect: random.of(&[(2, 10), (20, 60), (100, 100)]),
             pace: Pace::random(random),
+            resend: random.one_in(2),
         }
     }
 
@@ -50,7 +53,8 @@ impl Outage {
         let world = World::new(seed, self.pace);
         let address = world.broker(Config::default());
         let (min, max) = self.reconnect;
-        let plan = plan(address, policy(min, max));
+        let mut plan = plan(address, policy(min, max));
+        plan.groups[0].producers.resend = self.resend;
         world.run_to_end(&plan, move |world, start| {
             let begin = start + Nanos::from_millis(self.after_ms);
             world.at(begin, move |world| {
@@ -68,6 +72,7 @@ impl Outage {
         let (outcome, told) = self.play(seed);
         let due = MEASURE_MS;
         let lost = common::lost_connections(&outcome);
+        let ledger = outcome.ledger.unwrap_or_default();
         let response = told.measured.latencies.histogram(Metric::ACK_RESPONSE);
         let begin = told.start() + Nanos::from_millis(self.after_ms);
         let end = begin + Nanos::from_millis(self.length_ms);
@@ -86,6 +91,12 @@ impl Outage {
             (outcome.totals.sent != due, "the whole schedule is sent"),
             (outcome.totals.completed + outcome.unconfirmed != due, "a message is answered, or was in flight"),
             (outcome.unconfirmed > 200, "no more than the windows hold"),
+            (
+                self.resend && (outcome.unconfirmed > 0 || ledger.unconfirmed_missing > 0),
+                "what is sent again has its answer, and is not missing",
+            ),
+            (ledger.duplicated_resent > outcome.totals.resent, "no more come again than are sent again"),
+            (!self.resend && outcome.totals.resent > 0, "nothing is sent again unless that is asked for"),
             // So does what was in flight when the connections were lost: no message is missing.
             (response.len() != due, "every message has its response time"),
             (

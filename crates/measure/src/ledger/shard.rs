@@ -27,6 +27,8 @@ pub enum Anomaly {
     Late,
     /// A delivery with the redelivered flag.
     Redelivered,
+    /// A delivery, without the flag, of a copy that its producer sent after a reconnect.
+    Resent,
     /// The broker gave it back, as it had no queue for it.
     Returned,
 }
@@ -209,7 +211,8 @@ impl LedgerShard {
         messages
     }
 
-    /// Notes an exception of a message of a bitmap: late or redelivered of deliveries, returned of what was sent.
+    /// Notes an exception of a message of a bitmap: late, redelivered or resent of deliveries, returned of what was
+    /// sent.
     pub fn note_anomaly(&mut self, bitmap: usize, anomaly: Anomaly, sequence: u64) {
         let Some(name) = self.names.get(bitmap).copied() else { return };
         let index = sequence / CHUNK;

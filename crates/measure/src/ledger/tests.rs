@@ -12,6 +12,7 @@ struct Fate {
     in_order: u64,
     late: u64,
     flagged: u64,
+    resent: u64,
 }
 
 /// Expected totals of one producer and its receivers.
@@ -28,14 +29,21 @@ struct Model {
 impl Model {
     fn add_to(&self, summary: &mut LedgerSummary) {
         let owed = |(receiver, from): (&BTreeMap<u64, Fate>, &u64)| {
-            let first = receiver.keys().next().copied().unwrap_or(u64::MAX);
-            first.min(*from)
+            let is_original = |fate: &Fate| fate.in_order + fate.late + fate.flagged > 0;
+            let first = receiver.iter().find(|(_, fate)| is_original(fate));
+            first.map_or(u64::MAX, |(first, _)| *first).min(*from)
         };
         let receivers = self.receivers.iter().zip(&self.owed_from);
-        for (receiver, n) in receivers.flat_map(|all| (owed(all)..self.sent).map(move |n| (all.0, n))) {
+        let counted = receivers.flat_map(|all| {
+            let from = owed(all);
+            // A copy of an earlier one is delivered, too.
+            let counts = move |n: &u64| *n >= from || all.0.contains_key(n);
+            (0..self.sent).filter(counts).map(move |n| (all.0, n))
+        });
+        for (receiver, n) in counted {
             let fate = receiver.get(&n).copied().unwrap_or_default();
             let plain = fate.in_order + fate.late;
-            let delivered = plain + fate.flagged > 0;
+            let delivered = plain + fate.flagged + fate.resent > 0;
             let confirmed = self.confirmed.contains(&n);
             let one = |is: bool| u64::from(is);
             summary.sent += 1;
@@ -49,9 +57,11 @@ impl Model {
             }
             summary.unconfirmed_delivered += one(delivered && !confirmed);
             summary.duplicated += plain.saturating_sub(1);
-            let first_is_flagged = plain == 0 && fate.flagged > 0;
+            let first_is_copy = plain == 0 && fate.resent > 0;
+            summary.duplicated_resent += fate.resent - one(first_is_copy);
+            let first_is_flagged = plain + fate.resent == 0 && fate.flagged > 0;
             summary.duplicated_redelivered += fate.flagged - one(first_is_flagged);
-            summary.reordered += one(fate.late > 0 && fate.in_order + fate.flagged == 0);
+            summary.reordered += one(fate.late > 0 && fate.in_order + fate.flagged + fate.resent == 0);
         }
     }
 }
@@ -134,6 +144,10 @@ fn chance(seed: u64) -> (LedgerSummary, LedgerSummary) {
                         1 => {
                             fate.flagged += 1;
                             notes.note_anomaly(bitmaps + at, Anomaly::Redelivered, n);
+                        }
+                        2 => {
+                            fate.resent += 1;
+                            notes.note_anomaly(bitmaps + at, Anomaly::Resent, n);
                         }
                         _ => {
                             fate.in_order += 1;

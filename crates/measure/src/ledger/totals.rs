@@ -29,9 +29,12 @@ struct Deliveries {
     late: DeliveryBitmap,
     /// Delivered at least once with the flag.
     flagged: DeliveryBitmap,
-    /// Deliveries without the flag, and with it.
+    /// Delivered at least once without the flag, as a copy that was sent again.
+    resent: DeliveryBitmap,
+    /// Deliveries without the flag, with it, and of copies without it.
     plain_count: u64,
     flagged_count: u64,
+    resent_count: u64,
     /// Of what is settled: confirmed, and neither returned nor delivered.
     settled_missing: u64,
     /// Before this one, only what follows the first delivery is owed: see [`Ledger::owe_from`].
@@ -44,13 +47,14 @@ impl Deliveries {
             None => (&mut self.in_order, &mut self.plain_count),
             Some(Anomaly::Late) => (&mut self.late, &mut self.plain_count),
             Some(Anomaly::Redelivered) => (&mut self.flagged, &mut self.flagged_count),
+            Some(Anomaly::Resent) => (&mut self.resent, &mut self.resent_count),
             Some(Anomaly::Returned) => return,
         };
         *count += chunk.count;
         insert(set, chunk, bytes);
         // Where all came in order, nothing else that came changes a count.
         let whole_below = self.in_order.full_below;
-        for set in [&mut self.late, &mut self.flagged] {
+        for set in [&mut self.late, &mut self.flagged, &mut self.resent] {
             if set.bytes > 0 {
                 *bytes -= set.bytes;
                 set.settle_below(whole_below);
@@ -64,6 +68,7 @@ impl Deliveries {
         if self.owed_from == 0 {
             return 0;
         }
+        // A copy came after the place where they begin, whatever its number.
         let sets = [&self.in_order, &self.late, &self.flagged];
         let delivered = sets.iter().filter_map(|set| set.first()).min();
         delivered.map_or(self.owed_from, |first| first.min(self.owed_from))
@@ -97,11 +102,15 @@ pub struct LedgerSummary {
     pub unconfirmed_missing: u64,
     /// Never confirmed, and delivered all the same.
     pub unconfirmed_delivered: u64,
-    /// Deliveries without the redelivered flag, less the messages that had at least one.
+    /// Deliveries without the redelivered flag, less the messages that had at least one; copies are not among them.
     pub duplicated: u64,
     /// Deliveries with the flag, less the messages that had no delivery without it: what at-least-once delivery allows.
     pub duplicated_redelivered: u64,
-    /// Delivered only late: every delivery of the message was without the redelivered flag, and to
+    /// Deliveries, without the flag, of copies that were sent again after a reconnect, less the messages that had no
+    /// other delivery without the flag.
+    #[serde(default)]
+    pub duplicated_resent: u64,
+    /// Delivered only late: every delivery of the message was without the redelivered flag, of no copy, and to
     /// a consumer that had had a newer message of the same producer without the flag.
     pub reordered: u64,
     /// Deliveries with other content than was sent. A damaged header hides the message, which is missing, too.
@@ -124,6 +133,7 @@ impl LedgerSummary {
         self.unconfirmed_delivered += other.unconfirmed_delivered;
         self.duplicated += other.duplicated;
         self.duplicated_redelivered += other.duplicated_redelivered;
+        self.duplicated_resent += other.duplicated_resent;
         self.reordered += other.reordered;
         self.corrupt += other.corrupt;
         self.foreign += other.foreign;
@@ -152,6 +162,8 @@ struct Sums {
     late_only: u64,
     /// Messages of which no delivery was without the flag.
     flagged_only: u64,
+    /// Messages of which every delivery without the flag was of a copy.
+    resent_only: u64,
     /// Sent, and not owed to who gets these deliveries.
     not_owed: u64,
 }
@@ -165,6 +177,7 @@ impl Sums {
         self.summary.reordered += region.summary.reordered;
         self.late_only += region.late_only;
         self.flagged_only += region.flagged_only;
+        self.resent_only += region.resent_only;
         self.not_owed += region.not_owed;
     }
 }
@@ -207,7 +220,7 @@ impl Ledger {
                 match chunk.anomaly {
                     None => insert(&mut producer.confirmed, chunk, bytes),
                     Some(Anomaly::Returned) => insert(&mut producer.returned, chunk, bytes),
-                    Some(Anomaly::Late | Anomaly::Redelivered) => {}
+                    Some(Anomaly::Late | Anomaly::Redelivered | Anomaly::Resent) => {}
                 }
             } else if let Some(to) = self.deliveries.get_mut(bitmap - self.producers.len()) {
                 to.add(chunk, bytes);
@@ -266,7 +279,7 @@ impl Ledger {
         self.sums = sums;
         for (to, missing) in self.deliveries.iter_mut().zip(missing) {
             to.settled_missing += missing;
-            for set in [&mut to.in_order, &mut to.late, &mut to.flagged] {
+            for set in [&mut to.in_order, &mut to.late, &mut to.flagged, &mut to.resent] {
                 set.settle_below(until[to.producer]);
             }
         }
@@ -283,14 +296,15 @@ impl Ledger {
 
     fn count_bytes(&self) -> usize {
         let producers = self.producers.iter().map(|p| p.confirmed.bytes + p.returned.bytes);
-        let deliveries = self.deliveries.iter().map(|to| to.in_order.bytes + to.late.bytes + to.flagged.bytes);
+        let of = |to: &Deliveries| to.in_order.bytes + to.late.bytes + to.flagged.bytes + to.resent.bytes;
+        let deliveries = self.deliveries.iter().map(of);
         producers.sum::<usize>() + deliveries.sum::<usize>()
     }
 
     /// The blocks of deliveries and their confirms that are not whole or not there.
     fn span(&self, to: &Deliveries) -> (u64, u64) {
         let Producer { confirmed, returned, .. } = &self.producers[to.producer];
-        let delivered = [&to.in_order, &to.late, &to.flagged];
+        let delivered = [&to.in_order, &to.late, &to.flagged, &to.resent];
         let whole_below = delivered.iter().map(|set| set.full_below).max();
         let end = delivered.iter().map(|set| set.end()).max();
         (whole_below.unwrap_or(0).min(confirmed.full_below), end.unwrap_or(0).max(confirmed.end()).max(returned.end()))
@@ -308,12 +322,13 @@ impl Ledger {
             let in_order = to.in_order.bits(index);
             let late = to.late.bits(index);
             let flagged = to.flagged.bits(index);
+            let resent = to.resent.bits(index);
             for word in 0..WORDS {
                 let first = index * BLOCK + word as u64 * 64;
                 let s = below(sent, first);
                 let (c, r) = (confirmed[word], returned[word]);
-                let (i, l, f) = (in_order[word], late[word], flagged[word]);
-                let d = i | l | f;
+                let (i, l, f, x) = (in_order[word], late[word], flagged[word], resent[word]);
+                let d = i | l | f | x;
                 let o = !below(owed_from, first);
                 let count = |bits: u64| u64::from(bits.count_ones());
                 sums.summary.lost += count(c & !r & !d & o);
@@ -321,9 +336,10 @@ impl Ledger {
                 sums.summary.unconfirmed_missing += count(s & !c & !r & !d & o);
                 sums.not_owed += count(s & !d & !o);
                 sums.summary.unconfirmed_delivered += count(d & !c);
-                sums.summary.reordered += count(l & !i & !f);
+                sums.summary.reordered += count(l & !i & !f & !x);
                 sums.late_only += count(l & !i);
-                sums.flagged_only += count(f & !i & !l);
+                sums.flagged_only += count(f & !i & !l & !x);
+                sums.resent_only += count(x & !i & !l);
             }
         }
         sums
@@ -334,7 +350,7 @@ impl Ledger {
     /// nobody knows about [`u64::MAX`]. This many of what is missing there are outstanding, not lost.
     pub fn summary(&self, held: &[(Range<usize>, u64)]) -> LedgerSummary {
         let mut sums = self.sums;
-        let (mut in_order, mut plain, mut flagged) = (0, 0, 0);
+        let (mut in_order, mut plain, mut flagged, mut resent) = (0, 0, 0, 0);
         let mut missing = Vec::with_capacity(self.deliveries.len());
         for to in &self.deliveries {
             let producer = &self.producers[to.producer];
@@ -346,6 +362,7 @@ impl Ledger {
             in_order += to.in_order.count;
             plain += to.plain_count;
             flagged += to.flagged_count;
+            resent += to.resent_count;
         }
         let of = |(bitmaps, most): &(Range<usize>, u64)| {
             let missing = missing.get(bitmaps.clone()).unwrap_or_default();
@@ -357,10 +374,11 @@ impl Ledger {
             lost: sums.summary.lost.saturating_sub(outstanding),
             outstanding,
             sent: sums.summary.sent - sums.not_owed,
-            delivered: plain_messages + sums.flagged_only,
+            delivered: plain_messages + sums.flagged_only + sums.resent_only,
             // One of each of these was the message's first delivery.
             duplicated: plain.saturating_sub(plain_messages),
             duplicated_redelivered: flagged.saturating_sub(sums.flagged_only),
+            duplicated_resent: resent.saturating_sub(sums.resent_only),
             exact: !self.inexact,
             ..sums.summary
         }

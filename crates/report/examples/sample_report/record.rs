@@ -363,6 +363,7 @@ fn ledger() -> LedgerSummary {
         unconfirmed_delivered: 1,
         duplicated: 0,
         duplicated_redelivered: 17,
+        duplicated_resent: 0,
         reordered: 0,
         corrupt: 0,
         foreign: 0,

@@ -67,6 +67,7 @@ pub(super) fn ledger(summary: &RunSummary) -> Vec<String> {
         (ledger.returned, "returned as unroutable"),
         (ledger.unconfirmed_missing, "unconfirmed and missing"),
         (ledger.unconfirmed_delivered, "unconfirmed but delivered"),
+        (ledger.duplicated_resent, "duplicated by resend"),
         (ledger.foreign, "not of this run"),
     ]);
     lines.extend((!rest.is_empty()).then(|| format!("        {}", rest.join(", "))));

@@ -107,6 +107,7 @@ impl Snapshot {
             ("returned", "Messages that reached no queue", counters.returned),
             ("redelivered", "Deliveries with the redelivered flag", counters.redelivered),
             ("late", "Messages sent over 1 ms after they were due", counters.late),
+            ("resent", "Copies of messages sent again after a reconnect", counters.resent),
         ];
         for (name, help, count) in messages {
             self.count(&format!("{PREFIX}_messages_{name}"), help, self.common.clone(), count);

@@ -254,6 +254,7 @@ impl Recording<'_> {
             completed: throughput(|counters| counters.completed),
             received: throughput(|counters| counters.received),
             blocked: throughput(|counters| counters.blocked),
+            resent: Some(outcome.totals.resent).filter(|resent| *resent > 0),
             lasted: None,
             closed_loop: self.context.planned.closed_loop,
             without_consumers: self.context.planned.without_consumers,

@@ -7,7 +7,7 @@ use measure::{Phase, Time};
 use super::{Client, ConnectionState, EarlyDelivery, Participant};
 use crate::engine::consumer::{Consumer, Wanted};
 use crate::engine::context::Context;
-use crate::engine::producer::{BATCH_BYTES, SendState};
+use crate::engine::producer::{BATCH_BYTES, Producer, SendState};
 use crate::engine::service::{Service, ServiceStep};
 use crate::engine::shared::{CATCH_UP, Reason, Report};
 use crate::protocol::{Confirm, Connection, DeliveryOutcome, Event, Progress, Received, Receiver, Sender};
@@ -406,9 +406,12 @@ impl<C: Connection, E: Environment> Client<C, E> {
         let now = context.now();
         let drain_at = context.shared.boundaries().drain_at;
         let draining = context.series.phase() == Phase::Drain;
-        if draining && now > drain_at + CATCH_UP {
+        // Later only what is sent again may go.
+        let is_over = now > drain_at + CATCH_UP;
+        if draining && is_over && !self.producers().any(Producer::resends) {
             return Ok(SendState::Idle);
         }
+        let due_until = if is_over { Time(0) } else { drain_at };
         let (mut send_state, mut has_sent) = (SendState::Idle, false);
         for _ in 0..self.participants.len() {
             let at = self.next_work;
@@ -417,17 +420,19 @@ impl<C: Connection, E: Environment> Client<C, E> {
             let mut sender = self.driver.connection.handle(at);
             let interval = context.series.current();
             let sent = if draining {
-                producer.catch_up(drain_at, now, &mut sender, interval)?
+                producer.catch_up(due_until, now, &mut sender, interval)?
             } else {
                 producer.send(now, &mut sender, interval)?
             };
             if let Some(ledger) = context.ledger.as_ref().filter(|_| sent.count > 0) {
                 ledger.publish_sent(producer.spec.id, producer.sent());
             }
-            has_sent |= sent.count > 0;
+            has_sent |= sent.count + sent.resent > 0;
             let written = sender.pending() < BATCH_BYTES;
             let progress = &mut context.tally.progress;
-            progress.expected += sent.count * producer.spec.expected_deliveries;
+            // Only a ledger knows which of two copies was expected.
+            let copies = if context.ledger.is_none() { sent.resent } else { 0 };
+            progress.expected += (sent.count + copies) * producer.spec.expected_deliveries;
             if producer.has_answers() {
                 progress.open += sent.count;
             }

@@ -62,10 +62,14 @@ impl<C: Connection, E: Environment> Client<C, E> {
         if is_refusal && !was_up {
             let _ = context.reports.try_send(Report::Refused(error.clone()));
         }
-        let (mut open, mut thrown_away) = (0, 0);
+        let (mut open, mut given_up, mut thrown_away) = (0, 0, 0);
         for (at, work) in self.participants.iter_mut().enumerate() {
             match work {
-                Participant::Producer(producer) if was_up => open += producer.restart(now),
+                Participant::Producer(producer) if was_up => {
+                    let unanswered = producer.restart(now);
+                    open += unanswered;
+                    given_up += if producer.spec.resend { 0 } else { unanswered };
+                }
                 Participant::Producer(_) => {}
                 Participant::Consumer(consumer) => {
                     if let Some(properties) = consumer.first_untaken() {
@@ -86,7 +90,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
             let _ = context.reports.try_send(Report::Event(note));
         }
         if was_up {
-            tally.progress.open = tally.progress.open.saturating_sub(open);
+            tally.progress.open = tally.progress.open.saturating_sub(given_up);
             reconnect.cut_off = tally.silences.cut_off(open);
         }
         self.fenced = 0;

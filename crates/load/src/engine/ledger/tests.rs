@@ -235,7 +235,7 @@ fn damage_is_corrupt_wherever_it_hits() {
 fn short_sequences_go_on_over_their_wrap() {
     const WRAP: u64 = 1 << 32;
     let whole = |sequence, sent| {
-        let header = Header { run: None, producer: 0, sequence, intended: START, sent: None };
+        let header = Header { run: None, producer: 0, sequence, is_copy: false, intended: START, sent: None };
         whole_sequence(&header, sent)
     };
     assert_eq!(whole(0, 0), None, "nothing has been sent");

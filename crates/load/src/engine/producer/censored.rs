@@ -19,12 +19,11 @@ impl Producer {
     /// never sent waited for the broker until the connection was `free` and everything else was answered. It is counted
     /// by latency, not by message: a broker that stalls may leave billions.
     pub(crate) fn censor(&mut self, drain_at: Time, free: Time, end: Time, censored: &mut Censored) {
-        let is_answered = self.window.as_ref().is_none_or(|window| window.open() == 0);
+        let is_answered = self.window.as_ref().is_none_or(|window| window.open() == 0) && !self.resends.is_pending();
         let waited_until = if is_answered { drain_at.max(free) } else { end };
         if let Some(window) = &self.window {
-            for intended in window.unanswered() {
-                censored.unanswered(intended, end);
-            }
+            let open = window.unanswered().chain(self.resends.pending());
+            open.for_each(|(_, intended)| censored.unanswered(intended, end));
         }
         let Some(NextSend::Scheduled(due_times)) = &mut self.next_send else { return };
         let mut left = self.spec.limit.unwrap_or(u64::MAX).saturating_sub(self.sequence);
@@ -66,6 +65,7 @@ mod tests {
             commit_every: 0,
             max_pending: 100,
             confirm_timeout: None,
+            resend: false,
             keys: None,
             unique_properties: None,
             limit,

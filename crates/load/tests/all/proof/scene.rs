@@ -86,6 +86,8 @@ pub(crate) struct Scene<B> {
     pub(crate) service_us: u64,
     pub(crate) start_after: u64,
     pub(crate) confirm: bool,
+    /// Messages without an answer are sent again.
+    pub(crate) resend: bool,
     pub(crate) persistent: bool,
     pub(crate) recovery: (u64, u64),
     pub(crate) phases: (u64, u64, u64),
@@ -133,6 +135,7 @@ impl<B: Disturb> Scene<B> {
             service_us: random.of(&[0, 0, 0, 500, 3_000]),
             start_after: random.of(&[0, 0, 0, 150, 700]),
             confirm: random.below(8) > 0,
+            resend: seed.is_multiple_of(2),
             persistent: false,
             recovery: random.of(&[(2, 10), (20, 60), (300, 700), (1_200, 1_600)]),
             phases,
@@ -252,6 +255,7 @@ impl<B: Disturb> Scene<B> {
         if !self.confirm {
             group.producers.guarantee = Guarantee::Unconfirmed;
         }
+        group.producers.resend = self.resend && self.confirm;
         group.producers.max_pending = 200;
         group.consumers.total = Some(self.consumers.0);
         group.consumers.connections = Some(self.consumers.1);
@@ -306,7 +310,8 @@ impl Played {
         let Some(ledger) = outcome.ledger else { return Some("there is no ledger") };
         let totals = &outcome.totals;
         let fates = ledger.delivered + ledger.lost + ledger.outstanding + ledger.returned + ledger.unconfirmed_missing;
-        let deliveries = ledger.delivered + ledger.duplicated + ledger.duplicated_redelivered + ledger.foreign;
+        let again = ledger.duplicated + ledger.duplicated_redelivered + ledger.duplicated_resent;
+        let deliveries = ledger.delivered + again + ledger.foreign;
         let drain = outcome.phases.iter().find(|it| it.phase == Phase::Drain);
         let drained = drain.map_or(Nanos::ZERO, |it| it.end.since(it.start));
         let ended_early = drained < Nanos::from_millis(scene.phases.2);
@@ -347,6 +352,10 @@ impl Played {
             (!acknowledges && left_of_this > missing, "what the queues still hold is not lost"),
             (ended_early && ledger.outstanding > 0, "a drain ends early only when nothing more can come"),
             (
+                ended_early && scene.resend && scene.confirm && totals.completed + totals.nacked < totals.sent,
+                "what is sent again is answered",
+            ),
+            (
                 ended_early && earlier > ledger.foreign && (reads_once || !scene.is_cut()),
                 "what was there before is received too",
             ),
@@ -366,6 +375,8 @@ pub(crate) struct Totals {
     lost: AtomicU64,
     outstanding: AtomicU64,
     redelivered: AtomicU64,
+    /// Copies that came beside the message itself.
+    resent: AtomicU64,
     reconnected: AtomicU64,
     /// Deliveries of each kind of scene that was cut, …
     kinds: [AtomicU64; KINDS],
@@ -393,6 +404,7 @@ impl Totals {
             (&self.lost, ledger.lost),
             (&self.outstanding, ledger.outstanding),
             (&self.redelivered, ledger.duplicated_redelivered),
+            (&self.resent, ledger.duplicated_resent),
             (&self.reconnected, played.lost_connections()),
         ] {
             total.fetch_add(count, Ordering::Relaxed);

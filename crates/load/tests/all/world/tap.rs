@@ -39,6 +39,19 @@ impl Message {
         let head = self.trace_header.as_ref().unwrap_or(&self.body);
         head[..len.min(head.len())].to_vec()
     }
+
+    /// Bytes that all copies of a message have, and whether this is one that was sent again.
+    fn identity(&self) -> (Vec<u8>, bool) {
+        let mut head = self.head();
+        if self.trace_header.is_none() && self.body.len() < FULL_LEN {
+            return (head, false);
+        }
+        // Run, producer, and the sequence number with the mark of a copy.
+        head.truncate(14);
+        let is_copy = head[13] & 0x80 != 0;
+        head[13] &= 0x7F;
+        (head, is_copy)
+    }
 }
 
 /// A broker's answer to a message.
@@ -206,11 +219,11 @@ fn message_of(channel: u16, id: u32, bytes: &[u8]) -> Option<Message> {
 /// A message that reached the broker's connection, and its fate.
 struct Published {
     producer: (Client, u16),
-    body: Vec<u8>,
     outcome: Option<Outcome>,
-    /// Deliveries without the redelivered flag, and with it.
+    /// Deliveries without the redelivered flag, with it, and of copies without it.
     plain: u64,
     flagged: u64,
+    resent: u64,
     /// Of those without the flag, whether one came before any newer one, and whether one came after.
     in_order: bool,
     late: bool,
@@ -220,7 +233,9 @@ struct Published {
 /// and what cannot be told as corrupt.
 pub(super) fn ledger<'a>(taps: impl Iterator<Item = &'a Tap>, sent: u64) -> LedgerSummary {
     let mut all: Vec<Published> = Vec::new();
-    let mut by_head: HashMap<Vec<u8>, usize> = HashMap::new();
+    // A message, and the body of that copy.
+    let mut by_head: HashMap<Vec<u8>, (usize, Vec<u8>)> = HashMap::new();
+    let mut by_identity: HashMap<Vec<u8>, usize> = HashMap::new();
     let mut deliveries: Vec<(Client, Message)> = Vec::new();
     for tap in taps {
         let conversation =
@@ -228,17 +243,20 @@ pub(super) fn ledger<'a>(taps: impl Iterator<Item = &'a Tap>, sent: u64) -> Ledg
         let (written, read) = (conversation(&tap.written), conversation(&tap.read));
         let mut numbered: BTreeMap<(u16, u64), usize> = BTreeMap::new();
         for message in written.messages {
-            by_head.insert(message.head(), all.len());
-            numbered.insert((message.channel, message.number), all.len());
-            all.push(Published {
-                producer: (tap.client, message.channel),
-                body: message.body,
-                outcome: None,
-                plain: 0,
-                flagged: 0,
-                in_order: false,
-                late: false,
-            });
+            let at = *by_identity.entry(message.identity().0).or_insert(all.len());
+            numbered.insert((message.channel, message.number), at);
+            if at == all.len() {
+                all.push(Published {
+                    producer: (tap.client, message.channel),
+                    outcome: None,
+                    plain: 0,
+                    flagged: 0,
+                    resent: 0,
+                    in_order: false,
+                    late: false,
+                });
+            }
+            by_head.insert(message.head(), (at, message.body));
         }
         for answer in read.answers {
             let meant = (answer.channel, answer.first)..=(answer.channel, answer.last);
@@ -252,14 +270,19 @@ pub(super) fn ledger<'a>(taps: impl Iterator<Item = &'a Tap>, sent: u64) -> Ledg
     // By consumer and producer: the newest message without the flag.
     let mut newest: HashMap<(Client, u16, (Client, u16)), usize> = HashMap::new();
     for (client, delivery) in deliveries {
-        let Some(at) = by_head.get(&delivery.head()).copied() else {
+        let Some((at, body)) = by_head.get(&delivery.head()) else {
             corrupt += 1;
             continue;
         };
+        let at = *at;
         let message = &mut all[at];
-        corrupt += u64::from(delivery.body != message.body);
+        corrupt += u64::from(delivery.body != *body);
         if delivery.redelivered {
             message.flagged += 1;
+            continue;
+        }
+        if delivery.identity().1 {
+            message.resent += 1;
             continue;
         }
         message.plain += 1;
@@ -276,7 +299,7 @@ pub(super) fn ledger<'a>(taps: impl Iterator<Item = &'a Tap>, sent: u64) -> Ledg
 fn summary(all: &[Published], sent: u64, corrupt: u64) -> LedgerSummary {
     let count = |is: &dyn Fn(&Published) -> bool| all.iter().filter(|it| is(it)).count() as u64;
     let sum = |of: fn(&Published) -> u64| all.iter().map(of).sum::<u64>();
-    let is_delivered = |it: &Published| it.plain + it.flagged > 0;
+    let is_delivered = |it: &Published| it.plain + it.flagged + it.resent > 0;
     let missing = |outcome: Option<Outcome>| count(&|it| it.outcome == outcome && !is_delivered(it));
     // What a lost connection had not written yet is missing, too.
     let unwritten = sent - all.len() as u64;
@@ -289,8 +312,9 @@ fn summary(all: &[Published], sent: u64, corrupt: u64) -> LedgerSummary {
         unconfirmed_missing: missing(None) + missing(Some(Outcome::Refused)) + unwritten,
         unconfirmed_delivered: count(&|it| is_unconfirmed(it) && is_delivered(it)),
         duplicated: sum(|it| it.plain.saturating_sub(1)),
-        duplicated_redelivered: sum(|it| it.flagged - u64::from(it.flagged > 0 && it.plain == 0)),
-        reordered: count(&|it| it.late && !it.in_order && it.flagged == 0),
+        duplicated_redelivered: sum(|it| it.flagged - u64::from(it.flagged > 0 && it.plain + it.resent == 0)),
+        duplicated_resent: sum(|it| it.resent - u64::from(it.resent > 0 && it.plain == 0)),
+        reordered: count(&|it| it.late && !it.in_order && it.flagged + it.resent == 0),
         corrupt,
         exact: true,
         ..LedgerSummary::default()

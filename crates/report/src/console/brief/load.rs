@@ -365,6 +365,9 @@ pub(super) fn messages(record: &RunRecord, summary: &RunSummary) -> Option<Row<'
     if done > 0 && done < sent {
         text += &format!(", {} confirmed", count(done));
     }
+    if let Some(resent) = flow.resent {
+        text += &format!(", {} sent again", count(resent));
+    }
     // The first line has the measured phase alone.
     if record.phases.iter().any(|it| it.phase == Phase::Warmup && it.end > it.start) {
         text += " (with warm-up)";
@@ -389,6 +392,7 @@ fn outcomes(ledger: &LedgerSummary, has_lost: bool) -> String {
         (ledger.outstanding, "outstanding", false),
         (ledger.duplicated, "duplicated", true),
         (ledger.duplicated_redelivered, "redelivered", false),
+        (ledger.duplicated_resent, "duplicated by resend", false),
         (ledger.reordered, "reordered", false),
         (ledger.corrupt, "corrupt", false),
         (ledger.returned, "returned", false),

@@ -549,17 +549,18 @@ fn what_became_of_unconfirmed_messages_is_in_their_row_beside_a_fault() {
     let mut summary = kills();
     let flow = summary.flow_mut();
     (flow.sent.total, flow.completed.total) = (5_000, 4_975);
-    flow.received.total = 4_996;
+    (flow.received.total, flow.resent) = (4_996, Some(25));
     flow.ledger = Some(LedgerSummary {
         sent: 5_000,
         delivered: 4_986,
         unconfirmed_missing: 14,
         unconfirmed_delivered: 11,
         duplicated_redelivered: 10,
+        duplicated_resent: 6,
         ..ledger()
     });
-    let messages = "messages 5,000 sent, 4,996 received, 4,975 confirmed; 0 duplicated, 10 redelivered, 11 unconfirmed \
-                    but delivered";
+    let messages = "messages 5,000 sent, 4,996 received, 4,975 confirmed, 25 sent again; 0 duplicated, 10 redelivered, \
+                    6 duplicated by resend, 11 unconfirmed but delivered";
     let kill = "kill at 15.4 s 0 lost, 14 unconfirmed and missing, longest wait 251 ms, node 1 back after 7.60 s";
     assert_has(flowing(&end(&kind("cluster-kill", summary), 80)), [messages, kill]);
 }
