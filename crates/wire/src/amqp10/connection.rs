@@ -12,9 +12,9 @@ use self::liveness::Liveness;
 use self::session::{LINK_CREDIT, Link, Partial, Session, ahead};
 use super::MIN_FRAME_MAX;
 use super::composite::*;
-use super::event::{Amqp10Error, Amqp10Event};
+use super::event::{Amqp10Error, Amqp10Event, UsualEvent};
 use super::frame::{self, FRAME_AMQP, FRAME_SASL, WholeFrame};
-use super::message::{MessageBody, MessageParts, Sections};
+use super::message::MessageParts;
 use super::types::{Symbol, TypedValue, put_map};
 use super::usual::{self, TransferHead};
 use crate::Secret;
@@ -284,7 +284,7 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
             };
             self.offset += frame.size as u64;
             if let Some(event) = self.usual(&frame) {
-                return Ok(Some(event));
+                return Ok(Some(event.into()));
             }
             let step = self.handle(now, &frame).map_err(|error| {
                 self.frame.1 = Snippet::of(frame.body);
@@ -331,35 +331,42 @@ impl<S: Amqp10Side> Amqp10Connection<S> {
         }
     }
 
-    /// The event of what nearly all frames are: a whole delivery, or one that accepts some. `None`, and nothing is
-    /// done, where anything about it is unusual. It is made where it goes: handing it on costs more than reading it.
+    /// Takes what nearly all input is off, with less work than [`Self::poll`]: a whole delivery, or an acceptance of
+    /// some. `None`, and nothing is done, where something else comes next, which `poll` takes.
     #[inline(always)]
-    fn usual<'i>(&mut self, frame: &WholeFrame<'i>) -> Option<Amqp10Event<'i>> {
+    pub fn poll_usual<'i>(&mut self, now: Time, input: &mut &'i [u8]) -> Option<UsualEvent<'i>> {
+        if self.phase != Phase::Open || self.told.is_some() {
+            return None;
+        }
+        self.liveness.hear(now, self.offset + input.len() as u64);
+        let mut rest = *input;
+        let frame = frame::take(&mut rest, self.config.frame_max as usize).ok()??;
+        let event = self.usual(&frame)?;
+        self.offset += frame.size as u64;
+        *input = rest;
+        Some(event)
+    }
+
+    /// `None`, and nothing is done, where anything about a frame is unusual. The event is made where it goes: handing
+    /// it on costs more than reading it.
+    #[inline(always)]
+    fn usual<'i>(&mut self, frame: &WholeFrame<'i>) -> Option<UsualEvent<'i>> {
         if self.phase != Phase::Open || frame.kind != FRAME_AMQP {
             return None;
         }
         let number = self.channels.get(usize::from(frame.channel)).copied().flatten()?;
         let session = self.sessions.get_mut(usize::from(number))?.as_mut().filter(|it| !it.is_ending)?;
-        if let Some((transfer, payload)) = TransferHead::read(frame.body) {
-            let (before, body) = usual::data(payload)?;
-            let handle = session.handle_of(transfer.handle)?;
-            session.take_whole(handle, transfer.id, S::IS_SERVER)?;
-            let (all, before) = (Sections(payload), Sections(before));
-            let message = MessageParts { all, before, body: MessageBody::Data(body) };
-            return Some(Amqp10Event::Delivery {
-                session: number,
-                handle,
-                id: transfer.id,
-                settled: transfer.settled,
-                transaction: None,
-                message,
-            });
+        if let Some((TransferHead { handle, id, settled }, message)) = TransferHead::read(frame.body) {
+            let (before, body) = usual::data(message)?;
+            let handle = session.handle_of(handle)?;
+            session.take_whole(handle, id, S::IS_SERVER)?;
+            return Some(UsualEvent::Delivery { session: number, handle, id, settled, message, before, body });
         }
         let (first, last) = usual::accepted(frame.body)?;
         if S::IS_SERVER && ahead(last.wrapping_add(1), session.next_delivery_id) > 0 {
             return None;
         }
-        Some(Amqp10Event::Settled { session: number, first, last, state: Some(DeliveryState::Accepted) })
+        Some(UsualEvent::Accepted { session: number, first, last })
     }
 
     #[inline]

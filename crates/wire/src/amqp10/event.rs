@@ -4,7 +4,7 @@
 use measure::Nanos;
 
 use super::composite::{Condition, DeliveryState, Flow};
-use super::message::MessageParts;
+use super::message::{MessageBody, MessageParts, Sections};
 use super::types::TypedValue;
 use crate::amqp091::{EncodeError, SecretStr, Snippet};
 
@@ -113,6 +113,53 @@ pub enum Amqp10Event<'a> {
     },
     /// The peer agreed to our closing the connection.
     CloseOk,
+}
+
+/// The events that nearly all input is. See [`super::Amqp10Connection::poll_usual`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UsualEvent<'a> {
+    /// A message whose body is one section of bytes, and which belongs to no transaction.
+    Delivery {
+        /// Its session.
+        session: u16,
+        /// Its link.
+        handle: u32,
+        /// The number to settle it by.
+        id: u32,
+        /// Whether it is settled already.
+        settled: bool,
+        /// All of its sections.
+        message: &'a [u8],
+        /// The sections before the body.
+        before: &'a [u8],
+        /// The bytes.
+        body: &'a [u8],
+    },
+    /// Deliveries that this side has sent are accepted and settled.
+    Accepted {
+        /// Their session.
+        session: u16,
+        /// The first delivery, counted from 0 in the session.
+        first: u32,
+        /// The last one.
+        last: u32,
+    },
+}
+
+impl<'a> From<UsualEvent<'a>> for Amqp10Event<'a> {
+    #[inline(always)]
+    fn from(event: UsualEvent<'a>) -> Self {
+        match event {
+            UsualEvent::Delivery { session, handle, id, settled, message, before, body } => {
+                let message =
+                    MessageParts { all: Sections(message), before: Sections(before), body: MessageBody::Data(body) };
+                Self::Delivery { session, handle, id, settled, transaction: None, message }
+            }
+            UsualEvent::Accepted { session, first, last } => {
+                Self::Settled { session, first, last, state: Some(DeliveryState::Accepted) }
+            }
+        }
+    }
 }
 
 /// End of a link that a server's client asks for.

@@ -22,7 +22,7 @@ pub use basic::{MessageMapping, simple_field, simple_value};
 pub use client::{Amqp10Client, LinkInitiator};
 pub use composite::*;
 pub use connection::{Amqp10Config, Amqp10Connection, SaslMechanism};
-pub use event::{Amqp10Error, Amqp10Event, Amqp10Request, Terminus};
+pub use event::{Amqp10Error, Amqp10Event, Amqp10Request, Terminus, UsualEvent};
 pub use message::{MessageBody, MessageHead, MessageParts, Sections};
 pub use scram::{SCRAM_SHA_256, ScramKeys, scram_name, scram_nonce};
 pub use server::{Amqp10Server, LinkResponder};

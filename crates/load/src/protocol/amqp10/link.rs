@@ -66,6 +66,14 @@ pub(crate) struct Receiving {
 }
 
 impl LinkSpec {
+    pub(super) fn is_transacted(&self) -> bool {
+        match self {
+            Self::Producer(it) => it.transacted,
+            Self::Consumer(it) => it.transacted,
+            Self::Management => false,
+        }
+    }
+
     /// The link of a group's `n`-th consumer.
     pub(super) fn consumer(group: &Group, n: usize, later: bool) -> Self {
         let wanted = &group.consumers;
@@ -136,13 +144,8 @@ impl Link {
         {
             body.resize(len, 0);
         }
-        let transacted = match &spec {
-            LinkSpec::Producer(it) => it.transacted,
-            LinkSpec::Consumer(it) => it.transacted,
-            LinkSpec::Management => false,
-        };
         Self {
-            transactions: transacted.then(|| Box::new(Transactions::new())),
+            transactions: spec.is_transacted().then(|| Box::new(Transactions::new())),
             frame_max: 0,
             spec,
             dialect: Dialect::default(),

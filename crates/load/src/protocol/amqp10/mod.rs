@@ -13,8 +13,8 @@ mod validate;
 use measure::Time;
 use wire::Secret;
 use wire::amqp10::{
-    Amqp10Client, Amqp10Config, Amqp10Event, Composite, DeliveryState, MessageParts, SaslMechanism, Sections,
-    TransactionalState, TypedField, TypedValue, scram_nonce,
+    Amqp10Client, Amqp10Config, Amqp10Event, Composite, DeliveryState, SaslMechanism, Sections, TransactionalState,
+    TypedField, TypedValue, UsualEvent, scram_nonce,
 };
 
 use self::address::Dialect;
@@ -99,6 +99,8 @@ pub(crate) struct LinkConnection {
     untended: Option<usize>,
     /// Whether messages may flow.
     is_running: bool,
+    /// It has clients, none with transactions.
+    is_plain: bool,
     /// Without clients: the last step that was asked for.
     step: Option<ChurnStep>,
 }
@@ -162,6 +164,7 @@ impl Connection for LinkConnection {
             client: client_of(&spec, now),
             stage: Stage::LogIn,
             busy: 0,
+            is_plain: asking.is_empty() && !clients.is_empty() && !clients.iter().any(LinkSpec::is_transacted),
             links: clients.into_iter().map(Link::new).collect(),
             management: asking.first().map(|_| Management::default()),
             server: Default::default(),
@@ -201,6 +204,12 @@ impl Connection for LinkConnection {
         if let Some(client) = self.untended.take() {
             self.tend(client, now);
         }
+        if self.is_running
+            && self.is_plain
+            && let Some(event) = self.client.poll_usual(now, input)
+        {
+            return self.usual(event);
+        }
         let endpoint = &self.spec.endpoint;
         let failed = |error| failure::of_wire(endpoint, &self.stage, &error);
         let Some(event) = self.client.poll(now, input).map_err(failed)? else { return Ok(None) };
@@ -214,7 +223,7 @@ impl Connection for LinkConnection {
         match event {
             Amqp10Event::Delivery { session, id, message, .. } => {
                 let at = usize::from(session);
-                let event = delivered(&mut self.links[at], id, &message);
+                let event = delivered(&mut self.links[at], id, message.before, message.body.bytes());
                 self.untended = self.links[at].is_hungry().then_some(at);
                 match event.filter(|_| self.is_running) {
                     Some(event) => Ok(Some((at, event))),
@@ -443,10 +452,10 @@ fn refuse_unselected(link: &Link, applied: TypedValue<'_>, endpoint: &Endpoint) 
 
 /// The engine's form of a delivery; `None` where it is not the link's next.
 #[inline]
-fn delivered<'a>(link: &mut Link, id: u32, message: &MessageParts<'a>) -> Option<Event<'a>> {
-    let redelivered = message.before.may_be_repeated();
+fn delivered<'a>(link: &mut Link, id: u32, before: Sections<'a>, body: &'a [u8]) -> Option<Event<'a>> {
+    let redelivered = before.may_be_repeated();
     let tag = link.received(id)?;
-    Some(Event::Delivery { tag, redelivered, body: message.body.bytes(), properties: message.before.0 })
+    Some(Event::Delivery { tag, redelivered, body, properties: before.0 })
 }
 
 /// The engine's form of a coordinator's answer. A transaction that is not committed ends the connection, as over AMQP
@@ -481,6 +490,37 @@ fn outcome_of(state: Option<DeliveryState<'_>>, is_transactional: bool) -> Optio
 }
 
 impl LinkConnection {
+    /// What nearly all input of a connection without transactions means. It is made where it goes: a copy of an event
+    /// costs more than reading it.
+    #[inline(always)]
+    fn usual<'i>(&mut self, event: UsualEvent<'i>) -> Result<Option<(usize, Event<'i>)>, Error> {
+        let (UsualEvent::Delivery { session, .. } | UsualEvent::Accepted { session, .. }) = event;
+        let at = usize::from(session);
+        let Some(link) = self.links.get_mut(at) else {
+            return Err(failure::unasked(&self.spec.endpoint, "frame"));
+        };
+        match event {
+            UsualEvent::Delivery { id, before, body, .. } => match delivered(link, id, Sections(before), body) {
+                Some(event) => {
+                    self.untended = link.is_hungry().then_some(at);
+                    Ok(Some((at, event)))
+                }
+                None => Err(failure::unasked(&self.spec.endpoint, "delivery")),
+            },
+            // Nothing is sent on a consumer's session that could be settled.
+            UsualEvent::Accepted { .. } if !link.is_sender() => {
+                Err(failure::unasked(&self.spec.endpoint, "disposition of an unsent message"))
+            }
+            UsualEvent::Accepted { first, last, .. } => match link.tags_of(first, last) {
+                Some((tag, last)) => {
+                    let outcome = DeliveryOutcome::Accepted;
+                    Ok(Some((at, Event::Confirm(Confirm { first: Some(tag), last, outcome }))))
+                }
+                None => Err(failure::never_sent(&self.spec.endpoint, first, last)),
+            },
+        }
+    }
+
     /// Begins the sessions and attaches the links, all at once.
     fn attach(&mut self) -> Result<(), Error> {
         let most = self.most_clients();
