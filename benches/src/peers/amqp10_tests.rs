@@ -263,7 +263,7 @@ fn put_text(name: &str, out: &mut Vec<u8>) {
 /// Appends an array: of numbers, or of symbols in either form.
 fn put_array(draw: &Draw, is_of_symbols: bool, out: &mut Vec<u8>) {
     let count = 1 + draw.below(5) as u8;
-    let mut data = Vec::new();
+    let mut data: Vec<u8> = Vec::new();
     let code = match (is_of_symbols, draw.coin()) {
         (false, true) => 0x71,
         (false, false) => 0x80,
@@ -613,14 +613,14 @@ fn put_message(draw: &Draw, several: bool, out: &mut Vec<u8>) -> String {
         message_id: draw.maybe(id).unwrap_or_default(),
         user_id: draw.maybe(text.as_bytes()),
         to: draw.maybe(TypedValue::Str(&text)).unwrap_or_default(),
-        subject: draw.maybe(&text),
+        subject: draw.maybe(text.as_str()),
         reply_to: draw.maybe(TypedValue::Str("/queues/back")).unwrap_or_default(),
         correlation_id: draw.maybe(id).unwrap_or_default(),
         content_type: draw.maybe(draw.symbol()),
         content_encoding: draw.maybe(draw.symbol()),
         absolute_expiry_time: draw.maybe(i64::from(draw.number())),
         creation_time: draw.maybe(i64::from(draw.number())),
-        group_id: draw.maybe(&text),
+        group_id: draw.maybe(text.as_str()),
         group_sequence: draw.maybe(draw.number()),
         reply_to_group_id: draw.maybe("of the group"),
     };
