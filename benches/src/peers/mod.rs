@@ -1,6 +1,8 @@
 //! Peers that are crates. They are heavy, so only the feature `peers` compiles them; the rest of the bench, which uses
 //! bellows' own crates, is checked with these.
 
+#[cfg(all(test, feature = "peers"))]
+mod amqp10_tests;
 #[cfg(feature = "peers")]
 mod lapin;
 

@@ -305,11 +305,47 @@ fn artemis_is_loaded_over_amqp_1_0_and_loses_nothing_durable_when_it_is_killed()
 /// Debian's Python, for which `scripts/setup test` installs qpid-proton.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// A command line of `artemis perf`, after messages of several frames have gone through another client, there and back.
+/// Artemis' configuration of a login by SCRAM.
+const LOGIN: &str = "
+scram {
+  org.apache.activemq.artemis.spi.core.security.jaas.SCRAMPropertiesLoginModule required
+    org.apache.activemq.jaas.properties.user='users.properties'
+    org.apache.activemq.jaas.properties.role='roles.properties';
+};
+";
+/// A port where Artemis lets in who proves the password.
+const ACCEPTOR: &str = "\
+acceptorConfigurations.scram.factoryClassName=org.apache.activemq.artemis.core.remoting.impl.netty.NettyAcceptorFactory
+acceptorConfigurations.scram.params.host=127.0.0.1
+acceptorConfigurations.scram.params.port={port}
+acceptorConfigurations.scram.params.protocols=AMQP
+acceptorConfigurations.scram.params.saslMechanisms=SCRAM-SHA-256
+acceptorConfigurations.scram.params.saslLoginConfigScope=scram
+";
+
+/// Has Artemis listen for logins by SCRAM, too: its port, and the option that makes Artemis read the files.
+fn scram(dir: &Path) -> (u16, String) {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").port();
+    for (name, text) in [
+        ("login.config", LOGIN.replace('\'', "\"")),
+        ("users.properties", "me = secret\n".to_owned()),
+        ("roles.properties", "amq = me\n".to_owned()),
+        ("acceptor.properties", ACCEPTOR.replace("{port}", &port.to_string())),
+    ] {
+        fs::write(dir.join(name), text).expect("write");
+    }
+    let dir = dir.display();
+    let login = format!("-Djava.security.auth.login.config={dir}/login.config");
+    (port, format!("broker.java-args=['{login}', '-Dbroker.properties={dir}/acceptor.properties']"))
+}
+
+/// A command line of `artemis perf`, after messages of several frames have gone through another client, there and back,
+/// and others over a login by SCRAM.
 #[test]
 fn artemis_own_command_lines_load_artemis() {
     testkit::or_skip!(artemis());
     let dir = &*common::folder();
+    let (port, java) = scram(dir);
     fs::write(dir.join("relay.py"), include_str!("commands/relay.py")).expect("write");
     let bellows = env!("CARGO_BIN_EXE_bellows");
     let client = format!("{bellows} client --url {{url}} --protocol amqp10 --no-archive --quiet");
@@ -319,6 +355,11 @@ fn artemis_own_command_lines_load_artemis() {
         .concat();
     // A drain of 10 s ends where deliveries pause: none of these comes.
     let selected = format!("timeout 11 {client} --selector 1=2 --rate 100 --duration 1 queue://selected && ");
+    let proving = |password| {
+        let url = format!("amqp://me:{password}@127.0.0.1:{port}");
+        format!("{} --auth scram-sha-256 --message-count 100 queue://proved", client.replace("{url}", &url))
+    };
+    let proved = format!("! {} 2>>refused.txt && {} --json >proved.json && ", proving("wrong"), proving("secret"));
     let client = format!("{client} queue://relay");
     let relayed = format!(
         "{client} --consumers 0 --max-pending 10 --message-count 20 --message-size 300000 && {PYTHON} relay.py {{url}} \
@@ -327,17 +368,22 @@ fn artemis_own_command_lines_load_artemis() {
     let imports = std::process::Command::new(PYTHON).args(["-c", "import proton"]).output();
     let has_proton = imports.is_ok_and(|it| it.status.success());
     let command = format!(
-        "load.0.command=['sh', '-c', '{refused}{selected}{} exec {bellows} artemis perf client \
+        "load.0.command=['sh', '-c', '{refused}{selected}{proved}{} exec {bellows} artemis perf client \
          --url tcp://{{host}}:{{port}} --tx --commit-interval 10 --duration 2 --runs inner queue://TEST_QUEUE']",
         if has_proton { &relayed } else { "" }
     );
     // The program ends before.
     let lengths = ["--set", "phases.warmup=1s", "--set", "phases.measure=60s", "--set", "profile.events=[]"];
-    run_artemis(dir, &[&["run", "artemis-perf", "--set", &command][..], &lengths].concat()).assert_ok();
+    run_artemis(dir, &[&["run", "artemis-perf", "--set", &command, "--set", &java][..], &lengths].concat()).assert_ok();
     let said = log(&common::only_run(dir), "load-0.log");
     testkit::assert_has(said, ["AMQP 1.0 is used instead", "--- received:"]);
     let refused = fs::read_to_string(dir.join("refused.txt")).expect("refusals");
-    testkit::assert_has(refused, ["cannot use queue://absent", "cannot use topic://absent", "it does not exist"]);
+    testkit::assert_has(
+        refused,
+        ["cannot use queue://absent", "cannot use topic://absent", "it does not exist", "wrong user or password"],
+    );
+    let proved = common::read_json(&dir.join("proved.json"));
+    assert_eq!(proved["scenarios"]["messages"]["received"]["total"].as_u64(), Some(100), "{proved:#}");
     if !has_proton {
         testkit::skip!("no qpid-proton for {PYTHON}; scripts/setup test");
     }
