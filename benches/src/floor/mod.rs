@@ -23,6 +23,9 @@ use crate::table::{Row, median};
 /// Load before the measured part of each run.
 const WARMUP_S: u64 = 3;
 
+/// Load before the first run on a broker that is compiled while it runs.
+const WARM_UP_OF_JAVA_S: u64 = 30;
+
 /// Arguments of the bare program.
 #[derive(clap::Args)]
 pub struct Args {
@@ -168,6 +171,10 @@ pub fn amqp10(bench: &Bench) -> Result<Vec<Row>> {
         let Some(broker) = environment::amqp10_broker(bench, kind)? else { continue };
         let endpoint = broker.endpoint();
         let url = format!("amqp://{}:{}", endpoint.host, endpoint.port);
+        if kind == BrokerKind::Artemis && bench.pairs > 1 {
+            // Java compiles as it runs, and its first minute would be compared with its second.
+            own::load(&bench.bellows, &url, AMQP10[0].own, 0, WARM_UP_OF_JAVA_S)?;
+        }
         for case in &AMQP10 {
             let mut row = pairs(bench, case, &url, &["--amqp10", link])?;
             row.what = format!("{}, {}", kind.name(), row.what);

@@ -84,13 +84,17 @@ pub fn write(body: &mut [u8], run: u32, producer: u32, sequence: u64, intended: 
 pub fn write_front(body: &mut [u8], len: usize, run: u32, producer: u32, sequence: u64, intended: Time, sent: Time) {
     if let Some(head) = body.first_chunk_mut::<FULL_LEN>() {
         let delay = sent.since(intended).0.min(MOST_48);
-        head[0..4].copy_from_slice(&run.to_le_bytes());
-        head[4..8].copy_from_slice(&producer.to_le_bytes());
-        head[8..14].copy_from_slice(&sequence.to_le_bytes()[..6]);
-        head[14..20].copy_from_slice(&delay.to_le_bytes()[..6]);
-        head[20..28].copy_from_slice(&intended.0.to_le_bytes());
-        let check = check_full(head, len);
-        head[28..32].copy_from_slice(&check.to_le_bytes());
+        // In words that are never read back: a read waits for all that was written before, up to 50 ns.
+        let mut words = [
+            u64::from(run) | u64::from(producer) << 32,
+            sequence & MOST_48 | delay << 48,
+            delay >> 16 | intended.0 << 32,
+            intended.0 >> 32,
+        ];
+        words[3] |= u64::from(check_full(words, len)) << 32;
+        for (place, word) in head.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
     } else if let Some(head) = body.first_chunk_mut::<COMPACT_LEN>() {
         let (of_producer, of_sequence) = masks(run);
         head[0..2].copy_from_slice(&(producer as u16 ^ of_producer).to_le_bytes());
@@ -147,10 +151,11 @@ fn compact(head: &[u8; COMPACT_LEN], run: u32) -> Header {
 
 #[inline(always)]
 fn read_full(head: &[u8; FULL_LEN], len: usize, now: Time) -> Result<Header, Unreadable> {
-    if word(head, 24) >> 32 != u64::from(check_full(head, len)) {
+    let words = words(head);
+    let [first, second, third, fourth] = words;
+    if fourth >> 32 != u64::from(check_full(words, len)) {
         return Err(Unreadable::Corrupt);
     }
-    let (first, second, third) = (word(head, 0), word(head, 8), word(head, 16));
     let intended = intended_of(head);
     let delay = second >> 48 | (third & 0xFFFF_FFFF) << 16;
     let sent = Time(intended.0.saturating_add(delay));
@@ -236,10 +241,15 @@ fn word(head: &[u8; FULL_LEN], at: usize) -> u64 {
 }
 
 #[inline]
-fn check_full(head: &[u8; FULL_LEN], len: usize) -> u32 {
-    let tail = word(head, 24) & 0xFFFF_FFFF;
-    let half = fold(word(head, 0) ^ KEYS[0], word(head, 8) ^ KEYS[1]);
-    let whole = fold(half ^ word(head, 16), KEYS[2] ^ tail ^ (len as u64).rotate_left(32));
+fn words(head: &[u8; FULL_LEN]) -> [u64; 4] {
+    [0, 8, 16, 24].map(|at| word(head, at))
+}
+
+/// Of all but the upper half of the last word, where it stands itself.
+#[inline]
+const fn check_full(words: [u64; 4], len: usize) -> u32 {
+    let half = fold(words[0] ^ KEYS[0], words[1] ^ KEYS[1]);
+    let whole = fold(half ^ words[2], KEYS[2] ^ words[3] & 0xFFFF_FFFF ^ (len as u64).rotate_left(32));
     (whole ^ whole >> 32) as u32
 }
 
@@ -249,7 +259,7 @@ fn check_compact(head: &[u8; COMPACT_LEN], len: usize) -> u32 {
     if let Some(front) = wide.first_chunk_mut::<COMPACT_LEN>() {
         *front = *head;
     }
-    check_full(&wide, len)
+    check_full(words(&wide), len)
 }
 
 /// Odd numbers with as many ones as zeros, from the digits of pi.
