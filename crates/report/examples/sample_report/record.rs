@@ -188,10 +188,8 @@ fn warnings(state: &State) -> Vec<Warning> {
                     cores: 2,
                     broker_cores: 1.2,
                     client_cores: 0.2,
-                    other_cores: 0.0,
                     run_queue_wait: 0.21,
-                    broker_run_queue_wait: 0.0,
-                    rate_met: false,
+                    ..CoresUsed::default()
                 },
             },
         ),
