@@ -98,10 +98,4 @@ describe('the drawing of a topology', () => {
     expect(drawing.lines).toEqual(['/:in to exchange /:a', '/:in to queue /:a']);
     expect(drawing.queues).toEqual(['/:a', 'two:a']);
   });
-
-  test('draws records that do not say what a destination is', () => {
-    const bindings = [binding('', '', '', 'q'), binding('', 'in', '', 'out')];
-    const drawing = draw({ queues: [queue('', 'q')], bindings: [...bindings, binding('', 'out', '', 'q')] }, '');
-    expect(drawing.lines).toEqual([': to queue :q', ':in to exchange :out', ':out to queue :q']);
-  });
 });

@@ -332,7 +332,7 @@ findings! {
 }
 
 /// Cores that broker and generator share, and who used them.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoresUsed {
     /// Cores that both may use.
     pub cores: u32,
@@ -351,7 +351,7 @@ pub struct CoresUsed {
 }
 
 /// Faults of an experiment that did not take place as planned.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MissedFaults {
     /// Faults of the experiment.
     pub planned: u64,

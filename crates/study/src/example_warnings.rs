@@ -14,9 +14,7 @@ pub(crate) fn example(code: WarningCode, tier: Tier) -> Warning {
                 planned: 1,
                 failed: 1,
                 first_failure: "it is gone".to_owned(),
-                not_begun: 0,
-                late: 0,
-                latest_s: 0.0,
+                ..MissedFaults::default()
             },
         },
         WarningCode::GeneratorSaturated => {
@@ -36,10 +34,8 @@ pub(crate) fn example(code: WarningCode, tier: Tier) -> Warning {
                 cores: 2,
                 broker_cores: 1.0,
                 client_cores: 1.0,
-                other_cores: 0.0,
                 run_queue_wait: 0.2,
-                broker_run_queue_wait: 0.0,
-                rate_met: false,
+                ..CoresUsed::default()
             },
         },
         WarningCode::TooFewSamples => Finding::TooFewSamples { latencies: Vec::new() },

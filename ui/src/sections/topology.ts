@@ -101,8 +101,7 @@ export function drawingOf({ topology: t, experiment }: RunView) {
   const restFrom = new Set<string>();
   for (const b of shown) {
     const [source, end] = [idOf(b.vhost, b.source), idOf(b.vhost, b.destination)];
-    // Older records do not say what it is: a queue may be called as an exchange is.
-    const isQueue = b.destination_type ? b.destination_type !== 'exchange' : kept.has(end);
+    const isQueue = b.destination_type !== 'exchange';
     if (isQueue && further.has(end)) restFrom.add(source);
     if (isQueue ? !kept.has(end) : !boxes.has(end)) continue;
     const id = `${source}\0${isQueue}\0${end}`;

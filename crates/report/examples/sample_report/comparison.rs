@@ -11,7 +11,7 @@ use archive::{
 use serde_json::json;
 
 use super::load::Shape;
-use super::{State, write_run};
+use super::{State, empty_folder, write_run};
 
 /// Hostile characters that a name from a broker may hold.
 pub(crate) const HOSTILE: &str = "<script>alert(1)</script>\u{1b}[31m";
@@ -20,11 +20,7 @@ const PAIRS: u32 = 6;
 
 /// Writes the folder `DIR/comparison` with its page.
 pub(crate) fn write(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
-    let folder = dir.join("comparison");
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder)?;
-    }
-    std::fs::create_dir_all(&folder)?;
+    let folder = empty_folder(dir, "comparison")?;
     let mut runs = Vec::new();
     for pair in 0..=PAIRS {
         for side in [ComparedSideName::A, ComparedSideName::B] {
@@ -150,8 +146,6 @@ fn functions() -> ComparedFunctions {
         functions.push(named(&format!("rabbit_module_{number}:call/1"), own, own));
     }
     ComparedFunctions {
-        other_builds: Vec::new(),
-        renamed: Vec::new(),
         broker: cost(21_400.0, 20_900.0, true),
         functions,
         others: 12.0,
@@ -161,6 +155,7 @@ fn functions() -> ComparedFunctions {
             change: -600.0,
             own: false,
         }],
+        ..ComparedFunctions::default()
     }
 }
 

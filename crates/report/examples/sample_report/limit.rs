@@ -10,7 +10,7 @@ use archive::{
 use measure::LatencySummary;
 
 use super::load::Shape;
-use super::{State, write_run};
+use super::{State, empty_folder, write_run};
 
 /// Hostile characters that a name from a file may hold.
 const HOSTILE: &str = "<script>alert(1)</script>\u{1b}[31m";
@@ -32,11 +32,7 @@ const TRIALS: [(f64, LimitOutcome, u64); 10] = [
 
 /// Writes the folder `DIR/limit` with its page.
 pub(crate) fn write(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
-    let folder = dir.join("limit");
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder)?;
-    }
-    std::fs::create_dir_all(&folder)?;
+    let folder = empty_folder(dir, "limit")?;
     let state = State::new("run", Some(Shape::Rate), 8, 0);
     write_run(&folder, "run-1", &state)?;
     report::html::write_report(&folder.join("run-1"))?;
@@ -46,7 +42,6 @@ pub(crate) fn write(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
         name: HOSTILE.to_owned(),
         slos: vec![SLO.to_owned(), "lost = 0".to_owned()],
         plan: LimitPlan { first: 10_000.0, least: 1.0, most: 1e7, precision: 0.1, confirmations: 2, most_trials: 60 },
-        experiment: serde_json::Value::Null,
         trials: numbered.map(|(number, of)| trial(number, of)).collect(),
         found: Some(FoundLimit {
             low: Some(47_600.0),
@@ -62,7 +57,7 @@ pub(crate) fn write(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
                 command: format!("bellows run {HOSTILE}.toml --set load.0.rate={rate}"),
             })
             .into(),
-        scale: None,
+        ..LimitTrials::default()
     };
     trials.write(&folder)?;
     Ok(report::html::write_limit(&folder)?)
@@ -70,11 +65,7 @@ pub(crate) fn write(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
 
 /// Writes the folder `DIR/scale` with its page: throughputs of numbers of producers.
 pub(crate) fn write_scale(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
-    let folder = dir.join("scale");
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder)?;
-    }
-    std::fs::create_dir_all(&folder)?;
+    let folder = empty_folder(dir, "scale")?;
     let counts = [1, 2, 4, 8, 16, 24];
     let throughput = |n: u32, round: u32| {
         let count = f64::from(n);

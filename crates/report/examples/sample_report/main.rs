@@ -110,6 +110,16 @@ fn write(dir: &Path, state: &State) -> Result<std::path::PathBuf, Box<dyn Error>
     Ok(report::html::write_report(&target)?)
 }
 
+/// An empty folder, in place of what an earlier call wrote there.
+fn empty_folder(dir: &Path, name: &str) -> std::io::Result<std::path::PathBuf> {
+    let folder = dir.join(name);
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    std::fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
 /// Writes the folder of a run and returns it.
 fn write_run(dir: &Path, name: &str, state: &State) -> Result<std::path::PathBuf, Box<dyn Error>> {
     let target = dir.join(name);

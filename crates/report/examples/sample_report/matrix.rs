@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::comparison::{HOSTILE, figure};
 use super::load::Shape;
-use super::{State, write_run};
+use super::{State, empty_folder, write_run};
 
 /// Pairs of each cell: the runs are alike, and only a few are drawn.
 const PAIRS: u32 = 2;
@@ -31,15 +31,11 @@ pub(crate) fn write(dir: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
         ("matrix-three", vec![types, destinations, sizes]),
     ]
     .into_iter()
-    .map(|(name, keys)| write_one(&dir.join(name), keys))
+    .map(|(name, keys)| write_one(&empty_folder(dir, name)?, keys))
     .collect()
 }
 
 fn write_one(folder: &Path, keys: Vec<MatrixKey>) -> Result<PathBuf, Box<dyn Error>> {
-    if folder.exists() {
-        std::fs::remove_dir_all(folder)?;
-    }
-    std::fs::create_dir_all(folder)?;
     let matrix = PairedMatrix::new("stream-publish", 7, PAIRS, keys);
     matrix.write(folder)?;
     for (number, cell) in matrix.folders(folder).iter().enumerate() {
@@ -80,11 +76,9 @@ fn decided(pairs: &PairedRuns, number: usize, cells: usize) -> Comparison {
     let side = |name: ComparedSideName| {
         let of_side = pairs.runs.iter().filter(|run| run.side == name);
         ComparedSide {
-            logs: false,
-            within_one_run: None,
             what: "RabbitMQ 3.10.8".to_owned(),
             runs: of_side.map(|run| ComparedRun { id: run.id.clone(), invalid: false, cautious: false }).collect(),
-            left_out: Vec::new(),
+            ..ComparedSide::default()
         }
     };
     let (rate, decision) = match number {

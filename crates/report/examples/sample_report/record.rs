@@ -162,20 +162,17 @@ fn topology(state: &State) -> Topology {
             .collect(),
     };
     let binding = |q: &QueueRecord| BindingRecord {
-        source: String::new(),
         vhost: "/".into(),
         destination: q.name.clone(),
         destination_type: "queue".into(),
         routing_key: q.name.clone(),
-        arguments: Vec::new(),
+        ..BindingRecord::default()
     };
     Topology {
         bindings: queues.iter().map(binding).collect(),
         exchanges: vec![ExchangeRecord { name: "amq.topic".into(), vhost: "/".into(), kind: "topic".into() }],
         queues,
-        omitted: 0,
-        lagging: false,
-        consumers_left: false,
+        ..Topology::default()
     }
 }
 
@@ -191,10 +188,8 @@ fn warnings(state: &State) -> Vec<Warning> {
                     cores: 2,
                     broker_cores: 1.2,
                     client_cores: 0.2,
-                    other_cores: 0.0,
                     run_queue_wait: 0.21,
-                    broker_run_queue_wait: 0.0,
-                    rate_met: false,
+                    ..CoresUsed::default()
                 },
             },
         ),
@@ -357,16 +352,10 @@ fn ledger() -> LedgerSummary {
         sent: 1_000_000,
         delivered: 999_995,
         lost: 2,
-        outstanding: 0,
-        returned: 0,
         unconfirmed_missing: 3,
         unconfirmed_delivered: 1,
-        duplicated: 0,
         duplicated_redelivered: 17,
-        duplicated_resent: 0,
-        reordered: 0,
-        corrupt: 0,
-        foreign: 0,
         exact: true,
+        ..LedgerSummary::default()
     }
 }

@@ -2,10 +2,9 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::LazyLock;
 
-use stacks::{
-    ErlangProcess, EventKind, Footer, Frame, FrameKind, ProfileHeader, Sample, SourceLine, StacksWriter, Unwinding,
-};
+use stacks::{ErlangProcess, EventKind, Footer, Frame, FrameKind, ProfileHeader, Sample, SourceLine, StacksWriter};
 
 use crate::random::Random;
 use crate::{ORIGIN, STARTED_UNIX_NS, State};
@@ -14,173 +13,17 @@ use FrameKind::{Erlang, Kernel, Libc, Runtime, Unknown};
 
 const ROOT: &str = "$proc_lib:init_p_do_apply/3";
 
-/// Paths from the root, and how often each is on CPU.
-const PATHS: &[(u32, &[&str])] = &[
-    (
-        120,
-        &[
-            ROOT,
-            "$rabbit_reader:mainloop/4",
-            "$rabbit_reader:handle_input/3",
-            "$rabbit_reader:process_frame/3",
-            "$rabbit_command_assembler:process/2",
-        ],
-    ),
-    (
-        60,
-        &[
-            ROOT,
-            "$rabbit_reader:mainloop/4",
-            "$rabbit_reader:recvloop/4",
-            "$rabbit_net:async_recv/3",
-            "prim_inet:async_recv",
-            "inet_drv_ctl",
-        ],
-    ),
-    (
-        80,
-        &[
-            ROOT,
-            "$gen_server2:loop/3",
-            "$gen_server2:process_msg/2",
-            "$gen_server2:handle_msg/2",
-            "$rabbit_channel:handle_cast/2",
-            "$rabbit_channel:handle_method/3",
-            "$rabbit_channel:handle_method/6",
-            "$rabbit_exchange:route/2",
-            "$rabbit_exchange:route1/3",
-            "$rabbit_router:match_routing_key/2",
-            "$ets:select/2",
-            "db_select_hash",
-            "db_match_compile",
-        ],
-    ),
-    (
-        90,
-        &[
-            ROOT,
-            "$gen_server2:loop/3",
-            "$gen_server2:process_msg/2",
-            "$gen_server2:handle_msg/2",
-            "$rabbit_channel:handle_cast/2",
-            "$rabbit_channel:handle_method/3",
-            "$rabbit_channel:handle_method/6",
-            "$rabbit_channel:deliver_to_queues/3",
-            "$rabbit_queue_type:deliver/3",
-            "$rabbit_stream_queue:deliver/2",
-            "$osiris:write/4",
-            "$gen_batch_server:cast/2",
-            "erts_send_message",
-        ],
-    ),
-    (
-        50,
-        &[
-            ROOT,
-            "$gen_server2:loop/3",
-            "$gen_server2:process_msg/2",
-            "$gen_server2:handle_msg/2",
-            "$rabbit_channel:handle_info/2",
-            "$rabbit_channel:send_confirms/1",
-            "$rabbit_writer:send_command/2",
-        ],
-    ),
-    (
-        110,
-        &[
-            ROOT,
-            "$gen_batch_server:loop_batched/2",
-            "$osiris_writer:handle_batch/2",
-            "$osiris_log:write/3",
-            "$osiris_log:write_chunk/6",
-            "$file:write/2",
-            "$prim_file:write/2",
-            "prim_file_writev_nif",
-            "writev",
-            "entry_SYSCALL_64",
-            "do_syscall_64",
-            "vfs_writev",
-            "ext4_file_write_iter",
-            "copy_user_generic",
-        ],
-    ),
-    (
-        35,
-        &[
-            ROOT,
-            "$gen_batch_server:loop_batched/2",
-            "$osiris_writer:handle_batch/2",
-            "$osiris_log:write/3",
-            "$osiris_bloom:insert/2",
-            "$erlang:phash2/2",
-        ],
-    ),
-    (
-        40,
-        &[
-            ROOT,
-            "$rabbit_writer:mainloop/2",
-            "$rabbit_writer:flush/1",
-            "$rabbit_net:port_command/2",
-            "tcp_inet_commandv",
-            "writev",
-            "entry_SYSCALL_64",
-            "do_syscall_64",
-            "sock_write_iter",
-            "tcp_sendmsg",
-            "tcp_push",
-            "__tcp_transmit_skb",
-            "ip_queue_xmit",
-            "loopback_xmit",
-        ],
-    ),
-    (
-        45,
-        &[
-            "thr_wrapper",
-            "sched_thread_func",
-            "erts_schedule",
-            "erts_check_io",
-            "epoll_wait",
-            "entry_SYSCALL_64",
-            "do_syscall_64",
-            "ep_poll",
-            "finish_task_switch",
-        ],
-    ),
-    (30, &["thr_wrapper", "sched_thread_func", "erts_schedule", "sched_spin_wait"]),
-    (
-        38,
-        &[ROOT, "$rabbit_reader:mainloop/4", "erts_garbage_collect", "minor_collection", "do_minor", "sweep_new_heap"],
-    ),
-    (18, &["[unknown]", "memmove"]),
-    (
-        9,
-        &[
-            "thr_wrapper",
-            "erts_dirty_io_thread_func",
-            "erts_schedule",
-            "erts_call_dirty_nif",
-            "efile_writev",
-            "writev",
-            "entry_SYSCALL_64",
-            "do_syscall_64",
-        ],
-    ),
-    (
-        12,
-        &[
-            ROOT,
-            "$rabbit_mgmt_db_collector:loop/1",
-            "$rabbit_mgmt_metrics_collector:aggregate_entry/4",
-            "$exometer_slide:add_element/4",
-            "$lists:foldl/3",
-            "$lists:foldl/3",
-            "$lists:foldl/3",
-            "$maps:update_with/4",
-        ],
-    ),
-];
+/// Names of a path from the root, and how often it is on CPU.
+type WeightedPath = (u32, Vec<&'static str>);
+
+/// Paths as folded stacks.
+static PATHS: LazyLock<Vec<WeightedPath>> = LazyLock::new(|| {
+    let path = |line: &'static str| -> Option<WeightedPath> {
+        let (names, weight) = line.rsplit_once(' ')?;
+        Some((weight.parse().ok()?, names.split(';').collect()))
+    };
+    include_str!("paths.folded").lines().filter_map(path).collect()
+});
 
 /// Leaves below any of them.
 const LEAVES: [&str; 12] = [
@@ -295,7 +138,7 @@ pub(crate) fn write_further(dir: &Path, state: &State) -> io::Result<()> {
         for i in 0..samples {
             let share = f64::from(i) / f64::from(samples);
             let path = PATHS.get(random.below(PATHS.len()));
-            let path = path.map_or(&[ROOT][..], |(_, path)| *path);
+            let path = path.map_or(&[ROOT][..], |(_, path)| path.as_slice());
             let (stack, complete) = stack(&mut out, path, state.hostile, &mut random);
             let start = if state.load.is_some() { 5.0 } else { 0.0 };
             out.sample(&Sample {
@@ -303,21 +146,12 @@ pub(crate) fn write_further(dir: &Path, state: &State) -> io::Result<()> {
                 weight: 4_096 + random.next() % heaviest / 4_096 * 4_096,
                 stack,
                 thread: threads.get(random.below(2)).copied().unwrap_or(0),
-                cpu: 0,
                 complete,
-                unwinding: Unwinding::Unknown,
                 process: processes.get(random.below(3)).copied(),
-                wait: None,
+                ..Sample::default()
             });
         }
-        out.finish(Footer {
-            from: 0,
-            to: u64::from(state.seconds) * 1_000_000_000,
-            own_cpu_ns: 0,
-            copied_bytes: 0,
-            cpu_share: None,
-            ..Footer::default()
-        })?;
+        out.finish(Footer { to: u64::from(state.seconds) * 1_000_000_000, ..Footer::default() })?;
     }
     Ok(())
 }
@@ -340,8 +174,7 @@ pub(crate) fn write(dir: &Path, state: &State) -> io::Result<()> {
     let others = [out.thread("1_dirty_io_sche"), out.thread("2_dirty_io_sche"), out.thread("erts_poll")];
     let processes = processes(&mut out, state);
     let total: u32 = PATHS.iter().map(|(weight, _)| weight).sum();
-    let (start, length) =
-        if state.load.is_some() { (5.0, f64::from(state.seconds)) } else { (0.0, f64::from(state.seconds)) };
+    let (start, length) = (if state.load.is_some() { 5.0 } else { 0.0 }, f64::from(state.seconds));
     let cut = if state.state == archive::RunState::Running { 0.5 } else { 1.0 };
     for i in 0..state.samples {
         let share = f64::from(i) / f64::from(state.samples);
@@ -375,7 +208,6 @@ pub(crate) fn write(dir: &Path, state: &State) -> io::Result<()> {
             thread: thread.copied().unwrap_or(0),
             cpu: random.below(2) as u16,
             complete,
-            unwinding: Unwinding::Unknown,
             // One queue takes a third of the node, or two of them; schedulers look for work, too.
             process: match random.below(10) {
                 0 => None,
@@ -384,7 +216,7 @@ pub(crate) fn write(dir: &Path, state: &State) -> io::Result<()> {
                 4 if state.faults => processes.first().copied(),
                 _ => processes.get(random.below(processes.len())).copied(),
             },
-            wait: None,
+            ..Sample::default()
         });
     }
     out.lost(17);
@@ -396,7 +228,6 @@ pub(crate) fn write(dir: &Path, state: &State) -> io::Result<()> {
         from: (start * 1e9) as u64,
         to: ((start + length) * 1e9) as u64,
         own_cpu_ns: 640_000_000,
-        copied_bytes: 0,
         cpu_share: Some(0.93),
         ..Footer::default()
     })

@@ -1,6 +1,6 @@
 //! Sentences on messages: requested rate, ledger, stalls and faults.
 
-use archive::{Finding, MESSAGES, RequestedSummary, RequestedWindow, RunRecord, RunSummary, Stall, Warning};
+use archive::{Finding, RequestedSummary, RequestedWindow, RunRecord, RunSummary, Stall, Warning};
 use measure::Phase;
 
 use super::text::sanitise;
@@ -134,9 +134,10 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
             parts.push(format!("{subject} back {}{}", after(fault.back_s), asked.unwrap_or_default()));
         }
         if watched && (fault.failed.is_none() || fault.watched) {
-            let confirm = match summary.items() {
-                MESSAGES => "confirm".to_owned(),
-                items => format!("successful {}", items.strip_suffix('s').unwrap_or(items)),
+            // Operations other than messages have no confirms.
+            let confirm = match summary.main_load().filter(|(_, of)| of.flow.is_none()) {
+                None => "confirm".to_owned(),
+                Some((_, of)) => format!("successful {}", of.unit.strip_suffix('s').unwrap_or(&of.unit)),
             };
             parts.push(match fault.first_confirm_s {
                 Some(first) => format!("first {confirm} {first:.2} s"),

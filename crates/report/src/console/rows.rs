@@ -410,12 +410,7 @@ fn hung_lines(head: &str, lines: Vec<String>, at: usize) -> Vec<String> {
 pub(super) fn few(of: &LatencySummary) -> String {
     let samples = counted(of.count, "sample");
     let [min, mean, max] = [of.min_ns, of.mean_ns, of.max_ns].map(Nanos);
-    match (of.count, of.min_ns) {
-        (1, _) => format!("{samples}: {max}"),
-        // An earlier run has no least one.
-        (_, 0) => format!("{samples}: mean {mean}, max {max}"),
-        _ => format!("{samples}: min {min}, mean {mean}, max {max}"),
-    }
+    if of.count == 1 { format!("{samples}: {max}") } else { format!("{samples}: min {min}, mean {mean}, max {max}") }
 }
 
 /// The run's name and activity, with the broker at the right, or below for lack of room.

@@ -18,10 +18,9 @@ fn findings() -> Vec<Finding> {
         cores: 2,
         broker_cores: 1.0,
         client_cores: 1.0,
-        other_cores: 0.0,
         run_queue_wait: 0.5,
         broker_run_queue_wait: 0.5,
-        rate_met: false,
+        ..CoresUsed::default()
     };
     let rates = Some(SentOf { sent: 1.0, requested: 2.0 });
     let mut all = vec![
