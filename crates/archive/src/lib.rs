@@ -2,6 +2,7 @@
 //!
 //! `session` writes it, `report` reads it; they share nothing else.
 
+mod collect;
 mod comparison;
 mod error;
 mod facts;
@@ -32,6 +33,7 @@ mod traces;
 mod verdict;
 mod writer;
 
+pub use collect::{COLLECTED_FILES, CollectOptions, CollectedRun};
 pub use compare::{
     ComparedSideName, Decision, EffectFigure, FoundLimit, LimitPlan, ScaleDoubt, ScaleEstimate, ScaleLaw,
 };
@@ -65,8 +67,8 @@ pub use pairs::{PairedRun, PairedRuns};
 pub use quantity::{Quantity, plain_name, probe_name};
 pub use reader::RunReader;
 pub use record::{
-    BindingRecord, DeliveryPromise, Event, ExchangeRecord, FailedBy, Hardware, Period, PhaseSpan, QueueRecord,
-    RunRecord, RunState, ScenarioStart, Topology, Versions,
+    BindingRecord, DeliveryPromise, Event, ExchangeRecord, FailedBy, FleetPart, Hardware, Period, PhaseSpan,
+    QueueRecord, RunRecord, RunState, ScenarioStart, Topology, Versions,
 };
 pub use remove::Removable;
 pub use repeats::{
