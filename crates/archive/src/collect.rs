@@ -121,7 +121,7 @@ impl WorkerPart {
     /// Why its part ended early.
     fn reason(&self) -> String {
         let record = &self.reader.record;
-        let known = record.problem.as_ref().map(|it| it.cause.clone()).or_else(|| record.error.clone());
+        let known = record.problem.as_ref().map(ToString::to_string).or_else(|| record.error.clone());
         known.unwrap_or_else(|| match record.state {
             RunState::Interrupted => "it was stopped".to_owned(),
             _ => "its folder has no end: it was killed, or goes on".to_owned(),
