@@ -17,6 +17,8 @@ use crate::{
 pub const COLLECTED_FILES: [&str; 4] = [file::RECORD, file::SERIES, file::SLICES, file::HISTOGRAMS];
 /// Workers whose absence is told one by one.
 const MOST_MISSING: u32 = 100;
+/// Characters of a worker's name.
+const LONGEST_NAME: usize = 64;
 /// Events that are kept.
 const MOST_EVENTS: usize = 1_000;
 /// A line of the log counts to the second that begins so close to it: its time has six digits.
@@ -83,7 +85,8 @@ struct WorkerPart {
 impl WorkerPart {
     fn read(dir: &Path, run: &str) -> Result<Self, Problem> {
         let reader = RunReader::open(dir)?;
-        let of = reader.record.fleet.clone().unwrap_or_default();
+        let mut of = reader.record.fleet.clone().unwrap_or_default();
+        of.name = of.name.chars().filter(|it| !it.is_control()).take(LONGEST_NAME).collect();
         let value = match of.run.as_str() {
             "" => "it holds no worker's part of a run".to_owned(),
             other => format!("it is of run {other}"),

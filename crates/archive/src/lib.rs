@@ -57,7 +57,7 @@ pub use labels::{Labels, Tag};
 pub use latency_log::{LatencyLog, LogTag, LogUnit, UnitSource};
 pub use latency_slices::LatencySlices;
 pub use limit::{LimitOutcome, LimitTrial, LimitTrials, ScaleRun, ScaleRuns, SuggestedRate};
-pub use list::{FolderKind, RunEntry, folders_of_runs, list_runs};
+pub use list::{FolderKind, RunEntry, find_part, folders_of_runs, list_runs};
 pub use matrix::{ComparedCell, ComparedMatrix, MatrixCell, MatrixKey, PairedMatrix, short_names};
 pub use named_series::{
     ERLANG_MEMORY, MOST_SERIES, NamedPoint, NamedSeries, SeriesName, SeriesNames, SeriesUnit, SeriesValue,

@@ -14,6 +14,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +23,7 @@ use std::time::Duration;
 
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, ServerAddr, ServerInfo, Subscriber};
 use futures_util::StreamExt;
-use measure::{Clock, Nanos, Problem, Time};
+use measure::{Clock, Nanos, Problem, Secret, Time};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
@@ -103,8 +104,8 @@ fn to_asker(asker: u64) -> String {
 pub struct NatsOptions {
     /// `nats://HOST:PORT`, or several parted by commas; `tls://` asks for TLS. It may hold a password.
     pub url: String,
-    /// A file of NATS credentials, `*.creds`.
-    pub credentials: Option<PathBuf>,
+    /// How to log in: NATS credentials as a `*.creds` file holds them, or one line `USER:PASSWORD`.
+    pub login: Option<Secret>,
     /// A PEM file with the authorities to trust, in place of the machine's.
     pub ca: Option<PathBuf>,
     /// PEM files with the client's certificate and its key.
@@ -166,9 +167,9 @@ impl NatsOptions {
         if is_secured {
             options = options.require_tls(true);
         }
-        if let Some(file) = &self.credentials {
-            let read = options.credentials_file(file).await;
-            options = read.map_err(|error| Problem::io("read the credentials", file, &error))?;
+        if let Some(login) = &self.login {
+            let help = "name a file of NATS credentials, or one with a line USER:PASSWORD";
+            options = logged_in(options, login.expose()).map_err(|error| self.failed(error, help))?;
         }
         match timeout(CONNECT_TIMEOUT, options.connect(addresses)).await {
             Ok(Ok(client)) => Ok(client),
@@ -192,6 +193,14 @@ impl NatsOptions {
             return Err(self.failed(why, &format!("set its max_payload to {MOST_BYTES} or more")));
         }
         Ok(())
+    }
+}
+
+fn logged_in(options: ConnectOptions, login: &str) -> io::Result<ConnectOptions> {
+    let line = login.trim();
+    match line.split_once(':').filter(|_| !line.contains('\n')) {
+        Some((user, password)) => Ok(options.user_and_password(user.to_owned(), password.to_owned())),
+        None => options.credentials(login),
     }
 }
 
