@@ -184,6 +184,8 @@ struct Sums {
     latencies: Recorder,
     phases: Vec<PhaseSpan>,
     requested: f64,
+    /// Of these, those of the measured phase.
+    due: f64,
 }
 
 /// A second of the run: its phase and place there, and the points of all workers that it is the sum of.
@@ -260,7 +262,9 @@ impl Sums {
             self.measured.add(&interval.counters);
             self.measured_length += interval.length();
         }
-        self.requested += point.requested_rate.unwrap_or_default() * point.dt;
+        let requested = point.requested_rate.unwrap_or_default() * point.dt;
+        self.requested += requested;
+        self.due += if interval.phase == Phase::Measure { requested } else { 0.0 };
         self.latencies.add_due(Phase::Measure, interval.histograms()).map_err(misshapen)?;
         match self.phases.last_mut().filter(|it| it.phase == point.phase) {
             Some(span) => span.end = span.end.max(point.t + point.dt),
@@ -298,11 +302,13 @@ impl Sums {
             without_consumers: flows().flatten().any(|it| it.without_consumers),
             ledger: ledger.flatten().filter(|_| is_whole),
         };
-        let seconds: f64 = self.phases.iter().filter(|it| it.phase != Phase::Drain).map(|it| it.end - it.start).sum();
-        let requested = (self.requested > 0.0 && seconds > 0.0).then(|| RequestedSummary {
+        let (seconds, sent) = (self.measured_length.as_secs_f64(), self.measured.sent as f64);
+        let requested = (self.due > 0.0 && seconds > 0.0).then(|| RequestedSummary {
             total: self.requested,
-            rate: self.requested / seconds,
-            ..RequestedSummary::default()
+            rate: self.due / seconds,
+            achieved: Some(sent / self.due),
+            late_share: self.measured.late as f64 / sent.max(1.0),
+            over_time: Vec::new(),
         });
         ScenarioSummary {
             kind: MESSAGES.to_owned(),

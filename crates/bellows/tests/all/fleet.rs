@@ -53,6 +53,13 @@ impl Fleet {
         run(dir, &[&["fleet", "status", "--json"], &self.used()[..]].concat()).json()
     }
 
+    fn wait_until_free(&self, dir: &Path) {
+        let is_free = |it: &&Value| it["state"] == "joined";
+        wait_for("free workers", || {
+            self.status(dir)["workers"].as_array().is_some_and(|all| all.iter().filter(is_free).count() == 2)
+        });
+    }
+
     fn command_lines(&self) -> Vec<String> {
         let words = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         self.children().iter().map(words).collect()
@@ -181,10 +188,7 @@ fn two_workers_are_one_load_with_one_ledger_and_a_lost_one_makes_the_run_invalid
     assert!(each.iter().sum::<u64>() == sent && each.iter().all(|it| it.abs_diff(500) <= 200), "{each:?}");
     let run_dir = dir.join(summary["run_dir"].as_str().expect("a folder"));
     assert!(run_dir.join("report.html").is_file());
-    wait_for("free workers", || {
-        let status = fleet.status(dir);
-        status["workers"].as_array().is_some_and(|all| all.iter().filter(|it| it["state"] == "joined").count() == 2)
-    });
+    fleet.wait_until_free(dir);
 
     fs::remove_dir_all(dir.join(common::RUNS)).expect("remove");
     experiment(dir, EMBEDDED, "60s");
@@ -224,7 +228,7 @@ fn a_run_whose_coordinator_was_killed_is_collected_from_its_workers() {
         own.iter().all(|it| it["error"]["cause"].as_str().is_some_and(|it| it.contains("ended early"))),
         "{own:#?}"
     );
-    wait_for("free workers", || fleet.status(dir)["workers"].as_array().is_some_and(|it| it.len() == 2));
+    fleet.wait_until_free(dir);
 
     let collected = |more: &[&str], to: &str| {
         let ended = run(dir, &[&["fleet", "collect", name, "--runs", to], more].concat()).ok();
@@ -234,7 +238,8 @@ fn a_run_whose_coordinator_was_killed_is_collected_from_its_workers() {
     };
     let (ended, record) = collected(&fleet.used(), "fetched");
     ended.prints(["of 2 workers, failed: "]).says(["no coordinator was heard for 5"]);
-    assert_eq!((&record["state"], record["warnings"].as_array().map(Vec::len)), (&"failed".into(), Some(2)));
+    assert_eq!(record["state"], "failed");
+    assert_eq!(record["warnings"].as_array().map(Vec::len), Some(2));
     let summary = &record["summary"];
     assert_valid(summary);
     let sum = |of: &dyn Fn(&Value) -> u64| own.iter().map(of).sum::<u64>();
@@ -249,6 +254,26 @@ fn a_run_whose_coordinator_was_killed_is_collected_from_its_workers() {
     let other = run(dir, &["fleet", "collect", "load-1", "--from", &theirs[0]]);
     other.assert_error(1, &["is not of run load-1"]);
     fleet.end();
+}
+
+#[test]
+fn manifests_and_the_unit_start_what_there_is() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let help = |command: &str| run(&common::folder(), &[command, "--help"]).ok().stdout;
+    for (file, command) in [
+        ("kubernetes/workers.yaml", "worker"),
+        ("kubernetes/profilers.yaml", "record"),
+        ("systemd/bellows-worker.service", "worker"),
+    ] {
+        let (text, help) = (fs::read_to_string(docs.join(file)).expect("a file"), help(command));
+        let lines = text.lines().map(str::trim).filter(|it| !it.starts_with('#'));
+        let words: Vec<&str> = lines.flat_map(|it| it.split([' ', '='])).collect();
+        assert!(words.contains(&command), "{file}");
+        let is_named = |it: &&&str| it.starts_with("--") || it.starts_with("BELLOWS_");
+        let named: Vec<&&str> = words.iter().filter(is_named).collect();
+        assert!(named.len() >= 2, "{file}: {named:?}");
+        named.iter().for_each(|it| assert!(help.contains(**it), "{file}: {it} is no option of {command}"));
+    }
 }
 
 /// A NATS server of this version, which says no more.
