@@ -152,7 +152,7 @@ struct StartArgs {
     /// Port of the NATS server on 127.0.0.1; a free one if absent
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
-    /// File for user and password of the NATS server, which is kept and used again; a random one until it ends if absent
+    /// File with user and password of the NATS server, made if missing; a file that goes with the server if absent
     #[arg(long, value_name = "FILE")]
     login: Option<PathBuf>,
     #[command(flatten)]

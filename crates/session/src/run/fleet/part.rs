@@ -140,8 +140,8 @@ fn trace_of(load: usize) -> String {
     format!("load-{load}-trace")
 }
 
-/// All files that the load names; empty where it names none. They may hold a private key. Errors: one cannot be read, or
-/// they are too large.
+/// All files that the load names; empty where it names none. They may hold a private key. Errors: one cannot be read,
+/// or they are too large.
 pub(super) fn pack(experiment: &Experiment) -> Result<Vec<u8>, Error> {
     let mut files = PackedFiles::default();
     let broker = &experiment.broker;
@@ -218,7 +218,8 @@ fn placed(of: Experiment, folder: Option<&Path>) -> Result<Experiment, Problem> 
     Ok(Experiment { broker: BrokerSpec { ca, cert, key, ..of.broker }, load, ..of })
 }
 
-/// Reads it, on a worker, which does nothing for a coordinator but send and receive messages. Its files are in a folder.
+/// Reads it, on a worker, which does nothing for a coordinator but send and receive messages. Its files are in a
+/// folder.
 pub(super) fn read(text: &str, files: Option<&Path>) -> Result<Experiment, Problem> {
     let read = serde_json::from_str::<Experiment>(text);
     // What it says is not repeated: it may hold a password.
