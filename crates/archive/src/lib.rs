@@ -2,6 +2,7 @@
 //!
 //! `session` writes it, `report` reads it; they share nothing else.
 
+mod collect;
 mod comparison;
 mod error;
 mod facts;
@@ -32,6 +33,7 @@ mod traces;
 mod verdict;
 mod writer;
 
+pub use collect::{COLLECTED_FILES, CollectOptions, CollectedRun};
 pub use compare::{
     ComparedSideName, Decision, EffectFigure, FoundLimit, LimitPlan, ScaleDoubt, ScaleEstimate, ScaleLaw,
 };
@@ -55,7 +57,7 @@ pub use labels::{Labels, Tag};
 pub use latency_log::{LatencyLog, LogTag, LogUnit, UnitSource};
 pub use latency_slices::LatencySlices;
 pub use limit::{LimitOutcome, LimitTrial, LimitTrials, ScaleRun, ScaleRuns, SuggestedRate};
-pub use list::{FolderKind, RunEntry, folders_of_runs, list_runs};
+pub use list::{FolderKind, RunEntry, find_part, folders_of_runs, list_runs};
 pub use matrix::{ComparedCell, ComparedMatrix, MatrixCell, MatrixKey, PairedMatrix, short_names};
 pub use named_series::{
     ERLANG_MEMORY, MOST_SERIES, NamedPoint, NamedSeries, SeriesName, SeriesNames, SeriesUnit, SeriesValue,
@@ -65,8 +67,8 @@ pub use pairs::{PairedRun, PairedRuns};
 pub use quantity::{Quantity, plain_name, probe_name};
 pub use reader::RunReader;
 pub use record::{
-    BindingRecord, DeliveryPromise, Event, ExchangeRecord, FailedBy, Hardware, Period, PhaseSpan, QueueRecord,
-    RunRecord, RunState, ScenarioStart, Topology, Versions,
+    BindingRecord, DeliveryPromise, Event, ExchangeRecord, FailedBy, FleetPart, Hardware, Period, PhaseSpan,
+    QueueRecord, RunRecord, RunState, ScenarioStart, Topology, Versions,
 };
 pub use remove::Removable;
 pub use repeats::{

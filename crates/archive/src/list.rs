@@ -15,6 +15,9 @@ use crate::{
     plain_name,
 };
 
+/// Run folders that are read to find one.
+const MOST_SEARCHED: usize = 1_000;
+
 /// One folder among the runs.
 #[derive(Clone, Debug)]
 pub struct RunEntry {
@@ -146,6 +149,20 @@ pub fn list_runs(runs_dir: &Path) -> Result<Vec<RunEntry>, Error> {
     }
     entries.sort_by(newest_first);
     Ok(entries)
+}
+
+/// The folder of a worker's part of a run, among the newest ones in a folder of runs.
+pub fn find_part(runs_dir: &Path, run: &str, worker: &str) -> Result<Option<PathBuf>, Error> {
+    // Both begin with the experiment's name.
+    let name = run.rsplit_once('-').map_or(run, |(name, _)| name);
+    let mut all = folders(runs_dir)?;
+    all.retain(|dir| dir.file_name().is_some_and(|it| it.to_string_lossy().contains(name)));
+    all.sort();
+    let is_it = |dir: &PathBuf| {
+        let record = read_record(dir).ok().and_then(Result::ok);
+        record.and_then(|it| it.fleet).is_some_and(|it| it.run == run && it.name == worker)
+    };
+    Ok(all.into_iter().rev().take(MOST_SEARCHED).find(is_it))
 }
 
 /// The folders of several runs in a folder of runs, with their kinds.

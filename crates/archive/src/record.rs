@@ -96,6 +96,22 @@ pub struct RunRecord {
     /// Its part of a continuous recording; `None` where it is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Period>,
+    /// Its part of a run that a fleet carried; `None` where it is no worker's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<FleetPart>,
+}
+
+/// A worker's part of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetPart {
+    /// Name of the whole run, as its coordinator prints it.
+    pub run: String,
+    /// Number of the worker, from 0.
+    pub worker: u32,
+    /// Workers of the run.
+    pub workers: u32,
+    /// Name of the worker.
+    pub name: String,
 }
 
 /// A scenario as it begins.

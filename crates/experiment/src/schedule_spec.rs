@@ -1,7 +1,7 @@
 //! When messages are sent, as people write it: `ramp:from=100,to=20000,over=60s`, or the same keys as a table.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use load::{ArrivalSchedule, RateProfile, Spacing, Step, Trace};
@@ -52,6 +52,23 @@ impl ScheduleSpec {
             Ok(ArrivalSchedule::new(profile, self.spacing, per_producer))
         })?;
         Ok((*schedule).clone())
+    }
+
+    /// The recording that it follows; `None` of other schedules.
+    pub fn trace_file(&self) -> Option<&Path> {
+        match &self.parsed {
+            Parsed::Trace(file, _) => Some(file),
+            Parsed::Profile(_) => None,
+        }
+    }
+
+    /// This schedule, with its recording in another file.
+    pub fn with_trace_file(&self, file: &Path) -> Self {
+        let Parsed::Trace(_, every) = &self.parsed else { return self.clone() };
+        let mut fields = self.fields.clone();
+        fields.insert("file".to_owned(), file.display().to_string());
+        let parsed = Parsed::Trace(file.to_owned(), *every);
+        Self { fields, parsed, resolved: Once::default(), ..self.clone() }
     }
 
     fn of(name: &str, fields: Fields) -> Result<Self, Refused> {

@@ -95,6 +95,26 @@ impl SizeSpec {
         bodies.map(Sizes::Bodies)
     }
 
+    /// The files that bodies are read from, in their order; `None` where they are made. Errors: a folder that cannot be
+    /// read.
+    pub fn files(&self) -> Result<Option<Vec<PathBuf>>, load::Error> {
+        match &self.parsed {
+            Parsed::Files(text) => Bodies::files(&paths(text)).map(Some),
+            Parsed::Sizes(_) | Parsed::Json(_) => Ok(None),
+        }
+    }
+
+    /// Whether bodies are read from files.
+    pub const fn is_from_files(&self) -> bool {
+        matches!(self.parsed, Parsed::Files(_))
+    }
+
+    /// All files of a folder as bodies, in the order of their names.
+    pub fn folder(folder: &Path) -> Self {
+        let path = folder.display().to_string();
+        Self { text: format!("files:{path}"), parsed: Parsed::Files(path), bodies: Once::default() }
+    }
+
     /// The content type of message bodies, where known.
     pub(super) const fn content_type(&self) -> Option<&'static str> {
         match &self.parsed {

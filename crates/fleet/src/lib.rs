@@ -31,6 +31,7 @@ mod host;
 mod message;
 #[cfg(feature = "nats")]
 pub mod nats;
+mod pieces;
 mod slice;
 mod stream;
 mod worker;
@@ -42,5 +43,6 @@ pub use message::{
     Envelope, LoadOutcome, LoopUsage, MOST_BYTES, PhaseSpan, Share, Tally, ToCoordinator, ToWorker, WorkerFacts,
     WorkerState,
 };
+pub use pieces::{PIECE, Piece, PieceRequest};
 pub use slice::{Malformed, SliceData, SliceReader, SliceWriter};
 pub use worker::{Worker, WorkerInput, WorkerOutput};

@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::slice::{Malformed, SliceData, put_number, take_numbers};
 
 /// Version of the form; another one is refused.
-const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 1;
 /// First byte of slices; no JSON begins with it.
 const BINARY: u8 = 0xb5;
 const SLICE: u64 = 1;
@@ -98,8 +98,8 @@ pub struct Share {
     pub plan: String,
     /// Number of the run in the headers of messages.
     pub run_id: u32,
-    /// Addresses of the broker, with their passwords; empty where the plan has them.
-    pub urls: Vec<String>,
+    /// Bytes of the files that the plan names, which the worker asks the coordinator for; 0 where it names none.
+    pub files: u64,
 }
 
 impl fmt::Debug for Share {
@@ -297,14 +297,14 @@ struct VersionOnly {
     version: u64,
 }
 
-fn check_version(version: u64) -> Result<(), Malformed> {
+pub(crate) fn check_version(version: u64) -> Result<(), Malformed> {
     if version == VERSION {
         return Ok(());
     }
     Err(Malformed(format!("it has version {version}, this bellows speaks {VERSION}: use the same bellows everywhere")))
 }
 
-fn check_size(bytes: &[u8]) -> Result<(), Malformed> {
+pub(crate) fn check_size(bytes: &[u8]) -> Result<(), Malformed> {
     if bytes.len() <= MOST_BYTES {
         return Ok(());
     }

@@ -4,21 +4,26 @@
 //! bellows.workers             free workers call for a coordinator
 //! bellows.workers.SESSION     to the worker with this session
 //! bellows.RUN.coordinator     to the coordinator of this run
+//! bellows.RUN.files           asks it for files of the experiment
+//! bellows.folders             asks all free workers for their folders of a run,
+//! bellows.folders.OWNER       and one of them for pieces of it
+//! bellows.pieces.ASKER        the answers
 //! ```
 //!
 //! A server that is away for a while loses messages, which are repeated: see [`crate::Envelope`].
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{self, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, ServerAddr, ServerInfo, Subscriber};
 use futures_util::StreamExt;
-use measure::{Clock, Problem, Time};
+use measure::{Clock, Nanos, Problem, Secret, Time};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
@@ -26,6 +31,7 @@ use tokio::time::timeout;
 
 use crate::host::Inputs;
 use crate::message::{Envelope, MOST_BYTES, ToCoordinator, ToWorker};
+use crate::pieces::{PIECE, Piece, PieceRequest};
 use crate::{CoordinatorInput, WorkerInput};
 
 /// The oldest server that bellows is tested with.
@@ -46,6 +52,15 @@ const MOST_NOTES: usize = 100;
 const END_TIMEOUT: Duration = Duration::from_millis(500);
 
 const WORKERS: &str = "bellows.workers";
+/// The longest wait for a piece of a file, and how often it is asked for.
+const PIECE_TIMEOUT: Duration = Duration::from_secs(2);
+const MOST_REQUESTS: usize = 5;
+/// Pieces that wait to be read at most: more came twice.
+const MOST_PIECES: usize = 64;
+/// How long workers may take to say that they have a run's folder.
+const FOLDERS_TIMEOUT: Duration = Duration::from_millis(1_500);
+/// Workers that are asked for their folders at most.
+const MOST_OWNERS: usize = 10_000;
 
 /// The subject of what is for a worker.
 fn to_worker(session: u64) -> String {
@@ -57,13 +72,40 @@ fn to_coordinator(epoch: u64) -> String {
     format!("bellows.{epoch:016x}.coordinator")
 }
 
+/// Who has files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileOwner {
+    /// The coordinator of the run with this number.
+    Coordinator(u64),
+    /// Each worker that is free.
+    AllWorkers,
+    /// The worker with this number, which stands in its answers.
+    Worker(u64),
+}
+
+impl FileOwner {
+    /// The subject of requests.
+    fn subject(self) -> String {
+        match self {
+            Self::Coordinator(epoch) => format!("bellows.{epoch:016x}.files"),
+            Self::AllWorkers => "bellows.folders".to_owned(),
+            Self::Worker(owner) => format!("bellows.folders.{owner:016x}"),
+        }
+    }
+}
+
+/// The subject of what is for whoever asks for files.
+fn to_asker(asker: u64) -> String {
+    format!("bellows.pieces.{asker:016x}")
+}
+
 /// Where the server is, and how to log in there. `Debug` shows no password.
 #[derive(Clone, Default)]
 pub struct NatsOptions {
     /// `nats://HOST:PORT`, or several parted by commas; `tls://` asks for TLS. It may hold a password.
     pub url: String,
-    /// A file of NATS credentials, `*.creds`.
-    pub credentials: Option<PathBuf>,
+    /// How to log in: NATS credentials as a `*.creds` file holds them, or one line `USER:PASSWORD`.
+    pub login: Option<Secret>,
     /// A PEM file with the authorities to trust, in place of the machine's.
     pub ca: Option<PathBuf>,
     /// PEM files with the client's certificate and its key.
@@ -125,9 +167,9 @@ impl NatsOptions {
         if is_secured {
             options = options.require_tls(true);
         }
-        if let Some(file) = &self.credentials {
-            let read = options.credentials_file(file).await;
-            options = read.map_err(|error| Problem::io("read the credentials", file, &error))?;
+        if let Some(login) = &self.login {
+            let help = "name a file of NATS credentials, or one with a line USER:PASSWORD";
+            options = logged_in(options, login.expose()).map_err(|error| self.failed(error, help))?;
         }
         match timeout(CONNECT_TIMEOUT, options.connect(addresses)).await {
             Ok(Ok(client)) => Ok(client),
@@ -151,6 +193,14 @@ impl NatsOptions {
             return Err(self.failed(why, &format!("set its max_payload to {MOST_BYTES} or more")));
         }
         Ok(())
+    }
+}
+
+fn logged_in(options: ConnectOptions, login: &str) -> io::Result<ConnectOptions> {
+    let line = login.trim();
+    match line.split_once(':').filter(|_| !line.contains('\n')) {
+        Some((user, password)) => Ok(options.user_and_password(user.to_owned(), password.to_owned())),
+        None => options.credentials(login),
     }
 }
 
@@ -303,6 +353,29 @@ impl Link {
         self.subscribe(to_worker(session), Box::new(take))
     }
 
+    /// Hands on what is asked of an owner of files.
+    pub fn hear_requests(&self, owner: FileOwner, take: impl Fn(PieceRequest) + Send + 'static) -> Subscription {
+        let decoded = move |_, bytes: &[u8]| {
+            if let Ok(request) = PieceRequest::decode(bytes) {
+                take(request);
+            }
+        };
+        self.subscribe(owner.subject(), Box::new(decoded))
+    }
+
+    /// Sends a piece to whoever asked for it; one that cannot wait is dropped.
+    pub fn answer(&self, asker: u64, piece: &Piece) {
+        if let Ok(bytes) = piece.encode() {
+            self.publish(to_asker(asker), bytes);
+        }
+    }
+
+    fn request(&self, owner: FileOwner, request: &PieceRequest) {
+        if let Ok(bytes) = request.encode() {
+            self.publish(owner.subject(), bytes);
+        }
+    }
+
     fn decode(&self, subject: String, take: impl Fn(Time, Envelope<ToCoordinator>) + Send + 'static) -> Subscription {
         let decoded = move |at, bytes: &[u8]| {
             if let Ok(envelope) = Envelope::<ToCoordinator>::decode(bytes) {
@@ -316,6 +389,88 @@ impl Link {
         let (keep, dropped) = oneshot::channel();
         let _ = self.orders.blocking_send(Order::Subscribe(subject, deliver, dropped));
         Subscription(keep)
+    }
+}
+
+/// Asks others for files of a run.
+#[derive(Debug)]
+pub struct FileClient<'a> {
+    link: &'a Link,
+    asker: u64,
+    run: &'a str,
+    pieces: mpsc::Receiver<Piece>,
+    _heard: Subscription,
+}
+
+impl<'a> FileClient<'a> {
+    /// Asks over this connection; `asker` is another random number each time.
+    pub fn new(link: &'a Link, asker: u64, run: &'a str) -> Self {
+        let (tell, pieces) = sync_channel(MOST_PIECES);
+        let take = move |_, bytes: &[u8]| {
+            if let Ok(piece) = Piece::decode(bytes) {
+                let _ = tell.try_send(piece);
+            }
+        };
+        let heard = link.subscribe(to_asker(asker), Box::new(take));
+        Self { link, asker, run, pieces, _heard: heard }
+    }
+
+    fn request(&self, file: &str, from: u64) -> PieceRequest {
+        PieceRequest::new(self.asker, self.run.to_owned(), file.to_owned(), from)
+    }
+
+    /// The workers that have a folder of the run: their names and the sizes of its files, by their numbers.
+    pub fn folders(&self) -> BTreeMap<u64, Piece> {
+        let mut folders = BTreeMap::new();
+        let until = Clock.now() + Nanos::from(FOLDERS_TIMEOUT);
+        self.link.request(FileOwner::AllWorkers, &self.request("", 0));
+        loop {
+            let left = Duration::from_nanos(until.since(Clock.now()).0);
+            match self.pieces.recv_timeout(left) {
+                Ok(piece) if piece.file.is_empty() && folders.len() < MOST_OWNERS => {
+                    folders.insert(piece.owner, piece);
+                }
+                Ok(_) => {}
+                Err(_) => return folders,
+            }
+        }
+    }
+
+    /// Reads a file of this size; `take` gets its pieces in their order. Errors: an owner that does not answer, another
+    /// size, and those of `take`.
+    pub fn read(
+        &self,
+        owner: FileOwner,
+        file: &str,
+        size: u64,
+        mut take: impl FnMut(&[u8]) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        let mut from = 0;
+        while from < size {
+            let piece = self.piece(owner, file, from)?;
+            let wanted = (size - from).min(PIECE as u64);
+            if piece.bytes.len() as u64 != wanted {
+                let value = format!("{} bytes at {from} of {size}", piece.bytes.len());
+                return Err(Problem::new(format!("{file} is not as large as was said"), value, "try it again"));
+            }
+            take(&piece.bytes)?;
+            from += wanted;
+        }
+        Ok(())
+    }
+
+    fn piece(&self, owner: FileOwner, file: &str, from: u64) -> Result<Piece, Problem> {
+        for _ in 0..MOST_REQUESTS {
+            self.link.request(owner, &self.request(file, from));
+            let until = Clock.now() + Nanos::from(PIECE_TIMEOUT);
+            while let Ok(piece) = self.pieces.recv_timeout(Duration::from_nanos(until.since(Clock.now()).0)) {
+                if piece.file == file && piece.from == from {
+                    return Ok(piece);
+                }
+            }
+        }
+        let help = "see whether it still runs (`bellows fleet status`), and try it again";
+        Err(Problem::new(format!("nobody sends {file}"), format!("asked {MOST_REQUESTS} times"), help))
     }
 }
 

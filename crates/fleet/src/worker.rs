@@ -140,6 +140,11 @@ impl Worker {
         self.state
     }
 
+    /// Its run, as the coordinator calls it, and that one's number; empty and 0 before one has answered.
+    pub fn run(&self) -> (&str, u64) {
+        (&self.run, self.epoch)
+    }
+
     /// No load may be sent from then on, unless a message of the coordinator comes before.
     pub const fn lease_until(&self) -> Time {
         self.lease_until

@@ -1,8 +1,9 @@
 //! `fleet`: a NATS server and workers on this machine, and the workers that there are.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -12,19 +13,22 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
+use archive::{CollectOptions, CollectedRun};
 use brokers::BrokerError;
+use brokers::guardian::{private_file, random_hex};
 use brokers::managed::{Launch, Managed, Probe, Progress, Waiting, Workspace, accepts, free_ports};
 use clap::{Args, Subcommand};
 use experiment::Experiment;
-use fleet::nats::{Link, NatsOptions};
-use fleet::{ClockEstimator, Envelope, ProbeTimes, ToCoordinator, ToWorker, WorkerFacts, WorkerState};
-use measure::{Clock, Nanos, Problem, Time, counted, wall_clock_unix_ns};
+use fleet::nats::{FileOwner, Link, NatsOptions};
+use fleet::{ClockEstimator, Envelope, PieceRequest, ProbeTimes, ToCoordinator, ToWorker, WorkerFacts, WorkerState};
+use measure::{Clock, Nanos, Problem, Secret, Time, counted, wall_clock_unix_ns};
 use report::console;
 use serde::{Serialize, Serializer};
 use session::{Carrier, ConnectionNotes, Error, FleetRun, Observer, RunOptions, RunOutcome};
 
 use super::args::{RunsDir, is_typed};
-use super::command_line::Url;
+use super::collect;
+use super::command_line::{self, Url};
 use crate::{Done, Failure, output, signals};
 
 /// Debian has it there, where the path of ordinary users does not lead.
@@ -33,6 +37,9 @@ const SERVER: &str = "nats-server";
 const SERVER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Room for its log, bytes.
 const SERVER_SPACE: u64 = 10_000_000;
+const CONFIGURATION: &str = "nats.conf";
+/// Bytes of a file of credentials at most.
+const LARGEST_LOGIN: u64 = 64 << 10;
 /// The longest that workers may take to join, and to end.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(20);
 const END_TIMEOUT: Duration = Duration::from_secs(15);
@@ -46,7 +53,7 @@ const MOST_LISTED: usize = 10_000;
 /// How to log in to the NATS server of a fleet.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct ServerArgs {
-    /// File of credentials for the NATS server, *.creds
+    /// File of credentials for the NATS server: *.creds, or one line USER:PASSWORD
     #[arg(long, value_name = "FILE", env = "BELLOWS_FLEET_CREDENTIALS")]
     fleet_credentials: Option<PathBuf>,
     /// PEM file with the authorities to trust for it, instead of the machine's
@@ -63,9 +70,10 @@ pub(super) struct ServerArgs {
 impl ServerArgs {
     /// Connects as `name`. Errors: a password that everybody sees, and those of [`Link::connect`].
     pub(super) fn connect(&self, url: &Url, name: &str) -> Result<Arc<Link>, Problem> {
+        let login = self.fleet_credentials.as_deref().map(read_login).transpose()?;
         let options = NatsOptions {
             url: url.0.clone(),
-            credentials: self.fleet_credentials.clone(),
+            login,
             ca: self.fleet_ca.clone(),
             identity: self.fleet_cert.clone().zip(self.fleet_key.clone()),
             name: format!("bellows {name}"),
@@ -96,11 +104,20 @@ impl ServerArgs {
         let notes: ConnectionNotes = Box::new(move || changes.notes());
         let fleet = FleetRun::start(&experiment.name, move |it| to_workers.tell_worker(it), notes)?;
         let _heard = link.hear_workers(fleet.epoch(), &fleet.inputs());
+        let (files, answers) = (fleet.files(), Arc::clone(&link));
+        let answer = move |it: PieceRequest| answers.answer(it.asker, &files.piece(&it));
+        let _asked = link.hear_requests(FileOwner::Coordinator(fleet.epoch()), answer);
         fleet.gather(wanted, control, observer)?;
         // It goes first, and waits until the workers have left.
         let options = RunOptions { carrier: Carrier::Fleet(fleet), ..options.clone() };
         session::run(experiment, &options, control, observer)
     }
+}
+
+fn read_login(file: &Path) -> Result<Secret, Problem> {
+    let read = stacks::bounded::read(file, LARGEST_LOGIN);
+    let text = read.map_err(|error| Problem::io("read the credentials", file, &error))?;
+    Ok(Secret::new(String::from_utf8_lossy(&text)))
 }
 
 #[derive(Debug, Args)]
@@ -119,13 +136,15 @@ enum FleetCommand {
     Start(StartArgs),
     /// List the workers: what they do, their clocks, their limits
     Status(StatusArgs),
+    /// Make one run folder of the workers' own, where the coordinator of a run died
+    Collect(CollectArgs),
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   bellows fleet start --workers 3
-  bellows fleet start --workers 2 --port 4333")]
+  bellows fleet start --workers 2 --port 4333 --login fleet.login")]
 struct StartArgs {
     /// Workers to start
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1_000))]
@@ -133,6 +152,9 @@ struct StartArgs {
     /// Port of the NATS server on 127.0.0.1; a free one if absent
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
+    /// File with user and password of the NATS server, made if missing; a file that goes with the server if absent
+    #[arg(long, value_name = "FILE")]
+    login: Option<PathBuf>,
     #[command(flatten)]
     runs: RunsDir,
 }
@@ -158,6 +180,7 @@ impl FleetCommandArgs {
         match self.command {
             FleetCommand::Start(args) => args.execute(),
             FleetCommand::Status(args) => args.execute(),
+            FleetCommand::Collect(args) => args.execute(),
         }
     }
 }
@@ -172,14 +195,18 @@ struct WorkerProcess {
 impl StartArgs {
     fn execute(self) -> Result<Done, Failure> {
         let stop = signals::stop_flag()?;
-        let (server, url) = self.start_server(&stop).map_err(Error::from)?;
-        let link = ServerArgs::default().connect(&Url(url.clone()), "fleet start")?;
+        let (server, url, login) = self.start_server(&stop).map_err(Error::from)?;
+        let options = ServerArgs { fleet_credentials: Some(login.clone()), ..ServerArgs::default() };
+        let link = options.connect(&Url(url.clone()), "fleet start")?;
         let (tell, told) = channel();
         let heard = link.overhear_workers(move |_, envelope| drop(tell.send(envelope)));
-        let mut workers = (1..=self.workers).map(|number| self.start_worker(number, &url)).collect::<Result<_, _>>()?;
+        let mut workers =
+            (1..=self.workers).map(|number| self.start_worker(number, &url, &login)).collect::<Result<_, _>>()?;
         if wait_until_joined(&told, self.workers as usize, &stop)? {
             let workers = counted(u64::from(self.workers), "worker");
-            output::print(&format!("ready {url}, {workers}; to use them: bellows run demo --fleet {url}\n"))?;
+            let there = format!("{url} --fleet-credentials {}", login.display());
+            output::print(&format!("ready {url}, {workers}; to use them: bellows run demo --fleet {there}\n"))?;
+            output::print(&format!("more workers: bellows worker --join {there}\n"))?;
         }
         drop((heard, told, link));
         let ended = watch(&server, &mut workers, &stop);
@@ -189,7 +216,7 @@ impl StartArgs {
     }
 
     /// Starts the server, which a guardian ends where this process is killed.
-    fn start_server(&self, stop: &AtomicBool) -> Result<(Managed, String), BrokerError> {
+    fn start_server(&self, stop: &AtomicBool) -> Result<(Managed, String, PathBuf), BrokerError> {
         let port = match self.port {
             Some(port) => port,
             None => {
@@ -202,11 +229,15 @@ impl StartArgs {
             Problem::new("there is no nats-server", "not in PATH", help)
         })?;
         let workspace = Workspace::new(SERVER, None, SERVER_SPACE)?;
-        let words = ["--addr", "127.0.0.1", "--port", &port.to_string()].map(OsString::from);
+        let login = match &self.login {
+            Some(file) => file.clone(),
+            None => workspace.directory().join("login"),
+        };
+        workspace.write(CONFIGURATION, configuration(port, &make_login(&login)?)?.as_bytes())?;
         let launch = Launch {
             product: SERVER,
             program,
-            arguments: words.to_vec(),
+            arguments: vec!["--config".into(), workspace.directory().join(CONFIGURATION).into()],
             environment: vec![("HOME".into(), workspace.directory().into())],
             process_name: SERVER,
             probes: vec![Probe { port, answers: accepts }],
@@ -222,21 +253,47 @@ impl StartArgs {
         let cancelled = || stop.load(Ordering::Relaxed);
         let mut waiting = Waiting { progress: &mut progress, cancelled: &cancelled };
         let server = workspace.start(launch, "starting nats-server", &mut waiting)?;
-        Ok((server, format!("nats://127.0.0.1:{port}")))
+        Ok((server, format!("nats://127.0.0.1:{port}"), login))
     }
 
-    fn start_worker(&self, number: u32, url: &str) -> Result<WorkerProcess, Failure> {
+    fn start_worker(&self, number: u32, url: &str, login: &Path) -> Result<WorkerProcess, Failure> {
         let name = format!("w{number}");
         let exe = env::current_exe().map_err(|e| Failure::io("find", Path::new("the bellows executable"), &e))?;
         let mut command = Command::new(&exe);
         command.args(["worker", "--exit-with-stdin", "--join", url, "--name", &name]);
-        command.arg("--runs").arg(&self.runs.runs);
+        command.arg("--runs").arg(&self.runs.runs).arg("--fleet-credentials").arg(login);
         // Ctrl-C at the terminal is for this process, which ends them in order.
         let spawned = command.stdin(Stdio::piped()).process_group(0).spawn();
         let mut child = spawned.map_err(|e| Failure::io("start", &exe, &e))?;
         let stdin = child.stdin.take();
         Ok(WorkerProcess { name, child, stdin })
     }
+}
+
+/// User and password in this file, which is made where it is missing. Errors: others could read it, or it holds none.
+fn make_login(file: &Path) -> Result<Secret, BrokerError> {
+    match fs::metadata(file) {
+        Ok(found) if found.mode() & 0o077 == 0 => Ok(read_login(file)?),
+        Ok(_) => {
+            let cause = format!("others may read {}", file.display());
+            Err(Problem::new(cause, "it holds a password", format!("chmod 600 {}", file.display())).into())
+        }
+        Err(_) => {
+            let login = format!("bellows:{}", random_hex(16)?);
+            private_file(file, format!("{login}\n").as_bytes())?;
+            Ok(Secret::new(login))
+        }
+    }
+}
+
+/// The server's configuration, which holds the password. Errors: a login that is no line of plain letters.
+fn configuration(port: u16, login: &Secret) -> Result<String, Problem> {
+    let is_plain =
+        |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_alphanumeric() || b"-_.".contains(&it));
+    let pair = login.expose().trim().split_once(':').filter(|(user, password)| is_plain(user) && is_plain(password));
+    let help = "write a line USER:PASSWORD of letters and digits, or name a file that is not there yet";
+    let (user, password) = pair.ok_or_else(|| Problem::new("the file of --login holds no login", "", help))?;
+    Ok(format!("listen: \"127.0.0.1:{port}\"\nauthorization {{ user: \"{user}\", password: \"{password}\" }}\n"))
 }
 
 /// The server's program.
@@ -426,6 +483,54 @@ fn survey(link: &Link, told: &Receiver<(Time, Envelope<ToCoordinator>)>) -> Vec<
     }
     rows.sort_by(|a, b| a.name.cmp(&b.name));
     rows
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  bellows fleet collect demo-18a5f0c2b3d4e5f6 --fleet nats://127.0.0.1:4222
+  bellows fleet collect demo-18a5f0c2b3d4e5f6 --from of-w1 of-w2")]
+struct CollectArgs {
+    /// Name of the run, as its coordinator and its workers print it
+    #[arg(value_name = "RUN")]
+    run: String,
+    /// The NATS server that the workers have joined, nats://HOST:4222
+    #[arg(long, value_name = "URL", env = "BELLOWS_FLEET", hide_env_values = true, required_unless_present = "from")]
+    fleet: Option<Url>,
+    /// Take these run folders of workers, instead of those of the workers that have joined
+    #[arg(long, value_name = "DIR", num_args = 1..)]
+    from: Vec<PathBuf>,
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    runs: RunsDir,
+}
+
+impl CollectArgs {
+    fn execute(self) -> Result<Done, Failure> {
+        let command = command_line::archived(env::args_os());
+        let options = CollectOptions {
+            run: &self.run,
+            runs_dir: &self.runs.runs,
+            command: &command,
+            text: report::text::warning,
+        };
+        let run = match self.fleet.as_ref().filter(|_| self.from.is_empty()) {
+            None => CollectedRun::of(&self.from, &options)?,
+            Some(url) => {
+                let link = self.server.connect(url, "fleet collect")?;
+                let fetched = collect::fetch(&link, &self.run)?;
+                fetched.failed.iter().for_each(|it| output::line_aside(it));
+                CollectedRun::of(&fetched.dirs, &options)?
+            }
+        };
+        run.record.warnings.iter().for_each(|it| output::line_aside(&it.text));
+        let page = report::html::write_report(&run.dir)?;
+        let workers = run.record.summary.as_ref().map_or(0, |it| it.workers.len());
+        let (workers, state) = (counted(workers as u64, "worker"), run.record.state.name());
+        output::print(&format!("collected {} of {workers}, {state}: {}\n", self.run, page.display()))?;
+        Ok(Done::Fine)
+    }
 }
 
 /// Ends the process in order at the end of standard input, which is its parent's end too.

@@ -7,6 +7,8 @@ mod broker;
 mod carriers;
 mod churn;
 mod clients;
+#[cfg(feature = "fleet")]
+mod collect;
 mod command_line;
 mod compare;
 mod complete;

@@ -5,10 +5,11 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
 use clap::Args;
-use fleet::nats::Link;
-use session::{Carrier, Error, Membership, NoObserver, RunOptions, RunOutcome};
+use fleet::nats::{FileClient, FileOwner, Link};
+use session::{Carrier, Error, Membership, NoObserver, RunOptions, RunOutcome, SharedFiles};
 
 use super::args::RunsDir;
+use super::collect::FolderServer;
 use super::command_line::{self, Url};
 use super::fleet::{ServerArgs, stop_with_stdin};
 use crate::run_options::run_options;
@@ -71,6 +72,8 @@ impl WorkerArgs {
         let link = self.server.connect(&self.join, &format!("worker {name}"))?;
         let labels: BTreeMap<String, String> = self.labels.iter().cloned().collect();
         let facts = session::worker_facts(name.clone(), labels);
+        brokers::guardian::clean_leftovers().iter().for_each(|it| output::line_aside(it));
+        let mut folders = FolderServer::start(&link, &name, &self.runs.runs);
         say(&name, &format!("joined {}", web::redact::url(&self.join.0)))?;
         while !control.is_stopping() {
             let to_coordinator = Arc::clone(&link);
@@ -78,19 +81,23 @@ impl WorkerArgs {
             let send = move |it: &_| to_coordinator.tell_coordinator(it);
             let member = Membership::start(session, facts.clone(), send, &control)?;
             let _heard = link.hear_coordinators(session, &member.inputs());
-            let Some(share) = member.wait(|| tell_changes(&link, &name)) else { continue };
-            say(&name, &format!("takes part {} of {}", share.worker + 1, share.workers))?;
-            self.carry(&name, &member)?;
+            let meanwhile = || {
+                tell_changes(&link, &name);
+                folders.answer(&link);
+            };
+            let Some(share) = member.wait(meanwhile) else { continue };
+            say(&name, &format!("takes part {} of {} of {}", share.worker + 1, share.workers, member.run().0))?;
+            self.carry(&name, &link, &member)?;
         }
         at_once.check()?;
         Ok(Done::Fine)
     }
 
     /// Runs a share, and waits until the others have ended theirs.
-    fn carry(&self, name: &str, member: &Arc<Membership>) -> Result<(), Failure> {
+    fn carry(&self, name: &str, link: &Link, member: &Arc<Membership>) -> Result<(), Failure> {
         let command = command_line::archived(std::env::args_os());
         let options = run_options(Some(self.runs.runs.clone()), archive::Labels::default(), command)?;
-        match run_share(member, options) {
+        match run_share(link, member, options) {
             Ok(RunOutcome { run_dir, .. }) => {
                 let place = run_dir.map_or_else(String::new, |it| format!(", in {}", it.display()));
                 say(name, &format!("has ended its part{place}"))?;
@@ -108,10 +115,27 @@ impl WorkerArgs {
     }
 }
 
-fn run_share(member: &Arc<Membership>, options: RunOptions) -> Result<RunOutcome, Error> {
+fn run_share(link: &Link, member: &Arc<Membership>, options: RunOptions) -> Result<RunOutcome, Error> {
+    fetch_files(link, member)?;
     let experiment = member.experiment()?;
     let options = RunOptions { carrier: Carrier::Member(Arc::clone(member)), ..options };
     session::run(&experiment, &options, &load::Control::new(), &mut NoObserver)
+}
+
+/// Fetches the files of the share from its coordinator.
+fn fetch_files(link: &Link, member: &Membership) -> Result<(), Error> {
+    let size = member.files()?;
+    if size == 0 {
+        return Ok(());
+    }
+    let (run, epoch) = member.run();
+    let client = FileClient::new(link, RandomState::new().build_hasher().finish(), &run);
+    let mut packed = Vec::new();
+    client.read(FileOwner::Coordinator(epoch), SharedFiles::NAME, size, |piece| {
+        packed.extend_from_slice(piece);
+        Ok(())
+    })?;
+    member.keep_files(&packed)
 }
 
 /// Tells that the server went away, and that it came back.

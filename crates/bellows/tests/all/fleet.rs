@@ -3,7 +3,9 @@
 use crate::common;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::mpsc::{Receiver, channel};
@@ -22,6 +24,8 @@ const THEIR_RUNS: &str = "of-workers";
 struct Fleet {
     started: ChildGuard,
     url: String,
+    /// File of user and password.
+    login: String,
     /// Lines that it and its workers print.
     lines: Receiver<String>,
 }
@@ -33,10 +37,38 @@ impl Fleet {
         let (tell, lines) = channel();
         let printed = BufReader::new(child.stdout.take().expect("piped"));
         thread::spawn(move || printed.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
-        let mut fleet = Self { started: ChildGuard(child), url: String::new(), lines };
+        let mut fleet = Self { started: ChildGuard(child), url: String::new(), login: String::new(), lines };
         let ready = fleet.line("ready ");
         fleet.url = ready.split([' ', ',']).nth(1).expect("an address").to_owned();
+        fleet.login = ready.split(' ').next_back().expect("a file").to_owned();
         fleet
+    }
+
+    /// Options of a command that uses it.
+    fn used(&self) -> [&str; 4] {
+        ["--fleet", &self.url, "--fleet-credentials", &self.login]
+    }
+
+    fn status(&self, dir: &Path) -> Value {
+        run(dir, &[&["fleet", "status", "--json"], &self.used()[..]].concat()).json()
+    }
+
+    fn wait_until_free(&self, dir: &Path) {
+        let is_free = |it: &&Value| it["state"] == "joined";
+        wait_for("free workers", || {
+            self.status(dir)["workers"].as_array().is_some_and(|all| all.iter().filter(is_free).count() == 2)
+        });
+    }
+
+    fn command_lines(&self) -> Vec<String> {
+        let words = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        self.children().iter().map(words).collect()
+    }
+
+    fn children(&self) -> Vec<u32> {
+        let pid = self.started.0.id();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("children");
+        children.split_whitespace().filter_map(|it| it.parse().ok()).collect()
     }
 
     /// The next line that begins so.
@@ -53,13 +85,11 @@ impl Fleet {
 
     /// The process of the worker with this name.
     fn worker(&self, name: &str) -> u32 {
-        let pid = self.started.0.id();
-        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("children");
         let is_it = |pid: &u32| {
             let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             words.contains("\0worker\0") && words.split('\0').any(|word| word == name)
         };
-        children.split_whitespace().filter_map(|it| it.parse().ok()).find(is_it).expect("a worker")
+        self.children().into_iter().find(is_it).expect("a worker")
     }
 
     fn end(mut self) {
@@ -72,13 +102,19 @@ impl Fleet {
     }
 }
 
-fn experiment(dir: &Path, measure: &str) {
+fn experiment(dir: &Path, broker: &str, measure: &str) {
+    fs::create_dir_all(dir.join("bodies")).expect("a folder");
+    fs::write(dir.join("bodies/one"), "a body").expect("write");
+    fs::write(dir.join("bodies/two"), vec![b'x'; 1_000]).expect("write");
     let text = format!(
-        "[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n[phases]\nwarmup = \"500ms\"\nmeasure = \"{measure}\"\n\
-         [[load]]\ndestination = \"queue://of-fleet\"\nnum-destinations = 4\nrate = 400\nproducers = 2\nconsumers = 1\n"
+        "[broker]\n{broker}\n[profile]\nevents = []\n[phases]\nwarmup = \"500ms\"\nmeasure = \"{measure}\"\n\
+         [[load]]\ndestination = \"queue://of-fleet\"\nnum-destinations = 4\nrate = 400\nproducers = 2\nconsumers = 1\n\
+         message-size = \"files:bodies\"\n"
     );
     fs::write(dir.join("load.toml"), text).expect("write");
 }
+
+const EMBEDDED: &str = "kind = \"embedded\"";
 
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
@@ -93,10 +129,14 @@ fn answers(summary: &Value) -> u64 {
     number(&summary["scenarios"]["messages"]["latency"]["ack_response"]["count"])
 }
 
+fn records_of_workers(dir: &Path) -> Vec<PathBuf> {
+    let folders = fs::read_dir(dir.join(THEIR_RUNS)).expect("runs of workers").flatten();
+    folders.map(|it| it.path().join("run.json")).filter(|it| it.is_file()).collect()
+}
+
 /// Summaries of the workers' own runs.
 fn of_workers(dir: &Path) -> Vec<Value> {
-    let folders = fs::read_dir(dir.join(THEIR_RUNS)).expect("runs of workers").flatten();
-    let records = folders.map(|it| it.path().join("run.json")).filter(|it| it.is_file());
+    let records = records_of_workers(dir).into_iter();
     let summary = |path: PathBuf| Some(read_json(&path)["summary"].clone()).filter(Value::is_object);
     records.filter_map(summary).collect()
 }
@@ -105,13 +145,19 @@ fn of_workers(dir: &Path) -> Vec<Value> {
 fn two_workers_are_one_load_with_one_ledger_and_a_lost_one_makes_the_run_invalid() {
     let dir = &common::folder();
     let fleet = Fleet::start(dir, "2");
-    let status = run(dir, &["fleet", "status", "--fleet", &fleet.url, "--json"]).json();
+    let login = fs::read_to_string(&fleet.login).expect("a login");
+    let (_, password) = login.trim().split_once(':').expect("a password");
+    let lines = fleet.command_lines();
+    assert!(lines.len() >= 3 && lines.iter().all(|it| !it.contains(password)), "{lines:#?}");
+    assert_eq!(fs::metadata(&fleet.login).expect("a file").permissions().mode() & 0o777, 0o600);
+    run(dir, &["fleet", "status", "--fleet", &fleet.url]).assert_error(1, &["cannot use the NATS server"]);
+    let status = fleet.status(dir);
     let workers = status["workers"].as_array().expect("workers");
     assert_eq!(workers.len(), 2, "{status:#}");
     assert!(workers.iter().all(|it| it["state"] == "joined" && it["clock_bound_s"].is_number()), "{status:#}");
 
-    experiment(dir, "2s");
-    let args = ["run", "load.toml", "--fleet", &fleet.url, "--workers", "2", "--json", "--quiet"];
+    experiment(dir, EMBEDDED, "2s");
+    let args = [&["run", "load.toml", "--workers", "2", "--json", "--quiet"], &fleet.used()[..]].concat();
     let summary = run(dir, &args).json();
     assert_valid(&summary);
     let rows = summary["workers"].as_array().expect("a row of each worker");
@@ -127,6 +173,14 @@ fn two_workers_are_one_load_with_one_ledger_and_a_lost_one_makes_the_run_invalid
     // The sums are those of the workers' own runs.
     wait_for("the workers' own runs", || of_workers(dir).len() == 2);
     let own = of_workers(dir);
+    for record in records_of_workers(dir) {
+        // Bodies came with the plan, and are gone with it.
+        let text = fs::read_to_string(record).expect("a record");
+        let (_, rest) = text.split_once("\"files:").expect("bodies");
+        let bodies = Path::new(rest.split('"').next().expect("a path"));
+        assert!(bodies.ends_with("load-0-bodies"), "{}", bodies.display());
+        wait_for("a removed folder", || !bodies.exists());
+    }
     let sum = |of: &dyn Fn(&Value) -> u64| own.iter().map(of).sum::<u64>();
     assert_eq!(sum(&|it| flow(it, "sent")), sent);
     assert_eq!(sum(&answers), answers(&summary));
@@ -134,13 +188,10 @@ fn two_workers_are_one_load_with_one_ledger_and_a_lost_one_makes_the_run_invalid
     assert!(each.iter().sum::<u64>() == sent && each.iter().all(|it| it.abs_diff(500) <= 200), "{each:?}");
     let run_dir = dir.join(summary["run_dir"].as_str().expect("a folder"));
     assert!(run_dir.join("report.html").is_file());
-    wait_for("free workers", || {
-        let status = run(dir, &["fleet", "status", "--fleet", &fleet.url, "--json"]).json();
-        status["workers"].as_array().is_some_and(|all| all.iter().filter(|it| it["state"] == "joined").count() == 2)
-    });
+    fleet.wait_until_free(dir);
 
     fs::remove_dir_all(dir.join(common::RUNS)).expect("remove");
-    experiment(dir, "60s");
+    experiment(dir, EMBEDDED, "60s");
     let running = start(bellows(dir, &args));
     wait_for("a recorded second", || common::seconds_recorded(dir) >= 2);
     common::signal(fleet.worker("w1"), "KILL");
@@ -159,9 +210,96 @@ fn two_workers_are_one_load_with_one_ledger_and_a_lost_one_makes_the_run_invalid
 }
 
 #[test]
+fn a_run_whose_coordinator_was_killed_is_collected_from_its_workers() {
+    let (broker, dir) = common::broker_in_folder();
+    let dir: &Path = &dir;
+    let fleet = Fleet::start(dir, "2");
+    experiment(dir, &format!("kind = \"attach\"\nurl = \"{}\"", broker.url), "60s");
+    let args = [&["run", "load.toml", "--workers", "2", "--quiet"], &fleet.used()[..]].concat();
+    let running = start(bellows(dir, &args));
+    let name = fleet.line("worker w1 takes part 1 of 2 of ");
+    let name = name.split(' ').next_back().expect("a name");
+    wait_for("a recorded second", || common::seconds_recorded(dir) >= 2);
+    running.signal("KILL");
+    let _ = running.end();
+    wait_for("the workers' own ends", || of_workers(dir).len() == 2);
+    let own = of_workers(dir);
+    assert!(
+        own.iter().all(|it| it["error"]["cause"].as_str().is_some_and(|it| it.contains("ended early"))),
+        "{own:#?}"
+    );
+    fleet.wait_until_free(dir);
+
+    let collected = |more: &[&str], to: &str| {
+        let ended = run(dir, &[&["fleet", "collect", name, "--runs", to], more].concat()).ok();
+        let folder = testkit::only(&fs::read_dir(dir.join(to)).expect("runs").flatten().collect::<Vec<_>>()).path();
+        assert!(folder.join("report.html").is_file());
+        (ended, read_json(&folder.join("run.json")))
+    };
+    let (ended, record) = collected(&fleet.used(), "fetched");
+    ended.prints(["of 2 workers, failed: "]).says(["no coordinator was heard for 5"]);
+    assert_eq!(record["state"], "failed");
+    assert_eq!(record["warnings"].as_array().map(Vec::len), Some(2));
+    let summary = &record["summary"];
+    assert_valid(summary);
+    let sum = |of: &dyn Fn(&Value) -> u64| own.iter().map(of).sum::<u64>();
+    assert_eq!(flow(summary, "sent"), sum(&|it| flow(it, "sent")));
+    assert_eq!(answers(summary), sum(&answers));
+    assert_eq!(summary["workers"][1]["name"], "w2");
+    let theirs: Vec<String> =
+        records_of_workers(dir).iter().map(|it| it.parent().expect("a folder").display().to_string()).collect();
+    let (ended, record) = collected(&["--from", &theirs[0]], "copied");
+    ended.says(["its folder could not be had"]);
+    assert!(flow(&record["summary"], "sent") < sum(&|it| flow(it, "sent")));
+    let other = run(dir, &["fleet", "collect", "load-1", "--from", &theirs[0]]);
+    other.assert_error(1, &["is not of run load-1"]);
+    fleet.end();
+}
+
+#[test]
+fn manifests_and_the_unit_start_what_there_is() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let help = |command: &str| run(&common::folder(), &[command, "--help"]).ok().stdout;
+    for (file, command) in [
+        ("kubernetes/workers.yaml", "worker"),
+        ("kubernetes/profilers.yaml", "record"),
+        ("systemd/bellows-worker.service", "worker"),
+    ] {
+        let (text, help) = (fs::read_to_string(docs.join(file)).expect("a file"), help(command));
+        let lines = text.lines().map(str::trim).filter(|it| !it.starts_with('#'));
+        let words: Vec<&str> = lines.flat_map(|it| it.split([' ', '='])).collect();
+        assert!(words.contains(&command), "{file}");
+        let is_named = |it: &&&str| it.starts_with("--") || it.starts_with("BELLOWS_");
+        let named: Vec<&&str> = words.iter().filter(is_named).collect();
+        assert!(named.len() >= 2, "{file}: {named:?}");
+        named.iter().for_each(|it| assert!(help.contains(**it), "{file}: {it} is no option of {command}"));
+    }
+}
+
+/// A NATS server of this version, which says no more.
+fn server_of(version: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("nats://{}", listener.local_addr().expect("an address"));
+    let hello = format!("INFO {{\"version\":\"{version}\",\"max_payload\":1048576}}\r\nPONG\r\n");
+    thread::spawn(move || {
+        let mut kept = Vec::new();
+        for mut client in listener.incoming().flatten() {
+            let _ = client.write_all(hello.as_bytes());
+            kept.push(client);
+        }
+    });
+    url
+}
+
+#[test]
 fn what_a_fleet_cannot_do_is_refused_before_anything_is_started() {
     let dir = &common::folder();
-    experiment(dir, "1s");
+    experiment(dir, EMBEDDED, "1s");
+    let old = run(dir, &["fleet", "status", "--fleet", &server_of("2.8.4")]);
+    old.assert_error(1, &["its version is 2.8.4"]).says(["nats-server 2.9 or newer is needed"]);
+    fs::write(dir.join("seen.login"), "me:s3cret").expect("write");
+    let seen = run(dir, &["fleet", "start", "--workers", "1", "--login", "seen.login"]);
+    seen.assert_error(1, &["others may read seen.login"]).says_not(["s3cret"]);
     let port = common::free_port();
     let nowhere = &format!("nats://127.0.0.1:{port}");
     let carried = |more: &[&str]| run(dir, &[&["run", "load.toml", "--fleet", nowhere], more].concat());

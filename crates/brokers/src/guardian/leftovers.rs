@@ -258,7 +258,7 @@ fn remove_directory(path: &Path) -> Result<(), BrokerError> {
 }
 
 /// This number of random bytes, as hexadecimal digits.
-pub(crate) fn random_hex(bytes: usize) -> Result<String, BrokerError> {
+pub fn random_hex(bytes: usize) -> Result<String, BrokerError> {
     let mut random = vec![0; bytes];
     File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut random))

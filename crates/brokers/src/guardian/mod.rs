@@ -8,8 +8,8 @@ mod members;
 mod process;
 
 pub use client::{Guardian, Message};
-pub(crate) use leftovers::{Leftovers, guarded_directories, random_hex};
-pub use leftovers::{clean_leftovers, guarded_directory, private_file, private_folder};
+pub(crate) use leftovers::{Leftovers, guarded_directories};
+pub use leftovers::{clean_leftovers, guarded_directory, private_file, private_folder, random_hex};
 pub use members::marker_of;
 pub(crate) use members::{MARKER, members};
 pub use process::{Command, SUBCOMMAND, main};

@@ -26,6 +26,11 @@ impl Bodies {
     /// Reads files in the order given; of a folder all of them, in the order of their names. Errors: [`Error::Invalid`]
     /// with the path, where something cannot be read, is no file, or is too large to be kept in memory (1 GiB in all).
     pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Self, Error> {
+        Self::read_files(&Self::files(paths)?)
+    }
+
+    /// The files that are read, in this order. Errors: a folder that cannot be read, or holds none.
+    pub fn files<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<PathBuf>, Error> {
         let mut files = Vec::new();
         for path in paths.iter().map(AsRef::as_ref) {
             if path.is_dir() {
@@ -34,7 +39,7 @@ impl Bodies {
                 files.push(path.to_owned());
             }
         }
-        Self::read_files(&files)
+        Ok(files)
     }
 
     fn read_files(files: &[PathBuf]) -> Result<Self, Error> {

@@ -42,7 +42,7 @@ use crate::{Error, Observer, calibration, hardware};
 pub use continuous::{ContinuousOptions, PeriodEnd, RecordingEvent, record_continuously};
 use faults::{Faults, node_gone};
 use finish::Ending;
-pub use fleet::{Carrier, ConnectionNotes, FleetRun, Membership, facts as worker_facts};
+pub use fleet::{Carrier, ConnectionNotes, FleetRun, Membership, SharedFiles, facts as worker_facts};
 use memory::MemoryWatch;
 pub use named_process::nodes_called;
 use observer_effect::Blocks;
@@ -219,6 +219,7 @@ pub fn run_on(
     record.versions.runtime.clone_from(&loaded.identity.runtime);
     record.metrics = scenarios.iter().flat_map(|it| it.metrics()).collect();
     record.scenarios = context.starts();
+    record.fleet = carrier.part();
     let writer = start.writer(options, &mut record)?;
     let profiling = loaded.profiling(&context.profile, &start, writer.as_ref(), observer);
     observer.step("connecting");

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use archive::FleetPart;
+use brokers::managed::Workspace;
 use experiment::Experiment;
 use fleet::{Envelope, Host, Inputs, SliceWriter, ToCoordinator, Worker, WorkerFacts, WorkerInput, WorkerOutput};
 use load::scenario::Scenario;
@@ -58,10 +60,13 @@ pub(super) fn machine() -> String {
 /// This process as a worker, for one run: it waits, takes a share, and leaves.
 pub struct Membership {
     host: Host<Worker>,
+    name: String,
     orders: Mutex<Receiver<WorkerOutput>>,
     share: OnceLock<fleet::Share>,
     /// Why it has no part in a run any more.
     fenced: OnceLock<String>,
+    /// Its share's files, which go when it does.
+    files: OnceLock<Workspace>,
     /// The user's.
     process: Control,
 }
@@ -88,11 +93,14 @@ impl Membership {
             order => drop(tell.send(order)),
         };
         let failed = |error| Problem::new("cannot start a thread", error, "see ulimit -u");
+        let name = facts.name.clone();
         Ok(Arc::new(Self {
+            name,
             host: Host::start(Worker::new(session, facts), hear).map_err(failed)?,
             orders: Mutex::new(orders),
             share: OnceLock::new(),
             fenced: OnceLock::new(),
+            files: OnceLock::new(),
             process: process.clone(),
         }))
     }
@@ -115,9 +123,48 @@ impl Membership {
         None
     }
 
+    /// The run, as its coordinator calls it, and that one's number.
+    pub fn run(&self) -> (String, u64) {
+        self.host.with(|it| {
+            let (run, epoch) = it.run();
+            (run.to_owned(), epoch)
+        })
+    }
+
+    /// Bytes of the files of the share. Errors: too many.
+    pub fn files(&self) -> Result<u64, Error> {
+        let bytes = self.share.get().map_or(0, |it| it.files);
+        let most = format!("{} are the most", part::MOST_PACKED);
+        let refused = Problem::new(format!("the share has files of {bytes} bytes"), most, "name smaller ones");
+        Ok(refused.unless(bytes <= part::MOST_PACKED).map(|()| bytes)?)
+    }
+
+    /// Keeps these files for the share, in a folder that nobody else can read. Errors: they cannot be written.
+    pub fn keep_files(&self, packed: &[u8]) -> Result<(), Error> {
+        let workspace = Workspace::new("the share", None, part::MOST_PACKED)?;
+        part::unpack(packed, workspace.directory())?;
+        let _ = self.files.set(workspace);
+        Ok(())
+    }
+
     /// The experiment of the share. Errors: it is not understood.
     pub fn experiment(&self) -> Result<Experiment, Error> {
-        Ok(part::read(self.share.get().map_or("", |it| it.plan.as_str()))?)
+        let plan = self.share.get().map_or("", |it| it.plan.as_str());
+        Ok(part::read(plan, self.files.get().map(Workspace::directory))?)
+    }
+
+    pub(super) fn part(&self) -> FleetPart {
+        let (worker, workers) = self.share.get().map_or((0, 0), |it| (it.worker, it.workers));
+        FleetPart { run: self.run().0, worker, workers, name: self.name.clone() }
+    }
+
+    /// The outcome of its load, with the reason where that ended early.
+    fn explained(&self, outcome: Outcome) -> Outcome {
+        let early = self.fenced.get().map(|why| {
+            let help = "`bellows fleet collect` makes one run of the folders of all workers";
+            LoadError::Program(Problem::new("this worker's part of the run ended early", why, help))
+        });
+        Outcome { error: outcome.error.or(early), ..outcome }
     }
 
     /// The share cannot be run: reason, for people.
@@ -177,8 +224,8 @@ impl Membership {
                 Ok(WorkerOutput::Stop(false)) => control.stop(),
                 Ok(WorkerOutput::Stop(true)) => control.abort(),
                 Ok(order @ WorkerOutput::Fenced(_)) => {
-                    control.stop();
                     self.keep(order);
+                    control.stop();
                 }
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
                 // The host has ended, and with it the lease.
@@ -281,7 +328,7 @@ impl Scenario for MemberLoad {
             let mut both = Both { sink, member, writer: SliceWriter::default() };
             let outcome = self.plan.run(&together, control, &mut both);
             drop(guard);
-            outcome
+            outcome.map(|it| member.explained(it))
         });
         match &outcome {
             Ok(outcome) => {

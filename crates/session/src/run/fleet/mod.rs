@@ -11,15 +11,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use archive::{Facts, Finding, Tier, Warning, WorkerSummary};
+use archive::{Facts, Finding, FleetPart, Tier, Warning, WorkerSummary};
 use experiment::Experiment;
 use fleet::{
-    Coordinator, CoordinatorInput, CoordinatorOutput, Envelope, Flaw, Host, Inputs, LoadOutcome, Member, RunRules,
-    ToWorker,
+    Coordinator, CoordinatorInput, CoordinatorOutput, Envelope, Flaw, Host, Inputs, LoadOutcome, Member, PIECE, Piece,
+    PieceRequest, RunRules, ToWorker,
 };
 use load::scenario::{Scenario, Shares};
 use load::{Endpoint, Plan};
@@ -82,6 +82,14 @@ impl Carrier {
         Some(Box::new(Workers(self.fleet()?)))
     }
 
+    /// The part of a whole run, where this process has only that.
+    pub(crate) fn part(&self) -> Option<FleetPart> {
+        match self {
+            Self::Member(member) => Some(member.part()),
+            Self::Alone | Self::Fleet(_) => None,
+        }
+    }
+
     pub(crate) fn fleet(&self) -> Option<Arc<FleetRun>> {
         match self {
             Self::Fleet(fleet) => Some(Arc::clone(fleet)),
@@ -103,6 +111,28 @@ pub struct FleetRun {
     is_stopped: AtomicBool,
     /// How the loads of workers went.
     outcomes: Mutex<BTreeMap<usize, LoadOutcome>>,
+    /// Its name: the experiment's, and the epoch.
+    name: String,
+    files: Arc<SharedFiles>,
+}
+
+/// Files that the load of a run names, for which its workers ask.
+#[derive(Debug, Default)]
+pub struct SharedFiles(OnceLock<Vec<u8>>);
+
+impl SharedFiles {
+    /// The name of all of them together.
+    pub const NAME: &'static str = "files";
+
+    /// The piece that is asked for; without bytes beyond the end.
+    pub fn piece(&self, request: &PieceRequest) -> Piece {
+        let packed = self.0.get().map(Vec::as_slice).unwrap_or_default();
+        let from = usize::try_from(request.from).unwrap_or(usize::MAX).min(packed.len());
+        let end = from.saturating_add(PIECE).min(packed.len());
+        let mut piece = Piece::answer(request, 0, String::new());
+        piece.bytes = packed.get(from..end).unwrap_or_default().to_vec();
+        piece
+    }
 }
 
 impl fmt::Debug for FleetRun {
@@ -187,7 +217,8 @@ impl FleetRun {
         notes: ConnectionNotes,
     ) -> Result<Arc<Self>, Error> {
         let epoch = wall_clock_unix_ns();
-        let rules = RunRules { run: name.to_owned(), lease: LEASE, tolerate: 0, late: LATE, probes: PROBES };
+        let name = format!("{}-{epoch:x}", archive::sanitised(name));
+        let rules = RunRules { run: name.clone(), lease: LEASE, tolerate: 0, late: LATE, probes: PROBES };
         let inboxes = Arc::new(Inboxes::default());
         let taken = Arc::clone(&inboxes);
         let hear = move |output| match output {
@@ -204,12 +235,19 @@ impl FleetRun {
             is_started: AtomicBool::new(false),
             is_stopped: AtomicBool::new(false),
             outcomes: Mutex::default(),
+            name,
+            files: Arc::default(),
         }))
     }
 
     /// The number of the run, which all its messages carry.
     pub const fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    /// The files that workers ask for.
+    pub fn files(&self) -> Arc<SharedFiles> {
+        Arc::clone(&self.files)
     }
 
     /// Where the messages of workers go.
@@ -252,7 +290,8 @@ impl FleetRun {
             thread::sleep(POLL_INTERVAL);
         }
         self.host.with(|it| it.members().iter().try_for_each(check_version))?;
-        observer.step(&format!("{} of the fleet", counted(self.workers() as u64, "worker")));
+        let workers = counted(self.workers() as u64, "worker");
+        observer.step(&format!("{workers} of the fleet, run {}", self.name));
         Ok(())
     }
 
@@ -271,13 +310,16 @@ impl FleetRun {
         let all: Vec<(String, bool)> = self.host.with(|it| it.members().iter().map(named).collect());
         part::check_reach(experiment, &all)?;
         let text = part::text(experiment, endpoint, &plan)?;
+        let packed = part::pack(experiment)?;
+        let files = packed.len() as u64;
+        let _ = self.files.0.set(packed);
         let workers = all.len();
         let share = |worker: usize| fleet::Share {
             worker: worker as u32,
             workers: workers as u32,
             plan: text.clone(),
             run_id: plan.run_id,
-            urls: Vec::new(),
+            files,
         };
         let remote = |(worker, (name, _)): (usize, (String, bool))| -> Box<dyn Scenario> {
             Box::new(Remote::new(Arc::clone(self), worker, name, share(worker), plan.phases))

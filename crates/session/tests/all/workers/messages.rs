@@ -1,7 +1,7 @@
 //! Messages and slices arrive as they were sent, and whatever else arrives does no harm.
 
 use fleet::{
-    Envelope, LoadOutcome, MOST_BYTES, Share, SliceReader, SliceWriter, ToCoordinator, ToWorker, WorkerFacts,
+    Envelope, LoadOutcome, MOST_BYTES, Piece, PieceRequest, Share, SliceReader, SliceWriter, ToCoordinator, ToWorker, WorkerFacts,
     WorkerState,
 };
 use measure::{Metric, MetricKind, Nanos, Phase, Slice, SliceRecorder, Time};
@@ -125,13 +125,7 @@ fn messages_arrive_as_they_were_sent_and_damaged_ones_do_no_harm() {
 
 #[test]
 fn other_versions_and_sizes_are_refused_and_no_plan_is_printed() {
-    let share = Share {
-        worker: 1,
-        workers: 3,
-        plan: "amqp://guest:secret@host".to_owned(),
-        run_id: 7,
-        urls: vec!["amqp://guest:secret@host".to_owned()],
-    };
+    let share = Share { worker: 1, workers: 3, plan: "amqp://guest:secret@host".to_owned(), run_id: 7, files: 12 };
     let of =
         |share| Envelope { epoch: 1, session: 2, number: 3, received: 4, stamp: Time(5), body: ToWorker::Share(share) };
     let envelope = of(share.clone());
@@ -148,6 +142,15 @@ fn other_versions_and_sizes_are_refused_and_no_plan_is_printed() {
     assert_has(error.to_string(), ["1048576 are the most"]);
     assert!(Envelope::<ToWorker>::decode(&vec![b'['; MOST_BYTES + 1]).is_err());
     assert!(Envelope::<ToWorker>::decode(&vec![b'['; 100_000]).is_err());
+    let request = PieceRequest::new(3, "run".to_owned(), "run.json".to_owned(), 7);
+    assert_eq!(PieceRequest::decode(&request.encode().unwrap()), Ok(request.clone()));
+    let mut piece = Piece::answer(&request, 5, "w1".to_owned());
+    piece.bytes = b"\n{\n".to_vec();
+    let bytes = piece.encode().unwrap();
+    assert_eq!(Piece::decode(&bytes), Ok(piece.clone()));
+    assert!(Piece::decode(&bytes[..20]).is_err() && PieceRequest::decode(&bytes).is_err());
+    piece.bytes = vec![0; MOST_BYTES];
+    assert!(piece.encode().is_err());
     // A bomb: 64 MB of zeros.
     let mut bomb = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
     (0..64).for_each(|_| std::io::Write::write_all(&mut bomb, &vec![0; 1 << 20]).unwrap());

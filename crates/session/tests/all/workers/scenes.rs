@@ -176,7 +176,7 @@ fn names_are_one_workers_and_who_comes_late_refuses_or_belongs_to_another_run_ha
     }
     let last = room.workers[3].handle(Time(5 * SECOND + 3 * MS), WorkerInput::Tick).pop();
     assert!(matches!(last, Some(WorkerOutput::Fenced(_))), "{last:?}");
-    let share = |worker| Share { worker, workers: 2, plan: String::new(), run_id: 1, urls: Vec::new() };
+    let share = |worker| Share { worker, workers: 2, plan: String::new(), run_id: 1, files: 0 };
     (0..2).for_each(|worker| room.say(5 * MS, CoordinatorInput::Share(share(worker))));
     room.hear(6 * MS, 0, WorkerInput::Refused("no broker".to_owned()));
     assert_eq!(std::mem::take(&mut room.said), [CoordinatorOutput::Lost(1, "no broker".to_owned())]);

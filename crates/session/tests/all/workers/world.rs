@@ -531,7 +531,7 @@ impl World {
             }
             for worker in 0..names.len() as u32 {
                 let workers = names.len() as u32;
-                let share = Share { worker, workers, plan: "{}".to_owned(), run_id: 1, urls: Vec::new() };
+                let share = Share { worker, workers, plan: "{}".to_owned(), run_id: 1, files: 0 };
                 self.coordinate(|_| CoordinatorInput::Share(share));
             }
         } else if self.starts_at.is_none()
