@@ -284,11 +284,11 @@ fn owned(event: &Event<'_>) -> Seen {
         Event::Delivery { consumer_tag, delivery_tag, redelivered, body, .. } => {
             Seen::Delivery { consumer: consumer_tag.to_owned(), tag: delivery_tag, redelivered, body: text(body) }
         }
-        Event::GetOk { redelivered, message_count: left, body, .. } => {
-            Seen::GetOk { redelivered, left, body: text(body) }
+        Event::GetOk { got, body, .. } => {
+            Seen::GetOk { redelivered: got.redelivered, left: got.message_count, body: text(body) }
         }
         Event::GetEmpty { .. } => Seen::GetEmpty,
-        Event::Returned { code, body, .. } => Seen::Returned { code, body: text(body) },
+        Event::Returned { returned, body, .. } => Seen::Returned { code: returned.reply_code, body: text(body) },
         Event::ConsumerCancelled { consumer_tag, .. } => Seen::Cancelled(consumer_tag.to_owned()),
         Event::Blocked { .. } => Seen::Blocked,
         Event::Unblocked => Seen::Unblocked,
