@@ -27,6 +27,40 @@ pub use slice_recorder::{SliceHistogram, SliceRecorder};
 pub use text::{count, counted, hex, percent_decoded, percent_encoded, shell_word};
 pub use units::{Clock, Nanos, Time, wall_clock_unix_ns};
 
+/// Keeps a type in files as its text; with what is expected, it also reads a number ([`from_number_or_text`]).
+#[macro_export]
+macro_rules! kept_as_text {
+    ($kind:ty $(, $expected:literal)?) => {
+        impl serde::Serialize for $kind {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        $crate::read_from_text!($kind $(, $expected)?);
+    };
+}
+
+/// Reads a type from its text in files, as [`kept_as_text`].
+#[macro_export]
+macro_rules! read_from_text {
+    ($kind:ty) => {
+        impl<'de> serde::Deserialize<'de> for $kind {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <String as serde::Deserialize>::deserialize(deserializer)?;
+                text.parse().map_err($crate::Refused::into_error)
+            }
+        }
+    };
+    ($kind:ty, $expected:literal) => {
+        impl<'de> serde::Deserialize<'de> for $kind {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $crate::from_number_or_text(deserializer, $expected)
+            }
+        }
+    };
+}
+
 /// Declares an enum with the name of each of its values behind it: `ALL` of them in their order, and `name()`.
 #[macro_export]
 macro_rules! named {
