@@ -17,7 +17,9 @@ mod units;
 pub use interval::{Counters, Counts, Interval, Slice, Wait, Waits};
 pub use metric::{Metric, MetricInfo, MetricKind, ScenarioRole, described};
 pub use problem::{Problem, Refused};
-pub use quantity::{Bytes, Length, LengthRange, Rate, from_number_or_text, per_second, whole_number};
+pub use quantity::{
+    Bytes, Length, LengthRange, Rate, SCATTER_STEP, from_number_or_text, per_second, scatter, whole_number,
+};
 pub use recorder::{
     DueHistogram, HIGHEST_NS, Latencies, LatencySummary, Phase, Recorder, SIGNIFICANT_DIGITS, Summaries,
     lowest_equivalent, new_histogram,

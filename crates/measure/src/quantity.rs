@@ -156,6 +156,18 @@ fn number_and_unit(text: &str) -> Option<(&str, &str)> {
     number.starts_with(|c: char| c.is_ascii_digit() || c == '.').then_some((number, unit))
 }
 
+/// SplitMix64's increment, the golden ratio.
+pub const SCATTER_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Spreads neighbouring numbers evenly: SplitMix64 (Steele, Lea, Flood: "Fast splittable …", 2014) of this state.
+#[inline]
+pub const fn scatter(state: u64) -> u64 {
+    let x = state.wrapping_add(SCATTER_STEP);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
+}
+
 /// Reads a value that a file holds as a number or as text; `expected` names it in the error about anything else.
 pub fn from_number_or_text<'de, T, D>(deserializer: D, expected: &'static str) -> Result<T, D::Error>
 where
