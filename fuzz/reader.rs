@@ -1,7 +1,5 @@
 //! Body of the targets of all readers of profiles.
 
-#![allow(dead_code, reason = "each target uses one of both")]
-
 use stacks::{FORMATS, Format, Input};
 
 /// Reads bytes as the format of this name.

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use archive::{Quantity, QuantityUnit, RequirementOutcome, RunSummary, SeriesPoint};
 use measure::{Bytes, Length, Metric, MetricKind, Nanos, Problem, Recorder, Refused, ScenarioRole, per_second};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// Prefix of a negated condition.
 const NOT: &str = "not ";
@@ -277,17 +277,7 @@ impl fmt::Display for Requirement {
     }
 }
 
-impl Serialize for Requirement {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Requirement {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(Refused::into_error)
-    }
-}
+measure::kept_as_text!(Requirement);
 
 #[cfg(test)]
 #[path = "requirement_tests.rs"]

@@ -17,7 +17,9 @@ mod units;
 pub use interval::{Counters, Counts, Interval, Slice, Wait, Waits};
 pub use metric::{Metric, MetricInfo, MetricKind, ScenarioRole, described};
 pub use problem::{Problem, Refused};
-pub use quantity::{Bytes, Length, LengthRange, Rate, from_number_or_text, per_second, whole_number};
+pub use quantity::{
+    Bytes, Length, LengthRange, Rate, SCATTER_STEP, from_number_or_text, per_second, scatter, whole_number,
+};
 pub use recorder::{
     DueHistogram, HIGHEST_NS, Latencies, LatencySummary, Phase, Recorder, SIGNIFICANT_DIGITS, Summaries,
     lowest_equivalent, new_histogram,
@@ -26,6 +28,40 @@ pub use secret::Secret;
 pub use slice_recorder::{SliceHistogram, SliceRecorder};
 pub use text::{count, counted, hex, percent_decoded, percent_encoded, shell_word};
 pub use units::{Clock, Nanos, Time, wall_clock_unix_ns};
+
+/// Keeps a type in files as its text; with what is expected, it also reads a number ([`from_number_or_text`]).
+#[macro_export]
+macro_rules! kept_as_text {
+    ($kind:ty $(, $expected:literal)?) => {
+        impl serde::Serialize for $kind {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        $crate::read_from_text!($kind $(, $expected)?);
+    };
+}
+
+/// Reads a type from its text in files, as [`kept_as_text`].
+#[macro_export]
+macro_rules! read_from_text {
+    ($kind:ty) => {
+        impl<'de> serde::Deserialize<'de> for $kind {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <String as serde::Deserialize>::deserialize(deserializer)?;
+                text.parse().map_err($crate::Refused::into_error)
+            }
+        }
+    };
+    ($kind:ty, $expected:literal) => {
+        impl<'de> serde::Deserialize<'de> for $kind {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $crate::from_number_or_text(deserializer, $expected)
+            }
+        }
+    };
+}
 
 /// Declares an enum with the name of each of its values behind it: `ALL` of them in their order, and `name()`.
 #[macro_export]

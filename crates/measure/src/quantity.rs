@@ -6,7 +6,7 @@ use std::str::FromStr;
 use jiff::SignedDuration;
 use jiff::fmt::friendly::{Designator, Spacing, SpanParser, SpanPrinter};
 use serde::de::Visitor;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserializer, Serialize};
 
 use crate::{Nanos, Refused};
 
@@ -48,11 +48,7 @@ impl fmt::Display for Rate {
     }
 }
 
-impl<'de> Deserialize<'de> for Rate {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        from_number_or_text(deserializer, "a rate such as 20000, \"2k\" or \"10/min\"")
-    }
-}
+crate::read_from_text!(Rate, "a rate such as 20000, \"2k\" or \"10/min\"");
 
 /// Reads a number per second from 0 on: `20000`, `0.5`, `2k`, `1M`, `10/min`, `90k/h`.
 pub fn per_second(text: &str) -> Option<f64> {
@@ -147,11 +143,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-impl<'de> Deserialize<'de> for Bytes {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        from_number_or_text(deserializer, "a size such as 1024, \"4KiB\" or \"1MB\"")
-    }
-}
+crate::read_from_text!(Bytes, "a size such as 1024, \"4KiB\" or \"1MB\"");
 
 /// Splits `2.5kB` into the number's text and the unit; a number as `2e4` has no unit.
 fn number_and_unit(text: &str) -> Option<(&str, &str)> {
@@ -162,6 +154,18 @@ fn number_and_unit(text: &str) -> Option<(&str, &str)> {
     let number = number.trim_end();
     // Neither `inf` nor a sign is a quantity.
     number.starts_with(|c: char| c.is_ascii_digit() || c == '.').then_some((number, unit))
+}
+
+/// SplitMix64's increment, the golden ratio.
+pub const SCATTER_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Spreads neighbouring numbers evenly: SplitMix64 (Steele, Lea, Flood: "Fast splittable …", 2014) of this state.
+#[inline]
+pub const fn scatter(state: u64) -> u64 {
+    let x = state.wrapping_add(SCATTER_STEP);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
 }
 
 /// Reads a value that a file holds as a number or as text; `expected` names it in the error about anything else.
@@ -246,17 +250,7 @@ impl fmt::Display for Length {
     }
 }
 
-impl Serialize for Length {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Length {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        from_number_or_text(deserializer, "a duration such as \"60s\" or \"500ms\"")
-    }
-}
+crate::kept_as_text!(Length, "a duration such as \"60s\" or \"500ms\"");
 
 /// One length, or any between two: `"1s"`, `"30s-60s"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -287,17 +281,7 @@ impl fmt::Display for LengthRange {
     }
 }
 
-impl Serialize for LengthRange {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for LengthRange {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        from_number_or_text(deserializer, "a duration such as \"1s\", or a range such as \"1s-5s\"")
-    }
-}
+crate::kept_as_text!(LengthRange, "a duration such as \"1s\", or a range such as \"1s-5s\"");
 
 #[cfg(test)]
 mod tests {

@@ -6,9 +6,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use jiff::Timestamp;
-use measure::from_number_or_text;
 use serde::ser::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// The argument of a stream's subscription that says where it begins; the header that says where a message is.
 pub const STREAM_OFFSET: &str = "x-stream-offset";
@@ -190,11 +189,7 @@ impl Serialize for StreamOffset {
     }
 }
 
-impl<'de> Deserialize<'de> for StreamOffset {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        from_number_or_text(deserializer, "\"first\", \"last\", \"next\", an offset or a time")
-    }
-}
+measure::read_from_text!(StreamOffset, "\"first\", \"last\", \"next\", an offset or a time");
 
 /// The properties of every message, as AMQP 0.9.1 names them, beside the delivery mode.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

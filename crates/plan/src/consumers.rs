@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-use measure::{Length, Nanos, Rate, Refused, from_number_or_text};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use measure::{Length, Nanos, Rate, Refused};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::{AmqpConsumers, Error, Subscription};
 
@@ -103,11 +103,7 @@ impl FromStr for Ack {
     }
 }
 
-impl<'de> Deserialize<'de> for Ack {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        from_number_or_text(deserializer, "\"auto\" or a number of deliveries")
-    }
-}
+measure::read_from_text!(Ack, "\"auto\" or a number of deliveries");
 
 /// How deliveries are refused (`basic.nack`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -188,14 +184,4 @@ impl std::fmt::Display for LatencyStep {
     }
 }
 
-impl Serialize for LatencyStep {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for LatencyStep {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(Refused::into_error)
-    }
-}
+measure::kept_as_text!(LatencyStep);

@@ -15,7 +15,7 @@ mod sizes;
 
 use std::net::IpAddr;
 
-use measure::{Nanos, counted};
+use measure::{Nanos, counted, scatter};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -30,7 +30,6 @@ pub use self::endpoint::{Auth, ConnectionSettings, Endpoint, FRAME_MAX, Resolver
 pub use self::error::Error;
 pub use self::producers::{Guarantee, Producers, RandomKeys, StartDelay};
 pub use self::random::Random;
-use self::random::scatter;
 pub use self::schedule::{
     ArrivalProcess, ArrivalSchedule, DueTimes, Pacer, RateProfile, Requested, Spacing, Step, Trace, share,
 };

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use measure::{Nanos, Time};
+use measure::{Nanos, SCATTER_STEP, Time, scatter};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::script::{Amount, Fault, FaultKind, Origin, Who};
@@ -445,13 +445,11 @@ impl Faults {
     }
 }
 
-/// SplitMix64 (Steele, Lea and Flood, 2014).
+/// The next number of a sequence.
 const fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let x = *state;
-    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ (x >> 31)
+    let drawn = scatter(*state);
+    *state = state.wrapping_add(SCATTER_STEP);
+    drawn
 }
 
 /// Messages between two looks at how much CPU they take.

@@ -117,7 +117,7 @@ impl World {
                 let n = output.len();
                 self.node.written(end.key, n);
                 moved |= n > 0;
-                receive(&mut end.client, self.now, &mut end.to_client, &mut end.seen);
+                receive(&mut end.client, self.now, &mut end.to_client, &mut end.seen, owned);
                 if self.node.verdict(end.key) == Verdict::Finish {
                     end.seen.push_back(Seen::End);
                     end.is_over = true;
@@ -265,8 +265,14 @@ impl World {
     }
 }
 
-/// Gives a client its input, as far as it takes it; events go to those that it has seen.
-pub(crate) fn receive(client: &mut Client, now: Time, bytes: &mut Vec<u8>, seen: &mut VecDeque<Seen>) {
+/// Gives a client its input, as far as it takes it; events go to those that it has seen, as `owned` tells them.
+pub(crate) fn receive<T>(
+    client: &mut Client,
+    now: Time,
+    bytes: &mut Vec<u8>,
+    seen: &mut VecDeque<T>,
+    owned: fn(&Event<'_>) -> T,
+) {
     let mut input = &bytes[..];
     while let Some(event) = client.poll(now, &mut input).expect("a broker that speaks AMQP") {
         seen.push_back(owned(&event));
@@ -284,11 +290,11 @@ fn owned(event: &Event<'_>) -> Seen {
         Event::Delivery { consumer_tag, delivery_tag, redelivered, body, .. } => {
             Seen::Delivery { consumer: consumer_tag.to_owned(), tag: delivery_tag, redelivered, body: text(body) }
         }
-        Event::GetOk { redelivered, message_count: left, body, .. } => {
-            Seen::GetOk { redelivered, left, body: text(body) }
+        Event::GetOk { got, body, .. } => {
+            Seen::GetOk { redelivered: got.redelivered, left: got.message_count, body: text(body) }
         }
         Event::GetEmpty { .. } => Seen::GetEmpty,
-        Event::Returned { code, body, .. } => Seen::Returned { code, body: text(body) },
+        Event::Returned { returned, body, .. } => Seen::Returned { code: returned.reply_code, body: text(body) },
         Event::ConsumerCancelled { consumer_tag, .. } => Seen::Cancelled(consumer_tag.to_owned()),
         Event::Blocked { .. } => Seen::Blocked,
         Event::Unblocked => Seen::Unblocked,

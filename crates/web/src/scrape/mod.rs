@@ -19,7 +19,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use archive::{SeriesName, SeriesUnit};
-use measure::{Clock, Nanos, Problem, Refused, Time};
+use measure::{Clock, Nanos, Problem, Refused, Time, scatter};
 use ureq::http::Uri;
 
 use super::Secret;
@@ -378,12 +378,8 @@ impl RequestTimes {
         let every = self.every.0.max(1);
         let begin = Nanos(every.saturating_mul(number));
         let Some(seed) = self.jitter else { return begin };
-        // SplitMix64 of the seed.
-        let mixed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         let there_and_back = u128::from(every) * 2;
-        let moved = u128::from(mixed ^ (mixed >> 31)) + u128::from(number) * u128::from(every * STEP_PERCENT / 100);
+        let moved = u128::from(scatter(seed)) + u128::from(number) * u128::from(every * STEP_PERCENT / 100);
         let moved = moved % there_and_back;
         begin + Nanos(u64::try_from(moved.min(there_and_back - 1 - moved)).unwrap_or(0))
     }

@@ -6,7 +6,6 @@ use std::str::FromStr;
 use glob::Pattern;
 use measure::Refused;
 use regex::{Regex, RegexBuilder};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use wire::openmetrics::{Labels, unescape};
 
 const EXAMPLE: &str = "write rabbitmq_queue_messages, rabbitmq_queue_*{vhost=\"/\",queue=~\"q-.*\"} or \
@@ -98,17 +97,7 @@ impl PartialEq for Selector {
     }
 }
 
-impl Serialize for Selector {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.text)
-    }
-}
-
-impl<'de> Deserialize<'de> for Selector {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(Refused::into_error)
-    }
-}
+measure::kept_as_text!(Selector);
 
 impl FromStr for Selector {
     type Err = Refused;

@@ -117,25 +117,8 @@ impl Side for ClientSide {
             });
         }
         match decode_method(id, fields)? {
-            Method::BasicGetOk(got) => Ok(Event::GetOk {
-                channel,
-                delivery_tag: got.delivery_tag,
-                redelivered: got.redelivered,
-                exchange: got.exchange,
-                routing_key: got.routing_key,
-                message_count: got.message_count,
-                properties,
-                body,
-            }),
-            Method::BasicReturn(returned) => Ok(Event::Returned {
-                channel,
-                code: returned.reply_code,
-                text: returned.reply_text,
-                exchange: returned.exchange,
-                routing_key: returned.routing_key,
-                properties,
-                body,
-            }),
+            Method::BasicGetOk(got) => Ok(Event::GetOk { channel, got, properties, body }),
+            Method::BasicReturn(returned) => Ok(Event::Returned { channel, returned, properties, body }),
             method => Err((reply::COMMAND_INVALID, format!("a server does not send {}", method.info().name))),
         }
     }

@@ -1,7 +1,7 @@
 //! Events of the two sides. All borrow from the input or the connection's buffers; copy what must live longer.
 
 use super::properties::Properties;
-use super::spec::{Method, MethodId};
+use super::spec::{BasicGetOk, BasicReturn, Method, MethodId};
 use super::table::Table;
 use crate::Secret;
 
@@ -93,14 +93,8 @@ pub enum Event<'a> {
     Returned {
         /// Its channel.
         channel: u16,
-        /// Why, as a reply code.
-        code: u16,
-        /// Why, in words.
-        text: &'a str,
-        /// Where it was published.
-        exchange: &'a str,
-        /// With which key.
-        routing_key: &'a str,
+        /// Why, and where it was published.
+        returned: BasicReturn<'a>,
         /// Its properties, not decoded.
         properties: Properties<'a>,
         /// All of its body.
@@ -110,16 +104,8 @@ pub enum Event<'a> {
     GetOk {
         /// Its channel.
         channel: u16,
-        /// Tag to acknowledge.
-        delivery_tag: u64,
-        /// Whether it may have been delivered before.
-        redelivered: bool,
-        /// Where it was published.
-        exchange: &'a str,
-        /// With which key.
-        routing_key: &'a str,
-        /// How many messages the queue still has.
-        message_count: u32,
+        /// Its tag to acknowledge, where it was published, and how many more the queue has.
+        got: BasicGetOk<'a>,
         /// Its properties, not decoded.
         properties: Properties<'a>,
         /// All of its body.

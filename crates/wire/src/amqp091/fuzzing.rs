@@ -52,8 +52,16 @@ fn kind_of(error: &super::Error) -> String {
     }
 }
 
-/// Feeds `data` in pieces of `cut` bytes, as a transport would; the events and the error as text.
 fn run(side: &mut impl Side, data: &[u8], cut: usize) -> String {
+    fed(data, cut, |input| side.step(input))
+}
+
+/// Feeds `data` in pieces of `cut` bytes, as a transport would; all that `step` says, the error included.
+pub(crate) fn fed(
+    data: &[u8],
+    cut: usize,
+    mut step: impl FnMut(&mut &[u8]) -> Result<Option<String>, String>,
+) -> String {
     let mut log = String::new();
     let mut unread: Vec<u8> = Vec::new();
     for piece in data.chunks(cut.max(1)) {
@@ -61,7 +69,7 @@ fn run(side: &mut impl Side, data: &[u8], cut: usize) -> String {
         let mut input = unread.as_slice();
         loop {
             let before = input.len();
-            match side.step(&mut input) {
+            match step(&mut input) {
                 Ok(Some(event)) => {
                     assert!(input.len() <= before, "input grew");
                     let _ = writeln!(log, "{event}");

@@ -1,7 +1,7 @@
 //! Reading frames and joining content (specification 4.2.3, 4.2.6). Content whose frames are all there is borrowed from
 //! the input; what is cut, split or interleaved is joined per channel. What runs per message is `inline(always)`:
 //! otherwise what came in is handed up as an enum in memory, copied at every level, and reading a message takes twice
-//! as long (`examples/hot_paths`).
+//! as long.
 
 use std::fmt;
 

@@ -12,6 +12,7 @@ use super::{
     Amqp10Client, Amqp10Config, Amqp10Connection, Amqp10Event, Amqp10Request, Amqp10Server, Attach, DeliveryState,
     MessageBody, MessageMapping, MessageParts, Performative, SaslMechanism, ScramKeys, Sections, Source, TypedValue,
 };
+use crate::amqp091::fuzzing::fed;
 use crate::amqp091::{Reader, ServerConfig};
 
 /// Largest message in these runs, so that inputs reach the limit.
@@ -146,31 +147,14 @@ fn run<S: Amqp10Side>(
     cut: usize,
     allow: fn(&mut Amqp10Connection<S>, &Asked),
 ) -> String {
-    let mut log = String::new();
-    let mut unread: Vec<u8> = Vec::new();
-    for piece in data.chunks(cut.max(1)) {
-        unread.extend_from_slice(piece);
-        let mut input = unread.as_slice();
-        loop {
-            let before = input.len();
-            match connection.poll(NOW, &mut input) {
-                Ok(Some(event)) => {
-                    assert!(input.len() <= before, "input grew");
-                    let _ = writeln!(log, "{event:?}");
-                    walk_event(&event);
-                    let asked = Asked::by(&event);
-                    allow(connection, &asked);
-                }
-                Ok(None) => break,
-                Err(error) => {
-                    let _ = writeln!(log, "error {} {:?}", kind_of(&error), connection.pending_output());
-                    return log;
-                }
-            }
-        }
-        let consumed = unread.len() - input.len();
-        unread.drain(..consumed);
-    }
+    let mut log = fed(data, cut, |input| {
+        let event = connection.poll(NOW, input).map_err(|error| kind_of(&error))?;
+        let Some(event) = event else { return Ok(None) };
+        walk_event(&event);
+        let (text, asked) = (format!("{event:?}"), Asked::by(&event));
+        allow(connection, &asked);
+        Ok(Some(text))
+    });
     let _ = writeln!(log, "{:?}", connection.pending_output());
     log
 }

@@ -226,11 +226,11 @@ impl super::Connection for AmqpConnection {
                 let first = (!multiple).then_some(delivery_tag);
                 (at(channel), Event::Confirm(Confirm { first, last: delivery_tag, outcome }))
             }
-            Ok(Some(WireEvent::GetOk { channel, delivery_tag: tag, redelivered, body, properties, .. })) => {
+            Ok(Some(WireEvent::GetOk { channel, got, body, properties })) => {
                 if !channels.get_mut(at(channel)).is_some_and(Channel::got) {
                     return Err(unasked(channel, "basic.get-ok"));
                 }
-                let properties = properties.as_bytes();
+                let (tag, redelivered, properties) = (got.delivery_tag, got.redelivered, properties.as_bytes());
                 (at(channel), Event::Delivery { tag, redelivered, body, properties })
             }
             Ok(Some(WireEvent::GetEmpty { channel })) => {

@@ -159,10 +159,10 @@ fn the_client_says_and_hears_what_was_recorded() {
         "Open frame_max 8192 channel_max 100 heartbeat 30".to_owned(),
         "QueueDeclareOk { queue: \"wire.q\", message_count: 0, consumer_count: 0 }".to_owned(),
         "Confirm { channel: 3, delivery_tag: 1, multiple: false, nack: false }".to_owned(),
-        "Returned { channel: 3, code: 312, text: \"NO_ROUTE\", exchange: \"\", \
-         routing_key: \"nowhere\", properties: Properties { bytes: [0, 0] }, body: [] }"
+        "Returned { channel: 3, returned: BasicReturn { reply_code: 312, reply_text: \"NO_ROUTE\", exchange: \"\", \
+         routing_key: \"nowhere\" }, properties: Properties { bytes: [0, 0] }, body: [] }"
             .to_owned(),
-        format!("message_count: 0, properties: {:?}, body: {body:?} }}", recorded_properties()),
+        format!("message_count: 0 }}, properties: {:?}, body: {body:?} }}", recorded_properties()),
         "Delivery { channel: 3, consumer_tag: \"ct\", delivery_tag: 2, redelivered: true, \
          exchange: \"wire.x\", routing_key: \"a.b\""
             .to_owned(),
