@@ -189,7 +189,7 @@ fn run_all(
             }
         }
         drop(tell);
-        let mut begun = None;
+        let (mut has_started, mut begun) = (false, None);
         for told in told {
             match told {
                 FromScenario::Slice(scenario, slice) => {
@@ -197,6 +197,11 @@ fn run_all(
                 }
                 FromScenario::Ended(scenario) => merger.end(scenario, |merged| sink.slice(merged)),
                 // Of shares any may be lost: the first one that tells of a phase counts.
+                FromScenario::Event(_, RunEvent::Started { at }) if are_shares => {
+                    if !std::mem::replace(&mut has_started, true) {
+                        sink.event(RunEvent::Started { at });
+                    }
+                }
                 FromScenario::Event(_, RunEvent::PhaseStarted { phase, at }) if are_shares => {
                     if begun < Some(phase) {
                         begun = Some(phase);

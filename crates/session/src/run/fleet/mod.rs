@@ -247,6 +247,7 @@ impl FleetRun {
         control: &load::Control,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
+        wanted.map_or(Ok(()), |wanted| self.check_tolerance(wanted))?;
         observer.step("waiting for workers");
         let began = Instant::now();
         let patience = if wanted.is_some() { PATIENT } else { IMPATIENT };
@@ -274,11 +275,16 @@ impl FleetRun {
             thread::sleep(POLL_INTERVAL);
         }
         self.host.with(|it| it.members().iter().try_for_each(check_version))?;
-        let cause = format!("the run has {}, and all of them may be lost", counted(self.workers() as u64, "worker"));
-        let help = "give a smaller --tolerate, or start more workers";
-        Problem::new(cause, format!("--tolerate {}", self.tolerate), help).unless(self.tolerate < self.workers())?;
+        self.check_tolerance(self.workers())?;
         observer.step(&format!("{} of the fleet", counted(self.workers() as u64, "worker")));
         Ok(())
+    }
+
+    /// Refuses to go on without any worker.
+    fn check_tolerance(&self, workers: usize) -> Result<(), Problem> {
+        let cause = format!("the run has {}, and all of them may be lost", counted(workers as u64, "worker"));
+        let help = "give a smaller --tolerate, or start more workers";
+        Problem::new(cause, format!("--tolerate {}", self.tolerate), help).unless(self.tolerate < workers)
     }
 
     fn workers(&self) -> usize {
