@@ -316,6 +316,12 @@ findings! {
         at_s: f64,
         /// Reason, as a sentence.
         why: String,
+        /// Its share of producers, where the run went on without it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        producers: Option<f64>,
+        /// Its share of consumers, where the run went on without it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        consumers: Option<f64>,
     },
     /// A worker of the fleet started its load late, and did not wait for a core.
     WorkerLate {

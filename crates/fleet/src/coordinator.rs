@@ -89,7 +89,7 @@ pub enum CoordinatorOutput {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flaw {
     /// More workers were lost than is tolerated: all of them, with the reasons.
-    Lost(Vec<(String, String)>),
+    Lost(Vec<(usize, String)>),
     /// A worker started late.
     Late {
         /// Its name.
@@ -272,17 +272,22 @@ impl Coordinator {
         self.is_closed
     }
 
+    /// Workers of whose load a part is missing: the number of each, and why.
+    pub fn gaps(&self) -> impl Iterator<Item = (usize, String)> {
+        let gaps = self.members.iter().enumerate().filter(|(_, it)| it.is_gap());
+        gaps.filter_map(|(worker, it)| Some((worker, it.lost.clone()?)))
+    }
+
+    /// Whether no more workers are lost than the run tolerates.
+    pub fn goes_on(&self) -> bool {
+        self.gaps().count() <= self.rules.tolerate
+    }
+
     /// Why the run is invalid; valid where empty.
     pub fn flaws(&self) -> Vec<Flaw> {
         let mut flaws = Vec::new();
-        let lost = self
-            .members
-            .iter()
-            .filter(|it| it.is_gap())
-            .filter_map(|it| Some((it.facts.name.clone(), it.lost.clone()?)));
-        let lost: Vec<(String, String)> = lost.collect();
-        if lost.len() > self.rules.tolerate {
-            flaws.push(Flaw::Lost(lost));
+        if !self.goes_on() {
+            flaws.push(Flaw::Lost(self.gaps().collect()));
         }
         for member in &self.members {
             let worker = member.facts.name.clone();
@@ -470,7 +475,7 @@ impl Coordinator {
         member.state = WorkerState::Fenced;
         member.lost = Some(why.clone());
         out.push(CoordinatorOutput::Lost(index, why));
-        if self.members.iter().filter(|it| it.is_gap()).count() > self.rules.tolerate {
+        if !self.goes_on() {
             match self.is_started {
                 true => self.end(now, now, out),
                 false => self.stop(now, true, out),

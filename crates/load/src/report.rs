@@ -166,6 +166,8 @@ pub struct Outcome {
     pub drain_cut: bool,
     /// Error that ended the run before its time. The counts above are those until then.
     pub error: Option<Error>,
+    /// A share whose carrier was lost, of a load that goes on without it: the counts above are those until then.
+    pub is_gap: bool,
     /// Fate of every message; `None` without producers and consumers, where a count ends these, or unless wanted.
     pub ledger: Option<LedgerSummary>,
     /// CPU time of each event loop.

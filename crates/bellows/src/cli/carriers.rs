@@ -23,6 +23,10 @@ pub(super) struct FleetArgs {
     #[cfg(feature = "fleet")]
     #[arg(long, value_name = "N", requires = "fleet", value_parser = from_one)]
     workers: Option<usize>,
+    /// Go on with fewer where this many workers at most are lost, instead of failing
+    #[cfg(feature = "fleet")]
+    #[arg(long, value_name = "N", requires = "fleet", value_parser = from_one)]
+    tolerate: Option<usize>,
     #[cfg(feature = "fleet")]
     #[command(flatten)]
     server: ServerArgs,
@@ -40,7 +44,8 @@ impl FleetArgs {
     ) -> Result<RunOutcome, Error> {
         #[cfg(feature = "fleet")]
         if let Some(url) = &self.fleet {
-            return self.server.run(url, self.workers, experiment, options, control, observer);
+            let crew = (self.workers, self.tolerate.unwrap_or(0));
+            return self.server.run(url, crew, experiment, options, control, observer);
         }
         session::run(experiment, options, control, observer)
     }

@@ -86,12 +86,13 @@ impl ServerArgs {
         Link::connect(&options).map(Arc::new)
     }
 
-    /// Runs an experiment whose load workers at this address carry: as many as are wanted, else those that are free.
+    /// Runs an experiment whose load workers at this address carry: as many as are wanted, else those that are free;
+    /// of which as many may be lost as are tolerated.
     /// Errors: as [`session::run`], and where there are no workers.
     pub(super) fn run(
         &self,
         url: &Url,
-        wanted: Option<usize>,
+        (wanted, tolerated): (Option<usize>, usize),
         experiment: &Experiment,
         options: &RunOptions,
         control: &load::Control,
@@ -102,7 +103,7 @@ impl ServerArgs {
         let link = self.connect(url, "coordinator")?;
         let (to_workers, changes) = (Arc::clone(&link), Arc::clone(&link));
         let notes: ConnectionNotes = Box::new(move || changes.notes());
-        let fleet = FleetRun::start(&experiment.name, move |it| to_workers.tell_worker(it), notes)?;
+        let fleet = FleetRun::start(&experiment.name, tolerated, move |it| to_workers.tell_worker(it), notes)?;
         let _heard = link.hear_workers(fleet.epoch(), &fleet.inputs());
         let (files, answers) = (fleet.files(), Arc::clone(&link));
         let answer = move |it: PieceRequest| answers.answer(it.asker, &files.piece(&it));

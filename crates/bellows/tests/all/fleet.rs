@@ -17,6 +17,7 @@ use common::{bellows, read_json, run, start, wait_for};
 use serde_json::Value;
 use testkit::{ChildGuard, only};
 
+const SERVER: &str = "nats-server";
 /// Of the workers, below the test's folder.
 const THEIR_RUNS: &str = "of-workers";
 
@@ -83,11 +84,12 @@ impl Fleet {
         }
     }
 
-    /// The process of the worker with this name.
+    /// The process of the worker with this name, or of the server.
     fn worker(&self, name: &str) -> u32 {
         let is_it = |pid: &u32| {
             let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            words.contains("\0worker\0") && words.split('\0').any(|word| word == name)
+            let is_server = name == SERVER && words.split('\0').any(|word| word.ends_with(SERVER));
+            is_server || words.contains("\0worker\0") && words.split('\0').any(|word| word == name)
         };
         self.children().into_iter().find(is_it).expect("a worker")
     }
@@ -253,6 +255,38 @@ fn a_run_whose_coordinator_was_killed_is_collected_from_its_workers() {
     assert!(flow(&record["summary"], "sent") < sum(&|it| flow(it, "sent")));
     let other = run(dir, &["fleet", "collect", "load-1", "--from", &theirs[0]]);
     other.assert_error(1, &["is not of run load-1"]);
+    fleet.end();
+}
+
+#[test]
+fn a_short_absence_changes_nothing_and_a_tolerated_loss_is_a_gap() {
+    let dir = &common::folder();
+    let fleet = Fleet::start(dir, "2");
+    experiment(dir, EMBEDDED, "9s");
+    let args = [&["run", "load.toml", "--workers", "2"], &fleet.used()[..], &["--tolerate"]].concat();
+    let all = [&args[..], &["2"]].concat();
+    run(dir, &all).assert_error(1, &["2 workers, and all of them may be lost"]);
+    let running = start(bellows(dir, &[&args[..], &["1", "--json", "--quiet"]].concat()));
+    wait_for("a recorded second", || common::seconds_recorded(dir) >= 1);
+    for name in [SERVER, "w2"] {
+        let pid = fleet.worker(name);
+        common::signal(pid, "STOP");
+        thread::sleep(Duration::from_millis(600));
+        common::signal(pid, "CONT");
+    }
+    // Worker 0, whose phases were those of the run.
+    common::signal(fleet.worker("w1"), "KILL");
+    running.end();
+    let record = common::record(dir);
+    assert!(record["state"] == "complete" && record["error"].is_null(), "{record:#}");
+    let warnings = record["warnings"].as_array().expect("warnings");
+    let lost: Vec<&Value> = warnings.iter().filter(|it| it["code"] == "worker_lost").collect();
+    let lost = only(&lost);
+    assert!(lost["tier"] == "caution" && lost["values"]["worker"] == "w1", "{lost:#}");
+    assert!(lost["values"]["producers"] == 0.5 && lost["values"]["consumers"] == 0.5, "{lost:#}");
+    // 400 a second until then, and 200 after it.
+    let requested = record["summary"]["scenarios"]["messages"]["requested"]["rate"].as_f64().expect("a rate");
+    assert!((200.0..380.0).contains(&requested), "{requested}");
     fleet.end();
 }
 

@@ -398,6 +398,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             interrupted: self.state.is_stopped,
             drain_cut: self.state.drain_cut,
             error: self.state.error.take(),
+            is_gap: false,
             ledger: self.collector.as_ref().map(|collector| collector.summary(&self.recipients, &self.found)),
             threads: std::mem::take(&mut self.usage),
             spun: self.spin,

@@ -173,7 +173,9 @@ fn run_all(
             let control = if index == 0 { control.clone() } else { control.without_watch() };
             let work = move || {
                 let outcome = scenario.run(together, &control, &mut forward);
-                together.end(Clock.now());
+                if !outcome.as_ref().is_ok_and(|it| it.is_gap) {
+                    together.end(Clock.now());
+                }
                 let _ = forward.tell.send(FromScenario::Ended(index));
                 outcome
             };
@@ -187,12 +189,25 @@ fn run_all(
             }
         }
         drop(tell);
+        let (mut has_started, mut begun) = (false, None);
         for told in told {
             match told {
                 FromScenario::Slice(scenario, slice) => {
                     merger.add(scenario, slice, |merged| sink.slice(merged));
                 }
                 FromScenario::Ended(scenario) => merger.end(scenario, |merged| sink.slice(merged)),
+                // Of shares any may be lost: the first one that tells of a phase counts.
+                FromScenario::Event(_, RunEvent::Started { at }) if are_shares => {
+                    if !std::mem::replace(&mut has_started, true) {
+                        sink.event(RunEvent::Started { at });
+                    }
+                }
+                FromScenario::Event(_, RunEvent::PhaseStarted { phase, at }) if are_shares => {
+                    if begun < Some(phase) {
+                        begun = Some(phase);
+                        sink.event(RunEvent::PhaseStarted { phase, at });
+                    }
+                }
                 FromScenario::Event(1.., RunEvent::Started { .. } | RunEvent::PhaseStarted { .. }) => {}
                 FromScenario::Event(1.., RunEvent::Silence(_)) if !are_shares => {}
                 FromScenario::Event(_, event) => sink.event(event),
@@ -206,11 +221,14 @@ fn run_all(
 }
 
 /// All outcomes in one. Phases are those of the first scenario, and the drain is as long as the longest. Ledgers are
-/// those of shares, or one scenario's; of shares there is one only where all have theirs.
+/// those of shares, or one scenario's; of shares there is one only where all that were not lost have theirs.
 fn joined(outcomes: Vec<Result<Outcome, Error>>, are_shares: bool) -> Result<Outcome, Error> {
     // Where one could not start, the others have never started either: its error is the cause.
     let all: Result<Vec<Outcome>, Error> = outcomes.into_iter().collect();
-    let mut all = all?.into_iter();
+    let mut all = all?;
+    // Phases of a share that was lost end with it.
+    all.sort_by_key(|it| it.is_gap);
+    let mut all = all.into_iter();
     let mut sum = all.next().unwrap_or_else(Outcome::never_started);
     for other in all {
         sum.totals.add(&other.totals);
@@ -228,7 +246,7 @@ fn joined(outcomes: Vec<Result<Outcome, Error>>, are_shares: bool) -> Result<Out
                 all.add(&theirs);
                 Some(all)
             }
-            (one, theirs) if !are_shares => one.or(theirs),
+            (one, theirs) if !are_shares || other.is_gap => one.or(theirs),
             _ => None,
         };
         sum.threads.extend(other.threads);

@@ -169,7 +169,16 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             ),
             "check the node's log, and whether the machine ran out of memory (dmesg)",
         ),
-        Finding::WorkerLost { worker, at_s, why } => (
+        Finding::WorkerLost { worker, at_s, why, producers: Some(producers), consumers } => (
+            format!(
+                "worker {worker} was lost, heard last at {at_s:.1} s ({why}): from there the run is without {} of \
+                 producers and {} of consumers, and what they were to send is not asked for",
+                percent(*producers),
+                percent(consumers.unwrap_or_default())
+            ),
+            "see what it printed, and whether its machine still runs",
+        ),
+        Finding::WorkerLost { worker, at_s, why, producers: None, .. } => (
             format!("worker {worker} was lost, heard last at {at_s:.1} s ({why}): its part of the load is missing"),
             "see what it printed, and whether its machine still runs",
         ),

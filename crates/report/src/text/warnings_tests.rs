@@ -214,8 +214,17 @@ fn faults_that_did_not_take_place_are_told_with_the_first_reason() {
     let gone = |nodes| note(Finding::NodeGone { nodes });
     assert_begins(gone(vec![1]), "node 1 of the cluster was gone when");
     assert_begins(gone(vec![0, 2]), "nodes 0, 2 of the cluster were gone");
-    let lost = Finding::WorkerLost { worker: "b".to_owned(), at_s: 3.21, why: "it was silent for 5 s".to_owned() };
-    assert_begins(note(lost), "worker b was lost, heard last at 3.2 s (it was silent for 5 s): ");
+    let lost = |producers| Finding::WorkerLost {
+        worker: "b".to_owned(),
+        at_s: 3.21,
+        why: "it was silent for 5 s".to_owned(),
+        producers,
+        consumers: producers,
+    };
+    let begin = "worker b was lost, heard last at 3.2 s (it was silent for 5 s): ";
+    assert_begins(note(lost(None)), format!("{begin}its part of the load is missing"));
+    let without = "from there the run is without 50 % of producers and 50 % of consumers";
+    assert_begins(note(lost(Some(0.5))), format!("{begin}{without}"));
 }
 
 #[test]

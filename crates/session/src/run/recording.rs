@@ -523,10 +523,12 @@ impl<'a> Recording<'a> {
         let start = self.started.filter(|_| interval.phase != Phase::Drain)?;
         let (from, to) = (interval.start.since(start), interval.end.since(start));
         let origin = self.context.origin;
-        let mut all = self.context.scenarios.iter_mut().map(|scenario| {
+        let missing = self.missing(from, to);
+        let mut all = self.context.scenarios.iter_mut().enumerate().map(|(at, scenario)| {
             let (begun, _) = scenario.begun(interval);
             let requested = scenario.requested.as_ref()?;
-            let amount = requested.messages(from, to);
+            let missing = if at == 0 { missing } else { 0.0 };
+            let amount = (requested.messages(from, to) - missing).max(0.0);
             let (deviation, share_due) = (requested.deviation(from, to), requested.share_due(from, to));
             scenario.achieved.add(interval, origin, begun, amount, deviation, share_due);
             Some(amount)
@@ -542,7 +544,12 @@ impl<'a> Recording<'a> {
         let requested = self.first()?.requested.as_ref()?;
         let (from, to) = (slice.start.since(start), slice.end.since(start));
         let seconds = slice.length().as_secs_f64();
-        (seconds > 0.0).then(|| requested.messages(from, to) / seconds)
+        (seconds > 0.0).then(|| (requested.messages(from, to) - self.missing(from, to)).max(0.0) / seconds)
+    }
+
+    /// Messages of the first scenario that were requested of workers that are lost.
+    fn missing(&self, from: Nanos, to: Nanos) -> f64 {
+        self.context.fleet.as_ref().map_or(0.0, |fleet| fleet.missing(from, to))
     }
 
     /// Keeps that the broker answered others than the first scenario in this interval.

@@ -22,7 +22,7 @@ use fleet::{
     PieceRequest, RunRules, ToWorker,
 };
 use load::scenario::{Scenario, Shares};
-use load::{Endpoint, Plan};
+use load::{Endpoint, Plan, Requested};
 use measure::{Clock, Nanos, Problem, Time, counted, wall_clock_unix_ns};
 
 use super::companion::{Collected, Companion, LoadEnd, Second};
@@ -109,11 +109,17 @@ pub struct FleetRun {
     notes: ConnectionNotes,
     is_started: AtomicBool,
     is_stopped: AtomicBool,
+    /// Workers that may be lost.
+    tolerate: usize,
     /// How the loads of workers went.
     outcomes: Mutex<BTreeMap<usize, LoadOutcome>>,
     /// Its name: the experiment's, and the epoch.
     name: String,
     files: Arc<SharedFiles>,
+    /// The whole load.
+    plan: OnceLock<Plan>,
+    /// Parts of the load that are missing, by worker.
+    gaps: Mutex<BTreeMap<usize, Gap>>,
 }
 
 /// Files that the load of a run names, for which its workers ask.
@@ -133,6 +139,17 @@ impl SharedFiles {
         piece.bytes = packed.get(from..end).unwrap_or_default().to_vec();
         piece
     }
+}
+
+/// The part of a lost worker, in a run that goes on without it.
+#[derive(Debug)]
+struct Gap {
+    /// Since the start of the load.
+    from: Nanos,
+    requested: Option<Requested>,
+    /// Its shares of producers and consumers.
+    producers: f64,
+    consumers: f64,
 }
 
 impl fmt::Debug for FleetRun {
@@ -210,15 +227,17 @@ impl FleetRun {
         part::check(experiment).map_err(|problem| Error::Usage(experiment.explain(problem)))
     }
 
-    /// A run of this name, whose workers `send` reaches. Errors: no thread can be started.
+    /// A run of this name, whose workers `send` reaches, and which goes on where so many of them are lost. Errors: no
+    /// thread can be started.
     pub fn start(
         name: &str,
+        tolerate: usize,
         mut send: impl FnMut(&Envelope<ToWorker>) + Send + 'static,
         notes: ConnectionNotes,
     ) -> Result<Arc<Self>, Error> {
         let epoch = wall_clock_unix_ns();
         let name = format!("{}-{epoch:x}", archive::sanitised(name));
-        let rules = RunRules { run: name.clone(), lease: LEASE, tolerate: 0, late: LATE, probes: PROBES };
+        let rules = RunRules { run: name.clone(), lease: LEASE, tolerate, late: LATE, probes: PROBES };
         let inboxes = Arc::new(Inboxes::default());
         let taken = Arc::clone(&inboxes);
         let hear = move |output| match output {
@@ -234,9 +253,12 @@ impl FleetRun {
             notes,
             is_started: AtomicBool::new(false),
             is_stopped: AtomicBool::new(false),
+            tolerate,
             outcomes: Mutex::default(),
             name,
             files: Arc::default(),
+            plan: OnceLock::new(),
+            gaps: Mutex::default(),
         }))
     }
 
@@ -263,6 +285,7 @@ impl FleetRun {
         control: &load::Control,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
+        wanted.map_or(Ok(()), |wanted| self.check_tolerance(wanted))?;
         observer.step("waiting for workers");
         let began = Instant::now();
         let patience = if wanted.is_some() { PATIENT } else { IMPATIENT };
@@ -290,9 +313,17 @@ impl FleetRun {
             thread::sleep(POLL_INTERVAL);
         }
         self.host.with(|it| it.members().iter().try_for_each(check_version))?;
+        self.check_tolerance(self.workers())?;
         let workers = counted(self.workers() as u64, "worker");
         observer.step(&format!("{workers} of the fleet, run {}", self.name));
         Ok(())
+    }
+
+    /// Refuses to go on without any worker.
+    fn check_tolerance(&self, workers: usize) -> Result<(), Problem> {
+        let cause = format!("the run has {}, and all of them may be lost", counted(workers as u64, "worker"));
+        let help = "give a smaller --tolerate, or start more workers";
+        Problem::new(cause, format!("--tolerate {}", self.tolerate), help).unless(self.tolerate < workers)
     }
 
     fn workers(&self) -> usize {
@@ -324,6 +355,7 @@ impl FleetRun {
         let remote = |(worker, (name, _)): (usize, (String, bool))| -> Box<dyn Scenario> {
             Box::new(Remote::new(Arc::clone(self), worker, name, share(worker), plan.phases))
         };
+        let _ = self.plan.set(plan.clone());
         let remotes = all.into_iter().enumerate().map(remote).collect();
         Ok(Shares::new(plan, remotes))
     }
@@ -357,6 +389,31 @@ impl FleetRun {
         lock(&self.outcomes).insert(worker, outcome);
     }
 
+    /// Whether the run goes on without this worker, of which nothing came from then on.
+    fn goes_on_without(&self, worker: usize, from: Nanos) -> bool {
+        let goes_on = self.host.with(|it| it.goes_on() && it.gaps().any(|(gap, _)| gap == worker));
+        let Some(plan) = self.plan.get().filter(|_| goes_on) else { return false };
+        let share = load::Share { worker: worker as u32, workers: self.workers() as u32 };
+        let own = plan.clone().divided(share);
+        let (mut producers, mut consumers) = ((0, 0), (0, 0));
+        for group in &own.groups {
+            producers = (producers.0 + group.own_producers().count(), producers.1 + group.producer_count());
+            consumers = (consumers.0 + group.own_consumers().count(), consumers.1 + group.consumer_count());
+        }
+        let share = |(own, all): (usize, usize)| own as f64 / all.max(1) as f64;
+        let requested = own.requested().ok().flatten();
+        let gap = Gap { from, requested, producers: share(producers), consumers: share(consumers) };
+        lock(&self.gaps).insert(worker, gap);
+        true
+    }
+
+    /// Messages of lost workers that were requested between two instants after the start.
+    pub(crate) fn missing(&self, from: Nanos, to: Nanos) -> f64 {
+        let gaps = lock(&self.gaps);
+        let of = |gap: &Gap| Some(gap.requested.as_ref()?.messages(from.max(gap.from), to.max(gap.from)));
+        gaps.values().filter_map(of).sum()
+    }
+
     /// The workers, each with its part of the load, of a run with this origin.
     fn summaries(&self, origin: Time) -> Vec<WorkerSummary> {
         let outcomes = lock(&self.outcomes);
@@ -366,24 +423,41 @@ impl FleetRun {
         self.host.with(|it| it.members().iter().enumerate().map(summary).collect())
     }
 
-    /// Reasons for which the run is invalid.
+    /// Lost workers.
+    fn losses(&self, workers: &[WorkerSummary]) -> Vec<Warning> {
+        let gaps = lock(&self.gaps);
+        let finding = |(worker, why): (usize, String)| {
+            let (of, gap) = (workers.get(worker)?, gaps.get(&worker));
+            let lost = Finding::WorkerLost {
+                worker: of.name.clone(),
+                at_s: of.lost_s.unwrap_or_default(),
+                why,
+                producers: gap.map(|it| it.producers),
+                consumers: gap.map(|it| it.consumers),
+            };
+            Some((gap.is_some(), lost))
+        };
+        let tier = |is_tolerated| if is_tolerated { Tier::Caution } else { Tier::Invalid };
+        self.host.with(|it| {
+            let goes_on = it.goes_on();
+            let lost = it.gaps().filter_map(finding);
+            lost.map(|(is_gap, lost)| Warning::new(tier(goes_on && is_gap), lost)).collect()
+        })
+    }
+
+    /// Reasons for which the run is invalid, and workers without which it went on.
     fn warnings(&self, workers: &[WorkerSummary]) -> Vec<Warning> {
-        let lost_s = |name: &str| workers.iter().find(|it| it.name == name).and_then(|it| it.lost_s);
         let findings = |flaw: Flaw| match flaw {
-            Flaw::Lost(lost) => lost
-                .iter()
-                .map(|(name, why)| {
-                    let worker = clean(name);
-                    Finding::WorkerLost { at_s: lost_s(&worker).unwrap_or_default(), worker, why: why.clone() }
-                })
-                .collect(),
+            // Told below.
+            Flaw::Lost(_) => Vec::new(),
             Flaw::Late { worker, late } => {
                 vec![Finding::WorkerLate { worker: clean(&worker), late_s: late.as_secs_f64() }]
             }
             Flaw::ClockMoved(worker) => vec![Finding::WorkerClock { worker: clean(&worker) }],
         };
         let flaws = self.host.with(Coordinator::flaws);
-        flaws.into_iter().flat_map(findings).map(|it| Warning::new(Tier::Invalid, it)).collect()
+        let invalid = flaws.into_iter().flat_map(findings).map(|it| Warning::new(Tier::Invalid, it));
+        self.losses(workers).into_iter().chain(invalid).collect()
     }
 
     /// Whether all workers run on this machine, whose use is then theirs, too.

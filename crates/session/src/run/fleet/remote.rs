@@ -98,6 +98,8 @@ struct Course<'a> {
     measured: Counters,
     /// Latencies of what was never answered.
     rest: Option<Slice>,
+    /// End of the last slice.
+    last_end: Option<Time>,
     is_done: bool,
     /// The user stopped the load before it had ended.
     is_interrupted: bool,
@@ -120,6 +122,7 @@ impl<'a> Course<'a> {
             totals: Counters::default(),
             measured: Counters::default(),
             rest: None,
+            last_end: None,
             is_done: false,
             is_interrupted: false,
             has_told_stop: false,
@@ -228,6 +231,7 @@ impl<'a> Course<'a> {
             if slice.phase == Phase::Measure {
                 self.measured.add(&slice.counters);
             }
+            self.last_end = Some(slice.end);
             self.sink.slice(&slice);
         }
         self.slice = slice;
@@ -253,18 +257,28 @@ impl<'a> Course<'a> {
         Outcome { interrupted: outcome.interrupted || self.is_interrupted, ..outcome }
     }
 
-    /// The end of a share whose worker is lost. What came of it before counts; the run is invalid.
+    /// The end of a share whose worker is lost. What came of it before counts; the run goes on where it tolerates that.
     fn lost(&mut self, why: &str) -> Result<Outcome, Error> {
         let now = Clock.now();
-        self.together.end(now);
         let error = self.of.failed("was lost", why);
-        let Some(start) = self.start else { return Err(error) };
+        let Some(start) = self.start else {
+            self.together.end(now);
+            return Err(error);
+        };
+        let from = self.last_end.unwrap_or(start).since(start);
+        let is_gap = self.of.fleet.goes_on_without(self.of.worker, from);
+        match is_gap {
+            // The others do not wait for it.
+            true if !self.is_done => self.together.tell_done(true),
+            true => {}
+            false => self.together.end(now),
+        }
         let (totals, measured) = (self.totals, self.measured);
         self.of.fleet.keep(self.of.worker, LoadOutcome { totals, measured, ..LoadOutcome::default() });
         if let Some(last) = self.phases.last_mut() {
             last.end = self.together.ended().unwrap_or(now);
         }
         let phases = std::mem::take(&mut self.phases);
-        Ok(Outcome { phases, totals, measured, error: Some(error), ..Outcome::started(start) })
+        Ok(Outcome { phases, totals, measured, error: (!is_gap).then_some(error), is_gap, ..Outcome::started(start) })
     }
 }

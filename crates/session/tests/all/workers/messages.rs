@@ -1,8 +1,8 @@
 //! Messages and slices arrive as they were sent, and whatever else arrives does no harm.
 
 use fleet::{
-    Envelope, LoadOutcome, MOST_BYTES, Piece, PieceRequest, Share, SliceReader, SliceWriter, ToCoordinator, ToWorker, WorkerFacts,
-    WorkerState,
+    Envelope, LoadOutcome, MOST_BYTES, Piece, PieceRequest, Share, SliceReader, SliceWriter, ToCoordinator, ToWorker,
+    WorkerFacts, WorkerState,
 };
 use measure::{Metric, MetricKind, Nanos, Phase, Slice, SliceRecorder, Time};
 use testkit::{Random, assert_has};

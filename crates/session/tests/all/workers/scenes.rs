@@ -75,6 +75,28 @@ fn a_hundred_workers_of_which_some_fail() {
     assert_eq!((world.judge(), world.is_finished, world.lost()), (None, true, vec![7, 8]));
 }
 
+#[test]
+fn only_what_lasts_longer_than_the_lease_ends_a_load() {
+    let away = |all: bool, length| {
+        let mut scene = scene(&mut Random::new(1), 3);
+        (scene.loses, scene.slowest, scene.lease, scene.load) = (0, MS, 5 * SECOND, 20 * SECOND);
+        let cut_off = |worker| (4 * SECOND, Fault::CutOff(worker, length));
+        // Without the server nobody hears anybody.
+        scene.faults = if all { (0..3).map(cut_off).collect() } else { vec![(4 * SECOND, Fault::Pause(1, length))] };
+        scene.tolerate = 1;
+        let mut world = World::new(1, scene);
+        world.play(60 * SECOND);
+        assert_eq!(world.judge(), None);
+        (world.lost().len(), world.is_whole())
+    };
+    for all in [false, true] {
+        assert_eq!(away(all, 4 * SECOND), (0, true), "{all}");
+    }
+    // One is tolerated, and was told that the run goes on without it.
+    assert_eq!(away(false, 7 * SECOND), (1, false));
+    assert_eq!(away(true, 7 * SECOND), (3, false));
+}
+
 /// CPU time of this thread.
 fn cpu() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
