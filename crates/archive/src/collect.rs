@@ -414,7 +414,8 @@ fn record(
     let lost: Vec<(String, f64, String)> = lost.chain(absent).collect();
     let warnings = lost.iter().map(|(worker, at_s, why)| {
         let (worker, at_s, why) = (worker.clone(), *at_s, why.clone());
-        let mut warning = Warning::new(Tier::Invalid, Finding::WorkerLost { worker, at_s, why });
+        let mut warning =
+            Warning::new(Tier::Invalid, Finding::WorkerLost { worker, at_s, why, producers: None, consumers: None });
         warning.text = (options.text)(&warning);
         warning
     });
