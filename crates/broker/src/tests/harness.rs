@@ -117,7 +117,7 @@ impl World {
                 let n = output.len();
                 self.node.written(end.key, n);
                 moved |= n > 0;
-                receive(&mut end.client, self.now, &mut end.to_client, &mut end.seen, owned);
+                receive(&mut end.client, self.now, &mut end.to_client, &mut end.seen);
                 if self.node.verdict(end.key) == Verdict::Finish {
                     end.seen.push_back(Seen::End);
                     end.is_over = true;
@@ -265,14 +265,8 @@ impl World {
     }
 }
 
-/// Gives a client its input, as far as it takes it; events go to those that it has seen, as `owned` tells them.
-pub(crate) fn receive<T>(
-    client: &mut Client,
-    now: Time,
-    bytes: &mut Vec<u8>,
-    seen: &mut VecDeque<T>,
-    owned: fn(&Event<'_>) -> T,
-) {
+/// Gives a client its input, as far as it takes it; events go to those that it has seen.
+pub(crate) fn receive(client: &mut Client, now: Time, bytes: &mut Vec<u8>, seen: &mut VecDeque<Seen>) {
     let mut input = &bytes[..];
     while let Some(event) = client.poll(now, &mut input).expect("a broker that speaks AMQP") {
         seen.push_back(owned(&event));

@@ -6,9 +6,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use measure::Clock;
-use wire::amqp091::{BasicPublish, ChannelOpen, Client, EncodeMethod, Event, Properties};
-
-use super::harness::{guest, receive};
+use wire::Secret;
+use wire::amqp091::{BasicPublish, ChannelOpen, Client, ClientConfig, EncodeMethod, Event, Properties};
 
 /// How long anything may take before a test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -43,7 +42,9 @@ impl Connection {
     /// Begins the handshake on a socket.
     pub(crate) fn start(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
-        let client = Client::new(guest(), Clock.now());
+        let config =
+            ClientConfig { user: "guest".to_owned(), password: Secret::new("guest"), ..ClientConfig::default() };
+        let client = Client::new(config, Clock.now());
         Self { stream, client, input: Vec::new(), seen: VecDeque::new() }
     }
 
@@ -58,14 +59,30 @@ impl Connection {
             let n = self.stream.read(&mut chunk).expect("bytes in time");
             assert_ne!(n, 0, "the broker closed the connection");
             self.input.extend_from_slice(&chunk[..n]);
-            receive(&mut self.client, Clock.now(), &mut self.input, &mut self.seen, |event| match *event {
+            self.parse();
+        }
+    }
+
+    fn parse(&mut self) {
+        let mut input = &self.input[..];
+        loop {
+            let mut rest = input;
+            let event = self.client.poll(Clock.now(), &mut rest).expect("AMQP");
+            let seen = event.map(|event| match event {
                 Event::Open { .. } => Seen::Open,
                 Event::Method { method, .. } => Seen::Method(format!("{method:?}")),
                 Event::Delivery { body, .. } => Seen::Delivery(body.to_vec()),
                 Event::Closed { closing } => Seen::Closed(closing.code, closing.text.to_owned()),
                 other => Seen::Other(format!("{other:?}")),
             });
+            input = &input[input.len() - rest.len()..];
+            match seen {
+                Some(seen) => self.seen.push_back(seen),
+                None => break,
+            }
         }
+        let used = self.input.len() - input.len();
+        self.input.drain(..used);
     }
 
     /// Closes the connection twice in one piece, and hands the socket on.
