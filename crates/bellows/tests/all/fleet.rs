@@ -234,7 +234,7 @@ fn a_run_whose_coordinator_was_killed_is_collected_from_its_workers() {
 
     let collected = |more: &[&str], to: &str| {
         let ended = run(dir, &[&["fleet", "collect", name, "--runs", to], more].concat()).ok();
-        let folder = testkit::only(&fs::read_dir(dir.join(to)).expect("runs").flatten().collect::<Vec<_>>()).path();
+        let folder = only(&fs::read_dir(dir.join(to)).expect("runs").flatten().collect::<Vec<_>>()).path();
         assert!(folder.join("report.html").is_file());
         (ended, read_json(&folder.join("run.json")))
     };
