@@ -21,6 +21,11 @@ const SERVER: &str = "nats-server";
 /// Of the workers, below the test's folder.
 const THEIR_RUNS: &str = "of-workers";
 
+fn children_of(pid: u32) -> Vec<u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    children.split_whitespace().filter_map(|it| it.parse().ok()).collect()
+}
+
 /// `bellows fleet start`, gone when dropped.
 struct Fleet {
     started: ChildGuard,
@@ -67,9 +72,7 @@ impl Fleet {
     }
 
     fn children(&self) -> Vec<u32> {
-        let pid = self.started.0.id();
-        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("children");
-        children.split_whitespace().filter_map(|it| it.parse().ok()).collect()
+        children_of(self.started.0.id())
     }
 
     /// The next line that begins so.
@@ -88,10 +91,13 @@ impl Fleet {
     fn worker(&self, name: &str) -> u32 {
         let is_it = |pid: &u32| {
             let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let is_server = name == SERVER && words.split('\0').any(|word| word.ends_with(SERVER));
+            let is_server = name == SERVER && words.split('\0').next().is_some_and(|word| word.ends_with(SERVER));
             is_server || words.contains("\0worker\0") && words.split('\0').any(|word| word == name)
         };
-        self.children().into_iter().find(is_it).expect("a worker")
+        // The server's parent is a guard.
+        let all = self.children();
+        let theirs: Vec<u32> = all.iter().flat_map(|pid| children_of(*pid)).collect();
+        all.into_iter().chain(theirs).find(is_it).expect("a worker")
     }
 
     fn end(mut self) {

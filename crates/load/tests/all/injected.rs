@@ -255,7 +255,7 @@ fn expected(scene: &Scene, sent: u64, injections: &Injections) -> LedgerSummary 
     }
 }
 
-/// Faults in all scenes: lost, duplicated, redelivered, reordered, corrupt, never confirmed, duplicated by sending again.
+/// Faults in all scenes: lost, duplicated, redelivered, reordered, corrupt, never confirmed, sent again.
 type Totals = [AtomicU64; 7];
 
 /// Runs a scene; a figure of the ledger that the faults do not explain, if there is one.

@@ -204,8 +204,7 @@ impl Connection for LinkConnection {
         if let Some(client) = self.untended.take() {
             self.tend(client, now);
         }
-        if self.is_running
-            && self.is_plain
+        if self.is_plain
             && let Some(event) = self.client.poll_usual(now, input)
         {
             return self.usual(event);
@@ -496,7 +495,7 @@ impl LinkConnection {
     fn usual<'i>(&mut self, event: UsualEvent<'i>) -> Result<Option<(usize, Event<'i>)>, Error> {
         let (UsualEvent::Delivery { session, .. } | UsualEvent::Accepted { session, .. }) = event;
         let at = usize::from(session);
-        let Some(link) = self.links.get_mut(at) else {
+        let Some(link) = self.links.get_mut(at).filter(|_| self.is_running) else {
             return Err(failure::unasked(&self.spec.endpoint, "frame"));
         };
         match event {
