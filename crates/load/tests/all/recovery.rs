@@ -33,7 +33,7 @@ struct Outage {
     length_ms: u64,
     reconnect: (u64, u64),
     pace: Pace,
-    /// What is in flight then is sent again.
+    /// Messages in flight then are sent again.
     resend: bool,
 }
 

@@ -224,10 +224,8 @@ impl Connection for LinkConnection {
                 let at = usize::from(session);
                 let event = delivered(&mut self.links[at], id, message.before, message.body.bytes());
                 self.untended = self.links[at].is_hungry().then_some(at);
-                match event.filter(|_| self.is_running) {
-                    Some(event) => Ok(Some((at, event))),
-                    None => Err(failure::unasked(endpoint, "delivery")),
-                }
+                let event = event.filter(|_| self.is_running).ok_or_else(|| failure::unasked(endpoint, "delivery"))?;
+                Ok(Some((at, event)))
             }
             Amqp10Event::Aborted { session, id, .. } => {
                 let at = usize::from(session);
@@ -489,7 +487,7 @@ fn outcome_of(state: Option<DeliveryState<'_>>, is_transactional: bool) -> Optio
 }
 
 impl LinkConnection {
-    /// What nearly all input of a connection without transactions means. It is made where it goes: a copy of an event
+    /// Hands on nearly all input of a connection without transactions. It is made where it goes: a copy of an event
     /// costs more than reading it.
     #[inline(always)]
     fn usual<'i>(&mut self, event: UsualEvent<'i>) -> Result<Option<(usize, Event<'i>)>, Error> {
