@@ -399,7 +399,10 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             drain_cut: self.state.drain_cut,
             error: self.state.error.take(),
             is_gap: false,
-            ledger: self.collector.as_ref().map(|collector| collector.summary(&self.recipients, &self.found)),
+            ledger: self.collector.as_mut().map(|collector| {
+                collector.ledger.set_copies(self.merger.totals().resent);
+                collector.summary(&self.recipients, &self.found)
+            }),
             threads: std::mem::take(&mut self.usage),
             spun: self.spin,
             ..Outcome::started(start)

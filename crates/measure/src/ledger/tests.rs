@@ -201,6 +201,26 @@ fn it_counts_what_a_map_would_count() {
 }
 
 #[test]
+fn copies_that_come_more_often_than_they_were_sent_are_the_brokers_duplicates() {
+    // Of 20 messages that are lost but for a copy, and of each copy so many deliveries.
+    for (deliveries, copies, by_broker, by_copy) in
+        [(1, Some(20), 0, 0), (2, Some(20), 20, 0), (2, None, 0, 20), (5, Some(20), 80, 0), (2, Some(30), 10, 10)]
+    {
+        let mut notes = LedgerShard::new(&[0]);
+        for n in (0..20).flat_map(|n| std::iter::repeat_n(n, deliveries)) {
+            notes.note_anomaly(1, Anomaly::Resent, n);
+        }
+        notes.close();
+        let mut ledger = Ledger::new(1, &[0]);
+        ship(&mut notes, &mut ledger);
+        ledger.set_sent(0, 20);
+        copies.into_iter().for_each(|copies| ledger.set_copies(copies));
+        let summary = ledger.summary(&[]);
+        assert_eq!((summary.delivered, summary.duplicated, summary.duplicated_resent), (20, by_broker, by_copy));
+    }
+}
+
+#[test]
 fn ranges_are_the_same_as_one_by_one() {
     let mut random = Random::new(7);
     for _ in 0..200 {

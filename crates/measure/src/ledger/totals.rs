@@ -102,12 +102,13 @@ pub struct LedgerSummary {
     pub unconfirmed_missing: u64,
     /// Never confirmed, and delivered all the same.
     pub unconfirmed_delivered: u64,
-    /// Deliveries without the redelivered flag, less the messages that had at least one; copies are not among them.
+    /// Deliveries without the redelivered flag, less the messages that had at least one. Copies are not among them, but
+    /// where more of them came than were sent.
     pub duplicated: u64,
     /// Deliveries with the flag, less the messages that had no delivery without it: what at-least-once delivery allows.
     pub duplicated_redelivered: u64,
     /// Deliveries, without the flag, of copies that were sent again after a reconnect, less the messages that had no
-    /// other delivery without the flag.
+    /// other delivery without the flag, and less those that are more than were sent.
     #[serde(default)]
     pub duplicated_resent: u64,
     /// Delivered only late: every delivery of the message was without the redelivered flag, of no copy, and to
@@ -149,6 +150,8 @@ pub struct Ledger {
     /// Counts of what is settled, and of what needs no sets.
     sums: Sums,
     inexact: bool,
+    /// Copies that were sent again, where that is known.
+    copies: Option<u64>,
     /// Bytes that the sets take, and may take.
     bytes: usize,
     most_bytes: usize,
@@ -208,6 +211,21 @@ impl Ledger {
     pub(super) const fn with_most_bytes(mut self, bytes: usize) -> Self {
         self.most_bytes = bytes;
         self
+    }
+
+    /// So many copies were sent again: each comes once at most to whoever gets its message.
+    pub const fn set_copies(&mut self, copies: u64) {
+        self.copies = Some(copies);
+    }
+
+    /// Deliveries of copies, of `resent` in all, that the broker itself must have duplicated.
+    fn duplicated_copies(&self, resent: u64) -> u64 {
+        let mut each = vec![0_u64; self.producers.len()];
+        for to in &self.deliveries {
+            each[to.producer] += 1;
+        }
+        let most = each.into_iter().max().unwrap_or_default();
+        self.copies.map_or(0, |copies| resent.saturating_sub(copies.saturating_mul(most)))
     }
 
     /// Takes an event loop's notes. Their order changes nothing.
@@ -370,15 +388,17 @@ impl Ledger {
         };
         let outstanding = held.iter().map(of).sum();
         let plain_messages = in_order + sums.late_only;
+        let again = resent.saturating_sub(sums.resent_only);
+        let by_broker = self.duplicated_copies(resent).min(again);
         LedgerSummary {
             lost: sums.summary.lost.saturating_sub(outstanding),
             outstanding,
             sent: sums.summary.sent - sums.not_owed,
             delivered: plain_messages + sums.flagged_only + sums.resent_only,
             // One of each of these was the message's first delivery.
-            duplicated: plain.saturating_sub(plain_messages),
+            duplicated: plain.saturating_sub(plain_messages) + by_broker,
             duplicated_redelivered: flagged.saturating_sub(sums.flagged_only),
-            duplicated_resent: resent.saturating_sub(sums.resent_only),
+            duplicated_resent: again - by_broker,
             exact: !self.inexact,
             ..sums.summary
         }

@@ -3,8 +3,9 @@
 mod transaction;
 
 use wire::amqp10::{
-    Amqp10Client, Amqp10Error, Attach, Composite, DeliveryState, Descriptor, HeaderSection, MessageHead, Modified,
-    PropertiesSection, Rejected, Source, Symbol, Target, TransferTemplate, TypedValue, put_descriptor, put_map,
+    Amqp10Client, Amqp10Error, Attach, Composite, DeliveryState, Descriptor, Flow, HeaderSection, MessageHead,
+    Modified, PropertiesSection, Rejected, Source, Symbol, Target, TransferTemplate, TypedValue, put_descriptor,
+    put_map,
 };
 use wire::amqp091::Reader;
 
@@ -24,6 +25,8 @@ pub(super) const BY_SELECTOR: &str = " by the selector ";
 const GROUP_ID: &str = "JMSXGroupID";
 /// Messages that may be on their way to a consumer which settles none, or without limit.
 const UNLIMITED: u32 = 2_000;
+/// Fences that are put up one after the other where brokers say each time that more comes.
+const MOST_FENCES: u32 = 100;
 
 #[derive(Clone, Debug)]
 pub(crate) enum LinkSpec {
@@ -134,6 +137,9 @@ pub(super) struct Link {
     frame_max: u32,
     /// An answer is awaited that comes after everything else.
     pub(super) is_fenced: bool,
+    /// It is to be asked for once more, which was done so often.
+    is_unasked: bool,
+    fences: u32,
 }
 
 impl Link {
@@ -159,11 +165,13 @@ impl Link {
             aborted: Vec::new(),
             spare: 0,
             is_fenced: false,
+            is_unasked: false,
+            fences: 0,
         }
     }
 
     pub(super) fn restart(&mut self) {
-        (self.template, self.is_fenced) = (None, false);
+        (self.template, self.is_fenced, self.is_unasked, self.fences) = (None, false, false, 0);
         if let Some(transactions) = &mut self.transactions {
             **transactions = Transactions::new();
         }
@@ -363,9 +371,22 @@ impl Link {
         !is_applied && matches!(&self.spec, LinkSpec::Consumer(Receiving { selector: Some(_), .. }))
     }
 
-    /// Takes a flow from a broker that has counted all messages; tells whether a fence waited for it.
-    pub(super) fn passes_fence(&mut self) -> bool {
+    /// Takes a flow from a broker that has counted all messages; tells whether a fence waited for it. One that says
+    /// that more comes is no answer yet, but was sent for reasons of its own: the question is asked once more.
+    pub(super) fn passes_fence(&mut self, flow: &Flow<'_>) -> bool {
+        let more_comes = !self.is_sender() && flow.available > Some(0) && flow.link_credit > Some(0);
+        if self.is_fenced && more_comes && self.fences < MOST_FENCES {
+            self.fences += 1;
+            self.is_unasked = true;
+            return false;
+        }
+        self.fences = 0;
         std::mem::take(&mut self.is_fenced)
+    }
+
+    /// Whether it may have something to send: credit, steps of transactions, or a fence.
+    pub(super) const fn is_untended(&self) -> bool {
+        self.is_transactional() || self.is_unasked
     }
 
     /// Whether it should be let have more messages.
@@ -383,6 +404,9 @@ impl Link {
         if let Some(transactions) = &mut self.transactions {
             let settled = transactions.work_off(session, client);
             self.give_back(settled);
+        }
+        if std::mem::take(&mut self.is_unasked) {
+            client.flow(session, HANDLE, 0, true);
         }
         if self.is_hungry() {
             client.flow(session, HANDLE, std::mem::take(&mut self.spare), false);
@@ -652,6 +676,23 @@ mod tests {
             offset: None,
             selector: None,
         }))
+    }
+
+    #[test]
+    fn a_fence_is_passed_by_no_flow_that_says_that_more_comes() {
+        let flow = |available, link_credit| Flow { available, link_credit, ..Flow::default() };
+        let mut link = receiver(false);
+        link.is_fenced = true;
+        assert!(!link.passes_fence(&flow(Some(50), Some(1))) && link.is_untended());
+        assert!(link.passes_fence(&flow(Some(0), Some(1))));
+        assert!(!link.passes_fence(&flow(Some(0), Some(1))), "no fence waits");
+        for (available, credit) in [(None, Some(1)), (Some(50), Some(0)), (Some(50), None)] {
+            link.is_fenced = true;
+            assert!(link.passes_fence(&flow(available, credit)), "{available:?} {credit:?}");
+        }
+        link.is_fenced = true;
+        let asked = (0..).take_while(|_| !link.passes_fence(&flow(Some(1), Some(1)))).count();
+        assert_eq!(asked, MOST_FENCES as usize, "not for ever");
     }
 
     #[test]

@@ -264,7 +264,7 @@ impl Connection for LinkConnection {
                     self.server = ["product", "version"].map(|name| text(properties.get(name)));
                 }
                 let (at, what) = conversed(&other, self.step, &mut self.links, endpoint, &self.stage)?;
-                self.untended = self.links.get(at).is_some_and(Link::is_transactional).then_some(at);
+                self.untended = self.links.get(at).is_some_and(Link::is_untended).then_some(at);
                 self.answer = what.or(self.answer.take());
                 Ok(Some((at, if what.is_some() { Event::Answer } else { Event::Other })))
             }
@@ -386,8 +386,8 @@ fn conversed(
             refuse_unselected(link, *filter, endpoint)?;
             (at(*session), Some(Answer::Attached))
         }
-        Amqp10Event::Flow { session, handle: Some(HANDLE), uncounted: 0, .. } if links[at(*session)].passes_fence() => {
-            (at(*session), Some(Answer::Fence))
+        Amqp10Event::Flow { session, handle: Some(HANDLE), uncounted: 0, flow } => {
+            (at(*session), links[at(*session)].passes_fence(flow).then_some(Answer::Fence))
         }
         // No client is asked anything.
         Amqp10Event::Asked(_) => (0, None),
