@@ -18,19 +18,21 @@ pub(super) fn edited(experiment: &Experiment, option: &str, assignment: &str) ->
     if parts.iter().any(|part| part.is_empty()) {
         return Err(no_path("a part of the path is empty"));
     }
-    let mut root = Value::try_from(experiment).map_err(|e| fail(e.to_string().into()))?;
-    let value = match parts.as_slice() {
-        ["broker", "password" | "user"] | ["broker", "env", _] | ["broker", "oauth2", "parameters", _] => {
-            read_text(value.trim())
-        }
-        _ => read_value(value.trim()),
-    };
+    let root = Value::try_from(experiment).map_err(|e| fail(e.to_string().into()))?;
+    let text = value.trim();
+    let value = read_value(text);
     if left_out::stand_in(&value, &parts.join(".")).is_some() {
         return Err(fail(left_out::refused()));
     }
-    replace(&mut root, &parts, value).map_err(fail)?;
-    let read = Experiment::deserialize(root);
-    let read = read.map_err(|e| fail(explained(e.message())))?;
+    let read_with = |value: Value| -> Result<Experiment, Refused> {
+        let mut root = root.clone();
+        replace(&mut root, &parts, value)?;
+        Experiment::deserialize(root).map_err(|e| explained(e.message()))
+    };
+    // A password, a name or a variable may be a number, which its type takes as text.
+    let is_plain = matches!(value, Value::Integer(_) | Value::Float(_) | Value::Boolean(_));
+    let as_text = || is_plain.then(|| read_with(Value::String(text.to_owned())).ok()).flatten();
+    let read = read_with(value).or_else(|refused| as_text().ok_or(refused)).map_err(fail)?;
     let mut edited = experiment.clone();
     // What is beside the path stays as it is: secrets were not written, and some have no key.
     edited.replace_at(&parts, read);
@@ -57,21 +59,14 @@ fn drop_other_arrivals(experiment: &mut Experiment, path: &[&str]) {
     }
 }
 
-/// TOML where it is TOML (`20000`, `true`, `["cpu"]`, `"text"`), text otherwise (`30s`).
+/// TOML where it is TOML (`20000`, `true`, `["cpu"]`, `"text"`), text otherwise (`30s`, a time).
 fn read_value(text: &str) -> Value {
     toml::from_str::<toml::Table>(&format!("value = {text}"))
         .ok()
         .filter(|table| table.len() == 1)
         .and_then(|mut table| table.remove("value"))
+        .filter(|value| !value.is_datetime())
         .unwrap_or_else(|| Value::String(text.to_owned()))
-}
-
-/// Text in TOML's quotes, or bare: a password may be a number.
-fn read_text(text: &str) -> Value {
-    match read_value(text) {
-        quoted @ Value::String(_) => quoted,
-        _ => Value::String(text.to_owned()),
-    }
 }
 
 /// Puts `new` at the end of the path, with keys that are not there yet; whether they may be, the types check.

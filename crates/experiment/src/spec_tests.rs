@@ -370,6 +370,15 @@ fn every_secret_is_one_of_the_hidden_values() {
     assert!(one.differs_in_hidden(&changed));
     changed.set("scrape.0.password=\"one\"").unwrap();
     assert!(!one.differs_in_hidden(&changed));
+    // A text may be a number; only the broker's could.
+    for text in ["1e5", "007", "1_000", "true", "2026-01-01 00:00:00"] {
+        changed.set(&format!("scrape.0.password={text}")).unwrap();
+        assert_eq!(changed.scrape[0].password, Some(Secret::new(text)));
+        changed.set(&format!("broker.password={text}")).unwrap();
+        assert_eq!(changed.broker.password, Some(Secret::new(text)));
+    }
+    let refused = changed.set("load.0.producers=true").unwrap_err().to_string();
+    assert!(refused.contains("a whole number"), "{refused}");
 }
 
 #[test]

@@ -43,7 +43,7 @@ const EXAMPLE_LOGIN: (&str, &str) = ("USER", "PASSWORD");
 const EXAMPLE_ADDRESS: (&str, &str) = ("HOST", "PORT");
 
 /// Whether a key, option or variable of this name holds a secret.
-pub fn is_secret(name: &str) -> bool {
+fn is_secret(name: &str) -> bool {
     let name = name.to_lowercase();
     let joined = name.replace(['-', '.', '_'], "");
     SECRET_NAMES.iter().any(|part| name.contains(part)) || SECRET_KEYS.iter().any(|part| joined.contains(part))
