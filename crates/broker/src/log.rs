@@ -136,9 +136,11 @@ impl Log {
     /// Stores a message and returns its address.
     pub(crate) fn append(&mut self, record: &Record<'_>, memory: &mut Memory) -> u64 {
         let needed = record.stored_bytes();
-        let tail = self.segments.back().map(|s| (s.data.capacity(), s.data.len()));
-        if tail.is_none_or(|(capacity, used)| capacity - used < needed) {
-            let data = memory.take(needed, tail.map_or(0, |(capacity, _)| capacity));
+        let tail = self.segments.back();
+        // What is left of an older segment, once those behind it are gone, has addresses that have been given away.
+        let has_room = |it: &Segment| it.end() == self.end && it.data.capacity() - it.data.len() >= needed;
+        if !tail.is_some_and(has_room) {
+            let data = memory.take(needed, tail.map_or(0, |it| it.data.capacity()));
             self.bytes += data.capacity() as u64;
             self.segments.push_back(Segment { base: self.end, data, live: 0, first_index: self.appended, count: 0 });
         }
@@ -337,6 +339,28 @@ mod tests {
             assert!(log.release(address, &mut memory));
             assert_eq!(memory.used(), 0);
         }
+    }
+
+    #[test]
+    fn messages_that_would_fit_behind_an_old_one_are_found_though_a_later_segment_is_gone() {
+        let (mut log, mut memory) = (Log::default(), memory());
+        let mut cursor = log.first();
+        let mut put = |log: &mut Log, memory: &mut Memory, bytes: usize| {
+            let address = log.append(&record("k", &vec![7; bytes]), memory);
+            assert_eq!(log.next(&mut cursor).map(|it| (it.0, it.2.body.len())), Some((address, bytes)), "{bytes}");
+            address
+        };
+        for round in 0..2_000 {
+            // One stays for long, and others of any size come and go behind it.
+            let kept = put(&mut log, &mut memory, 10);
+            for i in 0..round % 40 {
+                let address = put(&mut log, &mut memory, (round + i) * 7_919 % 2_000);
+                assert!(log.release(address, &mut memory));
+            }
+            assert_eq!(log.get(kept).map(|it| it.body.len()), Some(10));
+            assert!(log.release(kept, &mut memory));
+        }
+        assert_eq!((log.len(), memory.used()), (0, 0));
     }
 
     #[test]
