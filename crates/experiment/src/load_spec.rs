@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use load::{AmqpDestination, Argument, Consumers, MessageProperties, Protocol, QueueHandling};
+use load::{AmqpDestination, Argument, Consumers, MessageProperties, Placement, Protocol, QueueHandling};
 use measure::{Length, LengthRange, Rate};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -153,6 +153,8 @@ flat_table! {
         /// The nodes of a cluster that connections begin on, in turn: `"all"`, a number from 0 on, or a list of such.
         /// One that is lost reconnects to the next node of the cluster.
         "nodes" nodes: NodesSpec = NodesSpec::default(),
+        /// A fleet runs consumers on their producers' worker, or on the next.
+        "place" place: Placement = Placement::Together,
         /// Reconnect delay; a range picks a random delay. If absent, the first lost connection ends the run.
         "recover" recover: Option<LengthRange> = None,
         /// After a reconnect, messages without an answer are sent again, before new ones.
@@ -191,7 +193,7 @@ flat_table! {
 }
 
 impl FlatTable for LoadSpec {
-    const SPARSE: &'static [&'static str] = &["resend"];
+    const SPARSE: &'static [&'static str] = &["resend", "place"];
 
     /// A program has no keys of messages.
     fn writes(&self, key: &str) -> bool {

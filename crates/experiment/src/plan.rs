@@ -74,6 +74,7 @@ fn group(spec: &LoadSpec, endpoint: Endpoint, run_id: u32) -> Result<Group, load
         consumers: consumers(spec, run_id),
         queues: spec.handling,
         source_addresses: spec.source_addresses.clone(),
+        placement: spec.place,
         reconnect: spec.recover.map(|wait| ReconnectPolicy { min: wait.min.0, max: wait.max.0 }),
         own: OwnDestinations::default(),
     })

@@ -1,6 +1,7 @@
 //! The coordinator's part of a run.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use measure::{Nanos, Time};
 use serde_json::Value;
@@ -45,6 +46,8 @@ pub enum CoordinatorInput {
     Start(Time),
     /// The load ends at this instant.
     End(Time),
+    /// Tell a worker what others have reported.
+    News(usize, Value),
     /// Stop the load; `true`: at once.
     Stop(bool),
     /// Time has passed: see [`Coordinator::next_wake`].
@@ -73,6 +76,8 @@ pub enum CoordinatorOutput {
     Censored(usize, SliceData),
     /// An event of a worker; instants are those of its clock.
     Event(usize, Value),
+    /// The next piece of a worker's part of the ledger.
+    Ledger(usize, Arc<[u8]>),
     /// A worker's load has ended by itself at this instant of the coordinator's clock.
     LoadEnded(usize, Time),
     /// A worker's drain has ended; instants are those of its clock.
@@ -250,6 +255,9 @@ impl Coordinator {
                 self.tell_all(now, WorkerState::Armed, |it| ToWorker::Start { at: it.theirs(at) }, &mut out);
             }
             CoordinatorInput::End(at) => self.end(now, at, &mut out),
+            CoordinatorInput::News(worker, news) => {
+                self.tell_one(now, worker, WorkerState::Joined, ToWorker::News(news), &mut out);
+            }
             CoordinatorInput::Stop(abort) => self.stop(now, abort, &mut out),
             CoordinatorInput::Tick => self.tick(now, &mut out),
         }
@@ -429,6 +437,7 @@ impl Coordinator {
             ToCoordinator::Slice(slice) => out.push(CoordinatorOutput::Slice(index, slice)),
             ToCoordinator::Censored(slice) => out.push(CoordinatorOutput::Censored(index, slice)),
             ToCoordinator::Event(event) => out.push(CoordinatorOutput::Event(index, event)),
+            ToCoordinator::Ledger(piece) => out.push(CoordinatorOutput::Ledger(index, piece)),
             ToCoordinator::LoadEnded { at } => {
                 member.reach(WorkerState::Draining);
                 out.push(CoordinatorOutput::LoadEnded(index, member.ours(at, now)));

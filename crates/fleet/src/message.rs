@@ -2,19 +2,21 @@
 //!
 //! ```text
 //! control   JSON: {"version":1,"envelope":{"epoch":…,"session":…,"number":…,"received":…,"stamp":…,"body":{…}}}
-//! slices    0xb5 | version, kind: 1 slice, 2 censored, epoch, session, number, received, stamp as LEB128 | SliceData
+//! others    0xb5 | version, kind: 1 slice, 2 censored, 3 ledger, epoch, session, number, received, stamp as LEB128 | SliceData
 //! ```
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
+use measure::leb128::{put_number, take_numbers};
 use measure::ledger::LedgerSummary;
 use measure::{Counters, Nanos, Phase, Time};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::slice::{Malformed, SliceData, put_number, take_numbers};
+use crate::slice::{Malformed, SliceData};
 
 /// Version of the form; another one is refused.
 pub(crate) const VERSION: u64 = 1;
@@ -22,6 +24,9 @@ pub(crate) const VERSION: u64 = 1;
 const BINARY: u8 = 0xb5;
 const SLICE: u64 = 1;
 const CENSORED: u64 = 2;
+const LEDGER: u64 = 3;
+/// Bytes of a ledger that one message carries.
+pub const LEDGER_PIECE: usize = MOST_BYTES / 2;
 /// Bytes of a message at most: what a NATS server takes unless configured otherwise.
 pub const MOST_BYTES: usize = 1 << 20;
 
@@ -76,6 +81,8 @@ pub enum ToWorker {
         /// By the worker's clock.
         at: Time,
     },
+    /// Something that others have reported, as JSON of whoever runs the load.
+    News(Value),
     /// All workers' loads have ended: the worker may clean up.
     Release,
     /// The worker has no part in the run, or no longer.
@@ -151,6 +158,9 @@ pub enum ToCoordinator {
     /// Messages and operations without an answer, as a slice of the drain; before [`ToCoordinator::Ended`].
     #[serde(skip)]
     Censored(SliceData),
+    /// The next piece of its part of the ledger; before [`ToCoordinator::Ended`].
+    #[serde(skip)]
+    Ledger(Arc<[u8]>),
     /// Something that happened, as JSON of whoever runs the load; instants are those of the worker's clock.
     Event(Value),
     /// Its load has ended by itself: nothing more is due.
@@ -347,15 +357,16 @@ impl Envelope<ToWorker> {
 impl Envelope<ToCoordinator> {
     /// Encodes it. Errors: it is larger than [`MOST_BYTES`].
     pub fn encode(&self) -> Result<Vec<u8>, Malformed> {
-        let (kind, SliceData(slice)) = match &self.body {
-            ToCoordinator::Slice(slice) => (SLICE, slice),
-            ToCoordinator::Censored(slice) => (CENSORED, slice),
+        let (kind, content) = match &self.body {
+            ToCoordinator::Slice(SliceData(slice)) => (SLICE, slice),
+            ToCoordinator::Censored(SliceData(slice)) => (CENSORED, slice),
+            ToCoordinator::Ledger(piece) => (LEDGER, piece),
             _ => return to_json(self),
         };
         let mut bytes = vec![BINARY];
         let head = [VERSION, kind, self.epoch, self.session, self.number, self.received, self.stamp.0];
         head.into_iter().for_each(|number| put_number(&mut bytes, number));
-        bytes.extend_from_slice(slice);
+        bytes.extend_from_slice(content);
         check_size(&bytes)?;
         Ok(bytes)
     }
@@ -368,10 +379,10 @@ impl Envelope<ToCoordinator> {
         let [version] = take_numbers(&mut rest).ok_or_else(cut_off)?;
         check_version(version)?;
         let [kind, epoch, session, number, received, stamp] = take_numbers(&mut rest).ok_or_else(cut_off)?;
-        let slice = SliceData(rest.into());
         let body = match kind {
-            SLICE => ToCoordinator::Slice(slice),
-            CENSORED => ToCoordinator::Censored(slice),
+            SLICE => ToCoordinator::Slice(SliceData(rest.into())),
+            CENSORED => ToCoordinator::Censored(SliceData(rest.into())),
+            LEDGER => ToCoordinator::Ledger(rest.into()),
             _ => return Err(Malformed(format!("there is no kind {kind}"))),
         };
         Ok(Self { epoch, session, number, received, stamp: Time(stamp), body })

@@ -1,5 +1,7 @@
 //! A worker's part of a run.
 
+use std::sync::Arc;
+
 use measure::{Nanos, Time};
 use serde_json::Value;
 
@@ -30,6 +32,8 @@ pub enum WorkerInput {
     Slice(SliceData),
     /// The load reports an event.
     Event(Value),
+    /// The next piece of the load's part of the ledger.
+    Ledger(Arc<[u8]>),
     /// The load has ended by itself: nothing more is due.
     LoadEnded {
         /// When it did, by its clock.
@@ -54,6 +58,8 @@ pub enum WorkerOutput {
     Start(Time),
     /// Nothing more is due from this instant of the own clock.
     End(Time),
+    /// Something that other workers have reported.
+    News(Value),
     /// Stop the load as by Ctrl-C; `true`: at once.
     Stop(bool),
     /// Clean up; answer with [`WorkerInput::Cleaned`].
@@ -166,6 +172,7 @@ impl Worker {
             }
             WorkerInput::Slice(slice) => tell(self, ToCoordinator::Slice(slice)),
             WorkerInput::Event(event) => tell(self, ToCoordinator::Event(event)),
+            WorkerInput::Ledger(piece) => tell(self, ToCoordinator::Ledger(piece)),
             WorkerInput::LoadEnded { at } => {
                 self.reach(WorkerState::Draining);
                 tell(self, ToCoordinator::LoadEnded { at });
@@ -254,6 +261,7 @@ impl Worker {
                 self.reach(WorkerState::Draining);
                 out.push(WorkerOutput::End(at));
             }
+            ToWorker::News(news) => out.push(WorkerOutput::News(news)),
             ToWorker::Release => out.push(WorkerOutput::Release),
             ToWorker::Hello { .. } | ToWorker::Probe { .. } | ToWorker::Ask | ToWorker::Fence { .. } => {}
         }

@@ -12,6 +12,7 @@ mod report;
 mod resolve;
 pub mod scenario;
 mod seconds;
+mod share_progress;
 mod window;
 
 use self::scenario::messages;
@@ -21,14 +22,15 @@ pub use phase_clock::{PhaseClock, SliceEnd, StartBarrier};
 pub use plan::{
     Ack, Allocation, AmqpConsumers, AmqpDestination, AmqpProducers, Argument, ArrivalProcess, ArrivalSchedule, Auth,
     Bodies, ConnectionSettings, Consumers, Declare, Destination, DestinationKind, Distribution, Endpoint, Error,
-    Exchange, Group, Guarantee, Json, LatencyStep, MessageProperties, Owed, OwnDestinations, Phases, Plan, Producers,
-    Protocol, QueueHandling, QueueType, RandomKeys, RateProfile, ReconnectPolicy, Refusal, Requested, Resolver,
-    ServiceTime, Share, SizeStep, Sizes, Spacing, Spin, StartDelay, Step, StopCondition, StreamOffset, Subscription,
-    Token, Trace, payload,
+    Exchange, Group, Guarantee, Json, LatencyStep, MessageProperties, Owed, OwnDestinations, Phases, Placement, Plan,
+    Producers, Protocol, QueueHandling, QueueType, RandomKeys, RateProfile, ReconnectPolicy, Refusal, Requested,
+    Resolver, ServiceTime, Share, SizeStep, Sizes, Spacing, Spin, StartDelay, Step, StopCondition, StreamOffset,
+    Subscription, Token, Trace, payload,
 };
 pub use report::{
     Censored, OperationTally, Outcome, PhaseTimes, ProgramEnd, RunEvent, Silence, Sink, SliceSink, ThreadUsage,
 };
+pub use share_progress::ShareProgress;
 pub use transport::tls::{ClientTls, Identity};
 pub use transport::{
     ClientStream, ConnectOptions, Dial, Output, Poller, Readiness, Received, Sleep, SocketError, SocketOptions, Wake,

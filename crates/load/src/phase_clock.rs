@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use measure::{Clock, Nanos, Phase, Time};
 
 use crate::seconds::SLICE;
-use crate::{Control, PhaseTimes, Phases};
+use crate::share_progress::ProgressBoard;
+use crate::{Control, PhaseTimes, Phases, ShareProgress};
 
 /// Where the phases of a scenario lie on the time axis that all scenarios of a run share, and how far it has got.
 ///
@@ -176,6 +177,7 @@ pub struct StartBarrier {
     done: AtomicUsize,
     start: AtomicU64,
     end: AtomicU64,
+    progress: ProgressBoard,
 }
 
 impl StartBarrier {
@@ -190,6 +192,7 @@ impl StartBarrier {
             done: AtomicUsize::new(0),
             start: AtomicU64::new(NEVER),
             end: AtomicU64::new(NEVER),
+            progress: ProgressBoard::new(),
         }
     }
 
@@ -201,7 +204,9 @@ impl StartBarrier {
     /// For a share whose load somebody else starts ([`StartBarrier::start_at`]) and ends ([`StartBarrier::end`]), who
     /// has to look whether it [is ready](StartBarrier::is_ready) and [is done](StartBarrier::is_done).
     pub const fn led() -> Self {
-        Self { is_led: true, ..Self::of(1) }
+        let mut led = Self::of(1);
+        led.is_led = true;
+        led
     }
 
     /// Of scenarios of which this many are shares of one load; all hear of the start this long before.
@@ -255,6 +260,30 @@ impl StartBarrier {
     /// Whether shares end their load by themselves when it [is done](StartBarrier::is_done).
     pub(crate) fn ends_when_done(&self) -> bool {
         !self.is_led && self.is_done()
+    }
+
+    /// A share of the load tells how far its drain is; nothing, where it was lost. Call it before
+    /// [`StartBarrier::others_progress`].
+    pub fn tell_progress(&self, worker: u32, progress: Option<ShareProgress>) {
+        self.progress.tell(worker, progress);
+    }
+
+    /// The last that a share has told.
+    pub fn progress_of(&self, worker: u32) -> Option<ShareProgress> {
+        self.progress.of(worker)
+    }
+
+    /// Tells a share that is [led](StartBarrier::led) how far all others are.
+    pub fn tell_others_progress(&self, progress: Option<ShareProgress>) {
+        self.progress.tell_elsewhere(progress);
+    }
+
+    /// How far all other shares are in their drains; `None` where that of one is not known.
+    pub fn others_progress(&self, worker: u32) -> Option<ShareProgress> {
+        match self.is_led {
+            true => self.progress.elsewhere(),
+            false => self.progress.others(worker, self.shares),
+        }
     }
 
     /// The instant at which the schedules of all scenarios start; `None` while one is not ready.

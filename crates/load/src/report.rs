@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use measure::ledger::LedgerSummary;
+use measure::ledger::{LedgerPart, LedgerSummary};
 use measure::{Clock, Counters, Counts, Interval, Metric, Nanos, Phase, Slice, Time};
 use serde::{Deserialize, Serialize};
 
@@ -170,6 +170,8 @@ pub struct Outcome {
     pub is_gap: bool,
     /// Fate of every message; `None` without producers and consumers, where a count ends these, or unless wanted.
     pub ledger: Option<LedgerSummary>,
+    /// In place of it, of a share whose messages go to other workers: what this one knows.
+    pub ledger_part: Option<LedgerPart>,
     /// CPU time of each event loop.
     pub threads: Vec<ThreadUsage>,
     /// Whether the loops spun before messages were due: their CPU time then says nothing about the cost of a message.

@@ -4,6 +4,7 @@
 //! Nothing here allocates after construction on a recording path.
 
 mod interval;
+pub mod leb128;
 pub mod ledger;
 mod metric;
 mod problem;

@@ -169,10 +169,10 @@ impl Group {
         }
     }
 
-    /// Queues that the subscriptions of this worker's topics need, each with its topic.
+    /// Queues that the subscriptions of this worker's consumers need, each with its topic.
     pub fn subscription_queues(&self) -> impl Iterator<Item = (String, &Destination)> {
         self.consumers.subscription.as_ref().into_iter().flat_map(move |it| {
-            let topics = self.own_destinations();
+            let topics = self.consumed_destinations();
             topics
                 .filter(|(_, d)| d.kind == DestinationKind::Topic)
                 .flat_map(move |(at, d)| (0..self.receivers_of(at)).map(move |index| (it.queue(&d.name, index), d)))

@@ -2,13 +2,17 @@
 //!
 //! A load divides into *parts*: destinations that may get the same messages, or whose clients share connections or a
 //! count of deliveries, with all their producers and consumers. Parts are numbered in the order of the plan, and part
-//! `n` is that of worker `n mod W`. Every number (producers, positions, due times, connections, nodes) stays that of
-//! the whole plan, so that all shares together are the load of one process.
+//! `n` is that of worker `n mod W`; of one that is [spread](Placement::Spread), its consumers are those of the worker
+//! after that. Every number (producers, positions, due times, connections, nodes) stays that of the whole plan, so that
+//! all shares together are the load of one process.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{Argument, Destination, Error, Group, Plan, publishes_to, share};
+use measure::Nanos;
+use serde::{Deserialize, Serialize};
+
+use super::{Argument, Destination, Error, Group, Guarantee, Owed, Plan, publishes_to, share};
 
 /// One of the workers that carry a load together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,13 +23,37 @@ pub struct Share {
     pub workers: u32,
 }
 
+/// Where the producers and the consumers of a destination run, of several workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// On one worker.
+    #[default]
+    Together,
+    /// Producers on one worker, consumers on the next one.
+    Spread,
+}
+
+/// The sides of a destination that are a worker's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct OwnSides {
+    producers: bool,
+    consumers: bool,
+}
+
 /// Which of a group's destinations are this worker's: all of them, unless [`Plan::divided`] says otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OwnDestinations(Option<Arc<[bool]>>);
+pub struct OwnDestinations(Option<Arc<[OwnSides]>>);
 
 impl OwnDestinations {
+    fn sides(&self, destination: usize) -> OwnSides {
+        let all = OwnSides { producers: true, consumers: true };
+        self.0.as_ref().map_or(all, |own| own.get(destination).copied().unwrap_or_default())
+    }
+
     fn has(&self, destination: usize) -> bool {
-        self.0.as_ref().is_none_or(|own| own.get(destination).copied().unwrap_or(false))
+        let own = self.sides(destination);
+        own.producers || own.consumers
     }
 }
 
@@ -34,14 +62,26 @@ impl Plan {
     #[must_use]
     pub fn divided(mut self, share: Share) -> Self {
         let parts = parts(&self.groups);
-        let mut parts = parts.iter().map(|part| part.checked_rem(share.workers as usize));
+        let places = self.groups.iter().flat_map(|group| group.destinations.iter().map(|_| group.placement));
+        let spread = parts.iter().zip(places).filter(|(_, place)| *place == Placement::Spread);
+        let spread: HashSet<usize> = spread.map(|(part, _)| *part).collect();
+        let is_own = |part: usize| part.checked_rem(share.workers as usize) == Some(share.worker as usize);
+        let mut parts = parts.iter().map(|part| OwnSides {
+            producers: is_own(*part),
+            consumers: is_own(part + usize::from(spread.contains(part))),
+        });
         for group in &mut self.groups {
-            let owners = parts.by_ref().take(group.destinations.len());
-            let own = owners.map(|owner| owner == Some(share.worker as usize)).collect();
+            let own = parts.by_ref().take(group.destinations.len()).collect();
             group.own = OwnDestinations(Some(own));
         }
         self.share = Some(share);
         self
+    }
+
+    /// Whether producers and consumers of some destinations run on different workers.
+    pub fn is_spread(&self) -> bool {
+        let is_spread = |group: &Group| group.placement == Placement::Spread;
+        self.share.is_some_and(|share| share.workers > 1) && self.groups.iter().any(is_spread)
     }
 
     /// Parts into which the load divides: of more workers than these, the last ones have nothing to do.
@@ -64,28 +104,73 @@ impl Plan {
         Error::invalid(cause, "divide it (Plan::divided) when it is complete")
             .unless(self.groups.iter().all(is_divided))
     }
+
+    /// Refuses to spread what needs both sides in one process, or would.
+    pub(super) fn validate_placement(&self) -> Result<(), Error> {
+        let mut groups = self.groups.iter().enumerate();
+        let Some((at, group)) = groups.find(|(_, group)| group.placement == Placement::Spread) else { return Ok(()) };
+        let is_elsewhere = self.groups.iter().any(|it| !it.endpoint.is_at(&group.endpoint));
+        let is_late = group.consumers.start_after.0.max(group.consumers.apart.0) > Nanos::ZERO;
+        let begins_later = group.destinations.iter().any(|it| group.owed(it, is_late) != Owed::All);
+        let refused = [
+            (group.producers.guarantee == Guarantee::Replies, "requests, which the group's own consumers answer"),
+            (group.has_exclusive(), "exclusive queues, which are their consumers' alone"),
+            (begins_later && group.consumer_count() > 0, "streams that are not read from their first message on"),
+            (is_elsewhere, "loads on several brokers"),
+        ];
+        let refuse = |what: &str| {
+            let help = "leave {place} out, so that producers and their consumers stand on one worker";
+            Error::invalid(format!("no fleet spreads {what}"), help).observed("spread").about("place").in_group(at)
+        };
+        refused.iter().try_for_each(|(is_asked, what)| refuse(what).unless(!is_asked))
+    }
 }
 
 impl Group {
-    /// The destinations that are this worker's, each with its position.
+    /// The destinations with clients of this worker, each with its position: it prepares them.
     pub fn own_destinations(&self) -> impl Iterator<Item = (usize, &Destination)> {
         self.destinations.iter().enumerate().filter(|(at, _)| self.own.has(*at))
     }
 
+    /// The destinations whose consumers are this worker's: it empties and deletes them, and asks what is in them.
+    pub fn consumed_destinations(&self) -> impl Iterator<Item = (usize, &Destination)> {
+        self.destinations.iter().enumerate().filter(|(at, _)| self.own.sides(*at).consumers)
+    }
+
     /// Positions of the producers that are this worker's.
     pub fn own_producers(&self) -> impl Iterator<Item = usize> {
-        self.own_among(self.producer_count())
+        self.own_producing(self.producer_count())
     }
 
     /// Positions of the consumers that are this worker's.
     pub fn own_consumers(&self) -> impl Iterator<Item = usize> {
-        self.own_among(self.consumer_count())
+        self.own_consuming(self.consumer_count())
     }
 
-    /// Of this many clients or connections, which go to the destinations in turn, those that are this worker's.
-    pub(super) fn own_among(&self, count: usize) -> impl Iterator<Item = usize> {
+    /// Positions of the clients of one side, of this many, at destinations with clients of this worker.
+    pub fn known_among(&self, count: usize) -> impl Iterator<Item = usize> {
         let destinations = self.destinations.len().max(1);
         (0..count).filter(move |n| self.own.has(n % destinations))
+    }
+
+    /// Whether the producer, or connection of producers, at this position is this worker's.
+    pub fn is_own_producer(&self, n: usize) -> bool {
+        self.own.sides(n % self.destinations.len().max(1)).producers
+    }
+
+    /// Whether the consumer, or connection of consumers, at this position is this worker's.
+    pub fn is_own_consumer(&self, n: usize) -> bool {
+        self.own.sides(n % self.destinations.len().max(1)).consumers
+    }
+
+    /// Of this many producers or their connections, which go to the destinations in turn, this worker's.
+    pub(super) fn own_producing(&self, count: usize) -> impl Iterator<Item = usize> {
+        (0..count).filter(move |n| self.is_own_producer(*n))
+    }
+
+    /// Of this many consumers or their connections, which go to the destinations in turn, this worker's.
+    pub(super) fn own_consuming(&self, count: usize) -> impl Iterator<Item = usize> {
+        (0..count).filter(move |n| self.is_own_consumer(*n))
     }
 
     /// Messages that this worker's producers send; `None` for no limit.
@@ -251,6 +336,27 @@ mod tests {
             group.destinations[0].amqp091.arguments.insert("x-dead-letter-routing-key".to_owned(), text("d"));
         };
         assert_eq!(parts_with(dead), "0120");
+    }
+
+    #[test]
+    fn a_part_that_is_spread_has_its_consumers_on_the_next_worker() {
+        let mut spread = group(&["a", "b", "c"], 1);
+        spread.placement = Placement::Spread;
+        // Who shares a queue with these is spread, too.
+        let plan = Plan { groups: vec![spread, group(&["c", "d"], 1)], ..Plan::default() };
+        let of = |worker, workers| {
+            let plan = plan.clone().divided(Share { worker, workers });
+            let own = |group: &Group| (group.own_producers().collect(), group.own_consumers().collect());
+            plan.groups.iter().map(own).collect::<Vec<(Vec<usize>, Vec<usize>)>>()
+        };
+        assert_eq!(of(0, 2), [(vec![0, 2], vec![1]), (vec![0], vec![])]);
+        assert_eq!(of(1, 2), [(vec![1], vec![0, 2]), (vec![1], vec![0, 1])]);
+        assert_eq!(of(3, 4), [(vec![], vec![2]), (vec![1], vec![0, 1])]);
+        assert_eq!(of(0, 1), [(vec![0, 1, 2], vec![0, 1, 2]), (vec![0, 1], vec![0, 1])]);
+        let mut asking = plan.clone();
+        assert_eq!((asking.validate(), asking.is_spread()), (Ok(()), false));
+        asking.groups[0].producers.guarantee = Guarantee::Replies;
+        assert!(asking.validate().unwrap_err().to_string().contains("no fleet spreads requests"));
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub use self::amqp091::{
 };
 pub use self::consumers::{Ack, Consumers, LatencyStep, Refusal, ServiceTime};
 pub use self::destination::{Destination, DestinationKind, Owed, Subscription, TOPIC_EXCHANGE, publishes_to};
-pub use self::division::{OwnDestinations, Share};
+pub use self::division::{OwnDestinations, Placement, Share};
 pub use self::endpoint::{Auth, ConnectionSettings, Endpoint, FRAME_MAX, Resolver, Token};
 pub use self::error::Error;
 pub use self::producers::{Guarantee, Producers, RandomKeys, StartDelay};
@@ -175,6 +175,8 @@ pub struct Group {
     pub source_addresses: Vec<IpAddr>,
     /// Whether connections that are lost while the load runs reconnect; `None` ends the run.
     pub reconnect: Option<ReconnectPolicy>,
+    /// Where producers and consumers run, of several workers.
+    pub placement: Placement,
     /// The destinations of a worker's share.
     pub own: OwnDestinations,
 }
@@ -224,6 +226,7 @@ impl Group {
             queues: QueueHandling::default(),
             source_addresses: Vec::new(),
             reconnect: None,
+            placement: Placement::default(),
             own: OwnDestinations::default(),
         }
     }
@@ -246,7 +249,7 @@ impl Group {
         let (producers, consumers) = (self.producer_count(), self.consumer_count());
         let producing = self.producers.connections.unwrap_or(producers).min(producers);
         let consuming = self.consumer_connections().unwrap_or(consumers).min(consumers);
-        self.own_among(producing).chain(self.own_among(consuming)).count()
+        self.own_producing(producing).chain(self.own_consuming(consuming)).count()
     }
 
     /// Connections that consumers share. An exclusive queue's must have the same.
@@ -402,6 +405,7 @@ impl Plan {
         refused.observed(count).unless(count < usize::from(u16::MAX))?;
         self.groups.iter().try_for_each(|group| group.endpoint.check_login(group.protocol))?;
         self.validate_share()?;
+        self.validate_placement()?;
         let mut groups = self.groups.iter().enumerate();
         groups.try_for_each(|(i, group)| {
             let checked = group.validate(self.ledger).and_then(|()| group.validate_selector());

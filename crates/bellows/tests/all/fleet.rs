@@ -198,6 +198,16 @@ fn two_workers_are_one_load_with_one_ledger_and_a_lost_one_makes_the_run_invalid
     assert!(run_dir.join("report.html").is_file());
     fleet.wait_until_free(dir);
 
+    // Each sends to the other one's consumers: four destinations are as many parts.
+    let apart = ["--set", "load.0.place=spread", "--set", "phases.measure=1s"];
+    let summary = run(dir, &[&args[..], &apart].concat()).json();
+    let (sent, ledger) = (flow(&summary, "sent"), &summary["scenarios"]["messages"]["ledger"]);
+    assert!(sent > 300 && ledger["exact"] == true, "{summary:#}");
+    assert_eq!((number(&ledger["sent"]), number(&ledger["delivered"])), (sent, sent), "{ledger:#}");
+    let rows = summary["workers"].as_array().expect("a row of each worker");
+    assert!(rows.iter().all(|it| number(&it["sent"]) > 0 && number(&it["received"]) > 0), "{rows:#?}");
+    fleet.wait_until_free(dir);
+
     fs::remove_dir_all(dir.join(common::RUNS)).expect("remove");
     experiment(dir, EMBEDDED, "60s");
     let running = start(bellows(dir, &args));
@@ -344,6 +354,8 @@ fn what_a_fleet_cannot_do_is_refused_before_anything_is_started() {
     let nowhere = &format!("nats://127.0.0.1:{port}");
     let carried = |more: &[&str]| run(dir, &[&["run", "load.toml", "--fleet", nowhere], more].concat());
     carried(&[]).assert_error(1, &["cannot use the NATS server at nats://127.0.0.1"]);
+    let alone = run(dir, &["run", "load.toml", "--set", "load.0.place=spread"]);
+    alone.assert_error(2, &["one process has no workers to spread"]);
     carried(&["--set", "broker.tls=true"]).assert_error(2, &["a fleet does not carry TLS"]);
     let churn = "[broker]\nkind = \"embedded\"\n[churn]\nkind = \"queues\"\n[[load]]\n";
     fs::write(dir.join("churn.toml"), churn).expect("write");

@@ -21,6 +21,8 @@ use plan::{Producers, Random, Stock, share};
 /// All clients' buffers may take twice this many bytes before they are needed. With many clients
 /// each has less to keep at a time; what goes beyond its share grows when it is needed.
 const ROOM: usize = 8 << 20;
+/// The start of a load may be as much earlier by another worker's clock.
+const CLOCKS_APART: Nanos = Nanos::from_millis(100);
 
 /// The clients of every thread, and what follows from all of them.
 #[derive(Debug)]
@@ -69,6 +71,7 @@ pub(crate) fn assign<C: Connection>(
     }
     let mut routes = Routes::new(&clients, &plan.groups);
     routes.expect_deliveries(&mut clients);
+    clients.retain(|client| client.is_own);
     let participants = clients.iter().flat_map(|client: &ClientSpec<_>| &client.participants);
     let counting_producers = participants.filter_map(ParticipantSpec::producer).filter(|it| it.ends()).count() as u64;
     let count = plan.threads.min(clients.len()).max(1);
@@ -130,6 +133,7 @@ fn ours(plan: &Plan) -> Option<Ours> {
         prefilled: plan.prefilled,
         unthrottled: plan.is_unthrottled(),
         bodies: bodies(plan),
+        started_before: if plan.is_spread() { CLOCKS_APART } else { Nanos::ZERO },
     })
 }
 
@@ -155,14 +159,12 @@ fn consumers<C: Connection>(
     budgets: &mut Vec<Arc<AtomicU64>>,
     clients: &mut Vec<ClientSpec<C::ClientSpec>>,
 ) -> Result<(), Error> {
-    if group.own_consumers().next().is_none() {
-        return Ok(());
-    }
+    let has_own = group.own_consumers().next().is_some();
     let wanted = &group.consumers;
-    let budget = wanted.message_count.map(|count| Arc::new(AtomicU64::new(count)));
+    let budget = wanted.message_count.filter(|_| has_own).map(|count| Arc::new(AtomicU64::new(count)));
     budgets.extend(budget.clone());
     let mut participants = Vec::new();
-    for n in group.own_consumers() {
+    for n in group.known_among(group.consumer_count()) {
         let destination = &group.destinations[n % group.destinations.len()];
         let delay = delay_of_consumer(group, n);
         let channel = C::consumer(group, n, delay > Nanos::ZERO)?;
@@ -196,7 +198,8 @@ fn consumers<C: Connection>(
         participants.push((n, channel, participant));
     }
     let connections = group.consumer_connections();
-    let sharing = Sharing { role: "consumer", first: 0, clients: group.consumer_count(), connections };
+    let is_own = Group::is_own_consumer;
+    let sharing = Sharing { role: "consumer", first: 0, clients: group.consumer_count(), connections, is_own };
     connect(plan, group, nodes, sharing, participants, clients);
     Ok(())
 }
@@ -239,10 +242,12 @@ struct Sharing {
     clients: usize,
     /// Connections for all of them; by default one each.
     connections: Option<usize>,
+    /// Whether the one at this position runs here.
+    is_own: fn(&Group, usize) -> bool,
 }
 
 /// Distributes a group's participants, each with its position, over its connections, by default one each, from
-/// [`Sharing::first`] on. A connection's participants run here, or none does.
+/// [`Sharing::first`] on. All of a connection's participants run here, or none does.
 fn connect<S>(
     plan: &Plan,
     group: &Group,
@@ -277,6 +282,7 @@ fn connect<S>(
                 participants: Vec::new(),
                 reconnect: group.reconnect,
                 room: 0,
+                is_own: (sharing.is_own)(group, n),
             });
         }
         if let Some(client) = connections.get(&(n % count)).and_then(|at| clients.get_mut(*at)) {
@@ -303,7 +309,7 @@ fn producers<C: Connection>(
     let arrivals = resolved_arrivals(plan, group)?;
     let (stock, bodies) = bodies_of(wanted);
     let mut participants = Vec::new();
-    for at in group.own_producers() {
+    for at in group.known_among(group.producer_count()) {
         let (position, destination) = (at as u64, &group.destinations[at % group.destinations.len()]);
         let id = first_id + position as u32;
         let keys = wanted.random_keys.map(|keys| RoutingKeyGenerator::new(keys, id));
@@ -338,7 +344,8 @@ fn producers<C: Connection>(
         participants.push((at, channel, participant));
     }
     let (all, connections) = (group.producer_count(), wanted.connections);
-    let sharing = Sharing { role: "producer", first: first_id, clients: all, connections };
+    let is_own = Group::is_own_producer;
+    let sharing = Sharing { role: "producer", first: first_id, clients: all, connections, is_own };
     connect(plan, group, nodes, sharing, participants, clients);
     Ok(wanted.message_count.is_some() || matches!(arrivals, ResolvedArrivals::Scheduled { ends_run: true, .. }))
 }

@@ -215,6 +215,7 @@ fn random_group(random: &mut testkit::Random, number: usize) -> Group {
     group.consumers.connections = maybe(random, 3, 6).map(|it| 1 + it as usize);
     group.consumers.message_count = maybe(random, 5, 100);
     group.consumers.apart = measure::Length(Nanos(7));
+    group.placement = random.of(&[crate::Placement::Together, crate::Placement::Spread]);
     group
 }
 

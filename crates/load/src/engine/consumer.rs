@@ -72,6 +72,8 @@ pub(crate) struct Ours {
     pub(crate) unthrottled: bool,
     /// The bodies of those who send more than filler.
     pub(crate) bodies: Option<Arc<Known>>,
+    /// By the clocks of their workers the load may have started as much earlier.
+    pub(crate) started_before: Nanos,
 }
 
 /// Neighbouring deliveries with the same times.
@@ -349,7 +351,7 @@ impl Consumer {
         let mut sent = header.sent;
         if let Some(ours) = &self.spec.ours {
             let foreign = header.run.is_some_and(|run| run != ours.run_id);
-            if foreign || header.intended < self.start {
+            if foreign || header.intended + ours.started_before < self.start {
                 self.refuse::<C>(body, properties, now, true, ledger);
                 return false;
             }

@@ -5,12 +5,13 @@ mod restorer;
 
 use std::collections::{HashMap, VecDeque};
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use measure::ledger::{Ledger, LedgerBatch, LedgerSummary};
+use measure::ledger::{Ledger, LedgerBatch, LedgerPart};
 use measure::{Nanos, Phase, Slice, Time};
 use transport::{Poller, Wake};
 
@@ -18,7 +19,7 @@ use self::drain::StopWatcher;
 use self::restorer::Restorer;
 use super::assignment::Assignment;
 use super::idle;
-use super::ledger::{BATCHES, SentCounts, ThreadLedger};
+use super::ledger::{BATCHES, SentCounts, ThreadLedger, UNKNOWN};
 use super::ledger_layout::LedgerLayout;
 use super::recipients::{Found, Recipient};
 use super::series::{Merger, POOL};
@@ -90,6 +91,8 @@ struct LoadState {
     censored: Option<Censored>,
     /// While a broker's return is watched: since when all producers are on schedule.
     caught_up: Option<Time>,
+    /// Messages of other workers, too, that were delivered when that was last looked into.
+    delivered: u64,
 }
 
 impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
@@ -389,6 +392,11 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             of(Phase::Drain, drain_at, end_at),
         ];
         phases.retain(|it| it.start < it.end);
+        if let Some(collector) = &mut self.collector {
+            collector.ledger.set_copies(self.merger.totals().resent);
+        }
+        let collector = self.collector.as_ref();
+        let (whole, part) = (collector.filter(|it| !it.is_part), collector.filter(|it| it.is_part));
         Outcome {
             phases,
             totals: self.merger.totals(),
@@ -399,10 +407,8 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             drain_cut: self.state.drain_cut,
             error: self.state.error.take(),
             is_gap: false,
-            ledger: self.collector.as_mut().map(|collector| {
-                collector.ledger.set_copies(self.merger.totals().resent);
-                collector.summary(&self.recipients, &self.found)
-            }),
+            ledger: whole.map(|it| it.ledger.summary(&it.held(&self.recipients, &self.found))),
+            ledger_part: part.map(|it| it.part(&it.held(&self.recipients, &self.found))),
             threads: std::mem::take(&mut self.usage),
             spun: self.spin,
             ..Outcome::started(start)
@@ -421,10 +427,15 @@ impl<C: Connection, E: Environment> Drop for Coordinator<'_, C, E> {
     }
 }
 
+/// Bitmaps of deliveries, and messages that the broker may hold for them.
+type HeldMessages = (Range<usize>, u64);
+
 /// The coordinator's side: the ledger, and the way back of emptied batches.
 #[derive(Debug)]
 struct LedgerCollector {
     ledger: Ledger,
+    /// Other workers have the rest.
+    is_part: bool,
     give_back: Vec<SyncSender<LedgerBatch>>,
     sent: SentCounts,
     undelivered: HashMap<u32, Undelivered>,
@@ -439,14 +450,23 @@ impl LedgerCollector {
         let Ok(ledger_layout) = ledger_layout else { return (None, VecDeque::new()) };
         let mut give_back = Vec::with_capacity(threads);
         let mut shards = VecDeque::with_capacity(threads);
-        let sent: SentCounts = std::iter::repeat_with(AtomicU64::default).take(ledger_layout.producers).collect();
+        let unknown = if ledger_layout.is_part { UNKNOWN } else { 0 };
+        let sent = std::iter::repeat_with(|| AtomicU64::new(unknown)).take(ledger_layout.producers);
+        let sent: SentCounts = sent.collect();
+        for producer in ledger_layout.own_producers() {
+            if let Some(sent) = sent.get(producer) {
+                sent.store(0, Ordering::Release);
+            }
+        }
         for (thread, bitmaps) in ledger_layout.threads.iter().enumerate() {
             let (sender, returned) = sync_channel(BATCHES + 1);
             give_back.push(sender);
             shards.push_back(ThreadLedger::new(thread, bitmaps, Arc::clone(&sent), returned));
         }
         let ledger = Ledger::new(ledger_layout.producers, &ledger_layout.deliveries);
-        let collector = Self { ledger, give_back, sent, undelivered: HashMap::new() };
+        let is_part = ledger_layout.is_part;
+        let ledger = if is_part { ledger.of_worker() } else { ledger };
+        let collector = Self { ledger, is_part, give_back, sent, undelivered: HashMap::new() };
         (Some(collector), shards)
     }
 
@@ -484,14 +504,23 @@ impl LedgerCollector {
         summary.lost == 0 && summary.delivered >= expected
     }
 
-    /// The sums at the end, with what each recipient's queue may hold.
-    fn summary(&self, recipients: &[Recipient], found: &Found) -> LedgerSummary {
+    /// This worker's part of the ledger.
+    fn part(&self, held: &[HeldMessages]) -> LedgerPart {
+        let is_own = |producer: usize| {
+            let sent = self.sent.get(producer).map(|sent| sent.load(Ordering::Acquire));
+            sent.is_some_and(|sent| sent != UNKNOWN)
+        };
+        self.ledger.part(is_own, held)
+    }
+
+    /// The most that each recipient's queue may hold.
+    fn held(&self, recipients: &[Recipient], found: &Found) -> Vec<HeldMessages> {
         let held = recipients.iter().enumerate().map(|(at, recipient)| {
             let its = self.undelivered.get(&(at as u32)).copied().unwrap_or_default();
             let held = found.held(at, recipient).unwrap_or(u64::MAX);
             let most = held.max(its.in_queue).saturating_add(its.in_flight);
             (recipient.bitmaps.clone(), most)
         });
-        self.ledger.summary(&held.collect::<Vec<_>>())
+        held.collect()
     }
 }

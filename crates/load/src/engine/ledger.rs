@@ -14,8 +14,15 @@ use plan::payload::{Header, Unreadable};
 pub(crate) const BATCHES: usize = 4;
 
 /// How much each producer has sent, for all event loops. Written before a message can reach its
-/// broker, so that nothing is delivered which does not count here.
+/// broker, so that nothing is delivered which does not count here; [`UNKNOWN`] for other workers' producers.
 pub(crate) type SentCounts = Arc<[AtomicU64]>;
+
+/// Nobody here knows how much a producer has sent.
+pub(crate) const UNKNOWN: u64 = u64::MAX;
+/// Of a producer that runs elsewhere, a message is not as far ahead of the newest that came, …
+const MOST_AHEAD: u64 = 1 << 31;
+/// … nor so far where the header may be damaged.
+const FEW_AHEAD: u64 = 1 << 20;
 
 /// An event loop's part of the ledger, with the way to the coordinator.
 #[derive(Debug)]
@@ -160,7 +167,11 @@ impl ProducerBitmaps {
         }
         let at = self.last;
         let newest = self.newest.get_mut(at).ok_or(Unreadable::Foreign)?;
-        let sequence = whole_sequence(header, ledger.sent(producer)).ok_or(Unreadable::Corrupt)?;
+        let sent = match ledger.sent(producer) {
+            UNKNOWN => newest.saturating_add(MOST_AHEAD),
+            sent => sent,
+        };
+        let sequence = whole_sequence(header, sent).ok_or(Unreadable::Corrupt)?;
         let (bitmap, shard) = (self.first + at, &mut ledger.shard);
         if redelivered || header.is_copy {
             let anomaly = if redelivered { Anomaly::Redelivered } else { Anomaly::Resent };
@@ -194,10 +205,17 @@ impl ProducerBitmaps {
     /// How many of a compact header's producer and sequence number are of those who send here: 0 to 2.
     #[cold]
     pub(crate) fn known(&self, header: &Header, ledger: &ThreadLedger) -> usize {
-        let has_sent = |producer: &u32| whole_sequence(header, ledger.sent(*producer)).is_some();
+        let has_sent = |(producer, newest): (&u32, &u64)| {
+            let sent = match ledger.sent(*producer) {
+                UNKNOWN => newest.saturating_add(FEW_AHEAD),
+                sent => sent,
+            };
+            whole_sequence(header, sent).is_some()
+        };
+        let mut all = self.producers.iter().zip(&self.newest);
         match self.producers.binary_search(&header.producer) {
-            Ok(_) => 1 + usize::from(has_sent(&header.producer)),
-            Err(_) => usize::from(self.producers.iter().take(MOST_ASKED).any(has_sent)),
+            Ok(at) => 1 + usize::from(all.nth(at).is_some_and(has_sent)),
+            Err(_) => usize::from(all.take(MOST_ASKED).any(has_sent)),
         }
     }
 }

@@ -16,13 +16,15 @@ const MOST_BITMAPS: usize = 50_000;
 const MOST_PAIRS: usize = 32 << 20;
 
 /// The bitmaps of a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct LedgerLayout {
     pub(crate) producers: usize,
     /// The producer of each bitmap of deliveries.
     pub(crate) deliveries: Vec<usize>,
     /// The names of each thread's bitmaps.
     pub(crate) threads: Vec<Vec<u32>>,
+    /// Other workers' producers send to consumers here, or the reverse: this is a part of the ledger.
+    pub(crate) is_part: bool,
 }
 
 /// Lays out the ledger of all clients, and tells them which are theirs. `None`: this run has no ledger;
@@ -47,7 +49,7 @@ pub(crate) fn open<S>(
     if producers > MOST_PRODUCERS {
         return Err(Some(format!("no ledger is kept for {producers} producers: the limit is {MOST_PRODUCERS}")));
     }
-    let mut ledger_layout = LedgerLayout { producers, deliveries: Vec::new(), threads: Vec::new() };
+    let mut ledger_layout = LedgerLayout { producers, is_part: plan.is_spread(), ..LedgerLayout::default() };
     // Competing consumers of a queue share their bitmaps, wherever they run.
     let mut shared: HashMap<SharedQueue, usize> = HashMap::new();
     for clients in &mut *threads {
@@ -87,6 +89,11 @@ fn pairs<S>(threads: &[Vec<ClientSpec<S>>]) -> usize {
 type SharedQueue = (Key, Option<String>);
 
 impl LedgerLayout {
+    /// Producers that run here.
+    pub(crate) fn own_producers(&self) -> impl Iterator<Item = usize> {
+        self.threads.iter().flatten().map(|name| *name as usize).filter(|name| *name < self.producers)
+    }
+
     /// The names of a thread's bitmaps, in the order that its clients know them by.
     fn open_thread<S>(
         &mut self,

@@ -128,7 +128,7 @@ fn left_over(group: &Group, prepared: Prepared, took_place: bool) -> Vec<Made> {
     let mut left = prepared.made;
     if group.queues.delete && took_place {
         left.retain(|it| matches!(it, Made::Exchange(_)));
-        let own = group.own_destinations().map(|(_, it)| it).filter(is_own);
+        let own = group.consumed_destinations().map(|(_, it)| it).filter(is_own);
         left.extend(own.map(|it| Made::Queue(it.name.clone())));
     }
     if prepared.is_begun {

@@ -63,6 +63,8 @@ pub(crate) struct ClientSpec<S> {
     pub(crate) reconnect: Option<ReconnectPolicy>,
     /// Bytes that each of its buffers may take before they are needed.
     pub(crate) room: usize,
+    /// Whether it runs here: others are known for whose messages these are.
+    pub(crate) is_own: bool,
 }
 
 /// One producer or consumer.

@@ -3,6 +3,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread;
 
+use measure::ledger::LedgerPart;
 use measure::{Clock, Metric, Nanos, Slice, Waits};
 
 use super::Scenario;
@@ -221,13 +222,15 @@ fn run_all(
 }
 
 /// All outcomes in one. Phases are those of the first scenario, and the drain is as long as the longest. Ledgers are
-/// those of shares, or one scenario's; of shares there is one only where all that were not lost have theirs.
+/// those of shares, or one scenario's; of shares there is one only where all that were not lost have theirs, or parts.
 fn joined(outcomes: Vec<Result<Outcome, Error>>, are_shares: bool) -> Result<Outcome, Error> {
     // Where one could not start, the others have never started either: its error is the cause.
     let all: Result<Vec<Outcome>, Error> = outcomes.into_iter().collect();
     let mut all = all?;
     // Phases of a share that was lost end with it.
     all.sort_by_key(|it| it.is_gap);
+    let parts: Option<Vec<LedgerPart>> = all.iter().filter(|it| !it.is_gap).map(|it| it.ledger_part.clone()).collect();
+    let of_parts = parts.filter(|it| are_shares && !it.is_empty()).and_then(|parts| LedgerPart::sum(&parts));
     let mut all = all.into_iter();
     let mut sum = all.next().unwrap_or_else(Outcome::never_started);
     for other in all {
@@ -259,5 +262,6 @@ fn joined(outcomes: Vec<Result<Outcome, Error>>, are_shares: bool) -> Result<Out
         }
     }
     sum.phases.retain(|span| span.end.since(span.start) > Nanos::ZERO);
+    (sum.ledger, sum.ledger_part) = (sum.ledger.or(of_parts), None);
     Ok(sum)
 }

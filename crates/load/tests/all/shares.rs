@@ -5,16 +5,18 @@ use std::fmt::{self, Write as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use broker::{Amount, Fault, FaultKind};
 use load::scenario::{Scenario, Shares, run, run_plan};
 use load::{
-    ArrivalProcess, ArrivalSchedule, Control, Destination, Error, Group, Outcome, Phases, Plan, RateProfile, RunEvent,
-    Share, Sink, SliceSink, Spacing, StartBarrier, Trace,
+    ArrivalProcess, ArrivalSchedule, Control, Destination, Error, Group, Outcome, Phases, Placement, Plan, RateProfile,
+    RunEvent, Share, Sink, SliceSink, Spacing, StartBarrier, Trace,
 };
+use measure::ledger::LedgerSummary;
 use measure::{Counters, Interval, Metric, Nanos, Phase, Rate, Slice};
 use testkit::Random;
 
 use crate::common;
-use crate::world::{Pace, World};
+use crate::world::{self, Pace, World};
 
 /// A worker's share of a load in a world.
 struct Carried {
@@ -159,20 +161,23 @@ fn replayed(broker: SocketAddr, seed: u64) -> Plan {
 #[test]
 fn what_shares_count_and_measure_is_what_one_process_does() {
     for seed in testkit::seeds(3) {
-        let of = |workers| {
+        let of = |workers, placement| {
             let (world, broker) = exact_world();
-            carried(&world, &replayed(broker, seed), workers)
+            let mut plan = replayed(broker, seed);
+            plan.groups.iter_mut().for_each(|group| group.placement = placement);
+            carried(&world, &plan, workers)
         };
-        let (one, told) = of(0);
+        let (one, told) = of(0, Placement::Together);
         let (sent, ledger) = (one.totals.sent, one.ledger.expect("a ledger"));
         assert!(sent > 450 && ledger.exact && ledger.delivered > sent, "{one:?}");
         assert_eq!(told.seen(&one).len(), 10);
         // One message waits for the other: latencies tell of more than the way.
         let end_to_end = told.all.latencies.histogram(Metric::END_TO_END);
         assert!(end_to_end.max() > 4 * end_to_end.min(), "{end_to_end:?}");
-        for workers in [1, 2, 3, 7] {
-            let (sum, summed) = of(workers);
-            let place = format!("seed {seed}, {workers} workers");
+        let all = [1, 2, 3, 7].map(|workers| [(workers, Placement::Together), (workers, Placement::Spread)]);
+        for (workers, placement) in all.into_iter().flatten() {
+            let (sum, summed) = of(workers, placement);
+            let place = format!("seed {seed}, {workers} workers, {placement:?}");
             assert_eq!((sum.totals, sum.measured, sum.ledger), (one.totals, one.measured, one.ledger), "{place}");
             assert_eq!(sum.unconfirmed, one.unconfirmed, "{place}");
             assert_eq!(summed.seen(&sum), told.seen(&one), "{place}");
@@ -182,11 +187,70 @@ fn what_shares_count_and_measure_is_what_one_process_does() {
                 let (sum, one) = (&summed.all.latencies, &told.all.latencies);
                 assert!(sum.histogram(metric) == one.histogram(metric), "{place}: {}", metric.key());
             }
-            // Five parts: "b" and "d" are those of both groups.
-            assert_eq!(summed.notes(), workers.saturating_sub(5) as usize, "{place}");
+            // Five parts, "b" and "d" are those of both groups: six workers where their consumers are on the next one.
+            let busy = if placement == Placement::Spread { 6 } else { 5 };
+            assert_eq!(summed.notes(), workers.saturating_sub(busy) as usize, "{place}");
             assert!(sum.threads.len() >= workers as usize, "{place}");
         }
     }
+}
+
+/// Whatever a broker loses, repeats and reorders is counted, also where another worker has the consumers.
+fn problem_of_spread_ledger(seed: u64) -> Option<String> {
+    let mut random = Random::new(seed);
+    let kinds = [
+        FaultKind::Lose,
+        FaultKind::Duplicate { redelivered: false },
+        FaultKind::Duplicate { redelivered: true },
+        FaultKind::Reorder { by: 1 + random.below(5) as u32 },
+    ];
+    let fault = |random: &mut Random| {
+        let amount = Amount::Every(2 + random.below(30));
+        Fault { amount, ..Fault::new(random.of(&kinds)) }
+    };
+    let faults: Vec<Fault> = (0..1 + random.below(3)).map(|_| fault(&mut random)).collect();
+    let (size, consumers) = (random.of(&[17_usize, 24, 40]), 1 + random.below(2) as usize);
+    for workers in [0, 2, 3, 5] {
+        let (world, _) = exact_world();
+        let broker = world.broker(broker::Config { faults: faults.clone(), ..broker::Config::default() });
+        let mut group = group(broker, &["a", "b", "c"], (1, consumers));
+        group.placement = Placement::Spread;
+        group.producers.sizes = size.into();
+        group.producers.arrivals = common::rate(400.0);
+        let phases = common::phases(0, 300, 450);
+        let plan = Plan { groups: vec![group], threads: 2, run_id: 5, phases, ..Plan::default() };
+        let log = world.with_broker(broker, |it| it.fault_log());
+        let (outcome, _) = carried(&world, &plan, workers);
+        let injected = log.injections();
+        let count = |of: &dyn Fn(&FaultKind) -> bool| -> u64 {
+            let hit = faults.iter().zip(&injected.faults).filter(|(fault, _)| of(&fault.kind));
+            hit.map(|(_, done)| done.count).sum()
+        };
+        let lost = count(&|kind| *kind == FaultKind::Lose);
+        let expected = LedgerSummary {
+            sent: injected.published,
+            delivered: injected.published - lost,
+            lost,
+            duplicated: count(&|kind| *kind == FaultKind::Duplicate { redelivered: false }),
+            duplicated_redelivered: count(&|kind| *kind == FaultKind::Duplicate { redelivered: true }),
+            reordered: count(&|kind| matches!(kind, FaultKind::Reorder { .. })),
+            exact: true,
+            ..LedgerSummary::default()
+        };
+        if outcome.ledger != Some(expected) || outcome.totals.sent != injected.published {
+            return Some(format!("{workers} workers, {faults:?}: {:?} in place of {expected:?}", outcome.ledger));
+        }
+    }
+    None
+}
+
+#[test]
+fn a_ledger_whose_producers_and_consumers_are_apart_is_exact() {
+    world::prove(
+        20,
+        "--test all shares::a_ledger_whose_producers_and_consumers_are_apart_is_exact",
+        problem_of_spread_ledger,
+    );
 }
 
 /// The first group has sent all after 0.2 s, the second after 1 s; the third would never end.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::shard::Chunk;
-use super::{BLOCK, Bits, CHUNK, CHUNK_WORDS, WORDS, fill};
+use super::{BLOCK, Bits, CHUNK, CHUNK_WORDS, MOST_MESSAGES, WORDS, below, fill};
+use crate::leb128::{put_number, take_number, take_numbers};
 
 /// Blocks whose numbers come and go so often or less are kept as a list of where.
 const FEW_EDGES: usize = 160;
@@ -63,6 +64,48 @@ impl Content {
                 bits
             }
         }
+    }
+
+    /// Writes where its numbers begin and end, each as its distance from the one before; a map after a 0.
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Full => [1, 0].into_iter().for_each(|number| put_number(out, number)),
+            Self::Edges(edges) => {
+                put_number(out, edges.len() as u64);
+                let mut before = 0;
+                for edge in edges {
+                    put_number(out, u64::from(edge - before));
+                    before = *edge;
+                }
+            }
+            Self::Map(bits) => {
+                put_number(out, 0);
+                bits.iter().for_each(|word| out.extend(word.to_le_bytes()));
+            }
+        }
+    }
+
+    fn read(bytes: &mut &[u8]) -> Option<Self> {
+        let count = take_number(bytes)?;
+        let mut bits: Bits = [0; WORDS];
+        if count == 0 {
+            for word in &mut bits {
+                let (own, rest) = bytes.split_first_chunk()?;
+                (*word, *bytes) = (u64::from_le_bytes(*own), rest);
+            }
+        }
+        let (mut at, mut begun) = (0, None);
+        for _ in 0..count {
+            at = take_number(bytes)?.checked_add(at).filter(|at| *at < BLOCK)?;
+            match begun.take() {
+                None => begun = Some(at),
+                Some(from) => fill(&mut bits, from as usize, at as usize),
+            }
+        }
+        if let Some(from) = begun {
+            fill(&mut bits, from as usize, BLOCK as usize);
+        }
+        Some(Self::of(&bits))
     }
 
     const fn bytes(&self) -> usize {
@@ -215,5 +258,66 @@ impl DeliveryBitmap {
         let contents = self.others.values().chain(latest);
         self.bytes = contents.map(Content::bytes).sum();
         self.advance();
+    }
+
+    /// Takes the older half of its blocks for whole; whether there were any.
+    pub(super) fn settle_half(&mut self) -> bool {
+        let blocks = self.end().saturating_sub(self.full_below);
+        self.settle_below(self.full_below + blocks.div_ceil(2));
+        blocks > 0
+    }
+
+    /// Forgets the numbers from `end` on; how many there were.
+    pub(super) fn forget_from(&mut self, end: u64) -> u64 {
+        let first = (end / BLOCK).max(self.full_below);
+        let latest = self.latest.as_ref().map(|(index, _)| *index).filter(|index| *index >= first);
+        let indices: Vec<u64> = self.others.range(first..).map(|(index, _)| *index).chain(latest).collect();
+        let before = self.count;
+        for index in indices {
+            let Some(content) = self.take(index) else { continue };
+            self.bytes -= content.bytes();
+            let mut bits = content.bits();
+            for (at, word) in bits.iter_mut().enumerate() {
+                self.count -= u64::from(word.count_ones());
+                *word &= below(end, index * BLOCK + at as u64 * 64);
+            }
+            if bits.iter().any(|word| *word != 0) {
+                self.insert_block(index, &bits);
+            }
+        }
+        before - self.count
+    }
+
+    /// Writes it, for [`Self::read`].
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        let latest = self.latest.iter().map(|(index, content)| (index, content));
+        let count = self.others.len() + usize::from(self.latest.is_some());
+        [self.full_below, self.count, count as u64].into_iter().for_each(|number| put_number(out, number));
+        for (index, content) in self.others.iter().chain(latest) {
+            put_number(out, *index);
+            content.write(out);
+        }
+    }
+
+    /// Reads what [`Self::write`] wrote; `None` where it is none.
+    pub(super) fn read(bytes: &mut &[u8]) -> Option<Self> {
+        let [full_below, count, blocks] = take_numbers(bytes)?;
+        let possible = 0..=MOST_MESSAGES / BLOCK;
+        if !possible.contains(&full_below) {
+            return None;
+        }
+        let mut ones = 0;
+        let mut set = Self { full_below, count, ..Self::default() };
+        for _ in 0..blocks {
+            let index = take_number(bytes).filter(|index| possible.contains(index) && *index >= full_below)?;
+            let content = Content::read(bytes)?;
+            set.bytes += content.bytes();
+            ones += content.bits().iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
+            if set.others.insert(index, content).is_some() {
+                return None;
+            }
+        }
+        set.advance();
+        (ones..=full_below * BLOCK + ones).contains(&count).then_some(set)
     }
 }

@@ -13,9 +13,11 @@
 //! are settled from their oldest messages on, and what comes for those later is taken for a repetition.
 
 mod bitmap;
+mod part;
 mod shard;
 mod totals;
 
+pub use part::LedgerPart;
 pub use shard::{Anomaly, LedgerBatch, LedgerShard};
 pub use totals::{Ledger, LedgerSummary};
 
@@ -27,6 +29,10 @@ const BLOCK: u64 = 4_096;
 const WORDS: usize = (BLOCK / 64) as usize;
 /// Sets may take this many bytes in all.
 pub const MOST_BYTES: usize = 48 << 20;
+/// Sets of a worker's part may take this many: they travel.
+const MOST_PART_BYTES: usize = 16 << 20;
+/// Messages of a producer that are counted at most.
+const MOST_MESSAGES: u64 = 1 << 36;
 
 type Bits = [u64; WORDS];
 
@@ -40,6 +46,15 @@ fn fill(words: &mut [u64], from: usize, to: usize) {
             *word |= ones << (at % 64);
         }
         at += room;
+    }
+}
+
+/// The bits of a word, whose first stands for `first`, that stand for less than `end`.
+const fn below(end: u64, first: u64) -> u64 {
+    match end.saturating_sub(first) {
+        0 => 0,
+        n if n >= 64 => u64::MAX,
+        n => (1 << n) - 1,
     }
 }
 

@@ -172,22 +172,63 @@ fn chance(seed: u64) -> (LedgerSummary, LedgerSummary) {
         batches.push(notes.exchange(LedgerBatch::default()));
     }
     let mut ledger = Ledger::new(producers, &receivers);
+    // A worker that has some producers, one that has the others, and one that has all consumers.
+    let mut apart = [&[][..], &[], receivers.as_slice()].map(|receivers| Ledger::new(producers, receivers).of_worker());
     while !batches.is_empty() {
-        ledger.add(&batches.swap_remove(random.below(batches.len() as u64) as usize));
+        let batch = batches.swap_remove(random.below(batches.len() as u64) as usize);
+        ledger.add(&batch);
+        apart.iter_mut().for_each(|it| it.add(&batch));
     }
     let mut expected = LedgerSummary { exact: true, ..LedgerSummary::default() };
     let mut bitmap = producers;
     for (producer, model) in models.iter_mut().enumerate() {
         ledger.set_sent(producer, model.sent);
+        apart.iter_mut().for_each(|it| it.set_sent(producer, model.sent));
         for owed_from in &mut model.owed_from {
             let later = begins + random.below(50);
             *owed_from = random.of(&[0, later, u64::MAX]);
             ledger.owe_from(bitmap, *owed_from);
+            apart[2].owe_from(bitmap, *owed_from);
             bitmap += 1;
         }
         model.add_to(&mut expected);
     }
+    let held = [(0..receivers.len(), random.below(9))];
+    let mut parts = vec![apart[0].part(|at| at == 0, &[]), apart[1].part(|at| at > 0, &[])];
+    parts.insert(random.below(3) as usize, apart[2].part(|_| false, &held));
+    assert_eq!(LedgerPart::sum(&parts), Some(ledger.summary(&held)), "seed {seed}");
+    assert_eq!((apart[2].delivered(), ledger.delivered()), (expected.delivered, expected.delivered), "seed {seed}");
     (ledger.summary(&[]), expected)
+}
+
+/// A sequence number that its producer has not reached is damaged, which only that one's worker knows.
+#[test]
+fn parts_of_workers_know_what_was_never_sent_and_torn_ones_have_no_sum() {
+    let apart = |deliveries: &[usize]| Ledger::new(2, deliveries).of_worker();
+    let (mut sender, mut receiver, mut shard) = (apart(&[]), apart(&[0]), LedgerShard::new(&[0, 2]));
+    shard.note_range(0, 0, 5_000);
+    shard.note_range(1, 0, 5_003);
+    shard.note(1, 1 << 31);
+    shard.close();
+    let batch = shard.exchange(LedgerBatch::default());
+    receiver.add(&batch);
+    sender.add(&batch);
+    sender.set_sent(0, 5_000);
+    let (sent, received) = (sender.part(|at| at == 0, &[]), receiver.part(|_| false, &[]));
+    let sum = LedgerPart::sum(&[received.clone(), sent.clone()]).expect("parts");
+    assert_eq!((sum.sent, sum.delivered, sum.corrupt, sum.lost), (5_000, 5_000, 4, 0));
+    let missing = LedgerPart::sum(std::slice::from_ref(&received)).expect("a part");
+    assert_eq!((missing.sent, missing.delivered, missing.corrupt), (0, 0, 0), "nobody knows what was sent");
+    assert_eq!(LedgerPart::sum(&[sent.clone(), sent.clone()]), None);
+    assert_eq!(LedgerPart::sum(&[sent.clone(), Ledger::new(1, &[]).part(|_| false, &[])]), None);
+    let mut random = Random::new(3);
+    for length in 0..sent.bytes().len() {
+        assert_eq!(LedgerPart::sum(&[LedgerPart::new(sent.bytes()[..length].to_vec())]), None);
+        let mut hit = sent.bytes().to_vec();
+        hit[length] ^= 1 << random.below(8);
+        // Whatever it says, it says so soon.
+        let _ = LedgerPart::sum(&[LedgerPart::new(hit), received.clone()]);
+    }
 }
 
 #[test]

@@ -6,39 +6,39 @@ use serde::{Deserialize, Serialize};
 
 use super::bitmap::DeliveryBitmap;
 use super::shard::Chunk;
-use super::{Anomaly, BLOCK, LedgerBatch, MOST_BYTES, WORDS};
+use super::{Anomaly, BLOCK, LedgerBatch, MOST_BYTES, MOST_PART_BYTES, WORDS, below};
 
 /// Outcome of one producer's messages at the broker.
 #[derive(Clone, Debug, Default)]
-struct Producer {
-    sent: u64,
-    confirmed: DeliveryBitmap,
-    returned: DeliveryBitmap,
+pub(super) struct Producer {
+    pub(super) sent: u64,
+    pub(super) confirmed: DeliveryBitmap,
+    pub(super) returned: DeliveryBitmap,
     /// Blocks below are settled.
-    settled_below: u64,
+    pub(super) settled_below: u64,
 }
 
 /// Deliveries of one producer's messages to one queue, or to one subscriber.
 #[derive(Clone, Debug, Default)]
-struct Deliveries {
+pub(super) struct Deliveries {
     /// Position among the producers.
-    producer: usize,
+    pub(super) producer: usize,
     /// Delivered at least once without the redelivered flag, and in order for that consumer.
-    in_order: DeliveryBitmap,
+    pub(super) in_order: DeliveryBitmap,
     /// Delivered at least once without the flag, and late for that consumer.
-    late: DeliveryBitmap,
+    pub(super) late: DeliveryBitmap,
     /// Delivered at least once with the flag.
-    flagged: DeliveryBitmap,
+    pub(super) flagged: DeliveryBitmap,
     /// Delivered at least once without the flag, as a copy that was sent again.
-    resent: DeliveryBitmap,
+    pub(super) resent: DeliveryBitmap,
     /// Deliveries without the flag, with it, and of copies without it.
-    plain_count: u64,
-    flagged_count: u64,
-    resent_count: u64,
+    pub(super) plain_count: u64,
+    pub(super) flagged_count: u64,
+    pub(super) resent_count: u64,
     /// Of what is settled: confirmed, and neither returned nor delivered.
-    settled_missing: u64,
+    pub(super) settled_missing: u64,
     /// Before this one, only what follows the first delivery is owed: see [`Ledger::owe_from`].
-    owed_from: u64,
+    pub(super) owed_from: u64,
 }
 
 impl Deliveries {
@@ -145,11 +145,13 @@ impl LedgerSummary {
 /// Outcome of every message.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    producers: Vec<Producer>,
-    deliveries: Vec<Deliveries>,
+    pub(super) producers: Vec<Producer>,
+    pub(super) deliveries: Vec<Deliveries>,
     /// Counts of what is settled, and of what needs no sets.
-    sums: Sums,
-    inexact: bool,
+    pub(super) sums: Sums,
+    pub(super) inexact: bool,
+    /// Other workers have the rest: see [`LedgerPart`](super::LedgerPart).
+    is_part: bool,
     /// Copies that were sent again, where that is known.
     copies: Option<u64>,
     /// Bytes that the sets take, and may take.
@@ -159,8 +161,8 @@ pub struct Ledger {
 
 /// [`LedgerSummary`] in the making.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sums {
-    summary: LedgerSummary,
+pub(super) struct Sums {
+    pub(super) summary: LedgerSummary,
     /// Messages of which every delivery without the redelivered flag was late.
     late_only: u64,
     /// Messages of which no delivery was without the flag.
@@ -185,15 +187,6 @@ impl Sums {
     }
 }
 
-/// The bits of a word, whose first stands for `first`, that stand for less than `end`.
-const fn below(end: u64, first: u64) -> u64 {
-    match end.saturating_sub(first) {
-        0 => 0,
-        n if n >= 64 => u64::MAX,
-        n => (1 << n) - 1,
-    }
-}
-
 impl Ledger {
     /// A ledger of this many producers. Bitmaps are named: 0 to `producers - 1` are their confirms,
     /// and from there on the deliveries of the producers in `deliveries`, in this order.
@@ -205,6 +198,13 @@ impl Ledger {
             most_bytes: MOST_BYTES,
             ..Self::default()
         }
+    }
+
+    /// The ledger of a worker, whose producers send to other workers' consumers: its [`Ledger::part`] counts.
+    #[must_use]
+    pub const fn of_worker(mut self) -> Self {
+        (self.is_part, self.most_bytes) = (true, MOST_PART_BYTES);
+        self
     }
 
     #[cfg(test)]
@@ -279,6 +279,9 @@ impl Ledger {
     /// whether there was anything to forget.
     fn settle(&mut self) -> bool {
         self.inexact = true;
+        if self.is_part {
+            return self.settle_part();
+        }
         let mut until: Vec<u64> = self.producers.iter().map(|p| p.settled_below).collect();
         for to in &self.deliveries {
             let (begin, end) = self.span(to);
@@ -307,6 +310,21 @@ impl Ledger {
             producer.returned.settle_below(until);
             forgot |= until > producer.settled_below;
             producer.settled_below = until;
+        }
+        self.bytes = self.count_bytes();
+        forgot
+    }
+
+    /// Takes the older half of every set for whole, as nobody here knows the others.
+    fn settle_part(&mut self) -> bool {
+        let mut forgot = false;
+        for producer in &mut self.producers {
+            forgot |= producer.confirmed.settle_half() | producer.returned.settle_half();
+        }
+        for to in &mut self.deliveries {
+            for set in [&mut to.in_order, &mut to.late, &mut to.flagged, &mut to.resent] {
+                forgot |= set.settle_half();
+            }
         }
         self.bytes = self.count_bytes();
         forgot
@@ -361,6 +379,22 @@ impl Ledger {
             }
         }
         sums
+    }
+
+    /// Messages that were delivered at least once, of each bitmap of deliveries.
+    pub fn delivered(&self) -> u64 {
+        let of = |to: &Deliveries| {
+            let others = [&to.late, &to.flagged, &to.resent];
+            let end = others.iter().map(|set| set.end()).max().unwrap_or(0);
+            let only_elsewhere = |index: u64| {
+                let in_order = to.in_order.bits(index);
+                let all = others.map(|set| set.bits(index));
+                let word = |at: usize| all.iter().fold(0, |bits, set| bits | set[at]) & !in_order[at];
+                (0..WORDS).map(|at| u64::from(word(at).count_ones())).sum::<u64>()
+            };
+            to.in_order.count + (to.in_order.full_below..end).map(only_elsewhere).sum::<u64>()
+        };
+        self.deliveries.iter().map(of).sum()
     }
 
     /// The sums at the end of the drain. `held` says how many messages the broker may still hold for

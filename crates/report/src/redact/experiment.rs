@@ -27,7 +27,7 @@ enum KeyKind {
 const CHOICES: &str = "kind queue-type ack refuse who until auth allocation method page type stacks events plugins \
     schedule stream-offset nodes apply-to delivery that slo message-size declare content-type content-encoding event \
     require fail-if x-queue-type x-overflow x-queue-mode x-dead-letter-strategy x-queue-leader-locator x-queue-version \
-    x-stream-offset x-match protocol select call data shape alpn";
+    x-stream-offset x-match protocol select call data shape alpn place";
 /// Tables whose keys are somebody's own.
 const OWN_KEYS: &str = "headers arguments consumer-arguments parameters labels env";
 /// Tables whose values are somebody's own, whatever their keys are called elsewhere.

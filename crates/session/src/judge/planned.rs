@@ -39,7 +39,7 @@ impl Planned {
             None => planned,
             Some(plan) => Self {
                 deliveries_each: deliveries_each(plan),
-                deliveries_due: deliveries_each(plan).filter(|_| plan.groups.iter().all(gets_all)),
+                deliveries_due: deliveries_each(plan).filter(|_| !plan.is_spread() && plan.groups.iter().all(gets_all)),
                 messages: messages(plan),
                 transaction: transaction(plan),
                 without_consumers: plan.groups.iter().all(|it| it.own_consumers().next().is_none()),

@@ -130,6 +130,7 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> Result<RunOutcome, Error> {
     check(experiment, options.scenarios)?;
+    options.carrier.check(experiment)?;
     let prepared = preparing::prepare(experiment, options, control, observer)?;
     let data = prepared.as_ref().map(|it| &it.data);
     let exe = &options.bellows_exe;
@@ -193,6 +194,7 @@ pub fn run_on(
     if control.is_stopping() {
         return Err(Error::Stopped { during: "start" });
     }
+    options.carrier.check(experiment)?;
     let plans = experiment.with_metrics_servers(broker.metrics_servers()).scrape_plans().map_err(Error::Usage)?;
     let memory = MemoryWatch::of(experiment, broker)?;
     let copied = broker.copied();

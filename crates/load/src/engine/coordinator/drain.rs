@@ -12,9 +12,9 @@ use measure::{Nanos, Phase, Time};
 use super::{Coordinator, LEAD_TIME, POLL_INTERVAL};
 use crate::control::{CLOSING, Interruption, StopRequest};
 use crate::engine::recipients::{self, Found, Inquiry};
-use crate::engine::shared::{Activity, CATCH_UP, ProgressTotals};
+use crate::engine::shared::{Activity, CATCH_UP};
 use crate::protocol::{Admin, Connection};
-use crate::{Control, DestinationKind, Environment, Error, Group, Plan, RunEvent, StopCondition, Task};
+use crate::{Control, DestinationKind, Environment, Error, Group, Plan, RunEvent, ShareProgress, StopCondition, Task};
 
 /// When nothing has come for this long, the queues are asked whether anything can, …
 const QUIET: Nanos = Nanos(2_000_000_000);
@@ -31,10 +31,12 @@ const HANDING_IN: Nanos = Nanos(500_000_000);
 #[derive(Clone, Copy, Debug)]
 struct Drain {
     deadline: Time,
+    /// Every loop has caught up, and a turn of it has passed.
+    all_is_sent_at: Time,
     last_change: Time,
-    last: ProgressTotals,
+    last: ShareProgress,
     /// Where things stood when the ledger was last looked into.
-    looked_at: Option<ProgressTotals>,
+    looked_at: Option<ShareProgress>,
     ask_at: Time,
     /// Somebody has stopped the load, before the drain or in it.
     is_stopped: bool,
@@ -55,10 +57,11 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
         }
         let mut drain = Drain {
             deadline: planned,
+            all_is_sent_at: drain_at + CATCH_UP + LEAD_TIME,
             is_complete: false,
             // Nothing changes before the last loop has caught up.
             last_change: drain_at + CATCH_UP,
-            last: ProgressTotals::default(),
+            last: ShareProgress::default(),
             looked_at: None,
             ask_at: Time(0),
             is_stopped: self.control.is_stopping(),
@@ -79,10 +82,13 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
     }
 
     fn is_drained(&mut self, drain: &mut Drain) -> Result<bool, Error> {
-        let (now, totals) = (self.environment.now(), self.shared.totals());
+        let (now, own) = (self.environment.now(), self.progress());
         if self.ends_at_once() {
             return Ok(true);
         }
+        // What is told before may be less than is sent in the end.
+        let all = if now > drain.all_is_sent_at { self.of_all(own) } else { None };
+        let totals = all.unwrap_or(own);
         self.cut_short(drain, totals, now);
         if totals != drain.last {
             // Not before the time until which loops may catch up: they may be about to send.
@@ -111,7 +117,7 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
         }
         let found = self.ask()?;
         let is_over = self.shared.nothing_is_left(found.fence);
-        let is_unchanged = self.shared.totals() == totals;
+        let is_unchanged = ShareProgress { delivered: own.delivered, ..self.progress() } == own;
         let nothing_comes = is_over && is_unchanged && found.nothing_is_held(&self.recipients);
         // ActiveMQ Artemis answers no fence.
         let has_paused = is_unchanged && ends_at_pause(self.plan) && self.shared.activity().undone == 0;
@@ -129,7 +135,7 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
     }
 
     /// Leaves a drain that somebody stops little time.
-    fn cut_short(&mut self, drain: &mut Drain, totals: ProgressTotals, now: Time) {
+    fn cut_short(&mut self, drain: &mut Drain, totals: ShareProgress, now: Time) {
         if drain.is_stopped || !self.control.is_stopping() {
             return;
         }
@@ -148,8 +154,23 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
         self.state.error.is_some() || self.control.request() == StopRequest::Abort
     }
 
+    /// How far this load is, or this worker's share of it.
+    fn progress(&self) -> ShareProgress {
+        let totals = self.shared.totals();
+        // Without a ledger nobody knows which ones came twice, or where they were not expected.
+        let delivered = if self.collector.is_some() { self.state.delivered } else { totals.certain() };
+        ShareProgress { open: totals.open, expected: totals.expected, received: totals.received, delivered }
+    }
+
+    /// How far all are whose messages come here, or go from here; `None` while another worker has not told.
+    fn of_all(&self, own: ShareProgress) -> Option<ShareProgress> {
+        let Some(share) = self.plan.share.filter(|_| self.plan.is_spread()) else { return Some(own) };
+        self.together.tell_progress(share.worker, Some(own));
+        Some(self.together.others_progress(share.worker)?.plus(own))
+    }
+
     /// Whether every message that consumers should get has come, or will not because the broker has said so.
-    fn is_complete(&mut self, totals: ProgressTotals) -> Result<bool, Error> {
+    fn is_complete(&mut self, totals: ShareProgress) -> Result<bool, Error> {
         if self.recipients.iter().all(|it| it.wants_no_more()) {
             return Ok(true);
         }
@@ -157,8 +178,8 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
             return Ok(false);
         }
         if self.collector.is_none() {
-            // Nobody knows which ones came twice, or where they were not expected.
-            return Ok(totals.certain() >= totals.expected);
+            let all = self.of_all(self.progress());
+            return Ok(all.is_some_and(|all| all.delivered >= all.expected));
         }
         let request = self.shared.request_ledger();
         self.wake();
@@ -170,6 +191,11 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
             self.receive(Duration::from_millis(1))?;
         }
         self.receive_all()?;
+        if let Some(part) = self.collector.as_ref().filter(|it| it.is_part) {
+            self.state.delivered = part.ledger.delivered();
+            let all = self.of_all(self.progress());
+            return Ok(all.is_some_and(|all| all.delivered >= all.expected));
+        }
         let collector = self.collector.as_mut();
         Ok(collector.is_none_or(|collector| collector.is_complete(totals.expected)))
     }
@@ -300,7 +326,7 @@ fn are_all_empty<C: Connection, E: Environment>(
         let subscription = group.consumers.subscription.as_ref();
         // A subscription that does not last goes with its consumers, and with what it held.
         let lasts = subscription.is_none_or(|it| it.durable);
-        let queues = group.own_destinations().filter(|(_, d)| d.kind == DestinationKind::Queue);
+        let queues = group.consumed_destinations().filter(|(_, d)| d.kind == DestinationKind::Queue);
         let queues = queues.map(|(_, queue)| (queue.name.clone(), true));
         let subscriptions = group.subscription_queues().map(|(queue, _)| (queue, lasts));
         let mut admin = recipients::connect::<C, E>(environment, plan, group, control)?;

@@ -56,7 +56,13 @@ fn spec(size: usize) -> ConsumerSpec {
         most_unacked: 0,
         owed: Owed::All,
         measures_age: true,
-        ours: Some(Ours { run_id: RUN, prefilled: PREFILLED, unthrottled: true, bodies: None }),
+        ours: Some(Ours {
+            run_id: RUN,
+            prefilled: PREFILLED,
+            unthrottled: true,
+            bodies: None,
+            started_before: Nanos::ZERO,
+        }),
         is_sent_to: true,
         bitmaps: None,
     }

@@ -230,6 +230,6 @@ fn request<E: Environment>(
 /// The queues of a group that can be emptied.
 fn purged(group: &Group) -> impl Iterator<Item = &str> {
     let shared = |it: &&Destination| it.kind == DestinationKind::Queue && !it.exclusive;
-    let destinations = group.own_destinations().map(|(_, it)| it).filter(shared);
+    let destinations = group.consumed_destinations().map(|(_, it)| it).filter(shared);
     destinations.filter(|it| it.amqp091.queue_type != QueueType::Stream).map(|it| it.name.as_str())
 }

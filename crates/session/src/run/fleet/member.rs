@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use archive::FleetPart;
 use brokers::managed::Workspace;
 use experiment::Experiment;
-use fleet::{Envelope, Host, Inputs, SliceWriter, ToCoordinator, Worker, WorkerFacts, WorkerInput, WorkerOutput};
+use fleet::{
+    Envelope, Host, Inputs, LEDGER_PIECE, SliceWriter, ToCoordinator, Worker, WorkerFacts, WorkerInput, WorkerOutput,
+};
 use load::scenario::Scenario;
 use load::{Control, Error as LoadError, Outcome, Phases, Plan, Requested, RunEvent, SliceSink, StartBarrier};
 use measure::{Clock, Metric, Nanos, Phase, Problem, Slice, Time};
@@ -214,6 +216,14 @@ impl Membership {
     /// Does what the coordinator and the user order, until the load is over.
     fn follow(&self, together: &StartBarrier, control: &Control, load: &LoadProgress) {
         let (mut has_told_ready, mut is_done) = (false, false);
+        let worker = self.share.get().map_or(0, |it| it.worker);
+        let mut progress = None;
+        let mut tell_progress = || {
+            let now = together.progress_of(worker);
+            if let Some(now) = now.filter(|_| now != std::mem::replace(&mut progress, now)) {
+                self.tell(&WorkerReport::Progress(now));
+            }
+        };
         while !load.is_over() {
             match lock(&self.orders).recv_timeout(POLL_INTERVAL) {
                 Ok(WorkerOutput::Start(at)) => {
@@ -221,6 +231,9 @@ impl Membership {
                     self.wait_for_start(at);
                 }
                 Ok(WorkerOutput::End(at)) => together.end(at),
+                Ok(WorkerOutput::News(of)) => {
+                    together.tell_others_progress(serde_json::from_value(of).unwrap_or_default());
+                }
                 Ok(WorkerOutput::Stop(false)) => control.stop(),
                 Ok(WorkerOutput::Stop(true)) => control.abort(),
                 Ok(order @ WorkerOutput::Fenced(_)) => {
@@ -242,7 +255,9 @@ impl Membership {
                 is_done = !is_done;
                 self.tell(&WorkerReport::Done(is_done));
             }
+            tell_progress();
         }
+        tell_progress();
     }
 
     /// Waits as the event loops do, and tells how late it was.
@@ -334,6 +349,8 @@ impl Scenario for MemberLoad {
             Ok(outcome) => {
                 let latencies = outcome.censored.as_ref().map(|it| it.interval.to_slice());
                 let latencies = latencies.map(|it| SliceWriter::default().write(&it));
+                let ledger = outcome.ledger_part.iter().flat_map(|it| it.bytes().chunks(LEDGER_PIECE));
+                ledger.for_each(|piece| member.inputs().send(WorkerInput::Ledger(piece.into())));
                 member.inputs().send(WorkerInput::Ended(latencies, Box::new(told::sent(outcome))));
             }
             Err(error) => member.refuse(&error.problem().sentence()),

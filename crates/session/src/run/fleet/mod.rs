@@ -22,7 +22,7 @@ use fleet::{
     PieceRequest, RunRules, ToWorker,
 };
 use load::scenario::{Scenario, Shares};
-use load::{Endpoint, Plan, Requested};
+use load::{Endpoint, Placement, Plan, Requested};
 use measure::{Clock, Nanos, Problem, Time, counted, wall_clock_unix_ns};
 
 use super::companion::{Collected, Companion, LoadEnd, Second};
@@ -75,6 +75,16 @@ impl Carrier {
             Self::Fleet(fleet) => Box::new(fleet.shares(experiment, endpoint, plan(run_id)?)?),
             Self::Member(member) => Box::new(member.load(plan(member.run_id())?)),
         })
+    }
+
+    /// Refuses what only a fleet can do, where there is none.
+    pub(crate) fn check(&self, experiment: &Experiment) -> Result<(), Error> {
+        let mut load = experiment.load.iter();
+        let Some(at) = load.position(|it| it.place == Placement::Spread) else { return Ok(()) };
+        let help = "run it with --fleet, or leave it out";
+        let refused = Problem::new("one process has no workers to spread producers and consumers over", "spread", help);
+        let refused = Error::Usage(experiment.explain(refused.about(format!("load.{at}.place"))));
+        if matches!(self, Self::Alone) { Err(refused) } else { Ok(()) }
     }
 
     /// Keeps what became of workers.
@@ -191,6 +201,7 @@ impl Inboxes {
             | CoordinatorOutput::Slice(worker, _)
             | CoordinatorOutput::Censored(worker, _)
             | CoordinatorOutput::Event(worker, _)
+            | CoordinatorOutput::Ledger(worker, _)
             | CoordinatorOutput::LoadEnded(worker, _)
             | CoordinatorOutput::Ended(worker, _)
             | CoordinatorOutput::Lost(worker, _) => *worker,
@@ -340,6 +351,8 @@ impl FleetRun {
         let named = |it: &Member| (clean(&it.facts.name), it.facts.machine == member::machine());
         let all: Vec<(String, bool)> = self.host.with(|it| it.members().iter().map(named).collect());
         part::check_reach(experiment, &all)?;
+        let machines = self.host.with(|it| it.members().iter().map(|it| it.facts.machine.clone()).collect::<Vec<_>>());
+        part::check_clocks(&plan, &machines)?;
         let text = part::text(experiment, endpoint, &plan)?;
         let packed = part::pack(experiment)?;
         let files = packed.len() as u64;

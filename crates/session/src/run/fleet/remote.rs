@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use fleet::{CoordinatorInput, CoordinatorOutput, LoadOutcome, SliceData, SliceReader};
 use load::scenario::Scenario;
-use load::{Censored, Control, Error, Outcome, PhaseTimes, Phases, RunEvent, SliceSink, StartBarrier};
+use load::{Censored, Control, Error, Outcome, PhaseTimes, Phases, RunEvent, ShareProgress, SliceSink, StartBarrier};
+use measure::ledger::LedgerPart;
 use measure::{Clock, Counters, Nanos, Phase, Problem, Slice, Time};
 use serde_json::Value;
 
@@ -19,6 +20,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 const NOTICE: Nanos = Nanos::from_millis(500);
 /// Between a decision to end the load early and its end, so that all know it in time.
 const LEAD_TIME: Nanos = Nanos::from_millis(200);
+/// Bytes of a worker's part of the ledger at most.
+const MOST_LEDGER: usize = 256 << 20;
 /// Two clocks agree to this on an end that all were told.
 const SAME_END: u64 = 5_000_000;
 
@@ -98,6 +101,10 @@ struct Course<'a> {
     measured: Counters,
     /// Latencies of what was never answered.
     rest: Option<Slice>,
+    /// The pieces of its part of the ledger that have come; nothing where there is none.
+    ledger: Vec<u8>,
+    /// What it was told of the others' drains.
+    others: Option<ShareProgress>,
     /// End of the last slice.
     last_end: Option<Time>,
     is_done: bool,
@@ -122,6 +129,8 @@ impl<'a> Course<'a> {
             totals: Counters::default(),
             measured: Counters::default(),
             rest: None,
+            ledger: Vec::new(),
+            others: None,
             last_end: None,
             is_done: false,
             is_interrupted: false,
@@ -145,6 +154,11 @@ impl<'a> Course<'a> {
                 self.rest = is_read.then_some(rest);
             }
             CoordinatorOutput::Event(_, event) => self.hear(event),
+            CoordinatorOutput::Ledger(_, piece) => {
+                // One that is too large is torn, and there is none.
+                let room = MOST_LEDGER.saturating_sub(self.ledger.len());
+                self.ledger.extend(piece.iter().take(room));
+            }
             CoordinatorOutput::Ended(_, outcome) => return Some(Ok(self.ended(*outcome))),
             CoordinatorOutput::Lost(_, why) => return Some(self.lost(&why)),
             CoordinatorOutput::Started { .. }
@@ -179,6 +193,11 @@ impl<'a> Course<'a> {
                 None => self.of.fleet.stop(),
             }
         }
+        let others = self.together.others_progress(self.of.share.worker);
+        if others != std::mem::replace(&mut self.others, others) {
+            let news = serde_json::to_value(others).unwrap_or_default();
+            self.of.fleet.inputs().send(CoordinatorInput::News(self.of.worker, news));
+        }
     }
 
     /// An instant of the worker's clock by the own one. Both count from T0, so that slices of all end together.
@@ -206,6 +225,9 @@ impl<'a> Course<'a> {
             Ok(WorkerReport::Done(is_done)) if is_done != self.is_done => {
                 self.is_done = is_done;
                 self.together.tell_done(is_done);
+            }
+            Ok(WorkerReport::Progress(progress)) => {
+                self.together.tell_progress(self.of.share.worker, Some(progress));
             }
             // Of the same version nothing else comes.
             Ok(WorkerReport::Done(_)) | Err(_) => {}
@@ -254,12 +276,15 @@ impl<'a> Course<'a> {
         });
         let outcome = told::received(&of, &self.of.name, censored, |at| self.moved(at));
         self.of.fleet.keep(self.of.worker, of);
-        Outcome { interrupted: outcome.interrupted || self.is_interrupted, ..outcome }
+        let ledger = std::mem::take(&mut self.ledger);
+        let ledger_part = Some(ledger).filter(|it| !it.is_empty()).map(LedgerPart::new);
+        Outcome { interrupted: outcome.interrupted || self.is_interrupted, ledger_part, ..outcome }
     }
 
     /// The end of a share whose worker is lost. What came of it before counts; the run goes on where it tolerates that.
     fn lost(&mut self, why: &str) -> Result<Outcome, Error> {
         let now = Clock.now();
+        self.together.tell_progress(self.of.share.worker, None);
         let error = self.of.failed("was lost", why);
         let Some(start) = self.start else {
             self.together.end(now);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fleet::{LoadOutcome, LoopUsage, PhaseSpan};
-use load::{Censored, Error, Outcome, PhaseTimes, RunEvent, Silence, ThreadUsage};
+use load::{Censored, Error, Outcome, PhaseTimes, RunEvent, ShareProgress, Silence, ThreadUsage};
 use measure::{Problem, Time};
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +15,8 @@ pub(super) enum WorkerReport {
     Event(RunEvent),
     /// Whether nothing is left here of what ends the load.
     Done(bool),
+    /// How far the drain of a load is, whose messages go to other workers.
+    Progress(ShareProgress),
 }
 
 /// Whether the coordinator has to hear of it.

@@ -82,7 +82,7 @@ fn facts(name: &str) -> WorkerFacts {
 
 fn to_coordinator(random: &mut Random, writer: &mut SliceWriter) -> ToCoordinator {
     let at = Time(number(random));
-    match random.below(10) {
+    match random.below(11) {
         0 => ToCoordinator::Join(facts("a")),
         1 => ToCoordinator::Status { facts: facts("\u{1b}[31m"), state: WorkerState::Armed, run: "r".to_owned() },
         2 => ToCoordinator::Refused { why: "no broker".to_owned() },
@@ -91,6 +91,7 @@ fn to_coordinator(random: &mut Random, writer: &mut SliceWriter) -> ToCoordinato
         5 => ToCoordinator::Event(serde_json::json!({"Lost": {"at": at.0, "detail": "reset"}})),
         6 => ToCoordinator::Ended(Box::new(LoadOutcome { start: at, spun: true, ..LoadOutcome::default() })),
         7 => ToCoordinator::Censored(writer.write(&slice(random))),
+        9 => ToCoordinator::Ledger((0..random.below(99)).map(|n| n as u8).collect()),
         8 => ToCoordinator::Heartbeat { state: random.of(&WorkerState::ALL) },
         _ => ToCoordinator::Slice(writer.write(&slice(random))),
     }

@@ -374,6 +374,7 @@ impl World {
                     let at = self.now + self.random.below(50 * MS);
                     self.at(at, Event::Cleaned(host, session));
                 }
+                WorkerOutput::News(_) => {}
                 WorkerOutput::Fenced(_) | WorkerOutput::Left => self.renew(host),
             }
         }
