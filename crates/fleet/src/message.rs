@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! control   JSON: {"version":1,"envelope":{"epoch":…,"session":…,"number":…,"received":…,"stamp":…,"body":{…}}}
-//! others    0xb5 | version, kind: 1 slice, 2 censored, 3 ledger, epoch, session, number, received, stamp as LEB128 | SliceData
+//! others    0xb5 | version, kind, epoch, session, number, received, stamp as LEB128 | SliceData
+//!           kind: 1 slice, 2 censored, 3 ledger
 //! ```
 
 use std::collections::BTreeMap;

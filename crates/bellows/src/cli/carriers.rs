@@ -44,7 +44,7 @@ impl FleetArgs {
     ) -> Result<RunOutcome, Error> {
         #[cfg(feature = "fleet")]
         if let Some(url) = &self.fleet {
-            let crew = (self.workers, self.tolerate.unwrap_or(0));
+            let crew = super::fleet::Crew { wanted: self.workers, tolerated: self.tolerate.unwrap_or(0) };
             return self.server.run(url, crew, experiment, options, control, observer);
         }
         session::run(experiment, options, control, observer)

@@ -86,13 +86,12 @@ impl ServerArgs {
         Link::connect(&options).map(Arc::new)
     }
 
-    /// Runs an experiment whose load workers at this address carry: as many as are wanted, else those that are free;
-    /// of which as many may be lost as are tolerated.
+    /// Runs an experiment whose load workers at this address carry.
     /// Errors: as [`session::run`], and where there are no workers.
     pub(super) fn run(
         &self,
         url: &Url,
-        (wanted, tolerated): (Option<usize>, usize),
+        crew: Crew,
         experiment: &Experiment,
         options: &RunOptions,
         control: &load::Control,
@@ -103,16 +102,25 @@ impl ServerArgs {
         let link = self.connect(url, "coordinator")?;
         let (to_workers, changes) = (Arc::clone(&link), Arc::clone(&link));
         let notes: ConnectionNotes = Box::new(move || changes.notes());
-        let fleet = FleetRun::start(&experiment.name, tolerated, move |it| to_workers.tell_worker(it), notes)?;
+        let fleet = FleetRun::start(&experiment.name, crew.tolerated, move |it| to_workers.tell_worker(it), notes)?;
         let _heard = link.hear_workers(fleet.epoch(), &fleet.inputs());
         let (files, answers) = (fleet.files(), Arc::clone(&link));
         let answer = move |it: PieceRequest| answers.answer(it.asker, &files.piece(&it));
         let _asked = link.hear_requests(FileOwner::Coordinator(fleet.epoch()), answer);
-        fleet.gather(wanted, control, observer)?;
+        fleet.gather(crew.wanted, control, observer)?;
         // It goes first, and waits until the workers have left.
         let options = RunOptions { carrier: Carrier::Fleet(fleet), ..options.clone() };
         session::run(experiment, &options, control, observer)
     }
+}
+
+/// The workers of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Crew {
+    /// How many; all that are free where absent.
+    pub(super) wanted: Option<usize>,
+    /// How many may be lost.
+    pub(super) tolerated: usize,
 }
 
 fn read_login(file: &Path) -> Result<Secret, Problem> {

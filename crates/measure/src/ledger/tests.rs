@@ -247,7 +247,7 @@ fn copies_that_come_more_often_than_they_were_sent_are_the_brokers_duplicates() 
     for (deliveries, copies, by_broker, by_copy) in
         [(1, Some(20), 0, 0), (2, Some(20), 20, 0), (2, None, 0, 20), (5, Some(20), 80, 0), (2, Some(30), 10, 10)]
     {
-        let mut notes = LedgerShard::new(&[0]);
+        let mut notes = LedgerShard::new(&[0, 1]);
         for n in (0..20).flat_map(|n| std::iter::repeat_n(n, deliveries)) {
             notes.note_anomaly(1, Anomaly::Resent, n);
         }
