@@ -27,9 +27,7 @@ pub use plan::{
     Resolver, ServiceTime, Share, SizeStep, Sizes, Spacing, Spin, StartDelay, Step, StopCondition, StreamOffset,
     Subscription, Token, Trace, payload,
 };
-pub use report::{
-    Censored, OperationTally, Outcome, PhaseTimes, ProgramEnd, RunEvent, Silence, Sink, SliceSink, ThreadUsage,
-};
+pub use report::{Censored, OperationTally, Outcome, PhaseTimes, ProgramEnd, RunEvent, Silence, Sink, SliceSink};
 pub use share_progress::ShareProgress;
 pub use transport::tls::{ClientTls, Identity};
 pub use transport::{

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use measure::ledger::{Ledger, LedgerBatch, LedgerPart};
-use measure::{Nanos, Phase, Slice, Time};
+use measure::{Nanos, Phase, Slice, ThreadUsage, Time};
 use transport::{Poller, Wake};
 
 use self::drain::StopWatcher;
@@ -29,7 +29,7 @@ use crate::control::{CLOSING, Watch};
 use crate::protocol::Connection;
 use crate::report::Censored;
 use crate::{
-    Control, Environment, Error, Outcome, PhaseTimes, Plan, RunEvent, SliceSink, StartBarrier, Task, ThreadUsage,
+    Control, Environment, Error, Outcome, PhaseTimes, Plan, RunEvent, SliceSink, StartBarrier, Task,
 };
 
 /// How often the coordinator looks at its [`Control`], and at progress while draining.
