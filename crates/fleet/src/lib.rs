@@ -36,7 +36,7 @@ mod slice;
 mod stream;
 mod worker;
 
-pub use clock::{ClockEstimator, ProbeTimes};
+pub use clock::{ClockEstimator, ClockLine, ProbeTimes};
 pub use coordinator::{Coordinator, CoordinatorInput, CoordinatorOutput, Flaw, Member, RunRules};
 pub use host::{Host, Inputs, Machine};
 pub use message::{

@@ -24,8 +24,8 @@ pub use plan::{
     Bodies, ConnectionSettings, Consumers, Declare, Destination, DestinationKind, Distribution, Endpoint, Error,
     Exchange, Group, Guarantee, Json, LatencyStep, MessageProperties, Owed, OwnDestinations, Phases, Placement, Plan,
     Producers, Protocol, QueueHandling, QueueType, RandomKeys, RateProfile, ReconnectPolicy, Refusal, Requested,
-    Resolver, ServiceTime, Share, SizeStep, Sizes, Spacing, Spin, StartDelay, Step, StopCondition, StreamOffset,
-    Subscription, Token, Trace, payload,
+    Resolver, SenderClock, ServiceTime, Share, SizeStep, Sizes, Spacing, Spin, StartDelay, Step, StopCondition,
+    StreamOffset, Subscription, Token, Trace, payload,
 };
 pub use report::{Censored, OperationTally, Outcome, PhaseTimes, ProgramEnd, RunEvent, Silence, Sink, SliceSink};
 pub use share_progress::ShareProgress;

@@ -4,6 +4,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 
+/// Deliveries that came before they were sent, by two clocks, and by more than these are known to be apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EarlyDeliveries {
+    /// How many.
+    pub count: u64,
+    /// By how much at most, the bound included.
+    pub most: Nanos,
+}
+
+impl EarlyDeliveries {
+    /// Adds others.
+    pub fn add(&mut self, other: Self) {
+        self.count += other.count;
+        self.most = self.most.max(other.most);
+    }
+}
+
 /// Time of one event loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadUsage {
@@ -25,6 +42,8 @@ pub struct ThreadUsage {
     pub lost_connections: u64,
     /// Connections that were down when the run ended.
     pub down_connections: u64,
+    /// Of its deliveries, those that prove its clock wrong.
+    pub early: EarlyDeliveries,
 }
 
 impl ThreadUsage {

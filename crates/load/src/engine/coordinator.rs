@@ -28,9 +28,7 @@ use super::worker::{Worker, WorkerConfig};
 use crate::control::{CLOSING, Watch};
 use crate::protocol::Connection;
 use crate::report::Censored;
-use crate::{
-    Control, Environment, Error, Outcome, PhaseTimes, Plan, RunEvent, SliceSink, StartBarrier, Task,
-};
+use crate::{Control, Environment, Error, Outcome, PhaseTimes, Plan, RunEvent, SliceSink, StartBarrier, Task};
 
 /// How often the coordinator looks at its [`Control`], and at progress while draining.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

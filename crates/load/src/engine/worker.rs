@@ -178,6 +178,7 @@ impl<C: Connection, E: Environment> Worker<C, E> {
         let usage = ThreadUsage {
             total: self.environment.thread_time().cpu,
             start_lateness: self.tally.start_lateness,
+            early: Client::early_of_all(&self.clients),
             connections: self.clients.len() as u64,
             lost_connections: self.tally.lost_connections,
             down_connections: self.tally.broken,

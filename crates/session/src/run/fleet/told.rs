@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fleet::{LoadOutcome, PhaseSpan};
+use fleet::{ClockLine, LoadOutcome, PhaseSpan};
 use load::{Censored, Error, Outcome, PhaseTimes, RunEvent, ShareProgress, Silence};
 use measure::{Problem, Time};
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,16 @@ pub(super) enum WorkerReport {
     Done(bool),
     /// How far the drain of a load is, whose messages go to other workers.
     Progress(ShareProgress),
+}
+
+/// Something that a worker's load has to know of the others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum WorkerNews {
+    /// How far the drains of all others are; nothing while one has not told.
+    Progress(Option<ShareProgress>),
+    /// The clock of the producers that send to its consumers.
+    Senders(ClockLine),
 }
 
 /// Whether the coordinator has to hear of it.
