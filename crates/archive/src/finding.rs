@@ -335,6 +335,24 @@ findings! {
         /// Its name.
         worker: String,
     },
+    /// A latency that was taken by two machines' clocks.
+    ClockBound {
+        /// Its name.
+        latency: String,
+        /// Its median, seconds; `None` where that is shorter than five bounds, and the latency is left out.
+        p50_s: Option<f64>,
+        /// The most by which the clocks may be apart, seconds.
+        bound_s: f64,
+    },
+    /// Messages came before they were sent, by more than the bound of the clocks: that is wrong.
+    ClockBoundBroken {
+        /// The worker to which they came.
+        worker: String,
+        /// How many.
+        deliveries: u64,
+        /// By how much at most, seconds.
+        by_s: f64,
+    },
 }
 
 /// Cores that broker and generator share, and who used them.

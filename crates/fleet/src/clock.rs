@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 
 use measure::{Nanos, Time};
+use serde::{Deserialize, Serialize};
 
 /// Reading a clock, and rounding.
 const GRANULARITY: i64 = 1_000;
@@ -83,6 +84,30 @@ impl OffsetRange {
     const fn middle(&self) -> (i64, Nanos) {
         let middle = i64::midpoint(self.lower, self.upper);
         (middle, Nanos(self.upper.abs_diff(middle) + 1))
+    }
+}
+
+/// How far one worker's clock is ahead of another's, about an instant of the latter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClockLine {
+    at: Time,
+    ahead: i64,
+    bound: Nanos,
+    drift: f64,
+    drift_error: f64,
+}
+
+impl ClockLine {
+    /// Nanoseconds that it is ahead at another instant, and the most that this can be off.
+    pub fn at(&self, now: Time) -> (i64, Nanos) {
+        let age = now.since(self.at).0 as f64 - self.at.since(now).0 as f64;
+        let error = (self.drift_error * age.abs()).ceil() as u64;
+        (self.ahead.saturating_add((self.drift * age) as i64), Nanos(self.bound.0.saturating_add(error)))
+    }
+
+    /// The most that it can be off for so long.
+    pub fn bound_for(&self, length: Nanos) -> Nanos {
+        self.at(self.at + length).1
     }
 }
 
@@ -225,6 +250,20 @@ impl ClockEstimator {
         let time = time.0.min(FARTHEST) as i64;
         let (offset, bound) = self.offset(time)?;
         Some((Time(u64::try_from(time + offset).unwrap_or(0)), bound))
+    }
+
+    /// How far another worker's clock is ahead of this one's, about an instant of the coordinator's clock; `None`
+    /// before a probe of each.
+    pub fn line_to(&self, other: &Self, now: Time) -> Option<ClockLine> {
+        let ((at, off), (theirs, theirs_off)) = (self.to_worker(now)?, other.to_worker(now)?);
+        let ahead = i64::try_from(i128::from(theirs.0) - i128::from(at.0)).ok()?;
+        Some(ClockLine {
+            at,
+            ahead,
+            bound: Nanos(off.0.saturating_add(theirs_off.0)),
+            drift: other.drift - self.drift,
+            drift_error: other.drift_error + self.drift_error,
+        })
     }
 
     /// The least round trip, without the worker's time between probe and echo.

@@ -445,6 +445,9 @@ impl Coordinator {
             ToCoordinator::Ended(outcome) => {
                 member.reach(WorkerState::Draining);
                 member.has_ended = true;
+                // Its event loops know best.
+                let late = outcome.threads.iter().map(|it| it.start_lateness).max();
+                member.late = late.or(member.late);
                 out.push(CoordinatorOutput::Ended(index, outcome));
             }
             ToCoordinator::Left => member.state = WorkerState::Done,

@@ -36,12 +36,12 @@ mod slice;
 mod stream;
 mod worker;
 
-pub use clock::{ClockEstimator, ProbeTimes};
+pub use clock::{ClockEstimator, ClockLine, ProbeTimes};
 pub use coordinator::{Coordinator, CoordinatorInput, CoordinatorOutput, Flaw, Member, RunRules};
 pub use host::{Host, Inputs, Machine};
 pub use message::{
-    Envelope, LEDGER_PIECE, LoadOutcome, LoopUsage, MOST_BYTES, PhaseSpan, Share, Tally, ToCoordinator, ToWorker,
-    WorkerFacts, WorkerState,
+    Envelope, LEDGER_PIECE, LoadOutcome, MOST_BYTES, PhaseSpan, Share, Tally, ToCoordinator, ToWorker, WorkerFacts,
+    WorkerState,
 };
 pub use pieces::{PIECE, Piece, PieceRequest};
 pub use slice::{Malformed, SliceData, SliceReader, SliceWriter};

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use measure::leb128::{put_number, take_numbers};
 use measure::ledger::LedgerSummary;
-use measure::{Counters, Nanos, Phase, Time};
+use measure::{Counters, Nanos, Phase, ThreadUsage, Time};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -246,8 +246,8 @@ pub struct LoadOutcome {
     pub error: Option<String>,
     /// Fate of its messages.
     pub ledger: Option<LedgerSummary>,
-    /// CPU time of each of its event loops.
-    pub threads: Vec<LoopUsage>,
+    /// Time of each of its event loops.
+    pub threads: Vec<ThreadUsage>,
     /// Its loops spun before messages were due.
     pub spun: bool,
     /// Operations of its scenarios, by name.
@@ -263,27 +263,6 @@ pub struct PhaseSpan {
     pub start: Time,
     /// First instant after it.
     pub end: Time,
-}
-
-/// Time of one event loop, as `load` measures it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LoopUsage {
-    /// CPU from its start to its end.
-    pub total: Nanos,
-    /// CPU in the measured phase.
-    pub measured: Nanos,
-    /// Of the measured phase, the time in which it had nothing to do.
-    pub measured_idle: Nanos,
-    /// Of the measured phase, the time in which it was ready and had no core; `None` where nobody knows.
-    pub measured_run_queue_wait: Option<Nanos>,
-    /// Length of the measured phase.
-    pub measured_time: Nanos,
-    /// Its connections.
-    pub connections: u64,
-    /// Connections that were lost.
-    pub lost_connections: u64,
-    /// Connections that were down at the end.
-    pub down_connections: u64,
 }
 
 /// Operations of a scenario that were due in the measured phase.

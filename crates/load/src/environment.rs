@@ -9,11 +9,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use measure::{Clock, Nanos, Problem, Time, counted, wall_clock_unix_ns};
+use measure::{Clock, Nanos, Problem, ThreadUsage, Time, counted, wall_clock_unix_ns};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use transport::{Poller, Sleep, SystemPoll};
 
-use crate::{Error, ThreadUsage};
+use crate::Error;
 
 /// Where a load runs.
 pub trait Environment: Clone + Send + 'static {
@@ -125,28 +125,16 @@ pub struct ThreadTime {
     pub run_queue_wait: Option<Nanos>,
 }
 
-impl ThreadUsage {
+impl ThreadTime {
     /// All that a thread has used until now, with the present instant as its measured time.
-    pub(crate) fn so_far(used: ThreadTime, idle: Nanos, now: Time) -> Self {
-        Self {
-            total: used.cpu,
-            measured: used.cpu,
+    pub(crate) fn usage(self, idle: Nanos, now: Time) -> ThreadUsage {
+        ThreadUsage {
+            total: self.cpu,
+            measured: self.cpu,
             measured_idle: idle,
-            measured_run_queue_wait: used.run_queue_wait,
+            measured_run_queue_wait: self.run_queue_wait,
             measured_time: Nanos(now.0),
-            ..Self::default()
-        }
-    }
-
-    /// CPU that was used since `before`, of which both are [`ThreadUsage::so_far`].
-    pub(crate) fn since(self, before: &Self) -> Self {
-        let waited = self.measured_run_queue_wait.zip(before.measured_run_queue_wait);
-        Self {
-            measured: self.measured.saturating_sub(before.measured),
-            measured_idle: self.measured_idle.saturating_sub(before.measured_idle),
-            measured_run_queue_wait: waited.map(|(now, then)| now.saturating_sub(then)),
-            measured_time: self.measured_time.saturating_sub(before.measured_time),
-            ..self
+            ..ThreadUsage::default()
         }
     }
 }

@@ -24,12 +24,10 @@ pub use plan::{
     Bodies, ConnectionSettings, Consumers, Declare, Destination, DestinationKind, Distribution, Endpoint, Error,
     Exchange, Group, Guarantee, Json, LatencyStep, MessageProperties, Owed, OwnDestinations, Phases, Placement, Plan,
     Producers, Protocol, QueueHandling, QueueType, RandomKeys, RateProfile, ReconnectPolicy, Refusal, Requested,
-    Resolver, ServiceTime, Share, SizeStep, Sizes, Spacing, Spin, StartDelay, Step, StopCondition, StreamOffset,
-    Subscription, Token, Trace, payload,
+    Resolver, SenderClock, ServiceTime, Share, SizeStep, Sizes, Spacing, Spin, StartDelay, Step, StopCondition,
+    StreamOffset, Subscription, Token, Trace, payload,
 };
-pub use report::{
-    Censored, OperationTally, Outcome, PhaseTimes, ProgramEnd, RunEvent, Silence, Sink, SliceSink, ThreadUsage,
-};
+pub use report::{Censored, OperationTally, Outcome, PhaseTimes, ProgramEnd, RunEvent, Silence, Sink, SliceSink};
 pub use share_progress::ShareProgress;
 pub use transport::tls::{ClientTls, Identity};
 pub use transport::{

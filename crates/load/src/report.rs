@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use measure::ledger::{LedgerPart, LedgerSummary};
-use measure::{Clock, Counters, Counts, Interval, Metric, Nanos, Phase, Slice, Time};
+use measure::{Clock, Counters, Counts, Interval, Metric, Nanos, Phase, Slice, ThreadUsage, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -366,25 +366,4 @@ pub struct PhaseTimes {
     pub start: Time,
     /// First instant after it.
     pub end: Time,
-}
-
-/// Time of one event loop.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ThreadUsage {
-    /// From its start to its end, set-up included.
-    pub total: Nanos,
-    /// During the measured phase.
-    pub measured: Nanos,
-    /// Of the measured phase, the time in which it had nothing to do.
-    pub measured_idle: Nanos,
-    /// Run-queue wait in the measured phase; `None` where the kernel keeps no account of it.
-    pub measured_run_queue_wait: Option<Nanos>,
-    /// The measured phase by the loop's own clock.
-    pub measured_time: Nanos,
-    /// Its connections.
-    pub connections: u64,
-    /// Connections that were lost and reconnected, or tried to, as [`crate::ReconnectPolicy`] asks.
-    pub lost_connections: u64,
-    /// Connections that were down when the run ended.
-    pub down_connections: u64,
 }

@@ -13,6 +13,7 @@ mod recorder;
 mod secret;
 mod slice_recorder;
 mod text;
+mod thread_usage;
 mod units;
 
 pub use interval::{Counters, Counts, Interval, Slice, Wait, Waits};
@@ -28,6 +29,7 @@ pub use recorder::{
 pub use secret::Secret;
 pub use slice_recorder::{SliceHistogram, SliceRecorder};
 pub use text::{count, counted, hex, percent_decoded, percent_encoded, shell_word};
+pub use thread_usage::{EarlyDeliveries, ThreadUsage};
 pub use units::{Clock, Nanos, Time, wall_clock_unix_ns};
 
 /// Keeps a type in files as its text; with what is expected, it also reads a number ([`from_number_or_text`]).

@@ -11,9 +11,11 @@ pub mod payload;
 mod producers;
 mod random;
 mod schedule;
+mod sender_clock;
 mod sizes;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use measure::{Nanos, counted, scatter};
 use serde::de::Error as _;
@@ -33,6 +35,7 @@ pub use self::random::Random;
 pub use self::schedule::{
     ArrivalProcess, ArrivalSchedule, DueTimes, Pacer, RateProfile, Requested, Spacing, Step, Trace, share,
 };
+pub use self::sender_clock::SenderClock;
 pub use self::sizes::{Bodies, Contents, Distribution, Json, SizeStep, Sizes, Stock};
 use crate::payload::FULL_LEN;
 
@@ -77,6 +80,8 @@ pub struct Plan {
     pub stop: Option<StopCondition>,
     /// The worker whose share of the load this is; `None` for all of it. [`Plan::divided`] sets it.
     pub share: Option<Share>,
+    /// The clock of those who send to this worker's consumers, where it is another one.
+    pub sender_clock: Option<Arc<SenderClock>>,
     /// The longest that any single step beside the load may take (name look-up, connecting, each
     /// answer of the broker, closing), and that the set-up of one of the load's connections may take
     /// in all, for each 128 channels begun: no answer, wanted or not, gives it more time.
@@ -97,6 +102,7 @@ impl Default for Plan {
             measures_age: true,
             stop: None,
             share: None,
+            sender_clock: None,
             timeout: Nanos(10_000_000_000),
         }
     }

@@ -42,6 +42,8 @@ const CODES: Record<WarningCode, string> = {
   worker_lost: 'Worker lost',
   worker_late: 'Worker started late',
   worker_clock: 'Clock of a worker moved',
+  clock_bound: 'Timed by two clocks',
+  clock_bound_broken: 'Clocks further apart than known',
 };
 
 export function nameOfCode(code: WarningCode): string {

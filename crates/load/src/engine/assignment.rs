@@ -21,7 +21,7 @@ use plan::{Producers, Random, Stock, share};
 /// All clients' buffers may take twice this many bytes before they are needed. With many clients
 /// each has less to keep at a time; what goes beyond its share grows when it is needed.
 const ROOM: usize = 8 << 20;
-/// The start of a load may be as much earlier by another worker's clock.
+/// The start of a load, or the present, may be as far from them by another worker's clock.
 const CLOCKS_APART: Nanos = Nanos::from_millis(100);
 
 /// The clients of every thread, and what follows from all of them.
@@ -133,7 +133,8 @@ fn ours(plan: &Plan) -> Option<Ours> {
         prefilled: plan.prefilled,
         unthrottled: plan.is_unthrottled(),
         bodies: bodies(plan),
-        started_before: if plan.is_spread() { CLOCKS_APART } else { Nanos::ZERO },
+        clocks_apart: if plan.is_spread() { CLOCKS_APART } else { Nanos::ZERO },
+        clock: plan.sender_clock.clone(),
     })
 }
 

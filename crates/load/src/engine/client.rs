@@ -6,7 +6,7 @@ mod waiting;
 
 use std::net::IpAddr;
 
-use measure::{Nanos, Phase, Time, Wait};
+use measure::{EarlyDeliveries, Nanos, Phase, Time, Wait};
 use transport::{ConnectAttempt, ConnectOptions, Dial, Readiness};
 
 use self::reconnect::Reconnect;
@@ -441,6 +441,13 @@ impl<C: Connection, E: Environment> Client<C, E> {
     /// Bitmaps of its consumers of which not all is owed.
     pub(crate) fn owed(&self) -> impl Iterator<Item = (usize, u64)> {
         self.consumers().flat_map(Consumer::owed)
+    }
+
+    /// Deliveries of several clients that came before they were sent.
+    pub(crate) fn early_of_all(clients: &[Self]) -> EarlyDeliveries {
+        let mut early = EarlyDeliveries::default();
+        clients.iter().flat_map(Self::consumers).for_each(|it| early.add(it.early()));
+        early
     }
 
     pub(crate) fn unanswered(&self) -> u64 {

@@ -5,14 +5,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use measure::{Metric, Nanos, Slice, Time};
+use measure::{EarlyDeliveries, Metric, Nanos, Slice, Time};
 
 use super::ledger::{ProducerBitmaps, ThreadLedger};
 use super::service::Service;
 use crate::protocol::{Connection, Received, Receiver, WireSizes};
 use crate::{Ack, Bodies, Error, Refusal, ServiceTime};
-use plan::Owed;
 use plan::payload::{self, Header, Unreadable};
+use plan::{Owed, SenderClock};
 
 /// Deliveries that stay unacknowledged for this long are acknowledged although there are fewer than a full batch.
 const IDLE: Nanos = Nanos(20_000_000);
@@ -72,8 +72,18 @@ pub(crate) struct Ours {
     pub(crate) unthrottled: bool,
     /// The bodies of those who send more than filler.
     pub(crate) bodies: Option<Arc<Known>>,
-    /// By the clocks of their workers the load may have started as much earlier.
-    pub(crate) started_before: Nanos,
+    /// How far their clock may seem to be from this one's, of other workers.
+    pub(crate) clocks_apart: Nanos,
+    /// Their clock, where it is another one.
+    pub(crate) clock: Option<Arc<SenderClock>>,
+}
+
+impl Ours {
+    /// The latest instant by their clock of what can have come by now.
+    #[inline]
+    fn latest(&self, now: Time) -> Time {
+        self.clock.as_ref().map_or(now, |clock| clock.theirs(now)) + self.clocks_apart
+    }
 }
 
 /// Neighbouring deliveries with the same times.
@@ -111,6 +121,8 @@ pub(crate) struct Consumer {
     /// … and from when on none may have come for the last fence to tell.
     silent_from: Time,
     was_lost: bool,
+    /// Deliveries that prove the producers' clock wrong.
+    early: EarlyDeliveries,
 }
 
 impl Consumer {
@@ -135,6 +147,7 @@ impl Consumer {
             came_at: Time(0),
             silent_from: Time(0),
             was_lost: false,
+            early: EarlyDeliveries::default(),
             has_trace_header: spec.has_trace_header,
             spec,
             every,
@@ -208,6 +221,10 @@ impl Consumer {
         if let Some(polling) = &mut self.polling {
             polling.is_fenced = true;
         }
+    }
+
+    pub(crate) const fn early(&self) -> EarlyDeliveries {
+        self.early
     }
 
     /// The most that it may still get beside what its queue was found to hold, once its channel has answered after
@@ -331,15 +348,16 @@ impl Consumer {
         self.came_at = now;
         interval.counters.received += 1;
         interval.counters.redelivered += u64::from(redelivered);
+        let latest = self.spec.ours.as_ref().map_or(now, |ours| ours.latest(now));
         let read = if self.has_trace_header {
-            read_trace_header::<C>(properties, body, now)
+            read_trace_header::<C>(properties, body, latest)
         } else {
-            payload::read(body, self.run_id(), now).ok()
+            payload::read(body, self.run_id(), latest).ok()
         };
         // Not `or_else`: what the rare function returns would be copied each time, 10 ns.
-        let header = match read {
+        let mut header = match read {
             Some(header) => header,
-            None => match self.look_elsewhere::<C>(body, properties, now) {
+            None => match self.look_elsewhere::<C>(body, properties, latest) {
                 Some(header) => header,
                 None => {
                     self.refuse::<C>(body, properties, now, false, ledger);
@@ -348,10 +366,14 @@ impl Consumer {
             },
         };
         let mut ledger = ledger;
+        if let Some(clock) = self.sender_clock() {
+            header.intended = clock.own(header.intended);
+            header.sent = header.sent.map(|sent| clock.own(sent));
+        }
         let mut sent = header.sent;
         if let Some(ours) = &self.spec.ours {
             let foreign = header.run.is_some_and(|run| run != ours.run_id);
-            if foreign || header.intended + ours.started_before < self.start {
+            if foreign || header.intended + ours.clocks_apart < self.start {
                 self.refuse::<C>(body, properties, now, true, ledger);
                 return false;
             }
@@ -386,6 +408,19 @@ impl Consumer {
             self.gathered = Gathered { intended: header.intended, sent, count: 1 };
         }
         true
+    }
+
+    #[inline]
+    fn sender_clock(&self) -> Option<&SenderClock> {
+        self.spec.ours.as_ref()?.clock.as_deref()
+    }
+
+    /// A delivery came before it was sent: where no bound explains that, the bound is wrong.
+    #[cold]
+    fn came_early(&mut self, most: Nanos, count: u64) {
+        if self.sender_clock().is_some_and(|clock| most > clock.bound()) {
+            self.early.add(EarlyDeliveries { count, most });
+        }
     }
 
     /// Whose producers and sequence numbers short headers tell.
@@ -426,7 +461,8 @@ impl Consumer {
         let right = is_read && payload::has_check(head.len());
         let ours = self.spec.ours.as_ref().filter(|_| !right);
         let ours = ours.is_some_and(|ours| {
-            payload::is_ours(head, ours.run_id, self.start, now, |header| {
+            let start = ours.clock.as_ref().map_or(self.start, |clock| clock.theirs(self.start));
+            payload::is_ours(head, ours.run_id, start, ours.latest(now), |header| {
                 let bitmaps = self.bitmaps.as_ref();
                 bitmaps.map_or(0, |bitmaps| bitmaps.known(header, ledger))
             })
@@ -451,6 +487,10 @@ impl Consumer {
         latencies.record_n(Metric::END_TO_END, *latency, count);
         if let Some(sent) = sent {
             latencies.record_n(Metric::TRANSFER, now.since(sent), count);
+        }
+        let early = sent.unwrap_or(intended).since(now);
+        if early > Nanos::ZERO {
+            self.came_early(early, count);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::SyncSender;
 
-use measure::{Nanos, Phase, Time};
+use measure::{Nanos, Phase, ThreadUsage, Time};
 
 use super::ledger::ThreadLedger;
 use super::series::Series;
@@ -10,7 +10,7 @@ use super::shared::{Activity, ProgressTotals, Report, Shared};
 use super::silence::{SHORTEST, Silences};
 use crate::protocol::Reply;
 use crate::report::Silence;
-use crate::{Environment, RunEvent, ThreadUsage};
+use crate::{Environment, RunEvent};
 
 /// State of a thread, lent to each of its clients.
 pub(crate) struct Context<'a, E: Environment> {
@@ -44,6 +44,8 @@ pub(crate) struct Tally {
     /// Clients without a connection at present, and all that ever lost theirs.
     pub(crate) broken: u64,
     pub(crate) lost_connections: u64,
+    /// How late the loop began the load, beyond its wait for a core.
+    pub(crate) start_lateness: Nanos,
     /// Time in which the event loop had nothing to do.
     pub(crate) idle: Nanos,
     /// How the loop stood when the measured phase began, and what it used in it.
@@ -110,7 +112,7 @@ impl<E: Environment> Context<'_, E> {
 
     #[cold]
     fn spent(&self) -> ThreadUsage {
-        ThreadUsage::so_far(self.environment.thread_time(), self.tally.idle, self.tally.last_now)
+        self.environment.thread_time().usage(self.tally.idle, self.tally.last_now)
     }
 
     pub(super) fn tell(&self, report: Report) {

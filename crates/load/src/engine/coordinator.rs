@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use measure::ledger::{Ledger, LedgerBatch, LedgerPart};
-use measure::{Nanos, Phase, Slice, Time};
+use measure::{Nanos, Phase, Slice, ThreadUsage, Time};
 use transport::{Poller, Wake};
 
 use self::drain::StopWatcher;
@@ -28,9 +28,7 @@ use super::worker::{Worker, WorkerConfig};
 use crate::control::{CLOSING, Watch};
 use crate::protocol::Connection;
 use crate::report::Censored;
-use crate::{
-    Control, Environment, Error, Outcome, PhaseTimes, Plan, RunEvent, SliceSink, StartBarrier, Task, ThreadUsage,
-};
+use crate::{Control, Environment, Error, Outcome, PhaseTimes, Plan, RunEvent, SliceSink, StartBarrier, Task};
 
 /// How often the coordinator looks at its [`Control`], and at progress while draining.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arrayvec::ArrayString;
 use measure::ledger::LedgerBatch;
-use measure::{Nanos, Slice, Time};
+use measure::{Nanos, Slice, ThreadUsage, Time};
 
 use crate::report::Censored;
-use crate::{Control, Error, RunEvent, ThreadUsage};
+use crate::{Control, Error, RunEvent};
 use plan::payload::Unreadable;
 
 const NEVER: u64 = u64::MAX;

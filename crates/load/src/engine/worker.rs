@@ -5,7 +5,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 
-use measure::{Nanos, Slice, Time};
+use measure::{Nanos, Slice, ThreadUsage, Time};
 use transport::{Poller, Sleep};
 
 use super::client::{Client, ConnectionState, Next, end_silences};
@@ -18,7 +18,7 @@ use super::silence;
 use super::spec::{ClientSpec, recorded_metrics};
 use crate::control::Watch;
 use crate::protocol::{Connection, Reply};
-use crate::{Environment, Error, EventLoop, Silence, ThreadUsage};
+use crate::{Environment, Error, EventLoop, Silence};
 
 /// How often a loop looks at heartbeats, time-outs and left-over acknowledgements.
 const HOUSEKEEPING: Nanos = Nanos(50_000_000);
@@ -34,6 +34,8 @@ const AT_ONCE: usize = 32;
 enum WorkerState {
     SettingUp,
     Waiting,
+    /// It knows the start of the load; with its run-queue wait when it heard of it.
+    Armed(Option<Nanos>),
     Running,
     Leaving(Time),
 }
@@ -175,6 +177,8 @@ impl<C: Connection, E: Environment> Worker<C, E> {
     fn finish(&mut self) {
         let usage = ThreadUsage {
             total: self.environment.thread_time().cpu,
+            start_lateness: self.tally.start_lateness,
+            early: Client::early_of_all(&self.clients),
             connections: self.clients.len() as u64,
             lost_connections: self.tally.lost_connections,
             down_connections: self.tally.broken,
@@ -217,11 +221,7 @@ impl<C: Connection, E: Environment> Worker<C, E> {
                     let _ = self.reports.send(Report::Ready);
                 }
             }
-            WorkerState::Waiting => {
-                if let Some(start) = self.shared.start().filter(|start| *start <= now) {
-                    self.begin(start);
-                }
-            }
+            WorkerState::Waiting | WorkerState::Armed(_) => self.await_start(now),
             WorkerState::Running => {
                 let (mut context, _) = self.context();
                 context.now();
@@ -248,6 +248,19 @@ impl<C: Connection, E: Environment> Worker<C, E> {
                 }
                 Err(error) => self.fail(error),
             }
+        }
+    }
+
+    /// Begins at the start of the load, of which it has heard before.
+    fn await_start(&mut self, now: Time) {
+        let Some(start) = self.shared.start() else { return };
+        let waited = || self.environment.thread_time().run_queue_wait;
+        let before = if let WorkerState::Armed(before) = self.state { before } else { waited() };
+        self.state = WorkerState::Armed(before);
+        if start <= now {
+            let core_wait = waited().zip(before).map_or(Nanos::ZERO, |(now, before)| now.saturating_sub(before));
+            self.tally.start_lateness = now.since(start).saturating_sub(core_wait);
+            self.begin(start);
         }
     }
 
@@ -517,7 +530,9 @@ impl<C: Connection, E: Environment> Worker<C, E> {
         }
         match self.state {
             WorkerState::Running => deadline.min(self.series.end(self.shared.boundaries())),
-            WorkerState::Waiting => self.shared.start().map_or(deadline, |start| deadline.min(start)),
+            WorkerState::Waiting | WorkerState::Armed(_) => {
+                self.shared.start().map_or(deadline, |start| deadline.min(start))
+            }
             WorkerState::SettingUp | WorkerState::Leaving(_) => deadline,
         }
     }

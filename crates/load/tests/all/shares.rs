@@ -318,6 +318,8 @@ fn a_share_that_is_led_starts_and_ends_at_the_instants_that_it_is_told() {
         assert!(leader.is_ready() && !leader.is_done());
         leader.start_at(start);
     });
+    let late = Nanos::from_millis(5);
+    world.at(ms(590), move |world| world.stop_loop(0, start + late));
     world.at(ms(1_300), move |_| {
         assert!(other.is_done(), "its 25 messages are sent");
         other.end(end);
@@ -326,4 +328,6 @@ fn a_share_that_is_led_starts_and_ends_at_the_instants_that_it_is_told() {
     let measured = outcome.phases.iter().find(|it| it.phase == Phase::Measure).expect("measured");
     assert_eq!((outcome.start, measured.start, measured.end), (start, start, end));
     assert_eq!((outcome.totals.sent, outcome.ledger.map(|it| it.delivered)), (25, Some(25)));
+    let lateness = outcome.threads[0].start_lateness;
+    assert!((late..late + late).contains(&lateness), "{lateness:?}");
 }

@@ -190,6 +190,31 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             format!("the clock of worker {worker} moved against this machine's: its events may stand at wrong times"),
             "leave clocks alone while a run lasts, and let no machine of the fleet sleep",
         ),
+        Finding::ClockBound { latency, p50_s: Some(p50_s), bound_s } => (
+            format!(
+                "{latency} p50 {} ± {}: it was taken by the clocks of two machines, which agree to that",
+                seconds(*p50_s),
+                seconds(*bound_s)
+            ),
+            "",
+        ),
+        Finding::ClockBound { latency, p50_s: None, bound_s } => (
+            format!(
+                "{latency} was taken by the clocks of two machines, which agree to ± {}: its p50 is less than five \
+                 times that, so that its percentiles are left out",
+                seconds(*bound_s)
+            ),
+            "leave place = \"spread\" out, or put the workers nearer to the coordinator",
+        ),
+        Finding::ClockBoundBroken { worker, deliveries, by_s } => (
+            format!(
+                "{} came to worker {worker} up to {} before they were sent, more than the bound of the clocks \
+                 explains: that is wrong, and so are latencies",
+                counted(*deliveries, "message"),
+                seconds(*by_s)
+            ),
+            "see whether clocks are steady, and the network's two directions take routes of their own",
+        ),
         Finding::NothingSelected { page, what } => {
             (format!("{page}: {what}"), "change the selection, or name the right page")
         }

@@ -228,6 +228,15 @@ fn faults_that_did_not_take_place_are_told_with_the_first_reason() {
 }
 
 #[test]
+fn latencies_between_two_clocks_are_told_with_their_bound() {
+    let of = |p50_s| note(Finding::ClockBound { latency: "end-to-end".to_owned(), p50_s, bound_s: 80e-6 });
+    assert_begins(of(Some(1.24e-3)), "end-to-end p50 1.24 ms ± 80.0 µs: it was taken by the clocks of two machines");
+    assert_begins(of(None), "end-to-end was taken by the clocks of two machines, which agree to ± 80.0 µs: its p50 is");
+    let broken = Finding::ClockBoundBroken { worker: "b".to_owned(), deliveries: 3, by_s: 2e-3 };
+    assert_begins(note(broken), "3 messages came to worker b up to 2.00 ms before they were sent");
+}
+
+#[test]
 fn a_worker_is_told_with_its_part_and_its_clock() {
     let of = archive::WorkerSummary {
         name: "a".to_owned(),

@@ -297,7 +297,7 @@ fn producer_time(waits: &Waits) -> ProducerTime {
     }
 }
 
-fn loop_use(thread: &load::ThreadUsage) -> LoopUse {
+fn loop_use(thread: &measure::ThreadUsage) -> LoopUse {
     let share = |part: Nanos| part.0 as f64 / thread.measured_time.0.max(1) as f64;
     LoopUse {
         cpu: share(thread.measured),

@@ -7,9 +7,10 @@ use archive::{
 };
 use load::OperationTally;
 use load::scenario::Operations;
-use measure::{Counters, Nanos, Phase, Problem, ScenarioRole, Time};
+use measure::{Counters, Metric, Nanos, Phase, Problem, ScenarioRole, Time};
 use stacks::ErlangProcess;
 
+use super::fleet::ACROSS;
 use super::lasting::{ended_by_itself, per_second};
 use super::profiling::Profiled;
 use super::recording::Recording;
@@ -93,6 +94,9 @@ impl Recording<'_> {
         let planned = self.context.phases.measure;
         let facts = &mut judgement.verdict.facts;
         self.seen.lasting.tell(&outcome, planned, &mut summary, facts);
+        if let Some(fleet) = &self.context.fleet {
+            found.extend(fleet.judge_latencies(summary.messages_mut()));
+        }
         summary.error = problem;
         summary.observer_effect = effect;
         summary.warnings = found;
@@ -136,6 +140,10 @@ impl Recording<'_> {
             if self.measured_length == Nanos::ZERO {
                 return it.unknown("nothing was measured");
             }
+            let is_refused = |metric: Metric| it.is_about(metric) && summary.messages().latency.get(metric).count == 0;
+            if self.has_two_clocks() && ACROSS.into_iter().any(is_refused) {
+                return it.unknown("the clocks of the machines are not known well enough");
+            }
             let unfinished = unfinished.or_else(|| self.cut_off(it));
             let judged = it.judge(summary, &self.measured.latencies, unfinished);
             // The rest of the drain might have met it.
@@ -143,6 +151,10 @@ impl Recording<'_> {
             unfinished.filter(|_| outcome.drain_cut && is_of_drain).map_or(judged, |why| it.unknown(why))
         };
         self.context.requirements.iter().map(judge).collect()
+    }
+
+    fn has_two_clocks(&self) -> bool {
+        self.context.fleet.as_ref().is_some_and(|fleet| fleet.has_two_clocks())
     }
 
     /// Why a requirement that was met until the end of the run need not be met by a whole one.

@@ -4,9 +4,9 @@ use archive::{
     FailedBy, FaultOutcome, Finding, RunReader, SeriesName, SeriesUnit, Tier, TraceSummary, Warning, WarningCode,
 };
 use load::scenario::Operations;
-use load::{Outcome, PhaseTimes, RunEvent, Sink, ThreadUsage};
+use load::{Outcome, PhaseTimes, RunEvent, Sink};
 use measure::ledger::LedgerSummary;
-use measure::{Metric, MetricKind, Phase, ScenarioRole};
+use measure::{Metric, MetricKind, Phase, ScenarioRole, ThreadUsage};
 
 use super::companion::{Collected, Companion, LoadEnd, Second, SeriesRow, Unread};
 use super::*;

@@ -7,15 +7,15 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::sync_channel;
 
 use measure::ledger::{Ledger, LedgerBatch, LedgerSummary};
-use measure::{Nanos, Slice, Time};
+use measure::{EarlyDeliveries, Nanos, Slice, Time};
 
 use super::{SentCounts, ThreadLedger, whole_sequence};
 use crate::engine::consumer::{BitmapSpec, Consumer, ConsumerSpec, Ours};
 use crate::protocol::Received;
 use crate::protocol::amqp091::AmqpConnection;
 use crate::{Ack, ServiceTime};
-use plan::Owed;
 use plan::payload::{self, Header};
+use plan::{Owed, SenderClock};
 
 const RUN: u32 = 0x5EED_CAFE;
 /// When every rig's load begins.
@@ -61,7 +61,8 @@ fn spec(size: usize) -> ConsumerSpec {
             prefilled: PREFILLED,
             unthrottled: true,
             bodies: None,
-            started_before: Nanos::ZERO,
+            clocks_apart: Nanos::ZERO,
+            clock: None,
         }),
         is_sent_to: true,
         bitmaps: None,
@@ -169,6 +170,29 @@ fn a_damaged_sequence_without_a_check_upsets_nothing_else() {
     }
     let expected = LedgerSummary { delivered: 999, lost: 1, corrupt: 1, ..clean(1_000) };
     assert_eq!(rig.end(|_| ()), expected);
+}
+
+/// What came earlier than the bound of the two clocks allows proves it wrong.
+#[test]
+fn instants_of_another_clock_are_moved_to_the_own_one() {
+    for (size, ahead) in [(16, -900_000_000_000), (16, 900_000_000_000), (40, -1_000), (40, 7_000_000_000_000)] {
+        let mut rig = confirmed(3, size);
+        let clock = Arc::new(SenderClock::default());
+        clock.set(ahead, Nanos(1_000));
+        let ours = rig.consumers[0].1.spec.ours.as_mut().expect("a run");
+        (ours.clock, ours.clocks_apart) = (Some(Arc::clone(&clock)), Nanos::from_millis(100));
+        for (sequence, after, expected) in [(0, -50_000, 50_000), (1, 900, 0), (2, 5_000, 0)] {
+            let sent = clock.theirs(Time(rig.now.0.saturating_add_signed(after)));
+            let mut body = vec![payload::FILLER; size];
+            payload::write(&mut body, RUN, 0, sequence, sent, sent);
+            assert!(rig.deliver_body(0, &body, false));
+            let mut latency = Nanos(1);
+            rig.consumers[0].1.end_of_batch(rig.now, &mut rig.interval, &mut latency);
+            assert_eq!(latency, Nanos(expected), "{size}, {ahead}");
+        }
+        assert_eq!(rig.consumers[0].1.early(), EarlyDeliveries { count: 1, most: Nanos(5_000) });
+        assert_eq!(rig.end(|_| ()), clean(3), "{size}, {ahead}");
+    }
 }
 
 #[test]

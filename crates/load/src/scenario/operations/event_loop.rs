@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
-use measure::{Clock, Nanos, Phase, Slice, Time};
+use measure::{Clock, Nanos, Phase, Slice, ThreadUsage, Time};
 use mio::{Events, Poll, Token};
 use transport::tls::Connector;
 use transport::{ConnectAttempt, ConnectOptions, Timer};
@@ -17,7 +17,7 @@ use crate::control::{FINISHING, Interruption, StopRequest, Watch};
 use crate::engine::silence::SHORTEST;
 use crate::resolve::Addresses;
 use crate::scenario::Scenario;
-use crate::{Control, Environment, Error, Outcome, PhaseClock, RunEvent, Silence, StartBarrier, System, ThreadUsage};
+use crate::{Control, Environment, Error, Outcome, PhaseClock, RunEvent, Silence, StartBarrier, System};
 use plan::{DueTimes, Pacer};
 
 const TIMER: Token = Token(usize::MAX);
@@ -270,7 +270,7 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
     }
 
     fn enter(&mut self, phase: Phase, at: Time) {
-        let so_far = ThreadUsage::so_far(System.thread_time(), self.idle, Clock.now());
+        let so_far = System.thread_time().usage(self.idle, Clock.now());
         if phase == Phase::Measure {
             self.usage = so_far;
         } else if phase == Phase::Drain && self.usage.measured_time > Nanos::ZERO {

@@ -11,13 +11,16 @@ use archive::FleetPart;
 use brokers::managed::Workspace;
 use experiment::Experiment;
 use fleet::{
-    Envelope, Host, Inputs, LEDGER_PIECE, SliceWriter, ToCoordinator, Worker, WorkerFacts, WorkerInput, WorkerOutput,
+    ClockLine, Envelope, Host, Inputs, LEDGER_PIECE, SliceWriter, ToCoordinator, Worker, WorkerFacts, WorkerInput,
+    WorkerOutput,
 };
 use load::scenario::Scenario;
-use load::{Control, Error as LoadError, Outcome, Phases, Plan, Requested, RunEvent, SliceSink, StartBarrier};
+use load::{
+    Control, Error as LoadError, Outcome, Phases, Plan, Requested, RunEvent, SenderClock, SliceSink, StartBarrier,
+};
 use measure::{Clock, Metric, Nanos, Phase, Problem, Slice, Time};
 
-use super::told::{self, WorkerReport};
+use super::told::{self, WorkerNews, WorkerReport};
 use super::{lock, part};
 use crate::Error;
 
@@ -204,7 +207,12 @@ impl Membership {
     /// This worker's share of the load.
     pub(super) fn load(self: &Arc<Self>, plan: Plan) -> MemberLoad {
         let (worker, workers) = self.share.get().map_or((0, 1), |it| (it.worker, it.workers));
-        MemberLoad { member: Arc::clone(self), plan: plan.divided(load::Share { worker, workers }) }
+        let clock = Arc::<SenderClock>::default();
+        // Until it is told of another one, theirs is this machine's.
+        clock.set(0, Nanos::from_micros(1));
+        let plan = plan.divided(load::Share { worker, workers });
+        let sender_clock = plan.is_spread().then(|| Arc::clone(&clock));
+        MemberLoad { member: Arc::clone(self), clock, plan: Plan { sender_clock, ..plan } }
     }
 
     fn tell(&self, told: &WorkerReport) {
@@ -214,10 +222,10 @@ impl Membership {
     }
 
     /// Does what the coordinator and the user order, until the load is over.
-    fn follow(&self, together: &StartBarrier, control: &Control, load: &LoadProgress) {
+    fn follow(&self, together: &StartBarrier, control: &Control, load: &LoadProgress, clock: &SenderClock) {
         let (mut has_told_ready, mut is_done) = (false, false);
         let worker = self.share.get().map_or(0, |it| it.worker);
-        let mut progress = None;
+        let (mut progress, mut senders) = (None, None);
         let mut tell_progress = || {
             let now = together.progress_of(worker);
             if let Some(now) = now.filter(|_| now != std::mem::replace(&mut progress, now)) {
@@ -231,9 +239,12 @@ impl Membership {
                     self.wait_for_start(at);
                 }
                 Ok(WorkerOutput::End(at)) => together.end(at),
-                Ok(WorkerOutput::News(of)) => {
-                    together.tell_others_progress(serde_json::from_value(of).unwrap_or_default());
-                }
+                Ok(WorkerOutput::News(of)) => match serde_json::from_value(of) {
+                    Ok(WorkerNews::Progress(progress)) => together.tell_others_progress(progress),
+                    Ok(WorkerNews::Senders(line)) => senders = Some(line),
+                    // Of the same version nothing else comes.
+                    Err(_) => {}
+                },
                 Ok(WorkerOutput::Stop(false)) => control.stop(),
                 Ok(WorkerOutput::Stop(true)) => control.abort(),
                 Ok(order @ WorkerOutput::Fenced(_)) => {
@@ -243,6 +254,9 @@ impl Membership {
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
                 // The host has ended, and with it the lease.
                 Err(RecvTimeoutError::Disconnected) => control.stop(),
+            }
+            if let Some((ahead, bound)) = senders.map(|line: ClockLine| line.at(Clock.now())) {
+                clock.set(ahead, bound);
             }
             if self.process.is_stopping() {
                 control.stop();
@@ -295,6 +309,8 @@ impl Drop for Guard<'_> {
 #[derive(Debug)]
 pub(super) struct MemberLoad {
     member: Arc<Membership>,
+    /// The clock of those who send to its consumers.
+    clock: Arc<SenderClock>,
     plan: Plan,
 }
 
@@ -339,7 +355,7 @@ impl Scenario for MemberLoad {
         let (member, together, progress) = (&*self.member, StartBarrier::led(), LoadProgress::default());
         let outcome = thread::scope(|scope| {
             let guard = Guard(&progress);
-            scope.spawn(|| member.follow(&together, control, &progress));
+            scope.spawn(|| member.follow(&together, control, &progress, &self.clock));
             let mut both = Both { sink, member, writer: SliceWriter::default() };
             let outcome = self.plan.run(&together, control, &mut both);
             drop(guard);

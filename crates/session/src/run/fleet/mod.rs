@@ -15,15 +15,15 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use archive::{Facts, Finding, FleetPart, Tier, Warning, WorkerSummary};
+use archive::{Facts, Finding, FleetPart, ScenarioSummary, Tier, Warning, WorkerSummary};
 use experiment::Experiment;
 use fleet::{
-    Coordinator, CoordinatorInput, CoordinatorOutput, Envelope, Flaw, Host, Inputs, LoadOutcome, Member, PIECE, Piece,
-    PieceRequest, RunRules, ToWorker,
+    ClockLine, Coordinator, CoordinatorInput, CoordinatorOutput, Envelope, Flaw, Host, Inputs, LoadOutcome, Member,
+    PIECE, Piece, PieceRequest, RunRules, ToWorker,
 };
 use load::scenario::{Scenario, Shares};
 use load::{Endpoint, Placement, Plan, Requested};
-use measure::{Clock, Nanos, Problem, Time, counted, wall_clock_unix_ns};
+use measure::{Clock, EarlyDeliveries, LatencySummary, Metric, Nanos, Problem, Time, counted, wall_clock_unix_ns};
 
 use super::companion::{Collected, Companion, LoadEnd, Second};
 use crate::{Error, Observer};
@@ -34,6 +34,10 @@ use remote::Remote;
 const LEASE: Nanos = Nanos::from_millis(5_000);
 /// A worker that starts later than this does not start with the others.
 const LATE: Nanos = Nanos::from_millis(1);
+/// Latencies from a producer to a consumer.
+pub(crate) const ACROSS: [Metric; 2] = [Metric::END_TO_END, Metric::TRANSFER];
+/// A latency between two clocks is known where its median is as many bounds long.
+const LEAST_BOUNDS: u64 = 5;
 /// Probes of each clock before the start.
 const PROBES: u32 = 200;
 /// Free workers call four times a second: after so long all have.
@@ -130,6 +134,8 @@ pub struct FleetRun {
     plan: OnceLock<Plan>,
     /// Parts of the load that are missing, by worker.
     gaps: Mutex<BTreeMap<usize, Gap>>,
+    /// The most by which clocks of producers and their consumers may be apart; zero where they are the same.
+    senders_bound: Mutex<Nanos>,
 }
 
 /// Files that the load of a run names, for which its workers ask.
@@ -270,6 +276,7 @@ impl FleetRun {
             files: Arc::default(),
             plan: OnceLock::new(),
             gaps: Mutex::default(),
+            senders_bound: Mutex::default(),
         }))
     }
 
@@ -351,8 +358,6 @@ impl FleetRun {
         let named = |it: &Member| (clean(&it.facts.name), it.facts.machine == member::machine());
         let all: Vec<(String, bool)> = self.host.with(|it| it.members().iter().map(named).collect());
         part::check_reach(experiment, &all)?;
-        let machines = self.host.with(|it| it.members().iter().map(|it| it.facts.machine.clone()).collect::<Vec<_>>());
-        part::check_clocks(&plan, &machines)?;
         let text = part::text(experiment, endpoint, &plan)?;
         let packed = part::pack(experiment)?;
         let files = packed.len() as u64;
@@ -365,12 +370,38 @@ impl FleetRun {
             run_id: plan.run_id,
             files,
         };
+        let is_spread = plan.groups.iter().any(|it| it.placement == Placement::Spread);
         let remote = |(worker, (name, _)): (usize, (String, bool))| -> Box<dyn Scenario> {
-            Box::new(Remote::new(Arc::clone(self), worker, name, share(worker), plan.phases))
+            let senders = self.senders_to(worker).filter(|_| is_spread);
+            Box::new(Remote::new(Arc::clone(self), worker, name, share(worker), plan.phases).with_senders(senders))
         };
         let _ = self.plan.set(plan.clone());
         let remotes = all.into_iter().enumerate().map(remote).collect();
         Ok(Shares::new(plan, remotes))
+    }
+
+    /// The worker whose producers send to the consumers of this one in a load that is spread, if its clock is another.
+    fn senders_to(&self, worker: usize) -> Option<usize> {
+        self.host.with(|it| {
+            let members = it.members();
+            let senders = (worker + members.len()).checked_sub(1)?.checked_rem(members.len())?;
+            let machine = |of: usize| members.get(of).map(|it| &it.facts.machine);
+            (machine(worker) != machine(senders)).then_some(senders)
+        })
+    }
+
+    /// How far the clock of a worker's senders is ahead of its own.
+    fn clock_line(&self, worker: usize, senders: usize, now: Time) -> Option<ClockLine> {
+        let line = self.host.with(|it| {
+            let clock = |of: usize| it.members().get(of).map(|it| &it.clock);
+            clock(worker)?.line_to(clock(senders)?, now)
+        })?;
+        if self.is_started.load(Ordering::Acquire) {
+            let bound = line.bound_for(remote::SENDERS_INTERVAL);
+            let mut most = lock(&self.senders_bound);
+            *most = bound.max(*most);
+        }
+        Some(line)
     }
 
     /// Has all start then; once.
@@ -470,7 +501,46 @@ impl FleetRun {
         };
         let flaws = self.host.with(Coordinator::flaws);
         let invalid = flaws.into_iter().flat_map(findings).map(|it| Warning::new(Tier::Invalid, it));
-        self.losses(workers).into_iter().chain(invalid).collect()
+        self.losses(workers).into_iter().chain(invalid).chain(self.early(workers)).collect()
+    }
+
+    /// Deliveries by which the bound of two clocks is proven wrong.
+    fn early(&self, workers: &[WorkerSummary]) -> Vec<Warning> {
+        let outcomes = lock(&self.outcomes);
+        let finding = |(worker, of): (usize, &WorkerSummary)| {
+            let mut early = EarlyDeliveries::default();
+            outcomes.get(&worker)?.threads.iter().for_each(|it| early.add(it.early));
+            let (worker, by_s) = (of.name.clone(), early.most.as_secs_f64());
+            let broken = Finding::ClockBoundBroken { worker, deliveries: early.count, by_s };
+            (early.count > 0).then(|| Warning::new(Tier::Invalid, broken))
+        };
+        workers.iter().enumerate().filter_map(finding).collect()
+    }
+
+    /// Whether messages were timed by two clocks.
+    pub(crate) fn has_two_clocks(&self) -> bool {
+        *lock(&self.senders_bound) > Nanos::ZERO
+    }
+
+    /// Latencies between two clocks, each with their bound; those that it leaves nothing of are taken out.
+    pub(crate) fn judge_latencies(&self, messages: &mut ScenarioSummary) -> Vec<Warning> {
+        if !self.has_two_clocks() {
+            return Vec::new();
+        }
+        let bound = *lock(&self.senders_bound);
+        let is_known = |of: &LatencySummary| of.p50_ns >= bound.0.saturating_mul(LEAST_BOUNDS);
+        let warning = |metric: Metric| {
+            let of = messages.latency.get(metric);
+            let p50_s = is_known(of).then(|| Nanos(of.p50_ns).as_secs_f64());
+            let tier = if p50_s.is_some() { Tier::Note } else { Tier::Caution };
+            let latency = metric.name().to_owned();
+            let told = Finding::ClockBound { latency, p50_s, bound_s: bound.as_secs_f64() };
+            (of.count > 0).then(|| Warning::new(tier, told))
+        };
+        let warnings = ACROSS.into_iter().filter_map(warning).collect();
+        let shown = messages.latency.iter().filter(|(metric, of)| !ACROSS.contains(metric) || is_known(of));
+        messages.latency = shown.map(|(metric, of)| (metric, of.clone())).collect();
+        warnings
     }
 
     /// Whether all workers run on this machine, whose use is then theirs, too.

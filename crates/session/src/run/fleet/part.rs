@@ -6,7 +6,7 @@ use std::path::Path;
 use brokers::guardian::{private_file, private_folder};
 use experiment::{BrokerKind, BrokerSpec, Experiment, LoadSpec, ProfileSpec, ScheduleSpec, SizeSpec};
 use fleet::MOST_BYTES;
-use load::{Endpoint, Error, Placement, Plan};
+use load::{Endpoint, Error, Plan};
 use measure::{Problem, counted};
 use stacks::bounded;
 
@@ -47,15 +47,6 @@ pub(super) fn check_reach(experiment: &Experiment, workers: &[(String, bool)]) -
     let cause =
         format!("worker {name} runs on another machine, and the broker that bellows starts is for this one alone");
     Err(Error::invalid(cause, "start a broker that all of them reach, and name it: broker.kind = \"attach\""))
-}
-
-/// Refuses to spread producers and consumers over machines of these clocks, where there are several.
-pub(super) fn check_clocks(plan: &Plan, machines: &[String]) -> Result<(), Error> {
-    let is_spread = plan.groups.iter().any(|it| it.placement == Placement::Spread);
-    let is_one = machines.iter().all(|it| Some(it) == machines.first());
-    let cause = "producers and consumers are spread over machines whose clocks differ";
-    let help = "leave {place} out, or run all workers on one machine";
-    Error::invalid(cause, help).observed("spread").about("place").unless(!is_spread || is_one)
 }
 
 /// The experiment of all workers, whose share each of them takes: the load alone, on the broker as it is reached here.
@@ -312,15 +303,10 @@ mod tests {
     }
 
     #[test]
-    fn producers_and_consumers_are_spread_over_workers_of_one_clock_alone() {
-        let whole = experiment(RUNS, "place = \"spread\"\nnum-destinations = 2");
+    fn one_process_spreads_nothing() {
+        let whole = experiment(RUNS, "place = \"spread\"");
         let told = super::super::Carrier::Alone.check(&whole).expect_err("no fleet").to_string();
         testkit::assert_has(told, ["no workers to spread"]);
-        let plan = whole.plan(&whole.endpoint().expect("an endpoint"), 7).expect("a plan");
-        let check = |machines: [&str; 2]| check_clocks(&plan, &machines.map(str::to_owned));
-        check(["a", "a"]).expect("one clock");
-        let told = check(["a", "b"]).expect_err("two clocks").problem().cause;
-        testkit::assert_has(told, ["clocks differ"]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use measure::ledger::LedgerPart;
 use measure::{Clock, Counters, Nanos, Phase, Problem, Slice, Time};
 use serde_json::Value;
 
-use super::told::{self, WorkerReport};
+use super::told::{self, WorkerNews, WorkerReport};
 use super::{FleetRun, lock};
 
 /// How often the others are looked at.
@@ -20,6 +20,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 const NOTICE: Nanos = Nanos::from_millis(500);
 /// Between a decision to end the load early and its end, so that all know it in time.
 const LEAD_TIME: Nanos = Nanos::from_millis(200);
+/// Between two reports of the clock of those who send to a worker: drift is told with it.
+pub(super) const SENDERS_INTERVAL: Nanos = Nanos::from_millis(250);
 /// Bytes of a worker's part of the ledger at most.
 const MOST_LEDGER: usize = 256 << 20;
 /// Two clocks agree to this on an end that all were told.
@@ -33,6 +35,8 @@ pub(super) struct Remote {
     name: String,
     share: fleet::Share,
     phases: Phases,
+    /// The worker whose producers send to its consumers, where that has another clock.
+    senders: Option<usize>,
     /// Reports of that worker; taken once.
     inbox: Mutex<Option<Receiver<CoordinatorOutput>>>,
 }
@@ -40,7 +44,12 @@ pub(super) struct Remote {
 impl Remote {
     pub(super) fn new(fleet: Arc<FleetRun>, worker: usize, name: String, share: fleet::Share, phases: Phases) -> Self {
         let inbox = Mutex::new(fleet.inboxes.receiver(worker));
-        Self { fleet, worker, name, share, phases, inbox }
+        Self { fleet, worker, name, share, phases, senders: None, inbox }
+    }
+
+    /// With consumers that get what this worker's producers send, by another clock.
+    pub(super) fn with_senders(self, senders: Option<usize>) -> Self {
+        Self { senders, ..self }
     }
 
     fn failed(&self, what: &str, why: &str) -> Error {
@@ -105,6 +114,8 @@ struct Course<'a> {
     ledger: Vec<u8>,
     /// What it was told of the others' drains.
     others: Option<ShareProgress>,
+    /// When it was told of the clock of those who send to it.
+    senders_told: Time,
     /// End of the last slice.
     last_end: Option<Time>,
     is_done: bool,
@@ -131,6 +142,7 @@ impl<'a> Course<'a> {
             rest: None,
             ledger: Vec::new(),
             others: None,
+            senders_told: Time(0),
             last_end: None,
             is_done: false,
             is_interrupted: false,
@@ -195,7 +207,19 @@ impl<'a> Course<'a> {
         }
         let others = self.together.others_progress(self.of.share.worker);
         if others != std::mem::replace(&mut self.others, others) {
-            let news = serde_json::to_value(others).unwrap_or_default();
+            self.tell(&WorkerNews::Progress(others));
+        }
+        let now = Clock.now();
+        if let Some(senders) = self.of.senders.filter(|_| now >= self.senders_told + SENDERS_INTERVAL)
+            && let Some(line) = self.of.fleet.clock_line(self.of.worker, senders, now)
+        {
+            self.senders_told = now;
+            self.tell(&WorkerNews::Senders(line));
+        }
+    }
+
+    fn tell(&self, news: &WorkerNews) {
+        if let Ok(news) = serde_json::to_value(news) {
             self.of.fleet.inputs().send(CoordinatorInput::News(self.of.worker, news));
         }
     }

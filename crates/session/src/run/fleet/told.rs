@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use fleet::{LoadOutcome, LoopUsage, PhaseSpan};
-use load::{Censored, Error, Outcome, PhaseTimes, RunEvent, ShareProgress, Silence, ThreadUsage};
+use fleet::{ClockLine, LoadOutcome, PhaseSpan};
+use load::{Censored, Error, Outcome, PhaseTimes, RunEvent, ShareProgress, Silence};
 use measure::{Problem, Time};
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,16 @@ pub(super) enum WorkerReport {
     Done(bool),
     /// How far the drain of a load is, whose messages go to other workers.
     Progress(ShareProgress),
+}
+
+/// Something that a worker's load has to know of the others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum WorkerNews {
+    /// How far the drains of all others are; nothing while one has not told.
+    Progress(Option<ShareProgress>),
+    /// The clock of the producers that send to its consumers.
+    Senders(ClockLine),
 }
 
 /// Whether the coordinator has to hear of it.
@@ -55,7 +65,7 @@ pub(super) fn sent(outcome: &Outcome) -> LoadOutcome {
         drain_cut: outcome.drain_cut,
         error: outcome.error.as_ref().map(|it| it.problem().sentence()),
         ledger: outcome.ledger,
-        threads: outcome.threads.iter().map(usage).collect(),
+        threads: outcome.threads.clone(),
         spun: outcome.spun,
         tallies: BTreeMap::new(),
     }
@@ -78,41 +88,15 @@ pub(super) fn received(of: &LoadOutcome, name: &str, censored: Option<Censored>,
         error: of.error.as_ref().map(failed),
         is_gap: false,
         ledger: of.ledger,
-        threads: of.threads.iter().map(thread).collect(),
+        threads: of.threads.clone(),
         spun: of.spun,
         ..Outcome::started(by(of.start))
     }
 }
 
-fn usage(of: &ThreadUsage) -> LoopUsage {
-    LoopUsage {
-        total: of.total,
-        measured: of.measured,
-        measured_idle: of.measured_idle,
-        measured_run_queue_wait: of.measured_run_queue_wait,
-        measured_time: of.measured_time,
-        connections: of.connections,
-        lost_connections: of.lost_connections,
-        down_connections: of.down_connections,
-    }
-}
-
-fn thread(of: &LoopUsage) -> ThreadUsage {
-    ThreadUsage {
-        total: of.total,
-        measured: of.measured,
-        measured_idle: of.measured_idle,
-        measured_run_queue_wait: of.measured_run_queue_wait,
-        measured_time: of.measured_time,
-        connections: of.connections,
-        lost_connections: of.lost_connections,
-        down_connections: of.down_connections,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use measure::{Counters, Nanos, Phase};
+    use measure::{Counters, Nanos, Phase, ThreadUsage};
 
     use super::*;
 
@@ -138,7 +122,7 @@ mod tests {
             start: Time(3),
             phases: vec![PhaseSpan { phase: Phase::Drain, start: Time(4), end: Time(8) }],
             totals: Counters { sent: 5, ..Counters::default() },
-            threads: vec![LoopUsage { measured: Nanos(2), connections: 4, ..LoopUsage::default() }],
+            threads: vec![ThreadUsage { measured: Nanos(2), connections: 4, ..ThreadUsage::default() }],
             error: Some("it broke".into()),
             drain_cut: true,
             ..LoadOutcome::default()

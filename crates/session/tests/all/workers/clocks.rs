@@ -104,6 +104,27 @@ fn the_truth_lies_within_the_bound_in_every_script() {
 }
 
 #[test]
+fn the_clocks_of_two_workers_are_apart_by_what_the_coordinator_knows_of_both() {
+    for seed in testkit::seeds(200) {
+        let mut scripts = [seed, seed + 1_000_000].map(|seed| Script { turns_at: 1_000, ..Script::new(seed) });
+        let mut clocks = [(); 2].map(|()| ClockEstimator::default());
+        let mut at = SECOND;
+        assert!(clocks[0].line_to(&clocks[1], Time(at)).is_none());
+        for _ in 0..150 {
+            at += 100_000_000;
+            clocks.iter_mut().zip(&mut scripts).for_each(|(clock, script)| assert!(clock.probe(script.probe(at))));
+        }
+        let line = clocks[0].line_to(&clocks[1], Time(at)).unwrap();
+        for later in [0, 100_000_000, 250_000_000] {
+            let [own, theirs] = [&scripts[0], &scripts[1]].map(|it| it.worker(at + later));
+            let (ahead, bound) = line.at(own);
+            let off = (theirs.0 as i64 - own.0 as i64).abs_diff(ahead);
+            assert!(off <= bound.0 && bound <= line.bound_for(Nanos(260_000_000)), "{seed}: {off} ns off, {bound}");
+        }
+    }
+}
+
+#[test]
 fn a_clock_that_was_set_is_noticed_and_what_others_know_narrows_the_bound() {
     let mut script = Script { jitter: 1_000, there: 5_000_000, back: 20_000, ..Script::new(1) };
     let mut clock = ClockEstimator::default();
