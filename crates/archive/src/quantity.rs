@@ -553,7 +553,8 @@ impl FromStr for Quantity {
             Refused::new(
                 format!("{name:?} is not a quantity"),
                 format!(
-                    "it takes a latency with mean, max or a percentile such as p50, p95 or p99.9, or one of: {figures}"
+                    "it takes a latency (end-to-end, ack response, response, …) with mean, max or a percentile, as \
+                     end-to-end p99 or ack response p99.9, or one of: {figures}"
                 ),
             )
         })
