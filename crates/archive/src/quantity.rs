@@ -490,16 +490,25 @@ impl Quantity {
         }
     }
 
-    /// The shortest recorded time where it is a percentile of a latency, which cannot lie below it, nanoseconds; `None`
-    /// of other quantities, and where it was not kept.
-    pub fn least(&self, summary: &RunSummary) -> Option<f64> {
-        let Which::Latency(metric, Statistic::Percentile(_)) = &self.0 else { return None };
-        let wanted = plain_name(metric);
+    /// The shortest time, and that which the ten longest took at least, nanoseconds, where it is a percentile of a
+    /// latency with fewer than ten samples beyond it: it lies below neither. `None` of other quantities, and where no
+    /// time was kept; with fewer than ten samples the second is the first.
+    pub fn least(&self, summary: &RunSummary, recorded: &Recorder) -> Option<(f64, f64)> {
+        let Which::Latency(metric, Statistic::Percentile(wanted)) = &self.0 else { return None };
+        let name = plain_name(metric);
         let mut pages = requested(summary).into_iter().filter(|it| it.probe.is_none());
-        let page = pages.find(|it| plain_name(&it.metric) == wanted).and_then(|it| it.response);
+        let page = pages.find(|it| plain_name(&it.metric) == name).and_then(|it| it.response);
         let mut all = summary.scenarios().flat_map(|(_, of)| of.latency.filled());
-        let found = page.or_else(|| all.find(|(of, _)| plain_name(of.name()) == wanted).map(|(_, it)| it));
-        found.map(|it| it.min_ns).filter(|ns| *ns > 0).map(|ns| ns as f64)
+        let (of, found) = match page {
+            Some(page) => (None, page),
+            None => all.find(|(of, _)| plain_name(of.name()) == name).map(|(of, it)| (Some(of), it))?,
+        };
+        let percentiles = LatencySummary::PERCENTILES.iter().zip(found.percentile_values());
+        let below = percentiles.filter(|((of, _), _)| of < wanted && found.supports(*of)).map(|(_, value)| value);
+        let tenth = of.map(|of| recorded.histogram(of)).filter(|it| it.len() > TAIL && !found.supports(*wanted));
+        let tenth = tenth.map(|it| it.value_at_quantile(1.0 - TAIL as f64 / it.len() as f64).min(it.max()));
+        let most = below.chain(tenth).fold(found.min_ns, u64::max);
+        (found.min_ns > 0).then_some((found.min_ns as f64, most as f64))
     }
 
     /// Its value in one second of a run, with the second's histograms. Whether the run had messages of its own, and
@@ -544,7 +553,8 @@ impl FromStr for Quantity {
             Refused::new(
                 format!("{name:?} is not a quantity"),
                 format!(
-                    "it takes a latency with mean, max or a percentile such as p50, p95 or p99.9, or one of: {figures}"
+                    "it takes a latency (end-to-end, ack response, response, …) with mean, max or a percentile, as \
+                     end-to-end p99 or ack response p99.9, or one of: {figures}"
                 ),
             )
         })
@@ -581,6 +591,9 @@ fn of_page(response: &LatencySummary, statistic: Statistic) -> Observed {
     };
     Ok(value as f64)
 }
+
+/// Samples beyond a percentile that make it say something.
+const TAIL: u64 = 10;
 
 const NOT_KEPT: &str = "the summary has no such percentile";
 

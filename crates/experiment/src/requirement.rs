@@ -180,7 +180,9 @@ impl Requirement {
         let observed = self.quantity.in_run(summary, recorded);
         let holds = |value| self.comparison.holds(value, self.bound);
         match (observed, unfinished) {
-            (Err(why), _) => self.missed_by_all(summary).unwrap_or_else(|| self.unknown(why)),
+            (Err(why), _) => {
+                self.bounded_below(summary, recorded, unfinished.is_some()).unwrap_or_else(|| self.unknown(why))
+            }
             (Ok(value), Some(why)) if holds(value) => self.unknown(why),
             (Ok(value), _) => RequirementOutcome {
                 observed: Some(value),
@@ -192,14 +194,29 @@ impl Requirement {
         }
     }
 
-    /// The outcome where even the shortest recorded time exceeds the bound of a percentile: missed, with any samples.
-    fn missed_by_all(&self, summary: &RunSummary) -> Option<RequirementOutcome> {
+    /// The outcome of a percentile with too few samples, which the shortest time or the ten longest decide: it lies
+    /// below neither.
+    fn bounded_below(
+        &self,
+        summary: &RunSummary,
+        recorded: &Recorder,
+        is_unfinished: bool,
+    ) -> Option<RequirementOutcome> {
         let is_upper = matches!(self.comparison, Comparison::Less | Comparison::LessOrEqual);
-        let least = self.quantity.least(summary).filter(|_| is_upper)?;
-        (!self.comparison.holds(least, self.bound)).then(|| {
-            let why = format!("even the shortest took {}", Nanos(least.round() as u64));
-            RequirementOutcome { met: Some(false), ..self.unknown(&why) }
-        })
+        let is_lower = matches!(self.comparison, Comparison::Greater | Comparison::GreaterOrEqual);
+        let (shortest, most) = self.quantity.least(summary, recorded)?;
+        let misses = |least| is_upper && !self.comparison.holds(least, self.bound);
+        let time = |least: f64| Nanos(least.round() as u64);
+        // What is above the bound now might not be of a whole run.
+        let meets = || is_lower && !is_unfinished && most > shortest && self.comparison.holds(most, self.bound);
+        let why = if misses(shortest) {
+            format!("even the shortest took {}", time(shortest))
+        } else if misses(most) || meets() {
+            format!("ten or more took at least {}", time(most))
+        } else {
+            return None;
+        };
+        Some(RequirementOutcome { met: Some(is_lower), ..self.unknown(&why) })
     }
 }
 

@@ -196,7 +196,7 @@ fn shortcomings(summary: &RunSummary, limited_by: LimitedBy) -> Vec<String> {
     let achieved = summary.requested().and_then(|it| it.achieved);
     let is_met = limited_by == LimitedBy::Schedule;
     if let Some(achieved) = achieved.filter(|it| *it < ACHIEVED && !is_met) {
-        why.push(format!("only {} of the rate was sent", percent(achieved)));
+        why.push(format!("only {} of the messages due were sent", percent(achieved)));
     }
     let expected = expected_rate(summary).filter(|it| *it > 0.0);
     let received = expected.map(|expected| summary.flow().received.rate / expected);

@@ -92,6 +92,7 @@ fn a_rate_holds_where_it_is_sent_received_and_all_that_is_asked_for_is_met() {
     assert_eq!(judged(|_| ()), (LimitOutcome::Held, vec![]));
     assert_eq!(judged(|it| achieved(it, 0.995)).0, LimitOutcome::Held);
     assert_eq!(judged(|it| achieved(it, 0.994)).0, LimitOutcome::Missed);
+    assert_eq!(judged(|it| achieved(it, 0.994)).1, ["only 99.4 % of the messages due were sent"]);
     assert_eq!(judged(|it| it.flow_mut().received.rate = 995.0).0, LimitOutcome::Held);
     let behind = judged(|it| it.flow_mut().received.rate = 994.0);
     assert_eq!(behind.0, LimitOutcome::Missed);

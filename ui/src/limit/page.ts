@@ -4,7 +4,7 @@ import { lead } from '../comparison/about';
 import { partsOf, type Sheet } from '../comparison/page';
 import { nameOf } from '../comparison/runs';
 import { button, type Child, type Column, h, remarkList, scrolling, section, tableOfColumns } from '../core/dom';
-import { MAIN_PERCENTILES as PERCENTILES, percent, significant, supports } from '../core/format';
+import { MAIN_PERCENTILES as PERCENTILES, significant, supports } from '../core/format';
 import type { LimitView, TrialView } from '../core/view';
 import { percentileCell, WEAK_MEANS } from '../sections/percentile-cell';
 import { titled } from '../sections/warnings';
@@ -49,7 +49,7 @@ function trials(view: LimitView): HTMLElement {
         latency ? percentileCell(latency, percentile, latency[key]) : '–';
       return [{ number: at === 0 ? `${name} ${label}` : label }, cell];
     }),
-    [{ number: 'sent' }, ({ rate, sent }) => percent(rate > 0 ? sent / rate : 0)],
+    [{ number: 'sent, msg/s' }, (it) => significant(it.sent)],
     [{ number: 'received, msg/s' }, (it) => significant(it.received)],
     [{ number: 'broker, cores' }, ({ broker_cores: cores }) => (cores === null ? '–' : significant(cores))],
     ['why not', ({ why }) => h('span', { title: why.join('; ') || null }, why.join('; '))],

@@ -10,6 +10,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, CommandFactory};
 use experiment::{LoadSpec, OptionNames};
+use measure::Refused;
 use web::Secret;
 
 use super::{Cli, old_names};
@@ -211,6 +212,12 @@ pub(super) const EXPORTS: &str =
 /// A tip for `bellows runs compare`.
 const COMPARES: &str = "'bellows ab A --with B' decides what changed, 'bellows diff A B' compares profiles";
 
+/// A tip for `bellows runs delete`.
+const DELETES: &str = "it is called 'bellows runs rm'";
+
+/// A tip for `bellows run --no-archive`.
+const KEEPS: &str = "its folder is always kept: '--runs DIR' puts it elsewhere, 'bellows runs rm' deletes it";
+
 /// A tip for `bellows runs tag=before`.
 const FILTERS: &str = "'bellows runs --filter tag=before' lists the runs that a filter finds";
 
@@ -236,6 +243,7 @@ fn tip(error: &clap::Error) -> Option<String> {
             let tip = match typed.as_str() {
                 "export" => EXPORTS,
                 "compare" | "diff" | "ab" => COMPARES,
+                "delete" | "remove" => DELETES,
                 typed if typed.contains('=') && !is_first => FILTERS,
                 _ => "",
             };
@@ -251,6 +259,9 @@ fn tip(error: &clap::Error) -> Option<String> {
         (ErrorKind::UnknownArgument, _) => match error.get(ContextKind::InvalidArg)? {
             ContextValue::String(typed) if typed == "--trend" && usage(error)?.contains("bellows runs ") => {
                 Some(TREND.to_owned())
+            }
+            ContextValue::String(typed) if typed == "--no-archive" && usage(error)?.contains("bellows run ") => {
+                Some(KEEPS.to_owned())
             }
             ContextValue::String(typed) if error.get(ContextKind::SuggestedArg).is_none() => {
                 slip_of(error, typed).map(|known| format!("a similar argument exists: '--{known}'"))
@@ -294,6 +305,10 @@ pub(super) fn readable(mut error: clap::Error) -> clap::Error {
     }
     if is_far_fetched(&error) {
         error.remove(ContextKind::SuggestedArg);
+        // It has the suggested option, which nobody gave.
+        if let Some(usage) = usage_of(&error) {
+            error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
+        }
     }
     if let Some(tip) = tip(&error) {
         error.remove(ContextKind::SuggestedSubcommand);
@@ -311,7 +326,10 @@ pub(super) fn readable(mut error: clap::Error) -> clap::Error {
         let value = shown_value(argument, typed);
         let why = match error.source() {
             // What the parser says may repeat the value.
-            Some(source) if value == *typed => format!(": {}", in_words(source)),
+            Some(source) if value == *typed => match source.downcast_ref::<Refused>() {
+                Some(Refused { what, help }) if !help.is_empty() => format!(": {what}\n\n  tip: {help}"),
+                _ => format!(": {}", in_words(source)),
+            },
             _ => String::new(),
         };
         return clap::Error::raw(
@@ -338,6 +356,21 @@ pub(super) fn readable(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::InvalidValue, ContextValue::String(hidden));
     }
     error
+}
+
+/// The usage of the command that an error is about, without any option.
+fn usage_of(error: &clap::Error) -> Option<clap::builder::StyledStr> {
+    let usage = usage(error)?;
+    let mut all = Cli::command();
+    all.build();
+    let mut command = &mut all;
+    for word in usage.split_whitespace().skip_while(|word| *word != "bellows").skip(1) {
+        if command.find_subcommand(word).is_none() {
+            break;
+        }
+        command = command.find_subcommand_mut(word)?;
+    }
+    Some(command.render_usage())
 }
 
 /// The option of the command that may be meant; clap suggests none of few letters.
@@ -438,6 +471,10 @@ mod tests {
         for line in ["bellows top --rate 5", "bellows demo --ratio 5"] {
             assert!(!refused(line).contains("--set"), "{line}");
         }
+        let text = refused("bellows run --no-archive");
+        assert!(text.contains(KEEPS) && text.contains("Usage: bellows run [OPTIONS]"), "{text}");
+        let text = refused("bellows demo --require p99<50");
+        assert!(text.contains("is not a quantity\n\n  tip: ") && text.contains("ack response p99"), "{text}");
         // Of options that only share some letters one was said to be similar.
         for (option, is_alike) in [("--mesage-count", true), ("--num-messages", false), ("--ulr", true)] {
             let text = refused(&format!("bellows artemis perf client {option} 5 q"));

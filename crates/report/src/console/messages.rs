@@ -11,6 +11,8 @@ const MOST_STALLS: usize = 3;
 
 /// Below this share of a second's requested messages, the worst one is named.
 const SHORT_SECOND: f64 = 0.95;
+/// A share of messages of the warm-up that is told beside that of the messages due.
+const NOTABLE: f64 = 0.01;
 /// A share of late messages that the warnings name too.
 const LATE: f64 = 0.01;
 /// A second with fewer messages is short when one of them crosses its edge.
@@ -23,13 +25,21 @@ pub(super) fn requested(asked: Option<&RequestedSummary>, closed_loop: bool) -> 
     }
     let asked = asked?;
     let sent = asked.achieved.unwrap_or(1.0);
+    let of_all = |amount: fn(&RequestedWindow) -> f64| asked.over_time.iter().map(|it| amount(it) * it.dt).sum::<f64>();
+    let in_phase = of_all(|it| it.sent) / of_all(|it| it.requested).max(f64::MIN_POSITIVE);
+    let backlog = if asked.has_backlog() {
+        " (with the warm-up's backlog)".to_owned()
+    } else if in_phase > sent + NOTABLE {
+        format!(" ({} % with the warm-up's backlog)", percent_digits(in_phase))
+    } else {
+        String::new()
+    };
     let mut line = match sent {
         0.0 => format!("requested: {} msg/s, none of it sent", three_digits(asked.rate)),
         _ => format!(
-            "requested: {} msg/s, {} % of it sent{}, {} % {}over 1 ms late",
+            "requested: {} msg/s, {} % of it sent{backlog}, {} % {}over 1 ms late",
             three_digits(asked.rate),
             percent_digits(sent),
-            if asked.has_backlog() { " (with the warm-up's backlog)" } else { "" },
             percent_digits(asked.late_share),
             // The share is of what was sent.
             if sent < SHORT_SECOND { "of this " } else { "" }
@@ -196,6 +206,14 @@ mod tests {
     fn what_was_asked_for_stands_with_its_worst_second() {
         for (achieved, late_share, sent, told) in [
             (0.8, 0.25, 600.0, "80.00 % of it sent, 25.00 % of this over 1 ms late; 600 of 1,000 msg/s at 4 s"),
+            // What was sent in the phase is more than what was due in it and sent.
+            (
+                0.5,
+                0.25,
+                600.0,
+                "50.00 % of it sent (80.00 % with the warm-up's backlog), 25.00 % of this over 1 ms late; \
+                 600 of 1,000 msg/s at 4 s",
+            ),
             (1.24, 0.25, 1_480.0, "124 % of it sent (with the warm-up's backlog), 25.00 % over 1 ms late"),
             // Random arrivals that happened to be few.
             (0.97, 0.001, 940.0, "97.00 % of it sent, 0.10 % over 1 ms late"),

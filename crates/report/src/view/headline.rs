@@ -521,6 +521,12 @@ pub(crate) fn operations(of: &ScenarioSummary, phases: &[PhaseSpan]) -> String {
     if let Some(asked) = of_requested(of.requested.as_ref(), of.rate) {
         text.push_str(&format!(", {asked}"));
     }
+    // The counts have them, the rate has not.
+    let in_drain = of.count("completed") as f64 - of.rate * measured_s(phases);
+    let is_notable = in_drain >= 1.5 && in_drain > of.count("completed") as f64 * 0.005;
+    if is_notable && measured_s(phases) > 0.0 {
+        text.push_str(&format!(", {} more in the drain", count(in_drain.round() as u64)));
+    }
     if of.count("failed") > 0 {
         text.push_str(&format!(", {} failed", count(of.count("failed"))));
     }

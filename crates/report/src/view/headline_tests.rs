@@ -231,6 +231,18 @@ fn requests(p99_ns: u64, failed: u64) -> ScenarioSummary {
     }
 }
 
+/// `25 requests per second … for 4 s` stood beside `200 completed`.
+#[test]
+fn a_rate_says_how_many_more_were_answered_in_the_drain() {
+    let phases = [PhaseSpan { phase: Phase::Measure, start: 0.0, end: 60.0 }];
+    let counter = |name| Metric::named(name, measure::MetricKind::Counter).expect("room");
+    for (rate, has) in [(1.0, true), (5.0, false)] {
+        let counts = [(counter("completed"), 300)].into();
+        let of = ScenarioSummary { rate, counts, ..requests(4_000_000, 0) };
+        assert_eq!(operations(&of, &phases).contains(", 240 more in the drain"), has, "{rate}");
+    }
+}
+
 #[test]
 fn of_an_attached_broker_only_the_queues_of_the_load_are_counted() {
     let mut record = record(RunState::Complete, &["quorum", "classic", "classic"]);

@@ -114,11 +114,11 @@ impl ScenarioContext {
 
     /// Operations that ended in order, as the rate of the measured phase counts them: those due in it, whenever
     /// answered. Where a backlog grew, so that more were left at the end than half as many again as begin within a
-    /// usual answer's time, or where some did not begin, those that ended in it: a backlog of the warm-up is work, too.
+    /// mean answer's time, or where some did not begin, those that ended in it: a backlog of the warm-up is work, too.
     pub(crate) fn completed(&self, outcome: &Outcome, measured: &Interval, length: Nanos) -> u64 {
         let Some(of) = &self.operations else { return 0 };
         let ended = measured.counts.get(of.completed);
-        let usual = measured.latencies.histogram(of.latency).value_at_quantile(0.5) as f64 / length.0.max(1) as f64;
+        let usual = measured.latencies.histogram(of.latency).mean() / length.0.max(1) as f64;
         let most_left = |due: u64| 1 + (1.5 * usual * due as f64) as u64;
         let is_steady = |due: u64| due <= ended.saturating_add(most_left(due));
         let scheduled = of.scheduled.filter(|_| self.requested.is_some());
@@ -444,6 +444,12 @@ mod tests {
         // Each took as long, and some of what was due was answered just after the phase: 9 of 10 requests/s.
         measured.latencies.record(of.latency, Nanos(6 * SECOND));
         assert_eq!(counted(&measured, 12, 0), 12);
+        // Every other one took 300 ms: nine of 50 requests/s were answered just after the phase.
+        let mut mixed = Interval::new();
+        mixed.counts.add(of.completed, 591);
+        mixed.latencies.record_n(of.latency, Nanos(SECOND / 1_000), 300);
+        mixed.latencies.record_n(of.latency, Nanos(3 * SECOND / 10), 300);
+        assert_eq!(counted(&mixed, 600, 0), 600);
     }
 
     const SECOND: u64 = 1_000_000_000;
