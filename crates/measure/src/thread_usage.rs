@@ -1,4 +1,4 @@
-//! What an event loop has used.
+//! CPU time and waits of an event loop.
 
 use serde::{Deserialize, Serialize};
 

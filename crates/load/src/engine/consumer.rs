@@ -391,12 +391,8 @@ impl Consumer {
                 ledger.anomalies.count(cause);
                 return false;
             }
-            let ours = self.spec.ours.as_ref();
-            let known = ours.and_then(|ours| ours.bodies.as_ref());
-            let whole = match known {
-                None => payload::is_whole(body),
-                Some(known) => known.is_whole(&header, body),
-            };
+            let known = self.spec.ours.as_ref().and_then(|ours| ours.bodies.as_ref());
+            let whole = known.map_or_else(|| payload::is_whole(body), |known| known.is_whole(&header, body));
             ledger.anomalies.corrupt += u64::from(!whole);
         }
         self.latest = header.intended;

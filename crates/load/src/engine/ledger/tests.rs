@@ -172,7 +172,7 @@ fn a_damaged_sequence_without_a_check_upsets_nothing_else() {
     assert_eq!(rig.end(|_| ()), expected);
 }
 
-/// What came earlier than the bound of the two clocks allows proves it wrong.
+/// A delivery that came earlier than the bound of the two clocks allows proves it wrong.
 #[test]
 fn instants_of_another_clock_are_moved_to_the_own_one() {
     for (size, ahead) in [(16, -900_000_000_000), (16, 900_000_000_000), (40, -1_000), (40, 7_000_000_000_000)] {

@@ -112,7 +112,7 @@ struct Course<'a> {
     rest: Option<Slice>,
     /// The pieces of its part of the ledger that have come; nothing where there is none.
     ledger: Vec<u8>,
-    /// What it was told of the others' drains.
+    /// News of the others' drains, as it was told.
     others: Option<ShareProgress>,
     /// When it was told of the clock of those who send to it.
     senders_told: Time,
