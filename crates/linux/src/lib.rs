@@ -12,16 +12,25 @@ pub mod sockets;
 pub mod threads;
 pub mod tracefs;
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::Path;
-use std::{fs, io};
 
 pub use cpus::{CombinedCores, CpuLimits};
 pub use process_tree::{ProcessTree, ProcessUse, cpu_time};
 pub use processes::{ProcessId, Status};
 
+/// A file of the kernel's, which says that it is empty: with room for all of it two reads do, without it four.
+fn read_bytes(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(8 << 10);
+    File::open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// A file of the kernel's; what is not UTF-8 is replaced.
 fn read_lossy(path: impl AsRef<Path>) -> io::Result<String> {
-    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    let text = String::from_utf8(read_bytes(path)?);
+    Ok(text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 /// The number behind `key:` in a file of such lines.

@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_s
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::read_lossy;
+use crate::{read_bytes, read_lossy};
 
 /// A process that cannot be mistaken for a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -66,7 +66,7 @@ impl ProcessId {
     pub fn is_stopped(self) -> bool {
         let folder = format!("/proc/{}/task", self.pid);
         let threads = numbers_in(&folder).into_iter();
-        let mut stats = threads.filter_map(|tid| parse_stat(&fs::read(format!("{folder}/{tid}/stat")).ok()?));
+        let mut stats = threads.filter_map(|tid| parse_stat(&read_bytes(format!("{folder}/{tid}/stat")).ok()?));
         self.is_alive() && stats.all(|it| matches!(it.state, 'T' | 't' | 'Z' | 'X'))
     }
 
@@ -123,7 +123,7 @@ impl Stat {
 
 /// Reads `/proc/PID/stat`; `None` where the process is gone.
 pub fn stat(pid: u32) -> Option<Stat> {
-    parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+    parse_stat(&read_bytes(format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// Where the stack of a process's first thread begins; `None` where it is gone or may not be looked into.

@@ -55,7 +55,7 @@ pub struct ThreadUse {
 
 /// How long the calling thread has waited in the run queue so far; `None` where the kernel keeps no account of it.
 pub fn own_run_queue_wait() -> Option<Nanos> {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let text = read_lossy("/proc/thread-self/schedstat").ok()?;
     parse(process::id(), &text).map(|it| it.run_queue_wait)
 }
 
@@ -65,7 +65,7 @@ impl ThreadTimes {
         let mut all = BTreeMap::new();
         for process in processes {
             for id in ids(process) {
-                let text = fs::read_to_string(format!("/proc/{process}/task/{id}/schedstat"));
+                let text = read_lossy(format!("/proc/{process}/task/{id}/schedstat"));
                 if let Some(times) = text.ok().and_then(|text| parse(process, &text)) {
                     all.insert(id, times);
                 }

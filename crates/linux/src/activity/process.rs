@@ -129,7 +129,7 @@ fn memory(ids: &[ProcessId], meters: &mut Meters) {
 fn totals(id: ProcessId) -> Option<Vec<u64>> {
     let stat = id.stat()?;
     let mut counts = vec![stat.minor_faults, stat.major_faults];
-    let io = fs::read_to_string(format!("/proc/{}/io", id.pid)).unwrap_or_default();
+    let io = read_lossy(format!("/proc/{}/io", id.pid)).unwrap_or_default();
     let bytes = value(&io, "read_bytes").zip(value(&io, "write_bytes"));
     counts.extend(bytes.into_iter().flat_map(|(read, written)| [read, written]));
     Some(counts)
