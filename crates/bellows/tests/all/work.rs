@@ -22,7 +22,9 @@ fn run_until_sampled(dir: &Path, file: &str) -> Ended {
         std::thread::sleep(Duration::from_millis(200));
         let folder = common::folder_with(dir, "cpu.stacks");
         let sampled = folder.and_then(|it| Profile::open(it).ok()).map_or(0, |it| it.samples.len());
-        sampled >= ENOUGH || common::seconds_recorded(dir) >= 40
+        let seconds = common::seconds_recorded(dir);
+        // The first is the warm-up.
+        seconds >= 3 && (sampled >= ENOUGH || seconds >= 40)
     };
     common::wait_for("samples", is_enough);
     started.signal("INT");
