@@ -1096,21 +1096,27 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
       }, by),
     );
 
-  /** The best times of a few attempts, by name, until all are within their budgets: other work only ever adds. */
+  /**
+   * The best times of a few attempts, by name, until all are within their budgets: other work only ever adds. It adds to
+   * the reference, too, which each attempt is held against: machines that share their cores are slow for moments.
+   */
   async function best(t, fragment, budgets, measure) {
-    const found = { reference: Number.POSITIVE_INFINITY };
-    for (const name of Object.keys(budgets)) found[name] = Number.POSITIVE_INFINITY;
-    const over = (factor) => Object.keys(budgets).filter((it) => found[it] >= budgets[it] * factor);
-    for (let i = 0; i < 8 && over(1).length > 0; i++) {
+    const names = Object.keys(budgets);
+    const found = Object.fromEntries(names.map((name) => [name, Number.POSITIVE_INFINITY]));
+    const over = () => names.filter((name) => found[name] >= budgets[name]);
+    const told = [];
+    for (let i = 0; i < 8 && over().length > 0; i++) {
       const { page, done } = await open('million', fragment);
-      const times = { ...(await measure(page)), reference: await reference(page) };
-      for (const [name, time] of Object.entries(times)) found[name] = Math.min(found[name], time);
+      const times = await measure(page);
+      const fixed = Math.min(await reference(page), await reference(page));
+      const factor = Math.min(2, Math.max(1, fixed / REFERENCE_MS));
+      for (const name of names) found[name] = Math.min(found[name], times[name] / factor);
+      const shown = names.map((name) => `${name} ${times[name].toFixed(1)} ms`);
+      told.push(`${shown.join(', ')}; reference ${fixed.toFixed(1)} ms`);
       await done();
     }
-    const factor = Math.min(2, Math.max(1, found.reference / REFERENCE_MS));
-    const told = Object.entries(found).map(([name, time]) => `${name} ${time.toFixed(1)} ms`);
-    t.diagnostic(`${told.join(', ')}; budgets times ${factor.toFixed(2)}`);
-    assert.deepEqual(over(factor), [], told.join(', '));
+    t.diagnostic(told.join(' | '));
+    assert.deepEqual(over(), [], told.join(' | '));
   }
 
   test('the difference of a million samples is drawn within the budget', async (t) => {

@@ -3,7 +3,8 @@
 // named at the end, since it may also be a defect that shows now and then. What fails twice, more than three at once,
 // and what fails outside a test: failed.
 //
-// Pages, tests and browser that passed at the first go are not tried again: target/pages.sum says which they were.
+// Pages, tests and browser that passed at the first go are not tried again: target/pages.sum says which they were. What
+// measures time may pass at the second: it lacked a core at the first.
 
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -48,7 +49,7 @@ function sumOf(samples) {
   return all.update(spawnSync(executablePath, ['--version']).stdout).digest('hex');
 }
 
-/** Runs all tests, and once more what failed; whether all passed at the first go. */
+/** Runs all tests, and once more what failed; whether all passed at the first go, but for those that measure time. */
 async function runAll() {
   const { failed, passed } = await suite(FILES);
   const names = [...failed.values()].flat();
@@ -62,9 +63,12 @@ async function runAll() {
   }
   console.error(`once more: ${names.join('; ')}`);
   const again = await suite([...failed.keys()], names);
-  if (again.failed.size > 0 || again.passed < names.length) process.exitCode = 1;
-  else console.error(`passed when run once more: ${names.join('; ')}`);
-  return false;
+  if (again.failed.size > 0 || again.passed < names.length) {
+    process.exitCode = 1;
+    return false;
+  }
+  console.error(`passed when run once more: ${names.join('; ')}`);
+  return names.every((name) => name.includes('within the budget'));
 }
 
 /** Runs all tests unless they passed on the same pages. */

@@ -19,17 +19,15 @@ fn experiment() -> common::Folder {
     dir
 }
 
-/// The ids of the runs of each cell.
-fn made(folder: &Path) -> Vec<Vec<String>> {
+/// The runs of each cell.
+fn made(folder: &Path) -> Vec<Vec<Value>> {
     let matrix = read_json(&folder.join("matrix.json"));
     let cells = matrix["cells"].as_array().expect("cells").iter();
-    let ids = |cell: &Value| -> Vec<String> {
+    let runs = |cell: &Value| {
         let pairs = folder.join(cell["folder"].as_str().expect("a name"));
-        let runs = read_json(&pairs.join("pairs.json"));
-        let runs = runs["runs"].as_array().expect("runs").iter();
-        runs.map(|run| run["id"].as_str().expect("an id").to_owned()).collect()
+        read_json(&pairs.join("pairs.json"))["runs"].as_array().expect("runs").clone()
     };
-    cells.map(ids).collect()
+    cells.map(runs).collect()
 }
 
 #[test]
@@ -119,7 +117,7 @@ fn again(dir: &Path, found: &Value) {
 #[test]
 fn cells_that_were_killed_are_gone_on_with_and_no_run_is_made_twice() {
     let dir = &*experiment();
-    let all = ["ab", "turns.toml", "--pairs", "2", "--aa", "--quiet"];
+    let all = ["ab", "turns.toml", "--pairs", "2", "--aa", "--quiet", "--set", "load.0.rate=200"];
     let all = [&all[..], &OVER].concat();
     let mut child = bellows(dir, &all).spawn().expect("bellows");
     let done = || folder_with(dir, "matrix.json").map(|it| made(&it)).unwrap_or_default();
@@ -128,19 +126,24 @@ fn cells_that_were_killed_are_gone_on_with_and_no_run_is_made_twice() {
     child.kill().expect("killed");
     child.wait().expect("ended");
     let (folder, suffix) = kept_with(dir, "matrix.json");
-    let other = ["ab", "turns.toml", "--aa", "--resume", &suffix];
+    let other = ["ab", "turns.toml", "--aa", "--set", "load.0.rate=200", "--resume", &suffix];
     run(dir, &other).assert_error(2, &["other cells"]);
     let less = [&other[..], &OVER[..2]].concat();
     run(dir, &less).assert_error(2, &["other cells"]);
 
     let ended = run(dir, &[&all[..], &["--resume", &suffix]].concat());
-    assert!(matches!(ended.code(), Some(0 | 3 | 4)), "{}{}", ended.stdout, ended.stderr);
+    // A full machine may spoil every run of a cell, and the other run of a pair that is spoiled is not made.
+    let none_counts = ended.code() == Some(1) && ended.stderr.contains("valid");
+    assert!(none_counts || matches!(ended.code(), Some(0 | 3 | 4)), "{}{}", ended.stdout, ended.stderr);
     let after = made(&folder);
     for (before, after) in before.iter().zip(&after) {
         assert!(after.starts_with(before), "{before:?} {after:?}");
-        assert!(after.len() >= 4, "{after:?}");
+        let is_spoiled = after.iter().any(|run| run["spoiled"].is_string());
+        assert!(after.len() >= if is_spoiled { 2 } else { 4 }, "{after:?}");
+        let turns: BTreeSet<_> = after.iter().map(|run| format!("{} {}", run["pair"], run["side"])).collect();
+        assert_eq!(turns.len(), after.len(), "a run was made twice: {after:?}");
     }
-    assert!(ended.stdout.contains("A against itself in 2 cells"), "{}", ended.stdout);
+    assert!(none_counts || ended.stdout.contains("A against itself in 2 cells"), "{}", ended.stdout);
 }
 
 #[test]

@@ -5,8 +5,10 @@ use crate::common;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use common::{Broker, bellows, folder, run, seconds_recorded, server_that_says, start, wait_for};
+use stacks::Profile;
 
 fn client(dir: &Path, url: &str, more: &[&str]) -> common::Ended {
     let base = ["client", "queue://Q", "--url", url, "--duration", "1", "--quiet"];
@@ -127,12 +129,20 @@ fn the_process_dies_while_it_is_profiled() {
     let dir = &*folder();
     let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn().unwrap();
     let pid = busy.id().to_string();
-    let recording = start(bellows(dir, &["record", "--pid", &pid, "--duration", "50"]));
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let mut recording = start(bellows(dir, &["record", "--pid", &pid, "--duration", "50"]));
+    // However late both get a core; where profiling is not permitted, the command has ended.
+    let is_sampled = || {
+        let folder = common::folder_with(dir, "cpu.stacks");
+        folder.is_some_and(|it| Profile::open(it).is_ok_and(|profile| profile.total_weight() > 0))
+    };
+    while !is_sampled() && recording.child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(100));
+    }
     busy.kill().unwrap();
     busy.wait().unwrap();
+    let killed = Instant::now();
     let ended = recording.end();
-    assert!(ended.took.as_secs() < 20, "it went on without the process: {ended:#?}");
+    assert!(killed.elapsed().as_secs() < 20, "it went on without the process: {ended:#?}");
     ended.says_not(["panicked"]);
     if ended.code() != Some(0) {
         // Where profiling is not permitted, that is what it says.

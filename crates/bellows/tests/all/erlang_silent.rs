@@ -42,6 +42,8 @@ impl ErlangNode {
             .args(["-noinput", "-name", &name, "-setcookie", "secret"])
             .args(["-start_epmd", "false", "-erl_epmd_port", &port])
             .args(["-kernel", "inet_dist_use_interface", "{127,0,0,1}"])
+            // It sleeps again and again, and would spin each time.
+            .args(["+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"])
             .args(["-eval", WORK, "-eval", KEEPS_FROM_RUNNING]);
         let node = Self { started: start(command), name, port };
         common::wait_for("the node", || node.command(dir, "info", &[]).end().code() == Some(0));

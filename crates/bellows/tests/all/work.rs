@@ -5,9 +5,31 @@ use crate::common::managed;
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
+use common::Ended;
 use serde_json::Value;
 use stacks::{ErlangProcess, Profile};
+
+/// Samples by which what uses a hundredth of the broker's time is seen.
+const ENOUGH: usize = 1_000;
+
+/// Runs an experiment whose measured phase is long, and stops it when it has enough samples: on a full machine a broker
+/// needs long for as much CPU time.
+fn run_until_sampled(dir: &Path, file: &str) -> Ended {
+    let started = common::start(common::bellows(dir, &["run", file]));
+    let is_enough = || {
+        std::thread::sleep(Duration::from_millis(200));
+        let folder = common::folder_with(dir, "cpu.stacks");
+        let sampled = folder.and_then(|it| Profile::open(it).ok()).map_or(0, |it| it.samples.len());
+        let seconds = common::seconds_recorded(dir);
+        // The first is the warm-up.
+        seconds >= 3 && (sampled >= ENOUGH || seconds >= 40)
+    };
+    common::wait_for("samples", is_enough);
+    started.signal("INT");
+    started.end().ok()
+}
 
 #[test]
 fn the_work_of_two_queues_is_told_apart() {
@@ -17,12 +39,12 @@ fn the_work_of_two_queues_is_told_apart() {
         format!("[[load]]\ndestination = \"queue://{queue}\"\nrate = {rate}\nmax-pending = 1000\n")
     };
     let experiment = format!(
-        "name = \"work\"\n{broker}[phases]\nwarmup = \"1s\"\nmeasure = \"5s\"\n{}{}",
+        "name = \"work\"\n{broker}[phases]\nwarmup = \"1s\"\nmeasure = \"60s\"\n{}{}",
         load("busy", 3000),
-        load("idle", 1000)
+        load("idle", 300)
     );
     fs::write(dir.join("work.toml"), experiment).expect("write");
-    let ended = common::run(dir, &["run", "work.toml"]).ok();
+    let ended = run_until_sampled(dir, "work.toml");
     let record = common::record(dir);
     let profile = testkit::or_skip!(record["summary"]["profiles"].get(0).ok_or(&ended.stderr));
     if profile["copied_share"].as_f64().unwrap_or(0.0) < 0.5 {
@@ -38,11 +60,10 @@ fn the_work_of_two_queues_is_told_apart() {
     };
     let share = rows("process");
     let (busy, idle) = (share("queue busy"), share("queue idle"));
-    // A queue handles what comes together for less, so that three times the rate is less than three times the
-    // work.
     assert!(busy > 0.02 && idle > 0.005, "{busy} and {idle}");
-    // Where others have the cores, what each message costs differs, too.
-    assert!((1.2..9.0).contains(&(busy / idle)), "{busy} and {idle}");
+    // A queue handles what comes together for less, so that ten times the rate is less than ten times the work; where
+    // others have the cores much comes together.
+    assert!((1.2..15.0).contains(&(busy / idle)), "{busy} and {idle}");
     let role = rows("role");
     assert!((role("queue") - busy - idle).abs() < 0.01, "{}", role("queue"));
     assert!(role("channel") > 0.05, "{}", role("channel"));
@@ -91,9 +112,9 @@ fn connections_of_one_name_are_told_apart() {
     let (dir, node) = &managed::shared!();
     let broker = node.broker();
     let load = "[[load]]\ndestination = \"queue://twins\"\nrate = 3000\nmax-pending = 1000\n";
-    let experiment = format!("name = \"twins\"\n{broker}[phases]\nwarmup = \"1s\"\nmeasure = \"3s\"\n{load}{load}");
+    let experiment = format!("name = \"twins\"\n{broker}[phases]\nwarmup = \"1s\"\nmeasure = \"60s\"\n{load}{load}");
     fs::write(dir.join("twins.toml"), experiment).expect("write");
-    let ended = common::run(dir, &["run", "twins.toml"]).ok();
+    let ended = run_until_sampled(dir, "twins.toml");
     for by in ["connection", "process"] {
         let top = common::run(dir, &["top", "last", "--by", by, "--json", "--limit", "1000"]);
         if top.code() != Some(0) || top.stdout == "[]\n" {

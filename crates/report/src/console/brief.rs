@@ -9,7 +9,7 @@ use archive::{
 };
 use stacks::{ClassShare, ProfileSummary, USUAL_EVENT};
 
-use super::rows::{Content, Row, RowRank, has_room, lines};
+use super::rows::{Content, MOST_LINES, Row, RowRank, has_room, lines};
 use super::text::{Style, sanitise};
 use crate::numbers::{count, counted, observed, percent, seconds, weight};
 use crate::text;
@@ -74,7 +74,8 @@ fn ended(
         }
         rows
     };
-    let roomy = (WARNINGS + 1..=warnings.len()).rev().map(with).find(|rows| has_room(rows, style));
+    // Each warning has a line at least.
+    let roomy = (WARNINGS + 1..=warnings.len().min(MOST_LINES)).rev().map(with).find(|rows| has_room(rows, style));
     lines(roomy.unwrap_or_else(|| with(WARNINGS)), style).join("\n") + "\n"
 }
 

@@ -179,9 +179,17 @@ impl Layout {
 
 /// Whether a screen has room for all rows, with two lines of each sentence.
 pub(super) fn has_room(rows: &[Row<'_>], style: Style) -> bool {
-    let columns = style.columns.clamp(COLUMNS, MOST_COLUMNS);
+    fit(rows, RowLines::MOST, style.columns.clamp(COLUMNS, MOST_COLUMNS))
+}
+
+/// Whether rows of such sentences fit on a screen of so many columns.
+fn fit(rows: &[Row<'_>], lines: RowLines, columns: usize) -> bool {
+    // Each row has a line at least.
+    if rows.len() > MOST_LINES {
+        return false;
+    }
     let layout = Layout::of(rows, columns, columns);
-    laid_out(&cut_rows(rows, RowLines::MOST, layout), layout, Style::PLAIN).len() <= MOST_LINES
+    laid_out(&cut_rows(rows, lines, layout), layout, Style::PLAIN).len() <= MOST_LINES
 }
 
 /// The lines of rows on a screen. A narrow one breaks the lines of one with [`COLUMNS`]; a wide one fills its whole
@@ -214,9 +222,7 @@ fn chosen(mut rows: Vec<Row<'_>>, columns: usize) -> (Vec<Row<'_>>, RowLines) {
     for (lines, least) in ROW_LINES {
         last_lines = lines;
         loop {
-            let layout = Layout::of(&rows, columns, columns);
-            let shown = cut_rows(&rows, lines, layout);
-            if laid_out(&shown, layout, Style::PLAIN).len() <= MOST_LINES {
+            if fit(&rows, lines, columns) {
                 return (rows, lines);
             }
             let Some(rank) = rows.iter().map(|row| row.rank).max().filter(|rank| *rank >= least) else { break };

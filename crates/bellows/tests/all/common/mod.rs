@@ -57,6 +57,7 @@ impl Ended {
     }
 
     /// The one clear line, its remedy, the exit code, and no panic.
+    #[track_caller]
     pub(crate) fn assert_error(&self, code: i32, parts: &[&str]) -> &Self {
         assert_eq!(self.code(), Some(code), "{self:#?}");
         let errors: Vec<_> = self.stderr.lines().filter(|l| l.starts_with("error: ")).collect();
@@ -73,23 +74,28 @@ impl Ended {
     }
 
     /// Standard error has all of these parts.
+    #[track_caller]
     pub(crate) fn says<const N: usize>(&self, parts: [&str; N]) -> &Self {
         self.all(parts, |part| has(&self.stderr, part))
     }
 
+    #[track_caller]
     pub(crate) fn says_not<const N: usize>(&self, parts: [&str; N]) -> &Self {
         self.all(parts, |part| !self.stderr.contains(part))
     }
 
     /// Standard output has all of these parts.
+    #[track_caller]
     pub(crate) fn prints<const N: usize>(&self, parts: [&str; N]) -> &Self {
         self.all(parts, |part| has(&self.stdout, part))
     }
 
+    #[track_caller]
     pub(crate) fn prints_not<const N: usize>(&self, parts: [&str; N]) -> &Self {
         self.all(parts, |part| !self.stdout.contains(part))
     }
 
+    #[track_caller]
     fn all<const N: usize>(&self, parts: [&str; N], holds: impl Fn(&str) -> bool) -> &Self {
         for part in parts {
             assert!(holds(part), "{part:?}: {self:#?}");
@@ -97,30 +103,38 @@ impl Ended {
         self
     }
 
+    #[track_caller]
     pub(crate) fn assert_ok(&self) {
         assert_eq!(self.code(), Some(0), "{self:#?}");
         assert!(!self.stderr.contains("panicked"), "{self:#?}");
     }
 
+    #[track_caller]
     pub(crate) fn ends(self, code: i32) -> Self {
         assert_eq!(self.code(), Some(code), "{self:#?}");
         self
     }
 
+    #[track_caller]
     pub(crate) fn ok(self) -> Self {
         self.assert_ok();
         self
     }
 
     /// The JSON that a command which succeeded has printed.
+    #[track_caller]
     pub(crate) fn json(&self) -> serde_json::Value {
         self.assert_ok();
         self.printed()
     }
 
     /// The JSON that a command has printed, however it ended.
+    #[track_caller]
     pub(crate) fn printed(&self) -> serde_json::Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|why| panic!("{why}: {self:#?}"))
+        match serde_json::from_str(&self.stdout) {
+            Ok(value) => value,
+            Err(why) => panic!("{why}: {self:#?}"),
+        }
     }
 
     /// Why nothing was profiled, where this user may not.
@@ -177,15 +191,18 @@ impl Started {
     }
 
     /// The end of a command, however long it takes.
+    #[track_caller]
     pub(crate) fn end_of_long(self) -> Ended {
         self.end_within(Duration::MAX)
     }
 
     /// Waits for the end; a command that outlives the deadline is killed and fails the test.
+    #[track_caller]
     pub(crate) fn end(self) -> Ended {
         self.end_within(LONGEST)
     }
 
+    #[track_caller]
     pub(crate) fn end_within(mut self, deadline: Duration) -> Ended {
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("wait") {
@@ -208,6 +225,7 @@ impl Started {
 }
 
 /// Runs a `bellows` command to its end.
+#[track_caller]
 pub(crate) fn run<S: AsRef<std::ffi::OsStr>>(dir: &Path, args: &[S]) -> Ended {
     start(bellows(dir, args)).end()
 }
@@ -289,6 +307,7 @@ pub(crate) fn stop_for(pid: u32, length: Duration) {
     signal(pid, "CONT");
 }
 
+#[track_caller]
 pub(crate) fn wait_for(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
@@ -297,17 +316,20 @@ pub(crate) fn wait_for(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
+#[track_caller]
 pub(crate) fn file_has<const N: usize>(file: impl AsRef<Path>, parts: [&str; N]) {
     testkit::assert_has(std::fs::read_to_string(file).expect("a text"), parts);
 }
 
 /// The only run in `dir/runs`.
+#[track_caller]
 pub(crate) fn only_run(dir: &Path) -> PathBuf {
     let runs = std::fs::read_dir(dir.join(RUNS)).expect("runs").map(|entry| entry.expect("entry").path());
     testkit::only(&runs.filter(|path| path.is_dir()).collect::<Vec<_>>()).clone()
 }
 
 /// The record of the only run in `dir/runs`.
+#[track_caller]
 pub(crate) fn record(dir: &Path) -> serde_json::Value {
     read_json(&only_run(dir).join("run.json"))
 }

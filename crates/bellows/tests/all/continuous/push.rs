@@ -8,14 +8,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use serde_json::Value;
 use stacks::Profile;
 
 use super::common::pages::{Request, serve};
-use super::{Busy, common, periods, record, refused, stop, unique};
+use super::{Busy, common, ended_periods, periods, record, refused, stop, unique};
 
 /// The path of a request, and the values of its query by their names.
 fn path_and_query(request: &Request) -> (&str, BTreeMap<&str, String>) {
@@ -136,27 +136,35 @@ fn assert_series(dir: &Path, name: &str, path: &str, request: &Request) {
 fn whatever_a_server_does_the_recording_goes_on() {
     let dir = &*common::folder();
     testkit::skip_for!(refused(dir));
-    let hostile: [(Answer, &str); 5] = [
-        (|_| thread::sleep(Duration::from_secs(30)), "not sent"),
-        (|s| say(s, "500 X\r\nContent-Length: 13\r\n\r\nno \x1b[31m s3cret"), "500"),
-        (|s| s.shutdown(Shutdown::Both).unwrap_or_default(), "does not accept profiles"),
-        (endless, "400"),
+    // With the requests that the server sees: a second one begins when the first has ended.
+    let hostile: [(Answer, usize, &str); 5] = [
+        (|_| thread::sleep(Duration::from_secs(30)), 1, "not sent"),
+        (|s| say(s, "500 X\r\nContent-Length: 13\r\n\r\nno \x1b[31m s3cret"), 2, "500"),
+        (|s| s.shutdown(Shutdown::Both).unwrap_or_default(), 2, "does not accept profiles"),
+        (endless, 2, "400"),
         (
             |s| say(s, "307 X\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"),
+            2,
             "give --push the new address",
         ),
     ];
-    for (number, (answer, part)) in hostile.into_iter().enumerate() {
+    for (number, (answer, seen, part)) in hostile.into_iter().enumerate() {
         let name = unique(&format!("h{number}"));
         let _busy = Busy::start(dir, &name);
-        let (url, _told) = server(vec![answer]);
+        let (url, told) = server(vec![answer]);
         let token = dir.join("token");
         fs::write(&token, "s3cret\n").expect("write");
         let token = token.display().to_string();
-        let args =
-            ["--name", &name, "--every", "1s", "--duration", "2500ms", "--push", &url, "--push-token-file", &token];
-        let ended = record(dir, &args).end().ok();
-        assert!(ended.took < Duration::from_secs(10), "{ended:#?}");
+        let args = ["--name", &name, "--every", "1s", "--push", &url, "--push-token-file", &token];
+        let (before, started) = (ended_periods(dir), record(dir, &args));
+        // However late the program gets a core.
+        for _ in 0..seen {
+            told.recv_timeout(common::DEADLINE).expect("a request");
+        }
+        common::wait_for("two periods", || ended_periods(dir) >= before + 2);
+        let stopped = Instant::now();
+        let ended = stop(started);
+        assert!(stopped.elapsed() < Duration::from_secs(10), "{ended:#?}");
         ended.says([part]).says_not(["s3cret", "\u{1b}"]);
         assert!(ended.stderr.matches("does not accept profiles").count() <= 1, "told once: {ended:#?}");
         assert!(periods(dir).iter().filter(|(_, it)| it.name == name).count() >= 2, "{ended:#?}");

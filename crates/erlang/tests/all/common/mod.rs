@@ -44,6 +44,8 @@ impl Beam {
             .args(["-noshell", "-name", &name, "-setcookie", COOKIE])
             .args(["-start_epmd", "false", "-erl_epmd_port", &port.to_string()])
             .args(["-kernel", "inet_dist_use_interface", "{127,0,0,1}"])
+            // Tests beside it need the cores on which it would spin.
+            .args(["+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"])
             .args(more)
             .args(["-eval", "io:put_chars(\"up\\n\"), io:get_line(''), halt()."])
             .env("HOME", home)
