@@ -32,7 +32,15 @@ fn a_change_is_found_between_two_runs_and_others_are_left_out() {
 
     // The newest run decides: of another load, it is alone.
     run(dir, &["run", "slow.toml", "--quiet"]).assert_ok();
-    run(dir, &["runs", "history", "nightly"]).ok().prints(["11 runs left out"]);
+    // Runs of `ab` are newer, and decide nothing.
+    let sides = ["ab", "slow.toml", "--pairs", "2", "--b-set", "load.0.message-size=4000", "--quiet"];
+    assert!(matches!(run(dir, &sides).code(), Some(0 | 4)));
+    let alone = run(dir, &["runs", "history", "nightly"]).ok();
+    alone.prints([
+        "1 run of nightly with the load of",
+        "11 runs left out, such as",
+        "of `ab` left out; --filter counts",
+    ]);
     run(dir, &["runs", "history", "nightly", "--filter", "tag=none"]).assert_error(1, &["no run of \"nightly\""]);
     run(dir, &["runs", "history", "other"])
         .assert_error(1, &["no run of \"other\""])

@@ -249,7 +249,12 @@ fn left_out(all: &[LeftOut]) -> String {
     });
     let named: Vec<String> = named.collect();
     let more = if reasons.len() > MOST_NAMED { ", …" } else { "" };
-    format!("{} left out: {}{more}", counted(all.len() as u64, "run"), named.join(", "))
+    let runs = counted(all.len() as u64, "run");
+    match (all, reasons.as_slice()) {
+        // One reason for all of them: their number stands in front already.
+        ([_, .., newest], [why]) => format!("{runs} left out, such as {} ({why})", newest.id),
+        _ => format!("{runs} left out: {}{more}", named.join(", ")),
+    }
 }
 
 #[cfg(test)]
@@ -308,6 +313,8 @@ mod tests {
         let run = |id: &str, why: &str| LeftOut { id: id.to_owned(), why: why.to_owned() };
         let all = [run("a", "invalid"), run("b", "another load"), run("c", "invalid")];
         assert_eq!(left_out(&all), "3 runs left out: 2 such as c (invalid), b (another load)");
+        assert_eq!(left_out(&[all[0].clone(), all[2].clone()]), "2 runs left out, such as c (invalid)");
+        assert_eq!(left_out(&all[1..2]), "1 run left out: b (another load)");
     }
 
     #[test]

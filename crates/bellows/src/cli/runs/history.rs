@@ -17,7 +17,7 @@ Examples:
   bellows runs history mine --runs /srv/nightly
 
 The newest run decides which count: those of its machine, its load and its bellows; brokers may differ. Trials of \
-`limit` never count. A change is called one where a cut of the series, or a window in it, is better than those of the \
+`limit` never count, runs of `ab` only with --filter. A change is called one where a cut of the series, or a window in it, is better than those of the \
 same values in random orders. `bellows help ab` says more.")]
 pub(super) struct HistoryArgs {
     /// Name of the experiment, as `bellows runs` shows it
@@ -40,7 +40,7 @@ impl HistoryArgs {
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let entries = find::list(&self.runs.runs)?;
         let mut wanted: Vec<&RunEntry> = entries.iter().collect();
-        wanted.retain(|entry| self.matches(entry) && !entry.active && !is_trial(entry));
+        wanted.retain(|entry| self.matches(entry) && !entry.active && self.set_aside(entry).is_none());
         let records: Vec<RunRecord> = (wanted.iter())
             .filter_map(|entry| entry.record.as_ref().ok())
             .filter(|record| record.name == self.name)
@@ -77,7 +77,8 @@ impl HistoryArgs {
             return Err(failure.observed(self.runs.runs.display()));
         }
         let mut history = study::history(&self.name, &records, self.level);
-        history.remarks.extend(self.trials(&entries));
+        history.remarks.extend(self.aside(&entries, FolderKind::Limit));
+        history.remarks.extend(self.aside(&entries, FolderKind::Pairs));
         output::print_result(self.json, &history, |style| console::history(&history, style))
     }
 
@@ -89,30 +90,40 @@ impl HistoryArgs {
         entry.record.as_ref().is_ok_and(|run| run.name == self.name)
     }
 
-    /// Number of trials of `limit` that match, with the reason why they do not count; `None` where there is none.
-    fn trials(&self, entries: &[RunEntry]) -> Option<String> {
-        let trials = entries.iter().filter(|it| self.is_named(it) && self.matches(it) && is_trial(it)).count();
-        let counted = measure::counted(trials as u64, "trial");
-        (trials > 0).then(|| format!("{counted} of `limit` left out: each has its own rate"))
+    /// Folder because of which a run does not count: a trial of a limit never, for each has another rate, and a run of
+    /// `ab`, of which one side is changed on purpose, only where runs are chosen by a filter.
+    fn set_aside(&self, entry: &RunEntry) -> Option<FolderKind> {
+        let kind = entry.dir.parent().and_then(FolderKind::of)?;
+        (kind == FolderKind::Limit || self.filter.is_none()).then_some(kind)
+    }
+
+    /// Number of matching runs of such folders, with the reason why they do not count; `None` where there is none.
+    fn aside(&self, entries: &[RunEntry], kind: FolderKind) -> Option<String> {
+        let is_aside = |it: &&RunEntry| self.is_named(it) && self.matches(it) && self.set_aside(it) == Some(kind);
+        let number = entries.iter().filter(is_aside).count() as u64;
+        (number > 0).then(|| match kind {
+            FolderKind::Limit => {
+                format!("{} of `limit` left out: each has its own rate", measure::counted(number, "trial"))
+            }
+            FolderKind::Pairs => {
+                format!("{} of `ab` left out; --filter counts those that match it", measure::counted(number, "run"))
+            }
+        })
     }
 
     /// Why no run of this name counts; `None` where none is kept.
     fn why_none(&self, entries: &[RunEntry]) -> Option<String> {
         let named = || entries.iter().filter(|it| self.is_named(it));
         let first = named().next()?;
-        if let Some(trials) = self.trials(entries) {
-            return Some(format!("{trials}; make runs with `bellows run {}`", self.name));
+        let aside = [FolderKind::Pairs, FolderKind::Limit].into_iter().find_map(|kind| self.aside(entries, kind));
+        if let Some(aside) = aside {
+            return Some(format!("{aside}; make runs with `bellows run {}`", self.name));
         }
         Some(match named().any(|it| self.matches(it)) {
             true => format!("{} has not ended: wait for it", first.id),
             false => "none of them matches --filter".to_owned(),
         })
     }
-}
-
-/// Whether a run is a trial of a limit: each has another rate.
-fn is_trial(entry: &RunEntry) -> bool {
-    entry.dir.parent().and_then(FolderKind::of) == Some(FolderKind::Limit)
 }
 
 /// The experiment's name as a run's id has it: between the time and the random end.
