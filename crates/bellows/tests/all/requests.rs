@@ -68,7 +68,12 @@ fn a_probe_says_nothing_of_messages() {
         let begun = object["scenarios"]["probe"]["probe_begun"].as_u64();
         assert!(begun >= Some(10), "{object:#}");
         let record = dir.join(object["run_dir"].as_str().expect("a path")).join("run.json");
-        assert_eq!(common::read_json(&record)["experiment"]["broker"].get("url"), None);
+        let record = common::read_json(&record);
+        assert_eq!(record["experiment"]["broker"].get("url"), None);
+        // As docs/probe.md has both paths.
+        let p99 = "scenarios/probe/latency/probe_response/p99_ns";
+        assert!(object.pointer(&format!("/{p99}")).is_some_and(Value::is_u64), "{object:#}");
+        assert_eq!(record.pointer(&format!("/summary/{p99}")), object.pointer(&format!("/{p99}")));
     }
     let id =
         |object: &Value| object["run_dir"].as_str().and_then(|it| it.rsplit('/').next()).expect("a path").to_owned();

@@ -54,7 +54,9 @@ impl Turns {
         let mut exporter = self.output.metrics.start(&self.folder.matrix.name, self.output.quiet)?;
         let pairs = self.folder.matrix.pairs;
         if pairs < LEAST_PAIRS {
-            output::line_aside(&format!("{pairs} pairs cannot prove a change; use at least {LEAST_PAIRS}"));
+            output::line_aside(&format!(
+                "warning: {pairs} pairs cannot prove a change; use at least {LEAST_PAIRS}, or take this as a try"
+            ));
         }
         let mut made = Ok(());
         while made.is_ok()
