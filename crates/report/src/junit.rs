@@ -24,7 +24,7 @@ enum CaseOutcome {
     Failed,
     /// The outcome is unknown, though it should be known.
     Broken,
-    /// The measurement cannot tell.
+    /// No figure could be tested.
     Skipped,
 }
 
@@ -200,7 +200,7 @@ fn cells(of: &ComparedMatrix) -> Vec<Case> {
     let cell = |cell: &ComparedCell| {
         let (told, outcome) = match &cell.comparison {
             Some(one) if one.is_worse() => (words::headline(one), CaseOutcome::Failed),
-            Some(one) if one.is_undecided() => (undecided(one), CaseOutcome::Skipped),
+            Some(one) if one.is_undecided() => (undecided(one), CaseOutcome::Broken),
             Some(one) => (words::headline(one), CaseOutcome::Passed),
             None => {
                 let why = cell.why_not.clone().unwrap_or_default();
@@ -245,7 +245,7 @@ fn figures(of: &Comparison) -> Vec<Case> {
             ),
             outcome: match figure.decision {
                 _ if figure.is_worse() => CaseOutcome::Failed,
-                Decision::Undecided => CaseOutcome::Skipped,
+                Decision::Undecided => CaseOutcome::Broken,
                 Decision::Changed | Decision::Negligible | Decision::Same => CaseOutcome::Passed,
             },
         }

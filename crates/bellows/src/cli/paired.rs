@@ -335,7 +335,7 @@ pub(super) struct ComparisonFiles {
     #[arg(long, short = 'o', value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write what is decided as JUnit XML: a test for each figure, or for each cell of a matrix. Worse is failed,
-    /// "cannot tell" is skipped
+    /// "cannot tell" is an error
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
     /// Write it as Markdown, for a comment or the summary of a CI job
