@@ -231,7 +231,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     const known = page.locator('#burn .known li');
     const first = known.filter({ hasText: 'match specification' });
     const text =
-      /^Known, of the whole run: \d.* % of CPU compiles a match .* below rabbit_router:match_routing_key\/2\); /;
+      /^Known, of all samples of the run: \d.* % of CPU compiles a match .* below rabbit_router:match_routing_key\/2\); /;
     assert.match(await first.innerText(), text);
     const href = await first.locator('a').getAttribute('href');
     assert.equal(href, 'https://github.com/rabbitmq/rabbitmq-server/pull/4606');

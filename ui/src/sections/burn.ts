@@ -336,7 +336,7 @@ function cost(run: RunView): HTMLElement | null {
 /** What is known of patterns in the stacks, each with its source; null where there is none. */
 function known({ known, timed }: Profile): HTMLElement | null {
   if (known.length === 0) return null;
-  const lead = timed ? 'Known, of the whole run: ' : 'Known: ';
+  const lead = timed ? 'Known, of all samples of the run: ' : 'Known: ';
   return h(
     'ul',
     { class: 'known', 'aria-label': 'Known patterns' },

@@ -305,7 +305,7 @@ fn profiles(summary: &RunSummary) -> Vec<Row<'_>> {
     // Too few samples tell no shares.
     if let Some(profile) = of_cpu.filter(|it| !it.has_few_samples()) {
         rows.extend(classes(profile));
-        let estimated = text::estimated_classes(profile.unnamed_machine_share());
+        let estimated = text::estimated_summary(profile);
         rows.extend(estimated.map(|text| Row::text(RowRank::More, "", &format!("~ {text}"))));
         rows.extend(work(profile));
     }

@@ -254,7 +254,7 @@ fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
             percent_digits(profile.unknown_share),
             percent_digits(profile.complete_share)
         );
-        let estimated = text::estimated_classes(profile.unnamed_machine_share()).map(|it| format!("~ {it}"));
+        let estimated = text::estimated_summary(profile).map(|it| format!("~ {it}"));
         let texts = [Some(counts), text::stacks(profile), text::classes(profile), estimated, text::work(profile)];
         out.extend(texts.iter().flatten().flat_map(|text| style.prose_lines(&sanitise(text))));
         out.extend(known_patterns(&profile.known_patterns, style));

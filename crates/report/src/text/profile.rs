@@ -8,6 +8,8 @@ use crate::numbers::{count, percent, weight};
 const LEAST_CLASS: f64 = 0.02;
 /// Share of samples in unnamed functions of a virtual machine from which on its classes are estimates.
 const LEAST_ESTIMATED: f64 = 0.01;
+/// Functions with this share of all samples together are all of a profile's.
+const ALL_SAMPLES: f64 = 0.999;
 /// Below this share of all samples the largest processes together say nothing of the node.
 const LEAST_WORK: f64 = 0.1;
 
@@ -70,7 +72,15 @@ pub(crate) fn class_share(of: &ClassShare, unnamed: f64, shown: fn(f64) -> Strin
 /// Why classes are estimates, and the remedy; `None` where they are none.
 pub(crate) fn estimated_classes(unnamed: f64) -> Option<String> {
     let share = percent(unnamed);
-    (unnamed >= LEAST_ESTIMATED).then(|| format!("estimated: {share} in unnamed functions; install debug symbols"))
+    (unnamed >= LEAST_ESTIMATED)
+        .then(|| format!("estimated: {share} in unnamed functions; install debug symbols (Debian: -dbgsym packages)"))
+}
+
+/// The same of a summary, whose share is that of its largest functions alone where it has not all of them.
+pub(crate) fn estimated_summary(profile: &ProfileSummary) -> Option<String> {
+    let told = estimated_classes(profile.unnamed_machine_share())?;
+    let all: f64 = profile.top.iter().map(|it| it.self_share).sum();
+    Some(if all < ALL_SAMPLES { told.replacen(": ", ": at least ", 1) } else { told })
 }
 
 /// Meaning of a class.
@@ -162,8 +172,11 @@ mod tests {
         let stripped = ProfileSummary { top, ..profile };
         let told = "time in: Erlang code 60 %, garbage collection ~37 %, others 3.0 %";
         assert_eq!(classes(&stripped).as_deref(), Some(told));
-        let told = "estimated: 30 % in unnamed functions; install debug symbols";
+        let told = "estimated: 30 % in unnamed functions; install debug symbols (Debian: -dbgsym packages)";
         assert_eq!(estimated_classes(stripped.unnamed_machine_share()).as_deref(), Some(told));
+        // The page had 31 % of all functions beside 19 % of the largest twenty.
+        let told = told.replace(": 30", ": at least 30");
+        assert_eq!(estimated_summary(&stripped).as_deref(), Some(&*told));
         assert_eq!(work(&ProfileSummary::default()), None);
         let share = |of: &str, share| WorkShare { of: of.into(), role: String::new(), share };
         for (largest, told) in [(0.312, Some("whose work: queue orders-7 31 %, <0.12.0> 4.0 %")), (0.05, None)] {

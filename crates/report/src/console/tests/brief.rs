@@ -639,7 +639,8 @@ fn classes_of_an_emulator_without_symbols_are_estimates() {
     profile.classes = vec![ClassShare { class: Class::BuiltInFunctions, share: 0.42, weight: 100 }];
     profile.top = vec![share("[near ets_select_2+0x40]".into(), "beam.smp", 0.55, 0.55)];
     let text = flowing(&end(&kind("stripped", summary), 80));
-    let told = "CPU went to built-in functions ~42 % ~ estimated: 55 % in unnamed functions; install debug symbols";
+    let told = "CPU went to built-in functions ~42 % ~ estimated: at least 55 % in unnamed functions; install debug \
+                symbols";
     assert_has(text, [told]);
 }
 
