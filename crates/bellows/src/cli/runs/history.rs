@@ -17,8 +17,8 @@ Examples:
   bellows runs history mine --runs /srv/nightly
 
 The newest run decides which count: those of its machine, its load and its bellows; brokers may differ. Trials of \
-`limit` never count, runs of `ab` only with --filter. A change is called one where a cut of the series, or a window in it, is better than those of the \
-same values in random orders. `bellows help ab` says more.")]
+`limit` never count, runs of `ab` only with --filter. A change is called one where a cut of the \
+series, or a window in it, is better than those of the same values in random orders. `bellows help ab` says more.")]
 pub(super) struct HistoryArgs {
     /// Name of the experiment, as `bellows runs` shows it
     #[arg(value_name = "EXPERIMENT")]
