@@ -195,7 +195,7 @@ impl NodeArgs {
             let cookie = Cookie::new(&text).map_err(refused)?;
             return Ok((cookie.found_in(COOKIE_VARIABLE), Vec::new()));
         }
-        Cookie::find().or_else(|missing| match prompt::secret(&format!("cookie of {node}: "))? {
+        Cookie::find().or_else(|missing| match prompt::secret(&format!("cookie of {node}: "), Some(&missing))? {
             Some(typed) => Ok((Cookie::new(&typed).map_err(refused)?, Vec::new())),
             None => Err(missing.into()),
         })
