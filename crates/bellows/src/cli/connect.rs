@@ -148,7 +148,8 @@ fn oauth2(uri: String, client: Option<String>, scopes: Vec<String>) -> Result<OA
     let client_secret = match std::env::var_os(OAuth2Spec::SECRET_VARIABLE) {
         Some(_) => None,
         None => {
-            let question = format!("{} is not set; secret of OAuth 2 client {client_id}: ", OAuth2Spec::SECRET_VARIABLE);
+            let question =
+                format!("{} is not set; secret of OAuth 2 client {client_id}: ", OAuth2Spec::SECRET_VARIABLE);
             prompt::secret(&question, None)?
         }
     };
