@@ -17,8 +17,8 @@ const FUNCTIONS: usize = 5;
 /// Blanks between two tables that stand side by side.
 const BETWEEN: usize = 6;
 
-/// The summary, ending in a newline. Its tables are laid out for the columns that there are; nothing is cut but the mean
-/// of messages' latencies. `report` is the path of the report, or of the run folder, printed last.
+/// The summary, ending in a newline. Its tables are laid out for the columns that there are; only the mean of messages'
+/// latencies is left out for lack of room. `report` is the path of the report, or of the run folder, printed last.
 pub fn summary(shape: &Shape, record: &RunRecord, summary: &RunSummary, report: Option<&str>, style: Style) -> String {
     let columns = style.prose_columns();
     let mut sections = vec![
