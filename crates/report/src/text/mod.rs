@@ -28,7 +28,7 @@ pub use observer_effect::observer_effect;
 pub(crate) use observer_effect::{change_and_interval, percent as effect_percent};
 pub use options::{options, remedy};
 pub use profile::{amount, class_meaning, classes, clock, covered, known_pattern, stacks, work};
-pub(crate) use profile::{class_share, estimated_classes, estimated_summary};
+pub(crate) use profile::{class_share, estimated_classes, estimated_summary, is_estimated};
 pub use stalls::stall;
 pub use verdict::verdict;
 pub use warnings::warning;
