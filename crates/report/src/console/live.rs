@@ -12,7 +12,7 @@ use super::live_beside::{LiveBeside, PageRequests};
 use super::live_table::LiveTable;
 use super::text::{Style, clock, prose, sanitise, wrap};
 use super::{Shape, interval, out, phase_name};
-use crate::numbers::{count, seconds};
+use crate::numbers::{count, counted, seconds};
 
 /// Waits longer than this show their duration.
 const LONG: Duration = Duration::from_secs(1);
@@ -237,6 +237,12 @@ impl RunsProgress {
         self.runs += 1;
         self.total += took;
         self.longest = self.longest.max(took);
+    }
+
+    /// `8 runs in 12 min`: those that have ended; `None` without any.
+    pub fn so_far(&self, now: Instant) -> Option<String> {
+        let runs = counted(self.runs.into(), "run");
+        (self.runs > 0).then(|| format!("{runs} in {}", rounded(now.duration_since(self.began))))
     }
 
     /// `12 min elapsed, 6 min left`.
