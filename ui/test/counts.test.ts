@@ -11,7 +11,7 @@ function example(next: (bound: number) => number): Profile {
     ...profile,
     unit: 'bytes',
     weight: profile.weight.map(() => 1 + next(1000)),
-    classes: ['erlang_code', 'ets'].map((it) => ({ class: it, name: it, meaning: '', outside: it })),
+    classes: ['erlang_code', 'ets'].map((it) => ({ class: it, name: it, meaning: '', outside: it, estimated: false })),
     class: profile.class.map((_, i) => i % 2),
     processes: [{}, {}],
     process: profile.leaf.map(() => next(3)),

@@ -42,7 +42,7 @@ export function profileOf(lines: string[], weight = 1): Profile {
     threads: [''],
     bytes: 0,
     modules: [''],
-    classes: [{ class: 'erlang_code', name: 'Erlang code', meaning: '', outside: 'Erlang code' }],
+    classes: [{ class: 'erlang_code', name: 'Erlang code', meaning: '', outside: 'Erlang code', estimated: false }],
     processes: [],
     names,
     module: names.map(() => 0),

@@ -21,7 +21,7 @@ import {
   sampleAt,
   search,
 } from '../src/flame/tree';
-import { chosenClass } from '../src/sections/classes';
+import { chosenClass, shareText } from '../src/sections/classes';
 import { sorted } from '../src/sections/functions';
 import { sampling } from '../src/sections/sampling';
 import { chosen, NOBODY, split, whose } from '../src/sections/work';
@@ -318,8 +318,8 @@ describe('whose work', () => {
 });
 
 const CLASSES: Profile['classes'] = [
-  { class: 'erlang_code', name: 'Erlang code', meaning: '', outside: 'Erlang code' },
-  { class: 'ets', name: 'ETS', meaning: '', outside: 'ETS in beam.smp' },
+  { class: 'erlang_code', name: 'Erlang code', meaning: '', outside: 'Erlang code', estimated: false },
+  { class: 'ets', name: 'ETS', meaning: '', outside: 'ETS in beam.smp', estimated: true },
 ];
 
 describe('what the time goes into', () => {
@@ -339,6 +339,10 @@ describe('what the time goes into', () => {
     analysis.window(1, 10);
     expect([...analysis.classes]).toEqual([2, 1]);
     expect(analysis.classes.reduce((a, b) => a + b)).toBe(analysis.weights.sum);
+  });
+
+  test('a share that is an estimate has its mark', () => {
+    expect(CLASSES.map((it) => shareText(it, 0.42))).toEqual(['42.0 %', '~42.0 %']);
   });
 
   test('one class leaves its samples alone in the graph, and shares stay those of the whole', () => {

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use measure::{LatencySummary, Metric};
+use measure::{LatencySummary, Metric, ScenarioRole};
 
 use crate::error::where_present;
 use crate::files::is_active;
@@ -88,8 +88,8 @@ impl RunEntry {
         })
     }
 
-    /// The run's main latency: one that a requirement is about, those that missed it first, else that of
-    /// acknowledgements, of deliveries, or of a scenario's operations.
+    /// The run's main latency: one that a requirement is about, those that missed it first, else that of operations
+    /// other than messages, of several the slowest; of messages alone end-to-end, or that of acknowledgements.
     pub fn latency(&self) -> Option<(Metric, &LatencySummary)> {
         let summary = self.record.as_ref().ok()?.summary.as_ref()?;
         let mut required: Vec<&RequirementOutcome> = summary.requirements.iter().collect();
@@ -101,10 +101,11 @@ impl RunEntry {
         if judged.is_some() {
             return judged;
         }
-        let of_messages = [Metric::ACK_RESPONSE, Metric::END_TO_END];
+        let others = summary.others().filter(|(_, of)| of.role != ScenarioRole::Watcher);
+        let slowest = others.filter_map(|(_, of)| of.headline()).max_by_key(|(_, latency)| latency.p99_ns);
+        let of_messages = [Metric::END_TO_END, Metric::ACK_RESPONSE];
         let mut of_messages = of_messages.map(|it| (it, summary.messages().latency.get(it))).into_iter();
-        let recorded = of_messages.find(|(_, latency)| latency.count > 0);
-        recorded.or_else(|| summary.others().find_map(|(_, of)| of.headline()))
+        slowest.or_else(|| of_messages.find(|(_, latency)| latency.count > 0))
     }
 }
 

@@ -125,7 +125,7 @@ pub fn sort_runs(entries: &mut [RunEntry], order: RunOrder) {
 
 /// Compares within a latency alone: another one's percentile is no more or less.
 fn by_p99(a: &RunEntry, b: &RunEntry) -> Ordering {
-    let of = |metric: Metric| (metric != Metric::ACK_RESPONSE, metric.name());
+    let of = |metric: Metric| (metric != Metric::END_TO_END, metric.name());
     match (a.latency(), b.latency()) {
         (Some((metric, a)), Some((other, b))) => of(metric).cmp(&of(other)).then(b.p99_ns.cmp(&a.p99_ns)),
         (a, b) => b.is_some().cmp(&a.is_some()),

@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Read as _, Write};
 use std::path::Path;
 
 use measure::Problem;
+use report::console::Style;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use web::Secret;
 
@@ -23,8 +24,8 @@ impl Drop for Silent<'_> {
     }
 }
 
-/// Asks at the terminal without echo; `None` where there is no terminal.
-pub(crate) fn secret(question: &str) -> Result<Option<String>, Failure> {
+/// Asks at the terminal without echo, below the cause and other remedies; `None` where there is no terminal.
+pub(crate) fn secret(question: &str, cause: Option<&Problem>) -> Result<Option<String>, Failure> {
     let Ok(mut terminal) = File::options().read(true).write(true).open("/dev/tty") else { return Ok(None) };
     let failed = |error: &dyn std::fmt::Display| {
         Failure::Failed(Problem::new("cannot ask for a secret", error, "give it in the environment"))
@@ -38,6 +39,8 @@ pub(crate) fn secret(question: &str) -> Result<Option<String>, Failure> {
     })?;
     let mut hidden = before.clone();
     hidden.local_modes.remove(LocalModes::ECHO);
+    let cause = cause.map_or_else(String::new, |cause| report::console::error(cause, Style::of(&terminal)));
+    terminal.write_all(cause.as_bytes()).map_err(|error| failed(&error))?;
     terminal.write_all(report::console::sanitise(question).as_bytes()).map_err(|error| failed(&error))?;
     let mut line = String::new();
     {

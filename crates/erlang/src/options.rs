@@ -91,24 +91,29 @@ impl Cookie {
     pub fn find() -> Result<(Self, Vec<Self>), Problem> {
         let home = std::env::var_os("HOME").map(PathBuf::from);
         let own = home.map(|home| home.join(".erlang.cookie"));
-        let (mut found, mut seen) = (Vec::<Self>::new(), Vec::new());
-        for path in own.into_iter().chain([PathBuf::from(OF_RABBITMQ)]) {
+        Self::found_at(own.into_iter().chain([PathBuf::from(OF_RABBITMQ)]))
+    }
+
+    fn found_at(paths: impl Iterator<Item = PathBuf>) -> Result<(Self, Vec<Self>), Problem> {
+        let (mut found, mut useless, mut absent) = (Vec::<Self>::new(), Vec::new(), Vec::new());
+        for path in paths {
             match Self::read_from(&path) {
                 Ok(Ok(cookie)) if found.iter().any(|it| it.text == cookie.text) => {}
                 Ok(Ok(cookie)) => found.push(cookie),
                 Err(error) if error.kind() == ErrorKind::NotFound => {
-                    seen.push(format!("there is no {}", path.display()));
+                    absent.push(format!("there is no {}", path.display()));
                 }
                 Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                    seen.push(format!("{} may not be read", path.display()));
+                    useless.push(format!("{} may not be read", path.display()));
                 }
-                Ok(Err(_)) | Err(_) => seen.push(format!("{} holds no cookie", path.display())),
+                Ok(Err(_)) | Err(_) => useless.push(format!("{} holds no cookie", path.display())),
             }
         }
         let mut found = found.into_iter();
         match found.next() {
             Some(first) => Ok((first, found.collect())),
-            None => Err(Problem::new("no cookie was given", seen.join(", "), HELP)),
+            // A file that is there and of no use is the likelier cause.
+            None => Err(Problem::new("no Erlang cookie was found", [useless, absent].concat().join(", "), HELP)),
         }
     }
 
@@ -206,6 +211,13 @@ mod tests {
             let refused = Cookie::new(wrong).expect_err("no cookie");
             assert!(!refused.what.contains("xxx"), "{refused:?}");
         }
+    }
+
+    #[test]
+    fn a_file_of_no_use_is_told_before_one_that_is_absent() {
+        let here = std::env::current_dir().expect("a folder");
+        let missing = Cookie::found_at([here.join("no.cookie"), here].into_iter()).expect_err("no cookie");
+        assert!(missing.value.contains(" holds no cookie, there is no "), "{missing:?}");
     }
 
     #[test]

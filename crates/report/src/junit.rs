@@ -24,7 +24,7 @@ enum CaseOutcome {
     Failed,
     /// The outcome is unknown, though it should be known.
     Broken,
-    /// The measurement cannot tell.
+    /// No figure could be tested.
     Skipped,
 }
 
@@ -56,9 +56,17 @@ fn properties(records: &[RunRecord]) -> Vec<(String, f64)> {
             QuantityUnit::Bytes => " bytes",
             QuantityUnit::Share | QuantityUnit::Count | QuantityUnit::Cores => "",
         };
-        (of.name() + unit, value)
+        (of.name() + unit, rounded(value, of.unit()))
     };
     Quantity::of_run(summary).into_iter().map(named).collect()
+}
+
+/// A figure with the digits that it has elsewhere: three, and all of a whole count.
+fn rounded(value: f64, unit: QuantityUnit) -> f64 {
+    match unit {
+        QuantityUnit::Count if value.fract() == 0.0 => value,
+        _ => format!("{value:.2e}").parse().unwrap_or(value),
+    }
 }
 
 fn suite(name: &str, created: Option<&str>, cases: &[Case], properties: &[(String, f64)]) -> std::io::Result<String> {
@@ -200,7 +208,7 @@ fn cells(of: &ComparedMatrix) -> Vec<Case> {
     let cell = |cell: &ComparedCell| {
         let (told, outcome) = match &cell.comparison {
             Some(one) if one.is_worse() => (words::headline(one), CaseOutcome::Failed),
-            Some(one) if one.is_undecided() => (undecided(one), CaseOutcome::Skipped),
+            Some(one) if one.is_undecided() => (undecided(one), CaseOutcome::Broken),
             Some(one) => (words::headline(one), CaseOutcome::Passed),
             None => {
                 let why = cell.why_not.clone().unwrap_or_default();
@@ -245,7 +253,7 @@ fn figures(of: &Comparison) -> Vec<Case> {
             ),
             outcome: match figure.decision {
                 _ if figure.is_worse() => CaseOutcome::Failed,
-                Decision::Undecided => CaseOutcome::Skipped,
+                Decision::Undecided => CaseOutcome::Broken,
                 Decision::Changed | Decision::Negligible | Decision::Same => CaseOutcome::Passed,
             },
         }
@@ -271,6 +279,15 @@ mod tests {
         let repeated = junit("x", &[complete], JunitRuns { requested: 3, ..of }).unwrap();
         assert_has(&repeated, ["errors=\"2\"", "<error message=\"it was not made"]);
         assert_eq!(repeated.matches("no RabbitMQ found").count(), 1, "{repeated}");
+    }
+
+    /// A rate of `54802.133333333331` stood beside 54,800/s.
+    #[test]
+    fn a_figure_has_the_digits_that_the_console_has() {
+        let all =
+            [(54_802.133, QuantityUnit::PerSecond), (566_271.0, QuantityUnit::Ns), (0.082_345, QuantityUnit::Share)];
+        assert_eq!(all.map(|(value, unit)| rounded(value, unit).to_string()), ["54800", "566000", "0.0823"]);
+        assert_eq!(rounded(230_123.0, QuantityUnit::Count).to_string(), "230123");
     }
 
     /// A job was red by its exit code, and its file had no failure.

@@ -28,7 +28,7 @@ export type CellView = { values: Array<string>, label: string, outcome: Comparis
 export type Class = "erlang_code" | "java_code" | "own_code" | "libraries" | "built_in_functions" | "ets" | "messages" |
   "garbage_collection" | "allocators" | "ports" | "scheduling" | "waiting" | "kernel_network" | "kernel_disk" |
   "kernel_memory" | "kernel_scheduling" | "kernel_other" | "virtual_machine" | "unnamed";
-export type ClassView = { class: Class, name: string, meaning: string, outside: string, };
+export type ClassView = { class: Class, name: string, meaning: string, outside: string, estimated: boolean, };
 export type ComparedCurve = { metric: Metric, a: Array<Curve>, b: Array<Curve>, };
 export type ComparedFrame = { parent?: number, name: number, a: number, b: number, interval: [number, number],
   asked: boolean, proven: boolean, visible: number | null, };

@@ -6,6 +6,7 @@ import { percent } from '../core/format';
 import type { Store } from '../core/state';
 import { classColor } from '../core/theme';
 import { amount } from '../core/units';
+import type { ClassView } from '../core/view';
 import type { Analysis } from '../flame/analysis';
 
 /** What a name in the bar takes: per letter, and around it. */
@@ -17,6 +18,9 @@ export function chosenClass(profile: Profile, key: string): { label: string; ind
   const index = profile.classes.findIndex((it) => it.class === key);
   return index < 0 ? null : { label: profile.classes[index]!.name, index };
 }
+
+/** The share of a class, behind the mark of an estimate, as the terminal has it. */
+export const shareText = (of: ClassView, share: number): string => `${of.estimated ? '~' : ''}${percent(share)}`;
 
 export function classBar(profile: Profile, store: Store) {
   const bar = h('div', { class: 'class-bar', 'aria-hidden': 'true' });
@@ -41,7 +45,7 @@ export function classBar(profile: Profile, store: Store) {
       const choose = (): void => store.set({ class: selected ? '' : it.class, zoom: null }, true);
       const segment = h('div', { class: fade, title, onclick: choose }, label);
       styled(segment, { background: color, flexGrow: String(it.weight) });
-      const shown = [swatch(color), `${it.name} `, h('b', {}, percent(share))];
+      const shown = [swatch(color), `${it.name} `, h('b', {}, shareText(it, share))];
       const button = h('button', { type: 'button', title, 'aria-pressed': String(selected), onclick: choose }, shown);
       return { segment, item: h('li', { class: fade }, button) };
     });

@@ -33,13 +33,16 @@ export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSumm
   const failures = scenario.failures.map((f) => `${grouped(f.count)}: ${f.reason}`);
   // A URL says less than the name that somebody gave, and takes more room.
   const label = kind.includes('://') ? called(name) : kind;
+  const completed = count(name, scenario, 'completed');
+  // One that was due at the phase's end may end behind it: the count has it, the rate has not.
+  const inDrain = Math.round(completed - rate * run.figures.measured_s);
+  const late = inDrain >= 2 && inDrain > completed * 0.005 ? ` (${grouped(inDrain)} in the drain)` : '';
   const tiles = [
     tile(
       label,
       significant(rate),
       `${unit}/s`,
-      `${grouped(count(name, scenario, 'completed'))} ${scenario.role === 'server' ? 'answered' : 'in order'}${asked}`,
-      // One that was due at the phase's end may end behind it: the count has it, the rate has not.
+      `${grouped(completed)} ${scenario.role === 'server' ? 'answered' : 'in order'}${late}${asked}`,
       `${kind}; ${grouped(rate, 2)} ${unit}/s ended in the measured phase; of those due in it: ${exact.join('; ') || 'none'}`,
     ),
   ];

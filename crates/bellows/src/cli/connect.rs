@@ -147,7 +147,11 @@ fn oauth2(uri: String, client: Option<String>, scopes: Vec<String>) -> Result<OA
     let client_id = client.unwrap_or_default();
     let client_secret = match std::env::var_os(OAuth2Spec::SECRET_VARIABLE) {
         Some(_) => None,
-        None => prompt::secret(&format!("secret of OAuth 2 client {client_id}: "))?,
+        None => {
+            let question =
+                format!("{} is not set; secret of OAuth 2 client {client_id}: ", OAuth2Spec::SECRET_VARIABLE);
+            prompt::secret(&question, None)?
+        }
     };
     Ok(OAuth2Spec { uri, client_id, scopes, client_secret: client_secret.map(Secret::new), ..OAuth2Spec::default() })
 }

@@ -121,7 +121,7 @@ impl LimitArgs {
         let watched = Watched::start()?;
         let broken = search.make_all(&watched).err();
         search.decide();
-        let told = tell_trials(&self.output, &search.dir, &search.trials);
+        let told = tell_trials(&self.output, &search);
         watched.check()?;
         after(broken, told)
     }
@@ -363,11 +363,12 @@ pub(super) fn print(trials: &LimitTrials, json: bool, is_whole: bool) -> Result<
 }
 
 /// Prints and stores the trials' result with its page, and returns the command's exit.
-fn tell_trials(output: &OutputArgs, dir: &Path, trials: &LimitTrials) -> Result<Done, Failure> {
+fn tell_trials(output: &OutputArgs, search: &Search<'_>) -> Result<Done, Failure> {
+    let (dir, trials) = (search.dir.as_path(), &search.trials);
     print(trials, output.json, output.verbose)?;
     // What was measured for hours is shown, whatever becomes of the files.
     trials.write(dir)?;
-    tell_kept(output, &report::html::write_limit(dir)?)?;
+    tell_kept(output, &search.progress, &report::html::write_limit(dir)?)?;
     if let Some(next) = next_trials(dir, trials).filter(|_| !output.quiet) {
         if output.json { output::line_aside(&next) } else { output::print(&format!("{next}\n"))? }
     }

@@ -1,12 +1,13 @@
 //! Runs something through `session`: shows it, sums it up, draws it at the end.
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use archive::{Repeats, RepeatsSummary, RunRecord, RunState, RunSummary, Tier};
 use clap::Args;
 use experiment::{Experiment, Origin, PhasesSpec};
 use measure::{Length, Problem};
-use report::console::{self, Shape, Style};
+use report::console::{self, RunsProgress, Shape, Style};
 use session::{Error, Exporter, Observer, RunOptions, RunOutcome};
 use stacks::Profile;
 
@@ -330,7 +331,11 @@ fn tell_result(
     output::print_json(value)
 }
 
-pub(super) fn tell_kept(output: &OutputArgs, page: &Path) -> Result<(), Failure> {
+/// How long the runs of a command took, and where their page is.
+pub(super) fn tell_kept(output: &OutputArgs, runs: &RunsProgress, page: &Path) -> Result<(), Failure> {
+    if let Some(took) = runs.so_far(Instant::now()).filter(|_| !output.json) {
+        output::print(&format!("{took}\n"))?;
+    }
     let kept = format!("report: {}", page.display());
     match output.json {
         true if output.quiet => {}

@@ -252,8 +252,8 @@ impl ManagementArgs {
         if self.user == "guest" {
             return Ok(Secret::new("guest"));
         }
-        let question = format!("password of {}: ", self.user);
-        prompt::secret(&question)?.map(Secret::new).ok_or_else(|| {
+        let question = format!("BELLOWS_MANAGEMENT_PASSWORD is not set; password of {}: ", self.user);
+        prompt::secret(&question, None)?.map(Secret::new).ok_or_else(|| {
             let cause = format!("there is no password for {}", self.user);
             Failure::usage(cause, "set BELLOWS_MANAGEMENT_PASSWORD")
         })

@@ -58,7 +58,7 @@ pub(crate) fn execute(args: Vec<OsString>) -> Result<Done, Failure> {
     let id = format!("test-{}", jiff::Zoned::now().strftime("%H%M%S-%3f"));
     let mut command = vec!["bellows".to_owned(), "perf-test".to_owned()];
     command.extend(values::archived(&words));
-    run(resolved::resolve(&values, id)?, command)
+    run(resolved::resolve(&values, id).map_err(|failure| values.as_typed(failure))?, command)
 }
 
 /// The words of its command line as the archive keeps them, without secrets.

@@ -8,6 +8,8 @@ use super::table::{self, Arg, OPTIONS, Opt, Shown};
 pub(super) struct Given {
     pub(super) option: &'static Opt,
     pub(super) values: Vec<String>,
+    /// The word as typed, where its first letters are the option and the others its value.
+    pub(super) joined: Option<String>,
 }
 
 impl Given {
@@ -29,6 +31,8 @@ pub(super) struct Parsed {
     pub(super) given: Vec<Given>,
     /// Words that are neither option nor value.
     pub(super) rest: Vec<String>,
+    /// How many of `given` the first of `rest` follows.
+    pub(super) before_rest: usize,
     /// The last of `given` still takes values.
     open: bool,
     /// `--` was seen.
@@ -55,7 +59,7 @@ pub(super) fn parse(args: &[String]) -> Result<Parsed, ParseError> {
 impl Parsed {
     fn word(&mut self, word: &str) -> Result<(), ParseError> {
         if self.only_rest {
-            self.rest.push(word.to_owned());
+            self.stray(word);
         } else if word == "--" {
             self.only_rest = true;
         } else if self.open && (!is_option(word) || self.takes_anything()) {
@@ -65,9 +69,16 @@ impl Parsed {
         } else if word.starts_with('-') && word != "-" {
             self.short(word)?;
         } else {
-            self.rest.push(word.to_owned());
+            self.stray(word);
         }
         Ok(())
+    }
+
+    fn stray(&mut self, word: &str) {
+        if self.rest.is_empty() {
+            self.before_rest = self.given.len();
+        }
+        self.rest.push(word.to_owned());
     }
 
     /// A secret may begin with a dash, and is nothing to be looked up among the options and named in an error.
@@ -145,6 +156,9 @@ impl Parsed {
             self.option(option)?;
             if self.open && !after.is_empty() {
                 self.value(unquoted(after));
+                if let Some(last) = self.given.last_mut() {
+                    last.joined = Some(word.to_owned());
+                }
                 return Ok(());
             }
             rest = after;
@@ -161,7 +175,7 @@ impl Parsed {
 
     fn option(&mut self, option: &'static Opt) -> Result<(), ParseError> {
         self.close()?;
-        let given = Given { option, values: Vec::new() };
+        let given = Given { option, values: Vec::new(), joined: None };
         self.open = given.takes_more();
         self.given.push(given);
         Ok(())

@@ -7,8 +7,8 @@ use jiff::{Span, SpanRelativeTo};
 use load::Argument;
 use measure::Length;
 
-use super::parser::{self, Given, ParseError};
-use super::table::{self, OPTIONS, Opt, Shown, Status};
+use super::parser::{self, Given, ParseError, Parsed};
+use super::table::{self, OPTION_NAMES, OPTIONS, Opt, Shown, Status};
 use crate::Failure;
 
 pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -32,16 +32,12 @@ impl Values {
     /// Reads a command line, and the environment for options that it lacks.
     pub(super) fn read(args: &[String], environment: Environment<'_>) -> Result<Self, Failure> {
         let parsed = parser::parse(args).map_err(|error| unreadable(&error))?;
+        if let Some(word) = parsed.given.iter().flat_map(seen_values).find(|word| is_long(word) && args.contains(word))
+        {
+            return Err(unreadable(&ParseError::Unknown(word.clone())));
+        }
         if let Some(word) = parsed.rest.first() {
-            // Where a blank divided a password or its URL, this is a piece of it.
-            let plain = |given: &Given| given.option.shown() == Shown::Whole;
-            let word = match parsed.given.iter().all(plain) {
-                true => format!("{word:?}"),
-                false => "(not shown here, since it may be a secret's piece)".to_owned(),
-            };
-            let cause = format!("perf-test takes no argument {word} outside of an option");
-            let help = "write it behind the option that it belongs to, or leave it out";
-            return Err(Failure::usage(cause, help).observed(&word));
+            return Err(stray(&parsed, word));
         }
         let mut values = Self::default();
         for given in parsed.given {
@@ -75,7 +71,7 @@ impl Values {
             table::Arg::One | table::Arg::Maybe => vec![value],
             table::Arg::Many => value.split(',').map(str::to_owned).collect(),
         };
-        self.given.push(Given { option, values });
+        self.given.push(Given { option, values, joined: None });
         self.from_environment.push(name);
     }
 
@@ -85,6 +81,13 @@ impl Values {
             let text = format!("perf-test does not take {}: {}", option.name(), why(option));
             Err(Failure::usage(text, "leave it out").observed(option.name()))
         })
+    }
+
+    /// A failure that names the word as typed, where a slip of an option's name was read as a letter and its value.
+    pub(super) fn as_typed(&self, failure: Failure) -> Failure {
+        let Failure::Usage(problem) = &failure else { return failure };
+        let refused = self.given.iter().find(|given| given.values.contains(&problem.value));
+        refused.and_then(misread).map_or(failure, |word| unreadable(&ParseError::Unknown(word.to_owned())))
     }
 
     /// The options of the command line, written shortly, without addresses, secrets and those for metrics.
@@ -217,8 +220,7 @@ pub(super) fn why(option: &'static Opt) -> &'static str {
 fn unreadable(error: &ParseError) -> Failure {
     let (value, cause, help) = match error {
         ParseError::Unknown(word) => {
-            let help = nearest(word).map(|option| format!("the nearest is {}", option.name()));
-            let help = help.unwrap_or_else(|| "see bellows perf-test --help".to_owned());
+            let help = fitting(word).unwrap_or_else(|| "see bellows perf-test --help".to_owned());
             (shown(word).to_owned(), format!("perf-test has no option {:?}", shown(word)), help)
         }
         ParseError::Ambiguous(word, names) => {
@@ -232,6 +234,48 @@ fn unreadable(error: &ParseError) -> Failure {
         }
     };
     Failure::usage(cause, help).observed(value)
+}
+
+/// The failure of a word that belongs to no option. It is not shown where it may be a secret's piece: a blank divided
+/// the value of the option before it, and a URL's password ends with an `@`.
+fn stray(parsed: &Parsed, word: &str) -> Failure {
+    let before = parsed.given.get(..parsed.before_rest).and_then(<[Given]>::last);
+    if let Some(misread) = before.and_then(misread) {
+        return unreadable(&ParseError::Unknown(misread.to_owned()));
+    }
+    let has_end_of_password = || parsed.rest.iter().any(|word| word.contains('@'));
+    let is_piece = |given: &Given| match given.option.shown() {
+        Shown::Whole => false,
+        Shown::AsUrl => has_end_of_password(),
+        Shown::AsArguments | Shown::Never => true,
+    };
+    let is_hidden = before.is_some_and(is_piece) || parsed.given.iter().any(is_piece) && word.contains('@');
+    let shown = match is_hidden {
+        true => "(not shown here, since it may be a secret's piece)".to_owned(),
+        false => format!("{word:?}"),
+    };
+    let fitting = if is_hidden { None } else { fitting(word) };
+    let help = fitting.unwrap_or_else(|| match before {
+        Some(given) => format!("{} before it takes no more values: leave the word out", given.option.name()),
+        None => "write the option that it belongs to before it".to_owned(),
+    });
+    Failure::usage(format!("perf-test takes no argument {shown} outside of an option"), help).observed(&shown)
+}
+
+/// The values that may be named.
+fn seen_values(given: &Given) -> &[String] {
+    if given.option.shown() == Shown::Never { &[] } else { &given.values }
+}
+
+/// Whether a word is written like a long option, which no value is.
+fn is_long(word: &str) -> bool {
+    word.strip_prefix("--").is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))
+}
+
+/// The word that was read as an option of one letter and its value, and is most like the name of another.
+fn misread(given: &Given) -> Option<&str> {
+    let word = given.joined.as_deref().filter(|_| given.option.shown() == Shown::Whole);
+    word.filter(|word| nearest(word).is_some())
 }
 
 /// The word without its value, which may hold a password.
@@ -264,6 +308,19 @@ fn nearest(word: &str) -> Option<&'static Opt> {
     let names =
         OPTIONS.iter().flat_map(|option| short(option).into_iter().chain([option.long]).map(move |it| (it, option)));
     names.filter(|(known, _)| is_slip(name, known)).min_by_key(|(known, _)| distance(known)).map(|(_, option)| option)
+}
+
+/// The option that fits a word: the one that is written most like it, or that is called so elsewhere in bellows.
+fn fitting(word: &str) -> Option<String> {
+    let nearest = nearest(word).map(|option| format!("the nearest is {}", option.name()));
+    nearest.or_else(|| {
+        let key = match shown(word).trim_start_matches('-') {
+            "duration" => "measure",
+            name => name,
+        };
+        let (_, name) = OPTION_NAMES.iter().find(|(known, _)| known.rsplit('.').next() == Some(key))?;
+        Some(format!("perf-test has it as {name}"))
+    })
 }
 
 /// Reads `key=value,…`: booleans and integers become such, the rest is text.

@@ -200,7 +200,7 @@ fn a_started_node_is_found_by_its_name(rabbit: &SharedNode, dir: &Path) {
     let info = rabbit.inspect(dir, "info", &["--json"]).json();
     assert_eq!(info["rabbitmq"], rabbit.version(), "{info:#}");
     assert_eq!(info["bellows_modules"], Value::Array(Vec::new()), "{info:#}");
-    run(dir, &["erlang", "info", "nobody"]).assert_error(2, &["nobody"]);
+    run(dir, &["erlang", "info", "nobody"]).assert_error(2, &["nobody"]).says(["such as nobody@localhost"]);
     // What bellows knows of its own node is not given twice.
     for option in [["--port", "1"], ["--cookie-file", "none"], ["--epmd-port", "4369"], ["--ca", "none.pem"]] {
         let args = [&["erlang", "info", name.name()], &option[..]].concat();

@@ -98,7 +98,7 @@ fn an_end_that_is_not_found_is_said_and_told_by_the_code() {
         let mut told = tries.filter(|ended| !ended.stdout.contains(unclear));
         told.next().expect("a machine that is not full for a second")
     };
-    search(&[]).ends(4).prints(["no higher rate failed"]);
+    search(&[]).ends(4).prints(["no higher rate failed", "1 run in "]);
     search(&["--strict"]).ends(5);
 }
 

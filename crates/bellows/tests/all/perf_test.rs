@@ -250,7 +250,17 @@ fn errors_are_never_ignored() {
         let parts: Vec<&str> = parts.split(" & ").collect();
         perf_test(dir, nobody, line).assert_error(code.parse().expect("a code"), &parts);
     }
-    perf_test(dir, nobody, "--autoak").assert_error(2, &["--autoak"]).says(["-a/--autoack"]);
+    for (line, word, fitting) in [
+        ("--autoak", "--autoak", "-a/--autoack"),
+        ("--duration 5", "--duration", "-z/--time"),
+        ("-rte 100", "\"-rte\"", "-r/--rate"),
+        ("-rte", "\"-rte\"", "-r/--rate"),
+        ("-x --ratee 5", "\"--ratee\"", "-r/--rate"),
+        ("-x 1 rate 5", "\"rate\"", "-r/--rate"),
+        ("-x 1 5", "\"5\"", "-x/--producers before it"),
+    ] {
+        perf_test(dir, nobody, line).assert_error(2, &[word]).says([fitting]);
+    }
     assert_eq!(fs::read_dir(dir.join("runs")).map_or(0, Iterator::count), 0, "a run folder is left");
 }
 

@@ -89,7 +89,7 @@ fn rows<'a>(record: &RunRecord, summary: &'a RunSummary, shown: &[&Warning], fai
     rows.extend(load::latencies(summary));
     rows.extend(load::faults(record, summary));
     rows.extend(load::scrapes(record, summary));
-    rows.extend(load::operations(summary));
+    rows.extend(load::operations(record, summary));
     rows.extend(load::messages(record, summary));
     rows.extend(programs(summary));
     rows.extend(workers(summary));

@@ -64,6 +64,13 @@ pub(super) enum Rank {
 /// blanks apart, then `beside`. Zeros are left out. Too long a line loses its least important parts and ends in an
 /// ellipsis, if more than details was lost. `None` where there is nothing to report.
 pub(super) fn line(shape: &Shape, point: &SeriesPoint, beside: &[LinePart]) -> Option<String> {
+    // Whoever looks at messages alone wants all of their latencies.
+    let is_alone = beside.is_empty() && point.scenarios().next().is_none();
+    line_within(if is_alone { usize::MAX } else { MOST_COLUMNS }, shape, point, beside)
+}
+
+/// A line like that of [`line`], in at most so many columns.
+pub(super) fn line_within(most: usize, shape: &Shape, point: &SeriesPoint, beside: &[LinePart]) -> Option<String> {
     let mut parts = of_messages(shape, point);
     let several = point.scenarios().count() > 1;
     for (name, scenario) in point.scenarios() {
@@ -84,9 +91,6 @@ pub(super) fn line(shape: &Shape, point: &SeriesPoint, beside: &[LinePart]) -> O
     let usage = broker.into_iter().chain(client);
     parts.extend(usage.map(|text| LinePart::new(Rank::Usage, text)));
     let head = format!("{:>7.1} s  {:<7}", point.t + point.dt, super::phase_name(point.phase));
-    // Whoever looks at messages alone wants all of their latencies.
-    let is_alone = beside.is_empty() && point.scenarios().next().is_none();
-    let most = if is_alone { usize::MAX } else { MOST_COLUMNS };
     (!parts.is_empty()).then(|| fitted(head, &parts, most))
 }
 

@@ -1,22 +1,28 @@
-//! Live view of a run: one redrawn table on a terminal, a line a second in a pipe, nothing where nothing is wanted.
+//! Live view of a run: one redrawn table on a terminal, lines in a pipe, nothing where nothing is wanted.
 
-use std::io::Write;
+use std::collections::BTreeSet;
+use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use archive::{Event, SeriesName, SeriesPoint};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
-use measure::{Interval, Nanos, Phase};
+use measure::{Interval, Metric, MetricKind, Nanos, Phase, Summaries};
 
 use super::live_beside::{LiveBeside, PageRequests};
 use super::live_table::LiveTable;
 use super::text::{Style, clock, prose, sanitise, wrap};
 use super::{Shape, interval, out, phase_name};
-use crate::numbers::{count, seconds};
+use crate::numbers::{count, counted, seconds};
 
 /// Waits longer than this show their duration.
 const LONG: Duration = Duration::from_secs(1);
-/// Interval of reminders to a pipe that something is still waited for.
-const REMIND: Duration = Duration::from_secs(2);
+/// When a pipe is told first that something is still waited for, and the interval of reminders, in seconds.
+const REMIND: u64 = 2;
+const REMIND_EVERY: u64 = 10;
+/// Seconds of a load that have a line each in a pipe, and how many share one from then on, which is so wide at most.
+const OWN_LINES: u32 = 10;
+const SHARED_LINE: f64 = 10.0;
+const SHARED_COLUMNS: usize = 120;
 /// Interval at which the time of a running step is renewed.
 const TICK: Duration = Duration::from_millis(250);
 
@@ -40,7 +46,8 @@ impl Live {
         Self { view: View::Quiet, closed: false }
     }
 
-    /// A line a second to `results`; steps, phases and events to standard error, and a line before one of several runs.
+    /// A line a second to `results`, of a long load, and of one of several runs, one in ten seconds; steps, phases and
+    /// events to standard error, and a line before one of several runs.
     pub fn plain(shape: Shape, results: Box<dyn Write + Send>) -> Self {
         if shape.progress.is_some() {
             note(&run_heading(&shape, Instant::now()));
@@ -111,10 +118,7 @@ impl Live {
     pub fn point(&mut self, point: &SeriesPoint, measured: &Interval) {
         let written = match &mut self.view {
             View::Quiet => Ok(()),
-            View::Plain(view) => {
-                let line = view.line(point).unwrap_or_default();
-                view.results.0.write_all(out::harmless(&line).as_bytes()).and_then(|()| view.results.0.flush())
-            }
+            View::Plain(view) => view.point(point),
             View::Table(view) => {
                 view.end_step();
                 view.resize(out::style_aside());
@@ -183,6 +187,7 @@ impl Live {
         match &mut self.view {
             View::Quiet => {}
             View::Plain(view) => {
+                self.closed |= view.write_shared().is_err();
                 view.end_step();
                 view.tell_phase();
             }
@@ -234,6 +239,12 @@ impl RunsProgress {
         self.longest = self.longest.max(took);
     }
 
+    /// `8 runs in 12 min`: those that have ended; `None` without any.
+    pub fn so_far(&self, now: Instant) -> Option<String> {
+        let runs = counted(self.runs.into(), "run");
+        (self.runs > 0).then(|| format!("{runs} in {}", rounded(now.duration_since(self.began))))
+    }
+
     /// `12 min elapsed, 6 min left`.
     pub(super) fn text(&self, now: Instant) -> String {
         let elapsed = format!("{} elapsed", rounded(now.duration_since(self.began)));
@@ -283,15 +294,20 @@ struct PlainView {
     reminded: Option<(String, u64)>,
     /// The phase that has begun, and its text, until the last second of the one before is shown.
     begins: Option<(Phase, String)>,
-    /// Phase and end of the last line, in tenths of a second.
+    /// Phase and end of the last second, in tenths of a second.
     last: Option<(Phase, u64)>,
+    /// Lines of one second so far.
+    lines: u32,
+    /// Seconds that will have one line.
+    shared: Option<SeriesPoint>,
     beside: LiveBeside,
 }
 
 impl PlainView {
     fn new(shape: Shape, results: Box<dyn Write + Send>) -> Self {
         let (results, beside) = (Results(results), LiveBeside::default());
-        Self { shape, results, step: None, reminded: None, begins: None, last: None, beside }
+        let (begins, last, shared) = (None, None, None);
+        Self { shape, results, step: None, reminded: None, begins, last, lines: 0, shared, beside }
     }
 
     fn step(&mut self, text: &str) {
@@ -306,10 +322,47 @@ impl PlainView {
         if self.begins.as_ref().is_some_and(|(phase, _)| *phase == point.phase) {
             self.tell_phase();
         }
-        let news = self.beside.news();
         let end = (point.phase, ((point.t + point.dt) * 10.0).round() as u64);
-        let is_shown = self.last.replace(end) == Some(end);
-        interval::line(&self.shape, point, &news).filter(|_| !is_shown)
+        if self.last.replace(end) == Some(end) {
+            return None;
+        }
+        let is_load = self.shape.producers || self.shape.consumers || point.scenarios().next().is_some();
+        let own_lines = if self.shape.progress.is_some() { 0 } else { OWN_LINES };
+        if !is_load || self.lines < own_lines {
+            self.lines += 1;
+            return interval::line(&self.shape, point, &self.beside.news());
+        }
+        match &mut self.shared {
+            Some(shared) => add(shared, point),
+            None => self.shared = Some(point.clone()),
+        }
+        let is_due = self.shared.as_ref().is_some_and(|it| it.dt >= SHARED_LINE - 0.5);
+        is_due.then(|| self.shared_line()).flatten()
+    }
+
+    fn shared_line(&mut self) -> Option<String> {
+        let shared = self.shared.take()?;
+        interval::line_within(SHARED_COLUMNS, &self.shape, &shared, &self.beside.news())
+    }
+
+    /// The line of an interval, behind that of seconds of another phase.
+    fn point(&mut self, point: &SeriesPoint) -> io::Result<()> {
+        if self.shared.as_ref().is_some_and(|it| it.phase != point.phase) {
+            self.write_shared()?;
+        }
+        let line = self.line(point);
+        self.write(line)
+    }
+
+    fn write_shared(&mut self) -> io::Result<()> {
+        let line = self.shared_line();
+        self.write(line)
+    }
+
+    fn write(&mut self, line: Option<String>) -> io::Result<()> {
+        let Some(line) = line else { return Ok(()) };
+        self.results.0.write_all(out::harmless(&line).as_bytes())?;
+        self.results.0.flush()
     }
 
     fn tell_phase(&mut self) {
@@ -320,7 +373,7 @@ impl PlainView {
 
     /// The text of a wait, once in each interval of reminders.
     fn reminder(&mut self, text: &str, waited: Duration) -> Option<String> {
-        let number = waited.as_secs() / REMIND.as_secs();
+        let number = u64::from(waited.as_secs() >= REMIND) + waited.as_secs() / REMIND_EVERY;
         let text = sanitise(text);
         let told = self.reminded.as_ref().filter(|(told, before)| *told == text && *before <= number);
         let is_due = number > told.map_or(0, |(_, before)| *before);
@@ -337,6 +390,28 @@ impl PlainView {
             note(&format!("{text}: took {}", seconds(since.elapsed().as_secs_f64())));
         }
     }
+}
+
+/// Adds a second to others: rates are those of all, and each latency is that of the second with the longest.
+fn add(all: &mut SeriesPoint, next: &SeriesPoint) {
+    all.dt += next.dt;
+    all.counters.add(&next.counters);
+    all.latency = longest(&all.latency, &next.latency);
+    (all.broker, all.client) = (next.broker, next.client);
+    for (name, of) in &next.scenarios {
+        let all = all.scenarios.entry(name.clone()).or_default();
+        for (metric, number) in &of.counts {
+            let sum = all.counts.entry(*metric).or_default();
+            *sum = if metric.info().kind == MetricKind::Peak { (*sum).max(*number) } else { *sum + number };
+        }
+        all.latency = longest(&all.latency, &of.latency);
+    }
+}
+
+fn longest(a: &Summaries, b: &Summaries) -> Summaries {
+    let metrics: BTreeSet<Metric> = a.filled().chain(b.filled()).map(|(metric, _)| metric).collect();
+    let longer = |metric| [a.get(metric), b.get(metric)].into_iter().max_by_key(|it| it.max_ns).cloned();
+    metrics.into_iter().filter_map(|metric| Some((metric, longer(metric)?))).collect()
 }
 
 #[derive(Debug)]
@@ -473,14 +548,35 @@ mod tests {
         assert!(!line(Phase::Drain, 11.0, 0.01));
     }
 
+    /// A long run in a pipe printed 400 letters per second.
+    #[test]
+    fn a_long_load_has_one_line_in_ten_seconds_with_all_their_messages_and_the_longest_latency() {
+        let shape = Shape { producers: true, latency: true, ..Shape::default() };
+        let mut view = PlainView::new(shape, Box::new(std::io::sink()));
+        let mut line = |second: u32, phase| {
+            let mut point = SeriesPoint { t: second.into(), dt: 1.0, phase, ..SeriesPoint::default() };
+            point.counters.sent = if second == 25 { 0 } else { 1_000 };
+            let max_ns = if second == 25 { 900_000_000 } else { 1_000_000 };
+            let of = measure::LatencySummary { count: 1, max_ns, ..measure::LatencySummary::default() };
+            point.latency = std::iter::once((Metric::ACK_RESPONSE, of)).collect();
+            view.line(&point)
+        };
+        let lines: Vec<String> = (0..47).filter_map(|second| line(second, Phase::Measure)).collect();
+        assert_eq!(lines.len(), 13, "{lines:#?}");
+        assert!(lines[11].starts_with("   30.0 s  measure  sent 900 msg/s"), "{lines:#?}");
+        assert!(lines[11].contains("ack response 900 ms") && lines[12].contains(" 1.00 ms"), "{lines:#?}");
+        // The seconds since then have a line when their phase ends.
+        assert!(view.shared_line().is_some_and(|it| it.starts_with("   47.0 s  measure  sent 1,000 msg/s")));
+    }
+
     /// Seconds that are a little longer or shorter brought a reminder twice.
     #[test]
     fn a_wait_has_each_reminder_once() {
         let mut view = view();
         let mut told = |ms| view.reminder("away", Duration::from_millis(ms));
-        let all = [1_000, 2_010, 3_005, 3_990, 4_995, 6_001, 7_010, 8_020, 8_990];
+        let all = [1_000, 2_010, 3_005, 3_990, 9_995, 10_010, 11_000, 19_990, 20_020, 21_000];
         let all: Vec<String> = all.into_iter().filter_map(&mut told).collect();
-        assert_eq!(all, ["away: 2 s so far", "away: 4 s so far", "away: 6 s so far", "away: 8 s so far"]);
+        assert_eq!(all, ["away: 2 s so far", "away: 10 s so far", "away: 20 s so far"]);
         // Another wait.
         assert_eq!(told(2_000).as_deref(), Some("away: 2 s so far"));
     }

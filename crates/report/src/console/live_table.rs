@@ -430,7 +430,7 @@ impl LiveTable {
             shown.extend(filled.filter(|(it, _)| Some(*it) == first || further.contains(it)));
         }
         if !out.is_empty() {
-            out.extend(latency_table(shown.into_iter(), &span(is_measured, &self.recent), true, self.style));
+            out.extend(latency_table(shown.into_iter(), &span(is_measured, &self.recent), false, self.style));
             out.push(String::new());
         }
         out

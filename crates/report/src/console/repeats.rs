@@ -3,7 +3,7 @@
 use archive::{Quantity, QuantityUnit, RepeatedFigure, RepeatedRun, Repeats, RequirementOutcome, RunRecord, RunState};
 
 use super::table::{Table, or_dash};
-use super::text::{Style, sanitise, width, wrap};
+use super::text::{Style, sanitise, width, wrap, wrap_words};
 use crate::numbers::{counted, figure, observed, percent};
 use crate::text::requirements_tally;
 
@@ -93,7 +93,8 @@ pub fn repeats(repeats: &Repeats, records: &[RunRecord], report: Option<&str>, s
         lines.push(String::new());
         lines.extend(table.lines(style.line_columns()));
     }
-    lines.extend(report.map(|path| format!("{} {}", style.strong("report:"), sanitise(path))));
+    let report = report.map(|path| format!("{} {}", style.strong("report:"), sanitise(path)));
+    lines.extend(report.iter().flat_map(|line| wrap_words(line, style.line_columns())));
     lines.join("\n") + "\n"
 }
 

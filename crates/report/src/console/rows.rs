@@ -19,7 +19,7 @@ pub(super) const COLUMNS: usize = 80;
 /// Least width of the labels' column.
 const LEAST_LABEL: usize = 13;
 /// Letters of a label on a screen of [`COLUMNS`]; a wider one has more.
-const MOST_LABEL: usize = 24;
+const MOST_LABEL: usize = 32;
 /// Letters of the name of a run on such a screen.
 const MOST_NAME: usize = 40;
 /// Columns that the name of an item keeps before items are left out.
@@ -138,6 +138,9 @@ impl<'a> Row<'a> {
     /// The row with as much of its sentence as such a number of lines holds.
     fn cut(&self, lines: RowLines, layout: Layout) -> Self {
         let content = match &self.content {
+            Content::Text(text) if self.alarm && !self.whole => {
+                Content::Text(cut_failure(text, lines.text, layout.beside()))
+            }
             Content::Text(text) if !self.whole => Content::Text(cut(text, lines.text, layout.beside())),
             Content::List(items) if !self.whole => Content::List(cut_list(items, lines.text, layout.beside())),
             Content::Mark(tier, text) => {
@@ -259,21 +262,21 @@ fn wrap_items(items: &[(String, String)], columns: usize) -> Vec<String> {
     lines
 }
 
-/// As many items as such a number of lines holds: names are shortened before the last items are left out, and those
-/// that stay have as much of their names as there is room for.
+/// As many items as such a number of lines holds: the last ones are left out before a name is shortened, and a first
+/// one without room for its name has as much of it as there is room for.
 fn cut_list(items: &[(String, String)], lines: usize, columns: usize) -> Vec<(String, String)> {
     let longest = items.iter().map(|(name, _)| width(name)).max().unwrap_or(0).min(columns.saturating_mul(lines));
+    let numbers = || (1..=items.len()).rev();
+    let widths = (ITEM_NAME..=longest.max(ITEM_NAME)).rev();
+    let shortened = numbers().flat_map(|number| widths.clone().map(move |most| (number, most)));
     let mut last = Vec::new();
-    for number in (1..=items.len()).rev() {
-        let kept = items.get(..number).unwrap_or(items);
-        for most in std::iter::once(usize::MAX).chain((ITEM_NAME..=longest.max(ITEM_NAME)).rev()) {
-            last = shortened_items(kept, most);
-            if number < items.len() {
-                last.push((String::new(), "…".to_owned()));
-            }
-            if wrap_items(&last, columns).len() <= lines {
-                return last;
-            }
+    for (number, most) in numbers().map(|number| (number, usize::MAX)).chain(shortened) {
+        last = shortened_items(items.get(..number).unwrap_or(items), most);
+        if number < items.len() {
+            last.push((String::new(), "…".to_owned()));
+        }
+        if wrap_items(&last, columns).len() <= lines {
+            return last;
         }
     }
     last
@@ -299,6 +302,14 @@ fn cut_warning(text: &str, lines: usize, columns: usize) -> String {
         cut_before(finding, advice, lines, columns).filter(is_long)
     });
     with_advice.unwrap_or_else(|| cut(&short, lines, columns))
+}
+
+/// As much of a failure as such a number of lines holds: its last clause is the cause, and stays longest.
+fn cut_failure(text: &str, lines: usize, columns: usize) -> String {
+    let fits = wrap_words(text, columns).len() <= lines;
+    let parts = text.rfind(": ").filter(|_| !fits).and_then(|at| text.split_at_checked(at));
+    let with_cause = parts.and_then(|(what, cause)| cut_before(what, cause, lines, columns));
+    with_cause.unwrap_or_else(|| cut(text, lines, columns))
 }
 
 /// The longest part in brackets that is as long as a clause.
@@ -376,14 +387,12 @@ fn row_lines(row: &Row<'_>, layout: Layout, style: Style) -> Vec<String> {
     let name = row.label(layout.columns);
     let label = left(&name, layout.label);
     let painted = if row.alarm { style.alarm(&label) } else { style.faint(&label) };
-    let beside = |text: &str| hung(&painted, text, layout.label, layout.beside());
+    let behind_label = |lines: Vec<String>| hung_lines(&painted, lines, layout.label, layout.columns);
+    let beside = |text: &str| behind_label(wrap_words(text, layout.beside()));
     match &row.content {
         Content::Text(text) => beside(text),
-        Content::List(items) => hung_lines(&painted, wrap_items(items, layout.beside()), layout.label),
-        Content::Name(name) => {
-            let room = layout.columns.saturating_sub(layout.label);
-            vec![format!("{painted}{}", fit_middle(&sanitise(name), room))]
-        }
+        Content::List(items) => behind_label(wrap_items(items, layout.beside())),
+        Content::Name(name) => behind_label(vec![fit_middle(&sanitise(name), layout.columns)]),
         Content::Latency(of) => beside(&few(of)),
         Content::Title(flow, broker) => title(&name, flow, broker, layout, style),
         Content::Mark(tier, text) => {
@@ -392,24 +401,26 @@ fn row_lines(row: &Row<'_>, layout: Layout, style: Style) -> Vec<String> {
                 Tier::Caution => style.caution("! "),
                 Tier::Note => style.faint("! "),
             };
-            hung(&mark, text, GAP, layout.prose.saturating_sub(GAP))
+            hung_lines(&mark, wrap_words(text, layout.prose.saturating_sub(GAP)), GAP, layout.columns)
         }
         Content::End(report, next) => end(&painted, report, next, layout, style),
     }
 }
 
-/// Text behind a head of so many columns, whose further lines begin where the first one's text does. No word is broken.
-fn hung(head: &str, text: &str, at: usize, room: usize) -> Vec<String> {
-    hung_lines(head, wrap_words(text, room), at)
-}
-
-/// Lines behind a head of so many columns.
-fn hung_lines(head: &str, lines: Vec<String>, at: usize) -> Vec<String> {
-    let mut lines = lines.into_iter();
-    let first = format!("{head}{}", lines.next().unwrap_or_default());
-    let indent = " ".repeat(at);
-    let rest = lines.map(|line| format!("{indent}{line}"));
-    std::iter::once(first).chain(rest).collect()
+/// Lines behind a head of so many columns, the further ones below the first. A word too wide for that, such as a path,
+/// has a line of its own.
+fn hung_lines(head: &str, lines: Vec<String>, at: usize, columns: usize) -> Vec<String> {
+    let has_room = |line: &String| at + width(line) <= columns || width(line) > columns;
+    let mut out = Vec::new();
+    if lines.first().is_none_or(|first| !has_room(first)) {
+        out.push(head.trim_end().to_owned());
+    }
+    for line in lines {
+        let indent = if has_room(&line) { at } else { GAP.min(columns - width(&line)) };
+        out.push(if out.is_empty() { format!("{head}{line}") } else { format!("{}{line}", " ".repeat(indent)) });
+    }
+    out.retain(|line| !line.is_empty());
+    out
 }
 
 /// A latency in words: no percentile of fewer than twenty samples has ten beyond it.
@@ -431,25 +442,31 @@ fn title(name: &str, flow: &str, broker: &str, layout: Layout, style: Style) -> 
         let line = format!("{head}{flow}{blanks}{broker}");
         return vec![line.trim_end().to_owned()];
     }
-    let mut lines = hung(&head, flow, at, layout.columns.saturating_sub(at));
+    let mut lines = hung_lines(&head, wrap_words(flow, layout.columns.saturating_sub(at)), at, layout.columns);
     if !broker.is_empty() {
         let at = at.min(layout.columns.saturating_sub(width(broker)));
         let room = layout.columns.saturating_sub(at);
-        lines.extend(hung(&" ".repeat(at), broker, at, room));
+        lines.extend(hung_lines(&" ".repeat(at), wrap_words(broker, room), at, layout.columns));
     }
     lines
 }
 
-/// The report and the next command, in one line where there is room. Both are copied, and stay whole.
+/// The report and the next command, in one line where there is room. Both are copied: neither is broken where it has
+/// room in a line.
 fn end(painted: &str, report: &str, next: &str, layout: Layout, style: Style) -> Vec<String> {
     let named = format!("next: {next}");
     let used = layout.label + width(report);
     let needed = used + 2 * GAP + width(&named);
     if needed > layout.columns {
-        let label = style.faint(&left("next", layout.label));
         let room = layout.columns.saturating_sub(layout.label);
-        let first = std::iter::once(format!("{painted}{report}"));
-        return first.chain(hung(&label, next, layout.label, room)).collect();
+        let mut command = vec![next.to_owned()];
+        if let Some((first, remark)) = next.split_once(" (").filter(|_| width(next) > room) {
+            command = std::iter::once(first.to_owned()).chain(wrap_words(&format!("({remark}"), room)).collect();
+        }
+        let label = style.faint(&left("next", layout.label));
+        let mut lines = hung_lines(painted, vec![report.to_owned()], layout.label, layout.columns);
+        lines.extend(hung_lines(&label, command, layout.label, layout.columns));
+        return lines;
     }
     let edge = layout.columns.min(COLUMNS).max(needed);
     let blanks = " ".repeat(edge - used - width(&named));
@@ -542,10 +559,12 @@ mod tests {
         assert_eq!(in_line(&named, width(&both)), both);
         let only = format!("{name} 34 %, …");
         assert_eq!(in_line(&named, width(&only)), only);
-        for columns in 70..width(&both) {
+        // A name is what one looks for: the others go before it is cut.
+        assert_eq!(in_line(&named, width(&both) - 1), only);
+        for columns in 50..width(&only) {
             let text = in_line(&named, columns);
             assert_eq!(width(&text), columns, "{text}");
-            assert_ends(text, " 34 %, queue my-stream 12 %");
+            assert_ends(text, " 34 %, …");
         }
         let items = ["own code 36 %", "kernel: scheduling 16 %", "…"].map(|it| (String::new(), it.to_owned()));
         for columns in 24..39 {
@@ -592,6 +611,27 @@ mod tests {
         }
         let path = "/a/very/long/path/that/is/copied";
         assert_eq!(cut(path, 1, 10), path);
+    }
+
+    #[test]
+    fn what_is_copied_has_a_line_of_its_own_before_it_is_broken_and_a_failure_keeps_its_cause() {
+        let function = format!("Elixir.{}:handle_call/3", "a".repeat(55));
+        let path = format!("/home/me/{}/report.html", "runs".repeat(14));
+        let end = Content::End(path.clone(), format!("bellows runs show -v {} (1 more warning)", "r".repeat(50)));
+        let rows = vec![
+            Row::text(RowRank::Core, "program", &format!("its own figures are in {path}")),
+            Row::new(RowRank::Core, "6.7 % self", Content::Name(function.clone())),
+            Row::new(RowRank::Core, "report", end),
+        ];
+        let shown = lines(rows, Style { columns: COLUMNS, ..Style::PLAIN });
+        let command = format!("  bellows runs show -v {}", "r".repeat(50));
+        for whole in [format!("  {path}"), format!("  {function}"), command] {
+            assert!(shown.contains(&whole), "{whole}: {shown:#?}");
+        }
+        assert!(shown.iter().all(|line| width(line) <= COLUMNS), "{shown:#?}");
+        let failed = format!("lost the connection to amqp://h after {}: Connection refused", "a while, ".repeat(20));
+        assert_ends(cut_failure(&failed, 2, 60), " […]: Connection refused");
+        assert_eq!(cut_failure("no: host", 1, 60), "no: host");
     }
 
     #[test]

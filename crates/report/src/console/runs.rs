@@ -1,7 +1,8 @@
 //! The archive as a table.
 
+use std::collections::BTreeSet;
+
 use archive::{RunEntry, RunRecord};
-use measure::Metric;
 
 use super::table::{Table, or_dash};
 use super::text::{Style, fit, sanitise, width};
@@ -10,23 +11,24 @@ use crate::text;
 
 /// A run's cell keeps at least this width.
 const LEAST_RUN: usize = 20;
-/// Marks of 99th percentiles of further latencies; all beyond the last have that.
-const MARKS: [&str; 5] = ["¹", "²", "³", "⁴", "⁵"];
-
+/// The column of latencies.
+const P99: usize = 4;
 /// The runs, as given, ending in a newline. Under a run stand its tags and its note.
 pub fn runs(entries: &[RunEntry], style: Style) -> String {
-    let mut table = Table::of("run<|when (UTC)<|state<|rate|p99|took|size|broker<|warn");
+    let names: BTreeSet<&str> = entries.iter().filter_map(RunEntry::latency).map(|(metric, _)| metric.name()).collect();
+    // Latencies of several kinds have their names beside them.
+    let are_named = names.len() > 1;
+    let name = names.first().filter(|_| !are_named).map_or_else(String::new, |name| format!("{} ", sanitise(name)));
+    let of = if are_named { "|of<" } else { "" };
+    let heads = format!("run<|when (UTC)<|state<|rate|p99{of}|took|size|broker<|warn");
+    let mut table = Table::of(&heads).titled(P99, &format!("{name}p99"));
     // The least important columns go first; a run's warnings belong to its figures.
-    table.drop = &[7, 1, 8, 6, 5, 4, 3, 2];
-    let latencies = entries.iter().filter_map(RunEntry::latency);
-    let mut names: Vec<&str> = latencies.map(|(metric, _)| metric.name()).collect();
-    names.sort_unstable_by_key(|name| (*name != Metric::ACK_RESPONSE.name(), *name));
-    names.dedup();
+    table.drop = if are_named { &[8, 1, 7, 6, 9, P99, 5, 3, 2] } else { &[7, 1, 6, 5, 8, P99, 3, 2] };
     let mut unreadable = Vec::new();
     for entry in entries {
         match &entry.record {
             Ok(record) => {
-                table.row(row(entry, record, &names));
+                table.row(row(entry, record, are_named));
                 table.note(labels(entry));
             }
             Err(why) => unreadable.push(format!("{}: {}", sanitise(&entry.id), sanitise(why))),
@@ -34,10 +36,6 @@ pub fn runs(entries: &[RunEntry], style: Style) -> String {
     }
     table.shorten_first(style.columns, LEAST_RUN, shortened);
     let mut lines = table.strong_lines(style);
-    if !names.is_empty() {
-        let named = names.iter().map(|name| format!("{} {name}", mark(&names, name)).trim_start().to_owned());
-        lines.extend(style.faint_prose(&sanitise(&format!("p99: {}", named.collect::<Vec<_>>().join(", ")))));
-    }
     lines.extend(unreadable.iter().map(|why| style.caution(&format!("unreadable: {why}"))));
     lines.join("\n") + "\n"
 }
@@ -54,31 +52,30 @@ pub fn labels(entry: &RunEntry) -> String {
     tags.into_iter().chain(note).collect::<Vec<_>>().join("; ")
 }
 
-/// Mark of a latency other than the first of all.
-fn mark(names: &[&str], name: &str) -> &'static str {
-    match names.iter().position(|it| *it == name) {
-        Some(0) | None => "",
-        Some(at) => MARKS.get(at - 1).or(MARKS.last()).copied().unwrap_or_default(),
-    }
-}
-
-fn row(entry: &RunEntry, record: &RunRecord, names: &[&str]) -> Vec<String> {
+/// The cells of a run; `is_named`: with the name of its latency.
+fn row(entry: &RunEntry, record: &RunRecord, is_named: bool) -> Vec<String> {
     let summary = record.summary.as_ref();
     let rate = entry.rate().map(|(rate, unit)| format!("{} {}/s", three_digits(rate), sanitise(unit.unwrap_or("msg"))));
-    let p99 = entry.latency().map(|(metric, of)| percentile(of, "p99") + mark(names, metric.name()));
+    let latency = entry.latency();
+    let p99 = latency.map(|(_, of)| percentile(of, "p99"));
+    let name = is_named.then(|| latency.map_or_else(String::new, |(of, _)| sanitise(of.name()).into_owned()));
     let broker = summary.map(|it| text::broker(record, &it.broker)).filter(|it| !it.is_empty());
     let warnings = summary.map_or(record.warnings.len(), |s| s.warnings.len());
-    vec![
+    let mut cells = vec![
         sanitise(short_id(&record.id)).into_owned(),
         sanitise(record.created.get(..16).unwrap_or(&record.created)).replace('T', " "),
         state(entry),
         or_dash(rate),
         or_dash(p99),
+    ];
+    cells.extend(name);
+    cells.extend([
         or_dash(entry.seconds().map(seconds)),
         bytes(entry.bytes),
         sanitise(&or_dash(broker)).into_owned(),
         warnings.to_string(),
-    ]
+    ]);
+    cells
 }
 
 /// The state of a run, and whether it missed a requirement.

@@ -63,39 +63,42 @@ fn peak(metric: Metric, most: u64) -> String {
 
 /// The table of latencies of a span of time, or one line that says there are none.
 pub(super) fn latencies(all: &Summaries, span: &str, style: Style) -> Vec<String> {
-    latency_table(all.filled(), span, true, style)
+    latency_table(all.filled(), span, false, style)
 }
 
 /// The table of whole operations of several scenarios; no lines without any.
 pub(super) fn whole_latencies<'a>(all: impl Iterator<Item = &'a Summaries>, style: Style) -> Vec<String> {
     let mut whole = all.flat_map(Summaries::filled).filter(|(metric, _)| !metric.info().part).peekable();
     match whole.peek() {
-        Some(_) => latency_table(whole, "", true, style),
+        Some(_) => latency_table(whole, "", false, style),
         None => Vec::new(),
     }
 }
 
-/// Likewise of any latencies; `has_counts`: with the number of samples in place of the p99.99.
+/// Likewise of any latencies; `has_p99_99`: with that percentile, for which the mean goes where there is no room.
 pub(super) fn latency_table<'a>(
     all: impl Iterator<Item = (Metric, &'a LatencySummary)>,
     span: &str,
-    has_counts: bool,
+    has_p99_99: bool,
     style: Style,
 ) -> Vec<String> {
     let mut all = all.peekable();
     if all.peek().is_none() {
         return vec!["no latency was measured".into()];
     }
-    let (names, counts) = match has_counts {
-        true => (&["p50", "p90", "p99", "p99.9"][..], "|count"),
-        false => (&["p50", "p90", "p99", "p99.9", "p99.99"][..], ""),
+    let names: &[&str] = match has_p99_99 {
+        true => &["p50", "p90", "p99", "p99.9", "p99.99"],
+        false => &["p50", "p90", "p99", "p99.9"],
     };
-    let mut table = Table::of(&format!("{span}<|mean|{}|max{counts}", names.join("|")));
+    let mut table = Table::of(&format!("{span}<|mean|{}|max|samples", names.join("|")));
+    table.drop = if has_p99_99 { &[1] } else { &[] };
+    // A live view has no line to spare.
+    table.spaced = span.is_empty();
     for (metric, latency) in all {
         let mut row = vec![latency_name(metric), Nanos(latency.mean_ns).to_string()];
         row.extend(names.iter().map(|name| percentile(latency, name)));
         row.push(Nanos(latency.max_ns).to_string());
-        row.extend(has_counts.then(|| count(latency.count)));
+        row.push(count(latency.count));
         table.row(row);
     }
     table.latency_lines(style)

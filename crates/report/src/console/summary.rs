@@ -17,8 +17,8 @@ const FUNCTIONS: usize = 5;
 /// Blanks between two tables that stand side by side.
 const BETWEEN: usize = 6;
 
-/// The summary, ending in a newline. Its tables are laid out for the columns that there are; nothing is cut. `report`
-/// is the path of the report, or of the run folder, printed last.
+/// The summary, ending in a newline. Its tables are laid out for the columns that there are; only the mean of messages'
+/// latencies is left out for lack of room. `report` is the path of the report, or of the run folder, printed last.
 pub fn summary(shape: &Shape, record: &RunRecord, summary: &RunSummary, report: Option<&str>, style: Style) -> String {
     let columns = style.prose_columns();
     let mut sections = vec![
@@ -39,7 +39,7 @@ pub fn summary(shape: &Shape, record: &RunRecord, summary: &RunSummary, report: 
     if summary.has_messages() || has_load {
         sections.push(rates(shape, record, summary, style));
         let latencies = summary.messages().latency.filled().filter(|(metric, _)| shape.shows(*metric));
-        sections.push(scenario::latency_table(latencies, "", false, style));
+        sections.push(scenario::latency_table(latencies, "", true, style));
     } else {
         let lines = memory(summary).into_iter().chain(messages::faults(summary));
         let lines = lines.chain(messages::stalls(record, summary));
@@ -208,7 +208,7 @@ fn beside(at_left: Vec<String>, at_right: Vec<String>, columns: usize) -> Vec<St
     let widest = |lines: &[String]| lines.iter().map(|line| width(line)).max().unwrap_or(0);
     let room = widest(&at_left) + BETWEEN;
     if room + widest(&at_right) > columns {
-        return [at_left, at_right].concat();
+        return [at_left, vec![String::new()], at_right].concat();
     }
     let rows = at_left.len().max(at_right.len());
     let line = |lines: &[String], row: usize| lines.get(row).cloned().unwrap_or_default();
@@ -243,6 +243,9 @@ fn memory(summary: &RunSummary) -> Option<String> {
 fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
     let mut out = Vec::new();
     for profile in &summary.profiles {
+        if !out.is_empty() {
+            out.push(String::new());
+        }
         let counts = format!(
             "{} profile{}: {}{}, {} lost{}, unknown share {} %, complete share {} %",
             profile.event,
@@ -264,7 +267,7 @@ fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
             continue;
         }
         let mut table = Table::of("  self %|total %|function<");
-        table.gives_way = Some(2);
+        (table.gives_way, table.spaced) = (Some(2), true);
         for row in profile.top.iter().take(FUNCTIONS) {
             let function = sanitise(&row.function).into_owned();
             table.row(vec![percent_digits(row.self_share), percent_digits(row.total), function]);

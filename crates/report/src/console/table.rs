@@ -33,6 +33,8 @@ pub(super) struct Table {
     names: usize,
     /// Columns left out, in this order, if the table is too wide even with the narrowest column that gives way.
     pub(super) drop: &'static [usize],
+    /// Whether an empty line stands between blocks.
+    pub(super) spaced: bool,
     rows: Vec<Vec<String>>,
     /// Text below a row, by its index.
     notes: Vec<(usize, String)>,
@@ -51,6 +53,7 @@ impl Table {
             least: LEAST_PROSE,
             names: 0,
             drop: &[],
+            spaced: false,
             rows: Vec::new(),
             notes: Vec::new(),
         }
@@ -189,6 +192,9 @@ impl Table {
         }
         let mut lines = Vec::new();
         for (block, to_come) in blocks.iter().zip((0..blocks.len()).rev()) {
+            if self.spaced && !lines.is_empty() {
+                lines.push(String::new());
+            }
             // A note is said once, below the last columns.
             let notes = if to_come == 0 { &self.notes[..] } else { &[] };
             let cuts = blocks.len() > 1 && self.gives_way == Some(self.names);
@@ -314,9 +320,14 @@ impl Table {
     }
 }
 
+/// Paints the heads: the first line of each block.
 pub(super) fn with_heads(mut lines: Vec<String>, heads: impl Fn(&str) -> String) -> Vec<String> {
-    if let Some(first) = lines.first_mut() {
-        *first = heads(first);
+    let mut is_head = true;
+    for line in &mut lines {
+        if is_head {
+            *line = heads(line);
+        }
+        is_head = line.is_empty();
     }
     lines
 }

@@ -28,7 +28,7 @@ pub use observer_effect::observer_effect;
 pub(crate) use observer_effect::{change_and_interval, percent as effect_percent};
 pub use options::{options, remedy};
 pub use profile::{amount, class_meaning, classes, clock, covered, known_pattern, stacks, work};
-pub(crate) use profile::{class_share, estimated_classes, estimated_summary};
+pub(crate) use profile::{class_share, estimated_classes, estimated_summary, is_estimated};
 pub use stalls::stall;
 pub use verdict::verdict;
 pub use warnings::warning;
@@ -69,9 +69,9 @@ pub(crate) struct ItemWords {
     begun: &'static str,
     /// Participle of operations that are over, where their kind does not imply it.
     pub(crate) ended: &'static str,
-    /// The option that limits how many are in flight, and the key of operations that does.
+    /// The option that limits how many are in flight, and the remedy where too few may be.
     limit: &'static str,
-    limit_key: &'static str,
+    raise_limit: &'static str,
     /// Name of the answers that the limit waits for.
     answers: &'static str,
     latencies: &'static str,
@@ -86,7 +86,7 @@ const MESSAGES: ItemWords = ItemWords {
     begun: "sent",
     ended: "",
     limit: "--max-pending",
-    limit_key: "",
+    raise_limit: "raise --max-pending, or request a lower rate",
     answers: "confirms",
     latencies: "ack response and end-to-end",
     spread: "use more --threads, and more cores if necessary",
@@ -99,7 +99,7 @@ const CYCLES: ItemWords = ItemWords {
     begun: "begun",
     ended: " opened and closed",
     limit: "--max-open",
-    limit_key: "churn.max-open",
+    raise_limit: "raise --max-open (churn.max-open), or request a lower rate",
     answers: "open cycles to end",
     latencies: "their times",
     spread: "run several at once, and use more cores if necessary",
@@ -111,7 +111,7 @@ const REQUESTS: ItemWords = ItemWords {
     left: "left",
     begun: "sent",
     ended: "",
-    limit_key: "the probe's max-open",
+    raise_limit: "raise --max-open (the probe's max-open), or request a lower rate",
     answers: "open requests to be answered",
     ..CYCLES
 };

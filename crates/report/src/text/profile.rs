@@ -65,8 +65,13 @@ pub fn classes(profile: &ProfileSummary) -> Option<String> {
 
 /// Share of a class, behind the mark of an estimate; `unnamed` is the share of a virtual machine's unnamed functions.
 pub(crate) fn class_share(of: &ClassShare, unnamed: f64, shown: fn(f64) -> String) -> String {
-    let mark = if unnamed >= LEAST_ESTIMATED && of.class.needs_symbols() { "~" } else { "" };
+    let mark = if is_estimated(of.class, unnamed) { "~" } else { "" };
     format!("{mark}{}", shown(of.share))
+}
+
+/// Whether the share of a class is an estimate, beside such a share of unnamed functions of a virtual machine.
+pub(crate) const fn is_estimated(class: Class, unnamed: f64) -> bool {
+    unnamed >= LEAST_ESTIMATED && class.needs_symbols()
 }
 
 /// Why classes are estimates, and the remedy; `None` where they are none.

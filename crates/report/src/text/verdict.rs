@@ -395,7 +395,7 @@ impl<'a> VerdictText<'a> {
         let (faults, share) = (self.own_faults(), percent(in_faults / all));
         match scheduled {
             true => format!("{faults}: {share} of the late {items} were due then"),
-            false => format!("{faults}: {share} of the {items} missing against other seconds are from then"),
+            false => format!("{faults}: {share} of the drop in {items} against other seconds came then"),
         }
     }
 

@@ -244,7 +244,7 @@ fn a_fault_of_the_run_itself_is_named_with_what_it_cost() {
         "left over 1 ms late, because of this run's own kill of node 1: 88 % of the late messages were due then",
     );
     let free = Facts { requested_rate: None, ..facts.clone() };
-    let missing = "88 % of the messages missing against other seconds are from then";
+    let missing = "88 % of the drop in messages against other seconds came then";
     assert_ends(said(cause(), LimitedBy::Broker, free), missing);
     // A stall at another time is none of it.
     let stalled = |facts: &Facts| {

@@ -60,6 +60,19 @@ fn latencies_of_failed(failed: u64, timed_out: u64) -> String {
     }
 }
 
+/// Messages without an answer, and those that were never sent.
+fn never_answered(unanswered: u64, unsent: u64) -> String {
+    let parts = [
+        (unanswered > 0).then(|| format!("{} had no answer", counted(unanswered, "message"))),
+        (unsent > 0).then(|| format!("{} due and never sent", was_or_were(unsent, "message"))),
+    ];
+    format!(
+        "{}: each counts in the latencies with its wait from the due time to the end, so high percentiles and the \
+         maximum are lower bounds",
+        parts.into_iter().flatten().collect::<Vec<_>>().join(" and ")
+    )
+}
+
 /// Remedy for messages that had not come when the drain ended.
 const fn awaits_longer(warning: &Warning) -> &'static str {
     match warning.drain_cut {
@@ -171,15 +184,15 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
         ),
         Finding::WorkerLost { worker, at_s, why, producers: Some(producers), consumers } => (
             format!(
-                "worker {worker} was lost, heard last at {at_s:.1} s ({why}): from there the run is without {} of \
-                 producers and {} of consumers, and what they were to send is not asked for",
+                "worker {worker} was lost, last heard at {at_s:.1} s: {why}; from then on {} of the producers and {} \
+                 of the consumers are missing, and the requested rate is lower by their part",
                 percent(*producers),
                 percent(consumers.unwrap_or_default())
             ),
             "see what it printed, and whether its machine still runs",
         ),
         Finding::WorkerLost { worker, at_s, why, producers: None, .. } => (
-            format!("worker {worker} was lost, heard last at {at_s:.1} s ({why}): its part of the load is missing"),
+            format!("worker {worker} was lost, last heard at {at_s:.1} s: {why}; its part of the load is missing"),
             "see what it printed, and whether its machine still runs",
         ),
         Finding::WorkerLate { worker, late_s } => (
@@ -213,7 +226,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
                 counted(*deliveries, "message"),
                 seconds(*by_s)
             ),
-            "see whether clocks are steady, and the network's two directions take routes of their own",
+            "check that the clocks are steady, and that the network has one route for both directions",
         ),
         Finding::NothingSelected { page, what } => {
             (format!("{page}: {what}"), "change the selection, or name the right page")
@@ -266,10 +279,10 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
         ),
         Finding::MessagesOutstanding { sent, outstanding } => (
             format!(
-                "of {}, {} confirmed and not delivered when the drain ended; the broker may still hold them: they are \
-                 in no end-to-end latency, and would be among the longest",
-                counted(*sent, "message"),
-                count(*outstanding)
+                "{} of {} confirmed and not delivered when the drain ended (the broker may still hold them): no \
+                 end-to-end latency has them, and they would be among the longest",
+                count(*outstanding),
+                was_or_were(*sent, "message")
             ),
             awaits_longer(w),
         ),
@@ -287,14 +300,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             awaits_longer(w),
         ),
         Finding::MessagesUnanswered { unanswered, unsent, gone, for_good } => (
-            format!(
-                "of the messages, {}: they count in the latencies from the due time, with the time waited until the \
-                 end, so high percentiles and the maximum are lower bounds",
-                parts(&[
-                    (*unanswered, "had no answer"),
-                    (*unsent, if *unsent == 1 { "was due and never sent" } else { "were due and never sent" }),
-                ])
-            ),
+            never_answered(*unanswered, *unsent),
             match (unanswered, unsent) {
                 _ if *for_good => "",
                 _ if *gone => "find out why it went away: check its log, and the machine's",
@@ -578,13 +584,12 @@ fn rate_not_achieved(
 ) -> (String, &'static str) {
     let Some(rates) = rates.filter(|_| not_begun == 0) else {
         let text = format!(
-            "{} due and did not begin before the end, for too many were open: they count in the latencies with the \
-             time waited (--max-open, {} = {})",
+            "{} due and never began, because at most {} may be open at a time: they count in the latencies with the \
+             time that they waited",
             was_or_were(not_begun, one(unit)),
-            words_of(unit).limit_key,
             count(in_flight_limit)
         );
-        let remedy = if rates.is_none() { "raise it, or request a lower rate" } else { "see the verdict for why" };
+        let remedy = if rates.is_none() { words_of(unit).raise_limit } else { "see the verdict for why" };
         return (text, remedy);
     };
     // What a backlog of the warm-up adds to the rate was not due in the measured phase.

@@ -91,15 +91,18 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
         note(Finding::MessagesUnanswered { unanswered, unsent, gone, for_good: false })
     };
     let told = unanswered(3, 0, false);
-    assert_begins(&told, "of the messages, 3 had no answer: ");
+    assert_begins(&told, "3 messages had no answer: ");
     assert_has(told, ["; use a longer phases.drain"]);
     // A longer drain is no remedy: it sends nothing.
     let lower = "; the verdict says what delayed them; request a lower rate";
     // `send ack` and `transfer`, which begin when a message is sent, have none of it.
     let told = unanswered(0, 1, false);
-    assert_begins(told, "of the messages, 1 was due and never sent: they count in the latencies from the due time");
+    assert_begins(
+        told,
+        "1 message was due and never sent: each counts in the latencies with its wait from the due time",
+    );
     let told = unanswered(0, 4_000, false);
-    assert_begins(&told, "of the messages, 4,000 were due and never sent: ");
+    assert_begins(&told, "4,000 messages were due and never sent: ");
     assert_has(&told, [lower]);
     assert_lacks(told, ["drain"]);
     assert_has(unanswered(3, 4, false), [lower, "a longer phases.drain"]);
@@ -221,9 +224,9 @@ fn faults_that_did_not_take_place_are_told_with_the_first_reason() {
         producers,
         consumers: producers,
     };
-    let begin = "worker b was lost, heard last at 3.2 s (it was silent for 5 s): ";
+    let begin = "worker b was lost, last heard at 3.2 s: it was silent for 5 s; ";
     assert_begins(note(lost(None)), format!("{begin}its part of the load is missing"));
-    let without = "from there the run is without 50 % of producers and 50 % of consumers";
+    let without = "from then on 50 % of the producers and 50 % of the consumers are missing";
     assert_begins(note(lost(Some(0.5))), format!("{begin}{without}"));
 }
 

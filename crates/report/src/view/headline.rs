@@ -521,11 +521,8 @@ pub(crate) fn operations(of: &ScenarioSummary, phases: &[PhaseSpan]) -> String {
     if let Some(asked) = of_requested(of.requested.as_ref(), of.rate) {
         text.push_str(&format!(", {asked}"));
     }
-    // The counts have them, the rate has not.
-    let in_drain = of.count("completed") as f64 - of.rate * measured_s(phases);
-    let is_notable = in_drain >= 1.5 && in_drain > of.count("completed") as f64 * 0.005;
-    if is_notable && measured_s(phases) > 0.0 {
-        text.push_str(&format!(", {} more in the drain", count(in_drain.round() as u64)));
+    if let Some(number) = in_drain(of, phases) {
+        text.push_str(&format!(", {} more in the drain", count(number)));
     }
     if of.count("failed") > 0 {
         text.push_str(&format!(", {} failed", count(of.count("failed"))));
@@ -534,6 +531,15 @@ pub(crate) fn operations(of: &ScenarioSummary, phases: &[PhaseSpan]) -> String {
         text.push_str(&format!("; {} {}", metric.name(), slowest(latency)));
     }
     text
+}
+
+/// Operations that came to their end in the drain, where that is a notable number: their counts have them, the rate has
+/// not.
+pub(crate) fn in_drain(of: &ScenarioSummary, phases: &[PhaseSpan]) -> Option<u64> {
+    let completed = of.count("completed") as f64;
+    let seconds = measured_s(phases);
+    let number = completed - of.rate * seconds;
+    (seconds > 0.0 && number >= 1.5 && number > completed * 0.005).then(|| number.round() as u64)
 }
 
 /// Queues that a record holds at most.

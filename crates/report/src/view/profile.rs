@@ -115,6 +115,8 @@ pub struct ClassView {
     pub meaning: &'static str,
     /// Name of its samples that are in no function of Erlang, Java or Go.
     pub outside: String,
+    /// Whether its share is an estimate, for want of symbols.
+    pub estimated: bool,
 }
 
 /// Encodes a profile: its head, and the columns as variable-length integers (LEB128): per node, in depth-first order,
@@ -263,11 +265,13 @@ impl<'a> Tables<'a> {
             let index = classes.iter().position(|class| node.of.class == Some(*class));
             put(bytes, index.unwrap_or(0) as u64);
         }
+        let unnamed = self.profile.unnamed_machine_share();
         let views = classes.into_iter().map(|class| ClassView {
             class,
             name: class.name(),
             meaning: text::class_meaning(class),
             outside: self.profile.class_label(class),
+            estimated: text::is_estimated(class, unnamed),
         });
         views.collect()
     }
@@ -422,6 +426,7 @@ mod tests {
         assert_eq!(bytes, [&distances_and_frames[..], &classes, &ticks, &leaves, &threads].concat());
         assert_eq!((head.bytes, head.threads.len()), (bytes.len(), 3));
         assert_eq!(head.classes.iter().map(|it| it.name).collect::<Vec<_>>(), ["Erlang code", "built-in functions"]);
+        assert!(head.classes.iter().all(|it| !it.estimated));
         assert_eq!(head.kind.get(2), Some(&THREAD));
         assert_eq!(head.language, [1, 0]);
         assert!(head.timed);

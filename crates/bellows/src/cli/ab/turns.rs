@@ -160,7 +160,7 @@ impl Turns {
         // What was measured for hours is shown, whatever becomes of the files.
         paired::print(&compared, output.json, output.verbose)?;
         folder.keep(&compared)?;
-        tell_kept(output, &report::html::write_comparison(&folder.dir)?)?;
+        tell_kept(output, &self.progress, &report::html::write_comparison(&folder.dir)?)?;
         // A page elsewhere leads to those of cells, which are there now, and is a copy of the report.
         folder.write_files(&self.files, &compared, "page")?;
         let is_whole = folder.cell_runs().iter().all(CellRuns::is_whole) || self.is_decided();

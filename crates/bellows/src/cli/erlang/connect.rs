@@ -146,7 +146,7 @@ impl NodeArgs {
         let started = brokers::rabbitmq::started_nodes();
         let names: Vec<&str> = started.iter().map(|it| it.node.as_str()).collect();
         let all = match names.as_slice() {
-            [] => "no bellows of this user runs one here".to_owned(),
+            [] => String::new(),
             [name] => format!("there is {name}"),
             names => format!("there are {}", names.join(", ")),
         };
@@ -154,8 +154,11 @@ impl NodeArgs {
         match (fitting.next(), fitting.next()) {
             (Some(node), None) => Ok(ConnectOptions { timeout: self.timeout.0.into(), ..node.clone() }),
             (None, _) => {
-                let cause = format!("no node's name begins with {beginning}");
-                let help = "write NAME@HOST for a node whose process this user may not see, or that runs elsewhere";
+                let cause = format!("this user sees no node here whose name begins with {beginning}");
+                let help = format!(
+                    "write its whole name, such as {beginning}@localhost: nodes of other users and on other machines \
+                     are not seen"
+                );
                 Err(Failure::usage(cause, help).observed(all))
             }
             (Some(_), Some(_)) => {
@@ -195,7 +198,7 @@ impl NodeArgs {
             let cookie = Cookie::new(&text).map_err(refused)?;
             return Ok((cookie.found_in(COOKIE_VARIABLE), Vec::new()));
         }
-        Cookie::find().or_else(|missing| match prompt::secret(&format!("cookie of {node}: "))? {
+        Cookie::find().or_else(|missing| match prompt::secret(&format!("cookie of {node}: "), Some(&missing))? {
             Some(typed) => Ok((Cookie::new(&typed).map_err(refused)?, Vec::new())),
             None => Err(missing.into()),
         })
@@ -256,9 +259,9 @@ impl FromStr for WantedNode {
     }
 }
 
-/// As [`leave`], after `done`, whose failure is told rather than that of the clean-up.
+/// As [`leave`], after `done`, whose failure is told before the clean-up takes long, and rather than that of it.
 pub(super) fn left<T>(helper: Helper, done: Result<T, Failure>) -> Result<T, Failure> {
-    let closed = leave(helper);
+    let closed = leave_after(helper, done.as_ref().err().and_then(Failure::sentence));
     let done = done?;
     closed?;
     Ok(done)
@@ -269,9 +272,16 @@ const SILENT: Duration = Duration::from_secs(2);
 
 /// Removes the loaded modules; reports where the node takes long, since it asks each of its processes.
 pub(super) fn leave(helper: Helper) -> Result<(), Error> {
+    leave_after(helper, None)
+}
+
+fn leave_after(helper: Helper, failure: Option<String>) -> Result<(), Error> {
     let (left, leaving) = mpsc::channel::<()>();
     let tell = move || {
         if leaving.recv_timeout(SILENT) == Err(RecvTimeoutError::Timeout) {
+            if let Some(failure) = &failure {
+                output::line_aside(failure);
+            }
             output::line_aside("takes bellows' modules away again; a busy node needs its time for that");
         }
     };

@@ -321,7 +321,7 @@ fn is_short(of: &ScenarioSummary) -> bool {
 }
 
 /// Outcome of operations other than messages, those with failures first; warnings have the reasons.
-pub(super) fn operations(summary: &RunSummary) -> Vec<Row<'static>> {
+pub(super) fn operations(record: &RunRecord, summary: &RunSummary) -> Vec<Row<'static>> {
     let mut others = others(summary);
     others.sort_by_key(|(_, of)| !is_short(of));
     let is_alone = is_alone(summary);
@@ -336,6 +336,11 @@ pub(super) fn operations(summary: &RunSummary) -> Vec<Row<'static>> {
             let info = metric.info();
             let number = with_own_unit(number, info.unit);
             match info.name {
+                // The first line has the others alone.
+                "completed" => match view::in_drain(of, &record.phases) {
+                    Some(late) => format!("{number} completed ({} in the drain)", count(late)),
+                    None => format!("{number} completed"),
+                },
                 name if name == info.unit => number,
                 name if name.starts_with("status ") => format!("{name} {number}"),
                 name => format!("{number} {name}"),

@@ -623,6 +623,11 @@ fn a_probe_shows_its_steps_by_weight_and_what_was_in_flight_among_the_outcomes()
     let rows = text.lines().filter_map(|line| names.iter().position(|name| line.starts_with(name)));
     assert_eq!(rows.collect::<Vec<_>>(), [0, 1, 2, 3], "{text}");
     assert_has(flowing(&text), ["requests 10 completed, 3 in flight at the end, 13 late"]);
+    // `0.05 requests/s for 60 s` stood above `10 completed`.
+    of = summary.scenarios["probe_brief5"].clone();
+    of.rate = 0.05;
+    summary.insert("probe_brief5", of);
+    assert_has(flowing(&end(&kind("probe", summary.clone()), 80)), ["requests 10 completed (7 in the drain), 3 in"]);
     // A response of few samples stood in words below the table of its steps.
     let mut of = operations("probe_brief5", "requests", &[("response", 9), ("wait", 30)]);
     of.role = measure::ScenarioRole::Server;

@@ -112,6 +112,9 @@ fn the_time_of_several_runs_and_the_time_left_are_shown_with_each() {
     runs.end(at(180));
     let third = runs.begin(2, at(180));
     assert_eq!(third.text(at(180)), "3 min elapsed, 3 min left");
+    // At the end, also where nothing was shown before.
+    assert_eq!(runs.so_far(at(185)).as_deref(), Some("2 runs in 3 min"));
+    assert_eq!(RunsProgress::new(began).so_far(began), None);
     let most = runs.begin_of_at_most(100, at(180));
     let told = "3 min elapsed, at most 3.3 h left unless trials disagree";
     assert_eq!(most.text(at(180)), told);
