@@ -6,6 +6,7 @@ use load::scenario::churn::ChurnKind;
 use measure::{Bytes, Length, Rate};
 
 use super::args::from_one;
+use super::command_line::described;
 use super::perform::{self, RunningBrokerArgs};
 use crate::{Done, Failure};
 
@@ -36,8 +37,8 @@ enum Kind {
 }
 
 #[derive(Debug, Args)]
+#[command(mut_args(described([ChurnSpec::MEANINGS])))]
 struct Options {
-    /// Cycles per second, such as 200, 2k or 30/min; unthrottled if absent
     #[arg(long, value_name = "PER SECOND")]
     rate: Option<Rate>,
     /// Rate that changes: steps:100@30s,200@30s, ramp:from=10,to=500,over=60s, poisson:200 and more
@@ -47,14 +48,10 @@ struct Options {
     /// Measured phase, in seconds (or 500ms, 2m)
     #[arg(long, value_name = "DURATION", default_value = "10")]
     duration: Length,
-    /// Messages per cycle; over AMQP 1.0 none
     #[arg(long, value_name = "N", default_value_t = 0)]
     messages: u32,
-    /// Size of each message in bytes, such as 100 or 4KiB
     #[arg(long, value_name = "BYTES", default_value_t = ChurnSpec::default().message_size)]
     message_size: Bytes,
-    /// Maximum cycles in flight; all but connections use as many connections. 1000 connections, or 10 of
-    /// the others, if absent
     #[arg(long, value_name = "N", value_parser = from_one)]
     max_open: Option<usize>,
     #[command(flatten)]
