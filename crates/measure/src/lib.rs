@@ -66,12 +66,26 @@ macro_rules! read_from_text {
     };
 }
 
-/// Declares an enum with the name of each of its values behind it: `ALL` of them in their order, and `name()`.
+/// A type whose values have names and meanings, as [`named`] makes it.
+pub trait Named: Sized + 'static {
+    /// All values in their order, each with its name and its meaning.
+    const VALUES: &'static [(Self, &'static str, &'static str)];
+}
+
+/// Declares an enum with the name of each of its values behind it: `ALL` of them in their order, and `name()`; what
+/// each means is its doc comment ([`Named`]).
 #[macro_export]
 macro_rules! named {
-    ($(#[$of:meta])* $visible:vis enum $kind:ident { $($(#[$doc:meta])* $value:ident = $name:literal,)+ }) => {
+    (@meaning doc = $text:literal) => { $text };
+    (@meaning $($other:tt)*) => { "" };
+    ($(#[$of:meta])* $visible:vis enum $kind:ident { $($(#[$($about:tt)*])* $value:ident = $name:literal,)+ }) => {
         $(#[$of])*
-        $visible enum $kind { $($(#[$doc])* $value,)+ }
+        $visible enum $kind { $($(#[$($about)*])* $value,)+ }
+
+        impl $crate::Named for $kind {
+            const VALUES: &'static [(Self, &'static str, &'static str)] =
+                &[$((Self::$value, $name, concat!($($crate::named!(@meaning $($about)*)),*)),)+];
+        }
 
         impl $kind {
             /// All of them, in their order.

@@ -107,8 +107,8 @@ pub(super) fn described<const N: usize>(tables: [OptionNames; N]) -> impl FnMut(
     }
 }
 
-/// The meaning of a key in words of a command line: other keys are options, and the broker is one that runs.
-fn help_of(meaning: &str, tables: &[OptionNames]) -> String {
+/// A meaning in words of a command line: keys of these tables are options, and the broker is one that runs.
+pub(super) fn help_of(meaning: &str, tables: &[OptionNames]) -> String {
     let meaning = meaning.trim().trim_start_matches("`attach`: ").trim_end_matches('.');
     let is_key = |word: &str| tables.iter().any(|keys| keys.iter().any(|(key, _)| *key == word));
     let parts = meaning.split('`').enumerate().map(|(place, part)| match place % 2 {

@@ -8,7 +8,7 @@ use experiment::{BrokerKind, BrokerSpec, OAuth2Spec};
 use load::Auth;
 use web::Secret;
 
-use super::args::choice;
+use super::args::named;
 use super::command_line::{Url, described};
 use crate::{Failure, prompt};
 
@@ -70,12 +70,7 @@ pub(super) struct SecurityArgs {
     #[arg(long)]
     insecure: bool,
     /// How to log in
-    #[arg(long, value_name = "HOW", default_value = "plain", value_parser = choice([
-        ("plain", Auth::Plain, "User and password"),
-        ("external", Auth::External, "The client's certificate (SASL EXTERNAL)"),
-        ("anonymous", Auth::Anonymous, "As nobody (SASL ANONYMOUS)"),
-        ("scram-sha-256", Auth::ScramSha256, "User and a proof of the password (AMQP 1.0)"),
-    ]))]
+    #[arg(long, value_name = "HOW", default_value = "plain", value_parser = named::<Auth>())]
     auth: Auth,
     /// Log in with an access token from this endpoint (OAuth 2 client credentials). The client's
     /// secret comes from BELLOWS_OAUTH2_CLIENT_SECRET, or is asked for

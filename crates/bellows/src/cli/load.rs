@@ -10,7 +10,7 @@ use load::{
 };
 use measure::{Length, LengthRange};
 
-use super::args::{choice, from_one, given};
+use super::args::{from_one, given, named};
 use super::carriers::FleetArgs;
 use super::clients::{ConsumerSide, Consuming, DestinationArgs, Producing};
 use super::command_line::described;
@@ -60,17 +60,10 @@ struct Common {
     #[arg(long)]
     no_ledger: bool,
     /// Type of the queues that are declared
-    #[arg(long, value_name = "TYPE", default_value = QueueType::default().name(), value_parser = choice([
-        ("classic", QueueType::Classic, "One node, any kind of message"),
-        ("quorum", QueueType::Quorum, "Replicated by Raft"),
-        ("stream", QueueType::Stream, "A replicated log"),
-    ]))]
+    #[arg(long, value_name = "TYPE", default_value = QueueType::default().name(), value_parser = named::<QueueType>())]
     queue_type: QueueType,
     /// Protocol of the messages [default: amqp091, or amqp10 with an amqp10:// URL]
-    #[arg(long, value_name = "PROTOCOL", value_parser = choice([
-        ("amqp091", Protocol::Amqp091, "AMQP 0.9.1"),
-        ("amqp10", Protocol::Amqp10, "AMQP 1.0: RabbitMQ from version 4 on, ActiveMQ Artemis, the embedded broker"),
-    ]))]
+    #[arg(long, value_name = "PROTOCOL", value_parser = named::<Protocol>())]
     protocol: Option<Protocol>,
     /// Queue argument, such as x-max-length=1000; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = argument)]

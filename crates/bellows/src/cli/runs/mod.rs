@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use report::console;
 use serde::Serialize;
 
-use super::args::{RunsDir, choice};
+use super::args::{RunsDir, named};
 use super::{complete, find};
 use crate::{Done, Failure, output};
 
@@ -96,14 +96,7 @@ struct ListArgs {
     #[arg(long, value_name = "FILTER")]
     filter: Option<RunFilter>,
     /// Order of the runs
-    #[arg(long, value_name = "BY", default_value = "time", value_parser = choice([
-        ("time", RunOrder::Time, "Newest first"),
-        ("name", RunOrder::Name, "By name"),
-        ("rate", RunOrder::Rate, "Highest rate first"),
-        ("p99", RunOrder::P99, "Highest 99th percentile first, latency by latency"),
-        ("duration", RunOrder::Duration, "Longest first"),
-        ("size", RunOrder::Size, "Largest first"),
-    ]))]
+    #[arg(long, value_name = "BY", default_value = "time", value_parser = named::<RunOrder>())]
     sort: RunOrder,
     /// Print the runs as a JSON array
     #[arg(long)]
