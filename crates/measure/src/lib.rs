@@ -66,6 +66,20 @@ macro_rules! read_from_text {
     };
 }
 
+/// Shows an error as its problem's cause and observed value, in one line.
+#[macro_export]
+macro_rules! shown_as_problem {
+    ($error:ty) => {
+        impl std::fmt::Display for $error {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(&self.problem(), f)
+            }
+        }
+
+        impl std::error::Error for $error {}
+    };
+}
+
 /// A type whose values have names and meanings, as [`named`] makes it.
 pub trait Named: Sized + 'static {
     /// All values in their order, each with its name and its meaning.
