@@ -100,7 +100,7 @@ flat_table! {
         "total-producers" total_producers: Option<usize> = None,
         /// Connections that all producers share, a channel each; absent: one each.
         "producer-connections" producer_connections: Option<usize> = None,
-        /// Messages per second of the whole group, such as 20000, 2k, 1M or 10/min; unthrottled if absent.
+        /// Total messages per second, such as 20000, 2k, 1M or 10/min; unthrottled if absent.
         "rate" rate: Option<Rate> = None,
         /// A rate that changes, instead of `rate`.
         "schedule" schedule: Option<ScheduleSpec> = None,
@@ -113,7 +113,8 @@ flat_table! {
         "start-delay" start_delay: Option<Length> = None,
         /// Delay before producers start; `start-delay` comes on top.
         "start-after" start_after: Option<Length> = None,
-        /// Messages in flight per producer; 0 = no limit. If absent, 1000 with a rate or a schedule, and 1 without.
+        /// Messages in flight per producer (in-flight window); 0 = no limit. If absent, 1000 with a rate or a schedule,
+        /// and 1 without.
         "max-pending" max_pending: Option<u32> = None,
         /// Whether the broker acknowledges messages (publisher confirms).
         "confirm" confirm: bool = true,
@@ -140,7 +141,7 @@ flat_table! {
         "message-size" message_size: SizeSpec = SizeSpec::fixed(1024),
         /// Messages survive a restart of the broker.
         "persistent" persistent: bool = false,
-        /// Stop after N messages of the group, warm-up included; 0 = no limit.
+        /// Stop after N messages, warm-up included; 0 = no limit.
         "message-count" message_count: u64 = 0,
         /// Whether messages that reach no queue come back and are counted.
         "mandatory" mandatory: bool = false,
