@@ -84,6 +84,15 @@ macro_rules! shown_as_problem {
 pub trait Named: Sized + 'static {
     /// All values in their order, each with its name and its meaning.
     const VALUES: &'static [(Self, &'static str, &'static str)];
+
+    /// The meaning of this value, without a full stop.
+    fn meaning(&self) -> &'static str
+    where
+        Self: PartialEq,
+    {
+        let found = Self::VALUES.iter().find(|(value, ..)| value == self);
+        found.map_or("", |(.., meaning)| meaning.trim().trim_end_matches('.'))
+    }
 }
 
 /// Declares an enum with the name of each of its values behind it: `ALL` of them in their order, and `name()`; what

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use measure::Named;
 use serde::Serialize;
 use stacks::{
     Class, Frame, FunctionCount, FunctionShare, LanguageShare, PatternShare, Profile, ProfileHeader, ProfileSummary,
@@ -476,7 +477,7 @@ pub fn classes(profile: &Profile, style: Style) -> String {
             text::class_share(&row, unnamed, percent_digits),
             weight_digits(row.weight, &unit),
             row.class.name().to_owned(),
-            text::class_meaning(row.class).to_owned(),
+            row.class.meaning().to_owned(),
         ]);
     }
     let mut lines = table.strong_lines(style);
