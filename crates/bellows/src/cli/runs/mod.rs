@@ -64,15 +64,7 @@ impl RunsArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         match self.action {
             None => self.list.execute(),
-            Some(Action::List(args)) => args.execute(),
-            Some(Action::Show(args)) => args.execute(),
-            Some(Action::Tag(args)) => args.execute(),
-            Some(Action::Note(args)) => args.execute(),
-            Some(Action::Report(args)) => args.execute(),
-            Some(Action::History(args)) => args.execute(),
-            Some(Action::Rm(args)) => args.execute(),
-            Some(Action::Prune(args)) => args.execute(),
-            Some(Action::Data(args)) => args.execute(),
+            Some(action) => execute!(action, Action: List Show Tag Note Report History Rm Prune Data),
         }
     }
 }
