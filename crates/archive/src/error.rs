@@ -1,8 +1,7 @@
 //! Why a run folder could not be made or read.
 
-use std::io::BufReader;
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
-use std::{fmt, io};
 
 use measure::Problem;
 use stacks::bounded::{self, Line};
@@ -101,14 +100,7 @@ pub(crate) fn each_line(path: &Path, longest: u64, mut take: impl FnMut(&[u8]) -
     Ok(())
 }
 
-/// Cause and observed value in one line.
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.problem().fmt(f)
-    }
-}
-
-impl std::error::Error for Error {}
+measure::shown_as_problem!(Error);
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {

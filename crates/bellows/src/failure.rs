@@ -113,11 +113,17 @@ impl Failure {
     }
 }
 
-impl From<erlang::Error> for Failure {
-    fn from(error: erlang::Error) -> Self {
-        Self::Failed(error.problem())
-    }
+/// Takes errors of other crates for failures, by their problems.
+macro_rules! failed_by {
+    ($($error:ty),+) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::Failed(error.problem())
+            }
+        })+
+    };
 }
+failed_by!(archive::Error, broker::Error, erlang::Error, stacks::ProfileError);
 
 impl From<io::Error> for Failure {
     /// An error of standard output, the only stream that is written to without a name.
@@ -142,24 +148,6 @@ impl From<session::Error> for Failure {
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
         Self::Failed(problem)
-    }
-}
-
-impl From<archive::Error> for Failure {
-    fn from(error: archive::Error) -> Self {
-        Self::Failed(error.problem())
-    }
-}
-
-impl From<stacks::ProfileError> for Failure {
-    fn from(error: stacks::ProfileError) -> Self {
-        Self::Failed(error.problem())
-    }
-}
-
-impl From<broker::Error> for Failure {
-    fn from(error: broker::Error) -> Self {
-        Self::Failed(error.problem())
     }
 }
 

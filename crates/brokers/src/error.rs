@@ -135,11 +135,4 @@ impl From<ExperimentError> for BrokerError {
     }
 }
 
-/// Cause and observed value in one line.
-impl fmt::Display for BrokerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.problem().fmt(f)
-    }
-}
-
-impl std::error::Error for BrokerError {}
+measure::shown_as_problem!(BrokerError);

@@ -1,6 +1,6 @@
 //! Failures between us and a node.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::io;
 use std::time::Duration;
 
@@ -133,13 +133,7 @@ fn other_cookie(tried: &[String]) -> String {
     }
 }
 
-impl Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.problem())
-    }
-}
-
-impl std::error::Error for Error {}
+measure::shown_as_problem!(Error);
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {

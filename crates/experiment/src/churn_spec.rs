@@ -22,13 +22,13 @@ flat_table! {
         /// The wire protocol; absent: AMQP 0.9.1, but 1.0 for sessions and links, with an `amqp10://` URL and with
         /// `broker.kind = "artemis"`.
         "protocol" protocol: Option<Protocol> = None,
-        /// Cycles per second; unthrottled if absent.
+        /// Cycles per second, such as 200, 2k or 30/min; unthrottled if absent.
         "rate" rate: Option<Rate> = None,
         /// A rate that changes.
         "schedule" schedule: Option<ScheduleSpec> = None,
         /// Messages per cycle; over AMQP 1.0 none.
         "messages" messages: u32 = 0,
-        /// Bytes of each message.
+        /// Bytes of each message, such as 100 or 4KiB.
         "message-size" message_size: Bytes = Bytes(100),
         /// Maximum cycles in flight; all but connections use as many connections. 1000 connections, or 10 of the
         /// others, if absent.

@@ -76,18 +76,22 @@ macro_rules! flat_table {
     (
         $(#[$attribute:meta])*
         pub struct $type:ident {
-            $($(#[$meaning:meta])* $($key:literal)? $field:ident: $of:ty = $default:expr,)+
+            $($(#[doc = $meaning:literal])* $($key:literal)? $field:ident: $of:ty = $default:expr,)+
         }
         $(inside { $($inner:literal => $($place:ident).+,)+ })?
     ) => {
         $(#[$attribute])*
         pub struct $type {
-            $($(#[$meaning])* pub $field: $of,)+
+            $($(#[doc = $meaning])* pub $field: $of,)+
         }
 
         impl $type {
             /// Keys of the table.
             pub const KEYS: &'static [&'static str] = &[$($($key,)?)+ $($($inner,)+)?];
+
+            /// Keys with their meanings, but those `inside`; of a field without a key the key is empty.
+            pub const MEANINGS: &'static [(&'static str, &'static str)] =
+                &[$((concat!($($key)?), concat!($($meaning),*)),)+];
         }
 
         impl Default for $type {

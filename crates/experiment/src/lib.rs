@@ -177,41 +177,41 @@ flat_table! {
         "receive-buffer" receive_buffer: Option<usize> = None,
         /// Whether the kernel may hold small pieces back (Nagle's algorithm, no `TCP_NODELAY`).
         "nagle" nagle: bool = false,
-        /// `attach`: the user, instead of the URL's.
+        /// `attach`: User, instead of the URL's.
         "user" user: Option<String> = None,
         /// `attach`: the password, instead of the URL's.
         "password" password: Option<Secret> = None,
-        /// With TLS: a PEM file with the authorities to trust, instead of the machine's.
+        /// PEM file with the authorities to trust, instead of the machine's.
         "ca" ca: Option<PathBuf> = None,
-        /// With TLS: a PEM file with the client's certificate.
+        /// PEM file with the client's certificate.
         "cert" cert: Option<PathBuf> = None,
-        /// With TLS: a PEM file with the key of `cert`.
+        /// PEM file with the key of `cert`.
         "key" key: Option<PathBuf> = None,
-        /// With TLS: the name to ask for and to verify, instead of the URL's host.
+        /// Name (SNI) to ask the broker for and to verify, instead of the URL's host.
         "sni" sni: Option<String> = None,
         /// With TLS: names of protocols to offer (ALPN), the preferred one first.
         "alpn" alpn: Vec<String> = Vec::new(),
-        /// With TLS: take any certificate.
+        /// Accept any certificate; every output says so.
         "insecure" insecure: bool = false,
         /// `plain` (user and password), `external` (the client's certificate), `anonymous` (as nobody), or
         /// `scram-sha-256` (user and a proof of the password; AMQP 1.0).
         "auth" auth: Auth = Auth::Plain,
         /// `attach`, `rabbitmq`: log in with an access token in place of a password.
         "oauth2" oauth2: Option<OAuth2Spec> = None,
-        /// `attach`: the broker's process, where it cannot be found by its port.
+        /// `attach`: The broker's process, if its port does not lead to it.
         "pid" pid: Option<u32> = None,
-        /// `attach`: RabbitMQ's Erlang node, which is asked for its queues, bindings and processes.
+        /// `attach`: RabbitMQ's Erlang node, NAME@HOST, to ask for its queues, bindings and processes.
         "node" node: Option<String> = None,
-        /// `attach`: the port of that node's distribution; EPMD knows it otherwise.
+        /// `attach`: That node's distribution port, without asking EPMD.
         "node-port" node_port: Option<u16> = None,
-        /// `attach`: the file with that node's cookie; absent: `BELLOWS_ERLANG_COOKIE`, or a file at a usual place.
+        /// `attach`: File with that node's cookie; if absent, `BELLOWS_ERLANG_COOKIE`, `~/.erlang.cookie`, or
+        /// RabbitMQ's.
         "cookie-file" cookie_file: Option<PathBuf> = None,
         /// `attach`: RabbitMQ's management API, `http://HOST:15672`. It is asked for queues and bindings where no
         /// `node` is named, and probes of paths go there.
         "management" management: Option<String> = None,
-        /// `attach`: who logs in to `management`, by the password in `BELLOWS_MANAGEMENT_PASSWORD`, else in
-        /// `BELLOWS_PASSWORD`; the broker's own user where absent, by the first of these, else by the password of the
-        /// broker.
+        /// `attach`: User of that API, with the tag monitoring; the password is in `BELLOWS_MANAGEMENT_PASSWORD`, else
+        /// in `BELLOWS_PASSWORD`. If absent, the broker's user, by that or the broker's password.
         "management-user" management_user: Option<String> = None,
     }
 }

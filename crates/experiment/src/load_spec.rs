@@ -94,34 +94,34 @@ flat_table! {
         /// Messages that stand in each queue before the run begins. They are of this group's size and properties, are
         /// not measured, and are in no ledger.
         "fill" fill: u64 = 0,
-        /// Producers of each destination.
+        /// Producers per destination.
         "producers" producers: usize = 1,
         /// Producers of the whole group, assigned to its destinations in turn; instead of `producers`.
         "total-producers" total_producers: Option<usize> = None,
         /// Connections that all producers share, a channel each; absent: one each.
         "producer-connections" producer_connections: Option<usize> = None,
-        /// Messages per second of the whole group; unthrottled if absent.
+        /// Total messages per second, such as 20000, 2k, 1M or 10/min; unthrottled if absent.
         "rate" rate: Option<Rate> = None,
         /// A rate that changes, instead of `rate`.
         "schedule" schedule: Option<ScheduleSpec> = None,
-        /// The rate or schedule is each producer's, not that of all together.
+        /// Apply the rate or schedule to each producer, not to all together.
         "rate-per-producer" rate_per_producer: bool = false,
-        /// Closed loop, instead of a rate: each producer waits for the answer to its message, then for the
-        /// think time, then sends the next.
+        /// Closed loop, instead of a rate: each producer waits for the answer to its message, then for this long, then
+        /// sends the next; latencies then have coordinated omission.
         "think-time" think_time: Option<Length> = None,
         /// Each producer starts at a random moment within this duration.
         "start-delay" start_delay: Option<Length> = None,
         /// Delay before producers start; `start-delay` comes on top.
         "start-after" start_after: Option<Length> = None,
-        /// Messages in flight per producer; 0 = unlimited. Absent: 1000 with a rate or a schedule, which ask for an
-        /// open loop, and 1 without.
+        /// Messages in flight per producer (in-flight window); 0 = no limit. If absent, 1000 with a rate or a schedule,
+        /// and 1 without.
         "max-pending" max_pending: Option<u32> = None,
         /// Whether the broker acknowledges messages (publisher confirms).
         "confirm" confirm: bool = true,
         /// Messages per transaction, instead of confirms; 0 = none.
         "commit-every" commit_every: u32 = 0,
-        /// Messages are requests, which the group's consumers answer over RabbitMQ's direct reply-to; the
-        /// reply acknowledges a message, instead of a confirm.
+        /// Messages are requests: consumers answer each with its own body over RabbitMQ's direct reply-to, and the
+        /// reply acknowledges the request, instead of a confirm.
         "request-reply" request_reply: bool = false,
         /// A message that waits longer for its answer ends the run as failed.
         "confirm-timeout" confirm_timeout: Option<Length> = None,
@@ -139,9 +139,9 @@ flat_table! {
         "random-routing-keys" random_routing_keys: Option<u32> = None,
         /// Body sizes in bytes, 12 at least.
         "message-size" message_size: SizeSpec = SizeSpec::fixed(1024),
-        /// Whether messages survive a restart of the broker.
+        /// Messages survive a restart of the broker.
         "persistent" persistent: bool = false,
-        /// Messages of the whole group, after which it ends; 0 = no limit.
+        /// Stop after N messages, warm-up included; 0 = no limit.
         "message-count" message_count: u64 = 0,
         /// Whether messages that reach no queue come back and are counted.
         "mandatory" mandatory: bool = false,
@@ -155,9 +155,10 @@ flat_table! {
         "nodes" nodes: NodesSpec = NodesSpec::default(),
         /// A fleet runs consumers on their producers' worker, or on the next.
         "place" place: Placement = Placement::Together,
-        /// Reconnect delay; a range picks a random delay. If absent, the first lost connection ends the run.
+        /// Reconnect delay; a range such as 1s-5s picks a random delay. If absent, the first lost connection ends the
+        /// run.
         "recover" recover: Option<LengthRange> = None,
-        /// After a reconnect, messages without an answer are sent again, before new ones.
+        /// After a reconnect, send messages without an answer again, before new ones; copies are counted apart.
         "resend" resend: bool = false,
     }
     inside {

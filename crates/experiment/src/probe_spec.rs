@@ -62,7 +62,7 @@ flat_table! {
         "page" page: Option<OwnPage> = None,
         /// Time from one request to the next; 2 s if absent.
         "every" every: Option<Length> = None,
-        /// Requests per second, in place of `every`.
+        /// Requests per second, such as 20, 2k or 30/min, in place of `every`.
         "rate" rate: Option<Rate> = None,
         /// A rate that changes, in place of both.
         "schedule" schedule: Option<ScheduleSpec> = None,
@@ -78,7 +78,7 @@ flat_table! {
         "timeout" timeout: Length = Length::seconds(10),
         /// Maximum requests in flight, each on a connection of its own.
         "max-open" max_open: usize = 100,
-        /// PEM file with the authorities that `https` trusts; the machine's own if absent.
+        /// PEM file with the authorities to trust, in place of the machine's own.
         "ca" ca: Option<PathBuf> = None,
         /// Accept any certificate.
         "insecure" insecure: bool = false,

@@ -66,12 +66,49 @@ macro_rules! read_from_text {
     };
 }
 
-/// Declares an enum with the name of each of its values behind it: `ALL` of them in their order, and `name()`.
+/// Shows an error as its problem's cause and observed value, in one line.
+#[macro_export]
+macro_rules! shown_as_problem {
+    ($error:ty) => {
+        impl std::fmt::Display for $error {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(&self.problem(), f)
+            }
+        }
+
+        impl std::error::Error for $error {}
+    };
+}
+
+/// A type whose values have names and meanings, as [`named`] makes it.
+pub trait Named: Sized + 'static {
+    /// All values in their order, each with its name and its meaning.
+    const VALUES: &'static [(Self, &'static str, &'static str)];
+
+    /// The meaning of this value, without a full stop.
+    fn meaning(&self) -> &'static str
+    where
+        Self: PartialEq,
+    {
+        let found = Self::VALUES.iter().find(|(value, ..)| value == self);
+        found.map_or("", |(.., meaning)| meaning.trim().trim_end_matches('.'))
+    }
+}
+
+/// Declares an enum with the name of each of its values behind it: `ALL` of them in their order, and `name()`; what
+/// each means is its doc comment ([`Named`]).
 #[macro_export]
 macro_rules! named {
-    ($(#[$of:meta])* $visible:vis enum $kind:ident { $($(#[$doc:meta])* $value:ident = $name:literal,)+ }) => {
+    (@meaning doc = $text:literal) => { $text };
+    (@meaning $($other:tt)*) => { "" };
+    ($(#[$of:meta])* $visible:vis enum $kind:ident { $($(#[$($about:tt)*])* $value:ident = $name:literal,)+ }) => {
         $(#[$of])*
-        $visible enum $kind { $($(#[$doc])* $value,)+ }
+        $visible enum $kind { $($(#[$($about)*])* $value,)+ }
+
+        impl $crate::Named for $kind {
+            const VALUES: &'static [(Self, &'static str, &'static str)] =
+                &[$((Self::$value, $name, concat!($($crate::named!(@meaning $($about)*)),*)),)+];
+        }
 
         impl $kind {
             /// All of them, in their order.

@@ -116,12 +116,13 @@ measure::named! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum QueueType {
-        /// No replication; declared without `x-queue-type`, which other brokers do not know.
+        // Declared without `x-queue-type`, which other brokers do not know.
+        /// One node, any kind of message.
         #[default]
         Classic = "classic",
         /// Replicated by Raft; always durable.
         Quorum = "quorum",
-        /// A log read without being emptied; always durable; consumers need a prefetch limit and acknowledgements.
+        /// A replicated log, read without being emptied; always durable; needs a prefetch limit and acknowledgements.
         Stream = "stream",
     }
 }

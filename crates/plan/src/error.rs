@@ -193,11 +193,4 @@ impl Error {
     }
 }
 
-/// Cause and observed value in one line.
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.problem().fmt(f)
-    }
-}
-
-impl std::error::Error for Error {}
+measure::shown_as_problem!(Error);

@@ -45,15 +45,17 @@ const MOST_THREADS: usize = 1_024;
 /// Bytes of the longest selector: it travels in one frame, of which the smallest that may be asked for has 4,096.
 const LONGEST_SELECTOR: usize = 2_048;
 
-/// The protocol that messages travel by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Protocol {
-    /// AMQP 0.9.1.
-    #[default]
-    Amqp091,
-    /// AMQP 1.0: RabbitMQ from version 4 on, ActiveMQ Artemis, the embedded broker.
-    Amqp10,
+measure::named! {
+    /// The protocol that messages travel by.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Protocol {
+        /// AMQP 0.9.1.
+        #[default]
+        Amqp091 = "amqp091",
+        /// AMQP 1.0: RabbitMQ from version 4 on, ActiveMQ Artemis, the embedded broker.
+        Amqp10 = "amqp10",
+    }
 }
 
 /// A whole load: who sends what to where, for how long.

@@ -1,7 +1,5 @@
 //! Why an experiment could not run.
 
-use std::fmt;
-
 use brokers::BrokerError;
 use experiment::ExperimentError;
 use measure::Problem;
@@ -34,14 +32,7 @@ impl Error {
     }
 }
 
-/// Cause and observed value in one line.
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.problem().fmt(f)
-    }
-}
-
-impl std::error::Error for Error {}
+measure::shown_as_problem!(Error);
 
 impl From<Problem> for Error {
     fn from(problem: Problem) -> Self {

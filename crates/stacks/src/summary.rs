@@ -164,43 +164,43 @@ measure::named! {
     #[serde(rename_all = "snake_case")]
     #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
     pub enum Class {
-        /// Functions in Erlang, and in the languages that compile to it.
+        /// Functions that the JIT compiled.
         ErlangCode = "Erlang code",
-        /// Functions in Java, and in the languages that compile to it.
+        /// Functions that the Java virtual machine compiled or interprets.
         JavaCode = "Java code",
-        /// Functions of the program itself, where it is compiled to machine code.
+        /// Functions of the program itself.
         OwnCode = "own code",
-        /// Functions of shared libraries, the C library's excepted.
+        /// Shared libraries, such as zlib, OpenSSL and natively implemented functions.
         Libraries = "libraries",
-        /// C code that Erlang code calls: built-in and natively implemented functions, large instructions.
+        /// C code of the emulator that Erlang code calls.
         BuiltInFunctions = "built-in functions",
-        /// Tables of Erlang terms.
+        /// Reading and writing ETS tables, and their match specifications.
         Ets = "ETS",
-        /// Sending and receiving between Erlang processes.
+        /// Sending and receiving between Erlang processes, including copies.
         Messages = "messages",
         /// Garbage collection.
         GarbageCollection = "garbage collection",
-        /// Allocators of memory.
+        /// The emulator's allocators, malloc and its relatives.
         Allocators = "allocators",
-        /// Ports and drivers, files and sockets among them.
+        /// Sockets and files in the emulator, outside the kernel.
         Ports = "ports and drivers",
         /// Choosing what runs next, waking others, timers.
         Scheduling = "scheduling",
-        /// Spinning, going to sleep, waking up.
+        /// Spinning for locks, going to sleep, waking up, polling for I/O.
         Waiting = "waiting",
-        /// Network in the kernel.
+        /// TCP, IP, sockets.
         KernelNetwork = "kernel: network",
-        /// File systems and block devices in the kernel.
+        /// File systems, their page cache, block devices.
         KernelDisk = "kernel: disk",
-        /// Page faults and mappings of memory in the kernel.
+        /// Page faults, mapping and unmapping memory.
         KernelMemory = "kernel: memory",
-        /// Giving the processor to another thread when the kernel is left.
+        /// Switching the processor to another thread.
         KernelScheduling = "kernel: scheduling",
-        /// Everything else in the kernel.
+        /// Interrupts, and other system calls.
         KernelOther = "kernel: other",
-        /// Everything else of the virtual machine.
+        /// The rest of the emulator or the Java virtual machine.
         VirtualMachine = "virtual machine",
-        /// Code whose function has no name, and that no class calls.
+        /// Functions without a symbol and without a classified caller.
         Unnamed = "code without a name",
     }
 }

@@ -26,10 +26,11 @@ const SECRET_KEYS: [&str; 6] = ["apikey", "accesskey", "accountkey", "encryption
 /// Variables of RabbitMQ, Erlang and the system, whose values are shown unless their names speak of secrets.
 const KNOWN_VARIABLES: [&str; 9] = ["RABBITMQ_", "ERL_", "ERTS_", "LANG", "LC_", "TZ", "PATH", "HOME", "USER"];
 
-/// Keys of the `broker` table that hold no secret; the others are hidden, misspelt ones among them.
-const PUBLIC_BROKER_KEYS: &str = "kind root nodes node node-port data memory-every plugins schedulers tls allocation \
-    heartbeat frame-max send-buffer receive-buffer nagle user management-user ca cert key sni insecure auth pid \
-    oauth2.client-id";
+/// Keys of the `broker` table that hold no secret; the others are hidden, misspelt ones among them. A test compares them
+/// with their types (`session/tests/all/keys`).
+const PUBLIC_BROKER_KEYS: &str = "kind root nodes node node-port data data-dir definitions patch memory-every plugins \
+    schedulers tls allocation heartbeat frame-max send-buffer receive-buffer nagle user management-user ca cert key \
+    cookie-file sni alpn insecure auth pid oauth2.client-id";
 
 /// Units behind numbers.
 const UNITS: [&str; 18] =
@@ -231,8 +232,8 @@ fn assigned(path: &str, given: &str) -> String {
         },
         ["load" | "prepare", .., "command"] => listed(given, words).unwrap_or_else(hidden),
         ["load" | "prepare", ..] if is_table(given) && holds_others(given) => hidden(),
-        // A whole table may hold a URL.
-        _ if is_secret(path) || given.contains("url") => hidden(),
+        // A whole table may hold a URL. Where a secret is kept is none.
+        _ if is_secret(path) && !path.ends_with("-file") || given.contains("url") => hidden(),
         _ => text(given),
     }
 }

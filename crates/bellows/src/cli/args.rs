@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use archive::{Labels, Repeats, RunRecord};
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, value_parser};
-use measure::{Bytes, Length};
+use measure::{Bytes, Length, Named};
 use stacks::EventKind;
 
 use experiment::{ProfileSpec, RequireSpec, Requirement};
 
+use super::command_line::help_of;
 use super::metrics::MetricsArgs;
 use crate::Failure;
 use crate::run_options::labels;
@@ -168,6 +169,15 @@ where
     PossibleValuesParser::new(shown).try_map(move |typed| {
         let found = words.iter().find(|(word, ..)| *word == typed);
         found.map(|(_, value, _)| *value).ok_or("it is none of these words")
+    })
+}
+
+/// Reads a value by its name; `--help` shows what each means.
+pub(super) fn named<T: Named + Copy + Send + Sync>() -> impl TypedValueParser<Value = T> {
+    let shown = T::VALUES.iter().map(|(_, word, meaning)| PossibleValue::new(*word).help(help_of(meaning, &[])));
+    PossibleValuesParser::new(shown).try_map(|typed| {
+        let found = T::VALUES.iter().find(|(_, word, _)| *word == typed);
+        found.map(|(value, ..)| *value).ok_or("it is none of these words")
     })
 }
 

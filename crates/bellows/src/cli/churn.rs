@@ -1,43 +1,26 @@
 //! `churn`: connections, channels, queues, sessions or links that come and go at a rate.
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use experiment::{ChurnSpec, Experiment, ScheduleSpec};
 use load::scenario::churn::ChurnKind;
 use measure::{Bytes, Length, Rate};
 
-use super::args::from_one;
+use super::args::{from_one, named};
+use super::command_line::described;
 use super::perform::{self, RunningBrokerArgs};
 use crate::{Done, Failure};
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(mut_args(described([ChurnSpec::MEANINGS])), after_help = "\
 Examples:
   bellows churn connections --url amqp://localhost --rate 200 --duration 30 --profile
   bellows churn channels --rate 5000 --messages 1 --duration 30
   bellows churn queues --max-open 20 --duration 30         # as many as the broker takes
   bellows churn connections --schedule steps:50@10s,200@10s,50@10s --duration 30")]
 pub(crate) struct ChurnArgs {
-    #[command(subcommand)]
-    kind: Kind,
-}
-
-#[derive(Debug, Subcommand)]
-enum Kind {
-    /// Connect, log in, send, close
-    Connections(Options),
-    /// Open a channel, send, close it, on connections that stay
-    Channels(Options),
-    /// Declare a queue, send to it, delete it, on connections that stay
-    Queues(Options),
-    /// AMQP 1.0: begin a session, end it, on connections that stay
-    Sessions(Options),
-    /// AMQP 1.0: attach a link, detach it, in sessions that stay
-    Links(Options),
-}
-
-#[derive(Debug, Args)]
-struct Options {
-    /// Cycles per second, such as 200, 2k or 30/min; unthrottled if absent
+    /// Kind of the objects that are created and removed
+    #[arg(value_name = "KIND", value_parser = named::<ChurnKind>())]
+    kind: ChurnKind,
     #[arg(long, value_name = "PER SECOND")]
     rate: Option<Rate>,
     /// Rate that changes: steps:100@30s,200@30s, ramp:from=10,to=500,over=60s, poisson:200 and more
@@ -47,14 +30,10 @@ struct Options {
     /// Measured phase, in seconds (or 500ms, 2m)
     #[arg(long, value_name = "DURATION", default_value = "10")]
     duration: Length,
-    /// Messages per cycle; over AMQP 1.0 none
     #[arg(long, value_name = "N", default_value_t = 0)]
     messages: u32,
-    /// Size of each message in bytes, such as 100 or 4KiB
     #[arg(long, value_name = "BYTES", default_value_t = ChurnSpec::default().message_size)]
     message_size: Bytes,
-    /// Maximum cycles in flight; all but connections use as many connections. 1000 connections, or 10 of
-    /// the others, if absent
     #[arg(long, value_name = "N", value_parser = from_one)]
     max_open: Option<usize>,
     #[command(flatten)]
@@ -63,18 +42,7 @@ struct Options {
 
 impl ChurnArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        match self.kind {
-            Kind::Connections(options) => options.execute(ChurnKind::Connections),
-            Kind::Channels(options) => options.execute(ChurnKind::Channels),
-            Kind::Queues(options) => options.execute(ChurnKind::Queues),
-            Kind::Sessions(options) => options.execute(ChurnKind::Sessions),
-            Kind::Links(options) => options.execute(ChurnKind::Links),
-        }
-    }
-}
-
-impl Options {
-    fn execute(self, kind: ChurnKind) -> Result<Done, Failure> {
+        let kind = self.kind;
         let name = format!("churn-{}", kind.name());
         let experiment = Experiment {
             churn: Some(ChurnSpec {

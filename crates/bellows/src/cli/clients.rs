@@ -8,25 +8,23 @@ use load::{Argument, Consumers, Endpoint, Subscription};
 use measure::{Length, Nanos, Rate};
 
 use super::args::from_one;
-use super::command_line::Url;
+use super::command_line::{Url, described};
 use super::connect::DEFAULT_URL;
 use crate::Failure;
 
 const DEFAULT_DESTINATION: &str = "queue://TEST";
 
 #[derive(Debug, Args)]
+#[command(mut_args(described([LoadSpec::MEANINGS])))]
 pub(super) struct DestinationArgs {
     /// queue://NAME or topic://NAME; any number of them. The broker's address may be one, and for AMQP 1.0 hold one:
     /// amqp10://HOST:PORT/queue://NAME
     #[arg(value_name = "DESTINATION", default_value = DEFAULT_DESTINATION)]
     pub(super) destinations: Vec<String>,
-    /// Destinations per name; above 1 they are called NAME0, NAME1, …
     #[arg(long, value_name = "N", default_value_t = LoadSpec::default().num_destinations, value_parser = from_one)]
     pub(super) num_destinations: usize,
-    /// Stop after N messages, warm-up included; 0 = no limit
     #[arg(long, value_name = "N", default_value_t = LoadSpec::default().message_count)]
     pub(super) message_count: u64,
-    /// Messages per transaction, instead of confirms, and for consumers with --tx; 0 = none
     #[arg(long, value_name = "N", default_value_t = LoadSpec::default().commit_every)]
     pub(super) commit_interval: u32,
     /// Show latencies every second, not only in the summary
@@ -35,12 +33,10 @@ pub(super) struct DestinationArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Producing")]
+#[command(next_help_heading = "Producing", mut_args(described([LoadSpec::MEANINGS])))]
 pub(super) struct Producing {
-    /// Messages survive a restart of the broker
     #[arg(long)]
     persistent: bool,
-    /// Total messages per second, such as 20000, 2k, 1M or 10/min; unthrottled if absent
     #[arg(long, value_name = "MSG/S")]
     pub(super) rate: Option<Rate>,
     /// Milliseconds after which the broker may drop a message; 0 = never
@@ -52,13 +48,10 @@ pub(super) struct Producing {
     /// Producers share as many connections as there are --threads, with a channel each
     #[arg(long)]
     shared_connections: bool,
-    /// Producers per destination
     #[arg(long, value_name = "N", default_value_t = LoadSpec::default().producers, value_parser = from_one)]
     pub(super) producers: usize,
-    /// Give every message an id of its own
     #[arg(long)]
     enable_msg_id: bool,
-    /// Give every message a timestamp of when it was sent
     #[arg(long)]
     enable_timestamp: bool,
 }

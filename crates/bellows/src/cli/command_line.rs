@@ -83,13 +83,40 @@ pub(super) const OPTION_NAMES: OptionNames = &[
     ("destinations", "DESTINATION"),
     ("declare", "--no-declare"),
     ("ledger", "--no-ledger"),
+    ("message-ids", "--enable-msg-id"),
     ("oauth2.client-id", "--oauth2-client-id"),
     ("oauth2.uri", "--oauth2-uri"),
     ("phases.measure", "--duration"),
     ("probe.0.url", "URL"),
     ("producer-connections", "--shared-connections"),
     ("subscription", "--durable or --shared"),
+    ("timestamps", "--enable-timestamp"),
 ];
+
+/// Gives an option that has no text of its own the meaning of the key that it sets, which one of these tables has.
+pub(super) fn described<const N: usize>(tables: [OptionNames; N]) -> impl FnMut(Arg) -> Arg {
+    move |arg| {
+        let Some(long) = arg.get_long().filter(|_| arg.get_help().is_none()) else { return arg };
+        let named = OPTION_NAMES.iter().find(|(_, option)| option.strip_prefix("--") == Some(long));
+        let set = named.map_or(long, |(key, _)| *key);
+        let mut keys = tables.iter().flat_map(|keys| keys.iter());
+        match keys.find(|(key, _)| *key == set) {
+            Some((_, meaning)) => arg.help(help_of(meaning, &tables)),
+            None => arg,
+        }
+    }
+}
+
+/// A meaning in words of a command line: keys of these tables are options, and the broker is one that runs.
+pub(super) fn help_of(meaning: &str, tables: &[OptionNames]) -> String {
+    let meaning = meaning.trim().trim_start_matches("`attach`: ").trim_end_matches('.');
+    let is_key = |word: &str| tables.iter().any(|keys| keys.iter().any(|(key, _)| *key == word));
+    let parts = meaning.split('`').enumerate().map(|(place, part)| match place % 2 {
+        1 if is_key(part) => format!("--{part}"),
+        _ => part.to_owned(),
+    });
+    parts.collect()
+}
 
 /// Variables of the environment that do not affect a run: those of output, and of where and how it is kept.
 const NOT_OF_THE_RUN: [&str; 5] = ["BELLOWS_NOTE", "BELLOWS_QUIET", "BELLOWS_RUNS", "BELLOWS_STRICT", "BELLOWS_TAGS"];
@@ -536,6 +563,7 @@ mod tests {
                 let name = command.get_name();
                 let long = arg.get_long().unwrap_or_default();
                 let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+                assert!(!help.is_empty(), "{name}: {long} sets no key");
                 assert_eq!(arg.get_short() == Some('n'), long == "limit", "{name}: {arg:?}");
                 let is_time = arg.get_value_parser().type_id() == std::any::TypeId::of::<Length>();
                 let is_step = is_time && help.contains("to the next");

@@ -8,20 +8,20 @@ use experiment::{BrokerKind, BrokerSpec, OAuth2Spec};
 use load::Auth;
 use web::Secret;
 
-use super::args::choice;
-use super::command_line::Url;
+use super::args::named;
+use super::command_line::{Url, described};
 use crate::{Failure, prompt};
 
 /// The broker where nobody says which.
 pub(super) const DEFAULT_URL: &str = "amqp://localhost:5672";
 
 #[derive(Clone, Debug, Args)]
+#[command(mut_args(described([BrokerSpec::MEANINGS])))]
 pub(super) struct LoginArgs {
     /// The broker: amqp://USER@HOST:PORT/VHOST, or amqps:// for TLS; amqp10:// and amqps10:// mean AMQP 1.0, of which
     /// amqp:// with --protocol amqp10 names a virtual host
     #[arg(long, env = "BELLOWS_URL", hide_env_values = true, default_value = DEFAULT_URL)]
     pub(super) url: Url,
-    /// User, instead of the URL's
     #[arg(long, env = "BELLOWS_USER")]
     pub(super) user: Option<String>,
     /// Password, instead of the URL's; better set as BELLOWS_PASSWORD than on a command line
@@ -30,26 +30,20 @@ pub(super) struct LoginArgs {
 }
 
 #[derive(Clone, Debug, Args)]
+#[command(mut_args(described([BrokerSpec::MEANINGS])))]
 pub(super) struct ConnectArgs {
     #[command(flatten)]
     pub(super) login: LoginArgs,
-    /// The broker's process, if its port does not lead to it
     #[arg(long)]
     pid: Option<u32>,
-    /// RabbitMQ's Erlang node, NAME@HOST, to ask for its queues, bindings and processes
     #[arg(long, value_name = "NODE")]
     node: Option<erlang::NodeName>,
-    /// That node's distribution port, without asking EPMD
     #[arg(long, value_name = "PORT", requires = "node", value_parser = clap::value_parser!(u16).range(1..))]
     node_port: Option<u16>,
-    /// File with that node's cookie [default: the variable BELLOWS_ERLANG_COOKIE, ~/.erlang.cookie, or RabbitMQ's]
     #[arg(long, value_name = "FILE", requires = "node")]
     cookie_file: Option<PathBuf>,
-    /// RabbitMQ's management API, http://HOST:15672, to ask for its queues and bindings
     #[arg(long, value_name = "URL")]
     management: Option<Url>,
-    /// User of that API, with the tag monitoring [default: the broker's user and password]; the password is in
-    /// BELLOWS_MANAGEMENT_PASSWORD, else in BELLOWS_PASSWORD
     #[arg(long, value_name = "USER", requires = "management")]
     management_user: Option<String>,
     /// Local addresses to connect from, in turn; each has about 28,000 ports
@@ -62,31 +56,21 @@ pub(super) struct ConnectArgs {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Login and TLS (amqps:// URLs)")]
 pub(super) struct SecurityArgs {
-    /// PEM file with the authorities to trust, instead of the machine's
     #[arg(long, value_name = "FILE", env = "BELLOWS_CA")]
     ca: Option<PathBuf>,
-    /// PEM file with the client's certificate
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
-    /// PEM file with the key of --cert
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Name to ask the broker for and to verify, instead of the URL's host
     #[arg(long, value_name = "NAME")]
     sni: Option<String>,
     /// Name of a protocol to offer (ALPN), such as amqp; may be repeated, the preferred one first
     #[arg(long, value_name = "NAME")]
     alpn: Vec<String>,
-    /// Accept any certificate; every output says so
     #[arg(long)]
     insecure: bool,
     /// How to log in
-    #[arg(long, value_name = "HOW", default_value = "plain", value_parser = choice([
-        ("plain", Auth::Plain, "User and password"),
-        ("external", Auth::External, "The client's certificate (SASL EXTERNAL)"),
-        ("anonymous", Auth::Anonymous, "As nobody (SASL ANONYMOUS)"),
-        ("scram-sha-256", Auth::ScramSha256, "User and a proof of the password (AMQP 1.0)"),
-    ]))]
+    #[arg(long, value_name = "HOW", default_value = "plain", value_parser = named::<Auth>())]
     auth: Auth,
     /// Log in with an access token from this endpoint (OAuth 2 client credentials). The client's
     /// secret comes from BELLOWS_OAUTH2_CLIENT_SECRET, or is asked for

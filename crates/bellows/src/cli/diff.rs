@@ -10,7 +10,7 @@ use report::difference::DifferenceSide;
 use report::flame::{DifferenceOptions, difference_svg};
 use stacks::incomparable;
 
-use super::args::choice;
+use super::args::named;
 use super::profile_part::{PartArgs, ProfilePart};
 use super::top::{identifiers_only, no_waits, rows_by};
 use super::{complete, find, flame};
@@ -42,14 +42,7 @@ pub(crate) struct DiffArgs {
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
     limit: usize,
     /// Order, largest first
-    #[arg(long, default_value = "change", value_parser = choice([
-        ("change", DifferenceSort::Change,
-         "How far the shares with the function at the leaf differ; what chance gives comes last"),
-        ("total-change", DifferenceSort::TotalChange,
-         "How far the shares with the function anywhere differ; what chance gives comes last"),
-        ("self", DifferenceSort::SelfShare, "The larger share with the function at the leaf"),
-        ("total", DifferenceSort::Total, "The larger share with the function anywhere"),
-    ]))]
+    #[arg(long, default_value = "change", value_parser = named::<DifferenceSort>())]
     sort: DifferenceSort,
     /// Show only functions, or what stands in their place, whose name matches
     #[arg(long, value_name = "REGEX")]

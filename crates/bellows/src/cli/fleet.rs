@@ -186,11 +186,7 @@ struct StatusArgs {
 
 impl FleetCommandArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        match self.command {
-            FleetCommand::Start(args) => args.execute(),
-            FleetCommand::Status(args) => args.execute(),
-            FleetCommand::Collect(args) => args.execute(),
-        }
+        execute!(self.command, FleetCommand: Start Status Collect)
     }
 }
 

@@ -10,9 +10,10 @@ use load::{
 };
 use measure::{Length, LengthRange};
 
-use super::args::{choice, from_one, given};
+use super::args::{from_one, given, named};
 use super::carriers::FleetArgs;
 use super::clients::{ConsumerSide, Consuming, DestinationArgs, Producing};
+use super::command_line::described;
 use super::perform::{self, RunningBrokerArgs};
 use crate::{Done, Failure};
 
@@ -31,7 +32,8 @@ Examples:
   bellows client queue://TEST --producers 0 --consumers 4 --ack-every 100 --duration 60";
 
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, mut_arg("producers", or_none), mut_arg("consumers", or_none))]
+#[command(after_help = EXAMPLES, mut_arg("producers", or_none), mut_arg("consumers", or_none),
+          mut_args(described([LoadSpec::MEANINGS, Experiment::MEANINGS])))]
 pub(crate) struct ClientArgs {
     #[command(flatten)]
     common: Common,
@@ -41,8 +43,6 @@ pub(crate) struct ClientArgs {
     receiving: Receiving,
     #[command(flatten)]
     consumer_side: ConsumerSide,
-    /// Messages are requests: consumers answer each with its own body over RabbitMQ's direct
-    /// reply-to, and the reply acknowledges the request
     #[arg(long, conflicts_with_all = ["no_confirm", "commit_interval"])]
     request_reply: bool,
 }
@@ -54,24 +54,16 @@ struct Common {
     /// Measured phase, in seconds (or 500ms, 2m); 0 = until --message-count is reached or Ctrl-C
     #[arg(long, value_name = "DURATION", default_value = "0")]
     duration: Length,
-    /// Event loops, one thread each
     #[arg(long, value_name = "N", default_value_t = Experiment::default().threads, value_parser = from_one)]
     threads: usize,
     /// Do not account for every message; allows bodies below 12 bytes
     #[arg(long)]
     no_ledger: bool,
     /// Type of the queues that are declared
-    #[arg(long, value_name = "TYPE", default_value = QueueType::default().name(), value_parser = choice([
-        ("classic", QueueType::Classic, "One node, any kind of message"),
-        ("quorum", QueueType::Quorum, "Replicated by Raft"),
-        ("stream", QueueType::Stream, "A replicated log"),
-    ]))]
+    #[arg(long, value_name = "TYPE", default_value = QueueType::default().name(), value_parser = named::<QueueType>())]
     queue_type: QueueType,
     /// Protocol of the messages [default: amqp091, or amqp10 with an amqp10:// URL]
-    #[arg(long, value_name = "PROTOCOL", value_parser = choice([
-        ("amqp091", Protocol::Amqp091, "AMQP 0.9.1"),
-        ("amqp10", Protocol::Amqp10, "AMQP 1.0: RabbitMQ from version 4 on, ActiveMQ Artemis, the embedded broker"),
-    ]))]
+    #[arg(long, value_name = "PROTOCOL", value_parser = named::<Protocol>())]
     protocol: Option<Protocol>,
     /// Queue argument, such as x-max-length=1000; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = argument)]
@@ -90,7 +82,6 @@ struct Common {
     /// Copy the HDR histogram log to this file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["no_archive", "repeat"])]
     hdr: Option<PathBuf>,
-    /// Reconnect delay; a range such as 1s-5s picks a random delay. Without it the first lost connection ends the run
     #[arg(long, value_name = "DELAY")]
     recover: Option<LengthRange>,
     #[command(flatten)]
@@ -119,8 +110,6 @@ struct ExchangeArgs {
 struct Sending {
     #[command(flatten)]
     producing: Producing,
-    /// Maximum unacknowledged messages per producer (in-flight window); 0 = no limit. 1000 with --rate
-    /// or --schedule, 1 without, if absent
     #[arg(long, value_name = "N", conflicts_with = "commit_interval")]
     max_pending: Option<u32>,
     /// Body size in bytes (1024, 4KiB), or sizes: 100-2000 (uniform), 100,2000 (in turn), normal:mean=1000,sd=200,
@@ -131,20 +120,15 @@ struct Sending {
     /// trace:FILE and more (`bellows help schedules`)
     #[arg(long, value_name = "SHAPE", conflicts_with = "rate")]
     schedule: Option<ScheduleSpec>,
-    /// Apply the rate or schedule to each producer, not to all together
     #[arg(long)]
     rate_per_producer: bool,
-    /// Closed loop: each producer waits for the answer to its message, then for this long, then sends
-    /// the next; latencies then have coordinated omission
     #[arg(long, value_name = "DURATION", conflicts_with_all = ["rate", "schedule", "rate_per_producer", "no_confirm"])]
     think_time: Option<Length>,
-    /// Start each producer at a random moment within this duration
     #[arg(long, value_name = "DURATION")]
     start_delay: Option<Length>,
     /// Ask the broker for no acknowledgements
     #[arg(long, conflicts_with_all = ["max_pending", "commit_interval"])]
     no_confirm: bool,
-    /// After a reconnect, send messages without an answer again, before new ones; copies are counted apart
     #[arg(long, requires = "recover", conflicts_with = "no_confirm")]
     resend: bool,
 }

@@ -1,5 +1,14 @@
 //! The command line as typed, and one module per command that resolves it.
 
+/// Executes a command: that of an enum's values which was typed.
+macro_rules! execute {
+    ($command:expr, $of:ident: $($(#[$attribute:meta])? $name:ident)+) => {
+        match $command {
+            $($(#[$attribute])? $of::$name(args) => args.execute(),)+
+        }
+    };
+}
+
 mod ab;
 mod args;
 mod artemis;
@@ -190,35 +199,9 @@ fn grammar() -> clap::Command {
 
 impl Command {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        match self {
-            Self::Demo(args) => args.execute(),
-            Self::Run(args) => args.execute(),
-            Self::Client(args) => args.execute(),
-            Self::Churn(args) => args.execute(),
-            Self::Probe(args) => args.execute(),
-            Self::Scrape(args) => args.execute(),
-            Self::Limit(args) => args.execute(),
-            Self::Record(args) => args.execute(),
-            Self::Top(args) => args.execute(),
-            Self::Flame(args) => args.execute(),
-            Self::Diff(args) => args.execute(),
-            Self::Ab(args) => args.execute(),
-            Self::Erlang(args) => args.execute(),
-            Self::Topology(args) => args.execute(),
-            Self::Open(args) => args.execute(),
-            Self::Doctor(args) => args.execute(),
-            Self::Runs(args) => args.execute(),
-            #[cfg(feature = "fleet")]
-            Self::Fleet(args) => args.execute(),
-            #[cfg(feature = "fleet")]
-            Self::Worker(args) => args.execute(),
-            Self::PerfTest(args) => args.execute(),
-            Self::Artemis(args) => args.execute(),
-            Self::Broker(args) => args.execute(),
-            Self::Help(args) => args.execute(),
-            Self::Completions(args) => args.execute(),
-            Self::Man(args) => args.execute(),
-        }
+        execute!(self, Self: Demo Run Client Churn Probe Scrape Limit Record Top Flame Diff Ab Erlang Topology Open
+            Doctor Runs #[cfg(feature = "fleet")] Fleet #[cfg(feature = "fleet")] Worker PerfTest Artemis Broker Help
+            Completions Man)
     }
 }
 

@@ -255,8 +255,8 @@ impl CarriedOut {
         let run = self.outcome.run_dir.as_deref().and_then(find::next_name);
         let is_on_screen = !output.json && output::style().terminal;
         // An error of the report is reported in place of the run's.
-        let brief = if is_on_screen || self.report.is_err() { console::brief } else { console::brief_without_cause };
-        brief(&self.outcome.record, summary, place.as_deref(), run.as_deref(), style)
+        let has_cause = is_on_screen || self.report.is_err();
+        console::brief(&self.outcome.record, summary, place.as_deref(), run.as_deref(), has_cause, style)
     }
 
     /// The outcome for the exit code, and the error where the end of the run does not say it on the same screen.

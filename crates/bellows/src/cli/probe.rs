@@ -9,12 +9,12 @@ use measure::{Length, Rate};
 
 use super::args::{EventArgs, OutputArgs, RequireArgs, from_one, given};
 use super::carriers::FleetArgs;
-use super::command_line::{Header, OPTION_NAMES, Url};
+use super::command_line::{Header, OPTION_NAMES, Url, described};
 use super::perform;
 use crate::{Done, Failure};
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(mut_args(described([ProbeSpec::MEANINGS])), after_help = "\
 Examples:
   bellows probe 'http://localhost:15672/api/queues?columns=name,messages_ready' --user guest
   bellows probe http://localhost:8161/ --rate 50 --duration 30 --timeout 1s
@@ -25,10 +25,8 @@ Examples:
 pub(crate) struct ProbeArgs {
     /// Where requests go: http://HOST:PORT/PATH, or https:// for TLS
     url: Url,
-    /// Time from one request to the next, in seconds (or 500ms, 2m); 2 s if absent
     #[arg(long, value_name = "DURATION", conflicts_with_all = ["rate", "schedule"])]
     every: Option<Length>,
-    /// Requests per second, such as 20, 2k or 30/min, in place of --every
     #[arg(long, value_name = "PER SECOND", conflicts_with = "schedule")]
     rate: Option<Rate>,
     /// Rate that changes: steps:100@30s,200@30s, ramp:from=10,to=500,over=60s, poisson:200 and more
@@ -41,28 +39,21 @@ pub(crate) struct ProbeArgs {
     /// Warm-up before the measured phase, in seconds (or 500ms, 2m)
     #[arg(long, value_name = "DURATION", default_value = "0")]
     warmup: Length,
-    /// Longest that a request may take
     #[arg(long, value_name = "DURATION", default_value_t = ProbeSpec::default().timeout)]
     timeout: Length,
-    /// Method of the requests
     #[arg(long, value_name = "METHOD", default_value_t = ProbeSpec::default().method)]
     method: String,
     /// Further header, as 'NAME: VALUE'; may be repeated. Values are not archived
     #[arg(long = "header", value_name = "HEADER")]
     headers: Vec<Header>,
-    /// User of basic authentication; the password is the URL's or that of BELLOWS_PROBE_PASSWORD
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// File with a bearer token; that of BELLOWS_PROBE_TOKEN if absent
     #[arg(long, value_name = "FILE", conflicts_with = "user")]
     bearer_file: Option<PathBuf>,
-    /// Maximum requests in flight, each on a connection of its own
     #[arg(long, value_name = "N", value_parser = from_one, default_value_t = ProbeSpec::default().max_open)]
     max_open: usize,
-    /// PEM file with the authorities to trust, in place of the machine's own
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Accept any certificate
     #[arg(long)]
     insecure: bool,
     /// Profile the server, which must run on this machine

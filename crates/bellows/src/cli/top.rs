@@ -8,7 +8,7 @@ use report::console::{self, FunctionRowOf, FunctionSort, FunctionTable};
 use serde_json::json;
 use stacks::{WaitBy, WorkBy};
 
-use super::args::{choice, given};
+use super::args::{choice, given, named};
 use super::profile_part::{ProfileArgs, ProfilePart};
 use crate::{Done, Failure, output};
 
@@ -34,11 +34,7 @@ pub(crate) struct TopArgs {
     limit: usize,
     /// Order of functions, modules or threads, largest first; `self` unless another is given; of functions it is that
     /// of --raw
-    #[arg(long, value_parser = choice([
-        ("self", FunctionSort::SelfShare, "Share with the function at the leaf"),
-        ("total", FunctionSort::Total, "Share with the function anywhere in the stack"),
-        ("change", FunctionSort::Change, "Difference between the shares in the chosen seconds and in the rest"),
-    ]))]
+    #[arg(long, value_parser = named::<FunctionSort>())]
     sort: Option<FunctionSort>,
     /// Show only functions, modules or threads whose name matches
     #[arg(long, value_name = "REGEX")]

@@ -32,40 +32,20 @@ const FUNCTIONS: usize = 6;
 const LATE: f64 = 0.01;
 
 /// The end of a run, ending in a newline. `report` is the path of the report, or of the run folder; `run` names the run
-/// in the next command, where it is not the last one.
+/// in the next command, where it is not the last one; `has_cause`: no error follows that says why it failed.
 pub fn brief(
     record: &RunRecord,
     summary: &RunSummary,
     report: Option<&str>,
     run: Option<&str>,
+    has_cause: bool,
     style: Style,
 ) -> String {
-    ended(record, summary, report, run, style, failed(summary).as_ref())
-}
-
-/// The end of a run like [`brief()`], where the error that follows says why it failed.
-pub fn brief_without_cause(
-    record: &RunRecord,
-    summary: &RunSummary,
-    report: Option<&str>,
-    run: Option<&str>,
-    style: Style,
-) -> String {
-    ended(record, summary, report, run, style, None)
-}
-
-fn ended(
-    record: &RunRecord,
-    summary: &RunSummary,
-    report: Option<&str>,
-    run: Option<&str>,
-    style: Style,
-    failed: Option<&Row<'_>>,
-) -> String {
+    let failed = failed(summary).filter(|_| has_cause);
     let warnings = warnings(summary);
     let with = |number: usize| {
         let shown = warnings.get(..number).unwrap_or(&warnings);
-        let mut rows = rows(record, summary, shown, failed);
+        let mut rows = rows(record, summary, shown, failed.as_ref());
         if let Some(report) = report {
             let hidden = hidden(summary, shown).filter(|_| shown.len() < warnings.len());
             let next = sanitise(&next(record, summary, hidden.as_deref(), run)).into_owned();

@@ -17,18 +17,20 @@ use crate::text::functions::{estimated_changes, other_builds};
 /// Shares whose smallest visible change is given.
 const EXAMPLES: [f64; 2] = [0.01, 0.1];
 
-/// Order of the rows; by change, those that chance explains come last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DifferenceSort {
-    /// How far the shares at the leaf differ.
-    #[default]
-    Change,
-    /// How far the shares anywhere differ.
-    TotalChange,
-    /// The larger share at the leaf.
-    SelfShare,
-    /// The larger share anywhere.
-    Total,
+measure::named! {
+    /// Order of the rows.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum DifferenceSort {
+        /// How far the shares with the function at the leaf differ; what chance gives comes last.
+        #[default]
+        Change = "change",
+        /// How far the shares with the function anywhere differ; what chance gives comes last.
+        TotalChange = "total-change",
+        /// The larger share with the function at the leaf.
+        SelfShare = "self",
+        /// The larger share with the function anywhere.
+        Total = "total",
+    }
 }
 
 /// Two profiles, and options of their table.

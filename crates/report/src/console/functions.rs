@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use measure::Named;
 use serde::Serialize;
 use stacks::{
     Class, Frame, FunctionCount, FunctionShare, LanguageShare, PatternShare, Profile, ProfileHeader, ProfileSummary,
@@ -14,16 +15,18 @@ use crate::difference::differences;
 use crate::numbers::{count, counted, percent_digits, weight, weight_digits, weight_head};
 use crate::text;
 
-/// Order of the rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FunctionSort {
-    /// Samples with the function at the leaf.
-    #[default]
-    SelfShare,
-    /// Samples with the function anywhere.
-    Total,
-    /// Difference between the shares at the leaf in part and rest; chance differences come last.
-    Change,
+measure::named! {
+    /// Order of the rows.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum FunctionSort {
+        /// Share with the function at the leaf.
+        #[default]
+        SelfShare = "self",
+        /// Share with the function anywhere in the stack.
+        Total = "total",
+        /// Difference between the shares in the chosen seconds and in the rest; what chance gives comes last.
+        Change = "change",
+    }
 }
 
 /// Kind of the rows.
@@ -474,7 +477,7 @@ pub fn classes(profile: &Profile, style: Style) -> String {
             text::class_share(&row, unnamed, percent_digits),
             weight_digits(row.weight, &unit),
             row.class.name().to_owned(),
-            text::class_meaning(row.class).to_owned(),
+            row.class.meaning().to_owned(),
         ]);
     }
     let mut lines = table.strong_lines(style);

@@ -32,7 +32,7 @@ mod text;
 use measure::{Metric, Nanos, Phase, Problem};
 use serde_json::json;
 
-pub use brief::{brief, brief_without_cause};
+pub use brief::brief;
 pub use comparison::{comparison, comparison_brief};
 pub use difference::{DifferenceSort, DifferenceTable, difference, difference_as_json};
 pub use functions::{

@@ -27,7 +27,7 @@ pub use looks::{look, trace};
 pub use observer_effect::observer_effect;
 pub(crate) use observer_effect::{change_and_interval, percent as effect_percent};
 pub use options::{options, remedy};
-pub use profile::{amount, class_meaning, classes, clock, covered, known_pattern, stacks, work};
+pub use profile::{amount, classes, clock, covered, known_pattern, stacks, work};
 pub(crate) use profile::{class_share, estimated_classes, estimated_summary, is_estimated};
 pub use stalls::stall;
 pub use verdict::verdict;

@@ -1,6 +1,6 @@
 //! Sentences on a profile: its sampling and stacks, its classes of code, known patterns, and work of Erlang processes.
 
-use stacks::{Class, ClassShare, PatternShare, Profile, ProfileSummary};
+use stacks::{ClassShare, PatternShare, Profile, ProfileSummary};
 
 use crate::numbers::{count, percent, weight};
 
@@ -88,31 +88,6 @@ pub(crate) fn estimated_summary(profile: &ProfileSummary) -> Option<String> {
     Some(if all < ALL_SAMPLES { told.replacen(": ", ": at least ", 1) } else { told })
 }
 
-/// Meaning of a class.
-pub const fn class_meaning(class: Class) -> &'static str {
-    match class {
-        Class::ErlangCode => "functions that the JIT compiled",
-        Class::JavaCode => "functions that the Java virtual machine compiled or interprets",
-        Class::OwnCode => "functions of the program itself",
-        Class::Libraries => "shared libraries, such as zlib, OpenSSL and natively implemented functions",
-        Class::BuiltInFunctions => "C code of the emulator that Erlang code calls",
-        Class::Ets => "reading and writing ETS tables, and their match specifications",
-        Class::Messages => "sending and receiving between Erlang processes, including copies",
-        Class::GarbageCollection => "garbage collection",
-        Class::Allocators => "the emulator's allocators, malloc and its relatives",
-        Class::Ports => "sockets and files in the emulator, outside the kernel",
-        Class::Scheduling => "choosing what runs next, waking others, timers",
-        Class::Waiting => "spinning for locks, going to sleep, waking up, polling for I/O",
-        Class::KernelNetwork => "TCP, IP, sockets",
-        Class::KernelDisk => "file systems, their page cache, block devices",
-        Class::KernelMemory => "page faults, mapping and unmapping memory",
-        Class::KernelScheduling => "switching the processor to another thread",
-        Class::KernelOther => "interrupts, and other system calls",
-        Class::VirtualMachine => "the rest of the emulator or the Java virtual machine",
-        Class::Unnamed => "functions without a symbol and without a classified caller",
-    }
-}
-
 /// One sentence on a pattern: share of the samples, their work, place, and cure elsewhere, with the source.
 pub fn known_pattern(of: &PatternShare) -> String {
     let below = of.function.as_deref().map_or_else(String::new, |function| {
@@ -131,7 +106,7 @@ pub fn work(profile: &ProfileSummary) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use stacks::{FunctionShare, WorkShare};
+    use stacks::{Class, FunctionShare, WorkShare};
 
     use super::*;
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use measure::Named;
 use serde::Serialize;
 use stacks::{Class, EventKind, LanguageFrame, PatternShare, Profile, Sample};
 
@@ -269,7 +270,7 @@ impl<'a> Tables<'a> {
         let views = classes.into_iter().map(|class| ClassView {
             class,
             name: class.name(),
-            meaning: text::class_meaning(class),
+            meaning: class.meaning(),
             outside: self.profile.class_label(class),
             estimated: text::is_estimated(class, unnamed),
         });

@@ -55,13 +55,6 @@ enum Action {
 
 impl ErlangArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        match self.action {
-            Action::Info(args) => args.execute(),
-            Action::Top(args) => args.execute(),
-            Action::Queues(args) => args.execute(),
-            Action::Trace(args) => args.execute(),
-            Action::Calls(args) => args.execute(),
-            Action::Memory(args) => args.execute(),
-        }
+        execute!(self.action, Action: Info Top Queues Trace Calls Memory)
     }
 }

@@ -12,7 +12,7 @@ use session::{QueuePage, serve_queues};
 
 use super::connect::{NodeArgs, left, look, started};
 use super::progress::Repetition;
-use crate::cli::args::choice;
+use crate::cli::args::named;
 use crate::{Done, Failure, output, signals};
 
 /// Rows in a terminal where nothing else is requested.
@@ -40,11 +40,7 @@ pub(crate) struct QueuesArgs {
     #[arg(long, value_name = "NAME")]
     vhost: Option<String>,
     /// Which queues come first
-    #[arg(long, default_value = "ready", value_parser = choice([
-        ("ready", QueueSort::Ready, "Most messages ready first"),
-        ("unacked", QueueSort::Unacked, "Most unacknowledged messages first"),
-        ("name", QueueSort::Name, "By virtual host and name"),
-    ]))]
+    #[arg(long, default_value = "ready", value_parser = named::<QueueSort>())]
     sort: QueueSort,
     /// Queues at most; 20 in a table (with --every in a terminal, as many as it has rows for), 100,000 in JSON and
     /// pages if absent

@@ -76,7 +76,7 @@ impl ShowArgs {
                 let (place, name) = (Some(place.as_str()), find::shown_name(&entry));
                 text.push_str(&match self.verbose {
                     true => console::summary(&shape(record), record, summary, place, style),
-                    false => console::brief(record, summary, place, Some(&name), style),
+                    false => console::brief(record, summary, place, Some(&name), true, style),
                 });
             }
             None => {

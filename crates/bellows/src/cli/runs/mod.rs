@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use report::console;
 use serde::Serialize;
 
-use super::args::{RunsDir, choice};
+use super::args::{RunsDir, named};
 use super::{complete, find};
 use crate::{Done, Failure, output};
 
@@ -64,15 +64,7 @@ impl RunsArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         match self.action {
             None => self.list.execute(),
-            Some(Action::List(args)) => args.execute(),
-            Some(Action::Show(args)) => args.execute(),
-            Some(Action::Tag(args)) => args.execute(),
-            Some(Action::Note(args)) => args.execute(),
-            Some(Action::Report(args)) => args.execute(),
-            Some(Action::History(args)) => args.execute(),
-            Some(Action::Rm(args)) => args.execute(),
-            Some(Action::Prune(args)) => args.execute(),
-            Some(Action::Data(args)) => args.execute(),
+            Some(action) => execute!(action, Action: List Show Tag Note Report History Rm Prune Data),
         }
     }
 }
@@ -96,14 +88,7 @@ struct ListArgs {
     #[arg(long, value_name = "FILTER")]
     filter: Option<RunFilter>,
     /// Order of the runs
-    #[arg(long, value_name = "BY", default_value = "time", value_parser = choice([
-        ("time", RunOrder::Time, "Newest first"),
-        ("name", RunOrder::Name, "By name"),
-        ("rate", RunOrder::Rate, "Highest rate first"),
-        ("p99", RunOrder::P99, "Highest 99th percentile first, latency by latency"),
-        ("duration", RunOrder::Duration, "Longest first"),
-        ("size", RunOrder::Size, "Largest first"),
-    ]))]
+    #[arg(long, value_name = "BY", default_value = "time", value_parser = named::<RunOrder>())]
     sort: RunOrder,
     /// Print the runs as a JSON array
     #[arg(long)]

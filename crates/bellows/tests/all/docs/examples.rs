@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 
 /// Commands and their subcommands.
 pub(crate) fn documented() -> Vec<&'static str> {
-    let all = "|demo|run|client|churn|churn connections|churn channels|churn queues|probe|artemis|artemis perf client|\
-               perf-test|record|top|ab|diff|flame|broker|runs|runs show|runs tag|runs note|runs report|runs rm|\
-               runs prune|open|doctor|scrape|topology|topology generate|completions|man";
+    let all = "|demo|run|client|churn|probe|artemis|artemis perf client|perf-test|record|top|ab|diff|flame|broker|runs|\
+               runs show|runs tag|runs note|runs report|runs rm|runs prune|open|doctor|scrape|topology|\
+               topology generate|completions|man";
     all.split('|').collect()
 }
 

@@ -35,15 +35,15 @@ measure::named! {
     #[serde(rename_all = "kebab-case")]
     pub enum ChurnKind {
         #[default]
-        /// TCP, TLS where it is asked for, login, virtual host; closed in order.
+        /// Connect, log in, send, close.
         Connections = "connections",
-        /// `channel.open`, `channel.close` on connections that stay.
+        /// Open a channel, send, close it, on connections that stay.
         Channels = "channels",
-        /// `queue.declare`, `queue.delete` on channels that stay; transient classic queues.
+        /// Declare a transient classic queue, send to it, delete it, on channels that stay.
         Queues = "queues",
-        /// AMQP 1.0: `begin`, `end` on connections that stay.
+        /// AMQP 1.0: begin a session, end it, on connections that stay.
         Sessions = "sessions",
-        /// AMQP 1.0: `attach`, `detach` of a link to send over, in sessions that stay.
+        /// AMQP 1.0: attach a link to send over, detach it, in sessions that stay.
         Links = "links",
     }
 }

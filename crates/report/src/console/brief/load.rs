@@ -216,17 +216,6 @@ fn chosen_latencies(summary: &RunSummary) -> Vec<ChosenLatency<'_>> {
     all
 }
 
-/// Messages that are missing, in words; `None` without a ledger.
-fn lost(summary: &RunSummary) -> Option<String> {
-    let ledger = summary.flow().ledger?;
-    let about = if ledger.exact { "" } else { "about " };
-    let unconfirmed = match ledger.unconfirmed_missing {
-        0 => String::new(),
-        number => format!(", {} unconfirmed and missing", count(number)),
-    };
-    Some(format!("{about}{} lost{unconfirmed}", count(ledger.lost)))
-}
-
 /// Effects of the faults on users: losses, the longest wait, and when the broker was back.
 pub(super) fn faults(record: &RunRecord, summary: &RunSummary) -> Vec<Row<'static>> {
     let felt = [Metric::ACK_RESPONSE, Metric::END_TO_END];
@@ -234,7 +223,8 @@ pub(super) fn faults(record: &RunRecord, summary: &RunSummary) -> Vec<Row<'stati
     let main = summary.main_load().and_then(|(_, of)| of.headline());
     let longest = of_messages.into_iter().chain(main.map(|(_, of)| of.max_ns)).max();
     let longest = longest.filter(|ns| *ns > 0).map(|ns| format!("longest wait {}", Nanos(ns)));
-    let felt: Vec<String> = lost(summary).into_iter().chain(longest).collect();
+    let lost = summary.flow().ledger.map(|ledger| outcomes(&ledger, true, false));
+    let felt: Vec<String> = lost.into_iter().chain(longest).collect();
     let times: Vec<f64> = summary.faults.iter().map(|it| it.t).collect();
     let since = messages::measuring_began(record, &times).unwrap_or_default();
     match summary.faults.as_slice() {
@@ -380,7 +370,7 @@ pub(super) fn messages(record: &RunRecord, summary: &RunSummary) -> Option<Row<'
     if let Some(ledger) = flow.ledger {
         // The fault's row has the losses.
         let has_lost = summary.faults.is_empty();
-        let outcomes = outcomes(&ledger, has_lost);
+        let outcomes = outcomes(&ledger, has_lost, true);
         let is_lost = ledger.lost > 0 || ledger.unconfirmed_missing > 0;
         let is_missing = has_lost && is_lost || ledger.outstanding > 0;
         text = if is_missing { format!("{outcomes}; {text}") } else { format!("{text}; {outcomes}") };
@@ -388,12 +378,12 @@ pub(super) fn messages(record: &RunRecord, summary: &RunSummary) -> Option<Row<'
     Some(Row::text(RowRank::Core, "messages", &text).whole())
 }
 
-/// `0 lost, 12,319 outstanding, 0 duplicated`: missing messages, then the others.
-fn outcomes(ledger: &LedgerSummary, has_lost: bool) -> String {
+/// `0 lost, 12,319 outstanding, 0 duplicated`: missing messages, and the others.
+fn outcomes(ledger: &LedgerSummary, has_lost: bool, has_others: bool) -> String {
     let about = if ledger.exact { "" } else { "about " };
     let lost = [(ledger.lost, "lost", true), (ledger.unconfirmed_missing, "unconfirmed and missing", false)];
     let lost = lost.into_iter().filter(|_| has_lost);
-    let further = [
+    let others = [
         (ledger.outstanding, "outstanding", false),
         (ledger.duplicated, "duplicated", true),
         (ledger.duplicated_redelivered, "redelivered", false),
@@ -404,7 +394,8 @@ fn outcomes(ledger: &LedgerSummary, has_lost: bool) -> String {
         (ledger.unconfirmed_delivered, "unconfirmed but delivered", false),
         (ledger.foreign, "foreign", false),
     ];
-    let shown = lost.chain(further).filter(|(number, _, always)| *always || *number > 0);
+    let others = others.into_iter().filter(|_| has_others);
+    let shown = lost.chain(others).filter(|(number, _, always)| *always || *number > 0);
     let parts: Vec<String> = shown.map(|(number, what, _)| format!("{} {what}", count(number))).collect();
     format!("{about}{}", parts.join(", "))
 }

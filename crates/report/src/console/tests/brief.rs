@@ -304,7 +304,7 @@ fn kinds() -> Vec<Kind> {
 }
 
 fn end(of: &Kind, columns: usize) -> String {
-    brief(&of.1, &of.2, Some(REPORT), None, terminal(columns))
+    brief(&of.1, &of.2, Some(REPORT), None, true, terminal(columns))
 }
 
 /// Labels of rows that are left out where there is no room.
@@ -353,7 +353,7 @@ fn words_of(text: &str) -> impl Iterator<Item = &str> {
 
 /// Rules of every end: facts, lines, columns, whole words, and nothing said twice.
 fn faults(record: &RunRecord, summary: &RunSummary) -> Option<String> {
-    let shown = |style| brief(record, summary, Some(REPORT), None, style);
+    let shown = |style| brief(record, summary, Some(REPORT), None, true, style);
     let pipe = shown(Style::PLAIN);
     let whole = flowing(&pipe);
     let mut facts = facts(record, summary).into_iter();
@@ -363,7 +363,7 @@ fn faults(record: &RunRecord, summary: &RunSummary) -> Option<String> {
     let sources = sources(summary);
     // Where no row takes two lines and there is no warning, no row is left out.
     let calm = RunSummary { warnings: Vec::new(), ..summary.clone() };
-    let roomy = brief(record, &calm, Some(REPORT), None, terminal(100_000));
+    let roomy = brief(record, &calm, Some(REPORT), None, true, terminal(100_000));
     let said = [&pipe, &roomy, &sources].into_iter().flat_map(|text| words_of(text));
     let words: BTreeSet<&str> = said.chain(["next", "…", "[…]"]).collect();
     let mut sentences: Vec<&str> = pipe.lines().filter(|line| line.len() > 30).collect();
@@ -460,7 +460,7 @@ fn demo(broker: &str, queue_type: &str, class: Class, work: Option<&str>) -> Str
     record.phases = vec![span(Phase::Warmup, 0.0, 3.0), span(Phase::Measure, 3.0, 23.0)];
     record.versions.broker = Some(broker.into());
     record.experiment = serde_json::json!({"load": [{"destination": "queue://demo", "queue-type": queue_type}]});
-    brief(&record, &summary, Some("runs/2026-11-21T00-12-33Z-demo-2fyf/report.html"), None, terminal(USUAL))
+    brief(&record, &summary, Some("runs/2026-11-21T00-12-33Z-demo-2fyf/report.html"), None, true, terminal(USUAL))
 }
 
 /// Those in the docs had another form, and a line that contradicted their percentiles.
@@ -499,7 +499,7 @@ fn the_first_line_says_probes_what_was_as_requested_and_its_time_once() {
         summary.insert(scenario, of);
     }
     let first = |record: &RunRecord| {
-        let text = brief(record, &summary, None, None, Style::PLAIN);
+        let text = brief(record, &summary, None, None, true, Style::PLAIN);
         text.lines().next().unwrap_or_default().to_owned()
     };
     let mut record = named("two", &summary);
@@ -509,8 +509,8 @@ fn the_first_line_says_probes_what_was_as_requested_and_its_time_once() {
     assert_lacks(first(&record), ["failed after"]);
     // Beside the error, the end of a run says all but the cause.
     let (_, record, summary) = long();
-    let whole = brief(&record, &summary, None, None, Style::PLAIN);
-    let rest = brief_without_cause(&record, &summary, None, None, Style::PLAIN);
+    let whole = brief(&record, &summary, None, None, true, Style::PLAIN);
+    let rest = brief(&record, &summary, None, None, false, Style::PLAIN);
     assert_eq!(whole.lines().skip(2).collect::<Vec<_>>(), rest.lines().collect::<Vec<_>>());
 }
 
@@ -523,7 +523,7 @@ fn totals_with_a_warm_up_say_so_and_times_of_faults_when_measuring_began() {
     let totals = ("warm-up", "sent and received (with warm-up); 0 lost");
     for (summary, (word, told)) in [(messages(), totals), (kills(), after), (crash(), began)] {
         let mut record = named("demo", &summary);
-        let shown = |record: &RunRecord| flowing(&brief(record, &summary, None, None, Style::PLAIN));
+        let shown = |record: &RunRecord| flowing(&brief(record, &summary, None, None, true, Style::PLAIN));
         assert_lacks(shown(&record), [word]);
         record.phases.insert(0, PhaseSpan { phase: Phase::Warmup, start: 0.0, end: 5.0 });
         assert_has(shown(&record), [told]);
@@ -573,7 +573,7 @@ fn a_backlog_of_the_warm_up_is_in_the_first_line() {
     let (achieved, over_time) = (Some(1.24), vec![window]);
     let requested = RequestedSummary { rate: 10_000.0, achieved, over_time, ..RequestedSummary::default() };
     summary.messages_mut().requested = Some(requested);
-    let text = flowing(&brief(&named("rated", &summary), &summary, None, None, Style::PLAIN));
+    let text = flowing(&brief(&named("rated", &summary), &summary, None, None, true, Style::PLAIN));
     assert_has(&text, [", 10,000 requested and the warm-up's backlog"]);
     assert_lacks(text, ["as requested"]);
 }

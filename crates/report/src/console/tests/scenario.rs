@@ -76,7 +76,7 @@ fn why_all_requests_failed_is_told_once() {
     };
     summary.scenarios.get_mut("probe_a").expect("a probe").failures = vec![reason(cause)];
     assert_eq!(text(&summary), 1);
-    let end = brief(&record(RunState::Failed, None), &summary, None, None, terminal(200));
+    let end = brief(&record(RunState::Failed, None), &summary, None, None, true, terminal(200));
     assert_eq!(flowing(&end).matches(cause).count(), 1, "{end}");
     summary.scenarios.get_mut("probe_b").expect("a probe").failures = vec![reason(cause), reason("status 500")];
     assert_eq!(text(&summary), 2, "one of several reasons");

@@ -101,6 +101,19 @@ fn what_a_report_for_others_shows_of_an_experiment_follows_the_types_of_its_keys
     }
 }
 
+/// The command line that is archived, and those that `limit` suggests, hid paths: nobody could run them again.
+#[test]
+fn what_an_archived_command_shows_of_a_broker_follows_the_types_of_its_keys() {
+    for key in keys("BrokerSpec", &sources()) {
+        let is_shown = web::redact::assignment(&format!("broker.{}=x", key.name)).ends_with("=x");
+        match key.of.as_str() {
+            "Secret" => assert!(!is_shown, "{}", key.name),
+            "String" | "Vec<String>" => {}
+            of => assert!(is_shown || words(of).starts_with("table"), "{}", key.name),
+        }
+    }
+}
+
 /// The text for a required key, and the key that may stand in its place.
 fn required(key: &Key, all: &[Key]) -> String {
     let place = format!("in place of `{}`", key.name);

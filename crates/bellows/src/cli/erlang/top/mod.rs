@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::connect::{NodeArgs, left};
 use super::progress::Repetition;
-use crate::cli::args::choice;
+use crate::cli::args::named;
 use crate::{Done, Failure, output};
 
 /// The window where nothing else is requested.
@@ -35,12 +35,7 @@ pub(crate) struct ErlangTopArgs {
     #[command(flatten)]
     node: NodeArgs,
     /// Which processes come first
-    #[arg(long, default_value = "reductions", value_parser = choice([
-        ("reductions", TopSort::Reductions, "Reductions in the window"),
-        ("memory", TopSort::Memory, "Memory of the process"),
-        ("messages", TopSort::Messages, "Messages that wait for the process"),
-        ("binaries", TopSort::Binaries, "Binaries that the process refers to"),
-    ]))]
+    #[arg(long, default_value = "reductions", value_parser = named::<TopSort>())]
     sort: TopSort,
     /// Processes to show at most; by default 20, on a screen that is drawn again as many as it has rows for (up to 100)
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
