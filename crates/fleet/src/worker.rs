@@ -211,7 +211,8 @@ impl Worker {
                 let (facts, run) = (self.facts.clone(), self.run.clone());
                 Some(ToCoordinator::Status { facts, state: self.state, run })
             }
-            ToWorker::Hello { .. } if self.epoch != epoch && self.epoch != 0 => {
+            // One that is counted is an order.
+            _ if number > 0 && self.epoch != epoch && self.epoch != 0 => {
                 Some(ToCoordinator::Refused { why: format!("it belongs to run {}", self.run) })
             }
             ToWorker::Hello { ref run, lease } if self.epoch == 0 => {
@@ -220,8 +221,8 @@ impl Worker {
                 self.run.clone_from(run);
                 None
             }
-            // Also of a coordinator that came later than the own one.
-            ToWorker::Fence { ref why } if epoch >= self.epoch => {
+            // Another coordinator, which this worker has refused, says so, too.
+            ToWorker::Fence { ref why } if epoch == self.epoch || self.epoch == 0 => {
                 self.fence(now, why, out);
                 return;
             }
@@ -273,7 +274,8 @@ impl Worker {
     }
 
     fn envelope(&self, now: Time, epoch: u64, number: u64, body: ToCoordinator) -> WorkerOutput {
-        let received = self.inbox.received();
+        // What it has is its own coordinator's.
+        let received = if epoch == self.epoch { self.inbox.received() } else { 0 };
         WorkerOutput::Send(Envelope { epoch, session: self.session, number, received, stamp: now, body })
     }
 

@@ -79,6 +79,12 @@ pub(crate) struct Ours {
 }
 
 impl Ours {
+    /// Those whose producers run in this process.
+    #[must_use]
+    pub(crate) fn of_this_clock(self) -> Self {
+        Self { clocks_apart: Nanos::ZERO, clock: None, ..self }
+    }
+
     /// The latest instant by their clock of what can have come by now.
     #[inline]
     fn latest(&self, now: Time) -> Time {

@@ -308,7 +308,7 @@ impl FleetRun {
         let began = Instant::now();
         let patience = if wanted.is_some() { PATIENT } else { IMPATIENT };
         loop {
-            let free = self.host.with(|it| it.members().len());
+            let free = self.host.with(Coordinator::joined);
             let waited = began.elapsed();
             if wanted.map_or(free > 0 && waited >= CALLS, |wanted| free >= wanted) {
                 break;
