@@ -23,7 +23,7 @@ const LEAD_TIME: Nanos = Nanos::from_millis(200);
 /// Between two reports of the clock of those who send to a worker: drift is told with it.
 pub(super) const SENDERS_INTERVAL: Nanos = Nanos::from_millis(250);
 /// Bytes of a worker's part of the ledger at most.
-const MOST_LEDGER: usize = 256 << 20;
+const MOST_LEDGER: usize = 64 << 20;
 /// Two clocks agree to this on an end that all were told.
 const SAME_END: u64 = 5_000_000;
 
