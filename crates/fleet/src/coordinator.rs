@@ -455,6 +455,17 @@ impl Coordinator {
                 member.late = Some(late);
                 out.push(CoordinatorOutput::Started { worker: index, at: member.ours(at, now), late });
             }
+            // Who has joined has no share of the load yet, and no number.
+            ToCoordinator::Slice(_)
+            | ToCoordinator::Censored(_)
+            | ToCoordinator::Event(_)
+            | ToCoordinator::Ledger(_)
+            | ToCoordinator::LoadEnded { .. }
+            | ToCoordinator::Ended(_)
+                if !self.is_closed => {}
+            ToCoordinator::Ended(outcome) if !outcome.is_possible() => {
+                self.lose(now, index, "its counts cannot be those of a load".to_owned(), out);
+            }
             ToCoordinator::Slice(slice) => out.push(CoordinatorOutput::Slice(index, slice)),
             ToCoordinator::Censored(slice) => out.push(CoordinatorOutput::Censored(index, slice)),
             ToCoordinator::Event(event) => out.push(CoordinatorOutput::Event(index, event)),

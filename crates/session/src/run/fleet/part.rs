@@ -175,6 +175,7 @@ pub(super) fn unpack(packed: &[u8], folder: &Path) -> Result<(), crate::Error> {
     let (head, rest) = packed.split_at_checked(end).ok_or_else(torn)?;
     let index: Vec<(String, u64)> = serde_json::from_slice(head).map_err(|_| torn())?;
     let mut rest = rest.get(1..).unwrap_or_default();
+    torn().unless(index.len() <= MOST_FILES)?;
     for (name, length) in index {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let (content, after) = rest.split_at_checked(length).ok_or_else(torn)?;
@@ -187,7 +188,7 @@ pub(super) fn unpack(packed: &[u8], folder: &Path) -> Result<(), crate::Error> {
         }
         private_file(&path, content)?;
     }
-    Ok(())
+    Ok(torn().unless(rest.is_empty())?)
 }
 
 /// The experiment with the files of this folder: whatever the coordinator calls them, no others are read.
@@ -297,9 +298,14 @@ mod tests {
         let trace = part.load[1].schedule.as_ref().and_then(ScheduleSpec::trace_file).expect("a trace");
         assert_eq!(trace, there.path().join("load-1-trace"));
         assert!(pack(&experiment(RUNS, "")).expect("none").is_empty());
-        for hostile in ["[[\"../ca\",1]]\nx", "[[\"a/b/c\",1]]\nx", "[[\"a\",2]]\nx", "[[\"\",1]]\nx", "x"] {
+        for hostile in
+            ["[[\"../ca\",1]]\nx", "[[\"a/b/c\",1]]\nx", "[[\"a\",2]]\nx", "[[\"a\",1]]\nxy", "[[\"\",1]]\nx", "x"]
+        {
             assert!(unpack(hostile.as_bytes(), there.path()).is_err(), "{hostile}");
         }
+        let many: Vec<String> = (0..=MOST_FILES).map(|at| format!("[\"many/{at}\",0]")).collect();
+        assert!(unpack(format!("[{}]\n", many.join(",")).as_bytes(), there.path()).is_err());
+        assert!(!there.path().join("many").exists(), "before any is written");
     }
 
     #[test]

@@ -227,7 +227,7 @@ impl<'a> Course<'a> {
     /// An instant of the worker's clock by the own one. Both count from T0, so that slices of all end together.
     fn moved(&self, at: Time) -> Time {
         match (self.start, self.their_start) {
-            (Some(start), Some(theirs)) => Time((start.0 + at.0).saturating_sub(theirs.0)),
+            (Some(start), Some(theirs)) => start + at.since(Time(0)) - theirs.since(Time(0)),
             _ => self.of.fleet.moved(self.of.worker, at),
         }
     }
@@ -289,7 +289,7 @@ impl<'a> Course<'a> {
         let (Some(end), Some(theirs)) = (self.together.ended(), self.their_start) else { return };
         let ended = self.moved(slice.end);
         if slice.ends_phase && slice.phase != Phase::Drain && ended.0.abs_diff(end.0) < SAME_END {
-            self.their_start = Some(Time((theirs.0 + ended.0).saturating_sub(end.0)));
+            self.their_start = Some(theirs + ended.since(Time(0)) - end.since(Time(0)));
         }
     }
 

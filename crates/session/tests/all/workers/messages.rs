@@ -162,3 +162,22 @@ fn other_versions_and_sizes_are_refused_and_no_plan_is_printed() {
     };
     assert!(SliceReader::default().read(&data, &mut Slice::default()).is_err());
 }
+
+/// Whoever adds such things up would overflow, or count seconds until the end of time.
+#[test]
+fn what_no_worker_has_is_refused() {
+    let mut slice = Slice::default();
+    slice.reset(Time(1 << 50), Phase::Measure);
+    for (end, is_fine) in [(1 << 51, false), (u64::MAX, false), ((1 << 50) + 3_600_000_000_000, true)] {
+        slice.end = Time(end);
+        let read = SliceReader::default().read(&SliceWriter::default().write(&slice), &mut Slice::default());
+        assert_eq!(read.is_ok(), is_fine, "{end}");
+    }
+    slice.reset(Time(u64::MAX), Phase::Measure);
+    assert!(SliceReader::default().read(&SliceWriter::default().write(&slice), &mut Slice::default()).is_err());
+    let labels = (0..1_000).map(|at| (at.to_string(), "x".repeat(20))).collect();
+    let body = ToCoordinator::Join(WorkerFacts { labels, ..facts("a") });
+    let bytes = Envelope { epoch: 0, session: 2, number: 0, received: 0, stamp: Time(5), body }.encode().unwrap();
+    let refused = Envelope::<ToCoordinator>::decode(&bytes).unwrap_err();
+    assert_has(refused.to_string(), ["bytes of names", "16384 are the most"]);
+}

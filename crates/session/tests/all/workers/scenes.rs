@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fleet::{
-    Coordinator, CoordinatorInput, CoordinatorOutput, Envelope, RunRules, Share, ToCoordinator, ToWorker, Worker,
-    WorkerFacts, WorkerInput, WorkerOutput,
+    Coordinator, CoordinatorInput, CoordinatorOutput, Envelope, LoadOutcome, RunRules, Share, ToCoordinator, ToWorker,
+    Worker, WorkerFacts, WorkerInput, WorkerOutput,
 };
 use measure::{Nanos, Time};
 use testkit::Random;
@@ -253,4 +253,26 @@ fn a_worker_of_one_coordinator_is_none_of_another_ones() {
     // It has called both, and has answered one.
     both[1].handle(Time(40 * MS), CoordinatorInput::Close);
     assert!(both[1].members().is_empty() && both[1].flaws().is_empty());
+}
+
+/// Numbers of workers are those of the run; what came before it would be another one's.
+#[test]
+fn a_worker_without_a_share_reports_no_load_and_counts_that_cannot_be_lose_it() {
+    let rules = RunRules { run: "run".to_owned(), lease: Nanos(5 * SECOND), tolerate: 0, late: Nanos(MS), probes: 1 };
+    let mut coordinator = Coordinator::new(7, rules);
+    let mut hear = |number, body| {
+        let epoch = if matches!(body, ToCoordinator::Join(_)) { 0 } else { 7 };
+        let envelope = Envelope { epoch, session: 1, number, received: number, stamp: Time(MS), body };
+        let said = coordinator.handle(Time(MS), CoordinatorInput::Message(envelope));
+        if number == 1 {
+            coordinator.handle(Time(MS), CoordinatorInput::Close);
+        }
+        said.into_iter().filter(|it| !matches!(it, CoordinatorOutput::Send(_))).collect::<Vec<_>>()
+    };
+    assert_eq!(hear(0, ToCoordinator::Join(WorkerFacts::default())), []);
+    assert_eq!(hear(1, ToCoordinator::Event(serde_json::json!({}))), []);
+    let outcome = LoadOutcome { unsent: u64::MAX, ..LoadOutcome::default() };
+    let why = "its counts cannot be those of a load".to_owned();
+    let said = hear(2, ToCoordinator::Ended(Box::new(outcome)));
+    assert_eq!(said, [CoordinatorOutput::Lost(0, why), CoordinatorOutput::Finished]);
 }
