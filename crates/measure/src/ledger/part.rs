@@ -91,6 +91,8 @@ impl Ledger {
 #[derive(Debug, Default)]
 struct LedgerUnion {
     ledger: Ledger,
+    /// Producers of the load; `None` before a part has told.
+    producers: Option<u64>,
     /// Producers whose part has come.
     is_known: Vec<bool>,
     held: Vec<(Range<usize>, u64)>,
@@ -105,11 +107,12 @@ impl LedgerUnion {
         if producers > MOST_PRODUCERS || corrupt.max(foreign).max(copies) > MOST_MESSAGES {
             return None;
         }
-        if self.is_known.is_empty() {
+        if self.producers.is_none() {
+            self.producers = Some(producers);
             self.is_known.resize(producers as usize, false);
             self.ledger.producers.resize_with(producers as usize, Producer::default);
         }
-        if self.is_known.len() as u64 != producers {
+        if self.producers != Some(producers) {
             return None;
         }
         self.ledger.inexact |= inexact != 0;

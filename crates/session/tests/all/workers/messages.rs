@@ -1,9 +1,13 @@
 //! Messages and slices arrive as they were sent, and whatever else arrives does no harm.
 
+use std::fs;
+use std::path::Path;
+
 use fleet::{
     Envelope, LoadOutcome, MOST_BYTES, Piece, PieceRequest, Share, SliceReader, SliceWriter, ToCoordinator, ToWorker,
-    WorkerFacts, WorkerState,
+    WorkerFacts, WorkerState, fuzzing,
 };
+use measure::ledger::LedgerPart;
 use measure::{Metric, MetricKind, Nanos, Phase, Slice, SliceRecorder, Time};
 use testkit::{Random, assert_has};
 
@@ -180,4 +184,26 @@ fn what_no_worker_has_is_refused() {
     let bytes = Envelope { epoch: 0, session: 2, number: 0, received: 0, stamp: Time(5), body }.encode().unwrap();
     let refused = Envelope::<ToCoordinator>::decode(&bytes).unwrap_err();
     assert_has(refused.to_string(), ["bytes of names", "16384 are the most"]);
+}
+
+/// The corpora of the fuzz targets of these names.
+#[test]
+fn each_corpus_of_a_fleet_is_replayed() {
+    type Entry = fn(&[u8]);
+    let targets: [(&str, Entry); 3] =
+        [("fleet_message", fuzzing::message), ("fleet_piece", fuzzing::piece), ("ledger_part", fuzzing::ledger)];
+    for (target, entry) in targets {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+        let seeds = fs::read_dir(&folder).unwrap().map(|it| fs::read(it.unwrap().path()).unwrap());
+        let seeds: Vec<Vec<u8>> = seeds.collect();
+        seeds.iter().for_each(|seed| entry(seed));
+        assert!(seeds.len() >= 4, "{target}");
+    }
+    let slice = include_bytes!("../../../../../fuzz/corpus/fleet_message/seed-slice");
+    let Ok(Envelope { body: ToCoordinator::Slice(data), .. }) = Envelope::<ToCoordinator>::decode(slice) else {
+        panic!("no slice")
+    };
+    assert_eq!(SliceReader::default().read(&data, &mut Slice::default()), Ok(()));
+    let [_, parts @ ..] = include_bytes!("../../../../../fuzz/corpus/ledger_part/seed-one");
+    assert!(LedgerPart::sum(&[LedgerPart::new(parts.to_vec())]).is_some());
 }
