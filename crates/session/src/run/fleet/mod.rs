@@ -517,17 +517,17 @@ impl FleetRun {
         workers.iter().enumerate().filter_map(finding).collect()
     }
 
-    /// Whether messages were timed by two clocks.
-    pub(crate) fn has_two_clocks(&self) -> bool {
-        *lock(&self.senders_bound) > Nanos::ZERO
+    /// The most by which latencies between two clocks can be off; zero where there are none.
+    pub(crate) fn clocks_bound(&self) -> Nanos {
+        *lock(&self.senders_bound)
     }
 
     /// Latencies between two clocks, each with their bound; those that it leaves nothing of are taken out.
     pub(crate) fn judge_latencies(&self, messages: &mut ScenarioSummary) -> Vec<Warning> {
-        if !self.has_two_clocks() {
+        let bound = self.clocks_bound();
+        if bound == Nanos::ZERO {
             return Vec::new();
         }
-        let bound = *lock(&self.senders_bound);
         let is_known = |of: &LatencySummary| of.p50_ns >= bound.0.saturating_mul(LEAST_BOUNDS);
         let warning = |metric: Metric| {
             let of = messages.latency.get(metric);
