@@ -397,11 +397,14 @@ impl FleetRun {
             clock(worker)?.line_to(clock(senders)?, now)
         })?;
         if self.is_started.load(Ordering::Acquire) {
-            let bound = line.bound_for(remote::SENDERS_INTERVAL);
-            let mut most = lock(&self.senders_bound);
-            *most = bound.max(*most);
+            self.keep_senders_bound(line.bound_for(remote::SENDERS_INTERVAL));
         }
         Some(line)
+    }
+
+    fn keep_senders_bound(&self, bound: Nanos) {
+        let mut most = lock(&self.senders_bound);
+        *most = bound.max(*most);
     }
 
     /// Has all start then; once.

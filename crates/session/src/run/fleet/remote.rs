@@ -239,7 +239,8 @@ impl<'a> Course<'a> {
                 let at = self.moved(at);
                 self.sink.event(RunEvent::Started { at });
             }
-            Ok(WorkerReport::Event(event)) => {
+            // A program is none that runs here.
+            Ok(WorkerReport::Event(event)) if told::is_told(&event) => {
                 let event = told::moved(event, |at| self.moved(at));
                 if let RunEvent::PhaseStarted { phase, at } = event {
                     self.begin_phase(phase, at);
@@ -253,8 +254,11 @@ impl<'a> Course<'a> {
             Ok(WorkerReport::Progress(progress)) => {
                 self.together.tell_progress(self.of.share.worker, Some(progress));
             }
+            Ok(WorkerReport::SendersBound(bound)) if self.of.senders.is_some() => {
+                self.of.fleet.keep_senders_bound(bound);
+            }
             // Of the same version nothing else comes.
-            Ok(WorkerReport::Done(_)) | Err(_) => {}
+            Ok(WorkerReport::Event(_) | WorkerReport::Done(_) | WorkerReport::SendersBound(_)) | Err(_) => {}
         }
     }
 
