@@ -134,15 +134,16 @@ impl NatsOptions {
     /// The addresses without users and passwords; of several with a login the last one, as a careless password may hold
     /// anything.
     pub fn place(&self) -> String {
-        let (scheme, rest) = self.url.split_once("://").unwrap_or(("nats", &self.url));
-        if let Some((_, address)) = rest.rsplit_once('@') {
-            return format!("{scheme}://{address}");
+        if let Some((login, address)) = self.url.rsplit_once('@') {
+            let scheme = login.split_once("://").map(|(scheme, _)| scheme);
+            let scheme = scheme.filter(|it| it.bytes().all(|it| it.is_ascii_alphabetic()));
+            return format!("{}://{address}", scheme.unwrap_or("nats"));
         }
         let with_port = |url: &str| {
             let (scheme, address) = url.split_once("://").unwrap_or(("nats", url));
             match address.rsplit_once(':') {
                 // A login without its host.
-                Some((host, port)) if port.parse::<u16>().is_err() => format!("{scheme}://{host}:***"),
+                Some((host, port)) if port.parse::<u16>().is_err() && !port.ends_with(']') => format!("{scheme}://{host}:***"),
                 _ => format!("{scheme}://{address}"),
             }
         };
@@ -566,6 +567,8 @@ mod tests {
             ("nats://me:s3cret@h:1", "nats://h:1"),
             ("nats://me:s3,cret@h:1", "nats://h:1"),
             ("nats://me:s3cret@h,nats://you:s3cret@g", "nats://g"),
+            ("me:s3cret@h:1,nats://me:s3cret@g:2,tls://f", "nats://g:2,tls://f"),
+            ("tls://[::1]", "tls://[::1]"),
             ("nats://me:s3cret", "nats://me:***"),
         ] {
             let options = NatsOptions { url: url.to_owned(), ..NatsOptions::default() };
