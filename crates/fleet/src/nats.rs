@@ -143,7 +143,9 @@ impl NatsOptions {
             let (scheme, address) = url.split_once("://").unwrap_or(("nats", url));
             match address.rsplit_once(':') {
                 // A login without its host.
-                Some((host, port)) if port.parse::<u16>().is_err() && !port.ends_with(']') => format!("{scheme}://{host}:***"),
+                Some((host, port)) if port.parse::<u16>().is_err() && !port.ends_with(']') => {
+                    format!("{scheme}://{host}:***")
+                }
                 _ => format!("{scheme}://{address}"),
             }
         };
