@@ -168,6 +168,8 @@ impl LedgerUnion {
             to.resent_count = to.resent_count.saturating_sub(resent);
             sums.summary.corrupt += plain + flagged + resent;
         }
+        // What went to consumers of a missing part is not known either.
+        self.ledger.inexact |= self.is_known.contains(&false);
         self.copies.into_iter().for_each(|copies| self.ledger.set_copies(copies));
         (self.ledger.open_blocks() <= MOST_BLOCKS).then(|| self.ledger.summary(&self.held))
     }
