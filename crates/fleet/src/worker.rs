@@ -11,6 +11,8 @@ use crate::stream::{Inbox, Outbox};
 
 /// Between two signs of life, and between two calls for a coordinator.
 const HEARTBEAT: Nanos = Nanos::from_millis(250);
+/// No load goes on for longer without a coordinator, whatever that one says.
+const LONGEST_LEASE: Nanos = Nanos::from_millis(60_000);
 
 /// Something that happens to a worker.
 #[derive(Clone, Debug)]
@@ -216,8 +218,8 @@ impl Worker {
                 Some(ToCoordinator::Refused { why: format!("it belongs to run {}", self.run) })
             }
             ToWorker::Hello { ref run, lease } if self.epoch == 0 => {
-                (self.epoch, self.lease) = (epoch, lease);
-                self.lease_until = stamp + lease;
+                (self.epoch, self.lease) = (epoch, lease.min(LONGEST_LEASE));
+                self.lease_until = stamp.min(now) + self.lease;
                 self.run.clone_from(run);
                 None
             }

@@ -255,6 +255,17 @@ fn a_worker_of_one_coordinator_is_none_of_another_ones() {
     assert!(both[1].members().is_empty() && both[1].flaws().is_empty());
 }
 
+#[test]
+fn no_coordinator_is_left_for_longer_than_a_minute_whatever_it_says() {
+    let mut worker = Worker::new(1, WorkerFacts::default());
+    let body = ToWorker::Hello { run: "run".to_owned(), lease: Nanos(u64::MAX) };
+    let hello = Envelope { epoch: 3, session: 1, number: 1, received: 0, stamp: Time(u64::MAX), body };
+    worker.handle(Time(MS), WorkerInput::Message(hello));
+    assert_eq!(worker.run(), ("run", 3));
+    let last = worker.handle(Time(61 * SECOND), WorkerInput::Tick).pop();
+    assert!(matches!(last, Some(WorkerOutput::Fenced(_))), "{last:?}");
+}
+
 /// Numbers of workers are those of the run; what came before it would be another one's.
 #[test]
 fn a_worker_without_a_share_reports_no_load_and_counts_that_cannot_be_lose_it() {
