@@ -70,7 +70,9 @@ pub(super) fn text(experiment: &Experiment, endpoint: &Endpoint, plan: &Plan) ->
     let text = text.map_err(|error| Error::invalid("the load cannot be handed to workers", error.to_string()))?;
     let cause = format!("the load takes {} to describe, too much for a message", counted(text.len() as u64, "byte"));
     let refused = Error::invalid(cause, "describe equal clients as one group, and sizes by a distribution");
-    refused.observed(text.len()).unless(text.len() < MOST_BYTES - ENVELOPE)?;
+    // As a text within a text each of its quotes takes two.
+    let quotes = text.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
+    refused.observed(text.len()).unless(text.len() + quotes < MOST_BYTES - ENVELOPE)?;
     Ok(text)
 }
 
@@ -306,6 +308,17 @@ mod tests {
         let many: Vec<String> = (0..=MOST_FILES).map(|at| format!("[\"many/{at}\",0]")).collect();
         assert!(unpack(format!("[{}]\n", many.join(",")).as_bytes(), there.path()).is_err());
         assert!(!there.path().join("many").exists(), "before any is written");
+    }
+
+    /// One that is refused by the message itself would never come, and be waited for without end.
+    #[test]
+    fn a_load_that_fits_into_no_message_is_refused() {
+        let names: Vec<String> = (0..58_000).map(|at| format!("\"queue://q{at:05}\"")).collect();
+        let whole = experiment(RUNS, &format!("destinations = [{}]", names.join(",")));
+        let endpoint = whole.endpoint().expect("an endpoint");
+        let plan = whole.plan(&endpoint, 7).expect("a plan");
+        let refused = text(&whole, &endpoint, &plan).expect_err("too large").problem().cause;
+        testkit::assert_has(refused, ["too much for a message"]);
     }
 
     #[test]
