@@ -1,6 +1,6 @@
 //! Body of the targets of all readers of profiles.
 
-use stacks::{FORMATS, Format, Input};
+use stacks::{FORMATS, FirstField, Format, Input};
 
 /// Reads bytes as the format of this name.
 ///
@@ -19,7 +19,8 @@ pub fn read_named(name: &str, data: &[u8]) {
 /// Where the format cannot be read, or where what was read contradicts itself.
 pub fn read(format: &Format, data: &[u8]) {
     let reader = format.read.as_ref().expect("a reader");
-    let input = &mut Input { bytes: &mut &*data, packed: None, file: None };
+    let first_field = FirstField::default();
+    let input = &mut Input { bytes: &mut &*data, packed: None, file: None, event: None, first_field };
     if let Ok(Ok(profile)) = (reader.read)(input) {
         assert!(profile.is_consistent());
     }

@@ -180,7 +180,6 @@ impl PlacedHistograms<'_> {
 struct Sums {
     totals: Counters,
     measured: Counters,
-    measured_length: Nanos,
     latencies: Recorder,
     phases: Vec<PhaseSpan>,
     requested: f64,
@@ -260,7 +259,6 @@ impl Sums {
         self.totals.add(&interval.counters);
         if interval.phase == Phase::Measure {
             self.measured.add(&interval.counters);
-            self.measured_length += interval.length();
         }
         let requested = point.requested_rate.unwrap_or_default() * point.dt;
         self.requested += requested;
@@ -275,8 +273,13 @@ impl Sums {
         Ok(())
     }
 
+    /// Seconds that were measured. A worker's may be longer than those of the others, and lie over them.
+    fn measured_seconds(&self) -> f64 {
+        self.phases.iter().filter(|it| it.phase == Phase::Measure).map(|it| it.end - it.start).sum()
+    }
+
     fn throughput(&self, count: fn(&Counters) -> u64) -> Throughput {
-        let seconds = self.measured_length.as_secs_f64();
+        let seconds = self.measured_seconds();
         let rate = if seconds > 0.0 { count(&self.measured) as f64 / seconds } else { 0.0 };
         Throughput { total: count(&self.totals), rate }
     }
@@ -302,7 +305,7 @@ impl Sums {
             without_consumers: flows().flatten().any(|it| it.without_consumers),
             ledger: ledger.flatten().filter(|_| is_whole),
         };
-        let (seconds, sent) = (self.measured_length.as_secs_f64(), self.measured.sent as f64);
+        let (seconds, sent) = (self.measured_seconds(), self.measured.sent as f64);
         let requested = (self.due > 0.0 && seconds > 0.0).then(|| RequestedSummary {
             total: self.requested,
             rate: self.due / seconds,
@@ -471,12 +474,17 @@ mod tests {
     /// A worker's folder: a second of warm-up, two that are measured, of which the last is cut short, with so many
     /// messages each.
     fn part(runs: &Path, worker: u32, sent: u64, end: f64, state: RunState) -> PathBuf {
+        let seconds = [(Phase::Warmup, 0.0, 0.5), (Phase::Measure, 0.5, 1.5), (Phase::Measure, 1.5, end)];
+        part_of(runs, worker, sent, &seconds, state)
+    }
+
+    /// A worker's folder with these seconds.
+    fn part_of(runs: &Path, worker: u32, sent: u64, seconds: &[(Phase, f64, f64)], state: RunState) -> PathBuf {
         let mut writer = RunWriter::create(runs, "load", 7).unwrap();
         let origin = Time(5_000_000_000 * (1 + u64::from(worker)));
         writer.set_origin(origin, 7);
         let of = FleetPart { run: RUN.to_owned(), worker, workers: 3, name: format!("w{}", worker + 1) };
-        let seconds = [(Phase::Warmup, 0.0, 0.5), (Phase::Measure, 0.5, 1.5), (Phase::Measure, 1.5, end)];
-        for (phase, start, end) in seconds {
+        for &(phase, start, end) in seconds {
             let mut interval = Interval::new();
             interval.reset(origin + Nanos::from_secs_f64(start), phase);
             interval.end = origin + Nanos::from_secs_f64(end);
@@ -531,6 +539,17 @@ mod tests {
         assert!(run.record.warnings.iter().all(|it| it.tier == Tier::Invalid));
         assert_has(run.record.error.unwrap(), ["ended early", "worker w1: no coordinator was heard"]);
         assert_has(format!("{:?}", run.record.warnings), ["\"3 of 3\"", "could not be had"]);
+    }
+
+    #[test]
+    fn a_worker_that_paused_makes_no_second_count_twice() {
+        let (theirs, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let seconds = [(Phase::Measure, 0.0, 1.0), (Phase::Measure, 1.0, 2.0), (Phase::Measure, 2.0, 3.0)];
+        let steady = part_of(theirs.path(), 0, 30, &seconds, RunState::Failed);
+        let paused = part_of(theirs.path(), 1, 30, &[(Phase::Measure, 0.0, 3.0)], RunState::Failed);
+        let run = collected(&[steady, paused], own.path()).unwrap();
+        let sent = run.record.summary.as_ref().unwrap().flow().sent;
+        assert!(sent.total == 120 && (sent.rate - 40.0).abs() < 0.1, "{sent:?}");
     }
 
     #[test]

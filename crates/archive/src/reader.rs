@@ -9,7 +9,8 @@ use measure::{Metric, Phase, Recorder};
 
 use crate::error::where_present;
 use crate::{
-    Error, HistogramLog, LatencySlices, MESSAGES, RunRecord, RunState, RunSummary, SeriesPoint, SliceLog, file,
+    Error, Finding, HistogramLog, LatencySlices, MESSAGES, RunRecord, RunState, RunSummary, SeriesPoint, SliceLog,
+    Warning, file,
 };
 use stacks::{FORMATS, Profile, ProfileError, bounded, bounded::Line};
 
@@ -50,7 +51,14 @@ impl RunReader {
                 unknown_record(dir)
             }
         };
-        let points = read_points(&dir.join(file::SERIES), &mut notes)?;
+        let mut points = read_points(&dir.join(file::SERIES), &mut notes)?;
+        let left_out = left_out(&record);
+        if !left_out.is_empty() {
+            for point in &mut points {
+                let shown = point.latency.iter().filter(|(metric, _)| !left_out.contains(metric));
+                point.latency = shown.map(|(metric, of)| (metric, of.clone())).collect();
+            }
+        }
         if record.state == RunState::Running {
             notes.push(format!(
                 "the run goes on or was cut off: no end is recorded after {:.0} s",
@@ -60,14 +68,15 @@ impl RunReader {
         Ok(Self { dir: dir.to_path_buf(), record, points, notes })
     }
 
-    /// The whole histograms of every second, read one by one.
+    /// The whole histograms of every second, read one by one; none of a latency that the clocks of two machines left
+    /// nothing of.
     pub fn histograms(&self) -> Result<HistogramLog, Error> {
-        HistogramLog::open(&self.dir)
+        Ok(HistogramLog::open(&self.dir)?.without(left_out(&self.record)))
     }
 
     /// The tenths of a second, read one by one, where there are some.
     pub fn slices(&self) -> Result<SliceLog, Error> {
-        SliceLog::open(&self.dir)
+        Ok(SliceLog::open(&self.dir)?.without(left_out(&self.record)))
     }
 
     /// Whether bellows itself was to send or receive messages. A run that is cut off may know only whether it did.
@@ -120,6 +129,17 @@ impl RunReader {
             Err(e) => Err(e),
         }
     }
+}
+
+/// Latencies that are too short for the bound of the clocks that they were taken by.
+fn left_out(record: &RunRecord) -> Vec<Metric> {
+    let too_short = |warning: &Warning| match &warning.finding {
+        Finding::ClockBound { latency, p50_s: None, .. } => {
+            Metric::MESSAGES.into_iter().find(|metric| metric.name() == latency)
+        }
+        _ => None,
+    };
+    record.warnings.iter().filter_map(too_short).collect()
 }
 
 fn io_error(action: &'static str, path: &Path, source: io::Error) -> Error {

@@ -175,6 +175,7 @@ fn latencies<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<Metr
 pub struct SliceLog {
     lines: Option<BufReader<File>>,
     line: Vec<u8>,
+    left_out: Vec<Metric>,
 }
 
 impl SliceLog {
@@ -182,7 +183,12 @@ impl SliceLog {
     pub(crate) fn open(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(file::SLICES);
         let lines = where_present(bounded::open(&path), &path)?.map(BufReader::new);
-        Ok(Self { lines, line: Vec::new() })
+        Ok(Self { lines, line: Vec::new(), left_out: Vec::new() })
+    }
+
+    /// The slices without these latencies.
+    pub(crate) fn without(self, left_out: Vec<Metric>) -> Self {
+        Self { left_out, ..self }
     }
 }
 
@@ -201,7 +207,8 @@ impl Iterator for SliceLog {
             }
             let point = serde_json::from_slice(&self.line);
             let is_time = |point: &SlicePoint| point.t.is_finite() && point.dt > 0.0;
-            if let Some(point) = point.ok().filter(is_time) {
+            if let Some(mut point) = point.ok().filter(is_time) {
+                point.latency.retain(|metric, _| !self.left_out.contains(metric));
                 return Some(point);
             }
         }

@@ -170,6 +170,16 @@ impl Requirement {
         }
     }
 
+    /// The outcome where the observed time can be off by as much: it cannot be told where that decides it.
+    #[must_use]
+    pub fn give_or_take(&self, outcome: RequirementOutcome, error: Nanos, why: &str) -> RequirementOutcome {
+        let holds = |value| self.comparison.holds(value, self.bound);
+        let error = error.0 as f64;
+        let is_open = |value: &f64| holds(value - error) != holds(value + error);
+        let is_time = outcome.unit == QuantityUnit::Ns;
+        if is_time && outcome.observed.as_ref().is_some_and(is_open) { self.unknown(why) } else { outcome }
+    }
+
     /// Judges a run. A miss is final; a condition that held until the run ended `unfinished` is undecided.
     pub fn judge(
         &self,

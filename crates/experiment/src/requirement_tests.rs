@@ -70,6 +70,26 @@ fn requirements_are_met_missed_or_cannot_be_told() {
     assert!(!is_about("sent rate >= 20k") && !is_about("ack response p99 < 20ms"));
 }
 
+/// Of latencies between two clocks.
+#[test]
+fn what_the_bound_of_two_clocks_decides_cannot_be_told() {
+    let summary = summary();
+    let outcome = |text: &str, error| {
+        let read: Requirement = text.parse().expect(text);
+        told(&read.give_or_take(judge(text, &summary), Nanos::from_millis(error), "clocks"))
+    };
+    for (text, exact, off) in [
+        ("end-to-end p50 < 510ms", "met", "open"),
+        ("end-to-end p50 < 490ms", "missed", "open"),
+        ("end-to-end p50 > 490ms", "met", "open"),
+        ("end-to-end p50 < 700ms", "met", "met"),
+        ("end-to-end p50 < 300ms", "missed", "missed"),
+        ("lost = 3", "met", "met"),
+    ] {
+        assert_eq!((outcome(text, 0), outcome(text, 50)), (exact, off), "{text}");
+    }
+}
+
 #[test]
 fn a_percentile_of_few_samples_is_decided_by_the_shortest_and_the_ten_longest() {
     let summary = summary();

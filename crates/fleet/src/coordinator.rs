@@ -18,6 +18,9 @@ const PROBE: Nanos = Nanos::from_millis(100);
 /// … and until it has had [`RunRules::probes`].
 const FIRST_PROBES: Nanos = Nanos::from_millis(10);
 
+/// Why who is no member any more is fenced again.
+const GOES_ON: &str = "the run goes on without it";
+
 /// Limits within which a run is valid, and its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunRules {
@@ -128,6 +131,8 @@ pub struct Member {
     probe_at: Time,
     /// Probes that were answered.
     probes: u32,
+    /// It is this coordinator's: it has taken [`ToWorker::Hello`].
+    has_accepted: bool,
     has_prepared: bool,
     has_ended: bool,
 }
@@ -147,6 +152,7 @@ impl Member {
             heard_at: now,
             probe_at: now,
             probes: 0,
+            has_accepted: false,
             has_prepared: false,
             has_ended: false,
         }
@@ -245,7 +251,7 @@ impl Coordinator {
         let mut out = Vec::new();
         match input {
             CoordinatorInput::Message(envelope) => self.message(now, envelope, &mut out),
-            CoordinatorInput::Close => self.close(),
+            CoordinatorInput::Close => self.close(now, &mut out),
             CoordinatorInput::Share(share) => {
                 let worker = share.worker as usize;
                 self.tell_one(now, worker, WorkerState::Preparing, ToWorker::Share(share), &mut out);
@@ -273,6 +279,11 @@ impl Coordinator {
     /// The workers of the run, in the order of their numbers; before [`CoordinatorInput::Close`] in that of joining.
     pub fn members(&self) -> &[Member] {
         &self.members
+    }
+
+    /// Workers that have called and are this run's: one that has not answered yet may be another one's.
+    pub fn joined(&self) -> usize {
+        self.members.iter().filter(|it| it.has_accepted).count()
     }
 
     /// Whether its members are those of the run, with numbers by their names.
@@ -349,8 +360,13 @@ impl Coordinator {
         self.tell_all(now, WorkerState::Joined, |_| ToWorker::Stop { abort }, out);
     }
 
-    /// Numbers the members by their names.
-    fn close(&mut self) {
+    /// Numbers the members by their names, and goes on without those that have not answered.
+    fn close(&mut self, now: Time, out: &mut Vec<CoordinatorOutput>) {
+        for index in (0..self.members.len()).rev() {
+            if self.members.get(index).is_some_and(|it| !it.has_accepted) {
+                self.lose(now, index, "it had not answered when the run began".to_owned(), out);
+            }
+        }
         self.is_closed = true;
         self.members.sort_by(|a, b| a.facts.name.cmp(&b.facts.name));
         self.index();
@@ -372,13 +388,13 @@ impl Coordinator {
             (body, Some(Session::Member(index))) if epoch == self.epoch => {
                 let Some(member) = self.members.get_mut(index) else { return };
                 if member.is_lost() {
-                    let why = "the run goes on without it".to_owned();
-                    out.push(member.envelope(self.epoch, 0, ToWorker::Fence { why }));
+                    out.push(member.envelope(self.epoch, 0, ToWorker::Fence { why: GOES_ON.to_owned() }));
                     return;
                 }
                 if stamp > member.stamp {
                     (member.stamp, member.heard_at) = (stamp, now);
                 }
+                member.has_accepted |= received > 0;
                 member.outbox.acknowledge(received);
                 let bodies = if number == 0 { vec![body] } else { member.inbox.take(number, body) };
                 for body in bodies {
@@ -387,6 +403,11 @@ impl Coordinator {
                     }
                 }
                 self.acknowledge_leaving(now, index, out);
+            }
+            (_, Some(Session::Gone)) if epoch == self.epoch || epoch == 0 => {
+                let (epoch, body) = (self.epoch, ToWorker::Fence { why: GOES_ON.to_owned() });
+                let envelope = Envelope { epoch, session, number: 0, received: 0, stamp: Time(0), body };
+                out.push(CoordinatorOutput::Send(envelope));
             }
             _ => {}
         }
@@ -433,6 +454,17 @@ impl Coordinator {
                 member.reach(WorkerState::Running);
                 member.late = Some(late);
                 out.push(CoordinatorOutput::Started { worker: index, at: member.ours(at, now), late });
+            }
+            // Who has joined has no share of the load yet, and no number.
+            ToCoordinator::Slice(_)
+            | ToCoordinator::Censored(_)
+            | ToCoordinator::Event(_)
+            | ToCoordinator::Ledger(_)
+            | ToCoordinator::LoadEnded { .. }
+            | ToCoordinator::Ended(_)
+                if !self.is_closed => {}
+            ToCoordinator::Ended(outcome) if !outcome.is_possible() => {
+                self.lose(now, index, "its counts cannot be those of a load".to_owned(), out);
             }
             ToCoordinator::Slice(slice) => out.push(CoordinatorOutput::Slice(index, slice)),
             ToCoordinator::Censored(slice) => out.push(CoordinatorOutput::Censored(index, slice)),

@@ -27,6 +27,7 @@
 
 mod clock;
 mod coordinator;
+pub mod fuzzing;
 mod host;
 mod message;
 #[cfg(feature = "nats")]

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::slice::{Malformed, SliceData};
+use crate::slice::{Malformed, SliceData, fields_of};
 
 /// Version of the form; another one is refused.
 pub(crate) const VERSION: u64 = 1;
@@ -28,6 +28,12 @@ const CENSORED: u64 = 2;
 const LEDGER: u64 = 3;
 /// Bytes of a ledger that one message carries.
 pub const LEDGER_PIECE: usize = MOST_BYTES / 2;
+/// Bytes of a worker's names, labels and limits at most.
+const MOST_FACTS: usize = 16 << 10;
+/// Counts of a load are no larger; sums of thousands of workers' do not overflow.
+const MOST_COUNTED: u64 = 1 << 50;
+/// Event loops of a worker at most.
+const MOST_THREADS: usize = 4_096;
 /// Bytes of a message at most: what a NATS server takes unless configured otherwise.
 pub const MOST_BYTES: usize = 1 << 20;
 
@@ -197,6 +203,17 @@ pub struct WorkerFacts {
     pub machine: String,
 }
 
+impl WorkerFacts {
+    fn check(&self) -> Result<(), Malformed> {
+        let pairs = self.labels.iter().chain(&self.limits).flat_map(|(key, value)| [key, value]);
+        let bytes: usize = pairs.chain([&self.name, &self.version, &self.machine]).map(String::len).sum();
+        if bytes <= MOST_FACTS {
+            return Ok(());
+        }
+        Err(Malformed(format!("its worker has {bytes} bytes of names, {MOST_FACTS} are the most")))
+    }
+}
+
 measure::named! {
     /// How far a worker is.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -252,6 +269,22 @@ pub struct LoadOutcome {
     pub spun: bool,
     /// Operations of its scenarios, by name.
     pub tallies: BTreeMap<String, Tally>,
+}
+
+impl LoadOutcome {
+    /// Whether a load can have gone so: sums of what none can have counted would overflow.
+    pub(crate) fn is_possible(&self) -> bool {
+        let of = self.ledger.unwrap_or_default();
+        let missing = [of.lost, of.outstanding, of.returned, of.unconfirmed_missing, of.unconfirmed_delivered];
+        let again = [of.duplicated, of.duplicated_redelivered, of.duplicated_resent, of.reordered];
+        let others = [of.sent, of.delivered, of.corrupt, of.foreign];
+        let ledger = missing.iter().chain(&again).chain(&others);
+        let own = [self.unconfirmed, self.unanswered, self.unsent];
+        let counters = [self.totals, self.measured].map(fields_of);
+        let counts = counters.iter().flatten().chain(ledger).chain(&own);
+        let early = self.threads.iter().map(|it| &it.early.count);
+        self.threads.len() <= MOST_THREADS && counts.chain(early).all(|count| *count <= MOST_COUNTED)
+    }
 }
 
 /// A phase that took place.
@@ -353,7 +386,13 @@ impl Envelope<ToCoordinator> {
 
     /// Decodes it.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
-        let Some(mut rest) = bytes.strip_prefix(&[BINARY]) else { return from_json(bytes) };
+        let Some(mut rest) = bytes.strip_prefix(&[BINARY]) else {
+            let envelope: Self = from_json(bytes)?;
+            return match &envelope.body {
+                ToCoordinator::Join(facts) | ToCoordinator::Status { facts, .. } => facts.check().map(|()| envelope),
+                _ => Ok(envelope),
+            };
+        };
         check_size(bytes)?;
         let cut_off = || Malformed("its head is cut off".into());
         let [version] = take_numbers(&mut rest).ok_or_else(cut_off)?;

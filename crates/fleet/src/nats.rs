@@ -59,8 +59,10 @@ const MOST_REQUESTS: usize = 5;
 const MOST_PIECES: usize = 64;
 /// How long workers may take to say that they have a run's folder.
 const FOLDERS_TIMEOUT: Duration = Duration::from_millis(1_500);
-/// Workers that are asked for their folders at most.
+/// Workers that are asked for their folders at most, files that one may have, and characters of names.
 const MOST_OWNERS: usize = 10_000;
+const MOST_FILES: usize = 16;
+const LONGEST_NAME: usize = 256;
 
 /// The subject of what is for a worker.
 fn to_worker(session: u64) -> String {
@@ -92,6 +94,14 @@ impl FileOwner {
             Self::Worker(owner) => format!("bellows.folders.{owner:016x}"),
         }
     }
+
+    /// The number that stands in its answers.
+    const fn number(self) -> u64 {
+        match self {
+            Self::Worker(owner) => owner,
+            Self::Coordinator(_) | Self::AllWorkers => 0,
+        }
+    }
 }
 
 /// The subject of what is for whoever asks for files.
@@ -121,14 +131,25 @@ impl fmt::Debug for NatsOptions {
 }
 
 impl NatsOptions {
-    /// The addresses without users and passwords.
+    /// The addresses without users and passwords; of several with a login the last one, as a careless password may hold
+    /// anything.
     pub fn place(&self) -> String {
-        let without_login = |url: &str| {
-            let (scheme, rest) = url.split_once("://").unwrap_or(("nats", url));
-            let address = rest.rsplit_once('@').map_or(rest, |(_, address)| address);
-            format!("{scheme}://{address}")
+        if let Some((login, address)) = self.url.rsplit_once('@') {
+            let scheme = login.split_once("://").map(|(scheme, _)| scheme);
+            let scheme = scheme.filter(|it| it.bytes().all(|it| it.is_ascii_alphabetic()));
+            return format!("{}://{address}", scheme.unwrap_or("nats"));
+        }
+        let with_port = |url: &str| {
+            let (scheme, address) = url.split_once("://").unwrap_or(("nats", url));
+            match address.rsplit_once(':') {
+                // A login without its host.
+                Some((host, port)) if port.parse::<u16>().is_err() && !port.ends_with(']') => {
+                    format!("{scheme}://{host}:***")
+                }
+                _ => format!("{scheme}://{address}"),
+            }
         };
-        self.url.split(',').map(without_login).collect::<Vec<_>>().join(",")
+        self.url.split(',').map(with_port).collect::<Vec<_>>().join(",")
     }
 
     /// Whether the address holds a user or a password.
@@ -424,16 +445,18 @@ impl<'a> FileClient<'a> {
         let mut folders = BTreeMap::new();
         let until = Clock.now() + Nanos::from(FOLDERS_TIMEOUT);
         self.link.request(FileOwner::AllWorkers, &self.request("", 0));
-        loop {
-            let left = Duration::from_nanos(until.since(Clock.now()).0);
-            match self.pieces.recv_timeout(left) {
-                Ok(piece) if piece.file.is_empty() && folders.len() < MOST_OWNERS => {
-                    folders.insert(piece.owner, piece);
-                }
-                Ok(_) => {}
-                Err(_) => return folders,
+        while let Some(piece) = self.next_piece(until) {
+            if is_folder(&piece) && folders.len() < MOST_OWNERS {
+                folders.insert(piece.owner, Piece { bytes: Vec::new(), ..piece });
             }
         }
+        folders
+    }
+
+    /// The next piece that comes until then, however many come.
+    fn next_piece(&self, until: Time) -> Option<Piece> {
+        let left = Some(until.since(Clock.now())).filter(|left| *left > Nanos::ZERO)?;
+        self.pieces.recv_timeout(Duration::from_nanos(left.0)).ok()
     }
 
     /// Reads a file of this size; `take` gets its pieces in their order. Errors: an owner that does not answer, another
@@ -463,8 +486,9 @@ impl<'a> FileClient<'a> {
         for _ in 0..MOST_REQUESTS {
             self.link.request(owner, &self.request(file, from));
             let until = Clock.now() + Nanos::from(PIECE_TIMEOUT);
-            while let Ok(piece) = self.pieces.recv_timeout(Duration::from_nanos(until.since(Clock.now()).0)) {
-                if piece.file == file && piece.from == from {
+            // Another owner's, which was asked before and twice, may come now.
+            while let Some(piece) = self.next_piece(until) {
+                if (piece.owner, piece.from) == (owner.number(), from) && piece.file == file {
                     return Ok(piece);
                 }
             }
@@ -472,6 +496,12 @@ impl<'a> FileClient<'a> {
         let help = "see whether it still runs (`bellows fleet status`), and try it again";
         Err(Problem::new(format!("nobody sends {file}"), format!("asked {MOST_REQUESTS} times"), help))
     }
+}
+
+/// Whether this says which files a worker has, in so many words as one does.
+fn is_folder(piece: &Piece) -> bool {
+    let are_short = piece.files.keys().chain([&piece.name]).all(|name| name.len() <= LONGEST_NAME);
+    piece.file.is_empty() && piece.files.len() <= MOST_FILES && are_short
 }
 
 /// The client's thread; tells the version of the server once.
@@ -524,5 +554,39 @@ async fn forward(mut subscriber: Subscriber, deliver: Deliver, mut dropped: ones
             },
             _ = &mut dropped => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_part_of_a_password_is_shown() {
+        for (url, shown) in [
+            ("nats://h:4222", "nats://h:4222"),
+            ("h:4222,tls://g", "nats://h:4222,tls://g"),
+            ("nats://me:s3cret@h:1", "nats://h:1"),
+            ("nats://me:s3,cret@h:1", "nats://h:1"),
+            ("nats://me:s3cret@h,nats://you:s3cret@g", "nats://g"),
+            ("me:s3cret@h:1,nats://me:s3cret@g:2,tls://f", "nats://g:2,tls://f"),
+            ("tls://[::1]", "tls://[::1]"),
+            ("nats://me:s3cret", "nats://me:***"),
+        ] {
+            let options = NatsOptions { url: url.to_owned(), ..NatsOptions::default() };
+            assert_eq!((options.place(), options.has_login()), (shown.to_owned(), url.contains('@')));
+        }
+    }
+
+    #[test]
+    fn a_piece_that_names_more_than_a_folder_holds_is_none() {
+        let mut piece = Piece::answer(&PieceRequest::new(1, "run".to_owned(), String::new(), 0), 2, "w1".to_owned());
+        let mut add = |name: String| {
+            piece.files.insert(name, 1);
+            is_folder(&piece)
+        };
+        assert!((0..MOST_FILES).all(|at| add(at.to_string())) && !add("another".to_owned()));
+        piece.files = BTreeMap::from([("x".repeat(LONGEST_NAME + 1), 1)]);
+        assert!(!is_folder(&piece));
     }
 }

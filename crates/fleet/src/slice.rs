@@ -33,6 +33,9 @@ const MOST_METRICS: u64 = 256;
 const LONGEST_KEY: u64 = 64;
 /// A tenth of a second has no counts as large; sums of smaller ones do not overflow.
 const MOST_COUNTED: u64 = 1 << 48;
+/// A slice that a pause has made long is no longer, and begins before, nanoseconds.
+const LONGEST: u64 = 1 << 48;
+const LATEST: u64 = 1 << 60;
 /// Added to the number of the phase in its last slice.
 const ENDS_PHASE: u64 = 4;
 
@@ -108,7 +111,7 @@ impl SliceWriter {
     }
 }
 
-const fn fields_of(of: Counters) -> [u64; 9] {
+pub(crate) const fn fields_of(of: Counters) -> [u64; 9] {
     let Counters { sent, completed, received, blocked, nacked, returned, redelivered, late, resent } = of;
     [sent, completed, received, blocked, nacked, returned, redelivered, late, resent]
 }
@@ -169,7 +172,10 @@ impl SliceReader {
 
 fn take(bytes: &mut &[u8], slice: &mut Slice, is_new: bool) -> Option<()> {
     let [start, length, phase, loop_lag] = take_numbers(bytes)?;
-    let (start, end) = (Time(start), Time(start.checked_add(length)?));
+    if length > LONGEST || start > LATEST {
+        return None;
+    }
+    let (start, end) = (Time(start), Time(start + length));
     let ends_phase = phase >= ENDS_PHASE;
     let phase = *Phase::ALL.get((phase % ENDS_PHASE) as usize)?;
     if is_new {

@@ -11,6 +11,8 @@ use crate::stream::{Inbox, Outbox};
 
 /// Between two signs of life, and between two calls for a coordinator.
 const HEARTBEAT: Nanos = Nanos::from_millis(250);
+/// No load goes on for longer without a coordinator, whatever that one says.
+const LONGEST_LEASE: Nanos = Nanos::from_millis(60_000);
 
 /// Something that happens to a worker.
 #[derive(Clone, Debug)]
@@ -211,17 +213,18 @@ impl Worker {
                 let (facts, run) = (self.facts.clone(), self.run.clone());
                 Some(ToCoordinator::Status { facts, state: self.state, run })
             }
-            ToWorker::Hello { .. } if self.epoch != epoch && self.epoch != 0 => {
+            // One that is counted is an order.
+            _ if number > 0 && self.epoch != epoch && self.epoch != 0 => {
                 Some(ToCoordinator::Refused { why: format!("it belongs to run {}", self.run) })
             }
             ToWorker::Hello { ref run, lease } if self.epoch == 0 => {
-                (self.epoch, self.lease) = (epoch, lease);
-                self.lease_until = stamp + lease;
+                (self.epoch, self.lease) = (epoch, lease.min(LONGEST_LEASE));
+                self.lease_until = stamp.min(now) + self.lease;
                 self.run.clone_from(run);
                 None
             }
-            // Also of a coordinator that came later than the own one.
-            ToWorker::Fence { ref why } if epoch >= self.epoch => {
+            // Another coordinator, which this worker has refused, says so, too.
+            ToWorker::Fence { ref why } if epoch == self.epoch || self.epoch == 0 => {
                 self.fence(now, why, out);
                 return;
             }
@@ -273,7 +276,8 @@ impl Worker {
     }
 
     fn envelope(&self, now: Time, epoch: u64, number: u64, body: ToCoordinator) -> WorkerOutput {
-        let received = self.inbox.received();
+        // What it has is its own coordinator's.
+        let received = if epoch == self.epoch { self.inbox.received() } else { 0 };
         WorkerOutput::Send(Envelope { epoch, session: self.session, number, received, stamp: now, body })
     }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
@@ -47,6 +47,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Workers call four times a second, and are probed so often meanwhile.
 const LISTENING: Duration = Duration::from_millis(1_500);
 const PROBE_INTERVAL: Duration = Duration::from_millis(10);
+/// Messages of workers that wait to be looked at: the next ones come soon.
+const MOST_OVERHEARD: usize = 8_192;
 /// Workers that are listed at most.
 const MOST_LISTED: usize = 10_000;
 
@@ -203,8 +205,8 @@ impl StartArgs {
         let (server, url, login) = self.start_server(&stop).map_err(Error::from)?;
         let options = ServerArgs { fleet_credentials: Some(login.clone()), ..ServerArgs::default() };
         let link = options.connect(&Url(url.clone()), "fleet start")?;
-        let (tell, told) = channel();
-        let heard = link.overhear_workers(move |_, envelope| drop(tell.send(envelope)));
+        let (tell, told) = sync_channel(MOST_OVERHEARD);
+        let heard = link.overhear_workers(move |_, envelope| drop(tell.try_send(envelope)));
         let mut workers =
             (1..=self.workers).map(|number| self.start_worker(number, &url, &login)).collect::<Result<_, _>>()?;
         if wait_until_joined(&told, self.workers as usize, &stop)? {
@@ -409,8 +411,15 @@ struct FleetStatus {
 impl StatusArgs {
     fn execute(self) -> Result<Done, Failure> {
         let link = self.server.connect(&self.fleet, "fleet status")?;
-        let (tell, told) = channel();
-        let _heard = link.overhear_workers(move |at, envelope| drop(tell.send((at, envelope))));
+        let (tell, told) = sync_channel(MOST_OVERHEARD);
+        let _heard = link.overhear_workers(move |at, envelope| {
+            if matches!(
+                envelope.body,
+                ToCoordinator::Join(_) | ToCoordinator::Status { .. } | ToCoordinator::Echo { .. }
+            ) {
+                let _ = tell.try_send((at, envelope));
+            }
+        });
         let status = FleetStatus {
             server: web::redact::url(&self.fleet.0),
             server_version: link.server_version.clone(),
@@ -451,7 +460,6 @@ fn survey(link: &Link, told: &Receiver<(Time, Envelope<ToCoordinator>)>) -> Vec<
     let mut workers: BTreeMap<u64, WorkerRow> = BTreeMap::new();
     let until = Instant::now() + LISTENING;
     while Instant::now() < until {
-        let round = Instant::now() + PROBE_INTERVAL;
         for session in workers.keys() {
             let tell = |body| {
                 let (session, stamp) = (*session, Time(0));
@@ -460,7 +468,11 @@ fn survey(link: &Link, told: &Receiver<(Time, Envelope<ToCoordinator>)>) -> Vec<
             tell(ToWorker::Ask);
             tell(ToWorker::Probe { sent: Clock.now() });
         }
-        while let Ok((at, envelope)) = told.recv_timeout(round.saturating_duration_since(Instant::now())) {
+        // However many come.
+        let round = Instant::now() + PROBE_INTERVAL;
+        while Instant::now() < round
+            && let Ok((at, envelope)) = told.recv_timeout(round.saturating_duration_since(Instant::now()))
+        {
             let Envelope { epoch: answered, session, body, .. } = envelope;
             if workers.len() >= MOST_LISTED && !workers.contains_key(&session) {
                 continue;

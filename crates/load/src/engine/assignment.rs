@@ -181,7 +181,7 @@ fn consumers<C: Connection>(
             service: wanted.service.clone(),
             delay,
             budget: budget.clone(),
-            ours: ours.cloned(),
+            ours: ours.cloned().map(|it| if group.is_own_producer(n) { it.of_this_clock() } else { it }),
             measures_age: plan.measures_age,
             is_sent_to: false,
             bitmaps: None,

@@ -257,6 +257,22 @@ fn connections(assignments: &[Assignment<ChannelSpec>]) -> Vec<String> {
     all
 }
 
+/// A worker may have consumers of its own producers beside those of another one's, whose machine has another clock.
+#[test]
+fn only_what_another_worker_sends_is_told_by_its_clock() {
+    let mut whole = plan(1, 2, 1, 1);
+    let destinations = ["s0", "s1"].map(Destination::queue).to_vec();
+    whole.groups.push(Group { destinations, placement: crate::Placement::Spread, ..whole.groups[0].clone() });
+    let share = whole.divided(crate::Share { worker: 0, workers: 2 });
+    let assignment = assigned_together(&Plan { sender_clock: Some(Arc::default()), ..share });
+    let clients = assignment.threads.iter().flatten().filter(|client| client.is_own);
+    let consumers = clients.flat_map(|client| &client.participants).filter(|it| it.consumer().is_some());
+    let has_clock = |it: &ParticipantSpec| it.consumer()?.ours.as_ref().map(|ours| ours.clock.is_some());
+    let mut clocks: Vec<_> = consumers.map(|it| (it.destination.name.as_str(), has_clock(it))).collect();
+    clocks.sort_unstable();
+    assert_eq!(clocks, [("q0", Some(false)), ("s1", Some(true))]);
+}
+
 #[test]
 fn all_shares_together_are_the_load_of_one_process() {
     let problem = |seed| {

@@ -79,10 +79,23 @@ pub(crate) struct Ours {
 }
 
 impl Ours {
+    /// Those whose producers run in this process.
+    #[must_use]
+    pub(crate) fn of_this_clock(self) -> Self {
+        Self { clocks_apart: Nanos::ZERO, clock: None, ..self }
+    }
+
     /// The latest instant by their clock of what can have come by now.
     #[inline]
     fn latest(&self, now: Time) -> Time {
-        self.clock.as_ref().map_or(now, |clock| clock.theirs(now)) + self.clocks_apart
+        self.clock.as_ref().map_or(now, |clock| clock.theirs(now) + clock.bound()) + self.clocks_apart
+    }
+
+    /// Whether an instant of theirs, by the own clock, is before the start, however far that can be off.
+    #[inline]
+    pub(crate) fn is_before(&self, intended: Time, start: Time) -> bool {
+        let is_early = intended + self.clocks_apart < start;
+        is_early && self.clock.as_ref().is_none_or(|clock| intended + self.clocks_apart + clock.bound() < start)
     }
 }
 
@@ -373,7 +386,7 @@ impl Consumer {
         let mut sent = header.sent;
         if let Some(ours) = &self.spec.ours {
             let foreign = header.run.is_some_and(|run| run != ours.run_id);
-            if foreign || header.intended + ours.clocks_apart < self.start {
+            if foreign || ours.is_before(header.intended, self.start) {
                 self.refuse::<C>(body, properties, now, true, ledger);
                 return false;
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::shard::Chunk;
-use super::{BLOCK, Bits, CHUNK, CHUNK_WORDS, MOST_MESSAGES, WORDS, below, fill};
+use super::{BLOCK, Bits, CHUNK, CHUNK_WORDS, MOST_BYTES, MOST_MESSAGES, WORDS, below, fill};
 use crate::leb128::{put_number, take_number, take_numbers};
 
 /// Blocks whose numbers come and go so often or less are kept as a list of where.
@@ -299,7 +299,7 @@ impl DeliveryBitmap {
         }
     }
 
-    /// Reads what [`Self::write`] wrote; `None` where it is none.
+    /// Reads what [`Self::write`] wrote; `None` where it is none, or larger than a ledger's sets may be.
     pub(super) fn read(bytes: &mut &[u8]) -> Option<Self> {
         let [full_below, count, blocks] = take_numbers(bytes)?;
         let possible = 0..=MOST_MESSAGES / BLOCK;
@@ -313,7 +313,7 @@ impl DeliveryBitmap {
             let content = Content::read(bytes)?;
             set.bytes += content.bytes();
             ones += content.bits().iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
-            if set.others.insert(index, content).is_some() {
+            if set.bytes > MOST_BYTES || set.others.insert(index, content).is_some() {
                 return None;
             }
         }

@@ -2,7 +2,7 @@
 //! are united in any order: a producer's confirms are in one of them, and each queue's deliveries are.
 //!
 //! ```text
-//! producers of the load | 1 where counts are not exact | corrupt | foreign
+//! producers of the load | 1 where counts are not exact | corrupt | foreign | 1 + copies, 0 where not known
 //! own producers   how many, each: position | sent | confirmed | returned
 //! deliveries      how many, each: producer | owed from | 3 counts | in order | late | flagged | resent
 //! held            how many, each: first of these deliveries | how many | messages
@@ -12,13 +12,17 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::MOST_MESSAGES;
 use super::bitmap::DeliveryBitmap;
 use super::totals::{Deliveries, Ledger, LedgerSummary, Producer};
+use super::{MOST_BYTES, MOST_MESSAGES};
 use crate::leb128::{put_number, take_number, take_numbers};
 
-/// Producers of a load at most.
+/// Producers of a load at most, bitmaps of deliveries of a part, and queues.
 const MOST_PRODUCERS: u64 = 1 << 16;
+/// Bitmaps of all queues of a part at most.
+const MOST_HELD: u64 = 1 << 20;
+/// Blocks that are looked into at most, for some seconds.
+const MOST_BLOCKS: u64 = 1 << 22;
 
 /// A worker's part of a ledger.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -42,11 +46,11 @@ impl LedgerPart {
     }
 
     /// The sums over all parts of a load, but for the messages of producers whose part is missing; `None` where one of
-    /// them is torn, or they are not of one load.
+    /// them is torn or larger than a worker's can be, they are not of one load, or the sums would take minutes.
     pub fn sum(parts: &[Self]) -> Option<LedgerSummary> {
-        let mut all = LedgerUnion::default();
+        let mut all = LedgerUnion { copies: Some(0), ..LedgerUnion::default() };
         parts.iter().try_for_each(|part| all.add(&part.0))?;
-        Some(all.summary())
+        all.summary()
     }
 }
 
@@ -56,7 +60,11 @@ impl Ledger {
         let mut out = Vec::new();
         let put = |out: &mut Vec<u8>, numbers: &[u64]| numbers.iter().for_each(|number| put_number(out, *number));
         let summary = &self.sums.summary;
-        put(&mut out, &[self.producers.len() as u64, u64::from(self.inexact), summary.corrupt, summary.foreign]);
+        let copies = self.copies.map_or(0, |copies| copies.saturating_add(1));
+        put(
+            &mut out,
+            &[self.producers.len() as u64, u64::from(self.inexact), summary.corrupt, summary.foreign, copies],
+        );
         let own: Vec<_> = self.producers.iter().enumerate().filter(|(at, _)| is_own(*at)).collect();
         put(&mut out, &[own.len() as u64]);
         for (at, producer) in own {
@@ -83,38 +91,50 @@ impl Ledger {
 #[derive(Debug, Default)]
 struct LedgerUnion {
     ledger: Ledger,
+    /// Producers of the load; `None` before a part has told.
+    producers: Option<u64>,
     /// Producers whose part has come.
     is_known: Vec<bool>,
     held: Vec<(Range<usize>, u64)>,
+    /// Copies that were sent again; `None` where a part does not tell.
+    copies: Option<u64>,
 }
 
 impl LedgerUnion {
     fn add(&mut self, mut bytes: &[u8]) -> Option<()> {
         let bytes = &mut bytes;
-        let [producers, inexact, corrupt, foreign] = take_numbers(bytes)?;
-        if producers > MOST_PRODUCERS || corrupt.max(foreign) > MOST_MESSAGES {
+        let [producers, inexact, corrupt, foreign, copies] = take_numbers(bytes)?;
+        if producers > MOST_PRODUCERS || corrupt.max(foreign).max(copies) > MOST_MESSAGES {
             return None;
         }
-        if self.is_known.is_empty() {
+        if self.producers.is_none() {
+            self.producers = Some(producers);
             self.is_known.resize(producers as usize, false);
             self.ledger.producers.resize_with(producers as usize, Producer::default);
         }
-        if self.is_known.len() as u64 != producers {
+        if self.producers != Some(producers) {
             return None;
         }
         self.ledger.inexact |= inexact != 0;
         self.ledger.add_counts(corrupt, foreign);
+        self.copies = self.copies.zip(copies.checked_sub(1)).map(|(all, copies)| all + copies);
+        let mut set_bytes = 0;
         for _ in 0..take_number(bytes)? {
-            self.add_producer(bytes)?;
+            set_bytes += self.add_producer(bytes)?;
+            (set_bytes <= MOST_BYTES).then_some(())?;
         }
         let first = self.ledger.deliveries.len();
-        for _ in 0..take_number(bytes)? {
+        for _ in 0..take_count(bytes)? {
             let to = take_deliveries(bytes).filter(|to| to.producer < self.is_known.len())?;
+            set_bytes += to.bytes();
+            (set_bytes <= MOST_BYTES).then_some(())?;
             self.ledger.deliveries.push(to);
         }
         let end = self.ledger.deliveries.len();
-        for _ in 0..take_number(bytes)? {
+        let mut held = 0;
+        for _ in 0..take_count(bytes)? {
             let [from, count, most] = take_numbers(bytes)?;
+            held = count.checked_add(held).filter(|held| *held <= MOST_HELD)?;
             let from = usize::try_from(from).ok()?.checked_add(first)?;
             let to = usize::try_from(count).ok()?.checked_add(from).filter(|to| *to <= end)?;
             self.held.push((from..to, most));
@@ -122,16 +142,18 @@ impl LedgerUnion {
         bytes.is_empty().then_some(())
     }
 
-    fn add_producer(&mut self, bytes: &mut &[u8]) -> Option<()> {
+    /// Adds a producer; bytes that its sets take.
+    fn add_producer(&mut self, bytes: &mut &[u8]) -> Option<usize> {
         let [at, sent] = take_numbers(bytes)?;
         let (confirmed, returned) = (DeliveryBitmap::read(bytes)?, DeliveryBitmap::read(bytes)?);
+        let set_bytes = confirmed.bytes + returned.bytes;
         let at = usize::try_from(at).ok()?;
         let (is_known, producer) = (self.is_known.get_mut(at)?, self.ledger.producers.get_mut(at)?);
         *producer = Producer { sent, confirmed, returned, ..Producer::default() };
-        (!std::mem::replace(is_known, true) && sent <= MOST_MESSAGES).then_some(())
+        (!std::mem::replace(is_known, true) && sent <= MOST_MESSAGES).then_some(set_bytes)
     }
 
-    fn summary(mut self) -> LedgerSummary {
+    fn summary(mut self) -> Option<LedgerSummary> {
         let Ledger { producers, deliveries, sums, .. } = &mut self.ledger;
         for to in deliveries {
             let sent = producers.get(to.producer).map_or(0, |producer| producer.sent);
@@ -146,8 +168,15 @@ impl LedgerUnion {
             to.resent_count = to.resent_count.saturating_sub(resent);
             sums.summary.corrupt += plain + flagged + resent;
         }
-        self.ledger.summary(&self.held)
+        // What went to consumers of a missing part is not known either.
+        self.ledger.inexact |= self.is_known.contains(&false);
+        self.copies.into_iter().for_each(|copies| self.ledger.set_copies(copies));
+        (self.ledger.open_blocks() <= MOST_BLOCKS).then(|| self.ledger.summary(&self.held))
     }
+}
+
+fn take_count(bytes: &mut &[u8]) -> Option<u64> {
+    take_number(bytes).filter(|count| *count <= MOST_PRODUCERS)
 }
 
 fn take_deliveries(bytes: &mut &[u8]) -> Option<Deliveries> {

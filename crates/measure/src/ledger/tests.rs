@@ -214,13 +214,16 @@ fn parts_of_workers_know_what_was_never_sent_and_torn_ones_have_no_sum() {
     receiver.add(&batch);
     sender.add(&batch);
     sender.set_sent(0, 5_000);
-    let (sent, received) = (sender.part(|at| at == 0, &[]), receiver.part(|_| false, &[]));
+    let (sent, received) = (sender.part(|_| true, &[]), receiver.part(|_| false, &[]));
     let sum = LedgerPart::sum(&[received.clone(), sent.clone()]).expect("parts");
     assert_eq!((sum.sent, sum.delivered, sum.corrupt, sum.lost), (5_000, 5_000, 4, 0));
     let missing = LedgerPart::sum(std::slice::from_ref(&received)).expect("a part");
     assert_eq!((missing.sent, missing.delivered, missing.corrupt), (0, 0, 0), "nobody knows what was sent");
+    assert!(sum.exact != missing.exact && sum.exact);
     assert_eq!(LedgerPart::sum(&[sent.clone(), sent.clone()]), None);
-    assert_eq!(LedgerPart::sum(&[sent.clone(), Ledger::new(1, &[]).part(|_| false, &[])]), None);
+    let other = |producers| Ledger::new(producers, &[]).part(|_| false, &[]);
+    assert_eq!(LedgerPart::sum(&[sent.clone(), other(1)]), None);
+    assert_eq!(LedgerPart::sum(&[other(0), sent.clone()]), None);
     let mut random = Random::new(3);
     for length in 0..sent.bytes().len() {
         assert_eq!(LedgerPart::sum(&[LedgerPart::new(sent.bytes()[..length].to_vec())]), None);
@@ -229,6 +232,28 @@ fn parts_of_workers_know_what_was_never_sent_and_torn_ones_have_no_sum() {
         // Whatever it says, it says so soon.
         let _ = LedgerPart::sum(&[LedgerPart::new(hit), received.clone()]);
     }
+}
+
+/// A few bytes could ask for hours, or for all memory.
+#[test]
+fn parts_that_no_worker_can_have_are_refused_at_once() {
+    let sum = |sent: u64, queues: u64, held: &[[u64; 3]], blocks: u64| {
+        let head = [1, 0, 0, 0, 0, 1, 0, sent, 0, blocks * BLOCK, blocks];
+        // Full blocks are confirmed, from the second on; nothing is returned.
+        let confirmed = (1..=blocks).flat_map(|at| [at, 1, 0]);
+        let deliveries = std::iter::repeat_n([0; 17], queues as usize).flatten();
+        let held = std::iter::once(held.len() as u64).chain(held.iter().flatten().copied());
+        let all = head.into_iter().chain(confirmed).chain([0; 3]).chain([queues]).chain(deliveries).chain(held);
+        let mut bytes = Vec::new();
+        all.for_each(|number| crate::leb128::put_number(&mut bytes, number));
+        LedgerPart::sum(&[LedgerPart::new(bytes)]).map(|it| (it.unconfirmed_missing, it.exact))
+    };
+    assert_eq!(sum(5, 3, &[[0, 3, 7]], 0), Some((15, true)));
+    assert_eq!(sum(MOST_MESSAGES, 3_000, &[], 0), None, "blocks to look into");
+    assert_eq!(sum(5, 70_000, &[], 0), None, "deliveries");
+    assert_eq!(sum(5, 1, &vec![[0, 1, 7]; 70_000], 0), None, "queues");
+    assert_eq!(sum(5, 30_000, &[[0, 30_000, 7]; 40], 0), None, "deliveries of queues");
+    assert_eq!(sum(5, 1, &[], 1_100_000), None, "memory");
 }
 
 #[test]
@@ -258,6 +283,7 @@ fn copies_that_come_more_often_than_they_were_sent_are_the_brokers_duplicates() 
         copies.into_iter().for_each(|copies| ledger.set_copies(copies));
         let summary = ledger.summary(&[]);
         assert_eq!((summary.delivered, summary.duplicated, summary.duplicated_resent), (20, by_broker, by_copy));
+        assert_eq!(LedgerPart::sum(&[ledger.part(|_| true, &[])]), Some(summary), "also of several workers");
     }
 }
 

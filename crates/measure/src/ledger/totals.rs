@@ -63,6 +63,11 @@ impl Deliveries {
         }
     }
 
+    /// Bytes that the sets take.
+    pub(super) const fn bytes(&self) -> usize {
+        self.in_order.bytes + self.late.bytes + self.flagged.bytes + self.resent.bytes
+    }
+
     /// The first message that has to be delivered.
     fn owed_from(&self) -> u64 {
         if self.owed_from == 0 {
@@ -153,7 +158,7 @@ pub struct Ledger {
     /// Other workers have the rest: see [`LedgerPart`](super::LedgerPart).
     is_part: bool,
     /// Copies that were sent again, where that is known.
-    copies: Option<u64>,
+    pub(super) copies: Option<u64>,
     /// Bytes that the sets take, and may take.
     bytes: usize,
     most_bytes: usize,
@@ -332,8 +337,7 @@ impl Ledger {
 
     fn count_bytes(&self) -> usize {
         let producers = self.producers.iter().map(|p| p.confirmed.bytes + p.returned.bytes);
-        let of = |to: &Deliveries| to.in_order.bytes + to.late.bytes + to.flagged.bytes + to.resent.bytes;
-        let deliveries = self.deliveries.iter().map(of);
+        let deliveries = self.deliveries.iter().map(Deliveries::bytes);
         producers.sum::<usize>() + deliveries.sum::<usize>()
     }
 
@@ -344,6 +348,16 @@ impl Ledger {
         let whole_below = delivered.iter().map(|set| set.full_below).max();
         let end = delivered.iter().map(|set| set.end()).max();
         (whole_below.unwrap_or(0).min(confirmed.full_below), end.unwrap_or(0).max(confirmed.end()).max(returned.end()))
+    }
+
+    /// Blocks through which [`Self::summary`] goes one by one.
+    pub(super) fn open_blocks(&self) -> u64 {
+        let of = |to: &Deliveries| {
+            let producer = &self.producers[to.producer];
+            let whole_below = producer.confirmed.full_below.min(to.in_order.full_below);
+            self.span(to).1.max(producer.sent.div_ceil(BLOCK)).saturating_sub(whole_below)
+        };
+        self.deliveries.iter().map(of).sum()
     }
 
     /// Goes through blocks one by one. `sent` is the first sequence that was not.

@@ -34,6 +34,8 @@ pub(crate) struct Ending {
 const TOP_FUNCTIONS: usize = 20;
 /// A program that ends so shortly before the load does ends with it.
 const TOGETHER: Nanos = Nanos::from_millis(500);
+/// Why a latency between two machines cannot be judged.
+const CLOCKS: &str = "the clocks of the machines are not known well enough";
 
 impl Recording<'_> {
     pub(super) fn keep_program(&mut self, program: load::ProgramEnd) {
@@ -136,25 +138,24 @@ impl Recording<'_> {
 
     fn required(&self, summary: &RunSummary, outcome: &load::Outcome) -> Vec<RequirementOutcome> {
         let unfinished = self.unfinished(outcome);
+        let clocks = self.context.fleet.as_ref().map_or(Nanos::ZERO, |fleet| fleet.clocks_bound());
         let judge = |it: &Requirement| {
             if self.measured_length == Nanos::ZERO {
                 return it.unknown("nothing was measured");
             }
             let is_refused = |metric: Metric| it.is_about(metric) && summary.messages().latency.get(metric).count == 0;
-            if self.has_two_clocks() && ACROSS.into_iter().any(is_refused) {
-                return it.unknown("the clocks of the machines are not known well enough");
+            if clocks > Nanos::ZERO && ACROSS.into_iter().any(is_refused) {
+                return it.unknown(CLOCKS);
             }
             let unfinished = unfinished.or_else(|| self.cut_off(it));
             let judged = it.judge(summary, &self.measured.latencies, unfinished);
+            let is_across = ACROSS.into_iter().any(|metric| it.is_about(metric));
+            let judged = if is_across { it.give_or_take(judged, clocks, CLOCKS) } else { judged };
             // The rest of the drain might have met it.
             let is_of_drain = judged.met == Some(false) && judged.that.starts_with("outstanding ");
             unfinished.filter(|_| outcome.drain_cut && is_of_drain).map_or(judged, |why| it.unknown(why))
         };
         self.context.requirements.iter().map(judge).collect()
-    }
-
-    fn has_two_clocks(&self) -> bool {
-        self.context.fleet.as_ref().is_some_and(|fleet| fleet.has_two_clocks())
     }
 
     /// Why a requirement that was met until the end of the run need not be met by a whole one.

@@ -32,6 +32,8 @@ use experiment::Requirement;
 
 /// Most events in a record; a broker that blocks and unblocks without end adds nothing.
 const MOST_EVENTS: usize = 1_000;
+/// Characters of an event that are kept: a broker's or another machine's words may be many.
+const LONGEST_EVENT: usize = 2_000;
 /// Intervals of which it is kept that others were answered: those of a day.
 const MOST_ANSWERED: usize = 86_400;
 /// Shorter intervals are the edge of a phase: too short for the rate of a second.
@@ -404,7 +406,8 @@ impl<'a> Recording<'a> {
     pub(super) fn keep_event(&mut self, at: Time, label: String) {
         let has_begun = self.started.is_some() || !self.context.loaded();
         let t = if has_begun { self.seconds_since_origin(at) } else { 0.0 };
-        self.untold.events.push(Event { t, label: web::redact::text(&label) });
+        let label = web::redact::text(&label).chars().take(LONGEST_EVENT).collect();
+        self.untold.events.push(Event { t, label });
         if self.started.is_none() {
             self.tell_events(f64::INFINITY);
         }

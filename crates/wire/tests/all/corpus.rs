@@ -41,7 +41,8 @@ fn each_corpus_is_replayed() {
 }
 
 /// A target without a replay, or the other way round, is an oversight. `profile/src/tests/corpus.rs` replays those of
-/// profiles, `archive/src/tests/latency_log.rs` that of logs, and the tests of `erlang` its own.
+/// profiles, `archive/src/tests/latency_log.rs` that of logs, `session/tests/all/workers` those of a fleet, and the
+/// tests of `erlang` its own.
 #[test]
 fn every_target_is_replayed() {
     let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/fuzz_targets");
@@ -53,8 +54,8 @@ fn every_target_is_replayed() {
     names.sort();
     assert_eq!(
         names.join(" "),
-        "amqp10_client_input amqp10_server_input amqp10_value beam_functions client_input erlang_frame fold folded \
-         go_functions http_response jfr latency_log method metrics_page perf_data perf_script pprof properties \
-         server_input stacks table"
+        "amqp10_client_input amqp10_server_input amqp10_value beam_functions client_input erlang_frame fleet_message \
+         fleet_piece fold folded go_functions http_response jfr latency_log ledger_part method metrics_page perf_data \
+         perf_script pprof properties server_input stacks table"
     );
 }

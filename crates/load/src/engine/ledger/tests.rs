@@ -195,6 +195,25 @@ fn instants_of_another_clock_are_moved_to_the_own_one() {
     }
 }
 
+/// Over a long way both may be further apart than usual, which makes nothing foreign or corrupt.
+#[test]
+fn messages_within_the_bound_of_two_clocks_are_this_runs() {
+    let mut rig = confirmed(2, 40);
+    let clock = Arc::new(SenderClock::default());
+    let ours = rig.consumers[0].1.spec.ours.as_mut().expect("a run");
+    (ours.clock, ours.clocks_apart) = (Some(Arc::clone(&clock)), Nanos::from_millis(100));
+    for (sequence, from_now, bound, is_taken) in [(0, 250, 1, false), (0, 250, 300, true), (1, 450, 300, false)] {
+        clock.set(7_000_000_000, Nanos::from_millis(bound));
+        let sent = clock.theirs(rig.now + Nanos::from_millis(from_now));
+        let mut body = vec![payload::FILLER; 40];
+        payload::write(&mut body, RUN, 0, sequence, sent, sent);
+        assert_eq!(rig.deliver_body(0, &body, false), is_taken, "{from_now}");
+    }
+    let ours = rig.consumers[0].1.spec.ours.as_ref().expect("a run");
+    let is_before = |ms| ours.is_before(rig.now, rig.now + Nanos::from_millis(ms));
+    assert_eq!([350, 450].map(is_before), [false, true], "the start, too");
+}
+
 #[test]
 fn what_another_program_wrote_is_foreign() {
     let mut rig = confirmed(10, 40);

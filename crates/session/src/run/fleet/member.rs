@@ -225,7 +225,7 @@ impl Membership {
     fn follow(&self, together: &StartBarrier, control: &Control, load: &LoadProgress, clock: &SenderClock) {
         let (mut has_told_ready, mut is_done) = (false, false);
         let worker = self.share.get().map_or(0, |it| it.worker);
-        let (mut progress, mut senders) = (None, None);
+        let (mut progress, mut senders, mut most) = (None, None, Nanos::ZERO);
         let mut tell_progress = || {
             let now = together.progress_of(worker);
             if let Some(now) = now.filter(|_| now != std::mem::replace(&mut progress, now)) {
@@ -257,6 +257,8 @@ impl Membership {
             }
             if let Some((ahead, bound)) = senders.map(|line: ClockLine| line.at(Clock.now())) {
                 clock.set(ahead, bound);
+                let has_begun = together.start().is_some_and(|start| start <= Clock.now());
+                most = if has_begun { most.max(bound) } else { most };
             }
             if self.process.is_stopping() {
                 control.stop();
@@ -272,6 +274,9 @@ impl Membership {
             tell_progress();
         }
         tell_progress();
+        if most > Nanos::ZERO {
+            self.tell(&WorkerReport::SendersBound(most));
+        }
     }
 
     /// Waits as the event loops do, and tells how late it was.

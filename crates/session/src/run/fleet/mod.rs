@@ -308,7 +308,7 @@ impl FleetRun {
         let began = Instant::now();
         let patience = if wanted.is_some() { PATIENT } else { IMPATIENT };
         loop {
-            let free = self.host.with(|it| it.members().len());
+            let free = self.host.with(Coordinator::joined);
             let waited = began.elapsed();
             if wanted.map_or(free > 0 && waited >= CALLS, |wanted| free >= wanted) {
                 break;
@@ -397,11 +397,14 @@ impl FleetRun {
             clock(worker)?.line_to(clock(senders)?, now)
         })?;
         if self.is_started.load(Ordering::Acquire) {
-            let bound = line.bound_for(remote::SENDERS_INTERVAL);
-            let mut most = lock(&self.senders_bound);
-            *most = bound.max(*most);
+            self.keep_senders_bound(line.bound_for(remote::SENDERS_INTERVAL));
         }
         Some(line)
+    }
+
+    fn keep_senders_bound(&self, bound: Nanos) {
+        let mut most = lock(&self.senders_bound);
+        *most = bound.max(*most);
     }
 
     /// Has all start then; once.
@@ -517,17 +520,17 @@ impl FleetRun {
         workers.iter().enumerate().filter_map(finding).collect()
     }
 
-    /// Whether messages were timed by two clocks.
-    pub(crate) fn has_two_clocks(&self) -> bool {
-        *lock(&self.senders_bound) > Nanos::ZERO
+    /// The most by which latencies between two clocks can be off; zero where there are none.
+    pub(crate) fn clocks_bound(&self) -> Nanos {
+        *lock(&self.senders_bound)
     }
 
     /// Latencies between two clocks, each with their bound; those that it leaves nothing of are taken out.
     pub(crate) fn judge_latencies(&self, messages: &mut ScenarioSummary) -> Vec<Warning> {
-        if !self.has_two_clocks() {
+        let bound = self.clocks_bound();
+        if bound == Nanos::ZERO {
             return Vec::new();
         }
-        let bound = *lock(&self.senders_bound);
         let is_known = |of: &LatencySummary| of.p50_ns >= bound.0.saturating_mul(LEAST_BOUNDS);
         let warning = |metric: Metric| {
             let of = messages.latency.get(metric);

@@ -70,7 +70,9 @@ pub(super) fn text(experiment: &Experiment, endpoint: &Endpoint, plan: &Plan) ->
     let text = text.map_err(|error| Error::invalid("the load cannot be handed to workers", error.to_string()))?;
     let cause = format!("the load takes {} to describe, too much for a message", counted(text.len() as u64, "byte"));
     let refused = Error::invalid(cause, "describe equal clients as one group, and sizes by a distribution");
-    refused.observed(text.len()).unless(text.len() < MOST_BYTES - ENVELOPE)?;
+    // As a text within a text each of its quotes takes two.
+    let quotes = text.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
+    refused.observed(text.len()).unless(text.len() + quotes < MOST_BYTES - ENVELOPE)?;
     Ok(text)
 }
 
@@ -175,6 +177,7 @@ pub(super) fn unpack(packed: &[u8], folder: &Path) -> Result<(), crate::Error> {
     let (head, rest) = packed.split_at_checked(end).ok_or_else(torn)?;
     let index: Vec<(String, u64)> = serde_json::from_slice(head).map_err(|_| torn())?;
     let mut rest = rest.get(1..).unwrap_or_default();
+    torn().unless(index.len() <= MOST_FILES)?;
     for (name, length) in index {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let (content, after) = rest.split_at_checked(length).ok_or_else(torn)?;
@@ -187,7 +190,7 @@ pub(super) fn unpack(packed: &[u8], folder: &Path) -> Result<(), crate::Error> {
         }
         private_file(&path, content)?;
     }
-    Ok(())
+    Ok(torn().unless(rest.is_empty())?)
 }
 
 /// The experiment with the files of this folder: whatever the coordinator calls them, no others are read.
@@ -297,9 +300,25 @@ mod tests {
         let trace = part.load[1].schedule.as_ref().and_then(ScheduleSpec::trace_file).expect("a trace");
         assert_eq!(trace, there.path().join("load-1-trace"));
         assert!(pack(&experiment(RUNS, "")).expect("none").is_empty());
-        for hostile in ["[[\"../ca\",1]]\nx", "[[\"a/b/c\",1]]\nx", "[[\"a\",2]]\nx", "[[\"\",1]]\nx", "x"] {
+        for hostile in
+            ["[[\"../ca\",1]]\nx", "[[\"a/b/c\",1]]\nx", "[[\"a\",2]]\nx", "[[\"a\",1]]\nxy", "[[\"\",1]]\nx", "x"]
+        {
             assert!(unpack(hostile.as_bytes(), there.path()).is_err(), "{hostile}");
         }
+        let many: Vec<String> = (0..=MOST_FILES).map(|at| format!("[\"many/{at}\",0]")).collect();
+        assert!(unpack(format!("[{}]\n", many.join(",")).as_bytes(), there.path()).is_err());
+        assert!(!there.path().join("many").exists(), "before any is written");
+    }
+
+    /// One that is refused by the message itself would never come, and be waited for without end.
+    #[test]
+    fn a_load_that_fits_into_no_message_is_refused() {
+        let names: Vec<String> = (0..58_000).map(|at| format!("\"queue://q{at:05}\"")).collect();
+        let whole = experiment(RUNS, &format!("destinations = [{}]", names.join(",")));
+        let endpoint = whole.endpoint().expect("an endpoint");
+        let plan = whole.plan(&endpoint, 7).expect("a plan");
+        let refused = text(&whole, &endpoint, &plan).expect_err("too large").problem().cause;
+        testkit::assert_has(refused, ["too much for a message"]);
     }
 
     #[test]

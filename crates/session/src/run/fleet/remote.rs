@@ -23,7 +23,7 @@ const LEAD_TIME: Nanos = Nanos::from_millis(200);
 /// Between two reports of the clock of those who send to a worker: drift is told with it.
 pub(super) const SENDERS_INTERVAL: Nanos = Nanos::from_millis(250);
 /// Bytes of a worker's part of the ledger at most.
-const MOST_LEDGER: usize = 256 << 20;
+const MOST_LEDGER: usize = 64 << 20;
 /// Two clocks agree to this on an end that all were told.
 const SAME_END: u64 = 5_000_000;
 
@@ -227,7 +227,7 @@ impl<'a> Course<'a> {
     /// An instant of the worker's clock by the own one. Both count from T0, so that slices of all end together.
     fn moved(&self, at: Time) -> Time {
         match (self.start, self.their_start) {
-            (Some(start), Some(theirs)) => Time((start.0 + at.0).saturating_sub(theirs.0)),
+            (Some(start), Some(theirs)) => start + at.since(Time(0)) - theirs.since(Time(0)),
             _ => self.of.fleet.moved(self.of.worker, at),
         }
     }
@@ -239,7 +239,8 @@ impl<'a> Course<'a> {
                 let at = self.moved(at);
                 self.sink.event(RunEvent::Started { at });
             }
-            Ok(WorkerReport::Event(event)) => {
+            // A program is none that runs here.
+            Ok(WorkerReport::Event(event)) if told::is_told(&event) => {
                 let event = told::moved(event, |at| self.moved(at));
                 if let RunEvent::PhaseStarted { phase, at } = event {
                     self.begin_phase(phase, at);
@@ -253,8 +254,11 @@ impl<'a> Course<'a> {
             Ok(WorkerReport::Progress(progress)) => {
                 self.together.tell_progress(self.of.share.worker, Some(progress));
             }
+            Ok(WorkerReport::SendersBound(bound)) if self.of.senders.is_some() => {
+                self.of.fleet.keep_senders_bound(bound);
+            }
             // Of the same version nothing else comes.
-            Ok(WorkerReport::Done(_)) | Err(_) => {}
+            Ok(WorkerReport::Event(_) | WorkerReport::Done(_) | WorkerReport::SendersBound(_)) | Err(_) => {}
         }
     }
 
@@ -289,7 +293,7 @@ impl<'a> Course<'a> {
         let (Some(end), Some(theirs)) = (self.together.ended(), self.their_start) else { return };
         let ended = self.moved(slice.end);
         if slice.ends_phase && slice.phase != Phase::Drain && ended.0.abs_diff(end.0) < SAME_END {
-            self.their_start = Some(Time((theirs.0 + ended.0).saturating_sub(end.0)));
+            self.their_start = Some(theirs + ended.since(Time(0)) - end.since(Time(0)));
         }
     }
 

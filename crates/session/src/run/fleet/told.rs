@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fleet::{ClockLine, LoadOutcome, PhaseSpan};
 use load::{Censored, Error, Outcome, PhaseTimes, RunEvent, ShareProgress, Silence};
-use measure::{Problem, Time};
+use measure::{Nanos, Problem, Time};
 use serde::{Deserialize, Serialize};
 
 /// Something that a worker's load reports beside its slices.
@@ -17,6 +17,9 @@ pub(super) enum WorkerReport {
     Done(bool),
     /// How far the drain of a load is, whose messages go to other workers.
     Progress(ShareProgress),
+    /// The most by which the clock of those who send to it could be off, all through its load: what it was told of that
+    /// clock may have come late.
+    SendersBound(Nanos),
 }
 
 /// Something that a worker's load has to know of the others.
@@ -96,7 +99,7 @@ pub(super) fn received(of: &LoadOutcome, name: &str, censored: Option<Censored>,
 
 #[cfg(test)]
 mod tests {
-    use measure::{Counters, Nanos, Phase, ThreadUsage};
+    use measure::{Counters, Phase, ThreadUsage};
 
     use super::*;
 

@@ -1,9 +1,13 @@
 //! Messages and slices arrive as they were sent, and whatever else arrives does no harm.
 
+use std::fs;
+use std::path::Path;
+
 use fleet::{
     Envelope, LoadOutcome, MOST_BYTES, Piece, PieceRequest, Share, SliceReader, SliceWriter, ToCoordinator, ToWorker,
-    WorkerFacts, WorkerState,
+    WorkerFacts, WorkerState, fuzzing,
 };
+use measure::ledger::LedgerPart;
 use measure::{Metric, MetricKind, Nanos, Phase, Slice, SliceRecorder, Time};
 use testkit::{Random, assert_has};
 
@@ -161,4 +165,45 @@ fn other_versions_and_sizes_are_refused_and_no_plan_is_printed() {
         panic!("no slice")
     };
     assert!(SliceReader::default().read(&data, &mut Slice::default()).is_err());
+}
+
+/// Whoever adds such things up would overflow, or count seconds until the end of time.
+#[test]
+fn what_no_worker_has_is_refused() {
+    let mut slice = Slice::default();
+    slice.reset(Time(1 << 50), Phase::Measure);
+    for (end, is_fine) in [(1 << 51, false), (u64::MAX, false), ((1 << 50) + 3_600_000_000_000, true)] {
+        slice.end = Time(end);
+        let read = SliceReader::default().read(&SliceWriter::default().write(&slice), &mut Slice::default());
+        assert_eq!(read.is_ok(), is_fine, "{end}");
+    }
+    slice.reset(Time(u64::MAX), Phase::Measure);
+    assert!(SliceReader::default().read(&SliceWriter::default().write(&slice), &mut Slice::default()).is_err());
+    let labels = (0..1_000).map(|at| (at.to_string(), "x".repeat(20))).collect();
+    let body = ToCoordinator::Join(WorkerFacts { labels, ..facts("a") });
+    let bytes = Envelope { epoch: 0, session: 2, number: 0, received: 0, stamp: Time(5), body }.encode().unwrap();
+    let refused = Envelope::<ToCoordinator>::decode(&bytes).unwrap_err();
+    assert_has(refused.to_string(), ["bytes of names", "16384 are the most"]);
+}
+
+/// The corpora of the fuzz targets of these names.
+#[test]
+fn each_corpus_of_a_fleet_is_replayed() {
+    type Entry = fn(&[u8]);
+    let targets: [(&str, Entry); 3] =
+        [("fleet_message", fuzzing::message), ("fleet_piece", fuzzing::piece), ("ledger_part", fuzzing::ledger)];
+    for (target, entry) in targets {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+        let seeds = fs::read_dir(&folder).unwrap().map(|it| fs::read(it.unwrap().path()).unwrap());
+        let seeds: Vec<Vec<u8>> = seeds.collect();
+        seeds.iter().for_each(|seed| entry(seed));
+        assert!(seeds.len() >= 4, "{target}");
+    }
+    let slice = include_bytes!("../../../../../fuzz/corpus/fleet_message/seed-slice");
+    let Ok(Envelope { body: ToCoordinator::Slice(data), .. }) = Envelope::<ToCoordinator>::decode(slice) else {
+        panic!("no slice")
+    };
+    assert_eq!(SliceReader::default().read(&data, &mut Slice::default()), Ok(()));
+    let [_, parts @ ..] = include_bytes!("../../../../../fuzz/corpus/ledger_part/seed-one");
+    assert!(LedgerPart::sum(&[LedgerPart::new(parts.to_vec())]).is_some());
 }

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fleet::{
-    Coordinator, CoordinatorInput, CoordinatorOutput, Envelope, RunRules, Share, ToCoordinator, ToWorker, Worker,
-    WorkerFacts, WorkerInput, WorkerOutput,
+    Coordinator, CoordinatorInput, CoordinatorOutput, Envelope, LoadOutcome, RunRules, Share, ToCoordinator, ToWorker,
+    Worker, WorkerFacts, WorkerInput, WorkerOutput,
 };
 use measure::{Nanos, Time};
 use testkit::Random;
@@ -176,6 +176,9 @@ fn names_are_one_workers_and_who_comes_late_refuses_or_belongs_to_another_run_ha
     for worker in 0..3 {
         room.hear(MS, worker, WorkerInput::Tick);
     }
+    assert_eq!(room.coordinator.joined(), 0, "nobody has answered");
+    room.say(2 * MS, CoordinatorInput::Tick);
+    assert_eq!(room.coordinator.joined(), 2);
     room.say(2 * MS, CoordinatorInput::Close);
     room.hear(3 * MS, 3, WorkerInput::Tick);
     let ignored = |name: &str, why: &str| CoordinatorOutput::Ignored(name.to_owned(), why.to_owned());
@@ -191,6 +194,13 @@ fn names_are_one_workers_and_who_comes_late_refuses_or_belongs_to_another_run_ha
         panic!("{answer:?}")
     };
     assert_eq!(why, "it belongs to run first");
+    // So it does whatever that one orders, and says nothing of what it has of its own one's.
+    for (number, body, part) in [(2, ToWorker::Release, "Refused"), (0, ToWorker::Probe { sent: Time(0) }, "Echo")] {
+        let order = Envelope { number, ..envelope(9, body) };
+        let answer = room.workers[0].handle(Time(4 * MS), WorkerInput::Message(order));
+        let WorkerOutput::Send(Envelope { epoch: 9, received: 0, body, .. }) = &answer[0] else { panic!("{answer:?}") };
+        assert!(format!("{body:?}").starts_with(part), "{body:?}");
+    }
     // A coordinator that does not hear a worker does not renew its lease, however much it says itself.
     let unheard = |number, body| Envelope { session: 4, number, stamp: Time(3 * MS), ..envelope(9, body) };
     for (at, number, body) in [(4 * MS, 1, hello), (5 * SECOND, 0, ToWorker::Probe { sent: Time(0) })] {
@@ -212,4 +222,68 @@ fn names_are_one_workers_and_who_comes_late_refuses_or_belongs_to_another_run_ha
     assert_eq!(room.said.pop(), Some(CoordinatorOutput::Finished));
     let prepared = [0, 1].map(|worker| WorkerOutput::Prepare(share(worker)));
     assert_eq!(room.done, prepared.into_iter().chain([WorkerOutput::Release, WorkerOutput::Left]).collect::<Vec<_>>());
+}
+
+/// Of two coordinators that look for workers at the same time one has it, and the other's loss is not the run's.
+#[test]
+fn a_worker_of_one_coordinator_is_none_of_another_ones() {
+    let rules = RunRules { run: "run".to_owned(), lease: Nanos(5 * SECOND), tolerate: 0, late: Nanos(MS), probes: 1 };
+    let mut both = [7, 9].map(|epoch| Coordinator::new(epoch, rules.clone()));
+    let mut worker = Worker::new(1, WorkerFacts { name: "w".to_owned(), ..WorkerFacts::default() });
+    // The one that was started first is heard first, and the other one's is on its way.
+    let mut messages: Vec<Envelope<ToCoordinator>> = Vec::new();
+    for at in [MS, 10 * MS, 20 * MS, 30 * MS] {
+        let said = worker.handle(Time(at), WorkerInput::Tick);
+        messages
+            .extend(said.into_iter().filter_map(|it| if let WorkerOutput::Send(it) = it { Some(it) } else { None }));
+        for message in std::mem::take(&mut messages) {
+            for coordinator in &mut both {
+                let said = coordinator.handle(Time(at), CoordinatorInput::Message(message.clone()));
+                for output in said.into_iter().chain(coordinator.handle(Time(at), CoordinatorInput::Tick)) {
+                    let CoordinatorOutput::Send(order) = output else { continue };
+                    for output in worker.handle(Time(at), WorkerInput::Message(order)) {
+                        let WorkerOutput::Send(answer) = output else { panic!("{output:?}") };
+                        messages.push(answer);
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!((worker.run(), both[0].joined(), both[1].joined()), (("run", 7), 1, 0));
+    // It has called both, and has answered one.
+    both[1].handle(Time(40 * MS), CoordinatorInput::Close);
+    assert!(both[1].members().is_empty() && both[1].flaws().is_empty());
+}
+
+#[test]
+fn no_coordinator_is_left_for_longer_than_a_minute_whatever_it_says() {
+    let mut worker = Worker::new(1, WorkerFacts::default());
+    let body = ToWorker::Hello { run: "run".to_owned(), lease: Nanos(u64::MAX) };
+    let hello = Envelope { epoch: 3, session: 1, number: 1, received: 0, stamp: Time(u64::MAX), body };
+    worker.handle(Time(MS), WorkerInput::Message(hello));
+    assert_eq!(worker.run(), ("run", 3));
+    let last = worker.handle(Time(61 * SECOND), WorkerInput::Tick).pop();
+    assert!(matches!(last, Some(WorkerOutput::Fenced(_))), "{last:?}");
+}
+
+/// Numbers of workers are those of the run; what came before it would be another one's.
+#[test]
+fn a_worker_without_a_share_reports_no_load_and_counts_that_cannot_be_lose_it() {
+    let rules = RunRules { run: "run".to_owned(), lease: Nanos(5 * SECOND), tolerate: 0, late: Nanos(MS), probes: 1 };
+    let mut coordinator = Coordinator::new(7, rules);
+    let mut hear = |number, body| {
+        let epoch = if matches!(body, ToCoordinator::Join(_)) { 0 } else { 7 };
+        let envelope = Envelope { epoch, session: 1, number, received: number, stamp: Time(MS), body };
+        let said = coordinator.handle(Time(MS), CoordinatorInput::Message(envelope));
+        if number == 1 {
+            coordinator.handle(Time(MS), CoordinatorInput::Close);
+        }
+        said.into_iter().filter(|it| !matches!(it, CoordinatorOutput::Send(_))).collect::<Vec<_>>()
+    };
+    assert_eq!(hear(0, ToCoordinator::Join(WorkerFacts::default())), []);
+    assert_eq!(hear(1, ToCoordinator::Event(serde_json::json!({}))), []);
+    let outcome = LoadOutcome { unsent: u64::MAX, ..LoadOutcome::default() };
+    let why = "its counts cannot be those of a load".to_owned();
+    let said = hear(2, ToCoordinator::Ended(Box::new(outcome)));
+    assert_eq!(said, [CoordinatorOutput::Lost(0, why), CoordinatorOutput::Finished]);
 }

@@ -517,7 +517,7 @@ impl World {
 
     /// Acts as the host of a coordinator does.
     fn direct(&mut self) {
-        let members = self.coordinator.members().len();
+        let members = self.coordinator.joined();
         let lost = self.heard.iter().filter(|it| it.lost_at.is_some()).count();
         if self.heard.is_empty() {
             if members == 0 || members < self.scene.workers && self.now < self.closes_at {
