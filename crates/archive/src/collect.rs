@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 
 use measure::{Counters, Interval, Nanos, Phase, Problem, Recorder, Time};
 
+use crate::files::is_name;
 use crate::{
     Event, Finding, FleetPart, HistogramLog, HistogramRecord, MESSAGES, MessageFlow, PhaseSpan, ProcessUsage,
     RequestedSummary, RunReader, RunRecord, RunState, RunSummary, RunWriter, ScenarioSummary, SeriesPoint, SliceLog,
     SlicePoint, Throughput, Tier, Warning, WorkerSummary, file,
 };
 
-/// Files of a worker's run folder that [`CollectedRun::of`] reads.
-pub const COLLECTED_FILES: [&str; 4] = [file::RECORD, file::SERIES, file::SLICES, file::HISTOGRAMS];
+/// Files of a worker's run folder that hold its part of a run, beside the profiles of one that recorded a node.
+const COLLECTED_FILES: [&str; 5] = [file::RECORD, file::SERIES, file::SLICES, file::HISTOGRAMS, file::METRICS];
 /// Workers whose absence is told one by one.
 const MOST_MISSING: u32 = 100;
 /// Characters of a worker's name.
@@ -23,6 +24,12 @@ const LONGEST_NAME: usize = 64;
 const MOST_EVENTS: usize = 1_000;
 /// A line of the log counts to the second that begins so close to it: its time has six digits.
 const SAME_TIME: f64 = 1e-5;
+
+/// Whether a file of a worker's run folder goes to whoever makes one run of all.
+pub fn is_collected(name: &str) -> bool {
+    let is_profile = || name.strip_suffix(file::STACKS).is_some_and(|it| it.len() > 1 && it.ends_with('.'));
+    COLLECTED_FILES.contains(&name) || is_name(name) && is_profile()
+}
 
 /// The run of a fleet, as it was made of the workers' folders.
 #[derive(Clone, Debug)]
@@ -151,6 +158,8 @@ impl WorkerPart {
 fn read_parts(dirs: &[PathBuf], run: &str) -> Result<Vec<WorkerPart>, Problem> {
     let parts: Result<Vec<WorkerPart>, Problem> = dirs.iter().map(|dir| WorkerPart::read(dir, run)).collect();
     let mut parts = parts?;
+    // Others have recorded a node, and carried nothing.
+    parts.retain(|it| it.of.worker < it.of.workers);
     parts.sort_by_key(|it| it.of.worker);
     for (one, other) in parts.iter().zip(parts.iter().skip(1)) {
         let cause = format!("two folders are of worker {} of run {run}", one.of.name);
@@ -562,6 +571,13 @@ mod tests {
         let refused = CollectedRun::of(&[dir], &options).unwrap_err();
         assert_has(refused.sentence(), ["not of run load-19", "of run load-18"]);
         assert!(collected(&[], own.path()).is_err());
+        let of_node = part(theirs.path(), 3, 1, 2.0, RunState::Complete);
+        assert!(collected(&[of_node], own.path()).is_err(), "it carried no load");
+        for (name, is_one) in
+            [("metrics.jsonl", true), ("off-cpu.stacks", true), (".stacks", false), ("a/b.stacks", false)]
+        {
+            assert_eq!(is_collected(name), is_one, "{name}");
+        }
         assert_eq!(std::fs::read_dir(own.path()).unwrap().count(), 0);
     }
 }

@@ -33,7 +33,7 @@ mod traces;
 mod verdict;
 mod writer;
 
-pub use collect::{COLLECTED_FILES, CollectOptions, CollectedRun};
+pub use collect::{CollectOptions, CollectedRun, is_collected};
 pub use compare::{
     ComparedSideName, Decision, EffectFigure, FoundLimit, LimitPlan, ScaleDoubt, ScaleEstimate, ScaleLaw,
 };

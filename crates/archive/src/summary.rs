@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use compare::EffectFigure;
 use measure::ledger::LedgerSummary;
-use measure::{LatencySummary, Metric, Problem, ScenarioRole, Summaries};
+use measure::{LatencySummary, Metric, Nanos, Problem, ScenarioRole, Summaries};
 use serde::{Deserialize, Serialize};
 use stacks::ProfileSummary;
 
@@ -33,7 +33,7 @@ pub struct RunSummary {
     pub cpu_cores: PerMessage,
     /// Peak resident memory of the measured phase.
     pub rss_mb: Rss,
-    /// The nodes of a cluster in their order, where several run on this machine; else absent.
+    /// The nodes of a cluster in their order, where several run on this machine or workers record them; else absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeSummary>,
     /// The workers of a fleet in the order of their numbers; absent where one process carried the load.
@@ -448,8 +448,8 @@ pub struct Rss {
     pub client: Option<f64>,
 }
 
-/// CPU and memory of a cluster's node in the measured phase, with its descendants.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// CPU and memory of a broker's node in the measured phase, with its descendants.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct NodeSummary {
     /// Its number, from 0 on.
@@ -461,6 +461,22 @@ pub struct NodeSummary {
     pub ran_s: Option<f64>,
     /// Peak resident memory in MB (10^6 bytes).
     pub rss_mb: f64,
+    /// Its Erlang node, else its command, where a worker of a fleet recorded it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The most by which its instants can be off, in seconds, where a worker of a fleet recorded it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_bound_s: Option<f64>,
+}
+
+impl NodeSummary {
+    /// Its number and name: `node 1 (rabbit@b, clock ± 52.0 µs)`.
+    pub fn title(&self) -> String {
+        let bound = self.clock_bound_s.map(|it| format!("clock ± {}", Nanos::from_secs_f64(it)));
+        let known: Vec<String> = self.name.clone().into_iter().chain(bound).collect();
+        let known = if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) };
+        format!("node {}{known}", self.node)
+    }
 }
 
 /// A worker of a fleet, and its part of the load.

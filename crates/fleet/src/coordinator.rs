@@ -17,6 +17,8 @@ const TICK: Nanos = Nanos::from_millis(10);
 const PROBE: Nanos = Nanos::from_millis(100);
 /// … and until it has had [`RunRules::probes`].
 const FIRST_PROBES: Nanos = Nanos::from_millis(10);
+/// The longest that a load waits for workers that record.
+const RECORDERS_TIMEOUT: Nanos = Nanos::from_millis(20_000);
 
 /// Why who is no member any more is fenced again.
 const GOES_ON: &str = "the run goes on without it";
@@ -41,7 +43,8 @@ pub struct RunRules {
 pub enum CoordinatorInput {
     /// A message arrived.
     Message(Envelope<ToCoordinator>),
-    /// The workers that have joined are those of the run: they are numbered by their names, and others are refused.
+    /// The workers that have joined are those of the run: they are numbered by their names, those that record after
+    /// the others, and further ones are refused.
     Close,
     /// Hand a share over, to the worker that it names.
     Share(Share),
@@ -167,9 +170,14 @@ impl Member {
         self.lost.is_some()
     }
 
+    /// Whether it records a broker's process, and has no part in the load.
+    pub const fn records(&self) -> bool {
+        self.facts.records.is_some()
+    }
+
     /// Whether a part of its load is missing.
     const fn is_gap(&self) -> bool {
-        self.is_lost() && !self.has_ended
+        self.is_lost() && !self.has_ended && !self.records()
     }
 
     fn reach(&mut self, state: WorkerState) {
@@ -207,6 +215,8 @@ pub struct Coordinator {
     members: Vec<Member>,
     sessions: HashMap<u64, Session>,
     tick_at: Time,
+    /// Until when a load that is prepared waits for workers that record; `None` before a part of it is.
+    recorders_until: Option<Time>,
     is_closed: bool,
     is_started: bool,
     is_ending: bool,
@@ -238,6 +248,7 @@ impl Coordinator {
             members: Vec::new(),
             sessions: HashMap::new(),
             tick_at: Time(0),
+            recorders_until: None,
             is_closed: false,
             is_started: false,
             is_ending: false,
@@ -258,6 +269,7 @@ impl Coordinator {
             }
             CoordinatorInput::Start(at) => {
                 self.is_started = true;
+                self.leave_behind(now, &mut out);
                 self.tell_all(now, WorkerState::Armed, |it| ToWorker::Start { at: it.theirs(at) }, &mut out);
             }
             CoordinatorInput::End(at) => self.end(now, at, &mut out),
@@ -281,9 +293,9 @@ impl Coordinator {
         &self.members
     }
 
-    /// Workers that have called and are this run's: one that has not answered yet may be another one's.
+    /// Workers for a load that have called and are this run's: one that has not answered yet may be another one's.
     pub fn joined(&self) -> usize {
-        self.members.iter().filter(|it| it.has_accepted).count()
+        self.members.iter().filter(|it| it.has_accepted && !it.records()).count()
     }
 
     /// Whether its members are those of the run, with numbers by their names.
@@ -308,7 +320,7 @@ impl Coordinator {
         if !self.goes_on() {
             flaws.push(Flaw::Lost(self.gaps().collect()));
         }
-        for member in &self.members {
+        for member in self.members.iter().filter(|it| !it.records()) {
             let worker = member.facts.name.clone();
             if let Some(late) = member.late.filter(|it| *it > self.rules.late) {
                 flaws.push(Flaw::Late { worker: worker.clone(), late });
@@ -368,7 +380,7 @@ impl Coordinator {
             }
         }
         self.is_closed = true;
-        self.members.sort_by(|a, b| a.facts.name.cmp(&b.facts.name));
+        self.members.sort_by(|a, b| (a.records(), &a.facts.name).cmp(&(b.records(), &b.facts.name)));
         self.index();
     }
 
@@ -443,12 +455,12 @@ impl Coordinator {
                 let times = ProbeTimes { sent, received, replied, returned: now };
                 if member.clock.probe(times) {
                     member.probes = member.probes.saturating_add(1);
-                    self.report_ready(index, out);
+                    self.report_ready(now, index, out);
                 }
             }
             ToCoordinator::Ready => {
                 member.has_prepared = true;
-                self.report_ready(index, out);
+                self.report_ready(now, index, out);
             }
             ToCoordinator::Started { at, late } => {
                 member.reach(WorkerState::Running);
@@ -497,11 +509,32 @@ impl Coordinator {
         out.extend(member.map(|it| it.envelope(self.epoch, 0, ToWorker::Probe { sent: now })));
     }
 
-    fn report_ready(&mut self, index: usize, out: &mut Vec<CoordinatorOutput>) {
-        let Some(member) = self.members.get_mut(index) else { return };
-        if member.has_prepared && member.probes >= self.rules.probes && member.state < WorkerState::Ready {
+    /// A part of the load is ready when those who record are, too, or have had their time.
+    fn report_ready(&mut self, now: Time, index: usize, out: &mut Vec<CoordinatorOutput>) {
+        let Some(member) = self.members.get(index).filter(|it| !it.is_lost()) else { return };
+        if !member.has_prepared || member.probes < self.rules.probes || member.state >= WorkerState::Ready {
+            return;
+        }
+        if !member.records() {
+            let until = *self.recorders_until.get_or_insert(now + RECORDERS_TIMEOUT);
+            let is_awaited = |it: &Member| it.records() && !it.is_lost() && it.state < WorkerState::Ready;
+            if now < until && self.members.iter().any(is_awaited) {
+                return;
+            }
+        }
+        if let Some(member) = self.members.get_mut(index) {
             member.state = WorkerState::Ready;
             out.push(CoordinatorOutput::Ready(index));
+        }
+    }
+
+    /// Starts without workers that record and are not ready.
+    fn leave_behind(&mut self, now: Time, out: &mut Vec<CoordinatorOutput>) {
+        let members = self.members.iter().enumerate();
+        let is_late = |it: &Member| it.records() && it.state < WorkerState::Ready;
+        let late: Vec<usize> = members.filter(|(_, it)| is_late(it)).map(|(index, _)| index).collect();
+        for index in late {
+            self.lose(now, index, "it was not ready when the load began".to_owned(), out);
         }
     }
 
@@ -550,6 +583,9 @@ impl Coordinator {
         for index in silent.into_iter().rev() {
             self.lose(now, index, format!("it was silent for {}", self.rules.lease), out);
         }
+        if self.recorders_until.is_some() && !self.is_started {
+            (0..self.members.len()).for_each(|index| self.report_ready(now, index, out));
+        }
     }
 
     /// Does what is due when all are as far.
@@ -561,7 +597,7 @@ impl Coordinator {
         if all(|it| it.state == WorkerState::Done) {
             self.is_finished = true;
             out.push(CoordinatorOutput::Finished);
-        } else if !self.is_released && all(|it| it.has_ended) {
+        } else if !self.is_released && all(|it| it.has_ended || it.records()) {
             self.is_released = true;
             self.tell_all(now, WorkerState::Joined, |_| ToWorker::Release, out);
         }

@@ -22,6 +22,9 @@
 //! said that it has them, and are handled once and in order ([`Envelope`]). A free worker that a coordinator does not
 //! answer stays free; one that was fenced calls again with a new session.
 //!
+//! A worker that records a broker's process carries nothing: it is ready, starts and leaves as the others do, and is not
+//! missed where it is lost.
+//!
 //! **Lease.** A coordinator's messages return the stamp of the newest message that it has from that worker; the load
 //! goes on until that stamp + lease. Who was not heard for the lease has therefore already stopped.
 
@@ -41,8 +44,8 @@ pub use clock::{ClockEstimator, ClockLine, ProbeTimes};
 pub use coordinator::{Coordinator, CoordinatorInput, CoordinatorOutput, Flaw, Member, RunRules};
 pub use host::{Host, Inputs, Machine};
 pub use message::{
-    Envelope, LEDGER_PIECE, LoadOutcome, MOST_BYTES, PhaseSpan, Share, Tally, ToCoordinator, ToWorker, WorkerFacts,
-    WorkerState,
+    Envelope, LEDGER_PIECE, LoadOutcome, MOST_BYTES, PhaseSpan, RecordedProcess, Share, Tally, ToCoordinator, ToWorker,
+    WorkerFacts, WorkerState,
 };
 pub use pieces::{PIECE, Piece, PieceRequest};
 pub use slice::{Malformed, SliceData, SliceReader, SliceWriter};

@@ -189,7 +189,8 @@ pub enum ToCoordinator {
 /// A worker, for people and for the plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerFacts {
-    /// Its name: the machine's unless told otherwise. Workers are numbered in the order of their names.
+    /// Its name: the machine's unless told otherwise. Workers are numbered in the order of their names, those that
+    /// record after the others.
     pub name: String,
     /// Labels such as `zone=a`.
     pub labels: BTreeMap<String, String>,
@@ -201,6 +202,18 @@ pub struct WorkerFacts {
     pub limits: BTreeMap<String, String>,
     /// Identity of the machine's clock, such as its boot id: workers with the same one share a clock.
     pub machine: String,
+    /// The broker's process that it records, instead of carrying a part of the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub records: Option<RecordedProcess>,
+}
+
+/// A broker's process on a worker's machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedProcess {
+    /// Its Erlang node, else its command; the name or number that was given where there is no such process.
+    pub name: String,
+    /// Why it cannot be recorded, or not be profiled, with the remedy; `None` where it can.
+    pub problem: Option<String>,
 }
 
 impl WorkerFacts {

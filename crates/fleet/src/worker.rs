@@ -43,8 +43,10 @@ pub enum WorkerInput {
     },
     /// The drain has ended, too; what was never answered, and all the rest.
     Ended(Option<SliceData>, Box<LoadOutcome>),
-    /// Destinations are cleaned up.
+    /// Destinations are cleaned up, or what was recorded is written.
     Cleaned,
+    /// The worker is described anew.
+    Facts(WorkerFacts),
     /// Time has passed: see [`Worker::next_wake`].
     Tick,
 }
@@ -124,6 +126,7 @@ impl Worker {
         match input {
             WorkerInput::Message(envelope) => self.message(now, envelope, &mut out),
             WorkerInput::Tick => {}
+            WorkerInput::Facts(facts) => self.facts = facts,
             // What the load says after its end matters to nobody.
             _ if self.is_over || self.epoch == 0 => {}
             input => self.load(now, input, &mut out),
@@ -190,7 +193,7 @@ impl Worker {
                 self.reach(WorkerState::Done);
                 tell(self, ToCoordinator::Left);
             }
-            WorkerInput::Message(_) | WorkerInput::Tick => {}
+            WorkerInput::Message(_) | WorkerInput::Tick | WorkerInput::Facts(_) => {}
         }
         if self.outbox.is_full() {
             self.fence(now, "too much waits to be sent", out);

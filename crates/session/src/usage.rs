@@ -182,20 +182,25 @@ impl NodeUsage {
         let values = memory_of(&self.last).into_iter().zip(self.last.iter().zip(&before)).enumerate();
         let values = values.flat_map(|(node, (memory, (used, before)))| {
             let cpu = used.used.cpu.saturating_sub(before.used.cpu).as_secs_f64() / seconds;
-            let name = of_node("CPU of nodes", SeriesUnit::Cores, node);
+            let [name, _] = series_of_node(node);
             (seconds > 0.0).then_some((name, cpu)).into_iter().chain([memory])
         });
         values.collect()
     }
 }
 
-fn of_node(name: &str, unit: SeriesUnit, node: usize) -> SeriesName {
-    SeriesName::new(BROKER, name, unit).with("node", &node.to_string())
+/// The series of a node's CPU and of its memory.
+pub(crate) fn series_of_node(node: usize) -> [SeriesName; 2] {
+    let all = [("CPU of nodes", SeriesUnit::Cores), ("memory of nodes", SeriesUnit::Bytes)];
+    all.map(|(name, unit)| SeriesName::new(BROKER, name, unit).with("node", &node.to_string()))
 }
 
 fn memory_of(nodes: &[NodeUse]) -> Vec<(SeriesName, f64)> {
-    let name = |node| of_node("memory of nodes", SeriesUnit::Bytes, node);
-    nodes.iter().enumerate().map(|(node, it)| (name(node), it.used.rss_bytes as f64)).collect()
+    let value = |(node, it): (usize, &NodeUse)| {
+        let [_, name] = series_of_node(node);
+        (name, it.used.rss_bytes as f64)
+    };
+    nodes.iter().enumerate().map(value).collect()
 }
 
 impl ProcUsage {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
-use archive::COLLECTED_FILES;
+use archive::is_collected;
 use brokers::guardian::private_folder;
 use brokers::managed::Workspace;
 use fleet::nats::{FileClient, FileOwner, Link, Subscription};
@@ -23,6 +23,10 @@ const ANSWERING: Duration = Duration::from_millis(500);
 const BETWEEN: Duration = Duration::from_millis(20);
 /// Bytes of a worker's folder at most.
 const MOST_BYTES: u64 = 1 << 30;
+/// Files of a worker's folder at most.
+const MOST_FILES: usize = 64;
+/// How often workers are asked for folders that are known to be there.
+const MOST_ROUNDS: usize = 3;
 
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
@@ -70,11 +74,12 @@ impl FolderServer {
         let dir = self.folder(&request.run)?;
         let mut piece = Piece::answer(request, self.owner, self.name.clone());
         if request.file.is_empty() {
-            let size = |name: &str| Some((name.to_owned(), fs::metadata(dir.join(name)).ok()?.len()));
-            piece.files = COLLECTED_FILES.into_iter().filter_map(size).collect();
+            let names = fs::read_dir(&dir).ok()?.flatten().filter_map(|it| it.file_name().into_string().ok());
+            let size = |name: String| Some((name.clone(), fs::metadata(dir.join(name)).ok()?.len()));
+            piece.files = names.filter(|it| is_collected(it)).filter_map(size).take(MOST_FILES).collect();
             return Some(piece);
         }
-        let name = COLLECTED_FILES.into_iter().find(|it| *it == request.file)?;
+        let name = Some(&request.file).filter(|it| is_collected(it))?;
         let mut file = stacks::bounded::open(&dir.join(name)).ok()?;
         file.seek(SeekFrom::Start(request.from)).ok()?;
         file.take(PIECE as u64).read_to_end(&mut piece.bytes).ok()?;
@@ -101,10 +106,21 @@ pub(super) struct FetchedFolders {
     _workspace: Workspace,
 }
 
-/// Fetches the folders of a run from all free workers that have one. Errors: there is no room for them.
-pub(super) fn fetch(link: &Link, run: &str) -> Result<FetchedFolders, Error> {
+/// Fetches the folders of a run from all free workers that have one, or from these alone. Errors: there is no room for
+/// them.
+pub(super) fn fetch(link: &Link, run: &str, wanted: Option<&[String]>) -> Result<FetchedFolders, Error> {
     let client = FileClient::new(link, random(), run);
-    let folders = client.folders();
+    let mut folders = client.folders();
+    if let Some(wanted) = wanted {
+        let mut rounds = 1;
+        folders.retain(|_, it| wanted.contains(&it.name));
+        // Who has just left the run may answer late.
+        while folders.len() < wanted.len() && rounds < MOST_ROUNDS {
+            rounds += 1;
+            folders = client.folders();
+            folders.retain(|_, it| wanted.contains(&it.name));
+        }
+    }
     let needed = folders.values().filter_map(size_of).fold(0, u64::saturating_add);
     let workspace = Workspace::new("the collected folders", None, needed)?;
     let (mut dirs, mut failed) = (Vec::new(), Vec::new());
@@ -131,8 +147,7 @@ fn fetch_one(client: &FileClient<'_>, owner: u64, folder: &Piece, dir: &Path) ->
     let most = || Problem::new("it is too large", format!("over {}", counted(MOST_BYTES, "byte")), "copy it here");
     size_of(folder).ok_or_else(most)?;
     private_folder(dir).map_err(|error| Problem::io("create", dir, &error))?;
-    for name in COLLECTED_FILES {
-        let Some(size) = folder.files.get(name) else { continue };
+    for (name, size) in folder.files.iter().filter(|(name, _)| is_collected(name)).take(MOST_FILES) {
         let path = dir.join(name);
         let failed = |error: std::io::Error| Problem::io("write", &path, &error);
         let mut file = File::create(&path).map_err(failed)?;

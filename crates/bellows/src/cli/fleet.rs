@@ -20,11 +20,14 @@ use brokers::managed::{Launch, Managed, Probe, Progress, Waiting, Workspace, acc
 use clap::{Args, Subcommand};
 use experiment::Experiment;
 use fleet::nats::{FileOwner, Link, NatsOptions};
-use fleet::{ClockEstimator, Envelope, PieceRequest, ProbeTimes, ToCoordinator, ToWorker, WorkerFacts, WorkerState};
+use fleet::{
+    ClockEstimator, Envelope, PieceRequest, ProbeTimes, RecordedProcess, ToCoordinator, ToWorker, WorkerFacts,
+    WorkerState,
+};
 use measure::{Clock, Nanos, Problem, Secret, Time, counted, wall_clock_unix_ns};
 use report::console;
 use serde::{Serialize, Serializer};
-use session::{Carrier, ConnectionNotes, Error, FleetRun, Observer, RunOptions, RunOutcome};
+use session::{Carrier, Error, FleetRun, Observer, RunOptions, RunOutcome, WorkerLink};
 
 use super::args::{RunsDir, is_typed};
 use super::collect;
@@ -102,9 +105,8 @@ impl ServerArgs {
         FleetRun::check(experiment)?;
         observer.step("connecting to the fleet");
         let link = self.connect(url, "coordinator")?;
-        let (to_workers, changes) = (Arc::clone(&link), Arc::clone(&link));
-        let notes: ConnectionNotes = Box::new(move || changes.notes());
-        let fleet = FleetRun::start(&experiment.name, crew.tolerated, move |it| to_workers.tell_worker(it), notes)?;
+        let (to_workers, beside) = (Arc::clone(&link), Box::new(NatsWorkers(Arc::clone(&link))));
+        let fleet = FleetRun::start(&experiment.name, crew.tolerated, move |it| to_workers.tell_worker(it), beside)?;
         let _heard = link.hear_workers(fleet.epoch(), &fleet.inputs());
         let (files, answers) = (fleet.files(), Arc::clone(&link));
         let answer = move |it: PieceRequest| answers.answer(it.asker, &files.piece(&it));
@@ -113,6 +115,22 @@ impl ServerArgs {
         // It goes first, and waits until the workers have left.
         let options = RunOptions { carrier: Carrier::Fleet(fleet), ..options.clone() };
         session::run(experiment, &options, control, observer)
+    }
+}
+
+/// The workers of a run, over NATS.
+#[derive(Debug)]
+struct NatsWorkers(Arc<Link>);
+
+impl WorkerLink for NatsWorkers {
+    fn notes(&self) -> Vec<(Time, String)> {
+        self.0.notes()
+    }
+
+    fn fetch(&self, run: &str, workers: &[String], take: &mut dyn FnMut(&Path)) -> Result<Vec<String>, Error> {
+        let fetched = collect::fetch(&self.0, run, Some(workers))?;
+        fetched.dirs.iter().for_each(|it| take(it));
+        Ok(fetched.failed)
     }
 }
 
@@ -383,6 +401,9 @@ struct WorkerRow {
     version: String,
     cores: u32,
     limits: BTreeMap<String, String>,
+    /// The broker's process that it records, and why it cannot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    records: Option<RecordedProcess>,
     /// Its clock less this machine's, and the most that this can be off, in seconds.
     clock_offset_s: Option<f64>,
     clock_bound_s: Option<f64>,
@@ -397,7 +418,14 @@ fn by_name<S: Serializer>(state: &WorkerState, serializer: S) -> Result<S::Ok, S
 impl WorkerRow {
     fn take(&mut self, facts: WorkerFacts) {
         (self.name, self.labels, self.version) = (facts.name, facts.labels, facts.version);
-        (self.cores, self.limits) = (facts.cores, facts.limits);
+        (self.cores, self.limits, self.records) = (facts.cores, facts.limits, facts.records);
+    }
+
+    /// Why it cannot record what it is to record.
+    fn problem(&self) -> Option<String> {
+        let RecordedProcess { name, problem } = self.records.as_ref()?;
+        let clean = |text: &str| text.replace(char::is_control, " ");
+        Some(format!("worker {} is to record {}: {}\n", clean(&self.name), clean(name), clean(problem.as_ref()?)))
     }
 }
 
@@ -427,7 +455,8 @@ impl StatusArgs {
         };
         output::print_result(self.json, &status, |style| {
             let workers = counted(status.workers.len() as u64, "worker");
-            let head = format!("nats-server {} at {}, {workers}\n", status.server_version, status.server);
+            let problems: String = status.workers.iter().filter_map(WorkerRow::problem).collect();
+            let head = format!("nats-server {} at {}, {workers}\n{problems}", status.server_version, status.server);
             let rows = status.workers.iter().map(cells);
             let grid = || console::grid("worker<|state<|labels<|bellows<|cores|clock<|limits<", Some(6), rows, style);
             if status.workers.is_empty() { head } else { format!("{head}\n{}", grid()) }
@@ -439,6 +468,7 @@ fn cells(of: &WorkerRow) -> Vec<String> {
     let pairs = |all: &BTreeMap<String, String>| {
         all.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
     };
+    let records = of.records.as_ref().map_or_else(String::new, |it| format!(", records {}", it.name));
     let state = match of.run.as_str() {
         "" if of.state == WorkerState::Joined => "free".to_owned(),
         "" => of.state.name().to_owned(),
@@ -450,7 +480,7 @@ fn cells(of: &WorkerRow) -> Vec<String> {
         format!("{sign}{offset} ± {bound}")
     });
     let cores = of.cores.to_string();
-    vec![of.name.clone(), state, pairs(&of.labels), of.version.clone(), cores, clock, pairs(&of.limits)]
+    vec![of.name.clone(), state + &records, pairs(&of.labels), of.version.clone(), cores, clock, pairs(&of.limits)]
 }
 
 /// Listens to workers, asks and probes those that there are.
@@ -536,7 +566,7 @@ impl CollectArgs {
             None => CollectedRun::of(&self.from, &options)?,
             Some(url) => {
                 let link = self.server.connect(url, "fleet collect")?;
-                let fetched = collect::fetch(&link, &self.run)?;
+                let fetched = collect::fetch(&link, &self.run, None)?;
                 fetched.failed.iter().for_each(|it| output::line_aside(it));
                 CollectedRun::of(&fetched.dirs, &options)?
             }

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use clap::Args;
+use fleet::WorkerInput;
 use fleet::nats::{FileClient, FileOwner, Link};
-use session::{Carrier, Error, Membership, NoObserver, RunOptions, RunOutcome, SharedFiles};
+use session::{Carrier, Error, Membership, NoObserver, RunOptions, RunOutcome, SharedFiles, Target};
 
 use super::args::RunsDir;
 use super::collect::FolderServer;
@@ -17,12 +19,15 @@ use crate::{Done, Failure, output, signals};
 
 /// Characters of a name or a label at most.
 const LONGEST: usize = 64;
+/// How often a free worker looks for a process that it could not record.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   bellows worker --join nats://127.0.0.1:4222
-  bellows worker --join nats://127.0.0.1:4222 --label zone=a --label rack=7")]
+  bellows worker --join nats://127.0.0.1:4222 --label zone=a --label rack=7
+  bellows worker --join nats://127.0.0.1:4222 --records rabbit")]
 pub(crate) struct WorkerArgs {
     /// The NATS server of the fleet, nats://HOST:4222; better set as BELLOWS_FLEET where it holds a password
     #[arg(long, value_name = "URL", env = "BELLOWS_FLEET", hide_env_values = true)]
@@ -34,6 +39,10 @@ pub(crate) struct WorkerArgs {
     /// Label that tells the worker apart, such as zone=a; may be repeated
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
+    /// Record a broker's process on this machine in each run, instead of carrying load: its number, or the name of its
+    /// command, executable or Erlang node
+    #[arg(long, value_name = "PROCESS", value_parser = target)]
+    records: Option<Target>,
     /// For `fleet start`.
     #[arg(long, hide = true)]
     exit_with_stdin: bool,
@@ -54,6 +63,11 @@ fn label(text: &str) -> Result<(String, String), String> {
     Ok((name(key)?, name(value)?))
 }
 
+fn target(text: &str) -> Result<Target, String> {
+    let target = text.parse().map_or_else(|_| Target::Name(text.to_owned()), Target::Pid);
+    if text.is_empty() { Err("expected a number or a name".to_owned()) } else { Ok(target) }
+}
+
 /// The machine's name, and the number of this process: several workers may run on one machine.
 fn default_name() -> String {
     let system = rustix::system::uname();
@@ -71,7 +85,7 @@ impl WorkerArgs {
         let name = self.name.clone().unwrap_or_else(default_name);
         let link = self.server.connect(&self.join, &format!("worker {name}"))?;
         let labels: BTreeMap<String, String> = self.labels.iter().cloned().collect();
-        let facts = session::worker_facts(name.clone(), labels);
+        let facts = || session::worker_facts(name.clone(), labels.clone(), self.records.as_ref());
         brokers::guardian::clean_leftovers().iter().for_each(|it| output::line_aside(it));
         let mut folders = FolderServer::start(&link, &name, &self.runs.runs);
         say(&name, &format!("joined {}", web::redact::url(&self.join.0)))?;
@@ -79,14 +93,26 @@ impl WorkerArgs {
             let to_coordinator = Arc::clone(&link);
             let session = RandomState::new().build_hasher().finish();
             let send = move |it: &_| to_coordinator.tell_coordinator(it);
-            let member = Membership::start(session, facts.clone(), send, &control)?;
+            let mut current = facts();
+            let member = Membership::start(session, current.clone(), send, &control)?;
             let _heard = link.hear_coordinators(session, &member.inputs());
+            let mut looked = Instant::now();
             let meanwhile = || {
                 tell_changes(&link, &name);
                 folders.answer(&link);
+                // The broker may be started later, or this user be allowed to record it.
+                let is_lacking = current.records.as_ref().is_some_and(|it| it.problem.is_some());
+                if is_lacking && looked.elapsed() >= LOOK_EVERY {
+                    (current, looked) = (facts(), Instant::now());
+                    member.inputs().send(WorkerInput::Facts(current.clone()));
+                }
             };
             let Some(share) = member.wait(meanwhile) else { continue };
-            say(&name, &format!("takes part {} of {} of {}", share.worker + 1, share.workers, member.run().0))?;
+            let part = match self.records {
+                Some(_) => "records the broker in".to_owned(),
+                None => format!("takes part {} of {} of", share.worker + 1, share.workers),
+            };
+            say(&name, &format!("{part} {}", member.run().0))?;
             self.carry(&name, &link, &member)?;
         }
         at_once.check()?;
@@ -97,7 +123,11 @@ impl WorkerArgs {
     fn carry(&self, name: &str, link: &Link, member: &Arc<Membership>) -> Result<(), Failure> {
         let command = command_line::archived(std::env::args_os());
         let options = run_options(Some(self.runs.runs.clone()), archive::Labels::default(), command)?;
-        match run_share(link, member, options) {
+        let outcome = match &self.records {
+            Some(target) => member.record(target, &options),
+            None => run_share(link, member, options),
+        };
+        match outcome {
             Ok(RunOutcome { run_dir, .. }) => {
                 let place = run_dir.map_or_else(String::new, |it| format!(", in {}", it.display()));
                 say(name, &format!("has ended its part{place}"))?;

@@ -279,6 +279,52 @@ fn a_run_whose_coordinator_was_killed_is_collected_from_its_workers() {
 }
 
 #[test]
+fn nodes_that_workers_record_are_parts_of_the_run_and_one_that_cannot_be_is_no_error() {
+    let (broker, dir) = common::broker_in_folder();
+    let dir: &Path = &dir;
+    let fleet = Fleet::start(dir, "1");
+    let (pid, [_, url, credentials, login]) = (broker.child.0.id().to_string(), fleet.used());
+    let recorder = |name: &str, process: &str| {
+        let who = ["worker", "--join", url, credentials, login, "--name", name, "--runs", THEIR_RUNS];
+        let mut command = bellows(dir, &[&who[..], &["--records", process]].concat());
+        ChildGuard(command.stdout(Stdio::null()).spawn().expect("start a worker"))
+    };
+    let _recorders = [recorder("n1", &pid), recorder("n2", &pid), recorder("n3", "no-such-process")];
+    let all = || fleet.status(dir)["workers"].as_array().cloned().unwrap_or_default();
+    wait_for("workers that record", || all().len() == 4);
+    let records: Vec<Value> = all().iter().map(|it| it["records"].clone()).collect();
+    assert!(records[0]["name"] == "bellows-broker" && records[3].is_null(), "{records:#?}");
+    let why = records[2]["problem"].as_str().expect("a reason");
+    assert!(why.contains("no process is called") && why.contains("--records NAME"), "{why}");
+
+    experiment(dir, &format!("kind = \"attach\"\nurl = \"{}\"", broker.url), "2s");
+    let profiled = ["run", "load.toml", "--workers", "1", "--json", "--quiet", "--set", "profile.events=[\"cpu\"]"];
+    let summary = run(dir, &[&profiled[..], &fleet.used()].concat()).json();
+    assert_valid(&summary);
+    assert_eq!(summary["workers"].as_array().map(Vec::len), Some(1), "{summary:#}");
+    let nodes = summary["nodes"].as_array().expect("nodes");
+    let is_whole = |it: &Value| it["name"] == "bellows-broker" && it["clock_bound_s"].is_number();
+    let has_used = |it: &Value| it["cpu_cores"].as_f64() > Some(0.0) && it["rss_mb"].as_f64() > Some(0.0);
+    assert!(nodes.len() == 2 && nodes.iter().all(|it| is_whole(it) && has_used(it)), "{nodes:#?}");
+    assert!(summary["cpu_cores"]["broker"].is_null(), "a part of the broker is missing: {summary:#}");
+    let warnings = summary["warnings"].as_array().expect("warnings").iter();
+    let lacking = "node no-such-process, recorded by worker n3: no process is called";
+    let told = warnings.filter(|it| it["text"].as_str().is_some_and(|it| it.contains(lacking))).count();
+    assert_eq!(told, 1, "{:#}", summary["warnings"]);
+    let run_dir = dir.join(summary["run_dir"].as_str().expect("a folder"));
+    let series = fs::read_to_string(run_dir.join("metrics.jsonl")).expect("series");
+    let of_nodes = [0, 1].map(|node| format!("\"name\":\"CPU of nodes\",\"labels\":{{\"node\":\"{node}\"}}"));
+    assert!(of_nodes.iter().all(|it| series.contains(it)), "{series}");
+    let profiles = summary["profiles"].as_array().expect("profiles");
+    let nodes: Vec<Option<u64>> = profiles.iter().map(|it| it["node"].as_u64()).collect();
+    if records[0]["problem"].is_null() {
+        assert_eq!(nodes, [Some(0), Some(1)], "{:#}", summary["warnings"]);
+        assert!(run_dir.join("cpu.stacks").is_file() && run_dir.join("cpu@1.stacks").is_file());
+    }
+    fleet.end();
+}
+
+#[test]
 fn a_short_absence_changes_nothing_and_a_tolerated_loss_is_a_gap() {
     let dir = &common::folder();
     let fleet = Fleet::start(dir, "2");

@@ -11,6 +11,7 @@ pub(crate) fn nodes() -> Vec<NodeSummary> {
         cpu_cores,
         ran_s: (node == 1).then_some(6.2),
         rss_mb,
+        ..NodeSummary::default()
     });
     used.into()
 }

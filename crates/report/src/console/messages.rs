@@ -182,7 +182,7 @@ pub(super) fn nodes(summary: &RunSummary) -> Option<String> {
         let (cores, mb) = (three_digits(it.cpu_cores), three_digits(it.rss_mb));
         let while_it_ran = it.ran_s.map(|ran| format!(" in the {} s that it ran", seconds_digits(ran)));
         let while_it_ran = while_it_ran.unwrap_or_default();
-        format!("node {} {cores} cores{while_it_ran}, {mb} MB", it.node)
+        format!("{} {cores} cores{while_it_ran}, {mb} MB", it.title())
     });
     let text = nodes.collect::<Vec<_>>().join("; ");
     (!text.is_empty()).then_some(text)
@@ -227,10 +227,13 @@ mod tests {
 
     #[test]
     fn the_cpu_of_a_node_that_was_away_is_of_the_time_in_which_it_ran() {
-        let node = |node, ran_s| NodeSummary { node, cpu_cores: 0.4, ran_s, rss_mb: 140.0 };
-        let summary = RunSummary { nodes: vec![node(0, None), node(1, Some(3.0))], ..RunSummary::default() };
+        let node = |node, ran_s| NodeSummary { node, cpu_cores: 0.4, ran_s, rss_mb: 140.0, ..NodeSummary::default() };
+        let mut summary = RunSummary { nodes: vec![node(0, None), node(1, Some(3.0))], ..RunSummary::default() };
         let told = "node 0 0.40 cores, 140 MB; node 1 0.40 cores in the 3 s that it ran, 140 MB";
         assert_eq!(nodes(&summary).as_deref(), Some(told));
+        let of_worker = (Some("rabbit@b".to_owned()), Some(52e-6));
+        (summary.nodes[1].name, summary.nodes[1].clock_bound_s) = of_worker;
+        testkit::assert_has(nodes(&summary).unwrap(), ["; node 1 (rabbit@b, clock ± 52.0 µs) 0.40 cores in"]);
     }
 
     #[test]

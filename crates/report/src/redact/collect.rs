@@ -47,10 +47,12 @@ pub(super) fn note_run(names: &mut Names, view: &RunView, dir: &Path) {
     note_machine(names);
 }
 
-/// Notes the names of a fleet's workers, which are those of machines, and their labels.
+/// Notes the names of a fleet's workers, which are those of machines, their labels, and the nodes that they recorded.
 fn note_workers(names: &mut Names, dir: &Path) {
     // Of a page's own run there is always a record.
     let summary = RunReader::open(dir).ok().and_then(|it| it.record.summary);
+    let nodes = summary.iter().flat_map(|it| &it.nodes).filter_map(|it| it.name.as_deref());
+    nodes.filter(|it| it.contains('@')).for_each(|it| names.add(NameKind::Node, it));
     for worker in summary.iter().flat_map(|it| &it.workers) {
         names.add(NameKind::Host, &worker.name);
         worker.labels.values().for_each(|it| names.add(NameKind::Label, it));

@@ -71,7 +71,7 @@ impl Recording<'_> {
         self.record.phases = phases.collect();
         let effect = self.observer_effect();
         let profiled = self.finish_profile(&outcome, &processes);
-        let usage = self.used.between.map(|(begin, end)| between(&begin, &end)).unwrap_or_default();
+        let usage = self.measured_usage();
         self.add_censored(&outcome);
         let mut judgement = judge(self.facts(&outcome, &usage));
         let mut others = std::mem::take(&mut self.summary.warnings);
@@ -116,6 +116,15 @@ impl Recording<'_> {
             measured: self.measured,
             profiles: profiled.profiles,
         }
+    }
+
+    /// Usage in the measured phase; the broker's is what workers recorded, where they did.
+    fn measured_usage(&mut self) -> Usage {
+        let usage = self.used.between.map(|(begin, end)| between(&begin, &end)).unwrap_or_default();
+        let recorded = self.context.fleet.as_ref().and_then(|it| it.recorded_use());
+        let Some(recorded) = recorded else { return usage };
+        self.used.peak_rss.0 = recorded.rss_bytes;
+        Usage { broker: Some(recorded), ..usage }
     }
 
     /// Warns of programs that ended before the measured phase was over: only the user knows whether they should.
@@ -196,7 +205,10 @@ impl Recording<'_> {
         }
         // A run that was stopped in the warm-up has measured nothing.
         let window = measured.map_or((0, 0), |span| (since_origin(span.start), since_origin(span.end)));
-        profiling.finish(Some(window), processes, writer)
+        let mut profiled = profiling.finish(Some(window), processes, writer);
+        let recorded = self.context.fleet.as_ref().map(|it| it.take_profiles());
+        profiled.add(recorded.unwrap_or_default(), writer);
+        profiled
     }
 
     fn summary(&self, outcome: &load::Outcome, usage: &Usage, profiled: &Profiled) -> RunSummary {

@@ -42,13 +42,13 @@ use crate::{Error, Observer, calibration, hardware};
 pub use continuous::{ContinuousOptions, PeriodEnd, RecordingEvent, record_continuously};
 use faults::{Faults, node_gone};
 use finish::Ending;
-pub use fleet::{Carrier, ConnectionNotes, FleetRun, Membership, SharedFiles, facts as worker_facts};
+pub use fleet::{Carrier, FleetRun, Membership, SharedFiles, WorkerLink, facts as worker_facts};
 use memory::MemoryWatch;
-pub use named_process::nodes_called;
+pub use named_process::{Target, nodes_called};
 use observer_effect::Blocks;
 use own_pages::OwnPages;
 use profiling::{Profiling, Reattach};
-pub use record::{RecordOptions, Target, busiest_descendant, record};
+pub use record::{RecordOptions, busiest_descendant, record};
 use recording::{Recording, RunContext};
 use scenarios::ScenarioContext;
 pub use scenarios::{MakeScenario, Occasion, SCENARIOS};
@@ -196,13 +196,14 @@ pub fn run_on(
     }
     options.carrier.check(experiment)?;
     let plans = experiment.with_metrics_servers(broker.metrics_servers()).scrape_plans().map_err(Error::Usage)?;
-    let memory = MemoryWatch::of(experiment, broker)?;
+    let recorders = options.carrier.recorders();
+    let memory = if recorders == 0 { MemoryWatch::of(experiment, broker)? } else { MemoryWatch::default() };
     let copied = broker.copied();
     if copied.is_none() {
         preparing::fill(experiment, broker.endpoint(), control, observer)?;
     }
     let start = Start::now();
-    let loaded = Loaded::of(broker);
+    let loaded = Loaded::of(broker).recorded_by(recorders);
     let own_pages = OwnPages::start(experiment, broker)?;
     let traced = traced_broker(experiment, broker)?;
     let tracing = Tracing::of(&traced, start.origin);
@@ -391,6 +392,8 @@ struct Loaded {
     nodes: Vec<load::Endpoint>,
     /// Further processes only where they are brokers.
     processes: Processes,
+    /// Whether others record it.
+    is_recorded: bool,
 }
 
 impl Loaded {
@@ -404,7 +407,19 @@ impl Loaded {
             endpoint: broker.endpoint().clone(),
             nodes: broker.nodes(),
             processes,
+            is_recorded: false,
         }
+    }
+
+    /// Where workers record so many of its nodes, this process records none.
+    fn recorded_by(self, recorders: usize) -> Self {
+        if recorders == 0 {
+            return self;
+        }
+        let unseen = (self.processes.further.len() + 1).saturating_sub(recorders);
+        let on_this_machine = self.processes.on_this_machine;
+        let processes = Processes { further: vec![None; unseen], on_this_machine, ..Processes::default() };
+        Self { nodes: Vec::new(), processes, is_recorded: true, ..self }
     }
 
     fn pids(&self) -> Vec<u32> {
@@ -463,7 +478,9 @@ impl Loaded {
         writer: Option<&RunWriter>,
         observer: &mut dyn Observer,
     ) -> Profiling {
-        let Some(writer) = writer.filter(|_| !options.is_empty()) else { return Profiling::off() };
+        let Some(writer) = writer.filter(|_| !options.is_empty() && !self.is_recorded) else {
+            return Profiling::off();
+        };
         observer.step("preparing the profiler");
         let nodes = 0..self.nodes.len().max(1);
         let of_each = nodes.map(|node| match self.processes.of_node(node) {

@@ -12,6 +12,15 @@ const MOST_LISTED: usize = 20;
 /// EPMD answers from memory, on this machine.
 const EPMD_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// Which process to profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// By number.
+    Pid(u32),
+    /// By the name, of one alone, of its command or executable (`beam.smp`) or Erlang node (`rabbit@host`, `rabbit`).
+    Name(String),
+}
+
 /// All processes that some names mean, with the name of each: its Erlang node, else its command.
 pub(super) fn all(names: &[String]) -> Vec<(ProcessId, String)> {
     let nodes = ErlangNodes::list();
@@ -34,7 +43,15 @@ pub fn nodes_called(name: &str) -> Vec<String> {
     nodes.called(name, pids.flat_map(|pid| nodes.names_of(pid).into_iter().next()).collect())
 }
 
-pub(super) fn find(name: &str) -> Result<u32, Problem> {
+pub(super) fn find(target: &Target) -> Result<ProcessId, Problem> {
+    let pid = match target {
+        Target::Pid(pid) => *pid,
+        Target::Name(name) => called(name)?,
+    };
+    ProcessId::of(pid).ok_or_else(|| profile::no_such_process(pid))
+}
+
+fn called(name: &str) -> Result<u32, Problem> {
     let nodes = ErlangNodes::list();
     let mut found = processes::others();
     found.retain(|pid| processes::is_called(*pid, name) || nodes.is_named(*pid, name));
@@ -213,6 +230,6 @@ mod tests {
         assert!(broken.ends_with("  rab\u{fffd}bit\u{fffd}@x"), "{broken}");
         assert_eq!(broken.lines().count(), 2, "{broken}");
         testkit::assert_ends(table(&vec![row("7", "-"); MOST_LISTED + 2]), "\nand 2 more");
-        assert_eq!(find("no such command").unwrap_err().log, "");
+        assert_eq!(called("no such command").unwrap_err().log, "");
     }
 }

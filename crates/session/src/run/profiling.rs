@@ -244,29 +244,47 @@ impl Profiling {
         let until = self.until.unwrap_or_else(|| Clock.now());
         let sampled = self.started.map(|started| until.since(started));
         for (index, mut event) in self.profiles.into_iter().enumerate() {
-            let pprof = match index {
-                0 => file::PPROF.to_owned(),
-                _ => file::of_event(&event.name, file::FURTHER_PPROF),
-            };
             event.finish_sampling(sampled, writer, &mut profiled);
             let node = event.node.unwrap_or_default() as usize;
             let named = processes.get(node).map_or(&[][..], Vec::as_slice);
             let used = self.used.get(node).copied().flatten();
             let read = event.read(self.origin, window, writer);
             let Some(profile) = event.finish(read, named, used, writer, &mut profiled) else { continue };
-            match profile.to_pprof() {
-                Ok(bytes) => writer.write_file(&pprof, &bytes),
-                Err(e) => writer.complain(&pprof, &e.to_string()),
-            }
-            let profile = profile.without_lines();
-            if !self.is_brief {
-                let folded = file::of_event(&event.name, file::FOLDED);
-                writer.write_file(&folded, profile.folded().as_bytes());
-            }
-            profiled.profiles.push(profile);
+            profiled.profiles.push(in_other_forms(profile, &event.name, index, self.is_brief, writer));
         }
         profiled
     }
+}
+
+impl Profiled {
+    /// Adds profiles that others took, and writes them as the run's own.
+    pub(super) fn add(&mut self, others: Vec<Profile>, writer: &mut RunWriter) {
+        for profile in others {
+            let (name, index) = (profile.header.name(), self.profiles.len());
+            let stacks = file::of_event(&name, file::STACKS);
+            if let Err(e) = profile.write_stacks(&writer.dir().join(&stacks)) {
+                writer.complain(&stacks, &e.to_string());
+            }
+            self.profiles.push(in_other_forms(profile, &name, index, false, writer));
+        }
+    }
+}
+
+/// Writes other tools' forms of a profile, the run's first or a further one, and returns it without lines.
+fn in_other_forms(profile: Profile, name: &str, index: usize, is_brief: bool, writer: &mut RunWriter) -> Profile {
+    let pprof = match index {
+        0 => file::PPROF.to_owned(),
+        _ => file::of_event(name, file::FURTHER_PPROF),
+    };
+    match profile.to_pprof() {
+        Ok(bytes) => writer.write_file(&pprof, &bytes),
+        Err(e) => writer.complain(&pprof, &e.to_string()),
+    }
+    let profile = profile.without_lines();
+    if !is_brief {
+        writer.write_file(&file::of_event(name, file::FOLDED), profile.folded().as_bytes());
+    }
+    profile
 }
 
 impl EventProfile {

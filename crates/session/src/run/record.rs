@@ -9,7 +9,7 @@ use load::{Control, Outcome, PhaseTimes, Phases, RunEvent, Sink};
 use measure::{Clock, Interval, Nanos, Phase, Problem, Time};
 
 use super::finish::Ending;
-use super::named_process;
+use super::named_process::{self, Target};
 use super::recording::{Recording, RunContext};
 use super::{RunOptions, RunOutcome, Start, Texts};
 use crate::judge::profile_incomplete;
@@ -18,15 +18,6 @@ use crate::{Error, Inspection, Observer};
 use experiment::ProfileSpec;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Which process to profile.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// By number.
-    Pid(u32),
-    /// By the name, of one alone, of its command or executable (`beam.smp`) or Erlang node (`rabbit@host`, `rabbit`).
-    Name(String),
-}
 
 /// Options of a recording.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +41,7 @@ pub fn record(
     observer: &mut dyn Observer,
 ) -> Result<RunOutcome, Error> {
     what.profile.check().map_err(Error::Usage)?;
-    let process = find(&what.target)?;
+    let process = named_process::find(&what.target)?;
     let _look = Inspection::at_process(process.pid, "bellows record");
     let start = Start::now();
     let mut record = start.record(&what.name, options);
@@ -167,14 +158,6 @@ pub(super) fn context(
 /// The experiment in `run.json` where there is none.
 pub(super) fn experiment(spec: &ProfileSpec, pid: u32) -> serde_json::Value {
     serde_json::json!({"profile": {"pid": pid, "events": spec.events, "frequency": spec.frequency}})
-}
-
-fn find(target: &Target) -> Result<ProcessId, Error> {
-    let pid = match target {
-        Target::Pid(pid) => *pid,
-        Target::Name(name) => named_process::find(name)?,
-    };
-    ProcessId::of(pid).ok_or_else(|| profile::no_such_process(pid).into())
 }
 
 #[cfg(test)]

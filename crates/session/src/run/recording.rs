@@ -601,6 +601,7 @@ impl<'a> Recording<'a> {
                 cpu_cores: if ran > 0.0 { cpu / ran } else { 0.0 },
                 ran_s: was_away.then_some(ran),
                 rss_mb: peak.max(now.used.rss_bytes) as f64 / 1e6,
+                ..NodeSummary::default()
             }
         });
         self.summary.nodes = nodes.collect();

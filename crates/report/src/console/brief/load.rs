@@ -412,6 +412,8 @@ pub(super) fn cpu(record: &RunRecord, summary: &RunSummary) -> Option<Row<'stati
     let nodes = summary.nodes.iter().map(|it| three_digits(it.cpu_cores)).collect::<Vec<_>>().join(", ");
     let broker = match nodes.is_empty() {
         true => used.broker.map(|it| format!("{target} {}{all}{each}", three_digits(it))),
+        // Workers' machines have other cores.
+        false if summary.nodes.iter().any(|it| it.name.is_some()) => Some(format!("nodes {nodes} cores{each}")),
         false => Some(format!("nodes {nodes}{all}{each}")),
     };
     let client = used.client.map(|it| match broker {

@@ -92,7 +92,7 @@ fn operations(scenario: &'static str, unit: &str, latencies: &[(&'static str, u6
 fn kills() -> RunSummary {
     let mut summary = messages();
     summary.faults = vec![FaultOutcome { back_s: Some(7.6), ..fault("kill", Some(1), 15.4) }];
-    let node = |node| NodeSummary { node, cpu_cores: 0.4, ran_s: None, rss_mb: 140.0 };
+    let node = |node| NodeSummary { node, cpu_cores: 0.4, rss_mb: 140.0, ..NodeSummary::default() };
     summary.nodes = [0, 1, 2].map(node).into();
     let incomplete = || Finding::LostSamples { lost: 9, samples: 100, each: false };
     let of_node = |node: u32| Warning {

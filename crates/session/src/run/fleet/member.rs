@@ -1,31 +1,40 @@
 //! A worker of a fleet: waits for a share of a load, runs it under the coordinator's orders, and reports it.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use archive::FleetPart;
+use brokers::Broker;
 use brokers::managed::Workspace;
-use experiment::Experiment;
+use experiment::{BrokerSpec, Experiment};
 use fleet::{
-    ClockLine, Envelope, Host, Inputs, LEDGER_PIECE, SliceWriter, ToCoordinator, Worker, WorkerFacts, WorkerInput,
-    WorkerOutput,
+    ClockLine, Envelope, Host, Inputs, LEDGER_PIECE, RecordedProcess, SliceWriter, ToCoordinator, Worker, WorkerFacts,
+    WorkerInput, WorkerOutput,
 };
+use linux::{ProcessId, processes};
 use load::scenario::Scenario;
 use load::{
-    Control, Error as LoadError, Outcome, Phases, Plan, Requested, RunEvent, SenderClock, SliceSink, StartBarrier,
+    Control, Error as LoadError, Outcome, PhaseClock, Phases, Plan, Requested, RunEvent, SenderClock, SliceSink,
+    StartBarrier,
 };
 use measure::{Clock, Metric, Nanos, Phase, Problem, Slice, Time};
+use profile::Sampler;
+use stacks::{ProfileHeader, StacksWriter};
 
 use super::told::{self, WorkerNews, WorkerReport};
-use super::{lock, part};
-use crate::Error;
+use super::{Carrier, lock, part};
+use crate::run::named_process::{self, Target};
+use crate::run::{RunOptions, RunOutcome, run_on};
+use crate::{Error, NoObserver};
 
 /// How often orders, the load and the user are looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// How often they are on a broker's machine, which is to be left alone.
+const WATCH_INTERVAL: Duration = Duration::from_millis(20);
 /// The longest that others may take to end their parts, before this worker takes another run.
 const LEAVING: Duration = Duration::from_secs(600);
 /// The longest that a start is known before.
@@ -33,8 +42,8 @@ const LONGEST_NOTICE: Duration = Duration::from_secs(2);
 /// The longest wait for others where the user stops the worker.
 const STOPPING: Duration = Duration::from_secs(2);
 
-/// This process as a worker, for its coordinator and for people.
-pub fn facts(name: String, labels: BTreeMap<String, String>) -> WorkerFacts {
+/// This process as a worker, for its coordinator and for people; it may record a process.
+pub fn facts(name: String, labels: BTreeMap<String, String>, records: Option<&Target>) -> WorkerFacts {
     let (system, ports) = (linux::machine::sysctl, "/proc/sys/net/ipv4/ip_local_port_range");
     let open_files = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
     let ports = std::fs::read_to_string(ports).ok();
@@ -53,6 +62,7 @@ pub fn facts(name: String, labels: BTreeMap<String, String>) -> WorkerFacts {
         cores: linux::cpus::usable(),
         limits: known.collect(),
         machine: machine(),
+        records: records.map(recorded),
     }
 }
 
@@ -60,6 +70,38 @@ pub fn facts(name: String, labels: BTreeMap<String, String>) -> WorkerFacts {
 pub(super) fn machine() -> String {
     let namespace = std::fs::read_link("/proc/self/ns/time").unwrap_or_default();
     format!("{} {}", linux::machine::boot_id(), namespace.display())
+}
+
+/// The process that a worker is told to record. Errors: there is none, or several.
+fn find(target: &Target) -> Result<ProcessId, Problem> {
+    let help =
+        "name a broker's process that runs here with --records NAME or --records PID; `bellows doctor` lists them";
+    named_process::find(target).map_err(|problem| Problem { help: help.to_owned(), ..problem })
+}
+
+/// The process that a worker is told to record, for its coordinator and for people.
+fn recorded(target: &Target) -> RecordedProcess {
+    let typed = || match target {
+        Target::Pid(pid) => pid.to_string(),
+        Target::Name(name) => name.clone(),
+    };
+    let found = find(target).map(|it| it.pid);
+    let name = found.as_ref().ok().and_then(|pid| named_process::name_of(*pid));
+    let problem = found.and_then(try_profile).err();
+    RecordedProcess { name: name.unwrap_or_else(typed), problem: problem.map(|it| it.sentence()) }
+}
+
+/// Opens a profile of a process, and closes it. Errors: this user may not, with the remedy.
+fn try_profile(pid: u32) -> Result<(), Problem> {
+    let sink = StacksWriter::new(io::sink(), ProfileHeader::new(Clock.now(), 0));
+    Sampler::attach(pid, &profile::Options::default(), sink).map(drop)
+}
+
+/// The name of the Erlang node that a process is.
+fn erlang_node(pid: u32) -> Option<String> {
+    let is_emulator = processes::stat(pid).is_some_and(|it| it.command.starts_with("beam"));
+    let name = named_process::name_of(pid).filter(|_| is_emulator)?;
+    named_process::nodes_called(&name).into_iter().next()
 }
 
 /// This process as a worker, for one run: it waits, takes a share, and leaves.
@@ -70,6 +112,10 @@ pub struct Membership {
     share: OnceLock<fleet::Share>,
     /// Why it has no part in a run any more.
     fenced: OnceLock<String>,
+    /// All others have ended their parts.
+    released: OnceLock<()>,
+    /// Why the Erlang node that it records is not asked for what an experiment asks of it.
+    unasked: OnceLock<String>,
     /// Its share's files, which go when it does.
     files: OnceLock<Workspace>,
     /// The user's.
@@ -105,6 +151,8 @@ impl Membership {
             orders: Mutex::new(orders),
             share: OnceLock::new(),
             fenced: OnceLock::new(),
+            released: OnceLock::new(),
+            unasked: OnceLock::new(),
             files: OnceLock::new(),
             process: process.clone(),
         }))
@@ -154,8 +202,59 @@ impl Membership {
 
     /// The experiment of the share. Errors: it is not understood.
     pub fn experiment(&self) -> Result<Experiment, Error> {
-        let plan = self.share.get().map_or("", |it| it.plan.as_str());
-        Ok(part::read(plan, self.files.get().map(Workspace::directory))?)
+        Ok(part::read(self.plan(), self.files.get().map(Workspace::directory))?)
+    }
+
+    /// Records a process as a run of its own, which lasts as long as the load of the others. Errors: those of
+    /// [`crate::run`]; there is no such process.
+    pub fn record(self: &Arc<Self>, target: &Target, options: &RunOptions) -> Result<RunOutcome, Error> {
+        let asked = part::read_recording(self.plan())?;
+        let (pid, control) = (find(target)?.pid, Control::new());
+        let (mut broker, experiment) = self.attach(&asked, pid, options, &control)?;
+        let options = RunOptions { carrier: Carrier::Recorder(Arc::clone(self)), ..options.clone() };
+        run_on(&mut *broker, &experiment, &options, &control, &mut NoObserver)
+    }
+
+    /// The process as a broker that runs, with its Erlang node where the experiment asks for it and it lets us in.
+    fn attach(
+        &self,
+        asked: &Experiment,
+        pid: u32,
+        options: &RunOptions,
+        control: &Control,
+    ) -> Result<(Box<dyn Broker>, Experiment), Error> {
+        let of_node = |node: Option<String>| {
+            let memory_every = asked.broker.memory_every.filter(|_| node.is_some());
+            let broker = BrokerSpec { pid: Some(pid), node, memory_every, ..asked.broker.clone() };
+            Experiment { broker, ..asked.clone() }
+        };
+        let start = |it: &Experiment| -> Result<Box<dyn Broker>, Error> {
+            it.validate()?;
+            Ok(brokers::start(it, None, &options.bellows_exe, control, &mut |_| {})?)
+        };
+        let is_asked = asked.broker.node.is_some() || asked.broker.memory_every.is_some();
+        if let Some(node) = erlang_node(pid).filter(|_| is_asked) {
+            let experiment = of_node(Some(node));
+            match start(&experiment) {
+                Ok(broker) => return Ok((broker, experiment)),
+                Err(error) => {
+                    let _ = self.unasked.set(format!("the node is not asked: {}", error.problem().sentence()));
+                }
+            }
+        }
+        let experiment = of_node(None);
+        Ok((start(&experiment)?, experiment))
+    }
+
+    /// The load of the others, as a worker follows it that records.
+    pub(super) fn follower(self: &Arc<Self>, experiment: &Experiment) -> LoadFollower {
+        let of = &experiment.phases;
+        let phases = Phases::new(of.warmup.0, of.measure.0, of.drain.0);
+        LoadFollower { member: Arc::clone(self), phases }
+    }
+
+    fn plan(&self) -> &str {
+        self.share.get().map_or("", |it| it.plan.as_str())
     }
 
     pub(super) fn part(&self) -> FleetPart {
@@ -180,6 +279,9 @@ impl Membership {
     /// Waits until all workers have ended their parts; why this one was fenced before, where it was.
     pub fn leave(&self) -> Option<&str> {
         let mut until = Instant::now() + LEAVING;
+        if self.is_released() {
+            self.inputs().send(WorkerInput::Cleaned);
+        }
         while Instant::now() < until && self.fenced.get().is_none() {
             if self.process.is_stopping() {
                 until = until.min(Instant::now() + STOPPING);
@@ -197,6 +299,32 @@ impl Membership {
     fn keep(&self, order: WorkerOutput) {
         if let WorkerOutput::Fenced(why) = order {
             let _ = self.fenced.set(why);
+        }
+    }
+
+    fn is_released(&self) -> bool {
+        self.released.get().is_some()
+    }
+
+    /// Does what the coordinator and the user order of a worker that carries nothing; waits a moment for it.
+    fn watch(&self, together: &StartBarrier, control: &Control) {
+        match lock(&self.orders).recv_timeout(WATCH_INTERVAL) {
+            Ok(WorkerOutput::Start(at)) => together.start_at(at),
+            Ok(WorkerOutput::End(at)) => together.end(at),
+            Ok(WorkerOutput::Release) => {
+                let _ = self.released.set(());
+            }
+            Ok(WorkerOutput::Stop(false)) => control.stop(),
+            Ok(WorkerOutput::Stop(true)) => control.abort(),
+            Ok(order @ WorkerOutput::Fenced(_)) => {
+                self.keep(order);
+                control.stop();
+            }
+            Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => control.stop(),
+        }
+        if self.process.is_stopping() {
+            control.stop();
         }
     }
 
@@ -377,6 +505,72 @@ impl Scenario for MemberLoad {
             Err(error) => member.refuse(&error.problem().sentence()),
         }
         outcome
+    }
+}
+
+/// The phases of the others' load, until all have ended theirs: nothing is sent.
+#[derive(Debug)]
+pub(super) struct LoadFollower {
+    member: Arc<Membership>,
+    phases: Phases,
+}
+
+impl Scenario for LoadFollower {
+    fn name(&self) -> &'static str {
+        archive::MESSAGES
+    }
+
+    fn subject(&self) -> &str {
+        archive::MESSAGES
+    }
+
+    fn phases(&self) -> Phases {
+        self.phases
+    }
+
+    fn run(&self, _: &StartBarrier, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, LoadError> {
+        let (member, together) = (&*self.member, StartBarrier::led());
+        let mut phases = PhaseClock::new(self.phases, &together, control);
+        member.unasked.get().into_iter().for_each(|why| sink.event(RunEvent::Note(why.clone())));
+        member.inputs().send(WorkerInput::Ready);
+        let first = loop {
+            member.watch(&together, control);
+            if phases.is_called_off() || member.is_released() {
+                // Nothing was measured: nothing is kept.
+                control.stop();
+                return Ok(Outcome::never_started());
+            }
+            if let Some(first) = phases.begin().filter(|_| Clock.now() >= phases.start) {
+                break first;
+            }
+        };
+        let start = phases.start;
+        member.inputs().send(WorkerInput::Started { at: start, core_wait: Nanos::ZERO });
+        sink.event(RunEvent::Started { at: start });
+        sink.event(RunEvent::PhaseStarted { phase: first, at: start });
+        let mut slice = Slice::default();
+        slice.reset(start, first);
+        loop {
+            let now = Clock.now();
+            phases.follow_stop(now);
+            while let Some(end) = phases.slice_end(now) {
+                (slice.end, slice.ends_phase) = (end.at, end.ends_phase);
+                sink.slice(&slice);
+                slice.reset(end.at, end.next);
+                if end.ends_phase {
+                    sink.event(RunEvent::PhaseStarted { phase: end.next, at: end.at });
+                }
+            }
+            if slice.phase == Phase::Drain && (member.is_released() || control.is_stopping()) {
+                break;
+            }
+            member.watch(&together, control);
+        }
+        let end = Clock.now();
+        (slice.end, slice.ends_phase) = (end, true);
+        sink.slice(&slice);
+        let (phases, interrupted) = (phases.finish(end), phases.is_stopped());
+        Ok(member.explained(Outcome { phases, interrupted, ..Outcome::started(start) }))
     }
 }
 

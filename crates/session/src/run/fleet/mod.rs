@@ -1,8 +1,10 @@
 //! A load of messages that a fleet carries. The coordinator's scenario of a worker is a [`remote`] one, which hands a
 //! share of the plan over and passes on what the worker reports; the worker's own is the [`member`], which runs that
-//! share as [`crate::run`] runs any plan, and reports it twice: to its own run, and to the coordinator.
+//! share as [`crate::run`] runs any plan, and reports it twice: to its own run, and to the coordinator. Workers that
+//! record a broker's process instead have a run of their own, of which the coordinator's takes the [`nodes`].
 
 mod member;
+mod nodes;
 mod part;
 mod remote;
 mod told;
@@ -28,6 +30,8 @@ use measure::{Clock, EarlyDeliveries, LatencySummary, Metric, Nanos, Problem, Ti
 use super::companion::{Collected, Companion, LoadEnd, Second};
 use crate::{Error, Observer};
 pub use member::{Membership, facts};
+use nodes::RecordedNode;
+pub use nodes::WorkerLink;
 use remote::Remote;
 
 /// A worker that has not heard of its coordinator for so long stops.
@@ -63,6 +67,8 @@ pub enum Carrier {
     Fleet(Arc<FleetRun>),
     /// This process, as one of several workers.
     Member(Arc<Membership>),
+    /// Others, while this process records a broker's process.
+    Recorder(Arc<Membership>),
 }
 
 impl Carrier {
@@ -78,6 +84,7 @@ impl Carrier {
             Self::Alone => Box::new(plan(run_id)?),
             Self::Fleet(fleet) => Box::new(fleet.shares(experiment, endpoint, plan(run_id)?)?),
             Self::Member(member) => Box::new(member.load(plan(member.run_id())?)),
+            Self::Recorder(member) => Box::new(member.follower(experiment)),
         })
     }
 
@@ -99,7 +106,7 @@ impl Carrier {
     /// The part of a whole run, where this process has only that.
     pub(crate) fn part(&self) -> Option<FleetPart> {
         match self {
-            Self::Member(member) => Some(member.part()),
+            Self::Member(member) | Self::Recorder(member) => Some(member.part()),
             Self::Alone | Self::Fleet(_) => None,
         }
     }
@@ -107,20 +114,22 @@ impl Carrier {
     pub(crate) fn fleet(&self) -> Option<Arc<FleetRun>> {
         match self {
             Self::Fleet(fleet) => Some(Arc::clone(fleet)),
-            Self::Alone | Self::Member(_) => None,
+            Self::Alone | Self::Member(_) | Self::Recorder(_) => None,
         }
     }
-}
 
-/// The way to the workers, which changes of the connection are asked of.
-pub type ConnectionNotes = Box<dyn Fn() -> Vec<(Time, String)> + Send + Sync>;
+    /// How many nodes of the broker are recorded by others.
+    pub(crate) fn recorders(&self) -> usize {
+        self.fleet().map_or(0, |it| it.host.with(|it| it.members().iter().filter(|it| it.records()).count()))
+    }
+}
 
 /// One run of a fleet, on its coordinator.
 pub struct FleetRun {
     epoch: u64,
     host: Host<Coordinator>,
     inboxes: Arc<Inboxes>,
-    notes: ConnectionNotes,
+    link: Box<dyn WorkerLink>,
     is_started: AtomicBool,
     is_stopped: AtomicBool,
     /// Workers that may be lost.
@@ -136,6 +145,8 @@ pub struct FleetRun {
     gaps: Mutex<BTreeMap<usize, Gap>>,
     /// The most by which clocks of producers and their consumers may be apart; zero where they are the same.
     senders_bound: Mutex<Nanos>,
+    /// The broker's nodes that workers have recorded, once the load is over.
+    nodes: Mutex<Vec<RecordedNode>>,
 }
 
 /// Files that the load of a run names, for which its workers ask.
@@ -250,7 +261,7 @@ impl FleetRun {
         name: &str,
         tolerate: usize,
         mut send: impl FnMut(&Envelope<ToWorker>) + Send + 'static,
-        notes: ConnectionNotes,
+        link: Box<dyn WorkerLink>,
     ) -> Result<Arc<Self>, Error> {
         let epoch = wall_clock_unix_ns();
         let name = format!("{}-{epoch:x}", archive::sanitised(name));
@@ -267,7 +278,7 @@ impl FleetRun {
             epoch,
             host,
             inboxes,
-            notes,
+            link,
             is_started: AtomicBool::new(false),
             is_stopped: AtomicBool::new(false),
             tolerate,
@@ -277,6 +288,7 @@ impl FleetRun {
             plan: OnceLock::new(),
             gaps: Mutex::default(),
             senders_bound: Mutex::default(),
+            nodes: Mutex::default(),
         }))
     }
 
@@ -310,7 +322,8 @@ impl FleetRun {
         loop {
             let free = self.host.with(Coordinator::joined);
             let waited = began.elapsed();
-            if wanted.map_or(free > 0 && waited >= CALLS, |wanted| free >= wanted) {
+            // Those that record have called by then, too.
+            if wanted.map_or(free > 0 && waited >= CALLS, |wanted| free >= wanted && waited >= CALLS / 2) {
                 break;
             }
             if control.is_stopping() {
@@ -334,6 +347,7 @@ impl FleetRun {
         self.check_tolerance(self.workers())?;
         let workers = counted(self.workers() as u64, "worker");
         observer.step(&format!("{workers} of the fleet, run {}", self.name));
+        self.recorders().iter().for_each(|it| observer.step(&it.sentence()));
         Ok(())
     }
 
@@ -344,8 +358,9 @@ impl FleetRun {
         Problem::new(cause, format!("--tolerate {}", self.tolerate), help).unless(self.tolerate < workers)
     }
 
+    /// How many workers carry the load: the first of all.
     fn workers(&self) -> usize {
-        self.host.with(|it| it.members().len())
+        self.host.with(|it| it.members().iter().filter(|it| !it.records()).count())
     }
 
     /// The load as the shares of all workers.
@@ -356,7 +371,8 @@ impl FleetRun {
         plan: Plan,
     ) -> Result<Shares, load::Error> {
         let named = |it: &Member| (clean(&it.facts.name), it.facts.machine == member::machine());
-        let all: Vec<(String, bool)> = self.host.with(|it| it.members().iter().map(named).collect());
+        let loading = |it: &&Member| !it.records();
+        let all: Vec<(String, bool)> = self.host.with(|it| it.members().iter().filter(loading).map(named).collect());
         part::check_reach(experiment, &all)?;
         let text = part::text(experiment, endpoint, &plan)?;
         let packed = part::pack(experiment)?;
@@ -376,6 +392,7 @@ impl FleetRun {
             Box::new(Remote::new(Arc::clone(self), worker, name, share(worker), plan.phases).with_senders(senders))
         };
         let _ = self.plan.set(plan.clone());
+        self.share_recordings(experiment)?;
         let remotes = all.into_iter().enumerate().map(remote).collect();
         Ok(Shares::new(plan, remotes))
     }
@@ -384,7 +401,8 @@ impl FleetRun {
     fn senders_to(&self, worker: usize) -> Option<usize> {
         self.host.with(|it| {
             let members = it.members();
-            let senders = (worker + members.len()).checked_sub(1)?.checked_rem(members.len())?;
+            let workers = members.iter().filter(|it| !it.records()).count();
+            let senders = (worker + workers).checked_sub(1)?.checked_rem(workers)?;
             let machine = |of: usize| members.get(of).map(|it| &it.facts.machine);
             (machine(worker) != machine(senders)).then_some(senders)
         })
@@ -467,7 +485,8 @@ impl FleetRun {
         let none = LoadOutcome::default();
         let summary =
             |(worker, member): (usize, &Member)| summary(member, outcomes.get(&worker).unwrap_or(&none), origin);
-        self.host.with(|it| it.members().iter().enumerate().map(summary).collect())
+        let loading = |(_, it): &(usize, &Member)| !it.records();
+        self.host.with(|it| it.members().iter().enumerate().filter(loading).map(summary).collect())
     }
 
     /// Lost workers.
@@ -549,7 +568,7 @@ impl FleetRun {
     /// Whether all workers run on this machine, whose use is then theirs, too.
     fn is_here(&self) -> bool {
         let here = member::machine();
-        self.host.with(|it| it.members().iter().all(|it| it.facts.machine == here))
+        self.host.with(|it| it.members().iter().all(|it| it.records() || it.facts.machine == here))
     }
 
     /// Facts of the generator are those of the workers.
@@ -559,6 +578,7 @@ impl FleetRun {
         facts.busiest_worker = busiest.map(|it| it.name.clone());
         facts.capacity = None;
         let used: f64 = workers.iter().map(|it| it.cpu_cores).sum();
+        self.amend_broker(facts);
         if self.is_here() {
             facts.client_cores = facts.client_cores.map(|own| own + used);
             return;
@@ -630,7 +650,7 @@ struct Workers(Arc<FleetRun>);
 impl Companion for Workers {
     fn second(&mut self, _: &Second) -> Collected {
         Collected {
-            events: (self.0.notes)(),
+            events: self.0.link.notes(),
             notes: std::mem::take(&mut *lock(&self.0.inboxes.ignored)),
             ..Collected::default()
         }
@@ -639,6 +659,8 @@ impl Companion for Workers {
     fn finish(&mut self, run: &mut LoadEnd<'_>) -> Collected {
         run.summary.workers = self.0.summaries(run.record.origin);
         let warnings = self.0.warnings(&run.summary.workers);
-        Collected { warnings, events: (self.0.notes)(), ..Collected::default() }
+        let mut collected = Collected { warnings, events: self.0.link.notes(), ..Collected::default() };
+        self.0.collect_nodes(run, &mut collected);
+        collected
     }
 }

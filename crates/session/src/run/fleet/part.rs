@@ -76,6 +76,38 @@ pub(super) fn text(experiment: &Experiment, endpoint: &Endpoint, plan: &Plan) ->
     Ok(text)
 }
 
+/// The experiment of workers that record a broker's process: without logins, and with the phases of the load. Errors:
+/// it has no text.
+pub(super) fn recording(experiment: &Experiment) -> Result<String, Error> {
+    let text = serde_json::to_string(&recording_alone(experiment));
+    text.map_err(|error| Error::invalid("the recording cannot be handed to workers", error.to_string()))
+}
+
+/// Reads it, on a worker, which does nothing for a coordinator but look at the process that it was started for.
+pub(super) fn read_recording(text: &str) -> Result<Experiment, Problem> {
+    let read = serde_json::from_str::<Experiment>(text);
+    let torn = |_| Problem::new("the share is not understood", "", "use the same bellows everywhere");
+    read.map(|it| recording_alone(&it)).map_err(torn)
+}
+
+/// The parts of an experiment that ask for a recording. A node's name says only that nodes are to be asked.
+fn recording_alone(experiment: &Experiment) -> Experiment {
+    let of = &experiment.broker;
+    Experiment {
+        name: experiment.name.clone(),
+        phases: experiment.phases.clone(),
+        load: vec![LoadSpec::default()],
+        profile: ProfileSpec { blocks: None, ..experiment.profile.clone() },
+        broker: BrokerSpec {
+            kind: BrokerKind::Attach,
+            node: of.node.clone(),
+            memory_every: of.memory_every,
+            ..BrokerSpec::default()
+        },
+        ..Experiment::default()
+    }
+}
+
 /// The load of an experiment on a broker that runs, and nothing that starts, reads or asks anything besides.
 fn load_alone(experiment: &Experiment) -> Experiment {
     let of = &experiment.broker;

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fleet::{
-    Coordinator, CoordinatorInput, CoordinatorOutput, Envelope, LoadOutcome, RunRules, Share, ToCoordinator, ToWorker,
-    Worker, WorkerFacts, WorkerInput, WorkerOutput,
+    Coordinator, CoordinatorInput, CoordinatorOutput, Envelope, LoadOutcome, RecordedProcess, RunRules, Share,
+    ToCoordinator, ToWorker, Worker, WorkerFacts, WorkerInput, WorkerOutput,
 };
 use measure::{Nanos, Time};
 use testkit::Random;
@@ -160,6 +160,47 @@ impl Room {
             }
         }
     }
+}
+
+#[test]
+fn a_load_waits_for_workers_that_record_and_misses_none_that_is_lost() {
+    let facts = |name: &str, records| WorkerFacts { name: name.to_owned(), records, ..WorkerFacts::default() };
+    let rules = RunRules { run: "run".to_owned(), lease: Nanos(60 * SECOND), tolerate: 0, late: Nanos(MS), probes: 1 };
+    let recorder = |name| facts(name, Some(RecordedProcess::default()));
+    let workers = [recorder("a"), recorder("b"), facts("load", None)];
+    let mut room = Room {
+        coordinator: Coordinator::new(7, rules),
+        workers: (1..).zip(workers).map(|(session, facts)| Worker::new(session, facts)).collect(),
+        said: Vec::new(),
+        done: Vec::new(),
+    };
+    (0..3).for_each(|worker| room.hear(MS, worker, WorkerInput::Tick));
+    room.say(2 * MS, CoordinatorInput::Close);
+    let named: Vec<&str> = room.coordinator.members().iter().map(|it| it.facts.name.as_str()).collect();
+    assert_eq!(named, ["load", "a", "b"], "who carries the load comes first");
+    let share = |worker| Share { worker, workers: 1, plan: String::new(), run_id: 1, files: 0 };
+    (0..3).for_each(|worker| room.say(5 * MS, CoordinatorInput::Share(share(worker))));
+    room.say(20 * MS, CoordinatorInput::Tick);
+    room.hear(30 * MS, 2, WorkerInput::Ready);
+    assert_eq!(room.said, [], "both are awaited");
+    room.hear(40 * MS, 0, WorkerInput::Ready);
+    room.say(50 * MS, CoordinatorInput::Tick);
+    assert_eq!(std::mem::take(&mut room.said), [CoordinatorOutput::Ready(1)]);
+    room.say(21 * SECOND, CoordinatorInput::Tick);
+    assert_eq!(std::mem::take(&mut room.said), [CoordinatorOutput::Ready(0)], "not for ever");
+    room.say(22 * SECOND, CoordinatorInput::Start(Time(23 * SECOND)));
+    let late = "it was not ready when the load began".to_owned();
+    assert_eq!(std::mem::take(&mut room.said), [CoordinatorOutput::Lost(2, late.clone())]);
+    assert!(room.done.contains(&WorkerOutput::Fenced(late)), "{:?}", room.done);
+    assert!(room.coordinator.flaws().is_empty() && room.coordinator.goes_on(), "it carried nothing");
+    room.done.clear();
+    room.hear(24 * SECOND, 2, WorkerInput::Ended(None, Box::default()));
+    assert_eq!(room.done, [WorkerOutput::Release, WorkerOutput::Release], "the other records until then");
+    room.said.clear();
+    room.hear(25 * SECOND, 2, WorkerInput::Cleaned);
+    assert_eq!(room.said, [], "it still writes");
+    room.hear(26 * SECOND, 0, WorkerInput::Cleaned);
+    assert_eq!(room.said, [CoordinatorOutput::Finished]);
 }
 
 #[test]
