@@ -145,13 +145,14 @@ impl HistogramRecord {
 #[derive(Debug)]
 pub struct HistogramLog {
     lines: Option<BufReader<File>>,
+    left_out: Vec<Metric>,
 }
 
 impl HistogramLog {
-    /// Opens the log of a run folder; a missing one is empty.
-    pub(crate) fn open(dir: &Path) -> Result<Self, Error> {
+    /// Opens the log of a run folder, to read all but these latencies; a missing one is empty.
+    pub(crate) fn open(dir: &Path, left_out: Vec<Metric>) -> Result<Self, Error> {
         let path = dir.join(file::HISTOGRAMS);
-        Ok(Self { lines: where_present(bounded::open(&path), &path)?.map(BufReader::new) })
+        Ok(Self { lines: where_present(bounded::open(&path), &path)?.map(BufReader::new), left_out })
     }
 
     fn parse(line: &str) -> Option<HistogramRecord> {
@@ -173,7 +174,8 @@ impl Iterator for HistogramLog {
     fn next(&mut self) -> Option<HistogramRecord> {
         let mut line = Vec::new();
         while let Ok(Line::Whole | Line::CutOff) = bounded::next_line(self.lines.as_mut()?, LONGEST_LINE, &mut line) {
-            if let Some(record) = Self::parse(String::from_utf8_lossy(&line).trim_end()) {
+            let record = Self::parse(String::from_utf8_lossy(&line).trim_end());
+            if let Some(record) = record.filter(|it| !self.left_out.contains(&it.metric)) {
                 return Some(record);
             }
         }

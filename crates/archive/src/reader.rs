@@ -50,7 +50,12 @@ impl RunReader {
                 unknown_record(dir)
             }
         };
-        let points = read_points(&dir.join(file::SERIES), &mut notes)?;
+        let mut points = read_points(&dir.join(file::SERIES), &mut notes)?;
+        let refused = refused(&record);
+        for point in points.iter_mut().filter(|_| !refused.is_empty()) {
+            let shown = point.latency.iter().filter(|(metric, _)| !refused.contains(metric));
+            point.latency = shown.map(|(metric, of)| (metric, of.clone())).collect();
+        }
         if record.state == RunState::Running {
             notes.push(format!(
                 "the run goes on or was cut off: no end is recorded after {:.0} s",
@@ -60,14 +65,14 @@ impl RunReader {
         Ok(Self { dir: dir.to_path_buf(), record, points, notes })
     }
 
-    /// The whole histograms of every second, read one by one.
+    /// The whole histograms of every second, read one by one, without those of latencies that are left out.
     pub fn histograms(&self) -> Result<HistogramLog, Error> {
-        HistogramLog::open(&self.dir)
+        HistogramLog::open(&self.dir, refused(&self.record))
     }
 
-    /// The tenths of a second, read one by one, where there are some.
+    /// The tenths of a second, read one by one, where there are some, without latencies that are left out.
     pub fn slices(&self) -> Result<SliceLog, Error> {
-        SliceLog::open(&self.dir)
+        SliceLog::open(&self.dir, refused(&self.record))
     }
 
     /// Whether bellows itself was to send or receive messages. A run that is cut off may know only whether it did.
@@ -120,6 +125,15 @@ impl RunReader {
             Err(e) => Err(e),
         }
     }
+}
+
+/// Latencies between machines that are left out: their files keep them as evidence, and nobody takes them for figures.
+fn refused(record: &RunRecord) -> Vec<Metric> {
+    let is_refused = |metric: &Metric| {
+        let bound = record.summary.as_ref().and_then(|it| it.clock_bound(*metric));
+        bound.is_some_and(|it| it.is_refused)
+    };
+    Metric::MESSAGES.into_iter().filter(is_refused).collect()
 }
 
 fn io_error(action: &'static str, path: &Path, source: io::Error) -> Error {

@@ -175,14 +175,15 @@ fn latencies<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<Metr
 pub struct SliceLog {
     lines: Option<BufReader<File>>,
     line: Vec<u8>,
+    left_out: Vec<Metric>,
 }
 
 impl SliceLog {
-    /// Opens the slices of a run folder; a missing file is empty.
-    pub(crate) fn open(dir: &Path) -> Result<Self, Error> {
+    /// Opens the slices of a run folder, to read all but these latencies; a missing file is empty.
+    pub(crate) fn open(dir: &Path, left_out: Vec<Metric>) -> Result<Self, Error> {
         let path = dir.join(file::SLICES);
         let lines = where_present(bounded::open(&path), &path)?.map(BufReader::new);
-        Ok(Self { lines, line: Vec::new() })
+        Ok(Self { lines, line: Vec::new(), left_out })
     }
 }
 
@@ -201,7 +202,8 @@ impl Iterator for SliceLog {
             }
             let point = serde_json::from_slice(&self.line);
             let is_time = |point: &SlicePoint| point.t.is_finite() && point.dt > 0.0;
-            if let Some(point) = point.ok().filter(is_time) {
+            if let Some(mut point) = point.ok().filter(is_time) {
+                point.latency.retain(|metric, _| !self.left_out.contains(metric));
                 return Some(point);
             }
         }

@@ -185,6 +185,8 @@ pub enum ToCoordinator {
 pub struct WorkerFacts {
     /// Its name: the machine's unless told otherwise. Workers are numbered in the order of their names.
     pub name: String,
+    /// Name of the machine.
+    pub host: String,
     /// Labels such as `zone=a`.
     pub labels: BTreeMap<String, String>,
     /// Version of bellows.

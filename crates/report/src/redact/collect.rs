@@ -53,6 +53,7 @@ fn note_workers(names: &mut Names, dir: &Path) {
     let summary = RunReader::open(dir).ok().and_then(|it| it.record.summary);
     for worker in summary.iter().flat_map(|it| &it.workers) {
         names.add(NameKind::Host, &worker.name);
+        names.add(NameKind::Host, &worker.host);
         worker.labels.values().for_each(|it| names.add(NameKind::Label, it));
     }
 }
