@@ -225,7 +225,7 @@ fn two_workers_are_one_load_with_one_ledger_and_a_lost_one_makes_the_run_invalid
     assert!(lost["tier"] == "invalid" && lost["values"]["worker"] == "w1", "{lost:#}");
     let rows = record["summary"]["workers"].as_array().expect("a row of each worker");
     assert!(rows[0]["lost_s"].is_number() && rows[1]["lost_s"].is_null(), "{rows:#?}");
-    let told = run(dir, &["runs", "show", "-v"]).ok();
+    let told = run(dir, &["runs", "show", "-v", "last"]).ok();
     told.prints(["clock offset", "lost at "]);
     assert!(number(&rows[0]["sent"]) > 0 && number(&rows[1]["sent"]) > number(&rows[0]["sent"]), "{rows:#?}");
     fleet.end();
