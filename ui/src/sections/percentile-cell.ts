@@ -37,5 +37,5 @@ export function latencyName(run: RunView, key: Metric): string {
 /** Why latencies are not shown that the clocks of two machines took, a sentence each. */
 export function refusals(run: RunView): HTMLElement[] {
   const all = Object.values(run.figures.clock_bounds);
-  return all.flatMap((it) => (it?.refused ? [h('p', { class: 'hint refused' }, `${it.refused}.`)] : []));
+  return all.flatMap((it) => (it.refused ? [h('p', { class: 'hint refused' }, `${it.refused}.`)] : []));
 }
