@@ -992,6 +992,24 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     }
   });
 
+  test('workers are rows, and a latency of two clocks has its bound, or says why it is not shown', async () => {
+    const { page } = await open('rate');
+    const rows = page.locator('#workers tbody tr');
+    assert.equal(await rows.count(), 3);
+    const first = /^load-1 zone=a host-1 2 2 1 6,670 6,670 0\.11 12 % .* \+1\.24 ms ± 31\.0 µs ended$/;
+    assert.match(await text(rows.first()), first);
+    assert.match(await text(rows.last()), /lost at 31\.4 s, tolerated$/);
+    await shows(page.locator('#glance'), /end-to-end p99\s+\d[.\d]*\s*ms ± 0\.08/);
+    await shows(page.locator('#latency table'), /end-to-end ± 80\.0 µs/);
+    const unknown = await open('plain');
+    assert.equal(await unknown.page.locator('#workers').count(), 0);
+    await shows(unknown.page.locator('#glance'), /end-to-end p99\s+–\s+clocks ± 10\.0 ms: not known/);
+    assert.equal(await unknown.page.locator('#panel-latency').getByLabel('end-to-end').count(), 0);
+    for (const id of ['#when', '#figures', '#latency']) {
+      await shows(unknown.page.locator(id), /end-to-end was taken by [^.]* agree to ± 10\.0 ms: its p50 is less than five/);
+    }
+  });
+
   test('who limited the run: the sentence, what decided, the waits and the evidence', async () => {
     const { page } = await open('hostile');
     const section = page.locator('#limit');

@@ -30,6 +30,7 @@ import { markScopes } from './sections/scope';
 import { timeline, type View } from './sections/timeline';
 import { traces } from './sections/traces';
 import { warnings } from './sections/warnings';
+import { workers } from './sections/workers';
 
 const root = document.documentElement;
 
@@ -61,6 +62,7 @@ function runSheet(page: Page, store: Store): Sheet {
     repeats(run),
     limit(run, store),
     figures(page, store),
+    workers(run),
     traces(run),
     profiles.length > 0 ? burn(page, store, pointer) : null,
     percentiles(page, store),

@@ -11,6 +11,7 @@ import {
   grouped,
   megabytes,
   nameForms,
+  offBy,
   percent,
   shortened,
   si,
@@ -31,6 +32,7 @@ describe('numbers', () => {
     expect([99_949, 99_950, 999_499].map(duration)).toEqual(['99.9 µs', '100 µs', '999 µs']);
     expect([999_500, 4_210_000, 999_499_999].map(duration)).toEqual(['1.00 ms', '4.21 ms', '999 ms']);
     expect([999_500_000, 31e9, 3_600e9].map(duration)).toEqual(['1.00 s', '31.0 s', '3600 s']);
+    expect([80_000, 1_240_000].map((ns) => offBy(ns, 'ms'))).toEqual(['0.08', '1.2']);
   });
 
   test('three significant digits, grouped, carried over where rounding does', () => {

@@ -9,9 +9,9 @@ use measure::{Counters, Interval, Nanos, Phase, Problem, Recorder, Time};
 
 use crate::files::is_name;
 use crate::{
-    Event, Finding, FleetPart, HistogramLog, HistogramRecord, MESSAGES, MessageFlow, PhaseSpan, ProcessUsage,
-    RequestedSummary, RunReader, RunRecord, RunState, RunSummary, RunWriter, ScenarioSummary, SeriesPoint, SliceLog,
-    SlicePoint, Throughput, Tier, Warning, WorkerSummary, file,
+    Event, Finding, FleetPart, HistogramLog, HistogramRecord, LimitedBy, MESSAGES, MessageFlow, PhaseSpan,
+    ProcessUsage, RequestedSummary, RunReader, RunRecord, RunState, RunSummary, RunWriter, ScenarioSummary,
+    SeriesPoint, SliceLog, SlicePoint, Throughput, Tier, Warning, WorkerSummary, file,
 };
 
 /// Files of a worker's run folder that hold its part of a run, beside the profiles of one that recorded a node.
@@ -140,14 +140,23 @@ impl WorkerPart {
 
     fn summary(&self) -> WorkerSummary {
         let (record, totals) = (&self.reader.record, self.totals());
-        let used = record.summary.as_ref().and_then(|it| it.cpu_cores.client);
+        let summary = record.summary.as_ref();
+        let used = summary.and_then(|it| it.cpu_cores.client);
+        let flow = summary.map(RunSummary::flow).copied().unwrap_or_default();
+        let verdict = summary.and_then(|it| it.verdict.as_ref());
         WorkerSummary {
             name: self.of.name.clone(),
             version: record.versions.bellows.clone(),
             cores: record.hardware.cores,
             sent: totals.sent,
             received: totals.received,
+            sent_rate: flow.sent.rate,
+            received_rate: flow.received.rate,
             cpu_cores: used.unwrap_or_default(),
+            at_work: verdict.map_or(0.0, |it| it.facts.at_work()),
+            run_queue_wait: verdict.map_or(0.0, |it| it.facts.run_queue_wait()),
+            late_share: summary.and_then(|it| it.messages().requested.as_ref()).map(|it| it.late_share),
+            limits: verdict.is_some_and(|it| it.limited_by == LimitedBy::Generator),
             lost_s: (!self.is_complete()).then(|| self.end()),
             ..WorkerSummary::default()
         }

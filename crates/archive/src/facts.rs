@@ -1,7 +1,9 @@
 //! Facts about a run, from which its verdict and its warnings follow.
 
-use measure::ScenarioRole;
+use std::collections::BTreeMap;
+
 use measure::ledger::LedgerSummary;
+use measure::{Nanos, ScenarioRole, ThreadUsage, Waits};
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Stall, Stalled};
@@ -48,10 +50,10 @@ pub struct Facts {
     pub loops: Vec<LoopUse>,
     /// The event loops spun while they waited: their CPU says nothing.
     pub spun: bool,
-    /// The worker of a fleet whose event loop was busiest; absent where one process carried the load.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The workers of a fleet, which the summary holds; none where one process carried the load.
+    #[serde(skip)]
     #[cfg_attr(feature = "typescript", ts(skip))]
-    pub busiest_worker: Option<String>,
+    pub workers: Vec<WorkerSummary>,
     /// Median of the seconds' worst loop lag, nanoseconds.
     pub loop_lag_median_ns: u64,
     /// The worst loop lag, nanoseconds.
@@ -438,6 +440,22 @@ impl ProducerTime {
     }
 }
 
+impl From<&Waits> for ProducerTime {
+    fn from(waits: &Waits) -> Self {
+        let all = waits.producing().0.max(1) as f64;
+        let share = |part: Nanos| part.0 as f64 / all;
+        Self {
+            ready: share(waits.ready),
+            schedule: share(waits.schedule),
+            budget: share(waits.budget),
+            credit: share(waits.credit),
+            socket: share(waits.socket),
+            blocked: share(waits.blocked),
+            away: share(waits.away),
+        }
+    }
+}
+
 /// Use of an event loop's time, in shares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
@@ -449,6 +467,83 @@ pub struct LoopUse {
     /// Ready to run and without a core; `None` where the kernel keeps no account of it.
     #[serde(rename = "starved")]
     pub run_queue_wait: Option<f64>,
+}
+
+impl From<&ThreadUsage> for LoopUse {
+    fn from(thread: &ThreadUsage) -> Self {
+        let share = |part: Nanos| part.0 as f64 / thread.measured_time.0.max(1) as f64;
+        Self {
+            cpu: share(thread.measured),
+            idle: share(thread.measured_idle),
+            run_queue_wait: thread.measured_run_queue_wait.map(share),
+        }
+    }
+}
+
+/// A worker of a fleet, and its part of the load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkerSummary {
+    /// Its name.
+    pub name: String,
+    /// Name of its machine; absent where that is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub host: String,
+    /// Its labels, such as `zone=a`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Its version of bellows.
+    pub version: String,
+    /// Cores that it may use.
+    pub cores: u32,
+    /// What it had of the load; absent where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<WorkerShare>,
+    /// How late its load started, beyond the wait for a core, in seconds; `None` where it did not start.
+    pub late_s: Option<f64>,
+    /// Its clock less the coordinator's at the end, in seconds; `None` where that is not known.
+    pub clock_offset_s: Option<f64>,
+    /// The most that this can be off.
+    pub clock_bound_s: Option<f64>,
+    /// Messages that it sent.
+    pub sent: u64,
+    /// Messages that it received.
+    pub received: u64,
+    /// Messages per second that it sent in its measured phase.
+    #[serde(default)]
+    pub sent_rate: f64,
+    /// Messages per second that it received in its measured phase.
+    #[serde(default)]
+    pub received_rate: f64,
+    /// CPU of its event loops in the measured phase, in cores.
+    pub cpu_cores: f64,
+    /// The share of its time that its busiest event loop was at work.
+    pub at_work: f64,
+    /// The share of its time that an event loop waited in the run queue: of the one that waited most.
+    #[serde(default)]
+    pub run_queue_wait: f64,
+    /// The share of its messages that were sent over 1 ms late; absent without a schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_share: Option<f64>,
+    /// Seconds of the run at which it was heard last, where it was lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_s: Option<f64>,
+    /// The run went on without it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tolerated: bool,
+    /// It limited the run: its generator could do no more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub limits: bool,
+}
+
+/// A worker's share of a load: how many of each are its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerShare {
+    /// Producers.
+    pub producers: u64,
+    /// Consumers.
+    pub consumers: u64,
+    /// Destinations that these use.
+    pub destinations: u64,
 }
 
 /// The broker's use of CPU.

@@ -149,16 +149,10 @@ pub struct HistogramLog {
 }
 
 impl HistogramLog {
-    /// Opens the log of a run folder; a missing one is empty.
-    pub(crate) fn open(dir: &Path) -> Result<Self, Error> {
+    /// Opens the log of a run folder, to read all but these latencies; a missing one is empty.
+    pub(crate) fn open(dir: &Path, left_out: Vec<Metric>) -> Result<Self, Error> {
         let path = dir.join(file::HISTOGRAMS);
-        let lines = where_present(bounded::open(&path), &path)?.map(BufReader::new);
-        Ok(Self { lines, left_out: Vec::new() })
-    }
-
-    /// The log without these metrics.
-    pub(crate) fn without(self, left_out: Vec<Metric>) -> Self {
-        Self { left_out, ..self }
+        Ok(Self { lines: where_present(bounded::open(&path), &path)?.map(BufReader::new), left_out })
     }
 
     fn parse(line: &str) -> Option<HistogramRecord> {

@@ -45,7 +45,7 @@ pub use comparison::{
 pub use error::Error;
 pub use facts::{
     BrokerUse, Capacity, ChurnFacts, ConnectionTime, Ended, Facts, Lacking, LoopUse, OwnFault, ProducerTime,
-    RunQueueWait,
+    RunQueueWait, WorkerShare, WorkerSummary,
 };
 pub use files::{FolderLock, RunLock, data_folder, default_runs_dir};
 pub use finding::{
@@ -79,9 +79,9 @@ pub use select::{PeriodRange, Retention, RunFilter, RunOrder, prunable, sort_run
 pub use series::{MESSAGES, ProcessUsage, ScenarioPoint, SeriesPoint};
 pub use slice::{SliceLatency, SliceLog, SlicePoint};
 pub use summary::{
-    BrokerSummary, FailureCount, FaultOutcome, Lasted, MessageFlow, NodeSummary, ObserverEffect, ObserverRow,
-    ObserverTable, PageCpu, PerMessage, ProfilingBlock, ProgramSummary, QuantityUnit, RequestedSummary,
-    RequestedWindow, RequirementOutcome, Rss, RunSummary, ScenarioSummary, ScrapedPage, Throughput, WorkerSummary,
+    BrokerSummary, ClockBound, FailureCount, FaultOutcome, Lasted, MessageFlow, NodeSummary, ObserverEffect,
+    ObserverRow, ObserverTable, PageCpu, PerMessage, ProfilingBlock, ProgramSummary, QuantityUnit, RequestedSummary,
+    RequestedWindow, RequirementOutcome, Rss, RunSummary, ScenarioSummary, ScrapedPage, Throughput,
 };
 pub use traces::{LookSpan, TraceSummary, TracedCall, read_slowest_calls};
 pub use verdict::{Awaited, Busy, Cause, Lateness, LimitedBy, Reason, Verdict};

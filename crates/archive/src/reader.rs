@@ -52,12 +52,10 @@ impl RunReader {
             }
         };
         let mut points = read_points(&dir.join(file::SERIES), &mut notes)?;
-        let left_out = left_out(&record);
-        if !left_out.is_empty() {
-            for point in &mut points {
-                let shown = point.latency.iter().filter(|(metric, _)| !left_out.contains(metric));
-                point.latency = shown.map(|(metric, of)| (metric, of.clone())).collect();
-            }
+        let refused = refused(&record);
+        for point in points.iter_mut().filter(|_| !refused.is_empty()) {
+            let shown = point.latency.iter().filter(|(metric, _)| !refused.contains(metric));
+            point.latency = shown.map(|(metric, of)| (metric, of.clone())).collect();
         }
         if record.state == RunState::Running {
             notes.push(format!(
@@ -68,15 +66,14 @@ impl RunReader {
         Ok(Self { dir: dir.to_path_buf(), record, points, notes })
     }
 
-    /// The whole histograms of every second, read one by one; none of a latency that the clocks of two machines left
-    /// nothing of.
+    /// The whole histograms of every second, read one by one, without those of latencies that are left out.
     pub fn histograms(&self) -> Result<HistogramLog, Error> {
-        Ok(HistogramLog::open(&self.dir)?.without(left_out(&self.record)))
+        HistogramLog::open(&self.dir, refused(&self.record))
     }
 
-    /// The tenths of a second, read one by one, where there are some.
+    /// The tenths of a second, read one by one, where there are some, without latencies that are left out.
     pub fn slices(&self) -> Result<SliceLog, Error> {
-        Ok(SliceLog::open(&self.dir)?.without(left_out(&self.record)))
+        SliceLog::open(&self.dir, refused(&self.record))
     }
 
     /// Whether bellows itself was to send or receive messages. A run that is cut off may know only whether it did.
@@ -131,15 +128,13 @@ impl RunReader {
     }
 }
 
-/// Latencies that are too short for the bound of the clocks that they were taken by.
-fn left_out(record: &RunRecord) -> Vec<Metric> {
-    let too_short = |warning: &Warning| match &warning.finding {
-        Finding::ClockBound { latency, p50_s: None, .. } => {
-            Metric::MESSAGES.into_iter().find(|metric| metric.name() == latency)
-        }
-        _ => None,
+/// Latencies between machines that are left out: their files keep them as evidence, and nobody takes them for figures.
+fn refused(record: &RunRecord) -> Vec<Metric> {
+    let is_refused = |metric: &Metric| {
+        let bound = record.summary.as_ref().and_then(|it| it.clock_bound(*metric));
+        bound.is_some_and(|it| it.is_refused)
     };
-    record.warnings.iter().filter_map(too_short).collect()
+    Metric::MESSAGES.into_iter().filter(is_refused).collect()
 }
 
 fn io_error(action: &'static str, path: &Path, source: io::Error) -> Error {

@@ -179,16 +179,11 @@ pub struct SliceLog {
 }
 
 impl SliceLog {
-    /// Opens the slices of a run folder; a missing file is empty.
-    pub(crate) fn open(dir: &Path) -> Result<Self, Error> {
+    /// Opens the slices of a run folder, to read all but these latencies; a missing file is empty.
+    pub(crate) fn open(dir: &Path, left_out: Vec<Metric>) -> Result<Self, Error> {
         let path = dir.join(file::SLICES);
         let lines = where_present(bounded::open(&path), &path)?.map(BufReader::new);
-        Ok(Self { lines, line: Vec::new(), left_out: Vec::new() })
-    }
-
-    /// The slices without these latencies.
-    pub(crate) fn without(self, left_out: Vec<Metric>) -> Self {
-        Self { left_out, ..self }
+        Ok(Self { lines, line: Vec::new(), left_out })
     }
 }
 

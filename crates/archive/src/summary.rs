@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use stacks::ProfileSummary;
 
 use crate::series::{MESSAGES, counts};
-use crate::{Stall, TraceSummary, Verdict, Warning};
+use crate::{Finding, Stall, TraceSummary, Verdict, Warning, WorkerSummary};
 
 /// The whole object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -82,6 +82,16 @@ impl RunSummary {
     /// Items that stalls delay: messages, or the operations of a run without them.
     pub fn items(&self) -> &str {
         self.main_load().map_or(MESSAGES, |(_, of)| of.unit.as_str())
+    }
+
+    /// The bound of a latency that was taken by the clocks of two machines; `None` of others.
+    pub fn clock_bound(&self, latency: Metric) -> Option<ClockBound> {
+        self.warnings.iter().find_map(|it| match &it.finding {
+            Finding::ClockBound { latency: of, p50_s, bound_s } if of == latency.name() => {
+                Some(ClockBound { bound_s: *bound_s, is_refused: p50_s.is_none() })
+            }
+            _ => None,
+        })
     }
 
     /// Adds the outcome of a scenario.
@@ -479,35 +489,13 @@ impl NodeSummary {
     }
 }
 
-/// A worker of a fleet, and its part of the load.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct WorkerSummary {
-    /// Its name.
-    pub name: String,
-    /// Its labels, such as `zone=a`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
-    /// Its version of bellows.
-    pub version: String,
-    /// Cores that it may use.
-    pub cores: u32,
-    /// How late its load started, beyond the wait for a core, in seconds; `None` where it did not start.
-    pub late_s: Option<f64>,
-    /// Its clock less the coordinator's at the end, in seconds; `None` where that is not known.
-    pub clock_offset_s: Option<f64>,
-    /// The most that this can be off.
-    pub clock_bound_s: Option<f64>,
-    /// Messages that it sent.
-    pub sent: u64,
-    /// Messages that it received.
-    pub received: u64,
-    /// CPU of its event loops in the measured phase, in cores.
-    pub cpu_cores: f64,
-    /// The share of its time that its busiest event loop was at work.
-    pub at_work: f64,
-    /// Seconds of the run at which it was heard last, where it was lost.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lost_s: Option<f64>,
+/// How well a latency is known that was taken by two clocks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClockBound {
+    /// The most by which the clocks may be apart, seconds.
+    pub bound_s: f64,
+    /// Its median is under five bounds: the latency is left out.
+    pub is_refused: bool,
 }
 
 /// Operations that failed for one reason.

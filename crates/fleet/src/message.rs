@@ -192,6 +192,8 @@ pub struct WorkerFacts {
     /// Its name: the machine's unless told otherwise. Workers are numbered in the order of their names, those that
     /// record after the others.
     pub name: String,
+    /// Name of the machine.
+    pub host: String,
     /// Labels such as `zone=a`.
     pub labels: BTreeMap<String, String>,
     /// Version of bellows.

@@ -6,7 +6,7 @@ use archive::{
     ComparedFamily, ComparedRun, ComparedSide, Comparison, DeliveryPromise, LeftOut, Quantity, RunBlocks, RunRecord,
     RunState, RunSummary, Tier, WarningCode,
 };
-use measure::Problem;
+use measure::{Metric, Nanos, Problem};
 use serde_json::{Value, json};
 
 use crate::figures::{ComparisonOptions, FigureKind, Undecided, decide, undecided};
@@ -110,6 +110,7 @@ pub(crate) fn gather(
     let mut figures = figures(&of_a, &of_b, options);
     let names = figures.iter().map(|it| it.figure.name.as_str());
     let per_time = per_time(names, of_a.summaries().chain(of_b.summaries()));
+    let bounds = clock_bounds(&of_a.summaries().chain(of_b.summaries()).collect::<Vec<_>>());
     let runs = (of_a.records.len(), of_b.records.len());
     figures.splice(0..0, spoiled.into_iter().map(|it| it.of_runs(runs)));
     let changed = options.planned.then(|| change(&of_a, &of_b)).flatten();
@@ -125,7 +126,7 @@ pub(crate) fn gather(
         paired: options.paired && runs.0 == runs.1,
         level: options.level,
         forced: forced.iter().map(Problem::sentence).chain(unlike_windows(a, b)).collect(),
-        remarks: [hidden_words(a.iter().chain(b)), per_time, promises(a, b)].into_iter().flatten().collect(),
+        remarks: [hidden_words(a.iter().chain(b)), per_time, bounds, promises(a, b)].into_iter().flatten().collect(),
         ..Comparison::default()
     };
     Ok(Gathered { compared, figures })
@@ -346,6 +347,17 @@ pub(crate) fn per_time<'r>(
         "{why}: the {target}'s CPU is compared per time ({cores}), not per message, so a load that gets more done \
          uses more of it; costs of functions are not compared"
     ))
+}
+
+/// The widest bound of each latency that the clocks of two machines took.
+fn clock_bounds(runs: &[&RunSummary]) -> Option<String> {
+    let widest = |latency: Metric| {
+        let bounds = runs.iter().filter_map(|it| it.clock_bound(latency)).filter(|it| !it.is_refused);
+        let widest = Nanos::from_secs_f64(bounds.map(|it| it.bound_s).reduce(f64::max)?);
+        Some(format!("{} ± {widest}", latency.name()))
+    };
+    let all: Vec<String> = Metric::MESSAGES.into_iter().filter_map(widest).collect();
+    (!all.is_empty()).then(|| format!("{}: taken by the clocks of two machines, which agree to that", all.join(", ")))
 }
 
 /// Where two runs' brokers were that bellows did not start, where that differs: both addresses.

@@ -1,6 +1,6 @@
 //! Which runs may be compared, and what is decided of them.
 
-use archive::{ComparedFigure, Throughput, Versions};
+use archive::{ComparedFigure, Finding, Throughput, Versions};
 
 use super::*;
 use crate::example_warnings::{refused, warn};
@@ -129,6 +129,20 @@ fn runs_that_were_profiled_in_blocks_are_compared_with_such_alone() {
         assert!(comparison(&side(Some("1s")), &side(Some("2s")), options).is_err());
         comparison(&side(Some("1s")), &side(Some("1s")), options).expect("alike");
     }
+}
+
+#[test]
+fn latencies_of_two_clocks_are_compared_with_their_widest_bound() {
+    let side = |bound_s| {
+        alike(|run| {
+            let bound = |latency: &str, p50_s| Finding::ClockBound { latency: latency.to_owned(), p50_s, bound_s };
+            let all = [bound("end-to-end", Some(1e-3)), bound("transfer", None)];
+            let warnings = all.map(|it| archive::Warning::new(Tier::Note, it));
+            run.summary.as_mut().expect("a summary").warnings.extend(warnings);
+        })
+    };
+    let remarks = compared(&side(8e-5), &side(9e-5)).remarks;
+    assert_begins(only(&remarks), "end-to-end ± 90.0 µs: taken by the clocks of two machines");
 }
 
 #[test]

@@ -57,6 +57,12 @@ export function duration(ns: number): string {
   return `${value.toFixed(value < 9.995 ? 2 : value < 99.95 ? 1 : 0)} ${unit}`;
 }
 
+/** How far a duration may be off, in the unit that stands behind that: `0.08` of `1.24 ms`. */
+export function offBy(ns: number, unit: string): string {
+  const at = Math.max(0, TIMES.indexOf(unit));
+  return String(Number((ns / 1000 ** at).toPrecision(2)));
+}
+
 /** A tick of a latency axis: `1 ms`, `100 µs`. */
 export function durationTick(ns: number): string {
   if (ns === 0) return '0';

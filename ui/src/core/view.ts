@@ -29,6 +29,7 @@ export type Class = "erlang_code" | "java_code" | "own_code" | "libraries" | "bu
   "garbage_collection" | "allocators" | "ports" | "scheduling" | "waiting" | "kernel_network" | "kernel_disk" |
   "kernel_memory" | "kernel_scheduling" | "kernel_other" | "virtual_machine" | "unnamed";
 export type ClassView = { class: Class, name: string, meaning: string, outside: string, estimated: boolean, };
+export type ClockBoundView = { name: string, bound_ns: number, refused: string | null, };
 export type ComparedCurve = { metric: Metric, a: Array<Curve>, b: Array<Curve>, };
 export type ComparedFrame = { parent?: number, name: number, a: number, b: number, interval: [number, number],
   asked: boolean, proven: boolean, visible: number | null, };
@@ -74,7 +75,7 @@ export type Figures = { sent: Throughput, received: Throughput, requested_rate: 
   returned: number, redelivered: number, ledger: LedgerSummary | null, late_share: number | null, measured_s: number,
   lasted: Lasted | null, latency: Summaries, cpu_us_per_message: PerMessage, cpu_cores: PerMessage, rss_mb: Rss,
   nodes: Array<NodeSummary>, scenarios: { [key in string]: ScenarioSummary }, programs: Array<ProgramSummary>,
-  scrapes: Array<ScrapedPage>, rows: Array<NamedFigure>, };
+  scrapes: Array<ScrapedPage>, rows: Array<NamedFigure>, clock_bounds: { [key in Metric]: ClockBoundView }, };
 export type FoundLimit = { low: number | null, high: number | null, unclear: number | null, ended: boolean,
   confirmed: boolean, };
 export type FunctionChange = { function: string, module: string, own: CostChange, total: CostChange, cut: number, };
@@ -163,10 +164,10 @@ export type RunState = "running" | "complete" | "interrupted" | "failed";
 export type RunView = { id: string, name: string, created: string, origin_unix_ms: number, state: RunState,
   error: Problem | null, headline: Array<Part>, lead: string | null, warnings: Array<ShownWarning>,
   notes: Array<string>, repeats: Repeats | null, remark: string | null, tags: Array<string>, figures: Figures,
-  verdict: Verdict | null, requirements: Array<RequirementRow>, broker: BrokerSummary, phases: Array<PhaseSpan>,
-  events: Array<Event>, killed: Array<number>, faults: Array<FaultView>, returns: Array<Event>,
-  stalls: Array<StallBand>, looks: Array<LookBand>, traces: Array<TraceView>, span: [number, number],
-  metrics: Array<MetricInfo>, series: SeriesColumns, named: Array<NamedPanel>, slices: SliceColumns | null,
+  verdict: Verdict | null, workers: Array<WorkerColumn>, requirements: Array<RequirementRow>, broker: BrokerSummary,
+  phases: Array<PhaseSpan>, events: Array<Event>, killed: Array<number>, faults: Array<FaultView>,
+  returns: Array<Event>, stalls: Array<StallBand>, looks: Array<LookBand>, traces: Array<TraceView>, span: [number,
+  number], metrics: Array<MetricInfo>, series: SeriesColumns, named: Array<NamedPanel>, slices: SliceColumns | null,
   grids: Array<LatencyGrid>, curves: Array<Curve>, topology: Topology, experiment: unknown, changed_keys: Array<string>,
   guarantee: string | null, limits: Array<[string, string]>, versions: Versions, hardware: Hardware, seed: string,
   command: Array<string>, cost_of_profiling: Array<string>, sampling_off: Array<SamplingOff>,
@@ -228,3 +229,4 @@ export type WarningCode = "generator_saturated" | "rate_not_achieved" | "too_few
   "scrapes_failed" | "nothing_selected" | "faults_missed" | "node_gone" | "trace_ended" | "traced" | "looked_into" |
   "not_permitted" | "worker_lost" | "worker_late" | "worker_clock" | "clock_bound" | "clock_bound_broken";
 export type WithinOneRun = { a: [number, number] | null, b: [number, number] | null, };
+export type WorkerColumn = { head: string, number: boolean, cells: Array<string>, };

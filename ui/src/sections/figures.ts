@@ -9,6 +9,7 @@ import {
   grouped,
   MAIN_PERCENTILES,
   megabytes,
+  offBy,
   percent,
   plural,
   seconds,
@@ -19,7 +20,7 @@ import type { Store } from '../core/state';
 import type { LatencySummary, LedgerSummary, Metric, ProgramSummary, RunView } from '../core/view';
 import { figuresOf } from '../core/window';
 import { nodeTable } from './nodes';
-import { explainMarks, percentileCell, percentileText, WEAK } from './percentile-cell';
+import { explainMarks, latencyName, percentileCell, percentileText, refusals, WEAK } from './percentile-cell';
 import { failures, scenarioTiles } from './scenario';
 import { scrapeTable, scrapeTiles } from './scrapes';
 import { type Tile, tile } from './tile';
@@ -100,21 +101,31 @@ function fates(run: RunView): Tile[] {
   ];
 }
 
+const TWO_CLOCKS = '; taken by the clocks of two machines, which agree to what stands behind ±';
+
 function p99(run: RunView, key: Metric): Tile {
   const l = latencyOf(run.figures, key) as LatencySummary;
   const [value, unit] = duration(l.p99_ns).split(' ') as [string, string];
   const isWeak = !supports(l.count, 99);
   const weak = isWeak ? '; fewer than 10 samples lie beyond' : '';
+  const bound = run.figures.clock_bounds[key];
   return tile(
     `${infoOf(run, key).name} p99`,
     isWeak ? h('span', { class: 'weak' }, value, h('sup', {}, WEAK)) : value,
-    unit,
+    bound ? `${unit} ± ${offBy(bound.bound_ns, unit)}` : unit,
     // A value is never parted from its unit.
     [`p50 ${percentileText(l, 50, l.p50_ns)}`, `max ${duration(l.max_ns)}`]
       .map((part) => part.replaceAll(' ', '\u00a0'))
       .join(' · '),
-    `${exactDuration(l.p99_ns)} of ${counted(l.count, 'sample')}${weak}`,
+    `${exactDuration(l.p99_ns)} of ${counted(l.count, 'sample')}${weak}${bound ? TWO_CLOCKS : ''}`,
   );
+}
+
+/** Latencies that users feel, and that two clocks do not show. */
+function unknown(run: RunView): Tile[] {
+  const { end_to_end: of } = run.figures.clock_bounds;
+  if (!of?.refused) return [];
+  return [tile(`${of.name} p99`, '–', '', `clocks ± ${duration(of.bound_ns)}: not known`, of.refused)];
 }
 
 /** A figure that is of the whole phase also while a window is chosen, which it says then. */
@@ -190,6 +201,7 @@ export function firstTiles(run: RunView, whole: RunView = run): Tile[] {
       .filter((key) => infoOf(run, key).scenario !== lead)
       .slice(0, 2)
       .map((key) => p99(run, key)),
+    ...unknown(run),
     ...(trouble ? fate.slice(0, 1) : []),
     ...costs(run),
     ...(trouble ? [] : fate),
@@ -314,7 +326,7 @@ function latencies(run: RunView, ofWindow: boolean): HTMLElement | null {
     return h(
       'tr',
       { class: key },
-      h('th', { scope: 'row' }, infoOf(run, key).name),
+      h('th', { scope: 'row' }, latencyName(run, key)),
       MAIN_PERCENTILES.map(([, p, field]) => h('td', { class: 'num' }, percentileCell(l, p, l[field]))),
       h('td', { class: 'num', title: exactDuration(l.max_ns) }, duration(l.max_ns)),
     );
@@ -325,6 +337,6 @@ function latencies(run: RunView, ofWindow: boolean): HTMLElement | null {
   const late = run.figures.late_share ?? 0;
   const why = Object.entries(run.figures.scenarios).map(([name, of]) => of && failures(run, name, of));
   const told = `${percent(late)} of messages were sent more than 1 ms after their intended time.`;
-  add(element, [...why, late > 0 && h('p', { class: 'hint' }, told)]);
+  add(element, [...why, ...refusals(run), late > 0 && h('p', { class: 'hint' }, told)]);
   return element;
 }

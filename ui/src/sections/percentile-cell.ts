@@ -1,8 +1,9 @@
 // A percentile in a table.
 
+import { infoOf } from '../core/data';
 import { type Child, h } from '../core/dom';
 import { counted, duration, exactDuration, supports } from '../core/format';
-import type { LatencySummary } from '../core/view';
+import type { LatencySummary, Metric, RunView } from '../core/view';
 
 /** The mark of a percentile that too few samples lie beyond, and what it means. */
 export const WEAK = '†';
@@ -24,4 +25,17 @@ export function percentileCell(latency: LatencySummary, percentile: number, ns: 
   if (supports(latency.count, percentile)) return h('span', { title: exactDuration(ns) }, duration(ns));
   const why = `${exactDuration(ns)}; fewer than 10 of ${counted(latency.count, 'sample')} lie beyond ${percentile} %`;
   return h('span', { class: 'weak', title: why }, duration(ns), h('sup', {}, WEAK));
+}
+
+/** The name of a latency's row; with its bound where the clocks of two machines took it. */
+export function latencyName(run: RunView, key: Metric): string {
+  const { name } = infoOf(run, key);
+  const bound = run.figures.clock_bounds[key];
+  return bound ? `${name} ± ${duration(bound.bound_ns)}` : name;
+}
+
+/** Why latencies are not shown that the clocks of two machines took, a sentence each. */
+export function refusals(run: RunView): HTMLElement[] {
+  const all = Object.values(run.figures.clock_bounds);
+  return all.flatMap((it) => (it.refused ? [h('p', { class: 'hint refused' }, `${it.refused}.`)] : []));
 }

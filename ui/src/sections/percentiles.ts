@@ -10,7 +10,7 @@ import type { Store } from '../core/state';
 import { type Palette, palette } from '../core/theme';
 import type { Curve, Figures, Metric, MetricInfo, RunView } from '../core/view';
 import { distributions, figuresOf } from '../core/window';
-import { percentileCell, WEAK_MEANS } from './percentile-cell';
+import { latencyName, percentileCell, refusals, WEAK_MEANS } from './percentile-cell';
 import { partColor } from './scenario';
 import type { View } from './timeline';
 
@@ -148,6 +148,7 @@ export function percentiles(page: Page, store: Store): View | null {
     all.map(boxOf),
     h('p', { class: 'hint' }, `${explained} Dashed: fewer than 10 samples lie beyond.`),
     rows,
+    refusals(run),
   );
   return { element, draw };
 }
@@ -158,7 +159,7 @@ function summaryTable(run: RunView, figures: Figures, ofWindow: boolean): HTMLEl
     const l = latencyOf(figures, key);
     if (!l || l.count === 0) return [];
     const percentiles = PERCENTILES.map(([, p, field]) => percentileCell(l, p, l[field]));
-    return [[infoOf(run, key).name, exact(l.mean_ns), ...percentiles, exact(l.max_ns), grouped(l.count)]];
+    return [[latencyName(run, key), exact(l.mean_ns), ...percentiles, exact(l.max_ns), grouped(l.count)]];
   });
   const numbers = ['mean', ...PERCENTILES.map(([name]) => name), 'max', 'samples'];
   const made = table(

@@ -31,6 +31,7 @@ import type { Metric, Phase, RunView } from '../core/view';
 import { drawLane, eventTable, PHASE_LABELS } from './lane';
 import { isShown, namedMenu, namedPanel } from './named';
 import { latency, panels } from './panels';
+import { refusals } from './percentile-cell';
 
 export interface View {
   element: HTMLElement;
@@ -200,6 +201,7 @@ export function timeline({ run, histograms, slices }: Page, store: Store, pointe
     ],
     legend,
     charts,
+    refusals(run),
     namedMenu(run, store),
     eventTable(run),
     later('The same as a table', () => seriesTable(run)),

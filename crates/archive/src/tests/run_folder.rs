@@ -212,6 +212,31 @@ fn run_json_is_replaced_as_a_whole() {
     assert_eq!(RunReader::open(&moved).unwrap().record.state, RunState::Complete);
 }
 
+/// Percentiles of a latency between machines are in no figure where the clocks are not known well enough: files keep it.
+#[test]
+fn a_latency_of_clocks_that_are_not_known_is_read_nowhere() {
+    let (_runs, mut writer) = written(RunState::Complete);
+    let mut slice = common::interval(1, Phase::Measure).to_slice();
+    slice.end = slice.start + measure::Nanos::from_millis(100);
+    writer.append_slice(&crate::SlicePoint::of(&slice, 1.0, None));
+    for (p50_s, refused) in [(Some(1e-3), false), (None, true)] {
+        let mut record = record(writer.id(), RunState::Complete);
+        let latency = Metric::SEND_ACK.name().to_owned();
+        let bound = Finding::ClockBound { latency, p50_s, bound_s: 1e-4 };
+        record.summary.as_mut().unwrap().warnings.push(crate::Warning::new(crate::Tier::Note, bound));
+        writer.write_record(&record);
+        let run = RunReader::open(writer.dir()).unwrap();
+        let has = |metric: Metric| {
+            let in_points = run.points.iter().any(|it| it.latency.get(metric).count > 0);
+            let in_histograms = run.histograms().unwrap().any(|it| it.metric == metric);
+            (in_points, in_histograms, run.slices().unwrap().any(|it| it.latency.contains_key(&metric)))
+        };
+        assert_eq!(has(Metric::SEND_ACK), (!refused, !refused, !refused));
+        assert_eq!(has(Metric::ACK_RESPONSE), (true, true, true));
+        assert_eq!(run.merged(Phase::Measure).unwrap().histogram(Metric::SEND_ACK).is_empty(), refused);
+    }
+}
+
 #[test]
 fn a_run_knows_whether_it_has_messages_also_where_it_was_cut_off() {
     let cut_off = |name: Option<&str>, sent| {

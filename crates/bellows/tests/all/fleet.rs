@@ -175,6 +175,8 @@ fn two_workers_are_one_load_with_one_ledger_and_a_lost_one_makes_the_run_invalid
     let rows = summary["workers"].as_array().expect("a row of each worker");
     assert_eq!(rows.iter().map(|it| it["name"].as_str()).collect::<Vec<_>>(), [Some("w1"), Some("w2")]);
     assert!(rows.iter().all(|it| it["late_s"].is_number() && it["clock_bound_s"].is_number()), "{rows:#?}");
+    let has_share = |it: &Value| number(&it["share"]["producers"]) > 0 && number(&it["share"]["destinations"]) > 0;
+    assert!(rows.iter().all(|it| has_share(it) && it["sent_rate"].as_f64() > Some(50.0)), "{rows:#?}");
     // What was sent came once. A loop that lost its core at the end leaves a few that were due.
     let sent = flow(&summary, "sent");
     assert!((800..=1_001).contains(&sent), "{sent} of 1,000");
@@ -227,6 +229,8 @@ fn two_workers_are_one_load_with_one_ledger_and_a_lost_one_makes_the_run_invalid
     assert!(lost["tier"] == "invalid" && lost["values"]["worker"] == "w1", "{lost:#}");
     let rows = record["summary"]["workers"].as_array().expect("a row of each worker");
     assert!(rows[0]["lost_s"].is_number() && rows[1]["lost_s"].is_null(), "{rows:#?}");
+    let told = run(dir, &["runs", "show", "-v", "last"]).ok();
+    told.prints(["clock offset", "lost at "]);
     assert!(number(&rows[0]["sent"]) > 0 && number(&rows[1]["sent"]) > number(&rows[0]["sent"]), "{rows:#?}");
     fleet.end();
 }

@@ -4,10 +4,10 @@ use archive::{
     BindingRecord, BrokerSummary, BrokerUse, CoresUsed, Event, ExchangeRecord, Facts, FewSamples, Finding, Hardware,
     LimitedBy, LoopUse, MessageFlow, PerMessage, PhaseSpan, ProducerTime, QuantityUnit, QueueRecord, Reason,
     RequirementOutcome, Rss, RunRecord, RunState, RunSummary, SeriesPoint, Throughput, Tier, Topology, Verdict,
-    Versions, Warning,
+    Versions, Warning, WorkerShare, WorkerSummary,
 };
 use measure::ledger::LedgerSummary;
-use measure::{Counters, Phase, Problem};
+use measure::{Counters, Metric, Phase, Problem};
 use serde_json::json;
 
 use crate::load::{Run, Shape};
@@ -176,9 +176,51 @@ fn topology(state: &State) -> Topology {
     }
 }
 
+/// The workers that carried the load of the state `rate` alone.
+fn workers(state: &State) -> Vec<WorkerSummary> {
+    let worker = |number: u32, zone: &str| WorkerSummary {
+        name: format!("load-{number}"),
+        host: format!("host-{number}"),
+        labels: [("zone".to_owned(), zone.to_owned())].into(),
+        version: "0.1.0".into(),
+        cores: 2,
+        share: Some(WorkerShare { producers: 2, consumers: 2, destinations: 1 }),
+        late_s: Some(21e-6),
+        clock_offset_s: Some(1.24e-3 * f64::from(number)),
+        clock_bound_s: Some(31e-6),
+        sent: 400_000,
+        received: 400_000,
+        sent_rate: 6_670.0,
+        received_rate: 6_670.0,
+        cpu_cores: 0.11,
+        at_work: 0.12,
+        run_queue_wait: 0.004,
+        late_share: Some(0.001),
+        ..WorkerSummary::default()
+    };
+    let lost = WorkerSummary { lost_s: Some(31.4), tolerated: true, cpu_cores: 0.0, ..worker(3, "b") };
+    if state.name == "rate" { vec![worker(1, "a"), worker(2, "a"), lost] } else { Vec::new() }
+}
+
+/// Latencies that two clocks took: well enough in the state `rate`, and not so in `plain`.
+fn clock_bounds(state: &State) -> Vec<Warning> {
+    let (p50_s, bound_s, tier) = match state.name {
+        "rate" => (Some(1.1e-3), 80e-6, Tier::Note),
+        "plain" => (None, 10e-3, Tier::Caution),
+        _ => return Vec::new(),
+    };
+    let told = [Metric::END_TO_END, Metric::TRANSFER].map(|metric| {
+        let latency = metric.name().to_owned();
+        let mut warning = Warning::new(tier, Finding::ClockBound { latency, p50_s, bound_s });
+        warning.text = report::text::warning(&warning);
+        warning
+    });
+    told.into()
+}
+
 fn warnings(state: &State) -> Vec<Warning> {
     if state.load != Some(Shape::Rate) {
-        return Vec::new();
+        return clock_bounds(state);
     }
     let mut all = vec![
         Warning::new(
@@ -207,6 +249,7 @@ fn warnings(state: &State) -> Vec<Warning> {
     for warning in &mut all {
         warning.text = report::text::warning(warning);
     }
+    all.extend(clock_bounds(state));
     if state.hostile {
         let trend = Finding::NotSteadyState { change: 0.2, seconds: 60 };
         let missed =
@@ -263,6 +306,7 @@ fn summary(state: &State, run: &Run) -> RunSummary {
     let known = state.load != Some(Shape::Bare);
     let mut summary = RunSummary {
         nodes: if state.faults { crate::beside::nodes() } else { Vec::new() },
+        workers: workers(state),
         schema: RunSummary::SCHEMA.into(),
         run_dir: "runs/sample".into(),
         broker: BrokerSummary { kind: "rabbitmq".into(), version: Some("3.10.8".into()), pid: Some(4711) },
@@ -286,8 +330,11 @@ fn summary(state: &State, run: &Run) -> RunSummary {
         ledger: Some(ledger()),
         ..MessageFlow::default()
     };
+    let latencies = m.latencies.messages();
+    let is_refused = |metric: Metric| summary.clock_bound(metric).is_some_and(|it| it.is_refused);
+    let known: Vec<Metric> = latencies.iter().map(|it| it.0).filter(|it| !is_refused(*it)).collect();
     let messages = summary.messages_mut();
-    messages.latency = m.latencies.messages();
+    messages.latency = known.into_iter().map(|metric| (metric, latencies.get(metric).clone())).collect();
     messages.cpu_us_each =
         PerMessage { broker: cpu(|p| p.broker.map(|u| u.cpu_cores)), client: cpu(|p| p.client.map(|u| u.cpu_cores)) };
     summary

@@ -118,6 +118,7 @@ fn warnings(summary: &RunSummary) -> Vec<&Warning> {
     let error = summary.error.as_ref().map_or("", |it| it.cause.as_str());
     let has_own_row = |it: &Warning| match &it.finding {
         Finding::TooFewSamples { .. } | Finding::Traced { .. } | Finding::LookedInto { .. } => true,
+        Finding::ClockBound { p50_s, .. } => p50_s.is_some(),
         Finding::CyclesFailed { first_failure, .. } => !error.is_empty() && first_failure.contains(error),
         _ => false,
     };

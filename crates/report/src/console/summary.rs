@@ -40,6 +40,7 @@ pub fn summary(shape: &Shape, record: &RunRecord, summary: &RunSummary, report: 
         sections.push(rates(shape, record, summary, style));
         let latencies = summary.messages().latency.filled().filter(|(metric, _)| shape.shows(*metric));
         sections.push(scenario::latency_table(latencies, "", true, style));
+        sections.push(workers(summary, style));
     } else {
         let lines = memory(summary).into_iter().chain(messages::faults(summary));
         let lines = lines.chain(messages::stalls(record, summary));
@@ -192,8 +193,7 @@ fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) 
     }
     out = with_heads(out, |heads| style.faint(heads));
     let requested = messages::requested(summary.messages().requested.as_ref(), flow.closed_loop);
-    let workers = summary.workers.iter().map(|it| format!("worker {}", text::worker(it)));
-    let lines = requested.into_iter().chain(messages::nodes(summary)).chain(workers);
+    let lines = requested.into_iter().chain(messages::nodes(summary));
     let lines = lines.chain(messages::ledger(summary)).chain(messages::faults(summary));
     let limits: Vec<String> = text::amqp10_limits(record).iter().map(|(name, it)| format!("{name} {it}")).collect();
     let limits = if limits.is_empty() { String::new() } else { format!(": {}", limits.join("; ")) };
@@ -201,6 +201,22 @@ fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) 
     let lines = lines.chain(protocol).chain(messages::stalls(record, summary));
     out.extend(lines.flat_map(|line| style.prose_lines(&line)));
     out
+}
+
+/// The workers of a fleet, as the report has them.
+fn workers(summary: &RunSummary, style: Style) -> Vec<String> {
+    let columns = text::worker_table(&summary.workers);
+    if columns.is_empty() {
+        return Vec::new();
+    }
+    let heads = columns.iter().map(|it| format!("{}{}", it.head, if it.number { "" } else { "<" }));
+    let mut table = Table::of(&heads.collect::<Vec<_>>().join("|"));
+    table.named_by(0);
+    for row in 0..summary.workers.len() {
+        let cells = columns.iter().filter_map(|it| it.cells.get(row));
+        table.row(cells.map(|it| sanitise(it).into_owned()).collect());
+    }
+    with_heads(table.lines(style.columns), |heads| style.faint(heads))
 }
 
 /// Two tables side by side where they fit, else one below the other.

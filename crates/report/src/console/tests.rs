@@ -222,6 +222,25 @@ fn cpu_is_told_in_cores_where_other_load_ran_beside_the_messages() {
 }
 
 #[test]
+fn the_workers_of_a_fleet_are_rows_below_the_latencies() {
+    let worker = |name: &str, limits| archive::WorkerSummary {
+        name: name.to_owned(),
+        share: Some(archive::WorkerShare { producers: 2, consumers: 3, destinations: 1 }),
+        sent_rate: 6_670.0,
+        at_work: 0.12,
+        limits,
+        ..archive::WorkerSummary::default()
+    };
+    let run = RunSummary { workers: vec![worker("load-1", false), worker("load-2", true)], ..run_summary(0) };
+    let record = record(RunState::Complete, None);
+    for columns in [80, 200] {
+        let text = summary(&shape(), &record, &run, None, terminal(columns));
+        assert_fits(&text, columns, usize::MAX);
+        assert_has(flowing(&text), ["load-1", "destinations", "6,670", "12 %", "ended; limited the run"]);
+    }
+}
+
+#[test]
 fn the_summary_is_laid_out_for_every_width_and_nothing_is_cut() {
     for warnings in [0, 1, 2, 12] {
         let run = run_summary(warnings);

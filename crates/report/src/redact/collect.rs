@@ -55,6 +55,7 @@ fn note_workers(names: &mut Names, dir: &Path) {
     nodes.filter(|it| it.contains('@')).for_each(|it| names.add(NameKind::Node, it));
     for worker in summary.iter().flat_map(|it| &it.workers) {
         names.add(NameKind::Host, &worker.name);
+        names.add(NameKind::Host, &worker.host);
         worker.labels.values().for_each(|it| names.add(NameKind::Label, it));
     }
 }

@@ -18,6 +18,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use archive::{BrokerSummary, QuantityUnit, RequirementOutcome, RunRecord, WorkerSummary};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::numbers::{count, counted, figure, percent, seconds};
@@ -37,7 +38,7 @@ pub(crate) use warnings::{SaidWithin, said_within};
 /// A worker of a fleet, its part of the load, and how exact its clock is:
 /// `a (zone=b): 500 sent, 500 received, 0.2 cores, busy 4.1 %, started 20 µs late, clock ± 31 µs`.
 pub(crate) fn worker(of: &WorkerSummary) -> String {
-    let labels = of.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ");
+    let labels = worker_labels(of);
     let labels = if labels.is_empty() { labels } else { format!(" ({labels})") };
     let (sent, received) = (count(of.sent), count(of.received));
     let mut text = format!(
@@ -52,10 +53,88 @@ pub(crate) fn worker(of: &WorkerSummary) -> String {
     if let Some(bound) = of.clock_bound_s {
         text += &format!(", clock ± {}", seconds(bound));
     }
-    if let Some(lost) = of.lost_s {
-        text += &format!(", lost at {lost:.1} s");
+    if of.lost_s.is_some() {
+        text += &format!(", {}", worker_state(of));
     }
     text
+}
+
+/// A column of the table of a fleet's workers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct WorkerColumn {
+    /// Its head.
+    pub head: &'static str,
+    /// Numbers stand at the right.
+    pub number: bool,
+    /// Its cells, in the order of the workers.
+    pub cells: Vec<String>,
+}
+
+/// A head, whether numbers stand below it, and the cell of a worker; an empty one where that has none.
+type WorkerCell = (&'static str, bool, fn(&WorkerSummary) -> String);
+
+static WORKER_CELLS: [WorkerCell; 15] = [
+    ("worker", false, |it| it.name.clone()),
+    ("labels", false, worker_labels),
+    ("host", false, |it| it.host.clone()),
+    ("producers", true, |it| it.share.map(|of| count(of.producers)).unwrap_or_default()),
+    ("consumers", true, |it| it.share.map(|of| count(of.consumers)).unwrap_or_default()),
+    ("destinations", true, |it| it.share.map(|of| count(of.destinations)).unwrap_or_default()),
+    ("sent msg/s", true, |it| three_digits(it.sent_rate)),
+    ("received msg/s", true, |it| three_digits(it.received_rate)),
+    ("CPU cores", true, |it| of_loops(it, three_digits(it.cpu_cores))),
+    ("busy", true, |it| of_loops(it, percent(it.at_work))),
+    ("core wait", true, |it| of_loops(it, percent(it.run_queue_wait))),
+    ("sent late", true, |it| it.late_share.map(percent).unwrap_or_default()),
+    ("started late", true, |it| it.late_s.map(seconds).unwrap_or_default()),
+    ("clock offset", true, worker_clock),
+    ("state", false, worker_state),
+];
+
+/// The table of a fleet's workers, without columns in which none has anything.
+pub(crate) fn worker_table(workers: &[WorkerSummary]) -> Vec<WorkerColumn> {
+    let column = |(head, number, cell): &WorkerCell| {
+        let cells: Vec<String> = workers.iter().map(cell).collect();
+        let is_known = cells.iter().any(|it| !it.is_empty());
+        let cells = cells.into_iter().map(|it| if it.is_empty() { "–".to_owned() } else { it }).collect();
+        is_known.then_some(WorkerColumn { head: *head, number: *number, cells })
+    };
+    WORKER_CELLS.iter().filter_map(column).collect()
+}
+
+fn worker_labels(of: &WorkerSummary) -> String {
+    of.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+}
+
+/// A figure of event loops, of which a worker that was lost told nothing.
+fn of_loops(of: &WorkerSummary, text: String) -> String {
+    if of.lost_s.is_some() && of.cpu_cores <= 0.0 { String::new() } else { text }
+}
+
+/// `+1.24 ms ± 31.0 µs`.
+fn worker_clock(of: &WorkerSummary) -> String {
+    let Some((offset, bound)) = of.clock_offset_s.zip(of.clock_bound_s) else { return String::new() };
+    let sign = if offset < 0.0 { "-" } else { "+" };
+    format!("{sign}{} ± {}", seconds(offset.abs()), seconds(bound))
+}
+
+fn worker_state(of: &WorkerSummary) -> String {
+    let state = match of.lost_s {
+        Some(at) if of.tolerated => format!("lost at {at:.1} s, tolerated"),
+        Some(at) => format!("lost at {at:.1} s"),
+        None => "ended".to_owned(),
+    };
+    if of.limits { format!("{state}; limited the run") } else { state }
+}
+
+/// Why a latency is not shown that was taken by the clocks of two machines.
+pub(crate) fn refusal(latency: &str, bound_s: f64) -> String {
+    format!(
+        "{latency} was taken by the clocks of two machines, which agree to ± {}: its p50 is less than five times that, \
+         so that its percentiles are left out",
+        seconds(bound_s)
+    )
 }
 
 /// Words for the counted items of a load.

@@ -1,6 +1,6 @@
 //! The findings that a verdict rests on, each in words.
 
-use archive::OwnFault;
+use archive::{OwnFault, WorkerSummary};
 
 use super::stalls::longest_stall;
 use super::verdict::{VerdictText, some_of};
@@ -68,8 +68,9 @@ impl VerdictText<'_> {
             "stalls" => longest_stall(&e.stalls().collect::<Vec<_>>(), e.items(), e.role()),
             "loop_busy" => self.loop_busy(),
             "loop_run_queue_wait" => format!(
-                "{} waited {} of the time in the run queue",
+                "{}{} waited {} of the time in the run queue",
                 if e.loops.len() > 1 { "one of the event loops" } else { "the event loop" },
+                self.of_worker(|it| it.run_queue_wait),
                 percent(e.run_queue_wait())
             ),
             _ => self.surroundings(code),
@@ -86,13 +87,18 @@ impl VerdictText<'_> {
         format!("the run's own faults: {}", some_of(&faults))
     }
 
+    /// `, of worker b,`: the one with most of something; empty without workers.
+    fn of_worker(&self, share: fn(&WorkerSummary) -> f64) -> String {
+        self.worker_with_most(share).map_or_else(String::new, |it| format!(", of worker {},", it.name))
+    }
+
     fn loop_busy(&self) -> String {
         let e = self.e;
         let which = match e.loops.len() {
             1 => "the event loop".to_owned(),
             loops => format!("the busiest of {loops} event loops"),
         };
-        let of_worker = e.busiest_worker.as_ref().map_or_else(String::new, |worker| format!(", of worker {worker},"));
+        let of_worker = self.of_worker(|it| it.at_work);
         let late = match e.loop_lag_max_ns {
             // Without a schedule none is measured.
             0 => String::new(),

@@ -1,9 +1,9 @@
 //! The verdict of a run, in one sentence, and its reasons.
 
-use archive::{Awaited, Busy, Cause, Facts, Lacking, Lateness, LimitedBy, Stall, Stalled, Verdict};
+use archive::{Awaited, Busy, Cause, Facts, Lacking, Lateness, LimitedBy, Stall, Stalled, Verdict, WorkerSummary};
 
 use super::{ItemWords, words_of};
-use crate::numbers::{at_least, count, counted, duration, percent, rate, seconds};
+use crate::numbers::{at_least, count, counted, duration, percent, rate, seconds, three_digits};
 
 /// Makes the sentences of a verdict.
 pub fn verdict(verdict: &mut Verdict) {
@@ -140,8 +140,45 @@ impl<'a> VerdictText<'a> {
         })
     }
 
+    /// The workers of a fleet that could do no more, what shows it, and the remedy; `None` where there are none.
+    fn limiting_workers(&self, cause: &Cause) -> Option<String> {
+        let remedy = match cause {
+            Cause::GeneratorBusy | Cause::GeneratorLate => "use more --threads, or more workers",
+            Cause::GeneratorLacksCores { .. } => "use more workers, or leave them more CPU time",
+            _ => return None,
+        };
+        let worker = |it: &WorkerSummary| {
+            let late = it.late_share.map(|share| format!(", {} sent over 1 ms late", percent(share)));
+            format!(
+                "worker {} (event loop busy {} of the time, waited {} for a core; {} of {}{})",
+                it.name,
+                percent(it.at_work),
+                percent(it.run_queue_wait),
+                three_digits(it.cpu_cores),
+                counted(it.cores.into(), "core"),
+                late.unwrap_or_default()
+            )
+        };
+        let all: Vec<String> = self.e.workers.iter().filter(|it| it.limits).map(worker).collect();
+        (!all.is_empty()).then(|| format!("{}: {remedy}", some_of(&all)))
+    }
+
+    /// The worker of a fleet with most of something.
+    pub(super) fn worker_with_most(&self, share: fn(&WorkerSummary) -> f64) -> Option<&WorkerSummary> {
+        self.e.workers.iter().max_by(|one, other| share(one).total_cmp(&share(other)))
+    }
+
+    /// The event loop with most of something; of a fleet by its worker.
+    fn event_loop(&self, share: fn(&WorkerSummary) -> f64) -> String {
+        let of = self.worker_with_most(share);
+        of.map_or_else(|| "the generator's event loop".to_owned(), |it| format!("the event loop of worker {}", it.name))
+    }
+
     fn cause(&self, cause: &Cause) -> String {
         let e = self.e;
+        if let Some(workers) = self.limiting_workers(cause) {
+            return workers;
+        }
         match cause {
             Cause::BrokeOff => "the run failed before its end".to_owned(),
             Cause::AllFailed => {
@@ -319,7 +356,8 @@ impl<'a> VerdictText<'a> {
                 format!(", late by up to {}", duration(e.loop_lag_max_ns))
             };
             return format!(
-                "{met}, {late_share} of them over 1 ms late; the generator's event loop was busy {} of the time{lag}",
+                "{met}, {late_share} of them over 1 ms late; {} was busy {} of the time{lag}",
+                self.event_loop(|it| it.at_work),
                 percent(e.at_work())
             );
         };
@@ -341,6 +379,10 @@ impl<'a> VerdictText<'a> {
                 format!("because the generator's event loop was late by up to {}", duration(e.loop_lag_max_ns))
             }
         };
+        let latest = self.worker_with_most(|it| it.late_share.unwrap_or(0.0));
+        let latest = latest.filter(|_| matches!(late, Lateness::Cores | Lateness::Generator));
+        let latest = latest.and_then(|it| Some(format!("; {} of worker {}'s", percent(it.late_share?), it.name)));
+        let why = why + &latest.unwrap_or_default();
         format!("{met}; {late_share} of the {} {} over 1 ms late, {why}", self.words.items, self.words.left)
     }
 
@@ -353,12 +395,14 @@ impl<'a> VerdictText<'a> {
         match longest {
             Some((longest, who)) if longest > waited * e.seconds => self.stalled_for_cores(who),
             _ if waited >= e.late_share * 0.5 => format!(
-                "the generator's event loop waited {} of the time in the run queue{}",
+                "{} waited {} of the time in the run queue{}",
+                self.event_loop(|it| it.run_queue_wait),
                 percent(waited),
                 self.others()
             ),
             _ => format!(
-                "the generator's event loop waited {} in the run queue, and {} were late for {}{}",
+                "{} waited {} in the run queue, and {} were late for {}{}",
+                self.event_loop(|it| it.run_queue_wait),
                 seconds(waited * e.seconds),
                 self.words.items,
                 seconds(e.late_time() * e.seconds),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use archive::{
     Awaited, BrokerUse, Busy, Capacity, Cause, ChurnFacts, ConnectionTime, Ended, Facts, Lacking, Lateness, LimitedBy,
-    LoopUse, OwnFault, ProducerTime, Reason, RunQueueWait, Stall, Stalled, Verdict,
+    LoopUse, OwnFault, ProducerTime, Reason, RunQueueWait, Stall, Stalled, Verdict, WorkerSummary,
 };
 use measure::ScenarioRole;
 use testkit::{assert_begins, assert_ends, assert_has, assert_lacks};
@@ -151,6 +151,31 @@ fn lateness_is_a_sentence_of_its_own() {
     let on_time = met(None, facts);
     assert_has(&on_time, ["100,000 msg/s, 0.1 % of them over 1 ms late; the generator's event loop"]);
     assert_ends(on_time, "could have made at least 3.11 M msg/s of this size here");
+}
+
+#[test]
+fn the_workers_of_a_fleet_are_named_with_what_they_lacked() {
+    let worker = |name: &str, at_work: f64, limits| WorkerSummary {
+        name: name.to_owned(),
+        cores: 2,
+        cpu_cores: at_work,
+        at_work,
+        run_queue_wait: at_work / 50.0,
+        late_share: Some(at_work / 2.0),
+        limits,
+        ..WorkerSummary::default()
+    };
+    let facts = Facts { workers: vec![worker("a", 0.2, false), worker("b", 0.9, true)], ..facts() };
+    let who = "limited by the generator: worker b (event loop busy 90 % of the time, waited 1.8 % for a core; 0.90 of \
+               2 cores, 45 % sent over 1 ms late): use more";
+    assert_begins(said(Cause::GeneratorBusy, LimitedBy::Generator, facts.clone()), who);
+    let late = Cause::RateMet { late: Some(Lateness::Cores) };
+    let says = ["the event loop of worker b waited 40 % of the time in the run queue", "; 45 % of worker b's"];
+    assert_has(said(late, LimitedBy::Schedule, facts.clone()), says);
+    let told = with_reasons(&["loop_busy", "loop_run_queue_wait"], Verdict { facts, ..Verdict::default() });
+    for (reason, says) in told.reasons.iter().zip(["was busy 21 %", "waited 40 %"]) {
+        assert_begins(&reason.text, format!("the event loop, of worker b, {says} of the time"));
+    }
 }
 
 /// A rate 24 % too high was met, without a word about why.

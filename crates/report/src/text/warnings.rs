@@ -212,11 +212,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             "",
         ),
         Finding::ClockBound { latency, p50_s: None, bound_s } => (
-            format!(
-                "{latency} was taken by the clocks of two machines, which agree to ± {}: its p50 is less than five \
-                 times that, so that its percentiles are left out",
-                seconds(*bound_s)
-            ),
+            super::refusal(latency, *bound_s),
             "leave place = \"spread\" out, or put the workers nearer to the coordinator",
         ),
         Finding::ClockBoundBroken { worker, deliveries, by_s } => (

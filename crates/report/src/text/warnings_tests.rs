@@ -255,6 +255,19 @@ fn a_worker_is_told_with_its_part_and_its_clock() {
     let text = super::super::worker(&of);
     let begin = "a (zone=b): 1,500 sent, 1,500 received, 0.20 cores, busy 4.1 %, started 20.0 µs late, clock ± 31.0 µs";
     assert_eq!(text, begin);
-    let lost = archive::WorkerSummary { lost_s: Some(3.21), ..of };
-    assert_ends(super::super::worker(&lost), ", lost at 3.2 s");
+    let lost = archive::WorkerSummary { lost_s: Some(3.21), tolerated: true, cpu_cores: 0.0, ..of.clone() };
+    assert_ends(super::super::worker(&lost), ", lost at 3.2 s, tolerated");
+    let full = archive::WorkerSummary { limits: true, clock_offset_s: Some(-1.24e-3), ..of };
+    let table = super::super::worker_table(&[full, lost]);
+    let column = |head: &str| table.iter().find(|it| it.head == head).map(|it| it.cells.join(" | "));
+    for (head, cells) in [
+        ("labels", Some("zone=b | zone=b")),
+        ("busy", Some("4.1 % | –")),
+        ("clock offset", Some("-1.24 ms ± 31.0 µs | –")),
+        ("state", Some("ended; limited the run | lost at 3.2 s, tolerated")),
+        // Nobody has one.
+        ("host", None),
+    ] {
+        assert_eq!(column(head).as_deref(), cells, "{head}");
+    }
 }

@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::distributions::Distributions;
 use super::series::short;
 use crate::numbers::figure;
+use crate::text::refusal;
 
 /// The figures of the measured phase; `null` where something could not be had.
 #[derive(Clone, Debug, Serialize)]
@@ -57,6 +58,29 @@ pub struct Figures {
     pub scrapes: Vec<ScrapedPage>,
     /// Every figure of the whole run.
     pub rows: Vec<NamedFigure>,
+    /// Latencies that were taken by the clocks of two machines.
+    pub clock_bounds: BTreeMap<Metric, ClockBoundView>,
+}
+
+/// How well a latency is known that was taken by two clocks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct ClockBoundView {
+    /// Name of the latency.
+    pub name: String,
+    /// The most by which the clocks may be apart, nanoseconds.
+    pub bound_ns: u64,
+    /// Why it is not shown; `null` where it is.
+    pub refused: Option<String>,
+}
+
+impl ClockBoundView {
+    fn of(summary: &RunSummary, latency: Metric) -> Option<Self> {
+        let of = summary.clock_bound(latency)?;
+        let name = latency.name().to_owned();
+        let refused = of.is_refused.then(|| refusal(&name, of.bound_s));
+        Some(Self { name, bound_ns: (of.bound_s * 1e9).round() as u64, refused })
+    }
 }
 
 /// A figure of the whole run.
@@ -109,6 +133,9 @@ impl Figures {
             programs: summary.programs.clone(),
             scrapes: summary.scrapes.clone(),
             rows: NamedFigure::all(summary),
+            clock_bounds: (Metric::MESSAGES.into_iter())
+                .filter_map(|metric| Some((metric, ClockBoundView::of(summary, metric)?)))
+                .collect(),
         }
     }
 }
@@ -272,7 +299,7 @@ fn ratio(a: f64, b: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use archive::{ProcessUsage, ScenarioPoint};
+    use archive::{Finding, ProcessUsage, ScenarioPoint, Tier, Warning};
     use measure::MetricInfo;
 
     fn point(phase: Phase, t: f64, dt: f64, sent: u64, cores: f64) -> SeriesPoint {
@@ -301,6 +328,12 @@ mod tests {
         assert_eq!(figures.cpu_cores.client, None);
         assert_eq!(figures.rss_mb.broker, Some(5.0));
         assert_eq!(figures.late_share, None);
+        let latency = Metric::TRANSFER.name().to_owned();
+        let bound = Finding::ClockBound { latency, p50_s: None, bound_s: 8e-5 };
+        let unknown = RunSummary { warnings: vec![Warning::new(Tier::Caution, bound)], ..summary };
+        let bounds = Figures::of(&unknown, &points).clock_bounds;
+        let of = bounds.get(&Metric::TRANSFER).expect("the bound of one");
+        assert_eq!((bounds.len(), of.bound_ns, of.refused.is_some()), (1, 80_000, true));
     }
 
     /// Four measured seconds of 1,000 messages and, in this scenario, of 80 completed operations.

@@ -26,6 +26,7 @@ use serde::{Serialize, Serializer};
 use stacks::{EventKind, FORMATS, Profile, sampled_events};
 
 use crate::numbers::seconds_digits;
+use crate::text::WorkerColumn;
 
 pub(crate) use comparison::NOT_YET;
 pub use comparison::{
@@ -33,7 +34,7 @@ pub use comparison::{
     FigureRow, MatrixSource, MatrixView, SideRun, SideView, SideWarning,
 };
 pub use distributions::{Curve, LatencyGrid};
-pub use figures::{Figures, NamedFigure};
+pub use figures::{ClockBoundView, Figures, NamedFigure};
 pub use headline::Part;
 pub(crate) use headline::{early_end, in_drain, measured_s, of_requested, place, sentence, sentences, target_of};
 pub use limit::{KneeView, LatencyBound, LimitView, ScaleLawView, ScaleRunView, ScaleView, TrialView};
@@ -89,6 +90,8 @@ pub struct RunView {
     pub figures: Figures,
     /// Who limited the run; `null` where there was no load.
     pub verdict: Option<Verdict>,
+    /// The table of the workers that carried the load; empty where one process did.
+    pub workers: Vec<WorkerColumn>,
     /// Requirements and their outcomes.
     pub requirements: Vec<RequirementRow>,
     /// Broker under load.
@@ -316,8 +319,7 @@ impl RunView {
         if let Some(profile) = profile {
             summary.profiles = vec![profile.clone().without_lines().summary(1)];
         }
-        let series = SeriesColumns::of(&run.points);
-        let mut notes = run.notes.clone();
+        let (series, mut notes) = (SeriesColumns::of(&run.points), run.notes.clone());
         let labels = archive::Labels::read(&run.dir).unwrap_or_else(|e| {
             notes.push(format!("the run's note and tags cannot be read: {e}"));
             archive::Labels::default()
@@ -341,6 +343,7 @@ impl RunView {
             named: named::read(&run.dir, &summary.faults, &mut notes),
             traces: traces::traces(run, &summary, &mut notes),
             faults: headline::faults_of(&summary).map(fault).collect(),
+            workers: crate::text::worker_table(&summary.workers),
             warnings: summary.warnings,
             notes,
             repeats,

@@ -27,10 +27,12 @@ pub(crate) struct Judgement {
     pub(crate) findings: Vec<Warning>,
 }
 
-/// Concludes from the facts what limited the run, and which of its numbers are doubtful.
-pub(crate) fn judge(facts: Facts) -> Judgement {
+/// Concludes from the facts what limited the run, and which of its numbers are doubtful. `share` makes the facts of a
+/// worker's share of them: the generator limits a run where it limits the share of one.
+pub(crate) fn judge_shares(mut facts: Facts, share: impl Fn(&Facts, usize) -> Facts) -> Judgement {
+    let of_worker = limiting(&mut facts, share);
     let derived = Derived::new(&facts);
-    let Conclusion { limited_by, cause, mut because } = derived.decide();
+    let Conclusion { limited_by, cause, mut because } = of_worker.unwrap_or_else(|| derived.decide());
     let away = facts.producers.is_some_and(|time| time.away >= AWAY);
     if away && !because.is_empty() && !because.contains(&"away") {
         because.insert(1, "away");
@@ -43,6 +45,22 @@ pub(crate) fn judge(facts: Facts) -> Judgement {
     let reasons = ordered(reasons(&derived), &because);
     let verdict = Verdict { limited_by, cause: Some(cause), sentence: String::new(), reasons, facts: facts.clone() };
     Judgement { verdict, findings }
+}
+
+/// Marks the workers whose shares the generator limits; the conclusion of the one that had the least time to spare.
+fn limiting(facts: &mut Facts, share: impl Fn(&Facts, usize) -> Facts) -> Option<Conclusion> {
+    let mut workers = std::mem::take(&mut facts.workers);
+    let mut found: Vec<(f64, Conclusion)> = Vec::new();
+    for (number, worker) in workers.iter_mut().enumerate() {
+        let own = share(facts, number);
+        let conclusion = Derived::new(&own).decide();
+        worker.limits = conclusion.limited_by == LimitedBy::Generator;
+        if worker.limits {
+            found.push((worker.at_work.max(worker.run_queue_wait), conclusion));
+        }
+    }
+    facts.workers = workers;
+    found.into_iter().max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, conclusion)| conclusion)
 }
 
 #[derive(Debug)]

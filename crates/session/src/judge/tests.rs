@@ -5,13 +5,17 @@ mod situations;
 
 use archive::{
     BrokerUse, ChurnFacts, Ended, Finding, Lacking, Lateness, LoopUse, OwnFault, ProducerTime, ProfileGap,
-    RunQueueWait, Stall, StallWait, Stalled, Stood, Tier, Warning, WarningCode,
+    RunQueueWait, Stall, StallWait, Stalled, Stood, Tier, Warning, WarningCode, WorkerSummary,
 };
 use measure::ledger::LedgerSummary;
 use stacks::{Class, ClassShare, ProfileSummary};
 
 use self::situations::{SITUATIONS, a_loop, broker, producers, waiting_for_answers, waiting_loop};
 use super::*;
+
+fn judge(facts: Facts) -> Judgement {
+    judge_shares(facts, |_, _| Facts::default())
+}
 
 fn verdict(facts: Facts) -> Verdict {
     judge(facts).verdict
@@ -42,6 +46,25 @@ fn every_situation_has_its_verdict() {
         assert_eq!(found.facts, facts, "{name}: the facts are kept");
         assert!(!found.reasons.is_empty(), "{name}");
     }
+}
+
+/// Three workers with 30,000 msg/s each, of which the second is at its limit: together they lack 0.3 %.
+#[test]
+fn a_run_is_limited_by_the_generator_where_the_share_of_one_worker_is() {
+    let mut facts = waiting_for_answers();
+    (facts.requested_rate, facts.sent_rate) = (Some(90_000.0), 89_700.0);
+    (facts.broker, facts.same_machine, facts.idle) = (None, false, None);
+    facts.producers = producers(|time| (time.schedule, time.ready) = (0.9, 0.1));
+    facts.workers = ["a", "b", "c"].map(|name| WorkerSummary { name: name.into(), ..WorkerSummary::default() }).into();
+    let share = |run: &Facts, worker: usize| {
+        let (sent_rate, of_loop) =
+            if worker == 1 { (29_700.0, a_loop(0.97, 0.02)) } else { (30_000.0, a_loop(0.2, 0.79)) };
+        Facts { requested_rate: Some(30_000.0), sent_rate, loops: vec![of_loop], ..run.clone() }
+    };
+    let found = judge_shares(facts.clone(), share).verdict;
+    assert_eq!((found.limited_by, found.cause), (LimitedBy::Generator, Some(Cause::GeneratorBusy)));
+    assert_eq!(found.facts.workers.iter().map(|it| it.limits).collect::<Vec<_>>(), [false, true, false]);
+    assert_eq!(verdict(facts).cause, Some(Cause::RateMet { late: None }), "sums do not show it");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use archive::{BrokerUse, ChurnFacts, Ended, Facts, Lacking, LoopUse, OwnFault, ProducerTime};
 use load::Silence;
-use measure::{LatencySummary, Metric, Nanos, Phase, Time, Waits};
+use measure::{LatencySummary, Metric, Nanos, Phase, Time};
 
 use super::companion::{named, own_fault};
 use super::lasting::per_second;
@@ -40,14 +40,14 @@ impl Recording<'_> {
             received_rate: rate(counters.received),
             expected_rate: self.context.planned.deliveries_each.map(|each| each * rate(counters.sent)),
             late_share: late as f64 / begun.max(1) as f64,
-            producers: producers.then(|| producer_time(&self.measured.waits)),
+            producers: producers.then(|| ProducerTime::from(&self.measured.waits)),
             in_flight_limit: self.context.planned.in_flight_limit,
             answer_ns: match first.and_then(|first| first.operation_took(outcome, &self.measured)) {
                 Some(took) => took,
                 None if service.is_empty() => 0,
                 None => service.mean() as u64,
             },
-            loops: outcome.threads.iter().map(loop_use).collect(),
+            loops: outcome.threads.iter().map(LoopUse::from).collect(),
             spun: outcome.spun,
             loop_lag_median_ns: median(lags),
             loop_lag_max_ns: self.measured.loop_lag_max.0,
@@ -67,7 +67,7 @@ impl Recording<'_> {
             behind_proxy: self.tcp.behind_proxy,
             connections: self.tcp.connections,
             capacity: self.context.planned.capacity.clone(),
-            busiest_worker: None,
+            workers: self.summary.workers.clone(),
             ended: self.ended(outcome),
         };
         if let Some(fleet) = &self.context.fleet {
@@ -281,29 +281,6 @@ fn lacking(
         all.in_faults += lacking.min(due * share(of));
     }
     all
-}
-
-fn producer_time(waits: &Waits) -> ProducerTime {
-    let all = waits.producing().0.max(1) as f64;
-    let share = |part: Nanos| part.0 as f64 / all;
-    ProducerTime {
-        ready: share(waits.ready),
-        schedule: share(waits.schedule),
-        budget: share(waits.budget),
-        credit: share(waits.credit),
-        socket: share(waits.socket),
-        blocked: share(waits.blocked),
-        away: share(waits.away),
-    }
-}
-
-fn loop_use(thread: &measure::ThreadUsage) -> LoopUse {
-    let share = |part: Nanos| part.0 as f64 / thread.measured_time.0.max(1) as f64;
-    LoopUse {
-        cpu: share(thread.measured),
-        idle: share(thread.measured_idle),
-        run_queue_wait: thread.measured_run_queue_wait.map(share),
-    }
 }
 
 fn median(mut values: Vec<u64>) -> u64 {

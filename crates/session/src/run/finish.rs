@@ -1,9 +1,9 @@
 //! The end of a run: its sums, its warnings, and the last writing of its record.
 
 use archive::{
-    FailedBy, FailureCount, Finding, MESSAGES, MessageFlow, PerMessage, PhaseSpan, ProgramSummary, RequirementOutcome,
-    Rss, RunLock, RunRecord, RunState, RunSummary, RunWriter, ScenarioSummary, SlicePoint, Throughput, Tier, Topology,
-    Warning,
+    Facts, FailedBy, FailureCount, Finding, MESSAGES, MessageFlow, PerMessage, PhaseSpan, ProgramSummary,
+    RequirementOutcome, Rss, RunLock, RunRecord, RunState, RunSummary, RunWriter, ScenarioSummary, SlicePoint,
+    Throughput, Tier, Topology, Warning,
 };
 use load::OperationTally;
 use load::scenario::Operations;
@@ -17,7 +17,7 @@ use super::recording::Recording;
 use super::scenarios::ScenarioContext;
 use super::tracing::counted_length;
 use super::{RunOutcome, Texts};
-use crate::judge::judge;
+use crate::judge::judge_shares;
 use crate::usage::{Usage, between};
 use experiment::Requirement;
 
@@ -73,7 +73,9 @@ impl Recording<'_> {
         let profiled = self.finish_profile(&outcome, &processes);
         let usage = self.measured_usage();
         self.add_censored(&outcome);
-        let mut judgement = judge(self.facts(&outcome, &usage));
+        let share =
+            |run: &Facts, worker| self.context.fleet.as_ref().map_or_else(Facts::default, |it| it.share(run, worker));
+        let mut judgement = judge_shares(self.facts(&outcome, &usage), share);
         let mut others = std::mem::take(&mut self.summary.warnings);
         others.append(&mut self.seen.not_permitted);
         others.extend(self.load_ended(&outcome));
@@ -103,6 +105,7 @@ impl Recording<'_> {
         summary.observer_effect = effect;
         summary.warnings = found;
         summary.stalls.clone_from(&facts.ended.stalls);
+        summary.workers.clone_from(&facts.workers);
         summary.verdict = self.context.loaded().then_some(judgement.verdict);
         summary.requirements = self.required(&summary, &outcome);
         let texts = &self.context.texts;

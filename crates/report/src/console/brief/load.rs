@@ -10,7 +10,7 @@ use super::super::messages;
 use super::super::rows::{Content, Row, RowRank, few};
 use super::super::scenario::{called, counts_of, latency_name, with_own_unit};
 use super::super::text::sanitise;
-use crate::numbers::{bytes, count, counted, duration, nonzero, seconds_digits, three_digits};
+use crate::numbers::{bytes, count, counted, duration, nonzero, seconds, seconds_digits, three_digits};
 use crate::text::{self, shortened};
 use crate::view;
 
@@ -212,7 +212,13 @@ fn chosen_latencies(summary: &RunSummary) -> Vec<ChosenLatency<'_>> {
     if felt.is_empty() {
         felt.extend(messages.filled().take(1));
     }
-    all.extend(felt.into_iter().map(|(metric, of)| ChosenLatency::new(rest, metric, of)));
+    all.extend(felt.into_iter().map(|(metric, of)| {
+        let label = match summary.clock_bound(metric) {
+            Some(bound) => format!("{} ± {}", metric.name(), seconds(bound.bound_s)),
+            None => metric.name().to_owned(),
+        };
+        ChosenLatency { label, ..ChosenLatency::new(rest, metric, of) }
+    }));
     all
 }
 

@@ -486,6 +486,13 @@ fn a_latency_that_missed_its_requirement_stays() {
     let text = end(&kind("missed", summary), 80);
     assert!(text.lines().any(|line| line.starts_with("transfer  ")), "{text}");
     assert_has(text, ["(1 more warning, 1 note)"]);
+    // One that two clocks took has their bound.
+    let mut summary = messages();
+    let bound = Finding::ClockBound { latency: "end-to-end".to_owned(), p50_s: Some(1e-3), bound_s: 8e-5 };
+    summary.warnings = vec![warned(Tier::Note, bound, "told in its row")];
+    let text = end(&kind("spread", summary), 80);
+    assert!(text.lines().any(|line| line.starts_with("end-to-end ± 80.0 µs  ")), "{text}");
+    assert_lacks(text, ["told in its row"]);
 }
 
 /// Probes were loads, "as requested" stood behind what was received, and a run that failed said its time twice.

@@ -57,6 +57,7 @@ pub fn facts(name: String, labels: BTreeMap<String, String>, records: Option<&Ta
     let known = limits.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
     WorkerFacts {
         name,
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         labels,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         cores: linux::cpus::usable(),

@@ -17,7 +17,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use archive::{Facts, Finding, FleetPart, ScenarioSummary, Tier, Warning, WorkerSummary};
+use archive::{
+    Facts, Finding, FleetPart, LoopUse, ProducerTime, ScenarioSummary, Tier, Warning, WorkerShare, WorkerSummary,
+};
 use experiment::Experiment;
 use fleet::{
     ClockLine, Coordinator, CoordinatorInput, CoordinatorOutput, Envelope, Flaw, Host, Inputs, LoadOutcome, Member,
@@ -25,7 +27,10 @@ use fleet::{
 };
 use load::scenario::{Scenario, Shares};
 use load::{Endpoint, Placement, Plan, Requested};
-use measure::{Clock, EarlyDeliveries, LatencySummary, Metric, Nanos, Problem, Time, counted, wall_clock_unix_ns};
+use measure::{
+    Clock, EarlyDeliveries, LatencySummary, Metric, Nanos, Phase, Problem, Slice, Time, Waits, counted,
+    wall_clock_unix_ns,
+};
 
 use super::companion::{Collected, Companion, LoadEnd, Second};
 use crate::{Error, Observer};
@@ -135,14 +140,14 @@ pub struct FleetRun {
     /// Workers that may be lost.
     tolerate: usize,
     /// How the loads of workers went.
-    outcomes: Mutex<BTreeMap<usize, LoadOutcome>>,
+    ends: Mutex<BTreeMap<usize, ShareEnd>>,
     /// Its name: the experiment's, and the epoch.
     name: String,
     files: Arc<SharedFiles>,
-    /// The whole load.
-    plan: OnceLock<Plan>,
-    /// Parts of the load that are missing, by worker.
-    gaps: Mutex<BTreeMap<usize, Gap>>,
+    /// The load of each worker.
+    parts: OnceLock<Vec<OwnPart>>,
+    /// Lost workers that the run goes on without: since when after the start of the load.
+    gaps: Mutex<BTreeMap<usize, Nanos>>,
     /// The most by which clocks of producers and their consumers may be apart; zero where they are the same.
     senders_bound: Mutex<Nanos>,
     /// The broker's nodes that workers have recorded, once the load is over.
@@ -168,15 +173,48 @@ impl SharedFiles {
     }
 }
 
-/// The part of a lost worker, in a run that goes on without it.
+/// The part of the plan that a worker has.
 #[derive(Debug)]
-struct Gap {
-    /// Since the start of the load.
-    from: Nanos,
-    requested: Option<Requested>,
-    /// Its shares of producers and consumers.
+struct OwnPart {
+    share: WorkerShare,
+    /// Its shares of all producers and consumers.
     producers: f64,
     consumers: f64,
+    requested: Option<Requested>,
+    /// Its consumers get what its own producers send, and nothing else.
+    keeps_own: bool,
+}
+
+impl OwnPart {
+    fn of(plan: &Plan, share: load::Share) -> Self {
+        let own = plan.clone().divided(share);
+        let (mut producers, mut consumers, mut destinations) = ((0, 0), (0, 0), 0);
+        for group in &own.groups {
+            producers = (producers.0 + group.own_producers().count(), producers.1 + group.producer_count());
+            consumers = (consumers.0 + group.own_consumers().count(), consumers.1 + group.consumer_count());
+            destinations += group.known_among(group.destinations.len()).count();
+        }
+        let share = |(own, all): (usize, usize)| own as f64 / all.max(1) as f64;
+        Self {
+            share: WorkerShare {
+                producers: producers.0 as u64,
+                consumers: consumers.0 as u64,
+                destinations: destinations as u64,
+            },
+            producers: share(producers),
+            consumers: share(consumers),
+            requested: own.requested().ok().flatten(),
+            keeps_own: consumers.0 > 0 && own.groups.len() == 1 && !own.is_spread(),
+        }
+    }
+}
+
+/// How the load of a worker went, with sums of its measured slices.
+#[derive(Debug, Default)]
+struct ShareEnd {
+    outcome: LoadOutcome,
+    waits: Waits,
+    loop_lag_max: Nanos,
 }
 
 impl fmt::Debug for FleetRun {
@@ -282,10 +320,10 @@ impl FleetRun {
             is_started: AtomicBool::new(false),
             is_stopped: AtomicBool::new(false),
             tolerate,
-            outcomes: Mutex::default(),
+            ends: Mutex::default(),
             name,
             files: Arc::default(),
-            plan: OnceLock::new(),
+            parts: OnceLock::new(),
             gaps: Mutex::default(),
             senders_bound: Mutex::default(),
             nodes: Mutex::default(),
@@ -391,7 +429,8 @@ impl FleetRun {
             let senders = self.senders_to(worker).filter(|_| is_spread);
             Box::new(Remote::new(Arc::clone(self), worker, name, share(worker), plan.phases).with_senders(senders))
         };
-        let _ = self.plan.set(plan.clone());
+        let all_shares = (0..workers as u32).map(|worker| load::Share { worker, workers: workers as u32 });
+        let _ = self.parts.set(all_shares.map(|it| OwnPart::of(&plan, it)).collect());
         self.share_recordings(experiment)?;
         let remotes = all.into_iter().enumerate().map(remote).collect();
         Ok(Shares::new(plan, remotes))
@@ -450,58 +489,98 @@ impl FleetRun {
         moved.map_or_else(|| Clock.now(), |it| it.0)
     }
 
-    fn keep(&self, worker: usize, outcome: LoadOutcome) {
-        lock(&self.outcomes).insert(worker, outcome);
+    fn keep(&self, worker: usize, outcome: LoadOutcome, measured: &Slice) {
+        let end = ShareEnd { outcome, waits: measured.waits, loop_lag_max: measured.loop_lag_max };
+        lock(&self.ends).insert(worker, end);
+    }
+
+    fn part(&self, worker: usize) -> Option<&OwnPart> {
+        self.parts.get()?.get(worker)
     }
 
     /// Whether the run goes on without this worker, of which nothing came from then on.
     fn goes_on_without(&self, worker: usize, from: Nanos) -> bool {
         let goes_on = self.host.with(|it| it.goes_on() && it.gaps().any(|(gap, _)| gap == worker));
-        let Some(plan) = self.plan.get().filter(|_| goes_on) else { return false };
-        let share = load::Share { worker: worker as u32, workers: self.workers() as u32 };
-        let own = plan.clone().divided(share);
-        let (mut producers, mut consumers) = ((0, 0), (0, 0));
-        for group in &own.groups {
-            producers = (producers.0 + group.own_producers().count(), producers.1 + group.producer_count());
-            consumers = (consumers.0 + group.own_consumers().count(), consumers.1 + group.consumer_count());
+        if goes_on {
+            lock(&self.gaps).insert(worker, from);
         }
-        let share = |(own, all): (usize, usize)| own as f64 / all.max(1) as f64;
-        let requested = own.requested().ok().flatten();
-        let gap = Gap { from, requested, producers: share(producers), consumers: share(consumers) };
-        lock(&self.gaps).insert(worker, gap);
-        true
+        goes_on
     }
 
     /// Messages of lost workers that were requested between two instants after the start.
     pub(crate) fn missing(&self, from: Nanos, to: Nanos) -> f64 {
         let gaps = lock(&self.gaps);
-        let of = |gap: &Gap| Some(gap.requested.as_ref()?.messages(from.max(gap.from), to.max(gap.from)));
-        gaps.values().filter_map(of).sum()
+        let of = |(worker, gap): (&usize, &Nanos)| {
+            let requested = self.part(*worker)?.requested.as_ref()?;
+            Some(requested.messages(from.max(*gap), to.max(*gap)))
+        };
+        gaps.iter().filter_map(of).sum()
     }
 
     /// The workers, each with its part of the load, of a run with this origin.
     fn summaries(&self, origin: Time) -> Vec<WorkerSummary> {
-        let outcomes = lock(&self.outcomes);
-        let none = LoadOutcome::default();
-        let summary =
-            |(worker, member): (usize, &Member)| summary(member, outcomes.get(&worker).unwrap_or(&none), origin);
-        let loading = |(_, it): &(usize, &Member)| !it.records();
-        self.host.with(|it| it.members().iter().enumerate().filter(loading).map(summary).collect())
+        let (ends, gaps, none) = (lock(&self.ends), lock(&self.gaps), ShareEnd::default());
+        self.host.with(|it| {
+            let goes_on = it.goes_on();
+            let of = |(worker, member): (usize, &Member)| WorkerSummary {
+                tolerated: goes_on && gaps.contains_key(&worker),
+                ..summary(member, ends.get(&worker).unwrap_or(&none), self.part(worker), origin)
+            };
+            it.members().iter().enumerate().filter(|(_, it)| !it.records()).map(of).collect()
+        })
+    }
+
+    /// The facts of a run as they are of a worker's share alone. One without producers is judged by what all send, and
+    /// so are consumers that get messages of others.
+    pub(crate) fn share(&self, run: &Facts, worker: usize) -> Facts {
+        let ends = lock(&self.ends);
+        let (Some(end), Some(part)) = (ends.get(&worker), self.part(worker)) else { return Facts::default() };
+        let outcome = &end.outcome;
+        let mut own = Facts {
+            loops: outcome.threads.iter().map(LoopUse::from).collect(),
+            spun: outcome.spun,
+            loop_lag_max_ns: end.loop_lag_max.0,
+            ..run.clone()
+        };
+        if part.share.producers == 0 {
+            return own;
+        }
+        own.ended.unsent = outcome.unsent;
+        let rate = |messages: f64| messages / run.seconds.max(1e-9);
+        let sent = rate(outcome.measured.sent as f64);
+        let (from, to) = measured_span(outcome);
+        let requested = part.requested.as_ref().map(|it| rate(it.messages(from, to)));
+        let of_all = requested.zip(run.requested_rate).map_or(1.0, |(own, all)| own / all.max(1e-9));
+        let (received, expected) = match part.keeps_own {
+            true => (rate(outcome.measured.received as f64), run.expected_rate.map(|it| it * sent / run.sent_rate)),
+            false => (run.received_rate, run.expected_rate),
+        };
+        Facts {
+            requested_rate: requested,
+            requested_deviation: run.requested_deviation * of_all.clamp(0.0, 1.0).sqrt(),
+            sent_rate: sent,
+            received_rate: received,
+            expected_rate: expected.filter(|it| it.is_finite()),
+            late_share: late_share(outcome),
+            producers: Some(ProducerTime::from(&end.waits)),
+            ..own
+        }
     }
 
     /// Lost workers.
     fn losses(&self, workers: &[WorkerSummary]) -> Vec<Warning> {
         let gaps = lock(&self.gaps);
         let finding = |(worker, why): (usize, String)| {
-            let (of, gap) = (workers.get(worker)?, gaps.get(&worker));
+            let is_gap = gaps.contains_key(&worker);
+            let (of, part) = (workers.get(worker)?, self.part(worker).filter(|_| is_gap));
             let lost = Finding::WorkerLost {
                 worker: of.name.clone(),
                 at_s: of.lost_s.unwrap_or_default(),
                 why,
-                producers: gap.map(|it| it.producers),
-                consumers: gap.map(|it| it.consumers),
+                producers: part.map(|it| it.producers),
+                consumers: part.map(|it| it.consumers),
             };
-            Some((gap.is_some(), lost))
+            Some((is_gap, lost))
         };
         let tier = |is_tolerated| if is_tolerated { Tier::Caution } else { Tier::Invalid };
         self.host.with(|it| {
@@ -528,10 +607,10 @@ impl FleetRun {
 
     /// Deliveries by which the bound of two clocks is proven wrong.
     fn early(&self, workers: &[WorkerSummary]) -> Vec<Warning> {
-        let outcomes = lock(&self.outcomes);
+        let ends = lock(&self.ends);
         let finding = |(worker, of): (usize, &WorkerSummary)| {
             let mut early = EarlyDeliveries::default();
-            outcomes.get(&worker)?.threads.iter().for_each(|it| early.add(it.early));
+            ends.get(&worker)?.outcome.threads.iter().for_each(|it| early.add(it.early));
             let (worker, by_s) = (of.name.clone(), early.most.as_secs_f64());
             let broken = Finding::ClockBoundBroken { worker, deliveries: early.count, by_s };
             (early.count > 0).then(|| Warning::new(Tier::Invalid, broken))
@@ -571,20 +650,17 @@ impl FleetRun {
         self.host.with(|it| it.members().iter().all(|it| it.records() || it.facts.machine == here))
     }
 
-    /// Facts of the generator are those of the workers.
+    /// Facts of the generator are those of its workers, which they name.
     pub(crate) fn amend(&self, facts: &mut Facts) {
-        let workers = self.summaries(Time(0));
-        let busiest = workers.iter().max_by(|a, b| a.at_work.total_cmp(&b.at_work));
-        facts.busiest_worker = busiest.map(|it| it.name.clone());
         facts.capacity = None;
-        let used: f64 = workers.iter().map(|it| it.cpu_cores).sum();
+        let used: f64 = facts.workers.iter().map(|it| it.cpu_cores).sum();
         self.amend_broker(facts);
         if self.is_here() {
             facts.client_cores = facts.client_cores.map(|own| own + used);
             return;
         }
         facts.client_cores = Some(used);
-        facts.cores = workers.iter().map(|it| it.cores).sum();
+        facts.cores = facts.workers.iter().map(|it| it.cores).sum();
         (facts.machine_cores, facts.same_machine) = (0, false);
         (facts.idle, facts.steal) = (None, None);
     }
@@ -618,29 +694,47 @@ fn check_version(member: &Member) -> Result<(), Problem> {
     Problem::new(cause, clean(theirs), "use the same bellows everywhere").unless(own == theirs)
 }
 
-fn summary(member: &Member, outcome: &LoadOutcome, origin: Time) -> WorkerSummary {
+/// The measured phase of a worker's load, since the start of that.
+fn measured_span(of: &LoadOutcome) -> (Nanos, Nanos) {
+    let span = of.phases.iter().find(|it| it.phase == Phase::Measure);
+    span.map_or((Nanos::ZERO, Nanos::ZERO), |it| (it.start.since(of.start), it.end.since(of.start)))
+}
+
+/// Share of the messages of its measured phase that a worker sent over 1 ms late.
+fn late_share(of: &LoadOutcome) -> f64 {
+    of.measured.late as f64 / of.measured.sent.max(1) as f64
+}
+
+fn summary(member: &Member, end: &ShareEnd, part: Option<&OwnPart>, origin: Time) -> WorkerSummary {
+    let outcome = &end.outcome;
     let now = Clock.now();
     let theirs = member.clock.to_worker(now);
-    let share = |part: Nanos, whole: Nanos| part.0 as f64 / whole.0.max(1) as f64;
-    let threads = outcome.threads.iter();
-    let at_work = threads.clone().map(|it| {
-        let cpu = if outcome.spun { 0.0 } else { share(it.measured, it.measured_time) };
-        (1.0 - share(it.measured_idle, it.measured_time)).max(cpu).clamp(0.0, 1.0)
-    });
+    let loops: Vec<LoopUse> = outcome.threads.iter().map(LoopUse::from).collect();
+    let most = |share: &dyn Fn(&LoopUse) -> f64| loops.iter().map(share).fold(0.0, f64::max);
+    let (from, to) = measured_span(outcome);
+    let rate = |messages: u64| messages as f64 / to.saturating_sub(from).as_secs_f64().max(1e-9);
+    let has_schedule = part.is_some_and(|it| it.requested.is_some());
     let labels = member.facts.labels.iter().take(MOST_LABELS);
     WorkerSummary {
         name: clean(&member.facts.name),
+        host: clean(&member.facts.host),
         labels: labels.map(|(key, value)| (clean(key), clean(value))).collect(),
         version: clean(&member.facts.version),
         cores: member.facts.cores,
+        share: part.map(|it| it.share),
         late_s: member.late.map(Nanos::as_secs_f64),
         clock_offset_s: theirs.map(|(at, _)| (at.0 as f64 - now.0 as f64) / 1e9),
         clock_bound_s: theirs.map(|(_, bound)| bound.as_secs_f64()),
         sent: outcome.totals.sent,
         received: outcome.totals.received,
-        cpu_cores: threads.map(|it| share(it.measured, it.measured_time)).sum(),
-        at_work: at_work.fold(0.0, f64::max),
+        sent_rate: rate(outcome.measured.sent),
+        received_rate: rate(outcome.measured.received),
+        cpu_cores: loops.iter().map(|it| it.cpu).sum(),
+        at_work: most(&|it| it.at_work(outcome.spun)),
+        run_queue_wait: most(&LoopUse::run_queue_wait),
+        late_share: has_schedule.then(|| late_share(outcome)),
         lost_s: member.lost.as_ref().map(|_| member.heard_at().since(origin).as_secs_f64()),
+        ..WorkerSummary::default()
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fleet::{CoordinatorInput, CoordinatorOutput, LoadOutcome, SliceData, SliceReader};
+use fleet::{CoordinatorInput, CoordinatorOutput, LoadOutcome, PhaseSpan, SliceData, SliceReader};
 use load::scenario::Scenario;
 use load::{Censored, Control, Error, Outcome, PhaseTimes, Phases, RunEvent, ShareProgress, SliceSink, StartBarrier};
 use measure::ledger::LedgerPart;
@@ -107,7 +107,8 @@ struct Course<'a> {
     slice: Slice,
     phases: Vec<PhaseTimes>,
     totals: Counters,
-    measured: Counters,
+    /// Counts and waits of the measured phase; no latencies.
+    measured: Slice,
     /// Latencies of what was never answered.
     rest: Option<Slice>,
     /// The pieces of its part of the ledger that have come; nothing where there is none.
@@ -138,7 +139,7 @@ impl<'a> Course<'a> {
             slice: Slice::default(),
             phases: Vec::new(),
             totals: Counters::default(),
-            measured: Counters::default(),
+            measured: Slice::default(),
             rest: None,
             ledger: Vec::new(),
             others: None,
@@ -279,7 +280,7 @@ impl<'a> Course<'a> {
             (slice.start, slice.end) = (start, self.moved(slice.end));
             self.totals.add(&slice.counters);
             if slice.phase == Phase::Measure {
-                self.measured.add(&slice.counters);
+                self.measured.merge_counts(&slice);
             }
             self.last_end = Some(slice.end);
             self.sink.slice(&slice);
@@ -303,7 +304,7 @@ impl<'a> Course<'a> {
             Censored::of(&rest, of.unanswered, of.unsent)
         });
         let outcome = told::received(&of, &self.of.name, censored, |at| self.moved(at));
-        self.of.fleet.keep(self.of.worker, of);
+        self.of.fleet.keep(self.of.worker, of, &self.measured);
         let ledger = std::mem::take(&mut self.ledger);
         let ledger_part = Some(ledger).filter(|it| !it.is_empty()).map(LedgerPart::new);
         Outcome { interrupted: outcome.interrupted || self.is_interrupted, ledger_part, ..outcome }
@@ -318,16 +319,22 @@ impl<'a> Course<'a> {
             self.together.end(now);
             return Err(error);
         };
-        let from = self.last_end.unwrap_or(start).since(start);
-        let is_gap = self.of.fleet.goes_on_without(self.of.worker, from);
+        let heard = self.last_end.unwrap_or(start);
+        let is_gap = self.of.fleet.goes_on_without(self.of.worker, heard.since(start));
         match is_gap {
             // The others do not wait for it.
             true if !self.is_done => self.together.tell_done(true),
             true => {}
             false => self.together.end(now),
         }
-        let (totals, measured) = (self.totals, self.measured);
-        self.of.fleet.keep(self.of.worker, LoadOutcome { totals, measured, ..LoadOutcome::default() });
+        let (totals, measured) = (self.totals, self.measured.counters);
+        let span = |it: &PhaseTimes| {
+            let end = if it.end > it.start { it.end } else { heard.max(it.start) };
+            PhaseSpan { phase: it.phase, start: it.start, end }
+        };
+        let phases = self.phases.iter().map(span).collect();
+        let outcome = LoadOutcome { start, phases, totals, measured, ..LoadOutcome::default() };
+        self.of.fleet.keep(self.of.worker, outcome, &self.measured);
         if let Some(last) = self.phases.last_mut() {
             last.end = self.together.ended().unwrap_or(now);
         }
