@@ -9,8 +9,7 @@ use measure::{Metric, Phase, Recorder};
 
 use crate::error::where_present;
 use crate::{
-    Error, Finding, HistogramLog, LatencySlices, MESSAGES, RunRecord, RunState, RunSummary, SeriesPoint, SliceLog,
-    Warning, file,
+    Error, HistogramLog, LatencySlices, MESSAGES, RunRecord, RunState, RunSummary, SeriesPoint, SliceLog, file,
 };
 use stacks::{FORMATS, Profile, ProfileError, bounded, bounded::Line};
 
