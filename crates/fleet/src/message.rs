@@ -206,7 +206,7 @@ pub struct WorkerFacts {
     pub machine: String,
     /// The broker's process that it records, instead of carrying a part of the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub records: Option<RecordedProcess>,
+    pub records: Option<Box<RecordedProcess>>,
 }
 
 /// A broker's process on a worker's machine.

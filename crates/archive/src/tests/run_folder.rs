@@ -223,7 +223,7 @@ fn a_latency_of_clocks_that_are_not_known_is_read_nowhere() {
         let mut record = record(writer.id(), RunState::Complete);
         let latency = Metric::SEND_ACK.name().to_owned();
         let bound = Finding::ClockBound { latency, p50_s, bound_s: 1e-4 };
-        record.summary.as_mut().unwrap().warnings.push(crate::Warning::new(crate::Tier::Note, bound));
+        record.summary.as_mut().unwrap().warnings.push(Warning::new(Tier::Note, bound));
         writer.write_record(&record);
         let run = RunReader::open(writer.dir()).unwrap();
         let has = |metric: Metric| {

@@ -403,7 +403,7 @@ struct WorkerRow {
     limits: BTreeMap<String, String>,
     /// The broker's process that it records, and why it cannot.
     #[serde(skip_serializing_if = "Option::is_none")]
-    records: Option<RecordedProcess>,
+    records: Option<Box<RecordedProcess>>,
     /// Its clock less this machine's, and the most that this can be off, in seconds.
     clock_offset_s: Option<f64>,
     clock_bound_s: Option<f64>,
@@ -423,7 +423,7 @@ impl WorkerRow {
 
     /// Why it cannot record what it is to record.
     fn problem(&self) -> Option<String> {
-        let RecordedProcess { name, problem } = self.records.as_ref()?;
+        let RecordedProcess { name, problem } = self.records.as_deref()?;
         let clean = |text: &str| text.replace(char::is_control, " ");
         Some(format!("worker {} is to record {}: {}\n", clean(&self.name), clean(name), clean(problem.as_ref()?)))
     }

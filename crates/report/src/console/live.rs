@@ -531,7 +531,7 @@ mod tests {
     use super::*;
 
     fn view() -> PlainView {
-        PlainView::new(Shape { producers: true, ..Shape::default() }, Box::new(std::io::sink()))
+        PlainView::new(Shape { producers: true, ..Shape::default() }, Box::new(io::sink()))
     }
 
     /// The drain's last milliseconds had a line with the time of the one before.
@@ -552,7 +552,7 @@ mod tests {
     #[test]
     fn a_long_load_has_one_line_in_ten_seconds_with_all_their_messages_and_the_longest_latency() {
         let shape = Shape { producers: true, latency: true, ..Shape::default() };
-        let mut view = PlainView::new(shape, Box::new(std::io::sink()));
+        let mut view = PlainView::new(shape, Box::new(io::sink()));
         let mut line = |second: u32, phase| {
             let mut point = SeriesPoint { t: second.into(), dt: 1.0, phase, ..SeriesPoint::default() };
             point.counters.sent = if second == 25 { 0 } else { 1_000 };

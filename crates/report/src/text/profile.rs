@@ -1,6 +1,6 @@
 //! Sentences on a profile: its sampling and stacks, its classes of code, known patterns, and work of Erlang processes.
 
-use stacks::{ClassShare, PatternShare, Profile, ProfileSummary};
+use stacks::{Class, ClassShare, PatternShare, Profile, ProfileSummary};
 
 use crate::numbers::{count, percent, weight};
 

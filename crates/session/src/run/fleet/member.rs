@@ -81,7 +81,7 @@ fn find(target: &Target) -> Result<ProcessId, Problem> {
 }
 
 /// The process that a worker is told to record, for its coordinator and for people.
-fn recorded(target: &Target) -> RecordedProcess {
+fn recorded(target: &Target) -> Box<RecordedProcess> {
     let typed = || match target {
         Target::Pid(pid) => pid.to_string(),
         Target::Name(name) => name.clone(),
@@ -89,7 +89,7 @@ fn recorded(target: &Target) -> RecordedProcess {
     let found = find(target).map(|it| it.pid);
     let name = found.as_ref().ok().and_then(|pid| named_process::name_of(*pid));
     let problem = found.and_then(try_profile).err();
-    RecordedProcess { name: name.unwrap_or_else(typed), problem: problem.map(|it| it.sentence()) }
+    Box::new(RecordedProcess { name: name.unwrap_or_else(typed), problem: problem.map(|it| it.sentence()) })
 }
 
 /// Opens a profile of a process, and closes it. Errors: this user may not, with the remedy.

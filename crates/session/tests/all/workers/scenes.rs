@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fleet::{
-    Coordinator, CoordinatorInput, CoordinatorOutput, Envelope, LoadOutcome, RecordedProcess, RunRules, Share,
-    ToCoordinator, ToWorker, Worker, WorkerFacts, WorkerInput, WorkerOutput,
+    Coordinator, CoordinatorInput, CoordinatorOutput, Envelope, LoadOutcome, RunRules, Share, ToCoordinator, ToWorker,
+    Worker, WorkerFacts, WorkerInput, WorkerOutput,
 };
 use measure::{Nanos, Time};
 use testkit::Random;
@@ -166,7 +166,7 @@ impl Room {
 fn a_load_waits_for_workers_that_record_and_misses_none_that_is_lost() {
     let facts = |name: &str, records| WorkerFacts { name: name.to_owned(), records, ..WorkerFacts::default() };
     let rules = RunRules { run: "run".to_owned(), lease: Nanos(60 * SECOND), tolerate: 0, late: Nanos(MS), probes: 1 };
-    let recorder = |name| facts(name, Some(RecordedProcess::default()));
+    let recorder = |name| facts(name, Some(Box::default()));
     let workers = [recorder("a"), recorder("b"), facts("load", None)];
     let mut room = Room {
         coordinator: Coordinator::new(7, rules),
