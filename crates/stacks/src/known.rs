@@ -106,8 +106,9 @@ impl Profile {
             return Vec::new();
         }
         let leaves = self.leaves();
+        let own: Vec<bool> = self.frames.iter().map(is_own).collect();
         let all = KnownPattern::built_in().iter();
-        let mut found: Vec<_> = all.filter_map(|pattern| self.share_of(pattern, &leaves)).collect();
+        let mut found: Vec<_> = all.filter_map(|pattern| self.share_of(pattern, &leaves, &own)).collect();
         found.sort_by(|a, b| b.share.total_cmp(&a.share));
         found
     }
@@ -124,11 +125,11 @@ impl Profile {
         leaves
     }
 
-    /// Share of a pattern in the samples, where it is large enough.
-    fn share_of(&self, pattern: &KnownPattern, leaves: &[(u64, u64)]) -> Option<PatternShare> {
+    /// Share of a pattern in the samples, where it is large enough; `own` says of each frame whether it is worth a look.
+    fn share_of(&self, pattern: &KnownPattern, leaves: &[(u64, u64)], own: &[bool]) -> Option<PatternShare> {
         let mut callers: Vec<Option<Option<u32>>> = vec![None; self.stacks.len()];
         for chain in &pattern.chains {
-            let followed = self.follow(chain);
+            let followed = self.follow(chain, own);
             for (caller, followed) in callers.iter_mut().zip(followed) {
                 let ends = followed.frames == chain.len();
                 *caller = caller.or_else(|| ends.then_some(followed.caller));
@@ -167,7 +168,7 @@ impl Profile {
     }
 
     /// How far the path to each node follows a chain. Each frame is looked at once for each frame of the chain.
-    fn follow(&self, chain: &[FramePattern]) -> Vec<Followed> {
+    fn follow(&self, chain: &[FramePattern], own: &[bool]) -> Vec<Followed> {
         let matching =
             |pattern: &FramePattern| self.frames.iter().map(|frame| pattern.matches(frame, symbol(frame))).collect();
         let matching: Vec<Vec<bool>> = chain.iter().map(matching).collect();
@@ -176,7 +177,7 @@ impl Profile {
             let is_next = matching.get(path.frames).and_then(|it| it.get(node.frame as usize)) == Some(&true);
             path.frames += usize::from(is_next);
             let is_whole = path.frames == chain.len();
-            if !is_whole && self.frames.get(node.frame as usize).is_some_and(is_own) {
+            if !is_whole && own.get(node.frame as usize) == Some(&true) {
                 path.caller = Some(node.frame);
             }
             path

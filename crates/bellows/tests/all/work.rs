@@ -186,7 +186,7 @@ fn rows_say_no_more_than_the_file_does() {
 
 /// Publishing through an exchange: RabbitMQ 3.10 compiles a match specification for each message, later releases do
 /// not. Of the run that has ended so, in this folder of `dir`.
-pub(crate) fn what_is_known_of_stacks_is_told(dir: &Path, ended: &common::Ended, folder: &Path, record: &Value) {
+pub(crate) fn what_is_known_of_stacks_is_told(dir: &Path, ended: &Ended, folder: &Path, record: &Value) {
     let summary = testkit::or_skip!(record["summary"]["profiles"].get(0).ok_or(&ended.stderr));
     let profile = Profile::open(folder).expect("a profile");
     let known = profile.known_patterns();

@@ -1,5 +1,6 @@
 //! A made-up CPU profile of a RabbitMQ node: a few real paths with many leaves around them.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::LazyLock;
@@ -131,7 +132,7 @@ pub(crate) fn write_further(dir: &Path, state: &State) -> io::Result<()> {
         };
         let file = dir.join(format!("{event}.stacks"));
         let mut out = StacksWriter::create(&file, header)?;
-        let mut random = Random(u64::from(rarer));
+        let (mut random, mut written) = (Random(u64::from(rarer)), Written::default());
         let threads: Vec<u32> = (1..=2).map(|i| out.thread(&format!("{i}_scheduler"))).collect();
         let processes = processes(&mut out, state);
         let samples = state.samples / rarer;
@@ -139,7 +140,7 @@ pub(crate) fn write_further(dir: &Path, state: &State) -> io::Result<()> {
             let share = f64::from(i) / f64::from(samples);
             let path = PATHS.get(random.below(PATHS.len()));
             let path = path.map_or(&[ROOT][..], |(_, path)| path.as_slice());
-            let (stack, complete) = stack(&mut out, path, state.hostile, &mut random);
+            let (stack, complete) = stack(&mut out, &mut written, path, state.hostile, &mut random);
             let start = if state.load.is_some() { 5.0 } else { 0.0 };
             out.sample(&Sample {
                 t: ((start + share * f64::from(state.seconds)) * 1e9) as u64,
@@ -169,7 +170,7 @@ pub(crate) fn write(dir: &Path, state: &State) -> io::Result<()> {
         ..ProfileHeader::new(ORIGIN, STARTED_UNIX_NS)
     };
     let mut out = StacksWriter::create(&dir.join("cpu.stacks"), header)?;
-    let mut random = Random(11);
+    let (mut random, mut written) = (Random(11), Written::default());
     let threads: Vec<u32> = (1..=4).map(|i| out.thread(&format!("{i}_scheduler"))).collect();
     let others = [out.thread("1_dirty_io_sche"), out.thread("2_dirty_io_sche"), out.thread("erts_poll")];
     let processes = processes(&mut out, state);
@@ -194,7 +195,7 @@ pub(crate) fn write(dir: &Path, state: &State) -> io::Result<()> {
             here
         });
         let Some((_, path)) = path.filter(|_| !wave || random.unit() < 0.7).or(PATHS.get(10)) else { continue };
-        let (stack, complete) = stack(&mut out, path, state.hostile, &mut random);
+        let (stack, complete) = stack(&mut out, &mut written, path, state.hostile, &mut random);
         let thread = if path.contains(&"erts_dirty_io_thread_func") {
             others.get(random.below(2))
         } else {
@@ -241,15 +242,46 @@ fn line(name: &str, called: Option<&&str>) -> Option<SourceLine> {
         .then(|| SourceLine { file: format!("src/{module}.erl"), number: 100 + name.len() as u32 * 7 + after })
 }
 
-/// A stack along a path: sometimes only part of it, sometimes something below it.
-fn stack(out: &mut StacksWriter, path: &[&str], hostile: bool, random: &mut Random) -> (u32, bool) {
-    let depth = if random.unit() < 0.55 { path.len() } else { 1 + random.below(path.len()) };
-    let mut node = None;
-    for (at, name) in path.iter().take(depth).enumerate() {
-        let line = line(name, path.get(at + 1));
-        let id = out.frame(&frame(name).at_line(line));
-        node = Some(out.node(node, id));
+/// Ids of what a file has already: of a million samples few differ.
+#[derive(Default)]
+struct Written {
+    /// Nodes by their path and the number of its names that they stand for.
+    nodes: HashMap<(*const &'static str, usize), u32>,
+    /// Frames below paths, by their names.
+    frames: HashMap<String, u32>,
+}
+
+impl Written {
+    fn node(&mut self, out: &mut StacksWriter, path: &[&'static str], depth: usize) -> Option<u32> {
+        let key = (path.as_ptr(), depth);
+        if let Some(node) = self.nodes.get(&key) {
+            return Some(*node);
+        }
+        let mut node = None;
+        for (at, name) in path.iter().take(depth).enumerate() {
+            let line = line(name, path.get(at + 1));
+            let id = out.frame(&frame(name).at_line(line));
+            node = Some(out.node(node, id));
+        }
+        self.nodes.extend(node.map(|node| (key, node)));
+        node
     }
+
+    fn frame(&mut self, out: &mut StacksWriter, name: String) -> u32 {
+        *self.frames.entry(name).or_insert_with_key(|name| out.frame(&frame(name)))
+    }
+}
+
+/// A stack along a path: sometimes only part of it, sometimes something below it.
+fn stack(
+    out: &mut StacksWriter,
+    written: &mut Written,
+    path: &[&'static str],
+    hostile: bool,
+    random: &mut Random,
+) -> (u32, bool) {
+    let depth = if random.unit() < 0.55 { path.len() } else { 1 + random.below(path.len()) };
+    let mut node = written.node(out, path, depth);
     if hostile && random.unit() < 0.3 {
         let name = HOSTILE.get(random.below(HOSTILE.len())).copied().unwrap_or_default();
         let id = out.frame(&frame(name));
@@ -273,7 +305,7 @@ fn stack(out: &mut StacksWriter, path: &[&str], hostile: bool, random: &mut Rand
             let module = module.get(random.below(module.len())).copied().unwrap_or_default();
             format!("${module}:f{}/{}", (random.unit() * random.unit() * 60.0) as u32, random.below(4))
         };
-        let id = out.frame(&frame(&name));
+        let id = written.frame(out, name);
         node = Some(out.node(node, id));
     }
     (node.unwrap_or(0), path.first() != Some(&"[unknown]"))
