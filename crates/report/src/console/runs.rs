@@ -13,6 +13,7 @@ use crate::text;
 const LEAST_RUN: usize = 20;
 /// The column of latencies.
 const P99: usize = 4;
+
 /// The runs, as given, ending in a newline. Under a run stand its tags and its note.
 pub fn runs(entries: &[RunEntry], style: Style) -> String {
     let names: BTreeSet<&str> = entries.iter().filter_map(RunEntry::latency).map(|(metric, _)| metric.name()).collect();
